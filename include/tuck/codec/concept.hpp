@@ -1,0 +1,113 @@
+// What a codec is: it turns one chunk of values into fewer bytes, alone, and back.
+//
+// All else - offsets, raw fallback, checksums, threads, streams - is the frame's and is written once. A codec
+// is a small value that carries its parameters (`zvc<float>{}`); one folder under codec/ holds each.
+//
+//   codec      values -> fewer bytes; may decline, then the frame stores the chunk raw
+//   transform  values -> values of the same total size (byte planes, differences); never declines
+#pragma once
+
+#include <tuck/core/dtype.hpp>
+#include <tuck/core/span.hpp>
+#include <tuck/core/status.hpp>
+
+#include <concepts>
+#include <type_traits>
+
+namespace tuck::inline TUCK_ABI {
+
+// Stored in frame headers: append, never renumber. From `custom` on, ids belong to the users.
+enum class codec_id : uint16_t {
+  none = 0,
+  zvc = 1,
+  custom = 0x8000,
+};
+
+TUCK_HD constexpr const char* name(codec_id id) noexcept {
+  switch (id) {
+    case codec_id::none: return "none";
+    case codec_id::zvc: return "zvc";
+    case codec_id::custom: break;
+  }
+  return static_cast<uint16_t>(id) >= static_cast<uint16_t>(codec_id::custom) ? "custom" : "unknown";
+}
+
+// One step of a codec as the header stores it: who, in which format version, with which parameters. What
+// the parameters mean is the codec's business; those it does not use are zero.
+struct stage {
+  codec_id id = codec_id::none;
+  uint8_t version = 0;
+  uint8_t mode = 0;
+  uint32_t small = 0;
+  uint64_t large = 0;
+
+  friend constexpr bool operator==(const stage&, const stage&) = default;
+};
+static_assert(sizeof(stage) == 16);
+
+inline constexpr int max_stages = 4;
+
+// The stages of a codec in the order in which encoding applies them; unused ones are at the end.
+struct stage_list {
+  stage at[max_stages] = {};
+
+  friend constexpr bool operator==(const stage_list&, const stage_list&) = default;
+};
+
+// encode_chunk's answer when it would not shrink the chunk or prefers not to try.
+inline constexpr uint32_t declined = 0;
+
+// clang-format off
+template <class C>
+concept codec =
+    std::is_trivially_copyable_v<C> && std::is_default_constructible_v<C> &&
+    element<typename C::value_type> &&
+    requires(const C& c, C& parsed, const stage_list& stages, uint32_t count,
+             span<const typename C::value_type> values, span<typename C::value_type> restored,
+             const_bytes encoded, bytes room) {
+      // Bytes of values that a chunk should have by default.
+      { C::chunk_bytes } -> std::convertible_to<uint32_t>;
+
+      // What the header stores of this codec, and the codec that the header's stages describe:
+      // codec_mismatch, bad_version or bad_parameters where they describe none.
+      { c.stages() } noexcept -> std::same_as<stage_list>;
+      { C::from_stages(stages, parsed) } noexcept -> std::same_as<status>;
+
+      // The most bytes that encode_chunk writes for `count` values.
+      { c.max_chunk_bytes(count) } noexcept -> std::same_as<uint32_t>;
+
+      // Encodes values.size() >= 1 values into room.size() >= max_chunk_bytes(values.size()) bytes and
+      // returns how many it used, or `declined`. Equal input gives equal bytes. Nothing may alias.
+      { c.encode_chunk(values, room) } noexcept -> std::same_as<uint32_t>;
+
+      // Restores restored.size() >= 1 values from exactly encoded.size() untrusted bytes: any bytes end in
+      // a status, no access leaves the two spans. Where it is not ok, `restored` holds anything.
+      { c.decode_chunk(encoded, restored) } noexcept -> std::same_as<status>;
+    };
+
+template <class X>
+concept transform =
+    std::is_trivially_copyable_v<X> && std::is_default_constructible_v<X> &&
+    element<typename X::value_type> && element<typename X::result_type> &&
+    requires(const X& x, X& parsed, const stage& described,
+             span<const typename X::value_type> values, span<typename X::result_type> results,
+             span<const typename X::result_type> stored, span<typename X::value_type> restored) {
+      { x.describe() } noexcept -> std::same_as<stage>;
+      { X::from_stage(described, parsed) } noexcept -> std::same_as<status>;
+
+      // Both spans cover the same number of bytes; invert undoes apply, bit for bit. Nothing may alias.
+      { x.apply(values, results) } noexcept -> std::same_as<void>;
+      { x.invert(stored, restored) } noexcept -> std::same_as<void>;
+    };
+// clang-format on
+
+template <codec C> using value_t = typename C::value_type;
+
+// For codecs of one stage without parameters: is this list that stage, alone?
+TUCK_HD constexpr status match_single_stage(const stage_list& stages, const stage& expected) noexcept {
+  if (stages.at[0].id != expected.id || stages.at[1].id != codec_id::none) return status::codec_mismatch;
+  if (stages.at[0].version != expected.version) return status::bad_version;
+  return stages.at[0] == expected ? status::ok : status::bad_parameters;
+}
+
+}  // namespace tuck::inline TUCK_ABI

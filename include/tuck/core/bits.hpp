@@ -1,0 +1,63 @@
+// Small integer tools: bit patterns of values, counting, rounding, unaligned little-endian access.
+#pragma once
+
+#include <tuck/core/config.hpp>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace tuck::inline TUCK_ABI {
+
+template <size_t Size> struct uint_of_size;
+template <> struct uint_of_size<1> { using type = uint8_t; };
+template <> struct uint_of_size<2> { using type = uint16_t; };
+template <> struct uint_of_size<4> { using type = uint32_t; };
+template <> struct uint_of_size<8> { using type = uint64_t; };
+
+// The unsigned integer as wide as T.
+template <class T> using bits_t = typename uint_of_size<sizeof(T)>::type;
+
+// The bit pattern of a value: the only thing that lossless codecs compare.
+template <class T> TUCK_HD constexpr bits_t<T> bits_of(T value) noexcept {
+  return __builtin_bit_cast(bits_t<T>, value);
+}
+
+TUCK_HD constexpr uint32_t popcount(uint32_t x) noexcept {
+#if defined(__CUDA_ARCH__)
+  return static_cast<uint32_t>(__popc(x));
+#else
+  return static_cast<uint32_t>(std::popcount(x));
+#endif
+}
+
+// The lowest n bits set, 0 <= n <= 32.
+TUCK_HD constexpr uint32_t low_mask(uint32_t n) noexcept { return n >= 32 ? ~0u : (1u << n) - 1; }
+
+template <class U> TUCK_HD constexpr U ceil_div(U a, U b) noexcept { return a / b + (a % b != 0); }
+
+// x rounded up to a multiple of 2^log2. The caller has made sure that it fits.
+template <class U> TUCK_HD constexpr U round_up_pow2(U x, unsigned log2) noexcept {
+  const U low = (U{1} << log2) - 1;
+  return (x + low) & ~low;
+}
+
+// Unaligned access through memcpy, which compilers turn into single moves.
+template <class T> TUCK_HD T load_unaligned(const std::byte* p) noexcept {
+  T v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+template <class T> TUCK_HD void store_unaligned(std::byte* p, T v) noexcept { std::memcpy(p, &v, sizeof v); }
+
+// a + b and a * b that stick at the largest value instead of wrapping: sizes computed from untrusted
+// numbers saturate, and no buffer is that large.
+TUCK_HD constexpr uint64_t saturating_add(uint64_t a, uint64_t b) noexcept {
+  return a > ~uint64_t{0} - b ? ~uint64_t{0} : a + b;
+}
+TUCK_HD constexpr uint64_t saturating_mul(uint64_t a, uint64_t b) noexcept {
+  return b != 0 && a > ~uint64_t{0} / b ? ~uint64_t{0} : a * b;
+}
+
+}  // namespace tuck::inline TUCK_ABI

@@ -1,0 +1,21 @@
+// The library's only macros, and what it demands of the platform.
+#pragma once
+
+#include <bit>
+
+// Name of the inline namespace: it changes when the layout of a public type or of the frame does, so
+// that objects built against two versions do not link into one program by accident.
+#define TUCK_ABI v0
+
+// A function that runs on the host and, where nvcc compiles it, on one device thread.
+#if defined(__CUDACC__)
+#define TUCK_HD __host__ __device__
+#else
+#define TUCK_HD
+#endif
+
+// What the compiler says of a type that does not model tuck::codec.
+#define TUCK_NO_CODEC \
+  "tuck: this type is no codec; tuck/codec/concept.hpp says what a codec has, the notes below what is missing"
+
+static_assert(std::endian::native == std::endian::little, "tuck: frames are little-endian, and so must the machine be");

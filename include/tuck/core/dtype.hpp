@@ -1,0 +1,98 @@
+// Element types: what a tensor's values may be, and their run-time names.
+#pragma once
+
+#include <tuck/core/config.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+namespace tuck::inline TUCK_ABI {
+
+// Stored in frame headers: append, never renumber.
+enum class dtype : uint8_t {
+  none = 0,
+  u8 = 1,
+  i8 = 2,
+  u16 = 3,
+  i16 = 4,
+  u32 = 5,
+  i32 = 6,
+  u64 = 7,
+  i64 = 8,
+  f16 = 9,
+  bf16 = 10,
+  f32 = 11,
+  f64 = 12,
+};
+
+// IEEE binary16 and bfloat16 as bit patterns. Lossless codecs need no arithmetic on them.
+struct f16 {
+  uint16_t bits;
+  friend bool operator==(f16, f16) = default;  // of bits, so NaN equals itself and -0 differs from +0
+};
+struct bf16 {
+  uint16_t bits;
+  friend bool operator==(bf16, bf16) = default;
+};
+
+// The dtype of a C++ type; dtype::none for types that are no element. Specialise it for a vendor's own
+// 16-bit floats: `template <> inline constexpr tuck::dtype tuck::dtype_of<__half> = tuck::dtype::f16;`
+template <class T> inline constexpr dtype dtype_of = dtype::none;
+template <> inline constexpr dtype dtype_of<uint8_t> = dtype::u8;
+template <> inline constexpr dtype dtype_of<int8_t> = dtype::i8;
+template <> inline constexpr dtype dtype_of<uint16_t> = dtype::u16;
+template <> inline constexpr dtype dtype_of<int16_t> = dtype::i16;
+template <> inline constexpr dtype dtype_of<uint32_t> = dtype::u32;
+template <> inline constexpr dtype dtype_of<int32_t> = dtype::i32;
+template <> inline constexpr dtype dtype_of<uint64_t> = dtype::u64;
+template <> inline constexpr dtype dtype_of<int64_t> = dtype::i64;
+template <> inline constexpr dtype dtype_of<f16> = dtype::f16;
+template <> inline constexpr dtype dtype_of<bf16> = dtype::bf16;
+template <> inline constexpr dtype dtype_of<float> = dtype::f32;
+template <> inline constexpr dtype dtype_of<double> = dtype::f64;
+
+// Bytes of one value; 0 for anything that is not a dtype.
+TUCK_HD constexpr uint32_t size_of(dtype t) noexcept {
+  switch (t) {
+    case dtype::u8:
+    case dtype::i8: return 1;
+    case dtype::u16:
+    case dtype::i16:
+    case dtype::f16:
+    case dtype::bf16: return 2;
+    case dtype::u32:
+    case dtype::i32:
+    case dtype::f32: return 4;
+    case dtype::u64:
+    case dtype::i64:
+    case dtype::f64: return 8;
+    case dtype::none: break;
+  }
+  return 0;
+}
+
+TUCK_HD constexpr const char* name(dtype t) noexcept {
+  switch (t) {
+    case dtype::u8: return "u8";
+    case dtype::i8: return "i8";
+    case dtype::u16: return "u16";
+    case dtype::i16: return "i16";
+    case dtype::u32: return "u32";
+    case dtype::i32: return "i32";
+    case dtype::u64: return "u64";
+    case dtype::i64: return "i64";
+    case dtype::f16: return "f16";
+    case dtype::bf16: return "bf16";
+    case dtype::f32: return "f32";
+    case dtype::f64: return "f64";
+    case dtype::none: break;
+  }
+  return "none";
+}
+
+// A type that tensors are made of.
+template <class T>
+concept element = std::is_trivially_copyable_v<T> &&(dtype_of<T> != dtype::none) && sizeof(T) == size_of(dtype_of<T>);
+
+}  // namespace tuck::inline TUCK_ABI

@@ -1,0 +1,68 @@
+// A pointer and a 64-bit length, usable in device code without compiler flags (std::span is not).
+#pragma once
+
+#include <tuck/core/config.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <type_traits>
+
+namespace tuck::inline TUCK_ABI {
+
+template <class T> class span;
+
+template <class> inline constexpr bool is_span = false;
+template <class T> inline constexpr bool is_span<span<T>> = true;
+
+// Does not own; valid while what it points to is. Indices are not checked.
+template <class T> class span {
+ public:
+  using element_type = T;
+  using value_type = std::remove_cv_t<T>;
+
+  constexpr span() = default;
+  TUCK_HD constexpr span(T* data, uint64_t size) noexcept : data_(data), size_(size) {}
+
+  // From a span of what is T but for const.
+  template <class U>
+  requires(!std::is_same_v<U, T> && std::is_convertible_v<U (*)[], T (*)[]>) TUCK_HD
+      constexpr span(span<U> other) noexcept
+      : data_(other.data()), size_(other.size()) {}
+
+  // On the host, from anything else that is contiguous and whose elements are T: std::vector, std::array, std::span.
+  template <class Range>
+  requires(!is_span<std::remove_cvref_t<Range>>) && requires(Range& r) { std::data(r), std::size(r); }
+  &&std::is_convertible_v<std::remove_pointer_t<decltype(std::data(std::declval<Range&>()))> (*)[],
+                          T (*)[]> constexpr span(Range&& range) noexcept
+      : data_(std::data(range)),
+  size_(std::size(range)) {}
+
+  TUCK_HD constexpr T* data() const noexcept { return data_; }
+  TUCK_HD constexpr uint64_t size() const noexcept { return size_; }
+  TUCK_HD constexpr uint64_t size_bytes() const noexcept { return size_ * sizeof(T); }
+  TUCK_HD constexpr bool empty() const noexcept { return size_ == 0; }
+  TUCK_HD constexpr T& operator[](uint64_t i) const noexcept { return data_[i]; }
+  TUCK_HD constexpr T* begin() const noexcept { return data_; }
+  TUCK_HD constexpr T* end() const noexcept { return data_ + size_; }
+
+  // `count` elements from `first`; both must lie inside.
+  TUCK_HD constexpr span subspan(uint64_t first, uint64_t count) const noexcept { return {data_ + first, count}; }
+  TUCK_HD constexpr span subspan(uint64_t first) const noexcept { return {data_ + first, size_ - first}; }
+
+ private:
+  T* data_ = nullptr;
+  uint64_t size_ = 0;
+};
+
+using bytes = span<std::byte>;
+using const_bytes = span<const std::byte>;
+
+template <class T> TUCK_HD const_bytes as_bytes(span<T> s) noexcept {
+  return {reinterpret_cast<const std::byte*>(s.data()), s.size_bytes()};
+}
+template <class T> TUCK_HD bytes as_writable_bytes(span<T> s) noexcept {
+  return {reinterpret_cast<std::byte*>(s.data()), s.size_bytes()};
+}
+
+}  // namespace tuck::inline TUCK_ABI

@@ -1,0 +1,175 @@
+// The frame: one tensor as self-describing bytes. This file is the specification of its layout.
+//
+//   header               128 bytes, below
+//   metadata             metadata_bytes of the user's, zero-padded to a multiple of 8
+//   directory            one 64-bit entry a chunk
+//   chunk checksums      one 64-bit digest of the chunk's *decoded* bytes a chunk; only with flag_checksums
+//   payloads             each from a multiple of 2^alignment_log2, gaps and the end zero-filled
+//
+// All integers are little-endian. The tensor is cut into chunks of chunk_values values, the last one shorter;
+// a tensor of no values has no chunks. Where payloads lie is the directory's word alone: they may come in any
+// order and with holes, though the encoders here write them in order. Sizes before the payloads follow from
+// the header, so an encoder knows where the first payload goes before it has encoded anything.
+#pragma once
+
+#include <tuck/codec/concept.hpp>
+#include <tuck/core/bits.hpp>
+#include <tuck/core/checksum.hpp>
+
+#include <bit>
+#include <cstddef>
+
+namespace tuck::inline TUCK_ABI {
+
+struct frame_header {
+  char magic[4] = {'T', 'U', 'C', 'K'};
+  uint16_t version = 1;
+  dtype type = dtype::none;
+  uint8_t alignment_log2 = 5;
+  uint32_t flags = 0;            // flag_checksums; all others are 0
+  uint32_t chunk_values = 0;     // a multiple of 32; a chunk has at most max_chunk_raw_bytes
+  uint64_t value_count = 0;      // of the whole tensor
+  uint64_t frame_bytes = 0;      // from the header's first byte to the last payload's padding
+  uint64_t metadata_bytes = 0;   // without its padding
+  stage_list stages;             // the codec, as encoding applies it
+  uint64_t reserved = 0;         // 0
+  uint64_t contents_digest = 0;  // of metadata with its padding, directory and chunk checksums
+  uint64_t header_digest = 0;    // of all the above
+};
+static_assert(sizeof(frame_header) == 128 && std::is_trivially_copyable_v<frame_header>);
+
+inline constexpr uint16_t frame_version = 1;
+inline constexpr uint32_t flag_checksums = 1;
+inline constexpr uint32_t max_chunk_raw_bytes = 512 * 1024;
+inline constexpr uint32_t max_alignment_log2 = 12;
+
+enum class chunk_kind : uint8_t {
+  encoded = 0,  // what the codec's encode_chunk wrote
+  raw = 1,      // the values as they are
+  uniform = 2,  // all values have the same bits: that value once, or no bytes at all where it is zero
+};
+
+TUCK_HD constexpr const char* name(chunk_kind kind) noexcept {
+  switch (kind) {
+    case chunk_kind::encoded: return "encoded";
+    case chunk_kind::raw: return "raw";
+    case chunk_kind::uniform: return "uniform";
+  }
+  return "unknown";
+}
+
+// A directory entry: where a chunk's payload is.
+//   // [63:60] kind / [59:40] exact bytes / [39:0] start in units of 2^alignment_log2, from the frame's begin
+// All zero, as fresh memory is, is no valid entry: an encoded chunk has at least one byte.
+struct directory_entry {
+  uint64_t word = 0;
+
+  static constexpr uint64_t max_start = (uint64_t{1} << 40) - 1;
+  static constexpr uint32_t max_bytes = (1u << 20) - 1;
+
+  TUCK_HD static constexpr directory_entry make(chunk_kind kind, uint32_t size, uint64_t start) noexcept {
+    return {(uint64_t{static_cast<uint8_t>(kind)} << 60) | (uint64_t{size} << 40) | start};
+  }
+  TUCK_HD constexpr chunk_kind kind() const noexcept { return static_cast<chunk_kind>(word >> 60); }
+  TUCK_HD constexpr uint32_t bytes() const noexcept { return static_cast<uint32_t>(word >> 40) & max_bytes; }
+  TUCK_HD constexpr uint64_t start() const noexcept { return word & max_start; }
+};
+static_assert(max_chunk_raw_bytes <= directory_entry::max_bytes);
+
+// Where things are, in bytes from the frame's begin. All arithmetic is 64-bit and saturates, so that
+// numbers from an untrusted header end up larger than any buffer.
+struct frame_layout {
+  uint64_t chunks = 0;
+  uint64_t directory = 0;
+  uint64_t checksums = 0;  // == contents_end without flag_checksums
+  uint64_t contents_end = 0;
+  uint64_t payloads = 0;
+};
+
+TUCK_HD constexpr frame_layout layout_of(const frame_header& h) noexcept {
+  frame_layout at;
+  at.chunks = ceil_div(h.value_count, uint64_t{h.chunk_values});
+  const uint64_t table_bytes = saturating_mul(at.chunks, 8);
+  at.directory = saturating_add(sizeof(frame_header), saturating_add(h.metadata_bytes, 7)) & ~uint64_t{7};
+  at.checksums = saturating_add(at.directory, table_bytes);
+  at.contents_end = saturating_add(at.checksums, (h.flags & flag_checksums) != 0 ? table_bytes : 0);
+  const uint64_t low = (uint64_t{1} << h.alignment_log2) - 1;
+  at.payloads = saturating_add(at.contents_end, low);
+  if (at.payloads != ~uint64_t{0}) at.payloads &= ~low;
+  return at;
+}
+
+TUCK_HD constexpr uint64_t worst_case_bytes(const frame_header& h) noexcept {
+  const uint64_t slot = round_up_pow2(uint64_t{h.chunk_values} * size_of(h.type), h.alignment_log2);
+  const frame_layout at = layout_of(h);
+  return saturating_add(at.payloads, saturating_mul(at.chunks, slot));
+}
+
+// Values of chunk i < layout_of(h).chunks: chunk_values but for the last.
+TUCK_HD constexpr uint32_t values_in_chunk(const frame_header& h, uint64_t i) noexcept {
+  const uint64_t left = h.value_count - i * h.chunk_values;
+  return left < h.chunk_values ? static_cast<uint32_t>(left) : h.chunk_values;
+}
+
+TUCK_HD inline uint64_t digest_of(const frame_header& h) noexcept {
+  return checksum({reinterpret_cast<const std::byte*>(&h), offsetof(frame_header, header_digest)});
+}
+
+// How the writer of a frame may shape it. The bytes depend on these and on the values, on nothing else.
+struct frame_options {
+  uint32_t chunk_values = 0;  // a multiple of 32; 0: the codec's own choice
+  uint32_t alignment = 32;    // of payloads, bytes; a power of two up to 4096
+  bool checksums = false;     // keep a digest of each chunk's values
+  const_bytes metadata = {};  // the user's own, kept verbatim; not copied until encode returns
+};
+
+// The header of a frame of `count` values, all but frame_bytes and the digests filled in: invalid_argument
+// where an option has a value that no frame can have, size_overflow where the worst case would not fit.
+template <codec C>
+constexpr status make_header(const C& codec, uint64_t count, const frame_options& options,
+                             frame_header& header) noexcept {
+  constexpr uint32_t value_bytes = sizeof(value_t<C>);
+  header = frame_header{};
+  header.type = dtype_of<value_t<C>>;
+  header.flags = options.checksums ? flag_checksums : 0;
+  header.chunk_values = options.chunk_values != 0 ? options.chunk_values : C::chunk_bytes / value_bytes;
+  header.value_count = count;
+  header.metadata_bytes = options.metadata.size();
+  header.stages = codec.stages();
+  if (!std::has_single_bit(options.alignment) || options.alignment > 1u << max_alignment_log2)
+    return status::invalid_argument;
+  header.alignment_log2 = static_cast<uint8_t>(std::countr_zero(options.alignment));
+  if (header.chunk_values % 32 != 0 || header.chunk_values > max_chunk_raw_bytes / value_bytes)
+    return status::invalid_argument;
+  return worst_case_bytes(header) <= directory_entry::max_start << header.alignment_log2 ? status::ok
+                                                                                         : status::size_overflow;
+}
+
+// The most bytes that a frame of `count` values can have: header, metadata, directory, and every chunk raw.
+// Where the options or the size are impossible, 2^64 - 1, which no buffer has; encode then says why.
+template <codec C>
+constexpr uint64_t max_frame_bytes(const C& codec, uint64_t count, const frame_options& options = {}) noexcept {
+  frame_header header;
+  return make_header(codec, count, options, header) == status::ok ? worst_case_bytes(header) : ~uint64_t{0};
+}
+
+template <class X>
+requires(!codec<X>) constexpr uint64_t max_frame_bytes(const X&, const auto&...) noexcept {
+  static_assert(codec<X>, TUCK_NO_CODEC);
+  return 0;
+}
+
+// What anyone may want to know of a frame before choosing types for it.
+struct frame_info {
+  dtype type = dtype::none;
+  stage_list stages;
+  uint64_t values = 0;
+  uint64_t bytes = 0;  // of the whole frame
+  uint64_t chunks = 0;
+  uint32_t chunk_values = 0;
+  uint32_t alignment = 0;
+  uint64_t metadata_bytes = 0;
+  bool checksums = false;
+};
+
+}  // namespace tuck::inline TUCK_ABI

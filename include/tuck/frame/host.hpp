@@ -1,0 +1,314 @@
+// Frames on the CPU: encode and decode with the chunks spread over threads. The bytes do not depend on how
+// many threads there are, nor on whether a GPU or a CPU wrote them.
+#pragma once
+
+#include <tuck/frame/reader.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <new>
+#include <thread>
+#include <vector>
+
+namespace tuck::inline TUCK_ABI::host {
+
+// How a call runs; none of it changes a byte of the result.
+struct execution {
+  unsigned threads = 0;                          // at most; 0: one a core. Small tensors take fewer
+  std::atomic<uint64_t>* chunks_done = nullptr;  // counted up as chunks are finished, for progress displays
+};
+
+namespace detail {
+
+inline constexpr uint64_t batch_bytes = 128 * 1024;  // of values that a thread takes at a time ...
+inline constexpr uint64_t batch_chunks = 64;         // ... in at most so many chunks
+
+// Runs work(worker, first, last) over batches of [0, count) on up to `threads` threads, in order of `first`:
+// a batch starts only after all earlier ones have. The calling thread works too.
+template <class Work> void in_batches(uint64_t count, uint64_t batch, unsigned threads, const Work& work) {
+  std::atomic<uint64_t> next{0};
+  const auto run = [&](unsigned worker) {
+    for (uint64_t first; (first = next.fetch_add(batch, std::memory_order_relaxed)) < count;)
+      work(worker, first, count - first < batch ? count : first + batch);
+  };
+  std::vector<std::jthread> others;
+#if defined(__cpp_exceptions)
+  try {
+#endif
+    for (unsigned worker = 1; worker < threads; ++worker) others.emplace_back(run, worker);
+#if defined(__cpp_exceptions)
+  } catch (...) {
+    // No more threads to be had: those there are do it all.
+  }
+#endif
+  run(0);
+}
+
+inline unsigned useful_threads(unsigned wanted, uint64_t count, uint64_t batch) noexcept {
+  if (wanted == 0) wanted = std::thread::hardware_concurrency();
+  const uint64_t batches = ceil_div(count, batch);
+  return static_cast<unsigned>(wanted < batches ? wanted : batches);
+}
+
+inline bool all_equal(const_bytes values, uint32_t value_bytes) noexcept {
+  return std::memcmp(values.data(), values.data() + value_bytes, values.size() - value_bytes) == 0;
+}
+
+// One chunk into `room`, which holds the codec's worst case and a raw chunk: its kind, and in `used` its bytes.
+template <codec C>
+chunk_kind encode_chunk(const C& codec, span<const value_t<C>> values, bytes room, uint32_t& used) noexcept {
+  constexpr uint32_t value_bytes = sizeof(value_t<C>);
+  const auto raw_bytes = static_cast<uint32_t>(values.size_bytes());
+  if (all_equal(as_bytes(values), value_bytes)) {
+    used = bits_of(values[0]) == 0 ? 0 : value_bytes;
+    std::memcpy(room.data(), values.data(), used);
+    return chunk_kind::uniform;
+  }
+  used = codec.encode_chunk(values, room);
+  if (used != declined && used < raw_bytes) return chunk_kind::encoded;
+  used = raw_bytes;
+  std::memcpy(room.data(), values.data(), raw_bytes);
+  return chunk_kind::raw;
+}
+
+template <codec C> status decode_chunk(const C& codec, const chunk_view& chunk, span<value_t<C>> restored) noexcept {
+  switch (chunk.kind) {
+    case chunk_kind::encoded: return codec.decode_chunk(chunk.payload, restored);
+    case chunk_kind::raw: std::memcpy(restored.data(), chunk.payload.data(), chunk.payload.size()); break;
+    case chunk_kind::uniform: {
+      value_t<C> value{};
+      std::memcpy(&value, chunk.payload.data(), chunk.payload.size());
+      for (value_t<C>& v : restored) v = value;
+      break;
+    }
+  }
+  return status::ok;
+}
+
+// Hands out places in the frame in chunk order, whichever thread asks first.
+class place_line {
+ public:
+  explicit place_line(uint64_t first_place) noexcept : end_(first_place) {}
+
+  // Waits until all chunks before `first` have their places; takes `size` bytes for those up to `last`.
+  uint64_t take(uint64_t first, uint64_t last, uint64_t size) noexcept {
+    for (uint64_t turn; (turn = turn_.load(std::memory_order_acquire)) != first;)
+      turn_.wait(turn, std::memory_order_acquire);
+    const uint64_t place = end_;
+    end_ += size;
+    turn_.store(last, std::memory_order_release);
+    turn_.notify_all();
+    return place;
+  }
+  uint64_t end() const noexcept { return end_; }
+
+ private:
+  std::atomic<uint64_t> turn_{0};
+  uint64_t end_;
+};
+
+inline void write_metadata(bytes frame, const_bytes metadata, uint64_t directory) noexcept {
+  if (!metadata.empty()) std::memcpy(frame.data() + sizeof(frame_header), metadata.data(), metadata.size());
+  const uint64_t end = sizeof(frame_header) + metadata.size();
+  std::memset(frame.data() + end, 0, directory - end);
+}
+
+// Encodes into `frame`, or only counts bytes where `frame` is shorter than what comes before the payloads.
+template <codec C>
+outcome encode(const C& codec, span<const value_t<C>> values, bytes frame, const frame_options& options,
+               const execution& how) noexcept {
+  frame_header header;
+  if (const status s = make_header(codec, values.size(), options, header); s != status::ok) return {.code = s};
+  const frame_layout at = layout_of(header);
+  const unsigned align = header.alignment_log2;
+  const uint32_t slot = static_cast<uint32_t>(round_up_pow2(
+      std::max(codec.max_chunk_bytes(header.chunk_values), header.chunk_values * uint32_t{sizeof(value_t<C>)}), align));
+  const uint64_t batch = std::clamp<uint64_t>(batch_bytes / slot, 1, batch_chunks);
+  const unsigned threads = useful_threads(how.threads, at.chunks, batch);
+  const std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[threads * batch * slot]);
+  if (memory == nullptr) return {.code = status::out_of_memory};
+
+  const bool writes = frame.size() >= at.payloads;
+  if (frame.size() >= sizeof header) std::memset(frame.data(), 0, sizeof header);  // no frame until all is there
+  if (writes) write_metadata(frame, options.metadata, at.directory);
+  if (writes) std::memset(frame.data() + at.contents_end, 0, at.payloads - at.contents_end);
+
+  place_line line(at.payloads);
+  in_batches(at.chunks, batch, threads, [&](unsigned worker, uint64_t first, uint64_t last) {
+    std::byte* const begin = memory.get() + worker * batch * slot;
+    std::byte* end = begin;
+    directory_entry entries[batch_chunks];
+    for (uint64_t i = first; i < last; ++i) {
+      const auto chunk = values.subspan(i * header.chunk_values, values_in_chunk(header, i));
+      uint32_t used = 0;
+      const chunk_kind kind = encode_chunk(codec, chunk, {end, slot}, used);
+      entries[i - first] = directory_entry::make(kind, used, static_cast<uint64_t>(end - begin) >> align);
+      const uint64_t padded = round_up_pow2(used, align);
+      std::memset(end + used, 0, padded - used);
+      end += padded;
+      if (writes && options.checksums) store_unaligned(frame.data() + at.checksums + 8 * i, checksum(as_bytes(chunk)));
+    }
+    const auto size = static_cast<uint64_t>(end - begin);
+    const uint64_t place = line.take(first, last, size);
+    if (writes && place + size <= frame.size()) {
+      for (uint64_t i = first; i < last; ++i)
+        store_unaligned(frame.data() + at.directory + 8 * i, entries[i - first].word + (place >> align));
+      std::memcpy(frame.data() + place, begin, size);
+    }
+    if (how.chunks_done != nullptr) how.chunks_done->fetch_add(last - first, std::memory_order_relaxed);
+  });
+
+  header.frame_bytes = line.end();
+  if (header.frame_bytes > frame.size()) return {.bytes = header.frame_bytes, .code = status::output_too_small};
+  header.contents_digest = checksum(frame.subspan(sizeof header, at.contents_end - sizeof header));
+  header.header_digest = digest_of(header);
+  store_unaligned(frame.data(), header);
+  return {.bytes = header.frame_bytes};
+}
+
+// The lowest chunk that failed, and why, whichever thread finds it.
+class first_failure {
+ public:
+  void note(uint64_t chunk, status s) noexcept {
+    const uint64_t mine = chunk << 16 | static_cast<uint32_t>(s);
+    for (uint64_t seen = key_.load(std::memory_order_relaxed);
+         mine < seen && !key_.compare_exchange_weak(seen, mine, std::memory_order_relaxed);) {
+    }
+  }
+  outcome result(uint64_t bytes) const noexcept {
+    const uint64_t key = key_.load(std::memory_order_relaxed);
+    if (key == none) return {.bytes = bytes};
+    return {bytes, static_cast<status>(key & 0xffff),
+            static_cast<uint32_t>(std::min<uint64_t>(key >> 16, no_chunk - 1))};
+  }
+
+ private:
+  static constexpr uint64_t none = ~uint64_t{0};
+  std::atomic<uint64_t> key_{none};
+};
+
+// All of chunk i, verified, into `restored`.
+template <codec C>
+status decode_verified(const C& codec, const frame_view& frame, uint64_t i, span<value_t<C>> restored) noexcept {
+  chunk_view chunk;
+  if (const status s = frame.chunk(i, chunk); s != status::ok) return s;
+  if (const status s = decode_chunk(codec, chunk, restored); s != status::ok) return s;
+  return !frame.has_checksums() || frame.chunk_digest(i) == checksum(as_bytes(restored)) ? status::ok
+                                                                                         : status::bad_checksum;
+}
+
+// The part of chunk i that [first, first + out.size()) wants, the chunk itself going through working memory
+// where that is not all of it. What cannot be restored becomes zeros.
+template <codec C>
+status decode_part(const C& codec, const frame_view& frame, uint64_t i, uint64_t first, span<value_t<C>> out) noexcept {
+  using T = value_t<C>;
+  const uint64_t begin = i * frame.header().chunk_values;
+  const uint64_t end = begin + values_in_chunk(frame.header(), i);
+  const uint64_t from = std::max(begin, first);
+  const span<T> part = out.subspan(from - first, std::min(end, first + out.size()) - from);
+  status s = status::ok;
+  if (part.size() == end - begin) {
+    s = decode_verified(codec, frame, i, part);
+  } else if (const std::unique_ptr<T[]> whole(new (std::nothrow) T[end - begin]); whole != nullptr) {
+    s = decode_verified(codec, frame, i, {whole.get(), end - begin});
+    if (s == status::ok) std::memcpy(part.data(), whole.get() + (from - begin), part.size_bytes());
+  } else {
+    s = status::out_of_memory;
+  }
+  if (s != status::ok) std::memset(part.data(), 0, part.size_bytes());
+  return s;
+}
+
+}  // namespace detail
+
+// Encodes `values` into `frame`. max_frame_bytes is always enough room; less will do if the frame fits.
+// Returns the frame's bytes. output_too_small: `bytes` says how many are needed, and `frame` holds no frame.
+// Nothing is written beyond `frame`, which must not overlap `values` or the metadata.
+template <codec C>
+outcome encode(const C& codec, span<const value_t<C>> values, bytes frame, const frame_options& options = {},
+               const execution& how = {}) noexcept {
+  return detail::encode(codec, values, frame, options, how);
+}
+
+// The bytes of the frame that encode would write, at about the cost of encoding.
+template <codec C>
+outcome encoded_bytes(const C& codec, span<const value_t<C>> values, const frame_options& options = {},
+                      const execution& how = {}) noexcept {
+  outcome answer = detail::encode(codec, values, {}, options, how);
+  if (answer.code == status::output_too_small) answer.code = status::ok;
+  return answer;
+}
+
+// Restores values [first_value, first_value + out.size()) of the frame; the whole tensor by default. The codec
+// names the type, its parameters are taken from the frame. Returns the bytes written to `out`.
+// A frame of another codec or element type, or a range outside it, leaves `out` as it was. Where the frame is
+// damaged, what could not be restored is zero, and the outcome names the first bad chunk, if it was one.
+template <codec C>
+outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t first_value = 0,
+               const execution& how = {}) noexcept {
+  frame_view view;
+  if (const status s = frame_view::open(frame, view); s != status::ok) {
+    std::fill(out.begin(), out.end(), value_t<C>{});
+    return {out.size_bytes(), s};
+  }
+  const frame_header& header = view.header();
+  C stored = codec;
+  if (const status s = C::from_stages(header.stages, stored); s != status::ok) return {.code = s};
+  if (header.type != dtype_of<value_t<C>>) return {.code = status::type_mismatch};
+  if (first_value > header.value_count || out.size() > header.value_count - first_value)
+    return {.code = status::bad_range};
+  if (out.empty()) return {};
+
+  const uint64_t first_chunk = first_value / header.chunk_values;
+  const uint64_t chunks = (first_value + out.size() - 1) / header.chunk_values + 1 - first_chunk;
+  const uint64_t batch = std::max<uint64_t>(detail::batch_bytes / (header.chunk_values * sizeof(value_t<C>)), 1);
+  detail::first_failure failure;
+  detail::in_batches(chunks, batch, detail::useful_threads(how.threads, chunks, batch),
+                     [&](unsigned, uint64_t begin, uint64_t end) {
+                       for (uint64_t i = first_chunk + begin; i < first_chunk + end; ++i)
+                         if (const status s = detail::decode_part(stored, view, i, first_value, out); s != status::ok)
+                           failure.note(i, s);
+                       if (how.chunks_done != nullptr)
+                         how.chunks_done->fetch_add(end - begin, std::memory_order_relaxed);
+                     });
+  return failure.result(out.size_bytes());
+}
+
+// The same where the frame says at run time which codec of the list it needs. `out` is as long as the values
+// wanted and aligned for them; else invalid_argument.
+template <codec... Cs>
+outcome decode(codec_list<Cs...> codecs, const_bytes frame, bytes out, uint64_t first_value = 0,
+               const execution& how = {}) noexcept {
+  frame_info info;
+  outcome answer;
+  answer.code = inspect(frame, info);
+  if (answer.code != status::ok) {
+    std::fill(out.begin(), out.end(), std::byte{});
+    return answer;
+  }
+  const status found = visit(codecs, info, [&]<class C>(const C& codec) {
+    using T = value_t<C>;
+    if (out.size() % sizeof(T) != 0 || reinterpret_cast<uintptr_t>(out.data()) % alignof(T) != 0)
+      answer.code = status::invalid_argument;
+    else
+      answer =
+          decode(codec, frame, span<T>(reinterpret_cast<T*>(out.data()), out.size() / sizeof(T)), first_value, how);
+  });
+  if (found != status::ok) answer.code = found;
+  return answer;
+}
+
+// A type that is no codec gets one readable error instead of a list of candidates.
+template <class X>
+requires(!codec<X>) outcome encode(const X&, const auto&...) {
+  static_assert(codec<X>, TUCK_NO_CODEC);
+  return {};
+}
+template <class X>
+requires(!codec<X>) outcome decode(const X&, const auto&...) {
+  static_assert(codec<X>, TUCK_NO_CODEC);
+  return {};
+}
+
+}  // namespace tuck::inline TUCK_ABI::host

@@ -1,0 +1,143 @@
+// Reading frames that nobody vouches for: every field is checked before it is used.
+#pragma once
+
+#include <tuck/frame/format.hpp>
+
+namespace tuck::inline TUCK_ABI {
+
+// A chunk as the directory describes it, its payload inside the frame.
+struct chunk_view {
+  chunk_kind kind = chunk_kind::encoded;
+  uint32_t values = 0;
+  const_bytes payload;
+};
+
+// Checks a header by itself, without the rest of the frame.
+TUCK_HD inline status check_header(const frame_header& h) noexcept {
+  constexpr frame_header fresh;
+  for (int i = 0; i < 4; ++i)
+    if (h.magic[i] != fresh.magic[i]) return status::bad_magic;
+  if (h.version != frame_version) return status::bad_version;
+  if (h.header_digest != digest_of(h)) return status::bad_header;
+  const uint32_t value_bytes = size_of(h.type);
+  if (value_bytes == 0 || h.alignment_log2 > max_alignment_log2 || (h.flags & ~flag_checksums) != 0 || h.reserved != 0)
+    return status::bad_header;
+  if (h.chunk_values == 0 || h.chunk_values % 32 != 0 || h.chunk_values > max_chunk_raw_bytes / value_bytes)
+    return status::bad_header;
+  if (h.value_count > ~uint64_t{0} / value_bytes || h.stages.at[0].id == codec_id::none) return status::bad_header;
+  return h.frame_bytes >= layout_of(h).payloads ? status::ok : status::bad_header;
+}
+
+// A frame whose header and contents have been checked; chunks are checked as they are asked for. Does not
+// own: valid while the frame's bytes are there and unchanged. A frame may begin at any address.
+class frame_view {
+ public:
+  frame_view() = default;
+
+  // `frame` may be longer than the frame in it. On failure `view` stays as it was.
+  static status open(const_bytes frame, frame_view& view) noexcept {
+    frame_header h;
+    if (const status s = read_header(frame, h); s != status::ok) return s;
+    if (frame.size() < h.frame_bytes) return status::truncated;
+    const frame_layout at = layout_of(h);
+    if (checksum(frame.subspan(sizeof h, at.contents_end - sizeof h)) != h.contents_digest)
+      return status::bad_directory;
+    view = frame_view(frame.data(), h, at);
+    return status::ok;
+  }
+
+  // The header of a frame of which at least the header is there.
+  static status read_header(const_bytes frame, frame_header& h) noexcept {
+    const frame_header fresh;
+    if (std::memcmp(frame.data(), fresh.magic, frame.size() < 4 ? frame.size() : 4) != 0) return status::bad_magic;
+    if (frame.size() < sizeof h) return status::truncated;
+    h = load_unaligned<frame_header>(frame.data());
+    return check_header(h);
+  }
+
+  const frame_header& header() const noexcept { return header_; }
+  uint64_t chunks() const noexcept { return at_.chunks; }
+  const_bytes metadata() const noexcept { return {frame_ + sizeof(frame_header), header_.metadata_bytes}; }
+  bool has_checksums() const noexcept { return (header_.flags & flag_checksums) != 0; }
+
+  // Entry, kind, size and place of chunk i < chunks(); bad_chunk_entry where they cannot be.
+  status chunk(uint64_t i, chunk_view& view) const noexcept {
+    const directory_entry entry{load_unaligned<uint64_t>(frame_ + at_.directory + 8 * i)};
+    const uint32_t values = values_in_chunk(header_, i);
+    if (!plausible(entry, values)) return status::bad_chunk_entry;
+    view = {entry.kind(), values, {frame_ + (entry.start() << header_.alignment_log2), entry.bytes()}};
+    return status::ok;
+  }
+
+  // The digest of chunk i's decoded bytes; only where has_checksums().
+  uint64_t chunk_digest(uint64_t i) const noexcept { return load_unaligned<uint64_t>(frame_ + at_.checksums + 8 * i); }
+
+ private:
+  frame_view(const std::byte* frame, const frame_header& h, const frame_layout& at) noexcept
+      : frame_(frame), header_(h), at_(at) {}
+
+  bool plausible(directory_entry entry, uint32_t values) const noexcept {
+    const uint32_t value_bytes = size_of(header_.type);
+    const uint32_t raw_bytes = values * value_bytes;
+    switch (entry.kind()) {
+      case chunk_kind::encoded:
+        if (entry.bytes() == 0 || entry.bytes() >= raw_bytes) return false;
+        break;
+      case chunk_kind::raw:
+        if (entry.bytes() != raw_bytes) return false;
+        break;
+      case chunk_kind::uniform:
+        if (entry.bytes() != 0 && entry.bytes() != value_bytes) return false;
+        break;
+      default: return false;
+    }
+    // start < 2^40 and alignment <= 2^12: neither the shift nor the sum can wrap.
+    const uint64_t start = entry.start() << header_.alignment_log2;
+    return start + entry.bytes() <= header_.frame_bytes && (entry.bytes() == 0 || start >= at_.payloads);
+  }
+
+  const std::byte* frame_ = nullptr;
+  frame_header header_;
+  frame_layout at_;
+};
+
+// What a frame holds, from its first 128 bytes alone.
+inline status inspect(const_bytes frame, frame_info& info) noexcept {
+  frame_header h;
+  if (const status s = frame_view::read_header(frame, h); s != status::ok) return s;
+  info = {.type = h.type,
+          .stages = h.stages,
+          .values = h.value_count,
+          .bytes = h.frame_bytes,
+          .chunks = layout_of(h).chunks,
+          .chunk_values = h.chunk_values,
+          .alignment = 1u << h.alignment_log2,
+          .metadata_bytes = h.metadata_bytes,
+          .checksums = (h.flags & flag_checksums) != 0};
+  return status::ok;
+}
+
+// The codecs that a program is ready to meet at run time.
+template <codec... Cs> struct codec_list {};
+
+// Calls visitor(codec), whose type is the first of the list that wrote such a frame, its parameters taken
+// from the frame; type_mismatch where only the element type keeps a codec of the list from it, codec_mismatch
+// where none wrote it, or the complaint of the codec that did but not so.
+template <codec... Cs, class Visitor> status visit(codec_list<Cs...>, const frame_info& info, Visitor&& visitor) {
+  status answer = status::codec_mismatch;
+  const auto attempt = [&]<class C>(C codec) {
+    const status s = C::from_stages(info.stages, codec);
+    if (s == status::codec_mismatch) return false;
+    if (dtype_of<value_t<C>> != info.type) {
+      if (answer == status::codec_mismatch) answer = status::type_mismatch;
+      return false;
+    }
+    answer = s;
+    if (s == status::ok) visitor(codec);
+    return true;
+  };
+  static_cast<void>((attempt(Cs{}) || ...));
+  return answer;
+}
+
+}  // namespace tuck::inline TUCK_ABI
