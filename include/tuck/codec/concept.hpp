@@ -61,7 +61,7 @@ inline constexpr uint32_t declined = 0;
 template <class C>
 concept codec =
     std::is_trivially_copyable_v<C> && std::is_default_constructible_v<C> &&
-    element<typename C::value_type> &&
+    requires { typename C::value_type; } && element<typename C::value_type> &&
     requires(const C& c, C& parsed, const stage_list& stages, uint32_t count,
              span<const typename C::value_type> values, span<typename C::value_type> restored,
              const_bytes encoded, bytes room) {
@@ -103,9 +103,23 @@ concept transform =
 
 template <codec C> using value_t = typename C::value_type;
 
+// The codecs that a program is ready to meet at run time.
+template <codec... Cs> struct codec_list {};
+
+namespace detail {
+template <class X> inline constexpr bool is_codec_list = false;
+template <codec... Cs> inline constexpr bool is_codec_list<codec_list<Cs...>> = true;
+}  // namespace detail
+
+// What the functions that take a codec refuse with TUCK_NO_CODEC, instead of a list of candidates.
+template <class X>
+concept no_codec = !codec<X> && !detail::is_codec_list<X>;
+
 // For codecs of one stage without parameters: is this list that stage, alone?
 TUCK_HD constexpr status match_single_stage(const stage_list& stages, const stage& expected) noexcept {
-  if (stages.at[0].id != expected.id || stages.at[1].id != codec_id::none) return status::codec_mismatch;
+  if (stages.at[0].id != expected.id) return status::codec_mismatch;
+  for (int i = 1; i < max_stages; ++i)
+    if (stages.at[i] != stage{}) return status::codec_mismatch;
   if (stages.at[0].version != expected.version) return status::bad_version;
   return stages.at[0] == expected ? status::ok : status::bad_parameters;
 }

@@ -12,8 +12,21 @@ namespace tuck::inline TUCK_ABI {
 
 template <class T> class span;
 
+namespace detail {
+// clang-format off
 template <class> inline constexpr bool is_span = false;
 template <class T> inline constexpr bool is_span<span<T>> = true;
+
+template <class U, class T>
+concept same_but_for_const = !std::is_same_v<U, T> && std::is_convertible_v<U (*)[], T (*)[]>;
+
+template <class Range, class T>
+concept contiguous_of = !is_span<std::remove_cvref_t<Range>> && requires(Range& range) {
+  std::size(range);
+  requires std::is_convertible_v<std::remove_pointer_t<decltype(std::data(range))> (*)[], T (*)[]>;
+};
+// clang-format on
+}  // namespace detail
 
 // Does not own; valid while what it points to is. Indices are not checked.
 template <class T> class span {
@@ -25,18 +38,12 @@ template <class T> class span {
   TUCK_HD constexpr span(T* data, uint64_t size) noexcept : data_(data), size_(size) {}
 
   // From a span of what is T but for const.
-  template <class U>
-  requires(!std::is_same_v<U, T> && std::is_convertible_v<U (*)[], T (*)[]>) TUCK_HD
-      constexpr span(span<U> other) noexcept
-      : data_(other.data()), size_(other.size()) {}
+  template <detail::same_but_for_const<T> U>
+  TUCK_HD constexpr span(span<U> other) noexcept : data_(other.data()), size_(other.size()) {}
 
   // On the host, from anything else that is contiguous and whose elements are T: std::vector, std::array, std::span.
-  template <class Range>
-  requires(!is_span<std::remove_cvref_t<Range>>) && requires(Range& r) { std::data(r), std::size(r); }
-  &&std::is_convertible_v<std::remove_pointer_t<decltype(std::data(std::declval<Range&>()))> (*)[],
-                          T (*)[]> constexpr span(Range&& range) noexcept
-      : data_(std::data(range)),
-  size_(std::size(range)) {}
+  template <detail::contiguous_of<T> Range>
+  constexpr span(Range&& range) noexcept : data_(std::data(range)), size_(std::size(range)) {}
 
   TUCK_HD constexpr T* data() const noexcept { return data_; }
   TUCK_HD constexpr uint64_t size() const noexcept { return size_; }

@@ -21,8 +21,10 @@
 
 namespace tuck::inline TUCK_ABI {
 
+inline constexpr uint32_t frame_magic = 0x4b435554;  // "TUCK"
+
 struct frame_header {
-  char magic[4] = {'T', 'U', 'C', 'K'};
+  uint32_t magic = frame_magic;
   uint16_t version = 1;
   dtype type = dtype::none;
   uint8_t alignment_log2 = 5;
@@ -129,20 +131,20 @@ template <codec C>
 constexpr status make_header(const C& codec, uint64_t count, const frame_options& options,
                              frame_header& header) noexcept {
   constexpr uint32_t value_bytes = sizeof(value_t<C>);
-  header = frame_header{};
-  header.type = dtype_of<value_t<C>>;
-  header.flags = options.checksums ? flag_checksums : 0;
-  header.chunk_values = options.chunk_values != 0 ? options.chunk_values : C::chunk_bytes / value_bytes;
-  header.value_count = count;
-  header.metadata_bytes = options.metadata.size();
-  header.stages = codec.stages();
+  frame_header h;
+  h.type = dtype_of<value_t<C>>;
+  h.flags = options.checksums ? flag_checksums : 0;
+  h.chunk_values = options.chunk_values != 0 ? options.chunk_values : C::chunk_bytes / value_bytes;
+  h.value_count = count;
+  h.metadata_bytes = options.metadata.size();
+  h.stages = codec.stages();
   if (!std::has_single_bit(options.alignment) || options.alignment > 1u << max_alignment_log2)
     return status::invalid_argument;
-  header.alignment_log2 = static_cast<uint8_t>(std::countr_zero(options.alignment));
-  if (header.chunk_values % 32 != 0 || header.chunk_values > max_chunk_raw_bytes / value_bytes)
-    return status::invalid_argument;
-  return worst_case_bytes(header) <= directory_entry::max_start << header.alignment_log2 ? status::ok
-                                                                                         : status::size_overflow;
+  h.alignment_log2 = static_cast<uint8_t>(std::countr_zero(options.alignment));
+  if (h.chunk_values % 32 != 0 || h.chunk_values > max_chunk_raw_bytes / value_bytes) return status::invalid_argument;
+  if (worst_case_bytes(h) > directory_entry::max_start << h.alignment_log2) return status::size_overflow;
+  header = h;
+  return status::ok;
 }
 
 // The most bytes that a frame of `count` values can have: header, metadata, directory, and every chunk raw.
@@ -153,8 +155,7 @@ constexpr uint64_t max_frame_bytes(const C& codec, uint64_t count, const frame_o
   return make_header(codec, count, options, header) == status::ok ? worst_case_bytes(header) : ~uint64_t{0};
 }
 
-template <class X>
-requires(!codec<X>) constexpr uint64_t max_frame_bytes(const X&, const auto&...) noexcept {
+template <no_codec X> constexpr uint64_t max_frame_bytes(const X&, const auto&...) noexcept {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return 0;
 }

@@ -77,9 +77,8 @@ template <codec C> status decode_chunk(const C& codec, const chunk_view& chunk, 
     case chunk_kind::encoded: return codec.decode_chunk(chunk.payload, restored);
     case chunk_kind::raw: std::memcpy(restored.data(), chunk.payload.data(), chunk.payload.size()); break;
     case chunk_kind::uniform: {
-      value_t<C> value{};
-      std::memcpy(&value, chunk.payload.data(), chunk.payload.size());
-      for (value_t<C>& v : restored) v = value;
+      const auto value = chunk.payload.empty() ? value_t<C>{} : load_unaligned<value_t<C>>(chunk.payload.data());
+      std::fill(restored.begin(), restored.end(), value);
       break;
     }
   }
@@ -300,13 +299,11 @@ outcome decode(codec_list<Cs...> codecs, const_bytes frame, bytes out, uint64_t 
 }
 
 // A type that is no codec gets one readable error instead of a list of candidates.
-template <class X>
-requires(!codec<X>) outcome encode(const X&, const auto&...) {
+template <no_codec X> outcome encode(const X&, const auto&...) {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }
-template <class X>
-requires(!codec<X>) outcome decode(const X&, const auto&...) {
+template <no_codec X> outcome decode(const X&, const auto&...) {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }

@@ -14,9 +14,7 @@ struct chunk_view {
 
 // Checks a header by itself, without the rest of the frame.
 TUCK_HD inline status check_header(const frame_header& h) noexcept {
-  constexpr frame_header fresh;
-  for (int i = 0; i < 4; ++i)
-    if (h.magic[i] != fresh.magic[i]) return status::bad_magic;
+  if (h.magic != frame_magic) return status::bad_magic;
   if (h.version != frame_version) return status::bad_version;
   if (h.header_digest != digest_of(h)) return status::bad_header;
   const uint32_t value_bytes = size_of(h.type);
@@ -48,8 +46,7 @@ class frame_view {
 
   // The header of a frame of which at least the header is there.
   static status read_header(const_bytes frame, frame_header& h) noexcept {
-    const frame_header fresh;
-    if (std::memcmp(frame.data(), fresh.magic, frame.size() < 4 ? frame.size() : 4) != 0) return status::bad_magic;
+    if (std::memcmp(frame.data(), &frame_magic, frame.size() < 4 ? frame.size() : 4) != 0) return status::bad_magic;
     if (frame.size() < sizeof h) return status::truncated;
     h = load_unaligned<frame_header>(frame.data());
     return check_header(h);
@@ -117,15 +114,12 @@ inline status inspect(const_bytes frame, frame_info& info) noexcept {
   return status::ok;
 }
 
-// The codecs that a program is ready to meet at run time.
-template <codec... Cs> struct codec_list {};
-
 // Calls visitor(codec), whose type is the first of the list that wrote such a frame, its parameters taken
 // from the frame; type_mismatch where only the element type keeps a codec of the list from it, codec_mismatch
 // where none wrote it, or the complaint of the codec that did but not so.
 template <codec... Cs, class Visitor> status visit(codec_list<Cs...>, const frame_info& info, Visitor&& visitor) {
   status answer = status::codec_mismatch;
-  const auto attempt = [&]<class C>(C codec) {
+  [[maybe_unused]] const auto attempt = [&]<class C>(C codec) {
     const status s = C::from_stages(info.stages, codec);
     if (s == status::codec_mismatch) return false;
     if (dtype_of<value_t<C>> != info.type) {

@@ -85,9 +85,10 @@ TUCK_HD void zvc<T>::expand(uint32_t mask, const std::byte* packed, T* out, uint
   }
 }
 
-// The only size that a chunk with these masks can have; 0 where the masks do not fit or set bits past the end.
+// The only size that a chunk with these masks can have; one that none has where they do not fit or set bits past the end.
 template <element T> TUCK_HD uint64_t zvc<T>::size_from_masks(const_bytes encoded, uint32_t count) noexcept {
-  if (encoded.size() < mask_bytes(count)) return 0;
+  constexpr uint64_t impossible = ~uint64_t{0};
+  if (encoded.size() < mask_bytes(count)) return impossible;
   uint64_t non_zeros = 0;
   uint32_t last = 0;
   for (uint32_t at = 0; at < mask_bytes(count); at += 4) {
@@ -95,7 +96,7 @@ template <element T> TUCK_HD uint64_t zvc<T>::size_from_masks(const_bytes encode
     non_zeros += popcount(last);
   }
   const uint32_t tail = count % window;
-  if (tail != 0 && (last & ~low_mask(tail)) != 0) return 0;
+  if (tail != 0 && (last & ~low_mask(tail)) != 0) return impossible;
   return mask_bytes(count) + non_zeros * sizeof(T);
 }
 

@@ -1,0 +1,30 @@
+#include <tuck/core/status.hpp>
+#include <tuck/core/version.hpp>
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace {
+
+TEST(status, every_value_has_a_meaning_of_its_own) {
+  using enum tuck::status;
+  const std::set<tuck::status> all{ok,        invalid_argument, size_overflow, output_too_small, bad_range,
+                                   out_of_memory, type_mismatch,    codec_mismatch, truncated,       bad_magic,
+                                   bad_version, bad_header,      bad_directory, bad_chunk_entry,  bad_payload,
+                                   bad_checksum, bad_parameters};
+  std::set<std::string> meanings;
+  for (const tuck::status s : all) meanings.insert(message(s));
+  EXPECT_EQ(meanings.size(), all.size());
+  EXPECT_EQ(meanings.count("unknown status"), 0u);
+  EXPECT_STREQ(message(static_cast<tuck::status>(9999)), "unknown status");
+}
+
+TEST(status, an_outcome_is_true_when_ok) {
+  EXPECT_TRUE(tuck::outcome{});
+  EXPECT_FALSE((tuck::outcome{.code = tuck::status::truncated}));
+  static_assert(sizeof(tuck::outcome) == 16 && alignof(tuck::outcome) == 16);
+}
+
+}  // namespace

@@ -1,0 +1,188 @@
+#include "support/codecs.hpp"
+#include "support/frames.hpp"
+
+#include <array>
+
+namespace tuck::test {
+namespace {
+
+template <class C> class frame_suite : public ::testing::Test {
+ protected:
+  static constexpr uint64_t chunk_values = C::chunk_bytes / sizeof(value_t<C>);
+};
+TYPED_TEST_SUITE(frame_suite, all_codecs, codec_names);
+
+TYPED_TEST(frame_suite, restores_every_bit_of_every_size) {
+  constexpr uint64_t chunk = TestFixture::chunk_values;
+  for (const uint64_t size : {uint64_t{0}, uint64_t{1}, uint64_t{31}, uint64_t{32}, uint64_t{33}, chunk - 1, chunk,
+                              chunk + 1, 3 * chunk + 7, uint64_t{1'000'013}})
+    for (const double sparsity : {0., .1, .5, .9, .99, 1.})
+      for (const pattern how : {pattern::iid, pattern::clustered}) {
+        if (size > 1'000'000 && how == pattern::clustered && sparsity != .9) continue;
+        const auto values = sparse_tensor<value_t<TypeParam>>(size, sparsity, how, size);
+        const auto frame = encoded(TypeParam{}, values, {}, 2);
+        ASSERT_TRUE(same_bits(decoded(TypeParam{}, frame, 2), values)) << size << ' ' << sparsity;
+      }
+}
+
+TYPED_TEST(frame_suite, bytes_do_not_depend_on_threads) {
+  const auto values = sparse_tensor<value_t<TypeParam>>(1'000'013, .7, pattern::clustered);
+  const frame_options options{.chunk_values = 1024, .checksums = true};
+  const auto frame = encoded(TypeParam{}, values, options, 1);
+  for (const unsigned threads : {2u, 3u, 8u}) {
+    ASSERT_EQ(encoded(TypeParam{}, values, options, threads), frame);
+    ASSERT_TRUE(same_bits(decoded(TypeParam{}, frame, threads), values));
+  }
+}
+
+TYPED_TEST(frame_suite, any_range_decodes_alone) {
+  constexpr uint64_t chunk = TestFixture::chunk_values;
+  const auto values = sparse_tensor<value_t<TypeParam>>(3 * chunk + 7, .5);
+  const auto frame = encoded(TypeParam{}, values, {.checksums = true});
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 300; ++round) {
+    const uint64_t first = random() % (values.size() + 1);
+    const uint64_t count = random() % (values.size() - first + 1) >> random() % 16;
+    std::vector<value_t<TypeParam>> out(count);
+    const outcome o = host::decode(TypeParam{}, frame, out, first);
+    ASSERT_EQ(o.code, status::ok);
+    ASSERT_EQ(o.bytes, count * sizeof(value_t<TypeParam>));
+    ASSERT_EQ(std::memcmp(out.data(), values.data() + first, o.bytes), 0);
+  }
+}
+
+TYPED_TEST(frame_suite, ranges_outside_are_refused_and_nothing_is_written) {
+  const auto values = sparse_tensor<value_t<TypeParam>>(100, 0);
+  const auto frame = encoded(TypeParam{}, values);
+  auto out = sparse_tensor<value_t<TypeParam>>(50, 0, pattern::iid, 8);
+  const auto before = out;
+  for (const uint64_t first : {uint64_t{51}, uint64_t{101}, ~uint64_t{0}})
+    EXPECT_EQ(host::decode(TypeParam{}, frame, out, first).code, status::bad_range);
+  EXPECT_TRUE(same_bits(out, before));
+  EXPECT_EQ(host::decode(TypeParam{}, frame, span<value_t<TypeParam>>(), 100).code, status::ok);
+}
+
+TYPED_TEST(frame_suite, constant_and_zero_tensors_all_but_vanish) {
+  using T = value_t<TypeParam>;
+  const std::vector<T> zeros(1'000'000), ones(1'000'000, __builtin_bit_cast(T, bits_t<T>{1}));
+  const uint64_t chunks = ceil_div(uint64_t{1'000'000}, TestFixture::chunk_values);
+  EXPECT_LE(encoded(TypeParam{}, zeros).size(), 128 + 8 * chunks + 31);
+  EXPECT_LE(encoded(TypeParam{}, ones).size(), 128 + (8 + 32) * chunks + 31);
+  EXPECT_TRUE(same_bits(decoded(TypeParam{}, encoded(TypeParam{}, ones)), ones));
+}
+
+TYPED_TEST(frame_suite, noise_grows_by_header_and_directory_only) {
+  const auto noise = sparse_tensor<value_t<TypeParam>>(4 * TestFixture::chunk_values, 0);
+  EXPECT_EQ(encoded(TypeParam{}, noise).size(), noise.size() * sizeof(noise[0]) + 128 + 4 * 8);
+}
+
+TYPED_TEST(frame_suite, encoded_bytes_is_exact_and_enough) {
+  const auto values = sparse_tensor<value_t<TypeParam>>(20000, .8);
+  const outcome needed = host::encoded_bytes(TypeParam{}, values);
+  ASSERT_EQ(needed.code, status::ok);
+  frame_bytes frame(needed.bytes);
+  const outcome written = host::encode(TypeParam{}, values, frame);
+  ASSERT_EQ(written.code, status::ok);
+  EXPECT_EQ(written.bytes, needed.bytes);
+  EXPECT_TRUE(same_bits(decoded(TypeParam{}, frame), values));
+}
+
+TYPED_TEST(frame_suite, too_small_an_output_is_refused_and_holds_no_frame) {
+  const auto values = sparse_tensor<value_t<TypeParam>>(3 * TestFixture::chunk_values, .5);
+  const auto good = encoded(TypeParam{}, values);
+  for (const size_t size : {good.size() - 1, good.size() / 2, size_t{200}, size_t{128}, size_t{127}, size_t{1}, size_t{0}}) {
+    auto room = good;  // a stale frame where the new one does not fit
+    room.resize(size);
+    room.shrink_to_fit();
+    const outcome o = host::encode(TypeParam{}, values, room);
+    ASSERT_EQ(o.code, status::output_too_small);
+    ASSERT_EQ(o.bytes, good.size());
+    frame_info info;
+    ASSERT_NE(inspect(room, info), status::ok);
+  }
+}
+
+TEST(host, frames_may_begin_anywhere) {
+  const auto values = sparse_tensor<double>(5000, .5);
+  const auto frame = encoded(zvc<double>{}, values, {.checksums = true});
+  frame_bytes shifted(frame.size() + 3);
+  ASSERT_EQ(host::encode(zvc<double>{}, values, bytes(shifted).subspan(3), {.checksums = true}).code, status::ok);
+  EXPECT_EQ(std::memcmp(shifted.data() + 3, frame.data(), frame.size()), 0);
+  std::vector<double> out(5000);
+  EXPECT_EQ(host::decode(zvc<double>{}, const_bytes(shifted).subspan(3), out).code, status::ok);
+  EXPECT_TRUE(same_bits(out, values));
+}
+
+TEST(host, chunk_payloads_follow_the_formula) {
+  const auto values = sparse_tensor<float>(3 * 4096 + 7, .6);
+  const auto frame = encoded(zvc<float>{}, values);
+  frame_view view;
+  ASSERT_EQ(frame_view::open(frame, view), status::ok);
+  ASSERT_EQ(view.chunks(), 4u);
+  for (uint64_t i = 0; i < 4; ++i) {
+    chunk_view chunk;
+    ASSERT_EQ(view.chunk(i, chunk), status::ok);
+    const std::vector<float> part(values.begin() + static_cast<std::ptrdiff_t>(i * 4096),
+                                  values.begin() + static_cast<std::ptrdiff_t>(i * 4096 + chunk.values));
+    ASSERT_EQ(chunk.kind, chunk_kind::encoded);
+    EXPECT_EQ(chunk.payload.size(), 4 * ((part.size() + 31) / 32) + 4 * count_non_zeros(part));
+  }
+}
+
+TEST(host, metadata_comes_back_verbatim) {
+  const std::vector<float> values(100, 1.f);
+  for (size_t size = 0; size < 20; ++size) {
+    const std::vector<std::byte> metadata(size, std::byte{0xab});
+    const auto frame = encoded(zvc<float>{}, values, {.metadata = metadata});
+    frame_view view;
+    ASSERT_EQ(frame_view::open(frame, view), status::ok);
+    ASSERT_EQ(view.metadata().size(), size);
+    ASSERT_TRUE(std::equal(metadata.begin(), metadata.end(), view.metadata().begin()));
+    ASSERT_TRUE(same_bits(decoded(zvc<float>{}, frame), values));
+  }
+}
+
+TEST(host, alignments_hold) {
+  const auto values = sparse_tensor<uint8_t>(5 * 64 - 3, .5);
+  for (uint32_t alignment = 1; alignment <= 4096; alignment *= 2) {
+    const auto frame = encoded(zvc<uint8_t>{}, values, {.chunk_values = 64, .alignment = alignment});
+    frame_view view;
+    ASSERT_EQ(frame_view::open(frame, view), status::ok);
+    for (uint64_t i = 0; i < view.chunks(); ++i) {
+      chunk_view chunk;
+      ASSERT_EQ(view.chunk(i, chunk), status::ok);
+      ASSERT_EQ((chunk.payload.data() - frame.data()) % alignment, 0);
+    }
+    ASSERT_EQ(frame.size() % alignment, 0u);
+    ASSERT_TRUE(same_bits(decoded(zvc<uint8_t>{}, frame), values));
+  }
+}
+
+TEST(host, progress_counts_all_chunks) {
+  const auto values = sparse_tensor<float>(100 * 4096 + 1, .5);
+  std::atomic<uint64_t> done{0};
+  frame_bytes frame(max_frame_bytes(zvc<float>{}, values.size()));
+  ASSERT_EQ(host::encode(zvc<float>{}, values, frame, {}, {.chunks_done = &done}).code, status::ok);
+  EXPECT_EQ(done, 101u);
+  std::vector<float> out(values.size());
+  ASSERT_EQ(host::decode(zvc<float>{}, frame, out, 0, {.chunks_done = &done}).code, status::ok);
+  EXPECT_EQ(done, 202u);
+}
+
+TEST(host, types_known_at_run_time) {
+  using codecs = codec_list<zvc<float>, zvc<bf16>, zvc<f16>>;
+  const auto values = sparse_tensor<bf16>(5000, .5);
+  const auto frame = encoded(zvc<bf16>{}, values);
+  std::vector<bf16> out(5000);
+  const auto room = as_writable_bytes(span<bf16>(out));
+  ASSERT_EQ(host::decode(codecs{}, frame, room).code, status::ok);
+  EXPECT_TRUE(same_bits(out, values));
+  EXPECT_EQ(host::decode(codec_list<zvc<float>>{}, frame, room).code, status::type_mismatch);
+  EXPECT_EQ(host::decode(codec_list<>{}, frame, room).code, status::codec_mismatch);
+  EXPECT_EQ(host::decode(codecs{}, frame, room.subspan(1)).code, status::invalid_argument);
+  EXPECT_EQ(host::decode(codecs{}, frame, room.subspan(1, 2)).code, status::invalid_argument);
+  EXPECT_TRUE(same_bits(out, values));
+}
+
+}  // namespace
+}  // namespace tuck::test

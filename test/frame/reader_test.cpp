@@ -1,0 +1,125 @@
+#include "support/frames.hpp"
+
+namespace tuck::test {
+namespace {
+
+// A codec of the user's own: keeps the low byte of values below 256, declines any other chunk.
+struct narrow {
+  using value_type = uint32_t;
+  static constexpr uint32_t chunk_bytes = 1024;
+  uint32_t parameter = 7;
+
+  stage_list stages() const noexcept { return {{{.id = codec_id::custom, .version = 3, .small = parameter}}}; }
+  static status from_stages(const stage_list& stages, narrow& codec) noexcept {
+    if (stages.at[0].id != codec_id::custom || stages.at[1].id != codec_id::none) return status::codec_mismatch;
+    if (stages.at[0].version != 3) return status::bad_version;
+    codec.parameter = stages.at[0].small;
+    return codec.parameter != 0 ? status::ok : status::bad_parameters;
+  }
+  uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count; }
+  uint32_t encode_chunk(span<const uint32_t> values, bytes room) const noexcept {
+    for (uint64_t i = 0; i < values.size(); ++i) {
+      if (values[i] >= 256) return declined;
+      room[i] = static_cast<std::byte>(values[i] + parameter);
+    }
+    return static_cast<uint32_t>(values.size());
+  }
+  status decode_chunk(const_bytes encoded, span<uint32_t> restored) const noexcept {
+    if (encoded.size() != restored.size()) return status::bad_payload;
+    for (uint64_t i = 0; i < restored.size(); ++i)
+      restored[i] = static_cast<uint8_t>(static_cast<uint32_t>(encoded[i]) - parameter);
+    return status::ok;
+  }
+};
+static_assert(codec<narrow>);
+
+std::vector<uint32_t> small_values_with_one_large() {
+  std::vector<uint32_t> values(1000);
+  for (uint32_t i = 0; i < 1000; ++i) values[i] = i % 256;
+  values[300] = 1000;
+  return values;
+}
+
+TEST(reader, a_custom_codec_needs_no_registration) {
+  const auto values = small_values_with_one_large();
+  const auto frame = encoded(narrow{.parameter = 9}, values);
+  EXPECT_EQ(decoded(narrow{}, frame), values);  // the parameter comes from the frame
+  frame_view view;
+  ASSERT_EQ(frame_view::open(frame, view), status::ok);
+  chunk_view chunk;
+  ASSERT_EQ(view.chunk(0, chunk), status::ok);
+  EXPECT_EQ(chunk.kind, chunk_kind::encoded);
+  ASSERT_EQ(view.chunk(1, chunk), status::ok);
+  EXPECT_EQ(chunk.kind, chunk_kind::raw);  // declined
+}
+
+TEST(reader, inspect_needs_the_header_only) {
+  const auto values = small_values_with_one_large();
+  auto frame = encoded(narrow{}, values, {.alignment = 64, .checksums = true});
+  const uint64_t whole = frame.size();
+  frame.resize(128);
+  frame_info info;
+  ASSERT_EQ(inspect(frame, info), status::ok);
+  EXPECT_EQ(info.type, dtype::u32);
+  EXPECT_EQ(info.stages, narrow{}.stages());
+  EXPECT_EQ(info.values, 1000u);
+  EXPECT_EQ(info.bytes, whole);
+  EXPECT_EQ(info.chunks, 4u);
+  EXPECT_EQ(info.chunk_values, 256u);
+  EXPECT_EQ(info.alignment, 64u);
+  EXPECT_TRUE(info.checksums);
+}
+
+TEST(reader, visit_finds_the_codec_or_says_why_not) {
+  frame_info info;
+  ASSERT_EQ(inspect(encoded(narrow{.parameter = 4}, small_values_with_one_large()), info), status::ok);
+  uint32_t seen = 0;
+  EXPECT_EQ(visit(codec_list<zvc<uint32_t>, narrow>{}, info,
+                  [&]<class C>(C codec) {
+                    if constexpr (std::is_same_v<C, narrow>) seen = codec.parameter;
+                  }),
+            status::ok);
+  EXPECT_EQ(seen, 4u);
+  const auto never = [](auto) { FAIL(); };
+  EXPECT_EQ(visit(codec_list<zvc<uint32_t>>{}, info, never), status::codec_mismatch);
+  info.type = dtype::i32;
+  EXPECT_EQ(visit(codec_list<narrow>{}, info, never), status::type_mismatch);
+  info.type = dtype::u32;
+  info.stages.at[0].small = 0;
+  EXPECT_EQ(visit(codec_list<narrow>{}, info, never), status::bad_parameters);
+  info.stages.at[0].version = 9;
+  EXPECT_EQ(visit(codec_list<narrow>{}, info, never), status::bad_version);
+}
+
+TEST(reader, a_frame_of_another_codec_or_type_leaves_the_output_alone) {
+  const auto values = sparse_tensor<uint32_t>(1000, .5);
+  const auto frame = encoded(zvc<uint32_t>{}, values);
+  std::vector<uint32_t> out(1000, 5);
+  std::vector<int32_t> other(1000, 5);
+  EXPECT_EQ(host::decode(narrow{}, frame, out).code, status::codec_mismatch);
+  EXPECT_EQ(host::decode(zvc<int32_t>{}, frame, other).code, status::type_mismatch);
+  EXPECT_EQ(out, std::vector<uint32_t>(1000, 5));
+  EXPECT_EQ(other, std::vector<int32_t>(1000, 5));
+}
+
+TEST(reader, chunks_may_come_in_any_order_and_with_holes) {
+  const auto values = sparse_tensor<float>(4 * 64, .5);
+  const auto frame = encoded(zvc<float>{}, values, {.chunk_values = 64});
+  const frame_layout at = layout_of(header_of(frame));
+  auto moved = frame;
+  moved.resize(at.payloads + 4 * 1024);
+  for (uint64_t i = 0; i < 4; ++i) {
+    const directory_entry old{load_unaligned<uint64_t>(frame.data() + at.directory + 8 * i)};
+    const uint64_t start = at.payloads + (3 - i) * 1024;
+    std::memcpy(moved.data() + start, frame.data() + old.start() * 32, old.bytes());
+    store_unaligned(moved.data() + at.directory + 8 * i, directory_entry::make(old.kind(), old.bytes(), start / 32).word);
+  }
+  auto h = header_of(moved);
+  h.frame_bytes = moved.size();
+  store_unaligned(moved.data(), h);
+  reseal(moved);
+  EXPECT_TRUE(same_bits(decoded(zvc<float>{}, moved), values));
+}
+
+}  // namespace
+}  // namespace tuck::test

@@ -1,0 +1,48 @@
+// Frames for tests, and the forger's tool: digests made right again after a change.
+#pragma once
+
+#include "support/tensors.hpp"
+
+#include <tuck/host.hpp>
+
+#include <gtest/gtest.h>
+
+namespace tuck::test {
+
+using frame_bytes = std::vector<std::byte>;
+
+template <codec C>
+frame_bytes encoded(const C& codec, const std::vector<value_t<C>>& values, const frame_options& options = {},
+                    unsigned threads = 1) {
+  frame_bytes frame(max_frame_bytes(codec, values.size(), options));
+  const outcome o = host::encode(codec, values, frame, options, {.threads = threads});
+  EXPECT_EQ(o.code, status::ok);
+  frame.resize(o.bytes);
+  return frame;
+}
+
+template <codec C> std::vector<value_t<C>> decoded(const C& codec, const frame_bytes& frame, unsigned threads = 1) {
+  frame_info info;
+  EXPECT_EQ(inspect(frame, info), status::ok);
+  std::vector<value_t<C>> values(info.values);
+  EXPECT_EQ(host::decode(codec, frame, values, 0, {.threads = threads}).code, status::ok);
+  return values;
+}
+
+inline frame_header header_of(const frame_bytes& frame) { return load_unaligned<frame_header>(frame.data()); }
+
+// Makes all digests fit what the frame says, so that what lies behind them is reached. Where the header's sizes
+// do not fit the frame, the contents keep the digest they have.
+inline void reseal(frame_bytes& frame) {
+  if (frame.size() < sizeof(frame_header)) return;
+  frame_header h = header_of(frame);
+  if (h.chunk_values != 0 && h.alignment_log2 <= max_alignment_log2) {
+    const frame_layout at = layout_of(h);
+    if (at.contents_end <= frame.size())
+      h.contents_digest = checksum(const_bytes(frame).subspan(sizeof h, at.contents_end - sizeof h));
+  }
+  h.header_digest = digest_of(h);
+  store_unaligned(frame.data(), h);
+}
+
+}  // namespace tuck::test

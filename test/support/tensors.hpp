@@ -1,0 +1,53 @@
+// Tensors for tests: seeded, with a wanted share of zeros, alone or in runs.
+#pragma once
+
+#include <tuck/core/bits.hpp>
+#include <tuck/core/dtype.hpp>
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace tuck::test {
+
+enum class pattern { iid, clustered };
+
+// A value that is not zero, of any bit pattern else: NaNs, infinities, denormals and -0.0 among them.
+template <element T> T non_zero(std::mt19937_64& random) {
+  for (;;) {
+    const auto bits = static_cast<bits_t<T>>(random() >> (random() % 64));
+    if (bits != 0) return __builtin_bit_cast(T, bits);
+  }
+}
+
+// `count` values, a share `sparsity` of them zero; clustered: zeros come in runs of 32 on average.
+template <element T>
+std::vector<T> sparse_tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  std::vector<T> values(count);
+  const double leave_zeros = 1.0 / 32;
+  const double enter_zeros = sparsity >= 1 ? 1 : std::min(1.0, leave_zeros * sparsity / (1 - sparsity));
+  bool zero = uniform(random) < sparsity;
+  for (T& value : values) {
+    if (how == pattern::iid || sparsity >= 1)
+      zero = uniform(random) < sparsity;
+    else
+      zero = zero ? uniform(random) >= leave_zeros : uniform(random) < enter_zeros;
+    value = zero ? T{} : non_zero<T>(random);
+  }
+  return values;
+}
+
+// Equality of bits: NaN equals itself, -0.0 differs from 0.0.
+template <element T> bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+template <element T> uint64_t count_non_zeros(const std::vector<T>& values) {
+  uint64_t count = 0;
+  for (const T& value : values) count += bits_of(value) != 0;
+  return count;
+}
+
+}  // namespace tuck::test
