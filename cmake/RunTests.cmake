@@ -1,3 +1,4 @@
+cmake_minimum_required(VERSION 3.25)
 # Runs ctest in the current directory and ends with one line that counts skipped tests as skipped.
 cmake_host_system_information(RESULT jobs QUERY NUMBER_OF_LOGICAL_CORES)
 set(report ${CMAKE_CURRENT_BINARY_DIR}/test-results.xml)

@@ -1,3 +1,4 @@
+cmake_minimum_required(VERSION 3.25)
 # The rooms of the house and who may look into which: core <- codec <- frame <- swap and so on.
 set(core_sees core)
 set(codec_sees core codec)

@@ -42,7 +42,7 @@ static_assert(sizeof(frame_header) == 128 && std::is_trivially_copyable_v<frame_
 
 inline constexpr uint16_t frame_version = 1;
 inline constexpr uint32_t flag_checksums = 1;
-inline constexpr uint32_t max_chunk_raw_bytes = 512 * 1024;
+inline constexpr uint32_t max_chunk_raw_bytes = 64 * 1024;
 inline constexpr uint32_t max_alignment_log2 = 12;
 
 enum class chunk_kind : uint8_t {

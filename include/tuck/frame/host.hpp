@@ -246,17 +246,19 @@ outcome encoded_bytes(const C& codec, span<const value_t<C>> values, const frame
 template <codec C>
 outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
-  frame_view view;
-  if (const status s = frame_view::open(frame, view); s != status::ok) {
+  const auto fail = [&](status s) {
     std::fill(out.begin(), out.end(), value_t<C>{});
-    return {out.size_bytes(), s};
-  }
-  const frame_header& header = view.header();
+    return outcome{out.size_bytes(), s};
+  };
+  frame_header header;
+  if (const status s = frame_view::read_header(frame, header); s != status::ok) return fail(s);
   C stored = codec;
   if (const status s = C::from_stages(header.stages, stored); s != status::ok) return {.code = s};
   if (header.type != dtype_of<value_t<C>>) return {.code = status::type_mismatch};
   if (first_value > header.value_count || out.size() > header.value_count - first_value)
     return {.code = status::bad_range};
+  frame_view view;
+  if (const status s = frame_view::open(frame, view); s != status::ok) return fail(s);
   if (out.empty()) return {};
 
   const uint64_t first_chunk = first_value / header.chunk_values;
