@@ -113,7 +113,7 @@ template <codec... Cs> inline constexpr bool is_codec_list<codec_list<Cs...>> = 
 
 // What the functions that take a codec refuse with TUCK_NO_CODEC, instead of a list of candidates.
 template <class X>
-concept no_codec = !codec<X> && !detail::is_codec_list<X>;
+concept no_codec = std::is_class_v<X> && !codec<X> && !detail::is_codec_list<X> && !detail::is_span<X>;
 
 // For codecs of one stage without parameters: is this list that stage, alone?
 TUCK_HD constexpr status match_single_stage(const stage_list& stages, const stage& expected) noexcept {

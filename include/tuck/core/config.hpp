@@ -14,6 +14,9 @@
 #define TUCK_HD
 #endif
 
+// A kernel that stays inside the binary that instantiates it, so that two binaries never share one.
+#define TUCK_KERNEL __attribute__((visibility("hidden"))) __global__
+
 // What the compiler says of a type that does not model tuck::codec.
 #define TUCK_NO_CODEC \
   "tuck: this type is no codec; tuck/codec/concept.hpp says what a codec has, the notes below what is missing"

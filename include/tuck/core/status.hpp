@@ -17,6 +17,10 @@ enum class status : uint32_t {
   output_too_small = 3,  // the output has fewer bytes or values than the result needs
   bad_range = 4,         // the values asked for lie outside the frame
   out_of_memory = 5,     // working memory could not be allocated
+  misaligned = 6,        // a pointer is not a multiple of what its use needs
+  unsupported = 7,       // the device codec does not take chunks of that size
+  default_stream = 8,    // work is not put on the default stream, which waits for all others
+  cuda_error = 9,        // a CUDA call failed; the result says how
 
   // The frame is not for this call.
   type_mismatch = 16,   // the frame holds another element type
@@ -43,6 +47,10 @@ TUCK_HD constexpr const char* message(status s) noexcept {
     case status::output_too_small: return "the output is too small";
     case status::bad_range: return "the values asked for lie outside the frame";
     case status::out_of_memory: return "working memory could not be allocated";
+    case status::misaligned: return "a pointer is misaligned";
+    case status::unsupported: return "the device codec does not take chunks of that size";
+    case status::default_stream: return "the default stream is refused: pass one of your own";
+    case status::cuda_error: return "a CUDA call failed";
     case status::type_mismatch: return "the frame holds another element type";
     case status::codec_mismatch: return "the frame was written by another codec";
     case status::truncated: return "the frame is truncated";

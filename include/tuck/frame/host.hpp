@@ -46,9 +46,8 @@ template <class Work> void in_batches(uint64_t count, uint64_t batch, unsigned t
 }
 
 inline unsigned useful_threads(unsigned wanted, uint64_t count, uint64_t batch) noexcept {
-  if (wanted == 0) wanted = std::thread::hardware_concurrency();
-  const uint64_t batches = ceil_div(count, batch);
-  return static_cast<unsigned>(wanted < batches ? wanted : batches);
+  if (wanted == 0) wanted = std::max(std::thread::hardware_concurrency(), 1u);  // which may not know
+  return static_cast<unsigned>(std::min<uint64_t>(wanted, ceil_div(count, batch)));
 }
 
 inline bool all_equal(const_bytes values, uint32_t value_bytes) noexcept {

@@ -12,17 +12,17 @@ struct chunk_view {
   const_bytes payload;
 };
 
-// Checks a header by itself, without the rest of the frame.
-TUCK_HD inline status check_header(const frame_header& h) noexcept {
+// Checks a header by itself, without the rest of the frame; `digest` is digest_of(h).
+TUCK_HD constexpr status check_header(const frame_header& h, uint64_t digest) noexcept {
   if (h.magic != frame_magic) return status::bad_magic;
   if (h.version != frame_version) return status::bad_version;
-  if (h.header_digest != digest_of(h)) return status::bad_header;
+  if (h.header_digest != digest) return status::bad_header;
   const uint32_t value_bytes = size_of(h.type);
   if (value_bytes == 0 || h.alignment_log2 > max_alignment_log2 || (h.flags & ~flag_checksums) != 0 || h.reserved != 0)
     return status::bad_header;
-  if (h.chunk_values == 0 || h.chunk_values % 32 != 0 || h.chunk_values > max_chunk_raw_bytes / value_bytes)
+  if (h.chunk_values == 0 || h.chunk_values % 32 != 0 || uint64_t{h.chunk_values} * value_bytes > max_chunk_raw_bytes)
     return status::bad_header;
-  if (h.value_count > ~uint64_t{0} / value_bytes || h.stages.at[0].id == codec_id::none) return status::bad_header;
+  if (h.value_count > ~uint64_t{0} / 8 || h.stages.at[0].id == codec_id::none) return status::bad_header;
   return h.frame_bytes >= layout_of(h).payloads ? status::ok : status::bad_header;
 }
 
@@ -32,48 +32,59 @@ class frame_view {
  public:
   frame_view() = default;
 
+  // Without a check: `h` has passed check_header, and `frame` has h.frame_bytes bytes.
+  TUCK_HD constexpr frame_view(const std::byte* frame, const frame_header& h) noexcept
+      : frame_(frame), header_(h), at_(layout_of(h)) {}
+
   // `frame` may be longer than the frame in it. On failure `view` stays as it was.
   static status open(const_bytes frame, frame_view& view) noexcept {
     frame_header h;
     if (const status s = read_header(frame, h); s != status::ok) return s;
     if (frame.size() < h.frame_bytes) return status::truncated;
-    const frame_layout at = layout_of(h);
-    if (checksum(frame.subspan(sizeof h, at.contents_end - sizeof h)) != h.contents_digest)
-      return status::bad_directory;
-    view = frame_view(frame.data(), h, at);
+    const frame_view seen(frame.data(), h);
+    if (checksum(seen.contents()) != h.contents_digest) return status::bad_directory;
+    view = seen;
     return status::ok;
   }
 
   // The header of a frame of which at least the header is there.
   static status read_header(const_bytes frame, frame_header& h) noexcept {
+    if (frame.empty()) return status::truncated;
     if (std::memcmp(frame.data(), &frame_magic, frame.size() < 4 ? frame.size() : 4) != 0) return status::bad_magic;
     if (frame.size() < sizeof h) return status::truncated;
     h = load_unaligned<frame_header>(frame.data());
-    return check_header(h);
+    return check_header(h, digest_of(h));
   }
 
-  const frame_header& header() const noexcept { return header_; }
-  uint64_t chunks() const noexcept { return at_.chunks; }
-  const_bytes metadata() const noexcept { return {frame_ + sizeof(frame_header), header_.metadata_bytes}; }
-  bool has_checksums() const noexcept { return (header_.flags & flag_checksums) != 0; }
+  TUCK_HD constexpr const frame_header& header() const noexcept { return header_; }
+  TUCK_HD constexpr const frame_layout& layout() const noexcept { return at_; }
+  TUCK_HD constexpr const std::byte* data() const noexcept { return frame_; }
+  TUCK_HD constexpr uint64_t chunks() const noexcept { return at_.chunks; }
+  TUCK_HD constexpr bool has_checksums() const noexcept { return (header_.flags & flag_checksums) != 0; }
+  TUCK_HD constexpr const_bytes metadata() const noexcept {
+    return {frame_ + sizeof(frame_header), header_.metadata_bytes};
+  }
+  // What contents_digest covers.
+  TUCK_HD constexpr const_bytes contents() const noexcept {
+    return {frame_ + sizeof(frame_header), at_.contents_end - sizeof(frame_header)};
+  }
 
-  // Entry, kind, size and place of chunk i < chunks(); bad_chunk_entry where they cannot be.
-  status chunk(uint64_t i, chunk_view& view) const noexcept {
-    const directory_entry entry{load_unaligned<uint64_t>(frame_ + at_.directory + 8 * i)};
+  // Chunk i < chunks() as its entry describes it; bad_chunk_entry where it cannot be so.
+  TUCK_HD constexpr status chunk(uint64_t i, directory_entry entry, chunk_view& view) const noexcept {
     const uint32_t values = values_in_chunk(header_, i);
     if (!plausible(entry, values)) return status::bad_chunk_entry;
     view = {entry.kind(), values, {frame_ + (entry.start() << header_.alignment_log2), entry.bytes()}};
     return status::ok;
+  }
+  status chunk(uint64_t i, chunk_view& view) const noexcept {
+    return chunk(i, {load_unaligned<uint64_t>(frame_ + at_.directory + 8 * i)}, view);
   }
 
   // The digest of chunk i's decoded bytes; only where has_checksums().
   uint64_t chunk_digest(uint64_t i) const noexcept { return load_unaligned<uint64_t>(frame_ + at_.checksums + 8 * i); }
 
  private:
-  frame_view(const std::byte* frame, const frame_header& h, const frame_layout& at) noexcept
-      : frame_(frame), header_(h), at_(at) {}
-
-  bool plausible(directory_entry entry, uint32_t values) const noexcept {
+  TUCK_HD constexpr bool plausible(directory_entry entry, uint32_t values) const noexcept {
     const uint32_t value_bytes = size_of(header_.type);
     const uint32_t raw_bytes = values * value_bytes;
     switch (entry.kind()) {

@@ -1,0 +1,156 @@
+#include "tools/cli_fixture.hpp"
+
+#include <tuck/frame/format.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace {
+
+using namespace cli;
+
+TEST_F(Cli, RefusesBadArrays) {
+  const auto reason = [&](const std::string& content) {
+    scratch::write(in, content);
+    return refusal({"encode", in, frame}, in);
+  };
+  EXPECT_EQ(reason(npy(dict("<f4", "(9,)"), "xx")), "truncated: 2 bytes of data are there and 36 are needed");
+  EXPECT_EQ(reason(npy(dict("<f4", "(1,)"), "xxxxx")), "1 byte after the data, which need 4");
+  EXPECT_EQ(reason(npy(dict(">f4", "(1,)"), "xxxx")), "unsupported dtype '>f4'");
+  EXPECT_EQ(reason(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (1,)}", "xxxx")),
+            "Fortran order is not supported; save numpy.ascontiguousarray(a)");
+  EXPECT_EQ(reason("garbage"), "not a .npy file");
+  EXPECT_EQ(reason(npy(dict("<f4", "(4611686018427387904,)"), "")), "the shape is too large");
+  EXPECT_EQ(dir.names(), arguments{"in.npy"});
+}
+
+TEST_F(Cli, RefusesBadPlaces) {
+  make_small_frame();
+  const std::string missing = dir / "none.npy", below_file = in + "/x", below_none = dir / "none/x", place = dir / ".";
+  EXPECT_EQ(refusal({"encode", missing, out}, missing), "No such file or directory");
+  EXPECT_EQ(refusal({"encode", place, out}, place), "Is a directory");
+  EXPECT_EQ(refusal({"decode", missing, out}, missing), "No such file or directory");
+  EXPECT_EQ(refusal({"info", place}, place), "Is a directory");
+  EXPECT_EQ(refusal({"verify", missing}, missing), "No such file or directory");
+  EXPECT_EQ(refusal({"encode", in, place}, place), "Is a directory");
+  EXPECT_EQ(refusal({"encode", in, below_file}, below_file), "Not a directory");
+  EXPECT_EQ(refusal({"decode", frame, below_none}, below_none), "No such file or directory");
+  EXPECT_EQ(refusal({"decode", frame, place}, place), "Is a directory");
+  EXPECT_EQ(refusal({"decode", frame, "/dev/full"}, "/dev/full"), "No space left on device");
+  expect_unharmed();
+}
+
+TEST_F(Cli, FullDiskLeavesNothingBehind) {
+  make_small_frame();
+  const std::string limited = "ulimit -f 1; exec \"$0\" \"$@\"";  // blocks of 512 or 1024 bytes
+  const answer a = run_program({"/bin/sh", "-c", limited, TUCK_CLI, "decode", frame, out});
+  EXPECT_EQ(a.code, 1);
+  EXPECT_EQ(a.err.find("tuck: " + out + ": "), 0u) << a.err;
+  expect_unharmed();
+}
+
+TEST_F(Cli, RefusesToOverwriteItsInput) {
+  make_small_frame();
+  const std::string before = scratch::read(in);
+  EXPECT_EQ(refusal({"encode", in, in}, in), "input and output are the same file");
+  std::filesystem::create_symlink("in.npy", dir / "link");
+  EXPECT_EQ(refusal({"encode", in, dir / "link"}, dir / "link"), "input and output are the same file");
+  EXPECT_EQ(refusal({"decode", frame, frame}, frame), "input and output are the same file");
+  EXPECT_EQ(scratch::read(in), before);
+}
+
+TEST_F(Cli, RefusesWhatIsNoFrame) {
+  make_small_frame();
+  const std::string good = scratch::read(frame);
+  const auto reason = [&](const std::string& content) {
+    scratch::write(frame, content);
+    const std::string first = refusal({"decode", frame, out}, frame);
+    EXPECT_EQ(refusal({"verify", frame}, frame), first);
+    EXPECT_EQ(refusal({"info", frame}, frame), first);
+    expect_unharmed();
+    return first;
+  };
+  EXPECT_EQ(reason("garbage"), message(tuck::status::bad_magic));
+  EXPECT_EQ(reason(""), "the frame is truncated: 0 bytes are there and at least 128 are needed");
+  EXPECT_EQ(reason(good.substr(0, 77)), "the frame is truncated: 77 bytes are there and at least 128 are needed");
+  EXPECT_EQ(reason(good.substr(0, good.size() - 1)), "the frame is truncated: " + std::to_string(good.size() - 1) +
+                                                         " bytes are there and " + std::to_string(good.size()) +
+                                                         " are needed");
+  EXPECT_EQ(reason(good + "abc"), "3 bytes after the frame");
+  EXPECT_EQ(reason(good + "a"), "1 byte after the frame");
+}
+
+// Header, metadata, directory and checksums of the chunks.
+TEST_F(Cli, EveryFlippedByteBeforeThePayloadsIsNoticed) {
+  make_small_frame();
+  const std::string good = scratch::read(frame);
+  tuck::frame_header header;
+  std::memcpy(&header, good.data(), sizeof header);
+  const uint64_t end = layout_of(header).contents_end;
+  ASSERT_GT(end, sizeof header);
+  for (size_t i = 0; i < end; ++i) {
+    SCOPED_TRACE(i);
+    std::string bad = good;
+    bad[i] = static_cast<char>(~bad[i]);
+    scratch::write(frame, bad);
+    refusal({"decode", frame, out}, frame);
+    refusal({"verify", frame}, frame);
+  }
+  expect_unharmed();
+}
+
+TEST_F(Cli, NamesTheFirstDamagedChunk) {
+  make_small_frame();
+  const nlohmann::json chunk = info_json()["chunks"][1];
+  std::string bad = scratch::read(frame);
+  bad[chunk["offset"].get<size_t>() + chunk["bytes"].get<size_t>() - 1] ^= 1;
+  scratch::write(frame, bad);
+  const std::string reason = "chunk 1 of 2: " + std::string(message(tuck::status::bad_checksum));
+  EXPECT_EQ(refusal({"verify", frame}, frame), reason);
+  EXPECT_EQ(refusal({"decode", frame, out}, frame), reason);
+  expect_unharmed();
+}
+
+TEST_F(Cli, UsageErrors) {
+  scratch::write(in, npy(dict("<f8", "(2,)"), sparse_data(16)));
+  const uint32_t most = tuck::max_chunk_raw_bytes / sizeof(double);
+  const arguments wrong[] = {{},
+                             {"squash", in, frame},
+                             {"encode"},
+                             {"encode", in},
+                             {"encode", in, frame, "more"},
+                             {"encode", "--codec", "none", in, frame},
+                             {"encode", "--on", "device", in, frame},
+                             {"encode", "--on", "moon", in, frame},
+                             {"encode", "--as", "f16", in, frame},
+                             {"encode", "--chunk-values", "33", in, frame},
+                             {"encode", "--chunk-values", "0", in, frame},
+                             {"encode", "--chunk-values", "many", in, frame},
+                             {"encode", "--chunk-values", "-32", in, frame},
+                             {"encode", "--chunk-values", std::to_string(most + 32), in, frame},
+                             {"encode", "--chunk-values", "4294967296", in, frame},
+                             {"encode", "--threads", "-1", in, frame},
+                             {"decode", "--on", "device", frame, out},
+                             {"decode", "--json", frame, out},
+                             {"info"},
+                             {"verify", "--nonsense", frame}};
+  for (const arguments& words : wrong) {
+    const answer a = tuck_cli(words);
+    EXPECT_EQ(a.code, 2) << testing::PrintToString(words);
+    EXPECT_EQ(a.out, "");
+    EXPECT_NE(a.err, "");
+  }
+  EXPECT_EQ(tuck_cli({"decode", "--on", "device", frame, out}).err, "tuck: --on device: not built yet\n");
+  EXPECT_EQ(dir.names(), arguments{"in.npy"});
+  expect_ok({"encode", "--chunk-values", std::to_string(most), in, frame});
+}
+
+TEST_F(Cli, FullStandardOutputIsAnError) {
+  make_small_frame();
+  const answer a = run_program({"/bin/sh", "-c", "exec \"$0\" \"$@\" > /dev/full", TUCK_CLI, "info", frame});
+  EXPECT_EQ(a.code, 1);
+  EXPECT_EQ(a.err, "tuck: standard output: No space left on device\n");
+}
+
+}  // namespace

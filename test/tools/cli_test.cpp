@@ -1,0 +1,140 @@
+#include "tools/cli_fixture.hpp"
+
+#include <tuck/core/version.hpp>
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace {
+
+using namespace cli;
+
+TEST_F(Cli, EveryTypeComesBackByteForByte) {
+  const std::pair<const char*, size_t> types[] = {{"|u1", 1}, {"|i1", 1}, {"|b1", 1}, {"<u2", 2}, {"<i2", 2},
+                                                  {"<f2", 2}, {"<u4", 4}, {"<i4", 4}, {"<f4", 4}, {"<u8", 8},
+                                                  {"<i8", 8}, {"<f8", 8}, {"=f4", 4}, {"f8", 8}};
+  for (const auto& [descr, size] : types) {
+    SCOPED_TRACE(descr);
+    expect_round_trip(npy(dict(descr, "(3, 1234)"), sparse_data(3 * 1234 * size)));
+  }
+}
+
+TEST_F(Cli, OddHeadersComeBackByteForByte) {
+  const std::string data = sparse_data(24);
+  for (const int version : {1, 2, 3}) expect_round_trip(npy(dict("<f4", "(2, 3)") + "     ", data, version));
+  expect_round_trip(npy("{\"shape\":(2,3,),  'fortran_order' :False,'descr':\"<f4\"}\t ", data, 2));
+}
+
+TEST_F(Cli, EmptyAndScalarArrays) {
+  expect_round_trip(npy(dict("<f8", "()"), sparse_data(16).substr(8)));
+  EXPECT_EQ(info_json()["shape"], nlohmann::json::array());
+  expect_round_trip(npy(dict("<f8", "(0,)"), ""));
+  expect_round_trip(npy(dict("<f8", "(5, 0, 7)"), ""));
+  EXPECT_EQ(info_json()["shape"], (nlohmann::json{5, 0, 7}));
+  EXPECT_EQ(info_json()["chunks"].size(), 0u);
+}
+
+TEST_F(Cli, OptionsShapeTheFrame) {
+  const std::string content = npy(dict("<f4", "(100, 100)"), sparse_data(40000));
+  expect_round_trip(content, {"--codec", "zvc", "--on", "host", "--chunk-values", "320", "--no-checksums"});
+  nlohmann::json about = info_json();
+  EXPECT_EQ(about["chunk_values"], 320);
+  EXPECT_EQ(about["checksums"], false);
+  EXPECT_EQ(about["chunks"].size(), 32u);
+  EXPECT_NE(tuck_cli({"verify", frame}).out.find("no checksums"), std::string::npos);
+  expect_round_trip(content);
+  EXPECT_EQ(info_json()["checksums"], true);
+}
+
+TEST_F(Cli, ThreadsDoNotChangeTheFrame) {
+  const std::string content = npy(dict("<f4", "(1000, 1000)"), sparse_data(4000000));
+  expect_round_trip(content, {"--threads", "1"});
+  const std::string one = scratch::read(frame);
+  expect_round_trip(content, {"--threads", "4"});
+  EXPECT_EQ(scratch::read(frame), one);
+  expect_ok({"decode", "--threads", "1", frame, out});
+  EXPECT_EQ(scratch::read(out), content);
+}
+
+TEST_F(Cli, SixteenBitIntegersAsBf16) {
+  for (const char* descr : {"<u2", "<i2"}) {
+    expect_round_trip(npy(dict(descr, "(999,)"), sparse_data(1998)), {"--as", "bf16"});
+    EXPECT_EQ(info_json()["dtype"], "bf16");
+  }
+  scratch::write(in, npy(dict("<f4", "(2,)"), sparse_data(8)));
+  EXPECT_EQ(refusal({"encode", "--as", "bf16", in, frame}, in), "--as bf16 takes 16-bit integers, not f32");
+}
+
+TEST_F(Cli, InfoJsonHasExactlyItsKeysAndTrueOffsets) {
+  std::string data = sparse_data(1024 * 4);                               // shrinks
+  for (int i = 0; i < 4096; ++i) data += static_cast<char>(i % 255 + 1);  // does not
+  data += std::string(4096, '\0') + std::string(4000, 'u');               // all alike
+  scratch::write(in, npy(dict("<f4", "(4, 1018)"), data.substr(0, 4 * 4 * 1018)));
+  expect_ok({"encode", "--chunk-values", "1024", in, frame});
+  const nlohmann::json about = info_json();
+  const std::string content = scratch::read(frame);
+
+  std::set<std::string> keys;
+  for (const auto& [key, value] : about.items()) keys.insert(key);
+  EXPECT_EQ(keys, (std::set<std::string>{"codec", "dtype", "shape", "values", "raw_bytes", "frame_bytes", "ratio",
+                                         "chunk_values", "alignment", "checksums", "metadata_bytes", "chunks"}));
+  EXPECT_EQ(about["codec"], "zvc");
+  EXPECT_EQ(about["dtype"], "f32");
+  EXPECT_EQ(about["shape"], (nlohmann::json{4, 1018}));
+  EXPECT_EQ(about["values"], 4072);
+  EXPECT_EQ(about["raw_bytes"], 16288);
+  EXPECT_EQ(about["frame_bytes"], content.size());
+  EXPECT_DOUBLE_EQ(about["ratio"], 16288.0 / static_cast<double>(content.size()));
+  EXPECT_EQ(about["alignment"], 32);
+  EXPECT_EQ(about["metadata_bytes"], npy(dict("<f4", "(4, 1018)"), "").size());
+
+  const char* const kinds[] = {"encoded", "raw", "uniform", "uniform"};
+  ASSERT_EQ(about["chunks"].size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    const nlohmann::json& chunk = about["chunks"][i];
+    EXPECT_EQ(chunk.size(), 4u);
+    EXPECT_EQ(chunk["kind"], kinds[i]);
+    EXPECT_EQ(chunk["values"], i < 3 ? 1024 : 1000);
+    EXPECT_LE(chunk["offset"].get<size_t>() + chunk["bytes"].get<size_t>(), content.size());
+    EXPECT_EQ(chunk["offset"].get<size_t>() % 32, 0u);
+  }
+  EXPECT_EQ(content.substr(about["chunks"][1]["offset"], about["chunks"][1]["bytes"]), data.substr(4096, 4096));
+  EXPECT_EQ(about["chunks"][2]["bytes"], 0);
+  EXPECT_EQ(content.substr(about["chunks"][3]["offset"], about["chunks"][3]["bytes"]), "uuuu");
+}
+
+TEST_F(Cli, InfoForPeople) {
+  make_small_frame();
+  const answer a = tuck_cli({"info", frame});
+  EXPECT_EQ(a.code, 0);
+  for (const char* part : {"zvc", "u16 3000", "6000 bytes", "2 of 2048 values", "encoded", "raw", "uniform"})
+    EXPECT_NE(a.out.find(part), std::string::npos) << part << '\n' << a.out;
+}
+
+TEST_F(Cli, VerifySaysWhatItChecked) {
+  make_small_frame();
+  EXPECT_EQ(tuck_cli({"verify", frame}).out, frame + ": ok, 3000 values in 2 chunks, checksums verified\n");
+}
+
+TEST_F(Cli, DecodesToStandardOutput) {
+  make_small_frame();
+  const answer a = tuck_cli({"decode", frame, "/dev/stdout"});
+  EXPECT_EQ(a.code, 0) << a.err;
+  EXPECT_EQ(a.out, scratch::read(in));
+}
+
+TEST_F(Cli, HelpAndVersion) {
+  for (const arguments& words :
+       {arguments{"--help"}, {"encode", "--help"}, {"decode", "-h"}, {"info", "--help"}, {"verify", "--help"}}) {
+    const answer a = tuck_cli(words);
+    EXPECT_EQ(a.code, 0);
+    EXPECT_NE(a.out.find("Usage: tuck"), std::string::npos);
+    EXPECT_EQ(a.err, "");
+  }
+  const std::string version = "tuck " + std::to_string(tuck::version_major) + "." +
+                              std::to_string(tuck::version_minor) + "." + std::to_string(tuck::version_patch) + "\n";
+  EXPECT_EQ(tuck_cli({"--version"}).out, version);
+}
+
+}  // namespace

@@ -1,0 +1,155 @@
+#include "support/files.hpp"
+
+#include "tools/scratch.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+namespace {
+
+using namespace tuck::tools;
+
+mode_t mode_of(const std::string& path) {
+  struct stat status;
+  return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 07777 : 0;
+}
+
+template <class Work> std::string complaint(const Work& work) {
+  try {
+    work();
+  } catch (const file_error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+void write_all(const std::string& path, const std::string& content) {
+  output_file file(path);
+  file.write(bytes_of(content));
+  file.commit();
+}
+
+using names = std::vector<std::string>;
+
+TEST(FileError, IsOneLine) {
+  EXPECT_STREQ(file_error("a\nb", "c\rd").what(), "a?b: c?d");
+  EXPECT_STREQ(file_error("a", ENOENT).what(), "a: No such file or directory");
+  EXPECT_STREQ(file_error("", ENOENT).what(), "'': No such file or directory");
+}
+
+TEST(ReadFile, WholeFiles) {
+  const scratch::directory dir;
+  for (const size_t size : {0u, 1u, 100000u}) {
+    const std::string content = scratch::sparse_data(size);
+    scratch::write(dir / "a", content);
+    const byte_buffer read = read_file(dir / "a");
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(read.all().data()), read.size()), content);
+  }
+}
+
+TEST(ReadFile, RefusesWhatIsNoRegularFile) {
+  const scratch::directory dir;
+  ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(complaint([&] { read_file(dir / "none"); }), dir / "none" + ": No such file or directory");
+  EXPECT_EQ(complaint([&] { read_file(dir / ""); }), dir / "" + ": Is a directory");
+  EXPECT_EQ(complaint([&] { read_file(dir / "pipe"); }), dir / "pipe" + ": not a regular file");
+  EXPECT_EQ(complaint([&] { read_file("/dev/null"); }), "/dev/null: not a regular file");
+}
+
+TEST(OutputFile, AppearsOnCommit) {
+  const scratch::directory dir;
+  {
+    output_file file(dir / "a");
+    file.write(bytes_of("one "));
+    file.write(bytes_of("two"));
+    EXPECT_FALSE(std::filesystem::exists(dir / "a"));
+    file.commit();
+  }
+  EXPECT_EQ(scratch::read(dir / "a"), "one two");
+  EXPECT_EQ(dir.names(), names{"a"});
+}
+
+TEST(OutputFile, WithoutCommitNothingChanges) {
+  const scratch::directory dir;
+  scratch::write(dir / "a", "old");
+  EXPECT_THROW(
+      {
+        output_file file(dir / "a");
+        file.write(bytes_of("new"));
+        throw std::runtime_error("on the way");
+      },
+      std::runtime_error);
+  EXPECT_EQ(scratch::read(dir / "a"), "old");
+  EXPECT_EQ(dir.names(), names{"a"});
+}
+
+TEST(OutputFile, HasTheModeOfAPlainOpen) {
+  const scratch::directory dir;
+  const mode_t before = ::umask(027);
+  write_all(dir / "fresh", "x");
+  ::umask(before);
+  EXPECT_EQ(mode_of(dir / "fresh"), 0640u);
+  ASSERT_EQ(::chmod((dir / "fresh").c_str(), 0604), 0);
+  write_all(dir / "fresh", "y");
+  EXPECT_EQ(mode_of(dir / "fresh"), 0604u);
+}
+
+TEST(OutputFile, FollowsLinks) {
+  const scratch::directory dir;
+  std::filesystem::create_directory(dir / "sub");
+  std::filesystem::create_symlink("sub/target", dir / "link");
+  for (const char* content : {"to a link into nothing", "to a link to a file"}) {
+    write_all(dir / "link", content);
+    EXPECT_TRUE(std::filesystem::is_symlink(dir / "link"));
+    EXPECT_EQ(scratch::read(dir / "sub/target"), content);
+  }
+  std::filesystem::create_symlink("loop", dir / "loop");
+  EXPECT_EQ(complaint([&] { write_all(dir / "loop", "x"); }), dir / "loop" + ": Too many levels of symbolic links");
+}
+
+TEST(OutputFile, RefusesPlacesThatCannotBe) {
+  const scratch::directory dir;
+  scratch::write(dir / "file", "x");
+  const auto refusal = [&](const std::string& path) {
+    const std::string text = complaint([&] { output_file file(path); });
+    return text.substr(std::min(text.size(), path.size() + 2));
+  };
+  EXPECT_EQ(refusal(dir / "file/below"), "Not a directory");
+  EXPECT_EQ(refusal(dir / "none/below"), "No such file or directory");
+  EXPECT_EQ(refusal(dir / ""), "Is a directory");
+  EXPECT_EQ(refusal(dir / "."), "Is a directory");
+  EXPECT_EQ(refusal(dir / "new/"), "Is a directory");
+  EXPECT_EQ(dir.names(), names{"file"});
+}
+
+TEST(OutputFile, LongNames) {
+  const scratch::directory dir;
+  const std::string longest(255, 'n');
+  write_all(dir / longest, "x");
+  EXPECT_EQ(dir.names(), names{longest});
+  EXPECT_NE(complaint([&] { write_all(dir / (longest + "n"), "x"); }), "");
+  EXPECT_EQ(dir.names(), names{longest});
+}
+
+TEST(OutputFile, DevicesAreWrittenDirectly) {
+  write_all("/dev/null", "x");
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  EXPECT_EQ(complaint([] { write_all("/dev/full", "x"); }), "/dev/full: No space left on device");
+}
+
+TEST(SameFile, ByIdentityNotByName) {
+  const scratch::directory dir;
+  scratch::write(dir / "a", "x");
+  scratch::write(dir / "b", "x");
+  std::filesystem::create_hard_link(dir / "a", dir / "hard");
+  std::filesystem::create_symlink("a", dir / "soft");
+  EXPECT_TRUE(same_file(dir / "a", dir / "./a"));
+  EXPECT_TRUE(same_file(dir / "a", dir / "hard"));
+  EXPECT_TRUE(same_file(dir / "soft", dir / "a"));
+  EXPECT_FALSE(same_file(dir / "a", dir / "b"));
+  EXPECT_FALSE(same_file(dir / "none", dir / "none"));
+}
+
+}  // namespace

@@ -1,0 +1,235 @@
+#include "support/npy.hpp"
+
+#include "tools/scratch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace {
+
+using namespace tuck::tools;
+using scratch::dict;
+using scratch::npy;
+
+npy_header parse(const std::string& content) { return parse_npy_header(bytes_of(content), "a.npy"); }
+
+// What is wrong with it, without the file's name.
+std::string complaint(const std::string& content) {
+  try {
+    parse(content);
+  } catch (const file_error& e) {
+    const std::string text = e.what();
+    EXPECT_TRUE(text.starts_with("a.npy: ")) << text;
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+    return text.substr(7);
+  }
+  return "";
+}
+
+std::string reading_complaint(const std::string& path) {
+  try {
+    read_npy(path);
+  } catch (const file_error& e) {
+    const std::string text = e.what();
+    EXPECT_TRUE(text.starts_with(path + ": ")) << text;
+    return text.substr(path.size() + 2);
+  }
+  return "";
+}
+
+std::string text_of(tuck::const_bytes data) {
+  return {reinterpret_cast<const char*>(data.data()), static_cast<size_t>(data.size())};
+}
+
+TEST(NpyHeader, EveryElementType) {
+  const std::pair<const char*, tuck::dtype> types[] = {
+      {"|u1", tuck::dtype::u8},  {"|i1", tuck::dtype::i8},  {"|b1", tuck::dtype::u8},  {"<u2", tuck::dtype::u16},
+      {"<i2", tuck::dtype::i16}, {"<u4", tuck::dtype::u32}, {"<i4", tuck::dtype::i32}, {"<u8", tuck::dtype::u64},
+      {"<i8", tuck::dtype::i64}, {"<f2", tuck::dtype::f16}, {"<f4", tuck::dtype::f32}, {"<f8", tuck::dtype::f64},
+      {"=f4", tuck::dtype::f32}, {"f8", tuck::dtype::f64},  {"=u2", tuck::dtype::u16}, {"i4", tuck::dtype::i32},
+      {"?", tuck::dtype::u8},    {"u1", tuck::dtype::u8},   {">i1", tuck::dtype::i8},
+  };
+  for (const auto& [descr, type] : types) EXPECT_EQ(parse(npy(dict(descr, "(2, 3)"), "")).type, type) << descr;
+}
+
+TEST(NpyHeader, RefusesOtherTypesByName) {
+  for (const char* descr : {">f4", ">u2", ">i8", "<c8", "<c16", "|O", "|S5", "<U3", "|V4", "<M8[ns]", "<f16", "f", "",
+                            "<", "<f44", "float32", "<<f4", "e", "<f4 "})
+    EXPECT_EQ(complaint(npy(dict(descr, "(1,)"), "")), "unsupported dtype '" + std::string(descr) + "'");
+  EXPECT_EQ(complaint(npy("{'descr': [('a', '<f4'), ('b', '<i4')], 'fortran_order': False, 'shape': (1,), }", "")),
+            "unsupported dtype: a structured one");
+}
+
+TEST(NpyHeader, RefusesFortranOrder) {
+  EXPECT_EQ(complaint(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", "")),
+            "Fortran order is not supported; save numpy.ascontiguousarray(a)");
+}
+
+TEST(NpyHeader, AnyOrderSpacingAndQuotes) {
+  for (const char* text : {
+           "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }",
+           "{'shape':(2,3),'fortran_order':False,'descr':'<f4'}",
+           "{\"fortran_order\": False, \"shape\": (2, 3,), \"descr\": \"<f4\"}",
+           "  { 'descr' :\t'<f4' ,\n 'shape' : ( 2 , 3 ) , 'fortran_order' : False , }   \t ",
+           "{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L), }",
+       }) {
+    const npy_header header = parse(npy(text, ""));
+    EXPECT_EQ(header.type, tuck::dtype::f32) << text;
+    EXPECT_EQ(header.shape, (std::vector<uint64_t>{2, 3})) << text;
+    EXPECT_EQ(header.values, 6u) << text;
+  }
+}
+
+TEST(NpyHeader, AllThreeVersionsKeepTheirPrelude) {
+  for (const int version : {1, 2, 3}) {
+    const std::string content = npy(dict("<f4", "(2,)"), "", version);
+    EXPECT_EQ(parse(content + "abcdefgh").prelude, content);
+  }
+  EXPECT_EQ(complaint(npy(dict("<f4", "(2,)"), "", 4)), "unsupported .npy version 4.0");
+  std::string content = npy(dict("<f4", "(2,)"), "");
+  content[7] = 1;
+  EXPECT_EQ(complaint(content), "unsupported .npy version 1.1");
+}
+
+TEST(NpyHeader, Shapes) {
+  const auto values = [](const char* shape) { return parse(npy(dict("<f8", shape), "")).values; };
+  EXPECT_EQ(values("()"), 1u);
+  EXPECT_EQ(values("(0,)"), 0u);
+  EXPECT_EQ(values("(7,)"), 7u);
+  EXPECT_EQ(values("(2, 3, 4)"), 24u);
+  EXPECT_EQ(values("(18446744073709551615, 18446744073709551615, 0)"), 0u);
+  EXPECT_EQ(values("(2305843009213693951,)"), 2305843009213693951u);
+}
+
+TEST(NpyHeader, RefusesShapesThatDoNotFit) {
+  for (const char* shape : {"(2305843009213693952,)", "(18446744073709551616,)", "(4294967296, 4294967296)",
+                            "(99999999999999999999999999999,)", "(18446744073709551615,)"})
+    EXPECT_EQ(complaint(npy(dict("<f8", shape), "")), "the shape is too large") << shape;
+}
+
+TEST(NpyHeader, RefusesMalformedText) {
+  for (const char* text : {
+           "",
+           "{",
+           "}",
+           "[]",
+           "{'descr'}",
+           "{'descr': '<f4'",
+           "{'descr': '<f4}",
+           "{'descr' '<f4'}",
+           "{descr: '<f4'}",
+           "{'descr': '<f4', 'fortran_order': False, 'shape': (3)}",
+           "{'descr': '<f4', 'fortran_order': False, 'shape': 3}",
+           "{'descr': '<f4', 'fortran_order': False, 'shape': (-3,)}",
+           "{'descr': '<f4', 'fortran_order': False, 'shape': (3 4)}",
+           "{'descr': '<f4', 'fortran_order': False, 'shape': (,)}",
+           "{'descr': '<f4', 'fortran_order': False, 'shape': (3,,)}",
+           "{'descr': '<f4', 'fortran_order': False, 'shape': (3,}",
+           "{'descr': '<f4', 'fortran_order': False, 'shape': (1.5,)}",
+           "{'descr': '<f4', 'fortran_order': 0, 'shape': (3,)}",
+           "{'descr': '<f4', 'fortran_order': false, 'shape': (3,)}",
+           "{'descr': '<f4' 'fortran_order': False, 'shape': (3,)}",
+           "{'descr': '<f4', 'fortran_order': False, 'shape': (3,)} x",
+           "{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}}",
+           "{, 'descr': '<f4', 'fortran_order': False, 'shape': (3,)}",
+           "{'descr': 4, 'fortran_order': False, 'shape': (3,)}",
+       })
+    EXPECT_TRUE(complaint(npy(text, "")).starts_with("malformed .npy header: ")) << text << '\n'
+                                                                                 << complaint(npy(text, ""));
+  EXPECT_TRUE(complaint(npy(dict("<f4", "(3,)") + std::string(1, '\0'), "")).starts_with("malformed .npy header: "));
+}
+
+TEST(NpyHeader, RefusesWrongKeys) {
+  EXPECT_EQ(complaint(npy("{'descr': '<f4', 'fortran_order': False}", "")), "the .npy header has no 'shape'");
+  EXPECT_EQ(complaint(npy("{'descr': '<f4', 'shape': ()}", "")), "the .npy header has no 'fortran_order'");
+  EXPECT_EQ(complaint(npy("{}", "")), "the .npy header has no 'descr'");
+  EXPECT_EQ(complaint(npy("{'descr': '<f4', 'descr': '<f4'}", "")), "the .npy header has two 'descr'");
+  EXPECT_EQ(complaint(npy("{'a\nb': 1}", "")), "the .npy header has an unknown key 'a?b'");
+}
+
+TEST(NpyHeader, EveryTruncationIsRefused) {
+  for (const int version : {1, 2}) {
+    const std::string content = npy(dict("<f4", "(2,)"), "", version);
+    for (size_t size = 0; size < content.size(); ++size) EXPECT_NE(complaint(content.substr(0, size)), "") << size;
+  }
+  EXPECT_EQ(complaint(""), "not a .npy file");
+  EXPECT_EQ(complaint("PK\3\4 and so on"), "not a .npy file");
+  EXPECT_EQ(complaint("\x93NUMPY"), "truncated .npy header: 6 bytes of 10");
+}
+
+TEST(NpyHeader, EveryDamagedByteEndsInAnAnswer) {
+  const std::string good = npy(dict("<f4", "(2, 3)"), "");
+  for (size_t i = 0; i < good.size(); ++i)
+    for (int byte = 0; byte < 256; ++byte) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(byte);
+      complaint(bad);
+    }
+}
+
+TEST(NpyPrelude, IsWhatNumPyWrites) {
+  const std::string prelude = make_npy_prelude(tuck::dtype::f32, {16, 32});
+  EXPECT_EQ(prelude.size(), 128u);
+  EXPECT_EQ(prelude.substr(0, 10), std::string("\x93NUMPY\1\0\x76\0", 10));
+  EXPECT_EQ(prelude.substr(10, 62), "{'descr': '<f4', 'fortran_order': False, 'shape': (16, 32), } ");
+  EXPECT_EQ(prelude.back(), '\n');
+  EXPECT_NE(make_npy_prelude(tuck::dtype::u8, {}).find("'|u1', 'fortran_order': False, 'shape': (), }"),
+            std::string::npos);
+  EXPECT_NE(make_npy_prelude(tuck::dtype::bf16, {5}).find("'<u2', 'fortran_order': False, 'shape': (5,), }"),
+            std::string::npos);
+}
+
+TEST(NpyPrelude, IsReadBackWhateverItsLength) {
+  std::vector<uint64_t> shape;
+  for (size_t dimensions : {0u, 1u, 2u, 30u, 20000u, 40000u}) {
+    shape.assign(dimensions, 1);
+    const std::string prelude = make_npy_prelude(tuck::dtype::i64, shape);
+    EXPECT_EQ(prelude.size() % 64, 0u);
+    EXPECT_EQ(prelude[6], dimensions < 21000 ? 1 : 2);
+    const npy_header header = parse(prelude + "xyz");
+    EXPECT_EQ(header.shape, shape);
+    EXPECT_EQ(header.type, tuck::dtype::i64);
+    EXPECT_EQ(header.prelude, prelude);
+  }
+}
+
+TEST(NpyFile, ValuesAreAlignedWhereverTheHeaderEnds) {
+  const scratch::directory dir;
+  const std::string data = scratch::sparse_data(80);
+  for (size_t padding = 0; padding < 16; ++padding) {
+    scratch::write(dir / "a.npy", npy(dict("<f8", "(10,)") + std::string(padding, ' '), data));
+    const npy_file file = read_npy(dir / "a.npy");
+    EXPECT_EQ(text_of(file.data()), data);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(file.data().data()) % 8, 0u);
+  }
+}
+
+TEST(NpyFile, SizesMustMatch) {
+  const scratch::directory dir;
+  scratch::write(dir / "a.npy", npy(dict("<f4", "(10,)"), std::string(37, 'x')));
+  EXPECT_EQ(reading_complaint(dir / "a.npy"), "truncated: 37 bytes of data are there and 40 are needed");
+  scratch::write(dir / "a.npy", npy(dict("<f4", "(10,)"), std::string(41, 'x')));
+  EXPECT_EQ(reading_complaint(dir / "a.npy"), "1 byte after the data, which need 40");
+  scratch::write(dir / "a.npy", npy(dict("<f4", "(0, 5)"), ""));
+  EXPECT_EQ(reading_complaint(dir / "a.npy"), "");
+  EXPECT_EQ(read_npy(dir / "a.npy").data().size(), 0u);
+}
+
+TEST(NpyFile, WrittenAndReadBack) {
+  const scratch::directory dir;
+  const std::string data = scratch::sparse_data(24);
+  write_npy(dir / "a.npy", tuck::dtype::i32, {2, 3}, bytes_of(data));
+  const npy_file file = read_npy(dir / "a.npy");
+  EXPECT_EQ(text_of(file.data()), data);
+  EXPECT_EQ(file.header.shape, (std::vector<uint64_t>{2, 3}));
+  EXPECT_EQ(dir.names(), std::vector<std::string>{"a.npy"});
+}
+
+TEST(NpyFile, ShapesAsText) {
+  EXPECT_EQ(shape_text({}), "scalar");
+  EXPECT_EQ(shape_text({3}), "3");
+  EXPECT_EQ(shape_text({16, 32, 0}), "16x32x0");
+}
+
+}  // namespace

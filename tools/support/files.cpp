@@ -1,0 +1,193 @@
+#include "support/files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+namespace tuck::tools {
+namespace {
+
+constexpr uint64_t largest_transfer = uint64_t{1} << 30;  // Linux moves at most 2 GiB a call
+
+std::string line(std::string_view file, std::string_view reason) {
+  return (file.empty() ? "''" : printable(file)) + ": " + printable(reason);
+}
+
+std::string reason_of(int error_number) { return std::generic_category().message(error_number); }
+
+// Closes what is left open when a function ends early.
+class descriptor_guard {
+ public:
+  explicit descriptor_guard(int descriptor) : descriptor_(descriptor) {}
+  ~descriptor_guard() { ::close(descriptor_); }
+  descriptor_guard(const descriptor_guard&) = delete;
+  descriptor_guard& operator=(const descriptor_guard&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+// Reads until `room` is full or the file ends; the bytes read.
+uint64_t read_fully(int descriptor, bytes room, const std::string& path) {
+  uint64_t done = 0;
+  while (done < room.size()) {
+    const ssize_t got = ::read(descriptor, room.data() + done, std::min(room.size() - done, largest_transfer));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw file_error(path, errno);
+    if (got == 0) break;
+    done += static_cast<uint64_t>(got);
+  }
+  return done;
+}
+
+// Where a name leads once its symbolic links have been followed; the last part need not exist.
+struct destination {
+  std::string path;
+  std::optional<int> open_as;  // it stands for this descriptor of ours, as /dev/stdout does
+};
+
+std::pair<std::string, std::string> split(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return {".", path};
+  return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
+}
+
+std::string canonical_directory(const std::string& directory, const std::string& shown) {
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(directory.c_str(), nullptr), &std::free);
+  if (real == nullptr) throw file_error(shown, errno);
+  return real.get();
+}
+
+std::string link_target(const std::string& path, const std::string& shown) {
+  char target[4096];
+  const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
+  if (length < 0) throw file_error(shown, errno);
+  return {target, static_cast<size_t>(length)};
+}
+
+destination follow(const std::string& shown) {
+  constexpr int most_links = 40;  // as the kernel has it
+  std::string path = shown;
+  for (int links = 0; links < most_links; ++links) {
+    const auto [parent, name] = split(path);
+    if (name.empty() || name == "." || name == "..") return {path, {}};
+    const std::string directory = canonical_directory(parent, shown);
+    path = directory == "/" ? "/" + name : directory + "/" + name;
+    struct stat status;
+    if (::lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return {path, {}};
+    if (directory == "/proc/" + std::to_string(::getpid()) + "/fd") return {path, std::atoi(name.c_str())};
+    const std::string target = link_target(path, shown);
+    path = target.front() == '/' ? target : directory + "/" + target;
+  }
+  throw file_error(shown, ELOOP);
+}
+
+// Mode and owner of the file that is to be replaced, as far as we may: only root gives files away.
+void inherit(int descriptor, const struct stat& old) {
+  if (::fchown(descriptor, old.st_uid, old.st_gid) != 0) errno = 0;
+  if (::fchmod(descriptor, old.st_mode & 0777) != 0) errno = 0;
+}
+
+}  // namespace
+
+file_error::file_error(std::string_view file, std::string_view reason) : std::runtime_error(line(file, reason)) {}
+file_error::file_error(std::string_view file, int error_number) : file_error(file, reason_of(error_number)) {}
+
+std::string printable(std::string_view text) {
+  std::string clean(text);
+  std::replace_if(
+      clean.begin(), clean.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return clean;
+}
+
+byte_buffer read_file(const std::string& path) {
+  // Without O_NONBLOCK the opening of a pipe would wait for its writer, only for the pipe to be refused.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) throw file_error(path, errno);
+  const descriptor_guard guard(descriptor);
+  struct stat status;
+  if (::fstat(descriptor, &status) != 0) throw file_error(path, errno);
+  if (S_ISDIR(status.st_mode)) throw file_error(path, EISDIR);
+  if (!S_ISREG(status.st_mode)) throw file_error(path, "not a regular file");
+  byte_buffer content(static_cast<uint64_t>(status.st_size));
+  std::byte beyond;
+  if (read_fully(descriptor, content.all(), path) != content.size() || read_fully(descriptor, {&beyond, 1}, path) != 0)
+    throw file_error(path, "the file changed its size while it was read");
+  return content;
+}
+
+bool same_file(const std::string& a, const std::string& b) noexcept {
+  struct stat first, second;
+  if (::stat(a.c_str(), &first) != 0 || ::stat(b.c_str(), &second) != 0) return false;
+  return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+output_file::output_file(std::string path) : path_(std::move(path)) {
+  const destination to = follow(path_);
+  target_ = to.path;
+  struct stat status;
+  const bool exists = ::stat(target_.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT) fail(errno);
+  if (exists && S_ISDIR(status.st_mode)) fail(EISDIR);
+  if (to.open_as) {
+    // A second opening of the file behind it would start at its beginning instead of where others write.
+    if ((descriptor_ = ::fcntl(*to.open_as, F_DUPFD_CLOEXEC, 0)) < 0) fail(errno);
+  } else if (exists && !S_ISREG(status.st_mode)) {
+    if ((descriptor_ = ::open(target_.c_str(), O_WRONLY | O_CLOEXEC)) < 0) fail(errno);
+  } else {
+    // A rename asks only the directory; who may not write the file itself shall not replace it either.
+    if (exists && ::faccessat(AT_FDCWD, target_.c_str(), W_OK, AT_EACCESS) != 0) fail(errno);
+    open_temporary();
+    if (exists) inherit(descriptor_, status);
+  }
+}
+
+output_file::~output_file() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void output_file::open_temporary() {
+  constexpr int tries = 1000;
+  const auto [directory, name] = split(target_);
+  if (name.empty()) fail(path_.empty() ? ENOENT : EISDIR);
+  // Without the target's own name in it, which may be as long as names can be.
+  const std::string stem = directory + "/.tuck-" + std::to_string(::getpid()) + "-";
+  for (int i = 0; i < tries && descriptor_ < 0; ++i) {
+    const std::string candidate = stem + std::to_string(i);
+    descriptor_ = ::open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ >= 0) temporary_ = candidate;
+    if (descriptor_ < 0 && errno != EEXIST) fail(errno);
+  }
+  if (descriptor_ < 0) fail(EEXIST);
+}
+
+void output_file::write(const_bytes data) {
+  while (!data.empty()) {
+    const ssize_t put = ::write(descriptor_, data.data(), std::min(data.size(), largest_transfer));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) fail(errno);
+    data = data.subspan(static_cast<uint64_t>(put));
+  }
+}
+
+void output_file::close_or_throw() {
+  // Some file systems tell only now that the disk is full. After EINTR the descriptor is gone all the same.
+  if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR) fail(errno);
+}
+
+void output_file::commit() {
+  close_or_throw();
+  if (temporary_.empty()) return;
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(errno);
+  temporary_.clear();
+}
+
+}  // namespace tuck::tools

@@ -1,0 +1,75 @@
+// Whole files in, whole files out: a file is read entirely, and written entirely or not at all.
+#pragma once
+
+#include <tuck/core/span.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace tuck::tools {
+
+// What is wrong with a file, in one line "file: reason" that can be shown as it is.
+class file_error : public std::runtime_error {
+ public:
+  file_error(std::string_view file, std::string_view reason);
+  file_error(std::string_view file, int error_number);  // the reason is the system's, as strerror tells it
+};
+
+// `text` without control characters, so that hostile names stay on their line.
+std::string printable(std::string_view text);
+
+// Bytes that start uninitialised and lie aligned for any element. Throws std::bad_alloc.
+class byte_buffer {
+ public:
+  byte_buffer() = default;
+  explicit byte_buffer(uint64_t size) : data_(new std::byte[size]), size_(size) {}
+
+  uint64_t size() const noexcept { return size_; }
+  bytes all() noexcept { return {data_.get(), size_}; }
+  const_bytes all() const noexcept { return {data_.get(), size_}; }
+
+ private:
+  std::unique_ptr<std::byte[]> data_;
+  uint64_t size_ = 0;
+};
+
+inline const_bytes bytes_of(std::string_view text) noexcept {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+// The content of a regular file; anything else, and whatever goes wrong, is a file_error.
+byte_buffer read_file(const std::string& path);
+
+// Do both names lead to one existing file?
+bool same_file(const std::string& a, const std::string& b) noexcept;
+
+// A file being written. Bytes go to a temporary beside the target, which commit() renames over it; without
+// commit() the temporary goes and the target stays as it was. A target that exists keeps its mode, and its
+// owner where that is allowed; a new one gets what umask leaves. Symbolic links are followed. Devices, pipes
+// and /dev/stdout are written directly. Whatever goes wrong is a file_error.
+class output_file {
+ public:
+  explicit output_file(std::string path);
+  ~output_file();
+  output_file(const output_file&) = delete;
+  output_file& operator=(const output_file&) = delete;
+
+  void write(const_bytes data);
+  void commit();
+
+ private:
+  void open_temporary();
+  void close_or_throw();
+  [[noreturn]] void fail(int error_number) const { throw file_error(path_, error_number); }
+
+  std::string path_;       // as the user named it, for messages
+  std::string target_;     // what it leads to
+  std::string temporary_;  // empty where the target is written directly
+  int descriptor_ = -1;
+};
+
+}  // namespace tuck::tools

@@ -1,0 +1,46 @@
+// NumPy's .npy files: one array behind a textual header (numpy.lib.format, versions 1.0 to 3.0).
+#pragma once
+
+#include "support/files.hpp"
+
+#include <tuck/core/dtype.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tuck::tools {
+
+struct npy_header {
+  dtype type = dtype::none;     // booleans are u8
+  std::vector<uint64_t> shape;  // empty: one value, without dimensions
+  uint64_t values = 1;          // product of the shape; `values` elements do not exceed 64 bits of bytes
+  std::string prelude;          // all that comes before the values, verbatim
+};
+
+// Parses what `content` begins with; there may be anything behind. What this library has no element type for, and
+// Fortran order, is refused. Throws file_error about `file`.
+npy_header parse_npy_header(const_bytes content, const std::string& file);
+
+struct npy_file {
+  npy_header header;
+  byte_buffer content;
+  uint64_t first = 0;  // where in `content` the values begin, aligned for them
+
+  const_bytes data() const noexcept { return content.all().subspan(first, header.values * size_of(header.type)); }
+};
+
+// Throws file_error where the file cannot be read, is no .npy file, or has not exactly the bytes of its shape.
+npy_file read_npy(const std::string& path);
+
+// The header of an array in C order as NumPy writes it, values beginning at a multiple of 64. NumPy has no bf16, which
+// becomes <u2.
+std::string make_npy_prelude(dtype type, const std::vector<uint64_t>& shape);
+
+// Writes an array in C order. `data` has the bytes of the shape.
+void write_npy(const std::string& path, dtype type, const std::vector<uint64_t>& shape, const_bytes data);
+
+// A shape as one shows it: "16x32x32x32", "scalar" where there are no dimensions.
+std::string shape_text(const std::vector<uint64_t>& shape);
+
+}  // namespace tuck::tools

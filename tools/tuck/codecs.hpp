@@ -1,0 +1,33 @@
+// The codecs that the program knows, behind types that are chosen at run time.
+#pragma once
+
+#include <tuck/frame/host.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tuck::tools {
+
+// Names for --codec, each once: the names of a codec's stages, joined by "+".
+std::vector<std::string> codec_names();
+
+std::string stage_names(const stage_list& stages);
+
+// What the frame of `count` values will need, before it is encoded.
+struct frame_plan {
+  status code = status::codec_mismatch;
+  uint64_t most_bytes = 0;
+  uint64_t chunks = 0;
+};
+
+// host::encode and what it needs, with the codec of that name for elements of `type`; codec_mismatch where there is
+// none. `values` are whole elements, aligned for them.
+frame_plan plan_frame(std::string_view codec, dtype type, uint64_t count, const frame_options& options);
+outcome encode_frame(std::string_view codec, dtype type, const_bytes values, bytes frame, const frame_options& options,
+                     const host::execution& how);
+
+// host::decode with whichever codec the frame needs.
+outcome decode_frame(const_bytes frame, bytes out, uint64_t first_value, const host::execution& how);
+
+}  // namespace tuck::tools

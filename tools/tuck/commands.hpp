@@ -1,0 +1,53 @@
+// The program's commands. Each throws file_error for bad input (exit 1) and usage_error for a bad call (exit 2).
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace tuck::tools {
+
+struct usage_error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+enum class machine { host, device };
+
+// The only place that knows what --on can do.
+inline void require_available(machine on) {
+  if (on == machine::device) throw usage_error("--on device: not built yet");
+}
+
+struct encode_options {
+  std::string in;
+  std::string out;
+  std::string codec = "zvc";
+  machine on = machine::host;
+  bool as_bf16 = false;
+  bool no_checksums = false;
+  uint32_t chunk_values = 0;  // 0: the codec's own choice
+  unsigned threads = 0;       // 0: one a core
+};
+
+struct decode_options {
+  std::string in;
+  std::string out;
+  machine on = machine::host;
+  unsigned threads = 0;
+};
+
+struct info_options {
+  std::string in;
+  bool json = false;
+};
+
+struct verify_options {
+  std::string in;
+};
+
+void encode(const encode_options& options);
+void decode(const decode_options& options);
+void info(const info_options& options);
+void verify(const verify_options& options);
+
+}  // namespace tuck::tools

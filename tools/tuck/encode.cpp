@@ -1,0 +1,49 @@
+#include "codecs.hpp"
+#include "commands.hpp"
+#include "frame_file.hpp"
+#include "progress.hpp"
+
+namespace tuck::tools {
+namespace {
+
+dtype element_type(const encode_options& options, const npy_header& header) {
+  if (!options.as_bf16) return header.type;
+  if (header.type != dtype::u16 && header.type != dtype::i16)
+    throw file_error(options.in, std::string("--as bf16 takes 16-bit integers, not ") + name(header.type));
+  return dtype::bf16;
+}
+
+// The option parser has seen to the rest; how many are too many depends on the input's type.
+void check_chunk_values(const encode_options& options, dtype type) {
+  const uint32_t most = max_chunk_raw_bytes / size_of(type);
+  if (options.chunk_values > most)
+    throw usage_error("--chunk-values: at most " + std::to_string(most) + " for " + name(type));
+}
+
+}  // namespace
+
+void encode(const encode_options& options) {
+  require_available(options.on);
+  refuse_same_file(options.in, options.out);
+  const npy_file in = read_npy(options.in);
+  const dtype type = element_type(options, in.header);
+  check_chunk_values(options, type);
+  const frame_options shape{.chunk_values = options.chunk_values,
+                            .checksums = !options.no_checksums,
+                            .metadata = bytes_of(in.header.prelude)};
+
+  const frame_plan plan = plan_frame(options.codec, type, in.header.values, shape);
+  if (plan.code != status::ok) throw file_error(options.in, message(plan.code));
+  byte_buffer frame(plan.most_bytes);
+  output_file out(options.out);
+  outcome done;
+  {
+    progress shown("encoding", plan.chunks, in.data().size());
+    done = encode_frame(options.codec, type, in.data(), frame.all(), shape, shown.execution(options.threads));
+  }
+  if (!done) throw file_error(options.in, message(done.code));
+  out.write(frame.all().subspan(0, done.bytes));
+  out.commit();
+}
+
+}  // namespace tuck::tools

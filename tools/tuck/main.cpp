@@ -1,0 +1,146 @@
+// tuck: .npy files to frames and back. This file is the options; each command has its own.
+#include "codecs.hpp"
+#include "commands.hpp"
+#include "support/files.hpp"
+
+#include <tuck/core/version.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <new>
+#include <string>
+#include <system_error>
+
+namespace {
+
+using namespace tuck::tools;
+
+constexpr int bad_input = 1;
+constexpr int bad_usage = 2;
+
+std::string version_text() {
+  return "tuck " + std::to_string(tuck::version_major) + "." + std::to_string(tuck::version_minor) + "." +
+         std::to_string(tuck::version_patch);
+}
+
+// Runs a command; a lack of memory is told about its input.
+template <class Options> auto run(void (*command)(const Options&), const Options& options) {
+  return [command, &options] {
+    try {
+      command(options);
+    } catch (const std::bad_alloc&) {
+      throw file_error(options.in, "not enough memory");
+    }
+  };
+}
+
+void add_machine(CLI::App& app, machine& on, unsigned& threads) {
+  const auto set = [&on](const std::string& name) { on = name == "device" ? machine::device : machine::host; };
+  app.add_option_function<std::string>("--on", set, "Where to run: host or device")
+      ->check(CLI::IsMember({"host", "device"}).description(""))
+      ->default_str("host")
+      ->type_name("WHERE");
+  app.add_option("--threads", threads, "Threads on the host, at most; 0 is one a core")
+      ->check(CLI::Range(0, 1024).description(""))
+      ->default_str("0")
+      ->type_name("N");
+}
+
+std::string check_chunk_values(const std::string& text) {
+  uint32_t values = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), values);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole && values != 0 && values % 32 == 0 ? "" : "must be a multiple of 32 and not 0";
+}
+
+void add_encode(CLI::App& program, encode_options& options) {
+  CLI::App& app = *program.add_subcommand("encode", "Encode a .npy file into a frame");
+  app.footer("The .npy header is kept in the frame, so that decoding gives back the file byte for byte.");
+  app.add_option("IN.npy", options.in, "The array: NumPy format 1 to 3, C order, little-endian")->required();
+  app.add_option("OUT.tuck", options.out, "The frame; replaced when it is complete, never half-written")->required();
+  app.add_option("--codec", options.codec, "Codec: " + CLI::detail::join(codec_names(), ", "))
+      ->check(CLI::IsMember(codec_names()).description(""))
+      ->capture_default_str()
+      ->type_name("NAME");
+  add_machine(app, options.on, options.threads);
+  const auto as_bf16 = [&options](const std::string&) { options.as_bf16 = true; };
+  app.add_option_function<std::string>("--as", as_bf16, "What the 16-bit integers of the file really are: bf16")
+      ->check(CLI::IsMember({"bf16"}).description(""))
+      ->type_name("TYPE");
+  app.add_option("--chunk-values", options.chunk_values,
+                 "Values a chunk, a multiple of 32; the codec's own choice if not given")
+      ->check(CLI::Validator(check_chunk_values, ""))
+      ->type_name("N");
+  app.add_flag("--no-checksums", options.no_checksums, "Keep no checksums of the values, 8 bytes a chunk");
+  app.callback(run(encode, options));
+}
+
+void add_decode(CLI::App& program, decode_options& options) {
+  CLI::App& app = *program.add_subcommand("decode", "Decode a frame into a .npy file");
+  app.footer("A frame without a .npy header becomes an array of one dimension; bf16 is written as <u2.");
+  app.add_option("IN.tuck", options.in, "The frame")->required();
+  app.add_option("OUT.npy", options.out, "The array; replaced when it is complete, never half-written")->required();
+  add_machine(app, options.on, options.threads);
+  app.callback(run(decode, options));
+}
+
+void add_info(CLI::App& program, info_options& options) {
+  CLI::App& app = *program.add_subcommand("info", "Show what a frame holds, without decoding it");
+  app.footer("The header and the directory are checked, the values are not: see verify.");
+  app.add_option("IN.tuck", options.in, "The frame")->required();
+  app.add_flag("--json", options.json, "For programs: one JSON object, with every chunk");
+  app.callback(run(info, options));
+}
+
+void add_verify(CLI::App& program, verify_options& options) {
+  CLI::App& app = *program.add_subcommand("verify", "Decode a frame without keeping the values, and check them");
+  app.footer("Names the first chunk that is damaged.");
+  app.add_option("IN.tuck", options.in, "The frame")->required();
+  app.callback(run(verify, options));
+}
+
+int complain(const std::exception& e, int code) {
+  std::cerr << "tuck: " << e.what() << '\n';
+  return code;
+}
+
+// Text that did not reach its reader is a failure, as with any output.
+int flush_output() {
+  std::cout.flush();
+  if (std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  return complain(file_error("standard output", errno), bad_input);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Beyond a file size limit, writing then fails in words, instead of killing us over our temporary file.
+  std::signal(SIGXFSZ, SIG_IGN);
+  CLI::App program("Compresses arrays: .npy files to tuck frames and back", "tuck");
+  program.set_version_flag("--version", version_text(), "Print the version and exit");
+  program.require_subcommand(1);
+  program.footer("'tuck COMMAND --help' tells about a command. Exit codes: 0 done, 1 bad input, 2 bad usage.");
+  encode_options to_encode;
+  decode_options to_decode;
+  info_options to_show;
+  verify_options to_verify;
+  add_encode(program, to_encode);
+  add_decode(program, to_decode);
+  add_info(program, to_show);
+  add_verify(program, to_verify);
+  try {
+    program.parse(argc, argv);
+    return flush_output();
+  } catch (const CLI::ParseError& e) {
+    return program.exit(e) == 0 ? flush_output() : bad_usage;
+  } catch (const usage_error& e) {
+    return complain(e, bad_usage);
+  } catch (const std::exception& e) {
+    return complain(e, bad_input);
+  }
+}
