@@ -9,7 +9,6 @@ namespace {
 
 template <class C> class codec_suite : public ::testing::Test {
  protected:
-
   // Exactly as long as it must be, so that sanitizers see any step outside.
   static std::vector<std::byte> encode(const std::vector<value_t<C>>& values) {
     const C codec;

@@ -10,10 +10,27 @@ namespace {
 
 TEST(status, every_value_has_a_meaning_of_its_own) {
   using enum tuck::status;
-  const std::set<tuck::status> all{ok,        invalid_argument, size_overflow, output_too_small, bad_range,
-                                   out_of_memory, type_mismatch,    codec_mismatch, truncated,       bad_magic,
-                                   bad_version, bad_header,      bad_directory, bad_chunk_entry,  bad_payload,
-                                   bad_checksum, bad_parameters, misaligned, unsupported, default_stream, cuda_error};
+  const std::set<tuck::status> all{ok,
+                                   invalid_argument,
+                                   size_overflow,
+                                   output_too_small,
+                                   bad_range,
+                                   out_of_memory,
+                                   type_mismatch,
+                                   codec_mismatch,
+                                   truncated,
+                                   bad_magic,
+                                   bad_version,
+                                   bad_header,
+                                   bad_directory,
+                                   bad_chunk_entry,
+                                   bad_payload,
+                                   bad_checksum,
+                                   bad_parameters,
+                                   misaligned,
+                                   unsupported,
+                                   default_stream,
+                                   cuda_error};
   std::set<std::string> meanings;
   for (const tuck::status s : all) meanings.insert(message(s));
   EXPECT_EQ(meanings.size(), all.size());

@@ -9,25 +9,26 @@ TEST(format, header_is_at_fixed_places) {
   const auto frame = encoded(zvc<float>{}, values, {.checksums = true, .metadata = metadata});
   const std::byte* p = frame.data();
   EXPECT_EQ(std::memcmp(p, "TUCK", 4), 0);
-  EXPECT_EQ(load_unaligned<uint16_t>(p + 4), 1);                // version
-  EXPECT_EQ(load_unaligned<uint8_t>(p + 6), 11);                // f32
-  EXPECT_EQ(load_unaligned<uint8_t>(p + 7), 5);                 // 32-byte alignment
-  EXPECT_EQ(load_unaligned<uint32_t>(p + 8), 1u);               // checksums
-  EXPECT_EQ(load_unaligned<uint32_t>(p + 12), 4096u);           // values a chunk
-  EXPECT_EQ(load_unaligned<uint64_t>(p + 16), 100000u);         // values
-  EXPECT_EQ(load_unaligned<uint64_t>(p + 24), frame.size());    // bytes
-  EXPECT_EQ(load_unaligned<uint64_t>(p + 32), 13u);             // metadata
-  EXPECT_EQ(load_unaligned<uint16_t>(p + 40), 1);               // zvc
-  EXPECT_EQ(load_unaligned<uint8_t>(p + 42), 1);                // its version
-  EXPECT_EQ(load_unaligned<uint64_t>(p + 104), 0u);             // reserved
+  EXPECT_EQ(load_unaligned<uint16_t>(p + 4), 1);              // version
+  EXPECT_EQ(load_unaligned<uint8_t>(p + 6), 11);              // f32
+  EXPECT_EQ(load_unaligned<uint8_t>(p + 7), 5);               // 32-byte alignment
+  EXPECT_EQ(load_unaligned<uint32_t>(p + 8), 1u);             // checksums
+  EXPECT_EQ(load_unaligned<uint32_t>(p + 12), 4096u);         // values a chunk
+  EXPECT_EQ(load_unaligned<uint64_t>(p + 16), 100000u);       // values
+  EXPECT_EQ(load_unaligned<uint64_t>(p + 24), frame.size());  // bytes
+  EXPECT_EQ(load_unaligned<uint64_t>(p + 32), 13u);           // metadata
+  EXPECT_EQ(load_unaligned<uint16_t>(p + 40), 1);             // zvc
+  EXPECT_EQ(load_unaligned<uint8_t>(p + 42), 1);              // its version
+  EXPECT_EQ(load_unaligned<uint64_t>(p + 104), 0u);           // reserved
   EXPECT_EQ(std::memcmp(p + 128, metadata.data(), 13), 0);
-  EXPECT_EQ(load_unaligned<uint64_t>(p + 144) >> 60, 2u);       // directory: a uniform chunk ...
+  EXPECT_EQ(load_unaligned<uint64_t>(p + 144) >> 60, 2u);  // directory: a uniform chunk ...
   EXPECT_EQ(load_unaligned<uint64_t>(p + 144) >> 40 & 0xfffff, 4u);
   EXPECT_EQ(load_unaligned<uint64_t>(p + 144) & 0xffffffffff, (144 + 25 * 16 + 31) / 32u);  // ... of 25
 }
 
 TEST(format, entry_fields_do_not_touch) {
-  constexpr auto entry = directory_entry::make(chunk_kind::uniform, directory_entry::max_bytes, directory_entry::max_start);
+  constexpr auto entry =
+      directory_entry::make(chunk_kind::uniform, directory_entry::max_bytes, directory_entry::max_start);
   static_assert(entry.kind() == chunk_kind::uniform && entry.bytes() == directory_entry::max_bytes &&
                 entry.start() == directory_entry::max_start);
   constexpr auto other = directory_entry::make(chunk_kind::raw, 5, 7);
@@ -59,7 +60,8 @@ TEST(format, layout_saturates_on_absurd_sizes) {
 
 TEST(format, worst_case_is_a_raw_frame) {
   const auto noise = sparse_tensor<float>(10000, 0);
-  EXPECT_EQ(encoded(zvc<float>{}, noise).size(), max_frame_bytes(zvc<float>{}, noise.size()) - (3 * 16384 - 10000 * 4) / 32 * 32);
+  EXPECT_EQ(encoded(zvc<float>{}, noise).size(),
+            max_frame_bytes(zvc<float>{}, noise.size()) - (3 * 16384 - 10000 * 4) / 32 * 32);
   EXPECT_EQ(max_frame_bytes(zvc<float>{}, 0), 128u);
 }
 

@@ -112,7 +112,8 @@ TEST(reader, chunks_may_come_in_any_order_and_with_holes) {
     const directory_entry old{load_unaligned<uint64_t>(frame.data() + at.directory + 8 * i)};
     const uint64_t start = at.payloads + (3 - i) * 1024;
     std::memcpy(moved.data() + start, frame.data() + old.start() * 32, old.bytes());
-    store_unaligned(moved.data() + at.directory + 8 * i, directory_entry::make(old.kind(), old.bytes(), start / 32).word);
+    store_unaligned(moved.data() + at.directory + 8 * i,
+                    directory_entry::make(old.kind(), old.bytes(), start / 32).word);
   }
   auto h = header_of(moved);
   h.frame_bytes = moved.size();

@@ -1,0 +1,169 @@
+// What a block codec is: the scalar codec's bytes, made by one thread block.
+//
+// A block holds the chunk that it encodes in its registers as a block_tile, so that a chunk is read once whatever
+// becomes of it - counted, packed, stored raw, summed. Decoders hand over words as they come to be, in any order
+// but each once, as sink(index of the word's first value, word). A codec specialises block_codec<C, Threads>:
+//
+//   struct TempStorage                                what it needs of shared memory, trivially constructible
+//   block_codec(TempStorage&)
+//   uint32_t measure(const C&, const tile&)            the exact bytes of the encoded chunk; all threads get them
+//   void     pack(const C&, const tile&, byte* out)    those bytes; after a measure of the same tile that gave
+//                                                      less than the raw chunk
+//   status   decode(const C&, const_bytes, count, sink) `count` values from untrusted bytes; all threads get the
+//                                                      same status, and where it is ok, all words have been handed over
+//
+// All are called by the whole block. Between two calls the caller puts a sync_block(), for TempStorage.
+#pragma once
+
+#include <tuck/codec/concept.hpp>
+#include <tuck/core/bits.hpp>
+#include <tuck/core/checksum.hpp>
+#include <tuck/core/device.cuh>
+
+namespace tuck::inline TUCK_ABI {
+
+inline constexpr int block_threads = 256;
+inline constexpr uint32_t tile_bytes = 16 * 1024;
+
+template <class C, int Threads> struct block_codec;
+
+// Up to 16 KiB of values in the registers of a block, in words of 4 bytes (8 for 8-byte values). A warp has a
+// contiguous part of the chunk; its j-th words are 32 consecutive ones, a lane each.
+template <element T, int Threads> struct block_tile {
+  using word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+
+  static constexpr int per_word = sizeof(word) / sizeof(T);          // values a word
+  static constexpr int words = tile_bytes / sizeof(word) / Threads;  // words a thread
+  static constexpr uint32_t capacity = tile_bytes / sizeof(T);       // values
+  static constexpr uint32_t warp_words = words * device::warp_size;
+
+  word w[words];       // zero past the chunk's values
+  uint32_t count = 0;  // values of the chunk
+  int full = 0;        // words of this thread that the chunk fills ...
+  uint32_t tail = 0;   // ... and how many values it has in the one after them,
+  word last = 0;       // which is also here
+
+  static constexpr uint32_t step = per_word * device::warp_size;  // values from one word of a thread to its next
+
+  // Index in the chunk of the first value of this thread's j-th word.
+  __device__ static uint32_t first_value(int j = 0) {
+    return (device::warp_id() * warp_words + device::lane_id()) * per_word + static_cast<uint32_t>(j) * step;
+  }
+  __device__ static bits_t<T> value(word x, int k) {
+    return static_cast<bits_t<T>>(x >> (8 * sizeof(T) * static_cast<unsigned>(k)));
+  }
+
+  // Reads `n` values from p, a multiple of a word's size.
+  __device__ void load(const T* p, uint32_t n) {
+    count = n;
+    count_words();
+    if constexpr (per_word > 1)
+      for (uint32_t k = 0; k < tail; ++k)
+        last |= static_cast<word>(device::load(reinterpret_cast<const bits_t<T>*>(p) + first_value(full) + k))
+                << (8 * sizeof(T) * k);
+    const auto* const from = reinterpret_cast<const word*>(p) + first_value() / per_word;
+#pragma unroll
+    for (int j = 0; j < words; ++j) w[j] = j < full ? device::load(from + j * device::warp_size) : j == full ? last : 0;
+  }
+
+  // Writes all values to p, a multiple of a word's size.
+  __device__ void store(std::byte* p) const {
+    auto* const to = reinterpret_cast<word*>(p) + first_value() / per_word;
+#pragma unroll
+    for (int j = 0; j < words; ++j)
+      if (j < full) device::store(to + j * device::warp_size, w[j]);
+    if constexpr (per_word > 1)
+      for (uint32_t k = 0; k < tail; ++k)
+        device::store(reinterpret_cast<bits_t<T>*>(p) + first_value(full) + k, value(last, static_cast<int>(k)));
+  }
+
+  // Are all values that this thread has equal to `value_bits`?
+  __device__ bool all_equal(bits_t<T> value_bits) const {
+    const word x = repeat(value_bits), x_tail = per_word > 1 && tail != 0 ? clip(x, tail) : 0;
+    bool equal = true;
+#pragma unroll
+    for (int j = 0; j < words; ++j) equal &= w[j] == (j < full ? x : j == full ? x_tail : 0);
+    return equal;
+  }
+
+  // This thread's share of the chunk's checksum.
+  __device__ word_sums sums() const {
+    word_sums sums;
+#pragma unroll
+    for (int j = 0; j < words; ++j) add_word(sums, w[j], first_value(j));
+    return sums;
+  }
+  __device__ static void add_word(word_sums& sums, word x, uint32_t first) {
+    const uint64_t at = uint64_t{first} * sizeof(T) / 4;
+    sums.add(static_cast<uint32_t>(x), at);
+    if constexpr (sizeof(T) == 8) sums.add(static_cast<uint32_t>(x >> 32), at + 1);
+  }
+
+  // The first `n` < per_word values of a word, zeros after them.
+  __device__ static word clip(word x, uint32_t n) { return x & ((word{1} << (8 * sizeof(T) * n)) - 1); }
+
+  // A word of equal values.
+  __device__ static word repeat(bits_t<T> value_bits) {
+    if constexpr (per_word == 4) return value_bits * 0x01010101u;
+    if constexpr (per_word == 2) return value_bits * 0x00010001u;
+    return value_bits;
+  }
+
+ private:
+  __device__ void count_words() {
+    const uint32_t here = first_value();
+    const uint32_t whole = count / per_word * per_word;
+    full = whole <= here ? 0 : static_cast<int>(ceil_div(whole - here, step));
+    if (full > words) full = words;
+    tail = full < words && first_value(full) < count ? count - first_value(full) : 0;
+    if (tail > per_word) tail = 0;
+  }
+};
+
+// What decoders hand words to: stores the values with lo <= index < hi at p[index], p a multiple of sizeof(T), and
+// sums all of them.
+template <element T, int Threads> struct block_output {
+  using tile = block_tile<T, Threads>;
+
+  T* p;
+  uint32_t lo, hi;
+  word_sums sums;
+
+  __device__ void operator()(uint32_t first, typename tile::word x) {
+    tile::add_word(sums, x, first);
+    if (first >= lo && first + tile::per_word <= hi && reinterpret_cast<uintptr_t>(p) % sizeof x == 0) {
+      device::store(reinterpret_cast<typename tile::word*>(p + first), x);
+    } else {
+      for (uint32_t k = 0; k < tile::per_word; ++k)
+        if (first + k >= lo && first + k < hi)
+          device::store(reinterpret_cast<bits_t<T>*>(p + first + k), tile::value(x, static_cast<int>(k)));
+    }
+  }
+};
+
+// Copies between global memory of any alignment and 16-byte-aligned shared memory, by the whole block: 16 bytes at
+// a time where the global side allows. No barrier inside.
+template <int Threads> __device__ void copy_to_shared(std::byte* to, const_bytes from) {
+  const auto size = static_cast<uint32_t>(from.size());
+  uint32_t done = 0;
+  if (reinterpret_cast<uintptr_t>(from.data()) % 16 == 0) {
+    const auto* source = reinterpret_cast<const device::vec128*>(from.data());
+    for (uint32_t i = threadIdx.x; i < size / 16; i += Threads)
+      reinterpret_cast<device::vec128*>(to)[i] = device::load(source + i);
+    done = size / 16 * 16;
+  }
+  for (uint32_t i = done + threadIdx.x; i < size; i += Threads) to[i] = device::load(from.data() + i);
+}
+template <int Threads> __device__ void copy_from_shared(bytes to, const std::byte* from) {
+  const auto size = static_cast<uint32_t>(to.size());
+  uint32_t done = 0;
+  if (reinterpret_cast<uintptr_t>(to.data()) % 16 == 0) {
+    auto* target = reinterpret_cast<device::vec128*>(to.data());
+    for (uint32_t i = threadIdx.x; i < size / 16; i += Threads)
+      device::store(target + i, reinterpret_cast<const device::vec128*>(from)[i]);
+    done = size / 16 * 16;
+  }
+  for (uint32_t i = done + threadIdx.x; i < size; i += Threads) device::store(to.data() + i, from[i]);
+}
+
+}  // namespace tuck::inline TUCK_ABI

@@ -1,0 +1,316 @@
+// Everything in which CUDA differs from plain C++: memory accesses, warps, blocks, exact arithmetic. Kernels and
+// block codecs are written against these names only. Thread blocks are one-dimensional; `mask` names the lanes
+// that take part and must be the same for all of them.
+#pragma once
+
+#include <tuck/core/config.hpp>
+
+#include <cub/block/block_scan.cuh>
+
+#include <cuda_runtime.h>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+// A variable in the block's shared memory. A type with a comma in its name needs an alias.
+#define TUCK_SHARED(type, name) __shared__ type name
+
+namespace tuck::inline TUCK_ABI::device {
+
+inline constexpr unsigned full_mask = 0xffffffffu;
+inline constexpr int warp_size = 32;
+
+// Blocks of 256 threads that a processor must hold at once, which bounds a thread's registers: 80 and 128. The
+// newer compilers' schedules spill at 80.
+#if __CUDA_ARCH__ >= 1000
+inline constexpr int blocks_a_processor = 2;
+#else
+inline constexpr int blocks_a_processor = 3;
+#endif
+
+// -- who and where ---------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ unsigned lane_id() { return threadIdx.x % warp_size; }
+__device__ __forceinline__ unsigned warp_id() { return threadIdx.x / warp_size; }
+
+__device__ __forceinline__ void sync_block() { __syncthreads(); }
+__device__ __forceinline__ bool sync_block_or(bool value) { return __syncthreads_or(value) != 0; }
+__device__ __forceinline__ int sync_block_count(bool value) { return __syncthreads_count(value); }
+__device__ __forceinline__ void sync_warp(unsigned mask = full_mask) { __syncwarp(mask); }
+
+__device__ __forceinline__ std::byte* dynamic_shared() {
+  extern __shared__ __align__(16) std::byte tuck_dynamic_shared[];
+  return tuck_dynamic_shared;
+}
+
+// Room for a T in shared memory, where no constructor may run.
+template <class T> struct uninitialized {
+  static_assert(std::is_trivially_copyable_v<T>);
+  alignas(T) std::byte room[sizeof(T)];
+  __device__ T& get() { return *reinterpret_cast<T*>(room); }
+  __device__ const T& get() const { return *reinterpret_cast<const T*>(room); }
+};
+
+[[noreturn]] __device__ __forceinline__ void trap() {
+  __trap();
+  __builtin_unreachable();
+}
+
+// -- global memory: T of 1, 2, 4, 8 or 16 bytes, p a multiple of its size -----------------------------------------
+
+struct alignas(16) vec128 {
+  uint32_t w[4];
+};
+
+// Reads what no thread writes during the kernel, once: past L1, so that it evicts nothing.
+template <class T> __device__ __forceinline__ T load(const T* p) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  if constexpr (sizeof(T) == 16) {
+    uint32_t a, b, c, d;
+    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "l"(p));
+    return __builtin_bit_cast(T, vec128{{a, b, c, d}});
+  } else if constexpr (sizeof(T) == 8) {
+    uint64_t v;
+    asm("ld.global.nc.L1::no_allocate.u64 %0, [%1];" : "=l"(v) : "l"(p));
+    return __builtin_bit_cast(T, v);
+  } else if constexpr (sizeof(T) == 4) {
+    uint32_t v;
+    asm("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(p));
+    return __builtin_bit_cast(T, v);
+  } else if constexpr (sizeof(T) == 2) {
+    uint16_t v;
+    asm("ld.global.nc.L1::no_allocate.u16 %0, [%1];" : "=h"(v) : "l"(p));
+    return __builtin_bit_cast(T, v);
+  } else {
+    static_assert(sizeof(T) == 1);
+    uint32_t v;
+    asm("ld.global.nc.L1::no_allocate.u8 %0, [%1];" : "=r"(v) : "l"(p));
+    return __builtin_bit_cast(T, static_cast<uint8_t>(v));
+  }
+}
+
+template <class T> __device__ __forceinline__ void store(T* p, T value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  if constexpr (sizeof(T) == 16) {
+    const auto v = __builtin_bit_cast(vec128, value);
+    asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(v.w[0]), "r"(v.w[1]), "r"(v.w[2]), "r"(v.w[3])
+                 : "memory");
+  } else {
+    *p = value;
+  }
+}
+
+// -- between blocks: U is uint32_t or uint64_t, the scope is the device -------------------------------------------
+
+template <class U> __device__ __forceinline__ U load_acquire(const U* p) {
+  U v;
+  if constexpr (sizeof(U) == 8)
+    asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+  else
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+template <class U> __device__ __forceinline__ void store_release(U* p, U v) {
+  if constexpr (sizeof(U) == 8)
+    asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+  else
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+template <class U> __device__ __forceinline__ U load_relaxed(const U* p) {
+  U v;
+  if constexpr (sizeof(U) == 8)
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+  else
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+template <class U> __device__ __forceinline__ void store_relaxed(U* p, U v) {
+  if constexpr (sizeof(U) == 8)
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+  else
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+namespace detail {
+// CUDA's atomics know `unsigned long long`, not uint64_t.
+template <class U> using cuda_uint = std::conditional_t<sizeof(U) == 8, unsigned long long, unsigned>;
+template <class U> __device__ __forceinline__ cuda_uint<U>* cuda_ptr(U* p) {
+  return reinterpret_cast<cuda_uint<U>*>(p);
+}
+}  // namespace detail
+
+// Relaxed read-modify-writes; each returns what was there before.
+template <class U> __device__ __forceinline__ U atomic_add(U* p, U v) {
+  return static_cast<U>(atomicAdd(detail::cuda_ptr(p), v));
+}
+template <class U> __device__ __forceinline__ U atomic_min(U* p, U v) {
+  return static_cast<U>(atomicMin(detail::cuda_ptr(p), v));
+}
+template <class U> __device__ __forceinline__ U atomic_max(U* p, U v) {
+  return static_cast<U>(atomicMax(detail::cuda_ptr(p), v));
+}
+template <class U> __device__ __forceinline__ U atomic_or(U* p, U v) {
+  return static_cast<U>(atomicOr(detail::cuda_ptr(p), v));
+}
+template <class U> __device__ __forceinline__ U atomic_exchange(U* p, U v) {
+  return static_cast<U>(atomicExch(detail::cuda_ptr(p), v));
+}
+template <class U> __device__ __forceinline__ U atomic_cas(U* p, U expected, U desired) {
+  return static_cast<U>(atomicCAS(detail::cuda_ptr(p), expected, desired));
+}
+
+// Adds one; what the caller did before is visible to whoever counts after it.
+__device__ __forceinline__ uint32_t atomic_count_acq_rel(uint32_t* p) {
+  uint32_t before;
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(p) : "memory");
+  return before;
+}
+
+__device__ __forceinline__ void fence() { __threadfence(); }
+__device__ __forceinline__ void backoff(unsigned nanoseconds) { __nanosleep(nanoseconds); }
+
+// -- bits --------------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ int popc(uint32_t x) { return __popc(x); }
+__device__ __forceinline__ int popc(uint64_t x) { return __popcll(x); }
+__device__ __forceinline__ int ffs(uint32_t x) { return __ffs(static_cast<int>(x)); }
+__device__ __forceinline__ int ffs(uint64_t x) { return __ffsll(static_cast<long long>(x)); }
+__device__ __forceinline__ int clz(uint32_t x) { return __clz(static_cast<int>(x)); }
+__device__ __forceinline__ int clz(uint64_t x) { return __clzll(static_cast<long long>(x)); }
+// The low word of (hi:lo) >> (shift mod 32).
+__device__ __forceinline__ uint32_t funnel_shift_right(uint32_t lo, uint32_t hi, uint32_t shift) {
+  return __funnelshift_r(lo, hi, shift);
+}
+
+// -- warps: T has 4 or 8 bytes ------------------------------------------------------------------------------------
+
+__device__ __forceinline__ unsigned ballot(bool value, unsigned mask = full_mask) { return __ballot_sync(mask, value); }
+__device__ __forceinline__ bool any(bool value, unsigned mask = full_mask) { return __any_sync(mask, value) != 0; }
+__device__ __forceinline__ bool all(bool value, unsigned mask = full_mask) { return __all_sync(mask, value) != 0; }
+
+template <class T> __device__ __forceinline__ T shfl(T v, int lane, unsigned mask = full_mask) {
+  return __shfl_sync(mask, v, lane);
+}
+template <class T> __device__ __forceinline__ T shfl_up(T v, unsigned delta, unsigned mask = full_mask) {
+  return __shfl_up_sync(mask, v, delta);
+}
+template <class T> __device__ __forceinline__ T shfl_down(T v, unsigned delta, unsigned mask = full_mask) {
+  return __shfl_down_sync(mask, v, delta);
+}
+template <class T> __device__ __forceinline__ T shfl_xor(T v, int lanes, unsigned mask = full_mask) {
+  return __shfl_xor_sync(mask, v, lanes);
+}
+
+// What all lanes of a warp want of one address, read by one of them.
+template <class T> __device__ __forceinline__ T load_uniform(const T* p) {
+  using word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+  return static_cast<T>(shfl(lane_id() == 0 ? static_cast<word>(load(p)) : word{0}, 0));
+}
+
+namespace detail {
+template <class T, class Combine> __device__ __forceinline__ T warp_reduce(T v, Combine combine) {
+  for (int lanes = warp_size / 2; lanes > 0; lanes /= 2) v = combine(v, shfl_xor(v, lanes));
+  return v;
+}
+}  // namespace detail
+
+// Reductions over the whole warp, known to all lanes; below sm_80 by shuffles.
+#if __CUDA_ARCH__ >= 800
+__device__ __forceinline__ uint32_t warp_sum(uint32_t v) { return __reduce_add_sync(full_mask, v); }
+__device__ __forceinline__ uint32_t warp_min(uint32_t v) { return __reduce_min_sync(full_mask, v); }
+__device__ __forceinline__ uint32_t warp_max(uint32_t v) { return __reduce_max_sync(full_mask, v); }
+__device__ __forceinline__ uint32_t warp_or(uint32_t v) { return __reduce_or_sync(full_mask, v); }
+#else
+__device__ __forceinline__ uint32_t warp_sum(uint32_t v) {
+  return detail::warp_reduce(v, [](uint32_t a, uint32_t b) { return a + b; });
+}
+__device__ __forceinline__ uint32_t warp_min(uint32_t v) {
+  return detail::warp_reduce(v, [](uint32_t a, uint32_t b) { return a < b ? a : b; });
+}
+__device__ __forceinline__ uint32_t warp_max(uint32_t v) {
+  return detail::warp_reduce(v, [](uint32_t a, uint32_t b) { return a > b ? a : b; });
+}
+__device__ __forceinline__ uint32_t warp_or(uint32_t v) {
+  return detail::warp_reduce(v, [](uint32_t a, uint32_t b) { return a | b; });
+}
+#endif
+__device__ __forceinline__ uint64_t warp_sum(uint64_t v) {
+  return detail::warp_reduce(v, [](uint64_t a, uint64_t b) { return a + b; });
+}
+template <class T> __device__ __forceinline__ T warp_inclusive_sum(T v) {
+  for (unsigned delta = 1; delta < warp_size; delta *= 2) {
+    const T before = shfl_up(v, delta);
+    if (lane_id() >= delta) v += before;
+  }
+  return v;
+}
+
+// -- blocks --------------------------------------------------------------------------------------------------------
+
+// Sums over the block's threads, in their order. Between two uses of one TempStorage lies a sync_block().
+template <int Threads> struct block_scan {
+  template <class T> using cub_scan = cub::BlockScan<T, Threads>;
+  union TempStorage {
+    typename cub_scan<uint32_t>::TempStorage of_u32;
+    typename cub_scan<uint64_t>::TempStorage of_u64;
+  };
+
+  template <class T> __device__ static T exclusive_sum(TempStorage& temp, T value, T& total) {
+    T before;
+    if constexpr (sizeof(T) == 8)
+      cub_scan<uint64_t>(temp.of_u64).ExclusiveSum(value, before, total);
+    else
+      cub_scan<uint32_t>(temp.of_u32).ExclusiveSum(value, before, total);
+    return before;
+  }
+  template <class T> __device__ static T sum(TempStorage& temp, T value) {
+    T total;
+    exclusive_sum(temp, value, total);
+    return total;
+  }
+};
+
+// -- exact arithmetic: IEEE, round to nearest, denormals kept, never contracted, whatever the compiler's flags --------
+
+__device__ __forceinline__ float add_rn(float a, float b) {
+  float r;
+  asm("add.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+__device__ __forceinline__ float sub_rn(float a, float b) {
+  float r;
+  asm("sub.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+__device__ __forceinline__ float mul_rn(float a, float b) {
+  float r;
+  asm("mul.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+__device__ __forceinline__ float fma_rn(float a, float b, float c) {
+  float r;
+  asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(r) : "f"(a), "f"(b), "f"(c));
+  return r;
+}
+__device__ __forceinline__ double add_rn(double a, double b) {
+  double r;
+  asm("add.rn.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
+  return r;
+}
+__device__ __forceinline__ double sub_rn(double a, double b) {
+  double r;
+  asm("sub.rn.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
+  return r;
+}
+__device__ __forceinline__ double mul_rn(double a, double b) {
+  double r;
+  asm("mul.rn.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
+  return r;
+}
+__device__ __forceinline__ double fma_rn(double a, double b, double c) {
+  double r;
+  asm("fma.rn.f64 %0, %1, %2, %3;" : "=d"(r) : "d"(a), "d"(b), "d"(c));
+  return r;
+}
+
+}  // namespace tuck::inline TUCK_ABI::device

@@ -1,0 +1,70 @@
+// Encode and decode inside a kernel of your own: one chunk by one thread block.
+#pragma once
+
+#include <tuck/frame/decode_kernel.cuh>
+
+namespace tuck::inline TUCK_ABI {
+
+// Encodes a chunk of up to tile::capacity values (16 KiB). All threads of the block call it; between two calls with
+// one TempStorage lies a sync_block().
+template <codec C, int Threads = block_threads> class block_encode {
+  using coder = block_codec<C, Threads>;
+
+ public:
+  using tile = block_tile<value_t<C>, Threads>;
+  using TempStorage = typename coder::TempStorage;
+
+  __device__ explicit block_encode(TempStorage& temp) : coder_(temp) {}
+
+  // `count` >= 1 values from `values`, a multiple of a word's size (4 bytes, 8 for 8-byte values), to `out`, which has
+  // room for as many bytes as the values have. Returns the bytes written, all threads get them; or `declined`, and
+  // nothing was written, where the chunk would not shrink. 16-byte stores where `out` is a multiple of 16.
+  __device__ uint32_t operator()(const C& codec, const value_t<C>* values, uint32_t count, std::byte* out) {
+    tile chunk;
+    chunk.load(values, count);
+    return (*this)(codec, chunk, out);
+  }
+
+  // The same of values that are in registers already, as a kernel has them that made them.
+  __device__ uint32_t operator()(const C& codec, const tile& chunk, std::byte* out) {
+    const uint32_t size = coder_.measure(codec, chunk);
+    if (size == declined || size >= chunk.count * sizeof(value_t<C>)) return declined;
+    coder_.pack(codec, chunk, out);
+    return size;
+  }
+
+ private:
+  coder coder_;
+};
+
+// Decodes a chunk of a frame in device memory whose begin is a multiple of 16. All threads of the block call it;
+// between two calls with one TempStorage lies a sync_block().
+template <codec C, int Threads = block_threads> class block_decode {
+  using decoder = chunk_decoder<C, Threads>;
+  using output = block_output<value_t<C>, Threads>;
+
+ public:
+  using TempStorage = typename decoder::TempStorage;
+
+  __device__ explicit block_decode(TempStorage& temp) : temp_(temp) {}
+
+  // Chunk i < frame.chunks() to `out`, room for its values. The view comes from the frame's header, on the host:
+  // `frame_view(device_pointer, header)` after read_header. Where the status is not ok, `out` is zero. The codec's
+  // parameters are the frame's business: get it by C::from_stages(header.stages, codec).
+  __device__ status operator()(const C& codec, const frame_view& frame, uint64_t i, value_t<C>* out) {
+    if (frame.header().chunk_values > block_tile<value_t<C>, Threads>::capacity) return status::unsupported;
+    const uint32_t count = values_in_chunk(frame.header(), i);
+    const status s = decoder(temp_).decode(codec, frame, i, output{out, 0, count, {}});
+    if (s != status::ok) {
+      device::sync_block();
+      output zeros{out, 0, count, {}};
+      decoder::fill(0, count, zeros);
+    }
+    return s;
+  }
+
+ private:
+  TempStorage& temp_;
+};
+
+}  // namespace tuck::inline TUCK_ABI

@@ -1,0 +1,261 @@
+// The one decode kernel, for all codecs. It trusts nothing: header, contents and every entry are checked by the
+// blocks that use them, and what cannot be restored becomes zeros.
+#pragma once
+
+#include <tuck/codec/block.cuh>
+#include <tuck/frame/look_back.cuh>
+#include <tuck/frame/reader.hpp>
+
+#include <new>
+
+namespace tuck::inline TUCK_ABI {
+
+// One chunk of an opened frame, by a whole block; all threads get the status. The frame's bytes are in device
+// memory, its begin a multiple of 16. Where the status is not ok, `out` may have been written, with anything.
+template <codec C, int Threads> class chunk_decoder {
+  using T = value_t<C>;
+  using tile = block_tile<T, Threads>;
+  using output = block_output<T, Threads>;
+  using coder = block_codec<C, Threads>;
+  using sums_of_block = block_sums<Threads>;
+
+ public:
+  struct TempStorage {
+    typename coder::TempStorage codec;
+    typename sums_of_block::TempStorage sums;
+    bool sound;
+  };
+
+  __device__ explicit chunk_decoder(TempStorage& temp) : temp_(temp) {}
+
+  __device__ status decode(const C& codec, const frame_view& frame, uint64_t i, output out) {
+    const directory_entry entry{device::load_uniform(word_at(frame, frame.layout().directory, i))};
+    chunk_view chunk;
+    if (const status s = frame.chunk(i, entry, chunk); s != status::ok) return s;
+    if (const status s = restore(codec, chunk, out); s != status::ok) return s;
+    if (!frame.has_checksums()) return status::ok;
+    const word_sums sums = sums_of_block::reduce(temp_.sums, out.sums);
+    if (threadIdx.x == 0)
+      temp_.sound =
+          digest(sums, chunk.values * uint64_t{sizeof(T)}) == device::load(word_at(frame, frame.layout().checksums, i));
+    device::sync_block();
+    return temp_.sound ? status::ok : status::bad_checksum;
+  }
+
+  // `values` equal values of these bits.
+  __device__ static void fill(bits_t<T> bits, uint32_t values, output& out) {
+    for (int j = 0; j < tile::words; ++j)
+      if (const uint32_t first = tile::first_value(j); first < values)
+        out(first,
+            first + tile::per_word <= values ? tile::repeat(bits) : tile::clip(tile::repeat(bits), values - first));
+  }
+
+ private:
+  __device__ static const uint64_t* word_at(const frame_view& frame, uint64_t table, uint64_t i) {
+    return reinterpret_cast<const uint64_t*>(frame.data() + table) + i;
+  }
+
+  __device__ status restore(const C& codec, const chunk_view& chunk, output& out) {
+    switch (chunk.kind) {
+      case chunk_kind::encoded: return coder(temp_.codec).decode(codec, chunk.payload, chunk.values, out);
+      case chunk_kind::raw: copy(chunk, out); break;
+      case chunk_kind::uniform: fill(bits_at(chunk.payload.data(), chunk.payload.size()), chunk.values, out); break;
+    }
+    return status::ok;
+  }
+
+  __device__ static void copy(const chunk_view& chunk, output& out) {
+    using word = typename tile::word;
+    const std::byte* const from = chunk.payload.data();
+    const bool aligned = reinterpret_cast<uintptr_t>(from) % sizeof(word) == 0;
+#pragma unroll 2
+    for (int j = 0; j < tile::words; ++j) {
+      const uint32_t first = tile::first_value(j);
+      if (first >= chunk.values) break;
+      const std::byte* const at = from + first * sizeof(T);
+      if (aligned && first + tile::per_word <= chunk.values) {
+        out(first, device::load(reinterpret_cast<const word*>(at)));
+      } else {
+        const uint32_t left = (chunk.values - first) * uint32_t{sizeof(T)};
+        word x = 0;
+        for (uint32_t b = 0; b < sizeof(word) && b < left; ++b) x |= static_cast<word>(device::load(at + b)) << (8 * b);
+        out(first, x);
+      }
+    }
+  }
+
+  __device__ static bits_t<T> bits_at(const std::byte* p, uint64_t size) {
+    bits_t<T> bits = 0;
+    for (uint32_t b = 0; b < size; ++b)
+      bits = static_cast<bits_t<T>>(bits | static_cast<bits_t<T>>(device::load(p + b)) << (8 * b));
+    return bits;
+  }
+
+  TempStorage& temp_;
+};
+
+template <codec C> struct decode_job {
+  const std::byte* frame;
+  uint64_t frame_capacity;  // bytes that may be read
+  value_t<C>* out;
+  uint64_t first_value;
+  uint64_t out_values;
+  outcome* result;
+  scratch_head* head;
+};
+
+// What one block does of a decode_job: every blocks-th chunk, and a share of the contents' checksum. The last one
+// to finish gives the verdict.
+template <codec C, int Threads> class frame_decoder {
+  using T = value_t<C>;
+  using tile = block_tile<T, Threads>;
+  using decoder = chunk_decoder<C, Threads>;
+
+ public:
+  struct TempStorage {
+    typename decoder::TempStorage chunk;
+    typename block_sums<Threads>::TempStorage sums;
+    device::uninitialized<frame_view> view;
+    device::uninitialized<C> codec;
+    uint64_t first_chunk, end_chunk;  // of those that hold what the job wants
+    alignas(frame_header) uint32_t header[sizeof(frame_header) / 4];
+    status verdict;
+    bool keep_output;  // where the verdict is about the call and not about the frame's bytes
+    bool last;
+  };
+
+  __device__ frame_decoder(TempStorage& temp, const decode_job<C>& job) : temp_(temp), job_(job) {}
+
+  __device__ void run() {
+    open();
+    word_sums contents;
+    if (temp_.verdict == status::ok) {
+      decode_chunks();
+      contents = sum_contents();
+    } else if (!temp_.keep_output) {
+      zero_fill(uint64_t{blockIdx.x} * Threads, uint64_t{gridDim.x} * Threads);
+    }
+    contents = block_sums<Threads>::reduce(temp_.sums, contents);
+    if (threadIdx.x == 0) temp_.last = finish_block(*job_.head, contents);
+    device::sync_block();
+    if (temp_.last) give_verdict();
+  }
+
+ private:
+  // Reads and checks the header, as host::decode does and in its order.
+  __device__ void open() {
+    if (threadIdx.x == 0) temp_.keep_output = false;
+    constexpr unsigned digest_at = offsetof(frame_header, header_digest) / 4;
+    if (device::warp_id() == 0 && job_.frame_capacity >= sizeof(frame_header)) {
+      const unsigned lane = device::lane_id();
+      const uint32_t word = device::load(reinterpret_cast<const uint32_t*>(job_.frame) + lane);
+      temp_.header[lane] = word;
+      word_sums sums;
+      if (lane < digest_at) sums.add(word, lane);
+      sums = {device::warp_sum(sums.plain), device::warp_sum(sums.weighted)};
+      device::sync_warp();
+      if (lane == 0) temp_.verdict = check(digest(sums, 4 * digest_at));
+    } else if (threadIdx.x == 0) {
+      temp_.verdict = status::truncated;
+      for (uint32_t i = 0; i < job_.frame_capacity && i < 4; ++i)
+        if (device::load(job_.frame + i) != static_cast<std::byte>(frame_magic >> (8 * i)))
+          temp_.verdict = status::bad_magic;
+    }
+    device::sync_block();
+  }
+
+  __device__ status check(uint64_t header_digest) {
+    const auto& header = reinterpret_cast<const frame_header&>(temp_.header);
+    if (const status s = check_header(header, header_digest); s != status::ok) return s;
+    temp_.keep_output = true;
+    if (const status s = C::from_stages(header.stages, temp_.codec.get()); s != status::ok) return s;
+    if (header.type != dtype_of<T>) return status::type_mismatch;
+    if (job_.first_value > header.value_count || job_.out_values > header.value_count - job_.first_value)
+      return status::bad_range;
+    if (header.chunk_values > tile::capacity) return status::unsupported;
+    temp_.keep_output = false;
+    if (job_.frame_capacity < header.frame_bytes) return status::truncated;
+    temp_.first_chunk = job_.first_value / header.chunk_values;
+    temp_.end_chunk = ceil_div(job_.first_value + job_.out_values, uint64_t{header.chunk_values});
+    new (&temp_.view.get()) frame_view(job_.frame, header);  // in place: a copy would need 44 registers
+    return status::ok;
+  }
+
+  __device__ word_sums sum_contents() const {
+    word_sums sums;
+    const const_bytes contents = temp_.view.get().contents();
+    const auto* words = reinterpret_cast<const uint32_t*>(contents.data());
+    for (uint64_t i = uint64_t{blockIdx.x} * Threads + threadIdx.x; i < contents.size() / 4;
+         i += uint64_t{gridDim.x} * Threads)
+      sums.add(device::load(words + i), i);
+    return sums;
+  }
+
+  __device__ void decode_chunks() {
+    if (job_.out_values == 0) return;
+    for (uint64_t i = temp_.first_chunk + blockIdx.x; i < temp_.end_chunk; i += gridDim.x) {
+      const status s = decoder(temp_.chunk).decode(temp_.codec.get(), temp_.view.get(), i, output_of(i));
+      if (s != status::ok) {
+        auto out = output_of(i);
+        decoder::fill(0, values_in_chunk(temp_.view.get().header(), i), out);
+        if (threadIdx.x == 0) device::atomic_max(&job_.head->failure, ~(i << 16 | static_cast<uint32_t>(s)));
+      }
+      device::sync_block();
+    }
+  }
+
+  // The part of chunk i that the job wants.
+  __device__ block_output<T, Threads> output_of(uint64_t i) const {
+    const uint64_t begin = i * temp_.view.get().header().chunk_values;
+    const uint64_t end = job_.first_value + job_.out_values;
+    const uint32_t count = values_in_chunk(temp_.view.get().header(), i);
+    // May point before `out`; what is stored does not.
+    auto* const p =
+        reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(job_.out) + (begin - job_.first_value) * sizeof(T));
+    return {p,
+            static_cast<uint32_t>(job_.first_value > begin ? job_.first_value - begin : 0),
+            static_cast<uint32_t>(end - begin < count ? end - begin : count),
+            {}};
+  }
+
+  __device__ void zero_fill(uint64_t first, uint64_t stride) const {
+    for (uint64_t i = first + threadIdx.x; i < job_.out_values; i += stride)
+      device::store(reinterpret_cast<bits_t<T>*>(job_.out) + i, bits_t<T>{0});
+  }
+
+  __device__ void give_verdict() {
+    outcome result{job_.out_values * sizeof(T), temp_.verdict, no_chunk};
+    if (result.code == status::ok) {
+      const word_sums sums{device::load_relaxed(&job_.head->plain), device::load_relaxed(&job_.head->weighted)};
+      const uint64_t failure = device::load_relaxed(&job_.head->failure);
+      if (digest(sums, temp_.view.get().contents().size()) != temp_.view.get().header().contents_digest) {
+        result.code = status::bad_directory;
+        zero_fill(0, Threads);
+      } else if (failure != 0) {
+        result.code = static_cast<status>(~failure & 0xffff);
+        result.first_bad_chunk = static_cast<uint32_t>(~failure >> 16 < no_chunk ? ~failure >> 16 : no_chunk - 1);
+      }
+    } else if (temp_.keep_output) {
+      result.bytes = 0;
+    }
+    device::sync_block();
+    if (threadIdx.x == 0) {
+      device::store(job_.result, result);
+      reset(*job_.head, device::load_relaxed(&job_.head->epoch));
+    }
+  }
+
+  TempStorage& temp_;
+  const decode_job<C>& job_;
+};
+
+template <codec C, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, device::blocks_a_processor)
+    decode_kernel(const __grid_constant__ decode_job<C> job) {
+  using decoder = frame_decoder<C, Threads>;
+  using storage = typename decoder::TempStorage;
+  TUCK_SHARED(storage, temp);
+  decoder(temp, job).run();
+}
+
+}  // namespace tuck::inline TUCK_ABI

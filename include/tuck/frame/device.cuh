@@ -1,0 +1,157 @@
+// Frames on a stream. Each call is one kernel launch and nothing else: no allocation, no synchronisation, no
+// default stream, so that CUDA Graphs can capture it. All memory is the caller's and is on the device (or
+// mapped): it must stay as it is until the stream has done the work.
+#pragma once
+
+#include <tuck/frame/decode_kernel.cuh>
+#include <tuck/frame/encode_kernel.cuh>
+
+#include <algorithm>
+
+namespace tuck::inline TUCK_ABI {
+
+// What the host knows of a call when it returns: misuse, and the CUDA errors of the calls it made. What becomes of
+// the data is in the outcome, which the device writes.
+struct [[nodiscard]] result {
+  status code = status::ok;
+  cudaError_t cuda = cudaSuccess;
+
+  constexpr explicit operator bool() const noexcept { return code == status::ok; }
+};
+
+struct launch_options {
+  unsigned max_blocks = 0;  // leaves the rest of the GPU to others; 0: as many as there is room for
+};
+
+inline constexpr uint64_t device_alignment = 16;  // of frames, scratch and outcomes
+
+// Bytes of scratch that encoding `count` values needs; decoding needs those of count = 0. A scratch serves one call
+// at a time, of any codec and size that it is enough for.
+template <codec C>
+constexpr uint64_t scratch_bytes(const C& codec, uint64_t count, const frame_options& options = {}) noexcept {
+  frame_header header;
+  if (make_header(codec, count, options, header) != status::ok) return ~uint64_t{0};
+  return scratch_head_bytes + 8 * layout_of(header).chunks;
+}
+
+namespace detail {
+
+inline result from_cuda(cudaError_t error) noexcept {
+  return error == cudaSuccess ? result{} : result{status::cuda_error, error};
+}
+
+inline bool aligned(const void* p, uint64_t alignment) noexcept {
+  return reinterpret_cast<uintptr_t>(p) % alignment == 0;
+}
+
+// Launches as many blocks as the device has room for, the work has use for and the options allow.
+template <class Job>
+result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const launch_options& how,
+              cudaStream_t stream) noexcept {
+  int device = 0, processors = 0, resident = 0;
+  if (const auto e = cudaGetDevice(&device); e != cudaSuccess) return from_cuda(e);
+  if (const auto e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device); e != cudaSuccess)
+    return from_cuda(e);
+  if (const auto e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, 0);
+      e != cudaSuccess)
+    return from_cuda(e);
+  uint64_t blocks = std::max<uint64_t>(static_cast<uint64_t>(processors) * static_cast<uint64_t>(resident), 1);
+  if (how.max_blocks != 0) blocks = std::min<uint64_t>(blocks, how.max_blocks);
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(std::clamp<uint64_t>(useful_blocks, 1, blocks)));
+  config.blockDim = dim3(block_threads);
+  config.stream = stream;
+  return from_cuda(cudaLaunchKernelEx(&config, kernel, job));
+}
+
+template <codec C>
+result encode(const C& codec, span<const value_t<C>> values, bytes frame, bytes scratch, outcome* written,
+              cudaStream_t stream, const frame_options& options, const launch_options& how) noexcept {
+  encode_job<C> job{};
+  job.codec = codec;
+  if (const status s = make_header(codec, values.size(), options, job.header); s != status::ok) return {s};
+  job.at = layout_of(job.header);
+  if (stream == nullptr) return {status::default_stream};
+  if (written == nullptr || scratch.data() == nullptr || (values.data() == nullptr && !values.empty()))
+    return {status::invalid_argument};
+  if (!aligned(values.data(), sizeof(typename block_tile<value_t<C>, block_threads>::word)) ||
+      !aligned(frame.data(), device_alignment) || !aligned(scratch.data(), device_alignment) ||
+      !aligned(written, alignof(outcome)))
+    return {status::misaligned};
+  if (job.header.chunk_values > block_tile<value_t<C>, block_threads>::capacity) return {status::unsupported};
+  if (job.at.chunks >= no_chunk) return {status::size_overflow};
+  if (scratch.size() < scratch_head_bytes + 8 * job.at.chunks) return {status::output_too_small};
+  if (frame.data() != nullptr && frame.size() < job.at.payloads) return {status::output_too_small};
+  job.values = values.data();
+  job.metadata = options.metadata.data();
+  job.frame = frame.data();
+  job.capacity = frame.size();
+  job.result = written;
+  job.head = reinterpret_cast<scratch_head*>(scratch.data());
+  job.states = reinterpret_cast<uint64_t*>(scratch.data() + scratch_head_bytes);
+  job.state_count = (scratch.size() - scratch_head_bytes) / 8;
+  return launch(encode_kernel<C, block_threads>, job, job.at.chunks, how, stream);
+}
+
+}  // namespace detail
+
+// Prepares fresh scratch for its first use, once; after a kernel was aborted, again.
+inline result initialize(bytes scratch, cudaStream_t stream) noexcept {
+  if (stream == nullptr) return {status::default_stream};
+  if (scratch.data() == nullptr || scratch.size() < scratch_head_bytes) return {status::output_too_small};
+  if (!detail::aligned(scratch.data(), device_alignment)) return {status::misaligned};
+  return detail::from_cuda(cudaMemsetAsync(scratch.data(), 0, scratch.size(), stream));
+}
+
+// Encodes `values` into `frame`, both on the device: the bytes that host::encode writes. `written` gets the frame's
+// bytes; output_too_small there: `bytes` says how many are needed, and `frame` holds no frame. max_frame_bytes is
+// always enough. `values` is a multiple of 4 bytes (8 for 8-byte values), frame, scratch and outcome of 16; else
+// misaligned. Metadata must be readable by the device. Nothing may overlap.
+template <codec C>
+result encode(const C& codec, span<const value_t<C>> values, bytes frame, bytes scratch, outcome* written,
+              cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
+  if (frame.data() == nullptr) return {status::output_too_small};
+  return detail::encode(codec, values, frame, scratch, written, stream, options, how);
+}
+
+// The bytes of the frame that encode would write, into `needed`.
+template <codec C>
+result encoded_bytes(const C& codec, span<const value_t<C>> values, bytes scratch, outcome* needed, cudaStream_t stream,
+                     const frame_options& options = {}, const launch_options& how = {}) noexcept {
+  return detail::encode(codec, values, {}, scratch, needed, stream, options, how);
+}
+
+// Restores values [first_value, first_value + out.size()) of the frame, which may be shorter than `frame` and
+// whose size need not be known to the host. `restored` gets what host::decode returns, and `out` what it writes.
+template <codec C>
+result decode(const C&, const_bytes frame, span<value_t<C>> out, bytes scratch, outcome* restored, cudaStream_t stream,
+              uint64_t first_value = 0, const launch_options& how = {}) noexcept {
+  if (stream == nullptr) return {status::default_stream};
+  if (restored == nullptr || scratch.data() == nullptr || (frame.data() == nullptr && !frame.empty()) ||
+      (out.data() == nullptr && !out.empty()))
+    return {status::invalid_argument};
+  if (!detail::aligned(out.data(), sizeof(value_t<C>)) || !detail::aligned(frame.data(), device_alignment) ||
+      !detail::aligned(scratch.data(), device_alignment) || !detail::aligned(restored, alignof(outcome)))
+    return {status::misaligned};
+  if (scratch.size() < scratch_head_bytes) return {status::output_too_small};
+  const decode_job<C> job{frame.data(),
+                          frame.size(),
+                          out.data(),
+                          first_value,
+                          out.size(),
+                          restored,
+                          reinterpret_cast<scratch_head*>(scratch.data())};
+  return detail::launch(decode_kernel<C, block_threads>, job, ceil_div(out.size_bytes(), uint64_t{tile_bytes}), how,
+                        stream);
+}
+
+template <no_codec X> result encode(const X&, const auto&...) noexcept {
+  static_assert(codec<X>, TUCK_NO_CODEC);
+  return {};
+}
+template <no_codec X> result decode(const X&, const auto&...) noexcept {
+  static_assert(codec<X>, TUCK_NO_CODEC);
+  return {};
+}
+
+}  // namespace tuck::inline TUCK_ABI

@@ -1,0 +1,225 @@
+// The one encode kernel, for all codecs: one launch, each value read once, the frame written once.
+#pragma once
+
+#include <tuck/codec/block.cuh>
+#include <tuck/frame/format.hpp>
+#include <tuck/frame/look_back.cuh>
+
+namespace tuck::inline TUCK_ABI {
+
+template <codec C> struct encode_job {
+  C codec;
+  frame_header header;  // all but frame_bytes and the digests
+  frame_layout at;
+  const value_t<C>* values;
+  const std::byte* metadata;
+  std::byte* frame;  // null: only count
+  uint64_t capacity;
+  outcome* result;
+  scratch_head* head;
+  uint64_t* states;
+  uint64_t state_count;
+};
+
+// What one block does of an encode_job. Chunks are drawn by ticket until there are no more; the last block to
+// finish writes the header, so that a frame that did not fit, or is not there yet, is none.
+template <codec C, int Threads> class frame_encoder {
+  using T = value_t<C>;
+  using tile = block_tile<T, Threads>;
+  using coder = block_codec<C, Threads>;
+  using sums_of_block = block_sums<Threads>;
+
+ public:
+  struct TempStorage {
+    typename coder::TempStorage codec;
+    typename sums_of_block::TempStorage sums;
+    uint32_t chunk;                                // the one under way, as the ticket said
+    device::uninitialized<directory_entry> entry;  // its entry, once its place is known
+    uint32_t epoch;
+    device::uninitialized<word_sums> contents;  // of what this block wrote of directory and checksums
+    bool last;
+  };
+
+  __device__ frame_encoder(TempStorage& temp, const encode_job<C>& job) : temp_(temp), job_(job) {}
+
+  __device__ void run() {
+    if (threadIdx.x == 0) {
+      temp_.epoch = device::load_relaxed(&job_.head->epoch);
+      temp_.contents.get() = {};
+    }
+    for (;;) {
+      if (threadIdx.x == 0) temp_.chunk = device::atomic_add(&job_.head->ticket, 1u);
+      device::sync_block();
+      if (temp_.chunk >= job_.at.chunks) break;
+      encode_chunk();
+      device::sync_block();
+    }
+    if (threadIdx.x == 0) temp_.last = finish_block(*job_.head, temp_.contents.get());
+    device::sync_block();
+    if (temp_.last) write_header();
+  }
+
+ private:
+  __device__ const T* chunk_values() const { return job_.values + uint64_t{temp_.chunk} * job_.header.chunk_values; }
+
+  __device__ void encode_chunk() {
+    tile values;
+    values.load(chunk_values(), values_in_chunk(job_.header, temp_.chunk));
+    const bits_t<T> first_bits = device::load_uniform(reinterpret_cast<const bits_t<T>*>(chunk_values()));
+    coder block(temp_.codec);
+    if (device::sync_block_or(!values.all_equal(first_bits))) {
+      const uint32_t size = block.measure(job_.codec, values);
+      const uint32_t raw_bytes = values.count * uint32_t{sizeof(T)};
+      if (size != declined && size < raw_bytes)
+        place(chunk_kind::encoded, size);
+      else
+        place(chunk_kind::raw, raw_bytes);
+    } else {
+      place(chunk_kind::uniform, first_bits == 0 ? 0 : sizeof(T));
+    }
+    if (job_.frame == nullptr) return;
+    const directory_entry entry = temp_.entry.get();
+    std::byte* const begin = job_.frame + (entry.start() << job_.header.alignment_log2);
+    const uint32_t padded = units(entry.bytes()) << job_.header.alignment_log2;
+    if (begin + padded <= job_.frame + job_.capacity) {
+      if (entry.kind() == chunk_kind::encoded) block.pack(job_.codec, values, begin);
+      if (entry.kind() == chunk_kind::raw) store_raw(values, begin);
+      if (entry.kind() == chunk_kind::uniform && threadIdx.x < entry.bytes())
+        device::store(begin + threadIdx.x, static_cast<std::byte>(first_bits >> (8 * threadIdx.x)));
+      for (uint32_t i = entry.bytes() + threadIdx.x; i < padded; i += Threads) device::store(begin + i, std::byte{});
+    }
+    write_entry(values);
+  }
+
+  // Bytes in units of the alignment, rounded up.
+  __device__ uint32_t units(uint32_t size) const {
+    return round_up_pow2(size, job_.header.alignment_log2) >> job_.header.alignment_log2;
+  }
+
+  // Publishes the chunk's size, finds where it begins, publishes where it ends.
+  __device__ void place(chunk_kind kind, uint32_t size) {
+    if (device::warp_id() == 0) {
+      const uint32_t epoch = temp_.epoch;
+      uint64_t* const state = job_.states + temp_.chunk;
+      if (device::lane_id() == 0)
+        device::store_relaxed(state, chunk_state::make(chunk_state::has_size, epoch, units(size)).word);
+      const uint64_t first = job_.at.payloads >> job_.header.alignment_log2;
+      const uint64_t start = look_back(job_.states, temp_.chunk, epoch, first);
+      if (device::lane_id() == 0) {
+        device::store_relaxed(state, chunk_state::make(chunk_state::has_end, epoch, start + units(size)).word);
+        temp_.entry.get() = directory_entry::make(kind, size, start);
+      }
+    }
+    device::sync_block();
+  }
+
+  // From the registers, or byte by byte where the frame's alignment is less than a word's.
+  __device__ void store_raw(const tile& values, std::byte* to) const {
+    if (reinterpret_cast<uintptr_t>(to) % sizeof(typename tile::word) == 0) {
+      values.store(to);
+    } else {
+      const auto* from = reinterpret_cast<const std::byte*>(chunk_values());
+      for (uint32_t i = threadIdx.x; i < values.count * sizeof(T); i += Threads)
+        device::store(to + i, device::load(from + i));
+    }
+  }
+
+  // The chunk's directory entry and checksum, into the frame and into this block's share of the contents' sums.
+  __device__ void write_entry(const tile& values) {
+    word_sums sums;
+    const bool checksums = (job_.header.flags & flag_checksums) != 0;
+    if (checksums) sums = sums_of_block::reduce(temp_.sums, values.sums());
+    if (threadIdx.x != 0) return;
+    write_content(job_.at.directory, temp_.entry.get().word);
+    if (checksums) write_content(job_.at.checksums, digest(sums, values.count * uint64_t{sizeof(T)}));
+  }
+  __device__ void write_content(uint64_t table, uint64_t word) {
+    const uint64_t offset = table + 8 * uint64_t{temp_.chunk};
+    device::store(reinterpret_cast<uint64_t*>(job_.frame + offset), word);
+    const uint64_t index = (offset - sizeof(frame_header)) / 4;
+    temp_.contents.get().add(static_cast<uint32_t>(word), index);
+    temp_.contents.get().add(static_cast<uint32_t>(word >> 32), index + 1);
+  }
+
+  // By the last block: metadata, the gap before the payloads, and the header - all zero where the frame did not fit.
+  __device__ void write_header() {
+    word_sums metadata;
+    if (job_.frame != nullptr) {
+      for (uint64_t i = job_.at.contents_end + threadIdx.x; i < job_.at.payloads; i += Threads)
+        device::store(job_.frame + i, std::byte{});
+      metadata = write_metadata();
+    }
+    metadata = sums_of_block::reduce(temp_.sums, metadata);
+    if (threadIdx.x == 0) {
+      metadata += {device::load_relaxed(&job_.head->plain), device::load_relaxed(&job_.head->weighted)};
+      temp_.sums.plain[0] = metadata.plain;
+      temp_.sums.weighted[0] = metadata.weighted;
+    }
+    device::sync_block();
+    const uint64_t frame_bytes = used_bytes();
+    const bool fits = job_.frame != nullptr && frame_bytes <= job_.capacity;
+    if (device::warp_id() == 0 && job_.frame != nullptr)
+      write_header_words(
+          frame_bytes,
+          digest({temp_.sums.plain[0], temp_.sums.weighted[0]}, job_.at.contents_end - sizeof(frame_header)), fits);
+    if (temp_.epoch + 1 == chunk_state::epochs)
+      for (uint64_t i = threadIdx.x; i < job_.state_count; i += Threads)
+        device::store_relaxed(job_.states + i, uint64_t{0});
+    if (threadIdx.x == 0) {
+      const status code = fits || job_.frame == nullptr ? status::ok : status::output_too_small;
+      device::store(job_.result, outcome{frame_bytes, code, no_chunk});
+      reset(*job_.head, temp_.epoch + 1);
+    }
+  }
+
+  __device__ uint64_t used_bytes() const {
+    if (job_.at.chunks == 0) return job_.at.payloads;
+    const chunk_state last{device::load_relaxed(job_.states + (job_.at.chunks - 1))};
+    return last.units() << job_.header.alignment_log2;
+  }
+
+  __device__ word_sums write_metadata() {
+    word_sums sums;
+    for (uint64_t i = sizeof(frame_header) + 4 * threadIdx.x; i < job_.at.directory; i += 4 * Threads) {
+      uint32_t word = 0;
+      for (uint32_t b = 0; b < 4; ++b)
+        if (const uint64_t at = i + b - sizeof(frame_header); at < job_.header.metadata_bytes)
+          word |= static_cast<uint32_t>(device::load(job_.metadata + at)) << (8 * b);
+      device::store(reinterpret_cast<uint32_t*>(job_.frame + i), word);
+      sums.add(word, (i - sizeof(frame_header)) / 4);
+    }
+    return sums;
+  }
+
+  // A word a lane; the header's own digest is the warp's.
+  __device__ void write_header_words(uint64_t frame_bytes, uint64_t contents_digest, bool fits) {
+    constexpr unsigned bytes_at = offsetof(frame_header, frame_bytes) / 4;
+    constexpr unsigned contents_at = offsetof(frame_header, contents_digest) / 4;
+    constexpr unsigned digest_at = offsetof(frame_header, header_digest) / 4;
+    static_assert(sizeof(frame_header) == 4 * device::warp_size);
+    const unsigned lane = device::lane_id();
+    uint32_t word = reinterpret_cast<const uint32_t*>(&job_.header)[lane];
+    if (lane / 2 == bytes_at / 2) word = static_cast<uint32_t>(frame_bytes >> (32 * (lane % 2)));
+    if (lane / 2 == contents_at / 2) word = static_cast<uint32_t>(contents_digest >> (32 * (lane % 2)));
+    word_sums sums;
+    if (lane < digest_at) sums.add(word, lane);
+    const uint64_t header_digest =
+        digest({device::warp_sum(sums.plain), device::warp_sum(sums.weighted)}, 4 * digest_at);
+    if (lane >= digest_at) word = static_cast<uint32_t>(header_digest >> (32 * (lane % 2)));
+    device::store(reinterpret_cast<uint32_t*>(job_.frame) + lane, fits ? word : 0u);
+  }
+
+  TempStorage& temp_;
+  const encode_job<C>& job_;
+};
+
+template <codec C, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, device::blocks_a_processor)
+    encode_kernel(const __grid_constant__ encode_job<C> job) {
+  using encoder = frame_encoder<C, Threads>;
+  using storage = typename encoder::TempStorage;
+  TUCK_SHARED(storage, temp);
+  encoder(temp, job).run();
+}
+
+}  // namespace tuck::inline TUCK_ABI

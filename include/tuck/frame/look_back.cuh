@@ -1,0 +1,102 @@
+// How blocks agree on places without waiting for each other's work: decoupled look-back (Merrill and Garland,
+// 2016) over one 64-bit word a chunk, in caller's scratch that needs no clearing between calls.
+//
+// Blocks draw chunks in order by a ticket, so whoever is looked back at has already begun. A block publishes the
+// size of its chunk as soon as it knows it, then reads its predecessors, 32 at a time, back to the nearest whose
+// end is known, and publishes its own end. The words of earlier calls are told apart by the call's epoch.
+#pragma once
+
+#include <tuck/core/checksum.hpp>
+#include <tuck/core/device.cuh>
+#include <tuck/core/status.hpp>
+
+namespace tuck::inline TUCK_ABI {
+
+// What a call leaves for the next: everything but the epoch is zero between calls.
+struct alignas(16) scratch_head {
+  uint64_t failure;   // ~(chunk << 16 | status) of the lowest chunk that failed; 0: none
+  uint64_t weighted;  // word_sums of the contents
+  uint32_t plain;
+  uint32_t ticket;
+  uint32_t done;   // blocks that have finished
+  uint32_t epoch;  // of the call under way
+};
+inline constexpr uint64_t scratch_head_bytes = 64;
+static_assert(sizeof(scratch_head) <= scratch_head_bytes);
+
+// A chunk's state:  // [63:62] size or end / [61:40] epoch / [39:0] that size or end, in alignment units
+struct chunk_state {
+  uint64_t word;
+
+  static constexpr uint64_t has_size = 1, has_end = 2;
+  static constexpr uint32_t epochs = 1u << 22;
+
+  __device__ static chunk_state make(uint64_t flag, uint32_t epoch, uint64_t units) {
+    return {flag << 62 | uint64_t{epoch} << 40 | units};
+  }
+  __device__ bool known(uint32_t epoch) const { return word >> 62 != 0 && (word >> 40 & (epochs - 1)) == epoch; }
+  __device__ bool is_end() const { return word >> 63 != 0; }
+  __device__ uint64_t units() const { return word & ((uint64_t{1} << 40) - 1); }
+};
+
+// Where `chunk` begins, by one whole warp, all lanes of which get it; `first` is where chunk 0 does.
+__device__ inline uint64_t look_back(const uint64_t* states, uint64_t chunk, uint32_t epoch, uint64_t first) {
+  uint64_t before = 0;
+  for (uint64_t window = chunk;; window -= device::warp_size) {
+    // Lane l reads the (l + 1)-th chunk before the window; before chunk 0 everything has ended at `first`.
+    chunk_state seen = chunk_state::make(chunk_state::has_end, epoch, first);
+    const uint64_t distance = device::lane_id() + 1;
+    if (distance <= window) {
+      seen.word = device::load_relaxed(states + (window - distance));
+      while (!seen.known(epoch)) {
+        device::backoff(20);
+        seen.word = device::load_relaxed(states + (window - distance));
+      }
+    }
+    device::sync_warp();
+    const unsigned ends = device::ballot(seen.is_end());
+    const int nearest = ends == 0 ? device::warp_size : device::ffs(ends) - 1;
+    before += device::warp_sum(static_cast<int>(device::lane_id()) <= nearest ? seen.units() : uint64_t{0});
+    if (ends != 0) return before;
+  }
+}
+
+// A share of the contents' checksum, and the count of finished blocks, by one thread: is this block the last?
+// What all blocks did before is then visible to it.
+__device__ inline bool finish_block(scratch_head& head, const word_sums& sums) {
+  if (sums.plain != 0) device::atomic_add(&head.plain, sums.plain);
+  if (sums.weighted != 0) device::atomic_add(&head.weighted, sums.weighted);
+  return device::atomic_count_acq_rel(&head.done) == gridDim.x - 1;
+}
+
+// Leaves the scratch as the next call wants it, whose epoch is `next`; by one thread of the last block.
+__device__ inline void reset(scratch_head& head, uint32_t next) {
+  device::store_relaxed(&head.failure, uint64_t{0});
+  device::store_relaxed(&head.weighted, uint64_t{0});
+  device::store_relaxed(&head.plain, uint32_t{0});
+  device::store_relaxed(&head.ticket, uint32_t{0});
+  device::store_relaxed(&head.done, uint32_t{0});
+  device::store_relaxed(&head.epoch, next % chunk_state::epochs);
+}
+
+// The block's sums together, in thread 0. Between two uses of one TempStorage lies a sync_block().
+template <int Threads> struct block_sums {
+  struct TempStorage {
+    uint64_t weighted[Threads / device::warp_size];
+    uint32_t plain[Threads / device::warp_size];
+  };
+  __device__ static word_sums reduce(TempStorage& temp, word_sums mine) {
+    mine = {device::warp_sum(mine.plain), device::warp_sum(mine.weighted)};
+    if (device::lane_id() == 0) {
+      temp.plain[device::warp_id()] = mine.plain;
+      temp.weighted[device::warp_id()] = mine.weighted;
+    }
+    device::sync_block();
+    word_sums all;
+    if (threadIdx.x == 0)
+      for (int warp = 0; warp < Threads / device::warp_size; ++warp) all += {temp.plain[warp], temp.weighted[warp]};
+    return all;
+  }
+};
+
+}  // namespace tuck::inline TUCK_ABI

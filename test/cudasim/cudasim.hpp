@@ -1,0 +1,69 @@
+// How tests steer the simulator and look into it. Only test code includes this.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cudasim {
+
+struct settings {
+  std::uint64_t seed = 1;      // of every random choice: lanes, warps, blocks, delays
+  int workers = 2;             // threads that run the blocks of one launch
+  std::uint8_t poison = 0xcd;  // fills fresh and freed device memory and shared memory
+  bool stream_delays = true;   // random pauses before a stream's tasks
+  bool count_traffic = false;  // fills traffic_by_line() and the bytes and sectors of counters; slow
+  int sm_count = 8;
+  int devices = 1;
+  std::uint64_t watchdog_polls = 200000;  // this many polls of each worker without any progress are a hang
+  std::uint64_t watchdog_ms = 30000;      // a CUDA thread that runs this long without giving way ends the process
+};
+
+// Synchronises, then applies. The seed starts anew, so equal seeds make equal choices.
+void configure(const settings& s);
+settings current_settings();
+// Synchronises, forgets errors, reports, injected faults, counters, tags and captures; keeps the settings.
+void reset();
+
+// The text of the first device error since reset(); empty if there was none.
+std::string last_report();
+
+struct counters {
+  std::uint64_t calls = 0;  // that fail_call counts
+  std::uint64_t launches = 0, allocations = 0, frees = 0, synchronisations = 0, memcpys = 0, memsets = 0;
+  std::uint64_t get_last_error = 0;
+  std::uint64_t atomics = 0, polls = 0, barriers = 0;  // device side: per thread that executed one
+  std::uint64_t tensor_bytes_read = 0, tensor_bytes_written = 0, other_bytes_read = 0, other_bytes_written = 0;
+  std::uint64_t tensor_sectors_read = 0, tensor_sectors_written = 0, other_sectors_read = 0, other_sectors_written = 0;
+};
+counters snapshot();    // device-side figures are complete for launches that have been synchronised
+void clear_counters();  // the traffic table too
+
+// What one source line moved with device::load and store. A request is one execution by one warp.
+struct line_traffic {
+  std::string file;
+  int line = 0;
+  bool write = false;
+  std::uint64_t requests = 0, bytes = 0, sectors = 0;
+  double efficiency() const {
+    return sectors == 0 ? 1.0 : static_cast<double>(bytes) / (32.0 * static_cast<double>(sectors));
+  }
+};
+std::vector<line_traffic> traffic_by_line();
+
+// Ranges whose traffic counts as "tensor"; everything else is "other". Applies to later launches.
+void tag_tensor(const void* data, std::size_t bytes);
+void untag(const void* data);
+
+// Allocations of device and pinned memory that have not been freed.
+std::size_t live_allocations();
+std::size_t live_bytes();
+
+// The k-th runtime call from now (1 is the next) returns `error` once and does nothing. cudaGetLastError,
+// cudaPeekAtLastError and the error names are not counted. k = 0 takes the order back.
+void fail_call(std::uint64_t k, cudaError_t error);
+
+}  // namespace cudasim

@@ -1,0 +1,188 @@
+// Devices, kernels' attributes, and launches.
+#include "host.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <map>
+
+namespace cudasim::detail {
+namespace {
+
+constexpr int max_threads = 1024, max_static_shared = 48 * 1024, max_shared = 227 * 1024, shared_per_sm = 228 * 1024;
+
+constinit thread_local int device = 0;
+
+struct functions {
+  quiet_mutex mutex;
+  std::map<const void*, int> dynamic_shared;  // opted in to
+};
+
+functions& all() {
+  static functions& f = *new functions;
+  return f;
+}
+
+int dynamic_limit(const void* kernel) {
+  quiet_lock lock(all().mutex);
+  const auto found = all().dynamic_shared.find(kernel);
+  return found == all().dynamic_shared.end() ? max_static_shared : found->second;
+}
+
+cudaError_t check(const cudaLaunchConfig_t& c, const void* kernel, std::uint64_t threads) {
+  if (!kernel) return cudaErrorInvalidDeviceFunction;
+  const dim3 &g = c.gridDim, &b = c.blockDim;
+  if (threads == 0 || g.x == 0 || g.y == 0 || g.z == 0 || threads > max_threads || b.z > 64)
+    return cudaErrorInvalidConfiguration;
+  if (g.x > 0x7fffffffu || g.y > 65535 || g.z > 65535) return cudaErrorInvalidConfiguration;
+  if (c.dynamicSmemBytes > static_cast<std::size_t>(dynamic_limit(kernel))) return cudaErrorInvalidValue;
+  return cudaSuccess;
+}
+
+cudaError_t attribute_value(int* value, cudaDeviceAttr attribute) {
+  switch (attribute) {
+    case cudaDevAttrMaxThreadsPerBlock: *value = max_threads; break;
+    case cudaDevAttrMaxSharedMemoryPerBlock: *value = max_static_shared; break;
+    case cudaDevAttrWarpSize: *value = 32; break;
+    case cudaDevAttrMultiProcessorCount: *value = get_settings().sm_count; break;
+    case cudaDevAttrL2CacheSize: *value = 4 << 20; break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = 2048; break;
+    case cudaDevAttrComputeCapabilityMajor: *value = 9; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = 0; break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = shared_per_sm; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = max_shared; break;
+    case cudaDevAttrCanMapHostMemory:
+    case cudaDevAttrUnifiedAddressing:
+    case cudaDevAttrMemoryPoolsSupported: *value = 1; break;
+    case cudaDevAttrManagedMemory:
+    case cudaDevAttrCanUseHostPointerForRegisteredMem:
+    case cudaDevAttrCooperativeLaunch: *value = 0; break;
+    default: return cudaErrorInvalidValue;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t check_device(int d) { return d >= 0 && d < get_settings().devices ? cudaSuccess : cudaErrorInvalidDevice; }
+
+}  // namespace
+
+int current_device() { return device; }
+
+cudaError_t submit_launch(const cudaLaunchConfig_t& config, const void* kernel, std::shared_ptr<const kernel_call> call,
+                          site where) {
+  return api(call_kind::work, [&] {
+    const std::uint64_t threads = std::uint64_t{config.blockDim.x} * config.blockDim.y * config.blockDim.z;
+    if (const cudaError_t e = check(config, kernel, threads); e != cudaSuccess) return e;
+    CUstream_st* s = valid(config.stream);
+    if (!s || s->device != device) return cudaErrorInvalidResourceHandle;
+    for (unsigned i = 0; i < config.numAttrs; ++i)
+      if (config.attrs[i].id == cudaLaunchAttributeClusterDimension && config.attrs[i].val.clusterDim.x > 1)
+        return cudaErrorNotSupported;
+    count(&counters::launches);
+    return submit(config.stream, [c = config, kernel, call = std::move(call), where](CUstream_st& on) {
+      if (device_failed()) return;
+      launch job;
+      job.call = call;
+      job.kernel = kernel;
+      job.grid = c.gridDim;
+      job.block = c.blockDim;
+      job.dynamic_bytes = c.dynamicSmemBytes;
+      job.where = where;
+      job.seed = next_launch_seed();
+      job.options = get_settings();
+      job.tensors = current_tensors();
+      job.blocks = std::uint64_t{c.gridDim.x} * c.gridDim.y * c.gridDim.z;
+      run_launch(on, job);
+    });
+  });
+}
+
+cudaError_t set_function_attribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  return api(call_kind::work, [&] {
+    if (!kernel) return cudaErrorInvalidDeviceFunction;
+    if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) return cudaSuccess;
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > max_shared)
+      return cudaErrorInvalidValue;
+    quiet_lock lock(all().mutex);
+    all().dynamic_shared[kernel] = value;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t get_function_attributes(cudaFuncAttributes* attributes, const void* kernel) {
+  return api(call_kind::work, [&] {
+    if (!attributes || !kernel) return cudaErrorInvalidValue;
+    *attributes = {0, 0, 0, max_threads, 64, 90, 90, dynamic_limit(kernel)};
+    return cudaSuccess;
+  });
+}
+
+// A guess: registers and static shared memory are not known.
+cudaError_t resident_blocks(int* blocks, const void* kernel, int threads, std::size_t dynamic_bytes) {
+  return api(call_kind::work, [&] {
+    if (!blocks || !kernel || threads <= 0) return cudaErrorInvalidValue;
+    const auto by_threads = threads > max_threads ? 0 : 2048 / ((threads + 31) / 32 * 32);
+    const auto by_shared = dynamic_bytes > static_cast<std::size_t>(dynamic_limit(kernel))
+                               ? 0
+                               : shared_per_sm / static_cast<int>(dynamic_bytes + 1024);
+    *blocks = std::min({by_threads, by_shared, 32});
+    return cudaSuccess;
+  });
+}
+
+}  // namespace cudasim::detail
+
+using namespace cudasim::detail;
+
+cudaError_t cudaSetDevice(int d) {
+  return api(call_kind::housekeeping, [&] {
+    const cudaError_t e = check_device(d);
+    if (e == cudaSuccess) device = d;
+    return e;
+  });
+}
+
+cudaError_t cudaGetDevice(int* d) {
+  return api(call_kind::housekeeping, [&] {
+    if (!d) return cudaErrorInvalidValue;
+    *d = device;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaGetDeviceCount(int* n) {
+  return api(call_kind::housekeeping, [&] {
+    if (!n) return cudaErrorInvalidValue;
+    *n = get_settings().devices;
+    return *n > 0 ? cudaSuccess : cudaErrorNoDevice;
+  });
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int d) {
+  return api(call_kind::housekeeping, [&] {
+    if (!value) return cudaErrorInvalidValue;
+    const cudaError_t e = check_device(d);
+    return e == cudaSuccess ? attribute_value(value, attribute) : e;
+  });
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int d) {
+  return api(call_kind::housekeeping, [&] {
+    if (!p) return cudaErrorInvalidValue;
+    if (const cudaError_t e = check_device(d); e != cudaSuccess) return e;
+    *p = {};
+    std::snprintf(p->name, sizeof p->name, "cudasim");
+    p->totalGlobalMem = std::size_t{64} << 30;
+    p->sharedMemPerBlock = max_static_shared;
+    p->sharedMemPerBlockOptin = max_shared;
+    p->sharedMemPerMultiprocessor = shared_per_sm;
+    p->warpSize = 32;
+    p->maxThreadsPerBlock = max_threads;
+    p->multiProcessorCount = get_settings().sm_count;
+    p->maxThreadsPerMultiProcessor = 2048;
+    p->major = 9;
+    p->l2CacheSize = 4 << 20;
+    p->canMapHostMemory = 1;
+    return cudaSuccess;
+  });
+}

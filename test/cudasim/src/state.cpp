@@ -1,0 +1,162 @@
+#include "state.hpp"
+
+#include "host.hpp"
+
+#include <cstdio>
+#include <map>
+
+namespace cudasim {
+namespace detail {
+namespace {
+
+struct state {
+  quiet_mutex mutex;
+  settings options;
+  counters sums;
+  std::string report;
+  std::atomic<bool> failed{false};
+  std::atomic<std::uint64_t> launch_seed{0};
+  std::uint64_t fail_in = 0;
+  cudaError_t fail_with = cudaSuccess;
+};
+
+state& all() {
+  static state& s = *new state;
+  return s;
+}
+
+constinit thread_local cudaError_t last_error = cudaSuccess;
+
+}  // namespace
+
+settings get_settings() {
+  quiet_lock lock(all().mutex);
+  return all().options;
+}
+
+void add_counts(const device_counts& c) {
+  quiet_lock lock(all().mutex);
+  all().sums.atomics += c.atomics;
+  all().sums.polls += c.polls;
+  all().sums.barriers += c.barriers;
+}
+
+void count(std::uint64_t counters::*what, std::uint64_t n) {
+  quiet_lock lock(all().mutex);
+  all().sums.*what += n;
+}
+
+void record_error(const std::string& report) {
+  {
+    quiet_lock lock(all().mutex);
+    if (all().failed.exchange(true)) return;
+    all().report = report;
+  }
+  std::fputs(report.c_str(), stderr);
+}
+
+bool device_failed() { return all().failed.load(); }
+
+std::uint64_t next_launch_seed() { return mix(get_settings().seed, all().launch_seed.fetch_add(1)); }
+
+cudaError_t admit(call_kind kind) {
+  quiet_lock lock(all().mutex);
+  ++all().sums.calls;
+  if (all().fail_in > 0 && --all().fail_in == 0) return all().fail_with;
+  if (inside_stream()) return cudaErrorNotSupported;  // a host function must not call CUDA
+  return kind == call_kind::work && all().failed ? cudaErrorLaunchFailure : cudaSuccess;
+}
+
+cudaError_t leave_call(cudaError_t e) {
+  if (e != cudaSuccess) last_error = e;
+  return e;
+}
+
+}  // namespace detail
+
+using namespace detail;
+
+void configure(const settings& s) {
+  runtime_scope quiet;
+  drain_all(false);
+  quiet_lock lock(all().mutex);
+  all().options = s;
+  all().launch_seed = 0;
+  traffic_enabled = s.count_traffic;
+}
+
+settings current_settings() { return get_settings(); }
+
+void reset() {
+  runtime_scope quiet;
+  forget_captures();
+  drain_all(false);
+  clear_tags();
+  clear_traffic();
+  quiet_lock lock(all().mutex);
+  all().failed = false;
+  all().report.clear();
+  all().fail_in = 0;
+  all().sums = {};
+  last_error = cudaSuccess;
+}
+
+std::string last_report() {
+  runtime_scope quiet;
+  quiet_lock lock(all().mutex);
+  return all().report;
+}
+
+counters snapshot() {
+  quiet_lock lock(all().mutex);
+  return all().sums;
+}
+
+void clear_counters() {
+  runtime_scope quiet;
+  clear_traffic();
+  quiet_lock lock(all().mutex);
+  all().sums = {};
+}
+
+void fail_call(std::uint64_t k, cudaError_t error) {
+  quiet_lock lock(all().mutex);
+  all().fail_in = k;
+  all().fail_with = error;
+}
+
+}  // namespace cudasim
+
+cudaError_t cudaGetLastError() {
+  cudasim::detail::count(&cudasim::counters::get_last_error);
+  const cudaError_t e = cudaPeekAtLastError();
+  cudasim::detail::last_error = cudaSuccess;
+  return e;
+}
+
+// A device error stays the last error until the simulator is reset.
+cudaError_t cudaPeekAtLastError() {
+  return cudasim::detail::device_failed() ? cudaErrorLaunchFailure : cudasim::detail::last_error;
+}
+
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+#define CUDASIM_NAME(e) \
+  case e: return #e;
+    CUDASIM_NAME(cudaSuccess)
+    CUDASIM_NAME(cudaErrorInvalidValue) CUDASIM_NAME(cudaErrorMemoryAllocation)
+        CUDASIM_NAME(cudaErrorInvalidConfiguration) CUDASIM_NAME(cudaErrorInvalidDevice) CUDASIM_NAME(cudaErrorNoDevice)
+            CUDASIM_NAME(cudaErrorInvalidDeviceFunction) CUDASIM_NAME(cudaErrorInvalidResourceHandle) CUDASIM_NAME(
+                cudaErrorIllegalState) CUDASIM_NAME(cudaErrorNotReady) CUDASIM_NAME(cudaErrorLaunchOutOfResources)
+                CUDASIM_NAME(cudaErrorLaunchFailure) CUDASIM_NAME(cudaErrorNotSupported)
+                    CUDASIM_NAME(cudaErrorStreamCaptureUnsupported) CUDASIM_NAME(cudaErrorStreamCaptureInvalidated)
+                        CUDASIM_NAME(cudaErrorStreamCaptureMerge) CUDASIM_NAME(cudaErrorStreamCaptureUnmatched)
+                            CUDASIM_NAME(cudaErrorStreamCaptureUnjoined) CUDASIM_NAME(cudaErrorStreamCaptureIsolation)
+                                CUDASIM_NAME(cudaErrorStreamCaptureImplicit) CUDASIM_NAME(cudaErrorCapturedEvent)
+                                    CUDASIM_NAME(cudaErrorStreamCaptureWrongThread) CUDASIM_NAME(cudaErrorUnknown)
+#undef CUDASIM_NAME
+  }
+  return "unrecognized error code";
+}
+
+const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }

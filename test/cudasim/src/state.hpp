@@ -1,0 +1,50 @@
+// What the parts of the runtime share: settings, counters, the sticky error and its report.
+#pragma once
+
+#include "../cudasim.hpp"
+#include "../sim/runtime.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+namespace cudasim::detail {
+
+// splitmix64: any two seeds give unrelated sequences, and one step is a few instructions.
+class random {
+ public:
+  explicit random(std::uint64_t seed = 0) : state_(seed) {}
+  std::uint64_t next() {
+    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ull);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+  }
+  unsigned below(std::size_t n) { return static_cast<unsigned>(((next() >> 32) * n) >> 32); }  // n < 2^32
+
+ private:
+  std::uint64_t state_;
+};
+
+inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return random(a ^ (b * 0xd6e8feb86659fd93ull)).next(); }
+
+// Counted on the device side by one worker without contention, added up at the end of a launch.
+struct device_counts {
+  std::uint64_t atomics = 0, polls = 0, barriers = 0;
+};
+
+settings get_settings();
+void add_counts(const device_counts& c);
+void count(std::uint64_t counters::*what, std::uint64_t n = 1);
+
+// The first report wins, goes to stderr, and makes the error sticky.
+void record_error(const std::string& report);
+bool device_failed();
+std::uint64_t next_launch_seed();  // of the settings' seed and the number of launches since configure()
+void clear_tags();
+void clear_traffic();
+
+std::string kernel_name(const void* function);
+std::string describe(site where);  // file:line, the file without its directories
+
+}  // namespace cudasim::detail

@@ -1,0 +1,337 @@
+// Streams are in-order queues, each with a thread of its own, and events are points in them.
+#include "host.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+namespace cudasim::detail {
+namespace {
+
+struct registry {
+  quiet_mutex mutex;
+  std::map<CUstream_st*, std::shared_ptr<CUstream_st>> streams;  // until their thread has ended
+  std::vector<std::unique_ptr<engine>> spare_engines;
+  std::uint64_t created = 0;
+};
+
+registry& all() {
+  static registry& r = *new registry;
+  return r;
+}
+
+constinit thread_local bool on_stream_thread = false;
+
+void pause(CUstream_st& s) {
+  if (!get_settings().stream_delays || s.delays.below(3) != 0) return;
+  std::this_thread::sleep_for(std::chrono::microseconds(s.delays.below(400)));
+}
+
+void work(const std::shared_ptr<CUstream_st>& stream) {
+  runtime_scope quiet;
+  CUstream_st& s = *stream;
+  on_stream_thread = true;
+  const unsigned pace = s.delays.below(4);  // some streams are slower than others
+  for (;;) {
+    std::unique_ptr<CUstream_st::entry> next;
+    const std::uint32_t seen = s.signal.load();
+    {
+      quiet_lock lock(s.mutex);
+      if (!s.queue.empty()) {
+        next = std::move(s.queue.front());
+        s.queue.pop_front();
+      } else if (s.closing) {
+        break;
+      }
+    }
+    if (!next) {
+      s.signal.wait(seen);
+      continue;
+    }
+    next->submitted.acquire();
+    for (unsigned i = 0; i <= pace; ++i) pause(s);
+    next->run(s);
+    next.reset();
+    s.done.release();
+    s.completed.fetch_add(1);
+    s.completed.notify_all();
+  }
+  quiet_lock lock(all().mutex);
+  // A ThreadSanitizer fiber remembers what its stream did: another stream may have it only if the host
+  // waited for that.
+  s.branches.push_back(std::move(s.engines));
+  if (!tsan() || s.waited_for == s.completed.load())
+    for (auto& set : s.branches)
+      for (auto& e : set) all().spare_engines.push_back(std::move(e));
+  s.branches.clear();
+  all().streams.erase(&s);
+}
+
+void wake(CUstream_st& s) {
+  s.signal.fetch_add(1);
+  s.signal.notify_all();
+}
+
+void refuse_default_stream() { std::fprintf(stderr, "cudasim: work for a default stream refused: pass a stream\n"); }
+
+cudaError_t create(cudaStream_t* result, unsigned flags, int priority) {
+  if (!result || flags > cudaStreamNonBlocking) return cudaErrorInvalidValue;
+  provide_helpers(get_settings().workers);
+  auto s = std::make_shared<CUstream_st>();
+  s->device = current_device();
+  s->legacy_waits = flags == cudaStreamDefault;
+  s->priority = priority;
+  {
+    quiet_lock lock(all().mutex);
+    s->delays = random(mix(get_settings().seed, ++all().created));
+    all().streams[s.get()] = s;
+  }
+  std::thread([s]() mutable {
+    work(s);
+    runtime_scope quiet;
+    s.reset();
+  }).detach();
+  *result = s.get();
+  return cudaSuccess;
+}
+
+std::unique_ptr<engine> spare_engine() {
+  quiet_lock lock(all().mutex);
+  if (all().spare_engines.empty()) return nullptr;
+  auto e = std::move(all().spare_engines.back());
+  all().spare_engines.pop_back();
+  return e;
+}
+
+}  // namespace
+
+void event_point::complete() {
+  time = std::chrono::steady_clock::now();
+  order.release();
+  done.store(1);
+  done.notify_all();
+}
+
+void event_point::wait() {
+  done.wait(0);
+  order.acquire();
+}
+
+CUstream_st* valid(cudaStream_t stream) {
+  if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) {
+    refuse_default_stream();
+    return nullptr;
+  }
+  quiet_lock lock(all().mutex);
+  const auto found = all().streams.find(stream);
+  return found != all().streams.end() && !found->second->closing ? stream : nullptr;
+}
+
+cudaError_t submit(cudaStream_t stream, operation run) {
+  CUstream_st* s = valid(stream);
+  if (!s) return cudaErrorInvalidResourceHandle;
+  cudaError_t e = cudaSuccess;
+  if (captured(*s, run, e)) return e;
+  auto next = std::make_unique<CUstream_st::entry>();
+  next->run = std::move(run);
+  next->submitted.release();
+  {
+    quiet_lock lock(s->mutex);
+    s->queue.push_back(std::move(next));
+    s->submitted.fetch_add(1);
+  }
+  wake(*s);
+  return cudaSuccess;
+}
+
+void drain(CUstream_st& s) {
+  const std::uint32_t target = s.submitted.load();
+  for (std::uint32_t done = s.completed.load(); static_cast<std::int32_t>(done - target) < 0; done = s.completed.load())
+    s.completed.wait(done);
+  s.done.acquire();
+  s.waited_for = target;
+}
+
+void drain_all(bool legacy_only, int device) {
+  std::vector<std::shared_ptr<CUstream_st>> streams;
+  {
+    quiet_lock lock(all().mutex);
+    for (auto& [p, s] : all().streams)
+      if ((!legacy_only || s->legacy_waits) && (device < 0 || s->device == device)) streams.push_back(s);
+  }
+  for (auto& s : streams) drain(*s);
+}
+
+bool inside_stream() { return on_stream_thread; }
+
+// One engine on the stream's own thread, the others on helpers if any is free in time.
+void run_launch(CUstream_st& s, launch& job) {
+  const std::uint64_t wanted =
+      std::min<std::uint64_t>(static_cast<std::uint64_t>(std::max(1, job.options.workers)), job.blocks);
+  while (s.engines.size() < wanted) {
+    auto e = spare_engine();
+    s.engines.push_back(e ? std::move(e) : std::make_unique<engine>());
+  }
+  job.start.release();
+  std::vector<std::shared_ptr<help>> helpers;
+  for (std::size_t i = 1; i < wanted; ++i) helpers.push_back(ask_for_help(job, *s.engines[i], static_cast<int>(i)));
+  s.engines[0]->run(job, 0);
+  for (auto& h : helpers) h->finish();
+  job.end.acquire();
+}
+
+}  // namespace cudasim::detail
+
+using namespace cudasim::detail;
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  return cudaStreamCreateWithPriority(stream, cudaStreamDefault, 0);
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  return api(call_kind::work, [&] { return create(stream, flags, priority); });
+}
+
+// Work that has been submitted still runs, as on a GPU.
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  return api(call_kind::housekeeping, [&] {
+    CUstream_st* s = valid(stream);
+    if (!s) return cudaErrorInvalidResourceHandle;
+    if (invalidate_if_capturing(*s) != cudaSuccess) return cudaErrorStreamCaptureUnsupported;
+    std::shared_ptr<CUstream_st> keep;
+    {
+      quiet_lock registry_lock(all().mutex);
+      keep = all().streams[s];
+      quiet_lock lock(s->mutex);
+      s->closing = true;
+    }
+    wake(*s);
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  return api(call_kind::work, [&] {
+    CUstream_st* s = valid(stream);
+    if (!s) return cudaErrorInvalidResourceHandle;
+    if (const cudaError_t e = invalidate_if_capturing(*s); e != cudaSuccess) return e;
+    count(&cudasim::counters::synchronisations);
+    drain(*s);
+    return device_failed() ? cudaErrorLaunchFailure : cudaSuccess;
+  });
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return api(call_kind::work, [&] {
+    CUstream_st* s = valid(stream);
+    if (!s) return cudaErrorInvalidResourceHandle;
+    if (const cudaError_t e = invalidate_if_capturing(*s); e != cudaSuccess) return e;
+    if (s->completed.load() != s->submitted.load()) return cudaErrorNotReady;
+    drain(*s);
+    return device_failed() ? cudaErrorLaunchFailure : cudaSuccess;
+  });
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  return api(call_kind::work, [&] {
+    if (const cudaError_t e = forbidden_while_capturing(true); e != cudaSuccess) return e;
+    count(&cudasim::counters::synchronisations);
+    drain_all(false, current_device());
+    return device_failed() ? cudaErrorLaunchFailure : cudaSuccess;
+  });
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  return api(call_kind::work, [&] {
+    if (!function) return cudaErrorInvalidValue;
+    return submit(stream, [=](CUstream_st&) {
+      program_scope program;
+      function(data);
+    });
+  });
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  return api(call_kind::work, [&] {
+    if (!event) return cudaErrorInvalidValue;
+    *event = new CUevent_st;
+    (*event)->timing = (flags & cudaEventDisableTiming) == 0;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return api(call_kind::work, [&] {
+    CUstream_st* s = valid(stream);
+    if (!s || !event) return cudaErrorInvalidResourceHandle;
+    bool done = false;
+    if (const cudaError_t e = record_captured(*s, *event, done); done) return e;
+    auto point = std::make_shared<event_point>();
+    event->point = point;
+    event->captured = nullptr;
+    return submit(stream, [point](CUstream_st&) { point->complete(); });
+  });
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  return api(call_kind::work, [&] {
+    CUstream_st* s = valid(stream);
+    if (!s || !event) return cudaErrorInvalidResourceHandle;
+    bool done = false;
+    if (const cudaError_t e = wait_captured(*s, *event, done); done) return e;
+    if (!event->point) return cudaSuccess;
+    return submit(stream, [point = event->point](CUstream_st&) { point->wait(); });
+  });
+}
+
+namespace {
+
+cudaError_t look_at(cudaEvent_t event) {
+  if (!event) return cudaErrorInvalidResourceHandle;
+  if (!event->captured) return cudaSuccess;
+  event->captured->invalidated = true;
+  return cudaErrorCapturedEvent;
+}
+
+}  // namespace
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return api(call_kind::work, [&] {
+    if (const cudaError_t e = look_at(event); e != cudaSuccess) return e;
+    if (!event->point) return cudaSuccess;
+    if (event->point->done.load() == 0) return cudaErrorNotReady;
+    event->point->wait();
+    return device_failed() ? cudaErrorLaunchFailure : cudaSuccess;
+  });
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return api(call_kind::work, [&] {
+    if (const cudaError_t e = look_at(event); e != cudaSuccess) return e;
+    count(&cudasim::counters::synchronisations);
+    if (event->point) event->point->wait();
+    return device_failed() ? cudaErrorLaunchFailure : cudaSuccess;
+  });
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  return api(call_kind::work, [&] {
+    if (!milliseconds) return cudaErrorInvalidValue;
+    if (!start || !end || !start->timing || !end->timing || !start->point || !end->point)
+      return cudaErrorInvalidResourceHandle;
+    if (start->point->done.load() == 0 || end->point->done.load() == 0) return cudaErrorNotReady;
+    *milliseconds = std::chrono::duration<float, std::milli>(end->point->time - start->point->time).count();
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  return api(call_kind::housekeeping, [&] {
+    if (!event) return cudaErrorInvalidResourceHandle;
+    delete event;
+    return cudaSuccess;
+  });
+}

@@ -1,0 +1,117 @@
+#include "traffic.hpp"
+
+#include "quiet_mutex.hpp"
+#include "sanitizers.hpp"
+#include "state.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace cudasim {
+namespace detail {
+namespace {
+
+struct tables {
+  quiet_mutex mutex;
+  std::shared_ptr<const tensor_ranges> tensors = std::make_shared<tensor_ranges>();
+  std::map<std::tuple<std::string, int, bool>, line_traffic> lines;
+};
+
+tables& all() {
+  static tables& t = *new tables;
+  return t;
+}
+
+}  // namespace
+
+std::atomic<bool> traffic_enabled{false};
+
+std::shared_ptr<const tensor_ranges> current_tensors() {
+  quiet_lock lock(all().mutex);
+  return all().tensors;
+}
+
+void warp_traffic::add(unsigned lane, const void* address, std::size_t bytes, bool write, site where) {
+  line& l = lines_[{where.file, where.line, write}];
+  const std::uint32_t visit = l.visits[lane]++;
+  if (visit >= l.requests.size()) l.requests.resize(visit + 1);
+  request& r = l.requests[visit];
+  const auto first = reinterpret_cast<std::uintptr_t>(address);
+  if (r.bytes == 0) r.address = first;
+  r.bytes += bytes;
+  for (std::uintptr_t sector = first / 32; sector <= (first + bytes - 1) / 32; ++sector)
+    if (r.sectors.empty() || r.sectors.back() != sector) r.sectors.push_back(sector);
+}
+
+void warp_traffic::flush(const tensor_ranges& tensors) {
+  if (lines_.empty()) return;
+  counters sum;
+  quiet_lock lock(all().mutex);
+  for (auto& [where, l] : lines_) {
+    line_traffic& entry = all().lines[{where.file, where.line, where.write}];
+    for (request& r : l.requests) {
+      std::sort(r.sectors.begin(), r.sectors.end());
+      const auto sectors =
+          static_cast<std::uint64_t>(std::unique(r.sectors.begin(), r.sectors.end()) - r.sectors.begin());
+      entry.requests += 1;
+      entry.bytes += r.bytes;
+      entry.sectors += sectors;
+      const bool tensor = tensors.contains(r.address);
+      using field = std::uint64_t counters::*;
+      const field bytes = where.write ? (tensor ? &counters::tensor_bytes_written : &counters::other_bytes_written)
+                                      : (tensor ? &counters::tensor_bytes_read : &counters::other_bytes_read);
+      const field lines = where.write ? (tensor ? &counters::tensor_sectors_written : &counters::other_sectors_written)
+                                      : (tensor ? &counters::tensor_sectors_read : &counters::other_sectors_read);
+      sum.*bytes += r.bytes;
+      sum.*lines += sectors;
+    }
+  }
+  lines_.clear();
+  for (const auto field :
+       {&counters::tensor_bytes_read, &counters::tensor_bytes_written, &counters::other_bytes_read,
+        &counters::other_bytes_written, &counters::tensor_sectors_read, &counters::tensor_sectors_written,
+        &counters::other_sectors_read, &counters::other_sectors_written})
+    count(field, sum.*field);
+}
+
+void clear_traffic() {
+  quiet_lock lock(all().mutex);
+  all().lines.clear();
+}
+
+void clear_tags() {
+  quiet_lock lock(all().mutex);
+  all().tensors = std::make_shared<tensor_ranges>();
+}
+
+}  // namespace detail
+
+std::vector<line_traffic> traffic_by_line() {
+  detail::runtime_scope quiet;
+  detail::quiet_lock lock(detail::all().mutex);
+  std::vector<line_traffic> table;
+  for (auto& [where, entry] : detail::all().lines) {
+    table.push_back(entry);
+    std::tie(table.back().file, table.back().line, table.back().write) = where;
+  }
+  return table;
+}
+
+void tag_tensor(const void* data, std::size_t bytes) {
+  detail::runtime_scope quiet;
+  detail::quiet_lock lock(detail::all().mutex);
+  auto changed = std::make_shared<detail::tensor_ranges>(*detail::all().tensors);
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  changed->ranges.push_back({begin, begin + bytes});
+  detail::all().tensors = changed;
+}
+
+void untag(const void* data) {
+  detail::runtime_scope quiet;
+  detail::quiet_lock lock(detail::all().mutex);
+  auto changed = std::make_shared<detail::tensor_ranges>(*detail::all().tensors);
+  std::erase_if(changed->ranges, [&](const auto& r) { return r.begin == reinterpret_cast<std::uintptr_t>(data); });
+  detail::all().tensors = changed;
+}
+
+}  // namespace cudasim

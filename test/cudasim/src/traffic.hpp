@@ -1,0 +1,59 @@
+// Counting the global memory traffic of device::load and store in 32-byte sectors, as a GPU does: the
+// lanes of a warp that execute a source line for the n-th time are one request.
+#pragma once
+
+#include "../sim/runtime.hpp"
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace cudasim::detail {
+
+struct tensor_ranges {
+  struct range {
+    std::uintptr_t begin, end;
+  };
+  std::vector<range> ranges;
+  bool contains(std::uintptr_t p) const {
+    for (const range& r : ranges)
+      if (p >= r.begin && p < r.end) return true;
+    return false;
+  }
+};
+
+std::shared_ptr<const tensor_ranges> current_tensors();
+
+class warp_traffic {
+ public:
+  void add(unsigned lane, const void* address, std::size_t bytes, bool write, site where);
+  void flush(const tensor_ranges& tensors);  // at the end of the block: into the tables
+
+ private:
+  struct request {
+    std::vector<std::uintptr_t> sectors;
+    std::uintptr_t address = 0;  // of its first access, which says whose it is
+    std::uint64_t bytes = 0;
+  };
+  struct line {
+    std::array<std::uint32_t, 32> visits{};  // of each lane
+    std::deque<request> requests;            // by visit number
+  };
+  struct key {
+    const char* file;
+    int line;
+    bool write;
+    bool operator==(const key&) const = default;
+  };
+  struct hash {
+    std::size_t operator()(const key& k) const {
+      return reinterpret_cast<std::size_t>(k.file) * 31 + static_cast<std::size_t>(k.line) * 2 + k.write;
+    }
+  };
+  std::unordered_map<key, line, hash> lines_;
+};
+
+}  // namespace cudasim::detail

@@ -1,0 +1,132 @@
+#include "watchdog.hpp"
+
+#include "engine.hpp"
+#include "quiet_mutex.hpp"
+
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <thread>
+
+namespace cudasim::detail {
+namespace {
+
+struct registry {
+  quiet_mutex mutex;
+  std::vector<engine*> engines;
+  std::uint64_t retired = 0;  // progress of engines that are gone
+  bool started = false;
+};
+
+registry& all() {
+  static registry& r = *new registry;
+  return r;
+}
+
+// Names the CUDA thread that made an invalid access; sanitizers say more, and keep their own handler.
+void on_segv(int signal, siginfo_t* info, void*) {
+  if (engine* e = engine::here(); e && e->current()) {
+    const fiber& f = *e->current();
+    const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr),
+               stack = reinterpret_cast<std::uintptr_t>(f.registers.stack);
+    const bool overflow = address < stack && address + 65536 >= stack;
+    std::fprintf(stderr, "cudasim: %s at address %p in kernel %s, block %u, warp %u, lane %u\n",
+                 overflow ? "stack overflow" : "invalid access", info->si_addr, kernel_name(e->job().kernel).c_str(),
+                 f.home->home->index.x, f.home->index, f.lane);
+  }
+  ::signal(signal, SIG_DFL);
+}
+
+struct signal_stack {
+  signal_stack() : memory(std::make_unique<std::byte[]>(bytes)) {
+    stack_t stack{};
+    stack.ss_sp = memory.get();
+    stack.ss_size = bytes;
+    sigaltstack(&stack, nullptr);
+  }
+  ~signal_stack() {
+    stack_t none{};
+    none.ss_flags = SS_DISABLE;
+    sigaltstack(&none, nullptr);
+  }
+  static constexpr std::size_t bytes = 128 * 1024;
+  std::unique_ptr<std::byte[]> memory;
+};
+
+void install_handler() {
+  if (asan() || tsan()) return;
+  struct sigaction action {};
+  action.sa_sigaction = on_segv;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigaction(SIGSEGV, &action, nullptr);
+  sigaction(SIGBUS, &action, nullptr);
+}
+
+// Ends the process when a CUDA thread neither ends nor calls the runtime: nothing can preempt it.
+void watch_clock() {
+  std::map<engine*, std::pair<std::uint64_t, std::uint64_t>> seen;  // visits, milliseconds without a change
+  constexpr std::uint64_t interval = 50;
+  for (;;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(interval));
+    const std::uint64_t limit = get_settings().watchdog_ms;
+    quiet_lock lock(all().mutex);
+    for (engine* e : all().engines) {
+      auto& [visits, waited] = seen[e];
+      waited = e->busy() && e->visits() == visits ? waited + interval : 0;
+      visits = e->visits();
+      if (waited < limit) continue;
+      std::fprintf(stderr, "cudasim: a CUDA thread has not given way for %llu ms\n  kernel %s\n%s",
+                   static_cast<unsigned long long>(waited), kernel_name(e->job().kernel).c_str(),
+                   e->whereabouts().c_str());
+      std::abort();
+    }
+  }
+}
+
+}  // namespace
+
+void provide_signal_stack() {
+  if (asan() || tsan()) return;
+  static thread_local signal_stack stack;
+}
+
+void watch(engine* e) {
+  quiet_lock lock(all().mutex);
+  all().engines.push_back(e);
+  if (all().started) return;
+  all().started = true;
+  install_handler();
+  std::thread([] {
+    runtime_scope quiet;
+    watch_clock();
+  }).detach();
+}
+
+void unwatch(engine* e) {
+  quiet_lock lock(all().mutex);
+  std::erase(all().engines, e);
+  all().retired += e->progress_made();
+}
+
+std::uint64_t total_progress() {
+  quiet_lock lock(all().mutex);
+  std::uint64_t sum = all().retired;
+  for (const engine* e : all().engines) sum += e->progress_made();
+  return sum;
+}
+
+bool all_hung(const launch* job, std::uint64_t progress) {
+  quiet_lock lock(all().mutex);
+  return std::all_of(all().engines.begin(), all().engines.end(),
+                     [&](const engine* e) { return e->hung_since(job, progress); });
+}
+
+void give_time() { sched_yield(); }
+
+}  // namespace cudasim::detail

@@ -1,0 +1,18 @@
+// All engines, and a thread that ends the process when one of them does not move.
+#pragma once
+
+#include <cstdint>
+
+namespace cudasim::detail {
+
+class engine;
+struct launch;
+
+void provide_signal_stack();  // for this thread: a fiber's own may be what overflowed
+void watch(engine* e);
+void unwatch(engine* e);
+std::uint64_t total_progress();
+bool all_hung(const launch* job, std::uint64_t progress);  // every engine of the launch has only polled since
+void give_time();                                          // to other threads
+
+}  // namespace cudasim::detail

@@ -1,0 +1,228 @@
+// The simulator's version of the library's device layer: the same names, meanings and rules as
+// include/tuck/core/device.cuh, which this file hides by standing first on the include path.
+#pragma once
+
+#include <tuck/core/config.hpp>
+
+#include <cuda_runtime.h>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+// A variable of the block, uninitialised: TUCK_SHARED(int, total); declares `int& total`. A type with a
+// comma or brackets in its name needs an alias.
+#define TUCK_SHARED(type, name)                                                                                     \
+  static char name##_site;                                                                                          \
+  static_assert(::std::is_trivially_default_constructible_v<type>, "shared memory is not constructed");             \
+  type& name = *static_cast<type*>(::cudasim::detail::shared_slot(&name##_site, sizeof(type), alignof(type), #name, \
+                                                                  ::cudasim::detail::site::here()))
+
+namespace tuck::inline TUCK_ABI::device {
+
+using call_site = ::cudasim::detail::site;
+
+inline constexpr unsigned full_mask = 0xffffffffu;
+inline constexpr int warp_size = 32;
+inline constexpr int blocks_a_processor = 3;
+
+inline unsigned lane_id() { return threadIdx.x % 32; }
+inline unsigned warp_id() { return threadIdx.x / 32; }
+
+inline void sync_block(call_site at = call_site::here()) { __syncthreads(at); }
+inline bool sync_block_or(bool v, call_site at = call_site::here()) { return __syncthreads_or(v, at) != 0; }
+inline int sync_block_count(bool v, call_site at = call_site::here()) { return __syncthreads_count(v, at); }
+inline void sync_warp(unsigned mask = full_mask, call_site at = call_site::here()) { __syncwarp(mask, at); }
+
+inline std::byte* dynamic_shared() { return ::cudasim::detail::dynamic_shared_memory(); }
+
+// Room for a T in shared memory, where no constructor may run.
+template <class T> struct uninitialized {
+  static_assert(std::is_trivially_copyable_v<T>);
+  alignas(T) std::byte room[sizeof(T)];
+  T& get() { return *reinterpret_cast<T*>(room); }
+  const T& get() const { return *reinterpret_cast<const T*>(room); }
+};
+
+// Global memory
+template <class T>
+concept memory_word = std::is_trivially_copyable_v<T> &&
+    (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
+
+template <class T>
+concept atomic_word = std::unsigned_integral<T> &&(sizeof(T) == 4 || sizeof(T) == 8);
+
+struct alignas(16) vec128 {
+  std::uint32_t w[4];
+};
+
+template <class T> inline void check_access(const T* p, bool write, call_site at) {
+  if (reinterpret_cast<std::uintptr_t>(p) % sizeof(T) != 0) ::cudasim::detail::misaligned(p, sizeof(T), at);
+  if (::cudasim::detail::traffic_enabled.load(std::memory_order_relaxed))
+    ::cudasim::detail::record_traffic(p, sizeof(T), write, at);
+}
+
+template <memory_word T> inline T load(const T* p, call_site at = call_site::here()) {
+  check_access(p, false, at);
+  return *p;
+}
+template <memory_word T> inline void store(T* p, std::type_identity_t<T> v, call_site at = call_site::here()) {
+  check_access(p, true, at);
+  *p = v;
+}
+
+template <atomic_word U> inline U load_acquire(const U* p, call_site at = call_site::here()) {
+  const U v = std::atomic_ref<U>(const_cast<U&>(*p)).load(std::memory_order_acquire);
+  ::cudasim::detail::polled(at);
+  return v;
+}
+template <atomic_word U> inline U load_relaxed(const U* p, call_site at = call_site::here()) {
+  const U v = std::atomic_ref<U>(const_cast<U&>(*p)).load(std::memory_order_relaxed);
+  ::cudasim::detail::polled(at);
+  return v;
+}
+template <atomic_word U> inline void store_release(U* p, std::type_identity_t<U> v) {
+  std::atomic_ref<U>(*p).store(v, std::memory_order_release);
+  ::cudasim::detail::stored();
+}
+template <atomic_word U> inline void store_relaxed(U* p, std::type_identity_t<U> v) {
+  std::atomic_ref<U>(*p).store(v, std::memory_order_relaxed);
+  ::cudasim::detail::stored();
+}
+
+template <atomic_word U> inline U atomic_add(U* p, std::type_identity_t<U> v, call_site at = call_site::here()) {
+  return atomicAdd(p, v, at);
+}
+template <atomic_word U> inline U atomic_max(U* p, std::type_identity_t<U> v, call_site at = call_site::here()) {
+  return atomicMax(p, v, at);
+}
+template <atomic_word U> inline U atomic_min(U* p, std::type_identity_t<U> v, call_site at = call_site::here()) {
+  return atomicMin(p, v, at);
+}
+template <atomic_word U> inline U atomic_or(U* p, std::type_identity_t<U> v, call_site at = call_site::here()) {
+  return atomicOr(p, v, at);
+}
+template <atomic_word U> inline U atomic_exchange(U* p, std::type_identity_t<U> v, call_site at = call_site::here()) {
+  return atomicExch(p, v, at);
+}
+template <atomic_word U>
+inline U atomic_cas(U* p, std::type_identity_t<U> expected, std::type_identity_t<U> desired,
+                    call_site at = call_site::here()) {
+  return atomicCAS(p, expected, desired, at);
+}
+
+// Adds one; what the caller did before is visible to whoever counts after it.
+inline std::uint32_t atomic_count_acq_rel(std::uint32_t* p, call_site at = call_site::here()) {
+  const std::uint32_t before = std::atomic_ref<std::uint32_t>(*p).fetch_add(1, std::memory_order_acq_rel);
+  ::cudasim::detail::atomic_done(true, at);
+  return before;
+}
+
+inline void fence() { __threadfence(); }
+inline void backoff(unsigned nanoseconds, call_site at = call_site::here()) { __nanosleep(nanoseconds, at); }
+[[noreturn]] inline void trap(call_site at = call_site::here()) { __trap(at); }
+
+// Bits
+inline int popc(std::uint32_t v) { return __popc(v); }
+inline int popc(std::uint64_t v) { return __popcll(v); }
+inline int ffs(std::uint32_t v) { return __ffs(static_cast<int>(v)); }
+inline int ffs(std::uint64_t v) { return __ffsll(static_cast<long long>(v)); }
+inline int clz(std::uint32_t v) { return __clz(static_cast<int>(v)); }
+inline int clz(std::uint64_t v) { return __clzll(static_cast<long long>(v)); }
+inline std::uint32_t funnel_shift_right(std::uint32_t low, std::uint32_t high, std::uint32_t shift) {
+  return __funnelshift_r(low, high, shift);
+}
+
+// Warps
+template <class T>
+concept lane_value = ::cudasim::detail::lane_value<T>;
+
+inline unsigned ballot(bool v, unsigned mask = full_mask, call_site at = call_site::here()) {
+  return __ballot_sync(mask, v, at);
+}
+inline bool any(bool v, unsigned mask = full_mask, call_site at = call_site::here()) {
+  return __any_sync(mask, v, at) != 0;
+}
+inline bool all(bool v, unsigned mask = full_mask, call_site at = call_site::here()) {
+  return __all_sync(mask, v, at) != 0;
+}
+template <lane_value T> inline T shfl(T v, int source, unsigned mask = full_mask, call_site at = call_site::here()) {
+  return __shfl_sync(mask, v, source, 32, at);
+}
+template <lane_value T>
+inline T shfl_up(T v, unsigned delta, unsigned mask = full_mask, call_site at = call_site::here()) {
+  return __shfl_up_sync(mask, v, delta, 32, at);
+}
+template <lane_value T>
+inline T shfl_down(T v, unsigned delta, unsigned mask = full_mask, call_site at = call_site::here()) {
+  return __shfl_down_sync(mask, v, delta, 32, at);
+}
+template <lane_value T> inline T shfl_xor(T v, int lanes, unsigned mask = full_mask, call_site at = call_site::here()) {
+  return __shfl_xor_sync(mask, v, lanes, 32, at);
+}
+
+// What all lanes of a warp want of one address, read by one of them.
+template <class T> inline T load_uniform(const T* p, call_site at = call_site::here()) {
+  using word = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  return static_cast<T>(shfl(lane_id() == 0 ? static_cast<word>(load(p, at)) : word{0}, 0, full_mask, at));
+}
+
+inline std::uint32_t warp_sum(std::uint32_t v, call_site at = call_site::here()) {
+  return __reduce_add_sync(full_mask, v, at);
+}
+inline std::uint32_t warp_max(std::uint32_t v, call_site at = call_site::here()) {
+  return __reduce_max_sync(full_mask, v, at);
+}
+inline std::uint32_t warp_min(std::uint32_t v, call_site at = call_site::here()) {
+  return __reduce_min_sync(full_mask, v, at);
+}
+inline std::uint32_t warp_or(std::uint32_t v, call_site at = call_site::here()) {
+  return __reduce_or_sync(full_mask, v, at);
+}
+
+inline std::uint64_t warp_sum(std::uint64_t v, call_site at = call_site::here()) {
+  for (int lanes = 16; lanes > 0; lanes /= 2) v += shfl_xor(v, lanes, full_mask, at);
+  return v;
+}
+template <atomic_word T> inline T warp_inclusive_sum(T v, call_site at = call_site::here()) {
+  for (unsigned delta = 1; delta < 32; delta *= 2) {
+    const T below = shfl_up(v, delta, full_mask, at);
+    if (lane_id() >= delta) v += below;
+  }
+  return v;
+}
+
+// Blocks of exactly Threads threads. Orders no memory; TempStorage is free again behind a sync_block.
+template <int Threads> struct block_scan {
+  struct TempStorage {
+    unsigned char touched[Threads];  // each thread writes its own, so that other uses of the bytes are seen to conflict
+  };
+
+  template <std::integral T>
+  static T exclusive_sum(TempStorage& storage, T value, T& total, call_site at = call_site::here()) {
+    storage.touched[threadIdx.x] = 0xee;
+    std::uint64_t all = 0;
+    const std::uint64_t before =
+        ::cudasim::detail::block_sum(&storage, sizeof storage, static_cast<std::uint64_t>(value), all, at);
+    total = static_cast<T>(all);
+    return static_cast<T>(before);
+  }
+  template <std::integral T> static T sum(TempStorage& storage, T value, call_site at = call_site::here()) {
+    T total;
+    exclusive_sum(storage, value, total, at);
+    return total;
+  }
+};
+
+// Rounds to nearest, with denormals, never contracted.
+inline float add_rn(float a, float b) { return __fadd_rn(a, b); }
+inline float sub_rn(float a, float b) { return __fsub_rn(a, b); }
+inline float mul_rn(float a, float b) { return __fmul_rn(a, b); }
+inline float fma_rn(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+inline double add_rn(double a, double b) { return __dadd_rn(a, b); }
+inline double sub_rn(double a, double b) { return __dsub_rn(a, b); }
+inline double mul_rn(double a, double b) { return __dmul_rn(a, b); }
+inline double fma_rn(double a, double b, double c) { return __fma_rn(a, b, c); }
+
+}  // namespace tuck::inline TUCK_ABI::device

@@ -1,0 +1,108 @@
+// What a call costs, counted by the simulator: launches, allocations, synchronisations, bytes moved.
+#include "support/codecs.hpp"
+#include "support/device.hpp"
+
+#if defined(TUCK_CUDASIM)
+
+namespace tuck::test {
+namespace {
+
+template <class C> class device_cost : public ::testing::Test {
+ protected:
+  static constexpr uint64_t count = 12 * (C::chunk_bytes / sizeof(value_t<C>));
+
+  // Runs `call` with all counters fresh; the traffic of `tensor` is told from the rest.
+  template <class Call>
+  static cudasim::counters cost(const_bytes tensor, const device_stream& stream, const Call& call) {
+    auto settings = cudasim::current_settings();
+    settings.count_traffic = true;
+    cudasim::configure(settings);
+    cudasim::tag_tensor(tensor.data(), tensor.size());
+    cudasim::clear_counters();
+    EXPECT_EQ(call().code, status::ok);
+    const cudasim::counters host_side = cudasim::snapshot();
+    EXPECT_EQ(host_side.launches, 1u);
+    EXPECT_EQ(host_side.allocations, 0u);
+    EXPECT_EQ(host_side.synchronisations, 0u);
+    EXPECT_EQ(host_side.memcpys, 0u);
+    EXPECT_EQ(host_side.memsets, 0u);
+    EXPECT_EQ(host_side.get_last_error, 0u);
+    stream.wait();
+    cudasim::untag(tensor.data());
+    settings.count_traffic = false;
+    return cudasim::snapshot();
+  }
+
+  static double efficiency(uint64_t bytes, uint64_t sectors) {
+    return static_cast<double>(bytes) / (32.0 * static_cast<double>(sectors));
+  }
+};
+TYPED_TEST_SUITE(device_cost, all_codecs, codec_names);
+
+TYPED_TEST(device_cost, encode_reads_the_tensor_once_and_writes_the_frame_once) {
+  for (const double sparsity : {0., .6, .9}) {
+    device_queue queue;
+    const auto values = sparse_tensor<value_t<TypeParam>>(TestFixture::count, sparsity);
+    const device_array<value_t<TypeParam>> in(values, queue.stream);
+    const device_array<std::byte> frame(max_frame_bytes(TypeParam{}, values.size()));
+    const span<const value_t<TypeParam>> all = in.all();
+    const auto c = TestFixture::cost(as_bytes(all), queue.stream, [&] {
+      return encode(TypeParam{}, all, frame.all(), queue.scratch(), queue.written(), queue.stream);
+    });
+    const uint64_t chunks = 12, frame_bytes = encoded(TypeParam{}, values).size();
+    const double raw = static_cast<double>(all.size_bytes());
+    EXPECT_LE(static_cast<double>(c.tensor_bytes_read), 1.01 * raw);
+    EXPECT_LE(c.other_bytes_written, frame_bytes + 32 * chunks + 64);
+    EXPECT_EQ(c.tensor_bytes_written, 0u);
+    EXPECT_GE(TestFixture::efficiency(c.tensor_bytes_read, c.tensor_sectors_read), .97);
+    // Payloads leave in full sectors; what is not a payload is a few words a chunk.
+    EXPECT_GE(TestFixture::efficiency(c.other_bytes_written, c.other_sectors_written), sparsity < .9 ? .97 : .9);
+    EXPECT_LE(c.atomics, chunks + 4 * chunks);  // a ticket a chunk; at most as many blocks, four each
+    std::printf("    s %.1f: read %.4f of the tensor, wrote %.4f of the frame\n", sparsity,
+                static_cast<double>(c.tensor_bytes_read) / raw,
+                static_cast<double>(c.other_bytes_written) / static_cast<double>(frame_bytes));
+  }
+}
+
+// Where the predecessors have published, one look by one warp is enough. How often a block must look again is the
+// schedule's affair.
+TYPED_TEST(device_cost, look_back_looks_once) {
+  device_queue queue;
+  const auto values = sparse_tensor<value_t<TypeParam>>(40 * 32, .5);
+  const device_array<value_t<TypeParam>> in(values, queue.stream);
+  const device_array<std::byte> frame(max_frame_bytes(TypeParam{}, values.size(), {.chunk_values = 32}));
+  const span<const value_t<TypeParam>> all = in.all();
+  const auto c = TestFixture::cost(as_bytes(all), queue.stream, [&] {
+    return encode(TypeParam{}, all, frame.all(), queue.scratch(), queue.written(), queue.stream, {.chunk_values = 32},
+                  {.max_blocks = 1});
+  });
+  EXPECT_LE(c.polls, 40 * 32 + 8u);  // a warp's look a chunk, and the head
+  EXPECT_LE(c.atomics, 40 + 4u);
+}
+
+TYPED_TEST(device_cost, decode_reads_the_frame_once_and_writes_the_tensor_once) {
+  for (const double sparsity : {0., .6, .9}) {
+    device_queue queue;
+    const auto values = sparse_tensor<value_t<TypeParam>>(TestFixture::count, sparsity);
+    const auto frame = encoded(TypeParam{}, values);
+    const device_array<std::byte> in(frame, queue.stream);
+    const device_array<value_t<TypeParam>> out(values.size());
+    const auto c = TestFixture::cost(as_bytes(out.all()), queue.stream, [&] {
+      return decode(TypeParam{}, in.all(), out.all(), queue.scratch(), queue.written(), queue.stream);
+    });
+    EXPECT_EQ(c.tensor_bytes_written, out.all().size_bytes());
+    EXPECT_EQ(c.tensor_bytes_read, 0u);
+    EXPECT_GE(TestFixture::efficiency(c.tensor_bytes_written, c.tensor_sectors_written), .97);
+    std::printf("    s %.1f: read %.4f of the frame\n", sparsity,
+                static_cast<double>(c.other_bytes_read) / static_cast<double>(frame.size()));
+  }
+}
+
+}  // namespace
+}  // namespace tuck::test
+
+#else
+
+TEST(device_cost, counted) { GTEST_SKIP() << "the simulator counts; this is a GPU"; }
+
+#endif

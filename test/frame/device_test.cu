@@ -1,0 +1,242 @@
+// Frames on the device: the same bytes as on the host, whatever the schedule.
+#include "support/codecs.hpp"
+#include "support/device.hpp"
+
+namespace tuck::test {
+namespace {
+
+template <class C> class device_suite : public ::testing::Test {
+ protected:
+  static constexpr uint64_t chunk_values = C::chunk_bytes / sizeof(value_t<C>);
+
+  // Both frames equal, and each side decodes them.
+  static void expect_same(device_queue& queue, const std::vector<value_t<C>>& values, const frame_options& options = {},
+                          launch_options how = {}) {
+    const auto frame = queue.encode(C{}, values, options, how);
+    ASSERT_EQ(frame, encoded(C{}, values, options)) << values.size() << " values";
+    auto restored = sparse_tensor<value_t<C>>(values.size(), 0, pattern::iid, 99);
+    const outcome o = queue.decode(C{}, frame, restored, 0, how);
+    ASSERT_EQ(o.code, status::ok);
+    ASSERT_EQ(o.bytes, values.size() * sizeof(value_t<C>));
+    ASSERT_TRUE(same_bits(restored, values)) << values.size() << " values";
+  }
+};
+TYPED_TEST_SUITE(device_suite, all_codecs, codec_names);
+
+TYPED_TEST(device_suite, frames_are_those_of_the_host_under_every_schedule) {
+  constexpr uint64_t chunk = TestFixture::chunk_values;
+  for_schedules(8, [] {
+    device_queue queue;
+    for (const uint64_t size : {uint64_t{0}, uint64_t{1}, uint64_t{31}, uint64_t{32}, uint64_t{33}, chunk - 1, chunk,
+                                chunk + 1, 3 * chunk + 7})
+      for (const double sparsity : {0., .1, .5, .9, .99, 1.})
+        for (const pattern how : {pattern::iid, pattern::clustered}) {
+          if (how == pattern::clustered && sparsity != .5 && sparsity != .9) continue;
+          const auto values = sparse_tensor<value_t<TypeParam>>(size, sparsity, how, size);
+          ASSERT_NO_FATAL_FAILURE(TestFixture::expect_same(queue, values)) << sparsity;
+        }
+  });
+}
+
+TYPED_TEST(device_suite, a_million_values) {
+  device_queue queue;
+  for (const double sparsity : {0., .1, .5, .9, .99, 1.}) {
+    const auto values = sparse_tensor<value_t<TypeParam>>(1'000'013, sparsity, pattern::clustered);
+    ASSERT_NO_FATAL_FAILURE(TestFixture::expect_same(queue, values)) << sparsity;
+  }
+}
+
+TYPED_TEST(device_suite, options_make_the_host_s_bytes_too) {
+  const auto values = sparse_tensor<value_t<TypeParam>>(7 * 256 + 5, .6, pattern::clustered);
+  const std::vector<std::byte> metadata(77, std::byte{0x5a});
+  device_queue queue;
+  for (const bool checksums : {false, true})
+    for (const uint32_t alignment : {1u, 2u, 4u, 16u, 32u, 128u, 4096u})
+      for (const uint32_t length : {32u, 256u, 1024u})
+        for (const size_t metadata_bytes : {size_t{0}, size_t{1}, metadata.size()})
+          ASSERT_NO_FATAL_FAILURE(TestFixture::expect_same(
+              queue, values, {length, alignment, checksums, const_bytes(metadata).subspan(0, metadata_bytes)}))
+              << alignment << ' ' << length << ' ' << checksums;
+}
+
+TYPED_TEST(device_suite, many_small_chunks_under_every_schedule) {
+  const auto values = sparse_tensor<value_t<TypeParam>>(300 * 32 + 5, .6);
+  for_schedules(8, [&] {
+    device_queue queue;
+    for (const unsigned max_blocks : {0u, 1u, 3u})
+      ASSERT_NO_FATAL_FAILURE(
+          TestFixture::expect_same(queue, values, {.chunk_values = 32, .checksums = true}, {.max_blocks = max_blocks}));
+  });
+}
+
+TYPED_TEST(device_suite, any_range_decodes_alone) {
+  const auto values = sparse_tensor<value_t<TypeParam>>(2 * 1024 + 7, .5);
+  const auto frame = encoded(TypeParam{}, values, {.chunk_values = 1024, .checksums = true});
+  device_queue queue;
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 40; ++round) {
+    const uint64_t first = random() % (values.size() + 1);
+    const uint64_t count = random() % (values.size() - first + 1) >> random() % 12;
+    std::vector<value_t<TypeParam>> out(count);
+    const outcome o = queue.decode(TypeParam{}, frame, out, first);
+    ASSERT_EQ(o.code, status::ok);
+    ASSERT_EQ(o.bytes, count * sizeof(value_t<TypeParam>));
+    ASSERT_TRUE(std::equal(out.begin(), out.end(), values.begin() + static_cast<std::ptrdiff_t>(first),
+                           [](auto a, auto b) { return bits_of(a) == bits_of(b); }))
+        << first << ' ' << count;
+  }
+}
+
+TYPED_TEST(device_suite, encoded_bytes_is_exact_and_enough) {
+  const auto values = sparse_tensor<value_t<TypeParam>>(3 * TestFixture::chunk_values, .8);
+  device_queue queue;
+  const device_array<value_t<TypeParam>> in(values, queue.stream);
+  const span<const value_t<TypeParam>> all = in.all();
+  const outcome needed = queue.finish(encoded_bytes(TypeParam{}, all, queue.scratch(), queue.written(), queue.stream));
+  ASSERT_EQ(needed.code, status::ok);
+  const auto expected = encoded(TypeParam{}, values);
+  ASSERT_EQ(needed.bytes, expected.size());
+  const device_array<std::byte> room(needed.bytes);
+  ASSERT_EQ(queue.finish(encode(TypeParam{}, all, room.all(), queue.scratch(), queue.written(), queue.stream)).code,
+            status::ok);
+  EXPECT_EQ(room.download(queue.stream), expected);
+}
+
+TYPED_TEST(device_suite, a_frame_that_does_not_fit_is_none) {
+  const auto values = sparse_tensor<value_t<TypeParam>>(3 * TestFixture::chunk_values, .5);
+  const auto expected = encoded(TypeParam{}, values);
+  device_queue queue;
+  const device_array<value_t<TypeParam>> in(values, queue.stream);
+  const span<const value_t<TypeParam>> all = in.all();
+  const device_array<std::byte> room(expected, queue.stream);  // holds a stale frame
+  const uint64_t size = expected.size() - 32;
+  const outcome o = queue.finish(
+      encode(TypeParam{}, all, room.all().subspan(0, size), queue.scratch(), queue.written(), queue.stream));
+  EXPECT_EQ(o.code, status::output_too_small);
+  EXPECT_EQ(o.bytes, expected.size());
+  const auto after = room.download(queue.stream);
+  frame_info info;
+  EXPECT_NE(inspect(after, info), status::ok);
+  EXPECT_TRUE(std::equal(after.begin() + static_cast<std::ptrdiff_t>(size), after.end(),
+                         expected.begin() + static_cast<std::ptrdiff_t>(size)));  // nothing beyond the room
+  ASSERT_NO_FATAL_FAILURE(TestFixture::expect_same(queue, values));               // and the scratch is as it should be
+}
+
+// The epoch tells the words of earlier calls apart; where it wraps, they are cleared.
+TEST(device, the_epoch_wraps) {
+  device_queue queue;
+  const auto values = sparse_tensor<float>(20 * 32, .5);
+  const auto frame = encoded(zvc<float>{}, values, {.chunk_values = 32});
+  for (const uint32_t epoch : {chunk_state::epochs - 2, chunk_state::epochs - 1}) {
+    scratch_head head{};
+    head.epoch = epoch;
+    ASSERT_EQ(cudaMemcpyAsync(queue.scratch().data(), &head, sizeof head, cudaMemcpyDefault, queue.stream),
+              cudaSuccess);
+    queue.stream.wait();
+    for (int call = 0; call < 3; ++call) ASSERT_EQ(queue.encode(zvc<float>{}, values, {.chunk_values = 32}), frame);
+  }
+}
+
+TEST(device, misuse_is_named_and_nothing_is_written) {
+  device_queue queue;
+  const auto values = sparse_tensor<float>(1000, .5);
+  const device_array<float> in(values, queue.stream);
+  const std::vector<std::byte> untouched(max_frame_bytes(zvc<float>{}, 1000) + 16, std::byte{0x77});
+  const device_array<std::byte> room(untouched, queue.stream);
+  const device_array<outcome> outcomes(2);
+  const zvc<float> codec;
+  const span<const float> all = in.all();
+  const bytes frame = room.all(), scratch = queue.scratch();
+  outcome* const o = queue.written();
+  const auto* odd = reinterpret_cast<const float*>(reinterpret_cast<const char*>(in.data()) + 1);
+  auto* odd_outcome = reinterpret_cast<outcome*>(reinterpret_cast<char*>(outcomes.data()) + 8);
+
+  using enum status;
+  EXPECT_EQ(encode(codec, all, frame, scratch, o, nullptr).code, default_stream);
+  EXPECT_EQ(encode(codec, {odd, 10}, frame, scratch, o, queue.stream).code, misaligned);
+  EXPECT_EQ(encode(codec, all, frame.subspan(8), scratch, o, queue.stream).code, misaligned);
+  EXPECT_EQ(encode(codec, all, frame, scratch.subspan(8), o, queue.stream).code, misaligned);
+  EXPECT_EQ(encode(codec, all, frame, scratch, odd_outcome, queue.stream).code, misaligned);
+  EXPECT_EQ(encode(codec, all, frame, scratch, nullptr, queue.stream).code, invalid_argument);
+  EXPECT_EQ(encode(codec, {nullptr, 10}, frame, scratch, o, queue.stream).code, invalid_argument);
+  EXPECT_EQ(encode(codec, all, frame, {}, o, queue.stream).code, invalid_argument);
+  EXPECT_EQ(encode(codec, all, {}, scratch, o, queue.stream).code, output_too_small);
+  EXPECT_EQ(encode(codec, all, frame.subspan(0, 128), scratch, o, queue.stream).code, output_too_small);
+  EXPECT_EQ(encode(codec, all, frame, scratch.subspan(0, 64), o, queue.stream).code, output_too_small);
+  EXPECT_EQ(encode(codec, all, frame, scratch, o, queue.stream, {.chunk_values = 33}).code, invalid_argument);
+  EXPECT_EQ(encode(codec, all, frame, scratch, o, queue.stream, {.chunk_values = 8192}).code, unsupported);
+  EXPECT_EQ(room.download(queue.stream), untouched);
+
+  const const_bytes source = frame;
+  const device_array<float> out(values, queue.stream);
+  auto* odd_out = reinterpret_cast<float*>(reinterpret_cast<char*>(out.data()) + 1);
+  EXPECT_EQ(decode(codec, source, out.all(), scratch, o, nullptr).code, default_stream);
+  EXPECT_EQ(decode(codec, source.subspan(8), out.all(), scratch, o, queue.stream).code, misaligned);
+  EXPECT_EQ(decode(codec, source, {odd_out, 10}, scratch, o, queue.stream).code, misaligned);
+  EXPECT_EQ(decode(codec, source, out.all(), scratch.subspan(8), o, queue.stream).code, misaligned);
+  EXPECT_EQ(decode(codec, source, out.all(), scratch.subspan(0, 32), o, queue.stream).code, output_too_small);
+  EXPECT_EQ(decode(codec, source, out.all(), scratch, nullptr, queue.stream).code, invalid_argument);
+  EXPECT_EQ(initialize(scratch, nullptr).code, default_stream);
+  EXPECT_EQ(initialize(scratch.subspan(8), queue.stream).code, misaligned);
+  EXPECT_EQ(initialize(scratch.subspan(0, 32), queue.stream).code, output_too_small);
+  EXPECT_TRUE(same_bits(out.download(queue.stream), values));
+}
+
+TEST(device, frames_for_others_leave_the_output_alone) {
+  device_queue queue;
+  const auto values = sparse_tensor<float>(1000, .5);
+  const std::vector<int32_t> before(1000, 7);
+  const auto attempt = [&](const frame_bytes& frame, uint64_t first, uint64_t count) {
+    std::vector<int32_t> out(before.begin(), before.begin() + static_cast<std::ptrdiff_t>(count));
+    const outcome o = queue.decode(zvc<int32_t>{}, frame, out, first);
+    EXPECT_EQ(o.bytes, 0u);
+    EXPECT_TRUE(std::equal(out.begin(), out.end(), before.begin()));
+    return o.code;
+  };
+  const auto integers = encoded(zvc<int32_t>{}, sparse_tensor<int32_t>(1000, .5));
+  EXPECT_EQ(attempt(encoded(zvc<float>{}, values), 0, 1000), status::type_mismatch);
+  EXPECT_EQ(attempt(integers, 1, 1000), status::bad_range);
+  EXPECT_EQ(attempt(integers, 2000, 0), status::bad_range);
+  auto other = integers;
+  auto h = header_of(other);
+  h.stages.at[0].id = codec_id::custom;
+  store_unaligned(other.data(), h);
+  reseal(other);
+  EXPECT_EQ(attempt(other, 0, 1000), status::codec_mismatch);
+  EXPECT_EQ(attempt(encoded(zvc<int32_t>{}, sparse_tensor<int32_t>(9000, .5), {.chunk_values = 8192}), 0, 1000),
+            status::unsupported);
+}
+
+TEST(device, a_captured_graph_follows_its_data) {
+  device_queue queue;
+  constexpr uint64_t count = 5 * 4096 + 9;
+  const device_array<float> in(count), out(count);
+  const device_array<std::byte> frame(max_frame_bytes(zvc<float>{}, count));
+  const device_array<outcome> decoded(1);
+  const span<const float> values = in.all();
+
+  cudaGraph_t graph;
+  cudaGraphExec_t replay;
+  ASSERT_EQ(cudaStreamBeginCapture(queue.stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  ASSERT_EQ(encode(zvc<float>{}, values, frame.all(), queue.scratch(), queue.written(), queue.stream).code, status::ok);
+  ASSERT_EQ(decode(zvc<float>{}, frame.all(), out.all(), queue.scratch(), decoded.data(), queue.stream).code,
+            status::ok);
+  ASSERT_EQ(cudaStreamEndCapture(queue.stream, &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphInstantiate(&replay, graph, 0), cudaSuccess);
+  for (const double sparsity : {.2, .95, .6}) {
+    const auto data = sparse_tensor<float>(count, sparsity, pattern::clustered);
+    device_array<float>& input = const_cast<device_array<float>&>(in);
+    input.upload(data, queue.stream);
+    ASSERT_EQ(cudaGraphLaunch(replay, queue.stream), cudaSuccess);
+    queue.stream.wait();
+    const auto expected = encoded(zvc<float>{}, data);
+    EXPECT_EQ(frame.download(expected.size(), queue.stream), expected);
+    EXPECT_EQ(decoded.download(queue.stream)[0].code, status::ok);
+    EXPECT_TRUE(same_bits(out.download(queue.stream), data));
+  }
+  ASSERT_EQ(cudaGraphExecDestroy(replay), cudaSuccess);
+  ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+}
+
+}  // namespace
+}  // namespace tuck::test
