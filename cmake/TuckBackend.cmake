@@ -25,9 +25,18 @@ else()
   message(FATAL_ERROR "TUCK_BACKEND is '${TUCK_BACKEND}'; it can be cuda, sim or auto")
 endif()
 
-# tuck_add_device_executable(name source.cu...): by nvcc, or as C++ on the simulator.
+# Programs and libraries of .cu files: by nvcc, or as C++ on the simulator.
 function(tuck_add_device_executable name)
   add_executable(${name} ${ARGN})
+  tuck_for_device(${name} ${ARGN})
+endfunction()
+
+function(tuck_add_device_library name)
+  add_library(${name} STATIC ${ARGN})
+  tuck_for_device(${name} ${ARGN})
+endfunction()
+
+function(tuck_for_device name)
   if(tuck_backend STREQUAL "cuda")
     target_compile_features(${name} PRIVATE cuda_std_20)
   else()

@@ -26,7 +26,7 @@ class ForeignFrame : public Cli {
   }
 };
 
-TEST_F(ForeignFrame, WithoutMetadataBecomesOneDimension) {
+TEST_F(ForeignFrame, without_metadata_becomes_one_dimension) {
   write_frame<tuck::bf16>({{1}, {0}, {0}, {0x3f80}, {0}}, "");
   EXPECT_EQ(info_json()["shape"], nlohmann::json{5});
   expect_ok({"decode", frame, out});
@@ -37,7 +37,7 @@ TEST_F(ForeignFrame, WithoutMetadataBecomesOneDimension) {
   EXPECT_EQ(std::memcmp(file.data().data(), expected, sizeof expected), 0);
 }
 
-TEST_F(ForeignFrame, MetadataMustFit) {
+TEST_F(ForeignFrame, metadata_must_fit) {
   const std::vector<float> values{1, 0, 2, 0};
   const auto reason = [&](const std::string& metadata) {
     write_frame(values, metadata);
@@ -70,7 +70,7 @@ template <class Change> void reseal(const std::string& path, const Change& chang
   scratch::write(path, content);
 }
 
-TEST_F(ForeignFrame, OfAnUnknownCodecIsNamed) {
+TEST_F(ForeignFrame, of_an_unknown_codec_is_named) {
   write_frame<float>({1, 0, 2, 0}, "");
   reseal(frame, [](tuck::frame_header& header, std::string&) { header.stages.at[0].id = tuck::codec_id::custom; });
   EXPECT_EQ(info_json()["codec"], "custom");
@@ -80,7 +80,7 @@ TEST_F(ForeignFrame, OfAnUnknownCodecIsNamed) {
 }
 
 // A small file can hold a tensor of zeros that no memory holds; under a limit, 1 GiB is enough.
-TEST_F(ForeignFrame, TooLargeForMemory) {
+TEST_F(ForeignFrame, too_large_for_memory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers need more address space than the limit leaves";
 #elif defined(__has_feature)

@@ -10,7 +10,7 @@ namespace {
 
 using namespace cli;
 
-TEST_F(Cli, EveryTypeComesBackByteForByte) {
+TEST_F(Cli, every_type_comes_back_byte_for_byte) {
   const std::pair<const char*, size_t> types[] = {{"|u1", 1}, {"|i1", 1}, {"|b1", 1}, {"<u2", 2}, {"<i2", 2},
                                                   {"<f2", 2}, {"<u4", 4}, {"<i4", 4}, {"<f4", 4}, {"<u8", 8},
                                                   {"<i8", 8}, {"<f8", 8}, {"=f4", 4}, {"f8", 8}};
@@ -20,13 +20,13 @@ TEST_F(Cli, EveryTypeComesBackByteForByte) {
   }
 }
 
-TEST_F(Cli, OddHeadersComeBackByteForByte) {
+TEST_F(Cli, odd_headers_come_back_byte_for_byte) {
   const std::string data = sparse_data(24);
   for (const int version : {1, 2, 3}) expect_round_trip(npy(dict("<f4", "(2, 3)") + "     ", data, version));
   expect_round_trip(npy("{\"shape\":(2,3,),  'fortran_order' :False,'descr':\"<f4\"}\t ", data, 2));
 }
 
-TEST_F(Cli, EmptyAndScalarArrays) {
+TEST_F(Cli, empty_and_scalar_arrays) {
   expect_round_trip(npy(dict("<f8", "()"), sparse_data(16).substr(8)));
   EXPECT_EQ(info_json()["shape"], nlohmann::json::array());
   expect_round_trip(npy(dict("<f8", "(0,)"), ""));
@@ -35,7 +35,7 @@ TEST_F(Cli, EmptyAndScalarArrays) {
   EXPECT_EQ(info_json()["chunks"].size(), 0u);
 }
 
-TEST_F(Cli, OptionsShapeTheFrame) {
+TEST_F(Cli, options_shape_the_frame) {
   const std::string content = npy(dict("<f4", "(100, 100)"), sparse_data(40000));
   expect_round_trip(content, {"--codec", "zvc", "--on", "host", "--chunk-values", "320", "--no-checksums"});
   nlohmann::json about = info_json();
@@ -47,7 +47,31 @@ TEST_F(Cli, OptionsShapeTheFrame) {
   EXPECT_EQ(info_json()["checksums"], true);
 }
 
-TEST_F(Cli, ThreadsDoNotChangeTheFrame) {
+TEST_F(Cli, device_and_host_make_the_same_files) {
+  for (const auto& [descr, size] : {std::pair<const char*, size_t>{"|u1", 1}, {"<f2", 2}, {"<f4", 4}, {"<f8", 8}}) {
+    SCOPED_TRACE(descr);
+    const std::string content = npy(dict(descr, "(3, 3001)"), sparse_data(3 * 3001 * size));
+    expect_round_trip(content);
+    const std::string of_the_host = scratch::read(frame);
+    expect_ok({"encode", "--on", "device", in, frame});
+    EXPECT_EQ(scratch::read(frame), of_the_host);
+    scratch::write(out, "");
+    expect_ok({"decode", "--on", "device", frame, out});
+    EXPECT_EQ(scratch::read(out), content);
+  }
+}
+
+TEST_F(Cli, the_device_refuses_chunks_that_it_does_not_take) {
+  scratch::write(in, npy(dict("<f4", "(3000,)"), sparse_data(12000)));
+  EXPECT_EQ(refusal({"encode", "--on", "device", "--chunk-values", "8192", in, frame}, in),
+            "the device codec does not take chunks of that size");
+  expect_ok({"encode", "--chunk-values", "8192", in, frame});
+  EXPECT_EQ(refusal({"decode", "--on", "device", frame, out}, frame),
+            "the device codec does not take chunks of that size");
+  EXPECT_EQ(dir.names(), (arguments{"in.npy", "x.tuck"}));
+}
+
+TEST_F(Cli, threads_do_not_change_the_frame) {
   const std::string content = npy(dict("<f4", "(1000, 1000)"), sparse_data(4000000));
   expect_round_trip(content, {"--threads", "1"});
   const std::string one = scratch::read(frame);
@@ -57,7 +81,7 @@ TEST_F(Cli, ThreadsDoNotChangeTheFrame) {
   EXPECT_EQ(scratch::read(out), content);
 }
 
-TEST_F(Cli, SixteenBitIntegersAsBf16) {
+TEST_F(Cli, sixteen_bit_integers_as_bf16) {
   for (const char* descr : {"<u2", "<i2"}) {
     expect_round_trip(npy(dict(descr, "(999,)"), sparse_data(1998)), {"--as", "bf16"});
     EXPECT_EQ(info_json()["dtype"], "bf16");
@@ -66,7 +90,7 @@ TEST_F(Cli, SixteenBitIntegersAsBf16) {
   EXPECT_EQ(refusal({"encode", "--as", "bf16", in, frame}, in), "--as bf16 takes 16-bit integers, not f32");
 }
 
-TEST_F(Cli, InfoJsonHasExactlyItsKeysAndTrueOffsets) {
+TEST_F(Cli, info_json_has_exactly_its_keys_and_true_offsets) {
   std::string data = sparse_data(1024 * 4);                               // shrinks
   for (int i = 0; i < 4096; ++i) data += static_cast<char>(i % 255 + 1);  // does not
   data += std::string(4096, '\0') + std::string(4000, 'u');               // all alike
@@ -104,7 +128,7 @@ TEST_F(Cli, InfoJsonHasExactlyItsKeysAndTrueOffsets) {
   EXPECT_EQ(content.substr(about["chunks"][3]["offset"], about["chunks"][3]["bytes"]), "uuuu");
 }
 
-TEST_F(Cli, InfoForPeople) {
+TEST_F(Cli, info_for_people) {
   make_small_frame();
   const answer a = tuck_cli({"info", frame});
   EXPECT_EQ(a.code, 0);
@@ -112,19 +136,19 @@ TEST_F(Cli, InfoForPeople) {
     EXPECT_NE(a.out.find(part), std::string::npos) << part << '\n' << a.out;
 }
 
-TEST_F(Cli, VerifySaysWhatItChecked) {
+TEST_F(Cli, verify_says_what_it_checked) {
   make_small_frame();
   EXPECT_EQ(tuck_cli({"verify", frame}).out, frame + ": ok, 3000 values in 2 chunks, checksums verified\n");
 }
 
-TEST_F(Cli, DecodesToStandardOutput) {
+TEST_F(Cli, decodes_to_standard_output) {
   make_small_frame();
   const answer a = tuck_cli({"decode", frame, "/dev/stdout"});
   EXPECT_EQ(a.code, 0) << a.err;
   EXPECT_EQ(a.out, scratch::read(in));
 }
 
-TEST_F(Cli, HelpAndVersion) {
+TEST_F(Cli, help_and_version) {
   for (const arguments& words :
        {arguments{"--help"}, {"encode", "--help"}, {"decode", "-h"}, {"info", "--help"}, {"verify", "--help"}}) {
     const answer a = tuck_cli(words);

@@ -33,13 +33,13 @@ void write_all(const std::string& path, const std::string& content) {
 
 using names = std::vector<std::string>;
 
-TEST(FileError, IsOneLine) {
+TEST(FileError, is_one_line) {
   EXPECT_STREQ(file_error("a\nb", "c\rd").what(), "a?b: c?d");
   EXPECT_STREQ(file_error("a", ENOENT).what(), "a: No such file or directory");
   EXPECT_STREQ(file_error("", ENOENT).what(), "'': No such file or directory");
 }
 
-TEST(ReadFile, WholeFiles) {
+TEST(ReadFile, whole_files) {
   const scratch::directory dir;
   for (const size_t size : {0u, 1u, 100000u}) {
     const std::string content = scratch::sparse_data(size);
@@ -49,7 +49,7 @@ TEST(ReadFile, WholeFiles) {
   }
 }
 
-TEST(ReadFile, RefusesWhatIsNoRegularFile) {
+TEST(ReadFile, refuses_what_is_no_regular_file) {
   const scratch::directory dir;
   ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(complaint([&] { read_file(dir / "none"); }), dir / "none" + ": No such file or directory");
@@ -58,7 +58,7 @@ TEST(ReadFile, RefusesWhatIsNoRegularFile) {
   EXPECT_EQ(complaint([&] { read_file("/dev/null"); }), "/dev/null: not a regular file");
 }
 
-TEST(OutputFile, AppearsOnCommit) {
+TEST(OutputFile, appears_on_commit) {
   const scratch::directory dir;
   {
     output_file file(dir / "a");
@@ -71,7 +71,7 @@ TEST(OutputFile, AppearsOnCommit) {
   EXPECT_EQ(dir.names(), names{"a"});
 }
 
-TEST(OutputFile, WithoutCommitNothingChanges) {
+TEST(OutputFile, without_commit_nothing_changes) {
   const scratch::directory dir;
   scratch::write(dir / "a", "old");
   EXPECT_THROW(
@@ -85,7 +85,7 @@ TEST(OutputFile, WithoutCommitNothingChanges) {
   EXPECT_EQ(dir.names(), names{"a"});
 }
 
-TEST(OutputFile, HasTheModeOfAPlainOpen) {
+TEST(OutputFile, has_the_mode_of_a_plain_open) {
   const scratch::directory dir;
   const mode_t before = ::umask(027);
   write_all(dir / "fresh", "x");
@@ -96,7 +96,7 @@ TEST(OutputFile, HasTheModeOfAPlainOpen) {
   EXPECT_EQ(mode_of(dir / "fresh"), 0604u);
 }
 
-TEST(OutputFile, FollowsLinks) {
+TEST(OutputFile, follows_links) {
   const scratch::directory dir;
   std::filesystem::create_directory(dir / "sub");
   std::filesystem::create_symlink("sub/target", dir / "link");
@@ -109,7 +109,7 @@ TEST(OutputFile, FollowsLinks) {
   EXPECT_EQ(complaint([&] { write_all(dir / "loop", "x"); }), dir / "loop" + ": Too many levels of symbolic links");
 }
 
-TEST(OutputFile, RefusesPlacesThatCannotBe) {
+TEST(OutputFile, refuses_places_that_cannot_be) {
   const scratch::directory dir;
   scratch::write(dir / "file", "x");
   const auto refusal = [&](const std::string& path) {
@@ -124,7 +124,7 @@ TEST(OutputFile, RefusesPlacesThatCannotBe) {
   EXPECT_EQ(dir.names(), names{"file"});
 }
 
-TEST(OutputFile, LongNames) {
+TEST(OutputFile, long_names) {
   const scratch::directory dir;
   const std::string longest(255, 'n');
   write_all(dir / longest, "x");
@@ -133,13 +133,13 @@ TEST(OutputFile, LongNames) {
   EXPECT_EQ(dir.names(), names{longest});
 }
 
-TEST(OutputFile, DevicesAreWrittenDirectly) {
+TEST(OutputFile, devices_are_written_directly) {
   write_all("/dev/null", "x");
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
   EXPECT_EQ(complaint([] { write_all("/dev/full", "x"); }), "/dev/full: No space left on device");
 }
 
-TEST(SameFile, ByIdentityNotByName) {
+TEST(SameFile, by_identity_not_by_name) {
   const scratch::directory dir;
   scratch::write(dir / "a", "x");
   scratch::write(dir / "b", "x");

@@ -42,7 +42,7 @@ std::string text_of(tuck::const_bytes data) {
   return {reinterpret_cast<const char*>(data.data()), static_cast<size_t>(data.size())};
 }
 
-TEST(NpyHeader, EveryElementType) {
+TEST(NpyHeader, every_element_type) {
   const std::pair<const char*, tuck::dtype> types[] = {
       {"|u1", tuck::dtype::u8},  {"|i1", tuck::dtype::i8},  {"|b1", tuck::dtype::u8},  {"<u2", tuck::dtype::u16},
       {"<i2", tuck::dtype::i16}, {"<u4", tuck::dtype::u32}, {"<i4", tuck::dtype::i32}, {"<u8", tuck::dtype::u64},
@@ -53,7 +53,7 @@ TEST(NpyHeader, EveryElementType) {
   for (const auto& [descr, type] : types) EXPECT_EQ(parse(npy(dict(descr, "(2, 3)"), "")).type, type) << descr;
 }
 
-TEST(NpyHeader, RefusesOtherTypesByName) {
+TEST(NpyHeader, refuses_other_types_by_name) {
   for (const char* descr : {">f4", ">u2", ">i8", "<c8", "<c16", "|O", "|S5", "<U3", "|V4", "<M8[ns]", "<f16", "f", "",
                             "<", "<f44", "float32", "<<f4", "e", "<f4 "})
     EXPECT_EQ(complaint(npy(dict(descr, "(1,)"), "")), "unsupported dtype '" + std::string(descr) + "'");
@@ -61,12 +61,12 @@ TEST(NpyHeader, RefusesOtherTypesByName) {
             "unsupported dtype: a structured one");
 }
 
-TEST(NpyHeader, RefusesFortranOrder) {
+TEST(NpyHeader, refuses_fortran_order) {
   EXPECT_EQ(complaint(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", "")),
             "Fortran order is not supported; save numpy.ascontiguousarray(a)");
 }
 
-TEST(NpyHeader, AnyOrderSpacingAndQuotes) {
+TEST(NpyHeader, any_order_spacing_and_quotes) {
   for (const char* text : {
            "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }",
            "{'shape':(2,3),'fortran_order':False,'descr':'<f4'}",
@@ -81,7 +81,7 @@ TEST(NpyHeader, AnyOrderSpacingAndQuotes) {
   }
 }
 
-TEST(NpyHeader, AllThreeVersionsKeepTheirPrelude) {
+TEST(NpyHeader, all_three_versions_keep_their_prelude) {
   for (const int version : {1, 2, 3}) {
     const std::string content = npy(dict("<f4", "(2,)"), "", version);
     EXPECT_EQ(parse(content + "abcdefgh").prelude, content);
@@ -92,7 +92,7 @@ TEST(NpyHeader, AllThreeVersionsKeepTheirPrelude) {
   EXPECT_EQ(complaint(content), "unsupported .npy version 1.1");
 }
 
-TEST(NpyHeader, Shapes) {
+TEST(NpyHeader, shapes) {
   const auto values = [](const char* shape) { return parse(npy(dict("<f8", shape), "")).values; };
   EXPECT_EQ(values("()"), 1u);
   EXPECT_EQ(values("(0,)"), 0u);
@@ -102,13 +102,13 @@ TEST(NpyHeader, Shapes) {
   EXPECT_EQ(values("(2305843009213693951,)"), 2305843009213693951u);
 }
 
-TEST(NpyHeader, RefusesShapesThatDoNotFit) {
+TEST(NpyHeader, refuses_shapes_that_do_not_fit) {
   for (const char* shape : {"(2305843009213693952,)", "(18446744073709551616,)", "(4294967296, 4294967296)",
                             "(99999999999999999999999999999,)", "(18446744073709551615,)"})
     EXPECT_EQ(complaint(npy(dict("<f8", shape), "")), "the shape is too large") << shape;
 }
 
-TEST(NpyHeader, RefusesMalformedText) {
+TEST(NpyHeader, refuses_malformed_text) {
   for (const char* text : {
            "",
            "{",
@@ -140,7 +140,7 @@ TEST(NpyHeader, RefusesMalformedText) {
   EXPECT_TRUE(complaint(npy(dict("<f4", "(3,)") + std::string(1, '\0'), "")).starts_with("malformed .npy header: "));
 }
 
-TEST(NpyHeader, RefusesWrongKeys) {
+TEST(NpyHeader, refuses_wrong_keys) {
   EXPECT_EQ(complaint(npy("{'descr': '<f4', 'fortran_order': False}", "")), "the .npy header has no 'shape'");
   EXPECT_EQ(complaint(npy("{'descr': '<f4', 'shape': ()}", "")), "the .npy header has no 'fortran_order'");
   EXPECT_EQ(complaint(npy("{}", "")), "the .npy header has no 'descr'");
@@ -148,7 +148,7 @@ TEST(NpyHeader, RefusesWrongKeys) {
   EXPECT_EQ(complaint(npy("{'a\nb': 1}", "")), "the .npy header has an unknown key 'a?b'");
 }
 
-TEST(NpyHeader, EveryTruncationIsRefused) {
+TEST(NpyHeader, every_truncation_is_refused) {
   for (const int version : {1, 2}) {
     const std::string content = npy(dict("<f4", "(2,)"), "", version);
     for (size_t size = 0; size < content.size(); ++size) EXPECT_NE(complaint(content.substr(0, size)), "") << size;
@@ -158,7 +158,7 @@ TEST(NpyHeader, EveryTruncationIsRefused) {
   EXPECT_EQ(complaint("\x93NUMPY"), "truncated .npy header: 6 bytes of 10");
 }
 
-TEST(NpyHeader, EveryDamagedByteEndsInAnAnswer) {
+TEST(NpyHeader, every_damaged_byte_ends_in_an_answer) {
   const std::string good = npy(dict("<f4", "(2, 3)"), "");
   for (size_t i = 0; i < good.size(); ++i)
     for (int byte = 0; byte < 256; ++byte) {
@@ -168,7 +168,7 @@ TEST(NpyHeader, EveryDamagedByteEndsInAnAnswer) {
     }
 }
 
-TEST(NpyPrelude, IsWhatNumPyWrites) {
+TEST(NpyPrelude, is_what_num_py_writes) {
   const std::string prelude = make_npy_prelude(tuck::dtype::f32, {16, 32});
   EXPECT_EQ(prelude.size(), 128u);
   EXPECT_EQ(prelude.substr(0, 10), std::string("\x93NUMPY\1\0\x76\0", 10));
@@ -180,7 +180,7 @@ TEST(NpyPrelude, IsWhatNumPyWrites) {
             std::string::npos);
 }
 
-TEST(NpyPrelude, IsReadBackWhateverItsLength) {
+TEST(NpyPrelude, is_read_back_whatever_its_length) {
   std::vector<uint64_t> shape;
   for (size_t dimensions : {0u, 1u, 2u, 30u, 20000u, 40000u}) {
     shape.assign(dimensions, 1);
@@ -194,7 +194,7 @@ TEST(NpyPrelude, IsReadBackWhateverItsLength) {
   }
 }
 
-TEST(NpyFile, ValuesAreAlignedWhereverTheHeaderEnds) {
+TEST(NpyFile, values_are_aligned_wherever_the_header_ends) {
   const scratch::directory dir;
   const std::string data = scratch::sparse_data(80);
   for (size_t padding = 0; padding < 16; ++padding) {
@@ -205,7 +205,7 @@ TEST(NpyFile, ValuesAreAlignedWhereverTheHeaderEnds) {
   }
 }
 
-TEST(NpyFile, SizesMustMatch) {
+TEST(NpyFile, sizes_must_match) {
   const scratch::directory dir;
   scratch::write(dir / "a.npy", npy(dict("<f4", "(10,)"), std::string(37, 'x')));
   EXPECT_EQ(reading_complaint(dir / "a.npy"), "truncated: 37 bytes of data are there and 40 are needed");
@@ -216,7 +216,7 @@ TEST(NpyFile, SizesMustMatch) {
   EXPECT_EQ(read_npy(dir / "a.npy").data().size(), 0u);
 }
 
-TEST(NpyFile, WrittenAndReadBack) {
+TEST(NpyFile, written_and_read_back) {
   const scratch::directory dir;
   const std::string data = scratch::sparse_data(24);
   write_npy(dir / "a.npy", tuck::dtype::i32, {2, 3}, bytes_of(data));
@@ -226,7 +226,7 @@ TEST(NpyFile, WrittenAndReadBack) {
   EXPECT_EQ(dir.names(), std::vector<std::string>{"a.npy"});
 }
 
-TEST(NpyFile, ShapesAsText) {
+TEST(NpyFile, shapes_as_text) {
   EXPECT_EQ(shape_text({}), "scalar");
   EXPECT_EQ(shape_text({3}), "3");
   EXPECT_EQ(shape_text({16, 32, 0}), "16x32x0");

@@ -30,4 +30,10 @@ outcome encode_frame(std::string_view codec, dtype type, const_bytes values, byt
 // host::decode with whichever codec the frame needs.
 outcome decode_frame(const_bytes frame, bytes out, uint64_t first_value, const host::execution& how);
 
+// The same by the device calls, on a GPU or on the simulator, whichever the program was built for. Throw where there is
+// no device or it fails.
+outcome encode_on_device(std::string_view codec, dtype type, const_bytes values, bytes frame,
+                         const frame_options& options);
+outcome decode_on_device(const_bytes frame, bytes out);
+
 }  // namespace tuck::tools

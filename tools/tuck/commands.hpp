@@ -13,11 +13,6 @@ struct usage_error : std::runtime_error {
 
 enum class machine { host, device };
 
-// The only place that knows what --on can do.
-inline void require_available(machine on) {
-  if (on == machine::device) throw usage_error("--on device: not built yet");
-}
-
 struct encode_options {
   std::string in;
   std::string out;

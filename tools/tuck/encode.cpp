@@ -23,7 +23,6 @@ void check_chunk_values(const encode_options& options, dtype type) {
 }  // namespace
 
 void encode(const encode_options& options) {
-  require_available(options.on);
   refuse_same_file(options.in, options.out);
   const npy_file in = read_npy(options.in);
   const dtype type = element_type(options, in.header);
@@ -37,7 +36,9 @@ void encode(const encode_options& options) {
   byte_buffer frame(plan.most_bytes);
   output_file out(options.out);
   outcome done;
-  {
+  if (options.on == machine::device) {
+    done = encode_on_device(options.codec, type, in.data(), frame.all(), shape);
+  } else {
     progress shown("encoding", plan.chunks, in.data().size());
     done = encode_frame(options.codec, type, in.data(), frame.all(), shape, shown.execution(options.threads));
   }
