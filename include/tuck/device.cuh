@@ -5,3 +5,7 @@
 #include <tuck/core/version.hpp>
 #include <tuck/frame/block.cuh>
 #include <tuck/frame/device.cuh>
+
+#if defined(__cpp_exceptions)
+#include <tuck/memory/frame_buffer.cuh>
+#endif

@@ -3,7 +3,7 @@ cmake_minimum_required(VERSION 3.25)
 set(core_sees core)
 set(codec_sees core codec)
 set(frame_sees core codec frame)
-set(memory_sees core frame memory)
+set(memory_sees core codec frame memory)
 set(model_sees core model)
 set(swap_sees core codec frame memory model swap)
 

@@ -1,0 +1,83 @@
+// Memory resources: what hands out device memory in stream order. Detected by what they can do, so that rmm's,
+// CCCL's and your own come along without an adaptor; none of their headers is needed here.
+#pragma once
+
+#include <tuck/core/config.hpp>
+#include <tuck/core/status.hpp>
+
+#include <cuda_runtime.h>
+#include <concepts>
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+
+namespace tuck::inline TUCK_ABI {
+
+// What the functions that own memory throw: misuse and CUDA's errors.
+class error : public std::runtime_error {
+ public:
+  explicit error(status code, cudaError_t cuda = cudaSuccess)
+      : std::runtime_error(code == status::cuda_error ? std::string("CUDA: ") + cudaGetErrorString(cuda)
+                                                      : message(code)),
+        code_(code),
+        cuda_(cuda) {}
+  status code() const noexcept { return code_; }
+  cudaError_t cuda() const noexcept { return cuda_; }
+
+ private:
+  status code_;
+  cudaError_t cuda_;
+};
+
+namespace detail {
+// clang-format off
+// As current rmm and CCCL have it.
+template <class R>
+concept allocates_stream_first = requires(R& r, cudaStream_t stream, void* p, size_t size) {
+  { r.allocate(stream, size, size) } -> std::convertible_to<void*>;
+  r.deallocate(stream, p, size, size);
+};
+// As CCCL 3.0 and older rmm have it.
+template <class R>
+concept allocates_async = requires(R& r, cudaStream_t stream, void* p, size_t size) {
+  { r.allocate_async(size, size, stream) } -> std::convertible_to<void*>;
+  r.deallocate_async(p, size, size, stream);
+};
+// clang-format on
+}  // namespace detail
+
+// allocate(stream, bytes, alignment) or allocate_async(bytes, alignment, stream), and the deallocation that goes with
+// it. Throws where there is no memory; what it hands out may be used on that stream at once.
+template <class R>
+concept stream_resource = detail::allocates_stream_first<R> || detail::allocates_async<R>;
+
+template <stream_resource R> void* allocate_from(R& r, size_t size, size_t alignment, cudaStream_t stream) {
+  if constexpr (detail::allocates_stream_first<R>)
+    return r.allocate(stream, size, alignment);
+  else
+    return r.allocate_async(size, alignment, stream);
+}
+template <stream_resource R>
+void deallocate_to(R& r, void* p, size_t size, size_t alignment, cudaStream_t stream) noexcept {
+  if constexpr (detail::allocates_stream_first<R>)
+    r.deallocate(stream, p, size, alignment);
+  else
+    r.deallocate_async(p, size, alignment, stream);
+}
+
+// cudaMallocAsync, from the pool of the current device.
+class async_resource {
+ public:
+  void* allocate(cudaStream_t stream, size_t size, size_t /*alignment: that of cudaMalloc*/ = 256) {
+    void* p = nullptr;
+    if (const cudaError_t e = cudaMallocAsync(&p, size, stream); e != cudaSuccess) throw error(status::cuda_error, e);
+    return p;
+  }
+  // While the process ends there may be no CUDA left to give anything back to; that is no error.
+  void deallocate(cudaStream_t stream, void* p, size_t /*size*/, size_t /*alignment*/ = 256) noexcept {
+    static_cast<void>(cudaFreeAsync(p, stream));
+  }
+};
+static_assert(stream_resource<async_resource>);
+
+}  // namespace tuck::inline TUCK_ABI

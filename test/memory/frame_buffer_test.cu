@@ -1,0 +1,90 @@
+// Frames that own their memory, over resources of every known shape.
+#include "support/device.hpp"
+
+#include <map>
+
+namespace tuck::test {
+namespace {
+
+// Counts what is out, and takes the two signatures that are about.
+struct counting {
+  std::map<void*, size_t> out;
+  uint64_t most = 0;
+
+  void* take(size_t size, cudaStream_t stream) {
+    void* p = async_resource().allocate(stream, size);
+    out[p] = size;
+    most = std::max(most, held());
+    return p;
+  }
+  void give(void* p, size_t size, cudaStream_t stream) {
+    EXPECT_EQ(out.at(p), size);
+    out.erase(p);
+    async_resource().deallocate(stream, p, size);
+  }
+  uint64_t held() const {
+    uint64_t sum = 0;
+    for (const auto& [p, size] : out) sum += size;
+    return sum;
+  }
+};
+struct stream_first : counting {
+  void* allocate(cudaStream_t stream, size_t size, size_t) { return take(size, stream); }
+  void deallocate(cudaStream_t stream, void* p, size_t size, size_t) { give(p, size, stream); }
+};
+struct async_verbs : counting {
+  void* allocate_async(size_t size, size_t, cudaStream_t stream) { return take(size, stream); }
+  void deallocate_async(void* p, size_t size, size_t, cudaStream_t stream) { give(p, size, stream); }
+};
+struct no_resource {
+  void* allocate(size_t);
+};
+static_assert(stream_resource<stream_first> && stream_resource<async_verbs> && !stream_resource<no_resource>);
+
+template <class R> class frame_buffer_suite : public ::testing::Test {};
+using resources = ::testing::Types<stream_first, async_verbs>;
+TYPED_TEST_SUITE(frame_buffer_suite, resources);
+
+TYPED_TEST(frame_buffer_suite, a_frame_shrinks_to_its_size_and_comes_back) {
+  TypeParam resource;
+  const device_stream stream;
+  const auto values = sparse_tensor<float>(3 * 4096 + 1, .9);
+  const device_array<float> in(values, stream), out(values.size());
+  const span<const float> all = in.all();
+  const auto expected = encoded(zvc<float>{}, values);
+  {
+    auto packed = encode(zvc<float>{}, all, resource, stream);
+    EXPECT_EQ(resource.out.size(), 2u);  // frame and outcome; the scratch is back
+    ASSERT_EQ(packed.wait_sync().bytes, expected.size());
+    ASSERT_EQ(packed.shrink_sync().bytes, expected.size());
+    EXPECT_EQ(resource.held(), expected.size() + sizeof(outcome));
+    const outcome o = decode_sync(zvc<float>{}, packed.frame(), out.all(), resource, stream);
+    EXPECT_EQ(o.code, status::ok);
+    EXPECT_TRUE(same_bits(out.download(stream), values));
+    auto moved = std::move(packed);
+    EXPECT_EQ(moved.frame().size(), expected.size());
+  }
+  EXPECT_TRUE(resource.out.empty());
+  stream.wait();
+}
+
+TYPED_TEST(frame_buffer_suite, misuse_throws_and_leaks_nothing) {
+  TypeParam resource;
+  const device_stream stream;
+  const device_array<float> in(100);
+  const span<const float> all = in.all();
+  try {
+    static_cast<void>(encode(zvc<float>{}, all, resource, stream, {.chunk_values = 33}));
+    FAIL();
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), status::invalid_argument);
+    EXPECT_STREQ(e.what(), message(status::invalid_argument));
+  }
+  const span<const float> odd(reinterpret_cast<const float*>(reinterpret_cast<const char*>(in.data()) + 1), 10);
+  EXPECT_THROW(static_cast<void>(encode(zvc<float>{}, odd, resource, stream)), error);
+  EXPECT_TRUE(resource.out.empty());
+  stream.wait();
+}
+
+}  // namespace
+}  // namespace tuck::test
