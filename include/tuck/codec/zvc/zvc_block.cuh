@@ -20,6 +20,7 @@ template <element T, int Threads> struct block_codec<zvc<T>, Threads> {
   static constexpr uint32_t warp_windows = windows / (Threads / device::warp_size);
   // Windows that a lane is in charge of between the ballots and the scan.
   static constexpr uint32_t own = ceil_div(warp_windows, uint32_t{device::warp_size});
+  static_assert(own <= per_word, "tuck: the ZVC block codec takes 128 threads or more");
 
   struct TempStorage {
     alignas(16) std::byte encoded[tile_bytes];  // the chunk as it stands in the frame; it is less than raw

@@ -1,0 +1,133 @@
+// The block codecs in kernels of one's own, with blocks of any size.
+#include "support/codecs.hpp"
+#include "support/device.hpp"
+
+namespace tuck::test {
+namespace {
+
+template <class C, int Threads>
+__global__ void encode_chunks(const value_t<C>* values, uint32_t chunk_values, uint32_t count, std::byte* slots,
+                              uint32_t* sizes) {
+  using encoder = block_encode<C, Threads>;
+  using storage = typename encoder::TempStorage;
+  TUCK_SHARED(storage, temp);
+  // Two chunks a block, one after the other in the same storage.
+  for (uint32_t chunk = blockIdx.x; chunk * chunk_values < count; chunk += gridDim.x) {
+    const uint32_t first = chunk * chunk_values;
+    const uint32_t length = count - first < chunk_values ? count - first : chunk_values;
+    const uint32_t size = encoder(temp)(C{}, values + first, length, slots + size_t{chunk} * tile_bytes);
+    if (threadIdx.x == 0) sizes[chunk] = size;
+    device::sync_block();
+  }
+}
+
+template <class C, int Threads>
+__global__ void decode_chunks(const __grid_constant__ frame_view frame, value_t<C>* out, status* statuses) {
+  using decoder = block_decode<C, Threads>;
+  using storage = typename decoder::TempStorage;
+  TUCK_SHARED(storage, temp);
+  for (uint64_t chunk = blockIdx.x; chunk < frame.chunks(); chunk += gridDim.x) {
+    const status s = decoder(temp)(C{}, frame, chunk, out + chunk * frame.header().chunk_values);
+    if (threadIdx.x == 0) statuses[chunk] = s;
+    device::sync_block();
+  }
+}
+
+template <class Kernel, class... Arguments>
+void launch_on(const device_stream& stream, unsigned blocks, unsigned threads, Kernel kernel, Arguments... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(threads);
+  config.stream = stream;
+  check(cudaLaunchKernelEx(&config, kernel, arguments...));
+}
+
+template <class C> class block_suite : public ::testing::Test {
+ protected:
+  using T = value_t<C>;
+
+  // What each block writes is what the scalar codec writes.
+  template <int Threads> static void expect_scalar_bytes(const std::vector<T>& values, uint32_t chunk_values) {
+    const device_stream stream;
+    const auto count = static_cast<uint32_t>(values.size());
+    const uint32_t chunks = ceil_div(count, chunk_values);
+    const device_array<T> in(values, stream);
+    const device_array<std::byte> slots(uint64_t{chunks} * tile_bytes);
+    const device_array<uint32_t> sizes(chunks);
+    launch_on(stream, ceil_div(chunks, 2u), Threads, encode_chunks<C, Threads>, static_cast<const T*>(in.data()),
+              chunk_values, count, slots.data(), sizes.data());
+    const auto got = slots.download(stream);
+    const auto got_sizes = sizes.download(stream);
+    for (uint32_t i = 0; i < chunks; ++i) {
+      const uint64_t first = uint64_t{i} * chunk_values;
+      const span<const T> chunk = span<const T>(values).subspan(first, std::min<uint64_t>(chunk_values, count - first));
+      std::vector<std::byte> expected(C{}.max_chunk_bytes(static_cast<uint32_t>(chunk.size())));
+      expected.resize(C{}.encode_chunk(chunk, expected));
+      if (expected.size() >= chunk.size_bytes()) {
+        ASSERT_EQ(got_sizes[i], declined);
+        continue;
+      }
+      ASSERT_EQ(got_sizes[i], expected.size());
+      ASSERT_EQ(std::memcmp(got.data() + uint64_t{i} * tile_bytes, expected.data(), expected.size()), 0);
+    }
+  }
+
+  template <int Threads> static std::vector<status> decode(const frame_bytes& frame, std::vector<T>& out) {
+    const device_stream stream;
+    const device_array<std::byte> in(frame, stream);
+    const frame_view view(in.data(), header_of(frame));
+    const device_array<T> room(out, stream);
+    const device_array<status> statuses(view.chunks());
+    launch_on(stream, 2, Threads, decode_chunks<C, Threads>, view, room.data(), statuses.data());
+    out = room.download(stream);
+    return statuses.download(stream);
+  }
+};
+TYPED_TEST_SUITE(block_suite, all_codecs, codec_names);
+
+TYPED_TEST(block_suite, encodes_the_scalar_codec_s_bytes) {
+  constexpr uint32_t chunk = tile_bytes / sizeof(value_t<TypeParam>);
+  for_schedules(4, [] {
+    for (const double sparsity : {0., .3, .9, 1.}) {
+      const auto values = sparse_tensor<value_t<TypeParam>>(2 * chunk + 101, sparsity, pattern::clustered);
+      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values, chunk)) << sparsity;
+      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values, chunk)) << sparsity;
+      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<512>(values, chunk / 2)) << sparsity;
+    }
+  });
+}
+
+TYPED_TEST(block_suite, decodes_frames_of_any_kind_of_chunk) {
+  auto values = sparse_tensor<value_t<TypeParam>>(5 * 256 - 11, .5);
+  std::fill_n(values.begin() + 256, 256, values[0]);
+  for (const bool checksums : {false, true}) {
+    const auto frame = encoded(TypeParam{}, values, {.chunk_values = 256, .checksums = checksums});
+    for_schedules(4, [&] {
+      auto out = sparse_tensor<value_t<TypeParam>>(values.size(), 0, pattern::iid, 9);
+      ASSERT_EQ(TestFixture::template decode<256>(frame, out), std::vector<status>(5, status::ok));
+      ASSERT_TRUE(same_bits(out, values));
+      out.assign(values.size(), value_t<TypeParam>{});
+      ASSERT_EQ(TestFixture::template decode<128>(frame, out), std::vector<status>(5, status::ok));
+      ASSERT_TRUE(same_bits(out, values));
+    });
+  }
+}
+
+TYPED_TEST(block_suite, a_damaged_chunk_is_zero_and_harms_no_other) {
+  const auto values = sparse_tensor<value_t<TypeParam>>(4 * 256, .5);
+  auto frame = encoded(TypeParam{}, values, {.chunk_values = 256, .checksums = true});
+  frame_view view;
+  ASSERT_EQ(frame_view::open(frame, view), status::ok);
+  chunk_view chunk;
+  ASSERT_EQ(view.chunk(2, chunk), status::ok);
+  frame[static_cast<size_t>(chunk.payload.data() - frame.data()) + chunk.payload.size() - 1] ^= std::byte{1};
+  auto out = sparse_tensor<value_t<TypeParam>>(values.size(), 0, pattern::iid, 9);
+  const auto statuses = TestFixture::template decode<256>(frame, out);
+  EXPECT_EQ(statuses, (std::vector<status>{status::ok, status::ok, status::bad_checksum, status::ok}));
+  auto expected = values;
+  std::fill_n(expected.begin() + 512, 256, value_t<TypeParam>{});
+  EXPECT_TRUE(same_bits(out, expected));
+}
+
+}  // namespace
+}  // namespace tuck::test
