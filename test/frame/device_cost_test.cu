@@ -55,8 +55,7 @@ TYPED_TEST(device_cost, encode_reads_the_tensor_once_and_writes_the_frame_once) 
     EXPECT_LE(c.other_bytes_written, frame_bytes + 32 * chunks + 64);
     EXPECT_EQ(c.tensor_bytes_written, 0u);
     EXPECT_GE(TestFixture::efficiency(c.tensor_bytes_read, c.tensor_sectors_read), .97);
-    // Payloads leave in full sectors; what is not a payload is a few words a chunk.
-    EXPECT_GE(TestFixture::efficiency(c.other_bytes_written, c.other_sectors_written), sparsity < .9 ? .97 : .9);
+    EXPECT_GE(TestFixture::efficiency(c.other_bytes_written, c.other_sectors_written), .97);
     EXPECT_LE(c.atomics, chunks + 4 * chunks);  // a ticket a chunk; at most as many blocks, four each
     std::printf("    s %.1f: read %.4f of the tensor, wrote %.4f of the frame\n", sparsity,
                 static_cast<double>(c.tensor_bytes_read) / raw,

@@ -7,8 +7,9 @@
 //   struct TempStorage                                what it needs of shared memory, trivially constructible
 //   block_codec(TempStorage&)
 //   uint32_t measure(const C&, const tile&)            the exact bytes of the encoded chunk; all threads get them
-//   void     pack(const C&, const tile&, byte* out)    those bytes; after a measure of the same tile that gave
-//                                                      less than the raw chunk
+//   void     pack(const C&, const tile&, bytes out)    those bytes, then zeros up to out.size(); after a measure of
+//                                                      the same tile that gave less than the raw chunk. `out` is at
+//                                                      most tile_bytes
 //   status   decode(const C&, const_bytes, count, sink) `count` values from untrusted bytes; all threads get the
 //                                                      same status, and where it is ok, all words have been handed over
 //

@@ -82,11 +82,14 @@ template <codec C, int Threads> class frame_encoder {
     std::byte* const begin = job_.frame + (entry.start() << job_.header.alignment_log2);
     const uint32_t padded = units(entry.bytes()) << job_.header.alignment_log2;
     if (begin + padded <= job_.frame + job_.capacity) {
-      if (entry.kind() == chunk_kind::encoded) block.pack(job_.codec, values, begin);
-      if (entry.kind() == chunk_kind::raw) store_raw(values, begin);
-      if (entry.kind() == chunk_kind::uniform && threadIdx.x < entry.bytes())
-        device::store(begin + threadIdx.x, static_cast<std::byte>(first_bits >> (8 * threadIdx.x)));
-      for (uint32_t i = entry.bytes() + threadIdx.x; i < padded; i += Threads) device::store(begin + i, std::byte{});
+      if (entry.kind() == chunk_kind::encoded) {
+        block.pack(job_.codec, values, {begin, padded});
+      } else {
+        if (entry.kind() == chunk_kind::raw) store_raw(values, begin);
+        if (entry.kind() == chunk_kind::uniform && threadIdx.x < entry.bytes())
+          device::store(begin + threadIdx.x, static_cast<std::byte>(first_bits >> (8 * threadIdx.x)));
+        for (uint32_t i = entry.bytes() + threadIdx.x; i < padded; i += Threads) device::store(begin + i, std::byte{});
+      }
     }
     write_entry(values);
   }

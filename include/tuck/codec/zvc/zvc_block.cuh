@@ -50,9 +50,10 @@ template <element T, int Threads> struct block_codec<zvc<T>, Threads> {
     return size_;
   }
 
-  __device__ void pack(const zvc<T>&, const tile& values, std::byte* out) {
+  __device__ void pack(const zvc<T>&, const tile& values, bytes out) {
     device::sync_block();
     std::byte* const packed = temp_.encoded + zvc<T>::mask_bytes(values.count);
+    for (uint32_t i = size_ + threadIdx.x; i < out.size(); i += Threads) temp_.encoded[i] = std::byte{};
     // A thread's words are in windows per_word apart, at the same bits of each.
     const uint32_t window = tile::first_value() / zvc<T>::window;
     const uint32_t below = low_mask(tile::first_value() % zvc<T>::window);
@@ -68,7 +69,7 @@ template <element T, int Threads> struct block_codec<zvc<T>, Threads> {
       }
     }
     device::sync_block();
-    copy_from_shared<Threads>({out, size_}, temp_.encoded);
+    copy_from_shared<Threads>(out, temp_.encoded);
   }
 
   template <class Sink> __device__ status decode(const zvc<T>&, const_bytes encoded, uint32_t count, Sink& sink) {
