@@ -122,19 +122,22 @@ TYPED_TEST(device_suite, a_frame_that_does_not_fit_is_none) {
   ASSERT_NO_FATAL_FAILURE(TestFixture::expect_same(queue, values));               // and the scratch is as it should be
 }
 
-// The epoch tells the words of earlier calls apart; where it wraps, they are cleared.
+// The epoch tells the words of earlier calls apart. Where it wraps, they are cleared: those of the first call here
+// would else be taken for the third's.
 TEST(device, the_epoch_wraps) {
-  device_queue queue;
-  const auto values = sparse_tensor<float>(20 * 32, .5);
-  const auto frame = encoded(zvc<float>{}, values, {.chunk_values = 32});
-  for (const uint32_t epoch : {chunk_state::epochs - 2, chunk_state::epochs - 1}) {
+  const frame_options small_chunks{.chunk_values = 32};
+  const auto before = sparse_tensor<float>(200 * 32, .1), after = sparse_tensor<float>(200 * 32, .8);
+  for_schedules(8, [&] {
+    device_queue queue;
+    static_cast<void>(queue.encode(zvc<float>{}, before, small_chunks));
     scratch_head head{};
-    head.epoch = epoch;
-    ASSERT_EQ(cudaMemcpyAsync(queue.scratch().data(), &head, sizeof head, cudaMemcpyDefault, queue.stream),
-              cudaSuccess);
+    head.epoch = chunk_state::epochs - 1;
+    check(cudaMemcpyAsync(queue.scratch().data(), &head, sizeof head, cudaMemcpyDefault, queue.stream));
     queue.stream.wait();
-    for (int call = 0; call < 3; ++call) ASSERT_EQ(queue.encode(zvc<float>{}, values, {.chunk_values = 32}), frame);
-  }
+    static_cast<void>(queue.encode(zvc<float>{}, std::vector<float>(32), small_chunks));
+    for (int call = 0; call < 3; ++call)
+      ASSERT_EQ(queue.encode(zvc<float>{}, after, small_chunks), encoded(zvc<float>{}, after, small_chunks));
+  });
 }
 
 TEST(device, misuse_is_named_and_nothing_is_written) {

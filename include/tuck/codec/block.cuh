@@ -13,7 +13,7 @@
 //   status   decode(const C&, const_bytes, count, sink) `count` values from untrusted bytes; all threads get the
 //                                                      same status, and where it is ok, all words have been handed over
 //
-// All are called by the whole block. Between two calls the caller puts a sync_block(), for TempStorage.
+// All are called by the whole block. Between two calls, measure and pack too, the caller puts a sync_block().
 #pragma once
 
 #include <tuck/codec/concept.hpp>

@@ -29,6 +29,7 @@ template <codec C, int Threads = block_threads> class block_encode {
   __device__ uint32_t operator()(const C& codec, const tile& chunk, std::byte* out) {
     const uint32_t size = coder_.measure(codec, chunk);
     if (size == declined || size >= chunk.count * sizeof(value_t<C>)) return declined;
+    device::sync_block();
     coder_.pack(codec, chunk, {out, size});
     return size;
   }

@@ -51,7 +51,6 @@ template <element T, int Threads> struct block_codec<zvc<T>, Threads> {
   }
 
   __device__ void pack(const zvc<T>&, const tile& values, bytes out) {
-    device::sync_block();
     std::byte* const packed = temp_.encoded + zvc<T>::mask_bytes(values.count);
     for (uint32_t i = size_ + threadIdx.x; i < out.size(); i += Threads) temp_.encoded[i] = std::byte{};
     // A thread's words are in windows per_word apart, at the same bits of each.
