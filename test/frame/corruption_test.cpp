@@ -127,6 +127,33 @@ TEST(corruption, forged_headers_are_refused) {
   EXPECT_EQ(forge([](auto& h) { h.stages.at[1].id = codec_id::zvc; }), codec_mismatch);
 }
 
+// Statuses about the call leave the output alone; statuses about the frame leave zeros.
+TEST(corruption, a_frame_that_cannot_be_read_leaves_zeros) {
+  const sample s = mixed_sample(false);
+  const auto forge = [&](auto change) {
+    auto frame = s.frame;
+    auto h = header_of(frame);
+    change(h);
+    store_unaligned(frame.data(), h);
+    reseal(frame);
+    std::vector<float> out(s.values.size(), 77.f);
+    const outcome o = host::decode(zvc<float>{}, frame, out);
+    EXPECT_EQ(o.bytes, is_mismatch(o.code) ? 0 : 4 * out.size());
+    for (const float v : out) EXPECT_EQ(bits_of(v), is_mismatch(o.code) ? bits_of(77.f) : 0u);
+    std::vector<float> again(s.values.size(), 77.f);
+    const outcome listed = host::decode(codec_list<zvc<float>>{}, frame, as_writable_bytes(span<float>(again)));
+    EXPECT_EQ(listed.code, o.code);
+    EXPECT_EQ(listed.bytes, o.bytes);
+    EXPECT_TRUE(same_bits(again, out));
+    return o.code;
+  };
+  EXPECT_EQ(forge([](auto& h) { h.version = 2; }), status::bad_version);
+  EXPECT_EQ(forge([](auto& h) { h.stages.at[0].version = 2; }), status::bad_version);
+  EXPECT_EQ(forge([](auto& h) { h.stages.at[0].mode = 3; }), status::bad_parameters);
+  EXPECT_EQ(forge([](auto& h) { h.stages.at[0].id = codec_id::custom; }), status::codec_mismatch);
+  EXPECT_EQ(forge([](auto& h) { h.type = dtype::u32; }), status::type_mismatch);
+}
+
 TEST(corruption, forged_directory_entries_are_refused) {
   const sample s = mixed_sample(false);
   const frame_layout at = layout_of(header_of(s.frame));

@@ -1,7 +1,43 @@
 #include "support/frames.hpp"
 
+// Functions of a user's that are called as the library's are must not be found in their place.
+namespace someone {
+struct half {
+  uint16_t bits;
+};
+template <class... Args> void bits_of(Args&&...) = delete;
+template <class... Args> void as_bytes(Args&&...) = delete;
+template <class... Args> void store_unaligned(Args&&...) = delete;
+template <class... Args> void encode_chunk(Args&&...) = delete;
+template <class... Args> void decode_chunk(Args&&...) = delete;
+template <class... Args> void decode(Args&&...) = delete;
+template <class... Args> void visit(Args&&...) = delete;
+template <class... Args> void make_header(Args&&...) = delete;
+template <class... Args> void max_frame_bytes(Args&&...) = delete;
+template <class... Args> void checksum(Args&&...) = delete;
+}  // namespace someone
+template <> inline constexpr tuck::dtype tuck::dtype_of<someone::half> = tuck::dtype::f16;
+
 namespace tuck::test {
 namespace {
+
+struct with_an_initial_value {
+  uint16_t bits = 0x3c00;
+};
+static_assert(element<someone::half> && !element<with_an_initial_value>);
+
+TEST(reader, types_of_the_user_s_come_back) {
+  std::vector<someone::half> values(1000), restored(1000);
+  for (uint16_t i = 0; i < 1000; i += 3) values[i].bits = static_cast<uint16_t>(i | 0x8000);
+  frame_bytes frame(tuck::max_frame_bytes(zvc<someone::half>{}, 1000));
+  ASSERT_EQ(host::encode(zvc<someone::half>{}, values, frame, {.checksums = true}).code, status::ok);
+  ASSERT_EQ(host::decode(zvc<someone::half>{}, frame, restored).code, status::ok);
+  EXPECT_EQ(std::memcmp(values.data(), restored.data(), 2000), 0);
+  EXPECT_EQ(
+      host::decode(codec_list<zvc<someone::half>>{}, frame, tuck::as_writable_bytes(span<someone::half>(restored)))
+          .code,
+      status::ok);
+}
 
 // A codec of the user's own: keeps the low byte of values below 256, declines any other chunk.
 struct narrow {
@@ -51,6 +87,32 @@ TEST(reader, a_custom_codec_needs_no_registration) {
   EXPECT_EQ(chunk.kind, chunk_kind::encoded);
   ASSERT_EQ(view.chunk(1, chunk), status::ok);
   EXPECT_EQ(chunk.kind, chunk_kind::raw);  // declined
+}
+
+// Codecs whose promises no compiler can check get a status.
+struct careless : narrow {
+  static inline uint32_t room = 0;
+  static inline bool nameless = false;
+  stage_list stages() const noexcept { return nameless ? stage_list{} : narrow::stages(); }
+  static status from_stages(const stage_list&, careless&) noexcept { return status::ok; }
+  uint32_t max_chunk_bytes(uint32_t) const noexcept { return room; }
+};
+struct tiny_chunks : narrow {
+  static constexpr uint32_t chunk_bytes = 3;
+  static status from_stages(const stage_list&, tiny_chunks&) noexcept { return status::ok; }
+};
+static_assert(codec<careless> && codec<tiny_chunks>);
+
+TEST(reader, careless_codecs_are_refused) {
+  const auto values = small_values_with_one_large();
+  frame_bytes frame(10000);
+  careless::room = 0xfffffff0;
+  EXPECT_EQ(host::encode(careless{}, values, frame).code, status::size_overflow);
+  careless::room = 1024;
+  careless::nameless = true;
+  EXPECT_EQ(host::encode(careless{}, values, frame).code, status::invalid_argument);
+  EXPECT_EQ(host::encode(tiny_chunks{}, values, frame).code, status::invalid_argument);
+  EXPECT_EQ(max_frame_bytes(tiny_chunks{}, 1000), ~uint64_t{0});
 }
 
 TEST(reader, inspect_needs_the_header_only) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstring>
 
 namespace {
@@ -110,6 +111,24 @@ TEST_F(Cli, names_the_first_damaged_chunk) {
   EXPECT_EQ(refusal({"verify", frame}, frame), reason);
   EXPECT_EQ(refusal({"decode", frame, out}, frame), reason);
   expect_unharmed();
+}
+
+// A person presses Ctrl-C: the temporary file goes too. Where the program was quicker, its output is there.
+TEST_F(Cli, an_interrupted_run_leaves_nothing_half_written) {
+  scratch::write(in, npy(dict("<u4", "(16777216,)"), std::string(size_t{64} << 20, 'x')));
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      ::execl(TUCK_CLI, TUCK_CLI, "encode", "--chunk-values", "32", in.c_str(), frame.c_str(), nullptr);
+      ::_exit(127);
+    }
+    while (dir.names().size() < 2 && ::waitpid(child, nullptr, WNOHANG) == 0) ::usleep(200);
+    ::kill(child, signal);
+    ::waitpid(child, nullptr, 0);
+    for (const std::string& name : dir.names()) EXPECT_TRUE(name == "in.npy" || name == "x.tuck") << name;
+    ::unlink(frame.c_str());
+  }
 }
 
 TEST_F(Cli, usage_errors) {

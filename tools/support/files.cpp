@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -17,7 +19,9 @@ namespace {
 constexpr uint64_t largest_transfer = uint64_t{1} << 30;  // Linux moves at most 2 GiB a call
 
 std::string line(std::string_view file, std::string_view reason) {
-  return (file.empty() ? "''" : printable(file)) + ": " + printable(reason);
+  constexpr size_t most = 200;  // of a reason that may quote anything
+  const std::string why = printable(reason.substr(0, most)) + (reason.size() > most ? "..." : "");
+  return (file.empty() ? "''" : printable(file)) + ": " + why;
 }
 
 std::string reason_of(int error_number) { return std::generic_category().message(error_number); }
@@ -95,6 +99,22 @@ void inherit(int descriptor, const struct stat& old) {
   if (::fchmod(descriptor, old.st_mode & 0777) != 0) errno = 0;
 }
 
+// The temporary file under way: where the program is told to end, it goes first. One at a time, as the program has it.
+char abandoned[4096];
+
+extern "C" void unlink_and_end(int signal) {
+  if (abandoned[0] != '\0') ::unlink(abandoned);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+void unlink_when_ended(const std::string& path) {
+  if (path.size() >= sizeof abandoned) return;
+  std::memcpy(abandoned, path.c_str(), path.size() + 1);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU})
+    if (std::signal(signal, unlink_and_end) == SIG_IGN) std::signal(signal, SIG_IGN);
+}
+
 }  // namespace
 
 file_error::file_error(std::string_view file, std::string_view reason) : std::runtime_error(line(file, reason)) {}
@@ -151,7 +171,9 @@ output_file::output_file(std::string path) : path_(std::move(path)) {
 
 output_file::~output_file() {
   if (descriptor_ >= 0) ::close(descriptor_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (temporary_.empty()) return;
+  ::unlink(temporary_.c_str());
+  abandoned[0] = '\0';
 }
 
 void output_file::open_temporary() {
@@ -163,7 +185,7 @@ void output_file::open_temporary() {
   for (int i = 0; i < tries && descriptor_ < 0; ++i) {
     const std::string candidate = stem + std::to_string(i);
     descriptor_ = ::open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ >= 0) temporary_ = candidate;
+    if (descriptor_ >= 0) unlink_when_ended(temporary_ = candidate);
     if (descriptor_ < 0 && errno != EEXIST) fail(errno);
   }
   if (descriptor_ < 0) fail(EEXIST);
@@ -188,6 +210,7 @@ void output_file::commit() {
   if (temporary_.empty()) return;
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(errno);
   temporary_.clear();
+  abandoned[0] = '\0';
 }
 
 }  // namespace tuck::tools

@@ -112,6 +112,7 @@ void print_summary(const frame_file& frame, const std::string& path) {
 
 void info(const info_options& options) {
   const frame_file frame = open_frame(options.in);
+  for (uint64_t i = 0; i < frame.view.chunks(); ++i) checked_chunk(frame, i, options.in);  // before a word is printed
   if (options.json)
     print_json(frame, options.in);
   else

@@ -65,19 +65,20 @@ concept codec =
     requires(const C& c, C& parsed, const stage_list& stages, uint32_t count,
              span<const typename C::value_type> values, span<typename C::value_type> restored,
              const_bytes encoded, bytes room) {
-      // Bytes of values that a chunk should have by default.
+      // Bytes of values that a chunk should have by default: a multiple of 32 values, at most 64 KiB.
       { C::chunk_bytes } -> std::convertible_to<uint32_t>;
 
-      // What the header stores of this codec, and the codec that the header's stages describe:
+      // What the header stores of this codec, at least one stage, and the codec that a header's stages describe:
       // codec_mismatch, bad_version or bad_parameters where they describe none.
       { c.stages() } noexcept -> std::same_as<stage_list>;
       { C::from_stages(stages, parsed) } noexcept -> std::same_as<status>;
 
-      // The most bytes that encode_chunk writes for `count` values.
+      // The most bytes that encode_chunk writes for `count` values; never less for more values.
       { c.max_chunk_bytes(count) } noexcept -> std::same_as<uint32_t>;
 
       // Encodes values.size() >= 1 values into room.size() >= max_chunk_bytes(values.size()) bytes and
-      // returns how many it used, or `declined`. Equal input gives equal bytes. Nothing may alias.
+      // returns how many it used, or `declined`. Equal input gives equal bytes. Nothing may alias, and bytes have
+      // no alignment.
       { c.encode_chunk(values, room) } noexcept -> std::same_as<uint32_t>;
 
       // Restores restored.size() >= 1 values from exactly encoded.size() untrusted bytes: any bytes end in

@@ -1,6 +1,10 @@
 // The library's only macros, and what it demands of the platform.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "tuck needs C++20: compile with -std=c++20"
+#endif
+
 #include <bit>
 
 // Name of the inline namespace: it changes when the layout of a public type or of the frame does, so

@@ -12,7 +12,7 @@ enum class status : uint32_t {
   ok = 0,
 
   // The call was wrong, or the machine could not serve it; known before any data was looked at.
-  invalid_argument = 1,  // an option has a value that no frame can have
+  invalid_argument = 1,  // an argument is impossible: an option no frame can have, a null pointer
   size_overflow = 2,     // the sizes asked for do not fit the frame's fields or 64 bits
   output_too_small = 3,  // the output has fewer bytes or values than the result needs
   bad_range = 4,         // the values asked for lie outside the frame
@@ -42,7 +42,7 @@ enum class status : uint32_t {
 TUCK_HD constexpr const char* message(status s) noexcept {
   switch (s) {
     case status::ok: return "ok";
-    case status::invalid_argument: return "an option has a value that no frame can have";
+    case status::invalid_argument: return "an argument or option is impossible";
     case status::size_overflow: return "the size does not fit the frame's fields";
     case status::output_too_small: return "the output is too small";
     case status::bad_range: return "the values asked for lie outside the frame";
@@ -66,6 +66,12 @@ TUCK_HD constexpr const char* message(status s) noexcept {
   return "unknown status";
 }
 
+// The frame may be in order, only not for this call, which then leaves its output as it was.
+TUCK_HD constexpr bool is_mismatch(status s) noexcept {
+  return s == status::type_mismatch || s == status::codec_mismatch || s == status::bad_range ||
+         s == status::unsupported;
+}
+
 // No chunk is bad, or the error is not one of a chunk.
 inline constexpr uint32_t no_chunk = 0xffffffffu;
 
@@ -73,7 +79,7 @@ inline constexpr uint32_t no_chunk = 0xffffffffu;
 struct [[nodiscard]] alignas(16) outcome {
   uint64_t bytes = 0;  // of the frame written (or needed), or of the values restored
   status code = status::ok;
-  uint32_t first_bad_chunk = no_chunk;  // lowest index of a chunk that failed
+  uint32_t first_bad_chunk = no_chunk;  // lowest index of a chunk that could not be restored
 
   TUCK_HD constexpr explicit operator bool() const noexcept { return code == status::ok; }
 };

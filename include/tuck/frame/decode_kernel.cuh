@@ -120,7 +120,6 @@ template <codec C, int Threads> class frame_decoder {
     uint64_t first_chunk, end_chunk;  // of those that hold what the job wants
     alignas(frame_header) uint32_t header[sizeof(frame_header) / 4];
     status verdict;
-    bool keep_output;  // where the verdict is about the call and not about the frame's bytes
     bool last;
   };
 
@@ -132,7 +131,7 @@ template <codec C, int Threads> class frame_decoder {
     if (temp_.verdict == status::ok) {
       decode_chunks();
       contents = sum_contents();
-    } else if (!temp_.keep_output) {
+    } else if (!is_mismatch(temp_.verdict)) {
       zero_fill(uint64_t{blockIdx.x} * Threads, uint64_t{gridDim.x} * Threads);
     }
     contents = block_sums<Threads>::reduce(temp_.sums, contents);
@@ -144,7 +143,6 @@ template <codec C, int Threads> class frame_decoder {
  private:
   // Reads and checks the header, as host::decode does and in its order.
   __device__ void open() {
-    if (threadIdx.x == 0) temp_.keep_output = false;
     constexpr unsigned digest_at = offsetof(frame_header, header_digest) / 4;
     if (device::warp_id() == 0 && job_.frame_capacity >= sizeof(frame_header)) {
       const unsigned lane = device::lane_id();
@@ -167,13 +165,11 @@ template <codec C, int Threads> class frame_decoder {
   __device__ status check(uint64_t header_digest) {
     const auto& header = reinterpret_cast<const frame_header&>(temp_.header);
     if (const status s = check_header(header, header_digest); s != status::ok) return s;
-    temp_.keep_output = true;
     if (const status s = C::from_stages(header.stages, temp_.codec.get()); s != status::ok) return s;
     if (header.type != dtype_of<T>) return status::type_mismatch;
     if (job_.first_value > header.value_count || job_.out_values > header.value_count - job_.first_value)
       return status::bad_range;
     if (header.chunk_values > tile::capacity) return status::unsupported;
-    temp_.keep_output = false;
     if (job_.frame_capacity < header.frame_bytes) return status::truncated;
     temp_.first_chunk = job_.first_value / header.chunk_values;
     temp_.end_chunk = ceil_div(job_.first_value + job_.out_values, uint64_t{header.chunk_values});
@@ -235,7 +231,7 @@ template <codec C, int Threads> class frame_decoder {
         result.code = static_cast<status>(~failure & 0xffff);
         result.first_bad_chunk = static_cast<uint32_t>(~failure >> 16 < no_chunk ? ~failure >> 16 : no_chunk - 1);
       }
-    } else if (temp_.keep_output) {
+    } else if (is_mismatch(temp_.verdict)) {
       result.bytes = 0;
     }
     device::sync_block();

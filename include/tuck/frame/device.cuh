@@ -30,7 +30,7 @@ inline constexpr uint64_t device_alignment = 16;  // of frames, scratch and outc
 template <codec C>
 constexpr uint64_t scratch_bytes(const C& codec, uint64_t count, const frame_options& options = {}) noexcept {
   frame_header header;
-  if (make_header(codec, count, options, header) != status::ok) return ~uint64_t{0};
+  if (tuck::make_header(codec, count, options, header) != status::ok) return ~uint64_t{0};
   return scratch_head_bytes + 8 * layout_of(header).chunks;
 }
 
@@ -69,7 +69,7 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, bytes 
               cudaStream_t stream, const frame_options& options, const launch_options& how) noexcept {
   encode_job<C> job{};
   job.codec = codec;
-  if (const status s = make_header(codec, values.size(), options, job.header); s != status::ok) return {s};
+  if (const status s = tuck::make_header(codec, values.size(), options, job.header); s != status::ok) return {s};
   job.at = layout_of(job.header);
   if (stream == nullptr) return {status::default_stream};
   if (written == nullptr || scratch.data() == nullptr || (values.data() == nullptr && !values.empty()))
@@ -146,6 +146,10 @@ result decode(const C&, const_bytes frame, span<value_t<C>> out, bytes scratch, 
 }
 
 template <no_codec X> result encode(const X&, const auto&...) noexcept {
+  static_assert(codec<X>, TUCK_NO_CODEC);
+  return {};
+}
+template <no_codec X> result encoded_bytes(const X&, const auto&...) noexcept {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }

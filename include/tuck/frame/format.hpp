@@ -4,7 +4,8 @@
 //   metadata             metadata_bytes of the user's, zero-padded to a multiple of 8
 //   directory            one 64-bit entry a chunk
 //   chunk checksums      one 64-bit digest of the chunk's *decoded* bytes a chunk; only with flag_checksums
-//   payloads             each from a multiple of 2^alignment_log2, gaps and the end zero-filled
+//   payloads             each from a multiple of 2^alignment_log2; encoders fill gaps and the end with zeros,
+//                        decoders do not look at them
 //
 // All integers are little-endian. The tensor is cut into chunks of chunk_values values, the last one shorter;
 // a tensor of no values has no chunks. Where payloads lie is the directory's word alone: they may come in any
@@ -88,6 +89,7 @@ struct frame_layout {
   uint64_t payloads = 0;
 };
 
+// Of a header whose chunk_values and alignment_log2 are what check_header wants; the sizes may be anything.
 TUCK_HD constexpr frame_layout layout_of(const frame_header& h) noexcept {
   frame_layout at;
   at.chunks = ceil_div(h.value_count, uint64_t{h.chunk_values});
@@ -119,7 +121,7 @@ TUCK_HD inline uint64_t digest_of(const frame_header& h) noexcept {
 
 // How the writer of a frame may shape it. The bytes depend on these and on the values, on nothing else.
 struct frame_options {
-  uint32_t chunk_values = 0;  // a multiple of 32; 0: the codec's own choice
+  uint32_t chunk_values = 0;  // a multiple of 32, up to 64 KiB of them; 0: the codec's own choice
   uint32_t alignment = 32;    // of payloads, bytes; a power of two up to 4096
   bool checksums = false;     // keep a digest of each chunk's values
   const_bytes metadata = {};  // the user's own, kept verbatim; not copied until encode returns
@@ -141,6 +143,7 @@ constexpr status make_header(const C& codec, uint64_t count, const frame_options
   if (!std::has_single_bit(options.alignment) || options.alignment > 1u << max_alignment_log2)
     return status::invalid_argument;
   h.alignment_log2 = static_cast<uint8_t>(std::countr_zero(options.alignment));
+  if (h.stages.at[0].id == codec_id::none || h.chunk_values == 0) return status::invalid_argument;
   if (h.chunk_values % 32 != 0 || h.chunk_values > max_chunk_raw_bytes / value_bytes) return status::invalid_argument;
   if (worst_case_bytes(h) > directory_entry::max_start << h.alignment_log2) return status::size_overflow;
   header = h;
@@ -152,7 +155,7 @@ constexpr status make_header(const C& codec, uint64_t count, const frame_options
 template <codec C>
 constexpr uint64_t max_frame_bytes(const C& codec, uint64_t count, const frame_options& options = {}) noexcept {
   frame_header header;
-  return make_header(codec, count, options, header) == status::ok ? worst_case_bytes(header) : ~uint64_t{0};
+  return tuck::make_header(codec, count, options, header) == status::ok ? worst_case_bytes(header) : ~uint64_t{0};
 }
 
 template <no_codec X> constexpr uint64_t max_frame_bytes(const X&, const auto&...) noexcept {

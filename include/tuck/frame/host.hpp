@@ -59,8 +59,8 @@ template <codec C>
 chunk_kind encode_chunk(const C& codec, span<const value_t<C>> values, bytes room, uint32_t& used) noexcept {
   constexpr uint32_t value_bytes = sizeof(value_t<C>);
   const auto raw_bytes = static_cast<uint32_t>(values.size_bytes());
-  if (all_equal(as_bytes(values), value_bytes)) {
-    used = bits_of(values[0]) == 0 ? 0 : value_bytes;
+  if (all_equal(tuck::as_bytes(values), value_bytes)) {
+    used = tuck::bits_of(values[0]) == 0 ? 0 : value_bytes;
     std::memcpy(room.data(), values.data(), used);
     return chunk_kind::uniform;
   }
@@ -117,11 +117,14 @@ template <codec C>
 outcome encode(const C& codec, span<const value_t<C>> values, bytes frame, const frame_options& options,
                const execution& how) noexcept {
   frame_header header;
-  if (const status s = make_header(codec, values.size(), options, header); s != status::ok) return {.code = s};
+  if (const status s = tuck::make_header(codec, values.size(), options, header); s != status::ok) return {.code = s};
   const frame_layout at = layout_of(header);
   const unsigned align = header.alignment_log2;
-  const uint32_t slot = static_cast<uint32_t>(round_up_pow2(
-      std::max(codec.max_chunk_bytes(header.chunk_values), header.chunk_values * uint32_t{sizeof(value_t<C>)}), align));
+  // A codec may want more room than it will use, but not without end.
+  const uint32_t room = codec.max_chunk_bytes(header.chunk_values);
+  if (room > 4 * max_chunk_raw_bytes) return {.code = status::size_overflow};
+  const uint32_t raw = header.chunk_values * uint32_t{sizeof(value_t<C>)};
+  const uint32_t slot = round_up_pow2(room > raw ? room : raw, align);
   const uint64_t batch = std::clamp<uint64_t>(batch_bytes / slot, 1, batch_chunks);
   const unsigned threads = useful_threads(how.threads, at.chunks, batch);
   const std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[threads * batch * slot]);
@@ -140,12 +143,13 @@ outcome encode(const C& codec, span<const value_t<C>> values, bytes frame, const
     for (uint64_t i = first; i < last; ++i) {
       const auto chunk = values.subspan(i * header.chunk_values, values_in_chunk(header, i));
       uint32_t used = 0;
-      const chunk_kind kind = encode_chunk(codec, chunk, {end, slot}, used);
+      const chunk_kind kind = detail::encode_chunk(codec, chunk, {end, slot}, used);
       entries[i - first] = directory_entry::make(kind, used, static_cast<uint64_t>(end - begin) >> align);
       const uint64_t padded = round_up_pow2(used, align);
       std::memset(end + used, 0, padded - used);
       end += padded;
-      if (writes && options.checksums) store_unaligned(frame.data() + at.checksums + 8 * i, checksum(as_bytes(chunk)));
+      if (writes && options.checksums)
+        store_unaligned(frame.data() + at.checksums + 8 * i, checksum(tuck::as_bytes(chunk)));
     }
     const auto size = static_cast<uint64_t>(end - begin);
     const uint64_t place = line.take(first, last, size);
@@ -191,9 +195,9 @@ template <codec C>
 status decode_verified(const C& codec, const frame_view& frame, uint64_t i, span<value_t<C>> restored) noexcept {
   chunk_view chunk;
   if (const status s = frame.chunk(i, chunk); s != status::ok) return s;
-  if (const status s = decode_chunk(codec, chunk, restored); s != status::ok) return s;
-  return !frame.has_checksums() || frame.chunk_digest(i) == checksum(as_bytes(restored)) ? status::ok
-                                                                                         : status::bad_checksum;
+  if (const status s = detail::decode_chunk(codec, chunk, restored); s != status::ok) return s;
+  return !frame.has_checksums() || frame.chunk_digest(i) == checksum(tuck::as_bytes(restored)) ? status::ok
+                                                                                               : status::bad_checksum;
 }
 
 // The part of chunk i that [first, first + out.size()) wants, the chunk itself going through working memory
@@ -207,15 +211,33 @@ status decode_part(const C& codec, const frame_view& frame, uint64_t i, uint64_t
   const span<T> part = out.subspan(from - first, std::min(end, first + out.size()) - from);
   status s = status::ok;
   if (part.size() == end - begin) {
-    s = decode_verified(codec, frame, i, part);
+    s = detail::decode_verified(codec, frame, i, part);
   } else if (const std::unique_ptr<T[]> whole(new (std::nothrow) T[end - begin]); whole != nullptr) {
-    s = decode_verified(codec, frame, i, {whole.get(), end - begin});
+    s = detail::decode_verified(codec, frame, i, {whole.get(), end - begin});
     if (s == status::ok) std::memcpy(part.data(), whole.get() + (from - begin), part.size_bytes());
   } else {
     s = status::out_of_memory;
   }
   if (s != status::ok) std::memset(part.data(), 0, part.size_bytes());
   return s;
+}
+
+template <class T> outcome zeros(span<T> out, status why) noexcept {
+  std::fill(out.begin(), out.end(), T{});
+  return {out.size_bytes(), why};
+}
+
+// Is the frame one of this codec, and does it have these values? The codec gets the frame's parameters.
+template <codec C>
+outcome match(const frame_header& header, C& codec, span<value_t<C>> out, uint64_t first_value) noexcept {
+  if (const status s = C::from_stages(header.stages, codec); is_mismatch(s))
+    return {.code = s};
+  else if (s != status::ok)
+    return zeros(out, s);
+  if (header.type != dtype_of<value_t<C>>) return {.code = status::type_mismatch};
+  if (first_value > header.value_count || out.size() > header.value_count - first_value)
+    return {.code = status::bad_range};
+  return {};
 }
 
 }  // namespace detail
@@ -238,36 +260,24 @@ outcome encoded_bytes(const C& codec, span<const value_t<C>> values, const frame
   return answer;
 }
 
-// Restores values [first_value, first_value + out.size()) of the frame; the whole tensor by default. The codec
+// Restores values [first_value, first_value + out.size()) of an opened frame; the whole tensor by default. The codec
 // names the type, its parameters are taken from the frame. Returns the bytes written to `out`.
-// A frame of another codec or element type, or a range outside it, leaves `out` as it was. Where the frame is
-// damaged, what could not be restored is zero, and the outcome names the first bad chunk, if it was one.
+// type_mismatch, codec_mismatch and bad_range leave `out` as it was. Where the frame is damaged, what could not be
+// restored is zero, and the outcome names the first bad chunk, if it was one.
 template <codec C>
-outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t first_value = 0,
+outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
-  const auto fail = [&](status s) {
-    std::fill(out.begin(), out.end(), value_t<C>{});
-    return outcome{out.size_bytes(), s};
-  };
-  frame_header header;
-  if (const status s = frame_view::read_header(frame, header); s != status::ok) return fail(s);
   C stored = codec;
-  if (const status s = C::from_stages(header.stages, stored); s != status::ok) return {.code = s};
-  if (header.type != dtype_of<value_t<C>>) return {.code = status::type_mismatch};
-  if (first_value > header.value_count || out.size() > header.value_count - first_value)
-    return {.code = status::bad_range};
-  frame_view view;
-  if (const status s = frame_view::open(frame, view); s != status::ok) return fail(s);
-  if (out.empty()) return {};
-
-  const uint64_t first_chunk = first_value / header.chunk_values;
-  const uint64_t chunks = (first_value + out.size() - 1) / header.chunk_values + 1 - first_chunk;
-  const uint64_t batch = std::max<uint64_t>(detail::batch_bytes / (header.chunk_values * sizeof(value_t<C>)), 1);
+  if (const outcome o = detail::match(frame.header(), stored, out, first_value); !o || out.empty()) return o;
+  const uint64_t chunk_values = frame.header().chunk_values;
+  const uint64_t first_chunk = first_value / chunk_values;
+  const uint64_t chunks = (first_value + out.size() - 1) / chunk_values + 1 - first_chunk;
+  const uint64_t batch = std::max<uint64_t>(detail::batch_bytes / (chunk_values * sizeof(value_t<C>)), 1);
   detail::first_failure failure;
   detail::in_batches(chunks, batch, detail::useful_threads(how.threads, chunks, batch),
                      [&](unsigned, uint64_t begin, uint64_t end) {
                        for (uint64_t i = first_chunk + begin; i < first_chunk + end; ++i)
-                         if (const status s = detail::decode_part(stored, view, i, first_value, out); s != status::ok)
+                         if (const status s = detail::decode_part(stored, frame, i, first_value, out); s != status::ok)
                            failure.note(i, s);
                        if (how.chunks_done != nullptr)
                          how.chunks_done->fetch_add(end - begin, std::memory_order_relaxed);
@@ -275,32 +285,47 @@ outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t
   return failure.result(out.size_bytes());
 }
 
-// The same where the frame says at run time which codec of the list it needs. `out` is as long as the values
-// wanted and aligned for them; else invalid_argument.
+// The same of a frame as bytes, which is opened first: that sums all of its directory.
+template <codec C>
+outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t first_value = 0,
+               const execution& how = {}) noexcept {
+  frame_header header;
+  if (const status s = frame_view::read_header(frame, header); s != status::ok) return detail::zeros(out, s);
+  C stored = codec;
+  if (const outcome o = detail::match(header, stored, out, first_value); !o) return o;
+  frame_view view;
+  if (const status s = frame_view::open(frame, view); s != status::ok) return detail::zeros(out, s);
+  return host::decode(codec, view, out, first_value, how);
+}
+
+// The same where the frame says at run time which codec of the list it needs. `out` is as long as the values wanted,
+// else invalid_argument, and aligned for them, else misaligned.
 template <codec... Cs>
 outcome decode(codec_list<Cs...> codecs, const_bytes frame, bytes out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
   frame_info info;
+  if (const status s = inspect(frame, info); s != status::ok) return detail::zeros(out, s);
   outcome answer;
-  answer.code = inspect(frame, info);
-  if (answer.code != status::ok) {
-    std::fill(out.begin(), out.end(), std::byte{});
-    return answer;
-  }
-  const status found = visit(codecs, info, [&]<class C>(const C& codec) {
+  const status found = tuck::visit(codecs, info, [&]<class C>(const C& codec) {
     using T = value_t<C>;
-    if (out.size() % sizeof(T) != 0 || reinterpret_cast<uintptr_t>(out.data()) % alignof(T) != 0)
+    if (out.size() % sizeof(T) != 0)
       answer.code = status::invalid_argument;
+    else if (reinterpret_cast<uintptr_t>(out.data()) % alignof(T) != 0)
+      answer.code = status::misaligned;
     else
-      answer =
-          decode(codec, frame, span<T>(reinterpret_cast<T*>(out.data()), out.size() / sizeof(T)), first_value, how);
+      answer = host::decode(codec, frame, span<T>(reinterpret_cast<T*>(out.data()), out.size() / sizeof(T)),
+                            first_value, how);
   });
-  if (found != status::ok) answer.code = found;
-  return answer;
+  if (found == status::ok) return answer;
+  return is_mismatch(found) ? outcome{.code = found} : detail::zeros(out, found);
 }
 
 // A type that is no codec gets one readable error instead of a list of candidates.
 template <no_codec X> outcome encode(const X&, const auto&...) {
+  static_assert(codec<X>, TUCK_NO_CODEC);
+  return {};
+}
+template <no_codec X> outcome encoded_bytes(const X&, const auto&...) {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }

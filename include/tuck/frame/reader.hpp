@@ -27,7 +27,8 @@ TUCK_HD constexpr status check_header(const frame_header& h, uint64_t digest) no
 }
 
 // A frame whose header and contents have been checked; chunks are checked as they are asked for. Does not
-// own: valid while the frame's bytes are there and unchanged. A frame may begin at any address.
+// own: valid while the frame's bytes are there and unchanged. A frame may begin at any address. A default-constructed
+// view has no frame and can only be assigned to.
 class frame_view {
  public:
   frame_view() = default;
@@ -126,8 +127,8 @@ inline status inspect(const_bytes frame, frame_info& info) noexcept {
 }
 
 // Calls visitor(codec), whose type is the first of the list that wrote such a frame, its parameters taken
-// from the frame; type_mismatch where only the element type keeps a codec of the list from it, codec_mismatch
-// where none wrote it, or the complaint of the codec that did but not so.
+// from the frame; type_mismatch where codecs of the list wrote such frames but of other element types,
+// codec_mismatch where none did, or the complaint of the codec that did but not so.
 template <codec... Cs, class Visitor> status visit(codec_list<Cs...>, const frame_info& info, Visitor&& visitor) {
   status answer = status::codec_mismatch;
   [[maybe_unused]] const auto attempt = [&]<class C>(C codec) {

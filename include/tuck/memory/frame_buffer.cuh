@@ -90,14 +90,14 @@ template <stream_resource R> class frame_buffer {
 template <codec C, stream_resource R>
 frame_buffer<R> encode(const C& codec, span<const value_t<C>> values, R& resource, cudaStream_t stream,
                        const frame_options& options = {}, const launch_options& how = {}) {
-  const uint64_t most = max_frame_bytes(codec, values.size(), options);
+  const uint64_t most = tuck::max_frame_bytes(codec, values.size(), options);
   frame_header checked;
-  detail::require(result{make_header(codec, values.size(), options, checked)});
+  detail::require(result{tuck::make_header(codec, values.size(), options, checked)});
   device_buffer<R> written(resource, sizeof(outcome), stream), frame(resource, most, stream);
-  const device_buffer<R> scratch(resource, scratch_bytes(codec, values.size(), options), stream);
+  const device_buffer<R> scratch(resource, tuck::scratch_bytes(codec, values.size(), options), stream);
   detail::require(initialize(scratch.all(), stream));
-  detail::require(encode(codec, values, frame.all(), scratch.all(), reinterpret_cast<outcome*>(written.all().data()),
-                         stream, options, how));
+  detail::require(tuck::encode(codec, values, frame.all(), scratch.all(),
+                               reinterpret_cast<outcome*>(written.all().data()), stream, options, how));
   return {std::move(written), std::move(frame)};
 }
 
@@ -108,7 +108,7 @@ outcome decode_sync(const C& codec, const_bytes frame, span<value_t<C>> out, R& 
   const device_buffer<R> scratch(resource, scratch_head_bytes, stream), restored(resource, sizeof(outcome), stream);
   auto* const result_on_device = reinterpret_cast<outcome*>(restored.all().data());
   detail::require(initialize(scratch.all(), stream));
-  detail::require(decode(codec, frame, out, scratch.all(), result_on_device, stream, first_value, how));
+  detail::require(tuck::decode(codec, frame, out, scratch.all(), result_on_device, stream, first_value, how));
   return detail::read_outcome(result_on_device, stream);
 }
 

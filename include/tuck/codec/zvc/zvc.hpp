@@ -48,8 +48,8 @@ template <element T> TUCK_HD uint32_t zvc<T>::encode_chunk(span<const T> values,
     for (uint32_t i = 0; i < length; ++i) {
       // Always stores and advances only past what counts: no branch, and never beyond the room of all values.
       const T value = values[begin + i];
-      const uint32_t keep = bits_of(value) != 0;
-      store_unaligned(packed, value);
+      const uint32_t keep = tuck::bits_of(value) != 0;
+      tuck::store_unaligned(packed, value);
       packed += keep * sizeof(T);
       mask |= keep << i;
     }
@@ -85,7 +85,8 @@ TUCK_HD void zvc<T>::expand(uint32_t mask, const std::byte* packed, T* out, uint
   }
 }
 
-// The only size that a chunk with these masks can have; one that none has where they do not fit or set bits past the end.
+// The only size that a chunk with these masks can have; one that none has where they do not fit or set bits past the
+// end.
 template <element T> TUCK_HD uint64_t zvc<T>::size_from_masks(const_bytes encoded, uint32_t count) noexcept {
   constexpr uint64_t impossible = ~uint64_t{0};
   if (encoded.size() < mask_bytes(count)) return impossible;
