@@ -24,6 +24,7 @@
 namespace tuck::inline TUCK_ABI {
 
 inline constexpr int block_threads = 256;
+inline constexpr int blocks_a_processor = 4;  // that must fit at once, which leaves a thread 64 registers
 inline constexpr uint32_t tile_bytes = 16 * 1024;
 
 template <class C, int Threads> struct block_codec;
@@ -142,28 +143,38 @@ template <element T, int Threads> struct block_output {
   }
 };
 
-// Copies between global memory of any alignment and 16-byte-aligned shared memory, by the whole block: 16 bytes at
-// a time where the global side allows. No barrier inside.
+// Copies of up to tile_bytes between global memory of any alignment and 16-byte-aligned shared memory, by the whole
+// block: 16 bytes at a time where the global side allows. No barrier inside.
 template <int Threads> __device__ void copy_to_shared(std::byte* to, const_bytes from) {
+  constexpr uint32_t each = tile_bytes / sizeof(device::vec128) / Threads;
   const auto size = static_cast<uint32_t>(from.size());
   uint32_t done = 0;
-  if (reinterpret_cast<uintptr_t>(from.data()) % 16 == 0) {
+  if (reinterpret_cast<uintptr_t>(from.data()) % sizeof(device::vec128) == 0) {
     const auto* source = reinterpret_cast<const device::vec128*>(from.data());
-    for (uint32_t i = threadIdx.x; i < size / 16; i += Threads)
-      reinterpret_cast<device::vec128*>(to)[i] = device::load(source + i);
+    device::vec128 in_flight[each];
+#pragma unroll
+    for (uint32_t k = 0; k < each; ++k)
+      if (const uint32_t i = threadIdx.x + k * Threads; i < size / 16) in_flight[k] = device::load(source + i);
+#pragma unroll
+    for (uint32_t k = 0; k < each; ++k)
+      if (const uint32_t i = threadIdx.x + k * Threads; i < size / 16)
+        reinterpret_cast<device::vec128*>(to)[i] = in_flight[k];
     done = size / 16 * 16;
   }
+#pragma unroll 1
   for (uint32_t i = done + threadIdx.x; i < size; i += Threads) to[i] = device::load(from.data() + i);
 }
 template <int Threads> __device__ void copy_from_shared(bytes to, const std::byte* from) {
   const auto size = static_cast<uint32_t>(to.size());
   uint32_t done = 0;
-  if (reinterpret_cast<uintptr_t>(to.data()) % 16 == 0) {
+  if (reinterpret_cast<uintptr_t>(to.data()) % sizeof(device::vec128) == 0) {
     auto* target = reinterpret_cast<device::vec128*>(to.data());
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < size / 16; i += Threads)
       device::store(target + i, reinterpret_cast<const device::vec128*>(from)[i]);
     done = size / 16 * 16;
   }
+#pragma unroll 1
   for (uint32_t i = done + threadIdx.x; i < size; i += Threads) device::store(to.data() + i, from[i]);
 }
 

@@ -20,14 +20,6 @@ namespace tuck::inline TUCK_ABI::device {
 inline constexpr unsigned full_mask = 0xffffffffu;
 inline constexpr int warp_size = 32;
 
-// Blocks of 256 threads that a processor must hold at once, which bounds a thread's registers: 80 and 128. The
-// newer compilers' schedules spill at 80.
-#if __CUDA_ARCH__ >= 1000
-inline constexpr int blocks_a_processor = 2;
-#else
-inline constexpr int blocks_a_processor = 3;
-#endif
-
 // -- who and where ---------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ unsigned lane_id() { return threadIdx.x % warp_size; }

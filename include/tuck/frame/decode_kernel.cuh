@@ -44,6 +44,7 @@ template <codec C, int Threads> class chunk_decoder {
 
   // `values` equal values of these bits.
   __device__ static void fill(bits_t<T> bits, uint32_t values, output& out) {
+#pragma unroll 1
     for (int j = 0; j < tile::words; ++j)
       if (const uint32_t first = tile::first_value(j); first < values)
         out(first,
@@ -246,7 +247,7 @@ template <codec C, int Threads> class frame_decoder {
 };
 
 template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, device::blocks_a_processor)
+TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
     decode_kernel(const __grid_constant__ decode_job<C> job) {
   using decoder = frame_decoder<C, Threads>;
   using storage = typename decoder::TempStorage;

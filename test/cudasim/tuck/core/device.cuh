@@ -25,7 +25,6 @@ using call_site = ::cudasim::detail::site;
 
 inline constexpr unsigned full_mask = 0xffffffffu;
 inline constexpr int warp_size = 32;
-inline constexpr int blocks_a_processor = 3;
 
 inline unsigned lane_id() { return threadIdx.x % 32; }
 inline unsigned warp_id() { return threadIdx.x / 32; }

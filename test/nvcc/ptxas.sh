@@ -1,0 +1,111 @@
+# ptxas.sh [--update | --long] [ARCH...]: what the compiler makes of each kernel of kernels.cu, against baseline.txt.
+# Architectures are numbers; without any 75 90 120, and with TUCK_LONG=1 in the environment all of them. --long is
+# skipped without that.
+#
+# Fails on stack, spills, PTX .local, doubles, frames not moved 16 bytes at a time, more registers than the launch
+# bound leaves, more than 48 KiB of shared memory; on more registers, shared memory or divisions than the baseline
+# says, or 10 % more instructions. That baseline is one compiler's: another is not compared to it.
+# --update writes it anew.
+. "$(dirname "$0")/common.sh"
+baseline=${TUCK_BASELINE:-$here/baseline.txt}
+all="75 80 86 89 90 100 120"
+option=
+case ${1:-} in --*) option=$1; shift ;; esac
+if [ "$option" = --long ] && [ -z "${TUCK_LONG:-}" ]; then
+  echo "skipped: sm_$* only with TUCK_LONG=1 in the environment"
+  exit 77
+fi
+if [ "$option" = --update ]; then
+  set -- $all
+elif [ $# = 0 ]; then
+  if [ -n "${TUCK_LONG:-}" ]; then set -- $all; else set -- 75 90 120; fi
+fi
+
+# measure ARCH: arch|kernel|registers|shared|instructions|divisions|stack|spilled|local|doubles|vectors of each kernel
+measure() {
+  compile -arch="sm_$1" -ptx "$here/kernels.cu" -o "$work/kernels.ptx"
+  "$nvcc" -arch="sm_$1" -cubin -Wno-deprecated-gpu-targets -Xptxas -v,-warn-spills "$work/kernels.ptx" \
+    -o "$work/kernels.cubin" >"$work/ptxas.log" 2>&1 || { cat "$work/ptxas.log" >&2; return 1; }
+  if grep warning "$work/ptxas.log" | grep -v -i spill >&2; then return 1; fi  # spills are counted below
+  readelf -SW "$work/kernels.cubin" 2>/dev/null | sed -n 's/^ *\[ *[0-9]*\] \.text\./text /p' >"$work/sections"
+  sed -n "s/.*Compiling entry function '\(.*\)' for.*/\1/p" "$work/ptxas.log" >"$work/mangled"
+  c++filt <"$work/mangled" | paste -d '|' "$work/mangled" - >"$work/names"
+  awk -v arch="sm_$1" -f "$here/ptxas.awk" "$work/names" "$work/ptxas.log" "$work/sections" "$work/kernels.ptx" \
+    >"$work/unsorted"
+  sort -t "|" -k 2 "$work/unsorted"
+}
+
+for arch; do need_arch "$arch"; done
+for arch; do measure "$arch" >>"$work/measured"; done
+[ -s "$work/measured" ] || { echo "no kernels"; exit 1; }
+
+if [ "$option" = --update ]; then
+  awk -F '|' -v version="$version" '
+    BEGIN {
+      print "# What ptxas.sh --update measured. divisions: div and rem in PTX, which is two for each 64-bit one."
+      print "nvcc " version
+      format = "%-7s %-18s %9s %6s %12s %9s\n"
+      printf format, "arch", "kernel", "registers", "shared", "instructions", "divisions"
+    }
+    { printf format, $1, $2, $3, $4, $5, $6 }' "$work/measured" >"$work/new"
+  mv "$work/new" "$baseline"
+fi
+
+pinned=$(sed -n 's/^nvcc //p' "$baseline")
+if [ "$pinned" != "$version" ]; then
+  echo "nvcc is $version and the baseline is of $pinned: growth is not checked"
+  pinned=
+fi
+awk -F '|' -v compare="$pinned" '
+  BEGIN { format = "%-7s %-18s %9s %6s %12s %9s  %s\n" }
+  FNR == NR {  # the baseline
+    n = split($0, field, " ")
+    if (field[1] !~ /^sm_/) next
+    name = field[2]
+    for (i = 3; i <= n - 4; ++i) name = name " " field[i]
+    for (i = 0; i < 4; ++i) was[field[1], name, 3 + i] = field[n - 3 + i]
+    known[field[1], name] = 1
+    next
+  }
+  function fail(what) { verdict = verdict (verdict == "" ? "" : ", ") what }
+  function growth(i, what, factor) {
+    if ($i > was[$1, $2, i] * factor) fail($i " " what ", baseline " was[$1, $2, i])
+  }
+  FNR == 1 { printf format, "arch", "kernel", "registers", "shared", "instructions", "divisions", "" }
+  {
+    verdict = ""
+    built[$1, $2] = of_arch[$1] = 1
+    bound = 64  # what blocks_a_processor leaves
+    if ($3 + 0 == 0 || $5 + 0 == 0 || $7 == "") fail("not measured")
+    if ($3 > bound) fail($3 " registers, may be " bound)
+    if ($4 > 48 * 1024) fail("more than 48 KiB shared")
+    if ($7 > 0) fail($7 " bytes stack")
+    if ($8 > 0) fail($8 " bytes spilled")
+    if ($9 > 0) fail($9 " .local")
+    if ($10 > 0) fail($10 " .f64")
+    # The outcome is one such store of an encode kernel.
+    if ($2 ~ /^encode / && $11 < 2) fail("frame not written 16 bytes at a time")
+    if ($2 ~ /^decode / && $11 < 1) fail("frame not read 16 bytes at a time")
+    if (compare != "") {
+      if (!known[$1, $2]) {
+        fail("not in the baseline")
+      } else {
+        growth(3, "registers", 1)
+        growth(4, "bytes shared", 1)
+        growth(5, "instructions", 1.1)
+        growth(6, "divisions", 1)
+      }
+    }
+    printf format, $1, $2, $3, $4, $5, $6, verdict == "" ? "ok" : "FAILED: " verdict
+    if (verdict != "") failed = 1
+  }
+  END {
+    if (compare != "")
+      for (key in known) {
+        split(key, field, SUBSEP)
+        if (!of_arch[field[1]] || built[key]) continue
+        print "in the baseline only: " field[1] " " field[2]
+        failed = 1
+      }
+    exit failed
+  }' "$baseline" "$work/measured"
