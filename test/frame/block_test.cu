@@ -33,6 +33,25 @@ __global__ void decode_chunks(const __grid_constant__ frame_view frame, value_t<
   }
 }
 
+// Changes the values in the registers, stores them and encodes them; one tile for all chunks.
+template <class C>
+__global__ void clear_low_bits(const value_t<C>* values, uint32_t chunk_values, uint32_t count, value_t<C>* changed,
+                               std::byte* slots, uint32_t* sizes) {
+  using encoder = block_encode<C>;
+  using storage = typename encoder::TempStorage;
+  TUCK_SHARED(storage, temp);
+  typename encoder::tile tile;
+  for (uint32_t chunk = blockIdx.x; chunk * chunk_values < count; chunk += gridDim.x) {
+    const uint32_t first = chunk * chunk_values;
+    tile.load(values + first, count - first < chunk_values ? count - first : chunk_values);
+    for (auto& word : tile.w) word &= encoder::tile::repeat(static_cast<bits_t<value_t<C>>>(~bits_t<value_t<C>>{3}));
+    tile.store(reinterpret_cast<std::byte*>(changed + first));
+    const uint32_t size = encoder(temp)(C{}, tile, slots + size_t{chunk} * tile_bytes);
+    if (threadIdx.x == 0) sizes[chunk] = size;
+    device::sync_block();
+  }
+}
+
 template <class Kernel, class... Arguments>
 void launch_on(const device_stream& stream, unsigned blocks, unsigned threads, Kernel kernel, Arguments... arguments) {
   cudaLaunchConfig_t config{};
@@ -95,6 +114,32 @@ TYPED_TEST(block_suite, encodes_the_scalar_codec_s_bytes) {
       ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<512>(values, chunk / 2)) << sparsity;
     }
   });
+}
+
+TYPED_TEST(block_suite, a_tile_may_be_changed_and_used_again) {
+  using T = value_t<TypeParam>;
+  constexpr uint32_t chunk = 1024;
+  const auto values = sparse_tensor<T>(3 * chunk + 7, .5);
+  const auto count = static_cast<uint32_t>(values.size());
+  auto expected = values;
+  for (T& v : expected) v = __builtin_bit_cast(T, static_cast<bits_t<T>>(bits_of(v) & ~bits_t<T>{3}));
+  const device_stream stream;
+  const device_array<T> in(values, stream), changed(count);
+  const device_array<std::byte> slots(4 * tile_bytes);
+  const device_array<uint32_t> sizes(4);
+  launch_on(stream, 1, block_threads, clear_low_bits<TypeParam>, static_cast<const T*>(in.data()), chunk, count,
+            changed.data(), slots.data(), sizes.data());
+  EXPECT_TRUE(same_bits(changed.download(stream), expected));
+  const auto got = slots.download(stream);
+  const auto got_sizes = sizes.download(stream);
+  for (uint32_t i = 0; i < 4; ++i) {
+    std::vector<T> restored(std::min(chunk, count - i * chunk));
+    ASSERT_NE(got_sizes[i], declined);
+    const const_bytes encoded = const_bytes(got).subspan(uint64_t{i} * tile_bytes, got_sizes[i]);
+    ASSERT_EQ(TypeParam{}.decode_chunk(encoded, restored), status::ok);
+    ASSERT_TRUE(std::equal(restored.begin(), restored.end(), expected.begin() + i * chunk,
+                           [](T a, T b) { return bits_of(a) == bits_of(b); }));
+  }
 }
 
 TYPED_TEST(block_suite, decodes_frames_of_any_kind_of_chunk) {

@@ -38,12 +38,13 @@ template <element T, int Threads> struct block_tile {
   static constexpr int words = tile_bytes / sizeof(word) / Threads;  // words a thread
   static constexpr uint32_t capacity = tile_bytes / sizeof(T);       // values
   static constexpr uint32_t warp_words = words * device::warp_size;
+  static_assert(words * sizeof(word) * Threads == tile_bytes && Threads % device::warp_size == 0,
+                "tuck: a block has a power of two of threads, 32 or more");
 
   word w[words];       // zero past the chunk's values
   uint32_t count = 0;  // values of the chunk
   int full = 0;        // words of this thread that the chunk fills ...
-  uint32_t tail = 0;   // ... and how many values it has in the one after them,
-  word last = 0;       // which is also here
+  uint32_t tail = 0;   // ... and how many values it has in the one after them
 
   static constexpr uint32_t step = per_word * device::warp_size;  // values from one word of a thread to its next
 
@@ -55,10 +56,11 @@ template <element T, int Threads> struct block_tile {
     return static_cast<bits_t<T>>(x >> (8 * sizeof(T) * static_cast<unsigned>(k)));
   }
 
-  // Reads `n` values from p, a multiple of a word's size.
+  // Reads `n` <= capacity values from p, a multiple of a word's size.
   __device__ void load(const T* p, uint32_t n) {
     count = n;
     count_words();
+    word last = 0;
     if constexpr (per_word > 1)
       for (uint32_t k = 0; k < tail; ++k)
         last |= static_cast<word>(device::load(reinterpret_cast<const bits_t<T>*>(p) + first_value(full) + k))
@@ -71,9 +73,12 @@ template <element T, int Threads> struct block_tile {
   // Writes all values to p, a multiple of a word's size.
   __device__ void store(std::byte* p) const {
     auto* const to = reinterpret_cast<word*>(p) + first_value() / per_word;
+    word last = 0;  // w[full], by masks: registers have no index
 #pragma unroll
-    for (int j = 0; j < words; ++j)
+    for (int j = 0; j < words; ++j) {
       if (j < full) device::store(to + j * device::warp_size, w[j]);
+      if constexpr (per_word > 1) last |= w[j] & (j == full ? ~word{0} : word{0});
+    }
     if constexpr (per_word > 1)
       for (uint32_t k = 0; k < tail; ++k)
         device::store(reinterpret_cast<bits_t<T>*>(p) + first_value(full) + k, value(last, static_cast<int>(k)));
