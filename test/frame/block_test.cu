@@ -117,28 +117,27 @@ TYPED_TEST(block_suite, encodes_the_scalar_codec_s_bytes) {
 }
 
 TYPED_TEST(block_suite, a_tile_may_be_changed_and_used_again) {
-  using T = value_t<TypeParam>;
+  using value = value_t<TypeParam>;
   constexpr uint32_t chunk = 1024;
-  const auto values = sparse_tensor<T>(3 * chunk + 7, .5);
+  const auto values = sparse_tensor<value>(3 * chunk + 7, .5);
   const auto count = static_cast<uint32_t>(values.size());
   auto expected = values;
-  for (T& v : expected) v = __builtin_bit_cast(T, static_cast<bits_t<T>>(bits_of(v) & ~bits_t<T>{3}));
+  for (value& v : expected) v = __builtin_bit_cast(value, static_cast<bits_t<value>>(bits_of(v) & ~bits_t<value>{3}));
   const device_stream stream;
-  const device_array<T> in(values, stream), changed(count);
+  const device_array<value> in(values, stream), changed(count);
   const device_array<std::byte> slots(4 * tile_bytes);
   const device_array<uint32_t> sizes(4);
-  launch_on(stream, 1, block_threads, clear_low_bits<TypeParam>, static_cast<const T*>(in.data()), chunk, count,
+  launch_on(stream, 1, block_threads, clear_low_bits<TypeParam>, static_cast<const value*>(in.data()), chunk, count,
             changed.data(), slots.data(), sizes.data());
   EXPECT_TRUE(same_bits(changed.download(stream), expected));
   const auto got = slots.download(stream);
   const auto got_sizes = sizes.download(stream);
   for (uint32_t i = 0; i < 4; ++i) {
-    std::vector<T> restored(std::min(chunk, count - i * chunk));
+    std::vector<value> restored(std::min(chunk, count - i * chunk));
     ASSERT_NE(got_sizes[i], declined);
     const const_bytes encoded = const_bytes(got).subspan(uint64_t{i} * tile_bytes, got_sizes[i]);
     ASSERT_EQ(TypeParam{}.decode_chunk(encoded, restored), status::ok);
-    ASSERT_TRUE(std::equal(restored.begin(), restored.end(), expected.begin() + i * chunk,
-                           [](T a, T b) { return bits_of(a) == bits_of(b); }));
+    ASSERT_EQ(std::memcmp(restored.data(), &expected[i * chunk], restored.size() * sizeof(value)), 0);
   }
 }
 
