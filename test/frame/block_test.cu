@@ -116,13 +116,20 @@ TYPED_TEST(block_suite, encodes_the_scalar_codec_s_bytes) {
   });
 }
 
+template <element T> std::vector<T> without_low_bits(const std::vector<T>& values) {
+  std::vector<T> cleared;
+  for (const T v : values)
+    cleared.push_back(
+        __builtin_bit_cast(T, static_cast<bits_t<T>>(bits_of(v) & static_cast<bits_t<T>>(~bits_t<T>{3}))));
+  return cleared;
+}
+
 TYPED_TEST(block_suite, a_tile_may_be_changed_and_used_again) {
   using value = value_t<TypeParam>;
   constexpr uint32_t chunk = 1024;
   const auto values = sparse_tensor<value>(3 * chunk + 7, .5);
   const auto count = static_cast<uint32_t>(values.size());
-  auto expected = values;
-  for (value& v : expected) v = __builtin_bit_cast(value, static_cast<bits_t<value>>(bits_of(v) & ~bits_t<value>{3}));
+  const auto expected = without_low_bits(values);
   const device_stream stream;
   const device_array<value> in(values, stream), changed(count);
   const device_array<std::byte> slots(4 * tile_bytes);
