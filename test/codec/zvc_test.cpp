@@ -16,8 +16,9 @@ TYPED_TEST_SUITE(zvc_size, sizes_1_2_4_8);
 
 TYPED_TEST(zvc_size, is_the_formula_exactly) {
   const zvc<TypeParam> codec;
-  std::vector<std::byte> room(codec.max_chunk_bytes(5000));
-  for (const uint32_t count : {1u, 31u, 32u, 33u, 1000u, 4095u, 4096u, 4097u, 5000u})
+  std::vector<std::byte> room(codec.max_chunk_bytes(1'000'013));
+  for (const uint32_t count :
+       {1u, 31u, 32u, 33u, 4095u, 4096u, 4097u, 3 * 4096u + 7, 16383u, 16384u, 16385u, 1'000'013u})
     for (const double sparsity : {0., .1, .5, .6, .8, .9, .95, .99, 1.})
       for (const pattern how : {pattern::iid, pattern::clustered}) {
         const auto values = sparse_tensor<TypeParam>(count, sparsity, how, count);

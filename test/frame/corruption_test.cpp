@@ -91,14 +91,7 @@ TEST(corruption, every_truncation_is_refused) {
 
 TEST(corruption, forged_headers_are_refused) {
   const sample s = mixed_sample(true);
-  const auto forge = [&](auto change) {
-    auto frame = s.frame;
-    auto h = header_of(frame);
-    change(h);
-    store_unaligned(frame.data(), h);
-    reseal(frame);
-    return decode_untrusted(frame, s.values.size());
-  };
+  const auto forge = [&](auto change) { return decode_untrusted(forged(s.frame, change), s.values.size()); };
   using enum status;
   EXPECT_EQ(forge([](auto&) {}), ok);
   EXPECT_EQ(forge([](auto& h) { h.type = dtype::none; }), bad_header);
@@ -131,11 +124,7 @@ TEST(corruption, forged_headers_are_refused) {
 TEST(corruption, a_frame_that_cannot_be_read_leaves_zeros) {
   const sample s = mixed_sample(false);
   const auto forge = [&](auto change) {
-    auto frame = s.frame;
-    auto h = header_of(frame);
-    change(h);
-    store_unaligned(frame.data(), h);
-    reseal(frame);
+    const auto frame = forged(s.frame, change);
     std::vector<float> out(s.values.size(), 77.f);
     const outcome o = host::decode(zvc<float>{}, frame, out);
     EXPECT_EQ(o.bytes, is_mismatch(o.code) ? 0 : 4 * out.size());

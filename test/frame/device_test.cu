@@ -200,11 +200,7 @@ TEST(device, frames_for_others_leave_the_output_alone) {
   EXPECT_EQ(attempt(encoded(zvc<float>{}, values), 0, 1000), status::type_mismatch);
   EXPECT_EQ(attempt(integers, 1, 1000), status::bad_range);
   EXPECT_EQ(attempt(integers, 2000, 0), status::bad_range);
-  auto other = integers;
-  auto h = header_of(other);
-  h.stages.at[0].id = codec_id::custom;
-  store_unaligned(other.data(), h);
-  reseal(other);
+  const auto other = forged(integers, [](frame_header& h) { h.stages.at[0].id = codec_id::custom; });
   EXPECT_EQ(attempt(other, 0, 1000), status::codec_mismatch);
   EXPECT_EQ(attempt(encoded(zvc<int32_t>{}, sparse_tensor<int32_t>(9000, .5), {.chunk_values = 8192}), 0, 1000),
             status::unsupported);

@@ -45,4 +45,13 @@ inline void reseal(frame_bytes& frame) {
   store_unaligned(frame.data(), h);
 }
 
+// The frame with its header changed, and digests that fit.
+template <class Change> frame_bytes forged(frame_bytes frame, const Change& change) {
+  frame_header h = header_of(frame);
+  change(h);
+  store_unaligned(frame.data(), h);
+  reseal(frame);
+  return frame;
+}
+
 }  // namespace tuck::test
