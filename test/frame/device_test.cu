@@ -51,19 +51,18 @@ TYPED_TEST(device_suite, options_make_the_host_s_bytes_too) {
   const std::vector<std::byte> metadata(77, std::byte{0x5a});
   device_queue queue;
   for (const bool checksums : {false, true})
-    for (const uint32_t alignment : {1u, 2u, 4u, 16u, 32u, 128u, 4096u})
-      for (const uint32_t length : {32u, 256u, 1024u})
-        for (const size_t metadata_bytes : {size_t{0}, size_t{1}, metadata.size()})
-          ASSERT_NO_FATAL_FAILURE(TestFixture::expect_same(
-              queue, values, {length, alignment, checksums, const_bytes(metadata).subspan(0, metadata_bytes)}))
-              << alignment << ' ' << length << ' ' << checksums;
+    for (const uint32_t alignment : {1u, 2u, 4u, 32u, 4096u})
+      for (const uint32_t length : {256u, 1024u})
+        ASSERT_NO_FATAL_FAILURE(TestFixture::expect_same(
+            queue, values, {length, alignment, checksums, const_bytes(metadata).subspan(0, checksums ? 77 : 1)}))
+            << alignment << ' ' << length << ' ' << checksums;
 }
 
 TYPED_TEST(device_suite, many_small_chunks_under_every_schedule) {
-  const auto values = sparse_tensor<value_t<TypeParam>>(300 * 32 + 5, .6);
+  const auto values = sparse_tensor<value_t<TypeParam>>(100 * 32 + 5, .6);
   for_schedules(8, [&] {
     device_queue queue;
-    for (const unsigned max_blocks : {0u, 1u, 3u})
+    for (const unsigned max_blocks : {0u, 3u})
       ASSERT_NO_FATAL_FAILURE(
           TestFixture::expect_same(queue, values, {.chunk_values = 32, .checksums = true}, {.max_blocks = max_blocks}));
   });
@@ -126,7 +125,7 @@ TYPED_TEST(device_suite, a_frame_that_does_not_fit_is_none) {
 // would else be taken for the third's.
 TEST(device, the_epoch_wraps) {
   const frame_options small_chunks{.chunk_values = 32};
-  const auto before = sparse_tensor<float>(200 * 32, .1), after = sparse_tensor<float>(200 * 32, .8);
+  const auto before = sparse_tensor<float>(60 * 32, .1), after = sparse_tensor<float>(60 * 32, .8);
   for_schedules(8, [&] {
     device_queue queue;
     static_cast<void>(queue.encode(zvc<float>{}, before, small_chunks));

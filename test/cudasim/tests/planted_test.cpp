@@ -51,7 +51,10 @@ class planted_bug : public testing::TestWithParam<expectation> {};
 TEST_P(planted_bug, is_reported) {
   const char* report = with_asan ? GetParam().asan : with_tsan ? GetParam().tsan : GetParam().plain;
   if (!report) GTEST_SKIP() << "this build does not see it";
-  const outcome o = child(GetParam().name);
+  // On a busy machine one worker may run both sides of a race, one after the other; then there is none to see.
+  constexpr int attempts = 10;
+  outcome o = child(GetParam().name);
+  for (int i = 1; i < attempts && o.output.find(report) == std::string::npos; ++i) o = child(GetParam().name);
   EXPECT_NE(o.output.find(report), std::string::npos) << o.status << "\n" << o.output;
 }
 
@@ -62,9 +65,9 @@ INSTANTIATE_TEST_SUITE_P(
                     expectation{"missing warp barrier", nullptr, race},
                     expectation{"shuffle for a barrier", nullptr, race}, expectation{"relaxed publish", nullptr, race},
                     expectation{"race between blocks", nullptr, race}, expectation{"unordered kernels", nullptr, race},
-                    expectation{"unordered free", nullptr, "WARNING: ThreadSanitizer: "}, expectation{"host reads early", nullptr, race},
-                    expectation{"host writes early", nullptr, race}, expectation{"unordered nodes", nullptr, race},
-                    expectation{"storage used again", nullptr, race},
+                    expectation{"unordered free", nullptr, "WARNING: ThreadSanitizer: "},
+                    expectation{"host reads early", nullptr, race}, expectation{"host writes early", nullptr, race},
+                    expectation{"unordered nodes", nullptr, race}, expectation{"storage used again", nullptr, race},
                     expectation{"use after free", "heap-use-after-free", "heap-use-after-free"},
                     expectation{"global overrun", "heap-buffer-overflow", nullptr},
                     expectation{"shared overrun", "use-after-poison", "overwritten"},
