@@ -133,7 +133,7 @@ TEST(device, the_epoch_wraps) {
     head.epoch = chunk_state::epochs - 1;
     check(cudaMemcpyAsync(queue.scratch().data(), &head, sizeof head, cudaMemcpyDefault, queue.stream));
     queue.stream.wait();
-    static_cast<void>(queue.encode(zvc<float>{}, std::vector<float>(32), small_chunks));
+    ASSERT_EQ(queue.encode(zvc<float>{}, before, small_chunks), encoded(zvc<float>{}, before, small_chunks));
     for (int call = 0; call < 3; ++call)
       ASSERT_EQ(queue.encode(zvc<float>{}, after, small_chunks), encoded(zvc<float>{}, after, small_chunks));
   });
@@ -179,6 +179,7 @@ TEST(device, misuse_is_named_and_nothing_is_written) {
   EXPECT_EQ(decode(codec, source, out.all(), scratch.subspan(0, 32), o, queue.stream).code, output_too_small);
   EXPECT_EQ(decode(codec, source, out.all(), scratch, nullptr, queue.stream).code, invalid_argument);
   EXPECT_EQ(initialize(scratch, nullptr).code, default_stream);
+  EXPECT_EQ(initialize({}, queue.stream).code, invalid_argument);
   EXPECT_EQ(initialize(scratch.subspan(8), queue.stream).code, misaligned);
   EXPECT_EQ(initialize(scratch.subspan(0, 32), queue.stream).code, output_too_small);
   EXPECT_TRUE(same_bits(out.download(queue.stream), values));

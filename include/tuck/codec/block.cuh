@@ -8,12 +8,14 @@
 //   block_codec(TempStorage&)
 //   uint32_t measure(const C&, const tile&)            the exact bytes of the encoded chunk; all threads get them
 //   void     pack(const C&, const tile&, bytes out)    those bytes, then zeros up to out.size(); after a measure of
-//                                                      the same tile that gave less than the raw chunk. `out` is at
-//                                                      most tile_bytes
-//   status   decode(const C&, const_bytes, count, sink) `count` values from untrusted bytes; all threads get the
-//                                                      same status, and where it is ok, all words have been handed over
+//                                                      the same tile that gave less than the raw chunk. `out` is
+//                                                      global memory, at most tile_bytes
+//   status   decode(const C&, const_bytes, count, Sink& sink)  `count` values from untrusted bytes in global memory;
+//                                                      all threads get the same status, and where it is ok, all words
+//                                                      have been handed over, with zeros past the last value
 //
-// All are called by the whole block. Between two calls, measure and pack too, the caller puts a sync_block().
+// All are called by the whole block of exactly Threads threads. Between two calls, measure and pack too, the caller
+// puts a sync_block(). The scalar half must run on the device too: C::from_stages is TUCK_HD, C default-constructible.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -24,10 +26,12 @@
 namespace tuck::inline TUCK_ABI {
 
 inline constexpr int block_threads = 256;
-inline constexpr int blocks_a_processor = 4;  // that must fit at once, which leaves a thread 64 registers
+inline constexpr int blocks_a_processor = 4;  // whose registers must fit at once: 64 a thread
 inline constexpr uint32_t tile_bytes = 16 * 1024;
 
-template <class C, int Threads> struct block_codec;
+template <class C, int Threads> struct block_codec {
+  static_assert(sizeof(C) == 0, "tuck: this codec has no block codec, which kernels need; see tuck/codec/block.cuh");
+};
 
 // Up to 16 KiB of values in the registers of a block, in words of 4 bytes (8 for 8-byte values). A warp has a
 // contiguous part of the chunk; its j-th words are 32 consecutive ones, a lane each.
@@ -56,7 +60,7 @@ template <element T, int Threads> struct block_tile {
     return static_cast<bits_t<T>>(x >> (8 * sizeof(T) * static_cast<unsigned>(k)));
   }
 
-  // Reads `n` <= capacity values from p, a multiple of a word's size.
+  // Reads `n` <= capacity values from p, a multiple of a word's size: global memory that this kernel does not write.
   __device__ void load(const T* p, uint32_t n) {
     count = n;
     count_words();

@@ -17,8 +17,10 @@ template <codec C, int Threads = block_threads> class block_encode {
   __device__ explicit block_encode(TempStorage& temp) : coder_(temp) {}
 
   // `count` >= 1 values from `values`, a multiple of a word's size (4 bytes, 8 for 8-byte values), to `out`, which has
-  // room for as many bytes as the values have. Returns the bytes written, all threads get them; or `declined`, and
-  // nothing was written, where the chunk would not shrink. 16-byte stores where `out` is a multiple of 16.
+  // room for as many bytes as the values have. Both are global memory, and the kernel must not have written `values`:
+  // what it makes itself it encodes from registers, as below. Returns the bytes written, all threads get them; or
+  // `declined`, and nothing was written, where the chunk would not shrink. 16-byte stores where `out` is a multiple
+  // of 16.
   __device__ uint32_t operator()(const C& codec, const value_t<C>* values, uint32_t count, std::byte* out) {
     tile chunk;
     chunk.load(values, count);

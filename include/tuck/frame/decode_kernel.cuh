@@ -96,6 +96,7 @@ template <codec C, int Threads> class chunk_decoder {
 };
 
 template <codec C> struct decode_job {
+  C codec;  // what the frame's parameters are put into
   const std::byte* frame;
   uint64_t frame_capacity;  // bytes that may be read
   value_t<C>* out;
@@ -166,6 +167,7 @@ template <codec C, int Threads> class frame_decoder {
   __device__ status check(uint64_t header_digest) {
     const auto& header = reinterpret_cast<const frame_header&>(temp_.header);
     if (const status s = check_header(header, header_digest); s != status::ok) return s;
+    new (&temp_.codec.get()) C(job_.codec);
     if (const status s = C::from_stages(header.stages, temp_.codec.get()); s != status::ok) return s;
     if (header.type != dtype_of<T>) return status::type_mismatch;
     if (job_.first_value > header.value_count || job_.out_values > header.value_count - job_.first_value)
@@ -193,6 +195,7 @@ template <codec C, int Threads> class frame_decoder {
     for (uint64_t i = temp_.first_chunk + blockIdx.x; i < temp_.end_chunk; i += gridDim.x) {
       const status s = decoder(temp_.chunk).decode(temp_.codec.get(), temp_.view.get(), i, output_of(i));
       if (s != status::ok) {
+        device::sync_block();  // zeros come after whatever the codec wrote
         auto out = output_of(i);
         decoder::fill(0, values_in_chunk(temp_.view.get().header(), i), out);
         if (threadIdx.x == 0) device::atomic_max(&job_.head->failure, ~(i << 16 | static_cast<uint32_t>(s)));

@@ -1,6 +1,7 @@
 // Frames on a stream. Each call is one kernel launch and nothing else: no allocation, no synchronisation, no
 // default stream, so that CUDA Graphs can capture it. All memory is the caller's and is on the device (or
-// mapped): it must stay as it is until the stream has done the work.
+// mapped), which no type can check: a host vector converts to a span too. It must stay as it is until the stream has
+// done the work.
 #pragma once
 
 #include <tuck/frame/decode_kernel.cuh>
@@ -26,7 +27,8 @@ struct launch_options {
 inline constexpr uint64_t device_alignment = 16;  // of frames, scratch and outcomes
 
 // Bytes of scratch that encoding `count` values needs; decoding needs those of count = 0. A scratch serves one call
-// at a time, of any codec and size that it is enough for.
+// at a time, of any codec and size that it is enough for; it is one span, always passed whole. Without initialize, or
+// shared by two calls at once, the outcome may never be written.
 template <codec C>
 constexpr uint64_t scratch_bytes(const C& codec, uint64_t count, const frame_options& options = {}) noexcept {
   frame_header header;
@@ -98,8 +100,9 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, bytes 
 // Prepares fresh scratch for its first use, once; after a kernel was aborted, again.
 inline result initialize(bytes scratch, cudaStream_t stream) noexcept {
   if (stream == nullptr) return {status::default_stream};
-  if (scratch.data() == nullptr || scratch.size() < scratch_head_bytes) return {status::output_too_small};
+  if (scratch.data() == nullptr) return {status::invalid_argument};
   if (!detail::aligned(scratch.data(), device_alignment)) return {status::misaligned};
+  if (scratch.size() < scratch_head_bytes) return {status::output_too_small};
   return detail::from_cuda(cudaMemsetAsync(scratch.data(), 0, scratch.size(), stream));
 }
 
@@ -124,8 +127,8 @@ result encoded_bytes(const C& codec, span<const value_t<C>> values, bytes scratc
 // Restores values [first_value, first_value + out.size()) of the frame, which may be shorter than `frame` and
 // whose size need not be known to the host. `restored` gets what host::decode returns, and `out` what it writes.
 template <codec C>
-result decode(const C&, const_bytes frame, span<value_t<C>> out, bytes scratch, outcome* restored, cudaStream_t stream,
-              uint64_t first_value = 0, const launch_options& how = {}) noexcept {
+result decode(const C& codec, const_bytes frame, span<value_t<C>> out, bytes scratch, outcome* restored,
+              cudaStream_t stream, uint64_t first_value = 0, const launch_options& how = {}) noexcept {
   if (stream == nullptr) return {status::default_stream};
   if (restored == nullptr || scratch.data() == nullptr || (frame.data() == nullptr && !frame.empty()) ||
       (out.data() == nullptr && !out.empty()))
@@ -134,15 +137,13 @@ result decode(const C&, const_bytes frame, span<value_t<C>> out, bytes scratch, 
       !detail::aligned(scratch.data(), device_alignment) || !detail::aligned(restored, alignof(outcome)))
     return {status::misaligned};
   if (scratch.size() < scratch_head_bytes) return {status::output_too_small};
-  const decode_job<C> job{frame.data(),
-                          frame.size(),
-                          out.data(),
-                          first_value,
-                          out.size(),
-                          restored,
-                          reinterpret_cast<scratch_head*>(scratch.data())};
-  return detail::launch(decode_kernel<C, block_threads>, job, ceil_div(out.size_bytes(), uint64_t{tile_bytes}), how,
-                        stream);
+  const decode_job<C> job{codec,       frame.data(), frame.size(), out.data(),
+                          first_value, out.size(),   restored,     reinterpret_cast<scratch_head*>(scratch.data())};
+  // Blocks for the chunks, and for the directory, of which there may be much more than is wanted of the values.
+  constexpr uint64_t frame_bytes_a_block = 4 << 20;
+  const uint64_t useful =
+      std::max(ceil_div(out.size_bytes(), uint64_t{tile_bytes}), ceil_div(frame.size(), frame_bytes_a_block));
+  return detail::launch(decode_kernel<C, block_threads>, job, useful, how, stream);
 }
 
 template <no_codec X> result encode(const X&, const auto&...) noexcept {

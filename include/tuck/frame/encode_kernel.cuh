@@ -21,8 +21,8 @@ template <codec C> struct encode_job {
   uint64_t state_count;
 };
 
-// What one block does of an encode_job. Chunks are drawn by ticket until there are no more; the last block to
-// finish writes the header, so that a frame that did not fit, or is not there yet, is none.
+// What one block does of an encode_job. Chunks are drawn by ticket until there are no more; the last block to finish
+// writes the header, all zero where the frame did not fit.
 template <codec C, int Threads> class frame_encoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
@@ -165,9 +165,11 @@ template <codec C, int Threads> class frame_encoder {
       write_header_words(
           frame_bytes,
           digest({temp_.sums.plain[0], temp_.sums.weighted[0]}, job_.at.contents_end - sizeof(frame_header)), fits);
-    if (temp_.epoch + 1 == chunk_state::epochs)
+    if (temp_.epoch + 1 == chunk_state::epochs) {
+      device::sync_block();  // all have read where the last chunk ends
       for (uint64_t i = threadIdx.x; i < job_.state_count; i += Threads)
         device::store_relaxed(job_.states + i, uint64_t{0});
+    }
     if (threadIdx.x == 0) {
       const status code = fits || job_.frame == nullptr ? status::ok : status::output_too_small;
       device::store(job_.result, outcome{frame_bytes, code, no_chunk});
