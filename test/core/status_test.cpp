@@ -30,7 +30,8 @@ TEST(status, every_value_has_a_meaning_of_its_own) {
                                    misaligned,
                                    unsupported,
                                    default_stream,
-                                   cuda_error};
+                                   cuda_error,
+                                   scratch_too_small};
   std::set<std::string> meanings;
   for (const tuck::status s : all) meanings.insert(message(s));
   EXPECT_EQ(meanings.size(), all.size());

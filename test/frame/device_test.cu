@@ -164,7 +164,7 @@ TEST(device, misuse_is_named_and_nothing_is_written) {
   EXPECT_EQ(encode(codec, all, frame, {}, o, queue.stream).code, invalid_argument);
   EXPECT_EQ(encode(codec, all, {}, scratch, o, queue.stream).code, output_too_small);
   EXPECT_EQ(encode(codec, all, frame.subspan(0, 128), scratch, o, queue.stream).code, output_too_small);
-  EXPECT_EQ(encode(codec, all, frame, scratch.subspan(0, 64), o, queue.stream).code, output_too_small);
+  EXPECT_EQ(encode(codec, all, frame, scratch.subspan(0, 64), o, queue.stream).code, scratch_too_small);
   EXPECT_EQ(encode(codec, all, frame, scratch, o, queue.stream, {.chunk_values = 33}).code, invalid_argument);
   EXPECT_EQ(encode(codec, all, frame, scratch, o, queue.stream, {.chunk_values = 8192}).code, unsupported);
   EXPECT_EQ(room.download(queue.stream), untouched);
@@ -176,12 +176,12 @@ TEST(device, misuse_is_named_and_nothing_is_written) {
   EXPECT_EQ(decode(codec, source.subspan(8), out.all(), scratch, o, queue.stream).code, misaligned);
   EXPECT_EQ(decode(codec, source, {odd_out, 10}, scratch, o, queue.stream).code, misaligned);
   EXPECT_EQ(decode(codec, source, out.all(), scratch.subspan(8), o, queue.stream).code, misaligned);
-  EXPECT_EQ(decode(codec, source, out.all(), scratch.subspan(0, 32), o, queue.stream).code, output_too_small);
+  EXPECT_EQ(decode(codec, source, out.all(), scratch.subspan(0, 32), o, queue.stream).code, scratch_too_small);
   EXPECT_EQ(decode(codec, source, out.all(), scratch, nullptr, queue.stream).code, invalid_argument);
   EXPECT_EQ(initialize(scratch, nullptr).code, default_stream);
   EXPECT_EQ(initialize({}, queue.stream).code, invalid_argument);
   EXPECT_EQ(initialize(scratch.subspan(8), queue.stream).code, misaligned);
-  EXPECT_EQ(initialize(scratch.subspan(0, 32), queue.stream).code, output_too_small);
+  EXPECT_EQ(initialize(scratch.subspan(0, 32), queue.stream).code, scratch_too_small);
   EXPECT_TRUE(same_bits(out.download(queue.stream), values));
 }
 

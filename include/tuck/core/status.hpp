@@ -12,15 +12,16 @@ enum class status : uint32_t {
   ok = 0,
 
   // The call was wrong, or the machine could not serve it; known before any data was looked at.
-  invalid_argument = 1,  // an argument is impossible: an option no frame can have, a null pointer
-  size_overflow = 2,     // the sizes asked for do not fit the frame's fields or 64 bits
-  output_too_small = 3,  // the output has fewer bytes or values than the result needs
-  bad_range = 4,         // the values asked for lie outside the frame
-  out_of_memory = 5,     // working memory could not be allocated
-  misaligned = 6,        // a pointer is not a multiple of what its use needs
-  unsupported = 7,       // the device codec does not take chunks of that size
-  default_stream = 8,    // work is not put on the default stream, which waits for all others
-  cuda_error = 9,        // a CUDA call failed; the result says how
+  invalid_argument = 1,    // an argument is impossible: an option no frame can have, a null pointer
+  size_overflow = 2,       // the sizes asked for do not fit the frame's fields or 64 bits
+  output_too_small = 3,    // the output has fewer bytes or values than the result needs
+  bad_range = 4,           // the values asked for lie outside the frame
+  out_of_memory = 5,       // working memory could not be allocated
+  misaligned = 6,          // a pointer is not a multiple of what its use needs
+  unsupported = 7,         // the device codec does not take chunks of that size
+  default_stream = 8,      // work is not put on the default stream, which waits for all others
+  cuda_error = 9,          // a CUDA call failed; the result says how
+  scratch_too_small = 10,  // the scratch has fewer bytes than scratch_bytes says
 
   // The frame is not for this call.
   type_mismatch = 16,   // the frame holds another element type
@@ -51,6 +52,7 @@ TUCK_HD constexpr const char* message(status s) noexcept {
     case status::unsupported: return "the device codec does not take chunks of that size";
     case status::default_stream: return "the default stream is refused: pass one of your own";
     case status::cuda_error: return "a CUDA call failed";
+    case status::scratch_too_small: return "the scratch is too small";
     case status::type_mismatch: return "the frame holds another element type";
     case status::codec_mismatch: return "the frame was written by another codec";
     case status::truncated: return "the frame is truncated";

@@ -82,7 +82,7 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, bytes 
     return {status::misaligned};
   if (job.header.chunk_values > block_tile<value_t<C>, block_threads>::capacity) return {status::unsupported};
   if (job.at.chunks >= no_chunk) return {status::size_overflow};
-  if (scratch.size() < scratch_head_bytes + 8 * job.at.chunks) return {status::output_too_small};
+  if (scratch.size() < scratch_head_bytes + 8 * job.at.chunks) return {status::scratch_too_small};
   if (frame.data() != nullptr && frame.size() < job.at.payloads) return {status::output_too_small};
   job.values = values.data();
   job.metadata = options.metadata.data();
@@ -102,7 +102,7 @@ inline result initialize(bytes scratch, cudaStream_t stream) noexcept {
   if (stream == nullptr) return {status::default_stream};
   if (scratch.data() == nullptr) return {status::invalid_argument};
   if (!detail::aligned(scratch.data(), device_alignment)) return {status::misaligned};
-  if (scratch.size() < scratch_head_bytes) return {status::output_too_small};
+  if (scratch.size() < scratch_head_bytes) return {status::scratch_too_small};
   return detail::from_cuda(cudaMemsetAsync(scratch.data(), 0, scratch.size(), stream));
 }
 
@@ -136,7 +136,7 @@ result decode(const C& codec, const_bytes frame, span<value_t<C>> out, bytes scr
   if (!detail::aligned(out.data(), sizeof(value_t<C>)) || !detail::aligned(frame.data(), device_alignment) ||
       !detail::aligned(scratch.data(), device_alignment) || !detail::aligned(restored, alignof(outcome)))
     return {status::misaligned};
-  if (scratch.size() < scratch_head_bytes) return {status::output_too_small};
+  if (scratch.size() < scratch_head_bytes) return {status::scratch_too_small};
   const decode_job<C> job{codec,       frame.data(), frame.size(), out.data(),
                           first_value, out.size(),   restored,     reinterpret_cast<scratch_head*>(scratch.data())};
   // Blocks for the chunks, and for the directory, of which there may be much more than is wanted of the values.
