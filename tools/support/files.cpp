@@ -108,12 +108,31 @@ extern "C" void unlink_and_end(int signal) {
   std::raise(signal);
 }
 
+constexpr int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
+
 void unlink_when_ended(const std::string& path) {
   if (path.size() >= sizeof abandoned) return;
   std::memcpy(abandoned, path.c_str(), path.size() + 1);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU})
+  for (const int signal : ending_signals)
     if (std::signal(signal, unlink_and_end) == SIG_IGN) std::signal(signal, SIG_IGN);
 }
+
+// Puts those signals off while it lives.
+class uninterrupted {
+ public:
+  uninterrupted() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int signal : ending_signals) sigaddset(&set, signal);
+    ::pthread_sigmask(SIG_BLOCK, &set, &before_);
+  }
+  uninterrupted(const uninterrupted&) = delete;
+  uninterrupted& operator=(const uninterrupted&) = delete;
+  ~uninterrupted() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
 
 }  // namespace
 
@@ -182,6 +201,7 @@ void output_file::open_temporary() {
   if (name.empty()) fail(path_.empty() ? ENOENT : EISDIR);
   // Without the target's own name in it, which may be as long as names can be.
   const std::string stem = directory + "/.tuck-" + std::to_string(::getpid()) + "-";
+  const uninterrupted until_known;  // to the handler that removes it
   for (int i = 0; i < tries && descriptor_ < 0; ++i) {
     const std::string candidate = stem + std::to_string(i);
     descriptor_ = ::open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
