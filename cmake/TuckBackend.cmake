@@ -38,7 +38,8 @@ endfunction()
 
 function(tuck_for_device name)
   if(tuck_backend STREQUAL "cuda")
-    target_compile_features(${name} PRIVATE cuda_std_20)
+    # Not as a feature: an older CMake knows none of a newer nvcc's.
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
   else()
     set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
     target_link_libraries(${name} PRIVATE cudasim)  # first: its headers stand before the library's

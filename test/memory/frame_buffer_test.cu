@@ -37,7 +37,7 @@ struct async_verbs : counting {
   void deallocate_async(void* p, size_t size, size_t, cudaStream_t stream) { give(p, size, stream); }
 };
 struct no_resource {
-  void* allocate(size_t);
+  void* (*allocate)(size_t);  // takes no stream
 };
 static_assert(stream_resource<stream_first> && stream_resource<async_verbs> && !stream_resource<no_resource>);
 
