@@ -10,6 +10,7 @@
 #include <tuck/core/dtype.hpp>
 #include <tuck/core/span.hpp>
 #include <tuck/core/status.hpp>
+#include <tuck/core/value_range.hpp>
 
 #include <concepts>
 #include <type_traits>
@@ -20,6 +21,7 @@ namespace tuck::inline TUCK_ABI {
 enum class codec_id : uint16_t {
   none = 0,
   zvc = 1,
+  quantize = 4,
   custom = 0x8000,
 };
 
@@ -27,6 +29,7 @@ TUCK_HD constexpr const char* name(codec_id id) noexcept {
   switch (id) {
     case codec_id::none: return "none";
     case codec_id::zvc: return "zvc";
+    case codec_id::quantize: return "quantize";
     case codec_id::custom: break;
   }
   return static_cast<uint16_t>(id) >= static_cast<uint16_t>(codec_id::custom) ? "custom" : "unknown";
@@ -52,6 +55,12 @@ struct stage_list {
   stage at[max_stages] = {};
 
   friend constexpr bool operator==(const stage_list&, const stage_list&) = default;
+};
+
+// What an adaptive codec may learn before it encodes.
+struct tensor_survey {
+  range_keys range;        // of the whole tensor
+  uint64_t parameter = 0;  // the bits of the double in device memory
 };
 
 // encode_chunk's answer when it would not shrink the chunk or prefers not to try.
@@ -86,6 +95,20 @@ concept codec =
       { c.decode_chunk(encoded, restored) } noexcept -> std::same_as<status>;
     };
 
+// A codec with parameters that the caller may have got wrong, or that depend on the whole tensor or on device memory.
+// Chunks are encoded by what `prepare` makes of it, and that one's stages are stored; from_stages gives such a one.
+template <class C>
+concept adaptive_codec =
+    codec<C> && requires(const C& c, const tensor_survey& seen, C& prepared) {
+      // What is wrong with the parameters, as far as the host can know.
+      { c.check() } noexcept -> std::same_as<status>;
+
+      // What `prepare` wants to be told; the pointer is device memory, or null.
+      { c.needs_range() } noexcept -> std::same_as<bool>;
+      { c.device_parameter() } noexcept -> std::same_as<const double*>;
+      { c.prepare(seen, prepared) } noexcept -> std::same_as<status>;
+    };
+
 template <class X>
 concept transform =
     std::is_trivially_copyable_v<X> && std::is_default_constructible_v<X> &&
@@ -103,6 +126,12 @@ concept transform =
 // clang-format on
 
 template <codec C> using value_t = typename C::value_type;
+
+// Does decoding give other values than were encoded? A codec of that kind says so by `lossy`.
+template <codec C> inline constexpr bool is_lossy = false;
+template <codec C>
+  requires(C::lossy)
+inline constexpr bool is_lossy<C> = true;
 
 // The codecs that a program is ready to meet at run time.
 template <codec... Cs> struct codec_list {};

@@ -32,6 +32,19 @@ TUCK_HD constexpr uint32_t popcount(uint32_t x) noexcept {
 #endif
 }
 
+// Bits up to the highest one that is set; 0 has none.
+TUCK_HD constexpr uint32_t bit_width(uint32_t x) noexcept {
+#if defined(__CUDA_ARCH__)
+  return 32 - static_cast<uint32_t>(__clz(static_cast<int>(x)));
+#else
+  return static_cast<uint32_t>(std::bit_width(x));
+#endif
+}
+TUCK_HD constexpr uint32_t bit_width(uint64_t x) noexcept {
+  const auto high = static_cast<uint32_t>(x >> 32);
+  return high != 0 ? 32 + tuck::bit_width(high) : tuck::bit_width(static_cast<uint32_t>(x));
+}
+
 // The lowest n bits set, 0 <= n <= 32.
 TUCK_HD constexpr uint32_t low_mask(uint32_t n) noexcept { return n >= 32 ? ~0u : (1u << n) - 1; }
 

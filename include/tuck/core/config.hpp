@@ -21,6 +21,26 @@
 // A kernel that stays inside the binary that instantiates it, so that two binaries never share one.
 #define TUCK_KERNEL __attribute__((visibility("hidden"))) __global__
 
+// For core/exact.hpp: an arithmetic result that the compiler may not merge with what comes before or after it.
+#if defined(__clang__)
+#define TUCK_FP_AS_WRITTEN _Pragma("clang fp contract(off) reassociate(off)")
+#define TUCK_OPAQUE(x) (x)
+#else
+#define TUCK_FP_AS_WRITTEN
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_assoc_barrier)
+#define TUCK_OPAQUE(x) __builtin_assoc_barrier(x)
+#endif
+#endif
+#if !defined(TUCK_OPAQUE)
+#define TUCK_OPAQUE(x)           \
+  ([](auto result) {             \
+    volatile auto kept = result; \
+    return +kept;                \
+  }(x))
+#endif
+#endif
+
 // What the compiler says of a type that does not model tuck::codec.
 #define TUCK_NO_CODEC \
   "tuck: this type is no codec; tuck/codec/concept.hpp says what a codec has, the notes below what is missing"

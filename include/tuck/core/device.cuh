@@ -1,4 +1,4 @@
-// Everything in which CUDA differs from plain C++: memory accesses, warps, blocks, exact arithmetic. Kernels and
+// Everything in which CUDA differs from plain C++: memory accesses, warps, blocks. Kernels and
 // block codecs are written against these names only. Thread blocks are one-dimensional; `mask` names the lanes
 // that take part and must be the same for all of them.
 #pragma once
@@ -261,48 +261,5 @@ template <int Threads> struct block_scan {
     return total;
   }
 };
-
-// -- exact arithmetic: IEEE, round to nearest, denormals kept, never contracted, whatever the compiler's flags --------
-
-__device__ __forceinline__ float add_rn(float a, float b) {
-  float r;
-  asm("add.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-  return r;
-}
-__device__ __forceinline__ float sub_rn(float a, float b) {
-  float r;
-  asm("sub.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-  return r;
-}
-__device__ __forceinline__ float mul_rn(float a, float b) {
-  float r;
-  asm("mul.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-  return r;
-}
-__device__ __forceinline__ float fma_rn(float a, float b, float c) {
-  float r;
-  asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(r) : "f"(a), "f"(b), "f"(c));
-  return r;
-}
-__device__ __forceinline__ double add_rn(double a, double b) {
-  double r;
-  asm("add.rn.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
-  return r;
-}
-__device__ __forceinline__ double sub_rn(double a, double b) {
-  double r;
-  asm("sub.rn.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
-  return r;
-}
-__device__ __forceinline__ double mul_rn(double a, double b) {
-  double r;
-  asm("mul.rn.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
-  return r;
-}
-__device__ __forceinline__ double fma_rn(double a, double b, double c) {
-  double r;
-  asm("fma.rn.f64 %0, %1, %2, %3;" : "=d"(r) : "d"(a), "d"(b), "d"(c));
-  return r;
-}
 
 }  // namespace tuck::inline TUCK_ABI::device

@@ -22,6 +22,7 @@ enum class status : uint32_t {
   default_stream = 8,      // work is not put on the default stream, which waits for all others
   cuda_error = 9,          // a CUDA call failed; the result says how
   scratch_too_small = 10,  // the scratch has fewer bytes than scratch_bytes says
+  bad_bound = 11,          // the error bound is zero, negative, infinite or no number
 
   // The frame is not for this call.
   type_mismatch = 16,   // the frame holds another element type
@@ -53,6 +54,7 @@ TUCK_HD constexpr const char* message(status s) noexcept {
     case status::default_stream: return "the default stream is refused: pass one of your own";
     case status::cuda_error: return "a CUDA call failed";
     case status::scratch_too_small: return "the scratch is too small";
+    case status::bad_bound: return "the error bound is not a positive, finite number";
     case status::type_mismatch: return "the frame holds another element type";
     case status::codec_mismatch: return "the frame was written by another codec";
     case status::truncated: return "the frame is truncated";

@@ -127,12 +127,14 @@ struct frame_options {
   const_bytes metadata = {};  // the user's own, kept verbatim; not copied until encode returns
 };
 
-// The header of a frame of `count` values, all but frame_bytes and the digests filled in: invalid_argument
-// where an option has a value that no frame can have, size_overflow where the worst case would not fit.
+// The header of a frame of `count` values, all but frame_bytes, the digests and what an adaptive codec learns of the
+// tensor: what such a codec has to complain about; invalid_argument where an option has a value that no frame can have, size_overflow where the worst case would not fit.
 template <codec C>
 constexpr status make_header(const C& codec, uint64_t count, const frame_options& options,
                              frame_header& header) noexcept {
   constexpr uint32_t value_bytes = sizeof(value_t<C>);
+  if constexpr (adaptive_codec<C>)
+    if (const status s = codec.check(); s != status::ok) return s;
   frame_header h;
   h.type = dtype_of<value_t<C>>;
   h.flags = options.checksums ? flag_checksums : 0;

@@ -84,6 +84,16 @@ template <codec C> status decode_chunk(const C& codec, const chunk_view& chunk, 
   return status::ok;
 }
 
+// The digest of what decoding the chunk that `encode_chunk` wrote to `encoded` will give; `room` is for a chunk of
+// values. 0 where the codec does not decode its own bytes.
+template <codec C>
+uint64_t digest_of_decoded(const C& codec, chunk_kind kind, span<const value_t<C>> values, const_bytes encoded,
+                           value_t<C>* room) noexcept {
+  if (!is_lossy<C> || kind != chunk_kind::encoded) return checksum(tuck::as_bytes(values));
+  const span<value_t<C>> restored(room, values.size());
+  return codec.decode_chunk(encoded, restored) == status::ok ? checksum(tuck::as_bytes(restored)) : 0;
+}
+
 // Hands out places in the frame in chunk order, whichever thread asks first.
 class place_line {
  public:
@@ -112,12 +122,48 @@ inline void write_metadata(bytes frame, const_bytes metadata, uint64_t directory
   std::memset(frame.data() + end, 0, directory - end);
 }
 
+inline void raise(std::atomic<uint64_t>& to, uint64_t value) noexcept {
+  for (uint64_t seen = to.load(std::memory_order_relaxed);
+       seen < value && !to.compare_exchange_weak(seen, value, std::memory_order_relaxed);) {
+  }
+}
+
+template <class T> range_keys range_of(span<const T> values, unsigned threads) noexcept {
+  constexpr uint64_t batch = batch_bytes / sizeof(T);
+  std::atomic<uint64_t> lowest{0}, highest{0};
+  in_batches(values.size(), batch, useful_threads(threads, values.size(), batch),
+             [&](unsigned, uint64_t first, uint64_t last) {
+               value_range<T> range;
+               for (uint64_t i = first; i < last; ++i) range.add(tuck::bits_of(values[i]));
+               raise(lowest, range.keys().lowest);
+               raise(highest, range.keys().highest);
+             });
+  return {lowest.load(std::memory_order_relaxed), highest.load(std::memory_order_relaxed)};
+}
+
+// The codec that encodes the chunks of this tensor.
+template <codec C>
+status prepare(const C& codec, span<const value_t<C>> values, unsigned threads, C& prepared) noexcept {
+  if constexpr (adaptive_codec<C>) {
+    if (codec.device_parameter() != nullptr) return status::invalid_argument;
+    tensor_survey seen;
+    if (codec.needs_range()) seen.range = range_of(values, threads);
+    return codec.prepare(seen, prepared);
+  } else {
+    prepared = codec;
+    return status::ok;
+  }
+}
+
 // Encodes into `frame`, or only counts bytes where `frame` is shorter than what comes before the payloads.
 template <codec C>
-outcome encode(const C& codec, span<const value_t<C>> values, bytes frame, const frame_options& options,
+outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, const frame_options& options,
                const execution& how) noexcept {
   frame_header header;
-  if (const status s = tuck::make_header(codec, values.size(), options, header); s != status::ok) return {.code = s};
+  if (const status s = tuck::make_header(wanted, values.size(), options, header); s != status::ok) return {.code = s};
+  C codec;
+  if (const status s = detail::prepare(wanted, values, how.threads, codec); s != status::ok) return {.code = s};
+  header.stages = codec.stages();
   const frame_layout at = layout_of(header);
   const unsigned align = header.alignment_log2;
   // A codec may want more room than it will use, but not without end.
@@ -129,6 +175,11 @@ outcome encode(const C& codec, span<const value_t<C>> values, bytes frame, const
   const unsigned threads = useful_threads(how.threads, at.chunks, batch);
   const std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[threads * batch * slot]);
   if (memory == nullptr) return {.code = status::out_of_memory};
+  using T = value_t<C>;
+  const bool decodes = is_lossy<C> && options.checksums;
+  const std::unique_ptr<T[]> restored(decodes ? new (std::nothrow) T[threads * uint64_t{header.chunk_values}]
+                                              : nullptr);
+  if (decodes && restored == nullptr) return {.code = status::out_of_memory};
 
   const bool writes = frame.size() >= at.payloads;
   if (frame.size() >= sizeof header) std::memset(frame.data(), 0, sizeof header);  // no frame until all is there
@@ -149,7 +200,9 @@ outcome encode(const C& codec, span<const value_t<C>> values, bytes frame, const
       std::memset(end + used, 0, padded - used);
       end += padded;
       if (writes && options.checksums)
-        store_unaligned(frame.data() + at.checksums + 8 * i, checksum(tuck::as_bytes(chunk)));
+        store_unaligned(frame.data() + at.checksums + 8 * i,
+                        digest_of_decoded(codec, kind, chunk, {end - padded, used},
+                                          restored.get() + (decodes ? worker * uint64_t{header.chunk_values} : 0)));
     }
     const auto size = static_cast<uint64_t>(end - begin);
     const uint64_t place = line.take(first, last, size);

@@ -48,9 +48,9 @@ TEST(intrinsics, floats) {
   EXPECT_EQ(__uint_as_float(0x40000000u), 2.0f);
   EXPECT_EQ(__double_as_longlong(1.0), 0x3ff0000000000000);
   const float a = 1.0f + 1.0f / 4096;
-  EXPECT_NE(dev::fma_rn(a, a, -1.0f), dev::add_rn(dev::mul_rn(a, a), -1.0f));  // not contracted
-  EXPECT_EQ(dev::mul_rn(std::numeric_limits<float>::min(), 0.5f), std::numeric_limits<float>::min() / 2);  // a denormal
-  EXPECT_EQ(dev::sub_rn(3.0, 1.0), 2.0);
+  EXPECT_NE(__fmaf_rn(a, a, -1.0f), __fadd_rn(__fmul_rn(a, a), -1.0f));  // not contracted
+  EXPECT_EQ(__fmul_rn(std::numeric_limits<float>::min(), 0.5f), std::numeric_limits<float>::min() / 2);  // a denormal
+  EXPECT_EQ(__dsub_rn(3.0, 1.0), 2.0);
   EXPECT_EQ(__fdiv_rn(1.0f, 3.0f), 1.0f / 3.0f);
 }
 

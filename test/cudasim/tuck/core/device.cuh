@@ -214,14 +214,4 @@ template <int Threads> struct block_scan {
   }
 };
 
-// Rounds to nearest, with denormals, never contracted.
-inline float add_rn(float a, float b) { return __fadd_rn(a, b); }
-inline float sub_rn(float a, float b) { return __fsub_rn(a, b); }
-inline float mul_rn(float a, float b) { return __fmul_rn(a, b); }
-inline float fma_rn(float a, float b, float c) { return __fmaf_rn(a, b, c); }
-inline double add_rn(double a, double b) { return __dadd_rn(a, b); }
-inline double sub_rn(double a, double b) { return __dsub_rn(a, b); }
-inline double mul_rn(double a, double b) { return __dmul_rn(a, b); }
-inline double fma_rn(double a, double b, double c) { return __fma_rn(a, b, c); }
-
 }  // namespace tuck::inline TUCK_ABI::device

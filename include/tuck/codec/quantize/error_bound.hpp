@@ -1,0 +1,74 @@
+// How far a restored value may be from the original.
+#pragma once
+
+#include <tuck/core/bits.hpp>
+
+namespace tuck::inline TUCK_ABI {
+
+// Stored in frame headers: append, never renumber.
+enum class bound_mode : uint8_t {
+  absolute = 0,        // |x - x'| <= value
+  range_relative = 1,  // |x - x'| <= value * (highest - lowest), over the finite values of the tensor
+  pointwise = 2,       // |x - x'| <= value * |x|
+};
+
+TUCK_HD constexpr const char* name(bound_mode mode) noexcept {
+  switch (mode) {
+    case bound_mode::absolute: return "absolute";
+    case bound_mode::range_relative: return "range";
+    case bound_mode::pointwise: return "pointwise";
+  }
+  return "unknown";
+}
+
+struct error_bound {
+  bound_mode mode = bound_mode::absolute;
+  double value = 0;  // positive and finite, else bad_bound
+
+  // Where the value is instead, if not null: device memory that is read when the encode kernel runs, so that a captured
+  // graph follows it. A value there that is no bound gives the outcome bad_bound. Encoding on the host refuses it.
+  const double* on_device = nullptr;
+
+  static constexpr error_bound absolute(double value) noexcept { return {bound_mode::absolute, value, nullptr}; }
+  static constexpr error_bound range_relative(double value) noexcept {
+    return {bound_mode::range_relative, value, nullptr};
+  }
+  static constexpr error_bound pointwise(double value) noexcept { return {bound_mode::pointwise, value, nullptr}; }
+};
+
+// Whether quantize may store the differences of neighbouring codes where that takes fewer bits.
+enum class predictor : uint8_t { none = 0, automatic = 1 };
+
+namespace detail {
+
+// Positive and finite? Of a double's bits: neither comparisons nor kernels need doubles for it.
+TUCK_HD constexpr bool is_bound(uint64_t bits) noexcept { return bits != 0 && bits < uint64_t{0x7ff} << 52; }
+
+// The largest power of two not above a bound, as its exponent.
+TUCK_HD constexpr int exponent_of(uint64_t bits) noexcept { return static_cast<int>(bits >> 52) - 1023; }
+
+// A positive double as a float that is not larger: at most 2^120, and 0 for less than 2^-125. In between all that
+// quantizing computes with it stays among the normal numbers.
+TUCK_HD constexpr float tolerance_f32(uint64_t bits) noexcept {
+  const int exponent = exponent_of(bits);
+  if (exponent >= 120) return 0x1p120f;
+  if (exponent < -125) return 0;
+  return __builtin_bit_cast(
+      float, static_cast<uint32_t>(exponent + 127) << 23 | (static_cast<uint32_t>(bits >> 29) & 0x7fffffu));
+}
+TUCK_HD constexpr uint64_t f64_bits_of(float tolerance) noexcept {
+  const uint32_t bits = bits_of(tolerance);
+  if (bits == 0) return 0;
+  return ((bits >> 23) - 127 + uint64_t{1023}) << 52 | uint64_t{bits & 0x7fffffu} << 29;
+}
+
+// The same limits for doubles.
+TUCK_HD constexpr double tolerance_f64(uint64_t bits) noexcept {
+  const int exponent = exponent_of(bits);
+  if (exponent >= 1000) return 0x1p1000;
+  return exponent < -1000 ? 0 : __builtin_bit_cast(double, bits);
+}
+
+}  // namespace detail
+
+}  // namespace tuck::inline TUCK_ABI
