@@ -213,9 +213,9 @@ TUCK_HD auto quantize<T>::code_group(const Quantizer& quantizer, span<const T> v
   const uint32_t count = values.size() - first < group ? static_cast<uint32_t>(values.size()) - first : group;
   coded_group g{{}, 0, 0, true};
   for (uint32_t i = 0; i < count; ++i) {
-    bool holds;
-    codes[i] = quantizer.code(tuck::bits_of(values[first + i]), holds);
-    g.exceptions |= (holds ? 0u : 1u) << i;
+    const coded<T> one = quantizer.code(tuck::bits_of(values[first + i]));
+    codes[i] = one.code;
+    g.exceptions |= (one.holds ? 0u : 1u) << i;
   }
   if constexpr (has_base) {
     bits smallest = static_cast<bits>(~bits{0});

@@ -10,6 +10,14 @@
 
 namespace tuck::inline TUCK_ABI {
 
+// What becomes of a value: its code, and what that decodes to. Where no code holds it within the bound, the code is 0
+// and the value stays as it was.
+template <floating_element T> struct coded {
+  bits_t<T> code;
+  bits_t<T> restored;
+  bool holds;
+};
+
 // |x - x'| <= tolerance: q = round(|x| / step), step a little less than twice the tolerance.
 //
 // The comparison is exact: where q > 0, |x| and q * step are within a factor of two of each other, so their difference
@@ -39,17 +47,18 @@ template <floating_element T> struct step_quantizer {
     return made;
   }
 
-  // The code of x; whether it restores x within the tolerance. Where it does not, the code is 0.
-  TUCK_HD bits code(bits x, bool& holds) const noexcept {
+  TUCK_HD coded<T> code(bits x) const noexcept {
     const bits magnitude = format::magnitude(x);
     const real a = format::widen(magnitude);
     const real shifted = exact::add(exact::mul(a, inverse), magic());
     const auto q = static_cast<bits_t<real>>(bits_of(shifted) - bits_of(magic()));
-    const real restored = format::widen(format::narrow(exact::mul(exact::sub(shifted, magic()), step)));
-    const auto difference = float_format<real>::magnitude(bits_of(exact::sub(a, restored)));
-    holds = (difference <= bits_of(tolerance)) & (q >> code_bits == 0);
+    const bits restored = format::narrow(exact::mul(exact::sub(shifted, magic()), step));
+    const auto difference = float_format<real>::magnitude(bits_of(exact::sub(a, format::widen(restored))));
+    const bool holds = (difference <= bits_of(tolerance)) & (q >> code_bits == 0);
     const bool keeps_sign = (x != magnitude) & ((q == 0) == (magnitude == 0));
-    return holds ? static_cast<bits>(q << 1 | (keeps_sign ? 1 : 0)) : bits{0};
+    if (!holds) return {0, x, false};
+    return {static_cast<bits>(q << 1 | (keeps_sign ? 1 : 0)),
+            static_cast<bits>(restored | (keeps_sign ? format::sign : bits{0})), true};
   }
 
   // What a code stands for; of any number.
@@ -113,16 +122,18 @@ template <floating_element T> struct mantissa_quantizer {
     return {static_cast<uint32_t>(all - (kept < 0 ? 0 : kept > all ? all : kept))};
   }
 
-  // 2 key + s of x, and whether it restores x within the bound: the half unit is at most bound * |x| for normal
-  // numbers; denormals have fewer bits and must come back as they were. Where it does not, 0.
-  TUCK_HD bits code(bits x, bool& holds) const noexcept {
+  // The code is 2 key + s. The half unit is at most bound * |x| for normal numbers; denormals have fewer bits and must
+  // come back as they were.
+  TUCK_HD coded<T> code(bits x) const noexcept {
     const bits magnitude = format::magnitude(x);
     const bits half = static_cast<bits>(bits{1} << dropped >> 1);
     const bits key = static_cast<bits>((magnitude + half) >> dropped);
     const bits restored = static_cast<bits>(key << dropped);
-    holds = (restored == magnitude) | ((magnitude >= format::smallest_normal) & (restored < format::infinity));
-    holds &= magnitude < format::infinity;
-    return holds ? static_cast<bits>(key << 1 | (x != magnitude ? 1 : 0)) : bits{0};
+    const bool holds =
+        (magnitude < format::infinity) &
+        ((restored == magnitude) | ((magnitude >= format::smallest_normal) & (restored < format::infinity)));
+    if (!holds) return {0, x, false};
+    return {static_cast<bits>(key << 1 | (x != magnitude ? 1 : 0)), value(key, x != magnitude), true};
   }
 
   // Of any number.
