@@ -16,3 +16,7 @@ template struct kernels<tuck::zvc<uint8_t>>;
 template struct kernels<tuck::zvc<tuck::f16>>;
 template struct kernels<tuck::zvc<float>>;
 template struct kernels<tuck::zvc<double>>;
+template struct kernels<tuck::quantize<tuck::f16>>;
+template struct kernels<tuck::quantize<tuck::bf16>>;
+template struct kernels<tuck::quantize<float>>;
+template struct kernels<tuck::quantize<double>>;

@@ -6,7 +6,9 @@
 //
 //   struct TempStorage                                what it needs of shared memory, trivially constructible
 //   block_codec(TempStorage&)
-//   uint32_t measure(const C&, const tile&)            the exact bytes of the encoded chunk; all threads get them
+//   uint32_t measure(const C&, tile&)                  the exact bytes of the encoded chunk, or `declined`; all threads
+//                                                      get them. A lossy codec leaves in the tile what decoding will
+//                                                      give, unless it declines; others leave it alone
 //   void     pack(const C&, const tile&, bytes out)    those bytes, then zeros up to out.size(); after a measure of
 //                                                      the same tile that gave less than the raw chunk. `out` is
 //                                                      global memory, at most tile_bytes

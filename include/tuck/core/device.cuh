@@ -229,6 +229,9 @@ __device__ __forceinline__ uint32_t warp_or(uint32_t v) {
 __device__ __forceinline__ uint64_t warp_sum(uint64_t v) {
   return detail::warp_reduce(v, [](uint64_t a, uint64_t b) { return a + b; });
 }
+__device__ __forceinline__ uint64_t warp_max(uint64_t v) {
+  return detail::warp_reduce(v, [](uint64_t a, uint64_t b) { return a > b ? a : b; });
+}
 template <class T> __device__ __forceinline__ T warp_inclusive_sum(T v) {
   for (unsigned delta = 1; delta < warp_size; delta *= 2) {
     const T before = shfl_up(v, delta);
@@ -241,7 +244,7 @@ template <class T> __device__ __forceinline__ T warp_inclusive_sum(T v) {
 
 // Sums over the block's threads, in their order. Between two uses of one TempStorage lies a sync_block().
 template <int Threads> struct block_scan {
-  template <class T> using cub_scan = cub::BlockScan<T, Threads>;
+  template <class T> using cub_scan = cub::BlockScan<T, Threads, cub::BLOCK_SCAN_WARP_SCANS>;
   union TempStorage {
     typename cub_scan<uint32_t>::TempStorage of_u32;
     typename cub_scan<uint64_t>::TempStorage of_u64;

@@ -20,15 +20,21 @@ template <codec C, int Threads = block_threads> class block_encode {
   // room for as many bytes as the values have. Both are global memory, and the kernel must not have written `values`:
   // what it makes itself it encodes from registers, as below. Returns the bytes written, all threads get them; or
   // `declined`, and nothing was written, where the chunk would not shrink. 16-byte stores where `out` is a multiple
-  // of 16.
+  // of 16. An adaptive codec is one that needs no preparation, or was prepared.
   __device__ uint32_t operator()(const C& codec, const value_t<C>* values, uint32_t count, std::byte* out) {
     tile chunk;
     chunk.load(values, count);
-    return (*this)(codec, chunk, out);
+    return encode(codec, chunk, out);
   }
 
   // The same of values that are in registers already, as a kernel has them that made them.
   __device__ uint32_t operator()(const C& codec, const tile& chunk, std::byte* out) {
+    tile copy = chunk;  // a lossy codec changes it
+    return encode(codec, copy, out);
+  }
+
+ private:
+  __device__ uint32_t encode(const C& codec, tile& chunk, std::byte* out) {
     const uint32_t size = coder_.measure(codec, chunk);
     if (size == declined || size >= chunk.count * sizeof(value_t<C>)) return declined;
     device::sync_block();
@@ -36,7 +42,6 @@ template <codec C, int Threads = block_threads> class block_encode {
     return size;
   }
 
- private:
   coder coder_;
 };
 

@@ -1,11 +1,13 @@
 // Frames on a stream. Each call is one kernel launch and nothing else: no allocation, no synchronisation, no
-// default stream, so that CUDA Graphs can capture it. All memory is the caller's and is on the device (or
+// default stream, so that CUDA Graphs can capture it. (Two launches where a codec must see the whole tensor first, as
+// quantize with a range-relative bound.) All memory is the caller's and is on the device (or
 // mapped), which no type can check: a host vector converts to a span too. It must stay as it is until the stream has
 // done the work.
 #pragma once
 
 #include <tuck/frame/decode_kernel.cuh>
 #include <tuck/frame/encode_kernel.cuh>
+#include <tuck/frame/survey_kernel.cuh>
 
 #include <algorithm>
 
@@ -92,12 +94,21 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, bytes 
   job.head = reinterpret_cast<scratch_head*>(scratch.data());
   job.states = reinterpret_cast<uint64_t*>(scratch.data() + scratch_head_bytes);
   job.state_count = (scratch.size() - scratch_head_bytes) / 8;
+  if constexpr (adaptive_codec<C>) {
+    if (!aligned(codec.device_parameter(), sizeof(double))) return {status::misaligned};
+    if (codec.needs_range()) {
+      using T = value_t<C>;
+      const survey_job<T> survey{job.values, values.size(), job.head};
+      const uint64_t useful = ceil_div(values.size_bytes(), uint64_t{tile_bytes});
+      if (const result r = launch(survey_kernel<T, block_threads>, survey, useful, how, stream); !r) return r;
+    }
+  }
   return launch(encode_kernel<C, block_threads>, job, job.at.chunks, how, stream);
 }
 
 }  // namespace detail
 
-// Prepares fresh scratch for its first use, once; after a kernel was aborted, again.
+// Prepares fresh scratch for its first use, once; after a kernel was aborted or a launch failed, again.
 inline result initialize(bytes scratch, cudaStream_t stream) noexcept {
   if (stream == nullptr) return {status::default_stream};
   if (scratch.data() == nullptr) return {status::invalid_argument};

@@ -5,11 +5,13 @@
 #include <tuck/frame/format.hpp>
 #include <tuck/frame/look_back.cuh>
 
+#include <new>
+
 namespace tuck::inline TUCK_ABI {
 
 template <codec C> struct encode_job {
   C codec;
-  frame_header header;  // all but frame_bytes and the digests
+  frame_header header;  // all but frame_bytes and the digests; the stages of an adaptive codec are not yet its last
   frame_layout at;
   const value_t<C>* values;
   const std::byte* metadata;
@@ -37,6 +39,9 @@ template <codec C, int Threads> class frame_encoder {
     device::uninitialized<directory_entry> entry;  // its entry, once its place is known
     uint32_t epoch;
     device::uninitialized<word_sums> contents;  // of what this block wrote of directory and checksums
+    device::uninitialized<C> prepared;          // an adaptive codec
+    device::uninitialized<stage_list> stages;   // its
+    status verdict;                             // on its parameters
     bool last;
   };
 
@@ -46,11 +51,12 @@ template <codec C, int Threads> class frame_encoder {
     if (threadIdx.x == 0) {
       temp_.epoch = device::load_relaxed(&job_.head->epoch);
       temp_.contents.get() = {};
+      if constexpr (adaptive_codec<C>) prepare();
     }
     for (;;) {
       if (threadIdx.x == 0) temp_.chunk = device::atomic_add(&job_.head->ticket, 1u);
       device::sync_block();
-      if (temp_.chunk >= job_.at.chunks) break;
+      if (temp_.chunk >= job_.at.chunks || !is_prepared()) break;
       encode_chunk();
       device::sync_block();
     }
@@ -62,18 +68,42 @@ template <codec C, int Threads> class frame_encoder {
  private:
   __device__ const T* chunk_values() const { return job_.values + uint64_t{temp_.chunk} * job_.header.chunk_values; }
 
+  // What the host could not know: the range of the values, and what is in device memory.
+  __device__ void prepare() {
+    tensor_survey seen;
+    if (job_.codec.needs_range())
+      seen.range = {device::load_relaxed(&job_.head->range.lowest), device::load_relaxed(&job_.head->range.highest)};
+    if (job_.codec.device_parameter() != nullptr)
+      seen.parameter = device::load(reinterpret_cast<const uint64_t*>(job_.codec.device_parameter()));
+    new (&temp_.prepared.get()) C;
+    temp_.verdict = job_.codec.prepare(seen, temp_.prepared.get());
+    temp_.stages.get() = temp_.prepared.get().stages();
+  }
+  __device__ bool is_prepared() const {
+    if constexpr (adaptive_codec<C>) return temp_.verdict == status::ok;
+    return true;
+  }
+  __device__ const C& codec() const {
+    if constexpr (adaptive_codec<C>)
+      return temp_.prepared.get();
+    else
+      return job_.codec;
+  }
+
   __device__ void encode_chunk() {
     tile values;
     values.load(chunk_values(), values_in_chunk(job_.header, temp_.chunk));
     const bits_t<T> first_bits = device::load_uniform(reinterpret_cast<const bits_t<T>*>(chunk_values()));
     coder block(temp_.codec);
     if (device::sync_block_or(!values.all_equal(first_bits))) {
-      const uint32_t size = block.measure(job_.codec, values);
+      const uint32_t size = block.measure(codec(), values);
       const uint32_t raw_bytes = values.count * uint32_t{sizeof(T)};
-      if (size != declined && size < raw_bytes)
+      if (size != declined && size < raw_bytes) {
         place(chunk_kind::encoded, size);
-      else
+      } else {
         place(chunk_kind::raw, raw_bytes);
+        if constexpr (is_lossy<C>) values.load(chunk_values(), values.count);
+      }
     } else {
       place(chunk_kind::uniform, first_bits == 0 ? 0 : sizeof(T));
     }
@@ -83,7 +113,7 @@ template <codec C, int Threads> class frame_encoder {
     const uint32_t padded = units(entry.bytes()) << job_.header.alignment_log2;
     if (begin + padded <= job_.frame + job_.capacity) {
       if (entry.kind() == chunk_kind::encoded) {
-        block.pack(job_.codec, values, {begin, padded});
+        block.pack(codec(), values, {begin, padded});
       } else {
         if (entry.kind() == chunk_kind::raw) store_raw(values, begin);
         if (entry.kind() == chunk_kind::uniform && threadIdx.x < entry.bytes())
@@ -160,7 +190,7 @@ template <codec C, int Threads> class frame_encoder {
     }
     device::sync_block();
     const uint64_t frame_bytes = used_bytes();
-    const bool fits = job_.frame != nullptr && frame_bytes <= job_.capacity;
+    const bool fits = job_.frame != nullptr && frame_bytes <= job_.capacity && is_prepared();
     if (device::warp_id() == 0 && job_.frame != nullptr)
       write_header_words(
           frame_bytes,
@@ -171,14 +201,16 @@ template <codec C, int Threads> class frame_encoder {
         device::store_relaxed(job_.states + i, uint64_t{0});
     }
     if (threadIdx.x == 0) {
-      const status code = fits || job_.frame == nullptr ? status::ok : status::output_too_small;
-      device::store(job_.result, outcome{frame_bytes, code, no_chunk});
+      const status code = !is_prepared()                  ? temp_.verdict
+                          : fits || job_.frame == nullptr ? status::ok
+                                                          : status::output_too_small;
+      device::store(job_.result, outcome{is_prepared() ? frame_bytes : 0, code, no_chunk});
       reset(*job_.head, temp_.epoch + 1);
     }
   }
 
   __device__ uint64_t used_bytes() const {
-    if (job_.at.chunks == 0) return job_.at.payloads;
+    if (job_.at.chunks == 0 || !is_prepared()) return job_.at.payloads;
     const chunk_state last{device::load_relaxed(job_.states + (job_.at.chunks - 1))};
     return last.units() << job_.header.alignment_log2;
   }
@@ -204,6 +236,11 @@ template <codec C, int Threads> class frame_encoder {
     static_assert(sizeof(frame_header) == 4 * device::warp_size);
     const unsigned lane = device::lane_id();
     uint32_t word = reinterpret_cast<const uint32_t*>(&job_.header)[lane];
+    if constexpr (adaptive_codec<C>) {
+      constexpr unsigned stages_at = offsetof(frame_header, stages) / 4;
+      if (lane >= stages_at && lane < stages_at + sizeof(stage_list) / 4)
+        word = reinterpret_cast<const uint32_t*>(&temp_.stages.get())[lane - stages_at];
+    }
     if (lane / 2 == bytes_at / 2) word = static_cast<uint32_t>(frame_bytes >> (32 * (lane % 2)));
     if (lane / 2 == contents_at / 2) word = static_cast<uint32_t>(contents_digest >> (32 * (lane % 2)));
     word_sums sums;

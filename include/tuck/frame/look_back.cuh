@@ -9,6 +9,7 @@
 #include <tuck/core/checksum.hpp>
 #include <tuck/core/device.cuh>
 #include <tuck/core/status.hpp>
+#include <tuck/core/value_range.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -18,8 +19,9 @@ struct alignas(16) scratch_head {
   uint64_t weighted;  // word_sums of the contents
   uint32_t plain;
   uint32_t ticket;
-  uint32_t done;   // blocks that have finished
-  uint32_t epoch;  // of the call under way
+  uint32_t done;     // blocks that have finished
+  uint32_t epoch;    // of the call under way
+  range_keys range;  // of the tensor, where its codec wants to know it
 };
 inline constexpr uint64_t scratch_head_bytes = 64;
 static_assert(sizeof(scratch_head) <= scratch_head_bytes);
@@ -76,6 +78,8 @@ __device__ inline void reset(scratch_head& head, uint32_t next) {
   device::store_relaxed(&head.plain, uint32_t{0});
   device::store_relaxed(&head.ticket, uint32_t{0});
   device::store_relaxed(&head.done, uint32_t{0});
+  device::store_relaxed(&head.range.lowest, uint64_t{0});
+  device::store_relaxed(&head.range.highest, uint64_t{0});
   device::store_relaxed(&head.epoch, next % chunk_state::epochs);
 }
 

@@ -6,6 +6,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -182,6 +183,10 @@ inline std::uint32_t warp_or(std::uint32_t v, call_site at = call_site::here()) 
 
 inline std::uint64_t warp_sum(std::uint64_t v, call_site at = call_site::here()) {
   for (int lanes = 16; lanes > 0; lanes /= 2) v += shfl_xor(v, lanes, full_mask, at);
+  return v;
+}
+inline std::uint64_t warp_max(std::uint64_t v, call_site at = call_site::here()) {
+  for (int lanes = 16; lanes > 0; lanes /= 2) v = std::max(v, shfl_xor(v, lanes, full_mask, at));
   return v;
 }
 template <atomic_word T> inline T warp_inclusive_sum(T v, call_site at = call_site::here()) {

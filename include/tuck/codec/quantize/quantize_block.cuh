@@ -1,0 +1,680 @@
+// Quantize by one thread block: the bytes of quantize.hpp.
+//
+// Values are quantized where they lie in the tile; their codes go through shared memory, within each warp, so that the
+// threads of a team then hold the 32 consecutive codes of a group. A team finds its group's shape, one scan over all
+// groups says where each goes, and every thread packs its codes into words of its own.
+#pragma once
+
+#include <tuck/codec/block.cuh>
+#include <tuck/codec/quantize/quantize.hpp>
+
+namespace tuck::inline TUCK_ABI {
+
+template <floating_element T, int Threads> class block_codec<quantize<T>, Threads> {
+ public:
+  using tile = block_tile<T, Threads>;
+
+ private:
+  using word = typename tile::word;
+  using scan = device::block_scan<Threads>;
+  using steps = step_quantizer<T>;
+  using mantissas = mantissa_quantizer<T>;
+  using shape = quantize_layout::shape;
+
+  static constexpr uint32_t group = quantize_layout::group;
+  static constexpr int per_word = tile::per_word;
+  static constexpr uint32_t max_groups = tile::capacity / group;
+  static constexpr uint32_t warps = Threads / device::warp_size;
+  static constexpr uint32_t own = tile::capacity / Threads;                     // codes of a thread
+  static constexpr uint32_t part = own < group ? own : group;                   // of them in one group
+  static constexpr uint32_t rounds = own / part;                                // groups of a thread
+  static constexpr uint32_t team = group / part;                                // threads of a group
+  static constexpr uint32_t quads = part * sizeof(T) / sizeof(device::vec128);  // of codes in one group
+  static_assert(quads != 0 && rounds <= 2, "tuck: the quantize block codec takes 128 to 512 threads");
+
+  struct encode_storage {
+    alignas(16) word codes[tile_bytes / sizeof(word)];
+    alignas(16) uint32_t encoded[quantize_layout::most_bytes(tile_bytes) / 4];  // the chunk as it stands in the frame
+    uint32_t largest[warps];
+    uint32_t base_bits[warps];
+    uint32_t exceptions[warps];
+  };
+  struct decode_storage {
+    alignas(16) uint32_t encoded[tile_bytes / 4 + 2];  // and what a read of two words at its end touches
+    uint32_t groups[max_groups];  // where the payload of each begins, in bits; its shape in the highest byte
+    uint32_t exception_mask[max_groups];
+    uint16_t sparse_before[max_groups];
+    uint16_t exceptions_before[max_groups];
+  };
+
+ public:
+  struct TempStorage {
+    union {
+      encode_storage encode;
+      decode_storage decode;
+    };
+    typename scan::TempStorage scan_storage;
+    quantize_layout::offsets at;  // uniform values, out of the way of registers
+    uint32_t head;                // the chunk's first four bytes
+  };
+
+  __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
+
+  // Leaves in the tile what decoding will give, unless the chunk is declined.
+  __device__ uint32_t measure(const quantize<T>& codec, tile& values) {
+    if (!codec.is_usable()) return declined;
+    if (codec.pointwise()) return measure_with(codec, codec.mantissas(), 0, values);
+    uint32_t exponent = 0;
+    if constexpr (sizeof(T) == 2) exponent = largest_exponent(values);
+    return measure_with(codec, codec.steps(exponent), exponent, values);
+  }
+
+  __device__ void pack(const quantize<T>& codec, const tile& values, bytes out) {
+    auto* const encoded = reinterpret_cast<std::byte*>(temp_.encode.encoded);
+    const auto room =
+        static_cast<uint32_t>(out.size() < sizeof temp_.encode.encoded ? out.size() : sizeof temp_.encode.encoded);
+    for (uint32_t i = temp_.at.end + threadIdx.x; i < room; i += Threads) encoded[i] = std::byte{};
+    for (uint32_t i = room + threadIdx.x; i < out.size(); i += Threads) device::store(out.data() + i, std::byte{});
+    if (threadIdx.x == 0) temp_.encode.encoded[0] = temp_.head;
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; ++r) {
+      pack_tables(r);
+      if (own_[r].non_zeros == 0) continue;
+      if (codec.pointwise())
+        pack_codes<true>(r);
+      else
+        pack_codes<false>(r);
+    }
+    if (temp_.head >> 16 != 0) pack_exceptions(values);
+    device::sync_block();
+    copy_from_shared<Threads>(out.subspan(0, room), encoded);
+  }
+
+  template <class Sink>
+  __device__ status decode(const quantize<T>& codec, const_bytes encoded, uint32_t count, Sink& sink) {
+    if (!codec.is_usable() || encoded.size() < 4 || encoded.size() > tile_bytes) return status::bad_payload;
+    decode_storage& s = temp_.decode;
+    copy_to_shared<Threads>(reinterpret_cast<std::byte*>(s.encoded), encoded);
+    for (uint32_t i = threadIdx.x; i < max_groups; i += Threads) s.exception_mask[i] = 0;
+    if (threadIdx.x < 2) s.encoded[ceil_div(static_cast<uint32_t>(encoded.size()), 4u) + threadIdx.x] = 0;
+    device::sync_block();
+    const uint32_t head = s.encoded[0];
+    if (!codec.header_is_sound(head & 255, head >> 8 & 255, head >> 16, count)) return status::bad_payload;
+    if (!find_groups(codec, static_cast<uint32_t>(encoded.size()), count)) return status::bad_payload;
+    device::sync_block();
+    if (device::sync_block_or(!exceptions_are_sound(head >> 16, count))) return status::bad_payload;
+    if (head >> 16 != 0) {
+      find_exceptions(head >> 16);
+      device::sync_block();
+    }
+    if (codec.pointwise())
+      decode_rows(codec.mantissas(), head, count, sink);
+    else
+      decode_rows(codec.steps(head >> 8 & 255), head, count, sink);
+    return status::ok;
+  }
+
+ private:
+  // -- encoding: values to codes ---------------------------------------------------------------------------------
+
+  // The biased exponent of the chunk's largest finite value.
+  __device__ uint32_t largest_exponent(const tile& values) {
+    using format = float_format<T>;
+    uint32_t largest = 0;
+#pragma unroll
+    for (int j = 0; j < tile::words; ++j)
+#pragma unroll
+      for (int k = 0; k < per_word; ++k) {
+        const uint32_t magnitude = format::magnitude(tile::value(values.w[j], k));
+        if (magnitude < format::infinity && magnitude > largest) largest = magnitude;
+      }
+    return block_max(temp_.encode.largest, largest) >> format::mantissa_bits;
+  }
+
+  // With a barrier; `of_warp` is used for nothing else before the next one.
+  __device__ static uint32_t block_max(uint32_t (&of_warp)[warps], uint32_t mine) {
+    mine = device::warp_max(mine);
+    if (device::lane_id() == 0) of_warp[device::warp_id()] = mine;
+    device::sync_block();
+    uint32_t most = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < warps; ++i) most = of_warp[i] > most ? of_warp[i] : most;
+    return most;
+  }
+
+  // Where 16 bytes of codes lie, so that neither rows of 32 words nor a thread's own codes meet in one bank.
+  __device__ static constexpr uint32_t place(uint32_t quad) { return quad ^ (quad / 8 % 8); }
+
+  template <class Quantizer> __device__ void quantize_tile(const Quantizer& quantizer, tile& values) {
+    constexpr uint32_t words_a_quad = sizeof(device::vec128) / sizeof(word);
+    const uint32_t first = device::warp_id() * tile::warp_words + device::lane_id();
+    exceptions_ = 0;
+#pragma unroll
+    for (int j = 0; j < tile::words; ++j) {
+      word codes = 0, restored = 0;
+#pragma unroll
+      for (int k = 0; k < per_word; ++k) {
+        const coded<T> one = quantizer.code(tile::value(values.w[j], k));
+        codes |= static_cast<word>(one.code) << (8 * sizeof(T) * static_cast<unsigned>(k));
+        restored |= static_cast<word>(one.restored) << (8 * sizeof(T) * static_cast<unsigned>(k));
+        exceptions_ |= static_cast<exception_bits>(!one.holds) << (j * per_word + k);
+      }
+      const uint32_t index = first + static_cast<uint32_t>(j) * device::warp_size;
+      temp_.encode.codes[place(index / words_a_quad) * words_a_quad + index % words_a_quad] = codes;
+      values.w[j] = restored;
+    }
+    device::sync_warp();
+  }
+
+  // -- encoding: codes to shapes ---------------------------------------------------------------------------------
+
+  // The thread's place in the team of its r-th group.
+  __device__ static uint32_t rank() { return threadIdx.x % team; }
+  __device__ static uint32_t group_of(uint32_t r) { return threadIdx.x / team * rounds + r; }
+
+  // Calls visit(i, code) for this thread's codes of its r-th group, i < part.
+  template <class Visit> __device__ void for_codes(uint32_t r, const Visit& visit) const {
+    const auto* const from = reinterpret_cast<const device::vec128*>(temp_.encode.codes);
+#pragma unroll
+    for (uint32_t q = 0; q < quads; ++q) {
+      const device::vec128 four = from[place((threadIdx.x * rounds + r) * quads + q)];
+      constexpr uint32_t codes_a_quad = sizeof(device::vec128) / sizeof(T);
+#pragma unroll
+      for (uint32_t i = 0; i < codes_a_quad; ++i) {
+        bits_t<T> code;
+        if constexpr (sizeof(T) == 8)
+          code = four.w[2 * i] | static_cast<uint64_t>(four.w[2 * i + 1]) << 32;
+        else
+          code = static_cast<bits_t<T>>(four.w[i / per_word] >> (8 * sizeof(T) * (i % per_word)));
+        visit(q * codes_a_quad + i, code);
+      }
+    }
+  }
+
+  // Combines over the team; all its threads get the result.
+  template <class U, class Combine> __device__ static U over_team(U x, const Combine& combine) {
+#pragma unroll
+    for (uint32_t lanes = team / 2; lanes > 0; lanes /= 2) x = combine(x, device::shfl_xor(x, static_cast<int>(lanes)));
+    return x;
+  }
+  __device__ static uint32_t or_over_team(uint32_t x) {
+    return over_team(x, [](uint32_t a, uint32_t b) { return a | b; });
+  }
+
+  template <class Quantizer>
+  __device__ uint32_t measure_with(const quantize<T>& codec, const Quantizer& quantizer, uint32_t exponent,
+                                   tile& values) {
+    constexpr bool pointwise = std::is_same_v<Quantizer, mantissas>;
+    constexpr uint32_t too_wide = 1 << 8;  // as base bits
+    quantize_tile(quantizer, values);
+    uint32_t all_codes[rounds], delta_width[rounds], base_bits = 0;
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; ++r) {
+      all_codes[r] = 0;
+      delta_width[r] = quantize_layout::no_delta;
+      uint32_t non_zeros = 0;
+      if constexpr (pointwise) {
+        base_[r] = find_base(r);
+        bool fits = true;
+        for_codes(r, [&](uint32_t i, bits_t<T> code) {
+          const bits_t<T> above = static_cast<bits_t<T>>(code - (code >> 1 != 0 ? base_[r] << 1 : 0));
+          fits &= above >> 1 >> Quantizer::code_bits == 0;
+          all_codes[r] |= static_cast<uint32_t>(above);
+          non_zeros |= (code != 0 ? 1u : 0u) << i;
+        });
+        const uint32_t own_bits = fits ? bit_width(base_[r]) : too_wide;
+        base_bits = own_bits > base_bits ? own_bits : base_bits;
+      } else {
+        for_codes(r, [&](uint32_t i, bits_t<T> code) {
+          all_codes[r] |= static_cast<uint32_t>(code);
+          non_zeros |= (code != 0 ? 1u : 0u) << i;
+        });
+        if (codec.predicts()) {
+          uint32_t first;
+          delta_width[r] = width_of_differences(r, first);
+          if (rank() == 0 && bit_width(first) > base_bits) base_bits = bit_width(first);
+        }
+      }
+      all_codes[r] = or_over_team(all_codes[r]);
+      own_[r].non_zeros = or_over_team(non_zeros << (rank() * part % group));
+      // A group of zeros counts for nothing, and its base is 0 anyway.
+    }
+    base_bits = block_max(temp_.encode.base_bits, base_bits);
+    if (base_bits >= too_wide) return declined;
+    return lay_out(all_codes, delta_width, base_bits, pointwise, exponent, values.count);
+  }
+
+  // One less than the smallest key of the group, 0 where it has none.
+  __device__ word find_base(uint32_t r) const {
+    word smallest_less_one = ~word{0};
+    for_codes(r, [&](uint32_t, bits_t<T> code) {
+      const word less_one = static_cast<word>(code >> 1) - 1;  // of none: the largest
+      smallest_less_one = less_one < smallest_less_one ? less_one : smallest_less_one;
+    });
+    smallest_less_one = over_team(smallest_less_one, [](word a, word b) { return a < b ? a : b; });
+    return smallest_less_one == ~word{0} ? 0 : smallest_less_one;
+  }
+
+  // no_delta where there is a -0.0. `first_code` is that of the thread.
+  __device__ uint32_t width_of_differences(uint32_t r, uint32_t& first_code) const {
+    using namespace quantize_layout;
+    uint32_t differences = 0, first = 0, last = 0;
+    bool negative_zero = false;
+    for_codes(r, [&](uint32_t i, bits_t<T> wide) {
+      const auto code = static_cast<uint32_t>(wide);
+      negative_zero |= code == 1;
+      if (i == 0)
+        first = code;
+      else
+        differences |= zigzag(whole_of(code) - whole_of(last));
+      last = code;
+    });
+    if constexpr (team > 1) {
+      const uint32_t before = device::shfl_up(last, 1u);
+      if (rank() != 0) differences |= zigzag(whole_of(first) - whole_of(before));
+    }
+    first_code = first;
+    // One more bit on top says that there is a -0.0.
+    differences = or_over_team(differences | (negative_zero ? 1u << 31 : 0));
+    return differences >> 31 != 0 ? no_delta : bit_width(differences);
+  }
+
+  // Chooses the shapes and finds the place of everything; the size of the chunk, or `declined`.
+  __device__ uint32_t lay_out(const uint32_t (&all_codes)[rounds], const uint32_t (&delta_width)[rounds],
+                              uint32_t base_bits, bool pointwise, uint32_t exponent, uint32_t count) {
+    using namespace quantize_layout;
+    // One scan of three counts and, of which only the sum matters, the exceptions:
+    // [63:48] exceptions / [47:36] groups that are not zero / [35:24] sparse groups / [23:0] bits of payload
+    uint64_t counts = static_cast<uint64_t>(device::popc(exceptions_)) << 48;
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; ++r) {
+      const uint32_t non_zeros = popcount(own_[r].non_zeros);
+      own_[r].form = non_zeros != 0 ? choose(all_codes[r], non_zeros, delta_width[r], base_bits) : shape{};
+      if (rank() == 0 && non_zeros != 0)
+        counts += uint64_t{1} << 36 | uint64_t{own_[r].form.is_sparse()} << 24 |
+                  own_[r].form.payload_bits(non_zeros, base_bits, pointwise);
+    }
+    uint64_t total;
+    uint64_t before = scan::exclusive_sum(temp_.scan_storage, counts, total);
+    if constexpr (team > 1)  // what precedes the group, not the thread
+      before = device::shfl(before, static_cast<int>(device::lane_id() / team * team));
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; ++r) {
+      own_[r].payload = static_cast<uint32_t>(before) & 0xffffffu;
+      own_[r].tables = static_cast<uint32_t>(before >> 24) & 0xffffffu;
+      if (const uint32_t non_zeros = popcount(own_[r].non_zeros); rounds > 1 && non_zeros != 0)
+        before += uint64_t{1} << 36 | uint64_t{own_[r].form.is_sparse()} << 24 |
+                  own_[r].form.payload_bits(non_zeros, base_bits, pointwise);
+    }
+    const auto exceptions = static_cast<uint32_t>(total >> 48);
+    const offsets at = offsets_of(ceil_div(count, group), static_cast<uint32_t>(total >> 36) & 0xfffu,
+                                  static_cast<uint32_t>(total >> 24) & 0xfffu, static_cast<uint32_t>(total) & 0xffffffu,
+                                  exceptions, sizeof(T));
+    if (at.end > most_bytes(count * uint32_t{sizeof(T)})) return declined;
+    if (threadIdx.x == 0) {
+      temp_.at = at;
+      temp_.head = base_bits | exponent << 8 | exceptions << 16;
+    }
+    for (uint32_t i = threadIdx.x; i < ceil_div(at.end, 4u); i += Threads) temp_.encode.encoded[i] = 0;
+    return at.end;
+  }
+
+  // -- encoding: shapes to bytes ---------------------------------------------------------------------------------
+
+  // What the r-th group of each thread has in front of the payload.
+  __device__ void pack_tables(uint32_t r) {
+    using namespace quantize_layout;
+    auto* const encoded = reinterpret_cast<std::byte*>(temp_.encode.encoded);
+    const bool speaks = rank() == 0 && own_[r].non_zeros != 0;
+    if (speaks) {
+      encoded[temp_.at.shapes + (own_[r].tables >> 12)] = static_cast<std::byte>(own_[r].form.byte);
+      if (own_[r].form.is_sparse()) temp_.encode.encoded[temp_.at.masks / 4 + (own_[r].tables & 0xfffu)] = own_[r].non_zeros;
+    }
+    // A warp has 4 to 64 groups, those of a round in at most two words.
+    const uint32_t first_word = device::warp_id() * own / 32;
+#pragma unroll
+    for (uint32_t w = first_word; w < first_word + rounds; ++w) {
+      const uint32_t bits = device::warp_or(speaks && group_of(r) / 32 == w ? 1u << group_of(r) % 32 : 0);
+      if (device::lane_id() == 0 && bits != 0) device::atomic_or(&temp_.encode.encoded[non_zero_at / 4 + w], bits);
+    }
+  }
+
+  // Bits into the zeroed words of the chunk, by one thread among several: words that are its own are stored, the first
+  // and the last may be shared.
+  class shared_bits {
+   public:
+    __device__ shared_bits(uint32_t* words, uint32_t bit)
+        : to_(words + bit / 32), fill_(bit % 32), shares_(bit % 32 != 0) {}
+    __device__ void put(uint32_t x, uint32_t width) {
+      pending_ |= uint64_t{x} << fill_;
+      fill_ += width;
+      if (fill_ < 32) return;
+      if (shares_)
+        device::atomic_or(to_, static_cast<uint32_t>(pending_));
+      else
+        *to_ = static_cast<uint32_t>(pending_);
+      shares_ = false;
+      ++to_;
+      pending_ >>= 32;
+      fill_ -= 32;
+    }
+    __device__ void finish() {
+      if (fill_ != 0) device::atomic_or(to_, static_cast<uint32_t>(pending_));
+    }
+
+   private:
+    uint32_t* to_;
+    uint64_t pending_ = 0;
+    uint32_t fill_;
+    bool shares_;
+  };
+
+  template <bool Pointwise> __device__ void pack_codes(uint32_t r) {
+    using namespace quantize_layout;
+    const shape form = own_[r].form;
+    const uint32_t width = form.width(), base_bits = temp_.head & 255, mine = rank() * part;
+    uint32_t bit = own_[r].payload;
+    if (rank() != 0) {
+      bit += Pointwise || form.is_delta() ? base_bits : 0;
+      const uint32_t before = form.is_sparse() ? popcount(own_[r].non_zeros & low_mask(mine)) : mine;
+      bit += (before - (form.is_delta() ? 1 : 0)) * width;
+    }
+    shared_bits out(temp_.encode.encoded + temp_.at.payload / 4, bit);
+    if constexpr (Pointwise) {
+      if (rank() == 0) {
+        out.put(static_cast<uint32_t>(base_[r]), base_bits < 32 ? base_bits : 32);
+        if constexpr (sizeof(T) == 8)
+          if (base_bits > 32) out.put(static_cast<uint32_t>(base_[r] >> 32), base_bits - 32);
+      }
+    }
+    if (!Pointwise && form.is_delta()) {
+      uint32_t last = last_of_neighbour(r);
+      for_codes(r, [&](uint32_t i, bits_t<T> wide) {
+        const auto code = static_cast<uint32_t>(wide);
+        if (i == 0 && rank() == 0)
+          out.put(code, base_bits);
+        else
+          out.put(zigzag(whole_of(code) - whole_of(last)), width);
+        last = code;
+      });
+    } else {
+      const uint32_t unsigned_shift = form.is_signed() ? 0 : 1;
+      for_codes(r, [&](uint32_t, bits_t<T> wide) {
+        auto code = static_cast<uint32_t>(wide);
+        if constexpr (Pointwise) code = static_cast<uint32_t>(wide - (wide >> 1 != 0 ? base_[r] << 1 : 0));
+        if (!form.is_sparse() || code != 0) out.put(code >> unsigned_shift, width);
+      });
+    }
+    out.finish();
+  }
+
+  // The code before this thread's first one.
+  __device__ uint32_t last_of_neighbour(uint32_t r) const {
+    constexpr uint32_t words_a_quad = sizeof(device::vec128) / sizeof(word);
+    const uint32_t value = (threadIdx.x * rounds + r) * part;
+    if (rank() == 0) return 0;
+    const uint32_t index = (value - 1) / per_word;
+    const word last = temp_.encode.codes[place(index / words_a_quad) * words_a_quad + index % words_a_quad];
+    return static_cast<uint32_t>(tile::value(last, per_word - 1));
+  }
+
+  // Positions ascend with the warp, the row, the lane and the place in the word.
+  __device__ void pack_exceptions(const tile& values) {
+    const uint32_t of_warp = device::warp_sum(static_cast<uint32_t>(device::popc(exceptions_)));
+    if (device::lane_id() == 0) temp_.encode.exceptions[device::warp_id()] = of_warp;
+    device::sync_block();
+    if (of_warp == 0) return;
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < device::warp_id(); ++i) next += temp_.encode.exceptions[i];
+    auto* const encoded = reinterpret_cast<std::byte*>(temp_.encode.encoded);
+    auto* const positions = reinterpret_cast<uint16_t*>(encoded + temp_.at.positions);
+    const uint32_t below = low_mask(device::lane_id());
+#pragma unroll
+    for (int j = 0; j < tile::words; ++j) {
+      uint32_t of_row = 0, before = 0;
+#pragma unroll
+      for (int k = 0; k < per_word; ++k) {
+        const unsigned lanes = device::ballot((exceptions_ >> (j * per_word + k) & 1) != 0);
+        of_row += popcount(lanes);
+        before += popcount(lanes & below);
+      }
+      uint32_t at = next + before;
+#pragma unroll
+      for (int k = 0; k < per_word; ++k)
+        if ((exceptions_ >> (j * per_word + k) & 1) != 0) {
+          positions[at] = static_cast<uint16_t>(tile::first_value(j) + static_cast<uint32_t>(k));
+          put(encoded + temp_.at.values, at, tile::value(values.w[j], k));
+          ++at;
+        }
+      next += of_row;
+    }
+  }
+
+  // The i-th exception's value. 8-byte values are on a multiple of 4 only.
+  __device__ static void put(std::byte* values, uint32_t i, bits_t<T> value) {
+    if constexpr (sizeof(T) == 8) {
+      reinterpret_cast<uint32_t*>(values)[2 * i] = static_cast<uint32_t>(value);
+      reinterpret_cast<uint32_t*>(values)[2 * i + 1] = static_cast<uint32_t>(value >> 32);
+    } else {
+      reinterpret_cast<bits_t<T>*>(values)[i] = value;
+    }
+  }
+  __device__ static bits_t<T> get(const std::byte* values, uint32_t i) {
+    if constexpr (sizeof(T) == 8) {
+      const auto* halves = reinterpret_cast<const uint32_t*>(values) + 2 * i;
+      return halves[0] | static_cast<uint64_t>(halves[1]) << 32;
+    } else {
+      return reinterpret_cast<const bits_t<T>*>(values)[i];
+    }
+  }
+
+  // -- decoding --------------------------------------------------------------------------------------------------
+
+  // Fills `groups` and `sparse_before` and at_; whether all sizes agree. All threads get the same answer.
+  __device__ bool find_groups(const quantize<T>& codec, uint32_t size, uint32_t count) {
+    using namespace quantize_layout;
+    constexpr uint32_t each = ceil_div(max_groups, uint32_t{Threads});
+    constexpr uint32_t code_bits_of_steps = steps::code_bits, code_bits_of_mantissas = mantissas::code_bits;
+    decode_storage& s = temp_.decode;
+    const bool pointwise = codec.pointwise();
+    const uint32_t used = ceil_div(count, group), mask_words = ceil_div(used, 32u), head = s.encoded[0];
+    const uint32_t base_bits = head & 255, shapes = non_zero_at + 4 * mask_words;
+    if (size < shapes) return false;
+    const uint32_t* const non_zero = s.encoded + non_zero_at / 4;
+    uint32_t non_zero_groups = 0, before = 0;  // before this thread's first
+    const uint32_t first = threadIdx.x * each;
+    for (uint32_t w = 0; w < mask_words; ++w) {
+      non_zero_groups += popcount(non_zero[w]);
+      if (w < first / 32) before += popcount(non_zero[w]);
+    }
+    if (first < used) before += popcount(non_zero[first / 32] & low_mask(first % 32));
+    if (used % 32 != 0 && (non_zero[mask_words - 1] & ~low_mask(used % 32)) != 0) return false;
+    const uint32_t masks = shapes + round_up_pow2(non_zero_groups, 2);
+    if (size < masks) return false;
+
+    shape form[each];
+    uint32_t sparse = 0;
+    const auto* const shape_bytes = reinterpret_cast<const uint8_t*>(s.encoded) + shapes;
+#pragma unroll
+    for (uint32_t i = 0; i < each; ++i) {
+      const uint32_t g = first + i;
+      form[i] = {};
+      if (g >= used || (non_zero[g / 32] >> g % 32 & 1) == 0) continue;
+      form[i] = {shape_bytes[before++]};
+      sparse += form[i].is_sparse() ? 1 : 0;
+    }
+    uint32_t sparse_groups;
+    uint32_t sparse_before = scan::exclusive_sum(temp_.scan_storage, sparse, sparse_groups);
+    if (size < masks + 4 * sparse_groups) return false;
+    device::sync_block();
+
+    uint32_t bits[each], payload = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < each; ++i) {
+      const uint32_t g = first + i;
+      bits[i] = 0;
+      if (g < max_groups) s.sparse_before[g] = static_cast<uint16_t>(sparse_before);
+      if (g >= used || (non_zero[g / 32] >> g % 32 & 1) == 0) continue;
+      uint32_t non_zeros = 0;
+      if (form[i].is_sparse()) non_zeros = popcount(s.encoded[masks / 4 + sparse_before++]);
+      bits[i] = form[i].is_sound(pointwise ? code_bits_of_mantissas : code_bits_of_steps, pointwise)
+                    ? form[i].payload_bits(non_zeros, base_bits, pointwise)
+                    : 1u << 23;  // more than any chunk has
+      payload += bits[i];
+    }
+    uint32_t payload_bits;
+    uint32_t start = scan::exclusive_sum(temp_.scan_storage, payload, payload_bits);
+    if (payload_bits >= 1u << 23) return false;
+#pragma unroll
+    for (uint32_t i = 0; i < each; ++i) {
+      if (first + i < max_groups) s.groups[first + i] = start | static_cast<uint32_t>(form[i].byte) << 24;
+      start += bits[i];
+    }
+    const offsets at = offsets_of(used, non_zero_groups, sparse_groups, payload_bits, head >> 16, sizeof(T));
+    if (threadIdx.x == 0) temp_.at = at;
+    return at.end == size;
+  }
+
+  __device__ const uint16_t* positions() const {
+    return reinterpret_cast<const uint16_t*>(temp_.decode.encoded) + temp_.at.positions / 2;
+  }
+
+  // Of the positions that this thread looks at.
+  __device__ bool exceptions_are_sound(uint32_t exceptions, uint32_t count) const {
+    bool sound = true;
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < exceptions; i += Threads)
+      sound &= positions()[i] < count && (i == 0 || positions()[i - 1] < positions()[i]);
+    return sound;
+  }
+
+  // Fills exception_mask and exceptions_before.
+  __device__ void find_exceptions(uint32_t exceptions) {
+    decode_storage& s = temp_.decode;
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < exceptions; i += Threads) {
+      const uint32_t position = positions()[i];
+      if (i == 0 || positions()[i - 1] / group != position / group)
+        s.exceptions_before[position / group] = static_cast<uint16_t>(i);
+      device::atomic_or(&s.exception_mask[position / group], 1u << position % group);
+    }
+  }
+
+  // `width` <= 32 bits of the payload.
+  __device__ uint32_t take(uint32_t bit, uint32_t width) const {
+    const uint32_t* const from = temp_.decode.encoded + temp_.at.payload / 4 + bit / 32;
+    return device::funnel_shift_right(from[0], from[1], bit % 32) & low_mask(width);
+  }
+
+  template <class Quantizer, class Sink>
+  __device__ void decode_rows(const Quantizer& quantizer, uint32_t head, uint32_t count, Sink& sink) {
+    using namespace quantize_layout;
+    constexpr bool pointwise = std::is_same_v<Quantizer, mantissas>;
+    const decode_storage& s = temp_.decode;
+    const uint32_t base_bits = head & 255;
+    const uint32_t column = tile::first_value() % group;  // the place of a thread's words in their groups
+#pragma unroll 1
+    for (int j = 0; j < tile::words; ++j) {
+      const uint32_t first = tile::first_value(j);
+      if (first - device::lane_id() * per_word >= count) break;  // for the whole warp
+      const uint32_t g = first / group, packed = s.groups[g];
+      const shape form{static_cast<uint8_t>(packed >> 24)};
+      const uint32_t width = form.width();
+      uint32_t bit = packed & 0xffffffu;
+      bits_t<T> value[per_word];
+      if constexpr (pointwise) {
+        uint64_t base = take(bit, base_bits < 32 ? base_bits : 32);
+        if (sizeof(T) == 8 && base_bits > 32) base |= uint64_t{take(bit + 32, base_bits - 32)} << 32;
+        bit += base_bits;
+#pragma unroll
+        for (int k = 0; k < per_word; ++k) {
+          const uint32_t code = plain_code(form, g, bit, column + static_cast<uint32_t>(k));
+          value[k] = quantizer.value(code >> 1 == 0 ? bits_t<T>{0} : static_cast<bits_t<T>>((code >> 1) + base),
+                                     (code & 1) != 0);
+        }
+      } else {
+        uint32_t code[per_word];
+#pragma unroll
+        for (int k = 0; k < per_word; ++k) code[k] = plain_code(form, g, bit, column + static_cast<uint32_t>(k));
+        if (device::any(form.is_delta())) sum_differences(form, bit, width, base_bits, column, code);
+#pragma unroll
+        for (int k = 0; k < per_word; ++k) value[k] = quantizer.value(code[k]);
+      }
+      if (head >> 16 != 0) patch(g, column, value);
+      word x = 0;
+#pragma unroll
+      for (int k = 0; k < per_word; ++k) x |= static_cast<word>(value[k]) << (8 * sizeof(T) * static_cast<unsigned>(k));
+      if (first >= count) continue;
+      sink(first, count - first < per_word ? tile::clip(x, count - first) : x);
+    }
+  }
+
+  // The code at `place` of a group that is not delta.
+  __device__ uint32_t plain_code(shape form, uint32_t g, uint32_t bit, uint32_t place) const {
+    uint32_t before = place;
+    bool present = true;
+    if (form.is_sparse()) {
+      const uint32_t mask = temp_.decode.encoded[temp_.at.masks / 4 + temp_.decode.sparse_before[g]];
+      before = popcount(mask & low_mask(place));
+      present = (mask >> place & 1) != 0;
+    }
+    if (!present || form.is_delta()) return 0;
+    return take(bit + before * form.width(), form.width()) << (form.is_signed() ? 0 : 1);
+  }
+
+  // Where the group is a delta group, its codes: sums over the lanes that share it. By the whole warp.
+  __device__ void sum_differences(shape form, uint32_t bit, uint32_t width, uint32_t base_bits, uint32_t column,
+                                  uint32_t (&code)[per_word]) const {
+    using namespace quantize_layout;
+    constexpr uint32_t lanes = group / per_word;
+    uint32_t sums[per_word], sum = 0;
+#pragma unroll
+    for (int k = 0; k < per_word; ++k) {
+      const uint32_t place = column + static_cast<uint32_t>(k);
+      if (form.is_delta())
+        sum += place == 0 ? static_cast<uint32_t>(whole_of(take(bit, base_bits)))
+                          : unzigzag(take(bit + base_bits + (place - 1) * width, width));
+      sums[k] = sum;
+    }
+    uint32_t before = sum;
+#pragma unroll
+    for (uint32_t delta = 1; delta < lanes; delta *= 2) {
+      const uint32_t other = device::shfl_up(before, delta);
+      if (device::lane_id() % lanes >= delta) before += other;
+    }
+    before -= sum;
+#pragma unroll
+    for (int k = 0; k < per_word; ++k)
+      if (form.is_delta()) code[k] = code_of(before + sums[k]);
+  }
+
+  // Puts the exceptions in their places.
+  __device__ void patch(uint32_t g, uint32_t column, bits_t<T> (&value)[per_word]) const {
+    const decode_storage& s = temp_.decode;
+    const uint32_t mask = s.exception_mask[g];
+#pragma unroll
+    for (int k = 0; k < per_word; ++k) {
+      const uint32_t place = column + static_cast<uint32_t>(k);
+      if ((mask >> place & 1) != 0)
+        value[k] = get(reinterpret_cast<const std::byte*>(s.encoded) + temp_.at.values,
+                       s.exceptions_before[g] + popcount(mask & low_mask(place)));
+    }
+  }
+
+  using exception_bits = std::conditional_t<(own > 32), uint64_t, uint32_t>;
+
+  // What a thread knows of its groups between measure and pack.
+  struct own_group {
+    uint32_t non_zeros;  // a bit a code
+    uint32_t payload;    // where it begins, in bits
+    uint32_t tables;     // groups before it: [23:12] not zero, [11:0] sparse
+    shape form;
+  };
+
+  TempStorage& temp_;
+  own_group own_[rounds];
+  uint64_t base_[rounds];          // of pointwise groups
+  exception_bits exceptions_ = 0;  // a bit a value of the tile
+};
+
+}  // namespace tuck::inline TUCK_ABI
