@@ -2,7 +2,7 @@
 # Architectures are numbers; without any 75 90 120, and with TUCK_LONG=1 in the environment all of them. --long is
 # skipped without that.
 #
-# Fails on stack, spills, PTX .local, doubles, frames not moved 16 bytes at a time, more registers than the launch
+# Fails on stack, spills, PTX .local, doubles where values are none, frames not moved 16 bytes at a time, more registers than the launch
 # bound leaves, more than 48 KiB of shared memory; on more registers, shared memory or divisions than the baseline
 # says, or 10 % more instructions. That baseline is one compiler's: another is not compared to it.
 # --update writes it anew.
@@ -82,7 +82,7 @@ awk -F '|' -v compare="$pinned" '
     if ($7 > 0) fail($7 " bytes stack")
     if ($8 > 0) fail($8 " bytes spilled")
     if ($9 > 0) fail($9 " .local")
-    if ($10 > 0) fail($10 " .f64")
+    if ($10 > 0 && $2 !~ /quantize f64$/) fail($10 " .f64")  # whose values are doubles
     # The outcome is one such store of an encode kernel.
     if ($2 ~ /^encode / && $11 < 2) fail("frame not written 16 bytes at a time")
     if ($2 ~ /^decode / && $11 < 1) fail("frame not read 16 bytes at a time")

@@ -49,8 +49,6 @@ template <element T, int Threads> struct block_tile {
 
   word w[words];       // zero past the chunk's values
   uint32_t count = 0;  // values of the chunk
-  int full = 0;        // words of this thread that the chunk fills ...
-  uint32_t tail = 0;   // ... and how many values it has in the one after them
 
   static constexpr uint32_t step = per_word * device::warp_size;  // values from one word of a thread to its next
 
@@ -65,7 +63,7 @@ template <element T, int Threads> struct block_tile {
   // Reads `n` <= capacity values from p, a multiple of a word's size: global memory that this kernel does not write.
   __device__ void load(const T* p, uint32_t n) {
     count = n;
-    count_words();
+    const auto [full, tail] = filled();
     word last = 0;
     if constexpr (per_word > 1)
       for (uint32_t k = 0; k < tail; ++k)
@@ -79,6 +77,7 @@ template <element T, int Threads> struct block_tile {
   // Writes all values to p, a multiple of a word's size.
   __device__ void store(std::byte* p) const {
     auto* const to = reinterpret_cast<word*>(p) + first_value() / per_word;
+    const auto [full, tail] = filled();
     word last = 0;  // w[full], by masks: registers have no index
 #pragma unroll
     for (int j = 0; j < words; ++j) {
@@ -92,6 +91,7 @@ template <element T, int Threads> struct block_tile {
 
   // Are all values that this thread has equal to `value_bits`?
   __device__ bool all_equal(bits_t<T> value_bits) const {
+    const auto [full, tail] = filled();
     const word x = repeat(value_bits), x_tail = per_word > 1 && tail != 0 ? clip(x, tail) : 0;
     bool equal = true;
 #pragma unroll
@@ -123,13 +123,19 @@ template <element T, int Threads> struct block_tile {
   }
 
  private:
-  __device__ void count_words() {
+  // How many words of this thread the chunk fills, and how many values it has in the one after them.
+  struct extent {
+    int full;
+    uint32_t tail;
+  };
+  __device__ extent filled() const {
     const uint32_t here = first_value();
     const uint32_t whole = count / per_word * per_word;
-    full = whole <= here ? 0 : static_cast<int>(ceil_div(whole - here, step));
+    int full = whole <= here ? 0 : static_cast<int>(ceil_div(whole - here, step));
     if (full > words) full = words;
-    tail = full < words && first_value(full) < count ? count - first_value(full) : 0;
+    uint32_t tail = full < words && first_value(full) < count ? count - first_value(full) : 0;
     if (tail > per_word) tail = 0;
+    return {full, tail};
   }
 };
 

@@ -90,12 +90,15 @@ template <codec C, int Threads> class frame_encoder {
       return job_.codec;
   }
 
+  __device__ bits_t<T> first_bits() const {
+    return device::load_uniform(reinterpret_cast<const bits_t<T>*>(chunk_values()));
+  }
+
   __device__ void encode_chunk() {
     tile values;
     values.load(chunk_values(), values_in_chunk(job_.header, temp_.chunk));
-    const bits_t<T> first_bits = device::load_uniform(reinterpret_cast<const bits_t<T>*>(chunk_values()));
     coder block(temp_.codec);
-    if (device::sync_block_or(!values.all_equal(first_bits))) {
+    if (device::sync_block_or(!values.all_equal(first_bits()))) {
       const uint32_t size = block.measure(codec(), values);
       const uint32_t raw_bytes = values.count * uint32_t{sizeof(T)};
       if (size != declined && size < raw_bytes) {
@@ -105,9 +108,11 @@ template <codec C, int Threads> class frame_encoder {
         if constexpr (is_lossy<C>) values.load(chunk_values(), values.count);
       }
     } else {
-      place(chunk_kind::uniform, first_bits == 0 ? 0 : sizeof(T));
+      place(chunk_kind::uniform, first_bits() == 0 ? 0 : sizeof(T));
     }
     if (job_.frame == nullptr) return;
+    word_sums sums;  // now, so that packing need not keep the values for it
+    if ((job_.header.flags & flag_checksums) != 0) sums = values.sums();
     const directory_entry entry = temp_.entry.get();
     std::byte* const begin = job_.frame + (entry.start() << job_.header.alignment_log2);
     const uint32_t padded = units(entry.bytes()) << job_.header.alignment_log2;
@@ -117,11 +122,12 @@ template <codec C, int Threads> class frame_encoder {
       } else {
         if (entry.kind() == chunk_kind::raw) store_raw(values, begin);
         if (entry.kind() == chunk_kind::uniform && threadIdx.x < entry.bytes())
-          device::store(begin + threadIdx.x, static_cast<std::byte>(first_bits >> (8 * threadIdx.x)));
+          device::store(begin + threadIdx.x,
+                        device::load(reinterpret_cast<const std::byte*>(chunk_values()) + threadIdx.x));
         for (uint32_t i = entry.bytes() + threadIdx.x; i < padded; i += Threads) device::store(begin + i, std::byte{});
       }
     }
-    write_entry(values);
+    write_entry(sums, values.count);
   }
 
   // Bytes in units of the alignment, rounded up.
@@ -158,13 +164,12 @@ template <codec C, int Threads> class frame_encoder {
   }
 
   // The chunk's directory entry and checksum, into the frame and into this block's share of the contents' sums.
-  __device__ void write_entry(const tile& values) {
-    word_sums sums;
+  __device__ void write_entry(word_sums sums, uint32_t values) {
     const bool checksums = (job_.header.flags & flag_checksums) != 0;
-    if (checksums) sums = sums_of_block::reduce(temp_.sums, values.sums());
+    if (checksums) sums = sums_of_block::reduce(temp_.sums, sums);
     if (threadIdx.x != 0) return;
     write_content(job_.at.directory, temp_.entry.get().word);
-    if (checksums) write_content(job_.at.checksums, digest(sums, values.count * uint64_t{sizeof(T)}));
+    if (checksums) write_content(job_.at.checksums, digest(sums, values * uint64_t{sizeof(T)}));
   }
   __device__ void write_content(uint64_t table, uint64_t word) {
     const uint64_t offset = table + 8 * uint64_t{temp_.chunk};

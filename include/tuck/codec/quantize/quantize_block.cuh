@@ -25,8 +25,9 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   static constexpr int per_word = tile::per_word;
   static constexpr uint32_t max_groups = tile::capacity / group;
   static constexpr uint32_t warps = Threads / device::warp_size;
-  static constexpr uint32_t own = tile::capacity / Threads;                     // codes of a thread
-  static constexpr uint32_t part = own < group ? own : group;                   // of them in one group
+  static constexpr uint32_t own = tile::capacity / Threads;    // codes of a thread
+  static constexpr uint32_t part = own < group ? own : group;  // of them in one group
+  using exception_bits = std::conditional_t<(own > 32), uint64_t, uint32_t>;
   static constexpr uint32_t rounds = own / part;                                // groups of a thread
   static constexpr uint32_t team = group / part;                                // threads of a group
   static constexpr uint32_t quads = part * sizeof(T) / sizeof(device::vec128);  // of codes in one group
@@ -37,7 +38,8 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     alignas(16) uint32_t encoded[quantize_layout::most_bytes(tile_bytes) / 4];  // the chunk as it stands in the frame
     uint32_t largest[warps];
     uint32_t base_bits[warps];
-    uint32_t exceptions[warps];
+    uint32_t exceptions_of_warp[warps];
+    exception_bits exceptions[Threads];  // of each thread's tile
   };
   struct decode_storage {
     alignas(16) uint32_t encoded[tile_bytes / 4 + 2];  // and what a read of two words at its end touches
@@ -56,6 +58,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     typename scan::TempStorage scan_storage;
     quantize_layout::offsets at;  // uniform values, out of the way of registers
     uint32_t head;                // the chunk's first four bytes
+    device::uninitialized<steps> quantizer;
   };
 
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
@@ -63,10 +66,16 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   // Leaves in the tile what decoding will give, unless the chunk is declined.
   __device__ uint32_t measure(const quantize<T>& codec, tile& values) {
     if (!codec.is_usable()) return declined;
-    if (codec.pointwise()) return measure_with(codec, codec.mantissas(), 0, values);
+    if (threadIdx.x == 0) temp_.head = 0;
+    if (codec.pointwise()) return measure_with(codec, codec.mantissas(), values);
     uint32_t exponent = 0;
     if constexpr (sizeof(T) == 2) exponent = largest_exponent(values);
-    return measure_with(codec, codec.steps(exponent), exponent, values);
+    if (threadIdx.x == 0) {
+      temp_.head = exponent << 8;
+      temp_.quantizer.get() = codec.steps(exponent);
+    }
+    device::sync_block();
+    return measure_with(codec, temp_.quantizer.get(), values);
   }
 
   __device__ void pack(const quantize<T>& codec, const tile& values, bytes out) {
@@ -79,11 +88,12 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       pack_tables(r);
-      if (own_[r].non_zeros == 0) continue;
-      if (codec.pointwise())
-        pack_codes<true>(r);
-      else
-        pack_codes<false>(r);
+      if (codec.pointwise()) {
+        const word base = find_base(r);
+        if (own_[r].non_zeros != 0) pack_codes<true>(r, base);
+      } else {
+        if (own_[r].non_zeros != 0) pack_codes<false>(r, 0);
+      }
     }
     if (temp_.head >> 16 != 0) pack_exceptions(values);
     device::sync_block();
@@ -148,7 +158,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   template <class Quantizer> __device__ void quantize_tile(const Quantizer& quantizer, tile& values) {
     constexpr uint32_t words_a_quad = sizeof(device::vec128) / sizeof(word);
     const uint32_t first = device::warp_id() * tile::warp_words + device::lane_id();
-    exceptions_ = 0;
+    exception_bits exceptions = 0;
 #pragma unroll
     for (int j = 0; j < tile::words; ++j) {
       word codes = 0, restored = 0;
@@ -157,13 +167,14 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
         const coded<T> one = quantizer.code(tile::value(values.w[j], k));
         codes |= static_cast<word>(one.code) << (8 * sizeof(T) * static_cast<unsigned>(k));
         restored |= static_cast<word>(one.restored) << (8 * sizeof(T) * static_cast<unsigned>(k));
-        exceptions_ |= static_cast<exception_bits>(!one.holds) << (j * per_word + k);
+        exceptions |= static_cast<exception_bits>(!one.holds) << (j * per_word + k);
       }
       const uint32_t index = first + static_cast<uint32_t>(j) * device::warp_size;
       temp_.encode.codes[place(index / words_a_quad) * words_a_quad + index % words_a_quad] = codes;
       values.w[j] = restored;
+      if (j % 4 == 3) device::sync_warp();  // the compiler would else spread all rows over too many registers
     }
-    device::sync_warp();
+    temp_.encode.exceptions[threadIdx.x] = exceptions;
   }
 
   // -- encoding: codes to shapes ---------------------------------------------------------------------------------
@@ -175,7 +186,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   // Calls visit(i, code) for this thread's codes of its r-th group, i < part.
   template <class Visit> __device__ void for_codes(uint32_t r, const Visit& visit) const {
     const auto* const from = reinterpret_cast<const device::vec128*>(temp_.encode.codes);
-#pragma unroll
+#pragma unroll 1
     for (uint32_t q = 0; q < quads; ++q) {
       const device::vec128 four = from[place((threadIdx.x * rounds + r) * quads + q)];
       constexpr uint32_t codes_a_quad = sizeof(device::vec128) / sizeof(T);
@@ -202,8 +213,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   }
 
   template <class Quantizer>
-  __device__ uint32_t measure_with(const quantize<T>& codec, const Quantizer& quantizer, uint32_t exponent,
-                                   tile& values) {
+  __device__ uint32_t measure_with(const quantize<T>& codec, const Quantizer& quantizer, tile& values) {
     constexpr bool pointwise = std::is_same_v<Quantizer, mantissas>;
     constexpr uint32_t too_wide = 1 << 8;  // as base bits
     quantize_tile(quantizer, values);
@@ -214,15 +224,15 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
       delta_width[r] = quantize_layout::no_delta;
       uint32_t non_zeros = 0;
       if constexpr (pointwise) {
-        base_[r] = find_base(r);
+        const word base = find_base(r);
         bool fits = true;
         for_codes(r, [&](uint32_t i, bits_t<T> code) {
-          const bits_t<T> above = static_cast<bits_t<T>>(code - (code >> 1 != 0 ? base_[r] << 1 : 0));
+          const bits_t<T> above = above_base(code, base);
           fits &= above >> 1 >> Quantizer::code_bits == 0;
           all_codes[r] |= static_cast<uint32_t>(above);
           non_zeros |= (code != 0 ? 1u : 0u) << i;
         });
-        const uint32_t own_bits = fits ? bit_width(base_[r]) : too_wide;
+        const uint32_t own_bits = fits ? bit_width(base) : too_wide;
         base_bits = own_bits > base_bits ? own_bits : base_bits;
       } else {
         for_codes(r, [&](uint32_t i, bits_t<T> code) {
@@ -241,7 +251,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     }
     base_bits = block_max(temp_.encode.base_bits, base_bits);
     if (base_bits >= too_wide) return declined;
-    return lay_out(all_codes, delta_width, base_bits, pointwise, exponent, values.count);
+    return lay_out(all_codes, delta_width, base_bits, pointwise, values.count);
   }
 
   // One less than the smallest key of the group, 0 where it has none.
@@ -253,6 +263,11 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     });
     smallest_less_one = over_team(smallest_less_one, [](word a, word b) { return a < b ? a : b; });
     return smallest_less_one == ~word{0} ? 0 : smallest_less_one;
+  }
+
+  // A code of pointwise groups as it is stored.
+  __device__ static bits_t<T> above_base(bits_t<T> code, word base) {
+    return static_cast<bits_t<T>>(code - (code >> 1 != 0 ? base << 1 : 0));
   }
 
   // no_delta where there is a -0.0. `first_code` is that of the thread.
@@ -281,18 +296,19 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
 
   // Chooses the shapes and finds the place of everything; the size of the chunk, or `declined`.
   __device__ uint32_t lay_out(const uint32_t (&all_codes)[rounds], const uint32_t (&delta_width)[rounds],
-                              uint32_t base_bits, bool pointwise, uint32_t exponent, uint32_t count) {
+                              uint32_t base_bits, bool pointwise, uint32_t count) {
     using namespace quantize_layout;
     // One scan of three counts and, of which only the sum matters, the exceptions:
     // [63:48] exceptions / [47:36] groups that are not zero / [35:24] sparse groups / [23:0] bits of payload
-    uint64_t counts = static_cast<uint64_t>(device::popc(exceptions_)) << 48;
+    uint64_t counts = static_cast<uint64_t>(device::popc(temp_.encode.exceptions[threadIdx.x])) << 48;
+    shape form[rounds];
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       const uint32_t non_zeros = popcount(own_[r].non_zeros);
-      own_[r].form = non_zeros != 0 ? choose(all_codes[r], non_zeros, delta_width[r], base_bits) : shape{};
+      form[r] = non_zeros != 0 ? choose(all_codes[r], non_zeros, delta_width[r], base_bits) : shape{};
       if (rank() == 0 && non_zeros != 0)
-        counts += uint64_t{1} << 36 | uint64_t{own_[r].form.is_sparse()} << 24 |
-                  own_[r].form.payload_bits(non_zeros, base_bits, pointwise);
+        counts += uint64_t{1} << 36 | uint64_t{form[r].is_sparse()} << 24 |
+                  form[r].payload_bits(non_zeros, base_bits, pointwise);
     }
     uint64_t total;
     uint64_t before = scan::exclusive_sum(temp_.scan_storage, counts, total);
@@ -300,11 +316,11 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
       before = device::shfl(before, static_cast<int>(device::lane_id() / team * team));
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
-      own_[r].payload = static_cast<uint32_t>(before) & 0xffffffu;
+      own_[r].place = (static_cast<uint32_t>(before) & 0xffffffu) | static_cast<uint32_t>(form[r].byte) << 24;
       own_[r].tables = static_cast<uint32_t>(before >> 24) & 0xffffffu;
       if (const uint32_t non_zeros = popcount(own_[r].non_zeros); rounds > 1 && non_zeros != 0)
-        before += uint64_t{1} << 36 | uint64_t{own_[r].form.is_sparse()} << 24 |
-                  own_[r].form.payload_bits(non_zeros, base_bits, pointwise);
+        before += uint64_t{1} << 36 | uint64_t{form[r].is_sparse()} << 24 |
+                  form[r].payload_bits(non_zeros, base_bits, pointwise);
     }
     const auto exceptions = static_cast<uint32_t>(total >> 48);
     const offsets at = offsets_of(ceil_div(count, group), static_cast<uint32_t>(total >> 36) & 0xfffu,
@@ -313,7 +329,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     if (at.end > most_bytes(count * uint32_t{sizeof(T)})) return declined;
     if (threadIdx.x == 0) {
       temp_.at = at;
-      temp_.head = base_bits | exponent << 8 | exceptions << 16;
+      temp_.head |= base_bits | exceptions << 16;
     }
     for (uint32_t i = threadIdx.x; i < ceil_div(at.end, 4u); i += Threads) temp_.encode.encoded[i] = 0;
     return at.end;
@@ -327,8 +343,9 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     auto* const encoded = reinterpret_cast<std::byte*>(temp_.encode.encoded);
     const bool speaks = rank() == 0 && own_[r].non_zeros != 0;
     if (speaks) {
-      encoded[temp_.at.shapes + (own_[r].tables >> 12)] = static_cast<std::byte>(own_[r].form.byte);
-      if (own_[r].form.is_sparse()) temp_.encode.encoded[temp_.at.masks / 4 + (own_[r].tables & 0xfffu)] = own_[r].non_zeros;
+      encoded[temp_.at.shapes + (own_[r].tables >> 12)] = static_cast<std::byte>(own_[r].form().byte);
+      if (own_[r].form().is_sparse())
+        temp_.encode.encoded[temp_.at.masks / 4 + (own_[r].tables & 0xfffu)] = own_[r].non_zeros;
     }
     // A warp has 4 to 64 groups, those of a round in at most two words.
     const uint32_t first_word = device::warp_id() * own / 32;
@@ -369,11 +386,11 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     bool shares_;
   };
 
-  template <bool Pointwise> __device__ void pack_codes(uint32_t r) {
+  template <bool Pointwise> __device__ void pack_codes(uint32_t r, word base) {
     using namespace quantize_layout;
-    const shape form = own_[r].form;
+    const shape form = own_[r].form();
     const uint32_t width = form.width(), base_bits = temp_.head & 255, mine = rank() * part;
-    uint32_t bit = own_[r].payload;
+    uint32_t bit = own_[r].payload();
     if (rank() != 0) {
       bit += Pointwise || form.is_delta() ? base_bits : 0;
       const uint32_t before = form.is_sparse() ? popcount(own_[r].non_zeros & low_mask(mine)) : mine;
@@ -382,9 +399,9 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     shared_bits out(temp_.encode.encoded + temp_.at.payload / 4, bit);
     if constexpr (Pointwise) {
       if (rank() == 0) {
-        out.put(static_cast<uint32_t>(base_[r]), base_bits < 32 ? base_bits : 32);
+        out.put(static_cast<uint32_t>(base), base_bits < 32 ? base_bits : 32);
         if constexpr (sizeof(T) == 8)
-          if (base_bits > 32) out.put(static_cast<uint32_t>(base_[r] >> 32), base_bits - 32);
+          if (base_bits > 32) out.put(static_cast<uint32_t>(base >> 32), base_bits - 32);
       }
     }
     if (!Pointwise && form.is_delta()) {
@@ -401,7 +418,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
       const uint32_t unsigned_shift = form.is_signed() ? 0 : 1;
       for_codes(r, [&](uint32_t, bits_t<T> wide) {
         auto code = static_cast<uint32_t>(wide);
-        if constexpr (Pointwise) code = static_cast<uint32_t>(wide - (wide >> 1 != 0 ? base_[r] << 1 : 0));
+        if constexpr (Pointwise) code = static_cast<uint32_t>(above_base(wide, base));
         if (!form.is_sparse() || code != 0) out.put(code >> unsigned_shift, width);
       });
     }
@@ -420,33 +437,38 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
 
   // Positions ascend with the warp, the row, the lane and the place in the word.
   __device__ void pack_exceptions(const tile& values) {
-    const uint32_t of_warp = device::warp_sum(static_cast<uint32_t>(device::popc(exceptions_)));
-    if (device::lane_id() == 0) temp_.encode.exceptions[device::warp_id()] = of_warp;
+    const exception_bits exceptions = temp_.encode.exceptions[threadIdx.x];
+    const uint32_t of_warp = device::warp_sum(static_cast<uint32_t>(device::popc(exceptions)));
+    if (device::lane_id() == 0) temp_.encode.exceptions_of_warp[device::warp_id()] = of_warp;
     device::sync_block();
     if (of_warp == 0) return;
     uint32_t next = 0;
-    for (uint32_t i = 0; i < device::warp_id(); ++i) next += temp_.encode.exceptions[i];
+    for (uint32_t i = 0; i < device::warp_id(); ++i) next += temp_.encode.exceptions_of_warp[i];
+    // Through shared memory, where the warp's codes were: registers have no index.
+    word* const of_tile = temp_.encode.codes + device::warp_id() * tile::warp_words + device::lane_id();
+#pragma unroll
+    for (int j = 0; j < tile::words; ++j) of_tile[j * device::warp_size] = values.w[j];
     auto* const encoded = reinterpret_cast<std::byte*>(temp_.encode.encoded);
     auto* const positions = reinterpret_cast<uint16_t*>(encoded + temp_.at.positions);
     const uint32_t below = low_mask(device::lane_id());
-#pragma unroll
-    for (int j = 0; j < tile::words; ++j) {
-      uint32_t of_row = 0, before = 0;
+    uint32_t position = tile::first_value();
+#pragma unroll 1
+    for (int j = 0; j < tile::words; ++j, position += tile::step) {
+      const auto mine = static_cast<uint32_t>(exceptions >> (j * per_word)) & low_mask(per_word);
+      uint32_t of_row = 0, at = next;
 #pragma unroll
       for (int k = 0; k < per_word; ++k) {
-        const unsigned lanes = device::ballot((exceptions_ >> (j * per_word + k) & 1) != 0);
+        const unsigned lanes = device::ballot((mine >> k & 1) != 0);
         of_row += popcount(lanes);
-        before += popcount(lanes & below);
+        at += popcount(lanes & below);
       }
-      uint32_t at = next + before;
+      next += of_row;
 #pragma unroll
       for (int k = 0; k < per_word; ++k)
-        if ((exceptions_ >> (j * per_word + k) & 1) != 0) {
-          positions[at] = static_cast<uint16_t>(tile::first_value(j) + static_cast<uint32_t>(k));
-          put(encoded + temp_.at.values, at, tile::value(values.w[j], k));
-          ++at;
+        if ((mine >> k & 1) != 0) {
+          positions[at] = static_cast<uint16_t>(position + static_cast<uint32_t>(k));
+          put(encoded + temp_.at.values, at++, tile::value(of_tile[j * device::warp_size], k));
         }
-      next += of_row;
     }
   }
 
@@ -600,7 +622,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
 #pragma unroll
         for (int k = 0; k < per_word; ++k) value[k] = quantizer.value(code[k]);
       }
-      if (head >> 16 != 0) patch(g, column, value);
+      if (temp_.at.positions != temp_.at.end) patch(g, column, value);
       word x = 0;
 #pragma unroll
       for (int k = 0; k < per_word; ++k) x |= static_cast<word>(value[k]) << (8 * sizeof(T) * static_cast<unsigned>(k));
@@ -661,20 +683,18 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     }
   }
 
-  using exception_bits = std::conditional_t<(own > 32), uint64_t, uint32_t>;
-
   // What a thread knows of its groups between measure and pack.
   struct own_group {
     uint32_t non_zeros;  // a bit a code
-    uint32_t payload;    // where it begins, in bits
+    uint32_t place;      // [31:24] shape, [23:0] where its payload begins, in bits
     uint32_t tables;     // groups before it: [23:12] not zero, [11:0] sparse
-    shape form;
+
+    __device__ shape form() const { return {static_cast<uint8_t>(place >> 24)}; }
+    __device__ uint32_t payload() const { return place & 0xffffffu; }
   };
 
   TempStorage& temp_;
   own_group own_[rounds];
-  uint64_t base_[rounds];          // of pointwise groups
-  exception_bits exceptions_ = 0;  // a bit a value of the tile
 };
 
 }  // namespace tuck::inline TUCK_ABI
