@@ -238,18 +238,9 @@ void print_table(const std::vector<row>& rows) {
   print_aligned(lines);
 }
 
-std::vector<std::filesystem::path> npy_files(const std::filesystem::path& directory) {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(directory))
-    if (entry.path().extension() == ".npy") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  if (files.empty()) throw tuck::tools::file_error(directory.string(), "there are no .npy files");
-  return files;
-}
-
 void run(const std::string& directory) {
   std::vector<row> rows;
-  for (const auto& path : npy_files(directory)) {
+  for (const auto& path : tuck::tools::npy_files(directory)) {
     try {
       rows.push_back(measure_file(path));
     } catch (const tuck::tools::file_error&) {

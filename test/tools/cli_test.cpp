@@ -149,8 +149,12 @@ TEST_F(Cli, decodes_to_standard_output) {
 }
 
 TEST_F(Cli, help_and_version) {
-  for (const arguments& words :
-       {arguments{"--help"}, {"encode", "--help"}, {"decode", "-h"}, {"info", "--help"}, {"verify", "--help"}}) {
+  for (const arguments& words : {arguments{"--help"},
+                                 {"encode", "--help"},
+                                 {"decode", "-h"},
+                                 {"info", "--help"},
+                                 {"verify", "--help"},
+                                 {"compare", "--help"}}) {
     const answer a = tuck_cli(words);
     EXPECT_EQ(a.code, 0);
     EXPECT_NE(a.out.find("Usage: tuck"), std::string::npos);

@@ -226,6 +226,22 @@ TEST(NpyFile, written_and_read_back) {
   EXPECT_EQ(dir.names(), std::vector<std::string>{"a.npy"});
 }
 
+TEST(NpyFile, those_of_a_directory) {
+  const scratch::directory dir;
+  const auto complaint_about = [](const std::string& directory) -> std::string {
+    try {
+      npy_files(directory);
+    } catch (const file_error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(complaint_about(dir / ""), (dir / "") + ": there are no .npy files");
+  EXPECT_EQ(complaint_about(dir / "none"), (dir / "none") + ": No such file or directory");
+  for (const char* name : {"b.npy", "a.npy", "a.tuck", "npy"}) scratch::write(dir / name, "");
+  EXPECT_EQ(npy_files(dir / ""), (std::vector<std::filesystem::path>{dir / "a.npy", dir / "b.npy"}));
+}
+
 TEST(NpyFile, shapes_as_text) {
   EXPECT_EQ(shape_text({}), "scalar");
   EXPECT_EQ(shape_text({3}), "3");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <system_error>
 
 namespace tuck::tools {
 namespace {
@@ -283,6 +284,17 @@ void write_npy(const std::string& path, dtype type, const std::vector<uint64_t>&
   file.write(bytes_of(make_npy_prelude(type, shape)));
   file.write(data);
   file.commit();
+}
+
+std::vector<std::filesystem::path> npy_files(const std::string& directory) {
+  std::error_code error;
+  std::vector<std::filesystem::path> files;
+  for (std::filesystem::directory_iterator entry(directory, error), end; entry != end && !error; entry.increment(error))
+    if (entry->path().extension() == ".npy") files.push_back(entry->path());
+  if (error) throw file_error(directory, error.message());
+  if (files.empty()) throw file_error(directory, "there are no .npy files");
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
 std::string shape_text(const std::vector<uint64_t>& shape) {

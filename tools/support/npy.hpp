@@ -6,6 +6,7 @@
 #include <tuck/core/dtype.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ std::string make_npy_prelude(dtype type, const std::vector<uint64_t>& shape);
 
 // Writes an array in C order. `data` has the bytes of the shape.
 void write_npy(const std::string& path, dtype type, const std::vector<uint64_t>& shape, const_bytes data);
+
+// The .npy files of a directory, by name. Throws file_error where there is none.
+std::vector<std::filesystem::path> npy_files(const std::string& directory);
 
 // A shape as one shows it: "16x32x32x32", "scalar" where there are no dimensions.
 std::string shape_text(const std::vector<uint64_t>& shape);

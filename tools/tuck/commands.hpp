@@ -40,9 +40,17 @@ struct verify_options {
   std::string in;
 };
 
+struct compare_options {
+  std::string in;  // the reference
+  std::string other;
+  bool as_bf16 = false;
+  bool json = false;
+};
+
 void encode(const encode_options& options);
 void decode(const decode_options& options);
 void info(const info_options& options);
 void verify(const verify_options& options);
+void compare(const compare_options& options);
 
 }  // namespace tuck::tools

@@ -1,17 +1,11 @@
 #include "codecs.hpp"
 #include "commands.hpp"
+#include "declared_type.hpp"
 #include "frame_file.hpp"
 #include "progress.hpp"
 
 namespace tuck::tools {
 namespace {
-
-dtype element_type(const encode_options& options, const npy_header& header) {
-  if (!options.as_bf16) return header.type;
-  if (header.type != dtype::u16 && header.type != dtype::i16)
-    throw file_error(options.in, std::string("--as bf16 takes 16-bit integers, not ") + name(header.type));
-  return dtype::bf16;
-}
 
 // The option parser has seen to the rest; how many are too many depends on the input's type.
 void check_chunk_values(const encode_options& options, dtype type) {
@@ -25,7 +19,7 @@ void check_chunk_values(const encode_options& options, dtype type) {
 void encode(const encode_options& options) {
   refuse_same_file(options.in, options.out);
   const npy_file in = read_npy(options.in);
-  const dtype type = element_type(options, in.header);
+  const dtype type = declared_type(in.header, options.as_bf16, options.in);
   check_chunk_values(options, type);
   const frame_options shape{.chunk_values = options.chunk_values,
                             .checksums = !options.no_checksums,

@@ -51,6 +51,13 @@ void add_machine(CLI::App& app, machine& on, unsigned& threads) {
       ->type_name("N");
 }
 
+void add_declared_type(CLI::App& app, bool& as_bf16, const std::string& what) {
+  const auto set = [&as_bf16](const std::string&) { as_bf16 = true; };
+  app.add_option_function<std::string>("--as", set, "What the 16-bit integers of the " + what + " really are: bf16")
+      ->check(CLI::IsMember({"bf16"}).description(""))
+      ->type_name("TYPE");
+}
+
 std::string check_chunk_values(const std::string& text) {
   uint32_t values = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), values);
@@ -68,10 +75,7 @@ void add_encode(CLI::App& program, encode_options& options) {
       ->capture_default_str()
       ->type_name("NAME");
   add_machine(app, options.on, options.threads);
-  const auto as_bf16 = [&options](const std::string&) { options.as_bf16 = true; };
-  app.add_option_function<std::string>("--as", as_bf16, "What the 16-bit integers of the file really are: bf16")
-      ->check(CLI::IsMember({"bf16"}).description(""))
-      ->type_name("TYPE");
+  add_declared_type(app, options.as_bf16, "file");
   app.add_option("--chunk-values", options.chunk_values,
                  "Values a chunk, a multiple of 32; the codec's own choice if not given")
       ->check(CLI::Validator(check_chunk_values, ""))
@@ -104,6 +108,19 @@ void add_verify(CLI::App& program, verify_options& options) {
   app.callback(run(verify, options));
 }
 
+void add_compare(CLI::App& program, compare_options& options) {
+  CLI::App& app = *program.add_subcommand("compare", "Tell how far apart two arrays are");
+  app.footer(
+      "Errors are those of B against A. Values of equal bits have none, and one NaN is as good as another; where\n"
+      "else a value is not finite, the error is infinite. In JSON a number that no double can hold is a string,\n"
+      "such as \"inf\". The exit code is 0 however far apart the arrays are.");
+  app.add_option("A.npy", options.in, "The reference")->required();
+  app.add_option("B.npy", options.other, "What is compared with it, of the same shape and type")->required();
+  add_declared_type(app, options.as_bf16, "files");
+  app.add_flag("--json", options.json, "For programs: one JSON object");
+  app.callback(run(compare, options));
+}
+
 int complain(const std::exception& e, int code) {
   std::cerr << "tuck: " << e.what() << '\n';
   return code;
@@ -129,10 +146,12 @@ int main(int argc, char** argv) {
   decode_options to_decode;
   info_options to_show;
   verify_options to_verify;
+  compare_options to_compare;
   add_encode(program, to_encode);
   add_decode(program, to_decode);
   add_info(program, to_show);
   add_verify(program, to_verify);
+  add_compare(program, to_compare);
   try {
     program.parse(argc, argv);
     return flush_output();
