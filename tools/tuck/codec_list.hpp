@@ -21,7 +21,8 @@ struct joined_lists<codec_list<As...>, codec_list<Bs...>, Others...>
 // A codec of the library becomes one of the program by a line here.
 // clang-format off
 using program_codecs = joined_lists<
-    over_all_types<zvc>
+    over_all_types<zvc>,
+    codec_list<quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>>
 >::type;
 // clang-format on
 
@@ -30,11 +31,14 @@ template <codec... Cs, class Visitor> bool any_codec(codec_list<Cs...>, const Vi
   return (visitor(Cs{}) || ...);
 }
 
-// Calls visitor with the codec of that name for elements of `type`, if there is one.
-template <class Visitor> bool with_codec(std::string_view name, dtype type, const Visitor& visitor) {
+// Calls visitor with the chosen codec for elements of `type`, if there is one.
+template <class Visitor> bool with_codec(const codec_choice& choice, dtype type, const Visitor& visitor) {
   return any_codec(program_codecs{}, [&]<codec C>(const C& candidate) {
-    if (dtype_of<value_t<C>> != type || stage_names(candidate.stages()) != name) return false;
-    visitor(candidate);
+    if (dtype_of<value_t<C>> != type || stage_names(candidate.stages()) != choice.name) return false;
+    if constexpr (tuck::is_lossy<C>)
+      visitor(C(choice.bound));
+    else
+      visitor(candidate);
     return true;
   });
 }

@@ -23,9 +23,32 @@ std::vector<std::string> codec_names() {
   return names;
 }
 
-frame_plan plan_frame(std::string_view codec, dtype type, uint64_t count, const frame_options& options) {
+bool is_lossy(std::string_view codec) {
+  return any_codec(program_codecs{}, [&]<class C>(const C& candidate) {
+    return tuck::is_lossy<C> && stage_names(candidate.stages()) == codec;
+  });
+}
+
+std::string types_of(std::string_view codec) {
+  std::string types;
+  any_codec(program_codecs{}, [&]<class C>(const C& candidate) {
+    if (stage_names(candidate.stages()) != codec) return false;
+    if (!types.empty()) types += ", ";
+    types += name(dtype_of<value_t<C>>);
+    return false;
+  });
+  return types;
+}
+
+std::optional<stored_bound> bound_of(const stage_list& stages) {
+  quantize<float> stored;  // whose parameters do not depend on the type
+  if (quantize<float>::from_stages(stages, stored) != status::ok) return {};
+  return stored_bound{stored.mode(), stored.requested_bound(), stored.effective_bound()};
+}
+
+frame_plan plan_frame(const codec_choice& choice, dtype type, uint64_t count, const frame_options& options) {
   frame_plan plan;
-  with_codec(codec, type, [&](const auto& chosen) {
+  with_codec(choice, type, [&](const auto& chosen) {
     frame_header header;
     plan.code = make_header(chosen, count, options, header);
     if (plan.code != status::ok) return;
@@ -35,10 +58,10 @@ frame_plan plan_frame(std::string_view codec, dtype type, uint64_t count, const 
   return plan;
 }
 
-outcome encode_frame(std::string_view codec, dtype type, const_bytes values, bytes frame, const frame_options& options,
-                     const host::execution& how) {
+outcome encode_frame(const codec_choice& choice, dtype type, const_bytes values, bytes frame,
+                     const frame_options& options, const host::execution& how) {
   outcome answer{.code = status::codec_mismatch};
-  with_codec(codec, type, [&]<class C>(const C& chosen) {
+  with_codec(choice, type, [&]<class C>(const C& chosen) {
     using T = value_t<C>;
     const span<const T> typed(reinterpret_cast<const T*>(values.data()), values.size() / sizeof(T));
     answer = host::encode(chosen, typed, frame, options, how);

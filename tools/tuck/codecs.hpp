@@ -1,8 +1,10 @@
 // The codecs that the program knows, behind types that are chosen at run time.
 #pragma once
 
+#include <tuck/codec/quantize/error_bound.hpp>
 #include <tuck/frame/host.hpp>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +16,25 @@ std::vector<std::string> codec_names();
 
 std::string stage_names(const stage_list& stages);
 
+// A codec by its name, and for those that lose something the bound.
+struct codec_choice {
+  std::string name = "zvc";
+  error_bound bound = error_bound::range_relative(1e-3);
+};
+
+bool is_lossy(std::string_view codec);
+
+// The element types that the codec of that name takes, "f16, bf16, f32" for instance.
+std::string types_of(std::string_view codec);
+
+// How far the values of a frame may be from what was encoded; nothing for lossless codecs.
+struct stored_bound {
+  bound_mode mode;
+  double requested;
+  double effective;  // absolute, unless the mode is pointwise
+};
+std::optional<stored_bound> bound_of(const stage_list& stages);
+
 // What the frame of `count` values will need, before it is encoded.
 struct frame_plan {
   status code = status::codec_mismatch;
@@ -21,18 +42,18 @@ struct frame_plan {
   uint64_t chunks = 0;
 };
 
-// host::encode and what it needs, with the codec of that name for elements of `type`; codec_mismatch where there is
-// none. `values` are whole elements, aligned for them.
-frame_plan plan_frame(std::string_view codec, dtype type, uint64_t count, const frame_options& options);
-outcome encode_frame(std::string_view codec, dtype type, const_bytes values, bytes frame, const frame_options& options,
-                     const host::execution& how);
+// host::encode and what it needs, with the chosen codec for elements of `type`; codec_mismatch where there is none.
+// `values` are whole elements, aligned for them.
+frame_plan plan_frame(const codec_choice& choice, dtype type, uint64_t count, const frame_options& options);
+outcome encode_frame(const codec_choice& choice, dtype type, const_bytes values, bytes frame,
+                     const frame_options& options, const host::execution& how);
 
 // host::decode with whichever codec the frame needs.
 outcome decode_frame(const_bytes frame, bytes out, uint64_t first_value, const host::execution& how);
 
 // The same by the device calls, on a GPU or on the simulator, whichever the program was built for. Throw where there is
 // no device or it fails.
-outcome encode_on_device(std::string_view codec, dtype type, const_bytes values, bytes frame,
+outcome encode_on_device(const codec_choice& choice, dtype type, const_bytes values, bytes frame,
                          const frame_options& options);
 outcome decode_on_device(const_bytes frame, bytes out);
 

@@ -1,6 +1,8 @@
 // The program's commands. Each throws file_error for bad input (exit 1) and usage_error for a bad call (exit 2).
 #pragma once
 
+#include "codecs.hpp"
+
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -16,7 +18,7 @@ enum class machine { host, device };
 struct encode_options {
   std::string in;
   std::string out;
-  std::string codec = "zvc";
+  codec_choice codec;
   machine on = machine::host;
   bool as_bf16 = false;
   bool no_checksums = false;

@@ -4,10 +4,10 @@
 
 namespace tuck::tools {
 
-outcome encode_on_device(std::string_view codec, dtype type, const_bytes values, bytes frame,
+outcome encode_on_device(const codec_choice& choice, dtype type, const_bytes values, bytes frame,
                          const frame_options& options) {
   outcome answer{.code = status::codec_mismatch};
-  with_codec(codec, type, [&]<class C>(const C& chosen) {
+  with_codec(choice, type, [&]<class C>(const C& chosen) {
     using T = value_t<C>;
     const span<const T> typed(reinterpret_cast<const T*>(values.data()), values.size() / sizeof(T));
     answer = device_session().encode(chosen, typed, frame, options);

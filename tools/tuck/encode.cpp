@@ -14,6 +14,11 @@ void check_chunk_values(const encode_options& options, dtype type) {
     throw usage_error("--chunk-values: at most " + std::to_string(most) + " for " + name(type));
 }
 
+void check_type(const encode_options& options, dtype type) {
+  if (plan_frame(options.codec, type, 0, {}).code == status::codec_mismatch)
+    throw file_error(options.in, options.codec.name + " takes " + types_of(options.codec.name) + ", not " + name(type));
+}
+
 }  // namespace
 
 void encode(const encode_options& options) {
@@ -21,6 +26,7 @@ void encode(const encode_options& options) {
   const npy_file in = read_npy(options.in);
   const dtype type = declared_type(in.header, options.as_bf16, options.in);
   check_chunk_values(options, type);
+  check_type(options, type);
   const frame_options shape{.chunk_values = options.chunk_values,
                             .checksums = !options.no_checksums,
                             .metadata = bytes_of(in.header.prelude)};

@@ -35,6 +35,9 @@ double ratio_of(const frame_file& frame) {
 
 void print_json(const frame_file& frame, const std::string& path) {
   const frame_header& h = frame.header();
+  nlohmann::ordered_json bound;  // null: nothing is lost
+  if (const auto b = bound_of(h.stages))
+    bound = {{"mode", name(b->mode)}, {"value", b->requested}, {"effective", b->effective}};
   nlohmann::ordered_json chunks = nlohmann::ordered_json::array();
   for (uint64_t i = 0; i < frame.view.chunks(); ++i) {
     const chunk_view chunk = checked_chunk(frame, i, path);
@@ -44,6 +47,7 @@ void print_json(const frame_file& frame, const std::string& path) {
                       {"values", chunk.values}});
   }
   const nlohmann::ordered_json about = {{"codec", stage_names(h.stages)},
+                                        {"error_bound", std::move(bound)},
                                         {"dtype", name(h.type)},
                                         {"shape", shape_of(frame, path)},
                                         {"values", h.value_count},
@@ -79,6 +83,23 @@ share share_of(const frame_file& frame, chunk_kind kind, const std::string& path
 
 void print_line(const char* what, const std::string& text) { std::printf("%-12s %s\n", what, text.c_str()); }
 
+// A number in as few digits as tell it from its neighbours in a float.
+std::string shortest(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+std::string bound_text(const stored_bound& b) {
+  switch (b.mode) {
+    case bound_mode::absolute: return shortest(b.effective) + ", absolute";
+    case bound_mode::range_relative:
+      return shortest(b.requested) + " of the range of values, which is " + shortest(b.effective) + " absolute";
+    case bound_mode::pointwise: return shortest(b.effective) + " of each value";
+  }
+  return "unknown";
+}
+
 void print_chunk_kinds(const frame_file& frame, const std::string& path) {
   std::printf("\n%-12s %14s %16s %16s\n", "chunk kind", "chunks", "bytes of values", "bytes in frame");
   uint64_t payload_bytes = 0;
@@ -97,6 +118,7 @@ void print_summary(const frame_file& frame, const std::string& path) {
   std::snprintf(ratio, sizeof ratio, "%.2f", ratio_of(frame));
   print_line("file", printable(path));
   print_line("codec", stage_names(h.stages));
+  if (const auto b = bound_of(h.stages)) print_line("error bound", bound_text(*b));
   print_line("tensor", std::string(name(h.type)) + " " + shape_text(shape_of(frame, path)));
   print_line("values", std::to_string(h.value_count) + ", " + std::to_string(frame.raw_bytes()) + " bytes");
   print_line("frame", std::to_string(h.frame_bytes) + " bytes");

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
@@ -65,15 +66,49 @@ std::string check_chunk_values(const std::string& text) {
   return whole && values != 0 && values % 32 == 0 ? "" : "must be a multiple of 32 and not 0";
 }
 
+// How far from the original quantize may come back.
+void add_error_bound(CLI::App& app, encode_options& options) {
+  const auto positive = [](const std::string& text) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = error == std::errc() && end == text.data() + text.size();
+    return whole && value > 0 && std::isfinite(value) ? "" : "must be a positive, finite number";
+  };
+  CLI::Option* value = app.add_option("--error-bound", options.codec.bound.value,
+                                      "With --codec quantize: the most by which a value may change")
+                           ->check(CLI::Validator(positive, ""))
+                           ->capture_default_str()
+                           ->type_name("E");
+  const auto set = [&options](const std::string& name) {
+    options.codec.bound.mode = name == "absolute" ? tuck::bound_mode::absolute
+                               : name == "range"  ? tuck::bound_mode::range_relative
+                                                  : tuck::bound_mode::pointwise;
+  };
+  CLI::Option* mode =
+      app.add_option_function<std::string>("--bound", set,
+                                           "What E counts in: absolute; range, the highest less the lowest finite\n"
+                                           "value; or pointwise, each value itself")
+          ->check(CLI::IsMember({"absolute", "range", "pointwise"}).description(""))
+          ->default_str("range")
+          ->type_name("MODE");
+  app.parse_complete_callback([&options, value, mode] {
+    if ((*value || *mode) && !is_lossy(options.codec.name))
+      throw usage_error("--error-bound and --bound are for --codec quantize; " + options.codec.name + " loses nothing");
+  });
+}
+
 void add_encode(CLI::App& program, encode_options& options) {
   CLI::App& app = *program.add_subcommand("encode", "Encode a .npy file into a frame");
-  app.footer("The .npy header is kept in the frame, so that decoding gives back the file byte for byte.");
+  app.footer(
+      "The .npy header is kept in the frame, so that decoding gives back the file byte for byte - but for\n"
+      "quantize, which gives back each value to within the error bound: zeros, infinities and NaN as they were.");
   app.add_option("IN.npy", options.in, "The array: NumPy format 1 to 3, C order, little-endian")->required();
   app.add_option("OUT.tuck", options.out, "The frame; replaced when it is complete, never half-written")->required();
-  app.add_option("--codec", options.codec, "Codec: " + CLI::detail::join(codec_names(), ", "))
+  app.add_option("--codec", options.codec.name, "Codec: " + CLI::detail::join(codec_names(), ", "))
       ->check(CLI::IsMember(codec_names()).description(""))
       ->capture_default_str()
       ->type_name("NAME");
+  add_error_bound(app, options);
   add_machine(app, options.on, options.threads);
   add_declared_type(app, options.as_bf16, "file");
   app.add_option("--chunk-values", options.chunk_values,

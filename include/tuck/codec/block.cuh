@@ -16,6 +16,8 @@
 //                                                      all threads get the same status, and where it is ok, all words
 //                                                      have been handed over, with zeros past the last value
 //
+//   static constexpr int blocks_a_processor            optional: fewer than 4, where it needs more registers
+//
 // All are called by the whole block of exactly Threads threads. Between two calls, measure and pack too, the caller
 // puts a sync_block(). The scalar half must run on the device too: C::from_stages is TUCK_HD, C default-constructible.
 #pragma once
@@ -28,12 +30,19 @@
 namespace tuck::inline TUCK_ABI {
 
 inline constexpr int block_threads = 256;
-inline constexpr int blocks_a_processor = 4;  // whose registers must fit at once: 64 a thread
+inline constexpr int blocks_a_processor = 4;  // whose registers must fit at once: 64 a thread of 256
 inline constexpr uint32_t tile_bytes = 16 * 1024;
 
 template <class C, int Threads> struct block_codec {
   static_assert(sizeof(C) == 0, "tuck: this codec has no block codec, which kernels need; see tuck/codec/block.cuh");
 };
+
+namespace detail {
+template <class B> inline constexpr int blocks_a_processor_of = blocks_a_processor;
+template <class B>
+  requires(B::blocks_a_processor > 0)
+inline constexpr int blocks_a_processor_of<B> = B::blocks_a_processor;
+}  // namespace detail
 
 // Up to 16 KiB of values in the registers of a block, in words of 4 bytes (8 for 8-byte values). A warp has a
 // contiguous part of the chunk; its j-th words are 32 consecutive ones, a lane each.

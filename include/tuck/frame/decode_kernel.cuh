@@ -250,7 +250,7 @@ template <codec C, int Threads> class frame_decoder {
 };
 
 template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
+TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_codec<C, Threads>>)
     decode_kernel(const __grid_constant__ decode_job<C> job) {
   using decoder = frame_decoder<C, Threads>;
   using storage = typename decoder::TempStorage;

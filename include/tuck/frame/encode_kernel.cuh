@@ -261,7 +261,7 @@ template <codec C, int Threads> class frame_encoder {
 };
 
 template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
+TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_codec<C, Threads>>)
     encode_kernel(const __grid_constant__ encode_job<C> job) {
   using encoder = frame_encoder<C, Threads>;
   using storage = typename encoder::TempStorage;

@@ -14,6 +14,10 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
  public:
   using tile = block_tile<T, Threads>;
 
+  // 80 registers: with 64, two values a word and values of two words spill. Shared memory has no room for more blocks
+  // on most architectures anyway.
+  static constexpr int blocks_a_processor = sizeof(T) == 4 ? 4 : 3;
+
  private:
   using word = typename tile::word;
   using scan = device::block_scan<Threads>;
