@@ -16,3 +16,8 @@ template struct kernels<tuck::zvc<uint8_t>>;
 template struct kernels<tuck::zvc<tuck::f16>>;
 template struct kernels<tuck::zvc<float>>;
 template struct kernels<tuck::zvc<double>>;
+template struct kernels<tuck::rle<uint8_t>>;
+template struct kernels<tuck::rle<tuck::f16>>;
+template struct kernels<tuck::rle<float>>;
+template struct kernels<tuck::rle<double>>;
+template struct kernels<tuck::rle_zero<float>>;

@@ -21,7 +21,9 @@ struct joined_lists<codec_list<As...>, codec_list<Bs...>, Others...>
 // A codec of the library becomes one of the program by a line here.
 // clang-format off
 using program_codecs = joined_lists<
-    over_all_types<zvc>
+    over_all_types<zvc>,
+    over_all_types<rle>,
+    over_all_types<rle_zero>
 >::type;
 // clang-format on
 
