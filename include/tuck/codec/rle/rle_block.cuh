@@ -1,9 +1,9 @@
 // RLE by one thread block: the bytes of rle.hpp.
 //
 // A value begins a run where it differs from the one before it, which the lane below has (or, once a warp, the warp
-// below); from there on both kinds of mask are made alike, of words whose values are zero or not. Each mask word is
-// then in charge of one lane, and one scan over counts of all three levels says where everything goes. Decoding goes
-// the same way back: a lane in charge of each mask word, then all lanes for the values.
+// below); from there on both kinds of mask are made alike, of words whose values are zero or not. Then a lane is in
+// charge of each mask word, and one scan over counts of all three levels says where everything goes. Decoding goes the
+// same way back: a lane in charge of each mask word, then all lanes for the values.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -13,12 +13,14 @@
 
 namespace tuck::inline TUCK_ABI {
 
+namespace detail {
 // clang-format off
 template <class C>
 concept any_rle = std::is_same_v<C, rle<typename C::value_type>> || std::is_same_v<C, rle_zero<typename C::value_type>>;
 // clang-format on
+}  // namespace detail
 
-template <any_rle C, int Threads> struct block_codec<C, Threads> {
+template <detail::any_rle C, int Threads> struct block_codec<C, Threads> {
   using T = value_t<C>;
   using layout = rle_layout<T>;
   using tile = block_tile<T, Threads>;
@@ -326,37 +328,18 @@ template <any_rle C, int Threads> struct block_codec<C, Threads> {
 
   // -- decoding ------------------------------------------------------------------------------------------------------
 
+  // Mask words that a thread decodes, from threadIdx.x * each on.
+  static constexpr uint32_t each = ceil_div(windows, uint32_t{Threads});
+
   // Fills `mask` and `offset` from all in front of the values, and makes the value before the first one zero where
   // kind 1 has use for it. False where there is anything that encoding does not write.
   __device__ bool read_masks(uint32_t size, uint32_t count, uint32_t kind, uint32_t& values_begin) {
-    constexpr uint32_t each = ceil_div(windows, uint32_t{Threads});
-    const uint32_t used = ceil_div(count, layout::window), first = threadIdx.x * each;
-    const auto* const l2 = reinterpret_cast<const uint32_t*>(temp_.encoded) + 1;
-
-    // A lane a word of L2: how many mask words there are, and how many before this thread's.
-    const uint32_t l2_words = layout::l2_words(count);
-    const uint32_t l2_word = device::lane_id() < l2_words ? l2[device::lane_id()] : 0;
-    const uint32_t words = device::warp_sum(popcount(l2_word));
-    uint32_t rank = device::warp_sum(device::lane_id() < device::warp_id() * each ? popcount(l2_word) : 0);
-    bool bad = device::lane_id() + 1 == l2_words && (l2_word & ~low_mask(used - device::lane_id() * 32)) != 0;
-    const uint32_t l0_begin = layout::l0_begin(count, words);
-    if (l0_begin > size) return false;
-    bad |= words % 2 != 0 && static_cast<uint32_t>(temp_.encoded[l0_begin - 1]) >> 4 != 0;
-
-    uint32_t nibbles[each] = {}, l0_bytes = 0;
-    if (first < used) {
-      for (uint32_t i = device::warp_id() * each; i < first / 32; ++i) rank += popcount(l2[i]);
-      rank += popcount(l2[first / 32] & low_mask(first % 32));
+    uint32_t nibbles[each] = {}, l0_begin;
+    bool bad = false;
+    if (!read_nibbles(size, count, nibbles, l0_begin, bad)) return false;
+    uint32_t l0_bytes = 0;
 #pragma unroll
-      for (uint32_t i = 0; i < each; ++i) {
-        if (first + i >= used || (l2[(first + i) / 32] >> (first + i) % 32 & 1) == 0) continue;
-        const auto two = static_cast<uint32_t>(temp_.encoded[layout::l1_begin(count) + rank / 2]);
-        nibbles[i] = two >> rank % 2 * 4 & 15;
-        ++rank;
-        bad |= nibbles[i] == 0;
-        l0_bytes += popcount(nibbles[i]);
-      }
-    }
+    for (uint32_t i = 0; i < each; ++i) l0_bytes += popcount(nibbles[i]);
     uint32_t total;
     const uint32_t bytes_before = scan::exclusive_sum(temp_.scan_storage, l0_bytes, total);
     const uint32_t l0_end = l0_begin + total;
@@ -375,7 +358,7 @@ template <any_rle C, int Threads> struct block_codec<C, Threads> {
           masks[i] |= byte << (8 * b);
           bad |= byte == 0;
         }
-      bad |= (masks[i] & ~bits_before(first + i, count)) != 0;
+      bad |= (masks[i] & ~bits_before(threadIdx.x * each + i, count)) != 0;
       ones += popcount(masks[i]);
     }
     device::sync_block();  // the scan's storage is free again, and L0 has been read
@@ -383,13 +366,43 @@ template <any_rle C, int Threads> struct block_codec<C, Threads> {
     uint32_t ones_before = scan::exclusive_sum(temp_.scan_storage, ones, total);
 #pragma unroll
     for (uint32_t i = 0; i < each; ++i) {
-      if (first + i >= windows) break;
-      temp_.mask[first + i] = masks[i];
-      temp_.offset[first + i] = static_cast<uint16_t>(ones_before);
+      const uint32_t window = threadIdx.x * each + i;
+      if (window >= windows) break;
+      temp_.mask[window] = masks[i];
+      temp_.offset[window] = static_cast<uint16_t>(ones_before);
       ones_before += popcount(masks[i]);
     }
     bad |= values_begin + total * uint32_t{sizeof(T)} != size;
     return !device::sync_block_or(bad);
+  }
+
+  // This thread's nibbles of L1, zero for mask words that are, and where L0 begins. False, to all threads, where that
+  // is past the end; `bad` where L2 or L1 is not what encoding writes.
+  __device__ bool read_nibbles(uint32_t size, uint32_t count, uint32_t (&nibbles)[each], uint32_t& l0_begin,
+                               bool& bad) {
+    const uint32_t used = ceil_div(count, layout::window), first = threadIdx.x * each;
+    const auto* const l2 = reinterpret_cast<const uint32_t*>(temp_.encoded) + 1;
+    // A lane a word of L2: how many mask words there are, and how many before this warp's.
+    const uint32_t l2_words = layout::l2_words(count);
+    const uint32_t l2_word = device::lane_id() < l2_words ? l2[device::lane_id()] : 0;
+    const uint32_t words = device::warp_sum(popcount(l2_word));
+    uint32_t rank = device::warp_sum(device::lane_id() < device::warp_id() * each ? popcount(l2_word) : 0);
+    bad |= device::lane_id() + 1 == l2_words && (l2_word & ~low_mask(used - device::lane_id() * 32)) != 0;
+    l0_begin = layout::l0_begin(count, words);
+    if (l0_begin > size) return false;
+    bad |= words % 2 != 0 && static_cast<uint32_t>(temp_.encoded[l0_begin - 1]) >> 4 != 0;
+    if (first >= used) return true;
+    for (uint32_t i = device::warp_id() * each; i < first / 32; ++i) rank += popcount(l2[i]);
+    rank += popcount(l2[first / 32] & low_mask(first % 32));
+#pragma unroll
+    for (uint32_t i = 0; i < each; ++i) {
+      if (first + i >= used || (l2[(first + i) / 32] >> (first + i) % 32 & 1) == 0) continue;
+      const auto two = static_cast<uint32_t>(temp_.encoded[layout::l1_begin(count) + rank / 2]);
+      nibbles[i] = two >> rank % 2 * 4 & 15;
+      ++rank;
+      bad |= nibbles[i] == 0;
+    }
+    return true;
   }
 
   TempStorage& temp_;
