@@ -89,6 +89,9 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
   TUCK_HD static uint32_t length_of(uint32_t begin, uint32_t count) noexcept {
     return count - begin < window ? count - begin : window;
   }
+  TUCK_HD static void add_bits(std::byte& to, uint32_t bits) noexcept {  // std::byte's operators are the host's
+    to = static_cast<std::byte>(static_cast<uint32_t>(to) | bits);
+  }
   TUCK_HD static uint32_t mask_of(span<const T> values, uint32_t begin, uint32_t kind) noexcept;
   TUCK_HD static void write_mask(span<const T> values, uint32_t kind, const counts& of_mask, std::byte* to) noexcept;
   TUCK_HD static bool read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept;
@@ -184,8 +187,8 @@ TUCK_HD void rle_codec<T, Id, Kinds>::write_mask(span<const T> values, uint32_t 
     const uint32_t mask = mask_of(values, begin, kind);
     if (mask == 0) continue;
     const uint32_t word = begin / window;
-    to[4 + word / 8] |= static_cast<std::byte>(1u << word % 8);
-    to[l1_begin + words / 2] |= static_cast<std::byte>(layout::nibble_of(mask) << words % 2 * 4);
+    add_bits(to[4 + word / 8], 1u << word % 8);
+    add_bits(to[l1_begin + words / 2], layout::nibble_of(mask) << words % 2 * 4);
     ++words;
     for (uint32_t b = 0; b < 4; ++b) {
       const uint32_t byte = mask >> (8 * b) & 0xff;
