@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tuck/codec/quantize/quantize_block.cuh>
+#include <tuck/codec/rle/rle_block.cuh>
 #include <tuck/codec/zvc/zvc_block.cuh>
 #include <tuck/core/version.hpp>
 #include <tuck/frame/block.cuh>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tuck/codec/quantize/quantize.hpp>
+#include <tuck/codec/rle/rle.hpp>
 #include <tuck/codec/zvc/zvc.hpp>
 #include <tuck/core/version.hpp>
 #include <tuck/frame/host.hpp>

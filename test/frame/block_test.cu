@@ -127,7 +127,7 @@ template <element T> std::vector<T> without_low_bits(const std::vector<T>& value
 TYPED_TEST(block_suite, a_tile_may_be_changed_and_used_again) {
   using value = value_t<TypeParam>;
   constexpr uint32_t chunk = 1024;
-  const auto values = sparse_tensor<value>(3 * chunk + 7, .5);
+  const auto values = sparse_tensor<value>(3 * chunk + 77, .5);
   const auto count = static_cast<uint32_t>(values.size());
   const auto expected = without_low_bits(values);
   const device_stream stream;

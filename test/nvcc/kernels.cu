@@ -20,3 +20,8 @@ template struct kernels<tuck::quantize<tuck::f16>>;
 template struct kernels<tuck::quantize<tuck::bf16>>;
 template struct kernels<tuck::quantize<float>>;
 template struct kernels<tuck::quantize<double>>;
+template struct kernels<tuck::rle<uint8_t>>;
+template struct kernels<tuck::rle<tuck::f16>>;
+template struct kernels<tuck::rle<float>>;
+template struct kernels<tuck::rle<double>>;
+template struct kernels<tuck::rle_zero<float>>;

@@ -7,7 +7,8 @@
 
 namespace tuck::test {
 
-using all_codecs = ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>>;
+using all_codecs = ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>,
+                                    rle<double>, rle_zero<float>, rle_zero<uint8_t>>;
 
 struct codec_names {
   template <class C> static std::string GetName(int) {

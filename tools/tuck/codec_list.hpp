@@ -22,6 +22,8 @@ struct joined_lists<codec_list<As...>, codec_list<Bs...>, Others...>
 // clang-format off
 using program_codecs = joined_lists<
     over_all_types<zvc>,
+    over_all_types<rle>,
+    over_all_types<rle_zero>,
     codec_list<quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>>
 >::type;
 // clang-format on

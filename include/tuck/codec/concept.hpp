@@ -21,6 +21,8 @@ namespace tuck::inline TUCK_ABI {
 enum class codec_id : uint16_t {
   none = 0,
   zvc = 1,
+  rle = 2,
+  rle_zero = 3,
   quantize = 4,
   custom = 0x8000,
 };
@@ -29,6 +31,8 @@ TUCK_HD constexpr const char* name(codec_id id) noexcept {
   switch (id) {
     case codec_id::none: return "none";
     case codec_id::zvc: return "zvc";
+    case codec_id::rle: return "rle";
+    case codec_id::rle_zero: return "rle-zero";
     case codec_id::quantize: return "quantize";
     case codec_id::custom: break;
   }
