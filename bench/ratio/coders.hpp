@@ -7,7 +7,7 @@
 
 namespace tuck::bench {
 
-// What a coder made of a tensor. bytes is 0 where there is no such coder.
+// What a coder made of a tensor. bytes is 0 where the program was built without it.
 struct coded {
   double bytes = 0;
   double max_error = 0;  // absolute, measured on what came back
@@ -22,7 +22,7 @@ extern const char* const zfp_row_name;
 double tuck_quantize_bytes(span<const float> values, double range_bound, double& max_error);
 
 // The library's codecs rle and rle-zero: bytes of the whole frame, payloads aligned to 32 bytes. T is uint8_t, uint16_t
-// or uint32_t; 0 where there is no such codec.
+// or uint32_t.
 template <class T> double rle_bytes(span<const T> values);
 template <class T> double rle_zero_bytes(span<const T> values);
 

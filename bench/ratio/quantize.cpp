@@ -1,8 +1,31 @@
 #include "coders.hpp"
 
-namespace tuck::bench {
+#include <tuck/host.hpp>
 
-// Measures nothing: the row shows "-".
-double tuck_quantize_bytes(span<const float>, double, double&) { return 0; }
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+namespace tuck::bench {
+namespace {
+
+void require(const outcome& o) {
+  if (!o) throw std::runtime_error(message(o.code));
+}
+
+}  // namespace
+
+double tuck_quantize_bytes(span<const float> values, double range_bound, double& max_error) {
+  const quantize<float> codec(error_bound::range_relative(range_bound));
+  std::vector<std::byte> frame(max_frame_bytes(codec, values.size()));
+  const outcome packed = host::encode(codec, values, frame);
+  require(packed);
+  std::vector<float> restored(values.size());
+  require(host::decode(codec, const_bytes(frame).subspan(0, packed.bytes), restored));
+  for (uint64_t i = 0; i < values.size(); ++i)
+    max_error = std::max(max_error, std::abs(static_cast<double>(values[i]) - static_cast<double>(restored[i])));
+  return static_cast<double>(packed.bytes);
+}
 
 }  // namespace tuck::bench

@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <functional>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
@@ -22,23 +22,27 @@ using tuck::tools::npy_file;
 
 // What one codec makes of one tensor.
 struct measurement {
+  bool measured = false;  // the codec takes the tensor's type
   uint64_t frame_bytes = 0;
   double encode_seconds = 0;
   double decode_seconds = 0;
   double device_encode = 0;  // seconds on a GPU, bytes moved on the simulator
   double device_decode = 0;
+  double error_of_bound = 0;  // the largest, as a share of the bound; lossless codecs have none
 };
 
-// One tensor, or the total of all.
+constexpr double range_bound = 1e-3;
+constexpr const char* codec_names[] = {"zvc", "rle-zero", "rle", "quantize"};
+constexpr size_t codecs = std::size(codec_names);
+
 struct row {
   std::string name;
   std::string shape;
   uint64_t values = 0;
   uint64_t zeros = 0;
   uint64_t raw_bytes = 0;
-  double formula_ratio = 0;
-  double zvc_ratio = 0;
-  measurement zvc;
+  double formula_ratio = 0;  // cDMA's
+  measurement of[codecs];
 };
 
 double ratio(uint64_t raw_bytes, uint64_t bytes) { return static_cast<double>(raw_bytes) / static_cast<double>(bytes); }
@@ -61,7 +65,7 @@ template <class Work> double best_seconds(const Work& work) {
 // Encodes and decodes on the device and compares every byte with the host's. Throws where they differ.
 template <tuck::codec C>
 void measure_device(const C& codec, tuck::span<const tuck::value_t<C>> values, const std::vector<std::byte>& expected,
-                    measurement& m) {
+                    tuck::span<const tuck::value_t<C>> decoded_by_host, measurement& m) {
   device_session device;
   std::vector<std::byte> frame(tuck::max_frame_bytes(codec, values.size()));
   std::vector<tuck::value_t<C>> restored(values.size());
@@ -76,42 +80,71 @@ void measure_device(const C& codec, tuck::span<const tuck::value_t<C>> values, c
     const tuck::outcome decoded = device.decode(codec, expected, restored);
     if (!decoded) throw std::runtime_error(message(decoded.code));
     m.device_decode = std::min(m.device_decode, device.cost());
-    if (std::memcmp(restored.data(), values.data(), values.size_bytes()) != 0)
-      throw std::runtime_error("the values that the device decoded differ");
+    if (std::memcmp(restored.data(), decoded_by_host.data(), values.size_bytes()) != 0)
+      throw std::runtime_error("the values that the device decoded are not the host's");
   }
 }
 
-// Encodes, decodes and compares every byte. Throws where they differ.
+// The largest error of values that came back, as a share of the bound. Throws where they should be the same and are
+// not, or are further off than the bound.
+template <tuck::codec C>
+double largest_error(const C&, tuck::span<const tuck::value_t<C>> values, tuck::span<const tuck::value_t<C>> restored,
+                     const std::vector<std::byte>& frame) {
+  if constexpr (tuck::is_lossy<C>) {
+    tuck::frame_info info;
+    C stored;
+    if (inspect(frame, info) != tuck::status::ok || C::from_stages(info.stages, stored) != tuck::status::ok)
+      throw std::runtime_error("the frame does not say its bound");
+    double largest = 0;
+    for (uint64_t i = 0; i < values.size(); ++i) {
+      if (tuck::bits_of(values[i]) == tuck::bits_of(restored[i])) continue;
+      using format = tuck::float_format<tuck::value_t<C>>;
+      const double error = static_cast<double>(format::widen(tuck::bits_of(values[i]))) -
+                           static_cast<double>(format::widen(tuck::bits_of(restored[i])));
+      if (!(std::abs(error) <= stored.effective_bound())) throw std::runtime_error("a value exceeds the bound");
+      largest = std::max(largest, std::abs(error) / stored.effective_bound());
+    }
+    return largest;
+  } else {
+    if (std::memcmp(restored.data(), values.data(), values.size_bytes()) != 0)
+      throw std::runtime_error("the decoded values differ");
+    return 0;
+  }
+}
+
+// Encodes and decodes on the host and on the device, and compares every byte.
 template <tuck::codec C> measurement measure(const C& codec, tuck::span<const tuck::value_t<C>> values) {
   const tuck::host::execution one_thread{.threads = 1};
   std::vector<std::byte> frame(tuck::max_frame_bytes(codec, values.size()));
   tuck::outcome encoded;
   tuck::outcome decoded;
 
-  const double encode_seconds =
-      best_seconds([&] { encoded = tuck::host::encode(codec, values, frame, {}, one_thread); });
+  measurement m{.measured = true};
+  m.encode_seconds = best_seconds([&] { encoded = tuck::host::encode(codec, values, frame, {}, one_thread); });
   if (!encoded) throw std::runtime_error(message(encoded.code));
   frame.resize(encoded.bytes);
+  m.frame_bytes = encoded.bytes;
 
   std::vector<tuck::value_t<C>> restored(values.size());
-  const double decode_seconds =
-      best_seconds([&] { decoded = tuck::host::decode(codec, frame, restored, 0, one_thread); });
+  m.decode_seconds = best_seconds([&] { decoded = tuck::host::decode(codec, frame, restored, 0, one_thread); });
   if (!decoded) throw std::runtime_error(message(decoded.code));
-  if (!values.empty() && std::memcmp(restored.data(), values.data(), values.size_bytes()) != 0)
-    throw std::runtime_error("the decoded values differ");
-  measurement m{encoded.bytes, encode_seconds, decode_seconds};
-  measure_device(codec, values, frame, m);
+  const tuck::span<const tuck::value_t<C>> back = restored;
+  m.error_of_bound = largest_error(codec, values, back, frame);
+  measure_device(codec, values, frame, back, m);
   return m;
 }
 
-// A codec more is a measurement more here and in `row`, and its columns below.
+// A codec more is a line more here and its name above.
 template <tuck::element T> void measure_all(row& r, tuck::span<const T> values) {
   r.zeros = static_cast<uint64_t>(
       std::count_if(values.begin(), values.end(), [](T value) { return tuck::bits_of(value) == 0; }));
   const uint64_t masks = tuck::ceil_div<uint64_t>(r.values, 32);
   r.formula_ratio = ratio(r.raw_bytes, 4 * masks + sizeof(T) * (r.values - r.zeros));
-  r.zvc = measure(tuck::zvc<T>{}, values);
-  r.zvc_ratio = ratio(r.raw_bytes, r.zvc.frame_bytes);
+  r.of[0] = measure(tuck::zvc<T>{}, values);
+  r.of[1] = measure(tuck::rle_zero<T>{}, values);
+  r.of[2] = measure(tuck::rle<T>{}, values);
+  if constexpr (tuck::floating_element<T>)
+    r.of[3] = measure(tuck::quantize<T>(tuck::error_bound::range_relative(range_bound)), values);
 }
 
 template <tuck::element T> void measure_as(row& r, const npy_file& file) {
@@ -144,29 +177,6 @@ row measure_file(const std::filesystem::path& path) {
   return r;
 }
 
-// Bytes and seconds add up; of ratios it is the geometric mean, in which no tensor weighs more than another.
-row total_of(const std::vector<row>& rows) {
-  row total;
-  total.name = "total; geometric mean";
-  double log_formula = 0;
-  double log_zvc = 0;
-  for (const row& r : rows) {
-    total.values += r.values;
-    total.zeros += r.zeros;
-    total.raw_bytes += r.raw_bytes;
-    total.zvc.frame_bytes += r.zvc.frame_bytes;
-    total.zvc.encode_seconds += r.zvc.encode_seconds;
-    total.zvc.decode_seconds += r.zvc.decode_seconds;
-    total.zvc.device_encode += r.zvc.device_encode;
-    total.zvc.device_decode += r.zvc.device_decode;
-    log_formula += std::log(r.formula_ratio);
-    log_zvc += std::log(r.zvc_ratio);
-  }
-  total.formula_ratio = std::exp(log_formula / static_cast<double>(rows.size()));
-  total.zvc_ratio = std::exp(log_zvc / static_cast<double>(rows.size()));
-  return total;
-}
-
 std::string fixed(double value, int digits) {
   char text[32];
   std::snprintf(text, sizeof text, "%.*f", digits, value);
@@ -180,62 +190,89 @@ std::string device_text(uint64_t bytes, double cost) {
   return device_session::simulated ? fixed(cost / static_cast<double>(bytes), 2) : speed(bytes, cost);
 }
 
-struct column {
-  const char* title;
-  const char* subtitle;
-  std::function<std::string(const row&)> text;
-};
-
-const std::vector<column>& columns() {
-  static const std::vector<column> all = {
-      {"tensor", "", [](const row& r) { return r.name; }},
-      {"shape", "", [](const row& r) { return r.shape; }},
-      {"zeros", "%", [](const row& r) { return fixed(100 * ratio(r.zeros, r.values), 1); }},
-      {"raw", "bytes", [](const row& r) { return std::to_string(r.raw_bytes); }},
-      {"zvc", "bytes", [](const row& r) { return std::to_string(r.zvc.frame_bytes); }},
-      {"ratio", "", [](const row& r) { return fixed(r.zvc_ratio, 2); }},
-      {"cDMA", "ratio", [](const row& r) { return fixed(r.formula_ratio, 2); }},
-      {"enc", "GB/s", [](const row& r) { return speed(r.raw_bytes, r.zvc.encode_seconds); }},
-      {"dec", "GB/s", [](const row& r) { return speed(r.raw_bytes, r.zvc.decode_seconds); }},
-      {"dev", "enc", [](const row& r) { return device_text(r.raw_bytes, r.zvc.device_encode); }},
-      {"dev", "dec", [](const row& r) { return device_text(r.raw_bytes, r.zvc.device_decode); }},
-  };
-  return all;
-}
-
-// One text a column; a column is as wide as its widest text. The first two stand left, numbers right.
+// One text a column; a column is as wide as its widest text. The first `left` stand left, numbers right.
 using line = std::vector<std::string>;
 
-void print_aligned(const std::vector<line>& lines) {
-  constexpr size_t left_aligned = 2;
-  std::vector<int> widths(columns().size());
+void print_aligned(const std::vector<line>& lines, size_t left) {
+  std::vector<int> widths(lines[0].size());
   for (const line& l : lines)
     for (size_t c = 0; c < l.size(); ++c) widths[c] = std::max(widths[c], static_cast<int>(l[c].size()));
   for (const line& l : lines) {
     std::string text;
     for (size_t c = 0; c < l.size(); ++c) {
       const std::string space(static_cast<size_t>(widths[c]) - l[c].size(), ' ');
-      text += (c == 0 ? "" : "  ") + (c < left_aligned ? l[c] + space : space + l[c]);
+      text += (c == 0 ? "" : "  ") + (c < left ? l[c] + space : space + l[c]);
     }
     text.erase(text.find_last_not_of(' ') + 1);
     std::printf("%s\n", text.c_str());
   }
 }
 
-void print_table(const std::vector<row>& rows) {
-  std::vector<line> lines(2);
-  for (const column& c : columns()) {
-    lines[0].emplace_back(c.title);
-    lines[1].emplace_back(c.subtitle);
+// In which no tensor weighs more than another; NaN of none.
+class geometric_mean {
+ public:
+  void add(double x) {
+    logs_ += std::log(x);
+    ++count_;
   }
-  const auto add = [&](const row& r) {
-    line& l = lines.emplace_back();
-    for (const column& c : columns()) l.push_back(c.text(r));
+  double value() const { return std::exp(logs_ / count_); }
+
+ private:
+  double logs_ = 0, count_ = 0;
+};
+
+// A line a tensor: how much smaller its frames are.
+void print_tensors(const std::vector<row>& rows) {
+  std::vector<line> lines{{"tensor", "shape", "zeros", "cDMA's"}, {"", "", "%", "formula"}};
+  for (const char* name : codec_names) {
+    lines[0].emplace_back(name);
+    lines[1].emplace_back("ratio");
+  }
+  lines[0].emplace_back("largest error");
+  lines[1].emplace_back("of the bound");
+  geometric_mean formula, ratios[codecs];
+  const auto text = [](const measurement& m, double value, int digits) {
+    return m.measured ? fixed(value, digits) : "-";
   };
-  for (const row& r : rows) add(r);
+  for (const row& r : rows) {
+    line& l =
+        lines.emplace_back(line{r.name, r.shape, fixed(100 * ratio(r.zeros, r.values), 1), fixed(r.formula_ratio, 2)});
+    formula.add(r.formula_ratio);
+    for (size_t c = 0; c < codecs; ++c) {
+      const double shrinks = ratio(r.raw_bytes, r.of[c].frame_bytes);
+      l.push_back(text(r.of[c], shrinks, 2));
+      if (r.of[c].measured) ratios[c].add(shrinks);
+    }
+    l.push_back(text(r.of[3], r.of[3].error_of_bound, 4));
+  }
   lines.emplace_back();
-  add(total_of(rows));
-  print_aligned(lines);
+  line& l = lines.emplace_back(line{"geometric mean", "", "", fixed(formula.value(), 2)});
+  for (const geometric_mean& mean : ratios) l.push_back(fixed(mean.value(), 2));
+  print_aligned(lines, 2);
+}
+
+// A line a codec: all tensors together.
+void print_codecs(const std::vector<row>& rows) {
+  std::vector<line> lines{{"all tensors", "raw", "frames", "host", "host", "device", "device"},
+                          {"", "bytes", "bytes", "encode", "decode", "encode", "decode"}};
+  for (size_t c = 0; c < codecs; ++c) {
+    uint64_t raw_bytes = 0;
+    measurement sum;
+    for (const row& r : rows) {
+      if (!r.of[c].measured) continue;
+      raw_bytes += r.raw_bytes;
+      sum.frame_bytes += r.of[c].frame_bytes;
+      sum.encode_seconds += r.of[c].encode_seconds;
+      sum.decode_seconds += r.of[c].decode_seconds;
+      sum.device_encode += r.of[c].device_encode;
+      sum.device_decode += r.of[c].device_decode;
+    }
+    if (raw_bytes == 0) continue;
+    lines.push_back({codec_names[c], std::to_string(raw_bytes), std::to_string(sum.frame_bytes),
+                     speed(raw_bytes, sum.encode_seconds), speed(raw_bytes, sum.decode_seconds),
+                     device_text(raw_bytes, sum.device_encode), device_text(raw_bytes, sum.device_decode)});
+  }
+  print_aligned(lines, 1);
 }
 
 void run(const std::string& directory) {
@@ -249,12 +286,13 @@ void run(const std::string& directory) {
       throw tuck::tools::file_error(path.string(), e.what());
     }
   }
-  std::printf("Each tensor becomes a frame and comes back, on one host thread in cache and on the device;\n");
-  std::printf("every byte is compared. 'cDMA' is its formula for this many zeros; frames add a directory, and save\n");
-  std::printf("on chunks that are all zero. %s\n\n",
-              device_session::simulated ? "'dev' is the simulator: bytes moved for each byte of the tensor."
-                                        : "'dev' is the GPU: GB/s, launch included, best of five.");
-  print_table(rows);
+  std::printf("Each tensor becomes a frame and comes back, on the host and on the device; every byte is compared.\n");
+  std::printf("quantize keeps each value within %g of the tensor's range, the others every bit.\n\n", range_bound);
+  print_tensors(rows);
+  std::printf("\nhost: GB/s of one thread, in cache\ndevice: %s\n\n",
+              device_session::simulated ? "the simulator, which has no speed: bytes moved for each byte of the tensor"
+                                        : "GB/s of the GPU, launch included, best of five");
+  print_codecs(rows);
 }
 
 }  // namespace
