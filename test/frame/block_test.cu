@@ -6,8 +6,8 @@ namespace tuck::test {
 namespace {
 
 template <class C, int Threads>
-__global__ void encode_chunks(const value_t<C>* values, uint32_t chunk_values, uint32_t count, std::byte* slots,
-                              uint32_t* sizes) {
+__global__ void encode_chunks(const __grid_constant__ C codec, const value_t<C>* values, uint32_t chunk_values,
+                              uint32_t count, std::byte* slots, uint32_t* sizes) {
   using encoder = block_encode<C, Threads>;
   using storage = typename encoder::TempStorage;
   TUCK_SHARED(storage, temp);
@@ -15,19 +15,20 @@ __global__ void encode_chunks(const value_t<C>* values, uint32_t chunk_values, u
   for (uint32_t chunk = blockIdx.x; chunk * chunk_values < count; chunk += gridDim.x) {
     const uint32_t first = chunk * chunk_values;
     const uint32_t length = count - first < chunk_values ? count - first : chunk_values;
-    const uint32_t size = encoder(temp)(C{}, values + first, length, slots + size_t{chunk} * tile_bytes);
+    const uint32_t size = encoder(temp)(codec, values + first, length, slots + size_t{chunk} * tile_bytes);
     if (threadIdx.x == 0) sizes[chunk] = size;
     device::sync_block();
   }
 }
 
 template <class C, int Threads>
-__global__ void decode_chunks(const __grid_constant__ frame_view frame, value_t<C>* out, status* statuses) {
+__global__ void decode_chunks(const __grid_constant__ C codec, const __grid_constant__ frame_view frame,
+                              value_t<C>* out, status* statuses) {
   using decoder = block_decode<C, Threads>;
   using storage = typename decoder::TempStorage;
   TUCK_SHARED(storage, temp);
   for (uint64_t chunk = blockIdx.x; chunk < frame.chunks(); chunk += gridDim.x) {
-    const status s = decoder(temp)(C{}, frame, chunk, out + chunk * frame.header().chunk_values);
+    const status s = decoder(temp)(codec, frame, chunk, out + chunk * frame.header().chunk_values);
     if (threadIdx.x == 0) statuses[chunk] = s;
     device::sync_block();
   }
@@ -35,8 +36,8 @@ __global__ void decode_chunks(const __grid_constant__ frame_view frame, value_t<
 
 // Changes the values in the registers, stores them and encodes them; one tile for all chunks.
 template <class C>
-__global__ void clear_low_bits(const value_t<C>* values, uint32_t chunk_values, uint32_t count, value_t<C>* changed,
-                               std::byte* slots, uint32_t* sizes) {
+__global__ void clear_low_bits(const __grid_constant__ C codec, const value_t<C>* values, uint32_t chunk_values,
+                               uint32_t count, value_t<C>* changed, std::byte* slots, uint32_t* sizes) {
   using encoder = block_encode<C>;
   using storage = typename encoder::TempStorage;
   TUCK_SHARED(storage, temp);
@@ -46,7 +47,7 @@ __global__ void clear_low_bits(const value_t<C>* values, uint32_t chunk_values, 
     tile.load(values + first, count - first < chunk_values ? count - first : chunk_values);
     for (auto& word : tile.w) word &= encoder::tile::repeat(static_cast<bits_t<value_t<C>>>(~bits_t<value_t<C>>{3}));
     tile.store(reinterpret_cast<std::byte*>(changed + first));
-    const uint32_t size = encoder(temp)(C{}, tile, slots + size_t{chunk} * tile_bytes);
+    const uint32_t size = encoder(temp)(codec, tile, slots + size_t{chunk} * tile_bytes);
     if (threadIdx.x == 0) sizes[chunk] = size;
     device::sync_block();
   }
@@ -68,21 +69,22 @@ template <class C> class block_suite : public ::testing::Test {
   // What each block writes is what the scalar codec writes.
   template <int Threads> static void expect_scalar_bytes(const std::vector<T>& values, uint32_t chunk_values) {
     const device_stream stream;
+    const C codec = sample<C>::codec();
     const auto count = static_cast<uint32_t>(values.size());
     const uint32_t chunks = ceil_div(count, chunk_values);
     const device_array<T> in(values, stream);
     const device_array<std::byte> slots(uint64_t{chunks} * tile_bytes);
     const device_array<uint32_t> sizes(chunks);
-    launch_on(stream, ceil_div(chunks, 2u), Threads, encode_chunks<C, Threads>, static_cast<const T*>(in.data()),
+    launch_on(stream, ceil_div(chunks, 2u), Threads, encode_chunks<C, Threads>, codec, static_cast<const T*>(in.data()),
               chunk_values, count, slots.data(), sizes.data());
     const auto got = slots.download(stream);
     const auto got_sizes = sizes.download(stream);
     for (uint32_t i = 0; i < chunks; ++i) {
       const uint64_t first = uint64_t{i} * chunk_values;
       const span<const T> chunk = span<const T>(values).subspan(first, std::min<uint64_t>(chunk_values, count - first));
-      std::vector<std::byte> expected(C{}.max_chunk_bytes(static_cast<uint32_t>(chunk.size())));
-      expected.resize(C{}.encode_chunk(chunk, expected));
-      if (expected.size() >= chunk.size_bytes()) {
+      std::vector<std::byte> expected(codec.max_chunk_bytes(static_cast<uint32_t>(chunk.size())));
+      expected.resize(codec.encode_chunk(chunk, expected));
+      if (expected.empty() || expected.size() >= chunk.size_bytes()) {
         ASSERT_EQ(got_sizes[i], declined);
         continue;
       }
@@ -97,18 +99,18 @@ template <class C> class block_suite : public ::testing::Test {
     const frame_view view(in.data(), header_of(frame));
     const device_array<T> room(out, stream);
     const device_array<status> statuses(view.chunks());
-    launch_on(stream, 2, Threads, decode_chunks<C, Threads>, view, room.data(), statuses.data());
+    launch_on(stream, 2, Threads, decode_chunks<C, Threads>, sample<C>::codec(), view, room.data(), statuses.data());
     out = room.download(stream);
     return statuses.download(stream);
   }
 };
-TYPED_TEST_SUITE(block_suite, all_codecs, codec_names);
+TYPED_TEST_SUITE(block_suite, device_codecs, codec_names);
 
 TYPED_TEST(block_suite, encodes_the_scalar_codec_s_bytes) {
   constexpr uint32_t chunk = tile_bytes / sizeof(value_t<TypeParam>);
   for_schedules(4, [] {
     for (const double sparsity : {0., .3, .9, 1.}) {
-      const auto values = sparse_tensor<value_t<TypeParam>>(2 * chunk + 101, sparsity, pattern::clustered);
+      const auto values = sample<TypeParam>::tensor(2 * chunk + 101, sparsity, pattern::clustered);
       ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values, chunk)) << sparsity;
       ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values, chunk)) << sparsity;
       ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<512>(values, chunk / 2)) << sparsity;
@@ -127,46 +129,50 @@ template <element T> std::vector<T> without_low_bits(const std::vector<T>& value
 TYPED_TEST(block_suite, a_tile_may_be_changed_and_used_again) {
   using value = value_t<TypeParam>;
   constexpr uint32_t chunk = 1024;
-  const auto values = sparse_tensor<value>(3 * chunk + 77, .5);
+  const auto codec = sample<TypeParam>::codec();
+  const auto values = sample<TypeParam>::tensor(3 * chunk + 519, .5);
   const auto count = static_cast<uint32_t>(values.size());
   const auto expected = without_low_bits(values);
   const device_stream stream;
   const device_array<value> in(values, stream), changed(count);
   const device_array<std::byte> slots(4 * tile_bytes);
   const device_array<uint32_t> sizes(4);
-  launch_on(stream, 1, block_threads, clear_low_bits<TypeParam>, static_cast<const value*>(in.data()), chunk, count,
-            changed.data(), slots.data(), sizes.data());
+  launch_on(stream, 1, block_threads, clear_low_bits<TypeParam>, codec, static_cast<const value*>(in.data()), chunk,
+            count, changed.data(), slots.data(), sizes.data());
   EXPECT_TRUE(same_bits(changed.download(stream), expected));
   const auto got = slots.download(stream);
   const auto got_sizes = sizes.download(stream);
   for (uint32_t i = 0; i < 4; ++i) {
-    std::vector<value> restored(std::min(chunk, count - i * chunk));
+    const std::vector<value> part(expected.begin() + i * chunk, expected.begin() + std::min(count, (i + 1) * chunk));
+    std::vector<value> restored(part.size());
     ASSERT_NE(got_sizes[i], declined);
     const const_bytes encoded = const_bytes(got).subspan(uint64_t{i} * tile_bytes, got_sizes[i]);
-    ASSERT_EQ(TypeParam{}.decode_chunk(encoded, restored), status::ok);
-    ASSERT_EQ(std::memcmp(restored.data(), &expected[i * chunk], restored.size() * sizeof(value)), 0);
+    ASSERT_EQ(codec.decode_chunk(encoded, restored), status::ok);
+    ASSERT_TRUE(restores(codec, part, restored));
   }
 }
 
 TYPED_TEST(block_suite, decodes_frames_of_any_kind_of_chunk) {
-  auto values = sparse_tensor<value_t<TypeParam>>(5 * 256 - 11, .5);
+  auto values = sample<TypeParam>::tensor(5 * 256 - 11, .5);
   std::fill_n(values.begin() + 256, 256, values[0]);
   for (const bool checksums : {false, true}) {
-    const auto frame = encoded(TypeParam{}, values, {.chunk_values = 256, .checksums = checksums});
+    const auto frame = encoded(sample<TypeParam>::codec(), values, {.chunk_values = 256, .checksums = checksums});
+    const auto restored = expected_values<TypeParam>(values, frame);
     for_schedules(4, [&] {
       auto out = sparse_tensor<value_t<TypeParam>>(values.size(), 0, pattern::iid, 9);
       ASSERT_EQ(TestFixture::template decode<256>(frame, out), std::vector<status>(5, status::ok));
-      ASSERT_TRUE(same_bits(out, values));
+      ASSERT_TRUE(same_bits(out, restored));
       out.assign(values.size(), value_t<TypeParam>{});
       ASSERT_EQ(TestFixture::template decode<128>(frame, out), std::vector<status>(5, status::ok));
-      ASSERT_TRUE(same_bits(out, values));
+      ASSERT_TRUE(same_bits(out, restored));
     });
   }
 }
 
 TYPED_TEST(block_suite, a_damaged_chunk_is_zero_and_harms_no_other) {
-  const auto values = sparse_tensor<value_t<TypeParam>>(4 * 256, .5);
-  auto frame = encoded(TypeParam{}, values, {.chunk_values = 256, .checksums = true});
+  const auto values = sample<TypeParam>::tensor(4 * 256, .5);
+  auto frame = encoded(sample<TypeParam>::codec(), values, {.chunk_values = 256, .checksums = true});
+  auto expected = expected_values<TypeParam>(values, frame);
   frame_view view;
   ASSERT_EQ(frame_view::open(frame, view), status::ok);
   chunk_view chunk;
@@ -175,7 +181,6 @@ TYPED_TEST(block_suite, a_damaged_chunk_is_zero_and_harms_no_other) {
   auto out = sparse_tensor<value_t<TypeParam>>(values.size(), 0, pattern::iid, 9);
   const auto statuses = TestFixture::template decode<256>(frame, out);
   EXPECT_EQ(statuses, (std::vector<status>{status::ok, status::ok, status::bad_checksum, status::ok}));
-  auto expected = values;
   std::fill_n(expected.begin() + 512, 256, value_t<TypeParam>{});
   EXPECT_TRUE(same_bits(out, expected));
 }

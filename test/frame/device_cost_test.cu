@@ -37,19 +37,19 @@ template <class C> class device_cost : public ::testing::Test {
     return static_cast<double>(bytes) / (32.0 * static_cast<double>(sectors));
   }
 };
-TYPED_TEST_SUITE(device_cost, all_codecs, codec_names);
+TYPED_TEST_SUITE(device_cost, device_codecs, codec_names);
 
 TYPED_TEST(device_cost, encode_reads_the_tensor_once_and_writes_the_frame_once) {
   for (const double sparsity : {0., .6, .9}) {
     device_queue queue;
-    const auto values = sparse_tensor<value_t<TypeParam>>(TestFixture::count, sparsity);
+    const auto values = sample<TypeParam>::tensor(TestFixture::count, sparsity);
     const device_array<value_t<TypeParam>> in(values, queue.stream);
-    const device_array<std::byte> frame(max_frame_bytes(TypeParam{}, values.size()));
+    const device_array<std::byte> frame(max_frame_bytes(sample<TypeParam>::codec(), values.size()));
     const span<const value_t<TypeParam>> all = in.all();
     const auto c = TestFixture::cost(as_bytes(all), queue.stream, [&] {
-      return encode(TypeParam{}, all, frame.all(), queue.scratch(), queue.written(), queue.stream);
+      return encode(sample<TypeParam>::codec(), all, frame.all(), queue.scratch(), queue.written(), queue.stream);
     });
-    const uint64_t chunks = 12, frame_bytes = encoded(TypeParam{}, values).size();
+    const uint64_t chunks = 12, frame_bytes = encoded(sample<TypeParam>::codec(), values).size();
     const double raw = static_cast<double>(all.size_bytes());
     EXPECT_LE(static_cast<double>(c.tensor_bytes_read), 1.01 * raw);
     EXPECT_LE(c.other_bytes_written, frame_bytes + 32 * chunks + 64);
@@ -67,13 +67,13 @@ TYPED_TEST(device_cost, encode_reads_the_tensor_once_and_writes_the_frame_once) 
 // schedule's affair.
 TYPED_TEST(device_cost, look_back_looks_once) {
   device_queue queue;
-  const auto values = sparse_tensor<value_t<TypeParam>>(40 * 32, .5);
+  const auto values = sample<TypeParam>::tensor(40 * 32, .5);
   const device_array<value_t<TypeParam>> in(values, queue.stream);
-  const device_array<std::byte> frame(max_frame_bytes(TypeParam{}, values.size(), {.chunk_values = 32}));
+  const device_array<std::byte> frame(max_frame_bytes(sample<TypeParam>::codec(), values.size(), {.chunk_values = 32}));
   const span<const value_t<TypeParam>> all = in.all();
   const auto c = TestFixture::cost(as_bytes(all), queue.stream, [&] {
-    return encode(TypeParam{}, all, frame.all(), queue.scratch(), queue.written(), queue.stream, {.chunk_values = 32},
-                  {.max_blocks = 1});
+    return encode(sample<TypeParam>::codec(), all, frame.all(), queue.scratch(), queue.written(), queue.stream,
+                  {.chunk_values = 32}, {.max_blocks = 1});
   });
   EXPECT_LE(c.polls, 40 * 32 + 8u);  // a warp's look a chunk, and the head
   EXPECT_LE(c.atomics, 40 + 4u);
@@ -82,8 +82,8 @@ TYPED_TEST(device_cost, look_back_looks_once) {
 TYPED_TEST(device_cost, decode_reads_the_frame_once_and_writes_the_tensor_once) {
   for (const double sparsity : {0., .6, .9}) {
     device_queue queue;
-    const auto values = sparse_tensor<value_t<TypeParam>>(TestFixture::count, sparsity);
-    const auto frame = encoded(TypeParam{}, values);
+    const auto values = sample<TypeParam>::tensor(TestFixture::count, sparsity);
+    const auto frame = encoded(sample<TypeParam>::codec(), values);
     const device_array<std::byte> in(frame, queue.stream);
     const device_array<value_t<TypeParam>> out(values.size());
     const auto c = TestFixture::cost(as_bytes(out.all()), queue.stream, [&] {

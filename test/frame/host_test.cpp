@@ -1,5 +1,4 @@
 #include "support/codecs.hpp"
-#include "support/frames.hpp"
 
 #include <array>
 
@@ -12,32 +11,35 @@ template <class C> class frame_suite : public ::testing::Test {
 };
 TYPED_TEST_SUITE(frame_suite, all_codecs, codec_names);
 
-TYPED_TEST(frame_suite, restores_every_bit_of_every_size) {
+TYPED_TEST(frame_suite, restores_every_value_of_every_size) {
   constexpr uint64_t chunk = TestFixture::chunk_values;
   for (const uint64_t size : {uint64_t{0}, uint64_t{1}, uint64_t{31}, uint64_t{32}, uint64_t{33}, chunk - 1, chunk,
                               chunk + 1, 3 * chunk + 7, uint64_t{1'000'013}})
     for (const double sparsity : {0., .1, .5, .9, .99, 1.})
       for (const pattern how : {pattern::iid, pattern::clustered}) {
-        const auto values = sparse_tensor<value_t<TypeParam>>(size, sparsity, how, size);
-        const auto frame = encoded(TypeParam{}, values, {}, 2);
-        ASSERT_TRUE(same_bits(decoded(TypeParam{}, frame, 2), values)) << size << ' ' << sparsity;
+        const auto values = sample<TypeParam>::tensor(size, sparsity, how, size);
+        const auto frame = encoded(sample<TypeParam>::codec(), values, {}, 2);
+        ASSERT_TRUE(same_bits(decoded(TypeParam{}, frame, 2), expected_values<TypeParam>(values, frame)))
+            << size << ' ' << sparsity;
       }
 }
 
 TYPED_TEST(frame_suite, bytes_do_not_depend_on_threads) {
-  const auto values = sparse_tensor<value_t<TypeParam>>(1'000'013, .7, pattern::clustered);
+  const auto values = sample<TypeParam>::tensor(1'000'013, .7, pattern::clustered);
   const frame_options options{.chunk_values = 1024, .checksums = true};
-  const auto frame = encoded(TypeParam{}, values, options, 1);
+  const auto frame = encoded(sample<TypeParam>::codec(), values, options, 1);
+  const auto restored = expected_values<TypeParam>(values, frame);
   for (const unsigned threads : {2u, 3u, 8u}) {
-    ASSERT_EQ(encoded(TypeParam{}, values, options, threads), frame);
-    ASSERT_TRUE(same_bits(decoded(TypeParam{}, frame, threads), values));
+    ASSERT_EQ(encoded(sample<TypeParam>::codec(), values, options, threads), frame);
+    ASSERT_TRUE(same_bits(decoded(TypeParam{}, frame, threads), restored));
   }
 }
 
 TYPED_TEST(frame_suite, any_range_decodes_alone) {
   constexpr uint64_t chunk = TestFixture::chunk_values;
-  const auto values = sparse_tensor<value_t<TypeParam>>(3 * chunk + 7, .5);
-  const auto frame = encoded(TypeParam{}, values, {.checksums = true});
+  const auto values = sample<TypeParam>::tensor(3 * chunk + 7, .5);
+  const auto frame = encoded(sample<TypeParam>::codec(), values, {.checksums = true});
+  const auto restored = expected_values<TypeParam>(values, frame);
   std::mt19937_64 random(5);
   for (int round = 0; round < 300; ++round) {
     const uint64_t first = random() % (values.size() + 1);
@@ -46,14 +48,14 @@ TYPED_TEST(frame_suite, any_range_decodes_alone) {
     const outcome o = host::decode(TypeParam{}, frame, out, first);
     ASSERT_EQ(o.code, status::ok);
     ASSERT_EQ(o.bytes, count * sizeof(value_t<TypeParam>));
-    ASSERT_TRUE(std::equal(out.begin(), out.end(), values.begin() + static_cast<std::ptrdiff_t>(first),
+    ASSERT_TRUE(std::equal(out.begin(), out.end(), restored.begin() + static_cast<std::ptrdiff_t>(first),
                            [](auto a, auto b) { return bits_of(a) == bits_of(b); }));
   }
 }
 
 TYPED_TEST(frame_suite, ranges_outside_are_refused_and_nothing_is_written) {
-  const auto values = sparse_tensor<value_t<TypeParam>>(100, 0);
-  const auto frame = encoded(TypeParam{}, values);
+  const auto values = sample<TypeParam>::tensor(100, 0);
+  const auto frame = encoded(sample<TypeParam>::codec(), values);
   auto out = sparse_tensor<value_t<TypeParam>>(50, 0, pattern::iid, 8);
   const auto before = out;
   for (const uint64_t first : {uint64_t{51}, uint64_t{101}, ~uint64_t{0}})
@@ -66,36 +68,38 @@ TYPED_TEST(frame_suite, constant_and_zero_tensors_all_but_vanish) {
   using T = value_t<TypeParam>;
   const std::vector<T> zeros(1'000'000), ones(1'000'000, __builtin_bit_cast(T, bits_t<T>{1}));
   const uint64_t chunks = ceil_div(uint64_t{1'000'000}, TestFixture::chunk_values);
-  EXPECT_LE(encoded(TypeParam{}, zeros).size(), 128 + 8 * chunks + 31);
-  EXPECT_LE(encoded(TypeParam{}, ones).size(), 128 + (8 + 32) * chunks + 31);
-  EXPECT_TRUE(same_bits(decoded(TypeParam{}, encoded(TypeParam{}, ones)), ones));
+  EXPECT_LE(encoded(sample<TypeParam>::codec(), zeros).size(), 128 + 8 * chunks + 31);
+  EXPECT_LE(encoded(sample<TypeParam>::codec(), ones).size(), 128 + (8 + 32) * chunks + 31);
+  EXPECT_TRUE(same_bits(decoded(TypeParam{}, encoded(sample<TypeParam>::codec(), ones)), ones));
 }
 
 TYPED_TEST(frame_suite, noise_grows_by_header_and_directory_only) {
-  const auto noise = sparse_tensor<value_t<TypeParam>>(4 * TestFixture::chunk_values, 0);
-  EXPECT_EQ(encoded(TypeParam{}, noise).size(), noise.size() * sizeof(noise[0]) + 128 + 4 * 8);
-}
-
-TYPED_TEST(frame_suite, encoded_bytes_is_exact_and_enough) {
-  const auto values = sparse_tensor<value_t<TypeParam>>(20000, .8);
-  const outcome needed = host::encoded_bytes(TypeParam{}, values);
-  ASSERT_EQ(needed.code, status::ok);
-  frame_bytes frame(needed.bytes);
-  const outcome written = host::encode(TypeParam{}, values, frame);
-  ASSERT_EQ(written.code, status::ok);
-  EXPECT_EQ(written.bytes, needed.bytes);
+  const auto values = noise<value_t<TypeParam>>(4 * TestFixture::chunk_values);
+  const auto frame = encoded(sample<TypeParam>::codec(), values);
+  EXPECT_EQ(frame.size(), values.size() * sizeof(values[0]) + 128 + 4 * 8);
   EXPECT_TRUE(same_bits(decoded(TypeParam{}, frame), values));
 }
 
+TYPED_TEST(frame_suite, encoded_bytes_is_exact_and_enough) {
+  const auto values = sample<TypeParam>::tensor(20000, .8);
+  const outcome needed = host::encoded_bytes(sample<TypeParam>::codec(), values);
+  ASSERT_EQ(needed.code, status::ok);
+  frame_bytes frame(needed.bytes);
+  const outcome written = host::encode(sample<TypeParam>::codec(), values, frame);
+  ASSERT_EQ(written.code, status::ok);
+  EXPECT_EQ(written.bytes, needed.bytes);
+  EXPECT_TRUE(same_bits(decoded(TypeParam{}, frame), expected_values<TypeParam>(values, frame)));
+}
+
 TYPED_TEST(frame_suite, too_small_an_output_is_refused_and_holds_no_frame) {
-  const auto values = sparse_tensor<value_t<TypeParam>>(3 * TestFixture::chunk_values, .5);
-  const auto good = encoded(TypeParam{}, values);
+  const auto values = sample<TypeParam>::tensor(3 * TestFixture::chunk_values, .5);
+  const auto good = encoded(sample<TypeParam>::codec(), values);
   for (const size_t size :
        {good.size() - 1, good.size() / 2, size_t{200}, size_t{128}, size_t{127}, size_t{1}, size_t{0}}) {
     auto room = good;  // a stale frame where the new one does not fit
     room.resize(size);
     room.shrink_to_fit();
-    const outcome o = host::encode(TypeParam{}, values, room);
+    const outcome o = host::encode(sample<TypeParam>::codec(), values, room);
     ASSERT_EQ(o.code, status::output_too_small);
     ASSERT_EQ(o.bytes, good.size());
     frame_info info;

@@ -1,5 +1,9 @@
-// The codecs that the generic tests are instantiated for: a new codec is one more line here.
+// The codecs that the generic tests are instantiated for, and what to feed them: a new codec is one more line in the
+// lists, and a specialisation of `sample` where the usual tensors do not exercise it.
 #pragma once
+
+#include "support/bounds.hpp"
+#include "support/frames.hpp"
 
 #include <tuck/host.hpp>
 
@@ -8,12 +12,101 @@
 namespace tuck::test {
 
 using all_codecs = ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>,
-                                    rle<double>, rle_zero<float>, rle_zero<uint8_t>>;
+                                    rle<double>, rle_zero<float>, rle_zero<uint8_t>, quantize<f16>, quantize<bf16>,
+                                    quantize<float>, quantize<double>>;
+using corrupted_codecs = ::testing::Types<zvc<float>, rle<float>, quantize<float>, quantize<f16>>;
+
+using device_codecs = ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>,
+                                       rle<float>, rle<double>, rle_zero<float>, rle_zero<uint8_t>>;
+using corrupted_device_codecs = ::testing::Types<zvc<float>, rle<float>>;
 
 struct codec_names {
   template <class C> static std::string GetName(int) {
     return std::string(name(C{}.stages().at[0].id)) + "_" + name(dtype_of<value_t<C>>);
   }
 };
+
+template <class... Cs> constexpr int size_of(::testing::Types<Cs...>) { return static_cast<int>(sizeof...(Cs)); }
+
+// A codec with parameters that encode, and tensors that reach all of its format.
+template <codec C> struct sample {
+  static constexpr bool every_bit_counts = true;  // does each bit of an encoded chunk matter to its values?
+
+  static C codec() { return {}; }
+  static std::vector<value_t<C>> tensor(uint64_t count, double sparsity, pattern how = pattern::iid,
+                                        uint64_t seed = 1) {
+    return sparse_tensor<value_t<C>>(count, sparsity, how, seed);
+  }
+};
+
+template <floating_element T> struct sample<quantize<T>> {
+  static constexpr bool every_bit_counts = false;  // there is padding
+
+  static quantize<T> codec() { return quantize<T>(error_bound::absolute(0x1p-7)); }
+  static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1);
+};
+
+// Groups of 32 of a kind each: Gaussian at several scales, one-signed, ramps, constants, less than the bound, zeros;
+// and a few exceptions.
+template <floating_element T>
+std::vector<T> sample<quantize<T>>::tensor(uint64_t count, double sparsity, pattern how, uint64_t seed) {
+  using format = float_format<T>;
+  using bits = bits_t<T>;
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  auto values = sparse_tensor<T>(count, sparsity, how, seed);  // which says where zeros are
+  for (uint64_t first = 0; first < count; first += quantize_layout::group) {
+    const uint64_t kind = random() % 12;
+    const bool with_exceptions = random() % 8 == 0;
+    const double level = 20 * normal(random), slope = .2 * normal(random);
+    for (uint64_t i = first; i < count && i < first + quantize_layout::group; ++i) {
+      const double g = normal(random), at = static_cast<double>(i - first);
+      const double of_kind[] = {
+          .02 * g,         .5 * g,          8 * g,    100 * g, std::fabs(g), -std::fabs(g), level + slope * at, level,
+          level + .01 * g, slope + .1 * at, 1e-4 * g, 0};
+      bits value = format::narrow(static_cast<typename format::real>(of_kind[kind]));
+      if (kind == 11 && sparsity == 0) value = format::sign;
+      if (with_exceptions && random() % 4 == 0) {
+        const bits some = static_cast<bits>(random());
+        const bits specials[] = {static_cast<bits>(some | format::infinity),
+                                 format::infinity,
+                                 static_cast<bits>(format::infinity | format::sign),
+                                 format::sign,
+                                 static_cast<bits>(some & (format::smallest_normal - 1)),
+                                 static_cast<bits>(some | (format::infinity & (format::infinity << 2)))};
+        value = specials[random() % 6];
+      }
+      if (bits_of(values[i]) != 0) values[i] = __builtin_bit_cast(T, value);
+    }
+  }
+  return values;
+}
+
+// Is `restored` what the codec, as it encoded, may make of `values`: the same bits, or for lossy codecs near enough?
+template <codec C>
+::testing::AssertionResult restores(const C& codec, const std::vector<value_t<C>>& values,
+                                    const std::vector<value_t<C>>& restored) {
+  if (values.size() != restored.size()) return ::testing::AssertionFailure() << restored.size() << " values";
+  for (size_t i = 0; i < values.size(); ++i) {
+    bool right = bits_of(values[i]) == bits_of(restored[i]);
+    if constexpr (is_lossy<C>) right = right || allows(codec, values[i], restored[i]);
+    if (!right)
+      return ::testing::AssertionFailure()
+             << "value " << i << " is " << std::hex << +bits_of(values[i]) << ", restored as " << +bits_of(restored[i]);
+  }
+  return ::testing::AssertionSuccess();
+}
+
+// What decoding this frame of `values` must give, by whichever decoder: the values, or for lossy codecs what the host
+// makes of it, which is checked here.
+template <codec C>
+std::vector<value_t<C>> expected_values(const std::vector<value_t<C>>& values, const frame_bytes& frame) {
+  if constexpr (!is_lossy<C>) return values;
+  C stored;
+  EXPECT_EQ(C::from_stages(header_of(frame).stages, stored), status::ok);
+  auto restored = decoded(C{}, frame);
+  EXPECT_TRUE(restores(stored, values, restored));
+  return restored;
+}
 
 }  // namespace tuck::test

@@ -31,6 +31,19 @@ template <codec C> std::vector<value_t<C>> decoded(const C& codec, const frame_b
 
 inline frame_header header_of(const frame_bytes& frame) { return load_unaligned<frame_header>(frame.data()); }
 
+// How the chunks of a sound frame are stored.
+inline std::vector<chunk_kind> kinds_of(const frame_bytes& frame) {
+  frame_view view;
+  EXPECT_EQ(frame_view::open(frame, view), status::ok);
+  std::vector<chunk_kind> kinds;
+  for (uint64_t i = 0; i < view.chunks(); ++i) {
+    chunk_view chunk;
+    EXPECT_EQ(view.chunk(i, chunk), status::ok);
+    kinds.push_back(chunk.kind);
+  }
+  return kinds;
+}
+
 // Makes all digests fit what the frame says, so that what lies behind them is reached. Where the header's sizes
 // do not fit the frame, the contents keep the digest they have.
 inline void reseal(frame_bytes& frame) {

@@ -39,6 +39,15 @@ std::vector<T> sparse_tensor(uint64_t count, double sparsity, pattern how = patt
   return values;
 }
 
+// What no codec makes smaller: no zeros, hardly a value twice, and as floats large numbers, infinities and NaNs.
+template <element T> std::vector<T> noise(uint64_t count, uint64_t seed = 1) {
+  std::mt19937_64 random(seed);
+  std::vector<T> values(count);
+  for (T& value : values)
+    value = __builtin_bit_cast(T, static_cast<bits_t<T>>(random() | uint64_t{1} << (8 * sizeof(T) - 2)));
+  return values;
+}
+
 // Equality of bits: NaN equals itself, -0.0 differs from 0.0.
 template <element T> bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
