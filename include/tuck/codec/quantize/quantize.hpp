@@ -173,7 +173,8 @@ TUCK_HD uint64_t quantize<T>::scaled_by_range(uint64_t factor, const range_keys&
   // Every factor below is rounded; what the last one takes off is more than that can have added.
   if constexpr (sizeof(T) == 8) {
     const double bound = exact::mul(exact::mul(detail::tolerance_f64(factor), half), 2 - 0x1p-48);
-    return detail::is_bound(bits_of(bound)) ? bits_of(bound) : bits_of(bound) == 0 ? 0 : bits_of(0x1p1000);
+    if (bits_of(bound) >= bits_of(0x1p1000)) return bits_of(0x1p1000);
+    return bits_of(bound) < bits_of(0x1p-1000) ? 0 : bits_of(bound);
   } else {
     const float bound = exact::mul(exact::mul(detail::tolerance_f32(factor), half), 2 - 0x1p-19f);
     if (bits_of(bound) >= bits_of(0x1p120f)) return detail::f64_bits_of(0x1p120f);
