@@ -1,0 +1,90 @@
+#include <tuck/core/bit_stream.hpp>
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace tuck {
+namespace {
+
+TEST(bit_stream, the_first_bit_is_the_lowest_of_the_first_byte) {
+  std::byte room[8] = {};
+  bit_writer writer(room);
+  writer.put(1, 1);
+  writer.put(0, 0);
+  writer.put(0b10, 2);
+  writer.put(0x12345, 20);
+  writer.put(0xfff, 12);
+  writer.finish();
+  // 1, then 01 (lowest first), 20 bits of 0x12345 from bit 3, 12 ones from bit 23: three of them in the second word.
+  EXPECT_EQ(load_unaligned<uint32_t>(room), 1u | 2u << 1 | 0x12345u << 3 | 0x1ffu << 23);
+  EXPECT_EQ(load_unaligned<uint32_t>(room + 4), 0b111u);
+}
+
+TEST(bit_stream, finish_writes_nothing_after_whole_words) {
+  std::byte room[8];
+  std::memset(room, 0xee, sizeof room);
+  bit_writer writer(room);
+  writer.put(0xdeadbeef, 32);
+  writer.finish();
+  EXPECT_EQ(load_unaligned<uint32_t>(room), 0xdeadbeefu);
+  EXPECT_EQ(load_unaligned<uint32_t>(room + 4), 0xeeeeeeeeu);
+}
+
+TEST(bit_stream, what_was_put_is_taken) {
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 300; ++round) {
+    struct field {
+      uint64_t x;
+      uint32_t width;
+    };
+    std::vector<field> fields(1 + random() % 200);
+    uint64_t bits = 0;
+    for (field& f : fields) {
+      f.width = static_cast<uint32_t>(random() % 65);
+      f.x = f.width == 64 ? random() : random() & ((uint64_t{1} << f.width) - 1);
+      bits += f.width;
+    }
+    // As long as it must be and at an odd address, so that sanitizers see any step outside.
+    const size_t size = 4 * ((bits + 31) / 32);
+    std::vector<std::byte> memory(size + 1);
+    std::byte* const room = memory.data() + 1;
+    bit_writer writer(room);
+    for (const field& f : fields)
+      if (f.width <= 32 && random() % 2)
+        writer.put(static_cast<uint32_t>(f.x), f.width);
+      else
+        writer.put_wide(f.x, f.width);
+    writer.finish();
+    bit_reader reader(room, static_cast<uint32_t>(size));
+    uint64_t at = 0;
+    for (const field& f : fields) {
+      ASSERT_EQ(f.width <= 32 && random() % 2 ? reader.take(f.width) : reader.take_wide(f.width), f.x);
+      for (uint32_t i = 0; i < f.width; ++i, ++at)  // and each bit is where it belongs
+        ASSERT_EQ(static_cast<uint32_t>(room[at / 8]) >> at % 8 & 1, f.x >> i & 1);
+    }
+    for (; at < 8 * size; ++at) ASSERT_EQ(static_cast<uint32_t>(room[at / 8]) >> at % 8 & 1, 0u);
+  }
+}
+
+TEST(bit_stream, past_the_end_there_are_zeros) {
+  std::vector<std::byte> room(8, std::byte{0xff});
+  for (const uint32_t width : {1u, 7u, 20u, 31u, 32u}) {
+    bit_reader reader(room.data(), 8);
+    uint32_t ones = 0, zeros = 0;
+    for (uint32_t taken = 0; taken < 200; taken += width) {
+      const uint32_t x = reader.take(width);
+      ones += popcount(x);
+      zeros += x == 0;
+    }
+    EXPECT_EQ(ones, 64u);
+    EXPECT_GT(zeros, 0u);
+  }
+  bit_reader empty(room.data(), 3);  // not even a word
+  EXPECT_EQ(empty.take(32), 0u);
+  EXPECT_EQ(empty.take_wide(64), 0u);
+}
+
+}  // namespace
+}  // namespace tuck
