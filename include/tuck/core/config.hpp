@@ -21,24 +21,18 @@
 // A kernel that stays inside the binary that instantiates it, so that two binaries never share one.
 #define TUCK_KERNEL __attribute__((visibility("hidden"))) __global__
 
-// For core/exact.hpp: an arithmetic result that the compiler may not merge with what comes before or after it.
-#if defined(__clang__)
-#define TUCK_FP_AS_WRITTEN _Pragma("clang fp contract(off) reassociate(off)")
-#define TUCK_OPAQUE(x) (x)
+// For core/exact.hpp: the compiler takes `result`, a float or a double, for any number, so that no flag lets it merge
+// the operation that gave it with what comes before or after.
+#if defined(__x86_64__)
+#define TUCK_OPAQUE(result) __asm__("" : "+x"(result))
+#elif defined(__aarch64__)
+#define TUCK_OPAQUE(result) __asm__("" : "+w"(result))
 #else
-#define TUCK_FP_AS_WRITTEN
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_assoc_barrier)
-#define TUCK_OPAQUE(x) __builtin_assoc_barrier(x)
-#endif
-#endif
-#if !defined(TUCK_OPAQUE)
-#define TUCK_OPAQUE(x)           \
-  ([](auto result) {             \
-    volatile auto kept = result; \
-    return +kept;                \
-  }(x))
-#endif
+#define TUCK_OPAQUE(result)       \
+  do {                            \
+    volatile auto kept_ = result; \
+    result = kept_;               \
+  } while (false)
 #endif
 
 // What the compiler says of a type that does not model tuck::codec.

@@ -13,8 +13,9 @@ TUCK_HD inline float add(float a, float b) noexcept {
   asm("add.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
   return r;
 #else
-  TUCK_FP_AS_WRITTEN
-  return TUCK_OPAQUE(a + b);
+  float r = a + b;
+  TUCK_OPAQUE(r);
+  return r;
 #endif
 }
 TUCK_HD inline float sub(float a, float b) noexcept {
@@ -23,8 +24,9 @@ TUCK_HD inline float sub(float a, float b) noexcept {
   asm("sub.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
   return r;
 #else
-  TUCK_FP_AS_WRITTEN
-  return TUCK_OPAQUE(a - b);
+  float r = a - b;
+  TUCK_OPAQUE(r);
+  return r;
 #endif
 }
 TUCK_HD inline float mul(float a, float b) noexcept {
@@ -33,8 +35,9 @@ TUCK_HD inline float mul(float a, float b) noexcept {
   asm("mul.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
   return r;
 #else
-  TUCK_FP_AS_WRITTEN
-  return TUCK_OPAQUE(a * b);
+  float r = a * b;
+  TUCK_OPAQUE(r);
+  return r;
 #endif
 }
 TUCK_HD inline double add(double a, double b) noexcept {
@@ -43,8 +46,9 @@ TUCK_HD inline double add(double a, double b) noexcept {
   asm("add.rn.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
   return r;
 #else
-  TUCK_FP_AS_WRITTEN
-  return TUCK_OPAQUE(a + b);
+  double r = a + b;
+  TUCK_OPAQUE(r);
+  return r;
 #endif
 }
 TUCK_HD inline double sub(double a, double b) noexcept {
@@ -53,8 +57,9 @@ TUCK_HD inline double sub(double a, double b) noexcept {
   asm("sub.rn.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
   return r;
 #else
-  TUCK_FP_AS_WRITTEN
-  return TUCK_OPAQUE(a - b);
+  double r = a - b;
+  TUCK_OPAQUE(r);
+  return r;
 #endif
 }
 TUCK_HD inline double mul(double a, double b) noexcept {
@@ -63,8 +68,9 @@ TUCK_HD inline double mul(double a, double b) noexcept {
   asm("mul.rn.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
   return r;
 #else
-  TUCK_FP_AS_WRITTEN
-  return TUCK_OPAQUE(a * b);
+  double r = a * b;
+  TUCK_OPAQUE(r);
+  return r;
 #endif
 }
 
