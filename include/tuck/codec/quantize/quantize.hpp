@@ -241,10 +241,11 @@ TUCK_HD uint32_t quantize<T>::summarize(const coded_group& coded, group_summary&
   uint32_t differences = 0;
   bool negative_zero = false;
   for (uint32_t i = 0; i < group; ++i) {
-    summary.all_codes |= coded.code[i];
-    summary.non_zeros |= (coded.code[i] != 0 ? 1u : 0u) << i;
-    negative_zero |= coded.code[i] == 1;
-    if (i > 0) differences |= zigzag(whole_of(coded.code[i]) - whole_of(coded.code[i - 1]));
+    const uint32_t code = coded.code[i];
+    summary.all_codes |= code;
+    summary.non_zeros |= (code != 0 ? 1u : 0u) << i;
+    negative_zero |= code == 1;
+    if (i > 0) differences |= zigzag(whole_of(code) - whole_of(coded.code[i - 1]));
   }
   if (summary.non_zeros == 0) return 0;
   if (pointwise()) return bit_width(coded.base);
