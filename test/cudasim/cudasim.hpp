@@ -35,7 +35,8 @@ struct counters {
   std::uint64_t calls = 0;  // that fail_call counts
   std::uint64_t launches = 0, allocations = 0, frees = 0, synchronisations = 0, memcpys = 0, memsets = 0;
   std::uint64_t get_last_error = 0;
-  std::uint64_t atomics = 0, polls = 0, barriers = 0;  // device side: per thread that executed one
+  // Device side, per thread that executed one; `atomics` are those in global memory.
+  std::uint64_t atomics = 0, shared_atomics = 0, polls = 0, barriers = 0;
   std::uint64_t tensor_bytes_read = 0, tensor_bytes_written = 0, other_bytes_read = 0, other_bytes_written = 0;
   std::uint64_t tensor_sectors_read = 0, tensor_sectors_written = 0, other_sectors_read = 0, other_sectors_written = 0;
 };

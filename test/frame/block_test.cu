@@ -104,7 +104,7 @@ template <class C> class block_suite : public ::testing::Test {
     return statuses.download(stream);
   }
 };
-TYPED_TEST_SUITE(block_suite, device_codecs, codec_names);
+TYPED_TEST_SUITE(block_suite, all_codecs, codec_names);
 
 TYPED_TEST(block_suite, encodes_the_scalar_codec_s_bytes) {
   constexpr uint32_t chunk = tile_bytes / sizeof(value_t<TypeParam>);

@@ -62,7 +62,7 @@ template <class C> class device_corruption : public ::testing::Test {
     return values;
   }
 };
-TYPED_TEST_SUITE(device_corruption, corrupted_device_codecs, codec_names);
+TYPED_TEST_SUITE(device_corruption, corrupted_codecs, codec_names);
 
 TYPED_TEST(device_corruption, every_changed_byte_of_header_or_directory_is_refused) {
   const auto values = TestFixture::mixed_values();
@@ -102,7 +102,7 @@ TYPED_TEST(device_corruption, mutations_give_the_status_of_the_host) {
   constexpr int usual_rounds = 20'000;
 #endif
   const int rounds =
-      (std::getenv("TUCK_LONG") != nullptr ? 1'000'000 : usual_rounds) / size_of(corrupted_device_codecs{});
+      (std::getenv("TUCK_LONG") != nullptr ? 1'000'000 : usual_rounds) / size_of(corrupted_codecs{});
   std::mt19937_64 random(12);
   comparison<TypeParam> compare(4096, values.size());
   for (int round = 0; round < rounds; ++round) {

@@ -16,10 +16,6 @@ using all_codecs = ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<doub
                                     quantize<float>, quantize<double>>;
 using corrupted_codecs = ::testing::Types<zvc<float>, rle<float>, quantize<float>, quantize<f16>>;
 
-using device_codecs = ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>,
-                                       rle<float>, rle<double>, rle_zero<float>, rle_zero<uint8_t>>;
-using corrupted_device_codecs = ::testing::Types<zvc<float>, rle<float>>;
-
 struct codec_names {
   template <class C> static std::string GetName(int) {
     return std::string(name(C{}.stages().at[0].id)) + "_" + name(dtype_of<value_t<C>>);

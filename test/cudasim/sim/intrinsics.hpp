@@ -102,7 +102,7 @@ template <atomic_word T, class After> T update(T* p, site where, After after) {
   T old = word.load(std::memory_order_relaxed);
   while (!word.compare_exchange_weak(old, after(old), std::memory_order_relaxed)) {
   }
-  atomic_done(after(old) != old, where);
+  atomic_done(p, after(old) != old, where);
   return old;
 }
 
@@ -113,7 +113,7 @@ template <class T> using same = std::type_identity_t<T>;
 template <cudasim::detail::atomic_word T>
 T atomicAdd(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = cudasim::detail::site::here()) {
   const T old = std::atomic_ref<T>(*p).fetch_add(v, std::memory_order_relaxed);
-  cudasim::detail::atomic_done(v != 0, where);
+  cudasim::detail::atomic_done(p, v != 0, where);
   return old;
 }
 template <cudasim::detail::atomic_word T>
@@ -135,7 +135,7 @@ T atomicAnd(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = cuda
 template <cudasim::detail::atomic_word T>
 T atomicExch(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = cudasim::detail::site::here()) {
   const T old = std::atomic_ref<T>(*p).exchange(v, std::memory_order_relaxed);
-  cudasim::detail::atomic_done(old != v, where);
+  cudasim::detail::atomic_done(p, old != v, where);
   return old;
 }
 template <cudasim::detail::atomic_word T>
@@ -143,7 +143,7 @@ T atomicCAS(T* p, cudasim::detail::same<T> expected, cudasim::detail::same<T> de
             cudasim::detail::site where = cudasim::detail::site::here()) {
   T old = expected;
   const bool swapped = std::atomic_ref<T>(*p).compare_exchange_strong(old, desired, std::memory_order_relaxed);
-  cudasim::detail::atomic_done(swapped && expected != desired, where);
+  cudasim::detail::atomic_done(p, swapped && expected != desired, where);
   return old;
 }
 

@@ -58,7 +58,7 @@ std::byte* dynamic_shared_memory();
 void polled(site where);                     // after a load that others may be waited for with: counts, yields
 void yield(site where);                      // lets other threads and blocks run
 void stored();                               // a store that others may wait for: the kernel makes progress
-void atomic_done(bool changed, site where);  // after a read-modify-write
+void atomic_done(const void* p, bool changed, site where);  // after a read-modify-write
 void fence();                                // __threadfence
 bool inside_kernel();
 

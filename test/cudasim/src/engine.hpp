@@ -118,7 +118,7 @@ class engine {
   void maybe_give_way(site where) {
     if (random_.below(8) == 0) give_way(where);
   }
-  void atomic_done(bool changed, site where);
+  void atomic_done(const void* p, bool changed, site where);
   void progress() { progress_.store(progress_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   // Ends the launch. The text is made by a callable, because the stack of the fiber, with any string on it,
   // is abandoned rather than unwound.

@@ -56,8 +56,8 @@ void yield(site where) {
 void stored() {
   if (inside_kernel()) engine::here()->progress();
 }
-void atomic_done(bool changed, site where) {
-  if (inside_kernel()) engine::here()->atomic_done(changed, where);
+void atomic_done(const void* p, bool changed, site where) {
+  if (inside_kernel()) engine::here()->atomic_done(p, changed, where);
 }
 
 // ThreadSanitizer knows no fences. All fences of a program being ordered is more than CUDA promises, but

@@ -23,6 +23,9 @@ class shared_arena {
   // Null when the static variables exceed the limit.
   void* slot(const void* key, std::size_t bytes, std::size_t alignment, const char* name, site where);
   std::byte* dynamic() const { return base_ + gap; }
+  bool contains(const void* p) const {
+    return reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(base_) < capacity;
+  }
   std::string damage() const;  // names the variable next to a canary that was overwritten; empty if none was
 
  private:

@@ -37,6 +37,7 @@ settings get_settings() {
 void add_counts(const device_counts& c) {
   quiet_lock lock(all().mutex);
   all().sums.atomics += c.atomics;
+  all().sums.shared_atomics += c.shared_atomics;
   all().sums.polls += c.polls;
   all().sums.barriers += c.barriers;
 }

@@ -30,7 +30,7 @@ inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return random(a ^ (
 
 // Counted on the device side by one worker without contention, added up at the end of a launch.
 struct device_counts {
-  std::uint64_t atomics = 0, polls = 0, barriers = 0;
+  std::uint64_t atomics = 0, shared_atomics = 0, polls = 0, barriers = 0;
 };
 
 settings get_settings();

@@ -56,8 +56,8 @@ void engine::check_progress(site where) {
         where);
 }
 
-void engine::atomic_done(bool changed, site where) {
-  ++counts_.atomics;
+void engine::atomic_done(const void* p, bool changed, site where) {
+  ++(current_->home->home->shared.contains(p) ? counts_.shared_atomics : counts_.atomics);
   if (changed) {
     progress();
     maybe_give_way(where);

@@ -20,7 +20,9 @@ __global__ void copy_vectors(const dev::vec128* in, dev::vec128* out, unsigned r
   }
 }
 __global__ void talk(unsigned* p) {
+  TUCK_SHARED(unsigned, own);
   dev::atomic_add(p, 1u);
+  if (threadIdx.x % 2 == 0) dev::atomic_or(&own, 1u);
   dev::sync_block();
   dev::load_acquire(p);
 }
@@ -140,6 +142,7 @@ TEST_F(control, calls_are_counted) {
   EXPECT_EQ(c.get_last_error, 1u);
   EXPECT_EQ(c.allocations + c.frees, 0u);
   EXPECT_EQ(c.atomics, 128u);
+  EXPECT_EQ(c.shared_atomics, 64u);
   EXPECT_EQ(c.barriers, 128u);
   EXPECT_EQ(c.polls, 128u);
 }

@@ -115,7 +115,7 @@ inline U atomic_cas(U* p, std::type_identity_t<U> expected, std::type_identity_t
 // Adds one; what the caller did before is visible to whoever counts after it.
 inline std::uint32_t atomic_count_acq_rel(std::uint32_t* p, call_site at = call_site::here()) {
   const std::uint32_t before = std::atomic_ref<std::uint32_t>(*p).fetch_add(1, std::memory_order_acq_rel);
-  ::cudasim::detail::atomic_done(true, at);
+  ::cudasim::detail::atomic_done(p, true, at);
   return before;
 }
 
