@@ -3,6 +3,7 @@
 
 #include <tuck/core/bits.hpp>
 #include <tuck/core/dtype.hpp>
+#include <tuck/core/exact.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -46,11 +47,10 @@ TUCK_HD inline float f16_to_f32(uint16_t x) noexcept {
   return r;
 #else
   const uint32_t sign = static_cast<uint32_t>(x & 0x8000u) << 16, magnitude = x & 0x7fffu;
-  if (magnitude >= 0x7c00) return __builtin_bit_cast(float, sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
-  if (magnitude >= 0x0400) return __builtin_bit_cast(float, sign | ((magnitude << 13) + ((127u - 15u) << 23)));
-  // A denormal is its mantissa in units of 2^-24: exact, and normal in binary32.
-  const float value = static_cast<float>(magnitude) * 0x1p-24f;
-  return __builtin_bit_cast(float, sign | bits_of(value));
+  // A denormal is its mantissa in units of 2^-24; infinities and NaN have the highest exponent there too.
+  const uint32_t denormal = bits_of(exact::mul(static_cast<float>(static_cast<int32_t>(magnitude)), 0x1p-24f));
+  const uint32_t normal = (magnitude << 13) + (magnitude >= 0x7c00 ? (255u - 31u) << 23 : (127u - 15u) << 23);
+  return __builtin_bit_cast(float, sign | (magnitude < 0x0400 ? denormal : normal));
 #endif
 }
 
@@ -61,15 +61,12 @@ TUCK_HD inline uint16_t f32_to_f16(float value) noexcept {
   return r;
 #else
   const uint32_t x = bits_of(value), sign = x >> 16 & 0x8000u, magnitude = x & 0x7fffffffu;
-  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and more
-  if (magnitude < 0x33000000u) return static_cast<uint16_t>(sign);             // less than 2^-25
-  // Mantissa with its leading one, and how many of its bits a result with such an exponent loses.
-  const uint32_t exponent = magnitude >> 23, lost = exponent >= 113 ? 13 : 126 - exponent;
-  const uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
-  const uint32_t kept = mantissa >> lost, rest = mantissa & ((1u << lost) - 1), half = 1u << (lost - 1);
-  const uint32_t rounded = kept + (rest > half || (rest == half && (kept & 1) != 0) ? 1u : 0u);
-  // The leading one adds one to the exponent, and so does a carry.
-  return static_cast<uint16_t>(sign | (exponent >= 113 ? rounded + ((exponent - 113) << 10) : rounded));
+  // Adding a half, whose last place is 2^-24, rounds to a denormal; half of the last place less one, or all of it where
+  // the place above is odd, to a normal number. Without branches, so that loops become vectors.
+  const uint32_t denormal = bits_of(exact::add(__builtin_bit_cast(float, magnitude), .5f)) - bits_of(.5f);
+  const uint32_t normal = (magnitude - ((127u - 15u) << 23) + 0xfffu + (magnitude >> 13 & 1)) >> 13;
+  const uint32_t finite = magnitude < (127u - 14u) << 23 ? denormal : normal;
+  return static_cast<uint16_t>(sign | (magnitude >= bits_of(65520.f) ? 0x7c00u : finite));
 #endif
 }
 

@@ -96,6 +96,17 @@ template <floating_element T> class quantize {
     uint32_t delta_width;
   };
 
+  // Bit i: flags[i], which is 0 or 1.
+  TUCK_HD static uint32_t mask_of_flags(const uint8_t (&flags)[quantize_layout::group]) noexcept {
+    uint32_t mask = 0;
+    for (uint32_t b = 0; b < 4; ++b)
+      mask |=
+          static_cast<uint32_t>(
+              load_unaligned<uint64_t>(reinterpret_cast<const std::byte*>(flags) + 8 * b) * 0x0102040810204080u >> 56)
+          << (8 * b);
+    return mask;
+  }
+
   TUCK_HD void set_effective(uint64_t bound) noexcept;
   TUCK_HD static uint64_t scaled_by_range(uint64_t factor, const range_keys& range) noexcept;
 
@@ -203,31 +214,35 @@ TUCK_HD status quantize<T>::decode_chunk(const_bytes encoded, span<T> restored) 
   return decode_with(steps(static_cast<uint32_t>(encoded[1])), encoded, restored);
 }
 
-// The codes of 32 values from `first`, zeros past the end.
+// The codes of 32 values from `first`, zeros past the end. In loops of known length, which compilers turn into vectors.
 template <floating_element T>
 template <class Quantizer>
 TUCK_HD auto quantize<T>::code_group(const Quantizer& quantizer, span<const T> values, uint32_t first) noexcept
     -> coded_group {
   using namespace quantize_layout;
-  constexpr bool has_base = std::is_same_v<Quantizer, mantissa_quantizer<T>>;
-  bits codes[group] = {};
+  bits in[group] = {}, codes[group];
+  uint8_t fails[group];
   const uint32_t count = values.size() - first < group ? static_cast<uint32_t>(values.size()) - first : group;
-  coded_group g{{}, 0, 0, true};
-  for (uint32_t i = 0; i < count; ++i) {
-    const coded<T> one = quantizer.code(tuck::bits_of(values[first + i]));
+  std::memcpy(in, values.data() + first, count * sizeof(T));
+  for (uint32_t i = 0; i < group; ++i) {
+    const coded<T> one = quantizer.code(in[i]);
     codes[i] = one.code;
-    g.exceptions |= (one.holds ? 0u : 1u) << i;
+    fails[i] = !one.holds;
   }
-  if constexpr (has_base) {
-    bits smallest = static_cast<bits>(~bits{0});
-    for (const bits code : codes)
-      if (code >> 1 != 0 && code >> 1 < smallest) smallest = static_cast<bits>(code >> 1);
-    g.base = smallest == static_cast<bits>(~bits{0}) ? 0 : smallest - 1u;
-    for (bits& code : codes) {
-      if (code >> 1 == 0) continue;
-      code = static_cast<bits>(code - (g.base << 1));
-      if (code >> 1 >> Quantizer::code_bits != 0) g.fits = false;
+  coded_group g{{}, mask_of_flags(fails), 0, true};
+  if constexpr (std::is_same_v<Quantizer, mantissa_quantizer<T>>) {
+    bits smallest_less_one = static_cast<bits>(~bits{0});
+    for (uint32_t i = 0; i < group; ++i) {
+      const bits less_one = static_cast<bits>((codes[i] >> 1) - 1);  // of zero: the largest
+      smallest_less_one = less_one < smallest_less_one ? less_one : smallest_less_one;
     }
+    if (smallest_less_one != static_cast<bits>(~bits{0})) g.base = smallest_less_one;
+    bits highest = 0;
+    for (uint32_t i = 0; i < group; ++i) {
+      codes[i] = static_cast<bits>(codes[i] - (codes[i] >> 1 != 0 ? g.base << 1 : 0));
+      highest |= codes[i];
+    }
+    g.fits = highest >> 1 >> Quantizer::code_bits == 0;
   }
   for (uint32_t i = 0; i < group; ++i) g.code[i] = static_cast<uint32_t>(codes[i]);
   return g;
@@ -237,16 +252,16 @@ TUCK_HD auto quantize<T>::code_group(const Quantizer& quantizer, span<const T> v
 template <floating_element T>
 TUCK_HD uint32_t quantize<T>::summarize(const coded_group& coded, group_summary& summary) const noexcept {
   using namespace quantize_layout;
-  summary = {0, 0, no_delta};
-  uint32_t differences = 0;
+  uint32_t all_codes = 0, differences = 0;
+  uint8_t non_zeros[group];
   bool negative_zero = false;
   for (uint32_t i = 0; i < group; ++i) {
-    const uint32_t code = coded.code[i];
-    summary.all_codes |= code;
-    summary.non_zeros |= (code != 0 ? 1u : 0u) << i;
-    negative_zero |= code == 1;
-    if (i > 0) differences |= zigzag(whole_of(code) - whole_of(coded.code[i - 1]));
+    all_codes |= coded.code[i];
+    non_zeros[i] = coded.code[i] != 0;
+    negative_zero |= coded.code[i] == 1;
   }
+  for (uint32_t i = 1; i < group; ++i) differences |= zigzag(whole_of(coded.code[i]) - whole_of(coded.code[i - 1]));
+  summary = {all_codes, mask_of_flags(non_zeros), no_delta};
   if (summary.non_zeros == 0) return 0;
   if (pointwise()) return bit_width(coded.base);
   if (!predicts()) return 0;

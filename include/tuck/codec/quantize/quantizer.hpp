@@ -56,9 +56,9 @@ template <floating_element T> struct step_quantizer {
     const auto difference = float_format<real>::magnitude(bits_of(exact::sub(a, format::widen(restored))));
     const bool holds = (difference <= bits_of(tolerance)) & (q >> code_bits == 0);
     const bool keeps_sign = (x != magnitude) & ((q == 0) == (magnitude == 0));
-    if (!holds) return {0, x, false};
-    return {static_cast<bits>(q << 1 | (keeps_sign ? 1 : 0)),
-            static_cast<bits>(restored | (keeps_sign ? format::sign : bits{0})), true};
+    const bits sign = keeps_sign ? format::sign : bits{0};
+    const bits code = static_cast<bits>(static_cast<bits>(q) << 1 | (keeps_sign ? 1 : 0));
+    return {holds ? code : bits{0}, holds ? static_cast<bits>(restored | sign) : x, holds};
   }
 
   // What a code stands for; of any number.
@@ -85,21 +85,22 @@ template <floating_element T> struct step_quantizer {
 
   // Restored values are rounded to a grid of ulps u, as the originals are. An error of at most (m + 1/2) u before that
   // is one of at most m u after it, m = floor(tolerance / u): the least of these over the ulps of the chunk. Where u is
-  // more than twice the tolerance, rounding gives the original itself.
+  // more than twice the tolerance, rounding gives the original itself. What is left are exceptions: values of the
+  // largest binade that restore into the next one, a few in 100,000.
   TUCK_HD static float half_step(float tolerance, uint32_t exponent) noexcept {
     constexpr int finest = 7;  // ulps less than 2^-7 of the tolerance's binade are dealt with together
-    const uint32_t bits_t_ = bits_of(tolerance);
+    const uint32_t wanted = bits_of(tolerance);
     const int largest_ulp = static_cast<int>(exponent == 0 ? 1 : exponent) - format::bias -
                             static_cast<int>(format::mantissa_bits);  // as a power of two
-    const int tolerance_exponent = static_cast<int>(bits_t_ >> 23) - 127;
+    const int tolerance_exponent = static_cast<int>(wanted >> 23) - 127;
     uint32_t best = bits_of(exact::mul(tolerance, 1 - 0x1p-9f));
     for (int i = finest; i >= 0 && tolerance_exponent - i <= largest_ulp; --i) {
       // u = 2^-i of the binade: i bits of the mantissa are kept, and half a unit is added.
-      const uint32_t candidate = (bits_t_ & ~low_mask(23 - static_cast<uint32_t>(i))) | 1u << (22 - i);
+      const uint32_t candidate = (wanted & ~low_mask(23 - static_cast<uint32_t>(i))) | 1u << (22 - i);
       best = candidate < best ? candidate : best;
     }
     // u = twice the binade's lower end.
-    if (tolerance_exponent + 1 <= largest_ulp && (bits_t_ & 0x7f800000u) < best) best = bits_t_ & 0x7f800000u;
+    if (tolerance_exponent + 1 <= largest_ulp && (wanted & 0x7f800000u) < best) best = wanted & 0x7f800000u;
     return __builtin_bit_cast(float, best);
   }
 };
