@@ -2,7 +2,7 @@
 readme=$1 work=$2
 shift 2
 rm -f "$work"/readme_example_*
-awk -v to="$work/readme_example_" '/^```cpp/ { file = to ++n ".cpp"; next } /^```/ { file = "" } file != "" { print > file }' \
+awk -v to="$work/readme_example_" '/^```cpp/ { file = to (++n) ".cpp"; next } /^```/ { file = "" } file != "" { print > file }' \
   "$readme"
 [ -s "$work/readme_example_1.cpp" ] || { echo "no \`\`\`cpp block in $readme"; exit 1; }
 for source in "$work"/readme_example_*.cpp; do
