@@ -166,7 +166,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
 #pragma unroll
     for (int j = 0; j < tile::words; ++j) {
       word codes = 0, restored = 0;
-#pragma unroll
+#pragma unroll 1
       for (int k = 0; k < per_word; ++k) {
         const coded<T> one = quantizer.code(tile::value(values.w[j], k));
         codes |= static_cast<word>(one.code) << (8 * sizeof(T) * static_cast<unsigned>(k));

@@ -28,6 +28,7 @@ template <detail::any_rle C, int Threads> struct block_codec<C, Threads> {
   using scan = device::block_scan<Threads>;
 
   static constexpr int per_word = tile::per_word;
+  static constexpr int blocks_a_processor = sizeof(T) == 1 ? 3 : 4;  // 80 registers: with 64, four values a word spill
   static constexpr uint32_t windows = tile::capacity / layout::window;
   static constexpr uint32_t warps = Threads / device::warp_size;
   static constexpr uint32_t warp_windows = windows / warps;
