@@ -228,8 +228,8 @@ void print_tensors(const std::vector<row>& rows) {
     lines[0].emplace_back(name);
     lines[1].emplace_back("ratio");
   }
-  lines[0].emplace_back("largest error");
-  lines[1].emplace_back("of the bound");
+  lines[0].emplace_back("error");
+  lines[1].emplace_back("of bound");
   geometric_mean formula, ratios[codecs];
   const auto text = [](const measurement& m, double value, int digits) {
     return m.measured ? fixed(value, digits) : "-";

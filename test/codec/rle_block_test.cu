@@ -43,15 +43,6 @@ __global__ void decode_payloads(const payload* payloads, uint32_t number, const 
   }
 }
 
-template <class Kernel, class... Arguments>
-void launch_on(const device_stream& stream, unsigned blocks, unsigned threads, Kernel kernel, Arguments... arguments) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(threads);
-  config.stream = stream;
-  check(cudaLaunchKernelEx(&config, kernel, arguments...));
-}
-
 template <class C> class rle_block : public ::testing::Test {
  protected:
   using T = value_t<C>;

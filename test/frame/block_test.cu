@@ -53,15 +53,6 @@ __global__ void clear_low_bits(const __grid_constant__ C codec, const value_t<C>
   }
 }
 
-template <class Kernel, class... Arguments>
-void launch_on(const device_stream& stream, unsigned blocks, unsigned threads, Kernel kernel, Arguments... arguments) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(threads);
-  config.stream = stream;
-  check(cudaLaunchKernelEx(&config, kernel, arguments...));
-}
-
 template <class C> class block_suite : public ::testing::Test {
  protected:
   using T = value_t<C>;

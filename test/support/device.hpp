@@ -76,6 +76,16 @@ template <class T> class device_array {
   uint64_t size_ = 0;
 };
 
+// A kernel of a test's own.
+template <class Kernel, class... Arguments>
+void launch_on(const device_stream& stream, unsigned blocks, unsigned threads, Kernel kernel, Arguments... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(threads);
+  config.stream = stream;
+  check(cudaLaunchKernelEx(&config, kernel, arguments...));
+}
+
 // A stream with scratch and an outcome: calls here put one operation on it and wait for what becomes of it.
 class device_queue {
  public:

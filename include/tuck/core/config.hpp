@@ -23,7 +23,7 @@
 
 // For core/exact.hpp: the compiler takes `result`, a float or a double, for any number, so that no flag lets it merge
 // the operation that gave it with what comes before or after.
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 && !defined(__ASSOCIATIVE_MATH__)
+#if defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && !defined(__CUDACC__) && !defined(__ASSOCIATIVE_MATH__)
 #define TUCK_OPAQUE(result) result = __builtin_assoc_barrier(result)  // which leaves loops to be vectorized
 #elif defined(__x86_64__)
 #define TUCK_OPAQUE(result) __asm__("" : "+x"(result))
