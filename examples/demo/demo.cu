@@ -1,4 +1,5 @@
 // Encodes and decodes real activations on the host and on the device and shows what comes of it: tuck_demo [DIRECTORY].
+#include "support/files.hpp"
 #include "support/npy.hpp"
 #include "support/on_device.cuh"
 
@@ -154,7 +155,7 @@ template <tuck::element T> void measure_as(row& r, const npy_file& file) {
 row measure_file(const std::filesystem::path& path) {
   const npy_file file = tuck::tools::read_npy(path.string());
   row r;
-  r.name = path.stem().string();
+  r.name = tuck::tools::printable(path.stem().string());
   r.shape = tuck::tools::shape_text(file.header.shape);
   r.values = file.header.values;
   r.raw_bytes = file.data().size();
@@ -208,14 +209,14 @@ void print_aligned(const std::vector<line>& lines, size_t left) {
   }
 }
 
-// In which no tensor weighs more than another; NaN of none.
+// In which no tensor weighs more than another.
 class geometric_mean {
  public:
   void add(double x) {
     logs_ += std::log(x);
     ++count_;
   }
-  double value() const { return std::exp(logs_ / count_); }
+  std::string text() const { return count_ == 0 ? "-" : fixed(std::exp(logs_ / count_), 2); }
 
  private:
   double logs_ = 0, count_ = 0;
@@ -246,8 +247,8 @@ void print_tensors(const std::vector<row>& rows) {
     l.push_back(text(r.of[3], r.of[3].error_of_bound, 4));
   }
   lines.emplace_back();
-  line& l = lines.emplace_back(line{"geometric mean", "", "", fixed(formula.value(), 2)});
-  for (const geometric_mean& mean : ratios) l.push_back(fixed(mean.value(), 2));
+  line& l = lines.emplace_back(line{"geometric mean", "", "", formula.text()});
+  for (const geometric_mean& mean : ratios) l.push_back(mean.text());
   print_aligned(lines, 2);
 }
 
@@ -298,9 +299,10 @@ void run(const std::string& directory) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 2) {
-    std::fprintf(stderr, "usage: tuck_demo [DIRECTORY]\n");
-    return 2;
+  const bool asks = argc == 2 && (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0);
+  if (argc > 2 || asks) {
+    std::fprintf(asks ? stdout : stderr, "usage: tuck_demo [DIRECTORY of .npy files]\n");
+    return asks ? 0 : 2;
   }
   try {
     run(argc == 2 ? argv[1] : TUCK_DEMO_DATA);

@@ -8,5 +8,5 @@ struct almost {
 int main() {
   std::vector<float> values(10);
   std::vector<std::byte> frame(1000);
-  (void)tuck::host::encode(almost{}, values, frame);
+  (void)tuck::host::encode(almost{}, values, frame, {.checksums = true});
 }

@@ -38,6 +38,19 @@ template <tuck::floating_element T> std::vector<T> tensor(uint32_t count) {
   return values;
 }
 
+// So small that half a value may be denormal, and a few that are.
+template <tuck::floating_element T> std::vector<T> small_tensor(uint32_t count, uint32_t exponent) {
+  using format = tuck::float_format<T>;
+  using bits = typename format::bits;
+  auto values = tensor<T>(count);
+  for (uint32_t i = 0; i < count; ++i)
+    values[i] = __builtin_bit_cast(T, static_cast<bits>((tuck::bits_of(values[i]) & (format::smallest_normal - 1)) +
+                                                        exponent * format::smallest_normal));
+  values[7] = __builtin_bit_cast(T, static_cast<bits>(format::sign | (format::smallest_normal + 1)));
+  values[9] = __builtin_bit_cast(T, static_cast<bits>(format::sign | 3));
+  return values;
+}
+
 int telling = 0;
 
 template <tuck::floating_element T> void digest(const tuck::quantize<T>& codec, const std::vector<T>& values) {
@@ -61,6 +74,9 @@ template <tuck::floating_element T> void digests() {
          {tuck::error_bound::absolute, tuck::error_bound::range_relative, tuck::error_bound::pointwise})
       for (const auto prediction : {tuck::predictor::automatic, tuck::predictor::none})
         digest(tuck::quantize<T>(of(bound), prediction), values);
+  for (const uint32_t exponent : {0u, 1u, 2u, 10u})
+    for (const double bound : {0x1.47ae147ae147bp-7, 0x1.8p-3, 8., 0x1p40})
+      digest(tuck::quantize<T>(tuck::error_bound::range_relative(bound)), small_tensor<T>(9000, exponent));
 }
 
 }  // namespace

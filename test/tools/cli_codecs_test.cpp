@@ -62,6 +62,7 @@ TEST_F(Cli, quantize_keeps_its_bound_in_every_mode) {
   EXPECT_LE(by_default["max_absolute_error"], 6e-3);
   EXPECT_GT(by_default["max_absolute_error"], 3e-3);
   EXPECT_EQ(info_json()["error_bound"]["mode"], "range");
+  EXPECT_EQ(info_json()["error_bound"]["value"], 1e-3);
   EXPECT_NEAR(info_json()["error_bound"]["effective"].get<double>(), 6e-3, 1e-5);
   EXPECT_NE(tuck_cli({"info", frame}).out.find("0.001 of the range of values"), std::string::npos);
 }
@@ -82,6 +83,7 @@ TEST_F(Cli, quantize_without_values_or_a_range) {
                                      npy(dict("<f4", "(500,)"), std::string(2000, 'a'))})
     expect_round_trip(content, {"--codec", "quantize"});
   EXPECT_EQ(info_json()["error_bound"]["effective"], 0);
+  EXPECT_NE(tuck_cli({"info", frame}).out.find("nothing is lost"), std::string::npos);
 }
 
 TEST_F(Cli, bounds_that_are_none_are_bad_usage) {

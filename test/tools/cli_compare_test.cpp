@@ -111,7 +111,7 @@ TEST_F(Compare, what_is_not_finite_in_one_only) {
     EXPECT_EQ(d["max_relative_error"], "inf");
     EXPECT_EQ(d["rms_error"], "inf");
     EXPECT_EQ(d["psnr_db"], "-inf");
-    EXPECT_EQ(d["zero_in_reference_only"], reference == 0 ? 1 : 0);
+    EXPECT_EQ(d["zero_in_reference_only"], 0);
   }
 }
 

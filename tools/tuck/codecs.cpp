@@ -1,6 +1,7 @@
 #include "codec_list.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 namespace tuck::tools {
 std::string stage_names(const stage_list& stages) {
@@ -43,7 +44,14 @@ std::string types_of(std::string_view codec) {
 std::optional<stored_bound> bound_of(const stage_list& stages) {
   quantize<float> stored;  // whose parameters do not depend on the type
   if (quantize<float>::from_stages(stages, stored) != status::ok) return {};
-  return stored_bound{stored.mode(), stored.requested_bound(), stored.effective_bound()};
+  double requested = stored.requested_bound();
+  if (stored.mode() == bound_mode::range_relative) {
+    // Stored as a float: the shortest number that is that float is likely what was asked for.
+    char text[32];
+    const auto end = std::to_chars(text, text + sizeof text, static_cast<float>(requested)).ptr;
+    std::from_chars(text, end, requested);
+  }
+  return stored_bound{stored.mode(), requested, stored.effective_bound()};
 }
 
 frame_plan plan_frame(const codec_choice& choice, dtype type, uint64_t count, const frame_options& options) {

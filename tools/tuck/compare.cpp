@@ -72,7 +72,7 @@ template <element T> distance distance_of_block(span<const T> a, span<const T> b
     if (bits_of(a[i]) == bits_of(b[i])) continue;
     ++found.different_bits;
     const wide<T> y = widen(b[i]);
-    if (x == 0 && y != 0) ++found.zero_in_reference;
+    if (x == 0 && y != 0 && std::isfinite(y)) ++found.zero_in_reference;
     if (!std::isfinite(x) || !std::isfinite(y)) {
       if (!std::isnan(x) || !std::isnan(y)) ++found.mismatched;
       continue;

@@ -94,6 +94,7 @@ std::string bound_text(const stored_bound& b) {
   switch (b.mode) {
     case bound_mode::absolute: return shortest(b.effective) + ", absolute";
     case bound_mode::range_relative:
+      if (b.effective == 0) return "relative to the range of values, of which there is none: nothing is lost";
       return shortest(b.requested) + " of the range of values, which is " + shortest(b.effective) + " absolute";
     case bound_mode::pointwise: return shortest(b.effective) + " of each value";
   }

@@ -63,7 +63,7 @@ std::string check_chunk_values(const std::string& text) {
   uint32_t values = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), values);
   const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole && values != 0 && values % 32 == 0 ? "" : "must be a multiple of 32 and not 0";
+  return whole && values != 0 && values % 32 == 0 ? "" : "must be a multiple of 32, not 0, and below 2^32";
 }
 
 // How far from the original quantize may come back.

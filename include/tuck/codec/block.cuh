@@ -19,7 +19,7 @@
 //   static constexpr int blocks_a_processor            optional: fewer than 4, where it needs more registers
 //
 // All are called by the whole block of exactly Threads threads. Between two calls, measure and pack too, the caller
-// puts a sync_block(). The scalar half must run on the device too: C::from_stages is TUCK_HD, C default-constructible.
+// puts a sync_block(). Kernels call C::from_stages, which is TUCK_HD, and what an adaptive codec has besides.
 #pragma once
 
 #include <tuck/codec/concept.hpp>

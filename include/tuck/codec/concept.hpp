@@ -86,7 +86,8 @@ concept codec =
       { c.stages() } noexcept -> std::same_as<stage_list>;
       { C::from_stages(stages, parsed) } noexcept -> std::same_as<status>;
 
-      // The most bytes that encode_chunk writes for `count` values; never less for more values.
+      // The most bytes that encode_chunk writes for `count` values; never less for more values, and at most four times
+      // max_chunk_raw_bytes.
       { c.max_chunk_bytes(count) } noexcept -> std::same_as<uint32_t>;
 
       // Encodes values.size() >= 1 values into room.size() >= max_chunk_bytes(values.size()) bytes and
@@ -101,13 +102,15 @@ concept codec =
 
 // A codec with parameters that the caller may have got wrong, or that depend on the whole tensor or on device memory.
 // Chunks are encoded by what `prepare` makes of it, and that one's stages are stored; from_stages gives such a one.
+// Kernels call `stages` and these too, all but `check`: they are TUCK_HD.
 template <class C>
 concept adaptive_codec =
     codec<C> && requires(const C& c, const tensor_survey& seen, C& prepared) {
       // What is wrong with the parameters, as far as the host can know.
       { c.check() } noexcept -> std::same_as<status>;
 
-      // What `prepare` wants to be told; the pointer is device memory, or null.
+      // What `prepare` wants to be told: the range of all values, which floating-point elements have (value_range.hpp
+      // reads it; 0, 0: none is finite); a double in device memory, if not null, which encoding on the host refuses.
       { c.needs_range() } noexcept -> std::same_as<bool>;
       { c.device_parameter() } noexcept -> std::same_as<const double*>;
       { c.prepare(seen, prepared) } noexcept -> std::same_as<status>;
@@ -131,11 +134,21 @@ concept transform =
 
 template <codec C> using value_t = typename C::value_type;
 
-// Does decoding give other values than were encoded? A codec of that kind says so by `lossy`.
-template <codec C> inline constexpr bool is_lossy = false;
-template <codec C>
-  requires(C::lossy)
-inline constexpr bool is_lossy<C> = true;
+namespace detail {
+template <class C> constexpr bool lossy_of() {
+  if constexpr (requires { C::lossy; }) {
+    static_assert(std::is_same_v<decltype(C::lossy), const bool>, "tuck: lossy is a static constexpr bool");
+    return C::lossy;
+  }
+  return false;
+}
+template <class C>
+concept half_adaptive = (requires { &C::prepare; } || requires { &C::check; } || requires { &C::needs_range; });
+}  // namespace detail
+
+// Does decoding give other values than were encoded? A codec of that kind says so by `static constexpr bool lossy =
+// true`, for chunk checksums are of what decoding gives: without it decoders will find them wrong.
+template <codec C> inline constexpr bool is_lossy = detail::lossy_of<C>();
 
 // The codecs that a program is ready to meet at run time.
 template <codec... Cs> struct codec_list {};

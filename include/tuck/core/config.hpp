@@ -22,9 +22,11 @@
 #define TUCK_KERNEL __attribute__((visibility("hidden"))) __global__
 
 // For core/exact.hpp: the compiler takes `result`, a float or a double, for any number, so that no flag lets it merge
-// the operation that gave it with what comes before or after.
-#if defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && !defined(__CUDACC__) && !defined(__ASSOCIATIVE_MATH__)
-#define TUCK_OPAQUE(result) result = __builtin_assoc_barrier(result)  // which leaves loops to be vectorized
+// the operation that gave it with what comes before or after. Where there is no fused operation to merge into and no
+// licence to reorder, GCC has a barrier that loops can be vectorized across; with -mfma its vectorizer overlooks it.
+#if defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && !defined(__CUDACC__) && defined(__SSE2_MATH__) && \
+    !defined(__FMA__) && !defined(__FMA4__) && !defined(__ASSOCIATIVE_MATH__) && !defined(__RECIPROCAL_MATH__)
+#define TUCK_OPAQUE(result) result = __builtin_assoc_barrier(result)
 #elif defined(__x86_64__)
 #define TUCK_OPAQUE(result) __asm__("" : "+x"(result))
 #elif defined(__aarch64__)

@@ -1,6 +1,7 @@
 // Exact arithmetic: IEEE 754, rounded to nearest, every operation on its own. The same bits on every machine and
 // under every flag: -ffast-math and -use_fast_math would otherwise contract, reorder or approximate. On a CPU that
-// flushes denormals, results that are denormal may be zero instead; who calls must not mind.
+// flushes denormals, results that are denormal may be zero instead; who calls must not mind. The CPU must be in its
+// usual mode, rounding to nearest, and x86 must compute with SSE, as all 64-bit compilers do unless told to use x87.
 #pragma once
 
 #include <tuck/core/config.hpp>

@@ -57,7 +57,8 @@ template <codec C, int Threads = block_threads> class block_decode {
   __device__ explicit block_decode(TempStorage& temp) : temp_(temp) {}
 
   // Chunk i < frame.chunks() to `out`, room for its values. The view comes from the frame's header, on the host:
-  // `frame_view(device_pointer, header)` after read_header. Where the status is not ok, `out` is zero. The codec's
+  // `frame_view(device_pointer, header)` after read_header. Where the status is not ok, `out` is zero, but for
+  // `unsupported`, of chunks larger than a tile, which leaves it alone. The codec's
   // parameters are the frame's business: get it by C::from_stages(header.stages, codec).
   __device__ status operator()(const C& codec, const frame_view& frame, uint64_t i, value_t<C>* out) {
     if (frame.header().chunk_values > block_tile<value_t<C>, Threads>::capacity) return status::unsupported;

@@ -96,12 +96,13 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, bytes 
   job.state_count = (scratch.size() - scratch_head_bytes) / 8;
   if constexpr (adaptive_codec<C>) {
     if (!aligned(codec.device_parameter(), sizeof(double))) return {status::misaligned};
-    if (codec.needs_range()) {
-      using T = value_t<C>;
-      const survey_job<T> survey{job.values, values.size(), job.head};
-      const uint64_t useful = ceil_div(values.size_bytes(), uint64_t{tile_bytes});
-      if (const result r = launch(survey_kernel<T, block_threads>, survey, useful, how, stream); !r) return r;
-    }
+    using T = value_t<C>;
+    if constexpr (floating_element<T>)
+      if (codec.needs_range()) {
+        const survey_job<T> survey{job.values, values.size(), job.head};
+        const uint64_t useful = ceil_div(values.size_bytes(), uint64_t{tile_bytes});
+        if (const result r = launch(survey_kernel<T, block_threads>, survey, useful, how, stream); !r) return r;
+      }
   }
   return launch(encode_kernel<C, block_threads>, job, job.at.chunks, how, stream);
 }
@@ -118,9 +119,10 @@ inline result initialize(bytes scratch, cudaStream_t stream) noexcept {
 }
 
 // Encodes `values` into `frame`, both on the device: the bytes that host::encode writes. `written` gets the frame's
-// bytes; output_too_small there: `bytes` says how many are needed, and `frame` holds no frame. max_frame_bytes is
-// always enough. `values` is a multiple of 4 bytes (8 for 8-byte values), frame, scratch and outcome of 16; else
-// misaligned. Metadata must be readable by the device. Nothing may overlap.
+// bytes; output_too_small there: `bytes` says how many are needed, and `frame` holds no frame; nor does it where a
+// bound in device memory is none, bad_bound. max_frame_bytes is always enough. `values` is a multiple of 4 bytes (8 for
+// 8-byte values), frame, scratch and outcome of 16; else misaligned. Metadata must be readable by the device. Nothing
+// may overlap.
 template <codec C>
 result encode(const C& codec, span<const value_t<C>> values, bytes frame, bytes scratch, outcome* written,
               cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
@@ -157,15 +159,21 @@ result decode(const C& codec, const_bytes frame, span<value_t<C>> out, bytes scr
   return detail::launch(decode_kernel<C, block_threads>, job, useful, how, stream);
 }
 
-template <no_codec X> result encode(const X&, const auto&...) noexcept {
+template <no_codec X>
+result encode(const X&, const auto&, bytes, bytes, outcome*, cudaStream_t, const frame_options& = {},
+              const launch_options& = {}) noexcept {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }
-template <no_codec X> result encoded_bytes(const X&, const auto&...) noexcept {
+template <no_codec X>
+result encoded_bytes(const X&, const auto&, bytes, outcome*, cudaStream_t, const frame_options& = {},
+                     const launch_options& = {}) noexcept {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }
-template <no_codec X> result decode(const X&, const auto&...) noexcept {
+template <no_codec X>
+result decode(const X&, const_bytes, const auto&, bytes, outcome*, cudaStream_t, uint64_t = 0,
+              const launch_options& = {}) noexcept {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }

@@ -128,11 +128,14 @@ struct frame_options {
 };
 
 // The header of a frame of `count` values, all but frame_bytes, the digests and what an adaptive codec learns of the
-// tensor: what such a codec has to complain about; invalid_argument where an option has a value that no frame can have, size_overflow where the worst case would not fit.
+// tensor: what such a codec has to complain about; invalid_argument where an option has a value that no frame can have,
+// size_overflow where the worst case would not fit.
 template <codec C>
 constexpr status make_header(const C& codec, uint64_t count, const frame_options& options,
                              frame_header& header) noexcept {
   constexpr uint32_t value_bytes = sizeof(value_t<C>);
+  static_assert(adaptive_codec<C> || !detail::half_adaptive<C>,
+                "tuck: this codec has some of what an adaptive codec has, but not all; see tuck/codec/concept.hpp");
   if constexpr (adaptive_codec<C>)
     if (const status s = codec.check(); s != status::ok) return s;
   frame_header h;
@@ -160,7 +163,7 @@ constexpr uint64_t max_frame_bytes(const C& codec, uint64_t count, const frame_o
   return tuck::make_header(codec, count, options, header) == status::ok ? worst_case_bytes(header) : ~uint64_t{0};
 }
 
-template <no_codec X> constexpr uint64_t max_frame_bytes(const X&, const auto&...) noexcept {
+template <no_codec X> constexpr uint64_t max_frame_bytes(const X&, uint64_t, const frame_options& = {}) noexcept {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return 0;
 }

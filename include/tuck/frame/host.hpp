@@ -147,7 +147,8 @@ status prepare(const C& codec, span<const value_t<C>> values, unsigned threads, 
   if constexpr (adaptive_codec<C>) {
     if (codec.device_parameter() != nullptr) return status::invalid_argument;
     tensor_survey seen;
-    if (codec.needs_range()) seen.range = range_of(values, threads);
+    if constexpr (floating_element<value_t<C>>)
+      if (codec.needs_range()) seen.range = range_of(values, threads);
     return codec.prepare(seen, prepared);
   } else {
     prepared = codec;
@@ -374,15 +375,15 @@ outcome decode(codec_list<Cs...> codecs, const_bytes frame, bytes out, uint64_t 
 }
 
 // A type that is no codec gets one readable error instead of a list of candidates.
-template <no_codec X> outcome encode(const X&, const auto&...) {
+template <no_codec X> outcome encode(const X&, const auto&, bytes, const frame_options& = {}, const execution& = {}) {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }
-template <no_codec X> outcome encoded_bytes(const X&, const auto&...) {
+template <no_codec X> outcome encoded_bytes(const X&, const auto&, const frame_options& = {}, const execution& = {}) {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }
-template <no_codec X> outcome decode(const X&, const auto&...) {
+template <no_codec X> outcome decode(const X&, const auto&, const auto&, uint64_t = 0, const execution& = {}) {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }

@@ -23,7 +23,9 @@ TUCK_HD constexpr const char* name(bound_mode mode) noexcept {
 
 struct error_bound {
   bound_mode mode = bound_mode::absolute;
-  double value = 0;  // positive and finite, else bad_bound
+  // Positive and finite, else bad_bound. 16- and 32-bit types treat more than 2^120 as 2^120 and compress without loss
+  // only below 2^-125; for f64 that is 2^1000 and 2^-1000. The same limits hold for what a range makes of it.
+  double value = 0;
 
   // Where the value is instead, if not null: device memory that is read when the encode kernel runs, so that a captured
   // graph follows it. A value there that is no bound gives the outcome bad_bound. Encoding on the host refuses it.
@@ -56,6 +58,8 @@ TUCK_HD constexpr float tolerance_f32(uint64_t bits) noexcept {
   return __builtin_bit_cast(
       float, static_cast<uint32_t>(exponent + 127) << 23 | (static_cast<uint32_t>(bits >> 29) & 0x7fffffu));
 }
+// The float nearest to such a double; 0 below and 2^120 above the same limits.
+TUCK_HD constexpr float nearest_f32(uint64_t bits) noexcept { return tolerance_f32(bits + (uint64_t{1} << 28)); }
 TUCK_HD constexpr uint64_t f64_bits_of(float tolerance) noexcept {
   const uint32_t bits = bits_of(tolerance);
   if (bits == 0) return 0;

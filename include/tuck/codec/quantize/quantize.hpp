@@ -20,6 +20,7 @@ template <floating_element T> class quantize {
   using bits = bits_t<T>;
   using format = float_format<T>;
   using real = typename format::real;
+  using real_format = float_format<real>;
 
   static constexpr uint32_t chunk_bytes = 16 * 1024;
   static constexpr bool lossy = true;
@@ -44,7 +45,7 @@ template <floating_element T> class quantize {
     return {{{.id = codec_id::quantize,
               .version = 1,
               .mode = static_cast<uint8_t>(static_cast<uint32_t>(mode_) | static_cast<uint32_t>(predictor_) << 4),
-              .small = of_range && detail::is_bound(requested_) ? bits_of(detail::tolerance_f32(requested_)) : 0,
+              .small = of_range && detail::is_bound(requested_) ? bits_of(detail::nearest_f32(requested_)) : 0,
               .large = effective_}}};
   }
   TUCK_HD static status from_stages(const stage_list& stages, quantize& parsed) noexcept;
@@ -109,6 +110,19 @@ template <floating_element T> class quantize {
 
   TUCK_HD void set_effective(uint64_t bound) noexcept;
   TUCK_HD static uint64_t scaled_by_range(uint64_t factor, const range_keys& range) noexcept;
+  TUCK_HD static bool is_negative(real x) noexcept { return (bits_of(x) & real_format::sign) != 0; }
+  // A double's bits of a bound that was computed: 0 where it is too small for steps, and at most what tolerance_f32 and
+  // tolerance_f64 give.
+  TUCK_HD static uint64_t bounded_bits(real bound) noexcept {
+    constexpr real least = sizeof(T) == 8 ? real(0x1p-1000) : real(0x1p-125);
+    constexpr real most = sizeof(T) == 8 ? real(0x1p1000) : real(0x1p120);
+    if (bits_of(bound) < bits_of(least)) return 0;
+    const real kept = bits_of(bound) < bits_of(most) ? bound : most;
+    if constexpr (sizeof(T) == 8)
+      return bits_of(kept);
+    else
+      return detail::f64_bits_of(kept);
+  }
 
   template <class Quantizer>
   TUCK_HD static coded_group code_group(const Quantizer& quantizer, span<const T> values, uint32_t first) noexcept;
@@ -174,23 +188,34 @@ TUCK_HD status quantize<T>::prepare(const tensor_survey& seen, quantize& prepare
   return status::ok;
 }
 
-// A little less than factor * (highest - lowest), and 0 where there is no range: none finite, or all the same. By
-// halves, because a range may be too large for its type.
+// A little less than factor * (highest - lowest), and 0 where there is no range: none finite, all the same, or a
+// difference that is no normal number. Nothing here depends on whether denormals are flushed.
 template <floating_element T>
 TUCK_HD uint64_t quantize<T>::scaled_by_range(uint64_t factor, const range_keys& range) noexcept {
   if (range.highest == 0) return 0;
-  const real low = value_range<T>::lowest_of(range), high = value_range<T>::highest_of(range);
-  const real half = exact::sub(exact::mul(high, real(.5)), exact::mul(low, real(.5)));
-  // Every factor below is rounded; what the last one takes off is more than that can have added.
-  if constexpr (sizeof(T) == 8) {
-    const double bound = exact::mul(exact::mul(detail::tolerance_f64(factor), half), 2 - 0x1p-48);
-    if (bits_of(bound) >= bits_of(0x1p1000)) return bits_of(0x1p1000);
-    return bits_of(bound) < bits_of(0x1p-1000) ? 0 : bits_of(bound);
-  } else {
-    const float bound = exact::mul(exact::mul(detail::tolerance_f32(factor), half), 2 - 0x1p-19f);
-    if (bits_of(bound) >= bits_of(0x1p120f)) return detail::f64_bits_of(0x1p120f);
-    return bits_of(bound) < bits_of(0x1p-125f) ? 0 : detail::f64_bits_of(bound);
-  }
+  constexpr real least = sizeof(T) == 8 ? real(0x1p-1022) : real(0x1p-126);
+  const real high = value_range<T>::highest_of(range), low = value_range<T>::lowest_of(range);
+  // Ends that are denormal move inwards to the next number that is not.
+  const real top = real_format::magnitude(bits_of(high)) >= bits_of(least) ? high
+                   : is_negative(high)                                     ? -least
+                                                                           : real(0);
+  const real bottom = real_format::magnitude(bits_of(low)) >= bits_of(least) ? low : is_negative(low) ? real(0) : least;
+  if (!(bottom < top)) return 0;
+  real scale;
+  if constexpr (sizeof(T) == 8)
+    scale = detail::tolerance_f64(factor);
+  else
+    scale = detail::tolerance_f32(factor);
+  // Each operation rounds; what the last factor takes off is more than that can have added. A range too large for its
+  // type is halved first.
+  real bound = exact::sub(top, bottom);
+  if (bits_of(bound) < bits_of(least)) return 0;
+  if (bits_of(bound) < real_format::infinity)
+    bound = exact::mul(exact::mul(scale, bound), real(1) - real(0x1p-20));
+  else
+    bound = exact::mul(exact::mul(scale, exact::sub(exact::mul(top, real(.5)), exact::mul(bottom, real(.5)))),
+                       real(2) - real(0x1p-19));
+  return bounded_bits(bound);
 }
 
 template <floating_element T>

@@ -20,7 +20,8 @@
 // All that is unused is zero: the last half byte of an odd number of L1, L2's bits past the last word, the mask's
 // bits past n, and the 0 to sizeof(T) - 1 bytes between L0 and the values, which begin at a multiple of sizeof(T) from
 // the chunk's begin. No chunk has as many bytes as its values; where it would, encoding declines. The bytes
-// are canonical: host and device write the same.
+// are canonical: host and device write the same. Decoders refuse other sizes, anything unused that is not zero, nibbles
+// of L1 and bytes of L0 that are zero, and kinds that the codec does not write.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
