@@ -1,25 +1,16 @@
-# ptxas.sh [--update | --long] [ARCH...]: what the compiler makes of each kernel of kernels.cu, against baseline.txt.
-# Architectures are numbers; without any 75 90 120, and with TUCK_LONG=1 in the environment all of them. --long is
-# skipped without that.
+# ptxas.sh [--update] [ARCH...]: what the compiler makes of each kernel of kernels.cu, against baseline.txt.
+# Architectures are numbers; without any, all of them.
 #
-# Fails on stack, spills, PTX .local, doubles where values are none, frames not moved 16 bytes at a time, more registers than the launch
-# bound leaves, more than 48 KiB of shared memory; on more registers, shared memory or divisions than the baseline
-# says, or 10 % more instructions. That baseline is one compiler's: another is not compared to it.
+# Fails on stack, spills, PTX .local, doubles where values are none, frames not moved 16 bytes at a time, more registers
+# than the launch bound leaves, more than 48 KiB of shared memory; on more registers, shared memory or divisions than the
+# baseline says, or 10 % more instructions. That baseline is one compiler's: another is not compared to it.
 # --update writes it anew.
 . "$(dirname "$0")/common.sh"
 baseline=${TUCK_BASELINE:-$here/baseline.txt}
 all="75 80 86 89 90 100 120"
 option=
-case ${1:-} in --*) option=$1; shift ;; esac
-if [ "$option" = --long ] && [ -z "${TUCK_LONG:-}" ]; then
-  echo "skipped: sm_$* only with TUCK_LONG=1 in the environment"
-  exit 77
-fi
-if [ "$option" = --update ]; then
-  set -- $all
-elif [ $# = 0 ]; then
-  if [ -n "${TUCK_LONG:-}" ]; then set -- $all; else set -- 75 90 120; fi
-fi
+case ${1:-} in --update) option=$1; shift ;; esac
+if [ $# = 0 ] || [ "$option" = --update ]; then set -- $all; fi
 
 # measure ARCH: arch|kernel|registers|shared|instructions|divisions|stack|spilled|local|doubles|vectors of each kernel
 measure() {
