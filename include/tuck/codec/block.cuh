@@ -37,11 +37,16 @@ template <class C, int Threads> struct block_codec {
   static_assert(sizeof(C) == 0, "tuck: this codec has no block codec, which kernels need; see tuck/codec/block.cuh");
 };
 
+// What decodes: the block codec, unless a codec specialises this by a class of its own that has TempStorage and decode
+// alone, and needs less.
+template <class C, int Threads> struct block_decoder : block_codec<C, Threads> {
+  using block_codec<C, Threads>::block_codec;
+};
+
 namespace detail {
 template <class B> inline constexpr int blocks_a_processor_of = blocks_a_processor;
 template <class B>
-  requires(B::blocks_a_processor > 0)
-inline constexpr int blocks_a_processor_of<B> = B::blocks_a_processor;
+requires(B::blocks_a_processor > 0) inline constexpr int blocks_a_processor_of<B> = B::blocks_a_processor;
 }  // namespace detail
 
 // Up to 16 KiB of values in the registers of a block, in words of 4 bytes (8 for 8-byte values). A warp has a

@@ -16,7 +16,7 @@ template <codec C, int Threads> class chunk_decoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
   using output = block_output<T, Threads>;
-  using coder = block_codec<C, Threads>;
+  using coder = block_decoder<C, Threads>;
   using sums_of_block = block_sums<Threads>;
 
  public:
@@ -250,7 +250,7 @@ template <codec C, int Threads> class frame_decoder {
 };
 
 template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_codec<C, Threads>>)
+TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_decoder<C, Threads>>)
     decode_kernel(const __grid_constant__ decode_job<C> job) {
   using decoder = frame_decoder<C, Threads>;
   using storage = typename decoder::TempStorage;

@@ -1,4 +1,4 @@
-// Quantize by one thread block: the bytes of quantize.hpp.
+// Quantize by one thread block, encoding: the bytes of quantize.hpp.
 //
 // Values are quantized where they lie in the tile; their codes go through shared memory, within each warp, so that the
 // threads of a team then hold the 32 consecutive codes of a group. A team finds its group's shape, one scan over all
@@ -7,6 +7,7 @@
 
 #include <tuck/codec/block.cuh>
 #include <tuck/codec/quantize/quantize.hpp>
+#include <tuck/codec/quantize/quantize_block_decoder.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -27,7 +28,6 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
 
   static constexpr uint32_t group = quantize_layout::group;
   static constexpr int per_word = tile::per_word;
-  static constexpr uint32_t max_groups = tile::capacity / group;
   static constexpr uint32_t warps = Threads / device::warp_size;
   static constexpr uint32_t own = tile::capacity / Threads;    // codes of a thread
   static constexpr uint32_t part = own < group ? own : group;  // of them in one group
@@ -37,28 +37,14 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   static constexpr uint32_t quads = part * sizeof(T) / sizeof(device::vec128);  // of codes in one group
   static_assert(quads != 0 && rounds <= 2, "tuck: the quantize block codec takes 128 to 512 threads");
 
-  struct encode_storage {
+ public:
+  struct TempStorage {
     alignas(16) word codes[tile_bytes / sizeof(word)];
     alignas(16) uint32_t encoded[quantize_layout::most_bytes(tile_bytes) / 4];  // the chunk as it stands in the frame
     uint32_t largest[warps];
     uint32_t base_bits[warps];
     uint32_t exceptions_of_warp[warps];
     exception_bits exceptions[Threads];  // of each thread's tile
-  };
-  struct decode_storage {
-    alignas(16) uint32_t encoded[tile_bytes / 4 + 2];  // and what a read of two words at its end touches
-    uint32_t groups[max_groups];  // where the payload of each begins, in bits; its shape in the highest byte
-    uint32_t exception_mask[max_groups];
-    uint16_t sparse_before[max_groups];
-    uint16_t exceptions_before[max_groups];
-  };
-
- public:
-  struct TempStorage {
-    union {
-      encode_storage encode;
-      decode_storage decode;
-    };
     typename scan::TempStorage scan_storage;
     quantize_layout::offsets at;  // uniform values, out of the way of registers
     uint32_t head;                // the chunk's first four bytes
@@ -83,12 +69,11 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   }
 
   __device__ void pack(const quantize<T>& codec, const tile& values, bytes out) {
-    auto* const encoded = reinterpret_cast<std::byte*>(temp_.encode.encoded);
-    const auto room =
-        static_cast<uint32_t>(out.size() < sizeof temp_.encode.encoded ? out.size() : sizeof temp_.encode.encoded);
+    auto* const encoded = reinterpret_cast<std::byte*>(temp_.encoded);
+    const auto room = static_cast<uint32_t>(out.size() < sizeof temp_.encoded ? out.size() : sizeof temp_.encoded);
     for (uint32_t i = temp_.at.end + threadIdx.x; i < room; i += Threads) encoded[i] = std::byte{};
     for (uint32_t i = room + threadIdx.x; i < out.size(); i += Threads) device::store(out.data() + i, std::byte{});
-    if (threadIdx.x == 0) temp_.encode.encoded[0] = temp_.head;
+    if (threadIdx.x == 0) temp_.encoded[0] = temp_.head;
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       pack_tables(r);
@@ -104,32 +89,8 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     copy_from_shared<Threads>(out.subspan(0, room), encoded);
   }
 
-  template <class Sink>
-  __device__ status decode(const quantize<T>& codec, const_bytes encoded, uint32_t count, Sink& sink) {
-    if (!codec.is_usable() || encoded.size() < 4 || encoded.size() > tile_bytes) return status::bad_payload;
-    decode_storage& s = temp_.decode;
-    copy_to_shared<Threads>(reinterpret_cast<std::byte*>(s.encoded), encoded);
-    for (uint32_t i = threadIdx.x; i < max_groups; i += Threads) s.exception_mask[i] = 0;
-    if (threadIdx.x < 2) s.encoded[ceil_div(static_cast<uint32_t>(encoded.size()), 4u) + threadIdx.x] = 0;
-    device::sync_block();
-    const uint32_t head = s.encoded[0];
-    if (!codec.header_is_sound(head & 255, head >> 8 & 255, head >> 16, count)) return status::bad_payload;
-    if (!find_groups(codec, static_cast<uint32_t>(encoded.size()), count)) return status::bad_payload;
-    device::sync_block();
-    if (device::sync_block_or(!exceptions_are_sound(head >> 16, count))) return status::bad_payload;
-    if (head >> 16 != 0) {
-      find_exceptions(head >> 16);
-      device::sync_block();
-    }
-    if (codec.pointwise())
-      decode_rows(codec.mantissas(), head, count, sink);
-    else
-      decode_rows(codec.steps(head >> 8 & 255), head, count, sink);
-    return status::ok;
-  }
-
  private:
-  // -- encoding: values to codes ---------------------------------------------------------------------------------
+  // -- values to codes -------------------------------------------------------------------------------------------
 
   // The biased exponent of the chunk's largest finite value.
   __device__ uint32_t largest_exponent(const tile& values) {
@@ -142,7 +103,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
         const uint32_t magnitude = format::magnitude(tile::value(values.w[j], k));
         if (magnitude < format::infinity && magnitude > largest) largest = magnitude;
       }
-    return block_max(temp_.encode.largest, largest) >> format::mantissa_bits;
+    return block_max(temp_.largest, largest) >> format::mantissa_bits;
   }
 
   // With a barrier; `of_warp` is used for nothing else before the next one.
@@ -174,14 +135,14 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
         exceptions |= static_cast<exception_bits>(!one.holds) << (j * per_word + k);
       }
       const uint32_t index = first + static_cast<uint32_t>(j) * device::warp_size;
-      temp_.encode.codes[place(index / words_a_quad) * words_a_quad + index % words_a_quad] = codes;
+      temp_.codes[place(index / words_a_quad) * words_a_quad + index % words_a_quad] = codes;
       values.w[j] = restored;
       if (j % 4 == 3) device::sync_warp();  // the compiler would else spread all rows over too many registers
     }
-    temp_.encode.exceptions[threadIdx.x] = exceptions;
+    temp_.exceptions[threadIdx.x] = exceptions;
   }
 
-  // -- encoding: codes to shapes ---------------------------------------------------------------------------------
+  // -- codes to shapes -------------------------------------------------------------------------------------------
 
   // The thread's place in the team of its r-th group.
   __device__ static uint32_t rank() { return threadIdx.x % team; }
@@ -189,7 +150,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
 
   // Calls visit(i, code) for this thread's codes of its r-th group, i < part.
   template <class Visit> __device__ void for_codes(uint32_t r, const Visit& visit) const {
-    const auto* const from = reinterpret_cast<const device::vec128*>(temp_.encode.codes);
+    const auto* const from = reinterpret_cast<const device::vec128*>(temp_.codes);
 #pragma unroll 1
     for (uint32_t q = 0; q < quads; ++q) {
       const device::vec128 four = from[place((threadIdx.x * rounds + r) * quads + q)];
@@ -253,7 +214,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
       own_[r].non_zeros = or_over_team(non_zeros << (rank() * part % group));
       // A group of zeros counts for nothing, and its base is 0 anyway.
     }
-    base_bits = block_max(temp_.encode.base_bits, base_bits);
+    base_bits = block_max(temp_.base_bits, base_bits);
     if (base_bits >= too_wide) return declined;
     return lay_out(all_codes, delta_width, base_bits, pointwise, values.count);
   }
@@ -304,7 +265,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     using namespace quantize_layout;
     // One scan of three counts and, of which only the sum matters, the exceptions:
     // [63:48] exceptions / [47:36] groups that are not zero / [35:24] sparse groups / [23:0] bits of payload
-    uint64_t counts = static_cast<uint64_t>(device::popc(temp_.encode.exceptions[threadIdx.x])) << 48;
+    uint64_t counts = static_cast<uint64_t>(device::popc(temp_.exceptions[threadIdx.x])) << 48;
     shape form[rounds];
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
@@ -335,28 +296,27 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
       temp_.at = at;
       temp_.head |= base_bits | exceptions << 16;
     }
-    for (uint32_t i = threadIdx.x; i < ceil_div(at.end, 4u); i += Threads) temp_.encode.encoded[i] = 0;
+    for (uint32_t i = threadIdx.x; i < ceil_div(at.end, 4u); i += Threads) temp_.encoded[i] = 0;
     return at.end;
   }
 
-  // -- encoding: shapes to bytes ---------------------------------------------------------------------------------
+  // -- shapes to bytes -------------------------------------------------------------------------------------------
 
   // What the r-th group of each thread has in front of the payload.
   __device__ void pack_tables(uint32_t r) {
     using namespace quantize_layout;
-    auto* const encoded = reinterpret_cast<std::byte*>(temp_.encode.encoded);
+    auto* const encoded = reinterpret_cast<std::byte*>(temp_.encoded);
     const bool speaks = rank() == 0 && own_[r].non_zeros != 0;
     if (speaks) {
       encoded[temp_.at.shapes + (own_[r].tables >> 12)] = static_cast<std::byte>(own_[r].form().byte);
-      if (own_[r].form().is_sparse())
-        temp_.encode.encoded[temp_.at.masks / 4 + (own_[r].tables & 0xfffu)] = own_[r].non_zeros;
+      if (own_[r].form().is_sparse()) temp_.encoded[temp_.at.masks / 4 + (own_[r].tables & 0xfffu)] = own_[r].non_zeros;
     }
     // A warp has 4 to 64 groups, those of a round in at most two words.
     const uint32_t first_word = device::warp_id() * own / 32;
 #pragma unroll
     for (uint32_t w = first_word; w < first_word + rounds; ++w) {
       const uint32_t bits = device::warp_or(speaks && group_of(r) / 32 == w ? 1u << group_of(r) % 32 : 0);
-      if (device::lane_id() == 0 && bits != 0) device::atomic_or(&temp_.encode.encoded[non_zero_at / 4 + w], bits);
+      if (device::lane_id() == 0 && bits != 0) device::atomic_or(&temp_.encoded[non_zero_at / 4 + w], bits);
     }
   }
 
@@ -400,7 +360,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
       const uint32_t before = form.is_sparse() ? popcount(own_[r].non_zeros & low_mask(mine)) : mine;
       bit += (before - (form.is_delta() ? 1 : 0)) * width;
     }
-    shared_bits out(temp_.encode.encoded + temp_.at.payload / 4, bit);
+    shared_bits out(temp_.encoded + temp_.at.payload / 4, bit);
     if constexpr (Pointwise) {
       if (rank() == 0) {
         out.put(static_cast<uint32_t>(base), base_bits < 32 ? base_bits : 32);
@@ -435,24 +395,24 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     const uint32_t value = (threadIdx.x * rounds + r) * part;
     if (rank() == 0) return 0;
     const uint32_t index = (value - 1) / per_word;
-    const word last = temp_.encode.codes[place(index / words_a_quad) * words_a_quad + index % words_a_quad];
+    const word last = temp_.codes[place(index / words_a_quad) * words_a_quad + index % words_a_quad];
     return static_cast<uint32_t>(tile::value(last, per_word - 1));
   }
 
   // Positions ascend with the warp, the row, the lane and the place in the word.
   __device__ void pack_exceptions(const tile& values) {
-    const exception_bits exceptions = temp_.encode.exceptions[threadIdx.x];
+    const exception_bits exceptions = temp_.exceptions[threadIdx.x];
     const uint32_t of_warp = device::warp_sum(static_cast<uint32_t>(device::popc(exceptions)));
-    if (device::lane_id() == 0) temp_.encode.exceptions_of_warp[device::warp_id()] = of_warp;
+    if (device::lane_id() == 0) temp_.exceptions_of_warp[device::warp_id()] = of_warp;
     device::sync_block();
     if (of_warp == 0) return;
     uint32_t next = 0;
-    for (uint32_t i = 0; i < device::warp_id(); ++i) next += temp_.encode.exceptions_of_warp[i];
+    for (uint32_t i = 0; i < device::warp_id(); ++i) next += temp_.exceptions_of_warp[i];
     // Through shared memory, where the warp's codes were: registers have no index.
-    word* const of_tile = temp_.encode.codes + device::warp_id() * tile::warp_words + device::lane_id();
+    word* const of_tile = temp_.codes + device::warp_id() * tile::warp_words + device::lane_id();
 #pragma unroll
     for (int j = 0; j < tile::words; ++j) of_tile[j * device::warp_size] = values.w[j];
-    auto* const encoded = reinterpret_cast<std::byte*>(temp_.encode.encoded);
+    auto* const encoded = reinterpret_cast<std::byte*>(temp_.encoded);
     auto* const positions = reinterpret_cast<uint16_t*>(encoded + temp_.at.positions);
     const uint32_t below = low_mask(device::lane_id());
     uint32_t position = tile::first_value();
@@ -483,207 +443,6 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
       reinterpret_cast<uint32_t*>(values)[2 * i + 1] = static_cast<uint32_t>(value >> 32);
     } else {
       reinterpret_cast<bits_t<T>*>(values)[i] = value;
-    }
-  }
-  __device__ static bits_t<T> get(const std::byte* values, uint32_t i) {
-    if constexpr (sizeof(T) == 8) {
-      const auto* halves = reinterpret_cast<const uint32_t*>(values) + 2 * i;
-      return halves[0] | static_cast<uint64_t>(halves[1]) << 32;
-    } else {
-      return reinterpret_cast<const bits_t<T>*>(values)[i];
-    }
-  }
-
-  // -- decoding --------------------------------------------------------------------------------------------------
-
-  // Fills `groups` and `sparse_before` and at_; whether all sizes agree. All threads get the same answer.
-  __device__ bool find_groups(const quantize<T>& codec, uint32_t size, uint32_t count) {
-    using namespace quantize_layout;
-    constexpr uint32_t each = ceil_div(max_groups, uint32_t{Threads});
-    constexpr uint32_t code_bits_of_steps = steps::code_bits, code_bits_of_mantissas = mantissas::code_bits;
-    decode_storage& s = temp_.decode;
-    const bool pointwise = codec.pointwise();
-    const uint32_t used = ceil_div(count, group), mask_words = ceil_div(used, 32u), head = s.encoded[0];
-    const uint32_t base_bits = head & 255, shapes = non_zero_at + 4 * mask_words;
-    if (size < shapes) return false;
-    const uint32_t* const non_zero = s.encoded + non_zero_at / 4;
-    uint32_t non_zero_groups = 0, before = 0;  // before this thread's first
-    const uint32_t first = threadIdx.x * each;
-    for (uint32_t w = 0; w < mask_words; ++w) {
-      non_zero_groups += popcount(non_zero[w]);
-      if (w < first / 32) before += popcount(non_zero[w]);
-    }
-    if (first < used) before += popcount(non_zero[first / 32] & low_mask(first % 32));
-    if (used % 32 != 0 && (non_zero[mask_words - 1] & ~low_mask(used % 32)) != 0) return false;
-    const uint32_t masks = shapes + round_up_pow2(non_zero_groups, 2);
-    if (size < masks) return false;
-
-    shape form[each];
-    uint32_t sparse = 0;
-    const auto* const shape_bytes = reinterpret_cast<const uint8_t*>(s.encoded) + shapes;
-#pragma unroll
-    for (uint32_t i = 0; i < each; ++i) {
-      const uint32_t g = first + i;
-      form[i] = {};
-      if (g >= used || (non_zero[g / 32] >> g % 32 & 1) == 0) continue;
-      form[i] = {shape_bytes[before++]};
-      sparse += form[i].is_sparse() ? 1 : 0;
-    }
-    uint32_t sparse_groups;
-    uint32_t sparse_before = scan::exclusive_sum(temp_.scan_storage, sparse, sparse_groups);
-    if (size < masks + 4 * sparse_groups) return false;
-    device::sync_block();
-
-    uint32_t bits[each], payload = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < each; ++i) {
-      const uint32_t g = first + i;
-      bits[i] = 0;
-      if (g < max_groups) s.sparse_before[g] = static_cast<uint16_t>(sparse_before);
-      if (g >= used || (non_zero[g / 32] >> g % 32 & 1) == 0) continue;
-      uint32_t non_zeros = 0;
-      if (form[i].is_sparse()) non_zeros = popcount(s.encoded[masks / 4 + sparse_before++]);
-      bits[i] = form[i].is_sound(pointwise ? code_bits_of_mantissas : code_bits_of_steps, pointwise)
-                    ? form[i].payload_bits(non_zeros, base_bits, pointwise)
-                    : 1u << 23;  // more than any chunk has
-      payload += bits[i];
-    }
-    uint32_t payload_bits;
-    uint32_t start = scan::exclusive_sum(temp_.scan_storage, payload, payload_bits);
-    if (payload_bits >= 1u << 23) return false;
-#pragma unroll
-    for (uint32_t i = 0; i < each; ++i) {
-      if (first + i < max_groups) s.groups[first + i] = start | static_cast<uint32_t>(form[i].byte) << 24;
-      start += bits[i];
-    }
-    const offsets at = offsets_of(used, non_zero_groups, sparse_groups, payload_bits, head >> 16, sizeof(T));
-    if (threadIdx.x == 0) temp_.at = at;
-    return at.end == size;
-  }
-
-  __device__ const uint16_t* positions() const {
-    return reinterpret_cast<const uint16_t*>(temp_.decode.encoded) + temp_.at.positions / 2;
-  }
-
-  // Of the positions that this thread looks at.
-  __device__ bool exceptions_are_sound(uint32_t exceptions, uint32_t count) const {
-    bool sound = true;
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < exceptions; i += Threads)
-      sound &= positions()[i] < count && (i == 0 || positions()[i - 1] < positions()[i]);
-    return sound;
-  }
-
-  // Fills exception_mask and exceptions_before.
-  __device__ void find_exceptions(uint32_t exceptions) {
-    decode_storage& s = temp_.decode;
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < exceptions; i += Threads) {
-      const uint32_t position = positions()[i];
-      if (i == 0 || positions()[i - 1] / group != position / group)
-        s.exceptions_before[position / group] = static_cast<uint16_t>(i);
-      device::atomic_or(&s.exception_mask[position / group], 1u << position % group);
-    }
-  }
-
-  // `width` <= 32 bits of the payload.
-  __device__ uint32_t take(uint32_t bit, uint32_t width) const {
-    const uint32_t* const from = temp_.decode.encoded + temp_.at.payload / 4 + bit / 32;
-    return device::funnel_shift_right(from[0], from[1], bit % 32) & low_mask(width);
-  }
-
-  template <class Quantizer, class Sink>
-  __device__ void decode_rows(const Quantizer& quantizer, uint32_t head, uint32_t count, Sink& sink) {
-    using namespace quantize_layout;
-    constexpr bool pointwise = std::is_same_v<Quantizer, mantissas>;
-    const decode_storage& s = temp_.decode;
-    const uint32_t base_bits = head & 255;
-    const uint32_t column = tile::first_value() % group;  // the place of a thread's words in their groups
-#pragma unroll 1
-    for (int j = 0; j < tile::words; ++j) {
-      const uint32_t first = tile::first_value(j);
-      if (first - device::lane_id() * per_word >= count) break;  // for the whole warp
-      const uint32_t g = first / group, packed = s.groups[g];
-      const shape form{static_cast<uint8_t>(packed >> 24)};
-      const uint32_t width = form.width();
-      uint32_t bit = packed & 0xffffffu;
-      bits_t<T> value[per_word];
-      if constexpr (pointwise) {
-        uint64_t base = take(bit, base_bits < 32 ? base_bits : 32);
-        if (sizeof(T) == 8 && base_bits > 32) base |= uint64_t{take(bit + 32, base_bits - 32)} << 32;
-        bit += base_bits;
-#pragma unroll
-        for (int k = 0; k < per_word; ++k) {
-          const uint32_t code = plain_code(form, g, bit, column + static_cast<uint32_t>(k));
-          value[k] = quantizer.value(code >> 1 == 0 ? bits_t<T>{0} : static_cast<bits_t<T>>((code >> 1) + base),
-                                     (code & 1) != 0);
-        }
-      } else {
-        uint32_t code[per_word];
-#pragma unroll
-        for (int k = 0; k < per_word; ++k) code[k] = plain_code(form, g, bit, column + static_cast<uint32_t>(k));
-        if (device::any(form.is_delta())) sum_differences(form, bit, width, base_bits, column, code);
-#pragma unroll
-        for (int k = 0; k < per_word; ++k) value[k] = quantizer.value(code[k]);
-      }
-      if (temp_.at.positions != temp_.at.end) patch(g, column, value);
-      word x = 0;
-#pragma unroll
-      for (int k = 0; k < per_word; ++k) x |= static_cast<word>(value[k]) << (8 * sizeof(T) * static_cast<unsigned>(k));
-      if (first >= count) continue;
-      sink(first, count - first < per_word ? tile::clip(x, count - first) : x);
-    }
-  }
-
-  // The code at `place` of a group that is not delta.
-  __device__ uint32_t plain_code(shape form, uint32_t g, uint32_t bit, uint32_t place) const {
-    uint32_t before = place;
-    bool present = true;
-    if (form.is_sparse()) {
-      const uint32_t mask = temp_.decode.encoded[temp_.at.masks / 4 + temp_.decode.sparse_before[g]];
-      before = popcount(mask & low_mask(place));
-      present = (mask >> place & 1) != 0;
-    }
-    if (!present || form.is_delta()) return 0;
-    return take(bit + before * form.width(), form.width()) << (form.is_signed() ? 0 : 1);
-  }
-
-  // Where the group is a delta group, its codes: sums over the lanes that share it. By the whole warp.
-  __device__ void sum_differences(shape form, uint32_t bit, uint32_t width, uint32_t base_bits, uint32_t column,
-                                  uint32_t (&code)[per_word]) const {
-    using namespace quantize_layout;
-    constexpr uint32_t lanes = group / per_word;
-    uint32_t sums[per_word], sum = 0;
-#pragma unroll
-    for (int k = 0; k < per_word; ++k) {
-      const uint32_t place = column + static_cast<uint32_t>(k);
-      if (form.is_delta())
-        sum += place == 0 ? static_cast<uint32_t>(whole_of(take(bit, base_bits)))
-                          : unzigzag(take(bit + base_bits + (place - 1) * width, width));
-      sums[k] = sum;
-    }
-    uint32_t before = sum;
-#pragma unroll
-    for (uint32_t delta = 1; delta < lanes; delta *= 2) {
-      const uint32_t other = device::shfl_up(before, delta);
-      if (device::lane_id() % lanes >= delta) before += other;
-    }
-    before -= sum;
-#pragma unroll
-    for (int k = 0; k < per_word; ++k)
-      if (form.is_delta()) code[k] = code_of(before + sums[k]);
-  }
-
-  // Puts the exceptions in their places.
-  __device__ void patch(uint32_t g, uint32_t column, bits_t<T> (&value)[per_word]) const {
-    const decode_storage& s = temp_.decode;
-    const uint32_t mask = s.exception_mask[g];
-#pragma unroll
-    for (int k = 0; k < per_word; ++k) {
-      const uint32_t place = column + static_cast<uint32_t>(k);
-      if ((mask >> place & 1) != 0)
-        value[k] = get(reinterpret_cast<const std::byte*>(s.encoded) + temp_.at.values,
-                       s.exceptions_before[g] + popcount(mask & low_mask(place)));
     }
   }
 
