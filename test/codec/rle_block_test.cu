@@ -134,7 +134,7 @@ TYPED_TEST(rle_block, decodes_with_the_scalar_codec_s_verdict) {
   std::mt19937_64 random(22);
   std::vector<std::vector<std::byte>> encoded;
   std::vector<uint32_t> counts;
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < (sanitized ? 400 : 2000); ++round) {
     const uint64_t most = round % 64 == 0 ? this->capacity : 300;
     const auto values = runs<value_t<TypeParam>>(1 + random() % most, uint64_t{1} << random() % 8, random);
     auto bytes = this->encode(values);
@@ -153,8 +153,8 @@ TYPED_TEST(rle_block, decodes_with_the_scalar_codec_s_verdict) {
     ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<128>(encoded, counts, accepted));
     ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<256>(encoded, counts, accepted));
     ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<512>(encoded, counts, accepted));
-    EXPECT_GT(accepted, 1000);
-    EXPECT_LT(accepted, 5000);
+    EXPECT_GT(accepted, static_cast<int>(encoded.size() / 2));
+    EXPECT_LT(accepted, static_cast<int>(encoded.size() * 5 / 2));
   });
 }
 
