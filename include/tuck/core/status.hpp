@@ -38,6 +38,27 @@ enum class status : uint32_t {
   bad_payload = 38,      // a chunk's bytes are not what its codec writes
   bad_checksum = 39,     // a chunk's decoded values fail the chunk's checksum
   bad_parameters = 40,   // the header's codec parameters are out of range
+
+  // The DEFLATE stream is damaged, or is none.
+  deflate_ends_early = 64,       // it has no final block, or ends within one
+  deflate_block_type = 65,       // a block of type 3
+  deflate_stored_length = 66,    // LEN of a stored block is not the complement of NLEN
+  deflate_code_counts = 67,      // HLIT announces more than 286 codes, or HDIST more than 30
+  deflate_precode = 68,          // the code of the code lengths is over-subscribed or incomplete
+  deflate_first_repeat = 69,     // the first code length repeats the one before it
+  deflate_long_repeat = 70,      // a repeat of code lengths goes past their number
+  deflate_no_end_code = 71,      // no code for the end of the block
+  deflate_literal_code = 72,     // the literal/length code is over-subscribed or incomplete
+  deflate_distance_code = 73,    // the distance code is
+  deflate_codeword = 74,         // bits that are no symbol's code
+  deflate_length_symbol = 75,    // length symbol 286 or 287
+  deflate_distance_symbol = 76,  // distance symbol 30 or 31
+  deflate_distance = 77,         // a match that begins before the output does
+  deflate_too_long = 78,         // more output than there is room for
+  deflate_too_short = 79,        // less output than the chunk has
+  deflate_trailing = 80,         // bytes after the final block of a chunk
+  deflate_index = 81,            // a chunk's index is impossible, or not that of its stream
+  deflate_not_indexed = 82,      // what RFC 1951 allows and chunks do not: other blocks, long codes, far matches
 };
 
 // One line of meaning in plain English, without a full stop; never null.
@@ -66,6 +87,25 @@ TUCK_HD constexpr const char* message(status s) noexcept {
     case status::bad_payload: return "a chunk's payload is damaged";
     case status::bad_checksum: return "a chunk's values fail their checksum";
     case status::bad_parameters: return "the codec's parameters are out of range";
+    case status::deflate_ends_early: return "the DEFLATE stream ends early";
+    case status::deflate_block_type: return "the DEFLATE stream has a block of no known type";
+    case status::deflate_stored_length: return "a stored block's length does not match its complement";
+    case status::deflate_code_counts: return "a DEFLATE block announces too many codes";
+    case status::deflate_precode: return "the code of the code lengths is over-subscribed or incomplete";
+    case status::deflate_first_repeat: return "the first code length repeats one before it";
+    case status::deflate_long_repeat: return "a repeat of code lengths goes past their number";
+    case status::deflate_no_end_code: return "a DEFLATE block has no code for its end";
+    case status::deflate_literal_code: return "a literal/length code is over-subscribed or incomplete";
+    case status::deflate_distance_code: return "a distance code is over-subscribed or incomplete";
+    case status::deflate_codeword: return "the DEFLATE stream has bits that are no symbol's code";
+    case status::deflate_length_symbol: return "the DEFLATE stream has a length symbol that means nothing";
+    case status::deflate_distance_symbol: return "the DEFLATE stream has a distance symbol that means nothing";
+    case status::deflate_distance: return "a DEFLATE match begins before the output";
+    case status::deflate_too_long: return "the DEFLATE stream gives more output than there is room for";
+    case status::deflate_too_short: return "the DEFLATE stream gives less output than the chunk has";
+    case status::deflate_trailing: return "bytes follow the DEFLATE stream's final block";
+    case status::deflate_index: return "a chunk's index does not fit its DEFLATE stream";
+    case status::deflate_not_indexed: return "the DEFLATE stream is not of the kind that chunks hold";
   }
   return "unknown status";
 }
