@@ -24,6 +24,7 @@ enum class codec_id : uint16_t {
   rle = 2,
   rle_zero = 3,
   quantize = 4,
+  deflate = 5,
   custom = 0x8000,
 };
 
@@ -34,6 +35,7 @@ TUCK_HD constexpr const char* name(codec_id id) noexcept {
     case codec_id::rle: return "rle";
     case codec_id::rle_zero: return "rle-zero";
     case codec_id::quantize: return "quantize";
+    case codec_id::deflate: return "deflate";
     case codec_id::custom: break;
   }
   return static_cast<uint16_t>(id) >= static_cast<uint16_t>(codec_id::custom) ? "custom" : "unknown";
