@@ -25,3 +25,7 @@ template struct kernels<tuck::rle<tuck::f16>>;
 template struct kernels<tuck::rle<float>>;
 template struct kernels<tuck::rle<double>>;
 template struct kernels<tuck::rle_zero<float>>;
+template struct kernels<tuck::deflate<uint8_t>>;
+template struct kernels<tuck::deflate<tuck::f16>>;
+template struct kernels<tuck::deflate<float>>;
+template struct kernels<tuck::deflate<double>>;

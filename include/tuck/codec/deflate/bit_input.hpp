@@ -38,7 +38,9 @@ class bit_input {
   }
 
   TUCK_HD uint64_t position() const noexcept { return 8 * next_ - fill_; }  // in bits from the begin
-  TUCK_HD bool overrun() const noexcept { return position() > 8 * uint64_t{stream_.size()}; }
+  TUCK_HD bool overrun() const noexcept { return position() > 8 * stream_.size(); }
+  // In the last byte, or behind it?
+  TUCK_HD bool ends_here() const noexcept { return (position() + 7) / 8 == stream_.size(); }
 
  private:
   const_bytes stream_;
