@@ -1,6 +1,7 @@
 // The front door of the CPU: codecs, frames, host::encode and host::decode. Plain C++20, no CUDA toolkit.
 #pragma once
 
+#include <tuck/codec/deflate/inflate.hpp>
 #include <tuck/codec/quantize/quantize.hpp>
 #include <tuck/codec/rle/rle.hpp>
 #include <tuck/codec/zvc/zvc.hpp>
