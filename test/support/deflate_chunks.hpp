@@ -42,7 +42,7 @@ inline byte_vector chunk_of(chunk_content what, uint64_t size, uint64_t seed = 1
         break;
       case chunk_content::two_symbols: run(1, below(2)); break;
       case chunk_content::fibonacci:
-        for (uint64_t a = 1, b = 1, symbol = 0; a < size && symbol < 25; ++symbol) {
+        for (uint64_t a = 1, b = 1, symbol = 0; symbol < 25; ++symbol) {
           for (uint64_t i = 0; i < a; ++i) run(1, symbol);
           b += a;
           a = b - a;
