@@ -30,3 +30,14 @@ macro(tuck_find_gtest)
     tuck_fetch(googletest release-1.12.1 google/googletest)
   endif()
 endmacro()
+
+# ZLIB::ZLIB
+macro(tuck_find_zlib)
+  find_package(ZLIB 1.2.11 QUIET)
+  if(NOT TARGET ZLIB::ZLIB)
+    tuck_fetch(zlib v1.2.13 madler/zlib)
+    # Its headers are in both folders: zconf.h is made by its build.
+    target_include_directories(zlibstatic SYSTEM INTERFACE ${zlib_SOURCE_DIR} ${zlib_BINARY_DIR})
+    add_library(ZLIB::ZLIB ALIAS zlibstatic)
+  endif()
+endmacro()

@@ -7,6 +7,7 @@
 #include <tuck/core/version.hpp>
 #include <tuck/frame/block.cuh>
 #include <tuck/frame/device.cuh>
+#include <tuck/frame/inflate_batch.cuh>
 
 #if defined(__cpp_exceptions)
 #include <tuck/memory/frame_buffer.cuh>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tuck/codec/deflate/deflate.hpp>
+#include <tuck/codec/deflate/inflate.hpp>
 #include <tuck/codec/quantize/quantize.hpp>
 #include <tuck/codec/rle/rle.hpp>
 #include <tuck/codec/zvc/zvc.hpp>

@@ -11,7 +11,7 @@ function short(name, i, n, word, words) {
   sub(/^void /, "", name)
   gsub(/[A-Za-z_0-9]+::/, "", name)
   sub(/_kernel/, "", name)
-  sub(/, 256>$/, "", name)
+  sub(/(, |<)256>$/, "", name)
   gsub(/unsigned /, "unsigned_", name)
   gsub(/signed char/, "signed_char", name)
   gsub(/[<>, ]+/, " ", name)

@@ -81,6 +81,12 @@ template <class T> __device__ __forceinline__ T load(const T* p) {
   }
 }
 
+// Reads what threads of this block have written, behind a barrier of theirs.
+template <class T> __device__ __forceinline__ T load_written(const T* p) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  return *p;
+}
+
 template <class T> __device__ __forceinline__ void store(T* p, T value) {
   static_assert(std::is_trivially_copyable_v<T>);
   if constexpr (sizeof(T) == 16) {

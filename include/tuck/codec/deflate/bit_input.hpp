@@ -9,11 +9,13 @@ namespace tuck::inline TUCK_ABI::deflate_format {
 // Past the end there are zeros; overrun() says whether any were taken.
 class bit_input {
  public:
+  static constexpr uint32_t refilled_bits = 48;
+
   TUCK_HD explicit constexpr bit_input(const_bytes stream) noexcept : stream_(stream) {}
 
   // Makes the next 48 bits available.
   TUCK_HD void refill() noexcept {
-    if (next_ + 8 <= stream_.size()) {
+    if (ample()) {
       bits_ |= load_unaligned<uint64_t>(stream_.data() + next_) << fill_;
       const uint32_t taken = (63 - fill_) / 8;
       next_ += taken;
@@ -37,8 +39,16 @@ class bit_input {
     return x;
   }
 
+  // Can the bits of the next refill not overrun?
+  TUCK_HD bool ample() const noexcept { return next_ + 8 <= stream_.size(); }
   TUCK_HD uint64_t position() const noexcept { return 8 * next_ - fill_; }  // in bits from the begin
   TUCK_HD bool overrun() const noexcept { return position() > 8 * uint64_t{stream_.size()}; }
+  TUCK_HD void align() noexcept { drop(fill_ % 8); }  // to the begin of a byte
+  TUCK_HD void seek(uint64_t byte) noexcept {
+    next_ = byte;
+    bits_ = 0;
+    fill_ = 0;
+  }
 
  private:
   const_bytes stream_;

@@ -67,6 +67,10 @@ template <memory_word T> inline T load(const T* p, call_site at = call_site::her
   check_access(p, false, at);
   return *p;
 }
+template <memory_word T> inline T load_written(const T* p, call_site at = call_site::here()) {
+  check_access(p, false, at);
+  return *p;
+}
 template <memory_word T> inline void store(T* p, std::type_identity_t<T> v, call_site at = call_site::here()) {
   check_access(p, true, at);
   *p = v;
