@@ -211,7 +211,7 @@ TEST(inflate_rejects, more_output_than_there_is_room_for) {
 TEST(inflate_rejects, every_beginning_of_a_stream) {
   for (const content what : contents)
     for (const zlib_settings& how : {zlib_settings{0}, {1}, {9}, {6, Z_FIXED}, {6, Z_HUFFMAN_ONLY}, {6, Z_RLE, 1}}) {
-      const byte_vector stream = zlib_deflated(sample(what, 700), how);
+      const byte_vector stream = zlib_deflated(data_of(what, 700), how);
       for (size_t size = 0; size < stream.size(); ++size) {
         byte_vector out;
         const inflate_result r = inflate_like_zlib({stream.begin(), stream.begin() + std::ptrdiff_t(size)}, 700, out);
@@ -300,7 +300,7 @@ TEST(inflate_accepts, codes_of_all_lengths) {
 }
 
 TEST(inflate_accepts, matches_of_every_length_and_distance) {
-  byte_vector expected = sample(content::random, 33000);
+  byte_vector expected = data_of(content::random, 33000);
   deflate_writer w;
   w.stored(false, expected).begin_fixed(true);
   const auto match = [&](uint32_t length, uint32_t distance) {
@@ -345,7 +345,7 @@ TEST(inflate, restores_what_zlib_deflated) {
         for (const int strategy : zlib_strategies) {
           SCOPED_TRACE(std::to_string(int(what)) + ": " + std::to_string(size) + " bytes, level " +
                        std::to_string(level) + ", strategy " + std::to_string(strategy));
-          expect_restored(sample(what, size), {level, strategy});
+          expect_restored(data_of(what, size), {level, strategy});
         }
 }
 

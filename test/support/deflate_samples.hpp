@@ -11,7 +11,7 @@ namespace tuck::test {
 enum class content { text, random, constant, sparse_floats };
 inline constexpr content contents[] = {content::text, content::random, content::constant, content::sparse_floats};
 
-inline byte_vector sample(content what, uint64_t size, uint64_t seed = 1) {
+inline byte_vector data_of(content what, uint64_t size, uint64_t seed = 1) {
   std::mt19937_64 random(seed);
   byte_vector data(size);
   switch (what) {
@@ -54,7 +54,7 @@ class damaged_streams {
       const uint64_t size = i % 3 == 0 ? below(2000) : below(400);
       const zlib_settings how{std::array{0, 1, 6, 9}[i % 4], zlib_strategies[i % std::size(zlib_strategies)],
                               i % 7 == 0 ? 1 : 8};
-      byte_vector stream = zlib_deflated(sample(contents[below(std::size(contents))], size, i), how);
+      byte_vector stream = zlib_deflated(data_of(contents[below(std::size(contents))], size, i), how);
       if (stream.size() <= 400) sources_.push_back({std::move(stream), size});
     }
     for (int i = 0; i < 10; ++i) add_odd_ones();
