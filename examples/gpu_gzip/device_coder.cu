@@ -5,10 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#if !__has_include(<tuck/codec/deflate/deflate_block.cuh>)
-#include <tuck/frame/host.hpp>
-#endif
-
 namespace gpu_gzip {
 namespace {
 
@@ -54,7 +50,7 @@ class device_coder : public coder {
     require(tuck::encode(codec{}, {as<const uint8_t>(plain_), input.size()}, packed_.all(), scratch_.all(),
                          as<tuck::outcome>(written_), stream_, frame_shape));
 #else  // deflate has no block codec yet: the host encodes
-    const tuck::outcome by_host = tuck::host::encode(codec{}, input, frame, frame_shape);
+    const tuck::outcome by_host{.bytes = make_host_coder()->encode(input, frame, crcs)};
     packed_.upload(frame.subspan(0, by_host.bytes), stream_);
     written_.upload(as_bytes(tuck::span<const tuck::outcome>(&by_host, 1)), stream_);
 #endif
