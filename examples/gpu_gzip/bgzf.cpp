@@ -76,7 +76,7 @@ std::string parse_member(const_bytes file, member& found) {
   if (size > file.size()) return cut_short(file, size);
   const const_bytes all = file.subspan(0, size);
   if (!is_end_member(all) && size != file.size() && !begins_gzip(file.subspan(size)))
-    return "BSIZE is wrong: no member begins " + std::to_string(size) + " bytes later";
+    return "no member begins where BSIZE says that it ends";
   const std::byte* const trailer = all.data() + size - trailer_bytes;
   found = {all, all.subspan(header, size - header - trailer_bytes), load_unaligned<uint32_t>(trailer),
            load_unaligned<uint32_t>(trailer + 4)};
