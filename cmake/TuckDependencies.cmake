@@ -3,7 +3,8 @@ include(FetchContent)
 
 function(tuck_fetch name tag repository)
   message(STATUS "${name} is not installed; fetching ${tag}")
-  FetchContent_Declare(${name} GIT_REPOSITORY https://github.com/${repository} GIT_TAG ${tag} GIT_SHALLOW ON SYSTEM)
+  FetchContent_Declare(${name} GIT_REPOSITORY https://github.com/${repository} GIT_TAG ${tag} GIT_SHALLOW ON SYSTEM
+                       ${ARGN})
   FetchContent_MakeAvailable(${name})
 endfunction()
 
@@ -31,13 +32,18 @@ macro(tuck_find_gtest)
   endif()
 endmacro()
 
-# ZLIB::ZLIB
+# ZLIB::ZLIB. Its own build would bring tests and programs along, and is not asked.
 macro(tuck_find_zlib)
   find_package(ZLIB 1.2.11 QUIET)
   if(NOT TARGET ZLIB::ZLIB)
-    tuck_fetch(zlib v1.2.13 madler/zlib)
-    # Its headers are in both folders: zconf.h is made by its build.
-    target_include_directories(zlibstatic SYSTEM INTERFACE ${zlib_SOURCE_DIR} ${zlib_BINARY_DIR})
-    add_library(ZLIB::ZLIB ALIAS zlibstatic)
+    tuck_fetch(zlib v1.2.13 madler/zlib SOURCE_SUBDIR none)
+    FetchContent_GetProperties(zlib)
+    enable_language(C)
+    add_library(tuck_zlib STATIC)
+    foreach(part adler32 crc32 deflate inffast inflate inftrees trees zutil)
+      target_sources(tuck_zlib PRIVATE ${zlib_SOURCE_DIR}/${part}.c)
+    endforeach()
+    target_include_directories(tuck_zlib SYSTEM INTERFACE ${zlib_SOURCE_DIR})
+    add_library(ZLIB::ZLIB ALIAS tuck_zlib)
   endif()
 endmacro()

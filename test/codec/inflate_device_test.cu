@@ -163,10 +163,36 @@ TEST(inflate_device, reads_nothing_but_the_stream) {
   }
 }
 
+// What lane 0 reads at once is never more than the warp has brought.
+TEST(inflate_device, headers_and_tokens_of_the_most_bits) {
+  dynamic_header header{29, 29, code_with(19, {{8, 7}, {9, 7}, {4, 6}, {5, 5}, {0, 4}, {1, 3}, {2, 2}, {3, 1}}), {}};
+  std::vector<uint32_t> literals(226, 8), distances(2, 4);
+  literals.resize(286, 9);
+  distances.resize(30, 5);
+  for (const auto* lengths : {&literals, &distances})
+    for (const uint32_t length : *lengths) header.lengths.push_back({length});
+  deflate_writer headers;
+  for (int i = 0; i < 20; ++i)
+    headers.begin_dynamic(false, header).codes(literals, distances).text("abcde").match(227, 5).end();
+
+  literals = code_with(286, {{256, 15}, {284, 15}});
+  distances = code_with(30, {{28, 15}, {29, 15}});
+  for (uint32_t i = 0; i < 14; ++i) literals[i] = distances[i] = i + 1;
+  deflate_writer tokens;
+  tokens.stored(false, data_of(content::random, 33000)).begin_dynamic(true, literals, distances);
+  for (uint32_t i = 0; i < 200; ++i) tokens.symbol(284).bits(i, 5).distance_symbol(29).bits(8191 - i, 13);
+  const std::vector<specimen> specimens{{headers.begin_fixed(true).end(), 20 * 232}, {tokens.end(), 90000}};
+  for (const auto& s : specimens) {
+    byte_vector out(s.room);
+    ASSERT_TRUE(inflate(s.stream, out));
+  }
+  expect_as_on_host(specimens);
+}
+
 // Stored blocks, which the warp copies from wherever they are, between blocks that lane 0 reads from shared memory.
 TEST(inflate_device, stored_blocks_of_any_size_among_others) {
   std::vector<specimen> specimens;
-  for (const uint64_t size : {0, 1, 2, 3, 5, 31, 64, 500, 575, 576, 577, 700, 1023, 1024, 1025, 3000, 65535}) {
+  for (const uint64_t size : {0, 1, 2, 3, 5, 31, 64, 250, 291, 299, 300, 301, 430, 511, 512, 513, 3000, 65535}) {
     deflate_writer w;
     const byte_vector data = data_of(content::random, size);
     w.begin_fixed(false).text("begin").end().stored(false, data).begin_fixed(false).match(100, 5).end();

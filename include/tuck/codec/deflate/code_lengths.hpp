@@ -86,7 +86,7 @@ TUCK_HD status read_code_lengths(Input& in, code_lengths& lengths, precode_memor
 
   code_space literals, distances;
   for (uint32_t i = 0; i < lengths.literals; ++i) literals.add(lengths.of[i]);
-  for (uint32_t i = 0; i < lengths.distances; ++i) distances.add(lengths.of_distances()[i]);
+  for (uint32_t i = lengths.literals; i < count; ++i) distances.add(lengths.of[i]);
   if (lengths.of[end_of_block] == 0) return status::deflate_no_end_code;
   if (!literals.is_code()) return status::deflate_literal_code;
   if (!distances.is_code()) return status::deflate_distance_code;

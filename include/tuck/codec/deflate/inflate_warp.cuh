@@ -12,9 +12,10 @@ namespace deflate_format {
 // bit_input for lane 0 of a warp: the next part of the stream lies in shared memory, in words that are aligned in
 // global memory. What is not said to be for lane 0 is called by the whole warp.
 class warp_bit_input {
-  static constexpr uint32_t ring_words = 256;
-  // The header of a dynamic block, with all that a refill reads ahead, has 143 words; 32 tokens have 50.
-  static constexpr uint32_t words_ahead = 144;
+  static constexpr uint32_t ring_words = 128;
+  // What lane 0 may read between two calls of stage: the header of a dynamic block has at most 2293 bits, 32 tokens
+  // have 1536, and refills are up to 64 bits ahead.
+  static constexpr uint32_t words_ahead = (2293 + 64 + 31) / 32;
   static_assert(words_ahead + device::warp_size <= ring_words);
 
  public:
