@@ -41,7 +41,7 @@ class coder {
                       tuck::span<decoded> results) = 0;
 };
 
-// `batch`: the most members of a call, each of up to 64 KiB in the file and out of it.
+// `batch`: the most members of a call. The device has its memory for them at once; the host takes any number.
 std::unique_ptr<coder> make_host_coder();
 std::unique_ptr<coder> make_device_coder(uint64_t batch);
 
