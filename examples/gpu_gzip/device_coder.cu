@@ -42,7 +42,10 @@ class device_coder : public coder {
     require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     require(initialize(scratch_.all(), stream_));
   }
-  ~device_coder() override { static_cast<void>(cudaStreamDestroy(stream_)); }
+  ~device_coder() override {
+    static_cast<void>(cudaStreamSynchronize(stream_));  // of the memory that goes next
+    static_cast<void>(cudaStreamDestroy(stream_));
+  }
 
   uint64_t encode(tuck::span<const uint8_t> input, bytes frame, tuck::span<uint32_t> crcs) override {
     plain_.upload(as_bytes(input), stream_);

@@ -1,4 +1,5 @@
 #include "examples/gpu_gzip_support.hpp"
+#include "support/effort.hpp"
 #include "support/tensors.hpp"
 #include "tools/run_program.hpp"
 
@@ -11,7 +12,7 @@ namespace {
 using namespace gzip_test;
 
 constexpr size_t member_input = gpu_gzip::member_input;
-constexpr size_t large = size_t{1} << 20;
+constexpr size_t large = tuck::test::sanitized ? size_t{1} << 18 : size_t{1} << 20;
 
 std::string random_text(size_t size) {
   const std::vector<uint8_t> values = tuck::test::noise<uint8_t>(size);
@@ -80,7 +81,8 @@ TEST(GpuGzip, recorded_tensors) {
     const std::string text = scratch::read(entry.path().string()), file = compressed(text);
     std::string wrong;
     EXPECT_LT(file.size(), text.size());
-    for (const machine on : machines) EXPECT_TRUE(decompressed(file, wrong, on) == text) << wrong;
+    EXPECT_TRUE(decompressed(file, wrong) == text) << wrong;
+    if (!tuck::test::sanitized || entry.path().stem() == "vgg_digits_epoch08_relu1") expect_round_trips(text);
   }
 }
 
@@ -92,7 +94,8 @@ TEST(GpuGzip, gunzip_and_bgzip_were_there_to_read_it) {
 TEST(GpuGzip, reads_what_bgzip_writes) {
   if (!is_installed("bgzip")) GTEST_SKIP() << "bgzip is not installed; Debian has it in the package tabix";
   const scratch::directory dir;
-  for (const std::string& text : {std::string(), text_like(200000), random_text(100000), sparse_floats(150000)}) {
+  for (const std::string& text :
+       {std::string(), text_like(large / 5), random_text(large / 10), sparse_floats(100000)}) {
     scratch::write(dir / "a", text);
     for (const char* level : {"0", "1", "6", "9"}) {
       SCOPED_TRACE(level);
