@@ -1,6 +1,7 @@
 // The front door of the GPU: encode and decode on a stream, and the block codecs for kernels of your own.
 #pragma once
 
+#include <tuck/codec/deflate/deflate_block.cuh>
 #include <tuck/codec/quantize/quantize_block.cuh>
 #include <tuck/codec/rle/rle_block.cuh>
 #include <tuck/codec/zvc/zvc_block.cuh>

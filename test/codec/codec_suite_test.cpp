@@ -53,10 +53,10 @@ TYPED_TEST(codec_suite, refuses_other_lengths) {
   std::vector<value_t<TypeParam>> restored(values.size());
   for (size_t size = 0; size < encoded.size(); ++size) {
     const std::vector<std::byte> shorter(encoded.begin(), encoded.begin() + static_cast<std::ptrdiff_t>(size));
-    ASSERT_EQ(codec.decode_chunk(shorter, restored), status::bad_payload) << size;
+    ASSERT_TRUE(is_payload_error(codec.decode_chunk(shorter, restored))) << size;
   }
   encoded.push_back({});
-  EXPECT_EQ(codec.decode_chunk(encoded, restored), status::bad_payload);
+  EXPECT_TRUE(is_payload_error(codec.decode_chunk(encoded, restored)));
 }
 
 TYPED_TEST(codec_suite, any_bytes_end_in_a_status) {
@@ -69,7 +69,7 @@ TYPED_TEST(codec_suite, any_bytes_end_in_a_status) {
     for (uint64_t changes = random() % 8; changes-- > 0 && !encoded.empty();)
       encoded[random() % encoded.size()] = static_cast<std::byte>(random());
     const status s = codec.decode_chunk(encoded, values);
-    ASSERT_TRUE(s == status::ok || s == status::bad_payload);
+    ASSERT_TRUE(s == status::ok || is_payload_error(s));
   }
 }
 

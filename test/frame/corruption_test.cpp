@@ -23,7 +23,7 @@ template <class C> class corruption : public ::testing::Test {
     auto values = sample<C>::tensor(5 * chunk_values - 11, .5);
     std::fill_n(values.begin() + 64, 64, filler());
     std::fill_n(values.begin() + 128, 64, T{});
-    const auto incompressible = noise<T>(64);
+    const auto incompressible = sample<C>::noise(64);
     std::copy(incompressible.begin(), incompressible.end(), values.begin() + 192);
     const auto metadata = std::vector<std::byte>(11, std::byte{'x'});
     const auto frame = encoded(sample<C>::codec(), values,
@@ -90,7 +90,7 @@ TYPED_TEST(corruption, every_changed_byte_of_a_payload_is_refused_with_checksums
         if (o) {
           ++harmless;
         } else {
-          ASSERT_TRUE(o.code == status::bad_checksum || o.code == status::bad_payload) << c << ' ' << i;
+          ASSERT_TRUE(o.code == status::bad_checksum || is_payload_error(o.code)) << c << ' ' << i;
           ASSERT_EQ(o.first_bad_chunk, c);
           // The bad chunk is zero, all others are there.
           for (uint64_t v = c * 64; v < std::min<uint64_t>(c * 64 + 64, expected.size()); ++v) expected[v] = {};
@@ -138,7 +138,8 @@ TYPED_TEST(corruption, forged_headers_are_refused) {
   EXPECT_EQ(forge([](auto& h) { h.frame_bytes += 1; }), truncated);
   EXPECT_EQ(forge([](auto& h) { h.frame_bytes = ~uint64_t{0}; }), truncated);
   EXPECT_EQ(forge([](auto& h) { h.value_count -= 1; }), bad_range);
-  EXPECT_EQ(forge([](auto& h) { h.value_count += 1; }), bad_checksum);  // of a longer last chunk
+  const status longer = forge([](auto& h) { h.value_count += 1; });  // the last chunk
+  EXPECT_TRUE(longer == bad_checksum || is_payload_error(longer)) << message(longer);
   EXPECT_EQ(forge([](auto& h) { h.stages.at[0].id = codec_id::none; }), bad_header);
   EXPECT_EQ(forge([](auto& h) { h.stages.at[0].id = codec_id::custom; }), codec_mismatch);
   EXPECT_EQ(forge([](auto& h) { h.stages.at[0].version = 2; }), bad_version);

@@ -74,7 +74,7 @@ TYPED_TEST(frame_suite, constant_and_zero_tensors_all_but_vanish) {
 }
 
 TYPED_TEST(frame_suite, noise_grows_by_header_and_directory_only) {
-  const auto values = noise<value_t<TypeParam>>(4 * TestFixture::chunk_values);
+  const auto values = sample<TypeParam>::noise(4 * TestFixture::chunk_values);
   const auto frame = encoded(sample<TypeParam>::codec(), values);
   EXPECT_EQ(frame.size(), values.size() * sizeof(values[0]) + 128 + 4 * 8);
   EXPECT_TRUE(same_bits(decoded(TypeParam{}, frame), values));

@@ -25,6 +25,10 @@ template struct kernels<tuck::rle<tuck::f16>>;
 template struct kernels<tuck::rle<float>>;
 template struct kernels<tuck::rle<double>>;
 template struct kernels<tuck::rle_zero<float>>;
+template struct kernels<tuck::deflate<uint8_t>>;
+template struct kernels<tuck::deflate<tuck::f16>>;
+template struct kernels<tuck::deflate<float>>;
+template struct kernels<tuck::deflate<double>>;
 
 void instantiate_inflate(tuck::span<const tuck::inflate_item> items, tuck::span<tuck::inflate_result> results,
                          cudaStream_t stream) {

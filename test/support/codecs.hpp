@@ -12,9 +12,11 @@
 namespace tuck::test {
 
 using all_codecs = ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>,
-                                    rle<double>, rle_zero<float>, rle_zero<uint8_t>, quantize<f16>, quantize<bf16>,
-                                    quantize<float>, quantize<double>>;
-using corrupted_codecs = ::testing::Types<zvc<float>, rle<float>, quantize<float>, quantize<f16>>;
+                                    rle<double>, rle_zero<float>, rle_zero<uint8_t>, deflate<uint8_t>, deflate<f16>,
+                                    deflate<float>, deflate<double>, quantize<f16>, quantize<bf16>, quantize<float>,
+                                    quantize<double>>;
+using corrupted_codecs =
+    ::testing::Types<zvc<float>, rle<float>, deflate<float>, quantize<float>, quantize<f16>>;
 
 struct codec_names {
   template <class C> static std::string GetName(int) {
@@ -33,6 +35,24 @@ template <codec C> struct sample {
                                         uint64_t seed = 1) {
     return sparse_tensor<value_t<C>>(count, sparsity, how, seed);
   }
+  // What it makes no smaller.
+  static std::vector<value_t<C>> noise(uint64_t count, uint64_t seed = 1) { return test::noise<value_t<C>>(count, seed); }
+};
+
+template <element T> struct sample<deflate<T>> {
+  static constexpr bool every_bit_counts = false;  // the last byte of the stream has bits to spare
+
+  static deflate<T> codec() { return {}; }
+  static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
+    return sparse_tensor<T>(count, sparsity, how, seed);
+  }
+  // All bytes alike: it has codes of its own for those that are frequent.
+  static std::vector<T> noise(uint64_t count, uint64_t seed = 1) {
+    std::mt19937_64 random(seed);
+    std::vector<T> values(count);
+    for (T& value : values) value = __builtin_bit_cast(T, static_cast<bits_t<T>>(random()));
+    return values;
+  }
 };
 
 template <floating_element T> struct sample<quantize<T>> {
@@ -40,6 +60,7 @@ template <floating_element T> struct sample<quantize<T>> {
 
   static quantize<T> codec() { return quantize<T>(error_bound::absolute(0x1p-7)); }
   static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1);
+  static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return test::noise<T>(count, seed); }
 };
 
 // Groups of 32 of a kind each: Gaussian at several scales, one-signed, ramps, constants, less than the bound, zeros;

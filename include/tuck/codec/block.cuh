@@ -18,6 +18,15 @@
 //
 //   static constexpr int blocks_a_processor            optional: fewer than 4, where it needs more registers
 //
+// A codec whose chunks are more than a tile sees them tile by tile, twice, and has instead of measure and pack:
+//
+//   static constexpr uint32_t chunk_capacity           the most bytes of a chunk, a multiple of tile_bytes
+//   void     begin(const C&, uint32_t count)           a chunk of so many values
+//   void     count(const C&, const tile&, uint32_t k)  its k-th tile, in order
+//   uint32_t measure(const C&)                         as above
+//   void     pack(const C&, Tiles& tiles, bytes out)   as above; tiles(k) is the k-th tile again. `out` is at most
+//                                                      chunk_capacity
+//
 // All are called by the whole block of exactly Threads threads. Between two calls, measure and pack too, the caller
 // puts a sync_block(). Kernels call C::from_stages, which is TUCK_HD, and what an adaptive codec has besides.
 #pragma once
@@ -47,7 +56,19 @@ namespace detail {
 template <class B> inline constexpr int blocks_a_processor_of = blocks_a_processor;
 template <class B>
 requires(B::blocks_a_processor > 0) inline constexpr int blocks_a_processor_of<B> = B::blocks_a_processor;
+
+// Does this block codec see a chunk tile by tile?
+template <class B>
+concept sees_tiles = (B::chunk_capacity > 0);
+
+template <class B> inline constexpr uint32_t chunk_capacity_of = tile_bytes;
+template <sees_tiles B> inline constexpr uint32_t chunk_capacity_of<B> = B::chunk_capacity;
 }  // namespace detail
+
+// The most values of a chunk that kernels take.
+template <codec C, int Threads = block_threads>
+inline constexpr uint32_t max_device_chunk_values =
+    detail::chunk_capacity_of<block_codec<C, Threads>> / uint32_t{sizeof(value_t<C>)};
 
 // Up to 16 KiB of values in the registers of a block, in words of 4 bytes (8 for 8-byte values). A warp has a
 // contiguous part of the chunk; its j-th words are 32 consecutive ones, a lane each.
@@ -113,11 +134,11 @@ template <element T, int Threads> struct block_tile {
     return equal;
   }
 
-  // This thread's share of the chunk's checksum.
-  __device__ word_sums sums() const {
+  // This thread's share of the checksum of a chunk in which `before` values are before these.
+  __device__ word_sums sums(uint32_t before = 0) const {
     word_sums sums;
 #pragma unroll
-    for (int j = 0; j < words; ++j) add_word(sums, w[j], first_value(j));
+    for (int j = 0; j < words; ++j) add_word(sums, w[j], before + first_value(j));
     return sums;
   }
   __device__ static void add_word(word_sums& sums, word x, uint32_t first) {
@@ -153,6 +174,32 @@ template <element T, int Threads> struct block_tile {
   }
 };
 
+// A chunk of `count` values in global memory, tile by tile: read once and kept in registers where it is one tile for
+// certain, else read whenever asked for, so that no registers hold it in between.
+template <element T, int Threads, bool Several> class chunk_tiles {
+ public:
+  using tile = block_tile<T, Threads>;
+
+  __device__ chunk_tiles(const T* values, uint32_t count) : values_(values), count_(count) {
+    if constexpr (!Several) load(0);
+  }
+
+  __device__ uint32_t size() const { return Several ? ceil_div(count_, tile::capacity) : 1; }
+  __device__ tile& operator()(uint32_t k) {
+    if constexpr (Several) load(k);
+    return tile_;
+  }
+  __device__ void load(uint32_t k) {
+    const uint32_t first = k * tile::capacity, left = count_ - first;
+    tile_.load(values_ + first, left < tile::capacity ? left : tile::capacity);
+  }
+
+ private:
+  const T* values_;
+  uint32_t count_;
+  tile tile_;
+};
+
 // What decoders hand words to: stores the values with lo <= index < hi at p[index], p a multiple of sizeof(T), and
 // sums all of them.
 template <element T, int Threads> struct block_output {
@@ -171,6 +218,25 @@ template <element T, int Threads> struct block_output {
         if (first + k >= lo && first + k < hi)
           device::store(reinterpret_cast<bits_t<T>*>(p + first + k), tile::value(x, static_cast<int>(k)));
     }
+  }
+
+  // The same of 16 bytes of values that one thread has.
+  __device__ void operator()(uint32_t first, const device::vec128& x) {
+    constexpr uint32_t values = sizeof x / sizeof(T);
+    if (first < lo || first + values > hi || reinterpret_cast<uintptr_t>(p) % sizeof x != 0) {
+      uint64_t low = x.w[0] | uint64_t{x.w[1]} << 32, high = x.w[2] | uint64_t{x.w[3]} << 32;
+#pragma unroll 1
+      for (uint32_t k = 0; k < values; k += tile::per_word) {
+        (*this)(first + k, static_cast<typename tile::word>(low));
+        low = sizeof(typename tile::word) == 8 ? high : low >> 32 | high << 32;
+        high >>= 32;
+      }
+      return;
+    }
+    const uint64_t at = uint64_t{first} * sizeof(T) / 4;
+#pragma unroll
+    for (uint32_t k = 0; k < 4; ++k) sums.add(x.w[k], at + k);
+    device::store(reinterpret_cast<device::vec128*>(p + first), x);
   }
 };
 

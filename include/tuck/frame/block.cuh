@@ -5,7 +5,7 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// Encodes a chunk of up to tile::capacity values (16 KiB). All threads of the block call it; between two calls with
+// Encodes a chunk of up to max_device_chunk_values<C>. All threads of the block call it; between two calls with
 // one TempStorage lies a sync_block().
 template <codec C, int Threads = block_threads> class block_encode {
   using coder = block_codec<C, Threads>;
@@ -22,23 +22,43 @@ template <codec C, int Threads = block_threads> class block_encode {
   // `declined`, and nothing was written, where the chunk would not shrink. 16-byte stores where `out` is a multiple
   // of 16. An adaptive codec is one that needs no preparation, or was prepared.
   __device__ uint32_t operator()(const C& codec, const value_t<C>* values, uint32_t count, std::byte* out) {
-    tile chunk;
-    chunk.load(values, count);
-    return encode(codec, chunk, out);
+    chunk_tiles<value_t<C>, Threads, detail::sees_tiles<coder>> tiles(values, count);
+    return encode(codec, tiles, count, out);
   }
 
-  // The same of values that are in registers already, as a kernel has them that made them.
+  // The same of up to tile::capacity values (16 KiB) that are in registers already, as a kernel has them that made them.
   __device__ uint32_t operator()(const C& codec, const tile& chunk, std::byte* out) {
-    tile copy = chunk;  // a lossy codec changes it
-    return encode(codec, copy, out);
+    one_tile tiles{chunk};  // a copy: a lossy codec changes it
+    return encode(codec, tiles, chunk.count, out);
   }
 
  private:
-  __device__ uint32_t encode(const C& codec, tile& chunk, std::byte* out) {
-    const uint32_t size = coder_.measure(codec, chunk);
-    if (size == declined || size >= chunk.count * sizeof(value_t<C>)) return declined;
+  struct one_tile {
+    tile chunk;
+
+    __device__ uint32_t size() const { return 1; }
+    __device__ tile& operator()(uint32_t) { return chunk; }
+  };
+
+  template <class Tiles> __device__ uint32_t encode(const C& codec, Tiles& tiles, uint32_t count, std::byte* out) {
+    uint32_t size = declined;
+    if constexpr (detail::sees_tiles<coder>) {
+      coder_.begin(codec, count);
+      for (uint32_t k = 0; k < tiles.size(); ++k) {
+        device::sync_block();
+        coder_.count(codec, tiles(k), k);
+      }
+      device::sync_block();
+      size = coder_.measure(codec);
+    } else {
+      size = coder_.measure(codec, tiles(0));
+    }
+    if (size == declined || size >= count * sizeof(value_t<C>)) return declined;
     device::sync_block();
-    coder_.pack(codec, chunk, {out, size});
+    if constexpr (detail::sees_tiles<coder>)
+      coder_.pack(codec, tiles, {out, size});
+    else
+      coder_.pack(codec, tiles(0), {out, size});
     return size;
   }
 
@@ -58,10 +78,10 @@ template <codec C, int Threads = block_threads> class block_decode {
 
   // Chunk i < frame.chunks() to `out`, room for its values. The view comes from the frame's header, on the host:
   // `frame_view(device_pointer, header)` after read_header. Where the status is not ok, `out` is zero, but for
-  // `unsupported`, of chunks larger than a tile, which leaves it alone. The codec's
+  // `unsupported`, of chunks of more than max_device_chunk_values, which leaves it alone. The codec's
   // parameters are the frame's business: get it by C::from_stages(header.stages, codec).
   __device__ status operator()(const C& codec, const frame_view& frame, uint64_t i, value_t<C>* out) {
-    if (frame.header().chunk_values > block_tile<value_t<C>, Threads>::capacity) return status::unsupported;
+    if (frame.header().chunk_values > max_device_chunk_values<C, Threads>) return status::unsupported;
     const uint32_t count = values_in_chunk(frame.header(), i);
     const status s = decoder(temp_).decode(codec, frame, i, output{out, 0, count, {}});
     if (s != status::ok) {

@@ -44,14 +44,22 @@ template <codec C, int Threads> class chunk_decoder {
 
   // `values` equal values of these bits.
   __device__ static void fill(bits_t<T> bits, uint32_t values, output& out) {
-#pragma unroll 1
-    for (int j = 0; j < tile::words; ++j)
-      if (const uint32_t first = tile::first_value(j); first < values)
-        out(first,
-            first + tile::per_word <= values ? tile::repeat(bits) : tile::clip(tile::repeat(bits), values - first));
+    for_words(values, [&](uint32_t first) {
+      out(first,
+          first + tile::per_word <= values ? tile::repeat(bits) : tile::clip(tile::repeat(bits), values - first));
+    });
   }
 
  private:
+  // Calls body(first value) for each word of this thread in a chunk of so many values.
+  template <class Body> __device__ static void for_words(uint32_t values, const Body& body) {
+#pragma unroll 1
+    for (uint32_t before = 0; before < values; before += tile::capacity)
+#pragma unroll 2
+      for (int j = 0; j < tile::words; ++j)
+        if (const uint32_t first = before + tile::first_value(j); first < values) body(first);
+  }
+
   __device__ static const uint64_t* word_at(const frame_view& frame, uint64_t table, uint64_t i) {
     return reinterpret_cast<const uint64_t*>(frame.data() + table) + i;
   }
@@ -69,10 +77,7 @@ template <codec C, int Threads> class chunk_decoder {
     using word = typename tile::word;
     const std::byte* const from = chunk.payload.data();
     const bool aligned = reinterpret_cast<uintptr_t>(from) % sizeof(word) == 0;
-#pragma unroll 2
-    for (int j = 0; j < tile::words; ++j) {
-      const uint32_t first = tile::first_value(j);
-      if (first >= chunk.values) break;
+    for_words(chunk.values, [&](uint32_t first) {
       const std::byte* const at = from + first * sizeof(T);
       if (aligned && first + tile::per_word <= chunk.values) {
         out(first, device::load(reinterpret_cast<const word*>(at)));
@@ -82,7 +87,7 @@ template <codec C, int Threads> class chunk_decoder {
         for (uint32_t b = 0; b < sizeof(word) && b < left; ++b) x |= static_cast<word>(device::load(at + b)) << (8 * b);
         out(first, x);
       }
-    }
+    });
   }
 
   __device__ static bits_t<T> bits_at(const std::byte* p, uint64_t size) {
@@ -172,7 +177,7 @@ template <codec C, int Threads> class frame_decoder {
     if (header.type != dtype_of<T>) return status::type_mismatch;
     if (job_.first_value > header.value_count || job_.out_values > header.value_count - job_.first_value)
       return status::bad_range;
-    if (header.chunk_values > tile::capacity) return status::unsupported;
+    if (header.chunk_values > max_device_chunk_values<C, Threads>) return status::unsupported;
     if (job_.frame_capacity < header.frame_bytes) return status::truncated;
     temp_.first_chunk = job_.first_value / header.chunk_values;
     temp_.end_chunk = ceil_div(job_.first_value + job_.out_values, uint64_t{header.chunk_values});

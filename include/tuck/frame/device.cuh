@@ -82,7 +82,7 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, bytes 
       !aligned(frame.data(), device_alignment) || !aligned(scratch.data(), device_alignment) ||
       !aligned(written, alignof(outcome)))
     return {status::misaligned};
-  if (job.header.chunk_values > block_tile<value_t<C>, block_threads>::capacity) return {status::unsupported};
+  if (job.header.chunk_values > max_device_chunk_values<C>) return {status::unsupported};
   if (job.at.chunks >= no_chunk) return {status::size_overflow};
   if (scratch.size() < scratch_head_bytes + 8 * job.at.chunks) return {status::scratch_too_small};
   if (frame.data() != nullptr && frame.size() < job.at.payloads) return {status::output_too_small};

@@ -29,6 +29,7 @@ template <codec C, int Threads> class frame_encoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
   using coder = block_codec<C, Threads>;
+  using tiles_of_chunk = chunk_tiles<T, Threads, detail::sees_tiles<coder>>;
   using sums_of_block = block_sums<Threads>;
 
  public:
@@ -95,39 +96,67 @@ template <codec C, int Threads> class frame_encoder {
   }
 
   __device__ void encode_chunk() {
-    tile values;
-    values.load(chunk_values(), values_in_chunk(job_.header, temp_.chunk));
+    const uint32_t count = values_in_chunk(job_.header, temp_.chunk), raw_bytes = count * uint32_t{sizeof(T)};
+    tiles_of_chunk tiles(chunk_values(), count);
     coder block(temp_.codec);
-    if (device::sync_block_or(!values.all_equal(first_bits()))) {
-      const uint32_t size = block.measure(codec(), values);
-      const uint32_t raw_bytes = values.count * uint32_t{sizeof(T)};
+    word_sums sums;  // of what the chunk will be decoded to
+    const bool checksums = job_.frame != nullptr && (job_.header.flags & flag_checksums) != 0;
+    bool differs = false;
+    if constexpr (detail::sees_tiles<coder>) {
+      block.begin(codec(), count);
+      for (uint32_t k = 0; k < tiles.size(); ++k) {
+        device::sync_block();
+        const tile& values = tiles(k);
+        differs |= !values.all_equal(first_bits());
+        if (checksums) sums += values.sums(k * tile::capacity);
+        block.count(codec(), values, k);
+      }
+    } else {
+      differs = !tiles(0).all_equal(first_bits());
+    }
+    if (device::sync_block_or(differs)) {
+      const uint32_t size = measure(block, tiles);
       if (size != declined && size < raw_bytes) {
         place(chunk_kind::encoded, size);
       } else {
         place(chunk_kind::raw, raw_bytes);
-        if constexpr (is_lossy<C>) values.load(chunk_values(), values.count);
+        if constexpr (is_lossy<C>) tiles.load(0);
       }
     } else {
       place(chunk_kind::uniform, first_bits() == 0 ? 0 : sizeof(T));
     }
     if (job_.frame == nullptr) return;
-    word_sums sums;  // now, so that packing need not keep the values for it
-    if ((job_.header.flags & flag_checksums) != 0) sums = values.sums();
+    if constexpr (!detail::sees_tiles<coder>)
+      if (checksums) sums = tiles(0).sums();  // now, so that packing need not keep the values for it
     const directory_entry entry = temp_.entry.get();
     std::byte* const begin = job_.frame + (entry.start() << job_.header.alignment_log2);
     const uint32_t padded = units(entry.bytes()) << job_.header.alignment_log2;
     if (begin + padded <= job_.frame + job_.capacity) {
       if (entry.kind() == chunk_kind::encoded) {
-        block.pack(codec(), values, {begin, padded});
+        pack(block, tiles, {begin, padded});
       } else {
-        if (entry.kind() == chunk_kind::raw) store_raw(values, begin);
+        if (entry.kind() == chunk_kind::raw)
+          for (uint32_t k = 0; k < tiles.size(); ++k) store_raw(tiles(k), k * tile_bytes, begin);
         if (entry.kind() == chunk_kind::uniform && threadIdx.x < entry.bytes())
           device::store(begin + threadIdx.x,
                         device::load(reinterpret_cast<const std::byte*>(chunk_values()) + threadIdx.x));
         for (uint32_t i = entry.bytes() + threadIdx.x; i < padded; i += Threads) device::store(begin + i, std::byte{});
       }
     }
-    write_entry(sums, values.count);
+    write_entry(sums, count);
+  }
+
+  __device__ uint32_t measure(coder& block, tiles_of_chunk& tiles) const {
+    if constexpr (detail::sees_tiles<coder>)
+      return block.measure(codec());
+    else
+      return block.measure(codec(), tiles(0));
+  }
+  __device__ void pack(coder& block, tiles_of_chunk& tiles, bytes out) const {
+    if constexpr (detail::sees_tiles<coder>)
+      block.pack(codec(), tiles, out);
+    else
+      block.pack(codec(), tiles(0), out);
   }
 
   // Bytes in units of the alignment, rounded up.
@@ -152,12 +181,14 @@ template <codec C, int Threads> class frame_encoder {
     device::sync_block();
   }
 
-  // From the registers, or byte by byte where the frame's alignment is less than a word's.
-  __device__ void store_raw(const tile& values, std::byte* to) const {
+  // A tile `offset` bytes into the chunk: from the registers, or byte by byte where the frame's alignment is less than a
+  // word's.
+  __device__ void store_raw(const tile& values, uint32_t offset, std::byte* chunk) const {
+    std::byte* const to = chunk + offset;
     if (reinterpret_cast<uintptr_t>(to) % sizeof(typename tile::word) == 0) {
       values.store(to);
     } else {
-      const auto* from = reinterpret_cast<const std::byte*>(chunk_values());
+      const auto* from = reinterpret_cast<const std::byte*>(chunk_values()) + offset;
       for (uint32_t i = threadIdx.x; i < values.count * sizeof(T); i += Threads)
         device::store(to + i, device::load(from + i));
     }

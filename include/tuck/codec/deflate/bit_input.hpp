@@ -49,6 +49,8 @@ class bit_input {
     bits_ = 0;
     fill_ = 0;
   }
+  // In the last byte, or behind it?
+  TUCK_HD bool ends_here() const noexcept { return (position() + 7) / 8 == stream_.size(); }
 
  private:
   const_bytes stream_;

@@ -59,21 +59,27 @@ template <uint32_t Width> class host_piece {
   uint32_t cells() const noexcept { return cells_; }
   uint8_t sub_blocks() const noexcept { return sub_blocks_; }
 
-  uint32_t size() const noexcept { return static_cast<uint32_t>(values_.size()); }
-  uint32_t byte(uint32_t i) const noexcept { return static_cast<uint8_t>(values_[i]); }
-  cell_bits runs(uint32_t cell) const noexcept { return runs_[cell]; }
-  bool begins_sub_block(uint32_t cell) const noexcept { return begins_[cell]; }
-  uint32_t open(uint32_t cell) const noexcept { return open_[cell]; }
+  // Called from what kernels call too.
+  TUCK_HD uint32_t size() const noexcept { return static_cast<uint32_t>(values_.size()); }
+  TUCK_HD uint32_t byte(uint32_t i) const noexcept { return static_cast<uint8_t>(values_[i]); }
+  TUCK_HD cell_bits runs(uint32_t cell) const noexcept { return runs_[cell]; }
+  TUCK_HD bool begins_sub_block(uint32_t cell) const noexcept { return begins_[cell]; }
+  TUCK_HD uint32_t open(uint32_t cell) const noexcept { return open_[cell]; }
 
  private:
-  void find_runs() noexcept {
-    const auto word = [this](uint32_t i) {
-      if (4 * i + 4 <= values_.size()) return load_unaligned<uint32_t>(values_.data() + 4 * i);
+  struct words {
+    const_bytes values;
+
+    TUCK_HD uint32_t operator()(uint32_t i) const noexcept {
+      if (4 * i + 4 <= values.size()) return load_unaligned<uint32_t>(values.data() + 4 * i);
       uint32_t x = 0;
-      for (uint32_t k = 4 * i; k < values_.size(); ++k) x |= byte(k) << (8 * (k - 4 * i));
+      for (uint32_t k = 4 * i; k < values.size(); ++k) x |= uint32_t{static_cast<uint8_t>(values[k])} << (8 * (k % 4));
       return x;
-    };
-    for (uint32_t c = 0; c < cells_; ++c) runs_[c] = repeats_in_cell<Width>(word, c, size());
+    }
+  };
+
+  void find_runs() noexcept {
+    for (uint32_t c = 0; c < cells_; ++c) runs_[c] = repeats_in_cell<Width>(words{values_}, c, size());
     runs_[cells_] = {};
     for (const int kind : {byte_run, element_run}) {
       uint32_t before = 0;
@@ -116,10 +122,10 @@ template <uint32_t Width> class host_piece {
 // Writes bits, the first lowest, into memory that is long enough for their bytes.
 class byte_writer {
  public:
-  explicit byte_writer(std::byte* to) noexcept : to_(to) {}
+  TUCK_HD explicit byte_writer(std::byte* to) noexcept : to_(to) {}
 
   // The low `width` <= 32 bits of x, those above them 0.
-  void put(uint32_t x, uint32_t width) noexcept {
+  TUCK_HD void put(uint32_t x, uint32_t width) noexcept {
     pending_ |= uint64_t{x} << fill_;
     for (fill_ += width; fill_ >= 8; fill_ -= 8, pending_ >>= 8, written_ += 8)
       *to_++ = static_cast<std::byte>(pending_);
@@ -202,9 +208,9 @@ template <uint32_t Width> class host_encoder {
   struct counter {
     histogram* counts;
 
-    void literal(uint32_t byte) { ++counts->literal[byte]; }
-    bool skips(uint32_t, int, uint32_t) const { return false; }
-    void match(uint32_t length, int kind, uint32_t byte) {
+    TUCK_HD void literal(uint32_t byte) { ++counts->literal[byte]; }
+    TUCK_HD bool skips(uint32_t, int, uint32_t) const { return false; }
+    TUCK_HD void match(uint32_t length, int kind, uint32_t byte) {
       ++counts->literal[length_symbol(length)];
       ++counts->distance[kind];
       if (kind == byte_run && byte == 0 && length < min_match + gated_lengths) ++counts->zero_match[length - min_match];
@@ -215,9 +221,11 @@ template <uint32_t Width> class host_encoder {
     gate skipped;
     byte_writer* out;
 
-    void literal(uint32_t byte) { out->put(code_bits(codes->literal[byte]), code_length(codes->literal[byte])); }
-    bool skips(uint32_t length, int kind, uint32_t byte) const { return skipped.skips(length, kind, byte); }
-    void match(uint32_t length, int kind, uint32_t) {
+    TUCK_HD void literal(uint32_t byte) {
+      out->put(code_bits(codes->literal[byte]), code_length(codes->literal[byte]));
+    }
+    TUCK_HD bool skips(uint32_t length, int kind, uint32_t byte) const { return skipped.skips(length, kind, byte); }
+    TUCK_HD void match(uint32_t length, int kind, uint32_t) {
       const uint32_t symbol = length_symbol(length);
       literal(symbol);
       const match_tail tail = tail_of_match<Width>(*codes, symbol, length, kind);
@@ -277,10 +285,10 @@ inline void build_tables(const code_lengths& lengths, decode_tables& tables) noe
 // Restores a sub-block in host memory, which ends at `end`.
 class memory_output {
  public:
-  memory_output(std::byte* to, std::byte* end) noexcept : to_(to), end_(end) {}
+  TUCK_HD memory_output(std::byte* to, std::byte* end) noexcept : to_(to), end_(end) {}
 
-  void put(uint32_t byte) noexcept { *to_++ = static_cast<std::byte>(byte); }
-  void repeat(uint32_t distance, uint32_t length) noexcept {
+  TUCK_HD void put(uint32_t byte) noexcept { *to_++ = static_cast<std::byte>(byte); }
+  TUCK_HD void repeat(uint32_t distance, uint32_t length) noexcept {
     if (distance == 1) {
       std::memset(to_, static_cast<int>(to_[-1]), length);
       to_ += length;
@@ -313,7 +321,8 @@ inline status decode_chunk(const_bytes encoded, bytes restored) noexcept {
   build_tables(lengths, tables);
 
   const auto size = static_cast<uint32_t>(restored.size());
-  sub_block part{in.position(), 8 * parts.stream.size(), 0, size, sub_blocks != 0};
+  sub_block part{static_cast<uint32_t>(in.position()), static_cast<uint32_t>(8 * parts.stream.size()), 0, size,
+                 sub_blocks != 0, sub_blocks == 0};
   index_sums sums;
   for (uint32_t i = 0; i < sub_blocks; ++i) sums.add(read_entry(parts.index, i));
   if (sub_blocks != 0 && !sums.fit(size, part.first_bit, parts.stream.size())) return status::deflate_index;
@@ -322,13 +331,14 @@ inline status decode_chunk(const_bytes encoded, bytes restored) noexcept {
       const index_entry entry = read_entry(parts.index, i);
       part.end_bit = part.first_bit + entry.bits;
       part.end_byte = std::min(part.first_byte + entry.groups * group_bytes, size);
+      part.is_last = i + 1 == sub_blocks;
     }
     memory_output out(restored.data() + part.first_byte, restored.data() + part.end_byte);
     if (const status s = decode_sub_block(tables, part, in, out); s != status::ok) return s;
     part.first_bit = part.end_bit;
     part.first_byte = part.end_byte;
   }
-  return read_end(tables, parts.stream.size(), in);
+  return read_end(tables, in);
 }
 
 // Stored blocks, as many as it takes; their bytes.

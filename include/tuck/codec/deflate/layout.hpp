@@ -88,15 +88,15 @@ struct index_sums {
     bits += entry.bits;
   }
   // Can they be of a chunk of `size` bytes, whose stream has so many and its first symbol at this bit?
-  TUCK_HD constexpr bool fit(uint32_t size, uint64_t first_bit, uint64_t stream_bytes) const noexcept {
+  TUCK_HD constexpr bool fit(uint32_t size, uint32_t first_bit, uint64_t stream_bytes) const noexcept {
     return groups == ceil_div(size, group_bytes) && first_bit + bits <= 8 * stream_bytes;
   }
 };
 
-// False where the chunk has no room for the index that its last byte announces.
+// False where the chunk has no room for the index that its last byte announces, or is longer than any.
 TUCK_HD constexpr bool split(const_bytes encoded, uint32_t sub_blocks, chunk_parts& parts) noexcept {
   const uint32_t size = index_bytes(sub_blocks);
-  if (encoded.size() <= size) return false;
+  if (encoded.size() <= size || encoded.size() > 1 << 24) return false;
   parts.stream = encoded.subspan(0, encoded.size() - size);
   parts.index = encoded.subspan(encoded.size() - size, size - 1);
   return true;

@@ -31,11 +31,12 @@ TUCK_HD status read_block_header(Input& in, code_lengths& lengths, precode_memor
 
 // A sub-block's place in stream and chunk.
 struct sub_block {
-  uint64_t first_bit;
-  uint64_t end_bit;  // of its symbols; of the stream, where the chunk has no index
+  uint32_t first_bit;
+  uint32_t end_bit;  // of its symbols; of the stream, where the chunk has no index
   uint32_t first_byte;
   uint32_t end_byte;
   bool indexed;
+  bool is_last;
 };
 
 // Restores a sub-block from `in`, which is at its first bit. Output: put(byte), and repeat(distance, length) of bytes
@@ -74,16 +75,15 @@ TUCK_HD status decode_sub_block(const decode_tables& tables, const sub_block& pa
   return !part.indexed || in.position() == part.end_bit ? status::ok : status::deflate_index;
 }
 
-// What ends a chunk's stream of so many bytes: the block's end, and nothing behind it.
-template <class Input>
-TUCK_HD status read_end(const decode_tables& tables, uint64_t stream_bytes, Input& in) noexcept {
+// What ends a chunk's stream: the block's end, and nothing behind it.
+template <class Input> TUCK_HD status read_end(const decode_tables& tables, Input& in) noexcept {
   in.refill();
   const uint32_t entry = tables.literal[in.peek() & low_mask(max_literal_bits)];
   in.drop(entry >> 9);
   if (in.overrun()) return status::deflate_ends_early;
   if (entry == 0) return status::deflate_codeword;
   if ((entry & 511) != end_of_block) return status::deflate_too_long;
-  return ceil_div(in.position(), uint64_t{8}) == stream_bytes ? status::ok : status::deflate_trailing;
+  return in.ends_here() ? status::ok : status::deflate_trailing;
 }
 
 }  // namespace tuck::inline TUCK_ABI::deflate_format

@@ -21,6 +21,8 @@ template <uint32_t Width> TUCK_HD constexpr uint32_t distance_of_run(int kind) n
 struct cell_bits {
   uint32_t of[2];  // by run_kind
 
+  // of[kind] of what is in registers, which have no index.
+  TUCK_HD constexpr uint32_t kind(int which) const noexcept { return which == byte_run ? of[byte_run] : of[element_run]; }
   TUCK_HD constexpr uint32_t any() const noexcept { return of[byte_run] | of[element_run]; }
 };
 
@@ -74,8 +76,8 @@ TUCK_HD constexpr uint32_t rows_of_three(uint32_t before, uint32_t bits, uint32_
 // runs.
 TUCK_HD constexpr uint32_t symbols_in_cell(const cell_bits& before, const cell_bits& runs, uint32_t size) noexcept {
   uint32_t symbols = popcount(~runs.any() & low_mask(size));
-  for (int kind = 0; kind < 2; ++kind)
-    symbols += popcount(runs.of[kind] & ~(runs.of[kind] << 1 | before.of[kind] >> 31));
+  symbols += popcount(runs.of[byte_run] & ~(runs.of[byte_run] << 1 | before.of[byte_run] >> 31));
+  symbols += popcount(runs.of[element_run] & ~(runs.of[element_run] << 1 | before.of[element_run] >> 31));
   return symbols;
 }
 
@@ -95,12 +97,12 @@ template <uint32_t Width, class Piece> TUCK_HD uint32_t open_run(const Piece& pi
   const cell_bits runs = piece.runs(cell);
   if (runs.any() >> 31 == 0) return 0;
   const int kind = runs.of[byte_run] >> 31 != 0 ? byte_run : element_run;
-  const uint32_t first = tuck::bit_width(~runs.of[kind]);
+  const uint32_t first = tuck::bit_width(~runs.kind(kind));
   if (piece.begins_sub_block(cell)) {
     const uint32_t distance = distance_of_run<Width>(kind);
     return cell * cell_bytes + (first < distance ? distance : first);
   }
-  if (first == 0 && piece.runs(cell - 1).of[kind] >> 31 != 0) return 0;
+  if (first == 0 && piece.runs(cell - 1).kind(kind) >> 31 != 0) return 0;
   return cell * cell_bytes + first;
 }
 
@@ -111,7 +113,7 @@ template <class Piece>
 TUCK_HD uint32_t end_of_run(const Piece& piece, uint32_t cell, int kind, uint32_t limit) noexcept {
   uint32_t end = (cell + 1) * cell_bytes;
   while (end < limit && !piece.begins_sub_block(++cell)) {
-    const uint32_t other = ~piece.runs(cell).of[kind];
+    const uint32_t other = ~piece.runs(cell).kind(kind);
     if (other != 0) return end + popcount((other & (0 - other)) - 1);
     end += cell_bytes;
   }
@@ -141,13 +143,13 @@ TUCK_HD void visit_symbols(const Piece& piece, uint32_t cell, Visitor& visitor) 
     }
     const int kind = (runs.of[byte_run] >> i & 1) != 0 ? byte_run : element_run;
     const uint32_t distance = distance_of_run<Width>(kind);
-    const uint32_t other = ~runs.of[kind] & ~low_mask(i);
+    const uint32_t other = ~runs.kind(kind) & ~low_mask(i);
     const uint32_t end = other == 0 ? cell_bytes : popcount((other & (0 - other)) - 1);
 
     uint32_t begin = base + i;
     if (cut) {
       if (i < distance) begin = base + distance;
-    } else if (i == 0 && piece.runs(cell - 1).of[kind] >> 31 != 0) {
+    } else if (i == 0 && piece.runs(cell - 1).kind(kind) >> 31 != 0) {
       begin = piece.open(cell);
     }
     for (; i < end && base + i < begin; ++i) visitor.literal(piece.byte(base + i));
