@@ -73,44 +73,37 @@ class inflater {
   }
 
   status decode_tokens() noexcept {
-    bit_input in = in_;  // of its own: stores of bytes could change any member
+    bit_input in = in_;  // apart from this object, any of which a store of bytes could change
+    uint64_t produced = produced_;
+    const status s = decode_tokens(in, produced);
+    in_ = in;
+    produced_ = produced;
+    return s;
+  }
+
+  status decode_tokens(bit_input& in, uint64_t& produced) const noexcept {
     std::byte* const out = out_.data();
     const uint64_t size = out_.size();
-    uint64_t produced = produced_;
-    status s = status::ok;
     for (;;) {
       const bool ample = in.ample() && size - produced >= max_match + 8;
       const token t = take_token(in, codes_);
-      if (!ample && in.overrun()) {
-        s = status::deflate_ends_early;
-        break;
-      }
+      if (!ample && in.overrun()) return status::deflate_ends_early;
       if (t.is_literal() && (ample || produced != size)) {
         out[produced++] = t.byte();
         continue;
       }
-      if (!t.is_literal() && !t.is_match()) {
-        s = t.why();
-        break;
-      }
-      if (t.distance() > produced) {
-        s = status::deflate_distance;
-        break;
-      }
+      if (!t.is_literal() && !t.is_match()) return t.why();
+      if (t.distance() > produced) return status::deflate_distance;
       if (ample) {
         copy_match(out + produced, t.distance(), t.length());
-      } else if (t.length() > size - produced) {
-        for (; produced != size; ++produced) out[produced] = out[produced - t.distance()];
-        s = status::deflate_too_long;
-        break;
+        produced += t.length();
       } else {
-        for (uint32_t i = 0; i < t.length(); ++i) out[produced + i] = out[produced + i - t.distance()];
+        const uint64_t end = size - produced < t.length() ? size : produced + t.length();
+        const bool whole = end - produced == t.length();
+        for (; produced != end; ++produced) out[produced] = out[produced - t.distance()];
+        if (!whole) return status::deflate_too_long;
       }
-      produced += t.length();
     }
-    in_ = in;
-    produced_ = produced;
-    return s;
   }
 
   // Writes up to 7 bytes more.
@@ -138,7 +131,7 @@ class inflater {
 // Decodes the stream that `stream` begins with; what follows it is not consumed. Stored, fixed and dynamic blocks, and
 // matches as far back as there is output, at most 32 KiB. Where there is more output than `out` has room for,
 // deflate_too_long, with `out` full; else a status for each way in which a stream can be wrong. Bytes of `out` behind
-// those produced may have been written. Needs 5 KiB of stack and no heap; takes time in proportion to input and output.
+// those produced may have been written. Needs 4 KiB of stack and no heap; takes time in proportion to input and output.
 inline inflate_result inflate(const_bytes stream, bytes out) noexcept {
   return deflate_format::inflater(stream, out).run();
 }

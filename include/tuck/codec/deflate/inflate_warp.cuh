@@ -57,7 +57,6 @@ class warp_bit_input {
 
   // Brings what lane 0 will read.
   __device__ void stage() {
-    device::sync_warp();
     const uint64_t end = device::shfl(next_, 0) + words_ahead;
     for (; staged_ < end; staged_ += device::warp_size) {
       const uint64_t i = staged_ + device::lane_id();
