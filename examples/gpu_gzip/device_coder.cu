@@ -49,14 +49,8 @@ class device_coder : public coder {
 
   uint64_t encode(tuck::span<const uint8_t> input, bytes frame, tuck::span<uint32_t> crcs) override {
     plain_.upload(as_bytes(input), stream_);
-#if __has_include(<tuck/codec/deflate/deflate_block.cuh>)
     require(tuck::encode(codec{}, {as<const uint8_t>(plain_), input.size()}, packed_.all(), scratch_.all(),
                          as<tuck::outcome>(written_), stream_, frame_shape));
-#else  // deflate has no block codec yet: the host encodes
-    const tuck::outcome by_host{.bytes = make_host_coder()->encode(input, frame, crcs)};
-    packed_.upload(frame.subspan(0, by_host.bytes), stream_);
-    written_.upload(as_bytes(tuck::span<const tuck::outcome>(&by_host, 1)), stream_);
-#endif
     std::vector<const_bytes> pieces;
     for (uint64_t first = 0; first < input.size(); first += member_input)
       pieces.push_back(plain_.all().subspan(first, std::min<uint64_t>(input.size() - first, member_input)));
