@@ -33,7 +33,7 @@ struct measurement {
 };
 
 constexpr double range_bound = 1e-3;
-constexpr const char* codec_names[] = {"zvc", "rle-zero", "rle", "quantize"};
+constexpr const char* codec_names[] = {"zvc", "rle-zero", "rle", "deflate", "quantize"};
 constexpr size_t codecs = std::size(codec_names);
 
 struct row {
@@ -144,8 +144,9 @@ template <tuck::element T> void measure_all(row& r, tuck::span<const T> values) 
   r.of[0] = measure(tuck::zvc<T>{}, values);
   r.of[1] = measure(tuck::rle_zero<T>{}, values);
   r.of[2] = measure(tuck::rle<T>{}, values);
+  r.of[3] = measure(tuck::deflate<T>{}, values);
   if constexpr (tuck::floating_element<T>)
-    r.of[3] = measure(tuck::quantize<T>(tuck::error_bound::range_relative(range_bound)), values);
+    r.of[4] = measure(tuck::quantize<T>(tuck::error_bound::range_relative(range_bound)), values);
 }
 
 template <tuck::element T> void measure_as(row& r, const npy_file& file) {
@@ -244,7 +245,7 @@ void print_tensors(const std::vector<row>& rows) {
       l.push_back(text(r.of[c], shrinks, 2));
       if (r.of[c].measured) ratios[c].add(shrinks);
     }
-    l.push_back(text(r.of[3], r.of[3].error_of_bound, 4));
+    l.push_back(text(r.of[4], r.of[4].error_of_bound, 4));
   }
   lines.emplace_back();
   line& l = lines.emplace_back(line{"geometric mean", "", "", formula.text()});

@@ -29,6 +29,8 @@ template <class... Cs> constexpr int size_of(::testing::Types<Cs...>) { return s
 // A codec with parameters that encode, and tensors that reach all of its format.
 template <codec C> struct sample {
   static constexpr bool every_bit_counts = true;  // does each bit of an encoded chunk matter to its values?
+  static constexpr double reads = 1;              // how often encoding on the device reads the tensor
+  static constexpr double sectors_filled = 1;     // by the decoder, with one instruction of a warp
 
   static C codec() { return {}; }
   static std::vector<value_t<C>> tensor(uint64_t count, double sparsity, pattern how = pattern::iid,
@@ -41,6 +43,8 @@ template <codec C> struct sample {
 
 template <element T> struct sample<deflate<T>> {
   static constexpr bool every_bit_counts = false;  // the last byte of the stream has bits to spare
+  static constexpr double reads = 2;
+  static constexpr double sectors_filled = .5;  // each lane writes 16 bytes of its own
 
   static deflate<T> codec() { return {}; }
   static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
@@ -57,6 +61,8 @@ template <element T> struct sample<deflate<T>> {
 
 template <floating_element T> struct sample<quantize<T>> {
   static constexpr bool every_bit_counts = false;  // there is padding
+  static constexpr double reads = 1;
+  static constexpr double sectors_filled = 1;
 
   static quantize<T> codec() { return quantize<T>(error_bound::absolute(0x1p-7)); }
   static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1);

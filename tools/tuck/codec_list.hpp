@@ -24,6 +24,7 @@ using program_codecs = joined_lists<
     over_all_types<zvc>,
     over_all_types<rle>,
     over_all_types<rle_zero>,
+    over_all_types<deflate>,
     codec_list<quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>>
 >::type;
 // clang-format on

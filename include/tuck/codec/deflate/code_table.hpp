@@ -74,7 +74,7 @@ template <uint32_t LookupBits, uint32_t Symbols> class code_table {
 };
 
 // Both codes of a block.
-struct inflate_codes {
+struct block_codes {
   static constexpr uint32_t literal_lookup_bits = 10;
   static constexpr uint32_t distance_lookup_bits = 8;
 
@@ -124,7 +124,7 @@ class token {
 };
 
 // The next token of a block. `Input` is like bit_input; Input::refilled_bits is what a refill makes available.
-template <class Input> TUCK_HD token take_token(Input& in, const inflate_codes& codes) noexcept {
+template <class Input> TUCK_HD token take_token(Input& in, const block_codes& codes) noexcept {
   in.refill();
   const uint32_t symbol = codes.literals.take(in);
   if (symbol < end_of_block) return token::literal(symbol);

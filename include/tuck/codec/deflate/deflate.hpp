@@ -7,7 +7,7 @@
 
 #include <tuck/codec/concept.hpp>
 #include <tuck/codec/deflate/bit_input.hpp>
-#include <tuck/codec/deflate/block_codes.hpp>
+#include <tuck/codec/deflate/encoder_codes.hpp>
 #include <tuck/codec/deflate/sub_block.hpp>
 
 #include <algorithm>
@@ -217,7 +217,7 @@ template <uint32_t Width> class host_encoder {
     }
   };
   struct emitter {
-    const block_codes* codes;
+    const encoder_codes* codes;
     gate skipped;
     byte_writer* out;
 
@@ -258,7 +258,7 @@ template <uint32_t Width> class host_encoder {
   uint32_t stream_bytes_ = 0;
   histogram counts_;
   gate gate_;
-  block_codes codes_;
+  encoder_codes codes_;
   block_header header_;
   host_piece<Width> piece_[max_pieces];
 };

@@ -94,13 +94,14 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
   static_assert(cells % Threads == 0, "tuck: the deflate block codec is for up to 512 threads");
   static_assert(tile_bytes == deflate_format::piece_bytes);
   // Of a piece, so many cells are written at a time, at most 11 bits for each of their bytes and those of a run of zeros
-  // that leaves them. 16 bytes more are what is left of the cells before.
+  // that leaves them. 32 bytes more are what is left of the cells before.
   static constexpr uint32_t cells_at_once = Threads < 256 ? Threads : 256;
   static constexpr uint32_t staged_bits =
       (cells_at_once * deflate_format::cell_bytes + deflate_format::min_match + deflate_format::gated_lengths) *
       deflate_format::max_literal_bits;
-  static constexpr uint32_t staged_vectors = 1 + ceil_div(staged_bits, 128u);
-  static_assert(16 * staged_vectors >= 32 + deflate_format::index_bytes(deflate_format::max_sub_blocks));
+  static constexpr uint32_t sector_bits = 256, sector_words = sector_bits / 32;  // what leaves it is a multiple
+  static constexpr uint32_t staged_words = sector_words + ceil_div(staged_bits, sector_bits) * sector_words;
+  static_assert(4 * staged_words >= 48 + deflate_format::index_bytes(deflate_format::max_sub_blocks));
 
   // Where a sub-block begins.
   struct sub_block_begin {
@@ -116,7 +117,7 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
     uint8_t sub_blocks[deflate_format::max_pieces];
     deflate_format::histogram counts;
     device::uninitialized<deflate_format::gate> skipped;
-    deflate_format::block_codes codes;
+    deflate_format::encoder_codes codes;
     deflate_format::block_header header;
     uint32_t bytes, pieces, stream_bytes;
     // Codes are made before bits are staged.
@@ -126,7 +127,7 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
         uint32_t first_codeword[deflate_format::max_code_bits + 1];
         uint8_t length[deflate_format::literal_symbols];
       } plan;
-      alignas(16) uint32_t staged[4 * staged_vectors];
+      alignas(16) uint32_t staged[staged_words];
     };
     sub_block_begin begin[deflate_format::max_sub_blocks + 1];
     uint32_t of_warp[warps];
@@ -171,8 +172,8 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
   }
 
   template <class Tiles> __device__ void pack(const deflate<T>&, Tiles& tiles, bytes out) {
-    vectors_out_ = 0;
-    for (uint32_t i = threadIdx.x; i < 4 * staged_vectors; i += Threads) temp_.staged[i] = 0;
+    sectors_out_ = 0;
+    for (uint32_t i = threadIdx.x; i < staged_words; i += Threads) temp_.staged[i] = 0;
     device::sync_block();
     if (threadIdx.x == 0) {
       deflate_format::shared_bit_writer writer(temp_.staged, 0);
@@ -211,7 +212,7 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
     }
   };
   struct bit_counter {
-    const deflate_format::block_codes& codes;
+    const deflate_format::encoder_codes& codes;
     deflate_format::gate skipped;
     uint32_t bits = 0;
 
@@ -224,7 +225,7 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
     }
   };
   struct emitter {
-    const deflate_format::block_codes& codes;
+    const deflate_format::encoder_codes& codes;
     deflate_format::gate skipped;
     deflate_format::shared_bit_writer out;
 
@@ -391,7 +392,7 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
     if (has_cell) {
       if (piece.begins_sub_block(cell)) temp_.begin[first_rank + rank_of(cell)] = {begin, group(first_group, cell)};
       emitter emit{temp_.codes, temp_.skipped.get(),
-                   deflate_format::shared_bit_writer(temp_.staged, begin - 128 * vectors_out_)};
+                   deflate_format::shared_bit_writer(temp_.staged, begin - sector_bits * sectors_out_)};
       deflate_format::visit_symbols<width>(piece, cell, emit);
       emit.out.finish();
     }
@@ -410,22 +411,22 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
     return rank + popcount(temp_.piece.begins[bit / 32] & low_mask(bit % 32));
   }
 
-  // Sends the whole vectors of what is staged, up to bit `end` of the stream, on their way.
+  // Sends the whole sectors of what is staged, up to bit `end` of the stream, on their way.
   __device__ void flush(uint32_t end, bytes out) {
     device::sync_block();
-    const uint32_t whole = end / 128 - vectors_out_;
+    const uint32_t whole = end / sector_bits - sectors_out_;
     const auto* const staged = reinterpret_cast<const std::byte*>(temp_.staged);
-    copy_from_shared<Threads>({out.data() + uint64_t{16} * vectors_out_, uint64_t{16} * whole}, staged);
-    const uint32_t rest = threadIdx.x < 4 ? temp_.staged[4 * whole + threadIdx.x] : 0;
+    copy_from_shared<Threads>({out.data() + sector_bits / 8 * sectors_out_, sector_bits / 8 * whole}, staged);
+    const uint32_t rest = threadIdx.x < sector_words ? temp_.staged[sector_words * whole + threadIdx.x] : 0;
     device::sync_block();
-    for (uint32_t i = threadIdx.x; i < 4 * staged_vectors; i += Threads) temp_.staged[i] = i < 4 ? rest : 0;
-    vectors_out_ += whole;
+    for (uint32_t i = threadIdx.x; i < staged_words; i += Threads) temp_.staged[i] = i < sector_words ? rest : 0;
+    sectors_out_ += whole;
     device::sync_block();
   }
 
   // The block's end, the index and zeros, behind the last symbol.
   __device__ void write_end(uint32_t at, uint32_t sub_blocks, bytes out) {
-    const uint32_t first_byte = 16 * vectors_out_;
+    const uint32_t first_byte = sector_bits / 8 * sectors_out_;
     auto* const staged = reinterpret_cast<std::byte*>(temp_.staged);
     if (threadIdx.x == 0) {
       const uint16_t end = temp_.codes.literal[deflate_format::end_of_block];
@@ -463,7 +464,7 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
   }
 
   TempStorage& temp_;
-  uint32_t vectors_out_ = 0;  // of the stream
+  uint32_t sectors_out_ = 0;  // of the stream
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -121,7 +121,7 @@ class inflater {
   bit_input in_;
   uint64_t produced_ = 0;
   bool fixed_codes_ = false;  // codes_ are those of fixed blocks
-  inflate_codes codes_;
+  block_codes codes_;
   code_lengths lengths_;
   precode_memory precode_;
 };

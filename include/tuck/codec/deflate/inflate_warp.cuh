@@ -108,7 +108,7 @@ class inflate_warp {
  public:
   struct TempStorage {
     input::TempStorage ring;
-    deflate_format::inflate_codes codes;
+    deflate_format::block_codes codes;
     deflate_format::code_lengths lengths;
     deflate_format::precode_memory precode;
     token tokens[device::warp_size];

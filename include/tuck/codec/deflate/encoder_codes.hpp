@@ -137,7 +137,7 @@ TUCK_HD constexpr uint32_t code_bits(uint16_t code) noexcept { return code & low
 TUCK_HD constexpr uint32_t code_length(uint16_t code) noexcept { return code >> max_literal_bits; }
 
 // What symbols are written with.
-struct block_codes {
+struct encoder_codes {
   uint16_t literal[literal_symbols];
   uint16_t distance[2];  // by run_kind
 };
@@ -188,7 +188,7 @@ TUCK_HD inline void put_lengths(block_header& header, uint32_t* counts, uint32_t
 // How the block's header describes its codes: the lengths of all literals' codes, and of the distances'. `memory` is
 // overwritten.
 template <uint32_t Width>
-TUCK_HD void plan_header(const uint8_t* literal_length, const block_codes& codes, code_memory& memory,
+TUCK_HD void plan_header(const uint8_t* literal_length, const encoder_codes& codes, code_memory& memory,
                          block_header& header) noexcept {
   const auto distance_length = [&](uint32_t symbol) -> uint32_t {
     uint32_t length = symbol == 0 ? code_length(codes.distance[byte_run]) : 0;
@@ -259,7 +259,7 @@ template <class Writer> TUCK_HD void write_header(const block_header& header, Wr
 
 // The distances' codes: one bit, for the runs that there are; for those of bytes where there are none, for zlib wants a
 // code.
-TUCK_HD inline void make_distance_codes(const histogram& counts, block_codes& codes) noexcept {
+TUCK_HD inline void make_distance_codes(const histogram& counts, encoder_codes& codes) noexcept {
   const bool elements = counts.distance[element_run] != 0, of_bytes = counts.distance[byte_run] != 0 || !elements;
   codes.distance[byte_run] = of_bytes ? make_code(0, 1) : uint16_t{0};
   codes.distance[element_run] = elements ? make_code(of_bytes ? 1 : 0, 1) : uint16_t{0};
@@ -267,7 +267,7 @@ TUCK_HD inline void make_distance_codes(const histogram& counts, block_codes& co
 
 // The bits of all symbols so counted, the block's end among them.
 template <uint32_t Width>
-TUCK_HD uint32_t bits_of_symbol(const histogram& counts, const block_codes& codes, uint32_t symbol) noexcept {
+TUCK_HD uint32_t bits_of_symbol(const histogram& counts, const encoder_codes& codes, uint32_t symbol) noexcept {
   const uint32_t extra = symbol < first_length_symbol ? 0 : length_of(symbol).extra_bits;
   return counts.literal[symbol] * (code_length(codes.literal[symbol]) + extra);
 }
@@ -281,7 +281,7 @@ struct match_tail {
   uint32_t width;
 };
 template <uint32_t Width>
-TUCK_HD match_tail tail_of_match(const block_codes& codes, uint32_t symbol, uint32_t length, int kind) noexcept {
+TUCK_HD match_tail tail_of_match(const encoder_codes& codes, uint32_t symbol, uint32_t length, int kind) noexcept {
   const symbol_meaning meaning = length_of(symbol);
   match_tail tail{length - meaning.base, meaning.extra_bits};
   tail.bits |= code_bits(codes.distance[kind]) << tail.width;
