@@ -1,17 +1,14 @@
 // Runs `tuck` as its users do, as a process, and says what is expected of it.
 #pragma once
 
+#include "tools/run_program.hpp"
 #include "tools/scratch.hpp"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -20,32 +17,6 @@ namespace cli {
 using scratch::dict;
 using scratch::npy;
 using scratch::sparse_data;
-using arguments = std::vector<std::string>;
-
-struct answer {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
-
-inline answer run_program(arguments words) {
-  const scratch::directory dir;
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  const std::string out = dir / "out", err = dir / "err";
-  constexpr int flags = O_WRONLY | O_CREAT | O_APPEND;
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), flags, 0600);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), flags, 0600);
-  pid_t child = 0;
-  const int failed = ::posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  int status = 0;
-  if (failed != 0 || ::waitpid(child, &status, 0) != child) throw std::runtime_error("cannot run " + words[0]);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), scratch::read(out), scratch::read(err)};
-}
 
 inline answer tuck_cli(arguments words) {
   words.insert(words.begin(), TUCK_CLI);

@@ -49,6 +49,33 @@ TEST(ReadFile, whole_files) {
   }
 }
 
+TEST(InputFile, piece_by_piece) {
+  const scratch::directory dir;
+  const std::string content = scratch::sparse_data(1000);
+  scratch::write(dir / "a", content);
+  input_file file(dir / "a");
+  EXPECT_EQ(file.size(), 1000u);
+  std::string read, piece(300, ' ');
+  const tuck::bytes room(reinterpret_cast<std::byte*>(piece.data()), piece.size());
+  for (const uint64_t expected : {300u, 300u, 300u, 100u, 0u, 0u}) {
+    ASSERT_EQ(file.read(room), expected);
+    read += piece.substr(0, expected);
+  }
+  EXPECT_EQ(read, content);
+}
+
+TEST(InputFile, notices_a_file_that_changes) {
+  const scratch::directory dir;
+  const std::string changed = dir / "a" + ": the file changed its size while it was read";
+  for (const size_t later : {5u, 20u}) {
+    scratch::write(dir / "a", std::string(10, 'x'));
+    input_file file(dir / "a");
+    scratch::write(dir / "a", std::string(later, 'x'));
+    byte_buffer room(100);
+    EXPECT_EQ(complaint([&] { file.read(room.all()); }), changed);
+  }
+}
+
 TEST(ReadFile, refuses_what_is_no_regular_file) {
   const scratch::directory dir;
   ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);

@@ -26,18 +26,6 @@ std::string line(std::string_view file, std::string_view reason) {
 
 std::string reason_of(int error_number) { return std::generic_category().message(error_number); }
 
-// Closes what is left open when a function ends early.
-class descriptor_guard {
- public:
-  explicit descriptor_guard(int descriptor) : descriptor_(descriptor) {}
-  ~descriptor_guard() { ::close(descriptor_); }
-  descriptor_guard(const descriptor_guard&) = delete;
-  descriptor_guard& operator=(const descriptor_guard&) = delete;
-
- private:
-  int descriptor_;
-};
-
 // Reads until `room` is full or the file ends; the bytes read.
 uint64_t read_fully(int descriptor, bytes room, const std::string& path) {
   uint64_t done = 0;
@@ -146,19 +134,35 @@ std::string printable(std::string_view text) {
   return clean;
 }
 
-byte_buffer read_file(const std::string& path) {
+input_file::input_file(std::string path) : input_file() {  // which is whole, and so is destroyed if this throws
+  path_ = std::move(path);
   // Without O_NONBLOCK the opening of a pipe would wait for its writer, only for the pipe to be refused.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) throw file_error(path, errno);
-  const descriptor_guard guard(descriptor);
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status;
-  if (::fstat(descriptor, &status) != 0) throw file_error(path, errno);
-  if (S_ISDIR(status.st_mode)) throw file_error(path, EISDIR);
-  if (!S_ISREG(status.st_mode)) throw file_error(path, "not a regular file");
-  byte_buffer content(static_cast<uint64_t>(status.st_size));
+  if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) throw file_error(path_, errno);
+  if (S_ISDIR(status.st_mode)) throw file_error(path_, EISDIR);
+  if (!S_ISREG(status.st_mode)) throw file_error(path_, "not a regular file");
+  size_ = static_cast<uint64_t>(status.st_size);
+}
+
+input_file::~input_file() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+uint64_t input_file::read(bytes room) {
+  const uint64_t got = read_fully(descriptor_, room, path_);
+  done_ += got;
+  if (done_ > size_ || (got < room.size() && done_ < size_))
+    throw file_error(path_, "the file changed its size while it was read");
+  return got;
+}
+
+byte_buffer read_file(const std::string& path) {
+  input_file file(path);
+  byte_buffer content(file.size());
   std::byte beyond;
-  if (read_fully(descriptor, content.all(), path) != content.size() || read_fully(descriptor, {&beyond, 1}, path) != 0)
-    throw file_error(path, "the file changed its size while it was read");
+  file.read(content.all());
+  file.read({&beyond, 1});
   return content;
 }
 

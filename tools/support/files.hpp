@@ -1,4 +1,4 @@
-// Whole files in, whole files out: a file is read entirely, and written entirely or not at all.
+// Files are read entirely, at once or piece by piece, and written entirely or not at all.
 #pragma once
 
 #include <tuck/core/span.hpp>
@@ -41,7 +41,28 @@ inline const_bytes bytes_of(std::string_view text) noexcept {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
-// The content of a regular file; anything else, and whatever goes wrong, is a file_error.
+// A regular file, read from its begin to its end. Anything else, and whatever goes wrong, is a file_error.
+class input_file {
+ public:
+  explicit input_file(std::string path);
+  ~input_file();
+  input_file(const input_file&) = delete;
+  input_file& operator=(const input_file&) = delete;
+
+  uint64_t size() const noexcept { return size_; }
+  // Fills the room, or as much of it as there are bytes left; how many. The file must not change its size.
+  uint64_t read(bytes room);
+
+ private:
+  input_file() = default;
+
+  std::string path_;
+  int descriptor_ = -1;
+  uint64_t size_ = 0;
+  uint64_t done_ = 0;
+};
+
+// The content of a regular file. Throws file_error.
 byte_buffer read_file(const std::string& path);
 
 // Do both names lead to one existing file?

@@ -1,6 +1,6 @@
 #include "commands.hpp"
 #include "declared_type.hpp"
-#include "progress.hpp"
+#include "support/progress.hpp"
 #include "support/numbers.hpp"
 
 #include <nlohmann/json.hpp>

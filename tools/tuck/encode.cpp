@@ -2,7 +2,7 @@
 #include "commands.hpp"
 #include "declared_type.hpp"
 #include "frame_file.hpp"
-#include "progress.hpp"
+#include "support/progress.hpp"
 
 namespace tuck::tools {
 namespace {

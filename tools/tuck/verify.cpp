@@ -1,7 +1,7 @@
 #include "codecs.hpp"
 #include "commands.hpp"
 #include "frame_file.hpp"
-#include "progress.hpp"
+#include "support/progress.hpp"
 
 #include <algorithm>
 #include <iostream>

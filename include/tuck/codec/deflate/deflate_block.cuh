@@ -187,7 +187,8 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
       if (threadIdx.x < deflate_format::piece_groups / 32) temp_.piece.begins[threadIdx.x] = temp_.begins[k][threadIdx.x];
       find_runs();
       find_open_runs();
-      for (uint32_t first = 0; first < temp_.piece.cells(); first += cells_at_once)
+      const uint32_t end = temp_.piece.cells();  // which the next piece changes while others still ask
+      for (uint32_t first = 0; first < end; first += cells_at_once)
         at += write_cells(first + threadIdx.x, at, first_group, first_rank, out);
       first_group += deflate_format::piece_groups;
       first_rank += temp_.sub_blocks[k];

@@ -19,6 +19,8 @@ class progress {
 
   // How a call runs whose chunks are to be counted here. Several calls may add up.
   host::execution execution(unsigned threads) noexcept { return {threads, &chunks_done_}; }
+  // Counts chunks that something else has done.
+  void add(uint64_t chunks) noexcept { chunks_done_.fetch_add(chunks, std::memory_order_relaxed); }
 
  private:
   void show(std::stop_token stop) const;
