@@ -181,17 +181,17 @@ template <element T, int Threads, bool Several> class chunk_tiles {
   using tile = block_tile<T, Threads>;
 
   __device__ chunk_tiles(const T* values, uint32_t count) : values_(values), count_(count) {
-    if constexpr (!Several) load(0);
+    if constexpr (!Several) tile_.load(values, count);
   }
 
+  __device__ uint32_t count() const { return Several ? count_ : tile_.count; }  // values
   __device__ uint32_t size() const { return Several ? ceil_div(count_, tile::capacity) : 1; }
   __device__ tile& operator()(uint32_t k) {
-    if constexpr (Several) load(k);
+    if constexpr (Several) {
+      const uint32_t first = k * tile::capacity, left = count_ - first;
+      tile_.load(values_ + first, left < tile::capacity ? left : tile::capacity);
+    }
     return tile_;
-  }
-  __device__ void load(uint32_t k) {
-    const uint32_t first = k * tile::capacity, left = count_ - first;
-    tile_.load(values_ + first, left < tile::capacity ? left : tile::capacity);
   }
 
  private:

@@ -96,38 +96,29 @@ template <codec C, int Threads> class frame_encoder {
   }
 
   __device__ void encode_chunk() {
-    const uint32_t count = values_in_chunk(job_.header, temp_.chunk), raw_bytes = count * uint32_t{sizeof(T)};
-    tiles_of_chunk tiles(chunk_values(), count);
+    tiles_of_chunk tiles(chunk_values(), values_in_chunk(job_.header, temp_.chunk));
     coder block(temp_.codec);
     word_sums sums;  // of what the chunk will be decoded to
-    const bool checksums = job_.frame != nullptr && (job_.header.flags & flag_checksums) != 0;
     bool differs = false;
-    if constexpr (detail::sees_tiles<coder>) {
-      block.begin(codec(), count);
-      for (uint32_t k = 0; k < tiles.size(); ++k) {
-        device::sync_block();
-        const tile& values = tiles(k);
-        differs |= !values.all_equal(first_bits());
-        if (checksums) sums += values.sums(k * tile::capacity);
-        block.count(codec(), values, k);
-      }
-    } else {
+    if constexpr (detail::sees_tiles<coder>)
+      differs = count(block, tiles, sums);
+    else
       differs = !tiles(0).all_equal(first_bits());
-    }
     if (device::sync_block_or(differs)) {
       const uint32_t size = measure(block, tiles);
+      const uint32_t raw_bytes = tiles.count() * uint32_t{sizeof(T)};
       if (size != declined && size < raw_bytes) {
         place(chunk_kind::encoded, size);
       } else {
         place(chunk_kind::raw, raw_bytes);
-        if constexpr (is_lossy<C>) tiles.load(0);
+        if constexpr (is_lossy<C>) tiles(0).load(chunk_values(), tiles.count());
       }
     } else {
       place(chunk_kind::uniform, first_bits() == 0 ? 0 : sizeof(T));
     }
     if (job_.frame == nullptr) return;
     if constexpr (!detail::sees_tiles<coder>)
-      if (checksums) sums = tiles(0).sums();  // now, so that packing need not keep the values for it
+      if ((job_.header.flags & flag_checksums) != 0) sums = tiles(0).sums();  // now, so that packing need not keep the values for it
     const directory_entry entry = temp_.entry.get();
     std::byte* const begin = job_.frame + (entry.start() << job_.header.alignment_log2);
     const uint32_t padded = units(entry.bytes()) << job_.header.alignment_log2;
@@ -143,9 +134,23 @@ template <codec C, int Threads> class frame_encoder {
         for (uint32_t i = entry.bytes() + threadIdx.x; i < padded; i += Threads) device::store(begin + i, std::byte{});
       }
     }
-    write_entry(sums, count);
+    write_entry(sums, tiles.count());
   }
 
+  // For block codecs that see tiles: do the values differ? Adds up their sums.
+  __device__ bool count(coder& block, tiles_of_chunk& tiles, word_sums& sums) const {
+    const bool checksums = job_.frame != nullptr && (job_.header.flags & flag_checksums) != 0;
+    bool differs = false;
+    block.begin(codec(), tiles.count());
+    for (uint32_t k = 0; k < tiles.size(); ++k) {
+      device::sync_block();
+      const tile& values = tiles(k);
+      differs |= !values.all_equal(first_bits());
+      if (checksums) sums += values.sums(k * tile::capacity);
+      block.count(codec(), values, k);
+    }
+    return differs;
+  }
   __device__ uint32_t measure(coder& block, tiles_of_chunk& tiles) const {
     if constexpr (detail::sees_tiles<coder>)
       return block.measure(codec());
