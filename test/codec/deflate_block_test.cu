@@ -11,13 +11,13 @@ using codecs = ::testing::Types<deflate<uint8_t>, deflate<f16>, deflate<float>, 
 TYPED_TEST_SUITE(deflate_block, codecs);
 
 TYPED_TEST(deflate_block, encodes_to_the_scalar_codec_s_bytes) {
-  using T = value_t<TypeParam>;
+  using value = value_t<TypeParam>;
   std::mt19937_64 random(31);
   for (const chunk_content what : chunk_contents)
     for (const uint64_t size : {uint64_t{65536}, 1 + random() % 65536, 1 + random() % 3000, 16384 + random() % 9}) {
       if (sanitized && size > 20'000 && random() % 4 != 0) continue;
       SCOPED_TRACE(std::to_string(static_cast<int>(what)) + " of " + std::to_string(size));
-      const auto values = values_of<T>(chunk_of(what, std::max<uint64_t>(size, sizeof(T)), size));
+      const auto values = values_of<value>(chunk_of(what, std::max<uint64_t>(size, sizeof(value)), size));
       for_schedules(2, [&] { ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values)); });
       if (size > 20'000) continue;
       ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<64>(values));
@@ -27,7 +27,7 @@ TYPED_TEST(deflate_block, encodes_to_the_scalar_codec_s_bytes) {
 
 // Chunks of a few sub-blocks, half of the damage in their indexes.
 TYPED_TEST(deflate_block, decodes_with_the_scalar_codec_s_verdict) {
-  using T = value_t<TypeParam>;
+  using value = value_t<TypeParam>;
   std::mt19937_64 random(32);
   const int batches = long_run() ? 500 : 10, batch = sanitized ? 50 : 500;
   for (int round = 0; round < batches; ++round) {
@@ -35,7 +35,7 @@ TYPED_TEST(deflate_block, decodes_with_the_scalar_codec_s_verdict) {
     std::vector<uint32_t> counts;
     while (static_cast<int>(encoded.size()) < batch) {
       const auto what = chunk_contents[random() % std::size(chunk_contents)];
-      const auto values = values_of<T>(chunk_of(what, sizeof(T) + random() % 4000, random()));
+      const auto values = values_of<value>(chunk_of(what, sizeof(value) + random() % 4000, random()));
       encoded.push_back(encoded_chunk(values));
       counts.push_back(static_cast<uint32_t>(values.size()));
       if (random() % 4 != 0) damage(encoded.back(), random);
