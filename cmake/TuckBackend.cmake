@@ -41,7 +41,8 @@ function(tuck_for_device name)
     # Not as a feature: an older CMake knows none of a newer nvcc's.
     target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
   else()
-    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
+    # Kernels of many codecs in one file: -O3 takes minutes.
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++;-O2")
     target_link_libraries(${name} PRIVATE cudasim)  # first: its headers stand before the library's
   endif()
   target_link_libraries(${name} PRIVATE tuck::tuck tuck_warnings)

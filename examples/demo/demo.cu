@@ -161,15 +161,15 @@ row measure_file(const std::filesystem::path& path) {
   r.values = file.header.values;
   r.raw_bytes = file.data().size();
   if (r.values == 0) throw std::runtime_error("no values to measure");
-  switch (file.header.type) {
-    case tuck::dtype::u8: measure_as<uint8_t>(r, file); break;
-    case tuck::dtype::i8: measure_as<int8_t>(r, file); break;
-    case tuck::dtype::u16: measure_as<uint16_t>(r, file); break;
-    case tuck::dtype::i16: measure_as<int16_t>(r, file); break;
-    case tuck::dtype::u32: measure_as<uint32_t>(r, file); break;
-    case tuck::dtype::i32: measure_as<int32_t>(r, file); break;
-    case tuck::dtype::u64: measure_as<uint64_t>(r, file); break;
-    case tuck::dtype::i64: measure_as<int64_t>(r, file); break;
+  switch (file.header.type) {  // signed integers are bits like any others
+    case tuck::dtype::u8:
+    case tuck::dtype::i8: measure_as<uint8_t>(r, file); break;
+    case tuck::dtype::u16:
+    case tuck::dtype::i16: measure_as<uint16_t>(r, file); break;
+    case tuck::dtype::u32:
+    case tuck::dtype::i32: measure_as<uint32_t>(r, file); break;
+    case tuck::dtype::u64:
+    case tuck::dtype::i64: measure_as<uint64_t>(r, file); break;
     case tuck::dtype::f16: measure_as<tuck::f16>(r, file); break;
     case tuck::dtype::f32: measure_as<float>(r, file); break;
     case tuck::dtype::f64: measure_as<double>(r, file); break;

@@ -26,7 +26,7 @@ template <class T> class deflate_suite : public ::testing::Test {
       ASSERT_TRUE(same_bits(restored, values));
     }
     byte_vector stream(deflate<T>::max_stream_bytes(static_cast<uint32_t>(values.size())));
-    const uint32_t size = deflate<T>::encode_stream(values, stream);
+    const uint64_t size = deflate<T>::encode_stream(values, stream);
     ASSERT_LE(size, stream.size());
     expect_inflates(const_bytes(stream).subspan(0, size), values);
   }
@@ -67,7 +67,7 @@ TEST(deflate, stores_what_does_not_shrink) {
   for (const uint64_t size : {0, 1, 100, 65535, 65536}) {
     const auto values = values_of<uint8_t>(chunk_of(chunk_content::noise, size));
     byte_vector stream(deflate<uint8_t>::max_stream_bytes(static_cast<uint32_t>(size)));
-    const uint32_t used = deflate<uint8_t>::encode_stream(values, stream);
+    const uint64_t used = deflate<uint8_t>::encode_stream(values, stream);
     EXPECT_EQ(used, size + (size > 65535 ? 10 : 5));
     zlib_inflater zlib;
     std::vector<uint8_t> inflated(size);
@@ -75,6 +75,19 @@ TEST(deflate, stores_what_does_not_shrink) {
     EXPECT_TRUE(v.accepted && v.produced == size && v.consumed == used);
     EXPECT_EQ(inflated, values);
   }
+}
+
+TEST(deflate, more_than_a_chunk_is_declined_or_stored) {
+  const std::vector<float> values(16'385, 1);
+  byte_vector room(deflate<float>::max_stream_bytes(values.size()));
+  EXPECT_EQ(deflate<float>{}.encode_chunk(values, room), declined);
+  EXPECT_EQ(deflate<float>{}.encode_chunk({}, room), declined);
+  EXPECT_EQ(deflate<float>::encode_stream(values, room), room.size());
+  std::vector<float> inflated(values.size());
+  zlib_inflater zlib;
+  EXPECT_TRUE(zlib.inflate(room, as_writable_bytes(span<float>(inflated))).accepted);
+  EXPECT_EQ(inflated, values);
+  EXPECT_GT(deflate<double>::max_stream_bytes(1u << 29), uint64_t{1} << 32);
 }
 
 // -- recorded tensors ----------------------------------------------------------------------------------------------
@@ -179,9 +192,7 @@ struct balance {
       part.first_byte = part.end_byte;
     }
   }
-  double evenness() const {
-    return lanes == 0 ? 1 : static_cast<double>(symbols) / static_cast<double>(lanes * most);
-  }
+  double evenness() const { return lanes == 0 ? 1 : static_cast<double>(symbols) / static_cast<double>(lanes * most); }
 };
 
 double mean_evenness(const std::vector<float>& values, const char* name) {
@@ -247,7 +258,8 @@ TEST(deflate, codes_have_eleven_bits_at_most) {
   EXPECT_EQ(*std::max_element(lengths.of, lengths.of + lengths.literals), max_literal_bits);
 }
 
-// -- what chunks refuse ------------------------------------------------------------------------------------------------
+// -- what chunks refuse
+// ------------------------------------------------------------------------------------------------
 
 // Chunks written by hand: two groups of literals, a sub-block each.
 class forged_chunk : public ::testing::Test {
@@ -274,7 +286,8 @@ class forged_chunk : public ::testing::Test {
   };
   static byte_vector with_index(byte_vector stream, const std::vector<entry>& index) {
     for (const entry& e : index)
-      for (const uint32_t byte : {e.groups - 1, e.bits & 255, e.bits >> 8}) stream.push_back(static_cast<std::byte>(byte));
+      for (const uint32_t byte : {e.groups - 1, e.bits & 255, e.bits >> 8})
+        stream.push_back(static_cast<std::byte>(byte));
     stream.push_back(static_cast<std::byte>(index.size()));
     return stream;
   }
@@ -288,8 +301,18 @@ TEST_F(forged_chunk, is_read_with_and_without_index) {
   EXPECT_EQ(decode(with_index(sound(), {})), status::ok);
   EXPECT_EQ(decode(with_index(sound(), {{2, 256}})), status::ok);
   EXPECT_EQ(decode(with_index(sound(), {{1, 128}, {1, 128}})), status::ok);
-  EXPECT_EQ(decode(with_index(begin().text("ab").match(6, 2).match(6, 1).match(6, 4).text("bbbb").match(6, 4).text(
-                                  std::string(96, 'a')).end(), {}), 126), status::ok);
+  EXPECT_EQ(decode(with_index(begin()
+                                  .text("ab")
+                                  .match(6, 2)
+                                  .match(6, 1)
+                                  .match(6, 4)
+                                  .text("bbbb")
+                                  .match(6, 4)
+                                  .text(std::string(96, 'a'))
+                                  .end(),
+                              {}),
+                   126),
+            status::ok);
 }
 TEST_F(forged_chunk, nothing_at_all) {
   EXPECT_EQ(decode({}), status::deflate_ends_early);
@@ -362,11 +385,11 @@ TEST_F(forged_chunk, a_match_across_the_begin_of_a_sub_block) {
 TEST_F(forged_chunk, indexes_that_do_not_fit) {
   const byte_vector stream = sound();
   const auto answer = [&](const std::vector<entry>& index) { return decode(with_index(stream, index)); };
-  EXPECT_EQ(answer({{1, 128}}), status::deflate_index);             // a group is missing
-  EXPECT_EQ(answer({{2, 128}, {1, 128}}), status::deflate_index);   // one too many
-  EXPECT_EQ(answer({{1, 126}, {1, 130}}), status::deflate_index);   // shifted by a symbol
-  EXPECT_EQ(answer({{1, 127}, {1, 129}}), status::deflate_index);   // and by half of one
-  EXPECT_EQ(answer({{1, 128}, {1, 126}}), status::deflate_index);   // too short
+  EXPECT_EQ(answer({{1, 128}}), status::deflate_index);              // a group is missing
+  EXPECT_EQ(answer({{2, 128}, {1, 128}}), status::deflate_index);    // one too many
+  EXPECT_EQ(answer({{1, 126}, {1, 130}}), status::deflate_index);    // shifted by a symbol
+  EXPECT_EQ(answer({{1, 127}, {1, 129}}), status::deflate_index);    // and by half of one
+  EXPECT_EQ(answer({{1, 128}, {1, 126}}), status::deflate_index);    // too short
   EXPECT_EQ(answer({{1, 128}, {1, 60000}}), status::deflate_index);  // more bits than there are
   byte_vector endless = stream;
   endless.push_back(std::byte{255});

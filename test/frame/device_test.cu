@@ -211,32 +211,34 @@ TEST(device, frames_for_others_leave_the_output_alone) {
             status::unsupported);
 }
 
-TEST(device, a_captured_graph_follows_its_data) {
+TYPED_TEST(device_suite, a_captured_graph_follows_its_data) {
+  using value = value_t<TypeParam>;
+  const auto codec = sample<TypeParam>::codec();
   device_queue queue;
-  constexpr uint64_t count = 5 * 4096 + 9;
-  const device_array<float> in(count), out(count);
-  const device_array<std::byte> frame(max_frame_bytes(zvc<float>{}, count));
+  constexpr uint64_t count = 20'009;
+  device_array<value> in(count);
+  const device_array<value> out(count);
+  const device_array<std::byte> frame(max_frame_bytes(codec, count));
   const device_array<outcome> decoded(1);
-  const span<const float> values = in.all();
+  const span<const value> values = in.all();
 
   cudaGraph_t graph;
   cudaGraphExec_t replay;
   ASSERT_EQ(cudaStreamBeginCapture(queue.stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
-  ASSERT_EQ(encode(zvc<float>{}, values, frame.all(), queue.scratch(), queue.written(), queue.stream).code, status::ok);
-  ASSERT_EQ(decode(zvc<float>{}, frame.all(), out.all(), queue.scratch(), decoded.data(), queue.stream).code,
+  ASSERT_EQ(encode(codec, values, frame.all(), queue.scratch(), queue.written(), queue.stream).code, status::ok);
+  ASSERT_EQ(decode(TypeParam{}, frame.all(), out.all(), queue.scratch(), decoded.data(), queue.stream).code,
             status::ok);
   ASSERT_EQ(cudaStreamEndCapture(queue.stream, &graph), cudaSuccess);
   ASSERT_EQ(cudaGraphInstantiate(&replay, graph, 0), cudaSuccess);
   for (const double sparsity : {.2, .95, .6}) {
-    const auto data = sparse_tensor<float>(count, sparsity, pattern::clustered);
-    device_array<float>& input = const_cast<device_array<float>&>(in);
-    input.upload(data, queue.stream);
+    const auto data = sample<TypeParam>::tensor(count, sparsity, pattern::clustered);
+    in.upload(data, queue.stream);
     ASSERT_EQ(cudaGraphLaunch(replay, queue.stream), cudaSuccess);
     queue.stream.wait();
-    const auto expected = encoded(zvc<float>{}, data);
+    const auto expected = encoded(codec, data);
     EXPECT_EQ(frame.download(expected.size(), queue.stream), expected);
     EXPECT_EQ(decoded.download(queue.stream)[0].code, status::ok);
-    EXPECT_TRUE(same_bits(out.download(queue.stream), data));
+    EXPECT_TRUE(same_bits(out.download(queue.stream), expected_values<TypeParam>(data, expected)));
   }
   ASSERT_EQ(cudaGraphExecDestroy(replay), cudaSuccess);
   ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);

@@ -21,9 +21,9 @@ enum class chunk_content {
   dense_then_zero,  // a tensor that ends early
 };
 inline constexpr chunk_content chunk_contents[] = {
-    chunk_content::text,      chunk_content::noise,     chunk_content::sparse_floats, chunk_content::all_but_one,
-    chunk_content::two_symbols, chunk_content::fibonacci, chunk_content::few_kinds,     chunk_content::runs,
-    chunk_content::long_runs, chunk_content::elements,  chunk_content::dense_then_zero};
+    chunk_content::text,        chunk_content::noise,     chunk_content::sparse_floats,  chunk_content::all_but_one,
+    chunk_content::two_symbols, chunk_content::fibonacci, chunk_content::few_kinds,      chunk_content::runs,
+    chunk_content::long_runs,   chunk_content::elements,  chunk_content::dense_then_zero};
 
 inline byte_vector chunk_of(chunk_content what, uint64_t size, uint64_t seed = 1) {
   std::mt19937_64 random(seed * 977 + static_cast<uint64_t>(what));
@@ -96,8 +96,8 @@ inline void damage(byte_vector& encoded, std::mt19937_64& random) {
     size_t at = random() % encoded.size();
     if (random() % 2 == 0) at = encoded.size() - 1 - random() % index;
     if (random() % 8 == 0) at = random() % std::min<size_t>(encoded.size(), 60);
-    encoded[at] = random() % 4 == 0 ? static_cast<std::byte>(random())
-                                    : encoded[at] ^ static_cast<std::byte>(1 << random() % 8);
+    encoded[at] =
+        random() % 4 == 0 ? static_cast<std::byte>(random()) : encoded[at] ^ static_cast<std::byte>(1 << random() % 8);
   }
   if (random() % 16 == 0) encoded.resize(random() % encoded.size());
   if (random() % 16 == 0) encoded.push_back(static_cast<std::byte>(random() % 4));

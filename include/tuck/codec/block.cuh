@@ -27,7 +27,7 @@
 //   void     pack(const C&, Tiles& tiles, bytes out)   as above; tiles(k) is the k-th tile again. `out` is at most
 //                                                      chunk_capacity
 //
-// All are called by the whole block of exactly Threads threads. Between two calls, measure and pack too, the caller
+// All are called by the whole block of exactly Threads threads, a power of two; a codec may set bounds to it. Between two calls, measure and pack too, the caller
 // puts a sync_block(). Kernels call C::from_stages, which is TUCK_HD, and what an adaptive codec has besides.
 #pragma once
 

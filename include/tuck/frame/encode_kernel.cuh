@@ -127,7 +127,7 @@ template <codec C, int Threads> class frame_encoder {
         pack(block, tiles, {begin, padded});
       } else {
         if (entry.kind() == chunk_kind::raw)
-          for (uint32_t k = 0; k < tiles.size(); ++k) store_raw(tiles(k), k * tile_bytes, begin);
+          store_raw(tiles, begin);
         if (entry.kind() == chunk_kind::uniform && threadIdx.x < entry.bytes())
           device::store(begin + threadIdx.x,
                         device::load(reinterpret_cast<const std::byte*>(chunk_values()) + threadIdx.x));
@@ -186,15 +186,13 @@ template <codec C, int Threads> class frame_encoder {
     device::sync_block();
   }
 
-  // A tile `offset` bytes into the chunk: from the registers, or byte by byte where the frame's alignment is less than a
-  // word's.
-  __device__ void store_raw(const tile& values, uint32_t offset, std::byte* chunk) const {
-    std::byte* const to = chunk + offset;
+  // From the registers, or byte by byte where the frame's alignment is less than a word's.
+  __device__ void store_raw(tiles_of_chunk& tiles, std::byte* to) const {
     if (reinterpret_cast<uintptr_t>(to) % sizeof(typename tile::word) == 0) {
-      values.store(to);
+      for (uint32_t k = 0; k < tiles.size(); ++k) tiles(k).store(to + k * tile_bytes);
     } else {
-      const auto* from = reinterpret_cast<const std::byte*>(chunk_values()) + offset;
-      for (uint32_t i = threadIdx.x; i < values.count * sizeof(T); i += Threads)
+      const auto* from = reinterpret_cast<const std::byte*>(chunk_values());
+      for (uint32_t i = threadIdx.x; i < tiles.count() * sizeof(T); i += Threads)
         device::store(to + i, device::load(from + i));
     }
   }

@@ -1,8 +1,8 @@
 // deflate-lite: valid DEFLATE (RFC 1951) of literals and runs, which a whole thread block decodes at once.
 //
-// Any inflate reads a chunk, for it begins with its stream. An index behind that tells where lanes can begin; layout.hpp
-// has the format, and the rules by which the encoder cuts. The bytes are canonical: host and device write the same.
-// Repeats that are farther away than an element's size are not looked for: tensors have few, text has many.
+// Any inflate reads a chunk, for it begins with its stream. An index behind that tells where lanes can begin;
+// layout.hpp has the format, and the rules by which the encoder cuts. The bytes are canonical: host and device write
+// the same. Repeats that are farther away than an element's size are not looked for: tensors have few, text has many.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -26,18 +26,18 @@ template <element T> struct deflate {
     return match_single_stage(stages, description());
   }
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * width; }
-  uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;  // declines what would not shrink
+  uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;  // declines more than 64 KiB of values
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
-  // The DEFLATE stream that an encoded chunk begins with.
+  // The DEFLATE stream that a chunk begins with, which encode_chunk wrote; of other bytes, some part, or none.
   static const_bytes stream_of(const_bytes encoded) noexcept;
 
-  // The stream alone, for other readers of DEFLATE: up to 64 KiB of values into max_stream_bytes. What would not shrink
-  // is stored. Returns the stream's bytes.
-  static constexpr uint32_t max_stream_bytes(uint32_t count) noexcept {
-    return count * width + 5 * std::max(ceil_div(count * width, deflate_format::max_stored), 1u);
+  // The stream alone, for other readers of DEFLATE, into max_stream_bytes. What would not shrink is stored, and so are
+  // more than 64 KiB of values. Returns the stream's bytes.
+  static constexpr uint64_t max_stream_bytes(uint64_t count) noexcept {
+    return count * width + 5 * std::max<uint64_t>(ceil_div<uint64_t>(count * width, deflate_format::max_stored), 1);
   }
-  static uint32_t encode_stream(span<const T> values, bytes room) noexcept;
+  static uint64_t encode_stream(span<const T> values, bytes room) noexcept;
 };
 
 namespace deflate_format {
@@ -97,8 +97,8 @@ template <uint32_t Width> class host_piece {
     uint16_t symbols[piece_groups] = {};
     uint32_t all = 0;
     for (uint32_t c = 0; c < cells_; ++c) {
-      const uint32_t n = symbols_in_cell(c == 0 ? cell_bits{} : runs_[c - 1], runs_[c],
-                                         std::min(size() - c * cell_bytes, cell_bytes));
+      const uint32_t n =
+          symbols_in_cell(c == 0 ? cell_bits{} : runs_[c - 1], runs_[c], std::min(size() - c * cell_bytes, cell_bytes));
       symbols[c / 2] = static_cast<uint16_t>(symbols[c / 2] + n);
       all += n;
     }
@@ -321,8 +321,12 @@ inline status decode_chunk(const_bytes encoded, bytes restored) noexcept {
   build_tables(lengths, tables);
 
   const auto size = static_cast<uint32_t>(restored.size());
-  sub_block part{static_cast<uint32_t>(in.position()), static_cast<uint32_t>(8 * parts.stream.size()), 0, size,
-                 sub_blocks != 0, sub_blocks == 0};
+  sub_block part{static_cast<uint32_t>(in.position()),
+                 static_cast<uint32_t>(8 * parts.stream.size()),
+                 0,
+                 size,
+                 sub_blocks != 0,
+                 sub_blocks == 0};
   index_sums sums;
   for (uint32_t i = 0; i < sub_blocks; ++i) sums.add(read_entry(parts.index, i));
   if (sub_blocks != 0 && !sums.fit(size, part.first_bit, parts.stream.size())) return status::deflate_index;
@@ -342,24 +346,25 @@ inline status decode_chunk(const_bytes encoded, bytes restored) noexcept {
 }
 
 // Stored blocks, as many as it takes; their bytes.
-inline uint32_t store_blocks(const_bytes values, std::byte* to) noexcept {
-  uint64_t done = 0;
+inline uint64_t store_blocks(const_bytes values, std::byte* to) noexcept {
   const std::byte* const begin = to;
+  uint64_t done = 0;
   do {
     const uint64_t size = std::min<uint64_t>(values.size() - done, max_stored);
     *to++ = static_cast<std::byte>(done + size == values.size());
     store_unaligned(to, static_cast<uint16_t>(size));
     store_unaligned(to + 2, static_cast<uint16_t>(~size));
-    std::memcpy(to + 4, values.data() + done, size);
+    if (size != 0) std::memcpy(to + 4, values.data() + done, size);
     to += 4 + size;
     done += size;
   } while (done != values.size());
-  return static_cast<uint32_t>(to - begin);
+  return static_cast<uint64_t>(to - begin);
 }
 
 }  // namespace deflate_format
 
 template <element T> uint32_t deflate<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
+  if (values.empty() || values.size_bytes() > chunk_bytes) return declined;
   deflate_format::host_encoder<width> encoder;
   const uint32_t stream = encoder.measure(as_bytes(values));
   const uint32_t size = stream + deflate_format::index_bytes(encoder.plan().entries);
@@ -374,20 +379,21 @@ template <element T> status deflate<T>::decode_chunk(const_bytes encoded, span<T
 
 template <element T> const_bytes deflate<T>::stream_of(const_bytes encoded) noexcept {
   deflate_format::chunk_parts parts;
-  return !encoded.empty() &&
-                 deflate_format::split(encoded, static_cast<uint8_t>(encoded[encoded.size() - 1]), parts)
+  return !encoded.empty() && deflate_format::split(encoded, static_cast<uint8_t>(encoded[encoded.size() - 1]), parts)
              ? parts.stream
              : const_bytes{};
 }
 
-template <element T> uint32_t deflate<T>::encode_stream(span<const T> values, bytes room) noexcept {
-  if (values.empty()) return deflate_format::store_blocks({}, room.data());
-  deflate_format::host_encoder<width> encoder;
-  const uint32_t stream = encoder.measure(as_bytes(values));
-  const auto blocks = ceil_div<uint64_t>(values.size_bytes(), deflate_format::max_stored);
-  if (stream >= values.size_bytes() + 5 * blocks) return deflate_format::store_blocks(as_bytes(values), room.data());
-  encoder.write(room.data(), nullptr);
-  return stream;
+template <element T> uint64_t deflate<T>::encode_stream(span<const T> values, bytes room) noexcept {
+  if (!values.empty() && values.size_bytes() <= chunk_bytes) {
+    deflate_format::host_encoder<width> encoder;
+    const uint32_t stream = encoder.measure(as_bytes(values));
+    if (stream < max_stream_bytes(values.size())) {
+      encoder.write(room.data(), nullptr);
+      return stream;
+    }
+  }
+  return deflate_format::store_blocks(as_bytes(values), room.data());
 }
 
 static_assert(codec<deflate<float>>);

@@ -1,8 +1,9 @@
 // deflate-lite by one thread block: the bytes of deflate.hpp.
 //
-// The chunk is seen twice, piece by piece: first its symbols are counted, then, with the codes known, written. Each time
-// a piece stands in shared memory and each thread has cells of it, for which the functions of tokens.hpp say what to do.
-// Sorting and summing are the block's; the code itself is made by one thread, while other blocks have the processor.
+// The chunk is seen twice, piece by piece: first its symbols are counted, then, with the codes known, written. Each
+// time a piece stands in shared memory and each thread has cells of it, for which the functions of tokens.hpp say what
+// to do. Sorting and summing are the block's; the code itself is made by one thread, while other blocks have the
+// processor.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -75,33 +76,25 @@ class shared_bit_writer {
   bool shared_ = true;
 };
 
-}  // namespace deflate_format
-
-template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
+// The codec's measure and pack.
+template <element T, int Threads> class block_encoder {
   using tile = block_tile<T, Threads>;
   using scan = device::block_scan<Threads>;
-  using vec128 = device::vec128;
 
-  static constexpr uint32_t chunk_capacity = deflate_format::max_chunk_bytes;
-  static constexpr int blocks_a_processor = 3;  // 80 registers
-
- private:
   static constexpr uint32_t width = sizeof(T);
-  static constexpr uint32_t cells = deflate_format::piece_cells;
+  static constexpr uint32_t cells = piece_cells;
   static constexpr uint32_t warps = Threads / device::warp_size;
-  static constexpr uint32_t groups = deflate_format::piece_groups;
+  static constexpr uint32_t groups = piece_groups;
   static constexpr uint32_t own_groups = Threads < groups ? groups / Threads : 1;  // neighbours that a thread cuts
   static_assert(cells % Threads == 0, "tuck: the deflate block codec is for up to 512 threads");
-  static_assert(tile_bytes == deflate_format::piece_bytes);
-  // Of a piece, so many cells are written at a time, at most 11 bits for each of their bytes and those of a run of zeros
-  // that leaves them. 32 bytes more are what is left of the cells before.
+  static_assert(tile_bytes == piece_bytes);
+  // Of a piece, so many cells are written at a time, at most 11 bits for each of their bytes and those of a run of
+  // zeros that leaves them. 32 bytes more are what is left of the cells before.
   static constexpr uint32_t cells_at_once = Threads < 256 ? Threads : 256;
-  static constexpr uint32_t staged_bits =
-      (cells_at_once * deflate_format::cell_bytes + deflate_format::min_match + deflate_format::gated_lengths) *
-      deflate_format::max_literal_bits;
+  static constexpr uint32_t staged_bits = (cells_at_once * cell_bytes + min_match + gated_lengths) * max_literal_bits;
   static constexpr uint32_t sector_bits = 256, sector_words = sector_bits / 32;  // what leaves it is a multiple
   static constexpr uint32_t staged_words = sector_words + ceil_div(staged_bits, sector_bits) * sector_words;
-  static_assert(4 * staged_words >= 48 + deflate_format::index_bytes(deflate_format::max_sub_blocks));
+  static_assert(4 * staged_words >= 48 + index_bytes(max_sub_blocks));
 
   // Where a sub-block begins.
   struct sub_block_begin {
@@ -110,40 +103,43 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
   };
 
  public:
+  static constexpr uint32_t chunk_capacity = max_chunk_bytes;
+  static constexpr int blocks_a_processor = 3;  // 80 registers
+
   struct TempStorage {
-    deflate_format::shared_piece piece;
+    shared_piece piece;
     // Of the chunk.
-    uint32_t begins[deflate_format::max_pieces][deflate_format::piece_groups / 32];
-    uint8_t sub_blocks[deflate_format::max_pieces];
-    deflate_format::histogram counts;
-    device::uninitialized<deflate_format::gate> skipped;
-    deflate_format::encoder_codes codes;
-    deflate_format::block_header header;
+    uint32_t begins[max_pieces][piece_groups / 32];
+    uint8_t sub_blocks[max_pieces];
+    histogram counts;
+    device::uninitialized<gate> skipped;
+    encoder_codes codes;
+    block_header header;
     uint32_t bytes, pieces, stream_bytes;
     // Codes are made before bits are staged.
     union {
       struct {
-        deflate_format::code_memory memory;
-        uint32_t first_codeword[deflate_format::max_code_bits + 1];
-        uint8_t length[deflate_format::literal_symbols];
+        code_memory memory;
+        uint32_t first_codeword[max_code_bits + 1];
+        uint8_t length[literal_symbols];
       } plan;
       alignas(16) uint32_t staged[staged_words];
     };
-    sub_block_begin begin[deflate_format::max_sub_blocks + 1];
+    sub_block_begin begin[max_sub_blocks + 1];
     uint32_t of_warp[warps];
     typename scan::TempStorage scan_storage;
   };
 
-  __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
+  __device__ explicit block_encoder(TempStorage& temp) : temp_(temp) {}
 
   __device__ void begin(const deflate<T>&, uint32_t count) {
-    for (uint32_t i = threadIdx.x; i < deflate_format::literal_symbols; i += Threads)
-      temp_.counts.literal[i] = i == deflate_format::end_of_block ? 1 : 0;
-    if (threadIdx.x < deflate_format::gated_lengths) temp_.counts.zero_match[threadIdx.x] = 0;
+    for (uint32_t i = threadIdx.x; i < literal_symbols; i += Threads)
+      temp_.counts.literal[i] = i == end_of_block ? 1 : 0;
+    if (threadIdx.x < gated_lengths) temp_.counts.zero_match[threadIdx.x] = 0;
     if (threadIdx.x < 2) temp_.counts.distance[threadIdx.x] = 0;
     if (threadIdx.x == 0) {
       temp_.bytes = count * width;
-      temp_.pieces = ceil_div(temp_.bytes, deflate_format::piece_bytes);
+      temp_.pieces = ceil_div(temp_.bytes, piece_bytes);
     }
   }
 
@@ -153,22 +149,18 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
     cut(k);
     find_open_runs();
     counter symbols{&temp_.counts};
-    for (uint32_t c = threadIdx.x; c < temp_.piece.cells(); c += Threads)
-      deflate_format::visit_symbols<width>(temp_.piece, c, symbols);
+    for (uint32_t c = threadIdx.x; c < temp_.piece.cells(); c += Threads) visit_symbols<width>(temp_.piece, c, symbols);
   }
 
   __device__ uint32_t measure(const deflate<T>&) {
     make_codes();
     uint32_t bits = 0;
-    for (uint32_t i = threadIdx.x; i < deflate_format::literal_symbols; i += Threads)
-      bits += deflate_format::bits_of_symbol<width>(temp_.counts, temp_.codes, i);
-    bits = scan::sum(temp_.scan_storage, bits) + temp_.header.bits +
-           deflate_format::bits_of_distances<width>(temp_.counts);
+    for (uint32_t i = threadIdx.x; i < literal_symbols; i += Threads)
+      bits += bits_of_symbol<width>(temp_.counts, temp_.codes, i);
+    bits = scan::sum(temp_.scan_storage, bits) + temp_.header.bits + bits_of_distances<width>(temp_.counts);
     const uint32_t stream_bytes = ceil_div(bits, 8u);
     if (threadIdx.x == 0) temp_.stream_bytes = stream_bytes;
-    return stream_bytes +
-           deflate_format::index_bytes(
-               deflate_format::plan_index(temp_.sub_blocks, temp_.pieces, stream_bytes).entries);
+    return stream_bytes + index_bytes(plan_index(temp_.sub_blocks, temp_.pieces, stream_bytes).entries);
   }
 
   template <class Tiles> __device__ void pack(const deflate<T>&, Tiles& tiles, bytes out) {
@@ -176,69 +168,66 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
     for (uint32_t i = threadIdx.x; i < staged_words; i += Threads) temp_.staged[i] = 0;
     device::sync_block();
     if (threadIdx.x == 0) {
-      deflate_format::shared_bit_writer writer(temp_.staged, 0);
-      deflate_format::write_header(temp_.header, writer);
+      shared_bit_writer writer(temp_.staged, 0);
+      write_header(temp_.header, writer);
       writer.finish();
     }
     uint32_t at = temp_.header.bits, first_group = 0, first_rank = 0;
     flush(at, out);
     for (uint32_t k = 0; k < temp_.pieces; ++k) {
       put_piece(tiles(k));
-      if (threadIdx.x < deflate_format::piece_groups / 32) temp_.piece.begins[threadIdx.x] = temp_.begins[k][threadIdx.x];
+      if (threadIdx.x < piece_groups / 32) temp_.piece.begins[threadIdx.x] = temp_.begins[k][threadIdx.x];
       find_runs();
       find_open_runs();
       const uint32_t end = temp_.piece.cells();  // which the next piece changes while others still ask
       for (uint32_t first = 0; first < end; first += cells_at_once)
         at += write_cells(first + threadIdx.x, at, first_group, first_rank, out);
-      first_group += deflate_format::piece_groups;
+      first_group += piece_groups;
       first_rank += temp_.sub_blocks[k];
     }
     write_end(at, first_rank, out);
   }
 
  private:
-  using piece_type = deflate_format::shared_piece;
-
   struct counter {
-    deflate_format::histogram* counts;
+    histogram* counts;
 
     __device__ void literal(uint32_t byte) { device::atomic_add(&counts->literal[byte], 1u); }
     __device__ bool skips(uint32_t, int, uint32_t) const { return false; }
     __device__ void match(uint32_t length, int kind, uint32_t byte) {
-      device::atomic_add(&counts->literal[deflate_format::length_symbol(length)], 1u);
+      device::atomic_add(&counts->literal[length_symbol(length)], 1u);
       device::atomic_add(&counts->distance[kind], 1u);
-      if (kind == deflate_format::byte_run && byte == 0 &&
-          length < deflate_format::min_match + deflate_format::gated_lengths)
-        device::atomic_add(&counts->zero_match[length - deflate_format::min_match], 1u);
+      if (kind == byte_run && byte == 0 && length < min_match + gated_lengths)
+        device::atomic_add(&counts->zero_match[length - min_match], 1u);
     }
   };
   struct bit_counter {
-    const deflate_format::encoder_codes& codes;
-    deflate_format::gate skipped;
+    const encoder_codes& codes;
+    gate skipped;
     uint32_t bits = 0;
 
-    __device__ void literal(uint32_t byte) { bits += deflate_format::code_length(codes.literal[byte]); }
+    __device__ void literal(uint32_t byte) { bits += code_length(codes.literal[byte]); }
     __device__ bool skips(uint32_t length, int kind, uint32_t byte) const { return skipped.skips(length, kind, byte); }
     __device__ void match(uint32_t length, int kind, uint32_t) {
-      const uint32_t symbol = deflate_format::length_symbol(length);
+      const uint32_t symbol = length_symbol(length);
       literal(symbol);
-      bits += deflate_format::tail_of_match<width>(codes, symbol, length, kind).width;
+      bits += tail_of_match<width>(codes, symbol, length, kind).width;
     }
   };
   struct emitter {
-    const deflate_format::encoder_codes& codes;
-    deflate_format::gate skipped;
-    deflate_format::shared_bit_writer out;
+    const encoder_codes& codes;
+    gate skipped;
+    shared_bit_writer out;
 
     __device__ void literal(uint32_t symbol) {
       const uint16_t code = codes.literal[symbol];
-      out.put(deflate_format::code_bits(code), deflate_format::code_length(code));
+      out.put(code_bits(code), code_length(code));
     }
     __device__ bool skips(uint32_t length, int kind, uint32_t byte) const { return skipped.skips(length, kind, byte); }
     __device__ void match(uint32_t length, int kind, uint32_t) {
-      const uint32_t symbol = deflate_format::length_symbol(length);
+      const uint32_t symbol = length_symbol(length);
       literal(symbol);
-      const auto tail = deflate_format::tail_of_match<width>(codes, symbol, length, kind);
+      const auto tail = tail_of_match<width>(codes, symbol, length, kind);
       out.put(tail.bits, tail.width);
     }
   };
@@ -248,9 +237,9 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
 #pragma unroll
     for (int j = 0; j < tile::words; ++j) {
       const uint32_t first = tile::first_value(j) / tile::per_word * each;
-      temp_.piece.words[piece_type::place(first)] = static_cast<uint32_t>(values.w[j]);
+      temp_.piece.words[shared_piece::place(first)] = static_cast<uint32_t>(values.w[j]);
       if constexpr (each == 2)
-        temp_.piece.words[piece_type::place(first + 1)] = static_cast<uint32_t>(uint64_t{values.w[j]} >> 32);
+        temp_.piece.words[shared_piece::place(first + 1)] = static_cast<uint32_t>(uint64_t{values.w[j]} >> 32);
     }
     if (threadIdx.x == 0) temp_.piece.bytes = values.count * width;
     device::sync_block();
@@ -259,26 +248,25 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
   // Every Threads-th cell is a thread's, which reads their neighbours too.
   __device__ void find_runs() {
     auto& piece = temp_.piece;
-    const auto word = [&piece](uint32_t i) { return piece.words[piece_type::place(i)]; };
+    const auto word = [&piece](uint32_t i) { return piece.words[shared_piece::place(i)]; };
     for (uint32_t c = threadIdx.x; c < cells; c += Threads)
-      piece.of_cell[c] = c < piece.cells() ? deflate_format::repeats_in_cell<width>(word, c, piece.bytes)
-                                           : deflate_format::cell_bits{};
+      piece.of_cell[c] = c < piece.cells() ? repeats_in_cell<width>(word, c, piece.bytes) : cell_bits{};
     if (threadIdx.x == 0) piece.of_cell[cells] = {};
     device::sync_block();
-    rows(deflate_format::byte_run);
-    if constexpr (width > 1) rows(deflate_format::element_run);
+    rows(byte_run);
+    if constexpr (width > 1) rows(element_run);
   }
   __device__ void rows(int kind) {
     auto& piece = temp_.piece;
     const auto bits = [&](uint32_t c) {
-      const uint32_t taken = kind == deflate_format::byte_run ? 0 : piece.of_cell[c].of[deflate_format::byte_run];
+      const uint32_t taken = kind == byte_run ? 0 : piece.of_cell[c].of[byte_run];
       return piece.of_cell[c].of[kind] & ~taken;
     };
     uint32_t mine[cells / Threads];
 #pragma unroll
     for (uint32_t j = 0; j < cells / Threads; ++j) {
       const uint32_t c = threadIdx.x + j * Threads;
-      mine[j] = deflate_format::rows_of_three(c == 0 ? 0 : bits(c - 1), bits(c), bits(c + 1));
+      mine[j] = rows_of_three(c == 0 ? 0 : bits(c - 1), bits(c), bits(c + 1));
     }
     device::sync_block();
 #pragma unroll
@@ -294,13 +282,12 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
     for (uint32_t j = 0; j < own_groups; ++j) mine += symbols_in_group(threadIdx.x * own_groups + j);
     uint32_t all;
     uint32_t before = scan::exclusive_sum(temp_.scan_storage, mine, all);
-    const uint32_t n = deflate_format::sub_blocks_of(all);
+    const uint32_t n = sub_blocks_of(all);
     device::sync_block();
     for (uint32_t j = 0; j < own_groups; ++j) {
       const uint32_t group = threadIdx.x * own_groups + j, symbols = own_groups == 1 ? mine : symbols_in_group(group);
       before += symbols;
-      if (deflate_format::begins_sub_block(before, symbols, all, n))
-        device::atomic_or(&piece.begins[group / 32], 1u << (group % 32));
+      if (begins_sub_block(before, symbols, all, n)) device::atomic_or(&piece.begins[group / 32], 1u << (group % 32));
     }
     if (threadIdx.x == 0) temp_.sub_blocks[k] = static_cast<uint8_t>(n);
     device::sync_block();
@@ -310,10 +297,9 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
     const auto& piece = temp_.piece;
     uint32_t symbols = 0;
     for (uint32_t c = 2 * group; c < 2 * group + 2 && c < piece.cells(); ++c) {
-      const uint32_t left = piece.bytes - c * deflate_format::cell_bytes;
-      symbols += deflate_format::symbols_in_cell(c == 0 ? deflate_format::cell_bits{} : piece.runs(c - 1),
-                                                 piece.runs(c),
-                                                 left < deflate_format::cell_bytes ? left : deflate_format::cell_bytes);
+      const uint32_t left = piece.bytes - c * cell_bytes;
+      symbols += symbols_in_cell(c == 0 ? cell_bits{} : piece.runs(c - 1), piece.runs(c),
+                                 left < cell_bytes ? left : cell_bytes);
     }
     return symbols;
   }
@@ -322,9 +308,7 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
   __device__ void find_open_runs() {
     auto& piece = temp_.piece;
     constexpr uint32_t own = 2 * own_groups;
-    const auto opened = [&piece](uint32_t c) {
-      return c < piece.cells() ? deflate_format::open_run<width>(piece, c) : 0;
-    };
+    const auto opened = [&piece](uint32_t c) { return c < piece.cells() ? open_run<width>(piece, c) : 0; };
     uint32_t last = 0;
     for (uint32_t j = 0; j < own; ++j)
       if (const uint32_t begin = opened(threadIdx.x * own + j); begin != 0) last = begin;
@@ -348,37 +332,36 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
   __device__ void make_codes() {
     auto& plan = temp_.plan;
     const auto& counts = temp_.counts;
-    if (threadIdx.x == 0) temp_.skipped.get() = deflate_format::choose_gate(temp_.counts);
+    if (threadIdx.x == 0) temp_.skipped.get() = choose_gate(temp_.counts);
     device::sync_block();
     uint32_t occurring = 0;
-    for (uint32_t first = 0; first < deflate_format::literal_symbols; first += Threads) {
+    for (uint32_t first = 0; first < literal_symbols; first += Threads) {
       const uint32_t i = first + threadIdx.x;
-      const bool occurs = i < deflate_format::literal_symbols && counts.literal[i] != 0;
-      if (i < deflate_format::literal_symbols) plan.length[i] = 0;
+      const bool occurs = i < literal_symbols && counts.literal[i] != 0;
+      if (i < literal_symbols) plan.length[i] = 0;
       if (occurs) {
-        const uint32_t key = deflate_format::sort_key(counts.literal[i], i);
+        const uint32_t key = sort_key(counts.literal[i], i);
         uint32_t rank = 0;
-        for (uint32_t other = 0; other < deflate_format::literal_symbols; ++other)
-          if (const uint32_t n = counts.literal[other]; n != 0) rank += deflate_format::sort_key(n, other) < key;
+        for (uint32_t other = 0; other < literal_symbols; ++other)
+          if (const uint32_t n = counts.literal[other]; n != 0) rank += sort_key(n, other) < key;
         plan.memory.key[rank] = key;
       }
       occurring += static_cast<uint32_t>(device::sync_block_count(occurs));
     }
     if (threadIdx.x == 0) {
-      deflate_format::assign_lengths(plan.memory, occurring, deflate_format::max_literal_bits, plan.length);
-      deflate_format::first_codewords(plan.memory.count, plan.first_codeword);
-      deflate_format::make_distance_codes(counts, temp_.codes);
+      assign_lengths(plan.memory, occurring, max_literal_bits, plan.length);
+      first_codewords(plan.memory.count, plan.first_codeword);
+      make_distance_codes(counts, temp_.codes);
     }
     device::sync_block();
-    for (uint32_t i = threadIdx.x; i < deflate_format::literal_symbols; i += Threads) {
+    for (uint32_t i = threadIdx.x; i < literal_symbols; i += Threads) {
       const uint32_t length = plan.length[i];
       uint32_t codeword = plan.first_codeword[length];
       for (uint32_t other = 0; other < i; ++other) codeword += plan.length[other] == length;
-      temp_.codes.literal[i] = length == 0 ? uint16_t{0} : deflate_format::make_code(codeword, length);
+      temp_.codes.literal[i] = length == 0 ? uint16_t{0} : make_code(codeword, length);
     }
     device::sync_block();
-    if (threadIdx.x == 0)
-      deflate_format::plan_header<width>(plan.length, temp_.codes, plan.memory, temp_.header);
+    if (threadIdx.x == 0) plan_header<width>(plan.length, temp_.codes, plan.memory, temp_.header);
     device::sync_block();
   }
 
@@ -387,14 +370,14 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
     const auto& piece = temp_.piece;
     const bool has_cell = threadIdx.x < cells_at_once && cell < piece.cells();
     bit_counter counted{temp_.codes, temp_.skipped.get()};
-    if (has_cell) deflate_format::visit_symbols<width>(piece, cell, counted);
+    if (has_cell) visit_symbols<width>(piece, cell, counted);
     uint32_t all;
     const uint32_t begin = at + scan::exclusive_sum(temp_.scan_storage, counted.bits, all);
     if (has_cell) {
       if (piece.begins_sub_block(cell)) temp_.begin[first_rank + rank_of(cell)] = {begin, group(first_group, cell)};
       emitter emit{temp_.codes, temp_.skipped.get(),
-                   deflate_format::shared_bit_writer(temp_.staged, begin - sector_bits * sectors_out_)};
-      deflate_format::visit_symbols<width>(piece, cell, emit);
+                   shared_bit_writer(temp_.staged, begin - sector_bits * sectors_out_)};
+      visit_symbols<width>(piece, cell, emit);
       emit.out.finish();
     }
     flush(at + all, out);
@@ -430,24 +413,23 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
     const uint32_t first_byte = sector_bits / 8 * sectors_out_;
     auto* const staged = reinterpret_cast<std::byte*>(temp_.staged);
     if (threadIdx.x == 0) {
-      const uint16_t end = temp_.codes.literal[deflate_format::end_of_block];
-      deflate_format::shared_bit_writer writer(temp_.staged, at - 8 * first_byte);
-      writer.put(deflate_format::code_bits(end), deflate_format::code_length(end));
+      const uint16_t end = temp_.codes.literal[end_of_block];
+      shared_bit_writer writer(temp_.staged, at - 8 * first_byte);
+      writer.put(code_bits(end), code_length(end));
       writer.finish();
-      temp_.begin[sub_blocks] = {at, static_cast<uint16_t>(ceil_div(temp_.bytes, deflate_format::group_bytes))};
+      temp_.begin[sub_blocks] = {at, static_cast<uint16_t>(ceil_div(temp_.bytes, group_bytes))};
     }
     device::sync_block();
-    const auto joined = deflate_format::plan_index(temp_.sub_blocks, temp_.pieces, temp_.stream_bytes);
+    const auto joined = plan_index(temp_.sub_blocks, temp_.pieces, temp_.stream_bytes);
     std::byte* const index = staged + temp_.stream_bytes - first_byte;
     for (uint32_t i = threadIdx.x; i < joined.entries; i += Threads) write_entry(joined, i, index);
-    if (threadIdx.x == Threads - 1)
-      index[deflate_format::index_entry_bytes * joined.entries] = static_cast<std::byte>(joined.entries);
+    if (threadIdx.x == Threads - 1) index[index_entry_bytes * joined.entries] = static_cast<std::byte>(joined.entries);
     device::sync_block();
-    const uint32_t size = temp_.stream_bytes + deflate_format::index_bytes(joined.entries);
+    const uint32_t size = temp_.stream_bytes + index_bytes(joined.entries);
     copy_from_shared<Threads>({out.data() + first_byte, size - first_byte}, staged);
     for (uint64_t i = size + threadIdx.x; i < out.size(); i += Threads) device::store(out.data() + i, std::byte{});
   }
-  __device__ void write_entry(const deflate_format::index_plan& joined, uint32_t number, std::byte* index) const {
+  __device__ void write_entry(const index_plan& joined, uint32_t number, std::byte* index) const {
     uint32_t i = number, first = 0, n = 0;  // the i-th of a piece whose n sub-blocks begin with the first-th
     for (uint32_t k = 0; k < temp_.pieces; ++k) {
       n = temp_.sub_blocks[k];
@@ -457,7 +439,7 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
     }
     const uint32_t end = (i + 1) * joined.run < n ? (i + 1) * joined.run : n;
     const sub_block_begin from = temp_.begin[first + i * joined.run], to = temp_.begin[first + end];
-    std::byte* const entry = index + deflate_format::index_entry_bytes * number;
+    std::byte* const entry = index + index_entry_bytes * number;
     const uint32_t bits = to.bit - from.bit;
     entry[0] = static_cast<std::byte>(to.group - from.group - 1);
     entry[1] = static_cast<std::byte>(bits);
@@ -466,6 +448,12 @@ template <element T, int Threads> struct block_codec<deflate<T>, Threads> {
 
   TempStorage& temp_;
   uint32_t sectors_out_ = 0;  // of the stream
+};
+
+}  // namespace deflate_format
+
+template <element T, int Threads> struct block_codec<deflate<T>, Threads> : deflate_format::block_encoder<T, Threads> {
+  using deflate_format::block_encoder<T, Threads>::block_encoder;
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -140,10 +140,8 @@ template <element T, class Sink> class lane_output {
   uint32_t fill_ = 0;  // < 8
 };
 
-}  // namespace deflate_format
-
-template <element T, int Threads> struct block_decoder<deflate<T>, Threads> {
- private:
+// The codec's decode.
+template <element T, int Threads> class block_decoder {
   // The header of a block is at most 3 + 14 + 19 * 3 + (286 + 30) * 14 bits.
   static constexpr uint32_t header_bytes = 576;
   static_assert(8 * header_bytes >= 3 + 14 + 19 * 3 + (286 + 30) * 14);
@@ -152,23 +150,23 @@ template <element T, int Threads> struct block_decoder<deflate<T>, Threads> {
 
   // A canonical code, symbols ordered by the lengths of their codes.
   struct canonical {
-    uint32_t count[deflate_format::max_code_bits + 1];
-    uint32_t first_codeword[deflate_format::max_code_bits + 1];
-    uint32_t first_symbol[deflate_format::max_code_bits + 1];
+    uint32_t count[max_code_bits + 1];
+    uint32_t first_codeword[max_code_bits + 1];
+    uint32_t first_symbol[max_code_bits + 1];
   };
 
  public:
   struct TempStorage {
     union {
-      deflate_format::decode_tables tables;
+      decode_tables tables;
       struct {
         alignas(16) std::byte bytes[header_bytes];
-        deflate_format::precode_memory precode;
+        precode_memory precode;
       } header;  // before the tables are built
     };
-    deflate_format::code_lengths lengths;
+    code_lengths lengths;
     canonical literals, distances;
-    uint16_t symbol[deflate_format::literal_symbols + deflate_format::distance_symbols];
+    uint16_t symbol[literal_symbols + distance_symbols];
     typename device::block_scan<Threads>::TempStorage scan_storage;
     uint32_t first_bit;  // of the symbols
     uint32_t failure;    // sub-block << 16 | status of the first that failed
@@ -177,33 +175,32 @@ template <element T, int Threads> struct block_decoder<deflate<T>, Threads> {
 
   __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
 
-  template <class Sink>
-  __device__ status decode(const deflate<T>&, const_bytes encoded, uint32_t count, Sink& sink) {
+  template <class Sink> __device__ status decode(const deflate<T>&, const_bytes encoded, uint32_t count, Sink& sink) {
     if (encoded.empty()) return status::deflate_ends_early;
     const uint32_t sub_blocks =
         device::load_uniform(reinterpret_cast<const uint8_t*>(encoded.data() + encoded.size() - 1));
-    deflate_format::chunk_parts parts;
-    if (!deflate_format::split(encoded, sub_blocks, parts)) return status::deflate_index;
+    chunk_parts parts;
+    if (!split(encoded, sub_blocks, parts)) return status::deflate_index;
     if (const status s = read_header(parts.stream); s != status::ok) return s;
     build_tables();
 
     const uint32_t size = count * uint32_t{sizeof(T)};
-    deflate_format::index_sums mine, all;
+    index_sums mine, all;
     for (uint32_t i = threadIdx.x * own; i < (threadIdx.x + 1) * own && i < sub_blocks; ++i)
       mine.add(entry(parts.index, i));
-    deflate_format::index_sums before = sums_before(mine, all);
+    index_sums before = sums_before(mine, all);
     if (sub_blocks != 0 && !all.fit(size, temp_.first_bit, parts.stream.size())) return status::deflate_index;
     for (uint32_t i = threadIdx.x * own; i < (threadIdx.x + 1) * own && (i == 0 || i < sub_blocks); ++i) {
-      deflate_format::sub_block part{temp_.first_bit + before.bits,
-                                     static_cast<uint32_t>(8 * parts.stream.size()),
-                                     before.groups * deflate_format::group_bytes,
-                                     size,
-                                     sub_blocks != 0,
-                                     i + 1 >= sub_blocks};
+      sub_block part{temp_.first_bit + before.bits,
+                     static_cast<uint32_t>(8 * parts.stream.size()),
+                     before.groups * group_bytes,
+                     size,
+                     sub_blocks != 0,
+                     i + 1 >= sub_blocks};
       if (part.indexed) {
         before.add(entry(parts.index, i));
         part.end_bit = temp_.first_bit + before.bits;
-        if (!part.is_last) part.end_byte = before.groups * deflate_format::group_bytes;
+        if (!part.is_last) part.end_byte = before.groups * group_bytes;
       }
       decode_sub_block(parts.stream, part, i, sink);
     }
@@ -221,8 +218,8 @@ template <element T, int Threads> struct block_decoder<deflate<T>, Threads> {
     for (uint32_t i = threadIdx.x; i < size; i += Threads) temp_.header.bytes[i] = device::load(stream.data() + i);
     device::sync_block();
     if (threadIdx.x == 0) {
-      deflate_format::bit_input in({temp_.header.bytes, size});
-      temp_.verdict = deflate_format::read_block_header(in, temp_.lengths, temp_.header.precode);
+      bit_input in({temp_.header.bytes, size});
+      temp_.verdict = read_block_header(in, temp_.lengths, temp_.header.precode);
       temp_.first_bit = static_cast<uint32_t>(in.position());
       temp_.failure = no_failure;
     }
@@ -234,7 +231,7 @@ template <element T, int Threads> struct block_decoder<deflate<T>, Threads> {
     const auto& lengths = temp_.lengths;
     if (threadIdx.x < 2) {
       canonical& code = threadIdx.x == 0 ? temp_.literals : temp_.distances;
-      for (uint32_t l = 0; l <= deflate_format::max_code_bits; ++l) code.count[l] = 0;
+      for (uint32_t l = 0; l <= max_code_bits; ++l) code.count[l] = 0;
     }
     device::sync_block();
     const uint32_t symbols = lengths.literals + lengths.distances;
@@ -244,9 +241,9 @@ template <element T, int Threads> struct block_decoder<deflate<T>, Threads> {
     device::sync_block();
     if (threadIdx.x < 2) {
       canonical& code = threadIdx.x == 0 ? temp_.literals : temp_.distances;
-      deflate_format::first_codewords(code.count, code.first_codeword);
+      first_codewords(code.count, code.first_codeword);
       uint32_t first = threadIdx.x == 0 ? 0 : lengths.literals;
-      for (uint32_t l = 0; l <= deflate_format::max_code_bits; ++l) {
+      for (uint32_t l = 0; l <= max_code_bits; ++l) {
         code.first_symbol[l] = first;
         first += code.count[l];
       }
@@ -260,15 +257,15 @@ template <element T, int Threads> struct block_decoder<deflate<T>, Threads> {
       temp_.symbol[at] = static_cast<uint16_t>(i - begin);
     }
     device::sync_block();
-    fill<deflate_format::max_literal_bits>(temp_.literals, temp_.tables.literal, 9);
-    fill<deflate_format::max_distance_bits>(temp_.distances, temp_.tables.distance, 5);
+    fill<max_literal_bits>(temp_.literals, temp_.tables.literal, 9);
+    fill<max_distance_bits>(temp_.distances, temp_.tables.distance, 5);
     device::sync_block();
   }
   template <uint32_t Bits, class Entry>
   __device__ void fill(const canonical& code, Entry* table, uint32_t shift) const {
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i < 1u << Bits; i += Threads) {
-      const uint32_t bits = deflate_format::reversed(i, Bits);
+      const uint32_t bits = reversed(i, Bits);
       uint32_t found = 0;
 #pragma unroll 1
       for (uint32_t l = 1; l <= Bits && found == 0; ++l) {
@@ -279,33 +276,38 @@ template <element T, int Threads> struct block_decoder<deflate<T>, Threads> {
     }
   }
 
-  __device__ static deflate_format::index_entry entry(const_bytes index, uint32_t i) {
-    const std::byte* const p = index.data() + deflate_format::index_entry_bytes * i;
+  __device__ static index_entry entry(const_bytes index, uint32_t i) {
+    const std::byte* const p = index.data() + index_entry_bytes * i;
     const auto byte = [p](int k) { return static_cast<uint32_t>(device::load(p + k)); };
     return {byte(0) + 1, byte(1) | byte(2) << 8};
   }
   // Of the threads before this one, and of all.
-  __device__ deflate_format::index_sums sums_before(const deflate_format::index_sums& mine,
-                                                    deflate_format::index_sums& all) {
+  __device__ index_sums sums_before(const index_sums& mine, index_sums& all) {
     uint64_t both;
-    const uint64_t before =
-        scan::exclusive_sum(temp_.scan_storage, uint64_t{mine.groups} << 32 | mine.bits, both);
+    const uint64_t before = scan::exclusive_sum(temp_.scan_storage, uint64_t{mine.groups} << 32 | mine.bits, both);
     all = {static_cast<uint32_t>(both >> 32), static_cast<uint32_t>(both)};
     return {static_cast<uint32_t>(before >> 32), static_cast<uint32_t>(before)};
   }
   template <class Sink>
-  __device__ void decode_sub_block(const_bytes stream, const deflate_format::sub_block& part, uint32_t i, Sink& sink) {
-    deflate_format::lane_input in(stream, part.first_bit);
-    deflate_format::lane_output<T, Sink> out(part.first_byte, sink);
+  __device__ void decode_sub_block(const_bytes stream, const sub_block& part, uint32_t i, Sink& sink) {
+    lane_input in(stream, part.first_bit);
+    lane_output<T, Sink> out(part.first_byte, sink);
     status s = deflate_format::decode_sub_block(temp_.tables, part, in, out);
     if (s == status::ok && part.is_last) {
       out.finish();
-      s = deflate_format::read_end(temp_.tables, in);
+      s = read_end(temp_.tables, in);
     }
     if (s != status::ok) device::atomic_min(&temp_.failure, i << 16 | static_cast<uint32_t>(s));
   }
 
   TempStorage& temp_;
+};
+
+}  // namespace deflate_format
+
+template <element T, int Threads>
+struct block_decoder<deflate<T>, Threads> : deflate_format::block_decoder<T, Threads> {
+  using deflate_format::block_decoder<T, Threads>::block_decoder;
 };
 
 }  // namespace tuck::inline TUCK_ABI

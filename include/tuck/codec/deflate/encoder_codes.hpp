@@ -272,7 +272,8 @@ TUCK_HD uint32_t bits_of_symbol(const histogram& counts, const encoder_codes& co
   return counts.literal[symbol] * (code_length(codes.literal[symbol]) + extra);
 }
 template <uint32_t Width> TUCK_HD uint32_t bits_of_distances(const histogram& counts) noexcept {
-  return counts.distance[byte_run] + counts.distance[element_run] * (1 + distance_of(distance_symbol(Width)).extra_bits);
+  return counts.distance[byte_run] +
+         counts.distance[element_run] * (1 + distance_of(distance_symbol(Width)).extra_bits);
 }
 
 // A match's bits behind its length's code: the length's extra bits, then the distance.

@@ -1,5 +1,5 @@
-// What decoding an indexed chunk consists of, for one thread that restores it all and for lanes that restore a sub-block
-// each: both run this code and come to the same verdict.
+// What decoding an indexed chunk consists of, for one thread that restores it all and for lanes that restore a
+// sub-block each: both run this code and come to the same verdict.
 #pragma once
 
 #include <tuck/codec/deflate/code_lengths.hpp>

@@ -22,7 +22,9 @@ struct cell_bits {
   uint32_t of[2];  // by run_kind
 
   // of[kind] of what is in registers, which have no index.
-  TUCK_HD constexpr uint32_t kind(int which) const noexcept { return which == byte_run ? of[byte_run] : of[element_run]; }
+  TUCK_HD constexpr uint32_t kind(int which) const noexcept {
+    return which == byte_run ? of[byte_run] : of[element_run];
+  }
   TUCK_HD constexpr uint32_t any() const noexcept { return of[byte_run] | of[element_run]; }
 };
 
@@ -127,9 +129,9 @@ TUCK_HD uint32_t end_of_run(const Piece& piece, uint32_t cell, int kind, uint32_
 //
 //   size()                  in bytes
 //   byte(i)
-//   runs(cell)              cell_bits: what is in runs of either kind; nothing past its end, and none after the last cell
-//   begins_sub_block(cell)  true of the first cell, and of the one after the last
-//   open(cell)              the largest open_run of the cells before this one
+//   runs(cell)              cell_bits: what is in runs of either kind; nothing past its end, and none after the last
+//   cell begins_sub_block(cell)  true of the first cell, and of the one after the last open(cell)              the
+//   largest open_run of the cells before this one
 template <uint32_t Width, class Piece, class Visitor>
 TUCK_HD void visit_symbols(const Piece& piece, uint32_t cell, Visitor& visitor) noexcept {
   const uint32_t base = cell * cell_bytes;
