@@ -40,7 +40,8 @@ class member_writer {
 
  private:
   uint32_t write_stream(const tuck::chunk_view& chunk, std::byte* to) {
-    if (chunk.kind == chunk_kind::raw) return tuck::deflate_format::store_blocks(chunk.payload, to);
+    if (chunk.kind == chunk_kind::raw)
+      return static_cast<uint32_t>(tuck::deflate_format::store_blocks(chunk.payload, to));
     const const_bytes stream =
         chunk.kind == chunk_kind::encoded ? codec::stream_of(chunk.payload) : constant_stream(chunk);
     std::memcpy(to, stream.data(), stream.size());
