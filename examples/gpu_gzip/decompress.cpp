@@ -53,12 +53,13 @@ std::string count_of_bytes(uint64_t n) { return std::to_string(n) + (n == 1 ? " 
 // What the decoder found wrong with a member, or nothing.
 std::string fault_of(const member& m, const decoded& d) {
   if (d.result.code == status::deflate_too_long)
-    return "ISIZE is wrong: the stream gives more than " + count_of_bytes(m.size);
+    return "ISIZE does not fit the stream, which gives more than " + count_of_bytes(m.size);
   if (!d.result) return message(d.result.code);
   if (d.result.consumed != m.stream.size())
     return "BSIZE is wrong: the stream ends " + count_of_bytes(m.stream.size() - d.result.consumed) + " earlier";
   if (d.result.produced != m.size)
-    return "ISIZE is wrong: " + std::to_string(m.size) + " instead of " + count_of_bytes(d.result.produced);
+    return "ISIZE does not fit the stream: " + std::to_string(m.size) + " instead of " +
+           count_of_bytes(d.result.produced);
   return d.crc == m.crc ? "" : "the CRC-32 is wrong";
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -21,7 +22,11 @@ template <class Work> void for_each(uint64_t count, const Work& work) {
   };
   const uint64_t threads = std::min<uint64_t>(std::thread::hardware_concurrency(), count / grain);
   std::vector<std::jthread> others;
-  for (uint64_t i = 1; i < threads; ++i) others.emplace_back(run);
+  try {
+    for (uint64_t i = 1; i < threads; ++i) others.emplace_back(run);
+  } catch (const std::system_error&) {
+    // No more threads to be had: those there are do it all.
+  }
   run();
 }
 

@@ -135,7 +135,9 @@ int report(const batch& b, const byte_vector& output, const std::vector<tuck::in
 int main(int argc, char** argv) {
   std::string on = "device", directory = TUCK_EXAMPLE_DATA;
   CLI::App app("Inflates streams of zlib's and compares with what was deflated", "inflate_batch");
-  app.add_option("--on", on, "Where to inflate: host or device")->check(CLI::IsMember({"host", "device"}));
+  app.add_option("--on", on, "Where to inflate: host or device")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"host", "device"}));
   app.add_option("DIRECTORY", directory, "Of .npy files to deflate");
   try {
     app.parse(argc, argv);
@@ -149,6 +151,7 @@ int main(int argc, char** argv) {
     (on == "host" ? inflate_on_host : inflate_on_device)(b, output, results);
     const int wrong = report(b, output, results);
     std::printf("%zu streams on the %s; %d wrong\n", results.size(), on.c_str(), wrong);
+    if (std::fflush(stdout) != 0) throw std::runtime_error("standard output cannot be written");
     return wrong == 0 ? 0 : 1;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "inflate_batch: %s\n", e.what());

@@ -66,7 +66,7 @@ TEST(GpuGzipRefuses, wrong_sizes_of_members) {
     return complaint_about(second.file());
   };
   for (const int n : {-1, 1}) EXPECT_EQ(off_by(n), "no member begins where BSIZE says that it ends");
-  EXPECT_EQ(off_by(28), "ISIZE is wrong: the stream gives more than 0 bytes");  // which it takes from the end member
+  EXPECT_EQ(off_by(28), "ISIZE does not fit the stream, which gives more than 0 bytes");  // which it takes from the end member
   EXPECT_EQ(off_by(1000), "truncated: of its 1034 bytes 62 are there");
   forged_member second = member_of("second");
   EXPECT_EQ(off_by(-static_cast<int>(second.stream.size()) - 1), "BSIZE is wrong: 25 bytes hold no member");
@@ -81,11 +81,11 @@ TEST(GpuGzipRefuses, wrong_trailers) {
   EXPECT_EQ(complaint_about(bad.file()), "the CRC-32 is wrong");
   bad = good;
   bad.size = 5;
-  EXPECT_EQ(complaint_about(bad.file()), "ISIZE is wrong: the stream gives more than 5 bytes");
+  EXPECT_EQ(complaint_about(bad.file()), "ISIZE does not fit the stream, which gives more than 5 bytes");
   bad.size = 7;
-  EXPECT_EQ(complaint_about(bad.file()), "ISIZE is wrong: 7 instead of 6 bytes");
+  EXPECT_EQ(complaint_about(bad.file()), "ISIZE does not fit the stream: 7 instead of 6 bytes");
   bad.size = 0;
-  EXPECT_EQ(complaint_about(bad.file()), "ISIZE is wrong: the stream gives more than 0 bytes");
+  EXPECT_EQ(complaint_about(bad.file()), "ISIZE does not fit the stream, which gives more than 0 bytes");
   bad.size = 65537;
   EXPECT_EQ(complaint_about(bad.file()), "ISIZE is wrong: 65537 bytes");
   EXPECT_EQ(complaint_about(member_of(std::string(65537, 'x')).file()), "ISIZE is wrong: 65537 bytes");
