@@ -62,10 +62,12 @@ TUCK_HD constexpr index_plan plan_index(const uint8_t* sub_blocks, uint32_t piec
   }
   return {};
 }
-// A joined sub-block's bits fit: where 4 and fewer are joined it has at most 4 * (512 + 64) symbols of at most 18 bits;
-// where more, the stream has less than 40 * index_bytes(max_pieces * (max_piece_sub_blocks / 4)) bytes.
-static_assert(4 * (symbols_a_sub_block + group_bytes) * 18 < 1 << 16);
-static_assert(index_share * index_bytes(max_sub_blocks / 4) * 8 < 1 << 16);
+// A joined sub-block's bits fit into 16. Where more than two are joined, the whole stream has less than 2^16. One or
+// two have at most 2 * (512 + 64) symbols: each takes 18 bits at most, or is a run of up to ten zeros that are literals
+// instead - and where a chunk has 10 k zeros as literals, each takes log(65536 / 10 k) bits at most, to the base of the
+// golden ratio (Katona and Nemetz, 1976), which for 1152 such runs is three.
+static_assert(2 * (symbols_a_sub_block + group_bytes) * 30 < 1 << 16);
+static_assert(index_share * index_bytes(max_sub_blocks / 2) * 8 < 1 << 16);
 
 // An encoded chunk's two parts; the index's is checked by its readers.
 struct chunk_parts {
