@@ -147,7 +147,6 @@ template <uint32_t Width> class host_encoder {
  public:
   // Looks at 1 to 64 KiB of values, which must stay; the bytes of their stream.
   uint32_t measure(const_bytes values) noexcept {
-    values_ = values;
     pieces_ = static_cast<uint32_t>(ceil_div(values.size(), uint64_t{piece_bytes}));
     counts_ = {};
     counts_.literal[end_of_block] = 1;
@@ -253,7 +252,6 @@ template <uint32_t Width> class host_encoder {
     plan_header<Width>(length, codes_, memory, header_);
   }
 
-  const_bytes values_;
   uint32_t pieces_ = 0;
   uint32_t stream_bytes_ = 0;
   histogram counts_;
