@@ -165,7 +165,7 @@ template <uint32_t Width> class host_encoder {
 
   // Of a chunk whose stream was just measured.
   index_plan plan() const noexcept {
-    uint8_t sub_blocks[max_pieces];
+    uint8_t sub_blocks[max_pieces] = {};
     for (uint32_t i = 0; i < pieces_; ++i) sub_blocks[i] = piece_[i].sub_blocks();
     return plan_index(sub_blocks, pieces_, stream_bytes_);
   }
