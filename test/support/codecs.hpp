@@ -16,13 +16,12 @@ namespace tuck::test {
 using all_codecs = ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, rle<double>, rle_zero<float>, deflate<uint8_t>,
                                     deflate<float>, quantize<f16>, quantize<double>>;
 #else
-using all_codecs = ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>,
-                                    rle<double>, rle_zero<float>, rle_zero<uint8_t>, deflate<uint8_t>, deflate<f16>,
-                                    deflate<float>, deflate<double>, quantize<f16>, quantize<bf16>, quantize<float>,
-                                    quantize<double>>;
+using all_codecs =
+    ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>,
+                     rle_zero<float>, rle_zero<uint8_t>, deflate<uint8_t>, deflate<f16>, deflate<float>,
+                     deflate<double>, quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>>;
 #endif
-using corrupted_codecs =
-    ::testing::Types<zvc<float>, rle<float>, deflate<float>, quantize<float>, quantize<f16>>;
+using corrupted_codecs = ::testing::Types<zvc<float>, rle<float>, deflate<float>, quantize<float>, quantize<f16>>;
 
 struct codec_names {
   template <class C> static std::string GetName(int) {
@@ -34,9 +33,10 @@ template <class... Cs> constexpr int size_of(::testing::Types<Cs...>) { return s
 
 // A codec with parameters that encode, and tensors that reach all of its format.
 template <codec C> struct sample {
-  static constexpr bool every_bit_counts = true;  // does each bit of an encoded chunk matter to its values?
-  static constexpr double reads = 1;              // how often encoding on the device reads the tensor
-  static constexpr double sectors_filled = 1;     // by the decoder, with one instruction of a warp
+  static constexpr bool every_bit_counts = true;       // does each bit of an encoded chunk matter to its values?
+  static constexpr double reads = 1;                   // how often encoding on the device reads the tensor
+  static constexpr double sectors_filled = 1;          // by the decoder, with one instruction of a warp
+  static constexpr double frame_sectors_filled = .97;  // by the encoder
 
   static C codec() { return {}; }
   static std::vector<value_t<C>> tensor(uint64_t count, double sparsity, pattern how = pattern::iid,
@@ -44,13 +44,16 @@ template <codec C> struct sample {
     return sparse_tensor<value_t<C>>(count, sparsity, how, seed);
   }
   // What it makes no smaller.
-  static std::vector<value_t<C>> noise(uint64_t count, uint64_t seed = 1) { return test::noise<value_t<C>>(count, seed); }
+  static std::vector<value_t<C>> noise(uint64_t count, uint64_t seed = 1) {
+    return test::noise<value_t<C>>(count, seed);
+  }
 };
 
 template <element T> struct sample<deflate<T>> {
   static constexpr bool every_bit_counts = false;  // the last byte of the stream has bits to spare
   static constexpr double reads = 2;
-  static constexpr double sectors_filled = .5;  // each lane writes 16 bytes of its own
+  static constexpr double sectors_filled = .5;        // each lane writes 16 bytes of its own
+  static constexpr double frame_sectors_filled = .9;  // it leaves in small parts
 
   static deflate<T> codec() { return {}; }
   static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
@@ -69,6 +72,7 @@ template <floating_element T> struct sample<quantize<T>> {
   static constexpr bool every_bit_counts = false;  // there is padding
   static constexpr double reads = 1;
   static constexpr double sectors_filled = 1;
+  static constexpr double frame_sectors_filled = .97;
 
   static quantize<T> codec() { return quantize<T>(error_bound::absolute(0x1p-7)); }
   static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1);
