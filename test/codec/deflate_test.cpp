@@ -388,6 +388,7 @@ TEST_F(forged_chunk, indexes_that_do_not_fit) {
   EXPECT_EQ(answer({{1, 128}}), status::deflate_index);              // a group is missing
   EXPECT_EQ(answer({{2, 128}, {1, 128}}), status::deflate_index);    // one too many
   EXPECT_EQ(answer({{1, 126}, {1, 130}}), status::deflate_index);    // shifted by a symbol
+  EXPECT_EQ(answer({{1, 130}, {1, 126}}), status::deflate_index);    // the other way
   EXPECT_EQ(answer({{1, 127}, {1, 129}}), status::deflate_index);    // and by half of one
   EXPECT_EQ(answer({{1, 128}, {1, 126}}), status::deflate_index);    // too short
   EXPECT_EQ(answer({{1, 128}, {1, 60000}}), status::deflate_index);  // more bits than there are
