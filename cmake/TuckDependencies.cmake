@@ -47,3 +47,8 @@ macro(tuck_find_zlib)
     add_library(ZLIB::ZLIB ALIAS tuck_zlib)
   endif()
 endmacro()
+
+# benchmark::benchmark, where it is installed; only measurements need it.
+macro(tuck_find_benchmark)
+  find_package(benchmark 1.7 QUIET)
+endmacro()

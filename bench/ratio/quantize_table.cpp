@@ -24,9 +24,9 @@ template <uint64_t (*Bytes)(span<const int64_t>)> coded by_differences(const ten
 
 coded by_zfp(const tensor& t, double range_bound) { return zfp_fixed_accuracy(t, range_bound * range_of(t)); }
 
-coded by_tuck(const tensor& t, double range_bound) {
+template <double (*Bytes)(span<const float>, double, double&)> coded by_tuck(const tensor& t, double range_bound) {
   coded c;
-  c.bytes = tuck_quantize_bytes(t.values, range_bound, c.max_error);
+  c.bytes = Bytes(t.values, range_bound, c.max_error);
   return c;
 }
 
@@ -82,10 +82,11 @@ void print_quantize_table(const std::vector<data_set>& sets) {
   const coder coders[] = {{"plain differences", by_differences<plain_difference_bytes>},
                           {"differences + Huffman", by_differences<huffman_difference_bytes>},
                           {zfp_row_name, by_zfp},
-                          {"tuck quantize, frame", by_tuck}};
+                          {"tuck quantize, frame", by_tuck<tuck_quantize_bytes>},
+                          {"tuck +delta+planes+deflate, frame", by_tuck<tuck_quantize_chain_bytes>}};
   std::printf("Error-bounded quantization: ratios as geometric means, and a set's largest error, in bounds.\n");
   std::printf("A bound is the given share of the tensor's range. The rows of differences do not see to the rounding\n");
-  std::printf("of what they restore. Only the last row counts a header and a directory.\n\n");
+  std::printf("of what they restore. Only tuck's rows count a header and a directory.\n\n");
   std::printf("  %-34s%7s%7s%7s  %10s%10s%10s\n", "", "1e-2", "1e-3", "1e-4", "1e-2", "1e-3", "1e-4");
   for (const data_set& set : sets) {
     std::printf("%s, %zu %s\n", set.name.c_str(), set.tensors.size(), set.tensors.size() == 1 ? "tensor" : "tensors");

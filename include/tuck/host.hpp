@@ -1,6 +1,8 @@
 // The front door of the CPU: codecs, frames, host::encode and host::decode. Plain C++20, no CUDA toolkit.
 #pragma once
 
+#include <tuck/codec/bitpack/bitpack.hpp>
+#include <tuck/codec/chain/chains.hpp>
 #include <tuck/codec/deflate/deflate.hpp>
 #include <tuck/codec/deflate/inflate.hpp>
 #include <tuck/codec/quantize/quantize.hpp>
@@ -8,3 +10,4 @@
 #include <tuck/codec/zvc/zvc.hpp>
 #include <tuck/core/version.hpp>
 #include <tuck/frame/host.hpp>
+#include <tuck/frame/host_batch.hpp>

@@ -164,6 +164,7 @@ struct balance {
   uint64_t lanes = 0, most = 0, symbols = 0;
 
   struct counter {
+    static constexpr bool takes_literals_at_once = true;
     uint64_t symbols = 0;
     void put(uint32_t) { ++symbols; }
     void repeat(uint32_t, uint32_t) { ++symbols; }
@@ -176,7 +177,7 @@ struct balance {
     bit_input in(parts.stream);
     code_lengths lengths;
     precode_memory memory;
-    EXPECT_EQ(read_block_header(in, lengths, memory), status::ok);
+    EXPECT_EQ(read_block_header(in, true, lengths, memory), status::ok);
     decode_tables tables;
     build_tables(lengths, tables);
     sub_block part{static_cast<uint32_t>(in.position()), 0, 0, 0, true, false};
@@ -254,7 +255,7 @@ TEST(deflate, codes_have_eleven_bits_at_most) {
   bit_input in(deflate<uint8_t>::stream_of(encoded));
   code_lengths lengths;
   precode_memory memory;
-  ASSERT_EQ(read_block_header(in, lengths, memory), status::ok);
+  ASSERT_EQ(read_block_header(in, true, lengths, memory), status::ok);
   EXPECT_EQ(*std::max_element(lengths.of, lengths.of + lengths.literals), max_literal_bits);
 }
 

@@ -50,7 +50,12 @@ TEST(status, every_value_has_a_meaning_of_its_own) {
                                    unsupported,
                                    default_stream,
                                    cuda_error,
-                                   scratch_too_small};
+                                   scratch_too_small,
+                                   bad_bound,
+                                   batch_too_large,
+                                   pool_full,
+                                   not_ready,
+                                   not_swappable};
   std::set<std::string> meanings;
   for (const tuck::status s : all) meanings.insert(message(s));
   EXPECT_EQ(meanings.size(), all.size());

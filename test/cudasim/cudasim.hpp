@@ -35,6 +35,9 @@ struct counters {
   std::uint64_t calls = 0;  // that fail_call counts
   std::uint64_t launches = 0, allocations = 0, frees = 0, synchronisations = 0, memcpys = 0, memsets = 0;
   std::uint64_t get_last_error = 0;
+  std::uint64_t largest_grid = 0;  // blocks of the largest launch
+  // What fail_call made fail: calls that give the device work, and others, whose errors few can do anything about.
+  std::uint64_t failed_work = 0, failed_housekeeping = 0;
   // Device side, per thread that executed one; `atomics` are those in global memory.
   std::uint64_t atomics = 0, shared_atomics = 0, polls = 0, barriers = 0;
   std::uint64_t tensor_bytes_read = 0, tensor_bytes_written = 0, other_bytes_read = 0, other_bytes_written = 0;

@@ -60,9 +60,10 @@ TYPED_TEST(device_cost, encode_reads_the_tensor_once_and_writes_the_frame_once) 
                                                                   sample<TypeParam>::frame_sectors_filled) +
                                                 32 * chunks);
     EXPECT_LE(c.atomics, chunks + 4 * chunks);  // a ticket a chunk; at most as many blocks, four each
-    std::printf("    s %.1f: read %.4f of the tensor, wrote %.4f of the frame\n", sparsity,
+    std::printf("    s %.1f: read %.4f of the tensor, wrote %.4f of the frame, %.3f of sectors filled\n", sparsity,
                 static_cast<double>(c.tensor_bytes_read) / raw,
-                static_cast<double>(c.other_bytes_written) / static_cast<double>(frame_bytes));
+                static_cast<double>(c.other_bytes_written) / static_cast<double>(frame_bytes),
+                TestFixture::efficiency(c.other_bytes_written, c.other_sectors_written));
   }
 }
 

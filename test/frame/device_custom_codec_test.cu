@@ -1,5 +1,5 @@
 // A codec of the user's own with a block codec, written to what codec/concept.hpp and codec/block.cuh say.
-#include "support/device.hpp"
+#include "support/batches.hpp"
 
 namespace mine {
 
@@ -107,6 +107,15 @@ TEST(device_custom_codec, a_chunk_that_fails_late_is_zero) {
     ASSERT_EQ(o.code, status::bad_payload);
     ASSERT_EQ(o.first_bad_chunk, 3u);
     ASSERT_EQ(out, expected);
+  });
+}
+
+TEST(device_custom_codec, encodes_and_decodes_batches) {
+  std::vector<std::vector<uint32_t>> tensors(7, values_below_256_but_for_one());
+  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].resize(i * 900);
+  for_schedules(4, [&] {
+    device_batch<mine::small_values> batch(tensors, {.offset = 5}, {.checksums = true});
+    ASSERT_NO_FATAL_FAILURE(expect_round_trip(batch));
   });
 }
 

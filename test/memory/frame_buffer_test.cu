@@ -42,7 +42,19 @@ struct no_resource {
 static_assert(stream_resource<stream_first> && stream_resource<async_verbs> && !stream_resource<no_resource>);
 
 template <class R> class frame_buffer_suite : public ::testing::Test {};
-using resources = ::testing::Types<stream_first, async_verbs>;
+// The same where only a reference is left that has forgotten its type.
+struct referred {
+  stream_first resource;
+  resource_ref ref{resource};
+  const std::map<void*, size_t>& out = resource.out;
+
+  void* allocate(cudaStream_t stream, size_t size, size_t alignment) { return ref.allocate(stream, size, alignment); }
+  void deallocate(cudaStream_t stream, void* p, size_t size, size_t alignment) {
+    ref.deallocate(stream, p, size, alignment);
+  }
+  uint64_t held() const { return resource.held(); }
+};
+using resources = ::testing::Types<stream_first, async_verbs, referred>;
 TYPED_TEST_SUITE(frame_buffer_suite, resources);
 
 TYPED_TEST(frame_buffer_suite, a_frame_shrinks_to_its_size_and_comes_back) {
@@ -84,6 +96,25 @@ TYPED_TEST(frame_buffer_suite, misuse_throws_and_leaks_nothing) {
   EXPECT_THROW(static_cast<void>(encode(zvc<float>{}, odd, resource, stream)), error);
   EXPECT_TRUE(resource.out.empty());
   stream.wait();
+}
+
+// Frames straight in pinned memory, which the host can read.
+TEST(pinned_resource, holds_frames_for_the_host) {
+  pinned_resource pinned;
+  const device_stream stream;
+  const auto values = sparse_tensor<float>(4096 + 1, .9);
+  const device_array<float> in(values, stream);
+  const span<const float> all = in.all();
+  auto packed = encode(zvc<float>{}, all, pinned, stream);
+  const outcome o = packed.wait_sync();
+  ASSERT_TRUE(o);
+  EXPECT_TRUE(same_bits(decoded(zvc<float>{}, {packed.frame().begin(), packed.frame().end()}), values));
+}
+
+TEST(pinned_resource, impossible_sizes_throw) {
+  pinned_resource pinned;
+  const device_stream stream;
+  EXPECT_THROW(static_cast<void>(pinned.allocate(stream, size_t{1} << 60)), error);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // All kernels of the library, for ptxas.sh to measure: a codec or an element type is one more line at the end.
 #include <tuck/device.cuh>
+#include <tuck/swap.cuh>
 
 template <tuck::codec C> struct kernels {
   using values = tuck::span<tuck::value_t<C>>;
@@ -29,8 +30,41 @@ template struct kernels<tuck::deflate<uint8_t>>;
 template struct kernels<tuck::deflate<tuck::f16>>;
 template struct kernels<tuck::deflate<float>>;
 template struct kernels<tuck::deflate<double>>;
+template struct kernels<tuck::bitpack<uint8_t>>;
+template struct kernels<tuck::bitpack<uint16_t>>;
+template struct kernels<tuck::bitpack<uint32_t>>;
+template struct kernels<tuck::bitpack<uint64_t>>;
+template struct kernels<tuck::zvc_planes_deflate<float>>;
+template struct kernels<tuck::zvc_planes_deflate<double>>;
+template struct kernels<tuck::zvc_rle_planes_deflate<float>>;
+template struct kernels<tuck::planes_deflate<tuck::bf16>>;
+template struct kernels<tuck::delta_rle_bitpack<int32_t>>;
+template struct kernels<tuck::quantize_delta_planes_deflate<float>>;
+template struct kernels<tuck::quantize_delta_deflate<float>>;
+
+// Of batches a few will do: one of each codec, and those that are short of registers.
+template <tuck::codec C> struct batch_kernels {
+  static void instantiate(tuck::span<const tuck::encode_item<tuck::value_t<C>>> from,
+                          tuck::span<const tuck::decode_item<tuck::value_t<C>>> to, tuck::bytes scratch,
+                          tuck::span<tuck::outcome> outcomes, cudaStream_t stream) {
+    (void)tuck::encode_batch(C{}, from, {}, scratch, outcomes, stream);
+    (void)tuck::decode_batch(C{}, to, {}, scratch, outcomes, stream);
+  }
+};
+
+template struct batch_kernels<tuck::zvc<uint8_t>>;
+template struct batch_kernels<tuck::zvc<float>>;
+template struct batch_kernels<tuck::quantize<tuck::f16>>;
+template struct batch_kernels<tuck::quantize<float>>;
+template struct batch_kernels<tuck::rle<tuck::f16>>;
+template struct batch_kernels<tuck::deflate<float>>;
+template struct batch_kernels<tuck::zvc_planes_deflate<float>>;
 
 void instantiate_inflate(tuck::span<const tuck::inflate_item> items, tuck::span<tuck::inflate_result> results,
                          cudaStream_t stream) {
   (void)tuck::inflate_batch(items, results, stream);
+}
+
+tuck::result instantiate_copy(const tuck::frame_copy_job& job, cudaStream_t stream) {
+  return tuck::copy_frame(job, {}, stream);
 }

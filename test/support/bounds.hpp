@@ -1,6 +1,7 @@
 // Is a restored value within its error bound? Decided exactly, by arithmetic that is not the library's.
 #pragma once
 
+#include <tuck/codec/chain/chains.hpp>
 #include <tuck/codec/quantize/quantize.hpp>
 
 #include <bit>
@@ -47,6 +48,10 @@ template <floating_element T> bool allows(const quantize<T>& codec, T x, T resto
   if (before == after) return true;
   if (!format::is_finite(before) || !format::is_finite(after) || format::magnitude(before) == 0) return false;
   return is_within(exact_value<T>(before), exact_value<T>(after), codec.mode(), codec.effective_bound());
+}
+template <floating_element T, class... Stages>
+bool allows(const chain<quantize_codes<T>, Stages...>& codec, T x, T restored) {
+  return allows(codec.template stage<0>().rule(), x, restored);
 }
 
 }  // namespace tuck::test

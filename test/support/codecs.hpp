@@ -14,18 +14,28 @@ namespace tuck::test {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 // One of each width: under sanitizers all else takes too long.
 using all_codecs = ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, rle<double>, rle_zero<float>, deflate<uint8_t>,
-                                    deflate<float>, quantize<f16>, quantize<double>>;
+                                    deflate<float>, bitpack<uint16_t>, bitpack<uint64_t>, quantize<f16>,
+                                    quantize<double>, zvc_planes_deflate<f16>, delta_rle_bitpack<uint64_t>,
+                                    quantize_delta_planes_deflate<float>>;
 #else
 using all_codecs =
     ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>,
                      rle_zero<float>, rle_zero<uint8_t>, deflate<uint8_t>, deflate<f16>, deflate<float>,
-                     deflate<double>, quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>>;
+                     deflate<double>, bitpack<uint8_t>, bitpack<f16>, bitpack<uint32_t>, bitpack<int64_t>,
+                     quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>, zvc_planes_deflate<float>,
+                     planes_deflate<bf16>, delta_rle_bitpack<int32_t>, quantize_delta_planes_deflate<float>,
+                     quantize_delta_deflate<f16>>;
 #endif
-using corrupted_codecs = ::testing::Types<zvc<float>, rle<float>, deflate<float>, quantize<float>, quantize<f16>>;
+using corrupted_codecs =
+    ::testing::Types<zvc<float>, rle<float>, deflate<float>, bitpack<uint16_t>, quantize<float>, quantize<f16>,
+                     zvc_planes_deflate<float>, delta_rle_bitpack<int64_t>, quantize_delta_planes_deflate<f16>>;
 
 struct codec_names {
   template <class C> static std::string GetName(int) {
-    return std::string(name(C{}.stages().at[0].id)) + "_" + name(dtype_of<value_t<C>>);
+    std::string names;
+    for (const stage& s : C{}.stages().at)
+      if (s.id != codec_id::none) names += name(s.id) + std::string("_");
+    return names + name(dtype_of<value_t<C>>);
   }
 };
 
@@ -49,25 +59,46 @@ template <codec C> struct sample {
   }
 };
 
+// All bytes alike, for what has codes of its own for those that are frequent.
+template <element T> std::vector<T> even_noise(uint64_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<T> values(count);
+  for (T& value : values) value = __builtin_bit_cast(T, static_cast<bits_t<T>>(random()));
+  return values;
+}
+
 template <element T> struct sample<deflate<T>> {
   static constexpr bool every_bit_counts = false;  // the last byte of the stream has bits to spare
   static constexpr double reads = 2;
   static constexpr double sectors_filled = .5;  // each lane writes 16 bytes of its own
-  // It leaves in parts of part-filled warps, whose stores the simulator pairs by how many each lane has made: how well,
-  // depends on the schedule. 0.95 was seen under ThreadSanitizer.
-  static constexpr double frame_sectors_filled = .9;
+  static constexpr double frame_sectors_filled = .97;
 
   static deflate<T> codec() { return {}; }
   static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
     return sparse_tensor<T>(count, sparsity, how, seed);
   }
-  // All bytes alike: it has codes of its own for those that are frequent.
-  static std::vector<T> noise(uint64_t count, uint64_t seed = 1) {
+  static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return even_noise<T>(count, seed); }
+};
+
+template <element T> struct sample<bitpack<T>> {
+  static constexpr bool every_bit_counts = true;
+  static constexpr double reads = 1;
+  static constexpr double sectors_filled = 1;
+  static constexpr double frame_sectors_filled = .97;
+
+  static bitpack<T> codec() { return {}; }
+  // Every 32 values have a width of their own, most of them small; zeros as asked for.
+  static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
+    auto values = sparse_tensor<T>(count, sparsity, how, seed);
     std::mt19937_64 random(seed);
-    std::vector<T> values(count);
-    for (T& value : values) value = __builtin_bit_cast(T, static_cast<bits_t<T>>(random()));
+    uint64_t mask = 0;
+    for (uint64_t i = 0; i < count; ++i) {
+      if (i % bitpack<T>::group == 0) mask = (uint64_t{1} << random() % (random() % 4 == 0 ? 64 : 4 * sizeof(T))) - 1;
+      values[i] = __builtin_bit_cast(T, static_cast<bits_t<T>>(bits_of(values[i]) & mask));
+    }
     return values;
   }
+  static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return test::noise<T>(count, seed); }
 };
 
 template <floating_element T> struct sample<quantize<T>> {
@@ -116,6 +147,38 @@ std::vector<T> sample<quantize<T>>::tensor(uint64_t count, double sparsity, patt
   }
   return values;
 }
+
+// Of a chain, as of its first stage; of differences, what has small ones.
+template <class... Stages> struct sample<chain<Stages...>> {
+  using C = chain<Stages...>;
+  using T = value_t<C>;
+  static constexpr bool to_deflate = sections_codec<typename C::last_stage>;
+  static constexpr bool every_bit_counts = !to_deflate && !C::lossy;
+  static constexpr double reads = 1;
+  static constexpr double sectors_filled = 1;
+  // Sections are written one after the other, what a splitter keeps and the rest as two parts; they end anywhere.
+  static constexpr double frame_sectors_filled = to_deflate ? .95 : .85;
+
+  static C codec() {
+    if constexpr (C::lossy)
+      return C(error_bound::absolute(0x1p-7));
+    else
+      return {};
+  }
+  static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
+    if constexpr (C::lossy) {
+      return sample<quantize<T>>::tensor(count, sparsity, how, seed);
+    } else if constexpr (std::is_same_v<typename C::first_stage, delta<T>>) {
+      auto values = sparse_tensor<T>(count, sparsity, how, seed);
+      bits_t<T> sum = 0;
+      for (T& value : values) value = __builtin_bit_cast(T, sum = static_cast<bits_t<T>>(sum + bits_of(value) % 61));
+      return values;
+    } else {
+      return sparse_tensor<T>(count, sparsity, how, seed);
+    }
+  }
+  static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return even_noise<T>(count, seed); }
+};
 
 // Is `restored` what the codec, as it encoded, may make of `values`: the same bits, or for lossy codecs near enough?
 template <codec C>

@@ -20,7 +20,7 @@ std::string wave(size_t count) {
 }
 
 TEST_F(Cli, every_lossless_codec_gives_the_file_back) {
-  for (const char* codec : {"zvc", "rle", "rle-zero", "deflate"})
+  for (const char* codec : {"zvc", "rle", "rle-zero", "deflate", "bitpack"})
     for (const char* descr : {"|u1", "<i2", "<f4", "<u8"}) {
       SCOPED_TRACE(std::string(codec) + ' ' + descr);
       expect_round_trip(npy(dict(descr, "(3, 3001)"), sparse_data(3 * 3001 * static_cast<size_t>(descr[2] - '0'))),
@@ -32,11 +32,28 @@ TEST_F(Cli, every_lossless_codec_gives_the_file_back) {
     }
 }
 
-TEST_F(Cli, quantize_keeps_its_bound_in_every_mode) {
+TEST_F(Cli, chains_go_by_the_names_of_their_stages) {
+  for (const auto& [codec, descr] : {std::pair{"zvc+planes+deflate", "<f4"}, std::pair{"planes+deflate", "<f2"},
+                                     std::pair{"delta+rle+bitpack", "<i8"}}) {
+    SCOPED_TRACE(codec);
+    expect_round_trip(npy(dict(descr, "(3, 3001)"), sparse_data(3 * 3001 * static_cast<size_t>(descr[2] - '0'))),
+                      {"--codec", codec});
+    EXPECT_EQ(info_json()["codec"], codec);
+    const std::string of_the_host = scratch::read(frame);
+    expect_ok({"encode", "--codec", codec, "--on", "device", in, frame});
+    EXPECT_EQ(scratch::read(frame), of_the_host);
+  }
+}
+
+class Quantizing : public Cli, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(alone_and_in_chains, Quantizing,
+                         ::testing::Values("quantize", "quantize+delta+deflate", "quantize+delta+planes+deflate"));
+
+TEST_P(Quantizing, keeps_its_bound_in_every_mode) {
   const std::string content = npy(dict("<f4", "(100, 100)"), wave(10000));
   scratch::write(in, content);
   const auto errors = [&](const arguments& options) {
-    arguments words{"encode", "--codec", "quantize", in, frame};
+    arguments words{"encode", "--codec", GetParam(), in, frame};
     words.insert(words.end(), options.begin(), options.end());
     expect_ok(words);
     const std::string of_the_host = scratch::read(frame);
@@ -101,9 +118,9 @@ TEST_F(Cli, bounds_that_are_none_are_bad_usage) {
         << bound;
   EXPECT_NE(complaint({"--codec", "quantize", "--bound", "relative"}).find("--bound: "), std::string::npos);
   EXPECT_EQ(complaint({"--error-bound", "1"}),
-            "tuck: --error-bound and --bound are for --codec quantize; zvc loses nothing\n");
+            "tuck: --error-bound and --bound are for --codec quantize and its chains; zvc loses nothing\n");
   EXPECT_EQ(complaint({"--codec", "rle", "--bound", "range"}),
-            "tuck: --error-bound and --bound are for --codec quantize; rle loses nothing\n");
+            "tuck: --error-bound and --bound are for --codec quantize and its chains; rle loses nothing\n");
   EXPECT_EQ(dir.names(), arguments{"in.npy"});
 }
 

@@ -45,23 +45,67 @@ class device_memory {
   uint64_t size_;
 };
 
-// A stream of the program's own, and what its calls cost: seconds on a GPU; on the simulator, which has no
-// clock worth reading, the bytes that the kernels moved.
-class device_session {
+// A stream of the program's own.
+class device_stream {
  public:
-  device_session() {
-    require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  device_stream() { require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
+  device_stream(const device_stream&) = delete;
+  device_stream& operator=(const device_stream&) = delete;
+  ~device_stream() { static_cast<void>(cudaStreamDestroy(stream_)); }
+
+  operator cudaStream_t() const noexcept { return stream_; }
+  void wait() const { require(cudaStreamSynchronize(stream_)); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+// The time on a stream from one point to another.
+class device_stopwatch {
+ public:
+  device_stopwatch() {
     require(cudaEventCreate(&begin_));
     require(cudaEventCreate(&end_));
   }
-  device_session(const device_session&) = delete;
-  device_session& operator=(const device_session&) = delete;
-  ~device_session() {
+  device_stopwatch(const device_stopwatch&) = delete;
+  device_stopwatch& operator=(const device_stopwatch&) = delete;
+  ~device_stopwatch() {
     static_cast<void>(cudaEventDestroy(end_));
     static_cast<void>(cudaEventDestroy(begin_));
-    static_cast<void>(cudaStreamDestroy(stream_));
   }
 
+  void begin(cudaStream_t stream) const { require(cudaEventRecord(begin_, stream)); }
+  void end(cudaStream_t stream) const { require(cudaEventRecord(end_, stream)); }
+  // Waits for the end.
+  double seconds() const {
+    float milliseconds = 0;
+    require(cudaEventSynchronize(end_));
+    require(cudaEventElapsedTime(&milliseconds, begin_, end_));
+    return milliseconds * 1e-3;
+  }
+
+ private:
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
+#if defined(TUCK_CUDASIM)
+// Counts from here on, bytes too.
+inline void count_traffic() {
+  auto settings = cudasim::current_settings();
+  settings.count_traffic = true;
+  cudasim::configure(settings);
+  cudasim::clear_counters();
+}
+
+inline double moved_bytes(const cudasim::counters& c) {
+  return static_cast<double>(c.tensor_bytes_read + c.tensor_bytes_written + c.other_bytes_read + c.other_bytes_written);
+}
+#endif
+
+// A stream, and what its calls cost: seconds on a GPU; on the simulator, which has no clock worth reading, the bytes
+// that the kernels moved.
+class device_session {
+ public:
 #if defined(TUCK_CUDASIM)
   static constexpr bool simulated = true;
 #else
@@ -117,31 +161,21 @@ class device_session {
   }
 
 #if defined(TUCK_CUDASIM)
-  void begin() {
-    auto settings = cudasim::current_settings();
-    settings.count_traffic = true;
-    cudasim::configure(settings);
-    cudasim::clear_counters();
-  }
+  void begin() { count_traffic(); }
   double end() {
-    require(cudaStreamSynchronize(stream_));
-    const auto c = cudasim::snapshot();
-    return static_cast<double>(c.tensor_bytes_read + c.tensor_bytes_written + c.other_bytes_read +
-                               c.other_bytes_written);
+    stream_.wait();
+    return moved_bytes(cudasim::snapshot());
   }
 #else
-  void begin() { require(cudaEventRecord(begin_, stream_)); }
+  void begin() { watch_.begin(stream_); }
   double end() {
-    float milliseconds = 0;
-    require(cudaEventRecord(end_, stream_));
-    require(cudaEventSynchronize(end_));
-    require(cudaEventElapsedTime(&milliseconds, begin_, end_));
-    return milliseconds * 1e-3;
+    watch_.end(stream_);
+    return watch_.seconds();
   }
+  device_stopwatch watch_;
 #endif
 
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  device_stream stream_;
   double cost_ = 0;
 };
 

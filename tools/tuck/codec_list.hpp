@@ -12,6 +12,14 @@ using over_all_types =
     codec_list<Codec<uint8_t>, Codec<int8_t>, Codec<uint16_t>, Codec<int16_t>, Codec<uint32_t>, Codec<int32_t>,
                Codec<uint64_t>, Codec<int64_t>, Codec<f16>, Codec<bf16>, Codec<float>, Codec<double>>;
 
+template <template <class> class Codec>
+using over_floating_types = codec_list<Codec<f16>, Codec<bf16>, Codec<float>, Codec<double>>;
+
+// And chains only over those that they are for: each is two kernels more.
+template <template <class> class Codec>
+using over_integer_types = codec_list<Codec<uint8_t>, Codec<int8_t>, Codec<uint16_t>, Codec<int16_t>, Codec<uint32_t>,
+                                      Codec<int32_t>, Codec<uint64_t>, Codec<int64_t>>;
+
 template <class...> struct joined_lists;
 template <codec... Cs> struct joined_lists<codec_list<Cs...>> { using type = codec_list<Cs...>; };
 template <codec... As, codec... Bs, class... Others>
@@ -25,7 +33,14 @@ using program_codecs = joined_lists<
     over_all_types<rle>,
     over_all_types<rle_zero>,
     over_all_types<deflate>,
-    codec_list<quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>>
+    over_all_types<bitpack>,
+    over_floating_types<quantize>,
+    over_floating_types<zvc_planes_deflate>,
+    codec_list<zvc_rle_planes_deflate<f16>, zvc_rle_planes_deflate<bf16>, zvc_rle_planes_deflate<float>>,
+    over_floating_types<planes_deflate>,
+    over_integer_types<delta_rle_bitpack>,
+    over_floating_types<quantize_delta_planes_deflate>,
+    over_floating_types<quantize_delta_deflate>
 >::type;
 // clang-format on
 

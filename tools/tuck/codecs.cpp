@@ -42,8 +42,11 @@ std::string types_of(std::string_view codec) {
 }
 
 std::optional<stored_bound> bound_of(const stage_list& stages) {
-  quantize<float> stored;  // whose parameters do not depend on the type
-  if (quantize<float>::from_stages(stages, stored) != status::ok) return {};
+  // Alone or as the first stage of a chain; its parameters do not depend on the type.
+  stage_list alone{{stages.at[0]}};
+  if (alone.at[0].id == codec_id::quantize_codes) alone.at[0].id = codec_id::quantize;
+  quantize<float> stored;
+  if (quantize<float>::from_stages(alone, stored) != status::ok) return {};
   double requested = stored.requested_bound();
   if (stored.mode() == bound_mode::range_relative) {
     // Stored as a float: the shortest number that is that float is likely what was asked for.
@@ -54,27 +57,52 @@ std::optional<stored_bound> bound_of(const stage_list& stages) {
   return stored_bound{stored.mode(), requested, stored.effective_bound()};
 }
 
-frame_plan plan_frame(const codec_choice& choice, dtype type, uint64_t count, const frame_options& options) {
-  frame_plan plan;
-  with_codec(choice, type, [&](const auto& chosen) {
+namespace {
+
+template <codec C> class chosen final : public chosen_codec {
+ public:
+  explicit chosen(const C& codec) : codec_(codec) {}
+
+  frame_plan plan(uint64_t count, const frame_options& options) const override {
+    frame_plan plan;
     frame_header header;
-    plan.code = make_header(chosen, count, options, header);
-    if (plan.code != status::ok) return;
+    plan.code = make_header(codec_, count, options, header);
+    if (plan.code != status::ok) return plan;
     plan.most_bytes = worst_case_bytes(header);
     plan.chunks = layout_of(header).chunks;
-  });
-  return plan;
+    return plan;
+  }
+  outcome encode(const_bytes values, bytes frame, const frame_options& options,
+                 const host::execution& how) const override {
+    const span<const T> typed(reinterpret_cast<const T*>(values.data()), values.size() / sizeof(T));
+    return host::encode(codec_, typed, frame, options, how);
+  }
+  outcome decode(const_bytes frame, bytes values, const host::execution& how) const override {
+    return host::decode(codec_, frame, span<T>(reinterpret_cast<T*>(values.data()), values.size() / sizeof(T)), 0, how);
+  }
+
+ private:
+  using T = value_t<C>;
+  C codec_;
+};
+
+}  // namespace
+
+std::unique_ptr<chosen_codec> choose_codec(const codec_choice& choice, dtype type) {
+  std::unique_ptr<chosen_codec> found;
+  with_codec(choice, type, [&]<codec C>(const C& codec) { found = std::make_unique<chosen<C>>(codec); });
+  return found;
+}
+
+frame_plan plan_frame(const codec_choice& choice, dtype type, uint64_t count, const frame_options& options) {
+  const auto codec = choose_codec(choice, type);
+  return codec == nullptr ? frame_plan{} : codec->plan(count, options);
 }
 
 outcome encode_frame(const codec_choice& choice, dtype type, const_bytes values, bytes frame,
                      const frame_options& options, const host::execution& how) {
-  outcome answer{.code = status::codec_mismatch};
-  with_codec(choice, type, [&]<class C>(const C& chosen) {
-    using T = value_t<C>;
-    const span<const T> typed(reinterpret_cast<const T*>(values.data()), values.size() / sizeof(T));
-    answer = host::encode(chosen, typed, frame, options, how);
-  });
-  return answer;
+  const auto codec = choose_codec(choice, type);
+  return codec == nullptr ? outcome{.code = status::codec_mismatch} : codec->encode(values, frame, options, how);
 }
 
 outcome decode_frame(const_bytes frame, bytes out, uint64_t first_value, const host::execution& how) {

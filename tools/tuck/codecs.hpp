@@ -4,6 +4,7 @@
 #include <tuck/codec/quantize/error_bound.hpp>
 #include <tuck/frame/host.hpp>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,8 +43,21 @@ struct frame_plan {
   uint64_t chunks = 0;
 };
 
-// host::encode and what it needs, with the chosen codec for elements of `type`; codec_mismatch where there is none.
-// `values` are whole elements, aligned for them.
+// A codec that was chosen, for elements of one type: what the library has as templates.
+class chosen_codec {
+ public:
+  virtual ~chosen_codec() = default;
+
+  virtual frame_plan plan(uint64_t count, const frame_options& options) const = 0;
+  // host::encode and host::decode. Tensors are whole elements, aligned for them.
+  virtual outcome encode(const_bytes values, bytes frame, const frame_options& options,
+                         const host::execution& how) const = 0;
+  virtual outcome decode(const_bytes frame, bytes values, const host::execution& how) const = 0;
+};
+// Null where there is none of that name for that type.
+std::unique_ptr<chosen_codec> choose_codec(const codec_choice& choice, dtype type);
+
+// The same in one call; codec_mismatch where there is none.
 frame_plan plan_frame(const codec_choice& choice, dtype type, uint64_t count, const frame_options& options);
 outcome encode_frame(const codec_choice& choice, dtype type, const_bytes values, bytes frame,
                      const frame_options& options, const host::execution& how);

@@ -75,7 +75,7 @@ void add_error_bound(CLI::App& app, encode_options& options) {
     return whole && value > 0 && std::isfinite(value) ? "" : "must be a positive, finite number";
   };
   CLI::Option* value = app.add_option("--error-bound", options.codec.bound.value,
-                                      "With --codec quantize: the most by which a value may change")
+                                      "With --codec quantize, alone or in a chain: the most by which a value may change")
                            ->check(CLI::Validator(positive, ""))
                            ->capture_default_str()
                            ->type_name("E");
@@ -93,7 +93,7 @@ void add_error_bound(CLI::App& app, encode_options& options) {
           ->type_name("MODE");
   app.parse_complete_callback([&options, value, mode] {
     if ((*value || *mode) && !is_lossy(options.codec.name))
-      throw usage_error("--error-bound and --bound are for --codec quantize; " + options.codec.name + " loses nothing");
+      throw usage_error("--error-bound and --bound are for --codec quantize and its chains; " + options.codec.name + " loses nothing");
   });
 }
 

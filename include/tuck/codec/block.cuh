@@ -22,13 +22,26 @@
 //
 //   static constexpr uint32_t chunk_capacity           the most bytes of a chunk, a multiple of tile_bytes
 //   void     begin(const C&, uint32_t count)           a chunk of so many values
-//   void     count(const C&, const tile&, uint32_t k)  its k-th tile, in order
+//   void     count(const C&, tile&, uint32_t k)        its k-th tile, in order; a lossy codec leaves in it what
+//                                                      decoding will give
 //   uint32_t measure(const C&)                         as above
 //   void     pack(const C&, Tiles& tiles, bytes out)   as above; tiles(k) is the k-th tile again. `out` is at most
 //                                                      chunk_capacity
 //
-// All are called by the whole block of exactly Threads threads, a power of two; a codec may set bounds to it. Between two calls, measure and pack too, the caller
-// puts a sync_block(). Kernels call C::from_stages, which is TUCK_HD, and what an adaptive codec has besides.
+// A splitter's has besides, for chains:
+//
+//   uint32_t side_bytes(count)                         of the chunk that was measured; all threads get them
+//   std::byte* encoded(side)                           where in TempStorage an encoded chunk with such a side stands,
+//                                                      at a multiple of 4, and its kept values at one of their size or
+//                                                      of 4. Only of a side that fits (see concept.hpp)
+//   void     assemble(const C&, tile&)                 as pack, but it is left there; a lossy one leaves in the tile,
+//                                                      and not before, what decoding will give
+//   status   decode_assembled(const C&, side, size, count, Sink& sink)  as decode, of the `size` bytes that stand
+//                                                      there; bad_payload also where another side is theirs
+//
+// All are called by the whole block of exactly Threads threads, a power of two; a codec may set bounds to it. Between
+// two calls, measure and pack too, the caller puts a sync_block(). Kernels call C::from_stages, which is TUCK_HD, and
+// what an adaptive codec has besides.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -50,6 +63,23 @@ template <class C, int Threads> struct block_codec {
 // alone, and needs less.
 template <class C, int Threads> struct block_decoder : block_codec<C, Threads> {
   using block_codec<C, Threads>::block_codec;
+};
+
+// What a block transform is: the scalar transform's results, in place, by one thread block. A transform specialises
+// block_transform<X, Threads>:
+//
+//   struct TempStorage                                  what it needs of shared memory besides, trivially constructible
+//   block_transform(TempStorage&)
+//   void apply(const X&, std::byte* values, uint32_t count)    turns `count` values in shared memory, at most tile_bytes
+//                                                       and at a multiple of 16 bytes, into their results, which take
+//                                                       their place
+//   void invert(const X&, std::byte* results, uint32_t count)  back
+//
+// Both are called by the whole block of exactly Threads threads, a power of two; the caller puts a sync_block() before
+// and after, and `values` is all threads' between them. What lies behind the values up to a multiple of 16 bytes may be
+// read, whatever it is, and up to a multiple of 4 overwritten.
+template <class X, int Threads> struct block_transform {
+  static_assert(sizeof(X) == 0, "tuck: this transform has no block transform; see tuck/codec/block.cuh");
 };
 
 namespace detail {
@@ -199,6 +229,42 @@ template <element T, int Threads, bool Several> class chunk_tiles {
   uint32_t count_;
   tile tile_;
 };
+
+namespace detail {
+
+// A tile in registers as all of a chunk's.
+template <class Tile> struct one_tile {
+  Tile chunk;
+
+  __device__ uint32_t size() const { return 1; }
+  __device__ Tile& operator()(uint32_t) { return chunk; }
+};
+
+// The one way to encode a chunk, whether a block codec sees tiles or not: its bytes, or `declined`; then, behind a
+// barrier, these into `out`.
+template <class Coder, class C, class Tiles>
+__device__ uint32_t measure_chunk(Coder& coder, const C& codec, Tiles& tiles, uint32_t count) {
+  if constexpr (sees_tiles<Coder>) {
+    coder.begin(codec, count);
+    for (uint32_t k = 0; k < tiles.size(); ++k) {
+      device::sync_block();
+      coder.count(codec, tiles(k), k);
+    }
+    device::sync_block();
+    return coder.measure(codec);
+  } else {
+    return coder.measure(codec, tiles(0));
+  }
+}
+template <class Coder, class C, class Tiles>
+__device__ void pack_chunk(Coder& coder, const C& codec, Tiles& tiles, bytes out) {
+  if constexpr (sees_tiles<Coder>)
+    coder.pack(codec, tiles, out);
+  else
+    coder.pack(codec, tiles(0), out);
+}
+
+}  // namespace detail
 
 // What decoders hand words to: stores the values with lo <= index < hi at p[index], p a multiple of sizeof(T), and
 // sums all of them.

@@ -4,6 +4,7 @@
 // is a small value that carries its parameters (`zvc<float>{}`); one folder under codec/ holds each.
 //
 //   codec      values -> fewer bytes; may decline, then the frame stores the chunk raw
+//   splitter   a codec that keeps some of the values as they are, for another stage of a chain
 //   transform  values -> values of the same total size (byte planes, differences); never declines
 #pragma once
 
@@ -25,6 +26,10 @@ enum class codec_id : uint16_t {
   rle_zero = 3,
   quantize = 4,
   deflate = 5,
+  planes = 6,
+  delta = 7,
+  bitpack = 8,
+  quantize_codes = 9,  // the first stage of a chain
   custom = 0x8000,
 };
 
@@ -36,6 +41,10 @@ TUCK_HD constexpr const char* name(codec_id id) noexcept {
     case codec_id::rle_zero: return "rle-zero";
     case codec_id::quantize: return "quantize";
     case codec_id::deflate: return "deflate";
+    case codec_id::planes: return "planes";
+    case codec_id::delta: return "delta";
+    case codec_id::bitpack: return "bitpack";
+    case codec_id::quantize_codes: return "quantize";  // which it is, in chains
     case codec_id::custom: break;
   }
   return static_cast<uint16_t>(id) >= static_cast<uint16_t>(codec_id::custom) ? "custom" : "unknown";
@@ -68,6 +77,8 @@ struct tensor_survey {
   range_keys range;        // of the whole tensor
   uint64_t parameter = 0;  // the bits of the double in device memory
 };
+
+inline constexpr uint32_t max_chunk_raw_bytes = 64 * 1024;  // of the values of a chunk
 
 // encode_chunk's answer when it would not shrink the chunk or prefers not to try.
 inline constexpr uint32_t declined = 0;
@@ -118,6 +129,26 @@ concept adaptive_codec =
       { c.prepare(seen, prepared) } noexcept -> std::same_as<status>;
     };
 
+// A codec whose encoded chunk is some bytes about the values - its side - and behind them the values that it keeps, at
+// most as many as there are, or what stands for these: a chain hands them on to its next stage. It may be given a chunk
+// of any number of values, but not of none.
+template <class C>
+concept splitter =
+    codec<C> && element<typename C::kept_type> && sizeof(typename C::kept_type) == sizeof(typename C::value_type) &&
+    requires(const_bytes encoded, uint32_t count) {
+      // Chains do without the stage where it declines, where the chunk has as many bytes as the values and these, which
+      // all splitters of a chain have up to 4 KiB of, and where what it keeps or its side has more than the values, or
+      // the side more than 32767.
+      { C::max_growth } -> std::convertible_to<uint32_t>;
+
+      // The bytes of the side of a chunk of `count` values that encode_chunk wrote, or that decode_chunk has found sound.
+      { C::side_bytes(encoded, count) } noexcept -> std::same_as<uint32_t>;
+
+      // Can a chunk of `count` values have a side of so many bytes, and keep so many values? Asked of whatever a damaged
+      // chunk says, before anything is decoded; kernels ask too, so it is TUCK_HD.
+      { C::side_fits(count, count, count) } noexcept -> std::same_as<bool>;
+    };
+
 template <class X>
 concept transform =
     std::is_trivially_copyable_v<X> && std::is_default_constructible_v<X> &&
@@ -128,7 +159,8 @@ concept transform =
       { x.describe() } noexcept -> std::same_as<stage>;
       { X::from_stage(described, parsed) } noexcept -> std::same_as<status>;
 
-      // Both spans cover the same number of bytes; invert undoes apply, bit for bit. Nothing may alias.
+      // Both spans cover the same number of bytes, perhaps none; invert undoes apply, bit for bit. Nothing may alias. In
+      // a chain a value's size is a multiple of a result's.
       { x.apply(values, results) } noexcept -> std::same_as<void>;
       { x.invert(stored, restored) } noexcept -> std::same_as<void>;
     };
@@ -164,13 +196,19 @@ template <codec... Cs> inline constexpr bool is_codec_list<codec_list<Cs...>> = 
 template <class X>
 concept no_codec = std::is_class_v<X> && !codec<X> && !detail::is_codec_list<X> && !detail::is_span<X>;
 
+// For stages without parameters: is this the expected one?
+TUCK_HD constexpr status match_stage(const stage& described, const stage& expected) noexcept {
+  if (described.id != expected.id) return status::codec_mismatch;
+  if (described.version != expected.version) return status::bad_version;
+  return described == expected ? status::ok : status::bad_parameters;
+}
+
 // For codecs of one stage without parameters: is this list that stage, alone?
 TUCK_HD constexpr status match_single_stage(const stage_list& stages, const stage& expected) noexcept {
   if (stages.at[0].id != expected.id) return status::codec_mismatch;
   for (int i = 1; i < max_stages; ++i)
     if (stages.at[i] != stage{}) return status::codec_mismatch;
-  if (stages.at[0].version != expected.version) return status::bad_version;
-  return stages.at[0] == expected ? status::ok : status::bad_parameters;
+  return match_stage(stages.at[0], expected);
 }
 
 }  // namespace tuck::inline TUCK_ABI

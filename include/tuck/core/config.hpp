@@ -18,6 +18,11 @@
 #define TUCK_HD
 #endif
 
+// A function of core/avx2.hpp, called only on a CPU with AVX2; where there can be none, it is not defined.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDA_ARCH__)
+#define TUCK_AVX2 __attribute__((target("avx2,bmi,popcnt")))
+#endif
+
 // A kernel that stays inside the binary that instantiates it, so that two binaries never share one.
 #define TUCK_KERNEL __attribute__((visibility("hidden"))) __global__
 

@@ -25,6 +25,14 @@ inline constexpr int warp_size = 32;
 __device__ __forceinline__ unsigned lane_id() { return threadIdx.x % warp_size; }
 __device__ __forceinline__ unsigned warp_id() { return threadIdx.x / warp_size; }
 
+// threadIdx.x where it is wanted once in a while: read anew, so that no register keeps it, or what follows from it, for
+// as long as a loop around it runs.
+__device__ __forceinline__ unsigned thread_id_anew() {
+  unsigned id;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(id));
+  return id;
+}
+
 __device__ __forceinline__ void sync_block() { __syncthreads(); }
 __device__ __forceinline__ bool sync_block_or(bool value) { return __syncthreads_or(value) != 0; }
 __device__ __forceinline__ int sync_block_count(bool value) { return __syncthreads_count(value); }
@@ -178,6 +186,10 @@ __device__ __forceinline__ int clz(uint64_t x) { return __clzll(static_cast<long
 // The low word of (hi:lo) >> (shift mod 32).
 __device__ __forceinline__ uint32_t funnel_shift_right(uint32_t lo, uint32_t hi, uint32_t shift) {
   return __funnelshift_r(lo, hi, shift);
+}
+// Four of the eight bytes of (hi:lo), chosen by the low nibbles of `selectors`, each 0 to 7.
+__device__ __forceinline__ uint32_t byte_perm(uint32_t lo, uint32_t hi, uint32_t selectors) {
+  return __byte_perm(lo, hi, selectors);
 }
 
 // -- warps: T has 4 or 8 bytes ------------------------------------------------------------------------------------

@@ -23,6 +23,10 @@ enum class status : uint32_t {
   cuda_error = 9,          // a CUDA call failed; the result says how
   scratch_too_small = 10,  // the scratch has fewer bytes than scratch_bytes says
   bad_bound = 11,          // the error bound is zero, negative, infinite or no number
+  batch_too_large = 12,    // an item of a batch, or the batch, has more values than batch_sizes promised
+  pool_full = 13,          // the pinned pool has no room for the tensor, which stays where it is
+  not_ready = 14,          // the work is still under way
+  not_swappable = 15,      // a swap_stream takes neither streams that are captured nor bounds in device memory
 
   // The frame is not for this call.
   type_mismatch = 16,   // the frame holds another element type
@@ -76,6 +80,10 @@ TUCK_HD constexpr const char* message(status s) noexcept {
     case status::cuda_error: return "a CUDA call failed";
     case status::scratch_too_small: return "the scratch is too small";
     case status::bad_bound: return "the error bound is not a positive, finite number";
+    case status::batch_too_large: return "the batch has more values than was promised";
+    case status::pool_full: return "the pool of pinned memory has no room for it";
+    case status::not_ready: return "the work is still under way";
+    case status::not_swappable: return "a swap stream takes no captured stream and no bound in device memory";
     case status::type_mismatch: return "the frame holds another element type";
     case status::codec_mismatch: return "the frame was written by another codec";
     case status::truncated: return "the frame is truncated";

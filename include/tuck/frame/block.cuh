@@ -28,37 +28,16 @@ template <codec C, int Threads = block_threads> class block_encode {
 
   // The same of up to tile::capacity values (16 KiB) that are in registers already, as a kernel has them that made them.
   __device__ uint32_t operator()(const C& codec, const tile& chunk, std::byte* out) {
-    one_tile tiles{chunk};  // a copy: a lossy codec changes it
+    detail::one_tile<tile> tiles{chunk};  // a copy: a lossy codec changes it
     return encode(codec, tiles, chunk.count, out);
   }
 
  private:
-  struct one_tile {
-    tile chunk;
-
-    __device__ uint32_t size() const { return 1; }
-    __device__ tile& operator()(uint32_t) { return chunk; }
-  };
-
   template <class Tiles> __device__ uint32_t encode(const C& codec, Tiles& tiles, uint32_t count, std::byte* out) {
-    uint32_t size = declined;
-    if constexpr (detail::sees_tiles<coder>) {
-      coder_.begin(codec, count);
-      for (uint32_t k = 0; k < tiles.size(); ++k) {
-        device::sync_block();
-        coder_.count(codec, tiles(k), k);
-      }
-      device::sync_block();
-      size = coder_.measure(codec);
-    } else {
-      size = coder_.measure(codec, tiles(0));
-    }
+    const uint32_t size = detail::measure_chunk(coder_, codec, tiles, count);
     if (size == declined || size >= count * sizeof(value_t<C>)) return declined;
     device::sync_block();
-    if constexpr (detail::sees_tiles<coder>)
-      coder_.pack(codec, tiles, {out, size});
-    else
-      coder_.pack(codec, tiles(0), {out, size});
+    detail::pack_chunk(coder_, codec, tiles, {out, size});
     return size;
   }
 

@@ -111,9 +111,9 @@ template <codec C> struct decode_job {
   scratch_head* head;
 };
 
-// What one block does of a decode_job: every blocks-th chunk, and a share of the contents' checksum. The last one
-// to finish gives the verdict.
-template <codec C, int Threads> class frame_decoder {
+// What one block does of a decode_job: a share of its chunks, every so manieth, and of the contents' checksum.
+// Whoever finishes last gives the verdict.
+template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
   using decoder = chunk_decoder<C, Threads>;
@@ -125,36 +125,59 @@ template <codec C, int Threads> class frame_decoder {
     device::uninitialized<frame_view> view;
     device::uninitialized<C> codec;
     uint64_t first_chunk, end_chunk;  // of those that hold what the job wants
-    alignas(frame_header) uint32_t header[sizeof(frame_header) / 4];
     status verdict;
     bool last;
   };
 
-  __device__ frame_decoder(TempStorage& temp, const decode_job<C>& job) : temp_(temp), job_(job) {}
+  __device__ frame_decoder(TempStorage& temp, const Job& job) : temp_(temp), job_(job) {}
 
+  // This block's part of a call. Leaves the scratch as the next call wants it.
   __device__ void run() {
-    open();
-    word_sums contents;
-    if (temp_.verdict == status::ok) {
-      decode_chunks();
-      contents = sum_contents();
-    } else if (!is_mismatch(temp_.verdict)) {
-      zero_fill(uint64_t{blockIdx.x} * Threads, uint64_t{gridDim.x} * Threads);
-    }
-    contents = block_sums<Threads>::reduce(temp_.sums, contents);
-    if (threadIdx.x == 0) temp_.last = finish_block(*job_.head, contents);
+    const word_sums contents = decode(share_of_grid{});
+    if (threadIdx.x == 0) temp_.last = finish_share(*job_.head, contents, gridDim.x);
     device::sync_block();
-    if (temp_.last) give_verdict();
+    if (!temp_.last) return;
+    give_verdict();
+    if (threadIdx.x == 0) reset(*job_.head, device::load_relaxed(&job_.head->epoch));
+  }
+
+  // A share of an item of a batch. Between two calls lies a sync_block().
+  template <class Share> __device__ void run(const Share& share) {
+    const word_sums contents = decode(share);
+    if (threadIdx.x == 0) temp_.last = finish_item_share(*job_.head, contents, share.count());
+    device::sync_block();
+    if (!temp_.last) return;
+    give_verdict();
+    if (threadIdx.x == 0) clear_item(*job_.head);
   }
 
  private:
+  // Which share of the work, and of how many. It is asked again and again, so that no registers hold it.
+  struct share_of_grid {
+    __device__ static uint32_t index() { return blockIdx.x; }
+    __device__ static uint32_t count() { return gridDim.x; }
+  };
+
+  // Returns this share's part of the contents' sums, in thread 0.
+  template <class Share> __device__ word_sums decode(const Share& share) {
+    open();
+    word_sums contents;
+    if (temp_.verdict == status::ok) {
+      decode_chunks(share);
+      contents = sum_contents(share);
+    } else if (!is_mismatch(temp_.verdict)) {
+      zero_fill(uint64_t{share.index()} * Threads, uint64_t{share.count()} * Threads);
+    }
+    return block_sums<Threads>::reduce(temp_.sums, contents);
+  }
+
   // Reads and checks the header, as host::decode does and in its order.
   __device__ void open() {
     constexpr unsigned digest_at = offsetof(frame_header, header_digest) / 4;
     if (device::warp_id() == 0 && job_.frame_capacity >= sizeof(frame_header)) {
-      const unsigned lane = device::lane_id();
+      const unsigned lane = device::thread_id_anew();
       const uint32_t word = device::load(reinterpret_cast<const uint32_t*>(job_.frame) + lane);
-      temp_.header[lane] = word;
+      reinterpret_cast<uint32_t*>(&temp_.view.get().header_to_be())[lane] = word;
       word_sums sums;
       if (lane < digest_at) sums.add(word, lane);
       sums = {device::warp_sum(sums.plain), device::warp_sum(sums.weighted)};
@@ -170,7 +193,7 @@ template <codec C, int Threads> class frame_decoder {
   }
 
   __device__ status check(uint64_t header_digest) {
-    const auto& header = reinterpret_cast<const frame_header&>(temp_.header);
+    const frame_header& header = temp_.view.get().header();
     if (const status s = check_header(header, header_digest); s != status::ok) return s;
     new (&temp_.codec.get()) C(job_.codec);
     if (const status s = C::from_stages(header.stages, temp_.codec.get()); s != status::ok) return s;
@@ -181,23 +204,23 @@ template <codec C, int Threads> class frame_decoder {
     if (job_.frame_capacity < header.frame_bytes) return status::truncated;
     temp_.first_chunk = job_.first_value / header.chunk_values;
     temp_.end_chunk = ceil_div(job_.first_value + job_.out_values, uint64_t{header.chunk_values});
-    new (&temp_.view.get()) frame_view(job_.frame, header);  // in place: a copy would need 44 registers
+    temp_.view.get().set_frame(job_.frame);
     return status::ok;
   }
 
-  __device__ word_sums sum_contents() const {
+  template <class Share> __device__ word_sums sum_contents(const Share& share) const {
     word_sums sums;
     const const_bytes contents = temp_.view.get().contents();
     const auto* words = reinterpret_cast<const uint32_t*>(contents.data());
-    for (uint64_t i = uint64_t{blockIdx.x} * Threads + threadIdx.x; i < contents.size() / 4;
-         i += uint64_t{gridDim.x} * Threads)
+    for (uint64_t i = uint64_t{share.index()} * Threads + device::thread_id_anew(); i < contents.size() / 4;
+         i += uint64_t{share.count()} * Threads)
       sums.add(device::load(words + i), i);
     return sums;
   }
 
-  __device__ void decode_chunks() {
+  template <class Share> __device__ void decode_chunks(const Share& share) {
     if (job_.out_values == 0) return;
-    for (uint64_t i = temp_.first_chunk + blockIdx.x; i < temp_.end_chunk; i += gridDim.x) {
+    for (uint64_t i = temp_.first_chunk + share.index(); i < temp_.end_chunk; i += share.count()) {
       const status s = decoder(temp_.chunk).decode(temp_.codec.get(), temp_.view.get(), i, output_of(i));
       if (s != status::ok) {
         device::sync_block();  // zeros come after whatever the codec wrote
@@ -224,7 +247,7 @@ template <codec C, int Threads> class frame_decoder {
   }
 
   __device__ void zero_fill(uint64_t first, uint64_t stride) const {
-    for (uint64_t i = first + threadIdx.x; i < job_.out_values; i += stride)
+    for (uint64_t i = first + device::thread_id_anew(); i < job_.out_values; i += stride)
       device::store(reinterpret_cast<bits_t<T>*>(job_.out) + i, bits_t<T>{0});
   }
 
@@ -244,14 +267,11 @@ template <codec C, int Threads> class frame_decoder {
       result.bytes = 0;
     }
     device::sync_block();
-    if (threadIdx.x == 0) {
-      device::store(job_.result, result);
-      reset(*job_.head, device::load_relaxed(&job_.head->epoch));
-    }
+    if (threadIdx.x == 0) device::store(job_.result, result);
   }
 
   TempStorage& temp_;
-  const decode_job<C>& job_;
+  const Job& job_;
 };
 
 template <codec C, int Threads>

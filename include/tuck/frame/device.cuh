@@ -28,13 +28,13 @@ struct launch_options {
 
 inline constexpr uint64_t device_alignment = 16;  // of frames, scratch and outcomes
 
-// Bytes of scratch that encoding `count` values needs; decoding needs those of count = 0. A scratch serves one call
-// at a time, of any codec and size that it is enough for; it is one span, always passed whole. Without initialize, or
-// shared by two calls at once, the outcome may never be written.
+// Bytes of scratch that encoding `count` values needs; decoding needs those of count = 0, whatever the codec. A scratch
+// serves one call at a time, of any codec and size that it is enough for; it is one span, always passed whole. Without
+// initialize, or shared by two calls at once, the outcome may never be written.
 template <codec C>
 constexpr uint64_t scratch_bytes(const C& codec, uint64_t count, const frame_options& options = {}) noexcept {
   frame_header header;
-  if (tuck::make_header(codec, count, options, header) != status::ok) return ~uint64_t{0};
+  if (tuck::plan_header(codec, count, options, header) != status::ok) return ~uint64_t{0};
   return scratch_head_bytes + 8 * layout_of(header).chunks;
 }
 
@@ -68,9 +68,15 @@ result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const
   return from_cuda(cudaLaunchKernelEx(&config, kernel, job));
 }
 
+// Where in the room for frames the frame goes: behind `used`, or where that is null, at the begin.
+struct frame_place {
+  uint64_t* used = nullptr;
+  uint64_t* offset = nullptr;
+};
+
 template <codec C>
-result encode(const C& codec, span<const value_t<C>> values, bytes frame, bytes scratch, outcome* written,
-              cudaStream_t stream, const frame_options& options, const launch_options& how) noexcept {
+result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_place place, bytes scratch,
+              outcome* written, cudaStream_t stream, const frame_options& options, const launch_options& how) noexcept {
   encode_job<C> job{};
   job.codec = codec;
   if (const status s = tuck::make_header(codec, values.size(), options, job.header); s != status::ok) return {s};
@@ -90,6 +96,8 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, bytes 
   job.metadata = options.metadata.data();
   job.frame = frame.data();
   job.capacity = frame.size();
+  job.used = place.used;
+  job.offset = place.offset;
   job.result = written;
   job.head = reinterpret_cast<scratch_head*>(scratch.data());
   job.states = reinterpret_cast<uint64_t*>(scratch.data() + scratch_head_bytes);
@@ -127,14 +135,33 @@ template <codec C>
 result encode(const C& codec, span<const value_t<C>> values, bytes frame, bytes scratch, outcome* written,
               cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
   if (frame.data() == nullptr) return {status::output_too_small};
-  return detail::encode(codec, values, frame, scratch, written, stream, options, how);
+  return detail::encode(codec, values, frame, {}, scratch, written, stream, options, how);
+}
+
+// Frames that are appended begin at a multiple of this many bytes of the room for them.
+inline constexpr uint64_t append_alignment = uint64_t{1} << append_alignment_log2;
+
+// As encode, of many frames one behind the other, although the host knows no sizes: the frame goes behind the first
+// `*used` bytes of `room`, its begin is written to `*offset`, and its bytes, rounded up to append_alignment, are added
+// to `*used`. Where it does not fit, output_too_small, `used` and `offset` stay as they were. `used` is in device
+// memory, a multiple of append_alignment or 0 in the beginning, and read when the kernel runs: calls that share it run
+// one after the other. `room` is a multiple of append_alignment; both numbers are of 8.
+template <codec C>
+result append(const C& codec, span<const value_t<C>> values, bytes room, uint64_t* used, uint64_t* offset,
+              bytes scratch, outcome* written, cudaStream_t stream, const frame_options& options = {},
+              const launch_options& how = {}) noexcept {
+  if (room.data() == nullptr) return {status::output_too_small};
+  if (used == nullptr || offset == nullptr) return {status::invalid_argument};
+  if (!detail::aligned(room.data(), append_alignment) || !detail::aligned(used, 8) || !detail::aligned(offset, 8))
+    return {status::misaligned};
+  return detail::encode(codec, values, room, {used, offset}, scratch, written, stream, options, how);
 }
 
 // The bytes of the frame that encode would write, into `needed`.
 template <codec C>
 result encoded_bytes(const C& codec, span<const value_t<C>> values, bytes scratch, outcome* needed, cudaStream_t stream,
                      const frame_options& options = {}, const launch_options& how = {}) noexcept {
-  return detail::encode(codec, values, {}, scratch, needed, stream, options, how);
+  return detail::encode(codec, values, {}, {}, scratch, needed, stream, options, how);
 }
 
 // Restores values [first_value, first_value + out.size()) of the frame, which may be shorter than `frame` and
@@ -159,9 +186,36 @@ result decode(const C& codec, const_bytes frame, span<value_t<C>> out, bytes scr
   return detail::launch(decode_kernel<C, block_threads>, job, useful, how, stream);
 }
 
+// The same where the frame says at run time which codec of the list it needs: `info` is what inspect says of its
+// header, which is all that the host must have seen of it. `out` is as long as the values wanted, else
+// invalid_argument. A frame that no codec of the list can have written is refused with what visit says of it, and `out`
+// left alone.
+template <codec... Cs>
+result decode(codec_list<Cs...> codecs, const frame_info& info, const_bytes frame, bytes out, bytes scratch,
+              outcome* restored, cudaStream_t stream, uint64_t first_value = 0,
+              const launch_options& how = {}) noexcept {
+  if (stream == nullptr) return {status::default_stream};
+  result answer;
+  const status found = tuck::visit(codecs, info, [&]<class C>(const C& codec) {
+    using T = value_t<C>;
+    if (out.size() % sizeof(T) != 0)
+      answer = {status::invalid_argument};
+    else
+      answer = tuck::decode(codec, frame, span<T>(reinterpret_cast<T*>(out.data()), out.size() / sizeof(T)), scratch,
+                            restored, stream, first_value, how);
+  });
+  return found == status::ok ? answer : result{found};
+}
+
 template <no_codec X>
 result encode(const X&, const auto&, bytes, bytes, outcome*, cudaStream_t, const frame_options& = {},
               const launch_options& = {}) noexcept {
+  static_assert(codec<X>, TUCK_NO_CODEC);
+  return {};
+}
+template <no_codec X>
+result append(const X&, const auto&, bytes, uint64_t*, uint64_t*, bytes, outcome*, cudaStream_t,
+              const frame_options& = {}, const launch_options& = {}) noexcept {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }

@@ -9,6 +9,8 @@
 
 namespace tuck::inline TUCK_ABI {
 
+inline constexpr unsigned append_alignment_log2 = 7;  // whole lines of the link and of L2
+
 template <codec C> struct encode_job {
   C codec;
   frame_header header;  // all but frame_bytes and the digests; the stages of an adaptive codec are not yet its last
@@ -17,14 +19,16 @@ template <codec C> struct encode_job {
   const std::byte* metadata;
   std::byte* frame;  // null: only count
   uint64_t capacity;
+  uint64_t* used;    // null, or in device memory: the frame goes behind so many bytes of `frame`, and is added to them
+  uint64_t* offset;  // with `used`: gets where it went
   outcome* result;
   scratch_head* head;
   uint64_t* states;
   uint64_t state_count;
 };
 
-// What one block does of an encode_job. Chunks are drawn by ticket until there are no more; the last block to finish
-// writes the header, all zero where the frame did not fit.
+// What one block does of an encode_job: chunks, drawn by ticket until there are no more, or one that it is given.
+// Whoever finishes last writes the header, all zero where the frame did not fit.
 template <codec C, int Threads> class frame_encoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
@@ -36,6 +40,8 @@ template <codec C, int Threads> class frame_encoder {
   struct TempStorage {
     typename coder::TempStorage codec;
     typename sums_of_block::TempStorage sums;
+    std::byte* frame;  // where the frame goes; null: only count
+    uint64_t capacity;
     uint32_t chunk;                                // the one under way, as the ticket said
     device::uninitialized<directory_entry> entry;  // its entry, once its place is known
     uint32_t epoch;
@@ -48,12 +54,9 @@ template <codec C, int Threads> class frame_encoder {
 
   __device__ frame_encoder(TempStorage& temp, const encode_job<C>& job) : temp_(temp), job_(job) {}
 
+  // All of a call, beside the other blocks of the grid. Leaves the scratch as the next call wants it.
   __device__ void run() {
-    if (threadIdx.x == 0) {
-      temp_.epoch = device::load_relaxed(&job_.head->epoch);
-      temp_.contents.get() = {};
-      if constexpr (adaptive_codec<C>) prepare();
-    }
+    if (threadIdx.x == 0) begin(device::load_relaxed(&job_.head->epoch));
     for (;;) {
       if (threadIdx.x == 0) temp_.chunk = device::atomic_add(&job_.head->ticket, 1u);
       device::sync_block();
@@ -61,12 +64,47 @@ template <codec C, int Threads> class frame_encoder {
       encode_chunk();
       device::sync_block();
     }
-    if (threadIdx.x == 0) temp_.last = finish_block(*job_.head, temp_.contents.get());
+    if (threadIdx.x == 0) temp_.last = finish_share(*job_.head, temp_.contents.get(), gridDim.x);
     device::sync_block();
-    if (temp_.last) write_header();
+    if (!temp_.last) return;
+    finish(job_.frame == nullptr ? status::ok : status::output_too_small);
+    clear_at_wrap<Threads>(job_.states, job_.state_count, temp_.epoch);
+    if (threadIdx.x == 0) reset(*job_.head, temp_.epoch + 1);
+  }
+
+  // One of `shares` parts of an item of a batch: its chunk of that index, if it has one. Between two calls lies a
+  // sync_block().
+  __device__ void run_share(uint32_t chunk, uint32_t shares, uint32_t epoch) {
+    if (threadIdx.x == 0) {
+      temp_.chunk = chunk;
+      begin(epoch);
+    }
+    device::sync_block();
+    if (chunk < job_.at.chunks && is_prepared()) encode_chunk();
+    device::sync_block();
+    if (threadIdx.x == 0) temp_.last = finish_item_share(*job_.head, temp_.contents.get(), shares);
+    device::sync_block();
+    if (!temp_.last) return;
+    finish(status::output_too_small);
+    if (threadIdx.x == 0) clear_item(*job_.head);
   }
 
  private:
+  // By one thread, before the first chunk; a barrier follows.
+  __device__ void begin(uint32_t epoch) {
+    temp_.epoch = epoch;
+    temp_.contents.get() = {};
+    temp_.frame = job_.frame;
+    temp_.capacity = job_.capacity;
+    if (job_.used != nullptr) append();
+    if constexpr (adaptive_codec<C>) prepare();
+  }
+  // Behind what is used; where there is no room for what comes before the payloads, the bytes are only counted.
+  __device__ void append() {
+    const uint64_t used = device::load_relaxed(job_.used);
+    temp_.capacity = used < job_.capacity ? job_.capacity - used : 0;
+    temp_.frame = temp_.capacity < job_.at.payloads ? nullptr : job_.frame + used;
+  }
   __device__ const T* chunk_values() const { return job_.values + uint64_t{temp_.chunk} * job_.header.chunk_values; }
 
   // What the host could not know: the range of the values, and what is in device memory.
@@ -111,18 +149,21 @@ template <codec C, int Threads> class frame_encoder {
         place(chunk_kind::encoded, size);
       } else {
         place(chunk_kind::raw, raw_bytes);
-        if constexpr (is_lossy<C>) tiles(0).load(chunk_values(), tiles.count());
+        if constexpr (is_lossy<C> && !detail::sees_tiles<coder>) tiles(0).load(chunk_values(), tiles.count());
       }
     } else {
       place(chunk_kind::uniform, first_bits() == 0 ? 0 : sizeof(T));
     }
-    if (job_.frame == nullptr) return;
+    if constexpr (is_lossy<C> && detail::sees_tiles<coder>)
+      if (temp_.entry.get().kind() != chunk_kind::encoded) sums = sums_of(tiles);  // not of what it would be decoded to
+    if (temp_.frame == nullptr) return;
     if constexpr (!detail::sees_tiles<coder>)
       if ((job_.header.flags & flag_checksums) != 0) sums = tiles(0).sums();  // now, so that packing need not keep the values for it
     const directory_entry entry = temp_.entry.get();
-    std::byte* const begin = job_.frame + (entry.start() << job_.header.alignment_log2);
+    const uint64_t offset = entry.start() << job_.header.alignment_log2;
+    std::byte* const begin = temp_.frame + offset;
     const uint32_t padded = units(entry.bytes()) << job_.header.alignment_log2;
-    if (begin + padded <= job_.frame + job_.capacity) {
+    if (offset + padded <= temp_.capacity) {
       if (entry.kind() == chunk_kind::encoded) {
         pack(block, tiles, {begin, padded});
       } else {
@@ -139,17 +180,27 @@ template <codec C, int Threads> class frame_encoder {
 
   // For block codecs that see tiles: do the values differ? Adds up their sums.
   __device__ bool count(coder& block, tiles_of_chunk& tiles, word_sums& sums) const {
-    const bool checksums = job_.frame != nullptr && (job_.header.flags & flag_checksums) != 0;
+    const bool checksums = has_checksums();
     bool differs = false;
     block.begin(codec(), tiles.count());
     for (uint32_t k = 0; k < tiles.size(); ++k) {
       device::sync_block();
-      const tile& values = tiles(k);
+      tile& values = tiles(k);
       differs |= !values.all_equal(first_bits());
-      if (checksums) sums += values.sums(k * tile::capacity);
+      if (checksums && !is_lossy<C>) sums += values.sums(k * tile::capacity);
       block.count(codec(), values, k);
+      if (checksums && is_lossy<C>) sums += values.sums(k * tile::capacity);
     }
     return differs;
+  }
+  __device__ word_sums sums_of(tiles_of_chunk& tiles) const {
+    word_sums sums;
+    if (has_checksums())
+      for (uint32_t k = 0; k < tiles.size(); ++k) sums += tiles(k).sums(k * tile::capacity);
+    return sums;
+  }
+  __device__ bool has_checksums() const {
+    return job_.frame != nullptr && (job_.header.flags & flag_checksums) != 0;
   }
   __device__ uint32_t measure(coder& block, tiles_of_chunk& tiles) const {
     if constexpr (detail::sees_tiles<coder>)
@@ -207,18 +258,19 @@ template <codec C, int Threads> class frame_encoder {
   }
   __device__ void write_content(uint64_t table, uint64_t word) {
     const uint64_t offset = table + 8 * uint64_t{temp_.chunk};
-    device::store(reinterpret_cast<uint64_t*>(job_.frame + offset), word);
+    device::store(reinterpret_cast<uint64_t*>(temp_.frame + offset), word);
     const uint64_t index = (offset - sizeof(frame_header)) / 4;
     temp_.contents.get().add(static_cast<uint32_t>(word), index);
     temp_.contents.get().add(static_cast<uint32_t>(word >> 32), index + 1);
   }
 
-  // By the last block: metadata, the gap before the payloads, and the header - all zero where the frame did not fit.
-  __device__ void write_header() {
+  // By the last block: metadata, the gap before the payloads, and the header - all zero where the frame did not fit -
+  // and the outcome, `counted` where there was no frame to write.
+  __device__ void finish(status counted) {
     word_sums metadata;
-    if (job_.frame != nullptr) {
+    if (temp_.frame != nullptr) {
       for (uint64_t i = job_.at.contents_end + threadIdx.x; i < job_.at.payloads; i += Threads)
-        device::store(job_.frame + i, std::byte{});
+        device::store(temp_.frame + i, std::byte{});
       metadata = write_metadata();
     }
     metadata = sums_of_block::reduce(temp_.sums, metadata);
@@ -229,22 +281,22 @@ template <codec C, int Threads> class frame_encoder {
     }
     device::sync_block();
     const uint64_t frame_bytes = used_bytes();
-    const bool fits = job_.frame != nullptr && frame_bytes <= job_.capacity && is_prepared();
-    if (device::warp_id() == 0 && job_.frame != nullptr)
+    const bool fits = temp_.frame != nullptr && frame_bytes <= temp_.capacity && is_prepared();
+    if (device::warp_id() == 0 && temp_.frame != nullptr)
       write_header_words(
           frame_bytes,
           digest({temp_.sums.plain[0], temp_.sums.weighted[0]}, job_.at.contents_end - sizeof(frame_header)), fits);
-    if (temp_.epoch + 1 == chunk_state::epochs) {
-      device::sync_block();  // all have read where the last chunk ends
-      for (uint64_t i = threadIdx.x; i < job_.state_count; i += Threads)
-        device::store_relaxed(job_.states + i, uint64_t{0});
-    }
     if (threadIdx.x == 0) {
-      const status code = !is_prepared()                  ? temp_.verdict
-                          : fits || job_.frame == nullptr ? status::ok
-                                                          : status::output_too_small;
+      const status code = !is_prepared()          ? temp_.verdict
+                          : fits                  ? status::ok
+                          : temp_.frame == nullptr ? counted
+                                                  : status::output_too_small;
+      if (job_.used != nullptr && fits) {
+        const uint64_t used = static_cast<uint64_t>(temp_.frame - job_.frame);
+        device::store(job_.offset, used);
+        device::store_relaxed(job_.used, used + round_up_pow2(frame_bytes, append_alignment_log2));
+      }
       device::store(job_.result, outcome{is_prepared() ? frame_bytes : 0, code, no_chunk});
-      reset(*job_.head, temp_.epoch + 1);
     }
   }
 
@@ -261,7 +313,7 @@ template <codec C, int Threads> class frame_encoder {
       for (uint32_t b = 0; b < 4; ++b)
         if (const uint64_t at = i + b - sizeof(frame_header); at < job_.header.metadata_bytes)
           word |= static_cast<uint32_t>(device::load(job_.metadata + at)) << (8 * b);
-      device::store(reinterpret_cast<uint32_t*>(job_.frame + i), word);
+      device::store(reinterpret_cast<uint32_t*>(temp_.frame + i), word);
       sums.add(word, (i - sizeof(frame_header)) / 4);
     }
     return sums;
@@ -287,7 +339,7 @@ template <codec C, int Threads> class frame_encoder {
     const uint64_t header_digest =
         digest({device::warp_sum(sums.plain), device::warp_sum(sums.weighted)}, 4 * digest_at);
     if (lane >= digest_at) word = static_cast<uint32_t>(header_digest >> (32 * (lane % 2)));
-    device::store(reinterpret_cast<uint32_t*>(job_.frame) + lane, fits ? word : 0u);
+    device::store(reinterpret_cast<uint32_t*>(temp_.frame) + lane, fits ? word : 0u);
   }
 
   TempStorage& temp_;

@@ -43,7 +43,6 @@ static_assert(sizeof(frame_header) == 128 && std::is_trivially_copyable_v<frame_
 
 inline constexpr uint16_t frame_version = 1;
 inline constexpr uint32_t flag_checksums = 1;
-inline constexpr uint32_t max_chunk_raw_bytes = 64 * 1024;
 inline constexpr uint32_t max_alignment_log2 = 12;
 
 enum class chunk_kind : uint8_t {
@@ -103,16 +102,20 @@ TUCK_HD constexpr frame_layout layout_of(const frame_header& h) noexcept {
   return at;
 }
 
-TUCK_HD constexpr uint64_t worst_case_bytes(const frame_header& h) noexcept {
-  const uint64_t slot = round_up_pow2(uint64_t{h.chunk_values} * size_of(h.type), h.alignment_log2);
-  const frame_layout at = layout_of(h);
-  return saturating_add(at.payloads, saturating_mul(at.chunks, slot));
-}
-
 // Values of chunk i < layout_of(h).chunks: chunk_values but for the last.
 TUCK_HD constexpr uint32_t values_in_chunk(const frame_header& h, uint64_t i) noexcept {
   const uint64_t left = h.value_count - i * h.chunk_values;
   return left < h.chunk_values ? static_cast<uint32_t>(left) : h.chunk_values;
+}
+
+// With every chunk raw.
+TUCK_HD constexpr uint64_t worst_case_bytes(const frame_header& h) noexcept {
+  const frame_layout at = layout_of(h);
+  if (at.chunks == 0) return at.payloads;
+  const uint32_t value_bytes = size_of(h.type);
+  const uint64_t slot = round_up_pow2(uint64_t{h.chunk_values} * value_bytes, h.alignment_log2);
+  const uint64_t last = round_up_pow2(uint64_t{values_in_chunk(h, at.chunks - 1)} * value_bytes, h.alignment_log2);
+  return saturating_add(at.payloads, saturating_add(saturating_mul(at.chunks - 1, slot), last));
 }
 
 TUCK_HD inline uint64_t digest_of(const frame_header& h) noexcept {
@@ -128,16 +131,14 @@ struct frame_options {
 };
 
 // The header of a frame of `count` values, all but frame_bytes, the digests and what an adaptive codec learns of the
-// tensor: what such a codec has to complain about; invalid_argument where an option has a value that no frame can have,
-// size_overflow where the worst case would not fit.
+// tensor, for sizes alone: such a codec may have no parameters yet. invalid_argument where an option has a value that
+// no frame can have, size_overflow where the worst case would not fit.
 template <codec C>
-constexpr status make_header(const C& codec, uint64_t count, const frame_options& options,
+constexpr status plan_header(const C& codec, uint64_t count, const frame_options& options,
                              frame_header& header) noexcept {
   constexpr uint32_t value_bytes = sizeof(value_t<C>);
   static_assert(adaptive_codec<C> || !detail::half_adaptive<C>,
                 "tuck: this codec has some of what an adaptive codec has, but not all; see tuck/codec/concept.hpp");
-  if constexpr (adaptive_codec<C>)
-    if (const status s = codec.check(); s != status::ok) return s;
   frame_header h;
   h.type = dtype_of<value_t<C>>;
   h.flags = options.checksums ? flag_checksums : 0;
@@ -153,6 +154,15 @@ constexpr status make_header(const C& codec, uint64_t count, const frame_options
   if (worst_case_bytes(h) > directory_entry::max_start << h.alignment_log2) return status::size_overflow;
   header = h;
   return status::ok;
+}
+
+// The same to encode with: else what an adaptive codec has to complain about.
+template <codec C>
+constexpr status make_header(const C& codec, uint64_t count, const frame_options& options,
+                             frame_header& header) noexcept {
+  if constexpr (adaptive_codec<C>)
+    if (const status s = codec.check(); s != status::ok) return s;
+  return tuck::plan_header(codec, count, options, header);
 }
 
 // The most bytes that a frame of `count` values can have: header, metadata, directory, and every chunk raw.

@@ -134,7 +134,7 @@ template <class T> range_keys range_of(span<const T> values, unsigned threads) n
   in_batches(values.size(), batch, useful_threads(threads, values.size(), batch),
              [&](unsigned, uint64_t first, uint64_t last) {
                value_range<T> range;
-               for (uint64_t i = first; i < last; ++i) range.add(tuck::bits_of(values[i]));
+               for (uint64_t i = first; i < last; ++i) range.add(bits_at(values.data(), i));
                raise(lowest, range.keys().lowest);
                raise(highest, range.keys().highest);
              });
@@ -189,7 +189,9 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
 
   place_line line(at.payloads);
   in_batches(at.chunks, batch, threads, [&](unsigned worker, uint64_t first, uint64_t last) {
-    std::byte* const begin = memory.get() + worker * batch * slot;
+    // A thread alone knows the place beforehand, and writes there where all may be written that codecs may want.
+    const bool in_place = threads == 1 && writes && frame.size() - std::min(line.end(), frame.size()) >= batch * slot;
+    std::byte* const begin = in_place ? frame.data() + line.end() : memory.get() + worker * batch * slot;
     std::byte* end = begin;
     directory_entry entries[batch_chunks];
     for (uint64_t i = first; i < last; ++i) {
@@ -210,7 +212,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
     if (writes && place + size <= frame.size()) {
       for (uint64_t i = first; i < last; ++i)
         store_unaligned(frame.data() + at.directory + 8 * i, entries[i - first].word + (place >> align));
-      std::memcpy(frame.data() + place, begin, size);
+      if (!in_place) std::memcpy(frame.data() + place, begin, size);
     }
     if (how.chunks_done != nullptr) how.chunks_done->fetch_add(last - first, std::memory_order_relaxed);
   });

@@ -13,7 +13,8 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// What a call leaves for the next: everything but the epoch is zero between calls.
+// What the blocks of a call tell each other, and those that share an item of a batch; what a call leaves for the next:
+// everything but the epoch is zero between calls.
 struct alignas(16) scratch_head {
   uint64_t failure;   // ~(chunk << 16 | status) of the lowest chunk that failed; 0: none
   uint64_t weighted;  // word_sums of the contents
@@ -22,9 +23,10 @@ struct alignas(16) scratch_head {
   uint32_t done;     // blocks that have finished
   uint32_t epoch;    // of the call under way
   range_keys range;  // of the tensor, where its codec wants to know it
+  uint64_t ready;    // of an item of a batch: a chunk_state that says in which call the rest was made zero
 };
 inline constexpr uint64_t scratch_head_bytes = 64;
-static_assert(sizeof(scratch_head) <= scratch_head_bytes);
+static_assert(sizeof(scratch_head) == scratch_head_bytes);
 
 // A chunk's state:  // [63:62] size or end / [61:40] epoch / [39:0] that size or end, in alignment units
 struct chunk_state {
@@ -63,12 +65,12 @@ __device__ inline uint64_t look_back(const uint64_t* states, uint64_t chunk, uin
   }
 }
 
-// A share of the contents' checksum, and the count of finished blocks, by one thread: is this block the last?
-// What all blocks did before is then visible to it.
-__device__ inline bool finish_block(scratch_head& head, const word_sums& sums) {
+// A share of the contents' checksum, and the count of finished shares, by one thread: is this the last of them?
+// What was done before for all others is then visible to it.
+__device__ inline bool finish_share(scratch_head& head, const word_sums& sums, uint32_t shares) {
   if (sums.plain != 0) device::atomic_add(&head.plain, sums.plain);
   if (sums.weighted != 0) device::atomic_add(&head.weighted, sums.weighted);
-  return device::atomic_count_acq_rel(&head.done) == gridDim.x - 1;
+  return device::atomic_count_acq_rel(&head.done) == shares - 1;
 }
 
 // Leaves the scratch as the next call wants it, whose epoch is `next`; by one thread of the last block.
@@ -81,6 +83,38 @@ __device__ inline void reset(scratch_head& head, uint32_t next) {
   device::store_relaxed(&head.range.lowest, uint64_t{0});
   device::store_relaxed(&head.range.highest, uint64_t{0});
   device::store_relaxed(&head.epoch, next % chunk_state::epochs);
+}
+
+// In a batch each item has a state of its own, in scratch where earlier calls may have left anything: the block with
+// the item's first slot clears it and says so, whoever finishes last leaves it cleared. By one thread each.
+__device__ inline void clear_item(scratch_head& item) {
+  reset(item, 0);
+  device::store_relaxed(&item.ready, uint64_t{0});
+}
+// Before the state is used: clears it, or waits until that is done. No one is told who does not wait: `alone`.
+__device__ inline void open_item(scratch_head& item, uint32_t slot, bool alone, uint32_t epoch) {
+  const uint64_t ready = chunk_state::make(chunk_state::has_size, epoch, 0).word;
+  if (slot == 0) {
+    clear_item(item);
+    if (!alone) device::store_release(&item.ready, ready);
+  } else {
+    while (device::load_acquire(&item.ready) != ready) device::backoff(20);
+  }
+}
+// As finish_share, which need not count to one.
+__device__ inline bool finish_item_share(scratch_head& item, const word_sums& sums, uint32_t shares) {
+  if (shares != 1) return finish_share(item, sums, shares);
+  device::store_relaxed(&item.plain, sums.plain);
+  device::store_relaxed(&item.weighted, sums.weighted);
+  return true;
+}
+
+// Where the epoch wraps, the words of all calls before are cleared, by the last block, all threads of which have read
+// what they want of them behind one more barrier.
+template <int Threads> __device__ void clear_at_wrap(uint64_t* states, uint64_t count, uint32_t epoch) {
+  if (epoch + 1 != chunk_state::epochs) return;
+  device::sync_block();
+  for (uint64_t i = threadIdx.x; i < count; i += Threads) device::store_relaxed(states + i, uint64_t{0});
 }
 
 // The block's sums together, in thread 0. Between two uses of one TempStorage lies a sync_block().

@@ -37,6 +37,13 @@ class frame_view {
   TUCK_HD constexpr frame_view(const std::byte* frame, const frame_header& h) noexcept
       : frame_(frame), header_(h), at_(layout_of(h)) {}
 
+  // The same where the header is put into the view itself, piece by piece: kernels have no registers for a copy.
+  TUCK_HD constexpr frame_header& header_to_be() noexcept { return header_; }
+  TUCK_HD constexpr void set_frame(const std::byte* frame) noexcept {
+    frame_ = frame;
+    at_ = layout_of(header_);
+  }
+
   // `frame` may be longer than the frame in it. On failure `view` stays as it was.
   static status open(const_bytes frame, frame_view& view) noexcept {
     frame_header h;

@@ -13,18 +13,25 @@ template <floating_element T> struct survey_job {
   scratch_head* head;
 };
 
-// Raises the range in the scratch, where encode looks for it.
-template <floating_element T, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
-    survey_kernel(const __grid_constant__ survey_job<T> job) {
+// Raises the range in the scratch, where encode looks for it, by that of the tiles `share`, `share + shares`, ... of
+// the job. All threads of the block; between two uses of one TempStorage lies a sync_block().
+template <floating_element T, int Threads> struct block_survey {
   using tile = block_tile<T, Threads>;
   using key = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-  constexpr int warps = Threads / device::warp_size;
-  using keys_of_warps = key[2 * warps];
-  TUCK_SHARED(keys_of_warps, of_warp);
+  static constexpr int warps = Threads / device::warp_size;
+  struct TempStorage {
+    key of_warp[2 * warps];
+  };
+
+  __device__ static void run(TempStorage& temp, const survey_job<T>& job, uint32_t share, uint32_t shares);
+};
+
+template <floating_element T, int Threads>
+__device__ void block_survey<T, Threads>::run(TempStorage& temp, const survey_job<T>& job, uint32_t share,
+                                              uint32_t shares) {
   value_range<T> range;
-  for (uint64_t begin = uint64_t{blockIdx.x} * tile::capacity; begin < job.count;
-       begin += uint64_t{gridDim.x} * tile::capacity) {
+  for (uint64_t begin = uint64_t{share} * tile::capacity; begin < job.count;
+       begin += uint64_t{shares} * tile::capacity) {
     const uint64_t left = job.count - begin;
     tile values;
     values.load(job.values + begin, left < tile::capacity ? static_cast<uint32_t>(left) : tile::capacity);
@@ -37,15 +44,24 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
   const key lowest = device::warp_max(static_cast<key>(range.lowest));
   const key highest = device::warp_max(static_cast<key>(range.highest));
   if (device::lane_id() == 0) {
-    of_warp[device::warp_id()] = lowest;
-    of_warp[warps + device::warp_id()] = highest;
+    temp.of_warp[device::warp_id()] = lowest;
+    temp.of_warp[warps + device::warp_id()] = highest;
   }
   device::sync_block();
   if (threadIdx.x != 0) return;
   range_keys all;
-  for (int warp = 0; warp < warps; ++warp) all.add({of_warp[warp], of_warp[warps + warp]});
+  for (int warp = 0; warp < warps; ++warp) all.add({temp.of_warp[warp], temp.of_warp[warps + warp]});
   if (all.lowest != 0) device::atomic_max(&job.head->range.lowest, all.lowest);
   if (all.highest != 0) device::atomic_max(&job.head->range.highest, all.highest);
+}
+
+template <floating_element T, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
+    survey_kernel(const __grid_constant__ survey_job<T> job) {
+  using survey = block_survey<T, Threads>;
+  using storage = typename survey::TempStorage;
+  TUCK_SHARED(storage, temp);
+  survey::run(temp, job, blockIdx.x, gridDim.x);
 }
 
 }  // namespace tuck::inline TUCK_ABI

@@ -30,6 +30,9 @@ template <stream_resource R> class device_buffer {
   bytes all() const noexcept { return {static_cast<std::byte*>(data_), size_}; }
   R& resource() const noexcept { return *resource_; }
   cudaStream_t stream() const noexcept { return stream_; }
+  // From now on it is this stream that the memory is used on and given back in the order of; the caller has seen to it
+  // that it comes after the other.
+  void move_to(cudaStream_t stream) noexcept { stream_ = stream; }
 
  private:
   static constexpr size_t alignment = 256;

@@ -65,6 +65,14 @@ void deallocate_to(R& r, void* p, size_t size, size_t alignment, cudaStream_t st
     r.deallocate_async(p, size, alignment, stream);
 }
 
+namespace detail {
+// CUDA may answer a call that gives something back with the error of another: it is asked once more. If that does not
+// help nothing will; while the process ends there may be no CUDA left, and that is no error.
+template <class Call> void give_back(const Call& call) noexcept {
+  if (call() != cudaSuccess) static_cast<void>(call());
+}
+}  // namespace detail
+
 // cudaMallocAsync, from the pool of the current device.
 class async_resource {
  public:
@@ -73,11 +81,55 @@ class async_resource {
     if (const cudaError_t e = cudaMallocAsync(&p, size, stream); e != cudaSuccess) throw error(status::cuda_error, e);
     return p;
   }
-  // While the process ends there may be no CUDA left to give anything back to; that is no error.
   void deallocate(cudaStream_t stream, void* p, size_t /*size*/, size_t /*alignment*/ = 256) noexcept {
-    static_cast<void>(cudaFreeAsync(p, stream));
+    detail::give_back([&] { return cudaFreeAsync(p, stream); });
   }
 };
 static_assert(stream_resource<async_resource>);
+
+// Pinned host memory that kernels can use too (cudaHostAlloc, portable and mapped). CUDA has it in no stream's order:
+// allocating may wait for the device, and deallocating waits for the stream.
+class pinned_resource {
+ public:
+  void* allocate(cudaStream_t /*stream*/, size_t size, size_t /*alignment: that of cudaHostAlloc*/ = 256) {
+    void* p = nullptr;
+    if (const cudaError_t e = cudaHostAlloc(&p, size, cudaHostAllocPortable | cudaHostAllocMapped); e != cudaSuccess)
+      throw error(status::cuda_error, e);
+    return p;
+  }
+  void deallocate(cudaStream_t stream, void* p, size_t /*size*/, size_t /*alignment*/ = 256) noexcept {
+    detail::give_back([&] { return cudaStreamSynchronize(stream); });
+    detail::give_back([&] { return cudaFreeHost(p); });
+  }
+};
+static_assert(stream_resource<pinned_resource>);
+
+// Any resource, known at run time; it must live as long as this and its copies.
+class resource_ref {
+ public:
+  template <stream_resource R>
+  requires(!std::same_as<R, resource_ref>)
+  resource_ref(R& resource) noexcept
+      : resource_(&resource),
+        take_([](void* r, size_t size, size_t alignment, cudaStream_t stream) {
+          return tuck::allocate_from(*static_cast<R*>(r), size, alignment, stream);
+        }),
+        give_([](void* r, void* p, size_t size, size_t alignment, cudaStream_t stream) noexcept {
+          tuck::deallocate_to(*static_cast<R*>(r), p, size, alignment, stream);
+        }) {}
+
+  void* allocate(cudaStream_t stream, size_t size, size_t alignment = 256) {
+    return take_(resource_, size, alignment, stream);
+  }
+  void deallocate(cudaStream_t stream, void* p, size_t size, size_t alignment = 256) noexcept {
+    give_(resource_, p, size, alignment, stream);
+  }
+
+ private:
+  void* resource_;
+  void* (*take_)(void*, size_t, size_t, cudaStream_t);
+  void (*give_)(void*, void*, size_t, size_t, cudaStream_t) noexcept;
+};
+static_assert(stream_resource<resource_ref>);
 
 }  // namespace tuck::inline TUCK_ABI

@@ -157,6 +157,7 @@ void engine::complete(warp& w, unsigned lanes) {
   }
   w.waiting &= ~lanes;
   w.ready |= lanes;
+  if (lanes == w.exists) w.traffic.converge();
   step(*w.home);
 }
 

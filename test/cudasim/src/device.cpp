@@ -79,6 +79,7 @@ cudaError_t submit_launch(const cudaLaunchConfig_t& config, const void* kernel, 
       if (config.attrs[i].id == cudaLaunchAttributeClusterDimension && config.attrs[i].val.clusterDim.x > 1)
         return cudaErrorNotSupported;
     count(&counters::launches);
+    count_most(&counters::largest_grid, std::uint64_t{config.gridDim.x} * config.gridDim.y * config.gridDim.z);
     return submit(config.stream, [c = config, kernel, call = std::move(call), where](CUstream_st& on) {
       if (device_failed()) return;
       launch job;

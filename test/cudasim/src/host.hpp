@@ -100,6 +100,7 @@ struct CUstream_st {
   std::deque<std::unique_ptr<entry>> queue;
   std::atomic<std::uint32_t> submitted{0}, completed{0};
   std::atomic<std::uint32_t> waited_for{0};  // of submitted, by the host
+  std::atomic<std::uint32_t> launched{0};    // of submitted, the last with a kernel
   std::atomic<std::uint32_t> signal{0};      // changes when the thread has something to look at
   bool closing = false;
   cudasim::detail::order_point done;

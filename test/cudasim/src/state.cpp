@@ -47,6 +47,11 @@ void count(std::uint64_t counters::*what, std::uint64_t n) {
   all().sums.*what += n;
 }
 
+void count_most(std::uint64_t counters::*what, std::uint64_t n) {
+  quiet_lock lock(all().mutex);
+  if (n > all().sums.*what) all().sums.*what = n;
+}
+
 void record_error(const std::string& report) {
   {
     quiet_lock lock(all().mutex);
@@ -63,7 +68,10 @@ std::uint64_t next_launch_seed() { return mix(get_settings().seed, all().launch_
 cudaError_t admit(call_kind kind) {
   quiet_lock lock(all().mutex);
   ++all().sums.calls;
-  if (all().fail_in > 0 && --all().fail_in == 0) return all().fail_with;
+  if (all().fail_in > 0 && --all().fail_in == 0) {
+    ++(kind == call_kind::work ? all().sums.failed_work : all().sums.failed_housekeeping);
+    return all().fail_with;
+  }
   if (inside_stream()) return cudaErrorNotSupported;  // a host function must not call CUDA
   return kind == call_kind::work && all().failed ? cudaErrorLaunchFailure : cudaSuccess;
 }

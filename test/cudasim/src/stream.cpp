@@ -57,10 +57,10 @@ void work(const std::shared_ptr<CUstream_st>& stream) {
     s.completed.notify_all();
   }
   quiet_lock lock(all().mutex);
-  // A ThreadSanitizer fiber remembers what its stream did: another stream may have it only if the host
-  // waited for that.
+  // A ThreadSanitizer fiber remembers what its stream did before its last launch: another stream may have it only if
+  // the host waited for that.
   s.branches.push_back(std::move(s.engines));
-  if (!tsan() || s.waited_for == s.completed.load())
+  if (!tsan() || static_cast<std::int32_t>(s.waited_for - s.launched) >= 0)
     for (auto& set : s.branches)
       for (auto& e : set) all().spare_engines.push_back(std::move(e));
   s.branches.clear();
@@ -166,6 +166,7 @@ bool inside_stream() { return on_stream_thread; }
 
 // One engine on the stream's own thread, the others on helpers if any is free in time.
 void run_launch(CUstream_st& s, launch& job) {
+  s.launched = s.completed.load() + 1;
   const std::uint64_t wanted =
       std::min<std::uint64_t>(static_cast<std::uint64_t>(std::max(1, job.options.workers)), job.blocks);
   while (s.engines.size() < wanted) {

@@ -49,9 +49,10 @@ void engine::check_progress(site where) {
   if (all_hung(job_, all))
     fail(
         "no progress",
-        [] {
+        [&] {
           return "every block that runs polls, and none of them changes anything; a block that is waited for may not "
-                 "have been started";
+                 "have been started; at " +
+                 std::to_string(all) + ", this worker: " + pulse() + "\n" + others_of(job_, this);
         },
         where);
 }
@@ -114,6 +115,7 @@ void engine::complete_barrier(block& b) {
   if (b.op != barrier_op::sum) ++b.barriers;
   for (unsigned i = 0; i * 32 < b.threads; ++i) {
     b.warps[i].ready = b.warps[i].exists;
+    b.warps[i].traffic.converge();
     enqueue(b.warps[i]);
   }
   step(b);

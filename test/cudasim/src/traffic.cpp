@@ -43,6 +43,10 @@ void warp_traffic::add(unsigned lane, const void* address, std::size_t bytes, bo
     if (r.sectors.empty() || r.sectors.back() != sector) r.sectors.push_back(sector);
 }
 
+void warp_traffic::converge() {
+  for (auto& [where, l] : lines_) l.visits.fill(static_cast<std::uint32_t>(l.requests.size()));
+}
+
 void warp_traffic::flush(const tensor_ranges& tensors) {
   if (lines_.empty()) return;
   counters sum;

@@ -1,5 +1,5 @@
 // Counting the global memory traffic of device::load and store in 32-byte sectors, as a GPU does: the
-// lanes of a warp that execute a source line for the n-th time are one request.
+// lanes of a warp that execute a source line for the n-th time since they were last together are one request.
 #pragma once
 
 #include "../sim/runtime.hpp"
@@ -30,6 +30,7 @@ std::shared_ptr<const tensor_ranges> current_tensors();
 class warp_traffic {
  public:
   void add(unsigned lane, const void* address, std::size_t bytes, bool write, site where);
+  void converge();                           // the lanes are together: later accesses are later requests
   void flush(const tensor_ranges& tensors);  // at the end of the block: into the tables
 
  private:

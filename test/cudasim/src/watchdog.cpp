@@ -127,6 +127,15 @@ bool all_hung(const launch* job, std::uint64_t progress) {
                      [&](const engine* e) { return e->hung_since(job, progress); });
 }
 
+// They go on meanwhile, so this may be a moment's view of each.
+std::string others_of(const launch* job, const engine* but) {
+  quiet_lock lock(all().mutex);
+  std::string s;
+  for (const engine* e : all().engines)
+    if (e != but && e->works_on(job)) s += "  another worker, " + e->pulse() + ":\n" + e->whereabouts();
+  return s;
+}
+
 void give_time() { sched_yield(); }
 
 }  // namespace cudasim::detail

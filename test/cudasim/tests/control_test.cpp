@@ -13,6 +13,14 @@ __global__ void copy_words(const unsigned* in, unsigned* out, unsigned stride) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   dev::store(out + i, dev::load(in + i * stride));
 }
+// The lower half of a warp has a store more than the rest, then all go on.
+__global__ void copy_words_after_some(const unsigned* in, unsigned* out, bool block_wide) {
+  const unsigned lane = threadIdx.x;
+  for (unsigned r = 0; r < 2; ++r) {
+    if (r == 1 || lane < 16) dev::store(out + 32 * r + lane, dev::load(in + 32 * r + lane));
+    block_wide ? dev::sync_block() : dev::sync_warp();
+  }
+}
 __global__ void copy_vectors(const dev::vec128* in, dev::vec128* out, unsigned rounds) {
   for (unsigned r = 0; r < rounds; ++r) {
     const unsigned i = r * blockDim.x + threadIdx.x;
@@ -215,6 +223,15 @@ TEST_F(traffic, strided) {
 TEST_F(traffic, misaligned_by_a_word) {
   ASSERT_EQ(run(1, 32, copy_words, in.get() + 1, out.get(), 1u), cudaSuccess);
   EXPECT_EQ(reading_line().sectors, 5u);
+}
+
+TEST_F(traffic, lanes_that_met_are_counted_together) {
+  for (const bool block_wide : {false, true}) {
+    cudasim::clear_counters();
+    ASSERT_EQ(run(1, 32, copy_words_after_some, in.get(), out.get(), block_wide), cudaSuccess);
+    EXPECT_EQ(reading_line().requests, 2u);
+    EXPECT_EQ(reading_line().sectors, 2u + 4u);
+  }
 }
 
 TEST_F(traffic, vectors_in_a_loop) {

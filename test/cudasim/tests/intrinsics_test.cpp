@@ -26,6 +26,7 @@ TEST(intrinsics, bits) {
 
 TEST(intrinsics, bytes_and_shifts) {
   EXPECT_EQ(__byte_perm(0x33221100u, 0x77665544u, 0x7531u), 0x77553311u);
+  EXPECT_EQ(dev::byte_perm(0x33221100u, 0x77665544u, 0x7531u), 0x77553311u);
   EXPECT_EQ(__byte_perm(0x00000080u, 0u, 0x4848u), 0x00ff00ffu);
   for (unsigned s = 0; s < 32; ++s) {
     const std::uint64_t v = 0x0123456789abcdefull;

@@ -51,6 +51,10 @@ class bit_input {
     bits_ = 0;
     fill_ = 0;
   }
+  void seek_bit(uint64_t bit) noexcept {
+    seek(bit / 8);
+    take(static_cast<uint32_t>(bit % 8));
+  }
 
  private:
   const_bytes stream_;

@@ -53,11 +53,18 @@ struct index_plan {
   uint32_t entries = 0;
 };
 
+namespace detail {
+TUCK_HD constexpr uint32_t joined_entries(const uint8_t* sub_blocks, uint32_t pieces, uint32_t run) noexcept {
+  uint32_t entries = 0;
+  for (uint32_t i = 0; i < pieces; ++i) entries += ceil_div(uint32_t{sub_blocks[i]}, run);
+  return entries;
+}
+}  // namespace detail
+
 // For pieces of so many sub-blocks and a stream of so many bytes.
 TUCK_HD constexpr index_plan plan_index(const uint8_t* sub_blocks, uint32_t pieces, uint32_t stream_bytes) noexcept {
   for (uint32_t run = 1; run <= max_piece_sub_blocks; run *= 2) {
-    uint32_t entries = 0;
-    for (uint32_t i = 0; i < pieces; ++i) entries += ceil_div(uint32_t{sub_blocks[i]}, run);
+    const uint32_t entries = detail::joined_entries(sub_blocks, pieces, run);
     if (entries > 1 && index_bytes(entries) * index_share <= stream_bytes) return {run, entries};
   }
   return {};
@@ -69,6 +76,27 @@ TUCK_HD constexpr index_plan plan_index(const uint8_t* sub_blocks, uint32_t piec
 static_assert(2 * (symbols_a_sub_block + group_bytes) * 30 < 1 << 16);
 static_assert(index_share * index_bytes(max_sub_blocks / 2) * 8 < 1 << 16);
 
+// Where a sub-block begins: the bit of the stream, and the group of what it is a sub-block of.
+struct sub_block_begin {
+  uint32_t bit;
+  uint16_t group;
+};
+
+// An entry of such an index. `begins` has those of each piece in order, and behind them where the piece ends.
+TUCK_HD constexpr index_entry joined_entry(const index_plan& plan, const uint8_t* sub_blocks, uint32_t pieces,
+                                           const sub_block_begin* begins, uint32_t number) noexcept {
+  uint32_t i = number, first = 0, n = 0;  // the i-th of a piece whose n sub-blocks begin with the first-th
+  for (uint32_t k = 0; k < pieces; ++k) {
+    n = sub_blocks[k];
+    if (i < ceil_div(n, plan.run)) break;
+    i -= ceil_div(n, plan.run);
+    first += n + 1;
+  }
+  const uint32_t end = (i + 1) * plan.run < n ? (i + 1) * plan.run : n;
+  const sub_block_begin from = begins[first + i * plan.run], to = begins[first + end];
+  return {uint32_t{to.group} - from.group, to.bit - from.bit};
+}
+
 // An encoded chunk's two parts; the index's is checked by its readers.
 struct chunk_parts {
   const_bytes stream;
@@ -78,6 +106,12 @@ struct chunk_parts {
 TUCK_HD inline index_entry read_entry(const_bytes index, uint32_t i) noexcept {
   const std::byte* const p = index.data() + uint64_t{index_entry_bytes} * i;
   return {uint32_t{static_cast<uint8_t>(p[0])} + 1, uint32_t{load_unaligned<uint16_t>(p + 1)}};
+}
+
+TUCK_HD inline void write_entry(const index_entry& entry, std::byte* p) noexcept {
+  p[0] = static_cast<std::byte>(entry.groups - 1);
+  p[1] = static_cast<std::byte>(entry.bits);
+  p[2] = static_cast<std::byte>(entry.bits >> 8);
 }
 
 // What all sub-blocks of an index restore and take.

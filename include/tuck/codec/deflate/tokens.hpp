@@ -116,7 +116,7 @@ TUCK_HD uint32_t end_of_run(const Piece& piece, uint32_t cell, int kind, uint32_
   uint32_t end = (cell + 1) * cell_bytes;
   while (end < limit && !piece.begins_sub_block(++cell)) {
     const uint32_t other = ~piece.runs(cell).kind(kind);
-    if (other != 0) return end + popcount((other & (0 - other)) - 1);
+    if (other != 0) return end + trailing_zeros(other);
     end += cell_bytes;
   }
   return end;
@@ -146,7 +146,7 @@ TUCK_HD void visit_symbols(const Piece& piece, uint32_t cell, Visitor& visitor) 
     const int kind = (runs.of[byte_run] >> i & 1) != 0 ? byte_run : element_run;
     const uint32_t distance = distance_of_run<Width>(kind);
     const uint32_t other = ~runs.kind(kind) & ~low_mask(i);
-    const uint32_t end = other == 0 ? cell_bytes : popcount((other & (0 - other)) - 1);
+    const uint32_t end = other == 0 ? cell_bytes : trailing_zeros(other);
 
     uint32_t begin = base + i;
     if (cut) {

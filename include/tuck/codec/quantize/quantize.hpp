@@ -63,7 +63,8 @@ template <floating_element T> class quantize {
   TUCK_HD uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
   TUCK_HD status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
-  // -- for the block codec
+  // -- for the block codec, and for quantize_codes
+  TUCK_HD uint32_t largest_exponent(span<const T> values) const noexcept;
   TUCK_HD constexpr bool pointwise() const noexcept { return mode_ == bound_mode::pointwise; }
   TUCK_HD constexpr bool predicts() const noexcept { return !pointwise() && predictor_ == predictor::automatic; }
   // Whether there is a step to quantize by.
@@ -221,15 +222,20 @@ TUCK_HD uint64_t quantize<T>::scaled_by_range(uint64_t factor, const range_keys&
 template <floating_element T>
 TUCK_HD uint32_t quantize<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
   if (!is_usable()) return declined;
-  if (pointwise()) return encode_with(mantissas_, 0, values, room);
+  const uint32_t exponent = largest_exponent(values);
+  return pointwise() ? encode_with(mantissas_, exponent, values, room)
+                     : encode_with(steps(exponent), exponent, values, room);
+}
+
+// The biased exponent of the largest finite value, where the step depends on it; else 0.
+template <floating_element T> TUCK_HD uint32_t quantize<T>::largest_exponent(span<const T> values) const noexcept {
   bits largest = 0;
-  if constexpr (sizeof(T) == 2)
+  if (sizeof(T) == 2 && !pointwise())
     for (const T& value : values) {
       const bits magnitude = format::magnitude(tuck::bits_of(value));
       if (magnitude < format::infinity && magnitude > largest) largest = magnitude;
     }
-  const uint32_t exponent = static_cast<uint32_t>(largest >> format::mantissa_bits);
-  return encode_with(steps(exponent), exponent, values, room);
+  return static_cast<uint32_t>(largest >> format::mantissa_bits);
 }
 
 template <floating_element T>
@@ -338,7 +344,7 @@ TUCK_HD uint32_t quantize<T>::encode_with(const Quantizer& quantizer, uint32_t e
   for (uint32_t i = 0; i < groups; ++i) {
     const coded_group coded = code_group(quantizer, values, group * i);
     for (uint32_t left = coded.exceptions; left != 0; left &= left - 1) {
-      const uint32_t position = group * i + popcount((left & (0 - left)) - 1);
+      const uint32_t position = group * i + trailing_zeros(left);
       store_unaligned(next_position, static_cast<uint16_t>(position));
       store_unaligned(next_value, values[position]);
       next_position += 2;
@@ -346,7 +352,8 @@ TUCK_HD uint32_t quantize<T>::encode_with(const Quantizer& quantizer, uint32_t e
     }
     const group_summary& s = summaries[i];
     if (s.non_zeros == 0) continue;
-    out[non_zero_at + i / 8] |= static_cast<std::byte>(1u << i % 8);
+    std::byte& non_zero = out[non_zero_at + i / 8];  // whose operators are the host's
+    non_zero = static_cast<std::byte>(static_cast<uint32_t>(non_zero) | 1u << i % 8);
     const shape form = choose(s.all_codes, popcount(s.non_zeros), s.delta_width, base_bits);
     *next_shape++ = static_cast<std::byte>(form.byte);
     if (form.is_delta()) {

@@ -25,13 +25,13 @@
 #pragma once
 
 #include <tuck/codec/concept.hpp>
-#include <tuck/core/bits.hpp>
+#include <tuck/core/masks.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
 // Sizes and places in a chunk, for all that read or write one.
 template <element T> struct rle_layout {
-  static constexpr uint32_t window = 32;  // values a mask word
+  static constexpr uint32_t window = mask_window;
 
   TUCK_HD static constexpr uint32_t l2_words(uint32_t count) noexcept { return ceil_div(count, window * window); }
   TUCK_HD static constexpr uint32_t l1_begin(uint32_t count) noexcept { return 4 + 4 * l2_words(count); }
@@ -53,6 +53,7 @@ template <element T> struct rle_layout {
 // What the two codecs share, which differ in the kinds that they write and read.
 template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
   using value_type = T;
+  using kept_type = T;  // in chains
   using layout = rle_layout<T>;
 
   static constexpr uint32_t kinds = Kinds;
@@ -67,17 +68,20 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
   TUCK_HD uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
   TUCK_HD status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
+  static constexpr uint32_t max_growth = 0;
+  TUCK_HD static uint32_t side_bytes(const_bytes encoded, uint32_t count) noexcept {
+    counts of_mask;
+    return read_counts(encoded, count, of_mask) ? of_mask.values_begin(count) : 0;
+  }
+  TUCK_HD static constexpr bool side_fits(uint32_t side, uint32_t, uint32_t count) noexcept {
+    return side >= layout::l1_begin(count) && side % sizeof(T) == 0;
+  }
+
  private:
   static constexpr uint32_t window = layout::window;
+  static constexpr uint32_t most_words = max_chunk_raw_bytes / sizeof(T) / window;
 
-  struct counts {
-    uint32_t words = 0, bytes = 0, ones = 0;  // of the mask that are not zero
-
-    TUCK_HD constexpr void add(uint32_t mask) noexcept {
-      words += mask != 0;
-      bytes += popcount(layout::nibble_of(mask));
-      ones += popcount(mask);
-    }
+  struct counts : mask_counts {
     TUCK_HD constexpr uint32_t l0_end(uint32_t count) const noexcept { return layout::l0_begin(count, words) + bytes; }
     TUCK_HD constexpr uint32_t values_begin(uint32_t count) const noexcept {
       return layout::values_begin(l0_end(count));
@@ -87,17 +91,14 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
     }
   };
 
-  TUCK_HD static uint32_t length_of(uint32_t begin, uint32_t count) noexcept {
-    return count - begin < window ? count - begin : window;
-  }
   TUCK_HD static void add_bits(std::byte& to, uint32_t bits) noexcept {  // std::byte's operators are the host's
     to = static_cast<std::byte>(static_cast<uint32_t>(to) | bits);
   }
-  TUCK_HD static uint32_t mask_of(span<const T> values, uint32_t begin, uint32_t kind) noexcept;
-  TUCK_HD static void write_mask(span<const T> values, uint32_t kind, const counts& of_mask, std::byte* to) noexcept;
+  TUCK_HD static void write_levels(const std::byte* masks, uint32_t kind, const counts&, uint32_t count,
+                                   std::byte* to) noexcept;
   TUCK_HD static bool read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept;
   TUCK_HD static uint32_t read_mask(uint32_t nibble, const std::byte*& l0) noexcept;
-  template <uint32_t Kind> TUCK_HD static void expand(const std::byte* encoded, const counts&, span<T> out) noexcept;
+  TUCK_HD static void read_levels(const std::byte* encoded, const counts&, uint32_t count, std::byte* masks) noexcept;
 };
 
 // Whichever kind has fewer ones, chunk by chunk: runs of anything.
@@ -109,85 +110,57 @@ template <element T> struct rle_zero : rle_codec<T, codec_id::rle_zero, 1> {};
 template <element T, codec_id Id, uint32_t Kinds>
 TUCK_HD uint32_t rle_codec<T, Id, Kinds>::encode_chunk(span<const T> values, bytes room) const noexcept {
   const auto count = static_cast<uint32_t>(values.size());
+  const uint32_t words = mask_words(count);
+  if (words > most_words) return declined;
+  std::byte masks[Kinds][4 * most_words];
   counts of_kind[Kinds];
-  for (uint32_t begin = 0; begin < count; begin += window)
-    for (uint32_t kind = 0; kind < Kinds; ++kind) of_kind[kind].add(mask_of(values, begin, kind));
+  for (uint32_t kind = 0; kind < Kinds; ++kind) {
+    masks_of(values, kind == 0 ? ones::non_zeros : ones::changes, masks[kind]);
+    of_kind[kind] = {count_mask(masks[kind], words)};
+  }
   const uint32_t kind = Kinds == 2 && of_kind[Kinds - 1].ones < of_kind[0].ones;
   const counts& chosen = of_kind[kind];
   if (chosen.size(count) >= values.size_bytes()) return declined;
-  write_mask(values, kind, chosen, room.data());
-  // Always stores and advances only past what counts: no branch, and at most one value too far, for which the room
-  // of all values is enough.
-  std::byte* packed = room.data() + chosen.values_begin(count);
-  const auto compared = static_cast<bits_t<T>>(0 - bits_t<T>{kind == 1});
-  bits_t<T> before = 0;
-  for (uint32_t i = 0; i < count; ++i) {
-    const bits_t<T> value = tuck::bits_of(values[i]);
-    tuck::store_unaligned(packed, value);
-    packed += (value != before) * sizeof(T);
-    before = value & compared;
-  }
-  return static_cast<uint32_t>(packed - room.data());
+  std::byte* const out = room.data();
+  write_levels(masks[kind], kind, chosen, count, out);
+  std::byte* const end = pack(values, masks[kind], out + chosen.values_begin(count), out + values.size_bytes());
+  return static_cast<uint32_t>(end - out);
 }
 
 template <element T, codec_id Id, uint32_t Kinds>
 TUCK_HD status rle_codec<T, Id, Kinds>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
   const auto count = static_cast<uint32_t>(restored.size());
   if (encoded.size() >= restored.size_bytes() || encoded.size() < layout::l1_begin(count)) return status::bad_payload;
+  if (mask_words(count) > most_words) return status::bad_payload;
   const auto kind = load_unaligned<uint32_t>(encoded.data());  // and the three zeros behind it
   if (kind >= Kinds) return status::bad_payload;
   counts of_mask;
   if (!read_counts(encoded, count, of_mask) || of_mask.size(count) != encoded.size()) return status::bad_payload;
   for (uint32_t i = of_mask.l0_end(count); i < of_mask.values_begin(count); ++i)
     if (encoded[i] != std::byte{}) return status::bad_payload;
+  std::byte masks[4 * most_words];
+  read_levels(encoded.data(), of_mask, count, masks);
+  const std::byte* const packed = encoded.data() + of_mask.values_begin(count);
+  const std::byte* const end = encoded.data() + encoded.size();
   if (kind == 0)
-    expand<0>(encoded.data(), of_mask, restored);
+    spread<ones::non_zeros>(masks, packed, end, restored);
   else
-    expand<1>(encoded.data(), of_mask, restored);
+    spread<ones::changes>(masks, packed, end, restored);
   return status::ok;
-}
-
-// The mask word of the window that begins at `begin`.
-template <element T, codec_id Id, uint32_t Kinds>
-TUCK_HD uint32_t rle_codec<T, Id, Kinds>::mask_of(span<const T> values, uint32_t begin, uint32_t kind) noexcept {
-  // First a byte a value, in loops of known length, which compilers turn into vectors; then eight to a byte.
-  uint8_t keep[window];
-  const T* const v = values.data() + begin;
-  const uint32_t length = length_of(begin, static_cast<uint32_t>(values.size()));
-  const bits_t<T> before = begin == 0 ? bits_t<T>{0} : tuck::bits_of(values[begin - 1]);
-  if (length < window) {
-    std::memset(keep, 0, sizeof keep);
-    for (uint32_t i = 0; i < length; ++i)
-      keep[i] = tuck::bits_of(v[i]) != (kind == 0 ? bits_t<T>{0} : i == 0 ? before : tuck::bits_of(v[i - 1]));
-  } else if (kind == 0) {
-    for (uint32_t i = 0; i < window; ++i) keep[i] = tuck::bits_of(v[i]) != 0;
-  } else {
-    keep[0] = tuck::bits_of(v[0]) != before;
-    for (uint32_t i = 1; i < window; ++i) keep[i] = tuck::bits_of(v[i]) != tuck::bits_of(v[i - 1]);
-  }
-  uint32_t mask = 0;
-  for (uint32_t b = 0; b < 4; ++b) {
-    uint64_t eight;
-    std::memcpy(&eight, keep + 8 * b, sizeof eight);
-    mask |= static_cast<uint32_t>(eight * 0x0102040810204080u >> 56) << (8 * b);
-  }
-  return mask;
 }
 
 // All in front of the values.
 template <element T, codec_id Id, uint32_t Kinds>
-TUCK_HD void rle_codec<T, Id, Kinds>::write_mask(span<const T> values, uint32_t kind, const counts& of_mask,
-                                                 std::byte* to) noexcept {
-  const auto count = static_cast<uint32_t>(values.size());
+TUCK_HD void rle_codec<T, Id, Kinds>::write_levels(const std::byte* masks, uint32_t kind, const counts& of_mask,
+                                                   uint32_t count, std::byte* to) noexcept {
   const uint32_t l1_begin = layout::l1_begin(count), l0_begin = layout::l0_begin(count, of_mask.words);
   std::memset(to, 0, l0_begin);
   store_unaligned(to, kind);
   std::byte* l0 = to + l0_begin;
   uint32_t words = 0;
-  for (uint32_t begin = 0; begin < count; begin += window) {
-    const uint32_t mask = mask_of(values, begin, kind);
+  for (uint32_t word = 0; word < mask_words(count); ++word) {
+    const auto mask = load_unaligned<uint32_t>(masks + 4 * word);
     if (mask == 0) continue;
-    const uint32_t word = begin / window;
     add_bits(to[4 + word / 8], 1u << word % 8);
     add_bits(to[l1_begin + words / 2], layout::nibble_of(mask) << words % 2 * 4);
     ++words;
@@ -205,7 +178,7 @@ TUCK_HD void rle_codec<T, Id, Kinds>::write_mask(span<const T> values, uint32_t 
 template <element T, codec_id Id, uint32_t Kinds>
 TUCK_HD bool rle_codec<T, Id, Kinds>::read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept {
   const std::byte* const from = encoded.data();
-  const uint32_t l1_begin = layout::l1_begin(count), words = ceil_div(count, window);
+  const uint32_t l1_begin = layout::l1_begin(count), words = mask_words(count);
   uint32_t last = 0;
   for (uint32_t at = 4; at < l1_begin; at += 4) {
     last = load_unaligned<uint32_t>(from + at);
@@ -254,41 +227,23 @@ TUCK_HD uint32_t rle_codec<T, Id, Kinds>::read_mask(uint32_t nibble, const std::
   return mask;
 }
 
+// The mask that write_levels wrote.
 template <element T, codec_id Id, uint32_t Kinds>
-template <uint32_t Kind>
-TUCK_HD void rle_codec<T, Id, Kinds>::expand(const std::byte* encoded, const counts& of_mask, span<T> out) noexcept {
-  const auto count = static_cast<uint32_t>(out.size());
+TUCK_HD void rle_codec<T, Id, Kinds>::read_levels(const std::byte* encoded, const counts& of_mask, uint32_t count,
+                                                  std::byte* masks) noexcept {
   const std::byte* const l1 = encoded + layout::l1_begin(count);
   const std::byte* l0 = encoded + layout::l0_begin(count, of_mask.words);
-  const std::byte* last = encoded + of_mask.values_begin(count) - sizeof(T);  // value; before the first one, anything
-  const std::byte* const none = last;
   uint32_t words = 0;
-  for (uint32_t begin = 0; begin < count; begin += window) {
-    const uint32_t length = length_of(begin, count), word = begin / window;
-    T* const to = out.data() + begin;
+  for (uint32_t word = 0; word < mask_words(count); ++word) {
     uint32_t mask = 0;
     if ((static_cast<uint32_t>(encoded[4 + word / 8]) >> word % 8 & 1) != 0) {
       mask = read_mask(static_cast<uint32_t>(l1[words / 2]) >> words % 2 * 4 & 15, l0);
       ++words;
     }
-    if (mask == low_mask(length)) {
-      std::memcpy(to, last + sizeof(T), length * sizeof(T));
-      last += length * sizeof(T);
-    } else if (mask == 0) {
-      const T value = Kind == 0 || last == none ? __builtin_bit_cast(T, bits_t<T>{0}) : tuck::load_unaligned<T>(last);
-      for (uint32_t i = 0; i < length; ++i) to[i] = value;
-    } else {
-      for (uint32_t i = 0; i < length; ++i) {
-        const uint32_t bit = mask >> i & 1;
-        last += bit * sizeof(T);
-        const auto value = tuck::load_unaligned<bits_t<T>>(last);
-        const bool there = Kind == 0 ? bit != 0 : last != none;
-        to[i] = __builtin_bit_cast(T, static_cast<bits_t<T>>(there ? value : bits_t<T>{0}));
-      }
-    }
+    store_unaligned(masks + 4 * word, mask);
   }
 }
 
-static_assert(codec<rle<float>> && codec<rle_zero<float>>);
+static_assert(splitter<rle<float>> && splitter<rle_zero<float>>);
 
 }  // namespace tuck::inline TUCK_ABI

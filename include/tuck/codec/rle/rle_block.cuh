@@ -74,10 +74,27 @@ template <detail::any_rle C, int Threads> struct block_codec<C, Threads> {
     return size_;
   }
 
-  __device__ void pack(const C&, const tile& values, bytes out) {
+  __device__ void pack(const C& codec, const tile& values, bytes out) {
+    for (uint32_t i = size_ + threadIdx.x; i < out.size(); i += Threads) temp_.encoded[i] = std::byte{};
+    assemble(codec, values);
+    device::sync_block();
+    copy_from_shared<Threads>(out, temp_.encoded);
+  }
+
+  template <class Sink> __device__ status decode(const C& codec, const_bytes encoded, uint32_t count, Sink& sink) {
+    if (encoded.size() > sizeof temp_.encoded) return status::bad_payload;
+    copy_to_shared<Threads>(temp_.encoded, encoded);
+    device::sync_block();
+    return decode_assembled(codec, any_side, static_cast<uint32_t>(encoded.size()), count, sink);
+  }
+
+  // -- for chains
+  __device__ uint32_t side_bytes(uint32_t) const { return layout::values_begin(l0_end_); }
+  __device__ std::byte* encoded(uint32_t) { return temp_.encoded; }
+
+  __device__ void assemble(const C&, const tile& values) {
     auto* const packed = reinterpret_cast<bits_t<T>*>(temp_.encoded + layout::values_begin(l0_end_));
     store_upper_levels(values.count);
-    for (uint32_t i = size_ + threadIdx.x; i < out.size(); i += Threads) temp_.encoded[i] = std::byte{};
     const uint32_t bit = tile::first_value() % layout::window;
 #pragma unroll
     for (int j = 0; j < tile::words; ++j) {
@@ -88,18 +105,15 @@ template <detail::any_rle C, int Threads> struct block_codec<C, Threads> {
       for (int k = 0; k < per_word; ++k)
         if ((mask >> (bit + static_cast<uint32_t>(k)) & 1) != 0) packed[at++] = tile::value(values.w[j], k);
     }
-    device::sync_block();
-    copy_from_shared<Threads>(out, temp_.encoded);
   }
 
-  template <class Sink> __device__ status decode(const C&, const_bytes encoded, uint32_t count, Sink& sink) {
-    if (encoded.size() >= count * sizeof(T) || encoded.size() < layout::l1_begin(count)) return status::bad_payload;
-    copy_to_shared<Threads>(temp_.encoded, encoded);
-    device::sync_block();
-    const auto size = static_cast<uint32_t>(encoded.size());
+  template <class Sink>
+  __device__ status decode_assembled(const C&, uint32_t side, uint32_t size, uint32_t count, Sink& sink) {
+    if (size >= count * sizeof(T) || size < layout::l1_begin(count)) return status::bad_payload;
     const uint32_t kind = reinterpret_cast<const uint32_t*>(temp_.encoded)[0];
     uint32_t values_begin;
     if (kind >= C::kinds || !read_masks(size, count, kind, values_begin)) return status::bad_payload;
+    if (side != any_side && side != values_begin) return status::bad_payload;
 
     const auto* const before_packed = reinterpret_cast<const bits_t<T>*>(temp_.encoded + values_begin) - 1;
     const uint32_t bit = tile::first_value() % layout::window;
@@ -125,6 +139,8 @@ template <detail::any_rle C, int Threads> struct block_codec<C, Threads> {
   }
 
  private:
+  static constexpr uint32_t any_side = ~0u;
+
   // Numbers of ones, bytes that are not zero and words that are not zero, in one integer.
   static constexpr int ones_bits = std::bit_width(tile::capacity);
   static constexpr int bytes_bits = std::bit_width(tile::capacity / 8);

@@ -50,9 +50,26 @@ template <element T, int Threads> struct block_codec<zvc<T>, Threads> {
     return size_;
   }
 
-  __device__ void pack(const zvc<T>&, const tile& values, bytes out) {
-    std::byte* const packed = temp_.encoded + zvc<T>::mask_bytes(values.count);
+  __device__ void pack(const zvc<T>& codec, const tile& values, bytes out) {
     for (uint32_t i = size_ + threadIdx.x; i < out.size(); i += Threads) temp_.encoded[i] = std::byte{};
+    assemble(codec, values);
+    device::sync_block();
+    copy_from_shared<Threads>(out, temp_.encoded);
+  }
+
+  template <class Sink> __device__ status decode(const zvc<T>& codec, const_bytes encoded, uint32_t count, Sink& sink) {
+    if (encoded.size() > sizeof temp_.encoded) return status::bad_payload;
+    copy_to_shared<Threads>(temp_.encoded, encoded);
+    device::sync_block();
+    return decode_assembled(codec, 0, static_cast<uint32_t>(encoded.size()), count, sink);
+  }
+
+  // -- for chains
+  __device__ uint32_t side_bytes(uint32_t count) const { return zvc<T>::mask_bytes(count); }
+  __device__ std::byte* encoded(uint32_t) { return temp_.encoded; }
+
+  __device__ void assemble(const zvc<T>&, const tile& values) {
+    std::byte* const packed = temp_.encoded + zvc<T>::mask_bytes(values.count);
     // A thread's words are in windows per_word apart, at the same bits of each.
     const uint32_t window = tile::first_value() / zvc<T>::window;
     const uint32_t below = low_mask(tile::first_value() % zvc<T>::window);
@@ -67,16 +84,12 @@ template <element T, int Threads> struct block_codec<zvc<T>, Threads> {
         if (value != 0) put(packed, at++, value);
       }
     }
-    device::sync_block();
-    copy_from_shared<Threads>(out, temp_.encoded);
   }
 
-  template <class Sink> __device__ status decode(const zvc<T>&, const_bytes encoded, uint32_t count, Sink& sink) {
+  template <class Sink>
+  __device__ status decode_assembled(const zvc<T>&, uint32_t, uint32_t size, uint32_t count, Sink& sink) {
     const uint32_t used = ceil_div(count, zvc<T>::window);
-    if (encoded.size() < 4 * used || encoded.size() > sizeof temp_.encoded) return status::bad_payload;
-    copy_to_shared<Threads>(temp_.encoded, encoded);
-    device::sync_block();
-    if (masks_to_offsets(count) != encoded.size()) return status::bad_payload;
+    if (size < 4 * used || masks_to_offsets(count) != size) return status::bad_payload;
     device::sync_block();
     const std::byte* const packed = temp_.encoded + 4 * used;
     const uint32_t window = tile::first_value() / zvc<T>::window, bit = tile::first_value() % zvc<T>::window;

@@ -29,6 +29,7 @@ inline constexpr int warp_size = 32;
 
 inline unsigned lane_id() { return threadIdx.x % 32; }
 inline unsigned warp_id() { return threadIdx.x / 32; }
+inline unsigned thread_id_anew() { return threadIdx.x; }
 
 inline void sync_block(call_site at = call_site::here()) { __syncthreads(at); }
 inline bool sync_block_or(bool v, call_site at = call_site::here()) { return __syncthreads_or(v, at) != 0; }
@@ -136,6 +137,9 @@ inline int clz(std::uint32_t v) { return __clz(static_cast<int>(v)); }
 inline int clz(std::uint64_t v) { return __clzll(static_cast<long long>(v)); }
 inline std::uint32_t funnel_shift_right(std::uint32_t low, std::uint32_t high, std::uint32_t shift) {
   return __funnelshift_r(low, high, shift);
+}
+inline std::uint32_t byte_perm(std::uint32_t low, std::uint32_t high, std::uint32_t selectors) {
+  return __byte_perm(low, high, selectors);
 }
 
 // Warps

@@ -1,0 +1,13 @@
+// Where and how a run was made: all that one must know to read its figures.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace tuck::bench {
+
+// date, commit, version, compiler, cpu, cores, avx2, threads, backend, device, peers, command.
+nlohmann::ordered_json environment(unsigned threads, const std::string& command);
+
+}  // namespace tuck::bench

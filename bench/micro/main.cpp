@@ -1,0 +1,351 @@
+// tuck-bench: how fast the codecs are and how small tensors get. This file is the options and the course of a run.
+#include "bench/micro/environment.hpp"
+#include "bench/micro/runner.hpp"
+
+#include "support/files.hpp"
+#include "tuck/codecs.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <CLI/CLI.hpp>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <thread>
+
+namespace {
+
+using namespace tuck::bench;
+
+constexpr int failed = 1, bad_usage = 2, interrupted_by_user = 130;
+
+std::atomic<bool> interrupted{false};
+
+// The first one ends the run behind the row that is being measured, and keeps what there is; another ends it at once.
+void interrupt(int signal) {
+  constexpr char text[] = "\ntuck-bench: stopping behind this row; again to stop at once\n";
+  interrupted = true;
+  std::signal(signal, SIG_DFL);
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, text, sizeof text - 1);
+}
+
+struct options {
+  bool quick = false, full = false, list = false, no_peers = false;
+  std::string out, where = "both", recordings = TUCK_BENCH_DATA;
+  std::vector<std::string> coders, types, patterns, sizes;
+  std::vector<double> sparsities;
+  unsigned threads = 1;
+};
+
+CLI::Option* add_list(CLI::App& app, const std::string& name, auto& values, const std::string& what,
+                      const std::string& type) {
+  return app.add_option(name, values, what)->delimiter(',')->type_name(type);
+}
+
+void add_options(CLI::App& app, options& o) {
+  auto* quick = app.add_flag("--quick", o.quick, "A look at everything, in less than a minute");
+  app.add_flag("--full", o.full, "The whole grid, which takes hours")->excludes(quick);
+  app.add_option("--out", o.out, "Write the results there, as JSON")->type_name("FILE");
+  add_list(app, "--codec", o.coders, "Only these codecs and peers", "NAME,...");
+  add_list(app, "--type", o.types, "Element types, as f32 or bf16", "TYPE,...");
+  add_list(app, "--pattern", o.patterns, "iid, clustered, recorded, smooth", "NAME,...");
+  add_list(app, "--sparsity", o.sparsities, "Shares of zeros", "S,...");
+  add_list(app, "--size", o.sizes, "Sizes of a tensor, as 64KiB or 1GiB", "SIZE,...");
+  app.add_option("--where", o.where, "host, device or both")
+      ->check(CLI::IsMember({"host", "device", "both"}).description(""))
+      ->type_name("WHERE");
+  app.add_option("--threads", o.threads, "Threads of tuck's codecs on the host; 0 is one a core. Peers have one")
+      ->check(CLI::Range(0, 1024).description(""))
+      ->default_str("1")
+      ->type_name("N");
+  app.add_option("--data", o.recordings, "Recorded tensors: a directory of .npy files of f32")->type_name("DIR");
+  app.add_flag("--no-peers", o.no_peers, "Without the libraries beside");
+  app.add_flag("--list", o.list, "Say what would be measured, and stop");
+  app.footer(
+      "An axis that is given replaces its default, and all that is given is combined. Flags of Google Benchmark\n"
+      "(--benchmark_filter=REGEX and so on) are taken as well. bench/README.md says what the figures mean.");
+}
+
+// Turns what was typed into a selection. Throws CLI::ValidationError.
+selection selected(const options& o, const std::vector<entry>& coders) {
+  selection s;
+  s.how_much = o.quick ? selection::extent::quick : o.full ? selection::extent::full : selection::extent::standard;
+  std::vector<std::string> names;
+  for (const entry& e : coders) names.push_back(e.name);
+  for (const std::string& name : o.coders) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      std::string known;
+      for (const std::string& there : std::set<std::string>(names.begin(), names.end()))
+        known += (known.empty() ? "" : ", ") + there;
+      throw CLI::ValidationError("--codec", name + " is not here; there are " + known);
+    }
+    s.coders.push_back(name);
+  }
+  for (const std::string& text : o.types) {
+    const auto type = type_of_name(text);
+    if (!type) throw CLI::ValidationError("--type", text + " is no element type");
+    s.types.push_back(*type);
+  }
+  for (const std::string& text : o.patterns) {
+    const auto p = pattern_of(text);
+    if (!p) throw CLI::ValidationError("--pattern", text + " is none of iid, clustered, recorded, smooth");
+    s.patterns.push_back(*p);
+  }
+  for (const std::string& text : o.sizes) {
+    const auto size = size_of_name(text);
+    if (!size) throw CLI::ValidationError("--size", text + " is no size from 1B to 64GiB, as in 64KiB");
+    s.sizes.push_back(*size);
+  }
+  for (const double share : o.sparsities) {
+    if (!(share >= 0 && share <= 1)) throw CLI::ValidationError("--sparsity", "is from 0 to 1");
+    s.sparsities.push_back(std::round(share * 1e9) * 1e-9);
+  }
+  return s;
+}
+
+// The command without the directories of its files, which are nobody's business.
+std::string command_line(int argc, char** argv) {
+  std::string text = "tuck-bench";
+  bool is_file = false;
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    const size_t equals = word.find('=');
+    const std::string option = word.substr(0, equals);
+    const bool names_file = option == "--out" || option == "--data" || option == "--benchmark_out";
+    if (const size_t slash = word.rfind('/'); slash != std::string::npos && (is_file || names_file))
+      word = (names_file ? option + "=" : "") + word.substr(slash + 1);
+    is_file = names_file && equals == std::string::npos;
+    text += " " + word;
+  }
+  return text;
+}
+
+std::string span_of(double seconds) {
+  char text[32];
+  const auto whole = static_cast<long>(std::lround(seconds));
+  if (whole < 60)
+    std::snprintf(text, sizeof text, "%ld s", whole);
+  else if (whole < 3600)
+    std::snprintf(text, sizeof text, "%ld:%02ld min", whole / 60, whole % 60);
+  else
+    std::snprintf(text, sizeof text, "%ld:%02ld h", whole / 3600, whole / 60 % 60);
+  return text;
+}
+
+// What is done, and how long the rest will take, on stderr: on a terminal one line that is written anew.
+class progress_line {
+ public:
+  explicit progress_line(const std::vector<point>& points) : terminal_(isatty(STDERR_FILENO) == 1) {
+    for (const point& p : points)
+      for ([[maybe_unused]] const operation o : runner::operations_of(p)) left_.push_back(&p);
+    all_ = left_.size();
+  }
+
+  void begin(const std::string& name) const {
+    if (terminal_) show(name, "");
+  }
+  // `seconds` were spent on it, tensors and all.
+  void end(const point& p, const std::string& name, double seconds, const row* r) {
+    pace& of = paces_[p.coder.name];
+    of.bytes += static_cast<double>(p.tensor.raw_bytes) + least_bytes;
+    of.seconds += seconds;
+    if (const auto at = std::find(left_.begin(), left_.end(), &p); at != left_.end()) left_.erase(at);
+    char figure[64] = "failed";
+    if (r != nullptr && r->time.runs != 0)
+      std::snprintf(figure, sizeof figure, "%.3f GB/s, R %.3f", r->gb_per_s(), r->of_copy);
+    else if (r != nullptr)
+      std::snprintf(figure, sizeof figure, "moves %.3f bytes a byte", r->moved_bytes / double(r->tensor.raw_bytes));
+    show(name, figure);
+  }
+  void clear() const {
+    if (terminal_) std::fputs("\r\033[K", stderr);
+  }
+
+ private:
+  struct pace {
+    double bytes = 0, seconds = 0;
+  };
+
+  // A row costs as if it had these bytes more: even small ones are run for a while.
+  static constexpr double least_bytes = 2 << 20;
+
+  // By what each coder has taken for a byte so far; others count as those did together.
+  double seconds_left() const {
+    pace all;
+    for (const auto& [name, of] : paces_) {
+      all.bytes += of.bytes;
+      all.seconds += of.seconds;
+    }
+    double sum = 0;
+    for (const point* p : left_) {
+      const auto found = paces_.find(p->coder.name);
+      const pace& of = found == paces_.end() ? all : found->second;
+      sum += of.seconds / of.bytes * (static_cast<double>(p->tensor.raw_bytes) + least_bytes);
+    }
+    return sum;
+  }
+  void show(const std::string& name, const std::string& figure) const {
+    std::string line = "[" + std::to_string(all_ - left_.size()) + "/" + std::to_string(all_) + "] " + name;
+    if (!figure.empty()) line += "  " + figure;
+    if (!paces_.empty()) line += "  (about " + span_of(seconds_left()) + " left)";
+    if (terminal_)
+      std::fprintf(stderr, "\r\033[K%.*s", columns() - 1, line.c_str());
+    else
+      std::fprintf(stderr, "%s\n", line.c_str());
+    std::fflush(stderr);
+  }
+
+  static int columns() {
+    winsize size{};
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+  }
+
+  bool terminal_;
+  size_t all_ = 0;
+  std::vector<const point*> left_;
+  std::map<std::string, pace> paces_;
+};
+
+// Google Benchmark's own output goes to its files only.
+class quiet_reporter : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>&) override {}
+};
+
+struct findings {
+  std::vector<row> rows;
+  std::vector<std::string> failures;
+};
+
+void measure(const point& p, operation what, runner& run, progress_line& progress, findings& found,
+             benchmark::State& state) {
+  const std::string name = row_name(tuck::bench::name(what), p.coder.name, p.tensor, p.where);
+  if (interrupted) {
+    state.SkipWithError("interrupted");
+    return;
+  }
+  progress.begin(name);
+  const auto begin = std::chrono::steady_clock::now();
+  const row* done = nullptr;
+  for (auto _ : state) {
+    try {
+      found.rows.push_back(run.measure(p, what));
+      done = &found.rows.back();
+      state.SetIterationTime(done->time.runs != 0 ? done->time.median : 1e-9);
+    } catch (const std::exception& error) {
+      found.failures.push_back(name + ": " + error.what());
+      state.SkipWithError(error.what());
+      break;
+    }
+  }
+  progress.end(p, name, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), done);
+  if (done == nullptr) return;
+  state.counters["ratio"] = done->ratio();
+  state.counters["moved"] = done->moved_bytes / static_cast<double>(p.tensor.raw_bytes);
+  state.counters["max_error"] = done->max_error;
+  if (done->time.runs == 0) return;
+  state.counters["GB/s"] = done->gb_per_s();
+  state.counters["R"] = done->of_copy;
+  state.counters["best"] = done->time.best;
+  state.counters["cv"] = done->time.cv;
+}
+
+int bench(int argc, char** argv) {
+  const std::string command = command_line(argc, argv);
+  std::vector<char*> for_google{argv[0]}, ours{argv[0]};
+  for (int i = 1; i < argc; ++i)
+    (std::string_view(argv[i]).starts_with("--benchmark_") ? for_google : ours).push_back(argv[i]);
+
+  options o;
+  CLI::App app("Measures tuck's codecs, beside memcpy and other libraries: speed, ratio, traffic.", "tuck-bench");
+  add_options(app, o);
+  std::vector<point> points;
+  try {
+    app.parse(static_cast<int>(ours.size()), ours.data());
+    const auto on_host = o.where == "device" ? std::vector<entry>{} : runner::host_coders(!o.no_peers);
+    const auto on_device = o.where == "host" ? std::vector<entry>{} : runner::device_coders(!o.no_peers);
+    std::vector<entry> all = on_host;
+    all.insert(all.end(), on_device.begin(), on_device.end());
+    const selection wanted = selected(o, all);
+    points = points_of(wanted, on_host, place::host);
+    const auto more = points_of(wanted, on_device, describe_device() ? place::gpu : place::sim);
+    points.insert(points.end(), more.begin(), more.end());
+    if (points.empty())
+      throw CLI::ValidationError("nothing to measure", o.coders.empty() ? "no codec takes such tensors"
+                                                                        : o.coders.front() + " takes no such tensors");
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error, std::cout, std::cerr);
+    return code == 0 ? 0 : bad_usage;
+  }
+  if (o.list) {
+    for (const point& p : points)
+      for (const operation what : runner::operations_of(p))
+        std::puts(row_name(tuck::bench::name(what), p.coder.name, p.tensor, p.where).c_str());
+    return 0;
+  }
+  // Before all the work: a place that cannot be written to is an error now.
+  std::optional<tuck::tools::output_file> out;
+  if (app.count("--out") != 0) out.emplace(o.out);
+
+  int count = static_cast<int>(for_google.size());
+  benchmark::Initialize(&count, for_google.data());
+  if (benchmark::ReportUnrecognizedArguments(count, for_google.data())) return bad_usage;
+
+  const run_limits limits = o.quick ? run_limits{3, 15, .03} : run_limits{5, 40, .15};
+  runner run(o.recordings, o.threads, limits);
+  progress_line progress(points);
+  findings found;
+  for (const point& p : points)
+    for (const operation what : runner::operations_of(p))
+      benchmark::RegisterBenchmark(
+          row_name(tuck::bench::name(what), p.coder.name, p.tensor, p.where).c_str(),
+          [&, what](benchmark::State& state) { measure(p, what, run, progress, found, state); })
+          ->Iterations(1)
+          ->UseManualTime();
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, interrupt);
+  quiet_reporter reporter;
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+  progress.clear();
+
+  const bool complete = !interrupted && found.failures.empty();
+  for (const std::string& failure : found.failures) std::fprintf(stderr, "tuck-bench: %s\n", failure.c_str());
+  if (found.rows.empty()) {
+    std::fputs("tuck-bench: nothing was measured, and nothing is written\n", stderr);
+    return interrupted ? interrupted_by_user : failed;
+  }
+  const auto around = environment(o.threads != 0 ? o.threads : std::thread::hardware_concurrency(), command);
+  print_table(found.rows, stdout);
+  const auto text = [&](const char* key) { return around.at(key).get<std::string>(); };
+  std::printf("\n%s, %s; tuck %s at %s; %s\n",
+              around.at("device").is_null() ? text("cpu").c_str() : around["device"]["name"].get<std::string>().c_str(),
+              text("compiler").c_str(), text("version").c_str(), text("commit").c_str(), text("date").c_str());
+  if (out) {
+    out->write(tuck::tools::bytes_of(as_text(as_json(around, found.rows, complete))));
+    out->commit();
+    std::printf("%zu rows are in %s%s\n", found.rows.size(), o.out.c_str(), complete ? "" : ", which is not complete");
+  }
+  if (std::fflush(stdout) != 0) throw std::runtime_error("standard output: it cannot be written to");
+  return interrupted ? interrupted_by_user : found.failures.empty() ? 0 : failed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return bench(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "tuck-bench: %s\n", error.what());
+    return failed;
+  }
+}

@@ -1,0 +1,57 @@
+// Which rows a run has: points of the grid coder x type x pattern x sparsity x size.
+#pragma once
+
+#include "bench/micro/tensors.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tuck::bench {
+
+enum class place { host, gpu, sim };
+
+constexpr const char* name(place p) noexcept {
+  constexpr const char* names[] = {"host", "gpu", "sim"};
+  return names[static_cast<int>(p)];
+}
+
+// A coder in the grid, by its name alone.
+struct entry {
+  std::string name;
+  bool peer;
+  std::function<bool(dtype)> takes;
+};
+
+struct point {
+  entry coder;
+  tensor_request tensor;
+  place where;
+};
+
+// "encode/zvc/f32/s:0.90/clustered/64MiB/host"; recordings and fields have the sparsity that they have.
+std::string row_name(const std::string& operation, const std::string& coder, const tensor_request& tensor, place where);
+
+std::string size_name(uint64_t bytes);                        // "64MiB", "4KiB", "100B"
+std::optional<uint64_t> size_of_name(std::string_view text);  // also plain numbers of bytes
+std::optional<dtype> type_of_name(std::string_view text);
+
+// How much is measured: quick takes less than a minute, standard sweeps an axis at a time around a default point, and
+// full is the grid. Values given for an axis replace its own, and then the grid of what is given is measured, other
+// axes at the default point.
+struct selection {
+  enum class extent { quick, standard, full } how_much = extent::standard;
+  std::vector<std::string> coders = {};  // none: all
+  std::vector<dtype> types = {};
+  std::vector<pattern> patterns = {};
+  std::vector<double> sparsities = {};
+  std::vector<uint64_t> sizes = {};
+};
+
+// The points, all of a tensor one behind the other and each once. Coders that do not take a type are left out there.
+std::vector<point> points_of(const selection& wanted, const std::vector<entry>& coders, place where);
+
+// Of the standard extent and of the quick one: where the axes cross.
+uint64_t default_size(selection::extent how_much, place where) noexcept;
+
+}  // namespace tuck::bench

@@ -1,0 +1,106 @@
+#include "bench/micro/results.hpp"
+
+#include <map>
+
+namespace tuck::bench {
+
+nlohmann::ordered_json as_json(const nlohmann::ordered_json& environment, const std::vector<row>& rows, bool complete) {
+  nlohmann::ordered_json list = nlohmann::json::array();
+  for (const row& r : rows) {
+    nlohmann::ordered_json one{{"name", r.name()},
+                               {"operation", name(r.what)},
+                               {"codec", r.coder},
+                               {"peer", r.peer},
+                               {"lossy", r.lossy},
+                               {"type", tuck::name(r.tensor.type)},
+                               {"sparsity", has_sparsity(r.tensor.of) ? r.tensor.sparsity : r.sparsity},
+                               {"zeros", r.sparsity},
+                               {"pattern", name(r.tensor.of)},
+                               {"raw_bytes", r.tensor.raw_bytes},
+                               {"where", name(r.where)},
+                               {"encoded_bytes", r.encoded_bytes},
+                               {"ratio", r.ratio()},
+                               {"runs", r.time.runs},
+                               {"best_seconds", nullptr},
+                               {"median_seconds", nullptr},
+                               {"cv", nullptr},
+                               {"gb_per_s", nullptr},
+                               {"R", nullptr},
+                               {"moved_per_byte", r.moved_bytes / static_cast<double>(r.tensor.raw_bytes)},
+                               {"max_error", nullptr}};
+    if (r.time.runs != 0) {
+      one["best_seconds"] = r.time.best;
+      one["median_seconds"] = r.time.median;
+      one["cv"] = r.time.cv;
+      one["gb_per_s"] = r.gb_per_s();
+      one["R"] = r.of_copy;
+    }
+    if (r.what != operation::copy) one["max_error"] = r.max_error;
+    list.push_back(one);
+  }
+  return {{"schema", "tuck-bench/1"}, {"complete", complete}, {"environment", environment}, {"rows", list}};
+}
+
+std::string as_text(const nlohmann::ordered_json& file) {
+  std::string text = "{\"schema\": " + file.at("schema").dump() + ",\n\"complete\": " + file.at("complete").dump() +
+                     ",\n\"environment\": " + file.at("environment").dump(1) + ",\n\"rows\": [";
+  const char* before = "\n";
+  for (const auto& row : file.at("rows")) {
+    text += before + row.dump();
+    before = ",\n";
+  }
+  return text + "\n]}\n";
+}
+
+namespace {
+
+std::string speed(const row* r) {
+  char text[48] = "";
+  if (r == nullptr) return text;
+  if (r->time.runs != 0)
+    std::snprintf(text, sizeof text, "%9.3f %6.3f %5.1f%%", r->gb_per_s(), r->of_copy, 100 * r->time.cv);
+  else
+    std::snprintf(text, sizeof text, "%9.3f", r->moved_bytes / static_cast<double>(r->tensor.raw_bytes));
+  return text;
+}
+
+}  // namespace
+
+void print_table(const std::vector<row>& rows, std::FILE* to) {
+  // In the order of their first row.
+  using both = std::map<operation, const row*>;
+  std::vector<std::pair<std::string, std::vector<std::pair<std::string, both>>>> blocks;
+  const auto found = [](auto& list, const std::string& key) -> auto& {
+    for (auto& [name, content] : list)
+      if (name == key) return content;
+    return list.emplace_back(key, typename std::decay_t<decltype(list)>::value_type::second_type{}).second;
+  };
+  for (const row& r : rows) {
+    const std::string whole = row_name("", "", r.tensor, r.where);  // "//f32/..."
+    found(found(blocks, whole.substr(2)), r.coder)[r.what] = &r;
+  }
+  for (const auto& [tensor, coders] : blocks) {
+    const bool timed = coders.front().second.begin()->second->time.runs != 0;
+    std::fprintf(to, "\n%s\n", tensor.c_str());
+    if (timed)
+      std::fprintf(to, "  %-30s %8s  %-23s  %-23s %s\n", "", "ratio", " encode GB/s    R    cv",
+                   " decode GB/s    R    cv", " max error");
+    else
+      std::fprintf(to, "  %-30s %8s  %-10s %-10s %s\n", "bytes moved per byte", "ratio", "   encode", "   decode",
+                   "max error");
+    for (const auto& [coder, of] : coders) {
+      const auto row_of = [&](operation o) { return of.contains(o) ? of.at(o) : nullptr; };
+      const row& any = *of.begin()->second;
+      char error[24] = "";
+      if (any.max_error != 0) std::snprintf(error, sizeof error, "%10.2e", any.max_error);
+      const row* first = row_of(operation::copy) != nullptr ? row_of(operation::copy) : row_of(operation::encode);
+      char line[160];
+      std::snprintf(line, sizeof line, timed ? "  %-30s %8.3f  %-23s  %-23s %s" : "  %-30s %8.3f  %-10s %-10s %s",
+                    coder.c_str(), any.ratio(), speed(first).c_str(), speed(row_of(operation::decode)).c_str(), error);
+      const std::string_view text(line);
+      std::fprintf(to, "%.*s\n", static_cast<int>(text.find_last_not_of(' ') + 1), line);
+    }
+  }
+}
+
+}  // namespace tuck::bench

@@ -1,0 +1,51 @@
+// What a run found: rows, and how they are shown and kept.
+#pragma once
+
+#include "bench/micro/points.hpp"
+#include "bench/micro/statistics.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace tuck::bench {
+
+enum class operation { encode, decode, copy };
+
+constexpr const char* name(operation o) noexcept {
+  constexpr const char* names[] = {"encode", "decode", "copy"};
+  return names[static_cast<int>(o)];
+}
+
+struct row {
+  operation what = operation::encode;
+  std::string coder;
+  bool peer = false;
+  bool lossy = false;
+  tensor_request tensor{};
+  double sparsity = 0;  // as it came out
+  place where = place::host;
+  uint64_t encoded_bytes = 0;
+  statistics time;         // seconds; no runs on the simulator
+  double of_copy = 0;      // R: median time of a copy, run in turn, / median time
+  double moved_bytes = 0;  // read and written: counted on the simulator, else those of tensor and result
+  double max_error = 0;
+
+  std::string name() const { return row_name(bench::name(what), coder, tensor, where); }
+  double ratio() const { return static_cast<double>(tensor.raw_bytes) / static_cast<double>(encoded_bytes); }
+  double gb_per_s() const { return static_cast<double>(tensor.raw_bytes) / time.median * 1e-9; }
+};
+
+// The file that bench/README.md describes.
+// complete: nothing that was asked for failed or was left out.
+nlohmann::ordered_json as_json(const nlohmann::ordered_json& environment, const std::vector<row>& rows, bool complete);
+
+// The same as text, a line a row.
+std::string as_text(const nlohmann::ordered_json& file);
+
+// A table for people, a block a tensor and a line a coder.
+void print_table(const std::vector<row>& rows, std::FILE* to);
+
+}  // namespace tuck::bench

@@ -1,0 +1,281 @@
+#include "bench/micro/runner.hpp"
+
+#include "tuck/codecs.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+namespace tuck::bench {
+namespace {
+
+constexpr uint64_t peer_chunk_bytes = 64 * 1024;
+constexpr double range_bound = 1e-3;
+constexpr const char* host_copy = "memcpy";
+constexpr const char* device_copy = "copy";
+
+using clock = std::chrono::steady_clock;
+
+double seconds_since(clock::time_point begin) { return std::chrono::duration<double>(clock::now() - begin).count(); }
+
+bool is_copy(const std::string& coder) { return coder == host_copy || coder == device_copy; }
+
+// One of tuck's codecs on the host.
+class tuck_coder final : public coder {
+ public:
+  tuck_coder(const tools::codec_choice& choice, const coder_request& request, unsigned threads)
+      : codec_(tools::choose_codec(choice, request.type)), how_{.threads = threads} {
+    if (codec_ == nullptr) throw std::runtime_error(choice.name + ": not for " + tuck::name(request.type));
+    const tools::frame_plan plan = codec_->plan(request.raw_bytes / size_of(request.type), {});
+    require({.code = plan.code});
+    frame_.resize(plan.most_bytes);
+  }
+  uint64_t encode(const_bytes raw) override {
+    const outcome done = codec_->encode(raw, {frame_.data(), frame_.size()}, {}, how_);
+    require(done);
+    return bytes_ = done.bytes;
+  }
+  void decode(bytes out) override { require(codec_->decode({frame_.data(), bytes_}, out, how_)); }
+
+ private:
+  static void require(const outcome& done) {
+    if (!done) throw std::runtime_error(message(done.code));
+  }
+
+  std::unique_ptr<tools::chosen_codec> codec_;
+  host::execution how_;
+  std::vector<std::byte> frame_;
+  uint64_t bytes_ = 0;
+};
+
+// Times `work` and, in turn with it, `copy`: what disturbs the one for long disturbs the other. Short ones many at
+// once, because a clock has a grain.
+template <class Work, class Copy>
+void run_in_turn(const run_limits& limits, uint64_t raw_bytes, const Work& work, const Copy& copy,
+                 std::vector<double>& of_work, std::vector<double>& of_copy) {
+  const auto at_once = static_cast<int>(std::clamp<uint64_t>(64 * 1024 / std::max<uint64_t>(raw_bytes, 1), 1, 16));
+  const auto timed = [&](const auto& call) {
+    const auto begin = clock::now();
+    for (int i = 0; i < at_once; ++i) call();
+    return seconds_since(begin) / at_once;
+  };
+  work();
+  const auto begin = clock::now();
+  while (of_work.size() < limits.least_runs ||
+         (of_work.size() < limits.most_runs && seconds_since(begin) < limits.seconds)) {
+    copy();  // what a slow codec has driven out of the caches is no matter of the copy's speed
+    of_copy.push_back(timed(copy));
+    of_work.push_back(timed(work));
+  }
+}
+
+bool on_tuck(const std::string& codec, dtype type) {
+  return tools::choose_codec({.name = codec, .bound = error_bound::absolute(1)}, type) != nullptr;
+}
+
+std::vector<entry> tuck_coders(const char* copy) {
+  std::vector<entry> all{{copy, false, [](dtype) { return true; }}};
+  for (const std::string& name : tools::codec_names())
+    all.push_back({name, false, [name](dtype type) { return on_tuck(name, type); }});
+  return all;
+}
+
+const peer* host_peer(const std::string& name) {
+  for (const peer& p : host_peers())
+    if (p.name == name) return &p;
+  return nullptr;
+}
+
+const device_peer* device_peer_of(const std::string& name) {
+  for (const device_peer& p : device_peers())
+    if (p.name == name) return &p;
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<entry> runner::host_coders(bool with_peers) {
+  std::vector<entry> all = tuck_coders(host_copy);
+  if (with_peers)
+    for (const peer& p : host_peers()) all.push_back({p.name, true, p.takes});
+  return all;
+}
+
+std::vector<entry> runner::device_coders(bool with_peers) {
+  std::vector<entry> all = tuck_coders(device_copy);
+  if (!describe_device()) all.erase(all.begin());  // the simulator's copies are no yardstick
+  if (with_peers)
+    for (const device_peer& p : device_peers()) all.push_back({p.name, true, p.takes});
+  return all;
+}
+
+std::vector<operation> runner::operations_of(const point& p) {
+  if (is_copy(p.coder.name)) return {operation::copy};
+  const device_peer* const found = p.where == place::host ? nullptr : device_peer_of(p.coder.name);
+  if (found != nullptr && !found->decodes) return {operation::encode};
+  return {operation::encode, operation::decode};
+}
+
+// The tensor, if it is another than before, and the coder.
+void runner::prepare(const point& p) {
+  if (!(wanted_ == p.tensor) || tensor_.values.empty()) {
+    host_.reset();
+    device_.reset();
+    coder_name_.clear();
+    bounds_.reset();
+    tensor_ = tensors_.make(p.tensor);
+    restored_.assign(tensor_.values.size(), std::byte{});
+    wanted_ = p.tensor;
+  }
+  const std::string name = p.coder.name + "/" + bench::name(p.where);
+  if (coder_name_ == name) return;
+  coder_name_.clear();
+  verified_ = false;
+  error_ = 0;
+  host_.reset();
+  device_.reset();
+  tolerance_ = 0;
+  if (!is_copy(p.coder.name)) {
+    tolerance_ = tolerance_for(p.coder);
+    const coder_request request{p.tensor.type, p.tensor.raw_bytes, peer_chunk_bytes, tolerance_};
+    if (p.where != place::host) {
+      const device_peer* const found = device_peer_of(p.coder.name);
+      device_ = found != nullptr ? found->make(request) : make_device_coder(p.coder.name, request);
+      if (device_ == nullptr) throw std::runtime_error(p.coder.name + ": not for " + tuck::name(request.type));
+    } else if (const peer* found = host_peer(p.coder.name); found != nullptr) {
+      host_ = found->make(request);
+    } else {
+      host_ = std::make_unique<tuck_coder>(
+          tools::codec_choice{p.coder.name, error_bound::absolute(tolerance_ > 0 ? tolerance_ : 1)}, request, threads_);
+    }
+  }
+  coder_name_ = name;
+}
+
+double runner::tolerance_for(const entry& coder) {
+  const peer* const found = coder.peer ? host_peer(coder.name) : nullptr;
+  if (found != nullptr ? !found->lossy : !tools::is_lossy(coder.name)) return 0;
+  if (!bounds_) bounds_ = lossy_bounds();
+  return found != nullptr ? bounds_->of_zfp : bounds_->of_codecs;
+}
+
+runner::exactness runner::lossy_bounds() {
+  const double bound = range_bound * (tensor_.range > 0 ? tensor_.range : 1);
+  for (const peer& p : host_peers()) {
+    if (!p.lossy || !p.takes(tensor_.type)) continue;
+    try {
+      return as_exact_as(p, bound);
+    } catch (const std::runtime_error&) {
+      // It does not take such values, NaN and infinities for instance.
+    }
+  }
+  return {bound, bound};
+}
+
+// zfp's tolerances are powers of two, and its errors mostly far less. First on a part of the tensor, then on all of it.
+runner::exactness runner::as_exact_as(const peer& zfp, double bound) {
+  constexpr uint64_t part_bytes = 1 << 20;
+  const auto error_at = [&](double tolerance, uint64_t raw_bytes) {
+    const auto coder = zfp.make({tensor_.type, raw_bytes, peer_chunk_bytes, tolerance});
+    const const_bytes part = tensor_.all().subspan(0, raw_bytes);
+    coder->encode(part);
+    coder->decode({restored_.data(), raw_bytes});
+    return max_error(tensor_.type, part, {restored_.data(), raw_bytes});
+  };
+  int power = std::ilogb(bound) + 8;
+  for (const uint64_t raw_bytes : {std::min(part_bytes, wanted_.raw_bytes), wanted_.raw_bytes}) {
+    for (const int least = power - 24; power > least; --power) {
+      const double error = error_at(std::ldexp(1., power), raw_bytes);
+      if (error > bound) continue;
+      if (raw_bytes == wanted_.raw_bytes) return {error > 0 ? error : bound, std::ldexp(1., power)};
+      break;
+    }
+  }
+  throw std::runtime_error("no tolerance is small enough");
+}
+
+// Is `restored_` what the coder promises? Then its error is error_.
+void runner::verify() {
+  const double error = max_error(tensor_.type, tensor_.all(), {restored_.data(), restored_.size()});
+  if (tolerance_ == 0 && std::memcmp(restored_.data(), tensor_.values.data(), restored_.size()) != 0)
+    throw std::runtime_error("what was decoded is not what was encoded");
+  if (tolerance_ != 0 && !(error <= tolerance_)) throw std::runtime_error("what was decoded is beyond the bound");
+  error_ = error;
+  verified_ = true;
+}
+
+row runner::measure(const point& p, operation what) {
+  prepare(p);
+  row r;
+  r.what = what;
+  r.coder = p.coder.name;
+  r.peer = p.coder.peer;
+  r.lossy = tolerance_ != 0;
+  r.tensor = p.tensor;
+  r.sparsity = tensor_.sparsity;
+  r.where = p.where;
+  if (what == operation::copy) return measure_copy(r);
+  return p.where == place::host ? measure_on_host(r) : measure_on_device(r);
+}
+
+row runner::measure_copy(row r) {
+  r.encoded_bytes = r.tensor.raw_bytes;
+  r.moved_bytes = 2 * static_cast<double>(r.tensor.raw_bytes);
+  std::vector<double> seconds, again;
+  if (r.where == place::host) {
+    const auto copy = [&] { std::memcpy(restored_.data(), tensor_.values.data(), restored_.size()); };
+    run_in_turn(limits_, r.tensor.raw_bytes, copy, copy, seconds, again);
+  } else {
+    seconds = copy_on_device(r.tensor.raw_bytes, limits_).seconds;
+  }
+  r.time = statistics_of(seconds);
+  r.of_copy = 1;
+  return r;
+}
+
+row runner::measure_on_host(row r) {
+  const auto copy = [&] { std::memcpy(restored_.data(), tensor_.values.data(), restored_.size()); };
+  std::vector<double> seconds, copy_seconds;
+  const auto encode = [&] { encoded_bytes_ = host_->encode(tensor_.all()); };
+  const auto decode = [&] { host_->decode({restored_.data(), restored_.size()}); };
+  if (!verified_) {
+    encode();
+    std::memset(restored_.data(), 0xa5, restored_.size());
+    decode();
+    verify();
+  }
+  if (r.what == operation::encode)
+    run_in_turn(limits_, r.tensor.raw_bytes, encode, copy, seconds, copy_seconds);
+  else
+    run_in_turn(limits_, r.tensor.raw_bytes, decode, copy, seconds, copy_seconds);
+  r.time = statistics_of(seconds);
+  r.of_copy = statistics_of(copy_seconds).median / r.time.median;
+  r.encoded_bytes = encoded_bytes_;
+  r.moved_bytes = static_cast<double>(r.tensor.raw_bytes + r.encoded_bytes);
+  r.max_error = error_;
+  return r;
+}
+
+row runner::measure_on_device(row r) {
+  if (!verified_) {
+    encoded_ = device_->encode(tensor_.all(), limits_);
+    if (const device_peer* found = device_peer_of(r.coder); found == nullptr || found->decodes) {
+      std::fill(restored_.begin(), restored_.end(), std::byte{0xa5});
+      decoded_ = device_->decode({restored_.data(), restored_.size()}, limits_);
+      verify();
+    }
+    verified_ = true;
+  }
+  const device_cost& cost = r.what == operation::encode ? encoded_ : decoded_;
+  r.encoded_bytes = device_->encoded_bytes();
+  r.moved_bytes = cost.moved_bytes;
+  r.max_error = error_;
+  r.time = statistics_of(cost.seconds);
+  if (r.time.runs != 0) r.of_copy = statistics_of(cost.copy_seconds).median / r.time.median;
+  return r;
+}
+
+}  // namespace tuck::bench

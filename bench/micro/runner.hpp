@@ -1,0 +1,67 @@
+// Measures points one after the other and keeps what they have in common: a tensor, its coder, what it was encoded to.
+#pragma once
+
+#include "bench/micro/coder.hpp"
+#include "bench/micro/device.hpp"
+#include "bench/micro/results.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tuck::bench {
+
+class runner {
+ public:
+  // threads: of tuck's host calls; 0 is one a core. Peers have one.
+  runner(std::string recordings, unsigned threads, const run_limits& limits)
+      : tensors_(std::move(recordings)), threads_(threads), limits_(limits) {}
+
+  // Every coder there is, copies among them.
+  static std::vector<entry> host_coders(bool with_peers);
+  static std::vector<entry> device_coders(bool with_peers);
+  // What is measured of a coder.
+  static std::vector<operation> operations_of(const point& p);
+
+  // A row. What comes back is compared with what was encoded: throws std::runtime_error where it differs.
+  row measure(const point& p, operation what);
+
+ private:
+  // How exact lossy coders must be here: within a thousandth of the range, and where zfp is there, as exact as zfp
+  // comes out at the largest of its tolerances that keeps to it.
+  struct exactness {
+    double of_codecs;
+    double of_zfp;
+  };
+
+  void prepare(const point& p);
+  exactness lossy_bounds();
+  exactness as_exact_as(const peer& zfp, double bound);
+  double tolerance_for(const entry& coder);
+  row measure_on_host(row r);
+  row measure_on_device(row r);
+  row measure_copy(row r);
+  void verify();
+
+  tensor_maker tensors_;
+  unsigned threads_;
+  run_limits limits_;
+
+  tensor_request wanted_{};
+  tensor tensor_;
+  std::vector<std::byte> restored_;
+  std::optional<exactness> bounds_;
+
+  std::string coder_name_;
+  double tolerance_ = 0;
+  std::unique_ptr<coder> host_;
+  std::unique_ptr<device_coder> device_;
+  // Of the coder, and whether what it decoded was looked at.
+  bool verified_ = false;
+  uint64_t encoded_bytes_ = 0;
+  device_cost encoded_, decoded_;
+  double error_ = 0;
+};
+
+}  // namespace tuck::bench

@@ -1,0 +1,176 @@
+#include "bench/micro/tensors.hpp"
+
+#include "bench/support/fields.hpp"
+#include "bench/support/random.hpp"
+#include "support/npy.hpp"
+
+#include <tuck/core/floating.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numbers>
+#include <type_traits>
+
+namespace tuck::bench {
+namespace {
+
+// Values made one by one; the rest of a tensor repeats them, so far apart that no codec sees it.
+constexpr uint64_t distinct = uint64_t{1} << 22;
+constexpr double mean_run = 32;
+
+template <class T> inline constexpr bool floating = floating_element<T>;
+
+// Calls visitor.template operator()<T>() with the type of the elements.
+template <class Visitor> auto with_type(dtype type, const Visitor& visitor) {
+  switch (type) {
+    case dtype::u8: return visitor.template operator()<uint8_t>();
+    case dtype::i8: return visitor.template operator()<int8_t>();
+    case dtype::u16: return visitor.template operator()<uint16_t>();
+    case dtype::i16: return visitor.template operator()<int16_t>();
+    case dtype::u32: return visitor.template operator()<uint32_t>();
+    case dtype::i32: return visitor.template operator()<int32_t>();
+    case dtype::u64: return visitor.template operator()<uint64_t>();
+    case dtype::i64: return visitor.template operator()<int64_t>();
+    case dtype::f16: return visitor.template operator()<f16>();
+    case dtype::bf16: return visitor.template operator()<bf16>();
+    case dtype::f32: return visitor.template operator()<float>();
+    case dtype::f64: break;
+    case dtype::none: break;
+  }
+  return visitor.template operator()<double>();
+}
+
+template <class T> T of_number(double x) {
+  if constexpr (floating<T>)
+    return __builtin_bit_cast(T, float_format<T>::narrow(static_cast<typename float_format<T>::real>(x)));
+  else
+    return static_cast<T>(x);
+}
+template <class T> double to_number(T value) { return static_cast<double>(float_format<T>::widen(bits_of(value))); }
+
+// |N(0, 1)|, or of integers from 1 on: never a zero, as far as the type can say it.
+template <class T> T non_zero(generator& random) {
+  const double u = 1 - uniform(random);  // in (0, 1]
+  if constexpr (floating<T>) {
+    const double radius = std::sqrt(-2 * std::log(u)), angle = 2 * std::numbers::pi * uniform(random);
+    const double x = std::fabs(radius * std::cos(angle));
+    return of_number<T>(x < 1e-6 ? 1e-6 : x);
+  } else {
+    return of_number<T>(1 + std::min(-20 * std::log(u), 125.));
+  }
+}
+
+template <class T> std::vector<T> sparse(uint64_t count, double sparsity, bool clustered) {
+  generator random(1);
+  std::vector<T> values(count);
+  // Two states, left so that the share comes out and a run of zeros has mean_run of them: more where between the runs
+  // there is but one other value.
+  const double odds = sparsity < 1 ? sparsity / (1 - sparsity) : 0;
+  const double leave = 1 / std::max(mean_run, odds), enter = leave * odds;
+  bool zero = uniform(random) < sparsity;
+  for (T& value : values) {
+    if (!clustered || sparsity >= 1)
+      zero = uniform(random) < sparsity;
+    else
+      zero = zero ? uniform(random) >= leave : uniform(random) < enter;
+    value = zero ? T{} : non_zero<T>(random);
+  }
+  return values;
+}
+
+void repeat(const_bytes block, std::vector<std::byte>& to) {
+  for (size_t at = 0; at < to.size(); at += block.size())
+    std::memcpy(to.data() + at, block.data(), std::min<size_t>(block.size(), to.size() - at));
+}
+
+template <class T> std::vector<T> converted(const std::vector<float>& values, uint64_t count) {
+  std::vector<T> out(std::min<uint64_t>(values.size(), count));
+  if constexpr (floating<T>)
+    for (size_t i = 0; i < out.size(); ++i) out[i] = of_number<T>(static_cast<double>(values[i]));
+  return out;
+}
+
+template <class T> void survey(tensor& t) {
+  const uint64_t count = t.values.size() / sizeof(T);
+  uint64_t zeros = 0;
+  double lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
+  for (uint64_t i = 0; i < count; ++i) {
+    const T value = load_unaligned<T>(t.values.data() + i * sizeof(T));
+    zeros += bits_of(value) == 0;
+    if constexpr (floating<T>) {
+      if (!std::isfinite(to_number(value))) continue;
+      lowest = std::min(lowest, to_number(value));
+      highest = std::max(highest, to_number(value));
+    }
+  }
+  if (count == 0) return;
+  t.sparsity = static_cast<double>(zeros) / static_cast<double>(count);
+  if constexpr (floating<T>) t.range = highest > lowest ? highest - lowest : 0;
+}
+
+}  // namespace
+
+std::optional<pattern> pattern_of(std::string_view text) noexcept {
+  for (const pattern p : {pattern::iid, pattern::clustered, pattern::recorded, pattern::smooth})
+    if (text == name(p)) return p;
+  return {};
+}
+
+bool makes(pattern p, dtype type) noexcept {
+  return has_sparsity(p) || with_type(type, []<class T>() { return floating<T>; });
+}
+
+const std::vector<float>& tensor_maker::recorded() {
+  if (!recorded_.empty()) return recorded_;
+  std::vector<float> all;  // or nothing
+  for (const auto& path : tools::npy_files(recordings_)) {
+    const tools::npy_file file = tools::read_npy(path.string());
+    if (file.header.type != dtype::f32) throw tools::file_error(path.string(), "recordings are of f32");
+    const size_t before = all.size();
+    all.resize(before + file.header.values);
+    if (file.header.values != 0) std::memcpy(all.data() + before, file.data().data(), file.data().size());
+  }
+  if (all.empty()) throw tools::file_error(recordings_, "has no recorded values");
+  return recorded_ = std::move(all);
+}
+
+tensor tensor_maker::make(const tensor_request& request) {
+  tensor made{.type = request.type, .values = std::vector<std::byte>(request.raw_bytes)};
+  if (made.values.empty()) return made;
+  if (request.of == pattern::smooth && smooth_.empty())
+    for (const field& f : smooth_fields()) smooth_.insert(smooth_.end(), f.values.begin(), f.values.end());
+  with_type(request.type, [&]<class T>() {
+    const uint64_t count = std::min(request.raw_bytes / sizeof(T), distinct);
+    std::vector<T> block;
+    switch (request.of) {
+      case pattern::iid: block = sparse<T>(count, request.sparsity, false); break;
+      case pattern::clustered: block = sparse<T>(count, request.sparsity, true); break;
+      case pattern::recorded: block = converted<T>(recorded(), count); break;
+      case pattern::smooth: block = converted<T>(smooth_, count); break;
+    }
+    repeat(as_bytes(span<const T>(block)), made.values);
+    survey<T>(made);
+  });
+  return made;
+}
+
+double max_error(dtype type, const_bytes a, const_bytes b) noexcept {
+  return with_type(type, [&]<class T>() {
+    if (std::memcmp(a.data(), b.data(), a.size()) == 0) return 0.;
+    double most = std::numeric_limits<double>::infinity();
+    if constexpr (floating<T>) {
+      most = 0;
+      for (uint64_t i = 0; i < a.size() / sizeof(T); ++i) {
+        const T x = load_unaligned<T>(a.data() + i * sizeof(T)), y = load_unaligned<T>(b.data() + i * sizeof(T));
+        const double difference = std::fabs(to_number(x) - to_number(y));
+        if (bits_of(x) == bits_of(y)) continue;
+        most = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(most, difference);
+      }
+    }
+    return most;
+  });
+}
+
+}  // namespace tuck::bench

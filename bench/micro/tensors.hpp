@@ -1,0 +1,70 @@
+// The tensors that are measured on.
+#pragma once
+
+#include <tuck/core/dtype.hpp>
+#include <tuck/core/span.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tuck::bench {
+
+// What the values of a tensor are like:
+//   iid        zeros anywhere
+//   clustered  zeros in runs, of 32 on average; of more where that leaves too few other values between them
+//   recorded   ReLU outputs of a training run, repeated to the size
+//   smooth     fields as simulations write them, repeated likewise
+// What is not zero is |N(0, 1)|, and of integer types small numbers, the smaller the likelier.
+enum class pattern { iid, clustered, recorded, smooth };
+
+constexpr const char* name(pattern p) noexcept {
+  constexpr const char* names[] = {"iid", "clustered", "recorded", "smooth"};
+  return names[static_cast<int>(p)];
+}
+std::optional<pattern> pattern_of(std::string_view name) noexcept;
+
+// Is there such a tensor of that type? Recordings and fields are of floating types.
+bool makes(pattern p, dtype type) noexcept;
+
+// The share of zeros is asked for only of iid and clustered ones.
+constexpr bool has_sparsity(pattern p) noexcept { return p == pattern::iid || p == pattern::clustered; }
+
+struct tensor_request {
+  dtype type;
+  pattern of;
+  double sparsity;     // in [0, 1]: the share of zeros
+  uint64_t raw_bytes;  // a whole number of values
+  friend bool operator==(const tensor_request&, const tensor_request&) = default;
+};
+
+struct tensor {
+  dtype type = dtype::none;
+  std::vector<std::byte> values;
+  double sparsity = 0;  // as it came out
+  double range = 0;     // highest - lowest finite value, of floating types
+
+  const_bytes all() const noexcept { return {values.data(), values.size()}; }
+};
+
+// Makes the same tensors everywhere, but for the last bits of logarithms and sines. `recordings` is a directory of .npy
+// files of f32. Throws tools::file_error about them.
+class tensor_maker {
+ public:
+  explicit tensor_maker(std::string recordings) : recordings_(std::move(recordings)) {}
+
+  tensor make(const tensor_request& request);
+
+ private:
+  const std::vector<float>& recorded();
+
+  std::string recordings_;
+  std::vector<float> recorded_, smooth_;
+};
+
+// The largest |a - b|; infinite where a NaN became something else, or where values that are not floating differ.
+double max_error(dtype type, const_bytes a, const_bytes b) noexcept;
+
+}  // namespace tuck::bench

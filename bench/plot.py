@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+"""Draws what tuck-bench measured, as PNG and SVG: plot.py RESULTS.json [--out DIR] [--link GB/s] [--only NAME ...].
+
+For the host and the GPU each: throughput and ratio against sparsity, throughput against size, the codec to swap with
+over a link, and ratio against throughput. Sizes are bytes, times seconds, throughputs 1e9 bytes of the raw tensor a
+second. Exits with 0 if it made a plot, 1 if there is nothing to draw, 2 if it cannot read or write a file.
+"""
+
+import argparse
+import math
+import os
+import sys
+from collections import Counter, defaultdict
+from io import BytesIO
+from pathlib import Path
+
+sys.dont_write_bytecode = True  # no __pycache__ among the sources
+try:
+    import matplotlib
+    from matplotlib.colors import ListedColormap
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+except ImportError as error:
+    sys.exit(f"plot.py needs matplotlib: {error}")
+
+from plotting.page import FONT, GREY, INK, LEFT, LOOK, PALE, WIDTH
+from plotting.page import draw_lines, lightness, page, panel, place_legend, place_names, scale, stack, wrap
+from plotting.results import NONE, BadFile, Results, Row, TooLittle
+from plotting.results import densest, duration, front, human, point, read, series, swaps
+
+LINK = {"host": 1.25, "gpu": 25.0}  # GB/s: 10 GbE, PCIe 4.0 x16 as it comes out
+SMALL = 64 * 1024  # bytes: up to here the call itself may be most of the time
+
+
+# The plots: each takes results and a function that words its title, and gives a figure or raises TooLittle.
+
+
+def plot_sparsity(results, title):
+    rows = densest(results.rows, ("pattern", "raw_bytes"), "sparsity",
+                   lambda group: (group[0].pattern == "clustered", len(group), group[0].raw_bytes))
+    lines = {operation: series([r for r in rows if r.operation == operation], "sparsity", "gb_per_s")
+             for operation in ("encode", "decode")}
+    lines["ratio"] = series(rows, "sparsity", "ratio")
+    lines = {name: of_name for name, of_name in lines.items() if of_name}
+    ends = min(r.sparsity for r in rows), max(r.sparsity for r in rows)
+    copies = [(x, speed) for size, speed in results.copies if size == rows[0].raw_bytes for x in ends]
+    fig, axes = stack(lines, max(map(len, lines.values())) + 1,
+                      title("Throughput and ratio against sparsity"),
+                      point(rows[0], "type", "pattern", "raw_bytes") + note_losses(rows), results)
+    speeds = [r.gb_per_s for r in rows] + [speed for _, speed in copies]
+    ratios = [r.ratio for r in rows if r.ratio]
+    for ax, (name, of_name) in zip(axes, lines.items()):
+        margin = 0.02 * (ends[1] - ends[0])
+        ax.set_xlim(ends[0] - margin, ends[1] + margin)
+        scale(ax.yaxis, ratios if name == "ratio" else speeds)
+        ax.set_ylabel("raw / encoded bytes" if name == "ratio" else "GB/s of raw bytes", fontsize=FONT)
+        draw_lines(ax, of_name, results, () if name == "ratio" else copies)
+    axes[-1].set_xlabel("sparsity: zeros among the values", fontsize=FONT)
+    return fig
+
+
+def plot_size(results, title):
+    rows = densest(results.rows, ("pattern", "sparsity"), "raw_bytes",
+                   lambda group: (len({r.raw_bytes for r in group}), len(group), group[0].pattern == "clustered",
+                                  -abs((group[0].sparsity or 0) - 0.6)))
+    sizes = sorted({r.raw_bytes for r in rows})
+    copies = [copy for copy in results.copies if sizes[0] <= copy[0] <= sizes[-1]]
+    panels = {operation: [r for r in rows if r.operation == operation] for operation in ("encode", "decode")}
+    lines = {operation: series(of_operation, "raw_bytes", "gb_per_s")
+             for operation, of_operation in panels.items() if of_operation}
+    fig, axes = stack(lines, max(map(len, lines.values())) + 1, title("Throughput against size"),
+                      point(rows[0], "type", "pattern", "sparsity") + note_losses(rows), results)
+    for ax, (operation, of_operation) in zip(axes, lines.items()):
+        scale_sizes(ax, sizes)
+        scale(ax.yaxis, [r.gb_per_s for r in rows] + [speed for _, speed in copies], always_log=True)
+        ax.set_ylabel("GB/s of raw bytes", fontsize=FONT)
+        draw_floor(ax, panels[operation], "launch floor" if results.where == "gpu" else "shortest call")
+        draw_lines(ax, of_operation, results, copies)
+    axes[-1].set_xlabel("size of the tensor", fontsize=FONT)
+    return fig
+
+
+def worst_error(rows):
+    return max(r.max_error or 0 for r in rows)
+
+
+def note_losses(rows):
+    """What the asterisks behind names mean, if there are any."""
+    worst = worst_error(rows)
+    return f"   (* lossy, errors up to {worst:.2g})" if worst else ""
+
+
+def scale_sizes(ax, sizes):
+    """A logarithmic x axis of bytes, at most eight of them named: powers of two where there are some."""
+    powers = range(math.ceil(math.log2(sizes[0])), math.floor(math.log2(sizes[-1])) + 1)
+    ticks = [2**power for power in powers[:: math.ceil(len(powers) / 8) or 1]]
+    if len(ticks) < 3:
+        ticks = [sizes[0], sizes[-1]]
+    margin = (sizes[-1] / sizes[0]) ** 0.02
+    ax.set_xscale("log", base=2)
+    ax.set_xlim(sizes[0] / margin, sizes[-1] * margin)
+    ax.xaxis.set_major_locator(FixedLocator(ticks))
+    ax.xaxis.set_major_formatter(FixedFormatter([human(tick) for tick in ticks]))
+    ax.xaxis.set_minor_locator(NullLocator())
+
+
+def draw_floor(ax, rows, name):
+    """The line of a call that takes as long as tuck's shortest, whatever its size."""
+    least = min((r.median_seconds for r in rows if not r.peer and r.raw_bytes <= SMALL), default=None)
+    if not least:
+        return
+    rate = least * 1e9  # bytes at 1 GB/s
+    left = max(ax.get_xlim()[0], ax.get_ylim()[0] * rate)
+    right = min(ax.get_xlim()[1], ax.get_ylim()[1] * rate)
+    ax.plot([left, right], [left / rate, right / rate], color=INK, linestyle=":", linewidth=1.2, zorder=4)
+    x, y = (ax.transData + ax.transAxes.inverted()).transform((right, right / rate))
+    ax.annotate(f"{name}: {duration(least)}", (max(x, 0.14), y), (0, 3), "axes fraction", "offset points",
+                ha="left" if x < 0.7 else "right", fontsize=FONT)
+
+
+def plot_break_even(results, title):
+    patterns = swaps(results)
+    pattern = max(patterns, key=lambda p: (len(patterns[p]), p == "clustered"), default=None)
+    cells = patterns.get(pattern, {})
+    of_size = Counter(size for size, _ in cells)  # of a size of which little is known nothing is shown
+    cells = {at: best for at, best in cells.items() if 2 * of_size[at[0]] >= max(of_size.values())}
+    if len(cells) < 2:
+        raise TooLittle("needs both ways of a lossless codec at two points of size and sparsity")
+    sizes, sparsities = sorted({size for size, _ in cells}), sorted({sparsity for _, sparsity in cells})
+    best = {codec for _, codec in cells.values()}
+    colours = {codec: style["color"] for (peer, codec), style in results.styles.items() if codec in best and not peer}
+    colours |= {NONE: PALE} if NONE in best else {}
+    legend = [Patch(facecolor=colour, label=codec) for codec, colour in colours.items()]
+    if len(cells) < len(sizes) * len(sparsities):
+        legend.append(Patch(facecolor="white", hatch="////", linewidth=0, label="not measured"))
+    shared = Row("", "", "", 1, type=results.type, pattern=pattern)
+    body, foot = max(0.34 * len(sparsities), 0.8), 1.1 + 0.2 * math.ceil(len(legend) / 3)
+    fig = page(body + foot + 0.75, title(f"The fastest swap over a link of {results.link:g} GB/s"),
+               point(shared, "type", "pattern") + "; lossless codecs, and how many times as fast as without: encode, "
+               "send, fetch, decode in turn", results)
+    ax = panel(fig, "", LEFT, foot, min(WIDTH - LEFT - 0.2, 1.2 * len(sizes)), body)
+    draw_cells(ax, cells, sizes, sparsities, colours)
+    place_legend(fig, legend, 3)
+    return fig
+
+
+def draw_cells(ax, cells, sizes, sparsities, colours):
+    """A cell of the best codec's colour, with its factor, for each size and sparsity; hatched where there is none."""
+    ax.grid(False)
+    ax.fill_between([0, len(sizes)], 0, len(sparsities), hatch="////", facecolor="white", linewidth=0)
+    names = list(colours)
+    grid = [[names.index(cells[x, y][1]) if (x, y) in cells else math.nan for x in sizes] for y in sparsities]
+    ax.pcolormesh(range(len(sizes) + 1), range(len(sparsities) + 1), grid, edgecolor="white", linewidth=1, vmin=-0.5,
+                  vmax=len(names) - 0.5, cmap=ListedColormap(list(colours.values())))
+    small = min(FONT, 150 / len(sizes))
+    for (size, sparsity), (factor, name) in cells.items():
+        text = "1×" if name == NONE else f"{factor:.{2 if factor < 9.995 else 1 if factor < 99.95 else 0}f}×"
+        ax.text(sizes.index(size) + 0.5, sparsities.index(sparsity) + 0.5, text, ha="center", va="center",
+                fontsize=small, color="white" if lightness(colours[name]) < 0.5 else INK)
+    ax.set_xticks([i + 0.5 for i in range(len(sizes))],
+                  [human(size).replace(" ", "\n" if len(sizes) > 8 else " ") for size in sizes])
+    ax.set_yticks([i + 0.5 for i in range(len(sparsities))], [f"{sparsity:.3g}" for sparsity in sparsities])
+    ax.tick_params(length=0)
+    ax.tick_params(axis="x", labelsize=min(FONT, 140 / len(sizes)))
+    ax.set(xlim=(0, len(sizes)), ylim=(0, len(sparsities)))
+    ax.set_xlabel("size of the tensor", fontsize=FONT)
+    ax.set_ylabel("sparsity", fontsize=FONT)
+
+
+def plot_pareto(results, title):
+    groups = defaultdict(list)
+    for r in results.rows:
+        if r.ratio:
+            groups[r.raw_bytes, r.pattern, r.sparsity].append(r)
+    taste = ("iid", "clustered", "recorded")
+    rows = max(groups.values(), default=[], key=lambda group: (
+        len({(r.key, r.operation) for r in group}), group[0].raw_bytes,
+        taste.index(group[0].pattern) if group[0].pattern in taste else -1, -abs((group[0].sparsity or 0) - 0.6)))
+    if len({r.key for r in rows}) < 2:
+        raise TooLittle("needs two codecs at one point")
+    height = 4.6
+    fig = page(height + 2.0, title("Ratio against throughput"),
+               point(rows[0], "type", "pattern", "sparsity", "raw_bytes"), results)
+    copies = [speed for size, speed in results.copies if size == rows[0].raw_bytes]
+    for i, operation in enumerate(("encode", "decode")):
+        ax = panel(fig, operation, LEFT + i * 4.15, 1.15, 3.9, height)
+        scale(ax.xaxis, [r.ratio * f for r in rows for f in (0.7, 1.4)], always_log=True)
+        scale(ax.yaxis, [r.gb_per_s for r in rows] + copies, always_log=True)
+        ax.set_xlabel("ratio: raw / encoded bytes", fontsize=FONT)
+        draw_points(ax, {r.key: r for r in rows if r.operation == operation}, copies, results)
+    fig.axes[0].set_ylabel("GB/s of raw bytes", fontsize=FONT)
+    fig.axes[1].tick_params(labelleft=False)
+    worst = worst_error(rows)
+    legend = [marker_of("tuck", "o", INK)]
+    legend += [marker_of("peer", "o", "white")] * any(r.peer for r in rows)
+    legend += [marker_of(f"lossy, errors up to {worst:.2g}", "D", INK)] * (worst > 0)
+    legend.append(Line2D([], [], color=GREY, linewidth=3, alpha=0.35, label="Pareto front of the lossless"))
+    place_legend(fig, legend, 4)
+    return fig
+
+
+def marker_of(name, marker, fill):
+    return Line2D([], [], color=INK, marker=marker, markerfacecolor=fill, linestyle="", markersize=6, label=name)
+
+
+def draw_points(ax, rows, copies, results):
+    """A marker and a name for each codec, and the front of those without loss."""
+    best = front([(r.ratio, r.gb_per_s) for key, r in rows.items() if key not in results.lossy])
+    ax.plot([x for x, _ in best], [y for _, y in best], color=GREY, linewidth=3, alpha=0.35, zorder=1)
+    avoid = [between(a, b, t / 9) for a, b in zip(best, best[1:]) for t in range(1, 9)]
+    for speed in copies[-1:]:
+        ends = [(x, speed) for x in ax.get_xlim()]
+        ax.plot(*zip(*ends), color=INK, linewidth=0.8, zorder=1)
+        ax.annotate(results.copy_name, ends[1], (-3, 3), textcoords="offset points", ha="right", fontsize=FONT - 0.5)
+        avoid += [between(*ends, t / 40) for t in range(41)]
+    for key, r in rows.items():
+        colour = results.styles[key]["color"]
+        ax.plot([r.ratio], [r.gb_per_s], marker="D" if key in results.lossy else "o", color=colour, zorder=4,
+                linestyle="", markerfacecolor="white" if r.peer else colour, markersize=6.5)
+    named = [(r.ratio, r.gb_per_s, wrap(r.codec), results.styles[key]["color"]) for key, r in rows.items()]
+    place_names(ax, named, avoid)
+
+
+def between(a, b, t):
+    """The point at t of the way from a to b on logarithmic axes."""
+    return a[0] ** (1 - t) * b[0] ** t, a[1] ** (1 - t) * b[1] ** t
+
+
+PLOTS = {"sparsity": plot_sparsity, "size": plot_size, "break-even": plot_break_even, "pareto": plot_pareto}
+
+
+def save(fig, stem):
+    """Writes stem.png and stem.svg, the same bytes wherever Matplotlib is the same; each is whole or not there."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+        content = BytesIO()
+        fig.savefig(content, format=suffix, dpi=150, metadata=metadata)
+        unfinished = stem.with_name(f".{stem.name}.{suffix}.{os.getpid()}")
+        try:
+            unfinished.write_bytes(content.getvalue())
+            unfinished.replace(f"{stem}.{suffix}")
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+
+def make(options, results):
+    """Saves what there is to draw of one place, and gives how many plots that were."""
+    made = 0
+    for name in options.only or PLOTS:
+        try:
+            fig = PLOTS[name](results, lambda text: f"{options.title}: {text}" if options.title else text)
+            save(fig, options.out / f"{name}-{results.where}")
+            made += 1
+        except TooLittle as error:
+            complain(f"no {name}-{results.where}: it {error}")
+    return made
+
+
+def complain(text):
+    print(f"plot.py: {text}", file=sys.stderr)
+
+
+def positive(text):
+    if not 0 < float(text) < math.inf:
+        raise ValueError
+    return float(text)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0].split(":")[0] + ".")
+    parser.add_argument("results", metavar="RESULTS.json", help="what tuck-bench wrote")
+    parser.add_argument("--out", metavar="DIR", type=Path, default=Path("."), help="where the plots go (default: here)")
+    parser.add_argument("--link", metavar="GB/s", type=positive, help="of break-even (default: host 1.25, gpu 25)")
+    parser.add_argument("--only", metavar="NAME", nargs="+", choices=PLOTS, help=f"some of {', '.join(PLOTS)}")
+    parser.add_argument("--title", metavar="TEXT", help="put before each title")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_arguments()
+    matplotlib.rcParams.update(LOOK)
+    try:
+        environment, rows = read(options.results)
+        made = 0
+        for where in sorted({r.where for r in rows}, reverse=True):
+            results = Results(environment, rows, where, options.link or LINK.get(where))
+            if results.rows:
+                made += make(options, results)
+            else:
+                complain(f"no plots of {where}: no row of it has a time")
+    except BadFile as error:
+        complain(f"{options.results}: {error}")
+        return 2
+    except OSError as error:
+        complain(f"{options.out}: {error.strerror}")
+        return 2
+    if not made:
+        complain(f"{options.results}: nothing to draw")
+    return 0 if made else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

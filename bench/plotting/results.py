@@ -1,0 +1,177 @@
+"""What tuck-bench measured, of schema tuck-bench/1, and what of it each plot shows.
+
+Sizes are bytes, times seconds, throughputs 1e9 bytes of the raw tensor a second.
+"""
+
+import json
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from plotting.page import make_styles
+
+NONE = "as it is"  # a swap without a codec
+
+
+class BadFile(Exception):
+    """What is wrong with a file."""
+
+
+class TooLittle(Exception):
+    """What a plot needs and the rows do not have."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement; what was not measured is None."""
+
+    operation: str
+    codec: str
+    where: str
+    raw_bytes: int
+    peer: bool = False
+    lossy: bool = False
+    type: str | None = None
+    pattern: str | None = None
+    sparsity: float | None = None
+    encoded_bytes: float | None = None
+    ratio: float | None = None
+    median_seconds: float | None = None
+    gb_per_s: float | None = None
+    max_error: float | None = None
+
+    @property
+    def key(self):
+        return (self.peer, self.codec)
+
+
+def to_row(where, fields):
+    """A row of checked types; `where` names it in what is said of it."""
+    if not isinstance(fields, dict):
+        raise BadFile(f"{where} is no object")
+    known = {}
+    for name, kind in Row.__annotations__.items():
+        value = fields.get(name)
+        if value is None and hasattr(Row, name):
+            continue
+        if kind in (int, float | None):
+            sound = type(value) in (int, float) and 0 <= value < 1e300
+        else:
+            sound = isinstance(value, bool if kind is bool else str)
+        if not sound:
+            what = f"{name} is {json.dumps(value)[:40]}" if name in fields else f"there is no {name}"
+            raise BadFile(f"{where}: {what}")
+        known[name] = value
+    for name, values in (("operation", ("encode", "decode", "copy")), ("where", ("host", "gpu", "sim"))):
+        if known[name] not in values:
+            raise BadFile(f"{where}: {name} is none of {', '.join(values)}")
+    if known["raw_bytes"] <= 0:
+        raise BadFile(f"{where}: raw_bytes is 0")
+    return Row(**known)
+
+
+def read(path):
+    """Environment and rows of a file of schema tuck-bench/1."""
+    try:
+        content = json.loads(Path(path).read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadFile(getattr(error, "strerror", None) or f"no JSON: {error}") from error
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if schema != "tuck-bench/1":
+        raise BadFile(f"its schema is {json.dumps(schema)[:40]}, not \"tuck-bench/1\"")
+    environment, rows = content.get("environment"), content.get("rows")
+    if not isinstance(environment, dict) or not isinstance(rows, list):
+        raise BadFile("it lacks an environment or rows")
+    return environment, [to_row(f"row {i}", fields) for i, fields in enumerate(rows)]
+
+
+class Results:
+    """The timed rows of one place, of one element type, and how their codecs are drawn."""
+
+    def __init__(self, environment, rows, where, link):
+        self.environment, self.where, self.link = environment, where, link
+        timed = [r for r in rows if r.where == where and r.median_seconds and r.gb_per_s]
+        coded = [r for r in timed if r.operation != "copy"]
+        types = Counter(r.type for r in coded)
+        self.type = "f32" if "f32" in types else max(types, key=types.get, default=None)
+        self.rows = [r for r in coded if r.type == self.type]
+        copies = defaultdict(list)  # of the same bytes, whatever they are
+        for r in timed:
+            if r.operation == "copy":
+                copies[r.raw_bytes].append(r.gb_per_s)
+        self.copies = sorted((size, median(speeds)) for size, speeds in copies.items())
+        self.copy_name = next((r.codec for r in timed if r.operation == "copy"), "copy")
+        self.lossy = {r.key for r in rows if r.lossy or r.max_error}
+        self.styles = make_styles({r.key for r in rows if r.operation != "copy"})
+
+
+def densest(rows, fields, along, prefer):
+    """The rows that agree in `fields`, have two or more values of `along`, and are most by `prefer(rows)`."""
+    groups = defaultdict(list)
+    for r in rows:
+        if getattr(r, along) is not None:
+            groups[tuple(getattr(r, f) for f in fields)].append(r)
+    groups = [g for g in groups.values() if len({getattr(r, along) for r in g}) > 1]
+    if not groups:
+        raise TooLittle(f"needs two values of {along}, all else equal")
+    return max(groups, key=prefer)
+
+
+def series(rows, x, y):
+    """{(peer, codec): [(x, y), ...]}, ascending in x; of rows that share an x the last."""
+    points = defaultdict(dict)
+    for r in rows:
+        if getattr(r, x) is not None and getattr(r, y):
+            points[r.key][getattr(r, x)] = getattr(r, y)
+    return {key: sorted(of_key.items()) for key, of_key in points.items()}
+
+
+def human(size):
+    """1536 -> 1.5 KiB."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{size:.0f} {unit}" if size >= 100 else f"{size:.3g} {unit}"
+        size /= 1024
+
+
+def duration(seconds):
+    for unit, scale in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def point(row, *fields):
+    """What the rows of a plot share, in words."""
+    words = {
+        "type": row.type,
+        "pattern": f"{row.pattern} zeros" if row.pattern in ("iid", "clustered") else row.pattern,
+        "raw_bytes": human(row.raw_bytes),
+        "sparsity": None if row.sparsity is None else f"sparsity {row.sparsity:.3g}",
+    }
+    return ", ".join(words[f] for f in fields if words[f])
+
+
+def swaps(results):
+    """{pattern: {(raw bytes, sparsity): (factor, codec)}}: the fastest way out and back, against no codec at all."""
+    halves, cells = defaultdict(dict), defaultdict(dict)
+    for r in results.rows:
+        if not r.peer and r.key not in results.lossy and r.encoded_bytes and r.sparsity is not None:
+            halves[r.pattern, r.raw_bytes, r.sparsity, r.codec][r.operation] = r
+    for (pattern, size, sparsity, codec), half in halves.items():
+        if len(half) == 2:
+            encode, decode, link = half["encode"], half["decode"], results.link * 1e9
+            coded = encode.median_seconds + 2 * encode.encoded_bytes / link + decode.median_seconds
+            factor, cell = 2 * size / link / coded, cells[pattern]
+            cell[size, sparsity] = max(cell.get((size, sparsity), (1.0, NONE)), (factor, codec))
+    return cells
+
+
+def front(points):
+    """Those (x, y) that none other exceeds in both, by x."""
+    kept = []
+    for x, y in sorted(points, reverse=True):
+        if not kept or y > kept[-1][1]:
+            kept.append((x, y))
+    return kept[::-1]

@@ -1,0 +1,284 @@
+// A chain by one thread block: the bytes of chain.hpp.
+#pragma once
+
+#include <tuck/codec/chain/chain_row.cuh>
+
+namespace tuck::inline TUCK_ABI {
+
+// A codec of sections, as a chain's last stage, has here what works on a row in shared memory:
+//
+//   encoder     TempStorage, load(row, sections), measure(list), pack(list, words to follow, how many, out)
+//   decoder     TempStorage, decode(encoded, sections, row)
+//   sections    { list; at[] }: section_list, and where in the row each begins
+template <class C, int Threads, uint32_t Sections, uint32_t RowBytes> struct block_sections {
+  static_assert(sizeof(C) == 0,
+                "tuck: this codec of sections has no block_sections; see tuck/codec/chain/chain_block.cuh");
+};
+
+namespace detail {
+
+// Of the 48 KiB that a block has on every architecture, the frame's kernels need some.
+inline constexpr uint32_t most_shared_bytes = 46 * 1024;
+
+template <class Chain> inline constexpr bool ends_in_sections = sections_codec<typename Chain::last_stage>;
+
+// The last stage on a row, where it takes sections.
+template <class Chain, int Threads> class chain_finisher {
+  using plan = row_plan<Chain>;
+  using coder = block_sections<typename Chain::last_stage, Threads, plan::sections, plan::bytes>;
+  using encoder = typename coder::encoder;
+  using preparer = chain_preparer<Chain, Threads>;
+
+ public:
+  struct TempStorage {
+    union {
+      struct {
+        alignas(16) std::byte row[plan::bytes];
+        typename preparer::StageStorage stages;
+      } before;
+      typename encoder::TempStorage sections_storage;  // which has the row once it has loaded it
+    };
+    typename coder::sections sections;
+    uint32_t records[max_stages];
+  };
+
+  __device__ explicit chain_finisher(TempStorage& temp) : temp_(temp) {}
+
+  __device__ uint32_t measure(const Chain&, const chain_flow<Chain>& flow) {
+    if (threadIdx.x == 0) {
+      plan::list_sections(flow, temp_.sections);
+      flow.list_records(temp_.records);
+    }
+    device::sync_block();
+    encoder block(temp_.sections_storage);
+    block.load(temp_.before.row, temp_.sections);
+    return block.measure(temp_.sections.list) + Chain::record_bytes;
+  }
+  __device__ void pack(const Chain&, const chain_flow<Chain>&, bytes out) {
+    encoder(temp_.sections_storage).pack(temp_.sections.list, temp_.records, Chain::splitters, out);
+  }
+
+ private:
+  TempStorage& temp_;
+};
+
+// The same of any other codec.
+template <class Chain, int Threads>
+requires(!ends_in_sections<Chain>) class chain_finisher<Chain, Threads> {
+  using plan = row_plan<Chain>;
+  using last = typename Chain::last_stage;
+  using coder = block_codec<last, Threads>;
+  using tile = block_tile<value_t<last>, Threads>;
+  using preparer = chain_preparer<Chain, Threads>;
+  static constexpr int at_last = Chain::size - 1;
+
+ public:
+  struct TempStorage {
+    struct {
+      alignas(16) std::byte row[plan::bytes];
+      union {
+        typename preparer::StageStorage stages;
+        typename coder::TempStorage last_storage;
+      };
+    } before;
+    uint32_t records[max_stages];
+  };
+
+  __device__ explicit chain_finisher(TempStorage& temp) : temp_(temp), coder_(temp.before.last_storage) {}
+
+  __device__ uint32_t measure(const Chain& codec, const chain_flow<Chain>& flow) {
+    const uint32_t raw = flow.template bytes<at_last>();
+    uint32_t used = declined;
+    if (raw != 0) {
+      one_tile<tile> tiles{row_tile(flow)};
+      used = measure_chunk(coder_, codec.template stage<at_last>(), tiles, tiles.chunk.count);
+    }
+    shrinks_ = used != declined && used < raw;
+    used_ = shrinks_ ? used : raw;
+    if (threadIdx.x == 0) flow.list_records(temp_.records);
+    return used_ + flow.template sides_before<at_last>() + Chain::record_bytes;
+  }
+
+  __device__ void pack(const Chain& codec, const chain_flow<Chain>& flow, bytes out) {
+    if (shrinks_) {
+      one_tile<tile> tiles{row_tile(flow)};
+      pack_chunk(coder_, codec.template stage<at_last>(), tiles, out.subspan(0, used_));
+    } else {
+      copy_from_shared<Threads>(out.subspan(0, used_), temp_.before.row);
+    }
+    uint32_t at = used_;
+    pack_sides<at_last - 1>(flow, out, at);
+    for (uint64_t i = at + threadIdx.x; i < out.size(); i += Threads) device::store(out.data() + i, std::byte{});
+  }
+
+ private:
+  __device__ tile row_tile(const chain_flow<Chain>& flow) const {
+    tile values;
+    load_from_row(values, flow.values[at_last], temp_.before.row);
+    return values;
+  }
+  // And the records, with the first splitter's side.
+  template <int I> __device__ void pack_sides(const chain_flow<Chain>& flow, bytes out, uint32_t& at) {
+    if constexpr (splitter<typename Chain::template stage_type<I>>) {
+      std::byte* const side = temp_.before.row + plan::template side_begin<I>(flow);
+      uint32_t size = flow.template side<I>();
+      if constexpr (I == plan::first_splitter) {
+        for (uint32_t i = threadIdx.x; i < Chain::record_bytes; i += Threads)
+          side[size + i] = static_cast<std::byte>(temp_.records[i / 4] >> (8 * (i % 4)));
+        size += Chain::record_bytes;
+        device::sync_block();
+      }
+      copy_to_frame<Threads>(out.subspan(at, size), side);
+      at += size;
+    }
+    if constexpr (I > 0) pack_sides<I - 1>(flow, out, at);
+  }
+  TempStorage& temp_;
+  coder coder_;
+  uint32_t used_ = 0;
+  bool shrinks_ = false;
+};
+
+}  // namespace detail
+
+template <class... Stages, int Threads> class block_codec<chain<Stages...>, Threads> {
+  using chain_type = chain<Stages...>;
+  using preparer = detail::chain_preparer<chain_type, Threads>;
+  using finisher = detail::chain_finisher<chain_type, Threads>;
+
+ public:
+  using tile = block_tile<value_t<chain_type>, Threads>;
+
+  static constexpr uint32_t chunk_capacity = tile_bytes;
+  static constexpr int blocks_a_processor = 3;  // 80 registers, as deflate; shared memory has no room for more
+
+  struct TempStorage {
+    detail::chain_flow<chain_type> flow;
+    typename finisher::TempStorage rest;
+  };
+  static_assert(sizeof(TempStorage) <= detail::most_shared_bytes,
+                "tuck: this chain needs more shared memory to encode than blocks have");
+
+  __device__ explicit block_codec(TempStorage& temp) : temp_(temp), finisher_(temp.rest) {}
+
+  __device__ void begin(const chain_type&, uint32_t) {}
+  // A lossy chain leaves in the tile what decoding will give.
+  template <class Tile> __device__ void count(const chain_type& codec, Tile& values, uint32_t) {
+    if constexpr (is_lossy<chain_type>) {
+      preparer(temp_.flow, temp_.rest.before.row, temp_.rest.before.stages).apply(codec, values);
+    } else {
+      tile copy = values;
+      preparer(temp_.flow, temp_.rest.before.row, temp_.rest.before.stages).apply(codec, copy);
+    }
+  }
+  __device__ uint32_t measure(const chain_type& codec) { return finisher_.measure(codec, temp_.flow); }
+  template <class Tiles> __device__ void pack(const chain_type& codec, Tiles&, bytes out) {
+    finisher_.pack(codec, temp_.flow, out);
+  }
+
+ private:
+  TempStorage& temp_;
+  finisher finisher_;
+};
+
+template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Threads> {
+  using chain_type = chain<Stages...>;
+  using last = typename chain_type::last_stage;
+  using plan = detail::row_plan<chain_type>;
+  using preparer = detail::chain_preparer<chain_type, Threads>;
+  static constexpr int at_last = chain_type::size - 1;
+  static constexpr bool takes_sections = detail::ends_in_sections<chain_type>;
+
+ public:
+  // 80 registers where 64 would spill.
+  static constexpr int blocks_a_processor = takes_sections || chain_type::lossy ? 3 : tuck::blocks_a_processor;
+
+ private:
+  template <class C> struct decoder_of { using type = block_decoder<C, Threads>; };
+  template <sections_codec C> struct decoder_of<C> {
+    using type = typename block_sections<C, Threads, plan::sections, plan::bytes>::decoder;
+  };
+  using decoder = typename decoder_of<last>::type;
+
+  struct no_sections {};
+  template <class C> struct sections_of { using type = no_sections; };
+  template <sections_codec C> struct sections_of<C> {
+    using type = typename block_sections<C, Threads, plan::sections, plan::bytes>::sections;
+  };
+
+ public:
+  struct TempStorage {
+    detail::chain_flow<chain_type> flow;
+    typename sections_of<last>::type sections;
+    alignas(4) std::byte records[4 * max_stages];
+    bool sound;
+    alignas(16) std::byte row[plan::bytes];
+    union {
+      typename decoder::TempStorage last_storage;
+      typename preparer::StageStorage stages;
+    };
+  };
+  static_assert(sizeof(TempStorage) <= detail::most_shared_bytes,
+                "tuck: this chain needs more shared memory to decode than blocks have");
+
+  __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
+
+  template <class Sink>
+  __device__ status decode(const chain_type& codec, const_bytes encoded, uint32_t count, Sink& sink) {
+    const_bytes body = encoded;
+    if constexpr (chain_type::splitters > 0) {
+      if (encoded.size() < chain_type::record_bytes) return status::bad_payload;
+      body = encoded.subspan(0, encoded.size() - chain_type::record_bytes);
+      if (threadIdx.x < chain_type::record_bytes)
+        temp_.records[threadIdx.x] = device::load(body.data() + body.size() + threadIdx.x);
+      device::sync_block();
+    }
+    if (threadIdx.x == 0) {
+      temp_.flow.values[0] = count;
+      temp_.sound = temp_.flow.read(temp_.records);
+      if constexpr (takes_sections)
+        if (temp_.sound) plan::list_sections(temp_.flow, temp_.sections);
+    }
+    device::sync_block();
+    if (!temp_.sound) return status::bad_payload;
+    if (const status s = restore_row(codec, body); s != status::ok) return s;
+    device::sync_block();
+    return preparer(temp_.flow, temp_.row, temp_.stages).undo(codec, sink);
+  }
+
+ private:
+  __device__ status restore_row(const chain_type& codec, const_bytes body) {
+    if constexpr (takes_sections) {
+      return decoder(temp_.last_storage).decode(body, temp_.sections, temp_.row);
+    } else {
+      const uint32_t raw = temp_.flow.template bytes<at_last>();
+      const uint32_t sides = temp_.flow.template sides_before<at_last>();
+      if (body.size() < sides || body.size() - sides > raw) return status::bad_payload;
+      const auto used = static_cast<uint32_t>(body.size()) - sides;
+      uint32_t at = used;
+      load_sides<at_last - 1>(body, at);
+      if (used == raw) {
+        load(temp_.row, body.subspan(0, used));
+        return status::ok;
+      }
+      if (used == 0) return status::bad_payload;
+      detail::row_sink<value_t<last>, Threads> to_row{temp_.row};
+      return decoder(temp_.last_storage)
+          .decode(codec.template stage<at_last>(), body.subspan(0, used), temp_.flow.values[at_last], to_row);
+    }
+  }
+  template <int I> __device__ void load_sides(const_bytes body, uint32_t& at) {
+    const uint32_t side = temp_.flow.template side<I>();
+    load(temp_.row + plan::template side_begin<I>(temp_.flow), body.subspan(at, side));
+    at += side;
+    if constexpr (I > 0) load_sides<I - 1>(body, at);
+  }
+  __device__ static void load(std::byte* to, const_bytes from) {
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < from.size(); i += Threads) to[i] = device::load(from.data() + i);
+  }
+
+  TempStorage& temp_;
+};
+
+}  // namespace tuck::inline TUCK_ABI

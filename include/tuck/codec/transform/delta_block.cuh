@@ -1,0 +1,153 @@
+// Delta by one thread block: the results of delta.hpp.
+//
+// A lane has 16 bytes of values, a row of a warp 512 consecutive ones; no lane writes what another reads, but for the
+// last word before a warp's part. Differences need the word before, which the lane below has. Sums are made in the 16
+// bytes, then over the lanes of each row, then over the rows of the warp and, by one exchange, over the warps. Values
+// of less than a word are added side by side in it, with no carry from one to the next.
+#pragma once
+
+#include <tuck/codec/block.cuh>
+#include <tuck/codec/transform/delta.hpp>
+
+namespace tuck::inline TUCK_ABI {
+
+template <element T, int Threads> class block_transform<delta<T>, Threads> {
+  using word = typename block_tile<T, Threads>::word;
+
+  static constexpr unsigned value_bits = 8 * sizeof(T);
+  static constexpr uint32_t per_word = sizeof(word) / sizeof(T);            // values
+  static constexpr uint32_t words = sizeof(device::vec128) / sizeof(word);  // of a lane in one row
+  static constexpr uint32_t rows = tile_bytes / sizeof(device::vec128) / Threads;
+  static constexpr uint32_t warps = Threads / device::warp_size;
+  static_assert(rows * sizeof(device::vec128) * Threads == tile_bytes && warps <= device::warp_size,
+                "tuck: a block has a power of two of threads, 32 or more");
+
+ public:
+  struct TempStorage {
+    word of_warp[warps];  // sums
+  };
+
+  __device__ explicit block_transform(TempStorage& temp) : temp_(temp) {}
+
+  __device__ void apply(const delta<T>&, std::byte* values, uint32_t count) const {
+    const uint32_t begin = first_quad() * words;
+    word before_row = begin != 0 && begin < words_of(count) ? reinterpret_cast<const word*>(values)[begin - 1] : 0;
+    device::sync_block();
+#pragma unroll 1
+    for (uint32_t j = 0; j < rows && has_row(j, count); ++j) {
+      quad x = load(values, j, count);
+      const word of_lane_below = device::shfl(x.w[words - 1], static_cast<int>((device::lane_id() + 31) % 32));
+      word before = device::lane_id() == 0 ? before_row : of_lane_below;
+      before_row = of_lane_below;  // which lane 0 has of lane 31
+#pragma unroll
+      for (uint32_t i = 0; i < words; ++i) {
+        const word now = x.w[i];
+        x.w[i] = fold(subtract(now, shifted(now, before)));
+        before = now;
+      }
+      store(values, j, count, x);
+    }
+  }
+
+  __device__ void invert(const delta<T>&, std::byte* results, uint32_t count) const {
+    word carry = 0;  // the sum of the rows before
+#pragma unroll 1
+    for (uint32_t j = 0; j < rows && has_row(j, count); ++j) {
+      quad x = sums(load(results, j, count));
+      const word total = last_value(x.w[words - 1]), up_to = device::warp_inclusive_sum(total);
+      add_to_all(x, carry + up_to - total);
+      store(results, j, count, x);
+      carry += device::shfl(up_to, device::warp_size - 1);
+    }
+    if (device::lane_id() == 0) temp_.of_warp[device::warp_id()] = carry;
+    device::sync_block();
+    const bool below = device::lane_id() < device::warp_id();
+    const word before = device::warp_sum(below ? temp_.of_warp[device::lane_id()] : word{0});
+    if (device::warp_id() == 0) return;
+#pragma unroll 1
+    for (uint32_t j = 0; j < rows && has_row(j, count); ++j) {
+      quad x = load(results, j, count);
+      add_to_all(x, before);
+      store(results, j, count, x);
+    }
+  }
+
+ private:
+  struct alignas(16) quad {
+    word w[words];
+  };
+
+  // -- where values are ------------------------------------------------------------------------------------------
+
+  __device__ static uint32_t words_of(uint32_t count) { return ceil_div(count, per_word); }
+  __device__ static uint32_t first_quad(uint32_t j = 0) { return (device::warp_id() * rows + j) * device::warp_size; }
+  __device__ static bool has_row(uint32_t j, uint32_t count) { return first_quad(j) * words < words_of(count); }
+
+  // What is past the end may be anything.
+  __device__ static quad load(const std::byte* from, uint32_t j, uint32_t count) {
+    const uint32_t at = first_quad(j) + device::lane_id();
+    return at * words < words_of(count) ? reinterpret_cast<const quad*>(from)[at] : quad{};
+  }
+  __device__ static void store(std::byte* to, uint32_t j, uint32_t count, const quad& x) {
+    const uint32_t at = first_quad(j) + device::lane_id();
+    if ((at + 1) * words <= words_of(count)) {
+      reinterpret_cast<quad*>(to)[at] = x;
+    } else {
+#pragma unroll
+      for (uint32_t i = 0; i < words; ++i)
+        if (at * words + i < words_of(count)) reinterpret_cast<word*>(to)[at * words + i] = x.w[i];
+    }
+  }
+
+  // -- the values of a word, side by side --------------------------------------------------------------------------
+
+  __device__ static constexpr word repeat(bits_t<T> x) { return block_tile<T, Threads>::repeat(x); }
+  __device__ static word lowest() { return repeat(1); }  // bit of each value
+  __device__ static word highest() { return repeat(static_cast<bits_t<T>>(bits_t<T>{1} << (value_bits - 1))); }
+
+  // The values before those of `now`.
+  __device__ static word shifted(word now, word before) {
+    if constexpr (per_word == 1) return before;
+    return now << value_bits % (8 * sizeof(word)) | before >> (8 * sizeof(word) - value_bits);
+  }
+  __device__ static word add(word a, word b) {
+    if constexpr (per_word == 1) return a + b;
+    return ((a & ~highest()) + (b & ~highest())) ^ ((a ^ b) & highest());
+  }
+  __device__ static word subtract(word a, word b) {
+    if constexpr (per_word == 1) return a - b;
+    return ((a | highest()) - (b & ~highest())) ^ ((a ^ ~b) & highest());
+  }
+  // Delta's fold and unfold of each.
+  __device__ static word fold(word d) {
+    return (d & ~highest()) << 1 ^ ((d & highest()) >> (value_bits - 1)) * static_cast<bits_t<T>>(~bits_t<T>{0});
+  }
+  __device__ static word unfold(word z) {
+    return (z & ~lowest()) >> 1 ^ (z & lowest()) * static_cast<bits_t<T>>(~bits_t<T>{0});
+  }
+  __device__ static word last_value(word x) { return x >> (8 * sizeof(word) - value_bits); }
+
+  // -- sums ------------------------------------------------------------------------------------------------------
+
+  // Of all that is before in the 16 bytes and the value itself.
+  __device__ static quad sums(quad x) {
+    word before = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < words; ++i) {
+      word sum = unfold(x.w[i]);
+      if constexpr (per_word == 4) sum = add(sum, sum << 8);
+      if constexpr (per_word >= 2) sum = add(sum, sum << 16);
+      x.w[i] = add(sum, before);
+      before = repeat(static_cast<bits_t<T>>(last_value(x.w[i])));
+    }
+    return x;
+  }
+  __device__ static void add_to_all(quad& x, word value) {
+#pragma unroll
+    for (uint32_t i = 0; i < words; ++i) x.w[i] = add(x.w[i], repeat(static_cast<bits_t<T>>(value)));
+  }
+
+  TempStorage& temp_;
+};
+
+}  // namespace tuck::inline TUCK_ABI

@@ -1,0 +1,64 @@
+// Batches on the CPU: many tensors, spread over threads.
+#pragma once
+
+#include <tuck/frame/batch.hpp>
+#include <tuck/frame/host.hpp>
+
+namespace tuck::inline TUCK_ABI::host {
+
+namespace detail {
+
+// Calls work(i, threads) for each item: the large ones one after the other, with all threads, the others side by side.
+template <class Item, class Work> void for_items(span<const Item> items, unsigned wanted, const Work& work) {
+  constexpr uint64_t large = 4 << 20;  // bytes of values that keep several threads busy
+  for (uint64_t i = 0; i < items.size(); ++i)
+    if (items[i].values.size_bytes() >= large) work(i, wanted);
+  in_batches(items.size(), 1, useful_threads(wanted, items.size(), 1), [&](unsigned, uint64_t i, uint64_t) {
+    if (items[i].values.size_bytes() < large) work(i, 1);
+  });
+}
+
+template <class Span> bool is_null(const Span& memory) noexcept { return memory.data() == nullptr && !memory.empty(); }
+
+}  // namespace detail
+
+// Encodes each item into its frame and has the outcome of the same index say what encode returned for it, or
+// invalid_argument where values are null; a room that is null is none. Returns output_too_small, having done nothing,
+// where there are fewer outcomes than items.
+template <codec C>
+status encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, span<outcome> outcomes,
+                    const frame_options& options = {}, const execution& how = {}) noexcept {
+  if (outcomes.size() < items.size()) return status::output_too_small;
+  detail::for_items(items, how.threads, [&](uint64_t i, unsigned threads) {
+    const bytes room = detail::is_null(items[i].frame) ? bytes{} : items[i].frame;
+    outcomes[i] = detail::is_null(items[i].values)
+                      ? outcome{.code = status::invalid_argument}
+                      : host::encode(codec, items[i].values, room, options, {threads, how.chunks_done});
+  });
+  return status::ok;
+}
+
+// The same of decode, from the first value of each frame on.
+template <codec C>
+status decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, span<outcome> outcomes,
+                    const execution& how = {}) noexcept {
+  if (outcomes.size() < items.size()) return status::output_too_small;
+  detail::for_items(items, how.threads, [&](uint64_t i, unsigned threads) {
+    outcomes[i] = detail::is_null(items[i].values) || detail::is_null(items[i].frame)
+                      ? outcome{.code = status::invalid_argument}
+                      : host::decode(codec, items[i].frame, items[i].values, 0, {threads, how.chunks_done});
+  });
+  return status::ok;
+}
+
+template <no_codec X>
+status encode_batch(const X&, const auto&, const auto&, const frame_options& = {}, const execution& = {}) {
+  static_assert(codec<X>, TUCK_NO_CODEC);
+  return {};
+}
+template <no_codec X> status decode_batch(const X&, const auto&, const auto&, const execution& = {}) {
+  static_assert(codec<X>, TUCK_NO_CODEC);
+  return {};
+}
+
+}  // namespace tuck::inline TUCK_ABI::host

@@ -1,0 +1,112 @@
+// How long a codec takes and how small it makes a tensor, learnt from measurements: linear in the bytes and in those of
+// them that are not zero, as CSWAP's profiler has it, fitted offline and corrected online by the same steps of
+// recursive least squares. Small and large tensors count alike: what is made small is the relative error.
+#pragma once
+
+#include <tuck/core/config.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace tuck::inline TUCK_ABI {
+
+struct prediction {
+  double value = 0;
+  double deviation = 0;  // standard, of what will be measured; infinity before there are enough measurements
+};
+
+// y = c . x, by recursive least squares on relative errors. A plain value: save and load it as it is.
+template <size_t N> struct relative_regression {
+  using vector = std::array<double, N>;
+
+  vector c = {};
+  std::array<vector, N> covariance = {};  // of c, in units of the squared relative error
+  double squares = 0;                     // of relative errors, those of the past as much as they still count
+  double count = 0;                       // of measurements, likewise
+
+  // c is guessed to be 0, give or take these: a few orders of magnitude more than it can be, so that the guess weighs
+  // nothing beside measurements, but not so many that nothing of them is left in a double.
+  explicit constexpr relative_regression(const vector& sizes = {}) noexcept {
+    for (size_t i = 0; i < N; ++i) covariance[i][i] = sizes[i] * sizes[i];
+  }
+
+  // A measurement, y > 0. With forget < 1, those before count for less: 0.99 is a memory of about a hundred.
+  constexpr void add(const vector& x, double y, double forget = 1) noexcept {
+    if (!(y > 0)) return;
+    vector scaled = x, gain = {};
+    for (double& v : scaled) v /= y;  // of a relative error, then
+    double error = 1, spread = forget;
+    for (size_t i = 0; i < N; ++i) {
+      for (size_t j = 0; j < N; ++j) gain[i] += covariance[i][j] * scaled[j];
+      error -= c[i] * scaled[i];
+      spread += gain[i] * scaled[i];
+    }
+    for (size_t i = 0; i < N; ++i) {
+      c[i] += gain[i] / spread * error;
+      for (size_t j = 0; j <= i; ++j)
+        covariance[i][j] = covariance[j][i] = (covariance[i][j] - gain[i] * gain[j] / spread) / forget;
+    }
+    squares = forget * squares + error * error * forget / spread;  // error of before times error of after
+    count = forget * count + 1;
+  }
+
+  prediction at(const vector& x) const noexcept {
+    prediction p;
+    double spread = 0;
+    for (size_t i = 0; i < N; ++i) {
+      p.value += c[i] * x[i];
+      for (size_t j = 0; j < N; ++j) spread += x[i] * covariance[i][j] * x[j];
+    }
+    const double freedom = count - static_cast<double>(N);
+    p.deviation = freedom > 0 ? std::sqrt(squares / freedom * (p.value * p.value + spread))
+                              : std::numeric_limits<double>::infinity();
+    return p;
+  }
+};
+
+// One codec's behaviour on one device.
+class codec_predictor {
+ public:
+  struct estimate {
+    prediction encode, decode;  // seconds
+    prediction ratio;           // raw bytes over encoded bytes
+  };
+
+  // What encoding and decoding `size` bytes of this share of zeros took, and the ratio. A figure of 0 is none.
+  void add(uint64_t size, double sparsity, double encode, double decode, double ratio, double forget = 1) noexcept {
+    const auto x = features(size, sparsity);
+    encode_.add(x, encode, forget);
+    decode_.add(x, decode, forget);
+    if (ratio > 0) size_.add({1, 1 - sparsity}, 1 / ratio, forget);
+  }
+
+  estimate at(uint64_t size, double sparsity) const noexcept {
+    const auto x = features(size, sparsity);
+    estimate e{encode_.at(x), decode_.at(x), {}};
+    e.encode.value = std::fmax(e.encode.value, 0);
+    e.decode.value = std::fmax(e.decode.value, 0);
+    const prediction share = size_.at({1, 1 - sparsity});
+    const double least = 1e-4;  // no codec makes a frame smaller than its directory
+    e.ratio.value = 1 / std::fmax(share.value, least);
+    e.ratio.deviation = share.deviation * e.ratio.value * e.ratio.value;
+    return e;
+  }
+
+ private:
+  using times = relative_regression<3>;
+
+  // A launch, MiB, MiB that are not zero.
+  static times::vector features(uint64_t size, double sparsity) noexcept {
+    const double mib = static_cast<double>(size) / (1 << 20);
+    return {1, mib, mib * (1 - sparsity)};
+  }
+
+  // First guesses that weigh nothing beside a measurement.
+  times encode_{{1e-2, 1e-2, 1e-2}}, decode_{{1e-2, 1e-2, 1e-2}};
+  relative_regression<2> size_{{1e3, 1e3}};
+};
+
+}  // namespace tuck::inline TUCK_ABI

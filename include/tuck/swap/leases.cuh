@@ -1,0 +1,151 @@
+// What a swap_stream lends to each operation under way: events, reports in pinned memory, the right device.
+#pragma once
+
+#include <tuck/memory/resource.cuh>
+#include <tuck/swap/frame_copy.cuh>
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace tuck::inline TUCK_ABI::detail {
+
+// Makes `device` the calling thread's, for as long as this lives.
+class device_scope {
+ public:
+  explicit device_scope(int device) noexcept {
+    error_ = cudaGetDevice(&before_);
+    if (error_ != cudaSuccess || before_ == device) return;
+    error_ = cudaSetDevice(device);
+    changed_ = error_ == cudaSuccess;
+  }
+  device_scope(const device_scope&) = delete;
+  device_scope& operator=(const device_scope&) = delete;
+  ~device_scope() {
+    if (changed_) give_back([&] { return cudaSetDevice(before_); });
+  }
+  result entered() const noexcept { return from_cuda(error_); }
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+  cudaError_t error_ = cudaSuccess;
+};
+
+class owned_stream {
+ public:
+  owned_stream() {
+    if (const auto e = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking); e != cudaSuccess)
+      throw error(status::cuda_error, e);
+  }
+  owned_stream(const owned_stream&) = delete;
+  owned_stream& operator=(const owned_stream&) = delete;
+  ~owned_stream() {
+    give_back([&] { return cudaStreamDestroy(stream_); });
+  }
+  operator cudaStream_t() const noexcept { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+// Things that are used again and again, made when there are none left: whoever has a lease has it to himself. Leases
+// may be given back by any thread, and may outlive the pool.
+template <class T> class lease_pool {
+ public:
+  using lease = std::shared_ptr<T>;
+
+  // make() throws, or returns a std::unique_ptr of one more.
+  template <class Make> lease take(const Make& make) {
+    std::unique_ptr<T> one;
+    {
+      const std::lock_guard lock(spare_->mutex);
+      if (!spare_->things.empty()) {
+        one = std::move(spare_->things.back());
+        spare_->things.pop_back();
+      } else {
+        spare_->things.reserve(++spare_->made);  // so that giving back allocates nothing
+      }
+    }
+    if (one == nullptr) one = make();
+    return lease(one.release(), [spare = spare_](T* thing) {
+      const std::lock_guard lock(spare->mutex);
+      spare->things.emplace_back(thing);
+    });
+  }
+
+ private:
+  struct shelf {
+    std::mutex mutex;
+    std::vector<std::unique_ptr<T>> things;
+    size_t made = 0;
+  };
+  std::shared_ptr<shelf> spare_ = std::make_shared<shelf>();
+};
+
+class event {
+ public:
+  event() {
+    if (const auto e = cudaEventCreateWithFlags(&event_, cudaEventDisableTiming); e != cudaSuccess)
+      throw error(status::cuda_error, e);
+  }
+  event(const event&) = delete;
+  event& operator=(const event&) = delete;
+  ~event() {
+    give_back([&] { return cudaEventDestroy(event_); });
+  }
+  operator cudaEvent_t() const noexcept { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+using event_lease = lease_pool<event>::lease;
+
+// A park_report, of a slab of pinned memory that kernels can write.
+class report_pool {
+ public:
+  struct report {
+    std::shared_ptr<park_report> slab;
+    park_report* host = nullptr;
+    park_report* device = nullptr;
+  };
+  using lease = lease_pool<report>::lease;
+
+  // For as many at a time there is one allocation; it is made when they are first wanted, or by the constructor.
+  static constexpr unsigned slab_reports = 1024;
+
+  report_pool() { add_slab(); }
+  lease take() {
+    return reports_.take([&] {
+      const std::lock_guard lock(mutex_);
+      if (taken_ == slab_reports) add_slab();
+      auto one = std::make_unique<report>(report{slab_, slab_.get() + taken_, device_ + taken_});
+      ++taken_;
+      return one;
+    });
+  }
+
+ private:
+  void add_slab() {
+    void *host = nullptr, *on_device = nullptr;
+    if (const auto e =
+            cudaHostAlloc(&host, slab_reports * sizeof(park_report), cudaHostAllocPortable | cudaHostAllocMapped);
+        e != cudaSuccess)
+      throw error(status::cuda_error, e);
+    std::shared_ptr<park_report> slab(static_cast<park_report*>(host),
+                                      [](park_report* p) { give_back([&] { return cudaFreeHost(p); }); });
+    if (const auto e = cudaHostGetDevicePointer(&on_device, host, 0); e != cudaSuccess)
+      throw error(status::cuda_error, e);
+    slab_ = std::move(slab);
+    device_ = static_cast<park_report*>(on_device);
+    taken_ = 0;
+  }
+
+  std::mutex mutex_;
+  std::shared_ptr<park_report> slab_;
+  park_report* device_ = nullptr;
+  unsigned taken_ = 0;
+  lease_pool<report> reports_;
+};
+
+}  // namespace tuck::inline TUCK_ABI::detail

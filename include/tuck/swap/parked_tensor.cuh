@@ -1,0 +1,90 @@
+// What is known of one tensor that is swapped out, and how to call its codec when its type is no longer known.
+#pragma once
+
+#include <tuck/frame/host.hpp>
+#include <tuck/memory/frame_buffer.cuh>
+#include <tuck/swap/leases.cuh>
+#include <tuck/swap/pinned_pool.cuh>
+
+namespace tuck::inline TUCK_ABI::detail {
+
+// A codec's calls, on bytes.
+struct codec_calls {
+  uint32_t value_bytes;
+  result (*encode)(const void* codec, const_bytes values, bytes room, frame_place place, bytes scratch,
+                   outcome* written, cudaStream_t stream, const frame_options& options,
+                   const launch_options& how) noexcept;
+  result (*decode)(const_bytes frame, bytes out, bytes scratch, outcome* restored, cudaStream_t stream,
+                   const launch_options& how) noexcept;
+};
+
+template <class T> span<T> span_of(bytes b) noexcept { return {reinterpret_cast<T*>(b.data()), b.size() / sizeof(T)}; }
+template <class T> span<const T> span_of(const_bytes b) noexcept {
+  return {reinterpret_cast<const T*>(b.data()), b.size() / sizeof(T)};
+}
+
+template <codec C>
+inline constexpr codec_calls calls_of = {
+    sizeof(value_t<C>),
+    [](const void* codec, const_bytes values, bytes room, frame_place place, bytes scratch, outcome* written,
+       cudaStream_t stream, const frame_options& options, const launch_options& how) noexcept {
+      return detail::encode(*static_cast<const C*>(codec), span_of<value_t<C>>(values), room, place, scratch, written,
+                            stream, options, how);
+    },
+    [](const_bytes frame, bytes out, bytes scratch, outcome* restored, cudaStream_t stream,
+       const launch_options& how) noexcept {
+      return tuck::decode(C{}, frame, span_of<value_t<C>>(out), scratch, restored, stream, 0, how);
+    }};
+
+// A part of the pool, which gets it back when nobody uses it any more. Copied and dropped under the swap_stream's lock.
+struct pool_room {
+  pinned_pool* pool = nullptr;
+  extent place;  // none yet, of a frame under way
+
+  explicit pool_room(pinned_pool& p) : pool(&p) {}
+  pool_room(const pool_room&) = delete;
+  pool_room& operator=(const pool_room&) = delete;
+  ~pool_room() {
+    if (place.size != 0) pool->give_back(place);
+  }
+};
+
+// What has been brought back to the device and awaits its consumer: a frame, or values, and scratch to decode it.
+struct fetched_bytes {
+  device_buffer<resource_ref> memory;
+  event_lease arrived;
+  uint64_t size = 0;  // at most, of a frame
+  bool is_frame = false;
+
+  bytes contents() const noexcept { return memory.all().subspan(0, size); }
+  bytes scratch() const noexcept {
+    return memory.all().subspan(memory.all().size() - scratch_head_bytes, scratch_head_bytes);
+  }
+  explicit operator bool() const noexcept { return arrived != nullptr; }
+};
+
+struct parked_tensor {
+  enum class state : uint8_t {
+    under_way,  // to the pool
+    parked,     // in the pool
+    kept,       // where it was, for the pool was full
+    lost,       // there is no frame, which only a broken device can bring about
+  };
+
+  state at = state::under_way;
+  bool wanted = true;     // has a handle
+  bool is_frame = false;  // what is in the pool; else the values as they are
+  const_bytes source;     // which is the caller's, once it has been read
+  const codec_calls* codec = nullptr;
+  outcome written{.code = status::not_ready};
+
+  std::shared_ptr<pool_room> room;
+  pinned_pool::promise promise;
+  report_pool::lease report;  // until it is settled
+  event_lease source_read;    // null: it has been
+  event_lease arrived;        // in the pool; of a kept one: the source has its values
+
+  fetched_bytes fetched;
+};
+
+}  // namespace tuck::inline TUCK_ABI::detail

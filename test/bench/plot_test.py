@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Tests of bench/plot.py, which needs Matplotlib; exits with 77 where there is none."""
+
+import contextlib
+import importlib.util
+import io
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+from pathlib import Path
+
+PLOT = Path(__file__).parents[2] / "bench" / "plot.py"
+KINDS = ("sparsity", "size", "break-even", "pareto")
+KIB, MIB = 1 << 10, 1 << 20
+SIZES = [4 * KIB << step for step in range(0, 20, 2)] + [1 << 30]
+SPARSITIES = [0.0, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99]
+
+# codec: (peer, GB/s of encoding and of decoding, bytes for each value that is not zero, bytes for each value, error)
+CODECS = {
+    "zvc": (False, 6.0, 8.0, 4.0, 0.125, 0.0),
+    "rle": (False, 3.0, 5.0, 4.2, 0.06, 0.0),
+    "rle-zero": (False, 4.5, 6.5, 4.0, 0.07, 0.0),
+    "bitpack": (False, 7.0, 9.0, 3.9, 0.3, 0.0),
+    "deflate": (False, 0.25, 0.8, 3.5, 0.09, 0.0),
+    "quantize": (False, 2.0, 4.0, 1.4, 0.1, 5e-4),
+    "zvc+planes+deflate": (False, 0.3, 0.9, 3.2, 0.08, 0.0),
+    "zvc+rle+planes+deflate": (False, 0.28, 0.85, 3.2, 0.05, 0.0),
+    "planes+deflate": (False, 0.22, 0.7, 3.4, 0.1, 0.0),
+    "quantize+delta+planes+deflate": (False, 0.2, 0.6, 1.2, 0.06, 5e-4),
+    "quantize+delta+deflate": (False, 0.21, 0.62, 1.5, 0.08, 5e-4),
+    "delta+rle+bitpack": (False, 2.5, 3.5, 4.1, 0.2, 0.0),
+    "zlib -6": (True, 0.03, 0.35, 3.45, 0.06, 0.0),
+    "libdeflate -6": (True, 0.1, 0.9, 3.44, 0.06, 0.0),
+    "lz4": (True, 0.7, 3.8, 3.9, 0.1, 0.0),
+    "zstd -1": (True, 0.45, 1.3, 3.5, 0.07, 0.0),
+    "zfp": (True, 0.3, 0.4, 1.8, 0.3, 8e-4),
+}
+
+
+def row(operation, codec, peer, where, size, sparsity, pattern, encoded, rate, error):
+    """A row as tuck-bench writes it; without a time where the simulator is."""
+    overhead = {"host": 4e-7, "gpu": 6e-6, "sim": 0}[where]
+    seconds = None if where == "sim" else overhead + size / rate / 1e9
+    return {
+        "name": f"{operation}/{codec}/f32/s:{sparsity}/{pattern}/{size}/{where}", "operation": operation,
+        "codec": codec, "peer": peer, "type": "f32", "sparsity": sparsity, "pattern": pattern, "raw_bytes": size,
+        "where": where, "encoded_bytes": encoded, "ratio": size / encoded, "runs": 7,
+        "best_seconds": seconds and seconds * 0.97, "median_seconds": seconds, "cv": seconds and 0.02,
+        "gb_per_s": seconds and size / seconds / 1e9, "R": seconds and 0.5, "moved_per_byte": 1 + encoded / size,
+        "max_error": error,
+    }  # fmt: skip
+
+
+def results(where="host", sizes=SIZES, sparsities=SPARSITIES, codecs=CODECS, full_grid=True, pattern="clustered"):
+    """What a run over these axes might find: a cross of the middle size and sparsity, or all of them."""
+    speedup = {"host": 1, "gpu": 60, "sim": 1}[where]
+    rows = []
+    for size in sizes:
+        rate = {"host": 11.0 if size > 16 * MIB else 30.0, "gpu": 2000.0, "sim": 1.0}[where]
+        copy = "copy" if where == "gpu" else "memcpy"
+        rows.append(row("copy", copy, False, where, size, None, None, size, rate, None))
+        for sparsity in sparsities:
+            if not full_grid and size != sizes[len(sizes) // 2] and sparsity != sparsities[len(sparsities) // 2]:
+                continue
+            for codec, (peer, encode, decode, dense, fixed, error) in codecs.items():
+                encoded = round(64 + size / 4 * (dense * (1 - sparsity) + fixed))
+                for operation, rate in (("encode", encode), ("decode", decode)):
+                    faster = speedup * rate * (1 + 1.5 * sparsity**4)
+                    rows.append(row(operation, codec, peer, where, size, sparsity, pattern, encoded, faster, error))
+    device = {"name": "NVIDIA H200", "driver": "580.1", "runtime": "13.0", "clocks": "1980 MHz"}
+    environment = {
+        "date": "2026-11-21T23:10:00Z", "commit": "abc1234", "version": "0.1.0", "compiler": "g++ 12.2.0",
+        "cpu": "Intel Xeon", "cores": 2, "threads": 1, "backend": "cuda" if where == "gpu" else "sim",
+        "device": device if where == "gpu" else None, "peers": ["zlib 1.2.13"], "command": "tuck-bench --quick",
+    }  # fmt: skip
+    return {"schema": "tuck-bench/1", "environment": environment, "rows": rows}
+
+
+def small(where="host", sizes=(MIB, 64 * MIB), sparsities=(0.5, 0.9), codecs=("zvc", "rle-zero", "zlib -6")):
+    return results(where, sizes, sparsities, {name: CODECS[name] for name in codecs})
+
+
+def run(path, out, *options):
+    """What plot.py says and gives."""
+    command = [sys.executable, PLOT, path, "--out", out, *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100)
+
+
+def run_here(path, out):
+    """The same, without the time a process takes."""
+    sys.dont_write_bytecode = True
+    with unittest.mock.patch("sys.path", [str(PLOT.parent), *sys.path]):
+        import plot
+    said = io.StringIO()
+    with unittest.mock.patch("sys.argv", [str(PLOT), str(path), "--out", str(out)]), contextlib.redirect_stderr(said):
+        return plot.main(), said.getvalue()
+
+
+class PlotTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.file, self.out = Path(directory.name) / "results.json", Path(directory.name) / "plots"
+
+    def plot(self, content, *options):
+        self.file.write_text(content if isinstance(content, str) else json.dumps(content))
+        return run(self.file, self.out, *options)
+
+    def written(self):
+        return sorted(path.name for path in self.out.iterdir()) if self.out.exists() else []
+
+    def expect_plots(self, *names):
+        self.assertEqual(self.written(), sorted(f"{name}.{suffix}" for name in names for suffix in ("png", "svg")))
+        for name in names:
+            png, svg = (self.out / f"{name}.png").read_bytes(), (self.out / f"{name}.svg").read_text()
+            self.assertEqual(png[:8], b"\x89PNG\r\n\x1a\n")
+            self.assertEqual(int.from_bytes(png[16:20], "big"), 1350)
+            self.assertGreater(len(png), 10000)
+            self.assertIn("<text", svg)
+            self.assertIn("abc1234", svg)
+
+    def expect_refusal(self, content, reason):
+        self.file.write_text(content if isinstance(content, str) else json.dumps(content))
+        code, said = run_here(self.file, self.out)
+        self.assertEqual(code, 2, said)
+        self.assertIn(str(self.file), said)
+        self.assertIn(reason, said)
+        self.assertEqual(self.written(), [])
+
+    def test_a_full_run_has_all_plots(self):
+        found = self.plot(results())
+        self.assertEqual((found.returncode, found.stderr), (0, ""))
+        self.expect_plots(*(f"{kind}-host" for kind in KINDS))
+        self.assertIn(">zvc+rle+planes+deflate</text>", (self.out / "sparsity-host.svg").read_text())
+        self.assertIn(">shortest call: 890 ns</text>", (self.out / "size-host.svg").read_text())
+
+    def test_host_and_gpu_have_plots_of_their_own(self):
+        both = small()
+        both["rows"] += small("gpu")["rows"] + small("sim")["rows"]
+        found = self.plot(both, "--only", "break-even", "pareto")
+        self.assertEqual(found.returncode, 0, found.stderr)
+        self.expect_plots("break-even-host", "pareto-host", "break-even-gpu", "pareto-gpu")
+
+    def test_a_quick_run_has_all_plots(self):
+        found = self.plot(small())
+        self.assertEqual((found.returncode, found.stderr), (0, ""))
+        self.expect_plots(*(f"{kind}-host" for kind in KINDS))
+
+    def test_what_one_point_is_too_little_for_is_said(self):
+        found = self.plot(small(sizes=[MIB], sparsities=[0.5]))
+        self.assertEqual(found.returncode, 0, found.stderr)
+        self.expect_plots("pareto-host")
+        self.assertEqual([line.split(":")[1] for line in found.stderr.splitlines()],
+                         [f" no {kind}-host" for kind in KINDS[:3]])
+
+    def test_the_link_decides_what_is_fastest(self):
+        for link, factor in (("0.001", ">8.50×</text>"), ("1000", ">1×</text>")):
+            found = self.plot(small(), "--only", "break-even", "--link", link, "--title", "A link")
+            self.assertEqual(found.returncode, 0, found.stderr)
+            svg = (self.out / "break-even-host.svg").read_text()
+            self.assertIn(factor, svg)
+            self.assertIn(f">A link: The fastest swap over a link of {link} GB/s</text>", svg)
+
+    def test_lossy_codecs_are_named_so_and_swap_nothing(self):
+        found = self.plot(small(codecs=("zvc", "quantize")), "--link", "0.01")
+        self.assertEqual(found.returncode, 0, found.stderr)
+        self.assertIn("lossy, errors up to 0.0005", (self.out / "pareto-host.svg").read_text())
+        self.assertIn(">quantize*</text>", (self.out / "sparsity-host.svg").read_text())
+        self.assertNotIn("quantize", (self.out / "break-even-host.svg").read_text())
+
+    def test_the_same_results_give_the_same_bytes(self):
+        contents = []
+        for _ in range(2):
+            self.assertEqual(self.plot(small(), "--only", "pareto", "size").returncode, 0)
+            contents.append([(self.out / name).read_bytes() for name in self.written()])
+        self.assertEqual(*contents)
+
+    def test_a_simulator_has_nothing_to_draw(self):
+        found = self.plot(small("sim"))
+        self.assertEqual(found.returncode, 1)
+        self.assertIn("nothing to draw", found.stderr)
+        self.assertEqual(self.written(), [])
+
+    def test_bad_files_are_refused(self):
+        whole = small()
+        self.expect_refusal(json.dumps(whole)[:-100], "no JSON")
+        self.expect_refusal("\0", "no JSON")
+        self.expect_refusal("[" * 100000, "no JSON")
+        self.expect_refusal([], "schema")
+        self.expect_refusal(whole | {"schema": "tuck-bench/2"}, "tuck-bench/2")
+        self.expect_refusal(whole | {"rows": None}, "rows")
+        self.expect_refusal(whole | {"rows": [[]]}, "row 0")
+        for name, value in (("codec", None), ("raw_bytes", 0), ("raw_bytes", "1"), ("where", "../x"), ("sparsity", "a"),
+                            ("ratio", float("nan")), ("gb_per_s", float("inf")), ("median_seconds", -1),
+                            ("operation", "x"), ("peer", 1)):
+            rows = whole["rows"][:3] + [whole["rows"][3] | {name: value}]
+            self.expect_refusal(whole | {"rows": rows}, f"row 3: {name}")
+
+    def test_a_broken_file_is_refused_by_the_program(self):
+        found = self.plot(json.dumps(small())[:-1])
+        self.assertEqual((found.returncode, found.stderr.count("\n")), (2, 1), found.stderr)
+        self.assertIn(str(self.file), found.stderr)
+        self.assertEqual(self.written(), [])
+
+    def test_a_missing_file_is_refused(self):
+        found = run(self.file, self.out)
+        self.assertEqual(found.returncode, 2)
+        self.assertIn(str(self.file), found.stderr)
+
+    def test_a_place_that_cannot_be_written_is_named(self):
+        self.out.write_text("")
+        found = self.plot(small())
+        self.assertEqual(found.returncode, 2)
+        self.assertIn(str(self.out), found.stderr)
+        self.assertNotIn("Traceback", found.stderr)
+
+
+if __name__ == "__main__":
+    if importlib.util.find_spec("matplotlib") is None:
+        print(f"skipped: {sys.executable} has no Matplotlib")
+        sys.exit(77)
+    unittest.main()

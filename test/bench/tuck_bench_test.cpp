@@ -1,0 +1,211 @@
+// The program tuck-bench, run as people run it.
+#include <nlohmann/json.hpp>
+
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+using nlohmann::json;
+
+class tuck_bench : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    directory_ = std::filesystem::temp_directory_path() / (std::string("tuck_bench.") + test->name());
+    std::filesystem::remove_all(directory_);
+    std::filesystem::create_directories(directory_);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string path(const std::string& name) const { return (directory_ / name).string(); }
+
+  // The exit code; what was printed is in output_.
+  int run(const std::string& arguments) { return shell(std::string(TUCK_BENCH) + " " + arguments); }
+  int shell(const std::string& command) {
+    output_.clear();
+    std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+    char part[4096];
+    for (size_t n; (n = std::fread(part, 1, sizeof part, pipe)) != 0;) output_.append(part, n);
+    const int state = pclose(pipe);
+    return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+  }
+  json results(const std::string& name) const { return json::parse(std::ifstream(path(name))); }
+
+  std::filesystem::path directory_;
+  std::string output_;
+};
+
+void expect_schema(const json& file) {
+  EXPECT_EQ(file.at("schema"), "tuck-bench/1");
+  EXPECT_TRUE(file.at("complete").is_boolean());
+  const json& around = file.at("environment");
+  for (const char* key : {"date", "commit", "version", "compiler", "cpu", "backend", "command"}) {
+    EXPECT_TRUE(around.at(key).is_string()) << key;
+    EXPECT_FALSE(around.at(key).get<std::string>().empty()) << key;
+    EXPECT_EQ(around.at(key).get<std::string>().find('/'), std::string::npos) << "a path in " << key;
+  }
+  EXPECT_TRUE(around.at("cores").is_number_unsigned());
+  EXPECT_TRUE(around.at("threads").is_number_unsigned());
+  EXPECT_TRUE(around.at("peers").is_array());
+  EXPECT_TRUE(around.at("device").is_null() || around.at("device").at("name").is_string());
+
+  std::set<std::string> names;
+  for (const json& row : file.at("rows")) {
+    const std::string name = row.at("name");
+    EXPECT_TRUE(names.insert(name).second) << name << " is there twice";
+    EXPECT_EQ(name.find(row.at("operation").get<std::string>() + "/" + row.at("codec").get<std::string>() + "/"), 0u);
+    const double raw = row.at("raw_bytes"), encoded = row.at("encoded_bytes");
+    EXPECT_GT(raw, 0);
+    EXPECT_GT(encoded, 0);
+    EXPECT_NEAR(row.at("ratio"), raw / encoded, 1e-9 * raw / encoded);
+    EXPECT_GT(row.at("moved_per_byte"), 0) << name;
+    EXPECT_GE(row.at("sparsity"), 0);
+    EXPECT_LE(row.at("sparsity"), 1);
+    EXPECT_TRUE(row.at("peer").is_boolean());
+    EXPECT_TRUE(row.at("lossy") || row.at("operation") == "copy" || row.at("max_error") == 0) << name;
+    EXPECT_NEAR(row.at("zeros"), row.at("sparsity"), raw < 1 << 20 ? .5 : .02) << name;
+    EXPECT_EQ(row.at("max_error").is_null(), row.at("operation") == "copy") << name;
+    const bool timed = row.at("where") != "sim";
+    for (const char* key : {"best_seconds", "median_seconds", "cv", "gb_per_s", "R"})
+      EXPECT_EQ(row.at(key).is_number(), timed) << name << " " << key;
+    if (!timed) continue;
+    EXPECT_GE(row.at("runs"), 3);
+    EXPECT_GT(row.at("best_seconds"), 0);
+    EXPECT_LE(row.at("best_seconds"), row.at("median_seconds"));
+    EXPECT_NEAR(row.at("gb_per_s"), raw / row.at("median_seconds").get<double>() * 1e-9, 1e-6 * raw);
+    EXPECT_GT(row.at("R"), 0);
+  }
+}
+
+std::set<std::string> values_of(const json& file, const char* key) {
+  std::set<std::string> found;
+  for (const json& row : file.at("rows")) found.insert(row.at(key).get<std::string>());
+  return found;
+}
+
+TEST_F(tuck_bench, quick_measures_all_there_is_in_table_file_and_plots) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "no minute is enough under sanitizers";
+#endif
+  ASSERT_EQ(run("--quick --out " + path("all.json")), 0) << output_;
+  EXPECT_NE(output_.find("clustered/4MiB/host"), std::string::npos) << "no table";
+  const json file = results("all.json");
+  expect_schema(file);
+  EXPECT_TRUE(file.at("complete"));
+  const auto codecs = values_of(file, "codec");
+  for (const char* name : {"memcpy", "zvc", "rle", "rle-zero", "deflate", "bitpack", "quantize", "zvc+planes+deflate",
+                           "zvc+rle+planes+deflate", "planes+deflate", "delta+rle+bitpack",
+                           "quantize+delta+planes+deflate", "quantize+delta+deflate"})
+    EXPECT_TRUE(codecs.contains(name)) << name;
+  EXPECT_EQ(values_of(file, "where").size(), 2u) << "host, and simulator or GPU";
+  for (const json& row : file.at("rows"))
+    if (row.at("codec") == "zvc" && row.at("pattern") == "clustered" && row.at("raw_bytes") >= 1 << 20) {
+      const double kept = 1. / 32 + 1 - row.at("sparsity").get<double>();
+      EXPECT_NEAR(row.at("ratio"), 1 / std::min(kept, 1.), .06 / kept) << row.at("name");
+    }
+
+  if (std::string(TUCK_PYTHON).empty()) GTEST_SKIP() << "no Python with Matplotlib to draw with; the rest passed";
+  ASSERT_EQ(shell(TUCK_PYTHON " " TUCK_PLOT " " + path("all.json") + " --out " + path("plots")), 0) << output_;
+  for (const char* plot : {"sparsity-host", "size-host", "break-even-host", "pareto-host"})
+    for (const char* form : {".png", ".svg"})
+      EXPECT_GT(std::filesystem::file_size(path("plots") + "/" + plot + form), 10000u) << plot << form;
+}
+
+TEST_F(tuck_bench, measures_what_is_asked_for) {
+  ASSERT_EQ(run("--quick --where host --codec zvc,quantize --size 4KiB,100B --sparsity 0.25 --type f32,bf16 --out " +
+                path("some.json")),
+            0)
+      << output_;
+  const json file = results("some.json");
+  expect_schema(file);
+  EXPECT_EQ(file.at("rows").size(), 16u);
+  for (const json& row : file.at("rows"))
+    EXPECT_EQ(row.at("max_error") > 0, row.at("codec") == "quantize") << row.at("name");
+}
+
+TEST_F(tuck_bench, gives_no_figure_for_what_fails) {
+  // A recording that zfp cannot hold, and that quantize keeps.
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (4096,), }";
+  header.resize(117, ' ');
+  std::vector<float> values(4096, 1.5f);
+  for (size_t i = 0; i < values.size(); i += 5) values[i] = i % 2 == 0 ? NAN : INFINITY;
+  std::filesystem::create_directories(path("data"));
+  std::ofstream npy(path("data") + "/broken.npy", std::ios::binary);
+  npy << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header << '\n';
+  npy.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size() * sizeof(float)));
+  npy.close();
+
+  const bool with_zfp = run("--list --codec zfp --size 16KiB --where host") == 0;
+  EXPECT_EQ(run("--quick --where host --codec zvc,quantize" + std::string(with_zfp ? ",zfp" : "") +
+                " --pattern recorded --size 16KiB --data " + path("data") + " --out " + path("some.json")),
+            with_zfp ? 1 : 0)
+      << output_;
+  const json file = results("some.json");
+  expect_schema(file);
+  EXPECT_EQ(file.at("complete"), !with_zfp);
+  EXPECT_EQ(file.at("rows").size(), 4u) << output_;
+}
+
+TEST_F(tuck_bench, keeps_what_it_has_when_it_is_told_to_stop) {
+  EXPECT_EQ(shell("timeout -s TERM 2 " TUCK_BENCH " --where host --codec deflate,zvc --out " + path("part.json")) != 0,
+            true);
+  const json file = results("part.json");
+  expect_schema(file);
+  EXPECT_FALSE(file.at("complete"));
+  EXPECT_GT(file.at("rows").size(), 0u);
+}
+
+TEST_F(tuck_bench, takes_flags_of_google_benchmark) {
+  EXPECT_EQ(run("--quick --where host --codec zvc --size 4KiB --benchmark_repetitions=2"), 0) << output_;
+  EXPECT_EQ(run("--quick --where host --codec zvc --size 4KiB --benchmark_filter=decode --out " + path("one.json")), 0);
+  EXPECT_EQ(results("one.json").at("rows").size(), 1u);
+  EXPECT_EQ(run("--quick --where host --codec zvc --size 4KiB --benchmark_filter=nothing --out " + path("no.json")), 1);
+  EXPECT_FALSE(std::filesystem::exists(path("no.json")));
+}
+
+TEST_F(tuck_bench, counts_traffic_on_the_device) {
+  ASSERT_EQ(run("--quick --where device --codec zvc --size 16KiB --sparsity 0.5 --out " + path("device.json")), 0)
+      << output_;
+  const json file = results("device.json");
+  expect_schema(file);
+  ASSERT_EQ(file.at("rows").size(), 2u);
+  for (const json& row : file.at("rows")) EXPECT_NEAR(row.at("moved_per_byte"), 1.53, .1);
+}
+
+TEST_F(tuck_bench, says_what_it_would_do) {
+  ASSERT_EQ(run("--list --where host --codec zvc --size 64MiB --sparsity 0.9"), 0);
+  EXPECT_EQ(output_, "encode/zvc/f32/s:0.90/clustered/64MiB/host\ndecode/zvc/f32/s:0.90/clustered/64MiB/host\n");
+}
+
+TEST_F(tuck_bench, refuses_what_it_does_not_know_and_writes_nothing) {
+  const auto refused = [&](const std::string& arguments, const std::string& word) {
+    EXPECT_EQ(run(arguments + " --out " + path("none.json")), 2) << arguments;
+    EXPECT_NE(output_.find(word), std::string::npos) << output_;
+    EXPECT_TRUE(std::filesystem::is_empty(directory_));
+  };
+  refused("--codec zvv", "zvv");
+  refused("--size 64MB", "64MB");
+  refused("--type f33", "f33");
+  refused("--pattern dotted", "dotted");
+  refused("--sparsity 1.5", "--sparsity");
+  refused("--sparsity nan", "--sparsity");
+  refused("--type f64 --size 7B", "nothing to measure");
+  refused("--quick --full", "--full");
+  refused("--frobnicate", "--frobnicate");
+  refused("--codec quantize --type u8", "quantize");
+  EXPECT_EQ(run("--codec zvc --size 4KiB --where host --out " + path("no/such/directory.json")), 1);
+  EXPECT_NE(output_.find("no/such/directory.json"), std::string::npos) << output_;
+  EXPECT_EQ(run("--codec zvc --size 4KiB --where host --pattern recorded --data " + path("")), 1);
+}
+
+}  // namespace

@@ -1,0 +1,97 @@
+// Bitpack by blocks against the scalar codec: its bytes for groups of any width, its verdict on anything.
+#include "support/block_payloads.hpp"
+
+namespace tuck::test {
+namespace {
+
+// Groups of up to `widest` bits each, some of them zero.
+template <element T> std::vector<T> narrow(uint64_t count, uint64_t widest, std::mt19937_64& random) {
+  std::vector<T> values(count);
+  uint64_t width = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    if (i % bitpack<T>::group == 0) width = random() % (widest + 1);
+    const uint64_t bits = width == 0 ? 0 : random() >> (64 - width);
+    values[i] = __builtin_bit_cast(T, static_cast<bits_t<T>>(bits));
+  }
+  return values;
+}
+
+template <class C> class bitpack_block : public block_against_scalar<C> {};
+
+using codecs = ::testing::Types<bitpack<uint8_t>, bitpack<f16>, bitpack<uint32_t>, bitpack<double>>;
+TYPED_TEST_SUITE(bitpack_block, codecs);
+
+TYPED_TEST(bitpack_block, encodes_any_widths_to_the_scalar_codec_s_bytes) {
+  using value = value_t<TypeParam>;
+  std::mt19937_64 random(61);
+  for_schedules(2, [&] {
+    for (uint64_t widest = 0; widest <= 8 * sizeof(value); widest += widest < 8 ? 1 : 5)
+      for (int round = 0; round < 3; ++round) {
+        const uint64_t count = round == 0 ? this->capacity : 1 + random() % (round == 1 ? this->capacity : 100);
+        const auto values = narrow<value>(count, widest, random);
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)) << count << ' ' << widest;
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values)) << count << ' ' << widest;
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<512>(values)) << count << ' ' << widest;
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<1024>(values)) << count << ' ' << widest;
+      }
+  });
+}
+
+// One width throughout, so that pieces of each size are merged, and tails of all lengths.
+TYPED_TEST(bitpack_block, encodes_each_width) {
+  using value = value_t<TypeParam>;
+  std::mt19937_64 random(62);
+  for (uint32_t width = 1; width <= 8 * sizeof(value); ++width) {
+    std::vector<value> values(7 * 32 + random() % 40);
+    for (auto& one : values)
+      one = __builtin_bit_cast(value, static_cast<bits_t<value>>((random() | uint64_t{1} << 63) >> (64 - width)));
+    ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values)) << width << ' ' << values.size();
+  }
+}
+
+TYPED_TEST(bitpack_block, decodes_with_the_scalar_codec_s_verdict) {
+  using value = value_t<TypeParam>;
+  std::mt19937_64 random(63);
+  std::vector<std::vector<std::byte>> encoded;
+  std::vector<uint32_t> counts;
+  for (int round = 0; round < (sanitized ? 400 : 2000); ++round) {
+    const uint64_t most = round % 64 == 0 ? this->capacity : 300;
+    const auto values = narrow<value>(1 + random() % most, random() % (8 * sizeof(value)), random);
+    auto bytes = this->encode(values);
+    const auto in_front = std::min<size_t>(bytes.size(), 12);
+    for (uint64_t changes = random() % 3; changes-- > 0 && !bytes.empty();) {
+      const uint64_t where = random() % 4;  // widths, the padding, anything
+      const size_t at = where < 2    ? random() % in_front
+                        : where == 2 ? bytes.size() - 1 - random() % 4
+                                     : random() % bytes.size();
+      bytes[at] ^= static_cast<std::byte>(random() % 4 != 0 ? 1 << random() % 8 : random() % 256);
+    }
+    if (random() % 8 == 0) bytes.resize(random() % (values.size() * sizeof(values[0])));
+    encoded.push_back(std::move(bytes));
+    counts.push_back(static_cast<uint32_t>(values.size()));
+  }
+  for_schedules(2, [&] {
+    int accepted = 0;
+    ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<128>(encoded, counts, accepted));
+    ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<256>(encoded, counts, accepted));
+    ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<512>(encoded, counts, accepted));
+    EXPECT_GT(accepted, static_cast<int>(encoded.size() / 2));
+    EXPECT_LT(accepted, static_cast<int>(encoded.size() * 5 / 2));
+  });
+}
+
+// All of them: what the sum over a chunk counts for each must not wrap to nothing.
+TYPED_TEST(bitpack_block, refuses_chunks_of_impossible_widths) {
+  constexpr uint32_t count = TestFixture::capacity;
+  for (const int width : {8 * static_cast<int>(sizeof(value_t<TypeParam>)) + 1, 128, 255}) {
+    std::vector<std::byte> bytes(count * sizeof(value_t<TypeParam>) - 4);
+    std::fill_n(bytes.begin(), TypeParam::width_bytes(count), static_cast<std::byte>(width));
+    int accepted = 0;
+    ASSERT_NO_FATAL_FAILURE(
+        TestFixture::template expect_scalar_verdicts<256>({bytes, bytes}, {count, count}, accepted));
+    EXPECT_EQ(accepted, 0);
+  }
+}
+
+}  // namespace
+}  // namespace tuck::test

@@ -1,0 +1,163 @@
+// Chains by blocks against the scalar codec: its bytes, its verdict on anything; and stages of a user's own.
+#include "support/batches.hpp"
+#include "support/block_payloads.hpp"
+#include "support/codecs.hpp"
+#include "support/my_stages.cuh"
+
+namespace tuck::test {
+namespace {
+
+template <class C> class chain_block : public block_against_scalar<C> {};
+
+// Every kind of stage at every place it may have, over every width.
+using chains = ::testing::Types<
+    zvc_planes_deflate<float>, zvc_planes_deflate<double>, zvc_planes_deflate<uint8_t>, planes_deflate<bf16>,
+    zvc_rle_planes_deflate<float>, delta_rle_bitpack<uint8_t>, delta_rle_bitpack<int32_t>, delta_rle_bitpack<uint64_t>,
+    chain<rle<uint8_t>, zvc<uint8_t>>, chain<zvc<uint16_t>, rle<uint16_t>, deflate<uint16_t>>,
+    chain<delta<float>, rle<uint32_t>, deflate<uint32_t>>, chain<zvc<float>, mine::masked, mine::halved>,
+    chain<mine::masked, byte_planes<uint32_t>, deflate<uint8_t>>>;
+TYPED_TEST_SUITE(chain_block, chains, codec_names);
+
+template <class C> std::vector<std::byte> scalar_chunk(const std::vector<value_t<C>>& values) {
+  std::vector<std::byte> encoded(C{}.max_chunk_bytes(static_cast<uint32_t>(values.size())));
+  encoded.resize(C{}.encode_chunk(values, encoded));
+  return encoded;
+}
+
+TYPED_TEST(chain_block, encodes_to_the_scalar_codec_s_bytes) {
+  using value = value_t<TypeParam>;
+  constexpr uint32_t most = tile_bytes / sizeof(value);
+  int compared = 0;
+  for (const double sparsity : {0., .3, .6, .9, .99})
+    for (const uint32_t count : {1u, 2u, 31u, 100u, 1000u, most - 5, most})
+      for (const pattern how : {pattern::iid, pattern::clustered}) {
+        if (sanitized && count > 1000 && how == pattern::iid) continue;
+        SCOPED_TRACE(std::to_string(count) + " values, " + std::to_string(sparsity));
+        const auto values = sample<TypeParam>::tensor(count, sparsity, how, count);
+        if (scalar_chunk<TypeParam>(values).size() >= count * sizeof(value)) continue;  // a block declines it
+        ++compared;
+        for_schedules(2, [&] { ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values)); });
+        if (count > 1000 && sparsity != .6) continue;
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values));
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<512>(values));
+      }
+  EXPECT_GE(compared, 8);
+}
+
+TYPED_TEST(chain_block, decodes_with_the_scalar_codec_s_verdict) {
+  using value = value_t<TypeParam>;
+  std::mt19937_64 random(5);
+  std::vector<std::vector<std::byte>> payloads;
+  std::vector<uint32_t> counts;
+  int accepted = 0;
+  for (int i = 0; i < (sanitized ? 100 : 600); ++i) {
+    const uint64_t count = 1 + random() % (i % 8 == 0 ? tile_bytes / sizeof(value) : 600);
+    const double sparsity = .3 + .2 * static_cast<double>(i % 4);
+    auto encoded = scalar_chunk<TypeParam>(sample<TypeParam>::tensor(count, sparsity, pattern::clustered, random()));
+    for (uint64_t changes = random() % 4; changes-- > 0;) {
+      const uint64_t at = random() % std::min<uint64_t>(encoded.size(), random() % 2 == 0 ? 24 : encoded.size());
+      encoded[random() % 2 == 0 ? at : encoded.size() - 1 - at] = static_cast<std::byte>(random());
+    }
+    if (i % 7 == 0) encoded.resize(encoded.size() - random() % std::min<uint64_t>(encoded.size(), 4));
+    payloads.push_back(encoded);
+    counts.push_back(static_cast<uint32_t>(count));
+  }
+  TestFixture::template expect_scalar_verdicts<256>(payloads, counts, accepted);
+  EXPECT_GE(accepted, sanitized ? 10 : 60);
+  EXPECT_LE(accepted, sanitized ? 90 : 540);
+}
+
+// -- records that lie ------------------------------------------------------------------------------------------------
+
+// A splitter that says its side is `Lie` bytes longer than it is; what is behind it is as much shorter.
+template <class S, uint32_t Lie> struct lying : S {
+  using S::S;
+  explicit lying(const S& honest) : S(honest) {}
+  static status from_stages(const stage_list& stages, lying& parsed) noexcept { return S::from_stages(stages, parsed); }
+  static uint32_t side_bytes(const_bytes encoded, uint32_t count) noexcept {
+    return S::side_bytes(encoded, count) + Lie;
+  }
+};
+
+template <uint32_t Lie, class S, class... Rest>
+void expect_found_out(const S& honest, const std::vector<value_t<S>>& values) {
+  const auto frame = encoded(chain<lying<S, Lie>, Rest...>(lying<S, Lie>(honest), Rest{}...), values);
+  std::vector<value_t<S>> on_host(values.size()), on_device(values.size());
+  const chain<S, Rest...> reader;
+  const outcome there = host::decode(reader, frame, on_host);
+  const outcome here = device_queue().decode(reader, frame, on_device);
+  EXPECT_EQ(there.code, Lie == 0 ? status::ok : status::bad_payload) << Lie;
+  EXPECT_EQ(here.code, there.code) << Lie;
+  EXPECT_TRUE(same_bits(on_device, on_host)) << Lie;
+}
+template <class S, class... Rest> void expect_all_found_out(const S& honest, const std::vector<value_t<S>>& values) {
+  expect_found_out<0, S, Rest...>(honest, values);
+  expect_found_out<4, S, Rest...>(honest, values);
+  expect_found_out<8, S, Rest...>(honest, values);
+  expect_found_out<1000, S, Rest...>(honest, values);
+}
+
+TEST(chain_records, that_lie_are_found_out) {
+  const auto floats = sample<quantize<float>>::tensor(4000, .3);
+  const auto halves = sample<quantize<f16>>::tensor(4000, .3);
+  const quantize_codes<float> codes(error_bound::absolute(.01));
+  const quantize_codes<f16> half_codes(error_bound::absolute(.01));
+  expect_all_found_out<quantize_codes<float>, delta<uint32_t>, deflate<uint32_t>>(codes, floats);
+  expect_all_found_out<quantize_codes<float>, zvc<uint32_t>, bitpack<uint32_t>>(codes, floats);
+  expect_all_found_out<quantize_codes<f16>, byte_planes<uint16_t>, deflate<uint8_t>>(half_codes, halves);
+  const auto sparse = sparse_tensor<float>(4000, .7, pattern::clustered);
+  expect_all_found_out<zvc<float>, byte_planes<float>, deflate<uint8_t>>({}, sparse);
+  expect_all_found_out<rle<float>, bitpack<float>>({}, sparse);
+}
+
+// -- stages of a user's own, in frames and alone --------------------------------------------------------------------
+
+using own_chain = chain<mine::masked, mine::halved>;
+
+std::vector<float> values_alike() {
+  std::vector<float> values(6000);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = __builtin_bit_cast(float, 0x3f800000 + static_cast<uint32_t>(i * 7 % 9000));
+  values[5000] = -1;  // its chunk does not shrink
+  return values;
+}
+
+TEST(own_stages, make_the_host_s_frames) {
+  const auto values = values_alike();
+  for_schedules(4, [&] {
+    device_queue queue;
+    const own_chain codec(mine::masked{.key = 99}, mine::halved{});
+    const auto frame = queue.encode(codec, values, {.chunk_values = 2048, .checksums = true});
+    ASSERT_EQ(frame, encoded(codec, values, {.chunk_values = 2048, .checksums = true}));
+    ASSERT_LT(frame.size(), 3 * values.size());
+    std::vector<float> restored(values.size());
+    ASSERT_EQ(queue.decode(own_chain{}, frame, restored).code, status::ok);
+    ASSERT_TRUE(same_bits(restored, values));
+  });
+}
+
+TEST(own_stages, work_in_batches) {
+  const own_chain codec(mine::masked{.key = 3}, mine::halved{});
+  const auto values = values_alike();
+  std::vector<std::vector<float>> tensors;
+  for (const std::ptrdiff_t size : {0, 1, 100, 6000, 4096}) tensors.emplace_back(values.begin(), values.begin() + size);
+  device_batch<own_chain> batch(tensors, codec, {.chunk_values = 1024});
+  ASSERT_NO_FATAL_FAILURE(expect_round_trip(batch));
+}
+
+TEST(own_stages, work_in_kernels) {
+  auto values = values_alike();
+  values.resize(4000);
+  const device_stream stream;
+  const device_array<float> in(values, stream), back(values.size());
+  const device_array<std::byte> out(4 * values.size());
+  const device_array<uint32_t> size(1);
+  launch_on(stream, 1, 256, encode_chunk<own_chain, 256>, static_cast<const float*>(in.data()), 4000u, out.data(),
+            size.data());
+  const auto expected = scalar_chunk<own_chain>(values);
+  ASSERT_EQ(size.download(stream)[0], expected.size());
+  ASSERT_EQ(out.download(expected.size(), stream), expected);
+}
+
+}  // namespace
+}  // namespace tuck::test

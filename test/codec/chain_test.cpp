@@ -1,0 +1,321 @@
+// Chains on the host: what a chunk holds, what stages are done without, and how small it all gets.
+#include "bench/support/fields.hpp"
+#include "support/codecs.hpp"
+#include "support/my_stages.hpp"
+#include "support/npy.hpp"
+#include "support/zlib.hpp"
+
+#include <cmath>
+#include <filesystem>
+
+namespace tuck::test {
+namespace {
+
+template <codec C> byte_vector encoded_chunk(const C& codec, const std::vector<value_t<C>>& values) {
+  byte_vector room(codec.max_chunk_bytes(static_cast<uint32_t>(values.size())));
+  room.resize(codec.encode_chunk(values, room));
+  return room;
+}
+template <codec C> void expect_restored(const C& codec, const std::vector<value_t<C>>& values, const_bytes encoded) {
+  std::vector<value_t<C>> restored(values.size());
+  ASSERT_EQ(codec.decode_chunk(encoded, restored), status::ok);
+  ASSERT_TRUE(same_bits(restored, values));
+}
+split_record record_of(const byte_vector& encoded, uint64_t from_the_end) {
+  return {load_unaligned<uint32_t>(encoded.data() + (encoded.size() - 4 * from_the_end))};
+}
+
+TEST(chain, a_chunk_is_what_the_last_stage_makes_then_sides_then_records) {
+  using codec = chain<zvc<uint32_t>, byte_planes<uint32_t>, zvc<uint8_t>>;
+  std::vector<uint32_t> values(64);
+  values[1] = 0x07;
+  values[40] = 0x0900;
+  const auto encoded = encoded_chunk(codec{}, values);
+  const std::vector<uint8_t> expected{0b1001, 0, 0, 0, 7, 9,  // planes 7 0 | 0 9 | 0 0 | 0 0: a mask and two values
+                                      0b10,   0, 0, 0, 0, 1, 0, 0,  // zvc's masks
+                                      8,      0, 1, 0};             // 2 values kept, 8 bytes of side
+  ASSERT_EQ(encoded.size(), expected.size());
+  EXPECT_EQ(std::memcmp(encoded.data(), expected.data(), expected.size()), 0);
+  expect_restored(codec{}, values, encoded);
+}
+
+TEST(chain, does_without_a_splitter_that_gains_nothing) {
+  using codec = chain<zvc<float>, byte_planes<float>, deflate<uint8_t>>;
+  std::vector<float> values(4096);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 100 + static_cast<float>(i % 50);
+  const auto dense = encoded_chunk(codec{}, values);
+  EXPECT_TRUE(record_of(dense, 1).done_without());
+  EXPECT_LT(dense.size(), 4096u);
+  expect_restored(codec{}, values, dense);
+  for (size_t i = 0; i < values.size(); i += 2) values[i] = 0;
+  const auto sparse = encoded_chunk(codec{}, values);
+  EXPECT_EQ(record_of(sparse, 1).kept(), 2048u);
+  EXPECT_EQ(record_of(sparse, 1).side(), 512u);
+  expect_restored(codec{}, values, sparse);
+}
+
+TEST(chain, keeps_the_values_where_the_last_stage_makes_them_no_smaller) {
+  using codec = chain<zvc<uint32_t>, bitpack<uint32_t>>;
+  std::vector<uint32_t> values(1000);
+  std::mt19937 random(1);
+  for (size_t i = 0; i < values.size(); i += 3) values[i] = static_cast<uint32_t>(random()) | 0x80000000;
+  const auto encoded = encoded_chunk(codec{}, values);
+  EXPECT_EQ(encoded.size(), 334 * 4 + 128 + 4u);
+  EXPECT_EQ(load_unaligned<uint32_t>(encoded.data()), values[0]);
+  expect_restored(codec{}, values, encoded);
+}
+
+TEST(chain, two_splitters_pile_up_their_sides) {
+  using codec = chain<rle<uint16_t>, zvc<uint16_t>, deflate<uint16_t>>;
+  std::vector<uint16_t> values(3000);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = i / 7 % 3 == 0 ? 0 : static_cast<uint16_t>(i / 7 * 31);
+  const auto encoded = encoded_chunk(codec{}, values);
+  EXPECT_FALSE(record_of(encoded, 2).done_without());
+  EXPECT_FALSE(record_of(encoded, 1).done_without());
+  EXPECT_LT(record_of(encoded, 1).kept(), record_of(encoded, 2).kept());
+  expect_restored(codec{}, values, encoded);
+}
+
+// zlib restores a chunk's sections: what zvc kept, by planes, and behind it the masks.
+TEST(chain, any_inflate_reads_what_deflate_ends) {
+  for (const double sparsity : {.05, .5, .9, .99}) {
+    const auto values = sparse_tensor<float>(4096, sparsity, pattern::clustered);
+    const auto encoded = encoded_chunk(zvc_planes_deflate<float>{}, values);
+    byte_vector masks_and_kept(zvc<float>{}.max_chunk_bytes(4096));
+    masks_and_kept.resize(zvc<float>{}.encode_chunk(values, masks_and_kept));
+    const bool splits = !record_of(encoded, 1).done_without();
+    const uint32_t side = splits ? 512 : 0;
+    byte_vector expected;
+    const byte_vector source =
+        splits ? masks_and_kept
+               : byte_vector(as_bytes(span<const float>(values)).begin(), as_bytes(span<const float>(values)).end());
+    for (size_t plane = 0; plane < 4; ++plane)
+      for (size_t i = side + plane; i < source.size(); i += 4) expected.push_back(source[i]);
+    expected.insert(expected.end(), source.begin(), source.begin() + side);
+    byte_vector row(expected.size());
+    const auto v = zlib_inflater().inflate(encoded, row);
+    ASSERT_TRUE(v.accepted) << sparsity;
+    EXPECT_EQ(v.produced, row.size());
+    EXPECT_EQ(row, expected);
+  }
+}
+
+TEST(chain, the_header_has_every_stage) {
+  const quantize_delta_planes_deflate<float> codec(error_bound::absolute(.5));
+  const stage_list stages = codec.stages();
+  EXPECT_EQ(stages.at[0].id, codec_id::quantize_codes);
+  EXPECT_EQ(stages.at[0].large, bits_of(.5));
+  EXPECT_EQ(stages.at[1].id, codec_id::delta);
+  EXPECT_EQ(stages.at[2].id, codec_id::planes);
+  EXPECT_EQ(stages.at[3].id, codec_id::deflate);
+  quantize_delta_planes_deflate<float> parsed;
+  EXPECT_EQ(parsed.from_stages(stages, parsed), status::ok);
+  EXPECT_EQ(parsed.stage<0>().rule().effective_bound(), .5);
+
+  quantize_delta_deflate<float> other;
+  EXPECT_EQ(other.from_stages(stages, other), status::codec_mismatch);
+  quantize<float> alone;
+  EXPECT_EQ(alone.from_stages(stages, alone), status::codec_mismatch);
+  stage_list wrong = stages;
+  ++wrong.at[2].version;
+  EXPECT_EQ(parsed.from_stages(wrong, parsed), status::bad_version);
+  wrong = stages;
+  wrong.at[3].small = 1;
+  EXPECT_EQ(parsed.from_stages(wrong, parsed), status::bad_parameters);
+  zvc_planes_deflate<float> three;
+  wrong = three.stages();
+  EXPECT_EQ(three.from_stages(wrong, three), status::ok);
+  wrong.at[3] = delta<float>::description();
+  EXPECT_EQ(three.from_stages(wrong, three), status::codec_mismatch);
+}
+
+// A chunk that is whole, but of more values than there are.
+TEST(chain, nothing_keeps_more_values_than_there_are) {
+  const quantize_delta_deflate<float> codec(error_bound::absolute(.5));
+  for (const uint32_t count : {4095u, 4096u, 4097u, 4200u}) {
+    const byte_vector row(4 * count, std::byte{1});
+    deflate<uint32_t>::section_list sections{};
+    sections.add(static_cast<uint32_t>(row.size()));
+    sections.add(0);
+    byte_vector forged(deflate<uint32_t>::max_sections_bytes(static_cast<uint32_t>(row.size())) + 4);
+    const uint32_t used = deflate<uint32_t>::encode_sections(row, sections, forged.data());
+    store_unaligned(forged.data() + used, split_record::make(count, 0).word);
+    forged.resize(used + 4);
+    std::vector<float> restored(4096);
+    EXPECT_EQ(codec.decode_chunk(forged, restored), count == 4096 ? status::ok : status::bad_payload) << count;
+  }
+}
+
+// A codec of two stages, which the header of a chain has no room for.
+struct double_stage : zvc<uint8_t> {
+  stage_list stages() const noexcept {
+    return {{{.id = codec_id::custom, .version = 1}, {.id = codec_id::custom, .version = 1}}};
+  }
+  static status from_stages(const stage_list&, double_stage&) noexcept { return status::ok; }
+};
+
+TEST(chain, a_stage_of_several_stages_is_refused) {
+  const std::vector<float> values(1000, 1);
+  byte_vector frame(10000);
+  EXPECT_EQ(host::encode(chain<byte_planes<float>, double_stage>{}, values, frame).code, status::invalid_argument);
+}
+
+// Parts of more than a byte a result, and a splitter that wants much room.
+struct in_halves {
+  using value_type = uint32_t;
+  using result_type = uint32_t;
+  static constexpr uint32_t parts = 2;
+  static constexpr uint32_t part_begin(uint32_t i, uint32_t n) noexcept { return i == 1 ? n / 2 : i / 2 * n; }
+  stage describe() const noexcept { return {.id = codec_id::custom, .version = 1}; }
+  static status from_stage(const stage& s, in_halves&) noexcept {
+    return s == in_halves{}.describe() ? status::ok : status::codec_mismatch;
+  }
+  void apply(span<const uint32_t> v, span<uint32_t> r) const noexcept { std::copy(v.begin(), v.end(), r.begin()); }
+  void invert(span<const uint32_t> r, span<uint32_t> v) const noexcept { std::copy(r.begin(), r.end(), v.begin()); }
+};
+struct roomy : zvc<uint32_t> {
+  constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept {
+    return zvc<uint32_t>::max_chunk_bytes(count) + 100'000;
+  }
+  static status from_stages(const stage_list& s, roomy& r) noexcept { return zvc<uint32_t>::from_stages(s, r); }
+};
+
+TEST(chain, stages_that_are_unlike_the_library_s) {
+  const auto values = sparse_tensor<uint32_t>(5001, .5);
+  using halves = chain<in_halves, deflate<uint32_t>>;
+  EXPECT_TRUE(same_bits(decoded(halves{}, encoded(halves{}, values)), values));
+  using with_room = chain<roomy, in_halves, deflate<uint32_t>>;
+  const auto frame = encoded(with_room{}, values);
+  EXPECT_EQ(frame.size(), encoded(chain<zvc<uint32_t>, in_halves, deflate<uint32_t>>{}, values).size());
+  EXPECT_TRUE(same_bits(decoded(with_room{}, frame), values));
+}
+
+TEST(chain, bad_bounds_are_refused) {
+  const std::vector<float> values(100, 1);
+  byte_vector frame(10000);
+  for (const double bound : {0., -1., double(NAN), double(INFINITY)})
+    EXPECT_EQ(host::encode(quantize_delta_deflate<float>(error_bound::absolute(bound)), values, frame).code,
+              status::bad_bound);
+}
+
+TEST(chain, stages_of_one_s_own) {
+  using codec = chain<mine::masked, mine::halved>;
+  std::vector<float> values(5000);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = __builtin_bit_cast(float, 0x3f800000 + static_cast<uint32_t>(i % 9000));
+  values[2000] = -1;
+  const codec with_key(mine::masked{.key = 7}, mine::halved{});
+  const auto frame = encoded(with_key, values);
+  EXPECT_LT(frame.size(), values.size() * 4);
+  EXPECT_TRUE(same_bits(decoded(codec{}, frame), values));
+  using longer = chain<zvc<float>, mine::masked, byte_planes<uint32_t>, deflate<uint8_t>>;
+  EXPECT_TRUE(same_bits(decoded(longer{}, encoded(longer{}, values)), values));
+}
+
+// -- ratios ------------------------------------------------------------------------------------------------------
+
+double log_ratio(uint64_t before, uint64_t after) {
+  return std::log(static_cast<double>(before) / static_cast<double>(after));
+}
+
+// Against zlib -6 on the same chunks, everything counted; geometric means.
+struct against_zlib {
+  double zvc_planes_deflate = 0, zvc_rle_planes_deflate = 0;
+};
+
+template <codec C> double log_gain(const C& codec, const std::vector<float>& values) {
+  uint64_t ours = 0, zlib = 0;
+  for (uint64_t first = 0; first < values.size(); first += 4096) {
+    const uint64_t end = std::min(first + 4096, values.size());
+    const std::vector<float> chunk(values.begin() + static_cast<std::ptrdiff_t>(first),
+                                   values.begin() + static_cast<std::ptrdiff_t>(end));
+    const auto encoded = encoded_chunk(codec, chunk);
+    expect_restored(codec, chunk, encoded);
+    ours += encoded.size();
+    zlib += zlib_deflated(as_bytes(span<const float>(chunk))).size();
+  }
+  return log_ratio(zlib, ours);
+}
+
+against_zlib gains_over(const std::filesystem::path& directory) {
+  against_zlib gain;
+  const auto files = tools::npy_files(directory.string());
+  EXPECT_GE(files.size(), 13u);
+  for (const auto& path : files) {
+    const tools::npy_file file = tools::read_npy(path.string());
+    std::vector<float> values(file.header.values);
+    std::memcpy(values.data(), file.data().data(), file.data().size());
+    gain.zvc_planes_deflate += log_gain(zvc_planes_deflate<float>{}, values) / static_cast<double>(files.size());
+    gain.zvc_rle_planes_deflate +=
+        log_gain(zvc_rle_planes_deflate<float>{}, values) / static_cast<double>(files.size());
+  }
+  gain = {std::exp(gain.zvc_planes_deflate), std::exp(gain.zvc_rle_planes_deflate)};
+  std::printf("    %zu tensors: zvc+planes+deflate %.4f times smaller than zlib -6, zvc+rle+planes+deflate %.4f\n",
+              files.size(), gain.zvc_planes_deflate, gain.zvc_rle_planes_deflate);
+  return gain;
+}
+
+// examples/data has the first samples of each tensor, whose backgrounds repeat more: zlib gains by that, and rle does.
+TEST(chain_ratio, beats_zlib_on_recorded_activations) {
+  const against_zlib cut = gains_over(TUCK_DATA);
+  EXPECT_GE(cut.zvc_planes_deflate, 1.07);
+  EXPECT_GE(cut.zvc_rle_planes_deflate, 1.09);
+}
+TEST(chain_ratio, beats_zlib_on_whole_recorded_tensors) {
+  const char* const directory = std::getenv("TUCK_MORE_DATA");
+  if (directory == nullptr) GTEST_SKIP() << "TUCK_MORE_DATA names no directory of recorded tensors";
+  const against_zlib whole = gains_over(directory);
+  EXPECT_GE(whole.zvc_planes_deflate, 1.10);
+  EXPECT_GE(whole.zvc_rle_planes_deflate, 1.12);
+}
+
+TEST(chain_ratio, planes_deflate_on_bf16_weights) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal(0, .02f);
+  std::vector<bf16> weights(1 << 20);
+  for (bf16& w : weights) w.bits = float_format<bf16>::narrow(normal(random));
+  const auto frame = encoded(planes_deflate<bf16>{}, weights);
+  EXPECT_GE(log_ratio(2 * weights.size(), frame.size()), std::log(1.45));
+  EXPECT_TRUE(same_bits(decoded(planes_deflate<bf16>{}, frame), weights));
+  std::printf("    %.3f\n", std::exp(log_ratio(2 * weights.size(), frame.size())));
+}
+
+TEST(chain_ratio, the_quantize_chain_beats_quantize_on_smooth_fields) {
+  for (const double bound : {1e-2, 1e-3, 1e-4}) {
+    double of_chain = 0, of_bytes = 0, alone = 0;
+    for (const bench::field& field : bench::smooth_fields()) {
+      const uint64_t raw = 4 * field.values.size();
+      const auto range = error_bound::range_relative(bound);
+      const auto frame = encoded(quantize_delta_planes_deflate<float>(range), field.values);
+      const uint64_t plain = encoded(quantize<float>(range), field.values).size();
+      EXPECT_LT(frame.size(), plain) << field.name << ' ' << bound;
+      static_cast<void>(expected_values<quantize_delta_planes_deflate<float>>(field.values, frame));
+      of_chain += log_ratio(raw, frame.size()) / 4;
+      of_bytes += log_ratio(raw, encoded(quantize_delta_deflate<float>(range), field.values).size()) / 4;
+      alone += log_ratio(raw, plain) / 4;
+    }
+    std::printf("    bound %g: quantize+delta+planes+deflate %.2f, without planes %.2f, quantize %.2f\n", bound,
+                std::exp(of_chain), std::exp(of_bytes), std::exp(alone));
+  }
+}
+
+TEST(chain_ratio, delta_rle_bitpack_on_what_counts) {
+  std::vector<int64_t> stamps(100'000), steady(100'000);
+  std::mt19937_64 random(1);
+  int64_t now = 1'700'000'000'000;
+  for (size_t i = 0; i < stamps.size(); ++i) {
+    stamps[i] = now += static_cast<int64_t>(random() % 1000);
+    steady[i] = 500 + static_cast<int64_t>(i / 50 * 3 + i % 50 * (i / 5000));
+  }
+  const auto frame = encoded(delta_rle_bitpack<int64_t>{}, stamps),
+             of_steady = encoded(delta_rle_bitpack<int64_t>{}, steady);
+  EXPECT_GE(log_ratio(8 * stamps.size(), frame.size()), std::log(5));
+  EXPECT_GE(log_ratio(8 * steady.size(), of_steady.size()), std::log(40));
+  EXPECT_TRUE(same_bits(decoded(delta_rle_bitpack<int64_t>{}, frame), stamps));
+  EXPECT_TRUE(same_bits(decoded(delta_rle_bitpack<int64_t>{}, of_steady), steady));
+  std::printf("    time stamps %.2f, steady steps %.2f\n", std::exp(log_ratio(8 * stamps.size(), frame.size())),
+              std::exp(log_ratio(8 * steady.size(), of_steady.size())));
+}
+
+}  // namespace
+}  // namespace tuck::test

@@ -1,0 +1,104 @@
+// Transforms by blocks against those of one thread: the same bytes both ways, and none behind them.
+#include "support/device.hpp"
+
+#include <tuck/codec/transform/byte_planes_block.cuh>
+#include <tuck/codec/transform/delta_block.cuh>
+
+#include <algorithm>
+
+namespace tuck::test {
+namespace {
+
+// The first `count` values of a tile's bytes, transformed in shared memory; `out` gets the whole tile.
+template <class X, int Threads>
+__global__ void transform_tile(const std::byte* in, std::byte* out, uint32_t count, bool inverse) {
+  using block = block_transform<X, Threads>;
+  using storage = typename block::TempStorage;
+  struct alignas(16) tile {
+    std::byte bytes[tile_bytes];
+  };
+  TUCK_SHARED(storage, temp);
+  TUCK_SHARED(tile, shared);
+  copy_to_shared<Threads>(shared.bytes, {in, tile_bytes});
+  device::sync_block();
+  if (inverse)
+    block(temp).invert(X{}, shared.bytes, count);
+  else
+    block(temp).apply(X{}, shared.bytes, count);
+  device::sync_block();
+  copy_from_shared<Threads>({out, tile_bytes}, shared.bytes);
+}
+
+template <class X> class block_transforms : public ::testing::Test {
+ protected:
+  using T = typename X::value_type;
+  using result = typename X::result_type;
+  static constexpr uint32_t capacity = tile_bytes / sizeof(T);
+
+  // `from` becomes `to`; all behind it is `behind` and stays.
+  template <int Threads>
+  static void expect_bytes(const void* from, const void* to, uint32_t count, bool inverse, uint8_t behind) {
+    const uint32_t used = count * uint32_t{sizeof(T)}, touched = (used + 3) / 4 * 4;
+    std::vector<std::byte> in(tile_bytes, std::byte{behind});
+    std::memcpy(in.data(), from, used);
+    const device_stream stream;
+    const device_array<std::byte> input(in, stream), output(tile_bytes);
+    launch_on(stream, 1, Threads, transform_tile<X, Threads>, static_cast<const std::byte*>(input.data()),
+              output.data(), count, inverse);
+    const auto out = output.download(stream);
+    ASSERT_EQ(std::memcmp(out.data(), to, used), 0);
+    for (uint32_t i = touched; i < tile_bytes; ++i) ASSERT_EQ(out[i], std::byte{behind}) << i;
+  }
+
+  template <int Threads> static void expect_scalar_bytes(const std::vector<T>& values) {
+    SCOPED_TRACE(std::to_string(values.size()) + " values, " + std::to_string(Threads) + " threads");
+    const auto count = static_cast<uint32_t>(values.size());
+    std::vector<result> results(count * sizeof(T) / sizeof(result));
+    X{}.apply(values, results);
+    ASSERT_NO_FATAL_FAILURE(expect_bytes<Threads>(values.data(), results.data(), count, false, 0xa7));
+    ASSERT_NO_FATAL_FAILURE(expect_bytes<Threads>(results.data(), values.data(), count, true, 0xff));
+  }
+  static void expect_scalar_bytes(const std::vector<T>& values) {
+    ASSERT_NO_FATAL_FAILURE(expect_scalar_bytes<128>(values));
+    ASSERT_NO_FATAL_FAILURE(expect_scalar_bytes<256>(values));
+    ASSERT_NO_FATAL_FAILURE(expect_scalar_bytes<512>(values));
+  }
+};
+
+using block_transformed =
+    ::testing::Types<byte_planes<uint8_t>, byte_planes<f16>, byte_planes<float>, byte_planes<double>, delta<uint8_t>,
+                     delta<int8_t>, delta<bf16>, delta<int32_t>, delta<float>, delta<int64_t>>;
+TYPED_TEST_SUITE(block_transforms, block_transformed);
+
+TYPED_TEST(block_transforms, give_the_scalar_transform_s_bytes) {
+  using value = typename TestFixture::T;
+  std::mt19937_64 random(41);
+  for_schedules(3, [&] {
+    for (const uint32_t count : {1u, 2u, 3u, 4u, 5u, 7u, 8u, 9u, 31u, 32u, 33u, 127u, 130u, 515u, 1000u, 2047u})
+      ASSERT_NO_FATAL_FAILURE(
+          TestFixture::expect_scalar_bytes(noise<value>(std::min(count, this->capacity), random())));
+    for (const uint32_t less : {0u, 1u, 2u, 3u, 4u, 13u})
+      ASSERT_NO_FATAL_FAILURE(TestFixture::expect_scalar_bytes(noise<value>(this->capacity - less, random())));
+    for (int round = 0; round < (sanitized ? 3 : 12); ++round) {
+      const uint64_t count = 1 + random() % this->capacity;
+      ASSERT_NO_FATAL_FAILURE(
+          TestFixture::expect_scalar_bytes(sparse_tensor<value>(count, .4, pattern::clustered, random())));
+    }
+  });
+}
+
+// Carries that would go from value to value, and sums that go round.
+TYPED_TEST(block_transforms, keep_neighbours_apart) {
+  using value = typename TestFixture::T;
+  for (const uint64_t one : {uint64_t{1}, ~uint64_t{0}, uint64_t{0x8080808080808080}, uint64_t{0x7f7f7f7f7f7f7f7f}})
+    for (const uint64_t other : {uint64_t{0}, ~uint64_t{0}, uint64_t{0x8000800080008000}}) {
+      const value of[] = {__builtin_bit_cast(value, static_cast<bits_t<value>>(one)),
+                          __builtin_bit_cast(value, static_cast<bits_t<value>>(other))};
+      std::vector<value> values(this->capacity - 5);
+      for (size_t i = 0; i < values.size(); ++i) values[i] = of[i % 3 != 0];
+      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values));
+    }
+}
+
+}  // namespace
+}  // namespace tuck::test

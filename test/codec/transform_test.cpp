@@ -1,0 +1,126 @@
+#include "support/tensors.hpp"
+
+#include <tuck/codec/transform/byte_planes.hpp>
+#include <tuck/codec/transform/delta.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+namespace tuck::test {
+namespace {
+
+template <transform X> std::vector<typename X::result_type> applied(const std::vector<typename X::value_type>& values) {
+  using result = typename X::result_type;
+  std::vector<result> results(values.size() * sizeof(values[0]) / sizeof(result));
+  X{}.apply(values, results);
+  return results;
+}
+
+template <transform X> void expect_round_trip(const std::vector<typename X::value_type>& values) {
+  const auto results = applied<X>(values);
+  std::vector<typename X::value_type> restored(values.size());
+  X{}.invert(results, restored);
+  ASSERT_TRUE(same_bits(values, restored)) << values.size();
+}
+
+template <transform X> void expect_its_stage(codec_id id) {
+  X x;
+  const stage described = x.describe();
+  EXPECT_EQ(described, (stage{.id = id, .version = 1}));
+  EXPECT_EQ(X::from_stage(described, x), status::ok);
+  const auto answer = [&](auto change) {
+    stage changed = described;
+    change(changed);
+    return X::from_stage(changed, x);
+  };
+  EXPECT_EQ(answer([](stage& s) { s.id = codec_id::zvc, s.version = 9; }), status::codec_mismatch);
+  EXPECT_EQ(answer([](stage& s) { s.version = 2, s.mode = 1; }), status::bad_version);
+  EXPECT_EQ(answer([](stage& s) { s.mode = 1; }), status::bad_parameters);
+  EXPECT_EQ(answer([](stage& s) { s.small = 1; }), status::bad_parameters);
+  EXPECT_EQ(answer([](stage& s) { s.large = 1; }), status::bad_parameters);
+}
+
+template <class T> class transforms : public ::testing::Test {};
+using elements = ::testing::Types<uint8_t, int8_t, uint16_t, f16, bf16, int32_t, float, int64_t, double>;
+TYPED_TEST_SUITE(transforms, elements);
+
+TYPED_TEST(transforms, give_every_bit_back) {
+  for (const uint64_t count : {0, 1, 2, 3, 31, 32, 33, 1000, 4095, 4096, 4097, 100'003}) {
+    const auto some = sparse_tensor<TypeParam>(count, .3, pattern::iid, count + 1);
+    const auto any = noise<TypeParam>(count, count);
+    ASSERT_NO_FATAL_FAILURE(expect_round_trip<byte_planes<TypeParam>>(some));
+    ASSERT_NO_FATAL_FAILURE(expect_round_trip<byte_planes<TypeParam>>(any));
+    ASSERT_NO_FATAL_FAILURE(expect_round_trip<delta<TypeParam>>(some));
+    ASSERT_NO_FATAL_FAILURE(expect_round_trip<delta<TypeParam>>(any));
+  }
+}
+
+TYPED_TEST(transforms, know_their_stages_and_no_others) {
+  expect_its_stage<byte_planes<TypeParam>>(codec_id::planes);
+  expect_its_stage<delta<TypeParam>>(codec_id::delta);
+}
+
+TYPED_TEST(transforms, planes_are_the_bytes_by_their_place) {
+  const auto values = noise<TypeParam>(77);
+  const auto results = applied<byte_planes<TypeParam>>(values);
+  for (size_t i = 0; i < values.size(); ++i)
+    for (size_t p = 0; p < sizeof(TypeParam); ++p)
+      ASSERT_EQ(results[p * values.size() + i], static_cast<uint8_t>(uint64_t{bits_of(values[i])} >> (8 * p)));
+}
+
+TYPED_TEST(transforms, parts_cover_the_planes) {
+  using x = byte_planes<TypeParam>;
+  for (const uint32_t count : {0u, 1u, 17u, 4096u}) {
+    EXPECT_EQ(x::part_begin(0, count), 0u);
+    EXPECT_EQ(x::part_begin(x::parts, count), count * sizeof(TypeParam));
+    for (uint32_t i = 1; i < x::parts; ++i)  // all but the lowest are one plane
+      EXPECT_EQ(x::part_begin(i + 1, count) - x::part_begin(i, count), count);
+  }
+}
+
+TYPED_TEST(transforms, small_steps_are_small_numbers) {
+  using bits = bits_t<TypeParam>;
+  constexpr bits most = std::numeric_limits<bits>::max(), half = most / 2 + 1;
+  const bits in[] = {0, 1, 0, 2, 0, most, most, most - 1, half - 2, static_cast<bits>(most - 2)};
+  const bits expected[] = {0, 2, 1, 4, 3, 1, 0, 1, most, static_cast<bits>(most - 1)};
+  std::vector<TypeParam> values(std::size(in));
+  std::memcpy(values.data(), in, sizeof in);
+  const auto results = applied<delta<TypeParam>>(values);
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(results[i], expected[i]) << i;
+}
+
+TEST(byte_planes, parts_are_those_of_a_sign_and_an_exponent) {
+  EXPECT_EQ(byte_planes<uint8_t>::parts, 1u);
+  EXPECT_EQ(byte_planes<f16>::parts, 2u);
+  EXPECT_EQ(byte_planes<f16>::part_begin(1, 10), 10u);
+  EXPECT_EQ(byte_planes<float>::parts, 2u);
+  EXPECT_EQ(byte_planes<float>::part_begin(1, 10), 30u);
+  EXPECT_EQ(byte_planes<double>::parts, 3u);
+  EXPECT_EQ(byte_planes<double>::part_begin(1, 10), 60u);
+  EXPECT_EQ(byte_planes<double>::part_begin(2, 10), 70u);
+}
+
+TEST(byte_planes, lowest_bytes_come_first) {
+  EXPECT_EQ(applied<byte_planes<uint32_t>>({0x03020100, 0x13121110, 0x23222120}),
+            (std::vector<uint8_t>{0, 0x10, 0x20, 1, 0x11, 0x21, 2, 0x12, 0x22, 3, 0x13, 0x23}));
+}
+
+TEST(delta, signs_and_exponents_are_bits_like_others) {
+  EXPECT_EQ(applied<delta<float>>({1.f, 1.f, -1.f}), (std::vector<uint32_t>{0x7f000000, 0, 0xffffffff}));
+  EXPECT_EQ(applied<delta<int8_t>>({-1, 3, -128}), (std::vector<uint8_t>{1, 8, 250}));  // 125 up, round the end
+}
+
+TEST(delta, holds_for_every_pair_of_bytes) {
+  for (int a = 0; a < 256; ++a)
+    for (int b = 0; b < 256; ++b) {
+      const std::vector<uint8_t> values{static_cast<uint8_t>(a), static_cast<uint8_t>(b)};
+      const auto d = static_cast<int8_t>(b - a);
+      ASSERT_EQ(applied<delta<uint8_t>>(values)[1], d < 0 ? -2 * d - 1 : 2 * d);
+      ASSERT_NO_FATAL_FAILURE(expect_round_trip<delta<uint8_t>>(values));
+    }
+}
+
+}  // namespace
+}  // namespace tuck::test

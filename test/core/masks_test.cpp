@@ -1,0 +1,104 @@
+// Masks and what they pack, against the plainest loops there are; and the vectors against the portable code.
+#include <tuck/core/checksum.hpp>
+#include <tuck/core/masks.hpp>
+
+#include "support/tensors.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tuck::test {
+namespace {
+
+template <class T> class masks : public ::testing::Test {};
+using sizes = ::testing::Types<uint8_t, uint16_t, uint32_t, uint64_t, f16, float, double>;
+TYPED_TEST_SUITE(masks, sizes);
+
+template <class T> std::vector<uint32_t> plain_masks(const std::vector<T>& values, ones what) {
+  std::vector<uint32_t> masks(mask_words(static_cast<uint32_t>(values.size())));
+  bits_t<T> before = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    masks[i / 32] |= static_cast<uint32_t>(bits_of(values[i]) != before) << i % 32;
+    if (what == ones::changes) before = bits_of(values[i]);
+  }
+  return masks;
+}
+
+// Runs of zeros and of other values, long and short.
+template <class T> std::vector<T> runs(uint64_t count, double sparsity, uint64_t seed) {
+  auto values = sparse_tensor<T>(count, sparsity, seed % 2 == 0 ? pattern::iid : pattern::clustered, seed);
+  std::mt19937_64 random(seed);
+  for (size_t i = 1; i < count; ++i)
+    if (random() % 4 != 0 && seed % 3 == 0) values[i] = values[i - 1];
+  return values;
+}
+
+TYPED_TEST(masks, pack_and_spread_what_they_say) {
+  using T = TypeParam;
+  uint64_t seed = 0;
+  for (const uint64_t count : {1, 2, 31, 32, 33, 64, 95, 256, 1000, 1024, 4096, 5001}) {
+    for (const double sparsity : {0., .03, .5, .9, .999, 1.}) {
+      for (const ones what : {ones::non_zeros, ones::changes}) {
+        const auto values = runs<T>(count, sparsity, ++seed);
+        const auto expected = plain_masks(values, what);
+        const uint32_t words = mask_words(static_cast<uint32_t>(count));
+        std::vector<std::byte> mask(4 * words + 1);
+        std::byte* const at = mask.data() + 1;  // nothing is aligned
+        masks_of(span<const T>(values), what, at);
+        ASSERT_EQ(std::memcmp(at, expected.data(), 4 * words), 0) << count << " " << sparsity;
+
+        mask_counts counts;
+        std::vector<T> kept;
+        for (size_t i = 0; i < count; ++i)
+          if ((expected[i / 32] >> i % 32 & 1) != 0) kept.push_back(values[i]);
+        for (const uint32_t word : expected) {
+          counts.words += word != 0;
+          for (uint32_t b = 0; b < 32; b += 8) counts.bytes += (word >> b & 255) != 0;
+        }
+        const mask_counts found = count_mask(at, words);
+        EXPECT_EQ(found.words, counts.words);
+        EXPECT_EQ(found.bytes, counts.bytes);
+        ASSERT_EQ(found.ones, kept.size());
+
+        // Exactly the room that is needed, and more; a byte behind it stays as it was.
+        for (const size_t spare : {size_t{0}, size_t{1}, 40 * sizeof(T)}) {
+          std::vector<std::byte> packed(kept.size() * sizeof(T) + spare + 1, std::byte{0xa5});
+          std::byte* const end = packed.data() + packed.size() - 1;
+          ASSERT_EQ(pack(span<const T>(values), at, packed.data(), end), packed.data() + kept.size() * sizeof(T));
+          ASSERT_EQ(*end, std::byte{0xa5});
+          ASSERT_TRUE(std::equal(packed.begin(), packed.end() - 1 - static_cast<ptrdiff_t>(spare),
+                                 as_bytes(span<const T>(kept)).begin()));
+
+          std::vector<T> back(count, __builtin_bit_cast(T, static_cast<bits_t<T>>(0xbbbbbbbbbbbbbbbb)));
+          if (what == ones::non_zeros)
+            spread<ones::non_zeros>(at, packed.data(), end, span<T>(back));
+          else
+            spread<ones::changes>(at, packed.data(), end, span<T>(back));
+          ASSERT_TRUE(same_bits(back, values)) << count << " " << sparsity << " " << spare;
+        }
+      }
+    }
+  }
+}
+
+TEST(word_sums, of_vectors_are_those_of_words) {
+  std::mt19937_64 random(1);
+  for (const uint64_t size : {0, 1, 4, 31, 32, 33, 64, 100, 4096, 16384, 65536, 65539}) {
+    std::vector<std::byte> data(size + 3);
+    for (std::byte& b : data) b = static_cast<std::byte>(random() | (size % 2 == 0 ? 0 : 0xf0));
+    for (const uint64_t first : {uint64_t{0}, uint64_t{7}, uint64_t{1} << 40}) {
+      const const_bytes unaligned(data.data() + 3, size);
+      word_sums expected;
+      for (uint64_t i = 0; i < ceil_div(size, uint64_t{4}); ++i) {
+        uint32_t word = 0;
+        std::memcpy(&word, unaligned.data() + 4 * i, std::min<uint64_t>(4, size - 4 * i));
+        expected.add(word, first + i);
+      }
+      const word_sums found = sum_words(unaligned, first);
+      EXPECT_EQ(found.plain, expected.plain) << size;
+      EXPECT_EQ(found.weighted, expected.weighted) << size;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tuck::test

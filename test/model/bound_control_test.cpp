@@ -1,0 +1,107 @@
+#include <tuck/model.hpp>
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace tuck {
+namespace {
+
+// The error of sum l_i x_i where each x_i that is not zero is off by something uniform in [-bound, bound].
+double measured_sigma(double bound, const std::vector<double>& l, const std::vector<bool>& zero, int trials,
+                      std::mt19937_64& random) {
+  std::uniform_real_distribution<double> error(-bound, bound);
+  double squares = 0;
+  for (int t = 0; t < trials; ++t) {
+    double sum = 0;
+    for (size_t i = 0; i < l.size(); ++i)
+      if (!zero[i]) sum += l[i] * error(random);
+    squares += sum * sum;
+  }
+  return std::sqrt(squares / trials);
+}
+
+TEST(bound_control, sigma_agrees_with_monte_carlo) {
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> normal;
+  constexpr int trials = 40000;  // 0.35 % standard error of a sigma
+  for (const double share_of_zeros : {0., .5, .9}) {
+    std::vector<double> l(400);
+    std::vector<bool> zero(l.size());
+    double squares = 0;
+    for (size_t i = 0; i < l.size(); ++i) {
+      l[i] = normal(random);
+      zero[i] = static_cast<double>(random() % 1000) < 1000 * share_of_zeros;
+      if (!zero[i]) squares += l[i] * l[i];
+    }
+    for (const double bound : {1e-4, 1e-2}) {
+      const double sigma = measured_sigma(bound, l, zero, trials, random);
+      EXPECT_NEAR(sigma / gradient_sigma(bound, squares), 1, .02) << share_of_zeros << ' ' << bound;
+    }
+  }
+}
+
+// What COMET's estimate claims: as the bound, and as the root of the share that is not zero.
+TEST(bound_control, sigma_scales_with_the_bound_and_the_root_of_what_is_not_zero) {
+  std::mt19937_64 random(2);
+  constexpr int trials = 40000;
+  const std::vector<double> l(400, 1.);
+  const auto sigma = [&](double bound, size_t nonzero) {
+    std::vector<bool> zero(l.size());
+    for (size_t i = nonzero; i < l.size(); ++i) zero[i] = true;
+    return measured_sigma(bound, l, zero, trials, random);
+  };
+  const double one = sigma(1e-3, 400);
+  EXPECT_NEAR(sigma(4e-3, 400) / one, 4, .08);
+  EXPECT_NEAR(sigma(1e-3, 100) / one, .5, .01);
+  const gradient_statistics all{.mean_gradient = 1, .batch = 64, .nonzero = 1}, quarter{1, 64, .25, 0};
+  EXPECT_DOUBLE_EQ(estimated_sigma(1e-3, quarter, .32), estimated_sigma(1e-3, all, .32) / 2);
+}
+
+TEST(bound_control, bounds_and_sigmas_go_back_and_forth) {
+  const gradient_statistics seen{.mean_gradient = 3e-5, .batch = 128, .nonzero = .37, .mean_momentum = 1e-3};
+  for (const double bound : {1e-6, 1e-3, .7}) {
+    EXPECT_NEAR(bound_for_sigma(gradient_sigma(bound, 17.5), 17.5), bound, 1e-15);
+    EXPECT_NEAR(bound_for_estimated_sigma(estimated_sigma(bound, seen, .32), seen, .32), bound, 1e-15);
+  }
+}
+
+TEST(bound_control, the_controller_follows_the_momentum) {
+  bound_controller control({.refresh = 100});
+  EXPECT_EQ(control.bound(), 1e-4);
+  EXPECT_TRUE(control.wants(0));
+  gradient_statistics seen{.mean_gradient = 1e-3, .batch = 100, .nonzero = .25, .mean_momentum = 1e-3};
+  control.update(7, seen);
+  EXPECT_NEAR(control.bound(), .01 * 1e-3 / (.32 * 1e-3 * 5), 1e-12);  // 6.25e-3
+  EXPECT_NEAR(estimated_sigma(control.bound(), seen, .32), .01 * seen.mean_momentum, 1e-15);
+  EXPECT_FALSE(control.wants(8));
+  EXPECT_FALSE(control.wants(106));
+  EXPECT_TRUE(control.wants(107));
+  seen.batch *= 4;  // the memory that was saved spent on a larger batch
+  control.update(107, seen);
+  EXPECT_NEAR(control.bound(), 3.125e-3, 1e-12);
+}
+
+TEST(bound_control, what_says_nothing_changes_nothing) {
+  bound_controller control;
+  const gradient_statistics good{.mean_gradient = 1e-3, .batch = 100, .nonzero = .25, .mean_momentum = 1e-3};
+  control.update(0, good);
+  const double before = control.bound();
+  for (auto change : {&gradient_statistics::mean_gradient, &gradient_statistics::batch, &gradient_statistics::nonzero,
+                      &gradient_statistics::mean_momentum})
+    for (const double value : {0., std::numeric_limits<double>::quiet_NaN(), -1.}) {
+      gradient_statistics bad = good;
+      bad.*change = value;
+      control.update(2000, bad);
+      EXPECT_EQ(control.bound(), before);
+    }
+  EXPECT_TRUE(control.wants(2000));
+  gradient_statistics vast = good;
+  vast.mean_momentum = 1e30;
+  control.update(2000, vast);
+  EXPECT_EQ(control.bound(), 1e-1);
+}
+
+}  // namespace
+}  // namespace tuck

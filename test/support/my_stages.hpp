@@ -1,0 +1,67 @@
+// Stages of a user's own, written to what codec/concept.hpp says: a transform and a codec that take part in chains.
+#pragma once
+
+#include <tuck/codec/concept.hpp>
+#include <tuck/core/bits.hpp>
+
+namespace mine {
+
+inline constexpr auto transform_id = static_cast<tuck::codec_id>(0x8001);
+inline constexpr auto codec_id = static_cast<tuck::codec_id>(0x8002);
+
+// A transform with a parameter: each value's bits, rotated left, against a key.
+struct masked {
+  using value_type = float;
+  using result_type = uint32_t;
+  uint32_t key = 0x5a5a5a5a;
+
+  TUCK_HD tuck::stage describe() const noexcept { return {.id = transform_id, .version = 3, .small = key}; }
+  TUCK_HD static tuck::status from_stage(const tuck::stage& described, masked& x) noexcept {
+    if (described.id != transform_id) return tuck::status::codec_mismatch;
+    if (described.version != 3) return tuck::status::bad_version;
+    x.key = described.small;
+    return tuck::status::ok;
+  }
+  TUCK_HD static constexpr uint32_t rotated(uint32_t x) noexcept { return x << 1 | x >> 31; }
+  void apply(tuck::span<const float> values, tuck::span<uint32_t> results) const noexcept {
+    for (uint64_t i = 0; i < values.size(); ++i) results[i] = rotated(tuck::bits_of(values[i])) ^ key;
+  }
+  void invert(tuck::span<const uint32_t> stored, tuck::span<float> restored) const noexcept {
+    for (uint64_t i = 0; i < restored.size(); ++i) {
+      const uint32_t x = stored[i] ^ key;
+      restored[i] = __builtin_bit_cast(float, x >> 1 | x << 31);
+    }
+  }
+};
+static_assert(tuck::transform<masked>);
+
+// A codec that drops the upper half of every value that has the same as the first, if all have.
+struct halved {
+  using value_type = uint32_t;
+  static constexpr uint32_t chunk_bytes = 4096;
+
+  TUCK_HD tuck::stage_list stages() const noexcept { return {{{.id = codec_id, .version = 1}}}; }
+  TUCK_HD static tuck::status from_stages(const tuck::stage_list& stages, halved&) noexcept {
+    return tuck::match_single_stage(stages, {.id = codec_id, .version = 1});
+  }
+  TUCK_HD uint32_t max_chunk_bytes(uint32_t count) const noexcept { return 2 + 2 * count; }
+  uint32_t encode_chunk(tuck::span<const uint32_t> values, tuck::bytes room) const noexcept {
+    const auto upper = static_cast<uint16_t>(values[0] >> 16);
+    tuck::store_unaligned(room.data(), upper);
+    for (uint64_t i = 0; i < values.size(); ++i) {
+      if (values[i] >> 16 != upper) return tuck::declined;
+      tuck::store_unaligned(room.data() + 2 + 2 * i, static_cast<uint16_t>(values[i]));
+    }
+    return static_cast<uint32_t>(2 + 2 * values.size());
+  }
+  tuck::status decode_chunk(tuck::const_bytes encoded, tuck::span<uint32_t> restored) const noexcept {
+    if (encoded.size() != 2 + 2 * restored.size()) return tuck::status::bad_payload;
+    const uint32_t upper = tuck::load_unaligned<uint16_t>(encoded.data());
+    for (uint64_t i = 0; i < restored.size(); ++i)
+      restored[i] = upper << 16 | tuck::load_unaligned<uint16_t>(encoded.data() + 2 + 2 * i);
+    return tuck::status::ok;
+  }
+};
+static_assert(tuck::codec<halved>);
+
+}  // namespace mine

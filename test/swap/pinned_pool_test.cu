@@ -1,0 +1,107 @@
+// The pool's books: promises and what becomes of them, extents, statistics.
+#include "support/device.hpp"
+
+#include <tuck/swap/pinned_pool.cuh>
+
+namespace tuck::test {
+namespace {
+
+constexpr uint64_t unit = pinned_pool::unit;
+
+TEST(pinned_pool, holds_whole_units) {
+  pinned_pool pool(10 * unit - 3);
+  EXPECT_EQ(pool.statistics().capacity, 10 * unit);
+  extent a, b;
+  ASSERT_TRUE(pool.take(1, a) && pool.take(unit + 1, b));
+  EXPECT_EQ(a.size, unit);
+  EXPECT_EQ(b.size, 2 * unit);
+  EXPECT_EQ(pool.statistics().held, 3 * unit);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(pool.host(b).data()) % unit, 0u);
+  std::memset(pool.host(b).data(), 1, pool.host(b).size());
+  pool.give_back(a);
+  EXPECT_EQ(pool.statistics().held, 2 * unit);
+  EXPECT_EQ(pool.statistics().peak, 3 * unit);
+  EXPECT_EQ(pool.statistics().wasted, unit);  // before b
+  pool.give_back(b);
+  EXPECT_EQ(pool.statistics().wasted, 0u);
+}
+
+TEST(pinned_pool, frames_lie_one_behind_the_other) {
+  pinned_pool pool(10 * unit);
+  pinned_pool::promise a, b, c;
+  ASSERT_TRUE(pool.make_promise(4 * unit, a) && pool.make_promise(4 * unit, b));
+  EXPECT_TRUE(a.fresh);
+  EXPECT_FALSE(b.fresh);
+  EXPECT_FALSE(pool.make_promise(4 * unit, c));  // not before one has reported
+  EXPECT_EQ(pool.statistics().promised, 8 * unit);
+  const extent first = pool.settle(a, 0, unit - 5);
+  EXPECT_EQ(first, (extent{0, unit}));
+  ASSERT_TRUE(pool.make_promise(4 * unit, c));
+  EXPECT_FALSE(c.fresh);
+  const extent second = pool.settle(b, unit, 2 * unit);
+  EXPECT_EQ(second, (extent{unit, 2 * unit}));
+  const extent third = pool.settle(c, 3 * unit, 0);  // it has failed
+  EXPECT_EQ(third.size, 0u);
+  EXPECT_EQ(pool.statistics().held, 3 * unit);
+  EXPECT_EQ(pool.statistics().promised, 0u);
+  pool.give_back(first);
+  pool.give_back(second);
+  EXPECT_EQ(pool.statistics().wasted, 0u);
+  ASSERT_TRUE(pool.make_promise(10 * unit, a));  // all of it again
+  EXPECT_TRUE(a.fresh);
+  pool.settle(a, 0, 0);
+}
+
+// What is free behind frames under way is not lost while they are: known sizes come from its far end.
+TEST(pinned_pool, known_sizes_and_promises_share_it) {
+  pinned_pool pool(10 * unit);
+  pinned_pool::promise a;
+  extent e, f;
+  ASSERT_TRUE(pool.make_promise(4 * unit, a));
+  ASSERT_TRUE(pool.take(6 * unit, e));
+  EXPECT_EQ(e, (extent{4 * unit, 6 * unit}));
+  EXPECT_FALSE(pool.take(1, f));
+  pool.give_back(pool.settle(a, 0, 3 * unit));
+  ASSERT_TRUE(pool.take(4 * unit, f));
+  pool.give_back(e);
+  pool.give_back(f);
+  EXPECT_EQ(pool.statistics().held, 0u);
+  EXPECT_EQ(pool.statistics().wasted, 0u);
+}
+
+TEST(pinned_pool, a_withdrawn_promise_leaves_nothing) {
+  pinned_pool pool(10 * unit);
+  pinned_pool::promise a, b;
+  ASSERT_TRUE(pool.make_promise(4 * unit, a));
+  pool.withdraw(a, false);  // the fill level was never made zero: the next is fresh again
+  ASSERT_TRUE(pool.make_promise(4 * unit, a));
+  EXPECT_TRUE(a.fresh);
+  ASSERT_TRUE(pool.make_promise(4 * unit, b));
+  pool.withdraw(b, false);
+  ASSERT_TRUE(pool.make_promise(4 * unit, b));
+  EXPECT_FALSE(b.fresh);
+  pool.withdraw(b, true);  // who knows how far the run is filled
+  EXPECT_FALSE(pool.make_promise(4 * unit, b));
+  const extent e = pool.settle(a, 0, unit);
+  ASSERT_TRUE(pool.make_promise(4 * unit, b));
+  EXPECT_TRUE(b.fresh);
+  pool.settle(b, 0, 0);
+  pool.give_back(e);
+  EXPECT_EQ(pool.statistics().wasted, 0u);
+  EXPECT_EQ(pool.statistics().promised, 0u);
+}
+
+TEST(pinned_pool, nothing_has_room_for_nothing) {
+  pinned_pool pool(0);
+  extent e{1, 1};
+  pinned_pool::promise p;
+  EXPECT_TRUE(pool.take(0, e));
+  EXPECT_EQ(e.size, 0u);
+  EXPECT_FALSE(pool.take(1, e));
+  EXPECT_FALSE(pool.make_promise(1, p));
+}
+
+TEST(pinned_pool, impossible_sizes_throw) { EXPECT_THROW(pinned_pool(uint64_t{1} << 60), error); }
+
+}  // namespace
+}  // namespace tuck::test

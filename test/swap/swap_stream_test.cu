@@ -1,0 +1,531 @@
+// What a swap_stream does with one tensor or a few: paths, policies, bytes held, what is refused.
+#include "support/device.hpp"
+
+#include <tuck/swap.cuh>
+
+#include <atomic>
+
+namespace mine {
+
+// Parks what it can never bring back.
+struct forgetful : tuck::zvc<float> {
+  static tuck::status from_stages(const tuck::stage_list& stages, forgetful&) noexcept {
+    return stages == tuck::zvc<float>{}.stages() ? tuck::status::ok : tuck::status::codec_mismatch;
+  }
+};
+
+}  // namespace mine
+
+template <int Threads>
+struct tuck::block_codec<mine::forgetful, Threads> : tuck::block_codec<tuck::zvc<float>, Threads> {
+  using tuck::block_codec<tuck::zvc<float>, Threads>::block_codec;
+  template <class Sink> __device__ status decode(const mine::forgetful&, const_bytes, uint32_t, Sink&) {
+    return status::bad_payload;
+  }
+};
+
+namespace tuck::test {
+namespace {
+
+constexpr swap_path all_paths[] = {swap_path::direct, swap_path::staged, swap_path::raw, swap_path::cpu};
+
+void expect_ok(result r) { EXPECT_EQ(r.code, status::ok) << message(r.code) << ' ' << cudaGetErrorString(r.cuda); }
+void expect_code(result r, status code) { EXPECT_EQ(r.code, code) << message(r.code); }
+
+// Of a tensor after ReLU, as zvc makes it, in whole units of the pool.
+uint64_t parked_bytes(const std::vector<float>& values) {
+  return pinned_pool::round_up(host::encoded_bytes(zvc<float>{}, values, {.alignment = append_alignment}).bytes);
+}
+
+// A tensor on the device, and a stream.
+struct bench {
+  explicit bench(std::vector<float> v) : values(std::move(v)), from(values, stream), to(values.size()) {}
+  explicit bench(uint64_t count, double sparsity = .6) : bench(sparse_tensor<float>(count, sparsity)) {}
+  span<const float> source() const { return from.all(); }
+  bool is_back() const { return same_bits(to.download(stream), values); }
+
+  std::vector<float> values;
+  device_stream stream;
+  device_array<float> from, to;
+  async_resource memory;
+};
+
+// Keeps a stream waiting.
+class gate {
+ public:
+  explicit gate(cudaStream_t stream) { check(cudaLaunchHostFunc(stream, wait, &opened_)); }
+  void open() {
+    opened_ = true;
+    opened_.notify_all();
+  }
+
+ private:
+  static void wait(void* opened) { static_cast<std::atomic<bool>*>(opened)->wait(false); }
+  std::atomic<bool> opened_{false};
+};
+
+TEST(swap_stream, a_tensor_goes_out_and_comes_back) {
+  for (const swap_path path : all_paths)
+    for (const bool early : {false, true})
+      for (const bool ahead : {false, true}) {
+        SCOPED_TRACE(std::to_string(static_cast<int>(path)) + (early ? " at once" : " later") +
+                     (ahead ? " prefetched" : ""));
+        bench b(5 * 4096 + 77);
+        swap_stream swap({.pinned_bytes = 1 << 20, .path = path}, b.memory);
+        swap_handle parked;
+        expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+        expect_ok(parked.wait_source(b.stream));
+        check(cudaMemsetAsync(b.from.data(), 0xff, b.source().size_bytes(), b.stream));
+        if (!early) expect_ok(swap.drain());
+        if (ahead) expect_ok(swap.prefetch(parked));
+        for (int again = 0; again < 2; ++again) {
+          check(cudaMemsetAsync(b.to.data(), 0xff, b.source().size_bytes(), b.stream));
+          expect_ok(swap.in(parked, b.to.all(), b.stream));
+          EXPECT_TRUE(b.is_back());
+        }
+        expect_ok(swap.drain());
+        parked.reset();
+        EXPECT_EQ(swap.statistics().held, 0u);
+        EXPECT_EQ(swap.statistics().promised, 0u);
+        EXPECT_EQ(swap.statistics().wasted, 0u);
+      }
+}
+
+TEST(swap_stream, bytes_without_a_codec_go_as_they_are) {
+  bench b(1000);
+  swap_stream swap({.pinned_bytes = 1 << 13}, b.memory);
+  swap_handle parked;
+  expect_ok(swap.out(as_bytes(b.source()), b.stream, parked));
+  EXPECT_EQ(parked.raw_bytes(), 4000u);
+  EXPECT_EQ(parked.host_bytes(), 4096u);
+  expect_ok(swap.in(parked, b.to.all(), b.stream));
+  EXPECT_TRUE(b.is_back());
+}
+
+TEST(swap_stream, empty_tensors_are_tensors) {
+  for (const swap_path path : all_paths) {
+    bench b(0);
+    swap_stream swap({.pinned_bytes = 1 << 12, .path = path}, b.memory);
+    swap_handle parked;
+    expect_ok(swap.out(zvc<float>{}, {}, b.stream, parked));
+    expect_ok(swap.prefetch(parked));
+    expect_ok(swap.in(parked, bytes{}, b.stream));
+    expect_ok(swap.drain());
+    EXPECT_TRUE(parked.report());
+  }
+}
+
+// The promise of the whole: pinned memory is held by frames, in units, and by nothing else.
+TEST(swap_stream, host_memory_held_is_the_frame_s) {
+  for (const swap_path path : {swap_path::direct, swap_path::staged, swap_path::cpu}) {
+    bench b(9 * 4096 + 5, .75);
+    swap_stream swap({.pinned_bytes = 1 << 20, .path = path}, b.memory);
+    swap_handle parked[4];
+    for (auto& p : parked) expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, p));
+    expect_ok(swap.drain());
+    const uint64_t each = parked_bytes(b.values);
+    EXPECT_LT(each, b.source().size_bytes() / 3);
+    for (auto& p : parked) {
+      EXPECT_EQ(p.host_bytes(), each);
+      EXPECT_EQ(pinned_pool::round_up(p.report().bytes), each);
+    }
+    EXPECT_EQ(swap.statistics().held, 4 * each);
+    EXPECT_EQ(swap.statistics().promised, 0u);
+    parked[1].reset();
+    EXPECT_EQ(swap.statistics().held, 3 * each);
+  }
+}
+
+// vDNN++: masks and what is not zero, and what a frame has besides.
+TEST(swap_stream, the_cpu_s_frames_are_masks_and_non_zeros) {
+  const uint64_t chunks = 4, count = chunks * 4096;
+  bench b(count, .5);
+  swap_stream swap({.pinned_bytes = 1 << 20, .path = swap_path::cpu}, b.memory);
+  swap_handle parked;
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+  EXPECT_EQ(swap.statistics().held, count * 4);  // until a thread has encoded it
+  expect_ok(swap.drain());
+  const uint64_t stored = 4 * (count / 32) + 4 * count_non_zeros(b.values);
+  EXPECT_GE(parked.host_bytes(), stored);
+  EXPECT_LE(parked.host_bytes(), stored + 128 + 128 + chunks * 127);
+}
+
+// Values that do not shrink stay as they are, with no copy of them.
+TEST(swap_stream, the_cpu_leaves_alone_what_does_not_shrink) {
+  bench b(noise<float>(3 * 4096));
+  swap_stream swap({.pinned_bytes = 1 << 20, .path = swap_path::cpu}, b.memory);
+  swap_handle parked;
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+  expect_ok(swap.drain());
+  EXPECT_EQ(parked.host_bytes(), 3u * 4096 * 4);
+  expect_ok(swap.in(parked, b.to.all(), b.stream));
+  EXPECT_TRUE(b.is_back());
+}
+
+// A pool that holds two tensors as they are, and, because threads of the CPU make them smaller, eight of them.
+TEST(swap_stream, what_the_cpu_saves_is_room_for_others) {
+  bench b(4 * 4096, .9);
+  swap_stream swap({.pinned_bytes = 2 * 4 * 4096 * 4, .path = swap_path::cpu, .full = on_full::block}, b.memory);
+  swap_handle parked[8];
+  for (auto& p : parked) expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, p));
+  for (auto& p : parked) {
+    check(cudaMemsetAsync(b.to.data(), 0xff, b.source().size_bytes(), b.stream));
+    expect_ok(swap.in(p, b.to.all(), b.stream));
+    EXPECT_TRUE(b.is_back());
+  }
+}
+
+TEST(swap_stream, a_full_pool_keeps_the_tensor_where_it_is) {
+  for (const swap_path path : all_paths) {
+    bench b(4096);
+    swap_stream swap({.pinned_bytes = 4096, .path = path}, b.memory);
+    swap_handle parked;
+    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+    EXPECT_TRUE(parked);
+    EXPECT_TRUE(parked.kept_on_device());
+    EXPECT_EQ(parked.host_bytes(), 0u);
+    EXPECT_EQ(parked.report().code, status::pool_full);
+    expect_code(parked.wait_source(b.stream), status::pool_full);
+    expect_ok(swap.prefetch(parked));
+    expect_ok(swap.in(parked, b.to.all(), b.stream));
+    EXPECT_TRUE(b.is_back());
+    expect_ok(swap.in(parked, b.from.all(), b.stream));  // to where it is
+    EXPECT_TRUE(same_bits(b.from.download(b.stream), b.values));
+  }
+}
+
+TEST(swap_stream, a_full_pool_may_fail) {
+  bench b(4096);
+  swap_stream swap({.pinned_bytes = 4096, .full = on_full::fail}, b.memory);
+  swap_handle parked;
+  expect_code(swap.out(zvc<float>{}, b.source(), b.stream, parked), status::pool_full);
+  EXPECT_FALSE(parked);
+  EXPECT_TRUE(same_bits(b.from.download(b.stream), b.values));
+  const span<const float> little = b.source().subspan(0, 512);
+  expect_ok(swap.out(zvc<float>{}, little, b.stream, parked));
+  expect_code(swap.out(zvc<float>{}, b.source(), b.stream, parked), status::pool_full);
+  EXPECT_TRUE(parked) << "a failed out takes nothing from the handle";
+  EXPECT_EQ(parked.raw_bytes(), little.size_bytes());
+}
+
+// Room for the worst case of one tensor, and for the frames of many: each waits until the one before has reported.
+TEST(swap_stream, a_full_pool_may_block) {
+  bench b(4 * 4096, .9);
+  const uint64_t most = pinned_pool::round_up(max_frame_bytes(zvc<float>{}, b.values.size(), {.alignment = 128}));
+  for (const swap_path path : {swap_path::direct, swap_path::staged}) {
+    swap_stream swap({.pinned_bytes = most + 5 * parked_bytes(b.values), .path = path, .full = on_full::block},
+                     b.memory);
+    std::vector<swap_handle> parked(6);
+    for (auto& p : parked) expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, p));
+    swap_handle more;
+    expect_code(swap.out(zvc<float>{}, b.source(), b.stream, more), status::pool_full);  // nothing is under way
+    parked.pop_back();
+    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, more));
+    EXPECT_EQ(swap.statistics().held, 5 * parked_bytes(b.values));
+    expect_ok(swap.drain());
+    EXPECT_EQ(swap.statistics().held, 6 * parked_bytes(b.values));
+  }
+}
+
+// wait_source is enough for the source to be overwritten. That without it, it is not, is shown by the twin.
+bool survives_overwriting(uint64_t seed, swap_path path, bool with_wait) {
+#if defined(TUCK_CUDASIM)
+  auto settings = cudasim::current_settings();
+  settings.seed = seed;
+  settings.stream_delays = true;
+  cudasim::configure(settings);
+#endif
+  static_cast<void>(seed);
+  bench b(3 * 4096);
+  swap_stream swap({.pinned_bytes = 1 << 20, .path = path}, b.memory);
+  swap_handle parked;
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+  if (with_wait) expect_ok(parked.wait_source(b.stream));
+  check(cudaMemsetAsync(b.from.data(), 0x33, b.source().size_bytes(), b.stream));
+  expect_ok(swap.in(parked, b.to.all(), b.stream));
+  return b.is_back();
+}
+TEST(wait_source, is_enough) {
+  for (const swap_path path : all_paths)
+    for (uint64_t seed = 1; seed <= (sanitized ? 10 : 40); ++seed)
+      EXPECT_TRUE(survives_overwriting(seed, path, true)) << seed;
+}
+TEST(wait_source, is_needed) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer reports this race, as it should";
+#else
+  for (const swap_path path : all_paths) {
+    int lost = 0;
+    for (uint64_t seed = 1; seed <= 40; ++seed) lost += !survives_overwriting(seed, path, false);
+    EXPECT_GT(lost, 0) << "path " << static_cast<int>(path);
+  }
+#endif
+}
+
+TEST(swap_stream, what_is_refused) {
+  bench b(4096);
+  swap_stream swap({.pinned_bytes = 1 << 20}, b.memory), other({.pinned_bytes = 1 << 20}, b.memory);
+  swap_handle parked, none;
+  for (const cudaStream_t none_of_ours : {cudaStream_t{}, cudaStreamLegacy, cudaStreamPerThread})
+    expect_code(swap.out(zvc<float>{}, b.source(), none_of_ours, parked), status::default_stream);
+  expect_code(swap.out(zvc<float>{}, b.source(), b.stream, parked, static_cast<swap_path>(9)), status::invalid_argument);
+  expect_code(swap.out(zvc<float>{}, {nullptr, 10}, b.stream, parked), status::invalid_argument);
+  const span<const float> odd(reinterpret_cast<const float*>(reinterpret_cast<const char*>(b.from.data()) + 1), 10);
+  expect_code(swap.out(zvc<float>{}, odd, b.stream, parked), status::misaligned);
+  expect_code(swap.out(quantize<float>(error_bound::absolute(-1)), b.source(), b.stream, parked), status::bad_bound);
+  const double bound = 1;
+  expect_code(
+      swap.out(quantize<float>({.mode = bound_mode::absolute, .on_device = &bound}), b.source(), b.stream, parked),
+      status::not_swappable);
+  expect_code(swap.out(zvc<float>{}, {b.from.data(), ~uint64_t{0} / 4}, b.stream, parked), status::size_overflow);
+  for (const swap_path path : all_paths)  // whose bytes are 4 in 64 bits
+    expect_code(swap.out(zvc<float>{}, {b.from.data(), (uint64_t{1} << 62) + 1}, b.stream, parked, path),
+                status::size_overflow);
+  EXPECT_FALSE(parked);
+  EXPECT_EQ(parked.report().code, status::invalid_argument);
+
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+  expect_code(parked.wait_source(nullptr), status::default_stream);
+  expect_code(none.wait_source(b.stream), status::invalid_argument);
+  expect_code(swap.in(none, b.to.all(), b.stream), status::invalid_argument);
+  expect_code(swap.prefetch(none), status::invalid_argument);
+  expect_code(other.in(parked, b.to.all(), b.stream), status::invalid_argument);
+  expect_code(other.prefetch(parked), status::invalid_argument);
+  expect_code(swap.in(parked, b.to.all(), nullptr), status::default_stream);
+  expect_code(swap.in(parked, b.to.all().subspan(1), b.stream), status::invalid_argument);
+  expect_code(swap.in(parked, bytes(nullptr, 4096 * 4), b.stream), status::invalid_argument);
+  expect_code(swap.in(parked, bytes(reinterpret_cast<std::byte*>(b.to.data()) + 2, 4096 * 4), b.stream),
+              status::misaligned);
+  expect_ok(swap.in(parked, b.to.all(), b.stream));
+  EXPECT_TRUE(b.is_back());
+}
+
+// What a graph would do again and again must not be promised once.
+TEST(swap_stream, streams_that_are_captured_are_refused) {
+  bench b(100);
+  swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
+  swap_handle parked, other;
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamBeginCapture(b.stream, cudaStreamCaptureModeThreadLocal));
+  expect_code(swap.out(zvc<float>{}, b.source(), b.stream, other), status::not_swappable);
+  expect_code(swap.in(parked, b.to.all(), b.stream), status::not_swappable);
+  expect_code(parked.wait_source(b.stream), status::not_swappable);
+  check(cudaStreamEndCapture(b.stream, &graph));
+  check(cudaGraphDestroy(graph));
+  expect_ok(swap.in(parked, b.to.all(), b.stream));
+  EXPECT_TRUE(b.is_back());
+}
+
+TEST(swap_stream, a_device_that_is_not_there) {
+  async_resource memory;
+  try {
+    const swap_stream swap({.pinned_bytes = 1 << 20, .device = 1000}, memory);
+    FAIL();
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), status::cuda_error);
+    EXPECT_EQ(e.cuda(), cudaErrorInvalidDevice);
+  }
+}
+
+TEST(swap_stream, handles_may_outlive_it_and_move) {
+  bench b(4096);
+  swap_handle parked, moved;
+  {
+    swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
+    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+    moved = std::move(parked);
+    EXPECT_FALSE(parked);  // NOLINT: moved from, and empty
+    expect_ok(swap.prefetch(moved));
+    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+  }
+  EXPECT_TRUE(moved.report());
+  moved.reset();
+  b.stream.wait();
+}
+
+TEST(swap_stream, what_is_under_way_is_not_reported) {
+  for (const swap_path path : all_paths) {
+    bench b(4096);
+    swap_stream swap({.pinned_bytes = 1 << 20, .path = path}, b.memory);
+    gate before(b.stream);
+    swap_handle parked;
+    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+    EXPECT_EQ(parked.report().code, status::not_ready);
+    before.open();
+    expect_ok(swap.drain());
+    EXPECT_TRUE(parked.report());
+    EXPECT_GT(parked.report().bytes, 0u);
+  }
+}
+
+// A consumer that is late keeps neither the room of others' tensors, nor these from coming back.
+TEST(swap_stream, consumers_do_not_wait_for_each_other) {
+  bench b(512);
+  const device_stream late;
+  const device_array<float> to(512);
+  swap_stream swap({.pinned_bytes = 2 * 2048, .path = swap_path::raw, .full = on_full::fail}, b.memory);
+  swap_handle first, second, third;
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, first));
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, second));
+  expect_ok(swap.drain());
+  gate before(late);
+  expect_ok(swap.in(first, to.all(), late));
+  expect_ok(swap.in(second, b.to.all(), b.stream));
+  EXPECT_TRUE(b.is_back());
+  second.reset();
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, third));
+  before.open();
+  expect_ok(swap.drain());
+}
+
+// A producer that is late keeps no tensor from coming back that has left before.
+TEST(swap_stream, what_is_there_comes_back_whoever_is_late) {
+  bench b(512);
+  const device_stream late, waiting;
+  const device_array<float> to(512);
+  swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
+  swap_handle there, under_way;
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, there));
+  expect_ok(swap.drain());
+  gate before(late);
+  expect_ok(swap.out(zvc<float>{}, b.source(), late, under_way));
+  expect_ok(swap.in(under_way, to.all(), waiting));
+  expect_ok(swap.in(there, b.to.all(), b.stream));
+  EXPECT_TRUE(b.is_back());
+  before.open();
+  expect_ok(swap.drain());
+}
+
+// One that is overwritten by another out, or by another handle, gives up what it had.
+TEST(swap_stream, a_handle_has_one_tensor) {
+  bench b(4 * 4096, .5);
+  swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
+  swap_handle parked;
+  for (int i = 0; i < 3; ++i) expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+  expect_ok(swap.drain());
+  EXPECT_EQ(swap.statistics().held, parked_bytes(b.values));
+  swap_handle other;
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, other));
+  parked = std::move(other);
+  expect_ok(swap.drain());
+  EXPECT_EQ(swap.statistics().held, parked_bytes(b.values));
+}
+
+// What a decode has to say reaches the host by poll, once; so does what a drain finds.
+TEST(swap_stream, a_frame_that_cannot_be_decoded_is_reported) {
+  bench b(2 * 4096);
+  swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
+  swap_handle parked;
+  expect_ok(swap.out(mine::forgetful{}, b.source(), b.stream, parked));
+  expect_ok(swap.in(parked, b.to.all(), b.stream));
+  b.stream.wait();
+  expect_code(swap.poll(), status::bad_payload);
+  expect_ok(swap.poll());
+  expect_ok(swap.in(parked, b.to.all(), b.stream));
+  expect_code(swap.drain(), status::bad_payload);
+  expect_ok(swap.drain());
+}
+
+// Out, prefetch, and in before anything has been reported: the host knows neither where the frame is nor its size.
+TEST(swap_stream, many_at_once_lie_one_behind_the_other) {
+  bench b(6 * 4096, .8);
+  swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
+  swap_handle parked[5];
+  uint64_t sum = 0;
+  for (int i = 0; i < 5; ++i) {
+    const span<const float> part = b.source().subspan(0, b.values.size() - static_cast<uint64_t>(i) * 1000);
+    expect_ok(swap.out(zvc<float>{}, part, b.stream, parked[i]));
+    sum += parked_bytes({b.values.begin(), b.values.begin() + static_cast<std::ptrdiff_t>(part.size())});
+  }
+  for (auto& p : parked) {
+    check(cudaMemsetAsync(b.to.data(), 0xff, b.source().size_bytes(), b.stream));
+    expect_ok(swap.in(p, b.to.all().subspan(0, p.raw_bytes() / 4), b.stream));
+    const auto seen = b.to.download(p.raw_bytes() / 4, b.stream);
+    EXPECT_TRUE(std::equal(seen.begin(), seen.end(), b.values.begin(),
+                           [](float x, float y) { return bits_of(x) == bits_of(y); }));
+  }
+  expect_ok(swap.drain());
+  EXPECT_EQ(swap.statistics().held, sum);
+  EXPECT_EQ(swap.statistics().peak, sum);
+}
+
+#if defined(TUCK_CUDASIM)
+TEST(swap_stream, nothing_synchronises_and_no_pinned_memory_is_allocated) {
+  for (const swap_path path : all_paths) {
+    bench b(4 * 4096);
+    swap_stream swap({.pinned_bytes = 1 << 20, .limits = {.max_blocks = 2}, .path = path, .cpu_threads = 0}, b.memory);
+    swap_handle parked;
+    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));  // the first makes scratch and events
+    expect_ok(swap.drain());
+    cudasim::clear_counters();
+    swap_handle more;
+    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, more));
+    expect_ok(more.wait_source(b.stream));
+    const auto after_out = cudasim::snapshot();
+    const bool encodes = path == swap_path::direct || path == swap_path::staged;
+    EXPECT_EQ(after_out.launches, path == swap_path::staged ? 2u : encodes ? 1u : 0u);
+    EXPECT_EQ(after_out.allocations, path == swap_path::staged ? 1u : 0u);
+    EXPECT_LE(after_out.largest_grid, 2u);
+    expect_ok(swap.prefetch(parked));
+    expect_ok(swap.prefetch(more));
+    expect_ok(swap.in(parked, b.to.all(), b.stream));
+    expect_ok(swap.in(more, b.to.all(), b.stream));
+    expect_ok(swap.poll());
+    const auto c = cudasim::snapshot();
+    EXPECT_EQ(c.synchronisations, 0u);
+    EXPECT_EQ(c.get_last_error, 0u);
+    b.stream.wait();
+  }
+}
+
+// The direct path writes whole lines of the link.
+TEST(swap_stream, the_direct_path_fills_sectors) {
+  bench b(16 * 4096, .6);
+  swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
+  auto settings = cudasim::current_settings();
+  settings.count_traffic = true;
+  cudasim::configure(settings);
+  cudasim::tag_tensor(b.from.data(), b.source().size_bytes());
+  cudasim::clear_counters();
+  swap_handle parked;
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+  expect_ok(swap.drain());
+  const auto c = cudasim::snapshot();
+  cudasim::untag(b.from.data());
+  settings.count_traffic = false;
+  cudasim::configure(settings);
+  const double frame = static_cast<double>(parked.report().bytes);
+  EXPECT_LE(static_cast<double>(c.tensor_bytes_read), 1.01 * static_cast<double>(b.source().size_bytes()));
+  EXPECT_LE(static_cast<double>(c.other_bytes_written), 1.01 * frame);
+  const double filled =
+      static_cast<double>(c.other_bytes_written) / (32. * static_cast<double>(c.other_sectors_written));
+  EXPECT_GE(filled, .95);
+  std::printf("    %.3f of the sectors filled\n", filled);
+}
+
+TEST(swap_stream, belongs_to_one_device_whatever_the_thread_s) {
+  auto settings = cudasim::current_settings();
+  settings.devices = 2;
+  cudasim::configure(settings);
+  {
+    check(cudaSetDevice(1));
+    bench b(4096);
+    check(cudaSetDevice(0));
+    swap_stream swap({.pinned_bytes = 1 << 20, .device = 1}, b.memory);
+    swap_handle parked;
+    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+    expect_ok(swap.in(parked, b.to.all(), b.stream));
+    EXPECT_TRUE(b.is_back());
+    expect_ok(swap.drain());
+    int device = -1;
+    check(cudaGetDevice(&device));
+    EXPECT_EQ(device, 0);
+  }
+  settings.devices = 1;
+  cudasim::configure(settings);
+}
+#endif
+
+}  // namespace
+}  // namespace tuck::test
