@@ -1,7 +1,10 @@
 // The front door of deciding: what to swap, and when. Plain C++20, no GPU.
 #pragma once
 
+#include <tuck/model/advisor.hpp>
 #include <tuck/model/bound_control.hpp>
 #include <tuck/model/cost.hpp>
+#include <tuck/model/launch_tuner.hpp>
 #include <tuck/model/predictor.hpp>
+#include <tuck/model/timeline.hpp>
 #include <tuck/model/vdnn.hpp>

@@ -21,7 +21,7 @@ template <class C> class codec_suite : public ::testing::Test {
   static constexpr std::array<double, 6> sparsities{0, .1, .5, .9, .99, 1};
 };
 
-TYPED_TEST_SUITE(codec_suite, all_codecs, codec_names);
+TYPED_TEST_SUITE(codec_suite, tested_codecs, codec_names);
 
 TYPED_TEST(codec_suite, restores_every_value) {
   const auto codec = sample<TypeParam>::codec();

@@ -5,7 +5,7 @@ namespace tuck::test {
 namespace {
 
 template <class C> class host_batch : public ::testing::Test {};
-TYPED_TEST_SUITE(host_batch, all_codecs, codec_names);
+TYPED_TEST_SUITE(host_batch, tested_codecs, codec_names);
 
 TYPED_TEST(host_batch, items_are_what_single_calls_make_of_them) {
   using T = value_t<TypeParam>;

@@ -95,7 +95,10 @@ template <class C> class block_suite : public ::testing::Test {
     return statuses.download(stream);
   }
 };
-TYPED_TEST_SUITE(block_suite, all_codecs, codec_names);
+TYPED_TEST_SUITE(block_suite, tested_codecs, codec_names);
+
+// Blocks of other than 256 threads, with a type of each codec: each is a kernel more.
+template <class C> constexpr bool other_blocks = long_tests || sizeof(value_t<C>) == 4;
 
 TYPED_TEST(block_suite, encodes_the_scalar_codec_s_bytes) {
   constexpr uint32_t chunk = tile_bytes / sizeof(value_t<TypeParam>);
@@ -103,8 +106,10 @@ TYPED_TEST(block_suite, encodes_the_scalar_codec_s_bytes) {
     for (const double sparsity : {0., .3, .9, 1.}) {
       const auto values = sample<TypeParam>::tensor(2 * chunk + 101, sparsity, pattern::clustered);
       ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values, chunk)) << sparsity;
-      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values, chunk)) << sparsity;
-      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<512>(values, chunk / 2)) << sparsity;
+      if constexpr (other_blocks<TypeParam>) {
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values, chunk)) << sparsity;
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<512>(values, chunk / 2)) << sparsity;
+      }
     }
   });
 }
@@ -153,9 +158,11 @@ TYPED_TEST(block_suite, decodes_frames_of_any_kind_of_chunk) {
       auto out = sparse_tensor<value_t<TypeParam>>(values.size(), 0, pattern::iid, 9);
       ASSERT_EQ(TestFixture::template decode<256>(frame, out), std::vector<status>(5, status::ok));
       ASSERT_TRUE(same_bits(out, restored));
-      out.assign(values.size(), value_t<TypeParam>{});
-      ASSERT_EQ(TestFixture::template decode<128>(frame, out), std::vector<status>(5, status::ok));
-      ASSERT_TRUE(same_bits(out, restored));
+      if constexpr (other_blocks<TypeParam>) {
+        out.assign(values.size(), value_t<TypeParam>{});
+        ASSERT_EQ(TestFixture::template decode<128>(frame, out), std::vector<status>(5, status::ok));
+        ASSERT_TRUE(same_bits(out, restored));
+      }
     });
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "support/bounds.hpp"
+#include "support/effort.hpp"
 #include "support/frames.hpp"
 
 #include <tuck/host.hpp>
@@ -11,21 +12,25 @@
 
 namespace tuck::test {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// One of each width: under sanitizers all else takes too long.
-using all_codecs = ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, rle<double>, rle_zero<float>, deflate<uint8_t>,
-                                    deflate<float>, bitpack<uint16_t>, bitpack<uint64_t>, quantize<f16>,
-                                    quantize<double>, zvc_planes_deflate<f16>, delta_rle_bitpack<uint64_t>,
-                                    quantize_delta_planes_deflate<float>>;
-#else
-using all_codecs =
+// One of each kind: under sanitizers more takes too long.
+using few_codecs =
+    ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate<float>, bitpack<uint16_t>, quantize<float>,
+                     quantize<double>, zvc_planes_deflate<f16>, delta_rle_bitpack<uint64_t>>;
+// What has code of its own.
+using most_codecs =
+    ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<float>, rle<double>,
+                     rle_zero<f16>, deflate<uint8_t>, deflate<float>, bitpack<uint8_t>, bitpack<uint32_t>,
+                     quantize<f16>, quantize<float>, quantize<double>, zvc_planes_deflate<float>,
+                     delta_rle_bitpack<int32_t>, quantize_delta_planes_deflate<f16>>;
+using every_codec =
     ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>,
                      rle_zero<float>, rle_zero<uint8_t>, deflate<uint8_t>, deflate<f16>, deflate<float>,
                      deflate<double>, bitpack<uint8_t>, bitpack<f16>, bitpack<uint32_t>, bitpack<int64_t>,
                      quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>, zvc_planes_deflate<float>,
                      planes_deflate<bf16>, delta_rle_bitpack<int32_t>, quantize_delta_planes_deflate<float>,
                      quantize_delta_deflate<f16>>;
-#endif
+using tested_codecs =
+    std::conditional_t<long_tests, every_codec, std::conditional_t<sanitized, few_codecs, most_codecs>>;
 using corrupted_codecs =
     ::testing::Types<zvc<float>, rle<float>, deflate<float>, bitpack<uint16_t>, quantize<float>, quantize<f16>,
                      zvc_planes_deflate<float>, delta_rle_bitpack<int64_t>, quantize_delta_planes_deflate<f16>>;

@@ -1,4 +1,5 @@
-// How much to try: sanitizers take an order of magnitude longer, and TUCK_LONG=1 in the environment asks for all.
+// How much to try: sanitizers take an order of magnitude longer. TUCK_LONG=1 in the environment asks for all rounds, the
+// CMake option TUCK_LONG_TESTS for all codecs, which take long to compile.
 #pragma once
 
 #include <cstdlib>
@@ -15,6 +16,12 @@ inline constexpr bool sanitized = false;
 #endif
 #else
 inline constexpr bool sanitized = false;
+#endif
+
+#if defined(TUCK_LONG_TESTS)
+inline constexpr bool long_tests = true;
+#else
+inline constexpr bool long_tests = false;
 #endif
 
 inline bool long_run() { return std::getenv("TUCK_LONG") != nullptr; }

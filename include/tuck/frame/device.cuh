@@ -48,10 +48,10 @@ inline bool aligned(const void* p, uint64_t alignment) noexcept {
   return reinterpret_cast<uintptr_t>(p) % alignment == 0;
 }
 
-// Launches as many blocks as the device has room for, the work has use for and the options allow.
+// Launches as many blocks as the device has room for, the work has use for and the options allow; `launched` is told.
 template <class Job>
 result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const launch_options& how,
-              cudaStream_t stream) noexcept {
+              cudaStream_t stream, unsigned* launched = nullptr) noexcept {
   int device = 0, processors = 0, resident = 0;
   if (const auto e = cudaGetDevice(&device); e != cudaSuccess) return from_cuda(e);
   if (const auto e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device); e != cudaSuccess)
@@ -65,6 +65,7 @@ result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const
   config.gridDim = dim3(static_cast<unsigned>(std::clamp<uint64_t>(useful_blocks, 1, blocks)));
   config.blockDim = dim3(block_threads);
   config.stream = stream;
+  if (launched != nullptr) *launched = config.gridDim.x;
   return from_cuda(cudaLaunchKernelEx(&config, kernel, job));
 }
 

@@ -45,11 +45,13 @@ inline bool offloads(offload_set set, span<const layer> network, size_t i) noexc
 // early.
 class prefetch_order {
  public:
-  prefetch_order(span<const layer> network, offload_set set) : kinds_(network.size()), away_(network.size()) {
-    for (size_t i = 0; i < network.size(); ++i) {
-      kinds_[i] = network[i].kind;
-      away_[i] = offloads(set, network, i);
-    }
+  prefetch_order(span<const layer> network, offload_set set) : prefetch_order(network, std::vector<bool>{}) {
+    for (size_t i = 0; i < network.size(); ++i) away_[i] = offloads(set, network, i);
+  }
+  // Those that are away by another rule.
+  prefetch_order(span<const layer> network, std::vector<bool> away) : kinds_(network.size()), away_(std::move(away)) {
+    for (size_t i = 0; i < network.size(); ++i) kinds_[i] = network[i].kind;
+    away_.resize(network.size());
   }
 
   // The input that is to be prefetched while layer i < network.size() runs backward; it then counts as being there.

@@ -1,0 +1,163 @@
+// What deciding has to know of a tensor on the device: its share of zeros, for the advisor, and the mean magnitude of
+// its values, for the control of error bounds. One pass over the tensor, or over a sample of it, and a small launch
+// behind it; capturable.
+#pragma once
+
+#include <tuck/codec/block.cuh>
+#include <tuck/frame/device.cuh>
+
+namespace tuck::inline TUCK_ABI {
+
+struct tensor_statistics {  // written by the device
+  uint64_t count = 0;       // values that were looked at
+  uint64_t zeros = 0;       // of them, those whose bits are all zero, as ZVC counts
+  double magnitudes = 0;    // the sum of theirs, of the finite ones; of integers 0
+
+  TUCK_HD double sparsity() const noexcept {
+    return count == 0 ? 0 : static_cast<double>(zeros) / static_cast<double>(count);
+  }
+  TUCK_HD double mean_magnitude() const noexcept { return count == 0 ? 0 : magnitudes / static_cast<double>(count); }
+};
+
+struct statistics_options {
+  uint32_t sample_every = 1;  // look at one of so many pieces of 16 KiB, spread over the tensor; 0 counts as 1
+};
+
+inline constexpr unsigned most_statistics_blocks = 1024;
+inline constexpr uint64_t statistics_scratch_bytes = most_statistics_blocks * sizeof(tensor_statistics);
+
+namespace detail {
+
+template <element T> struct statistics_job {
+  const T* values;  // a multiple of a word's size
+  uint64_t count;
+  uint64_t pieces;  // of which one in `every` is looked at
+  uint32_t every;
+  tensor_statistics* partial;  // one a block
+};
+struct fold_statistics_job {
+  const tensor_statistics* partial;
+  uint32_t partials;
+  tensor_statistics* whole;
+};
+
+// The sum over a block's threads, always added up in the same order; thread 0 has it.
+template <int Threads> struct block_statistics {
+  struct TempStorage {
+    tensor_statistics of_warp[Threads / device::warp_size];
+  };
+
+  __device__ static tensor_statistics sum(TempStorage& temp, tensor_statistics s) {
+    s.count = device::warp_sum(s.count);
+    s.zeros = device::warp_sum(s.zeros);
+    s.magnitudes = device::detail::warp_reduce(s.magnitudes, [](double a, double b) { return exact::add(a, b); });
+    if (device::lane_id() == 0) temp.of_warp[device::warp_id()] = s;
+    device::sync_block();
+    s = {};
+    if (threadIdx.x != 0) return s;
+    for (const tensor_statistics& warp : temp.of_warp) add(s, warp);
+    return s;
+  }
+  __device__ static void add(tensor_statistics& to, const tensor_statistics& s) {
+    to.count += s.count;
+    to.zeros += s.zeros;
+    to.magnitudes = exact::add(to.magnitudes, s.magnitudes);
+  }
+};
+
+// The piece that stands for the `every` pieces from `first` on: any of them, so that nothing periodic is missed.
+TUCK_HD inline uint64_t sampled_piece(uint64_t first, uint32_t every, uint64_t pieces) noexcept {
+  const uint64_t hash = (first + 1) * 0x9e3779b97f4a7c15;
+  const uint64_t left = pieces - first < every ? pieces - first : every;
+  return first + static_cast<uint32_t>(hash >> 32) % static_cast<uint32_t>(left);
+}
+
+template <element T, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
+    statistics_kernel(const __grid_constant__ statistics_job<T> job) {
+  using tile = block_tile<T, Threads>;
+  using of_block = block_statistics<Threads>;
+  using storage = typename of_block::TempStorage;
+  TUCK_SHARED(storage, temp);
+  tensor_statistics mine;
+  uint64_t looked_at = 0;
+  uint64_t nonzeros = 0;
+  for (uint64_t first = uint64_t{blockIdx.x} * job.every; first < job.pieces;
+       first += uint64_t{gridDim.x} * job.every) {
+    const uint64_t begin = sampled_piece(first, job.every, job.pieces) * tile::capacity;
+    const uint64_t left = job.count - begin;
+    tile values;  // zero past the tensor's end
+    values.load(job.values + begin, left < tile::capacity ? static_cast<uint32_t>(left) : tile::capacity);
+    looked_at += values.count;
+    uint32_t of_piece = 0;
+    [[maybe_unused]] float magnitudes = 0;
+#pragma unroll
+    for (int j = 0; j < tile::words; ++j)
+#pragma unroll
+      for (int k = 0; k < tile::per_word; ++k) {
+        const bits_t<T> x = tile::value(values.w[j], k);
+        of_piece += x != 0;
+        if constexpr (floating_element<T>) {
+          using format = float_format<T>;
+          const bits_t<T> magnitude = format::magnitude(x);
+          const auto real = magnitude < format::infinity ? format::widen(magnitude) : typename format::real{0};
+          if constexpr (sizeof(T) == 8)
+            mine.magnitudes = exact::add(mine.magnitudes, real);
+          else
+            magnitudes = exact::add(magnitudes, real);
+        }
+      }
+    nonzeros += of_piece;
+    if constexpr (floating_element<T> && sizeof(T) < 8)
+      mine.magnitudes = exact::add(mine.magnitudes, static_cast<double>(magnitudes));
+  }
+  mine.zeros = nonzeros;
+  tensor_statistics all = of_block::sum(temp, mine);
+  if (threadIdx.x != 0) return;
+  all.count = looked_at;  // each thread has counted the block's
+  all.zeros = all.count - all.zeros;
+  job.partial[blockIdx.x] = all;
+}
+
+template <int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, 1) fold_statistics_kernel(const __grid_constant__ fold_statistics_job job) {
+  using of_block = block_statistics<Threads>;
+  using storage = typename of_block::TempStorage;
+  TUCK_SHARED(storage, temp);
+  tensor_statistics mine;
+  for (uint32_t i = threadIdx.x; i < job.partials; i += Threads) of_block::add(mine, job.partial[i]);
+  mine = of_block::sum(temp, mine);
+  if (threadIdx.x == 0) *job.whole = mine;
+}
+
+}  // namespace detail
+
+// Looks at `values` and writes to `seen`, both on the device; the scratch is statistics_scratch_bytes and needs no
+// initialising. Alignments are encode's. The same values on the same GPU with the same options always give the same
+// bits. With a sample, the share of zeros of n pieces that are alike is off by about the share's spread over sqrt(n).
+template <element T>
+result gather_statistics(span<const T> values, tensor_statistics* seen, bytes scratch, cudaStream_t stream,
+                         const statistics_options& options = {}, const launch_options& how = {}) noexcept {
+  using tile = block_tile<T, block_threads>;
+  if (stream == nullptr) return {status::default_stream};
+  if (seen == nullptr || scratch.data() == nullptr || (values.data() == nullptr && !values.empty()))
+    return {status::invalid_argument};
+  if (!detail::aligned(values.data(), sizeof(typename tile::word)) ||
+      !detail::aligned(scratch.data(), device_alignment) || !detail::aligned(seen, alignof(tensor_statistics)))
+    return {status::misaligned};
+  if (scratch.size() < statistics_scratch_bytes) return {status::scratch_too_small};
+  const auto partial = reinterpret_cast<tensor_statistics*>(scratch.data());
+  const uint64_t pieces = ceil_div(values.size(), uint64_t{tile::capacity});
+  const uint32_t every = options.sample_every == 0 ? 1 : options.sample_every;
+  const auto useful =
+      static_cast<unsigned>(std::clamp<uint64_t>(ceil_div(pieces, uint64_t{every}), 1, most_statistics_blocks));
+  unsigned blocks = 0;
+  const detail::statistics_job<T> job{values.data(), values.size(), pieces, every, partial};
+  if (const result r = detail::launch(detail::statistics_kernel<T, block_threads>, job, useful, how, stream, &blocks);
+      !r)
+    return r;
+  return detail::launch(detail::fold_statistics_kernel<block_threads>,
+                        detail::fold_statistics_job{partial, blocks, seen}, 1, how, stream);
+}
+
+}  // namespace tuck::inline TUCK_ABI

@@ -1,0 +1,377 @@
+// An iteration of training, replayed: a forward and a backward pass over a network some of whose inputs leave the
+// device meanwhile. One engine computes, one copies to the host, one copies back, each doing one thing at a time in the
+// order it is asked for; what must wait for another engine waits. Out come the time an iteration takes, what it was
+// spent on, and how much memory was in use at most. Times are seconds, sizes bytes.
+//
+//   std::vector<tuck::timed_layer> network = ...;
+//   const auto moves = tuck::plan_raw(network, tuck::offload_set::all);               // vDNN
+//   const tuck::timeline t = tuck::replay(network, moves, {.d2h = 12.8e9, .h2d = 12.8e9});
+//
+// The policies of the papers, as plans:
+//
+//   keep nothing is moved  plan_raw(network, offload_set::none)
+//   vDNN                   plan_raw(network, offload_set::all or conv, or what choose_offload says)
+//   vDNN++                 plan_encoded(..., movement::way::cpu), replayed with wait_at_layer_end = false
+//   cDMA                   plan_encoded(..., movement::way::encode) with ZVC; its engine takes no time of the GPU's:
+//                          then the estimates' encode and decode are 0
+//   CSWAP, CSWAP+          plan_cheapest with ZVC alone, or with all codecs and recomputing
+//   COMET                  plan_encoded with the error-bounded codec
+#pragma once
+
+#include <tuck/model/cost.hpp>
+#include <tuck/model/vdnn.hpp>
+
+namespace tuck::inline TUCK_ABI {
+
+struct timed_layer {
+  static constexpr size_t the_one_before = ~size_t{0}, none = the_one_before - 1;
+
+  layer shape;
+  double forward = 0, backward = 0;
+  size_t producer = the_one_before;  // the layer whose output the input is; none: it cannot be computed anew
+};
+
+// What becomes of a layer's input between its two passes.
+struct movement {
+  enum class way : uint8_t {
+    keep,
+    raw,
+    encode,    // by the GPU on its way out, decoded by it on its way in
+    cpu,       // goes out raw; encoded by the CPU then, if the forward pass still runs, and decoded by it before it
+               // comes back
+    recompute  // dropped, and computed anew from the nearest input before it that is there
+  };
+  way how = way::keep;
+  codec_estimate by = {};  // with encode and cpu
+};
+
+struct replay_options {
+  bool wait_at_layer_end =
+      true;                  // vDNN: a layer ends when what moves beside it has moved. Otherwise who needs it waits
+  bool fast_kernels = true;  // whose workspace counts
+};
+
+struct interval {
+  double begin = 0, end = 0;
+};
+
+struct layer_times {
+  interval forward, backward;  // computing
+  interval out, in;            // on the link; empty where nothing moved
+};
+
+struct timeline {
+  double iteration = 0;             // its length
+  double forward = 0;               // of it, until the backward pass begins
+  double compute = 0;               // of all layers, both ways
+  double codec = 0, recompute = 0;  // the GPU's time that swapping takes
+  double d2h = 0, h2d = 0;          // how long each copy engine works
+  uint64_t bytes_out = 0, bytes_in = 0;
+  uint64_t device_peak = 0;  // inputs, outputs, gradients, workspace, frames; without weights
+  uint64_t host_peak = 0;
+  std::vector<layer_times> layers;
+
+  double waiting() const noexcept { return iteration - compute - codec - recompute; }
+};
+
+namespace detail {
+
+// Does what it is asked for one after the other.
+struct engine {
+  double free_at = 0, busy = 0;
+
+  interval run(double ready, double seconds) noexcept {
+    const double begin = std::max(ready, free_at);
+    free_at = begin + seconds;
+    busy += seconds;
+    return {begin, free_at};
+  }
+};
+
+// How much is in use, from notes of what came and went. Of what happens at one time, what was noted first comes first.
+class usage {
+ public:
+  void take(double when, uint64_t size) { notes_.push_back({when, static_cast<int64_t>(size)}); }
+  void give(double when, uint64_t size) { notes_.push_back({when, -static_cast<int64_t>(size)}); }
+  void hold(const interval& i, uint64_t size) {
+    take(i.begin, size);
+    give(i.end, size);
+  }
+  uint64_t peak() {
+    std::stable_sort(notes_.begin(), notes_.end(), [](const note& a, const note& b) { return a.when < b.when; });
+    int64_t now = 0, most = 0;
+    for (const note& n : notes_) most = std::max(most, now += n.size);
+    return static_cast<uint64_t>(most);
+  }
+
+ private:
+  struct note {
+    double when;
+    int64_t size;
+  };
+  std::vector<note> notes_;
+};
+
+inline std::vector<layer> shapes(span<const timed_layer> network) {
+  std::vector<layer> of(network.size());
+  for (size_t i = 0; i < of.size(); ++i) of[i] = network[i].shape;
+  return of;
+}
+
+// The layer whose output the input of layer i is; or none.
+inline size_t producer(span<const timed_layer> network, size_t i) noexcept {
+  const size_t p = network[i].producer;
+  if (p == timed_layer::the_one_before) return i == 0 ? timed_layer::none : i - 1;
+  return p;
+}
+
+class replayer {
+ public:
+  replayer(span<const timed_layer> network, span<const movement> plan, const link_rates& link,
+           const replay_options& options)
+      : network_(network),
+        plan_(plan),
+        link_(link),
+        options_(options),
+        shapes_(shapes_of(network, plan)),
+        there_(network.size()),
+        encoded_(network.size()),
+        order_(shapes_, away(plan)) {
+    result_.layers.resize(network.size());
+  }
+
+  timeline run() {
+    for (size_t i = 0; i < network_.size(); ++i) forward(i);
+    result_.forward = gpu_.free_at;
+    encode_on_cpu();
+    for (size_t i = network_.size(); i-- > 0;) backward(i);
+    result_.iteration = gpu_.free_at;
+    result_.d2h = d2h_.busy;
+    result_.h2d = h2d_.busy;
+    result_.device_peak = device_.peak();
+    result_.host_peak = host_.peak();
+    return std::move(result_);
+  }
+
+ private:
+  using way = movement::way;
+
+  static bool is_away(const movement& m) noexcept { return m.how != way::keep && m.how != way::recompute; }
+  static std::vector<bool> away(span<const movement> plan) {
+    std::vector<bool> of(plan.size());
+    for (size_t i = 0; i < of.size(); ++i) of[i] = is_away(plan[i]);
+    return of;
+  }
+
+  // A convolution whose input is computed anew is none that needs nothing: the search for what to prefetch goes on.
+  static std::vector<layer> shapes_of(span<const timed_layer> network, span<const movement> plan) {
+    std::vector<layer> of = shapes(network);
+    for (size_t i = 0; i < of.size(); ++i)
+      if (plan[i].how == way::recompute) of[i].kind = layer_kind::other;
+    return of;
+  }
+
+  uint64_t raw(size_t i) const noexcept { return shapes_[i].in_place ? 0 : shapes_[i].input_bytes; }
+  uint64_t encoded(size_t i) const noexcept {
+    return static_cast<uint64_t>(static_cast<double>(raw(i)) / plan_[i].by.ratio);
+  }
+  uint64_t on_link(size_t i) const noexcept { return plan_[i].how == way::encode ? encoded(i) : raw(i); }
+  uint64_t workspace(size_t i) const noexcept {
+    return options_.fast_kernels ? shapes_[i].fast_workspace : shapes_[i].small_workspace;
+  }
+
+  void forward(size_t i) {
+    layer_times& times = result_.layers[i];
+    const movement& m = plan_[i];
+    device_.take(gpu_.free_at, raw(i));
+    if (m.how == way::encode) {
+      gpu_.run(0, m.by.encode);
+      result_.codec += m.by.encode;
+    }
+    if (is_away(m)) {
+      times.out = d2h_.run(gpu_.free_at, static_cast<double>(on_link(i)) / link_.d2h);
+      result_.bytes_out += on_link(i);
+      host_.take(times.out.begin, on_link(i));
+    }
+    times.forward = compute(network_[i].forward);
+    if (options_.wait_at_layer_end && is_away(m)) gpu_.free_at = std::max(gpu_.free_at, times.out.end);
+    device_.hold({times.forward.begin, gpu_.free_at},
+                 (shapes_[i].in_place ? 0 : shapes_[i].output_bytes) + workspace(i));
+    if (m.how != way::keep) device_.give(std::max(gpu_.free_at, times.out.end), raw(i));
+  }
+
+  // What has not begun when the forward pass is done is left as it is.
+  void encode_on_cpu() {
+    for (size_t i = 0; i < network_.size(); ++i) {
+      if (plan_[i].how != way::cpu) continue;
+      const double ready = std::max(result_.layers[i].out.end, cpu_.free_at);
+      if (ready >= result_.forward) continue;
+      const interval by = cpu_.run(ready, plan_[i].by.encode);
+      host_.take(by.begin, encoded(i));
+      host_.give(by.end, raw(i));
+      encoded_[i] = true;
+    }
+  }
+
+  void backward(size_t i) {
+    require(i);
+    // What comes ahead of time does so beside this layer.
+    const auto ahead = order_.next(i);
+    if (ahead) fetch(*ahead);
+    const layer& l = shapes_[i];
+    interval& times = result_.layers[i].backward;
+    times = compute(network_[i].backward);
+    if (ahead && options_.wait_at_layer_end) arrive(*ahead);
+    const uint64_t gradients = l.in_place ? l.output_bytes : l.output_bytes + l.input_bytes;
+    device_.hold({times.begin, gpu_.free_at}, gradients + workspace(i));
+    done_with_ += raw(i);
+    if (i != 0 && shapes_[i - 1].in_place) return;  // which reads its output, that is this input, once more
+    device_.give(gpu_.free_at, done_with_);
+    done_with_ = 0;
+  }
+
+  // The input of layer i is in device memory from here on.
+  void require(size_t i) {
+    if (there_[i] || plan_[i].how == way::keep) return;
+    if (plan_[i].how == way::recompute) {
+      remake(i);
+      device_.take(gpu_.free_at, raw(i));
+      there_[i] = true;
+      return;
+    }
+    if (order_.demand(i)) fetch(i);
+    arrive(i);
+  }
+  // Computes the input of layer i anew. That of a layer in place is nowhere, for its output has taken its room.
+  void remake(size_t i) {
+    const size_t p = producer(network_, i);
+    if (shapes_[p].in_place)
+      remake(p);
+    else
+      require(p);
+    gpu_.run(0, network_[p].forward);
+    result_.recompute += network_[p].forward;
+  }
+
+  // Asks for an input that is away.
+  void fetch(size_t i) {
+    const movement& m = plan_[i];
+    double ready = std::max(gpu_.free_at, result_.layers[i].out.end);
+    if (encoded_[i]) ready = cpu_.run(ready, m.by.decode).end;
+    interval& in = result_.layers[i].in;
+    in = h2d_.run(ready, static_cast<double>(on_link(i)) / link_.h2d);
+    result_.bytes_in += on_link(i);
+    device_.take(gpu_.free_at, on_link(i));
+  }
+  // Waits for it, and decodes it.
+  void arrive(size_t i) {
+    if (there_[i]) return;
+    there_[i] = true;
+    const movement& m = plan_[i];
+    gpu_.free_at = std::max(gpu_.free_at, result_.layers[i].in.end);
+    host_.give(gpu_.free_at, encoded_[i] ? encoded(i) : on_link(i));
+    if (m.how != way::encode) return;
+    device_.take(gpu_.free_at, raw(i));
+    gpu_.run(0, m.by.decode);
+    result_.codec += m.by.decode;
+    device_.give(gpu_.free_at, on_link(i));
+  }
+
+  interval compute(double seconds) {
+    result_.compute += seconds;
+    return gpu_.run(0, seconds);
+  }
+
+  span<const timed_layer> network_;
+  span<const movement> plan_;
+  const link_rates& link_;
+  const replay_options& options_;
+  std::vector<layer> shapes_;
+  std::vector<bool> there_;    // back already, or computed anew
+  std::vector<bool> encoded_;  // by the CPU
+  prefetch_order order_;
+  engine gpu_, d2h_, h2d_, cpu_;
+  usage device_, host_;
+  uint64_t done_with_ = 0;
+  timeline result_;
+};
+
+}  // namespace detail
+
+// One movement for each layer.
+inline timeline replay(span<const timed_layer> network, span<const movement> plan, const link_rates& link,
+                       const replay_options& options = {}) {
+  return detail::replayer(network, plan, link, options).run();
+}
+
+// -- plans ---------------------------------------------------------------------------------------------------------
+
+// The seconds that computing the input of layer i anew takes; infinity where it cannot be done.
+inline double recompute_seconds(span<const timed_layer> network, size_t i) noexcept {
+  double seconds = 0;
+  for (size_t p = i;;) {
+    p = detail::producer(network, p);
+    if (p == timed_layer::none) return std::numeric_limits<double>::infinity();
+    seconds += network[p].forward;
+    if (!network[p].shape.in_place) return seconds;
+  }
+}
+
+// What eqs 1 to 4 have to know of each layer's input, where those of `set` leave: its own layer hides its way out, and
+// the layer beside which it is prefetched its way back.
+inline std::vector<swap_profile> swap_profiles(span<const timed_layer> network, offload_set set) {
+  const std::vector<layer> shapes = detail::shapes(network);
+  std::vector<swap_profile> of(network.size());
+  for (size_t i = 0; i < of.size(); ++i) {
+    of[i].bytes = shapes[i].input_bytes;
+    of[i].hidden_out = network[i].forward;
+    of[i].recompute = recompute_seconds(network, i);
+  }
+  prefetch_order order(shapes, set);
+  for (size_t i = of.size(); i-- > 0;) {
+    static_cast<void>(order.demand(i));
+    if (const auto ahead = order.next(i)) of[*ahead].hidden_in = network[i].backward;
+  }
+  return of;
+}
+
+inline std::vector<movement> plan_raw(span<const timed_layer> network, offload_set set) {
+  const std::vector<layer> shapes = detail::shapes(network);
+  std::vector<movement> plan(network.size());
+  for (size_t i = 0; i < plan.size(); ++i)
+    if (offloads(set, shapes, i)) plan[i].how = movement::way::raw;
+  return plan;
+}
+
+// All of `set` encoded, by the GPU or the CPU; `by` is what that makes of each layer's input.
+inline std::vector<movement> plan_encoded(span<const timed_layer> network, offload_set set,
+                                          span<const codec_estimate> by, movement::way how = movement::way::encode) {
+  std::vector<movement> plan = plan_raw(network, set);
+  for (size_t i = 0; i < plan.size(); ++i)
+    if (plan[i].how == movement::way::raw) plan[i] = {how, by[i]};
+  return plan;
+}
+
+struct plan_options {
+  bool lossy_allowed = false;
+  bool recompute = false;
+};
+
+// Of `set` each the way that costs least by eqs 1 to 4; codecs[i] are what the codecs make of layer i's input.
+inline std::vector<movement> plan_cheapest(span<const timed_layer> network, offload_set set, const link_rates& link,
+                                           span<const std::vector<codec_estimate>> codecs,
+                                           const plan_options& options = {}) {
+  std::vector<movement> plan = plan_raw(network, set);
+  std::vector<swap_profile> tensors = swap_profiles(network, set);
+  for (size_t i = 0; i < plan.size(); ++i) {
+    if (plan[i].how != movement::way::raw) continue;
+    tensors[i].lossy_allowed = options.lossy_allowed;
+    if (!options.recompute) tensors[i].recompute = std::numeric_limits<double>::infinity();
+    const swap_decision d = choose(tensors[i], link, codecs[i]);
+    if (d.how == swap_decision::way::encode) plan[i] = {movement::way::encode, codecs[i][d.codec]};
+    if (d.how == swap_decision::way::recompute) plan[i] = {movement::way::recompute, {}};
+  }
+  return plan;
+}
+
+}  // namespace tuck::inline TUCK_ABI

@@ -1,0 +1,100 @@
+#include <tuck/model.hpp>
+
+#include <gtest/gtest.h>
+
+namespace tuck {
+namespace {
+
+using way = swap_decision::way;
+
+constexpr link_rates link{.d2h = 10e9, .h2d = 10e9};
+constexpr uint64_t size = 64 << 20;  // 6.7 ms each way
+
+// ZVC's sizes at a given speed each way, of values of 4 bytes.
+advised_codec zvc_like(double rate) {
+  advised_codec codec;
+  for (const uint64_t mib : {1, 16, 64, 256})
+    for (const double s : {0., .3, .6, .9}) {
+      const double seconds = static_cast<double>(mib << 20) / rate;
+      codec.predictor.add(mib << 20, s, seconds, seconds, zvc_ratio(s, 4));
+    }
+  return codec;
+}
+advised_codec lossy_like(double rate, double ratio) {
+  advised_codec codec{.lossy = true};
+  for (const uint64_t mib : {1, 16, 64, 256})
+    for (const double s : {0., .5, .9})
+      codec.predictor.add(mib << 20, s, static_cast<double>(mib << 20) / rate, static_cast<double>(mib << 20) / rate,
+                          ratio);
+  return codec;
+}
+
+TEST(advisor, changes_its_mind_where_encoding_pays) {
+  advisor a(link, {zvc_like(20e9)}, {.hysteresis = 0});
+  const size_t x = a.add({.bytes = size});
+  // 2 S / 20e9 for the codec against 2 S (s - 1/32) / 10e9 that it saves: s = .53125.
+  EXPECT_EQ(a.decide(x, .52).how, way::raw);
+  EXPECT_EQ(a.decide(x, .54).how, way::encode);
+  EXPECT_EQ(a.decide(x, .52).how, way::raw);
+  EXPECT_NEAR(a.decide(x, .9).cost, 2 * (double(size) / 20e9 + double(size) * (1 - .9 + 1. / 32) / 10e9), 1e-6);
+  EXPECT_NEAR(a.decision(x).raw_cost, 2 * double(size) / 10e9, 1e-9);
+}
+
+TEST(advisor, does_not_flap) {
+  advisor a(link, {zvc_like(20e9)}, {.hysteresis = .05});
+  const size_t x = a.add({.bytes = size});
+  int changes = 0;
+  way last = a.decide(x, .50).how;
+  for (int epoch = 0; epoch < 100; ++epoch) {
+    const way now = a.decide(x, .53125 + (epoch % 2 == 0 ? .02 : -.02)).how;
+    changes += now != last;
+    last = now;
+  }
+  EXPECT_LE(changes, 1);
+  EXPECT_EQ(a.decide(x, .6).how, way::encode);  // 6.4 % cheaper
+  EXPECT_EQ(a.decide(x, .5).how, way::encode);  // not 5 % dearer
+  EXPECT_EQ(a.decide(x, .4).how, way::raw);
+}
+
+TEST(advisor, is_not_lossy_without_permission) {
+  advisor a(link, {zvc_like(1000e9), lossy_like(1000e9, 10)});
+  const size_t x = a.add({.bytes = size});
+  EXPECT_EQ(a.decide(x, 0).how, way::raw);
+  swap_profile may{.bytes = size, .lossy_allowed = true};
+  a.change(x, may);
+  EXPECT_EQ(a.decide(x, 0).how, way::encode);
+  EXPECT_EQ(a.decision(x).codec, 1u);
+  may.lossy_allowed = false;  // whatever it costs to change
+  a.change(x, may);
+  EXPECT_EQ(a.decide(x, 0).how, way::raw);
+}
+
+TEST(advisor, what_was_never_measured_is_not_chosen) {
+  advisor a(link, {advised_codec{}});
+  const size_t x = a.add({.bytes = size});
+  EXPECT_EQ(a.decide(x, .9).how, way::raw);
+  for (const uint64_t mib : {1, 8, 64, 100, 200})
+    for (const double s : {.5, .9}) {
+      const size_t y = a.add({.bytes = mib << 20});
+      a.measured(y, 0, s, double(mib << 20) / 500e9, double(mib << 20) / 500e9, zvc_ratio(s, 4));
+    }
+  EXPECT_EQ(a.decide(x, .9).how, way::encode);
+}
+
+TEST(advisor, learns_that_a_codec_has_become_slow) {
+  advisor a(link, {zvc_like(20e9)});
+  const size_t x = a.add({.bytes = size});
+  EXPECT_EQ(a.decide(x, .9).how, way::encode);
+  for (int i = 0; i < 300; ++i) a.measured(x, 0, .9, double(size) / 8e9, double(size) / 8e9, zvc_ratio(.9, 4));
+  EXPECT_EQ(a.decide(x, .9).how, way::raw);
+}
+
+TEST(advisor, computes_anew_what_is_cheap_to_compute) {
+  advisor a(link, {zvc_like(20e9)});
+  const size_t x = a.add({.bytes = size, .recompute = 1e-4});
+  EXPECT_EQ(a.decide(x, .9).how, way::recompute);
+  EXPECT_DOUBLE_EQ(a.decision(x).cost, 1e-4);
+}
+
+}  // namespace
+}  // namespace tuck
