@@ -77,8 +77,9 @@ struct codec_predictor {
   };
 
   // Seconds, seconds, and MiB of a frame, whose header and directory weigh most where the tensor is small. The first
-  // guesses weigh nothing beside a measurement.
-  regression encode{{1e-2, 1e-2, 1e-2}}, decode{{1e-2, 1e-2, 1e-2}}, frame{{1, 1e2, 1e2}};
+  // guesses, 0 give or take a tenth of a second a call and a second a MiB, weigh nothing beside measurements of codecs
+  // of 1 GB/s, and next to nothing beside those of 0.1 GB/s.
+  regression encode{{.1, 1, 1}}, decode{{.1, 1, 1}}, frame{{1, 1e2, 1e2}};
 
   // A call, MiB, MiB that are not zero.
   static constexpr regression::vector features(uint64_t size, double sparsity) noexcept {
