@@ -155,7 +155,8 @@ int main(int argc, char** argv) {
       ->type_name("FILE.json");
   to_fit.callback([&] { fit_to(in, file); });
 
-  CLI::App& to_show = *program.add_subcommand("show", "Say in words what predictors have learnt, and how sure they are");
+  CLI::App& to_show =
+      *program.add_subcommand("show", "Say in words what predictors have learnt, and how sure they are");
   to_show.add_option("FILE.json", file, "What fit wrote")->required();
   to_show.callback([&] { show(file); });
 

@@ -222,5 +222,27 @@ TEST(predictor_check, weighs_ways_as_the_model_of_costs_does) {
   EXPECT_NEAR(report.choices[0].regret_of_raw, 2 / 1.4 - 1, 1e-12);
 }
 
+// From large tensors alone nobody knows that a call takes a millisecond, which a small one does not pay back.
+TEST(predictor_check, chooses_no_codec_that_it_is_not_sure_of) {
+  std::mt19937_64 random(3);
+  std::normal_distribution<double> noise(1, .05);
+  std::vector<measurement> all;
+  const auto add = [&](uint64_t size, double zeros) {
+    const double seconds = (1e-3 + 1e-10 * static_cast<double>(size)) * noise(random);
+    all.push_back({.of = {{"host", "f32", "iid"}, "zvc", false},
+                   .size = size,
+                   .sparsity = zeros,
+                   .zeros = zeros,
+                   .encode = seconds,
+                   .decode = seconds,
+                   .ratio = 4});
+  };
+  add(4096, .75);
+  for (int i = 0; i < 21; ++i) add(64 << 20, .5 + i * .01);
+  const check_report report = check(all, {.hold_out = .5, .gb_per_s = {1}});
+  ASSERT_EQ(report.choices.size(), 1u);
+  EXPECT_EQ(report.choices[0].right, 1);
+}
+
 }  // namespace
 }  // namespace tuck::bench
