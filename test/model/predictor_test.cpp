@@ -68,7 +68,7 @@ TEST(codec_predictor, predicts_what_it_has_not_seen) {
   std::normal_distribution<double> noise(1, .05);
   const auto encode = [](double mib, double s) { return 5e-6 + mib * (3e-6 + 4e-6 * (1 - s)); };
   const auto decode = [](double mib, double s) { return 4e-6 + mib * (2e-6 + 3e-6 * (1 - s)); };
-  const auto ratio = [](double s) { return zvc_ratio(s, 4); };
+  const auto ratio = [](double mib, double s) { return mib / (1e-4 + mib / zvc_ratio(s, 4)); };  // 100 bytes a frame
   codec_predictor model;
   const auto point = [&](uint64_t& size, double& s) {
     size = uint64_t{1} << (12 + random() % 17);
@@ -79,7 +79,7 @@ TEST(codec_predictor, predicts_what_it_has_not_seen) {
   double s = 0;
   for (int i = 0; i < 300; ++i) {
     const double mib = point(size, s);
-    model.add(size, s, encode(mib, s) * noise(random), decode(mib, s) * noise(random), ratio(s));
+    model.add(size, s, encode(mib, s) * noise(random), decode(mib, s) * noise(random), ratio(mib, s));
   }
   int within = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -87,7 +87,7 @@ TEST(codec_predictor, predicts_what_it_has_not_seen) {
     const auto e = model.at(size, s);
     EXPECT_NEAR(e.encode.value / encode(mib, s), 1, .05);
     EXPECT_NEAR(e.decode.value / decode(mib, s), 1, .05);
-    EXPECT_NEAR(e.ratio.value / ratio(s), 1, 1e-3);
+    EXPECT_NEAR(e.ratio.value / ratio(mib, s), 1, 1e-3);
     within += std::abs(encode(mib, s) * noise(random) - e.encode.value) < 2 * e.encode.deviation;
   }
   EXPECT_NEAR(within, 954, 30);  // of a normal distribution, within two deviations

@@ -67,46 +67,47 @@ template <size_t N> struct relative_regression {
   }
 };
 
-// One codec's behaviour on one device.
-class codec_predictor {
- public:
+// One codec's behaviour on one device. A plain value too.
+struct codec_predictor {
+  using regression = relative_regression<3>;
+
   struct estimate {
     prediction encode, decode;  // seconds
     prediction ratio;           // raw bytes over encoded bytes
   };
 
-  // What encoding and decoding `size` bytes of this share of zeros took, and the ratio. A figure of 0 is none.
-  void add(uint64_t size, double sparsity, double encode, double decode, double ratio, double forget = 1) noexcept {
-    const auto x = features(size, sparsity);
-    encode_.add(x, encode, forget);
-    decode_.add(x, decode, forget);
-    if (ratio > 0) size_.add({1, 1 - sparsity}, 1 / ratio, forget);
-  }
+  // Seconds, seconds, and MiB of a frame, whose header and directory weigh most where the tensor is small. The first
+  // guesses, 0 give or take a tenth of a second a call and a second a MiB, weigh nothing beside measurements of codecs
+  // of 1 GB/s, and next to nothing beside those of 0.1 GB/s.
+  regression encode{{.1, 1, 1}}, decode{{.1, 1, 1}}, frame{{1, 1e2, 1e2}};
 
-  estimate at(uint64_t size, double sparsity) const noexcept {
-    const auto x = features(size, sparsity);
-    estimate e{encode_.at(x), decode_.at(x), {}};
-    e.encode.value = std::fmax(e.encode.value, 0);
-    e.decode.value = std::fmax(e.decode.value, 0);
-    const prediction share = size_.at({1, 1 - sparsity});
-    const double least = 1e-4;  // no codec makes a frame smaller than its directory
-    e.ratio.value = 1 / std::fmax(share.value, least);
-    e.ratio.deviation = share.deviation * e.ratio.value * e.ratio.value;
-    return e;
-  }
-
- private:
-  using times = relative_regression<3>;
-
-  // A launch, MiB, MiB that are not zero.
-  static times::vector features(uint64_t size, double sparsity) noexcept {
+  // A call, MiB, MiB that are not zero.
+  static constexpr regression::vector features(uint64_t size, double sparsity) noexcept {
     const double mib = static_cast<double>(size) / (1 << 20);
     return {1, mib, mib * (1 - sparsity)};
   }
 
-  // First guesses that weigh nothing beside a measurement.
-  times encode_{{1e-2, 1e-2, 1e-2}}, decode_{{1e-2, 1e-2, 1e-2}};
-  relative_regression<2> size_{{1e3, 1e3}};
+  // What encoding and decoding `size` bytes of this share of zeros took, and the ratio. A figure of 0 is none.
+  constexpr void add(uint64_t size, double sparsity, double encode_seconds, double decode_seconds, double ratio,
+                     double forget = 1) noexcept {
+    const auto x = features(size, sparsity);
+    encode.add(x, encode_seconds, forget);
+    decode.add(x, decode_seconds, forget);
+    if (ratio > 0) frame.add(x, x[1] / ratio, forget);
+  }
+
+  estimate at(uint64_t size, double sparsity) const noexcept {
+    const auto x = features(size, sparsity);
+    estimate e{encode.at(x), decode.at(x), {}};
+    e.encode.value = std::fmax(e.encode.value, 0);
+    e.decode.value = std::fmax(e.decode.value, 0);
+    const prediction encoded = frame.at(x);
+    const double least = 1e-4 * x[1];  // no codec makes a frame smaller than its directory
+    const double mib = std::fmax(encoded.value, least);
+    e.ratio.value = x[1] / mib;
+    e.ratio.deviation = encoded.deviation / mib * e.ratio.value;
+    return e;
+  }
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -1,0 +1,194 @@
+// bench_predict: predictors of what tuck-bench measures, fitted, shown, and checked on points that they have not seen.
+#include "bench/predict/check.hpp"
+#include "bench/predict/predictor_file.hpp"
+
+#include "support/files.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <set>
+
+namespace {
+
+using namespace tuck::bench;
+using tuck::codec_predictor;
+using tuck::tools::file_error;
+
+constexpr int bad_input = 1, bad_usage = 2;
+
+std::string name_of(const coder_key& key) {
+  return key.codec + ", " + key.on.type + ", " + key.on.pattern + ", " + key.on.where + (key.lossy ? ", lossy" : "");
+}
+
+// A coefficient, or the sum of two, and its standard deviation.
+struct coefficient {
+  double value, deviation;
+};
+
+coefficient sum(const codec_predictor::regression& r, std::initializer_list<size_t> of) {
+  coefficient c{0, 0};
+  for (const size_t i : of) {
+    c.value += r.c[i];
+    for (const size_t j : of) c.deviation += r.covariance[i][j];
+  }
+  const double freedom = r.count - static_cast<double>(r.c.size());
+  c.deviation = freedom > 0 ? std::sqrt(c.deviation * r.squares / freedom) : INFINITY;
+  return c;
+}
+
+double spread(const codec_predictor::regression& r) {
+  const double freedom = r.count - static_cast<double>(r.c.size());
+  return freedom > 0 ? std::sqrt(r.squares / freedom) : INFINITY;
+}
+
+// "12.3 GB/s +- 4 %"; a time that is not above 0 is lost beside the others.
+std::string rate(const coefficient& seconds_per_mib) {
+  if (!(seconds_per_mib.value > 0)) return "no time seen";
+  char text[64];
+  std::snprintf(text, sizeof text, "%.3g GB/s +- %.0f %%", (1 << 20) / seconds_per_mib.value * 1e-9,
+                100 * seconds_per_mib.deviation / seconds_per_mib.value);
+  return text;
+}
+
+void show_time(const char* what, const codec_predictor::regression& r) {
+  const coefficient call = sum(r, {0});
+  std::printf("  %s  %.2g +- %.1g us a call; zeros at %s, values at %s; measurements spread by %.0f %%\n", what,
+              1e6 * call.value, 1e6 * call.deviation, rate(sum(r, {1})).c_str(), rate(sum(r, {1, 2})).c_str(),
+              100 * spread(r));
+}
+
+void show(const std::string& path) {
+  const predictor_file file = load(path);
+  std::printf("%s\n", file.environment.dump(1).c_str());
+  for (const auto& [of, model] : file.codecs) {
+    std::printf("\n%s: %.0f measurements\n", name_of(of).c_str(), model.encode.count);
+    show_time("encode", model.encode);
+    show_time("decode", model.decode);
+    const coefficient call = sum(model.frame, {0}), zeros = sum(model.frame, {1}), values = sum(model.frame, {1, 2});
+    std::printf("  frame   %.0f +- %.0f bytes, %.4f +- %.4f for a byte of zeros, %.4f +- %.4f for one of values;",
+                call.value * (1 << 20), call.deviation * (1 << 20), zeros.value, zeros.deviation, values.value,
+                values.deviation);
+    const auto half = model.at(64 << 20, .5).ratio, sparse = model.at(64 << 20, .9).ratio;
+    std::printf(" a large tensor's ratio is %.3g +- %.2g at 50 %% of zeros, %.3g +- %.2g at 90 %%\n", half.value,
+                half.deviation, sparse.value, sparse.deviation);
+  }
+}
+
+void fit_to(const std::vector<std::string>& in, const std::string& out) {
+  for (const std::string& path : in)
+    if (tuck::tools::same_file(path, out)) throw file_error(out, "input and output are the same file");
+  measurements found = read_results(in);
+  std::set<coder_key> kinds;
+  for (const measurement& m : found.all) kinds.insert(m.of);
+  const predictor_file file{std::move(found.environment), fit(found.all)};
+  if (file.codecs.empty()) throw file_error(in.front(), "too few points for any codec");
+  save(out, file);
+  std::printf("%zu predictors of %zu measurements are in %s; %zu codecs on kinds of tensors have too few points\n",
+              file.codecs.size(), found.all.size(), out.c_str(), kinds.size() - file.codecs.size());
+}
+
+void print(const check_report& report) {
+  std::printf("%-50s %6s  %-20s  %-20s  %-20s\n", "error: median, 90 % below; share within 2 deviations", "points",
+              "encode", "decode", "ratio");
+  for (const accuracy& a : report.codecs) {
+    std::printf("%-52s %6zu", name_of(a.of).c_str(), a.points);
+    for (const error_summary* e : {&a.encode, &a.decode, &a.ratio})
+      std::printf("  %5.1f %% %5.1f %% %3.0f %%", 100 * e->median, 100 * e->p90, 100 * e->within);
+    std::puts("");
+  }
+  std::printf("\n%-8s %-12s %10s %6s %8s %10s %8s %14s\n", "where", "among", "link GB/s", "points", "right",
+              "commonest", "regret", "regret of raw");
+  for (const decisions& d : report.choices)
+    std::printf("%-8s %-12s %10.4g %6zu %6.1f %% %8.1f %% %6.1f %% %12.1f %%\n", d.where.c_str(),
+                ("raw, " + d.among).c_str(), d.gb_per_s, d.points, 100 * d.right, 100 * d.commonest, 100 * d.regret,
+                100 * d.regret_of_raw);
+}
+
+void check_on(const std::vector<std::string>& in, const check_options& options, bool as_text) {
+  const measurements found = read_results(in);
+  const check_report report = check(found.all, options);
+  if (report.codecs.empty()) throw file_error(in.front(), "too few points to hold some out");
+  if (as_text) return print(report);
+  nlohmann::ordered_json file{{"schema", "tuck-predictor-check/1"},
+                              {"environment", found.environment},
+                              {"hold_out", options.hold_out},
+                              {"seed", options.seed},
+                              {"splits", options.splits}};
+  file.update(as_json(report));
+  std::puts(file.dump(1).c_str());
+}
+
+void add_results(CLI::App& app, std::vector<std::string>& in) {
+  app.add_option("RESULTS.json", in, "What tuck-bench --out wrote, of one machine")->required();
+}
+
+// Numbers for which `good` holds.
+CLI::Validator number(bool (*good)(double), const std::string& what) {
+  return {[good, what](const std::string& text) {
+            char* end = nullptr;
+            const double value = std::strtod(text.c_str(), &end);
+            return end != text.c_str() && *end == '\0' && good(value) ? "" : text + " is not " + what;
+          },
+          ""};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App program("Predictors of codecs' times and ratios, from what tuck-bench measured", "bench_predict");
+  program.require_subcommand(1);
+  program.footer("bench/README.md says what the figures mean. Exit codes: 0 done, 1 bad input, 2 bad usage.");
+  std::vector<std::string> in;
+  std::string file;
+  check_options options;
+  bool json = false;
+
+  CLI::App& to_fit = *program.add_subcommand("fit", "Fit predictors and keep them");
+  add_results(to_fit, in);
+  to_fit.add_option("--out", file, "The predictors; replaced when complete, never half-written")
+      ->required()
+      ->type_name("FILE.json");
+  to_fit.callback([&] { fit_to(in, file); });
+
+  CLI::App& to_show =
+      *program.add_subcommand("show", "Say in words what predictors have learnt, and how sure they are");
+  to_show.add_option("FILE.json", file, "What fit wrote")->required();
+  to_show.callback([&] { show(file); });
+
+  CLI::App& to_check = *program.add_subcommand("check", "Fit on some (size, sparsity) points and predict the others");
+  add_results(to_check, in);
+  to_check.add_option("--hold-out", options.hold_out, "The share of the points that are predicted")
+      ->check(number([](double v) { return v > 0 && v < 1; }, "between 0 and 1"))
+      ->capture_default_str()
+      ->type_name("SHARE");
+  to_check.add_option("--seed", options.seed, "Of the first choice of points")->capture_default_str()->type_name("N");
+  to_check.add_option("--splits", options.splits, "So many choices, all counted together")
+      ->check(CLI::Range(1, 10000).description(""))
+      ->capture_default_str()
+      ->type_name("N");
+  to_check
+      .add_option("--link", options.gb_per_s,
+                  "Rates of links, GB/s each way; 0.1,0.3,1,1.25,3,6,12 on a host and 12.8,25.6,32,64 else")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(number([](double v) { return v > 0 && std::isfinite(v); }, "above 0"))
+      ->type_name("GB/s");
+  to_check.add_flag("--json", json, "For programs: one JSON object");
+  to_check.callback([&] { check_on(in, options, !json); });
+
+  try {
+    program.parse(argc, argv);
+    if (std::fflush(stdout) != 0) throw file_error("standard output", errno);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return program.exit(error) == 0 ? 0 : bad_usage;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_predict: %s\n", error.what());
+    return bad_input;
+  }
+}
