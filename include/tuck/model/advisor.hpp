@@ -48,7 +48,8 @@ class advisor {
     tensors_[tensor].profile = profile;
   }
 
-  // The way for a tensor with this share of zeros. A codec of which too little was measured is none yet.
+  // The way for a tensor with this share of zeros. A codec is not chosen where a predicted deviation is as large as
+  // what is predicted, or not known yet.
   const swap_decision& decide(size_t tensor, double sparsity) {
     assert(tensor < tensors_.size());
     entry& t = tensors_[tensor];
@@ -86,8 +87,8 @@ class advisor {
 
   static codec_estimate estimate(const swap_profile& tensor, double sparsity, const advised_codec& codec) noexcept {
     const auto seen = codec.predictor.at(tensor.bytes, sparsity);
-    const bool known = std::isfinite(seen.encode.deviation) && std::isfinite(seen.decode.deviation) &&
-                       std::isfinite(seen.ratio.deviation);
+    const auto sure = [](const prediction& p) { return p.deviation < p.value; };
+    const bool known = sure(seen.encode) && sure(seen.decode) && sure(seen.ratio);
     const double never = std::numeric_limits<double>::infinity();
     return {seen.ratio.value, known ? seen.encode.value : never, seen.decode.value, codec.lossy};
   }
