@@ -12,6 +12,7 @@
 #include <tuck/frame/block.cuh>
 #include <tuck/frame/device.cuh>
 #include <tuck/frame/inflate_batch.cuh>
+#include <tuck/frame/statistics.cuh>
 
 #if defined(__cpp_exceptions)
 #include <tuck/memory/frame_buffer.cuh>

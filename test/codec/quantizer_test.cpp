@@ -257,13 +257,16 @@ TYPED_TEST(quantizer, mantissas_drop_as_many_bits_as_the_bound_allows) {
   EXPECT_EQ(mantissa_quantizer<TypeParam>::make(bits_of(1e300)).dropped, static_cast<uint32_t>(all));
 }
 
-// visit(pattern) of all 2^32, on as many threads as there are processors.
+// Of all 2^32 patterns, on request; else of every thirteenth, which meets all exponents and all low bits. On as many
+// threads as there are processors.
 template <class IsRight> uint64_t count_wrong(const IsRight& is_right) {
+  const uint64_t step = long_run() ? 1 : 13;
   std::atomic<uint64_t> wrong{0}, next{0};
   const auto work = [&] {
     for (uint64_t block; (block = next.fetch_add(1)) < 4096;) {
       uint64_t found = 0;
-      for (uint64_t i = block << 20; i < (block + 1) << 20; ++i) found += !is_right(static_cast<uint32_t>(i));
+      for (uint64_t i = (block << 20) + block % step; i < (block + 1) << 20; i += step)
+        found += !is_right(static_cast<uint32_t>(i));
       wrong += found;
     }
   };
@@ -275,7 +278,7 @@ template <class IsRight> uint64_t count_wrong(const IsRight& is_right) {
 }
 
 TEST(quantizer_f32, steps_hold_all_patterns) {
-  if (sanitized && !long_run()) GTEST_SKIP() << "all 2^32 patterns take long under sanitizers: set TUCK_LONG=1";
+  if (sanitized && !long_run()) GTEST_SKIP() << "so many patterns take long under sanitizers: set TUCK_LONG=1";
   for (const double bound : {0x1p-7, 1. / 3}) {
     const auto steps = steps_of<float>(bound);
     EXPECT_EQ(count_wrong([&](uint32_t x) {
@@ -287,7 +290,7 @@ TEST(quantizer_f32, steps_hold_all_patterns) {
 }
 
 TEST(quantizer_f32, mantissas_hold_all_patterns) {
-  if (sanitized && !long_run()) GTEST_SKIP() << "all 2^32 patterns take long under sanitizers: set TUCK_LONG=1";
+  if (sanitized && !long_run()) GTEST_SKIP() << "so many patterns take long under sanitizers: set TUCK_LONG=1";
   const auto mantissas = mantissa_quantizer<float>::make(bits_of(.001));
   EXPECT_EQ(count_wrong([&](uint32_t x) {
               bool holds;

@@ -43,6 +43,7 @@ TYPED_TEST(device_suite, frames_are_those_of_the_host_under_every_schedule) {
 TYPED_TEST(device_suite, a_million_values) {
   device_queue queue;
   for (const double sparsity : {0., .1, .5, .9, .99, 1.}) {
+    if (sparsity != .1 && sparsity != .9 && !long_run()) continue;
     const auto values = sample<TypeParam>::tensor(sanitized ? 200'013 : 1'000'013, sparsity, pattern::clustered);
     ASSERT_NO_FATAL_FAILURE(TestFixture::expect_same(queue, values)) << sparsity;
   }

@@ -1,4 +1,5 @@
-// All kernels of the library, for ptxas.sh to measure: a codec or an element type is one more line at the end.
+// All kernels of the library, for ptxas.sh to measure: a codec or an element type is one more line. TUCK_FEW_KERNELS:
+// each kernel, but with a type or two.
 #include <tuck/device.cuh>
 #include <tuck/swap.cuh>
 
@@ -13,34 +14,36 @@ template <tuck::codec C> struct kernels {
   }
 };
 
+template struct kernels<tuck::zvc<float>>;
+template struct kernels<tuck::quantize<float>>;
+template struct kernels<tuck::rle<float>>;
+template struct kernels<tuck::deflate<float>>;
+template struct kernels<tuck::bitpack<uint32_t>>;
+template struct kernels<tuck::zvc_planes_deflate<float>>;
+#if !defined(TUCK_FEW_KERNELS)
 template struct kernels<tuck::zvc<uint8_t>>;
 template struct kernels<tuck::zvc<tuck::f16>>;
-template struct kernels<tuck::zvc<float>>;
 template struct kernels<tuck::zvc<double>>;
 template struct kernels<tuck::quantize<tuck::f16>>;
 template struct kernels<tuck::quantize<tuck::bf16>>;
-template struct kernels<tuck::quantize<float>>;
 template struct kernels<tuck::quantize<double>>;
 template struct kernels<tuck::rle<uint8_t>>;
 template struct kernels<tuck::rle<tuck::f16>>;
-template struct kernels<tuck::rle<float>>;
 template struct kernels<tuck::rle<double>>;
 template struct kernels<tuck::rle_zero<float>>;
 template struct kernels<tuck::deflate<uint8_t>>;
 template struct kernels<tuck::deflate<tuck::f16>>;
-template struct kernels<tuck::deflate<float>>;
 template struct kernels<tuck::deflate<double>>;
 template struct kernels<tuck::bitpack<uint8_t>>;
 template struct kernels<tuck::bitpack<uint16_t>>;
-template struct kernels<tuck::bitpack<uint32_t>>;
 template struct kernels<tuck::bitpack<uint64_t>>;
-template struct kernels<tuck::zvc_planes_deflate<float>>;
 template struct kernels<tuck::zvc_planes_deflate<double>>;
 template struct kernels<tuck::zvc_rle_planes_deflate<float>>;
 template struct kernels<tuck::planes_deflate<tuck::bf16>>;
 template struct kernels<tuck::delta_rle_bitpack<int32_t>>;
 template struct kernels<tuck::quantize_delta_planes_deflate<float>>;
 template struct kernels<tuck::quantize_delta_deflate<float>>;
+#endif
 
 // Of batches a few will do: one of each codec, and those that are short of registers.
 template <tuck::codec C> struct batch_kernels {
@@ -52,13 +55,15 @@ template <tuck::codec C> struct batch_kernels {
   }
 };
 
-template struct batch_kernels<tuck::zvc<uint8_t>>;
 template struct batch_kernels<tuck::zvc<float>>;
+#if !defined(TUCK_FEW_KERNELS)
+template struct batch_kernels<tuck::zvc<uint8_t>>;
 template struct batch_kernels<tuck::quantize<tuck::f16>>;
 template struct batch_kernels<tuck::quantize<float>>;
 template struct batch_kernels<tuck::rle<tuck::f16>>;
 template struct batch_kernels<tuck::deflate<float>>;
 template struct batch_kernels<tuck::zvc_planes_deflate<float>>;
+#endif
 
 void instantiate_inflate(tuck::span<const tuck::inflate_item> items, tuck::span<tuck::inflate_result> results,
                          cudaStream_t stream) {
@@ -68,3 +73,15 @@ void instantiate_inflate(tuck::span<const tuck::inflate_item> items, tuck::span<
 tuck::result instantiate_copy(const tuck::frame_copy_job& job, cudaStream_t stream) {
   return tuck::copy_frame(job, {}, stream);
 }
+
+template <tuck::element T>
+tuck::result instantiate_statistics(tuck::span<const T> values, tuck::tensor_statistics* seen, tuck::bytes scratch,
+                                    cudaStream_t stream) {
+  return tuck::gather_statistics(values, seen, scratch, stream);
+}
+template tuck::result instantiate_statistics(tuck::span<const float>, tuck::tensor_statistics*, tuck::bytes,
+                                             cudaStream_t);
+#if !defined(TUCK_FEW_KERNELS)
+template tuck::result instantiate_statistics(tuck::span<const tuck::bf16>, tuck::tensor_statistics*, tuck::bytes,
+                                             cudaStream_t);
+#endif

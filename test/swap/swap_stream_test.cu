@@ -102,6 +102,56 @@ TEST(swap_stream, bytes_without_a_codec_go_as_they_are) {
   EXPECT_TRUE(b.is_back());
 }
 
+TEST(swap_stream, goes_the_way_that_was_decided) {
+  bench b(4 * 4096, .8);
+  swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
+  const std::tuple codecs(rle<float>{}, zvc<float>{});
+  const uint64_t raw = b.source().size_bytes(), by_zvc = parked_bytes(b.values);
+  using way = swap_decision::way;
+  const auto held = [&](const swap_decision& decision) {
+    swap_handle parked;
+    expect_ok(swap.out(decision, codecs, b.source(), b.stream, parked));
+    check(cudaMemsetAsync(b.to.data(), 0xff, raw, b.stream));
+    expect_ok(swap.in(parked, b.to.all(), b.stream));
+    EXPECT_TRUE(b.is_back());
+    expect_ok(swap.drain());
+    return parked.host_bytes();
+  };
+  EXPECT_EQ(held({.how = way::raw}), raw);
+  EXPECT_EQ(held({.how = way::encode, .codec = 1}), by_zvc);
+  EXPECT_NE(held({.how = way::encode, .codec = 0}), by_zvc);
+  swap_handle parked;
+  expect_code(swap.out({.how = way::recompute}, codecs, b.source(), b.stream, parked), status::invalid_argument);
+  expect_code(swap.out({.how = way::encode, .codec = 2}, codecs, b.source(), b.stream, parked),
+              status::invalid_argument);
+  EXPECT_FALSE(parked);
+}
+
+TEST(swap_stream, takes_an_advisor) {
+  bench b(4 * 4096, .8);
+  swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
+  advised_codec fast;
+  for (const uint64_t size : {1 << 10, 1 << 14, 1 << 16, 1 << 18})
+    for (const double s : {.2, .5, .9})
+      fast.predictor.add(size, s, double(size) / 200e9, double(size) / 200e9, zvc_ratio(s, 4));
+  advisor by({.d2h = 10e9, .h2d = 10e9}, {fast});
+  const size_t x = by.add({.bytes = b.source().size_bytes()});
+  const std::tuple codecs(zvc<float>{});
+  const auto held = [&] {
+    swap_handle parked;
+    expect_ok(swap.out(by, x, codecs, b.source(), b.stream, parked));
+    expect_ok(swap.drain());
+    return parked.host_bytes();
+  };
+  EXPECT_EQ(held(), b.source().size_bytes());  // nothing was decided yet
+  EXPECT_EQ(by.decide(x, .8).how, swap_decision::way::encode);
+  EXPECT_EQ(held(), parked_bytes(b.values));
+  EXPECT_EQ(by.decide(x, 0).how, swap_decision::way::raw);
+  EXPECT_EQ(held(), b.source().size_bytes());
+  swap_handle parked;
+  expect_code(swap.out(by, x + 1, codecs, b.source(), b.stream, parked), status::invalid_argument);
+}
+
 TEST(swap_stream, empty_tensors_are_tensors) {
   for (const swap_path path : all_paths) {
     bench b(0);

@@ -50,7 +50,8 @@ template <int Threads> struct block_statistics {
   __device__ static tensor_statistics sum(TempStorage& temp, tensor_statistics s) {
     s.count = device::warp_sum(s.count);
     s.zeros = device::warp_sum(s.zeros);
-    s.magnitudes = device::detail::warp_reduce(s.magnitudes, [](double a, double b) { return exact::add(a, b); });
+    for (int lanes = device::warp_size / 2; lanes > 0; lanes /= 2)
+      s.magnitudes = exact::add(s.magnitudes, device::shfl_xor(s.magnitudes, lanes));
     if (device::lane_id() == 0) temp.of_warp[device::warp_id()] = s;
     device::sync_block();
     s = {};

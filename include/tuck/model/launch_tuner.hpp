@@ -7,18 +7,20 @@
 //   while (const auto options = tuner.next()) tuner.add(seconds_with(*options));
 //   use(tuner.best());
 //
-// The expert's choice is measured first and again at the end, beside the best that was found, and given up only for
-// what is faster beyond doubt. Random and exhaustive search and the expert alone are there to compare with.
+// The expert's choice is measured first, and at the end again unless it is far behind; it is given up only for what is
+// no slower beyond doubt. Random and exhaustive search and the expert alone are there to compare with.
 #pragma once
 
 #include <tuck/core/span.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace tuck::inline TUCK_ABI {
@@ -65,79 +67,98 @@ struct split_mix {
   size_t below(size_t n) noexcept { return static_cast<size_t>((*this)() % n); }
 };
 
-// A Gaussian process over points of the unit cube: a constant mean, Matern covariance of smoothness 5/2 with a length
-// for each axis, and noise. Lengths and noise are those of a coarse grid under which what was measured is likeliest.
-class gaussian_process {
- public:
-  static constexpr size_t axes = 3;
-  using point = std::array<double, axes>;
+// Where a point lies: its three options, each from 0 to 1 as their logarithms go, and with them the logarithm of how
+// many waves of blocks the work takes, but for a constant.
+struct tuner_place {
+  std::array<double, 3> options;
+  double waves;
+};
 
+// A Gaussian process of the logarithm of a launch's time: constant mean, noise, and a covariance that is a sum of one
+// of each option, one of the waves, and one of all options together; each is Matern's of smoothness 5/2. Their lengths
+// and weights are those of a coarse grid under which what was measured is likeliest, where noise of 5 % is expected.
+class launch_process {
+ public:
+  struct measurement {
+    tuner_place at;
+    double value;
+    double count;  // of which the value is the mean
+  };
   struct belief {
     double mean = 0, deviation = 0;  // of the value itself, without noise
   };
 
-  void fit(std::vector<point> at, std::vector<double> values) {
-    at_ = std::move(at);
-    values_ = std::move(values);
+  void fit(std::vector<measurement> seen) {
+    seen_ = std::move(seen);
     double best = -std::numeric_limits<double>::infinity();
     shape likeliest;
-    for (const double noise : {1e-3, 1e-2, 1e-1})
-      for (const double a : lengths)
-        for (const double b : lengths)
-          for (const double c : lengths)
-            if (const double l = learn({{a, b, c}, noise}); l > best) {
-              best = l;
-              likeliest = shape_;
+    for (const double length : {.3, .6, 1.2})
+      for (const double wave_length : {.05, .1, .2})
+        for (const double waves : {0., .03, .1, .3})
+          for (const double together : {.05, .3})
+            for (const double noise : {3e-4, 1e-3, 3e-3, 1e-2, 1e-1}) {
+              const shape s{length, wave_length, waves, together, noise};
+              if (const double l = learn(s); l > best) {
+                best = l;
+                likeliest = s;
+              }
             }
     learn(likeliest);
   }
 
-  belief at(const point& x) const {
-    const size_t n = at_.size();
-    std::vector<double> k(n);
-    for (size_t i = 0; i < n; ++i) k[i] = covariance(x, at_[i]);
-    double mean = mean_;
-    for (size_t i = 0; i < n; ++i) mean += k[i] * weights_[i];
-    forward(k);
-    const double explained = std::inner_product(k.begin(), k.end(), k.begin(), 0.);
-    return {mean, std::sqrt(variance_ * std::max(1 - explained, 1e-12))};
+  belief at(const tuner_place& x) const {
+    std::vector<double> k(seen_.size());
+    for (size_t i = 0; i < k.size(); ++i) k[i] = covariance(x, seen_[i].at);
+    const double mean = mean_ + std::inner_product(k.begin(), k.end(), weights_.begin(), 0.);
+    solve(k);
+    const double left = covariance(x, x) - std::inner_product(k.begin(), k.end(), k.begin(), 0.);
+    return {mean, std::sqrt(variance_ * std::max(left, 1e-12))};
   }
 
  private:
-  static constexpr double lengths[] = {.1, .2, .4, .8, 1.6};
   struct shape {
-    point length = {};
-    double noise = 0;  // its variance over the process's
+    double length = 0, wave_length = 0;
+    double waves = 0, together = 0;  // weights, where that of an option is 1
+    double noise = 0;                // its variance, over the process's
   };
 
-  double covariance(const point& a, const point& b) const {
-    double square = 0;
-    for (size_t i = 0; i < axes; ++i) square += (a[i] - b[i]) * (a[i] - b[i]) / (shape_.length[i] * shape_.length[i]);
-    const double r = std::sqrt(5 * square);
+  static double matern(double distance) {
+    const double r = std::sqrt(5.) * distance;
     return (1 + r + r * r / 3) * std::exp(-r);
   }
+  double covariance(const tuner_place& a, const tuner_place& b) const {
+    double sum = 0, square = 0;
+    for (size_t i = 0; i < a.options.size(); ++i) {
+      const double d = std::fabs(a.options[i] - b.options[i]) / shape_.length;
+      sum += matern(d);
+      square += d * d;
+    }
+    return sum + shape_.waves * matern(std::fabs(a.waves - b.waves) / shape_.wave_length) +
+           shape_.together * matern(std::sqrt(square));
+  }
 
-  // With such a shape: the log likelihood of what was measured, up to a constant.
+  // Takes this shape: how likely it and what was measured are, the logarithm, up to a constant.
   double learn(const shape& s) {
     shape_ = s;
-    const size_t n = at_.size();
+    const size_t n = seen_.size();
     root_.assign(n * n, 0);
-    double log_root = 0;
+    double likelihood = 0;
     for (size_t i = 0; i < n; ++i)
-      for (size_t j = 0; j <= i; ++j) {  // Cholesky
-        double sum = covariance(at_[i], at_[j]) + (i == j ? s.noise : 0);
+      for (size_t j = 0; j <= i; ++j) {  // Cholesky's decomposition
+        double sum = covariance(seen_[i].at, seen_[j].at) + (i == j ? s.noise / seen_[i].count : 0);
         for (size_t k = 0; k < j; ++k) sum -= root_[i * n + k] * root_[j * n + k];
         if (i != j) {
           root_[i * n + j] = sum / root_[j * n + j];
         } else {
           root_[i * n + i] = std::sqrt(std::max(sum, 1e-12));
-          log_root += std::log(root_[i * n + i]);
+          likelihood -= std::log(root_[i * n + i]);
         }
       }
     // The likeliest mean and variance.
-    std::vector<double> ones(n, 1), y = values_;
-    forward(ones);
-    forward(y);
+    std::vector<double> ones(n, 1), y(n);
+    for (size_t i = 0; i < n; ++i) y[i] = seen_[i].value;
+    solve(ones);
+    solve(y);
     mean_ = std::inner_product(ones.begin(), ones.end(), y.begin(), 0.) /
             std::inner_product(ones.begin(), ones.end(), ones.begin(), 0.);
     for (size_t i = 0; i < n; ++i) y[i] -= mean_ * ones[i];
@@ -148,11 +169,12 @@ class gaussian_process {
       y[i] /= root_[i * n + i];
     }
     weights_ = std::move(y);
-    return -log_root - count / 2 * std::log(variance_);
+    const double octaves_from_5_percent = std::log2(std::sqrt(variance_ * s.noise) / .05);
+    return likelihood - count / 2 * std::log(variance_) - octaves_from_5_percent * octaves_from_5_percent / 4;
   }
 
-  // Solves root x = b in place.
-  void forward(std::vector<double>& b) const {
+  // b := b / root.
+  void solve(std::vector<double>& b) const {
     const size_t n = b.size();
     for (size_t i = 0; i < n; ++i) {
       for (size_t k = 0; k < i; ++k) b[i] -= root_[i * n + k] * b[k];
@@ -160,8 +182,8 @@ class gaussian_process {
     }
   }
 
-  std::vector<point> at_;
-  std::vector<double> values_, root_, weights_;
+  std::vector<measurement> seen_;
+  std::vector<double> root_, weights_;
   double mean_ = 0, variance_ = 1;
   shape shape_;
 };
@@ -172,21 +194,21 @@ class launch_tuner {
  public:
   // The expert's number must be one of the space's, which must outlive the tuner.
   explicit launch_tuner(const launch_space& space, const tuner_options& options = {})
-      : space_(space), options_(options), random_{options.seed}, seen_(space.size()), again_(space.size()) {
+      : space_(space), options_(options), random_{options.seed}, order_(space.size()), seen_(space.size()) {
+    assert(options.expert < space.size());
     for (size_t i = 0; i < space.size(); ++i) places_.push_back(place(space[i]));
-    order_.resize(space.size());
     std::iota(order_.begin(), order_.end(), size_t{0});
     if (options.search != tuner_search::exhaustive)
       for (size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random_.below(i)]);
   }
 
-  // What to measure next; nothing once the trials are used up, or nothing is left to be learnt.
+  // What to measure next; nothing once the trials are used up, or there is nothing left to try.
   std::optional<launch_point> next() {
     if (trial_ >= options_.trials) return std::nullopt;
     switch (options_.search) {
       case tuner_search::expert: current_ = options_.expert; break;
-      case tuner_search::exhaustive:
       case tuner_search::random:
+      case tuner_search::exhaustive:
         if (trial_ >= order_.size()) return std::nullopt;
         current_ = order_[trial_];
         break;
@@ -195,66 +217,63 @@ class launch_tuner {
     return space_[current_];
   }
 
-  // How long what `next` said took; infinity, or no number: it cannot be launched.
+  // How long what `next` said last took; infinity, or no number: it cannot be launched.
   void add(double seconds) {
     ++trial_;
     measurements& m = seen_[current_];
-    if (!(seconds > 0) || !std::isfinite(seconds)) {
+    if (seconds > 0 && std::isfinite(seconds))
+      m.add(std::log(seconds));
+    else
       m.failed = true;
-      return;
-    }
-    m.add(std::log(seconds));
-    if (comparing() || current_ == options_.expert) again_[current_].add(std::log(seconds));
+    learnt_ = false;
   }
 
   size_t trials() const noexcept { return trial_; }
 
-  // The best so far.
-  launch_point best() const { return space_[choice()]; }
+  // The best so far; before there was a trial, the expert's.
+  launch_point best() { return space_[choice()]; }
 
  private:
-  // Of one point.
+  static constexpr size_t none = ~size_t{0};
+  static constexpr double doubts = 3;  // standard deviations that the expert's choice is given up for
+
+  // Of one point: of logarithms of seconds.
   struct measurements {
     size_t count = 0;
-    double sum = 0, squares = 0;
+    double sum = 0;
     bool failed = false;
 
     void add(double value) {
       ++count;
       sum += value;
-      squares += value * value;
     }
     double mean() const { return sum / static_cast<double>(count); }
+    bool tried() const { return count != 0 || failed; }
     bool worked() const { return count != 0 && !failed; }
   };
 
-  // The unit cube's axes are the options' logarithms.
-  detail::gaussian_process::point place(const launch_point& p) const {
-    const auto along = [](const auto& axis, auto value) {
+  detail::tuner_place place(const launch_point& p) const {
+    const auto along = [](const auto& axis, double value) {
       const auto [low, high] = std::minmax_element(axis.begin(), axis.end());
-      return *low == *high ? 0. : std::log(double(value) / double(*low)) / std::log(double(*high) / double(*low));
+      return *low == *high ? 0. : std::log(value / *low) / std::log(static_cast<double>(*high) / *low);
     };
-    return {along(space_.blocks, p.blocks), along(space_.threads, p.threads), along(space_.chunk_bytes, p.chunk_bytes)};
+    return {
+        {along(space_.blocks, p.blocks), along(space_.threads, p.threads), along(space_.chunk_bytes, p.chunk_bytes)},
+        std::log2(static_cast<double>(p.blocks) * p.chunk_bytes) / 8};
   }
 
-  // A quarter of the trials is spread out, the next are guided, and the last three eighths compare the best of those
-  // with the expert's choice: three of them at first, then the one that leads.
-  size_t spread() const { return std::max<size_t>(options_.trials / 4, 1); }
-  size_t compared() const { return options_.trials * 3 / 8; }
-  bool comparing() const { return options_.search == tuner_search::bayesian && trial_ > options_.trials - compared(); }
-
+  // First the expert's choice and some far from each other, a sixth of the trials; then what promises most, until two
+  // fifths are left. These tell what was good from what was lucky, and the last fifth the best from the expert's.
   size_t guided() {
+    const size_t left = options_.trials - trial_;
     if (trial_ == 0) return options_.expert;
-    if (trial_ < options_.trials - compared()) {
-      const size_t i = trial_ < spread() ? farthest() : most_promising();
+    if (5 * left > 2 * options_.trials) {
+      const size_t i = 6 * trial_ <= options_.trials ? farthest() : most_promising();
       if (i != none) return i;
     }
-    if (challengers_.empty()) challengers_ = fastest(3);
-    if (challengers_.size() > 1 && 2 * (options_.trials - trial_) <= compared()) challengers_ = {leader()};
-    size_t next = options_.expert;
-    for (const size_t i : challengers_)
-      if (again_[i].count < again_[next].count) next = i;
-    return next;
+    if (5 * left > options_.trials || is_beyond_doubt(leader(), doubts + 1)) return likely_best();
+    const size_t l = leader();
+    return l != none && seen_[l].count < seen_[options_.expert].count ? l : options_.expert;
   }
 
   // Of some that were not tried, the one farthest from those that were.
@@ -263,13 +282,15 @@ class launch_tuner {
     double distance = -1;
     for (int tries = 0; tries < 64; ++tries) {
       const size_t i = random_.below(space_.size());
-      if (tried(i)) continue;
+      if (seen_[i].tried()) continue;
       double nearest = std::numeric_limits<double>::infinity();
       for (size_t j = 0; j < space_.size(); ++j) {
-        if (!tried(j)) continue;
+        if (!seen_[j].tried()) continue;
         double square = 0;
-        for (size_t axis = 0; axis < places_[i].size(); ++axis)
-          square += (places_[i][axis] - places_[j][axis]) * (places_[i][axis] - places_[j][axis]);
+        for (size_t axis = 0; axis < 3; ++axis) {
+          const double d = places_[i].options[axis] - places_[j].options[axis];
+          square += d * d;
+        }
         nearest = std::min(nearest, square);
       }
       if (nearest > distance) {
@@ -282,19 +303,19 @@ class launch_tuner {
 
   // Of those that were not tried, the one from which the largest improvement is expected.
   size_t most_promising() {
-    if (!learn()) return farthest();
+    learn();
     double lowest = std::numeric_limits<double>::infinity();
     for (size_t i = 0; i < space_.size(); ++i)
       if (seen_[i].worked()) lowest = std::min(lowest, process_.at(places_[i]).mean);
     size_t best = none;
     double most = -1;
     for (const size_t i : order_) {
-      if (tried(i)) continue;
+      if (seen_[i].tried()) continue;
       const auto [mean, deviation] = process_.at(places_[i]);
       const double z = (lowest - mean) / deviation;
-      const double improvement = deviation * (z * .5 * std::erfc(-z / std::sqrt(2.)) +
-                                              std::exp(-z * z / 2) / std::sqrt(2 * 3.14159265358979323846));
-      if (improvement > most) {
+      constexpr double root_of_2 = 1.4142135623730951, root_of_2_pi = 2.5066282746310002;
+      const double below = std::erfc(-z / root_of_2) / 2, density = std::exp(-z * z / 2) / root_of_2_pi;
+      if (const double improvement = deviation * (z * below + density); improvement > most) {
         most = improvement;
         best = i;
       }
@@ -302,83 +323,73 @@ class launch_tuner {
     return best;
   }
 
-  // What the process expects to be fastest of those that were tried, but for the expert's.
-  std::vector<size_t> fastest(size_t count) {
-    std::vector<std::pair<double, size_t>> all;
-    if (learn())
-      for (size_t i = 0; i < space_.size(); ++i)
-        if (i != options_.expert && seen_[i].worked()) all.emplace_back(process_.at(places_[i]).mean, i);
-    std::sort(all.begin(), all.end());
-    std::vector<size_t> first;
-    for (const auto& [mean, i] : all)
-      if (first.size() < count) first.push_back(i);
-    return first;
-  }
+  // Of those that were tried, the one that may well be the best; the expert's where none worked.
+  size_t likely_best() { return lowest(1, none).value_or(options_.expert); }
+  // The one that is expected to be, but for the expert's.
+  size_t leader() { return lowest(0, options_.expert).value_or(none); }
 
-  // Teaches the process all that was measured; what failed was as slow as the slowest.
-  bool learn() {
-    std::vector<detail::gaussian_process::point> at;
-    std::vector<double> values;
-    double worst = -std::numeric_limits<double>::infinity();
-    for (const measurements& m : seen_)
-      if (m.worked()) worst = std::max(worst, m.mean());
-    if (std::isinf(worst)) return false;
+  // Of those that were tried, the one whose mean less so many deviations is lowest.
+  std::optional<size_t> lowest(double deviations, size_t but) {
+    learn();
+    std::optional<size_t> best;
+    double low = std::numeric_limits<double>::infinity();
     for (size_t i = 0; i < space_.size(); ++i) {
-      if (!tried(i)) continue;
-      at.push_back(places_[i]);
-      values.push_back(seen_[i].worked() ? seen_[i].mean() : worst);
+      if (i == but || !seen_[i].worked()) continue;
+      const auto [mean, deviation] = process_.at(places_[i]);
+      if (mean - deviations * deviation >= low) continue;
+      low = mean - deviations * deviation;
+      best = i;
     }
-    process_.fit(std::move(at), std::move(values));
-    return true;
-  }
-
-  // The fastest of the challengers, as measured again: how it looked when it was chosen was better than it is.
-  size_t leader() const {
-    size_t best = challengers_.front();
-    for (const size_t i : challengers_)
-      if (again_[i].worked() && (!again_[best].worked() || again_[i].mean() < again_[best].mean())) best = i;
     return best;
   }
 
-  size_t choice() const {
-    if (options_.search == tuner_search::bayesian && !challengers_.empty()) return doubted(leader());
-    // As the searches do that are there to compare with: what was fastest when it was measured.
+  // Is it slower than the expert's choice by a fiftieth at most, even so many deviations from what is expected?
+  bool is_beyond_doubt(size_t i, double deviations) {
+    if (i == none) return false;
+    if (!seen_[options_.expert].worked()) return true;
+    learn();
+    const auto a = process_.at(places_[i]), expert = process_.at(places_[options_.expert]);
+    return a.mean - expert.mean + deviations * std::hypot(a.deviation, expert.deviation) < std::log(1.02);
+  }
+
+  // Teaches the process what was measured; what failed was as slow as the slowest.
+  void learn() {
+    if (learnt_) return;
+    double worst = 0;
+    bool any = false;
+    for (const measurements& m : seen_)
+      if (m.worked()) {
+        worst = any ? std::max(worst, m.mean()) : m.mean();
+        any = true;
+      }
+    std::vector<detail::launch_process::measurement> seen;
+    for (size_t i = 0; i < space_.size(); ++i)
+      if (seen_[i].tried())
+        seen.push_back({places_[i], seen_[i].worked() ? seen_[i].mean() : worst,
+                        static_cast<double>(std::max<size_t>(seen_[i].count, 1))});
+    process_.fit(std::move(seen));
+    learnt_ = true;
+  }
+
+  size_t choice() {
     size_t best = options_.expert;
+    if (options_.search == tuner_search::bayesian) {
+      if (const size_t l = leader(); is_beyond_doubt(l, doubts)) best = l;
+      return best;
+    }
     for (size_t i = 0; i < space_.size(); ++i)
       if (seen_[i].worked() && (!seen_[best].worked() || seen_[i].mean() < seen_[best].mean())) best = i;
     return best;
   }
 
-  // The challenger if it is faster than the expert's choice beyond doubt, which then is slower by a fiftieth at most;
-  // else the expert's choice.
-  size_t doubted(size_t challenger) const {
-    const measurements &c = again_[challenger], &e = again_[options_.expert];
-    if (seen_[options_.expert].failed) return challenger;
-    if (!c.worked() || c.count < 2 || e.count < 2) return options_.expert;
-    double squares = 0, freedom = 0;
-    for (const measurements& m : again_) {
-      if (m.count < 2) continue;
-      squares += m.squares - m.sum * m.mean();
-      freedom += static_cast<double>(m.count - 1);
-    }
-    const double deviation =
-        std::sqrt(squares / freedom * (1 / static_cast<double>(c.count) + 1 / static_cast<double>(e.count)));
-    return c.mean() - e.mean() + doubts * deviation < std::log(1.02) ? challenger : options_.expert;
-  }
-
-  bool tried(size_t i) const { return seen_[i].count != 0 || seen_[i].failed; }
-
-  static constexpr size_t none = ~size_t{0};
-  static constexpr double doubts = 3.5;  // standard deviations
-
   const launch_space& space_;
   tuner_options options_;
   detail::split_mix random_;
-  std::vector<detail::gaussian_process::point> places_;
-  std::vector<size_t> order_;  // shuffled
-  std::vector<measurements> seen_, again_;
-  std::vector<size_t> challengers_;
-  detail::gaussian_process process_;
+  std::vector<detail::tuner_place> places_;
+  std::vector<size_t> order_;  // in which points are looked at: shuffled, but for exhaustive search
+  std::vector<measurements> seen_;
+  detail::launch_process process_;
+  bool learnt_ = false;  // has the process been taught the last measurement?
   size_t trial_ = 0, current_ = 0;
 };
 

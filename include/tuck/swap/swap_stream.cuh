@@ -18,9 +18,12 @@
 #error "tuck/swap_stream.cuh owns memory and needs exceptions; tuck/frame/device.cuh does without"
 #endif
 
+#include <tuck/model/advisor.hpp>
 #include <tuck/swap/swap_state.cuh>
 
+#include <concepts>
 #include <system_error>
+#include <tuple>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -146,6 +149,34 @@ class swap_stream {
   // The same of any bytes, as they are.
   result out(const_bytes values, cudaStream_t producer, swap_handle& parked) noexcept {
     return detail::swap_state::guarded([&] { return start({.source = values}, producer, parked); });
+  }
+
+  // As it was decided: by that of `codecs` which the decision names by its number, or as it is. What is to be computed
+  // anew is not swapped out, and a number that is none cannot be: invalid_argument.
+  template <element T, codec... Cs>
+  requires(std::same_as<value_t<Cs>, T>&&...) result out(const swap_decision& decision, const std::tuple<Cs...>& codecs,
+                                                         span<const T> values, cudaStream_t producer,
+                                                         swap_handle& parked) noexcept {
+    if (decision.how == swap_decision::way::raw) {
+      if (values.size() > ~uint64_t{0} / sizeof(T)) return {status::size_overflow};
+      return out(tuck::as_bytes(values), producer, parked);
+    }
+    result answer{status::invalid_argument};
+    if (decision.how != swap_decision::way::encode) return answer;
+    size_t number = 0;
+    const auto try_codec = [&](const auto& codec) {
+      if (number++ == decision.codec) answer = out(codec, values, producer, parked);
+    };
+    std::apply([&](const auto&... each) { (try_codec(each), ...); }, codecs);
+    return answer;
+  }
+  // As the advisor has decided last for the tensor of that number.
+  template <element T, codec... Cs>
+  requires(std::same_as<value_t<Cs>, T>&&...) result out(const advisor& by, size_t tensor,
+                                                         const std::tuple<Cs...>& codecs, span<const T> values,
+                                                         cudaStream_t producer, swap_handle& parked) noexcept {
+    if (tensor >= by.tensors()) return {status::invalid_argument};
+    return out(by.decision(tensor), codecs, values, producer, parked);
   }
 
   // Brings what is parked back to device memory, still encoded, so that the next `in` need not wait for the link.
