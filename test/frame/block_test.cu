@@ -95,7 +95,7 @@ template <class C> class block_suite : public ::testing::Test {
     return statuses.download(stream);
   }
 };
-TYPED_TEST_SUITE(block_suite, tested_codecs, codec_names);
+TYPED_TEST_SUITE(block_suite, few_codecs, codec_names);
 
 // Blocks of other than 256 threads, with a type of each codec: each is a kernel more.
 template <class C> constexpr bool other_blocks = long_tests || sizeof(value_t<C>) == 4;

@@ -37,7 +37,7 @@ template <class C> class device_cost : public ::testing::Test {
     return static_cast<double>(bytes) / (32.0 * static_cast<double>(sectors));
   }
 };
-TYPED_TEST_SUITE(device_cost, tested_codecs, codec_names);
+TYPED_TEST_SUITE(device_cost, few_codecs, codec_names);
 
 TYPED_TEST(device_cost, encode_reads_the_tensor_once_and_writes_the_frame_once) {
   for (const double sparsity : {0., .6, .9}) {

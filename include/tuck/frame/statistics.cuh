@@ -44,7 +44,7 @@ struct fold_statistics_job {
 // The sum over a block's threads, always added up in the same order; thread 0 has it.
 template <int Threads> struct block_statistics {
   struct TempStorage {
-    tensor_statistics of_warp[Threads / device::warp_size];
+    device::uninitialized<tensor_statistics> of_warp[Threads / device::warp_size];
   };
 
   __device__ static tensor_statistics sum(TempStorage& temp, tensor_statistics s) {
@@ -52,11 +52,12 @@ template <int Threads> struct block_statistics {
     s.zeros = device::warp_sum(s.zeros);
     for (int lanes = device::warp_size / 2; lanes > 0; lanes /= 2)
       s.magnitudes = exact::add(s.magnitudes, device::shfl_xor(s.magnitudes, lanes));
-    if (device::lane_id() == 0) temp.of_warp[device::warp_id()] = s;
+    if (device::lane_id() == 0) temp.of_warp[device::warp_id()].get() = s;
     device::sync_block();
     s = {};
     if (threadIdx.x != 0) return s;
-    for (const tensor_statistics& warp : temp.of_warp) add(s, warp);
+#pragma unroll 1
+    for (auto& warp : temp.of_warp) add(s, warp.get());
     return s;
   }
   __device__ static void add(tensor_statistics& to, const tensor_statistics& s) {
@@ -121,7 +122,8 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
 }
 
 template <int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, 1) fold_statistics_kernel(const __grid_constant__ fold_statistics_job job) {
+TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
+    fold_statistics_kernel(const __grid_constant__ fold_statistics_job job) {
   using of_block = block_statistics<Threads>;
   using storage = typename of_block::TempStorage;
   TUCK_SHARED(storage, temp);

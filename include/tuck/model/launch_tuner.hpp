@@ -93,17 +93,21 @@ class launch_process {
     double best = -std::numeric_limits<double>::infinity();
     shape likeliest;
     for (const double length : {.3, .6, 1.2})
-      for (const double wave_length : {.05, .1, .2})
+      for (const double wave_length : {.05, .1, .2}) {
+        measure_distances(length, wave_length);
         for (const double waves : {0., .03, .1, .3})
           for (const double together : {.05, .3})
             for (const double noise : {3e-4, 1e-3, 3e-3, 1e-2, 1e-1}) {
-              const shape s{length, wave_length, waves, together, noise};
-              if (const double l = learn(s); l > best) {
+              shape_ = {length, wave_length, waves, together, noise};
+              if (const double l = learn(); l > best) {
                 best = l;
-                likeliest = s;
+                likeliest = shape_;
               }
             }
-    learn(likeliest);
+      }
+    shape_ = likeliest;
+    measure_distances(shape_.length, shape_.wave_length);
+    learn();
   }
 
   belief at(const tuner_place& x) const {
@@ -126,26 +130,42 @@ class launch_process {
     const double r = std::sqrt(5.) * distance;
     return (1 + r + r * r / 3) * std::exp(-r);
   }
-  double covariance(const tuner_place& a, const tuner_place& b) const {
+  // What two places have in common, part by part.
+  struct likeness {
+    double options, waves, together;
+  };
+  static likeness compare(const tuner_place& a, const tuner_place& b, double length, double wave_length) {
     double sum = 0, square = 0;
     for (size_t i = 0; i < a.options.size(); ++i) {
-      const double d = std::fabs(a.options[i] - b.options[i]) / shape_.length;
+      const double d = std::fabs(a.options[i] - b.options[i]) / length;
       sum += matern(d);
       square += d * d;
     }
-    return sum + shape_.waves * matern(std::fabs(a.waves - b.waves) / shape_.wave_length) +
-           shape_.together * matern(std::sqrt(square));
+    return {sum, matern(std::fabs(a.waves - b.waves) / wave_length), matern(std::sqrt(square))};
+  }
+  double covariance(const likeness& l) const {
+    return l.options + shape_.waves * l.waves + shape_.together * l.together;
+  }
+  double covariance(const tuner_place& a, const tuner_place& b) const {
+    return covariance(compare(a, b, shape_.length, shape_.wave_length));
   }
 
-  // Takes this shape: how likely it and what was measured are, the logarithm, up to a constant.
-  double learn(const shape& s) {
-    shape_ = s;
+  // Of all pairs, for shapes of these lengths.
+  void measure_distances(double length, double wave_length) {
+    pairs_.clear();
+    for (size_t i = 0; i < seen_.size(); ++i)
+      for (size_t j = 0; j <= i; ++j) pairs_.push_back(compare(seen_[i].at, seen_[j].at, length, wave_length));
+  }
+
+  // With the shape as it is: how likely it and what was measured are, the logarithm, up to a constant.
+  double learn() {
     const size_t n = seen_.size();
-    root_.assign(n * n, 0);
+    root_.resize(n * n);
     double likelihood = 0;
+    auto pair = pairs_.begin();
     for (size_t i = 0; i < n; ++i)
       for (size_t j = 0; j <= i; ++j) {  // Cholesky's decomposition
-        double sum = covariance(seen_[i].at, seen_[j].at) + (i == j ? s.noise / seen_[i].count : 0);
+        double sum = covariance(*pair++) + (i == j ? shape_.noise / seen_[i].count : 0);
         for (size_t k = 0; k < j; ++k) sum -= root_[i * n + k] * root_[j * n + k];
         if (i != j) {
           root_[i * n + j] = sum / root_[j * n + j];
@@ -169,7 +189,7 @@ class launch_process {
       y[i] /= root_[i * n + i];
     }
     weights_ = std::move(y);
-    const double octaves_from_5_percent = std::log2(std::sqrt(variance_ * s.noise) / .05);
+    const double octaves_from_5_percent = std::log2(std::sqrt(variance_ * shape_.noise) / .05);
     return likelihood - count / 2 * std::log(variance_) - octaves_from_5_percent * octaves_from_5_percent / 4;
   }
 
@@ -183,6 +203,7 @@ class launch_process {
   }
 
   std::vector<measurement> seen_;
+  std::vector<likeness> pairs_;  // the lower half of the matrix, row by row
   std::vector<double> root_, weights_;
   double mean_ = 0, variance_ = 1;
   shape shape_;
@@ -262,12 +283,12 @@ class launch_tuner {
         std::log2(static_cast<double>(p.blocks) * p.chunk_bytes) / 8};
   }
 
-  // First the expert's choice and some far from each other, a sixth of the trials; then what promises most, until two
-  // fifths are left. These tell what was good from what was lucky, and the last fifth the best from the expert's.
+  // First the expert's choice and some far from each other, a sixth of the trials; then what promises most, until a
+  // third is left. These tell what was good from what was lucky, and the last fifth the best from the expert's.
   size_t guided() {
     const size_t left = options_.trials - trial_;
     if (trial_ == 0) return options_.expert;
-    if (5 * left > 2 * options_.trials) {
+    if (3 * left > options_.trials) {
       const size_t i = 6 * trial_ <= options_.trials ? farthest() : most_promising();
       if (i != none) return i;
     }
