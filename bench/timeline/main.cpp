@@ -96,7 +96,7 @@ constexpr const char* over_epochs[] = {"cDMA", "cDMA engine", "CSWAP", "CSWAP+ l
 void print_epochs(const std::vector<network_outcome>& all) {
   std::puts("Iteration time over vDNN all's, by epoch");
   std::printf("  %-12s", "");
-  for (const char* policy : over_epochs) std::printf("  %20s", policy);
+  for (const char* policy : over_epochs) std::printf(" %20s", policy);
   std::printf("\n  %-12s", "");
   for (size_t p = 0; p < std::size(over_epochs); ++p) {
     std::string epochs;
@@ -105,12 +105,12 @@ void print_epochs(const std::vector<network_outcome>& all) {
       std::snprintf(text, sizeof text, " %6s", name_of(e.epoch).c_str());
       epochs += text;
     }
-    std::printf("  %20s", epochs.c_str());
+    std::printf(" %20s", epochs.c_str());
   }
   for (const network_outcome& n : all) {
     std::printf("\n  %-12s", n.name.c_str());
     for (const char* policy : over_epochs) {
-      std::printf("  ");
+      std::printf(" ");
       for (const at_epoch& e : n.epochs)
         std::printf("%*.2f", e.epoch == n.epochs[0].epoch ? 6 : 7,
                     of_policy(e.policies, policy).iteration / of_policy(e.policies, "vDNN all").iteration);
@@ -156,7 +156,7 @@ void print_wrapped(const std::string& first, std::string text) {
 }
 
 void print(const std::vector<comparison>& papers) {
-  std::puts("What the papers report, of their GPUs and networks, beside this replay");
+  std::puts("What THE PAPERS report of their GPUs and networks, and what this replay gives over the same link");
   for (const comparison& c : papers) {
     std::printf("  %s\n", c.what.c_str());
     print_wrapped("  the paper's  ", c.paper);
@@ -240,12 +240,13 @@ void save(const std::string& path, const ordered_json& json) {
 
 // Do the directions hold, where that is asked?
 bool run(const options& o) {
-  constexpr const char* other_gpu = "RTX 2080 Ti";
-  const setting in = setting_of(o, o.gpu), on_other = setting_of(o, other_gpu);
+  const setting in = setting_of(o, o.gpu), titan_x = setting_of(o, "Titan X (Maxwell)"),
+                v100 = setting_of(o, "V100-SXM2"), rtx_2080_ti = setting_of(o, "RTX 2080 Ti");
   std::vector<double> epochs = o.epochs.empty() ? in.zeros.epochs : o.epochs;
   std::sort(epochs.begin(), epochs.end());
   print_setting(o, in);
-  std::vector<network_outcome> all, others;
+  std::vector<network_outcome> all;
+  paper_outcomes of_papers;
   for (const std::string& name : o.networks.empty() ? all_networks : o.networks) {
     const network_table network = read_network(path_of(o, name));
     const uint64_t batch = o.batch != 0 ? o.batch : usual_batch(network);
@@ -254,11 +255,13 @@ bool run(const options& o) {
       continue;
     }
     all.push_back(replay_all(network, batch, in, epochs));
-    others.push_back(replay_all(network, batch, on_other, epochs));
+    of_papers.titan_x.push_back(replay_all(network, batch, titan_x, epochs));
+    of_papers.v100.push_back(replay_all(network, batch, v100, epochs));
+    of_papers.rtx_2080_ti.push_back(replay_all(network, batch, rtx_2080_ti, epochs));
     if (!o.check) print(all.back(), span_of(epochs));
   }
   if (!o.layers.empty()) return true;
-  const auto papers = beside_papers(all, others);
+  const auto papers = beside_papers(of_papers);
   const auto directions = check_directions(all);
   if (!o.json.empty()) save(o.json, as_json(o, in, epochs, all, papers, directions));
   if (!o.check) {

@@ -10,9 +10,11 @@ struct comparison {
   std::string why = {};  // we differ
 };
 
-// `on_2080_ti` is of the papers' other GPU, and may be empty.
-std::vector<comparison> beside_papers(const std::vector<network_outcome>& all,
-                                      const std::vector<network_outcome>& on_2080_ti);
+// On the papers' GPUs, whichever else is replayed.
+struct paper_outcomes {
+  std::vector<network_outcome> titan_x = {}, v100 = {}, rtx_2080_ti = {};
+};
+std::vector<comparison> beside_papers(const paper_outcomes& of);
 
 struct direction {
   std::string claim = {}, by = {};           // by how much
