@@ -80,10 +80,10 @@ def named_rows(ax, names):
 def glance(run, epoch):
     names = [network["network"] for network in run["networks"]]
     height, left, width = 0.36 * len(names) + 0.2, 1.0, 3.8
-    fig = page(height + 1.95, "Iteration time and device memory by policy", f"over keeping all; {when(run, epoch)}",
+    fig = page(height + 2.1, "Iteration time and device memory by policy", f"over keeping all; {when(run, epoch)}",
                setting(run))
     for i, (key, label) in enumerate((("iteration", "time of an iteration"), ("device_peak", "peak on the device"))):
-        ax = panel(fig, label, left + i * (width + 0.2), 1.15, width, height)
+        ax = panel(fig, label, left + i * (width + 0.2), 1.3, width, height)
         named_rows(ax, names)
         ratios = []
         for y, network in enumerate(run["networks"]):
@@ -129,10 +129,10 @@ def one_network(run, network, epoch):
     of = policies(network, epoch)
     names, keep = list(of), of["keep"]
     height, left = 0.26 * len(names) + 0.2, 1.3
-    fig = page(height + 1.75, f"{network['network']}: iteration time and memory by policy",
+    fig = page(height + 2.05, f"{network['network']}: iteration time and memory by policy",
                f"batch {network['batch']}; {when(run, epoch)}", setting(run))
-    times = panel(fig, "iteration time, times that of keep", left, 1.05, 4.3, height)
-    memory = panel(fig, "peak memory, GB", left + 4.5, 1.05, 3.0, height)
+    times = panel(fig, "iteration time", left, 1.2, 4.3, height)
+    memory = panel(fig, "peak memory", left + 4.5, 1.2, 3.0, height)
     for y, row in enumerate(of.values()):
         at = 0
         for part, colour in PARTS.items():
@@ -145,6 +145,8 @@ def one_network(run, network, epoch):
     for ax in (times, memory):
         named_rows(ax, names)
     times.set_xlim(0, 1.08 * max(row["iteration"] for row in of.values()) / keep["iteration"])
+    times.set_xlabel("times that of keep", fontsize=FONT)
+    memory.set_xlabel("GB", fontsize=FONT)
     memory.tick_params(labelleft=False)
     place_legend(fig, [Patch(facecolor=colour, label=part) for part, colour in PARTS.items()] +
                  [Patch(facecolor="#009E73", label="device"), Patch(facecolor="#E69F00", label="host")], 6)

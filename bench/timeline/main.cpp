@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
@@ -94,26 +95,23 @@ void print(const network_outcome& n, const std::string& when) {
 constexpr const char* over_epochs[] = {"cDMA", "cDMA engine", "CSWAP", "CSWAP+ lossy"};
 
 void print_epochs(const std::vector<network_outcome>& all) {
+  const std::vector<at_epoch>& epochs = all[0].epochs;
+  const int width = std::max(12, static_cast<int>(6 * epochs.size())),
+            pad = width - static_cast<int>(6 * epochs.size());
   std::puts("Iteration time over vDNN all's, by epoch");
   std::printf("  %-12s", "");
-  for (const char* policy : over_epochs) std::printf(" %20s", policy);
+  for (const char* policy : over_epochs) std::printf("  %*s", width, policy);
   std::printf("\n  %-12s", "");
   for (size_t p = 0; p < std::size(over_epochs); ++p) {
-    std::string epochs;
-    for (const at_epoch& e : all[0].epochs) {
-      char text[16];
-      std::snprintf(text, sizeof text, " %6s", name_of(e.epoch).c_str());
-      epochs += text;
-    }
-    std::printf(" %20s", epochs.c_str());
+    std::printf("  %*s", pad, "");
+    for (const at_epoch& e : epochs) std::printf("%6s", name_of(e.epoch).c_str());
   }
   for (const network_outcome& n : all) {
     std::printf("\n  %-12s", n.name.c_str());
     for (const char* policy : over_epochs) {
-      std::printf(" ");
+      std::printf("  %*s", pad, "");
       for (const at_epoch& e : n.epochs)
-        std::printf("%*.2f", e.epoch == n.epochs[0].epoch ? 6 : 7,
-                    of_policy(e.policies, policy).iteration / of_policy(e.policies, "vDNN all").iteration);
+        std::printf("%6.2f", of_policy(e.policies, policy).iteration / of_policy(e.policies, "vDNN all").iteration);
     }
   }
   std::puts("\n");

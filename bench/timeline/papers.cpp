@@ -112,8 +112,9 @@ class comparison_of_all {
 }  // namespace
 
 std::vector<comparison> beside_papers(const paper_outcomes& of) {
-  const auto speed = [](const std::vector<network_outcome>& all, const char* policy, const char* of_other) {
-    return show(over(all, relation(longer, of_other, policy)), "%+.0f %%");
+  const auto speed = [](const std::vector<network_outcome>& all, const char* policy, const char* of_other,
+                        const char* format = "%+.0f %%") {
+    return show(over(all, relation(longer, of_other, policy)), format);
   };
   const auto memory = [](const network_outcome& n) { return n.of("COMET").ratio(); };
   return {
@@ -133,7 +134,8 @@ std::vector<comparison> beside_papers(const paper_outcomes& of) {
        "of vDNN++, here the forward pass never waits for the CPU, which has encoded little when it ends; the paper's "
        "vDNN++ is much slower than its vDNN"},
       {"CSWAP over encoding everything: training speed", "5.5 % better, V100; 5.1 %, 2080 Ti",
-       "V100: " + speed(of.v100, "CSWAP", "cDMA") + "; 2080 Ti: " + speed(of.rtx_2080_ti, "CSWAP", "cDMA"),
+       "V100: " + speed(of.v100, "CSWAP", "cDMA", "%+.1f %%") +
+           "; 2080 Ti: " + speed(of.rtx_2080_ti, "CSWAP", "cDMA", "%+.1f %%"),
        "the faster the codec, the less there is to gain by leaving it out; more with --slower"},
       {"CSWAP+ over vDNN: time that swapping takes, sparse networks", "-50.9 % at most, V100",
        "V100: " + show(over(those(of.v100, false), less_swapping("CSWAP+")), "-%.1f %%"), "goals, as above"},

@@ -15,7 +15,8 @@
 //   cDMA                   plan_encoded(..., movement::way::encode) with ZVC; its engine takes no time of the GPU's:
 //                          then the estimates' encode and decode are 0
 //   CSWAP, CSWAP+          plan_cheapest with ZVC alone, or with all codecs and recomputing
-//   COMET                  plan_encoded with the error-bounded codec
+//   COMET                  plan_encoded with the error-bounded codec; over an infinite link, with host_peak added to
+//                          device_peak, where what is encoded stays
 #pragma once
 
 #include <tuck/model/cost.hpp>
