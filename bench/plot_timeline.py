@@ -109,7 +109,8 @@ def epochs(run, _):
                "iteration time over that of vDNN all, by epoch of the recorded training", setting(run))
     for i, network in enumerate(networks):
         row, column = divmod(i, columns)
-        ax = panel(fig, "", LEFT - 0.2 + column * (width + 0.18), 0.95 + (lines - 1 - row) * (height + 0.5), width, height)
+        left, bottom = LEFT - 0.2 + column * (width + 0.18), 0.95 + (lines - 1 - row) * (height + 0.5)
+        ax = panel(fig, "", left, bottom, width, height)
         ax.set_title(network["network"], loc="left", fontsize=FONT + 1, fontweight="bold")
         x = [e["epoch"] for e in network["epochs"]]
         for policy in OVER_EPOCHS:

@@ -88,8 +88,8 @@ codec_models predicted_codecs(const std::string& path) {
 
 codec_models slower(codec_models codecs, double times) {
   for (auto& [name, model] : codecs)
-    model = [model, times](uint64_t size, double zeros) {
-      codec_estimate e = model(size, zeros);
+    model = [of = model, times](uint64_t size, double zeros) {
+      codec_estimate e = of(size, zeros);
       e.encode *= times;
       e.decode *= times;
       return e;

@@ -299,11 +299,14 @@ void add_options(CLI::App& program, options& o) {
       ->type_name("FILE.json");
   program.add_option("--data", o.folder, "Where tables, gpus.json and sparsity.json are; bench/networks")
       ->type_name("DIR");
-  program.add_option("--json", o.json, "All figures, for programs; replaced when complete")->type_name("FILE.json");
+  CLI::Option* json =
+      program.add_option("--json", o.json, "All figures, for programs; replaced when complete")->type_name("FILE.json");
+  CLI::Option* check =
+      program.add_flag("--check", o.check, "Only whether the papers' directions hold; exit code 1 where one does not");
   program.add_option("--layers", o.layers, "A row for each layer instead, of one policy and the last epoch")
       ->check(CLI::IsMember(policy_names).description(""))
+      ->excludes(json, check)
       ->type_name("POLICY");
-  program.add_flag("--check", o.check, "Only whether the papers' directions hold; exit code 1 where one does not");
 }
 
 }  // namespace

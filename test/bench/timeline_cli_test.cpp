@@ -97,6 +97,7 @@ TEST(timeline_program, refuses_what_it_does_not_know) {
   refused({"--link", "a wire"}, 1, "gpus.json: it has no link a wire, but ");
   refused({"--codecs", TUCK_NETWORKS "/gpus.json"}, 1, "its schema is tuck-gpus/1 instead of tuck-predictors/1");
   refused({"--layers", "nothing"}, 2, "nothing");
+  refused({"--layers", "keep", "--check"}, 2, "--check");
   refused({"--batch", "0"}, 2, "0");
   refused({"--epoch", "-1"}, 2, "-1");
   refused({"--unknown"}, 2, "--unknown");

@@ -225,6 +225,25 @@ std::vector<std::vector<movement>> plans_of_all_policies(const std::vector<timed
           plan_encoded(layers, all, lossy)};
 }
 
+TEST(timeline, a_chain_may_say_what_goes_without_saying) {
+  std::mt19937 random(6);
+  for (int round = 0; round < 200; ++round) {
+    const auto layers = random_network(random);
+    auto said = layers;
+    for (size_t i = 0; i < said.size(); ++i) {
+      said[i].producer = i == 0 ? timed_layer::none : i - 1;
+      said[i].kept_by = i;
+      while (layers[said[i].kept_by].shape.in_place && said[i].kept_by + 1 < layers.size()) ++said[i].kept_by;
+    }
+    for (const auto& plan : plans_of_all_policies(layers, link, random)) {
+      const timeline a = replay(layers, plan, link), b = replay(said, plan, link);
+      ASSERT_EQ(a.iteration, b.iteration);
+      ASSERT_EQ(a.device_peak, b.device_peak);
+      ASSERT_EQ(a.host_peak, b.host_peak);
+    }
+  }
+}
+
 TEST(timeline, is_never_shorter_than_what_one_engine_does) {
   std::mt19937 random(2);
   for (int round = 0; round < 500; ++round) {
