@@ -40,7 +40,7 @@ class Network:
         row = {"name": name, "kind": kind, "in_place": in_place, "input": reads[0].shape, "output": shape,
                "input_values": 0, "output_values": math.prod(shape), "moved_values": moved, "kernel": kernel,
                "macs": macs, "weights": weights, "input_is": reads[0].holds, "dropped": reads[0].dropped, "depth": 0.0,
-               "shared": False}  # fmt: skip
+               "from": [tensor.made_by["name"] for tensor in reads if tensor.made_by], "shared": False}  # fmt: skip
         for tensor in reads:
             tensor.readers.append(row)
             tensor.needed |= needs_input and not in_place

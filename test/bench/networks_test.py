@@ -81,6 +81,7 @@ class Networks(unittest.TestCase):
                     self.assertTrue(flat or before["output"] == layer["input"], layer["name"])
                     self.assertEqual(layer["input_values"], 0 if layer["in_place"] else before["output_values"])
                     self.assertFalse(layer["shared"])
+                    self.assertEqual(layer["from"], [before["name"]])
 
     def test_rows_make_sense(self):
         for name, layers, by_name in NETWORKS:
@@ -92,6 +93,13 @@ class Networks(unittest.TestCase):
                     self.assertEqual(layer["output_values"], math.prod(layer["output"]))
                     self.assertIn(layer["input_values"], (0, math.prod(layer["input"])))
                     self.assertTrue(0 <= layer["depth"] <= 1)
+                    reads = [by_name[maker] for maker in layer["from"]]
+                    self.assertTrue(all(layers.index(maker) < at for maker in reads))
+                    self.assertEqual(bool(reads), layer["input_is"] != "image")
+                    if layer["name"].endswith("concat"):
+                        self.assertEqual(sum(maker["output_values"] for maker in reads), layer["output_values"])
+                    for maker in reads[:1]:
+                        self.assertEqual(math.prod(maker["output"]), math.prod(layer["input"]))
                     if layer["in_place"]:
                         self.assertEqual((layer["input_values"], layer["shared"]), (0, False))
                     self.assertEqual(layer["shared"], "kept_by" in layer)

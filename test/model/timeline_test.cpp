@@ -160,6 +160,50 @@ TEST(timeline, peaks_are_those_of_vdnn_s_rules) {
   }
 }
 
+// Layers 1 and 2 read what layer 0 makes: it leaves with the second, and goes when the first has run backward.
+TEST(timeline, a_tensor_of_two_readers_stays_for_both) {
+  std::vector<timed_layer> layers = network();
+  layers[1].kept_by = 2;
+  layers[1].shape.input_bytes = 0;
+  const auto plan = plan_raw(layers, offload_set::all);
+  EXPECT_EQ(plan[1].how, way::keep);
+  const timeline t = replay(layers, plan, link);
+  EXPECT_EQ(t.bytes_out, 300u);
+  EXPECT_EQ(t.layers[2].out.begin, t.layers[2].forward.begin);
+  // Backward of layer 1: what layer 2 keeps, what comes back for layer 0, two gradients.
+  EXPECT_EQ(t.device_peak, 400u);
+  // Where all stay, layer 3 has the most: what 0, 2 and 3 keep, and its gradients, 10 + 100.
+  EXPECT_EQ(replay(layers, plan_raw(layers, offload_set::none), link).device_peak, 410u);
+  // Computed anew for both by what their tensor's maker needs.
+  auto anew = plan;
+  anew[2] = {way::recompute, {}};
+  layers[2].producer = 0;
+  const timeline u = replay(layers, anew, link);
+  EXPECT_DOUBLE_EQ(u.recompute, 4);
+  EXPECT_EQ(u.bytes_in, 200u);
+  // What layer 1 makes needs an input that layer 2 keeps.
+  layers[3].producer = 1;
+  anew[3] = {way::recompute, {}};
+  EXPECT_DOUBLE_EQ(replay(layers, anew, link).recompute, 8);
+}
+
+// conv, ReLU, conv, ReLU, concat of both, pool: what the pool keeps is there until the first ReLU has run backward.
+TEST(timeline, a_concat_s_parts_stay_for_their_relus) {
+  std::vector<timed_layer> layers(6);
+  const layer conv{.kind = layer_kind::convolution, .input_bytes = 10, .output_bytes = 50};
+  const layer relu{.kind = layer_kind::activation, .input_bytes = 50, .output_bytes = 50, .in_place = true};
+  layers[0] = {conv, 1, 1};
+  layers[1] = {relu, 1, 1, 0, 5};
+  layers[2] = {conv, 1, 1};
+  layers[3] = {relu, 1, 1, 2, 5};
+  layers[4] = {relu, 0, 0, timed_layer::none, 5};
+  layers[5] = {{.kind = layer_kind::pooling, .input_bytes = 100, .output_bytes = 10}, 1, 1};
+  // Backward of layer 2, a hundred of the pool's still there: 10 + 10 kept, its gradients 10 + 50.
+  EXPECT_EQ(replay(layers, plan_raw(layers, offload_set::none), link).device_peak, 10u + 10 + 100 + 110);
+  layers[5].shape.input_bytes = 20;  // small, so that the later layers make the peak
+  EXPECT_EQ(replay(layers, plan_raw(layers, offload_set::none), link).device_peak, 10u + 10 + 20 + 60);
+}
+
 std::vector<std::vector<movement>> plans_of_all_policies(const std::vector<timed_layer>& layers, const link_rates& over,
                                                          std::mt19937& random) {
   const auto by = random_estimates(layers.size(), random);
@@ -179,6 +223,25 @@ std::vector<std::vector<movement>> plans_of_all_policies(const std::vector<timed
           plan_cheapest(layers, all, over, one),
           plan_cheapest(layers, all, over, both, {.lossy_allowed = true, .recompute = true}),
           plan_encoded(layers, all, lossy)};
+}
+
+TEST(timeline, a_chain_may_say_what_goes_without_saying) {
+  std::mt19937 random(6);
+  for (int round = 0; round < 200; ++round) {
+    const auto layers = random_network(random);
+    auto said = layers;
+    for (size_t i = 0; i < said.size(); ++i) {
+      said[i].producer = i == 0 ? timed_layer::none : i - 1;
+      said[i].kept_by = i;
+      while (layers[said[i].kept_by].shape.in_place && said[i].kept_by + 1 < layers.size()) ++said[i].kept_by;
+    }
+    for (const auto& plan : plans_of_all_policies(layers, link, random)) {
+      const timeline a = replay(layers, plan, link), b = replay(said, plan, link);
+      ASSERT_EQ(a.iteration, b.iteration);
+      ASSERT_EQ(a.device_peak, b.device_peak);
+      ASSERT_EQ(a.host_peak, b.host_peak);
+    }
+  }
 }
 
 TEST(timeline, is_never_shorter_than_what_one_engine_does) {

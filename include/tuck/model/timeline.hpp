@@ -15,7 +15,8 @@
 //   cDMA                   plan_encoded(..., movement::way::encode) with ZVC; its engine takes no time of the GPU's:
 //                          then the estimates' encode and decode are 0
 //   CSWAP, CSWAP+          plan_cheapest with ZVC alone, or with all codecs and recomputing
-//   COMET                  plan_encoded with the error-bounded codec
+//   COMET                  plan_encoded with the error-bounded codec; over an infinite link, with host_peak added to
+//                          device_peak, where what is encoded stays
 #pragma once
 
 #include <tuck/model/cost.hpp>
@@ -24,11 +25,15 @@
 namespace tuck::inline TUCK_ABI {
 
 struct timed_layer {
-  static constexpr size_t the_one_before = ~size_t{0}, none = the_one_before - 1;
+  static constexpr size_t the_one_before = ~size_t{0}, none = the_one_before - 1, as_in_a_chain = the_one_before;
 
   layer shape;
   double forward = 0, backward = 0;
   size_t producer = the_one_before;  // the layer whose output the input is; none: it cannot be computed anew
+  // The layer that keeps what this one's backward pass reads, for it leaves when that layer has run. Of those that read
+  // one tensor it is the last, and input_bytes of the others is 0. In a chain each keeps its own; one in place reads
+  // its output, which is the next one's.
+  size_t kept_by = as_in_a_chain;
 };
 
 // What becomes of a layer's input between its two passes.
@@ -118,11 +123,24 @@ inline std::vector<layer> shapes(span<const timed_layer> network) {
   return of;
 }
 
+// Of `set` those that have something to send: where others keep their input, they have nothing.
+inline std::vector<bool> leaving(span<const layer> network, offload_set set) {
+  std::vector<bool> of(network.size());
+  for (size_t i = 0; i < of.size(); ++i) of[i] = network[i].input_bytes != 0 && offloads(set, network, i);
+  return of;
+}
+
 // The layer whose output the input of layer i is; or none.
 inline size_t producer(span<const timed_layer> network, size_t i) noexcept {
   const size_t p = network[i].producer;
   if (p == timed_layer::the_one_before) return i == 0 ? timed_layer::none : i - 1;
   return p;
+}
+
+inline size_t keeper(span<const timed_layer> network, size_t i) noexcept {
+  for (; network[i].kept_by == timed_layer::as_in_a_chain; ++i)
+    if (!network[i].shape.in_place || i + 1 == network.size()) return i;
+  return network[i].kept_by;
 }
 
 class replayer {
@@ -136,8 +154,16 @@ class replayer {
         shapes_(shapes_of(network, plan)),
         there_(network.size()),
         encoded_(network.size()),
+        keepers_(network.size()),
+        first_(network.size()),
+        last_(network.size()),
         order_(shapes_, away(plan)) {
     result_.layers.resize(network.size());
+    for (size_t i = network.size(); i-- > 0;) {
+      const size_t k = keepers_[i] = keeper(network, i);
+      if (!shapes_[i].in_place) first_[k] = i;
+      last_[k] = i;
+    }
   }
 
   timeline run() {
@@ -183,7 +209,7 @@ class replayer {
   void forward(size_t i) {
     layer_times& times = result_.layers[i];
     const movement& m = plan_[i];
-    device_.take(gpu_.free_at, raw(i));
+    if (const size_t k = keepers_[i]; first_[k] == i) device_.take(gpu_.free_at, raw(k));
     if (m.how == way::encode) {
       gpu_.run(0, m.by.encode);
       result_.codec += m.by.encode;
@@ -214,7 +240,8 @@ class replayer {
   }
 
   void backward(size_t i) {
-    require(i);
+    const size_t k = keepers_[i];
+    require(k);
     // What comes ahead of time does so beside this layer.
     const auto ahead = order_.next(i);
     if (ahead) fetch(*ahead);
@@ -222,12 +249,9 @@ class replayer {
     interval& times = result_.layers[i].backward;
     times = compute(network_[i].backward);
     if (ahead && options_.wait_at_layer_end) arrive(*ahead);
-    const uint64_t gradients = l.in_place ? l.output_bytes : l.output_bytes + l.input_bytes;
+    const uint64_t gradients = l.in_place ? l.output_bytes : l.output_bytes + shapes_[k].input_bytes;
     device_.hold({times.begin, gpu_.free_at}, gradients + workspace(i));
-    done_with_ += raw(i);
-    if (i != 0 && shapes_[i - 1].in_place) return;  // which reads its output, that is this input, once more
-    device_.give(gpu_.free_at, done_with_);
-    done_with_ = 0;
+    if (last_[k] == i) device_.give(gpu_.free_at, raw(k));
   }
 
   // The input of layer i is in device memory from here on.
@@ -248,7 +272,7 @@ class replayer {
     if (shapes_[p].in_place)
       remake(p);
     else
-      require(p);
+      require(keepers_[p]);
     gpu_.run(0, network_[p].forward);
     result_.recompute += network_[p].forward;
   }
@@ -289,10 +313,11 @@ class replayer {
   std::vector<layer> shapes_;
   std::vector<bool> there_;    // back already, or computed anew
   std::vector<bool> encoded_;  // by the CPU
+  std::vector<size_t> keepers_;
+  std::vector<size_t> first_, last_;  // of the layers that read what layer k keeps, in the order of the two passes
   prefetch_order order_;
   engine gpu_, d2h_, h2d_, cpu_;
   usage device_, host_;
-  uint64_t done_with_ = 0;
   timeline result_;
 };
 
@@ -327,7 +352,7 @@ inline std::vector<swap_profile> swap_profiles(span<const timed_layer> network, 
     of[i].hidden_out = network[i].forward;
     of[i].recompute = recompute_seconds(network, i);
   }
-  prefetch_order order(shapes, set);
+  prefetch_order order(shapes, detail::leaving(shapes, set));
   for (size_t i = of.size(); i-- > 0;) {
     static_cast<void>(order.demand(i));
     if (const auto ahead = order.next(i)) of[*ahead].hidden_in = network[i].backward;
@@ -337,9 +362,10 @@ inline std::vector<swap_profile> swap_profiles(span<const timed_layer> network, 
 
 inline std::vector<movement> plan_raw(span<const timed_layer> network, offload_set set) {
   const std::vector<layer> shapes = detail::shapes(network);
+  const std::vector<bool> away = detail::leaving(shapes, set);
   std::vector<movement> plan(network.size());
   for (size_t i = 0; i < plan.size(); ++i)
-    if (offloads(set, shapes, i)) plan[i].how = movement::way::raw;
+    if (away[i]) plan[i].how = movement::way::raw;
   return plan;
 }
 
