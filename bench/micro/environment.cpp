@@ -2,51 +2,7 @@
 
 #include "bench/micro/device.hpp"
 
-#include <tuck/core/avx2.hpp>
-#include <tuck/core/version.hpp>
-
-#include <ctime>
-#include <fstream>
-#include <thread>
-
-#include "commit.hpp"  // made by the build
-
 namespace tuck::bench {
-namespace {
-
-std::string now() {
-  const std::time_t seconds = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
-}
-
-std::string cpu() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);)
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  return "unknown";
-}
-
-std::string compiler() {
-#if defined(__clang__)
-  return std::string("clang ") + __clang_version__ + " " TUCK_BUILD;
-#else
-  return "g++ " + std::to_string(__GNUC__) + "." + std::to_string(__GNUC_MINOR__) + "." +
-         std::to_string(__GNUC_PATCHLEVEL__) + " " TUCK_BUILD;
-#endif
-}
-
-bool has_avx2() {
-#if defined(TUCK_AVX2)
-  return avx2::available();
-#else
-  return false;
-#endif
-}
-
-}  // namespace
 
 nlohmann::ordered_json environment(unsigned threads, const std::string& command) {
   nlohmann::ordered_json peers = nlohmann::json::array(), device;
@@ -59,19 +15,14 @@ nlohmann::ordered_json environment(unsigned threads, const std::string& command)
   const auto found = describe_device();
   if (found)
     device = {{"name", found->name}, {"driver", found->driver}, {"runtime", found->runtime}, {"clocks", found->clocks}};
-  return {{"date", now()},
-          {"commit", TUCK_COMMIT},
-          {"version",
-           std::to_string(version_major) + "." + std::to_string(version_minor) + "." + std::to_string(version_patch)},
-          {"compiler", compiler()},
-          {"cpu", cpu()},
-          {"cores", std::thread::hardware_concurrency()},
-          {"avx2", has_avx2()},
-          {"threads", threads},
-          {"backend", found ? "cuda" : "sim"},
-          {"device", device},
-          {"peers", peers},
-          {"command", command}};
+  nlohmann::ordered_json all = host_environment(command);
+  all.erase("command");
+  all.update({{"threads", threads},
+              {"backend", found ? "cuda" : "sim"},
+              {"device", device},
+              {"peers", peers},
+              {"command", command}});
+  return all;
 }
 
 }  // namespace tuck::bench

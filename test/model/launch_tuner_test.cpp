@@ -1,10 +1,7 @@
-// The tuner on surfaces of which everything is known. Each is a wave-quantised occupancy curve with a random optimum:
-//
-//   time(b, t, c) = waste(w b* c* / (b c)) (1 + p (log2 b/b*)^2) (1 + q (log2 t/t*)^2) (1 + r (log2 c/c*)^2)
-//
-// for b blocks of t threads and chunks of c bytes. waste(x) = ceil(x) / x is what the last of x waves costs, which is
-// not full; at the optimum there are w of them, 4 to 256. w, the optimum and the curvatures p, q, r are random. Each
-// measurement has noise of 5 %.
+// The tuner on surfaces of which everything is known: bench/support/wave_surface.hpp. Each measurement has noise of 5
+// %.
+#include "bench/support/wave_surface.hpp"
+
 #include <tuck/model.hpp>
 
 #include <gtest/gtest.h>
@@ -12,40 +9,8 @@
 namespace tuck {
 namespace {
 
-struct surface {
-  launch_space space;
-  std::vector<double> mean;  // of each point
-  size_t expert, best;
-};
-
-double uniform(detail::split_mix& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
-double normal(detail::split_mix& random) {
-  return std::sqrt(-2 * std::log(1 - uniform(random))) * std::cos(6.283185307179586 * uniform(random));
-}
-
-surface make_surface(uint64_t seed) {
-  detail::split_mix random{seed};
-  surface s;
-  for (unsigned sixteenths = 0; sixteenths < 64; ++sixteenths)  // 16 to 4096 by eighths of a power of two
-    s.space.blocks.push_back(static_cast<unsigned>(std::lround(16 * std::exp2(sixteenths / 8.))));
-  s.space.threads = {64, 128, 256, 512};
-  s.space.chunk_bytes = {8192, 16384, 32768, 65536};
-  const double blocks = 16 * std::exp2(8 * uniform(random)), threads = 64 * std::exp2(3 * uniform(random)),
-               chunk = 8192 * std::exp2(3 * uniform(random)), pieces = std::exp2(2 + 6 * uniform(random)),
-               p = .01 + .09 * uniform(random), q = .02 + .18 * uniform(random), r = .02 + .18 * uniform(random);
-  for (size_t i = 0; i < s.space.size(); ++i) {
-    const launch_point x = s.space[i];
-    const double waves = pieces * blocks / x.blocks * chunk / x.chunk_bytes;
-    const auto bowl = [](double value, double at, double curvature) {
-      return 1 + curvature * std::log2(value / at) * std::log2(value / at);
-    };
-    s.mean.push_back(std::ceil(waves) / waves * bowl(x.blocks, blocks, p) * bowl(x.threads, threads, q) *
-                     bowl(x.chunk_bytes, chunk, r));
-    if (x == launch_point{256, 256, 16384}) s.expert = i;
-  }
-  s.best = static_cast<size_t>(std::min_element(s.mean.begin(), s.mean.end()) - s.mean.begin());
-  return s;
-}
+using surface = bench::wave_surface;
+using bench::make_wave_surface;
 
 size_t number_of(const surface& s, const launch_point& p) {
   size_t i = 0;
@@ -62,7 +27,8 @@ outcome_of_search search(const surface& s, tuner_options options) {
   options.expert = s.expert;
   detail::split_mix random{options.seed * 77 + 5};
   launch_tuner tuner(s.space, options);
-  while (const auto p = tuner.next()) tuner.add(s.mean[number_of(s, *p)] * std::exp(.05 * normal(random)) * 1e-4);
+  while (const auto p = tuner.next())
+    tuner.add(s.mean[number_of(s, *p)] * std::exp(.05 * bench::normal(random)) * 1e-4);
   const double found = s.mean[number_of(s, tuner.best())];
   return {found / s.mean[s.best] - 1, found / s.mean[s.expert] - 1, tuner.trials()};
 }
@@ -70,7 +36,7 @@ outcome_of_search search(const surface& s, tuner_options options) {
 TEST(launch_tuner, comes_near_the_best_in_forty_trials) {
   int near = 0;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
-    const auto r = search(make_surface(seed), {.seed = seed});
+    const auto r = search(make_wave_surface(seed), {.seed = seed});
     EXPECT_LE(r.trials, 40u);
     EXPECT_LE(r.over_expert, .02) << seed;
     near += r.over_best <= .05;
@@ -81,7 +47,7 @@ TEST(launch_tuner, comes_near_the_best_in_forty_trials) {
 // The expert's choice is the best: what merely looked faster must not win.
 TEST(launch_tuner, does_not_leave_a_good_choice) {
   for (uint64_t seed = 101; seed <= 150; ++seed) {
-    surface s = make_surface(seed);
+    surface s = make_wave_surface(seed);
     s.expert = s.best;
     EXPECT_LE(search(s, {.seed = seed}).over_expert, .02) << seed;
   }
@@ -90,7 +56,7 @@ TEST(launch_tuner, does_not_leave_a_good_choice) {
 TEST(launch_tuner, is_better_than_searching_at_random) {
   double guided = 0, random = 0;
   for (uint64_t seed = 201; seed <= 230; ++seed) {
-    const surface s = make_surface(seed);
+    const surface s = make_wave_surface(seed);
     guided += search(s, {.seed = seed}).over_best;
     random += search(s, {.search = tuner_search::random, .seed = seed}).over_best;
   }
@@ -98,7 +64,7 @@ TEST(launch_tuner, is_better_than_searching_at_random) {
 }
 
 TEST(launch_tuner, searches_to_compare_with) {
-  const surface s = make_surface(1);
+  const surface s = make_wave_surface(1);
   const auto measure = [&](const launch_point& p) { return s.mean[number_of(s, p)]; };
   const auto tune = [&](const tuner_options& o) { return number_of(s, tune_launch(s.space, o, measure)); };
   EXPECT_EQ(tune({.search = tuner_search::exhaustive, .trials = s.space.size()}), s.best);
@@ -113,7 +79,7 @@ TEST(launch_tuner, searches_to_compare_with) {
 }
 
 TEST(launch_tuner, one_seed_is_one_search) {
-  const surface s = make_surface(3);
+  const surface s = make_wave_surface(3);
   const auto tried = [&](uint64_t seed) {
     std::vector<size_t> points;
     launch_tuner tuner(s.space, {.seed = seed, .expert = s.expert});
@@ -129,7 +95,7 @@ TEST(launch_tuner, one_seed_is_one_search) {
 }
 
 TEST(launch_tuner, what_cannot_be_launched_is_not_chosen) {
-  const surface s = make_surface(4);
+  const surface s = make_wave_surface(4);
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     // Blocks of 512 threads fail, the expert's among them.
     const size_t expert = number_of(s, {256, 512, 16384});
@@ -144,7 +110,7 @@ TEST(launch_tuner, what_cannot_be_launched_is_not_chosen) {
 }
 
 TEST(launch_tuner, small_spaces_and_budgets) {
-  const surface s = make_surface(5);
+  const surface s = make_wave_surface(5);
   const auto measure = [&](const launch_point& p) { return s.mean[number_of(s, p)]; };
   for (const size_t trials : {0, 1, 2, 3, 5, 8}) {
     launch_tuner tuner(s.space, {.trials = trials, .expert = s.expert});
