@@ -18,6 +18,20 @@ tensor_statistics statistics_of(const std::vector<T>& values, const statistics_o
   return seen.download(stream)[0];
 }
 
+// With this share of zeros, small values of both signs else.
+template <element T> std::vector<T> some_values(uint64_t count, double sparsity, uint64_t seed) {
+  std::vector<T> values = sparse_tensor<T>(count, sparsity, pattern::iid, seed);
+  if constexpr (floating_element<T>) {
+    using format = float_format<T>;
+    std::mt19937_64 random(seed);
+    for (T& v : values) {
+      const auto small = static_cast<typename format::real>(static_cast<int>(random() % 2000) - 1000) / 256;
+      if (bits_of(v) != 0) v = __builtin_bit_cast(T, small == 0 ? format::sign : format::narrow(small));
+    }
+  }
+  return values;
+}
+
 template <class T> class statistics_suite : public ::testing::Test {};
 using types = ::testing::Types<uint8_t, f16, bf16, int32_t, float, double>;
 struct type_names {
@@ -29,7 +43,7 @@ TYPED_TEST(statistics_suite, are_those_of_the_host) {
   constexpr uint64_t piece = tile_bytes / sizeof(TypeParam);
   for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{31}, piece - 1, piece, piece + 1, 9 * piece + 77})
     for (const double sparsity : {0., .5, .9, 1.}) {
-      const auto values = sparse_tensor<TypeParam>(count, sparsity, pattern::iid, 3);
+      const auto values = some_values<TypeParam>(count, sparsity, 3);
       uint64_t zeros = 0;
       double magnitudes = 0;
       for (const TypeParam v : values) {
@@ -59,7 +73,7 @@ TEST(statistics, negative_zeros_are_none_and_what_is_not_finite_has_no_magnitude
 }
 
 TEST(statistics, are_the_same_bits_under_every_schedule) {
-  const auto values = sparse_tensor<float>(20 * 4096, .3, pattern::iid, 5);
+  const auto values = some_values<float>(20 * 4096, .3, 5);
   const tensor_statistics once = statistics_of(values);
   for_schedules(8, [&] {
     const tensor_statistics again = statistics_of(values);
@@ -68,7 +82,7 @@ TEST(statistics, are_the_same_bits_under_every_schedule) {
 }
 
 TEST(statistics, a_sample_is_near_the_whole) {
-  const auto values = sparse_tensor<float>(200 * 4096 + 5, .7, pattern::iid, 7);
+  const auto values = some_values<float>(200 * 4096 + 5, .7, 7);
   const tensor_statistics whole = statistics_of(values), sample = statistics_of(values, {.sample_every = 10});
   EXPECT_LE(sample.count, 21u * 4096);
   EXPECT_GE(sample.count, 20u * 4096);
@@ -80,7 +94,7 @@ TEST(statistics, a_sample_is_near_the_whole) {
 
 #if defined(TUCK_CUDASIM)
 TEST(statistics, read_the_tensor_once) {
-  const auto values = sparse_tensor<float>(100 * 4096, .7, pattern::iid, 7);
+  const auto values = some_values<float>(100 * 4096, .7, 7);
   const device_stream stream;
   const device_array<float> from(values, stream);
   const device_array<tensor_statistics> seen(1);
@@ -88,10 +102,10 @@ TEST(statistics, read_the_tensor_once) {
   for (const uint32_t every : {1u, 10u}) {
     stream.wait();
     cudasim::clear_counters();
-    ASSERT_EQ(gather_statistics(span<const float>(from.all()), seen.data(), scratch.all(), stream,
-                                {.sample_every = every})
-                  .code,
-              status::ok);
+    ASSERT_EQ(
+        gather_statistics(span<const float>(from.all()), seen.data(), scratch.all(), stream, {.sample_every = every})
+            .code,
+        status::ok);
     stream.wait();
     const cudasim::counters c = cudasim::snapshot();
     EXPECT_EQ(c.launches, 2u);

@@ -103,7 +103,7 @@ TEST(swap_stream, bytes_without_a_codec_go_as_they_are) {
 }
 
 TEST(swap_stream, goes_the_way_that_was_decided) {
-  bench b(4 * 4096, .8);
+  bench b(sparse_tensor<float>(4 * 4096, .8, pattern::clustered));
   swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
   const std::tuple codecs(rle<float>{}, zvc<float>{});
   const uint64_t raw = b.source().size_bytes(), by_zvc = parked_bytes(b.values);
@@ -119,7 +119,7 @@ TEST(swap_stream, goes_the_way_that_was_decided) {
   };
   EXPECT_EQ(held({.how = way::raw}), raw);
   EXPECT_EQ(held({.how = way::encode, .codec = 1}), by_zvc);
-  EXPECT_NE(held({.how = way::encode, .codec = 0}), by_zvc);
+  EXPECT_LT(held({.how = way::encode, .codec = 0}), by_zvc);
   swap_handle parked;
   expect_code(swap.out({.how = way::recompute}, codecs, b.source(), b.stream, parked), status::invalid_argument);
   expect_code(swap.out({.how = way::encode, .codec = 2}, codecs, b.source(), b.stream, parked),

@@ -11,7 +11,8 @@ namespace tuck::inline TUCK_ABI {
 struct tensor_statistics {  // written by the device
   uint64_t count = 0;       // values that were looked at
   uint64_t zeros = 0;       // of them, those whose bits are all zero, as ZVC counts
-  double magnitudes = 0;    // the sum of theirs, of the finite ones; of integers 0
+  double magnitudes = 0;    // the sum of theirs, of the finite ones; of integers 0. Infinity where 64 bytes of binary32
+                          // or bfloat16 values have a sum beyond binary32
 
   TUCK_HD double sparsity() const noexcept {
     return count == 0 ? 0 : static_cast<double>(zeros) / static_cast<double>(count);
