@@ -7,7 +7,7 @@
 // The layers compute nothing real: activations are made up, with the shapes and about the zeros of a VGG-16 in
 // training.
 #include "swap_training/measure.cuh"
-#include "swap_training/report.hpp"
+#include "swap_training/report.cuh"
 
 #include <CLI/CLI.hpp>
 

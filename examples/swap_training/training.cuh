@@ -3,7 +3,7 @@
 #pragma once
 
 #include "swap_training/layer_work.cuh"
-#include "swap_training/policies.hpp"
+#include "swap_training/policies.cuh"
 #include "swap_training/profile.hpp"
 
 #include <optional>
