@@ -1,9 +1,10 @@
 // Launch surfaces of which everything is known. Each is a wave-quantised occupancy curve with a random optimum:
 //
-//   time(b, t, c) = waste(w b* c* / (b c)) (1 + p (log2 b/b*)^2) (1 + q (log2 t/t*)^2) (1 + r (log2 c/c*)^2)
+//   time(b, t, c) = waste(w f* / f) (1 + p (log2 b/b*)^2) (1 + q (log2 t/t*)^2) (1 + r (log2 c/c*)^2)
 //
 // for b blocks of t threads and chunks of c bytes. waste(x) = ceil(x) / x is what the last of x waves costs, which is
-// not full; at the optimum there are w of them, 4 to 256. w, the optimum and the curvatures p, q, r are random.
+// not full; at the optimum there are w of them, 4 to 256, and what fills them, f, is b c, b t or b. w, the optimum and
+// the curvatures p, q, r are random.
 #pragma once
 
 #include <tuck/model/launch_tuner.hpp>
@@ -25,7 +26,9 @@ inline double normal(tuck::detail::split_mix& random) {
   return std::sqrt(-2 * std::log(1 - uniform(random))) * std::cos(6.283185307179586 * uniform(random));
 }
 
-inline wave_surface make_wave_surface(uint64_t seed) {
+enum class wave_of : uint8_t { chunks, threads, blocks };
+
+inline wave_surface make_wave_surface(uint64_t seed, wave_of fills = wave_of::chunks) {
   tuck::detail::split_mix random{seed};
   wave_surface s;
   for (unsigned eighths = 0; eighths < 64; ++eighths)  // from 16 to 4096 by eighths of a power of two
@@ -37,7 +40,9 @@ inline wave_surface make_wave_surface(uint64_t seed) {
                p = .01 + .09 * uniform(random), q = .02 + .18 * uniform(random), r = .02 + .18 * uniform(random);
   for (size_t i = 0; i < s.space.size(); ++i) {
     const launch_point x = s.space[i];
-    const double waves = pieces * blocks / x.blocks * chunk / x.chunk_bytes;
+    double waves = pieces * blocks / x.blocks;
+    if (fills == wave_of::chunks) waves *= chunk / x.chunk_bytes;
+    if (fills == wave_of::threads) waves *= threads / x.threads;
     const auto bowl = [](double value, double at, double curvature) {
       return 1 + curvature * std::log2(value / at) * std::log2(value / at);
     };

@@ -89,6 +89,47 @@ TEST(advisor, learns_that_a_codec_has_become_slow) {
   EXPECT_EQ(a.decide(x, .9).how, way::raw);
 }
 
+// The same tensor again and again tells nothing of others, and must not make what was known of them, or of itself,
+// vanish.
+TEST(advisor, does_not_forget_what_it_is_not_told_again) {
+  for (const double noise : {0., .02}) {
+    advisor a(link, {zvc_like(200e9)});
+    const size_t x = a.add({.bytes = size}), y = a.add({.bytes = size / 4});
+    uint64_t state = 1;
+    for (int i = 0; i < 100000; ++i) {
+      state = state * 6364136223846793005 + 1442695040888963407;
+      const double seconds = double(size) / 200e9 * (1 + noise * (double(state >> 40) * 0x1p-23 - 1));
+      a.measured(x, 0, .6, seconds, seconds, zvc_ratio(.6, 4));
+      if (i % 1000 != 0) continue;
+      ASSERT_EQ(a.decide(x, .6).how, way::encode) << i;
+      ASSERT_EQ(a.decide(y, .8).how, way::encode) << i;
+    }
+    EXPECT_NEAR(a.decide(x, .6).cost, 2 * (double(size) / 200e9 + double(size) / zvc_ratio(.6, 4) / 10e9), 1e-4);
+  }
+}
+
+TEST(advisor, what_cannot_be_is_not_learnt) {
+  advisor a(link, {zvc_like(200e9)});
+  const size_t x = a.add({.bytes = size});
+  const double before = a.decide(x, .6).cost, t = double(size) / 200e9,
+               infinity = std::numeric_limits<double>::infinity();
+  for (const double s : {std::nan(""), infinity, -1., 2.}) a.measured(x, 0, s, t, t, 2);
+  for (const double seconds : {std::nan(""), infinity, 0., -1., 1e-18, 1e-310})
+    a.measured(x, 0, .6, seconds, seconds, 0);
+  for (const double ratio : {std::nan(""), infinity, -1., 1e200}) a.measured(x, 0, .6, 0, 0, ratio);
+  EXPECT_EQ(a.decide(x, .6).cost, before);
+}
+
+TEST(advisor, permission_beats_hysteresis) {
+  for (const double hysteresis : {.05, 2., std::numeric_limits<double>::infinity()}) {
+    advisor a(link, {lossy_like(1000e9, 10)}, {.hysteresis = hysteresis});
+    const size_t x = a.add({.bytes = size, .lossy_allowed = true});
+    EXPECT_EQ(a.decide(x, 0).how, way::encode);
+    a.change(x, {.bytes = size});
+    EXPECT_EQ(a.decide(x, 0).how, way::raw);
+  }
+}
+
 TEST(advisor, computes_anew_what_is_cheap_to_compute) {
   advisor a(link, {zvc_like(20e9)});
   const size_t x = a.add({.bytes = size, .recompute = 1e-4});

@@ -103,5 +103,14 @@ TEST(bound_control, what_says_nothing_changes_nothing) {
   EXPECT_EQ(control.bound(), 1e-1);
 }
 
+TEST(bound_control, odd_options_do_no_harm) {
+  bound_controller never({.refresh = ~uint64_t{0}});
+  never.update(5, {.mean_gradient = 1, .batch = 1, .nonzero = 1, .mean_momentum = 1});
+  EXPECT_FALSE(never.wants(6));
+  EXPECT_FALSE(never.wants(1000000));
+  EXPECT_EQ(bound_controller({.first = std::nan(""), .lowest = 1e-6}).bound(), 1e-6);
+  EXPECT_EQ(bound_controller({.lowest = 1e-2, .highest = 1e-4}).bound(), 1e-2);
+}
+
 }  // namespace
 }  // namespace tuck

@@ -33,29 +33,41 @@ outcome_of_search search(const surface& s, tuner_options options) {
   return {found / s.mean[s.best] - 1, found / s.mean[s.expert] - 1, tuner.trials()};
 }
 
-TEST(launch_tuner, comes_near_the_best_in_forty_trials) {
+class tuner_on_waves : public ::testing::TestWithParam<bench::wave_of> {};
+
+TEST_P(tuner_on_waves, comes_near_the_best_in_forty_trials) {
   int near = 0;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
-    const auto r = search(make_wave_surface(seed), {.seed = seed});
+    const auto r = search(make_wave_surface(seed, GetParam()), {.seed = seed});
     EXPECT_LE(r.trials, 40u);
     EXPECT_LE(r.over_expert, .02) << seed;
     near += r.over_best <= .05;
   }
   EXPECT_GE(near, 90);
 }
+INSTANTIATE_TEST_SUITE_P(of, tuner_on_waves,
+                         ::testing::Values(bench::wave_of::chunks, bench::wave_of::threads, bench::wave_of::blocks));
 
 // The expert's choice is the best: what merely looked faster must not win.
 TEST(launch_tuner, does_not_leave_a_good_choice) {
-  for (uint64_t seed = 101; seed <= 150; ++seed) {
+  for (uint64_t seed = 101; seed <= 130; ++seed) {
     surface s = make_wave_surface(seed);
     s.expert = s.best;
     EXPECT_LE(search(s, {.seed = seed}).over_expert, .02) << seed;
   }
 }
 
+// All others are alike and slower by a twenty-fourth: a needle, which nothing smooth believes in.
+TEST(launch_tuner, believes_what_was_measured_of_the_expert_s_choice) {
+  surface s = make_wave_surface(1);
+  std::fill(s.mean.begin(), s.mean.end(), 1);
+  s.mean[s.expert] = s.mean[s.best = s.expert] = .96;
+  for (uint64_t seed = 1; seed <= 30; ++seed) EXPECT_LE(search(s, {.seed = seed}).over_expert, .02) << seed;
+}
+
 TEST(launch_tuner, is_better_than_searching_at_random) {
   double guided = 0, random = 0;
-  for (uint64_t seed = 201; seed <= 230; ++seed) {
+  for (uint64_t seed = 201; seed <= 215; ++seed) {
     const surface s = make_wave_surface(seed);
     guided += search(s, {.seed = seed}).over_best;
     random += search(s, {.search = tuner_search::random, .seed = seed}).over_best;

@@ -149,6 +149,25 @@ TEST(timeline, computing_anew_goes_past_layers_in_place) {
   EXPECT_TRUE(std::isinf(recompute_seconds(layers, 2)));
 }
 
+TEST(timeline, what_cannot_be_is_taken_for_what_can) {
+  auto layers = network();
+  const timeline kept = replay(layers, plan_raw(layers, offload_set::none), link);
+  std::vector<movement> plan(layers.size());
+  plan[0].how = way::recompute;  // nobody made it
+  EXPECT_EQ(replay(layers, plan, link).iteration, kept.iteration);
+  EXPECT_EQ(replay(layers, plan, link).device_peak, kept.device_peak);
+  layers[2].producer = 99;
+  layers[3].producer = 3;
+  plan[2].how = plan[3].how = way::recompute;
+  EXPECT_EQ(replay(layers, plan, link).iteration, kept.iteration);
+  EXPECT_TRUE(std::isinf(recompute_seconds(layers, 3)));
+  const auto raw = replay(layers, plan_raw(layers, offload_set::all), link);
+  for (const double ratio : {0., -1., std::nan("")}) {
+    const std::vector<codec_estimate> by(layers.size(), {.ratio = ratio});
+    EXPECT_EQ(replay(layers, plan_encoded(layers, offload_set::all, by), link).bytes_out, raw.bytes_out);
+  }
+}
+
 TEST(timeline, peaks_are_those_of_vdnn_s_rules) {
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {

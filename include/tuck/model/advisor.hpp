@@ -56,7 +56,10 @@ class advisor {
     for (size_t i = 0; i < codecs_.size(); ++i) estimates_[i] = estimate(t.profile, sparsity, codecs_[i]);
     const swap_decision best = choose(t.profile, link_, estimates_);
     const double as_before = cost_of(t.decision, t.profile);
-    if (t.decided && best.cost >= as_before * (1 - options_.hysteresis)) {
+    // What is not allowed any more, or not known, is given up whatever the rest costs.
+    const bool stays =
+        t.decided && std::isfinite(as_before) && best.cost >= as_before * (1 - std::clamp(options_.hysteresis, 0., 1.));
+    if (stays) {
       t.decision.cost = as_before;
       t.decision.raw_cost = best.raw_cost;
     } else {

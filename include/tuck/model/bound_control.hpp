@@ -58,22 +58,29 @@ struct bound_control_options {
 class bound_controller {
  public:
   explicit bound_controller(const bound_control_options& options = {}) noexcept
-      : options_(options), bound_(std::clamp(options.first, options.lowest, options.highest)) {}
+      : options_(options), bound_(limited(options.first)) {}
 
   double bound() const noexcept { return bound_; }
 
   // Are statistics wanted in this iteration? They cost a pass over the gradients.
-  bool wants(uint64_t iteration) const noexcept { return !seen_ || iteration >= last_ + options_.refresh; }
+  bool wants(uint64_t iteration) const noexcept {
+    return !seen_ || (iteration >= last_ && iteration - last_ >= options_.refresh);
+  }
   // Takes them. Those that say nothing - no gradient, no momentum, or what is no number - leave the bound as it is.
   void update(uint64_t iteration, const gradient_statistics& seen) noexcept {
     const double wanted = bound_for_estimated_sigma(options_.share * seen.mean_momentum, seen, options_.a);
     if (!std::isfinite(wanted) || !(wanted > 0)) return;
-    bound_ = std::clamp(wanted, options_.lowest, options_.highest);
+    bound_ = limited(wanted);
     last_ = iteration;
     seen_ = true;
   }
 
  private:
+  // Not below the lowest, even where that is above the highest; the lowest for what is no number.
+  double limited(double bound) const noexcept {
+    return bound >= options_.lowest ? std::max(std::min(bound, options_.highest), options_.lowest) : options_.lowest;
+  }
+
   bound_control_options options_;
   double bound_;
   uint64_t last_ = 0;

@@ -59,8 +59,7 @@ constexpr double raw_cost(const swap_profile& tensor, const link_rates& link) no
 // (2), (3), (4)
 constexpr double encoded_cost(const swap_profile& tensor, const link_rates& link, const codec_estimate& by) noexcept {
   const double size = static_cast<double>(tensor.bytes) / by.ratio;
-  return by.encode + by.decode + exposed(size, link.d2h, tensor.hidden_out) +
-         exposed(size, link.h2d, tensor.hidden_in);
+  return by.encode + by.decode + exposed(size, link.d2h, tensor.hidden_out) + exposed(size, link.h2d, tensor.hidden_in);
 }
 
 // The sparsity above which encoding pays, in the paper's form and where nothing is hidden; above 1: it never does.

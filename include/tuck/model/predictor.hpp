@@ -33,23 +33,29 @@ template <size_t N> struct relative_regression {
     for (size_t i = 0; i < N; ++i) covariance[i][i] = sizes[i] * sizes[i];
   }
 
-  // A measurement, y > 0. With forget < 1, those before count for less: 0.99 is a memory of about a hundred.
+  // A measurement; one that is not above 0 or not finite is none. With forget < 1, those before count for less: 0.99 is
+  // a memory of about a hundred. What is forgotten is only what this measurement says anew (Kulhavy's directional
+  // forgetting, Automatica 1987): who measures the same again and again does not lose the rest.
   constexpr void add(const vector& x, double y, double forget = 1) noexcept {
     if (!(y > 0)) return;
     vector scaled = x, gain = {};
-    for (double& v : scaled) v /= y;  // of a relative error, then
-    double error = 1, spread = forget;
+    double error = 1, spread = 0;
+    for (double& v : scaled) {
+      v /= y;  // of a relative error, then
+      if (!(v - v == 0)) return;
+    }
     for (size_t i = 0; i < N; ++i) {
       for (size_t j = 0; j < N; ++j) gain[i] += covariance[i][j] * scaled[j];
       error -= c[i] * scaled[i];
       spread += gain[i] * scaled[i];
     }
+    if (!(spread > 0)) return;
+    const double less = (forget * spread - (1 - forget)) / (forget * spread * (1 + spread));
     for (size_t i = 0; i < N; ++i) {
-      c[i] += gain[i] / spread * error;
-      for (size_t j = 0; j <= i; ++j)
-        covariance[i][j] = covariance[j][i] = (covariance[i][j] - gain[i] * gain[j] / spread) / forget;
+      c[i] += gain[i] / (1 + spread) * error;
+      for (size_t j = 0; j <= i; ++j) covariance[i][j] = covariance[j][i] = covariance[i][j] - gain[i] * gain[j] * less;
     }
-    squares = forget * squares + error * error * forget / spread;  // error of before times error of after
+    squares = forget * squares + error * error / (1 + spread);  // error of before times error of after
     count = forget * count + 1;
   }
 
@@ -61,7 +67,7 @@ template <size_t N> struct relative_regression {
       for (size_t j = 0; j < N; ++j) spread += x[i] * covariance[i][j] * x[j];
     }
     const double freedom = count - static_cast<double>(N);
-    p.deviation = freedom > 0 ? std::sqrt(squares / freedom * (p.value * p.value + spread))
+    p.deviation = freedom > 0 ? std::sqrt(squares / freedom * (p.value * p.value + std::fmax(spread, 0)))
                               : std::numeric_limits<double>::infinity();
     return p;
   }
@@ -87,15 +93,18 @@ struct codec_predictor {
     return {1, mib, mib * (1 - sparsity)};
   }
 
-  // What encoding and decoding `size` bytes of this share of zeros took, and the ratio. A figure of 0 is none.
+  // What encoding and decoding `size` bytes of this share of zeros took, and the ratio. A figure of 0 is none, nor is
+  // one that cannot be: a share outside [0, 1], a time below a nanosecond, a frame below a byte.
   constexpr void add(uint64_t size, double sparsity, double encode_seconds, double decode_seconds, double ratio,
                      double forget = 1) noexcept {
+    if (!(sparsity >= 0 && sparsity <= 1)) return;
     const auto x = features(size, sparsity);
-    encode.add(x, encode_seconds, forget);
-    decode.add(x, decode_seconds, forget);
-    if (ratio > 0) frame.add(x, x[1] / ratio, forget);
+    if (encode_seconds >= 1e-9) encode.add(x, encode_seconds, forget);
+    if (decode_seconds >= 1e-9) decode.add(x, decode_seconds, forget);
+    if (ratio > 0 && ratio <= static_cast<double>(size)) frame.add(x, x[1] / ratio, forget);
   }
 
+  // Only as good as the deviations say: infinity or no number where too little is known.
   estimate at(uint64_t size, double sparsity) const noexcept {
     const auto x = features(size, sparsity);
     estimate e{encode.at(x), decode.at(x), {}};

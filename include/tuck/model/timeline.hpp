@@ -1,7 +1,7 @@
 // An iteration of training, replayed: a forward and a backward pass over a network some of whose inputs leave the
 // device meanwhile. One engine computes, one copies to the host, one copies back, each doing one thing at a time in the
 // order it is asked for; what must wait for another engine waits. Out come the time an iteration takes, what it was
-// spent on, and how much memory was in use at most. Times are seconds, sizes bytes.
+// spent on, and how much memory was in use at most. Times are seconds, not negative; sizes bytes, below 2^62 in all.
 //
 //   std::vector<tuck::timed_layer> network = ...;
 //   const auto moves = tuck::plan_raw(network, tuck::offload_set::all);               // vDNN
@@ -22,6 +22,8 @@
 #include <tuck/model/cost.hpp>
 #include <tuck/model/vdnn.hpp>
 
+#include <cmath>
+
 namespace tuck::inline TUCK_ABI {
 
 struct timed_layer {
@@ -29,7 +31,8 @@ struct timed_layer {
 
   layer shape;
   double forward = 0, backward = 0;
-  size_t producer = the_one_before;  // the layer whose output the input is; none: it cannot be computed anew
+  // The layer whose output the input is, one before this; any other, as none: the input cannot be computed anew.
+  size_t producer = the_one_before;
   // The layer that keeps what this one's backward pass reads, for it leaves when that layer has run. Of those that read
   // one tensor it is the last, and input_bytes of the others is 0. In a chain each keeps its own; one in place reads
   // its output, which is the next one's.
@@ -44,10 +47,10 @@ struct movement {
     encode,    // by the GPU on its way out, decoded by it on its way in
     cpu,       // goes out raw; encoded by the CPU then, if the forward pass still runs, and decoded by it before it
                // comes back
-    recompute  // dropped, and computed anew from the nearest input before it that is there
+    recompute  // dropped, and computed anew from the nearest input before it that is there; kept where it cannot be
   };
   way how = way::keep;
-  codec_estimate by = {};  // with encode and cpu
+  codec_estimate by = {};  // with encode and cpu; a ratio that is not above 0 counts as 1
 };
 
 struct replay_options {
@@ -133,31 +136,47 @@ inline std::vector<bool> leaving(span<const layer> network, offload_set set) {
 // The layer whose output the input of layer i is; or none.
 inline size_t producer(span<const timed_layer> network, size_t i) noexcept {
   const size_t p = network[i].producer;
-  if (p == timed_layer::the_one_before) return i == 0 ? timed_layer::none : i - 1;
-  return p;
+  if (p == timed_layer::the_one_before && i != 0) return i - 1;
+  return p < i ? p : timed_layer::none;
 }
 
 inline size_t keeper(span<const timed_layer> network, size_t i) noexcept {
   for (; network[i].kept_by == timed_layer::as_in_a_chain; ++i)
     if (!network[i].shape.in_place || i + 1 == network.size()) return i;
-  return network[i].kept_by;
+  const size_t k = network[i].kept_by;
+  return k >= i && k < network.size() ? k : i;
 }
+
+}  // namespace detail
+
+// The seconds that computing the input of layer i anew takes; infinity where it cannot be done.
+inline double recompute_seconds(span<const timed_layer> network, size_t i) noexcept {
+  double seconds = 0;
+  for (size_t p = i;;) {
+    p = detail::producer(network, p);
+    if (p == timed_layer::none) return std::numeric_limits<double>::infinity();
+    seconds += network[p].forward;
+    if (!network[p].shape.in_place) return seconds;
+  }
+}
+
+namespace detail {
 
 class replayer {
  public:
   replayer(span<const timed_layer> network, span<const movement> plan, const link_rates& link,
            const replay_options& options)
       : network_(network),
-        plan_(plan),
+        plan_(possible(network, plan)),
         link_(link),
         options_(options),
-        shapes_(shapes_of(network, plan)),
+        shapes_(shapes_of(network, plan_)),
         there_(network.size()),
         encoded_(network.size()),
         keepers_(network.size()),
         first_(network.size()),
         last_(network.size()),
-        order_(shapes_, away(plan)) {
+        order_(shapes_, away(plan_)) {
     result_.layers.resize(network.size());
     for (size_t i = network.size(); i-- > 0;) {
       const size_t k = keepers_[i] = keeper(network, i);
@@ -182,6 +201,12 @@ class replayer {
  private:
   using way = movement::way;
 
+  static std::vector<movement> possible(span<const timed_layer> network, span<const movement> plan) {
+    std::vector<movement> of(plan.begin(), plan.end());
+    for (size_t i = 0; i < of.size(); ++i)
+      if (of[i].how == way::recompute && std::isinf(recompute_seconds(network, i))) of[i].how = way::keep;
+    return of;
+  }
   static bool is_away(const movement& m) noexcept { return m.how != way::keep && m.how != way::recompute; }
   static std::vector<bool> away(span<const movement> plan) {
     std::vector<bool> of(plan.size());
@@ -199,7 +224,8 @@ class replayer {
 
   uint64_t raw(size_t i) const noexcept { return shapes_[i].in_place ? 0 : shapes_[i].input_bytes; }
   uint64_t encoded(size_t i) const noexcept {
-    return static_cast<uint64_t>(static_cast<double>(raw(i)) / plan_[i].by.ratio);
+    const double ratio = plan_[i].by.ratio;
+    return ratio > 0 ? static_cast<uint64_t>(std::min(static_cast<double>(raw(i)) / ratio, 0x1p62)) : raw(i);
   }
   uint64_t on_link(size_t i) const noexcept { return plan_[i].how == way::encode ? encoded(i) : raw(i); }
   uint64_t workspace(size_t i) const noexcept {
@@ -307,7 +333,7 @@ class replayer {
   }
 
   span<const timed_layer> network_;
-  span<const movement> plan_;
+  std::vector<movement> plan_;
   const link_rates& link_;
   const replay_options& options_;
   std::vector<layer> shapes_;
@@ -330,17 +356,6 @@ inline timeline replay(span<const timed_layer> network, span<const movement> pla
 }
 
 // -- plans ---------------------------------------------------------------------------------------------------------
-
-// The seconds that computing the input of layer i anew takes; infinity where it cannot be done.
-inline double recompute_seconds(span<const timed_layer> network, size_t i) noexcept {
-  double seconds = 0;
-  for (size_t p = i;;) {
-    p = detail::producer(network, p);
-    if (p == timed_layer::none) return std::numeric_limits<double>::infinity();
-    seconds += network[p].forward;
-    if (!network[p].shape.in_place) return seconds;
-  }
-}
 
 // What eqs 1 to 4 have to know of each layer's input, where those of `set` leave: its own layer hides its way out, and
 // the layer beside which it is prefetched its way back.
