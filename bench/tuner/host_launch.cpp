@@ -108,8 +108,8 @@ launch_point host_launch::expert() const {
 launch_space default_host_space() {
   launch_space space;
   for (unsigned t = 1; t <= std::clamp(std::thread::hardware_concurrency(), 1u, 4u); ++t) space.threads.push_back(t);
-  for (int quarter = 0; quarter <= 48; ++quarter) {
-    const auto blocks = static_cast<unsigned>(std::lround(std::exp2(quarter / 4.)));
+  for (int eighth = 0; eighth <= 64; ++eighth) {
+    const auto blocks = static_cast<unsigned>(std::lround(std::exp2(eighth / 8.)));
     if (space.blocks.empty() || blocks != space.blocks.back()) space.blocks.push_back(blocks);
   }
   for (int half = 0; half <= 12; ++half)  // whole groups of 32 values of 4 bytes

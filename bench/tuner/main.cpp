@@ -93,8 +93,8 @@ void record_to(const record_options& o) {
   const auto load_before = load_average();
   {
     tuck::tools::progress line("measured", space.size() * (o.runs + 1),
-                               request.raw_bytes * space.size() * (o.runs + 1));
-    s.runs = record(space, std::ref(launch), o.runs, [&] { line.add(1); });
+                               3 * request.raw_bytes * space.size() * (o.runs + 1));
+    s.runs = record(space, std::ref(launch), s.expert, o.runs, [&] { line.add(1); });
   }
   s.description = {{"environment", host_environment(command_of(o, space))},
                    {"load_before", load_before},
@@ -223,7 +223,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1000).description(""))
       ->capture_default_str()
       ->type_name("N");
-  add_list(to_record, "--blocks", o.blocks, "Pieces that it is cut into, instead of 1 to 4096")
+  add_list(to_record, "--blocks", o.blocks, "Pieces that it is cut into, instead of 1 to 256")
       ->check(CLI::Range(1, 1 << 20).description(""));
   add_list(to_record, "--threads", o.threads, "Instead of 1 to one a core, or 4")
       ->check(CLI::Range(1, 1024).description(""));

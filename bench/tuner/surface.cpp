@@ -76,21 +76,36 @@ size_t surface::number_of(const launch_point& p) const {
   return i;
 }
 
-std::vector<std::vector<double>> record(const launch_space& space, const launch_timer& seconds, unsigned runs,
-                                        const std::function<void()>& done) {
-  std::vector<std::vector<double>> all(space.size());
+std::vector<std::vector<double>> record(const launch_space& space, const launch_timer& seconds, size_t expert,
+                                        unsigned runs, const std::function<void()>& done) {
+  struct run {
+    size_t point;
+    double share;  // of what its reference takes at that moment
+  };
+  std::vector<run> all;
+  std::vector<std::vector<double>> references(space.threads.size());
   std::vector<size_t> order(space.size());
   std::iota(order.begin(), order.end(), size_t{0});
+  const auto threads_of = [&](size_t i) { return i / space.blocks.size() % space.threads.size(); };
   generator random(1);
-  for (unsigned run = 0; run <= runs; ++run) {
+  for (unsigned pass = 0; pass <= runs; ++pass) {
     for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[below(random, i)]);
     for (const size_t i : order) {
-      const double took = seconds(space[i]);
-      if (run != 0) all[i].push_back(took);
+      launch_point reference = space[expert];
+      reference.threads = space[i].threads;
+      const double before = seconds(reference), took = seconds(space[i]), after = seconds(reference);
+      if (pass != 0) {
+        all.push_back({i, took / ((before + after) / 2)});
+        references[threads_of(i)].insert(references[threads_of(i)].end(), {before, after});
+      }
       done();
     }
   }
-  return all;
+  std::vector<double> usual;
+  for (const auto& of_one : references) usual.push_back(of_one.empty() ? 0 : median(of_one));
+  std::vector<std::vector<double>> answer(space.size());
+  for (const run& r : all) answer[r.point].push_back(r.share * usual[threads_of(r.point)]);
+  return answer;
 }
 
 double median(std::vector<double> values) {

@@ -26,10 +26,12 @@ struct surface {
 // Seconds of one launch, on the host or on a device. Throws std::runtime_error where it fails.
 using launch_timer = std::function<double(const launch_point&)>;
 
-// Runs every point once unheard, to warm up, then all points `runs` times: in a new order each time, so that a
-// disturbance falls on a run of some and not on all runs of one. done() is called after each launch.
-std::vector<std::vector<double>> record(const launch_space& space, const launch_timer& seconds, unsigned runs,
-                                        const std::function<void()>& done);
+// Runs every point once unheard, to warm up, then all points `runs` times, in a new order each time. A machine that
+// others share has faster and slower seconds: each run stands between two runs of a reference, the expert's point with
+// as many threads. What is recorded is the run over the mean of the two, times the median of all runs of that reference.
+// done() is called after each point.
+std::vector<std::vector<double>> record(const launch_space& space, const launch_timer& seconds, size_t expert,
+                                        unsigned runs, const std::function<void()>& done);
 
 // The truth of a recorded point is the median of its runs. What else runs on a machine makes a run longer and says
 // nothing of the point; a mean has all of it, and the best run is lucky where there are clocks that boost.
