@@ -43,8 +43,8 @@ class host_launch {
   std::vector<launch_point> sure_;
 };
 
-// 1 to 256 blocks by eighths of a power of two, a thread to one a core, or 4; chunks of 1 to 64 KiB by halves of a power
-// of two.
+// 1 to 256 blocks by eighths of a power of two, a thread to one a core, or 4; chunks of 1 to 64 KiB by halves of a
+// power of two.
 launch_space default_host_space();
 
 }  // namespace tuck::bench
