@@ -1,0 +1,188 @@
+// libtuck_host.so: the host codecs by name, the advisor and the bound controller, behind functions that C can call.
+// tuck_host.h says what they promise. One file, no dependency:
+//
+//   g++ -std=c++20 -O2 -shared -fPIC -fvisibility=hidden -I ../../include tuck_host.cpp -o libtuck_host.so
+#include "tuck_host.h"
+
+#include <tuck/host.hpp>
+#include <tuck/model.hpp>
+
+#include <array>
+#include <new>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+struct tuck_advisor {
+  tuck::advisor model;
+};
+struct tuck_bound {
+  tuck::bound_controller model;
+};
+
+namespace {
+
+template <template <class> class Codec, class... Types> using over = tuck::codec_list<Codec<Types>...>;
+
+struct named {
+  const char* name;
+  bool lossy;
+};
+// In the order of `lists`.
+constexpr named names[] = {{"zvc", false},
+                           {"rle", false},
+                           {"zvc+rle+planes+deflate", false},
+                           {"quantize", true},
+                           {"quantize+delta+planes+deflate", true},
+                           {"bitpack", false}};
+
+using lists = std::tuple<over<tuck::zvc, tuck::f16, tuck::bf16, float, double>,
+                         over<tuck::rle, tuck::f16, tuck::bf16, float, double>,
+                         over<tuck::zvc_rle_planes_deflate, tuck::f16, tuck::bf16, float>,
+                         over<tuck::quantize, tuck::f16, tuck::bf16, float, double>,
+                         over<tuck::quantize_delta_planes_deflate, tuck::f16, tuck::bf16, float, double>,
+                         over<tuck::bitpack, uint8_t, int32_t, int64_t>>;
+static_assert(std::tuple_size_v<lists> == std::size(names));
+
+template <class... Lists> struct joined;
+template <tuck::codec... Cs> struct joined<tuck::codec_list<Cs...>> { using type = tuck::codec_list<Cs...>; };
+template <tuck::codec... As, tuck::codec... Bs, class... Others>
+struct joined<tuck::codec_list<As...>, tuck::codec_list<Bs...>, Others...>
+    : joined<tuck::codec_list<As..., Bs...>, Others...> {};
+template <class... Lists> joined<Lists...> join(std::tuple<Lists...>);
+using all_codecs = typename decltype(join(lists{}))::type;
+
+template <tuck::codec C> C with_bound(const tuck::error_bound& bound) {
+  if constexpr (tuck::is_lossy<C>)
+    return C(bound);
+  else
+    return C{};
+}
+
+tuck::error_bound bound_of(int mode, double bound) {
+  return {.mode = static_cast<tuck::bound_mode>(mode), .value = bound};
+}
+
+// visitor(codec) for the one of that name and type; whether there is one.
+template <class Visitor>
+bool with_codec(std::string_view name, const tuck::error_bound& bound, int dtype, const Visitor& visitor) {
+  const auto in_list = [&]<tuck::codec... Cs>(tuck::codec_list<Cs...>) {
+    const auto one = [&]<class C>(std::type_identity<C>) {
+      if (static_cast<int>(tuck::dtype_of<tuck::value_t<C>>) != dtype) return false;
+      visitor(with_bound<C>(bound));
+      return true;
+    };
+    return (one(std::type_identity<Cs>{}) || ...);
+  };
+  bool found = false;
+  [&]<size_t... I>(std::index_sequence<I...>) {
+    found = ((name == names[I].name && in_list(std::tuple_element_t<I, lists>{})) || ...);
+  }(std::make_index_sequence<std::size(names)>{});
+  return found;
+}
+
+// What was asked for, or the status of what went wrong; no exception leaves the library.
+template <class Body> int guarded(const Body& body) noexcept {
+  try {
+    return static_cast<int>(body());
+  } catch (...) {  // the standard library's, of memory
+    return static_cast<int>(tuck::status::out_of_memory);
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* const* tuck_host_codecs(void) {
+  static constexpr auto list = [] {
+    std::array<const char*, std::size(names) + 1> all = {};
+    for (size_t i = 0; i < std::size(names); ++i) all[i] = names[i].name;
+    return all;
+  }();
+  return list.data();
+}
+
+int tuck_host_is_lossy(const char* codec) {
+  for (const named& n : names)
+    if (n.name == std::string_view(codec)) return n.lossy;
+  return 0;
+}
+
+const char* tuck_host_message(int status) { return message(static_cast<tuck::status>(status)); }
+
+uint64_t tuck_host_room(const char* codec, int mode, double bound, int dtype, uint64_t count) {
+  uint64_t room = ~uint64_t{0};
+  with_codec(codec, bound_of(mode, bound), dtype, [&](const auto& c) { room = tuck::max_frame_bytes(c, count); });
+  return room;
+}
+
+int tuck_host_encode(const char* codec, int mode, double bound, int dtype, const void* values, uint64_t count,
+                     void* frame, uint64_t room, unsigned threads, uint64_t* frame_bytes) {
+  return guarded([&] {
+    tuck::outcome done{.code = tuck::status::codec_mismatch};
+    with_codec(codec, bound_of(mode, bound), dtype, [&]<class C>(const C& c) {
+      const tuck::span<const tuck::value_t<C>> all(static_cast<const tuck::value_t<C>*>(values), count);
+      done = tuck::host::encode(c, all, {static_cast<std::byte*>(frame), room}, {}, {.threads = threads});
+    });
+    *frame_bytes = done.bytes;
+    return done.code;
+  });
+}
+
+int tuck_host_decode(const void* frame, uint64_t frame_bytes, int dtype, void* values, uint64_t count,
+                     unsigned threads) {
+  return guarded([&] {
+    const tuck::const_bytes from(static_cast<const std::byte*>(frame), frame_bytes);
+    tuck::frame_info info;
+    if (const auto s = tuck::inspect(from, info); s != tuck::status::ok) return s;
+    if (static_cast<int>(info.type) != dtype) return tuck::status::type_mismatch;
+    if (info.values != count) return tuck::status::invalid_argument;
+    const tuck::bytes to(static_cast<std::byte*>(values), count * tuck::size_of(info.type));
+    return tuck::host::decode(all_codecs{}, from, to, 0, {.threads = threads}).code;
+  });
+}
+
+tuck_advisor* tuck_advisor_new(double d2h, double h2d, unsigned codecs) {
+  try {
+    return new tuck_advisor{tuck::advisor({d2h, h2d}, std::vector<tuck::advised_codec>(codecs))};
+  } catch (...) {
+    return nullptr;
+  }
+}
+void tuck_advisor_free(tuck_advisor* a) { delete a; }
+int64_t tuck_advisor_add(tuck_advisor* a, uint64_t bytes, double hidden_out, double hidden_in) {
+  try {
+    return static_cast<int64_t>(a->model.add({.bytes = bytes, .hidden_out = hidden_out, .hidden_in = hidden_in}));
+  } catch (...) {
+    return -1;
+  }
+}
+int64_t tuck_advisor_decide(tuck_advisor* a, uint64_t tensor, double sparsity) {
+  const tuck::swap_decision& d = a->model.decide(tensor, sparsity);
+  return d.how == tuck::swap_decision::way::encode ? static_cast<int64_t>(d.codec) : -1;
+}
+void tuck_advisor_measured(tuck_advisor* a, uint64_t tensor, uint64_t codec, double sparsity, double encode,
+                           double decode, double ratio) {
+  a->model.measured(tensor, codec, sparsity, encode, decode, ratio);
+}
+
+tuck_bound* tuck_bound_new(double a, double share, uint64_t refresh, double first, double lowest, double highest) {
+  tuck::bound_control_options o;
+  if (a != 0) o.a = a;
+  if (share != 0) o.share = share;
+  if (refresh != 0) o.refresh = refresh;
+  if (first != 0) o.first = first;
+  if (lowest != 0) o.lowest = lowest;
+  if (highest != 0) o.highest = highest;
+  return new (std::nothrow) tuck_bound{tuck::bound_controller(o)};
+}
+void tuck_bound_free(tuck_bound* b) { delete b; }
+double tuck_bound_now(const tuck_bound* b) { return b->model.bound(); }
+int tuck_bound_wants(const tuck_bound* b, uint64_t iteration) { return b->model.wants(iteration); }
+void tuck_bound_update(tuck_bound* b, uint64_t iteration, double mean_gradient, double batch, double nonzero,
+                       double mean_momentum) {
+  b->model.update(iteration, {mean_gradient, batch, nonzero, mean_momentum});
+}
+
+}  // extern "C"

@@ -1,0 +1,536 @@
+"""Activations that autograd saves for the backward pass, tucked away until it comes.
+
+    policy = tuck_torch.Codec("zvc+rle+planes+deflate")     # or Raw(), Advised(), Comet(optimizer)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with tuck_torch.saved_tensors(policy):
+            loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+What is saved on the CPU becomes a frame of tuck's host codecs (libtuck_host.so); what is saved on a CUDA device goes
+through that device's swap stream to pinned host memory (libtuck_torch.so). Parameters, tensors below `smallest` bytes
+and those that are not dense in memory are left alone. A tensor that several operations save is stored once, as long as
+nothing has written to it between them; writes that PyTorch does not count, as through `.data`, are not seen.
+
+Policies count what they stored, by layer: `policy.take_counts()`. One policy is for one training loop; in a
+DistributedDataParallel training each process has its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import os
+import threading
+import time
+import weakref
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.nn.modules import module as modules
+
+__all__ = ["saved_tensors", "Raw", "Codec", "Advised", "Comet", "Policy", "Counts", "Error", "codecs"]
+
+# As tuck's frames number them.
+FLOATS = {torch.float16: 9, torch.bfloat16: 10, torch.float32: 11, torch.float64: 12}
+INTEGERS = {torch.uint8: 1, torch.int32: 6, torch.int64: 8}
+DTYPES = {**FLOATS, **INTEGERS}
+
+
+class Error(RuntimeError):
+    """A codec or a swap stream refused, or found what it stored to be damaged."""
+
+
+def _library(name: str) -> ctypes.CDLL:
+    here = Path(__file__).resolve().parent
+    wanted = os.environ.get(name.upper() + "_LIBRARY")
+    places = [Path(wanted)] if wanted else [
+        here / f"lib{name}.so", *(here.parent.parent / "build" / b / "lib" / f"lib{name}.so" for b in ("auto", "sim"))]
+    for place in places:
+        if place.exists():
+            return ctypes.CDLL(str(place))
+    raise Error(f"lib{name}.so is in none of: {', '.join(map(str, places))}; {name.upper()}_LIBRARY may name it")
+
+
+class _Host:
+    """libtuck_host.so: tuck_host.h has the contract."""
+
+    def __init__(self) -> None:
+        lib = _library("tuck_host")
+        text, size, number, pointer, real = (
+            ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int, ctypes.c_void_p, ctypes.c_double)
+
+        def function(name, result, *arguments):
+            f = getattr(lib, name)
+            f.restype, f.argtypes = result, arguments
+            return f
+
+        self.message = function("tuck_host_message", text, number)
+        self.is_lossy = function("tuck_host_is_lossy", number, text)
+        self._room = function("tuck_host_room", size, text, number, real, number, size)
+        self._encode = function("tuck_host_encode", number, text, number, real, number, pointer, size, pointer, size,
+                                ctypes.c_uint, ctypes.POINTER(size))
+        self._decode = function("tuck_host_decode", number, pointer, size, number, pointer, size, ctypes.c_uint)
+        self.advisor_new = function("tuck_advisor_new", pointer, real, real, ctypes.c_uint)
+        self.advisor_free = function("tuck_advisor_free", None, pointer)
+        self.advisor_add = function("tuck_advisor_add", ctypes.c_int64, pointer, size, real, real)
+        self.advisor_decide = function("tuck_advisor_decide", ctypes.c_int64, pointer, size, real)
+        self.advisor_measured = function("tuck_advisor_measured", None, pointer, size, size, real, real, real, real)
+        self.bound_new = function("tuck_bound_new", pointer, real, real, size, real, real, real)
+        self.bound_free = function("tuck_bound_free", None, pointer)
+        self.bound_now = function("tuck_bound_now", real, pointer)
+        self.bound_wants = function("tuck_bound_wants", number, pointer, size)
+        self.bound_update = function("tuck_bound_update", None, pointer, size, real, real, real, real)
+        names = function("tuck_host_codecs", ctypes.POINTER(text))()
+        self.codecs = []
+        while names[len(self.codecs)] is not None:
+            self.codecs.append(names[len(self.codecs)].decode())
+        self._scratch = threading.local()
+
+    def encode(self, choice: Choice, t: torch.Tensor) -> torch.Tensor | None:
+        """The frame of a dense tensor's memory; None where the codec is not for its type."""
+        dtype, count = DTYPES[t.dtype], t.numel()
+        how = choice.codec.encode(), 2 if choice.pointwise else 0, choice.bound or 0.0
+        room = self._room(*how, dtype, count)
+        if room == 2**64 - 1:
+            return None
+        buffer = getattr(self._scratch, "buffer", None)
+        if buffer is None or buffer.numel() < room:
+            buffer = self._scratch.buffer = torch.empty(room, dtype=torch.uint8)
+        used = ctypes.c_uint64()
+        self._check(self._encode(*how, dtype, t.data_ptr(), count, buffer.data_ptr(), buffer.numel(),
+                                 torch.get_num_threads(), ctypes.byref(used)), f"encode by {choice.codec}")
+        return buffer[:used.value].clone()
+
+    def decode(self, frame: torch.Tensor, into: torch.Tensor) -> None:
+        self._check(self._decode(frame.data_ptr(), frame.numel(), DTYPES[into.dtype], into.data_ptr(), into.numel(),
+                                 torch.get_num_threads()), "decode")
+
+    def _check(self, status: int, what: str) -> None:
+        if status != 0:
+            raise Error(f"{what}: {self.message(status).decode()}")
+
+
+_loaded: dict[str, object] = {}
+
+
+def _host() -> _Host:
+    if "host" not in _loaded:
+        _loaded["host"] = _Host()
+    return _loaded["host"]
+
+
+def codecs() -> list[str]:
+    """Names that Codec takes."""
+    return list(_host().codecs)
+
+
+def synchronize() -> None:
+    """Waits for what the swap streams were asked for. Raises Error where some of it failed since the last time."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    codec: str
+    bound: float | None = None  # of lossy codecs: no value is farther from what it was than this
+    pointwise: bool = False     # ... than this share of it, which keeps its sign below 1
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a tensor is saved: in which call of which module of an iteration, counted from 0; None outside of all."""
+    module: torch.nn.Module | None
+    call: int
+
+
+@dataclass
+class Counts:
+    """Of one layer: the bytes of what was saved there for the first time, and what was made of it."""
+    tensors: int = 0
+    raw: int = 0
+    stored: int = 0
+    integer_raw: int = 0  # of pooling indices, say; not in the three above
+    integer_stored: int = 0
+    encode_seconds: float = 0.0
+    decode_seconds: float = 0.0
+    choices: dict[str, int] = field(default_factory=dict)  # tensors by codec, "as it is" where there was none
+    bound: float | None = None  # the last one, where it is absolute
+
+    def add(self, t: torch.Tensor, stored: int, seconds: float = 0.0, choice: Choice | None = None) -> None:
+        size = t.numel() * t.element_size()
+        if t.dtype not in FLOATS:
+            self.integer_raw += size
+            self.integer_stored += stored
+            return
+        self.tensors += 1
+        self.raw += size
+        self.stored += stored
+        self.encode_seconds += seconds
+        name = choice.codec if choice else "as it is"
+        self.choices[name] = self.choices.get(name, 0) + 1
+        if choice and choice.bound and not choice.pointwise:
+            self.bound = choice.bound
+
+
+class Policy:
+    """Chooses how each tensor is stored. A subclass has `choose`, and may listen to what happens."""
+
+    def __init__(self) -> None:
+        self.iteration = -1  # of entered contexts; the first is 0
+        self.counts: dict[str, Counts] = {}
+        self._labels: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        self._of_class: dict[str, int] = {}
+
+    def choose(self, t: torch.Tensor, site: Site) -> Choice | None:
+        """How floating-point tensor t is stored; None: as it is."""
+        raise NotImplementedError
+
+    def encoded(self, t: torch.Tensor, site: Site, choice: Choice, seconds: float, size: int) -> None: ...
+
+    def decoded(self, t: torch.Tensor, site: Site, choice: Choice, seconds: float) -> None: ...
+
+    def saved_again(self, first: Site, site: Site) -> None:
+        """What was saved at `first` is saved at `site` too."""
+
+    def after_forward(self, module: torch.nn.Module, output: object) -> None: ...
+
+    def entered(self) -> None:
+        """An iteration begins."""
+
+    def label(self, module: torch.nn.Module | None) -> str:
+        """Conv2d_1 is the first module of that class that ran."""
+        if module is None:
+            return "functions"
+        if module not in self._labels:
+            kind = type(module).__name__
+            self._of_class[kind] = self._of_class.get(kind, 0) + 1
+            self._labels[module] = f"{kind}_{self._of_class[kind]}"
+        return self._labels[module]
+
+    def take_counts(self) -> dict[str, Counts]:
+        """By layer, in the order in which they ran, since the last time."""
+        taken, self.counts = self.counts, {}
+        return taken
+
+    def count(self, site: Site) -> Counts:
+        return self.counts.setdefault(self.label(site.module), Counts())
+
+
+class Raw(Policy):
+    """Everything as it is: what the others are compared with."""
+
+    def choose(self, t: torch.Tensor, site: Site) -> Choice | None:
+        return None
+
+
+class Codec(Policy):
+    """One codec for all, as `codecs` names them; lossy ones need an absolute bound."""
+
+    def __init__(self, name: str, bound: float | None = None) -> None:
+        super().__init__()
+        if name not in codecs():
+            raise ValueError(f"codec: there is no {name!r}, but {', '.join(codecs())}")
+        if _host().is_lossy(name.encode()):
+            if bound is None or not 0 < bound < float("inf"):
+                raise ValueError(f"bound: {name} needs one above 0, not {bound}")
+        elif bound is not None:
+            raise ValueError(f"bound: {name} loses nothing and takes none")
+        self._choice = Choice(name, bound)
+
+    def choose(self, t: torch.Tensor, site: Site) -> Choice | None:
+        return self._choice
+
+
+class Advised(Policy):
+    """CSWAP+: the lossless codec, or none, that costs least by tuck::advisor: what it takes to encode, to move the
+    frame at `link` bytes a second out and in, and to decode, as measured on the way."""
+
+    CODECS = ("zvc", "rle", "zvc+rle+planes+deflate")
+
+    def __init__(self, link: float) -> None:
+        super().__init__()
+        if not 0 < link < float("inf"):
+            raise ValueError(f"link: {link} is no rate in bytes a second")
+        host = _host()
+        self._advisor = host.advisor_new(link, link, len(self.CODECS))
+        if not self._advisor:
+            raise MemoryError("advisor")
+        weakref.finalize(self, host.advisor_free, self._advisor)
+        self._numbers: dict[tuple, int] = {}
+        self._calibrated = False
+
+    def choose(self, t: torch.Tensor, site: Site) -> Choice | None:
+        if not self._calibrated:
+            self._calibrate(t.device)
+        best = _host().advisor_decide(self._advisor, self._number(t, site), self._zeros(t))
+        return None if best < 0 else Choice(self.CODECS[best])
+
+    def encoded(self, t, site, choice, seconds, size):
+        self._measured(t, site, choice, self._zeros(t), seconds, 0.0, t.numel() * t.element_size() / size)
+
+    def decoded(self, t, site, choice, seconds):
+        self._measured(t, site, choice, self._zeros(t), 0.0, seconds, 0.0)
+
+    def _measured(self, t, site, choice, *figures):
+        if choice.codec in self.CODECS:
+            _host().advisor_measured(self._advisor, self._number(t, site), self.CODECS.index(choice.codec), *figures)
+
+    def _number(self, t: torch.Tensor, site: Site) -> int:
+        size = t.numel() * t.element_size()
+        key = (self.label(site.module), site.call, size)
+        if key not in self._numbers:
+            self._numbers[key] = _host().advisor_add(self._advisor, size, 0.0, 0.0)
+        return self._numbers[key]
+
+    @staticmethod
+    def _zeros(t: torch.Tensor) -> float:
+        return 1 - torch.count_nonzero(t).item() / t.numel()
+
+    def _calibrate(self, device: torch.device) -> None:
+        """Codecs that nothing is known of are not chosen: a few tensors of noise, each of its own sparsity."""
+        self._calibrated = True
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            noise = torch.randn(1 << 18)
+        for zeros in (0.3, 0.6, 0.9):
+            for size in (1 << 14, 1 << 16, 1 << 18):
+                sample = torch.where(torch.rand_like(noise[:size]) < zeros, torch.zeros(()), noise[:size])
+                for name in self.CODECS:
+                    _Stored(sample, Site(None, size), Choice(name), self).restore(self)
+
+
+class Comet(Policy):
+    """COMET: the inputs of convolutions and linear layers within absolute bounds, which tuck::bound_controller sets for
+    each layer from its gradients and momentum (SGD's momentum_buffer, Adam's exp_avg) every `refresh` iterations.
+
+    What only an nn.ReLU that made it and nn.MaxPool read - for its sign, and not at all - is stored within half of each
+    value (Gist keeps a bit of it): no gradient becomes another by that. All else, and everything in the first
+    iteration, is stored without loss.
+
+    share: the standard deviation of a weight gradient's error, as a share of the mean momentum. Bounds stay in [lowest,
+    highest]. estimate: "exact" takes the deviation from the sum of the squared gradients of the layer's output,
+    sigma^2 = bound^2 / 3 * sum l^2 over the weight's activations that are not zero; "paper" is a * mean |l| *
+    sqrt(batch * nonzero) * bound with a = 0.32, which leaves out over how many places a convolution sums."""
+
+    READERS = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d, torch.nn.Linear)
+    SIGN_READERS = (torch.nn.ReLU, torch.nn.MaxPool1d, torch.nn.MaxPool2d, torch.nn.MaxPool3d)
+
+    def __init__(self, optimizer: torch.optim.Optimizer, *, lossy: str = "quantize+delta+planes+deflate",
+                 lossless: str = "zvc+rle+planes+deflate", estimate: str = "exact", share: float = 0.01,
+                 refresh: int = 1000, first: float = 1e-4, lowest: float = 1e-8, highest: float = 1e-1) -> None:
+        super().__init__()
+        if not _host().is_lossy(lossy.encode()):
+            raise ValueError(f"lossy: {lossy!r} is no lossy codec of {', '.join(codecs())}")
+        if estimate not in ("exact", "paper"):
+            raise ValueError(f"estimate: {estimate!r} is neither 'exact' nor 'paper'")
+        for name, value in (("share", share), ("refresh", refresh), ("first", first), ("lowest", lowest),
+                            ("highest", highest)):
+            if not 0 < value < float("inf"):
+                raise ValueError(f"{name}: {value} is not above 0")
+        self._lossless = Codec(lossless).choose(None, None)
+        self._sign = Choice(lossy, 0.5, pointwise=True)
+        self._optimizer, self._lossy, self._exact = optimizer, lossy, estimate == "exact"
+        self._options = (1.0 if self._exact else 0.32, share, refresh, first, lowest, highest)
+        self._bounds: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # layer -> its bound_controller
+        self._nonzero: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # layer -> share of its last input
+        # Where tensors are first saved -> who else read them, the last time that they were.
+        self._seen: dict[Site, list[weakref.ref]] = {}
+        self._reading: dict[Site, list[weakref.ref]] = {}
+
+    def entered(self) -> None:
+        self._seen, self._reading = self._reading, {}
+
+    def choose(self, t: torch.Tensor, site: Site) -> Choice | None:
+        self._reading[site] = []
+        others = [reader() for reader in self._seen.get(site, ())]
+        layers = [m for m in (site.module, *others) if isinstance(m, self.READERS)]
+        if layers:
+            nonzero = torch.count_nonzero(t).item() / t.numel()
+            for layer in layers:
+                self._nonzero[layer] = nonzero
+            return Choice(self._lossy, min(_host().bound_now(self._controller(layer)) for layer in layers))
+        only_signs = (site in self._seen and isinstance(site.module, torch.nn.ReLU)
+                      and all(isinstance(m, self.SIGN_READERS) for m in others))
+        return self._sign if only_signs else self._lossless
+
+    def saved_again(self, first: Site, site: Site) -> None:
+        self._reading.setdefault(first, []).append(weakref.ref(site.module) if site.module else lambda: None)
+
+    def after_forward(self, module: torch.nn.Module, output: object) -> None:
+        if not isinstance(module, self.READERS) or not getattr(output, "requires_grad", False):
+            return
+        if module in self._nonzero and _host().bound_wants(self._controller(module), self.iteration):
+            output.register_hook(lambda gradient, m=weakref.ref(module): self._learn(m(), gradient))
+
+    def _learn(self, module: torch.nn.Module | None, gradient: torch.Tensor) -> None:
+        state = self._optimizer.state.get(module.weight, {}) if module is not None else {}
+        momentum = state.get("momentum_buffer", state.get("exp_avg"))
+        if momentum is None:  # before the first step
+            return
+        if self._exact:
+            # The sums of l^2 that an output channel's weights have, in the mean; as bound_control.hpp has it, sigma is
+            # a * mean_gradient * sqrt(batch * nonzero) * bound.
+            channels = module.weight.shape[0]
+            figures = (math.sqrt(gradient.double().square().sum().item() / channels / 3), 1.0)
+        else:
+            figures = gradient.abs().mean().item(), float(gradient.shape[0])
+        _host().bound_update(self._controller(module), self.iteration, *figures, self._nonzero[module],
+                             momentum.abs().mean().item())
+
+    def _controller(self, module: torch.nn.Module) -> int:
+        if module not in self._bounds:
+            controller = _host().bound_new(*self._options)
+            if not controller:
+                raise MemoryError("bound_controller")
+            weakref.finalize(module, _host().bound_free, controller)
+            self._bounds[module] = controller
+        return self._bounds[module]
+
+
+class _Stored:
+    """A tensor in a frame, whoever saved it."""
+
+    __slots__ = ("frame", "shape", "stride", "dtype", "site", "choice", "saves", "identity", "__weakref__")
+
+    def __init__(self, t: torch.Tensor, site: Site, choice: Choice, policy: Policy, identity: object = None) -> None:
+        begin = time.perf_counter()
+        self.frame = _host().encode(choice, t)
+        seconds = time.perf_counter() - begin
+        self.shape, self.stride, self.dtype = t.shape, t.stride(), t.dtype
+        self.site, self.choice, self.saves, self.identity = site, choice, 1, identity
+        if self.frame is not None and t.dtype in FLOATS:
+            policy.encoded(t, site, choice, seconds, self.frame.numel())
+        if self.frame is not None and identity is not None:
+            policy.count(site).add(t, self.frame.numel(), seconds, choice)
+
+    def restore(self, policy: Policy) -> torch.Tensor:
+        begin = time.perf_counter()
+        t = torch.empty_strided(self.shape, self.stride, dtype=self.dtype)
+        _host().decode(self.frame, t)
+        seconds = time.perf_counter() - begin
+        if t.dtype in FLOATS:
+            policy.decoded(t, self.site, self.choice, seconds)
+            if self.identity is not None:
+                policy.count(self.site).decode_seconds += seconds
+        return t
+
+
+class _Kept:
+    """A tensor as it is. Autograd does not look for later writes where there are hooks, so this does."""
+
+    __slots__ = ("tensor", "version", "site", "saves", "__weakref__")
+
+    def __init__(self, t: torch.Tensor, site: Site | None = None) -> None:
+        self.tensor = t.detach()  # a result that knew its operation would be a circle that is never freed
+        self.version = t._version
+        self.site, self.saves = site, 1
+
+    def restore(self) -> torch.Tensor:
+        if self.tensor._version != self.version:
+            raise Error("a tensor that is needed for the backward pass was modified in place: "
+                        f"shape {tuple(self.tensor.shape)}, version {self.tensor._version} instead of {self.version}")
+        return self.tensor
+
+
+class _Session:
+    """One entered context."""
+
+    def __init__(self, policy: Policy, smallest: int) -> None:
+        self.policy, self.smallest = policy, smallest
+        self.known: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
+        self.inside: list[Site] = []
+        self.calls: dict[torch.nn.Module, int] = {}
+        self.recent = threading.local()
+
+    def enter(self, module, _inputs) -> None:
+        call = self.calls.get(module, 0)
+        self.calls[module] = call + 1
+        self.inside.append(Site(module, call))
+        self.policy.label(module)
+
+    def leave(self, module, _inputs, output) -> None:
+        while self.inside and self.inside.pop().module is not module:
+            pass  # a module within raised, and whoever called it went on
+        self.policy.after_forward(module, output)
+
+    def pack(self, t: torch.Tensor):
+        if not self._is_wanted(t):
+            return _Kept(t)
+        site = self.inside[-1] if self.inside else Site(None, 0)
+        # While the weak reference lives, no other storage has its number.
+        storage = StorageWeakRef(t.untyped_storage() if hasattr(t, "untyped_storage") else t.storage())
+        key = (storage.cdata, t.storage_offset(), t.shape, t.stride(), t.dtype, t._version)
+        known = self.known.get(key)
+        if known is not None:
+            known.saves += 1
+            self.policy.saved_again(known.site, site)
+            return known
+        self.known[key] = packed = self._store(t, site, storage)
+        return packed
+
+    def _store(self, t: torch.Tensor, site: Site, storage: StorageWeakRef):
+        choice = self._choose(t, site)
+        if choice:
+            stored = _Stored(t.detach(), site, choice, self.policy, storage)
+            if stored.frame is not None:
+                return stored
+        self.policy.count(site).add(t, t.numel() * t.element_size())
+        return _Kept(t, site)
+
+    def unpack(self, packed) -> torch.Tensor:
+        if isinstance(packed, _Kept):
+            return packed.restore()
+        # Operations that share a tensor often follow each other: the one that was decoded last is kept for the next.
+        last, t = getattr(self.recent, "decoded", (None, None))
+        if last is not packed:
+            t = packed.restore(self.policy)
+        packed.saves -= 1
+        self.recent.decoded = (packed, t) if packed.saves > 0 else (None, None)
+        return t
+
+    def _choose(self, t: torch.Tensor, site: Site) -> Choice | None:
+        if t.dtype in FLOATS:
+            return self.policy.choose(t.detach(), site)
+        return None if isinstance(self.policy, Raw) else Choice("bitpack")
+
+    def _is_wanted(self, t: torch.Tensor) -> bool:
+        parameter = torch.nn.Parameter
+        return (t.dtype in DTYPES and t.layout is torch.strided and t.device.type == "cpu"
+                and not isinstance(t, parameter) and not isinstance(t._base, parameter)
+                and t.numel() * t.element_size() >= self.smallest and _is_dense(t))
+
+
+def _is_dense(t: torch.Tensor) -> bool:
+    """Do its values fill a piece of memory, each once, in whatever order?"""
+    expected = 1
+    for stride, size in sorted(zip(t.stride(), t.shape)):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
+
+
+@contextlib.contextmanager
+def saved_tensors(policy: Policy | str, *, smallest: int = 4096):
+    """While it is entered, what autograd saves is stored as the policy - or the codec of that name - says; `as` gives
+    the policy. The backward pass may come inside or outside, and more than once where the graph is retained."""
+    if isinstance(policy, str):
+        policy = Codec(policy)
+    policy.iteration += 1
+    policy.entered()
+    session = _Session(policy, smallest)
+    hooks = [modules.register_module_forward_pre_hook(session.enter), modules.register_module_forward_hook(session.leave)]
+    try:
+        with saved_tensors_hooks(session.pack, session.unpack):
+            yield policy
+    finally:
+        for hook in hooks:
+            hook.remove()
+        session.inside.clear()
+        session.calls.clear()
