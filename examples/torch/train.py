@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import statistics
 import sys
 import time
@@ -189,7 +190,7 @@ def plot(runs: list[dict], path: str) -> None:
     figure.savefig(path, dpi=110)
 
 
-def arguments() -> argparse.Namespace:
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], epilog="The README beside it says more.")
     parser.add_argument("--policy", default=f"raw,zvc,{LOSSLESS},advised,comet", metavar="NAME,...",
                         help="raw, advised, comet, or a codec of tuck; %(default)s")
@@ -208,12 +209,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", help="cpu, or cuda where PyTorch has it")
     parser.add_argument("--json", metavar="FILE", help="all figures")
     parser.add_argument("--plot", metavar="FILE.png", help="accuracy and ratio over epochs")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     for name in ("epochs", "seeds", "batch", "refresh"):
         if getattr(options, name) < 1:
             parser.error(f"--{name}: {getattr(options, name)} is less than 1")
     if not 40 <= options.samples <= 1797:
         parser.error(f"--samples: {options.samples} is not from 40 to 1797")
+    for name in ("json", "plot"):  # a place that cannot be written to is an error now
+        path = getattr(options, name)
+        if path and not os.access(Path(path).parent, os.W_OK):
+            parser.error(f"--{name}: {path}: its folder is not there, or cannot be written to")
     options.policy = options.policy.split(",")
     try:
         probe = torch.optim.SGD(network(0).parameters(), lr=1)

@@ -490,7 +490,10 @@ class _Session:
         if last is not packed:
             t = packed.restore(self.policy)
         packed.saves -= 1
-        self.recent.decoded = (packed, t) if packed.saves > 0 else (None, None)
+        if packed.saves > 0:
+            self.recent.decoded = packed, t
+        elif last is packed:
+            self.recent.decoded = None, None
         return t
 
     def _choose(self, t: torch.Tensor, site: Site) -> Choice | None:
