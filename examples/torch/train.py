@@ -12,6 +12,7 @@ codes: 0 done, 1 a lossless policy ended with other weights than raw, 2 bad usag
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -34,14 +35,14 @@ from torch.nn import functional as F
 LOSSLESS = "zvc+rle+planes+deflate"
 
 
-def network(seed: int) -> nn.Sequential:
+def network(seed: int, width: int = 1) -> nn.Sequential:
     torch.manual_seed(seed)
     layers: list[nn.Module] = []
     channels = 1
-    for wider, pooled in ((32, False), (32, True), (64, False), (64, True)):
+    for wider, pooled in ((32 * width, False), (32 * width, True), (64 * width, False), (64 * width, True)):
         layers += [nn.Conv2d(channels, wider, 3, padding=1), nn.ReLU()] + [nn.MaxPool2d(2)] * pooled
         channels = wider
-    layers += [nn.Flatten(), nn.Linear(64 * 8 * 8, 128), nn.ReLU(), nn.Linear(128, 10)]
+    layers += [nn.Flatten(), nn.Linear(channels * 8 * 8, 128), nn.ReLU(), nn.Linear(128, 10)]
     for layer in layers:
         if hasattr(layer, "weight"):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
@@ -60,7 +61,11 @@ def digits(samples: int) -> tuple[torch.Tensor, ...]:
     return x[train], y[train], x[test], y[test]
 
 
-def policy_of(name: str, optimizer: torch.optim.Optimizer, options: argparse.Namespace) -> tuck_torch.Policy:
+def policy_of(name: str, optimizer: torch.optim.Optimizer,
+              options: argparse.Namespace) -> tuck_torch.Policy | None:
+    """None for those that are not tuck's."""
+    if name in ("plain", "save_on_cpu"):
+        return None
     if name == "raw":
         return tuck_torch.Raw()
     if name == "advised":
@@ -69,6 +74,13 @@ def policy_of(name: str, optimizer: torch.optim.Optimizer, options: argparse.Nam
         return tuck_torch.Comet(optimizer, refresh=options.refresh, share=options.share,
                                 estimate=options.estimate)
     return tuck_torch.Codec(name, options.bound if name.startswith("quantize") else None)
+
+
+def saving(name: str, policy: tuck_torch.Policy | None):
+    """The context of a forward pass."""
+    if name == "save_on_cpu":
+        return torch.autograd.graph.save_on_cpu(pin_memory=torch.cuda.is_available())
+    return contextlib.nullcontext() if policy is None else tuck_torch.saved_tensors(policy)
 
 
 def accuracy(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
@@ -88,7 +100,7 @@ def layer_row(counts: tuck_torch.Counts) -> dict:
 def train(name: str, seed: int, options: argparse.Namespace, data: tuple[torch.Tensor, ...]) -> dict:
     """One run: accuracy, bytes and times of every epoch, and the weights at the end."""
     x, y, test_x, test_y = (t.to(options.device) for t in data)
-    model = network(seed).to(options.device)
+    model = network(seed, options.width).to(options.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     batches = -(-len(y) // options.batch)
     slower = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.epochs * batches)
@@ -96,23 +108,29 @@ def train(name: str, seed: int, options: argparse.Namespace, data: tuple[torch.T
     order = torch.Generator().manual_seed(seed)
     epochs = []
     for epoch in range(options.epochs):
+        if options.device.startswith("cuda"):
+            torch.cuda.reset_peak_memory_stats()
         begin = time.perf_counter()
         for batch in torch.randperm(len(y), generator=order).split(options.batch):
             optimizer.zero_grad()
-            with tuck_torch.saved_tensors(policy):
+            with saving(name, policy):
                 loss = F.cross_entropy(model(x[batch]), y[batch])
             loss.backward()
             optimizer.step()
             slower.step()
         tuck_torch.synchronize()
+        loss.item()  # waits for the device
         seconds = time.perf_counter() - begin
-        layers = {label: layer_row(c) for label, c in policy.take_counts().items()}
+        layers = {label: layer_row(c) for label, c in (policy.take_counts() if policy else {}).items()}
         total = {key: sum(row[key] for row in layers.values())
                  for key in ("raw", "stored", "encode_seconds", "decode_seconds", "indices_raw", "indices_stored")}
+        if options.device.startswith("cuda"):
+            total["peak_device_bytes"] = torch.cuda.max_memory_allocated()
         epochs.append({"accuracy": accuracy(model, test_x, test_y), "loss": loss.item(), "seconds": seconds,
                        "ratio": total["raw"] / max(total["stored"], 1), **total, "layers": layers})
         if sys.stderr.isatty():
-            print(f"\r{name}, seed {seed}: epoch {epoch + 1} of {options.epochs}", end="", file=sys.stderr, flush=True)
+            print(f"\r{name}, seed {seed}: epoch {epoch + 1} of {options.epochs}", end="", file=sys.stderr,
+                  flush=True)
     if sys.stderr.isatty():
         print("\r" + " " * 70, end="\r", file=sys.stderr)
     return {"policy": name, "seed": seed, "epochs": epochs,
@@ -128,8 +146,12 @@ def print_run(run: dict) -> None:
         print(f"{i:6} {100 * e['accuracy']:7.2f} % {e['raw'] / 2**20:10.1f} {e['stored'] / 2**20:11.1f} "
               f"{e['ratio']:6.2f} {indices:8.2f} {e['seconds']:8.1f} {e['encode_seconds']:7.1f} "
               f"{e['decode_seconds']:7.1f}")
+    if "peak_device_bytes" in run["epochs"][-1]:
+        print(f"  at most {run['epochs'][-1]['peak_device_bytes'] / 2**20:.1f} MiB on the device")
     first, last = run["epochs"][0]["layers"], run["epochs"][-1]["layers"]
-    print(f"  {'saved in':<12} {'MiB':>7} {'ratio: first':>12} {'last epoch':>11} {'bound':>9}  codecs in the last epoch")
+    if not last:
+        return
+    print(f"  {'saved in':<12} {'MiB':>7} {'ratio: first':>12} {'last epoch':>11} {'bound':>9}  codecs in it")
     for label, row in last.items():
         if row["raw"] == 0:
             continue
@@ -193,11 +215,12 @@ def plot(runs: list[dict], path: str) -> None:
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], epilog="The README beside it says more.")
     parser.add_argument("--policy", default=f"raw,zvc,{LOSSLESS},advised,comet", metavar="NAME,...",
-                        help="raw, advised, comet, or a codec of tuck; %(default)s")
+                        help="plain and save_on_cpu (PyTorch's own), raw, advised, comet, or a codec; %(default)s")
     parser.add_argument("--epochs", type=int, default=8, help="%(default)s")
     parser.add_argument("--seeds", type=int, default=1, help="runs of each policy; %(default)s")
     parser.add_argument("--batch", type=int, default=64, help="%(default)s")
-    parser.add_argument("--samples", type=int, default=1797, help="digits, a quarter of them for tests; all %(default)s")
+    parser.add_argument("--samples", type=int, default=1797, help="digits, a quarter for tests; all %(default)s")
+    parser.add_argument("--width", type=int, default=1, help="so many times the channels; %(default)s")
     parser.add_argument("--link", type=float, default=1e9, metavar="BYTES/S",
                         help="advised: the rate at which what is stored would travel; %(default)g")
     parser.add_argument("--bound", type=float, default=1e-3, help="absolute, of quantize as a policy; %(default)g")
@@ -210,7 +233,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--json", metavar="FILE", help="all figures")
     parser.add_argument("--plot", metavar="FILE.png", help="accuracy and ratio over epochs")
     options = parser.parse_args(words)
-    for name in ("epochs", "seeds", "batch", "refresh"):
+    for name in ("epochs", "seeds", "batch", "refresh", "width"):
         if getattr(options, name) < 1:
             parser.error(f"--{name}: {getattr(options, name)} is less than 1")
     if not 40 <= options.samples <= 1797:

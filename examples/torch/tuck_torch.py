@@ -14,7 +14,11 @@ and those that are not dense in memory are left alone. A tensor that several ope
 nothing has written to it between them; writes that PyTorch does not count, as through `.data`, are not seen.
 
 Policies count what they stored, by layer: `policy.take_counts()`. One policy is for one training loop; in a
-DistributedDataParallel training each process has its own.
+DistributedDataParallel training each process has its own, and one swap stream for each device that it uses.
+
+On a CUDA device, chains of codecs become their first stage, zvc or quantize; Raw copies to the host what the GPU needs
+no more, as vDNN does; what the pinned memory has no room for (TUCK_PINNED_BYTES, 1 GiB) stays where it is. Nothing
+waits there, so what went wrong in a decode is said later, by `synchronize()`.
 """
 
 from __future__ import annotations
@@ -57,48 +61,54 @@ def _library(name: str) -> ctypes.CDLL:
     raise Error(f"lib{name}.so is in none of: {', '.join(map(str, places))}; {name.upper()}_LIBRARY may name it")
 
 
+_TEXT, _SIZE, _INT, _UINT = ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int, ctypes.c_uint
+_POINTER, _REAL = ctypes.c_void_p, ctypes.c_double
+
+
+def _prototypes(lib: ctypes.CDLL):
+    def function(name, result, *arguments):
+        f = getattr(lib, name)
+        f.restype, f.argtypes = result, arguments
+        return f
+
+    return function
+
+
 class _Host:
     """libtuck_host.so: tuck_host.h has the contract."""
 
     def __init__(self) -> None:
-        lib = _library("tuck_host")
-        text, size, number, pointer, real = (
-            ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int, ctypes.c_void_p, ctypes.c_double)
-
-        def function(name, result, *arguments):
-            f = getattr(lib, name)
-            f.restype, f.argtypes = result, arguments
-            return f
-
-        self.message = function("tuck_host_message", text, number)
-        self.is_lossy = function("tuck_host_is_lossy", number, text)
-        self._room = function("tuck_host_room", size, text, number, real, number, size)
-        self._encode = function("tuck_host_encode", number, text, number, real, number, pointer, size, pointer, size,
-                                ctypes.c_uint, ctypes.POINTER(size))
-        self._decode = function("tuck_host_decode", number, pointer, size, number, pointer, size, ctypes.c_uint)
-        self.advisor_new = function("tuck_advisor_new", pointer, real, real, ctypes.c_uint)
-        self.advisor_free = function("tuck_advisor_free", None, pointer)
-        self.advisor_add = function("tuck_advisor_add", ctypes.c_int64, pointer, size, real, real)
-        self.advisor_decide = function("tuck_advisor_decide", ctypes.c_int64, pointer, size, real)
-        self.advisor_measured = function("tuck_advisor_measured", None, pointer, size, size, real, real, real, real)
-        self.bound_new = function("tuck_bound_new", pointer, real, real, size, real, real, real)
-        self.bound_free = function("tuck_bound_free", None, pointer)
-        self.bound_now = function("tuck_bound_now", real, pointer)
-        self.bound_wants = function("tuck_bound_wants", number, pointer, size)
-        self.bound_update = function("tuck_bound_update", None, pointer, size, real, real, real, real)
-        names = function("tuck_host_codecs", ctypes.POINTER(text))()
+        function = _prototypes(_library("tuck_host"))
+        self.message = function("tuck_host_message", _TEXT, _INT)
+        self.is_lossy = function("tuck_host_is_lossy", _INT, _TEXT)
+        self._room = function("tuck_host_room", _SIZE, _TEXT, _INT, _REAL, _INT, _SIZE)
+        self._encode = function("tuck_host_encode", _INT, _TEXT, _INT, _REAL, _INT, _POINTER, _SIZE, _POINTER, _SIZE,
+                                _UINT, ctypes.POINTER(_SIZE))
+        self._decode = function("tuck_host_decode", _INT, _POINTER, _SIZE, _INT, _POINTER, _SIZE, _UINT)
+        self.advisor_new = function("tuck_advisor_new", _POINTER, _REAL, _REAL, _UINT)
+        self.advisor_free = function("tuck_advisor_free", None, _POINTER)
+        self.advisor_add = function("tuck_advisor_add", ctypes.c_int64, _POINTER, _SIZE, _REAL, _REAL)
+        self.advisor_decide = function("tuck_advisor_decide", ctypes.c_int64, _POINTER, _SIZE, _REAL)
+        self.advisor_measured = function("tuck_advisor_measured", None, _POINTER, _SIZE, _SIZE, _REAL, _REAL, _REAL,
+                                         _REAL)
+        self.bound_new = function("tuck_bound_new", _POINTER, _REAL, _REAL, _SIZE, _REAL, _REAL, _REAL)
+        self.bound_free = function("tuck_bound_free", None, _POINTER)
+        self.bound_now = function("tuck_bound_now", _REAL, _POINTER)
+        self.bound_wants = function("tuck_bound_wants", _INT, _POINTER, _SIZE)
+        self.bound_update = function("tuck_bound_update", None, _POINTER, _SIZE, _REAL, _REAL, _REAL, _REAL)
+        names = function("tuck_host_codecs", ctypes.POINTER(_TEXT))()
         self.codecs = []
         while names[len(self.codecs)] is not None:
             self.codecs.append(names[len(self.codecs)].decode())
         self._scratch = threading.local()
 
-    def encode(self, choice: Choice, t: torch.Tensor) -> torch.Tensor | None:
-        """The frame of a dense tensor's memory; None where the codec is not for its type."""
+    def encode(self, choice: Choice, t: torch.Tensor) -> torch.Tensor:
+        """The frame of a dense tensor's memory. Raises BufferError where the codec is not for its type."""
         dtype, count = DTYPES[t.dtype], t.numel()
         how = choice.codec.encode(), 2 if choice.pointwise else 0, choice.bound or 0.0
         room = self._room(*how, dtype, count)
         if room == 2**64 - 1:
-            return None
+            raise BufferError(f"{choice.codec} is not for {t.dtype}")
         buffer = getattr(self._scratch, "buffer", None)
         if buffer is None or buffer.numel() < room:
             buffer = self._scratch.buffer = torch.empty(room, dtype=torch.uint8)
@@ -116,22 +126,96 @@ class _Host:
             raise Error(f"{what}: {self.message(status).decode()}")
 
 
-_loaded: dict[str, object] = {}
+class _Swap:
+    """libtuck_torch.so, whose contract is ../torch_allocator/tuck_torch.h: a swap stream for each CUDA device."""
+
+    TYPES = {torch.float16: 1, torch.bfloat16: 2, torch.float32: 3, torch.float64: 4}  # all others are bytes
+    KEPT = 1
+
+    def __init__(self) -> None:
+        function = _prototypes(_library("tuck_torch"))
+        self._park = function("tuck_park_as", _INT, _POINTER, ctypes.c_size_t, _INT, _TEXT, _INT, _REAL, _INT,
+                              _POINTER, ctypes.POINTER(_SIZE))
+        self._restore = function("tuck_restore", _INT, _SIZE, _POINTER, ctypes.c_size_t, _POINTER)
+        self._drop = function("tuck_drop", _INT, _SIZE)
+        self._stored = function("tuck_stored_bytes", _INT, _SIZE, ctypes.POINTER(_SIZE))
+        self._wait = function("tuck_wait", _INT, _INT)
+        self._last_error = function("tuck_last_error", _TEXT)
+        self._streams: dict[int, torch.cuda.Stream] = {}
+
+    def park(self, choice: Choice | None, t: torch.Tensor) -> int | None:
+        """The number of a dense tensor that is on its way to the host; None where it has to stay."""
+        codec, bound = ("raw", 0.0) if choice is None or t.dtype not in FLOATS else (
+            choice.codec.partition("+")[0], choice.bound or 0.0)
+        if codec not in ("raw", "zvc", "quantize") or (codec == "quantize" and t.dtype == torch.float64):
+            codec = "zvc"
+        side, number_ = self._side(t.device), ctypes.c_uint64()
+        code = self._park(t.data_ptr(), t.numel() * t.element_size(), self.TYPES.get(t.dtype, 0), codec.encode(),
+                          2 if choice and choice.pointwise else 0, bound, t.device.index, side.cuda_stream,
+                          ctypes.byref(number_))
+        if code == self.KEPT:
+            self._drop(number_.value)
+            return None
+        self._check(code)
+        t.record_stream(side)  # its memory is others' only once the side stream has read it
+        return number_.value
+
+    def restore(self, parked: int, into: torch.Tensor) -> None:
+        side = self._side(into.device)
+        self._check(self._restore(parked, into.data_ptr(), into.numel() * into.element_size(), side.cuda_stream))
+        torch.cuda.current_stream(into.device).wait_stream(side)
+
+    def drop(self, parked: int) -> None:
+        self._drop(parked)
+
+    def stored_bytes(self, parked: int) -> int:
+        stored = ctypes.c_uint64()
+        self._check(self._stored(parked, ctypes.byref(stored)))
+        return stored.value
+
+    def synchronize(self) -> None:
+        for device in self._streams:
+            self._check(self._wait(device))
+
+    def _side(self, device: torch.device) -> torch.cuda.Stream:
+        """A stream of our own, behind what the caller's has been given: PyTorch's default stream would be refused."""
+        if device.index not in self._streams:
+            self._streams[device.index] = torch.cuda.Stream(device)
+        side = self._streams[device.index]
+        side.wait_stream(torch.cuda.current_stream(device))
+        return side
+
+    def _check(self, code: int) -> None:
+        if code != 0:
+            raise Error(self._last_error().decode())
+
+
+_loaded: dict[type, object] = {}
+
+
+def _loaded_once(kind: type):
+    if kind not in _loaded:
+        _loaded[kind] = kind()
+    return _loaded[kind]
 
 
 def _host() -> _Host:
-    if "host" not in _loaded:
-        _loaded["host"] = _Host()
-    return _loaded["host"]
+    return _loaded_once(_Host)
+
+
+def _swap() -> _Swap:
+    return _loaded_once(_Swap)
 
 
 def codecs() -> list[str]:
-    """Names that Codec takes."""
-    return list(_host().codecs)
+    """Names that Codec takes. Integers have one of their own, bitpack, whatever the policy."""
+    return [name for name in _host().codecs if name != "bitpack"]
 
 
 def synchronize() -> None:
     """Waits for what the swap streams were asked for. Raises Error where some of it failed since the last time."""
+    if _Swap in _loaded:
+        _swap().synchronize()
 
 
 @dataclass(frozen=True)
@@ -265,8 +349,10 @@ class Advised(Policy):
         self._calibrated = False
 
     def choose(self, t: torch.Tensor, site: Site) -> Choice | None:
+        if t.device.type != "cpu":
+            raise Error(f"Advised: what codecs take on {t.device} is not measured; use Codec or Comet there")
         if not self._calibrated:
-            self._calibrate(t.device)
+            self._calibrate()
         best = _host().advisor_decide(self._advisor, self._number(t, site), self._zeros(t))
         return None if best < 0 else Choice(self.CODECS[best])
 
@@ -291,7 +377,7 @@ class Advised(Policy):
     def _zeros(t: torch.Tensor) -> float:
         return 1 - torch.count_nonzero(t).item() / t.numel()
 
-    def _calibrate(self, device: torch.device) -> None:
+    def _calibrate(self) -> None:
         """Codecs that nothing is known of are not chosen: a few tensors of noise, each of its own sparsity."""
         self._calibrated = True
         with torch.random.fork_rng(devices=[]):
@@ -301,7 +387,7 @@ class Advised(Policy):
             for size in (1 << 14, 1 << 16, 1 << 18):
                 sample = torch.where(torch.rand_like(noise[:size]) < zeros, torch.zeros(()), noise[:size])
                 for name in self.CODECS:
-                    _Stored(sample, Site(None, size), Choice(name), self).restore(self)
+                    _Frame(sample, Site(None, size), Choice(name), self).restore(self)
 
 
 class Comet(Policy):
@@ -393,19 +479,28 @@ class Comet(Policy):
 
 
 class _Stored:
-    """A tensor in a frame, whoever saved it."""
+    """A tensor that is stored elsewhere, whoever saved it: `room` is what it takes there, as far as it is known."""
 
-    __slots__ = ("frame", "shape", "stride", "dtype", "site", "choice", "saves", "identity", "__weakref__")
+    __slots__ = ("shape", "stride", "dtype", "site", "choice", "saves", "identity", "__weakref__")
+
+    def __init__(self, t: torch.Tensor, site: Site, choice: Choice | None, identity: object) -> None:
+        self.shape, self.stride, self.dtype = t.shape, t.stride(), t.dtype
+        self.site, self.choice, self.saves, self.identity = site, choice, 1, identity
+
+
+class _Frame(_Stored):
+    """In CPU memory. Raises BufferError where the codec is not for the type."""
+
+    __slots__ = ("frame",)
 
     def __init__(self, t: torch.Tensor, site: Site, choice: Choice, policy: Policy, identity: object = None) -> None:
+        super().__init__(t, site, choice, identity)
         begin = time.perf_counter()
         self.frame = _host().encode(choice, t)
         seconds = time.perf_counter() - begin
-        self.shape, self.stride, self.dtype = t.shape, t.stride(), t.dtype
-        self.site, self.choice, self.saves, self.identity = site, choice, 1, identity
-        if self.frame is not None and t.dtype in FLOATS:
+        if t.dtype in FLOATS:
             policy.encoded(t, site, choice, seconds, self.frame.numel())
-        if self.frame is not None and identity is not None:
+        if identity is not None:
             policy.count(site).add(t, self.frame.numel(), seconds, choice)
 
     def restore(self, policy: Policy) -> torch.Tensor:
@@ -417,6 +512,28 @@ class _Stored:
             policy.decoded(t, self.site, self.choice, seconds)
             if self.identity is not None:
                 policy.count(self.site).decode_seconds += seconds
+        return t
+
+
+class _Parked(_Stored):
+    """In pinned memory, by a swap stream. Raises BufferError where that has no room."""
+
+    __slots__ = ("number", "device", "counted")
+
+    def __init__(self, t: torch.Tensor, site: Site, choice: Choice | None, policy: Policy, identity: object) -> None:
+        super().__init__(t, site, choice, identity)
+        self.device, self.counted = t.device, False
+        self.number = _swap().park(choice, t)
+        if self.number is None:
+            raise BufferError
+        weakref.finalize(self, _swap().drop, self.number)
+
+    def restore(self, policy: Policy) -> torch.Tensor:
+        t = torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=self.device)
+        _swap().restore(self.number, t)
+        if not self.counted:  # when it was parked, its size was not known
+            policy.count(self.site).add(t, _swap().stored_bytes(self.number), 0.0, self.choice)
+            self.counted = True
         return t
 
 
@@ -475,10 +592,13 @@ class _Session:
 
     def _store(self, t: torch.Tensor, site: Site, storage: StorageWeakRef):
         choice = self._choose(t, site)
-        if choice:
-            stored = _Stored(t.detach(), site, choice, self.policy, storage)
-            if stored.frame is not None:
-                return stored
+        try:
+            if t.device.type == "cuda":
+                return _Parked(t.detach(), site, choice, self.policy, storage)
+            if choice:
+                return _Frame(t.detach(), site, choice, self.policy, storage)
+        except BufferError:  # there is no room; it stays
+            pass
         self.policy.count(site).add(t, t.numel() * t.element_size())
         return _Kept(t, site)
 
@@ -503,7 +623,7 @@ class _Session:
 
     def _is_wanted(self, t: torch.Tensor) -> bool:
         parameter = torch.nn.Parameter
-        return (t.dtype in DTYPES and t.layout is torch.strided and t.device.type == "cpu"
+        return (t.dtype in DTYPES and t.layout is torch.strided and t.device.type in ("cpu", "cuda")
                 and not isinstance(t, parameter) and not isinstance(t._base, parameter)
                 and t.numel() * t.element_size() >= self.smallest and _is_dense(t))
 
@@ -528,7 +648,8 @@ def saved_tensors(policy: Policy | str, *, smallest: int = 4096):
     policy.iteration += 1
     policy.entered()
     session = _Session(policy, smallest)
-    hooks = [modules.register_module_forward_pre_hook(session.enter), modules.register_module_forward_hook(session.leave)]
+    hooks = [modules.register_module_forward_pre_hook(session.enter),
+             modules.register_module_forward_hook(session.leave)]
     try:
         with saved_tensors_hooks(session.pack, session.unpack):
             yield policy

@@ -12,7 +12,9 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <string>
 #include <unordered_map>
+#include <utility>
 
 namespace {
 
@@ -33,6 +35,7 @@ tuck_code code_of(tuck::status s, cudaError_t cuda) {
     case tuck::status::out_of_memory: return TUCK_OUT_OF_MEMORY;
     case tuck::status::cuda_error: return cuda == cudaErrorMemoryAllocation ? TUCK_OUT_OF_MEMORY : TUCK_CUDA_ERROR;
     case tuck::status::invalid_argument:
+    case tuck::status::bad_bound:
     case tuck::status::size_overflow:
     case tuck::status::misaligned:
     case tuck::status::default_stream:
@@ -193,18 +196,71 @@ uint32_t size_of_value(int dtype) {
   }
 }
 
-template <tuck::element T> tuck::result out(const void* values, size_t bytes, cudaStream_t stream, parked_tensor& t) {
-  const tuck::span<const T> all_values(static_cast<const T*>(values), bytes / sizeof(T));
-  return t.owner.swap.out(tuck::zvc<T>{}, all_values, stream, t.handle);
+// How a tensor is to travel.
+struct manner {
+  enum codec : uint8_t { raw, zvc, quantize } codec;
+  tuck::error_bound bound = {};
+};
+
+bool find_codec(const char* name, manner& found) {
+  for (const auto& [known, codec] : {std::pair{"raw", manner::raw}, {"zvc", manner::zvc}, {"quantize", manner::quantize}})
+    if (name != nullptr && std::strcmp(name, known) == 0) {
+      found.codec = codec;
+      return true;
+    }
+  return false;
 }
-tuck::result out(const void* values, size_t bytes, int dtype, cudaStream_t stream, parked_tensor& t) {
-  switch (dtype) {
-    case TUCK_F16: return out<tuck::f16>(values, bytes, stream, t);
-    case TUCK_BF16: return out<tuck::bf16>(values, bytes, stream, t);
-    case TUCK_F32: return out<float>(values, bytes, stream, t);
-    case TUCK_F64: return out<double>(values, bytes, stream, t);
-    default: return t.owner.swap.out(tuck::const_bytes(static_cast<const std::byte*>(values), bytes), stream, t.handle);
+
+template <tuck::element T>
+tuck::result out(const void* values, size_t bytes, const manner& how, cudaStream_t stream, parked_tensor& t) {
+  const tuck::span<const T> all_values(static_cast<const T*>(values), bytes / sizeof(T));
+  if (how.codec == manner::zvc) return t.owner.swap.out(tuck::zvc<T>{}, all_values, stream, t.handle);
+  if constexpr (sizeof(T) <= 4) return t.owner.swap.out(tuck::quantize<T>(how.bound), all_values, stream, t.handle);
+  return {tuck::status::codec_mismatch};
+}
+tuck::result out(const void* values, size_t bytes, int dtype, const manner& how, cudaStream_t stream,
+                 parked_tensor& t) {
+  if (how.codec == manner::raw) {
+    const tuck::const_bytes all(static_cast<const std::byte*>(values), bytes);
+    return t.owner.swap.out(all, stream, t.handle);
   }
+  switch (dtype) {
+    case TUCK_F16: return out<tuck::f16>(values, bytes, how, stream, t);
+    case TUCK_BF16: return out<tuck::bf16>(values, bytes, how, stream, t);
+    case TUCK_F32: return out<float>(values, bytes, how, stream, t);
+    case TUCK_F64: return out<double>(values, bytes, how, stream, t);
+    default: return {tuck::status::codec_mismatch};
+  }
+}
+
+int park(const char* f, const void* values, size_t bytes, int dtype, const manner& how, int device, cudaStream_t stream,
+         uint64_t* id) {
+  if (id == nullptr) return fail(TUCK_BAD_ARGUMENT, "%s: id: is null", f);
+  const uint32_t size = size_of_value(dtype);
+  if (size == 0) return fail(TUCK_BAD_ARGUMENT, "%s: dtype: there is none of number %d", f, dtype);
+  if (bytes % size != 0) return fail(TUCK_WRONG_SIZE, "%s: bytes: %zu are no whole values of %u", f, bytes, size);
+  if (const int bad = check_stream(f, stream)) return bad;
+  if (const int bad = check_device(f, device)) return bad;
+  if (const int bad = check_memory(f, "values", values, bytes, device)) return bad;
+  device_state* owner = nullptr;
+  if (const int bad = open_device(f, device, owner)) return bad;
+
+  const auto t = std::make_shared<parked_tensor>(parked_tensor{*owner, device, bytes});
+  if (const tuck::result r = out(values, bytes, dtype, how, stream, *t); !r) {
+    if (r.code == tuck::status::codec_mismatch)
+      return fail(TUCK_BAD_ARGUMENT, "%s: codec: it is not for values of dtype %d", f, dtype);
+    return report((std::string(f) + (r.code == tuck::status::bad_bound ? ": bound" : ": values")).c_str(), r);
+  }
+  const bool kept = t->handle.kept_on_device();
+  if (!kept)
+    if (const tuck::result r = t->handle.wait_source(stream); !r) {
+      static_cast<void>(owner->swap.drain());  // the caller may free the values
+      return report(f, r);
+    }
+  const std::lock_guard guard(all().mutex);
+  all().parked.emplace(all().last_id + 1, t);
+  *id = ++all().last_id;
+  return kept ? fail(TUCK_KEPT, "%s: the pinned memory is full; the tensor was kept where it is", f) : int{TUCK_OK};
 }
 
 }  // namespace
@@ -236,28 +292,30 @@ void tuck_free(void* p, size_t /*size*/, int device, cudaStream_t stream) {
 
 int tuck_park(const void* values, size_t bytes, int dtype, int device, cudaStream_t stream, uint64_t* id) {
   return guarded(__func__, [&, f = __func__] {
-    if (id == nullptr) return fail(TUCK_BAD_ARGUMENT, "%s: id: is null", f);
-    const uint32_t size = size_of_value(dtype);
-    if (size == 0) return fail(TUCK_BAD_ARGUMENT, "%s: dtype: there is none of number %d", f, dtype);
-    if (bytes % size != 0) return fail(TUCK_WRONG_SIZE, "%s: bytes: %zu are no whole values of %u", f, bytes, size);
-    if (const int bad = check_stream(f, stream)) return bad;
-    if (const int bad = check_device(f, device)) return bad;
-    if (const int bad = check_memory(f, "values", values, bytes, device)) return bad;
-    device_state* owner = nullptr;
-    if (const int bad = open_device(f, device, owner)) return bad;
+    const bool floats = dtype == TUCK_F16 || dtype == TUCK_BF16 || dtype == TUCK_F32 || dtype == TUCK_F64;
+    return park(f, values, bytes, dtype, {floats ? manner::zvc : manner::raw}, device, stream, id);
+  });
+}
 
-    const auto t = std::make_shared<parked_tensor>(parked_tensor{*owner, device, bytes});
-    if (const tuck::result r = out(values, bytes, dtype, stream, *t); !r) return report("tuck_park: values", r);
-    const bool kept = t->handle.kept_on_device();
-    if (!kept)
-      if (const tuck::result r = t->handle.wait_source(stream); !r) {
-        static_cast<void>(owner->swap.drain());  // the caller may free the values
-        return report(f, r);
-      }
-    const std::lock_guard guard(all().mutex);
-    all().parked.emplace(all().last_id + 1, t);
-    *id = ++all().last_id;
-    return kept ? fail(TUCK_KEPT, "%s: the pinned memory is full; the tensor was kept where it is", f) : int{TUCK_OK};
+int tuck_park_as(const void* values, size_t bytes, int dtype, const char* codec, int mode, double bound, int device,
+                 cudaStream_t stream, uint64_t* id) {
+  return guarded(__func__, [&, f = __func__] {
+    manner how{manner::raw, {static_cast<tuck::bound_mode>(mode), bound}};
+    if (!find_codec(codec, how))
+      return fail(TUCK_BAD_ARGUMENT, "%s: codec: there is no '%.50s'", f, codec == nullptr ? "" : codec);
+    if (how.codec == manner::quantize && (mode < 0 || mode > 2))
+      return fail(TUCK_BAD_ARGUMENT, "%s: mode: there is none of number %d", f, mode);
+    return park(f, values, bytes, dtype, how, device, stream, id);
+  });
+}
+
+int tuck_stored_bytes(uint64_t id, uint64_t* bytes) {
+  return guarded(__func__, [&, f = __func__] {
+    if (bytes == nullptr) return fail(TUCK_BAD_ARGUMENT, "%s: bytes: is null", f);
+    std::shared_ptr<const parked_tensor> t;
+    if (const int bad = find(f, id, t)) return bad;
+    *bytes = t->handle.host_bytes();
+    return int{TUCK_OK};
   });
 }
 

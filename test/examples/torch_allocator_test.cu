@@ -4,11 +4,13 @@
 #include <torch_allocator/tuck_torch.h>
 
 #include <dlfcn.h>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <set>
 #include <sstream>
 #include <thread>
+#include <tuple>
 
 #if defined(__SANITIZE_THREAD__)
 // When a thread's stack goes to another, glibc frees what that thread had of a loaded library's thread_locals, under
@@ -37,6 +39,8 @@ struct library {
     find(alloc, "tuck_alloc");
     find(free, "tuck_free");
     find(park, "tuck_park");
+    find(park_as, "tuck_park_as");
+    find(stored_bytes, "tuck_stored_bytes");
     find(restore, "tuck_restore");
     find(prefetch, "tuck_prefetch");
     find(drop, "tuck_drop");
@@ -50,6 +54,8 @@ struct library {
   decltype(tuck_alloc)* alloc;
   decltype(tuck_free)* free;
   decltype(tuck_park)* park;
+  decltype(tuck_park_as)* park_as;
+  decltype(tuck_stored_bytes)* stored_bytes;
   decltype(tuck_restore)* restore;
   decltype(tuck_prefetch)* prefetch;
   decltype(tuck_drop)* drop;
@@ -134,6 +140,51 @@ TEST_F(torch_allocator, stores_no_zeros_of_floats) {
   EXPECT_LT(tuck.host_bytes(0), bytes / 3);
   ok(tuck.drop(id));
   EXPECT_EQ(tuck.host_bytes(0), 0u);
+  tuck.free(p, bytes, 0, stream);
+}
+
+TEST_F(torch_allocator, parks_by_the_codec_that_is_named) {
+  const uint64_t count = 40960, bytes = count * sizeof(float);
+  const auto values = sparse_tensor<float>(count, .5);
+  float* const p = upload(values, stream);
+  for (const auto& [codec, mode, bound] :
+       {std::tuple{"raw", 0, 0.}, {"zvc", 7, -1.}, {"quantize", 0, 1e-2}, {"quantize", 2, .5}}) {
+    SCOPED_TRACE(codec);
+    uint64_t id = 0, stored = 7;
+    ok(tuck.park_as(p, bytes, TUCK_F32, codec, mode, bound, 0, stream, &id));
+    const std::vector<float> back = restored<float>(id, count, stream);
+    ok(tuck.wait(0));
+    ok(tuck.stored_bytes(id, &stored));
+    const bool lossy = bound > 0;
+    EXPECT_EQ(stored, tuck.host_bytes(0));
+    EXPECT_LE(stored, lossy ? bytes / 2 : mode == 7 ? bytes * 6 / 10 : bytes + 256);
+    EXPECT_GE(stored, lossy ? bytes / 50 : bytes / 2);
+    if (!lossy) {
+      EXPECT_TRUE(same_bits(back, values));
+    }
+    for (uint64_t i = 0; lossy && i < count; ++i) {
+      const double size = std::abs(double(values[i]));
+      if (std::isfinite(size)) {
+        ASSERT_LE(std::abs(double(back[i]) - values[i]), mode == 2 ? bound * size : bound) << i;
+      }
+    }
+    ok(tuck.drop(id));
+    says(tuck.stored_bytes(id, &stored), TUCK_NO_SUCH_ID, "tuck_stored_bytes: id: no tensor " + std::to_string(id));
+  }
+
+  uint64_t untouched = 77;
+  const auto park_as = [&](int dtype, const char* codec, int mode, double bound) {
+    return tuck.park_as(p, bytes, dtype, codec, mode, bound, 0, stream, &untouched);
+  };
+  says(park_as(TUCK_F32, "zip", 0, 0), TUCK_BAD_ARGUMENT, "tuck_park_as: codec: there is no 'zip'");
+  says(park_as(TUCK_F32, nullptr, 0, 0), TUCK_BAD_ARGUMENT, "tuck_park_as: codec: there is no ''");
+  says(park_as(TUCK_BYTES, "zvc", 0, 0), TUCK_BAD_ARGUMENT, "tuck_park_as: codec: it is not for values of dtype 0");
+  says(park_as(TUCK_F64, "quantize", 0, 1), TUCK_BAD_ARGUMENT, "tuck_park_as: codec: it is not for values of dtype 4");
+  says(park_as(TUCK_F32, "quantize", 3, 1), TUCK_BAD_ARGUMENT, "tuck_park_as: mode: there is none of number 3");
+  for (const double bad : {0., -1., double(INFINITY), double(NAN)})
+    EXPECT_EQ(park_as(TUCK_F32, "quantize", 0, bad), TUCK_BAD_ARGUMENT) << tuck.last_error();
+  EXPECT_EQ(std::string(tuck.last_error()).rfind("tuck_park_as: bound: ", 0), 0u) << tuck.last_error();
+  EXPECT_EQ(untouched, 77u);
   tuck.free(p, bytes, 0, stream);
 }
 
@@ -311,9 +362,9 @@ TEST_F(torch_allocator, exports_its_functions_and_nothing_else) {
   std::set<std::string> names;
   std::istringstream lines(text);
   for (std::string address, kind, name; lines >> address >> kind >> name;) names.insert(name);
-  const std::set<std::string> expected = {"tuck_alloc",   "tuck_free",       "tuck_park",
-                                          "tuck_restore", "tuck_prefetch",   "tuck_drop",
-                                          "tuck_wait",    "tuck_host_bytes", "tuck_last_error"};
+  const std::set<std::string> expected = {
+      "tuck_alloc", "tuck_free", "tuck_park",         "tuck_park_as",    "tuck_restore",   "tuck_prefetch",
+      "tuck_drop",  "tuck_wait", "tuck_stored_bytes", "tuck_host_bytes", "tuck_last_error"};
   EXPECT_EQ(names, expected);
 }
 

@@ -308,11 +308,12 @@ def trained(policy_name, epochs=1, samples=260):
 class Trainings(unittest.TestCase):
     def test_lossless_ones_end_with_the_same_weights(self):
         raw = trained("raw")
-        for name in ("zvc", "zvc+rle+planes+deflate", "advised"):
+        for name in ("plain", "save_on_cpu", "zvc", "zvc+rle+planes+deflate", "advised"):
             run = trained(name)
             for a, b in zip(raw["weights"], run["weights"]):
                 self.assertTrue(same_bits(a, b), name)
-            self.assertGreater(run["epochs"][0]["ratio"], 1.5)
+            if name not in ("plain", "save_on_cpu"):
+                self.assertGreater(run["epochs"][0]["ratio"], 1.5)
 
     def test_ones_of_two_processes_end_with_the_same_weights(self):
         with tempfile.TemporaryDirectory() as folder:
