@@ -89,6 +89,16 @@ TEST(statistics, a_sample_is_near_the_whole) {
   EXPECT_NEAR(sample.sparsity(), whole.sparsity(), .01);
   EXPECT_NEAR(sample.mean_magnitude(), whole.mean_magnitude(), .01);
   EXPECT_EQ(statistics_of(values, {.sample_every = 0}).count, values.size());
+  // Whole channels of zeros, which come again and again.
+  for (const uint64_t period : {2, 4, 8, 16, 12})
+    for (const uint32_t every : {4u, 8u, 16u}) {
+      std::vector<uint8_t> channels(256 * tile_bytes, 1);
+      for (uint64_t i = 0; i < channels.size(); ++i)
+        if (i / tile_bytes % period < period / 2) channels[i] = 0;
+      const double n = 256. / every, deviation = .5 / std::sqrt(n);
+      EXPECT_NEAR(statistics_of(channels, {.sample_every = every}).sparsity(), .5, 3 * deviation)
+          << period << " pieces, every " << every;
+    }
   EXPECT_GT(statistics_of(values, {.sample_every = 1000000}).count, 0u);
 }
 

@@ -11,8 +11,8 @@ namespace tuck::inline TUCK_ABI {
 struct tensor_statistics {  // written by the device
   uint64_t count = 0;       // values that were looked at
   uint64_t zeros = 0;       // of them, those whose bits are all zero, as ZVC counts
-  double magnitudes = 0;    // the sum of theirs, of the finite ones; of integers 0. Infinity where 64 bytes of binary32
-                          // or bfloat16 values have a sum beyond binary32
+  double magnitudes = 0;    // the sum of theirs, of the finite ones; of integers 0. Infinity where those that a thread
+                          // adds up of a piece, 64 bytes, have a sum beyond binary32
 
   TUCK_HD double sparsity() const noexcept {
     return count == 0 ? 0 : static_cast<double>(zeros) / static_cast<double>(count);
@@ -68,11 +68,14 @@ template <int Threads> struct block_statistics {
   }
 };
 
-// The piece that stands for the `every` pieces from `first` on: any of them, so that nothing periodic is missed.
+// The piece that stands for the `every` pieces from `first` on: any of them, and for each group another, so that nothing
+// periodic is missed. The hash is splitmix64's (Steele et al., OOPSLA 2014): a plain product would step evenly.
 TUCK_HD inline uint64_t sampled_piece(uint64_t first, uint32_t every, uint64_t pieces) noexcept {
-  const uint64_t hash = (first + 1) * 0x9e3779b97f4a7c15;
+  uint64_t hash = (first + 1) * 0x9e3779b97f4a7c15;
+  hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9;
+  hash = (hash ^ hash >> 27) * 0x94d049bb133111eb;
   const uint64_t left = pieces - first < every ? pieces - first : every;
-  return first + static_cast<uint32_t>(hash >> 32) % static_cast<uint32_t>(left);
+  return first + (hash >> 32) * left / (uint64_t{1} << 32);
 }
 
 template <element T, int Threads>

@@ -153,12 +153,12 @@ class swap_stream {
 
   // As it was decided: by that of `codecs` which the decision names by its number, or as it is. What is to be computed
   // anew is not swapped out, and a number that is none cannot be: invalid_argument.
-  template <element T, codec... Cs>
-  requires(std::same_as<value_t<Cs>, T>&&...) result out(const swap_decision& decision, const std::tuple<Cs...>& codecs,
-                                                         span<const T> values, cudaStream_t producer,
-                                                         swap_handle& parked) noexcept {
+  template <codec C, codec... Others>
+  requires(std::same_as<value_t<Others>, value_t<C>>&&...) result
+      out(const swap_decision& decision, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
+          cudaStream_t producer, swap_handle& parked) noexcept {
     if (decision.how == swap_decision::way::raw) {
-      if (values.size() > ~uint64_t{0} / sizeof(T)) return {status::size_overflow};
+      if (values.size() > ~uint64_t{0} / sizeof(value_t<C>)) return {status::size_overflow};
       return out(tuck::as_bytes(values), producer, parked);
     }
     result answer{status::invalid_argument};
@@ -171,10 +171,10 @@ class swap_stream {
     return answer;
   }
   // As the advisor has decided last for the tensor of that number.
-  template <element T, codec... Cs>
-  requires(std::same_as<value_t<Cs>, T>&&...) result out(const advisor& by, size_t tensor,
-                                                         const std::tuple<Cs...>& codecs, span<const T> values,
-                                                         cudaStream_t producer, swap_handle& parked) noexcept {
+  template <codec C, codec... Others>
+  requires(std::same_as<value_t<Others>, value_t<C>>&&...) result
+      out(const advisor& by, size_t tensor, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
+          cudaStream_t producer, swap_handle& parked) noexcept {
     if (tensor >= by.tensors()) return {status::invalid_argument};
     return out(by.decision(tensor), codecs, values, producer, parked);
   }
