@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Decodes a frame of tuck; written from include/tuck/frame/format.hpp and from what the codecs' headers begin with.
+"""Decodes a frame of tuck as include/tuck/frame/format.hpp and the beginnings of the codecs' headers specify it.
 
 usage: decode_frame.py FRAME.tuck OUT
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from operator import mul
 from pathlib import Path
 from typing import NamedTuple, Sequence
 
@@ -48,7 +49,7 @@ class Frame(NamedTuple):
 
 def checksum(data: bytes) -> int:
     words = unpack(data + bytes(-len(data) % 4), 4)
-    weighted = sum(i * word for i, word in enumerate(words, 1)) % 2**64
+    weighted = sum(map(mul, words, range(1, len(words) + 1))) % 2**64
     mixed = (weighted ^ len(data) * 0xD6E8FEB86659FD93 % 2**64) * 0x9E3779B97F4A7C15 % 2**64
     return sum(words) % 2**32 << 32 | mixed >> 32
 

@@ -14,8 +14,8 @@
 // before it has encoded anything.
 //
 // What an encoded payload is says the header of the codec; of several stages, codec/chain/chain.hpp. Readers refuse
-// versions, flags, types, kinds and codecs that they do not know, and anything but 0 where 0 is to be. test/format has
-// a reader in Python that was written from these texts.
+// versions, flags, types, kinds and codecs that they do not know, and reserved fields and stages behind the last one
+// that are not 0. test/format has a reader in Python.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
