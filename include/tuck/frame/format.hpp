@@ -1,16 +1,21 @@
 // The frame: one tensor as self-describing bytes. This file is the specification of its layout.
 //
-//   header               128 bytes, below
+//   header               128 bytes: frame_header below, its fields one behind the other without gaps
 //   metadata             metadata_bytes of the user's, zero-padded to a multiple of 8
 //   directory            one 64-bit entry a chunk
 //   chunk checksums      one 64-bit digest of the chunk's *decoded* bytes a chunk; only with flag_checksums
 //   payloads             each from a multiple of 2^alignment_log2; encoders fill gaps and the end with zeros,
 //                        decoders do not look at them
 //
-// All integers are little-endian. The tensor is cut into chunks of chunk_values values, the last one shorter;
-// a tensor of no values has no chunks. Where payloads lie is the directory's word alone: they may come in any
-// order and with holes, though the encoders here write them in order. Sizes before the payloads follow from
-// the header, so an encoder knows where the first payload goes before it has encoded anything.
+// All integers are little-endian, all digests those of core/checksum.hpp. The tensor is cut into chunks of
+// chunk_values values, the last one shorter; a tensor of no values has no chunks. Where payloads lie is the
+// directory's word alone: they may come in any order, with holes, and share bytes, though the encoders here write
+// them in order. Sizes before the payloads follow from the header, so an encoder knows where the first payload goes
+// before it has encoded anything.
+//
+// What an encoded payload is says the header of the codec; of several stages, codec/chain/chain.hpp. Readers refuse
+// versions, flags, types, kinds and codecs that they do not know, and reserved fields and stages behind the last one
+// that are not 0. test/format has a reader in Python.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -31,7 +36,7 @@ struct frame_header {
   uint8_t alignment_log2 = 5;
   uint32_t flags = 0;            // flag_checksums; all others are 0
   uint32_t chunk_values = 0;     // a multiple of 32; a chunk has at most max_chunk_raw_bytes
-  uint64_t value_count = 0;      // of the whole tensor
+  uint64_t value_count = 0;      // of the whole tensor; less than 2^61
   uint64_t frame_bytes = 0;      // from the header's first byte to the last payload's padding
   uint64_t metadata_bytes = 0;   // without its padding
   stage_list stages;             // the codec, as encoding applies it
@@ -62,6 +67,9 @@ TUCK_HD constexpr const char* name(chunk_kind kind) noexcept {
 
 // A directory entry: where a chunk's payload is.
 //   // [63:60] kind / [59:40] exact bytes / [39:0] start in units of 2^alignment_log2, from the frame's begin
+// An encoded chunk has fewer bytes than its values, a raw one as many, a uniform one those of a value or none. Payloads
+// lie between the first multiple of 2^alignment_log2 behind what is in front of them and frame_bytes; one without bytes
+// may start anywhere up to frame_bytes.
 // All zero, as fresh memory is, is no valid entry: an encoded chunk has at least one byte.
 struct directory_entry {
   uint64_t word = 0;

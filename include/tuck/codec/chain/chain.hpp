@@ -9,9 +9,13 @@
 //   the sides, the last splitter's first
 //   u32 split_record, one a splitter, in the stages' order
 //
+// A side and the values kept are a chunk of the splitter, as its own header has it, cut in two; that of quantize is
+// quantize_codes. Where the record says that a splitter was done without, it has no side and hands on what it got.
+//
 // The last stage may be one that takes sections, as deflate: it encodes the values, part by part where the transform
-// before it makes parts, and then the sides, and only records stand behind it. The header has each stage's id, version
-// and parameters, so that decoding needs but the type. The bytes are canonical where those of all stages are.
+// just before it makes parts, as byte planes do, and then the sides in the same order, empty ones too, and only records
+// stand behind it (deflate/sections_layout.hpp). The header has each stage's id, version and parameters, so that
+// decoding needs but the type. The bytes are canonical where those of all stages are.
 #pragma once
 
 #include <tuck/codec/chain/host_chain.hpp>

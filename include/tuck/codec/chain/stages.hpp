@@ -148,6 +148,8 @@ template <class First, class... Rest> constexpr bool sections_fit(uint32_t secti
 // How a chunk went through a splitter, as the chunk's end has it: what it kept and put aside; or nothing of the kind
 // where it was done without.
 //   // [31:15] kept values / [14:0] bytes of the side; all ones: done without
+// Kept values have no more bytes than the values; these and the side have fewer together, but for quantize_codes, whose
+// side is on top of them. Decoders refuse others.
 struct split_record {
   uint32_t word;
 

@@ -10,7 +10,8 @@
 //   n x { u8 groups - 1; u16 bits; }      64-byte groups that a sub-block restores, the last one perhaps fewer bytes;
 //                                         and the bits of its symbols, the block's end not counted; in order
 //
-// All codes have at most 11 bits, all distances are 1, 2, 4 or 8.
+// Codes of literals and lengths have at most 11 bits, those of distances 7; all distances are 1, 2, 4 or 8. Decoders
+// refuse all else, an index that is not exactly that of its stream, and bytes between the block's end and the index.
 #pragma once
 
 #include <tuck/codec/deflate/symbols.hpp>

@@ -6,10 +6,11 @@
 // end backwards:
 //
 //   u8 n                                  sub-blocks in the index, one at least of each dynamic block
-//   u8 stored                             bit i: section i is in a stored block
+//   u8 stored                             bit i: section i is in a stored block. Empty ones count, and have 0
 //   n x { u8 groups - 1; u16 bits; }      as in layout.hpp, of the dynamic blocks in order; none goes on in the next
 //
-// How long the sections are is for the reader to know.
+// How long the sections are is for the reader to know; chain/chain.hpp says what they are in chains. What layout.hpp
+// says of codes, distances and refusal holds here too.
 #pragma once
 
 #include <tuck/codec/deflate/layout.hpp>

@@ -8,7 +8,9 @@
 //   code[n]                 as wide as T, whole numbers in two's complement: q, or -1 - q of negative ones, so that
 //                           neighbouring values have neighbouring codes and -0.0 has its own; exceptions have 0
 //
-// The side, all before the codes, has at most 1024 bytes; chunks with more are declined. The bytes are canonical.
+// The side is all before the codes; its size, which that of the chunk tells, says what m is. That is at most
+// 1024 / (2 + sizeof(T)) - 1, so that the side has at most 1024 bytes; chunks with more exceptions are declined. The
+// bytes are canonical. Decoders refuse sides of other sizes, and exponents and positions as quantize does.
 #pragma once
 
 #include <tuck/codec/quantize/quantize.hpp>

@@ -14,10 +14,24 @@
 //   T   value[]              of the exceptions, as they were
 //
 // Codes have `width` bits; groups that are not signed leave out the sign bit at the bottom of each, which is 0. Past
-// the end of the chunk codes are 0. Delta groups hold the q's differences d as zigzag numbers, 2 d or -2 d - 1.
-// Pointwise codes are above the base, the group's smallest key less one: 2 (key - base) + s, or s for a zero.
-// Exceptions have code 0. Of the three forms a group takes the one with fewest bits, of equal ones the first of dense,
-// sparse, delta.
+// the end of the chunk codes are 0. Delta groups hold the q's differences d as zigzag numbers, 2 d or -2 d - 1, and no
+// code 1; sums are modulo 2^32. Pointwise codes are above the base, the group's smallest key less one:
+// 2 (key - base) + s, or s for a zero. Exceptions have code 0. Of the three forms a group takes the one with fewest
+// bits, of equal ones the first of dense, sparse, delta. quantizer.hpp says what codes and keys stand for.
+//
+// With code_bits = 15 for 16-bit types, 23 for f32, 29 for f64, and where the bound is pointwise 30 for both of these,
+// decoders refuse: other sizes; bits of non_zero[] past the end; base_bits above code_bits + 1, or where the bound is
+// pointwise above 8 sizeof(T) - 1; an exponent that no finite value has, or not 0 where it is to be; codes of no bits,
+// or of more than code_bits, with the sign one more; differences of more than code_bits + 2; delta groups that are
+// sparse, signed or pointwise; positions that do not ascend or are past the end. They do not look at padding, nor at
+// codes past the end, nor whether a group could have been smaller.
+//
+// In the frame's header the stage of quantize, and of quantize_codes, has
+//
+//   mode    bits 0 to 3: bound_mode; 4 to 7: predictor, 0 in chains
+//   small   the factor of a range-relative bound as an f32's bits, rounded to nearest; else 0
+//   large   the bound that holds for each value as a double's bits, positive and finite: the absolute one, or the
+//           pointwise one. 0 where a tensor has no range, and then no chunk is encoded
 #pragma once
 
 #include <tuck/core/bits.hpp>

@@ -1,7 +1,18 @@
 // The arithmetic of quantize: a value to a code and back, alike on every machine.
 //
 // A code is a whole number of steps with the sign below it, 2 q + s; code 1 is -0.0, so that zeros keep their sign.
-// Each code is decoded on the spot and compared with the value, after rounding to the element type.
+// Each code is decoded on the spot and compared with the value, after rounding to the element type. In full, where
+// each operation is one of f32 (of f64 for f64) rounded to nearest:
+//
+//   tolerance   the bound in the header, towards zero to f32 and at most 2^120; below 2^-125 there are no codes. Of f64
+//               itself, with 2^1000 and 2^-1000
+//   step        half * (2 - 2^-19), where half is the tolerance; of 16-bit types the least of these, where 2^e is the
+//               tolerance's binade and 2^L the ulp of the chunk's biased exponent (of 1, where that is 0):
+//                 tolerance * (1 - 2^-9);  (floor(tolerance / u) + 1/2) u for u = 2^(e-7), .., 2^e if u <= 2^L;
+//                 2^e if e < L
+//   x'          q * step rounded to the type, with the sign s; of q the lowest code_bits bits count
+//   pointwise   the bit pattern key << dropped, less what that shifts out, with the sign s. Of the mantissa are kept:
+//               the fewest bits k with 2^-(k+1) <= bound, or all
 #pragma once
 
 #include <tuck/codec/quantize/error_bound.hpp>

@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Decodes a frame of tuck as include/tuck/frame/format.hpp and the beginnings of the codecs' headers specify it.
+
+usage: decode_frame.py FRAME.tuck OUT
+
+OUT gets the raw little-endian values or, where it ends in .npy, a NumPy array. What is not as specified is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from operator import mul
+from pathlib import Path
+from typing import NamedTuple, Sequence
+
+import deflate
+import lossless
+import quantize
+from bits import Dtype, ceil_div, require, round_up, unpack
+
+DTYPES = {
+    1: Dtype("u8", 1, "|u1"), 2: Dtype("i8", 1, "|i1"), 3: Dtype("u16", 2, "<u2"), 4: Dtype("i16", 2, "<i2"),
+    5: Dtype("u32", 4, "<u4"), 6: Dtype("i32", 4, "<i4"), 7: Dtype("u64", 8, "<u8"), 8: Dtype("i64", 8, "<i8"),
+    9: Dtype("f16", 2, "<f2", 10), 10: Dtype("bf16", 2, "<u2", 7), 11: Dtype("f32", 4, "<f4", 23),
+    12: Dtype("f64", 8, "<f8", 52),
+}  # fmt: skip
+
+ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, PLANES, DELTA, BITPACK, QUANTIZE_CODES = range(1, 10)
+TRANSFORMS, SPLITTERS = (PLANES, DELTA), (ZVC, RLE, RLE_ZERO, QUANTIZE_CODES)
+ENCODED, RAW, UNIFORM = range(3)  # kinds of chunks
+NOT_SPLIT = 2**32 - 1  # the record of a splitter that was done without
+HEADER = struct.Struct("<HBBIIQQQ")  # behind the magic number, before the stages
+
+
+class Stage(NamedTuple):
+    id: int
+    version: int
+    mode: int
+    small: int
+    large: int
+
+
+class Frame(NamedTuple):
+    dtype: Dtype
+    values: bytes
+    metadata: bytes
+
+
+def checksum(data: bytes) -> int:
+    words = unpack(data + bytes(-len(data) % 4), 4)
+    weighted = sum(map(mul, words, range(1, len(words) + 1))) % 2**64
+    mixed = (weighted ^ len(data) * 0xD6E8FEB86659FD93 % 2**64) * 0x9E3779B97F4A7C15 % 2**64
+    return sum(words) % 2**32 << 32 | mixed >> 32
+
+
+# Chains
+
+
+def plane_parts(count: int, width: int) -> list[int]:
+    """Bytes of the planes that have a code together: all lower ones, and each upper one of its own."""
+    upper = {1: 0, 2: 1, 4: 1, 8: 2}[width]
+    return [(width - upper) * count] + [count] * upper
+
+
+class Step(NamedTuple):
+    """A stage but the last, the values that reach it, and the side of a splitter that was not done without."""
+
+    stage: Stage
+    count: int
+    width: int
+    side: int = 0
+    split: bool = False
+
+
+def chain_steps(stages: list[Stage], records: Sequence[int], count: int, width: int) -> tuple[list[Step], int, int]:
+    """The steps, and the number and width of the values that reach the last stage."""
+    steps, following = [], iter(records)
+    for stage in stages:
+        record = next(following) if stage.id in SPLITTERS else NOT_SPLIT
+        if record == NOT_SPLIT:
+            steps.append(Step(stage, count, width))
+            count, width = (count * width, 1) if stage.id == PLANES else (count, width)
+            continue
+        kept, side = record >> 15, record & 0x7FFF
+        growth = 1028 if stage.id == QUANTIZE_CODES else 0
+        fits = kept <= count and side <= count * width and kept * width + side < count * width + growth
+        require(fits, f"chain: {kept} values and a side of {side} bytes for {count} values")
+        steps.append(Step(stage, count, width, side, split=True))
+        count = kept
+    return steps, count, width
+
+
+def decode_chain(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> bytes:
+    *before, last = stages
+    records_at = len(data) - 4 * sum(stage.id in SPLITTERS for stage in before)
+    require(records_at >= 0, "chain: the records are cut short")
+    steps, left, width = chain_steps(before, unpack(data[records_at:], 4), count, dtype.width)
+    body, sides = data[:records_at], [step.side for step in reversed(steps) if step.stage.id in SPLITTERS]
+    if last.id == DEFLATE:
+        parts = [left * width]
+        if steps[-1].stage.id == PLANES:
+            parts = plane_parts(steps[-1].count, steps[-1].width)
+        row = deflate.decode_sections(body, parts + sides)
+        values, row = row[: left * width], row[left * width :]
+    else:
+        used = len(body) - sum(sides)
+        require(0 <= used <= left * width and (used or not left), f"chain: {used} bytes for {left} values")
+        values, row = body[:used], body[used:]
+        if used < left * width:
+            values = decode_chunk(values, left, dtype._replace(width=width), [last])
+    for step in reversed(steps):
+        if step.split:
+            side, row = row[: step.side], row[step.side :]
+            values, size = split_chunk(side + values, step.count, dtype._replace(width=step.width), step.stage)
+            require(size == step.side, f"chain: a side of {size} bytes, recorded with {step.side}")
+        elif step.stage.id in TRANSFORMS:
+            values = (lossless.undo_planes if step.stage.id == PLANES else lossless.undo_delta)(values, step.width)
+    return values
+
+
+# The frame
+
+
+def split_chunk(data: bytes, count: int, dtype: Dtype, stage: Stage) -> tuple[bytes, int]:
+    if stage.id == QUANTIZE_CODES:
+        return quantize.decode_codes(data, count, quantize.rule_of(dtype, *stage[2:], predictors=1))
+    if stage.id == ZVC:
+        return lossless.zvc(data, count, dtype.width)
+    return lossless.rle(data, count, dtype.width, kinds=2 if stage.id == RLE else 1)
+
+
+def decode_chunk(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> bytes:
+    if len(stages) > 1:
+        return decode_chain(data, count, dtype, stages)
+    if stages[0].id == QUANTIZE:
+        return quantize.decode_chunk(data, count, quantize.rule_of(dtype, *stages[0][2:], predictors=2))
+    if stages[0].id == DEFLATE:
+        return deflate.decode_chunk(data, count * dtype.width)
+    if stages[0].id == BITPACK:
+        return lossless.bitpack(data, count, dtype.width)
+    return split_chunk(data, count, dtype, stages[0])[0]
+
+
+def check_stages(stages: list[Stage], dtype: Dtype) -> list[Stage]:
+    """Those that are used."""
+    used = [stage for stage in stages if stage.id]
+    require(stages == used + [Stage(0, 0, 0, 0, 0)] * (4 - len(used)), "header: unused stages are not zero")
+    *before, last = (stage.id for stage in used)
+    fits = last in (ZVC, RLE, RLE_ZERO, DEFLATE, BITPACK) or (last == QUANTIZE and not before)
+    fits = fits and all(i in TRANSFORMS or i in SPLITTERS for i in before) and QUANTIZE_CODES not in before[1:]
+    require(fits, f"the codec {before + [last]} is unknown")
+    for stage in used:
+        require(stage.version == 1, f"codec {stage.id}: version {stage.version} is unknown")
+        if stage.id in (QUANTIZE, QUANTIZE_CODES):
+            quantize.rule_of(dtype, *stage[2:], predictors=2 if stage.id == QUANTIZE else 1)
+        else:
+            require(stage[2:] == (0, 0, 0), f"codec {stage.id}: it has no parameters")
+    return used
+
+
+def decode_entry(
+    frame: bytes, entry: int, payloads: int, alignment: int, count: int, dtype: Dtype, stages: list[Stage]
+) -> bytes:
+    """The chunk of `count` values that a directory entry describes."""
+    kind, length, start = entry >> 60, entry >> 40 & 0xFFFFF, (entry & 2**40 - 1) << alignment
+    raw = count * dtype.width
+    lengths = {ENCODED: range(1, raw), RAW: (raw,), UNIFORM: (0, dtype.width)}
+    require(kind in lengths, f"kind {kind} is unknown")
+    require(length in lengths[kind], f"{length} bytes cannot be {count} values of kind {kind}")
+    inside = start + length <= len(frame) and (length == 0 or start >= payloads)
+    require(inside, "its payload is outside the frame's")
+    payload = frame[start : start + length]
+    if kind == UNIFORM:
+        return (payload or bytes(dtype.width)) * count
+    return payload if kind == RAW else decode_chunk(payload, count, dtype, stages)
+
+
+def decode(data: bytes) -> Frame:
+    """Decodes the frame that `data` is, with nothing behind it. Raises ValueError where it is not as specified."""
+    require(data[:4] == b"TUCK", "this is no frame")
+    require(len(data) >= 128, "the frame is truncated within its header")
+    version, type_id, alignment, flag_bits, chunk_values, count, size, metadata_size = HEADER.unpack_from(data, 4)
+    stages = [Stage(*struct.unpack_from("<HBBIQ", data, 40 + 16 * i)) for i in range(4)]
+    reserved, contents_digest, header_digest = struct.unpack_from("<QQQ", data, 104)
+    require(version == 1, f"frame version {version} is unknown")
+    require(header_digest == checksum(data[:120]), "header: its digest is wrong")
+    require(type_id in DTYPES, f"header: element type {type_id} is unknown")
+    dtype = DTYPES[type_id]
+    require(alignment <= 12, f"header: alignment 2^{alignment}")
+    require(flag_bits <= 1 and reserved == 0, "header: unknown flags")
+    fits = chunk_values > 0 and chunk_values % 32 == 0 and chunk_values * dtype.width <= 65536
+    require(fits, f"header: chunks of {chunk_values} values")
+    require(count <= (2**64 - 1) // 8, f"header: {count} values")
+    require(stages[0].id != 0, "header: no codec")
+
+    chunks = ceil_div(count, chunk_values)
+    directory = 128 + round_up(metadata_size, 8)
+    checksums = directory + 8 * chunks
+    contents_end = checksums + 8 * chunks * flag_bits
+    payloads = round_up(contents_end, 1 << alignment)
+    require(payloads <= size, f"header: a frame of {size} bytes has no room for {chunks} chunks")
+    require(size <= len(data), f"the frame is truncated: {len(data)} bytes of {size}")
+    require(size == len(data), f"{len(data) - size} bytes behind the frame")
+    require(contents_digest == checksum(data[128:contents_end]), "metadata or directory: the digest is wrong")
+    used = check_stages(stages, dtype)
+
+    values = bytearray()
+    digests = unpack(data[checksums:contents_end], 8)
+    for i, entry in enumerate(unpack(data[directory:checksums], 8)):
+        try:
+            here = min(chunk_values, count - i * chunk_values)
+            chunk = decode_entry(data, entry, payloads, alignment, here, dtype, used)
+            require(not digests or digests[i] == checksum(chunk), "the values' checksum is wrong")
+        except ValueError as error:
+            raise ValueError(f"chunk {i}: {error}") from None
+        values += chunk
+    return Frame(dtype, bytes(values), data[128 : 128 + metadata_size])
+
+
+def npy_header(frame: Frame) -> bytes:
+    """The .npy header that the frame keeps as metadata, or that of an array of one dimension."""
+    if frame.metadata:
+        require(frame.metadata.startswith(b"\x93NUMPY"), "the frame's metadata is not a .npy header")
+        return frame.metadata
+    count = len(frame.values) // frame.dtype.width
+    text = f"{{'descr': '{frame.dtype.numpy}', 'fortran_order': False, 'shape': ({count},), }}"
+    length = round_up(10 + len(text) + 1, 64) - 10
+    return b"\x93NUMPY\1\0" + struct.pack("<H", length) + text.ljust(length - 1).encode() + b"\n"
+
+
+def main(frame_path: str, out_path: str) -> None:
+    frame = decode(Path(frame_path).read_bytes())
+    header = npy_header(frame) if out_path.endswith(".npy") else b""
+    Path(out_path).write_bytes(header + frame.values)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    try:
+        main(*sys.argv[1:])
+    except (OSError, ValueError) as reason:
+        sys.exit(f"{sys.argv[1]}: {reason}")

@@ -1,0 +1,442 @@
+#!/usr/bin/env python3
+"""Tests of decode_frame.py against the program `tuck`: both restore the same bytes, and refuse the same frames.
+
+usage: decode_frame_test.py [TUCK]      the program, else that in TUCK_CLI
+
+TUCK_LONG in the environment damages ten times as many frames.
+"""
+
+import math
+import os
+import random
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+import zlib
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.dont_write_bytecode = True  # no __pycache__ among the sources
+
+if sys.version_info < (3, 9):
+    print("skipped: Python 3.9 or later is needed")
+    sys.exit(77)
+import decode_frame  # noqa: E402
+from bits import ceil_div, pack, round_up, unpack  # noqa: E402
+
+DATA = Path(__file__).parents[2] / "examples" / "data"
+TYPES = {dtype.name: dtype for dtype in decode_frame.DTYPES.values()}
+CHUNK = 256
+SIZES = (0, 1, 31, 32, 33, CHUNK - 1, CHUNK, CHUNK + 1)
+BOUNDS = [(mode, bound) for bound in ("1e-3", "1e-1", "1e-6") for mode in ("absolute", "range", "pointwise")]
+DAMAGED_FRAMES = 1200 * (10 if os.environ.get("TUCK_LONG") else 1)
+TUCK = os.environ.get("TUCK_CLI", "")
+CODECS = {}  # by name, the types that they take; the program says
+
+
+def bound_options(codec, i):
+    mode, bound = BOUNDS[i % len(BOUNDS)]
+    return ("--bound", mode, "--error-bound", bound) if "quantize" in codec else ()
+
+
+# Values, as bit patterns
+
+
+def bits_of(value, dtype):
+    """A number as an element of that type."""
+    if not dtype.mantissa:
+        return int(value * 1000) % 2 ** (8 * dtype.width)
+    if dtype.name == "bf16":
+        return struct.unpack("<I", struct.pack("<f", value))[0] >> 16
+    return unpack(struct.pack({"f16": "<e", "f32": "<f", "f64": "<d"}[dtype.name], value), dtype.width)[0]
+
+
+def zeros(rng, dtype, count):
+    return [0] * count
+
+
+def uniform(rng, dtype, count):
+    return [rng.getrandbits(8 * dtype.width)] * count
+
+
+def dense(rng, dtype, count):
+    return [rng.getrandbits(8 * dtype.width) for _ in range(count)]
+
+
+def normal(rng, dtype, count):
+    return [bits_of(rng.gauss(0, 1), dtype) for _ in range(count)]
+
+
+def sparse(rng, dtype, count):
+    return [bits_of(abs(rng.gauss(0, 1)), dtype) if rng.random() < 0.3 else 0 for _ in range(count)]
+
+
+def clustered(rng, dtype, count):
+    values = []
+    while len(values) < count:
+        values += [rng.choice((0, bits_of(rng.gauss(0, 1), dtype)))] * rng.randint(1, 60)
+    return values[:count]
+
+
+def smooth(rng, dtype, count):
+    step = rng.choice((1e-4, 1e-2, 0.3))
+    return [bits_of(3 * math.sin(i * step), dtype) for i in range(count)]
+
+
+def small(rng, dtype, count):
+    return [rng.randrange(9) for _ in range(count)]
+
+
+def special(rng, dtype, count):
+    """Mostly smooth, with -0, infinities, NaN and denormals (of integers: extremes) between."""
+    sign = 1 << 8 * dtype.width - 1
+    infinity = sign - (1 << dtype.mantissa) if dtype.mantissa else sign - 1
+    odd = (sign, infinity, infinity | sign, infinity + 1, 2 * sign - 1, 1, sign | 1, (1 << dtype.mantissa) - 1, 0)
+    return [rng.choice(odd) if rng.random() < 0.1 else value for value in smooth(rng, dtype, count)]
+
+
+PATTERNS = (zeros, uniform, dense, normal, sparse, clustered, smooth, small, special)
+
+
+def mixed(rng, dtype, count, chunk=CHUNK):
+    """Chunks of all patterns, one after the other."""
+    values = []
+    while len(values) < count:
+        values += PATTERNS[len(values) // chunk % len(PATTERNS)](rng, dtype, chunk)
+    return values[:count]
+
+
+# Frames
+
+
+class Header:
+    """The header of a frame as numbers that can be changed, to be sealed again."""
+
+    FORMAT = struct.Struct("<4sHBBIIQQQ64sQQQ")
+    FIELDS = ("magic", "version", "type", "alignment", "flags", "chunk_values", "values", "bytes", "metadata_bytes",
+              "stages", "reserved", "contents_digest", "header_digest")  # fmt: skip
+
+    def __init__(self, frame):
+        for name, value in zip(self.FIELDS, self.FORMAT.unpack_from(frame)):
+            setattr(self, name, value)
+
+    @property
+    def chunks(self):
+        return ceil_div(self.values, self.chunk_values)
+
+    @property
+    def directory(self):
+        return 128 + round_up(self.metadata_bytes, 8)
+
+    @property
+    def contents_end(self):
+        return self.directory + 8 * self.chunks * (1 + (self.flags & 1))
+
+    def put(self, frame):
+        """Into a frame, with digests that are right as far as there is anything to sum."""
+        if self.chunk_values and self.contents_end <= len(frame):
+            self.contents_digest = decode_frame.checksum(bytes(frame[128 : self.contents_end]))
+        self.FORMAT.pack_into(frame, 0, *(getattr(self, name) for name in self.FIELDS))
+        struct.pack_into("<Q", frame, 120, decode_frame.checksum(bytes(frame[:120])))
+
+
+def without_metadata(frame):
+    """The same frame, in which the metadata has become a hole behind the directory."""
+    moved, header = bytearray(frame), Header(frame)
+    contents = frame[header.directory : header.contents_end]
+    header.metadata_bytes = 0
+    moved[128 : 128 + len(contents)] = contents
+    header.put(moved)
+    return moved
+
+
+def payloads_of(frame):
+    header = Header(frame)
+    entries = unpack(frame[header.directory : header.directory + 8 * header.chunks], 8)
+    places = [((entry & 2**40 - 1) << header.alignment, entry >> 40 & 0xFFFFF) for entry in entries]
+    return [place for place in places if place[1]]
+
+
+class FrameTest(unittest.TestCase):
+    """Programs are run from four threads, for they mostly wait."""
+
+    @classmethod
+    def setUpClass(cls):
+        memory = "/dev/shm"  # where disks are slow, thousands of small files take long
+        cls.folder = tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None)
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.pool = ThreadPoolExecutor(4)
+        cls.addClassCleanup(cls.pool.shutdown)
+        cls.counts = Counter()
+        cls.addClassCleanup(lambda: print(f"\n{cls.__name__}:", ", ".join(f"{n} {k}" for k, n in cls.counts.items())))
+
+    def path(self, name):
+        """A file of this thread's own."""
+        return str(Path(self.folder.name) / f"{threading.get_ident()}-{name}")
+
+    def tuck(self, *arguments):
+        return subprocess.run([TUCK, *arguments], capture_output=True, text=True, timeout=60)
+
+    def codecs(self):
+        """What the program says it has, and the element types that it takes for each."""
+        if not CODECS:
+            names = re.search(r"--codec NAME\S* +Codec: (.*)", self.tuck("encode", "--help").stdout)
+            pairs = [(codec, dtype) for codec in names.group(1).split(", ") for dtype in TYPES.values()]
+            for (codec, dtype), (frame, _) in zip(pairs, self.pool.map(lambda pair: self.encode(*pair, []), pairs)):
+                CODECS.setdefault(codec, []).extend([dtype] if frame is not None else [])
+        return CODECS
+
+    def codecs_for(self, dtype):
+        return [codec for codec, types in self.codecs().items() if dtype in types]
+
+    def encode(self, codec, dtype, values, *options):
+        """The frame, and the .npy file that it was made of; no frame where the codec does not take the type."""
+        data = pack(values, dtype.width)
+        file = decode_frame.npy_header(decode_frame.Frame(dtype, data, b"")) + data
+        Path(self.path("in.npy")).write_bytes(file)
+        options += ("--as", "bf16") if dtype.name == "bf16" else ()
+        done = self.tuck("encode", "--codec", codec, *options, self.path("in.npy"), self.path("a.tuck"))
+        if done.returncode != 0:
+            self.assertRegex(done.stderr, "takes .*, not " + dtype.name)
+            return None, file
+        return Path(self.path("a.tuck")).read_bytes(), file
+
+    def by_tuck(self, frame):
+        """The .npy file that the program makes of a frame, or None and why it does not."""
+        Path(self.path("b.tuck")).write_bytes(frame)
+        done = self.tuck("decode", self.path("b.tuck"), self.path("b.npy"))
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        return (Path(self.path("b.npy")).read_bytes(), "") if done.returncode == 0 else (None, done.stderr.strip())
+
+    def by_python(self, frame):
+        try:
+            decoded = decode_frame.decode(bytes(frame))
+            return decode_frame.npy_header(decoded) + decoded.values, ""
+        except ValueError as reason:
+            return None, str(reason)
+
+    def by_both(self, frame):
+        return self.by_tuck(frame), self.by_python(frame)
+
+
+class Sound(FrameTest):
+    def complaint(self, case):
+        """What is wrong with a frame of these values, or nothing."""
+        codec, dtype, values, *options = case
+        frame, original = self.encode(codec, dtype, values, *options)
+        (restored, reason), (mine, my_reason) = self.by_both(frame)
+        if mine is None or restored is None:
+            return f"refused: {reason} {my_reason}"
+        if mine != restored:
+            return "other values than those of tuck decode"
+        return "" if "quantize" in codec or mine == original else "other values than were encoded"
+
+    def compare(self, cases):
+        for (codec, dtype, values, *options), complaint in zip(cases, self.pool.map(self.complaint, cases)):
+            with self.subTest(codec=codec, dtype=dtype.name, values=len(values), options=options):
+                self.assertEqual(complaint, "")
+                self.counts["frames compared"] += 1
+
+    def test_every_codec_and_type(self):
+        cases = []
+        for codec, dtype in ((codec, dtype) for codec, types in self.codecs().items() for dtype in types):
+            rng, chunk = random.Random(codec + dtype.name), ("--chunk-values", str(CHUNK))
+            bounds = [bound_options(codec, i) for i in range(len(BOUNDS) if "quantize" in codec else 1)]
+            for i, size in enumerate(SIZES):
+                values, sums = rng.choice(PATTERNS)(rng, dtype, size), ("--no-checksums",) if i % 5 == 2 else ()
+                cases.append((codec, dtype, values, *chunk, *bounds[i % len(bounds)], *sums))
+            for bound in bounds:
+                cases.append((codec, dtype, mixed(rng, dtype, len(PATTERNS) * CHUNK + 17), *chunk, *bound))
+            large = 20000 // dtype.width  # more than a piece of deflate, and than a chunk of others
+            cases.append((codec, dtype, mixed(rng, dtype, large, chunk=large // 40), *bounds[0]))
+        self.compare(cases)
+
+    def test_every_shape_of_chunks(self):
+        rng, f32, cases = random.Random(1), TYPES["f32"], []
+        for codec in self.codecs_for(f32):
+            for size in ("32", "64", "1056", "2048"):
+                cases.append((codec, f32, mixed(rng, f32, 4300, int(size)), "--chunk-values", size))
+        self.compare(cases)
+
+    def test_recorded_activations(self):
+        files, f32, cases = sorted(DATA.glob("*.npy")), TYPES["f32"], []
+        self.assertGreater(len(files), 0)
+        for i, file in enumerate(files):
+            data = file.read_bytes()
+            values = unpack(data[10 + unpack(data[8:10], 2)[0] :], 4)
+            cases += [(codec, f32, values, *bound_options(codec, i)) for codec in self.codecs_for(f32)]
+        self.compare(cases)
+
+    def test_without_metadata(self):
+        for dtype in TYPES.values():
+            frame, _ = self.encode("rle", dtype, mixed(random.Random(2), dtype, 1000), "--chunk-values", "96")
+            (restored, reason), (mine, my_reason) = self.by_both(without_metadata(frame))
+            self.assertEqual(reason + my_reason, "")
+            self.assertTrue(mine == restored, dtype.name)
+
+    def test_program(self):
+        rng = random.Random(3)
+        frame, original = self.encode("zvc", TYPES["f16"], sparse(rng, TYPES["f16"], 1000))
+        program = [sys.executable, "-B", str(Path(__file__).with_name("decode_frame.py"))]
+        for out, expected in (("out.npy", original), ("out.bin", original[-2000:])):
+            subprocess.run([*program, self.path("a.tuck"), self.path(out)], check=True)
+            self.assertEqual(Path(self.path(out)).read_bytes(), expected)
+        Path(self.path("a.tuck")).write_bytes(frame[:-1])
+        refused = subprocess.run([*program, self.path("a.tuck"), self.path("no")], capture_output=True, text=True)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("truncated", refused.stderr)
+
+
+def handmade(dtype, codec, chunk_values, count, chunks, alignment=5):
+    """A frame of a codec without parameters. Chunks are (kind, payload), or the index of one to share it with."""
+    header = Header(bytes(128))
+    header.magic, header.version, header.alignment, header.chunk_values = b"TUCK", 1, alignment, chunk_values
+    header.type = next(number for number, known in decode_frame.DTYPES.items() if known == dtype)
+    header.values, header.stages = count, struct.pack("<HBBIQ48x", codec, 1, 0, 0, 0)
+    frame = bytearray(round_up(header.contents_end, 1 << alignment))
+    entries = {}
+    for i, chunk in reversed(list(enumerate(chunks))):  # encoders write them the other way round
+        if isinstance(chunk, tuple):
+            kind, payload = chunk
+            entries[i] = kind << 60 | len(payload) << 40 | len(frame) >> alignment
+            frame += payload.ljust(round_up(len(payload), 1 << alignment), b"?")
+    for i, chunk in enumerate(chunks):
+        entry = entries[i if isinstance(chunk, tuple) else chunk]
+        struct.pack_into("<Q", frame, header.directory + 8 * i, entry)
+    header.bytes = len(frame)
+    header.put(frame)
+    return bytes(frame)
+
+
+class Handmade(FrameTest):
+    """Frames that are as specified, though nobody here writes them so, and some that are not."""
+
+    def assert_same(self, frame):
+        (restored, reason), (mine, my_reason) = self.by_both(frame)
+        self.assertTrue(mine == restored, f"they disagree: {reason} {my_reason}")
+        self.counts["accepted by both" if mine is not None else "refused by both"] += 1
+        return mine
+
+    def test_order_gaps_and_sharing(self):
+        u16 = TYPES["u16"]
+        raw, first = pack(range(64), 2), b"\x80\0\0\x80\0\0\0\0" + b"abcd"
+        values = bytes(14) + b"ab" + bytes(46) + b"cd" + bytes(64)
+        chunks = [(0, first), (1, raw), (2, b"xy"), 1, (2, b""), 0]
+        for alignment in range(13):
+            npy = self.assert_same(handmade(u16, decode_frame.ZVC, 64, 6 * 64, chunks, alignment))
+            self.assertEqual(npy[-6 * 128 :], values + raw + b"xy" * 64 + raw + bytes(128) + values)
+
+    def test_streams_of_zlib(self):
+        rng = random.Random(6)
+        data = bytes(rng.choice(b"aaaaaaabbbcdef") for _ in range(500)) + bytes(100) + b"far away" * 20
+        data += bytes(-len(data) % 32)
+        plain = {zlib.Z_RLE, zlib.Z_HUFFMAN_ONLY}  # their streams are one block, and have no far matches
+        for strategy in (zlib.Z_RLE, zlib.Z_HUFFMAN_ONLY, zlib.Z_FIXED, zlib.Z_DEFAULT_STRATEGY):
+            deflater = zlib.compressobj(9, zlib.DEFLATED, -15, 9, strategy)
+            stream = deflater.compress(data) + deflater.flush()
+            for index, sound in ((b"\0", True), (b"\0\0", False), (b"", False), (b"\0\1\0\1", False)):
+                frame = handmade(TYPES["u8"], decode_frame.DEFLATE, len(data), len(data), [(0, stream + index)])
+                with self.subTest(strategy=strategy, index=index):
+                    npy = self.assert_same(frame)
+                    self.assertEqual(npy and npy[-len(data) :], data if sound and strategy in plain else None)
+
+
+# What can happen to a frame. Each takes it as a bytearray and returns what it has become.
+
+
+def any_byte(rng, frame):
+    frame[rng.randrange(len(frame))] ^= 1 << rng.randrange(8)
+    return frame
+
+
+def cut(rng, frame):
+    return frame[: rng.randrange(len(frame))] if rng.random() < 0.8 else frame + bytes(rng.randrange(1, 100))
+
+
+def payload(rng, frame):
+    """A byte or two of a payload, often near its ends, where its structure is."""
+    places = payloads_of(frame)
+    for _ in range(rng.choice((1, 1, 2)) if places else 0):
+        start, size = rng.choice(places)
+        at = rng.choice((rng.randrange(size), rng.randrange(min(size, 12)), size - 1 - rng.randrange(min(size, 12))))
+        frame[start + at] = rng.choice((frame[start + at] ^ 1 << rng.randrange(8), rng.randrange(256), 0, 255))
+    return frame
+
+
+def directory(rng, frame):
+    header = Header(frame)
+    if header.chunks:
+        at = header.directory + 8 * rng.randrange(header.chunks)
+        (entry,) = unpack(frame[at : at + 8], 8)
+        entry ^= rng.choice((1 << rng.randrange(64), 1 << 60, 2 << 60, rng.randrange(1, 64) << 40, rng.randrange(1, 9)))
+        frame[at : at + 8] = pack([entry], 8)
+    header.put(frame)
+    return frame
+
+
+def header(rng, frame):
+    h = Header(frame)
+    name = rng.choice(("version", "type", "alignment", "flags", "chunk_values", "values", "bytes", "metadata_bytes",
+                       "reserved"))  # fmt: skip
+    most = {"type": 255, "alignment": 255, "version": 2**16 - 1, "flags": 2**32 - 1, "chunk_values": 2**32 - 1}
+    most = most.get(name, 2**64 - 1)
+    old = getattr(h, name)
+    flipped, anything = old ^ 1 << rng.randrange(64), rng.randrange(most)
+    changed = rng.choice((old + 1, old - 1, flipped, old + 32, old * 2, 0, most, most >> 3, anything))
+    setattr(h, name, changed % (most + 1))
+    h.put(frame)
+    return frame
+
+
+def stages(rng, frame):
+    h = Header(frame)
+    changed = bytearray(h.stages)
+    at = rng.choice((rng.randrange(64), rng.randrange(16)))
+    changed[at] = rng.choice((changed[at] ^ 1 << rng.randrange(8), rng.randrange(256)))
+    h.stages = bytes(changed)
+    h.put(frame)
+    return frame
+
+
+class Damaged(FrameTest):
+    # The program refuses what it was not built for, and metadata that is not its own; the frame may be as specified.
+    OTHER_REASONS = re.compile("another element type|another codec|metadata is")
+
+    def frames(self):
+        """Of every codec, with checksums and without; small, for there are many damaged ones of each."""
+        rng = random.Random(4)
+        for codec, types in self.codecs().items():
+            for i in range(len(BOUNDS)):
+                options = ["--chunk-values", rng.choice(("64", "160"))] + ["--no-checksums"] * (i % 3 != 0)
+                dtype, pattern = rng.choice(types), rng.choice((mixed, sparse, clustered, smooth, small, special))
+                frame, _ = self.encode(codec, dtype, pattern(rng, dtype, 400), *options, *bound_options(codec, i))
+                yield codec, without_metadata(frame)
+
+    def test_both_refuse_the_same(self):
+        rng, cases = random.Random(5), []
+        frames = list(self.frames())
+        for i in range(DAMAGED_FRAMES):
+            codec, frame = frames[i % len(frames)]
+            damage = rng.choice((any_byte, cut, payload, payload, payload, payload, directory, header, stages))
+            cases.append((codec, damage.__name__, bytes(damage(rng, bytearray(frame)))))
+        verdicts = self.pool.map(self.by_both, [damaged for _, _, damaged in cases])
+        for (codec, damage, damaged), ((restored, reason), (mine, my_reason)) in zip(cases, verdicts):
+            with self.subTest(codec=codec, damage=damage, tuck=reason, python=my_reason, frame=damaged.hex()):
+                if restored is None and mine is not None and self.OTHER_REASONS.search(reason):
+                    self.counts["that only the program is not for"] += 1
+                    continue
+                self.assertTrue(mine == restored, "they disagree")
+                self.counts["accepted by both" if mine is not None else "refused by both"] += 1
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+        TUCK = sys.argv.pop(1)
+    if not TUCK:
+        sys.exit(__doc__)
+    unittest.main()

@@ -1,0 +1,80 @@
+"""Chunks of zvc, rle and bitpack, and the transforms delta and planes: the headers codec/*/*.hpp have their formats.
+
+What keeps some values as they are returns the values, and how many bytes stand before those kept.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Sequence
+
+from bits import GROUP, ceil_div, fields, flags, little, ones, pack, require, round_up, unpack, unzigzag
+
+
+def spread(mask: int, kept: Sequence[int], count: int, width: int, runs: bool) -> bytes:
+    """Puts the kept values where the mask has ones; between them are zeros, or the last value again."""
+    require(mask >> count == 0, "the mask has ones past the end")
+    require(ones(mask) == len(kept), f"{len(kept)} values are kept, the mask has {ones(mask)} ones")
+    following, value, values = iter(kept), 0, []
+    for one in flags(mask, count):
+        value = next(following) if one else value if runs else 0
+        values.append(value)
+    return pack(values, width)
+
+
+def zvc(data: bytes, count: int, width: int) -> tuple[bytes, int]:
+    side = 4 * ceil_div(count, GROUP)
+    require(len(data) >= side, "zvc: the masks are cut short")
+    return spread(little(data[:side]), unpack(data[side:], width), count, width, runs=False), side
+
+
+def rle(data: bytes, count: int, width: int, kinds: int) -> tuple[bytes, int]:
+    kind = little(data[:4])  # and three zeros
+    l1 = 4 + 4 * ceil_div(count, GROUP * GROUP)
+    require(l1 <= len(data) < count * width, f"rle: {len(data)} bytes cannot be a chunk")
+    require(kind < kinds, f"rle: kind {kind} is unknown")
+    l2 = little(data[4:l1])
+    require(l2 >> ceil_div(count, GROUP) == 0, "rle: L2 has bits past the end")
+    words = ones(l2)
+    l0 = l1 + ceil_div(words, 2)
+    nibbles = [nibble for byte in data[l1:l0] for nibble in (byte & 15, byte >> 4)]
+    require(len(nibbles) >= words and all(nibbles[:words]) and not any(nibbles[words:]), "rle: L1 is damaged")
+    l0_end = l0 + sum(ones(nibble) for nibble in nibbles)
+    side = round_up(l0_end, width)
+    require(side <= len(data) and all(data[l0:l0_end]), "rle: L0 is damaged")
+    require(not any(data[l0_end:side]), "rle: the padding is not zero")
+    nibble, byte, mask = iter(nibbles), iter(data[l0:l0_end]), bytearray()
+    for there in flags(l2, ceil_div(count, GROUP)):
+        bits = next(nibble) if there else 0
+        mask += bytes(next(byte) if bits >> i & 1 else 0 for i in range(4))
+    return spread(little(mask), unpack(data[side:], width), count, width, runs=kind == 1), side
+
+
+def bitpack(data: bytes, count: int, width: int) -> bytes:
+    groups = ceil_div(count, GROUP)
+    at = round_up(groups, 4)
+    require(len(data) >= at and not any(data[groups:at]), "bitpack: the widths are damaged")
+    values: list[int] = []
+    for bits in data[:groups]:
+        length = min(GROUP, count - len(values))
+        size = 4 * ceil_div(bits * length, 32)
+        payload = little(data[at : at + size])
+        group = fields(payload, 0, bits, length)
+        require(bits <= 8 * width and max(group).bit_length() == bits, f"bitpack: {bits} bits are not a group's width")
+        require(payload >> bits * length == 0, "bitpack: the payload's end is not zero")
+        values += group
+        at += size
+    require(at == len(data), f"bitpack: {len(data)} bytes instead of {at}")
+    return pack(values, width)
+
+
+def undo_delta(data: bytes, width: int) -> bytes:
+    differences = (unzigzag(z) for z in unpack(data, width))
+    return pack([value % 2 ** (8 * width) for value in accumulate(differences)], width)
+
+
+def undo_planes(data: bytes, width: int) -> bytes:
+    values, count = bytearray(len(data)), len(data) // width
+    for plane in range(width):
+        values[plane::width] = data[plane * count : (plane + 1) * count]
+    return bytes(values)
