@@ -57,7 +57,7 @@ std::string rate(const coefficient& seconds_per_mib) {
 
 void show_time(const char* what, const codec_predictor::regression& r) {
   const coefficient call = sum(r, {0});
-  std::printf("  %s  %.2g +- %.1g us a call; zeros at %s, values at %s; measurements spread by %.0f %%\n", what,
+  std::printf("  %s  %.2g +- %.1g us a call; zeros at %s, values at %s;\n          measurements spread by %.0f %%\n", what,
               1e6 * call.value, 1e6 * call.deviation, rate(sum(r, {1})).c_str(), rate(sum(r, {1, 2})).c_str(),
               100 * spread(r));
 }
@@ -70,18 +70,21 @@ void show(const std::string& path) {
     show_time("encode", model.encode);
     show_time("decode", model.decode);
     const coefficient call = sum(model.frame, {0}), zeros = sum(model.frame, {1}), values = sum(model.frame, {1, 2});
-    std::printf("  frame   %.0f +- %.0f bytes, %.4f +- %.4f for a byte of zeros, %.4f +- %.4f for one of values;",
+    std::printf("  frame   %.0f +- %.0f bytes, %.4f +- %.4f for a byte of zeros, %.4f +- %.4f for one of values;\n",
                 call.value * (1 << 20), call.deviation * (1 << 20), zeros.value, zeros.deviation, values.value,
                 values.deviation);
     const auto half = model.at(64 << 20, .5).ratio, sparse = model.at(64 << 20, .9).ratio;
-    std::printf(" a large tensor's ratio is %.3g +- %.2g at 50 %% of zeros, %.3g +- %.2g at 90 %%\n", half.value,
+    std::printf("          a large tensor's ratio is %.3g +- %.2g at 50 %% of zeros, %.3g +- %.2g at 90 %%\n", half.value,
                 half.deviation, sparse.value, sparse.deviation);
   }
 }
 
 void fit_to(const std::vector<std::string>& in, const std::string& out) {
-  for (const std::string& path : in)
-    if (tuck::tools::same_file(path, out)) throw file_error(out, "input and output are the same file");
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (tuck::tools::same_file(in[i], out)) throw file_error(out, "input and output are the same file");
+    for (size_t k = 0; k < i; ++k)
+      if (tuck::tools::same_file(in[i], in[k])) throw file_error(in[i], "it is there twice: " + in[k]);
+  }
   measurements found = read_results(in);
   std::set<coder_key> kinds;
   for (const measurement& m : found.all) kinds.insert(m.of);
@@ -93,12 +96,12 @@ void fit_to(const std::vector<std::string>& in, const std::string& out) {
 }
 
 void print(const check_report& report) {
-  std::printf("%-50s %6s  %-20s  %-20s  %-20s\n", "error: median, 90 % below; share within 2 deviations", "points",
+  std::printf("%-58s %6s  %-16s  %-16s  %-16s\n", "error, %: median, 90 % below; share within 2 deviations", "points",
               "encode", "decode", "ratio");
   for (const accuracy& a : report.codecs) {
-    std::printf("%-52s %6zu", name_of(a.of).c_str(), a.points);
+    std::printf("%-58s %6zu", name_of(a.of).c_str(), a.points);
     for (const error_summary* e : {&a.encode, &a.decode, &a.ratio})
-      std::printf("  %5.1f %% %5.1f %% %3.0f %%", 100 * e->median, 100 * e->p90, 100 * e->within);
+      std::printf("  %5.1f %5.1f %4.0f", 100 * e->median, 100 * e->p90, 100 * e->within);
     std::puts("");
   }
   std::printf("\n%-8s %-12s %10s %6s %8s %10s %8s %14s\n", "where", "among", "link GB/s", "points", "right",

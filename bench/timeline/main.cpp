@@ -1,5 +1,6 @@
 // timeline: an iteration of training by each of the papers' policies, replayed for networks, a GPU and a link.
 #include "bench/predict/json_file.hpp"
+#include "bench/support/number_option.hpp"
 #include "bench/timeline/papers.hpp"
 
 #include "support/files.hpp"
@@ -168,8 +169,8 @@ bool print(const std::vector<direction>& directions) {
   std::puts("The papers' directions, for each network: on the mean and at each epoch");
   bool all_hold = true;
   for (const direction& d : directions) {
-    std::printf("  %-6s %s\n", d.holds() ? "holds" : "FAILS", d.claim.c_str());
-    print_wrapped("       ", "saves " + d.by);
+    std::printf("  %-6s %s\n", !d.asked ? "none" : d.holds() ? "holds" : "FAILS", d.claim.c_str());
+    print_wrapped("       ", d.by);
     for (const std::string& exception : d.exceptions) print_wrapped("       ", exception);
     all_hold = all_hold && d.holds();
   }
@@ -225,7 +226,11 @@ ordered_json as_json(const options& o, const setting& in, const std::vector<doub
   for (const comparison& c : papers)
     to["papers"].push_back({{"what", c.what}, {"paper", c.paper}, {"replay", c.here}, {"why", c.why}});
   for (const direction& d : directions)
-    to["directions"].push_back({{"claim", d.claim}, {"holds", d.holds()}, {"by", d.by}, {"exceptions", d.exceptions}});
+    to["directions"].push_back({{"claim", d.claim},
+                                {"asked", d.asked},
+                                {"holds", d.holds()},
+                                {"by", d.by},
+                                {"exceptions", d.exceptions}});
   return to;
 }
 
@@ -280,17 +285,17 @@ void add_options(CLI::App& program, options& o) {
       .add_option("--epoch", o.epochs, "Of the recorded training; the recorded ones, with the mean from first to last")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(0., 1000.).description(""))
+      ->check(number(0, 1000, "a number from 0 to 1000"))
       ->type_name("E");
   program
       .add_option("--memory", o.memory_gb,
                   "vDNN dynamic's budget, GB; the GPU's, less weights, their gradients and momentum")
-      ->check(CLI::PositiveNumber)
+      ->check(number(1e-6, 1e6, "a number from 1e-6 to 1e6"))
       ->type_name("GB");
   program.add_option("--codecs", o.codecs, "What bench_predict fit wrote of a GPU, instead of goals")
       ->type_name("FILE.json");
   program.add_option("--slower", o.slower, "The GPU's codecs take so many times as long")
-      ->check(CLI::PositiveNumber)
+      ->check(number(1e-3, 1e3, "a number from 0.001 to 1000"))
       ->capture_default_str()
       ->type_name("TIMES");
   program.add_option("--ratios", o.ratios, "What tuck-bench wrote, for ratios; the one in bench/results")

@@ -1,5 +1,7 @@
 #include "bench/timeline/papers.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <functional>
@@ -31,6 +33,7 @@ range over(const std::vector<network_outcome>& all, const of_network& value) {
   range found;
   for (const network_outcome& n : all) {
     const double v = value(n);
+    if (!std::isfinite(v)) continue;  // nothing leaves the device
     if (found.networks++ == 0 || v > found.most) {
       found.most = v;
       found.best = n.name;
@@ -77,10 +80,16 @@ class comparison_of_all {
     for (const at_epoch& e : n.epochs) check(n.name + words(", epoch %g", e.epoch), e.policies);
   }
   direction done() {
-    const auto [least, most] = std::minmax_element(saved_.begin(), saved_.end());
-    found_.by = saved_.empty() ? "no such network"
-                               : words("%.1f to %.1f %% of the time (%s, %s)", 100 * least->first, 100 * most->first,
-                                       least->second.c_str(), most->second.c_str());
+    found_.asked = !saved_.empty();
+    if (saved_.empty()) {
+      found_.by = "is not asked: there is no such network";
+    } else if (saved_.size() == 1) {
+      found_.by = words("saves %.1f %% of the time (%s)", 100 * saved_[0].first, saved_[0].second.c_str());
+    } else {
+      const auto [least, most] = std::minmax_element(saved_.begin(), saved_.end());
+      found_.by = words("saves %.1f to %.1f %% of the time (%s, %s)", 100 * least->first, 100 * most->first,
+                        least->second.c_str(), most->second.c_str());
+    }
     return found_;
   }
 
@@ -92,9 +101,13 @@ class comparison_of_all {
                                          [&](const char* a, const char* b) { return time(a) < time(b); });
     return {best, 1 - time(policy_) / time(best)};
   }
+  bool swaps(const std::vector<outcome>& outcomes) const {
+    return std::any_of(others_.begin(), others_.end(),
+                       [&](const char* other) { return of_policy(outcomes, other).bytes_out > 0; });
+  }
   void check(const std::string& where, const std::vector<outcome>& outcomes) {
     const auto [other, saved] = against_best(outcomes);
-    if (saved > -slack_) return;
+    if (saved > -slack_ || (saved == 0 && !swaps(outcomes))) return;
     const figures &a = of_policy(outcomes, policy_), &b = of_policy(outcomes, other);
     found_.exceptions.push_back(where + ": " + policy_ +
                                 words(" takes %.1f %% longer than ", 100 * (a.iteration / b.iteration - 1)) + other +

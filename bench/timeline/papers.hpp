@@ -19,6 +19,7 @@ std::vector<comparison> beside_papers(const paper_outcomes& of);
 struct direction {
   std::string claim = {}, by = {};           // by how much
   std::vector<std::string> exceptions = {};  // and why
+  bool asked = false;                        // is there a network that it is about?
   bool holds() const noexcept { return exceptions.empty(); }
 };
 

@@ -125,6 +125,8 @@ network_table network_of(const ordered_json& file) {
     }
     found.weights += found.rows.back().weights;
   }
+  if (std::all_of(found.rows.begin(), found.rows.end(), [](const network_row& r) { return r.input_values == 0; }))
+    throw std::domain_error("no layer keeps any values");
   branches(found.rows, layers);
   found.image_side = layers[0].at("input").at(1);
   return found;

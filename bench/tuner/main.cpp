@@ -1,6 +1,7 @@
 // bench_tuner: launch surfaces recorded, and the launch tuner tried on them.
 #include "bench/micro/environment.hpp"
 #include "bench/micro/points.hpp"
+#include "bench/support/number_option.hpp"
 #include "bench/tuner/check.hpp"
 #include "bench/tuner/host_launch.hpp"
 
@@ -49,6 +50,13 @@ tensor_request tensor_of(const record_options& o) {
   return {tuck::dtype::f32, *pattern_of(o.pattern), o.sparsity, size};
 }
 
+// Throws CLI::ValidationError.
+template <class T> void require_once(const std::string& option, std::vector<T> values) {
+  std::sort(values.begin(), values.end());
+  if (const auto twice = std::adjacent_find(values.begin(), values.end()); twice != values.end())
+    throw CLI::ValidationError(option, std::to_string(*twice) + " is there twice");
+}
+
 launch_space space_of(const record_options& o) {
   launch_space space = default_host_space();
   if (!o.blocks.empty()) space.blocks = o.blocks;
@@ -60,6 +68,9 @@ launch_space space_of(const record_options& o) {
       throw CLI::ValidationError("--chunk", text + " is no multiple of 128 bytes up to 64 KiB");
     space.chunk_bytes.push_back(static_cast<uint32_t>(size));
   }
+  require_once("--blocks", space.blocks);
+  require_once("--threads", space.threads);
+  require_once("--chunk", space.chunk_bytes);
   return space;
 }
 
@@ -128,10 +139,10 @@ void print(const surface& s) {
 }
 
 void print(const std::vector<endings>& all) {
-  std::printf("\n%-32s %-10s %6s %5s  %-12s %-14s %9s %9s %13s\n", "surface", "search", "trials", "seeds", "within 5 %",
-              "safe, default", "over best", "at worst", "over default");
+  std::printf("\n%-28s %-10s %6s %5s %9s %5s %9s %9s %13s\n", "surface", "search", "trials", "seeds", "near best",
+              "safe", "over best", "at worst", "over default");
   for (const endings& e : all)
-    std::printf("%-32s %-10s %6zu %5zu  %8.1f %%   %10.1f %%   %7.1f %% %7.1f %% %11.1f %%\n", e.of.c_str(),
+    std::printf("%-28s %-10s %6zu %5zu %7.0f %% %3.0f %% %7.1f %% %7.1f %% %11.1f %%\n", e.of.c_str(),
                 name(e.search), e.trials, e.seeds, 100. * double(e.near_best) / double(e.seeds),
                 100. * double(e.safe) / double(e.seeds), 100 * e.mean_over_best, 100 * e.worst_over_best,
                 100 * e.worst_over_expert);
@@ -176,17 +187,6 @@ void check_on(const std::vector<std::string>& in, const check_options& options, 
   }
   for (const endings& e : all) file["endings"].push_back(as_json(e));
   std::puts(file.dump(1).c_str());
-}
-
-// Numbers from `least` to `most`, which NaN is not.
-CLI::Validator number(double least, double most, const std::string& what) {
-  return {[=](const std::string& text) {
-            char* end = nullptr;
-            const double value = std::strtod(text.c_str(), &end);
-            return end != text.c_str() && *end == '\0' && value >= least && value <= most ? ""
-                                                                                          : text + " is not " + what;
-          },
-          ""};
 }
 
 template <class T> CLI::Option* add_list(CLI::App& app, const std::string& name, T& values, const std::string& what) {

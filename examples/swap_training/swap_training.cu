@@ -55,7 +55,13 @@ int main(int argc, char** argv) {
       ->check([](const std::string& text) { return text.find("nan") == text.npos ? "" : "is no number"; });
   app.add_option("--policy", wanted, "raw, cpu, always, cswap, cswap+, comet or all")
       ->check(CLI::IsMember(policy_names()));
-  CLI11_PARSE(app, argc, argv);
+  for (CLI::Option* option : app.get_options())
+    if (!option->get_name().starts_with("--h")) option->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
 
   const auto network = vgg16(options.batch);
   const auto layers = layers_of(network);
@@ -85,5 +91,10 @@ int main(int argc, char** argv) {
                  kib(options.device_bytes), kib(options.pinned_bytes), e.what());
     return 1;
   }
-  return print_summary(layers, results) == 0 ? 0 : 1;
+  const uint64_t wrong = print_summary(layers, results);
+  if (std::fflush(stdout) != 0) {
+    std::perror("swap_training: standard output");
+    return 1;
+  }
+  return wrong == 0 ? 0 : 1;
 }

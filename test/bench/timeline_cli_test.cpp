@@ -100,6 +100,8 @@ TEST(timeline_program, refuses_what_it_does_not_know) {
   refused({"--layers", "keep", "--check"}, 2, "--check");
   refused({"--batch", "0"}, 2, "0");
   refused({"--epoch", "-1"}, 2, "-1");
+  for (const char* option : {"--epoch", "--slower", "--memory"})
+    for (const char* value : {"nan", "inf", "1e300", "-1"}) refused({option, value}, 2, option);
   refused({"--unknown"}, 2, "--unknown");
 }
 

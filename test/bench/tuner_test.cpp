@@ -223,6 +223,8 @@ TEST_F(bench_tuner, refuses_what_it_does_not_know) {
   refused({"record", "--out", path, "--chunk", "100B"}, "100B is no multiple of 128 bytes up to 64 KiB");
   refused({"record", "--out", path, "--chunk", "128KiB"}, "128KiB is no multiple");
   refused({"record", "--out", path, "--threads", "0"}, "--threads");
+  refused({"record", "--out", path, "--blocks", "8,4,8"}, "--blocks: 8 is there twice");
+  refused({"record", "--out", path, "--chunk", "1KiB,1024B"}, "--chunk: 1024 is there twice");
   refused({"check", path, "--seeds", "0"}, "--seeds");
   refused({"check", path, "--noise", "-1"}, "--noise");
   EXPECT_EQ(dir.names(), cli::arguments{});

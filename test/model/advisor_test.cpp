@@ -66,6 +66,7 @@ TEST(advisor, is_not_lossy_without_permission) {
   EXPECT_EQ(a.decision(x).codec, 1u);
   may.lossy_allowed = false;  // whatever it costs to change
   a.change(x, may);
+  EXPECT_EQ(a.decision(x).how, way::raw);  // at once
   EXPECT_EQ(a.decide(x, 0).how, way::raw);
 }
 

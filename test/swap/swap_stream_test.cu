@@ -121,6 +121,9 @@ TEST(swap_stream, goes_the_way_that_was_decided) {
   EXPECT_EQ(held({.how = way::encode, .codec = 1}), by_zvc);
   EXPECT_LT(held({.how = way::encode, .codec = 0}), by_zvc);
   swap_handle parked;
+  const span<const float> all = b.source();
+  expect_ok(swap.out({.how = way::raw}, codecs, {all.data(), all.size()}, b.stream, parked));
+  parked.reset();
   expect_code(swap.out({.how = way::recompute}, codecs, b.source(), b.stream, parked), status::invalid_argument);
   expect_code(swap.out({.how = way::encode, .codec = 2}, codecs, b.source(), b.stream, parked),
               status::invalid_argument);

@@ -42,10 +42,14 @@ class advisor {
   size_t tensors() const noexcept { return tensors_.size(); }
   size_t codecs() const noexcept { return codecs_.size(); }
 
-  // What is known of it otherwise than when it was added; the next decision is of that.
+  // What is known of it otherwise than when it was added; the next decision is of that. Until then the last one stands,
+  // or raw instead where that was lossy and may be no more.
   void change(size_t tensor, const swap_profile& profile) {
     assert(tensor < tensors_.size());
-    tensors_[tensor].profile = profile;
+    entry& t = tensors_[tensor];
+    t.profile = profile;
+    const bool is_lossy = t.decision.how == swap_decision::way::encode && codecs_[t.decision.codec].lossy;
+    if (is_lossy && !profile.lossy_allowed) t.decision = {};
   }
 
   // The way for a tensor with this share of zeros. A codec is not chosen where a predicted deviation is as large as
