@@ -12,8 +12,9 @@ void mend(span<std::byte> frame) {
   if (frame.size() < sizeof h) return;
   std::memcpy(&h, frame.data(), sizeof h);
   const bool has_layout = h.chunk_values != 0 && h.alignment_log2 <= max_alignment_log2;
-  if (has_layout && layout_of(h).contents_end <= frame.size())
-    h.contents_digest = checksum(const_bytes(frame.data(), frame.size()).subspan(sizeof h, layout_of(h).contents_end - sizeof h));
+  if (has_layout)
+    if (const uint64_t end = layout_of(h).contents_end; end <= frame.size())
+      h.contents_digest = checksum(const_bytes(frame.data(), frame.size()).subspan(sizeof h, end - sizeof h));
   h.header_digest = digest_of(h);
   std::memcpy(frame.data(), &h, sizeof h);
 }

@@ -1,0 +1,89 @@
+// make_corpus FOLDER: the seeds from which the fuzzers start - small tensors by every codec, as frames, as chunks and
+// as tensors, and DEFLATE streams of zlib's.
+#include "fuzz/fuzz.hpp"
+
+#include <zlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+using namespace tuck;
+using namespace tuck::fuzz;
+
+namespace {
+
+void write(const std::filesystem::path& path, const std::string& prefix, const void* data, size_t size) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream file(path, std::ios::binary);
+  file.write(prefix.data(), static_cast<std::streamsize>(prefix.size()));
+  file.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
+  require(bool(file.flush()), path.c_str());
+}
+
+// Runs, zeros and values that hardly differ: something for each codec.
+template <class T> std::vector<T> values(size_t count) {
+  std::vector<T> all(count);
+  uint64_t state = 1;
+  for (size_t i = 0; i < count; ++i) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    const auto small = static_cast<bits_t<T>>(state >> 60);
+    const auto zero = i / 40 % 2 == 0 && state >> 40 & 3;
+    if constexpr (floating_element<T>) {
+      using format = float_format<T>;
+      const auto real = 1 + static_cast<typename format::real>(small) / 8;
+      all[i] = __builtin_bit_cast(T, zero ? bits_t<T>{0} : format::narrow(real));
+    } else {
+      all[i] = zero ? T{0} : static_cast<T>(small);
+    }
+  }
+  return all;
+}
+
+void make_streams(const std::filesystem::path& folder) {
+  const auto text = values<uint8_t>(600);
+  for (const int strategy : {Z_DEFAULT_STRATEGY, Z_RLE, Z_HUFFMAN_ONLY, Z_FIXED})
+    for (const int level : {0, 6}) {
+      std::vector<Bytef> out(1000);
+      z_stream z{};
+      require(deflateInit2(&z, level, Z_DEFLATED, -15, 8, strategy) == Z_OK, "zlib starts");
+      z.next_in = const_cast<Bytef*>(text.data());
+      z.avail_in = static_cast<uInt>(text.size());
+      z.next_out = out.data();
+      z.avail_out = static_cast<uInt>(out.size());
+      require(::deflate(&z, Z_FINISH) == Z_STREAM_END, "zlib ends");
+      write(folder / ("zlib-" + std::to_string(strategy) + "-" + std::to_string(level)), {'\x58', '\x02'}, out.data(),
+            z.total_out);
+      deflateEnd(&z);
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  require(argc == 2, "usage: make_corpus FOLDER");
+  const std::filesystem::path folder = argv[1];
+  for (size_t number = 0; number < number_of(all_codecs{}); ++number)
+    with_codec(all_codecs{}, number, error_bound::absolute(1e-2), [&]<class C>(const C& codec) {
+      using T = value_t<C>;
+      const auto tensor = values<T>(150);
+      const std::string name = std::to_string(number);
+      for (const bool checksums : {false, true}) {
+        const frame_options options{.chunk_values = 64, .checksums = checksums};
+        std::vector<std::byte> frame(max_frame_bytes(codec, tensor.size(), options));
+        const outcome done = host::encode(codec, span<const T>(tensor), frame, options);
+        require(bool(done), "a seed is encoded");
+        write(folder / "frame" / (name + (checksums ? "-checked" : "")), "", frame.data(), done.bytes);
+      }
+      std::vector<std::byte> room(1 << 16);
+      if (const uint32_t used = codec.encode_chunk(span<const T>(tensor), room); used != declined) {
+        const uint32_t count = static_cast<uint32_t>(tensor.size()) - 1;  // chunk_fuzz adds the one
+        const std::string head{static_cast<char>(number), static_cast<char>(count), 0, 0};
+        write(folder / "chunk" / name, head, room.data(), used);
+      }
+      write(folder / "round_trip" / name, {static_cast<char>(number), '\x72', '\x81'}, tensor.data(),
+            tensor.size() * sizeof(T));
+    });
+  make_streams(folder / "inflate");
+}
