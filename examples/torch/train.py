@@ -6,7 +6,7 @@
 
 The network: four 3x3 convolutions of 32, 32, 64 and 64 channels with ReLU, two poolings, two linear layers; float32;
 digits of 8x8 pixels scaled to 32x32. Needs python3-torch and python3-sklearn, with --plot python3-matplotlib. Exit
-codes: 0 done, 1 a lossless policy ended with other weights than raw, 2 bad usage.
+codes: 0 done, 1 a lossless policy ended with other weights than raw, or cannot write, 2 bad usage.
 """
 
 from __future__ import annotations
@@ -240,15 +240,17 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
         parser.error(f"--samples: {options.samples} is not from 40 to 1797")
     for name in ("json", "plot"):  # a place that cannot be written to is an error now
         path = getattr(options, name)
-        if path and not os.access(Path(path).parent, os.W_OK):
-            parser.error(f"--{name}: {path}: its folder is not there, or cannot be written to")
+        if path and (Path(path).is_dir() or not os.access(Path(path).parent, os.W_OK)):
+            parser.error(f"--{name}: {path} is a folder, or in none that can be written to")
+    if options.plot and Path(options.plot).suffix not in (".png", ".svg", ".pdf"):
+        parser.error(f"--plot: {options.plot} does not end in .png, .svg or .pdf")
     options.policy = options.policy.split(",")
     try:
         probe = torch.optim.SGD(network(0).parameters(), lr=1)
         for name in options.policy:
             policy_of(name, probe, options)
         torch.empty(0, device=options.device)
-    except (ValueError, RuntimeError) as wrong:
+    except (ValueError, RuntimeError, AssertionError) as wrong:  # the last is PyTorch's, without CUDA
         parser.error(str(wrong))
     return options
 
@@ -273,6 +275,14 @@ def main() -> int:
     if "raw" in options.policy:
         print("\nlossless policies: " + ("other weights than raw: " + "; ".join(others) if others else
                                          "bit for bit the weights of raw"))
+    try:
+        save(options, runs, paired, others)
+    except OSError as error:
+        sys.exit(f"train.py: {error.filename}: {error.strerror}")
+    return 1 if others else 0
+
+
+def save(options: argparse.Namespace, runs: list[dict], paired: list[dict], others: list[str]) -> None:
     if options.json:
         for r in runs:
             del r["weights"]
@@ -283,7 +293,6 @@ def main() -> int:
              "other_weights": others, "runs": runs}, indent=1) + "\n")
     if options.plot:
         plot(runs, options.plot)
-    return 1 if others else 0
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@
 What is saved on the CPU becomes a frame of tuck's host codecs (libtuck_host.so); what is saved on a CUDA device goes
 through that device's swap stream to pinned host memory (libtuck_torch.so). Parameters, tensors below `smallest` bytes
 and those that are not dense in memory are left alone. A tensor that several operations save is stored once, as long as
-nothing has written to it between them; writes that PyTorch does not count, as through `.data`, are not seen.
+nothing has written to it between them; writes that PyTorch does not count, as through `.data`, are not seen, and views
+of another shape are tensors of their own.
 
 Policies count what they stored, by layer: `policy.take_counts()`. One policy is for one training loop; in a
 DistributedDataParallel training each process has its own, and one swap stream for each device that it uses.
@@ -27,9 +28,11 @@ import contextlib
 import ctypes
 import math
 import os
+import sys
 import threading
 import time
 import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -261,6 +264,30 @@ class Counts:
             self.bound = choice.bound
 
 
+def _require_positive(name: str, value: object) -> None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0 < value <= sys.float_info.max:
+        raise ValueError(f"{name}: {value!r} is no finite number above 0")
+
+
+def _is_plain(module: torch.nn.Module | None, kinds: tuple) -> bool:
+    """Is it of one of these classes, none derived from them, and does it only what that class does? Then what it saves
+    is known."""
+    return (type(module) in kinds and not module._forward_pre_hooks and "forward" not in module.__dict__
+            and all(isinstance(getattr(hook, "__self__", None), _Session)
+                    for hook in modules._global_forward_pre_hooks.values()))
+
+
+def _is_running(module: torch.nn.Module) -> bool:
+    """Is one of its methods among the callers? Its forward_hook is not called where it raises."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_locals.get("self") is module:
+            return True
+        frame = frame.f_back
+    return False
+
+
 class Policy:
     """Chooses how each tensor is stored. A subclass has `choose`, and may listen to what happens."""
 
@@ -320,8 +347,7 @@ class Codec(Policy):
         if name not in codecs():
             raise ValueError(f"codec: there is no {name!r}, but {', '.join(codecs())}")
         if _host().is_lossy(name.encode()):
-            if bound is None or not 0 < bound < float("inf"):
-                raise ValueError(f"bound: {name} needs one above 0, not {bound}")
+            _require_positive(f"bound: {name}", bound)
         elif bound is not None:
             raise ValueError(f"bound: {name} loses nothing and takes none")
         self._choice = Choice(name, bound)
@@ -338,8 +364,7 @@ class Advised(Policy):
 
     def __init__(self, link: float) -> None:
         super().__init__()
-        if not 0 < link < float("inf"):
-            raise ValueError(f"link: {link} is no rate in bytes a second")
+        _require_positive("link", link)
         host = _host()
         self._advisor = host.advisor_new(link, link, len(self.CODECS))
         if not self._advisor:
@@ -380,23 +405,26 @@ class Advised(Policy):
     def _calibrate(self) -> None:
         """Codecs that nothing is known of are not chosen: a few tensors of noise, each of its own sparsity."""
         self._calibrated = True
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            noise = torch.randn(1 << 18)
+        ours = torch.Generator().manual_seed(0)  # the training's own must not notice
+        noise, chance = torch.randn(1 << 18, generator=ours), torch.rand(1 << 18, generator=ours)
         for zeros in (0.3, 0.6, 0.9):
             for size in (1 << 14, 1 << 16, 1 << 18):
-                sample = torch.where(torch.rand_like(noise[:size]) < zeros, torch.zeros(()), noise[:size])
+                sample = noise[:size].masked_fill(chance[:size] < zeros, 0)
                 for name in self.CODECS:
                     _Frame(sample, Site(None, size), Choice(name), self).restore(self)
 
 
 class Comet(Policy):
     """COMET: the inputs of convolutions and linear layers within absolute bounds, which tuck::bound_controller sets for
-    each layer from its gradients and momentum (SGD's momentum_buffer, Adam's exp_avg) every `refresh` iterations.
+    each layer from its gradients and momentum (SGD's momentum_buffer, Adam's exp_avg) every `refresh` iterations, and
+    which are `first` before. Where another operation has saved such a tensor before the layer does, that is known from
+    the iteration before. A ReLU that shares it sees what is smaller than the bound as zero.
 
     What only an nn.ReLU that made it and nn.MaxPool read - for its sign, and not at all - is stored within half of each
-    value (Gist keeps a bit of it): no gradient becomes another by that. All else, and everything in the first
-    iteration, is stored without loss.
+    value (Gist keeps a bit of it): no gradient becomes another by that.
+
+    All else is stored without loss: also what layers save that are of derived classes, are parametrized or have
+    forward_pre_hooks, as nobody knows what those read.
 
     share: the standard deviation of a weight gradient's error, as a share of the mean momentum. Bounds stay in [lowest,
     highest]. estimate: "exact" takes the deviation from the sum of the squared gradients of the layer's output,
@@ -410,15 +438,20 @@ class Comet(Policy):
                  lossless: str = "zvc+rle+planes+deflate", estimate: str = "exact", share: float = 0.01,
                  refresh: int = 1000, first: float = 1e-4, lowest: float = 1e-8, highest: float = 1e-1) -> None:
         super().__init__()
-        if not _host().is_lossy(lossy.encode()):
-            raise ValueError(f"lossy: {lossy!r} is no lossy codec of {', '.join(codecs())}")
+        for name, codec, is_lossy in (("lossy", lossy, True), ("lossless", lossless, False)):
+            if codec not in codecs() or bool(_host().is_lossy(codec.encode())) != is_lossy:
+                raise ValueError(f"{name}: {codec!r} is no {name} codec of {', '.join(codecs())}")
         if estimate not in ("exact", "paper"):
             raise ValueError(f"estimate: {estimate!r} is neither 'exact' nor 'paper'")
-        for name, value in (("share", share), ("refresh", refresh), ("first", first), ("lowest", lowest),
-                            ("highest", highest)):
-            if not 0 < value < float("inf"):
-                raise ValueError(f"{name}: {value} is not above 0")
-        self._lossless = Codec(lossless).choose(None, None)
+        if not isinstance(getattr(optimizer, "state", None), Mapping):
+            raise ValueError(f"optimizer: {type(optimizer).__name__} has no state by parameter")
+        for name, value in (("share", share), ("first", first), ("lowest", lowest), ("highest", highest)):
+            _require_positive(name, value)
+        if not lowest <= first <= highest:
+            raise ValueError(f"first: {first} is not from lowest, {lowest}, to highest, {highest}")
+        if not isinstance(refresh, int) or not 1 <= refresh < 2**63:
+            raise ValueError(f"refresh: {refresh!r} is no number of iterations")
+        self._lossless = Choice(lossless)
         self._sign = Choice(lossy, 0.5, pointwise=True)
         self._optimizer, self._lossy, self._exact = optimizer, lossy, estimate == "exact"
         self._options = (1.0 if self._exact else 0.32, share, refresh, first, lowest, highest)
@@ -434,34 +467,35 @@ class Comet(Policy):
     def choose(self, t: torch.Tensor, site: Site) -> Choice | None:
         self._reading[site] = []
         others = [reader() for reader in self._seen.get(site, ())]
-        layers = [m for m in (site.module, *others) if isinstance(m, self.READERS)]
+        layers = [m for m in (site.module, *others) if _is_plain(m, self.READERS)]
         if layers:
             nonzero = torch.count_nonzero(t).item() / t.numel()
             for layer in layers:
                 self._nonzero[layer] = nonzero
             return Choice(self._lossy, min(_host().bound_now(self._controller(layer)) for layer in layers))
-        only_signs = (site in self._seen and isinstance(site.module, torch.nn.ReLU)
-                      and all(isinstance(m, self.SIGN_READERS) for m in others))
+        only_signs = (site in self._seen and _is_plain(site.module, (torch.nn.ReLU,))
+                      and all(_is_plain(m, self.SIGN_READERS) for m in others))
         return self._sign if only_signs else self._lossless
 
     def saved_again(self, first: Site, site: Site) -> None:
         self._reading.setdefault(first, []).append(weakref.ref(site.module) if site.module else lambda: None)
 
     def after_forward(self, module: torch.nn.Module, output: object) -> None:
-        if not isinstance(module, self.READERS) or not getattr(output, "requires_grad", False):
+        if not _is_plain(module, self.READERS) or not getattr(output, "requires_grad", False):
             return
         if module in self._nonzero and _host().bound_wants(self._controller(module), self.iteration):
             output.register_hook(lambda gradient, m=weakref.ref(module): self._learn(m(), gradient))
 
     def _learn(self, module: torch.nn.Module | None, gradient: torch.Tensor) -> None:
-        state = self._optimizer.state.get(module.weight, {}) if module is not None else {}
+        weight = module._parameters.get("weight") if module is not None else None
+        state = self._optimizer.state.get(weight, {})
         momentum = state.get("momentum_buffer", state.get("exp_avg"))
         if momentum is None:  # before the first step
             return
         if self._exact:
             # The sums of l^2 that an output channel's weights have, in the mean; as bound_control.hpp has it, sigma is
             # a * mean_gradient * sqrt(batch * nonzero) * bound.
-            channels = module.weight.shape[0]
+            channels = weight.shape[0]
             figures = (math.sqrt(gradient.double().square().sum().item() / channels / 3), 1.0)
         else:
             figures = gradient.abs().mean().item(), float(gradient.shape[0])
@@ -563,22 +597,32 @@ class _Session:
         self.inside: list[Site] = []
         self.calls: dict[torch.nn.Module, int] = {}
         self.recent = threading.local()
+        self.thread = threading.get_ident()  # hooks of modules are every thread's, those of autograd this one's
 
     def enter(self, module, _inputs) -> None:
+        if threading.get_ident() != self.thread:
+            return
         call = self.calls.get(module, 0)
         self.calls[module] = call + 1
         self.inside.append(Site(module, call))
         self.policy.label(module)
 
     def leave(self, module, _inputs, output) -> None:
+        if threading.get_ident() != self.thread:
+            return
         while self.inside and self.inside.pop().module is not module:
             pass  # a module within raised, and whoever called it went on
         self.policy.after_forward(module, output)
 
+    def site(self) -> Site:
+        while self.inside and not _is_running(self.inside[-1].module):
+            self.inside.pop()
+        return self.inside[-1] if self.inside else Site(None, 0)
+
     def pack(self, t: torch.Tensor):
         if not self._is_wanted(t):
             return _Kept(t)
-        site = self.inside[-1] if self.inside else Site(None, 0)
+        site = self.site()
         # While the weak reference lives, no other storage has its number.
         storage = StorageWeakRef(t.untyped_storage() if hasattr(t, "untyped_storage") else t.storage())
         key = (storage.cdata, t.storage_offset(), t.shape, t.stride(), t.dtype, t._version)
@@ -645,6 +689,10 @@ def saved_tensors(policy: Policy | str, *, smallest: int = 4096):
     the policy. The backward pass may come inside or outside, and more than once where the graph is retained."""
     if isinstance(policy, str):
         policy = Codec(policy)
+    if not isinstance(policy, Policy):
+        raise TypeError(f"policy: {policy!r} is neither a Policy nor a codec's name")
+    if not isinstance(smallest, int) or smallest < 0:
+        raise ValueError(f"smallest: {smallest!r} is no number of bytes")
     policy.iteration += 1
     policy.entered()
     session = _Session(policy, smallest)

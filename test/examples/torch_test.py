@@ -218,15 +218,21 @@ class Policies(unittest.TestCase):
     def test_refuse_what_they_do_not_know(self):
         sgd = torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=1)
         for make, reason in ((lambda: tuck_torch.Codec("zip"), "codec: there is no 'zip', but zvc, "),
-                             (lambda: tuck_torch.Codec("quantize"), "bound: quantize needs one above 0, not None"),
-                             (lambda: tuck_torch.Codec("quantize", -1.0), "bound: .* not -1"),
-                             (lambda: tuck_torch.Codec("quantize", float("nan")), "bound: .* not nan"),
+                             (lambda: tuck_torch.Codec("quantize"), "bound: quantize: None is no finite number"),
+                             (lambda: tuck_torch.Codec("quantize", -1.0), "bound: .* -1.0 is no"),
+                             (lambda: tuck_torch.Codec("quantize", float("nan")), "bound: .* nan is no"),
                              (lambda: tuck_torch.Codec("zvc", 1e-3), "bound: zvc loses nothing and takes none"),
-                             (lambda: tuck_torch.Advised(0), "link: 0 is no rate"),
+                             (lambda: tuck_torch.Advised(0), "link: 0 is no finite number"),
                              (lambda: tuck_torch.Comet(sgd, lossy="zvc"), "lossy: 'zvc' is no lossy codec"),
-                             (lambda: tuck_torch.Comet(sgd, lossless="quantize"), "bound: quantize needs"),
+                             (lambda: tuck_torch.Comet(sgd, lossless="quantize"),
+                              "lossless: 'quantize' is no lossless codec"),
                              (lambda: tuck_torch.Comet(sgd, estimate="rough"), "estimate: 'rough' is neither"),
-                             (lambda: tuck_torch.Comet(sgd, share=0), "share: 0 is not above 0")):
+                             (lambda: tuck_torch.Comet(sgd, share=0), "share: 0 is no finite"),
+                             (lambda: tuck_torch.Comet(sgd, share="a"), "share: 'a' is no finite"),
+                             (lambda: tuck_torch.Comet(sgd, refresh=1.5), "refresh: 1.5 is no number"),
+                             (lambda: tuck_torch.Comet(sgd, lowest=1), "first: 0.0001 is not from lowest, 1"),
+                             (lambda: tuck_torch.Comet(3), "optimizer: int has no state"),
+                             (lambda: tuck_torch.saved_tensors("zvc", smallest=-1).__enter__(), "smallest: -1 is")):
             with self.assertRaisesRegex(ValueError, reason):
                 make()
 
@@ -272,6 +278,94 @@ class Policies(unittest.TestCase):
             self.assertTrue(any(b != 1e-4 for b in bounds))
         # In 4 of 5 iterations: the inputs of 4 convolutions and 2 linear layers, and 2 ReLUs that are only pooled.
         self.assertEqual(checked, {"absolute": 2 * (5 * 3 + 4 * 3), "sign": 2 * 4 * 2, "lossless": 2 * 5})
+
+    def test_leave_the_random_numbers_alone(self):
+        x = sparse(64, 1000).requires_grad_()
+        for policy in (tuck_torch.Advised(1e9), tuck_torch.Codec("zvc")):
+            before = torch.get_rng_state()
+            with tuck_torch.saved_tensors(policy):
+                out = (x * x).sum()
+            out.backward()
+            self.assertTrue(torch.equal(before, torch.get_rng_state()))
+
+    def test_comet_is_lossy_only_where_it_knows_who_reads(self):
+        """Modules that are not what their class is: by hooks, by another forward, by derivation, by parametrization."""
+
+        class Squaring(nn.MaxPool2d):
+            def forward(self, x):
+                return super().forward(x * x)
+
+        class Standardized(nn.Conv2d):
+            def forward(self, x):
+                w = self.weight
+                return F.conv2d(x, (w - w.mean()) / w.std())
+
+        def hooked(module):
+            module.register_forward_pre_hook(lambda m, inputs: (inputs[0].exp(),))
+            return module
+
+        def other(module):
+            module.forward = torch.tanh
+            return module
+
+        class Raising(nn.Conv2d):
+            def forward(self, x):
+                super().forward(x)
+                raise KeyError
+
+        class Caught(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = Raising(8, 8, 3)
+
+            def forward(self, x):
+                try:
+                    self.inner(x)
+                except KeyError:
+                    pass
+                return x.exp() * x
+
+        relu, pool = nn.ReLU, lambda: nn.MaxPool2d(2)
+        for make in (lambda: nn.Sequential(hooked(relu()), pool()), lambda: nn.Sequential(other(relu()), pool()),
+                     lambda: nn.Sequential(relu(), hooked(pool())), lambda: nn.Sequential(relu(), Squaring(2)),
+                     lambda: Standardized(8, 8, 3), lambda: hooked(nn.Conv2d(8, 8, 3)), Caught,
+                     lambda: nn.utils.parametrizations.spectral_norm(nn.Conv2d(8, 8, 3)),
+                     lambda: nn.utils.weight_norm(nn.Conv2d(8, 8, 3))):
+            gradients = []
+            for policy_of in (lambda o: tuck_torch.Raw(), lambda o: tuck_torch.Comet(o, refresh=1)):
+                torch.manual_seed(0)
+                scale, model = torch.randn(8, 32, 32).requires_grad_(), make()
+                optimizer = torch.optim.SGD([scale, *model.parameters()], lr=0.01, momentum=0.9)
+                policy = policy_of(optimizer)
+                for _ in range(3):
+                    optimizer.zero_grad()
+                    with tuck_torch.saved_tensors(policy):
+                        loss = model(torch.ones(4, 8, 32, 32) * scale).pow(2).mean()
+                    loss.backward()
+                    optimizer.step()
+                gradients.append(scale.grad)
+            self.assertTrue(same_bits(*gradients), make())
+
+    def test_modules_of_other_threads_do_not_count(self):
+        import threading
+        inside, go_on = threading.Event(), threading.Event()
+
+        class Slow(nn.Linear):
+            def forward(self, x):
+                inside.set()
+                go_on.wait(10)
+                return super().forward(x)
+
+        policy = tuck_torch.Codec("zvc")
+        x = sparse(64, 1000).requires_grad_()
+        with tuck_torch.saved_tensors(policy):
+            other = threading.Thread(target=Slow(3, 3), args=(torch.ones(1, 3),))
+            other.start()
+            inside.wait(10)
+            (x * x).sum().backward()
+            go_on.set()
+            other.join()
+        self.assertEqual(list(policy.take_counts()), ["functions"])
 
     def test_comet_follows_the_exact_error_of_gradients(self):
         """The deviation of a weight gradient's error, over trials of uniform noise, is what the bound is set for."""
@@ -358,7 +452,7 @@ class Scripts(unittest.TestCase):
     def test_refuse_bad_arguments(self):
         for words, reason in ((["--epochs", "0"], "--epochs: 0"), (["--samples", "5"], "--samples: 5"),
                               (["--policy", "zip"], "there is no 'zip'"), (["--link", "0"], "link: 0"),
-                              (["--policy", "quantize", "--bound", "0"], "bound: quantize needs"),
+                              (["--policy", "quantize", "--bound", "0"], "bound: quantize: 0.0 is no"),
                               (["--json", "/nowhere/x.json"], "--json: /nowhere/x.json: ")):
             done = self.run_script("train.py", *words)
             self.assertEqual(done.returncode, 2, done.stderr)
