@@ -22,6 +22,7 @@ import environment
 import programs
 import report as reports
 import steps
+from step import Outcome, Place
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "bench" / "results"
@@ -101,13 +102,13 @@ def build(folder, simulated, log):
         if ran.code != 0:
             tail = "\n".join(ran.text.splitlines()[-20:])
             raise CannotBuild(f"the programs cannot be built ({ran.why()}); the last that was said:\n{tail}")
-    return entry("build", steps.Outcome("ok", "the target gpu_check"), time.monotonic() - begin, BUILD_LIMIT)
+    return entry("build", Outcome("ok", "the target gpu_check"), time.monotonic() - begin, BUILD_LIMIT)
 
 
 def take_programs(options, log):
     """The folder of the programs, and the entry of the step that has built them."""
     if options.prebuilt:
-        outcome = steps.Outcome("skipped", "the programs were built before")
+        outcome = Outcome("skipped", "the programs were built before")
         return options.prebuilt.resolve(), entry("build", outcome, 0, BUILD_LIMIT)
     simulated = options.sim or not has_gpu(log)
     folder = (options.build or ROOT / "build" / ("sim" if simulated else "cuda")).resolve()
@@ -122,7 +123,7 @@ def look_around(options, folder, log):
         raise BadUsage(f"--sim: the programs in {folder} are for a GPU")
     device = f"{found['gpu']}, {found['processors']} SMs, driver {found['driver']}, CUDA {found['cuda']}"
     detail = {"gpu": device, "simulator": "kernels run on the simulator", "none": "no GPU"}[found["kernels"]]
-    outcome = steps.Outcome("ok", f"{detail}; tuck {found['version']} at {found['commit']}")
+    outcome = Outcome("ok", f"{detail}; tuck {found['version']} at {found['commit']}")
     return found, entry("environment", outcome, time.monotonic() - begin, 60)
 
 
@@ -206,7 +207,7 @@ class Check:
         limit = max(60 * step.minutes * self.scale, 1)
         log = logs_of(self.path) / f"{step.name.replace('/', '-')}.log"
         if begin >= self.end:
-            made = entry(step.name, steps.Outcome("skipped", "the time is over"), 0, limit, forgone=True)
+            made = entry(step.name, Outcome("skipped", "the time is over"), 0, limit, forgone=True)
         else:
             print_over(f"{step.name:<25} ...")
             outcome, forgone = self.try_step(step, log, begin, limit)
@@ -220,18 +221,18 @@ class Check:
         """What became of it, and whether it was given up because the time was over."""
         with tempfile.TemporaryDirectory(prefix="gpu_check.") as scratch:
             earlier = {name: entry["figures"] for name, entry in self.results().items()}
-            place = steps.Place(self.folder, ROOT / "examples" / "data", self.report["environment"]["kernels"],
+            place = Place(self.folder, ROOT / "examples" / "data", self.report["environment"]["kernels"],
                                 Path(scratch), log, min(begin + limit, self.end), earlier)  # fmt: skip
             why_not = step.why_not(place)
             if why_not:
-                return steps.Outcome("skipped", why_not), False
+                return Outcome("skipped", why_not), False
             log.unlink(missing_ok=True)
             try:
                 outcome = step.work(place)
             except (OSError, LookupError, TypeError, ValueError) as error:  # of what programs wrote, or wrote not
-                outcome = steps.Outcome("FAILED", f"it cannot be run or read: {error!r}")
+                outcome = Outcome("FAILED", f"it cannot be run or read: {error!r}")
         if outcome.result == "FAILED" and time.monotonic() >= self.end and begin + limit > self.end:
-            return steps.Outcome("skipped", "the time was over before it was done"), True
+            return Outcome("skipped", "the time was over before it was done"), True
         return outcome, False
 
 

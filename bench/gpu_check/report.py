@@ -76,9 +76,21 @@ def write(path, text):
         raise
 
 
+def as_text(report):
+    """As JSON, with a line for each figure."""
+    head = json.dumps({key: value for key, value in report.items() if key != "steps"}, indent=1)
+    steps = ",\n".join(json.dumps(step | {"figures": 0})[: -len("0}")] + lines(step["figures"]) + "}"
+                       for step in report["steps"])  # fmt: skip
+    return head[: -len("\n}")] + f',\n "steps": [\n{steps}\n]}}\n'
+
+
+def lines(figures):
+    return "[" + ",".join("\n  " + json.dumps(figure) for figure in figures) + "]"
+
+
 def save(path, report):
     """The report, and the summary beside it."""
-    write(path, json.dumps(report, indent=1) + "\n")
+    write(path, as_text(report))
     write(path.with_suffix(".txt"), summary(report))
 
 
@@ -92,7 +104,8 @@ def figures_of(report, name):
 def summary(report):
     parts = [head(report), steps_table(report)]
     if report["environment"]["kernels"] == "gpu":
-        tables = (goals_table, copy_table, sweep_table, swap_table, blocks_table, latency_table)
+        tables = (goals_table, copy_table, sweep_table, chunks_table, parts_table, swap_table, blocks_table,
+                  latency_table)  # fmt: skip
         parts += [make(report) for make in tables]
     else:
         parts.append("No GPU has run this: there are no speeds here.\n")
@@ -166,6 +179,24 @@ def sweep_table(report):
             for r in figures_of(report, "sweep") + figures_of(report, "peers")
             if r["raw_bytes"] >= 2**20 and r["operation"] != "copy"]
     return table("Sweep, of 1 MiB and more", ("codec", "", "size", "pattern", "zeros", "ratio", "GB/s", "R"), rows)
+
+
+def chunks_table(report):
+    cells = {}
+    for r in figures_of(report, "experiment/chunks"):
+        at = (r["codec"], r["type"], r["operation"], number(r["sparsity"]))
+        cells.setdefault(at, {})[r["chunk_bytes"]] = number(r["R"])
+    rows = [(*at, ", ".join(f"{size >> 10} KiB {r}" for size, r in by_size.items())) for at, by_size in cells.items()]
+    return table("R by the size of chunks", ("codec", "type", "", "zeros", "R"), rows)
+
+
+def parts_table(report):
+    rows = [("look-back", f"chunks of {r['chunk_bytes']} B: {number(r['chunks_per_us'], 0)} a us", r)
+            for r in figures_of(report, "experiment/look_back")]
+    rows += [("block coder", f"{r['threads']} threads", r) for r in figures_of(report, "experiment/threads")]
+    rows += [("call", r["what"], r) for r in figures_of(report, "experiment/ablation")]
+    return table("What encoding by ZVC is made of", ("part", "", "zeros", "R"),
+                 [(part, what, number(r["sparsity"]), number(r["R"])) for part, what, r in rows])
 
 
 def swap_table(report):

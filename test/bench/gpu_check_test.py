@@ -22,6 +22,8 @@ sys.path.insert(0, str(PROGRAM.parent))
 import report as reports
 import steps
 from environment import QUERY
+from measurements import KEPT
+from proofs import EXAMPLES
 
 GPU = {"name": "NVIDIA H200", "driver": "580.65", "runtime": "13.0", "clocks": "SM 1980 MHz, memory 3201 MHz"}
 DESCRIPTION = {
@@ -37,7 +39,7 @@ EXPERIMENTS = """grep -F "\\"$1\\"" DATA"""
 BENCH = """out=
 for word; do
   case $word in
-    --list) printf '%s\\n' encode/zvc/f32/s:0.90/clustered/1MiB/gpu encode/nvcomp-lz4/f32/s:0.90/clustered/1MiB/gpu; exit
+    --list) printf 'encode/%s/f32/s:0.90/clustered/1MiB/gpu\\n' zvc nvcomp-lz4; exit
   esac
   test "$out" = next && cat DATA > "$word"
   out=; test "$word" = --out && out=next
@@ -61,8 +63,9 @@ def records():
               point | TIMES | {"chunk_bytes": 16384, "default": True, "operation": "decode", "R": 0.7}]
     return {
         "copy": [{"what": what, "raw_bytes": 1 << 28} | TIMES for what in ("kernel", "to the host", "from the host")],
-        "chunks": chunks, "threads": [point | TIMES], "ablation": [point | TIMES | {"what": "default"}],
-        "look_back": [point | TIMES | {"chunks_per_us": 90.0}],
+        "chunks": chunks, "threads": [point | TIMES | {"threads": 128}],
+        "ablation": [point | TIMES | {"what": "default"}],
+        "look_back": [point | TIMES | {"chunks_per_us": 90.0, "chunk_bytes": 512}],
         "blocks": [swap | TIMES | {"max_blocks": 4, "beside": True, "processors_taken": 3.5}],
         "swap": [swap | TIMES], "latency": [point | TIMES | {"way": "graph", "calls": 32, "raw_bytes": 4096}],
     }  # fmt: skip
@@ -70,7 +73,7 @@ def records():
 
 def rows():
     """What tuck-bench might write."""
-    row = dict.fromkeys(steps.KEPT) | TIMES | {
+    row = dict.fromkeys(KEPT) | TIMES | {
         "operation": "encode", "codec": "zvc", "peer": False, "type": "f32", "sparsity": 0.9, "pattern": "clustered",
         "raw_bytes": 1 << 26, "ratio": 7.5, "R": 0.8}  # fmt: skip
     return [row, row | {"operation": "decode", "R": 0.9}, row | {"codec": "rle", "R": 0.5}]
@@ -88,7 +91,7 @@ class Fakes:
         for step in steps.STEPS:
             if step.name.startswith("test/"):
                 self.gtest(step.program)
-        for name, *_ in steps.EXAMPLES:
+        for name, *_ in EXAMPLES:
             self.shell(f"bin/{name}", "exit 0")
         self.shell("tools/nvidia-smi", f"echo '{', '.join(['NVIDIA H200'] + ['1'] * (len(QUERY) - 1))}'")
         self.shell("tools/compute-sanitizer", "echo '========= ERROR SUMMARY: 0 errors'")
