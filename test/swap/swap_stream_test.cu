@@ -9,7 +9,7 @@ namespace mine {
 
 // Parks what it can never bring back.
 struct forgetful : tuck::zvc<float> {
-  static tuck::status from_stages(const tuck::stage_list& stages, forgetful&) noexcept {
+  TUCK_HD static tuck::status from_stages(const tuck::stage_list& stages, forgetful&) noexcept {
     return stages == tuck::zvc<float>{}.stages() ? tuck::status::ok : tuck::status::codec_mismatch;
   }
 };

@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+"""Does tuck work on this machine's GPU, and how fast is it? Tests, compute-sanitizer, experiments and benchmarks, in at
+most half an hour; one JSON file and one summary. Without a GPU the kernels run on the simulator, and what needs a GPU
+is skipped by name.
+
+Exit code: 0 all is well or skipped, 1 something failed, 2 it cannot be done like that, 130 interrupted.
+"""
+
+import argparse
+import math
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.dont_write_bytecode = True  # no __pycache__ among the sources
+
+import environment
+import programs
+import report as reports
+import steps
+from step import Outcome, Place
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "bench" / "results"
+FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
+BUILD_LIMIT = 4 * 3600  # seconds: fat binaries on two cores take hours
+
+
+class BadUsage(Exception):
+    """It cannot be done like that, and why."""
+
+
+class CannotBuild(Exception):
+    """What the build said last."""
+
+
+def minutes_of(text):
+    minutes = float(text)
+    if not 0 < minutes < math.inf:
+        raise ValueError
+    return minutes
+
+
+minutes_of.__name__ = "number of minutes"  # argparse says "invalid ... value"
+
+
+def parse_arguments(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--build", metavar="DIR", type=Path,
+                        help="build the programs there (default: build/cuda, without a GPU build/sim)")
+    source.add_argument("--prebuilt", metavar="DIR", type=Path,
+                        help="take programs that are there: a build's bin/ and lib/, with the target gpu_check built")
+    parser.add_argument("--sim", action="store_true", help="run the kernels on the simulator, GPU or not")
+    parser.add_argument("--minutes", metavar="N", type=minutes_of, default=steps.HALF_HOUR,
+                        help="end after so many, building aside; steps' limits shrink or grow with it (default: 30)")
+    target = parser.add_mutually_exclusive_group()
+    target.add_argument("--out", metavar="FILE", type=Path,
+                        help="the JSON file (default: bench/results/<gpu>-<date>.json, without a GPU where the "
+                             "programs are); beside it .txt, the summary, and .logs, what programs said")
+    target.add_argument("--resume", metavar="FILE", type=Path,
+                        help="go on with a file: what it lacks, and what was skipped")
+    parser.add_argument("--only", metavar="STEP,...", type=lambda text: [s for s in text.split(",") if s], default=[],
+                        help="only these steps or groups of them, as test or sanitizer/memcheck, done or not")
+    parser.add_argument("--list", action="store_true", help="say what there is to do and what there is not, and stop")
+    return parser.parse_args(arguments)
+
+
+def show_list(minutes):
+    print("Steps, and the minutes that each may take at most:")
+    for step in steps.STEPS:
+        limit = step.minutes * minutes / steps.HALF_HOUR
+        print(f"  {step.name:<26} {limit:4.1f}  {step.what}{' (GPU only)' if step.gpu_only else ''}")
+    print("\nNot there, for want of such kernels:")
+    for what, why in steps.NOT_THERE:
+        print(f"  {what}:\n      {why}")
+
+
+# -- the programs --------------------------------------------------------------------------------------------------
+
+
+def has_gpu(log):
+    return bool(environment.query_gpus(log)) or os.path.exists("/dev/nvidiactl")
+
+
+def build(folder, simulated, log):
+    """Builds the programs. Gives the step's entry; raises CannotBuild."""
+    cmake = shutil.which("cmake")
+    if cmake is None:
+        raise BadUsage("there is no cmake to build with; --prebuilt DIR takes programs that are there")
+    print(f"building in {folder}, which may take long", flush=True)
+    begin = time.monotonic()
+    commands = [[cmake, "--build", folder, "--target", "gpu_check"]]
+    if not (folder / "CMakeCache.txt").is_file():
+        commands.insert(0, [cmake, "-S", ROOT, "--preset", "sim" if simulated else "cuda", "-B", folder])
+    for command in commands:
+        ran = programs.run(command, BUILD_LIMIT, log)
+        if ran.code != 0:
+            tail = "\n".join(ran.text.splitlines()[-20:])
+            raise CannotBuild(f"the programs cannot be built ({ran.why()}); the last that was said:\n{tail}")
+    return entry("build", Outcome("ok", "the target gpu_check"), time.monotonic() - begin, BUILD_LIMIT)
+
+
+def take_programs(options, log):
+    """The folder of the programs, and the entry of the step that has built them."""
+    if options.prebuilt:
+        outcome = Outcome("skipped", "the programs were built before")
+        return options.prebuilt.resolve(), entry("build", outcome, 0, BUILD_LIMIT)
+    simulated = options.sim or not has_gpu(log)
+    folder = (options.build or ROOT / "build" / ("sim" if simulated else "cuda")).resolve()
+    return folder, build(folder, simulated, log)
+
+
+def look_around(options, folder, log):
+    """The environment, and the entry of the step that has looked at it."""
+    begin = time.monotonic()
+    found = environment.look(folder, steps.program_names(), log, command_line())
+    if options.sim and found["kernels"] != "simulator":
+        raise BadUsage(f"--sim: the programs in {folder} are for a GPU")
+    device = f"{found['gpu']}, {found['processors']} SMs, driver {found['driver']}, CUDA {found['cuda']}"
+    detail = {"gpu": device, "simulator": "kernels run on the simulator", "none": "no GPU"}[found["kernels"]]
+    outcome = Outcome("ok", f"{detail}; tuck {found['version']} at {found['commit']}")
+    return found, entry("environment", outcome, time.monotonic() - begin, 60)
+
+
+def command_line():
+    """What was typed, without directories, which are nobody's business."""
+    return " ".join(["gpu_check.py", *(os.path.basename(word.rstrip("/")) if "/" in word else word
+                                       for word in sys.argv[1:])])  # fmt: skip
+
+
+# -- the file ------------------------------------------------------------------------------------------------------
+
+
+def path_of_results(options, folder, found):
+    if options.resume or options.out:
+        path = (options.resume or options.out).resolve()
+        if path.suffix != ".json":
+            raise BadUsage(f"{path}: the name ends in .json")
+    elif found["gpu"]:
+        path = RESULTS / f"{environment.short_name(found['gpu'])}-{time.strftime('%Y-%m-%d')}.json"
+    else:
+        path = folder / f"gpu_check-{time.strftime('%Y-%m-%dT%H%M%S')}.json"
+    if path.exists() and not options.resume:
+        raise BadUsage(f"{path} is there already: --resume goes on with it, --out takes another name")
+    return path
+
+
+def open_report(options, path, found, first_steps):
+    """The report to go on with, saved once: a place that cannot be written to is an error now."""
+    if options.resume:
+        report = reports.read(path, found)
+    else:
+        report = reports.fresh(found, options.minutes, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+        report["not_there"] = [{"what": what, "why": why} for what, why in steps.NOT_THERE]
+        report["steps"] = first_steps
+    try:
+        logs_of(path).mkdir(exist_ok=True)
+        reports.save(path, report)
+    except OSError as error:
+        raise BadUsage(f"{path} cannot be written: {error.strerror}; --out takes another place") from error
+    return report
+
+
+def logs_of(path):
+    return path.with_suffix(".logs")
+
+
+def entry(name, outcome, seconds, limit, log=None, forgone=False):
+    return {"name": name, "result": outcome.result, "detail": outcome.detail, "seconds": round(seconds, 2),
+            "limit_seconds": round(limit, 2), "forgone": forgone, "log": log, "figures": outcome.figures}  # fmt: skip
+
+
+def put(report, made):
+    """Adds a step's entry, or replaces the one that there was; the steps keep their order."""
+    order = ["build", "environment", *(step.name for step in steps.STEPS)]
+    there = [step for step in report["steps"] if step["name"] != made["name"] and step["name"] in order]
+    report["steps"] = sorted([*there, made], key=lambda step: order.index(step["name"]))
+    done = {step["name"] for step in report["steps"] if not step["forgone"]}
+    report["complete"] = done.issuperset(order)
+
+
+# -- the course of a check -----------------------------------------------------------------------------------------
+
+
+class Check:
+    """Steps that are done one after the other until the time is over."""
+
+    def __init__(self, options, folder, path, report):
+        self.folder, self.path, self.report = folder, path, report
+        self.scale = options.minutes / steps.HALF_HOUR
+        self.end = time.monotonic() + 60 * options.minutes
+        self.again = bool(options.only)
+
+    def results(self):
+        return {step["name"]: step for step in self.report["steps"]}
+
+    def do(self, step):
+        kept = self.results().get(step.name)
+        if kept and kept["result"] != "skipped" and not self.again:
+            return show(kept, " (kept)")
+        begin = time.monotonic()
+        limit = max(60 * step.minutes * self.scale, 1)
+        log = logs_of(self.path) / f"{step.name.replace('/', '-')}.log"
+        if begin >= self.end:
+            made = entry(step.name, Outcome("skipped", "the time is over"), 0, limit, forgone=True)
+        else:
+            print_over(f"{step.name:<25} ...")
+            outcome, forgone = self.try_step(step, log, begin, limit)
+            seconds = time.monotonic() - begin
+            made = entry(step.name, outcome, seconds, limit, log.name if log.exists() else None, forgone)
+        put(self.report, made)
+        reports.save(self.path, self.report)
+        return show(made)
+
+    def try_step(self, step, log, begin, limit):
+        """What became of it, and whether it was given up because the time was over."""
+        with tempfile.TemporaryDirectory(prefix="gpu_check.") as scratch:
+            earlier = {name: entry["figures"] for name, entry in self.results().items()}
+            place = Place(self.folder, ROOT / "examples" / "data", self.report["environment"]["kernels"],
+                                Path(scratch), log, min(begin + limit, self.end), earlier)  # fmt: skip
+            why_not = step.why_not(place)
+            if why_not:
+                return Outcome("skipped", why_not), False
+            log.unlink(missing_ok=True)
+            try:
+                outcome = step.work(place)
+            except (OSError, LookupError, TypeError, ValueError) as error:  # of what programs wrote, or wrote not
+                outcome = Outcome("FAILED", f"it cannot be run or read: {error!r}")
+        if outcome.result == "FAILED" and time.monotonic() >= self.end and begin + limit > self.end:
+            return Outcome("skipped", "the time was over before it was done"), True
+        return outcome, False
+
+
+def print_over(text):
+    """A line that the next one takes the place of, where that can be done."""
+    if sys.stdout.isatty():
+        print(f"\r\033[K{text}", end="", flush=True)
+
+
+def show(made, more=""):
+    print_over("")
+    print(reports.line_of(made) + more, flush=True)
+    return made
+
+
+def interrupt(number, frame):
+    raise KeyboardInterrupt
+
+
+def check(options):
+    try:
+        wanted = steps.chosen(options.only)
+    except ValueError as error:
+        raise BadUsage(f"--only: {error}") from error
+    with tempfile.TemporaryDirectory(prefix="gpu_check.") as scratch:
+        log = Path(scratch) / "environment.log"
+        folder, built = take_programs(options, log)
+        found, looked = look_around(options, folder, log)
+        path = path_of_results(options, folder, found)
+        report = open_report(options, path, found, [built, looked])
+        shutil.copy(log, logs_of(path))
+    print(f"results go to {path}")
+    for made in (built, looked):
+        show(made)
+    course = Check(options, folder, path, report)
+    try:
+        for step in wanted:
+            course.do(step)
+    except KeyboardInterrupt:
+        print_over("")
+        print(f"interrupted; what was done is kept, and --resume {path} goes on with the rest")
+        return INTERRUPTED
+    return conclude(path, report)
+
+
+def conclude(path, report):
+    made = [step["result"] for step in report["steps"]]
+    counts = ", ".join(f"{made.count(result)} {result}" for result in reports.RESULTS)
+    print(f"\n{reports.goals_table(report)}\n" if report["environment"]["kernels"] == "gpu" else "", end="")
+    print(f"{counts}\nresults: {path}\nsummary: {path.with_suffix('.txt')}\nlogs:    {logs_of(path)}")
+    if not report["complete"]:
+        print(f"Not complete: --resume {path} goes on with the rest.")
+    return FAILED if "FAILED" in made else 0
+
+
+def main(arguments=None):
+    options = parse_arguments(arguments)
+    if options.list:
+        show_list(options.minutes)
+        return 0
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+    try:
+        return check(options)
+    except (BadUsage, environment.NoEnvironment, reports.BadReport) as error:
+        print(f"gpu_check.py: {error}", file=sys.stderr)
+        return BAD_USAGE
+    except (CannotBuild, OSError) as error:
+        print(f"gpu_check.py: {error}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print("gpu_check.py: interrupted before its first step", file=sys.stderr)
+        return INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""Running programs: with a time limit that nothing outlives, and a log of all that they print."""
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+
+GRACE = 5  # seconds from a polite signal to the one that cannot be refused
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: "int | None"  # None: it was stopped at its limit
+    text: str  # standard output and standard error, as they came
+    seconds: float
+
+    @property
+    def timed_out(self):
+        return self.code is None
+
+    def why(self):
+        """How it ended, in words, with the last thing that it said."""
+        if self.timed_out:
+            return f"stopped at its limit, after {self.seconds:.0f} s"
+        ended = f"ended by {signal_name(-self.code)}" if self.code < 0 else f"exit code {self.code}"
+        said = [line.strip() for line in self.text.splitlines() if line.strip()]
+        return f"{ended}: {said[-1][:160]}" if said else ended
+
+
+def signal_name(number):
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def run(command, limit, log, env=None):
+    """Runs a command for at most `limit` seconds and appends what it prints to the file `log`.
+
+    Raises OSError where it cannot be started. It, and what it has started, is gone when this returns or raises.
+    """
+    with open(log, "a", encoding="utf-8") as out:
+        out.write(f"$ {' '.join(map(str, command))}\n")
+    with open(log, "ab") as out:
+        begin_of_text = out.tell()
+        begin = time.monotonic()
+        process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out,
+                                   stderr=subprocess.STDOUT, env={**os.environ, **(env or {})}, start_new_session=True)
+        try:
+            code = process.wait(timeout=limit)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            stop(process)
+    seconds = time.monotonic() - begin
+    with open(log, "rb") as written:
+        written.seek(begin_of_text)
+        return Ran(code, written.read().decode("utf-8", "replace"), seconds)
+
+
+def stop(process):
+    """Ends the process, if it runs, and all that it has left in its group."""
+    if process.poll() is None:
+        signal_group(process.pid, signal.SIGTERM)
+        try:
+            process.wait(timeout=GRACE)
+        except subprocess.TimeoutExpired:
+            pass  # it has had its chance
+    signal_group(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def signal_group(group, number):
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        pass  # all of it is gone already

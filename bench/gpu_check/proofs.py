@@ -1,0 +1,88 @@
+"""Does it work? The tests, the examples, and a few tests under compute-sanitizer."""
+
+import json
+import re
+
+import environment
+from step import Outcome, failed
+
+# A few small tests of every codec: for compute-sanitizer and the simulator, which take long. ctest has all of them on
+# the simulator.
+FEW_TESTS = {
+    "device_test": "device_suite/*.options_make*:device_suite/*.any_range*:append_suite/*:frame_buffer_suite/*",
+    "batch_test": "device_batch_suite/*.a_room_that*:device_batch_suite/*.a_corrupt_frame*",
+    "stages_test": "own_stages.*:block_transforms/*",
+    "swap_test": "swap_stream.many_at_once*:swap_stream.a_frame_that*",
+}
+
+
+def work_test(program, place):
+    """A GoogleTest program: all of it, and on the simulator a few tests."""
+    result = place.scratch / "tests.json"
+    command = [place.program(program), "--gtest_brief=1", f"--gtest_output=json:{result}"]
+    if place.simulated:
+        command.append(f"--gtest_filter={FEW_TESTS.get(program, '*')}")
+    library = place.folder / "lib" / "libtuck_torch.so"
+    ran = place.run(command, {"TUCK_TORCH_LIBRARY": str(library)} if library.is_file() else None)
+    try:
+        suites = json.loads(result.read_text(encoding="utf-8"))["testsuites"]
+        tests = [test for suite in suites for test in suite["testsuite"] if test["status"] == "RUN"]
+    except (OSError, ValueError, KeyError):  # it ended before it wrote them
+        return failed(ran)
+    bad = [f"{test['classname']}.{test['name']}" for test in tests if test.get("failures")]
+    skipped = sum(test["result"] == "SKIPPED" for test in tests)
+    counts = f"{len(tests) - len(bad) - skipped} passed, {len(bad)} failed, {skipped} skipped"
+    if ran.code != 0 or bad or not tests:
+        return Outcome("FAILED", f"{counts}: {', '.join(bad[:3])}" if bad else f"{counts}; {ran.why()}")
+    few = place.simulated and program in FEW_TESTS
+    return Outcome("ok", counts + ("; a few of them, ctest has all" if few else ""))
+
+
+EXAMPLES = (("any_frame",), ("fused_relu",), ("small_tensors",), ("evicting_pool",), ("kv_cache",),
+            ("inflate_batch", "--on", "device", "DATA"), ("swap_training", "--epochs", "2"))  # fmt: skip
+
+
+def work_examples(place):
+    """The example programs, each of which checks what it does."""
+    bad, missing = [], []
+    for name, *words in EXAMPLES:
+        if not place.program(name).is_file():
+            missing.append(name)
+            continue
+        ran = place.run([place.program(name), *(place.data if word == "DATA" else word for word in words)])
+        if ran.code != 0:
+            bad.append(f"{name}: {ran.why()}")
+    if bad:
+        return Outcome("FAILED", "; ".join(bad))
+    if len(missing) == len(EXAMPLES):
+        return Outcome("skipped", "no example is built")
+    return Outcome("ok", f"{len(EXAMPLES) - len(missing)} programs"
+                   + (f"; not built: {', '.join(missing)}" if missing else ""))  # fmt: skip
+
+
+# -- compute-sanitizer ---------------------------------------------------------------------------------------------
+
+FOUND_ERRORS = 86  # its exit code where it has found some
+CANNOT_RUN = re.compile(r"not supported|Unable to find|Failed to initialize|insufficient permission|requires? .*driver"
+                        r"|could not be (attached|injected)|Internal Sanitizer Error", re.IGNORECASE)  # fmt: skip
+
+
+def work_sanitizer(tool, place):
+    """A few tests of every codec under one of compute-sanitizer's tools."""
+    sanitizer = environment.find_tool("compute-sanitizer")
+    if sanitizer is None:
+        return Outcome("skipped", "compute-sanitizer is not here")
+    there = [name for name in FEW_TESTS if place.program(name).is_file()]
+    if not there:
+        return Outcome("skipped", "no tests are built")
+    for name in there:
+        ran = place.run([sanitizer, "--tool", tool, "--error-exitcode", FOUND_ERRORS, place.program(name),
+                         "--gtest_brief=1", f"--gtest_filter={FEW_TESTS[name]}"])  # fmt: skip
+        errors = re.findall(r"=+ .*SUMMARY: .*", ran.text)
+        refused = None if errors or ran.timed_out else CANNOT_RUN.search(ran.text)
+        if refused:
+            line = next(line for line in ran.text.splitlines() if refused.group() in line)
+            return Outcome("skipped", f"compute-sanitizer cannot run here: {line.strip('= ')[:120]}")
+        if ran.code != 0:
+            return Outcome("FAILED", f"{name}: {errors[-1].strip('= ') if errors else ran.why()}")
+    return Outcome("ok", ", ".join(there))

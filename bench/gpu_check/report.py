@@ -1,0 +1,222 @@
+"""What was found: a JSON file that is whole after every step, and a summary for people."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+SCHEMA = "tuck-gpu-check/1"
+IDENTITY = {"gpu": "GPU", "commit": "commit", "programs": "set of programs"}
+RESULTS = ("ok", "FAILED", "skipped")
+
+# A goal: of which codec, type and sparsities, which figure, and what it is to be at least, encoding and decoding.
+GOALS = (
+    ("ZVC 32-bit, zeros <= .6", "zvc", "f32", 0, 0.6, "R", 0.85, 0.90),
+    ("ZVC 32-bit, zeros >= .9", "zvc", "f32", 0.9, 1, "R", 0.75, 0.85),
+    ("ZVC 16-bit", "zvc", "bf16", 0, 1, "R", 0.65, 0.75),
+    ("ZVC 8-bit", "zvc", "u8", 0, 1, "R", 0.40, 0.50),
+    ("RLE 32-bit", "rle", "f32", 0, 1, "R", 0.60, 0.70),
+    ("quantize f32", "quantize", "f32", 0, 1, "R", 0.60, 0.70),
+    ("deflate, dense, GB/s", "deflate", "f32", 0, 0, "gb_per_s", 100, 300),
+)
+
+
+class BadReport(Exception):
+    """A file that cannot be gone on with, and why."""
+
+
+def fresh(environment, minutes, date):
+    return {"schema": SCHEMA, "complete": False, "date": date, "minutes": minutes, "environment": environment,
+            "steps": []}  # fmt: skip
+
+
+def read(path, environment):
+    """The report in a file, to be gone on with here. Raises BadReport."""
+    try:
+        report = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadReport(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise BadReport(f"{path} is not JSON: {error}") from error
+    check_shape(path, report)
+    try:
+        summary(report)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise BadReport(f"{path} has figures that cannot be read: {error!r}") from error
+    for key, name in IDENTITY.items():
+        there, here = report["environment"].get(key), environment.get(key)
+        if there != here:
+            raise BadReport(f"{path} was made with another {name}: {there or 'none'}, and here it is {here or 'none'}")
+    return report
+
+
+def check_shape(path, report):
+    if not isinstance(report, dict) or report.get("schema") != SCHEMA:
+        raise BadReport(f"{path} is no file of {SCHEMA}")
+    steps = report.get("steps")
+    if not isinstance(report.get("environment"), dict) or not isinstance(steps, list):
+        raise BadReport(f"{path} has no environment or no steps")
+    for step in steps:
+        if not isinstance(step, dict) or not isinstance(step.get("name"), str) or step.get("result") not in RESULTS:
+            raise BadReport(f"{path} has a step that is none: {str(step)[:80]}")
+
+
+def write(path, text):
+    """The whole text is there, or what was there before. Raises OSError."""
+    handle, unfinished = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        os.chmod(unfinished, 0o644)
+        os.replace(unfinished, path)
+    except BaseException:
+        os.unlink(unfinished)
+        raise
+
+
+def as_text(report):
+    """As JSON, with a line for each figure."""
+    head = json.dumps({key: value for key, value in report.items() if key != "steps"}, indent=1)
+    steps = ",\n".join(json.dumps(step | {"figures": 0})[: -len("0}")] + lines(step["figures"]) + "}"
+                       for step in report["steps"])  # fmt: skip
+    return head[: -len("\n}")] + f',\n "steps": [\n{steps}\n]}}\n'
+
+
+def lines(figures):
+    return "[" + ",".join("\n  " + json.dumps(figure) for figure in figures) + "]"
+
+
+def save(path, report):
+    """The report, and the summary beside it."""
+    write(path, as_text(report))
+    write(path.with_suffix(".txt"), summary(report))
+
+
+# -- the summary ---------------------------------------------------------------------------------------------------
+
+
+def figures_of(report, name):
+    return next((s["figures"] for s in report["steps"] if s["name"] == name and s.get("figures")), [])
+
+
+def summary(report):
+    parts = [head(report), steps_table(report)]
+    if report["environment"]["kernels"] == "gpu":
+        tables = (goals_table, copy_table, sweep_table, chunks_table, parts_table, swap_table, blocks_table,
+                  latency_table)  # fmt: skip
+        parts += [make(report) for make in tables]
+    else:
+        parts.append("No GPU has run this: there are no speeds here.\n")
+    return "\n".join(part for part in parts if part)
+
+
+def head(report):
+    e = report["environment"]
+    device = f"{e['gpu']}, driver {e['driver']}, CUDA {e['cuda']}" if e["gpu"] else "no GPU"
+    if e["kernels"] == "simulator":
+        device += "; kernels on the simulator"
+    done = "" if report["complete"] else "NOT COMPLETE: --resume goes on with what is missing.\n"
+    clocks = f"clocks at most {e['highest_clocks']}\n" if e["highest_clocks"] else ""
+    machine = f"{device}\n{clocks}{e['cpu']}, {e['cores']} cores\n"
+    return f"tuck {e['version']} at {e['commit']}, {report['date']}\n{machine}{e['command']}\n{done}"
+
+
+def line_of(step):
+    """A step as one line, as it is shown while it runs too."""
+    seconds = f"{step['seconds']:.0f} s" if step["result"] != "skipped" else ""
+    return f"{step['name']:<25} {step['result']:<7} {seconds:>6}  {step['detail']}".rstrip()
+
+
+def steps_table(report):
+    return "".join(line_of(step) + "\n" for step in report["steps"])
+
+
+def table(title, header, rows):
+    """Columns as wide as they must be; '' where there are no rows."""
+    if not rows:
+        return ""
+    lines = [header, *rows]
+    widths = [max(len(str(line[i])) for line in lines) for i in range(len(header))]
+    text = ("  ".join(str(cell).ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+    return f"{title}\n" + "".join(f"  {line}\n" for line in text)
+
+
+def number(value, digits=2):
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def least(rows, codec, kind, lowest, highest, figure, operation):
+    """The least figure of the rows that a goal is about, by the codec's own chunks; None where there is none."""
+    return min((row[figure] for row in rows if row["codec"] == codec and row["type"] == kind and row["default"]
+                and row["operation"] == operation and lowest <= row["sparsity"] <= highest
+                and row[figure] is not None), default=None)  # fmt: skip
+
+
+def goals_table(report):
+    rows = figures_of(report, "experiment/chunks")
+    lines = []
+    for name, codec, kind, lowest, highest, figure, *goals in GOALS if rows else ():
+        cells = [name]
+        for operation, goal in zip(("encode", "decode"), goals):
+            seen = least(rows, codec, kind, lowest, highest, figure, operation)
+            cells += [number(goal), number(seen), "-" if seen is None else "yes" if seen >= goal else "NO"]
+        lines.append(cells)
+    return table("Goals for R, the time of a copy of the same bytes over the codec's, and the least R measured",
+                 ("", "encode", "measured", "met", "decode", "measured", "met"), lines)
+
+
+def copy_table(report):
+    rows = [(r["what"], f"{r['raw_bytes'] / 2**20:g} MiB", number(r["gb_per_s"], 1))
+            for r in figures_of(report, "copy")]
+    return table("Copies: GB/s of what is copied", ("what", "size", "GB/s"), rows)
+
+
+def sweep_table(report):
+    rows = [(r["codec"], r["operation"], f"{r['raw_bytes'] / 2**20:g} MiB", r["pattern"], number(r["sparsity"]),
+             number(r["ratio"]), number(r["gb_per_s"], 1), number(r["R"]))
+            for r in figures_of(report, "sweep") + figures_of(report, "peers")
+            if r["raw_bytes"] >= 2**20 and r["operation"] != "copy"]
+    return table("Sweep, of 1 MiB and more", ("codec", "", "size", "pattern", "zeros", "ratio", "GB/s", "R"), rows)
+
+
+def chunks_table(report):
+    cells = {}
+    for r in figures_of(report, "experiment/chunks"):
+        at = (r["codec"], r["type"], r["operation"], number(r["sparsity"]))
+        cells.setdefault(at, {})[r["chunk_bytes"]] = number(r["R"])
+    rows = [(*at, ", ".join(f"{size >> 10} KiB {r}" for size, r in by_size.items())) for at, by_size in cells.items()]
+    return table("R by the size of chunks", ("codec", "type", "", "zeros", "R"), rows)
+
+
+def parts_table(report):
+    rows = [("look-back", f"chunks of {r['chunk_bytes']} B: {number(r['chunks_per_us'], 0)} a us", r)
+            for r in figures_of(report, "experiment/look_back")]
+    rows += [("block coder", f"{r['threads']} threads", r) for r in figures_of(report, "experiment/threads")]
+    rows += [("call", r["what"], r) for r in figures_of(report, "experiment/ablation")]
+    return table("What encoding by ZVC is made of", ("part", "", "zeros", "R"),
+                 [(part, what, number(r["sparsity"]), number(r["R"])) for part, what, r in rows])
+
+
+def swap_table(report):
+    rows = [(r["path"], r["operation"], number(r["sparsity"]), number(r["gb_per_s"], 1), number(r["of_link"]))
+            for r in figures_of(report, "swap")]
+    return table("Swapping: GB/s of raw bytes; of link: what crossed it, over what a copy would have moved",
+                 ("path", "", "zeros", "GB/s", "of link"), rows)
+
+
+def blocks_table(report):
+    rows = [(r["max_blocks"], "yes" if r["beside"] else "no", number(r["sparsity"]), number(r["gb_per_s"], 1),
+             number(r["of_link"]), number(r.get("processors_taken"), 1))
+            for r in figures_of(report, "experiment/blocks")]
+    return table("The direct path by blocks, alone and beside a kernel that computes",
+                 ("blocks", "beside", "zeros", "GB/s", "of link", "SMs taken"), rows)
+
+
+def latency_table(report):
+    rows = [(f"{r['raw_bytes'] >> 10} KiB", r["operation"], r["way"],
+             number(r["median_seconds"] and r["median_seconds"] * 1e6, 1))
+            for r in figures_of(report, "experiment/latency")]
+    return table("Short calls, microseconds each (goals: 4 KiB in 4, 1 MiB in 7 out and 5 back)",
+                 ("size", "", "way", "us"), rows)

@@ -1,0 +1,66 @@
+"""What a step of a check is, where it works, and what becomes of it."""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Callable
+
+import programs
+
+
+@dataclass(frozen=True)
+class Outcome:
+    result: str  # ok, FAILED or skipped
+    detail: str = ""
+    figures: list = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a step works."""
+
+    folder: Path  # with bin/ and lib/
+    data: Path  # recorded tensors
+    kernels: str  # gpu, simulator or none
+    scratch: Path  # a folder of files for this step alone
+    log: Path
+    deadline: float  # of time.monotonic
+    earlier: dict  # figures of steps by their names
+
+    @property
+    def simulated(self):
+        return self.kernels == "simulator"
+
+    def program(self, name):
+        return self.folder / "bin" / name
+
+    def run(self, command, env=None):
+        return programs.run(command, max(self.deadline - time.monotonic(), 0.01), self.log, env)
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    what: str
+    minutes: float  # at most, of half an hour
+    work: Callable
+    gpu_only: bool = False
+    program: str = ""  # without which it is skipped
+
+    def why_not(self, place):
+        """Why it cannot be done there; '' where it can."""
+        if self.gpu_only and place.kernels != "gpu":
+            return "needs a GPU"
+        if place.kernels == "none":
+            return "there is no GPU, and these programs are for one"
+        if self.program and not place.program(self.program).is_file():
+            return f"{self.program} is not built"
+        return ""
+
+
+def failed(ran):
+    return Outcome("FAILED", ran.why())
+
+
+def plural(count, what):
+    return f"{count} {what}{'' if count == 1 else 's'}"

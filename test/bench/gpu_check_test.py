@@ -1,0 +1,367 @@
+#!/usr/bin/env python3
+"""Tests of bench/gpu_check with small scripts for the programs that it runs, and once with a build of the simulator:
+gpu_check_test.py [BUILD]."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True  # no __pycache__ among the sources
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "bench" / "gpu_check" / "gpu_check.py"
+BUILD = Path(sys.argv.pop(1)) if len(sys.argv) > 1 and "/" in sys.argv[1] else None
+
+sys.path.insert(0, str(PROGRAM.parent))
+import report as reports
+import steps
+from environment import QUERY
+from measurements import KEPT
+from proofs import EXAMPLES
+
+GPU = {"name": "NVIDIA H200", "driver": "580.65", "runtime": "13.0", "clocks": "SM 1980 MHz, memory 3201 MHz"}
+DESCRIPTION = {
+    "version": "0.1.0", "commit": "abc1234567", "compiler": "g++ 12", "cpu": "Xeon", "cores": 16, "peers": ["zlib"],
+    "backend": "cuda", "device": GPU, "simulated": False, "processors": 132,
+}  # fmt: skip
+SIMULATED = DESCRIPTION | {"backend": "sim", "device": None, "simulated": True, "processors": None}
+TIMES = {"runs": 5, "median_seconds": 1e-4, "best_seconds": 9e-5, "cv": 0.01, "gb_per_s": 600.0}
+
+# Shell, which begins sooner than Python. DATA is a file that the script has beside it.
+GTEST = """for word; do case $word in --gtest_output=json:*) cat DATA > "${word#*json:}"; esac; done"""
+EXPERIMENTS = """grep -F "\\"$1\\"" DATA"""
+BENCH = """out=
+for word; do
+  case $word in
+    --list) printf 'encode/%s/f32/s:0.90/clustered/1MiB/gpu\\n' zvc nvcomp-lz4; exit
+  esac
+  test "$out" = next && cat DATA > "$word"
+  out=; test "$word" = --out && out=next
+done
+exit 0"""
+
+
+def gtest_results(bad):
+    tests = [{"name": f"t{i}", "classname": "suite", "status": "RUN", "result": "COMPLETED"} for i in range(3)]
+    tests[2]["result"] = "SKIPPED"
+    if bad:
+        tests[0]["failures"] = [{"failure": "no"}]
+    return json.dumps({"testsuites": [{"testsuite": tests}]})
+
+
+def records():
+    """What tuck-experiments might print."""
+    point = {"codec": "zvc", "type": "f32", "operation": "encode", "sparsity": 0.9, "raw_bytes": 1 << 26, "R": 0.8}
+    swap = {"path": "direct", "operation": "out", "sparsity": 0.9, "raw_bytes": 1 << 26, "of_link": 0.9}
+    chunks = [point | TIMES | {"chunk_bytes": 16384, "default": True},
+              point | TIMES | {"chunk_bytes": 16384, "default": True, "operation": "decode", "R": 0.7}]
+    return {
+        "copy": [{"what": what, "raw_bytes": 1 << 28} | TIMES for what in ("kernel", "to the host", "from the host")],
+        "chunks": chunks, "threads": [point | TIMES | {"threads": 128}],
+        "ablation": [point | TIMES | {"what": "default"}],
+        "look_back": [point | TIMES | {"chunks_per_us": 90.0, "chunk_bytes": 512}],
+        "blocks": [swap | TIMES | {"max_blocks": 4, "beside": True, "processors_taken": 3.5}],
+        "swap": [swap | TIMES], "latency": [point | TIMES | {"way": "graph", "calls": 32, "raw_bytes": 4096}],
+    }  # fmt: skip
+
+
+def rows():
+    """What tuck-bench might write."""
+    row = dict.fromkeys(KEPT) | TIMES | {
+        "operation": "encode", "codec": "zvc", "peer": False, "type": "f32", "sparsity": 0.9, "pattern": "clustered",
+        "raw_bytes": 1 << 26, "ratio": 7.5, "R": 0.8}  # fmt: skip
+    return [row, row | {"operation": "decode", "R": 0.9}, row | {"codec": "rle", "R": 0.5}]
+
+
+class Fakes:
+    """A folder of scripts in place of all programs and tools."""
+
+    def __init__(self, folder, description):
+        self.folder = folder
+        for name in ("bin", "lib", "tools", "out", "none"):
+            (folder / name).mkdir()
+        self.describe(description)
+        self.shell("bin/tuck-bench", BENCH, json.dumps({"rows": rows()}))
+        for step in steps.STEPS:
+            if step.name.startswith("test/"):
+                self.gtest(step.program)
+        for name, *_ in EXAMPLES:
+            self.shell(f"bin/{name}", "exit 0")
+        self.shell("tools/nvidia-smi", f"echo '{', '.join(['NVIDIA H200'] + ['1'] * (len(QUERY) - 1))}'")
+        self.shell("tools/compute-sanitizer", "echo '========= ERROR SUMMARY: 0 errors'")
+        self.shell("tools/ncu", "echo counters")
+
+    def describe(self, description):
+        lines = [description | {"asked by": "--describe"}]
+        lines += [{"experiment": name} | record for name, made in records().items() for record in made]
+        self.shell("bin/tuck-experiments", EXPERIMENTS, "".join(json.dumps(line) + "\n" for line in lines))
+
+    def gtest(self, name, bad=False, before="true"):
+        self.shell(f"bin/{name}", f"{before}\n{GTEST}\nexit {int(bad)}", gtest_results(bad))
+
+    def shell(self, name, script, data=""):
+        path = self.folder / name
+        beside = path.with_suffix(".data")
+        beside.write_text(data)
+        path.write_text(f"#!/bin/sh\n{script.replace('DATA', str(beside))}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def command(self, *words):
+        return [sys.executable, PROGRAM, "--prebuilt", self.folder, *map(str, words)]
+
+    def environment(self):
+        # A toolkit that this machine has is not looked at.
+        return os.environ | {"PATH": f"{self.folder / 'tools'}:/usr/bin:/bin", "CUDA_HOME": str(self.folder / "none")}
+
+    def run(self, *words):
+        return subprocess.run(self.command(*words), env=self.environment(), text=True, capture_output=True, timeout=100)
+
+
+
+def runs(pid):
+    """Is there such a process that is more than a dead one's remains?"""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+class GpuCheck(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.fakes = Fakes(Path(scratch.name), DESCRIPTION)
+        self.out = self.fakes.folder / "out" / "h200.json"
+
+    def printed_with(self, code, *words):
+        """Runs it, expects that exit code, and gives what it printed."""
+        ran = self.fakes.run(*words)
+        self.assertEqual(ran.returncode, code, ran.stdout + ran.stderr)
+        self.assertNotIn("Traceback", ran.stderr)
+        return ran.stdout + ran.stderr
+
+    def run_to(self, code, *words):
+        """The same, and the steps of its file."""
+        return self.printed_with(code, *words), self.steps()
+
+    def steps(self):
+        return {s["name"]: s for s in json.loads(self.out.read_text())["steps"]}
+
+    def refuses(self, why, *words):
+        """It says why, and leaves the file as it was."""
+        before = self.out.read_text() if self.out.exists() else None
+        self.assertIn(why, self.printed_with(2, *words))
+        self.assertEqual(self.out.read_text() if self.out.exists() else None, before)
+
+    def test_all_is_well(self):
+        printed, made = self.run_to(0, "--out", self.out)
+        self.assertEqual(list(made), ["build", "environment", *(step.name for step in steps.STEPS)])
+        self.assertEqual({name for name, s in made.items() if s["result"] != "ok"}, {"build"}, printed)
+        report = json.loads(self.out.read_text())
+        self.assertEqual((report["schema"], report["complete"]), ("tuck-gpu-check/1", True))
+        self.assertEqual((report["environment"]["gpu"], report["environment"]["processors"]), ("NVIDIA H200", 132))
+        self.assertEqual(report["environment"]["nvidia_smi"]["name"], "NVIDIA H200")
+        self.assertEqual(len(report["not_there"]), len(steps.NOT_THERE))
+        for s in made.values():
+            self.assertEqual(set(s), {"name", "result", "detail", "seconds", "limit_seconds", "forgone", "log",
+                                      "figures"})
+            self.assertTrue(s["log"] is None or (self.out.with_suffix(".logs") / s["log"]).is_file(), s)
+        self.assertNotIn(str(self.fakes.folder), self.out.read_text())
+
+    def test_the_summary_has_goals_and_figures(self):
+        self.run_to(0, "--out", self.out)
+        text = self.out.with_suffix(".txt").read_text()
+        self.assertRegex(text, r"ZVC 32-bit, zeros >= .9 +0.75 +0.80 +yes +0.85 +0.70 +NO")
+        self.assertRegex(text, r"test/device_test +ok +\d+ s +2 passed, 0 failed, 1 skipped")
+        self.assertRegex(text, r"4 +yes +0.90 +600.0 +0.90 +3.5")
+        self.assertIn("encode of rle, encode of zvc: in the log", text)
+        self.assertIn("nvcomp-lz4", text)
+
+    def test_a_step_that_fails_does_not_stop_the_others(self):
+        self.fakes.gtest("swap_test", bad=True)
+        self.fakes.shell("bin/batch_test", "echo out of order; exit 3")
+        self.fakes.shell("bin/kv_cache", "kill -SEGV $$")
+        self.fakes.shell("tools/compute-sanitizer", "echo '========= ERROR SUMMARY: 7 errors'; exit 86")
+        _, made = self.run_to(1, "--out", self.out)
+        self.assertEqual(made["test/swap_test"]["detail"], "1 passed, 1 failed, 1 skipped: suite.t0")
+        self.assertEqual(made["test/batch_test"]["detail"], "exit code 3: out of order")
+        self.assertEqual(made["examples"]["detail"], "kv_cache: ended by SIGSEGV")
+        self.assertEqual(made["sanitizer/memcheck"]["detail"], "device_test: ERROR SUMMARY: 7 errors")
+        self.assertEqual(made["ncu"]["result"], "ok")
+
+    def test_what_programs_write_may_be_nonsense(self):
+        self.fakes.shell("bin/tuck-bench", "exit 0")
+        self.fakes.shell("bin/device_test", "exit 0")
+        _, made = self.run_to(1, "--out", self.out, "--only", "sweep,test/device_test")
+        self.assertEqual({made[name]["result"] for name in ("sweep", "test/device_test")}, {"FAILED"})
+
+    def test_a_step_that_does_not_end_is_stopped_with_its_children(self):
+        pid = self.fakes.folder / "pid"
+        self.fakes.shell("bin/device_test", f"sleep 1000 & echo $! > {pid}; wait")
+        _, made = self.run_to(1, "--out", self.out, "--minutes", ".2", "--only", "test/device_test,test/kv_pool_test")
+        self.assertRegex(made["test/device_test"]["detail"], "stopped at its limit, after 2 s")
+        self.assertEqual(made["test/kv_pool_test"]["result"], "ok")
+        self.assertFalse(runs(int(pid.read_text())))
+
+    def test_what_is_not_there_is_skipped_by_name(self):
+        for name in ("tools/compute-sanitizer", "tools/ncu", "bin/stages_test", "bin/kv_cache"):
+            (self.fakes.folder / name).unlink()
+        _, made = self.run_to(0, "--out", self.out)
+        self.assertEqual(made["sanitizer/racecheck"]["detail"], "compute-sanitizer is not here")
+        self.assertEqual(made["ncu"]["detail"], "ncu is not here")
+        self.assertEqual(made["test/stages_test"]["detail"], "stages_test is not built")
+        self.assertEqual(made["examples"]["detail"], "6 programs; not built: kv_cache")
+
+    def test_tools_that_may_not_run_here_are_skipped(self):
+        self.fakes.shell("tools/compute-sanitizer", "echo '========= Error: Device not supported.'; exit 1")
+        self.fakes.shell("tools/ncu", "echo '==ERROR== ERR_NVGPUCTRPERM - no permission'; exit 1")
+        _, made = self.run_to(0, "--out", self.out)
+        self.assertRegex(made["sanitizer/memcheck"]["detail"], "cannot run here: Error: Device not supported")
+        self.assertIn("ERR_NVGPUCTRPERM", made["ncu"]["detail"])
+
+    def test_on_the_simulator_what_needs_a_gpu_is_skipped(self):
+        self.fakes.describe(SIMULATED)
+        printed = self.printed_with(0, "--sim", "--only", "sanitizer,ncu,peers,test")
+        files = list(self.fakes.folder.glob("gpu_check-*.json"))
+        self.assertEqual(len(files), 1)
+        self.assertIn(f"results go to {files[0]}", printed)
+        made = {s["name"]: s for s in json.loads(files[0].read_text())["steps"]}
+        for name in ("sanitizer/synccheck", "ncu", "peers"):
+            self.assertEqual((made[name]["result"], made[name]["detail"]), ("skipped", "needs a GPU"))
+        self.assertEqual(made["test/device_test"]["detail"],
+                         "2 passed, 0 failed, 1 skipped; a few of them, ctest has all")
+        self.assertIn("No GPU has run this", files[0].with_suffix(".txt").read_text())
+
+    def test_programs_for_a_gpu_without_one_run_nothing(self):
+        self.fakes.describe(DESCRIPTION | {"device": None, "processors": None})
+        (self.fakes.folder / "tools/nvidia-smi").write_text("#!/bin/sh\nexit 9\n")
+        _, made = self.run_to(0, "--out", self.out)
+        self.assertEqual({s["result"] for name, s in made.items() if name != "environment"}, {"skipped"})
+
+    def test_resume_goes_on_with_what_is_missing(self):
+        count = self.fakes.folder / "count"
+        self.fakes.gtest("kv_pool_test", before=f"printf x >> {count}")
+        (self.fakes.folder / "tools/ncu").rename(self.fakes.folder / "ncu")
+        _, made = self.run_to(0, "--out", self.out, "--only", "test/kv_pool_test,ncu")
+        self.assertFalse(json.loads(self.out.read_text())["complete"])
+        self.assertEqual(made["ncu"]["result"], "skipped")
+        (self.fakes.folder / "ncu").rename(self.fakes.folder / "tools/ncu")
+        printed, made = self.run_to(0, "--resume", self.out)
+        self.assertTrue(json.loads(self.out.read_text())["complete"])
+        self.assertEqual(count.read_text(), "x")
+        self.assertRegex(printed, r"test/kv_pool_test +ok .*\(kept\)")
+        self.assertEqual(made["ncu"]["result"], "ok")  # what was skipped is tried again
+        self.run_to(0, "--resume", self.out, "--only", "test/kv_pool_test")
+        self.assertEqual(count.read_text(), "xx")
+
+    def test_when_the_time_is_over_the_rest_is_forgone(self):
+        self.fakes.shell("bin/device_test", "sleep 1000")
+        printed, made = self.run_to(0, "--out", self.out, "--minutes", ".01", "--only", "test")
+        self.assertIn("the time was over before", made["test/device_test"]["detail"])
+        self.assertEqual(made["test/swap_test"]["detail"], "the time is over")
+        self.assertTrue(made["test/swap_test"]["forgone"])
+        self.assertIn("Not complete", printed)
+        self.fakes.gtest("device_test")
+        self.refuses("another set of programs", "--resume", self.out)
+
+    def test_resume_refuses_what_is_not_of_here(self):
+        self.run_to(0, "--out", self.out, "--only", "copy")
+        report = json.loads(self.out.read_text())
+        for key, name in (("gpu", "GPU"), ("commit", "commit"), ("programs", "set of programs")):
+            other = report | {"environment": report["environment"] | {key: "other"}}
+            self.out.write_text(json.dumps(other))
+            self.refuses(f"was made with another {name}: other", "--resume", self.out)
+
+    def test_resume_refuses_what_is_no_report(self):
+        self.run_to(0, "--out", self.out, "--only", "copy")
+        report = json.loads(self.out.read_text())
+        figures = [s | {"figures": [{"what": 1}]} for s in report["steps"]]
+        for text, why in (("{", "is not JSON"), ("[]", "is no file of"),
+                          ('{"schema": "tuck-bench/1"}', "is no file of"),
+                          (json.dumps(report | {"steps": {}}), "no steps"),
+                          (json.dumps(report | {"steps": [{"name": "copy"}]}), "a step that is none"),
+                          (json.dumps(report | {"steps": figures}), "figures that cannot be read")):  # fmt: skip
+            with self.subTest(text=text[:40]):
+                self.out.write_text(text)
+                self.refuses(why, "--resume", self.out)
+        self.out.unlink()
+        self.refuses("No such file", "--resume", self.out)
+
+    def test_places_that_cannot_be_written_to_are_refused_at_once(self):
+        self.refuses("cannot be written", "--out", self.fakes.folder / "nowhere" / "h200.json")
+        self.refuses("ends in .json", "--out", self.fakes.folder / "h200.txt")
+        self.out.write_text("mine")
+        self.refuses("is there already", "--out", self.out)
+
+    def test_bad_usage(self):
+        for words in (("--only", "nonsense"), ("--minutes", "0"), ("--minutes", "nan"), ("--sim",),
+                      ("--out", "a.json", "--resume", "b.json")):  # fmt: skip
+            with self.subTest(words=words):
+                self.printed_with(2, *words)
+        (self.fakes.folder / "bin" / "tuck-experiments").unlink()
+        self.refuses("build the target gpu_check", "--out", self.out)
+
+    def test_a_driver_that_is_too_old_is_named(self):
+        self.fakes.describe(DESCRIPTION | {"device": None})
+        self.refuses("the driver may be too old", "--out", self.out)
+
+    def test_an_interrupt_keeps_what_is_complete(self):
+        begun = self.fakes.folder / "begun"
+        self.fakes.shell("bin/swap_test", f"touch {begun}; sleep 1000")
+        running = subprocess.Popen(self.fakes.command("--out", self.out, "--only", "copy,test/swap_test"), text=True,
+                                   env=self.fakes.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        while not begun.exists() and running.poll() is None:
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        printed, _ = running.communicate(timeout=30)
+        self.assertEqual(running.returncode, 130, printed)
+        self.assertIn("--resume", printed)
+        self.assertEqual(list(self.steps()), ["build", "environment", "copy"])
+        self.assertEqual([path.name for path in self.out.parent.glob(".h200*")], [])
+
+    def test_the_list_has_every_step(self):
+        printed = self.printed_with(0, "--list")
+        for step in steps.STEPS:
+            self.assertIn(step.name, printed)
+        self.assertIn("look-back: windows", printed)
+
+    def test_steps_take_no_longer_than_they_may(self):
+        self.assertEqual(len({step.name for step in steps.STEPS}), len(steps.STEPS))
+        self.assertTrue(all(step.minutes <= steps.HALF_HOUR / 5 for step in steps.STEPS))
+
+
+class Simulated(unittest.TestCase):
+    def test_the_simulator_s_build_runs_end_to_end(self):
+        if BUILD is None or not (BUILD / "bin" / "tuck-experiments").is_file():
+            self.skipTest("needs the folder of a build on the simulator whose target gpu_check was built")
+        with tempfile.TemporaryDirectory() as scratch:
+            out = Path(scratch) / "sim.json"
+            command = [sys.executable, PROGRAM, "--sim", "--prebuilt", BUILD, "--out", out, "--minutes", "120"]
+            ran = subprocess.run(command, text=True, capture_output=True, timeout=1000)
+            self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+            report = json.loads(out.read_text())
+        skipped = {step["name"] for step in report["steps"] if step["result"] == "skipped"}
+        needs_gpu = {step.name for step in steps.STEPS if step.gpu_only}
+        self.assertLessEqual(needs_gpu, skipped)
+        self.assertFalse([step for step in report["steps"] if step["forgone"]])
+
+
+class Files(unittest.TestCase):
+    def test_a_write_that_fails_leaves_the_old_file(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / "a.json"
+            reports.write(path, "old")
+            with self.assertRaises(UnicodeEncodeError):
+                reports.write(path, "new \ud800")
+            self.assertEqual(path.read_text(), "old")
+            self.assertEqual([entry.name for entry in Path(scratch).iterdir()], ["a.json"])
+
+
+if __name__ == "__main__":
+    unittest.main()
