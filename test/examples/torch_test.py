@@ -453,7 +453,9 @@ class Scripts(unittest.TestCase):
         for words, reason in ((["--epochs", "0"], "--epochs: 0"), (["--samples", "5"], "--samples: 5"),
                               (["--policy", "zip"], "there is no 'zip'"), (["--link", "0"], "link: 0"),
                               (["--policy", "quantize", "--bound", "0"], "bound: quantize: 0.0 is no"),
-                              (["--json", "/nowhere/x.json"], "--json: /nowhere/x.json: ")):
+                              (["--json", "/nowhere/x.json"], "--json: /nowhere/x.json is"),
+                              (["--json", "/tmp"], "--json: /tmp is a folder"), (["--plot", "x.foo"], "--plot: x.foo"),
+                              (["--device", "nothing"], "nothing")):
             done = self.run_script("train.py", *words)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(reason, done.stderr)
