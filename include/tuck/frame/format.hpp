@@ -15,7 +15,9 @@
 //
 // What an encoded payload is says the header of the codec; of several stages, codec/chain/chain.hpp. Readers refuse
 // versions, flags, types, kinds and codecs that they do not know, and reserved fields and stages behind the last one
-// that are not 0. test/format has a reader in Python.
+// that are not 0. A flag, a kind or an element type that is added comes with another version, a codec with an id of its
+// own; so what is unknown under version 1 is damage, and a newer frame is bad_version or codec_mismatch. test/format
+// has a reader in Python.
 #pragma once
 
 #include <tuck/codec/concept.hpp>

@@ -3,6 +3,7 @@
 #include "host.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 
 namespace cudasim {
@@ -63,7 +64,13 @@ void record_error(const std::string& report) {
 
 bool device_failed() { return all().failed.load(); }
 
-std::uint64_t next_launch_seed() { return mix(get_settings().seed, all().launch_seed.fetch_add(1)); }
+std::uint64_t seed() {
+  static const char* const more = std::getenv("CUDASIM_SEED");
+  const std::uint64_t configured = get_settings().seed;
+  return more == nullptr ? configured : mix(configured, std::strtoull(more, nullptr, 0));
+}
+
+std::uint64_t next_launch_seed() { return mix(seed(), all().launch_seed.fetch_add(1)); }
 
 cudaError_t admit(call_kind kind) {
   quiet_lock lock(all().mutex);

@@ -41,7 +41,8 @@ void count_most(std::uint64_t counters::*what, std::uint64_t n);
 // The first report wins, goes to stderr, and makes the error sticky.
 void record_error(const std::string& report);
 bool device_failed();
-std::uint64_t next_launch_seed();  // of the settings' seed and the number of launches since configure()
+std::uint64_t seed();              // of the settings, and of CUDASIM_SEED in the environment
+std::uint64_t next_launch_seed();  // of the seed and the number of launches since configure()
 void clear_tags();
 void clear_traffic();
 

@@ -83,7 +83,7 @@ cudaError_t create(cudaStream_t* result, unsigned flags, int priority) {
   s->priority = priority;
   {
     quiet_lock lock(all().mutex);
-    s->delays = random(mix(get_settings().seed, ++all().created));
+    s->delays = random(mix(seed(), ++all().created));
     all().streams[s.get()] = s;
   }
   std::thread([s]() mutable {
