@@ -1,12 +1,12 @@
 // bench_predict: predictors of what tuck-bench measures, fitted, shown, and checked on points that they have not seen.
 #include "bench/predict/check.hpp"
 #include "bench/predict/predictor_file.hpp"
+#include "bench/support/program.hpp"
 
 #include "support/files.hpp"
 
 #include <CLI/CLI.hpp>
 
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -18,8 +18,6 @@ namespace {
 using namespace tuck::bench;
 using tuck::codec_predictor;
 using tuck::tools::file_error;
-
-constexpr int bad_input = 1, bad_usage = 2;
 
 std::string name_of(const coder_key& key) {
   return key.codec + ", " + key.on.type + ", " + key.on.pattern + ", " + key.on.where + (key.lossy ? ", lossy" : "");
@@ -184,14 +182,5 @@ int main(int argc, char** argv) {
   to_check.add_flag("--json", json, "For programs: one JSON object");
   to_check.callback([&] { check_on(in, options, !json); });
 
-  try {
-    program.parse(argc, argv);
-    if (std::fflush(stdout) != 0) throw file_error("standard output", errno);
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return program.exit(error) == 0 ? 0 : bad_usage;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_predict: %s\n", error.what());
-    return bad_input;
-  }
+  return run_program(program, argc, argv);
 }

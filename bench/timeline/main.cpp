@@ -1,6 +1,7 @@
 // timeline: an iteration of training by each of the papers' policies, replayed for networks, a GPU and a link.
 #include "bench/predict/json_file.hpp"
 #include "bench/support/number_option.hpp"
+#include "bench/support/program.hpp"
 #include "bench/timeline/papers.hpp"
 
 #include "support/files.hpp"
@@ -8,7 +9,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 
 namespace {
@@ -16,8 +16,6 @@ namespace {
 using namespace tuck::bench;
 using nlohmann::ordered_json;
 using tuck::tools::file_error;
-
-constexpr int failed = 1, bad_usage = 2;
 
 struct options {
   std::vector<std::string> networks;
@@ -322,15 +320,5 @@ int main(int argc, char** argv) {
       "bench/README.md says what is modelled. Exit codes: 0 done, 1 bad input or --check fails, 2 bad usage.");
   options o;
   add_options(program, o);
-  try {
-    program.parse(argc, argv);
-    const bool good = run(o);
-    if (std::fflush(stdout) != 0) throw file_error("standard output", errno);
-    return good ? 0 : failed;
-  } catch (const CLI::ParseError& error) {
-    return program.exit(error) == 0 ? 0 : bad_usage;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "timeline: %s\n", error.what());
-    return failed;
-  }
+  return run_program(program, argc, argv, [&] { return run(o) ? done : failed; });
 }

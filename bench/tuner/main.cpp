@@ -2,6 +2,7 @@
 #include "bench/micro/environment.hpp"
 #include "bench/micro/points.hpp"
 #include "bench/support/number_option.hpp"
+#include "bench/support/program.hpp"
 #include "bench/tuner/check.hpp"
 #include "bench/tuner/host_launch.hpp"
 
@@ -11,7 +12,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -22,9 +22,6 @@ namespace {
 
 using namespace tuck::bench;
 using tuck::launch_space;
-using tuck::tools::file_error;
-
-constexpr int bad_input = 1, bad_usage = 2;
 
 struct record_options {
   std::string out, size = "16MiB", codec = "zvc", pattern = "clustered";
@@ -257,14 +254,5 @@ int main(int argc, char** argv) {
     check_on(in, options, generated, !json);
   });
 
-  try {
-    program.parse(argc, argv);
-    if (std::fflush(stdout) != 0) throw file_error("standard output", errno);
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return program.exit(error) == 0 ? 0 : bad_usage;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_tuner: %s\n", error.what());
-    return bad_input;
-  }
+  return run_program(program, argc, argv);
 }

@@ -32,6 +32,24 @@ TEST(bit_stream, finish_writes_nothing_after_whole_words) {
   EXPECT_EQ(load_unaligned<uint32_t>(room + 4), 0xeeeeeeeeu);
 }
 
+TEST(bit_stream, finish_bytes_writes_no_byte_that_has_no_bit) {
+  for (uint32_t bits = 0; bits <= 64; ++bits) {
+    std::byte room[9];
+    std::memset(room, 0xee, sizeof room);
+    bit_writer writer(room);
+    for (uint32_t i = 0; i < bits; ++i) {
+      EXPECT_EQ(writer.position(), i);
+      writer.put(1, 1);
+    }
+    EXPECT_EQ(writer.position(), bits);
+    writer.finish_bytes();
+    for (uint32_t i = 0; i < sizeof room; ++i) {
+      const uint32_t here = bits <= 8 * i ? 0 : bits - 8 * i;
+      EXPECT_EQ(static_cast<uint32_t>(room[i]), here == 0 ? 0xee : here >= 8 ? 0xff : (1u << here) - 1) << bits << ' ' << i;
+    }
+  }
+}
+
 TEST(bit_stream, what_was_put_is_taken) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 300; ++round) {

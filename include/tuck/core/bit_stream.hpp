@@ -5,10 +5,10 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// Writes whole 32-bit words, the last filled up with zeros.
+// Writes 32 bits at a time into memory that is long enough.
 class bit_writer {
  public:
-  TUCK_HD explicit constexpr bit_writer(std::byte* to) noexcept : to_(to) {}
+  TUCK_HD explicit constexpr bit_writer(std::byte* to) noexcept : begin_(to), to_(to) {}
 
   // The low `width` <= 32 bits of x; those above them are 0.
   TUCK_HD void put(uint32_t x, uint32_t width) noexcept {
@@ -25,11 +25,18 @@ class bit_writer {
     put(static_cast<uint32_t>(x), width < 32 ? width : 32);
     if (width > 32) put(static_cast<uint32_t>(x >> 32), width - 32);
   }
+  TUCK_HD uint64_t position() const noexcept { return 8 * static_cast<uint64_t>(to_ - begin_) + fill_; }  // bits so far
+
+  // The rest of them, filled up with zeros to a word, or only to a byte.
   TUCK_HD void finish() noexcept {
     if (fill_ != 0) store_unaligned(to_, static_cast<uint32_t>(pending_));
   }
+  TUCK_HD void finish_bytes() noexcept {
+    for (uint32_t k = 0; 8 * k < fill_; ++k) to_[k] = static_cast<std::byte>(pending_ >> 8 * k);
+  }
 
  private:
+  std::byte* begin_;
   std::byte* to_;
   uint64_t pending_ = 0;
   uint32_t fill_ = 0;  // < 32

@@ -56,9 +56,9 @@ namespace deflate_format {
 // A stream that is this block alone, which was just measured.
 template <uint32_t Width>
 void write_stream(const host_block<Width>& block, sub_block_list& list, std::byte* to) noexcept {
-  byte_writer out(to);
+  bit_writer out(to);
   block.write(out, true, list);
-  out.finish();
+  out.finish_bytes();
 }
 
 inline status decode_chunk(const_bytes encoded, bytes restored) noexcept {

@@ -4,6 +4,7 @@
 #include <tuck/codec/deflate/encoder_codes.hpp>
 #include <tuck/codec/deflate/sections_layout.hpp>
 #include <tuck/core/avx2.hpp>
+#include <tuck/core/bit_stream.hpp>
 #include <tuck/core/span.hpp>
 
 #include <algorithm>
@@ -96,34 +97,6 @@ template <uint32_t Width> class host_piece {
   cell_bits runs_[piece_cells + 1];
 };
 
-// Writes bits, the first lowest, into memory that is long enough for their bytes.
-class byte_writer {
- public:
-  TUCK_HD explicit byte_writer(std::byte* to) noexcept : to_(to) {}
-
-  // The low `width` <= 32 bits of x, those above them 0.
-  TUCK_HD void put(uint32_t x, uint32_t width) noexcept {
-    pending_ |= uint64_t{x} << fill_;
-    fill_ += width;
-    if (fill_ < 32) return;
-    store_unaligned(to_, static_cast<uint32_t>(pending_));
-    to_ += 4;
-    pending_ >>= 32;
-    fill_ -= 32;
-    written_ += 32;
-  }
-  uint64_t position() const noexcept { return written_ + fill_; }
-  void finish() noexcept {
-    for (uint32_t left = 0; left < fill_; left += 8) *to_++ = static_cast<std::byte>(pending_ >> left);
-  }
-
- private:
-  std::byte* to_;
-  uint64_t pending_ = 0;
-  uint64_t written_ = 0;
-  uint32_t fill_ = 0;
-};
-
 // Where the sub-blocks of a stream's pieces begin, for its index.
 class sub_block_list {
  public:
@@ -181,7 +154,7 @@ template <uint32_t Width> class host_block {
   }
 
   // Writes the block that was just measured; `list` gets its sub-blocks.
-  void write(byte_writer& out, bool is_last, sub_block_list& list) const noexcept {
+  void write(bit_writer& out, bool is_last, sub_block_list& list) const noexcept {
     write_header(header_, is_last, out);
     emitter emit{&codes_, gate_, &out};
     uint32_t group = 0;
@@ -211,7 +184,7 @@ template <uint32_t Width> class host_block {
   struct emitter {
     const encoder_codes* codes;
     gate skipped;
-    byte_writer* out;
+    bit_writer* out;
 
     TUCK_HD void literal(uint32_t byte) {
       out->put(code_bits(codes->literal[byte]), code_length(codes->literal[byte]));

@@ -36,7 +36,7 @@ TUCK_HD constexpr bool stored_sections_fit(uint32_t stored, const section_list& 
 // max_sections_bytes. Returns how many were used.
 template <uint32_t Width>
 uint32_t encode_sections(const_bytes row, const section_list& sections, std::byte* to) noexcept {
-  byte_writer out(to);
+  bit_writer out(to);
   sub_block_list list;
   host_block<Width> block;
   uint32_t stored = 0;
@@ -56,7 +56,7 @@ uint32_t encode_sections(const_bytes row, const section_list& sections, std::byt
     for (uint32_t k = 0; k < size; ++k) out.put(static_cast<uint8_t>(section[k]), 8);
   }
   const auto stream_bytes = static_cast<uint32_t>(ceil_div<uint64_t>(out.position(), 8));
-  out.finish();
+  out.finish_bytes();
   const index_plan plan = list.plan_of_sections(stream_bytes);
   std::byte* end = list.write(plan, to + stream_bytes);
   *end++ = static_cast<std::byte>(stored);
