@@ -1,4 +1,5 @@
 // What quantize alone asks of the device: the range of a tensor, bounds in device memory.
+#include "support/block_payloads.hpp"
 #include "support/codecs.hpp"
 #include "support/device.hpp"
 
@@ -49,6 +50,24 @@ TYPED_TEST(quantize_device, a_range_of_nothing_or_of_everything) {
     std::vector<TypeParam> restored(values.size());
     ASSERT_EQ(queue.decode(quantize<TypeParam>{}, frame, restored).code, status::ok);
     EXPECT_TRUE(same_bits(restored, expected_values<quantize<TypeParam>>(values, frame)));
+  }
+}
+
+// Warps that have few words each see one another's codes all the same.
+template <class C> using quantize_threads = block_against_scalar<C>;
+using quantizers = ::testing::Types<quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>>;
+TYPED_TEST_SUITE(quantize_threads, quantizers);
+
+TYPED_TEST(quantize_threads, any_number_of_them_makes_the_scalar_bytes) {
+  using T = value_t<TypeParam>;
+  const TypeParam codec(error_bound::absolute(1e-3));
+  for (const uint32_t count : {1000u, static_cast<uint32_t>(max_device_chunk_values<TypeParam>)}) {
+    const std::vector<T> values = sample<TypeParam>::tensor(count, .3, pattern::clustered, count);
+    for_schedules(3, [&] {
+      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values, codec));
+      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<512>(values, codec));
+      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<1024>(values, codec));
+    });
   }
 }
 

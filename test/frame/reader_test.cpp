@@ -115,6 +115,33 @@ TEST(reader, careless_codecs_are_refused) {
   EXPECT_EQ(max_frame_bytes(tiny_chunks{}, 1000), ~uint64_t{0});
 }
 
+// A header of another version may be shorter or longer than ours.
+TEST(reader, a_newer_version_is_named_before_anything_else_is_wrong) {
+  auto frame = encoded(narrow{}, small_values_with_one_large());
+  frame[4] = std::byte{2};
+  frame_info info;
+  for (const size_t size : {size_t{6}, size_t{64}, frame.size()})
+    EXPECT_EQ(inspect(const_bytes(frame.data(), size), info), status::bad_version) << size;
+  EXPECT_EQ(inspect(const_bytes(frame.data(), 5), info), status::truncated);
+}
+
+TEST(reader, null_pointers_to_something_are_refused) {
+  const std::vector<uint32_t> values(100);
+  auto frame = encoded(narrow{}, values);
+  std::vector<uint32_t> out(values.size());
+  const span<uint32_t> no_values(nullptr, 100);
+  const_bytes nothing(nullptr, frame.size());
+  EXPECT_EQ(host::encode(narrow{}, {nullptr, 100}, frame).code, status::invalid_argument);
+  EXPECT_EQ(host::encode(narrow{}, values, bytes(nullptr, 1000)).code, status::invalid_argument);
+  EXPECT_EQ(host::encode(narrow{}, values, frame, {.metadata = {nullptr, 8}}).code, status::invalid_argument);
+  EXPECT_EQ(host::encoded_bytes(narrow{}, values, {.metadata = {nullptr, 8}}).code, status::invalid_argument);
+  EXPECT_EQ(host::decode(narrow{}, nothing, out).code, status::invalid_argument);
+  EXPECT_EQ(host::decode(narrow{}, frame, no_values).code, status::invalid_argument);
+  EXPECT_EQ(host::decode(codec_list<narrow>{}, nothing, as_writable_bytes(span<uint32_t>(out))).code,
+            status::invalid_argument);
+  EXPECT_EQ(host::decode(codec_list<narrow>{}, frame, bytes(nullptr, 400)).code, status::invalid_argument);
+}
+
 TEST(reader, inspect_needs_the_header_only) {
   const auto values = small_values_with_one_large();
   auto frame = encoded(narrow{}, values, {.alignment = 64, .checksums = true});

@@ -8,11 +8,11 @@
 namespace tuck::test {
 
 template <class C, int Threads>
-__global__ void encode_chunk(const value_t<C>* values, uint32_t count, std::byte* out, uint32_t* size) {
+__global__ void encode_chunk(C codec, const value_t<C>* values, uint32_t count, std::byte* out, uint32_t* size) {
   using encoder = block_encode<C, Threads>;
   using storage = typename encoder::TempStorage;
   TUCK_SHARED(storage, temp);
-  const uint32_t used = encoder(temp)(C{}, values, count, out);
+  const uint32_t used = encoder(temp)(codec, values, count, out);
   if (threadIdx.x == 0) *size = used;
 }
 
@@ -42,21 +42,21 @@ template <class C> class block_against_scalar : public ::testing::Test {
   using T = value_t<C>;
   static constexpr uint32_t capacity = max_device_chunk_values<C>;
 
-  template <int Threads> static void expect_scalar_bytes(const std::vector<T>& values) {
+  template <int Threads> static void expect_scalar_bytes(const std::vector<T>& values, const C& codec = {}) {
     const device_stream stream;
     const device_array<T> in(values, stream);
     const device_array<std::byte> out(capacity * sizeof(T));
     const device_array<uint32_t> size(1);
-    launch_on(stream, 1, Threads, encode_chunk<C, Threads>, static_cast<const T*>(in.data()),
+    launch_on(stream, 1, Threads, encode_chunk<C, Threads>, codec, static_cast<const T*>(in.data()),
               static_cast<uint32_t>(values.size()), out.data(), size.data());
-    const auto expected = encode(values);
+    const auto expected = encode(values, codec);
     ASSERT_EQ(size.download(stream)[0], expected.size());
     ASSERT_EQ(out.download(expected.size(), stream), expected);
   }
 
-  static std::vector<std::byte> encode(const std::vector<T>& values) {
-    std::vector<std::byte> encoded(C{}.max_chunk_bytes(static_cast<uint32_t>(values.size())));
-    encoded.resize(C{}.encode_chunk(values, encoded));
+  static std::vector<std::byte> encode(const std::vector<T>& values, const C& codec = {}) {
+    std::vector<std::byte> encoded(codec.max_chunk_bytes(static_cast<uint32_t>(values.size())));
+    encoded.resize(codec.encode_chunk(values, encoded));
     return encoded;
   }
 

@@ -3,6 +3,21 @@
 
 #include <tuck/swap/pinned_pool.cuh>
 
+#include <cstdlib>
+#include <new>
+
+namespace {
+thread_local int allocations_left = -1;  // before one fails; negative: none does
+}  // namespace
+
+void* operator new(size_t size) {
+  void* const p = allocations_left >= 0 && allocations_left-- == 0 ? nullptr : std::malloc(size);
+  if (p == nullptr) throw std::bad_alloc();
+  return p;
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, size_t) noexcept { std::free(p); }
+
 namespace tuck::test {
 namespace {
 
@@ -99,6 +114,34 @@ TEST(pinned_pool, nothing_has_room_for_nothing) {
   EXPECT_EQ(e.size, 0u);
   EXPECT_FALSE(pool.take(1, e));
   EXPECT_FALSE(pool.make_promise(1, p));
+}
+
+// The device's fill level is to be made zero before the first frame of a run, also where the host had no memory for the
+// books of the one that would have been the first.
+TEST(pinned_pool, a_promise_that_throws_leaves_the_next_one_fresh) {
+  unsigned thrown = 0;
+  for (int failing = 0;; ++failing) {
+    pinned_pool pool(10 * unit);
+    pinned_pool::promise before, failed, after;
+    ASSERT_TRUE(pool.make_promise(unit, before));
+    EXPECT_TRUE(before.fresh);
+    pool.give_back(pool.settle(before, 0, unit));  // all is free again, but the fill level is not zero
+    allocations_left = failing;
+    try {
+      static_cast<void>(pool.make_promise(unit, failed));
+      if (allocations_left >= 0) {
+        allocations_left = -1;
+        break;
+      }
+    } catch (const std::bad_alloc&) {
+      ++thrown;
+    }
+    allocations_left = -1;
+    ASSERT_TRUE(pool.make_promise(unit, after));
+    EXPECT_TRUE(after.fresh) << failing;
+    EXPECT_EQ(pool.statistics().promised, unit);
+  }
+  EXPECT_GE(thrown, 2u);
 }
 
 TEST(pinned_pool, impossible_sizes_throw) { EXPECT_THROW(pinned_pool(uint64_t{1} << 60), error); }

@@ -14,7 +14,17 @@ struct forgetful : tuck::zvc<float> {
   }
 };
 
+// Has chunks that hosts take and kernels do not.
+struct wide_chunks : tuck::zvc<float> {
+  static constexpr uint32_t chunk_bytes = 32 * 1024;
+};
+
 }  // namespace mine
+
+template <int Threads>
+struct tuck::block_codec<mine::wide_chunks, Threads> : tuck::block_codec<tuck::zvc<float>, Threads> {
+  using tuck::block_codec<tuck::zvc<float>, Threads>::block_codec;
+};
 
 template <int Threads>
 struct tuck::block_codec<mine::forgetful, Threads> : tuck::block_codec<tuck::zvc<float>, Threads> {
@@ -501,6 +511,17 @@ TEST(swap_stream, many_at_once_lie_one_behind_the_other) {
   expect_ok(swap.drain());
   EXPECT_EQ(swap.statistics().held, sum);
   EXPECT_EQ(swap.statistics().peak, sum);
+}
+
+// What no kernel can decode must not get in: by the CPU's path it would only be noticed when the values are gone.
+TEST(swap_stream, chunks_that_kernels_do_not_take_are_refused_on_every_path_that_encodes) {
+  bench b(4 * 4096);
+  swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
+  swap_handle parked;
+  for (const swap_path path : all_paths) {
+    const result r = swap.out(mine::wide_chunks{}, b.source(), b.stream, parked, path);
+    EXPECT_EQ(r.code, path == swap_path::raw ? status::ok : status::unsupported) << static_cast<int>(path);
+  }
 }
 
 #if defined(TUCK_CUDASIM)

@@ -93,4 +93,16 @@ TUCK_HD constexpr uint64_t saturating_mul(uint64_t a, uint64_t b) noexcept {
   return b != 0 && a > ~uint64_t{0} / b ? ~uint64_t{0} : a * b;
 }
 
+TUCK_HD inline bool aligned(const void* p, uint64_t alignment) noexcept {
+  return reinterpret_cast<uintptr_t>(p) % alignment == 0;
+}
+
+// 64 bits that look random, another for each x: the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), whose
+// generator steps x by 0x9e3779b97f4a7c15.
+TUCK_HD constexpr uint64_t mix_bits(uint64_t x) noexcept {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
+}
+
 }  // namespace tuck::inline TUCK_ABI

@@ -48,6 +48,7 @@ template <class T> class span {
   TUCK_HD constexpr T* data() const noexcept { return data_; }
   TUCK_HD constexpr uint64_t size() const noexcept { return size_; }
   TUCK_HD constexpr uint64_t size_bytes() const noexcept { return size_ * sizeof(T); }
+  TUCK_HD constexpr bool is_null() const noexcept { return data_ == nullptr && size_ != 0; }  // a mistake, then
   TUCK_HD constexpr bool empty() const noexcept { return size_ == 0; }
   TUCK_HD constexpr T& operator[](uint64_t i) const noexcept { return data_[i]; }
   TUCK_HD constexpr T* begin() const noexcept { return data_; }

@@ -31,11 +31,10 @@ template <class Item>
 status check_batch(span<const Item> items, const batch_sizes& sizes, bytes scratch, span<outcome> outcomes,
                    cudaStream_t stream) noexcept {
   if (stream == nullptr) return status::default_stream;
-  if (scratch.data() == nullptr || (items.data() == nullptr && !items.empty()) ||
-      (outcomes.data() == nullptr && !items.empty()))
+  if (scratch.data() == nullptr || items.is_null() || (outcomes.data() == nullptr && !items.empty()))
     return status::invalid_argument;
-  if (!aligned(items.data(), alignof(Item)) || !aligned(outcomes.data(), alignof(outcome)) ||
-      !aligned(scratch.data(), device_alignment))
+  if (!tuck::aligned(items.data(), alignof(Item)) || !tuck::aligned(outcomes.data(), alignof(outcome)) ||
+      !tuck::aligned(scratch.data(), device_alignment))
     return status::misaligned;
   if (items.size() > sizes.items) return status::batch_too_large;
   return outcomes.size() < items.size() ? status::output_too_small : status::ok;
@@ -62,6 +61,7 @@ result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, c
   encode_batch_job<C> job{};
   if (const status s = tuck::make_header(codec, sizes.values, options, job.item.header); s != status::ok) return {s};
   if (const status s = detail::check_batch(items, sizes, scratch, outcomes, stream); s != status::ok) return {s};
+  if (options.metadata.is_null()) return {status::invalid_argument};
   const uint32_t chunk_values = job.item.header.chunk_values;
   if (chunk_values > max_device_chunk_values<C>) return {status::unsupported};
   if (!detail::make_slots(items.size(), sizes.values, chunk_values, job.slots)) return {status::size_overflow};
@@ -76,7 +76,7 @@ result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, c
   job.outcomes = outcomes.data();
   if (items.empty()) return {};
   if constexpr (adaptive_codec<C>) {
-    if (!detail::aligned(codec.device_parameter(), sizeof(double))) return {status::misaligned};
+    if (!tuck::aligned(codec.device_parameter(), sizeof(double))) return {status::misaligned};
     if constexpr (floating_element<value_t<C>>) {
       job.surveyed = codec.needs_range();
       if (job.surveyed)

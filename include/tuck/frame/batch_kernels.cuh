@@ -51,22 +51,18 @@ template <int Threads, class Job> __device__ void copy_job(device::uninitialized
     reinterpret_cast<uint32_t*>(to.room)[i] = reinterpret_cast<const uint32_t*>(&from)[i];
 }
 
-__device__ inline bool is_multiple(const void* p, uint64_t alignment) {
-  return reinterpret_cast<uintptr_t>(p) % alignment == 0;
-}
-
 // What encode and decode refuse, in their order.
 template <int Threads, element T> __device__ status check_item(const encode_item<T>& item, bool fits) {
-  if (item.values.data() == nullptr && !item.values.empty()) return status::invalid_argument;
-  if (!is_multiple(item.values.data(), sizeof(typename block_tile<T, Threads>::word)) ||
-      !is_multiple(item.frame.data(), sizeof(device::vec128)))
+  if (item.values.is_null()) return status::invalid_argument;
+  if (!tuck::aligned(item.values.data(), sizeof(typename block_tile<T, Threads>::word)) ||
+      !tuck::aligned(item.frame.data(), sizeof(device::vec128)))
     return status::misaligned;
   return fits ? status::ok : status::batch_too_large;
 }
 template <element T> __device__ status check_item(const decode_item<T>& item, bool fits) {
-  if ((item.frame.data() == nullptr && !item.frame.empty()) || (item.values.data() == nullptr && !item.values.empty()))
+  if (item.frame.is_null() || item.values.is_null())
     return status::invalid_argument;
-  if (!is_multiple(item.values.data(), sizeof(T)) || !is_multiple(item.frame.data(), sizeof(device::vec128)))
+  if (!tuck::aligned(item.values.data(), sizeof(T)) || !tuck::aligned(item.frame.data(), sizeof(device::vec128)))
     return status::misaligned;
   return fits ? status::ok : status::batch_too_large;
 }

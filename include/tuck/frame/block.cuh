@@ -56,7 +56,8 @@ template <codec C, int Threads = block_threads> class block_decode {
   __device__ explicit block_decode(TempStorage& temp) : temp_(temp) {}
 
   // Chunk i < frame.chunks() to `out`, room for its values. The view comes from the frame's header, on the host:
-  // `frame_view(device_pointer, header)` after read_header. Where the status is not ok, `out` is zero, but for
+  // `frame_view(device_pointer, header)` after read_header and, which that cannot know, where header.frame_bytes are
+  // there; the directory's digest is not looked at. Where the status is not ok, `out` is zero, but for
   // `unsupported`, of chunks of more than max_device_chunk_values, which leaves it alone. The codec's
   // parameters are the frame's business: get it by C::from_stages(header.stages, codec).
   __device__ status operator()(const C& codec, const frame_view& frame, uint64_t i, value_t<C>* out) {

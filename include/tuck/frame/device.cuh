@@ -28,6 +28,9 @@ struct launch_options {
 
 inline constexpr uint64_t device_alignment = 16;  // of frames, scratch and outcomes
 
+// Blocks draw chunks by a ticket of 32 bits, each one more than there are.
+inline constexpr uint64_t max_device_chunks = uint64_t{1} << 31;
+
 // Bytes of scratch that encoding `count` values needs; decoding needs those of count = 0, whatever the codec. A scratch
 // serves one call at a time, of any codec and size that it is enough for; it is one span, always passed whole. Without
 // initialize, or shared by two calls at once, the outcome may never be written.
@@ -42,10 +45,6 @@ namespace detail {
 
 inline result from_cuda(cudaError_t error) noexcept {
   return error == cudaSuccess ? result{} : result{status::cuda_error, error};
-}
-
-inline bool aligned(const void* p, uint64_t alignment) noexcept {
-  return reinterpret_cast<uintptr_t>(p) % alignment == 0;
 }
 
 // Launches as many blocks as the device has room for, the work has use for and the options allow; `launched` is told.
@@ -83,14 +82,14 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_
   if (const status s = tuck::make_header(codec, values.size(), options, job.header); s != status::ok) return {s};
   job.at = layout_of(job.header);
   if (stream == nullptr) return {status::default_stream};
-  if (written == nullptr || scratch.data() == nullptr || (values.data() == nullptr && !values.empty()))
+  if (written == nullptr || scratch.data() == nullptr || values.is_null() || options.metadata.is_null())
     return {status::invalid_argument};
-  if (!aligned(values.data(), sizeof(typename block_tile<value_t<C>, block_threads>::word)) ||
-      !aligned(frame.data(), device_alignment) || !aligned(scratch.data(), device_alignment) ||
-      !aligned(written, alignof(outcome)))
+  if (!tuck::aligned(values.data(), sizeof(typename block_tile<value_t<C>, block_threads>::word)) ||
+      !tuck::aligned(frame.data(), device_alignment) || !tuck::aligned(scratch.data(), device_alignment) ||
+      !tuck::aligned(written, alignof(outcome)))
     return {status::misaligned};
   if (job.header.chunk_values > max_device_chunk_values<C>) return {status::unsupported};
-  if (job.at.chunks >= no_chunk) return {status::size_overflow};
+  if (job.at.chunks > max_device_chunks) return {status::size_overflow};
   if (scratch.size() < scratch_head_bytes + 8 * job.at.chunks) return {status::scratch_too_small};
   if (frame.data() != nullptr && frame.size() < job.at.payloads) return {status::output_too_small};
   job.values = values.data();
@@ -104,7 +103,7 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_
   job.states = reinterpret_cast<uint64_t*>(scratch.data() + scratch_head_bytes);
   job.state_count = (scratch.size() - scratch_head_bytes) / 8;
   if constexpr (adaptive_codec<C>) {
-    if (!aligned(codec.device_parameter(), sizeof(double))) return {status::misaligned};
+    if (!tuck::aligned(codec.device_parameter(), sizeof(double))) return {status::misaligned};
     using T = value_t<C>;
     if constexpr (floating_element<T>)
       if (codec.needs_range()) {
@@ -122,16 +121,17 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_
 inline result initialize(bytes scratch, cudaStream_t stream) noexcept {
   if (stream == nullptr) return {status::default_stream};
   if (scratch.data() == nullptr) return {status::invalid_argument};
-  if (!detail::aligned(scratch.data(), device_alignment)) return {status::misaligned};
+  if (!tuck::aligned(scratch.data(), device_alignment)) return {status::misaligned};
   if (scratch.size() < scratch_head_bytes) return {status::scratch_too_small};
   return detail::from_cuda(cudaMemsetAsync(scratch.data(), 0, scratch.size(), stream));
 }
 
 // Encodes `values` into `frame`, both on the device: the bytes that host::encode writes. `written` gets the frame's
 // bytes; output_too_small there: `bytes` says how many are needed, and `frame` holds no frame; nor does it where a
-// bound in device memory is none, bad_bound. max_frame_bytes is always enough. `values` is a multiple of 4 bytes (8 for
-// 8-byte values), frame, scratch and outcome of 16; else misaligned. Metadata must be readable by the device. Nothing
-// may overlap.
+// bound in device memory is none, bad_bound. Where `frame` has no room for what precedes the payloads, that is refused
+// at once, and `written` left alone. max_frame_bytes is always enough. `values` begin at a multiple of 4 bytes (8 for
+// 8-byte values), frame, scratch and outcome at one of 16; else misaligned. Metadata must be readable by the device and
+// stay until the stream has done the work. Nothing may overlap.
 template <codec C>
 result encode(const C& codec, span<const value_t<C>> values, bytes frame, bytes scratch, outcome* written,
               cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
@@ -153,7 +153,7 @@ result append(const C& codec, span<const value_t<C>> values, bytes room, uint64_
               const launch_options& how = {}) noexcept {
   if (room.data() == nullptr) return {status::output_too_small};
   if (used == nullptr || offset == nullptr) return {status::invalid_argument};
-  if (!detail::aligned(room.data(), append_alignment) || !detail::aligned(used, 8) || !detail::aligned(offset, 8))
+  if (!tuck::aligned(room.data(), append_alignment) || !tuck::aligned(used, 8) || !tuck::aligned(offset, 8))
     return {status::misaligned};
   return detail::encode(codec, values, room, {used, offset}, scratch, written, stream, options, how);
 }
@@ -171,11 +171,10 @@ template <codec C>
 result decode(const C& codec, const_bytes frame, span<value_t<C>> out, bytes scratch, outcome* restored,
               cudaStream_t stream, uint64_t first_value = 0, const launch_options& how = {}) noexcept {
   if (stream == nullptr) return {status::default_stream};
-  if (restored == nullptr || scratch.data() == nullptr || (frame.data() == nullptr && !frame.empty()) ||
-      (out.data() == nullptr && !out.empty()))
+  if (restored == nullptr || scratch.data() == nullptr || frame.is_null() || out.is_null())
     return {status::invalid_argument};
-  if (!detail::aligned(out.data(), sizeof(value_t<C>)) || !detail::aligned(frame.data(), device_alignment) ||
-      !detail::aligned(scratch.data(), device_alignment) || !detail::aligned(restored, alignof(outcome)))
+  if (!tuck::aligned(out.data(), sizeof(value_t<C>)) || !tuck::aligned(frame.data(), device_alignment) ||
+      !tuck::aligned(scratch.data(), device_alignment) || !tuck::aligned(restored, alignof(outcome)))
     return {status::misaligned};
   if (scratch.size() < scratch_head_bytes) return {status::scratch_too_small};
   const decode_job<C> job{codec,       frame.data(), frame.size(), out.data(),

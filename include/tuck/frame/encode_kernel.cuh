@@ -165,7 +165,7 @@ template <codec C, int Threads> class frame_encoder {
     const uint32_t padded = units(entry.bytes()) << job_.header.alignment_log2;
     if (offset + padded <= temp_.capacity) {
       if (entry.kind() == chunk_kind::encoded) {
-        pack(block, tiles, {begin, padded});
+        detail::pack_chunk(block, codec(), tiles, {begin, padded});
       } else {
         if (entry.kind() == chunk_kind::raw)
           store_raw(tiles, begin);
@@ -207,12 +207,6 @@ template <codec C, int Threads> class frame_encoder {
       return block.measure(codec());
     else
       return block.measure(codec(), tiles(0));
-  }
-  __device__ void pack(coder& block, tiles_of_chunk& tiles, bytes out) const {
-    if constexpr (detail::sees_tiles<coder>)
-      block.pack(codec(), tiles, out);
-    else
-      block.pack(codec(), tiles(0), out);
   }
 
   // Bytes in units of the alignment, rounded up.

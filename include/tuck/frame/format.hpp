@@ -7,17 +7,20 @@
 //   payloads             each from a multiple of 2^alignment_log2; encoders fill gaps and the end with zeros,
 //                        decoders do not look at them
 //
-// All integers are little-endian, all digests those of core/checksum.hpp. The tensor is cut into chunks of
-// chunk_values values, the last one shorter; a tensor of no values has no chunks. Where payloads lie is the
+// All integers are little-endian, all digests those of core/checksum.hpp; types are numbered in core/dtype.hpp, codecs
+// and the fields of a stage in codec/concept.hpp. What follows frame_bytes is not the frame's. The tensor is cut into
+// chunks of chunk_values values, the last one shorter; a tensor of no values has no chunks. Where payloads lie is the
 // directory's word alone: they may come in any order, with holes, and share bytes, though the encoders here write
-// them in order. Sizes before the payloads follow from the header, so an encoder knows where the first payload goes
-// before it has encoded anything.
+// them in order, and frame_bytes may be more than they need. Sizes before the payloads follow from the header, so an
+// encoder knows where the first payload goes before it has encoded anything.
 //
 // What an encoded payload is says the header of the codec; of several stages, codec/chain/chain.hpp. Readers refuse
 // versions, flags, types, kinds and codecs that they do not know, and reserved fields and stages behind the last one
-// that are not 0. A flag, a kind or an element type that is added comes with another version, a codec with an id of its
-// own; so what is unknown under version 1 is damage, and a newer frame is bad_version or codec_mismatch. test/format
-// has a reader in Python.
+// that are not 0. Metadata's padding they do not look at.
+//
+// A flag, kind, type or field that is added comes with another version, a codec with an id of its own: what is unknown
+// under version 1 is damage, and a newer frame is bad_version or codec_mismatch. Magic and version are the first 6 bytes
+// of every version. test/format has a reader in Python.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -30,12 +33,19 @@
 namespace tuck::inline TUCK_ABI {
 
 inline constexpr uint32_t frame_magic = 0x4b435554;  // "TUCK"
+inline constexpr uint16_t frame_version = 1;
+inline constexpr uint32_t flag_checksums = 1;
+inline constexpr uint32_t max_alignment_log2 = 12;
 
+// offset  0 magic            8 flags            24 frame_bytes      104 reserved
+//         4 version         12 chunk_values     32 metadata_bytes   112 contents_digest
+//         6 type            16 value_count      40 stages, 16 bytes 120 header_digest
+//         7 alignment_log2                         each
 struct frame_header {
   uint32_t magic = frame_magic;
-  uint16_t version = 1;
+  uint16_t version = frame_version;
   dtype type = dtype::none;
-  uint8_t alignment_log2 = 5;
+  uint8_t alignment_log2 = 5;    // 2^5 bytes
   uint32_t flags = 0;            // flag_checksums; all others are 0
   uint32_t chunk_values = 0;     // a multiple of 32; a chunk has at most max_chunk_raw_bytes
   uint64_t value_count = 0;      // of the whole tensor; less than 2^61
@@ -47,10 +57,6 @@ struct frame_header {
   uint64_t header_digest = 0;    // of all the above
 };
 static_assert(sizeof(frame_header) == 128 && std::is_trivially_copyable_v<frame_header>);
-
-inline constexpr uint16_t frame_version = 1;
-inline constexpr uint32_t flag_checksums = 1;
-inline constexpr uint32_t max_alignment_log2 = 12;
 
 enum class chunk_kind : uint8_t {
   encoded = 0,  // what the codec's encode_chunk wrote
@@ -137,7 +143,7 @@ struct frame_options {
   uint32_t chunk_values = 0;  // a multiple of 32, up to 64 KiB of them; 0: the codec's own choice
   uint32_t alignment = 32;    // of payloads, bytes; a power of two up to 4096
   bool checksums = false;     // keep a digest of each chunk's values
-  const_bytes metadata = {};  // the user's own, kept verbatim; not copied until encode returns
+  const_bytes metadata = {};  // the user's own, kept verbatim; must stay until encode is done, on a stream, too
 };
 
 // The header of a frame of `count` values, all but frame_bytes, the digests and what an adaptive codec learns of the

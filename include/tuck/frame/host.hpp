@@ -162,6 +162,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
                const execution& how) noexcept {
   frame_header header;
   if (const status s = tuck::make_header(wanted, values.size(), options, header); s != status::ok) return {.code = s};
+  if (values.is_null() || options.metadata.is_null()) return {.code = status::invalid_argument};
   C codec;
   if (const status s = detail::prepare(wanted, values, how.threads, codec); s != status::ok) return {.code = s};
   header.stages = codec.stages();
@@ -300,10 +301,12 @@ outcome match(const frame_header& header, C& codec, span<value_t<C>> out, uint64
 
 // Encodes `values` into `frame`. max_frame_bytes is always enough room; less will do if the frame fits.
 // Returns the frame's bytes. output_too_small: `bytes` says how many are needed, and `frame` holds no frame.
-// Nothing is written beyond `frame`, which must not overlap `values` or the metadata.
+// Nothing is written beyond `frame`, which must not overlap `values` or the metadata. A null pointer to something is an
+// invalid_argument, here and below.
 template <codec C>
 outcome encode(const C& codec, span<const value_t<C>> values, bytes frame, const frame_options& options = {},
                const execution& how = {}) noexcept {
+  if (frame.is_null()) return {.code = status::invalid_argument};
   return detail::encode(codec, values, frame, options, how);
 }
 
@@ -323,6 +326,7 @@ outcome encoded_bytes(const C& codec, span<const value_t<C>> values, const frame
 template <codec C>
 outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
+  if (out.is_null()) return {.code = status::invalid_argument};
   C stored = codec;
   if (const outcome o = detail::match(frame.header(), stored, out, first_value); !o || out.empty()) return o;
   const uint64_t chunk_values = frame.header().chunk_values;
@@ -345,6 +349,7 @@ outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, ui
 template <codec C>
 outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
+  if (frame.is_null() || out.is_null()) return {.code = status::invalid_argument};
   frame_header header;
   if (const status s = frame_view::read_header(frame, header); s != status::ok) return detail::zeros(out, s);
   C stored = codec;
@@ -359,6 +364,7 @@ outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t
 template <codec... Cs>
 outcome decode(codec_list<Cs...> codecs, const_bytes frame, bytes out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
+  if (frame.is_null() || out.is_null()) return {.code = status::invalid_argument};
   frame_info info;
   if (const status s = inspect(frame, info); s != status::ok) return detail::zeros(out, s);
   outcome answer;

@@ -18,7 +18,6 @@ template <class Item, class Work> void for_items(span<const Item> items, unsigne
   });
 }
 
-template <class Span> bool is_null(const Span& memory) noexcept { return memory.data() == nullptr && !memory.empty(); }
 
 }  // namespace detail
 
@@ -30,10 +29,8 @@ status encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, s
                     const frame_options& options = {}, const execution& how = {}) noexcept {
   if (outcomes.size() < items.size()) return status::output_too_small;
   detail::for_items(items, how.threads, [&](uint64_t i, unsigned threads) {
-    const bytes room = detail::is_null(items[i].frame) ? bytes{} : items[i].frame;
-    outcomes[i] = detail::is_null(items[i].values)
-                      ? outcome{.code = status::invalid_argument}
-                      : host::encode(codec, items[i].values, room, options, {threads, how.chunks_done});
+    const bytes room = items[i].frame.is_null() ? bytes{} : items[i].frame;
+    outcomes[i] = host::encode(codec, items[i].values, room, options, {threads, how.chunks_done});
   });
   return status::ok;
 }
@@ -44,9 +41,7 @@ status decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, s
                     const execution& how = {}) noexcept {
   if (outcomes.size() < items.size()) return status::output_too_small;
   detail::for_items(items, how.threads, [&](uint64_t i, unsigned threads) {
-    outcomes[i] = detail::is_null(items[i].values) || detail::is_null(items[i].frame)
-                      ? outcome{.code = status::invalid_argument}
-                      : host::decode(codec, items[i].frame, items[i].values, 0, {threads, how.chunks_done});
+    outcomes[i] = host::decode(codec, items[i].frame, items[i].values, 0, {threads, how.chunks_done});
   });
   return status::ok;
 }

@@ -59,6 +59,10 @@ class frame_view {
   static status read_header(const_bytes frame, frame_header& h) noexcept {
     if (frame.empty()) return status::truncated;
     if (std::memcmp(frame.data(), &frame_magic, frame.size() < 4 ? frame.size() : 4) != 0) return status::bad_magic;
+    // Of every version the magic and the version are the first 6 bytes.
+    constexpr size_t seen = offsetof(frame_header, version) + sizeof h.version;
+    if (frame.size() >= seen && load_unaligned<uint16_t>(frame.data() + seen - sizeof h.version) != frame_version)
+      return status::bad_version;
     if (frame.size() < sizeof h) return status::truncated;
     h = load_unaligned<frame_header>(frame.data());
     return check_header(h, digest_of(h));

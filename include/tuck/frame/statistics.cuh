@@ -69,11 +69,9 @@ template <int Threads> struct block_statistics {
 };
 
 // The piece that stands for the `every` pieces from `first` on: any of them, and for each group another, so that nothing
-// periodic is missed. The hash is splitmix64's (Steele et al., OOPSLA 2014): a plain product would step evenly.
+// periodic is missed: a plain product would step evenly.
 TUCK_HD inline uint64_t sampled_piece(uint64_t first, uint32_t every, uint64_t pieces) noexcept {
-  uint64_t hash = (first + 1) * 0x9e3779b97f4a7c15;
-  hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9;
-  hash = (hash ^ hash >> 27) * 0x94d049bb133111eb;
+  const uint64_t hash = mix_bits((first + 1) * 0x9e3779b97f4a7c15);
   const uint64_t left = pieces - first < every ? pieces - first : every;
   return first + (hash >> 32) * left / (uint64_t{1} << 32);
 }
@@ -147,10 +145,10 @@ result gather_statistics(span<const T> values, tensor_statistics* seen, bytes sc
                          const statistics_options& options = {}, const launch_options& how = {}) noexcept {
   using tile = block_tile<T, block_threads>;
   if (stream == nullptr) return {status::default_stream};
-  if (seen == nullptr || scratch.data() == nullptr || (values.data() == nullptr && !values.empty()))
+  if (seen == nullptr || scratch.data() == nullptr || values.is_null())
     return {status::invalid_argument};
-  if (!detail::aligned(values.data(), sizeof(typename tile::word)) ||
-      !detail::aligned(scratch.data(), device_alignment) || !detail::aligned(seen, alignof(tensor_statistics)))
+  if (!tuck::aligned(values.data(), sizeof(typename tile::word)) ||
+      !tuck::aligned(scratch.data(), device_alignment) || !tuck::aligned(seen, alignof(tensor_statistics)))
     return {status::misaligned};
   if (scratch.size() < statistics_scratch_bytes) return {status::scratch_too_small};
   const auto partial = reinterpret_cast<tensor_statistics*>(scratch.data());

@@ -8,6 +8,7 @@
 #include <cuda_runtime.h>
 #include <concepts>
 #include <cstddef>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -87,19 +88,41 @@ class async_resource {
 };
 static_assert(stream_resource<async_resource>);
 
+namespace detail {
+
+struct free_host {
+  void operator()(std::byte* p) const noexcept {
+    detail::give_back([&] { return cudaFreeHost(p); });
+  }
+};
+using host_memory = std::unique_ptr<std::byte, free_host>;
+
+// Pinned host memory that kernels can use too.
+inline host_memory allocate_host(size_t size) {
+  void* p = nullptr;
+  if (const cudaError_t e = cudaHostAlloc(&p, size, cudaHostAllocPortable | cudaHostAllocMapped); e != cudaSuccess)
+    throw error(status::cuda_error, e);
+  return host_memory(static_cast<std::byte*>(p));
+}
+template <class Pointer> std::byte* device_address(const Pointer& memory) {
+  void* p = nullptr;
+  if (const cudaError_t e = cudaHostGetDevicePointer(&p, memory.get(), 0); e != cudaSuccess)
+    throw error(status::cuda_error, e);
+  return static_cast<std::byte*>(p);
+}
+
+}  // namespace detail
+
 // Pinned host memory that kernels can use too (cudaHostAlloc, portable and mapped). CUDA has it in no stream's order:
 // allocating may wait for the device, and deallocating waits for the stream.
 class pinned_resource {
  public:
   void* allocate(cudaStream_t /*stream*/, size_t size, size_t /*alignment: that of cudaHostAlloc*/ = 256) {
-    void* p = nullptr;
-    if (const cudaError_t e = cudaHostAlloc(&p, size, cudaHostAllocPortable | cudaHostAllocMapped); e != cudaSuccess)
-      throw error(status::cuda_error, e);
-    return p;
+    return detail::allocate_host(size).release();
   }
   void deallocate(cudaStream_t stream, void* p, size_t /*size*/, size_t /*alignment*/ = 256) noexcept {
     detail::give_back([&] { return cudaStreamSynchronize(stream); });
-    detail::give_back([&] { return cudaFreeHost(p); });
+    detail::free_host{}(static_cast<std::byte*>(p));
   }
 };
 static_assert(stream_resource<pinned_resource>);

@@ -5,7 +5,7 @@
 //   tuck::advisor advisor(link, {{zvc_predictor}, {quantize_predictor, /* lossy */ true}});
 //   const size_t x = advisor.add({.bytes = size, .hidden_out = 1e-3, .hidden_in = 2e-3});
 //   ...each epoch, with what gather_statistics found:
-//   const tuck::swap_decision& way = advisor.decide(x, sparsity);
+//   const tuck::swap_decision way = advisor.decide(x, sparsity);
 //
 // One thread at a time.
 #pragma once
@@ -54,7 +54,7 @@ class advisor {
 
   // The way for a tensor with this share of zeros. A codec is not chosen where a predicted deviation is as large as
   // what is predicted, or not known yet.
-  const swap_decision& decide(size_t tensor, double sparsity) {
+  swap_decision decide(size_t tensor, double sparsity) {
     assert(tensor < tensors_.size());
     entry& t = tensors_[tensor];
     for (size_t i = 0; i < codecs_.size(); ++i) estimates_[i] = estimate(t.profile, sparsity, codecs_[i]);
@@ -73,7 +73,7 @@ class advisor {
     return t.decision;
   }
   // The last one; raw before the first.
-  const swap_decision& decision(size_t tensor) const {
+  swap_decision decision(size_t tensor) const {
     assert(tensor < tensors_.size());
     return tensors_[tensor].decision;
   }

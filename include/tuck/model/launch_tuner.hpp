@@ -13,6 +13,7 @@
 // found by luck only. Random and exhaustive search and the expert alone are there to compare with.
 #pragma once
 
+#include <tuck/core/bits.hpp>
 #include <tuck/model/launch_process.hpp>
 
 #include <algorithm>
@@ -58,15 +59,10 @@ struct tuner_options {
 
 namespace detail {
 
-// 64 random bits a call, the same everywhere (Steele, Lea and Flood: SplitMix64, OOPSLA 2014).
+// SplitMix64: 64 random bits a call, the same everywhere.
 struct split_mix {
   uint64_t state;
-  uint64_t operator()() noexcept {
-    uint64_t z = state += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-  }
+  uint64_t operator()() noexcept { return mix_bits(state += 0x9e3779b97f4a7c15); }
   size_t below(size_t n) noexcept { return static_cast<size_t>((*this)() % n); }
 };
 
@@ -75,6 +71,7 @@ struct split_mix {
 class launch_tuner {
  public:
   // The expert's number must be one of the space's, which must outlive the tuner.
+  explicit launch_tuner(launch_space&&, const tuner_options& = {}) = delete;
   explicit launch_tuner(const launch_space& space, const tuner_options& options = {})
       : space_(space), options_(options), random_{options.seed}, order_(space.size()), seen_(space.size()) {
     assert(options.expert < space.size());

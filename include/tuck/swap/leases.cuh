@@ -127,17 +127,9 @@ class report_pool {
 
  private:
   void add_slab() {
-    void *host = nullptr, *on_device = nullptr;
-    if (const auto e =
-            cudaHostAlloc(&host, slab_reports * sizeof(park_report), cudaHostAllocPortable | cudaHostAllocMapped);
-        e != cudaSuccess)
-      throw error(status::cuda_error, e);
-    std::shared_ptr<park_report> slab(static_cast<park_report*>(host),
-                                      [](park_report* p) { give_back([&] { return cudaFreeHost(p); }); });
-    if (const auto e = cudaHostGetDevicePointer(&on_device, host, 0); e != cudaSuccess)
-      throw error(status::cuda_error, e);
-    slab_ = std::move(slab);
-    device_ = static_cast<park_report*>(on_device);
+    const std::shared_ptr<std::byte> memory = allocate_host(slab_reports * sizeof(park_report));
+    device_ = reinterpret_cast<park_report*>(device_address(memory));
+    slab_ = {memory, reinterpret_cast<park_report*>(memory.get())};
     taken_ = 0;
   }
 

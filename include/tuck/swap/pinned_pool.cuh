@@ -12,6 +12,7 @@
 #include <tuck/swap/extents.hpp>
 
 #include <memory>
+#include <utility>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -31,13 +32,9 @@ class pinned_pool {
 
   // Reserves at least `size` bytes, portable and mapped. Throws where there is no memory.
   explicit pinned_pool(uint64_t size) : capacity_(round_up(size)), free_(capacity_) {
-    void *host = nullptr, *device = nullptr;
     if (capacity_ == 0) return;
-    if (const auto e = cudaHostAlloc(&host, capacity_, cudaHostAllocPortable | cudaHostAllocMapped); e != cudaSuccess)
-      throw error(status::cuda_error, e);
-    memory_.reset(static_cast<std::byte*>(host));
-    if (const auto e = cudaHostGetDevicePointer(&device, host, 0); e != cudaSuccess) throw error(status::cuda_error, e);
-    mapped_ = static_cast<std::byte*>(device);
+    memory_ = detail::allocate_host(capacity_);
+    mapped_ = detail::device_address(memory_);
   }
 
   // Where an extent's bytes are, for the host and for kernels.
@@ -82,6 +79,7 @@ class pinned_pool {
     uint64_t known = 0;     // bytes that are taken, as far as reported
     uint64_t promised = 0;  // to frames that have not reported
     unsigned under_way = 0;
+    bool fresh = true;  // no frame has been promised a place yet
     bool closed = false;
 
     uint64_t left() const noexcept { return room.size - known - promised; }
@@ -96,20 +94,18 @@ class pinned_pool {
   // A place for a frame of at most `most` bytes, in `made.in->room`. False: there is none. Throws as take does.
   bool make_promise(uint64_t most, promise& made) {
     most = round_up(most);
-    bool fresh = false;
     if (open_ == nullptr || open_->left() < most) {
       if (open_ != nullptr && open_->under_way == 0) close();
       auto next = std::make_shared<run>();
       if (!free_.take_largest(most, next->room)) return false;
       if (open_ != nullptr) close();
       open_ = std::move(next);
-      fresh = true;
     }
-    free_.expect();  // the frame; should that throw, the run is open and idle
+    free_.expect();  // the frame; should that throw, the run is open, idle and fresh
     open_->promised += most;
     promised_ += most;
     ++open_->under_way;
-    made = {open_, most, fresh};
+    made = {open_, most, std::exchange(open_->fresh, false)};
     return true;
   }
   // The frame of a promise, the oldest of its run, went to `offset` of the run's room and has `size` bytes; 0: there is
@@ -144,12 +140,6 @@ class pinned_pool {
   }
 
  private:
-  struct free_host {
-    void operator()(void* p) const noexcept {
-      detail::give_back([&] { return cudaFreeHost(p); });
-    }
-  };
-
   // What is left of the open run; while frames are under way there, its far end, which they cannot reach.
   bool take_from_run(uint64_t size, extent& taken) {
     if (open_ == nullptr) return false;
@@ -176,7 +166,7 @@ class pinned_pool {
 
   uint64_t capacity_;
   free_extents free_;
-  std::unique_ptr<std::byte, free_host> memory_;
+  detail::host_memory memory_;
   std::byte* mapped_ = nullptr;
   std::shared_ptr<run> open_;
   uint64_t held_ = 0, peak_ = 0, promised_ = 0;

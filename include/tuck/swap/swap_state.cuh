@@ -93,9 +93,9 @@ class swap_state {
   }
 
   result in(const tensor& t, bytes destination, cudaStream_t consumer) {
-    if (destination.size() != t->source.size() || (destination.data() == nullptr && !destination.empty()))
+    if (destination.size() != t->source.size() || destination.is_null())
       return {status::invalid_argument};
-    if (t->codec != nullptr && !aligned(destination.data(), t->codec->value_bytes)) return {status::misaligned};
+    if (t->codec != nullptr && !tuck::aligned(destination.data(), t->codec->value_bytes)) return {status::misaligned};
     const device_scope device(options_.device);
     if (const result r = device.entered(); !r) return r;
     if (const result r = check_stream(consumer); !r) return r;
@@ -350,12 +350,16 @@ class swap_state {
       std::function<void()> work;
     };
     auto next = std::make_unique<call>(
-        call{this, [this, t, request, codec = request.on_host] { compress(t, request.most, codec); }});
+        call{this, [this, t, most = request.most, codec = request.on_host] { compress(t, most, codec); }});
     const auto e = cudaLaunchHostFunc(
         out_,
         [](void* data) {
           const std::unique_ptr<call> c(static_cast<call*>(data));
-          c->self->compressors_.add(std::move(c->work));
+          // Where there is no memory to remember it, the values stay as they are.
+          static_cast<void>(guarded([&]() -> result {
+            c->self->compressors_.add(std::move(c->work));
+            return {};
+          }));
         },
         next.get());
     if (e == cudaSuccess) static_cast<void>(next.release());

@@ -133,6 +133,7 @@ class swap_stream {
                                  .options = {.alignment = append_alignment, .checksums = state_->options().checksums}};
     frame_header header;
     if (const status s = tuck::make_header(codec, values.size(), request.options, header); s != status::ok) return {s};
+    if (header.chunk_values > max_device_chunk_values<C>) return {status::unsupported};  // in() decodes by a kernel
     if constexpr (adaptive_codec<C>)
       if (codec.device_parameter() != nullptr) return {status::not_swappable};
     request.most = worst_case_bytes(header);
@@ -185,8 +186,9 @@ class swap_stream {
     return detail::swap_state::guarded([&] { return state_->prefetch(parked.tensor_); });
   }
 
-  // Restores the values into `destination`, which is as long as they are, in the order of `consumer`. As often as one
-  // likes; the tensor stays parked.
+  // Restores the values into `destination`, in the order of `consumer`, as often as one likes; the tensor stays parked.
+  // invalid_argument where `destination` is not as long as they are, misaligned where it is no place for such values,
+  // not_swappable where `consumer` is being captured; of a tensor that never left, what it was lost to.
   result in(const swap_handle& parked, bytes destination, cudaStream_t consumer) noexcept {
     if (!is_mine(parked)) return {status::invalid_argument};
     return detail::swap_state::guarded([&] { return state_->in(parked.tensor_, destination, consumer); });
@@ -213,7 +215,7 @@ class swap_stream {
     return parked.tensor_ != nullptr && parked.state_ == state_;
   }
   result start(const detail::swap_request& request, cudaStream_t producer, swap_handle& parked) {
-    if (request.source.data() == nullptr && !request.source.empty()) return {status::invalid_argument};
+    if (request.source.is_null()) return {status::invalid_argument};
     detail::swap_state::tensor tensor;
     if (const result r = state_->out(request, producer, tensor); !r) return r;
     parked = swap_handle(state_, std::move(tensor));

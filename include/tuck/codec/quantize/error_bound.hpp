@@ -23,8 +23,9 @@ TUCK_HD constexpr const char* name(bound_mode mode) noexcept {
 
 struct error_bound {
   bound_mode mode = bound_mode::absolute;
-  // Positive and finite, else bad_bound. 16- and 32-bit types treat more than 2^120 as 2^120 and compress without loss
-  // only below 2^-125; for f64 that is 2^1000 and 2^-1000. The same limits hold for what a range makes of it.
+  // Positive and finite, else bad_bound. For 16- and 32-bit types more than 2^120 counts as 2^120, and below 2^-125
+  // nothing is quantized: chunks are stored raw. For f64 that is 2^1000 and 2^-1000. The same limits hold for what a
+  // range makes of it.
   double value = 0;
 
   // Where the value is instead, if not null: device memory that is read when the encode kernel runs, so that a captured
@@ -60,6 +61,10 @@ TUCK_HD constexpr float tolerance_f32(uint64_t bits) noexcept {
 }
 // The float nearest to such a double; 0 below and 2^120 above the same limits.
 TUCK_HD constexpr float nearest_f32(uint64_t bits) noexcept { return tolerance_f32(bits + (uint64_t{1} << 28)); }
+// Are these the bits of what it gives?
+TUCK_HD constexpr bool is_nearest_f32(uint32_t bits) noexcept {
+  return bits == 0 || (bits >= bits_of(0x1p-125f) && bits <= bits_of(0x1p120f));
+}
 TUCK_HD constexpr uint64_t f64_bits_of(float tolerance) noexcept {
   const uint32_t bits = bits_of(tolerance);
   if (bits == 0) return 0;

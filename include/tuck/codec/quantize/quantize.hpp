@@ -172,7 +172,7 @@ TUCK_HD status quantize<T>::from_stages(const stage_list& stages, quantize& pars
   if (read.mode_ > bound_mode::pointwise || read.predictor_ > predictor::automatic) return status::bad_parameters;
   const bool of_range = read.needs_range();
   if (!detail::is_bound(s.large) && !(of_range && s.large == 0)) return status::bad_parameters;
-  if (of_range ? s.small >= 0x7f800000u : s.small != 0) return status::bad_parameters;
+  if (of_range ? !detail::is_nearest_f32(s.small) : s.small != 0) return status::bad_parameters;
   read.requested_ = of_range ? detail::f64_bits_of(__builtin_bit_cast(float, s.small)) : s.large;
   read.set_effective(s.large);
   parsed = read;

@@ -35,7 +35,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   static constexpr uint32_t rounds = own / part;                                // groups of a thread
   static constexpr uint32_t team = group / part;                                // threads of a group
   static constexpr uint32_t quads = part * sizeof(T) / sizeof(device::vec128);  // of codes in one group
-  static_assert(quads != 0 && rounds <= 2, "tuck: the quantize block codec takes 128 to 512 threads");
+  static_assert(quads != 0 && rounds <= 2, "tuck: the quantize block codec takes 128 to 1024 threads");
 
  public:
   struct TempStorage {
@@ -137,7 +137,9 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
       const uint32_t index = first + static_cast<uint32_t>(j) * device::warp_size;
       temp_.codes[place(index / words_a_quad) * words_a_quad + index % words_a_quad] = codes;
       values.w[j] = restored;
-      if (j % 4 == 3) device::sync_warp();  // the compiler would else spread all rows over too many registers
+      // The last one publishes the codes to the team; without the others the compiler would spread all rows over too
+      // many registers.
+      if (j % 4 == 3 || j + 1 == tile::words) device::sync_warp();
     }
     temp_.exceptions[threadIdx.x] = exceptions;
   }
