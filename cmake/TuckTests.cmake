@@ -4,7 +4,7 @@ set(TUCK_TESTS all CACHE STRING "all, memory (what an address sanitizer may find
 set_property(CACHE TUCK_TESTS PROPERTY STRINGS all memory threads)
 
 set(tuck_no_memory native_test model_test bench_test peers_test points_test predict_test timeline_test
-                   swap_training_test tuner_test tuck_bench_test device_bench_test cli_test)
+                   golden_test swap_training_test tuner_test tuck_bench_test device_bench_test cli_test)
 set(tuck_no_threads ${tuck_no_memory} core_test codec_test deflate_test chain_test quantize_test gpu_gzip_test
                     tools_test any_frame fused_relu inflate_batch small_tensors)
 

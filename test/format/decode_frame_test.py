@@ -30,6 +30,7 @@ import decode_frame  # noqa: E402
 from bits import ceil_div, pack, round_up, unpack  # noqa: E402
 
 DATA = Path(__file__).parents[2] / "examples" / "data"
+GOLDEN = Path(__file__).with_name("golden")
 TYPES = {dtype.name: dtype for dtype in decode_frame.DTYPES.values()}
 CHUNK = 256
 SIZES = (0, 1, 31, 32, 33, CHUNK - 1, CHUNK, CHUNK + 1)
@@ -290,6 +291,23 @@ class Sound(FrameTest):
         refused = subprocess.run([*program, self.path("a.tuck"), self.path("no")], capture_output=True, text=True)
         self.assertEqual(refused.returncode, 1)
         self.assertIn("truncated", refused.stderr)
+
+
+class Golden(unittest.TestCase):
+    """The frames that were committed; values.txt has FNV-1a digests of what is in them."""
+
+    def test_every_frame(self):
+        digests = dict(line.split() for line in (GOLDEN / "values.txt").read_text().splitlines())
+        self.assertEqual(sorted(digests), sorted(path.stem for path in GOLDEN.glob("*.tuck")))
+        self.assertGreater(len(digests), 50)
+        for name, expected in digests.items():
+            with self.subTest(frame=name):
+                frame = decode_frame.decode((GOLDEN / f"{name}.tuck").read_bytes())
+                digest = 0xCBF29CE484222325
+                for byte in frame.values:
+                    digest = (digest ^ byte) * 0x100000001B3 % 2**64
+                self.assertEqual(f"{digest:016x}", expected)
+                self.assertIn(frame.metadata, (b"", b"golden frames"))
 
 
 def handmade(dtype, codec, chunk_values, count, chunks, alignment=5):

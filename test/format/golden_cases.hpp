@@ -1,0 +1,128 @@
+// What the golden frames are of: tensors made by whole numbers, so that every machine and library makes the same.
+#pragma once
+
+#include <tuck/core/dtype.hpp>
+
+#include "tuck/codecs.hpp"
+
+#include <string>
+#include <vector>
+
+namespace tuck::test {
+
+struct golden_case {
+  std::string name;
+  tools::codec_choice codec;
+  dtype type;
+  frame_options options;
+  std::vector<std::byte> values;
+};
+
+class golden_tensors {
+ public:
+  golden_tensors(dtype type, bool lossy) : type_(type), lossy_(lossy) {}
+
+  // Chunks: sparse, a walk with repeats, zeros, one value; and 37 values, sparse or what no codec makes smaller.
+  std::vector<std::byte> small(uint32_t chunk_values, bool ends_in_noise) {
+    for (uint32_t i = 0; i < chunk_values; ++i) sparse(3);
+    for (uint32_t i = 0; i < chunk_values; ++i) walk(i);
+    for (uint32_t i = 0; i < chunk_values; ++i) add(0);
+    for (uint32_t i = 0; i < chunk_values; ++i) add(one() + 5);
+    for (uint32_t i = 0; i < 37; ++i) ends_in_noise ? noise() : sparse(3);
+    return std::move(bytes_);
+  }
+  // One chunk, larger than the pieces that codecs cut chunks into.
+  std::vector<std::byte> large() {
+    for (uint32_t i = 0; i < 2500; ++i) i / 250 % 2 == 0 ? sparse(8) : walk(i);
+    return std::move(bytes_);
+  }
+
+ private:
+  uint64_t random() {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return state_ >> 24;
+  }
+  uint32_t mantissa() const {
+    return type_ == dtype::f16    ? 10
+           : type_ == dtype::bf16 ? 7
+           : type_ == dtype::f32  ? 23
+           : type_ == dtype::f64  ? 52
+                                  : 0;
+  }
+  uint64_t sign() const { return uint64_t{1} << (8 * size_of(type_) - 1); }
+  // The pattern of 1.0, and that of infinity.
+  uint64_t one() const { return mantissa() == 0 ? 1 : (sign() >> 1) - (uint64_t{1} << mantissa()); }
+  uint64_t infinity() const { return sign() - (uint64_t{1} << mantissa()); }
+
+  void add(uint64_t pattern) {
+    for (uint32_t i = 0; i < size_of(type_); ++i) bytes_.push_back(static_cast<std::byte>(pattern >> 8 * i));
+  }
+  // One value of `share` is no zero: from 1 to 4, or a small integer.
+  void sparse(uint32_t share) {
+    const uint64_t r = random();
+    add(r % share != 0 ? 0 : mantissa() == 0 ? r / share % 50 : one() + r * 0x10001 % (uint64_t{2} << mantissa()));
+  }
+  // Each value four times or so; floats have an infinity, a NaN, a -0 and a denormal in between.
+  void walk(uint32_t i) {
+    if (random() % 4 == 0) walk_ += random() % (mantissa() == 0 ? 5 : (uint64_t{1} << mantissa()) / 64);
+    const uint64_t odd[] = {infinity(), infinity() + 3, sign(), 3};
+    const bool is_odd = mantissa() != 0 && i % 64 == 9;
+    add(is_odd ? odd[i / 64 % 4] : one() + walk_ % (one() / 2 + 20));
+  }
+  // For what is lossy NaNs, which no bound is wide enough for.
+  void noise() {
+    const uint64_t r = random();
+    add(lossy_ ? (r & 1 ? sign() : 0) | infinity() | 1 | r * 0x10001 % (uint64_t{1} << mantissa()) : r | sign() >> 1);
+  }
+
+  dtype type_;
+  bool lossy_;
+  uint64_t state_ = 1, walk_ = 0;
+  std::vector<std::byte> bytes_;
+};
+
+// Frames of every codec that the program knows, which is what the library has; lossy ones under each kind of bound.
+inline const std::vector<golden_case>& golden_cases() {
+  static const std::vector<golden_case> cases = [] {
+    std::vector<golden_case> all;
+    const auto text = [](const char* s) { return const_bytes(reinterpret_cast<const std::byte*>(s), 13); };
+    const std::vector<dtype> every{dtype::u8,  dtype::i8,  dtype::u16, dtype::i16,  dtype::u32, dtype::i32,
+                                   dtype::u64, dtype::i64, dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
+    for (const std::string& codec : tools::codec_names()) {
+      const bool lossy = tools::is_lossy(codec);
+      // Powers of two, so that what the bound is of a range has no rounding.
+      std::vector<error_bound> bounds{{}};
+      if (lossy)
+        bounds = {error_bound::absolute(0x1p-7), error_bound::range_relative(0x1p-8), error_bound::pointwise(0x1p-6)};
+      bool large = true;
+      for (const dtype type : every)
+        for (const error_bound& bound : bounds) {
+          const tools::codec_choice choice{codec, bound};
+          if (tools::choose_codec(choice, type) == nullptr) continue;
+          // Signed integers differ from the others in their name alone.
+          const bool named = codec == "zvc" || type == dtype::u8 || type == dtype::i16 || type == dtype::u32 ||
+                             type == dtype::i64 || type >= dtype::f16;
+          if (!named) continue;
+          const size_t number = all.size();
+          const uint32_t chunk = 1024 / size_of(type);
+          const std::string name =
+              codec + '.' + tuck::name(type) + (lossy ? std::string(".") + tuck::name(bound.mode) : "");
+          all.push_back({name,
+                         choice,
+                         type,
+                         {.chunk_values = chunk,
+                          .alignment = number % 5 == 2 ? 8u : 32u,
+                          .checksums = number % 2 == 0,
+                          .metadata = number % 3 == 1 ? text("golden frames") : const_bytes{}},
+                         golden_tensors(type, lossy).small(chunk, number % 4 < 2)});
+          if (large && size_of(type) >= 2)
+            all.push_back({name + ".large", choice, type, {}, golden_tensors(type, lossy).large()});
+          large = large && size_of(type) == 1;
+        }
+    }
+    return all;
+  }();
+  return cases;
+}
+
+}  // namespace tuck::test
