@@ -10,13 +10,13 @@ namespace {
 thread_local int allocations_left = -1;  // before one fails; negative: none does
 }  // namespace
 
-void* operator new(size_t size) {
+[[gnu::noinline]] void* operator new(size_t size) {
   void* const p = allocations_left >= 0 && allocations_left-- == 0 ? nullptr : std::malloc(size);
   if (p == nullptr) throw std::bad_alloc();
   return p;
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, size_t) noexcept { std::free(p); }
 
 namespace tuck::test {
 namespace {

@@ -2,7 +2,8 @@
 //
 // A block holds the chunk that it encodes in its registers as a block_tile, so that a chunk is read once whatever
 // becomes of it - counted, packed, stored raw, summed. Decoders hand over words as they come to be, in any order
-// but each once, as sink(index of the word's first value, word). A codec specialises block_codec<C, Threads>:
+// but each once, as sink(index of the word's first value, word); or four at once, a device::vec128 of 16 bytes whose
+// first value is at a multiple of 16 bytes. A codec specialises block_codec<C, Threads>:
 //
 //   struct TempStorage                                what it needs of shared memory, trivially constructible
 //   block_codec(TempStorage&)

@@ -96,7 +96,7 @@ concept codec =
       { C::chunk_bytes } -> std::convertible_to<uint32_t>;
 
       // What the header stores of this codec, at least one stage, and the codec that a header's stages describe:
-      // codec_mismatch, bad_version or bad_parameters where they describe none.
+      // codec_mismatch, bad_version or bad_parameters where they describe none, and `parsed` then is anything.
       { c.stages() } noexcept -> std::same_as<stage_list>;
       { C::from_stages(stages, parsed) } noexcept -> std::same_as<status>;
 
@@ -137,9 +137,9 @@ template <class C>
 concept splitter =
     codec<C> && element<typename C::kept_type> && sizeof(typename C::kept_type) == sizeof(typename C::value_type) &&
     requires(const_bytes encoded, uint32_t count) {
-      // Chains do without the stage where it declines, where the chunk has as many bytes as the values and these, which
-      // all splitters of a chain have up to 4 KiB of, and where what it keeps or its side has more than the values, or
-      // the side more than 32767.
+      // What it keeps and its side may together have up to so many bytes more than the values; all splitters of a chain
+      // have up to 4 KiB of this. A chain does without the stage where they have more, or as many, where it declines,
+      // where either has more bytes than the values, and where the side has more than 32767.
       { C::max_growth } -> std::convertible_to<uint32_t>;
 
       // The bytes of the side of a chunk of `count` values that encode_chunk wrote, or that decode_chunk has found sound.

@@ -50,7 +50,8 @@ TUCK_HD inline word_sums sum_words(const_bytes data, uint64_t first_index = 0) n
   return sums;
 }
 
-// The digest of `size` bytes with these sums:  // [63:32] plain sum / [31:0] weighted sum and size, mixed
+// The digest of `size` bytes with these sums:
+//   [63:32] plain sum / [31:0] weighted sum and size, mixed
 TUCK_HD constexpr uint64_t digest(const word_sums& sums, uint64_t size) noexcept {
   const uint64_t mixed = (sums.weighted ^ (size * 0xd6e8feb86659fd93u)) * 0x9e3779b97f4a7c15u;
   return (uint64_t{sums.plain} << 32) | (mixed >> 32);

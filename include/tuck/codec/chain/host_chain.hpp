@@ -15,7 +15,7 @@ template <class Chain> class host_chain {
   template <int I> using stage = typename Chain::template stage_type<I>;
   template <int I> using value = typename stage<I>::value_type;
 
-  static constexpr uint32_t max_raw = 64 * 1024;
+  static constexpr uint32_t max_raw = max_chunk_raw_bytes;
   static constexpr uint32_t growth = growth_of<Chain>();
   static_assert(growth <= 4096, "tuck: the splitters of a chain have a max_growth of up to 4 KiB together");
 

@@ -69,7 +69,7 @@ template <element T, int Threads> class block_encoder {
     maker::make(temp_.block, temp_.plan);
     uint32_t bits = 0;
     for (uint32_t i = threadIdx.x; i < literal_symbols; i += Threads)
-      bits += bits_of_symbol<width>(block.counts, block.codes, i);
+      bits += bits_of_symbol(block.counts, block.codes, i);
     bits = scan::sum(temp_.scan_storage, bits) + block.header.bits + bits_of_distances<width>(block.counts);
     const uint32_t stream_bytes = ceil_div(bits, 8u);
     if (threadIdx.x == 0) temp_.stream_bytes = stream_bytes;

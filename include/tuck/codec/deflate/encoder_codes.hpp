@@ -266,9 +266,8 @@ TUCK_HD inline void make_distance_codes(const histogram& counts, encoder_codes& 
   codes.distance[element_run] = elements ? make_code(of_bytes ? 1 : 0, 1) : uint16_t{0};
 }
 
-// The bits of all symbols so counted, the block's end among them.
-template <uint32_t Width>
-TUCK_HD uint32_t bits_of_symbol(const histogram& counts, const encoder_codes& codes, uint32_t symbol) noexcept {
+// The bits of a literal or length symbol, or the block's end, as often as it was counted; then those of all distances.
+TUCK_HD inline uint32_t bits_of_symbol(const histogram& counts, const encoder_codes& codes, uint32_t symbol) noexcept {
   const uint32_t extra = symbol < first_length_symbol ? 0 : length_of(symbol).extra_bits;
   return counts.literal[symbol] * (code_length(codes.literal[symbol]) + extra);
 }

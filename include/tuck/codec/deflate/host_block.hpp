@@ -142,7 +142,7 @@ template <uint32_t Width> class host_block {
     gate_ = choose_gate(counts_);
     make_codes();
     uint32_t bits = header_.bits + bits_of_distances<Width>(counts_);
-    for (uint32_t i = 0; i < literal_symbols; ++i) bits += bits_of_symbol<Width>(counts_, codes_, i);
+    for (uint32_t i = 0; i < literal_symbols; ++i) bits += bits_of_symbol(counts_, codes_, i);
     return bits;
   }
 

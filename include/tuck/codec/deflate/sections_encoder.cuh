@@ -83,7 +83,7 @@ template <uint32_t Width, int Threads, uint32_t Sections, uint32_t RowBytes> cla
       uint32_t bits = 0;
       if (sections.size(i) != 0)
         for (uint32_t k = threadIdx.x; k < literal_symbols; k += Threads)
-          bits += bits_of_symbol<Width>(block.counts, block.codes, k);
+          bits += bits_of_symbol(block.counts, block.codes, k);
       bits = scan::sum(temp_.scan_storage, bits);
       if (threadIdx.x == 0 && sections.size(i) != 0)
         temp_.bits[i] = bits + block.header.bits + bits_of_distances<Width>(block.counts);

@@ -127,11 +127,13 @@ TUCK_HD uint32_t end_of_run(const Piece& piece, uint32_t cell, int kind, uint32_
 // Calls visitor.literal(byte) and visitor.match(length, kind, first byte) for the symbols that begin in a cell, in
 // order; literals instead of a match that visitor.skips(length, kind, first byte). A piece has
 //
+// clang-format off
 //   size()                  in bytes
 //   byte(i)
-//   runs(cell)              cell_bits: what is in runs of either kind; nothing past its end, and none after the last
-//   cell begins_sub_block(cell)  true of the first cell, and of the one after the last open(cell)              the
-//   largest open_run of the cells before this one
+//   runs(cell)              cell_bits: what is in runs of either kind; nothing past its end, and none after the last cell
+//   begins_sub_block(cell)  true of the first cell, and of the one after the last
+//   open(cell)              the largest open_run of the cells before this one
+// clang-format on
 template <uint32_t Width, class Piece, class Visitor>
 TUCK_HD void visit_symbols(const Piece& piece, uint32_t cell, Visitor& visitor) noexcept {
   const uint32_t base = cell * cell_bytes;

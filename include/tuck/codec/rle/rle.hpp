@@ -174,7 +174,7 @@ TUCK_HD void rle_codec<T, Id, Kinds>::write_levels(const std::byte* masks, uint3
 }
 
 // Counts the mask that `encoded`, at least l1_begin(count) bytes, holds. False where a level does not fit in, or one is
-// not what write_mask writes.
+// not what write_levels writes.
 template <element T, codec_id Id, uint32_t Kinds>
 TUCK_HD bool rle_codec<T, Id, Kinds>::read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept {
   const std::byte* const from = encoded.data();
