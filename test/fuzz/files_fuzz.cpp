@@ -77,6 +77,7 @@ bool try_npy(const std::string& path) {
   const std::string packed = files() / "packed.tuck", back = files() / "back.npy", copy = files() / "copy.npy";
   require(accepts([&] { encode({.in = path, .out = packed, .threads = 1}); }) == good, "what can be read can be encoded");
   if (!good) return false;
+  require(reinterpret_cast<uintptr_t>(array.data().data()) % size_of(array.header.type) == 0, "values lie aligned");
   decode({.in = packed, .out = back, .threads = 1});
   require(same(read_file(back).all(), read_file(path).all()), "the file comes back");
 
@@ -96,6 +97,7 @@ void try_frame(const std::string& path, uint64_t file_bytes) {
   require(accepts([&] { info({.in = path}); }) == described, "for people there is as much");
   require(opens || !described, "what has information is a frame");
   if (!opens) return;
+  require(frame.header().frame_bytes == file_bytes, "the file is a frame and nothing else");
   require(frame.raw_bytes() <= file_bytes / sizeof(directory_entry) * max_chunk_raw_bytes, "memory is paid for");
   if (frame.raw_bytes() > 1 << 20) return;  // a few bytes may stand for very many values
 

@@ -93,7 +93,7 @@ void make_files(const std::filesystem::path& folder) {
   const std::vector<float> six(6);
   const outcome done = host::encode(zvc<float>{}, six, frame, {.metadata = content.subspan(0, content.size() - 24)});
   require(bool(done), "a seed is encoded");
-  write(folder / "frame-of-npy", {1}, frame.data(), done.bytes);
+  write(folder / "frame-of-npy", {2}, frame.data(), done.bytes);
 }
 
 }  // namespace
