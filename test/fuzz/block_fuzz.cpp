@@ -1,5 +1,5 @@
-// Any bytes as an encoded chunk, for each codec's block decoder on the simulator: the scalar decoder's verdict, and where
-// it is ok, its values.
+// Any bytes as an encoded chunk, for each codec's block decoder on the simulator: the scalar decoder's verdict, and
+// where it is ok, its values.
 #include "fuzz/device.hpp"
 
 using namespace tuck;

@@ -1,5 +1,5 @@
-// Kernels under the fuzzers, on the simulator. Its device memory is memory of the host, and the other way round: kernels
-// take an exact_room as it is.
+// Kernels under the fuzzers, on the simulator. Its device memory is memory of the host, and the other way round:
+// kernels take an exact_room as it is.
 #pragma once
 
 #include "fuzz/fuzz.hpp"

@@ -86,7 +86,8 @@ void make_files(const std::filesystem::path& folder) {
                                 file("{'descr': '<i8', 'fortran_order': False, 'shape': (0, 9), }", 3, 0),
                                 file("{\"shape\": (2L,), \"fortran_order\": False, \"descr\": \"<u2\"}", 2, 4)};
   write(folder / "npy-0", {0}, tensor.data(), tensor.size());
-  for (size_t i = 0; i < 3; ++i) write(folder / ("npy-" + std::to_string(i + 1)), {0}, others[i].data(), others[i].size());
+  for (int i = 1; const std::string& other : others)
+    write(folder / ("npy-" + std::to_string(i++)), {0}, other.data(), other.size());
 
   std::vector<std::byte> frame(1 << 12);
   const const_bytes content(reinterpret_cast<const std::byte*>(tensor.data()), tensor.size());
