@@ -75,7 +75,7 @@ bool try_npy(const std::string& path) {
   npy_file array;
   const bool good = accepts([&] { array = read_npy(path); });
   const std::string packed = files() / "packed.tuck", back = files() / "back.npy", copy = files() / "copy.npy";
-  const bool encodes = accepts([&] { encode({.in = path, .out = packed, .threads = 1}); });
+  const bool encodes = accepts([&] { encode({.in = path, .out = packed, .codec = {}, .threads = 1}); });
   require(encodes == good, "what can be read can be encoded");
   if (!good) return false;
   require(reinterpret_cast<uintptr_t>(array.data().data()) % size_of(array.header.type) == 0, "values lie aligned");
