@@ -61,4 +61,48 @@ inline void require(bool holds, const char* what) {
   std::abort();
 }
 
+// visitor(codec, how many values are wanted, payload) for an encoded chunk of a codec's: the first byte chooses it, the
+// next three the number, and the fourth's upper half where the payload begins in a multiple of 16.
+template <class Visitor> void with_chunk(const uint8_t* data, size_t size, const Visitor& visitor) {
+  if (size < 5) return;
+  const auto wanted = static_cast<uint32_t>(data[1] | data[2] << 8 | data[3] << 16);
+  const size_t shift = data[3] >> 4;
+  const exact_room<std::byte> room(shift + size - 4);
+  std::memcpy(room.data() + shift, data + 4, size - 4);
+  with_codec(all_codecs{}, data[0], error_bound::absolute(1e-3), [&](const auto& codec) {
+    visitor(codec, wanted, const_bytes(room.all()).subspan(shift, size - 4));
+  });
+}
+
+// visitor(stream, room) for a DEFLATE stream: the first two bytes say how much room there is.
+template <class Visitor> void with_stream(const uint8_t* data, size_t size, const Visitor& visitor) {
+  if (size < 2) return;
+  const exact_room<std::byte> stream(data + 2, size - 2);
+  visitor(const_bytes(stream.all()), static_cast<size_t>(data[0] | data[1] << 8));
+}
+
+// Makes the digests of a frame right, else hardly an input would get beyond them.
+inline void mend(span<std::byte> frame) {
+  frame_header h;
+  if (frame.size() < sizeof h) return;
+  std::memcpy(&h, frame.data(), sizeof h);
+  const bool has_layout = h.chunk_values != 0 && h.alignment_log2 <= max_alignment_log2;
+  if (has_layout)
+    if (const uint64_t end = layout_of(h).contents_end; end <= frame.size())
+      h.contents_digest = checksum(const_bytes(frame.data(), frame.size()).subspan(sizeof h, end - sizeof h));
+  h.header_digest = digest_of(h);
+  std::memcpy(frame.data(), &h, sizeof h);
+}
+
+// visitor(frame, what inspect says of it, bytes of a value) for any bytes as a frame, its digests made right.
+template <class Visitor> void with_frame(const uint8_t* data, size_t size, const Visitor& visitor) {
+  const exact_room<std::byte> frame(data, size);
+  mend(frame.all());
+  frame_info info;
+  if (inspect(frame.all(), info) != status::ok) return;
+  const uint64_t value_bytes = size_of(info.type);
+  if (info.values > (1 << 20) / value_bytes) return;  // a few bytes may stand for very many values
+  visitor(const_bytes(frame.all()), info, value_bytes);
+}
+
 }  // namespace tuck::fuzz

@@ -1,5 +1,5 @@
 // make_corpus FOLDER: the seeds from which the fuzzers start - small tensors by every codec, as frames, as chunks and
-// as tensors, and DEFLATE streams of zlib's.
+// as tensors, DEFLATE streams of zlib's, and files.
 #include "fuzz/fuzz.hpp"
 
 #include <zlib.h>
@@ -13,6 +13,9 @@ using namespace tuck;
 using namespace tuck::fuzz;
 
 namespace {
+
+constexpr uint32_t tile_bytes = 16 * 1024;  // a chunk for any block codec
+constexpr uint32_t longest = 4000;          // of what the tests let fuzzers try
 
 void write(const std::filesystem::path& path, const std::string& prefix, const void* data, size_t size) {
   std::filesystem::create_directories(path.parent_path());
@@ -59,6 +62,41 @@ void make_streams(const std::filesystem::path& folder) {
     }
 }
 
+template <codec C>
+void make_chunk(const std::filesystem::path& path, size_t number, const C& codec, const std::vector<value_t<C>>& all) {
+  std::vector<std::byte> room(1 << 17);
+  const uint32_t used = codec.encode_chunk(span<const value_t<C>>(all), room);
+  if (used == declined || used > longest) return;
+  const size_t count = all.size() - 1;  // the fuzzers add the one
+  const std::string head{static_cast<char>(number), static_cast<char>(count), static_cast<char>(count >> 8), 0};
+  write(path, head, room.data(), used);
+}
+
+// The .npy files of NumPy's: a tensor, a scalar, an array of nothing, one of an older form; and a frame of one.
+void make_files(const std::filesystem::path& folder) {
+  const auto file = [](std::string dict, char version, size_t value_bytes) {
+    dict += '\n';
+    std::string content = "\x93NUMPY";
+    content += {version, 0, static_cast<char>(dict.size()), 0};
+    if (version > 1) content += {0, 0};
+    return content + dict + std::string(value_bytes, '\1');
+  };
+  const std::string tensor = file("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 1, 24);
+  const std::string others[] = {file("{'descr': '|b1', 'fortran_order': False, 'shape': (), }", 1, 1),
+                                file("{'descr': '<i8', 'fortran_order': False, 'shape': (0, 9), }", 3, 0),
+                                file("{\"shape\": (2L,), \"fortran_order\": False, \"descr\": \"<u2\"}", 2, 4)};
+  write(folder / "npy-0", {0}, tensor.data(), tensor.size());
+  for (int i = 1; const std::string& other : others)
+    write(folder / ("npy-" + std::to_string(i++)), {0}, other.data(), other.size());
+
+  std::vector<std::byte> frame(1 << 12);
+  const const_bytes content(reinterpret_cast<const std::byte*>(tensor.data()), tensor.size());
+  const std::vector<float> six(6);
+  const outcome done = host::encode(zvc<float>{}, six, frame, {.metadata = content.subspan(0, content.size() - 24)});
+  require(bool(done), "a seed is encoded");
+  write(folder / "frame-of-npy", {2}, frame.data(), done.bytes);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -75,15 +113,17 @@ int main(int argc, char** argv) {
         const outcome done = host::encode(codec, span<const T>(tensor), frame, options);
         require(bool(done), "a seed is encoded");
         write(folder / "frame" / (name + (checksums ? "-checked" : "")), "", frame.data(), done.bytes);
+        if (checksums) write(folder / "files" / name, {2}, frame.data(), done.bytes);
       }
-      std::vector<std::byte> room(1 << 16);
-      if (const uint32_t used = codec.encode_chunk(span<const T>(tensor), room); used != declined) {
-        const uint32_t count = static_cast<uint32_t>(tensor.size()) - 1;  // chunk_fuzz adds the one
-        const std::string head{static_cast<char>(number), static_cast<char>(count), 0, 0};
-        write(folder / "chunk" / name, head, room.data(), used);
-      }
+      make_chunk(folder / "chunk" / name, number, codec, tensor);
+      // Work for all warps of a block.
+      auto wide = values<T>(tile_bytes / sizeof(T));
+      for (size_t i = 0; i < wide.size(); ++i)
+        if (i % 1000 >= 50) wide[i] = T{};
+      make_chunk(folder / "chunk" / (name + "-wide"), number, codec, wide);
       write(folder / "round_trip" / name, {static_cast<char>(number), '\x72', '\x81'}, tensor.data(),
             tensor.size() * sizeof(T));
     });
   make_streams(folder / "inflate");
+  make_files(folder / "files");
 }

@@ -1,0 +1,34 @@
+// Any bytes as an encoded chunk, for each codec's block decoder on the simulator: the scalar decoder's verdict, and
+// where it is ok, its values.
+#include "fuzz/device.hpp"
+
+using namespace tuck;
+using namespace tuck::fuzz;
+
+namespace {
+
+template <class C> __global__ void decode(C codec, const_bytes payload, span<value_t<C>> out, status* verdict) {
+  using decoder = block_decoder<C, block_threads>;
+  using storage = typename decoder::TempStorage;
+  TUCK_SHARED(storage, temp);
+  const auto count = static_cast<uint32_t>(out.size());
+  block_output<value_t<C>, block_threads> sink{out.data(), 0, count, {}};
+  const status s = decoder(temp).decode(codec, payload, count, sink);
+  verdict[threadIdx.x] = s;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  with_chunk(data, size, []<class C>(const C& codec, uint32_t wanted, const_bytes payload) {
+    using T = value_t<C>;
+    const uint32_t count = wanted % max_device_chunk_values<C> + 1;
+    const exact_room<T> out(count), expected(count);
+    const exact_room<status> verdict(block_threads);
+    run_block(block_threads, decode<C>, codec, payload, out.all(), verdict.data());
+    const status s = codec.decode_chunk(payload, expected.all());
+    for (const status mine : verdict.all()) require(mine == s, "each thread has the scalar decoder's verdict");
+    require(s != status::ok || out == expected, "and the block its values");
+  });
+  return 0;
+}

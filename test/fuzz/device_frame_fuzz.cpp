@@ -1,0 +1,44 @@
+// Any bytes as a frame, for decode on the simulator: what host::decode says and writes, of the whole and of a part.
+#include "fuzz/device.hpp"
+
+using namespace tuck;
+using namespace tuck::fuzz;
+
+namespace {
+
+bytes scratch() {
+  static const bytes one = [] {
+    void* fresh = nullptr;
+    require(cudaMalloc(&fresh, scratch_head_bytes) == cudaSuccess, "there is memory");
+    const bytes room(static_cast<std::byte*>(fresh), scratch_head_bytes);
+    require(bool(initialize(room, stream())), "scratch is prepared");
+    return room;
+  }();
+  return one;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  with_frame(data, size, [](const_bytes frame, const frame_info& info, uint64_t value_bytes) {
+    for (const bool all : {true, false}) {
+      const uint64_t first = all ? 0 : info.values / 3, count = all ? info.values : info.values / 2;
+      const exact_room<std::byte> out(count * value_bytes), expected(out.size());
+      outcome mine, host = host::decode(all_codecs{}, frame, expected.all(), first, {.threads = 1});
+      const result started = decode(all_codecs{}, info, frame, out.all(), scratch(), &mine, stream(), first,
+                                    {.max_blocks = 2});
+      wait();
+      if (!started) mine = {.code = started.code};
+      const bool unsupported = mine.code == status::unsupported;  // the one status that only the device has
+      require(unsupported || mine.code == host.code, "the host's verdict");
+      if (unsupported || !started) {
+        require(out == exact_room<std::byte>(out.size()), "what is refused is left alone");
+      } else {
+        require(mine.bytes == host.bytes && mine.first_bad_chunk == host.first_bad_chunk, "to the chunk");
+        require(out == expected, "the host's values");
+      }
+      if (!host) return;
+    }
+  });
+  return 0;
+}
