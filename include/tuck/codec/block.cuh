@@ -70,7 +70,8 @@ template <class C, int Threads> struct block_decoder : block_codec<C, Threads> {
 //
 //   struct TempStorage                                  what it needs of shared memory besides, trivially constructible
 //   block_transform(TempStorage&)
-//   void apply(const X&, std::byte* values, uint32_t count)    turns `count` values in shared memory, at most tile_bytes
+//   void apply(const X&, std::byte* values, uint32_t count)    turns `count` values in shared memory, at most
+//   tile_bytes
 //                                                       and at a multiple of 16 bytes, into their results, which take
 //                                                       their place
 //   void invert(const X&, std::byte* results, uint32_t count)  back

@@ -127,7 +127,8 @@ template <> struct row<8> {
 template <size_t Size>
 TUCK_AVX2 inline void masks_of(const std::byte* values, bool changes, uint32_t windows, std::byte* masks) noexcept {
   for (uint32_t w = 0; w < windows; ++w) {
-    store_unaligned(masks + 4 * w, changes ? row<Size>::differ(values, values - Size) : row<Size>::differ(values, nullptr));
+    store_unaligned(masks + 4 * w,
+                    changes ? row<Size>::differ(values, values - Size) : row<Size>::differ(values, nullptr));
     values += 32 * Size;
   }
 }

@@ -11,7 +11,8 @@ inline constexpr uint32_t mask_window = 32;  // values a word
 
 TUCK_HD constexpr uint32_t mask_words(uint32_t count) noexcept { return ceil_div(count, mask_window); }
 
-// What a one says of its value: that it is not zero, or that it differs from the one before it (zero, before the first).
+// What a one says of its value: that it is not zero, or that it differs from the one before it (zero, before the
+// first).
 enum class ones { non_zeros, changes };
 
 // Words of a mask that are not zero, bytes that are not, and ones.
@@ -157,7 +158,7 @@ TUCK_HD void spread(const std::byte* masks, const std::byte* packed, const std::
 #if defined(TUCK_AVX2)
     // A change needs a value before it that it can repeat.
     if ((What == ones::non_zeros || packed != first) && avx2::available()) {
-      const uint32_t done = avx2::spread<sizeof(T), What == ones::changes>(
+      const uint32_t done = avx2::spread<sizeof(T), (What == ones::changes)>(
           masks + 4 * word, packed, end, count / mask_window - word,
           as_writable_bytes(out).data() + mask_window * word * sizeof(T));
       word += done;

@@ -158,7 +158,8 @@ template <codec C, int Threads> class frame_encoder {
       if (temp_.entry.get().kind() != chunk_kind::encoded) sums = sums_of(tiles);  // not of what it would be decoded to
     if (temp_.frame == nullptr) return;
     if constexpr (!detail::sees_tiles<coder>)
-      if ((job_.header.flags & flag_checksums) != 0) sums = tiles(0).sums();  // now, so that packing need not keep the values for it
+      if ((job_.header.flags & flag_checksums) != 0)
+        sums = tiles(0).sums();  // now, so that packing need not keep the values for it
     const directory_entry entry = temp_.entry.get();
     const uint64_t offset = entry.start() << job_.header.alignment_log2;
     std::byte* const begin = temp_.frame + offset;

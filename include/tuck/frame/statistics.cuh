@@ -68,8 +68,8 @@ template <int Threads> struct block_statistics {
   }
 };
 
-// The piece that stands for the `every` pieces from `first` on: any of them, and for each group another, so that nothing
-// periodic is missed. The hash is splitmix64's (Steele et al., OOPSLA 2014): a plain product would step evenly.
+// The piece that stands for the `every` pieces from `first` on: any of them, and for each group another, so that
+// nothing periodic is missed. The hash is splitmix64's (Steele et al., OOPSLA 2014): a plain product would step evenly.
 TUCK_HD inline uint64_t sampled_piece(uint64_t first, uint32_t every, uint64_t pieces) noexcept {
   uint64_t hash = (first + 1) * 0x9e3779b97f4a7c15;
   hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9;

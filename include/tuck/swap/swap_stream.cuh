@@ -86,9 +86,9 @@ class swap_handle {
 // that of `prefetch`: a producer that is late holds up what comes behind it.
 class swap_stream {
  public:
-  // Throws tuck::error where the device, memory or threads cannot be had, and what the resource throws. `resource` gives
-  // device memory; it must take calls of any thread that this object is used by, outlive it and its handles, and not
-  // use them itself.
+  // Throws tuck::error where the device, memory or threads cannot be had, and what the resource throws. `resource`
+  // gives device memory; it must take calls of any thread that this object is used by, outlive it and its handles, and
+  // not use them itself.
   template <stream_resource R> swap_stream(const swap_options& options, R& resource) {
     swap_options o = options;
     if (o.device < 0) detail::require(cudaGetDevice(&o.device));
@@ -111,8 +111,8 @@ class swap_stream {
 
   // Puts `values`, as `producer` has them by then, into the pool, by the path of the options or another; `parked` is
   // theirs from then on, and what it had before is given up. They must stay as they are until wait_source. With
-  // swap_path::raw the codec is not used. Refused are what encode refuses - though raw and cpu take any alignment - and,
-  // as not_swappable, bounds in device memory, since it would be known too late that they are none.
+  // swap_path::raw the codec is not used. Refused are what encode refuses - though raw and cpu take any alignment -
+  // and, as not_swappable, bounds in device memory, since it would be known too late that they are none.
   //
   // The pool must have room for max_frame_bytes(codec, values.size(), {.alignment = append_alignment}), with checksums
   // where the options want them, of which the frame keeps what it needs; by swap_path::raw and cpu, for the values.

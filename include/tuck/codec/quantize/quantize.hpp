@@ -3,8 +3,9 @@
 // cannot hold bit for bit. That is verified value by value while encoding.
 //
 // Steps of twice the bound, kept in groups of 32 values by the fewest bits that hold them: the family of cuSZ (Tian et
-// al., PACT 2020) and cuSZp (Huang et al., SC 2023). Here is the codec with its bound; layout.hpp says where things are,
-// quantizer.hpp how they are computed, chunk.hpp does both. The bytes are canonical: host and device write the same.
+// al., PACT 2020) and cuSZp (Huang et al., SC 2023). Here is the codec with its bound; layout.hpp says where things
+// are, quantizer.hpp how they are computed, chunk.hpp does both. The bytes are canonical: host and device write the
+// same.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
