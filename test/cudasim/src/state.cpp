@@ -153,6 +153,7 @@ const char* cudaGetErrorName(cudaError_t error) {
 #define CUDASIM_NAME(e) \
   case e: return #e;
     CUDASIM_NAME(cudaSuccess)
+    // clang-format off
     CUDASIM_NAME(cudaErrorInvalidValue) CUDASIM_NAME(cudaErrorMemoryAllocation)
         CUDASIM_NAME(cudaErrorInvalidConfiguration) CUDASIM_NAME(cudaErrorInvalidDevice) CUDASIM_NAME(cudaErrorNoDevice)
             CUDASIM_NAME(cudaErrorInvalidDeviceFunction) CUDASIM_NAME(cudaErrorInvalidResourceHandle) CUDASIM_NAME(
@@ -163,6 +164,7 @@ const char* cudaGetErrorName(cudaError_t error) {
                             CUDASIM_NAME(cudaErrorStreamCaptureUnjoined) CUDASIM_NAME(cudaErrorStreamCaptureIsolation)
                                 CUDASIM_NAME(cudaErrorStreamCaptureImplicit) CUDASIM_NAME(cudaErrorCapturedEvent)
                                     CUDASIM_NAME(cudaErrorStreamCaptureWrongThread) CUDASIM_NAME(cudaErrorUnknown)
+    // clang-format on
 #undef CUDASIM_NAME
   }
   return "unrecognized error code";
