@@ -220,8 +220,7 @@ void swaps(const experiment_settings& s) {
     const tensor t = tensor_maker("").make({dtype::f32, pattern::clustered, sparsity, s.raw_bytes});
     for (const swap_path path : {swap_path::raw, swap_path::staged, swap_path::direct, swap_path::cpu}) {
       swapper one(t, path, swap_options{}.limits.max_blocks);
-      const auto seconds = host_times(
-          s.limits, [&] { return one.out(); }, [&] { return one.in(); });
+      const auto seconds = host_times(s.limits, [&] { return one.out(); }, [&] { return one.in(); });
       one.check();
       for (const bool out : {true, false}) {
         record r("swap");

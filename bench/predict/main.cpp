@@ -55,8 +55,8 @@ std::string rate(const coefficient& seconds_per_mib) {
 
 void show_time(const char* what, const codec_predictor::regression& r) {
   const coefficient call = sum(r, {0});
-  std::printf("  %s  %.2g +- %.1g us a call; zeros at %s, values at %s;\n          measurements spread by %.0f %%\n", what,
-              1e6 * call.value, 1e6 * call.deviation, rate(sum(r, {1})).c_str(), rate(sum(r, {1, 2})).c_str(),
+  std::printf("  %s  %.2g +- %.1g us a call; zeros at %s, values at %s;\n          measurements spread by %.0f %%\n",
+              what, 1e6 * call.value, 1e6 * call.deviation, rate(sum(r, {1})).c_str(), rate(sum(r, {1, 2})).c_str(),
               100 * spread(r));
 }
 
@@ -72,8 +72,8 @@ void show(const std::string& path) {
                 call.value * (1 << 20), call.deviation * (1 << 20), zeros.value, zeros.deviation, values.value,
                 values.deviation);
     const auto half = model.at(64 << 20, .5).ratio, sparse = model.at(64 << 20, .9).ratio;
-    std::printf("          a large tensor's ratio is %.3g +- %.2g at 50 %% of zeros, %.3g +- %.2g at 90 %%\n", half.value,
-                half.deviation, sparse.value, sparse.deviation);
+    std::printf("          a large tensor's ratio is %.3g +- %.2g at 50 %% of zeros, %.3g +- %.2g at 90 %%\n",
+                half.value, half.deviation, sparse.value, sparse.deviation);
   }
 }
 

@@ -16,7 +16,7 @@ constexpr const char* schema = "tuck-predictors/1";
 
 struct part {
   const char* name;
-  regression codec_predictor::*at;
+  regression codec_predictor::* at;
 };
 constexpr part parts[] = {
     {"encode", &codec_predictor::encode}, {"decode", &codec_predictor::decode}, {"frame", &codec_predictor::frame}};

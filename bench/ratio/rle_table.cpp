@@ -65,8 +65,12 @@ struct column {
 };
 
 template <class Make> column made(const char* title, const Make& make) {
-  return {title, make.template operator()<uint8_t>(), make.template operator()<uint16_t>(),
-          make.template operator()<uint32_t>()};
+  return {
+    title,
+    make.template operator()<uint8_t>(),
+    make.template operator()<uint16_t>(),
+    make.template operator()<uint32_t>()
+  };
 }
 
 constexpr uint64_t count = 1 << 20;

@@ -224,11 +224,8 @@ ordered_json as_json(const options& o, const setting& in, const std::vector<doub
   for (const comparison& c : papers)
     to["papers"].push_back({{"what", c.what}, {"paper", c.paper}, {"replay", c.here}, {"why", c.why}});
   for (const direction& d : directions)
-    to["directions"].push_back({{"claim", d.claim},
-                                {"asked", d.asked},
-                                {"holds", d.holds()},
-                                {"by", d.by},
-                                {"exceptions", d.exceptions}});
+    to["directions"].push_back(
+        {{"claim", d.claim}, {"asked", d.asked}, {"holds", d.holds()}, {"by", d.by}, {"exceptions", d.exceptions}});
   return to;
 }
 

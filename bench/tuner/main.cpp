@@ -90,7 +90,9 @@ void record_to(const record_options& o) {
   const tensor_request request = tensor_of(o);
   const launch_space space = space_of(o);
   // Before all the work: a place that cannot be written to is an error now.
-  { const tuck::tools::output_file probe(o.out); }
+  {
+    const tuck::tools::output_file probe(o.out);
+  }
   const tensor t = tensor_maker("").make(request);
   host_launch launch(o.codec, t, o.tries);
   char share[32];
@@ -139,8 +141,8 @@ void print(const std::vector<endings>& all) {
   std::printf("\n%-28s %-10s %6s %5s %9s %5s %9s %9s %13s\n", "surface", "search", "trials", "seeds", "near best",
               "safe", "over best", "at worst", "over default");
   for (const endings& e : all)
-    std::printf("%-28s %-10s %6zu %5zu %7.0f %% %3.0f %% %7.1f %% %7.1f %% %11.1f %%\n", e.of.c_str(),
-                name(e.search), e.trials, e.seeds, 100. * double(e.near_best) / double(e.seeds),
+    std::printf("%-28s %-10s %6zu %5zu %7.0f %% %3.0f %% %7.1f %% %7.1f %% %11.1f %%\n", e.of.c_str(), name(e.search),
+                e.trials, e.seeds, 100. * double(e.near_best) / double(e.seeds),
                 100. * double(e.safe) / double(e.seeds), 100 * e.mean_over_best, 100 * e.worst_over_best,
                 100 * e.worst_over_expert);
 }

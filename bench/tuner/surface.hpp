@@ -28,8 +28,8 @@ using launch_timer = std::function<double(const launch_point&)>;
 
 // Runs every point once unheard, to warm up, then all points `runs` times, in a new order each time. A machine that
 // others share has faster and slower seconds: each run stands between two runs of a reference, the expert's point with
-// as many threads. What is recorded is the run over the mean of the two, times the median of all runs of that reference.
-// done() is called after each point.
+// as many threads. What is recorded is the run over the mean of the two, times the median of all runs of that
+// reference. done() is called after each point.
 std::vector<std::vector<double>> record(const launch_space& space, const launch_timer& seconds, size_t expert,
                                         unsigned runs, const std::function<void()>& done);
 

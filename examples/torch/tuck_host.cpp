@@ -45,7 +45,9 @@ using lists = std::tuple<over<tuck::zvc, tuck::f16, tuck::bf16, float, double>,
 static_assert(std::tuple_size_v<lists> == std::size(names));
 
 template <class... Lists> struct joined;
-template <tuck::codec... Cs> struct joined<tuck::codec_list<Cs...>> { using type = tuck::codec_list<Cs...>; };
+template <tuck::codec... Cs> struct joined<tuck::codec_list<Cs...>> {
+  using type = tuck::codec_list<Cs...>;
+};
 template <tuck::codec... As, tuck::codec... Bs, class... Others>
 struct joined<tuck::codec_list<As...>, tuck::codec_list<Bs...>, Others...>
     : joined<tuck::codec_list<As..., Bs...>, Others...> {};

@@ -203,7 +203,8 @@ struct manner {
 };
 
 bool find_codec(const char* name, manner& found) {
-  for (const auto& [known, codec] : {std::pair{"raw", manner::raw}, {"zvc", manner::zvc}, {"quantize", manner::quantize}})
+  for (const auto& [known, codec] :
+       {std::pair{"raw", manner::raw}, {"zvc", manner::zvc}, {"quantize", manner::quantize}})
     if (name != nullptr && std::strcmp(name, known) == 0) {
       found.codec = codec;
       return true;

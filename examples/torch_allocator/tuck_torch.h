@@ -63,9 +63,9 @@ TUCK_EXPORT void tuck_free(void* p, size_t size, int device, cudaStream_t stream
  * tuck_drop; the other functions work as if it had been parked. */
 TUCK_EXPORT int tuck_park(const void* values, size_t bytes, int dtype, int device, cudaStream_t stream, uint64_t* id);
 
-/* The same, by a codec: "raw" as it is, "zvc" bit for bit, "quantize" to within `bound`, whose mode is tuck::bound_mode's
- * number: 0 absolute, 1 of the range, 2 pointwise. Only quantize looks at them; zvc takes floats, and quantize those but
- * f64. TUCK_BAD_ARGUMENT: there is no such codec for the type, or the bound is bad. */
+/* The same, by a codec: "raw" as it is, "zvc" bit for bit, "quantize" to within `bound`, whose mode is
+ * tuck::bound_mode's number: 0 absolute, 1 of the range, 2 pointwise. Only quantize looks at them; zvc takes floats,
+ * and quantize those but f64. TUCK_BAD_ARGUMENT: there is no such codec for the type, or the bound is bad. */
 TUCK_EXPORT int tuck_park_as(const void* values, size_t bytes, int dtype, const char* codec, int mode, double bound,
                              int device, cudaStream_t stream, uint64_t* id);
 

@@ -157,10 +157,7 @@ TEST_F(predictor_files, are_not_fitted_to_bad_results) {
   elsewhere["environment"]["cpu"] = "another CPU";
   const std::string other = dir / "other.json";
   scratch::write(other, good.dump());
-  EXPECT_EQ(refusal(elsewhere.dump(),
-                    [&](const std::string& file) {
-                      read_results({other, file});
-                    }),
+  EXPECT_EQ(refusal(elsewhere.dump(), [&](const std::string& file) { read_results({other, file}); }),
             "another cpu than the files before: \"another CPU\" instead of \"a CPU\"");
 }
 

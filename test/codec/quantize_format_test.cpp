@@ -263,8 +263,8 @@ TYPED_TEST(quantize_shapes, stages_are_parsed_and_refused) {
     EXPECT_EQ(with(mode, 1, bits_of(-1.)), bad_parameters);
     for (const float limit : {0x1p-125f, 0x1p120f})
       EXPECT_EQ(with(mode, bits_of(limit), good), of_range ? ok : bad_parameters);
-    for (const uint32_t small : {bits_of(-.5f), 1u, bits_of(0x1p-126f), bits_of(0x1p121f), 0x80000000u, 0x7f800000u,
-                                 0x7fc00000u, ~0u})
+    for (const uint32_t small :
+         {bits_of(-.5f), 1u, bits_of(0x1p-126f), bits_of(0x1p121f), 0x80000000u, 0x7f800000u, 0x7fc00000u, ~0u})
       EXPECT_EQ(with(mode, small, good), bad_parameters);
   }
   EXPECT_EQ(parse({codec_id::quantize, 0, 0, 0, good}), bad_version);

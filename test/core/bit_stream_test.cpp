@@ -45,7 +45,10 @@ TEST(bit_stream, finish_bytes_writes_no_byte_that_has_no_bit) {
     writer.finish_bytes();
     for (uint32_t i = 0; i < sizeof room; ++i) {
       const uint32_t here = bits <= 8 * i ? 0 : bits - 8 * i;
-      EXPECT_EQ(static_cast<uint32_t>(room[i]), here == 0 ? 0xee : here >= 8 ? 0xff : (1u << here) - 1) << bits << ' ' << i;
+      EXPECT_EQ(static_cast<uint32_t>(room[i]), here == 0   ? 0xee
+                                                : here >= 8 ? 0xff
+                                                            : (1u << here) - 1)
+          << bits << ' ' << i;
     }
   }
 }

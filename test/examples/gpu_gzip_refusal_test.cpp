@@ -66,7 +66,8 @@ TEST(GpuGzipRefuses, wrong_sizes_of_members) {
     return complaint_about(second.file());
   };
   for (const int n : {-1, 1}) EXPECT_EQ(off_by(n), "no member begins where BSIZE says that it ends");
-  EXPECT_EQ(off_by(28), "ISIZE does not fit the stream, which gives more than 0 bytes");  // which it takes from the end member
+  EXPECT_EQ(off_by(28),
+            "ISIZE does not fit the stream, which gives more than 0 bytes");  // which it takes from the end member
   EXPECT_EQ(off_by(1000), "truncated: of its 1034 bytes 62 are there");
   forged_member second = member_of("second");
   EXPECT_EQ(off_by(-static_cast<int>(second.stream.size()) - 1), "BSIZE is wrong: 25 bytes hold no member");

@@ -369,9 +369,9 @@ TEST_F(torch_allocator, exports_its_functions_and_nothing_else) {
   std::set<std::string> names;
   std::istringstream lines(text);
   for (std::string address, kind, name; lines >> address >> kind >> name;) names.insert(name);
-  const std::set<std::string> expected = {
-      "tuck_alloc", "tuck_free", "tuck_park",         "tuck_park_as",    "tuck_restore",   "tuck_prefetch",
-      "tuck_drop",  "tuck_wait", "tuck_stored_bytes", "tuck_host_bytes", "tuck_last_error"};
+  const std::set<std::string> expected = {"tuck_alloc",        "tuck_free",       "tuck_park",      "tuck_park_as",
+                                          "tuck_restore",      "tuck_prefetch",   "tuck_drop",      "tuck_wait",
+                                          "tuck_stored_bytes", "tuck_host_bytes", "tuck_last_error"};
   EXPECT_EQ(names, expected);
 }
 

@@ -5,9 +5,9 @@ namespace tuck::test {
 namespace {
 
 // One of each codec and width: what a batch adds does not look at values.
-using batch_codecs = ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, rle<double>, rle_zero<float>,
-                                      deflate<uint8_t>, deflate<float>, quantize<f16>, quantize<double>,
-                                      zvc_planes_deflate<float>, quantize_delta_planes_deflate<float>>;
+using batch_codecs =
+    ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, rle<double>, rle_zero<float>, deflate<uint8_t>, deflate<float>,
+                     quantize<f16>, quantize<double>, zvc_planes_deflate<float>, quantize_delta_planes_deflate<float>>;
 
 template <class C> class device_batch_suite : public ::testing::Test {
  protected:
@@ -40,8 +40,8 @@ TYPED_TEST(device_batch_suite, options_make_the_host_s_bytes_too) {
   for (const outcome& o : batch.decode()) ASSERT_EQ(o.code, status::ok);
 }
 
-// The sizes that batches are for: at zero to 256 KiB most tensors are done before a launch of their own would begin. One
-// codec has them so large, the others, for the test's time, smaller.
+// The sizes that batches are for: at zero to 256 KiB most tensors are done before a launch of their own would begin.
+// One codec has them so large, the others, for the test's time, smaller.
 TYPED_TEST(device_batch_suite, a_thousand_tensors_are_one_launch_each_way) {
   const bool whole = !sanitized && (std::is_same_v<TypeParam, zvc<float>> || long_run());
   const uint64_t items = sanitized ? 100 : 1000, largest = whole ? 256 * 1024 : 32 * 1024;

@@ -101,8 +101,7 @@ TYPED_TEST(device_corruption, mutations_give_the_status_of_the_host) {
 #else
   constexpr int usual_rounds = 20'000;
 #endif
-  const int rounds =
-      (std::getenv("TUCK_LONG") != nullptr ? 1'000'000 : usual_rounds) / size_of(corrupted_codecs{});
+  const int rounds = (std::getenv("TUCK_LONG") != nullptr ? 1'000'000 : usual_rounds) / size_of(corrupted_codecs{});
   std::mt19937_64 random(12);
   comparison<TypeParam> compare(4096, values.size());
   for (int round = 0; round < rounds; ++round) {

@@ -25,8 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const uint64_t first = all ? 0 : info.values / 3, count = all ? info.values : info.values / 2;
       const exact_room<std::byte> out(count * value_bytes), expected(out.size());
       outcome mine, host = host::decode(all_codecs{}, frame, expected.all(), first, {.threads = 1});
-      const result started = decode(all_codecs{}, info, frame, out.all(), scratch(), &mine, stream(), first,
-                                    {.max_blocks = 2});
+      const result started =
+          decode(all_codecs{}, info, frame, out.all(), scratch(), &mine, stream(), first, {.max_blocks = 2});
       wait();
       if (!started) mine = {.code = started.code};
       const bool unsupported = mine.code == status::unsupported;  // the one status that only the device has

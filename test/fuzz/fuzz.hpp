@@ -15,8 +15,8 @@ using all_codecs =
     codec_list<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>,
                rle_zero<float>, deflate<uint8_t>, deflate<float>, bitpack<uint8_t>, bitpack<uint16_t>,
                bitpack<uint32_t>, bitpack<int64_t>, quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>,
-               zvc_planes_deflate<float>, zvc_rle_planes_deflate<f16>, planes_deflate<bf16>,
-               delta_rle_bitpack<int32_t>, quantize_delta_planes_deflate<float>, quantize_delta_deflate<f16>>;
+               zvc_planes_deflate<float>, zvc_rle_planes_deflate<f16>, planes_deflate<bf16>, delta_rle_bitpack<int32_t>,
+               quantize_delta_planes_deflate<float>, quantize_delta_deflate<f16>>;
 
 template <codec... Cs> constexpr size_t number_of(codec_list<Cs...>) { return sizeof...(Cs); }
 
@@ -69,9 +69,8 @@ template <class Visitor> void with_chunk(const uint8_t* data, size_t size, const
   const size_t shift = data[3] >> 4;
   const exact_room<std::byte> room(shift + size - 4);
   std::memcpy(room.data() + shift, data + 4, size - 4);
-  with_codec(all_codecs{}, data[0], error_bound::absolute(1e-3), [&](const auto& codec) {
-    visitor(codec, wanted, const_bytes(room.all()).subspan(shift, size - 4));
-  });
+  with_codec(all_codecs{}, data[0], error_bound::absolute(1e-3),
+             [&](const auto& codec) { visitor(codec, wanted, const_bytes(room.all()).subspan(shift, size - 4)); });
 }
 
 // visitor(stream, room) for a DEFLATE stream: the first two bytes say how much room there is.

@@ -1,5 +1,5 @@
-// How much to try: sanitizers take an order of magnitude longer. TUCK_LONG=1 in the environment asks for all rounds, the
-// CMake option TUCK_LONG_TESTS for all codecs, which take long to compile.
+// How much to try: sanitizers take an order of magnitude longer. TUCK_LONG=1 in the environment asks for all rounds,
+// the CMake option TUCK_LONG_TESTS for all codecs, which take long to compile.
 #pragma once
 
 #include <cstdlib>

@@ -80,10 +80,8 @@ bool survive(uint64_t failing_call, swap_path path, bool prefetches, bool waits)
           run.attempt("in", [&] { return swap->in(p, to.all(), consumer); });
           EXPECT_TRUE(same_bits(to.download(consumer), values));
         }
-      run.attempt(
-          "report", [&] { return static_cast<void>(parked[0].report()), result{}; }, false);
-      run.attempt(
-          "reset", [&] { return parked[0].reset(), result{}; }, false);
+      run.attempt("report", [&] { return static_cast<void>(parked[0].report()), result{}; }, false);
+      run.attempt("reset", [&] { return parked[0].reset(), result{}; }, false);
       run.attempt("drain", [&] { return swap->drain(); });
       EXPECT_EQ(swap->statistics().held, parked[1].host_bytes());
       EXPECT_EQ(swap->statistics().promised, 0u);
@@ -92,8 +90,7 @@ bool survive(uint64_t failing_call, swap_path path, bool prefetches, bool waits)
     }
     EXPECT_EQ(swap->drain().code, status::ok);
     EXPECT_EQ(swap->statistics().held, 0u);
-    run.attempt(
-        "destroy", [&] { return swap.reset(), result{}; }, false);
+    run.attempt("destroy", [&] { return swap.reset(), result{}; }, false);
     check(cudaDeviceSynchronize());
     struck = run.struck();
   }

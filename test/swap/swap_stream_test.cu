@@ -331,7 +331,8 @@ TEST(swap_stream, what_is_refused) {
   swap_handle parked, none;
   for (const cudaStream_t none_of_ours : {cudaStream_t{}, cudaStreamLegacy, cudaStreamPerThread})
     expect_code(swap.out(zvc<float>{}, b.source(), none_of_ours, parked), status::default_stream);
-  expect_code(swap.out(zvc<float>{}, b.source(), b.stream, parked, static_cast<swap_path>(9)), status::invalid_argument);
+  expect_code(swap.out(zvc<float>{}, b.source(), b.stream, parked, static_cast<swap_path>(9)),
+              status::invalid_argument);
   expect_code(swap.out(zvc<float>{}, {nullptr, 10}, b.stream, parked), status::invalid_argument);
   const span<const float> odd(reinterpret_cast<const float*>(reinterpret_cast<const char*>(b.from.data()) + 1), 10);
   expect_code(swap.out(zvc<float>{}, odd, b.stream, parked), status::misaligned);

@@ -129,8 +129,7 @@ file_error::file_error(std::string_view file, int error_number) : file_error(fil
 
 std::string printable(std::string_view text) {
   std::string clean(text);
-  std::replace_if(
-      clean.begin(), clean.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  std::replace_if(clean.begin(), clean.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
   return clean;
 }
 

@@ -10,8 +10,8 @@ namespace tuck::tools {
 
 // f32, f64 and the integers of up to 32 bits, whose every value is a double.
 template <class T>
-concept exact_in_double = std::is_arithmetic_v<T> &&
-    (std::numeric_limits<T>::digits <= std::numeric_limits<double>::digits);
+concept exact_in_double =
+    std::is_arithmetic_v<T> && (std::numeric_limits<T>::digits <= std::numeric_limits<double>::digits);
 
 template <exact_in_double T> constexpr double to_double(T value) noexcept { return static_cast<double>(value); }
 

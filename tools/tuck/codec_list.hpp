@@ -21,7 +21,9 @@ using over_integer_types = codec_list<Codec<uint8_t>, Codec<int8_t>, Codec<uint1
                                       Codec<int32_t>, Codec<uint64_t>, Codec<int64_t>>;
 
 template <class...> struct joined_lists;
-template <codec... Cs> struct joined_lists<codec_list<Cs...>> { using type = codec_list<Cs...>; };
+template <codec... Cs> struct joined_lists<codec_list<Cs...>> {
+  using type = codec_list<Cs...>;
+};
 template <codec... As, codec... Bs, class... Others>
 struct joined_lists<codec_list<As...>, codec_list<Bs...>, Others...>
     : joined_lists<codec_list<As..., Bs...>, Others...> {};

@@ -1,7 +1,7 @@
 #include "commands.hpp"
 #include "declared_type.hpp"
-#include "support/progress.hpp"
 #include "support/numbers.hpp"
+#include "support/progress.hpp"
 
 #include <nlohmann/json.hpp>
 

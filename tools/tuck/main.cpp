@@ -74,11 +74,12 @@ void add_error_bound(CLI::App& app, encode_options& options) {
     const bool whole = error == std::errc() && end == text.data() + text.size();
     return whole && value > 0 && std::isfinite(value) ? "" : "must be a positive, finite number";
   };
-  CLI::Option* value = app.add_option("--error-bound", options.codec.bound.value,
-                                      "With --codec quantize, alone or in a chain: the most by which a value may change")
-                           ->check(CLI::Validator(positive, ""))
-                           ->capture_default_str()
-                           ->type_name("E");
+  CLI::Option* value =
+      app.add_option("--error-bound", options.codec.bound.value,
+                     "With --codec quantize, alone or in a chain: the most by which a value may change")
+          ->check(CLI::Validator(positive, ""))
+          ->capture_default_str()
+          ->type_name("E");
   const auto set = [&options](const std::string& name) {
     options.codec.bound.mode = name == "absolute" ? tuck::bound_mode::absolute
                                : name == "range"  ? tuck::bound_mode::range_relative
@@ -93,7 +94,8 @@ void add_error_bound(CLI::App& app, encode_options& options) {
           ->type_name("MODE");
   app.parse_complete_callback([&options, value, mode] {
     if ((*value || *mode) && !is_lossy(options.codec.name))
-      throw usage_error("--error-bound and --bound are for --codec quantize and its chains; " + options.codec.name + " loses nothing");
+      throw usage_error("--error-bound and --bound are for --codec quantize and its chains; " + options.codec.name +
+                        " loses nothing");
   });
 }
 

@@ -71,7 +71,8 @@ template <class C, int Threads> struct block_decoder : block_codec<C, Threads> {
 //
 //   struct TempStorage                                  what it needs of shared memory besides, trivially constructible
 //   block_transform(TempStorage&)
-//   void apply(const X&, std::byte* values, uint32_t count)    turns `count` values in shared memory, at most tile_bytes
+//   void apply(const X&, std::byte* values, uint32_t count)    turns `count` values in shared memory, at most
+//   tile_bytes
 //                                                       and at a multiple of 16 bytes, into their results, which take
 //                                                       their place
 //   void invert(const X&, std::byte* results, uint32_t count)  back
@@ -86,7 +87,8 @@ template <class X, int Threads> struct block_transform {
 namespace detail {
 template <class B> inline constexpr int blocks_a_processor_of = blocks_a_processor;
 template <class B>
-requires(B::blocks_a_processor > 0) inline constexpr int blocks_a_processor_of<B> = B::blocks_a_processor;
+  requires(B::blocks_a_processor > 0)
+inline constexpr int blocks_a_processor_of<B> = B::blocks_a_processor;
 
 // Does this block codec see a chunk tile by tile?
 template <class B>

@@ -142,10 +142,10 @@ concept splitter =
       // where either has more bytes than the values, and where the side has more than 32767.
       { C::max_growth } -> std::convertible_to<uint32_t>;
 
-      // The bytes of the side of a chunk of `count` values that encode_chunk wrote, or that decode_chunk has found sound.
+      // The bytes of the side of a chunk of `count` values by encode_chunk, or that decode_chunk has found sound.
       { C::side_bytes(encoded, count) } noexcept -> std::same_as<uint32_t>;
 
-      // Can a chunk of `count` values have a side of so many bytes, and keep so many values? Asked of whatever a damaged
+      // Can a chunk of `count` values have a side of so many bytes, and keep so many values? Asked of what a damaged
       // chunk says, before anything is decoded; kernels ask too, so it is TUCK_HD.
       { C::side_fits(count, count, count) } noexcept -> std::same_as<bool>;
     };
@@ -160,7 +160,7 @@ concept transform =
       { x.describe() } noexcept -> std::same_as<stage>;
       { X::from_stage(described, parsed) } noexcept -> std::same_as<status>;
 
-      // Both spans cover the same number of bytes, perhaps none; invert undoes apply, bit for bit. Nothing may alias. In
+      // Both spans cover the same number of bytes, maybe none; invert undoes apply, bit for bit. Nothing may alias. In
       // a chain a value's size is a multiple of a result's.
       { x.apply(values, results) } noexcept -> std::same_as<void>;
       { x.invert(stored, restored) } noexcept -> std::same_as<void>;

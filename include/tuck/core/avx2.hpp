@@ -65,8 +65,7 @@ template <> struct row<1> {
 template <> struct row<2> {
   static constexpr uint32_t step = 8;
   TUCK_AVX2 static void move(const lane_table& from, uint32_t mask, const std::byte* in, std::byte* out) noexcept {
-    const __m128i lanes =
-        _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from[mask].data())));
+    const __m128i lanes = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from[mask].data())));
     const __m128i both = _mm_add_epi16(_mm_mullo_epi16(lanes, _mm_set1_epi16(0x0202)), _mm_set1_epi16(0x0100));
     const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in));
     const __m128i moved = _mm_shuffle_epi8(values, _mm_or_si128(both, _mm_srai_epi16(lanes, 15)));
@@ -83,8 +82,7 @@ template <> struct row<2> {
 template <> struct row<4> {
   static constexpr uint32_t step = 8;
   TUCK_AVX2 static void move(const lane_table& from, uint32_t mask, const std::byte* in, std::byte* out) noexcept {
-    const __m256i lanes =
-        _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from[mask].data())));
+    const __m256i lanes = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from[mask].data())));
     const __m256i moved = _mm256_permutevar8x32_epi32(row<1>::load(in), lanes);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_andnot_si256(_mm256_srai_epi32(lanes, 31), moved));
   }
@@ -102,12 +100,11 @@ template <> struct row<4> {
 template <> struct row<8> {
   static constexpr uint32_t step = 4;
   TUCK_AVX2 static void move(const lane_table& from, uint32_t mask, const std::byte* in, std::byte* out) noexcept {
-    const __m256i lanes =
-        _mm256_cvtepi8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from[mask].data())));
+    const __m256i lanes = _mm256_cvtepi8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from[mask].data())));
     const __m256i low = _mm256_slli_epi64(lanes, 1);
-    const __m256i halves = _mm256_or_si256(_mm256_or_si256(_mm256_blend_epi32(low, _mm256_setzero_si256(), 0xaa),
-                                                           _mm256_slli_epi64(low, 32)),
-                                           _mm256_set1_epi64x(int64_t{1} << 32));
+    const __m256i halves = _mm256_or_si256(
+        _mm256_or_si256(_mm256_blend_epi32(low, _mm256_setzero_si256(), 0xaa), _mm256_slli_epi64(low, 32)),
+        _mm256_set1_epi64x(int64_t{1} << 32));
     const __m256i moved = _mm256_permutevar8x32_epi32(row<1>::load(in), halves);
     const __m256i none = _mm256_cmpgt_epi64(_mm256_setzero_si256(), lanes);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_andnot_si256(none, moved));
@@ -127,7 +124,8 @@ template <> struct row<8> {
 template <size_t Size>
 TUCK_AVX2 inline void masks_of(const std::byte* values, bool changes, uint32_t windows, std::byte* masks) noexcept {
   for (uint32_t w = 0; w < windows; ++w) {
-    store_unaligned(masks + 4 * w, changes ? row<Size>::differ(values, values - Size) : row<Size>::differ(values, nullptr));
+    store_unaligned(masks + 4 * w,
+                    changes ? row<Size>::differ(values, values - Size) : row<Size>::differ(values, nullptr));
     values += 32 * Size;
   }
 }

@@ -11,10 +11,18 @@
 namespace tuck::inline TUCK_ABI {
 
 template <size_t Size> struct uint_of_size;
-template <> struct uint_of_size<1> { using type = uint8_t; };
-template <> struct uint_of_size<2> { using type = uint16_t; };
-template <> struct uint_of_size<4> { using type = uint32_t; };
-template <> struct uint_of_size<8> { using type = uint64_t; };
+template <> struct uint_of_size<1> {
+  using type = uint8_t;
+};
+template <> struct uint_of_size<2> {
+  using type = uint16_t;
+};
+template <> struct uint_of_size<4> {
+  using type = uint32_t;
+};
+template <> struct uint_of_size<8> {
+  using type = uint64_t;
+};
 
 // The unsigned integer as wide as T.
 template <class T> using bits_t = typename uint_of_size<sizeof(T)>::type;

@@ -94,7 +94,6 @@ TUCK_HD constexpr const char* name(dtype t) noexcept {
 // A type that tensors are made of. Trivial, so that T{} is all zero bits.
 template <class T>
 concept element = std::is_trivially_copyable_v<T> && std::is_trivially_default_constructible_v<T> &&
-                  (dtype_of<T> != dtype::none) &&
-                  sizeof(T) == size_of(dtype_of<T>);
+                  (dtype_of<T> != dtype::none) && sizeof(T) == size_of(dtype_of<T>);
 
 }  // namespace tuck::inline TUCK_ABI

@@ -11,7 +11,8 @@ inline constexpr uint32_t mask_window = 32;  // values a word
 
 TUCK_HD constexpr uint32_t mask_words(uint32_t count) noexcept { return ceil_div(count, mask_window); }
 
-// What a one says of its value: that it is not zero, or that it differs from the one before it (zero, before the first).
+// What a one says of its value: that it is not zero, or that it differs from the one before it (zero, before the
+// first).
 enum class ones { non_zeros, changes };
 
 // Words of a mask that are not zero, bytes that are not, and ones.
@@ -100,8 +101,7 @@ TUCK_HD std::byte* pack(span<const T> values, const std::byte* masks, std::byte*
   const auto count = static_cast<uint32_t>(values.size());
   uint32_t word = 0;
 #if defined(TUCK_AVX2)
-  if (avx2::available())
-    word = avx2::pack<sizeof(T)>(as_bytes(values).data(), masks, count / mask_window, to, end);
+  if (avx2::available()) word = avx2::pack<sizeof(T)>(as_bytes(values).data(), masks, count / mask_window, to, end);
 #endif
   for (; word < mask_words(count); ++word) {
     uint32_t mask = detail::mask_at(masks, word);
@@ -113,8 +113,7 @@ TUCK_HD std::byte* pack(span<const T> values, const std::byte* masks, std::byte*
         to += (mask >> i & 1) * sizeof(T);
       }
     } else {
-      for (; mask != 0; mask &= mask - 1, to += sizeof(T))
-        tuck::store_unaligned(to, v[trailing_zeros(mask)]);
+      for (; mask != 0; mask &= mask - 1, to += sizeof(T)) tuck::store_unaligned(to, v[trailing_zeros(mask)]);
     }
   }
   return to;
@@ -131,8 +130,7 @@ TUCK_HD void spread_window(uint32_t mask, const std::byte* packed, bool any_befo
   }
   if constexpr (What == ones::non_zeros) {
     std::memset(out, 0, length * sizeof(T));
-    for (; mask != 0; mask &= mask - 1, packed += sizeof(T))
-      std::memcpy(out + trailing_zeros(mask), packed, sizeof(T));
+    for (; mask != 0; mask &= mask - 1, packed += sizeof(T)) std::memcpy(out + trailing_zeros(mask), packed, sizeof(T));
   } else {
     packed -= sizeof(T);
     for (uint32_t i = 0; i < length; ++i) {
@@ -157,7 +155,7 @@ TUCK_HD void spread(const std::byte* masks, const std::byte* packed, const std::
 #if defined(TUCK_AVX2)
     // A change needs a value before it that it can repeat.
     if ((What == ones::non_zeros || packed != first) && avx2::available()) {
-      const uint32_t done = avx2::spread<sizeof(T), What == ones::changes>(
+      const uint32_t done = avx2::spread<sizeof(T), (What == ones::changes)>(
           masks + 4 * word, packed, end, count / mask_window - word,
           as_writable_bytes(out).data() + mask_window * word * sizeof(T));
       word += done;

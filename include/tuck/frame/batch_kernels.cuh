@@ -60,8 +60,7 @@ template <int Threads, element T> __device__ status check_item(const encode_item
   return fits ? status::ok : status::batch_too_large;
 }
 template <element T> __device__ status check_item(const decode_item<T>& item, bool fits) {
-  if (item.frame.is_null() || item.values.is_null())
-    return status::invalid_argument;
+  if (item.frame.is_null() || item.values.is_null()) return status::invalid_argument;
   if (!tuck::aligned(item.values.data(), sizeof(T)) || !tuck::aligned(item.frame.data(), sizeof(device::vec128)))
     return status::misaligned;
   return fits ? status::ok : status::batch_too_large;
@@ -269,8 +268,7 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_
 
 // What the decoders keep in registers from one item to the next is more than four blocks leave them on some processors.
 template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, 3)
-    decode_batch_kernel(const __grid_constant__ decode_batch_job<C> job) {
+TUCK_KERNEL void __launch_bounds__(Threads, 3) decode_batch_kernel(const __grid_constant__ decode_batch_job<C> job) {
   using worker = batch_decoder<C, Threads>;
   using storage = typename worker::TempStorage;
   TUCK_SHARED(storage, temp);

@@ -27,9 +27,7 @@ struct batch_slots {
     const uint64_t n = size == 0 ? 0 : (size - 1) / values;
     return n <= extra ? static_cast<uint32_t>(n) : 0;
   }
-  TUCK_HD constexpr bool has_enough_for(uint64_t size) const noexcept {
-    return size <= (uint64_t{extra} + 1) * values;
-  }
+  TUCK_HD constexpr bool has_enough_for(uint64_t size) const noexcept { return size <= (uint64_t{extra} + 1) * values; }
   // What two items want, that saturates likewise; and of what items want, that which there is.
   TUCK_HD constexpr uint32_t sum(uint32_t a, uint32_t b) const noexcept { return a + b <= extra ? a + b : extra + 1; }
   TUCK_HD constexpr uint32_t granted(uint32_t wanted) const noexcept { return wanted < extra ? wanted : extra; }

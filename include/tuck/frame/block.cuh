@@ -26,7 +26,8 @@ template <codec C, int Threads = block_threads> class block_encode {
     return encode(codec, tiles, count, out);
   }
 
-  // The same of up to tile::capacity values (16 KiB) that are in registers already, as a kernel has them that made them.
+  // The same of up to tile::capacity values (16 KiB) that are in registers already, as a kernel has them that made
+  // them.
   __device__ uint32_t operator()(const C& codec, const tile& chunk, std::byte* out) {
     detail::one_tile<tile> tiles{chunk};  // a copy: a lossy codec changes it
     return encode(codec, tiles, chunk.count, out);

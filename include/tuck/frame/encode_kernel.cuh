@@ -158,7 +158,8 @@ template <codec C, int Threads> class frame_encoder {
       if (temp_.entry.get().kind() != chunk_kind::encoded) sums = sums_of(tiles);  // not of what it would be decoded to
     if (temp_.frame == nullptr) return;
     if constexpr (!detail::sees_tiles<coder>)
-      if ((job_.header.flags & flag_checksums) != 0) sums = tiles(0).sums();  // now, so that packing need not keep the values for it
+      if ((job_.header.flags & flag_checksums) != 0)
+        sums = tiles(0).sums();  // now, so that packing need not keep the values for it
     const directory_entry entry = temp_.entry.get();
     const uint64_t offset = entry.start() << job_.header.alignment_log2;
     std::byte* const begin = temp_.frame + offset;
@@ -167,8 +168,7 @@ template <codec C, int Threads> class frame_encoder {
       if (entry.kind() == chunk_kind::encoded) {
         detail::pack_chunk(block, codec(), tiles, {begin, padded});
       } else {
-        if (entry.kind() == chunk_kind::raw)
-          store_raw(tiles, begin);
+        if (entry.kind() == chunk_kind::raw) store_raw(tiles, begin);
         if (entry.kind() == chunk_kind::uniform && threadIdx.x < entry.bytes())
           device::store(begin + threadIdx.x,
                         device::load(reinterpret_cast<const std::byte*>(chunk_values()) + threadIdx.x));
@@ -199,9 +199,7 @@ template <codec C, int Threads> class frame_encoder {
       for (uint32_t k = 0; k < tiles.size(); ++k) sums += tiles(k).sums(k * tile::capacity);
     return sums;
   }
-  __device__ bool has_checksums() const {
-    return job_.frame != nullptr && (job_.header.flags & flag_checksums) != 0;
-  }
+  __device__ bool has_checksums() const { return job_.frame != nullptr && (job_.header.flags & flag_checksums) != 0; }
   __device__ uint32_t measure(coder& block, tiles_of_chunk& tiles) const {
     if constexpr (detail::sees_tiles<coder>)
       return block.measure(codec());
@@ -281,10 +279,10 @@ template <codec C, int Threads> class frame_encoder {
           frame_bytes,
           digest({temp_.sums.plain[0], temp_.sums.weighted[0]}, job_.at.contents_end - sizeof(frame_header)), fits);
     if (threadIdx.x == 0) {
-      const status code = !is_prepared()          ? temp_.verdict
-                          : fits                  ? status::ok
+      const status code = !is_prepared()           ? temp_.verdict
+                          : fits                   ? status::ok
                           : temp_.frame == nullptr ? counted
-                                                  : status::output_too_small;
+                                                   : status::output_too_small;
       if (job_.used != nullptr && fits) {
         const uint64_t used = static_cast<uint64_t>(temp_.frame - job_.frame);
         device::store(job_.offset, used);

@@ -18,7 +18,6 @@ template <class Item, class Work> void for_items(span<const Item> items, unsigne
   });
 }
 
-
 }  // namespace detail
 
 // Encodes each item into its frame and has the outcome of the same index say what encode returned for it, or

@@ -44,10 +44,8 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
 inline result inflate_batch(span<const inflate_item> items, span<inflate_result> results, cudaStream_t stream,
                             const launch_options& how = {}) noexcept {
   if (stream == nullptr) return {status::default_stream};
-  if (items.is_null() || results.is_null())
-    return {status::invalid_argument};
-  if (!tuck::aligned(items.data(), alignof(inflate_item)) ||
-      !tuck::aligned(results.data(), alignof(inflate_result)))
+  if (items.is_null() || results.is_null()) return {status::invalid_argument};
+  if (!tuck::aligned(items.data(), alignof(inflate_item)) || !tuck::aligned(results.data(), alignof(inflate_result)))
     return {status::misaligned};
   if (results.size() < items.size()) return {status::output_too_small};
   if (items.empty()) return {};

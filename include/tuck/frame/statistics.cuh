@@ -12,7 +12,7 @@ struct tensor_statistics {  // written by the device
   uint64_t count = 0;       // values that were looked at
   uint64_t zeros = 0;       // of them, those whose bits are all zero, as ZVC counts
   double magnitudes = 0;    // the sum of theirs, of the finite ones; of integers 0. Infinity where those that a thread
-                          // adds up of a piece, 64 bytes, have a sum beyond binary32
+                            // adds up of a piece, 64 bytes, have a sum beyond binary32
 
   TUCK_HD double sparsity() const noexcept {
     return count == 0 ? 0 : static_cast<double>(zeros) / static_cast<double>(count);
@@ -68,8 +68,8 @@ template <int Threads> struct block_statistics {
   }
 };
 
-// The piece that stands for the `every` pieces from `first` on: any of them, and for each group another, so that nothing
-// periodic is missed: a plain product would step evenly.
+// The piece that stands for the `every` pieces from `first` on: any of them, and for each group another, so that
+// nothing periodic is missed: a plain product would step evenly.
 TUCK_HD inline uint64_t sampled_piece(uint64_t first, uint32_t every, uint64_t pieces) noexcept {
   const uint64_t hash = mix_bits((first + 1) * 0x9e3779b97f4a7c15);
   const uint64_t left = pieces - first < every ? pieces - first : every;
@@ -145,10 +145,9 @@ result gather_statistics(span<const T> values, tensor_statistics* seen, bytes sc
                          const statistics_options& options = {}, const launch_options& how = {}) noexcept {
   using tile = block_tile<T, block_threads>;
   if (stream == nullptr) return {status::default_stream};
-  if (seen == nullptr || scratch.data() == nullptr || values.is_null())
-    return {status::invalid_argument};
-  if (!tuck::aligned(values.data(), sizeof(typename tile::word)) ||
-      !tuck::aligned(scratch.data(), device_alignment) || !tuck::aligned(seen, alignof(tensor_statistics)))
+  if (seen == nullptr || scratch.data() == nullptr || values.is_null()) return {status::invalid_argument};
+  if (!tuck::aligned(values.data(), sizeof(typename tile::word)) || !tuck::aligned(scratch.data(), device_alignment) ||
+      !tuck::aligned(seen, alignof(tensor_statistics)))
     return {status::misaligned};
   if (scratch.size() < statistics_scratch_bytes) return {status::scratch_too_small};
   const auto partial = reinterpret_cast<tensor_statistics*>(scratch.data());

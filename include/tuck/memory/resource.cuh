@@ -131,7 +131,7 @@ static_assert(stream_resource<pinned_resource>);
 class resource_ref {
  public:
   template <stream_resource R>
-  requires(!std::same_as<R, resource_ref>)
+    requires(!std::same_as<R, resource_ref>)
   resource_ref(R& resource) noexcept
       : resource_(&resource),
         take_([](void* r, size_t size, size_t alignment, cudaStream_t stream) {

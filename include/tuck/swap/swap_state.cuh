@@ -93,8 +93,7 @@ class swap_state {
   }
 
   result in(const tensor& t, bytes destination, cudaStream_t consumer) {
-    if (destination.size() != t->source.size() || destination.is_null())
-      return {status::invalid_argument};
+    if (destination.size() != t->source.size() || destination.is_null()) return {status::invalid_argument};
     if (t->codec != nullptr && !tuck::aligned(destination.data(), t->codec->value_bytes)) return {status::misaligned};
     const device_scope device(options_.device);
     if (const result r = device.entered(); !r) return r;

@@ -86,9 +86,9 @@ class swap_handle {
 // that of `prefetch`: a producer that is late holds up what comes behind it.
 class swap_stream {
  public:
-  // Throws tuck::error where the device, memory or threads cannot be had, and what the resource throws. `resource` gives
-  // device memory; it must take calls of any thread that this object is used by, outlive it and its handles, and not
-  // use them itself.
+  // Throws tuck::error where the device, memory or threads cannot be had, and what the resource throws. `resource`
+  // gives device memory; it must take calls of any thread that this object is used by, outlive it and its handles, and
+  // not use them itself.
   template <stream_resource R> swap_stream(const swap_options& options, R& resource) {
     swap_options o = options;
     if (o.device < 0) detail::require(cudaGetDevice(&o.device));
@@ -111,8 +111,8 @@ class swap_stream {
 
   // Puts `values`, as `producer` has them by then, into the pool, by the path of the options or another; `parked` is
   // theirs from then on, and what it had before is given up. They must stay as they are until wait_source. With
-  // swap_path::raw the codec is not used. Refused are what encode refuses - though raw and cpu take any alignment - and,
-  // as not_swappable, bounds in device memory, since it would be known too late that they are none.
+  // swap_path::raw the codec is not used. Refused are what encode refuses - though raw and cpu take any alignment -
+  // and, as not_swappable, bounds in device memory, since it would be known too late that they are none.
   //
   // The pool must have room for max_frame_bytes(codec, values.size(), {.alignment = append_alignment}), with checksums
   // where the options want them, of which the frame keeps what it needs; by swap_path::raw and cpu, for the values.
@@ -155,9 +155,9 @@ class swap_stream {
   // As it was decided: by that of `codecs` which the decision names by its number, or as it is. What is to be computed
   // anew is not swapped out, and a number that is none cannot be: invalid_argument.
   template <codec C, codec... Others>
-  requires(std::same_as<value_t<Others>, value_t<C>>&&...) result
-      out(const swap_decision& decision, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
-          cudaStream_t producer, swap_handle& parked) noexcept {
+    requires(std::same_as<value_t<Others>, value_t<C>> && ...)
+  result out(const swap_decision& decision, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
+             cudaStream_t producer, swap_handle& parked) noexcept {
     if (decision.how == swap_decision::way::raw) {
       if (values.size() > ~uint64_t{0} / sizeof(value_t<C>)) return {status::size_overflow};
       return out(tuck::as_bytes(values), producer, parked);
@@ -173,9 +173,9 @@ class swap_stream {
   }
   // As the advisor has decided last for the tensor of that number.
   template <codec C, codec... Others>
-  requires(std::same_as<value_t<Others>, value_t<C>>&&...) result
-      out(const advisor& by, size_t tensor, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
-          cudaStream_t producer, swap_handle& parked) noexcept {
+    requires(std::same_as<value_t<Others>, value_t<C>> && ...)
+  result out(const advisor& by, size_t tensor, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
+             cudaStream_t producer, swap_handle& parked) noexcept {
     if (tensor >= by.tensors()) return {status::invalid_argument};
     return out(by.decision(tensor), codecs, values, producer, parked);
   }

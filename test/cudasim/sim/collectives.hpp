@@ -9,7 +9,7 @@
 namespace cudasim::detail {
 
 template <class T>
-concept lane_value = std::is_arithmetic_v<T> &&(sizeof(T) == 4 || sizeof(T) == 8);
+concept lane_value = std::is_arithmetic_v<T> && (sizeof(T) == 4 || sizeof(T) == 8);
 
 template <lane_value T> std::uint64_t to_bits(T v) {
   if constexpr (sizeof(T) == 8)

@@ -94,7 +94,7 @@ inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c);
 namespace cudasim::detail {
 
 template <class T>
-concept atomic_word = std::integral<T> &&(sizeof(T) == 4 || sizeof(T) == 8);
+concept atomic_word = std::integral<T> && (sizeof(T) == 4 || sizeof(T) == 8);
 
 // An atomic that gives `after(old)` to the memory and returns the old value.
 template <atomic_word T, class After> T update(T* p, site where, After after) {

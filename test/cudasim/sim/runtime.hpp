@@ -55,11 +55,11 @@ int block_barrier(barrier_op op, bool predicate, site where);
 void* shared_slot(const void* key, std::size_t bytes, std::size_t alignment, const char* name, site where);
 std::byte* dynamic_shared_memory();
 
-void polled(site where);                     // after a load that others may be waited for with: counts, yields
-void yield(site where);                      // lets other threads and blocks run
-void stored();                               // a store that others may wait for: the kernel makes progress
+void polled(site where);  // after a load that others may be waited for with: counts, yields
+void yield(site where);   // lets other threads and blocks run
+void stored();            // a store that others may wait for: the kernel makes progress
 void atomic_done(const void* p, bool changed, site where);  // after a read-modify-write
-void fence();                                // __threadfence
+void fence();                                               // __threadfence
 bool inside_kernel();
 
 // Ends the launch with a report of this kind.

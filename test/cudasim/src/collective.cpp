@@ -87,9 +87,7 @@ std::uint64_t engine::collective(const warp_request& request, site where) {
 void engine::check_partners(const warp& w, const fiber& f) {
   const warp_request& mine = f.request;
   const auto call = [](const warp_request& r) { return std::string(name(r.op)) + " with mask " + hex(r.mask); };
-  if (!(mine.mask >> f.lane & 1))
-    fail(
-        "mask without the caller", [&] { return call(mine); }, f, f.where);
+  if (!(mine.mask >> f.lane & 1)) fail("mask without the caller", [&] { return call(mine); }, f, f.where);
   if (mine.mask & w.exited)
     fail(
         "exited lane",

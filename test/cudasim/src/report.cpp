@@ -89,7 +89,7 @@ std::string kernel_name(const void* function) {
   std::string mangled;
   if (dl_iterate_phdr(find_module, &search) != 0) {
     const int file = open(search.path.c_str(), O_RDONLY | O_CLOEXEC);
-    struct stat info {};
+    struct stat info{};
     if (file >= 0 && fstat(file, &info) == 0) {
       const auto bytes = static_cast<std::size_t>(info.st_size);
       void* image = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);

@@ -69,8 +69,7 @@ void fence() {
 }
 
 void device_error(const char* kind, const char* text, site where) {
-  running(where).fail(
-      kind, [text] { return text; }, where);
+  running(where).fail(kind, [text] { return text; }, where);
 }
 
 void misaligned(const void* address, std::size_t bytes, site where) {

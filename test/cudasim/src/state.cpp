@@ -43,12 +43,12 @@ void add_counts(const device_counts& c) {
   all().sums.barriers += c.barriers;
 }
 
-void count(std::uint64_t counters::*what, std::uint64_t n) {
+void count(std::uint64_t counters::* what, std::uint64_t n) {
   quiet_lock lock(all().mutex);
   all().sums.*what += n;
 }
 
-void count_most(std::uint64_t counters::*what, std::uint64_t n) {
+void count_most(std::uint64_t counters::* what, std::uint64_t n) {
   quiet_lock lock(all().mutex);
   if (n > all().sums.*what) all().sums.*what = n;
 }
@@ -160,6 +160,7 @@ const char* cudaGetErrorName(cudaError_t error) {
 #define CUDASIM_NAME(e) \
   case e: return #e;
     CUDASIM_NAME(cudaSuccess)
+    // clang-format off
     CUDASIM_NAME(cudaErrorInvalidValue) CUDASIM_NAME(cudaErrorMemoryAllocation)
         CUDASIM_NAME(cudaErrorInvalidConfiguration) CUDASIM_NAME(cudaErrorInvalidDevice) CUDASIM_NAME(cudaErrorNoDevice)
             CUDASIM_NAME(cudaErrorInvalidDeviceFunction) CUDASIM_NAME(cudaErrorInvalidResourceHandle) CUDASIM_NAME(
@@ -170,6 +171,7 @@ const char* cudaGetErrorName(cudaError_t error) {
                             CUDASIM_NAME(cudaErrorStreamCaptureUnjoined) CUDASIM_NAME(cudaErrorStreamCaptureIsolation)
                                 CUDASIM_NAME(cudaErrorStreamCaptureImplicit) CUDASIM_NAME(cudaErrorCapturedEvent)
                                     CUDASIM_NAME(cudaErrorStreamCaptureWrongThread) CUDASIM_NAME(cudaErrorUnknown)
+    // clang-format on
 #undef CUDASIM_NAME
   }
   return "unrecognized error code";

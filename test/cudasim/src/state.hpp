@@ -35,8 +35,8 @@ struct device_counts {
 
 settings get_settings();
 void add_counts(const device_counts& c);
-void count(std::uint64_t counters::*what, std::uint64_t n = 1);
-void count_most(std::uint64_t counters::*what, std::uint64_t n);
+void count(std::uint64_t counters::* what, std::uint64_t n = 1);
+void count_most(std::uint64_t counters::* what, std::uint64_t n);
 
 // The first report wins, goes to stderr, and makes the error sticky.
 void record_error(const std::string& report);

@@ -130,8 +130,7 @@ std::uint64_t engine::sum(const void* storage, std::size_t bytes, std::uint64_t 
     std::erase_if(b.storage_uses, [&](const auto& use) { return use.barriers != b.barriers; });
     if (std::any_of(b.storage_uses.begin(), b.storage_uses.end(),
                     [&](const auto& use) { return begin < use.end && use.begin < begin + bytes; }))
-      fail(
-          "TempStorage reused", [] { return "no barrier since its last use"; }, where);
+      fail("TempStorage reused", [] { return "no barrier since its last use"; }, where);
     runtime_scope quiet;
     b.storage_uses.push_back({begin, begin + bytes, b.barriers});
   }

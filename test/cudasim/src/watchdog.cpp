@@ -61,7 +61,7 @@ struct signal_stack {
 
 void install_handler() {
   if (asan() || tsan()) return;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_sigaction = on_segv;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigaction(SIGSEGV, &action, nullptr);

@@ -103,8 +103,7 @@ TEST_F(streams, events_tell_the_time) {
   float ms = -1;
   EXPECT_EQ(cudaEventElapsedTime(&ms, a, b), cudaErrorInvalidResourceHandle);
   require(cudaEventRecord(a, s));
-  require(cudaLaunchHostFunc(
-      s, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }, nullptr));
+  require(cudaLaunchHostFunc(s, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }, nullptr));
   require(cudaEventRecord(b, s));
   require(cudaEventSynchronize(b));
   EXPECT_EQ(cudaEventElapsedTime(&ms, a, b), cudaSuccess);

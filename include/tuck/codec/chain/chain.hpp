@@ -36,7 +36,7 @@ template <class... Stages> struct chain {
   static_assert(sizeof...(Stages) >= 2 && sizeof...(Stages) <= max_stages, "tuck: a chain has two to four stages");
   static_assert(((codec<Stages> || transform<Stages>) && ...),
                 "tuck: stages are codecs and transforms; tuck/codec/concept.hpp says what these have");
-  static_assert(((!detail::is_chain<Stages>)&&...), "tuck: a chain is no stage of another; name its stages instead");
+  static_assert(((!detail::is_chain<Stages>) && ...), "tuck: a chain is no stage of another; name its stages instead");
   static_assert(detail::can_go_before<Stages...>, "tuck: all stages but the last are transforms or splitters");
   static_assert((detail::divides_values<Stages>() && ...),
                 "tuck: in a chain, the size of a transform's values is a multiple of that of its results");
@@ -63,8 +63,10 @@ template <class... Stages> struct chain {
   constexpr explicit chain(const Stages&... stages) : row{detail::make_row(stages...)} {}
   // Of what the first stage is made of, which is often the only one with parameters.
   template <class Parameter>
-  requires(std::is_constructible_v<first_stage, const Parameter&>)
-  constexpr explicit chain(const Parameter& of_first) { row.first = first_stage(of_first); }
+    requires(std::is_constructible_v<first_stage, const Parameter&>)
+  constexpr explicit chain(const Parameter& of_first) {
+    row.first = first_stage(of_first);
+  }
 
   template <int I> TUCK_HD constexpr const stage_type<I>& stage() const noexcept { return detail::stage_at<I>(row); }
 
@@ -85,15 +87,24 @@ template <class... Stages> struct chain {
   status decode_chunk(const_bytes encoded, span<value_type> restored) const noexcept;
 
   // As concept.hpp wants them of adaptive codecs, where the first stage is one.
-  constexpr status check() const noexcept requires adaptive_codec<first_stage> { return row.first.check(); }
-  TUCK_HD constexpr bool needs_range() const noexcept requires adaptive_codec<first_stage> {
+  constexpr status check() const noexcept
+    requires adaptive_codec<first_stage>
+  {
+    return row.first.check();
+  }
+  TUCK_HD constexpr bool needs_range() const noexcept
+    requires adaptive_codec<first_stage>
+  {
     return row.first.needs_range();
   }
-  TUCK_HD constexpr const double* device_parameter() const noexcept requires adaptive_codec<first_stage> {
+  TUCK_HD constexpr const double* device_parameter() const noexcept
+    requires adaptive_codec<first_stage>
+  {
     return row.first.device_parameter();
   }
   TUCK_HD status prepare(const tensor_survey& seen, chain& prepared) const noexcept
-      requires adaptive_codec<first_stage> {
+    requires adaptive_codec<first_stage>
+  {
     prepared = *this;
     return row.first.prepare(seen, prepared.row.first);
   }

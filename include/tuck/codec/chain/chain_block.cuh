@@ -64,7 +64,8 @@ template <class Chain, int Threads> class chain_finisher {
 
 // The same of any other codec.
 template <class Chain, int Threads>
-requires(!ends_in_sections<Chain>) class chain_finisher<Chain, Threads> {
+  requires(!ends_in_sections<Chain>)
+class chain_finisher<Chain, Threads> {
   using plan = row_plan<Chain>;
   using last = typename Chain::last_stage;
   using coder = block_codec<last, Threads>;
@@ -194,14 +195,18 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
   static constexpr int blocks_a_processor = takes_sections || chain_type::lossy ? 3 : tuck::blocks_a_processor;
 
  private:
-  template <class C> struct decoder_of { using type = block_decoder<C, Threads>; };
+  template <class C> struct decoder_of {
+    using type = block_decoder<C, Threads>;
+  };
   template <sections_codec C> struct decoder_of<C> {
     using type = typename block_sections<C, Threads, plan::sections, plan::bytes>::decoder;
   };
   using decoder = typename decoder_of<last>::type;
 
   struct no_sections {};
-  template <class C> struct sections_of { using type = no_sections; };
+  template <class C> struct sections_of {
+    using type = no_sections;
+  };
   template <sections_codec C> struct sections_of<C> {
     using type = typename block_sections<C, Threads, plan::sections, plan::bytes>::sections;
   };

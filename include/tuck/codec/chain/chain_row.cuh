@@ -26,8 +26,12 @@ template <class T, class First, class... Rest> __device__ T& get_one(one_of<Firs
 
 // What encodes a stage, and undoes it.
 template <class S, int Threads> struct stage_block;
-template <transform S, int Threads> struct stage_block<S, Threads> { using type = block_transform<S, Threads>; };
-template <splitter S, int Threads> struct stage_block<S, Threads> { using type = block_codec<S, Threads>; };
+template <transform S, int Threads> struct stage_block<S, Threads> {
+  using type = block_transform<S, Threads>;
+};
+template <splitter S, int Threads> struct stage_block<S, Threads> {
+  using type = block_codec<S, Threads>;
+};
 
 // The row of a chain and what is where in it.
 template <class Chain> struct row_plan;

@@ -51,7 +51,9 @@ template <class First, class... Rest> struct stage_type<0, First, Rest...> {
 };
 
 // What a stage that is not the last gives to the next.
-template <class S> struct result_of_stage { using type = void; };
+template <class S> struct result_of_stage {
+  using type = void;
+};
 template <transform S> struct result_of_stage<S> {
   using type = typename S::result_type;
 };

@@ -244,8 +244,7 @@ TUCK_HD void plan_header(const uint8_t* literal_length, const encoder_codes& cod
 }
 
 // Writes the header's bits: writer.put(bits, width <= 16).
-template <class Writer>
-TUCK_HD void write_header(const block_header& header, bool is_last, Writer& writer) noexcept {
+template <class Writer> TUCK_HD void write_header(const block_header& header, bool is_last, Writer& writer) noexcept {
   writer.put((is_last ? 1 : 0) | dynamic << 1, 3);
   writer.put(header.literals - first_length_symbol, 5);
   writer.put(header.distances - 1, 5);

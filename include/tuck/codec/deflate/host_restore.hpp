@@ -42,7 +42,7 @@ class memory_output {
       to_ += length;
       return;
     }
-    if (end_ - to_ >= static_cast<std::ptrdiff_t>(length + 8)) {  // eight at a time, and a few too many
+    if (end_ - to_ >= static_cast<std::ptrdiff_t>(length) + 8) {  // eight at a time, and a few too many
       for (std::byte* p = to_; p < to_ + length; p += 8)
         for (uint32_t k = 0; k < 8; k += distance) std::memcpy(p + k, p + k - distance, distance);
     } else {

@@ -131,8 +131,8 @@ class inflater {
 // Decodes the stream that `stream` begins with; what follows it is not consumed. Stored, fixed and dynamic blocks, and
 // matches as far back as there is output, at most 32 KiB. Where there is more output than `out` has room for,
 // deflate_too_long, with `out` full; else a status for each way in which a stream can be wrong. Bytes of `out` behind
-// those produced may have been written; `out` and the stream do not overlap. Needs less than 5 KiB of stack and no heap;
-// takes time in proportion to input and output.
+// those produced may have been written; `out` and the stream do not overlap. Needs less than 5 KiB of stack and no
+// heap; takes time in proportion to input and output.
 inline inflate_result inflate(const_bytes stream, bytes out) noexcept {
   return deflate_format::inflater(stream, out).run();
 }

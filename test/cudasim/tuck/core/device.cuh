@@ -49,10 +49,10 @@ template <class T> struct uninitialized {
 // Global memory
 template <class T>
 concept memory_word = std::is_trivially_copyable_v<T> &&
-    (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
+                      (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
 
 template <class T>
-concept atomic_word = std::unsigned_integral<T> &&(sizeof(T) == 4 || sizeof(T) == 8);
+concept atomic_word = std::unsigned_integral<T> && (sizeof(T) == 4 || sizeof(T) == 8);
 
 struct alignas(16) vec128 {
   std::uint32_t w[4];
