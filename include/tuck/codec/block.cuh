@@ -243,8 +243,8 @@ template <class Tile> struct one_tile {
   __device__ Tile& operator()(uint32_t) { return chunk; }
 };
 
-// A chunk encoded, whether a block codec sees tiles or not: its bytes, or `declined`; then, behind a barrier, these into
-// `out`. (The frame's kernel looks at every tile that it counts besides, and has a loop of its own.)
+// A chunk encoded, whether a block codec sees tiles or not: its bytes, or `declined`; then, behind a barrier, these
+// into `out`. (The frame's kernel looks at every tile that it counts besides, and has a loop of its own.)
 template <class Coder, class C, class Tiles>
 __device__ uint32_t measure_chunk(Coder& coder, const C& codec, Tiles& tiles, uint32_t count) {
   if constexpr (sees_tiles<Coder>) {

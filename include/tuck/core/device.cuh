@@ -35,7 +35,6 @@ __device__ __forceinline__ unsigned thread_id_anew() {
 
 __device__ __forceinline__ void sync_block() { __syncthreads(); }
 __device__ __forceinline__ bool sync_block_or(bool value) { return __syncthreads_or(value) != 0; }
-__device__ __forceinline__ int sync_block_count(bool value) { return __syncthreads_count(value); }
 __device__ __forceinline__ void sync_warp(unsigned mask = full_mask) { __syncwarp(mask); }
 
 __device__ __forceinline__ std::byte* dynamic_shared() {
@@ -157,9 +156,6 @@ template <class U> __device__ __forceinline__ U atomic_max(U* p, U v) {
 }
 template <class U> __device__ __forceinline__ U atomic_or(U* p, U v) {
   return static_cast<U>(atomicOr(detail::cuda_ptr(p), v));
-}
-template <class U> __device__ __forceinline__ U atomic_exchange(U* p, U v) {
-  return static_cast<U>(atomicExch(detail::cuda_ptr(p), v));
 }
 template <class U> __device__ __forceinline__ U atomic_cas(U* p, U expected, U desired) {
   return static_cast<U>(atomicCAS(detail::cuda_ptr(p), expected, desired));

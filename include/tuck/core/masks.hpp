@@ -34,6 +34,17 @@ TUCK_HD constexpr uint32_t window_length(uint32_t word, uint32_t count) noexcept
   return left < mask_window ? left : mask_window;
 }
 
+// Bit i: one[i], which is 0 or 1.
+TUCK_HD inline uint32_t mask_of_flags(const uint8_t (&one)[mask_window]) noexcept {
+  uint32_t mask = 0;
+  for (uint32_t b = 0; b < 4; ++b) {
+    uint64_t eight;
+    std::memcpy(&eight, one + 8 * b, sizeof eight);
+    mask |= static_cast<uint32_t>(eight * 0x0102040810204080u >> 56) << (8 * b);
+  }
+  return mask;
+}
+
 template <element T> TUCK_HD uint32_t mask_of_window(span<const T> values, ones what, uint32_t word) noexcept {
   // First a byte a value, in loops of known length, which compilers turn into vectors; then eight to a byte.
   uint8_t one[mask_window];
@@ -50,13 +61,7 @@ template <element T> TUCK_HD uint32_t mask_of_window(span<const T> values, ones 
     one[0] = bits_at(v, 0) != before;
     for (uint32_t i = 1; i < mask_window; ++i) one[i] = bits_at(v, i) != bits_at(v, i - 1);
   }
-  uint32_t mask = 0;
-  for (uint32_t b = 0; b < 4; ++b) {
-    uint64_t eight;
-    std::memcpy(&eight, one + 8 * b, sizeof eight);
-    mask |= static_cast<uint32_t>(eight * 0x0102040810204080u >> 56) << (8 * b);
-  }
-  return mask;
+  return mask_of_flags(one);
 }
 
 }  // namespace detail

@@ -19,8 +19,8 @@
 // that are not 0. Metadata's padding they do not look at.
 //
 // A flag, kind, type or field that is added comes with another version, a codec with an id of its own: what is unknown
-// under version 1 is damage, and a newer frame is bad_version or codec_mismatch. Magic and version are the first 6 bytes
-// of every version. test/format has a reader in Python.
+// under version 1 is damage, and a newer frame is bad_version or codec_mismatch. Magic and version are the first 6
+// bytes of every version. test/format has a reader in Python.
 #pragma once
 
 #include <tuck/codec/concept.hpp>

@@ -17,8 +17,8 @@
 // stand behind it (deflate/sections_layout.hpp). The header has each stage's id, version and parameters, so that
 // decoding needs but the type. The bytes are canonical where those of all stages are.
 //
-// On the CPU a chunk's rows are on the stack of the thread that encodes or decodes it: about 200 KiB where the chain ends
-// in deflate. Threads of your own must have as much; those of glibc have 8 MiB, those of musl 128 KiB.
+// On the CPU a chunk's rows are on the stack of the thread that encodes or decodes it: about 200 KiB where the chain
+// ends in deflate. Threads of your own must have as much; those of glibc have 8 MiB, those of musl 128 KiB.
 #pragma once
 
 #include <tuck/codec/chain/host_chain.hpp>

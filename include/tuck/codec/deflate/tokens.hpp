@@ -130,7 +130,7 @@ TUCK_HD uint32_t end_of_run(const Piece& piece, uint32_t cell, int kind, uint32_
 // clang-format off
 //   size()                  in bytes
 //   byte(i)
-//   runs(cell)              cell_bits: what is in runs of either kind; nothing past its end, and none after the last cell
+//   runs(cell)              cell_bits: what is in runs of either kind; nothing past its end, none after the last cell
 //   begins_sub_block(cell)  true of the first cell, and of the one after the last
 //   open(cell)              the largest open_run of the cells before this one
 // clang-format on

@@ -7,6 +7,7 @@
 #include <tuck/codec/quantize/layout.hpp>
 #include <tuck/codec/quantize/quantizer.hpp>
 #include <tuck/core/bit_stream.hpp>
+#include <tuck/core/masks.hpp>
 
 namespace tuck::inline TUCK_ABI::detail {
 
@@ -54,17 +55,6 @@ template <floating_element T, class Quantizer> class quantize_chunk {
   TUCK_HD static bool find_parts(const_bytes encoded, uint32_t count, offsets& at) noexcept;
   TUCK_HD void take_codes(bit_reader& payload, shape form, uint32_t mask, uint32_t base_bits,
                           span<T> restored) const noexcept;
-
-  // Bit i: flags[i], which is 0 or 1.
-  TUCK_HD static uint32_t mask_of_flags(const uint8_t (&flags)[group]) noexcept {
-    const auto* const eights = reinterpret_cast<const std::byte*>(flags);
-    uint32_t mask = 0;
-    for (uint32_t b = 0; b < 4; ++b) {
-      const uint64_t gathered = load_unaligned<uint64_t>(eights + 8 * b) * 0x0102040810204080u;
-      mask |= static_cast<uint32_t>(gathered >> 56) << (8 * b);
-    }
-    return mask;
-  }
 
   const Quantizer& quantizer_;
   bool predicts_;

@@ -33,7 +33,6 @@ inline unsigned thread_id_anew() { return threadIdx.x; }
 
 inline void sync_block(call_site at = call_site::here()) { __syncthreads(at); }
 inline bool sync_block_or(bool v, call_site at = call_site::here()) { return __syncthreads_or(v, at) != 0; }
-inline int sync_block_count(bool v, call_site at = call_site::here()) { return __syncthreads_count(v, at); }
 inline void sync_warp(unsigned mask = full_mask, call_site at = call_site::here()) { __syncwarp(mask, at); }
 
 inline std::byte* dynamic_shared() { return ::cudasim::detail::dynamic_shared_memory(); }
@@ -107,9 +106,6 @@ template <atomic_word U> inline U atomic_min(U* p, std::type_identity_t<U> v, ca
 }
 template <atomic_word U> inline U atomic_or(U* p, std::type_identity_t<U> v, call_site at = call_site::here()) {
   return atomicOr(p, v, at);
-}
-template <atomic_word U> inline U atomic_exchange(U* p, std::type_identity_t<U> v, call_site at = call_site::here()) {
-  return atomicExch(p, v, at);
 }
 template <atomic_word U>
 inline U atomic_cas(U* p, std::type_identity_t<U> expected, std::type_identity_t<U> desired,
