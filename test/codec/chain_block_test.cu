@@ -152,8 +152,8 @@ TEST(own_stages, work_in_kernels) {
   const device_array<float> in(values, stream), back(values.size());
   const device_array<std::byte> out(4 * values.size());
   const device_array<uint32_t> size(1);
-  launch_on(stream, 1, 256, encode_chunk<own_chain, 256>, static_cast<const float*>(in.data()), 4000u, out.data(),
-            size.data());
+  launch_on(stream, 1, 256, encode_chunk<own_chain, 256>, own_chain{}, static_cast<const float*>(in.data()), 4000u,
+            out.data(), size.data());
   const auto expected = scalar_chunk<own_chain>(values);
   ASSERT_EQ(size.download(stream)[0], expected.size());
   ASSERT_EQ(out.download(expected.size(), stream), expected);

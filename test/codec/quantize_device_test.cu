@@ -59,10 +59,10 @@ using quantizers = ::testing::Types<quantize<f16>, quantize<bf16>, quantize<floa
 TYPED_TEST_SUITE(quantize_threads, quantizers);
 
 TYPED_TEST(quantize_threads, any_number_of_them_makes_the_scalar_bytes) {
-  using T = value_t<TypeParam>;
+  using value = value_t<TypeParam>;
   const TypeParam codec(error_bound::absolute(1e-3));
   for (const uint32_t count : {1000u, static_cast<uint32_t>(max_device_chunk_values<TypeParam>)}) {
-    const std::vector<T> values = sample<TypeParam>::tensor(count, .3, pattern::clustered, count);
+    const std::vector<value> values = sample<TypeParam>::tensor(count, .3, pattern::clustered, count);
     for_schedules(3, [&] {
       ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values, codec));
       ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<512>(values, codec));
