@@ -53,7 +53,7 @@ class device_coder : public coder {
                          as<tuck::outcome>(written_), stream_, frame_shape));
     std::vector<const_bytes> pieces;
     for (uint64_t first = 0; first < input.size(); first += member_input)
-      pieces.push_back(plain_.all().subspan(first, std::min<uint64_t>(input.size() - first, member_input)));
+      pieces.emplace_back(plain_.all().subspan(first, std::min<uint64_t>(input.size() - first, member_input)));
     find_crcs(pieces, crcs);
     tuck::outcome done;
     download(written_, tuck::span<tuck::outcome>(&done, 1));
@@ -70,7 +70,7 @@ class device_coder : public coder {
     for (const decode_item& item : items) {
       const auto at = static_cast<uint64_t>(item.stream.data() - file.data());
       on_device.push_back({packed_.all().subspan(at, item.stream.size()), plain_.all().subspan(item.at, item.size)});
-      pieces.push_back(on_device.back().out);
+      pieces.emplace_back(on_device.back().out);
     }
     packed_.upload(file, stream_);
     upload(on_device, items_);

@@ -107,7 +107,7 @@ TEST_F(Cli, names_the_first_damaged_chunk) {
   std::string bad = scratch::read(frame);
   bad[chunk["offset"].get<size_t>() + chunk["bytes"].get<size_t>() - 1] ^= 1;
   scratch::write(frame, bad);
-  const std::string reason = "chunk 1 of 2: " + std::string(message(tuck::status::bad_checksum));
+  const std::string reason = "chunk 2 of 2: " + std::string(message(tuck::status::bad_checksum));
   EXPECT_EQ(refusal({"verify", frame}, frame), reason);
   EXPECT_EQ(refusal({"decode", frame, out}, frame), reason);
   expect_unharmed();

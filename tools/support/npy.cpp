@@ -151,7 +151,7 @@ std::string dict_reader::quoted() {
   if (quote != '\'' && quote != '"') malformed("a string");
   const size_t end = text_.find(quote, at_ + 1);
   if (end == std::string_view::npos) malformed("the end of the string");
-  const std::string content(text_.substr(at_ + 1, end - at_ - 1));
+  std::string content(text_.substr(at_ + 1, end - at_ - 1));
   at_ = end + 1;
   return content;
 }

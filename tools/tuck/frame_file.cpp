@@ -51,7 +51,8 @@ std::string failure_text(const outcome& failed, const frame_file& frame) {
   std::string text = message(failed.code);
   if (failed.code == status::codec_mismatch) text += ": " + stage_names(frame.header().stages);
   if (failed.first_bad_chunk == no_chunk) return text;
-  return "chunk " + std::to_string(failed.first_bad_chunk) + " of " + std::to_string(frame.view.chunks()) + ": " + text;
+  return "chunk " + std::to_string(failed.first_bad_chunk + uint64_t{1}) + " of " +
+         std::to_string(frame.view.chunks()) + ": " + text;
 }
 
 void refuse_same_file(const std::string& in, const std::string& out) {

@@ -190,6 +190,8 @@ int main(int argc, char** argv) {
   add_verify(program, to_verify);
   add_compare(program, to_compare);
   try {
+    if (argc > 1 && argv[1][0] != '-' && program.get_subcommand_no_throw(argv[1]) == nullptr)
+      throw usage_error("there is no command '" + std::string(argv[1]) + "'; 'tuck --help' names those that there are");
     program.parse(argc, argv);
     return flush_output();
   } catch (const CLI::ParseError& e) {

@@ -35,6 +35,11 @@ void verify(const verify_options& options) {
   decode_in_parts(frame, options.in);
   std::cout << printable(options.in) << ": ok, " << frame.header().value_count << " values in " << frame.view.chunks()
             << " chunks, " << (frame.view.has_checksums() ? "checksums verified" : "no checksums to verify") << '\n';
+  try {
+    static_cast<void>(npy_header_of(frame, options.in));
+  } catch (const file_error& no_array) {
+    std::cout << no_array.what() << ", so that decode refuses it\n";
+  }
 }
 
 }  // namespace tuck::tools

@@ -184,10 +184,10 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       device::sync_warp();
       if (lane == 0) temp_.verdict = check(digest(sums, 4 * digest_at));
     } else if (threadIdx.x == 0) {
-      temp_.verdict = status::truncated;
-      for (uint32_t i = 0; i < job_.frame_capacity && i < 4; ++i)
-        if (device::load(job_.frame + i) != static_cast<std::byte>(frame_magic >> (8 * i)))
-          temp_.verdict = status::bad_magic;
+      uint64_t first = 0;
+      for (uint32_t i = 0; i < job_.frame_capacity && i < 8; ++i)
+        first |= static_cast<uint64_t>(device::load(job_.frame + i)) << (8 * i);
+      temp_.verdict = why_no_header(first, job_.frame_capacity);
     }
     device::sync_block();
   }

@@ -26,6 +26,15 @@ TUCK_HD constexpr status check_header(const frame_header& h, uint64_t digest) no
   return h.frame_bytes >= layout_of(h).payloads ? status::ok : status::bad_header;
 }
 
+// What fewer bytes than a header has are: the first 8 of `size`, zeros where there are fewer. Of every version, magic and
+// version are the first 6.
+TUCK_HD constexpr status why_no_header(uint64_t first, uint64_t size) noexcept {
+  const uint64_t known = size < 4 ? (uint64_t{1} << (8 * size)) - 1 : 0xffffffffu;
+  if (((first ^ frame_magic) & known) != 0) return status::bad_magic;
+  const bool has_version = size >= offsetof(frame_header, version) + sizeof(frame_header::version);
+  return has_version && static_cast<uint16_t>(first >> 32) != frame_version ? status::bad_version : status::truncated;
+}
+
 // A frame whose header and contents have been checked; chunks are checked as they are asked for. Does not
 // own: valid while the frame's bytes are there and unchanged. A frame may begin at any address. A default-constructed
 // view has no frame and can only be assigned to.
@@ -57,13 +66,11 @@ class frame_view {
 
   // The header of a frame of which at least the header is there.
   static status read_header(const_bytes frame, frame_header& h) noexcept {
-    if (frame.empty()) return status::truncated;
-    if (std::memcmp(frame.data(), &frame_magic, frame.size() < 4 ? frame.size() : 4) != 0) return status::bad_magic;
-    // Of every version the magic and the version are the first 6 bytes.
-    constexpr size_t seen = offsetof(frame_header, version) + sizeof h.version;
-    if (frame.size() >= seen && load_unaligned<uint16_t>(frame.data() + seen - sizeof h.version) != frame_version)
-      return status::bad_version;
-    if (frame.size() < sizeof h) return status::truncated;
+    if (frame.size() < sizeof h) {
+      uint64_t first = 0;
+      if (!frame.empty()) std::memcpy(&first, frame.data(), frame.size() < 8 ? frame.size() : 8);
+      return why_no_header(first, frame.size());
+    }
     h = load_unaligned<frame_header>(frame.data());
     return check_header(h, digest_of(h));
   }
