@@ -190,7 +190,8 @@ int main(int argc, char** argv) {
   add_verify(program, to_verify);
   add_compare(program, to_compare);
   try {
-    if (argc > 1 && argv[1][0] != '-' && program.get_subcommand_no_throw(argv[1]) == nullptr)
+    const auto is_first = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
+    if (argc > 1 && argv[1][0] != '-' && program.get_subcommands(is_first).empty())
       throw usage_error("there is no command '" + std::string(argv[1]) + "'; 'tuck --help' names those that there are");
     program.parse(argc, argv);
     return flush_output();

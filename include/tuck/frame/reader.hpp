@@ -26,8 +26,8 @@ TUCK_HD constexpr status check_header(const frame_header& h, uint64_t digest) no
   return h.frame_bytes >= layout_of(h).payloads ? status::ok : status::bad_header;
 }
 
-// What fewer bytes than a header has are: the first 8 of `size`, zeros where there are fewer. Of every version, magic and
-// version are the first 6.
+// What fewer bytes than a header has are: the first 8 of `size`, zeros where there are fewer. Of every version, magic
+// and version are the first 6.
 TUCK_HD constexpr status why_no_header(uint64_t first, uint64_t size) noexcept {
   const uint64_t known = size < 4 ? (uint64_t{1} << (8 * size)) - 1 : 0xffffffffu;
   if (((first ^ frame_magic) & known) != 0) return status::bad_magic;
