@@ -42,8 +42,10 @@ TEST_F(ForeignFrame, metadata_must_fit) {
   const auto reason = [&](const std::string& metadata) {
     write_frame(values, metadata);
     EXPECT_EQ(info_json()["shape"], nlohmann::json{4});
-    expect_ok({"verify", frame});
+    const answer verified = tuck_cli({"verify", frame});
+    EXPECT_EQ(verified.code, 0) << verified.err;
     const std::string why = refusal({"decode", frame, out}, frame);
+    EXPECT_NE(verified.out.find(why + ", so that decode refuses it\n"), std::string::npos) << verified.out;
     EXPECT_FALSE(std::filesystem::exists(out));
     return why;
   };

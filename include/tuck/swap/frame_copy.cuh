@@ -32,15 +32,15 @@ TUCK_KERNEL void __launch_bounds__(Threads) frame_copy_kernel(const __grid_const
     const uint64_t offset = job.from_offset == nullptr ? 0 : device::load(job.from_offset);
     const auto* const from = reinterpret_cast<const device::vec128*>(job.from + offset);
     auto* const to = reinterpret_cast<device::vec128*>(job.to + used);
-    constexpr int ahead = 4;  // loads under way in a thread: reading the host takes long
+    constexpr uint32_t ahead = 4;  // loads under way in a thread: reading the host takes long
     const uint64_t count = ceil_div(frame.bytes, uint64_t{16}), stride = uint64_t{gridDim.x} * Threads;
     for (uint64_t i = uint64_t{blockIdx.x} * Threads + threadIdx.x; i < count; i += ahead * stride) {
       device::vec128 x[ahead];
 #pragma unroll
-      for (int k = 0; k < ahead; ++k)
+      for (uint32_t k = 0; k < ahead; ++k)
         if (i + k * stride < count) x[k] = device::load(from + i + k * stride);
 #pragma unroll
-      for (int k = 0; k < ahead; ++k)
+      for (uint32_t k = 0; k < ahead; ++k)
         if (i + k * stride < count) device::store(to + i + k * stride, x[k]);
     }
   }

@@ -30,12 +30,13 @@ template <class Chain, int Threads> class chain_finisher {
   using preparer = chain_preparer<Chain, Threads>;
 
  public:
+  struct preparation {
+    alignas(16) std::byte row[plan::bytes];
+    typename preparer::StageStorage stages;
+  };
   struct TempStorage {
     union {
-      struct {
-        alignas(16) std::byte row[plan::bytes];
-        typename preparer::StageStorage stages;
-      } before;
+      preparation before;
       typename encoder::TempStorage sections_storage;  // which has the row once it has loaded it
     };
     typename coder::sections sections;

@@ -62,17 +62,17 @@ template <class... Stages> struct row_plan<chain<Stages...>> {
   }
 
   // As chain_flow::list_sections lists them.
-  template <class Row> __device__ static void list_sections(const chain_flow<chain_type>& flow, Row& sections) {
-    sections.list = {};
-    flow.list_sections(sections.list);
+  template <class Row> __device__ static void list_sections(const chain_flow<chain_type>& flow, Row& row) {
+    row.list = {};
+    flow.list_sections(row.list);
     uint32_t i = 0;
-    for (; i < value_sections; ++i) sections.at[i] = sections.list.begin(i);
-    place_sides<last - 1>(flow, sections, i);
+    for (; i < value_sections; ++i) row.at[i] = row.list.begin(i);
+    place_sides<last - 1>(flow, row, i);
   }
   template <int I, class Row>
-  __device__ static void place_sides(const chain_flow<chain_type>& flow, Row& sections, uint32_t i) {
-    if constexpr (splitter<typename chain_type::template stage_type<I>>) sections.at[i++] = side_begin<I>(flow);
-    if constexpr (I > 0) place_sides<I - 1>(flow, sections, i);
+  __device__ static void place_sides(const chain_flow<chain_type>& flow, Row& row, uint32_t i) {
+    if constexpr (splitter<typename chain_type::template stage_type<I>>) row.at[i++] = side_begin<I>(flow);
+    if constexpr (I > 0) place_sides<I - 1>(flow, row, i);
   }
 
   static constexpr uint32_t value_sections = [] {
