@@ -10,12 +10,18 @@
 namespace ptx {
 namespace {
 
+settings settings_for(const launch& l) {
+  settings s = current_settings();
+  s.traffic = s.traffic || l.traffic;
+  return s;
+}
+
 uint32_t first_lanes(uint32_t count) { return count >= 32 ? ~0u : (1u << count) - 1; }
 
 }  // namespace
 
 launch_run::launch_run(const launch& l)
-    : job(l), how(current_settings()), code(*l.code), weak(l.seed + 1), counts(code.code.size()), random_(l.seed) {
+    : job(l), how(settings_for(l)), code(*l.code), weak(l.seed + 1), counts(code.code.size()), random_(l.seed) {
   blocks_ = uint64_t{l.grid.x} * l.grid.y * l.grid.z;
   resident_ = how.resident != 0 ? how.resident : 1 + random_.below(4);
 }
@@ -139,7 +145,7 @@ void launch_run::step() {
 // Returns whether anything was executed.
 bool launch_run::run_warp(warp& w, uint32_t budget) {
   uint64_t done = 0;
-  while (done < budget && !w.yields) {
+  while (done < budget && !(w.yields && how.shuffle)) {
     std::size_t g = choose_group(w);
     if (g == w.groups.size()) break;
     merge(w, g);
@@ -244,7 +250,7 @@ uint64_t launch_run::go_on(warp& w, std::size_t g, uint32_t budget) {
           return done + 1;
       }
     }
-    if (done >= budget || pc >= limit || w.yields) {
+    if (done >= budget || pc >= limit || (w.yields && how.shuffle)) {
       w.groups[g].pc = pc;
       return done;
     }
