@@ -1,8 +1,6 @@
-# Where kernels run: TUCK_BACKEND = cuda (nvcc and a GPU), sim (the simulator of test/cudasim), ptx (nvcc, and the engine
-# of test/ptx in place of a GPU), or auto.
-set(TUCK_BACKEND auto CACHE STRING "cuda, sim, ptx, or auto: CUDA when an nvcc and a GPU are there, else the simulator")
-set_property(CACHE TUCK_BACKEND PROPERTY STRINGS auto cuda sim ptx)
-set(TUCK_PTX_ARCH 75 CACHE STRING "The architecture whose PTX the backend ptx executes")
+# Where kernels run: TUCK_BACKEND = cuda (nvcc and a GPU), sim (the simulator of test/cudasim), or auto.
+set(TUCK_BACKEND auto CACHE STRING "cuda, sim, or auto: CUDA when an nvcc and a GPU are there, else the simulator")
+set_property(CACHE TUCK_BACKEND PROPERTY STRINGS auto cuda sim)
 
 set(tuck_backend ${TUCK_BACKEND})
 if(tuck_backend STREQUAL "auto")
@@ -26,23 +24,8 @@ if(tuck_backend STREQUAL "cuda")
   add_link_options(LINKER:--disable-new-dtags)
 elseif(tuck_backend STREQUAL "sim")
   add_subdirectory(test/cudasim)
-elseif(tuck_backend STREQUAL "ptx")
-  include(CheckLanguage)
-  check_language(CUDA)
-  if(NOT CMAKE_CUDA_COMPILER)
-    message(STATUS "There is no nvcc: nothing is built")
-    add_custom_target(check COMMAND ${CMAKE_COMMAND} -E echo "skipped: there is no nvcc"
-                            COMMAND ${CMAKE_COMMAND} -E echo "0 passed, 0 failed, 1 skipped")
-    set(tuck_backend none)
-    return()
-  endif()
-  set(CMAKE_CUDA_ARCHITECTURES OFF)
-  set(CMAKE_CUDA_RUNTIME_LIBRARY None)
-  enable_language(CUDA)
-  set(CMAKE_CUDA_FLAGS_RELEASE "-O1")  # of host code, which nobody times
-  add_subdirectory(test/ptx)
 else()
-  message(FATAL_ERROR "TUCK_BACKEND is '${TUCK_BACKEND}'; it can be cuda, sim, ptx or auto")
+  message(FATAL_ERROR "TUCK_BACKEND is '${TUCK_BACKEND}'; it can be cuda, sim or auto")
 endif()
 
 # Programs and libraries of .cu files: by nvcc, or as C++ on the simulator.
@@ -67,38 +50,25 @@ endfunction()
 
 # Makes a program export the simulator, also what it does not call itself.
 function(tuck_lends_simulator name)
-  foreach(simulator cudasim cudaptx)
-    if(TARGET ${simulator})
-      set_target_properties(${name} PROPERTIES ENABLE_EXPORTS ON LINK_LIBRARY_OVERRIDE_${simulator} WHOLE_ARCHIVE)
-    endif()
-  endforeach()
-endfunction()
-
-# What a program takes of a simulator: all of it, a module only how to compile.
-function(tuck_use_simulator name simulator)
-  get_target_property(type ${name} TYPE)
-  if(type STREQUAL "MODULE_LIBRARY")
-    foreach(property INCLUDE_DIRECTORIES COMPILE_DEFINITIONS COMPILE_OPTIONS)
-      set_property(TARGET ${name} APPEND PROPERTY ${property} $<TARGET_PROPERTY:${simulator},INTERFACE_${property}>)
-    endforeach()
-  else()
-    target_link_libraries(${name} PRIVATE ${simulator})  # first: its headers stand before the library's
+  if(TARGET cudasim)
+    set_target_properties(${name} PROPERTIES ENABLE_EXPORTS ON LINK_LIBRARY_OVERRIDE_cudasim WHOLE_ARCHIVE)
   endif()
 endfunction()
 
 function(tuck_for_device name)
-  set_property(GLOBAL APPEND PROPERTY tuck_device_programs ${name})
-  if(tuck_backend STREQUAL "sim")
-    # Kernels of many codecs in one file: -O3 takes minutes.
-    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++;-O2")
-    tuck_use_simulator(${name} cudasim)
-  else()
+  if(tuck_backend STREQUAL "cuda")
     # Not as a feature: an older CMake knows none of a newer nvcc's.
     target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
-    if(tuck_backend STREQUAL "ptx")
-      target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo -Xfatbin --compress=false
-        -gencode arch=compute_${TUCK_PTX_ARCH},code=compute_${TUCK_PTX_ARCH}>)
-      tuck_use_simulator(${name} cudaptx)
+  else()
+    # Kernels of many codecs in one file: -O3 takes minutes.
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++;-O2")
+    get_target_property(type ${name} TYPE)
+    if(type STREQUAL "MODULE_LIBRARY")
+      foreach(property INCLUDE_DIRECTORIES COMPILE_DEFINITIONS COMPILE_OPTIONS)
+        set_property(TARGET ${name} APPEND PROPERTY ${property} $<TARGET_PROPERTY:cudasim,INTERFACE_${property}>)
+      endforeach()
+    else()
+      target_link_libraries(${name} PRIVATE cudasim)  # first: its headers stand before the library's
     endif()
   endif()
   target_link_libraries(${name} PRIVATE tuck::tuck tuck_warnings)

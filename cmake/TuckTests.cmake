@@ -1,8 +1,7 @@
 # Which tests there are. Sanitizers build only those in which they can find something.
 option(TUCK_LONG_TESTS "Compile the generic tests for every codec and type" OFF)
-set(TUCK_TESTS all CACHE STRING
-    "all, memory (what an address sanitizer may find something in), threads (the same of races) or kernels")
-set_property(CACHE TUCK_TESTS PROPERTY STRINGS all memory threads kernels)
+set(TUCK_TESTS all CACHE STRING "all, memory (what an address sanitizer may find something in) or threads (the same of races)")
+set_property(CACHE TUCK_TESTS PROPERTY STRINGS all memory threads)
 
 set(tuck_no_memory native_test model_test bench_test peers_test points_test predict_test timeline_test
                    golden_test swap_training_test tuner_test tuck_bench_test device_bench_test cli_test)
@@ -14,10 +13,6 @@ function(tuck_wants_test name answer)
   set(${answer} TRUE PARENT_SCOPE)
   if((TUCK_TESTS STREQUAL "memory" AND name IN_LIST tuck_no_memory) OR
      (TUCK_TESTS STREQUAL "threads" AND name IN_LIST tuck_no_threads))
-    set(${answer} FALSE PARENT_SCOPE)
-  endif()
-  get_property(device_programs GLOBAL PROPERTY tuck_device_programs)
-  if(TUCK_TESTS STREQUAL "kernels" AND NOT name IN_LIST device_programs)
     set(${answer} FALSE PARENT_SCOPE)
   endif()
 endfunction()

@@ -85,7 +85,6 @@ struct launch {
   uint64_t seed = 1;
   uint8_t poison = 0xcd;  // fills shared memory, registers and local memory
   std::span<const range> tensors = {};
-  bool traffic = false;  // counts it even if settings::traffic does not say so
 };
 
 struct counters;

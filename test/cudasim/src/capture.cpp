@@ -96,7 +96,7 @@ class replay {
 
   void run_as_fiber(std::size_t i) {
     set_[i] = choose_set(i);
-    std::swap(stream_.runner, stream_.branches[set_[i]]);
+    std::swap(stream_.engines, stream_.branches[set_[i]]);
     void* native = __tsan_get_current_fiber();
     fibers_.push_back(__tsan_create_fiber(0));
     __tsan_switch_to_fiber(fibers_.back(), 1);
@@ -107,7 +107,7 @@ class replay {
     }
     ends_[i].release();
     __tsan_switch_to_fiber(native, 1);
-    std::swap(stream_.runner, stream_.branches[set_[i]]);
+    std::swap(stream_.engines, stream_.branches[set_[i]]);
   }
 
   const graph_data& graph_;
@@ -248,8 +248,11 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   });
 }
 
-cudaError_t cudasim::detail::capture_status(cudaStream_t stream, cudaStreamCaptureStatus* status,
-                                            unsigned long long* id) {
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  return cudaStreamGetCaptureInfo(stream, status, nullptr);
+}
+
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id) {
   return api(call_kind::housekeeping, [&] {
     CUstream_st* s = valid(stream);
     if (!s) return cudaErrorInvalidResourceHandle;
@@ -263,16 +266,18 @@ cudaError_t cudasim::detail::capture_status(cudaStream_t stream, cudaStreamCaptu
   });
 }
 
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  return capture_status(stream, status, nullptr);
-}
-
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   return api(call_kind::work, [&] {
     if (!exec || !graph) return cudaErrorInvalidValue;
     *exec = new CUgraphExec_st{graph->data};
     return cudaSuccess;
   });
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, cudaGraphNode_t* error_node, char* log,
+                                 std::size_t log_bytes) {
+  if (error_node) *error_node = nullptr;
+  if (log && log_bytes > 0) log[0] = '\0';
+  return cudaGraphInstantiate(exec, graph);
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {

@@ -9,7 +9,7 @@
 namespace cudasim::detail {
 namespace {
 
-constexpr int max_threads = 1024, max_static_shared = 48 * 1024;
+constexpr int max_threads = 1024, max_static_shared = 48 * 1024, max_shared = 227 * 1024, shared_per_sm = 228 * 1024;
 
 constinit thread_local int device = 0;
 
@@ -35,11 +35,7 @@ cudaError_t check(const cudaLaunchConfig_t& c, const void* kernel, std::uint64_t
   if (threads == 0 || g.x == 0 || g.y == 0 || g.z == 0 || threads > max_threads || b.z > 64)
     return cudaErrorInvalidConfiguration;
   if (g.x > 0x7fffffffu || g.y > 65535 || g.z > 65535) return cudaErrorInvalidConfiguration;
-  const kernel_limits limits = limits_of_kernel(kernel);
-  if (threads > static_cast<std::uint64_t>(limits.max_threads)) return cudaErrorLaunchOutOfResources;
-  if (c.dynamicSmemBytes > static_cast<std::size_t>(dynamic_limit(kernel)) ||
-      limits.static_shared + c.dynamicSmemBytes > static_cast<std::size_t>(limits_of_device().max_shared))
-    return cudaErrorInvalidValue;
+  if (c.dynamicSmemBytes > static_cast<std::size_t>(dynamic_limit(kernel))) return cudaErrorInvalidValue;
   return cudaSuccess;
 }
 
@@ -50,11 +46,11 @@ cudaError_t attribute_value(int* value, cudaDeviceAttr attribute) {
     case cudaDevAttrWarpSize: *value = 32; break;
     case cudaDevAttrMultiProcessorCount: *value = get_settings().sm_count; break;
     case cudaDevAttrL2CacheSize: *value = 4 << 20; break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = limits_of_device().threads_per_sm; break;
-    case cudaDevAttrComputeCapabilityMajor: *value = limits_of_device().major; break;
-    case cudaDevAttrComputeCapabilityMinor: *value = limits_of_device().minor; break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = limits_of_device().shared_per_sm; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = limits_of_device().max_shared; break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = 2048; break;
+    case cudaDevAttrComputeCapabilityMajor: *value = 9; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = 0; break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = shared_per_sm; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = max_shared; break;
     case cudaDevAttrCanMapHostMemory:
     case cudaDevAttrUnifiedAddressing:
     case cudaDevAttrMemoryPoolsSupported: *value = 1; break;
@@ -86,7 +82,7 @@ cudaError_t submit_launch(const cudaLaunchConfig_t& config, const void* kernel, 
     count_most(&counters::largest_grid, std::uint64_t{config.gridDim.x} * config.gridDim.y * config.gridDim.z);
     return submit(config.stream, [c = config, kernel, call = std::move(call), where](CUstream_st& on) {
       if (device_failed()) return;
-      launch_request job;
+      launch job;
       job.call = call;
       job.kernel = kernel;
       job.grid = c.gridDim;
@@ -106,7 +102,7 @@ cudaError_t set_function_attribute(const void* kernel, cudaFuncAttribute attribu
   return api(call_kind::work, [&] {
     if (!kernel) return cudaErrorInvalidDeviceFunction;
     if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) return cudaSuccess;
-    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > limits_of_device().max_shared)
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > max_shared)
       return cudaErrorInvalidValue;
     quiet_lock lock(all().mutex);
     all().dynamic_shared[kernel] = value;
@@ -117,29 +113,19 @@ cudaError_t set_function_attribute(const void* kernel, cudaFuncAttribute attribu
 cudaError_t get_function_attributes(cudaFuncAttributes* attributes, const void* kernel) {
   return api(call_kind::work, [&] {
     if (!attributes || !kernel) return cudaErrorInvalidValue;
-    const kernel_limits k = limits_of_kernel(kernel);
-    const device_limits d = limits_of_device();
-    *attributes = {};
-    attributes->sharedSizeBytes = k.static_shared;
-    attributes->localSizeBytes = k.local;
-    attributes->maxThreadsPerBlock = k.max_threads;
-    attributes->numRegs = 64;  // not known
-    attributes->ptxVersion = attributes->binaryVersion = d.major * 10 + d.minor;
-    attributes->maxDynamicSharedSizeBytes = dynamic_limit(kernel);
+    *attributes = {0, 0, 0, max_threads, 64, 90, 90, dynamic_limit(kernel)};
     return cudaSuccess;
   });
 }
 
-// By threads and shared memory: registers are not known.
+// A guess: registers and static shared memory are not known.
 cudaError_t resident_blocks(int* blocks, const void* kernel, int threads, std::size_t dynamic_bytes) {
   return api(call_kind::work, [&] {
     if (!blocks || !kernel || threads <= 0) return cudaErrorInvalidValue;
-    const device_limits d = limits_of_device();
-    const auto by_threads = threads > max_threads ? 0 : d.threads_per_sm / ((threads + 31) / 32 * 32);
-    const std::size_t shared = limits_of_kernel(kernel).static_shared + dynamic_bytes + 1024;
+    const auto by_threads = threads > max_threads ? 0 : 2048 / ((threads + 31) / 32 * 32);
     const auto by_shared = dynamic_bytes > static_cast<std::size_t>(dynamic_limit(kernel))
                                ? 0
-                               : static_cast<int>(static_cast<std::size_t>(d.shared_per_sm) / shared);
+                               : shared_per_sm / static_cast<int>(dynamic_bytes + 1024);
     *blocks = std::min({by_threads, by_shared, 32});
     return cudaSuccess;
   });
@@ -185,19 +171,17 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int d) {
   return api(call_kind::housekeeping, [&] {
     if (!p) return cudaErrorInvalidValue;
     if (const cudaError_t e = check_device(d); e != cudaSuccess) return e;
-    const device_limits d = limits_of_device();
     *p = {};
     std::snprintf(p->name, sizeof p->name, "cudasim");
     p->totalGlobalMem = std::size_t{64} << 30;
     p->sharedMemPerBlock = max_static_shared;
-    p->sharedMemPerBlockOptin = static_cast<std::size_t>(d.max_shared);
-    p->sharedMemPerMultiprocessor = static_cast<std::size_t>(d.shared_per_sm);
+    p->sharedMemPerBlockOptin = max_shared;
+    p->sharedMemPerMultiprocessor = shared_per_sm;
     p->warpSize = 32;
     p->maxThreadsPerBlock = max_threads;
     p->multiProcessorCount = get_settings().sm_count;
-    p->maxThreadsPerMultiProcessor = d.threads_per_sm;
-    p->major = d.major;
-    p->minor = d.minor;
+    p->maxThreadsPerMultiProcessor = 2048;
+    p->major = 9;
     p->l2CacheSize = 4 << 20;
     p->canMapHostMemory = 1;
     return cudaSuccess;

@@ -1,12 +1,11 @@
 // Host side: calls, streams, events, captures. Everything here runs inside a runtime_scope.
 #pragma once
 
-#include "launch_request.hpp"
+#include "engine.hpp"
+#include "helpers.hpp"
 #include "quiet_mutex.hpp"
 #include "sanitizers.hpp"
 #include "state.hpp"
-
-#include <kernel_runner.hpp>
 
 #include <chrono>
 #include <deque>
@@ -72,6 +71,9 @@ void drain(CUstream_st& s);  // waits for all that has been submitted
 void drain_all(bool legacy_only, int device = -1);
 bool inside_stream();  // on a stream's own thread, where CUDA calls are not allowed
 
+// The helpers that run blocks next to the stream's own thread.
+void run_launch(CUstream_st& s, launch& job);
+
 // --- Captures --------------------------------------------------------------------------------------------
 
 // For calls that a capture of this thread, or a global one of any thread, forbids: invalidates it.
@@ -83,7 +85,6 @@ cudaError_t record_captured(CUstream_st& s, CUevent_st& e, bool& was_captured);
 cudaError_t wait_captured(CUstream_st& s, CUevent_st& e, bool& was_captured);
 std::shared_ptr<graph_data> graph_of(CUstream_st& s);  // being captured, or null
 void forget_captures();
-cudaError_t capture_status(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id);
 
 }  // namespace cudasim::detail
 
@@ -104,8 +105,9 @@ struct CUstream_st {
   bool closing = false;
   cudasim::detail::order_point done;
   cudasim::detail::random delays;
-  cudasim::detail::kernel_runner runner;
-  std::vector<cudasim::detail::kernel_runner> branches;  // for a graph's parallel nodes, under ThreadSanitizer
+  using engine_set = std::vector<std::unique_ptr<cudasim::detail::engine>>;
+  engine_set engines;
+  std::vector<engine_set> branches;  // for a graph's parallel nodes, under ThreadSanitizer
   std::shared_ptr<cudasim::detail::capture> capturing;
   std::vector<std::size_t> frontier;  // nodes that the next one of this stream comes after
 };

@@ -41,7 +41,6 @@ void poison(void* p, std::size_t n) {
 }
 
 void release(void* p, std::size_t n) {
-  memory_removed(p);
   poison(p, n);
   program_scope program;
   std::free(p);
@@ -55,7 +54,6 @@ void* allocate(std::size_t bytes) {
 }
 
 void enter(void* p, const allocation& a) {
-  memory_added(p, a.bytes, a.device_memory);
   quiet_lock lock(all().mutex);
   all().live[number(p)] = a;
 }
@@ -111,7 +109,6 @@ bool allowed(const void* to, const void* from, std::size_t bytes, cudaMemcpyKind
 void copy(void* to, const void* from, std::size_t bytes) {
   program_scope program;
   std::memcpy(to, from, bytes);
-  memory_copied(to, from, bytes);
 }
 
 // In a capture: memory with a fixed address that the graph owns, handed out and taken back at each replay.
@@ -126,7 +123,6 @@ cudaError_t allocate_captured(void** p, std::size_t bytes, cudaStream_t stream, 
       all().live.erase(number(q));
     }
     runtime_scope quiet;
-    memory_removed(q);
     unhide(q, bytes);
     std::free(q);
   });
@@ -235,13 +231,12 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
     quiet_lock lock(all().mutex);
     const auto* a = find(p);
     void* q = const_cast<void*>(p);
-    *attributes = {};
-    attributes->type = !a                        ? cudaMemoryTypeUnregistered
-                       : a->second.device_memory ? cudaMemoryTypeDevice
-                                                 : cudaMemoryTypeHost;
-    attributes->device = a ? a->second.device : -1;
-    attributes->devicePointer = a ? q : nullptr;
-    attributes->hostPointer = a && a->second.device_memory ? nullptr : q;
+    if (!a)
+      *attributes = {cudaMemoryTypeUnregistered, -1, nullptr, q};
+    else if (a->second.device_memory)
+      *attributes = {cudaMemoryTypeDevice, a->second.device, q, nullptr};
+    else
+      *attributes = {cudaMemoryTypeHost, a->second.device, q, q};
     return cudaSuccess;
   });
 }
@@ -283,7 +278,6 @@ cudaError_t cudaMemsetAsync(void* p, int value, std::size_t bytes, cudaStream_t 
       if (device_failed()) return;
       program_scope program;
       std::memset(p, value, bytes);
-      memory_written(p, bytes);
     });
   });
 }

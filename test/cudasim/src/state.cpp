@@ -173,8 +173,8 @@ const char* cudaGetErrorName(cudaError_t error) {
                                     CUDASIM_NAME(cudaErrorStreamCaptureWrongThread) CUDASIM_NAME(cudaErrorUnknown)
     // clang-format on
 #undef CUDASIM_NAME
-                                                    default : return "unrecognized error code";
   }
+  return "unrecognized error code";
 }
 
 const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }

@@ -1,9 +1,8 @@
 // What the parts of the runtime share: settings, counters, the sticky error and its report.
 #pragma once
 
+#include "../cudasim.hpp"
 #include "../sim/runtime.hpp"
-
-#include <cudasim.hpp>
 
 #include <atomic>
 #include <cstdint>

@@ -11,6 +11,7 @@ namespace {
 struct registry {
   quiet_mutex mutex;
   std::map<CUstream_st*, std::shared_ptr<CUstream_st>> streams;  // until their thread has ended
+  std::vector<std::unique_ptr<engine>> spare_engines;
   std::uint64_t created = 0;
 };
 
@@ -55,8 +56,14 @@ void work(const std::shared_ptr<CUstream_st>& stream) {
     s.completed.fetch_add(1);
     s.completed.notify_all();
   }
-  retire_runners(s);
   quiet_lock lock(all().mutex);
+  // A ThreadSanitizer fiber remembers what its stream did before its last launch: another stream may have it only if
+  // the host waited for that.
+  s.branches.push_back(std::move(s.engines));
+  if (!tsan() || static_cast<std::int32_t>(s.waited_for - s.launched) >= 0)
+    for (auto& set : s.branches)
+      for (auto& e : set) all().spare_engines.push_back(std::move(e));
+  s.branches.clear();
   all().streams.erase(&s);
 }
 
@@ -69,7 +76,7 @@ void refuse_default_stream() { std::fprintf(stderr, "cudasim: work for a default
 
 cudaError_t create(cudaStream_t* result, unsigned flags, int priority) {
   if (!result || flags > cudaStreamNonBlocking) return cudaErrorInvalidValue;
-  prepare_to_run();
+  provide_helpers(get_settings().workers);
   auto s = std::make_shared<CUstream_st>();
   s->device = current_device();
   s->legacy_waits = flags == cudaStreamDefault;
@@ -86,6 +93,14 @@ cudaError_t create(cudaStream_t* result, unsigned flags, int priority) {
   }).detach();
   *result = s.get();
   return cudaSuccess;
+}
+
+std::unique_ptr<engine> spare_engine() {
+  quiet_lock lock(all().mutex);
+  if (all().spare_engines.empty()) return nullptr;
+  auto e = std::move(all().spare_engines.back());
+  all().spare_engines.pop_back();
+  return e;
 }
 
 }  // namespace
@@ -148,6 +163,23 @@ void drain_all(bool legacy_only, int device) {
 }
 
 bool inside_stream() { return on_stream_thread; }
+
+// One engine on the stream's own thread, the others on helpers if any is free in time.
+void run_launch(CUstream_st& s, launch& job) {
+  s.launched = s.completed.load() + 1;
+  const std::uint64_t wanted =
+      std::min<std::uint64_t>(static_cast<std::uint64_t>(std::max(1, job.options.workers)), job.blocks);
+  while (s.engines.size() < wanted) {
+    auto e = spare_engine();
+    s.engines.push_back(e ? std::move(e) : std::make_unique<engine>());
+  }
+  job.start.release();
+  std::vector<std::shared_ptr<help>> helpers;
+  for (std::size_t i = 1; i < wanted; ++i) helpers.push_back(ask_for_help(job, *s.engines[i], static_cast<int>(i)));
+  s.engines[0]->run(job, 0);
+  for (auto& h : helpers) h->finish();
+  job.end.acquire();
+}
 
 }  // namespace cudasim::detail
 

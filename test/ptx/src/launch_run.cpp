@@ -10,18 +10,12 @@
 namespace ptx {
 namespace {
 
-settings settings_for(const launch& l) {
-  settings s = current_settings();
-  s.traffic = s.traffic || l.traffic;
-  return s;
-}
-
 uint32_t first_lanes(uint32_t count) { return count >= 32 ? ~0u : (1u << count) - 1; }
 
 }  // namespace
 
 launch_run::launch_run(const launch& l)
-    : job(l), how(settings_for(l)), code(*l.code), weak(l.seed + 1), counts(code.code.size()), random_(l.seed) {
+    : job(l), how(current_settings()), code(*l.code), weak(l.seed + 1), counts(code.code.size()), random_(l.seed) {
   blocks_ = uint64_t{l.grid.x} * l.grid.y * l.grid.z;
   resident_ = how.resident != 0 ? how.resident : 1 + random_.below(4);
 }

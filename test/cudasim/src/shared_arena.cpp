@@ -1,7 +1,7 @@
 #include "shared_arena.hpp"
 
-#include "../sanitizers.hpp"
-#include "../state.hpp"
+#include "sanitizers.hpp"
+#include "state.hpp"
 
 #include <sys/mman.h>
 

@@ -2,7 +2,7 @@
 // in the order of first use. Gaps lie between them: canaries in every build, poisoned under ASan.
 #pragma once
 
-#include "../../sim/runtime.hpp"
+#include "../sim/runtime.hpp"
 
 #include <string>
 #include <vector>

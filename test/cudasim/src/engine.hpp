@@ -5,14 +5,13 @@
 // collective or a barrier releases become ready again; the last to arrive just runs on.
 #pragma once
 
-#include "../../sim/runtime.hpp"
-#include "../../sim/vector_types.hpp"
-#include "../launch_request.hpp"
-#include "../sanitizers.hpp"
-#include "../state.hpp"
-#include "../traffic.hpp"
+#include "../sim/runtime.hpp"
+#include "../sim/vector_types.hpp"
 #include "context.hpp"
+#include "sanitizers.hpp"
 #include "shared_arena.hpp"
+#include "state.hpp"
+#include "traffic.hpp"
 
 #include <array>
 #include <atomic>
@@ -79,8 +78,16 @@ struct block {
   std::uint64_t steps_since_poll = 0;
 };
 
-struct launch : launch_request {
-  explicit launch(const launch_request& r) : launch_request(r) {}
+struct launch {
+  std::shared_ptr<const kernel_call> call;
+  const void* kernel = nullptr;
+  dim3 grid, block;
+  std::size_t dynamic_bytes = 0;
+  site where{"", 0};
+  std::uint64_t seed = 0;
+  settings options;
+  std::shared_ptr<const tensor_ranges> tensors;
+  std::uint64_t blocks = 0;
   std::atomic<std::uint64_t> next{0};
   std::atomic<bool> failed{false};
   order_point start, end;
