@@ -1,6 +1,8 @@
 // tuck-bench: how fast the codecs are and how small tensors get. This file is the options and the course of a run.
+#include "bench/micro/counts.hpp"
 #include "bench/micro/environment.hpp"
 #include "bench/micro/runner.hpp"
+#include "bench/support/gpus.hpp"
 
 #include "support/files.hpp"
 #include "tuck/codecs.hpp"
@@ -40,7 +42,7 @@ void interrupt(int signal) {
 }
 
 struct options {
-  bool quick = false, full = false, list = false, no_peers = false;
+  bool quick = false, full = false, list = false, no_peers = false, profile = false;
   std::string out, where = "both", recordings = TUCK_BENCH_DATA;
   std::vector<std::string> coders, types, patterns, sizes;
   std::vector<double> sparsities;
@@ -58,11 +60,11 @@ void add_options(CLI::App& app, options& o) {
   app.add_option("--out", o.out, "Write the results there, as JSON")->type_name("FILE");
   add_list(app, "--codec", o.coders, "Only these codecs and peers", "NAME,...");
   add_list(app, "--type", o.types, "Element types, as f32 or bf16", "TYPE,...");
-  add_list(app, "--pattern", o.patterns, "iid, clustered, recorded, smooth", "NAME,...");
+  add_list(app, "--pattern", o.patterns, "iid, clustered, recorded, smooth, sums, runs", "NAME,...");
   add_list(app, "--sparsity", o.sparsities, "Shares of zeros", "S,...");
   add_list(app, "--size", o.sizes, "Sizes of a tensor, as 64KiB or 1GiB", "SIZE,...");
-  app.add_option("--where", o.where, "host, device or both")
-      ->check(CLI::IsMember({"host", "device", "both"}).description(""))
+  app.add_option("--where", o.where, "host, device or both; ptx: the instructions of kernels, in preset ptx")
+      ->check(CLI::IsMember({"host", "device", "both", "ptx"}).description(""))
       ->type_name("WHERE");
   app.add_option("--threads", o.threads, "Threads of tuck's codecs on the host; 0 is one a core. Peers have one")
       ->check(CLI::Range(0, 1024).description(""))
@@ -70,6 +72,7 @@ void add_options(CLI::App& app, options& o) {
       ->type_name("N");
   app.add_option("--data", o.recordings, "Recorded tensors: a directory of .npy files of f32")->type_name("DIR");
   app.add_flag("--no-peers", o.no_peers, "Without the libraries beside");
+  app.add_flag("--profile", o.profile, "With --where ptx: the source lines of each row that execute most");
   app.add_flag("--list", o.list, "Say what would be measured, and stop");
   app.footer(
       "An axis that is given replaces its default, and all that is given is combined. Flags of Google Benchmark\n"
@@ -98,7 +101,7 @@ selection selected(const options& o, const std::vector<entry>& coders) {
   }
   for (const std::string& text : o.patterns) {
     const auto p = pattern_of(text);
-    if (!p) throw CLI::ValidationError("--pattern", text + " is none of iid, clustered, recorded, smooth");
+    if (!p) throw CLI::ValidationError("--pattern", text + " is none of iid, clustered, recorded, smooth, sums, runs");
     s.patterns.push_back(*p);
   }
   for (const std::string& text : o.sizes) {
@@ -111,6 +114,17 @@ selection selected(const options& o, const std::vector<entry>& coders) {
     s.sparsities.push_back(std::round(share * 1e9) * 1e-9);
   }
   return s;
+}
+
+// Where the device's rows are from. Throws CLI::ValidationError where they cannot be what was asked for.
+place wanted_device(const options& o) {
+  const place there = device_place();
+  if ((o.where == "ptx" || o.profile) && there != place::ptx)
+    throw CLI::ValidationError(o.where == "ptx" ? "--where ptx" : "--profile",
+                               std::string("kernels of this build run on ") +
+                                   (there == place::gpu ? "a GPU" : "the simulator") +
+                                   ", where nobody counts instructions; those of preset ptx are counted");
+  return there;
 }
 
 // The command without the directories of its files, which are nobody's business.
@@ -163,6 +177,9 @@ class progress_line {
     char figure[64] = "failed";
     if (r != nullptr && r->time.runs != 0)
       std::snprintf(figure, sizeof figure, "%.3f GB/s, R %.3f", r->gb_per_s(), r->of_copy);
+    else if (r != nullptr && r->counted())
+      std::snprintf(figure, sizeof figure, "%.2f instructions for 128 bytes",
+                    r->counts.instructions * 128 / double(r->tensor.raw_bytes));
     else if (r != nullptr)
       std::snprintf(figure, sizeof figure, "moves %.3f bytes a byte", r->moved_bytes / double(r->tensor.raw_bytes));
     show(name, figure);
@@ -273,13 +290,15 @@ int bench(int argc, char** argv) {
   std::vector<point> points;
   try {
     app.parse(static_cast<int>(ours.size()), ours.data());
-    const auto on_host = o.where == "device" ? std::vector<entry>{} : runner::host_coders(!o.no_peers);
+    const place device = wanted_device(o);
+    const auto on_host =
+        o.where == "device" || o.where == "ptx" ? std::vector<entry>{} : runner::host_coders(!o.no_peers);
     const auto on_device = o.where == "host" ? std::vector<entry>{} : runner::device_coders(!o.no_peers);
     std::vector<entry> all = on_host;
     all.insert(all.end(), on_device.begin(), on_device.end());
     const selection wanted = selected(o, all);
     points = points_of(wanted, on_host, place::host);
-    const auto more = points_of(wanted, on_device, describe_device() ? place::gpu : place::sim);
+    const auto more = points_of(wanted, on_device, device);
     points.insert(points.end(), more.begin(), more.end());
     if (points.empty())
       throw CLI::ValidationError("nothing to measure", o.coders.empty() ? "no codec takes such tensors"
@@ -325,13 +344,16 @@ int bench(int argc, char** argv) {
     return interrupted ? interrupted_by_user : failed;
   }
   const auto around = environment(o.threads != 0 ? o.threads : std::thread::hardware_concurrency(), command);
+  const auto gpus = read_bounded_gpus(TUCK_BENCH_GPUS);
   print_table(found.rows, stdout);
+  print_counts(found.rows, gpus, stdout);
+  if (o.profile) print_profile(found.rows, stdout);
   const auto text = [&](const char* key) { return around.at(key).get<std::string>(); };
   std::printf("\n%s, %s; tuck %s at %s; %s\n",
               around.at("device").is_null() ? text("cpu").c_str() : around["device"]["name"].get<std::string>().c_str(),
               text("compiler").c_str(), text("version").c_str(), text("commit").c_str(), text("date").c_str());
   if (out) {
-    out->write(tuck::tools::bytes_of(as_text(as_json(around, found.rows, complete))));
+    out->write(tuck::tools::bytes_of(as_text(as_json(around, found.rows, complete, gpus))));
     out->commit();
     std::printf("%zu rows are in %s%s\n", found.rows.size(), o.out.c_str(), complete ? "" : ", which is not complete");
   }
