@@ -40,5 +40,5 @@ def line(bounds):
     """What the column "bound" is, or why it is empty."""
     if bounds["missing"]:
         return f"No bound stands beside any R ({bounds['counts']}): {bounds['missing']}\n"
-    return (f"Bound: what R can be at most by the instructions that kernels were counted to execute ({bounds['counts']}); "
-            "a good kernel reaches 70 % of it where they bound it.\n")  # fmt: skip
+    return (f"Bound: what R can be at most by what kernels were counted to execute ({bounds['counts']}); where it is "
+            "instructions that bound it, a good kernel reaches 70 % of it.\n")  # fmt: skip

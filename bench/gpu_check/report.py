@@ -196,7 +196,8 @@ def sweep_table(report):
 def chunks_table(report):
     cells = {}
     for r in figures_of(report, "experiment/chunks"):
-        at = (r["codec"], r["type"], r["operation"], number(r["sparsity"]), number(bounds.of_row(report["bounds"], r)))
+        bound = number(bounds.of_row(report["bounds"], r))
+        at = (r["codec"], r["type"], r["operation"], number(r["sparsity"]), bound)
         cells.setdefault(at, {})[r["chunk_bytes"]] = number(r["R"])
     rows = [(*at, ", ".join(f"{size >> 10} KiB {r}" for size, r in by_size.items())) for at, by_size in cells.items()]
     return table("R by the size of chunks", ("codec", "type", "", "zeros", "bound", "R"), rows)

@@ -1,5 +1,5 @@
-// Measuring on the device: kernels on a GPU by events, on the simulator by the traffic it counts, and by the engine that
-// executes what nvcc emits by what they execute.
+// Measuring on the device: kernels on a GPU by events, on the simulator by the traffic it counts, in the engine that
+// executes what nvcc emits by their instructions.
 #pragma once
 
 #include "bench/micro/coder.hpp"

@@ -1,5 +1,5 @@
-// How calls on the device are measured: on a GPU by events, in turn with a kernel that copies; elsewhere by what one call
-// moves or executes. Coders say how they launch, and the rest is here.
+// How calls on the device are measured: on a GPU by events, in turn with a kernel that copies; elsewhere by what one
+// call moves or executes. Coders say how they launch, and the rest is here.
 #pragma once
 
 #include "bench/micro/device.hpp"
