@@ -56,12 +56,13 @@ void mark_copied(const void* to, const void* from, std::size_t bytes);
 // --- Running ------------------------------------------------------------------------------------------------------
 
 struct settings {
-  bool check = true;     // uninitialised reads, and races in shared memory between barriers; bounds are always checked
-  bool weak = true;      // stores are delayed, and loads that acquire nothing may see old values
-  bool shuffle = true;   // the seed decides which of a warp's diverged lanes go first; else the lowest address does
-  bool traffic = false;  // counts sectors and wavefronts
+  bool check = true;      // uninitialised reads, and races in shared memory between barriers; bounds are always checked
+  bool weak = true;       // stores are delayed, and loads that acquire nothing may see old values
+  bool shuffle = true;    // the seed decides which of a warp's diverged lanes go first; else the lowest address does
+  bool traffic = false;   // counts sectors and wavefronts
   unsigned resident = 0;  // blocks of a launch that run side by side; 0: the seed decides, from 1 to 4
-  uint64_t no_progress = 200'000'000;  // so many instructions in a launch without a store, an atomic or an exit are a hang
+  uint64_t no_progress =
+      200'000'000;  // so many instructions in a launch without a store, an atomic or an exit are a hang
 };
 // Of launches that start later. Thread-safe.
 void configure(const settings& s);
@@ -98,11 +99,11 @@ struct counters {
   uint64_t integer = 0, floating = 0, memory = 0, control = 0, barrier = 0;
   uint64_t lanes = 0;  // that were active, over all warp instructions
   uint64_t divergent_branches = 0;
-  uint64_t load_requests = 0, store_requests = 0;  // of global memory, by warps
+  uint64_t load_requests = 0, store_requests = 0;          // of global memory, by warps
   uint64_t atomics = 0, shared_atomics = 0, barriers = 0;  // by threads
-  uint64_t polls = 0;  // by threads: relaxed, volatile and acquiring loads
+  uint64_t polls = 0;                                      // by threads: relaxed, volatile and acquiring loads
   // With settings::traffic:
-  uint64_t load_sectors = 0, store_sectors = 0;  // of 32 bytes, of global memory
+  uint64_t load_sectors = 0, store_sectors = 0;                               // of 32 bytes, of global memory
   uint64_t shared_requests = 0, shared_wavefronts = 0, least_wavefronts = 0;  // by warps; the least: without conflicts
   uint64_t tensor_bytes_read = 0, tensor_bytes_written = 0, other_bytes_read = 0, other_bytes_written = 0;
   uint64_t tensor_sectors_read = 0, tensor_sectors_written = 0, other_sectors_read = 0, other_sectors_written = 0;

@@ -1,0 +1,168 @@
+#include "access.hpp"
+
+#include <algorithm>
+
+namespace ptx {
+namespace {
+
+constexpr const char* name_of(space s) {
+  constexpr const char* names[] = {"generic", "global", "shared", "local", "parameter", "constant"};
+  return names[static_cast<int>(s)];
+}
+
+space space_of(uint64_t address, space named) {
+  if (named != space::generic) return named;
+  switch (address & window_mask) {
+    case shared_window: return space::shared;
+    case local_window: return space::local;
+    case param_window: return space::param;
+    default: return space::global;
+  }
+}
+
+[[noreturn]] void out_of_bounds(const warp& w, space s, uint64_t address, unsigned bytes, uint64_t size, int lane) {
+  fault(w, "out of bounds",
+        std::string(name_of(s)) + " memory: access of " + std::to_string(bytes) + " bytes at byte " +
+            std::to_string(address) + " of " + std::to_string(size),
+        lane);
+}
+
+bool needs(const instruction& i, unsigned byte) { return byte >= 32 || (i.used_bytes >> byte & 1) != 0; }
+
+void check_written(warp& w, const instruction& i, const allocation& a, uint64_t address, unsigned bytes, int lane) {
+  if (!a.written || a.written->complete()) return;
+  const uint64_t first = address - a.begin;
+  for (uint64_t at = a.written->first_unwritten(first, bytes); at < bytes;
+       at += 1 + a.written->first_unwritten(first + at + 1, bytes - at - 1))
+    if (needs(i, static_cast<unsigned>(at)))
+      fault(w, "uninitialised",
+            "global memory: byte " + std::to_string(first + at) + " of an allocation of " +
+                std::to_string(a.end - a.begin) + " has never been written",
+            lane);
+}
+
+target_place in_global(warp& w, const instruction& i, int lane, uint64_t address, unsigned bytes, access kind) {
+  const allocation* a = w.run->memory.find(address, bytes);
+  if (a == nullptr) fault(w, "out of bounds", "global memory: " + w.run->memory.explain(address, bytes), lane);
+  if (kind != access::write && w.run->how.check) check_written(w, i, *a, address, bytes, lane);
+  if (kind == access::read && i.read_only && w.run->how.weak && w.run->weak.wrote(address, bytes))
+    fault(w, "race", "a load through the read-only path of what this launch has written", lane);
+  if (kind != access::read && a->written) {
+    if (w.run->how.check)
+      a->written->mark(address - a->begin, bytes);
+    else
+      a->written->set_complete();
+  }
+  return {space::global, address, reinterpret_cast<std::byte*>(address)};
+}
+
+target_place in_shared(warp& w, const instruction& i, int lane, uint64_t address, unsigned bytes, access kind,
+                       const std::byte* value) {
+  shared_memory& s = w.home->shared;
+  if (address + bytes > s.size()) out_of_bounds(w, space::shared, address, bytes, s.size(), lane);
+  if (s.checked()) {
+    uint32_t other = 0;
+    const char* wrong = s.touch(kind, static_cast<uint32_t>(address), bytes, w.index * 32 + static_cast<uint32_t>(lane),
+                                w.clock, value, i.used_bytes, other);
+    if (wrong != nullptr)
+      fault(w, wrong,
+            "shared memory, byte " + std::to_string(address) +
+                (std::string_view(wrong) == "race"
+                     ? ": thread " + std::to_string(other) + " touched it since the last barrier"
+                     : " has never been written"),
+            lane);
+  }
+  return {space::shared, address, s.data() + address};
+}
+
+}  // namespace
+
+target_place find_place(warp& w, const instruction& i, int lane, uint64_t address, unsigned bytes, access kind,
+                        const std::byte* value) {
+  const space s = space_of(address, i.where);
+  if (i.where == space::generic) address &= s == space::global ? ~uint64_t{0} : ~window_mask;
+  if (address % bytes != 0)
+    fault(w, "misaligned",
+          std::string(name_of(s)) + " memory: address " + std::to_string(address) + " of " + std::to_string(bytes) +
+              " bytes",
+          lane);
+  switch (s) {
+    case space::shared: return in_shared(w, i, lane, address, bytes, kind, value);
+    case space::local: {
+      const uint32_t size = w.code->local_bytes;
+      if (address + bytes > size) out_of_bounds(w, s, address, bytes, size, lane);
+      return {s, address, w.local.data() + static_cast<std::size_t>(lane) * size + address};
+    }
+    case space::param:
+      if (kind != access::read) fault(w, "out of bounds", "parameters are read-only", lane);
+      if (address + bytes > w.code->parameter_bytes) out_of_bounds(w, s, address, bytes, w.code->parameter_bytes, lane);
+      return {s, address, const_cast<std::byte*>(w.run->arguments()) + address};
+    default: return in_global(w, i, lane, address, bytes, kind);
+  }
+}
+
+namespace {
+
+// Distinct numbers among those that fill `all`.
+std::size_t unique_count(std::vector<uint64_t>& all) {
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all.size();
+}
+
+// Accesses of 8 and 16 bytes take 2 and 4 rounds of lanes; in each, a bank gives one word.
+void count_shared(warp& w, const instruction& i, uint32_t lanes, unsigned bytes) {
+  static thread_local std::vector<uint64_t> round, all;
+  const int lanes_a_round = bytes <= 4 ? 32 : static_cast<int>(128 / bytes);
+  uint64_t wavefronts = 0;
+  all.clear();
+  for (int first = 0; first < 32; first += lanes_a_round) {
+    round.clear();
+    for (int l = first; l < first + lanes_a_round; ++l) {
+      if ((lanes >> l & 1) == 0) continue;
+      const uint64_t a = address_in(w, i, l) & ~window_mask;
+      for (uint64_t word = a / 4; word <= (a + bytes - 1) / 4; ++word) round.push_back(word);
+    }
+    if (round.empty()) continue;
+    all.insert(all.end(), round.begin(), round.end());
+    unique_count(round);
+    std::array<uint32_t, 32> banks{};
+    for (const uint64_t word : round) ++banks[word % 32];
+    wavefronts += *std::max_element(banks.begin(), banks.end());
+  }
+  pc_counts& c = w.run->counts[w.pc];
+  ++c.requests;
+  c.wavefronts += wavefronts;
+  c.least_wavefronts += (unique_count(all) + 31) / 32;
+}
+
+}  // namespace
+
+void count_traffic(warp& w, const instruction& i, uint32_t lanes, unsigned bytes, bool reads, bool writes) {
+  const uint64_t first = address_in(w, i, std::countr_zero(lanes));
+  const space s = space_of(first, i.where);
+  if (s == space::shared) return count_shared(w, i, lanes, bytes);
+  if (s != space::global) return;
+  static thread_local std::vector<uint64_t> sectors;
+  sectors.clear();
+  for (uint32_t left = lanes; left != 0; left &= left - 1) {
+    const uint64_t a = address_in(w, i, std::countr_zero(left));
+    for (uint64_t sector = a / 32; sector <= (a + bytes - 1) / 32; ++sector) sectors.push_back(sector);
+  }
+  const uint64_t n = unique_count(sectors), moved = uint64_t{bytes} * static_cast<uint64_t>(std::popcount(lanes));
+  w.run->counts[w.pc].sectors += n;
+  counters& c = w.run->totals;
+  const bool tensor = w.run->is_tensor(first);
+  if (reads) {
+    c.load_sectors += n;
+    (tensor ? c.tensor_bytes_read : c.other_bytes_read) += moved;
+    (tensor ? c.tensor_sectors_read : c.other_sectors_read) += n;
+  }
+  if (writes) {
+    c.store_sectors += n;
+    (tensor ? c.tensor_bytes_written : c.other_bytes_written) += moved;
+    (tensor ? c.tensor_sectors_written : c.other_sectors_written) += n;
+  }
+}
+
+}  // namespace ptx

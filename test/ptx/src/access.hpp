@@ -1,0 +1,29 @@
+// Where a lane's access goes, and what is checked on the way.
+#pragma once
+
+#include "handlers.hpp"
+#include "launch_run.hpp"
+
+namespace ptx {
+
+// Of one lane.
+struct target_place {
+  space where;
+  uint64_t address;  // in its space
+  std::byte* data;   // null for global memory where it is weak
+};
+
+inline uint64_t address_in(const warp& w, const instruction& i, int lane) {
+  const std::byte* column = w.in(i.from_columns[0]);
+  return (i.flag ? uint64_t{get<uint32_t>(column, lane)} : get<uint64_t>(column, lane)) +
+         static_cast<uint64_t>(i.offset);
+}
+
+// Checks bounds, alignment, and with settings::check what has been written and by whom. `value`: what a store writes.
+target_place find_place(warp& w, const instruction& i, int lane, uint64_t address, unsigned bytes, access kind,
+                        const std::byte* value);
+
+// Sectors and wavefronts of a warp's access.
+void count_traffic(warp& w, const instruction& i, uint32_t lanes, unsigned bytes, bool reads, bool writes);
+
+}  // namespace ptx

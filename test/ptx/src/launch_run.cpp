@@ -1,0 +1,417 @@
+// Which block, warp and group of lanes goes on; and what starts and ends them.
+#include "launch_run.hpp"
+
+#include "handlers.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+
+namespace ptx {
+namespace {
+
+uint32_t first_lanes(uint32_t count) { return count >= 32 ? ~0u : (1u << count) - 1; }
+
+}  // namespace
+
+launch_run::launch_run(const launch& l)
+    : job(l), how(current_settings()), code(*l.code), weak(l.seed + 1), counts(code.code.size()), random_(l.seed) {
+  blocks_ = uint64_t{l.grid.x} * l.grid.y * l.grid.z;
+  resident_ = how.resident != 0 ? how.resident : 1 + random_.below(4);
+}
+
+counters launch_run::run() {
+  while (live_.size() < resident_ && start_block()) {
+  }
+  while (!live_.empty()) step();
+  return totals;
+}
+
+bool launch_run::take(std::array<uint32_t, 3>& index) {
+  if (next_block_ == blocks_) return false;
+  constexpr uint64_t window = 16;
+  const uint64_t position = next_block_++, first = position / window * window;
+  uint64_t b = position;
+  if (how.shuffle) {
+    std::array<uint64_t, window> order;
+    const auto size = static_cast<std::size_t>(std::min(window, blocks_ - first));
+    std::iota(order.begin(), order.end(), first);
+    random shuffle(job.seed ^ (first + 1) * 0xd6e8feb86659fd93u);
+    for (std::size_t k = size; k > 1; --k) std::swap(order[k - 1], order[shuffle.below(k)]);
+    b = order[position - first];
+  }
+  index = {static_cast<uint32_t>(b % job.grid.x), static_cast<uint32_t>(b / job.grid.x % job.grid.y),
+           static_cast<uint32_t>(b / job.grid.x / job.grid.y)};
+  return true;
+}
+
+bool launch_run::start_block() {
+  std::array<uint32_t, 3> index;
+  if (!take(index)) return false;
+  const uint32_t threads = job.block.x * job.block.y * job.block.z;
+  block& b = live_.emplace_back();
+  b.index = index;
+  b.alive = threads;
+  b.shared.begin(code.shared_bytes + job.dynamic_shared, job.poison, how.check);
+  b.warps.resize((threads + 31) / 32);
+  for (uint32_t k = 0; k < b.warps.size(); ++k) start_warp(b, b.warps[k], k, threads);
+  return true;
+}
+
+void launch_run::start_warp(block& b, warp& w, uint32_t index, uint32_t threads) {
+  w.run = this;
+  w.home = &b;
+  w.code = &code;
+  w.index = index;
+  w.alive = first_lanes(threads - index * 32);
+  w.registers.assign(code.register_bytes, std::byte{job.poison});
+  w.predicates.assign(code.predicates, job.poison * 0x01010101u);
+  w.local.assign(std::size_t{code.local_bytes} * 32, std::byte{job.poison});
+  w.groups = {{group::state::ready, 0, w.alive}};
+  for (const auto& [what, column] : code.specials)
+    for (uint32_t l = 0; l < 32; ++l)
+      put<uint32_t>(w.out(column), static_cast<int>(l), special_value(b, what, index * 32 + l));
+}
+
+uint32_t launch_run::special_value(const block& b, special s, uint32_t thread) const {
+  const extent &n = job.block, &g = job.grid;
+  const uint32_t lane = thread % 32, bit = 1u << lane;
+  switch (s) {
+    case special::tid_x: return thread % n.x;
+    case special::tid_y: return thread / n.x % n.y;
+    case special::tid_z: return thread / n.x / n.y;
+    case special::ntid_x: return n.x;
+    case special::ntid_y: return n.y;
+    case special::ntid_z: return n.z;
+    case special::ctaid_x: return b.index[0];
+    case special::ctaid_y: return b.index[1];
+    case special::ctaid_z: return b.index[2];
+    case special::nctaid_x: return g.x;
+    case special::nctaid_y: return g.y;
+    case special::nctaid_z: return g.z;
+    case special::laneid: return lane;
+    case special::warpid: return thread / 32;
+    case special::nwarpid: return (n.x * n.y * n.z + 31) / 32;
+    case special::lanemask_eq: return bit;
+    case special::lanemask_le: return bit | (bit - 1);
+    case special::lanemask_lt: return bit - 1;
+    case special::lanemask_ge: return ~(bit - 1);
+    case special::lanemask_gt: return ~(bit | (bit - 1));
+    case special::smid: return static_cast<uint32_t>(next_block_ % resident_);
+    case special::nsmid: return static_cast<uint32_t>(resident_);
+    case special::dynamic_smem_size: return job.dynamic_shared;
+    case special::total_smem_size: return code.shared_bytes + job.dynamic_shared;
+  }
+  return 0;
+}
+
+// A random warp that can go on does so for a while.
+void launch_run::step() {
+  auto b = std::next(live_.begin(), static_cast<std::ptrdiff_t>(random_.below(live_.size())));
+  const uint32_t budget = 20 + random_.below(400);
+  bool went_on = false;
+  for (std::size_t tries = 0; tries < live_.size() && !went_on; ++tries) {
+    const std::size_t first = random_.below(b->warps.size());
+    for (std::size_t k = 0; k < b->warps.size() && !went_on; ++k)
+      went_on = run_warp(b->warps[(first + k) % b->warps.size()], budget);
+    if (went_on) break;
+    if (++b == live_.end()) b = live_.begin();
+  }
+  if (!went_on) report_deadlock();
+  if (how.weak) weak.release_some(*b);
+  if (changes != seen_changes_) {
+    seen_changes_ = changes;
+    since_change_ = 0;
+  } else if ((since_change_ += budget) > how.no_progress) {
+    const auto w = std::find_if(b->warps.begin(), b->warps.end(), [](const warp& x) { return x.alive != 0; });
+    w->pc = w->groups[0].pc;
+    fault(*w, "no progress", "threads run, and nothing changes that others could wait for");
+  } else if (since_change_ > 100000) {
+    std::this_thread::yield();  // for another launch, or the host
+  }
+  if (b->alive == 0) {
+    if (how.weak) weak.release_all(*b);
+    live_.erase(b);
+    start_block();
+  }
+}
+
+// Returns whether anything was executed.
+bool launch_run::run_warp(warp& w, uint32_t budget) {
+  uint64_t done = 0;
+  while (done < budget && !w.yields) {
+    std::size_t g = choose_group(w);
+    if (g == w.groups.size()) break;
+    merge(w, g);
+    done += go_on(w, g, budget - static_cast<uint32_t>(done));
+  }
+  w.yields = false;
+  return done != 0;
+}
+
+std::size_t launch_run::choose_group(const warp& w) {
+  std::size_t lowest = w.groups.size(), ready = 0;
+  for (std::size_t g = 0; g < w.groups.size(); ++g) {
+    if (w.groups[g].is != group::state::ready) continue;
+    ++ready;
+    if (lowest == w.groups.size() || w.groups[g].pc < w.groups[lowest].pc) lowest = g;
+  }
+  if (!how.shuffle || ready < 2 || random_.below(4) != 0) return lowest;
+  for (std::size_t pick = random_.below(ready), g = 0;; ++g)
+    if (w.groups[g].is == group::state::ready && pick-- == 0) return g;
+}
+
+// Lanes that stand at the same instruction go on together.
+void launch_run::merge(warp& w, std::size_t& g) {
+  if (w.groups.size() == 1) return;
+  for (std::size_t o = w.groups.size(); o-- > 0;) {
+    if (o == g || w.groups[o].is != group::state::ready || w.groups[o].pc != w.groups[g].pc) continue;
+    w.groups[g].lanes |= w.groups[o].lanes;
+    w.groups.erase(w.groups.begin() + static_cast<std::ptrdiff_t>(o));
+    if (o < g) --g;
+  }
+}
+
+// Until others of the warp might go first, or must.
+uint64_t launch_run::go_on(warp& w, std::size_t g, uint32_t budget) {
+  uint32_t limit = ~0u;  // where others stand
+  for (const group& o : w.groups)
+    if (o.is == group::state::ready && o.pc > w.groups[g].pc) limit = std::min(limit, o.pc);
+  uint32_t pc = w.groups[g].pc;
+  const uint32_t all = w.groups[g].lanes;
+  const instruction* const program = code.code.data();
+  for (uint64_t done = 0;;) {
+    const instruction& i = program[pc];
+    uint32_t lanes = all;
+    if (i.guard.index != no_operand) lanes &= w.mask(i.guard);
+    w.pc = pc;
+    const bool waits = lanes != 0 && (i.how == flow::warp_sync || i.how == flow::block_barrier);
+    if (!waits) {
+      ++counts[pc].executed;
+      counts[pc].lanes += static_cast<uint64_t>(std::popcount(lanes));
+      ++done;
+    }
+    if (lanes == 0) {
+      ++pc;
+    } else {
+      switch (i.how) {
+        case flow::next:
+          i.run(w, i, lanes);
+          ++pc;
+          break;
+        case flow::branch: {
+          if (lanes == all) {
+            const bool back = i.target <= pc;
+            pc = i.target;
+            if (w.groups.size() == 1) break;
+            w.groups[g].pc = pc;
+            if (back || pc >= limit) return done;
+            break;
+          }
+          ++counts[pc].divergent;
+          w.groups[g] = {group::state::ready, pc + 1, all & ~lanes};
+          w.groups.push_back({group::state::ready, i.target, lanes});
+          return done;
+        }
+        case flow::branch_table: {
+          w.groups[g].pc = pc;
+          switch_to_targets(w, g, lanes);
+          return done;
+        }
+        case flow::exit:
+          w.groups[g].pc = pc;
+          leave(w, g, lanes);
+          return done;
+        case flow::warp_sync:
+        case flow::block_barrier:
+          w.groups[g].pc = pc;
+          if (lanes != all) {
+            w.groups[g].lanes = lanes;
+            w.groups.push_back({group::state::ready, pc + 1, all & ~lanes});
+            ++done;
+            meet(w, g, i, lanes);
+            return done;
+          }
+          if (i.how == flow::warp_sync && lanes == w.alive && alone(w, i, lanes)) {
+            ++counts[pc].executed;
+            counts[pc].lanes += static_cast<uint64_t>(std::popcount(lanes));
+            ++done;
+            i.run(w, i, lanes);
+            ++pc;
+            break;
+          }
+          meet(w, g, i, lanes);
+          return done + 1;
+      }
+    }
+    if (done >= budget || pc >= limit || w.yields) {
+      w.groups[g].pc = pc;
+      return done;
+    }
+  }
+}
+
+void launch_run::switch_to_targets(warp& w, std::size_t g, uint32_t lanes) {
+  const instruction& i = code.code[w.pc];
+  const auto& targets = code.branch_tables[i.target];
+  const uint32_t rest = w.groups[g].lanes & ~lanes;
+  w.groups.erase(w.groups.begin() + static_cast<std::ptrdiff_t>(g));
+  if (rest != 0) w.groups.push_back({group::state::ready, w.pc + 1, rest});
+  std::size_t ways = 0;
+  for (std::size_t t = 0; t < targets.size(); ++t) {
+    uint32_t there = 0;
+    for_lanes(lanes, [&](int l) { there |= uint32_t(get<uint32_t>(w.in(i.from_columns[0]), l) == t) << l; });
+    if (there == 0) continue;
+    w.groups.push_back({group::state::ready, targets[t], there});
+    lanes &= ~there;
+    ++ways;
+  }
+  if (lanes != 0) fault(w, "out of bounds", "brx.idx beyond its table", std::countr_zero(lanes));
+  if (ways > 1) ++counts[w.pc].divergent;
+}
+
+void launch_run::leave(warp& w, std::size_t g, uint32_t lanes) {
+  block& b = *w.home;
+  w.alive &= ~lanes;
+  b.alive -= static_cast<uint32_t>(std::popcount(lanes));
+  ++changes;
+  w.groups[g].lanes &= ~lanes;
+  ++w.groups[g].pc;
+  if (w.groups[g].lanes == 0) w.groups.erase(w.groups.begin() + static_cast<std::ptrdiff_t>(g));
+  // Others may have waited for these.
+  for (group& o : w.groups)
+    if (o.is == group::state::at_warp_sync) o.is = group::state::ready;
+  for (uint32_t id = 0; id < b.barriers.size(); ++id)
+    if (b.barriers[id].arrived != 0 && b.barriers[id].expected == 0 && b.barriers[id].arrived == b.alive)
+      complete(b, id);
+}
+
+// --- meeting ------------------------------------------------------------------------------------------------------------
+
+bool launch_run::alone(const warp& w, const instruction& i, uint32_t lanes) const {
+  const std::byte* masks = w.in(i.from_columns[4]);
+  const auto first = get<uint32_t>(masks, std::countr_zero(lanes));
+  if ((first & w.alive) != lanes) return false;
+  bool same = true;
+  for_lanes(lanes, [&](int l) { same = same && get<uint32_t>(masks, l) == first; });
+  return same;
+}
+
+void launch_run::meet(warp& w, std::size_t g, const instruction& i, uint32_t lanes) {
+  if (i.how == flow::block_barrier) return arrive(w, g, lanes);
+  w.groups[g].is = group::state::at_warp_sync;
+  const std::byte* masks = w.in(i.from_columns[4]);
+  for (uint32_t left = lanes; left != 0;) {
+    const auto wanted = get<uint32_t>(masks, std::countr_zero(left));
+    uint32_t same = 0;
+    for_lanes(left, [&](int l) { same |= uint32_t(get<uint32_t>(masks, l) == wanted) << l; });
+    if ((same & ~wanted) != 0)
+      fault(w, "divergent sync", "a lane is not in its own mask", std::countr_zero(same & ~wanted));
+    left &= ~same;
+    synchronise(w, i, wanted);
+  }
+}
+
+// Executes for the lanes of this mask if all of them have come. bar.warp.sync may stand in several places.
+void launch_run::synchronise(warp& w, const instruction& i, uint32_t wanted) {
+  const uint32_t pc = w.pc;
+  const auto waits = [&](const group& q) {
+    return q.is == group::state::at_warp_sync &&
+           (q.pc == pc || (code.code[q.pc].run == i.run && i.to[0] == no_operand && i.from_columns[0] == no_operand));
+  };
+  uint32_t come = 0;
+  for (const group& q : w.groups)
+    if (waits(q))
+      for_lanes(q.lanes, [&](int l) {
+        come |= uint32_t(get<uint32_t>(w.in(code.code[q.pc].from_columns[4]), l) == wanted) << l;
+      });
+  const uint32_t needed = wanted & w.alive;
+  if ((come & needed) != needed) return;
+  ++counts[pc].executed;
+  counts[pc].lanes += static_cast<uint64_t>(std::popcount(needed));
+  i.run(w, i, needed);
+  for (std::size_t q = w.groups.size(); q-- > 0;) {
+    if (!waits(w.groups[q]) || (w.groups[q].lanes & needed) == 0) continue;
+    const group on{group::state::ready, w.groups[q].pc + 1, w.groups[q].lanes & needed};
+    w.groups[q].lanes &= ~needed;
+    if (w.groups[q].lanes == 0)
+      w.groups[q] = on;
+    else
+      w.groups.push_back(on);
+  }
+}
+
+void launch_run::arrive(warp& w, std::size_t g, uint32_t lanes) {
+  block& b = *w.home;
+  const instruction& i = code.code[w.pc];
+  ++counts[w.pc].executed;
+  counts[w.pc].lanes += static_cast<uint64_t>(std::popcount(lanes));
+  const auto n = static_cast<uint32_t>(std::popcount(lanes));
+  const int first = std::countr_zero(lanes);
+  const uint32_t id = get<uint32_t>(w.in(i.from_columns[0]), first);
+  if (id >= b.barriers.size()) fault(w, "divergent barrier", "there is no barrier " + std::to_string(id), first);
+  barrier& at = b.barriers[id];
+  at.arrived += n;
+  at.expected = i.from_columns[1] == no_operand ? 0 : get<uint32_t>(w.in(i.from_columns[1]), first);
+  if (i.mode >= 2) at.ones += static_cast<uint32_t>(std::popcount(w.mask(i.from_predicates[0]) & lanes));
+  totals.barriers += n;
+  if (i.mode == 1)
+    ++w.groups[g].pc;
+  else
+    w.groups[g].is = group::state::at_barrier;
+  const uint32_t wanted = at.expected == 0 ? b.alive : at.expected;
+  if (at.arrived > wanted)
+    fault(w, "divergent barrier", "more threads than barrier " + std::to_string(id) + " expects", first);
+  if (at.arrived == wanted) complete(b, id);
+}
+
+// All have come: what they know of memory they now know together.
+void launch_run::complete(block& b, uint32_t id) {
+  barrier& at = b.barriers[id];
+  weak_view known;
+  std::vector<warp*> there;
+  for (warp& w : b.warps) {
+    bool waits = false;
+    uint32_t where = 0;
+    for (group& g : w.groups) {
+      if (g.is != group::state::at_barrier) continue;
+      const instruction& i = code.code[g.pc];
+      if (get<uint32_t>(w.in(i.from_columns[0]), std::countr_zero(g.lanes)) != id) continue;
+      w.pc = g.pc;
+      if (waits && i.flag && g.pc != where)
+        fault(w, "divergent barrier", "lanes of a warp wait at different barriers", std::countr_zero(g.lanes));
+      waits = true;
+      where = g.pc;
+      if (i.mode == 2) for_lanes(g.lanes, [&](int l) { put<uint32_t>(w.out(i.to[0]), l, at.ones); });
+      if (i.mode == 3) w.set(i.to_predicates[0], g.lanes, at.ones == at.arrived ? ~0u : 0);
+      if (i.mode == 4) w.set(i.to_predicates[0], g.lanes, at.ones != 0 ? ~0u : 0);
+      g.is = group::state::ready;
+      ++g.pc;
+    }
+    if (!waits) continue;
+    there.push_back(&w);
+    known.join(w.view);
+  }
+  for (warp* w : there) w->view.join(known);
+  b.shared.barrier();
+  at = {};
+}
+
+void launch_run::report_deadlock() {
+  for (block& b : live_)
+    for (warp& w : b.warps)
+      for (const group& g : w.groups) {
+        w.pc = g.pc;
+        if (g.is == group::state::at_warp_sync)
+          fault(w, "divergent sync", "lanes of its mask never come", std::countr_zero(g.lanes));
+      }
+  for (block& b : live_)
+    for (warp& w : b.warps)
+      for (const group& g : w.groups) {
+        w.pc = g.pc;
+        fault(w, "divergent barrier", "threads of the block never come", std::countr_zero(g.lanes));
+      }
+  throw error("deadlock", "PTX engine: no thread can go on\n");
+}
+
+}  // namespace ptx

@@ -1,0 +1,67 @@
+// A launch while it runs.
+#pragma once
+
+#include "warp.hpp"
+
+#include <list>
+
+namespace ptx {
+
+// Generic addresses: global ones are the host's own; others have a mark in the top bits.
+inline constexpr uint64_t shared_window = 0x1000000000000000, local_window = 0x2000000000000000,
+                          param_window = 0x3000000000000000, window_mask = 0xf000000000000000;
+
+// What one instruction of the kernel did in a launch.
+struct pc_counts {
+  uint64_t executed = 0, lanes = 0, divergent = 0;
+  uint64_t sectors = 0, wavefronts = 0, least_wavefronts = 0, requests = 0;
+};
+
+class launch_run {
+ public:
+  explicit launch_run(const launch& l);
+  counters run();
+
+  const launch& job;
+  const settings how;
+  const kernel& code;
+  memory_map memory;
+  weak_memory weak;
+  std::vector<pc_counts> counts;
+  counters totals;
+  uint64_t changes = 0;  // stores, atomics and exits: without any, nobody gets on
+
+  uint64_t clock() { return ++clock_; }
+  bool is_tensor(uint64_t address) const {
+    for (const range& r : job.tensors)
+      if (address >= r.begin && address < r.end) return true;
+    return false;
+  }
+  const std::byte* arguments() const { return job.arguments.data(); }
+
+ private:
+  bool take(std::array<uint32_t, 3>& index);  // the next block, in an order permuted within windows
+  bool start_block();
+  void start_warp(block& b, warp& w, uint32_t index, uint32_t threads);
+  uint32_t special_value(const block& b, special s, uint32_t thread) const;
+  void step();
+  bool run_warp(warp& w, uint32_t budget);
+  std::size_t choose_group(const warp& w);
+  void merge(warp& w, std::size_t& g);
+  uint64_t go_on(warp& w, std::size_t g, uint32_t budget);
+  void switch_to_targets(warp& w, std::size_t g, uint32_t lanes);
+  void leave(warp& w, std::size_t g, uint32_t lanes);
+  bool alone(const warp& w, const instruction& i, uint32_t lanes) const;
+  void meet(warp& w, std::size_t g, const instruction& i, uint32_t lanes);
+  void synchronise(warp& w, const instruction& i, uint32_t wanted);
+  void arrive(warp& w, std::size_t g, uint32_t lanes);
+  void complete(block& b, uint32_t id);
+  [[noreturn]] void report_deadlock();
+
+  random random_;
+  std::list<block> live_;
+  std::size_t resident_ = 1;
+  uint64_t next_block_ = 0, blocks_ = 0, clock_ = 0, since_change_ = 0, seen_changes_ = 0;
+};
+
+}  // namespace ptx

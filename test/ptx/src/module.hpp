@@ -1,0 +1,148 @@
+// What a module is parsed to. Registers are columns of 32 lanes: of 4 bytes a lane for 16 and 32 bits, the rest zero, and
+// of 8 bytes for 64. Predicates are a mask of lanes.
+#pragma once
+
+#include "../ptx.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ptx {
+
+__extension__ using int128 = __int128;
+__extension__ using uint128 = unsigned __int128;
+
+struct warp;
+struct instruction;
+using handler = void (*)(warp& w, const instruction& i, uint32_t lanes);
+
+enum class type : uint8_t {
+  none,
+  pred,
+  b8,
+  b16,
+  b32,
+  b64,
+  b128,
+  u8,
+  u16,
+  u32,
+  u64,
+  s8,
+  s16,
+  s32,
+  s64,
+  f16,
+  bf16,
+  f32,
+  f64
+};
+constexpr unsigned bits_of(type t) {
+  constexpr uint8_t bits[] = {0, 1, 8, 16, 32, 64, 128, 8, 16, 32, 64, 8, 16, 32, 64, 16, 16, 32, 64};
+  return bits[static_cast<int>(t)];
+}
+constexpr unsigned bytes_of(type t) { return bits_of(t) / 8; }
+constexpr bool is_signed(type t) { return t >= type::s8 && t <= type::s64; }
+constexpr bool is_float(type t) { return t >= type::f16; }
+
+enum class space : uint8_t { generic, global, shared, local, param, constant };
+
+// How an instruction goes on.
+enum class flow : uint8_t { next, branch, branch_table, exit, warp_sync, block_barrier };
+// What it counts as.
+enum class work : uint8_t { integer, floating, memory, control, barrier };
+
+inline constexpr uint32_t no_operand = ~0u;
+// Of an operand's column: in the kernel's constants, not in the warp's registers.
+inline constexpr uint32_t is_constant = 0x80000000u;
+
+struct predicate {
+  uint32_t index = no_operand;
+  bool negated = false;
+};
+
+struct instruction {
+  handler run = nullptr;
+  flow how = flow::next;
+  work counts_as = work::integer;
+  type t = type::none, from = type::none;
+  space where = space::generic;
+  uint8_t vector = 1;
+  uint8_t mode = 0;  // of shuffles, votes, atomics, roundings, ...: what the handler says
+  uint8_t wide = 0;  // a narrow load: bytes of the register's slot
+  bool acquires = false, releases = false, relaxed = false, read_only = false, flag = false;
+  predicate guard;
+  std::array<uint32_t, 4> to{no_operand, no_operand, no_operand, no_operand};
+  std::array<uint32_t, 5> from_columns{no_operand, no_operand, no_operand, no_operand, no_operand};
+  std::array<uint32_t, 2> to_predicates{no_operand, no_operand};
+  std::array<predicate, 2> from_predicates;
+  int64_t offset = 0;
+  uint32_t target = 0;        // of a branch; of a branch_table, its index
+  uint32_t used_bytes = ~0u;  // of a load, from nvcc's pragma
+};
+
+enum class special : uint8_t {
+  tid_x,
+  tid_y,
+  tid_z,
+  ntid_x,
+  ntid_y,
+  ntid_z,
+  ctaid_x,
+  ctaid_y,
+  ctaid_z,
+  nctaid_x,
+  nctaid_y,
+  nctaid_z,
+  laneid,
+  warpid,
+  nwarpid,
+  lanemask_eq,
+  lanemask_le,
+  lanemask_lt,
+  lanemask_ge,
+  lanemask_gt,
+  smid,
+  nsmid,
+  dynamic_smem_size,
+  total_smem_size
+};
+
+struct source_line {
+  uint32_t file = 0, line = 0;
+};
+
+class kernel {
+ public:
+  std::string name;
+  int target = 0;
+  int max_threads = 1024;
+  std::vector<parameter> parameters;
+  uint32_t parameter_bytes = 0, shared_bytes = 0, local_bytes = 0;
+  bool dynamic_shared = false;
+
+  std::vector<instruction> code;
+  // Beside each instruction, for reports and counts:
+  std::vector<std::string> text;
+  std::vector<uint32_t> lines;  // in the PTX
+  std::vector<source_line> sources;
+  std::vector<std::string> files;  // by source_line::file
+
+  uint32_t register_bytes = 0, predicates = 0;
+  std::vector<std::byte> constants;  // columns
+  struct special_column {
+    special what;
+    uint32_t column;
+  };
+  std::vector<special_column> specials;
+  std::vector<std::vector<uint32_t>> branch_tables;
+
+  std::string place(std::size_t pc) const;  // "  PTX line 12: add.s32 ...\n  source zvc_block.cuh:40\n"
+};
+
+}  // namespace ptx
