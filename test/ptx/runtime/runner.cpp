@@ -1,11 +1,8 @@
 // How kernels run that nvcc compiled: by the PTX engine, on the stream's own thread.
 #include "../../cudasim/host/kernels.hpp"
 
-#include "../../cudasim/host/quiet_mutex.hpp"
 #include "launch.hpp"
 #include "registry.hpp"
-
-#include <set>
 
 namespace cudasim {
 namespace detail {
@@ -47,7 +44,8 @@ class ptx_runner final : public kernel_runner {
     try {
       add_counts(counted(ptx::run(job)));
     } catch (const std::exception& e) {
-      record_error(std::string(e.what()) + "\n");
+      const std::string report = e.what();
+      record_error(report.ends_with('\n') ? report : report + "\n");
     }
   }
 };
@@ -64,17 +62,6 @@ constexpr architecture architectures[] = {
     {90, {90, 2048, 32, 228 * kib, 227 * kib, kib}},  {100, {100, 2048, 32, 228 * kib, 227 * kib, kib}},
     {120, {120, 1536, 24, 100 * kib, 99 * kib, kib}},
 };
-
-// The engine's books have an address once at a time; a graph's replays hand out theirs again and again.
-struct books {
-  quiet_mutex mutex;
-  std::set<const void*> entered;
-};
-
-books& all() {
-  static books& b = *new books;
-  return b;
-}
 
 }  // namespace
 
@@ -103,17 +90,13 @@ cudaError_t find_kernel(const void* kernel, kernel_limits& l) {
   return e;
 }
 
+// A graph's replays hand out the same memory again and again.
 void memory_comes(const void* p, std::size_t bytes, bool device_memory) {
-  quiet_lock lock(all().mutex);
-  if (!all().entered.insert(p).second) ptx::remove_memory(p);
+  ptx::remove_memory(p);
   ptx::add_memory(p, bytes, device_memory ? ptx::memory_kind::device : ptx::memory_kind::host);
 }
 
-void memory_goes(const void* p) {
-  quiet_lock lock(all().mutex);
-  if (all().entered.erase(p) != 0) ptx::remove_memory(p);
-}
-
+void memory_goes(const void* p) { ptx::remove_memory(p); }
 void bytes_written(const void* to, std::size_t bytes) { ptx::mark_written(to, bytes); }
 void bytes_copied(const void* to, const void* from, std::size_t bytes) { ptx::mark_copied(to, from, bytes); }
 
