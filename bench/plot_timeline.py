@@ -58,7 +58,7 @@ def policies(network, epoch):
 
 def setting(run):
     """What the page says of how the figures came about."""
-    codecs = "codec times are goals, not measurements" if run["codecs"] == "goals" else f"codecs: {run['codecs']}"
+    codecs = "codec times are bounds, not measurements" if run["codecs"] == "counts" else f"codecs: {run['codecs']}"
     if run["slower"] != 1:
         codecs += f", {run['slower']:g} times as slow"
     words = f"a replay, not a measurement: {run['gpu']}, {run['link']['name']}; layer times are modelled; {codecs}"

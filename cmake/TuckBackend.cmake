@@ -1,6 +1,9 @@
-# Where kernels run: TUCK_BACKEND = cuda (nvcc and a GPU), sim (the simulator of test/cudasim), or auto.
-set(TUCK_BACKEND auto CACHE STRING "cuda, sim, or auto: CUDA when an nvcc and a GPU are there, else the simulator")
-set_property(CACHE TUCK_BACKEND PROPERTY STRINGS auto cuda sim)
+# Where kernels run: TUCK_BACKEND = cuda (nvcc and a GPU), sim (the simulator of test/cudasim), ptx (nvcc, and the engine
+# of test/ptx that executes its PTX), or auto.
+set(TUCK_BACKEND auto CACHE STRING "cuda, sim, ptx, or auto: CUDA when an nvcc and a GPU are there, else the simulator")
+set_property(CACHE TUCK_BACKEND PROPERTY STRINGS auto cuda sim ptx)
+set(TUCK_PTX_ARCH 75 CACHE STRING "The architecture that the backend ptx has nvcc compile for")
+set_property(CACHE TUCK_PTX_ARCH PROPERTY STRINGS 75 80 86 89 90 100 120)
 
 set(tuck_backend ${TUCK_BACKEND})
 if(tuck_backend STREQUAL "auto")
@@ -23,9 +26,27 @@ if(tuck_backend STREQUAL "cuda")
   set(CMAKE_BUILD_RPATH "$ORIGIN/../lib")
   add_link_options(LINKER:--disable-new-dtags)
 elseif(tuck_backend STREQUAL "sim")
+  set(tuck_simulator cudasim)
   add_subdirectory(test/cudasim)
+elseif(tuck_backend STREQUAL "ptx")
+  find_program(TUCK_PTX_NVCC nvcc HINTS ENV CUDA_PATH PATH_SUFFIXES bin PATHS /usr/local/cuda/bin)
+  if(TUCK_PTX_NVCC)
+    if(NOT DEFINED CMAKE_CUDA_COMPILER)
+      set(CMAKE_CUDA_COMPILER ${TUCK_PTX_NVCC})
+    endif()
+    # PTX that the engine can read, no machine code; the host's code is compiled quickly.
+    set(CMAKE_CUDA_ARCHITECTURES ${TUCK_PTX_ARCH}-virtual)
+    set(CMAKE_CUDA_RUNTIME_LIBRARY None)
+    set(CMAKE_CUDA_FLAGS_RELEASE "-O1 -DNDEBUG" CACHE STRING "nvcc's flags")
+    enable_language(CUDA)
+    set(tuck_simulator cudaptx)
+    add_subdirectory(test/ptx)
+  else()
+    set(tuck_backend_lacks "there is no nvcc, which the backend ptx needs")
+    return()
+  endif()
 else()
-  message(FATAL_ERROR "TUCK_BACKEND is '${TUCK_BACKEND}'; it can be cuda, sim or auto")
+  message(FATAL_ERROR "TUCK_BACKEND is '${TUCK_BACKEND}'; it can be cuda, sim, ptx or auto")
 endif()
 
 # Programs and libraries of .cu files: by nvcc, or as C++ on the simulator.
@@ -50,26 +71,39 @@ endfunction()
 
 # Makes a program export the simulator, also what it does not call itself.
 function(tuck_lends_simulator name)
-  if(TARGET cudasim)
-    set_target_properties(${name} PROPERTIES ENABLE_EXPORTS ON LINK_LIBRARY_OVERRIDE_cudasim WHOLE_ARCHIVE)
+  if(tuck_simulator)
+    set_target_properties(${name} PROPERTIES ENABLE_EXPORTS ON
+                                             LINK_LIBRARY_OVERRIDE_${tuck_simulator} WHOLE_ARCHIVE)
+  endif()
+endfunction()
+
+# First: its headers stand before the library's.
+function(tuck_use_simulator name)
+  get_target_property(type ${name} TYPE)
+  if(type STREQUAL "MODULE_LIBRARY")
+    foreach(property INCLUDE_DIRECTORIES COMPILE_DEFINITIONS COMPILE_OPTIONS)
+      set_property(TARGET ${name} APPEND PROPERTY ${property}
+                                                  $<TARGET_PROPERTY:${tuck_simulator},INTERFACE_${property}>)
+    endforeach()
+  else()
+    target_link_libraries(${name} PRIVATE ${tuck_simulator})
   endif()
 endfunction()
 
 function(tuck_for_device name)
-  if(tuck_backend STREQUAL "cuda")
-    # Not as a feature: an older CMake knows none of a newer nvcc's.
-    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
-  else()
+  if(tuck_backend STREQUAL "sim")
     # Kernels of many codecs in one file: -O3 takes minutes.
     set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++;-O2")
-    get_target_property(type ${name} TYPE)
-    if(type STREQUAL "MODULE_LIBRARY")
-      foreach(property INCLUDE_DIRECTORIES COMPILE_DEFINITIONS COMPILE_OPTIONS)
-        set_property(TARGET ${name} APPEND PROPERTY ${property} $<TARGET_PROPERTY:cudasim,INTERFACE_${property}>)
-      endforeach()
-    else()
-      target_link_libraries(${name} PRIVATE cudasim)  # first: its headers stand before the library's
-    endif()
+  else()
+    # Not as a feature: an older CMake knows none of a newer nvcc's.
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
+  endif()
+  if(tuck_backend STREQUAL "ptx")
+    target_compile_options(${name} PRIVATE
+      "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-cudart none;SHELL:-Xfatbin --compress=false;-lineinfo>")
+  endif()
+  if(tuck_simulator)
+    tuck_use_simulator(${name})
   endif()
   target_link_libraries(${name} PRIVATE tuck::tuck tuck_warnings)
 endfunction()

@@ -1,18 +1,43 @@
 # Which tests there are. Sanitizers build only those in which they can find something.
 option(TUCK_LONG_TESTS "Compile the generic tests for every codec and type" OFF)
-set(TUCK_TESTS all CACHE STRING "all, memory (what an address sanitizer may find something in) or threads (the same of races)")
-set_property(CACHE TUCK_TESTS PROPERTY STRINGS all memory threads)
+set(TUCK_TESTS all CACHE STRING
+    "all, memory (what an address sanitizer may find something in), threads (the same of races) or kernels (what runs some)")
+set_property(CACHE TUCK_TESTS PROPERTY STRINGS all memory threads kernels)
 
 set(tuck_no_memory native_test model_test bench_test peers_test points_test predict_test timeline_test
                    golden_test swap_training_test tuner_test tuck_bench_test device_bench_test cli_test)
 set(tuck_no_threads ${tuck_no_memory} core_test codec_test deflate_test chain_test quantize_test gpu_gzip_test
                     tools_test any_frame fused_relu inflate_batch small_tensors)
 
+set(tuck_no_kernels native_test model_test bench_test peers_test points_test predict_test timeline_test tuner_test
+                    core_test codec_test deflate_test chain_test quantize_test frame_test tools_test)
+
 # Is this test, or example, to be built and run?
 function(tuck_wants_test name answer)
   set(${answer} TRUE PARENT_SCOPE)
   if((TUCK_TESTS STREQUAL "memory" AND name IN_LIST tuck_no_memory) OR
-     (TUCK_TESTS STREQUAL "threads" AND name IN_LIST tuck_no_threads))
+     (TUCK_TESTS STREQUAL "threads" AND name IN_LIST tuck_no_threads) OR
+     (TUCK_TESTS STREQUAL "kernels" AND name IN_LIST tuck_no_kernels))
     set(${answer} FALSE PARENT_SCOPE)
+  endif()
+endfunction()
+
+# The target check, with one test that is skipped for this reason.
+function(tuck_skip_all reason)
+  message(STATUS "Skipped: ${reason}")
+  add_test(NAME ${tuck_backend} COMMAND sh -c "echo 'skipped: ${reason}'; exit 77")
+  set_tests_properties(${tuck_backend} PROPERTIES SKIP_RETURN_CODE 77)
+  tuck_add_check()
+endfunction()
+
+# Runs all tests, when these targets are built.
+function(tuck_add_check)
+  add_custom_target(check
+    COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/cmake/RunTests.cmake
+    WORKING_DIRECTORY ${PROJECT_BINARY_DIR}
+    USES_TERMINAL
+    COMMENT "Tests")
+  if(ARGN)
+    add_dependencies(check ${ARGN})
   endif()
 endfunction()

@@ -64,6 +64,9 @@ def parse_arguments(arguments):
                              "programs are); beside it .txt, the summary, and .logs, what programs said")
     target.add_argument("--resume", metavar="FILE", type=Path,
                         help="go on with a file: what it lacks, and what was skipped")
+    parser.add_argument("--counts", metavar="FILE", type=Path, default=RESULTS / "ptx-counts.json",
+                        help="what tuck-bench --where ptx wrote, for the bound beside each R "
+                             "(default: bench/results/ptx-counts.json)")
     parser.add_argument("--only", metavar="STEP,...", type=lambda text: [s for s in text.split(",") if s], default=[],
                         help="only these steps or groups of them, as test or sanitizer/memcheck, done or not")
     parser.add_argument("--list", action="store_true", help="say what there is to do and what there is not, and stop")
@@ -155,7 +158,8 @@ def open_report(options, path, found, first_steps):
     if options.resume:
         report = reports.read(path, found)
     else:
-        report = reports.fresh(found, options.minutes, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+        report = reports.fresh(found, options.minutes, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                               options.counts)
         report["not_there"] = [{"what": what, "why": why} for what, why in steps.NOT_THERE]
         report["steps"] = first_steps
     try:

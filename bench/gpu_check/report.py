@@ -5,6 +5,8 @@ import os
 import tempfile
 from pathlib import Path
 
+import bounds
+
 SCHEMA = "tuck-gpu-check/1"
 IDENTITY = {"gpu": "GPU", "commit": "commit", "programs": "set of programs"}
 RESULTS = ("ok", "FAILED", "skipped")
@@ -25,9 +27,9 @@ class BadReport(Exception):
     """A file that cannot be gone on with, and why."""
 
 
-def fresh(environment, minutes, date):
+def fresh(environment, minutes, date, counts):
     return {"schema": SCHEMA, "complete": False, "date": date, "minutes": minutes, "environment": environment,
-            "steps": []}  # fmt: skip
+            "bounds": bounds.read(counts, environment["gpu"]), "steps": []}  # fmt: skip
 
 
 def read(path, environment):
@@ -54,8 +56,8 @@ def check_shape(path, report):
     if not isinstance(report, dict) or report.get("schema") != SCHEMA:
         raise BadReport(f"{path} is no file of {SCHEMA}")
     steps = report.get("steps")
-    if not isinstance(report.get("environment"), dict) or not isinstance(steps, list):
-        raise BadReport(f"{path} has no environment or no steps")
+    if not all(isinstance(report.get(key), dict) for key in ("environment", "bounds")) or not isinstance(steps, list):
+        raise BadReport(f"{path} has no environment, no bounds or no steps")
     for step in steps:
         if not isinstance(step, dict) or not isinstance(step.get("name"), str) or step.get("result") not in RESULTS:
             raise BadReport(f"{path} has a step that is none: {str(step)[:80]}")
@@ -106,7 +108,7 @@ def summary(report):
     if report["environment"]["kernels"] == "gpu":
         tables = (goals_table, copy_table, sweep_table, chunks_table, parts_table, swap_table, blocks_table,
                   latency_table)  # fmt: skip
-        parts += [make(report) for make in tables]
+        parts += [bounds.line(report["bounds"]), *(make(report) for make in tables)]
     else:
         parts.append("No GPU has run this: there are no speeds here.\n")
     return "\n".join(part for part in parts if part)
@@ -154,6 +156,13 @@ def least(rows, codec, kind, lowest, highest, figure, operation):
                 and row[figure] is not None), default=None)  # fmt: skip
 
 
+def bound_at_least(report, codec, kind, lowest, highest, figure, operation):
+    """The least bound on R over the sparsities of a goal; None where there is none."""
+    of_goal = [b["R"] for b in report["bounds"]["rows"] if (b["codec"], b["type"], b["operation"]) ==
+               (codec, kind, operation) and lowest <= b["sparsity"] <= highest]  # fmt: skip
+    return min(of_goal, default=None) if figure == "R" else None
+
+
 def goals_table(report):
     rows = figures_of(report, "experiment/chunks")
     lines = []
@@ -161,10 +170,12 @@ def goals_table(report):
         cells = [name]
         for operation, goal in zip(("encode", "decode"), goals):
             seen = least(rows, codec, kind, lowest, highest, figure, operation)
-            cells += [number(goal), number(seen), "-" if seen is None else "yes" if seen >= goal else "NO"]
+            cells += [number(goal), number(seen),
+                      number(bound_at_least(report, codec, kind, lowest, highest, figure, operation)),
+                      "-" if seen is None else "yes" if seen >= goal else "NO"]
         lines.append(cells)
     return table("Goals for R, the time of a copy of the same bytes over the codec's, and the least R measured",
-                 ("", "encode", "measured", "met", "decode", "measured", "met"), lines)
+                 ("", "encode", "measured", "bound", "met", "decode", "measured", "bound", "met"), lines)
 
 
 def copy_table(report):
@@ -175,19 +186,21 @@ def copy_table(report):
 
 def sweep_table(report):
     rows = [(r["codec"], r["operation"], f"{r['raw_bytes'] / 2**20:g} MiB", r["pattern"], number(r["sparsity"]),
-             number(r["ratio"]), number(r["gb_per_s"], 1), number(r["R"]))
+             number(r["ratio"]), number(r["gb_per_s"], 1), number(r["R"]),
+             number(bounds.of_row(report["bounds"], r)))
             for r in figures_of(report, "sweep") + figures_of(report, "peers")
             if r["raw_bytes"] >= 2**20 and r["operation"] != "copy"]
-    return table("Sweep, of 1 MiB and more", ("codec", "", "size", "pattern", "zeros", "ratio", "GB/s", "R"), rows)
+    return table("Sweep, of 1 MiB and more", ("codec", "", "size", "pattern", "zeros", "ratio", "GB/s", "R", "bound"), rows)
 
 
 def chunks_table(report):
     cells = {}
     for r in figures_of(report, "experiment/chunks"):
-        at = (r["codec"], r["type"], r["operation"], number(r["sparsity"]))
+        bound = number(bounds.of_row(report["bounds"], r))
+        at = (r["codec"], r["type"], r["operation"], number(r["sparsity"]), bound)
         cells.setdefault(at, {})[r["chunk_bytes"]] = number(r["R"])
     rows = [(*at, ", ".join(f"{size >> 10} KiB {r}" for size, r in by_size.items())) for at, by_size in cells.items()]
-    return table("R by the size of chunks", ("codec", "type", "", "zeros", "R"), rows)
+    return table("R by the size of chunks", ("codec", "type", "", "zeros", "bound", "R"), rows)
 
 
 def parts_table(report):

@@ -1,20 +1,31 @@
-// Measuring on the device: kernels on a GPU by events, on the simulator by the traffic it counts.
+// Measuring on the device: kernels on a GPU by events, on the simulator by the traffic it counts, in the engine that
+// executes what nvcc emits by their instructions.
 #pragma once
 
 #include "bench/micro/coder.hpp"
+#include "bench/micro/points.hpp"
+#include "bench/support/roofline.hpp"
 
 #include <optional>
 #include <vector>
 
 namespace tuck::bench {
 
+struct source_line {
+  std::string file;  // empty where kernels were compiled without -lineinfo
+  int line;
+  device_counts counts;
+};
+
 // What a call cost. On the simulator, which has no clock worth reading, there are no seconds; on a GPU nobody counts
 // the bytes, and moved_bytes is what a codec cannot do without: those of the tensor and of the result.
 struct device_cost {
-  std::vector<double> seconds;       // of each run, with cold caches
-  std::vector<double> copy_seconds;  // of a kernel that copies so many bytes that it moves moved_bytes, run in turn
-  double moved_bytes = 0;            // read and written, in a run
-  uint64_t launches = 0;             // on the simulator
+  std::vector<double> seconds;          // of each run, with cold caches
+  std::vector<double> copy_seconds;     // of a kernel that copies so many bytes that it moves moved_bytes, run in turn
+  double moved_bytes = 0;               // read and written, in a run
+  uint64_t launches = 0;                // counted, as the bytes
+  device_counts counts = {};            // by the engine
+  std::vector<source_line> lines = {};  // likewise, that which executes most first
 };
 
 // How long to go on: at least `least_runs`, then until `seconds` have passed, at most `most_runs`. The simulator runs
@@ -54,8 +65,11 @@ struct device_peer {
 // Those that this program was built with: on the simulator none.
 std::span<const device_peer> device_peers();
 
-// The same runs for a copy alone, of `raw_bytes`: `seconds` only, nothing on the simulator.
+// The same runs for a copy alone, of `raw_bytes`: `seconds`, or what was counted; nothing on the simulator.
 device_cost copy_on_device(uint64_t raw_bytes, const run_limits& limits);
+
+// Where this build's kernels run.
+place device_place();
 
 struct device_description {
   std::string name;     // "NVIDIA H200"
@@ -63,7 +77,7 @@ struct device_description {
   std::string runtime;  // of CUDA, "13.0"
   std::string clocks;   // "SM 1980 MHz, memory 3201 MHz": the highest, as the driver says
 };
-// Nothing where there is no GPU: on the simulator.
+// Nothing where there is no GPU.
 std::optional<device_description> describe_device();
 
 }  // namespace tuck::bench

@@ -1,9 +1,13 @@
-// How calls on the device are measured: on a GPU by events, in turn with a kernel that copies; on the simulator by what
-// one call moves. Coders say how they launch, and the rest is here.
+// How calls on the device are measured: on a GPU by events, in turn with a kernel that copies; elsewhere by what one
+// call moves or executes. Coders say how they launch, and the rest is here.
 #pragma once
 
 #include "bench/micro/device.hpp"
 #include "support/on_device.cuh"
+
+#if defined(TUCK_CUDAPTX)
+#include "bench/micro/device_counts.cuh"
+#endif
 
 #include <algorithm>
 #include <array>
@@ -52,9 +56,8 @@ struct copy_job {
   uint64_t count;
 };
 
-// A thread has four loads under way before its first store.
-template <uint32_t threads> __global__ void __launch_bounds__(threads) copy_kernel(copy_job job) {
-  constexpr uint64_t unroll = 4;
+// A thread has so many loads under way before its first store.
+template <uint32_t threads, uint64_t unroll = 4> __global__ void __launch_bounds__(threads) copy_kernel(copy_job job) {
   const uint64_t stride = uint64_t{gridDim.x} * threads;
   uint64_t i = uint64_t{blockIdx.x} * threads + threadIdx.x;
   for (; i + (unroll - 1) * stride < job.count; i += unroll * stride) {
@@ -120,7 +123,13 @@ class device_timing {
   template <class Call, class Result>
   device_cost measure([[maybe_unused]] const run_limits& limits, const Call& call, const Result& result) const {
     device_cost cost;
-#if defined(TUCK_CUDASIM)
+#if defined(TUCK_CUDAPTX)
+    const counting all;
+    call(0);
+    stream_.wait();
+    cost = all.seen();
+    result();
+#elif defined(TUCK_CUDASIM)
     tools::count_traffic();
     call(0);
     stream_.wait();
@@ -143,6 +152,11 @@ class device_timing {
   // Of a copy that moves so many bytes.
   std::vector<double> copy_seconds(const run_limits& limits, uint64_t moved_bytes) const {
     return std::move(in_turn(limits, [&](uint32_t i) { copy_once(i, copied(moved_bytes)); })[0]);
+  }
+
+  // One load at a time, as one writes it oneself: 2 instructions for 128 bytes.
+  void copy_plainly(uint32_t i, uint64_t size) const {
+    launch(copy_kernel<copy_threads, 1>, job_of(copy_from_[i].subspan(0, size), copy_to_[i].subspan(0, size)), stream_);
   }
 
   // Runs the calls in turn and returns the seconds of each. The first runs are not counted: code is loaded there.

@@ -1,6 +1,9 @@
 // tuck-bench: how fast the codecs are and how small tensors get. This file is the options and the course of a run.
+#include "bench/micro/counts.hpp"
 #include "bench/micro/environment.hpp"
+#include "bench/micro/progress_line.hpp"
 #include "bench/micro/runner.hpp"
+#include "bench/support/gpus.hpp"
 
 #include "support/files.hpp"
 #include "tuck/codecs.hpp"
@@ -9,7 +12,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,7 +42,7 @@ void interrupt(int signal) {
 }
 
 struct options {
-  bool quick = false, full = false, list = false, no_peers = false;
+  bool quick = false, full = false, list = false, no_peers = false, profile = false;
   std::string out, where = "both", recordings = TUCK_BENCH_DATA;
   std::vector<std::string> coders, types, patterns, sizes;
   std::vector<double> sparsities;
@@ -58,11 +60,11 @@ void add_options(CLI::App& app, options& o) {
   app.add_option("--out", o.out, "Write the results there, as JSON")->type_name("FILE");
   add_list(app, "--codec", o.coders, "Only these codecs and peers", "NAME,...");
   add_list(app, "--type", o.types, "Element types, as f32 or bf16", "TYPE,...");
-  add_list(app, "--pattern", o.patterns, "iid, clustered, recorded, smooth", "NAME,...");
+  add_list(app, "--pattern", o.patterns, "iid, clustered, recorded, smooth, sums, runs", "NAME,...");
   add_list(app, "--sparsity", o.sparsities, "Shares of zeros", "S,...");
   add_list(app, "--size", o.sizes, "Sizes of a tensor, as 64KiB or 1GiB", "SIZE,...");
-  app.add_option("--where", o.where, "host, device or both")
-      ->check(CLI::IsMember({"host", "device", "both"}).description(""))
+  app.add_option("--where", o.where, "host, device or both; ptx: the instructions of kernels, in preset ptx")
+      ->check(CLI::IsMember({"host", "device", "both", "ptx"}).description(""))
       ->type_name("WHERE");
   app.add_option("--threads", o.threads, "Threads of tuck's codecs on the host; 0 is one a core. Peers have one")
       ->check(CLI::Range(0, 1024).description(""))
@@ -70,6 +72,7 @@ void add_options(CLI::App& app, options& o) {
       ->type_name("N");
   app.add_option("--data", o.recordings, "Recorded tensors: a directory of .npy files of f32")->type_name("DIR");
   app.add_flag("--no-peers", o.no_peers, "Without the libraries beside");
+  app.add_flag("--profile", o.profile, "With --where ptx: the source lines of each row that execute most");
   app.add_flag("--list", o.list, "Say what would be measured, and stop");
   app.footer(
       "An axis that is given replaces its default, and all that is given is combined. Flags of Google Benchmark\n"
@@ -98,7 +101,7 @@ selection selected(const options& o, const std::vector<entry>& coders) {
   }
   for (const std::string& text : o.patterns) {
     const auto p = pattern_of(text);
-    if (!p) throw CLI::ValidationError("--pattern", text + " is none of iid, clustered, recorded, smooth");
+    if (!p) throw CLI::ValidationError("--pattern", text + " is none of iid, clustered, recorded, smooth, sums, runs");
     s.patterns.push_back(*p);
   }
   for (const std::string& text : o.sizes) {
@@ -111,6 +114,35 @@ selection selected(const options& o, const std::vector<entry>& coders) {
     s.sparsities.push_back(std::round(share * 1e9) * 1e-9);
   }
   return s;
+}
+
+// Where the device's rows are from. Throws CLI::ValidationError where they cannot be what was asked for.
+place wanted_device(const options& o) {
+  const place there = device_place();
+  if ((o.where == "ptx" || o.profile) && there != place::ptx)
+    throw CLI::ValidationError(o.where == "ptx" ? "--where ptx" : "--profile",
+                               std::string("kernels of this build run on ") +
+                                   (there == place::gpu ? "a GPU" : "the simulator") +
+                                   ", where nobody counts instructions; those of preset ptx are counted");
+  return there;
+}
+
+// Throws CLI::ValidationError.
+std::vector<point> wanted_points(const options& o) {
+  const place device = wanted_device(o);
+  const auto on_host =
+      o.where == "device" || o.where == "ptx" ? std::vector<entry>{} : runner::host_coders(!o.no_peers);
+  const auto on_device = o.where == "host" ? std::vector<entry>{} : runner::device_coders(!o.no_peers);
+  std::vector<entry> all = on_host;
+  all.insert(all.end(), on_device.begin(), on_device.end());
+  const selection wanted = selected(o, all);
+  auto points = points_of(wanted, on_host, place::host);
+  const auto more = points_of(wanted, on_device, device);
+  points.insert(points.end(), more.begin(), more.end());
+  if (points.empty())
+    throw CLI::ValidationError("nothing to measure", o.coders.empty() ? "no codec takes such tensors"
+                                                                      : o.coders.front() + " takes no such tensors");
+  return points;
 }
 
 // The command without the directories of its files, which are nobody's business.
@@ -129,92 +161,6 @@ std::string command_line(int argc, char** argv) {
   }
   return text;
 }
-
-std::string span_of(double seconds) {
-  char text[32];
-  const auto whole = static_cast<long>(std::lround(seconds));
-  if (whole < 60)
-    std::snprintf(text, sizeof text, "%ld s", whole);
-  else if (whole < 3600)
-    std::snprintf(text, sizeof text, "%ld:%02ld min", whole / 60, whole % 60);
-  else
-    std::snprintf(text, sizeof text, "%ld:%02ld h", whole / 3600, whole / 60 % 60);
-  return text;
-}
-
-// What is done, and how long the rest will take, on stderr: on a terminal one line that is written anew.
-class progress_line {
- public:
-  explicit progress_line(const std::vector<point>& points) : terminal_(isatty(STDERR_FILENO) == 1) {
-    for (const point& p : points)
-      for ([[maybe_unused]] const operation o : runner::operations_of(p)) left_.push_back(&p);
-    all_ = left_.size();
-  }
-
-  void begin(const std::string& name) const {
-    if (terminal_) show(name, "");
-  }
-  // `seconds` were spent on it, tensors and all.
-  void end(const point& p, const std::string& name, double seconds, const row* r) {
-    pace& of = paces_[p.coder.name];
-    of.bytes += static_cast<double>(p.tensor.raw_bytes) + least_bytes;
-    of.seconds += seconds;
-    if (const auto at = std::find(left_.begin(), left_.end(), &p); at != left_.end()) left_.erase(at);
-    char figure[64] = "failed";
-    if (r != nullptr && r->time.runs != 0)
-      std::snprintf(figure, sizeof figure, "%.3f GB/s, R %.3f", r->gb_per_s(), r->of_copy);
-    else if (r != nullptr)
-      std::snprintf(figure, sizeof figure, "moves %.3f bytes a byte", r->moved_bytes / double(r->tensor.raw_bytes));
-    show(name, figure);
-  }
-  void clear() const {
-    if (terminal_) std::fputs("\r\033[K", stderr);
-  }
-
- private:
-  struct pace {
-    double bytes = 0, seconds = 0;
-  };
-
-  // A row costs as if it had these bytes more: even small ones are run for a while.
-  static constexpr double least_bytes = 2 << 20;
-
-  // By what each coder has taken for a byte so far; others count as those did together.
-  double seconds_left() const {
-    pace all;
-    for (const auto& [name, of] : paces_) {
-      all.bytes += of.bytes;
-      all.seconds += of.seconds;
-    }
-    double sum = 0;
-    for (const point* p : left_) {
-      const auto found = paces_.find(p->coder.name);
-      const pace& of = found == paces_.end() ? all : found->second;
-      sum += of.seconds / of.bytes * (static_cast<double>(p->tensor.raw_bytes) + least_bytes);
-    }
-    return sum;
-  }
-  void show(const std::string& name, const std::string& figure) const {
-    std::string line = "[" + std::to_string(all_ - left_.size()) + "/" + std::to_string(all_) + "] " + name;
-    if (!figure.empty()) line += "  " + figure;
-    if (!paces_.empty()) line += "  (about " + span_of(seconds_left()) + " left)";
-    if (terminal_)
-      std::fprintf(stderr, "\r\033[K%.*s", columns() - 1, line.c_str());
-    else
-      std::fprintf(stderr, "%s\n", line.c_str());
-    std::fflush(stderr);
-  }
-
-  static int columns() {
-    winsize size{};
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
-  }
-
-  bool terminal_;
-  size_t all_ = 0;
-  std::vector<const point*> left_;
-  std::map<std::string, pace> paces_;
-};
 
 // Google Benchmark's own output goes to its files only.
 class quiet_reporter : public benchmark::BenchmarkReporter {
@@ -261,6 +207,33 @@ void measure(const point& p, operation what, runner& run, progress_line& progres
   state.counters["cv"] = done->time.cv;
 }
 
+// Shows what was found and writes it, where that was asked for. The exit code.
+int conclude(const options& o, const findings& found, const std::string& command,
+             std::optional<tuck::tools::output_file>& out) {
+  const bool complete = !interrupted && found.failures.empty();
+  for (const std::string& failure : found.failures) std::fprintf(stderr, "tuck-bench: %s\n", failure.c_str());
+  if (found.rows.empty()) {
+    std::fputs("tuck-bench: nothing was measured, and nothing is written\n", stderr);
+    return interrupted ? interrupted_by_user : failed;
+  }
+  const auto around = environment(o.threads != 0 ? o.threads : std::thread::hardware_concurrency(), command);
+  const auto gpus = device_place() == place::ptx ? read_bounded_gpus(TUCK_BENCH_GPUS) : std::vector<gpu_rates>{};
+  print_table(found.rows, stdout);
+  print_counts(found.rows, gpus, stdout);
+  if (o.profile) print_profile(found.rows, stdout);
+  const auto text = [&](const char* key) { return around.at(key).get<std::string>(); };
+  std::printf("\n%s, %s; tuck %s at %s; %s\n",
+              around.at("device").is_null() ? text("cpu").c_str() : around["device"]["name"].get<std::string>().c_str(),
+              text("compiler").c_str(), text("version").c_str(), text("commit").c_str(), text("date").c_str());
+  if (out) {
+    out->write(tuck::tools::bytes_of(as_text(as_json(around, found.rows, complete, gpus))));
+    out->commit();
+    std::printf("%zu rows are in %s%s\n", found.rows.size(), o.out.c_str(), complete ? "" : ", which is not complete");
+  }
+  if (std::fflush(stdout) != 0) throw std::runtime_error("standard output: it cannot be written to");
+  return interrupted ? interrupted_by_user : found.failures.empty() ? 0 : failed;
+}
+
 int bench(int argc, char** argv) {
   const std::string command = command_line(argc, argv);
   std::vector<char*> for_google{argv[0]}, ours{argv[0]};
@@ -273,17 +246,7 @@ int bench(int argc, char** argv) {
   std::vector<point> points;
   try {
     app.parse(static_cast<int>(ours.size()), ours.data());
-    const auto on_host = o.where == "device" ? std::vector<entry>{} : runner::host_coders(!o.no_peers);
-    const auto on_device = o.where == "host" ? std::vector<entry>{} : runner::device_coders(!o.no_peers);
-    std::vector<entry> all = on_host;
-    all.insert(all.end(), on_device.begin(), on_device.end());
-    const selection wanted = selected(o, all);
-    points = points_of(wanted, on_host, place::host);
-    const auto more = points_of(wanted, on_device, describe_device() ? place::gpu : place::sim);
-    points.insert(points.end(), more.begin(), more.end());
-    if (points.empty())
-      throw CLI::ValidationError("nothing to measure", o.coders.empty() ? "no codec takes such tensors"
-                                                                        : o.coders.front() + " takes no such tensors");
+    points = wanted_points(o);
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error, std::cout, std::cerr);
     return code == 0 ? 0 : bad_usage;
@@ -318,25 +281,7 @@ int bench(int argc, char** argv) {
   benchmark::RunSpecifiedBenchmarks(&reporter);
   progress.clear();
 
-  const bool complete = !interrupted && found.failures.empty();
-  for (const std::string& failure : found.failures) std::fprintf(stderr, "tuck-bench: %s\n", failure.c_str());
-  if (found.rows.empty()) {
-    std::fputs("tuck-bench: nothing was measured, and nothing is written\n", stderr);
-    return interrupted ? interrupted_by_user : failed;
-  }
-  const auto around = environment(o.threads != 0 ? o.threads : std::thread::hardware_concurrency(), command);
-  print_table(found.rows, stdout);
-  const auto text = [&](const char* key) { return around.at(key).get<std::string>(); };
-  std::printf("\n%s, %s; tuck %s at %s; %s\n",
-              around.at("device").is_null() ? text("cpu").c_str() : around["device"]["name"].get<std::string>().c_str(),
-              text("compiler").c_str(), text("version").c_str(), text("commit").c_str(), text("date").c_str());
-  if (out) {
-    out->write(tuck::tools::bytes_of(as_text(as_json(around, found.rows, complete))));
-    out->commit();
-    std::printf("%zu rows are in %s%s\n", found.rows.size(), o.out.c_str(), complete ? "" : ", which is not complete");
-  }
-  if (std::fflush(stdout) != 0) throw std::runtime_error("standard output: it cannot be written to");
-  return interrupted ? interrupted_by_user : found.failures.empty() ? 0 : failed;
+  return conclude(o, found, command, out);
 }
 
 }  // namespace

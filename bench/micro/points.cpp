@@ -12,7 +12,9 @@ using extent = selection::extent;
 
 constexpr uint64_t KiB = 1024, MiB = 1024 * KiB, GiB = 1024 * MiB;
 constexpr double default_sparsity = .6;
-constexpr pattern default_pattern = pattern::clustered;
+
+// What was counted before there was a program for it: sums at all sparsities, runs beside.
+pattern default_pattern(place where) { return where == place::ptx ? pattern::sums : pattern::clustered; }
 
 struct axes {
   std::vector<pattern> patterns;
@@ -21,6 +23,10 @@ struct axes {
 };
 
 axes all_of(extent how_much, place where) {
+  if (where == place::ptx) {
+    if (how_much == extent::quick) return {{pattern::sums}, {0, .6}, {default_size(how_much, where)}};
+    return {{pattern::sums, pattern::runs}, {0, .3, .5, .6, .9, .95, 1}, {default_size(how_much, where)}};
+  }
   if (how_much == extent::quick) {
     if (where == place::sim) return {{pattern::clustered, pattern::recorded}, {.5, .9}, {64 * KiB}};
     return {
@@ -146,6 +152,7 @@ uint64_t default_size(extent how_much, place where) noexcept {
   switch (where) {
     case place::host: return how_much == extent::quick ? 4 * MiB : 16 * MiB;
     case place::gpu: return how_much == extent::quick ? 16 * MiB : 256 * MiB;
+    case place::ptx: return how_much == extent::quick ? MiB : 8 * MiB;
     case place::sim: break;
   }
   return how_much == extent::quick ? 64 * KiB : 256 * KiB;
@@ -155,13 +162,14 @@ std::vector<point> points_of(const selection& wanted, const std::vector<entry>& 
   const std::vector<entry> coders = chosen(wanted, all);
   const axes known = all_of(wanted.how_much, where);
   const uint64_t size = default_size(wanted.how_much, where);
+  const pattern usual = default_pattern(where);
   collector to(coders, where);
 
   const bool given =
       !wanted.types.empty() || !wanted.patterns.empty() || !wanted.sparsities.empty() || !wanted.sizes.empty();
   if (given || wanted.how_much == extent::full) {
     const bool full = wanted.how_much == extent::full;
-    const axes of{either(wanted.patterns, full ? known.patterns : std::vector{default_pattern}),
+    const axes of{either(wanted.patterns, full ? known.patterns : std::vector{usual}),
                   either(wanted.sparsities, full ? known.sparsities : std::vector{default_sparsity}),
                   either(wanted.sizes, full ? known.sizes : std::vector{size})};
     const std::vector<dtype> every(std::begin(all_types), std::end(all_types));
@@ -169,19 +177,19 @@ std::vector<point> points_of(const selection& wanted, const std::vector<entry>& 
     return to.sorted();
   }
 
-  for (const double s : known.sparsities) to.add_all({dtype::none, default_pattern, s, size});
+  for (const double s : known.sparsities) to.add_all({dtype::none, usual, s, size});
   for (const pattern p : known.patterns) to.add_all({dtype::none, p, default_sparsity, size});
   const double middle = wanted.how_much == extent::quick ? .5 : default_sparsity;
   if (wanted.how_much == extent::standard) {
-    for (const uint64_t s : known.sizes) to.add_all({dtype::none, default_pattern, middle, s});
+    for (const uint64_t s : known.sizes) to.add_all({dtype::none, usual, middle, s});
     for (const dtype type : unlike_types)
-      for (const entry& coder : coders) to.add(coder, {type, default_pattern, middle, size});
+      for (const entry& coder : coders) to.add(coder, {type, usual, middle, size});
   }
   for (const entry& coder : coders)
     if (is_mapped(coder))
       for (const double s : known.sparsities)
         for (const uint64_t each : known.sizes)
-          if (each <= 16 * MiB) to.add(coder, {default_type(coder), default_pattern, s, each});
+          if (each <= 16 * MiB) to.add(coder, {default_type(coder), usual, s, each});
   return to.sorted();
 }
 

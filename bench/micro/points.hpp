@@ -9,10 +9,11 @@
 
 namespace tuck::bench {
 
-enum class place { host, gpu, sim };
+// Where a coder runs: ptx is the engine that executes what nvcc emits, and counts.
+enum class place { host, gpu, sim, ptx };
 
 constexpr const char* name(place p) noexcept {
-  constexpr const char* names[] = {"host", "gpu", "sim"};
+  constexpr const char* names[] = {"host", "gpu", "sim", "ptx"};
   return names[static_cast<int>(p)];
 }
 

@@ -1,10 +1,13 @@
 #include "bench/micro/results.hpp"
 
+#include "bench/micro/counts.hpp"
+
 #include <map>
 
 namespace tuck::bench {
 
-nlohmann::ordered_json as_json(const nlohmann::ordered_json& environment, const std::vector<row>& rows, bool complete) {
+nlohmann::ordered_json as_json(const nlohmann::ordered_json& environment, const std::vector<row>& rows, bool complete,
+                               const std::vector<gpu_rates>& gpus) {
   nlohmann::ordered_json list = nlohmann::json::array();
   for (const row& r : rows) {
     nlohmann::ordered_json one{{"name", r.name()},
@@ -36,6 +39,7 @@ nlohmann::ordered_json as_json(const nlohmann::ordered_json& environment, const 
       one["R"] = r.of_copy;
     }
     if (r.what != operation::copy) one["max_error"] = r.max_error;
+    add_counts(one, r, gpus);
     list.push_back(one);
   }
   return {{"schema", "tuck-bench/1"}, {"complete", complete}, {"environment", environment}, {"rows", list}};
@@ -76,6 +80,7 @@ void print_table(const std::vector<row>& rows, std::FILE* to) {
     return list.emplace_back(key, typename std::decay_t<decltype(list)>::value_type::second_type{}).second;
   };
   for (const row& r : rows) {
+    if (r.counted()) continue;
     const std::string whole = row_name("", "", r.tensor, r.where);  // "//f32/..."
     found(found(blocks, whole.substr(2)), r.coder)[r.what] = &r;
   }

@@ -1,6 +1,7 @@
 // What a run found: rows, and how they are shown and kept.
 #pragma once
 
+#include "bench/micro/device.hpp"
 #include "bench/micro/points.hpp"
 #include "bench/micro/statistics.hpp"
 
@@ -28,24 +29,28 @@ struct row {
   double sparsity = 0;  // as it came out
   place where = place::host;
   uint64_t encoded_bytes = 0;
-  statistics time;         // seconds; no runs on the simulator
+  statistics time;         // seconds; no runs where there is no clock worth reading
   double of_copy = 0;      // R: median time of a copy, run in turn, / median time
-  double moved_bytes = 0;  // read and written: counted on the simulator, else those of tensor and result
+  double moved_bytes = 0;  // read and written: counted without a GPU, else those of tensor and result
   double max_error = 0;
+  device_counts counts = {};  // by the engine
+  std::vector<source_line> lines = {};
 
   std::string name() const { return row_name(bench::name(what), coder, tensor, where); }
   double ratio() const { return static_cast<double>(tensor.raw_bytes) / static_cast<double>(encoded_bytes); }
+  bool counted() const { return counts.instructions > 0; }
   double gb_per_s() const { return static_cast<double>(tensor.raw_bytes) / time.median * 1e-9; }
 };
 
 // The file that bench/README.md describes.
-// complete: nothing that was asked for failed or was left out.
-nlohmann::ordered_json as_json(const nlohmann::ordered_json& environment, const std::vector<row>& rows, bool complete);
+// complete: nothing that was asked for failed or was left out. gpus: those that bounds are given for.
+nlohmann::ordered_json as_json(const nlohmann::ordered_json& environment, const std::vector<row>& rows, bool complete,
+                               const std::vector<gpu_rates>& gpus = {});
 
 // The same as text, a line a row.
 std::string as_text(const nlohmann::ordered_json& file);
 
-// A table for people, a block a tensor and a line a coder.
+// A table for people, a block a tensor and a line a coder, without rows whose instructions were counted.
 void print_table(const std::vector<row>& rows, std::FILE* to);
 
 }  // namespace tuck::bench

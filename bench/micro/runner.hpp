@@ -38,7 +38,7 @@ class runner {
   void prepare(const point& p);
   exactness lossy_bounds();
   exactness as_exact_as(const peer& zfp, double bound);
-  double tolerance_for(const entry& coder);
+  double tolerance_for(const point& p);
   row measure_on_host(row r);
   row measure_on_device(row r);
   row measure_copy(row r);

@@ -80,6 +80,36 @@ template <class T> std::vector<T> sparse(uint64_t count, double sparsity, bool c
   return values;
 }
 
+// What the kernels' instructions were first counted on, to the bit.
+template <class T> std::vector<T> sums(uint64_t count, double sparsity, bool in_runs) {
+  generator random(7);
+  const auto sum = [&] {
+    float x = 0;
+    for (int i = 0; i < 4; ++i) x += static_cast<float>(below(random, 10001)) / 10000.f - .5f;
+    if constexpr (std::is_same_v<T, bf16>)
+      return __builtin_bit_cast(bf16, static_cast<uint16_t>(__builtin_bit_cast(uint32_t, x) >> 16));
+    else if constexpr (floating<T>)
+      return of_number<T>(static_cast<double>(x));
+    else
+      return static_cast<T>(static_cast<int64_t>(x * 40));
+  };
+  std::vector<T> values(count);
+  bool zero = false;
+  uint64_t left = 0;
+  T last{};
+  for (T& value : values) {
+    if (left == 0) {
+      zero = static_cast<double>(below(random, 1000000)) / 1e6 < sparsity;
+      left = in_runs ? 1 + below(random, 16) : 1;
+      last = sum();
+    }
+    --left;
+    if (!zero && (!in_runs || below(random, 4) != 0)) last = sum();
+    value = zero ? T{} : last;
+  }
+  return values;
+}
+
 void repeat(const_bytes block, std::vector<std::byte>& to) {
   for (size_t at = 0; at < to.size(); at += block.size())
     std::memcpy(to.data() + at, block.data(), std::min<size_t>(block.size(), to.size() - at));
@@ -113,7 +143,8 @@ template <class T> void survey(tensor& t) {
 }  // namespace
 
 std::optional<pattern> pattern_of(std::string_view text) noexcept {
-  for (const pattern p : {pattern::iid, pattern::clustered, pattern::recorded, pattern::smooth})
+  for (const pattern p :
+       {pattern::iid, pattern::clustered, pattern::recorded, pattern::smooth, pattern::sums, pattern::runs})
     if (text == name(p)) return p;
   return {};
 }
@@ -149,6 +180,8 @@ tensor tensor_maker::make(const tensor_request& request) {
       case pattern::clustered: block = sparse<T>(count, request.sparsity, true); break;
       case pattern::recorded: block = converted<T>(recorded(), count); break;
       case pattern::smooth: block = converted<T>(smooth_, count); break;
+      case pattern::sums: block = sums<T>(count, request.sparsity, false); break;
+      case pattern::runs: block = sums<T>(count, request.sparsity, true); break;
     }
     repeat(as_bytes(span<const T>(block)), made.values);
     survey<T>(made);

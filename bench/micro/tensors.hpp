@@ -17,11 +17,13 @@ namespace tuck::bench {
 //   clustered  zeros in runs, of 32 on average; of more where that leaves too few other values between them
 //   recorded   ReLU outputs of a training run, repeated to the size
 //   smooth     fields as simulations write them, repeated likewise
-// What is not zero is |N(0, 1)|, and of integer types small numbers, the smaller the likelier.
-enum class pattern { iid, clustered, recorded, smooth };
+//   sums       zeros anywhere among sums of four uniform values of four digits; of integers one in 30 is 0 besides
+//   runs       the same in runs of 1 to 16; some of what is not zero is repeated, too
+// What is not zero in the first two is |N(0, 1)|, and of integer types small numbers, the smaller the likelier.
+enum class pattern { iid, clustered, recorded, smooth, sums, runs };
 
 constexpr const char* name(pattern p) noexcept {
-  constexpr const char* names[] = {"iid", "clustered", "recorded", "smooth"};
+  constexpr const char* names[] = {"iid", "clustered", "recorded", "smooth", "sums", "runs"};
   return names[static_cast<int>(p)];
 }
 std::optional<pattern> pattern_of(std::string_view name) noexcept;
@@ -29,8 +31,8 @@ std::optional<pattern> pattern_of(std::string_view name) noexcept;
 // Is there such a tensor of that type? Recordings and fields are of floating types.
 bool makes(pattern p, dtype type) noexcept;
 
-// The share of zeros is asked for only of iid and clustered ones.
-constexpr bool has_sparsity(pattern p) noexcept { return p == pattern::iid || p == pattern::clustered; }
+// The share of zeros is asked for where it can be chosen.
+constexpr bool has_sparsity(pattern p) noexcept { return p != pattern::recorded && p != pattern::smooth; }
 
 struct tensor_request {
   dtype type;

@@ -12,6 +12,7 @@ from statistics import median
 from plotting.page import make_styles
 
 NONE = "as it is"  # a swap without a codec
+AIMS = Path(__file__).parents[1] / "results" / "aims.json"
 
 
 class BadFile(Exception):
@@ -40,6 +41,7 @@ class Row:
     median_seconds: float | None = None
     gb_per_s: float | None = None
     max_error: float | None = None
+    instructions_per_128_bytes: float | None = None
 
     @property
     def key(self):
@@ -63,7 +65,7 @@ def to_row(where, fields):
             what = f"{name} is {json.dumps(value)[:40]}" if name in fields else f"there is no {name}"
             raise BadFile(f"{where}: {what}")
         known[name] = value
-    for name, values in (("operation", ("encode", "decode", "copy")), ("where", ("host", "gpu", "sim"))):
+    for name, values in (("operation", ("encode", "decode", "copy")), ("where", ("host", "gpu", "sim", "ptx"))):
         if known[name] not in values:
             raise BadFile(f"{where}: {name} is none of {', '.join(values)}")
     if known["raw_bytes"] <= 0:
@@ -86,8 +88,15 @@ def read(path):
     return environment, [to_row(f"row {i}", fields) for i, fields in enumerate(rows)]
 
 
+def read_aims():
+    """{(operation, codec, type, pattern, sparsity): the warp instructions for 128 bytes that it is to come to}"""
+    aims = json.loads(AIMS.read_bytes())["aims"]
+    return {(operation, *(aim[key] for key in ("codec", "type", "pattern", "sparsity"))): aim[operation]
+            for aim in aims for operation in ("encode", "decode")}
+
+
 class Results:
-    """The timed rows of one place, of one element type, and how their codecs are drawn."""
+    """The timed rows of one place, of one element type, and how their codecs are drawn; and the counted rows of any."""
 
     def __init__(self, environment, rows, where, link):
         self.environment, self.where, self.link = environment, where, link
@@ -102,6 +111,7 @@ class Results:
                 copies[r.raw_bytes].append(r.gb_per_s)
         self.copies = sorted((size, median(speeds)) for size, speeds in copies.items())
         self.copy_name = next((r.codec for r in timed if r.operation == "copy"), "copy")
+        self.counted = [r for r in rows if r.where == where and r.instructions_per_128_bytes]
         self.lossy = {r.key for r in rows if r.lossy or r.max_error}
         self.styles = make_styles({r.key for r in rows if r.operation != "copy"})
 

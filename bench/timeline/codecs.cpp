@@ -1,5 +1,6 @@
 #include "bench/timeline/codecs.hpp"
 
+#include "bench/predict/json_file.hpp"
 #include "bench/predict/predictor_file.hpp"
 
 #include "support/files.hpp"
@@ -9,13 +10,7 @@
 namespace tuck::bench {
 namespace {
 
-struct goal {
-  const char* codec;
-  double encode, decode;                // R where less than 60 % are zeros
-  double sparse_encode, sparse_decode;  // and from 90 % on
-};
-constexpr goal goals[] = {{"zvc", .85, .90, .75, .85}, {"rle", .60, .70, .60, .70}, {"quantize", .60, .70, .60, .70}};
-constexpr double deflate_encode = 100e9, deflate_decode = 300e9, h200_bytes_per_second = 4.8e12;
+constexpr const char* codec_names[] = {"zvc", "rle", "deflate", "quantize"};
 
 double zvc_with_raw_chunks(double zeros) { return std::max(1., zvc_ratio(zeros, 4)); }
 
@@ -45,33 +40,70 @@ curve measured_curve(const std::vector<measurement>& measured, const std::string
   return c;
 }
 
+counted_curve curve_of(const std::map<double, nlohmann::ordered_json>& rows) {
+  counted_curve c;
+  for (const auto& [zeros, row] : rows) {
+    const auto by_byte = [&](const char* key) { return row.at(key).is_null() ? 0. : row.at(key).get<double>() / 128; };
+    c.zeros.push_back(zeros);
+    c.instructions.push_back(by_byte("instructions_per_128_bytes"));
+    c.wavefronts.push_back(by_byte("shared_wavefronts"));
+    c.sectors.push_back(by_byte("sectors"));
+  }
+  return c;
+}
+
+// Of `raw` bytes; what must be moved counts where more was not counted.
+double bound(const counted_curve& c, double raw, double moved, double zeros, const gpu_rates& on) {
+  const auto counted = [&](const std::vector<double>& by_byte) { return raw * between(c.zeros, by_byte, zeros); };
+  const device_counts all{.instructions = counted(c.instructions),
+                          .wavefronts = counted(c.wavefronts),
+                          .sectors = std::max(counted(c.sectors), moved / 32)};
+  return walls_of(all, on, good_issue).least_time();
+}
+
 }  // namespace
 
-codec_models goal_codecs(const machine& on, const std::vector<measurement>& measured, const std::string& path) {
+std::map<std::string, counted_codec> read_counts(const std::string& path) {
+  const nlohmann::ordered_json file = read_json(path, "tuck-bench/1");
+  // By codec, operation and zeros.
+  std::map<std::string, std::map<std::string, std::map<double, nlohmann::ordered_json>>> found;
+  try {
+    for (const auto& row : file.at("rows"))
+      if (row.at("type") == "f32" && row.at("pattern") == "sums" && !row.at("instructions_per_128_bytes").is_null())
+        found[row.at("codec")][row.at("operation")][row.at("zeros")] = row;
+    std::map<std::string, counted_codec> counted;
+    for (const char* codec : codec_names) {
+      counted[codec] = {curve_of(found[codec]["encode"]), curve_of(found[codec]["decode"])};
+      if (counted[codec].encode.zeros.empty() || counted[codec].decode.zeros.empty())
+        throw tools::file_error(path, std::string("no counts of ") + codec + " on sums of f32 are in it");
+    }
+    return counted;
+  } catch (const nlohmann::json::exception& error) {
+    throw tools::file_error(path, reason_of(error));
+  }
+}
+
+codec_models counted_codecs(const machine& on, const std::map<std::string, counted_codec>& counted,
+                            const std::vector<measurement>& measured, const std::string& path) {
   codec_models found;
-  for (const goal& g : goals) {
-    const bool zvc = g.codec == std::string("zvc");
-    const curve of = zvc ? curve{} : measured_curve(measured, g.codec, false, path);
-    const bool lossy = g.codec == std::string("quantize");
-    found[g.codec] = [=](uint64_t size, double zeros) {
+  for (const char* codec : codec_names) {
+    const bool zvc = codec == std::string("zvc");
+    const curve of = zvc ? curve{} : measured_curve(measured, codec, false, path);
+    const bool lossy = codec == std::string("quantize");
+    found[codec] = [=, counts = counted.at(codec)](uint64_t size, double zeros) {
       const double ratio = zvc ? zvc_with_raw_chunks(zeros) : 1 / between(of.zeros, of.frame, zeros);
-      const double copy = static_cast<double>(size) * (1 + 1 / ratio) / on.copy_rate();
-      return codec_estimate{ratio, copy / between({.6, .9}, {g.encode, g.sparse_encode}, zeros) + on.launch,
-                            copy / between({.6, .9}, {g.decode, g.sparse_decode}, zeros) + on.launch, lossy};
+      const auto raw = static_cast<double>(size);
+      const auto seconds = [&](const counted_curve& c) {
+        return bound(c, raw, raw * (1 + 1 / ratio), zeros, on.rates) + on.launch;
+      };
+      return codec_estimate{ratio, seconds(counts.encode), seconds(counts.decode), lossy};
     };
   }
-  const curve of = measured_curve(measured, "deflate", false, path);
-  const double scale = on.bytes_per_second / h200_bytes_per_second;
-  found["deflate"] = [=](uint64_t size, double zeros) {
-    const double raw = static_cast<double>(size) / scale;
-    return codec_estimate{1 / between(of.zeros, of.frame, zeros), raw / deflate_encode + on.launch,
-                          raw / deflate_decode + on.launch};
-  };
   return found;
 }
 
 codec_models predicted_codecs(const std::string& path) {
-  const std::set<std::string> wanted = {"zvc", "rle", "deflate", "quantize"};
+  const std::set<std::string> wanted(std::begin(codec_names), std::end(codec_names));
   codec_models found;
   for (const fitted& f : load(path).codecs) {
     if (f.of.on.where != "gpu" || f.of.on.type != "f32" || f.of.on.pattern != "clustered" ||
@@ -107,7 +139,7 @@ codec_model host_zvc(const std::vector<measurement>& measured, const std::string
 }
 
 codec_model engine_zvc(const machine& on) {
-  const double most = on.copy_rate() / std::max(on.link.d2h, on.link.h2d);
+  const double most = on.rates.copy / std::max(on.link.d2h, on.link.h2d);
   return [most](uint64_t, double zeros) { return codec_estimate{std::min(zvc_ratio(zeros, 4), most)}; };
 }
 

@@ -24,7 +24,8 @@ struct options {
   uint64_t batch = 0;
   std::vector<double> epochs;
   double memory_gb = 0, slower = 1;
-  std::string codecs, ratios = TUCK_RESULTS "/xeon-2026-11-22.json", host = TUCK_RESULTS "/xeon-64MiB-2026-11-22.json";
+  std::string codecs, counts = TUCK_RESULTS "/ptx-counts.json", ratios = TUCK_RESULTS "/xeon-2026-11-22.json",
+                      host = TUCK_RESULTS "/xeon-64MiB-2026-11-22.json";
   std::string json, layers;
   bool check = false;
 };
@@ -42,8 +43,8 @@ setting setting_of(const options& o, const std::string& gpu) {
              .host = host_zvc(read_results({o.host}).all, o.host),
              .zeros = read_zeros(o.folder + "/sparsity.json"),
              .memory = 1e9 * o.memory_gb};
-  in.codecs =
-      o.codecs.empty() ? goal_codecs(in.on, read_results({o.ratios}).all, o.ratios) : predicted_codecs(o.codecs);
+  in.codecs = o.codecs.empty() ? counted_codecs(in.on, read_counts(o.counts), read_results({o.ratios}).all, o.ratios)
+                               : predicted_codecs(o.codecs);
   in.codecs = slower(std::move(in.codecs), o.slower);
   return in;
 }
@@ -63,7 +64,10 @@ void print_setting(const options& o, const setting& in) {
   std::printf("%s, %s: %.3g GB/s out, %.3g in. Layer times are modelled, not measured.\n", o.gpu.c_str(),
               o.link.c_str(), in.on.link.d2h / 1e9, in.on.link.h2d / 1e9);
   if (o.codecs.empty())
-    std::puts("The GPU's codecs: GOALS for kernels that no GPU has run yet; ratios as measured on a host.");
+    std::printf(
+        "The GPU's codecs: BOUNDS, the least time of what kernels were counted to execute, at %.0f %% of\n"
+        "issue; no GPU has run them yet. Ratios as measured on a host.\n",
+        100 * good_issue);
   else
     std::printf("The GPU's codecs: predicted by %s.\n", o.codecs.c_str());
   if (o.slower != 1) std::printf("All of them %g times as slow.\n", o.slower);
@@ -206,7 +210,7 @@ ordered_json as_json(const options& o, const setting& in, const std::vector<doub
   ordered_json to{{"schema", "tuck-timeline/1"},
                   {"gpu", o.gpu},
                   {"link", {{"name", o.link}, {"d2h", in.on.link.d2h}, {"h2d", in.on.link.h2d}}},
-                  {"codecs", o.codecs.empty() ? "goals" : o.codecs},
+                  {"codecs", o.codecs.empty() ? "counts" : o.codecs},
                   {"slower", o.slower},
                   {"mean_of", {epochs.front(), epochs.back()}},
                   {"networks", ordered_json::array()},
@@ -287,7 +291,9 @@ void add_options(CLI::App& program, options& o) {
                   "vDNN dynamic's budget, GB; the GPU's, less weights, their gradients and momentum")
       ->check(number(1e-6, 1e6, "a number from 1e-6 to 1e6"))
       ->type_name("GB");
-  program.add_option("--codecs", o.codecs, "What bench_predict fit wrote of a GPU, instead of goals")
+  program.add_option("--codecs", o.codecs, "What bench_predict fit wrote of a GPU, instead of bounds")
+      ->type_name("FILE.json");
+  program.add_option("--counts", o.counts, "What tuck-bench --where ptx wrote, for bounds; the one in bench/results")
       ->type_name("FILE.json");
   program.add_option("--slower", o.slower, "The GPU's codecs take so many times as long")
       ->check(number(1e-3, 1e3, "a number from 0.001 to 1000"))

@@ -139,9 +139,8 @@ std::vector<comparison> beside_papers(const paper_outcomes& of) {
        "batch normalization compute little for what they keep"},
       {"CSWAP over vDNN: training time", "-20.7 % on average, V100",
        "V100: " + show(over(of.v100, relation(shorter, "CSWAP", "vDNN all")), "-%.1f %%"),
-       "goals for codecs are close to a copy; --slower 4 says what slower ones leave of it. And our zeros are one "
-       "small "
-       "network's"},
+       "bounds of codecs are close to a copy; --slower 4 says what slower ones leave of it. And our zeros are one "
+       "small network's"},
       {"CSWAP over vDNN and vDNN++: training speed", "25 % and 190 % better, 2080 Ti",
        "2080 Ti: " + speed(of.rtx_2080_ti, "CSWAP", "vDNN all") + "; " + speed(of.rtx_2080_ti, "CSWAP", "vDNN++"),
        "of vDNN++, here the forward pass never waits for the CPU, which has encoded little when it ends; the paper's "
@@ -151,10 +150,10 @@ std::vector<comparison> beside_papers(const paper_outcomes& of) {
            "; 2080 Ti: " + speed(of.rtx_2080_ti, "CSWAP", "cDMA", "%+.1f %%"),
        "the faster the codec, the less there is to gain by leaving it out; more with --slower"},
       {"CSWAP+ over vDNN: time that swapping takes, sparse networks", "-50.9 % at most, V100",
-       "V100: " + show(over(those(of.v100, false), less_swapping("CSWAP+")), "-%.1f %%"), "goals, as above"},
+       "V100: " + show(over(those(of.v100, false), less_swapping("CSWAP+")), "-%.1f %%"), "bounds, as above"},
       {"CSWAP+, lossy: the same, dense networks", "-46.1 % at most, V100",
        "V100: " + show(over(those(of.v100, true), less_swapping("CSWAP+ lossy")), "-%.1f %%"),
-       "goals, as above; and our dense networks have a sparse tensor for each dense one"},
+       "bounds, as above; and our dense networks have a sparse tensor for each dense one"},
       {"COMET: memory of activations", "13.5 times less at most", show(over(of.v100, memory), "%.1f times less"),
        "quantize at a fixed bound, a thousandth of the range; COMET finds one for each layer, and has an entropy "
        "coder"},

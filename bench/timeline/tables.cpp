@@ -1,6 +1,6 @@
 #include "bench/timeline/tables.hpp"
 
-#include "bench/predict/json_file.hpp"
+#include "bench/support/gpus.hpp"
 
 #include <cmath>
 #include <map>
@@ -141,10 +141,6 @@ const ordered_json& named(const ordered_json& all, const char* what, const std::
   throw std::domain_error(std::string("it has no ") + what + " " + name + ", but " + known);
 }
 
-double above_0(const ordered_json& of, const char* key) {
-  return number(of, key, std::numeric_limits<double>::min(), std::numeric_limits<double>::max());
-}
-
 std::vector<double> ascending(const ordered_json& of, const char* key) {
   std::vector<double> x = of.at(key);
   if (x.empty() || !std::is_sorted(x.begin(), x.end())) throw std::domain_error(std::string(key) + " do not ascend");
@@ -208,7 +204,8 @@ machine read_machine(const std::string& path, const std::string& gpu, const std:
                    .memory_efficiency = above_0(assumed, "memory_efficiency"),
                    .winograd_speedup = above_0(assumed, "winograd_speedup"),
                    .launch = above_0(assumed, "launch_seconds"),
-                   .link = {above_0(of_link, "d2h"), above_0(of_link, "h2d")}};
+                   .link = {above_0(of_link, "d2h"), above_0(of_link, "h2d")},
+                   .rates = rates_of(of_gpu, assumed)};
   });
 }
 
@@ -224,7 +221,7 @@ std::vector<timed_layer> time_layers(const network_table& network, uint64_t batc
     const auto images = static_cast<double>(batch);
     const double flops = 2 * static_cast<double>(row.macs) * images / (row.winograd ? on.winograd_speedup : 1);
     const double moved = 4 * (static_cast<double>(row.moved_values) * images + static_cast<double>(row.weights));
-    const double work = std::max(flops / (on.compute_efficiency * on.flops), moved / on.copy_rate());
+    const double work = std::max(flops / (on.compute_efficiency * on.flops), moved / on.layer_rate());
     if (row.moved_values != 0) {
       l.forward = work + on.launch;
       l.backward = 2 * work + on.launch;

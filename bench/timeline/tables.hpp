@@ -1,6 +1,8 @@
 // What bench/networks has of networks, machines and zeros, and what the formulas of its README make of that.
 #pragma once
 
+#include "bench/support/roofline.hpp"
+
 #include <tuck/model/timeline.hpp>
 
 #include <string>
@@ -37,8 +39,9 @@ struct machine {
   double flops = 0, bytes_per_second = 0, memory_bytes = 0;
   double compute_efficiency = 0, memory_efficiency = 0, winograd_speedup = 0, launch = 0;
   link_rates link = {};
+  gpu_rates rates = {};  // of kernels that are tuned: codecs and copies
 
-  double copy_rate() const noexcept { return memory_efficiency * bytes_per_second; }  // bytes read and written
+  double layer_rate() const noexcept { return memory_efficiency * bytes_per_second; }  // bytes read and written
 };
 
 struct zeros_table {

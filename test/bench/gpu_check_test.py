@@ -79,6 +79,15 @@ def rows():
     return [row, row | {"operation": "decode", "R": 0.9}, row | {"codec": "rle", "R": 0.5}]
 
 
+def counted():
+    """What tuck-bench --where ptx might write: more is executed to decode."""
+    bound = {"R": 0.96, "wall": "instructions"}
+    row = {"operation": "encode", "codec": "zvc", "type": "f32", "pattern": "sums", "sparsity": 0.9,
+           "bound_R": {"V100-SXM2": bound | {"R": 0.99}, "H200": bound}}  # fmt: skip
+    uncounted = [row | {"sparsity": 0.91, "bound_R": None}, row | {"codec": "rle", "sparsity": 0.8}]
+    return [row, row | {"operation": "decode", "bound_R": {"H200": bound | {"R": 0.66}}}, *uncounted]
+
+
 class Fakes:
     """A folder of scripts in place of all programs and tools."""
 
@@ -113,7 +122,8 @@ class Fakes:
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
     def command(self, *words):
-        return [sys.executable, PROGRAM, "--prebuilt", self.folder, *map(str, words)]
+        counts = [] if "--counts" in words else ["--counts", self.folder / "none.json"]
+        return [sys.executable, PROGRAM, "--prebuilt", self.folder, *counts, *map(str, words)]
 
     def environment(self):
         # A toolkit that this machine has is not looked at.
@@ -177,11 +187,39 @@ class GpuCheck(unittest.TestCase):
     def test_the_summary_has_goals_and_figures(self):
         self.run_to(0, "--out", self.out)
         text = self.out.with_suffix(".txt").read_text()
-        self.assertRegex(text, r"ZVC 32-bit, zeros >= .9 +0.75 +0.80 +yes +0.85 +0.70 +NO")
+        self.assertRegex(text, r"ZVC 32-bit, zeros >= .9 +0.75 +0.80 +- +yes +0.85 +0.70 +- +NO")
         self.assertRegex(text, r"test/device_test +ok +\d+ s +2 passed, 0 failed, 1 skipped")
         self.assertRegex(text, r"4 +yes +0.90 +600.0 +0.90 +3.5")
         self.assertIn("encode of rle, encode of zvc: in the log", text)
         self.assertIn("nvcomp-lz4", text)
+
+    def test_bounds_stand_beside_what_was_measured(self):
+        counts = self.fakes.folder / "ptx-h200.json"
+        counts.write_text(json.dumps({"rows": counted()}))
+        self.run_to(0, "--out", self.out, "--counts", counts, "--only", "experiment/chunks,sweep")
+        self.assertEqual(len(json.loads(self.out.read_text())["bounds"]["rows"]), 3)
+        text = self.out.with_suffix(".txt").read_text()
+        self.assertIn("Bound: what R can be at most", text)
+        self.assertRegex(text, r"ZVC 32-bit, zeros >= .9 +0.75 +0.80 +0.96 +yes +0.85 +0.70 +0.66 +NO")
+        self.assertRegex(text, r"zvc +decode +64 MiB +clustered +0.90 +7.50 +600.0 +0.90 +0.66")
+        self.assertRegex(text, r"rle +encode +64 MiB +clustered +0.90 +7.50 +600.0 +0.50 +-")
+        self.assertRegex(text, r"zvc +f32 +decode +0.90 +0.66 +16 KiB 0.70")
+        counts.unlink()
+        self.run_to(0, "--resume", self.out, "--only", "sweep")  # they are in the file
+        self.assertIn("Bound: what R can be at most", self.out.with_suffix(".txt").read_text())
+
+    def test_without_counts_it_says_so(self):
+        folder = self.fakes.folder
+        (folder / "bad.json").write_text('{"rows": [1]}')
+        (folder / "other.json").write_text(json.dumps({"rows": [row | {"bound_R": {"B200": {"R": 1, "wall": "memory"}}}
+                                                                for row in counted()]}))
+        for name, why in (("none", "no counts: No such file"), ("bad", "no counts that can be read"),
+                          ("other", "it has no bounds for NVIDIA H200")):
+            with self.subTest(name):
+                self.run_to(0, "--out", self.out, "--counts", folder / f"{name}.json", "--only", "sweep")
+                text = self.out.with_suffix(".txt").read_text()
+                self.assertIn(f"No bound stands beside any R ({name}.json): {why}", text)
+                self.out.unlink()
 
     def test_a_step_that_fails_does_not_stop_the_others(self):
         self.fakes.gtest("swap_test", bad=True)

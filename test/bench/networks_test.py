@@ -151,6 +151,15 @@ class Gpus(unittest.TestCase):
         self.assertTrue(gpus["assumed"]["why"])
         for entry in gpus["gpus"] + gpus["links"]:
             self.assertTrue(entry["source"], entry["name"])
+        for gpu in gpus["gpus"]:
+            with self.subTest(gpu["name"]):
+                # Cores of a processor, which multiply and add in each clock: near what the sheet has at its own clock.
+                cores = 64 if gpu["name"].startswith(("V100", "RTX", "A100")) else 128
+                flops = 2 * cores * gpu["processors"] * gpu["clock_hz"]
+                self.assertAlmostEqual(flops / gpu["fp32_flops"], 1, delta=0.13)
+                self.assertTrue(64 << 10 <= gpu["shared_bytes"] <= 228 << 10)
+        self.assertLessEqual({"V100-SXM2", "A100-SXM4-80GB", "H200", "B200"}, {gpu["name"] for gpu in gpus["gpus"]})
+        self.assertTrue(0.8 <= gpus["assumed"]["copy_efficiency"] <= 0.95)
         for link in gpus["links"]:
             self.assertLess(max(link["d2h"], link["h2d"]), link["peak"], link["name"])
 

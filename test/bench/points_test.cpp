@@ -1,13 +1,16 @@
 // What tuck-bench measures on, and how it sums up.
 #include "bench/micro/points.hpp"
+#include "bench/micro/counts.hpp"
 #include "bench/micro/statistics.hpp"
 #include "bench/micro/tensors.hpp"
+#include "bench/support/gpus.hpp"
 
 #include <tuck/core/bits.hpp>
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <set>
 
 namespace tuck::bench {
@@ -45,7 +48,7 @@ TEST(points, sizes_read_as_they_are_written) {
 
 TEST(points, are_each_there_once_and_possible) {
   for (const extent how_much : {extent::quick, extent::standard, extent::full}) {
-    for (const place where : {place::host, place::gpu, place::sim}) {
+    for (const place where : {place::host, place::gpu, place::sim, place::ptx}) {
       const auto points = points_of({.how_much = how_much}, coders, where);
       EXPECT_EQ(names(points).size(), points.size());
       std::set<std::string> seen;
@@ -70,6 +73,15 @@ TEST(points, of_a_standard_run_sweep_each_axis) {
         "encode/delta+rle+bitpack/i32/s:0.60/clustered/16MiB/host", "encode/zvc/f32/s:0.95/clustered/64KiB/host"})
     EXPECT_TRUE(all.contains(name)) << name;
   EXPECT_FALSE(all.contains("encode/quantize/f32/s:0.95/clustered/64KiB/host"));
+}
+
+TEST(points, whose_instructions_are_counted_are_what_was_counted_before) {
+  const auto all = names(points_of({}, coders, place::ptx));
+  for (const char* name : {"encode/zvc/f32/s:0.60/sums/8MiB/ptx", "encode/zvc/f32/s:0.00/sums/8MiB/ptx",
+                           "encode/zvc/bf16/s:0.60/sums/8MiB/ptx", "encode/zvc/f32/s:0.60/runs/8MiB/ptx"})
+    EXPECT_TRUE(all.contains(name)) << name;
+  EXPECT_EQ(names(points_of({.how_much = extent::quick, .coders = {"zvc"}}, coders, place::ptx)),
+            (std::set<std::string>{"encode/zvc/f32/s:0.00/sums/1MiB/ptx", "encode/zvc/f32/s:0.60/sums/1MiB/ptx"}));
 }
 
 TEST(points, given_values_are_combined) {
@@ -106,6 +118,21 @@ TEST(tensors, have_the_zeros_that_were_asked_for) {
       }
 }
 
+// To the bit those of the program that counted before this one.
+TEST(tensors, that_were_counted_before_are_the_same) {
+  tensor_maker maker(TUCK_DATA);
+  const auto digest = [&](dtype type, pattern p) {
+    uint64_t sum = 1469598103934665603u;  // FNV-1a
+    for (const std::byte b : maker.make({type, p, .6, (1 << 16) * size_of(type)}).values)
+      sum = (sum ^ static_cast<uint64_t>(b)) * 1099511628211u;
+    return sum;
+  };
+  EXPECT_EQ(digest(dtype::f32, pattern::sums), 0x6101ee3536741fc4u);
+  EXPECT_EQ(digest(dtype::f32, pattern::runs), 0x202a3be7397e5c5au);
+  EXPECT_EQ(digest(dtype::u8, pattern::sums), 0x9ee466a913ce1864u);
+  EXPECT_EQ(digest(dtype::u8, pattern::runs), 0x95cce974d640a63du);
+}
+
 TEST(tensors, cluster_their_zeros) {
   tensor_maker maker(TUCK_DATA);
   const auto runs = [&](pattern p) {
@@ -131,6 +158,74 @@ TEST(tensors, are_the_same_again_and_of_any_size) {
 
 TEST(tensors, recordings_that_are_not_there_are_an_error) {
   EXPECT_ANY_THROW(tensor_maker("no/such/directory").make({dtype::f32, pattern::recorded, 0, 64}));
+}
+
+row counted_row() {
+  row r;
+  r.coder = "zvc";
+  r.tensor = {dtype::f32, pattern::sums, .6, 1 << 23};
+  r.where = place::ptx;
+  r.encoded_bytes = (1 << 23) * 2 / 5;
+  const double units = (1 << 23) / 128;
+  r.counts = {42 * units, 42 * 23 * units, 3 * units, 2 * units, 5.6 * units};
+  r.lines = {
+      {"/somewhere/include/tuck/codec/zvc/zvc_block.cuh", 7, {21 * units, 21 * 30 * units, units, units, 4 * units}}};
+  return r;
+}
+
+std::string printed(const std::function<void(std::FILE*)>& print) {
+  std::FILE* const file = std::tmpfile();
+  print(file);
+  std::string text(static_cast<size_t>(std::ftell(file)), ' ');
+  std::rewind(file);
+  EXPECT_EQ(std::fread(text.data(), 1, text.size(), file), text.size());
+  std::fclose(file);
+  return text;
+}
+
+TEST(counts, are_by_128_bytes_and_bound_r_by_the_highest_wall) {
+  const auto gpus = read_bounded_gpus(TUCK_GPUS);
+  ASSERT_EQ(gpus.size(), 4u);
+  nlohmann::ordered_json one;
+  add_counts(one, counted_row(), gpus);
+  EXPECT_DOUBLE_EQ(one.at("instructions_per_128_bytes"), 42);
+  EXPECT_DOUBLE_EQ(one.at("active_lanes"), 23);
+  EXPECT_DOUBLE_EQ(one.at("shared_wavefronts"), 3);
+  EXPECT_DOUBLE_EQ(one.at("least_wavefronts"), 2);
+  EXPECT_DOUBLE_EQ(one.at("sectors"), 5.6);
+  // An H200 issues 132 x 4 x 1.75e9 a second and copies 4.2e12 bytes: 28.16 instructions for 128 of them.
+  const auto& h200 = one.at("bound_R").at("H200");
+  EXPECT_NEAR(h200.at("R"), 28.16 * 1.4 / 42, 1e-6);
+  EXPECT_EQ(h200.at("wall"), "instructions");
+  EXPECT_NEAR(h200.at("shared"), 28.16 / 4 * 1.4 / 3, 1e-6);
+  EXPECT_NEAR(h200.at("memory"), 1, 1e-6);
+  const auto& v100 = one.at("bound_R").at("V100-SXM2");
+  EXPECT_EQ(v100.at("wall"), "memory");
+  EXPECT_NEAR(v100.at("R"), 1, 1e-6);
+  add_counts(one, row{}, gpus);
+  EXPECT_TRUE(one.at("bound_R").is_null() && one.at("sectors").is_null());
+}
+
+TEST(counts, are_shown_as_bounds) {
+  const auto gpus = read_bounded_gpus(TUCK_GPUS);
+  const std::vector<row> rows{counted_row()};
+  const std::string text = printed([&](std::FILE* to) { print_counts(rows, gpus, to); });
+  EXPECT_NE(text.find("encode/zvc/f32/s:0.60/sums/8MiB/ptx"), std::string::npos) << text;
+  EXPECT_NE(text.find("0.94i"), std::string::npos) << text;
+  EXPECT_NE(text.find("Bounds, no speeds"), std::string::npos) << text;
+  EXPECT_EQ(printed([&](std::FILE* to) { print_counts({row{}}, gpus, to); }), "");
+  EXPECT_EQ(printed([&](std::FILE* to) { print_table(rows, to); }), "");
+}
+
+TEST(counts, profile_names_lines_without_where_they_were_built) {
+  row r = counted_row();
+  const std::string text = printed([&](std::FILE* to) { print_profile({r}, to); });
+  EXPECT_NE(text.find("  21.000  50.0%  30.00    4.000    1.000  include/tuck/codec/zvc/zvc_block.cuh:7"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("somewhere"), std::string::npos);
+  r.lines[0].file.clear();
+  EXPECT_NE(printed([&](std::FILE* to) { print_profile({r}, to); }).find("without -lineinfo"), std::string::npos);
 }
 
 TEST(max_error, is_the_largest_difference) {

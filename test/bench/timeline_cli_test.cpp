@@ -20,7 +20,7 @@ cli::answer run(cli::arguments words) {
 TEST(timeline_program, prints_calm_tables) {
   const cli::answer a = run({"alexnet", "resnet50", TUCK_NETWORKS "/plain20.json"});
   EXPECT_EQ(a.code, 0) << a.err;
-  for (const char* words : {"GOALS for kernels", "AlexNet, batch 128, mean of epochs 0 to 8", "ResNet-50",
+  for (const char* words : {"BOUNDS, the least time", "AlexNet, batch 128, mean of epochs 0 to 8", "ResNet-50",
                             "Plain20, batch 1024", "What THE PAPERS report", "Iteration time over vDNN all's", "holds"})
     EXPECT_NE(a.out.find(words), std::string::npos) << words;
   std::istringstream lines(a.out);
@@ -48,7 +48,7 @@ TEST(timeline_program, writes_json) {
   EXPECT_EQ(file.at("schema"), "tuck-timeline/1");
   EXPECT_EQ(file.at("gpu"), "V100-SXM2");
   EXPECT_EQ(file.at("link").at("d2h"), 12.8e9);
-  EXPECT_EQ(file.at("codecs"), "goals");
+  EXPECT_EQ(file.at("codecs"), "counts");
   EXPECT_EQ(file.at("mean_of"), json({1, 3}));
   ASSERT_EQ(file.at("networks").size(), 2u);
   for (const json& n : file.at("networks")) {
@@ -96,6 +96,7 @@ TEST(timeline_program, refuses_what_it_does_not_know) {
   refused({"--gpu", "GeForce 256"}, 1, "gpus.json: it has no GPU GeForce 256, but ");
   refused({"--link", "a wire"}, 1, "gpus.json: it has no link a wire, but ");
   refused({"--codecs", TUCK_NETWORKS "/gpus.json"}, 1, "its schema is tuck-gpus/1 instead of tuck-predictors/1");
+  refused({"--counts", TUCK_NETWORKS "/gpus.json"}, 1, "its schema is tuck-gpus/1 instead of tuck-bench/1");
   refused({"--layers", "nothing"}, 2, "nothing");
   refused({"--layers", "keep", "--check"}, 2, "--check");
   refused({"--batch", "0"}, 2, "0");

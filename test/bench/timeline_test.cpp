@@ -162,19 +162,29 @@ TEST_F(timeline_files, are_refused_by_name_and_reason) {
   EXPECT_EQ(zeros([](auto& f) { f["relu"][1][2] = 1.5; }), "relu has not a share of zeros for each epoch and depth");
 
   const auto gpus = [&](const char* gpu, const char* link, auto change) {
-    return refusal("gpus.json", [&](const std::string& file) { read_machine(file, gpu, link); }, change);
+    return refusal(
+        "gpus.json", [&](const std::string& file) { read_machine(file, gpu, link); }, change);
   };
-  EXPECT_EQ(gpus("V99", "PCIe 3 x16", [](auto& f) { f["gpus"] = {f["gpus"][1], f["gpus"][2]}; }),
+  EXPECT_EQ(gpus("V99", "PCIe 3 x16",
+                 [](auto& f) {
+                   f["gpus"] = {f["gpus"][1], f["gpus"][2]};
+                 }),
             "it has no GPU V99, but V100-SXM2, V100-PCIe");
   EXPECT_EQ(gpus("H200", "a wire", [](auto&) {}).find("it has no link a wire, but PCIe 3 x16, "), 0u);
   EXPECT_EQ(gpus("H200", "PCIe 3 x16", [](auto& f) { f["assumed"]["memory_efficiency"] = 0; }),
             "memory_efficiency is 0, which cannot be");
 }
 
-TEST(timeline_codecs, goals_are_a_copy_over_r) {
+// A codec of which `instructions` were counted for 128 bytes without zeros, and half as many of nothing but zeros.
+counted_curve counted(double instructions, double sectors) {
+  return {{0, 1}, {instructions / 128, instructions / 256}, {0, 0}, {sectors / 128, sectors / 128}};
+}
+
+TEST(timeline_codecs, take_what_was_counted_at_70_percent_of_issue) {
   const machine on = v100();
   std::vector<measurement> measured;
-  for (const char* codec : {"rle", "deflate", "quantize"})
+  std::map<std::string, counted_codec> counts;
+  for (const char* codec : {"zvc", "rle", "deflate", "quantize"}) {
     for (const double zeros : {0., .5})
       measured.push_back({.of = {{"host", "f32", "clustered"}, codec},
                           .size = 1 << 24,
@@ -182,18 +192,22 @@ TEST(timeline_codecs, goals_are_a_copy_over_r) {
                           .encode = 1,
                           .decode = 1,
                           .ratio = zeros == 0 ? 1. : 2.});
-  const codec_models codecs = goal_codecs(on, measured, "a file");
-  // ZVC at half zeros: as many bytes again over its ratio, at R .85 and .90 of 70 % of 900 GB/s.
+    counts[codec] = {counted(1000, 0), counted(10, 0)};
+  }
+  counts["rle"].decode = counted(10, 16);
+  const codec_models codecs = counted_codecs(on, counts, measured, "a file");
+  // 80 processors issue four a clock each; 750 are executed for 128 bytes at half zeros.
   const codec_estimate zvc = codecs.at("zvc")(1 << 28, .5);
-  const double ratio = 1 / (1. / 32 + .5), copy = (1 << 28) * (1 + 1 / ratio) / 630e9;
+  const double ratio = 1 / (1. / 32 + .5), copy = .875 * 900e9;
   EXPECT_DOUBLE_EQ(zvc.ratio, ratio);
-  EXPECT_DOUBLE_EQ(zvc.encode, copy / .85 + 5e-6);
-  EXPECT_DOUBLE_EQ(zvc.decode, copy / .90 + 5e-6);
+  EXPECT_NEAR(zvc.encode, (1 << 21) * 750 / (.7 * 80 * 4 * 1.53e9) + 5e-6, 1e-12);
+  // Few instructions: memory bounds it, by what must be moved or by the sectors that were counted.
+  EXPECT_NEAR(zvc.decode, (1 << 28) * (1 + 1 / ratio) / copy + 5e-6, 1e-12);
+  EXPECT_NEAR(codecs.at("rle")(1 << 28, .5).decode, (1 << 21) * 16 * 32 / copy + 5e-6, 1e-12);
   EXPECT_FALSE(zvc.lossy);
   EXPECT_EQ(codecs.at("zvc")(1 << 28, 0).ratio, 1);  // chunks that do not shrink stay
   EXPECT_DOUBLE_EQ(codecs.at("rle")(1 << 28, .25).ratio, 1 / .75);
   EXPECT_TRUE(codecs.at("quantize")(1, .5).lossy);
-  EXPECT_DOUBLE_EQ(codecs.at("deflate")(1 << 28, .5).encode, (1 << 28) / (100e9 * 900 / 4800) + 5e-6);
   EXPECT_DOUBLE_EQ(slower(codecs, 3).at("zvc")(1 << 28, .5).encode, 3 * zvc.encode);
 
   const codec_estimate engine = engine_zvc(on)(1 << 28, .5);
@@ -201,9 +215,24 @@ TEST(timeline_codecs, goals_are_a_copy_over_r) {
   EXPECT_DOUBLE_EQ(engine.ratio, ratio);
   EXPECT_LT(engine_zvc(on)(1 << 28, 0).ratio, 1);
   machine fast = on;
-  fast.link.d2h = 63e9;  // a tenth of what the engine reads
+  fast.link.d2h = copy / 10;
   EXPECT_DOUBLE_EQ(engine_zvc(fast)(1 << 28, 1).ratio, 10);
-  EXPECT_THROW(goal_codecs(on, {}, "a file"), tools::file_error);
+  EXPECT_THROW(counted_codecs(on, counts, {}, "a file"), tools::file_error);
+}
+
+TEST_F(timeline_files, of_counts_have_all_four_codecs) {
+  const std::string counts = TUCK_RESULTS "/ptx-counts.json";
+  const auto read = read_counts(counts);
+  for (const char* codec : {"zvc", "rle", "deflate", "quantize"}) {
+    const counted_codec& of = read.at(codec);
+    EXPECT_TRUE(std::is_sorted(of.encode.zeros.begin(), of.encode.zeros.end()));
+    EXPECT_GT(between(of.encode.zeros, of.encode.instructions, .6), 2. / 128) << codec;  // a copy's
+  }
+  EXPECT_LT(read.at("zvc").encode.instructions[0], read.at("deflate").encode.instructions[0]);
+  EXPECT_EQ(refusal("../results/ptx-counts.json", read_counts, [](auto& f) { f["rows"].clear(); }),
+            "no counts of zvc on sums of f32 are in it");
+  EXPECT_EQ(refusal("../results/ptx-counts.json", read_counts, [](auto& f) { f["rows"][0].erase("zeros"); }),
+            "key 'zeros' not found");
 }
 
 TEST(timeline_codecs, are_predicted_where_a_gpu_was_measured) {

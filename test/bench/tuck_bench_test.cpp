@@ -75,9 +75,13 @@ void expect_schema(const json& file) {
     EXPECT_TRUE(row.at("lossy") || row.at("operation") == "copy" || row.at("max_error") == 0) << name;
     EXPECT_NEAR(row.at("zeros"), row.at("sparsity"), raw < 1 << 20 ? .5 : .02) << name;
     EXPECT_EQ(row.at("max_error").is_null(), row.at("operation") == "copy") << name;
-    const bool timed = row.at("where") != "sim";
+    const bool counted = row.at("where") == "ptx", timed = !counted && row.at("where") != "sim";
     for (const char* key : {"best_seconds", "median_seconds", "cv", "gb_per_s", "R"})
       EXPECT_EQ(row.at(key).is_number(), timed) << name << " " << key;
+    for (const char* key :
+         {"instructions_per_128_bytes", "active_lanes", "shared_wavefronts", "least_wavefronts", "sectors"})
+      EXPECT_EQ(row.at(key).is_number(), counted) << name << " " << key;
+    EXPECT_EQ(row.at("bound_R").is_null() ? 0u : row.at("bound_R").size(), counted ? 4u : 0u) << name;
     if (!timed) continue;
     EXPECT_GE(row.at("runs"), 3);
     EXPECT_GT(row.at("best_seconds"), 0);
@@ -180,6 +184,29 @@ TEST_F(tuck_bench, counts_traffic_on_the_device) {
   expect_schema(file);
   ASSERT_EQ(file.at("rows").size(), 2u);
   for (const json& row : file.at("rows")) EXPECT_NEAR(row.at("moved_per_byte"), 1.53, .1);
+}
+
+// In the build whose kernels are counted; others say why they cannot.
+TEST_F(tuck_bench, counts_instructions_where_they_are_counted) {
+  const int code = run("--where ptx --profile --codec copy,zvc --size 1MiB --out " + path("ptx.json"));
+  if (code == 2) {
+    EXPECT_NE(output_.find("those of preset ptx are counted"), std::string::npos) << output_;
+    EXPECT_TRUE(std::filesystem::is_empty(directory_));
+    return;
+  }
+  ASSERT_EQ(code, 0) << output_;
+  EXPECT_NE(output_.find("Bounds, no speeds"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("include/tuck/"), std::string::npos) << "no source lines";
+  const json file = results("ptx.json");
+  expect_schema(file);
+  ASSERT_EQ(file.at("rows").size(), 3u);
+  for (const json& row : file.at("rows")) {
+    const double counted = row.at("instructions_per_128_bytes");
+    EXPECT_GT(counted, row.at("operation") == "copy" ? 2. : 5.);
+    EXPECT_LT(counted, row.at("operation") == "copy" ? 2.1 : 100.);
+    EXPECT_LE(row.at("least_wavefronts"), row.at("shared_wavefronts"));
+    for (const json& bound : row.at("bound_R")) EXPECT_LE(bound.at("R"), 1.01) << row.dump();
+  }
 }
 
 TEST_F(tuck_bench, says_what_it_would_do) {

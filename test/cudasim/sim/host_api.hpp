@@ -1,5 +1,10 @@
-// The part of the CUDA runtime API that the simulator offers, with CUDA's names and numbers.
+// The part of the CUDA runtime API that the simulator offers, with CUDA's names and numbers; for programs that nvcc
+// compiles, CUDA's own header.
 #pragma once
+
+#if defined(CUDAPTX)
+#include <cuda_runtime_api.h>
+#else
 
 #include "vector_types.hpp"
 
@@ -13,6 +18,7 @@ enum cudaError_t : int {
   cudaErrorInvalidDevice = 101,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDeviceFunction = 98,
+  cudaErrorInvalidKernelImage = 200,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorIllegalState = 401,
   cudaErrorNotReady = 600,
@@ -79,6 +85,8 @@ cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaRuntimeGetVersion(int* version);
 
 // Memory
 enum cudaMemcpyKind : int {
@@ -108,13 +116,13 @@ cudaError_t cudaFree(void* p);
 cudaError_t cudaMallocAsync(void** p, std::size_t bytes, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void* p, cudaStream_t stream);
 cudaError_t cudaHostAlloc(void** p, std::size_t bytes, unsigned flags);
+cudaError_t cudaMallocHost(void** p, std::size_t bytes);
 cudaError_t cudaFreeHost(void* p);
 cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned flags);
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* p);
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* p, int value, std::size_t bytes, cudaStream_t stream);
-inline cudaError_t cudaMallocHost(void** p, std::size_t bytes) { return cudaHostAlloc(p, bytes, cudaHostAllocDefault); }
 
 template <class T> cudaError_t cudaMalloc(T** p, std::size_t bytes) {
   return cudaMalloc(reinterpret_cast<void**>(p), bytes);
@@ -126,7 +134,7 @@ template <class T> cudaError_t cudaHostAlloc(T** p, std::size_t bytes, unsigned 
   return cudaHostAlloc(reinterpret_cast<void**>(p), bytes, flags);
 }
 template <class T> cudaError_t cudaMallocHost(T** p, std::size_t bytes) {
-  return cudaHostAlloc(reinterpret_cast<void**>(p), bytes, cudaHostAllocDefault);
+  return cudaMallocHost(reinterpret_cast<void**>(p), bytes);
 }
 template <class T> cudaError_t cudaHostGetDevicePointer(T** device, void* host, unsigned flags) {
   return cudaHostGetDevicePointer(reinterpret_cast<void**>(device), host, flags);
@@ -167,11 +175,62 @@ enum cudaStreamCaptureStatus : int {
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
+struct cudaGraphEdgeData;
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
-                                     unsigned long long* id = nullptr);
+                                     unsigned long long* id = nullptr, cudaGraph_t* graph = nullptr,
+                                     const cudaGraphNode_t** dependencies = nullptr,
+                                     const cudaGraphEdgeData** edges = nullptr, std::size_t* count = nullptr);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags = 0);
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, cudaGraphNode_t* error_node, char* log,
-                                 std::size_t log_bytes);
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, cudaGraphNode_t* error_node,
+                                        char* log, std::size_t log_bytes) {
+  if (error_node) *error_node = nullptr;
+  if (log && log_bytes > 0) log[0] = '\0';
+  return cudaGraphInstantiate(exec, graph);
+}
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+
+// Kernels
+enum cudaLaunchAttributeID : int {
+  cudaLaunchAttributeIgnore = 0,
+  cudaLaunchAttributeCooperative = 2,
+  cudaLaunchAttributeClusterDimension = 4,
+  cudaLaunchAttributeProgrammaticStreamSerialization = 6,
+  cudaLaunchAttributePriority = 8
+};
+union cudaLaunchAttributeValue {
+  char pad[64];
+  int cooperative, programmaticStreamSerializationAllowed, priority;
+  struct {
+    unsigned x, y, z;
+  } clusterDim;
+};
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  cudaLaunchAttributeValue val;
+};
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  std::size_t dynamicSmemBytes = 0;
+  cudaStream_t stream = nullptr;
+  cudaLaunchAttribute* attrs = nullptr;
+  unsigned numAttrs = 0;
+};
+
+enum cudaFuncAttribute : int {
+  cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+  cudaFuncAttributePreferredSharedMemoryCarveout = 9
+};
+struct cudaFuncAttributes {
+  std::size_t sharedSizeBytes, constSizeBytes, localSizeBytes;
+  int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, maxDynamicSharedSizeBytes;
+};
+inline constexpr unsigned cudaOccupancyDefault = 0;
+
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* kernel, int threads,
+                                                                   std::size_t dynamic_bytes, unsigned flags);
+
+#endif

@@ -2,18 +2,13 @@
 // All functions but traffic_enabled are for code that runs inside a kernel.
 #pragma once
 
+#include "submit.hpp"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 namespace cudasim::detail {
-
-// A place in the source. As a defaulted trailing parameter, here() names the caller.
-struct site {
-  const char* file;
-  int line;
-  static constexpr site here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return {file, line}; }
-};
 
 enum class warp_op : unsigned char {
   sync,
@@ -74,7 +69,6 @@ std::uint64_t block_sum(const void* storage, std::size_t storage_bytes, std::uin
 extern std::atomic<bool> traffic_enabled;
 void record_traffic(const void* address, std::size_t bytes, bool write, site where);
 
-// A kernel with its arguments, copied at the launch.
 struct kernel_call {
   virtual ~kernel_call() = default;
   virtual void run() const = 0;  // one CUDA thread

@@ -1,7 +1,7 @@
 #include "watchdog.hpp"
 
+#include "../host/quiet_mutex.hpp"
 #include "engine.hpp"
-#include "quiet_mutex.hpp"
 
 #include <sched.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 #include "shared_arena.hpp"
 
-#include "sanitizers.hpp"
-#include "state.hpp"
+#include "../host/sanitizers.hpp"
+#include "engine.hpp"
 
 #include <sys/mman.h>
 

@@ -35,12 +35,14 @@ settings get_settings() {
   return all().options;
 }
 
-void add_counts(const device_counts& c) {
+void add_counts(const counters& c) {
   quiet_lock lock(all().mutex);
-  all().sums.atomics += c.atomics;
-  all().sums.shared_atomics += c.shared_atomics;
-  all().sums.polls += c.polls;
-  all().sums.barriers += c.barriers;
+  for (const auto what :
+       {&counters::atomics, &counters::shared_atomics, &counters::polls, &counters::barriers,
+        &counters::tensor_bytes_read, &counters::tensor_bytes_written, &counters::other_bytes_read,
+        &counters::other_bytes_written, &counters::tensor_sectors_read, &counters::tensor_sectors_written,
+        &counters::other_sectors_read, &counters::other_sectors_written})
+    all().sums.*what += c.*what;
 }
 
 void count(std::uint64_t counters::* what, std::uint64_t n) {
@@ -60,6 +62,11 @@ void record_error(const std::string& report) {
     all().report = report;
   }
   std::fputs(report.c_str(), stderr);
+}
+
+void remember(const std::string& report) {
+  quiet_lock lock(all().mutex);
+  if (all().report.empty()) all().report = report;
 }
 
 bool device_failed() { return all().failed.load(); }
@@ -98,7 +105,7 @@ void configure(const settings& s) {
   quiet_lock lock(all().mutex);
   all().options = s;
   all().launch_seed = 0;
-  traffic_enabled = s.count_traffic;
+  apply(s);
 }
 
 settings current_settings() { return get_settings(); }
@@ -163,7 +170,7 @@ const char* cudaGetErrorName(cudaError_t error) {
     // clang-format off
     CUDASIM_NAME(cudaErrorInvalidValue) CUDASIM_NAME(cudaErrorMemoryAllocation)
         CUDASIM_NAME(cudaErrorInvalidConfiguration) CUDASIM_NAME(cudaErrorInvalidDevice) CUDASIM_NAME(cudaErrorNoDevice)
-            CUDASIM_NAME(cudaErrorInvalidDeviceFunction) CUDASIM_NAME(cudaErrorInvalidResourceHandle) CUDASIM_NAME(
+            CUDASIM_NAME(cudaErrorInvalidDeviceFunction) CUDASIM_NAME(cudaErrorInvalidKernelImage) CUDASIM_NAME(cudaErrorInvalidResourceHandle) CUDASIM_NAME(
                 cudaErrorIllegalState) CUDASIM_NAME(cudaErrorNotReady) CUDASIM_NAME(cudaErrorLaunchOutOfResources)
                 CUDASIM_NAME(cudaErrorLaunchFailure) CUDASIM_NAME(cudaErrorNotSupported)
                     CUDASIM_NAME(cudaErrorStreamCaptureUnsupported) CUDASIM_NAME(cudaErrorStreamCaptureInvalidated)
@@ -173,6 +180,7 @@ const char* cudaGetErrorName(cudaError_t error) {
                                     CUDASIM_NAME(cudaErrorStreamCaptureWrongThread) CUDASIM_NAME(cudaErrorUnknown)
     // clang-format on
 #undef CUDASIM_NAME
+                                        default : break;
   }
   return "unrecognized error code";
 }

@@ -42,8 +42,8 @@ bool joined(const capture& c) {
 }
 
 // Runs a graph's nodes in any order that the edges allow, a different one for every seed. To
-// ThreadSanitizer each node is a fiber that knows what its edges tell it, and parallel nodes run on
-// different engines, because an engine's fibers remember the kernels that they ran.
+// ThreadSanitizer each node is a fiber that knows what its edges tell it, and parallel nodes have
+// different runners, because a runner's fibers remember the kernels that they ran.
 class replay {
  public:
   replay(const graph_data& g, CUstream_st& s)
@@ -83,7 +83,7 @@ class replay {
     return ready;
   }
 
-  // A node inherits the engines of one that it comes after, unless another has them already.
+  // A node inherits the runner of one that it comes after, unless another has it already.
   std::size_t choose_set(std::size_t i) {
     for (const std::size_t a : graph_.nodes[i].after) {
       if (heir_[a] != none) continue;
@@ -96,7 +96,7 @@ class replay {
 
   void run_as_fiber(std::size_t i) {
     set_[i] = choose_set(i);
-    std::swap(stream_.engines, stream_.branches[set_[i]]);
+    std::swap(stream_.runner, stream_.branches[set_[i]]);
     void* native = __tsan_get_current_fiber();
     fibers_.push_back(__tsan_create_fiber(0));
     __tsan_switch_to_fiber(fibers_.back(), 1);
@@ -107,13 +107,13 @@ class replay {
     }
     ends_[i].release();
     __tsan_switch_to_fiber(native, 1);
-    std::swap(stream_.engines, stream_.branches[set_[i]]);
+    std::swap(stream_.runner, stream_.branches[set_[i]]);
   }
 
   const graph_data& graph_;
   CUstream_st& stream_;
   std::vector<bool> done_;
-  std::vector<std::size_t> heir_, set_;  // who has a node's engines after it; which they are
+  std::vector<std::size_t> heir_, set_;  // who has a node's runner after it; which it is
   std::size_t sets_ = 0;
   std::vector<order_point> ends_;
   std::vector<void*> fibers_;
@@ -249,14 +249,18 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 }
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  return cudaStreamGetCaptureInfo(stream, status, nullptr);
+  return cudaStreamGetCaptureInfo(stream, status, nullptr, nullptr, nullptr, nullptr, nullptr);
 }
 
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id) {
+// The nodes of a graph are nobody's to look at.
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                                     cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
+                                     const cudaGraphEdgeData** edges, std::size_t* count) {
   return api(call_kind::housekeeping, [&] {
     CUstream_st* s = valid(stream);
     if (!s) return cudaErrorInvalidResourceHandle;
     if (!status) return cudaErrorInvalidValue;
+    if (graph || dependencies || edges || count) return cudaErrorNotSupported;
     quiet_lock lock(all().mutex);
     *status = !s->capturing               ? cudaStreamCaptureStatusNone
               : s->capturing->invalidated ? cudaStreamCaptureStatusInvalidated
@@ -272,12 +276,6 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
     *exec = new CUgraphExec_st{graph->data};
     return cudaSuccess;
   });
-}
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, cudaGraphNode_t* error_node, char* log,
-                                 std::size_t log_bytes) {
-  if (error_node) *error_node = nullptr;
-  if (log && log_bytes > 0) log[0] = '\0';
-  return cudaGraphInstantiate(exec, graph);
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {

@@ -41,6 +41,7 @@ void poison(void* p, std::size_t n) {
 }
 
 void release(void* p, std::size_t n) {
+  memory_goes(p);
   poison(p, n);
   program_scope program;
   std::free(p);
@@ -76,6 +77,7 @@ cudaError_t allocate_now(void** p, std::size_t bytes, bool device_memory) {
   void* fresh = allocate(bytes);
   if (!fresh) return cudaErrorMemoryAllocation;
   poison(fresh, bytes);
+  memory_comes(fresh, bytes, device_memory);
   enter(fresh, {bytes, device_memory, current_device(), false});
   count(&counters::allocations);
   *p = fresh;
@@ -106,16 +108,49 @@ bool allowed(const void* to, const void* from, std::size_t bytes, cudaMemcpyKind
          allowed(from, bytes, kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice);
 }
 
-void copy(void* to, const void* from, std::size_t bytes) {
-  program_scope program;
-  std::memcpy(to, from, bytes);
+bool in_device_memory(const void* p) {
+  quiet_lock lock(all().mutex);
+  const auto* a = find(p);
+  return a && a->second.device_memory;
+}
+
+// By the stream, while other memory may come and go: whose the memory is was true when the call came.
+auto copying(void* to, const void* from, std::size_t bytes) {
+  const bool to_device = in_device_memory(to), from_device = in_device_memory(from);
+  return [=] {
+    {
+      program_scope program;
+      std::memcpy(to, from, bytes);
+    }
+    if (to_device && from_device)
+      bytes_copied(to, from, bytes);
+    else if (to_device)
+      bytes_written(to, bytes);
+  };
+}
+
+void fill(void* p, int value, std::size_t bytes) {
+  {
+    program_scope program;
+    std::memset(p, value, bytes);
+  }
+  bytes_written(p, bytes);
+}
+
+// The address is the caller's at once, the memory when the stream gets there.
+cudaError_t hand_out(void* p, std::size_t bytes, cudaStream_t stream) {
+  hide(p, bytes);
+  return submit(stream, [=](CUstream_st&) {
+    unhide(p, bytes);
+    poison(p, bytes);
+    memory_comes(p, bytes, true);
+  });
 }
 
 // In a capture: memory with a fixed address that the graph owns, handed out and taken back at each replay.
 cudaError_t allocate_captured(void** p, std::size_t bytes, cudaStream_t stream, graph_data& graph) {
   void* fresh = allocate(bytes);
   if (!fresh) return cudaErrorMemoryAllocation;
-  hide(fresh, bytes);
   enter(fresh, {bytes, true, current_device(), true});
   graph.memory.emplace_back(fresh, [bytes](void* q) {
     {
@@ -123,14 +158,12 @@ cudaError_t allocate_captured(void** p, std::size_t bytes, cudaStream_t stream, 
       all().live.erase(number(q));
     }
     runtime_scope quiet;
+    memory_goes(q);
     unhide(q, bytes);
     std::free(q);
   });
   *p = fresh;
-  return submit(stream, [=](CUstream_st&) {
-    unhide(fresh, bytes);
-    poison(fresh, bytes);
-  });
+  return hand_out(fresh, bytes, stream);
 }
 
 }  // namespace
@@ -160,6 +193,7 @@ cudaError_t cudaMalloc(void** p, std::size_t bytes) {
 cudaError_t cudaHostAlloc(void** p, std::size_t bytes, unsigned) {
   return api(call_kind::work, [&] { return allocate_now(p, bytes, false); });
 }
+cudaError_t cudaMallocHost(void** p, std::size_t bytes) { return cudaHostAlloc(p, bytes, cudaHostAllocDefault); }
 cudaError_t cudaFree(void* p) {
   return api(call_kind::housekeeping, [&] { return free_now(p, true); });
 }
@@ -167,7 +201,6 @@ cudaError_t cudaFreeHost(void* p) {
   return api(call_kind::housekeeping, [&] { return free_now(p, false); });
 }
 
-// The address is known at once, the memory is the caller's when the stream gets there.
 cudaError_t cudaMallocAsync(void** p, std::size_t bytes, cudaStream_t stream) {
   return api(call_kind::work, [&] {
     CUstream_st* s = valid(stream);
@@ -179,13 +212,9 @@ cudaError_t cudaMallocAsync(void** p, std::size_t bytes, cudaStream_t stream) {
     if (auto graph = graph_of(*s)) return allocate_captured(p, bytes, stream, *graph);
     void* fresh = allocate(bytes);
     if (!fresh) return cudaErrorMemoryAllocation;
-    hide(fresh, bytes);
     enter(fresh, {bytes, true, s->device, false});
     *p = fresh;
-    return submit(stream, [=](CUstream_st&) {
-      unhide(fresh, bytes);
-      poison(fresh, bytes);
-    });
+    return hand_out(fresh, bytes, stream);
   });
 }
 
@@ -204,6 +233,7 @@ cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
       }
       count(&cudasim::counters::frees);
       return submit(stream, [=](CUstream_st&) {
+        memory_goes(p);
         poison(p, bytes);
         hide(p, bytes);
       });
@@ -231,12 +261,13 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
     quiet_lock lock(all().mutex);
     const auto* a = find(p);
     void* q = const_cast<void*>(p);
-    if (!a)
-      *attributes = {cudaMemoryTypeUnregistered, -1, nullptr, q};
-    else if (a->second.device_memory)
-      *attributes = {cudaMemoryTypeDevice, a->second.device, q, nullptr};
-    else
-      *attributes = {cudaMemoryTypeHost, a->second.device, q, q};
+    *attributes = {};
+    attributes->type = !a                        ? cudaMemoryTypeUnregistered
+                       : a->second.device_memory ? cudaMemoryTypeDevice
+                                                 : cudaMemoryTypeHost;
+    attributes->device = a ? a->second.device : -1;
+    attributes->devicePointer = a ? q : nullptr;
+    attributes->hostPointer = a && a->second.device_memory ? nullptr : q;
     return cudaSuccess;
   });
 }
@@ -251,7 +282,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
     count(&cudasim::counters::synchronisations);
     drain_all(true, current_device());
     if (device_failed()) return cudaErrorLaunchFailure;
-    copy(to, from, bytes);
+    copying(to, from, bytes)();
     return cudaSuccess;
   });
 }
@@ -262,8 +293,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     if (bytes == 0) return cudaSuccess;
     if (!to || !from || !allowed(to, from, bytes, kind)) return cudaErrorInvalidValue;
     count(&cudasim::counters::memcpys);
-    return submit(stream, [=](CUstream_st&) {
-      if (!device_failed()) copy(to, from, bytes);
+    return submit(stream, [copy = copying(to, from, bytes)](CUstream_st&) {
+      if (!device_failed()) copy();
     });
   });
 }
@@ -275,9 +306,7 @@ cudaError_t cudaMemsetAsync(void* p, int value, std::size_t bytes, cudaStream_t 
     if (!p || !allowed(p, bytes, true)) return cudaErrorInvalidValue;
     count(&cudasim::counters::memsets);
     return submit(stream, [=](CUstream_st&) {
-      if (device_failed()) return;
-      program_scope program;
-      std::memset(p, value, bytes);
+      if (!device_failed()) fill(p, value, bytes);
     });
   });
 }

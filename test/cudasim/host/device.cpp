@@ -9,7 +9,7 @@
 namespace cudasim::detail {
 namespace {
 
-constexpr int max_threads = 1024, max_static_shared = 48 * 1024, max_shared = 227 * 1024, shared_per_sm = 228 * 1024;
+constexpr int max_threads = 1024, max_static_shared = 48 * 1024;
 
 constinit thread_local int device = 0;
 
@@ -23,19 +23,20 @@ functions& all() {
   return f;
 }
 
-int dynamic_limit(const void* kernel) {
+int dynamic_limit(const void* kernel, const kernel_limits& l) {
   quiet_lock lock(all().mutex);
   const auto found = all().dynamic_shared.find(kernel);
-  return found == all().dynamic_shared.end() ? max_static_shared : found->second;
+  return found == all().dynamic_shared.end() ? max_static_shared - static_cast<int>(l.static_shared) : found->second;
 }
 
 cudaError_t check(const cudaLaunchConfig_t& c, const void* kernel, std::uint64_t threads) {
-  if (!kernel) return cudaErrorInvalidDeviceFunction;
+  kernel_limits l;
+  if (const cudaError_t e = find_kernel(kernel, l); e != cudaSuccess) return e;
   const dim3 &g = c.gridDim, &b = c.blockDim;
-  if (threads == 0 || g.x == 0 || g.y == 0 || g.z == 0 || threads > max_threads || b.z > 64)
+  if (threads == 0 || g.x == 0 || g.y == 0 || g.z == 0 || threads > static_cast<std::uint64_t>(l.threads) || b.z > 64)
     return cudaErrorInvalidConfiguration;
   if (g.x > 0x7fffffffu || g.y > 65535 || g.z > 65535) return cudaErrorInvalidConfiguration;
-  if (c.dynamicSmemBytes > static_cast<std::size_t>(dynamic_limit(kernel))) return cudaErrorInvalidValue;
+  if (c.dynamicSmemBytes > static_cast<std::size_t>(dynamic_limit(kernel, l))) return cudaErrorInvalidValue;
   return cudaSuccess;
 }
 
@@ -46,11 +47,11 @@ cudaError_t attribute_value(int* value, cudaDeviceAttr attribute) {
     case cudaDevAttrWarpSize: *value = 32; break;
     case cudaDevAttrMultiProcessorCount: *value = get_settings().sm_count; break;
     case cudaDevAttrL2CacheSize: *value = 4 << 20; break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = 2048; break;
-    case cudaDevAttrComputeCapabilityMajor: *value = 9; break;
-    case cudaDevAttrComputeCapabilityMinor: *value = 0; break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = shared_per_sm; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = max_shared; break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = limits().threads_per_sm; break;
+    case cudaDevAttrComputeCapabilityMajor: *value = limits().compute_capability / 10; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = limits().compute_capability % 10; break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = limits().shared_per_sm; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = limits().shared_per_block; break;
     case cudaDevAttrCanMapHostMemory:
     case cudaDevAttrUnifiedAddressing:
     case cudaDevAttrMemoryPoolsSupported: *value = 1; break;
@@ -82,52 +83,9 @@ cudaError_t submit_launch(const cudaLaunchConfig_t& config, const void* kernel, 
     count_most(&counters::largest_grid, std::uint64_t{config.gridDim.x} * config.gridDim.y * config.gridDim.z);
     return submit(config.stream, [c = config, kernel, call = std::move(call), where](CUstream_st& on) {
       if (device_failed()) return;
-      launch job;
-      job.call = call;
-      job.kernel = kernel;
-      job.grid = c.gridDim;
-      job.block = c.blockDim;
-      job.dynamic_bytes = c.dynamicSmemBytes;
-      job.where = where;
-      job.seed = next_launch_seed();
-      job.options = get_settings();
-      job.tensors = current_tensors();
-      job.blocks = std::uint64_t{c.gridDim.x} * c.gridDim.y * c.gridDim.z;
-      run_launch(on, job);
+      run_launch(on, {call, kernel, c.gridDim, c.blockDim, c.dynamicSmemBytes, where, next_launch_seed(),
+                      get_settings(), current_tensors()});
     });
-  });
-}
-
-cudaError_t set_function_attribute(const void* kernel, cudaFuncAttribute attribute, int value) {
-  return api(call_kind::work, [&] {
-    if (!kernel) return cudaErrorInvalidDeviceFunction;
-    if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) return cudaSuccess;
-    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > max_shared)
-      return cudaErrorInvalidValue;
-    quiet_lock lock(all().mutex);
-    all().dynamic_shared[kernel] = value;
-    return cudaSuccess;
-  });
-}
-
-cudaError_t get_function_attributes(cudaFuncAttributes* attributes, const void* kernel) {
-  return api(call_kind::work, [&] {
-    if (!attributes || !kernel) return cudaErrorInvalidValue;
-    *attributes = {0, 0, 0, max_threads, 64, 90, 90, dynamic_limit(kernel)};
-    return cudaSuccess;
-  });
-}
-
-// A guess: registers and static shared memory are not known.
-cudaError_t resident_blocks(int* blocks, const void* kernel, int threads, std::size_t dynamic_bytes) {
-  return api(call_kind::work, [&] {
-    if (!blocks || !kernel || threads <= 0) return cudaErrorInvalidValue;
-    const auto by_threads = threads > max_threads ? 0 : 2048 / ((threads + 31) / 32 * 32);
-    const auto by_shared = dynamic_bytes > static_cast<std::size_t>(dynamic_limit(kernel))
-                               ? 0
-                               : shared_per_sm / static_cast<int>(dynamic_bytes + 1024);
-    *blocks = std::min({by_threads, by_shared, 32});
-    return cudaSuccess;
   });
 }
 
@@ -175,15 +133,73 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int d) {
     std::snprintf(p->name, sizeof p->name, "cudasim");
     p->totalGlobalMem = std::size_t{64} << 30;
     p->sharedMemPerBlock = max_static_shared;
-    p->sharedMemPerBlockOptin = max_shared;
-    p->sharedMemPerMultiprocessor = shared_per_sm;
+    p->sharedMemPerBlockOptin = static_cast<std::size_t>(limits().shared_per_block);
+    p->sharedMemPerMultiprocessor = static_cast<std::size_t>(limits().shared_per_sm);
     p->warpSize = 32;
     p->maxThreadsPerBlock = max_threads;
     p->multiProcessorCount = get_settings().sm_count;
-    p->maxThreadsPerMultiProcessor = 2048;
-    p->major = 9;
+    p->maxThreadsPerMultiProcessor = limits().threads_per_sm;
+    p->major = limits().compute_capability / 10;
+    p->minor = limits().compute_capability % 10;
     p->l2CacheSize = 4 << 20;
     p->canMapHostMemory = 1;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(version); }
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  return api(call_kind::housekeeping, [&] {
+    if (!version) return cudaErrorInvalidValue;
+    *version = 13000;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  return api(call_kind::work, [&] {
+    kernel_limits l;
+    if (const cudaError_t e = find_kernel(kernel, l); e != cudaSuccess) return e;
+    if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) return cudaSuccess;
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
+        value > limits().shared_per_block - static_cast<int>(l.static_shared))
+      return cudaErrorInvalidValue;
+    quiet_lock lock(all().mutex);
+    all().dynamic_shared[kernel] = value;
+    return cudaSuccess;
+  });
+}
+
+// Registers are not known.
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
+  return api(call_kind::work, [&] {
+    if (!attributes || !kernel) return cudaErrorInvalidValue;
+    kernel_limits l;
+    if (const cudaError_t e = find_kernel(kernel, l); e != cudaSuccess) return e;
+    *attributes = {};
+    attributes->sharedSizeBytes = l.static_shared;
+    attributes->localSizeBytes = l.local;
+    attributes->maxThreadsPerBlock = l.threads;
+    attributes->numRegs = 64;
+    attributes->ptxVersion = attributes->binaryVersion = limits().compute_capability;
+    attributes->maxDynamicSharedSizeBytes = dynamic_limit(kernel, l);
+    return cudaSuccess;
+  });
+}
+
+// By threads and shared memory: a guess, because registers are not known.
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* kernel, int threads,
+                                                                   std::size_t dynamic_bytes, unsigned) {
+  return api(call_kind::work, [&] {
+    if (!blocks || !kernel || threads <= 0) return cudaErrorInvalidValue;
+    kernel_limits k;
+    if (const cudaError_t e = find_kernel(kernel, k); e != cudaSuccess) return e;
+    const device_limits d = limits();
+    const int by_threads = threads > k.threads ? 0 : d.threads_per_sm / ((threads + 31) / 32 * 32);
+    const bool too_much = dynamic_bytes > static_cast<std::size_t>(dynamic_limit(kernel, k));
+    const std::size_t each = k.static_shared + dynamic_bytes + static_cast<std::size_t>(d.shared_reserved);
+    const int by_shared = too_much ? 0 : each == 0 ? d.blocks_per_sm : d.shared_per_sm / static_cast<int>(each);
+    *blocks = std::min({by_threads, by_shared, d.blocks_per_sm});
     return cudaSuccess;
   });
 }

@@ -1,6 +1,6 @@
 #include "helpers.hpp"
 
-#include "quiet_mutex.hpp"
+#include "../host/quiet_mutex.hpp"
 
 #include <deque>
 #include <thread>

@@ -1,7 +1,7 @@
 // The context switch. Only callee-saved registers move: a switch is a function call to the compiler.
 #include "context.hpp"
 
-#include "sanitizers.hpp"
+#include "../host/sanitizers.hpp"
 
 #include <sys/mman.h>
 

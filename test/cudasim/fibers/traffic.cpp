@@ -1,8 +1,8 @@
 #include "traffic.hpp"
 
-#include "quiet_mutex.hpp"
-#include "sanitizers.hpp"
-#include "state.hpp"
+#include "../host/quiet_mutex.hpp"
+#include "../host/sanitizers.hpp"
+#include "../host/state.hpp"
 
 #include <algorithm>
 #include <map>
@@ -13,7 +13,6 @@ namespace {
 
 struct tables {
   quiet_mutex mutex;
-  std::shared_ptr<const tensor_ranges> tensors = std::make_shared<tensor_ranges>();
   std::map<std::tuple<std::string, int, bool>, line_traffic> lines;
 };
 
@@ -25,11 +24,6 @@ tables& all() {
 }  // namespace
 
 std::atomic<bool> traffic_enabled{false};
-
-std::shared_ptr<const tensor_ranges> current_tensors() {
-  quiet_lock lock(all().mutex);
-  return all().tensors;
-}
 
 void warp_traffic::add(unsigned lane, const void* address, std::size_t bytes, bool write, site where) {
   line& l = lines_[{where.file, where.line, write}];
@@ -71,21 +65,12 @@ void warp_traffic::flush(const tensor_ranges& tensors) {
     }
   }
   lines_.clear();
-  for (const auto field :
-       {&counters::tensor_bytes_read, &counters::tensor_bytes_written, &counters::other_bytes_read,
-        &counters::other_bytes_written, &counters::tensor_sectors_read, &counters::tensor_sectors_written,
-        &counters::other_sectors_read, &counters::other_sectors_written})
-    count(field, sum.*field);
+  add_counts(sum);
 }
 
 void clear_traffic() {
   quiet_lock lock(all().mutex);
   all().lines.clear();
-}
-
-void clear_tags() {
-  quiet_lock lock(all().mutex);
-  all().tensors = std::make_shared<tensor_ranges>();
 }
 
 }  // namespace detail
@@ -99,23 +84,6 @@ std::vector<line_traffic> traffic_by_line() {
     std::tie(table.back().file, table.back().line, table.back().write) = where;
   }
   return table;
-}
-
-void tag_tensor(const void* data, std::size_t bytes) {
-  detail::runtime_scope quiet;
-  detail::quiet_lock lock(detail::all().mutex);
-  auto changed = std::make_shared<detail::tensor_ranges>(*detail::all().tensors);
-  const auto begin = reinterpret_cast<std::uintptr_t>(data);
-  changed->ranges.push_back({begin, begin + bytes});
-  detail::all().tensors = changed;
-}
-
-void untag(const void* data) {
-  detail::runtime_scope quiet;
-  detail::quiet_lock lock(detail::all().mutex);
-  auto changed = std::make_shared<detail::tensor_ranges>(*detail::all().tensors);
-  std::erase_if(changed->ranges, [&](const auto& r) { return r.begin == reinterpret_cast<std::uintptr_t>(data); });
-  detail::all().tensors = changed;
 }
 
 }  // namespace cudasim

@@ -5,12 +5,12 @@
 // collective or a barrier releases become ready again; the last to arrive just runs on.
 #pragma once
 
+#include "../host/kernels.hpp"
+#include "../host/sanitizers.hpp"
 #include "../sim/runtime.hpp"
 #include "../sim/vector_types.hpp"
 #include "context.hpp"
-#include "sanitizers.hpp"
 #include "shared_arena.hpp"
-#include "state.hpp"
 #include "traffic.hpp"
 
 #include <array>
@@ -78,16 +78,9 @@ struct block {
   std::uint64_t steps_since_poll = 0;
 };
 
-struct launch {
-  std::shared_ptr<const kernel_call> call;
-  const void* kernel = nullptr;
-  dim3 grid, block;
-  std::size_t dynamic_bytes = 0;
-  site where{"", 0};
-  std::uint64_t seed = 0;
-  settings options;
-  std::shared_ptr<const tensor_ranges> tensors;
-  std::uint64_t blocks = 0;
+struct launch : kernel_launch {
+  explicit launch(const kernel_launch& l) : kernel_launch(l), blocks(std::uint64_t{grid.x} * grid.y * grid.z) {}
+  std::uint64_t blocks;
   std::atomic<std::uint64_t> next{0};
   std::atomic<bool> failed{false};
   order_point start, end;
@@ -104,7 +97,7 @@ class engine {
 
   fiber* current() const { return current_; }
   launch& job() const { return *job_; }
-  device_counts& counts() { return counts_; }
+  counters& counts() { return counts_; }
   static engine* here();  // of this thread, inside a launch
 
   // For the fiber that runs:
@@ -181,13 +174,16 @@ class engine {
   std::size_t resident_limit_ = 1;
   std::vector<warp*> queue_;  // warps with ready lanes; may hold some that no longer have any
   context scheduler_;
-  device_counts counts_;
+  counters counts_;
   std::atomic<std::uint64_t> visits_{0}, progress_{0};
   std::atomic<bool> busy_{false};
   std::atomic<std::uint64_t> stale_at_{never};  // the sum of all progress since which this engine only polled
   std::uint64_t idle_steps_ = 0, stale_polls_ = 0, seen_progress_ = 0;
   void* root_ = nullptr;  // the scheduler's identity for ThreadSanitizer
 };
+
+std::string kernel_name(const void* function);
+std::string describe(site where);  // file:line, the file without its directories
 
 // A helper thread calls this first. To ThreadSanitizer the birth of a thread writes its thread_locals,
 // threadIdx among them, which the CUDA threads that run on it then read.

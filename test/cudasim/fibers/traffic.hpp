@@ -2,6 +2,7 @@
 // lanes of a warp that execute a source line for the n-th time since they were last together are one request.
 #pragma once
 
+#include "../host/kernels.hpp"
 #include "../sim/runtime.hpp"
 
 #include <array>
@@ -12,20 +13,6 @@
 #include <vector>
 
 namespace cudasim::detail {
-
-struct tensor_ranges {
-  struct range {
-    std::uintptr_t begin, end;
-  };
-  std::vector<range> ranges;
-  bool contains(std::uintptr_t p) const {
-    for (const range& r : ranges)
-      if (p >= r.begin && p < r.end) return true;
-    return false;
-  }
-};
-
-std::shared_ptr<const tensor_ranges> current_tensors();
 
 class warp_traffic {
  public:

@@ -1,12 +1,12 @@
 // Host side: calls, streams, events, captures. Everything here runs inside a runtime_scope.
 #pragma once
 
-#include "engine.hpp"
-#include "helpers.hpp"
+#include "kernels.hpp"
 #include "quiet_mutex.hpp"
 #include "sanitizers.hpp"
 #include "state.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -71,8 +71,7 @@ void drain(CUstream_st& s);  // waits for all that has been submitted
 void drain_all(bool legacy_only, int device = -1);
 bool inside_stream();  // on a stream's own thread, where CUDA calls are not allowed
 
-// The helpers that run blocks next to the stream's own thread.
-void run_launch(CUstream_st& s, launch& job);
+void run_launch(CUstream_st& s, const kernel_launch& l);
 
 // --- Captures --------------------------------------------------------------------------------------------
 
@@ -105,9 +104,8 @@ struct CUstream_st {
   bool closing = false;
   cudasim::detail::order_point done;
   cudasim::detail::random delays;
-  using engine_set = std::vector<std::unique_ptr<cudasim::detail::engine>>;
-  engine_set engines;
-  std::vector<engine_set> branches;  // for a graph's parallel nodes, under ThreadSanitizer
+  std::unique_ptr<cudasim::detail::kernel_runner> runner;
+  std::vector<std::unique_ptr<cudasim::detail::kernel_runner>> branches;  // for a graph's parallel nodes, under TSan
   std::shared_ptr<cudasim::detail::capture> capturing;
   std::vector<std::size_t> frontier;  // nodes that the next one of this stream comes after
 };

@@ -11,7 +11,6 @@ namespace {
 struct registry {
   quiet_mutex mutex;
   std::map<CUstream_st*, std::shared_ptr<CUstream_st>> streams;  // until their thread has ended
-  std::vector<std::unique_ptr<engine>> spare_engines;
   std::uint64_t created = 0;
 };
 
@@ -59,10 +58,10 @@ void work(const std::shared_ptr<CUstream_st>& stream) {
   quiet_lock lock(all().mutex);
   // A ThreadSanitizer fiber remembers what its stream did before its last launch: another stream may have it only if
   // the host waited for that.
-  s.branches.push_back(std::move(s.engines));
+  s.branches.push_back(std::move(s.runner));
   if (!tsan() || static_cast<std::int32_t>(s.waited_for - s.launched) >= 0)
-    for (auto& set : s.branches)
-      for (auto& e : set) all().spare_engines.push_back(std::move(e));
+    for (auto& r : s.branches)
+      if (r) r->recycle();
   s.branches.clear();
   all().streams.erase(&s);
 }
@@ -76,7 +75,7 @@ void refuse_default_stream() { std::fprintf(stderr, "cudasim: work for a default
 
 cudaError_t create(cudaStream_t* result, unsigned flags, int priority) {
   if (!result || flags > cudaStreamNonBlocking) return cudaErrorInvalidValue;
-  provide_helpers(get_settings().workers);
+  before_streams();
   auto s = std::make_shared<CUstream_st>();
   s->device = current_device();
   s->legacy_waits = flags == cudaStreamDefault;
@@ -93,14 +92,6 @@ cudaError_t create(cudaStream_t* result, unsigned flags, int priority) {
   }).detach();
   *result = s.get();
   return cudaSuccess;
-}
-
-std::unique_ptr<engine> spare_engine() {
-  quiet_lock lock(all().mutex);
-  if (all().spare_engines.empty()) return nullptr;
-  auto e = std::move(all().spare_engines.back());
-  all().spare_engines.pop_back();
-  return e;
 }
 
 }  // namespace
@@ -164,21 +155,10 @@ void drain_all(bool legacy_only, int device) {
 
 bool inside_stream() { return on_stream_thread; }
 
-// One engine on the stream's own thread, the others on helpers if any is free in time.
-void run_launch(CUstream_st& s, launch& job) {
+void run_launch(CUstream_st& s, const kernel_launch& l) {
   s.launched = s.completed.load() + 1;
-  const std::uint64_t wanted =
-      std::min<std::uint64_t>(static_cast<std::uint64_t>(std::max(1, job.options.workers)), job.blocks);
-  while (s.engines.size() < wanted) {
-    auto e = spare_engine();
-    s.engines.push_back(e ? std::move(e) : std::make_unique<engine>());
-  }
-  job.start.release();
-  std::vector<std::shared_ptr<help>> helpers;
-  for (std::size_t i = 1; i < wanted; ++i) helpers.push_back(ask_for_help(job, *s.engines[i], static_cast<int>(i)));
-  s.engines[0]->run(job, 0);
-  for (auto& h : helpers) h->finish();
-  job.end.acquire();
+  if (!s.runner) s.runner = make_runner();
+  s.runner->run(l);
 }
 
 }  // namespace cudasim::detail

@@ -1,8 +1,7 @@
 // What the parts of the runtime share: settings, counters, the sticky error and its report.
 #pragma once
 
-#include "../cudasim.hpp"
-#include "../sim/runtime.hpp"
+#include "../control/cudasim.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -28,25 +27,17 @@ class random {
 
 inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return random(a ^ (b * 0xd6e8feb86659fd93ull)).next(); }
 
-// Counted on the device side by one worker without contention, added up at the end of a launch.
-struct device_counts {
-  std::uint64_t atomics = 0, shared_atomics = 0, polls = 0, barriers = 0;
-};
-
 settings get_settings();
-void add_counts(const device_counts& c);
+void add_counts(const counters& c);  // of the device side
 void count(std::uint64_t counters::* what, std::uint64_t n = 1);
 void count_most(std::uint64_t counters::* what, std::uint64_t n);
 
 // The first report wins, goes to stderr, and makes the error sticky.
 void record_error(const std::string& report);
+void remember(const std::string& report);  // of what was not even begun: not sticky
 bool device_failed();
 std::uint64_t seed();              // of the settings, and of CUDASIM_SEED in the environment
 std::uint64_t next_launch_seed();  // of the seed and the number of launches since configure()
 void clear_tags();
-void clear_traffic();
-
-std::string kernel_name(const void* function);
-std::string describe(site where);  // file:line, the file without its directories
 
 }  // namespace cudasim::detail

@@ -1,0 +1,22 @@
+// What a launch asks of the host side.
+#pragma once
+
+#include "host_api.hpp"
+
+#include <memory>
+
+namespace cudasim::detail {
+
+// A place in the source. As a defaulted trailing parameter, here() names the caller.
+struct site {
+  const char* file;
+  int line;
+  static constexpr site here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return {file, line}; }
+};
+
+struct kernel_call;  // a kernel with its arguments, copied at the launch
+
+cudaError_t submit_launch(const cudaLaunchConfig_t& config, const void* kernel, std::shared_ptr<const kernel_call> call,
+                          site where);
+
+}  // namespace cudasim::detail

@@ -1,0 +1,17 @@
+// What nvcc puts into a program: a fat binary of each source file, with PTX in it.
+#pragma once
+
+#include <string_view>
+
+namespace cudaptx {
+
+struct image {
+  std::string_view text;  // empty where there is none
+  std::string_view problem;
+  int target = 0;  // 75 for sm_75
+};
+
+// Of several the one for the newest architecture. `wrapper` is what __cudaRegisterFatBinary gets.
+image find_ptx(const void* wrapper);
+
+}  // namespace cudaptx

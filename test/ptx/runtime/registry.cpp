@@ -1,0 +1,112 @@
+#include "registry.hpp"
+
+#include "../../cudasim/host/quiet_mutex.hpp"
+#include "../../cudasim/host/state.hpp"
+#include "fat_binary.hpp"
+
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cudaptx {
+namespace {
+
+struct module {
+  image ptx;
+  bool loaded = false;
+  std::map<std::string, const ptx::kernel*> kernels;
+  std::string failure;
+
+  void load() {
+    if (loaded) return;
+    loaded = true;
+    try {
+      if (ptx.text.empty()) throw std::runtime_error(std::string(ptx.problem));
+      for (const ptx::kernel* k : ptx::load(ptx.text)) kernels[ptx::name(*k)] = k;
+    } catch (const std::exception& e) {
+      failure = "cudaptx: a module cannot be loaded\n  " + std::string(e.what()) + "\n";
+      std::fputs(failure.c_str(), stderr);
+    }
+  }
+};
+
+struct function {
+  module* home;
+  std::string name;
+};
+
+struct registry {
+  cudasim::detail::quiet_mutex mutex;
+  std::vector<std::unique_ptr<module>> modules;
+  std::map<const void*, function> functions;
+};
+
+// Lives longer than the last library that unregisters.
+registry& all() {
+  static registry& r = *new registry;
+  return r;
+}
+
+}  // namespace
+
+cudaError_t find(const void* host, const ptx::kernel*& kernel) {
+  cudasim::detail::quiet_lock lock(all().mutex);
+  const auto found = all().functions.find(host);
+  if (found == all().functions.end()) return cudaErrorInvalidDeviceFunction;
+  module& home = *found->second.home;
+  home.load();
+  if (!home.failure.empty()) {
+    cudasim::detail::remember(home.failure);
+    return cudaErrorInvalidKernelImage;
+  }
+  const auto k = home.kernels.find(found->second.name);
+  if (k == home.kernels.end()) return cudaErrorInvalidDeviceFunction;
+  kernel = k->second;
+  return cudaSuccess;
+}
+
+int target() {
+  cudasim::detail::quiet_lock lock(all().mutex);
+  for (const auto& m : all().modules)
+    if (m->ptx.target != 0) return m->ptx.target;
+  return 75;
+}
+
+}  // namespace cudaptx
+
+using namespace cudaptx;
+
+// What nvcc's host code calls.
+extern "C" {
+
+void** __cudaRegisterFatBinary(void* wrapper) {
+  auto fresh = std::make_unique<module>();
+  fresh->ptx = find_ptx(wrapper);
+  cudasim::detail::quiet_lock lock(all().mutex);
+  all().modules.push_back(std::move(fresh));
+  return reinterpret_cast<void**>(all().modules.back().get());
+}
+
+void __cudaRegisterFatBinaryEnd(void**) {}
+
+void __cudaUnregisterFatBinary(void** handle) {
+  const auto* gone = reinterpret_cast<module*>(handle);
+  cudasim::detail::quiet_lock lock(all().mutex);
+  std::erase_if(all().functions, [=](const auto& f) { return f.second.home == gone; });
+  std::erase_if(all().modules, [=](const auto& m) { return m.get() == gone; });
+}
+
+void __cudaRegisterFunction(void** handle, const char* host, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*,
+                            int*) {
+  cudasim::detail::quiet_lock lock(all().mutex);
+  all().functions[host] = {reinterpret_cast<module*>(handle), name};
+}
+
+// Variables of __device__ and __constant__ are the kernels' alone: the host has no symbol of them.
+void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int, int) {}
+
+char __cudaInitModule(void**) { return 1; }
+
+}  // extern "C"

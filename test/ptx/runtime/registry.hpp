@@ -1,0 +1,16 @@
+// The program's modules and kernels, as nvcc's host code registers them when the program, or a library of it, starts.
+#pragma once
+
+#include "ptx.hpp"
+
+#include <cuda_runtime_api.h>
+
+namespace cudaptx {
+
+// The kernel of the module that registered this host function. A module is loaded when the first of its kernels is
+// wanted; what is wrong with it goes to stderr once, and into cudasim::last_report() each time.
+cudaError_t find(const void* host, const ptx::kernel*& kernel);
+
+int target();  // of the first module that has PTX, 75 where none has
+
+}  // namespace cudaptx
