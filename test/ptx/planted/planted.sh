@@ -37,7 +37,7 @@ fi
 
 "$NVCC" -std=c++20 -O0 -lineinfo -Wno-deprecated-gpu-targets -gencode "arch=compute_$ARCH,code=compute_$ARCH" \
   -Xfatbin --compress=false -cudart none -DTUCK_CUDASIM=1 -DTUCK_CUDAPTX=1 -I"$WORK" -I"$source/include" \
-  -I"$source/test" -I"$source/test/cudasim/steer" "$source/test/core/device_test.cu" $LIBRARIES -lgtest_main -lgtest \
+  -I"$source/test" -I"$source/test/cudasim/control" "$source/test/core/device_test.cu" $LIBRARIES -lgtest_main -lgtest \
   -o "$WORK/test"
 if "$WORK/test" >"$WORK/log" 2>&1; then
   echo "the fault was not noticed"
