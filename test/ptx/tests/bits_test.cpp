@@ -180,12 +180,6 @@ TEST(Bits, CountsAndFinds) {
   finds<int32_t>("s32");
   finds<u64>("u64");
   finds<int64_t>("s64");
-  form("bmsk.clamp.b32 %d, %a, %b;", [](shift a, shift b) {
-    u64 d = 0;
-    for (u64 k = 0; k < 32; ++k) d |= u64{k >= a.n && k - a.n < b.n} << k;
-    return static_cast<u32>(d);
-  });
-  form("fns.b32 %d, %a, 0, 1;", [](u32 a) { return a ? static_cast<u32>(std::countr_zero(a)) : ~0u; });
 }
 
 }  // namespace

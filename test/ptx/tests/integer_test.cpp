@@ -28,12 +28,6 @@ T product(T a, T b) {
   return static_cast<T>(static_cast<unsigned __int128>(a) * static_cast<unsigned __int128>(b));
 }
 template <class T>
-T saturated(wide v) {
-  using limits = std::numeric_limits<T>;
-  return v < limits::min() ? limits::min() : v > limits::max() ? limits::max() : static_cast<T>(v);
-}
-
-template <class T>
 struct Integers : testing::Test {};
 using all_types = testing::Types<uint16_t, int16_t, uint32_t, int32_t, uint64_t, int64_t>;
 TYPED_TEST_SUITE(Integers, all_types);
@@ -76,13 +70,6 @@ TYPED_TEST(Integers, DivideAndCompare) {
   }
 }
 
-TEST(Integers, Saturate) {
-  form("add.sat.s32 %d, %a, %b;", [](int32_t a, int32_t b) { return saturated<int32_t>(wide{a} + b); });
-  form("sub.sat.s32 %d, %a, %b;", [](int32_t a, int32_t b) { return saturated<int32_t>(wide{a} - b); });
-  form("mad.hi.sat.s32 %d, %a, %b, %c;",
-       [](int32_t a, int32_t b, int32_t c) { return saturated<int32_t>(wide{high(a, b)} + c); });
-}
-
 template <class T>
 void carries(const std::string& t) {
   const std::string regs = "{ .reg .b" + t.substr(1) + " %x, %y; ";
@@ -122,10 +109,6 @@ TEST(Integers, Multiply24) {
   form("mul24.hi.u32 %d, %a, %b;", [=](uint32_t a, uint32_t b) { return static_cast<uint32_t>(u(a) * u(b) >> 16); });
   form("mul24.lo.s32 %d, %a, %b;", [=](int32_t a, int32_t b) { return static_cast<int32_t>(s(a) * s(b)); });
   form("mul24.hi.s32 %d, %a, %b;", [=](int32_t a, int32_t b) { return static_cast<int32_t>(s(a) * s(b) >> 16); });
-  form("mad24.lo.u32 %d, %a, %b, %c;",
-       [=](uint32_t a, uint32_t b, uint32_t c) { return static_cast<uint32_t>(u(a) * u(b) + c); });
-  form("mad24.lo.s32 %d, %a, %b, %c;",
-       [=](int32_t a, int32_t b, int32_t c) { return static_cast<int32_t>(s(a) * s(b) + c); });
 }
 
 template <class A, class B>
@@ -134,21 +117,12 @@ uint32_t dot4(uint32_t a, uint32_t b, uint32_t c) {
     c += static_cast<uint32_t>(int{static_cast<A>(a >> k)} * int{static_cast<B>(b >> k)});
   return c;
 }
-template <class A, class B>
-uint32_t dot2(uint32_t a, uint32_t b, uint32_t c, int high) {
-  using H = std::conditional_t<std::is_signed_v<A>, int16_t, uint16_t>;
-  for (int k = 0; k < 2; ++k)
-    c += static_cast<uint32_t>(int{static_cast<H>(a >> k * 16)} * int{static_cast<B>(b >> (k * 8 + high))});
-  return c;
-}
 TEST(Integers, DotProducts) {
   using u = uint32_t;
   form("dp4a.u32.u32 %d, %a, %b, %c;", [](u a, u b, u c) { return dot4<uint8_t, uint8_t>(a, b, c); });
   form("dp4a.u32.s32 %d, %a, %b, %c;", [](u a, u b, u c) { return dot4<uint8_t, int8_t>(a, b, c); });
   form("dp4a.s32.u32 %d, %a, %b, %c;", [](u a, u b, u c) { return dot4<int8_t, uint8_t>(a, b, c); });
   form("dp4a.s32.s32 %d, %a, %b, %c;", [](u a, u b, u c) { return dot4<int8_t, int8_t>(a, b, c); });
-  form("dp2a.lo.u32.u32 %d, %a, %b, %c;", [](u a, u b, u c) { return dot2<uint8_t, uint8_t>(a, b, c, 0); });
-  form("dp2a.hi.s32.s32 %d, %a, %b, %c;", [](u a, u b, u c) { return dot2<int8_t, int8_t>(a, b, c, 16); });
 }
 
 }  // namespace
