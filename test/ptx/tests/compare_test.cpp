@@ -81,8 +81,6 @@ TEST(Compare, Selections) {
   form("slct.b16.s32 %d, %a, %b, %c;", [](u16 a, u16 b, int32_t c) { return c >= 0 ? a : b; });
   form("slct.u32.s32 %d, %a, %b, %c;", [](u32 a, u32 b, int32_t c) { return c >= 0 ? a : b; });
   form("slct.b64.s32 %d, %a, %b, %c;", [](u64 a, u64 b, int32_t c) { return c >= 0 ? a : b; });
-  form("slct.b32.f32 %d, %a, %b, %c;", [](u32 a, u32 b, float c) { return c >= 0 ? a : b; });
-  form("slct.ftz.u64.f32 %d, %a, %b, %c;", [](u64 a, u64 b, float c) { return flushed(c) >= 0 ? a : b; });
   form("{ .reg .pred %q; mov.pred %q, %a; @%q mov.b32 %d, 1; @!%q mov.b32 %d, 2; }", [](bool a) { return a ? 1 : 2; });
 }
 
