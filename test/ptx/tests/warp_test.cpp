@@ -71,8 +71,9 @@ TEST(Warp, ShufflesOfSomeLanes) {
         "even: shfl.sync.idx.b32 %r3, %r1, 30, 31, 0x55555555;\ndone:",
         a, {}, seed);
     for (int lane = 0; lane < 32; ++lane) ASSERT_EQ(got[lane], a[lane % 2 ? lane ^ 2 : 30]);
-    const lanes lower = warp("mov.b32 %r3, 0; setp.lt.u32 %p1, %t, 8;\n@%p1 shfl.sync.down.b32 %r3, %r1, 1, 0x1f, 0x1ff;\n"
-                             "setp.eq.u32 %p2, %t, 8; @%p2 shfl.sync.down.b32 %r3, %r1, 0, 0x1f, 0x1ff;", a, {}, seed);
+    const lanes lower = warp(
+        "mov.b32 %r3, 0; setp.lt.u32 %p1, %t, 9; setp.lt.u32 %p2, %t, 8; selp.b32 %r4, 1, 0, %p2;\n"
+        "@%p1 shfl.sync.down.b32 %r3, %r1, %r4, 0x1f, 0x1ff;", a, {}, seed);
     for (int lane = 0; lane < 8; ++lane) ASSERT_EQ(lower[lane], a[lane + 1]);
   }
 }
