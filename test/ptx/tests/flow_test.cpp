@@ -125,8 +125,12 @@ TEST(Flow, ParameterStructs) {
   const auto* k = load_one(text);
   const auto p = ptx::parameters(*k);
   ASSERT_EQ(p.size(), 4u);
-  EXPECT_EQ(p[0].offset, 0u), EXPECT_EQ(p[1].offset, 24u), EXPECT_EQ(p[2].offset, 28u), EXPECT_EQ(p[3].offset, 40u);
-  EXPECT_EQ(ptx::parameter_bytes(*k), 48u), EXPECT_EQ(p[0].bytes, 24u), EXPECT_EQ(p[1].bytes, 1u);
+  const u32 want[] = {0, 24, 24, 1, 28, 8, 40, 8};
+  for (int n = 0; n < 4; ++n) {
+    EXPECT_EQ(p[n].offset, want[n * 2]);
+    EXPECT_EQ(p[n].bytes, want[n * 2 + 1]);
+  }
+  EXPECT_EQ(ptx::parameter_bytes(*k), 48u);
   buffer<u32> out(8);
   ptx::launch l;
   l.code = k;
