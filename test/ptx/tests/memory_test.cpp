@@ -69,7 +69,7 @@ TEST(Memory, Vectors) {
             (std::vector<u64>{0x2f2e2d2c2b2a2928, 0x2726252423222120}));
   EXPECT_EQ(thread_result("ld.global.v2.u32 {%rd1, _}, [%P1+8]; st.global.v2.b64 [%P0], {%rd1, %rd1};", 2),
             (std::vector<u64>(2, 0xfbfaf9f8)));
-  EXPECT_EQ(thread_result("{ .reg .b64 %q; mov.u64 %q, %P1; ld.global.u32 %r1, [%q+-4+0]; }").size(), 1u);
+  EXPECT_EQ(thread_result("add.u64 %rd1, %P1, 32; ld.global.u32 %r1, [%rd1+-4]; st.global.u32 [%P0+0], %r1;")[0], 0x1f1e1d1cu);
 }
 
 // --- Atomics --------------------------------------------------------------------------------------------------------------
