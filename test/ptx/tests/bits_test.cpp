@@ -9,8 +9,7 @@ using u16 = uint16_t;
 using u32 = uint32_t;
 using u64 = uint64_t;
 
-template <class T>
-void logic(const std::string& b) {
+template <class T> void logic(const std::string& b) {
   form("and." + b + " %d, %a, %b;", [](T a, T b) { return static_cast<T>(a & b); });
   form("or." + b + " %d, %a, %b;", [](T a, T b) { return static_cast<T>(a | b); });
   form("xor." + b + " %d, %a, %b;", [](T a, T b) { return static_cast<T>(a ^ b); });
@@ -27,12 +26,8 @@ TEST(Bits, Logic) {
   form("cnot.b64 %d, %a;", [](u64 a) { return u64{a == 0}; });
 }
 
-template <class T>
-T left(T a, shift n) {
-  return n.n >= sizeof(T) * 8 ? T{0} : static_cast<T>(a << n.n);
-}
-template <class T>
-T right(T a, shift n) {
+template <class T> T left(T a, shift n) { return n.n >= sizeof(T) * 8 ? T{0} : static_cast<T>(a << n.n); }
+template <class T> T right(T a, shift n) {
   const u32 most = sizeof(T) * 8;
   if (n.n >= most) return a < T{0} ? static_cast<T>(-1) : T{0};
   return static_cast<T>(a >> n.n);
@@ -72,8 +67,7 @@ TEST(Bits, FunnelShifts) {
 }
 
 // Bit by bit, as the manual's pseudo code.
-template <class T>
-T extract(T a, u32 b, u32 c) {
+template <class T> T extract(T a, u32 b, u32 c) {
   const u32 pos = b & 0xff, len = c & 0xff, msb = sizeof(T) * 8 - 1;
   const auto bit = [&](u32 n) { return (static_cast<u64>(a) >> n) & 1; };
   const u64 sign = std::is_unsigned_v<T> || len == 0 ? 0 : bit(std::min(pos + len - 1, msb));
@@ -81,8 +75,7 @@ T extract(T a, u32 b, u32 c) {
   for (u32 i = 0; i <= msb; ++i) d |= (i < len && pos + i <= msb ? bit(pos + i) : sign) << i;
   return static_cast<T>(d);
 }
-template <class T>
-T insert(T a, T b, u32 c, u32 d) {
+template <class T> T insert(T a, T b, u32 c, u32 d) {
   const u32 pos = c & 0xff, len = d & 0xff, msb = sizeof(T) * 8 - 1;
   T f = b;
   for (u32 i = 0; i < len && pos + i <= msb; ++i)
@@ -117,9 +110,8 @@ u32 permute(u32 a, u32 b, const u32 (&nibbles)[4]) {
   return d;
 }
 TEST(Bits, Permutations) {
-  form("prmt.b32 %d, %a, %b, %c;", [](u32 a, u32 b, u32 c) {
-    return permute(a, b, {c & 15, c >> 4 & 15, c >> 8 & 15, c >> 12 & 15});
-  });
+  form("prmt.b32 %d, %a, %b, %c;",
+       [](u32 a, u32 b, u32 c) { return permute(a, b, {c & 15, c >> 4 & 15, c >> 8 & 15, c >> 12 & 15}); });
   for (const char* s : {"0x3210", "0x7654", "0x5410", "0x8888", "0xba98", "0x4440", "0xfedc", "0x10123"}) {
     const u32 c = static_cast<u32>(std::strtoul(s, nullptr, 0));
     form(std::string("prmt.b32 %d, %a, %b, ") + s + ";",
@@ -152,15 +144,13 @@ TEST(Bits, Lop3) {
     });
 }
 
-template <class T, bool amount>
-u32 find(T a) {
+template <class T, bool amount> u32 find(T a) {
   using U = std::make_unsigned_t<T>;
   const U v = static_cast<U>(a < T{0} ? ~a : a);
   const int bits = sizeof(T) * 8, at = bits - 1 - std::countl_zero(v);
   return at < 0 ? ~0u : static_cast<u32>(amount ? bits - 1 - at : at);
 }
-template <class T>
-void finds(const std::string& t) {
+template <class T> void finds(const std::string& t) {
   form("bfind." + t + " %d, %a;", [](T a) { return find<T, false>(a); });
   form("bfind.shiftamt." + t + " %d, %a;", [](T a) { return find<T, true>(a); });
 }

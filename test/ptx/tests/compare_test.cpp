@@ -9,8 +9,7 @@ using u16 = uint16_t;
 using u32 = uint32_t;
 using u64 = uint64_t;
 
-template <class T>
-bool holds(const std::string& c, T a, T b) {
+template <class T> bool holds(const std::string& c, T a, T b) {
   const bool unordered = a != a || b != b;
   if (c == "num" || c == "nan") return unordered == (c == "nan");
   if (c == "eq") return !unordered && a == b;
@@ -25,8 +24,7 @@ bool holds(const std::string& c, T a, T b) {
   return a >= b;
 }
 
-template <class T>
-void comparisons(const std::string& t, const std::vector<std::string>& all) {
+template <class T> void comparisons(const std::string& t, const std::vector<std::string>& all) {
   for (const std::string& c : all) {
     const std::string start = "setp." + c;
     form(start + "." + t + " %d, %a, %b;", [=](T a, T b) { return holds(c, a, b); });
@@ -99,9 +97,10 @@ TEST(Compare, MovesPackAndUnpack) {
   }
   form("{ .reg .b32 %x, %y; mov.b64 {%x, %y}, %a; sub.u32 %d, %y, %x; }",
        [](u64 a) { return static_cast<u32>((a >> 32) - a); });
-  form("{ .reg .b16 %x, %y, %z, %w; mov.b64 {%x, %y, %z, %w}, %a; xor.b16 %x, %x, %w; sub.u16 %y, %y, %z;\n"
-       "mov.b32 %d, {%x, %y}; }",
-       [](u64 a) { return u32{static_cast<u16>(a ^ a >> 48)} | u32{static_cast<u16>((a >> 16) - (a >> 32))} << 16; });
+  form(
+      "{ .reg .b16 %x, %y, %z, %w; mov.b64 {%x, %y, %z, %w}, %a; xor.b16 %x, %x, %w; sub.u16 %y, %y, %z;\n"
+      "mov.b32 %d, {%x, %y}; }",
+      [](u64 a) { return u32{static_cast<u16>(a ^ a >> 48)} | u32{static_cast<u16>((a >> 16) - (a >> 32))} << 16; });
   form("{ .reg .b32 %x, %y; mov.b64 {%x, %y}, %a; mov.b64 %d, {%y, %x}; }", [](u64 a) { return a << 32 | a >> 32; });
   form("{ .reg .b32 %x; mov.b32 %x, %a; mov.b32 %x, %b; mov.b32 %d, %x; }", [](u32, u32 b) { return b; });
 }

@@ -4,19 +4,16 @@
 namespace {
 using namespace proof;
 
-template <class T>
-std::string name_of() {
+template <class T> std::string name_of() {
   if (std::is_floating_point_v<T>) return "f" + std::to_string(sizeof(T) * 8);
   return (std::is_signed_v<T> ? "s" : "u") + std::to_string(sizeof(T) * 8);
 }
 // The register for a T: of 32 bits where that is enough, so that narrow results must be extended.
-template <class T>
-using in_register = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+template <class T> using in_register = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 template <class T>
 using extended = std::conditional_t<sizeof(T) == 8, T, std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>>;
 
-template <class F>
-void for_integers(F f) {
+template <class F> void for_integers(F f) {
   f(uint8_t{}), f(int8_t{}), f(uint16_t{}), f(int16_t{});
   f(uint32_t{}), f(int32_t{}), f(uint64_t{}), f(int64_t{});
 }
@@ -45,8 +42,7 @@ TEST(Convert, NarrowRegisters) {
   form("cvt.u16.u16 %d, %a;", [](uint64_t a) { return static_cast<uint32_t>(a & 0xffff); });
 }
 
-template <class F>
-void to_integers(const std::string& from) {
+template <class F> void to_integers(const std::string& from) {
   for (const mode& m : modes)
     for_integers([&](auto to) {
       using D = decltype(to);
@@ -126,9 +122,8 @@ TEST(Convert, BrainFloatsAndPairs) {
   for (const mode& m : {modes[0], modes[1]}) {
     const std::string start = std::string("cvt.") + m.name;
     form(start + ".bf16.f32 %d, %a;", [=](float a) { return bfloat{narrow(a, 7, m)}; });
-    form(start + ".f16x2.f32 %d, %a, %b;", [=](float a, float b) {
-      return half2{static_cast<uint32_t>(narrow(a, 10, m)) << 16 | narrow(b, 10, m)};
-    });
+    form(start + ".f16x2.f32 %d, %a, %b;",
+         [=](float a, float b) { return half2{static_cast<uint32_t>(narrow(a, 10, m)) << 16 | narrow(b, 10, m)}; });
     form("{ .reg .b32 %x; " + start + ".bf16x2.f32 %x, %a, %b; mov.b32 {%d, _}, %x; }",
          [=](float, float b) { return bfloat{narrow(b, 7, m)}; });
     form("{ .reg .b32 %x; " + start + ".bf16x2.f32 %x, %a, %b; mov.b32 {_, %d}, %x; }",

@@ -66,13 +66,15 @@ void expect_pass(const std::string& body, shape s = {1, 64}, int seeds = 50) {
 }
 
 TEST(Faults, OutOfBounds) {
-  expect_fault("out of bounds", "mad.wide.u32 %rd1, %t, 8, %P0;\nadd.u64 %rd1, %rd1, 520;\nBUG st.global.u64 [%rd1], %rd1;");
+  expect_fault("out of bounds",
+               "mad.wide.u32 %rd1, %t, 8, %P0;\nadd.u64 %rd1, %rd1, 520;\nBUG st.global.u64 [%rd1], %rd1;");
   expect_pass("mad.wide.u32 %rd1, %t, 8, %P0;\nadd.u64 %rd1, %rd1, 512;\nst.global.u64 [%rd1], %rd1;");
   expect_fault("out of bounds", "BUG ld.global.u32 %r1, [%P0+-4];");
   expect_fault("out of bounds", "BUG atom.global.add.u32 %r1, [%P0+1024], 1;");
   expect_fault("out of bounds", "BUG ld.u8 %r1, [%P0+1024];");
   expect_fault("out of bounds", "mov.u64 %rd1, 0;\nBUG st.u32 [%rd1], %t;");
-  expect_fault("out of bounds", ".shared .b32 s[64];\nmov.u32 %r1, s; mad.lo.u32 %r1, %t, 4, %r1;\nBUG st.shared.u32 [%r1+4], %t;");
+  expect_fault("out of bounds",
+               ".shared .b32 s[64];\nmov.u32 %r1, s; mad.lo.u32 %r1, %t, 4, %r1;\nBUG st.shared.u32 [%r1+4], %t;");
   expect_pass(".shared .b32 s[64];\nmov.u32 %r1, s; mad.lo.u32 %r1, %t, 4, %r1;\nst.shared.u32 [%r1], %t;");
   expect_fault("out of bounds", ".local .b32 l[4];\nmov.u64 %rd1, l;\nBUG st.local.u32 [%rd1+16], %t;");
   expect_pass(".local .b32 l[4];\nmov.u64 %rd1, l;\nst.local.u32 [%rd1+12], %t;");
@@ -96,35 +98,55 @@ TEST(Faults, Uninitialised) {
   expect_fault("uninitialised", ".shared .b32 s[4];\nBUG ld.shared.u32 %r1, [s];");
   const std::string own = "mad.wide.u32 %rd1, %t, 4, %P1; st.global.u32 [%rd1], %t; ld.global.u32 %r1, [%rd1];";
   expect_pass(own);
-  expect_pass(".shared .b32 s[64];\nmov.u32 %r1, s; mad.lo.u32 %r1, %t, 4, %r1; st.shared.u32 [%r1], %t; ld.shared.u32 %r2, [%r1];");
+  expect_pass(
+      ".shared .b32 s[64];\nmov.u32 %r1, s; mad.lo.u32 %r1, %t, 4, %r1; st.shared.u32 [%r1], %t; ld.shared.u32 %r2, "
+      "[%r1];");
 }
 
-const std::string shared_cell = ".shared .b32 s[128];\nmov.u32 %r9, s; mad.lo.u32 %r1, %t, 4, %r9; st.shared.u32 [%r1], %t;\n";
+const std::string shared_cell =
+    ".shared .b32 s[128];\nmov.u32 %r9, s; mad.lo.u32 %r1, %t, 4, %r9; st.shared.u32 [%r1], %t;\n";
 TEST(Faults, Races) {
   const std::string neighbour = "xor.b32 %r2, %t, 32; mad.lo.u32 %r2, %r2, 4, %r9;\n";  // of the other warp
   const std::string lane = "xor.b32 %r2, %t, 1; mad.lo.u32 %r2, %r2, 4, %r9;\n";
   expect_fault("race", ".shared .b32 s;\nBUG st.shared.u32 [s], %t;");
-  expect_fault("race", shared_cell + "bar.sync 0;\n" + neighbour + "BUG ld.shared.u32 %r3, [%r2];\nBUG st.shared.u32 [%r1], %r3;");
-  expect_pass(shared_cell + "bar.sync 0;\n" + neighbour + "ld.shared.u32 %r3, [%r2];\nbar.sync 0;\nst.shared.u32 [%r1], %r3;");
+  expect_fault("race", shared_cell + "bar.sync 0;\n" + neighbour +
+                           "BUG ld.shared.u32 %r3, [%r2];\nBUG st.shared.u32 [%r1], %r3;");
+  expect_pass(shared_cell + "bar.sync 0;\n" + neighbour +
+              "ld.shared.u32 %r3, [%r2];\nbar.sync 0;\nst.shared.u32 [%r1], %r3;");
   expect_fault("race", shared_cell + lane + "BUG ld.shared.u32 %r3, [%r2];", {1, 32});
   expect_pass(shared_cell + lane + "bar.warp.sync -1;\nld.shared.u32 %r3, [%r2];", {1, 32});
   expect_pass(shared_cell + lane + "bar.warp.sync -1;\nld.shared.u32 %r3, [%r2];", {1, 64});
   // A warp's barrier does not order it with another warp.
-  expect_fault("race", shared_cell + "bar.sync 0;\nBUG st.shared.u32 [%r1], %t;\nbar.warp.sync -1;\nsetp.ge.u32 %p1, %t, 32;\n@%p1 bra end;\nadd.u32 %r2, %r1, 128;\nBUG ld.shared.u32 %r3, [%r2];\n"
-                       "end: bar.sync 0;" , {1, 32 + 32, 0});
-  expect_pass(".shared .b32 s;\nsetp.eq.u32 %p1, %t, 0; @%p1 st.shared.u32 [s], 0; bar.sync 0; atom.shared.add.u32 %r1, [s], 1; bar.sync 0;\nld.shared.u32 %r2, [s];");
+  expect_fault("race",
+               shared_cell +
+                   "bar.sync 0;\nBUG st.shared.u32 [%r1], %t;\nbar.warp.sync -1;\nsetp.ge.u32 %p1, %t, 32;\n@%p1 bra "
+                   "end;\nadd.u32 %r2, %r1, 128;\nBUG ld.shared.u32 %r3, [%r2];\n"
+                   "end: bar.sync 0;",
+               {1, 32 + 32, 0});
+  expect_pass(
+      ".shared .b32 s;\nsetp.eq.u32 %p1, %t, 0; @%p1 st.shared.u32 [s], 0; bar.sync 0; atom.shared.add.u32 %r1, [s], "
+      "1; bar.sync 0;\nld.shared.u32 %r2, [s];");
 }
 
 TEST(Faults, DivergentBarriersAndShuffles) {
-  expect_fault("divergent barrier", "setp.lt.u32 %p1, %t, 16; @%p1 bra low;\nbar.sync 0; bra end;\nlow: add.u32 %r1, %t, 1;\nbar.sync 0;\nend:", {1, 32});
-  expect_pass("setp.lt.u32 %p1, %t, 16; @%p1 bra low;\nbra end;\nlow: add.u32 %r1, %t, 1;\nend: bar.warp.sync -1; bar.sync 0;");
-  expect_fault("divergent sync", "setp.lt.u32 %p1, %t, 31;\nBUG @%p1 shfl.sync.idx.b32 %r1, %t, 0, 31, 0xffffffff;\nbar.sync 0;", {1, 32});
-  expect_pass("setp.lt.u32 %p1, %t, 31;\n@%p1 shfl.sync.idx.b32 %r1, %t, 0, 31, 0xffffffff;", {1, 32});  // an ended lane is not awaited
+  expect_fault(
+      "divergent barrier",
+      "setp.lt.u32 %p1, %t, 16; @%p1 bra low;\nbar.sync 0; bra end;\nlow: add.u32 %r1, %t, 1;\nbar.sync 0;\nend:",
+      {1, 32});
+  expect_pass(
+      "setp.lt.u32 %p1, %t, 16; @%p1 bra low;\nbra end;\nlow: add.u32 %r1, %t, 1;\nend: bar.warp.sync -1; bar.sync 0;");
+  expect_fault("divergent sync",
+               "setp.lt.u32 %p1, %t, 31;\nBUG @%p1 shfl.sync.idx.b32 %r1, %t, 0, 31, 0xffffffff;\nbar.sync 0;",
+               {1, 32});
+  expect_pass("setp.lt.u32 %p1, %t, 31;\n@%p1 shfl.sync.idx.b32 %r1, %t, 0, 31, 0xffffffff;",
+              {1, 32});  // an ended lane is not awaited
   expect_pass("setp.lt.u32 %p1, %t, 31;\n@%p1 shfl.sync.idx.b32 %r1, %t, 0, 31, 0x7fffffff;", {1, 32});
   expect_fault("divergent sync", "BUG shfl.sync.idx.b32 %r1, %t, 0, 31, 0x7fffffff;", {1, 32});
-  expect_fault("divergent sync", "setp.lt.u32 %p1, %t, 31;\nBUG @%p1 vote.sync.ballot.b32 %r1, %p1, -1;\nbar.sync 0;", {1, 32});
+  expect_fault("divergent sync", "setp.lt.u32 %p1, %t, 31;\nBUG @%p1 vote.sync.ballot.b32 %r1, %p1, -1;\nbar.sync 0;",
+               {1, 32});
   expect_fault("divergent sync", "setp.lt.u32 %p1, %t, 31;\nBUG @%p1 bar.warp.sync -1;\nbar.sync 0;", {1, 32});
-  expect_fault("divergent sync", "setp.lt.u32 %p1, %t, 16;\nBUG @%p1 shfl.sync.idx.b32 %r1, %t, 20, 31, 0x0000ffff;", {1, 32});
+  expect_fault("divergent sync", "setp.lt.u32 %p1, %t, 16;\nBUG @%p1 shfl.sync.idx.b32 %r1, %t, 20, 31, 0x0000ffff;",
+               {1, 32});
 }
 
 TEST(Faults, TrapsAndHangs) {
@@ -135,7 +157,8 @@ TEST(Faults, TrapsAndHangs) {
   const configured quick(s);
   expect_fault("no progress", "here: bra here;");
   expect_fault("no progress", "here: ld.volatile.global.u32 %r1, [%P0]; setp.eq.u32 %p1, %r1, 0;\n@%p1 bra here;");
-  expect_fault("divergent barrier", "setp.lt.u32 %p1, %t, 32; @%p1 bra low;\nbar.sync 1, 64; bra end;\nlow: bar.sync 2, 64;\nend:");
+  expect_fault("divergent barrier",
+               "setp.lt.u32 %p1, %t, 32; @%p1 bra low;\nbar.sync 1, 64; bra end;\nlow: bar.sync 2, 64;\nend:");
 }
 
 TEST(Faults, NonCoherentLoadsOfWhatTheKernelWrote) {
@@ -149,25 +172,62 @@ TEST(Faults, NonCoherentLoadsOfWhatTheKernelWrote) {
 
 void expect_refused(const std::string& statement, const std::string& kind) {
   const std::string text = kernel_text(0, "\n" + statement);
-  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(text.find("\n" + statement) + 1), '\n');
+  const auto line =
+      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(text.find("\n" + statement) + 1), '\n');
   try {
     ptx::load(text);
     ADD_FAILURE() << "accepted: " << statement;
   } catch (const ptx::error& e) {
     const std::string what = e.what();
     EXPECT_TRUE(kind.empty() || e.kind == kind) << statement << "\n" << what;
-    EXPECT_NE(what.find("PTX line " + std::to_string(line)), what.npos) << statement << " of line " << line << ": " << what;
+    EXPECT_NE(what.find("PTX line " + std::to_string(line)), what.npos)
+        << statement << " of line " << line << ": " << what;
   }
 }
 TEST(Faults, RefusedAtLoad) {
-  for (const char* s : {"frobnicate.u32 %r1, %r2;", "add.u33 %r1, %r2, %r3;", "add.u32 %r1, %r2;", "add.u32 %r1, %r2, %r3, %r4;", "add.rp.u32 %r1, %r2, %r3;",
-                        "and.u32 %r1, %r2, %r3;", "mul.u32 %r1, %r2, %r3;", "add.sideways.u32 %r1, %r2, %r3;", "setp.zz.u32 %p1, %r1, %r2;", "setp.lo.s32 %p1, %r1, %r2;",
-                        "setp.lt.b32 %p1, %r1, %r2;", "cvt.f32.s32 %r1, %r2;", "cvt.s32.f32 %r1, %r2;", "cvt.f32.f64 %r1, %rd1;", "cvt.rni.f32.f64 %r1, %rd1;", "ld.global.q32 %r1, [%rd1];",
-                        "ld.nowhere.u32 %r1, [%rd1];", "shfl.sync.around.b32 %r1, %r2, 0, 31, -1;", "add.u32 %r1, %r2, %r99;", "add.u32 %r1, %nothing, %r2;", "bra.divergent nowhere;",
-                        "div.f32 %r1, %r2, %r3;", "sqrt.f32 %r1, %r2;", "fma.f32 %r1, %r2, %r3, %r4;", "mul.wide.u64 %rd1, %rd2, %rd3;", "neg.u32 %r1, %r2;", "atom.global.sub.u32 %r1, [%rd1], 1;",
-                        "atom.global.inc.s32 %r1, [%rd1], 1;", "add.u64 %rd1, %r1, %rd2;", "add.u32 %r1, %rd1, %r2;", "add.u16 %r1, %h1, %h2;", "mov.b32 %r1, %rd1;", "st.const.u32 [%rd1], %r1;",
-                        "shl.u32 %r1, %r2, %r3;", "prmt.b32.xyz %r1, %r2, %r3, %r4;", "lop3.b32 %r1, %r2, %r3, %r4, 256;", "vote.sync.some.pred %p1, %p2, -1;", "@%r1 mov.u32 %r1, 0;",
-                        "add.f32 %r1, %r2, 1;", "min.sat.f32 %r1, %r2, %r3;", "popc.u32 %r1, %r2;", "bfe.b32 %r1, %r2, 0, 3;", "bra nowhere_at_all;"})
+  for (const char* s : {"frobnicate.u32 %r1, %r2;",
+                        "add.u33 %r1, %r2, %r3;",
+                        "add.u32 %r1, %r2;",
+                        "add.u32 %r1, %r2, %r3, %r4;",
+                        "add.rp.u32 %r1, %r2, %r3;",
+                        "and.u32 %r1, %r2, %r3;",
+                        "mul.u32 %r1, %r2, %r3;",
+                        "add.sideways.u32 %r1, %r2, %r3;",
+                        "setp.zz.u32 %p1, %r1, %r2;",
+                        "setp.lo.s32 %p1, %r1, %r2;",
+                        "setp.lt.b32 %p1, %r1, %r2;",
+                        "cvt.f32.s32 %r1, %r2;",
+                        "cvt.s32.f32 %r1, %r2;",
+                        "cvt.f32.f64 %r1, %rd1;",
+                        "cvt.rni.f32.f64 %r1, %rd1;",
+                        "ld.global.q32 %r1, [%rd1];",
+                        "ld.nowhere.u32 %r1, [%rd1];",
+                        "shfl.sync.around.b32 %r1, %r2, 0, 31, -1;",
+                        "add.u32 %r1, %r2, %r99;",
+                        "add.u32 %r1, %nothing, %r2;",
+                        "bra.divergent nowhere;",
+                        "div.f32 %r1, %r2, %r3;",
+                        "sqrt.f32 %r1, %r2;",
+                        "fma.f32 %r1, %r2, %r3, %r4;",
+                        "mul.wide.u64 %rd1, %rd2, %rd3;",
+                        "neg.u32 %r1, %r2;",
+                        "atom.global.sub.u32 %r1, [%rd1], 1;",
+                        "atom.global.inc.s32 %r1, [%rd1], 1;",
+                        "add.u64 %rd1, %r1, %rd2;",
+                        "add.u32 %r1, %rd1, %r2;",
+                        "add.u16 %r1, %h1, %h2;",
+                        "mov.b32 %r1, %rd1;",
+                        "st.const.u32 [%rd1], %r1;",
+                        "shl.u32 %r1, %r2, %r3;",
+                        "prmt.b32.xyz %r1, %r2, %r3, %r4;",
+                        "lop3.b32 %r1, %r2, %r3, %r4, 256;",
+                        "vote.sync.some.pred %p1, %p2, -1;",
+                        "@%r1 mov.u32 %r1, 0;",
+                        "add.f32 %r1, %r2, 1;",
+                        "min.sat.f32 %r1, %r2, %r3;",
+                        "popc.u32 %r1, %r2;",
+                        "bfe.b32 %r1, %r2, 0, 3;",
+                        "bra nowhere_at_all;"})
     expect_refused(s, "");
   expect_refused("frobnicate.u32 %r1, %r2;", "unknown instruction");
   EXPECT_THROW(ptx::load(std::string(header) + ".visible .entry k() { ret;"), ptx::error);

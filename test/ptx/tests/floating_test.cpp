@@ -4,18 +4,37 @@
 namespace {
 using namespace proof;
 
-template <class T>
-void arithmetic(const std::string& t) {
+template <class T> void arithmetic(const std::string& t) {
   for (const mode& m : modes) {
     const std::string end = std::string(".") + m.name + "." + t + " %d, %a";
-    form("add" + end + ", %b;", [=](T a, T b) { const rounding r(m); return hidden(hidden(a) + hidden(b)); });
-    form("sub" + end + ", %b;", [=](T a, T b) { const rounding r(m); return hidden(hidden(a) - hidden(b)); });
-    form("mul" + end + ", %b;", [=](T a, T b) { const rounding r(m); return hidden(hidden(a) * hidden(b)); });
-    form("div" + end + ", %b;", [=](T a, T b) { const rounding r(m); return hidden(hidden(a) / hidden(b)); });
-    form("rcp" + end + ";", [=](T a) { const rounding r(m); return hidden(hidden(T{1}) / hidden(a)); });
-    form("sqrt" + end + ";", [=](T a) { const rounding r(m); return hidden(std::sqrt(hidden(a))); });
-    form("fma" + end + ", %b, %c;",
-         [=](T a, T b, T c) { const rounding r(m); return hidden(std::fma(hidden(a), hidden(b), hidden(c))); });
+    form("add" + end + ", %b;", [=](T a, T b) {
+      const rounding r(m);
+      return hidden(hidden(a) + hidden(b));
+    });
+    form("sub" + end + ", %b;", [=](T a, T b) {
+      const rounding r(m);
+      return hidden(hidden(a) - hidden(b));
+    });
+    form("mul" + end + ", %b;", [=](T a, T b) {
+      const rounding r(m);
+      return hidden(hidden(a) * hidden(b));
+    });
+    form("div" + end + ", %b;", [=](T a, T b) {
+      const rounding r(m);
+      return hidden(hidden(a) / hidden(b));
+    });
+    form("rcp" + end + ";", [=](T a) {
+      const rounding r(m);
+      return hidden(hidden(T{1}) / hidden(a));
+    });
+    form("sqrt" + end + ";", [=](T a) {
+      const rounding r(m);
+      return hidden(std::sqrt(hidden(a)));
+    });
+    form("fma" + end + ", %b, %c;", [=](T a, T b, T c) {
+      const rounding r(m);
+      return hidden(std::fma(hidden(a), hidden(b), hidden(c)));
+    });
   }
   form("add." + t + " %d, %a, %b;", [](T a, T b) { return a + b; });
   form("sub." + t + " %d, %a, %b;", [](T a, T b) { return a - b; });
@@ -34,10 +53,22 @@ TEST(Floating, FlushAndSaturate) {
     const auto saturating = [&](const char* op, const char* rest) {
       return std::string(op) + "." + m.name + ".sat.f32 %d, %a" + rest;
     };
-    const auto add = [=](float a, float b) { const rounding r(m); return hidden(hidden(a) + hidden(b)); };
-    const auto mul = [=](float a, float b) { const rounding r(m); return hidden(hidden(a) * hidden(b)); };
-    const auto div = [=](float a, float b) { const rounding r(m); return hidden(hidden(a) / hidden(b)); };
-    const auto root = [=](float a) { const rounding r(m); return hidden(std::sqrt(hidden(a))); };
+    const auto add = [=](float a, float b) {
+      const rounding r(m);
+      return hidden(hidden(a) + hidden(b));
+    };
+    const auto mul = [=](float a, float b) {
+      const rounding r(m);
+      return hidden(hidden(a) * hidden(b));
+    };
+    const auto div = [=](float a, float b) {
+      const rounding r(m);
+      return hidden(hidden(a) / hidden(b));
+    };
+    const auto root = [=](float a) {
+      const rounding r(m);
+      return hidden(std::sqrt(hidden(a)));
+    };
     const auto fma = [=](float a, float b, float c) {
       const rounding r(m);
       return hidden(std::fma(hidden(a), hidden(b), hidden(c)));
@@ -57,17 +88,12 @@ TEST(Floating, FlushAndSaturate) {
 }
 
 // A NaN loses; -0 is less than +0.
-template <class T>
-T least(T a, T b) {
+template <class T> T least(T a, T b) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) ? b : a;
   return a < b || (a == b && std::signbit(a)) ? a : b;
 }
-template <class T>
-T most(T a, T b) {
-  return -least(-a, -b);
-}
-template <class T>
-void comparing(const std::string& t) {
+template <class T> T most(T a, T b) { return -least(-a, -b); }
+template <class T> void comparing(const std::string& t) {
   form("min." + t + " %d, %a, %b;", [](T a, T b) { return least(a, b); });
   form("max." + t + " %d, %a, %b;", [](T a, T b) { return most(a, b); });
   form("neg." + t + " %d, %a;", [](T a) { return -a; });

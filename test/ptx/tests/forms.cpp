@@ -89,7 +89,8 @@ operand integers(unsigned bits) {
   for (const uint64_t v : {top, top - 1, top + 1, all, all - 1, all - 127, all - 128, all / 3, all / 3 * 2})
     o.extremes.push_back(v);
   for (unsigned half = 16; half < bits; half *= 2)
-    for (const uint64_t v : {-1, 0}) o.extremes.push_back((uint64_t{1} << half) + v), o.extremes.push_back(1ull << (half - 1));
+    for (const uint64_t v : {-1, 0})
+      o.extremes.push_back((uint64_t{1} << half) + v), o.extremes.push_back(1ull << (half - 1));
   return o;
 }
 
@@ -116,21 +117,21 @@ operand floats(unsigned bits, char kind) {
 operand shifts() {
   operand o{32, 'i', false, {}};
   for (uint64_t n = 0; n <= 66; ++n) o.extremes.push_back(n);
-  for (const uint64_t n : {127u, 128u, 255u, 256u, 257u, 0x7fffffffu, 0x80000000u, 0xffffffffu}) o.extremes.push_back(n);
+  for (const uint64_t n : {127u, 128u, 255u, 256u, 257u, 0x7fffffffu, 0x80000000u, 0xffffffffu})
+    o.extremes.push_back(n);
   return o;
 }
 
 int proved() { return forms_proved; }
 
 void prove(const std::string& text, const std::vector<operand>& in, const operand& out, const reference& expected) {
-  std::string form = text;
   ++forms_proved;
   const auto all = values_for(in);
   buffer<operands> from(all.size());
   buffer<uint64_t> to(all.size());
   std::copy(all.begin(), all.end(), from.data());
   try {
-    const auto* k = load_one(kernel_text(2, kernel_of(form, in, out)));
+    const auto* k = load_one(kernel_text(2, kernel_of(text, in, out)));
     launch(k, {static_cast<uint32_t>(all.size() / 32)}, {to.address(), from.address()});
   } catch (const std::exception& e) {
     ADD_FAILURE() << text << "\n" << e.what();

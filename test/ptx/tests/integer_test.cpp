@@ -7,28 +7,19 @@ namespace {
 using namespace proof;
 
 using wide = __int128;
-template <class T>
-std::string type_of() {
-  return (std::is_signed_v<T> ? "s" : "u") + std::to_string(sizeof(T) * 8);
-}
+template <class T> std::string type_of() { return (std::is_signed_v<T> ? "s" : "u") + std::to_string(sizeof(T) * 8); }
 // Wraps around, as PTX does.
-template <class T>
-T low(wide v) {
-  return static_cast<T>(v);
-}
-template <class T>
-T high(T a, T b) {
+template <class T> T low(wide v) { return static_cast<T>(v); }
+template <class T> T high(T a, T b) {
   if constexpr (std::is_same_v<T, uint64_t>)
     return static_cast<T>((static_cast<unsigned __int128>(a) * b) >> 64);
   else
     return static_cast<T>((wide{a} * b) >> (sizeof(T) * 8));
 }
-template <class T>
-T product(T a, T b) {
+template <class T> T product(T a, T b) {
   return static_cast<T>(static_cast<unsigned __int128>(a) * static_cast<unsigned __int128>(b));
 }
-template <class T>
-struct Integers : testing::Test {};
+template <class T> struct Integers : testing::Test {};
 using all_types = testing::Types<uint16_t, int16_t, uint32_t, int32_t, uint64_t, int64_t>;
 TYPED_TEST_SUITE(Integers, all_types);
 
@@ -56,10 +47,12 @@ TYPED_TEST(Integers, DivideAndCompare) {
   using T = TypeParam;
   const std::string t = type_of<T>();
   const auto open = [](T a, T b) { return std::is_signed_v<T> && a == std::numeric_limits<T>::min() && b == T(-1); };
-  form("div." + t + " %d, %a, %b;",
-       [&](T a, nonzero<T> b) { return open(a, b.value) ? std::nullopt : std::optional<T>(low<T>(wide{a} / b.value)); });
-  form("rem." + t + " %d, %a, %b;",
-       [&](T a, nonzero<T> b) { return open(a, b.value) ? std::nullopt : std::optional<T>(low<T>(wide{a} % b.value)); });
+  form("div." + t + " %d, %a, %b;", [&](T a, nonzero<T> b) {
+    return open(a, b.value) ? std::nullopt : std::optional<T>(low<T>(wide{a} / b.value));
+  });
+  form("rem." + t + " %d, %a, %b;", [&](T a, nonzero<T> b) {
+    return open(a, b.value) ? std::nullopt : std::optional<T>(low<T>(wide{a} % b.value));
+  });
   form("min." + t + " %d, %a, %b;", [](T a, T b) { return a < b ? a : b; });
   form("max." + t + " %d, %a, %b;", [](T a, T b) { return a > b ? a : b; });
   form("sad." + t + " %d, %a, %b, %c;",
@@ -70,8 +63,7 @@ TYPED_TEST(Integers, DivideAndCompare) {
   }
 }
 
-template <class T>
-void carries(const std::string& t) {
+template <class T> void carries(const std::string& t) {
   const std::string regs = "{ .reg .b" + t.substr(1) + " %x, %y; ";
   const int bits = sizeof(T) * 8;
   using W = unsigned __int128;
@@ -111,10 +103,8 @@ TEST(Integers, Multiply24) {
   form("mul24.hi.s32 %d, %a, %b;", [=](int32_t a, int32_t b) { return static_cast<int32_t>(s(a) * s(b) >> 16); });
 }
 
-template <class A, class B>
-uint32_t dot4(uint32_t a, uint32_t b, uint32_t c) {
-  for (int k = 0; k < 32; k += 8)
-    c += static_cast<uint32_t>(int{static_cast<A>(a >> k)} * int{static_cast<B>(b >> k)});
+template <class A, class B> uint32_t dot4(uint32_t a, uint32_t b, uint32_t c) {
+  for (int k = 0; k < 32; k += 8) c += static_cast<uint32_t>(int{static_cast<A>(a >> k)} * int{static_cast<B>(b >> k)});
   return c;
 }
 TEST(Integers, DotProducts) {

@@ -13,8 +13,8 @@ struct mode {
   const char *name, *to_integer;
   int machine;
 };
-constexpr mode modes[] = {{"rn", "rni", FE_TONEAREST}, {"rz", "rzi", FE_TOWARDZERO}, {"rm", "rmi", FE_DOWNWARD},
-                          {"rp", "rpi", FE_UPWARD}};
+constexpr mode modes[] = {
+    {"rn", "rni", FE_TONEAREST}, {"rz", "rzi", FE_TOWARDZERO}, {"rm", "rmi", FE_DOWNWARD}, {"rp", "rpi", FE_UPWARD}};
 
 class rounding {
  public:
@@ -25,27 +25,19 @@ class rounding {
 };
 
 // Kept from the optimiser, which knows one rounding mode only.
-template <class T>
-[[gnu::noinline]] T hidden(T v) {
+template <class T> [[gnu::noinline]] T hidden(T v) {
   volatile T copy = v;
   return copy;
 }
 
-template <class T>
-bool subnormal(T v) {
-  return std::fpclassify(v) == FP_SUBNORMAL;
-}
-template <class T>
-T flushed(T v) {
-  return subnormal(v) ? std::copysign(T{0}, v) : v;
-}
+template <class T> bool subnormal(T v) { return std::fpclassify(v) == FP_SUBNORMAL; }
+template <class T> T flushed(T v) { return subnormal(v) ? std::copysign(T{0}, v) : v; }
 // A flushed result; open where rounding has just made it the least normal number.
 inline std::optional<float> flushed_result(float v) {
   if (std::fabs(v) == std::numeric_limits<float>::min()) return std::nullopt;
   return flushed(v);
 }
-template <class T>
-T clamped(T v) {  // .sat
+template <class T> T clamped(T v) {  // .sat
   return !(v > T{0}) ? T{0} : std::min(v, T{1});
 }
 
@@ -86,10 +78,8 @@ inline uint16_t narrow(long double x, int fraction, const mode& m) {
 }
 
 // x as an integer T: rounded, then the nearest T; of NaN what the ISA's table says.
-template <class T>
-T to_integer(long double x, const mode& m, bool from_double) {
-  if (std::isnan(x))
-    return from_double || sizeof(T) == 8 ? static_cast<T>(uint64_t{1} << (sizeof(T) * 8 - 1)) : T{0};
+template <class T> T to_integer(long double x, const mode& m, bool from_double) {
+  if (std::isnan(x)) return from_double || sizeof(T) == 8 ? static_cast<T>(uint64_t{1} << (sizeof(T) * 8 - 1)) : T{0};
   const rounding r(m);
   const long double v = std::nearbyint(hidden(x));
   using limits = std::numeric_limits<T>;

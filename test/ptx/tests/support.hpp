@@ -14,8 +14,7 @@
 namespace proof {
 
 // Registered memory, aligned to 256 bytes.
-template <class T>
-class buffer {
+template <class T> class buffer {
  public:
   explicit buffer(std::size_t count, ptx::memory_kind kind = ptx::memory_kind::host)
       : count_(count), data_(static_cast<T*>(std::aligned_alloc(256, (count * sizeof(T) + 511) / 256 * 256))) {

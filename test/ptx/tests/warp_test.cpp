@@ -22,9 +22,10 @@ lanes warp(const std::string& body, const lanes& a = {}, const lanes& b = {}, ui
   buffer<u32> in(64), out(32);
   std::copy(a.begin(), a.end(), in.data());
   std::copy(b.begin(), b.end(), in.data() + 32);
-  const auto* k = load_one(kernel_text(2, "mad.wide.u32 %P0, %t, 4, %P0; mad.wide.u32 %P1, %t, 4, %P1;\n"
-                                          "ld.global.u32 %r1, [%P1]; ld.global.u32 %r2, [%P1+128];\n" +
-                                              body + "\nst.global.u32 [%P0], %r3;\n"));
+  const auto* k = load_one(kernel_text(2,
+                                       "mad.wide.u32 %P0, %t, 4, %P0; mad.wide.u32 %P1, %t, 4, %P1;\n"
+                                       "ld.global.u32 %r1, [%P1]; ld.global.u32 %r2, [%P1+128];\n" +
+                                           body + "\nst.global.u32 [%P0], %r3;\n"));
   launch(k, {1, 32, 0, seed}, {out.address(), in.address()});
   lanes result;
   std::copy(out.data(), out.data() + 32, result.begin());
@@ -51,7 +52,8 @@ TEST(Warp, Shuffles) {
         const lanes got = warp("shfl.sync." + mode + ".b32 %r4|%p1, %r1, " + from + ", " + std::to_string(c) +
                                    ", -1;\nselp.b32 %r5, 1, 0, %p1; lop3.b32 %r3, %r4, -2, %r5, 0xea;",
                                a, b);
-        const lanes plain = warp("shfl.sync." + mode + ".b32 %r3, %r1, " + from + ", " + std::to_string(c) + ", -1;", a, b);
+        const lanes plain =
+            warp("shfl.sync." + mode + ".b32 %r3, %r1, " + from + ", " + std::to_string(c) + ", -1;", a, b);
         for (int lane = 0; lane < 32; ++lane) {
           const auto [j, valid] = shuffle_source(mode, lane, n == 99 ? b[lane] : n, c);
           const u32 value = a[j];
@@ -73,13 +75,18 @@ TEST(Warp, ShufflesOfSomeLanes) {
     for (int lane = 0; lane < 32; ++lane) ASSERT_EQ(got[lane], a[lane % 2 ? lane ^ 2 : 30]);
     const lanes lower = warp(
         "mov.b32 %r3, 0; setp.lt.u32 %p1, %t, 9; setp.lt.u32 %p2, %t, 8; selp.b32 %r4, 1, 0, %p2;\n"
-        "@%p1 shfl.sync.down.b32 %r3, %r1, %r4, 0x1f, 0x1ff;", a, {}, seed);
+        "@%p1 shfl.sync.down.b32 %r3, %r1, %r4, 0x1f, 0x1ff;",
+        a, {}, seed);
     for (int lane = 0; lane < 8; ++lane) ASSERT_EQ(lower[lane], a[lane + 1]);
   }
 }
 
 TEST(Warp, Votes) {
-  const lanes all = [] { lanes v; v.fill(1); return v; }();
+  const lanes all = [] {
+    lanes v;
+    v.fill(1);
+    return v;
+  }();
   lanes most = all;
   most[13] = 0;
   const lanes none{}, mixed = random_lanes(3, 2);
@@ -128,7 +135,8 @@ TEST(Warp, Reductions) {
     u32 sum = 0, conjunction = ~0u, disjunction = 0, exclusive = 0, least = ~0u, most = 0;
     int32_t lowest = INT32_MAX, highest = INT32_MIN;
     for (const u32 v : a) {
-      sum += v, conjunction &= v, disjunction |= v, exclusive ^= v, least = std::min(least, v), most = std::max(most, v);
+      sum += v, conjunction &= v, disjunction |= v, exclusive ^= v, least = std::min(least, v),
+                                                                    most = std::max(most, v);
       lowest = std::min(lowest, static_cast<int32_t>(v)), highest = std::max(highest, static_cast<int32_t>(v));
     }
     const auto check = [&](const std::string& op, u32 want) {
@@ -138,8 +146,10 @@ TEST(Warp, Reductions) {
     check("add.u32", sum), check("add.s32", sum), check("and.b32", conjunction), check("or.b32", disjunction);
     check("xor.b32", exclusive), check("min.u32", least), check("max.u32", most);
     check("min.s32", static_cast<u32>(lowest)), check("max.s32", static_cast<u32>(highest));
-    const lanes half = warp("setp.lt.u32 %p1, %t, 16; @%p1 bra low; redux.sync.add.u32 %r3, %r1, 0xffff0000; bra end;\n"
-                            "low: redux.sync.add.u32 %r3, %r1, 0x0000ffff;\nend:", a);
+    const lanes half = warp(
+        "setp.lt.u32 %p1, %t, 16; @%p1 bra low; redux.sync.add.u32 %r3, %r1, 0xffff0000; bra end;\n"
+        "low: redux.sync.add.u32 %r3, %r1, 0x0000ffff;\nend:",
+        a);
     u32 low = 0;
     for (int l = 0; l < 16; ++l) low += a[l];
     for (int l = 0; l < 32; ++l) ASSERT_EQ(half[l], l < 16 ? low : sum - low);
@@ -159,7 +169,8 @@ TEST(Barrier, SyncMakesSharedWritesVisible) {
     const auto got = outputs(
         ".shared .align 4 .b32 s[256]; mov.u32 %r1, s; mad.lo.u32 %r2, %t, 4, %r1; mul.lo.u32 %r3, %t, 3;\n"
         "st.shared.u32 [%r2], %r3; bar.sync 0; sub.u32 %r4, 255, %t; mad.lo.u32 %r4, %r4, 4, %r1;\n"
-        "ld.shared.u32 %r5, [%r4]; st.global.u32 [%at], %r5;", {2, 256, 0, seed});
+        "ld.shared.u32 %r5, [%r4]; st.global.u32 [%at], %r5;",
+        {2, 256, 0, seed});
     for (u32 n = 0; n < 512; ++n) ASSERT_EQ(got[n], (255 - n % 256) * 3);
   }
 }
@@ -169,7 +180,8 @@ TEST(Barrier, Reductions) {
     const auto got = outputs("setp." + op + ".u32 %p1, %t, " + std::to_string(limit) +
                                  "; bar.red.popc.u32 %r1, 0, %p1; bar.red.and.pred %p2, 0, %p1;\n"
                                  "bar.red.or.pred %p3, 0, !%p1; selp.b32 %r2, 256, 0, %p2; selp.b32 %r3, 512, 0, %p3;\n"
-                                 "add.u32 %r1, %r1, %r2; add.u32 %r1, %r1, %r3; st.global.u32 [%at], %r1;", {1, 96});
+                                 "add.u32 %r1, %r1, %r2; add.u32 %r1, %r1, %r3; st.global.u32 [%at], %r1;",
+                             {1, 96});
     const u32 count = op == "lt" ? limit : 96 - limit;
     for (const u32 v : got) ASSERT_EQ(v, count + (count == 96 ? 256 : 0) + (count < 96 ? 512 : 0)) << op << limit;
   }
@@ -183,7 +195,8 @@ TEST(Barrier, NumbersAndCounts) {
         "mad.lo.u32 %r2, %t, 4, %r9; xor.b32 %r3, %t, 32; mad.lo.u32 %r3, %r3, 4, %r9;\n"
         "again: mad.lo.u32 %r4, %r8, 1000, %t; st.shared.u32 [%r2], %r4; barrier.sync %r1, 64;\n"
         "ld.shared.u32 %r5, [%r3]; bar.sync %r1, 64; add.u32 %r8, %r8, 1; setp.lt.u32 %p1, %r8, 5; @%p1 bra again;\n"
-        "st.global.u32 [%at], %r5;", {1, 128, 0, seed});
+        "st.global.u32 [%at], %r5;",
+        {1, 128, 0, seed});
     for (u32 n = 0; n < 128; ++n) ASSERT_EQ(got[n], 4000 + (n ^ 32));
   }
 }
@@ -192,8 +205,10 @@ TEST(Barrier, ArriveDoesNotWait) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     const auto got = outputs(
         ".shared .align 4 .b32 s[32]; mov.u32 %r9, s; and.b32 %r1, %t, 31; mad.lo.u32 %r2, %r1, 4, %r9;\n"
-        "mov.u32 %r5, 7; setp.ge.u32 %p1, %t, 32; @%p1 bra consume; st.shared.u32 [%r2], %t; bar.arrive 3, 64; bra end;\n"
-        "consume: bar.sync 3, 64; ld.shared.u32 %r5, [%r2];\nend: st.global.u32 [%at], %r5;", {1, 64, 0, seed});
+        "mov.u32 %r5, 7; setp.ge.u32 %p1, %t, 32; @%p1 bra consume; st.shared.u32 [%r2], %t; bar.arrive 3, 64; bra "
+        "end;\n"
+        "consume: bar.sync 3, 64; ld.shared.u32 %r5, [%r2];\nend: st.global.u32 [%at], %r5;",
+        {1, 64, 0, seed});
     for (u32 n = 0; n < 64; ++n) ASSERT_EQ(got[n], n < 32 ? 7 : n - 32);
   }
 }
@@ -203,7 +218,8 @@ TEST(Barrier, WarpSyncOrdersSharedMemory) {
     const auto got = outputs(
         ".shared .align 4 .b32 s[32]; mov.u32 %r9, s; mad.lo.u32 %r2, %t, 4, %r9; st.shared.u32 [%r2], %t;\n"
         "bar.warp.sync 0xffffffff; xor.b32 %r3, %t, 21; mad.lo.u32 %r3, %r3, 4, %r9; ld.shared.u32 %r4, [%r3];\n"
-        "st.global.u32 [%at], %r4;", {1, 32, 0, seed});
+        "st.global.u32 [%at], %r4;",
+        {1, 32, 0, seed});
     for (u32 n = 0; n < 32; ++n) ASSERT_EQ(got[n], n ^ 21);
   }
 }

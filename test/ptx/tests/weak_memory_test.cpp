@@ -11,8 +11,7 @@ struct world {
 };
 
 // Under how many seeds `bad` finds the result of `body` wrong.
-template <class F>
-int wrong_runs(const std::string& body, shape s, int seeds, F bad) {
+template <class F> int wrong_runs(const std::string& body, shape s, int seeds, F bad) {
   ptx::settings all;
   all.resident = s.blocks;
   const configured c(all);
@@ -28,12 +27,17 @@ int wrong_runs(const std::string& body, shape s, int seeds, F bad) {
 
 // Block 0 writes the data, then the flag; block 1 waits for the flag, then reads the data.
 std::string message(const std::string& set, const std::string& poll, const std::string& after = {}) {
-  return "setp.eq.u32 %p1, %r30, 0; @%p1 bra write;\nwait: " + poll + "\nsetp.eq.u32 %p2, %r1, 0; @%p2 bra wait; " + after +
-         "\nld.global.u32 %r2, [%P0]; st.global.u32 [%P2], %r2; ret;\nwrite: st.global.u32 [%P0], 42;\nmov.u32 %r3, 1; " + set + "\n";
+  return "setp.eq.u32 %p1, %r30, 0; @%p1 bra write;\nwait: " + poll + "\nsetp.eq.u32 %p2, %r1, 0; @%p2 bra wait; " +
+         after +
+         "\nld.global.u32 %r2, [%P0]; st.global.u32 [%P2], %r2; ret;\nwrite: st.global.u32 [%P0], 42;\nmov.u32 %r3, "
+         "1; " +
+         set + "\n";
 }
 bool stale(world& w) { return w.found[0] != 42; }
-const std::string release = "st.release.gpu.global.u32 [%P1], %r3;", relaxed_store = "st.relaxed.gpu.global.u32 [%P1], %r3;",
-                  acquire = "ld.acquire.gpu.global.u32 %r1, [%P1];", relaxed_load = "ld.relaxed.gpu.global.u32 %r1, [%P1];";
+const std::string release = "st.release.gpu.global.u32 [%P1], %r3;",
+                  relaxed_store = "st.relaxed.gpu.global.u32 [%P1], %r3;",
+                  acquire = "ld.acquire.gpu.global.u32 %r1, [%P1];",
+                  relaxed_load = "ld.relaxed.gpu.global.u32 %r1, [%P1];";
 
 TEST(WeakMemory, ReleaseAndAcquirePassMessages) {
   const shape two{2, 1};
@@ -42,7 +46,8 @@ TEST(WeakMemory, ReleaseAndAcquirePassMessages) {
   };
   never(release, acquire);
   never("st.release.sys.global.u32 [%P1], %r3;", "ld.acquire.sys.global.u32 %r1, [%P1];");
-  for (const std::string fence : {"fence.acq_rel.gpu;", "fence.sc.gpu;", "membar.gl;", "fence.acq_rel.sys;", "membar.sys;"}) {
+  for (const std::string fence :
+       {"fence.acq_rel.gpu;", "fence.sc.gpu;", "membar.gl;", "fence.acq_rel.sys;", "membar.sys;"}) {
     never(fence + relaxed_store, acquire);
     never(release, relaxed_load, fence);
     never(fence + relaxed_store, relaxed_load, fence);
@@ -77,9 +82,12 @@ TEST(WeakMemory, WhatIsMissingShows) {
 TEST(WeakMemory, BarriersCarryOnWhatFencesDo) {
   const auto body = [](const std::string& tell, const std::string& barrier) {
     return "setp.eq.u32 %p1, %r30, 0; mad.wide.u32 %rd1, %t, 4, %P0; mad.wide.u32 %rd2, %t, 4, %P2; @%p1 bra write;\n"
-           "@!%p9 bra ready;\nwait: " + acquire + "\nsetp.eq.u32 %p2, %r1, 0; @%p2 bra wait;\nready: " + barrier +
-           "\nxor.b32 %r3, %t, 33; mad.wide.u32 %rd1, %r3, 4, %P0; ld.global.u32 %r2, [%rd1]; st.global.u32 [%rd2], %r2; ret;\n"
-           "write: add.u32 %r2, %t, 1; st.global.u32 [%rd1], %r2;\nbar.sync 0; mov.u32 %r3, 1; @!%p9 ret; " + tell;
+           "@!%p9 bra ready;\nwait: " +
+           acquire + "\nsetp.eq.u32 %p2, %r1, 0; @%p2 bra wait;\nready: " + barrier +
+           "\nxor.b32 %r3, %t, 33; mad.wide.u32 %rd1, %r3, 4, %P0; ld.global.u32 %r2, [%rd1]; st.global.u32 [%rd2], "
+           "%r2; ret;\n"
+           "write: add.u32 %r2, %t, 1; st.global.u32 [%rd1], %r2;\nbar.sync 0; mov.u32 %r3, 1; @!%p9 ret; " +
+           tell;
   };
   const auto bad = [](world& w) {
     for (u32 n = 0; n < 64; ++n)
@@ -98,8 +106,11 @@ TEST(WeakMemory, OrderIsTransitive) {
     return "setp.eq.u32 %p1, %r30, 0; @%p1 bra first; setp.eq.u32 %p1, %r30, 1; @%p1 bra second;\n"
            "wait: ld.acquire.gpu.global.u32 %r1, [%P1+128]; setp.eq.u32 %p2, %r1, 0; @%p2 bra wait;\n"
            "ld.global.u32 %r2, [%P0]; st.global.u32 [%P2], %r2; ret;\n"
-           "second: " + second_poll + "\nsetp.eq.u32 %p2, %r1, 0; @%p2 bra second;\nst.release.gpu.global.u32 [%P1+128], 1; ret;\n"
-           "first: st.global.u32 [%P0], 42; mov.u32 %r3, 1; " + release;
+           "second: " +
+           second_poll +
+           "\nsetp.eq.u32 %p2, %r1, 0; @%p2 bra second;\nst.release.gpu.global.u32 [%P1+128], 1; ret;\n"
+           "first: st.global.u32 [%P0], 42; mov.u32 %r3, 1; " +
+           release;
   };
   EXPECT_EQ(wrong_runs(body(acquire), {3, 1}, 300, stale), 0);
 }
@@ -109,7 +120,8 @@ TEST(WeakMemory, TheLastBlockSeesAllParts) {
   const auto body = [](const std::string& fence) {
     return "add.u32 %r1, %r30, 1; mad.wide.u32 %rd1, %r30, 4, %P0; st.global.u32 [%rd1], %r1; " + fence +
            "atom.global.add.u32 %r2, [%P1], 1; setp.ne.u32 %p1, %r2, 3; @%p1 ret; " + fence +
-           "ld.global.v4.u32 {%r3, %r4, %r5, %r6}, [%P0]; add.u32 %r3, %r3, %r4; add.u32 %r3, %r3, %r5; add.u32 %r3, %r3, %r6;\n"
+           "ld.global.v4.u32 {%r3, %r4, %r5, %r6}, [%P0]; add.u32 %r3, %r3, %r4; add.u32 %r3, %r3, %r5; add.u32 %r3, "
+           "%r3, %r6;\n"
            "add.u32 %r3, %r3, 32; st.global.u32 [%P2], %r3;";
   };
   EXPECT_EQ(wrong_runs(body("membar.gl;"), {4, 1}, 300, stale), 0);
@@ -121,20 +133,26 @@ TEST(WeakMemory, CoherenceOfOnePlace) {
   const auto down = [](world& w) { return w.found[0] != 0; };
   const std::string body =
       "setp.eq.u32 %p1, %r30, 0; @%p1 bra write; mov.u32 %r2, 0; mov.u32 %r5, 0; mov.u32 %r6, 0;\n"
-      "again: ld.relaxed.gpu.global.u32 %r1, [%P1]; setp.lt.u32 %p2, %r1, %r2; @%p2 add.u32 %r5, %r5, 1; mov.u32 %r2, %r1;\n"
+      "again: ld.relaxed.gpu.global.u32 %r1, [%P1]; setp.lt.u32 %p2, %r1, %r2; @%p2 add.u32 %r5, %r5, 1; mov.u32 %r2, "
+      "%r1;\n"
       "add.u32 %r6, %r6, 1; setp.lt.u32 %p3, %r6, 40; @%p3 bra again; st.global.u32 [%P2], %r5; ret;\n"
-      "write: mov.u32 %r3, 1;\nmore: st.relaxed.gpu.global.u32 [%P1], %r3; add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 20; @%p2 bra more;";
+      "write: mov.u32 %r3, 1;\nmore: st.relaxed.gpu.global.u32 [%P1], %r3; add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, "
+      "20; @%p2 bra more;";
   EXPECT_EQ(wrong_runs(body, {2, 1}, 300, down), 0);
-  EXPECT_EQ(wrong_runs("mad.wide.u32 %rd1, %r30, 4, %P0; mov.u32 %r1, 9; st.global.u32 [%rd1], %r1; ld.global.u32 %r2, [%rd1];\n"
-                       "st.global.u8 [%rd1+1], %r1; ld.global.u32 %r3, [%rd1]; mad.lo.u32 %r2, %r2, 10000, %r3;\n"
-                       "mad.wide.u32 %rd2, %r30, 4, %P2; st.global.u32 [%rd2], %r2;", {4, 1}, 100,
-                       [](world& w) { return w.found[0] != 92313 || w.found[3] != 92313; }), 0);
+  EXPECT_EQ(
+      wrong_runs(
+          "mad.wide.u32 %rd1, %r30, 4, %P0; mov.u32 %r1, 9; st.global.u32 [%rd1], %r1; ld.global.u32 %r2, [%rd1];\n"
+          "st.global.u8 [%rd1+1], %r1; ld.global.u32 %r3, [%rd1]; mad.lo.u32 %r2, %r2, 10000, %r3;\n"
+          "mad.wide.u32 %rd2, %r30, 4, %P2; st.global.u32 [%rd2], %r2;",
+          {4, 1}, 100, [](world& w) { return w.found[0] != 92313 || w.found[3] != 92313; }),
+      0);
 }
 
 TEST(WeakMemory, StoreBuffering) {  // not both may miss the other's store where fences are sequentially consistent
   const auto body = [](const std::string& fence) {
     return "mul.wide.u32 %rd1, %r30, 128; add.u64 %rd1, %rd1, %P1; xor.b32 %r1, %r30, 1; mul.wide.u32 %rd2, %r1, 128;\n"
-           "add.u64 %rd2, %rd2, %P1; mov.u32 %r3, 1; st.relaxed.gpu.global.u32 [%rd1], %r3; " + fence +
+           "add.u64 %rd2, %rd2, %P1; mov.u32 %r3, 1; st.relaxed.gpu.global.u32 [%rd1], %r3; " +
+           fence +
            "\nld.relaxed.gpu.global.u32 %r2, [%rd2]; mad.wide.u32 %rd3, %r30, 4, %P2; st.global.u32 [%rd3], %r2;";
   };
   const auto both_missed = [](world& w) { return w.found[0] + w.found[1] == 0; };
