@@ -1,6 +1,7 @@
-// One planted bug each: the engine must name its kind, the kernel, the PTX line and the source line; and the kernel without
-// the bug must pass under many seeds.
+// One planted bug each: the engine must name its kind, the kernel, the PTX line and the source line; and the kernel
+// without the bug must pass under many seeds.
 #include <algorithm>
+#include <sstream>
 
 #include "support.hpp"
 
@@ -163,12 +164,13 @@ TEST(Faults, TrapsAndHangs) {
 
 TEST(Faults, NonCoherentLoadsOfWhatTheKernelWrote) {
   const std::string own = "mad.wide.u32 %rd1, %t, 4, %P0; st.global.u32 [%rd1], %t;\n";
-  memory m;
-  EXPECT_THROW(run_body(own + "ld.global.nc.u32 %r1, [%rd1];", {1, 32}, m), ptx::error);
+  expect_fault("race", own + "BUG ld.global.nc.u32 %r1, [%rd1];", {1, 32});
+  expect_fault("race", own + "bar.sync 0;\nBUG ld.global.nc.u32 %r1, [%P0];", {1, 64});
+  expect_fault("race", own + "membar.gl;\nBUG ld.global.nc.u32 %r1, [%P0];", {1, 1});
   expect_pass(own + "ld.global.u32 %r1, [%rd1]; ld.global.nc.u32 %r2, [%rd1+512];");
 }
 
-// --- Modules that the engine must refuse ----------------------------------------------------------------------------------
+// --- Modules that the engine must refuse ------------------------------------------------------------
 
 void expect_refused(const std::string& statement, const std::string& kind) {
   const std::string text = kernel_text(0, "\n" + statement);
@@ -184,51 +186,22 @@ void expect_refused(const std::string& statement, const std::string& kind) {
         << statement << " of line " << line << ": " << what;
   }
 }
+const char* const wrong_statements = R"(
+frobnicate.u32 %r1, %r2; add.u33 %r1, %r2, %r3; add.u32 %r1, %r2; add.u32 %r1, %r2, %r3, %r4;
+add.rp.u32 %r1, %r2, %r3; and.u32 %r1, %r2, %r3; mul.u32 %r1, %r2, %r3; add.sideways.u32 %r1, %r2, %r3;
+setp.zz.u32 %p1, %r1, %r2; setp.lo.s32 %p1, %r1, %r2; setp.lt.b32 %p1, %r1, %r2; cvt.f32.s32 %r1, %r2;
+cvt.s32.f32 %r1, %r2; cvt.f32.f64 %r1, %rd1; cvt.rni.f32.f64 %r1, %rd1; ld.global.q32 %r1, [%rd1];
+ld.nowhere.u32 %r1, [%rd1]; shfl.sync.around.b32 %r1, %r2, 0, 31, -1; add.u32 %r1, %r2, %r99;
+add.u32 %r1, %nothing, %r2; bra.divergent nowhere; div.f32 %r1, %r2, %r3; sqrt.f32 %r1, %r2;
+fma.f32 %r1, %r2, %r3, %r4; mul.wide.u64 %rd1, %rd2, %rd3; neg.u32 %r1, %r2; atom.global.sub.u32 %r1, [%rd1], 1;
+atom.global.inc.s32 %r1, [%rd1], 1; add.u64 %rd1, %r1, %rd2; add.u32 %r1, %rd1, %r2; add.u16 %r1, %h1, %h2;
+mov.b32 %r1, %rd1; st.const.u32 [%rd1], %r1; shl.u32 %r1, %r2, %r3; prmt.b32.xyz %r1, %r2, %r3, %r4;
+lop3.b32 %r1, %r2, %r3, %r4, 256; vote.sync.some.pred %p1, %p2, -1; @%r1 mov.u32 %r1, 0; add.f32 %r1, %r2, 1;
+min.sat.f32 %r1, %r2, %r3; popc.u32 %r1, %r2; bfe.b32 %r1, %r2, 0, 3; bra nowhere_at_all;
+)";
 TEST(Faults, RefusedAtLoad) {
-  for (const char* s : {"frobnicate.u32 %r1, %r2;",
-                        "add.u33 %r1, %r2, %r3;",
-                        "add.u32 %r1, %r2;",
-                        "add.u32 %r1, %r2, %r3, %r4;",
-                        "add.rp.u32 %r1, %r2, %r3;",
-                        "and.u32 %r1, %r2, %r3;",
-                        "mul.u32 %r1, %r2, %r3;",
-                        "add.sideways.u32 %r1, %r2, %r3;",
-                        "setp.zz.u32 %p1, %r1, %r2;",
-                        "setp.lo.s32 %p1, %r1, %r2;",
-                        "setp.lt.b32 %p1, %r1, %r2;",
-                        "cvt.f32.s32 %r1, %r2;",
-                        "cvt.s32.f32 %r1, %r2;",
-                        "cvt.f32.f64 %r1, %rd1;",
-                        "cvt.rni.f32.f64 %r1, %rd1;",
-                        "ld.global.q32 %r1, [%rd1];",
-                        "ld.nowhere.u32 %r1, [%rd1];",
-                        "shfl.sync.around.b32 %r1, %r2, 0, 31, -1;",
-                        "add.u32 %r1, %r2, %r99;",
-                        "add.u32 %r1, %nothing, %r2;",
-                        "bra.divergent nowhere;",
-                        "div.f32 %r1, %r2, %r3;",
-                        "sqrt.f32 %r1, %r2;",
-                        "fma.f32 %r1, %r2, %r3, %r4;",
-                        "mul.wide.u64 %rd1, %rd2, %rd3;",
-                        "neg.u32 %r1, %r2;",
-                        "atom.global.sub.u32 %r1, [%rd1], 1;",
-                        "atom.global.inc.s32 %r1, [%rd1], 1;",
-                        "add.u64 %rd1, %r1, %rd2;",
-                        "add.u32 %r1, %rd1, %r2;",
-                        "add.u16 %r1, %h1, %h2;",
-                        "mov.b32 %r1, %rd1;",
-                        "st.const.u32 [%rd1], %r1;",
-                        "shl.u32 %r1, %r2, %r3;",
-                        "prmt.b32.xyz %r1, %r2, %r3, %r4;",
-                        "lop3.b32 %r1, %r2, %r3, %r4, 256;",
-                        "vote.sync.some.pred %p1, %p2, -1;",
-                        "@%r1 mov.u32 %r1, 0;",
-                        "add.f32 %r1, %r2, 1;",
-                        "min.sat.f32 %r1, %r2, %r3;",
-                        "popc.u32 %r1, %r2;",
-                        "bfe.b32 %r1, %r2, 0, 3;",
-                        "bra nowhere_at_all;"})
-    expect_refused(s, "");
+  std::istringstream all(wrong_statements);
+  for (std::string s; std::getline(all >> std::ws, s, ';');) expect_refused(s + ";", "");
   expect_refused("frobnicate.u32 %r1, %r2;", "unknown instruction");
   EXPECT_THROW(ptx::load(std::string(header) + ".visible .entry k() { ret;"), ptx::error);
 }

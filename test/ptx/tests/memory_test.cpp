@@ -34,24 +34,15 @@ TEST(Memory, NarrowLoadsFillTheRegister) {
     for (const std::string space : {"", ".global", ".global.nc", ".volatile.global", ".shared", ".local"}) {
       const std::string t = type, at = t.substr(1) == "8" ? "1" : std::to_string(std::stoi(t.substr(1)) / 8);
       const bool own = space == ".shared" || space == ".local";
-      const std::string before = own ? space + " .align 8 .b8 v[16]; ld.global.v2.u64 {%rd2, %rd3}, [%P1]; st" + space +
-                                           ".v2.u64 [v], {%rd2, %rd3};\nmov.u64 %P1, v;\n"
-                                     : "";
-      const std::string load = before + "ld" + space + "." + t + " ", from = ", [%P1+" + at + "]; ";
-      const auto wide = [&](const std::string& b) { return own ? "{ .reg .b64 q; " + b + " }" : b; };
-      if (own && t == "x") continue;
-      const std::string aligned = own ? ".align 16" : "";
-      std::string body = wide(load + "%rd1" + from + "st.global.u64 [%P0], %rd1;");
-      if (own) body.replace(body.find(".align 8"), 8, aligned);
-      EXPECT_EQ(thread_result(body)[0], want) << body;
-      if (t.substr(1) == "64") continue;
-      std::string narrow = load + "%r1" + from + "st.global.u32 [%P0], %r1;";
-      if (own) narrow.replace(narrow.find(".align 8"), 8, aligned);
-      EXPECT_EQ(thread_result(narrow)[0], want & 0xffffffff) << narrow;
-      if (t.substr(1) == "32") continue;
-      narrow = load + "%h1" + from + "st.global.u16 [%P0], %h1;";
-      if (own) narrow.replace(narrow.find(".align 8"), 8, aligned);
-      EXPECT_EQ(thread_result(narrow)[0], want & 0xffff) << narrow;
+      const std::string copied = space + " .align 16 .b8 v[16]; ld.global.v2.u64 {%rd2, %rd3}, [%P1]; st" + space +
+                                 ".v2.u64 [v], {%rd2, %rd3};\nmov.u64 %P1, v;\n";
+      for (const unsigned bits : {64u, 32u, 16u}) {
+        if (std::stoul(t.substr(1)) > bits) continue;
+        const std::string to = bits == 64 ? "%rd1" : bits == 32 ? "%r1" : "%h1";
+        const std::string body = (own ? copied : "") + "ld" + space + "." + t + " " + to + ", [%P1+" + at +
+                                 "]; st.global.u" + std::to_string(bits) + " [%P0], " + to + ";";
+        EXPECT_EQ(thread_result(body)[0], bits == 64 ? want : want & ((u64{1} << bits) - 1)) << body;
+      }
     }
 }
 
@@ -85,7 +76,7 @@ TEST(Memory, Vectors) {
             0x1f1e1d1cu);
 }
 
-// --- Atomics --------------------------------------------------------------------------------------------------------------
+// --- Atomics ------------------------------------------------------------
 
 template <class T> T combine(const std::string& op, T old, T b, T c) {
   if (op == "add") return static_cast<T>(old + b);
@@ -177,7 +168,7 @@ TEST(Atomics, OfManyThreads) {  // each of 4 x 64 threads gets another ticket, i
     }
 }
 
-// --- Spaces ---------------------------------------------------------------------------------------------------------------
+// --- Spaces ------------------------------------------------------------
 
 TEST(Memory, AddressesOfSpaces) {
   const std::string ask =

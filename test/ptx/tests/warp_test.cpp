@@ -162,7 +162,7 @@ TEST(Warp, Elect) {
   for (u32 l = 0; l < 32; ++l) EXPECT_EQ(got[l], leader | (l == leader ? 256 : 0));
 }
 
-// --- Barriers -------------------------------------------------------------------------------------------------------------
+// --- Barriers
 
 TEST(Barrier, SyncMakesSharedWritesVisible) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
