@@ -79,7 +79,7 @@ TEST(Counts, ACopyByHand) {
   for (const auto& e : ptx::counted()) EXPECT_EQ(e.launches, 0u);
 }
 
-TEST(Counts, TensorBytes) {
+ptx::counters copy_with_tensor(uint64_t from_byte) {  // the source's bytes from there on are a tensor
   const configured c(with_traffic());
   buffer<uint32_t> to(100), from(100);
   ptx::launch l;
@@ -88,15 +88,21 @@ TEST(Counts, TensorBytes) {
   const u64 arguments[] = {to.address(), from.address()};
   l.arguments.resize(16);
   std::memcpy(l.arguments.data(), arguments, 16);
-  const ptx::range tensor{from.address(), from.address() + 400};
+  const ptx::range tensor{from.address() + from_byte, from.address() + 400};
   l.tensors = {&tensor, 1};
-  const auto n = ptx::run(l);
+  return ptx::run(l);
+}
+TEST(Counts, TensorBytes) {
+  const auto n = copy_with_tensor(0);
   EXPECT_EQ(n.tensor_bytes_read, 400u);
   EXPECT_EQ(n.tensor_bytes_written, 0u);
   EXPECT_EQ(n.other_bytes_read, 0u);
   EXPECT_EQ(n.other_bytes_written, 400u);
   EXPECT_EQ(n.tensor_sectors_read, 13u);
   EXPECT_EQ(n.other_sectors_written, 13u);
+  const auto split = copy_with_tensor(64);  // in the middle of a warp's load
+  EXPECT_EQ(split.tensor_bytes_read, 336u);
+  EXPECT_EQ(split.other_bytes_read, 64u);
 }
 
 // One warp accesses global memory: lane n at offset + n * stride bytes.

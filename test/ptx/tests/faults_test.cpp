@@ -1,6 +1,7 @@
 // One planted bug each: the engine must name its kind, the kernel, the PTX line and the source line; and the kernel
 // without the bug must pass under many seeds.
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 
 #include "support.hpp"
@@ -83,6 +84,29 @@ TEST(Faults, OutOfBounds) {
   expect_pass("ld.param.u32 %r1, [p1+4];");
 }
 
+// In a process of its own: an access that is let through may end it.
+void expect_out_of_bounds_apart(const std::string& body) {
+  const auto attempt = [&] {
+    try {
+      memory m;
+      run_body(body, {1, 1}, m);
+    } catch (const ptx::error& e) {
+      std::exit(e.kind == "out of bounds" ? 0 : 1);
+    }
+    std::exit(2);
+  };
+  EXPECT_EXIT(attempt(), testing::ExitedWithCode(0), "") << body;
+}
+TEST(Faults, OutOfBoundsBelowZero) {  // address + bytes must not wrap around
+  expect_out_of_bounds_apart(".shared .b32 s[4];\nmov.u64 %rd1, s; st.shared.u32 [%rd1+-4], 1;");
+  expect_out_of_bounds_apart(".shared .b32 s[4];\nmov.u32 %r1, s; st.shared.u32 [%r1+-4], 1;");
+  expect_out_of_bounds_apart(".local .b32 l[4];\nmov.u64 %rd1, l; st.local.u32 [%rd1+-4], 1;");
+  expect_out_of_bounds_apart("ld.param.u32 %r1, [p0+-4];");
+  expect_out_of_bounds_apart("mov.u64 %rd1, -4; st.global.u32 [%rd1], 1;");
+  // A 32-bit address wraps around in 32 bits.
+  expect_pass(".shared .b32 s[4];\nmov.u32 %r1, s; sub.u32 %r1, %r1, 4; st.shared.u32 [%r1+4], 1;", {1, 1});
+}
+
 TEST(Faults, Misaligned) {
   expect_fault("misaligned", "BUG ld.global.u32 %r1, [%P0+2];");
   expect_fault("misaligned", "BUG st.global.v4.u32 [%P0+8], {%t, %t, %t, %t};");
@@ -117,6 +141,20 @@ TEST(Faults, Races) {
   expect_fault("race", shared_cell + lane + "BUG ld.shared.u32 %r3, [%r2];", {1, 32});
   expect_pass(shared_cell + lane + "bar.warp.sync -1;\nld.shared.u32 %r3, [%r2];", {1, 32});
   expect_pass(shared_cell + lane + "bar.warp.sync -1;\nld.shared.u32 %r3, [%r2];", {1, 64});
+  // All lanes read, then one writes: whichever lane that is.
+  for (const std::string writer : {"0", "5", "31"})
+    expect_fault("race",
+                 ".shared .b32 s;\nsetp.eq.u32 %p1, %t, 0; setp.eq.u32 %p2, %t, " + writer +
+                     "; @%p1 st.shared.u32 [s], 1; bar.warp.sync -1;\nBUG ld.shared.u32 %r1, [s];\nBUG @%p2 "
+                     "st.shared.u32 [s], 2;",
+                 {1, 32});
+  // Lane 0 meets lane 1, which meets lane 2: order is transitive.
+  expect_pass(
+      ".shared .b32 s;\nsetp.eq.u32 %p1, %t, 0; setp.eq.u32 %p2, %t, 2; setp.le.u32 %p3, %t, 1; setp.ge.u32 %p4, %t, "
+      "1;\n"
+      "@%p1 st.shared.u32 [s], 1; @!%p3 bra A; bar.warp.sync 3;\nA: @!%p4 bra B; bar.warp.sync 6;\nB: @%p2 "
+      "ld.shared.u32 %r1, [s];",
+      {1, 3});
   // A warp's barrier does not order it with another warp.
   expect_fault("race",
                shared_cell +
