@@ -74,7 +74,13 @@ TEST(Convert, IntegersToFloats) {
       });
       form(start + ".f16" + end, [=](in_register<S> a) { return half{narrow(static_cast<S>(a), 10, m)}; });
     });
+}
+
+TEST(Convert, IntegersToSaturatedFloats) {
   form("cvt.rn.sat.f32.s32 %d, %a;", [](int32_t a) { return clamped(static_cast<float>(a)); });
+  form("cvt.rz.sat.f64.u64 %d, %a;", [](uint64_t a) { return a ? 1.0 : 0.0; });
+  form("cvt.rn.sat.f16.s32 %d, %a;",
+       [](int32_t a) { return half{narrow(clamped(static_cast<double>(a)), 10, modes[0])}; });
 }
 
 TEST(Convert, BetweenFloats) {

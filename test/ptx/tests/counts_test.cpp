@@ -100,6 +100,8 @@ TEST(Counts, TensorBytes) {
   EXPECT_EQ(n.other_bytes_written, 400u);
   EXPECT_EQ(n.tensor_sectors_read, 13u);
   EXPECT_EQ(n.other_sectors_written, 13u);
+}
+TEST(Counts, TensorThatBeginsWithinAWarpsLoad) {
   const auto split = copy_with_tensor(64);  // in the middle of a warp's load
   EXPECT_EQ(split.tensor_bytes_read, 336u);
   EXPECT_EQ(split.other_bytes_read, 64u);

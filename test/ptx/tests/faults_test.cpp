@@ -141,6 +141,19 @@ TEST(Faults, Races) {
   expect_fault("race", shared_cell + lane + "BUG ld.shared.u32 %r3, [%r2];", {1, 32});
   expect_pass(shared_cell + lane + "bar.warp.sync -1;\nld.shared.u32 %r3, [%r2];", {1, 32});
   expect_pass(shared_cell + lane + "bar.warp.sync -1;\nld.shared.u32 %r3, [%r2];", {1, 64});
+  // A warp's barrier does not order it with another warp.
+  expect_fault("race",
+               shared_cell +
+                   "bar.sync 0;\nBUG st.shared.u32 [%r1], %t;\nbar.warp.sync -1;\nsetp.ge.u32 %p1, %t, 32;\n@%p1 bra "
+                   "end;\nadd.u32 %r2, %r1, 128;\nBUG ld.shared.u32 %r3, [%r2];\n"
+                   "end: bar.sync 0;",
+               {1, 32 + 32, 0});
+  expect_pass(
+      ".shared .b32 s;\nsetp.eq.u32 %p1, %t, 0; @%p1 st.shared.u32 [s], 0; bar.sync 0; atom.shared.add.u32 %r1, [s], "
+      "1; bar.sync 0;\nld.shared.u32 %r2, [s];");
+}
+
+TEST(Faults, RacesOfLanes) {
   // All lanes read, then one writes: whichever lane that is.
   for (const std::string writer : {"0", "5", "31"})
     expect_fault("race",
@@ -155,16 +168,6 @@ TEST(Faults, Races) {
       "@%p1 st.shared.u32 [s], 1; @!%p3 bra A; bar.warp.sync 3;\nA: @!%p4 bra B; bar.warp.sync 6;\nB: @%p2 "
       "ld.shared.u32 %r1, [s];",
       {1, 3});
-  // A warp's barrier does not order it with another warp.
-  expect_fault("race",
-               shared_cell +
-                   "bar.sync 0;\nBUG st.shared.u32 [%r1], %t;\nbar.warp.sync -1;\nsetp.ge.u32 %p1, %t, 32;\n@%p1 bra "
-                   "end;\nadd.u32 %r2, %r1, 128;\nBUG ld.shared.u32 %r3, [%r2];\n"
-                   "end: bar.sync 0;",
-               {1, 32 + 32, 0});
-  expect_pass(
-      ".shared .b32 s;\nsetp.eq.u32 %p1, %t, 0; @%p1 st.shared.u32 [s], 0; bar.sync 0; atom.shared.add.u32 %r1, [s], "
-      "1; bar.sync 0;\nld.shared.u32 %r2, [s];");
 }
 
 TEST(Faults, DivergentBarriersAndShuffles) {
@@ -226,22 +229,28 @@ void expect_refused(const std::string& statement, const std::string& kind) {
 }
 const char* const wrong_statements = R"(
 frobnicate.u32 %r1, %r2; add.u33 %r1, %r2, %r3; add.u32 %r1, %r2; add.u32 %r1, %r2, %r3, %r4;
-add.rp.u32 %r1, %r2, %r3; and.u32 %r1, %r2, %r3; mul.u32 %r1, %r2, %r3; add.sideways.u32 %r1, %r2, %r3;
+add.rp.u32 %r1, %r2, %r3; mul.u32 %r1, %r2, %r3; add.sideways.u32 %r1, %r2, %r3;
 setp.zz.u32 %p1, %r1, %r2; setp.lo.s32 %p1, %r1, %r2; setp.lt.b32 %p1, %r1, %r2; cvt.f32.s32 %r1, %r2;
 cvt.s32.f32 %r1, %r2; cvt.f32.f64 %r1, %rd1; cvt.rni.f32.f64 %r1, %rd1; ld.global.q32 %r1, [%rd1];
 ld.nowhere.u32 %r1, [%rd1]; shfl.sync.around.b32 %r1, %r2, 0, 31, -1; add.u32 %r1, %r2, %r99;
 add.u32 %r1, %nothing, %r2; bra.divergent nowhere; div.f32 %r1, %r2, %r3; sqrt.f32 %r1, %r2;
 fma.f32 %r1, %r2, %r3, %r4; mul.wide.u64 %rd1, %rd2, %rd3; neg.u32 %r1, %r2; atom.global.sub.u32 %r1, [%rd1], 1;
 atom.global.inc.s32 %r1, [%rd1], 1; add.u64 %rd1, %r1, %rd2; add.u32 %r1, %rd1, %r2; add.u16 %r1, %h1, %h2;
-mov.b32 %r1, %rd1; st.const.u32 [%rd1], %r1; shl.u32 %r1, %r2, %r3; prmt.b32.xyz %r1, %r2, %r3, %r4;
-lop3.b32 %r1, %r2, %r3, %r4, 256; vote.sync.some.pred %p1, %p2, -1; @%r1 mov.u32 %r1, 0; add.f32 %r1, %r2, 1;
-min.sat.f32 %r1, %r2, %r3; popc.u32 %r1, %r2; bfe.b32 %r1, %r2, 0, 3; bra nowhere_at_all;
+mov.b32 %r1, %rd1; shl.u32 %r1, %r2, %r3; prmt.b32.xyz %r1, %r2, %r3, %r4;
+lop3.b32 %r1, %r2, %r3, %r4, 256; vote.sync.some.pred %p1, %p2, -1; @%r1 mov.u32 %r1, 0; 
+popc.u32 %r1, %r2; bfe.b32 %r1, %r2, 0, 3; 
 )";
 TEST(Faults, RefusedAtLoad) {
   std::istringstream all(wrong_statements);
   for (std::string s; std::getline(all >> std::ws, s, ';');) expect_refused(s + ";", "");
   expect_refused("frobnicate.u32 %r1, %r2;", "unknown instruction");
   EXPECT_THROW(ptx::load(std::string(header) + ".visible .entry k() { ret;"), ptx::error);
+}
+TEST(Faults, RefusedAtLoadToo) {
+  for (const char* s :
+       {"and.u32 %r1, %r2, %r3;", "st.const.u32 [%rd1], %r1;", "add.f32 %r1, %r2, 1;", "min.sat.f32 %r1, %r2, %r3;",
+        "ld.release.gpu.global.u32 %r1, [%rd1];", "neg.ftz.f64 %rd1, %rd2;", "bra nowhere_at_all;"})
+    expect_refused(s, "");
 }
 
 }  // namespace

@@ -103,7 +103,6 @@ template <class T> void comparing(const std::string& t) {
   form("testp.infinite." + t + " %d, %a;", [](T a) { return std::isinf(a); });
   form("testp.number." + t + " %d, %a;", [](T a) { return !std::isnan(a); });
   form("testp.notanumber." + t + " %d, %a;", [](T a) { return std::isnan(a); });
-  form("testp.normal." + t + " %d, %a;", [](T a) { return std::isnormal(a) || a == 0; });  // zero counts as normal
   form("testp.subnormal." + t + " %d, %a;", [](T a) { return subnormal(a); });
 }
 TEST(Floating, MinMaxSignsAndClasses) {
@@ -114,6 +113,11 @@ TEST(Floating, MinMaxSignsAndClasses) {
   form("max.ftz.f32 %d, %a, %b;", [=](float a, float b) { return most(f(a), f(b)); });
   form("neg.ftz.f32 %d, %a;", [=](float a) { return -f(a); });
   form("abs.ftz.f32 %d, %a;", [=](float a) { return std::fabs(f(a)); });
+}
+
+TEST(Floating, ZeroCountsAsNormal) {
+  form("testp.normal.f32 %d, %a;", [](float a) { return std::isnormal(a) || a == 0; });
+  form("testp.normal.f64 %d, %a;", [](double a) { return std::isnormal(a) || a == 0; });
 }
 
 TEST(Floating, Immediates) {

@@ -73,9 +73,14 @@ TEST(WeakMemory, WhatIsMissingShows) {
   sometimes("atom.global.exch.b32 %r4, [%P1], %r3;", acquire);  // relaxed when it does not say
   sometimes(release, "atom.relaxed.gpu.global.or.b32 %r1, [%P1], 0;");
   // The other block is not in the scope.
-  sometimes("st.release.cta.global.u32 [%P1], %r3;", acquire);
   sometimes("fence.acq_rel.cta;" + relaxed_store, acquire);
   sometimes("membar.cta;" + relaxed_store, acquire);
+}
+
+TEST(WeakMemory, ScopesWithoutTheReader) {  // a release or an acquire within the block tells the other one nothing
+  const shape two{2, 1};
+  EXPECT_GT(wrong_runs(message("st.release.cta.global.u32 [%P1], %r3;", acquire), two, 200, stale), 0);
+  EXPECT_GT(wrong_runs(message(release, "ld.acquire.cta.global.u32 %r1, [%P1];"), two, 200, stale), 0);
 }
 
 // All threads of block 0 write, one tells; in block 1 one waits, all read.
