@@ -1,6 +1,5 @@
 // Loads and stores of all widths, vectors, atomics of all operations and types, addresses of spaces.
 #include <algorithm>
-#include <cmath>
 #include <random>
 
 #include "support.hpp"
@@ -74,6 +73,39 @@ TEST(Memory, Vectors) {
             (std::vector<u64>(2, 0xfbfaf9f8)));
   EXPECT_EQ(thread_result("add.u64 %rd1, %P1, 32; ld.global.u32 %r1, [%rd1+-4]; st.global.u32 [%P0+0], %r1;")[0],
             0x1f1e1d1cu);
+}
+
+// Elements written one by one to shared or local memory come back as a vector, and a vector one by one.
+TEST(Memory, VectorsOfOtherSpaces) {
+  for (const std::string space : {"shared", "local"})
+    for (const std::string type : {"u8", "u16", "b32", "u32", "f32", "u64", "f64"})
+      for (const int n : {2, 4}) {
+        const int bytes = std::stoi(type.substr(1)) / 8;
+        if (bytes * n > 16) continue;
+        const std::string r = bytes == 8 ? "%rd" : bytes == 4 ? "%r" : "%h", v = ".v" + std::to_string(n) + "." + type;
+        const std::string all = "{" + r + "1, " + r + "2" + (n == 4 ? ", " + r + "3, " + r + "4}" : "}");
+        std::string one = "." + space + " .align 16 .b8 v[16];\n", back;
+        for (int k = 0; k < n; ++k) {
+          const std::string at = std::to_string(k * bytes), x = r + std::to_string(k + 1);
+          one += "ld.global." + type + " " + x + ", [%P1+" + at + "]; st." + space + "." + type + " [v+" + at + "], " +
+                 x + ";\n";
+          back += "ld." + space + "." + type + " " + r + "9, [v+" + at + "]; st.global." + type + " [%P0+" + at +
+                  "], " + r + "9;\n";
+        }
+        const auto want = thread_result(
+            "ld.global.u64 %rd1, [%P1]; ld.global.u64 %rd2, [%P1+8]; st.global.v2.u64 [%P0], {%rd1, %rd2};", 2);
+        const u64 first = bytes * n >= 8 ? want[0] : want[0] & ((u64{1} << bytes * n * 8) - 1);
+        const std::vector<u64> expected = {first, bytes * n == 16 ? want[1] : 0};
+        EXPECT_EQ(
+            thread_result(one + "ld." + space + v + " " + all + ", [v]; st.global" + v + " [%P0], " + all + ";", 2),
+            expected)
+            << v;
+        EXPECT_EQ(thread_result("." + space + " .align 16 .b8 v[16];\nld.global" + v + " " + all + ", [%P1]; st." +
+                                    space + v + " [v], " + all + ";\n" + back,
+                                2),
+                  expected)
+            << v;
+      }
 }
 
 // --- Atomics ------------------------------------------------------------

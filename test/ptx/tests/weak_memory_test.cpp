@@ -45,6 +45,8 @@ TEST(WeakMemory, ReleaseAndAcquirePassMessages) {
     EXPECT_EQ(wrong_runs(message(set, poll, after), two, 300, stale), 0) << set << " " << poll << after;
   };
   never(release, acquire);
+  never("nanosleep.u32 20; mov.u64 %rd3, 1; st.release.gpu.global.u64 [%P1], %rd3;",
+        "ld.acquire.gpu.global.u64 %rd1, [%P1]; cvt.u32.u64 %r1, %rd1;");
   never("st.release.sys.global.u32 [%P1], %r3;", "ld.acquire.sys.global.u32 %r1, [%P1];");
   for (const std::string fence :
        {"fence.acq_rel.gpu;", "fence.sc.gpu;", "membar.gl;", "fence.acq_rel.sys;", "membar.sys;"}) {
@@ -66,6 +68,8 @@ TEST(WeakMemory, WhatIsMissingShows) {
   sometimes(relaxed_store, acquire);
   sometimes(release, relaxed_load);
   sometimes(relaxed_store, relaxed_load);
+  sometimes("mov.u64 %rd3, 1; st.relaxed.gpu.global.u64 [%P1], %rd3;",
+            "ld.relaxed.gpu.global.u64 %rd1, [%P1]; cvt.u32.u64 %r1, %rd1;");
   sometimes("fence.acq_rel.gpu;" + relaxed_store, relaxed_load);
   sometimes(relaxed_store, relaxed_load, "fence.acq_rel.gpu;");
   sometimes("st.volatile.global.u32 [%P1], %r3;", "ld.volatile.global.u32 %r1, [%P1];");
