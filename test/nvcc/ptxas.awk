@@ -46,14 +46,29 @@ file == 2 && /Used [0-9]+ registers/ {
 
 file == 3 { instructions[$2] = int(hex($6) / 16) }  # "text" name type address offset size
 
-file == 4 && /\.entry/ { kernel = $0; sub(/.*\.entry /, "", kernel); sub(/[( ].*/, "", kernel) }
+file == 4 && /\.entry/ { kernel = $0; sub(/.*\.entry /, "", kernel); sub(/[( ].*/, "", kernel); loops = divided = 0 }
 file == 4 && /\.func/ { kernel = "" }
 file == 4 && kernel != "" {
   op = $1 ~ /^@/ ? $2 : $1
   if ($0 ~ /\.local/) ++local[kernel]
   if (op ~ /\.f64/) ++doubles[kernel]
-  if (op ~ /^(div|rem)\./) ++divisions[kernel]
+  if (op ~ /^[a-z]/) ++ptx[kernel]
+  if (op ~ /^(div|rem)\./) { ++divisions[kernel]; division[++divided] = ptx[kernel] }
+  # A branch back to a label is a loop.
+  if (op ~ /^\$L.*:/) { label = op; sub(/:.*/, "", label); at[label] = ptx[kernel] }
+  if (op ~ /^bra/) {
+    label = $NF
+    sub(/;/, "", label)
+    if (label in at) { begin[++loops] = at[label]; end[loops] = ptx[kernel] }
+  }
   if (op ~ (name[kernel] ~ /^encode/ ? "^st[.]global.*[.]v4" : "^ld[.]global.*[.]v4")) ++vectors[kernel]
+}
+file == 4 && /^}/ && kernel != "" {
+  for (d = 1; d <= divided; ++d) {
+    inside = 0
+    for (l = 1; l <= loops; ++l) if (division[d] > begin[l] && division[d] <= end[l]) inside = 1
+    looped[kernel] += inside
+  }
 }
 
 END {
@@ -62,6 +77,7 @@ END {
   for (kernel in name)
     print arch "|" name[kernel] "|" registers[kernel] "|" shared[kernel] + 0 "|" instructions[kernel] "|" \
           divisions[kernel] + 0 "|" stack[kernel] "|" spilled[kernel] "|" local[kernel] + 0 "|" \
-          doubles[kernel] + 0 "|" vectors[kernel] + 0
+          doubles[kernel] + 0 "|" vectors[kernel] + 0 "|" looped[kernel] + 0 "|" \
+          sprintf("%.2f", ptx[kernel] ? instructions[kernel] / ptx[kernel] : 0)
   exit bad
 }

@@ -3,7 +3,8 @@
 #
 # Fails on stack, spills, PTX .local, doubles where values are none, frames not moved 16 bytes at a time, more registers
 # than the launch bound leaves, more than 48 KiB of shared memory; on more registers, shared memory or divisions than the
-# baseline says, or 10 % more instructions. That baseline is one compiler's: another is not compared to it.
+# baseline says, or 10 % more instructions; on a division in a loop, and on more than 1.3 instructions for each of the
+# PTX, where the baseline has not that many. That baseline is one compiler's: another is not compared to it.
 # --update writes it anew.
 . "$(dirname "$0")/common.sh"
 baseline=${TUCK_BASELINE:-$here/baseline.txt}
@@ -16,7 +17,8 @@ case ${1:-} in
 esac
 if [ $# = 0 ] || [ "$option" = --update ]; then set -- $all; fi
 
-# measure ARCH: arch|kernel|registers|shared|instructions|divisions|stack|spilled|local|doubles|vectors of each kernel
+# measure ARCH: arch|kernel|registers|shared|instructions|divisions|stack|spilled|local|doubles|vectors|divisions in
+# loops|instructions for each of the PTX, of each kernel
 measure() {
   compile $few -arch="sm_$1" -ptx "$here/kernels.cu" -o "$work/kernels.ptx"
   "$nvcc" -arch="sm_$1" -cubin -Wno-deprecated-gpu-targets -Xptxas -v,-warn-spills "$work/kernels.ptx" \
@@ -37,12 +39,13 @@ for arch; do measure "$arch" >>"$work/measured"; done
 if [ "$option" = --update ]; then
   awk -F '|' -v version="$version" '
     BEGIN {
-      print "# What ptxas.sh --update measured. divisions: div and rem in PTX, which is two for each 64-bit one."
+      print "# What ptxas.sh --update measured. divisions: div and rem in PTX, which is two for each 64-bit one; how many"
+      print "# of them in loops. of_ptx: instructions for each of the PTX."
       print "nvcc " version
-      format = "%-7s %-56s %9s %6s %12s %9s\n"
-      printf format, "arch", "kernel", "registers", "shared", "instructions", "divisions"
+      format = "%-7s %-56s %9s %6s %12s %9s %8s %6s\n"
+      printf format, "arch", "kernel", "registers", "shared", "instructions", "divisions", "in_loops", "of_ptx"
     }
-    { printf format, $1, $2, $3, $4, $5, $6 }' "$work/measured" >"$work/new"
+    { printf format, $1, $2, $3, $4, $5, $6, $12, $13 }' "$work/measured" >"$work/new"
   mv "$work/new" "$baseline"
 fi
 
@@ -52,13 +55,15 @@ if [ "$pinned" != "$version" ]; then
   pinned=
 fi
 awk -F '|' -v compare="$pinned" -v few="$few" '
-  BEGIN { format = "%-7s %-56s %9s %6s %12s %9s  %s\n" }
+  BEGIN { format = "%-7s %-56s %9s %6s %12s %9s %8s %6s  %s\n" }
   FNR == NR {  # the baseline
     n = split($0, field, " ")
     if (field[1] !~ /^sm_/) next
     name = field[2]
-    for (i = 3; i <= n - 4; ++i) name = name " " field[i]
-    for (i = 0; i < 4; ++i) was[field[1], name, 3 + i] = field[n - 3 + i]
+    for (i = 3; i <= n - 6; ++i) name = name " " field[i]
+    for (i = 0; i < 4; ++i) was[field[1], name, 3 + i] = field[n - 5 + i]
+    was[field[1], name, 12] = field[n - 1]
+    was[field[1], name, 13] = field[n]
     known[field[1], name] = 1
     next
   }
@@ -66,7 +71,7 @@ awk -F '|' -v compare="$pinned" -v few="$few" '
   function growth(i, what, factor) {
     if ($i > was[$1, $2, i] * factor) fail($i " " what ", baseline " was[$1, $2, i])
   }
-  FNR == 1 { printf format, "arch", "kernel", "registers", "shared", "instructions", "divisions", "" }
+  FNR == 1 { printf format, "arch", "kernel", "registers", "shared", "instructions", "divisions", "in_loops", "of_ptx", "" }
   {
     verdict = ""
     built[$1, $2] = of_arch[$1] = 1
@@ -89,9 +94,11 @@ awk -F '|' -v compare="$pinned" -v few="$few" '
         growth(4, "bytes shared", 1)
         growth(5, "instructions", 1.1)
         growth(6, "divisions", 1)
+        growth(12, "divisions in loops", 1)
+        if ($13 > 1.3) growth(13, "instructions for each of the PTX", 1.03)
       }
     }
-    printf format, $1, $2, $3, $4, $5, $6, verdict == "" ? "ok" : "FAILED: " verdict
+    printf format, $1, $2, $3, $4, $5, $6, $12, $13, verdict == "" ? "ok" : "FAILED: " verdict
     if (verdict != "") failed = 1
   }
   END {

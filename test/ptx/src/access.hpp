@@ -13,10 +13,11 @@ struct target_place {
   std::byte* data;   // null for global memory where it is weak
 };
 
+// Addresses of 32 bits wrap at 32.
 inline uint64_t address_in(const warp& w, const instruction& i, int lane) {
   const std::byte* column = w.in(i.from_columns[0]);
-  return (i.flag ? uint64_t{get<uint32_t>(column, lane)} : get<uint64_t>(column, lane)) +
-         static_cast<uint64_t>(i.offset);
+  if (i.flag) return get<uint32_t>(column, lane) + static_cast<uint32_t>(i.offset);
+  return get<uint64_t>(column, lane) + static_cast<uint64_t>(i.offset);
 }
 
 // Checks bounds, alignment, and with settings::check what has been written and by whom. `value`: what a store writes.

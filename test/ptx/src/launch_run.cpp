@@ -139,7 +139,7 @@ void launch_run::step() {
 // Returns whether anything was executed.
 bool launch_run::run_warp(warp& w, uint32_t budget) {
   uint64_t done = 0;
-  while (done < budget && !w.yields) {
+  while (done < budget && !(w.yields && how.shuffle)) {
     std::size_t g = choose_group(w);
     if (g == w.groups.size()) break;
     merge(w, g);
@@ -244,7 +244,7 @@ uint64_t launch_run::go_on(warp& w, std::size_t g, uint32_t budget) {
           return done + 1;
       }
     }
-    if (done >= budget || pc >= limit || w.yields) {
+    if (done >= budget || pc >= limit || (w.yields && how.shuffle)) {
       w.groups[g].pc = pc;
       return done;
     }

@@ -1,0 +1,46 @@
+#!/bin/sh
+# planted.sh NAME: a fault in a copy of core/device.cuh must fail a test of test/core on the engine. The simulator does
+# not see it: it has a file of its own in that place. NVCC, ARCH, LIBRARIES and WORK come from CTest.
+# planted.sh list: the names.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+source=$(cd "$here/../../.." && pwd)
+
+# name|from|to: a line of device.cuh before and after.
+faults='
+funnel_shift|__funnelshift_r(lo, hi, shift)|__funnelshift_r(hi, lo, shift)
+shuffle_mask|__shfl_sync(mask, v, lane)|__shfl_sync(mask >> 1, v, lane)
+missing_release|st.release.gpu.global.u32|st.relaxed.gpu.global.u32
+byte_selector|__byte_perm(lo, hi, selectors)|__byte_perm(lo, hi, selectors ^ 1)
+vector_store|{%1,%2,%3,%4};" ::|{%2,%1,%3,%4};" ::
+missing_acquire|ld.acquire.gpu.global.u32|ld.relaxed.gpu.global.u32
+shuffle_delta|__shfl_up_sync(mask, v, delta)|__shfl_up_sync(mask, v, delta + 1)
+total_for_prefix|    return before;|    return total;
+'
+if [ "$1" = list ]; then
+  echo "$faults" | sed -n 's/|.*//p'
+  exit
+fi
+line=$(echo "$faults" | grep "^$1|")
+from=$(echo "$line" | cut -d '|' -f 2)
+to=$(echo "$line" | cut -d '|' -f 3)
+
+mkdir -p "$WORK/tuck/core"
+FROM=$from TO=$to awk '
+  { at = index($0, ENVIRON["FROM"]) }
+  at && !done { $0 = substr($0, 1, at - 1) ENVIRON["TO"] substr($0, at + length(ENVIRON["FROM"])); done = 1 }
+  { print }' "$source/include/tuck/core/device.cuh" >"$WORK/tuck/core/device.cuh"
+if cmp -s "$WORK/tuck/core/device.cuh" "$source/include/tuck/core/device.cuh"; then
+  echo "device.cuh has no '$from': the fault was not planted"
+  exit 1
+fi
+
+"$NVCC" -std=c++20 -O0 -lineinfo -Wno-deprecated-gpu-targets -gencode "arch=compute_$ARCH,code=compute_$ARCH" \
+  -Xfatbin --compress=false -cudart none -DTUCK_CUDASIM=1 -DTUCK_CUDAPTX=1 -I"$WORK" -I"$source/include" \
+  -I"$source/test" -I"$source/test/cudasim/control" "$source/test/core/device_test.cu" $LIBRARIES -lgtest_main -lgtest \
+  -o "$WORK/test"
+if "$WORK/test" >"$WORK/log" 2>&1; then
+  echo "the fault was not noticed"
+  exit 1
+fi
+grep -m 3 -E '^\[  FAILED  \]|PTX engine' "$WORK/log"
