@@ -48,7 +48,7 @@ void print_counts(const std::vector<row>& rows, const std::vector<gpu_rates>& gp
                "\nWhat kernels execute for 128 bytes of the raw tensor, and the bound on R that this is\n  %-58s %6s",
                "", "ratio");
   for (const char* column : {"instr.", "lanes", "waves", "least", "sectors"}) std::fprintf(to, " %8s", column);
-  for (const gpu_rates& on : gpus) std::fprintf(to, " %7.7s", on.name.c_str());
+  for (const gpu_rates& on : gpus) std::fprintf(to, " %7s", on.name.substr(0, on.name.find('-')).c_str());
   for (const row& r : rows) {
     if (!r.counted()) continue;
     std::fprintf(to, "\n  %-58s %6.2f", r.name().c_str(), r.ratio());

@@ -111,7 +111,7 @@ selection selected(const options& o, const std::vector<entry>& coders) {
   }
   for (const double share : o.sparsities) {
     if (!(share >= 0 && share <= 1)) throw CLI::ValidationError("--sparsity", "is from 0 to 1");
-    s.sparsities.push_back(std::round(share * 1e9) * 1e-9);
+    s.sparsities.push_back(std::round(share * 1e9) / 1e9);
   }
   return s;
 }
