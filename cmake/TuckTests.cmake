@@ -12,12 +12,17 @@ set(tuck_no_threads ${tuck_no_memory} core_test codec_test deflate_test chain_te
 set(tuck_no_kernels native_test model_test bench_test peers_test points_test predict_test timeline_test tuner_test
                     core_test codec_test deflate_test chain_test quantize_test frame_test tools_test)
 
+# Of what runs kernels, enough to run each template; compiling the rest by nvcc takes most of an hour.
+option(TUCK_ALL_KERNELS "With TUCK_TESTS=kernels: all programs that run some, not a few" OFF)
+set(tuck_few_kernels device_functions_test kernels_test fused_relu small_tensors)
+
 # Is this test, or example, to be built and run?
 function(tuck_wants_test name answer)
   set(${answer} TRUE PARENT_SCOPE)
   if((TUCK_TESTS STREQUAL "memory" AND name IN_LIST tuck_no_memory) OR
      (TUCK_TESTS STREQUAL "threads" AND name IN_LIST tuck_no_threads) OR
-     (TUCK_TESTS STREQUAL "kernels" AND name IN_LIST tuck_no_kernels))
+     (TUCK_TESTS STREQUAL "kernels" AND name IN_LIST tuck_no_kernels) OR
+     (TUCK_TESTS STREQUAL "kernels" AND NOT TUCK_ALL_KERNELS AND NOT name IN_LIST tuck_few_kernels))
     set(${answer} FALSE PARENT_SCOPE)
   endif()
 endfunction()

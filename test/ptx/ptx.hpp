@@ -56,7 +56,9 @@ void mark_copied(const void* to, const void* from, std::size_t bytes);
 // --- Running ------------------------------------------------------------------------------------------------------
 
 struct settings {
-  bool check = true;      // uninitialised reads, and races in shared memory between barriers; bounds are always checked
+  bool check = true;  // uninitialised reads, and races in shared memory between barriers; bounds are always checked
+  // Source files, without directories, that read shared memory which nobody has written, and do not use what they read.
+  std::vector<std::string> may_read_unwritten;
   bool weak = true;       // stores are delayed, and loads that acquire nothing may see old values
   bool shuffle = true;    // the seed decides which of a warp's diverged lanes go first; else the lowest address does
   bool traffic = false;   // counts sectors and wavefronts

@@ -3,20 +3,7 @@
 
 #include <tuck/swap/pinned_pool.cuh>
 
-#include <cstdlib>
-#include <new>
-
-namespace {
-thread_local int allocations_left = -1;  // before one fails; negative: none does
-}  // namespace
-
-[[gnu::noinline]] void* operator new(size_t size) {
-  void* const p = allocations_left >= 0 && allocations_left-- == 0 ? nullptr : std::malloc(size);
-  if (p == nullptr) throw std::bad_alloc();
-  return p;
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, size_t) noexcept { std::free(p); }
+extern thread_local int allocations_left;  // failing_new.cpp
 
 namespace tuck::test {
 namespace {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # planted.sh NAME: a fault in a copy of core/device.cuh must fail a test of test/core on the engine. The simulator does
-# not see it: it has a file of its own in that place. NVCC, ARCH, LIBRARIES and WORK come from CTest.
+# not see it: it has a file of its own in that place. NVCC, CXX, ARCH, LIBRARIES and WORK come from CTest.
 # planted.sh list: the names.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -32,6 +32,13 @@ FROM=$from TO=$to awk '
   { print }' "$source/include/tuck/core/device.cuh" >"$WORK/tuck/core/device.cuh"
 if cmp -s "$WORK/tuck/core/device.cuh" "$source/include/tuck/core/device.cuh"; then
   echo "device.cuh has no '$from': the fault was not planted"
+  exit 1
+fi
+
+# The simulator has a file of its own in that place: its tests cannot notice.
+if "$CXX" -std=c++20 -x c++ -M -I"$source/test/cudasim" -I"$source/test/cudasim/control" -I"$WORK" -I"$source/include" \
+  -I"$source/test" -DTUCK_CUDASIM=1 "$source/test/core/device_test.cu" | grep -q "$WORK/tuck"; then
+  echo "the simulator includes the fault, too"
   exit 1
 fi
 

@@ -4,6 +4,10 @@
 #include "launch.hpp"
 #include "registry.hpp"
 
+#include <cstdlib>
+#include <mutex>
+#include <sstream>
+
 namespace cudasim {
 namespace detail {
 namespace {
@@ -65,12 +69,26 @@ constexpr architecture architectures[] = {
 
 }  // namespace
 
+// CUDASIM_MAY_READ_UNWRITTEN=one.cuh:two.cuh in the environment.
+static void read_environment() {
+  const char* files = std::getenv("CUDASIM_MAY_READ_UNWRITTEN");
+  if (files == nullptr) return;
+  ptx::settings changed = ptx::current_settings();
+  std::istringstream all(files);
+  for (std::string file; std::getline(all, file, ':');) changed.may_read_unwritten.push_back(file);
+  ptx::configure(changed);
+}
+
 std::unique_ptr<kernel_runner> make_runner() { return std::make_unique<ptx_runner>(); }
-void before_streams() {}
+void before_streams() {
+  static std::once_flag once;
+  std::call_once(once, read_environment);
+}
 
 void apply(const settings& s) {
   ptx::settings changed = ptx::current_settings();
   changed.traffic = s.count_traffic;
+  changed.shuffle = !s.count_traffic;  // or lanes of one request come apart
   ptx::configure(changed);
 }
 

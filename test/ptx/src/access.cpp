@@ -27,6 +27,8 @@ space space_of(uint64_t address, space named) {
         lane);
 }
 
+bool fits(uint64_t address, unsigned bytes, uint64_t size) { return address <= size && bytes <= size - address; }
+
 bool needs(const instruction& i, unsigned byte) { return byte >= 32 || (i.used_bytes >> byte & 1) != 0; }
 
 void check_written(warp& w, const instruction& i, const allocation& a, uint64_t address, unsigned bytes, int lane) {
@@ -41,13 +43,14 @@ void check_written(warp& w, const instruction& i, const allocation& a, uint64_t 
             lane);
 }
 
-target_place in_global(warp& w, const instruction& i, int lane, uint64_t address, unsigned bytes, access kind) {
+target_place in_global(warp& w, const instruction& i, int lane, uint64_t address, unsigned bytes, access kind,
+                       const std::byte* value) {
   const allocation* a = w.run->memory.find(address, bytes);
   if (a == nullptr) fault(w, "out of bounds", "global memory: " + w.run->memory.explain(address, bytes), lane);
-  if (kind != access::write && w.run->how.check) check_written(w, i, *a, address, bytes, lane);
-  if (kind == access::read && i.read_only && w.run->how.weak && w.run->weak.wrote(address, bytes))
+  if (value == nullptr && w.run->how.check) check_written(w, i, *a, address, bytes, lane);
+  if (i.read_only && w.run->how.weak && w.run->weak.wrote(*w.home, address, bytes))
     fault(w, "race", "a load through the read-only path of what this launch has written", lane);
-  if (kind != access::read && a->written) {
+  if ((kind == access::write || kind == access::atomic) && a->written) {
     if (w.run->how.check)
       a->written->mark(address - a->begin, bytes);
     else
@@ -59,11 +62,11 @@ target_place in_global(warp& w, const instruction& i, int lane, uint64_t address
 target_place in_shared(warp& w, const instruction& i, int lane, uint64_t address, unsigned bytes, access kind,
                        const std::byte* value) {
   shared_memory& s = w.home->shared;
-  if (address + bytes > s.size()) out_of_bounds(w, space::shared, address, bytes, s.size(), lane);
+  if (!fits(address, bytes, s.size())) out_of_bounds(w, space::shared, address, bytes, s.size(), lane);
   if (s.checked()) {
     uint32_t other = 0;
     const char* wrong = s.touch(kind, static_cast<uint32_t>(address), bytes, w.index * 32 + static_cast<uint32_t>(lane),
-                                w.clock, value, i.used_bytes, other);
+                                w.clock, value, i.used_bytes, w.run->may_read_unwritten(w.pc), other);
     if (wrong != nullptr)
       fault(w, wrong,
             "shared memory, byte " + std::to_string(address) +
@@ -90,14 +93,15 @@ target_place find_place(warp& w, const instruction& i, int lane, uint64_t addres
     case space::shared: return in_shared(w, i, lane, address, bytes, kind, value);
     case space::local: {
       const uint32_t size = w.code->local_bytes;
-      if (address + bytes > size) out_of_bounds(w, s, address, bytes, size, lane);
+      if (!fits(address, bytes, size)) out_of_bounds(w, s, address, bytes, size, lane);
       return {s, address, w.local.data() + static_cast<std::size_t>(lane) * size + address};
     }
     case space::param:
-      if (kind != access::read) fault(w, "out of bounds", "parameters are read-only", lane);
-      if (address + bytes > w.code->parameter_bytes) out_of_bounds(w, s, address, bytes, w.code->parameter_bytes, lane);
+      if (kind == access::write || kind == access::atomic) fault(w, "out of bounds", "parameters are read-only", lane);
+      if (!fits(address, bytes, w.code->parameter_bytes))
+        out_of_bounds(w, s, address, bytes, w.code->parameter_bytes, lane);
       return {s, address, const_cast<std::byte*>(w.run->arguments()) + address};
-    default: return in_global(w, i, lane, address, bytes, kind);
+    default: return in_global(w, i, lane, address, bytes, kind, value);
   }
 }
 
@@ -143,25 +147,35 @@ void count_traffic(warp& w, const instruction& i, uint32_t lanes, unsigned bytes
   const space s = space_of(first, i.where);
   if (s == space::shared) return count_shared(w, i, lanes, bytes);
   if (s != space::global) return;
-  static thread_local std::vector<uint64_t> sectors;
-  sectors.clear();
+  static thread_local std::vector<uint64_t> all, of_tensors;
+  all.clear();
+  of_tensors.clear();
+  uint64_t tensor_bytes = 0, other_bytes = 0;
   for (uint32_t left = lanes; left != 0; left &= left - 1) {
     const uint64_t a = address_in(w, i, std::countr_zero(left));
-    for (uint64_t sector = a / 32; sector <= (a + bytes - 1) / 32; ++sector) sectors.push_back(sector);
+    const bool tensor = w.run->is_tensor(a);
+    (tensor ? tensor_bytes : other_bytes) += bytes;
+    for (uint64_t sector = a / 32; sector <= (a + bytes - 1) / 32; ++sector) {
+      all.push_back(sector);
+      if (tensor) of_tensors.push_back(sector);
+    }
   }
-  const uint64_t n = unique_count(sectors), moved = uint64_t{bytes} * static_cast<uint64_t>(std::popcount(lanes));
+  const uint64_t n = unique_count(all), tensors = unique_count(of_tensors);
   w.run->counts[w.pc].sectors += n;
   counters& c = w.run->totals;
-  const bool tensor = w.run->is_tensor(first);
   if (reads) {
     c.load_sectors += n;
-    (tensor ? c.tensor_bytes_read : c.other_bytes_read) += moved;
-    (tensor ? c.tensor_sectors_read : c.other_sectors_read) += n;
+    c.tensor_bytes_read += tensor_bytes;
+    c.other_bytes_read += other_bytes;
+    c.tensor_sectors_read += tensors;
+    c.other_sectors_read += n - tensors;
   }
   if (writes) {
     c.store_sectors += n;
-    (tensor ? c.tensor_bytes_written : c.other_bytes_written) += moved;
-    (tensor ? c.tensor_sectors_written : c.other_sectors_written) += n;
+    c.tensor_bytes_written += tensor_bytes;
+    c.other_bytes_written += other_bytes;
+    c.tensor_sectors_written += tensors;
+    c.other_sectors_written += n - tensors;
   }
 }
 

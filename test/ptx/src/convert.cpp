@@ -76,7 +76,10 @@ uint64_t converted(uint64_t bits, const instruction& i) {
   const auto how = static_cast<rounding>(i.mode & rounding_bits);
   if (!is_float(i.from)) {
     int128 v = integer_in(bits, i.from);
-    if (is_float(i.t)) return float_of_integer(v, i.t, how);
+    if (is_float(i.t)) {
+      if ((i.mode & sat_bit) != 0) v = std::clamp<int128>(v, 0, 1);
+      return float_of_integer(v, i.t, how);
+    }
     if ((i.mode & sat_bit) != 0) v = std::clamp(v, lowest(i.t), highest(i.t));
     return static_cast<uint64_t>(v);
   }

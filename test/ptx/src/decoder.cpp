@@ -148,7 +148,11 @@ uint32_t decoder::source(std::string_view text, type t) {
     if (s->bits != bits_of(t)) fail("operand " + std::string(text) + " has " + std::to_string(s->bits) + " bits");
     return s->index;
   }
-  if (const auto v = immediate(text)) return known.constant(*v, bits_of(t));
+  if (const auto v = immediate(text)) {
+    const bool bits = text.size() > 1 && (text[1] == 'f' || text[1] == 'F' || text[1] == 'd' || text[1] == 'D');
+    if (is_float(t) && !bits) fail("an integer where a float is wanted: " + std::string(text));
+    return known.constant(*v, bits_of(t));
+  }
   static const std::unordered_map<std::string_view, special> specials = {
       {"%tid.x", special::tid_x},
       {"%tid.y", special::tid_y},

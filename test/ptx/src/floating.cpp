@@ -136,15 +136,11 @@ void take_rounding(decoder& d) {
   const int how = d.take_one({"rn", "rz", "rm", "rp"}, 0);
   d.i.mode = static_cast<uint8_t>(how);
 }
-void take_flags(decoder& d) {
-  if (d.take("ftz")) d.i.mode |= ftz_bit;
-  if (d.take("sat")) d.i.mode |= sat_bit;
-}
-
-template <class Op, std::size_t n> void arithmetic(decoder& d, bool rounds) {
+template <class Op, std::size_t n> void arithmetic(decoder& d, bool rounds, bool saturates = true) {
   d.i.counts_as = work::floating;
   if (rounds) take_rounding(d);
-  take_flags(d);
+  if (d.take("ftz")) d.i.mode |= ftz_bit;
+  if (saturates && d.take("sat")) d.i.mode |= sat_bit;
   const type t = d.need_type({type::f32, type::f64});
   if (t == type::f64 && d.i.mode > rounding_bits) d.fail(".ftz and .sat are for f32");
   d.i.to[0] = d.destination(t);
@@ -168,7 +164,7 @@ template <class T, bool negates> void on_sign(warp& w, const instruction& i, uin
 template <bool negates> void sign_operation(decoder& d) {
   d.i.counts_as = work::floating;
   if (d.take("ftz")) d.i.mode |= ftz_bit;
-  const type t = d.need_type({type::f32, type::f64});
+  const type t = d.i.mode != 0 ? d.need_type({type::f32}) : d.need_type({type::f32, type::f64});
   operands(d, t, {t});
   d.i.run = t == type::f32 ? &on_sign<float, negates> : &on_sign<double, negates>;
 }
@@ -189,8 +185,8 @@ template <class T> void run_testp(warp& w, const instruction& i, uint32_t lanes)
   uint32_t result = 0;
   for_lanes(lanes, [&](int l) {
     const int c = std::fpclassify(get<T>(from, l));
-    const bool is[] = {
-        c != FP_NAN && c != FP_INFINITE, c == FP_INFINITE, c != FP_NAN, c == FP_NAN, c == FP_NORMAL, c == FP_SUBNORMAL};
+    const bool is[] = {c != FP_NAN && c != FP_INFINITE, c == FP_INFINITE, c != FP_NAN, c == FP_NAN,
+                       c == FP_NORMAL || c == FP_ZERO,  c == FP_SUBNORMAL};
     result |= uint32_t(is[i.mode]) << l;
   });
   w.set(i.to_predicates[0], lanes, result);
@@ -236,9 +232,9 @@ bool decode_floating(decoder& d) {
   else if (m == "div")
     needs_rounding<div_op, 2>(d);
   else if (m == "min")
-    arithmetic<min_op, 2>(d, false);
+    arithmetic<min_op, 2>(d, false, false);
   else if (m == "max")
-    arithmetic<max_op, 2>(d, false);
+    arithmetic<max_op, 2>(d, false, false);
   else if (m == "neg")
     sign_operation<true>(d);
   else if (m == "abs")

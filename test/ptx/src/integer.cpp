@@ -416,7 +416,7 @@ template <class Op, logic op> void decode_logic(decoder& d) {
     d.i.run = &on_predicates<op>;
     return;
   }
-  if (bits_of(t) < 16 || is_float(t)) d.fail("not of a type that is supported");
+  if (t != type::b16 && t != type::b32 && t != type::b64) d.fail("not of a type that is supported");
   if constexpr (op == logic::not_) {
     operands(d, t, {t});
     d.i.run = bitwise<Op, 1>(t);

@@ -17,6 +17,12 @@ uint32_t first_lanes(uint32_t count) { return count >= 32 ? ~0u : (1u << count) 
 launch_run::launch_run(const launch& l)
     : job(l), how(current_settings()), code(*l.code), weak(l.seed + 1), counts(code.code.size()), random_(l.seed) {
   blocks_ = uint64_t{l.grid.x} * l.grid.y * l.grid.z;
+  if (!how.may_read_unwritten.empty())
+    for (const std::string& file : code.files) {
+      const std::string name = file.substr(file.find_last_of('/') + 1);
+      const auto& all = how.may_read_unwritten;
+      spared_.push_back(std::find(all.begin(), all.end(), name) != all.end());
+    }
   resident_ = how.resident != 0 ? how.resident : 1 + random_.below(4);
 }
 

@@ -37,6 +37,8 @@ class launch_run {
       if (address >= r.begin && address < r.end) return true;
     return false;
   }
+  // Is this instruction in one of the files of settings::may_read_unwritten?
+  bool may_read_unwritten(std::size_t pc) const { return !spared_.empty() && spared_[code.sources[pc].file]; }
   const std::byte* arguments() const { return job.arguments.data(); }
 
  private:
@@ -60,6 +62,7 @@ class launch_run {
 
   random random_;
   std::list<block> live_;
+  std::vector<bool> spared_;  // by file
   std::size_t resident_ = 1;
   uint64_t next_block_ = 0, blocks_ = 0, clock_ = 0, since_change_ = 0, seen_changes_ = 0;
 };

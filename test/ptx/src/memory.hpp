@@ -28,7 +28,9 @@ struct allocation {
   uint64_t begin = 0, end = 0;
   std::shared_ptr<written_bytes> written;  // null where all is initialised
 
-  bool holds(uint64_t address, uint64_t bytes) const { return address >= begin && address + bytes <= end; }
+  bool holds(uint64_t address, uint64_t bytes) const {
+    return address >= begin && address <= end && bytes <= end - address;
+  }
 };
 
 // A launch's view of all allocations: a snapshot that is renewed when memory comes or goes.

@@ -25,7 +25,8 @@ template <class T> void run_load(warp& w, const instruction& i, uint32_t lanes) 
   w.clock.tick();
   bool global = false;
   for_lanes(lanes, [&](int l) {
-    const target_place p = find_place(w, i, l, address_in(w, i, l), bytes, access::read, nullptr);
+    const target_place p = find_place(w, i, l, address_in(w, i, l), bytes,
+                                      i.relaxed || i.acquires ? access::relaxed_read : access::read, nullptr);
     alignas(16) std::array<T, 16 / sizeof(T)> v;
     global |= p.where == space::global;
     if (p.where == space::global && run.how.weak && !i.read_only && i.where != space::constant)
@@ -59,7 +60,8 @@ template <class T> void run_store(warp& w, const instruction& i, uint32_t lanes)
       v[k] = i.wide == 64 ? static_cast<T>(get<uint64_t>(column, l)) : static_cast<T>(get<uint32_t>(column, l));
     }
     const auto* value = reinterpret_cast<const std::byte*>(v.data());
-    const target_place p = find_place(w, i, l, address_in(w, i, l), bytes, access::write, value);
+    const access kind = i.relaxed || i.releases ? access::atomic : access::write;
+    const target_place p = find_place(w, i, l, address_in(w, i, l), bytes, kind, value);
     global |= p.where == space::global;
     if (p.where == space::global && run.how.weak)
       run.weak.write(*w.home, w.view, p.address, value, bytes, i.releases);
@@ -150,8 +152,12 @@ void take_order(decoder& d) {
   d.i.releases = d.take("release");
   if (d.take("acq_rel")) d.i.acquires = d.i.releases = true;
   d.i.relaxed = d.take("relaxed") || is_volatile;
-  const bool scope = d.take_one({"cta", "gpu", "sys"}) >= 0;
-  if (weak && (scope || d.i.relaxed || d.i.acquires || d.i.releases)) d.fail("weak, and more than that");
+  const int scope = d.take_one({"cta", "gpu", "sys"});
+  if (weak && (scope >= 0 || d.i.relaxed || d.i.acquires || d.i.releases)) d.fail("weak, and more than that");
+  if (scope == 0) {  // other blocks need not notice
+    d.i.relaxed = true;
+    d.i.acquires = d.i.releases = false;
+  }
 }
 
 // What is only a hint.
@@ -181,6 +187,7 @@ handler load_of(type t) {
 }
 void decode_ld(decoder& d) {
   take_order(d);
+  if (d.i.releases) d.fail("a load does not release");
   d.i.read_only = d.take("nc");
   take_space(d);
   take_hints(d);
@@ -200,6 +207,7 @@ void decode_ld(decoder& d) {
 void decode_st(decoder& d) {
   take_order(d);
   take_space(d);
+  if (d.i.acquires || d.i.where == space::constant) d.fail("not a store");
   take_hints(d);
   type t;
   take_vector(d, t);

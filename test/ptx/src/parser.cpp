@@ -134,7 +134,7 @@ uint32_t module_parser::special_column(special s) {
 
 uint32_t module_parser::label(std::string_view name) {
   const auto [f, fresh] = labels_.try_emplace(std::string(name), static_cast<uint32_t>(label_pcs_.size()));
-  if (fresh) label_pcs_.emplace_back(name, no_operand);
+  if (fresh) label_pcs_.push_back({std::string(name), in_.line(), no_operand});
   return f->second;
 }
 
@@ -158,8 +158,8 @@ uint32_t module_parser::new_register(uint8_t bits, uint32_t count) {
   return first;
 }
 
-void module_parser::fail(const std::string& why) const {
-  throw error("invalid module", "PTX line " + std::to_string(in_.line()) + ": " + why + "\n");
+void module_parser::fail(const std::string& why, uint32_t line) const {
+  throw error("invalid module", "PTX line " + std::to_string(line) + ": " + why + "\n");
 }
 
 // --- declarations -------------------------------------------------------------------------------------------------------
@@ -375,7 +375,7 @@ void module_parser::read_body() {
         for (const std::string_view t : split_operands(text.substr(14))) targets.push_back(label(t));
         continue;
       }
-      label_pcs_[label(name)].second = static_cast<uint32_t>(k_->code.size());
+      label_pcs_[label(name)].pc = static_cast<uint32_t>(k_->code.size());
     } else {
       read_statement();
     }
@@ -428,8 +428,9 @@ void module_parser::add_instruction(std::string_view text) {
 
 void module_parser::finish_kernel() {
   const auto pc_of = [&](uint32_t number) {
-    if (label_pcs_[number].second == no_operand) fail("no label " + label_pcs_[number].first);
-    return label_pcs_[number].second;
+    const label_place& l = label_pcs_[number];
+    if (l.pc == no_operand) fail("no label " + l.name, l.line);
+    return l.pc;
   };
   for (instruction& i : k_->code)
     if (i.how == flow::branch) i.target = pc_of(i.target);

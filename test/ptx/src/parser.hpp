@@ -63,7 +63,8 @@ class module_parser final : public names {
     std::unordered_map<std::string, symbol> symbols;
   };
 
-  [[noreturn]] void fail(const std::string& why) const;
+  [[noreturn]] void fail(const std::string& why) const { fail(why, in_.line()); }
+  [[noreturn]] void fail(const std::string& why, uint32_t line) const;
   void read_directive_or_kernel();
   void read_kernel(std::string_view head);
   void read_parameters();
@@ -92,7 +93,11 @@ class module_parser final : public names {
   std::map<std::pair<uint64_t, unsigned>, uint32_t> constants_;
   std::map<special, uint32_t> specials_;
   std::unordered_map<std::string, uint32_t> labels_;         // numbers
-  std::vector<std::pair<std::string, uint32_t>> label_pcs_;  // by number; no_operand until it is found
+  struct label_place {
+    std::string name;
+    uint32_t line, pc;  // of the first that names it; no_operand until it is found
+  };
+  std::vector<label_place> label_pcs_;  // by number
   std::unordered_map<std::string, uint32_t> branch_tables_;
   uint32_t carry_ = no_operand;
   uint32_t used_bytes_ = ~0u;

@@ -15,18 +15,19 @@ class warp_clock {
   uint32_t now() const { return now_; }
   void tick() { ++now_; }
   void synchronise(uint32_t lanes, bool all_alive);
-  // Has there been a synchronisation of these two lanes after `time`?
+  // Does `lane` know by now what `other` did at `time`, maybe by way of others?
   bool ordered(uint32_t lane, uint32_t other, uint32_t time) const {
-    return all_ > time || (pairs_ && (*pairs_)[lane][other] > time);
+    return all_ > time || (known_ && (*known_)[lane][other] > time);
   }
 
  private:
-  using pairs = std::array<std::array<uint32_t, 32>, 32>;
+  using table = std::array<std::array<uint32_t, 32>, 32>;
   uint32_t now_ = 1, all_ = 0;
-  std::unique_ptr<pairs> pairs_;  // only where a part of the warp synchronised
+  std::unique_ptr<table> known_;  // until when a lane knows of another; only where a part of the warp synchronised
 };
 
-enum class access : uint8_t { read, write, atomic };
+// Relaxed reads and atomic accesses do not race with each other.
+enum class access : uint8_t { read, relaxed_read, write, atomic };
 
 // What is wrong with an access: nothing, or a text.
 class shared_memory {
@@ -36,19 +37,22 @@ class shared_memory {
   std::size_t size() const { return bytes_.size(); }
   void barrier() { ++epoch_; }
 
-  // Before the access takes place. `value`: what is to be written. Null, or the kind of the fault ("race",
+  // Before the access takes place. `value`: what is to be written; null for reads and
+  // atomic operations. Null, or the kind of the fault ("race",
   // "uninitialised"), and then `other` is the thread it collides with.
   const char* touch(access kind, uint32_t address, uint32_t bytes, uint32_t thread, const warp_clock& clock,
-                    const std::byte* value, uint32_t used, uint32_t& other);
+                    const std::byte* value, uint32_t used, bool may_be_unwritten, uint32_t& other);
   bool checked() const { return !cells_.empty(); }
 
  private:
   struct cell {  // of a byte
     uint32_t write_epoch = 0, write_time = 0, read_epoch = 0, read_time = 0;
-    uint32_t reading_warps = 0;
+    uint32_t reading_warps = 0, reading_lanes = 0;  // lanes: of the last of these warps
     uint16_t writer = 0, reader = 0;
     bool written = false, atomic = false;
   };
+
+  void remember_read(cell& c, uint32_t thread, const warp_clock& clock) const;
 
   std::vector<std::byte> bytes_;
   std::vector<cell> cells_;

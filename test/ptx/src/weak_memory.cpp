@@ -72,9 +72,11 @@ void weak_memory::release_some(block& b) {
   }
 }
 
-bool weak_memory::wrote(uint64_t address, unsigned bytes) const {
+bool weak_memory::wrote(const block& b, uint64_t address, unsigned bytes) const {
   bool any = false;
-  for_words(address, bytes, [&](uint64_t word, unsigned, unsigned, unsigned) { any = any || words_.contains(word); });
+  for_words(address, bytes, [&](uint64_t word, unsigned, unsigned, unsigned) {
+    any = any || words_.contains(word) || b.stores.words.contains(word);
+  });
   return any;
 }
 

@@ -49,8 +49,9 @@ class weak_memory {
   void after_atomic(block& b, weak_view& view, uint64_t address, uint64_t word_before, bool acquires, bool releases);
   void fence(block& b, weak_view& view, bool sequential);
   void release_all(block& b);
-  void release_some(block& b);                         // a few, at random
-  bool wrote(uint64_t address, unsigned bytes) const;  // has this launch?
+  void release_some(block& b);  // a few, at random
+  // Has this launch written there, as far as the block may know?
+  bool wrote(const block& b, uint64_t address, unsigned bytes) const;
 
  private:
   struct version {

@@ -1,0 +1,104 @@
+// Every kernel template of the library, once: quick to compile, so that what nvcc makes of each runs in every CI.
+#include "support/batches.hpp"
+#include "support/codecs.hpp"
+#include "support/deflate_samples.hpp"
+#include "support/device.hpp"
+
+#include <tuck/frame/statistics.cuh>
+#include <tuck/swap.cuh>
+
+namespace tuck::test {
+namespace {
+
+template <class C> class kernels : public ::testing::Test {};
+using codecs = ::testing::Types<zvc<float>, rle<f16>, quantize<float>, bitpack<uint32_t>, deflate<float>,
+                                zvc_planes_deflate<float>>;
+TYPED_TEST_SUITE(kernels, codecs, codec_names);
+
+TYPED_TEST(kernels, encode_and_decode_as_the_host) {
+  using T = value_t<TypeParam>;
+  constexpr uint64_t chunk = TypeParam::chunk_bytes / sizeof(T);
+  for (const double sparsity : {0., .6, 1.}) {
+    const auto values = sample<TypeParam>::tensor(3 * chunk + 77, sparsity);
+    const frame_bytes expected = encoded(sample<TypeParam>::codec(), values);
+    for_schedules(2, [&] {
+      device_queue queue;
+      ASSERT_EQ(queue.encode(sample<TypeParam>::codec(), values), expected);
+      std::vector<T> restored(values.size()), on_host(values.size());
+      ASSERT_EQ(queue.decode(TypeParam{}, expected, restored).code, status::ok);
+      ASSERT_EQ(host::decode(TypeParam{}, expected, span<T>(on_host)).code, status::ok);
+      ASSERT_TRUE(same_bits(restored, on_host));
+    });
+  }
+}
+
+TEST(kernels_of_ranges, survey) {
+  const quantize<float> codec(error_bound::range_relative(1e-3));
+  const auto values = sample<quantize<float>>::tensor(20000, .5);
+  device_queue queue;
+  EXPECT_EQ(queue.encode(codec, values), encoded(codec, values));
+}
+
+template <codec C> void expect_batch(const C& codec) {
+  device_batch<C> batch(tensors_of<C>({0, 1, 100, 4096, 9000}), codec);
+  expect_round_trip(batch);
+}
+TEST(kernels_of_batches, encode_and_decode) { expect_batch(zvc<float>{}); }
+TEST(kernels_of_batches, survey) { expect_batch(quantize<float>(error_bound::range_relative(1e-3))); }
+
+TEST(kernels_of_streams, inflate_batch) {
+  const device_stream stream;
+  damaged_streams source(3);
+  std::vector<damaged_streams::specimen> specimens;
+  std::vector<inflate_item> items;
+  std::vector<std::unique_ptr<device_array<std::byte>>> memory;
+  const auto room = [&](const byte_vector& bytes) {
+    memory.push_back(std::make_unique<device_array<std::byte>>(bytes, stream));
+    return memory.back()->data();
+  };
+  for (int i = 0; i < 20; ++i) {
+    specimens.push_back(source.next());
+    const auto& s = specimens.back();
+    const std::byte* from = room(s.stream);
+    items.push_back({const_bytes(from, s.stream.size()), bytes(room(byte_vector(s.room)), s.room)});
+  }
+  const device_array<inflate_item> table(items, stream);
+  const device_array<inflate_result> results(items.size());
+  ASSERT_TRUE(inflate_batch(table.all(), results.all(), stream));
+  const auto seen = results.download(stream);
+  for (size_t i = 0; i < specimens.size(); ++i) {
+    byte_vector out(specimens[i].room);
+    const inflate_result expected = inflate(specimens[i].stream, out);
+    EXPECT_EQ(seen[i].code, expected.code) << i;
+    EXPECT_EQ(seen[i].produced, expected.produced) << i;
+  }
+}
+
+TEST(kernels_of_tensors, statistics) {
+  const device_stream stream;
+  std::vector<float> values(30000, 0.f);
+  for (size_t i = 0; i < values.size(); i += 3) values[i] = 2.f;
+  const device_array<float> from(values, stream);
+  const device_array<tensor_statistics> seen(1);
+  const device_array<std::byte> scratch(statistics_scratch_bytes);
+  ASSERT_EQ(gather_statistics(span<const float>(from.all()), seen.data(), scratch.all(), stream).code, status::ok);
+  const tensor_statistics s = seen.download(stream)[0];
+  EXPECT_EQ(s.count, values.size());
+  EXPECT_EQ(s.zeros, 20000u);
+  EXPECT_DOUBLE_EQ(s.magnitudes, 20000.);
+}
+
+TEST(kernels_of_frames, copy) {
+  const device_stream stream;
+  byte_vector bytes(5000);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7);
+  bytes.resize(5008);
+  const device_array<std::byte> from(bytes, stream), to(byte_vector(6000), stream);
+  const device_array<outcome> frame(std::vector<outcome>{{.bytes = 5000, .code = status::ok}}, stream);
+  ASSERT_TRUE(copy_frame({from.data(), nullptr, frame.data(), to.data(), 6000, nullptr, nullptr, nullptr}, {}, stream));
+  const auto out = to.download(5000, stream);
+  EXPECT_TRUE(std::equal(out.begin(), out.end(), bytes.begin()));
+}
+
+}  // namespace
+}  // namespace tuck::test

@@ -1,0 +1,256 @@
+// One planted bug each: the engine must name its kind, the kernel, the PTX line and the source line; and the kernel
+// without the bug must pass under many seeds.
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+#include "support.hpp"
+
+namespace {
+using namespace proof;
+using ptx::memory_kind;
+
+// A kernel body: the text behind "BUG " is of line 42 of a file.
+std::string with_lines(const std::string& body) {
+  std::string text;
+  for (std::size_t at = 0; at < body.size();) {
+    const std::size_t end = std::min(body.find('\n', at), body.size());
+    const std::string line = body.substr(at, end - at);
+    const bool bug = line.compare(0, 4, "BUG ") == 0;
+    text += bug ? ".loc 1 42 3\n" + line.substr(4) + "\n.loc 1 50 3\n" : line + "\n";
+    at = end + 1;
+  }
+  return text;
+}
+
+struct memory {
+  buffer<uint32_t> host{256}, device{256, memory_kind::device};
+};
+ptx::counters run_body(const std::string& body, shape s, memory& m) {
+  return launch(load_one(kernel_text(2, "\n.loc 1 7 1\n" + with_lines(body), ".file 1 \"planted.cu\"\n")), s,
+                {m.host.address(), m.device.address()});
+}
+// P0: 256 words of the host, zero; P1: 256 words that nobody wrote.
+void expect_fault(const std::string& kind, const std::string& body, shape s = {1, 64}) {
+  const std::string text = kernel_text(2, "\n.loc 1 7 1\n" + with_lines(body), ".file 1 \"planted.cu\"\n");
+  std::vector<std::string> lines;  // any of the marked ones
+  for (auto bug = text.find(".loc 1 42 3"); bug != text.npos; bug = text.find(".loc 1 42 3", bug + 1))
+    lines.push_back(
+        "PTX line " +
+        std::to_string(2 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bug), '\n')) + ":");
+  for (s.seed = 1; s.seed <= 5; ++s.seed) {
+    memory m;
+    try {
+      run_body(body, s, m);
+      ADD_FAILURE() << "no fault: " << kind << " seed " << s.seed << "\n" << body;
+      return;
+    } catch (const ptx::error& e) {
+      const std::string what = e.what();
+      EXPECT_EQ(e.kind, kind) << what;
+      EXPECT_NE(what.find("kernel k"), what.npos) << what;
+      if (lines.empty()) continue;
+      const auto named = [&](const std::string& line) { return what.find(line) != what.npos; };
+      EXPECT_TRUE(std::any_of(lines.begin(), lines.end(), named)) << lines[0] << "\n" << what;
+      EXPECT_NE(what.find("planted.cu:42"), what.npos) << what;
+    }
+  }
+}
+void expect_pass(const std::string& body, shape s = {1, 64}, int seeds = 50) {
+  for (s.seed = 1; s.seed <= static_cast<uint64_t>(seeds); ++s.seed) {
+    memory m;
+    try {
+      run_body(body, s, m);
+    } catch (const ptx::error& e) {
+      ADD_FAILURE() << "seed " << s.seed << " " << e.what() << body;
+      return;
+    }
+  }
+}
+
+TEST(Faults, OutOfBounds) {
+  expect_fault("out of bounds",
+               "mad.wide.u32 %rd1, %t, 8, %P0;\nadd.u64 %rd1, %rd1, 520;\nBUG st.global.u64 [%rd1], %rd1;");
+  expect_pass("mad.wide.u32 %rd1, %t, 8, %P0;\nadd.u64 %rd1, %rd1, 512;\nst.global.u64 [%rd1], %rd1;");
+  expect_fault("out of bounds", "BUG ld.global.u32 %r1, [%P0+-4];");
+  expect_fault("out of bounds", "BUG atom.global.add.u32 %r1, [%P0+1024], 1;");
+  expect_fault("out of bounds", "BUG ld.u8 %r1, [%P0+1024];");
+  expect_fault("out of bounds", "mov.u64 %rd1, 0;\nBUG st.u32 [%rd1], %t;");
+  expect_fault("out of bounds",
+               ".shared .b32 s[64];\nmov.u32 %r1, s; mad.lo.u32 %r1, %t, 4, %r1;\nBUG st.shared.u32 [%r1+4], %t;");
+  expect_pass(".shared .b32 s[64];\nmov.u32 %r1, s; mad.lo.u32 %r1, %t, 4, %r1;\nst.shared.u32 [%r1], %t;");
+  expect_fault("out of bounds", ".local .b32 l[4];\nmov.u64 %rd1, l;\nBUG st.local.u32 [%rd1+16], %t;");
+  expect_pass(".local .b32 l[4];\nmov.u64 %rd1, l;\nst.local.u32 [%rd1+12], %t;");
+  expect_fault("out of bounds", "BUG ld.param.u64 %rd1, [p1+8];");
+  expect_pass("ld.param.u32 %r1, [p1+4];");
+}
+
+// In a process of its own: an access that is let through may end it.
+void expect_out_of_bounds_apart(const std::string& body) {
+  const auto attempt = [&] {
+    try {
+      memory m;
+      run_body(body, {1, 1}, m);
+    } catch (const ptx::error& e) {
+      std::exit(e.kind == "out of bounds" ? 0 : 1);
+    }
+    std::exit(2);
+  };
+  EXPECT_EXIT(attempt(), testing::ExitedWithCode(0), "") << body;
+}
+TEST(Faults, OutOfBoundsBelowZero) {  // address + bytes must not wrap around
+  expect_out_of_bounds_apart(".shared .b32 s[4];\nmov.u64 %rd1, s; st.shared.u32 [%rd1+-4], 1;");
+  expect_out_of_bounds_apart(".shared .b32 s[4];\nmov.u32 %r1, s; st.shared.u32 [%r1+-4], 1;");
+  expect_out_of_bounds_apart(".local .b32 l[4];\nmov.u64 %rd1, l; st.local.u32 [%rd1+-4], 1;");
+  expect_out_of_bounds_apart("ld.param.u32 %r1, [p0+-4];");
+  expect_out_of_bounds_apart("mov.u64 %rd1, -4; st.global.u32 [%rd1], 1;");
+  // A 32-bit address wraps around in 32 bits.
+  expect_pass(".shared .b32 s[4];\nmov.u32 %r1, s; sub.u32 %r1, %r1, 4; st.shared.u32 [%r1+4], 1;", {1, 1});
+}
+
+TEST(Faults, Misaligned) {
+  expect_fault("misaligned", "BUG ld.global.u32 %r1, [%P0+2];");
+  expect_fault("misaligned", "BUG st.global.v4.u32 [%P0+8], {%t, %t, %t, %t};");
+  expect_fault("misaligned", "BUG atom.global.add.u64 %rd1, [%P0+4], 1;");
+  expect_fault("misaligned", ".shared .align 16 .b8 s[16];\nBUG st.shared.u32 [s+1], %t;");
+  expect_fault("misaligned", ".local .align 16 .b8 l[16];\nBUG st.local.u16 [l+1], %h1;");
+  expect_fault("misaligned", "BUG ld.param.u32 %r1, [p0+2];");
+}
+
+TEST(Faults, Uninitialised) {
+  expect_fault("uninitialised", "BUG ld.global.u32 %r1, [%P1];");
+  expect_fault("uninitialised", "st.global.u16 [%P1], %t;\nBUG ld.global.u32 %r1, [%P1];", {1, 1});
+  expect_fault("uninitialised", "BUG atom.global.add.u32 %r1, [%P1], 1;");
+  expect_fault("uninitialised", ".shared .b32 s[4];\nBUG ld.shared.u32 %r1, [s];");
+  const std::string own = "mad.wide.u32 %rd1, %t, 4, %P1; st.global.u32 [%rd1], %t; ld.global.u32 %r1, [%rd1];";
+  expect_pass(own);
+  expect_pass(
+      ".shared .b32 s[64];\nmov.u32 %r1, s; mad.lo.u32 %r1, %t, 4, %r1; st.shared.u32 [%r1], %t; ld.shared.u32 %r2, "
+      "[%r1];");
+}
+
+const std::string shared_cell =
+    ".shared .b32 s[128];\nmov.u32 %r9, s; mad.lo.u32 %r1, %t, 4, %r9; st.shared.u32 [%r1], %t;\n";
+TEST(Faults, Races) {
+  const std::string neighbour = "xor.b32 %r2, %t, 32; mad.lo.u32 %r2, %r2, 4, %r9;\n";  // of the other warp
+  const std::string lane = "xor.b32 %r2, %t, 1; mad.lo.u32 %r2, %r2, 4, %r9;\n";
+  expect_fault("race", ".shared .b32 s;\nBUG st.shared.u32 [s], %t;");
+  expect_fault("race", shared_cell + "bar.sync 0;\n" + neighbour +
+                           "BUG ld.shared.u32 %r3, [%r2];\nBUG st.shared.u32 [%r1], %r3;");
+  expect_pass(shared_cell + "bar.sync 0;\n" + neighbour +
+              "ld.shared.u32 %r3, [%r2];\nbar.sync 0;\nst.shared.u32 [%r1], %r3;");
+  expect_fault("race", shared_cell + lane + "BUG ld.shared.u32 %r3, [%r2];", {1, 32});
+  expect_pass(shared_cell + lane + "bar.warp.sync -1;\nld.shared.u32 %r3, [%r2];", {1, 32});
+  expect_pass(shared_cell + lane + "bar.warp.sync -1;\nld.shared.u32 %r3, [%r2];", {1, 64});
+  // A warp's barrier does not order it with another warp.
+  expect_fault("race",
+               shared_cell +
+                   "bar.sync 0;\nBUG st.shared.u32 [%r1], %t;\nbar.warp.sync -1;\nsetp.ge.u32 %p1, %t, 32;\n@%p1 bra "
+                   "end;\nadd.u32 %r2, %r1, 128;\nBUG ld.shared.u32 %r3, [%r2];\n"
+                   "end: bar.sync 0;",
+               {1, 32 + 32, 0});
+  expect_pass(
+      ".shared .b32 s;\nsetp.eq.u32 %p1, %t, 0; @%p1 st.shared.u32 [s], 0; bar.sync 0; atom.shared.add.u32 %r1, [s], "
+      "1; bar.sync 0;\nld.shared.u32 %r2, [s];");
+}
+
+TEST(Faults, RacesOfLanes) {
+  // All lanes read, then one writes: whichever lane that is.
+  for (const std::string writer : {"0", "5", "31"})
+    expect_fault("race",
+                 ".shared .b32 s;\nsetp.eq.u32 %p1, %t, 0; setp.eq.u32 %p2, %t, " + writer +
+                     "; @%p1 st.shared.u32 [s], 1; bar.warp.sync -1;\nBUG ld.shared.u32 %r1, [s];\nBUG @%p2 "
+                     "st.shared.u32 [s], 2;",
+                 {1, 32});
+  // Lane 0 meets lane 1, which meets lane 2: order is transitive.
+  expect_pass(
+      ".shared .b32 s;\nsetp.eq.u32 %p1, %t, 0; setp.eq.u32 %p2, %t, 2; setp.le.u32 %p3, %t, 1; setp.ge.u32 %p4, %t, "
+      "1;\n"
+      "@%p1 st.shared.u32 [s], 1; @!%p3 bra A; bar.warp.sync 3;\nA: @!%p4 bra B; bar.warp.sync 6;\nB: @%p2 "
+      "ld.shared.u32 %r1, [s];",
+      {1, 3});
+}
+
+TEST(Faults, DivergentBarriersAndShuffles) {
+  expect_fault(
+      "divergent barrier",
+      "setp.lt.u32 %p1, %t, 16; @%p1 bra low;\nbar.sync 0; bra end;\nlow: add.u32 %r1, %t, 1;\nbar.sync 0;\nend:",
+      {1, 32});
+  expect_pass(
+      "setp.lt.u32 %p1, %t, 16; @%p1 bra low;\nbra end;\nlow: add.u32 %r1, %t, 1;\nend: bar.warp.sync -1; bar.sync 0;");
+  expect_fault("divergent sync",
+               "setp.lt.u32 %p1, %t, 31;\nBUG @%p1 shfl.sync.idx.b32 %r1, %t, 0, 31, 0xffffffff;\nbar.sync 0;",
+               {1, 32});
+  expect_pass("setp.lt.u32 %p1, %t, 31;\n@%p1 shfl.sync.idx.b32 %r1, %t, 0, 31, 0xffffffff;",
+              {1, 32});  // an ended lane is not awaited
+  expect_pass("setp.lt.u32 %p1, %t, 31;\n@%p1 shfl.sync.idx.b32 %r1, %t, 0, 31, 0x7fffffff;", {1, 32});
+  expect_fault("divergent sync", "BUG shfl.sync.idx.b32 %r1, %t, 0, 31, 0x7fffffff;", {1, 32});
+  expect_fault("divergent sync", "setp.lt.u32 %p1, %t, 31;\nBUG @%p1 vote.sync.ballot.b32 %r1, %p1, -1;\nbar.sync 0;",
+               {1, 32});
+  expect_fault("divergent sync", "setp.lt.u32 %p1, %t, 31;\nBUG @%p1 bar.warp.sync -1;\nbar.sync 0;", {1, 32});
+  expect_fault("divergent sync", "setp.lt.u32 %p1, %t, 16;\nBUG @%p1 shfl.sync.idx.b32 %r1, %t, 20, 31, 0x0000ffff;",
+               {1, 32});
+}
+
+TEST(Faults, TrapsAndHangs) {
+  expect_fault("trap", "setp.eq.u32 %p1, %t, 33;\nBUG @%p1 trap;");
+  expect_pass("setp.eq.u32 %p1, %t, 64;\n@%p1 trap;");
+  ptx::settings s;
+  s.no_progress = 10'000;
+  const configured quick(s);
+  expect_fault("no progress", "here: bra here;");
+  expect_fault("no progress", "here: ld.volatile.global.u32 %r1, [%P0]; setp.eq.u32 %p1, %r1, 0;\n@%p1 bra here;");
+  expect_fault("divergent barrier",
+               "setp.lt.u32 %p1, %t, 32; @%p1 bra low;\nbar.sync 1, 64; bra end;\nlow: bar.sync 2, 64;\nend:");
+}
+
+TEST(Faults, NonCoherentLoadsOfWhatTheKernelWrote) {
+  const std::string own = "mad.wide.u32 %rd1, %t, 4, %P0; st.global.u32 [%rd1], %t;\n";
+  expect_fault("race", own + "BUG ld.global.nc.u32 %r1, [%rd1];", {1, 32});
+  expect_fault("race", own + "bar.sync 0;\nBUG ld.global.nc.u32 %r1, [%P0];", {1, 64});
+  expect_fault("race", own + "membar.gl;\nBUG ld.global.nc.u32 %r1, [%P0];", {1, 1});
+  expect_pass(own + "ld.global.u32 %r1, [%rd1]; ld.global.nc.u32 %r2, [%rd1+512];");
+}
+
+// --- Modules that the engine must refuse ------------------------------------------------------------
+
+void expect_refused(const std::string& statement, const std::string& kind) {
+  const std::string text = kernel_text(0, "\n" + statement);
+  const auto line =
+      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(text.find("\n" + statement) + 1), '\n');
+  try {
+    ptx::load(text);
+    ADD_FAILURE() << "accepted: " << statement;
+  } catch (const ptx::error& e) {
+    const std::string what = e.what();
+    EXPECT_TRUE(kind.empty() || e.kind == kind) << statement << "\n" << what;
+    EXPECT_NE(what.find("PTX line " + std::to_string(line)), what.npos)
+        << statement << " of line " << line << ": " << what;
+  }
+}
+const char* const wrong_statements = R"(
+frobnicate.u32 %r1, %r2; add.u33 %r1, %r2, %r3; add.u32 %r1, %r2; add.u32 %r1, %r2, %r3, %r4;
+add.rp.u32 %r1, %r2, %r3; mul.u32 %r1, %r2, %r3; add.sideways.u32 %r1, %r2, %r3;
+setp.zz.u32 %p1, %r1, %r2; setp.lo.s32 %p1, %r1, %r2; setp.lt.b32 %p1, %r1, %r2; cvt.f32.s32 %r1, %r2;
+cvt.s32.f32 %r1, %r2; cvt.f32.f64 %r1, %rd1; cvt.rni.f32.f64 %r1, %rd1; ld.global.q32 %r1, [%rd1];
+ld.nowhere.u32 %r1, [%rd1]; shfl.sync.around.b32 %r1, %r2, 0, 31, -1; add.u32 %r1, %r2, %r99;
+add.u32 %r1, %nothing, %r2; bra.divergent nowhere; div.f32 %r1, %r2, %r3; sqrt.f32 %r1, %r2;
+fma.f32 %r1, %r2, %r3, %r4; mul.wide.u64 %rd1, %rd2, %rd3; neg.u32 %r1, %r2; atom.global.sub.u32 %r1, [%rd1], 1;
+atom.global.inc.s32 %r1, [%rd1], 1; add.u64 %rd1, %r1, %rd2; add.u32 %r1, %rd1, %r2; add.u16 %r1, %h1, %h2;
+mov.b32 %r1, %rd1; shl.u32 %r1, %r2, %r3; prmt.b32.xyz %r1, %r2, %r3, %r4;
+lop3.b32 %r1, %r2, %r3, %r4, 256; vote.sync.some.pred %p1, %p2, -1; @%r1 mov.u32 %r1, 0; 
+popc.u32 %r1, %r2; bfe.b32 %r1, %r2, 0, 3; 
+)";
+TEST(Faults, RefusedAtLoad) {
+  std::istringstream all(wrong_statements);
+  for (std::string s; std::getline(all >> std::ws, s, ';');) expect_refused(s + ";", "");
+  expect_refused("frobnicate.u32 %r1, %r2;", "unknown instruction");
+  EXPECT_THROW(ptx::load(std::string(header) + ".visible .entry k() { ret;"), ptx::error);
+}
+TEST(Faults, RefusedAtLoadToo) {
+  for (const char* s :
+       {"and.u32 %r1, %r2, %r3;", "st.const.u32 [%rd1], %r1;", "add.f32 %r1, %r2, 1;", "min.sat.f32 %r1, %r2, %r3;",
+        "ld.release.gpu.global.u32 %r1, [%rd1];", "neg.ftz.f64 %rd1, %rd2;", "bra nowhere_at_all;"})
+    expect_refused(s, "");
+}
+
+}  // namespace
