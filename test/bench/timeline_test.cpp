@@ -231,7 +231,10 @@ TEST_F(timeline_files, of_counts_have_all_four_codecs) {
   EXPECT_LT(read.at("zvc").encode.instructions[0], read.at("deflate").encode.instructions[0]);
   EXPECT_EQ(refusal("../results/ptx-counts.json", read_counts, [](auto& f) { f["rows"].clear(); }),
             "no counts of zvc on sums of f32 are in it");
-  EXPECT_EQ(refusal("../results/ptx-counts.json", read_counts, [](auto& f) { f["rows"][0].erase("zeros"); }),
+  EXPECT_EQ(refusal("../results/ptx-counts.json", read_counts,
+                    [](auto& f) {
+                      for (auto& row : f["rows"]) row.erase("zeros");
+                    }),
             "key 'zeros' not found");
 }
 
