@@ -7,12 +7,16 @@
 #include <tuck/frame/statistics.cuh>
 #include <tuck/swap.cuh>
 
+#if defined(TUCK_CUDAPTX)
+#include "ptx/budgets.hpp"
+#endif
+
 namespace tuck::test {
 namespace {
 
 template <class C> class kernels : public ::testing::Test {};
-using codecs = ::testing::Types<zvc<float>, rle<f16>, quantize<float>, bitpack<uint32_t>, deflate<float>,
-                                zvc_planes_deflate<float>>;
+using codecs = ::testing::Types<zvc<float>, zvc<bf16>, zvc<uint8_t>, rle<float>, quantize<float>, bitpack<uint32_t>,
+                                deflate<float>, zvc_rle_planes_deflate<float>>;
 TYPED_TEST_SUITE(kernels, codecs, codec_names);
 
 TYPED_TEST(kernels, encode_and_decode_as_the_host) {
@@ -31,6 +35,28 @@ TYPED_TEST(kernels, encode_and_decode_as_the_host) {
     });
   }
 }
+
+#if defined(TUCK_CUDAPTX)
+TYPED_TEST(kernels, execute_no_more_than_they_did) {
+  using T = value_t<TypeParam>;
+  const auto values = sample<TypeParam>::tensor((1 << 20) / sizeof(T), .6);
+  const auto codec = sample<TypeParam>::codec();
+  const std::string compiler = "nvcc " + std::to_string(__CUDACC_VER_MAJOR__) + "." +
+                               std::to_string(__CUDACC_VER_MINOR__) + "." + std::to_string(__CUDACC_VER_BUILD__) +
+                               " sm_" TUCK_PTX_ARCH;
+  const std::string name = codec_names::GetName<TypeParam>(0);
+  device_queue queue;
+  frame_bytes frame;
+  const auto encoding = count_call(1 << 20, [&] { frame = queue.encode(codec, values); });
+  std::vector<T> restored(values.size());
+  const auto decoding = count_call(1 << 20, [&] { EXPECT_EQ(queue.decode(codec, frame, restored).code, status::ok); });
+  std::printf("    %.1f encoding, %.1f decoding\n", encoding.instructions, decoding.instructions);
+  budgets file(TUCK_BUDGETS);
+  file.check(compiler, name + ".encode", encoding);
+  if (::testing::Test::IsSkipped()) return;
+  file.check(compiler, name + ".decode", decoding);
+}
+#endif
 
 TEST(kernels_of_ranges, survey) {
   const quantize<float> codec(error_bound::range_relative(1e-3));

@@ -21,6 +21,7 @@ if [ $# = 0 ] || [ "$option" = --update ]; then set -- $all; fi
 # loops|instructions for each of the PTX, of each kernel
 measure() {
   compile $few -arch="sm_$1" -ptx "$here/kernels.cu" -o "$work/kernels.ptx"
+  if [ -n "${PTX_LOAD:-}" ]; then "$PTX_LOAD" "$work/kernels.ptx" >&2; fi  # does the engine of test/ptx know it all?
   "$nvcc" -arch="sm_$1" -cubin -Wno-deprecated-gpu-targets -Xptxas -v,-warn-spills "$work/kernels.ptx" \
     -o "$work/kernels.cubin" >"$work/ptxas.log" 2>&1 || { cat "$work/ptxas.log" >&2; return 1; }
   if grep warning "$work/ptxas.log" | grep -v -i spill >&2; then return 1; fi  # spills are counted below
