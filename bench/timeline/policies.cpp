@@ -70,7 +70,7 @@ std::vector<movement> plan_for(const std::string& policy, replayed& of, const ne
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 // But for the peaks.
-constexpr double figures::*of_all[] = {
+constexpr double figures::* of_all[] = {
     &figures::iteration, &figures::forward,   &figures::compute,  &figures::waiting, &figures::codec,
     &figures::recompute, &figures::bytes_out, &figures::bytes_in, &figures::raw,     &figures::encoded};
 

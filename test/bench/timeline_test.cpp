@@ -162,13 +162,9 @@ TEST_F(timeline_files, are_refused_by_name_and_reason) {
   EXPECT_EQ(zeros([](auto& f) { f["relu"][1][2] = 1.5; }), "relu has not a share of zeros for each epoch and depth");
 
   const auto gpus = [&](const char* gpu, const char* link, auto change) {
-    return refusal(
-        "gpus.json", [&](const std::string& file) { read_machine(file, gpu, link); }, change);
+    return refusal("gpus.json", [&](const std::string& file) { read_machine(file, gpu, link); }, change);
   };
-  EXPECT_EQ(gpus("V99", "PCIe 3 x16",
-                 [](auto& f) {
-                   f["gpus"] = {f["gpus"][1], f["gpus"][2]};
-                 }),
+  EXPECT_EQ(gpus("V99", "PCIe 3 x16", [](auto& f) { f["gpus"] = {f["gpus"][1], f["gpus"][2]}; }),
             "it has no GPU V99, but V100-SXM2, V100-PCIe");
   EXPECT_EQ(gpus("H200", "a wire", [](auto&) {}).find("it has no link a wire, but PCIe 3 x16, "), 0u);
   EXPECT_EQ(gpus("H200", "PCIe 3 x16", [](auto& f) { f["assumed"]["memory_efficiency"] = 0; }),

@@ -244,7 +244,7 @@ constexpr std::initializer_list<type> words = {type::u32, type::s32, type::u64, 
 constexpr std::initializer_list<type> all_bits = {type::b16, type::b32, type::b64};
 constexpr std::initializer_list<type> bit_words = {type::b32, type::b64};
 
-// --- carry chains: the carry is a predicate of the kernel's -----------------------------------------------------------
+// --- carry chains: the carry is a predicate of the kernel's ---------------------------------------------------------
 
 template <class T, bool subtracts, bool multiplies, bool high_half>
 void with_carry(warp& w, const instruction& i, uint32_t lanes) {
@@ -289,7 +289,7 @@ template <bool subtracts, bool multiplies> void decode_carry(decoder& d, bool re
   }
 }
 
-// --- decoding -----------------------------------------------------------------------------------------------------------
+// --- decoding -------------------------------------------------------------------------------------------------------
 
 template <class Op, bool subtracts> void decode_sum(decoder& d) {
   if (decode_floating(d)) return;

@@ -292,7 +292,7 @@ void launch_run::leave(warp& w, std::size_t g, uint32_t lanes) {
       complete(b, id);
 }
 
-// --- meeting ------------------------------------------------------------------------------------------------------------
+// --- meeting --------------------------------------------------------------------------------------------------------
 
 bool launch_run::alone(const warp& w, const instruction& i, uint32_t lanes) const {
   const std::byte* masks = w.in(i.from_columns[4]);

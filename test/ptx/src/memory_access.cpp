@@ -137,7 +137,7 @@ void run_fence(warp& w, const instruction& i, uint32_t) {
 void run_nothing(warp&, const instruction&, uint32_t) {}
 void run_pause(warp& w, const instruction&, uint32_t) { w.yields = true; }
 
-// --- decoding -----------------------------------------------------------------------------------------------------------
+// --- decoding -------------------------------------------------------------------------------------------------------
 
 void take_space(decoder& d) {
   constexpr space all[] = {space::global, space::shared, space::shared, space::local, space::param, space::constant};

@@ -10,7 +10,7 @@ struct same_op {
   template <class T> static T of(T a) { return a; }
 };
 
-// --- mov --------------------------------------------------------------------------------------------------------------
+// --- mov ------------------------------------------------------------------------------------------------------------
 
 // {a, b, ..} to one register, the first in the low bits; and back.
 void run_pack(warp& w, const instruction& i, uint32_t lanes) {
@@ -104,7 +104,7 @@ void decode_mov(decoder& d) {
   d.i.run = bits_of(t) == 64 ? lanes_of<same_op, uint64_t, uint64_t> : lanes_of<same_op, uint32_t, uint32_t>;
 }
 
-// --- selp, slct -------------------------------------------------------------------------------------------------------
+// --- selp, slct -----------------------------------------------------------------------------------------------------
 
 template <class T> void run_selp(warp& w, const instruction& i, uint32_t lanes) {
   std::byte* const to = w.out(i.to[0]);
@@ -132,7 +132,7 @@ void decode_slct(decoder& d) {
                              : lanes_of<slct_op<uint32_t>, uint32_t, uint32_t, uint32_t, int32_t>;
 }
 
-// --- setp -------------------------------------------------------------------------------------------------------------
+// --- setp -----------------------------------------------------------------------------------------------------------
 
 struct eq {
   template <class T> static bool of(T a, T b) { return a == b; }
@@ -246,7 +246,7 @@ void decode_setp(decoder& d) {
   if (d.i.run == nullptr) d.fail("not of a type that is supported");
 }
 
-// --- addresses --------------------------------------------------------------------------------------------------------
+// --- addresses ------------------------------------------------------------------------------------------------------
 
 uint64_t window_of(space s) {
   return s == space::shared ? shared_window : s == space::local ? local_window : s == space::param ? param_window : 0;

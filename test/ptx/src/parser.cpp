@@ -83,7 +83,7 @@ std::string_view reader::label() {
   return name;
 }
 
-// --- names --------------------------------------------------------------------------------------------------------------
+// --- names ----------------------------------------------------------------------------------------------------------
 
 std::optional<symbol> module_parser::find(std::string_view name) const {
   const auto digits = name.find_last_not_of("0123456789") + 1;
@@ -162,7 +162,7 @@ void module_parser::fail(const std::string& why, uint32_t line) const {
   throw error("invalid module", "PTX line " + std::to_string(line) + ": " + why + "\n");
 }
 
-// --- declarations -------------------------------------------------------------------------------------------------------
+// --- declarations ---------------------------------------------------------------------------------------------------
 
 declaration module_parser::parse_declaration(std::string_view text) const {
   declaration d;
@@ -262,7 +262,7 @@ void module_parser::declare_registers(std::string_view text) {
   }
 }
 
-// --- kernels ------------------------------------------------------------------------------------------------------------
+// --- kernels --------------------------------------------------------------------------------------------------------
 
 std::vector<std::unique_ptr<kernel>> module_parser::parse() {
   for (in_.skip_blanks(); !in_.at_end(); in_.skip_blanks()) read_directive_or_kernel();

@@ -92,7 +92,7 @@ class module_parser final : public names {
   std::vector<scope> scopes_;
   std::map<std::pair<uint64_t, unsigned>, uint32_t> constants_;
   std::map<special, uint32_t> specials_;
-  std::unordered_map<std::string, uint32_t> labels_;         // numbers
+  std::unordered_map<std::string, uint32_t> labels_;  // numbers
   struct label_place {
     std::string name;
     uint32_t line, pc;  // of the first that names it; no_operand until it is found

@@ -108,7 +108,7 @@ void run_activemask(warp& w, const instruction& i, uint32_t lanes) {
   for_lanes(lanes, [&](int l) { put<uint32_t>(w.out(i.to[0]), l, lanes); });
 }
 
-// --- decoding -----------------------------------------------------------------------------------------------------------
+// --- decoding -------------------------------------------------------------------------------------------------------
 
 // Who takes part: always in the last of the columns.
 void take_mask(decoder& d) {

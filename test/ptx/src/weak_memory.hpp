@@ -1,4 +1,5 @@
-// Global memory as other blocks may see it: stores are delayed and arrive in any order until something releases them, and
+// Global memory as other blocks may see it: stores are delayed and arrive in any order until something releases them,
+// and
 // loads may see old values until something acquires. Finer than PTX allows nowhere, coarser in places: a block's stores
 // are seen by all of the block at once, and what a warp acquires all its lanes have acquired.
 #pragma once
