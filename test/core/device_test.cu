@@ -1,5 +1,5 @@
-// Each function of core/device.cuh against plain C++: bits, warps, blocks, vectors of 16 bytes, and what blocks tell each
-// other through memory.
+// Each function of core/device.cuh against plain C++: bits, warps, blocks, vectors of 16 bytes, and what blocks tell
+// each other through memory.
 #include "support/device.hpp"
 
 #include <array>

@@ -170,7 +170,8 @@ const char* cudaGetErrorName(cudaError_t error) {
     // clang-format off
     CUDASIM_NAME(cudaErrorInvalidValue) CUDASIM_NAME(cudaErrorMemoryAllocation)
         CUDASIM_NAME(cudaErrorInvalidConfiguration) CUDASIM_NAME(cudaErrorInvalidDevice) CUDASIM_NAME(cudaErrorNoDevice)
-            CUDASIM_NAME(cudaErrorInvalidDeviceFunction) CUDASIM_NAME(cudaErrorInvalidKernelImage) CUDASIM_NAME(cudaErrorInvalidResourceHandle) CUDASIM_NAME(
+            CUDASIM_NAME(cudaErrorInvalidDeviceFunction) CUDASIM_NAME(cudaErrorInvalidKernelImage)
+            CUDASIM_NAME(cudaErrorInvalidResourceHandle) CUDASIM_NAME(
                 cudaErrorIllegalState) CUDASIM_NAME(cudaErrorNotReady) CUDASIM_NAME(cudaErrorLaunchOutOfResources)
                 CUDASIM_NAME(cudaErrorLaunchFailure) CUDASIM_NAME(cudaErrorNotSupported)
                     CUDASIM_NAME(cudaErrorStreamCaptureUnsupported) CUDASIM_NAME(cudaErrorStreamCaptureInvalidated)
