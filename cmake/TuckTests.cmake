@@ -5,7 +5,8 @@ set(TUCK_TESTS all CACHE STRING
 set_property(CACHE TUCK_TESTS PROPERTY STRINGS all memory threads kernels)
 
 set(tuck_no_memory native_test model_test bench_test peers_test points_test predict_test timeline_test
-                   golden_test swap_training_test tuner_test tuck_bench_test device_bench_test cli_test)
+                   golden_test swap_training_test tuner_test tuck_bench_test device_bench_test cli_test
+                   guide_device_1 guide_device_2 guide_device_3 guide_device_4 adding_a_codec)
 set(tuck_no_threads ${tuck_no_memory} core_test codec_test deflate_test chain_test quantize_test gpu_gzip_test
                     tools_test any_frame fused_relu inflate_batch small_tensors)
 

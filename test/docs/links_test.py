@@ -1,4 +1,4 @@
-"""docs_test.py TREE: what the pages promise of themselves. README is short, and every link within the tree leads to a
+"""links_test.py TREE: what the pages promise of themselves. README is short, and every link within the tree leads to a
 file that is there and, with an anchor, to a heading of it."""
 import pathlib
 import re
