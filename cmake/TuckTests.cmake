@@ -1,31 +1,64 @@
-# Which tests there are. Sanitizers build only those in which they can find something.
+# Which tests there are.
+set(TUCK_TESTS quick CACHE STRING
+    "quick (what users must be able to trust), full (all), memory and threads (where sanitizers may find something), \
+kernels (what runs some)")
+set_property(CACHE TUCK_TESTS PROPERTY STRINGS quick full memory threads kernels)
 option(TUCK_LONG_TESTS "Compile the generic tests for every codec and type" OFF)
-set(TUCK_TESTS all CACHE STRING
-    "all, memory (what an address sanitizer may find something in), threads (the same of races) or kernels (what runs some)")
-set_property(CACHE TUCK_TESTS PROPERTY STRINGS all memory threads kernels)
+option(TUCK_ALL_KERNELS "With TUCK_TESTS=kernels: all programs that run some, not a few" OFF)
 
 set(tuck_no_memory native_test model_test bench_test peers_test points_test predict_test timeline_test
                    golden_test swap_training_test tuner_test tuck_bench_test device_bench_test cli_test
-                   guide_device_1 guide_device_2 guide_device_3 guide_device_4 adding_a_codec)
+                   guide_device_1 guide_device_2 adding_a_codec)
 set(tuck_no_threads ${tuck_no_memory} core_test codec_test deflate_test chain_test quantize_test gpu_gzip_test
                     tools_test any_frame fused_relu inflate_batch small_tensors)
-
 set(tuck_no_kernels native_test model_test bench_test peers_test points_test predict_test timeline_test tuner_test
                     core_test codec_test deflate_test chain_test quantize_test frame_test tools_test)
-
 # Of what runs kernels, enough to run each template; compiling the rest by nvcc takes most of an hour.
-option(TUCK_ALL_KERNELS "With TUCK_TESTS=kernels: all programs that run some, not a few" OFF)
 set(tuck_few_kernels device_functions_test kernels_test fused_relu small_tensors)
+# Compilers, measurements and what takes long.
+set(tuck_no_quick native_test bench_test peers_test points_test predict_test timeline_test tuner_test tuck_bench_test
+                  device_bench_test kernels_test block_test cudasim_test swap_training swap_training_test guide_device_1 guide_device_2
+                  adding_a_codec)
+
+set(tuck_quick_python docs.links format.decoder)
 
 # Is this test, or example, to be built and run?
 function(tuck_wants_test name answer)
   set(${answer} TRUE PARENT_SCOPE)
-  if((TUCK_TESTS STREQUAL "memory" AND name IN_LIST tuck_no_memory) OR
-     (TUCK_TESTS STREQUAL "threads" AND name IN_LIST tuck_no_threads) OR
-     (TUCK_TESTS STREQUAL "kernels" AND name IN_LIST tuck_no_kernels) OR
+  if(name IN_LIST tuck_no_${TUCK_TESTS} OR
      (TUCK_TESTS STREQUAL "kernels" AND NOT TUCK_ALL_KERNELS AND NOT name IN_LIST tuck_few_kernels))
     set(${answer} FALSE PARENT_SCOPE)
   endif()
+endfunction()
+
+# How tests are compiled: nothing in them is timed, and all codecs for all types take longer to compile than to run.
+set(tuck_test_options $<$<COMPILE_LANGUAGE:CXX>:-O1> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
+if(TUCK_TESTS STREQUAL "quick")
+  list(APPEND tuck_test_options -DTUCK_QUICK)
+endif()
+if(TUCK_LONG_TESTS)
+  list(APPEND tuck_test_options -DTUCK_LONG_TESTS)
+endif()
+
+# tuck_add_gtest(name [shards]): the tests of a program, as one process or several beside each other. Each says what
+# passed in test-results/, where RunTests.cmake counts it.
+function(tuck_add_gtest name)
+  set(shards 1)
+  if(ARGN)
+    set(shards ${ARGN})
+  endif()
+  foreach(shard RANGE 1 ${shards})
+    set(test ${name})
+    if(shards GREATER 1)
+      string(APPEND test ".${shard}")
+    endif()
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${test} COMMAND ${name})
+    set_tests_properties(${test} PROPERTIES TIMEOUT 1200 COST ${shards} ENVIRONMENT
+      "GTEST_OUTPUT=xml:${PROJECT_BINARY_DIR}/test-results/${test}.xml;GTEST_BRIEF=1;GTEST_TOTAL_SHARDS=${shards};\
+GTEST_SHARD_INDEX=${index};${tuck_test_environment}")
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY tuck_tests ${name})
 endfunction()
 
 # The target check, with one test that is skipped for this reason.

@@ -66,13 +66,13 @@ class short_calls {
   std::vector<double> seconds(const run_limits& limits, const std::function<void()>& work) const {
     std::vector<double> all;
     const tools::device_stopwatch watch;
-    const uint32_t runs = tools::device_session::simulated ? 1 : limits.most_runs;
+    const uint32_t runs = tools::simulated ? 1 : limits.most_runs;
     for (uint32_t run = 0; run <= runs; ++run) {  // the first one loads the code
       watch.begin(stream_);
       work();
       watch.end(stream_);
       stream_.wait();
-      if (run != 0 && !tools::device_session::simulated) all.push_back(watch.seconds());
+      if (run != 0 && !tools::simulated) all.push_back(watch.seconds());
     }
     require_ok();
     return all;

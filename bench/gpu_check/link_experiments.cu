@@ -8,7 +8,7 @@
 namespace tuck::bench {
 namespace {
 
-constexpr bool simulated = tools::device_session::simulated;
+constexpr bool simulated = tools::simulated;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

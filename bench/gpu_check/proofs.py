@@ -11,7 +11,7 @@ from step import Outcome, failed
 FEW_TESTS = {
     "device_test": "device_suite/*.options_make*:device_suite/*.any_range*:append_suite/*:frame_buffer_suite/*",
     "batch_test": "device_batch_suite/*.a_room_that*:device_batch_suite/*.a_corrupt_frame*",
-    "stages_test": "own_stages.*:block_transforms/*",
+    "block_test": "own_stages.*:block_transforms/*",
     "swap_test": "swap_stream.many_at_once*:swap_stream.a_frame_that*",
 }
 

@@ -43,7 +43,7 @@ inline int device_attribute(cudaDeviceAttr attribute) {
 
 // Of tensors of that size: several that do not fit the L2 cache together, up to 8. One where nothing is timed.
 inline uint32_t buffers_in_turn(uint64_t tensor_bytes) {
-  if (tools::device_session::simulated) return 1;
+  if (tools::simulated) return 1;
   const uint64_t wanted = 4 * static_cast<uint64_t>(device_attribute(cudaDevAttrL2CacheSize));
   return static_cast<uint32_t>(std::clamp<uint64_t>(wanted / std::max<uint64_t>(tensor_bytes, 1), 2, 8));
 }
@@ -183,7 +183,7 @@ class device_timing {
   // Twice the L2 cache; and so many that the host has launched a call before they are written, so that the time
   // between the events is the device's alone.
   static uint64_t flush_bytes() {
-    if (tools::device_session::simulated) return 1;
+    if (tools::simulated) return 1;
     return std::max<uint64_t>(2 * static_cast<uint64_t>(device_attribute(cudaDevAttrL2CacheSize)), 256 << 20);
   }
 
@@ -246,7 +246,7 @@ class timed_coder : public device_coder {
  protected:
   timed_coder(uint64_t raw_bytes, uint64_t most_encoded_bytes)
       : raw_bytes_(raw_bytes),
-        timing_(buffers_in_turn(raw_bytes), tools::device_session::simulated ? 0 : raw_bytes + most_encoded_bytes),
+        timing_(buffers_in_turn(raw_bytes), tools::simulated ? 0 : raw_bytes + most_encoded_bytes),
         tensors_(buffers_in_turn(raw_bytes), raw_bytes),
         results_(buffers_in_turn(raw_bytes), most_encoded_bytes) {}
 

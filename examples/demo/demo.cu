@@ -1,7 +1,8 @@
 // Encodes and decodes real activations on the host and on the device and shows what comes of it: tuck_demo [DIRECTORY].
 #include "support/files.hpp"
 #include "support/npy.hpp"
-#include "support/on_device.cuh"
+#include "tuck/codecs.hpp"
+#include "tuck/device_codecs.cuh"
 
 #include <tuck/host.hpp>
 
@@ -66,16 +67,15 @@ template <class Work> double best_seconds(const Work& work) {
 }
 
 // Encodes and decodes on the device and compares every byte with the host's. Throws where they differ.
-template <tuck::codec C>
-void measure_device(const C& codec, tuck::span<const tuck::value_t<C>> values, const std::vector<std::byte>& expected,
-                    tuck::span<const tuck::value_t<C>> decoded_by_host, measurement& m) {
+void measure_device(const tuck::tools::chosen_device_codec& codec, tuck::const_bytes values, uint64_t count,
+                    const std::vector<std::byte>& expected, const std::vector<std::byte>& decoded_by_host,
+                    measurement& m) {
   device_session device;
-  std::vector<std::byte> frame(tuck::max_frame_bytes(codec, values.size()));
-  std::vector<tuck::value_t<C>> restored(values.size());
-  const int runs = device_session::simulated ? 1 : 5;
+  std::vector<std::byte> frame(codec.max_frame_bytes(count)), restored(values.size());
+  const int runs = tuck::tools::simulated ? 1 : 5;
   m.device_encode = m.device_decode = std::numeric_limits<double>::infinity();
   for (int run = 0; run < runs; ++run) {
-    const tuck::outcome encoded = device.encode(codec, values, frame);
+    const tuck::outcome encoded = device.encode(codec, values, count, frame);
     if (!encoded) throw std::runtime_error(message(encoded.code));
     m.device_encode = std::min(m.device_encode, device.cost());
     if (encoded.bytes != expected.size() || std::memcmp(frame.data(), expected.data(), expected.size()) != 0)
@@ -83,109 +83,91 @@ void measure_device(const C& codec, tuck::span<const tuck::value_t<C>> values, c
     const tuck::outcome decoded = device.decode(codec, expected, restored);
     if (!decoded) throw std::runtime_error(message(decoded.code));
     m.device_decode = std::min(m.device_decode, device.cost());
-    if (std::memcmp(restored.data(), decoded_by_host.data(), values.size_bytes()) != 0)
+    if (restored != decoded_by_host)
       throw std::runtime_error("the values that the device decoded are not the host's");
   }
 }
 
-template <class T> double bound_of(const tuck::quantize<T>& codec) { return codec.effective_bound(); }
-template <class T> double bound_of(const tuck::quantize_delta_planes_deflate<T>& codec) {
-  return codec.template stage<0>().rule().effective_bound();
+template <tuck::floating_element T>
+double largest_error(tuck::const_bytes values, tuck::const_bytes restored, double bound) {
+  using format = tuck::float_format<T>;
+  using bits = tuck::bits_t<T>;
+  double largest = 0;
+  for (uint64_t at = 0; at < values.size(); at += sizeof(T)) {
+    bits from, to;
+    std::memcpy(&from, values.data() + at, sizeof(T));
+    std::memcpy(&to, restored.data() + at, sizeof(T));
+    if (from == to) continue;
+    const double error = static_cast<double>(format::widen(from)) - static_cast<double>(format::widen(to));
+    if (!(std::abs(error) <= bound)) throw std::runtime_error("a value exceeds the bound");
+    largest = std::max(largest, std::abs(error) / bound);
+  }
+  return largest;
 }
 
-// The largest error of values that came back, as a share of the bound. Throws where they should be the same and are
-// not, or are further off than the bound.
-template <tuck::codec C>
-double largest_error(const C&, tuck::span<const tuck::value_t<C>> values, tuck::span<const tuck::value_t<C>> restored,
-                     const std::vector<std::byte>& frame) {
-  if constexpr (tuck::is_lossy<C>) {
-    tuck::frame_info info;
-    C stored;
-    if (inspect(frame, info) != tuck::status::ok || C::from_stages(info.stages, stored) != tuck::status::ok)
-      throw std::runtime_error("the frame does not say its bound");
-    double largest = 0;
-    for (uint64_t i = 0; i < values.size(); ++i) {
-      if (tuck::bits_of(values[i]) == tuck::bits_of(restored[i])) continue;
-      using format = tuck::float_format<tuck::value_t<C>>;
-      const double error = static_cast<double>(format::widen(tuck::bits_of(values[i]))) -
-                           static_cast<double>(format::widen(tuck::bits_of(restored[i])));
-      if (!(std::abs(error) <= bound_of(stored))) throw std::runtime_error("a value exceeds the bound");
-      largest = std::max(largest, std::abs(error) / bound_of(stored));
+// The largest error of values that came back, as a share of the bound that the frame says. Throws where they should be
+// the same and are not, or are further off than the bound.
+double error_of_bound(tuck::const_bytes values, const std::vector<std::byte>& restored, const std::vector<std::byte>& frame) {
+  tuck::frame_info info;
+  if (inspect(frame, info) != tuck::status::ok) throw std::runtime_error("the frame is damaged");
+  if (const auto bound = tuck::tools::bound_of(info.stages)) {
+    switch (info.type) {
+      case tuck::dtype::f16: return largest_error<tuck::f16>(values, restored, bound->effective);
+      case tuck::dtype::f32: return largest_error<float>(values, restored, bound->effective);
+      case tuck::dtype::f64: return largest_error<double>(values, restored, bound->effective);
+      default: throw std::runtime_error("quantized integers");
     }
-    return largest;
-  } else {
-    if (std::memcmp(restored.data(), values.data(), values.size_bytes()) != 0)
-      throw std::runtime_error("the decoded values differ");
-    return 0;
   }
+  if (std::memcmp(restored.data(), values.data(), values.size()) != 0)
+    throw std::runtime_error("the decoded values differ");
+  return 0;
 }
 
 // Encodes and decodes on the host and on the device, and compares every byte.
-template <tuck::codec C> measurement measure(const C& codec, tuck::span<const tuck::value_t<C>> values) {
+measurement measure(const char* name, tuck::dtype type, tuck::const_bytes values) {
+  const tuck::tools::codec_choice choice{name, tuck::error_bound::range_relative(range_bound)};
+  const auto codec = tuck::tools::choose_codec(choice, type);
+  if (codec == nullptr) return {};
+  const uint64_t count = values.size() / size_of(type);
   const tuck::host::execution one_thread{.threads = 1};
-  std::vector<std::byte> frame(tuck::max_frame_bytes(codec, values.size()));
+  std::vector<std::byte> frame(codec->plan(count, {}).most_bytes), restored(values.size());
   tuck::outcome encoded;
   tuck::outcome decoded;
 
   measurement m{.measured = true};
-  m.encode_seconds = best_seconds([&] { encoded = tuck::host::encode(codec, values, frame, {}, one_thread); });
+  m.encode_seconds = best_seconds([&] { encoded = codec->encode(values, frame, {}, one_thread); });
   if (!encoded) throw std::runtime_error(message(encoded.code));
   frame.resize(encoded.bytes);
   m.frame_bytes = encoded.bytes;
 
-  std::vector<tuck::value_t<C>> restored(values.size());
-  m.decode_seconds = best_seconds([&] { decoded = tuck::host::decode(codec, frame, restored, 0, one_thread); });
+  m.decode_seconds = best_seconds([&] { decoded = codec->decode(frame, restored, one_thread); });
   if (!decoded) throw std::runtime_error(message(decoded.code));
-  const tuck::span<const tuck::value_t<C>> back = restored;
-  m.error_of_bound = largest_error(codec, values, back, frame);
-  measure_device(codec, values, frame, back, m);
+  m.error_of_bound = error_of_bound(values, restored, frame);
+  measure_device(*tuck::tools::choose_device_codec(choice, type), values, count, frame, restored, m);
   return m;
 }
 
-// A codec more is a line more here and its name above.
-template <tuck::element T> void measure_all(row& r, tuck::span<const T> values) {
-  r.zeros = static_cast<uint64_t>(
-      std::count_if(values.begin(), values.end(), [](T value) { return tuck::bits_of(value) == 0; }));
-  const uint64_t masks = tuck::ceil_div<uint64_t>(r.values, 32);
-  r.formula_ratio = ratio(r.raw_bytes, 4 * masks + sizeof(T) * (r.values - r.zeros));
-  r.of[0] = measure(tuck::zvc<T>{}, values);
-  r.of[1] = measure(tuck::rle<T>{}, values);
-  r.of[2] = measure(tuck::deflate<T>{}, values);
-  if constexpr (tuck::floating_element<T>) {
-    const auto bound = tuck::error_bound::range_relative(range_bound);
-    if constexpr (sizeof(T) < 8) r.of[3] = measure(tuck::zvc_rle_planes_deflate<T>{}, values);
-    r.of[4] = measure(tuck::quantize<T>(bound), values);
-    r.of[5] = measure(tuck::quantize_delta_planes_deflate<T>(bound), values);
-  }
-}
-
-template <tuck::element T> void measure_as(row& r, const npy_file& file) {
-  measure_all<T>(r, {reinterpret_cast<const T*>(file.data().data()), r.values});
+// How many values have no bit set.
+uint64_t zeros_of(tuck::const_bytes values, uint32_t value_bytes) {
+  const std::byte zero[8] = {};
+  uint64_t zeros = 0;
+  for (uint64_t at = 0; at < values.size(); at += value_bytes)
+    zeros += std::memcmp(values.data() + at, zero, value_bytes) == 0;
+  return zeros;
 }
 
 row measure_file(const std::filesystem::path& path) {
   const npy_file file = tuck::tools::read_npy(path.string());
+  const uint32_t value_bytes = size_of(file.header.type);
   row r;
   r.name = tuck::tools::printable(path.stem().string());
   r.shape = tuck::tools::shape_text(file.header.shape);
   r.values = file.header.values;
   r.raw_bytes = file.data().size();
   if (r.values == 0) throw std::runtime_error("no values to measure");
-  switch (file.header.type) {  // signed integers are bits like any others
-    case tuck::dtype::u8:
-    case tuck::dtype::i8: measure_as<uint8_t>(r, file); break;
-    case tuck::dtype::u16:
-    case tuck::dtype::i16: measure_as<uint16_t>(r, file); break;
-    case tuck::dtype::u32:
-    case tuck::dtype::i32: measure_as<uint32_t>(r, file); break;
-    case tuck::dtype::u64:
-    case tuck::dtype::i64: measure_as<uint64_t>(r, file); break;
-    case tuck::dtype::f16: measure_as<tuck::f16>(r, file); break;
-    case tuck::dtype::f32: measure_as<float>(r, file); break;
-    case tuck::dtype::f64: measure_as<double>(r, file); break;
-    case tuck::dtype::bf16:  // .npy files have none
-    case tuck::dtype::none: break;
-  }
+  r.zeros = zeros_of(file.data(), value_bytes);
+  r.formula_ratio = ratio(r.raw_bytes, 4 * tuck::ceil_div<uint64_t>(r.values, 32) + value_bytes * (r.values - r.zeros));
+  for (size_t c = 0; c < codecs; ++c) r.of[c] = measure(codec_names[c], file.header.type, file.data());
   return r;
 }
 
@@ -199,7 +181,7 @@ std::string speed(uint64_t bytes, double seconds) { return fixed(static_cast<dou
 
 // A GPU's speed; the simulator's bytes moved for each byte of the tensor.
 std::string device_text(uint64_t bytes, double cost) {
-  return device_session::simulated ? fixed(cost / static_cast<double>(bytes), 2) : speed(bytes, cost);
+  return tuck::tools::simulated ? fixed(cost / static_cast<double>(bytes), 2) : speed(bytes, cost);
 }
 
 // One text a column; a column is as wide as its widest text. The first `left` stand left, numbers right.
@@ -302,7 +284,7 @@ void run(const std::string& directory) {
   std::printf("chain: %s, and behind quantize %s.\n\n", codec_names[3], codec_names[5]);
   print_tensors(rows);
   std::printf("\nhost: GB/s of one thread, in cache\ndevice: %s\n\n",
-              device_session::simulated ? "the simulator, which has no speed: bytes moved for each byte of the tensor"
+              tuck::tools::simulated ? "the simulator, which has no speed: bytes moved for each byte of the tensor"
                                         : "GB/s of the GPU, launch included, best of five");
   print_codecs(rows);
 }

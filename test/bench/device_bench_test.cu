@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t raw_bytes = 64 << 10;
 constexpr double tolerance = 1e-3;
-constexpr bool simulated = tools::device_session::simulated;
+constexpr bool simulated = tools::simulated;
 
 const run_limits few{.least_runs = 3, .most_runs = 5, .seconds = 0};
 

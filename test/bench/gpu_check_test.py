@@ -248,12 +248,12 @@ class GpuCheck(unittest.TestCase):
         self.assertFalse(runs(int(pid.read_text())))
 
     def test_what_is_not_there_is_skipped_by_name(self):
-        for name in ("tools/compute-sanitizer", "tools/ncu", "bin/stages_test", "bin/kv_cache"):
+        for name in ("tools/compute-sanitizer", "tools/ncu", "bin/block_test", "bin/kv_cache"):
             (self.fakes.folder / name).unlink()
         _, made = self.run_to(0, "--out", self.out)
         self.assertEqual(made["sanitizer/racecheck"]["detail"], "compute-sanitizer is not here")
         self.assertEqual(made["ncu"]["detail"], "ncu is not here")
-        self.assertEqual(made["test/stages_test"]["detail"], "stages_test is not built")
+        self.assertEqual(made["test/block_test"]["detail"], "block_test is not built")
         self.assertEqual(made["examples"]["detail"], "6 programs; not built: kv_cache")
 
     def test_tools_that_may_not_run_here_are_skipped(self):

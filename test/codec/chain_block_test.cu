@@ -31,7 +31,7 @@ TYPED_TEST(chain_block, encodes_to_the_scalar_codec_s_bytes) {
   for (const double sparsity : {0., .3, .6, .9, .99})
     for (const uint32_t count : {1u, 2u, 31u, 100u, 1000u, most - 5, most})
       for (const pattern how : {pattern::iid, pattern::clustered}) {
-        if (sanitized && count > 1000 && how == pattern::iid) continue;
+        if (brief && count > 1000 && how == pattern::iid) continue;
         SCOPED_TRACE(std::to_string(count) + " values, " + std::to_string(sparsity));
         const auto values = sample<TypeParam>::tensor(count, sparsity, how, count);
         if (scalar_chunk<TypeParam>(values).size() >= count * sizeof(value)) continue;  // a block declines it
@@ -50,7 +50,7 @@ TYPED_TEST(chain_block, decodes_with_the_scalar_codec_s_verdict) {
   std::vector<std::vector<std::byte>> payloads;
   std::vector<uint32_t> counts;
   int accepted = 0;
-  for (int i = 0; i < (sanitized ? 100 : 600); ++i) {
+  for (int i = 0; i < (brief ? 100 : 600); ++i) {
     const uint64_t count = 1 + random() % (i % 8 == 0 ? tile_bytes / sizeof(value) : 600);
     const double sparsity = .3 + .2 * static_cast<double>(i % 4);
     auto encoded = scalar_chunk<TypeParam>(sample<TypeParam>::tensor(count, sparsity, pattern::clustered, random()));
@@ -63,8 +63,8 @@ TYPED_TEST(chain_block, decodes_with_the_scalar_codec_s_verdict) {
     counts.push_back(static_cast<uint32_t>(count));
   }
   TestFixture::template expect_scalar_verdicts<256>(payloads, counts, accepted);
-  EXPECT_GE(accepted, sanitized ? 10 : 60);
-  EXPECT_LE(accepted, sanitized ? 90 : 540);
+  EXPECT_GE(accepted, brief ? 10 : 60);
+  EXPECT_LE(accepted, brief ? 90 : 540);
 }
 
 // -- records that lie ------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ TYPED_TEST(deflate_block, encodes_to_the_scalar_codec_s_bytes) {
   std::mt19937_64 random(31);
   for (const chunk_content what : chunk_contents)
     for (const uint64_t size : {uint64_t{65536}, 1 + random() % 65536, 1 + random() % 3000, 16384 + random() % 9}) {
-      if (sanitized && size > 20'000 && random() % 4 != 0) continue;
+      if (brief && size > 20'000 && random() % 4 != 0) continue;
       SCOPED_TRACE(std::to_string(static_cast<int>(what)) + " of " + std::to_string(size));
       const auto values = values_of<value>(chunk_of(what, std::max<uint64_t>(size, sizeof(value)), size));
       for_schedules(2, [&] { ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values)); });
@@ -29,7 +29,7 @@ TYPED_TEST(deflate_block, encodes_to_the_scalar_codec_s_bytes) {
 TYPED_TEST(deflate_block, decodes_with_the_scalar_codec_s_verdict) {
   using value = value_t<TypeParam>;
   std::mt19937_64 random(32);
-  const int batches = long_run() ? 500 : 10, batch = sanitized ? 50 : 500;
+  const int batches = long_run() ? 500 : 10, batch = brief ? 50 : 500;
   for (int round = 0; round < batches; ++round) {
     std::vector<byte_vector> encoded;
     std::vector<uint32_t> counts;

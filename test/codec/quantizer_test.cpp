@@ -102,7 +102,7 @@ TYPED_TEST(quantizer_16, steps_hold_every_pattern_up_to_the_largest_code) {
   uint64_t asked = 0, wrong = 0, missed = 0, missed_at_the_top = 0, lost = 0;
   for (const double bound : bounds_for<TypeParam>()) {
     if (detail::tolerance_f32(bits_of(bound)) == 0) continue;
-    for (uint32_t exponent = 0; exponent < exponents; exponent += sanitized ? 7 : 1) {
+    for (uint32_t exponent = 0; exponent < exponents; exponent += brief ? 7 : 1) {
       const auto steps = steps_of<TypeParam>(bound, exponent);
       const double most = ((1 << step_quantizer<TypeParam>::code_bits) - 1) * static_cast<double>(steps.step);
       const double top = std::ldexp(1, static_cast<int>(exponent) + 1 - format::bias) - .51 * steps.step;
@@ -188,7 +188,7 @@ template <floating_element T, class Visit> void by_strata(uint64_t count, double
 
 template <class T> class quantizer : public ::testing::Test {
  protected:
-  static constexpr uint64_t samples = sanitized ? 2'000'000 : 10'000'000;  // over all bounds
+  static constexpr uint64_t samples = brief ? 2'000'000 : 10'000'000;  // over all bounds
 };
 using wide_types = ::testing::Types<float, double>;
 TYPED_TEST_SUITE(quantizer, wide_types, element_names);
@@ -278,7 +278,7 @@ template <class IsRight> uint64_t count_wrong(const IsRight& is_right) {
 }
 
 TEST(quantizer_f32, steps_hold_all_patterns) {
-  if (sanitized && !long_run()) GTEST_SKIP() << "so many patterns take long under sanitizers: set TUCK_LONG=1";
+  if (brief && !long_run()) GTEST_SKIP() << "so many patterns take long under sanitizers: set TUCK_LONG=1";
   for (const double bound : {0x1p-7, 1. / 3}) {
     const auto steps = steps_of<float>(bound);
     EXPECT_EQ(count_wrong([&](uint32_t x) {
@@ -290,7 +290,7 @@ TEST(quantizer_f32, steps_hold_all_patterns) {
 }
 
 TEST(quantizer_f32, mantissas_hold_all_patterns) {
-  if (sanitized && !long_run()) GTEST_SKIP() << "so many patterns take long under sanitizers: set TUCK_LONG=1";
+  if (brief && !long_run()) GTEST_SKIP() << "so many patterns take long under sanitizers: set TUCK_LONG=1";
   const auto mantissas = mantissa_quantizer<float>::make(bits_of(.001));
   EXPECT_EQ(count_wrong([&](uint32_t x) {
               bool holds;

@@ -79,7 +79,7 @@ TYPED_TEST(block_transforms, give_the_scalar_transform_s_bytes) {
           TestFixture::expect_scalar_bytes(noise<value>(std::min(count, this->capacity), random())));
     for (const uint32_t less : {0u, 1u, 2u, 3u, 4u, 13u})
       ASSERT_NO_FATAL_FAILURE(TestFixture::expect_scalar_bytes(noise<value>(this->capacity - less, random())));
-    for (int round = 0; round < (sanitized ? 3 : 12); ++round) {
+    for (int round = 0; round < (brief ? 3 : 12); ++round) {
       const uint64_t count = 1 + random() % this->capacity;
       ASSERT_NO_FATAL_FAILURE(
           TestFixture::expect_scalar_bytes(sparse_tensor<value>(count, .4, pattern::clustered, random())));

@@ -97,7 +97,7 @@ class fuzzer {
   zlib_inflater inflater_;
 };
 
-int rounds(int wanted) { return tuck::test::long_run() ? 50 * wanted : tuck::test::sanitized ? wanted / 10 : wanted; }
+int rounds(int wanted) { return tuck::test::long_run() ? 50 * wanted : tuck::test::brief ? wanted / 10 : wanted; }
 
 // The mutations seldom get past the CRC-32; what does must be right.
 TEST(GpuGzipFuzz, damaged_files) {

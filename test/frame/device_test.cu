@@ -8,7 +8,7 @@ namespace {
 template <class C> class device_suite : public ::testing::Test {
  protected:
   // Under sanitizers, chunks of 64 KiB take too long where there are many.
-  static constexpr uint32_t chunk_bytes = sanitized ? std::min(C::chunk_bytes, tile_bytes) : C::chunk_bytes;
+  static constexpr uint32_t chunk_bytes = brief ? std::min(C::chunk_bytes, tile_bytes) : C::chunk_bytes;
   static constexpr uint32_t chunk_values = chunk_bytes / sizeof(value_t<C>);
 
   // Both frames equal, and each side decodes them.
@@ -44,7 +44,7 @@ TYPED_TEST(device_suite, a_million_values) {
   device_queue queue;
   for (const double sparsity : {0., .1, .5, .9, .99, 1.}) {
     if (sparsity != .1 && sparsity != .9 && !long_run()) continue;
-    const auto values = sample<TypeParam>::tensor(sanitized ? 200'013 : 1'000'013, sparsity, pattern::clustered);
+    const auto values = sample<TypeParam>::tensor(brief ? 200'013 : 1'000'013, sparsity, pattern::clustered);
     ASSERT_NO_FATAL_FAILURE(TestFixture::expect_same(queue, values)) << sparsity;
   }
 }

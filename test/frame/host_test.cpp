@@ -209,5 +209,31 @@ TEST(host, types_known_at_run_time) {
   EXPECT_TRUE(same_bits(out, values));
 }
 
+// One codec for all types of a size, which writes what theirs would.
+TEST(host, untyped_elements_are_of_any_type_of_their_size) {
+  const auto values = sparse_tensor<float>(5000, .5);
+  std::vector<untyped<4>> bits(values.size()), restored(values.size());
+  std::memcpy(bits.data(), values.data(), 4 * values.size());
+  using codec = zvc_planes_deflate<untyped<4>>;
+  const auto frame = encoded(zvc_planes_deflate<float>{}, values);
+  EXPECT_EQ(encoded(codec{}, bits, {.type = dtype::f32}), frame);
+  EXPECT_TRUE(same_bits(decoded(zvc_planes_deflate<float>{}, frame), values));
+  EXPECT_EQ(host::decode(codec{}, frame, restored).code, status::ok);
+  EXPECT_TRUE(same_bits(restored, bits));
+  EXPECT_EQ(host::decode(codec_list<zvc<untyped<4>>, codec>{}, frame, as_writable_bytes(span<untyped<4>>(restored))).code,
+            status::ok);
+
+  // But it must be told which, and of no other size; and what has a type keeps it.
+  frame_bytes room(1 << 20);
+  for (const dtype type : {dtype::none, dtype::f16, dtype::f64, dtype{200}})
+    EXPECT_EQ(host::encode(codec{}, bits, room, {.type = type}).code, status::invalid_argument);
+  EXPECT_EQ(host::encode(zvc<float>{}, values, room, {.type = dtype::u32}).code, status::invalid_argument);
+  EXPECT_EQ(host::encode(zvc<float>{}, values, room, {.type = dtype::f32}).code, status::ok);
+  std::vector<untyped<2>> halves(values.size());
+  EXPECT_EQ(host::decode(zvc_planes_deflate<untyped<2>>{}, frame, halves).code, status::type_mismatch);
+  std::vector<uint32_t> words(values.size());
+  EXPECT_EQ(host::decode(zvc_planes_deflate<uint32_t>{}, frame, words).code, status::type_mismatch);
+}
+
 }  // namespace
 }  // namespace tuck::test

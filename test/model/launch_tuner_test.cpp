@@ -1,6 +1,7 @@
 // The tuner on surfaces of which everything is known: bench/support/wave_surface.hpp. Each measurement has noise of 5
 // %.
 #include "bench/support/wave_surface.hpp"
+#include "support/effort.hpp"
 
 #include <tuck/model.hpp>
 
@@ -8,6 +9,8 @@
 
 namespace tuck {
 namespace {
+
+using test::brief;
 
 using surface = bench::wave_surface;
 using bench::make_wave_surface;
@@ -36,21 +39,22 @@ outcome_of_search search(const surface& s, tuner_options options) {
 class tuner_on_waves : public ::testing::TestWithParam<bench::wave_of> {};
 
 TEST_P(tuner_on_waves, comes_near_the_best_in_forty_trials) {
+  constexpr int seeds = brief ? 10 : 100;
   int near = 0;
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
     const auto r = search(make_wave_surface(seed, GetParam()), {.seed = seed});
     EXPECT_LE(r.trials, 40u);
     EXPECT_LE(r.over_expert, .02) << seed;
     near += r.over_best <= .05;
   }
-  EXPECT_GE(near, 90);
+  EXPECT_GE(near, brief ? 8 : 90);
 }
 INSTANTIATE_TEST_SUITE_P(of, tuner_on_waves,
                          ::testing::Values(bench::wave_of::chunks, bench::wave_of::threads, bench::wave_of::blocks));
 
 // The expert's choice is the best: what merely looked faster must not win.
 TEST(launch_tuner, does_not_leave_a_good_choice) {
-  for (uint64_t seed = 101; seed <= 130; ++seed) {
+  for (uint64_t seed = 101; seed <= (brief ? 105 : 130); ++seed) {
     surface s = make_wave_surface(seed);
     s.expert = s.best;
     EXPECT_LE(search(s, {.seed = seed}).over_expert, .02) << seed;
@@ -62,12 +66,12 @@ TEST(launch_tuner, believes_what_was_measured_of_the_expert_s_choice) {
   surface s = make_wave_surface(1);
   std::fill(s.mean.begin(), s.mean.end(), 1);
   s.mean[s.expert] = s.mean[s.best = s.expert] = .96;
-  for (uint64_t seed = 1; seed <= 30; ++seed) EXPECT_LE(search(s, {.seed = seed}).over_expert, .02) << seed;
+  for (uint64_t seed = 1; seed <= (brief ? 5 : 30); ++seed) EXPECT_LE(search(s, {.seed = seed}).over_expert, .02) << seed;
 }
 
 TEST(launch_tuner, is_better_than_searching_at_random) {
   double guided = 0, random = 0;
-  for (uint64_t seed = 201; seed <= 215; ++seed) {
+  for (uint64_t seed = 201; seed <= (brief ? 205 : 215); ++seed) {
     const surface s = make_wave_surface(seed);
     guided += search(s, {.seed = seed}).over_best;
     random += search(s, {.search = tuner_search::random, .seed = seed}).over_best;

@@ -17,7 +17,7 @@ inline void check(cudaError_t error) { ASSERT_EQ(error, cudaSuccess) << cudaGetE
 // Seeds of the simulator's schedules: all on request, else half as many, under sanitizers a quarter; a GPU has its own.
 template <class Body> void for_schedules([[maybe_unused]] int seeds, const Body& body) {
 #if defined(TUCK_CUDASIM)
-  if (!long_run()) seeds = (seeds + (sanitized ? 3 : 1)) / (sanitized ? 4 : 2);
+  if (!long_run()) seeds = (seeds + (brief ? 3 : 1)) / (brief ? 4 : 2);
   for (int seed = 1; seed <= seeds; ++seed) {
     auto settings = cudasim::current_settings();
     settings.seed = static_cast<uint64_t>(seed);

@@ -1,21 +1,22 @@
-// How much to try: sanitizers take an order of magnitude longer. TUCK_LONG=1 in the environment asks for all rounds,
-// the CMake option TUCK_LONG_TESTS for all codecs, which take long to compile.
+// How much to try. Sanitizers take an order of magnitude longer, and the quick tests are to be quick: both are brief.
+// TUCK_LONG=1 in the environment asks for all rounds, the CMake option TUCK_LONG_TESTS for all codecs, which take long
+// to compile.
 #pragma once
 
 #include <cstdlib>
 
 namespace tuck::test {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool sanitized = true;
+#if defined(TUCK_QUICK) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool brief = true;
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-inline constexpr bool sanitized = true;
+inline constexpr bool brief = true;
 #else
-inline constexpr bool sanitized = false;
+inline constexpr bool brief = false;
 #endif
 #else
-inline constexpr bool sanitized = false;
+inline constexpr bool brief = false;
 #endif
 
 #if defined(TUCK_LONG_TESTS)

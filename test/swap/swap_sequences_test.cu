@@ -119,7 +119,7 @@ class sequence {
 
   uint64_t size_of_tensor(worker& w, const swap_codec& codec) const {
     const double u = static_cast<double>(w.random() >> 11) * 0x1p-53;
-    const bool large = !codec.slow && w.random() % (sanitized ? 400 : 20) == 0;
+    const bool large = !codec.slow && w.random() % (brief ? 400 : 20) == 0;
     const double bytes = large ? std::exp2(14 + 8 * u) : std::exp2(14 * u);
     return static_cast<uint64_t>(bytes) / codec.value_bytes;
   }
@@ -231,7 +231,7 @@ TEST_P(swap_sequences, bring_everything_back) {
     constexpr uint64_t pools[] = {0, 1 << 11, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 25};
     sequence s({.seed = seed,
                 .threads = 1 + static_cast<unsigned>(random() % 4),
-                .steps = 4 + static_cast<unsigned>(random() % (sanitized ? 4 : 12)),
+                .steps = 4 + static_cast<unsigned>(random() % (brief ? 4 : 12)),
                 .swap = {.pinned_bytes = pools[random() % std::size(pools)],
                          .limits = {.max_blocks = static_cast<unsigned>(random() % 5)},
                          .full = static_cast<on_full>(random() % 3),

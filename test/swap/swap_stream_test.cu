@@ -310,7 +310,7 @@ bool survives_overwriting(uint64_t seed, swap_path path, bool with_wait) {
 }
 TEST(wait_source, is_enough) {
   for (const swap_path path : all_paths)
-    for (uint64_t seed = 1; seed <= (sanitized ? 10 : 40); ++seed)
+    for (uint64_t seed = 1; seed <= (brief ? 10 : 40); ++seed)
       EXPECT_TRUE(survives_overwriting(seed, path, true)) << seed;
 }
 TEST(wait_source, is_needed) {

@@ -88,6 +88,13 @@ class device_stopwatch {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
+// Do kernels run on the simulator, which has no clock worth reading?
+#if defined(TUCK_CUDASIM)
+inline constexpr bool simulated = true;
+#else
+inline constexpr bool simulated = false;
+#endif
+
 #if defined(TUCK_CUDASIM)
 // Counts from here on, bytes too.
 inline void count_traffic() {
@@ -101,82 +108,5 @@ inline double moved_bytes(const cudasim::counters& c) {
   return static_cast<double>(c.tensor_bytes_read + c.tensor_bytes_written + c.other_bytes_read + c.other_bytes_written);
 }
 #endif
-
-// A stream, and what its calls cost: seconds on a GPU; on the simulator, which has no clock worth reading, the bytes
-// that the kernels moved.
-class device_session {
- public:
-#if defined(TUCK_CUDASIM)
-  static constexpr bool simulated = true;
-#else
-  static constexpr bool simulated = false;
-#endif
-
-  // Encodes host values to the host; `frame` has room for max_frame_bytes.
-  template <codec C>
-  outcome encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_options options = {}) {
-    const device_memory in(values.size_bytes()), metadata(options.metadata.size()), out(frame.size());
-    const device_memory scratch(scratch_bytes(codec, values.size(), options)), written(sizeof(outcome));
-    in.upload(as_bytes(values), stream_);
-    metadata.upload(options.metadata, stream_);
-    options.metadata = metadata.all();
-    const span<const value_t<C>> source(reinterpret_cast<const value_t<C>*>(in.all().data()), values.size());
-    require(initialize(scratch.all(), stream_));
-    const outcome done = timed(written, [&] {
-      return tuck::encode(codec, source, out.all(), scratch.all(), outcome_in(written), stream_, options);
-    });
-    if (done) out.download(frame.subspan(0, done.bytes), stream_);
-    return done;
-  }
-
-  template <codec C> outcome decode(const C& codec, const_bytes frame, span<value_t<C>> values) {
-    const device_memory in(frame.size()), out(values.size_bytes());
-    const device_memory scratch(scratch_head_bytes), written(sizeof(outcome));
-    in.upload(frame, stream_);
-    out.upload(as_bytes(values), stream_);  // what decoding leaves alone is as it was
-    const span<value_t<C>> target(reinterpret_cast<value_t<C>*>(out.all().data()), values.size());
-    require(initialize(scratch.all(), stream_));
-    const outcome done = timed(
-        written, [&] { return tuck::decode(codec, in.all(), target, scratch.all(), outcome_in(written), stream_); });
-    out.download(as_writable_bytes(values), stream_);
-    return done;
-  }
-
-  // Of the last call: bytes moved if simulated, else seconds.
-  double cost() const noexcept { return cost_; }
-
- private:
-  static outcome* outcome_in(const device_memory& m) noexcept { return reinterpret_cast<outcome*>(m.all().data()); }
-
-  // What the call refuses comes back as an outcome; what CUDA refuses throws.
-  template <class Call> outcome timed(const device_memory& written, const Call& call) {
-    begin();
-    const result started = call();
-    if (!started && started.code != status::cuda_error) return {.code = started.code};
-    require(started);
-    cost_ = end();
-    outcome done;
-    written.download(as_writable_bytes(span<outcome>(&done, 1)), stream_);
-    return done;
-  }
-
-#if defined(TUCK_CUDASIM)
-  void begin() { count_traffic(); }
-  double end() {
-    stream_.wait();
-    return moved_bytes(cudasim::snapshot());
-  }
-#else
-  void begin() { watch_.begin(stream_); }
-  double end() {
-    watch_.end(stream_);
-    return watch_.seconds();
-  }
-  device_stopwatch watch_;
-#endif
-
-  device_stream stream_;
-  double cost_ = 0;
-};
 
 }  // namespace tuck::tools

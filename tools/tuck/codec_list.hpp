@@ -7,18 +7,14 @@
 
 namespace tuck::tools {
 
+// Lossless codecs: one for all types of a size.
 template <template <class> class Codec>
-using over_all_types =
-    codec_list<Codec<uint8_t>, Codec<int8_t>, Codec<uint16_t>, Codec<int16_t>, Codec<uint32_t>, Codec<int32_t>,
-               Codec<uint64_t>, Codec<int64_t>, Codec<f16>, Codec<bf16>, Codec<float>, Codec<double>>;
+using over_all_types = codec_list<Codec<untyped<1>>, Codec<untyped<2>>, Codec<untyped<4>>, Codec<untyped<8>>>;
+template <template <class> class Codec>
+using over_wide_types = codec_list<Codec<untyped<2>>, Codec<untyped<4>>, Codec<untyped<8>>>;
 
 template <template <class> class Codec>
 using over_floating_types = codec_list<Codec<f16>, Codec<bf16>, Codec<float>, Codec<double>>;
-
-// And chains only over those that they are for: each is two kernels more.
-template <template <class> class Codec>
-using over_integer_types = codec_list<Codec<uint8_t>, Codec<int8_t>, Codec<uint16_t>, Codec<int16_t>, Codec<uint32_t>,
-                                      Codec<int32_t>, Codec<uint64_t>, Codec<int64_t>>;
 
 template <class...> struct joined_lists;
 template <codec... Cs> struct joined_lists<codec_list<Cs...>> {
@@ -37,10 +33,10 @@ using program_codecs = joined_lists<
     over_all_types<deflate>,
     over_all_types<bitpack>,
     over_floating_types<quantize>,
-    over_floating_types<zvc_planes_deflate>,
-    codec_list<zvc_rle_planes_deflate<f16>, zvc_rle_planes_deflate<bf16>, zvc_rle_planes_deflate<float>>,
-    over_floating_types<planes_deflate>,
-    over_integer_types<delta_rle_bitpack>,
+    over_wide_types<zvc_planes_deflate>,
+    codec_list<zvc_rle_planes_deflate<untyped<2>>, zvc_rle_planes_deflate<untyped<4>>>,
+    over_wide_types<planes_deflate>,
+    over_all_types<delta_rle_bitpack>,
     over_floating_types<quantize_delta_planes_deflate>,
     over_floating_types<quantize_delta_deflate>
 >::type;
@@ -54,7 +50,7 @@ template <codec... Cs, class Visitor> bool any_codec(codec_list<Cs...>, const Vi
 // Calls visitor with the chosen codec for elements of `type`, if there is one.
 template <class Visitor> bool with_codec(const codec_choice& choice, dtype type, const Visitor& visitor) {
   return any_codec(program_codecs{}, [&]<codec C>(const C& candidate) {
-    if (dtype_of<value_t<C>> != type || stage_names(candidate.stages()) != choice.name) return false;
+    if (!holds<value_t<C>>(type) || stage_names(candidate.stages()) != choice.name) return false;
     if constexpr (tuck::is_lossy<C>)
       visitor(C(choice.bound));
     else

@@ -34,8 +34,12 @@ std::string types_of(std::string_view codec) {
   std::string types;
   any_codec(program_codecs{}, [&]<class C>(const C& candidate) {
     if (stage_names(candidate.stages()) != codec) return false;
-    if (!types.empty()) types += ", ";
-    types += name(dtype_of<value_t<C>>);
+    for (int t = 1; t <= static_cast<int>(dtype::f64); ++t) {
+      const dtype type = static_cast<dtype>(t);
+      if (!holds<value_t<C>>(type)) continue;
+      if (!types.empty()) types += ", ";
+      types += name(type);
+    }
     return false;
   });
   return types;
@@ -61,12 +65,12 @@ namespace {
 
 template <codec C> class chosen final : public chosen_codec {
  public:
-  explicit chosen(const C& codec) : codec_(codec) {}
+  chosen(const C& codec, dtype type) : codec_(codec), type_(type) {}
 
   frame_plan plan(uint64_t count, const frame_options& options) const override {
     frame_plan plan;
     frame_header header;
-    plan.code = make_header(codec_, count, options, header);
+    plan.code = make_header(codec_, count, typed(options), header);
     if (plan.code != status::ok) return plan;
     plan.most_bytes = worst_case_bytes(header);
     plan.chunks = layout_of(header).chunks;
@@ -74,8 +78,8 @@ template <codec C> class chosen final : public chosen_codec {
   }
   outcome encode(const_bytes values, bytes frame, const frame_options& options,
                  const host::execution& how) const override {
-    const span<const T> typed(reinterpret_cast<const T*>(values.data()), values.size() / sizeof(T));
-    return host::encode(codec_, typed, frame, options, how);
+    const span<const T> all(reinterpret_cast<const T*>(values.data()), values.size() / sizeof(T));
+    return host::encode(codec_, all, frame, typed(options), how);
   }
   outcome decode(const_bytes frame, bytes values, const host::execution& how) const override {
     return host::decode(codec_, frame, span<T>(reinterpret_cast<T*>(values.data()), values.size() / sizeof(T)), 0, how);
@@ -83,14 +87,21 @@ template <codec C> class chosen final : public chosen_codec {
 
  private:
   using T = value_t<C>;
+
+  frame_options typed(frame_options options) const {
+    options.type = type_;
+    return options;
+  }
+
   C codec_;
+  dtype type_;
 };
 
 }  // namespace
 
 std::unique_ptr<chosen_codec> choose_codec(const codec_choice& choice, dtype type) {
   std::unique_ptr<chosen_codec> found;
-  with_codec(choice, type, [&]<codec C>(const C& codec) { found = std::make_unique<chosen<C>>(codec); });
+  with_codec(choice, type, [&]<codec C>(const C& codec) { found = std::make_unique<chosen<C>>(codec, type); });
   return found;
 }
 

@@ -52,6 +52,24 @@ template <> inline constexpr dtype dtype_of<bf16> = dtype::bf16;
 template <> inline constexpr dtype dtype_of<float> = dtype::f32;
 template <> inline constexpr dtype dtype_of<double> = dtype::f64;
 
+namespace detail {
+template <uint32_t Bytes> struct bits_of_size;
+template <> struct bits_of_size<1> { using type = uint8_t; };
+template <> struct bits_of_size<2> { using type = uint16_t; };
+template <> struct bits_of_size<4> { using type = uint32_t; };
+template <> struct bits_of_size<8> { using type = uint64_t; };
+}  // namespace detail
+
+// An element of 1, 2, 4 or 8 bytes whose type is known at run time only. Lossless codecs look at nothing but bits:
+// zvc<untyped<4>> encodes i32, u32 and f32 alike, where frame_options::type says which, and decodes the frames of all
+// of them. A program needs a quarter of the kernels.
+template <uint32_t Bytes> struct untyped {
+  typename detail::bits_of_size<Bytes>::type bits;
+  friend bool operator==(untyped, untyped) = default;
+};
+template <class T> inline constexpr bool is_untyped = false;
+template <uint32_t Bytes> inline constexpr bool is_untyped<untyped<Bytes>> = true;
+
 // Bytes of one value; 0 for anything that is not a dtype.
 TUCK_HD constexpr uint32_t size_of(dtype t) noexcept {
   switch (t) {
@@ -94,6 +112,11 @@ TUCK_HD constexpr const char* name(dtype t) noexcept {
 // A type that tensors are made of. Trivial, so that T{} is all zero bits.
 template <class T>
 concept element = std::is_trivially_copyable_v<T> && std::is_trivially_default_constructible_v<T> &&
-                  (dtype_of<T> != dtype::none) && sizeof(T) == size_of(dtype_of<T>);
+                  (is_untyped<T> || (dtype_of<T> != dtype::none && sizeof(T) == size_of(dtype_of<T>)));
+
+// Are T's the values of a tensor of type t?
+template <element T> TUCK_HD constexpr bool holds(dtype t) noexcept {
+  return is_untyped<T> ? size_of(t) == sizeof(T) : t == dtype_of<T>;
+}
 
 }  // namespace tuck::inline TUCK_ABI

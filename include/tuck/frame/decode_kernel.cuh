@@ -197,7 +197,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     if (const status s = check_header(header, header_digest); s != status::ok) return s;
     new (&temp_.codec.get()) C(job_.codec);
     if (const status s = C::from_stages(header.stages, temp_.codec.get()); s != status::ok) return s;
-    if (header.type != dtype_of<T>) return status::type_mismatch;
+    if (!holds<T>(header.type)) return status::type_mismatch;
     if (job_.first_value > header.value_count || job_.out_values > header.value_count - job_.first_value)
       return status::bad_range;
     if (header.chunk_values > max_device_chunk_values<C, Threads>) return status::unsupported;

@@ -144,6 +144,7 @@ struct frame_options {
   uint32_t alignment = 32;    // of payloads, bytes; a power of two up to 4096
   bool checksums = false;     // keep a digest of each chunk's values
   const_bytes metadata = {};  // the user's own, kept verbatim; must stay until encode is done, on a stream, too
+  dtype type = dtype::none;   // of the elements, which codecs of untyped ones must be told; none: the codec's own
 };
 
 // The header of a frame of `count` values, all but frame_bytes, the digests and what an adaptive codec learns of the
@@ -156,7 +157,8 @@ constexpr status plan_header(const C& codec, uint64_t count, const frame_options
   static_assert(adaptive_codec<C> || !detail::half_adaptive<C>,
                 "tuck: this codec has some of what an adaptive codec has, but not all; see tuck/codec/concept.hpp");
   frame_header h;
-  h.type = dtype_of<value_t<C>>;
+  h.type = options.type != dtype::none ? options.type : dtype_of<value_t<C>>;
+  if (!holds<value_t<C>>(h.type)) return status::invalid_argument;
   h.flags = options.checksums ? flag_checksums : 0;
   h.chunk_values = options.chunk_values != 0 ? options.chunk_values : C::chunk_bytes / value_bytes;
   h.value_count = count;

@@ -291,7 +291,7 @@ outcome match(const frame_header& header, C& codec, span<value_t<C>> out, uint64
     return {.code = s};
   else if (s != status::ok)
     return zeros(out, s);
-  if (header.type != dtype_of<value_t<C>>) return {.code = status::type_mismatch};
+  if (!holds<value_t<C>>(header.type)) return {.code = status::type_mismatch};
   if (first_value > header.value_count || out.size() > header.value_count - first_value)
     return {.code = status::bad_range};
   return {};

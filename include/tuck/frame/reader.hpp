@@ -152,7 +152,7 @@ template <codec... Cs, class Visitor> status visit(codec_list<Cs...>, const fram
   [[maybe_unused]] const auto attempt = [&]<class C>(C codec) {
     const status s = C::from_stages(info.stages, codec);
     if (s == status::codec_mismatch) return false;
-    if (dtype_of<value_t<C>> != info.type) {
+    if (!holds<value_t<C>>(info.type)) {
       if (answer == status::codec_mismatch) answer = status::type_mismatch;
       return false;
     }

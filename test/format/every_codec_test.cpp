@@ -1,0 +1,125 @@
+// Every codec that the program knows, for every type that it takes: the device's frame is the host's, and both decode
+// it to the same values, which are those encoded or within the bound.
+#include "support/effort.hpp"
+#include "support/tensors.hpp"
+#include "tuck/codecs.hpp"
+
+#include <tuck/core/floating.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace tuck::test {
+namespace {
+
+using byte_vector = std::vector<std::byte>;
+
+constexpr double bound = .01;
+
+// Gaussian where the type is a float, for bounds to mean something; else any bits.
+template <element T> byte_vector tensor_of(uint64_t count, double sparsity, pattern how, uint64_t seed) {
+  auto values = sparse_tensor<T>(count, sparsity, how, seed);
+  if constexpr (floating_element<T>) {
+    std::mt19937_64 random(seed);
+    std::normal_distribution<double> normal;
+    using real = typename float_format<T>::real;
+    for (T& value : values)
+      if (bits_of(value) != 0)
+        value = __builtin_bit_cast(T, float_format<T>::narrow(static_cast<real>(normal(random))));
+  }
+  byte_vector bytes(count * sizeof(T));
+  if (count != 0) std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+byte_vector tensor_of(dtype type, uint64_t count, double sparsity, pattern how, uint64_t seed) {
+  switch (type) {
+    case dtype::f16: return tensor_of<f16>(count, sparsity, how, seed);
+    case dtype::bf16: return tensor_of<bf16>(count, sparsity, how, seed);
+    case dtype::f32: return tensor_of<float>(count, sparsity, how, seed);
+    case dtype::f64: return tensor_of<double>(count, sparsity, how, seed);
+    default: break;
+  }
+  switch (size_of(type)) {
+    case 1: return tensor_of<uint8_t>(count, sparsity, how, seed);
+    case 2: return tensor_of<uint16_t>(count, sparsity, how, seed);
+    case 4: return tensor_of<uint32_t>(count, sparsity, how, seed);
+    default: return tensor_of<uint64_t>(count, sparsity, how, seed);
+  }
+}
+
+template <floating_element T> void expect_within(const byte_vector& values, const byte_vector& restored) {
+  const auto at = [](const byte_vector& from, size_t i) {
+    bits_t<T> bits;
+    std::memcpy(&bits, from.data() + i, sizeof bits);
+    return static_cast<double>(float_format<T>::widen(bits));
+  };
+  for (size_t i = 0; i < values.size(); i += sizeof(T)) ASSERT_LE(std::abs(at(values, i) - at(restored, i)), bound) << i;
+}
+void expect_right(bool lossy, dtype type, const byte_vector& values, const byte_vector& restored) {
+  if (!lossy) {
+    ASSERT_TRUE(values == restored);
+    return;
+  }
+  switch (type) {
+    case dtype::f16: return expect_within<f16>(values, restored);
+    case dtype::bf16: return expect_within<bf16>(values, restored);
+    case dtype::f32: return expect_within<float>(values, restored);
+    default: return expect_within<double>(values, restored);
+  }
+}
+
+void expect_round_trip(const tools::codec_choice& choice, dtype type, const byte_vector& values,
+                       const frame_options& options) {
+  const uint64_t count = values.size() / size_of(type);
+  const tools::frame_plan plan = tools::plan_frame(choice, type, count, options);
+  ASSERT_EQ(plan.code, status::ok);
+  byte_vector frame(plan.most_bytes), on_device(plan.most_bytes);
+  const outcome host = tools::encode_frame(choice, type, values, frame, options, {.threads = 2});
+  ASSERT_EQ(host.code, status::ok);
+  frame.resize(host.bytes);
+  const outcome device = tools::encode_on_device(choice, type, values, on_device, options);
+  ASSERT_EQ(device.code, status::ok);
+  on_device.resize(device.bytes);
+  ASSERT_TRUE(frame == on_device);
+
+  byte_vector restored(values.size(), std::byte{0x5a}), restored_on_device(values.size(), std::byte{0xa5});
+  ASSERT_EQ(tools::decode_frame(frame, restored, 0, {.threads = 2}).code, status::ok);
+  ASSERT_EQ(tools::decode_on_device(frame, restored_on_device).code, status::ok);
+  ASSERT_TRUE(restored == restored_on_device);
+  expect_right(tools::is_lossy(choice.name), type, values, restored);
+}
+
+class every_codec : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(every_codec, round_trips_every_type_on_host_and_device_with_equal_bytes) {
+  const tools::codec_choice choice{GetParam(), error_bound::absolute(bound)};
+  constexpr uint64_t chunk = 1024;
+  int types = 0;
+  for (uint8_t t = 1; t <= static_cast<uint8_t>(dtype::f64); ++t) {
+    const dtype type{t};
+    if (tools::choose_codec(choice, type) == nullptr) continue;
+    ++types;
+    for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{33}, 2 * chunk + 7})
+      for (const double sparsity : {0., .6, 1.}) {
+        SCOPED_TRACE(tuck::name(type) + (" " + std::to_string(count)) + " values, zeros: " + std::to_string(sparsity));
+        const auto values = tensor_of(type, count, sparsity, pattern::clustered, count + t);
+        ASSERT_NO_FATAL_FAILURE(
+            expect_round_trip(choice, type, values, {.chunk_values = chunk, .checksums = count % 2 == 1}));
+      }
+    // Chunks as they are when nothing is said.
+    const auto values = tensor_of(type, 70'000 / size_of(type), .6, pattern::iid, t);
+    ASSERT_NO_FATAL_FAILURE(expect_round_trip(choice, type, values, {})) << tuck::name(type);
+  }
+  EXPECT_GE(types, 4);
+}
+INSTANTIATE_TEST_SUITE_P(of, every_codec, ::testing::ValuesIn(tools::codec_names()), [](const auto& of) {
+  std::string name = of.param;
+  std::replace(name.begin(), name.end(), '+', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace tuck::test
