@@ -117,7 +117,7 @@ TEST_P(every_codec, round_trips_every_type_on_host_and_device_with_equal_bytes) 
 }
 INSTANTIATE_TEST_SUITE_P(of, every_codec, ::testing::ValuesIn(tools::codec_names()), [](const auto& of) {
   std::string name = of.param;
-  std::replace(name.begin(), name.end(), '+', '_');
+  std::replace_if(name.begin(), name.end(), [](char c) { return c == '+' || c == '-'; }, '_');
   return name;
 });
 
