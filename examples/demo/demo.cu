@@ -83,8 +83,7 @@ void measure_device(const tuck::tools::chosen_device_codec& codec, tuck::const_b
     const tuck::outcome decoded = device.decode(codec, expected, restored);
     if (!decoded) throw std::runtime_error(message(decoded.code));
     m.device_decode = std::min(m.device_decode, device.cost());
-    if (restored != decoded_by_host)
-      throw std::runtime_error("the values that the device decoded are not the host's");
+    if (restored != decoded_by_host) throw std::runtime_error("the values that the device decoded are not the host's");
   }
 }
 
@@ -107,7 +106,8 @@ double largest_error(tuck::const_bytes values, tuck::const_bytes restored, doubl
 
 // The largest error of values that came back, as a share of the bound that the frame says. Throws where they should be
 // the same and are not, or are further off than the bound.
-double error_of_bound(tuck::const_bytes values, const std::vector<std::byte>& restored, const std::vector<std::byte>& frame) {
+double error_of_bound(tuck::const_bytes values, const std::vector<std::byte>& restored,
+                      const std::vector<std::byte>& frame) {
   tuck::frame_info info;
   if (inspect(frame, info) != tuck::status::ok) throw std::runtime_error("the frame is damaged");
   if (const auto bound = tuck::tools::bound_of(info.stages)) {
@@ -285,7 +285,7 @@ void run(const std::string& directory) {
   print_tensors(rows);
   std::printf("\nhost: GB/s of one thread, in cache\ndevice: %s\n\n",
               tuck::tools::simulated ? "the simulator, which has no speed: bytes moved for each byte of the tensor"
-                                        : "GB/s of the GPU, launch included, best of five");
+                                     : "GB/s of the GPU, launch included, best of five");
   print_codecs(rows);
 }
 

@@ -165,8 +165,7 @@ TYPED_TEST(quantize_16, all_patterns_under_bounds_relative_to_any_range) {
 
 // Tensors of all kinds of groups, with random patterns among zeros after them.
 template <floating_element T> std::vector<T> varied(uint64_t seed) {
-  auto values =
-      sample<quantize<T>>::tensor(brief ? 20'000 : 100'000, seed % 3 == 0 ? 0 : .4, pattern::clustered, seed);
+  auto values = sample<quantize<T>>::tensor(brief ? 20'000 : 100'000, seed % 3 == 0 ? 0 : .4, pattern::clustered, seed);
   const auto more = sparse_tensor<T>(values.size() / 4, .8, pattern::iid, seed);
   values.insert(values.end(), more.begin(), more.end());
   return values;

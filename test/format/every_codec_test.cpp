@@ -56,7 +56,8 @@ template <floating_element T> void expect_within(const byte_vector& values, cons
     std::memcpy(&bits, from.data() + i, sizeof bits);
     return static_cast<double>(float_format<T>::widen(bits));
   };
-  for (size_t i = 0; i < values.size(); i += sizeof(T)) ASSERT_LE(std::abs(at(values, i) - at(restored, i)), bound) << i;
+  for (size_t i = 0; i < values.size(); i += sizeof(T))
+    ASSERT_LE(std::abs(at(values, i) - at(restored, i)), bound) << i;
 }
 void expect_right(bool lossy, dtype type, const byte_vector& values, const byte_vector& restored) {
   if (!lossy) {

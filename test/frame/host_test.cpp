@@ -220,8 +220,9 @@ TEST(host, untyped_elements_are_of_any_type_of_their_size) {
   EXPECT_TRUE(same_bits(decoded(zvc_planes_deflate<float>{}, frame), values));
   EXPECT_EQ(host::decode(codec{}, frame, restored).code, status::ok);
   EXPECT_TRUE(same_bits(restored, bits));
-  EXPECT_EQ(host::decode(codec_list<zvc<untyped<4>>, codec>{}, frame, as_writable_bytes(span<untyped<4>>(restored))).code,
-            status::ok);
+  EXPECT_EQ(
+      host::decode(codec_list<zvc<untyped<4>>, codec>{}, frame, as_writable_bytes(span<untyped<4>>(restored))).code,
+      status::ok);
 
   // But it must be told which, and of no other size; and what has a type keeps it.
   frame_bytes room(1 << 20);

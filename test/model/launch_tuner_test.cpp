@@ -66,7 +66,8 @@ TEST(launch_tuner, believes_what_was_measured_of_the_expert_s_choice) {
   surface s = make_wave_surface(1);
   std::fill(s.mean.begin(), s.mean.end(), 1);
   s.mean[s.expert] = s.mean[s.best = s.expert] = .96;
-  for (uint64_t seed = 1; seed <= (brief ? 5 : 30); ++seed) EXPECT_LE(search(s, {.seed = seed}).over_expert, .02) << seed;
+  for (uint64_t seed = 1; seed <= (brief ? 5 : 30); ++seed)
+    EXPECT_LE(search(s, {.seed = seed}).over_expert, .02) << seed;
 }
 
 TEST(launch_tuner, is_better_than_searching_at_random) {

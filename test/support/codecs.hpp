@@ -30,8 +30,7 @@ using every_codec =
                      planes_deflate<bf16>, delta_rle_bitpack<int32_t>, quantize_delta_planes_deflate<float>,
                      quantize_delta_deflate<f16>>;
 using few_codecs = std::conditional_t<long_tests, every_codec, one_of_each>;
-using tested_codecs =
-    std::conditional_t<long_tests, every_codec, std::conditional_t<brief, one_of_each, most_codecs>>;
+using tested_codecs = std::conditional_t<long_tests, every_codec, std::conditional_t<brief, one_of_each, most_codecs>>;
 using corrupted_codecs =
     ::testing::Types<zvc<float>, rle<float>, deflate<float>, bitpack<uint16_t>, quantize<float>, quantize<f16>,
                      zvc_planes_deflate<float>, delta_rle_bitpack<int64_t>, quantize_delta_planes_deflate<f16>>;

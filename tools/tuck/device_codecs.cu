@@ -73,9 +73,8 @@ outcome device_session::encode(const chosen_device_codec& codec, const_bytes val
   metadata.upload(options.metadata, stream_);
   options.metadata = metadata.all();
   require(initialize(scratch.all(), stream_));
-  const outcome done = timed([&](outcome* written) {
-    return codec.encode(in.all(), out.all(), scratch.all(), written, stream_, options);
-  });
+  const outcome done = timed(
+      [&](outcome* written) { return codec.encode(in.all(), out.all(), scratch.all(), written, stream_, options); });
   if (done) out.download(frame.subspan(0, done.bytes), stream_);
   return done;
 }
@@ -85,9 +84,8 @@ outcome device_session::decode(const chosen_device_codec& codec, const_bytes fra
   in.upload(frame, stream_);
   out.upload(values, stream_);  // what decoding leaves alone is as it was
   require(initialize(scratch.all(), stream_));
-  const outcome done = timed([&](outcome* restored) {
-    return codec.decode(in.all(), out.all(), scratch.all(), restored, stream_);
-  });
+  const outcome done =
+      timed([&](outcome* restored) { return codec.decode(in.all(), out.all(), scratch.all(), restored, stream_); });
   out.download(values, stream_);
   return done;
 }

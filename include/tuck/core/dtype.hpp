@@ -1,6 +1,7 @@
 // Element types: what a tensor's values may be, and their run-time names.
 #pragma once
 
+#include <tuck/core/bits.hpp>
 #include <tuck/core/config.hpp>
 
 #include <concepts>
@@ -52,19 +53,11 @@ template <> inline constexpr dtype dtype_of<bf16> = dtype::bf16;
 template <> inline constexpr dtype dtype_of<float> = dtype::f32;
 template <> inline constexpr dtype dtype_of<double> = dtype::f64;
 
-namespace detail {
-template <uint32_t Bytes> struct bits_of_size;
-template <> struct bits_of_size<1> { using type = uint8_t; };
-template <> struct bits_of_size<2> { using type = uint16_t; };
-template <> struct bits_of_size<4> { using type = uint32_t; };
-template <> struct bits_of_size<8> { using type = uint64_t; };
-}  // namespace detail
-
 // An element of 1, 2, 4 or 8 bytes whose type is known at run time only. Lossless codecs look at nothing but bits:
 // zvc<untyped<4>> encodes i32, u32 and f32 alike, where frame_options::type says which, and decodes the frames of all
 // of them. A program needs a quarter of the kernels.
 template <uint32_t Bytes> struct untyped {
-  typename detail::bits_of_size<Bytes>::type bits;
+  typename uint_of_size<Bytes>::type bits;
   friend bool operator==(untyped, untyped) = default;
 };
 template <class T> inline constexpr bool is_untyped = false;
