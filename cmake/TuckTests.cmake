@@ -33,8 +33,8 @@ endfunction()
 
 # How tests are compiled: nothing in them is timed, and all codecs for all types take longer to compile than to run.
 set(tuck_test_options $<$<COMPILE_LANGUAGE:CXX>:-O1> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
-if(TUCK_TESTS STREQUAL "quick")
-  list(APPEND tuck_test_options -DTUCK_QUICK)
+if(TUCK_TESTS MATCHES "quick|kernels")
+  list(APPEND tuck_test_options -DTUCK_BRIEF)
 endif()
 if(TUCK_LONG_TESTS)
   list(APPEND tuck_test_options -DTUCK_LONG_TESTS)

@@ -1,13 +1,13 @@
-// How much to try. Sanitizers take an order of magnitude longer, and the quick tests are to be quick: both are brief.
-// TUCK_LONG=1 in the environment asks for all rounds, the CMake option TUCK_LONG_TESTS for all codecs, which take long
-// to compile.
+// How much to try. Sanitizers and the PTX engine take an order of magnitude longer, and the quick tests are to be
+// quick: they are brief. TUCK_LONG=1 in the environment asks for all rounds, the CMake option TUCK_LONG_TESTS for all
+// codecs, which take long to compile.
 #pragma once
 
 #include <cstdlib>
 
 namespace tuck::test {
 
-#if defined(TUCK_QUICK) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(TUCK_BRIEF) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool brief = true;
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
