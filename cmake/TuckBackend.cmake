@@ -96,7 +96,7 @@ endfunction()
 
 function(tuck_for_device name)
   if(tuck_backend STREQUAL "sim")
-    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX)
     # Kernels of many codecs in one file: -O3 takes minutes. (At -O1 g++ 12 takes objects without members for
     # uninitialised ones.)
     target_compile_options(${name} PRIVATE -O1 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)

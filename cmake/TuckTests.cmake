@@ -19,8 +19,8 @@ set(tuck_no_kernels native_test model_test bench_test peers_test points_test pre
 set(tuck_few_kernels device_functions_test kernels_test fused_relu small_tensors)
 # Compilers, measurements and what takes long.
 set(tuck_no_quick native_test bench_test peers_test points_test predict_test timeline_test tuner_test tuck_bench_test
-                  device_bench_test kernels_test block_test cudasim_test swap_training swap_training_test guide_device_1
-                  guide_device_2 adding_a_codec)
+                  device_bench_test kernels_test block_test cudasim_test swap_training swap_training_test inflate_batch
+                  kv_cache torch_allocator_test guide_device_1 guide_device_2 adding_a_codec)
 
 set(tuck_quick_python docs.links format.decoder)
 
@@ -35,6 +35,8 @@ endfunction()
 
 # How tests are compiled: nothing in them is timed, and all codecs for all types take longer to compile than to run.
 set(tuck_test_options $<$<COMPILE_LANGUAGE:CXX>:-O1> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
+# The files of a program as one translation unit: what they share is compiled once.
+option(TUCK_UNITY "Compile the files of each test together" ON)
 if(TUCK_TESTS MATCHES "quick|kernels")
   list(APPEND tuck_test_options -DTUCK_BRIEF)
 endif()

@@ -4,4 +4,4 @@ set -eu
 units=$(ninja -C "$1" -t commands check | grep -c -e ' -c ')
 processes=$(cd "$1" && ctest -N | sed -n 's/^Total Tests: //p')
 echo "$units translation units of $2, $processes processes of $3"
-[ "$units" -gt 50 ] && [ "$units" -le "$2" ] && [ "$processes" -gt 20 ] && [ "$processes" -le "$3" ]
+[ "$units" -gt 20 ] && [ "$units" -le "$2" ] && [ "$processes" -gt 20 ] && [ "$processes" -le "$3" ]

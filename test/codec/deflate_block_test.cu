@@ -7,8 +7,8 @@ namespace {
 
 template <class C> class deflate_block : public block_against_scalar<C> {};
 
-using codecs = ::testing::Types<deflate<uint8_t>, deflate<f16>, deflate<float>, deflate<double>>;
-TYPED_TEST_SUITE(deflate_block, codecs);
+using deflates = ::testing::Types<deflate<uint8_t>, deflate<f16>, deflate<float>, deflate<double>>;
+TYPED_TEST_SUITE(deflate_block, deflates);
 
 TYPED_TEST(deflate_block, encodes_to_the_scalar_codec_s_bytes) {
   using value = value_t<TypeParam>;

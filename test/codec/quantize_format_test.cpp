@@ -164,9 +164,6 @@ std::vector<quantize_layout::shape> shapes_of(const quantize<T>& codec, const st
 }
 
 template <class T> class quantize_shapes : public ::testing::Test {};
-struct element_names {
-  template <class T> static std::string GetName(int) { return name(dtype_of<T>); }
-};
 using all_floats = ::testing::Types<f16, bf16, float, double>;
 TYPED_TEST_SUITE(quantize_shapes, all_floats, element_names);
 

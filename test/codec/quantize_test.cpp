@@ -104,9 +104,6 @@ template <floating_element T> const std::vector<std::vector<T>>& layouts() {
   return all;
 }
 
-struct element_names {
-  template <class T> static std::string GetName(int) { return name(dtype_of<T>); }
-};
 template <class T> class quantize_16 : public ::testing::Test {};
 using types_of_16_bits = ::testing::Types<f16, bf16>;
 TYPED_TEST_SUITE(quantize_16, types_of_16_bits, element_names);

@@ -2,6 +2,7 @@
 // with every pattern, the others by strata; TUCK_LONG=1 tries every binary32 pattern.
 #include "support/bounds.hpp"
 #include "support/effort.hpp"
+#include "support/tensors.hpp"
 
 #include <gtest/gtest.h>
 
@@ -87,9 +88,6 @@ template <floating_element T> std::vector<double> bounds_for() {
 }
 
 template <class T> class quantizer_16 : public ::testing::Test {};
-struct element_names {
-  template <class T> static std::string GetName(int) { return name(dtype_of<T>); }
-};
 using types_of_16_bits = ::testing::Types<f16, bf16>;
 TYPED_TEST_SUITE(quantizer_16, types_of_16_bits, element_names);
 

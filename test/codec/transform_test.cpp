@@ -43,8 +43,8 @@ template <transform X> void expect_its_stage(codec_id id) {
 }
 
 template <class T> class transforms : public ::testing::Test {};
-using elements = ::testing::Types<uint8_t, int8_t, uint16_t, f16, bf16, int32_t, float, int64_t, double>;
-TYPED_TEST_SUITE(transforms, elements);
+using transformed = ::testing::Types<uint8_t, int8_t, uint16_t, f16, bf16, int32_t, float, int64_t, double>;
+TYPED_TEST_SUITE(transforms, transformed);
 
 TYPED_TEST(transforms, give_every_bit_back) {
   for (const uint64_t count : {0, 1, 2, 3, 31, 32, 33, 1000, 4095, 4096, 4097, 100'003}) {

@@ -1,5 +1,6 @@
 // Narrowing, characterised by its neighbours: of every two adjacent values, all between them go to the nearer one.
 #include "support/bounds.hpp"
+#include "support/tensors.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,9 +17,6 @@ template <class T> class half_floats : public ::testing::Test {
     ASSERT_EQ(float_format<T>::narrow(x), expected) << std::hexfloat << x;
     ASSERT_EQ(float_format<T>::narrow(-x), expected | float_format<T>::sign) << std::hexfloat << x;
   }
-};
-struct element_names {
-  template <class T> static std::string GetName(int) { return name(dtype_of<T>); }
 };
 using types_of_16_bits = ::testing::Types<f16, bf16>;
 TYPED_TEST_SUITE(half_floats, types_of_16_bits, element_names);

@@ -22,9 +22,6 @@ template <class T> class range_suite : public ::testing::Test {
     return __builtin_bit_cast(T, float_format<T>::narrow(static_cast<typename float_format<T>::real>(x)));
   }
 };
-struct element_names {
-  template <class T> static std::string GetName(int) { return name(dtype_of<T>); }
-};
 using floats = ::testing::Types<f16, bf16, float, double>;
 TYPED_TEST_SUITE(range_suite, floats, element_names);
 

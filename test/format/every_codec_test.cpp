@@ -17,7 +17,7 @@ namespace {
 
 using byte_vector = std::vector<std::byte>;
 
-constexpr double bound = .01;
+constexpr double lossy_bound = .01;
 
 // Gaussian where the type is a float, for bounds to mean something; else any bits.
 template <element T> byte_vector tensor_of(uint64_t count, double sparsity, pattern how, uint64_t seed) {
@@ -57,7 +57,7 @@ template <floating_element T> void expect_within(const byte_vector& values, cons
     return static_cast<double>(float_format<T>::widen(bits));
   };
   for (size_t i = 0; i < values.size(); i += sizeof(T))
-    ASSERT_LE(std::abs(at(values, i) - at(restored, i)), bound) << i;
+    ASSERT_LE(std::abs(at(values, i) - at(restored, i)), lossy_bound) << i;
 }
 void expect_right(bool lossy, dtype type, const byte_vector& values, const byte_vector& restored) {
   if (!lossy) {
@@ -96,7 +96,7 @@ void expect_round_trip(const tools::codec_choice& choice, dtype type, const byte
 class every_codec : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(every_codec, round_trips_every_type_on_host_and_device_with_equal_bytes) {
-  const tools::codec_choice choice{GetParam(), error_bound::absolute(bound)};
+  const tools::codec_choice choice{GetParam(), error_bound::absolute(lossy_bound)};
   constexpr uint64_t chunk = 1024;
   int types = 0;
   for (uint8_t t = 1; t <= static_cast<uint8_t>(dtype::f64); ++t) {

@@ -150,8 +150,8 @@ TEST(device, misuse_is_named_and_nothing_is_written) {
   device_queue queue;
   const auto values = sparse_tensor<float>(1000, .5);
   const device_array<float> in(values, queue.stream);
-  const std::vector<std::byte> untouched(max_frame_bytes(zvc<float>{}, 1000) + 16, std::byte{0x77});
-  const device_array<std::byte> room(untouched, queue.stream);
+  const std::vector<std::byte> before(max_frame_bytes(zvc<float>{}, 1000) + 16, std::byte{0x77});
+  const device_array<std::byte> room(before, queue.stream);
   const device_array<outcome> outcomes(2);
   const zvc<float> codec;
   const span<const float> all = in.all();
@@ -174,7 +174,7 @@ TEST(device, misuse_is_named_and_nothing_is_written) {
   EXPECT_EQ(encode(codec, all, frame, scratch.subspan(0, 64), o, queue.stream).code, scratch_too_small);
   EXPECT_EQ(encode(codec, all, frame, scratch, o, queue.stream, {.chunk_values = 33}).code, invalid_argument);
   EXPECT_EQ(encode(codec, all, frame, scratch, o, queue.stream, {.chunk_values = 8192}).code, unsupported);
-  EXPECT_EQ(room.download(queue.stream), untouched);
+  EXPECT_EQ(room.download(queue.stream), before);
 
   const const_bytes source = frame;
   const device_array<float> out(values, queue.stream);

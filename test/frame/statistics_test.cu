@@ -34,10 +34,7 @@ template <element T> std::vector<T> some_values(uint64_t count, double sparsity,
 
 template <class T> class statistics_suite : public ::testing::Test {};
 using types = ::testing::Types<uint8_t, f16, bf16, int32_t, float, double>;
-struct type_names {
-  template <class T> static std::string GetName(int) { return name(dtype_of<T>); }
-};
-TYPED_TEST_SUITE(statistics_suite, types, type_names);
+TYPED_TEST_SUITE(statistics_suite, types, element_names);
 
 TYPED_TEST(statistics_suite, are_those_of_the_host) {
   constexpr uint64_t piece = tile_bytes / sizeof(TypeParam);

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tuck {
+namespace tuck::advisor_tests {
 namespace {
 
 using way = swap_decision::way;
@@ -139,4 +139,4 @@ TEST(advisor, computes_anew_what_is_cheap_to_compute) {
 }
 
 }  // namespace
-}  // namespace tuck
+}  // namespace tuck::advisor_tests

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-namespace tuck {
+namespace tuck::bound_control_tests {
 namespace {
 
 // The error of sum l_i x_i where each x_i that is not zero is off by something uniform in [-bound, bound].
@@ -113,4 +113,4 @@ TEST(bound_control, odd_options_do_no_harm) {
 }
 
 }  // namespace
-}  // namespace tuck
+}  // namespace tuck::bound_control_tests

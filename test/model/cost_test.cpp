@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-namespace tuck {
+namespace tuck::cost_tests {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
@@ -136,4 +136,4 @@ constexpr codec_estimate half{.ratio = 2};
 static_assert(choose(tensor(0, 0), link, {&half, 1}).how == swap_decision::way::encode);
 
 }  // namespace
-}  // namespace tuck
+}  // namespace tuck::cost_tests

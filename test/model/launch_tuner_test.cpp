@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tuck {
+namespace tuck::launch_tuner_tests {
 namespace {
 
 using test::brief;
@@ -142,4 +142,4 @@ TEST(launch_tuner, small_spaces_and_budgets) {
 }
 
 }  // namespace
-}  // namespace tuck
+}  // namespace tuck::launch_tuner_tests

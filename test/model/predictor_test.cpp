@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace tuck {
+namespace tuck::predictor_tests {
 namespace {
 
 // Exactly linear: found exactly, but for the little that the first guess still weighs.
@@ -94,4 +94,4 @@ TEST(codec_predictor, predicts_what_it_has_not_seen) {
 }
 
 }  // namespace
-}  // namespace tuck
+}  // namespace tuck::predictor_tests

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-namespace tuck {
+namespace tuck::timeline_tests {
 namespace {
 
 using way = movement::way;
@@ -344,4 +344,4 @@ TEST(timeline, profiles_know_what_hides_a_copy) {
 }
 
 }  // namespace
-}  // namespace tuck
+}  // namespace tuck::timeline_tests

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tuck {
+namespace tuck::vdnn_tests {
 namespace {
 
 using enum layer_kind;
@@ -139,4 +139,4 @@ TEST(vdnn, the_dynamic_choice_over_a_sweep_of_budgets) {
 }
 
 }  // namespace
-}  // namespace tuck
+}  // namespace tuck::vdnn_tests

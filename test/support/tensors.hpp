@@ -6,11 +6,17 @@
 
 #include <cstdint>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace tuck::test {
 
 enum class pattern { iid, clustered };
+
+// Names typed tests by the element, for GoogleTest.
+struct element_names {
+  template <class T> static std::string GetName(int) { return name(dtype_of<T>); }
+};
 
 // A value that is not zero, of any bit pattern else: NaNs, infinities, denormals and -0.0 among them.
 template <element T> T non_zero(std::mt19937_64& random) {

@@ -16,7 +16,7 @@ mode_t mode_of(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 07777 : 0;
 }
 
-template <class Work> std::string complaint(const Work& work) {
+template <class Work> std::string message_of(const Work& work) {
   try {
     work();
   } catch (const file_error& e) {
@@ -72,17 +72,17 @@ TEST(InputFile, notices_a_file_that_changes) {
     input_file file(dir / "a");
     scratch::write(dir / "a", std::string(later, 'x'));
     byte_buffer room(100);
-    EXPECT_EQ(complaint([&] { file.read(room.all()); }), changed);
+    EXPECT_EQ(message_of([&] { file.read(room.all()); }), changed);
   }
 }
 
 TEST(ReadFile, refuses_what_is_no_regular_file) {
   const scratch::directory dir;
   ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);
-  EXPECT_EQ(complaint([&] { read_file(dir / "none"); }), dir / "none" + ": No such file or directory");
-  EXPECT_EQ(complaint([&] { read_file(dir / ""); }), dir / "" + ": Is a directory");
-  EXPECT_EQ(complaint([&] { read_file(dir / "pipe"); }), dir / "pipe" + ": not a regular file");
-  EXPECT_EQ(complaint([&] { read_file("/dev/null"); }), "/dev/null: not a regular file");
+  EXPECT_EQ(message_of([&] { read_file(dir / "none"); }), dir / "none" + ": No such file or directory");
+  EXPECT_EQ(message_of([&] { read_file(dir / ""); }), dir / "" + ": Is a directory");
+  EXPECT_EQ(message_of([&] { read_file(dir / "pipe"); }), dir / "pipe" + ": not a regular file");
+  EXPECT_EQ(message_of([&] { read_file("/dev/null"); }), "/dev/null: not a regular file");
 }
 
 TEST(OutputFile, appears_on_commit) {
@@ -133,14 +133,14 @@ TEST(OutputFile, follows_links) {
     EXPECT_EQ(scratch::read(dir / "sub/target"), content);
   }
   std::filesystem::create_symlink("loop", dir / "loop");
-  EXPECT_EQ(complaint([&] { write_all(dir / "loop", "x"); }), dir / "loop" + ": Too many levels of symbolic links");
+  EXPECT_EQ(message_of([&] { write_all(dir / "loop", "x"); }), dir / "loop" + ": Too many levels of symbolic links");
 }
 
 TEST(OutputFile, refuses_places_that_cannot_be) {
   const scratch::directory dir;
   scratch::write(dir / "file", "x");
   const auto refusal = [&](const std::string& path) {
-    const std::string text = complaint([&] { output_file file(path); });
+    const std::string text = message_of([&] { output_file file(path); });
     return text.substr(std::min(text.size(), path.size() + 2));
   };
   EXPECT_EQ(refusal(dir / "file/below"), "Not a directory");
@@ -156,14 +156,14 @@ TEST(OutputFile, long_names) {
   const std::string longest(255, 'n');
   write_all(dir / longest, "x");
   EXPECT_EQ(dir.names(), names{longest});
-  EXPECT_NE(complaint([&] { write_all(dir / (longest + "n"), "x"); }), "");
+  EXPECT_NE(message_of([&] { write_all(dir / (longest + "n"), "x"); }), "");
   EXPECT_EQ(dir.names(), names{longest});
 }
 
 TEST(OutputFile, devices_are_written_directly) {
   write_all("/dev/null", "x");
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
-  EXPECT_EQ(complaint([] { write_all("/dev/full", "x"); }), "/dev/full: No space left on device");
+  EXPECT_EQ(message_of([] { write_all("/dev/full", "x"); }), "/dev/full: No space left on device");
 }
 
 TEST(SameFile, by_identity_not_by_name) {

@@ -81,7 +81,7 @@ share share_of(const frame_file& frame, chunk_kind kind, const std::string& path
   return sum;
 }
 
-void print_line(const char* what, const std::string& text) { std::printf("%-12s %s\n", what, text.c_str()); }
+void print_field(const char* what, const std::string& text) { std::printf("%-12s %s\n", what, text.c_str()); }
 
 // A number in as few digits as tell it from its neighbours in a float.
 std::string shortest(double value) {
@@ -117,17 +117,17 @@ void print_summary(const frame_file& frame, const std::string& path) {
   const frame_header& h = frame.header();
   char ratio[32];
   std::snprintf(ratio, sizeof ratio, "%.2f", ratio_of(frame));
-  print_line("file", printable(path));
-  print_line("codec", stage_names(h.stages));
-  if (const auto b = bound_of(h.stages)) print_line("error bound", bound_text(*b));
-  print_line("tensor", std::string(name(h.type)) + " " + shape_text(shape_of(frame, path)));
-  print_line("values", std::to_string(h.value_count) + ", " + std::to_string(frame.raw_bytes()) + " bytes");
-  print_line("frame", std::to_string(h.frame_bytes) + " bytes");
-  print_line("ratio", ratio);
-  print_line("chunks", std::to_string(frame.view.chunks()) + " of " + std::to_string(h.chunk_values) +
+  print_field("file", printable(path));
+  print_field("codec", stage_names(h.stages));
+  if (const auto b = bound_of(h.stages)) print_field("error bound", bound_text(*b));
+  print_field("tensor", std::string(name(h.type)) + " " + shape_text(shape_of(frame, path)));
+  print_field("values", std::to_string(h.value_count) + ", " + std::to_string(frame.raw_bytes()) + " bytes");
+  print_field("frame", std::to_string(h.frame_bytes) + " bytes");
+  print_field("ratio", ratio);
+  print_field("chunks", std::to_string(frame.view.chunks()) + " of " + std::to_string(h.chunk_values) +
                            " values, payloads aligned to " + std::to_string(1u << h.alignment_log2) + " bytes");
-  print_line("checksums", frame.view.has_checksums() ? "yes" : "no");
-  print_line("metadata", std::to_string(h.metadata_bytes) + " bytes");
+  print_field("checksums", frame.view.has_checksums() ? "yes" : "no");
+  print_field("metadata", std::to_string(h.metadata_bytes) + " bytes");
   print_chunk_kinds(frame, path);
 }
 

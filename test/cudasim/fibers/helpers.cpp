@@ -15,16 +15,16 @@ struct pool {
   unsigned threads = 0;
 };
 
-pool& all() {
+pool& the_pool() {
   static pool& p = *new pool;
   return p;
 }
 
 std::shared_ptr<help> next() {
-  quiet_lock lock(all().mutex);
-  if (all().requests.empty()) return nullptr;
-  auto h = std::move(all().requests.front());
-  all().requests.pop_front();
+  quiet_lock lock(the_pool().mutex);
+  if (the_pool().requests.empty()) return nullptr;
+  auto h = std::move(the_pool().requests.front());
+  the_pool().requests.pop_front();
   return h;
 }
 
@@ -32,7 +32,7 @@ void serve() {
   thread_born();
   runtime_scope quiet;
   for (;;) {
-    const std::uint32_t seen = all().asked.load();
+    const std::uint32_t seen = the_pool().asked.load();
     if (auto h = next()) {
       std::uint32_t expected = help::asked;
       if (!h->state.compare_exchange_strong(expected, help::taken)) continue;
@@ -40,7 +40,7 @@ void serve() {
       h->state.store(help::finished);
       h->state.notify_all();
     } else {
-      all().asked.wait(seen);
+      the_pool().asked.wait(seen);
     }
   }
 }
@@ -58,18 +58,18 @@ std::shared_ptr<help> ask_for_help(launch& job, engine& with, int index) {
   h->job = &job;
   h->with = &with;
   h->index = index;
-  quiet_lock lock(all().mutex);
-  all().requests.push_back(h);
-  all().asked.fetch_add(1);
-  all().asked.notify_one();
+  quiet_lock lock(the_pool().mutex);
+  the_pool().requests.push_back(h);
+  the_pool().asked.fetch_add(1);
+  the_pool().asked.notify_one();
   return h;
 }
 
 // By the host, not by a stream: the new thread knows what its creator knew.
 void provide_helpers(int workers) {
   const unsigned enough = workers < 2 ? 0 : 2 * static_cast<unsigned>(workers - 1);  // for two launches at a time
-  quiet_lock lock(all().mutex);
-  for (; all().threads < enough && all().threads < 16; ++all().threads) std::thread(serve).detach();
+  quiet_lock lock(the_pool().mutex);
+  for (; the_pool().threads < enough && the_pool().threads < 16; ++the_pool().threads) std::thread(serve).detach();
 }
 
 }  // namespace cudasim::detail

@@ -13,16 +13,16 @@ struct spares {
   std::vector<std::unique_ptr<engine>> engines;
 };
 
-spares& all() {
+spares& all_spares() {
   static spares& s = *new spares;
   return s;
 }
 
 std::unique_ptr<engine> new_or_spare() {
-  quiet_lock lock(all().mutex);
-  if (all().engines.empty()) return std::make_unique<engine>();
-  auto e = std::move(all().engines.back());
-  all().engines.pop_back();
+  quiet_lock lock(all_spares().mutex);
+  if (all_spares().engines.empty()) return std::make_unique<engine>();
+  auto e = std::move(all_spares().engines.back());
+  all_spares().engines.pop_back();
   return e;
 }
 
@@ -43,8 +43,8 @@ class fiber_runner final : public kernel_runner {
   }
 
   void recycle() override {
-    quiet_lock lock(all().mutex);
-    for (auto& e : engines_) all().engines.push_back(std::move(e));
+    quiet_lock lock(all_spares().mutex);
+    for (auto& e : engines_) all_spares().engines.push_back(std::move(e));
     engines_.clear();
   }
 

@@ -16,7 +16,7 @@ struct tables {
   std::map<std::tuple<std::string, int, bool>, line_traffic> lines;
 };
 
-tables& all() {
+tables& all_tables() {
   static tables& t = *new tables;
   return t;
 }
@@ -44,9 +44,9 @@ void warp_traffic::converge() {
 void warp_traffic::flush(const tensor_ranges& tensors) {
   if (lines_.empty()) return;
   counters sum;
-  quiet_lock lock(all().mutex);
+  quiet_lock lock(all_tables().mutex);
   for (auto& [where, l] : lines_) {
-    line_traffic& entry = all().lines[{where.file, where.line, where.write}];
+    line_traffic& entry = all_tables().lines[{where.file, where.line, where.write}];
     for (request& r : l.requests) {
       std::sort(r.sectors.begin(), r.sectors.end());
       const auto sectors =
@@ -69,17 +69,17 @@ void warp_traffic::flush(const tensor_ranges& tensors) {
 }
 
 void clear_traffic() {
-  quiet_lock lock(all().mutex);
-  all().lines.clear();
+  quiet_lock lock(all_tables().mutex);
+  all_tables().lines.clear();
 }
 
 }  // namespace detail
 
 std::vector<line_traffic> traffic_by_line() {
   detail::runtime_scope quiet;
-  detail::quiet_lock lock(detail::all().mutex);
+  detail::quiet_lock lock(detail::all_tables().mutex);
   std::vector<line_traffic> table;
-  for (auto& [where, entry] : detail::all().lines) {
+  for (auto& [where, entry] : detail::all_tables().lines) {
     table.push_back(entry);
     std::tie(table.back().file, table.back().line, table.back().write) = where;
   }

@@ -17,15 +17,15 @@
 namespace cudasim::detail {
 namespace {
 
-struct registry {
+struct launches {
   quiet_mutex mutex;
   std::vector<engine*> engines;
   std::uint64_t retired = 0;  // progress of engines that are gone
   bool started = false;
 };
 
-registry& all() {
-  static registry& r = *new registry;
+launches& all_launches() {
+  static launches& r = *new launches;
   return r;
 }
 
@@ -75,8 +75,8 @@ void watch_clock() {
   for (;;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(interval));
     const std::uint64_t limit = get_settings().watchdog_ms;
-    quiet_lock lock(all().mutex);
-    for (engine* e : all().engines) {
+    quiet_lock lock(all_launches().mutex);
+    for (engine* e : all_launches().engines) {
       auto& [visits, waited] = seen[e];
       waited = e->busy() && e->visits() == visits ? waited + interval : 0;
       visits = e->visits();
@@ -97,10 +97,10 @@ void provide_signal_stack() {
 }
 
 void watch(engine* e) {
-  quiet_lock lock(all().mutex);
-  all().engines.push_back(e);
-  if (all().started) return;
-  all().started = true;
+  quiet_lock lock(all_launches().mutex);
+  all_launches().engines.push_back(e);
+  if (all_launches().started) return;
+  all_launches().started = true;
   install_handler();
   std::thread([] {
     runtime_scope quiet;
@@ -109,29 +109,29 @@ void watch(engine* e) {
 }
 
 void unwatch(engine* e) {
-  quiet_lock lock(all().mutex);
-  std::erase(all().engines, e);
-  all().retired += e->progress_made();
+  quiet_lock lock(all_launches().mutex);
+  std::erase(all_launches().engines, e);
+  all_launches().retired += e->progress_made();
 }
 
 std::uint64_t total_progress() {
-  quiet_lock lock(all().mutex);
-  std::uint64_t sum = all().retired;
-  for (const engine* e : all().engines) sum += e->progress_made();
+  quiet_lock lock(all_launches().mutex);
+  std::uint64_t sum = all_launches().retired;
+  for (const engine* e : all_launches().engines) sum += e->progress_made();
   return sum;
 }
 
 bool all_hung(const launch* job, std::uint64_t progress) {
-  quiet_lock lock(all().mutex);
-  return std::all_of(all().engines.begin(), all().engines.end(),
+  quiet_lock lock(all_launches().mutex);
+  return std::all_of(all_launches().engines.begin(), all_launches().engines.end(),
                      [&](const engine* e) { return e->hung_since(job, progress); });
 }
 
 // They go on meanwhile, so this may be a moment's view of each.
 std::string others_of(const launch* job, const engine* but) {
-  quiet_lock lock(all().mutex);
+  quiet_lock lock(all_launches().mutex);
   std::string s;
-  for (const engine* e : all().engines)
+  for (const engine* e : all_launches().engines)
     if (e != but && e->works_on(job)) s += "  another worker, " + e->pulse() + ":\n" + e->whereabouts();
   return s;
 }

@@ -14,7 +14,7 @@ struct captures {
   unsigned long long count = 0;
 };
 
-captures& all() {
+captures& all_captures() {
   static captures& c = *new captures;
   return c;
 }
@@ -24,7 +24,7 @@ void end(const std::shared_ptr<capture>& c) {
     s->capturing = nullptr;
     s->frontier.clear();
   }
-  std::erase(all().active, c);
+  std::erase(all_captures().active, c);
 }
 
 // Does every node of the stream come before the end of the origin?
@@ -122,9 +122,9 @@ class replay {
 }  // namespace
 
 cudaError_t forbidden_while_capturing(bool even_relaxed) {
-  quiet_lock lock(all().mutex);
+  quiet_lock lock(all_captures().mutex);
   cudaError_t e = cudaSuccess;
-  for (auto& c : all().active) {
+  for (auto& c : all_captures().active) {
     const bool mine = c->owner == std::this_thread::get_id();
     if (!even_relaxed &&
         (c->mode == cudaStreamCaptureModeRelaxed || (c->mode == cudaStreamCaptureModeThreadLocal && !mine)))
@@ -136,14 +136,14 @@ cudaError_t forbidden_while_capturing(bool even_relaxed) {
 }
 
 cudaError_t invalidate_if_capturing(CUstream_st& s) {
-  quiet_lock lock(all().mutex);
+  quiet_lock lock(all_captures().mutex);
   if (!s.capturing) return cudaSuccess;
   s.capturing->invalidated = true;
   return cudaErrorStreamCaptureUnsupported;
 }
 
 bool captured(CUstream_st& s, operation& run, cudaError_t& e) {
-  quiet_lock lock(all().mutex);
+  quiet_lock lock(all_captures().mutex);
   if (!s.capturing) return false;
   e = s.capturing->invalidated ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
   if (e != cudaSuccess) return true;
@@ -154,7 +154,7 @@ bool captured(CUstream_st& s, operation& run, cudaError_t& e) {
 }
 
 cudaError_t record_captured(CUstream_st& s, CUevent_st& e, bool& was_captured) {
-  quiet_lock lock(all().mutex);
+  quiet_lock lock(all_captures().mutex);
   was_captured = s.capturing != nullptr;
   if (!was_captured) return cudaSuccess;
   if (s.capturing->invalidated) return cudaErrorStreamCaptureInvalidated;
@@ -165,7 +165,7 @@ cudaError_t record_captured(CUstream_st& s, CUevent_st& e, bool& was_captured) {
 }
 
 cudaError_t wait_captured(CUstream_st& s, CUevent_st& e, bool& was_captured) {
-  quiet_lock lock(all().mutex);
+  quiet_lock lock(all_captures().mutex);
   was_captured = s.capturing || e.captured;
   if (!was_captured) return cudaSuccess;
   const auto invalidate = [](const std::shared_ptr<capture>& c) {
@@ -181,7 +181,7 @@ cudaError_t wait_captured(CUstream_st& s, CUevent_st& e, bool& was_captured) {
     return cudaErrorStreamCaptureMerge;
   }
   if (e.captured->invalidated) return cudaErrorStreamCaptureInvalidated;
-  if (std::find(all().active.begin(), all().active.end(), e.captured) == all().active.end())
+  if (std::find(all_captures().active.begin(), all_captures().active.end(), e.captured) == all_captures().active.end())
     return cudaErrorInvalidValue;
   if (!s.capturing) {
     s.capturing = e.captured;
@@ -193,13 +193,13 @@ cudaError_t wait_captured(CUstream_st& s, CUevent_st& e, bool& was_captured) {
 }
 
 std::shared_ptr<graph_data> graph_of(CUstream_st& s) {
-  quiet_lock lock(all().mutex);
+  quiet_lock lock(all_captures().mutex);
   return s.capturing ? s.capturing->graph : nullptr;
 }
 
 void forget_captures() {
-  quiet_lock lock(all().mutex);
-  while (!all().active.empty()) end(std::shared_ptr<capture>(all().active.back()));
+  quiet_lock lock(all_captures().mutex);
+  while (!all_captures().active.empty()) end(std::shared_ptr<capture>(all_captures().active.back()));
 }
 
 }  // namespace cudasim::detail
@@ -210,16 +210,16 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
   return api(call_kind::work, [&] {
     CUstream_st* s = valid(stream);
     if (!s) return cudaErrorInvalidResourceHandle;
-    quiet_lock lock(all().mutex);
+    quiet_lock lock(all_captures().mutex);
     if (s->capturing) return cudaErrorIllegalState;
     auto c = std::make_shared<capture>();
     c->mode = mode;
     c->owner = std::this_thread::get_id();
-    c->id = ++all().count;
+    c->id = ++all_captures().count;
     c->origin = s;
     c->members = {s};
     s->capturing = c;
-    all().active.push_back(c);
+    all_captures().active.push_back(c);
     return cudaSuccess;
   });
 }
@@ -230,7 +230,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     if (!s) return cudaErrorInvalidResourceHandle;
     if (!graph) return cudaErrorInvalidValue;
     *graph = nullptr;
-    quiet_lock lock(all().mutex);
+    quiet_lock lock(all_captures().mutex);
     const std::shared_ptr<capture> c = s->capturing;
     if (!c) return cudaErrorIllegalState;
     if (c->origin != s) {
@@ -261,7 +261,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
     if (!s) return cudaErrorInvalidResourceHandle;
     if (!status) return cudaErrorInvalidValue;
     if (graph || dependencies || edges || count) return cudaErrorNotSupported;
-    quiet_lock lock(all().mutex);
+    quiet_lock lock(all_captures().mutex);
     *status = !s->capturing               ? cudaStreamCaptureStatusNone
               : s->capturing->invalidated ? cudaStreamCaptureStatusInvalidated
                                           : cudaStreamCaptureStatusActive;

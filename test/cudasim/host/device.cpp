@@ -18,15 +18,15 @@ struct functions {
   std::map<const void*, int> dynamic_shared;  // opted in to
 };
 
-functions& all() {
+functions& all_functions() {
   static functions& f = *new functions;
   return f;
 }
 
 int dynamic_limit(const void* kernel, const kernel_limits& l) {
-  quiet_lock lock(all().mutex);
-  const auto found = all().dynamic_shared.find(kernel);
-  return found == all().dynamic_shared.end() ? max_static_shared - static_cast<int>(l.static_shared) : found->second;
+  quiet_lock lock(all_functions().mutex);
+  const auto found = all_functions().dynamic_shared.find(kernel);
+  return found == all_functions().dynamic_shared.end() ? max_static_shared - static_cast<int>(l.static_shared) : found->second;
 }
 
 cudaError_t check(const cudaLaunchConfig_t& c, const void* kernel, std::uint64_t threads) {
@@ -164,8 +164,8 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
         value > limits().shared_per_block - static_cast<int>(l.static_shared))
       return cudaErrorInvalidValue;
-    quiet_lock lock(all().mutex);
-    all().dynamic_shared[kernel] = value;
+    quiet_lock lock(all_functions().mutex);
+    all_functions().dynamic_shared[kernel] = value;
     return cudaSuccess;
   });
 }

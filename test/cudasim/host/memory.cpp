@@ -20,7 +20,7 @@ struct heap {
   std::map<std::uintptr_t, allocation> live;
 };
 
-heap& all() {
+heap& the_heap() {
   static heap& h = *new heap;
   return h;
 }
@@ -29,8 +29,8 @@ std::uintptr_t number(const void* p) { return reinterpret_cast<std::uintptr_t>(p
 
 // The allocation that p points into.
 const std::pair<const std::uintptr_t, allocation>* find(const void* p) {
-  auto after = all().live.upper_bound(number(p));
-  if (after == all().live.begin()) return nullptr;
+  auto after = the_heap().live.upper_bound(number(p));
+  if (after == the_heap().live.begin()) return nullptr;
   --after;
   return number(p) < after->first + after->second.bytes ? &*after : nullptr;
 }
@@ -55,17 +55,17 @@ void* allocate(std::size_t bytes) {
 }
 
 void enter(void* p, const allocation& a) {
-  quiet_lock lock(all().mutex);
-  all().live[number(p)] = a;
+  quiet_lock lock(the_heap().mutex);
+  the_heap().live[number(p)] = a;
 }
 
 // Takes an allocation out of the books. False if there is none that starts at p.
 bool take(void* p, bool device_memory, allocation& a) {
-  quiet_lock lock(all().mutex);
-  const auto found = all().live.find(number(p));
-  if (found == all().live.end() || found->second.device_memory != device_memory || found->second.captured) return false;
+  quiet_lock lock(the_heap().mutex);
+  const auto found = the_heap().live.find(number(p));
+  if (found == the_heap().live.end() || found->second.device_memory != device_memory || found->second.captured) return false;
   a = found->second;
-  all().live.erase(found);
+  the_heap().live.erase(found);
   return true;
 }
 
@@ -97,7 +97,7 @@ cudaError_t free_now(void* p, bool device_memory) {
 
 // Within one allocation if it is the simulator's, and on the side that the kind says.
 bool allowed(const void* p, std::size_t bytes, bool must_be_device) {
-  quiet_lock lock(all().mutex);
+  quiet_lock lock(the_heap().mutex);
   const auto* a = find(p);
   if (!a) return !must_be_device;
   return number(p) + bytes <= a->first + a->second.bytes;
@@ -109,7 +109,7 @@ bool allowed(const void* to, const void* from, std::size_t bytes, cudaMemcpyKind
 }
 
 bool in_device_memory(const void* p) {
-  quiet_lock lock(all().mutex);
+  quiet_lock lock(the_heap().mutex);
   const auto* a = find(p);
   return a && a->second.device_memory;
 }
@@ -154,8 +154,8 @@ cudaError_t allocate_captured(void** p, std::size_t bytes, cudaStream_t stream, 
   enter(fresh, {bytes, true, current_device(), true});
   graph.memory.emplace_back(fresh, [bytes](void* q) {
     {
-      quiet_lock lock(all().mutex);
-      all().live.erase(number(q));
+      quiet_lock lock(the_heap().mutex);
+      the_heap().live.erase(number(q));
     }
     runtime_scope quiet;
     memory_goes(q);
@@ -174,14 +174,14 @@ using namespace cudasim::detail;
 namespace cudasim {
 
 std::size_t live_allocations() {
-  quiet_lock lock(all().mutex);
-  return all().live.size();
+  quiet_lock lock(the_heap().mutex);
+  return the_heap().live.size();
 }
 
 std::size_t live_bytes() {
-  quiet_lock lock(all().mutex);
+  quiet_lock lock(the_heap().mutex);
   std::size_t sum = 0;
-  for (auto& [p, a] : all().live) sum += a.bytes;
+  for (auto& [p, a] : the_heap().live) sum += a.bytes;
   return sum;
 }
 
@@ -226,9 +226,9 @@ cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
     if (graph_of(*s)) {
       std::size_t bytes = 0;
       {
-        quiet_lock lock(all().mutex);
-        const auto found = all().live.find(number(p));
-        if (found == all().live.end() || !found->second.captured) return cudaErrorInvalidValue;
+        quiet_lock lock(the_heap().mutex);
+        const auto found = the_heap().live.find(number(p));
+        if (found == the_heap().live.end() || !found->second.captured) return cudaErrorInvalidValue;
         bytes = found->second.bytes;
       }
       count(&cudasim::counters::frees);
@@ -247,7 +247,7 @@ cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
 
 cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
   return api(call_kind::work, [&] {
-    quiet_lock lock(all().mutex);
+    quiet_lock lock(the_heap().mutex);
     const auto* a = find(host);
     if (!device || !a || a->second.device_memory) return cudaErrorInvalidValue;
     *device = host;
@@ -258,7 +258,7 @@ cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* p) {
   return api(call_kind::work, [&] {
     if (!attributes) return cudaErrorInvalidValue;
-    quiet_lock lock(all().mutex);
+    quiet_lock lock(the_heap().mutex);
     const auto* a = find(p);
     void* q = const_cast<void*>(p);
     *attributes = {};

@@ -21,7 +21,7 @@ struct state {
   cudaError_t fail_with = cudaSuccess;
 };
 
-state& all() {
+state& the_state() {
   static state& s = *new state;
   return s;
 }
@@ -31,45 +31,45 @@ constinit thread_local cudaError_t last_error = cudaSuccess;
 }  // namespace
 
 settings get_settings() {
-  quiet_lock lock(all().mutex);
-  return all().options;
+  quiet_lock lock(the_state().mutex);
+  return the_state().options;
 }
 
 void add_counts(const counters& c) {
-  quiet_lock lock(all().mutex);
+  quiet_lock lock(the_state().mutex);
   for (const auto what :
        {&counters::atomics, &counters::shared_atomics, &counters::polls, &counters::barriers,
         &counters::tensor_bytes_read, &counters::tensor_bytes_written, &counters::other_bytes_read,
         &counters::other_bytes_written, &counters::tensor_sectors_read, &counters::tensor_sectors_written,
         &counters::other_sectors_read, &counters::other_sectors_written})
-    all().sums.*what += c.*what;
+    the_state().sums.*what += c.*what;
 }
 
 void count(std::uint64_t counters::* what, std::uint64_t n) {
-  quiet_lock lock(all().mutex);
-  all().sums.*what += n;
+  quiet_lock lock(the_state().mutex);
+  the_state().sums.*what += n;
 }
 
 void count_most(std::uint64_t counters::* what, std::uint64_t n) {
-  quiet_lock lock(all().mutex);
-  if (n > all().sums.*what) all().sums.*what = n;
+  quiet_lock lock(the_state().mutex);
+  if (n > the_state().sums.*what) the_state().sums.*what = n;
 }
 
 void record_error(const std::string& report) {
   {
-    quiet_lock lock(all().mutex);
-    if (all().failed.exchange(true)) return;
-    all().report = report;
+    quiet_lock lock(the_state().mutex);
+    if (the_state().failed.exchange(true)) return;
+    the_state().report = report;
   }
   std::fputs(report.c_str(), stderr);
 }
 
 void remember(const std::string& report) {
-  quiet_lock lock(all().mutex);
-  if (all().report.empty()) all().report = report;
+  quiet_lock lock(the_state().mutex);
+  if (the_state().report.empty()) the_state().report = report;
 }
 
-bool device_failed() { return all().failed.load(); }
+bool device_failed() { return the_state().failed.load(); }
 
 std::uint64_t seed() {
   static const char* const more = std::getenv("CUDASIM_SEED");
@@ -77,17 +77,17 @@ std::uint64_t seed() {
   return more == nullptr ? configured : mix(configured, std::strtoull(more, nullptr, 0));
 }
 
-std::uint64_t next_launch_seed() { return mix(seed(), all().launch_seed.fetch_add(1)); }
+std::uint64_t next_launch_seed() { return mix(seed(), the_state().launch_seed.fetch_add(1)); }
 
 cudaError_t admit(call_kind kind) {
-  quiet_lock lock(all().mutex);
-  ++all().sums.calls;
-  if (all().fail_in > 0 && --all().fail_in == 0) {
-    ++(kind == call_kind::work ? all().sums.failed_work : all().sums.failed_housekeeping);
-    return all().fail_with;
+  quiet_lock lock(the_state().mutex);
+  ++the_state().sums.calls;
+  if (the_state().fail_in > 0 && --the_state().fail_in == 0) {
+    ++(kind == call_kind::work ? the_state().sums.failed_work : the_state().sums.failed_housekeeping);
+    return the_state().fail_with;
   }
   if (inside_stream()) return cudaErrorNotSupported;  // a host function must not call CUDA
-  return kind == call_kind::work && all().failed ? cudaErrorLaunchFailure : cudaSuccess;
+  return kind == call_kind::work && the_state().failed ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
 cudaError_t leave_call(cudaError_t e) {
@@ -102,9 +102,9 @@ using namespace detail;
 void configure(const settings& s) {
   runtime_scope quiet;
   drain_all(false);
-  quiet_lock lock(all().mutex);
-  all().options = s;
-  all().launch_seed = 0;
+  quiet_lock lock(the_state().mutex);
+  the_state().options = s;
+  the_state().launch_seed = 0;
   apply(s);
 }
 
@@ -116,36 +116,36 @@ void reset() {
   drain_all(false);
   clear_tags();
   clear_traffic();
-  quiet_lock lock(all().mutex);
-  all().failed = false;
-  all().report.clear();
-  all().fail_in = 0;
-  all().sums = {};
+  quiet_lock lock(the_state().mutex);
+  the_state().failed = false;
+  the_state().report.clear();
+  the_state().fail_in = 0;
+  the_state().sums = {};
   last_error = cudaSuccess;
 }
 
 std::string last_report() {
   runtime_scope quiet;
-  quiet_lock lock(all().mutex);
-  return all().report;
+  quiet_lock lock(the_state().mutex);
+  return the_state().report;
 }
 
 counters snapshot() {
-  quiet_lock lock(all().mutex);
-  return all().sums;
+  quiet_lock lock(the_state().mutex);
+  return the_state().sums;
 }
 
 void clear_counters() {
   runtime_scope quiet;
   clear_traffic();
-  quiet_lock lock(all().mutex);
-  all().sums = {};
+  quiet_lock lock(the_state().mutex);
+  the_state().sums = {};
 }
 
 void fail_call(std::uint64_t k, cudaError_t error) {
-  quiet_lock lock(all().mutex);
-  all().fail_in = k;
-  all().fail_with = error;
+  quiet_lock lock(the_state().mutex);
+  the_state().fail_in = k;
+  the_state().fail_with = error;
 }
 
 }  // namespace cudasim

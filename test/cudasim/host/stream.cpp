@@ -14,7 +14,7 @@ struct registry {
   std::uint64_t created = 0;
 };
 
-registry& all() {
+registry& all_streams() {
   static registry& r = *new registry;
   return r;
 }
@@ -55,7 +55,7 @@ void work(const std::shared_ptr<CUstream_st>& stream) {
     s.completed.fetch_add(1);
     s.completed.notify_all();
   }
-  quiet_lock lock(all().mutex);
+  quiet_lock lock(all_streams().mutex);
   // A ThreadSanitizer fiber remembers what its stream did before its last launch: another stream may have it only if
   // the host waited for that.
   s.branches.push_back(std::move(s.runner));
@@ -63,7 +63,7 @@ void work(const std::shared_ptr<CUstream_st>& stream) {
     for (auto& r : s.branches)
       if (r) r->recycle();
   s.branches.clear();
-  all().streams.erase(&s);
+  all_streams().streams.erase(&s);
 }
 
 void wake(CUstream_st& s) {
@@ -81,9 +81,9 @@ cudaError_t create(cudaStream_t* result, unsigned flags, int priority) {
   s->legacy_waits = flags == cudaStreamDefault;
   s->priority = priority;
   {
-    quiet_lock lock(all().mutex);
-    s->delays = random(mix(seed(), ++all().created));
-    all().streams[s.get()] = s;
+    quiet_lock lock(all_streams().mutex);
+    s->delays = random(mix(seed(), ++all_streams().created));
+    all_streams().streams[s.get()] = s;
   }
   std::thread([s]() mutable {
     work(s);
@@ -113,9 +113,9 @@ CUstream_st* valid(cudaStream_t stream) {
     refuse_default_stream();
     return nullptr;
   }
-  quiet_lock lock(all().mutex);
-  const auto found = all().streams.find(stream);
-  return found != all().streams.end() && !found->second->closing ? stream : nullptr;
+  quiet_lock lock(all_streams().mutex);
+  const auto found = all_streams().streams.find(stream);
+  return found != all_streams().streams.end() && !found->second->closing ? stream : nullptr;
 }
 
 cudaError_t submit(cudaStream_t stream, operation run) {
@@ -146,8 +146,8 @@ void drain(CUstream_st& s) {
 void drain_all(bool legacy_only, int device) {
   std::vector<std::shared_ptr<CUstream_st>> streams;
   {
-    quiet_lock lock(all().mutex);
-    for (auto& [p, s] : all().streams)
+    quiet_lock lock(all_streams().mutex);
+    for (auto& [p, s] : all_streams().streams)
       if ((!legacy_only || s->legacy_waits) && (device < 0 || s->device == device)) streams.push_back(s);
   }
   for (auto& s : streams) drain(*s);
@@ -183,8 +183,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     if (invalidate_if_capturing(*s) != cudaSuccess) return cudaErrorStreamCaptureUnsupported;
     std::shared_ptr<CUstream_st> keep;
     {
-      quiet_lock registry_lock(all().mutex);
-      keep = all().streams[s];
+      quiet_lock registry_lock(all_streams().mutex);
+      keep = all_streams().streams[s];
       quiet_lock lock(s->mutex);
       s->closing = true;
     }

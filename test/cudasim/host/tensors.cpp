@@ -12,24 +12,24 @@ struct tags {
   std::shared_ptr<const tensor_ranges> tensors = std::make_shared<tensor_ranges>();
 };
 
-tags& all() {
+tags& all_tags() {
   static tags& t = *new tags;
   return t;
 }
 
 template <class Change> void change(const Change& how) {
   runtime_scope quiet;
-  quiet_lock lock(all().mutex);
-  auto changed = std::make_shared<tensor_ranges>(*all().tensors);
+  quiet_lock lock(all_tags().mutex);
+  auto changed = std::make_shared<tensor_ranges>(*all_tags().tensors);
   how(changed->ranges);
-  all().tensors = changed;
+  all_tags().tensors = changed;
 }
 
 }  // namespace
 
 std::shared_ptr<const tensor_ranges> current_tensors() {
-  quiet_lock lock(all().mutex);
-  return all().tensors;
+  quiet_lock lock(all_tags().mutex);
+  return all_tags().tensors;
 }
 
 void clear_tags() {
