@@ -125,7 +125,7 @@ void print_summary(const frame_file& frame, const std::string& path) {
   print_field("frame", std::to_string(h.frame_bytes) + " bytes");
   print_field("ratio", ratio);
   print_field("chunks", std::to_string(frame.view.chunks()) + " of " + std::to_string(h.chunk_values) +
-                           " values, payloads aligned to " + std::to_string(1u << h.alignment_log2) + " bytes");
+                            " values, payloads aligned to " + std::to_string(1u << h.alignment_log2) + " bytes");
   print_field("checksums", frame.view.has_checksums() ? "yes" : "no");
   print_field("metadata", std::to_string(h.metadata_bytes) + " bytes");
   print_chunk_kinds(frame, path);

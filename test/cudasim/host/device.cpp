@@ -26,7 +26,8 @@ functions& all_functions() {
 int dynamic_limit(const void* kernel, const kernel_limits& l) {
   quiet_lock lock(all_functions().mutex);
   const auto found = all_functions().dynamic_shared.find(kernel);
-  return found == all_functions().dynamic_shared.end() ? max_static_shared - static_cast<int>(l.static_shared) : found->second;
+  return found == all_functions().dynamic_shared.end() ? max_static_shared - static_cast<int>(l.static_shared)
+                                                       : found->second;
 }
 
 cudaError_t check(const cudaLaunchConfig_t& c, const void* kernel, std::uint64_t threads) {

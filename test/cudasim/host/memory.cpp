@@ -63,7 +63,8 @@ void enter(void* p, const allocation& a) {
 bool take(void* p, bool device_memory, allocation& a) {
   quiet_lock lock(the_heap().mutex);
   const auto found = the_heap().live.find(number(p));
-  if (found == the_heap().live.end() || found->second.device_memory != device_memory || found->second.captured) return false;
+  if (found == the_heap().live.end() || found->second.device_memory != device_memory || found->second.captured)
+    return false;
   a = found->second;
   the_heap().live.erase(found);
   return true;
