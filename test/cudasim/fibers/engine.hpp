@@ -95,6 +95,11 @@ class engine {
   // Runs blocks of the launch until none is left. `index` tells the engines of one launch apart.
   void run(launch& job, int index);
 
+  std::size_t fibers() const {
+    std::size_t sum = 0;
+    for (const auto& b : slots_) sum += b->fibers.size();
+    return sum;
+  }
   fiber* current() const { return current_; }
   launch& job() const { return *job_; }
   counters& counts() { return counts_; }
