@@ -23,7 +23,7 @@ template <codec C> status decode(const u8s& encoded, std::vector<value_t<C>>& va
   return C{}.decode_chunk({reinterpret_cast<const std::byte*>(encoded.data()), encoded.size()}, values);
 }
 
-// 100 values of which four are not zero: in the bytes 0 and 2 of the mask words 0 and 2.
+// 100 values of which four are not zero: in the bytes 0, 2, 8 and 10 of the mask.
 std::vector<uint16_t> four_values() {
   std::vector<uint16_t> values(100);
   values[0] = 0x1111;
@@ -34,9 +34,9 @@ std::vector<uint16_t> four_values() {
 }
 // clang-format off
 const u8s four_values_encoded{0, 0, 0, 0,                 // kind 0
-                              5, 0, 0, 0,                 // L2: words 0 and 2
-                              0x55,                       // L1: bytes 0 and 2, twice
-                              0x01, 0x02, 0x02, 0x01, 0,  // L0: values 0, 17, 65, 80; padding
+                              3, 0, 0, 0,                 // L2: both groups of 8 bytes
+                              0x05, 0x05,                 // L1: their bytes 0 and 2
+                              0x01, 0x02, 0x02, 0x01,     // L0: values 0, 17, 65, 80
                               0x11, 0x11, 0x22, 0x22, 0x33, 0x33, 0x44, 0x44};
 // clang-format on
 
@@ -49,8 +49,8 @@ std::vector<uint32_t> three_runs() {
 }
 // clang-format off
 const u8s three_runs_encoded{1, 0, 0, 0,     // kind 1
-                             3, 0, 0, 0,     // L2: words 0 and 1
-                             0x42,           // L1: byte 1; byte 2
+                             1, 0, 0, 0,     // L2: the first group
+                             0x42,           // L1: bytes 1 and 6
                              0x01, 0x01, 0,  // L0: values 8, 48; padding
                              4, 3, 2, 1, 0xd, 0xc, 0xb, 0xa};
 // clang-format on
@@ -126,28 +126,29 @@ TEST(rle, masks_that_are_not_canonical_are_refused) {
     return changed<rle<uint16_t>>(four_values_encoded, 100, change) == status::bad_payload;
   };
   EXPECT_FALSE(refused([](u8s&) {}));
-  EXPECT_TRUE(refused([](u8s& b) { b[4] = 0x11; }));  // word 4 of four
+  EXPECT_TRUE(refused([](u8s& b) { b[4] = 0x05; }));  // group 2 of two
   EXPECT_TRUE(refused([](u8s& b) { b[7] = 0x80; }));
-  EXPECT_TRUE(refused([](u8s& b) { b[8] = 0x0d; }));                // word 2 is zero
-  EXPECT_TRUE(refused([](u8s& b) { b[8] = 0xd0; }));                // word 0
-  EXPECT_TRUE(refused([](u8s& b) { b[9] = 0x03, b[10] = 0x00; }));  // byte 2 of word 0
-  EXPECT_TRUE(refused([](u8s& b) { b[12] = 0x00, b[11] = 0x03; }));
-  EXPECT_TRUE(refused([](u8s& b) { b[13] = 1; }));     // padding
-  EXPECT_FALSE(refused([](u8s& b) { b[8] = 0x59; }));  // byte 3 of word 0 instead, just as good
+  EXPECT_TRUE(refused([](u8s& b) { b[8] = 0x0f, b[9] = 0; }));        // group 1 is zero
+  EXPECT_TRUE(refused([](u8s& b) { b[8] = 0, b[9] = 0x0f; }));        // group 0
+  EXPECT_TRUE(refused([](u8s& b) { b[10] = 0x03, b[11] = 0x00; }));   // byte 2 of group 0
+  EXPECT_TRUE(refused([](u8s& b) { b[13] = 0x00, b[12] = 0x03; }));
+  EXPECT_TRUE(refused([](u8s& b) { b[9] = 0x21; }));   // byte 5 of group 1, of whose values there are 36
+  EXPECT_FALSE(refused([](u8s& b) { b[8] = 0x09; }));  // byte 3 of group 0 instead, just as good
 
-  // One word: half a byte of L1 is unused.
+  // Padding.
   std::vector<uint32_t> values(40);
   values[5] = 1;
   const u8s encoded = encode<rle<uint32_t>>(values);
   ASSERT_EQ(encoded, (u8s{0, 0, 0, 0, 1, 0, 0, 0, 0x01, 0x20, 0, 0, 1, 0, 0, 0}));
-  EXPECT_EQ(changed<rle<uint32_t>>(encoded, 40, [](u8s& b) { b[8] = 0x11; }), status::bad_payload);
+  for (const size_t at : {10u, 11u})
+    EXPECT_EQ(changed<rle<uint32_t>>(encoded, 40, [&](u8s& b) { b[at] = 1; }), status::bad_payload);
 }
 
 TEST(rle, bits_past_the_end_are_refused) {
   std::vector<uint32_t> values(100);
   values[99] = 1;
   const u8s encoded = encode<rle<uint32_t>>(values);
-  ASSERT_EQ(encoded, (u8s{0, 0, 0, 0, 8, 0, 0, 0, 0x01, 0x08, 0, 0, 1, 0, 0, 0}));
+  ASSERT_EQ(encoded, (u8s{0, 0, 0, 0, 2, 0, 0, 0, 0x10, 0x08, 0, 0, 1, 0, 0, 0}));
   for (const codec_id id : {codec_id::rle, codec_id::rle_zero})
     for (int bit = 0; bit < 8; ++bit) {
       const auto move = [&](u8s& b) { b[9] = static_cast<uint8_t>(1 << bit); };
@@ -155,7 +156,7 @@ TEST(rle, bits_past_the_end_are_refused) {
                                     : changed<rle_zero<uint32_t>>(encoded, 100, move),
                 bit < 4 ? status::ok : status::bad_payload);
     }
-  EXPECT_EQ(changed<rle<uint32_t>>(encoded, 100, [](u8s& b) { b[8] = 0x02; }), status::bad_payload);
+  EXPECT_EQ(changed<rle<uint32_t>>(encoded, 100, [](u8s& b) { b[8] = 0x20; }), status::bad_payload);
 }
 
 TEST(rle, as_many_bytes_as_the_values_are_refused) {

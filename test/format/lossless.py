@@ -30,23 +30,21 @@ def zvc(data: bytes, count: int, width: int) -> tuple[bytes, int]:
 
 def rle(data: bytes, count: int, width: int, kinds: int) -> tuple[bytes, int]:
     kind = little(data[:4])  # and three zeros
-    l1 = 4 + 4 * ceil_div(count, GROUP * GROUP)
+    groups = ceil_div(count, 64)  # of 8 mask bytes
+    l1 = 4 + 4 * ceil_div(groups, 32)
     require(l1 <= len(data) < count * width, f"rle: {len(data)} bytes cannot be a chunk")
     require(kind < kinds, f"rle: kind {kind} is unknown")
     l2 = little(data[4:l1])
-    require(l2 >> ceil_div(count, GROUP) == 0, "rle: L2 has bits past the end")
-    words = ones(l2)
-    l0 = l1 + ceil_div(words, 2)
-    nibbles = [nibble for byte in data[l1:l0] for nibble in (byte & 15, byte >> 4)]
-    require(len(nibbles) >= words and all(nibbles[:words]) and not any(nibbles[words:]), "rle: L1 is damaged")
-    l0_end = l0 + sum(ones(nibble) for nibble in nibbles)
+    require(l2 >> groups == 0, "rle: L2 has bits past the end")
+    l0 = l1 + ones(l2)
+    l0_end = l0 + sum(ones(byte) for byte in data[l1:l0])
     side = round_up(l0_end, width)
-    require(side <= len(data) and all(data[l0:l0_end]), "rle: L0 is damaged")
+    require(side <= len(data) and all(data[l1:l0_end]), "rle: L1 or L0 is damaged")
     require(not any(data[l0_end:side]), "rle: the padding is not zero")
-    nibble, byte, mask = iter(nibbles), iter(data[l0:l0_end]), bytearray()
-    for there in flags(l2, ceil_div(count, GROUP)):
-        bits = next(nibble) if there else 0
-        mask += bytes(next(byte) if bits >> i & 1 else 0 for i in range(4))
+    l1_bytes, l0_bytes, mask = iter(data[l1:l0]), iter(data[l0:l0_end]), bytearray()
+    for there in flags(l2, groups):
+        bits = next(l1_bytes) if there else 0
+        mask += bytes(next(l0_bytes) if bits >> i & 1 else 0 for i in range(8))
     return spread(little(mask), unpack(data[side:], width), count, width, runs=kind == 1), side
 
 

@@ -12,7 +12,7 @@ template <class C> __global__ void decode(C codec, const_bytes payload, span<val
   using storage = typename decoder::TempStorage;
   TUCK_SHARED(storage, temp);
   const auto count = static_cast<uint32_t>(out.size());
-  block_output<value_t<C>, block_threads> sink{out.data(), 0, count, {}};
+  block_output<value_t<C>, block_threads> sink(out.data(), 0, count, count, false);
   const status s = decoder(temp).decode(codec, payload, count, sink);
   verdict[threadIdx.x] = s;
 }

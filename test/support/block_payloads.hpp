@@ -29,7 +29,7 @@ __global__ void decode_payloads(const payload* payloads, uint32_t number, const 
   TUCK_SHARED(storage, temp);
   for (uint32_t i = blockIdx.x; i < number; i += gridDim.x) {
     const payload p = payloads[i];
-    block_output<value_t<C>, Threads> sink{out + uint64_t{i} * slot, 0, p.count, {}};
+    block_output<value_t<C>, Threads> sink(out + uint64_t{i} * slot, 0, p.count, p.count, false);
     const status s = decoder(temp).decode(C{}, {encoded + p.begin, p.size}, p.count, sink);
     if (threadIdx.x == 0) statuses[i] = s;
     device::sync_block();

@@ -103,76 +103,135 @@ template <codec C, int Threads = block_threads>
 inline constexpr uint32_t max_device_chunk_values =
     detail::chunk_capacity_of<block_codec<C, Threads>> / uint32_t{sizeof(value_t<C>)};
 
-// Up to 16 KiB of values in the registers of a block, in words of 4 bytes (8 for 8-byte values). A warp has a
-// contiguous part of the chunk; its j-th words are 32 consecutive ones, a lane each.
+// Up to 16 KiB of values in the registers of a block. A warp has a contiguous part of the chunk, in rows of 512 bytes of
+// which a lane has 16: 4 words of 4 bytes, or 2 of 8-byte values.
 template <element T, int Threads> struct block_tile {
   using word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
   static constexpr int per_word = sizeof(word) / sizeof(T);          // values a word
   static constexpr int words = tile_bytes / sizeof(word) / Threads;  // words a thread
-  static constexpr uint32_t capacity = tile_bytes / sizeof(T);       // values
-  static constexpr uint32_t warp_words = words * device::warp_size;
-  static_assert(words * sizeof(word) * Threads == tile_bytes && Threads % device::warp_size == 0,
-                "tuck: a block has a power of two of threads, 32 or more");
+  static constexpr int row_words = sizeof(device::vec128) / sizeof(word);
+  static constexpr int rows = words / row_words;  // of a warp
+  static constexpr uint32_t lane_values = sizeof(device::vec128) / sizeof(T);
+  static constexpr uint32_t row_values = lane_values * device::warp_size;
+  static constexpr uint32_t capacity = tile_bytes / sizeof(T);  // values
+  static_assert(words * sizeof(word) * Threads == tile_bytes && rows * row_words == words &&
+                    Threads % device::warp_size == 0,
+                "tuck: a block has a power of two of threads, 32 to 1024");
 
   word w[words];       // zero past the chunk's values
   uint32_t count = 0;  // values of the chunk
 
-  static constexpr uint32_t step = per_word * device::warp_size;  // values from one word of a thread to its next
-
   // Index in the chunk of the first value of this thread's j-th word.
   __device__ static uint32_t first_value(int j = 0) {
-    return (device::warp_id() * warp_words + device::lane_id()) * per_word + static_cast<uint32_t>(j) * step;
+    const auto row = static_cast<uint32_t>(j / row_words), k = static_cast<uint32_t>(j % row_words);
+    return device::warp_id() * (rows * row_values) + device::lane_id() * lane_values + row * row_values + k * per_word;
+  }
+  // The same if each 32 consecutive words were a lane's each, as codecs have them that look at a few words at a time.
+  __device__ static uint32_t first_dealt(int j = 0) {
+    return ((device::warp_id() * words + static_cast<uint32_t>(j)) * device::warp_size + device::lane_id()) * per_word;
   }
   __device__ static bits_t<T> value(word x, int k) {
     return static_cast<bits_t<T>>(x >> (8 * sizeof(T) * static_cast<unsigned>(k)));
   }
+  __device__ bool is_full() const { return count == capacity; }
 
   // Reads `n` <= capacity values from p, a multiple of a word's size: global memory that this kernel does not write.
   __device__ void load(const T* p, uint32_t n) {
     count = n;
-    const auto [full, tail] = filled();
+    if (is_full() && is_multiple_of_16(p)) {
+      const auto* const from = reinterpret_cast<const device::vec128*>(p + first_value());
+#pragma unroll
+      for (int r = 0; r < rows; ++r) set_row(r, device::load(from + r * device::warp_size));
+      return;
+    }
+    const auto* const from = reinterpret_cast<const word*>(p);
+    const uint32_t whole = n / per_word;
     word last = 0;
     if constexpr (per_word > 1)
-      for (uint32_t k = 0; k < tail; ++k)
-        last |= static_cast<word>(device::load(reinterpret_cast<const bits_t<T>*>(p) + first_value(full) + k))
-                << (8 * sizeof(T) * k);
-    const auto* const from = reinterpret_cast<const word*>(p) + first_value() / per_word;
+      for (uint32_t i = whole * per_word; i < n; ++i)
+        last |= static_cast<word>(device::load(reinterpret_cast<const bits_t<T>*>(p) + i))
+                << (8 * sizeof(T) * (i % per_word));
 #pragma unroll
-    for (int j = 0; j < words; ++j) w[j] = j < full ? device::load(from + j * device::warp_size) : j == full ? last : 0;
+    for (int j = 0; j < words; ++j) {
+      const uint32_t at = first_value(j) / per_word;
+      w[j] = at < whole ? device::load(from + at) : at == whole ? last : 0;
+    }
   }
 
   // Writes all values to p, a multiple of a word's size.
   __device__ void store(std::byte* p) const {
-    auto* const to = reinterpret_cast<word*>(p) + first_value() / per_word;
-    const auto [full, tail] = filled();
-    word last = 0;  // w[full], by masks: registers have no index
+    if (is_full() && is_multiple_of_16(p)) {
+      auto* const to = reinterpret_cast<device::vec128*>(p) + first_value() / lane_values;
+#pragma unroll
+      for (int r = 0; r < rows; ++r) device::store(to + r * device::warp_size, row(r));
+      return;
+    }
+    const uint32_t whole = count / per_word;
+    word last = 0;  // the word that is not whole, by masks: registers have no index
+    bool here = false;
 #pragma unroll
     for (int j = 0; j < words; ++j) {
-      if (j < full) device::store(to + j * device::warp_size, w[j]);
-      if constexpr (per_word > 1) last |= w[j] & (j == full ? ~word{0} : word{0});
+      const uint32_t at = first_value(j) / per_word;
+      if (at < whole) device::store(reinterpret_cast<word*>(p) + at, w[j]);
+      here |= at == whole;
+      last |= at == whole ? w[j] : 0;
     }
     if constexpr (per_word > 1)
-      for (uint32_t k = 0; k < tail; ++k)
-        device::store(reinterpret_cast<bits_t<T>*>(p) + first_value(full) + k, value(last, static_cast<int>(k)));
+      if (here)
+        for (uint32_t i = whole * per_word; i < count; ++i)
+          device::store(reinterpret_cast<bits_t<T>*>(p) + i, value(last, static_cast<int>(i % per_word)));
   }
 
+  // This thread's 16 bytes of a row.
+  __device__ device::vec128 row(int r) const {
+    if constexpr (sizeof(word) == 4) {
+      return {{w[4 * r], w[4 * r + 1], w[4 * r + 2], w[4 * r + 3]}};
+    } else {
+      return {{static_cast<uint32_t>(w[2 * r]), static_cast<uint32_t>(w[2 * r] >> 32),
+               static_cast<uint32_t>(w[2 * r + 1]), static_cast<uint32_t>(w[2 * r + 1] >> 32)}};
+    }
+  }
+  __device__ void set_row(int r, const device::vec128& x) {
+#pragma unroll
+    for (int k = 0; k < row_words; ++k) {
+      if constexpr (sizeof(word) == 4)
+        w[row_words * r + k] = x.w[k];
+      else
+        w[row_words * r + k] = x.w[2 * k] | static_cast<word>(x.w[2 * k + 1]) << 32;
+    }
+  }
+
+  // Can all values of the chunk be equal, as far as this thread sees at a glance?
+  __device__ bool may_be_uniform() const { return !is_full() || w[0] == w[words - 1]; }
   // Are all values that this thread has equal to `value_bits`?
   __device__ bool all_equal(bits_t<T> value_bits) const {
-    const auto [full, tail] = filled();
-    const word x = repeat(value_bits), x_tail = per_word > 1 && tail != 0 ? clip(x, tail) : 0;
+    const word x = repeat(value_bits);
+    const uint32_t whole = count / per_word;
     bool equal = true;
 #pragma unroll
-    for (int j = 0; j < words; ++j) equal &= w[j] == (j < full ? x : j == full ? x_tail : 0);
+    for (int j = 0; j < words; ++j) {
+      const uint32_t at = first_value(j) / per_word;
+      equal &= w[j] == (at < whole ? x : at == whole ? clip(x, count % per_word) : 0);
+    }
     return equal;
   }
 
   // This thread's share of the checksum of a chunk in which `before` values are before these.
   __device__ word_sums sums(uint32_t before = 0) const {
     word_sums sums;
+    const uint32_t at = (before + first_value()) * uint32_t{sizeof(T)} / 4;
 #pragma unroll
-    for (int j = 0; j < words; ++j) add_word(sums, w[j], before + first_value(j));
+    for (int r = 0; r < rows; ++r) add_row(sums, row(r), at + static_cast<uint32_t>(r) * (4 * device::warp_size));
     return sums;
+  }
+  // 16 bytes whose first word has this index.
+  __device__ static void add_row(word_sums& sums, const device::vec128& x, uint32_t at) {
+#pragma unroll
+    for (uint32_t k = 0; k < 4; ++k) {
+      sums.plain += x.w[k];
+      sums.weighted += uint64_t{x.w[k]} * (at + k + 1);
+    }
   }
   __device__ static void add_word(word_sums& sums, word x, uint32_t first) {
     const uint64_t at = uint64_t{first} * sizeof(T) / 4;
@@ -183,6 +242,18 @@ template <element T, int Threads> struct block_tile {
   // The first `n` < per_word values of a word, zeros after them.
   __device__ static word clip(word x, uint32_t n) { return x & ((word{1} << (8 * sizeof(T) * n)) - 1); }
 
+  // The first `n` values of 16 bytes, zeros after them.
+  __device__ static device::vec128 clip(device::vec128 x, uint32_t n) {
+    if (n < lane_values) {
+#pragma unroll
+      for (uint32_t k = 0; k < 4; ++k) {
+        const uint32_t bytes = n * uint32_t{sizeof(T)} > 4 * k ? n * uint32_t{sizeof(T)} - 4 * k : 0;
+        x.w[k] &= low_mask(8 * (bytes < 4 ? bytes : 4));
+      }
+    }
+    return x;
+  }
+
   // A word of equal values.
   __device__ static word repeat(bits_t<T> value_bits) {
     if constexpr (per_word == 4) return value_bits * 0x01010101u;
@@ -191,20 +262,7 @@ template <element T, int Threads> struct block_tile {
   }
 
  private:
-  // How many words of this thread the chunk fills, and how many values it has in the one after them.
-  struct extent {
-    int full;
-    uint32_t tail;
-  };
-  __device__ extent filled() const {
-    const uint32_t here = first_value();
-    const uint32_t whole = count / per_word * per_word;
-    int full = whole <= here ? 0 : static_cast<int>(ceil_div(whole - here, step));
-    if (full > words) full = words;
-    uint32_t tail = full < words && first_value(full) < count ? count - first_value(full) : 0;
-    if (tail > per_word) tail = 0;
-    return {full, tail};
-  }
+  __device__ static bool is_multiple_of_16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 };
 
 // A chunk of `count` values in global memory, tile by tile: read once and kept in registers where it is one tile for
@@ -269,66 +327,88 @@ __device__ void pack_chunk(Coder& coder, const C& codec, Tiles& tiles, bytes out
 
 }  // namespace detail
 
-// What decoders hand words to: stores the values with lo <= index < hi at p[index], p a multiple of sizeof(T), and
-// sums all of them.
-template <element T, int Threads> struct block_output {
+// What decoders hand words to: stores the values with lo <= index < hi of a chunk of `count` at p[index], p a multiple of
+// sizeof(T), and, where they are `summed`, sums all of them.
+template <element T, int Threads> class block_output {
   using tile = block_tile<T, Threads>;
+  using word = typename tile::word;
+  static constexpr uint32_t lane_values = tile::lane_values;
 
-  T* p;
-  uint32_t lo, hi;
+ public:
   word_sums sums;
 
-  __device__ void operator()(uint32_t first, typename tile::word x) {
-    tile::add_word(sums, x, first);
-    if (first >= lo && first + tile::per_word <= hi && reinterpret_cast<uintptr_t>(p) % sizeof x == 0) {
-      device::store(reinterpret_cast<typename tile::word*>(p + first), x);
-    } else {
-      for (uint32_t k = 0; k < tile::per_word; ++k)
-        if (first + k >= lo && first + k < hi)
-          device::store(reinterpret_cast<bits_t<T>*>(p + first + k), tile::value(x, static_cast<int>(k)));
+  __device__ block_output(T* p, uint32_t lo, uint32_t hi, uint32_t count, bool summed)
+      : p_(p),
+        lo_(lo),
+        hi_(hi),
+        straight_(lo == 0 && hi == count && count % lane_values == 0 &&
+                  reinterpret_cast<uintptr_t>(p) % sizeof(device::vec128) == 0 && !summed),
+        summed_(summed) {}
+
+  __device__ void operator()(uint32_t first, word x) {
+    if (straight_) {
+      device::store(reinterpret_cast<word*>(p_ + first), x);
+      return;
     }
+    if (summed_) tile::add_word(sums, x, first);
+    store_values(first, x);
   }
 
   // The same of 16 bytes of values that one thread has.
   __device__ void operator()(uint32_t first, const device::vec128& x) {
-    constexpr uint32_t values = sizeof x / sizeof(T);
-    if (first < lo || first + values > hi || reinterpret_cast<uintptr_t>(p) % sizeof x != 0) {
-      uint64_t low = x.w[0] | uint64_t{x.w[1]} << 32, high = x.w[2] | uint64_t{x.w[3]} << 32;
-#pragma unroll 1
-      for (uint32_t k = 0; k < values; k += tile::per_word) {
-        (*this)(first + k, static_cast<typename tile::word>(low));
-        low = sizeof(typename tile::word) == 8 ? high : low >> 32 | high << 32;
-        high >>= 32;
-      }
+    if (straight_) {
+      device::store(reinterpret_cast<device::vec128*>(p_ + first), x);
       return;
     }
-    const uint64_t at = uint64_t{first} * sizeof(T) / 4;
-#pragma unroll
-    for (uint32_t k = 0; k < 4; ++k) sums.add(x.w[k], at + k);
-    device::store(reinterpret_cast<device::vec128*>(p + first), x);
+    if (summed_) tile::add_row(sums, x, first * uint32_t{sizeof(T)} / 4);
+    if (first >= lo_ && first + lane_values <= hi_ && reinterpret_cast<uintptr_t>(p_) % sizeof x == 0) {
+      device::store(reinterpret_cast<device::vec128*>(p_ + first), x);
+      return;
+    }
+    uint64_t low = x.w[0] | uint64_t{x.w[1]} << 32, high = x.w[2] | uint64_t{x.w[3]} << 32;
+#pragma unroll 1
+    for (uint32_t k = 0; k < lane_values; k += tile::per_word) {
+      store_values(first + k, static_cast<word>(low));
+      low = sizeof(word) == 8 ? high : low >> 32 | high << 32;
+      high >>= 32;
+    }
   }
+
+ private:
+  __device__ void store_values(uint32_t first, word x) const {
+    if (first >= lo_ && first + tile::per_word <= hi_ && reinterpret_cast<uintptr_t>(p_) % sizeof x == 0) {
+      device::store(reinterpret_cast<word*>(p_ + first), x);
+    } else {
+      for (uint32_t k = 0; k < tile::per_word; ++k)
+        if (first + k >= lo_ && first + k < hi_)
+          device::store(reinterpret_cast<bits_t<T>*>(p_ + first + k), tile::value(x, static_cast<int>(k)));
+    }
+  }
+
+  T* p_;
+  uint32_t lo_, hi_;
+  bool straight_, summed_;
 };
 
 // Copies of up to tile_bytes between global memory of any alignment and 16-byte-aligned shared memory, by the whole
 // block: 16 bytes at a time where the global side allows. No barrier inside.
 template <int Threads> __device__ void copy_to_shared(std::byte* to, const_bytes from) {
-  constexpr uint32_t each = tile_bytes / sizeof(device::vec128) / Threads;
   const auto size = static_cast<uint32_t>(from.size());
   uint32_t done = 0;
   if (reinterpret_cast<uintptr_t>(from.data()) % sizeof(device::vec128) == 0) {
     const auto* source = reinterpret_cast<const device::vec128*>(from.data());
-    device::vec128 in_flight[each];
-#pragma unroll
-    for (uint32_t k = 0; k < each; ++k)
-      if (const uint32_t i = threadIdx.x + k * Threads; i < size / 16) in_flight[k] = device::load(source + i);
-#pragma unroll
-    for (uint32_t k = 0; k < each; ++k)
-      if (const uint32_t i = threadIdx.x + k * Threads; i < size / 16)
-        reinterpret_cast<device::vec128*>(to)[i] = in_flight[k];
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < size / 16; i += Threads)
+      reinterpret_cast<device::vec128*>(to)[i] = device::load(source + i);
     done = size / 16 * 16;
   }
 #pragma unroll 1
   for (uint32_t i = done + threadIdx.x; i < size; i += Threads) to[i] = device::load(from.data() + i);
+}
+template <int Threads> __device__ void zero_shared(std::byte* to) {  // tile_bytes
+#pragma unroll
+  for (uint32_t i = 0; i < tile_bytes / sizeof(device::vec128); i += Threads)
+    reinterpret_cast<device::vec128*>(to)[i + threadIdx.x] = {};
 }
 template <int Threads> __device__ void copy_from_shared(bytes to, const std::byte* from) {
   const auto size = static_cast<uint32_t>(to.size());

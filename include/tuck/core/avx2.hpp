@@ -173,11 +173,13 @@ TUCK_AVX2 inline uint32_t spread(const std::byte* masks, const std::byte*& packe
 }
 
 // Of `words` words of a mask how many are not zero, how many bytes are not, and how many bits.
-TUCK_AVX2 inline void count(const std::byte* masks, uint32_t words, uint32_t& non_zero_words, uint32_t& bytes,
+TUCK_AVX2 inline void count(const std::byte* masks, uint32_t words, uint32_t& groups, uint32_t& bytes,
                             uint32_t& bits) noexcept {
+  uint32_t before = 0;
   for (uint32_t w = 0; w < words; ++w) {
     const auto mask = load_unaligned<uint32_t>(masks + 4 * w);
-    non_zero_words += mask != 0;
+    groups += (mask | before) != 0 && (w % 2 != 0 || w + 1 == words);
+    before = w % 2 == 0 ? mask : 0;
     bytes += static_cast<uint32_t>(__builtin_popcount((((mask & 0x7f7f7f7fu) + 0x7f7f7f7fu) | mask) & 0x80808080u));
     bits += static_cast<uint32_t>(__builtin_popcount(mask));
   }

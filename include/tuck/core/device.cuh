@@ -188,6 +188,148 @@ __device__ __forceinline__ uint32_t byte_perm(uint32_t lo, uint32_t hi, uint32_t
   return __byte_perm(lo, hi, selectors);
 }
 
+// c and the products of the bytes of a and B.
+template <uint32_t B> __device__ __forceinline__ uint32_t dot4(uint32_t a, uint32_t c) {
+  asm("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(c) : "r"(a), "n"(B));
+  return c;
+}
+// x, and Bits where a and b differ; no branch.
+template <uint32_t Bits> __device__ __forceinline__ uint32_t or_if_differ(uint32_t x, uint32_t a, uint32_t b) {
+  asm("{.reg .pred p; setp.ne.b32 p, %1, %2; @p or.b32 %0, %0, %3;}" : "+r"(x) : "r"(a), "r"(b), "n"(Bits));
+  return x;
+}
+template <uint32_t Bits> __device__ __forceinline__ uint32_t or_if_differ(uint32_t x, uint64_t a, uint64_t b) {
+  asm("{.reg .pred p; setp.ne.b64 p, %1, %2; @p or.b32 %0, %0, %3;}" : "+r"(x) : "l"(a), "l"(b), "n"(Bits));
+  return x;
+}
+
+// -- values one behind the other in shared memory, by one thread: no branches ----------------------------------------
+
+// Where the next value of U is written or read, in steps of a value, if `mask & Bits`. 8-byte values may be at multiples
+// of 4.
+template <class U> class shared_cursor {
+  static constexpr int size = sizeof(U);
+  using word = std::conditional_t<size == 8, uint64_t, uint32_t>;
+
+ public:
+  __device__ __forceinline__ shared_cursor(const void* base, uint32_t offset)
+      : at_(static_cast<uint32_t>(__cvta_generic_to_shared(base)) + offset) {}
+
+  // Writes the low bytes of v.
+  template <uint32_t Bits> __device__ __forceinline__ void put_if(uint32_t mask, word v) {
+    if constexpr (size == 8)
+      asm volatile(
+          "{.reg .pred p; .reg .b32 t, l, h; and.b32 t, %1, %3; setp.ne.b32 p, t, 0; mov.b64 {l, h}, %2;"
+          " @p st.shared.b32 [%0], l; @p st.shared.b32 [%0 + 4], h; @p add.u32 %0, %0, 8;}"
+          : "+r"(at_)
+          : "r"(mask), "l"(v), "n"(Bits)
+          : "memory");
+    else if constexpr (size == 4)
+      asm volatile(
+          "{.reg .pred p; .reg .b32 t; and.b32 t, %1, %3; setp.ne.b32 p, t, 0;"
+          " @p st.shared.b32 [%0], %2; @p add.u32 %0, %0, 4;}"
+          : "+r"(at_)
+          : "r"(mask), "r"(v), "n"(Bits)
+          : "memory");
+    else if constexpr (size == 2)
+      asm volatile(
+          "{.reg .pred p; .reg .b32 t; and.b32 t, %1, %3; setp.ne.b32 p, t, 0;"
+          " @p st.shared.b16 [%0], %2; @p add.u32 %0, %0, 2;}"
+          : "+r"(at_)
+          : "r"(mask), "r"(v), "n"(Bits)
+          : "memory");
+    else
+      asm volatile(
+          "{.reg .pred p; .reg .b32 t; and.b32 t, %1, %3; setp.ne.b32 p, t, 0;"
+          " @p st.shared.b8 [%0], %2; @p add.u32 %0, %0, 1;}"
+          : "+r"(at_)
+          : "r"(mask), "r"(v), "n"(Bits)
+          : "memory");
+  }
+
+  // The next value, or 0.
+  template <uint32_t Bits> __device__ __forceinline__ word get_if(uint32_t mask) {
+    word v;
+    if constexpr (size == 8)
+      asm volatile(
+          "{.reg .pred p; .reg .b32 t, l, h; and.b32 t, %2, %3; setp.ne.b32 p, t, 0; mov.b32 l, 0; mov.b32 h, 0;"
+          " @p ld.shared.b32 l, [%1]; @p ld.shared.b32 h, [%1 + 4]; @p add.u32 %1, %1, 8; mov.b64 %0, {l, h};}"
+          : "=&l"(v), "+r"(at_)
+          : "r"(mask), "n"(Bits)
+          : "memory");
+    else if constexpr (size == 4)
+      asm volatile(
+          "{.reg .pred p; .reg .b32 t; and.b32 t, %2, %3; setp.ne.b32 p, t, 0; mov.b32 %0, 0;"
+          " @p ld.shared.b32 %0, [%1]; @p add.u32 %1, %1, 4;}"
+          : "=&r"(v), "+r"(at_)
+          : "r"(mask), "n"(Bits)
+          : "memory");
+    else if constexpr (size == 2)
+      asm volatile(
+          "{.reg .pred p; .reg .b32 t; and.b32 t, %2, %3; setp.ne.b32 p, t, 0; mov.b32 %0, 0;"
+          " @p ld.shared.u16 %0, [%1]; @p add.u32 %1, %1, 2;}"
+          : "=&r"(v), "+r"(at_)
+          : "r"(mask), "n"(Bits)
+          : "memory");
+    else
+      asm volatile(
+          "{.reg .pred p; .reg .b32 t; and.b32 t, %2, %3; setp.ne.b32 p, t, 0; mov.b32 %0, 0;"
+          " @p ld.shared.u8 %0, [%1]; @p add.u32 %1, %1, 1;}"
+          : "=&r"(v), "+r"(at_)
+          : "r"(mask), "n"(Bits)
+          : "memory");
+    return v;
+  }
+
+  // The value before the next one, after a step if `mask & Bits`.
+  template <uint32_t Bits> __device__ __forceinline__ word step_if(uint32_t mask) {
+    word v;
+    asm volatile("{.reg .pred p; .reg .b32 t; and.b32 t, %1, %2; setp.ne.b32 p, t, 0; @p add.u32 %0, %0, %3;}"
+                 : "+r"(at_)
+                 : "r"(mask), "n"(Bits), "n"(size));
+    if constexpr (size == 8)
+      asm volatile("{.reg .b32 l, h; ld.shared.b32 l, [%1 + -8]; ld.shared.b32 h, [%1 + -4]; mov.b64 %0, {l, h};}"
+                   : "=l"(v)
+                   : "r"(at_)
+                   : "memory");
+    else if constexpr (size == 4)
+      asm volatile("ld.shared.b32 %0, [%1 + -4];" : "=r"(v) : "r"(at_) : "memory");
+    else if constexpr (size == 2)
+      asm volatile("ld.shared.u16 %0, [%1 + -2];" : "=r"(v) : "r"(at_) : "memory");
+    else
+      asm volatile("ld.shared.u8 %0, [%1 + -1];" : "=r"(v) : "r"(at_) : "memory");
+    return v;
+  }
+
+ private:
+  uint32_t at_;
+};
+
+// Bytes into words of shared memory that are zero, next to other threads' bytes.
+class shared_byte_writer {
+ public:
+  __device__ __forceinline__ shared_byte_writer(void* base, uint32_t offset)
+      : at_((static_cast<uint32_t>(__cvta_generic_to_shared(base)) + offset) & ~3u), fill_(offset * 8 % 32) {}
+
+  // The low `bits` / 8 <= 4 bytes of x, whose others are zero; the base is a multiple of 4.
+  __device__ __forceinline__ void put(uint32_t x, uint32_t bits) {
+    asm volatile(
+        "{.reg .pred p; .reg .b32 h, s; shl.b32 s, %3, %1; or.b32 %0, %0, s; shf.l.clamp.b32 h, %3, 0, %1;"
+        " add.u32 %1, %1, %4; setp.ge.u32 p, %1, 32; @p red.shared.or.b32 [%2], %0; @p add.u32 %2, %2, 4;"
+        " @p mov.b32 %0, h; @p sub.u32 %1, %1, 32;}"
+        : "+r"(pending_), "+r"(fill_), "+r"(at_)
+        : "r"(x), "r"(bits)
+        : "memory");
+  }
+  __device__ __forceinline__ void finish() {
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %1, 0; @p red.shared.or.b32 [%0], %1;}" ::"r"(at_), "r"(pending_)
+                 : "memory");
+  }
+
+ private:
+  uint32_t at_, fill_, pending_ = 0;
+};
+
 // -- warps: T has 4 or 8 bytes ------------------------------------------------------------------------------------
 
 __device__ __forceinline__ unsigned ballot(bool value, unsigned mask = full_mask) { return __ballot_sync(mask, value); }
@@ -245,6 +387,14 @@ __device__ __forceinline__ uint64_t warp_sum(uint64_t v) {
 }
 __device__ __forceinline__ uint64_t warp_max(uint64_t v) {
   return detail::warp_reduce(v, [](uint64_t a, uint64_t b) { return a > b ? a : b; });
+}
+__device__ __forceinline__ uint32_t warp_inclusive_sum(uint32_t v) {
+#pragma unroll
+  for (unsigned delta = 1; delta < warp_size; delta *= 2)
+    asm volatile("{.reg .pred p; .reg .b32 t; shfl.sync.up.b32 t|p, %0, %1, 0, -1; @p add.u32 %0, %0, t;}"
+                 : "+r"(v)
+                 : "r"(delta));
+  return v;
 }
 template <class T> __device__ __forceinline__ T warp_inclusive_sum(T v) {
   for (unsigned delta = 1; delta < warp_size; delta *= 2) {

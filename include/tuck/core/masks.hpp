@@ -9,15 +9,15 @@ namespace tuck::inline TUCK_ABI {
 
 inline constexpr uint32_t mask_window = 32;  // values a word
 
-TUCK_HD constexpr uint32_t mask_words(uint32_t count) noexcept { return ceil_div(count, mask_window); }
+TUCK_HD constexpr uint32_t mask_words(uint32_t count) noexcept { return (count + mask_window - 1) / mask_window; }
 
 // What a one says of its value: that it is not zero, or that it differs from the one before it (zero, before the
 // first).
 enum class ones { non_zeros, changes };
 
-// Words of a mask that are not zero, bytes that are not, and ones.
+// Groups of 8 bytes of a mask that are not all zero, bytes that are not zero, and ones.
 struct mask_counts {
-  uint32_t words = 0, bytes = 0, ones = 0;
+  uint32_t groups = 0, bytes = 0, ones = 0;
 };
 
 namespace detail {
@@ -86,13 +86,13 @@ TUCK_HD inline mask_counts count_mask(const std::byte* masks, uint32_t words) no
   mask_counts sum;
 #if defined(TUCK_AVX2)
   if (avx2::available()) {
-    avx2::count(masks, words, sum.words, sum.bytes, sum.ones);
+    avx2::count(masks, words, sum.groups, sum.bytes, sum.ones);
     return sum;
   }
 #endif
   for (uint32_t word = 0; word < words; ++word) {
     const uint32_t mask = detail::mask_at(masks, word);
-    sum.words += mask != 0;
+    sum.groups += mask != 0 && (word % 2 == 0 || detail::mask_at(masks, word - 1) == 0);
     sum.bytes += popcount(detail::non_zero_bytes(mask));
     sum.ones += popcount(mask);
   }

@@ -23,41 +23,63 @@ template <codec C, int Threads> class chunk_decoder {
   struct TempStorage {
     typename coder::TempStorage codec;
     typename sums_of_block::TempStorage sums;
-    bool sound;
+    device::uninitialized<chunk_view> chunk;
+    status verdict;  // on its entry, then on its checksum
   };
 
   __device__ explicit chunk_decoder(TempStorage& temp) : temp_(temp) {}
 
-  __device__ status decode(const C& codec, const frame_view& frame, uint64_t i, output out) {
-    const directory_entry entry{device::load_uniform(word_at(frame, frame.layout().directory, i))};
-    chunk_view chunk;
-    if (const status s = frame.chunk(i, entry, chunk); s != status::ok) return s;
-    if (const status s = restore(codec, chunk, out); s != status::ok) return s;
-    if (!frame.has_checksums()) return status::ok;
+  // The output is made by output_of(values, summed), behind a barrier.
+  template <class OutputOf>
+  __device__ status decode(const C& codec, const frame_view& frame, uint64_t i, const OutputOf& output_of) {
+    if (threadIdx.x == 0) {
+      const directory_entry entry{device::load(word_at(frame, frame.layout().directory, i))};
+      temp_.verdict = frame.chunk(i, entry, temp_.chunk.get());
+    }
+    device::sync_block();
+    if (temp_.verdict != status::ok) return temp_.verdict;
+    const chunk_view chunk = temp_.chunk.get();
+    const bool summed = frame.has_checksums();
+    output out = output_of(chunk.values, summed);
+    if (const status s = restore(codec, chunk, out); s != status::ok || !summed) return s;
     const word_sums sums = sums_of_block::reduce(temp_.sums, out.sums);
     if (threadIdx.x == 0)
-      temp_.sound =
-          digest(sums, chunk.values * uint64_t{sizeof(T)}) == device::load(word_at(frame, frame.layout().checksums, i));
+      temp_.verdict =
+          digest(sums, chunk.values * uint64_t{sizeof(T)}) == device::load(word_at(frame, frame.layout().checksums, i))
+              ? status::ok
+              : status::bad_checksum;
     device::sync_block();
-    return temp_.sound ? status::ok : status::bad_checksum;
+    return temp_.verdict;
   }
 
   // `values` equal values of these bits.
   __device__ static void fill(bits_t<T> bits, uint32_t values, output& out) {
-    for_words(values, [&](uint32_t first) {
-      out(first,
-          first + tile::per_word <= values ? tile::repeat(bits) : tile::clip(tile::repeat(bits), values - first));
-    });
+    const word x = tile::repeat(bits);
+    const auto low = static_cast<uint32_t>(x), high = static_cast<uint32_t>(uint64_t{x} >> 32);
+    const uint32_t odd = sizeof(T) == 8 ? high : low;
+    const device::vec128 all{{low, odd, low, odd}};
+    for_rows(values, out, [&](uint32_t) { return all; });
   }
 
  private:
-  // Calls body(first value) for each word of this thread in a chunk of so many values.
-  template <class Body> __device__ static void for_words(uint32_t values, const Body& body) {
+  using word = typename tile::word;
+
+  // Gives `out` what row(first value) says of each of this thread's rows of a chunk of so many values.
+  template <class Row> __device__ static void for_rows(uint32_t values, output& out, const Row& row) {
+    const uint32_t own = tile::first_value();
+    uint32_t before = 0;
 #pragma unroll 1
-    for (uint32_t before = 0; before < values; before += tile::capacity)
-#pragma unroll 2
-      for (int j = 0; j < tile::words; ++j)
-        if (const uint32_t first = before + tile::first_value(j); first < values) body(first);
+    for (; values - before >= tile::capacity; before += tile::capacity) {
+      device::vec128 x[tile::rows];
+#pragma unroll
+      for (int r = 0; r < tile::rows; ++r) x[r] = row(before + own + static_cast<uint32_t>(r) * tile::row_values);
+#pragma unroll
+      for (int r = 0; r < tile::rows; ++r) out(before + own + static_cast<uint32_t>(r) * tile::row_values, x[r]);
+    }
+#pragma unroll 1
+    for (uint32_t first = before + own; first < values && first - own < before + tile::rows * tile::row_values;
+         first += tile::row_values)
+      out(first, tile::clip(row(first), values - first));
   }
 
   __device__ static const uint64_t* word_at(const frame_view& frame, uint64_t table, uint64_t i) {
@@ -74,19 +96,22 @@ template <codec C, int Threads> class chunk_decoder {
   }
 
   __device__ static void copy(const chunk_view& chunk, output& out) {
-    using word = typename tile::word;
     const std::byte* const from = chunk.payload.data();
-    const bool aligned = reinterpret_cast<uintptr_t>(from) % sizeof(word) == 0;
-    for_words(chunk.values, [&](uint32_t first) {
+    const bool aligned = reinterpret_cast<uintptr_t>(from) % sizeof(device::vec128) == 0;
+    for_rows(chunk.values, out, [&](uint32_t first) {
       const std::byte* const at = from + first * sizeof(T);
-      if (aligned && first + tile::per_word <= chunk.values) {
-        out(first, device::load(reinterpret_cast<const word*>(at)));
-      } else {
-        const uint32_t left = (chunk.values - first) * uint32_t{sizeof(T)};
-        word x = 0;
-        for (uint32_t b = 0; b < sizeof(word) && b < left; ++b) x |= static_cast<word>(device::load(at + b)) << (8 * b);
-        out(first, x);
+      if (aligned && first + tile::lane_values <= chunk.values)
+        return device::load(reinterpret_cast<const device::vec128*>(at));
+      const uint32_t left = (chunk.values - first) * uint32_t{sizeof(T)};
+      device::vec128 x;
+#pragma unroll
+      for (uint32_t k = 0; k < 4; ++k) {
+        x.w[k] = 0;
+#pragma unroll 1
+        for (uint32_t b = 4 * k; b < 4 * k + 4 && b < left; ++b)
+          x.w[k] |= static_cast<uint32_t>(device::load(at + b)) << (8 * (b % 4));
       }
+      return x;
     });
   }
 
@@ -125,6 +150,8 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     device::uninitialized<frame_view> view;
     device::uninitialized<C> codec;
     uint64_t first_chunk, end_chunk;  // of those that hold what the job wants
+    T* part;                          // where the one under way goes
+    uint32_t part_begin, part_end;    // which of its values do
     status verdict;
     bool last;
   };
@@ -221,11 +248,16 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   template <class Share> __device__ void decode_chunks(const Share& share) {
     if (job_.out_values == 0) return;
     for (uint64_t i = temp_.first_chunk + share.index(); i < temp_.end_chunk; i += share.count()) {
-      const status s = decoder(temp_.chunk).decode(temp_.codec.get(), temp_.view.get(), i, output_of(i));
+      if (threadIdx.x == 0) find_part(i);
+      const auto output = [&](uint32_t values, bool summed) -> block_output<T, Threads> {
+        return {temp_.part, temp_.part_begin, temp_.part_end, values, summed};
+      };
+      const status s = decoder(temp_.chunk).decode(temp_.codec.get(), temp_.view.get(), i, output);
       if (s != status::ok) {
         device::sync_block();  // zeros come after whatever the codec wrote
-        auto out = output_of(i);
-        decoder::fill(0, values_in_chunk(temp_.view.get().header(), i), out);
+        const uint32_t values = values_in_chunk(temp_.view.get().header(), i);
+        auto out = output(values, false);
+        decoder::fill(0, values, out);
         if (threadIdx.x == 0) device::atomic_max(&job_.head->failure, ~(i << 16 | static_cast<uint32_t>(s)));
       }
       device::sync_block();
@@ -233,17 +265,14 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   }
 
   // The part of chunk i that the job wants.
-  __device__ block_output<T, Threads> output_of(uint64_t i) const {
+  __device__ void find_part(uint64_t i) {
     const uint64_t begin = i * temp_.view.get().header().chunk_values;
     const uint64_t end = job_.first_value + job_.out_values;
     const uint32_t count = values_in_chunk(temp_.view.get().header(), i);
     // May point before `out`; what is stored does not.
-    auto* const p =
-        reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(job_.out) + (begin - job_.first_value) * sizeof(T));
-    return {p,
-            static_cast<uint32_t>(job_.first_value > begin ? job_.first_value - begin : 0),
-            static_cast<uint32_t>(end - begin < count ? end - begin : count),
-            {}};
+    temp_.part = reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(job_.out) + (begin - job_.first_value) * sizeof(T));
+    temp_.part_begin = static_cast<uint32_t>(job_.first_value > begin ? job_.first_value - begin : 0);
+    temp_.part_end = static_cast<uint32_t>(end - begin < count ? end - begin : count);
   }
 
   __device__ void zero_fill(uint64_t first, uint64_t stride) const {

@@ -42,8 +42,11 @@ template <codec C, int Threads> class frame_encoder {
     typename sums_of_block::TempStorage sums;
     std::byte* frame;  // where the frame goes; null: only count
     uint64_t capacity;
-    uint32_t chunk;                                // the one under way, as the ticket said
-    device::uninitialized<directory_entry> entry;  // its entry, once its place is known
+    uint32_t chunk;       // the one under way, as the ticket said; the rest, once its place is known:
+    uint64_t entry;       // the word of its entry
+    std::byte* begin;     // where it goes; null: nowhere
+    uint32_t padded;      // its bytes, and the zeros behind them
+    chunk_kind kind;
     uint32_t epoch;
     device::uninitialized<word_sums> contents;  // of what this block wrote of directory and checksums
     device::uninitialized<C> prepared;          // an adaptive codec
@@ -134,15 +137,18 @@ template <codec C, int Threads> class frame_encoder {
   }
 
   __device__ void encode_chunk() {
-    tiles_of_chunk tiles(chunk_values(), values_in_chunk(job_.header, temp_.chunk));
+    tiles_of_chunk tiles(chunk_values(), temp_.chunk + 1 == job_.at.chunks
+                                             ? values_in_chunk(job_.header, temp_.chunk)
+                                             : job_.header.chunk_values);
     coder block(temp_.codec);
     word_sums sums;  // of what the chunk will be decoded to
     bool differs = false;
     if constexpr (detail::sees_tiles<coder>)
-      differs = count(block, tiles, sums);
+      differs = device::sync_block_or(count(block, tiles, sums));
     else
-      differs = !tiles(0).all_equal(first_bits());
-    if (device::sync_block_or(differs)) {
+      differs = device::sync_block_or(!tiles(0).may_be_uniform()) ||
+                device::sync_block_or(!tiles(0).all_equal(first_bits()));
+    if (differs) {
       const uint32_t size = measure(block, tiles);
       const uint32_t raw_bytes = tiles.count() * uint32_t{sizeof(T)};
       if (size != declined && size < raw_bytes) {
@@ -155,24 +161,21 @@ template <codec C, int Threads> class frame_encoder {
       place(chunk_kind::uniform, first_bits() == 0 ? 0 : sizeof(T));
     }
     if constexpr (is_lossy<C> && detail::sees_tiles<coder>)
-      if (temp_.entry.get().kind() != chunk_kind::encoded) sums = sums_of(tiles);  // not of what it would be decoded to
+      if (temp_.kind != chunk_kind::encoded) sums = sums_of(tiles);  // not of what it would be decoded to
     if (temp_.frame == nullptr) return;
     if constexpr (!detail::sees_tiles<coder>)
       if ((job_.header.flags & flag_checksums) != 0)
         sums = tiles(0).sums();  // now, so that packing need not keep the values for it
-    const directory_entry entry = temp_.entry.get();
-    const uint64_t offset = entry.start() << job_.header.alignment_log2;
-    std::byte* const begin = temp_.frame + offset;
-    const uint32_t padded = units(entry.bytes()) << job_.header.alignment_log2;
-    if (offset + padded <= temp_.capacity) {
-      if (entry.kind() == chunk_kind::encoded) {
-        detail::pack_chunk(block, codec(), tiles, {begin, padded});
+    if (std::byte* const begin = temp_.begin; begin != nullptr) {
+      if (temp_.kind == chunk_kind::encoded) {
+        detail::pack_chunk(block, codec(), tiles, {begin, temp_.padded});
       } else {
-        if (entry.kind() == chunk_kind::raw) store_raw(tiles, begin);
-        if (entry.kind() == chunk_kind::uniform && threadIdx.x < entry.bytes())
+        const uint32_t size = directory_entry{temp_.entry}.bytes();
+        if (temp_.kind == chunk_kind::raw) store_raw(tiles, begin);
+        if (temp_.kind == chunk_kind::uniform && threadIdx.x < size)
           device::store(begin + threadIdx.x,
                         device::load(reinterpret_cast<const std::byte*>(chunk_values()) + threadIdx.x));
-        for (uint32_t i = entry.bytes() + threadIdx.x; i < padded; i += Threads) device::store(begin + i, std::byte{});
+        for (uint32_t i = size + threadIdx.x; i < temp_.padded; i += Threads) device::store(begin + i, std::byte{});
       }
     }
     write_entry(sums, tiles.count());
@@ -223,7 +226,11 @@ template <codec C, int Threads> class frame_encoder {
       const uint64_t start = look_back(job_.states, temp_.chunk, epoch, first);
       if (device::lane_id() == 0) {
         device::store_relaxed(state, chunk_state::make(chunk_state::has_end, epoch, start + units(size)).word);
-        temp_.entry.get() = directory_entry::make(kind, size, start);
+        const uint64_t offset = start << job_.header.alignment_log2;
+        temp_.entry = directory_entry::make(kind, size, start).word;
+        temp_.kind = kind;
+        temp_.padded = units(size) << job_.header.alignment_log2;
+        temp_.begin = offset + temp_.padded <= temp_.capacity ? temp_.frame + offset : nullptr;
       }
     }
     device::sync_block();
@@ -245,7 +252,7 @@ template <codec C, int Threads> class frame_encoder {
     const bool checksums = (job_.header.flags & flag_checksums) != 0;
     if (checksums) sums = sums_of_block::reduce(temp_.sums, sums);
     if (threadIdx.x != 0) return;
-    write_content(job_.at.directory, temp_.entry.get().word);
+    write_content(job_.at.directory, temp_.entry);
     if (checksums) write_content(job_.at.checksums, digest(sums, values * uint64_t{sizeof(T)}));
   }
   __device__ void write_content(uint64_t table, uint64_t word) {

@@ -38,7 +38,10 @@ struct chunk_state {
   __device__ static chunk_state make(uint64_t flag, uint32_t epoch, uint64_t units) {
     return {flag << 62 | uint64_t{epoch} << 40 | units};
   }
-  __device__ bool known(uint32_t epoch) const { return word >> 62 != 0 && (word >> 40 & (epochs - 1)) == epoch; }
+  __device__ bool known(uint32_t epoch) const {
+    const auto high = static_cast<uint32_t>(word >> 32);
+    return high >> 30 != 0 && (high >> 8 & (epochs - 1)) == epoch;
+  }
   __device__ bool is_end() const { return word >> 63 != 0; }
   __device__ uint64_t units() const { return word & ((uint64_t{1} << 40) - 1); }
 };
@@ -60,8 +63,9 @@ __device__ inline uint64_t look_back(const uint64_t* states, uint64_t chunk, uin
     device::sync_warp();
     const unsigned ends = device::ballot(seen.is_end());
     const int nearest = ends == 0 ? device::warp_size : device::ffs(ends) - 1;
-    before += device::warp_sum(static_cast<int>(device::lane_id()) <= nearest ? seen.units() : uint64_t{0});
-    if (ends != 0) return before;
+    // Sizes are small, an end need not be.
+    before += device::warp_sum(static_cast<int>(device::lane_id()) < nearest ? static_cast<uint32_t>(seen.units()) : 0);
+    if (ends != 0) return before + device::shfl(seen.units(), nearest);
   }
 }
 

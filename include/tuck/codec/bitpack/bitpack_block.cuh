@@ -25,12 +25,13 @@ template <element T, int Threads> class block_codec<bitpack<T>, Threads> {
   static constexpr uint32_t groups_a_row = device::warp_size / lanes;  // of a warp's words
   static constexpr uint32_t groups = tile::capacity / layout::group;
   static constexpr uint32_t rows = tile::words;
+  static constexpr uint32_t most_widths = layout::width_bytes(tile::capacity);
   static_assert(rows <= device::warp_size, "tuck: the bitpack block codec takes 128 threads or more");
 
  public:
   struct TempStorage {
     // The chunk as it stands in the frame, less than raw; decoding looks up to 8 bytes behind it.
-    alignas(16) uint32_t encoded[tile_bytes / 4 + 4];
+    alignas(16) uint32_t encoded[tile_bytes / 4 + 4 + most_widths / 4];
     uint16_t begin[groups];  // of each group in the payload, in words
     typename scan::TempStorage scan_storage;
   };
@@ -39,7 +40,10 @@ template <element T, int Threads> class block_codec<bitpack<T>, Threads> {
 
   __device__ uint32_t measure(const bitpack<T>&, const tile& values) {
     const uint32_t count = values.count;
-    const word all = or_of_own_row(values);
+    tile dealt;
+    deal(values, dealt);
+    const word all = or_of_own_row(dealt);
+    device::sync_block();
     const uint32_t first = (device::warp_id() * rows + device::lane_id()) * groups_a_row;
     const bool in_charge = device::lane_id() < rows && first < layout::width_bytes(count);
     uint32_t width[groups_a_row], words = 0;
@@ -63,13 +67,16 @@ template <element T, int Threads> class block_codec<bitpack<T>, Threads> {
   }
 
   __device__ void pack(const bitpack<T>&, const tile& values, bytes out) {
+    tile dealt;
+    deal(values, dealt);
+    device::sync_block();
     for (uint32_t i = size_ / 4 + threadIdx.x; 4 * i < out.size(); i += Threads) temp_.encoded[i] = 0;
 #pragma unroll
     for (int j = 0; j < tile::words; ++j) {
       if (row_begin(j) >= values.count) break;
-      const uint32_t g = tile::first_value(j) / layout::group;  // past the end, there are widths of 0
+      const uint32_t g = tile::first_dealt(j) / layout::group;  // past the end, there are widths of 0
       const uint32_t width = widths()[g];
-      piece own{join(values.w[j], width), per_word * width, rank() * per_word * width, 1};
+      piece own{join(dealt.w[j], width), per_word * width, rank() * per_word * width, 1};
       own.merge();
       own.store(payload(values.count) + temp_.begin[g], layout::words_of(width, layout::length_of(g, values.count)));
     }
@@ -90,7 +97,7 @@ template <element T, int Threads> class block_codec<bitpack<T>, Threads> {
 #pragma unroll 2
     for (int j = 0; j < tile::words; ++j) {
       if (row_begin(j) >= count) break;
-      const uint32_t first = tile::first_value(j), g = first / layout::group;
+      const uint32_t first = tile::first_dealt(j), g = first / layout::group;
       const bool here = first < count;
       const uint32_t width = here ? widths()[g] : 0;
       word x = 0;
@@ -111,7 +118,22 @@ template <element T, int Threads> class block_codec<bitpack<T>, Threads> {
   // The lane's place in its group.
   __device__ static uint32_t rank() { return device::lane_id() % lanes; }
   // Index of the first value of this warp's j-th words.
-  __device__ static uint32_t row_begin(int j) { return tile::first_value(j) - device::lane_id() * per_word; }
+  __device__ static uint32_t row_begin(int j) { return tile::first_dealt(j) - device::lane_id() * per_word; }
+
+  // The tile's words dealt out to lanes one by one, through shared memory behind the widths.
+  __device__ void deal(const tile& values, tile& dealt) {
+    auto* const row = temp_.encoded + most_widths / 4 + device::warp_id() * (tile::row_values * sizeof(T) / 4);
+#pragma unroll
+    for (int r = 0; r < tile::rows; ++r) {
+      reinterpret_cast<device::vec128*>(row)[device::lane_id()] = values.row(r);
+      device::sync_warp();
+#pragma unroll
+      for (int k = 0; k < tile::row_words; ++k)
+        dealt.w[r * tile::row_words + k] =
+            reinterpret_cast<const word*>(row)[k * device::warp_size + static_cast<int>(device::lane_id())];
+      device::sync_warp();
+    }
+  }
 
   // -- widths ----------------------------------------------------------------------------------------------------
 

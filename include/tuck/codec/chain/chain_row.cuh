@@ -88,24 +88,27 @@ template <class... Stages> struct row_plan<chain<Stages...>> {
 // A tile to the begin of a row and back; nothing past a multiple of 16 bytes is touched.
 template <class Tile> __device__ void store_to_row(const Tile& values, uint32_t bytes, std::byte* row) {
 #pragma unroll
-  for (int j = 0; j < Tile::words; ++j) {
-    const uint32_t at = Tile::first_value(j) / Tile::per_word;
-    if (at * sizeof(typename Tile::word) < bytes) reinterpret_cast<typename Tile::word*>(row)[at] = values.w[j];
+  for (int r = 0; r < Tile::rows; ++r) {
+    const uint32_t at = Tile::first_value(r * Tile::row_words) / Tile::lane_values;
+    if (at * sizeof(device::vec128) < bytes) reinterpret_cast<device::vec128*>(row)[at] = values.row(r);
   }
 }
-// The word of which `first` is the first value, zeros past the last one.
-template <class Tile> __device__ typename Tile::word word_of_row(uint32_t first, uint32_t count, const std::byte* row) {
-  if (first >= count) return 0;
-  typename Tile::word x = reinterpret_cast<const typename Tile::word*>(row)[first / Tile::per_word];
-  if constexpr (Tile::per_word > 1)
-    if (first + Tile::per_word > count) x = Tile::clip(x, count - first);
-  return x;
+// The 16 bytes of which `first` is the first value, zeros past the last one.
+template <class Tile> __device__ device::vec128 read_row(uint32_t first, uint32_t count, const std::byte* row) {
+  const uint32_t at = first / Tile::lane_values, words = (count * (16 / Tile::lane_values) + 3) / 4;
+  if (first + Tile::lane_values <= count) return reinterpret_cast<const device::vec128*>(row)[at];
+  device::vec128 x{};
+#pragma unroll
+  for (uint32_t k = 0; k < 4; ++k)
+    if (4 * at + k < words) x.w[k] = reinterpret_cast<const uint32_t*>(row)[4 * at + k];
+  return Tile::clip(x, first < count ? count - first : 0);
 }
 
 template <class Tile> __device__ void load_from_row(Tile& values, uint32_t count, const std::byte* row) {
   values.count = count;
 #pragma unroll
-  for (int j = 0; j < Tile::words; ++j) values.w[j] = word_of_row<Tile>(Tile::first_value(j), count, row);
+  for (int r = 0; r < Tile::rows; ++r)
+    values.set_row(r, read_row<Tile>(Tile::first_value(r * Tile::row_words), count, row));
 }
 
 // Between two places in shared memory that do not overlap; `to` is a multiple of 4, and written up to one.
@@ -288,9 +291,9 @@ template <class... Stages, int Threads> class chain_preparer<chain<Stages...>, T
   template <class Sink> __device__ void hand_over(Sink& sink) const {
     const uint32_t count = flow_.values[0];
 #pragma unroll 2
-    for (int j = 0; j < tile<0>::words; ++j)
-      if (const uint32_t first = tile<0>::first_value(j); first < count)
-        sink(first, word_of_row<tile<0>>(first, count, row_));
+    for (int r = 0; r < tile<0>::rows; ++r)
+      if (const uint32_t first = tile<0>::first_value(r * tile<0>::row_words); first < count)
+        sink(first, read_row<tile<0>>(first, count, row_));
   }
 
   chain_flow<chain_type>& flow_;

@@ -91,7 +91,7 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
     if (!patch(side, count)) return status::bad_payload;
 #pragma unroll 2
     for (int j = 0; j < tile::words; ++j)
-      if (const uint32_t first = tile::first_value(j); first < count) sink(first, word_at(first, count));
+      if (const uint32_t first = tile::first_dealt(j); first < count) sink(first, word_at(first, count));
     return status::ok;
   }
 

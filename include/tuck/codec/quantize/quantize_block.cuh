@@ -122,7 +122,6 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
 
   template <class Quantizer> __device__ void quantize_tile(const Quantizer& quantizer, tile& values) {
     constexpr uint32_t words_a_quad = sizeof(device::vec128) / sizeof(word);
-    const uint32_t first = device::warp_id() * tile::warp_words + device::lane_id();
     exception_bits exceptions = 0;
 #pragma unroll
     for (int j = 0; j < tile::words; ++j) {
@@ -134,7 +133,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
         restored |= static_cast<word>(one.restored) << (8 * sizeof(T) * static_cast<unsigned>(k));
         exceptions |= static_cast<exception_bits>(!one.holds) << (j * per_word + k);
       }
-      const uint32_t index = first + static_cast<uint32_t>(j) * device::warp_size;
+      const uint32_t index = tile::first_value(j) / per_word;
       temp_.codes[place(index / words_a_quad) * words_a_quad + index % words_a_quad] = codes;
       values.w[j] = restored;
       // The last one publishes the codes to the team; without the others the compiler would spread all rows over too
@@ -411,29 +410,30 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     uint32_t next = 0;
     for (uint32_t i = 0; i < device::warp_id(); ++i) next += temp_.exceptions_of_warp[i];
     // Through shared memory, where the warp's codes were: registers have no index.
-    word* const of_tile = temp_.codes + device::warp_id() * tile::warp_words + device::lane_id();
+    word* const of_tile = temp_.codes + tile::first_dealt() / per_word;
 #pragma unroll
     for (int j = 0; j < tile::words; ++j) of_tile[j * device::warp_size] = values.w[j];
     auto* const encoded = reinterpret_cast<std::byte*>(temp_.encoded);
     auto* const positions = reinterpret_cast<uint16_t*>(encoded + temp_.at.positions);
     const uint32_t below = low_mask(device::lane_id());
-    uint32_t position = tile::first_value();
+    constexpr int lane_values = tile::lane_values;
 #pragma unroll 1
-    for (int j = 0; j < tile::words; ++j, position += tile::step) {
-      const auto mine = static_cast<uint32_t>(exceptions >> (j * per_word)) & low_mask(per_word);
+    for (int r = 0; r < tile::rows; ++r) {
+      const auto mine = static_cast<uint32_t>(exceptions >> (r * lane_values)) & low_mask(lane_values);
       uint32_t of_row = 0, at = next;
 #pragma unroll
-      for (int k = 0; k < per_word; ++k) {
+      for (int k = 0; k < lane_values; ++k) {
         const unsigned lanes = device::ballot((mine >> k & 1) != 0);
         of_row += popcount(lanes);
         at += popcount(lanes & below);
       }
       next += of_row;
-#pragma unroll
-      for (int k = 0; k < per_word; ++k)
+#pragma unroll 1
+      for (int k = 0; k < lane_values; ++k)
         if ((mine >> k & 1) != 0) {
-          positions[at] = static_cast<uint16_t>(position + static_cast<uint32_t>(k));
-          put(encoded + temp_.at.values, at++, tile::value(of_tile[j * device::warp_size], k));
+          const int j = r * tile::row_words + k / per_word;
+          positions[at] = static_cast<uint16_t>(tile::first_value(j) + static_cast<uint32_t>(k % per_word));
+          put(encoded + temp_.at.values, at++, tile::value(of_tile[j * device::warp_size], k % per_word));
         }
     }
   }

@@ -173,10 +173,10 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
     constexpr bool pointwise = std::is_same_v<Quantizer, mantissas>;
     const TempStorage& s = temp_;
     const uint32_t base_bits = head & 255;
-    const uint32_t column = tile::first_value() % group;  // the place of a thread's words in their groups
+    const uint32_t column = tile::first_dealt() % group;  // the place of a thread's words in their groups
 #pragma unroll 1
     for (int j = 0; j < tile::words; ++j) {
-      const uint32_t first = tile::first_value(j);
+      const uint32_t first = tile::first_dealt(j);
       if (first - device::lane_id() * per_word >= count) break;  // for the whole warp
       const uint32_t g = first / group, packed = s.groups[g];
       const shape form{static_cast<uint8_t>(packed >> 24)};
