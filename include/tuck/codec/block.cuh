@@ -247,8 +247,8 @@ template <element T, int Threads> struct block_tile {
     if (n < lane_values) {
 #pragma unroll
       for (uint32_t k = 0; k < 4; ++k) {
-        const uint32_t bytes = n * uint32_t{sizeof(T)} > 4 * k ? n * uint32_t{sizeof(T)} - 4 * k : 0;
-        x.w[k] &= low_mask(8 * (bytes < 4 ? bytes : 4));
+        const uint32_t left = n * uint32_t{sizeof(T)} > 4 * k ? n * uint32_t{sizeof(T)} - 4 * k : 0;
+        x.w[k] &= low_mask(8 * (left < 4 ? left : 4));
       }
     }
     return x;

@@ -227,13 +227,13 @@ template <element T, int Threads> class block_masks {
     } else {
       // In the top bit of each value: is it not zero? Four words of two values, or two of four, make a byte.
       constexpr uint32_t tops = per_word == 4 ? 0x80808080u : 0x80008000u;
-      uint32_t bytes[tile::words * per_word / 8] = {};
-      ((bytes[J * per_word / 8] = device::dot4<(per_word == 4 ? 0x08040201u : 0x02000100u) << (J * per_word % 8)>(
-            non_zeros(values.w[J] ^ before(J / row_words, J % row_words)) & tops, bytes[J * per_word / 8])),
+      uint32_t eights[tile::words * per_word / 8] = {};
+      ((eights[J * per_word / 8] = device::dot4<(per_word == 4 ? 0x08040201u : 0x02000100u) << (J * per_word % 8)>(
+            non_zeros(values.w[J] ^ before(J / row_words, J % row_words)) & tops, eights[J * per_word / 8])),
        ...);
 #pragma unroll
       for (int b = 0; b < tile::words * per_word / 8; ++b)
-        bits[b / 4] |= b % 4 == 0 ? bytes[b] >> 7 : bytes[b] << (8 * (b % 4) - 7);
+        bits[b / 4] |= b % 4 == 0 ? eights[b] >> 7 : eights[b] << (8 * (b % 4) - 7);
     }
   }
   template <int J> __device__ void find_word(word x, word before) {
