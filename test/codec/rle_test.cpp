@@ -128,9 +128,9 @@ TEST(rle, masks_that_are_not_canonical_are_refused) {
   EXPECT_FALSE(refused([](u8s&) {}));
   EXPECT_TRUE(refused([](u8s& b) { b[4] = 0x05; }));  // group 2 of two
   EXPECT_TRUE(refused([](u8s& b) { b[7] = 0x80; }));
-  EXPECT_TRUE(refused([](u8s& b) { b[8] = 0x0f, b[9] = 0; }));        // group 1 is zero
-  EXPECT_TRUE(refused([](u8s& b) { b[8] = 0, b[9] = 0x0f; }));        // group 0
-  EXPECT_TRUE(refused([](u8s& b) { b[10] = 0x03, b[11] = 0x00; }));   // byte 2 of group 0
+  EXPECT_TRUE(refused([](u8s& b) { b[8] = 0x0f, b[9] = 0; }));       // group 1 is zero
+  EXPECT_TRUE(refused([](u8s& b) { b[8] = 0, b[9] = 0x0f; }));       // group 0
+  EXPECT_TRUE(refused([](u8s& b) { b[10] = 0x03, b[11] = 0x00; }));  // byte 2 of group 0
   EXPECT_TRUE(refused([](u8s& b) { b[13] = 0x00, b[12] = 0x03; }));
   EXPECT_TRUE(refused([](u8s& b) { b[9] = 0x21; }));   // byte 5 of group 1, of whose values there are 36
   EXPECT_FALSE(refused([](u8s& b) { b[8] = 0x09; }));  // byte 3 of group 0 instead, just as good

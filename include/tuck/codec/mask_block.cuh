@@ -30,7 +30,7 @@ template <element T, int Threads> class block_masks {
 
  public:
   struct TempStorage {
-    uint32_t of_warp[warps];  // what sum_warps sums
+    uint32_t of_warp[warps];                 // what sum_warps sums
     uint32_t turn[sizeof(T) == 1 ? 16 : 1];  // of each four bits
   };
 
@@ -47,7 +47,8 @@ template <element T, int Threads> class block_masks {
     word before[rows], carried = 0;
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
-      const word below = device::shfl(values.w[(r + 1) * row_words - 1], static_cast<int>((device::lane_id() + 31) % 32));
+      const word below =
+          device::shfl(values.w[(r + 1) * row_words - 1], static_cast<int>((device::lane_id() + 31) % 32));
       const word first = r == 0 ? values.w[0] << (8 * (sizeof(word) - sizeof(T))) : carried;
       before[r] = device::lane_id() == 0 ? first : below;
       carried = below;
@@ -178,7 +179,8 @@ template <element T, int Threads> class block_masks {
   // all was zero.
   __device__ void put(const TempStorage& temp, const tile& values, const places& p, std::byte* packed) const {
 #pragma unroll
-    for (int r = 0; r < rows; ++r) put_row(temp, values, r, p.of_row[r], packed, std::make_integer_sequence<int, row_words>{});
+    for (int r = 0; r < rows; ++r)
+      put_row(temp, values, r, p.of_row[r], packed, std::make_integer_sequence<int, row_words>{});
   }
 
   // This thread's 16 bytes of a row: the values at the ones, and zeros; or at each zero the value at the last one, which
@@ -280,7 +282,8 @@ template <element T, int Threads> class block_masks {
                           std::integer_sequence<int, K...>) const {
     const word* const w = values.w + r * row_words;
     if constexpr (sizeof(T) == 1) {
-      device::shared_byte_writer out(packed - reinterpret_cast<uintptr_t>(packed) % 4, at + reinterpret_cast<uintptr_t>(packed) % 4);
+      device::shared_byte_writer out(packed - reinterpret_cast<uintptr_t>(packed) % 4,
+                                     at + reinterpret_cast<uintptr_t>(packed) % 4);
 #pragma unroll
       for (int k = 0; k < row_words; ++k) {
         const uint32_t turn = turn_of(temp, r, k);
@@ -317,7 +320,8 @@ template <element T, int Threads> class block_masks {
     return x;
   }
   template <bool Repeats, int... I>
-  __device__ device::vec128 get_row(int r, uint32_t at, const std::byte* packed, std::integer_sequence<int, I...>) const {
+  __device__ device::vec128 get_row(int r, uint32_t at, const std::byte* packed,
+                                    std::integer_sequence<int, I...>) const {
     device::shared_cursor<T> in(packed, at);
     const uint32_t mask = bits[r / rows_a_word] >> shift_of(r);
     word w[row_words] = {};

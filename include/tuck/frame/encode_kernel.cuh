@@ -42,10 +42,10 @@ template <codec C, int Threads> class frame_encoder {
     typename sums_of_block::TempStorage sums;
     std::byte* frame;  // where the frame goes; null: only count
     uint64_t capacity;
-    uint32_t chunk;       // the one under way, as the ticket said; the rest, once its place is known:
-    uint64_t entry;       // the word of its entry
-    std::byte* begin;     // where it goes; null: nowhere
-    uint32_t padded;      // its bytes, and the zeros behind them
+    uint32_t chunk;    // the one under way, as the ticket said; the rest, once its place is known:
+    uint64_t entry;    // the word of its entry
+    std::byte* begin;  // where it goes; null: nowhere
+    uint32_t padded;   // its bytes, and the zeros behind them
     chunk_kind kind;
     uint32_t epoch;
     device::uninitialized<word_sums> contents;  // of what this block wrote of directory and checksums
@@ -137,17 +137,16 @@ template <codec C, int Threads> class frame_encoder {
   }
 
   __device__ void encode_chunk() {
-    tiles_of_chunk tiles(chunk_values(), temp_.chunk + 1 == job_.at.chunks
-                                             ? values_in_chunk(job_.header, temp_.chunk)
-                                             : job_.header.chunk_values);
+    tiles_of_chunk tiles(chunk_values(), temp_.chunk + 1 == job_.at.chunks ? values_in_chunk(job_.header, temp_.chunk)
+                                                                           : job_.header.chunk_values);
     coder block(temp_.codec);
     word_sums sums;  // of what the chunk will be decoded to
     bool differs = false;
     if constexpr (detail::sees_tiles<coder>)
       differs = device::sync_block_or(count(block, tiles, sums));
     else
-      differs = device::sync_block_or(!tiles(0).may_be_uniform()) ||
-                device::sync_block_or(!tiles(0).all_equal(first_bits()));
+      differs =
+          device::sync_block_or(!tiles(0).may_be_uniform()) || device::sync_block_or(!tiles(0).all_equal(first_bits()));
     if (differs) {
       const uint32_t size = measure(block, tiles);
       const uint32_t raw_bytes = tiles.count() * uint32_t{sizeof(T)};

@@ -210,7 +210,8 @@ TUCK_HD bool rle_codec<T, Id, Kinds>::read_levels(const std::byte* encoded, cons
         if ((not_zero >> b & 1) != 0) eight |= uint64_t{static_cast<uint8_t>(*l0++)} << (8 * b);
     }
     store_unaligned(masks + 8 * group, eight);
-    if (const uint32_t tail = count % layout::group; group + 1 == groups && tail != 0 && eight >> tail != 0) return false;
+    if (const uint32_t tail = count % layout::group; group + 1 == groups && tail != 0 && eight >> tail != 0)
+      return false;
   }
   return true;
 }

@@ -80,7 +80,8 @@ template <detail::any_rle C, int Threads> struct block_codec<C, Threads> {
     masks::prepare_get(temp_.of_masks);
     if constexpr (sizeof(T) == 1)
       if (threadIdx.x < 8) temp_.encoded[size + threadIdx.x] = std::byte{};
-    if (kind == 1 && threadIdx.x < sizeof(T)) packed[static_cast<int>(threadIdx.x) - static_cast<int>(sizeof(T))] = std::byte{};
+    if (kind == 1 && threadIdx.x < sizeof(T))
+      packed[static_cast<int>(threadIdx.x) - static_cast<int>(sizeof(T))] = std::byte{};
     masks_.load(temp_.mask, masks::most_bytes);
     const uint32_t ones = device::warp_sum(masks_.ones());
     if (device::lane_id() == 0) temp_.of_masks.of_warp[device::warp_id()] = ones;
@@ -118,7 +119,8 @@ template <detail::any_rle C, int Threads> struct block_codec<C, Threads> {
         temp_.of_masks.of_warp[device::warp_id()] = both;
         temp_.first[device::warp_id()] = tile::value(values.w[0], 0);
       }
-      if (device::lane_id() == 31) temp_.last[device::warp_id()] = tile::value(values.w[tile::words - 1], tile::per_word - 1);
+      if (device::lane_id() == 31)
+        temp_.last[device::warp_id()] = tile::value(values.w[tile::words - 1], tile::per_word - 1);
       device::sync_block();
       // A lane a warp: is its first value a change?
       const uint32_t warp = device::lane_id();
@@ -183,7 +185,8 @@ template <detail::any_rle C, int Threads> struct block_codec<C, Threads> {
     if (device::lane_id() == 31) temp_.of_masks.of_warp[device::warp_id()] = up_to;
     device::sync_block();
     const uint32_t of_warp = device::lane_id() < warps ? temp_.of_masks.of_warp[device::lane_id()] : 0;
-    const uint32_t before = total + device::warp_sum(device::lane_id() < device::warp_id() ? of_warp : 0) + up_to - counted;
+    const uint32_t before =
+        total + device::warp_sum(device::lane_id() < device::warp_id() ? of_warp : 0) + up_to - counted;
     total += device::warp_sum(of_warp);
     return before;
   }
@@ -240,7 +243,8 @@ template <detail::any_rle C, int Threads> struct block_codec<C, Threads> {
   }
 
   template <bool Repeats, class Sink>
-  __device__ void get_values(const typename masks::places& places, const std::byte* packed, uint32_t count, Sink& sink) {
+  __device__ void get_values(const typename masks::places& places, const std::byte* packed, uint32_t count,
+                             Sink& sink) {
 #pragma unroll
     for (int r = 0; r < tile::rows; ++r)
       if (const uint32_t first = tile::first_value(r * tile::row_words); first < count) {

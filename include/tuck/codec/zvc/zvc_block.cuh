@@ -55,7 +55,8 @@ template <element T, int Threads> struct block_codec<zvc<T>, Threads> {
 
   template <class Sink>
   __device__ status decode_assembled(const zvc<T>&, uint32_t, uint32_t size, uint32_t count, Sink& sink) {
-    return count == tile::capacity ? decode_assembled<true>(size, count, sink) : decode_assembled<false>(size, count, sink);
+    return count == tile::capacity ? decode_assembled<true>(size, count, sink)
+                                   : decode_assembled<false>(size, count, sink);
   }
 
  private:

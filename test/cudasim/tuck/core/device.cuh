@@ -142,7 +142,8 @@ template <std::uint32_t B> inline std::uint32_t dot4(std::uint32_t a, std::uint3
   for (int byte = 0; byte < 4; ++byte) c += (a >> 8 * byte & 0xff) * (B >> 8 * byte & 0xff);
   return c;
 }
-template <std::uint32_t Bits, class U> inline std::uint32_t or_if_differ(std::uint32_t x, U a, std::type_identity_t<U> b) {
+template <std::uint32_t Bits, class U>
+inline std::uint32_t or_if_differ(std::uint32_t x, U a, std::type_identity_t<U> b) {
   return a != b ? x | Bits : x;
 }
 
@@ -150,7 +151,8 @@ template <std::uint32_t Bits, class U> inline std::uint32_t or_if_differ(std::ui
 template <class U> class shared_cursor {
   static constexpr std::ptrdiff_t size = sizeof(U);
   using word = std::conditional_t<size == 8, std::uint64_t, std::uint32_t>;
-  using aligned = std::conditional_t<size == 1, std::uint8_t, std::conditional_t<size == 2, std::uint16_t, std::uint32_t>>;
+  using aligned =
+      std::conditional_t<size == 1, std::uint8_t, std::conditional_t<size == 2, std::uint16_t, std::uint32_t>>;
 
  public:
   shared_cursor(const void* base, std::uint32_t offset)
