@@ -17,8 +17,6 @@ MOST_FUNCTION_LINES = 80
 LONG_HEADERS = {
     "include/tuck/codec/quantize/quantize_block.cuh":
         "one kernel's phases, over the same registers and shared memory; the decoder already stands apart",
-    "include/tuck/codec/rle/rle_block.cuh":
-        "both ways of one codec over the same masks, a quarter of which is how they are made",
     "include/tuck/swap/swap_state.cuh":
         "one lock and one order of destruction; what need not see them stands in files of its own already",
 }

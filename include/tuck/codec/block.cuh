@@ -103,8 +103,8 @@ template <codec C, int Threads = block_threads>
 inline constexpr uint32_t max_device_chunk_values =
     detail::chunk_capacity_of<block_codec<C, Threads>> / uint32_t{sizeof(value_t<C>)};
 
-// Up to 16 KiB of values in the registers of a block. A warp has a contiguous part of the chunk, in rows of 512 bytes of
-// which a lane has 16: 4 words of 4 bytes, or 2 of 8-byte values.
+// Up to 16 KiB of values in the registers of a block. A warp has a contiguous part of the chunk, in rows of 512
+// bytes, of which a lane has 16: 4 words of 4 bytes, or 2 of 8-byte values.
 template <element T, int Threads> struct block_tile {
   using word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
@@ -327,8 +327,8 @@ __device__ void pack_chunk(Coder& coder, const C& codec, Tiles& tiles, bytes out
 
 }  // namespace detail
 
-// What decoders hand words to: stores the values with lo <= index < hi of a chunk of `count` at p[index], p a multiple of
-// sizeof(T), and, where they are `summed`, sums all of them.
+// What decoders hand words to: stores the values with lo <= index < hi of a chunk of `count` at p[index], p a multiple
+// of sizeof(T), and, where they are `summed`, sums all of them.
 template <element T, int Threads> class block_output {
   using tile = block_tile<T, Threads>;
   using word = typename tile::word;
@@ -389,39 +389,5 @@ template <element T, int Threads> class block_output {
   uint32_t lo_, hi_;
   bool straight_, summed_;
 };
-
-// Copies of up to tile_bytes between global memory of any alignment and 16-byte-aligned shared memory, by the whole
-// block: 16 bytes at a time where the global side allows. No barrier inside.
-template <int Threads> __device__ void copy_to_shared(std::byte* to, const_bytes from) {
-  const auto size = static_cast<uint32_t>(from.size());
-  uint32_t done = 0;
-  if (reinterpret_cast<uintptr_t>(from.data()) % sizeof(device::vec128) == 0) {
-    const auto* source = reinterpret_cast<const device::vec128*>(from.data());
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < size / 16; i += Threads)
-      reinterpret_cast<device::vec128*>(to)[i] = device::load(source + i);
-    done = size / 16 * 16;
-  }
-#pragma unroll 1
-  for (uint32_t i = done + threadIdx.x; i < size; i += Threads) to[i] = device::load(from.data() + i);
-}
-template <int Threads> __device__ void zero_shared(std::byte* to) {  // tile_bytes
-#pragma unroll
-  for (uint32_t i = 0; i < tile_bytes / sizeof(device::vec128); i += Threads)
-    reinterpret_cast<device::vec128*>(to)[i + threadIdx.x] = {};
-}
-template <int Threads> __device__ void copy_from_shared(bytes to, const std::byte* from) {
-  const auto size = static_cast<uint32_t>(to.size());
-  uint32_t done = 0;
-  if (reinterpret_cast<uintptr_t>(to.data()) % sizeof(device::vec128) == 0) {
-    auto* target = reinterpret_cast<device::vec128*>(to.data());
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < size / 16; i += Threads)
-      device::store(target + i, reinterpret_cast<const device::vec128*>(from)[i]);
-    done = size / 16 * 16;
-  }
-#pragma unroll 1
-  for (uint32_t i = done + threadIdx.x; i < size; i += Threads) device::store(to.data() + i, from[i]);
-}
 
 }  // namespace tuck::inline TUCK_ABI

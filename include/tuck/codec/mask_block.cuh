@@ -5,8 +5,9 @@
 // the ones are then written, or read, one behind the other, row by row, without a branch.
 #pragma once
 
-#include <tuck/codec/block.cuh>
+#include <tuck/codec/block_copies.cuh>
 #include <tuck/core/masks.hpp>
+#include <tuck/core/shared_values.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -175,16 +176,16 @@ template <element T, int Threads> class block_masks {
       if (threadIdx.x < 16) temp.turn[threadIdx.x] = selectors<false>(threadIdx.x);
   }
 
-  // Writes the values at the ones to `packed`, in shared memory, at a multiple of sizeof(T) or of 4; 1-byte values where
-  // all was zero.
+  // Writes the values at the ones to `packed`, in shared memory, at a multiple of sizeof(T) or of 4; 1-byte values
+  // where all was zero.
   __device__ void put(const TempStorage& temp, const tile& values, const places& p, std::byte* packed) const {
 #pragma unroll
     for (int r = 0; r < rows; ++r)
       put_row(temp, values, r, p.of_row[r], packed, std::make_integer_sequence<int, row_words>{});
   }
 
-  // This thread's 16 bytes of a row: the values at the ones, and zeros; or at each zero the value at the last one, which
-  // may be the one in front of `packed`. Of 1-byte values at the ones, up to 8 bytes behind the last are read.
+  // This thread's 16 bytes of a row: the values at the ones, and zeros; or at each zero the value at the last one,
+  // which may be the one in front of `packed`. Of 1-byte values at the ones, up to 8 bytes behind the last are read.
   template <bool Repeats>
   __device__ device::vec128 get(const TempStorage& temp, int r, const places& p, const std::byte* packed) const {
     if constexpr (sizeof(T) == 1 && !Repeats)

@@ -7,7 +7,7 @@
 #pragma once
 
 #include <tuck/codec/bitpack/bitpack.hpp>
-#include <tuck/codec/block.cuh>
+#include <tuck/codec/block_copies.cuh>
 
 namespace tuck::inline TUCK_ABI {
 

@@ -4,7 +4,7 @@
 // pile up at its end. Stages come one after the other, each with all threads.
 #pragma once
 
-#include <tuck/codec/block.cuh>
+#include <tuck/codec/block_copies.cuh>
 #include <tuck/codec/chain/chain.hpp>
 
 namespace tuck::inline TUCK_ABI {

@@ -5,7 +5,7 @@
 // groups says where each goes, and every thread packs its codes into words of its own.
 #pragma once
 
-#include <tuck/codec/block.cuh>
+#include <tuck/codec/block_copies.cuh>
 #include <tuck/codec/quantize/quantize.hpp>
 #include <tuck/codec/quantize/quantize_block_decoder.cuh>
 

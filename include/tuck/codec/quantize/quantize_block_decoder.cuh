@@ -4,7 +4,7 @@
 // they are, straight to the words of the output.
 #pragma once
 
-#include <tuck/codec/block.cuh>
+#include <tuck/codec/block_copies.cuh>
 #include <tuck/codec/quantize/quantize.hpp>
 
 namespace tuck::inline TUCK_ABI {

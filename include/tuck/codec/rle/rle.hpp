@@ -17,8 +17,8 @@
 //   T   values[]            the values at the ones, in order
 //
 // All that is unused is zero: L2's bits past the last group, the mask's bits past n, and the 0 to sizeof(T) - 1 bytes
-// between L0 and the values, which begin at a multiple of sizeof(T) from the chunk's begin. No chunk has as many bytes as
-// its values; where it would, encoding declines. The bytes are canonical: host and device write the same. Decoders
+// between L0 and the values, which begin at a multiple of sizeof(T) from the chunk's begin. No chunk has as many bytes
+// as its values; where it would, encoding declines. The bytes are canonical: host and device write the same. Decoders
 // refuse other sizes, anything unused that is not zero, bytes of L1 and L0 that are zero, and kinds that the codec does
 // not write.
 #pragma once

@@ -1,5 +1,5 @@
-// ZVC by one thread block: the bytes of zvc.hpp. The chunk is put together in shared memory, which it leaves 16 bytes at
-// a time.
+// ZVC by one thread block: the bytes of zvc.hpp. The chunk is put together in shared memory, which it leaves 16 bytes
+// at a time.
 #pragma once
 
 #include <tuck/codec/mask_block.cuh>
