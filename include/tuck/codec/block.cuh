@@ -123,9 +123,11 @@ template <element T, int Threads> struct block_tile {
   uint32_t count = 0;  // values of the chunk
 
   // Index in the chunk of the first value of this thread's j-th word.
-  __device__ static uint32_t first_value(int j = 0) {
+  __device__ static uint32_t first_value(int j = 0) { return first_value(threadIdx.x, j); }
+  __device__ static uint32_t first_value(uint32_t thread, int j) {
     const auto row = static_cast<uint32_t>(j / row_words), k = static_cast<uint32_t>(j % row_words);
-    return device::warp_id() * (rows * row_values) + device::lane_id() * lane_values + row * row_values + k * per_word;
+    return thread / device::warp_size * (rows * row_values) + thread % device::warp_size * lane_values +
+           row * row_values + k * per_word;
   }
   // The same if each 32 consecutive words were a lane's each, as codecs have them that look at a few words at a time.
   __device__ static uint32_t first_dealt(int j = 0) {
@@ -139,12 +141,15 @@ template <element T, int Threads> struct block_tile {
   // Reads `n` <= capacity values from p, a multiple of a word's size: global memory that this kernel does not write.
   __device__ void load(const T* p, uint32_t n) {
     count = n;
-    if (is_full() && is_multiple_of_16(p)) {
-      const auto* const from = reinterpret_cast<const device::vec128*>(p + first_value());
+    if (!is_full() || !is_multiple_of_16(p)) return load_words(p, n);
+    const auto* const from = reinterpret_cast<const device::vec128*>(p + first_value());
 #pragma unroll
-      for (int r = 0; r < rows; ++r) set_row(r, device::load(from + r * device::warp_size));
-      return;
-    }
+    for (int r = 0; r < rows; ++r) set_row(r, device::load(from + r * device::warp_size));
+  }
+  // The same word by word, for kernels that have no registers to spare.
+  __device__ void load_words(const T* p, uint32_t n) {
+    count = n;
+    const uint32_t thread = device::thread_id_anew();
     const auto* const from = reinterpret_cast<const word*>(p);
     const uint32_t whole = n / per_word;
     word last = 0;
@@ -154,7 +159,7 @@ template <element T, int Threads> struct block_tile {
                 << (8 * sizeof(T) * (i % per_word));
 #pragma unroll
     for (int j = 0; j < words; ++j) {
-      const uint32_t at = first_value(j) / per_word;
+      const uint32_t at = first_value(thread, j) / per_word;
       w[j] = at < whole ? device::load(from + at) : at == whole ? last : 0;
     }
   }
@@ -208,10 +213,11 @@ template <element T, int Threads> struct block_tile {
   __device__ bool all_equal(bits_t<T> value_bits) const {
     const word x = repeat(value_bits);
     const uint32_t whole = count / per_word;
+    const uint32_t thread = device::thread_id_anew();
     bool equal = true;
 #pragma unroll
     for (int j = 0; j < words; ++j) {
-      const uint32_t at = first_value(j) / per_word;
+      const uint32_t at = first_value(thread, j) / per_word;
       equal &= w[j] == (at < whole ? x : at == whole ? clip(x, count % per_word) : 0);
     }
     return equal;
@@ -220,7 +226,7 @@ template <element T, int Threads> struct block_tile {
   // This thread's share of the checksum of a chunk in which `before` values are before these.
   __device__ word_sums sums(uint32_t before = 0) const {
     word_sums sums;
-    const uint32_t at = (before + first_value()) * uint32_t{sizeof(T)} / 4;
+    const uint32_t at = (before + first_value(device::thread_id_anew(), 0)) * uint32_t{sizeof(T)} / 4;
 #pragma unroll
     for (int r = 0; r < rows; ++r) add_row(sums, row(r), at + static_cast<uint32_t>(r) * (4 * device::warp_size));
     return sums;
@@ -280,7 +286,7 @@ template <element T, int Threads, bool Several> class chunk_tiles {
   __device__ tile& operator()(uint32_t k) {
     if constexpr (Several) {
       const uint32_t first = k * tile::capacity, left = count_ - first;
-      tile_.load(values_ + first, left < tile::capacity ? left : tile::capacity);
+      tile_.load_words(values_ + first, left < tile::capacity ? left : tile::capacity);
     }
     return tile_;
   }

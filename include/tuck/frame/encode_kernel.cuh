@@ -48,6 +48,7 @@ template <codec C, int Threads> class frame_encoder {
     uint32_t padded;   // its bytes, and the zeros behind them
     chunk_kind kind;
     uint32_t epoch;
+    uint32_t shares;                            // of the item; no register keeps them
     device::uninitialized<word_sums> contents;  // of what this block wrote of directory and checksums
     device::uninitialized<C> prepared;          // an adaptive codec
     device::uninitialized<stage_list> stages;   // its
@@ -80,12 +81,13 @@ template <codec C, int Threads> class frame_encoder {
   __device__ void run_share(uint32_t chunk, uint32_t shares, uint32_t epoch) {
     if (threadIdx.x == 0) {
       temp_.chunk = chunk;
+      temp_.shares = shares;
       begin(epoch);
     }
     device::sync_block();
     if (chunk < job_.at.chunks && is_prepared()) encode_chunk();
     device::sync_block();
-    if (threadIdx.x == 0) temp_.last = finish_item_share(*job_.head, temp_.contents.get(), shares);
+    if (threadIdx.x == 0) temp_.last = finish_item_share(*job_.head, temp_.contents.get(), temp_.shares);
     device::sync_block();
     if (!temp_.last) return;
     finish(status::output_too_small);
@@ -169,12 +171,13 @@ template <codec C, int Threads> class frame_encoder {
       if (temp_.kind == chunk_kind::encoded) {
         detail::pack_chunk(block, codec(), tiles, {begin, temp_.padded});
       } else {
-        const uint32_t size = directory_entry{temp_.entry}.bytes();
         if (temp_.kind == chunk_kind::raw) store_raw(tiles, begin);
+        const uint32_t size = directory_entry{temp_.entry}.bytes();
         if (temp_.kind == chunk_kind::uniform && threadIdx.x < size)
           device::store(begin + threadIdx.x,
                         device::load(reinterpret_cast<const std::byte*>(chunk_values()) + threadIdx.x));
-        for (uint32_t i = size + threadIdx.x; i < temp_.padded; i += Threads) device::store(begin + i, std::byte{});
+        for (uint32_t i = size + device::thread_id_anew(); i < temp_.padded; i += Threads)
+          device::store(begin + i, std::byte{});
       }
     }
     write_entry(sums, tiles.count());
@@ -241,7 +244,7 @@ template <codec C, int Threads> class frame_encoder {
       for (uint32_t k = 0; k < tiles.size(); ++k) tiles(k).store(to + k * tile_bytes);
     } else {
       const auto* from = reinterpret_cast<const std::byte*>(chunk_values());
-      for (uint32_t i = threadIdx.x; i < tiles.count() * sizeof(T); i += Threads)
+      for (uint32_t i = device::thread_id_anew(); i < tiles.count() * sizeof(T); i += Threads)
         device::store(to + i, device::load(from + i));
     }
   }

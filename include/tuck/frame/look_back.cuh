@@ -129,9 +129,9 @@ template <int Threads> struct block_sums {
   };
   __device__ static word_sums reduce(TempStorage& temp, word_sums mine) {
     mine = {device::warp_sum(mine.plain), device::warp_sum(mine.weighted)};
-    if (device::lane_id() == 0) {
-      temp.plain[device::warp_id()] = mine.plain;
-      temp.weighted[device::warp_id()] = mine.weighted;
+    if (const unsigned thread = device::thread_id_anew(); thread % device::warp_size == 0) {
+      temp.plain[thread / device::warp_size] = mine.plain;
+      temp.weighted[thread / device::warp_size] = mine.weighted;
     }
     device::sync_block();
     word_sums all;

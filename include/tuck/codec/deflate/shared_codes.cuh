@@ -79,11 +79,11 @@ template <uint32_t Width, int Threads, uint32_t Blocks> class code_maker {
 
  public:
   __device__ static void clear(shared_codes (&blocks)[Blocks]) {
-    for (uint32_t k = threadIdx.x; k < Blocks * literal_symbols; k += Threads)
+    const uint32_t thread = device::thread_id_anew();
+    for (uint32_t k = thread; k < Blocks * literal_symbols; k += Threads)
       blocks[k / literal_symbols].counts.literal[k % literal_symbols] = k % literal_symbols == end_of_block ? 1 : 0;
-    if (threadIdx.x < Blocks * gated_lengths)
-      blocks[threadIdx.x / gated_lengths].counts.zero_match[threadIdx.x % gated_lengths] = 0;
-    if (threadIdx.x < Blocks * 2) blocks[threadIdx.x / 2].counts.distance[threadIdx.x % 2] = 0;
+    if (thread < Blocks * gated_lengths) blocks[thread / gated_lengths].counts.zero_match[thread % gated_lengths] = 0;
+    if (thread < Blocks * 2) blocks[thread / 2].counts.distance[thread % 2] = 0;
   }
 
   __device__ static void make(shared_codes (&blocks)[Blocks], code_plan (&plans)[Blocks]) {

@@ -89,15 +89,16 @@ template <uint32_t Width, int Threads> class piece_analysis {
 
   // Into sub-blocks.
   __device__ uint32_t cut(const shared_piece& piece) {
+    const uint32_t first = device::thread_id_anew() * own_groups;
     uint32_t mine = 0;
-    for (uint32_t j = 0; j < own_groups; ++j) mine += symbols_in_group(piece, threadIdx.x * own_groups + j);
+    for (uint32_t j = 0; j < own_groups; ++j) mine += symbols_in_group(piece, first + j);
     uint32_t all;
     uint32_t before = scan::exclusive_sum(temp_.scan_storage, mine, all);
     const uint32_t n = sub_blocks_of(all);
     uint32_t last = 0;
-    if (threadIdx.x * own_groups != 0) last = symbols_in_group(piece, threadIdx.x * own_groups - 1);
+    if (first != 0) last = symbols_in_group(piece, first - 1);
     for (uint32_t j = 0; j < own_groups; ++j) {
-      const uint32_t group = threadIdx.x * own_groups + j, c = 2 * group;
+      const uint32_t group = first + j, c = 2 * group;
       if (c >= piece.cells()) break;
       const bool begins = c == 0 || deflate_format::begins_sub_block(before, last, all, n);
       piece.cell[c].state = begins ? shared_cell::begins | before * n / all << 24 : 0;
