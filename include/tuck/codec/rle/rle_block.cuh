@@ -1,8 +1,8 @@
 // RLE by one thread block: the bytes of rle.hpp.
 //
 // Masks of both kinds are made at once, and the one with fewer ones goes on. It is put into shared memory, where a
-// thread then has a group of 8 bytes of it and one scan says where its parts of L1 and L0 go. Decoding goes the same way
-// back.
+// thread then has a group of 8 bytes of it and one scan says where its parts of L1 and L0 go. Decoding goes the same
+// way back.
 #pragma once
 
 #include <tuck/codec/mask_block.cuh>
