@@ -166,7 +166,8 @@ template <codec C, int Threads> class frame_encoder {
     if (temp_.frame == nullptr) return;
     if constexpr (!detail::sees_tiles<coder>)
       if ((job_.header.flags & flag_checksums) != 0)
-        sums = tiles(0).sums();  // now, so that packing need not keep the values for it
+        sums = tiles(0).sums();
+    write_entry(sums, tiles.count());  // now, so that no registers keep the sums, or the values for them
     if (std::byte* const begin = temp_.begin; begin != nullptr) {
       if (temp_.kind == chunk_kind::encoded) {
         detail::pack_chunk(block, codec(), tiles, {begin, temp_.padded});
@@ -180,7 +181,6 @@ template <codec C, int Threads> class frame_encoder {
           device::store(begin + i, std::byte{});
       }
     }
-    write_entry(sums, tiles.count());
   }
 
   // For block codecs that see tiles: do the values differ? Adds up their sums.
