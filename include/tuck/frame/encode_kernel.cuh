@@ -165,8 +165,7 @@ template <codec C, int Threads> class frame_encoder {
       if (temp_.kind != chunk_kind::encoded) sums = sums_of(tiles);  // not of what it would be decoded to
     if (temp_.frame == nullptr) return;
     if constexpr (!detail::sees_tiles<coder>)
-      if ((job_.header.flags & flag_checksums) != 0)
-        sums = tiles(0).sums();
+      if ((job_.header.flags & flag_checksums) != 0) sums = tiles(0).sums();
     write_entry(sums, tiles.count());  // now, so that no registers keep the sums, or the values for them
     if (std::byte* const begin = temp_.begin; begin != nullptr) {
       if (temp_.kind == chunk_kind::encoded) {
