@@ -272,12 +272,12 @@ template <element T, int Threads> struct block_tile {
 };
 
 // A chunk of `count` values in global memory, tile by tile: read once and kept in registers where it is one tile for
-// certain, else read whenever asked for, so that no registers hold it in between.
+// certain, else read whenever asked for, so that no registers hold it in between, nor `count`, if that is in memory.
 template <element T, int Threads, bool Several> class chunk_tiles {
  public:
   using tile = block_tile<T, Threads>;
 
-  __device__ chunk_tiles(const T* values, uint32_t count) : values_(values), count_(count) {
+  __device__ chunk_tiles(const T* values, const uint32_t& count) : values_(values), count_(count) {
     if constexpr (!Several) tile_.load(values, count);
   }
 
@@ -293,7 +293,7 @@ template <element T, int Threads, bool Several> class chunk_tiles {
 
  private:
   const T* values_;
-  uint32_t count_;
+  const uint32_t& count_;
   tile tile_;
 };
 

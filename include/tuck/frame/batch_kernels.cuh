@@ -70,7 +70,7 @@ template <element T> __device__ status check_item(const decode_item<T>& item, bo
 // more. All threads; barriers before and after it.
 template <class Worker> __device__ bool next_slot(Worker& worker, batch_cursor& cursor) {
   device::sync_block();
-  if (device::warp_id() == 0)
+  if (device::thread_id_anew() < device::warp_size)
     while (worker.draw()) {
       device::sync_warp();
       if (device::shfl(device::lane_id() == 0 ? uint32_t{worker.open()} : 0u, 0) != 0) break;

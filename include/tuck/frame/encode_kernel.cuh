@@ -42,17 +42,19 @@ template <codec C, int Threads> class frame_encoder {
     typename sums_of_block::TempStorage sums;
     std::byte* frame;  // where the frame goes; null: only count
     uint64_t capacity;
-    uint32_t chunk;    // the one under way, as the ticket said; the rest, once its place is known:
-    uint64_t entry;    // the word of its entry
+    uint32_t chunk;    // the one under way, as the ticket said
+    uint32_t values;   // in it
+    uint64_t entry;    // once its place is known: the word of its entry
     std::byte* begin;  // where it goes; null: nowhere
     uint32_t padded;   // its bytes, and the zeros behind them
     chunk_kind kind;
     uint32_t epoch;
-    uint32_t shares;                            // of the item; no register keeps them
-    device::uninitialized<word_sums> contents;  // of what this block wrote of directory and checksums
-    device::uninitialized<C> prepared;          // an adaptive codec
-    device::uninitialized<stage_list> stages;   // its
-    status verdict;                             // on its parameters
+    uint32_t shares;                              // of the item; no register keeps them
+    device::uninitialized<word_sums> contents;    // of what this block wrote of directory and checksums
+    device::uninitialized<word_sums> chunk_sums;  // of what the chunk will be decoded to
+    device::uninitialized<C> prepared;            // an adaptive codec
+    device::uninitialized<stage_list> stages;     // its
+    status verdict;                               // on its parameters
     bool last;
   };
 
@@ -62,7 +64,7 @@ template <codec C, int Threads> class frame_encoder {
   __device__ void run() {
     if (threadIdx.x == 0) begin(device::load_relaxed(&job_.head->epoch));
     for (;;) {
-      if (threadIdx.x == 0) temp_.chunk = device::atomic_add(&job_.head->ticket, 1u);
+      if (threadIdx.x == 0) set_chunk(device::atomic_add(&job_.head->ticket, 1u));
       device::sync_block();
       if (temp_.chunk >= job_.at.chunks || !is_prepared()) break;
       encode_chunk();
@@ -80,7 +82,7 @@ template <codec C, int Threads> class frame_encoder {
   // sync_block().
   __device__ void run_share(uint32_t chunk, uint32_t shares, uint32_t epoch) {
     if (threadIdx.x == 0) {
-      temp_.chunk = chunk;
+      set_chunk(chunk);
       temp_.shares = shares;
       begin(epoch);
     }
@@ -95,7 +97,12 @@ template <codec C, int Threads> class frame_encoder {
   }
 
  private:
-  // By one thread, before the first chunk; a barrier follows.
+  // Both by one thread, and a barrier follows.
+  __device__ void set_chunk(uint32_t chunk) {
+    temp_.chunk = chunk;
+    temp_.values = values_in_chunk(job_.header, chunk);
+    temp_.chunk_sums.get() = {};
+  }
   __device__ void begin(uint32_t epoch) {
     temp_.epoch = epoch;
     temp_.contents.get() = {};
@@ -139,13 +146,11 @@ template <codec C, int Threads> class frame_encoder {
   }
 
   __device__ void encode_chunk() {
-    tiles_of_chunk tiles(chunk_values(), temp_.chunk + 1 == job_.at.chunks ? values_in_chunk(job_.header, temp_.chunk)
-                                                                           : job_.header.chunk_values);
+    tiles_of_chunk tiles(chunk_values(), temp_.values);
     coder block(temp_.codec);
-    word_sums sums;  // of what the chunk will be decoded to
     bool differs = false;
     if constexpr (detail::sees_tiles<coder>)
-      differs = device::sync_block_or(count(block, tiles, sums));
+      differs = device::sync_block_or(count(block, tiles));
     else
       differs =
           device::sync_block_or(!tiles(0).may_be_uniform()) || device::sync_block_or(!tiles(0).all_equal(first_bits()));
@@ -161,12 +166,14 @@ template <codec C, int Threads> class frame_encoder {
     } else {
       place(chunk_kind::uniform, first_bits() == 0 ? 0 : sizeof(T));
     }
-    if constexpr (is_lossy<C> && detail::sees_tiles<coder>)
-      if (temp_.kind != chunk_kind::encoded) sums = sums_of(tiles);  // not of what it would be decoded to
     if (temp_.frame == nullptr) return;
-    if constexpr (!detail::sees_tiles<coder>)
-      if ((job_.header.flags & flag_checksums) != 0) sums = tiles(0).sums();
-    write_entry(sums, tiles.count());  // now, so that no registers keep the sums, or the values for them
+    if (has_checksums()) {
+      if constexpr (!detail::sees_tiles<coder>)
+        add_sums(tiles(0), 0);
+      else if constexpr (is_lossy<C>)
+        if (temp_.kind != chunk_kind::encoded) sum_again(tiles);
+    }
+    write_entry(tiles.count());
     if (std::byte* const begin = temp_.begin; begin != nullptr) {
       if (temp_.kind == chunk_kind::encoded) {
         detail::pack_chunk(block, codec(), tiles, {begin, temp_.padded});
@@ -182,26 +189,31 @@ template <codec C, int Threads> class frame_encoder {
     }
   }
 
-  // For block codecs that see tiles: do the values differ? Adds up their sums.
-  __device__ bool count(coder& block, tiles_of_chunk& tiles, word_sums& sums) const {
-    const bool checksums = has_checksums();
+  // For block codecs that see tiles: do the values differ? Adds up their sums, tile by tile, so that no registers do.
+  __device__ bool count(coder& block, tiles_of_chunk& tiles) {
     bool differs = false;
     block.begin(codec(), tiles.count());
     for (uint32_t k = 0; k < tiles.size(); ++k) {
       device::sync_block();
       tile& values = tiles(k);
       differs |= !values.all_equal(first_bits());
-      if (checksums && !is_lossy<C>) sums += values.sums(k * tile::capacity);
+      if (!is_lossy<C> && has_checksums()) add_sums(values, k);
       block.count(codec(), values, k);
-      if (checksums && is_lossy<C>) sums += values.sums(k * tile::capacity);
+      if (is_lossy<C> && has_checksums()) add_sums(values, k);
     }
     return differs;
   }
-  __device__ word_sums sums_of(tiles_of_chunk& tiles) const {
-    word_sums sums;
-    if (has_checksums())
-      for (uint32_t k = 0; k < tiles.size(); ++k) sums += tiles(k).sums(k * tile::capacity);
-    return sums;
+  // Of the values themselves, of a chunk that is not encoded.
+  __device__ void sum_again(tiles_of_chunk& tiles) {
+    if (threadIdx.x == 0) temp_.chunk_sums.get() = {};
+    for (uint32_t k = 0; k < tiles.size(); ++k) {
+      device::sync_block();
+      add_sums(tiles(k), k);
+    }
+  }
+  __device__ void add_sums(const tile& values, uint32_t k) {  // with a barrier
+    const word_sums sums = sums_of_block::reduce(temp_.sums, values.sums(k * tile::capacity));
+    if (threadIdx.x == 0) temp_.chunk_sums.get() += sums;
   }
   __device__ bool has_checksums() const { return job_.frame != nullptr && (job_.header.flags & flag_checksums) != 0; }
   __device__ uint32_t measure(coder& block, tiles_of_chunk& tiles) const {
@@ -218,7 +230,7 @@ template <codec C, int Threads> class frame_encoder {
 
   // Publishes the chunk's size, finds where it begins, publishes where it ends.
   __device__ void place(chunk_kind kind, uint32_t size) {
-    if (device::warp_id() == 0) {
+    if (device::thread_id_anew() < device::warp_size) {
       const uint32_t epoch = temp_.epoch;
       uint64_t* const state = job_.states + temp_.chunk;
       if (device::lane_id() == 0)
@@ -249,12 +261,10 @@ template <codec C, int Threads> class frame_encoder {
   }
 
   // The chunk's directory entry and checksum, into the frame and into this block's share of the contents' sums.
-  __device__ void write_entry(word_sums sums, uint32_t values) {
-    const bool checksums = (job_.header.flags & flag_checksums) != 0;
-    if (checksums) sums = sums_of_block::reduce(temp_.sums, sums);
+  __device__ void write_entry(uint32_t values) {
     if (threadIdx.x != 0) return;
     write_content(job_.at.directory, temp_.entry);
-    if (checksums) write_content(job_.at.checksums, digest(sums, values * uint64_t{sizeof(T)}));
+    if (has_checksums()) write_content(job_.at.checksums, digest(temp_.chunk_sums.get(), values * uint64_t{sizeof(T)}));
   }
   __device__ void write_content(uint64_t table, uint64_t word) {
     const uint64_t offset = table + 8 * uint64_t{temp_.chunk};

@@ -111,10 +111,12 @@ template <class Tile> __device__ void load_from_row(Tile& values, uint32_t count
     values.set_row(r, read_row<Tile>(Tile::first_value(r * Tile::row_words), count, row));
 }
 
-// Between two places in shared memory that do not overlap; `to` is a multiple of 4, and written up to one.
-template <int Threads> __device__ void copy_in_shared(std::byte* to, const std::byte* from, uint32_t bytes) {
-  const uint32_t skipped = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from) % 4);
-  const auto* const words = reinterpret_cast<const uint32_t*>(from - skipped);
+// From `from` + `begin` to `to`, in shared memory, which do not overlap; both pointers are multiples of 4, and so many
+// bytes are written.
+template <int Threads>
+__device__ void copy_in_shared(std::byte* to, const std::byte* from, uint32_t begin, uint32_t bytes) {
+  const uint32_t skipped = begin % 4;
+  const auto* const words = reinterpret_cast<const uint32_t*>(from) + begin / 4;
 #pragma unroll 1
   for (uint32_t i = threadIdx.x; 4 * i < bytes; i += Threads)
     reinterpret_cast<uint32_t*>(to)[i] =
@@ -239,8 +241,8 @@ template <class... Stages, int Threads> class chain_preparer<chain<Stages...>, T
     device::sync_block();
     if (splits) {
       const std::byte* const encoded = coder.encoded(side);
-      copy_in_shared<Threads>(row_, encoded + side, used - side);
-      copy_in_shared<Threads>(row_ + plan::template side_begin<I>(flow_), encoded, side);
+      copy_in_shared<Threads>(row_, encoded, side, used - side);
+      copy_in_shared<Threads>(row_ + plan::template side_begin<I>(flow_), encoded, 0, side);
     } else {
       store_to_row(values, raw, row_);
     }
@@ -272,7 +274,7 @@ template <class... Stages, int Threads> class chain_preparer<chain<Stages...>, T
     const uint32_t side = flow_.template side<I>(), kept = flow_.template bytes<I + 1>();
     auto coder = block<I>();
     std::byte* const encoded = coder.encoded(side);
-    copy_in_shared<Threads>(encoded, row_ + plan::template side_begin<I>(flow_), side);
+    copy_in_shared<Threads>(encoded, row_, plan::template side_begin<I>(flow_), side);
     if (side % 4 != 0) device::sync_block();  // what comes next begins in the last word
     copy_behind(encoded + side, kept);
     device::sync_block();
@@ -281,7 +283,7 @@ template <class... Stages, int Threads> class chain_preparer<chain<Stages...>, T
   // The begin of the row, to any place.
   __device__ void copy_behind(std::byte* to, uint32_t bytes) const {
     if (reinterpret_cast<uintptr_t>(to) % 4 == 0) {
-      copy_in_shared<Threads>(to, row_, bytes);
+      copy_in_shared<Threads>(to, row_, 0, bytes);
     } else {
 #pragma unroll 1
       for (uint32_t i = threadIdx.x; i < bytes; i += Threads) to[i] = row_[i];
