@@ -31,7 +31,7 @@ template <element T, int Threads> class block_masks {
 
  public:
   struct TempStorage {
-    uint32_t of_warp[warps];                 // what sum_warps sums
+    uint32_t of_warp[warps];
     uint32_t turn[sizeof(T) == 1 ? 16 : 1];  // of each four bits
   };
 
@@ -42,24 +42,23 @@ template <element T, int Threads> class block_masks {
   __device__ void find_non_zeros(const tile& values) {
     find(values, [](int, int) { return word{0}; });
   }
-  // Values that differ from the one before them, but for the warp's first: that is for the caller to say, as is what
-  // lies past the chunk's end.
-  __device__ void find_changes(const tile& values) {
-    word before[rows], carried = 0;
+  // Values that differ from the one before them, which is `last` for the warp's first. What lies past the chunk's end is
+  // the caller's to clip.
+  __device__ void find_changes(const tile& values, bits_t<T> last) {
+    word before[rows], carried = static_cast<word>(last) << (8 * (sizeof(word) - sizeof(T)));
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
       const word below =
           device::shfl(values.w[(r + 1) * row_words - 1], static_cast<int>((device::lane_id() + 31) % 32));
-      const word first = r == 0 ? values.w[0] << (8 * (sizeof(word) - sizeof(T))) : carried;
-      before[r] = device::lane_id() == 0 ? first : below;
+      before[r] = device::lane_id() == 0 ? carried : below;
       carried = below;
     }
     find(values, [&](int r, int k) {
-      const word w = values.w[r * row_words + k], last = k == 0 ? before[r] : values.w[r * row_words + k - 1];
+      const word w = values.w[r * row_words + k], below = k == 0 ? before[r] : values.w[r * row_words + k - 1];
       if constexpr (per_word == 1)
-        return last;
+        return below;
       else
-        return device::funnel_shift_right(last, w, 32 - 8 * sizeof(T));
+        return device::funnel_shift_right(below, w, 32 - 8 * sizeof(T));
     });
   }
   // Leaves the bits of the first `count` values alone.
@@ -126,16 +125,18 @@ template <element T, int Threads> class block_masks {
 
   // -- where the values at the ones are ------------------------------------------------------------------------------
 
-  // The sum of what each warp counts, at most 65535 in all, and of the warps before this one: behind a barrier after
-  // the first of each warp's lanes has written it to of_warp.
+  // Ones of the warps before this one, and of all.
   struct sums {
     uint32_t before, all;
   };
-  __device__ static sums sum_warps(const uint32_t (&of_warp)[warps]) {
-    uint32_t mine = device::lane_id() < warps ? of_warp[device::lane_id()] : 0;
-    if (device::lane_id() < device::warp_id()) mine *= 0x10001u;
-    mine = device::warp_sum(mine);
-    return {mine >> 16, mine & 0xffffu};
+  __device__ sums sum(TempStorage& temp) const {  // with a barrier
+    const uint32_t own = device::warp_sum(ones());
+    if (device::lane_id() == 0) temp.of_warp[device::warp_id()] = own;
+    device::sync_block();
+    uint32_t both = device::lane_id() < warps ? temp.of_warp[device::lane_id()] : 0;
+    if (device::lane_id() < device::warp_id()) both *= 0x10001u;
+    both = device::warp_sum(both);
+    return {both >> 16, both & 0xffffu};
   }
 
   // With `before` ones in front of this warp's, bytes from the begin of the values to each row of this thread.
@@ -166,14 +167,10 @@ template <element T, int Threads> class block_masks {
 
   // -- values --------------------------------------------------------------------------------------------------------
 
-  // What put and get of 1-byte values want in `turn`; a barrier follows.
-  __device__ static void prepare_put(TempStorage& temp) {
+  // What put (or get) of 1-byte values wants in `turn`; a barrier follows.
+  template <bool Put> __device__ static void prepare(TempStorage& temp) {
     if constexpr (sizeof(T) == 1)
-      if (threadIdx.x < 16) temp.turn[threadIdx.x] = selectors<true>(threadIdx.x);
-  }
-  __device__ static void prepare_get(TempStorage& temp) {
-    if constexpr (sizeof(T) == 1)
-      if (threadIdx.x < 16) temp.turn[threadIdx.x] = selectors<false>(threadIdx.x);
+      if (threadIdx.x < 16) temp.turn[threadIdx.x] = selectors<Put>(threadIdx.x);
   }
 
   // Writes the values at the ones to `packed`, in shared memory, at a multiple of sizeof(T) or of 4; 1-byte values
@@ -221,10 +218,10 @@ template <element T, int Threads> class block_masks {
   template <class Before> __device__ void find(const tile& values, const Before& before) {
 #pragma unroll
     for (int i = 0; i < words; ++i) bits[i] = 0;
-    find_rows(values, before, std::make_integer_sequence<int, tile::words>{});
+    find_bits(values, before, std::make_integer_sequence<int, tile::words>{});
   }
   template <class Before, int... J>
-  __device__ void find_rows(const tile& values, const Before& before, std::integer_sequence<int, J...>) {
+  __device__ void find_bits(const tile& values, const Before& before, std::integer_sequence<int, J...>) {
     if constexpr (per_word == 1) {
       (find_word<J>(values.w[J], before(J / row_words, J % row_words)), ...);
     } else {

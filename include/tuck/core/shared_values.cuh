@@ -15,69 +15,40 @@ template <class U> class shared_cursor {
   __device__ __forceinline__ shared_cursor(const void* base, uint32_t offset)
       : at_(static_cast<uint32_t>(__cvta_generic_to_shared(base)) + offset) {}
 
+// The instructions below but for the type that memory has, of values of up to 4 bytes; of 8-byte values each half's.
+#define TUCK_PUT(registers, store)                                                                \
+  asm volatile("{.reg .pred p; .reg .b32 t, l, h; and.b32 t, %1, %3; setp.ne.b32 p, t, 0; " store \
+               " @p add.u32 %0, %0, %4;}"                                                         \
+               : "+r"(at_)                                                                        \
+               : "r"(mask), registers(v), "n"(Bits), "n"(size)                                    \
+               : "memory")
+#define TUCK_GET(registers, load)                                                                \
+  asm volatile("{.reg .pred p; .reg .b32 t, l, h; and.b32 t, %2, %3; setp.ne.b32 p, t, 0; " load \
+               : "=&" registers(v), "+r"(at_)                                                    \
+               : "r"(mask), "n"(Bits), "n"(size)                                                 \
+               : "memory")
+#define TUCK_GET_SMALL(type) TUCK_GET("r", "mov.b32 %0, 0; @p ld.shared." type " %0, [%1]; @p add.u32 %1, %1, %4;}")
+#define TUCK_STEP(registers, load) asm volatile(load : "=" registers(v) : "r"(at_), "n"(-size) : "memory")
+
   // Writes the low bytes of v.
   template <uint32_t Bits> __device__ __forceinline__ void put_if(uint32_t mask, word v) {
     if constexpr (size == 8)
-      asm volatile(
-          "{.reg .pred p; .reg .b32 t, l, h; and.b32 t, %1, %3; setp.ne.b32 p, t, 0; mov.b64 {l, h}, %2;"
-          " @p st.shared.b32 [%0], l; @p st.shared.b32 [%0 + 4], h; @p add.u32 %0, %0, 8;}"
-          : "+r"(at_)
-          : "r"(mask), "l"(v), "n"(Bits)
-          : "memory");
-    else if constexpr (size == 4)
-      asm volatile(
-          "{.reg .pred p; .reg .b32 t; and.b32 t, %1, %3; setp.ne.b32 p, t, 0;"
-          " @p st.shared.b32 [%0], %2; @p add.u32 %0, %0, 4;}"
-          : "+r"(at_)
-          : "r"(mask), "r"(v), "n"(Bits)
-          : "memory");
-    else if constexpr (size == 2)
-      asm volatile(
-          "{.reg .pred p; .reg .b32 t; and.b32 t, %1, %3; setp.ne.b32 p, t, 0;"
-          " @p st.shared.b16 [%0], %2; @p add.u32 %0, %0, 2;}"
-          : "+r"(at_)
-          : "r"(mask), "r"(v), "n"(Bits)
-          : "memory");
-    else
-      asm volatile(
-          "{.reg .pred p; .reg .b32 t; and.b32 t, %1, %3; setp.ne.b32 p, t, 0;"
-          " @p st.shared.b8 [%0], %2; @p add.u32 %0, %0, 1;}"
-          : "+r"(at_)
-          : "r"(mask), "r"(v), "n"(Bits)
-          : "memory");
+      TUCK_PUT("l", "mov.b64 {l, h}, %2; @p st.shared.b32 [%0], l; @p st.shared.b32 [%0 + 4], h;");
+    if constexpr (size == 4) TUCK_PUT("r", "@p st.shared.b32 [%0], %2;");
+    if constexpr (size == 2) TUCK_PUT("r", "@p st.shared.b16 [%0], %2;");
+    if constexpr (size == 1) TUCK_PUT("r", "@p st.shared.b8 [%0], %2;");
   }
 
   // The next value, or 0.
   template <uint32_t Bits> __device__ __forceinline__ word get_if(uint32_t mask) {
     word v;
     if constexpr (size == 8)
-      asm volatile(
-          "{.reg .pred p; .reg .b32 t, l, h; and.b32 t, %2, %3; setp.ne.b32 p, t, 0; mov.b32 l, 0; mov.b32 h, 0;"
-          " @p ld.shared.b32 l, [%1]; @p ld.shared.b32 h, [%1 + 4]; @p add.u32 %1, %1, 8; mov.b64 %0, {l, h};}"
-          : "=&l"(v), "+r"(at_)
-          : "r"(mask), "n"(Bits)
-          : "memory");
-    else if constexpr (size == 4)
-      asm volatile(
-          "{.reg .pred p; .reg .b32 t; and.b32 t, %2, %3; setp.ne.b32 p, t, 0; mov.b32 %0, 0;"
-          " @p ld.shared.b32 %0, [%1]; @p add.u32 %1, %1, 4;}"
-          : "=&r"(v), "+r"(at_)
-          : "r"(mask), "n"(Bits)
-          : "memory");
-    else if constexpr (size == 2)
-      asm volatile(
-          "{.reg .pred p; .reg .b32 t; and.b32 t, %2, %3; setp.ne.b32 p, t, 0; mov.b32 %0, 0;"
-          " @p ld.shared.u16 %0, [%1]; @p add.u32 %1, %1, 2;}"
-          : "=&r"(v), "+r"(at_)
-          : "r"(mask), "n"(Bits)
-          : "memory");
-    else
-      asm volatile(
-          "{.reg .pred p; .reg .b32 t; and.b32 t, %2, %3; setp.ne.b32 p, t, 0; mov.b32 %0, 0;"
-          " @p ld.shared.u8 %0, [%1]; @p add.u32 %1, %1, 1;}"
-          : "=&r"(v), "+r"(at_)
-          : "r"(mask), "n"(Bits)
-          : "memory");
+      TUCK_GET("l",
+               "mov.b32 l, 0; mov.b32 h, 0; @p ld.shared.b32 l, [%1]; @p ld.shared.b32 h, [%1 + 4];"
+               " @p add.u32 %1, %1, %4; mov.b64 %0, {l, h};}");
+    if constexpr (size == 4) TUCK_GET_SMALL("b32");
+    if constexpr (size == 2) TUCK_GET_SMALL("u16");
+    if constexpr (size == 1) TUCK_GET_SMALL("u8");
     return v;
   }
 
@@ -88,18 +59,17 @@ template <class U> class shared_cursor {
                  : "+r"(at_)
                  : "r"(mask), "n"(Bits), "n"(size));
     if constexpr (size == 8)
-      asm volatile("{.reg .b32 l, h; ld.shared.b32 l, [%1 + -8]; ld.shared.b32 h, [%1 + -4]; mov.b64 %0, {l, h};}"
-                   : "=l"(v)
-                   : "r"(at_)
-                   : "memory");
-    else if constexpr (size == 4)
-      asm volatile("ld.shared.b32 %0, [%1 + -4];" : "=r"(v) : "r"(at_) : "memory");
-    else if constexpr (size == 2)
-      asm volatile("ld.shared.u16 %0, [%1 + -2];" : "=r"(v) : "r"(at_) : "memory");
-    else
-      asm volatile("ld.shared.u8 %0, [%1 + -1];" : "=r"(v) : "r"(at_) : "memory");
+      TUCK_STEP("l", "{.reg .b32 l, h; ld.shared.b32 l, [%1 + %2]; ld.shared.b32 h, [%1 + -4]; mov.b64 %0, {l, h};}");
+    if constexpr (size == 4) TUCK_STEP("r", "ld.shared.b32 %0, [%1 + %2];");
+    if constexpr (size == 2) TUCK_STEP("r", "ld.shared.u16 %0, [%1 + %2];");
+    if constexpr (size == 1) TUCK_STEP("r", "ld.shared.u8 %0, [%1 + %2];");
     return v;
   }
+
+#undef TUCK_PUT
+#undef TUCK_GET
+#undef TUCK_GET_SMALL
+#undef TUCK_STEP
 
  private:
   uint32_t at_;

@@ -5,150 +5,75 @@
 // way back.
 #pragma once
 
-#include <tuck/codec/mask_block.cuh>
+#include <tuck/codec/mask_codec_block.cuh>
 #include <tuck/codec/rle/rle.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
-namespace detail {
-// clang-format off
-template <class C>
-concept any_rle = std::is_same_v<C, rle<typename C::value_type>> || std::is_same_v<C, rle_zero<typename C::value_type>>;
-// clang-format on
-}  // namespace detail
-
-template <detail::any_rle C, int Threads> struct block_codec<C, Threads> {
+template <class C, int Threads> struct block_rle_mask {
   using T = value_t<C>;
   using layout = rle_layout<T>;
   using masks = block_masks<T, Threads>;
+  using sums = typename masks::sums;
   using tile = typename masks::tile;
 
+  static constexpr uint32_t kinds = C::kinds;
+
+  struct TempStorage : mask_storage<T, Threads> {
+    alignas(8) std::byte mask[masks::most_bytes];
+    bits_t<T> last[Threads / device::warp_size];  // value of each warp
+  };
+
+  __device__ static uint32_t measure(TempStorage& temp, const tile& values, masks& mask, sums& ones) {
+    const uint32_t kind = find(temp, values, mask, ones);
+    mask.store(temp.mask, masks::most_bytes);
+    device::sync_block();
+    return write_levels(temp, kind, values.count);
+  }
+  __device__ static void write(TempStorage&, const masks&, uint32_t) {}
+
+  template <bool Full>
+  __device__ static bool read(TempStorage& temp, uint32_t size, uint32_t count, masks& mask, uint32_t& values_begin,
+                              uint32_t& kind) {
+    if (size >= count * sizeof(T) || size < layout::l1_begin(count)) return false;
+    kind = reinterpret_cast<const uint32_t*>(temp.encoded)[0];  // and the three zeros behind it
+    if (kind >= kinds || !read_levels(temp, size, count, values_begin)) return false;
+    mask.load(temp.mask, masks::most_bytes);
+    return true;
+  }
+
+ private:
   static constexpr uint32_t warps = Threads / device::warp_size;
   static constexpr uint32_t groups = tile::capacity / layout::group;
   static constexpr uint32_t rounds = ceil_div(groups, uint32_t{Threads});  // groups of a thread, Threads apart
 
-  struct TempStorage {
-    alignas(16) std::byte encoded[tile_bytes + 16];  // the chunk as it stands in the frame, which is less than raw
-    alignas(8) std::byte mask[masks::most_bytes];
-    bits_t<T> first[warps], last[warps];
-    typename masks::TempStorage of_masks;
-  };
-
-  __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
-
-  __device__ uint32_t measure(const C&, const tile& values) {
-    masks::prepare_put(temp_.of_masks);
-    if constexpr (sizeof(T) == 1) zero_shared<Threads>(temp_.encoded);
-    const uint32_t kind = find_masks(values);
-    masks_.store(temp_.mask, masks::most_bytes);
-    device::sync_block();
-    values_begin_ = write_levels(kind, values.count);
-    size_ = values_begin_ + ones_.all * uint32_t{sizeof(T)};
-    return size_;
-  }
-
-  __device__ void pack(const C& codec, const tile& values, bytes out) {
-    if constexpr (sizeof(T) != 1)
-      for (uint32_t i = size_ + threadIdx.x; i < out.size(); i += Threads) temp_.encoded[i] = std::byte{};
-    assemble(codec, values);
-    device::sync_block();
-    copy_from_shared<Threads>(out, temp_.encoded);
-  }
-
-  template <class Sink> __device__ status decode(const C& codec, const_bytes encoded, uint32_t count, Sink& sink) {
-    if (encoded.size() > tile_bytes) return status::bad_payload;
-    copy_to_shared<Threads>(temp_.encoded, encoded);
-    device::sync_block();
-    return decode_assembled(codec, any_side, static_cast<uint32_t>(encoded.size()), count, sink);
-  }
-
-  // -- for chains
-  __device__ uint32_t side_bytes(uint32_t) const { return values_begin_; }
-  __device__ std::byte* encoded(uint32_t) { return temp_.encoded; }
-
-  __device__ void assemble(const C&, const tile& values) {
-    masks_.put(temp_.of_masks, values, masks_.find_places(ones_.before), temp_.encoded + values_begin_);
-  }
-
-  template <class Sink>
-  __device__ status decode_assembled(const C&, uint32_t side, uint32_t size, uint32_t count, Sink& sink) {
-    if (size >= count * sizeof(T) || size < layout::l1_begin(count)) return status::bad_payload;
-    const uint32_t kind = reinterpret_cast<const uint32_t*>(temp_.encoded)[0];
-    uint32_t values_begin;
-    if (kind >= C::kinds || !read_levels(size, count, values_begin)) return status::bad_payload;
-    if (side != any_side && side != values_begin) return status::bad_payload;
-    std::byte* const packed = temp_.encoded + values_begin;
-    masks::prepare_get(temp_.of_masks);
-    if constexpr (sizeof(T) == 1)
-      if (threadIdx.x < 8) temp_.encoded[size + threadIdx.x] = std::byte{};
-    if (kind == 1 && threadIdx.x < sizeof(T))
-      packed[static_cast<int>(threadIdx.x) - static_cast<int>(sizeof(T))] = std::byte{};
-    masks_.load(temp_.mask, masks::most_bytes);
-    const uint32_t ones = device::warp_sum(masks_.ones());
-    if (device::lane_id() == 0) temp_.of_masks.of_warp[device::warp_id()] = ones;
-    device::sync_block();
-    ones_ = masks::sum_warps(temp_.of_masks.of_warp);
-    if (values_begin + ones_.all * sizeof(T) != size) return status::bad_payload;
-    const typename masks::places places = masks_.find_places(ones_.before);
-    if (kind == 0)
-      get_values<false>(places, packed, count, sink);
-    else
-      get_values<true>(places, packed, count, sink);
-    return status::ok;
-  }
-
- private:
-  static constexpr uint32_t any_side = ~0u;
-
-  // -- encoding ------------------------------------------------------------------------------------------------------
-
-  // Into masks_, and their ones; returns their kind. With a barrier.
-  __device__ uint32_t find_masks(const tile& values) {
-    masks_.find_non_zeros(values);
-    if constexpr (C::kinds == 1) {
-      const uint32_t ones = device::warp_sum(masks_.ones());
-      if (device::lane_id() == 0) temp_.of_masks.of_warp[device::warp_id()] = ones;
-      device::sync_block();
-      ones_ = masks::sum_warps(temp_.of_masks.of_warp);
+  // Returns the mask's kind.
+  __device__ static uint32_t find(TempStorage& temp, const tile& values, masks& mask, sums& ones) {
+    mask.find_non_zeros(values);
+    if constexpr (kinds == 1) {
+      ones = mask.sum(temp.of_masks);
       return 0;
     } else {
-      masks changes;
-      changes.find_changes(values);
-      if (!values.is_full()) changes.clip(values.count);
-      const uint32_t both = device::warp_sum(masks_.ones() << 16 | changes.ones());
-      if (device::lane_id() == 0) {
-        temp_.of_masks.of_warp[device::warp_id()] = both;
-        temp_.first[device::warp_id()] = tile::value(values.w[0], 0);
-      }
-      if (device::lane_id() == 31)
-        temp_.last[device::warp_id()] = tile::value(values.w[tile::words - 1], tile::per_word - 1);
+      const uint32_t warp = device::warp_id();
+      if (device::lane_id() == 31) temp.last[warp] = tile::value(values.w[tile::words - 1], tile::per_word - 1);
       device::sync_block();
-      // A lane a warp: is its first value a change?
-      const uint32_t warp = device::lane_id();
-      uint32_t counted = 0;
-      bool change = false;
-      if (warp < warps) {
-        const bits_t<T> before = warp == 0 ? bits_t<T>{0} : temp_.last[warp - 1];
-        change = warp * (tile::capacity / warps) < values.count && temp_.first[warp] != before;
-        counted = temp_.of_masks.of_warp[warp] + change;
-      }
-      const uint32_t first_changes = device::ballot(change);
-      const uint32_t all = device::warp_sum(counted), before = device::warp_sum(warp < device::warp_id() ? counted : 0);
-      const uint32_t kind = (all & 0xffffu) < all >> 16;
-      ones_ = kind == 0 ? typename masks::sums{before >> 16, all >> 16}
-                        : typename masks::sums{before & 0xffffu, all & 0xffffu};
-      if (kind == 1) {
-        masks_ = changes;
-        if (device::lane_id() == 0) masks_.bits[0] |= first_changes >> device::warp_id() & 1;
-      }
-      return kind;
+      masks changes;
+      changes.find_changes(values, warp == 0 ? bits_t<T>{0} : temp.last[warp - 1]);
+      if (!values.is_full()) changes.clip(values.count);
+      const sums of_changes = changes.sum(temp.of_masks);
+      device::sync_block();
+      ones = mask.sum(temp.of_masks);
+      if (of_changes.all >= ones.all) return 0;
+      ones = of_changes;
+      mask = changes;
+      return 1;
     }
   }
 
   // All in front of the values, of the mask in shared memory; returns where they begin. With barriers.
-  __device__ uint32_t write_levels(uint32_t kind, uint32_t count) {
-    const auto* const mask = reinterpret_cast<const uint32_t*>(temp_.mask);
-    auto* const head = reinterpret_cast<uint32_t*>(temp_.encoded);
+  __device__ static uint32_t write_levels(TempStorage& temp, uint32_t kind, uint32_t count) {
+    const auto* const mask = reinterpret_cast<const uint32_t*>(temp.mask);
+    auto* const head = reinterpret_cast<uint32_t*>(temp.encoded);
     uint32_t l1[rounds], before[rounds], total = 0;
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
@@ -156,19 +81,19 @@ template <detail::any_rle C, int Threads> struct block_codec<C, Threads> {
       l1[r] = g < groups ? layout::nibble_of(mask[2 * g]) | layout::nibble_of(mask[2 * g + 1]) << 4 : 0;
       const uint32_t l2 = device::ballot(l1[r] != 0);
       if (device::lane_id() == 0 && g / 32 * 32 < layout::groups(count)) head[1 + g / 32] = l2;
-      before[r] = sum_levels((l1[r] != 0 ? 1u << 16 : 0) | popcount(l1[r]), total);
+      before[r] = sum_levels(temp, (l1[r] != 0 ? 1u << 16 : 0) | popcount(l1[r]), total);
     }
     const uint32_t l0_begin = layout::l1_begin(count) + (total >> 16), l0_end = l0_begin + (total & 0xffffu);
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       if (l1[r] == 0) continue;
       const uint32_t g = r * Threads + threadIdx.x;
-      temp_.encoded[layout::l1_begin(count) + (before[r] >> 16)] = static_cast<std::byte>(l1[r]);
-      put_bytes(l1[r], mask[2 * g], mask[2 * g + 1], temp_.encoded + l0_begin + (before[r] & 0xffffu),
+      temp.encoded[layout::l1_begin(count) + (before[r] >> 16)] = static_cast<std::byte>(l1[r]);
+      put_bytes(l1[r], mask[2 * g], mask[2 * g + 1], temp.encoded + l0_begin + (before[r] & 0xffffu),
                 std::make_integer_sequence<int, 8>{});
     }
     const uint32_t values_begin = layout::values_begin(l0_end);
-    if (l0_end + threadIdx.x < values_begin) temp_.encoded[l0_end + threadIdx.x] = std::byte{};
+    if (l0_end + threadIdx.x < values_begin) temp.encoded[l0_end + threadIdx.x] = std::byte{};
     if (threadIdx.x == 0) head[0] = kind;
     return values_begin;
   }
@@ -180,12 +105,12 @@ template <detail::any_rle C, int Threads> struct block_codec<C, Threads> {
   }
 
   // What is counted in the threads before this one, and in `total`, which it is added to. With two barriers.
-  __device__ uint32_t sum_levels(uint32_t counted, uint32_t& total) {
+  __device__ static uint32_t sum_levels(TempStorage& temp, uint32_t counted, uint32_t& total) {
     const uint32_t up_to = device::warp_inclusive_sum(counted);
     device::sync_block();
-    if (device::lane_id() == 31) temp_.of_masks.of_warp[device::warp_id()] = up_to;
+    if (device::lane_id() == 31) temp.of_masks.of_warp[device::warp_id()] = up_to;
     device::sync_block();
-    const uint32_t of_warp = device::lane_id() < warps ? temp_.of_masks.of_warp[device::lane_id()] : 0;
+    const uint32_t of_warp = device::lane_id() < warps ? temp.of_masks.of_warp[device::lane_id()] : 0;
     const uint32_t before =
         total + device::warp_sum(device::lane_id() < device::warp_id() ? of_warp : 0) + up_to - counted;
     total += device::warp_sum(of_warp);
@@ -195,9 +120,9 @@ template <detail::any_rle C, int Threads> struct block_codec<C, Threads> {
   // -- decoding ------------------------------------------------------------------------------------------------------
 
   // The mask, and where the values begin; false, to all threads, where there is anything that encoding does not write.
-  __device__ bool read_levels(uint32_t size, uint32_t count, uint32_t& values_begin) {
+  __device__ static bool read_levels(TempStorage& temp, uint32_t size, uint32_t count, uint32_t& values_begin) {
     const uint32_t used = layout::groups(count), l1_begin = layout::l1_begin(count), l2_words = l1_begin / 4 - 1;
-    const auto* const l2 = reinterpret_cast<const uint32_t*>(temp_.encoded) + 1;
+    const auto* const l2 = reinterpret_cast<const uint32_t*>(temp.encoded) + 1;
     // A lane a word of L2.
     const uint32_t l2_word = device::lane_id() < l2_words ? l2[device::lane_id()] : 0;
     const uint32_t l0_begin = l1_begin + device::warp_sum(popcount(l2_word));
@@ -211,28 +136,28 @@ template <detail::any_rle C, int Threads> struct block_codec<C, Threads> {
       const uint32_t rank = device::warp_sum(device::lane_id() < word ? popcount(l2_word) : 0) +
                             popcount(mine & low_mask(device::lane_id()));
       const bool there = (mine >> device::lane_id() & 1) != 0 && l1_begin + rank < l0_begin;
-      l1[r] = there ? static_cast<uint32_t>(temp_.encoded[l1_begin + rank]) : 0;
+      l1[r] = there ? static_cast<uint32_t>(temp.encoded[l1_begin + rank]) : 0;
       bad |= there && l1[r] == 0;
-      before[r] = sum_levels(popcount(l1[r]), total);
+      before[r] = sum_levels(temp, popcount(l1[r]), total);
     }
     const uint32_t l0_end = l0_begin + total;
     values_begin = layout::values_begin(l0_end);
     if (values_begin > size) return false;
-    bad |= l0_end + threadIdx.x < values_begin && temp_.encoded[l0_end + threadIdx.x] != std::byte{};
+    bad |= l0_end + threadIdx.x < values_begin && temp.encoded[l0_end + threadIdx.x] != std::byte{};
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       const uint32_t g = r * Threads + threadIdx.x;
       if (g >= groups) continue;
       uint32_t eight[2] = {};
       if (l1[r] != 0) {
-        get_bytes(l1[r], eight, temp_.encoded + l0_begin + before[r], std::make_integer_sequence<int, 8>{});
+        get_bytes(l1[r], eight, temp.encoded + l0_begin + before[r], std::make_integer_sequence<int, 8>{});
         bad |= (layout::nibble_of(eight[0]) | layout::nibble_of(eight[1]) << 4) != l1[r];
         if (g + 1 == used && count % layout::group != 0) {
           const uint32_t tail = count % layout::group;
           bad |= ((eight[0] & ~low_mask(tail)) | (eight[1] & ~low_mask(tail < 32 ? 0 : tail - 32))) != 0;
         }
       }
-      reinterpret_cast<uint64_t*>(temp_.mask)[g] = eight[0] | uint64_t{eight[1]} << 32;
+      reinterpret_cast<uint64_t*>(temp.mask)[g] = eight[0] | uint64_t{eight[1]} << 32;
     }
     return !device::sync_block_or(bad);
   }
@@ -242,23 +167,16 @@ template <detail::any_rle C, int Threads> struct block_codec<C, Threads> {
     device::shared_cursor<uint8_t> in(from, 0);
     ((eight[B / 4] |= in.template get_if<1u << B>(which) << (B % 4 * 8)), ...);
   }
+};
 
-  template <bool Repeats, class Sink>
-  __device__ void get_values(const typename masks::places& places, const std::byte* packed, uint32_t count,
-                             Sink& sink) {
-#pragma unroll
-    for (int r = 0; r < tile::rows; ++r)
-      if (const uint32_t first = tile::first_value(r * tile::row_words); first < count) {
-        const device::vec128 x = masks_.template get<Repeats>(temp_.of_masks, r, places, packed);
-        sink(first, Repeats ? tile::clip(x, count - first) : x);
-      }
-  }
-
-  TempStorage& temp_;
-  // Of the chunk that was measured.
-  masks masks_;
-  typename masks::sums ones_{};
-  uint32_t values_begin_ = 0, size_ = 0;
+template <element T, int Threads>
+struct block_codec<rle<T>, Threads> : mask_codec_block<rle<T>, Threads, block_rle_mask<rle<T>, Threads>> {
+  using mask_codec_block<rle<T>, Threads, block_rle_mask<rle<T>, Threads>>::mask_codec_block;
+};
+template <element T, int Threads>
+struct block_codec<rle_zero<T>, Threads>
+    : mask_codec_block<rle_zero<T>, Threads, block_rle_mask<rle_zero<T>, Threads>> {
+  using mask_codec_block<rle_zero<T>, Threads, block_rle_mask<rle_zero<T>, Threads>>::mask_codec_block;
 };
 
 }  // namespace tuck::inline TUCK_ABI

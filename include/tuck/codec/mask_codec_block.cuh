@@ -1,0 +1,110 @@
+// A codec of masks by one thread block. The chunk is put together in shared memory, and read there.
+//
+// How the codec keeps its mask is a class, Form:
+//
+//   masks                                   its block_masks
+//   struct TempStorage : mask_storage<T, Threads>
+//   static constexpr uint32_t kinds         2 if a mask may be of changes, else 1
+//   uint32_t measure(temp, tile, masks&, sums&)     finds the mask, which kind it likes, and its ones; returns where the
+//                                           values begin, if the chunk is written; with a barrier
+//   void     write(temp, masks, count)      what measure has not yet written in front of the values
+//   bool     read<Full>(temp, size, count, masks&, values_begin&, kind&)    the mask of the `size` bytes in temp.encoded,
+//                                           of a full tile; false, to all threads, where encoding writes no such thing
+#pragma once
+
+#include <tuck/codec/mask_block.cuh>
+
+namespace tuck::inline TUCK_ABI {
+
+template <element T, int Threads> struct mask_storage {
+  alignas(16) std::byte encoded[tile_bytes + 16];  // the chunk as it stands in the frame, which is less than raw
+  typename block_masks<T, Threads>::TempStorage of_masks;
+};
+
+template <class C, int Threads, class Form> class mask_codec_block {
+  using T = value_t<C>;
+  using masks = block_masks<T, Threads>;
+  using tile = typename masks::tile;
+
+ public:
+  using TempStorage = typename Form::TempStorage;
+
+  __device__ explicit mask_codec_block(TempStorage& temp) : temp_(temp) {}
+
+  __device__ uint32_t measure(const C&, const tile& values) {
+    masks::template prepare<true>(temp_.of_masks);
+    if constexpr (sizeof(T) == 1) zero_shared<Threads>(temp_.encoded);
+    values_begin_ = Form::measure(temp_, values, masks_, ones_);
+    return values_begin_ + ones_.all * uint32_t{sizeof(T)};
+  }
+
+  __device__ void pack(const C& codec, const tile& values, bytes out) {
+    if constexpr (sizeof(T) != 1)
+      for (uint32_t i = values_begin_ + ones_.all * uint32_t{sizeof(T)} + threadIdx.x; i < out.size(); i += Threads)
+        temp_.encoded[i] = std::byte{};
+    assemble(codec, values);
+    device::sync_block();
+    copy_from_shared<Threads>(out, temp_.encoded);
+  }
+
+  template <class Sink> __device__ status decode(const C& codec, const_bytes encoded, uint32_t count, Sink& sink) {
+    if (encoded.size() > tile_bytes) return status::bad_payload;
+    copy_to_shared<Threads>(temp_.encoded, encoded);
+    device::sync_block();
+    return decode_assembled(codec, any_side, static_cast<uint32_t>(encoded.size()), count, sink);
+  }
+
+  // -- for chains
+  __device__ uint32_t side_bytes(uint32_t) const { return values_begin_; }
+  __device__ std::byte* encoded(uint32_t) { return temp_.encoded; }
+
+  __device__ void assemble(const C&, const tile& values) {
+    Form::write(temp_, masks_, values.count);
+    masks_.put(temp_.of_masks, values, masks_.find_places(ones_.before), temp_.encoded + values_begin_);
+  }
+
+  template <class Sink>
+  __device__ status decode_assembled(const C&, uint32_t side, uint32_t size, uint32_t count, Sink& sink) {
+    return count == tile::capacity ? decode_assembled<true>(side, size, count, sink)
+                                   : decode_assembled<false>(side, size, count, sink);
+  }
+
+ private:
+  static constexpr uint32_t any_side = ~0u;
+
+  template <bool Full, class Sink>
+  __device__ status decode_assembled(uint32_t side, uint32_t size, uint32_t count, Sink& sink) {
+    uint32_t kind = 0;
+    if (!Form::template read<Full>(temp_, size, count, masks_, values_begin_, kind)) return status::bad_payload;
+    if (side != any_side && side != values_begin_) return status::bad_payload;
+    masks::template prepare<false>(temp_.of_masks);
+    if constexpr (sizeof(T) == 1)
+      if (threadIdx.x < 8) temp_.encoded[size + threadIdx.x] = std::byte{};
+    if (Form::kinds == 2 && kind == 1 && threadIdx.x < sizeof(T))  // the value before the first
+      temp_.encoded[values_begin_ - sizeof(T) + threadIdx.x] = std::byte{};
+    ones_ = masks_.sum(temp_.of_masks);
+    if (values_begin_ + ones_.all * sizeof(T) != size) return status::bad_payload;
+    if (Form::kinds == 2 && kind == 1)
+      get_values<Full, true>(count, sink);
+    else
+      get_values<Full, false>(count, sink);
+    return status::ok;
+  }
+  template <bool Full, bool Repeats, class Sink> __device__ void get_values(uint32_t count, Sink& sink) {
+    const typename masks::places places = masks_.find_places(ones_.before);
+#pragma unroll
+    for (int r = 0; r < tile::rows; ++r)
+      if (const uint32_t first = tile::first_value(r * tile::row_words); Full || first < count) {
+        const device::vec128 x = masks_.template get<Repeats>(temp_.of_masks, r, places, temp_.encoded + values_begin_);
+        sink(first, Repeats && !Full ? tile::clip(x, count - first) : x);
+      }
+  }
+
+  TempStorage& temp_;
+  // Of the chunk that was measured, or is decoded.
+  masks masks_;
+  typename masks::sums ones_{};
+  uint32_t values_begin_ = 0;
+};
+
+}  // namespace tuck::inline TUCK_ABI
