@@ -42,8 +42,8 @@ template <element T, int Threads> class block_masks {
   __device__ void find_non_zeros(const tile& values) {
     find(values, [](int, int) { return word{0}; });
   }
-  // Values that differ from the one before them, which is `last` for the warp's first. What lies past the chunk's end is
-  // the caller's to clip.
+  // Values that differ from the one before them, which is `last` for the warp's first. The caller clips what lies past
+  // the chunk's end.
   __device__ void find_changes(const tile& values, bits_t<T> last) {
     word before[rows], carried = static_cast<word>(last) << (8 * (sizeof(word) - sizeof(T)));
 #pragma unroll

@@ -1,15 +1,15 @@
 // A codec of masks by one thread block. The chunk is put together in shared memory, and read there.
 //
-// How the codec keeps its mask is a class, Form:
+// How the codec finds and keeps its mask is a class, Form, of static functions; temp is Form::TempStorage, which is or
+// derives from mask_storage<T, Threads>:
 //
-//   masks                                   its block_masks
-//   struct TempStorage : mask_storage<T, Threads>
-//   static constexpr uint32_t kinds         2 if a mask may be of changes, else 1
-//   uint32_t measure(temp, tile, masks&, sums&)     finds the mask, which kind it likes, and its ones; returns where the
-//                                           values begin, if the chunk is written; with a barrier
-//   void     write(temp, masks, count)      what measure has not yet written in front of the values
-//   bool     read<Full>(temp, size, count, masks&, values_begin&, kind&)    the mask of the `size` bytes in temp.encoded,
-//                                           of a full tile; false, to all threads, where encoding writes no such thing
+//   kinds                                        2 if masks may be of changes, else 1
+//   measure(temp, values, mask, ones)            finds the mask and its ones; returns where the values begin. With a
+//                                                barrier
+//   write(temp, mask, count)                     what measure has not yet written in front of the values
+//   read<Full>(temp, size, count, mask, values_begin, kind)   the mask of `count` values, a whole tile's if Full, from
+//                                                the `size` bytes in temp.encoded; false, to all threads, where
+//                                                encoding writes no such thing
 #pragma once
 
 #include <tuck/codec/mask_block.cuh>
