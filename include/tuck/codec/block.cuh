@@ -146,9 +146,8 @@ template <element T, int Threads> struct block_tile {
 #pragma unroll
     for (int r = 0; r < rows; ++r) set_row(r, device::load(from + r * device::warp_size));
   }
-  // The same word by word, for kernels that have no registers to spare.
+  // The same word by word: a tile that is not full, or begins anywhere.
   __device__ void load_words(const T* p, uint32_t n) {
-    count = n;
     const uint32_t thread = device::thread_id_anew();
     const auto* const from = reinterpret_cast<const word*>(p);
     const uint32_t whole = n / per_word;
@@ -286,7 +285,7 @@ template <element T, int Threads, bool Several> class chunk_tiles {
   __device__ tile& operator()(uint32_t k) {
     if constexpr (Several) {
       const uint32_t first = k * tile::capacity, left = count_ - first;
-      tile_.load_words(values_ + first, left < tile::capacity ? left : tile::capacity);
+      tile_.load(values_ + first, left < tile::capacity ? left : tile::capacity);
     }
     return tile_;
   }
