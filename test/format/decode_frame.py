@@ -187,7 +187,8 @@ def decode(data: bytes) -> Frame:
     require(header_digest == checksum(data[:120]), "header: its digest is wrong")
     require(type_id in DTYPES, f"header: element type {type_id} is unknown")
     dtype = DTYPES[type_id]
-    require(alignment <= 12, f"header: alignment 2^{alignment}")
+    require(4 <= alignment <= 12, f"header: alignment 2^{alignment}")
+    require(size % (1 << alignment) == 0, f"header: {size} bytes are no multiple of 2^{alignment}")
     require(flag_bits <= 1 and reserved == 0, "header: unknown flags")
     fits = chunk_values > 0 and chunk_values % 32 == 0 and chunk_values * dtype.width <= 65536
     require(fits, f"header: chunks of {chunk_values} values")

@@ -114,7 +114,7 @@ inline const std::vector<golden_case>& golden_cases() {
                          choice,
                          type,
                          {.chunk_values = chunk,
-                          .alignment = number % 5 == 2 ? 8u : 32u,
+                          .alignment = number % 5 == 2 ? 16u : 32u,
                           .checksums = number % 2 == 0,
                           .metadata = number % 3 == 1 ? text("golden frames") : const_bytes{}},
                          golden_tensors(type, lossy).small(chunk, number % 4 < 2)});

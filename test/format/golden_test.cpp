@@ -225,7 +225,7 @@ TEST(golden_set, frames_have_all_that_frames_can_have) {
     ++seen["alignment " + std::to_string(info.alignment)];
   }
   for (const char* what : {"encoded", "encoded, last", "raw", "raw, last", "uniform", "uniform 0", "checksums", "none",
-                           "metadata of 0", "metadata of 13", "alignment 8", "alignment 32"})
+                           "metadata of 0", "metadata of 13", "alignment 16", "alignment 32"})
     EXPECT_GE(seen[what], 5) << what;
 }
 

@@ -123,6 +123,7 @@ TYPED_TEST(corruption, forged_headers_are_refused) {
   EXPECT_EQ(forge([](auto& h) { h.type = dtype::none; }), bad_header);
   EXPECT_EQ(forge([](auto& h) { h.type = static_cast<dtype>(77); }), bad_header);
   EXPECT_EQ(forge([](auto& h) { h.type = dtype::i32; }), type_mismatch);
+  EXPECT_EQ(forge([](auto& h) { h.alignment_log2 = 3; }), bad_header);
   EXPECT_EQ(forge([](auto& h) { h.alignment_log2 = 13; }), bad_header);
   EXPECT_EQ(forge([](auto& h) { h.alignment_log2 = 255; }), bad_header);
   EXPECT_EQ(forge([](auto& h) { h.flags |= 2; }), bad_header);
@@ -135,8 +136,10 @@ TYPED_TEST(corruption, forged_headers_are_refused) {
   EXPECT_EQ(forge([](auto& h) { h.metadata_bytes = ~uint64_t{0}; }), bad_header);
   EXPECT_EQ(forge([](auto& h) { h.metadata_bytes = ~uint64_t{0} - 200; }), bad_header);
   EXPECT_EQ(forge([](auto& h) { h.frame_bytes = 0; }), bad_header);
-  EXPECT_EQ(forge([](auto& h) { h.frame_bytes += 1; }), truncated);
-  EXPECT_EQ(forge([](auto& h) { h.frame_bytes = ~uint64_t{0}; }), truncated);
+  EXPECT_EQ(forge([](auto& h) { h.frame_bytes += 16; }), bad_header);
+  EXPECT_EQ(forge([](auto& h) { h.frame_bytes += 32; }), truncated);
+  EXPECT_EQ(forge([](auto& h) { h.frame_bytes = ~uint64_t{0}; }), bad_header);
+  EXPECT_EQ(forge([](auto& h) { h.frame_bytes = ~uint64_t{31}; }), truncated);
   EXPECT_EQ(forge([](auto& h) { h.value_count -= 1; }), bad_range);
   const status longer = forge([](auto& h) { h.value_count += 1; });  // the last chunk
   EXPECT_TRUE(longer == bad_checksum || is_payload_error(longer)) << message(longer);

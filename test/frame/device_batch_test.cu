@@ -31,7 +31,7 @@ TYPED_TEST(device_batch_suite, options_make_the_host_s_bytes_too) {
   const std::vector<std::byte> metadata(13, std::byte{0x5a});
   device_stream stream;
   const device_array<std::byte> on_device(metadata, stream);
-  const frame_options options{.chunk_values = 256, .alignment = 4, .checksums = true, .metadata = metadata};
+  const frame_options options{.chunk_values = 256, .alignment = 16, .checksums = true, .metadata = metadata};
   auto there = options;
   there.metadata = on_device.all();
   device_batch<TypeParam> batch(TestFixture::some_tensors(256), sample<TypeParam>::codec(), there);

@@ -95,7 +95,7 @@ TYPED_TEST(device_corruption, mutations_give_the_status_of_the_host) {
   const auto values = TestFixture::mixed_values();
   const frame_bytes originals[] = {encoded(sample<TypeParam>::codec(), values, {.chunk_values = 64}),
                                    encoded(sample<TypeParam>::codec(), values, {.chunk_values = 64, .checksums = true}),
-                                   encoded(sample<TypeParam>::codec(), values, {.chunk_values = 256, .alignment = 1})};
+                                   encoded(sample<TypeParam>::codec(), values, {.chunk_values = 256, .alignment = 16})};
 #if defined(__SANITIZE_THREAD__)
   constexpr int usual_rounds = 1'000;
 #else

@@ -54,7 +54,7 @@ TYPED_TEST(device_suite, options_make_the_host_s_bytes_too) {
   const std::vector<std::byte> metadata(77, std::byte{0x5a});
   device_queue queue;
   for (const bool checksums : {false, true})
-    for (const uint32_t alignment : {1u, 2u, 4u, 32u, 4096u})
+    for (const uint32_t alignment : {16u, 32u, 4096u})
       for (const uint32_t length : {256u, 1024u})
         ASSERT_NO_FATAL_FAILURE(TestFixture::expect_same(
             queue, values, {length, alignment, checksums, const_bytes(metadata).subspan(0, checksums ? 77 : 1)}))

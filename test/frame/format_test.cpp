@@ -72,15 +72,17 @@ TEST(format, impossible_options_are_refused) {
   EXPECT_EQ(attempt({.chunk_values = 16 * 1024 + 32}), status::invalid_argument);
   EXPECT_EQ(attempt({.chunk_values = 16 * 1024}), status::ok);
   EXPECT_EQ(attempt({.alignment = 0}), status::invalid_argument);
+  EXPECT_EQ(attempt({.alignment = 8}), status::invalid_argument);
+  EXPECT_EQ(attempt({.alignment = 16}), status::ok);
   EXPECT_EQ(attempt({.alignment = 48}), status::invalid_argument);
   EXPECT_EQ(attempt({.alignment = 8192}), status::invalid_argument);
   EXPECT_EQ(attempt({.alignment = 4096}), status::ok);
   EXPECT_EQ(max_frame_bytes(zvc<float>{}, 10, {.chunk_values = 33}), ~uint64_t{0});
   EXPECT_EQ(max_frame_bytes(zvc<double>{}, ~uint64_t{0} / 8), ~uint64_t{0});
   frame_header h;
-  EXPECT_EQ(make_header(zvc<float>{}, uint64_t{1} << 40, {.alignment = 1}, h), status::size_overflow);
-  EXPECT_EQ(make_header(zvc<float>{}, uint64_t{1} << 38, {.alignment = 1}, h), status::size_overflow);
-  EXPECT_EQ(make_header(zvc<float>{}, uint64_t{1} << 37, {.alignment = 1}, h), status::ok);
+  EXPECT_EQ(make_header(zvc<float>{}, uint64_t{1} << 44, {.alignment = 16}, h), status::size_overflow);
+  EXPECT_EQ(make_header(zvc<float>{}, uint64_t{1} << 42, {.alignment = 16}, h), status::size_overflow);
+  EXPECT_EQ(make_header(zvc<float>{}, uint64_t{1} << 41, {.alignment = 16}, h), status::ok);
 }
 
 }  // namespace

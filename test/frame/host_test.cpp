@@ -169,7 +169,7 @@ TEST(host, metadata_comes_back_verbatim) {
 
 TEST(host, alignments_hold) {
   const auto values = sparse_tensor<uint8_t>(5 * 64 - 3, .5);
-  for (uint32_t alignment = 1; alignment <= 4096; alignment *= 2) {
+  for (uint32_t alignment = 16; alignment <= 4096; alignment *= 2) {
     const auto frame = encoded(zvc<uint8_t>{}, values, {.chunk_values = 64, .alignment = alignment});
     frame_view view;
     ASSERT_EQ(frame_view::open(frame, view), status::ok);

@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     using T = value_t<C>;
     const exact_room<T> values(data + 3, (size - 3) / sizeof(T));
     const frame_options options{
-        .chunk_values = (data[2] % 8 + 1u) * 32, .alignment = 1u << data[2] / 8 % 8, .checksums = data[2] >= 128};
+        .chunk_values = (data[2] % 8 + 1u) * 32, .alignment = 16u << data[2] / 8 % 8, .checksums = data[2] >= 128};
     const span<const T> from(values.data(), values.size());
     const uint64_t room = max_frame_bytes(codec, from.size(), options);
     const exact_room<std::byte> frame(room), other(room);

@@ -67,9 +67,9 @@ template <class C> class block_against_scalar : public ::testing::Test {
     std::vector<payload> payloads;
     std::vector<std::byte> all;
     for (size_t i = 0; i < encoded.size(); ++i) {
-      if (i % 2 == 0) all.resize((all.size() + 15) / 16 * 16);  // the others begin anywhere
       payloads.push_back({all.size(), static_cast<uint32_t>(encoded[i].size()), counts[i]});
       all.insert(all.end(), encoded[i].begin(), encoded[i].end());
+      all.resize((all.size() + 15) / 16 * 16, std::byte{0xa5});
     }
     const auto number = static_cast<uint32_t>(payloads.size());
     const uint32_t slot = (*std::max_element(counts.begin(), counts.end()) + 15) / 16 * 16;  // values

@@ -12,10 +12,12 @@
 //                                                      give, unless it declines; others leave it alone
 //   void     pack(const C&, const tile&, bytes out)    those bytes, then zeros up to out.size(); after a measure of
 //                                                      the same tile that gave less than the raw chunk. `out` is
-//                                                      global memory, at most tile_bytes
-//   status   decode(const C&, const_bytes, count, Sink& sink)  `count` values from untrusted bytes in global memory;
-//                                                      all threads get the same status, and where it is ok, all words
-//                                                      have been handed over, with zeros past the last value
+//                                                      global memory, a multiple of 16 in place and size, which is at
+//                                                      most tile_bytes
+//   status   decode(const C&, const_bytes, count, Sink& sink)  `count` values from untrusted bytes in global memory, at
+//                                                      a multiple of 16, and up to one they may be read; all threads
+//                                                      get the same status, and where it is ok, all words have been
+//                                                      handed over, with zeros past the last value
 //
 //   static constexpr int blocks_a_processor            optional: fewer than 4, where it needs more registers
 //
@@ -103,6 +105,8 @@ template <codec C, int Threads = block_threads>
 inline constexpr uint32_t max_device_chunk_values =
     detail::chunk_capacity_of<block_codec<C, Threads>> / uint32_t{sizeof(value_t<C>)};
 
+template <element T, int Threads> class block_output;
+
 // Up to 16 KiB of values in the registers of a block. A warp has a contiguous part of the chunk, in rows of 512
 // bytes, of which a lane has 16: 4 words of 4 bytes, or 2 of 8-byte values.
 template <element T, int Threads> struct block_tile {
@@ -163,28 +167,17 @@ template <element T, int Threads> struct block_tile {
     }
   }
 
-  // Writes all values to p, a multiple of a word's size.
+  // Writes all values to p, a multiple of sizeof(T).
   __device__ void store(std::byte* p) const {
-    if (is_full() && is_multiple_of_16(p)) {
-      auto* const to = reinterpret_cast<device::vec128*>(p) + first_value() / lane_values;
+    block_output<T, Threads> out(reinterpret_cast<T*>(p), 0, count, count, false);
+    for_rows(out);
+  }
+  // Gives out(first value, 16 bytes) what this thread has of the values.
+  template <class Out> __device__ void for_rows(Out&& out) const {
 #pragma unroll
-      for (int r = 0; r < rows; ++r) device::store(to + r * device::warp_size, row(r));
-      return;
-    }
-    const uint32_t whole = count / per_word;
-    word last = 0;  // the word that is not whole, by masks: registers have no index
-    bool here = false;
-#pragma unroll
-    for (int j = 0; j < words; ++j) {
-      const uint32_t at = first_value(j) / per_word;
-      if (at < whole) device::store(reinterpret_cast<word*>(p) + at, w[j]);
-      here |= at == whole;
-      last |= at == whole ? w[j] : 0;
-    }
-    if constexpr (per_word > 1)
-      if (here)
-        for (uint32_t i = whole * per_word; i < count; ++i)
-          device::store(reinterpret_cast<bits_t<T>*>(p) + i, value(last, static_cast<int>(i % per_word)));
+    for (int r = 0; r < rows; ++r)
+      if (const uint32_t first = first_value(device::thread_id_anew(), r * row_words); is_full() || first < count)
+        out(first, row(r));
   }
 
   // This thread's 16 bytes of a row.

@@ -39,12 +39,11 @@ template <class C, int Threads, class Form> class mask_codec_block {
   }
 
   __device__ void pack(const C& codec, const tile& values, bytes out) {
-    if constexpr (sizeof(T) != 1)
-      for (uint32_t i = values_begin_ + ones_.all * uint32_t{sizeof(T)} + threadIdx.x; i < out.size(); i += Threads)
-        temp_.encoded[i] = std::byte{};
+    const uint32_t size = values_begin_ + ones_.all * uint32_t{sizeof(T)};
+    if (sizeof(T) != 1 && threadIdx.x < 16) temp_.encoded[size + threadIdx.x] = std::byte{};
     assemble(codec, values);
     device::sync_block();
-    copy_from_shared<Threads>(out, temp_.encoded);
+    copy_from_shared<Threads>(out, temp_.encoded, size);
   }
 
   template <class Sink> __device__ status decode(const C& codec, const_bytes encoded, uint32_t count, Sink& sink) {

@@ -16,11 +16,11 @@ template <codec C, int Threads = block_threads> class block_encode {
 
   __device__ explicit block_encode(TempStorage& temp) : coder_(temp) {}
 
-  // `count` >= 1 values from `values`, a multiple of a word's size (4 bytes, 8 for 8-byte values), to `out`, which has
-  // room for as many bytes as the values have. Both are global memory, and the kernel must not have written `values`:
-  // what it makes itself it encodes from registers, as below. Returns the bytes written, all threads get them; or
-  // `declined`, and nothing was written, where the chunk would not shrink. 16-byte stores where `out` is a multiple
-  // of 16. An adaptive codec is one that needs no preparation, or was prepared.
+  // `count` >= 1 values from `values`, a multiple of a word's size (4 bytes, 8 for 8-byte values), to `out`, a multiple
+  // of 16 with room for as many bytes as the values have, rounded up to one. Both are global memory, and the kernel
+  // must not have written `values`: what it makes itself it encodes from registers, as below. Returns the bytes
+  // written, all threads get them, and zeros are behind them up to a multiple of 16; or `declined`, and nothing was
+  // written, where the chunk would not shrink. An adaptive codec is one that needs no preparation, or was prepared.
   __device__ uint32_t operator()(const C& codec, const value_t<C>* values, uint32_t count, std::byte* out) {
     chunk_tiles<value_t<C>, Threads, detail::sees_tiles<coder>> tiles(values, count);
     return encode(codec, tiles, count, out);
@@ -38,7 +38,7 @@ template <codec C, int Threads = block_threads> class block_encode {
     const uint32_t size = detail::measure_chunk(coder_, codec, tiles, count);
     if (size == declined || size >= count * sizeof(value_t<C>)) return declined;
     device::sync_block();
-    detail::pack_chunk(coder_, codec, tiles, {out, size});
+    detail::pack_chunk(coder_, codec, tiles, {out, round_up_pow2(size, 4)});
     return size;
   }
 

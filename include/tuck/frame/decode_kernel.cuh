@@ -90,36 +90,18 @@ template <codec C, int Threads> class chunk_decoder {
     switch (chunk.kind) {
       case chunk_kind::encoded: return coder(temp_.codec).decode(codec, chunk.payload, chunk.values, out);
       case chunk_kind::raw: copy(chunk, out); break;
-      case chunk_kind::uniform: fill(bits_at(chunk.payload.data(), chunk.payload.size()), chunk.values, out); break;
+      case chunk_kind::uniform: {
+        const auto* const value = reinterpret_cast<const bits_t<T>*>(chunk.payload.data());
+        fill(chunk.payload.empty() ? bits_t<T>{0} : device::load_uniform(value), chunk.values, out);
+        break;
+      }
     }
     return status::ok;
   }
 
   __device__ static void copy(const chunk_view& chunk, output& out) {
-    const std::byte* const from = chunk.payload.data();
-    const bool aligned = reinterpret_cast<uintptr_t>(from) % sizeof(device::vec128) == 0;
-    for_rows(chunk.values, out, [&](uint32_t first) {
-      const std::byte* const at = from + first * sizeof(T);
-      if (aligned && first + tile::lane_values <= chunk.values)
-        return device::load(reinterpret_cast<const device::vec128*>(at));
-      const uint32_t left = (chunk.values - first) * uint32_t{sizeof(T)};
-      device::vec128 x;
-#pragma unroll
-      for (uint32_t k = 0; k < 4; ++k) {
-        x.w[k] = 0;
-#pragma unroll 1
-        for (uint32_t b = 4 * k; b < 4 * k + 4 && b < left; ++b)
-          x.w[k] |= static_cast<uint32_t>(device::load(at + b)) << (8 * (b % 4));
-      }
-      return x;
-    });
-  }
-
-  __device__ static bits_t<T> bits_at(const std::byte* p, uint64_t size) {
-    bits_t<T> bits = 0;
-    for (uint32_t b = 0; b < size; ++b)
-      bits = static_cast<bits_t<T>>(bits | static_cast<bits_t<T>>(device::load(p + b)) << (8 * b));
-    return bits;
+    const auto* const from = reinterpret_cast<const device::vec128*>(chunk.payload.data());
+    for_rows(chunk.values, out, [&](uint32_t first) { return device::load(from + first / tile::lane_values); });
   }
 
   TempStorage& temp_;

@@ -178,13 +178,20 @@ template <codec C, int Threads> class frame_encoder {
       if (temp_.kind == chunk_kind::encoded) {
         detail::pack_chunk(block, codec(), tiles, {begin, temp_.padded});
       } else {
-        if (temp_.kind == chunk_kind::raw) store_raw(tiles, begin);
-        const uint32_t size = directory_entry{temp_.entry}.bytes();
-        if (temp_.kind == chunk_kind::uniform && threadIdx.x < size)
-          device::store(begin + threadIdx.x,
-                        device::load(reinterpret_cast<const std::byte*>(chunk_values()) + threadIdx.x));
-        for (uint32_t i = size + device::thread_id_anew(); i < temp_.padded; i += Threads)
-          device::store(begin + i, std::byte{});
+        uint32_t done = 0;
+        if (temp_.kind == chunk_kind::raw) {
+          for (uint32_t k = 0; k < tiles.size(); ++k)
+            tiles(k).for_rows([to = reinterpret_cast<device::vec128*>(begin + k * tile_bytes)](
+                                  uint32_t first, const device::vec128& x) {
+              device::store(to + first / tile::lane_values, x);
+            });
+          done = round_up_pow2(tiles.count() * uint32_t{sizeof(T)}, 4);
+        }
+        const uint64_t value = first_bits();
+        for (uint32_t i = done + 16 * device::thread_id_anew(); i < temp_.padded; i += 16 * Threads)
+          device::store(reinterpret_cast<device::vec128*>(begin + i),
+                        i != 0 ? device::vec128{}
+                               : device::vec128{{static_cast<uint32_t>(value), static_cast<uint32_t>(value >> 32)}});
       }
     }
   }
@@ -247,17 +254,6 @@ template <codec C, int Threads> class frame_encoder {
       }
     }
     device::sync_block();
-  }
-
-  // From the registers, or byte by byte where the frame's alignment is less than a word's.
-  __device__ void store_raw(tiles_of_chunk& tiles, std::byte* to) const {
-    if (reinterpret_cast<uintptr_t>(to) % sizeof(typename tile::word) == 0) {
-      for (uint32_t k = 0; k < tiles.size(); ++k) tiles(k).store(to + k * tile_bytes);
-    } else {
-      const auto* from = reinterpret_cast<const std::byte*>(chunk_values());
-      for (uint32_t i = device::thread_id_anew(); i < tiles.count() * sizeof(T); i += Threads)
-        device::store(to + i, device::load(from + i));
-    }
   }
 
   // The chunk's directory entry and checksum, into the frame and into this block's share of the contents' sums.

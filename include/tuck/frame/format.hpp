@@ -4,8 +4,8 @@
 //   metadata             metadata_bytes of the user's, zero-padded to a multiple of 8
 //   directory            one 64-bit entry a chunk
 //   chunk checksums      one 64-bit digest of the chunk's *decoded* bytes a chunk; only with flag_checksums
-//   payloads             each from a multiple of 2^alignment_log2; encoders fill gaps and the end with zeros,
-//                        decoders do not look at them
+//   payloads             each from a multiple of 2^alignment_log2, of 16 to 4096 bytes, as the frame's end is one;
+//                        encoders fill the gaps with zeros, decoders do not look at them
 //
 // All integers are little-endian, all digests those of core/checksum.hpp; types are numbered in core/dtype.hpp, codecs
 // and the fields of a stage in codec/concept.hpp. What follows frame_bytes is not the frame's. The tensor is cut into
@@ -35,7 +35,7 @@ namespace tuck::inline TUCK_ABI {
 inline constexpr uint32_t frame_magic = 0x4b435554;  // "TUCK"
 inline constexpr uint16_t frame_version = 1;
 inline constexpr uint32_t flag_checksums = 1;
-inline constexpr uint32_t max_alignment_log2 = 12;
+inline constexpr uint32_t min_alignment_log2 = 4, max_alignment_log2 = 12;
 
 // offset  0 magic            8 flags            24 frame_bytes      104 reserved
 //         4 version         12 chunk_values     32 metadata_bytes   112 contents_digest
@@ -49,7 +49,7 @@ struct frame_header {
   uint32_t flags = 0;            // flag_checksums; all others are 0
   uint32_t chunk_values = 0;     // a multiple of 32; a chunk has at most max_chunk_raw_bytes
   uint64_t value_count = 0;      // of the whole tensor; less than 2^61
-  uint64_t frame_bytes = 0;      // from the header's first byte to the last payload's padding
+  uint64_t frame_bytes = 0;      // a multiple of 2^alignment_log2
   uint64_t metadata_bytes = 0;   // without its padding
   stage_list stages;             // the codec, as encoding applies it
   uint64_t reserved = 0;         // 0
@@ -141,7 +141,7 @@ TUCK_HD inline uint64_t digest_of(const frame_header& h) noexcept {
 // How the writer of a frame may shape it. The bytes depend on these and on the values, on nothing else.
 struct frame_options {
   uint32_t chunk_values = 0;  // a multiple of 32, up to 64 KiB of them; 0: the codec's own choice
-  uint32_t alignment = 32;    // of payloads, bytes; a power of two up to 4096
+  uint32_t alignment = 32;    // of payloads, bytes; a power of two from 16 to 4096
   bool checksums = false;     // keep a digest of each chunk's values
   const_bytes metadata = {};  // the user's own, kept verbatim; must stay until encode is done, on a stream, too
   dtype type = dtype::none;   // of the elements, which codecs of untyped ones must be told; none: the codec's own
@@ -164,7 +164,8 @@ constexpr status plan_header(const C& codec, uint64_t count, const frame_options
   h.value_count = count;
   h.metadata_bytes = options.metadata.size();
   h.stages = codec.stages();
-  if (!std::has_single_bit(options.alignment) || options.alignment > 1u << max_alignment_log2)
+  if (!std::has_single_bit(options.alignment) || options.alignment < 1u << min_alignment_log2 ||
+      options.alignment > 1u << max_alignment_log2)
     return status::invalid_argument;
   h.alignment_log2 = static_cast<uint8_t>(std::countr_zero(options.alignment));
   if (h.stages.at[0].id == codec_id::none || h.chunk_values == 0) return status::invalid_argument;

@@ -18,7 +18,9 @@ TUCK_HD constexpr status check_header(const frame_header& h, uint64_t digest) no
   if (h.version != frame_version) return status::bad_version;
   if (h.header_digest != digest) return status::bad_header;
   const uint32_t value_bytes = size_of(h.type);
-  if (value_bytes == 0 || h.alignment_log2 > max_alignment_log2 || (h.flags & ~flag_checksums) != 0 || h.reserved != 0)
+  if (value_bytes == 0 || (h.flags & ~flag_checksums) != 0 || h.reserved != 0) return status::bad_header;
+  if (h.alignment_log2 < min_alignment_log2 || h.alignment_log2 > max_alignment_log2 ||
+      (h.frame_bytes & ((uint64_t{1} << h.alignment_log2) - 1)) != 0)
     return status::bad_header;
   if (h.chunk_values == 0 || h.chunk_values % 32 != 0 || uint64_t{h.chunk_values} * value_bytes > max_chunk_raw_bytes)
     return status::bad_header;

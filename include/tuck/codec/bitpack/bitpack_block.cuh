@@ -70,7 +70,7 @@ template <element T, int Threads> class block_codec<bitpack<T>, Threads> {
     tile dealt;
     deal(values, dealt);
     device::sync_block();
-    for (uint32_t i = size_ / 4 + threadIdx.x; 4 * i < out.size(); i += Threads) temp_.encoded[i] = 0;
+    if (threadIdx.x < 4) temp_.encoded[size_ / 4 + threadIdx.x] = 0;
 #pragma unroll
     for (int j = 0; j < tile::words; ++j) {
       if (row_begin(j) >= values.count) break;
@@ -81,7 +81,7 @@ template <element T, int Threads> class block_codec<bitpack<T>, Threads> {
       own.store(payload(values.count) + temp_.begin[g], layout::words_of(width, layout::length_of(g, values.count)));
     }
     device::sync_block();
-    copy_from_shared<Threads>(out, reinterpret_cast<const std::byte*>(temp_.encoded));
+    copy_from_shared<Threads>(out, reinterpret_cast<const std::byte*>(temp_.encoded), size_);
   }
 
   template <class Sink> __device__ status decode(const bitpack<T>&, const_bytes encoded, uint32_t count, Sink& sink) {
@@ -89,8 +89,8 @@ template <element T, int Threads> class block_codec<bitpack<T>, Threads> {
     const auto size = static_cast<uint32_t>(encoded.size());
     if (size < layout::width_bytes(count)) return status::bad_payload;
     copy_to_shared<Threads>(reinterpret_cast<std::byte*>(temp_.encoded), encoded);
-    if (threadIdx.x < 2) temp_.encoded[size / 4 + threadIdx.x] = 0;
     device::sync_block();
+    if (threadIdx.x < 2) temp_.encoded[size / 4 + threadIdx.x] = 0;
     if (layout::width_bytes(count) + 4 * widths_to_begins(count) != size) return status::bad_payload;
     device::sync_block();
     bool wrong = has_bits_behind(count, size);

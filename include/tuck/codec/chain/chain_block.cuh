@@ -102,12 +102,14 @@ class chain_finisher<Chain, Threads> {
   }
 
   __device__ void pack(const Chain& codec, const chain_flow<Chain>& flow, bytes out) {
+    const bytes room = out.subspan(0, round_up_pow2(used_, 4));
     if (shrinks_) {
       one_tile<tile> tiles{row_tile(flow)};
-      pack_chunk(coder_, codec.template stage<at_last>(), tiles, out.subspan(0, used_));
+      pack_chunk(coder_, codec.template stage<at_last>(), tiles, room);
     } else {
-      copy_from_shared<Threads>(out.subspan(0, used_), temp_.before.row);
+      copy_from_shared<Threads>(room, temp_.before.row, used_);
     }
+    device::sync_block();  // sides are written over its last bytes
     uint32_t at = used_;
     pack_sides<at_last - 1>(flow, out, at);
     for (uint64_t i = at + threadIdx.x; i < out.size(); i += Threads) device::store(out.data() + i, std::byte{});

@@ -163,8 +163,8 @@ template <int Threads, uint32_t Bits> class staged_stream {
   __device__ void flush(uint32_t end) {
     device::sync_block();
     const uint32_t whole = end / sector_bits - sectors_out_;
-    copy_from_shared<Threads>({out_.data() + first_byte(), sector_bits / 8 * whole},
-                              reinterpret_cast<const std::byte*>(staged_));
+    const uint32_t size = sector_bits / 8 * whole;
+    copy_from_shared<Threads>({out_.data() + first_byte(), size}, reinterpret_cast<const std::byte*>(staged_), size);
     const uint32_t rest = threadIdx.x < sector_words ? staged_[sector_words * whole + threadIdx.x] : 0;
     device::sync_block();
     for (uint32_t i = threadIdx.x; i < words; i += Threads) staged_[i] = i < sector_words ? rest : 0;
@@ -174,9 +174,8 @@ template <int Threads, uint32_t Bits> class staged_stream {
   // The rest, up to byte `size` of the stream, and zeros behind it.
   __device__ void finish(uint32_t size) {
     device::sync_block();
-    copy_from_shared<Threads>({out_.data() + first_byte(), size - first_byte()},
-                              reinterpret_cast<const std::byte*>(staged_));
-    for (uint64_t i = size + threadIdx.x; i < out_.size(); i += Threads) device::store(out_.data() + i, std::byte{});
+    copy_from_shared<Threads>(out_.subspan(first_byte(), out_.size() - first_byte()),
+                              reinterpret_cast<const std::byte*>(staged_), size - first_byte());
   }
 
  private:

@@ -69,10 +69,6 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   }
 
   __device__ void pack(const quantize<T>& codec, const tile& values, bytes out) {
-    auto* const encoded = reinterpret_cast<std::byte*>(temp_.encoded);
-    const auto room = static_cast<uint32_t>(out.size() < sizeof temp_.encoded ? out.size() : sizeof temp_.encoded);
-    for (uint32_t i = temp_.at.end + threadIdx.x; i < room; i += Threads) encoded[i] = std::byte{};
-    for (uint32_t i = room + threadIdx.x; i < out.size(); i += Threads) device::store(out.data() + i, std::byte{});
     if (threadIdx.x == 0) temp_.encoded[0] = temp_.head;
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
@@ -86,7 +82,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     }
     if (temp_.head >> 16 != 0) pack_exceptions(values);
     device::sync_block();
-    copy_from_shared<Threads>(out.subspan(0, room), encoded);
+    copy_from_shared<Threads>(out, reinterpret_cast<const std::byte*>(temp_.encoded), temp_.at.end);
   }
 
  private:
@@ -297,7 +293,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
       temp_.at = at;
       temp_.head |= base_bits | exceptions << 16;
     }
-    for (uint32_t i = threadIdx.x; i < ceil_div(at.end, 4u); i += Threads) temp_.encoded[i] = 0;
+    for (uint32_t i = threadIdx.x; i < round_up_pow2(at.end, 4) / 4; i += Threads) temp_.encoded[i] = 0;
     return at.end;
   }
 

@@ -42,8 +42,8 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
     TempStorage& s = temp_;
     copy_to_shared<Threads>(reinterpret_cast<std::byte*>(s.encoded), encoded);
     for (uint32_t i = threadIdx.x; i < max_groups; i += Threads) s.exception_mask[i] = 0;
-    if (threadIdx.x < 2) s.encoded[ceil_div(static_cast<uint32_t>(encoded.size()), 4u) + threadIdx.x] = 0;
     device::sync_block();
+    if (threadIdx.x < 2) s.encoded[ceil_div(static_cast<uint32_t>(encoded.size()), 4u) + threadIdx.x] = 0;
     const uint32_t head = s.encoded[0];
     if (!codec.header_is_sound(head & 255, head >> 8 & 255, head >> 16, count)) return status::bad_payload;
     if (!find_groups(codec, static_cast<uint32_t>(encoded.size()), count)) return status::bad_payload;
