@@ -300,20 +300,33 @@ template <class Tile> struct one_tile {
 };
 
 // A chunk encoded, whether a block codec sees tiles or not: its bytes, or `declined`; then, behind a barrier, these
-// into `out`. (The frame's kernel looks at every tile that it counts besides, and has a loop of its own.)
-template <class Coder, class C, class Tiles>
-__device__ uint32_t measure_chunk(Coder& coder, const C& codec, Tiles& tiles, uint32_t count) {
+// into `out`. A kernel that looks at tiles, too, before and after they are counted, calls the two parts of the first,
+// with a barrier in between.
+template <class Coder, class C, class Tiles, class Visit>
+__device__ void count_tiles(Coder& coder, const C& codec, Tiles& tiles, uint32_t count, const Visit& visit) {
   if constexpr (sees_tiles<Coder>) {
     coder.begin(codec, count);
     for (uint32_t k = 0; k < tiles.size(); ++k) {
       device::sync_block();
-      coder.count(codec, tiles(k), k);
+      auto& values = tiles(k);
+      visit(values, k, false);
+      coder.count(codec, values, k);
+      visit(values, k, true);
     }
-    device::sync_block();
-    return coder.measure(codec);
-  } else {
-    return coder.measure(codec, tiles(0));
   }
+}
+template <class Coder, class C, class Tiles>
+__device__ uint32_t measure_counted(Coder& coder, const C& codec, Tiles& tiles) {
+  if constexpr (sees_tiles<Coder>)
+    return coder.measure(codec);
+  else
+    return coder.measure(codec, tiles(0));
+}
+template <class Coder, class C, class Tiles>
+__device__ uint32_t measure_chunk(Coder& coder, const C& codec, Tiles& tiles, uint32_t count) {
+  count_tiles(coder, codec, tiles, count, [](auto&, uint32_t, bool) {});
+  if constexpr (sees_tiles<Coder>) device::sync_block();
+  return measure_counted(coder, codec, tiles);
 }
 template <class Coder, class C, class Tiles>
 __device__ void pack_chunk(Coder& coder, const C& codec, Tiles& tiles, bytes out) {

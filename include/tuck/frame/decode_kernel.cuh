@@ -89,19 +89,17 @@ template <codec C, int Threads> class chunk_decoder {
   __device__ status restore(const C& codec, const chunk_view& chunk, output& out) {
     switch (chunk.kind) {
       case chunk_kind::encoded: return coder(temp_.codec).decode(codec, chunk.payload, chunk.values, out);
-      case chunk_kind::raw: copy(chunk, out); break;
+      case chunk_kind::raw: {
+        const auto* const from = reinterpret_cast<const device::vec128*>(chunk.payload.data());
+        for_rows(chunk.values, out, [&](uint32_t first) { return device::load(from + first / tile::lane_values); });
+        break;
+      }
       case chunk_kind::uniform: {
         const auto* const value = reinterpret_cast<const bits_t<T>*>(chunk.payload.data());
         fill(chunk.payload.empty() ? bits_t<T>{0} : device::load_uniform(value), chunk.values, out);
-        break;
       }
     }
     return status::ok;
-  }
-
-  __device__ static void copy(const chunk_view& chunk, output& out) {
-    const auto* const from = reinterpret_cast<const device::vec128*>(chunk.payload.data());
-    for_rows(chunk.values, out, [&](uint32_t first) { return device::load(from + first / tile::lane_values); });
   }
 
   TempStorage& temp_;

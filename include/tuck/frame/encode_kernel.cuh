@@ -149,13 +149,18 @@ template <codec C, int Threads> class frame_encoder {
     tiles_of_chunk tiles(chunk_values(), temp_.values);
     coder block(temp_.codec);
     bool differs = false;
+    // Sums are added up tile by tile, so that no registers hold them.
+    detail::count_tiles(block, codec(), tiles, tiles.count(), [&](const tile& values, uint32_t k, bool counted) {
+      if (!counted) differs |= !values.all_equal(first_bits());
+      if (counted == is_lossy<C> && has_checksums()) add_sums(values, k);
+    });
     if constexpr (detail::sees_tiles<coder>)
-      differs = device::sync_block_or(count(block, tiles));
+      differs = device::sync_block_or(differs);
     else
       differs =
           device::sync_block_or(!tiles(0).may_be_uniform()) || device::sync_block_or(!tiles(0).all_equal(first_bits()));
     if (differs) {
-      const uint32_t size = measure(block, tiles);
+      const uint32_t size = detail::measure_counted(block, codec(), tiles);
       const uint32_t raw_bytes = tiles.count() * uint32_t{sizeof(T)};
       if (size != declined && size < raw_bytes) {
         place(chunk_kind::encoded, size);
@@ -196,20 +201,6 @@ template <codec C, int Threads> class frame_encoder {
     }
   }
 
-  // For block codecs that see tiles: do the values differ? Adds up their sums, tile by tile, so that no registers do.
-  __device__ bool count(coder& block, tiles_of_chunk& tiles) {
-    bool differs = false;
-    block.begin(codec(), tiles.count());
-    for (uint32_t k = 0; k < tiles.size(); ++k) {
-      device::sync_block();
-      tile& values = tiles(k);
-      differs |= !values.all_equal(first_bits());
-      if (!is_lossy<C> && has_checksums()) add_sums(values, k);
-      block.count(codec(), values, k);
-      if (is_lossy<C> && has_checksums()) add_sums(values, k);
-    }
-    return differs;
-  }
   // Of the values themselves, of a chunk that is not encoded.
   __device__ void sum_again(tiles_of_chunk& tiles) {
     if (threadIdx.x == 0) temp_.chunk_sums.get() = {};
@@ -223,13 +214,6 @@ template <codec C, int Threads> class frame_encoder {
     if (threadIdx.x == 0) temp_.chunk_sums.get() += sums;
   }
   __device__ bool has_checksums() const { return job_.frame != nullptr && (job_.header.flags & flag_checksums) != 0; }
-  __device__ uint32_t measure(coder& block, tiles_of_chunk& tiles) const {
-    if constexpr (detail::sees_tiles<coder>)
-      return block.measure(codec());
-    else
-      return block.measure(codec(), tiles(0));
-  }
-
   // Bytes in units of the alignment, rounded up.
   __device__ uint32_t units(uint32_t size) const {
     return round_up_pow2(size, job_.header.alignment_log2) >> job_.header.alignment_log2;
