@@ -48,12 +48,20 @@ template <class C> class block_against_scalar : public ::testing::Test {
   template <int Threads> static void expect_scalar_bytes(const std::vector<T>& values, const C& codec = {}) {
     if constexpr (tried<Threads>) expect_scalar_bytes_of<Threads>(values, codec);
   }
+  // Decodes all payloads in one launch; each has the scalar codec's status and, if that is ok, its values.
   template <int Threads>
-  static void expect_scalar_verdicts_of(const std::vector<std::vector<std::byte>>& encoded,
-                                        const std::vector<uint32_t>& counts, int& accepted) {
+  static void expect_scalar_verdicts(const std::vector<std::vector<std::byte>>& encoded,
+                                     const std::vector<uint32_t>& counts, int& accepted) {
     if constexpr (tried<Threads>) expect_scalar_verdicts_of<Threads>(encoded, counts, accepted);
   }
 
+  static std::vector<std::byte> encode(const std::vector<T>& values, const C& codec = {}) {
+    std::vector<std::byte> encoded(codec.max_chunk_bytes(static_cast<uint32_t>(values.size())));
+    encoded.resize(codec.encode_chunk(values, encoded));
+    return encoded;
+  }
+
+ private:
   template <int Threads> static void expect_scalar_bytes_of(const std::vector<T>& values, const C& codec) {
     const device_stream stream;
     const device_array<T> in(values, stream);
@@ -64,12 +72,6 @@ template <class C> class block_against_scalar : public ::testing::Test {
     const auto expected = encode(values, codec);
     ASSERT_EQ(size.download(stream)[0], expected.size());
     ASSERT_EQ(out.download(expected.size(), stream), expected);
-  }
-
-  static std::vector<std::byte> encode(const std::vector<T>& values, const C& codec = {}) {
-    std::vector<std::byte> encoded(codec.max_chunk_bytes(static_cast<uint32_t>(values.size())));
-    encoded.resize(codec.encode_chunk(values, encoded));
-    return encoded;
   }
 
   template <int Threads>
