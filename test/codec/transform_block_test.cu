@@ -26,7 +26,7 @@ __global__ void transform_tile(const std::byte* in, std::byte* out, uint32_t cou
   else
     block(temp).apply(X{}, shared.bytes, count);
   device::sync_block();
-  copy_from_shared<Threads>({out, tile_bytes}, shared.bytes);
+  copy_from_shared<Threads>({out, tile_bytes}, shared.bytes, tile_bytes);
 }
 
 template <class X> class block_transforms : public ::testing::Test {
