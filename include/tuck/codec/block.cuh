@@ -174,10 +174,10 @@ template <element T, int Threads> struct block_tile {
   }
   // Gives out(first value, 16 bytes) what this thread has of the values.
   template <class Out> __device__ void for_rows(Out&& out) const {
+    const uint32_t first = first_value(device::thread_id_anew(), 0);
 #pragma unroll
-    for (int r = 0; r < rows; ++r)
-      if (const uint32_t first = first_value(device::thread_id_anew(), r * row_words); is_full() || first < count)
-        out(first, row(r));
+    for (uint32_t r = 0; r < uint32_t{rows}; ++r)
+      if (is_full() || first + r * row_values < count) out(first + r * row_values, row(static_cast<int>(r)));
   }
 
   // This thread's 16 bytes of a row.

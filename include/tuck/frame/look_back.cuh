@@ -28,21 +28,18 @@ struct alignas(16) scratch_head {
 inline constexpr uint64_t scratch_head_bytes = 64;
 static_assert(sizeof(scratch_head) == scratch_head_bytes);
 
-// A chunk's state:  // [63:62] size or end / [61:40] epoch / [39:0] that size or end, in alignment units
+// A chunk's state:  // [63:41] epoch + 1 / [40] size or end / [39:0] that size or end, in alignment units
 struct chunk_state {
   uint64_t word;
 
-  static constexpr uint64_t has_size = 1, has_end = 2;
+  static constexpr uint64_t has_size = 0, has_end = 1;
   static constexpr uint32_t epochs = 1u << 22;
 
   __device__ static chunk_state make(uint64_t flag, uint32_t epoch, uint64_t units) {
-    return {flag << 62 | uint64_t{epoch} << 40 | units};
+    return {uint64_t{epoch + 1} << 41 | flag << 40 | units};
   }
-  __device__ bool known(uint32_t epoch) const {
-    const auto high = static_cast<uint32_t>(word >> 32);
-    return high >> 30 != 0 && (high >> 8 & (epochs - 1)) == epoch;
-  }
-  __device__ bool is_end() const { return word >> 63 != 0; }
+  __device__ bool known(uint32_t epoch) const { return static_cast<uint32_t>(word >> 32) >> 9 == epoch + 1; }
+  __device__ bool is_end() const { return (static_cast<uint32_t>(word >> 32) & 0x100) != 0; }
   __device__ uint64_t units() const { return word & ((uint64_t{1} << 40) - 1); }
 };
 
