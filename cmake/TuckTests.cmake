@@ -20,7 +20,7 @@ set(tuck_few_kernels device_functions_test kernels_test fused_relu small_tensors
 # Compilers, measurements and what takes long.
 set(tuck_no_quick native_test bench_test peers_test points_test predict_test timeline_test tuner_test tuck_bench_test
                   device_bench_test kernels_test block_test cudasim_test swap_training swap_training_test inflate_batch
-                  kv_cache torch_allocator_test guide_device_1 guide_device_2 adding_a_codec)
+                  kv_cache torch_allocator_test guide_device_1 guide_device_2)
 
 set(tuck_quick_python docs.links format.decoder)
 
@@ -44,6 +44,8 @@ if(TUCK_LONG_TESTS)
   list(APPEND tuck_test_options -DTUCK_LONG_TESTS)
 endif()
 
+file(WRITE ${PROJECT_BINARY_DIR}/googletest-programs.txt "")
+
 # tuck_add_gtest(name [shards]): the tests of a program, as one process or several beside each other. Each says what
 # passed in test-results/, where RunTests.cmake counts it.
 function(tuck_add_gtest name)
@@ -60,7 +62,8 @@ function(tuck_add_gtest name)
     add_test(NAME ${test} COMMAND ${name})
     set_tests_properties(${test} PROPERTIES TIMEOUT 1200 COST ${shards} ENVIRONMENT
       "GTEST_OUTPUT=xml:${PROJECT_BINARY_DIR}/test-results/${test}.xml;GTEST_BRIEF=1;GTEST_TOTAL_SHARDS=${shards};\
-GTEST_SHARD_INDEX=${index};${tuck_test_environment}")
+GTEST_SHARD_INDEX=${index};GTEST_FILTER=*;GTEST_REPEAT=1;${tuck_test_environment}")
+    file(APPEND ${PROJECT_BINARY_DIR}/googletest-programs.txt "${test}\n")
   endforeach()
   set_property(GLOBAL APPEND PROPERTY tuck_tests ${name})
 endfunction()
@@ -73,10 +76,10 @@ function(tuck_skip_all reason)
   tuck_add_check()
 endfunction()
 
-# Runs all tests, when these targets are built.
+# Runs all tests, when these targets are built. tuck_test_bounds: -DLEAST= and -DMOST= for RunTests.cmake.
 function(tuck_add_check)
   add_custom_target(check
-    COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/cmake/RunTests.cmake
+    COMMAND ${CMAKE_COMMAND} ${tuck_test_bounds} -P ${PROJECT_SOURCE_DIR}/cmake/RunTests.cmake
     WORKING_DIRECTORY ${PROJECT_BINARY_DIR}
     USES_TERMINAL
     COMMENT "Tests")

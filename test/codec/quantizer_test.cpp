@@ -276,7 +276,7 @@ template <class IsRight> uint64_t count_wrong(const IsRight& is_right) {
 }
 
 TEST(quantizer_f32, steps_hold_all_patterns) {
-  if (brief && !long_run()) GTEST_SKIP() << "so many patterns take long under sanitizers: set TUCK_LONG=1";
+  if (brief && !long_run()) GTEST_SKIP() << "all patterns take long: set TUCK_LONG=1";
   for (const double bound : {0x1p-7, 1. / 3}) {
     const auto steps = steps_of<float>(bound);
     EXPECT_EQ(count_wrong([&](uint32_t x) {
@@ -288,7 +288,7 @@ TEST(quantizer_f32, steps_hold_all_patterns) {
 }
 
 TEST(quantizer_f32, mantissas_hold_all_patterns) {
-  if (brief && !long_run()) GTEST_SKIP() << "so many patterns take long under sanitizers: set TUCK_LONG=1";
+  if (brief && !long_run()) GTEST_SKIP() << "all patterns take long: set TUCK_LONG=1";
   const auto mantissas = mantissa_quantizer<float>::make(bits_of(.001));
   EXPECT_EQ(count_wrong([&](uint32_t x) {
               bool holds;
