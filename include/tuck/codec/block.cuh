@@ -145,7 +145,7 @@ template <element T, int Threads> struct block_tile {
   // Reads `n` <= capacity values from p, a multiple of a word's size: global memory that this kernel does not write.
   __device__ void load(const T* p, uint32_t n) {
     count = n;
-    if (!is_full() || !is_multiple_of_16(p)) return load_words(p, n);
+    if (!is_full() || reinterpret_cast<uintptr_t>(p) % 16 != 0) return load_words(p, n);
     const auto* const from = reinterpret_cast<const device::vec128*>(p + first_value());
 #pragma unroll
     for (int r = 0; r < rows; ++r) set_row(r, device::load(from + r * device::warp_size));
@@ -170,14 +170,14 @@ template <element T, int Threads> struct block_tile {
   // Writes all values to p, a multiple of sizeof(T).
   __device__ void store(std::byte* p) const {
     block_output<T, Threads> out(reinterpret_cast<T*>(p), 0, count, count, false);
-    for_rows(out);
+    for_rows([&](uint32_t first, int r) { out(first + static_cast<uint32_t>(r) * row_values, row(r)); });
   }
-  // Gives out(first value, 16 bytes) what this thread has of the values.
-  template <class Out> __device__ void for_rows(Out&& out) const {
+  // Calls visit(first value of row 0, r) for this thread's rows that have values.
+  template <class Visit> __device__ void for_rows(const Visit& visit) const {
     const uint32_t first = first_value(device::thread_id_anew(), 0);
 #pragma unroll
-    for (uint32_t r = 0; r < uint32_t{rows}; ++r)
-      if (is_full() || first + r * row_values < count) out(first + r * row_values, row(static_cast<int>(r)));
+    for (int r = 0; r < rows; ++r)
+      if (is_full() || first + static_cast<uint32_t>(r) * row_values < count) visit(first, r);
   }
 
   // This thread's 16 bytes of a row.
@@ -258,9 +258,6 @@ template <element T, int Threads> struct block_tile {
     if constexpr (per_word == 2) return value_bits * 0x00010001u;
     return value_bits;
   }
-
- private:
-  __device__ static bool is_multiple_of_16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 };
 
 // A chunk of `count` values in global memory, tile by tile: read once and kept in registers where it is one tile for
@@ -300,8 +297,7 @@ template <class Tile> struct one_tile {
 };
 
 // A chunk encoded, whether a block codec sees tiles or not: its bytes, or `declined`; then, behind a barrier, these
-// into `out`. A kernel that looks at tiles, too, before and after they are counted, calls the two parts of the first,
-// with a barrier in between.
+// into `out`. The first has two parts, for a kernel that looks at tiles, too: a barrier is between them.
 template <class Coder, class C, class Tiles, class Visit>
 __device__ void count_tiles(Coder& coder, const C& codec, Tiles& tiles, uint32_t count, const Visit& visit) {
   if constexpr (sees_tiles<Coder>) {

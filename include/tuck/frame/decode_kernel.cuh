@@ -58,13 +58,13 @@ template <codec C, int Threads> class chunk_decoder {
     const auto low = static_cast<uint32_t>(x), high = static_cast<uint32_t>(uint64_t{x} >> 32);
     const uint32_t odd = sizeof(T) == 8 ? high : low;
     const device::vec128 all{{low, odd, low, odd}};
-    for_rows(values, out, [&](uint32_t) { return all; });
+    for_rows(values, out, [&](uint32_t, int) { return all; });
   }
 
  private:
   using word = typename tile::word;
 
-  // Gives `out` what row(first value) says of each of this thread's rows of a chunk of so many values.
+  // Gives `out` what row(first value, r) says of the r-th row behind it, of this thread's of a chunk of so many values.
   template <class Row> __device__ static void for_rows(uint32_t values, output& out, const Row& row) {
     const uint32_t own = tile::first_value();
     uint32_t before = 0;
@@ -72,14 +72,14 @@ template <codec C, int Threads> class chunk_decoder {
     for (; values - before >= tile::capacity; before += tile::capacity) {
       device::vec128 x[tile::rows];
 #pragma unroll
-      for (int r = 0; r < tile::rows; ++r) x[r] = row(before + own + static_cast<uint32_t>(r) * tile::row_values);
+      for (int r = 0; r < tile::rows; ++r) x[r] = row(before + own, r);
 #pragma unroll
       for (int r = 0; r < tile::rows; ++r) out(before + own + static_cast<uint32_t>(r) * tile::row_values, x[r]);
     }
 #pragma unroll 1
     for (uint32_t first = before + own; first < values && first - own < before + tile::rows * tile::row_values;
          first += tile::row_values)
-      out(first, tile::clip(row(first), values - first));
+      out(first, tile::clip(row(first, 0), values - first));
   }
 
   __device__ static const uint64_t* word_at(const frame_view& frame, uint64_t table, uint64_t i) {
@@ -91,7 +91,9 @@ template <codec C, int Threads> class chunk_decoder {
       case chunk_kind::encoded: return coder(temp_.codec).decode(codec, chunk.payload, chunk.values, out);
       case chunk_kind::raw: {
         const auto* const from = reinterpret_cast<const device::vec128*>(chunk.payload.data());
-        for_rows(chunk.values, out, [&](uint32_t first) { return device::load(from + first / tile::lane_values); });
+        for_rows(chunk.values, out, [&](uint32_t first, int r) {
+          return device::load(from + first / tile::lane_values + r * device::warp_size);
+        });
         break;
       }
       case chunk_kind::uniform: {

@@ -185,11 +185,13 @@ template <codec C, int Threads> class frame_encoder {
       } else {
         uint32_t done = 0;
         if (temp_.kind == chunk_kind::raw) {
-          for (uint32_t k = 0; k < tiles.size(); ++k)
-            tiles(k).for_rows([to = reinterpret_cast<device::vec128*>(begin + k * tile_bytes)](
-                                  uint32_t first, const device::vec128& x) {
-              device::store(to + first / tile::lane_values, x);
+          for (uint32_t k = 0; k < tiles.size(); ++k) {
+            const tile& values = tiles(k);
+            auto* const to = reinterpret_cast<device::vec128*>(begin + k * tile_bytes);
+            values.for_rows([&](uint32_t first, int r) {
+              device::store(to + first / tile::lane_values + r * device::warp_size, values.row(r));
             });
+          }
           done = round_up_pow2(tiles.count() * uint32_t{sizeof(T)}, 4);
         }
         const uint64_t value = first_bits();
