@@ -55,10 +55,14 @@ TYPED_TEST(masks, pack_and_spread_what_they_say) {
           counts.groups += w % 2 == 0 && (word != 0 || (w + 1 < words && expected[w + 1] != 0));
           for (uint32_t b = 0; b < 32; b += 8) counts.bytes += (word >> b & 255) != 0;
         }
-        const mask_counts found = count_mask(at, words);
-        EXPECT_EQ(found.groups, counts.groups);
-        EXPECT_EQ(found.bytes, counts.bytes);
-        ASSERT_EQ(found.ones, kept.size());
+        // By vectors, where there are some, and without.
+        for (const mask_counts& found : {count_mask(at, words), detail::count_words(at, words)}) {
+          EXPECT_EQ(found.groups, counts.groups);
+          EXPECT_EQ(found.bytes, counts.bytes);
+          ASSERT_EQ(found.ones, kept.size());
+        }
+        for (uint32_t w = 0; w < words; ++w)
+          ASSERT_EQ(detail::mask_of_window(span<const T>(values), what, w), expected[w]) << w;
 
         // Exactly the room that is needed, and more; a byte behind it stays as it was.
         for (const size_t spare : {size_t{0}, size_t{1}, 40 * sizeof(T)}) {

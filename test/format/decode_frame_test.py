@@ -348,6 +348,25 @@ class Handmade(FrameTest):
         for alignment in range(4, 13):
             npy = self.assert_same(handmade(u16, decode_frame.ZVC, 64, 6 * 64, chunks, alignment))
             self.assertEqual(npy[-6 * 128 :], values + raw + b"xy" * 64 + raw + bytes(128) + values)
+        self.assertIsNone(self.assert_same(handmade(u16, decode_frame.ZVC, 64, 6 * 64, chunks, 13)))
+
+    def test_padding_of_rle(self):
+        before, kept = b"\0\0\0\0" b"\1\0\0\0" b"\3" b"\1\1", b"abcd"  # kind, L2, L1, L0
+        for padding in (b"\0", b"\1", b"\x80"):
+            chunk = before + padding + kept
+            npy = self.assert_same(handmade(TYPES["u16"], decode_frame.RLE, 64, 64, [(0, chunk)]))
+            values = b"ab" + bytes(14) + b"cd" + bytes(110)
+            self.assertEqual(npy and npy[-128:], values if padding == b"\0" else None)
+
+    def test_least_bound_of_quantize(self):
+        for exponent, sound in ((-125, True), (-126, False)):
+            bound = unpack(struct.pack("<d", 2.0**exponent), 8)[0]
+            frame = bytearray(handmade(TYPES["f32"], decode_frame.QUANTIZE, 64, 64, [(0, bytes(8))]))
+            header = Header(frame)
+            header.stages = struct.pack("<HBBIQ48x", decode_frame.QUANTIZE, 1, 0, 0, bound)
+            header.put(frame)
+            npy = self.assert_same(frame)
+            self.assertEqual(npy and npy[-256:], bytes(256) if sound else None)
 
     def test_streams_of_zlib(self):
         rng = random.Random(6)

@@ -75,6 +75,21 @@ TEST(batch, bounds_relative_to_the_range_are_each_item_s_own) {
   }
 }
 
+TEST(host_batch, progress_counts_the_chunks_of_all_items) {
+  const auto large = sparse_tensor<float>(1'200'000, .5), small = sparse_tensor<float>(3 * 4096 + 1, .5);
+  frame_bytes rooms[2]{frame_bytes(max_frame_bytes(zvc<float>{}, large.size())),
+                       frame_bytes(max_frame_bytes(zvc<float>{}, small.size()))};
+  std::vector<float> restored[2]{std::vector<float>(large.size()), std::vector<float>(small.size())};
+  const std::vector<encode_item<float>> from{{large, rooms[0]}, {small, rooms[1]}};
+  const std::vector<decode_item<float>> to{{rooms[0], restored[0]}, {rooms[1], restored[1]}};
+  std::vector<outcome> outcomes(2);
+  std::atomic<uint64_t> done{0};
+  ASSERT_EQ(host::encode_batch(zvc<float>{}, from, outcomes, {}, {.chunks_done = &done}), status::ok);
+  EXPECT_EQ(done, 293u + 4);
+  ASSERT_EQ(host::decode_batch(zvc<float>{}, to, outcomes, {.chunks_done = &done}), status::ok);
+  EXPECT_EQ(done, 2u * (293 + 4));
+}
+
 TEST(host_batch, null_pointers_are_their_items_affair) {
   const auto values = sparse_tensor<float>(1000, .5);
   frame_bytes room(max_frame_bytes(zvc<float>{}, 1000));

@@ -1,5 +1,6 @@
 // A codec of the user's own with a block codec, written to what codec/concept.hpp and codec/block.cuh say.
 #include "support/batches.hpp"
+#include "support/block_payloads.hpp"
 
 namespace mine {
 
@@ -117,6 +118,21 @@ TEST(device_custom_codec, encodes_and_decodes_batches) {
     device_batch<mine::small_values> batch(tensors, {.offset = 5}, {.checksums = true});
     ASSERT_NO_FATAL_FAILURE(expect_round_trip(batch));
   });
+}
+
+// The library's codecs in kernels of one's own; block_test.cu has more of that.
+template <class C> class own_kernels : public chunks_by_blocks<C> {};
+using own_kernels_codecs = ::testing::Types<zvc<float>, rle<float>, quantize<float>>;
+TYPED_TEST_SUITE(own_kernels, own_kernels_codecs, codec_names);
+
+TYPED_TEST(own_kernels, encode_and_decode_each_chunk_by_itself) {
+  const auto values = sample<TypeParam>::tensor(4 * 1024 + 101, .5, pattern::clustered);
+  ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values, 1024));
+  const auto frame = encoded(sample<TypeParam>::codec(), values, {.chunk_values = 1024, .checksums = true});
+  std::vector<float> out(5 * 1024);
+  ASSERT_EQ(TestFixture::template decode<256>(frame, out), std::vector<status>(5, status::ok));
+  out.resize(values.size());
+  EXPECT_TRUE(same_bits(out, expected_values<TypeParam>(values, frame)));
 }
 
 }  // namespace

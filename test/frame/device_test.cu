@@ -147,6 +147,29 @@ TEST(device, the_epoch_wraps) {
   });
 }
 
+// Chunks of zeros, as many as have 2^32 values, put before those of a small frame.
+TEST(device, what_lies_behind_more_than_2_to_the_32_values_is_found) {
+  constexpr uint32_t chunk = 16384;
+  constexpr uint64_t far = uint64_t{1} << 32, moved = far / chunk * 8;  // values, bytes
+  const auto values = sparse_tensor<uint8_t>(3 * chunk + 5, .5);
+  auto frame = encoded(zvc<uint8_t>{}, values, {.chunk_values = chunk});
+  frame.insert(frame.begin() + sizeof(frame_header), moved, std::byte{});
+  std::byte* const directory = frame.data() + sizeof(frame_header);
+  for (uint64_t i = 0; i < far / chunk; ++i)
+    store_unaligned(directory + 8 * i, directory_entry::make(chunk_kind::uniform, 0, 0).word);
+  for (uint64_t i = far / chunk; i < far / chunk + 4; ++i)  // of payloads aligned to 32 bytes
+    store_unaligned(directory + 8 * i, load_unaligned<uint64_t>(directory + 8 * i) + moved / 32);
+  frame = forged(frame, [&](frame_header& h) { h.value_count += far, h.frame_bytes += moved; });
+  device_queue queue;
+  for (const uint64_t skipped : {0u, 20'000u}) {
+    std::vector<uint8_t> before(100), out(10'100, 9);
+    if (skipped != 0) before.assign(values.begin() + skipped - 100, values.begin() + skipped);
+    ASSERT_EQ(queue.decode(zvc<uint8_t>{}, frame, out, far + skipped - 100).code, status::ok);
+    EXPECT_TRUE(std::equal(before.begin(), before.end(), out.begin())) << skipped;
+    EXPECT_TRUE(std::equal(out.begin() + 100, out.end(), values.begin() + skipped)) << skipped;
+  }
+}
+
 TEST(device, misuse_is_named_and_nothing_is_written) {
   device_queue queue;
   const auto values = sparse_tensor<float>(1000, .5);

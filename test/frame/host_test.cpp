@@ -202,6 +202,9 @@ TEST(host, types_known_at_run_time) {
   const auto room = as_writable_bytes(span<bf16>(out));
   ASSERT_EQ(host::decode(codecs{}, frame, room).code, status::ok);
   EXPECT_TRUE(same_bits(out, values));
+  std::vector<bf16> some(100);
+  ASSERT_EQ(host::decode(codecs{}, frame, as_writable_bytes(span<bf16>(some)), 4321).code, status::ok);
+  EXPECT_TRUE(std::equal(some.begin(), some.end(), values.begin() + 4321));
   EXPECT_EQ(host::decode(codec_list<zvc<float>>{}, frame, room).code, status::type_mismatch);
   EXPECT_EQ(host::decode(codec_list<>{}, frame, room).code, status::codec_mismatch);
   EXPECT_EQ(host::decode(codecs{}, frame, room.subspan(1)).code, status::invalid_argument);

@@ -1,7 +1,10 @@
 // Frames that own their memory, over resources of every known shape.
 #include "support/device.hpp"
 
+#include <atomic>
+#include <chrono>
 #include <map>
+#include <thread>
 
 namespace tuck::test {
 namespace {
@@ -80,6 +83,16 @@ TYPED_TEST(frame_buffer_suite, a_frame_shrinks_to_its_size_and_comes_back) {
   stream.wait();
 }
 
+TYPED_TEST(frame_buffer_suite, any_range_decodes_alone) {
+  TypeParam resource;
+  const device_stream stream;
+  const auto values = sparse_tensor<float>(2 * 4096, .5);
+  const device_array<std::byte> frame(encoded(zvc<float>{}, values), stream);
+  const device_array<float> out(100);
+  EXPECT_EQ(decode_sync(zvc<float>{}, frame.all(), out.all(), resource, stream, 4090).code, status::ok);
+  EXPECT_TRUE(same_bits(out.download(stream), {values.begin() + 4090, values.begin() + 4190}));
+}
+
 TYPED_TEST(frame_buffer_suite, misuse_throws_and_leaks_nothing) {
   TypeParam resource;
   const device_stream stream;
@@ -109,6 +122,27 @@ TEST(pinned_resource, holds_frames_for_the_host) {
   const outcome o = packed.wait_sync();
   ASSERT_TRUE(o);
   EXPECT_TRUE(same_bits(decoded(zvc<float>{}, {packed.frame().begin(), packed.frame().end()}), values));
+}
+
+TEST(pinned_resource, deallocating_waits_for_the_stream) {
+  pinned_resource pinned;
+  const device_stream stream;
+  void* const memory = pinned.allocate(stream, 100);
+  std::atomic<bool> done{false};
+  const auto late = [](void* flag) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    *static_cast<std::atomic<bool>*>(flag) = true;
+  };
+  check(cudaLaunchHostFunc(stream, late, &done));
+#if defined(TUCK_CUDASIM)
+  cudasim::clear_counters();
+#endif
+  pinned.deallocate(stream, memory, 100);
+  EXPECT_TRUE(done);
+#if defined(TUCK_CUDASIM)
+  EXPECT_EQ(cudasim::snapshot().synchronisations, 1u);  // for CUDA may wait in cudaFreeHost, or not
+#endif
+  stream.wait();
 }
 
 TEST(pinned_resource, impossible_sizes_throw) {

@@ -90,6 +90,16 @@ TEST(advisor, learns_that_a_codec_has_become_slow) {
   EXPECT_EQ(a.decide(x, .9).how, way::raw);
 }
 
+// As far as the options say: with all measurements for good, the first ones outweigh those that follow.
+TEST(advisor, forgets_as_fast_as_the_options_say) {
+  for (const double forget : {.5, 1.}) {
+    advisor a(link, {zvc_like(20e9)}, {.hysteresis = 0, .forget = forget});
+    const size_t x = a.add({.bytes = size});
+    for (int i = 0; i < 12; ++i) a.measured(x, 0, .9, double(size) / 8e9, double(size) / 8e9, zvc_ratio(.9, 4));
+    EXPECT_EQ(a.decide(x, .9).how, forget == 1 ? way::encode : way::raw);
+  }
+}
+
 // The same tensor again and again tells nothing of others, and must not make what was known of them, or of itself,
 // vanish.
 TEST(advisor, does_not_forget_what_it_is_not_told_again) {

@@ -83,6 +83,14 @@ TEST(bound_control, the_controller_follows_the_momentum) {
   EXPECT_NEAR(control.bound(), 3.125e-3, 1e-12);
 }
 
+// Every thousand iterations, as in the paper.
+TEST(bound_control, statistics_are_wanted_every_1000_iterations) {
+  bound_controller control;
+  control.update(5, {.mean_gradient = 1e-3, .batch = 100, .nonzero = .25, .mean_momentum = 1e-3});
+  EXPECT_FALSE(control.wants(1004));
+  EXPECT_TRUE(control.wants(1005));
+}
+
 TEST(bound_control, what_says_nothing_changes_nothing) {
   bound_controller control;
   const gradient_statistics good{.mean_gradient = 1e-3, .batch = 100, .nonzero = .25, .mean_momentum = 1e-3};

@@ -93,5 +93,15 @@ TEST(codec_predictor, predicts_what_it_has_not_seen) {
   EXPECT_NEAR(within, 954, 30);  // of a normal distribution, within two deviations
 }
 
+// However small a frame is predicted to be, or below nothing.
+TEST(codec_predictor, no_ratio_is_above_10000) {
+  EXPECT_DOUBLE_EQ(codec_predictor{}.at(64 << 20, .5).ratio.value, 1e4);
+  codec_predictor model;
+  for (const uint64_t mib : {1, 16, 64})
+    for (const double s : {0., .5}) model.add(mib << 20, s, 0, 0, 1 / (.55 - s));
+  EXPECT_NEAR(model.at(16 << 20, .5).ratio.value, 20, .1);
+  EXPECT_DOUBLE_EQ(model.at(16 << 20, .9).ratio.value, 1e4);
+}
+
 }  // namespace
 }  // namespace tuck::predictor_tests

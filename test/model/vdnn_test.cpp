@@ -32,6 +32,13 @@ TEST(vdnn, offload_sets) {
   EXPECT_EQ(offloaded(layers, offload_set::all), (std::vector<size_t>{0, 2, 4}));
   const std::vector<layer> last_is_a_convolution{{.kind = convolution}, {.kind = convolution}};
   EXPECT_EQ(offloaded(last_is_a_convolution, offload_set::all), std::vector<size_t>{0});
+  // One of each kind, none of them the last: softmax and fully connected layers stay.
+  std::vector<layer> each;
+  for (const layer_kind kind :
+       {convolution, activation, pooling, normalization, fully_connected, softmax, other, other})
+    each.push_back({.kind = kind});
+  EXPECT_EQ(offloaded(each, offload_set::all), (std::vector<size_t>{0, 1, 2, 3, 6}));
+  EXPECT_EQ(offloaded(each, offload_set::conv), std::vector<size_t>{0});
 }
 
 TEST(vdnn, prefetch_follows_the_backward_pass) {

@@ -1,6 +1,7 @@
 // Single chunks by one thread block, beside what the scalar codec makes of them: its bytes, its verdict on anything.
 #pragma once
 
+#include "support/codecs.hpp"
 #include "support/device.hpp"
 
 #include <algorithm>
@@ -103,6 +104,79 @@ template <class C> class block_against_scalar : public ::testing::Test {
       ++accepted;
       ASSERT_EQ(std::memcmp(&got_values[uint64_t{i} * slot], expected.data(), counts[i] * sizeof(T)), 0) << i;
     }
+  }
+};
+
+template <class C, int Threads>
+__global__ void encode_chunks(const __grid_constant__ C codec, const value_t<C>* values, uint32_t chunk_values,
+                              uint32_t count, std::byte* slots, uint32_t* sizes) {
+  using encoder = block_encode<C, Threads>;
+  using storage = typename encoder::TempStorage;
+  TUCK_SHARED(storage, temp);
+  // Two chunks a block, one after the other in the same storage.
+  for (uint32_t chunk = blockIdx.x; chunk * chunk_values < count; chunk += gridDim.x) {
+    const uint32_t first = chunk * chunk_values;
+    const uint32_t length = count - first < chunk_values ? count - first : chunk_values;
+    const uint32_t size = encoder(temp)(codec, values + first, length, slots + size_t{chunk} * tile_bytes);
+    if (threadIdx.x == 0) sizes[chunk] = size;
+    device::sync_block();
+  }
+}
+
+template <class C, int Threads>
+__global__ void decode_chunks(const __grid_constant__ C codec, const __grid_constant__ frame_view frame,
+                              value_t<C>* out, status* statuses) {
+  using decoder = block_decode<C, Threads>;
+  using storage = typename decoder::TempStorage;
+  TUCK_SHARED(storage, temp);
+  for (uint64_t chunk = blockIdx.x; chunk < frame.chunks(); chunk += gridDim.x) {
+    const status s = decoder(temp)(codec, frame, chunk, out + chunk * frame.header().chunk_values);
+    if (threadIdx.x == 0) statuses[chunk] = s;
+    device::sync_block();
+  }
+}
+
+// A fixture of kernels of one's own that encode chunks and decode those of a frame.
+template <class C> class chunks_by_blocks : public ::testing::Test {
+ protected:
+  using T = value_t<C>;
+
+  // What each block writes is what the scalar codec writes.
+  template <int Threads> static void expect_scalar_bytes(const std::vector<T>& values, uint32_t chunk_values) {
+    const device_stream stream;
+    const C codec = sample<C>::codec();
+    const auto count = static_cast<uint32_t>(values.size());
+    const uint32_t chunks = ceil_div(count, chunk_values);
+    const device_array<T> in(values, stream);
+    const device_array<std::byte> slots(uint64_t{chunks} * tile_bytes);
+    const device_array<uint32_t> sizes(chunks);
+    launch_on(stream, ceil_div(chunks, 2u), Threads, encode_chunks<C, Threads>, codec, static_cast<const T*>(in.data()),
+              chunk_values, count, slots.data(), sizes.data());
+    const auto got = slots.download(stream);
+    const auto got_sizes = sizes.download(stream);
+    for (uint32_t i = 0; i < chunks; ++i) {
+      const uint64_t first = uint64_t{i} * chunk_values;
+      const span<const T> chunk = span<const T>(values).subspan(first, std::min<uint64_t>(chunk_values, count - first));
+      std::vector<std::byte> expected(codec.max_chunk_bytes(static_cast<uint32_t>(chunk.size())));
+      expected.resize(codec.encode_chunk(chunk, expected));
+      if (expected.empty() || expected.size() >= chunk.size_bytes()) {
+        ASSERT_EQ(got_sizes[i], declined);
+        continue;
+      }
+      ASSERT_EQ(got_sizes[i], expected.size());
+      ASSERT_EQ(std::memcmp(got.data() + uint64_t{i} * tile_bytes, expected.data(), expected.size()), 0);
+    }
+  }
+
+  template <int Threads> static std::vector<status> decode(const frame_bytes& frame, std::vector<T>& out) {
+    const device_stream stream;
+    const device_array<std::byte> in(frame, stream);
+    const frame_view view(in.data(), header_of(frame));
+    const device_array<T> room(out, stream);
+    const device_array<status> statuses(view.chunks());
+    launch_on(stream, 2, Threads, decode_chunks<C, Threads>, sample<C>::codec(), view, room.data(), statuses.data());
+    out = room.download(stream);
+    return statuses.download(stream);
   }
 };
 

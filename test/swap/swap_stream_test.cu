@@ -491,6 +491,41 @@ TEST(swap_stream, a_frame_that_cannot_be_decoded_is_reported) {
   expect_ok(swap.drain());
 }
 
+// Remembers what it gave last.
+struct remembering : async_resource {
+  void* allocate(cudaStream_t stream, size_t size, size_t = 256) {
+    return last = async_resource::allocate(stream, size);
+  }
+  void* last = nullptr;
+};
+
+// A byte of the frame changes on its way back: the payload's last, of a value that is then another.
+TEST(swap_stream, damage_is_found_where_checksums_are_wanted) {
+  for (const swap_path path : {swap_path::direct, swap_path::staged, swap_path::cpu})
+    for (const bool checksums : {false, true}) {
+      bench b(noise<float>(2 * 4096));
+      std::fill_n(b.values.begin(), 4096, 0.f);
+      b.from.upload(b.values, b.stream);
+      remembering memory;
+      swap_stream swap({.pinned_bytes = 1 << 20, .path = path, .checksums = checksums}, memory);
+      swap_handle parked;
+      expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+      expect_ok(swap.drain());
+      expect_ok(swap.prefetch(parked));
+      expect_ok(swap.drain());
+      frame_bytes frame(parked.report().bytes);
+      check(cudaMemcpyAsync(frame.data(), memory.last, frame.size(), cudaMemcpyDefault, b.stream));
+      b.stream.wait();
+      frame_view view;
+      ASSERT_EQ(frame_view::open(frame, view), status::ok);
+      EXPECT_EQ(view.has_checksums(), checksums);
+      check(cudaMemsetAsync(static_cast<std::byte*>(memory.last) + frame.size() - 1, 0x11, 1, b.stream));
+      expect_ok(swap.in(parked, b.to.all(), b.stream));
+      expect_code(swap.drain(), checksums ? status::bad_checksum : status::ok);
+      EXPECT_FALSE(b.is_back());
+    }
+}
+
 // Out, prefetch, and in before anything has been reported: the host knows neither where the frame is nor its size.
 TEST(swap_stream, many_at_once_lie_one_behind_the_other) {
   bench b(6 * 4096, .8);

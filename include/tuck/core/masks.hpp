@@ -82,14 +82,11 @@ template <element T> TUCK_HD void masks_of(span<const T> values, ones what, std:
     store_unaligned(masks + 4 * word, detail::mask_of_window(values, what, word));
 }
 
-TUCK_HD inline mask_counts count_mask(const std::byte* masks, uint32_t words) noexcept {
+namespace detail {
+
+// count_mask where there are no vectors.
+TUCK_HD inline mask_counts count_words(const std::byte* masks, uint32_t words) noexcept {
   mask_counts sum;
-#if defined(TUCK_AVX2)
-  if (avx2::available()) {
-    avx2::count(masks, words, sum.groups, sum.bytes, sum.ones);
-    return sum;
-  }
-#endif
   for (uint32_t word = 0; word < words; ++word) {
     const uint32_t mask = detail::mask_at(masks, word);
     sum.groups += mask != 0 && (word % 2 == 0 || detail::mask_at(masks, word - 1) == 0);
@@ -97,6 +94,19 @@ TUCK_HD inline mask_counts count_mask(const std::byte* masks, uint32_t words) no
     sum.ones += popcount(mask);
   }
   return sum;
+}
+
+}  // namespace detail
+
+TUCK_HD inline mask_counts count_mask(const std::byte* masks, uint32_t words) noexcept {
+#if defined(TUCK_AVX2)
+  if (avx2::available()) {
+    mask_counts sum;
+    avx2::count(masks, words, sum.groups, sum.bytes, sum.ones);
+    return sum;
+  }
+#endif
+  return detail::count_words(masks, words);
 }
 
 // The values at the ones, one behind the other, to [to, end), where there is room for them. Returns their end; behind
