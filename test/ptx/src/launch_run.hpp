@@ -29,7 +29,7 @@ class launch_run {
   weak_memory weak;
   std::vector<pc_counts> counts;
   counters totals;
-  uint64_t changes = 0;  // stores, atomics and exits: without any, nobody gets on
+  uint64_t changes = 0;  // stores, atomics that change a value, and exits: without any, nobody gets on
 
   uint64_t clock() { return ++clock_; }
   bool is_tensor(uint64_t address) const {

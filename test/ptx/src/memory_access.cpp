@@ -96,13 +96,15 @@ template <class T> T combined(atomic op, T old, T v, T other) {
   return old;
 }
 
-template <class T> T exchange(std::byte* at, atomic op, T v, T other) {
+// `changed`: is the value another one now? If not, nobody who waits for it gets on.
+template <class T> T exchange(std::byte* at, atomic op, T v, T other, bool& changed) {
   using bits = slot<T>;
   auto* word = reinterpret_cast<bits*>(at);
-  bits old = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-  while (!__atomic_compare_exchange_n(word, &old, std::bit_cast<bits>(combined(op, std::bit_cast<T>(old), v, other)),
-                                      false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-  }
+  bits old = __atomic_load_n(word, __ATOMIC_ACQUIRE), now;
+  do {
+    now = std::bit_cast<bits>(combined(op, std::bit_cast<T>(old), v, other));
+  } while (!__atomic_compare_exchange_n(word, &old, now, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+  changed |= now != old;
   return std::bit_cast<T>(old);
 }
 
@@ -111,7 +113,7 @@ template <class T> void run_atomic(warp& w, const instruction& i, uint32_t lanes
   const auto op = static_cast<atomic>(i.mode);
   if (run.how.traffic) count_traffic(w, i, lanes, sizeof(T), true, true);
   w.clock.tick();
-  ++run.changes;
+  bool changed = false;
   for_lanes(lanes, [&](int l) {
     const uint64_t address = address_in(w, i, l);
     const T v = get<T>(w.in(i.from_columns[1]), l);
@@ -124,10 +126,11 @@ template <class T> void run_atomic(warp& w, const instruction& i, uint32_t lanes
       run.weak.before_atomic(*w.home, p.address, i.releases);
       std::memcpy(&word, reinterpret_cast<const std::byte*>(p.address & ~uint64_t{7}), 8);
     }
-    const T old = exchange(p.data, op, v, other);
+    const T old = exchange(p.data, op, v, other, changed);
     if (weak) run.weak.after_atomic(*w.home, w.view, p.address, word, i.acquires, i.releases);
     if (i.to[0] != no_operand) put<T>(w.out(i.to[0]), l, old);
   });
+  if (changed) ++run.changes;
   w.yields = w.yields || op == atomic::cas;
 }
 
