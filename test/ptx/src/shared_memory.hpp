@@ -45,17 +45,29 @@ class shared_memory {
   bool checked() const { return !cells_.empty(); }
 
  private:
-  struct cell {  // of a byte
-    uint32_t write_epoch = 0, write_time = 0, read_epoch = 0, read_time = 0;
-    uint32_t reading_warps = 0, reading_lanes = 0;  // lanes: of the last of these warps
-    uint16_t writer = 0, reader = 0;
-    bool written = false, atomic = false;
+  // Who did something to a byte since the last barrier.
+  struct threads {
+    uint32_t epoch = 0, time = 0;   // no lane's time is before this
+    uint32_t warps = 0, lanes = 0;  // lanes: of the last of these warps
+    uint16_t last = 0;
+  };
+  struct cell {  // of a byte; its writer is the last that did not write atomically
+    uint32_t write_epoch = 0, write_time = 0;
+    threads readers;
+    uint16_t writer = 0;
+    bool written = false;
+  };
+  struct relaxed_cell {
+    threads readers, writers;
   };
 
-  void remember_read(cell& c, uint32_t thread, const warp_clock& clock) const;
+  void remember(threads& all, uint32_t thread, const warp_clock& clock) const;
+  // Did one of them act and that thread not know of it? Then `other` is one.
+  bool unordered(const threads& all, uint32_t thread, const warp_clock& clock, uint32_t& other) const;
 
   std::vector<std::byte> bytes_;
   std::vector<cell> cells_;
+  std::vector<relaxed_cell> relaxed_;  // of as many bytes, once there was an access of that kind
   uint32_t epoch_ = 1;
 };
 

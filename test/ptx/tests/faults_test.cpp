@@ -170,6 +170,39 @@ TEST(Faults, RacesOfLanes) {
       {1, 3});
 }
 
+TEST(Faults, RacesOfAtomicAccesses) {
+  const std::string begin = ".shared .b32 s;\nsetp.eq.u32 %p1, %t, 0; @%p1 st.shared.u32 [s], 0; bar.sync 0;\n";
+  // Thread 32 waits for thread 0, which has read the flag plainly before.
+  for (const std::string poll : {"ld.volatile.shared.u32", "ld.relaxed.cta.shared.u32", "ld.acquire.gpu.shared.u32"})
+    for (const std::string set : {"st.volatile.shared.u32", "st.relaxed.cta.shared.u32", "red.shared.add.u32"})
+      expect_pass(begin + "@%p1 bra set; setp.eq.u32 %p2, %t, 32; @!%p2 bra end;\nwait: " + poll +
+                  " %r1, [s]; setp.eq.u32 %p2, %r1, 0; @%p2 bra wait; bra end;\nset: ld.shared.u32 %r2, [s]; " + set +
+                  " [s], 1;\nend:");
+  const std::string other = "setp.eq.u32 %p2, %t, 32;\n", next = "setp.eq.u32 %p2, %t, 1;\n";
+  for (const std::string& who : {other, next}) {
+    expect_fault("race", begin + who + "BUG @%p1 ld.volatile.shared.u32 %r1, [s];\nBUG @%p2 st.shared.u32 [s], 1;");
+    expect_fault("race", begin + who + "BUG @%p1 ld.shared.u32 %r1, [s];\nBUG @%p2 st.volatile.shared.u32 [s], 1;");
+    expect_fault("race", begin + who + "BUG @%p1 st.shared.u32 [s], 1;\nBUG @%p2 red.shared.add.u32 [s], 1;");
+  }
+  // The reader is the last that added, or the first.
+  for (const std::string reader : {"0", "31"}) {
+    const std::string add = begin + "setp.eq.u32 %p2, %t, " + reader + ";\nred.shared.add.u32 [s], 1;\n";
+    expect_fault("race", add + "BUG @%p2 ld.shared.u32 %r1, [s];", {1, 32});
+    expect_fault("race", add + "BUG @%p2 st.shared.u32 [s], 1;", {1, 32});
+    expect_pass(add + "bar.warp.sync -1;\n@%p2 ld.shared.u32 %r1, [s];", {1, 32});
+  }
+}
+
+TEST(Faults, RacesOfReadersThatMeetInTurn) {
+  // Lanes 1 and 2 read, and lane 0 meets first the one, then the other.
+  const std::string text =
+      ".shared .b32 s;\nsetp.eq.u32 %p1, %t, 0; setp.eq.u32 %p2, %t, 1; setp.eq.u32 %p3, %t, 2; setp.lt.u32 %p4, %t, "
+      "2; or.pred %p5, %p1, %p3;\n@%p1 st.shared.u32 [s], 7; bar.warp.sync -1; @%p2 ld.shared.u32 %r1, [s];\n"
+      "@!%p4 bra A; bar.warp.sync 3;\nA: @%p3 ld.shared.u32 %r1, [s];\n@!%p5 bra B; bar.warp.sync 5;\nB: ";
+  expect_pass(text + "@%p1 st.shared.u32 [s], 9;", {1, 32});
+  expect_fault("race", text + "@%p3 st.shared.u32 [s], 9;\nBUG @%p2 st.shared.u32 [s], 8;", {1, 32});
+}
+
 TEST(Faults, DivergentBarriersAndShuffles) {
   expect_fault(
       "divergent barrier",
@@ -199,6 +232,10 @@ TEST(Faults, TrapsAndHangs) {
   const configured quick(s);
   expect_fault("no progress", "here: bra here;");
   expect_fault("no progress", "here: ld.volatile.global.u32 %r1, [%P0]; setp.eq.u32 %p1, %r1, 0;\n@%p1 bra here;");
+  // A lock that nobody gives back, and atomics that change nothing.
+  expect_fault("no progress", "here: atom.global.cas.b32 %r1, [%P0], 0, 1; setp.ne.u32 %p1, %r1, 0;\n@%p1 bra here;");
+  expect_fault("no progress", "here: atom.global.add.u32 %r1, [%P0], 0; setp.eq.u32 %p1, %r1, 0;\n@%p1 bra here;");
+  expect_pass("here: atom.global.add.u32 %r1, [%P0], 1; setp.lt.u32 %p1, %r1, 5000;\n@%p1 bra here;", {1, 1}, 2);
   expect_fault("divergent barrier",
                "setp.lt.u32 %p1, %t, 32; @%p1 bra low;\nbar.sync 1, 64; bra end;\nlow: bar.sync 2, 64;\nend:");
 }
