@@ -1,12 +1,13 @@
 // Loads, stores, atomic operations and fences.
 #include "access.hpp"
+#include "floating.hpp"
 
 #include <algorithm>
 
 namespace ptx {
 namespace {
 
-enum class atomic : uint8_t { add, min, max, and_, or_, xor_, exch, cas, inc, dec };
+enum class atomic : uint8_t { add, min, max, and_, or_, xor_, exch, cas, inc, dec, flushed_add };
 
 // A value of a narrow load, in its register.
 template <class T> void put_wide(std::byte* column, int lane, T v, unsigned bits) {
@@ -86,6 +87,9 @@ template <class T> T combined(atomic op, T old, T v, T other) {
     case atomic::cas: return old == v ? other : old;
     case atomic::inc: return old >= v ? T(0) : T(old + 1);
     case atomic::dec: return old == T(0) || old > v ? v : T(old - 1);
+    case atomic::flushed_add:
+      if constexpr (std::is_same_v<T, float>) return flushed(flushed(old) + flushed(v));
+      break;
     default: break;
   }
   if constexpr (!std::is_floating_point_v<T>) {
@@ -126,7 +130,9 @@ template <class T> void run_atomic(warp& w, const instruction& i, uint32_t lanes
       run.weak.before_atomic(*w.home, p.address, i.releases);
       std::memcpy(&word, reinterpret_cast<const std::byte*>(p.address & ~uint64_t{7}), 8);
     }
-    const T old = exchange(p.data, op, v, other, changed);
+    // In global memory subnormal floats are zero.
+    const bool flushes = std::is_same_v<T, float> && p.where == space::global;
+    const T old = exchange(p.data, flushes ? atomic::flushed_add : op, v, other, changed);
     if (weak) run.weak.after_atomic(*w.home, w.view, p.address, word, i.acquires, i.releases);
     if (i.to[0] != no_operand) put<T>(w.out(i.to[0]), l, old);
   });
@@ -156,6 +162,10 @@ void take_order(decoder& d) {
   if (d.take("acq_rel")) d.i.acquires = d.i.releases = true;
   d.i.relaxed = d.take("relaxed") || is_volatile;
   const int scope = d.take_one({"cta", "gpu", "sys"});
+  const bool atomic = d.mnemonic() == "atom" || d.mnemonic() == "red";
+  const bool ordered = d.i.acquires || d.i.releases || (d.i.relaxed && !is_volatile);
+  if (!atomic && ordered && scope < 0) d.fail("a scope is missing");
+  if (is_volatile && (ordered || scope >= 0 || atomic)) d.fail("volatile, and more than that");
   if (weak && (scope >= 0 || d.i.relaxed || d.i.acquires || d.i.releases)) d.fail("weak, and more than that");
   if (scope == 0) {  // other blocks need not notice
     d.i.relaxed = true;
@@ -193,6 +203,8 @@ void decode_ld(decoder& d) {
   if (d.i.releases) d.fail("a load does not release");
   d.i.read_only = d.take("nc");
   take_space(d);
+  if ((d.i.relaxed || d.i.acquires) && (d.i.read_only || d.i.where == space::constant || d.i.where == space::param))
+    d.fail("what nobody writes is loaded in no order");
   take_hints(d);
   type t;
   take_vector(d, t);
@@ -204,6 +216,7 @@ void decode_ld(decoder& d) {
     if (bits != 0 && d.i.wide != 0 && bits != d.i.wide) d.fail("registers of one width are wanted");
     d.i.wide = std::max(d.i.wide, bits);
   }
+  if (d.i.wide == 0) d.fail("a destination is missing");
   d.address();
   d.i.run = load_of(t);
 }
@@ -253,10 +266,13 @@ void decode_atomic(decoder& d, bool returns) {
   const auto what = static_cast<atomic>(op);
   const bool bits = t == type::b32 || t == type::b64;
   const bool wants_bits = what >= atomic::and_ && what <= atomic::cas;
-  if (d.i.run == nullptr || (wants_bits ? is_float(t) : bits) || (is_float(t) && what != atomic::add) ||
+  if (d.i.where != space::generic && d.i.where != space::global && d.i.where != space::shared)
+    d.fail("no atomics in this memory");
+  if (!returns && (what == atomic::exch || what == atomic::cas)) d.fail("not a reduction");
+  if (d.i.run == nullptr || wants_bits != bits || (is_float(t) && what != atomic::add) ||
       ((what == atomic::inc || what == atomic::dec) && t != type::u32))
     d.fail("not of a type that is supported");
-  if (returns) d.i.to[0] = d.destination(t);
+  if (returns) d.i.to[0] = d.destination_or_sink(d.next_operand(), t);
   d.address();
   d.i.from_columns[1] = d.source(t);
   if (what == atomic::cas) d.i.from_columns[2] = d.source(t);

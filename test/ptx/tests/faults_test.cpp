@@ -289,5 +289,54 @@ TEST(Faults, RefusedAtLoadToo) {
         "ld.release.gpu.global.u32 %r1, [%rd1];", "neg.ftz.f64 %rd1, %rd2;", "bra nowhere_at_all;"})
     expect_refused(s, "");
 }
+// What ptxas refuses as well.
+const char* const refused_statements = R"(
+vote.sync.ballot.b32 _, %p1, -1; vote.sync.any.pred _, %p1, -1; activemask.b32 _; redux.sync.add.u32 _, %r1, -1;
+match.any.sync.b32 _, %r1, -1; bar.red.popc.u32 _, 0, %p1; bar.red.and.pred _, 0, %p1; shfl.sync.idx.b32 _, %r1, 0, 31, -1;
+elect.sync %r1, -1; add.f32 _, %r1, %r2; add.u32 _, %r1, 1; mov.pred _, %p1; and.pred _, %p1, %p2; and.pred !%p1, %p2, %p3;
+isspacep.global _, %rd1; ld.global.u32 _, [%rd1]; redux.sync.and.u32 %r1, %r2, -1; match.any.sync.b32 %r1|%p1, %r2, -1;
+red.global.exch.b32 [%rd1], 1; red.global.cas.b32 [%rd1], 1, 2; atom.const.add.u32 %r1, [%rd1], 1;
+atom.local.add.u32 %r1, [%rd1], 1; atom.global.cas.u32 %r1, [%rd1], 0, 1; atom.global.and.u32 %r1, [%rd1], 1;
+ld.global.relaxed.u32 %r1, [%rd1]; ld.acquire.global.u32 %r1, [%rd1]; st.release.global.u32 [%rd1], %r1;
+ld.volatile.gpu.global.u32 %r1, [%rd1]; ld.const.volatile.u32 %r1, [%rd1]; ld.volatile.global.nc.u32 %r1, [%rd1];
+cvt.rn.f32.f32 %r1, %r2; cvt.rn.f64.f32 %rd1, %r1; cvt.rn.u32.u16 %r1, %h1; cvt.rzi.ftz.s32.f64 %r1, %rd1;
+mov.u32 %r1, %clock64; mov.u64 %rd1, %clock; add.u32 %r1, %r1, %tid.x; st.global.u32 [%rd1], %tid.x; exit.uni;
+mov.u32 %r1, 0f3F800000; mov.b32 %r1, 0d3FF0000000000000; mov.b64 %rd1, 0f3F800000; add.u32 %r1, %r1, 0f3F800000;
+)";
+TEST(Faults, RefusedAsPtxasDoes) {
+  std::istringstream all(refused_statements);
+  for (std::string s; std::getline(all >> std::ws, s, ';');) expect_refused(s + ";", "");
+  for (const char* s : {"elect.sync _|%p1, -1;", "match.all.sync.b32 _|%p1, %r1, -1;", "setp.eq.u32 _|%p1, %r1, 0;",
+                        "atom.global.add.u32 _, [%rd1], 1;", "cvt.rn.bf16.f32 %h1, %r1;", "cvt.u64.u32 %rd1, %tid.x;",
+                        "cvt.ftz.f64.f32 %rd1, %r1;", "ld.acquire.gpu.shared.u32 %r1, [%rd1];"})
+    EXPECT_NO_THROW(ptx::load(kernel_text(0, s))) << s;
+}
+
+// What is refused is said in one line, with its name.
+void expect_refusal(const std::string& text, const std::string& why) {
+  try {
+    ptx::load(header + text);
+    ADD_FAILURE() << "accepted: " << text;
+  } catch (const ptx::error& e) {
+    EXPECT_NE(std::string(e.what()).find(why), std::string::npos) << e.what();
+  }
+}
+TEST(Faults, RefusalsHaveNames) {
+  expect_refusal(".visible .entry k() .explicitcluster .reqnctapercluster 2, 1, 1\n{ ret; }",
+                 "clusters are not supported: k");
+  expect_refusal(".func (.param .b32 r) helper(.param .b32 a)\n{ ret; }", "functions are not supported: helper");
+  expect_refusal(".visible .func other(.param .b32 a)\n{ ret; }", "functions are not supported: other");
+  expect_refusal(".shared .align 4 .b32 common;", "shared memory outside of a kernel: common");
+  expect_refusal(".global .b64 p[1] = {generic(d)+8};", "addresses are not supported here: generic(d)+8");
+  expect_refusal(".global .f32 x = 0d3FF00000;", "not a number");
+  expect_refusal(".global .u32 x = 0f3F800000;", "another type");
+  expect_refusal(".visible .entry k() {\ncall.uni (r),\n  vprintf,\n\t(a,\n  b);\nret; }",
+                 "calls are not supported: call.uni (r), vprintf, (a, b)\n");
+  // Behind dynamic shared memory nothing else has room.
+  expect_refusal(
+      ".extern .shared .align 16 .b8 dynamic[];\n.visible .entry k() {\n.reg .b32 %r1;\n"
+      "mov.u32 %r1, dynamic;\n{ .shared .b32 late; st.shared.u32 [late], %r1; }\nret; }",
+      "PTX line 8: declared behind the use of dynamic shared memory");
+}
 
 }  // namespace
