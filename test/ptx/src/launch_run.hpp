@@ -57,6 +57,7 @@ class launch_run {
   void meet(warp& w, std::size_t g, const instruction& i, uint32_t lanes);
   void synchronise(warp& w, const instruction& i, uint32_t wanted);
   void arrive(warp& w, std::size_t g, uint32_t lanes);
+  void check_barrier(const warp& w, const instruction& i, uint32_t lanes) const;
   void complete(block& b, uint32_t id);
   [[noreturn]] void report_deadlock();
 

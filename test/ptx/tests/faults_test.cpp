@@ -224,6 +224,28 @@ TEST(Faults, DivergentBarriersAndShuffles) {
                {1, 32});
 }
 
+TEST(Faults, BarriersOfThreadsThatHaveEnded) {
+  expect_fault("divergent barrier", "setp.lt.u32 %p1, %t, 32;\nBUG @%p1 bar.sync 0;");
+  expect_fault("divergent barrier", "setp.lt.u32 %p1, %t, 16;\nBUG @%p1 bar.sync 0;", {1, 32});
+  expect_fault("divergent barrier", "setp.ge.u32 %p1, %t, 40; @%p1 ret;\nBUG bar.sync 0;");
+  expect_pass("setp.ge.u32 %p1, %t, 32; bar.sync 0; @%p1 ret;\nbar.sync 1, 32;");
+}
+
+TEST(Faults, BarriersThatDiffer) {
+  expect_fault("divergent barrier", "and.b32 %r1, %t, 1;\nBUG barrier.sync %r1, 32;", {1, 64});
+  expect_fault("divergent barrier", "BUG bar.sync 1, 48;", {1, 96});
+  expect_fault("divergent barrier",
+               "setp.lt.u32 %p1, %t, 32; @%p1 bra low;\nBUG bar.sync 1, 64;\nbra end;\nlow: add.u32 %r1, %t, 1;\nBUG "
+               "bar.sync 1, 96;\nend:",
+               {1, 96});
+  expect_fault("divergent barrier",
+               "setp.lt.u32 %p1, %t, 32; @%p1 bra low;\nBUG bar.sync 1, 64;\nbra end;\nlow: add.u32 %r1, %t, 1;\nBUG "
+               "bar.red.popc.u32 %r1, 1, 64, %p1;\nend:",
+               {1, 64});
+  // All of the block, said in two ways.
+  expect_pass("setp.lt.u32 %p1, %t, 32; @%p1 bra low;\nbar.sync 1, 64; bra end;\nlow: bar.sync 1;\nend:");
+}
+
 TEST(Faults, TrapsAndHangs) {
   expect_fault("trap", "setp.eq.u32 %p1, %t, 33;\nBUG @%p1 trap;");
   expect_pass("setp.eq.u32 %p1, %t, 64;\n@%p1 trap;");
