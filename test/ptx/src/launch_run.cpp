@@ -386,7 +386,6 @@ void launch_run::arrive(warp& w, std::size_t g, uint32_t lanes) {
   at.expected = i.from_columns[1] == no_operand ? 0 : get<uint32_t>(w.in(i.from_columns[1]), first);
   at.reduction = i.mode >= 2 ? i.mode : 0;
   if (i.mode >= 2) at.ones += static_cast<uint32_t>(std::popcount(w.mask(i.from_predicates[0]) & lanes));
-  totals.barriers += n;
   if (i.mode == 1)
     ++w.groups[g].pc;
   else

@@ -40,9 +40,9 @@ template <class T> void run_load(warp& w, const instruction& i, uint32_t lanes) 
       if (i.to[k] != no_operand) put_wide(w.out(i.to[k]), l, v[k], i.wide);
   });
   if (!global) return;
-  ++run.totals.load_requests;
+  ++run.counts[w.pc].global;
   if (i.relaxed || i.acquires) {
-    run.totals.polls += static_cast<uint64_t>(std::popcount(lanes));
+    run.counts[w.pc].polls += static_cast<uint64_t>(std::popcount(lanes));
     w.yields = true;
   }
 }
@@ -71,7 +71,7 @@ template <class T> void run_store(warp& w, const instruction& i, uint32_t lanes)
     else
       std::memcpy(p.data, value, bytes);
   });
-  if (global) ++run.totals.store_requests;
+  if (global) ++run.counts[w.pc].global;
 }
 
 template <class T> T combined(atomic op, T old, T v, T other) {
@@ -124,7 +124,7 @@ template <class T> void run_atomic(warp& w, const instruction& i, uint32_t lanes
     const T other = op == atomic::cas ? get<T>(w.in(i.from_columns[2]), l) : v;
     const target_place p = find_place(w, i, l, address, sizeof(T), access::atomic, nullptr);
     const bool weak = p.where == space::global && run.how.weak;
-    ++(p.where == space::shared ? run.totals.shared_atomics : run.totals.atomics);
+    ++(p.where == space::shared ? run.counts[w.pc].shared_atomics : run.counts[w.pc].global);
     uint64_t word = 0;
     if (weak) {
       run.weak.before_atomic(*w.home, p.address, i.releases);
@@ -218,6 +218,7 @@ void decode_ld(decoder& d) {
   }
   if (d.i.wide == 0) d.fail("a destination is missing");
   d.address();
+  d.i.moves = traffic::load;
   d.i.run = load_of(t);
 }
 void decode_st(decoder& d) {
@@ -237,6 +238,7 @@ void decode_st(decoder& d) {
     if (d.i.wide != 0 && slot_bits != d.i.wide) d.fail("registers of one width are wanted");
     d.i.wide = slot_bits;
   }
+  d.i.moves = traffic::store;
   constexpr handler stores[] = {&run_store<uint8_t>, &run_store<uint16_t>, &run_store<uint32_t>, &run_store<uint64_t>};
   d.i.run = stores[std::countr_zero(bits_of(t)) - 3];
 }
@@ -262,6 +264,7 @@ void decode_atomic(decoder& d, bool returns) {
   const int op = d.need_one({"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"});
   d.i.mode = static_cast<uint8_t>(op);
   const type t = d.take_type();
+  d.i.moves = traffic::atomic;
   d.i.run = atomic_of(t);
   const auto what = static_cast<atomic>(op);
   const bool bits = t == type::b32 || t == type::b64;

@@ -57,6 +57,8 @@ enum class space : uint8_t { generic, global, shared, local, param, constant };
 enum class flow : uint8_t { next, branch, branch_table, exit, warp_sync, block_barrier };
 // What it counts as.
 enum class work : uint8_t { integer, floating, memory, control, barrier };
+// What it does to memory.
+enum class traffic : uint8_t { none, load, store, atomic };
 
 inline constexpr uint32_t no_operand = ~0u;
 // Of an operand's column: in the kernel's constants, not in the warp's registers.
@@ -71,6 +73,7 @@ struct instruction {
   handler run = nullptr;
   flow how = flow::next;
   work counts_as = work::integer;
+  traffic moves = traffic::none;
   type t = type::none, from = type::none;
   space where = space::generic;
   uint8_t vector = 1;
