@@ -95,10 +95,15 @@ std::vector<line_counts> by_line(const kernel& k, const std::vector<pc_counts>& 
 
 std::string kernel::place(std::size_t pc) const {
   std::string s = "  PTX line " + std::to_string(lines[pc]) + ": " + text[pc] + "\n";
-  const source_line& at = sources[pc];
-  if (at.line == 0) return s;
-  const std::string& file = files[at.file];
-  return s + "  source " + file.substr(file.find_last_of('/') + 1) + ":" + std::to_string(at.line) + "\n";
+  const source_line* at = &sources[pc];
+  if (at->line == 0) return s;
+  s += "  source ";
+  for (;; at = &callers[at->caller]) {
+    const std::string& file = files[at->file];
+    s += file.substr(file.find_last_of('/') + 1) + ":" + std::to_string(at->line);
+    if (at->caller == no_operand) return s + "\n";
+    s += ", from ";
+  }
 }
 
 void fault(const warp& w, const char* kind, const std::string& detail, int lane) {

@@ -119,6 +119,7 @@ enum class special : uint8_t {
 
 struct source_line {
   uint32_t file = 0, line = 0;
+  uint32_t caller = no_operand;  // of kernel::callers: where this was inlined
 };
 
 class kernel {
@@ -134,7 +135,7 @@ class kernel {
   // Beside each instruction, for reports and counts:
   std::vector<std::string> text;
   std::vector<uint32_t> lines;  // in the PTX
-  std::vector<source_line> sources;
+  std::vector<source_line> sources, callers;
   std::vector<std::string> files;  // by source_line::file
 
   uint32_t register_bytes = 0, predicates = 0;
@@ -146,7 +147,7 @@ class kernel {
   std::vector<special_column> specials;
   std::vector<std::vector<uint32_t>> branch_tables;
 
-  std::string place(std::size_t pc) const;  // "  PTX line 12: add.s32 ...\n  source zvc_block.cuh:40\n"
+  std::string place(std::size_t pc) const;  // "  PTX line 12: add.s32 ...\n  source bits.cuh:40, from zvc.cuh:7\n"
 };
 
 }  // namespace ptx

@@ -338,6 +338,7 @@ void module_parser::read_kernel(std::string_view head) {
   branch_tables_.clear();
   carry_ = no_operand;
   source_ = {};
+  locations_.clear();
   k_->name = words_of(head).back();
   k_->target = target_;
   if (in_.peek() == '(') read_parameters();
@@ -424,9 +425,16 @@ void module_parser::read_statement() {
 }
 
 void module_parser::read_location(std::string_view text) {
-  unsigned file = 0, line = 0;
-  std::sscanf(std::string(text).c_str(), "%u %u", &file, &line);
-  source_ = {file, line};
+  std::array<uint32_t, 3> here{}, from{};  // file, line, column
+  std::sscanf(std::string(text).c_str(), "%u %u %u", &here[0], &here[1], &here[2]);
+  source_ = {here[0], here[1]};
+  if (const auto at = text.find("inlined_at"); at != text.npos) {
+    std::sscanf(std::string(text.substr(at)).c_str(), "inlined_at %u %u %u", &from[0], &from[1], &from[2]);
+    const auto known = locations_.find(from);  // the caller has been named before, and who called it
+    source_.caller = static_cast<uint32_t>(k_->callers.size());
+    k_->callers.push_back(known != locations_.end() ? known->second : source_line{from[0], from[1]});
+  }
+  locations_[here] = source_;
 }
 
 void module_parser::add_instruction(std::string_view text) {

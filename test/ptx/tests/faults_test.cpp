@@ -246,6 +246,22 @@ TEST(Faults, BarriersThatDiffer) {
   expect_pass("setp.lt.u32 %p1, %t, 32; @%p1 bra low;\nbar.sync 1, 64; bra end;\nlow: bar.sync 1;\nend:");
 }
 
+TEST(Faults, ReportsNameWhoCalledWhatIsInlined) {
+  const std::string text = kernel_text(
+      0,
+      "\n.loc 1 40 3\n.loc 2 20 5, function_name $L__info_string0, inlined_at 1 40 3\n.loc 3 373 9, function_name "
+      "$L__info_string1+8, inlined_at 2 20 5\ntrap;\n",
+      ".file 1 \"user.cu\"\n.file 2 \"/some/where/helpers.cuh\"\n.file 3 \"intrinsics.hpp\"\n");
+  try {
+    launch(load_one(text), {}, {});
+    ADD_FAILURE() << "no fault";
+  } catch (const ptx::error& e) {
+    EXPECT_NE(std::string(e.what()).find("source intrinsics.hpp:373, from helpers.cuh:20, from user.cu:40\n"),
+              std::string::npos)
+        << e.what();
+  }
+}
+
 TEST(Faults, TrapsAndHangs) {
   expect_fault("trap", "setp.eq.u32 %p1, %t, 33;\nBUG @%p1 trap;");
   expect_pass("setp.eq.u32 %p1, %t, 64;\n@%p1 trap;");
