@@ -330,9 +330,9 @@ TEST(Faults, RefusedAtLoadToo) {
 // What ptxas refuses as well.
 const char* const refused_statements = R"(
 vote.sync.ballot.b32 _, %p1, -1; vote.sync.any.pred _, %p1, -1; activemask.b32 _; redux.sync.add.u32 _, %r1, -1;
-match.any.sync.b32 _, %r1, -1; bar.red.popc.u32 _, 0, %p1; bar.red.and.pred _, 0, %p1; shfl.sync.idx.b32 _, %r1, 0, 31, -1;
-elect.sync %r1, -1; add.f32 _, %r1, %r2; add.u32 _, %r1, 1; mov.pred _, %p1; and.pred _, %p1, %p2; and.pred !%p1, %p2, %p3;
-isspacep.global _, %rd1; ld.global.u32 _, [%rd1]; redux.sync.and.u32 %r1, %r2, -1; match.any.sync.b32 %r1|%p1, %r2, -1;
+match.any.sync.b32 _, %r1, -1; bar.red.popc.u32 _, 0, %p1; bar.red.and.pred _, 0, %p1;
+shfl.sync.idx.b32 _, %r1, 0, 31, -1; elect.sync %r1, -1; add.f32 _, %r1, %r2; add.u32 _, %r1, 1; mov.pred _, %p1; and.pred _, %p1, %p2;
+and.pred !%p1, %p2, %p3; isspacep.global _, %rd1; ld.global.u32 _, [%rd1]; redux.sync.and.u32 %r1, %r2, -1; match.any.sync.b32 %r1|%p1, %r2, -1;
 red.global.exch.b32 [%rd1], 1; red.global.cas.b32 [%rd1], 1, 2; atom.const.add.u32 %r1, [%rd1], 1;
 atom.local.add.u32 %r1, [%rd1], 1; atom.global.cas.u32 %r1, [%rd1], 0, 1; atom.global.and.u32 %r1, [%rd1], 1;
 ld.global.relaxed.u32 %r1, [%rd1]; ld.acquire.global.u32 %r1, [%rd1]; st.release.global.u32 [%rd1], %r1;
