@@ -331,15 +331,16 @@ TEST(Faults, RefusedAtLoadToo) {
 const char* const refused_statements = R"(
 vote.sync.ballot.b32 _, %p1, -1; vote.sync.any.pred _, %p1, -1; activemask.b32 _; redux.sync.add.u32 _, %r1, -1;
 match.any.sync.b32 _, %r1, -1; bar.red.popc.u32 _, 0, %p1; bar.red.and.pred _, 0, %p1;
-shfl.sync.idx.b32 _, %r1, 0, 31, -1; elect.sync %r1, -1; add.f32 _, %r1, %r2; add.u32 _, %r1, 1; mov.pred _, %p1; and.pred _, %p1, %p2;
-and.pred !%p1, %p2, %p3; isspacep.global _, %rd1; ld.global.u32 _, [%rd1]; redux.sync.and.u32 %r1, %r2, -1; match.any.sync.b32 %r1|%p1, %r2, -1;
-red.global.exch.b32 [%rd1], 1; red.global.cas.b32 [%rd1], 1, 2; atom.const.add.u32 %r1, [%rd1], 1;
-atom.local.add.u32 %r1, [%rd1], 1; atom.global.cas.u32 %r1, [%rd1], 0, 1; atom.global.and.u32 %r1, [%rd1], 1;
-ld.global.relaxed.u32 %r1, [%rd1]; ld.acquire.global.u32 %r1, [%rd1]; st.release.global.u32 [%rd1], %r1;
-ld.volatile.gpu.global.u32 %r1, [%rd1]; ld.const.volatile.u32 %r1, [%rd1]; ld.volatile.global.nc.u32 %r1, [%rd1];
-cvt.rn.f32.f32 %r1, %r2; cvt.rn.f64.f32 %rd1, %r1; cvt.rn.u32.u16 %r1, %h1; cvt.rzi.ftz.s32.f64 %r1, %rd1;
-mov.u32 %r1, %clock64; mov.u64 %rd1, %clock; add.u32 %r1, %r1, %tid.x; st.global.u32 [%rd1], %tid.x; exit.uni;
-mov.u32 %r1, 0f3F800000; mov.b32 %r1, 0d3FF0000000000000; mov.b64 %rd1, 0f3F800000; add.u32 %r1, %r1, 0f3F800000;
+shfl.sync.idx.b32 _, %r1, 0, 31, -1; elect.sync %r1, -1; add.f32 _, %r1, %r2; add.u32 _, %r1, 1; mov.pred _, %p1;
+and.pred _, %p1, %p2; and.pred !%p1, %p2, %p3; isspacep.global _, %rd1; ld.global.u32 _, [%rd1];
+redux.sync.and.u32 %r1, %r2, -1; match.any.sync.b32 %r1|%p1, %r2, -1; red.global.exch.b32 [%rd1], 1;
+red.global.cas.b32 [%rd1], 1, 2; atom.const.add.u32 %r1, [%rd1], 1; atom.local.add.u32 %r1, [%rd1], 1;
+atom.global.cas.u32 %r1, [%rd1], 0, 1; atom.global.and.u32 %r1, [%rd1], 1; ld.global.relaxed.u32 %r1, [%rd1];
+ld.acquire.global.u32 %r1, [%rd1]; st.release.global.u32 [%rd1], %r1; ld.volatile.gpu.global.u32 %r1, [%rd1];
+ld.const.volatile.u32 %r1, [%rd1]; ld.volatile.global.nc.u32 %r1, [%rd1]; cvt.rn.f32.f32 %r1, %r2;
+cvt.rn.f64.f32 %rd1, %r1; cvt.rn.u32.u16 %r1, %h1; cvt.rzi.ftz.s32.f64 %r1, %rd1; mov.u32 %r1, %clock64;
+mov.u64 %rd1, %clock; add.u32 %r1, %r1, %tid.x; st.global.u32 [%rd1], %tid.x; exit.uni; mov.u32 %r1, 0f3F800000;
+mov.b32 %r1, 0d3FF0000000000000; mov.b64 %rd1, 0f3F800000; add.u32 %r1, %r1, 0f3F800000;
 )";
 TEST(Faults, RefusedAsPtxasDoes) {
   std::istringstream all(refused_statements);
