@@ -383,6 +383,7 @@ void launch_run::arrive(warp& w, std::size_t g, uint32_t lanes) {
   check_barrier(w, i, lanes);
   barrier& at = b.barriers[id];
   at.arrived += n;
+  at.warps |= 1u << w.index;
   at.expected = i.from_columns[1] == no_operand ? 0 : get<uint32_t>(w.in(i.from_columns[1]), first);
   at.reduction = i.mode >= 2 ? i.mode : 0;
   if (i.mode >= 2) at.ones += static_cast<uint32_t>(std::popcount(w.mask(i.from_predicates[0]) & lanes));
@@ -427,7 +428,7 @@ void launch_run::complete(block& b, uint32_t id) {
     known.join(w.view);
   }
   for (warp* w : there) w->view.join(known);
-  b.shared.barrier();
+  b.shared.barrier(at.warps, at.warps == first_lanes(static_cast<uint32_t>(b.warps.size())));
   at = {};
 }
 

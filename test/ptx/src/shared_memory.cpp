@@ -27,31 +27,39 @@ void shared_memory::begin(std::size_t bytes, uint8_t poison, bool check) {
   bytes_.assign(bytes, std::byte{poison});
   cells_.assign(check ? bytes : 0, {});
   relaxed_.clear();
-  epoch_ = 1;
+  barriers_.synchronise(~0u, true);  // what nobody has touched is known to all
 }
 
-// The time that is kept is the first lane's of those that the others do not know of: a later one would make a race of
-// what has been ordered in between.
+// The time that is kept is the first of those that the others do not know of: a later one would make a race of what has
+// been ordered in between.
 void shared_memory::remember(threads& all, uint32_t thread, const warp_clock& clock) const {
   const uint32_t warp = thread / 32, lane = thread % 32;
-  if (all.epoch != epoch_) all.warps = all.lanes = 0;
-  if (all.last / 32 != warp) all.lanes = 0;
+  if (barriers_.all_know(all.epoch)) all.warps = 0;
+  for (uint32_t left = all.warps; left != 0; left &= left - 1) {
+    const auto w = static_cast<uint32_t>(std::countr_zero(left));
+    if (barriers_.ordered(warp, w, all.epoch)) all.warps &= ~(1u << w);
+  }
+  if (all.last / 32 != warp || (all.warps >> warp & 1) == 0) all.lanes = 0;
   for (uint32_t left = all.lanes; left != 0; left &= left - 1) {
     const auto l = static_cast<uint32_t>(std::countr_zero(left));
     if (clock.ordered(lane, l, all.time)) all.lanes &= ~(1u << l);
   }
+  if (all.warps == 0) all.epoch = barriers_.now();
   if (all.lanes == 0) all.time = clock.now();
-  all.epoch = epoch_;
   all.warps |= 1u << warp;
   all.lanes |= 1u << lane;
   all.last = static_cast<uint16_t>(thread);
 }
 
 bool shared_memory::unordered(const threads& all, uint32_t thread, const warp_clock& clock, uint32_t& other) const {
-  if (all.epoch != epoch_) return false;
+  if (all.warps == 0 || barriers_.all_know(all.epoch)) return false;
   const uint32_t warp = thread / 32, lane = thread % 32;
-  other = all.last;
-  if ((all.warps & ~(1u << warp)) != 0) return true;
+  for (uint32_t left = all.warps & ~(1u << warp); left != 0; left &= left - 1) {
+    const auto w = static_cast<uint32_t>(std::countr_zero(left));
+    other = all.last / 32 == w ? all.last : w * 32;
+    if (!barriers_.ordered(warp, w, all.epoch)) return true;
+  }
+  if (all.last / 32 != warp || barriers_.ordered(warp, warp, all.epoch)) return false;
   for (uint32_t left = all.lanes & ~(1u << lane); left != 0; left &= left - 1) {
     const auto l = static_cast<uint32_t>(std::countr_zero(left));
     other = warp * 32 + l;
@@ -71,7 +79,7 @@ const char* shared_memory::touch(access kind, uint32_t address, uint32_t bytes, 
     cell& c = cells_[address + k];
     if (reads && (used >> k & 1) == 0) continue;
     if (value == nullptr && !c.written && !may_be_unwritten) return "uninitialised";
-    if (c.write_epoch == epoch_ && c.writer != thread &&
+    if (!barriers_.ordered(warp, c.writer / 32, c.write_epoch) && c.writer != thread &&
         !(c.writer / 32 == warp && clock.ordered(lane, c.writer % 32, c.write_time))) {
       other = c.writer;
       // One instruction may write a byte by several lanes, if all write the same.
@@ -92,7 +100,7 @@ const char* shared_memory::touch(access kind, uint32_t address, uint32_t bytes, 
       continue;
     }
     if (r != nullptr && unordered(r->readers, thread, clock, other)) return "race";
-    c.write_epoch = epoch_;
+    c.write_epoch = barriers_.now();
     c.write_time = clock.now();
     c.writer = static_cast<uint16_t>(thread);
   }

@@ -10,6 +10,7 @@
 namespace ptx {
 
 // When lanes of a warp last synchronised with each other: bar.warp.sync orders memory, nothing else within a warp does.
+// The same for warps of a block, of which there are no more than 32, and its barriers.
 class warp_clock {
  public:
   uint32_t now() const { return now_; }
@@ -17,8 +18,9 @@ class warp_clock {
   void synchronise(uint32_t lanes, bool all_alive);
   // Does `lane` know by now what `other` did at `time`, maybe by way of others?
   bool ordered(uint32_t lane, uint32_t other, uint32_t time) const {
-    return all_ > time || (known_ && (*known_)[lane][other] > time);
+    return all_know(time) || (known_ && (*known_)[lane][other] > time);
   }
+  bool all_know(uint32_t time) const { return all_ > time; }
 
  private:
   using table = std::array<std::array<uint32_t, 32>, 32>;
@@ -35,7 +37,7 @@ class shared_memory {
   void begin(std::size_t bytes, uint8_t poison, bool check);
   std::byte* data() { return bytes_.data(); }
   std::size_t size() const { return bytes_.size(); }
-  void barrier() { ++epoch_; }
+  void barrier(uint32_t warps, bool all) { barriers_.synchronise(warps, all); }
 
   // Before the access takes place. `value`: what is to be written; null for reads and
   // atomic operations. Null, or the kind of the fault ("race",
@@ -45,7 +47,7 @@ class shared_memory {
   bool checked() const { return !cells_.empty(); }
 
  private:
-  // Who did something to a byte since the last barrier.
+  // Who did something to a byte. Epochs are of the block's barriers, times of a warp's own.
   struct threads {
     uint32_t epoch = 0, time = 0;   // no lane's time is before this
     uint32_t warps = 0, lanes = 0;  // lanes: of the last of these warps
@@ -68,7 +70,7 @@ class shared_memory {
   std::vector<std::byte> bytes_;
   std::vector<cell> cells_;
   std::vector<relaxed_cell> relaxed_;  // of as many bytes, once there was an access of that kind
-  uint32_t epoch_ = 1;
+  warp_clock barriers_;
 };
 
 }  // namespace ptx

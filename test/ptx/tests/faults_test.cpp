@@ -203,6 +203,26 @@ TEST(Faults, RacesOfReadersThatMeetInTurn) {
   expect_fault("race", text + "@%p3 st.shared.u32 [s], 9;\nBUG @%p2 st.shared.u32 [s], 8;", {1, 32});
 }
 
+TEST(Faults, RacesAcrossNamedBarriers) {
+  // Warps 2 and 3 meet each other only, as do 0 and 1; thread 0 has written.
+  const std::string pairs =
+      ".shared .b32 s;\nshr.u32 %r1, %t, 6; add.u32 %r1, %r1, 1; setp.eq.u32 %p1, %t, 0; setp.eq.u32 %p2, %t, 32; "
+      "setp.ge.u32 %p3, %t, 64;\n@%p1 st.shared.u32 [s], 0; bar.sync 0;\nBUG @%p1 st.shared.u32 [s], 1;\nbar.sync %r1, "
+      "64; bar.sync %r1, 64;\n";
+  expect_fault("race", pairs + "BUG @%p3 ld.shared.u32 %r2, [s];", {1, 128});
+  expect_pass(pairs + "@%p2 ld.shared.u32 %r2, [s];", {1, 128});
+  expect_pass(pairs + "bar.sync 0;\n@%p3 ld.shared.u32 %r2, [s];", {1, 128});
+  // By way of warp 1, which meets warp 0, and then warps 2 and 3.
+  expect_pass(pairs + "setp.lt.u32 %p4, %t, 32; @%p4 bra end; bar.sync 4, 96;\n@%p3 ld.shared.u32 %r2, [s];\nend:",
+              {1, 128});
+  // Readers that a writer has met, and those that it has not.
+  const std::string read = pairs + "bar.sync 0;\nBUG @%p2 ld.shared.u32 %r2, [s];\n";
+  expect_pass(read + "bar.sync %r1, 64;\n@%p1 st.shared.u32 [s], 2;", {1, 128});
+  expect_fault("race", read + "BUG @%p3 ld.shared.u32 %r2, [s];\nbar.sync %r1, 64;\nBUG @%p1 st.shared.u32 [s], 2;",
+               {1, 128});
+  expect_fault("race", read + "bar.sync %r1, 64;\nsetp.eq.u32 %p4, %t, 96;\nBUG @%p4 st.shared.u32 [s], 2;", {1, 128});
+}
+
 TEST(Faults, DivergentBarriersAndShuffles) {
   expect_fault(
       "divergent barrier",
