@@ -35,7 +35,7 @@ void shared_memory::begin(std::size_t bytes, uint8_t poison, bool check) {
 void shared_memory::remember(threads& all, uint32_t thread, const warp_clock& clock) const {
   const uint32_t warp = thread / 32, lane = thread % 32;
   if (barriers_.all_know(all.epoch)) all.warps = 0;
-  for (uint32_t left = all.warps; left != 0; left &= left - 1) {
+  for (uint32_t left = barriers_.some_know() ? all.warps : 0; left != 0; left &= left - 1) {
     const auto w = static_cast<uint32_t>(std::countr_zero(left));
     if (barriers_.ordered(warp, w, all.epoch)) all.warps &= ~(1u << w);
   }

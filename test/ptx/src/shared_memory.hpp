@@ -21,6 +21,7 @@ class warp_clock {
     return all_know(time) || (known_ && (*known_)[lane][other] > time);
   }
   bool all_know(uint32_t time) const { return all_ > time; }
+  bool some_know() const { return known_ != nullptr; }  // have only some of them ever met?
 
  private:
   using table = std::array<std::array<uint32_t, 32>, 32>;
