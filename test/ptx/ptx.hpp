@@ -65,7 +65,7 @@ struct settings {
   bool traffic = false;   // counts sectors and wavefronts
   unsigned resident = 0;  // blocks of a launch that run side by side; 0: the seed decides, from 1 to 4
   uint64_t no_progress =
-      200'000'000;  // so many instructions in a launch without a store, an atomic or an exit are a hang
+      200'000'000;  // so many instructions in a launch without a store, a change by an atomic or an exit are a hang
 };
 // Of launches that start later. Thread-safe.
 void configure(const settings& s);

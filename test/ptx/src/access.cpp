@@ -114,7 +114,7 @@ std::size_t unique_count(std::vector<uint64_t>& all) {
   return all.size();
 }
 
-// Accesses of 8 and 16 bytes take 2 and 4 rounds of lanes; in each, a bank gives one word.
+// Accesses of 8 and 16 bytes take 2 and 4 rounds of lanes; in each, a bank gives one word, or changes one for one lane.
 void count_shared(warp& w, const instruction& i, uint32_t lanes, unsigned bytes) {
   static thread_local std::vector<uint64_t> round, all;
   const int lanes_a_round = bytes <= 4 ? 32 : static_cast<int>(128 / bytes);
@@ -129,7 +129,7 @@ void count_shared(warp& w, const instruction& i, uint32_t lanes, unsigned bytes)
     }
     if (round.empty()) continue;
     all.insert(all.end(), round.begin(), round.end());
-    unique_count(round);
+    if (i.moves != traffic::atomic) unique_count(round);
     std::array<uint32_t, 32> banks{};
     for (const uint64_t word : round) ++banks[word % 32];
     wavefronts += *std::max_element(banks.begin(), banks.end());

@@ -21,7 +21,7 @@ void decode_brx(decoder& d) {
 }
 
 void decode_exit(decoder& d) {
-  d.take("uni");
+  if (d.mnemonic() == "ret") d.take("uni");
   d.i.counts_as = work::control;
   d.i.how = flow::exit;
 }

@@ -50,10 +50,11 @@ uint64_t float_of_integer(int128 v, type to, rounding how) {
         v < 0 ? static_cast<float>(static_cast<int64_t>(v)) : static_cast<float>(static_cast<uint64_t>(v));
     return std::bit_cast<uint32_t>(float{r});
   }
-  // Wide integers are no doubles, but those of more bits than 53 are infinite here, or as good as it.
-  volatile double wide =
-      v < 0 ? static_cast<double>(static_cast<int64_t>(v)) : static_cast<double>(static_cast<uint64_t>(v));
-  return encode_float(wide, to == type::f16 ? f16_format : bf16_format, how);
+  // Rounded once: a double has all bits that matter, and the last says whether there are more.
+  auto size = static_cast<uint64_t>(v < 0 ? -v : v);
+  if (size >> 53 != 0) size = (size >> 11 | uint64_t{(size & 2047) != 0}) << 11;
+  const auto exact = static_cast<double>(size);
+  return encode_float(v < 0 ? -exact : exact, to == type::f16 ? f16_format : bf16_format, how);
 }
 
 uint64_t float_of_float(double v, uint64_t bits, type from, type to, const instruction& i) {
@@ -158,10 +159,13 @@ void decode_cvt(decoder& d) {
   if (is_float(from) && !is_float(to) && whole < 0) d.fail("a rounding to integers is missing");
   if (is_float(to) && (!is_float(from) || bits_of(to) < bits_of(from)) && how < 0) d.fail("a rounding is missing");
   if (whole >= 0 && how >= 0) d.fail("two roundings");
+  const bool exact = is_float(to) ? is_float(from) && (bits_of(to) > bits_of(from) || to == from) : true;
+  if (exact && how >= 0) d.fail("nothing is rounded here");
   if (whole >= 0 && (!is_float(from) || (is_float(to) && to != from))) d.fail("no rounding to integers here");
   d.i.mode =
       static_cast<uint8_t>(std::max(std::max(whole, how), 0) | (whole >= 0 && is_float(to) ? to_integer_bit : 0) |
                            (d.take("ftz") ? ftz_bit : 0) | (d.take("sat") ? sat_bit : 0));
+  if ((d.i.mode & ftz_bit) != 0 && to != type::f32 && from != type::f32) d.fail(".ftz is for f32");
   d.i.t = to;
   d.i.from = from;
   if (is_float(to) || is_float(from)) d.i.counts_as = work::floating;

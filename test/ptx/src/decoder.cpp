@@ -62,6 +62,16 @@ std::optional<uint64_t> parse_integer(std::string_view s) {
   return negative ? 0 - value : value;
 }
 
+std::optional<uint64_t> number_of(std::string_view s, uint64_t value, type t) {
+  const bool is_single = s.size() > 1 && (s[1] == 'f' || s[1] == 'F');
+  const bool is_double = s.size() > 1 && (s[1] == 'd' || s[1] == 'D');
+  if (!is_single && !is_double) return is_float(t) ? std::nullopt : std::optional(value);
+  if (t == (is_single ? type::f32 : type::f64) || t == (is_single ? type::b32 : type::b64)) return value;
+  if (t == type::f32) return std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(value)));
+  if (t == type::f64) return std::bit_cast<uint64_t>(double{std::bit_cast<float>(static_cast<uint32_t>(value))});
+  return std::nullopt;
+}
+
 decoder::decoder(names& n, std::string_view text) : known(n), text_(text) {
   std::string_view rest = trimmed(text_);
   if (!rest.empty() && rest[0] == '@') {
@@ -82,7 +92,12 @@ decoder::decoder(names& n, std::string_view text) : known(n), text_(text) {
 }
 
 void decoder::fail(const std::string& why) const {
-  throw error("unknown instruction", why + ": " + std::string(trimmed(text_)));
+  std::string line;  // however many it had
+  for (const char c : trimmed(text_)) {
+    const bool blank = c == ' ' || c == '\t' || c == '\r' || c == '\n';
+    if (!blank || line.back() != ' ') line += blank ? ' ' : c;
+  }
+  throw error("unknown instruction", why + ": " + line);
 }
 
 bool decoder::take(std::string_view modifier) {
@@ -149,9 +164,9 @@ uint32_t decoder::source(std::string_view text, type t) {
     return s->index;
   }
   if (const auto v = immediate(text)) {
-    const bool bits = text.size() > 1 && (text[1] == 'f' || text[1] == 'F' || text[1] == 'd' || text[1] == 'D');
-    if (is_float(t) && !bits) fail("an integer where a float is wanted: " + std::string(text));
-    return known.constant(*v, bits_of(t));
+    const auto number = number_of(text, *v, t);
+    if (!number) fail("a number of another type is wanted: " + std::string(text));
+    return known.constant(*number, bits_of(t));
   }
   static const std::unordered_map<std::string_view, special> specials = {
       {"%tid.x", special::tid_x},
@@ -180,6 +195,7 @@ uint32_t decoder::source(std::string_view text, type t) {
       {"%total_smem_size", special::total_smem_size}};
   if (const auto found = specials.find(text); found != specials.end()) {
     if (bits_of(t) != 32) fail("special registers have 32 bits");
+    if (mnemonic() != "mov" && mnemonic() != "cvt") fail("special registers are read by mov");
     return known.special_column(found->second);
   }
   fail("unknown operand " + std::string(text));
@@ -196,8 +212,11 @@ uint32_t decoder::wide_source(std::string_view text, type t, uint8_t& bits) {
   return s->index;
 }
 
+uint32_t decoder::destination_or_sink(std::string_view text, type t) {
+  return text == "_" ? no_operand : destination(text, t);
+}
+
 uint32_t decoder::destination(std::string_view text, type t) {
-  if (text == "_") return no_operand;
   const auto s = known.find(text);
   if (!s || s->is != symbol::kind::reg) fail("unknown destination " + std::string(text));
   if (s->bits != bits_of(t)) fail("destination " + std::string(text) + " has " + std::to_string(s->bits) + " bits");
@@ -221,8 +240,13 @@ predicate decoder::source_predicate(std::string_view text) {
 }
 
 uint32_t decoder::destination_predicate(std::string_view text) {
-  if (text == "_") return no_operand;
-  return source_predicate(text).index;
+  const predicate p = source_predicate(text);
+  if (p.negated) fail("a destination is not negated");
+  return p.index;
+}
+
+uint32_t decoder::predicate_or_sink(std::string_view text) {
+  return text == "_" ? no_operand : destination_predicate(text);
 }
 
 bool decoder::next_is_predicate() const {

@@ -57,11 +57,13 @@ class decoder {
   uint32_t wide_source(std::string_view text, type t, uint8_t& bits);
   uint32_t wide_source(type t, uint8_t& bits) { return wide_source(next_operand(), t, bits); }
   uint32_t destination(type t) { return destination(next_operand(), t); }
-  uint32_t destination(std::string_view text, type t);  // "_" is no_operand
+  uint32_t destination(std::string_view text, type t);
+  uint32_t destination_or_sink(std::string_view text, type t);  // "_" is no_operand
   uint32_t wide_destination(std::string_view text, type t, uint8_t& slot_bits);
   predicate source_predicate() { return source_predicate(next_operand()); }
   predicate source_predicate(std::string_view text);
   uint32_t destination_predicate(std::string_view text);
+  uint32_t predicate_or_sink(std::string_view text);
   bool next_is_predicate() const;
   std::optional<uint64_t> immediate(std::string_view text) const;
   std::vector<std::string_view> vector_operand();  // {a, b} or a
@@ -102,6 +104,9 @@ bool decode_floating(decoder& d);
 instruction decode(names& known, std::string_view text);
 
 std::optional<uint64_t> parse_integer(std::string_view text);
+// What parse_integer made of the text, as bits of that type: a float becomes the one that is nearest. Nothing where
+// ptxas takes no such number.
+std::optional<uint64_t> number_of(std::string_view text, uint64_t value, type t);
 std::vector<std::string_view> split_operands(std::string_view text);
 std::string_view trimmed(std::string_view text);
 std::optional<type> type_named(std::string_view name);

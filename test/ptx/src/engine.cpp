@@ -45,6 +45,9 @@ void add(pc_counts& to, const pc_counts& c) {
   to.wavefronts += c.wavefronts;
   to.least_wavefronts += c.least_wavefronts;
   to.requests += c.requests;
+  to.global += c.global;
+  to.shared_atomics += c.shared_atomics;
+  to.polls += c.polls;
 }
 
 // Adds what an instruction did to counters that are not kept per launch.
@@ -57,6 +60,12 @@ void add(counters& to, const instruction& i, const pc_counts& c) {
   to.shared_requests += c.requests;
   to.shared_wavefronts += c.wavefronts;
   to.least_wavefronts += c.least_wavefronts;
+  uint64_t counters::* const global[] = {nullptr, &counters::load_requests, &counters::store_requests,
+                                         &counters::atomics};
+  if (i.moves != traffic::none) to.*global[static_cast<int>(i.moves)] += c.global;
+  to.shared_atomics += c.shared_atomics;
+  to.polls += c.polls;
+  if (i.how == flow::block_barrier) to.barriers += c.lanes;
 }
 
 counters total_of(const kernel& k, const std::vector<pc_counts>& counts, counters sum) {
@@ -69,8 +78,9 @@ std::vector<line_counts> by_line(const kernel& k, const std::vector<pc_counts>& 
   for (std::size_t pc = 0; pc < counts.size(); ++pc) {
     counters& c = lines[{k.sources[pc].file, k.sources[pc].line}];
     add(c, k.code[pc], counts[pc]);
-    const bool loads = k.text[pc].find("ld.") != std::string::npos;
-    (loads ? c.load_sectors : c.store_sectors) += counts[pc].sectors;
+    const traffic moves = k.code[pc].moves;
+    if (moves != traffic::store) c.load_sectors += counts[pc].sectors;
+    if (moves != traffic::load) c.store_sectors += counts[pc].sectors;
   }
   std::vector<line_counts> table;
   for (const auto& [where, c] : lines)
@@ -85,10 +95,15 @@ std::vector<line_counts> by_line(const kernel& k, const std::vector<pc_counts>& 
 
 std::string kernel::place(std::size_t pc) const {
   std::string s = "  PTX line " + std::to_string(lines[pc]) + ": " + text[pc] + "\n";
-  const source_line& at = sources[pc];
-  if (at.line == 0) return s;
-  const std::string& file = files[at.file];
-  return s + "  source " + file.substr(file.find_last_of('/') + 1) + ":" + std::to_string(at.line) + "\n";
+  const source_line* at = &sources[pc];
+  if (at->line == 0) return s;
+  s += "  source ";
+  for (;; at = &callers[at->caller]) {
+    const std::string& file = files[at->file];
+    s += file.substr(file.find_last_of('/') + 1) + ":" + std::to_string(at->line);
+    if (at->caller == no_operand) return s + "\n";
+    s += ", from ";
+  }
 }
 
 void fault(const warp& w, const char* kind, const std::string& detail, int lane) {

@@ -22,7 +22,6 @@ template <class Op, class R, class... A> constexpr handler lanes_of = &over_lane
 // Sets the columns of a plain operation: destination of type r, then sources.
 inline void operands(decoder& d, type r, std::initializer_list<type> sources) {
   d.i.to[0] = d.destination(r);
-  if (d.i.to[0] == no_operand) d.fail("a destination is missing");
   std::size_t k = 0;
   for (const type t : sources) d.i.from_columns[k++] = d.source(t);
 }

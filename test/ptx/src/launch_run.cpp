@@ -347,6 +347,31 @@ void launch_run::synchronise(warp& w, const instruction& i, uint32_t wanted) {
   }
 }
 
+// Do these lanes agree with each other, and with those that have come before?
+void launch_run::check_barrier(const warp& w, const instruction& i, uint32_t lanes) const {
+  const int first = std::countr_zero(lanes);
+  for (const uint32_t column : {i.from_columns[0], i.from_columns[1]})
+    if (column != no_operand)
+      for_lanes(lanes, [&](int l) {
+        if (get<uint32_t>(w.in(column), l) != get<uint32_t>(w.in(column), first))
+          fault(w, "divergent barrier", "lanes of a warp name different barriers", l);
+      });
+  const auto id = get<uint32_t>(w.in(i.from_columns[0]), first);
+  if (id >= w.home->barriers.size()) fault(w, "divergent barrier", "there is no barrier " + std::to_string(id), first);
+  const uint32_t all = static_cast<uint32_t>(w.home->warps.size()) * 32;
+  const uint32_t expected = i.from_columns[1] == no_operand ? all : get<uint32_t>(w.in(i.from_columns[1]), first);
+  if (expected == 0 || expected % 32 != 0)
+    fault(w, "divergent barrier", "a barrier of " + std::to_string(expected) + " threads: not a multiple of 32", first);
+  const barrier& at = w.home->barriers[id];
+  if (at.arrived == 0) return;
+  if (expected != (at.expected == 0 ? all : at.expected))
+    fault(w, "divergent barrier", "others wait at barrier " + std::to_string(id) + " for another number of threads",
+          first);
+  if (at.reduction != (i.mode >= 2 ? i.mode : 0))
+    fault(w, "divergent barrier", "others reduce something else at barrier " + std::to_string(id) + ", or nothing",
+          first);
+}
+
 void launch_run::arrive(warp& w, std::size_t g, uint32_t lanes) {
   block& b = *w.home;
   const instruction& i = code.code[w.pc];
@@ -355,12 +380,13 @@ void launch_run::arrive(warp& w, std::size_t g, uint32_t lanes) {
   const auto n = static_cast<uint32_t>(std::popcount(lanes));
   const int first = std::countr_zero(lanes);
   const uint32_t id = get<uint32_t>(w.in(i.from_columns[0]), first);
-  if (id >= b.barriers.size()) fault(w, "divergent barrier", "there is no barrier " + std::to_string(id), first);
+  check_barrier(w, i, lanes);
   barrier& at = b.barriers[id];
   at.arrived += n;
+  at.warps |= 1u << w.index;
   at.expected = i.from_columns[1] == no_operand ? 0 : get<uint32_t>(w.in(i.from_columns[1]), first);
+  at.reduction = i.mode >= 2 ? i.mode : 0;
   if (i.mode >= 2) at.ones += static_cast<uint32_t>(std::popcount(w.mask(i.from_predicates[0]) & lanes));
-  totals.barriers += n;
   if (i.mode == 1)
     ++w.groups[g].pc;
   else
@@ -374,6 +400,7 @@ void launch_run::arrive(warp& w, std::size_t g, uint32_t lanes) {
 // All have come: what they know of memory they now know together.
 void launch_run::complete(block& b, uint32_t id) {
   barrier& at = b.barriers[id];
+  const bool ended = at.expected == 0 && b.alive != job.block.x * job.block.y * job.block.z;
   weak_view known;
   std::vector<warp*> there;
   for (warp& w : b.warps) {
@@ -384,6 +411,8 @@ void launch_run::complete(block& b, uint32_t id) {
       const instruction& i = code.code[g.pc];
       if (get<uint32_t>(w.in(i.from_columns[0]), std::countr_zero(g.lanes)) != id) continue;
       w.pc = g.pc;
+      if (ended)
+        fault(w, "divergent barrier", "threads of the block have ended and never come", std::countr_zero(g.lanes));
       if (waits && i.flag && g.pc != where)
         fault(w, "divergent barrier", "lanes of a warp wait at different barriers", std::countr_zero(g.lanes));
       waits = true;
@@ -399,7 +428,7 @@ void launch_run::complete(block& b, uint32_t id) {
     known.join(w.view);
   }
   for (warp* w : there) w->view.join(known);
-  b.shared.barrier();
+  b.shared.barrier(at.warps, at.warps == first_lanes(static_cast<uint32_t>(b.warps.size())));
   at = {};
 }
 

@@ -15,6 +15,9 @@ inline constexpr uint64_t shared_window = 0x1000000000000000, local_window = 0x2
 struct pc_counts {
   uint64_t executed = 0, lanes = 0, divergent = 0;
   uint64_t sectors = 0, wavefronts = 0, least_wavefronts = 0, requests = 0;
+  uint64_t global = 0;          // warps that loaded or stored there, or threads that had an atomic there
+  uint64_t shared_atomics = 0;  // threads
+  uint64_t polls = 0;           // threads
 };
 
 class launch_run {
@@ -29,7 +32,7 @@ class launch_run {
   weak_memory weak;
   std::vector<pc_counts> counts;
   counters totals;
-  uint64_t changes = 0;  // stores, atomics and exits: without any, nobody gets on
+  uint64_t changes = 0;  // stores, atomics that change a value, and exits: without any, nobody gets on
 
   uint64_t clock() { return ++clock_; }
   bool is_tensor(uint64_t address) const {
@@ -57,6 +60,7 @@ class launch_run {
   void meet(warp& w, std::size_t g, const instruction& i, uint32_t lanes);
   void synchronise(warp& w, const instruction& i, uint32_t wanted);
   void arrive(warp& w, std::size_t g, uint32_t lanes);
+  void check_barrier(const warp& w, const instruction& i, uint32_t lanes) const;
   void complete(block& b, uint32_t id);
   [[noreturn]] void report_deadlock();
 

@@ -1,12 +1,13 @@
 // Loads, stores, atomic operations and fences.
 #include "access.hpp"
+#include "floating.hpp"
 
 #include <algorithm>
 
 namespace ptx {
 namespace {
 
-enum class atomic : uint8_t { add, min, max, and_, or_, xor_, exch, cas, inc, dec };
+enum class atomic : uint8_t { add, min, max, and_, or_, xor_, exch, cas, inc, dec, flushed_add };
 
 // A value of a narrow load, in its register.
 template <class T> void put_wide(std::byte* column, int lane, T v, unsigned bits) {
@@ -39,9 +40,9 @@ template <class T> void run_load(warp& w, const instruction& i, uint32_t lanes) 
       if (i.to[k] != no_operand) put_wide(w.out(i.to[k]), l, v[k], i.wide);
   });
   if (!global) return;
-  ++run.totals.load_requests;
+  ++run.counts[w.pc].global;
   if (i.relaxed || i.acquires) {
-    run.totals.polls += static_cast<uint64_t>(std::popcount(lanes));
+    run.counts[w.pc].polls += static_cast<uint64_t>(std::popcount(lanes));
     w.yields = true;
   }
 }
@@ -70,7 +71,7 @@ template <class T> void run_store(warp& w, const instruction& i, uint32_t lanes)
     else
       std::memcpy(p.data, value, bytes);
   });
-  if (global) ++run.totals.store_requests;
+  if (global) ++run.counts[w.pc].global;
 }
 
 template <class T> T combined(atomic op, T old, T v, T other) {
@@ -86,6 +87,9 @@ template <class T> T combined(atomic op, T old, T v, T other) {
     case atomic::cas: return old == v ? other : old;
     case atomic::inc: return old >= v ? T(0) : T(old + 1);
     case atomic::dec: return old == T(0) || old > v ? v : T(old - 1);
+    case atomic::flushed_add:
+      if constexpr (std::is_same_v<T, float>) return flushed(flushed(old) + flushed(v));
+      break;
     default: break;
   }
   if constexpr (!std::is_floating_point_v<T>) {
@@ -96,13 +100,15 @@ template <class T> T combined(atomic op, T old, T v, T other) {
   return old;
 }
 
-template <class T> T exchange(std::byte* at, atomic op, T v, T other) {
+// `changed`: is the value another one now? If not, nobody who waits for it gets on.
+template <class T> T exchange(std::byte* at, atomic op, T v, T other, bool& changed) {
   using bits = slot<T>;
   auto* word = reinterpret_cast<bits*>(at);
-  bits old = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-  while (!__atomic_compare_exchange_n(word, &old, std::bit_cast<bits>(combined(op, std::bit_cast<T>(old), v, other)),
-                                      false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-  }
+  bits old = __atomic_load_n(word, __ATOMIC_ACQUIRE), now;
+  do {
+    now = std::bit_cast<bits>(combined(op, std::bit_cast<T>(old), v, other));
+  } while (!__atomic_compare_exchange_n(word, &old, now, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+  changed |= now != old;
   return std::bit_cast<T>(old);
 }
 
@@ -111,23 +117,26 @@ template <class T> void run_atomic(warp& w, const instruction& i, uint32_t lanes
   const auto op = static_cast<atomic>(i.mode);
   if (run.how.traffic) count_traffic(w, i, lanes, sizeof(T), true, true);
   w.clock.tick();
-  ++run.changes;
+  bool changed = false;
   for_lanes(lanes, [&](int l) {
     const uint64_t address = address_in(w, i, l);
     const T v = get<T>(w.in(i.from_columns[1]), l);
     const T other = op == atomic::cas ? get<T>(w.in(i.from_columns[2]), l) : v;
     const target_place p = find_place(w, i, l, address, sizeof(T), access::atomic, nullptr);
     const bool weak = p.where == space::global && run.how.weak;
-    ++(p.where == space::shared ? run.totals.shared_atomics : run.totals.atomics);
+    ++(p.where == space::shared ? run.counts[w.pc].shared_atomics : run.counts[w.pc].global);
     uint64_t word = 0;
     if (weak) {
       run.weak.before_atomic(*w.home, p.address, i.releases);
       std::memcpy(&word, reinterpret_cast<const std::byte*>(p.address & ~uint64_t{7}), 8);
     }
-    const T old = exchange(p.data, op, v, other);
+    // In global memory subnormal floats are zero.
+    const bool flushes = std::is_same_v<T, float> && p.where == space::global;
+    const T old = exchange(p.data, flushes ? atomic::flushed_add : op, v, other, changed);
     if (weak) run.weak.after_atomic(*w.home, w.view, p.address, word, i.acquires, i.releases);
     if (i.to[0] != no_operand) put<T>(w.out(i.to[0]), l, old);
   });
+  if (changed) ++run.changes;
   w.yields = w.yields || op == atomic::cas;
 }
 
@@ -153,6 +162,10 @@ void take_order(decoder& d) {
   if (d.take("acq_rel")) d.i.acquires = d.i.releases = true;
   d.i.relaxed = d.take("relaxed") || is_volatile;
   const int scope = d.take_one({"cta", "gpu", "sys"});
+  const bool atomic = d.mnemonic() == "atom" || d.mnemonic() == "red";
+  const bool ordered = d.i.acquires || d.i.releases || (d.i.relaxed && !is_volatile);
+  if (!atomic && ordered && scope < 0) d.fail("a scope is missing");
+  if (is_volatile && (ordered || scope >= 0 || atomic)) d.fail("volatile, and more than that");
   if (weak && (scope >= 0 || d.i.relaxed || d.i.acquires || d.i.releases)) d.fail("weak, and more than that");
   if (scope == 0) {  // other blocks need not notice
     d.i.relaxed = true;
@@ -190,6 +203,8 @@ void decode_ld(decoder& d) {
   if (d.i.releases) d.fail("a load does not release");
   d.i.read_only = d.take("nc");
   take_space(d);
+  if ((d.i.relaxed || d.i.acquires) && (d.i.read_only || d.i.where == space::constant || d.i.where == space::param))
+    d.fail("what nobody writes is loaded in no order");
   take_hints(d);
   type t;
   take_vector(d, t);
@@ -201,7 +216,9 @@ void decode_ld(decoder& d) {
     if (bits != 0 && d.i.wide != 0 && bits != d.i.wide) d.fail("registers of one width are wanted");
     d.i.wide = std::max(d.i.wide, bits);
   }
+  if (d.i.wide == 0) d.fail("a destination is missing");
   d.address();
+  d.i.moves = traffic::load;
   d.i.run = load_of(t);
 }
 void decode_st(decoder& d) {
@@ -221,6 +238,7 @@ void decode_st(decoder& d) {
     if (d.i.wide != 0 && slot_bits != d.i.wide) d.fail("registers of one width are wanted");
     d.i.wide = slot_bits;
   }
+  d.i.moves = traffic::store;
   constexpr handler stores[] = {&run_store<uint8_t>, &run_store<uint16_t>, &run_store<uint32_t>, &run_store<uint64_t>};
   d.i.run = stores[std::countr_zero(bits_of(t)) - 3];
 }
@@ -246,14 +264,18 @@ void decode_atomic(decoder& d, bool returns) {
   const int op = d.need_one({"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"});
   d.i.mode = static_cast<uint8_t>(op);
   const type t = d.take_type();
+  d.i.moves = traffic::atomic;
   d.i.run = atomic_of(t);
   const auto what = static_cast<atomic>(op);
   const bool bits = t == type::b32 || t == type::b64;
   const bool wants_bits = what >= atomic::and_ && what <= atomic::cas;
-  if (d.i.run == nullptr || (wants_bits ? is_float(t) : bits) || (is_float(t) && what != atomic::add) ||
+  if (d.i.where != space::generic && d.i.where != space::global && d.i.where != space::shared)
+    d.fail("no atomics in this memory");
+  if (!returns && (what == atomic::exch || what == atomic::cas)) d.fail("not a reduction");
+  if (d.i.run == nullptr || wants_bits != bits || (is_float(t) && what != atomic::add) ||
       ((what == atomic::inc || what == atomic::dec) && t != type::u32))
     d.fail("not of a type that is supported");
-  if (returns) d.i.to[0] = d.destination(t);
+  if (returns) d.i.to[0] = d.destination_or_sink(d.next_operand(), t);
   d.address();
   d.i.from_columns[1] = d.source(t);
   if (what == atomic::cas) d.i.from_columns[2] = d.source(t);

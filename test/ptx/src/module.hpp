@@ -57,6 +57,8 @@ enum class space : uint8_t { generic, global, shared, local, param, constant };
 enum class flow : uint8_t { next, branch, branch_table, exit, warp_sync, block_barrier };
 // What it counts as.
 enum class work : uint8_t { integer, floating, memory, control, barrier };
+// What it does to memory.
+enum class traffic : uint8_t { none, load, store, atomic };
 
 inline constexpr uint32_t no_operand = ~0u;
 // Of an operand's column: in the kernel's constants, not in the warp's registers.
@@ -71,6 +73,7 @@ struct instruction {
   handler run = nullptr;
   flow how = flow::next;
   work counts_as = work::integer;
+  traffic moves = traffic::none;
   type t = type::none, from = type::none;
   space where = space::generic;
   uint8_t vector = 1;
@@ -116,6 +119,7 @@ enum class special : uint8_t {
 
 struct source_line {
   uint32_t file = 0, line = 0;
+  uint32_t caller = no_operand;  // of kernel::callers: where this was inlined
 };
 
 class kernel {
@@ -131,7 +135,7 @@ class kernel {
   // Beside each instruction, for reports and counts:
   std::vector<std::string> text;
   std::vector<uint32_t> lines;  // in the PTX
-  std::vector<source_line> sources;
+  std::vector<source_line> sources, callers;
   std::vector<std::string> files;  // by source_line::file
 
   uint32_t register_bytes = 0, predicates = 0;
@@ -143,7 +147,7 @@ class kernel {
   std::vector<special_column> specials;
   std::vector<std::vector<uint32_t>> branch_tables;
 
-  std::string place(std::size_t pc) const;  // "  PTX line 12: add.s32 ...\n  source zvc_block.cuh:40\n"
+  std::string place(std::size_t pc) const;  // "  PTX line 12: add.s32 ...\n  source bits.cuh:40, from zvc.cuh:7\n"
 };
 
 }  // namespace ptx

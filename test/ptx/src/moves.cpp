@@ -79,13 +79,12 @@ void decode_mov(decoder& d) {
   if (unpacks) {
     d.i.vector = static_cast<uint8_t>(to.size());
     const type part = bits_type(bits_of(t) / d.i.vector);
-    for (std::size_t k = 0; k < to.size(); ++k) d.i.to[k] = d.destination(to[k], part);
+    for (std::size_t k = 0; k < to.size(); ++k) d.i.to[k] = d.destination_or_sink(to[k], part);
     d.i.from_columns[0] = d.source(t);
     d.i.run = &run_unpack;
     return;
   }
   d.i.to[0] = d.destination(to[0], t);
-  if (d.i.to[0] == no_operand) d.fail("a destination is missing");
   if (d.peek().starts_with('{')) {
     const auto from = d.vector_operand();
     d.i.vector = static_cast<uint8_t>(from.size());
@@ -94,8 +93,11 @@ void decode_mov(decoder& d) {
     d.i.run = &run_pack;
     return;
   }
-  for (const std::string_view clock : {"%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_lo"})
+  constexpr std::pair<std::string_view, unsigned> clocks[] = {
+      {"%clock", 32}, {"%clock_hi", 32}, {"%globaltimer_lo", 32}, {"%clock64", 64}, {"%globaltimer", 64}};
+  for (const auto& [clock, bits] : clocks)
     if (d.peek() == clock) {
+      if (bits_of(t) != bits) d.fail("the clock has another width");
       d.next_operand();
       d.i.run = &run_clock;
       return;
@@ -238,7 +240,7 @@ void decode_setp(decoder& d) {
     d.fail("not of a type that is supported");
   if (is_float(t)) d.i.counts_as = work::floating;
   const auto [p, q] = d.paired_operand();
-  d.i.to_predicates = {d.destination_predicate(p), d.destination_predicate(q)};
+  d.i.to_predicates = {d.predicate_or_sink(p), d.predicate_or_sink(q)};
   d.i.from_columns[0] = d.source(t);
   d.i.from_columns[1] = d.source(t);
   if (d.i.mode != 0) d.i.from_predicates[0] = d.source_predicate();

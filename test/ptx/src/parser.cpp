@@ -210,8 +210,10 @@ void module_parser::initialise(std::byte* to, const declaration& d, std::string_
   const unsigned each = bytes_of(d.element);
   uint64_t at = 0;
   for (const std::string_view text : split_operands(values)) {
-    const auto v = parse_integer(text);
-    if (!v) fail("not a number: " + std::string(text));
+    const auto given = parse_integer(text);
+    if (!given) fail("not a number, and addresses are not supported here: " + std::string(text));
+    const auto v = number_of(text, *given, d.element);
+    if (!v) fail("a number of another type is wanted: " + std::string(text));
     if (at + each > d.bytes) fail("too many values for " + std::string(d.name));
     std::memcpy(to + at, &*v, each);
     at += each;
@@ -222,7 +224,7 @@ void module_parser::initialise(std::byte* to, const declaration& d, std::string_
 void module_parser::declare_variable(std::string_view text, std::string_view values) {
   const declaration d = parse_declaration(text);
   if (d.where == space::shared) {
-    if (!d.is_extern) fail("shared memory of a module");
+    if (!d.is_extern) fail("shared memory outside of a kernel: " + std::string(d.name));
     extern_shared_[std::string(d.name)] = 0;
     return;
   }
@@ -237,6 +239,8 @@ void module_parser::declare_variable(std::string_view text, std::string_view val
 void module_parser::declare_in_kernel(std::string_view text) {
   const declaration d = parse_declaration(text);
   uint32_t& used = d.where == space::shared ? k_->shared_bytes : k_->local_bytes;
+  // It lies behind all others, whose end has been taken already.
+  if (d.where == space::shared && k_->dynamic_shared) fail("declared behind the use of dynamic shared memory");
   if (d.where != space::shared && d.where != space::local && d.where != space::param) fail("not in a kernel");
   used = (used + d.alignment - 1) / d.alignment * d.alignment;
   scopes_.back().symbols[std::string(d.name)] = {symbol::kind::address, 0, 0, used,
@@ -300,7 +304,16 @@ void module_parser::read_directive_or_kernel() {
   const std::string head = std::string(word) + " " + std::string(in_.until(";({="));
   if (head.find(".entry") != head.npos) return read_kernel(head);
   if (head.find(".func") != head.npos) {
-    if (head.find(".extern") == head.npos) fail("functions are not supported: " + head);
+    if (head.find(".extern") == head.npos) {
+      std::string name(words_of(head).back());
+      if (name == ".func") {  // behind what it returns
+        in_.skip();
+        in_.until(")");
+        in_.skip();
+        name = in_.until("(;{");
+      }
+      fail("functions are not supported: " + name);
+    }
     in_.until(";");
     return in_.skip();
   }
@@ -325,10 +338,12 @@ void module_parser::read_kernel(std::string_view head) {
   branch_tables_.clear();
   carry_ = no_operand;
   source_ = {};
+  locations_.clear();
   k_->name = words_of(head).back();
   k_->target = target_;
   if (in_.peek() == '(') read_parameters();
   const std::string attributes(in_.until("{;"));
+  if (attributes.find("cluster") != attributes.npos) fail("clusters are not supported: " + k_->name);
   if (const auto at = attributes.find(".maxntid"); at != attributes.npos) {
     int n[3] = {1, 1, 1};
     std::sscanf(attributes.c_str() + at, ".maxntid %d, %d, %d", &n[0], &n[1], &n[2]);
@@ -410,9 +425,16 @@ void module_parser::read_statement() {
 }
 
 void module_parser::read_location(std::string_view text) {
-  unsigned file = 0, line = 0;
-  std::sscanf(std::string(text).c_str(), "%u %u", &file, &line);
-  source_ = {file, line};
+  std::array<uint32_t, 3> here{}, from{};  // file, line, column
+  std::sscanf(std::string(text).c_str(), "%u %u %u", &here[0], &here[1], &here[2]);
+  source_ = {here[0], here[1]};
+  if (const auto at = text.find("inlined_at"); at != text.npos) {
+    std::sscanf(std::string(text.substr(at)).c_str(), "inlined_at %u %u %u", &from[0], &from[1], &from[2]);
+    const auto known = locations_.find(from);  // the caller has been named before, and who called it
+    source_.caller = static_cast<uint32_t>(k_->callers.size());
+    k_->callers.push_back(known != locations_.end() ? known->second : source_line{from[0], from[1]});
+  }
+  locations_[here] = source_;
 }
 
 void module_parser::add_instruction(std::string_view text) {

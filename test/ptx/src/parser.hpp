@@ -102,6 +102,7 @@ class module_parser final : public names {
   uint32_t carry_ = no_operand;
   uint32_t used_bytes_ = ~0u;
   source_line source_;
+  std::map<std::array<uint32_t, 3>, source_line> locations_;  // by file, line and column
 };
 
 }  // namespace ptx

@@ -26,62 +26,83 @@ void warp_clock::synchronise(uint32_t lanes, bool all_alive) {
 void shared_memory::begin(std::size_t bytes, uint8_t poison, bool check) {
   bytes_.assign(bytes, std::byte{poison});
   cells_.assign(check ? bytes : 0, {});
-  epoch_ = 1;
+  relaxed_.clear();
+  barriers_.synchronise(~0u, true);  // what nobody has touched is known to all
 }
 
-void shared_memory::remember_read(cell& c, uint32_t thread, const warp_clock& clock) const {
+// The time that is kept is the first of those that the others do not know of: a later one would make a race of what has
+// been ordered in between.
+void shared_memory::remember(threads& all, uint32_t thread, const warp_clock& clock) const {
   const uint32_t warp = thread / 32, lane = thread % 32;
-  if (c.read_epoch != epoch_) c.reading_warps = c.reading_lanes = 0;
-  if (c.reader / 32 != warp) c.reading_lanes = 0;
-  for (uint32_t left = c.reading_lanes; left != 0; left &= left - 1) {
-    const auto l = static_cast<uint32_t>(std::countr_zero(left));
-    if (clock.ordered(lane, l, c.read_time)) c.reading_lanes &= ~(1u << l);
+  if (barriers_.all_know(all.epoch)) all.warps = 0;
+  for (uint32_t left = barriers_.some_know() ? all.warps : 0; left != 0; left &= left - 1) {
+    const auto w = static_cast<uint32_t>(std::countr_zero(left));
+    if (barriers_.ordered(warp, w, all.epoch)) all.warps &= ~(1u << w);
   }
-  c.read_epoch = epoch_;
-  c.reading_warps |= 1u << warp;
-  c.reading_lanes |= 1u << lane;
-  c.reader = static_cast<uint16_t>(thread);
-  c.read_time = clock.now();
+  if (all.last / 32 != warp || (all.warps >> warp & 1) == 0) all.lanes = 0;
+  for (uint32_t left = all.lanes; left != 0; left &= left - 1) {
+    const auto l = static_cast<uint32_t>(std::countr_zero(left));
+    if (clock.ordered(lane, l, all.time)) all.lanes &= ~(1u << l);
+  }
+  if (all.warps == 0) all.epoch = barriers_.now();
+  if (all.lanes == 0) all.time = clock.now();
+  all.warps |= 1u << warp;
+  all.lanes |= 1u << lane;
+  all.last = static_cast<uint16_t>(thread);
+}
+
+bool shared_memory::unordered(const threads& all, uint32_t thread, const warp_clock& clock, uint32_t& other) const {
+  if (all.warps == 0 || barriers_.all_know(all.epoch)) return false;
+  const uint32_t warp = thread / 32, lane = thread % 32;
+  for (uint32_t left = all.warps & ~(1u << warp); left != 0; left &= left - 1) {
+    const auto w = static_cast<uint32_t>(std::countr_zero(left));
+    other = all.last / 32 == w ? all.last : w * 32;
+    if (!barriers_.ordered(warp, w, all.epoch)) return true;
+  }
+  if (all.last / 32 != warp || barriers_.ordered(warp, warp, all.epoch)) return false;
+  for (uint32_t left = all.lanes & ~(1u << lane); left != 0; left &= left - 1) {
+    const auto l = static_cast<uint32_t>(std::countr_zero(left));
+    other = warp * 32 + l;
+    if (!clock.ordered(lane, l, all.time)) return true;
+  }
+  return false;
 }
 
 const char* shared_memory::touch(access kind, uint32_t address, uint32_t bytes, uint32_t thread,
                                  const warp_clock& clock, const std::byte* value, uint32_t used, bool may_be_unwritten,
                                  uint32_t& other) {
   const uint32_t warp = thread / 32, lane = thread % 32;
-  // Did that thread's access, at that time, come before this one?
-  const auto ordered = [&](uint32_t t, uint32_t time) {
-    return t == thread || (t / 32 == warp && clock.ordered(lane, t % 32, time));
-  };
+  const bool reads = kind == access::read || kind == access::relaxed_read;
+  const bool relaxed = kind == access::relaxed_read || kind == access::atomic;
+  if (relaxed && relaxed_.empty()) relaxed_.resize(cells_.size());
   for (uint32_t k = 0; k < bytes; ++k) {
     cell& c = cells_[address + k];
-    const bool reads = kind == access::read || kind == access::relaxed_read;
     if (reads && (used >> k & 1) == 0) continue;
     if (value == nullptr && !c.written && !may_be_unwritten) return "uninitialised";
-    other = c.writer;
-    const bool wrote = c.write_epoch == epoch_ && !ordered(c.writer, c.write_time);
-    const bool atomic_both = c.atomic && (kind == access::relaxed_read || kind == access::atomic);
-    if (wrote && !atomic_both && reads) return "race";
+    if (!barriers_.ordered(warp, c.writer / 32, c.write_epoch) && c.writer != thread &&
+        !(c.writer / 32 == warp && clock.ordered(lane, c.writer % 32, c.write_time))) {
+      other = c.writer;
+      // One instruction may write a byte by several lanes, if all write the same.
+      const bool together = kind == access::write && c.writer / 32 == warp && c.write_time == clock.now() &&
+                            value[k] == bytes_[address + k];
+      if (!together) return "race";
+    }
+    relaxed_cell* const r = relaxed_.empty() ? nullptr : &relaxed_[address + k];
+    if (!relaxed && r != nullptr && unordered(r->writers, thread, clock, other)) return "race";
     if (reads) {
-      remember_read(c, thread, clock);
+      remember(relaxed ? r->readers : c.readers, thread, clock);
       continue;
     }
-    // One instruction may write a byte by several lanes, if all write the same.
-    const bool together = kind == access::write && c.writer / 32 == warp && c.write_time == clock.now() &&
-                          value[k] == bytes_[address + k];
-    if (wrote && !together && !atomic_both) return "race";
-    if (c.read_epoch == epoch_) {
-      other = c.reader;
-      if ((c.reading_warps & ~(1u << warp)) != 0) return "race";
-      for (uint32_t left = c.reading_lanes; left != 0; left &= left - 1) {
-        other = warp * 32 + static_cast<uint32_t>(std::countr_zero(left));
-        if (!ordered(other, c.read_time)) return "race";
-      }
+    if (unordered(c.readers, thread, clock, other)) return "race";
+    c.written = true;
+    if (relaxed) {
+      remember(r->writers, thread, clock);
+      continue;
     }
-    c.write_epoch = epoch_;
+    if (r != nullptr && unordered(r->readers, thread, clock, other)) return "race";
+    c.write_epoch = barriers_.now();
     c.write_time = clock.now();
     c.writer = static_cast<uint16_t>(thread);
-    c.written = true;
-    c.atomic = kind == access::atomic;
   }
   return nullptr;
 }

@@ -10,6 +10,7 @@
 namespace ptx {
 
 // When lanes of a warp last synchronised with each other: bar.warp.sync orders memory, nothing else within a warp does.
+// The same for warps of a block, of which there are no more than 32, and its barriers.
 class warp_clock {
  public:
   uint32_t now() const { return now_; }
@@ -17,8 +18,10 @@ class warp_clock {
   void synchronise(uint32_t lanes, bool all_alive);
   // Does `lane` know by now what `other` did at `time`, maybe by way of others?
   bool ordered(uint32_t lane, uint32_t other, uint32_t time) const {
-    return all_ > time || (known_ && (*known_)[lane][other] > time);
+    return all_know(time) || (known_ && (*known_)[lane][other] > time);
   }
+  bool all_know(uint32_t time) const { return all_ > time; }
+  bool some_know() const { return known_ != nullptr; }  // have only some of them ever met?
 
  private:
   using table = std::array<std::array<uint32_t, 32>, 32>;
@@ -35,7 +38,7 @@ class shared_memory {
   void begin(std::size_t bytes, uint8_t poison, bool check);
   std::byte* data() { return bytes_.data(); }
   std::size_t size() const { return bytes_.size(); }
-  void barrier() { ++epoch_; }
+  void barrier(uint32_t warps, bool all) { barriers_.synchronise(warps, all); }
 
   // Before the access takes place. `value`: what is to be written; null for reads and
   // atomic operations. Null, or the kind of the fault ("race",
@@ -45,18 +48,30 @@ class shared_memory {
   bool checked() const { return !cells_.empty(); }
 
  private:
-  struct cell {  // of a byte
-    uint32_t write_epoch = 0, write_time = 0, read_epoch = 0, read_time = 0;
-    uint32_t reading_warps = 0, reading_lanes = 0;  // lanes: of the last of these warps
-    uint16_t writer = 0, reader = 0;
-    bool written = false, atomic = false;
+  // Who did something to a byte. Epochs are of the block's barriers, times of a warp's own.
+  struct threads {
+    uint32_t epoch = 0, time = 0;   // no lane's time is before this
+    uint32_t warps = 0, lanes = 0;  // lanes: of the last of these warps
+    uint16_t last = 0;
+  };
+  struct cell {  // of a byte; its writer is the last that did not write atomically
+    uint32_t write_epoch = 0, write_time = 0;
+    threads readers;
+    uint16_t writer = 0;
+    bool written = false;
+  };
+  struct relaxed_cell {
+    threads readers, writers;
   };
 
-  void remember_read(cell& c, uint32_t thread, const warp_clock& clock) const;
+  void remember(threads& all, uint32_t thread, const warp_clock& clock) const;
+  // Did one of them act and that thread not know of it? Then `other` is one.
+  bool unordered(const threads& all, uint32_t thread, const warp_clock& clock, uint32_t& other) const;
 
   std::vector<std::byte> bytes_;
   std::vector<cell> cells_;
-  uint32_t epoch_ = 1;
+  std::vector<relaxed_cell> relaxed_;  // of as many bytes, once there was an access of that kind
+  warp_clock barriers_;
 };
 
 }  // namespace ptx

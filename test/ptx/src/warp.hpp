@@ -63,7 +63,9 @@ struct warp {
 // A barrier of a block while threads wait at it.
 struct barrier {
   uint32_t arrived = 0, expected = 0;
-  uint32_t ones = 0;  // of the predicates
+  uint32_t warps = 0;     // that have come
+  uint8_t reduction = 0;  // instruction::mode, or 0
+  uint32_t ones = 0;      // of the predicates
 };
 
 struct block {

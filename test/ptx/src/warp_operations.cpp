@@ -68,9 +68,10 @@ template <class T, bool all> void run_match(warp& w, const instruction& i, uint3
               [&](int o) { same[static_cast<std::size_t>(l)] |= uint32_t(get<T>(value, l) == get<T>(value, o)) << o; });
   });
   const bool alike = same[static_cast<std::size_t>(std::countr_zero(lanes))] == lanes;
-  for_lanes(lanes, [&](int l) {
-    put<uint32_t>(w.out(i.to[0]), l, all ? (alike ? lanes : 0) : same[static_cast<std::size_t>(l)]);
-  });
+  if (i.to[0] != no_operand)
+    for_lanes(lanes, [&](int l) {
+      put<uint32_t>(w.out(i.to[0]), l, all ? (alike ? lanes : 0) : same[static_cast<std::size_t>(l)]);
+    });
   if (i.to_predicates[0] != no_operand) w.set(i.to_predicates[0], lanes, alike ? ~0u : 0);
 }
 
@@ -121,8 +122,11 @@ void needs_sync(decoder& d) {
 }
 void take_pair(decoder& d) {
   const auto [to, p] = d.paired_operand();
-  d.i.to[0] = d.destination(to, type::b32);
-  d.i.to_predicates[0] = d.destination_predicate(p);
+  d.i.to[0] = d.destination_or_sink(to, type::b32);
+  d.i.to_predicates[0] = d.predicate_or_sink(p);
+}
+void needs_destination(decoder& d) {
+  if (d.i.to[0] == no_operand) d.fail("a destination is missing");
 }
 
 void decode_shfl(decoder& d) {
@@ -130,6 +134,7 @@ void decode_shfl(decoder& d) {
   d.i.mode = static_cast<uint8_t>(d.need_one({"up", "down", "bfly", "idx"}));
   d.need_type({type::b32});
   take_pair(d);
+  needs_destination(d);
   for (std::size_t k = 0; k < 3; ++k) d.i.from_columns[k] = d.source(type::b32);
   take_mask(d);
   d.i.run = &run_shfl;
@@ -153,6 +158,8 @@ void decode_match(decoder& d) {
   const bool all = d.need_one({"any", "all"}) == 1;
   const type t = d.need_type({type::b32, type::b64});
   take_pair(d);
+  if (!all) needs_destination(d);
+  if (!all && d.i.to_predicates[0] != no_operand) d.fail("match.any has no predicate");
   d.i.from_columns[0] = d.source(t);
   take_mask(d);
   d.i.run = t == type::b64 ? (all ? &run_match<uint64_t, true> : &run_match<uint64_t, false>)
@@ -162,7 +169,7 @@ void decode_redux(decoder& d) {
   needs_sync(d);
   d.i.mode = static_cast<uint8_t>(d.need_one({"add", "min", "max", "and", "or", "xor"}));
   const bool bits = static_cast<reduction>(d.i.mode) >= reduction::and_;
-  const type t = bits ? d.need_type({type::b32, type::u32, type::s32}) : d.need_type({type::u32, type::s32});
+  const type t = bits ? d.need_type({type::b32}) : d.need_type({type::u32, type::s32});
   d.i.to[0] = d.destination(t);
   d.i.from_columns[0] = d.source(t);
   take_mask(d);
@@ -171,6 +178,7 @@ void decode_redux(decoder& d) {
 void decode_elect(decoder& d) {
   needs_sync(d);
   take_pair(d);
+  if (d.i.to_predicates[0] == no_operand) d.fail("a predicate is missing");
   take_mask(d);
   d.i.run = &run_elect;
 }

@@ -73,7 +73,31 @@ TEST(Convert, IntegersToFloats) {
         return hidden(static_cast<double>(hidden(static_cast<long double>(static_cast<S>(a)))));
       });
       form(start + ".f16" + end, [=](in_register<S> a) { return half{narrow(static_cast<S>(a), 10, m)}; });
+      form(start + ".bf16" + end, [=](in_register<S> a) { return bfloat{narrow(static_cast<S>(a), 7, m)}; });
     });
+}
+
+TEST(Convert, WideIntegersAreRoundedOnce) {  // next to the middle of two floats, by less than a double knows
+  const auto converted = [](const std::string& type, uint64_t v) {
+    return outputs("mov.u64 %rd1, " + std::to_string(v) + "; cvt.rn.bf16." + type +
+                   " %h1, %rd1; cvt.u32.u16 %r1, %h1; st.global.u32 [%at], %r1;")[0];
+  };
+  EXPECT_EQ(converted("u64", 0x8080000000000001), 0x5f01u);
+  EXPECT_EQ(converted("u64", 0x1010000000000001), 0x5d81u);
+  EXPECT_EQ(converted("u64", 0x817fffffffffffff), 0x5f01u);
+  EXPECT_EQ(converted("u64", 0x8180000000000000), 0x5f02u);  // the middle itself: to even
+  EXPECT_EQ(converted("s64", 0 - 0x4040000000000001), 0xde81u);
+  EXPECT_EQ(converted("s64", 0 - 0x4040000000000000), 0xde80u);
+}
+
+TEST(Convert, NumbersBecomeTheTypeOfTheirUse) {
+  const auto bits = [](const std::string& body) { return outputs<uint64_t>(body + " st.global.u64 [%at], %rd1;")[0]; };
+  EXPECT_EQ(bits("mov.f32 %r1, 0d3FF0000000000000; add.f32 %r1, %r1, 0d4000000000000000; mov.b64 %rd1, {%r1, 0};"),
+            0x40400000u);
+  EXPECT_EQ(bits("mov.f32 %r1, 0d3FB999999999999A; mov.b64 %rd1, {%r1, 0};"), 0x3dcccccdu);  // rounded to nearest
+  EXPECT_EQ(bits("mov.f64 %rd1, 0f3F800000; add.f64 %rd1, %rd1, 0f40000000;"), 0x4008000000000000u);
+  EXPECT_EQ(bits("mov.b64 %rd1, 0d3FF0000000000000;"), 0x3ff0000000000000u);
+  EXPECT_EQ(bits("mov.b32 %r1, 0f3F800000; mov.b64 %rd1, {%r1, 0};"), 0x3f800000u);
 }
 
 TEST(Convert, IntegersToSaturatedFloats) {

@@ -170,6 +170,51 @@ TEST(Counts, Wavefronts) {
   EXPECT_EQ(wavefronts("u32", 128, "setp.lt.u32 %p1, %t, 4;\n"), pair(4, 1));
 }
 
+// By line, what the kernel has in all: %P0 are 64 words.
+TEST(Counts, LinesHaveWhatTheKernelHas) {
+  const configured c(with_traffic());
+  ptx::clear_counts();
+  buffer<uint32_t> memory(64);
+  const std::string body =
+      ".loc 1 1 1\n.shared .b32 s; setp.eq.u32 %p1, %t, 0; @%p1 st.shared.u32 [s], 0;\n.loc 1 2 1\nbar.sync 0;\n"
+      ".loc 1 3 1\natom.shared.add.u32 %r1, [s], 1;\n.loc 1 4 1\natom.global.add.u32 %r2, [%P0], 1;\n"
+      ".loc 1 5 1\nld.relaxed.gpu.global.u32 %r3, [%P0+4];\n.loc 1 6 1\nst.global.u32 [%P0+8], 1;\n";
+  const auto n = launch(load_one(kernel_text(1, "\n" + body, ".file 1 \"lines.cu\"\n")), {2, 64}, {memory.address()});
+  std::vector<ptx::counters> lines(8);
+  for (const auto& k : ptx::counted())
+    for (const auto& l : k.lines) lines[static_cast<std::size_t>(l.line)] = l.all;
+  EXPECT_EQ(lines[2].barriers, 128u);
+  EXPECT_EQ(lines[3].shared_atomics, 128u);
+  EXPECT_EQ(lines[3].atomics, 0u);
+  EXPECT_EQ(lines[4].atomics, 128u);
+  EXPECT_EQ(lines[4].load_sectors, 4u);
+  EXPECT_EQ(lines[4].store_sectors, 4u);
+  EXPECT_EQ(lines[5].polls, 128u);
+  EXPECT_EQ(lines[5].load_requests, 4u);
+  EXPECT_EQ(lines[6].store_requests, 4u);
+  ptx::counters sum;
+  for (const auto& l : lines) sum += l;
+  for (const auto count : {&ptx::counters::barriers, &ptx::counters::shared_atomics, &ptx::counters::atomics,
+                           &ptx::counters::polls, &ptx::counters::load_requests, &ptx::counters::store_requests,
+                           &ptx::counters::load_sectors, &ptx::counters::store_sectors})
+    EXPECT_EQ(sum.*count, n.*count);
+  ptx::clear_counts();
+}
+
+TEST(Counts, WavefrontsOfAtomics) {  // one for each lane that meets others at a word, or in a bank
+  const auto atomics = [](const std::string& place) {
+    const configured c(with_traffic());
+    const std::string text =
+        ".shared .align 16 .b8 s[8192];\nmov.u32 %r9, s; mad.lo.u32 %r9, %t, 4, %r9;\n"
+        "st.shared.u32 [%r9], 0; bar.warp.sync -1;\n" +
+        place + " mad.lo.u32 %r1, %r1, 4, s; red.shared.add.u32 [%r1], 1;";
+    return launch(load_one(kernel_text(0, text)), {1, 32}, {}).shared_wavefronts - 1;  // but for the store
+  };
+  EXPECT_EQ(atomics("mov.u32 %r1, %t;"), 1u);
+  EXPECT_EQ(atomics("mov.u32 %r1, 0;"), 32u);
+  EXPECT_EQ(atomics("shr.u32 %r1, %t, 2;"), 4u);
+}
+
 TEST(Counts, AtomicsBarriersPolls) {
   buffer<uint32_t> memory(64);
   const auto n =

@@ -108,6 +108,20 @@ TEST(Memory, VectorsOfOtherSpaces) {
       }
 }
 
+TEST(Memory, FloatsAreFlushedByAtomicsOnGlobalMemoryOnly) {
+  const auto sum = [](const std::string& space, const std::string& a, const std::string& b) {
+    const std::string own = space == "shared" ? ".shared .b32 v;\n" : "mov.u64 %rd1, %P0;\n";
+    const std::string at = space == "shared" ? "[v]" : "[%rd1]";
+    return thread_result(own + "st." + space + ".b32 " + at + ", " + a + "; atom." + space + ".add.f32 %r1, " + at +
+                         ", " + b + "; ld." + space + ".u32 %r2, " + at + "; st.global.v2.u32 [%P0], {%r2, %r1};")[0];
+  };
+  EXPECT_EQ(sum("global", "0x00000001", "0f00000002"), 0x100000000u);  // what was there comes back as it was
+  EXPECT_EQ(sum("shared", "0x00000001", "0f00000002"), 0x100000003u);
+  EXPECT_EQ(sum("global", "0x80000001", "0f80000002"), 0x8000000180000000u);
+  EXPECT_EQ(sum("global", "0x00800001", "0f80800000"), 0x0080000100000000u);
+  EXPECT_EQ(sum("shared", "0x00800001", "0f80800000"), 0x0080000100000001u);
+}
+
 // --- Atomics ------------------------------------------------------------
 
 template <class T> T combine(const std::string& op, T old, T b, T c) {
