@@ -76,10 +76,12 @@ class device_coder : public coder {
     upload(on_device, items_);
     require(tuck::inflate_batch({as<const tuck::inflate_item>(items_), items.size()},
                                 {as<tuck::inflate_result>(results_), items.size()}, stream_));
-    std::vector<uint32_t> crcs(items.size());
-    find_crcs(pieces, crcs);
     std::vector<tuck::inflate_result> results(items.size());
     download(results_, tuck::span<tuck::inflate_result>(results));
+    for (uint64_t i = 0; i < items.size(); ++i)
+      if (!results[i]) pieces[i] = {};
+    std::vector<uint32_t> crcs(items.size());
+    find_crcs(pieces, crcs);
     for (uint64_t i = 0; i < items.size(); ++i) decoded_items[i] = {results[i], crcs[i]};
     plain_.download(out.subspan(0, items[items.size() - 1].at + items[items.size() - 1].size), stream_);
   }

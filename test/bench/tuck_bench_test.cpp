@@ -205,7 +205,7 @@ TEST_F(tuck_bench, counts_instructions_where_they_are_counted) {
   for (const json& row : file.at("rows")) {
     const double counted = row.at("instructions_per_128_bytes");
     EXPECT_GT(counted, row.at("operation") == "copy" ? 2. : 5.);
-    EXPECT_LT(counted, row.at("operation") == "copy" ? 2.1 : 100.);
+    EXPECT_LT(counted, row.at("operation") == "copy" ? 2.2 : 100.);  // 2.01 at 64 MiB, where threads loop longer
     EXPECT_LE(row.at("least_wavefronts"), row.at("shared_wavefronts"));
     for (const json& bound : row.at("bound_R")) EXPECT_LE(bound.at("R"), 1.01) << row.dump();
   }

@@ -188,7 +188,11 @@ TEST(evicting_pool, keeps_out_of_captures) {
   const device_stream captured, stream;
   limited_resource upstream(2 * bytes + overhead);
   pool memory({.pinned_bytes = 1 << 20}, upstream);
-  auto a = memory.make<float>(count), b = memory.make<float>(count), c = memory.make<float>(count);
+  auto a = memory.make<float>(count), b = memory.make<float>(count);
+  write(b, values_of(2), stream);
+  write(a, values_of(1), captured);
+  auto c = memory.make<float>(count);
+  write(c, values_of(3), stream);
   write(a, values_of(1), captured);
   write(b, values_of(2), stream);
   cudaGraph_t graph = nullptr;

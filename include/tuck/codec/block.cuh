@@ -169,15 +169,27 @@ template <element T, int Threads> struct block_tile {
 
   // Writes all values to p, a multiple of sizeof(T).
   __device__ void store(std::byte* p) const {
-    block_output<T, Threads> out(reinterpret_cast<T*>(p), 0, count, count, false);
-    for_rows([&](uint32_t first, int r) { out(first + static_cast<uint32_t>(r) * row_values, row(r)); });
-  }
-  // Calls visit(first value of row 0, r) for this thread's rows that have values.
-  template <class Visit> __device__ void for_rows(const Visit& visit) const {
+    using output = block_output<T, Threads>;
+    auto* const to = reinterpret_cast<T*>(p);
+    output out(to, 0, count, output::is_whole(to, 0, count, count), false);
     const uint32_t first = first_value(device::thread_id_anew(), 0);
 #pragma unroll
-    for (int r = 0; r < rows; ++r)
-      if (is_full() || first + static_cast<uint32_t>(r) * row_values < count) visit(first, r);
+    for (uint32_t r = 0; r < static_cast<uint32_t>(rows); ++r)
+      if (first + r * row_values < count) out(first + r * row_values, row(static_cast<int>(r)));
+  }
+  // Writes up to tile_bytes, the values and zeros behind them, to p; both multiples of 16.
+  __device__ void store_padded(std::byte* p, uint32_t size) const {
+    const uint32_t at = first_value(device::thread_id_anew(), 0) * uint32_t{sizeof(T)};
+    auto* const to = reinterpret_cast<device::vec128*>(p + at);
+    if (size >= tile_bytes) {
+#pragma unroll
+      for (int r = 0; r < rows; ++r) device::store(to + r * device::warp_size, row(r));
+    } else {
+#pragma unroll
+      for (int r = 0; r < rows; ++r)
+        if (at + static_cast<uint32_t>(r) * (16 * device::warp_size) < size)
+          device::store(to + r * device::warp_size, row(r));
+    }
   }
 
   // This thread's 16 bytes of a row.
@@ -334,8 +346,8 @@ __device__ void pack_chunk(Coder& coder, const C& codec, Tiles& tiles, bytes out
 
 }  // namespace detail
 
-// What decoders hand words to: stores the values with lo <= index < hi of a chunk of `count` at p[index], p a multiple
-// of sizeof(T), and, where they are `summed`, sums all of them.
+// What decoders hand words to: stores the values of a chunk with lo <= index < hi at p[index], p a multiple of sizeof(T),
+// and, where they are `summed`, sums all of them.
 template <element T, int Threads> class block_output {
   using tile = block_tile<T, Threads>;
   using word = typename tile::word;
@@ -344,13 +356,13 @@ template <element T, int Threads> class block_output {
  public:
   word_sums sums;
 
-  __device__ block_output(T* p, uint32_t lo, uint32_t hi, uint32_t count, bool summed)
-      : p_(p),
-        lo_(lo),
-        hi_(hi),
-        straight_(lo == 0 && hi == count && count % lane_values == 0 &&
-                  reinterpret_cast<uintptr_t>(p) % sizeof(device::vec128) == 0 && !summed),
-        summed_(summed) {}
+  // Are these all values of a chunk of `count`, in whole rows?
+  __device__ static bool is_whole(const T* p, uint32_t lo, uint32_t hi, uint32_t count) {
+    return lo == 0 && hi == count && count % lane_values == 0 &&
+           reinterpret_cast<uintptr_t>(p) % sizeof(device::vec128) == 0;
+  }
+  __device__ block_output(T* p, uint32_t lo, uint32_t hi, bool whole, bool summed)
+      : p_(p), lo_(lo), hi_(hi), straight_(whole && !summed), summed_(summed) {}
 
   __device__ void operator()(uint32_t first, word x) {
     if (straight_) {
@@ -379,6 +391,18 @@ template <element T, int Threads> class block_output {
       low = sizeof(word) == 8 ? high : low >> 32 | high << 32;
       high >>= 32;
     }
+  }
+
+  // The same of some rows, one behind the other, the first of which has this thread's 16 bytes at `first`.
+  template <int Rows> __device__ void operator()(uint32_t first, const device::vec128 (&x)[Rows]) {
+    if (straight_) {
+      auto* const to = reinterpret_cast<device::vec128*>(p_ + first);
+#pragma unroll
+      for (int r = 0; r < Rows; ++r) device::store(to + r * device::warp_size, x[r]);
+      return;
+    }
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) (*this)(first + static_cast<uint32_t>(r) * tile::row_values, x[r]);
   }
 
  private:

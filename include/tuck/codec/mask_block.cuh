@@ -76,31 +76,14 @@ template <element T, int Threads> class block_masks {
     return sum;
   }
 
-  // Writes the mask's bytes below `size` to shared memory, and reads them.
+  // Writes the mask's bytes below `size` to shared memory, and reads them; all of them where it is most_bytes.
   __device__ void store(std::byte* to, uint32_t size) const {
-    const uint32_t first = first_byte();
-#pragma unroll
-    for (int i = 0; i < words; ++i) {
-      uint32_t together = bits[i];
-#pragma unroll
-      for (uint32_t lanes = 1; lanes < group; lanes *= 2) {
-        const uint32_t other = device::shfl_xor(together, static_cast<int>(lanes));
-        const uint32_t shift = row_bits * lanes;
-        together = (device::lane_id() & lanes) != 0 ? together << shift | other : other << shift | together;
-      }
-      // Every lane of a group has its bytes of all rows now, and writes some.
-#pragma unroll
-      for (uint32_t r = 0; r < static_cast<uint32_t>(rows_a_word) && i * rows_a_word + r < rows; r += group) {
-        const uint32_t row = r + device::lane_id() % group, at = first + (i * rows_a_word + row) * row_bytes;
-        if (at >= size || (rows < static_cast<int>(group) && row >= rows)) continue;
-        if constexpr (row_bits > 8)
-          *reinterpret_cast<uint16_t*>(to + at) = static_cast<uint16_t>(together >> (row * field));
-        else
-          to[at] = static_cast<std::byte>(together >> (row * field));
-      }
-    }
+    if (size == most_bytes)
+      store_below<true>(to, size);
+    else
+      store_below<false>(to, size);
   }
-  __device__ void load(const std::byte* from, uint32_t size) {
+  template <bool Whole> __device__ void load(const std::byte* from, uint32_t size = most_bytes) {
     const uint32_t first = first_byte();
 #pragma unroll
     for (int i = 0; i < words; ++i) {
@@ -108,7 +91,7 @@ template <element T, int Threads> class block_masks {
 #pragma unroll
       for (int r = 0; r < rows_a_word && i * rows_a_word + r < rows; ++r) {
         const uint32_t at = first + static_cast<uint32_t>(i * rows_a_word + r) * row_bytes;
-        if (at >= size) continue;
+        if (!Whole && at >= size) continue;
         if constexpr (row_bits > 8)
           of_rows[r] = *reinterpret_cast<const uint16_t*>(from + at);
         else
@@ -215,6 +198,29 @@ template <element T, int Threads> class block_masks {
     return device::warp_id() * (rows * row_bytes) + (row_bits > 8 ? device::lane_id() * 2 : device::lane_id() / group);
   }
 
+  template <bool Whole> __device__ void store_below(std::byte* to, uint32_t size) const {
+    const uint32_t first = first_byte();
+#pragma unroll
+    for (int i = 0; i < words; ++i) {
+      uint32_t together = bits[i];
+#pragma unroll
+      for (uint32_t lanes = 1; lanes < group; lanes *= 2) {
+        const uint32_t other = device::shfl_xor(together, static_cast<int>(lanes));
+        const uint32_t shift = row_bits * lanes;
+        together = (device::lane_id() & lanes) != 0 ? together << shift | other : other << shift | together;
+      }
+      // Every lane of a group has its bytes of all rows now, and writes some.
+#pragma unroll
+      for (uint32_t r = 0; r < static_cast<uint32_t>(rows_a_word) && i * rows_a_word + r < rows; r += group) {
+        const uint32_t row = r + device::lane_id() % group, at = first + (i * rows_a_word + row) * row_bytes;
+        if ((!Whole && at >= size) || (rows < static_cast<int>(group) && row >= rows)) continue;
+        if constexpr (row_bits > 8)
+          *reinterpret_cast<uint16_t*>(to + at) = static_cast<uint16_t>(together >> (row * field));
+        else
+          to[at] = static_cast<std::byte>(together >> (row * field));
+      }
+    }
+  }
   template <class Before> __device__ void find(const tile& values, const Before& before) {
 #pragma unroll
     for (int i = 0; i < words; ++i) bits[i] = 0;

@@ -21,6 +21,10 @@ template <element T, int Threads> struct mask_storage {
   typename block_masks<T, Threads>::TempStorage of_masks;
 };
 
+// Does a sink take several rows at once?
+template <class Sink, int Rows>
+concept takes_rows = requires(Sink& sink, const device::vec128 (&x)[Rows]) { sink(0u, x); };
+
 template <class C, int Threads, class Form> class mask_codec_block {
   using T = value_t<C>;
   using masks = block_masks<T, Threads>;
@@ -90,13 +94,26 @@ template <class C, int Threads, class Form> class mask_codec_block {
     return status::ok;
   }
   template <bool Full, bool Repeats, class Sink> __device__ void get_values(uint32_t count, Sink& sink) {
+    constexpr int some = tile::rows < 4 ? tile::rows : 4;  // rows that registers hold
     const typename masks::places places = masks_.find_places(ones_.before);
+    const auto row = [&](int r) {
+      return masks_.template get<Repeats>(temp_.of_masks, r, places, temp_.encoded + values_begin_);
+    };
 #pragma unroll
-    for (int r = 0; r < tile::rows; ++r)
-      if (const uint32_t first = tile::first_value(r * tile::row_words); Full || first < count) {
-        const device::vec128 x = masks_.template get<Repeats>(temp_.of_masks, r, places, temp_.encoded + values_begin_);
-        sink(first, Repeats && !Full ? tile::clip(x, count - first) : x);
+    for (int begin = 0; begin < tile::rows; begin += some) {
+      const uint32_t first = tile::first_value(begin * tile::row_words);
+      if constexpr (Full && takes_rows<Sink, some>) {
+        device::vec128 x[some];
+#pragma unroll
+        for (int r = 0; r < some; ++r) x[r] = row(begin + r);
+        sink(first, x);
+      } else {
+#pragma unroll
+        for (int r = 0; r < some; ++r)
+          if (const uint32_t at = first + static_cast<uint32_t>(r) * tile::row_values; Full || at < count)
+            sink(at, Repeats && !Full ? tile::clip(row(begin + r), count - at) : row(begin + r));
       }
+    }
   }
 
   TempStorage& temp_;

@@ -34,7 +34,7 @@ template <codec C, int Threads> class chunk_decoder {
   __device__ status decode(const C& codec, const frame_view& frame, uint64_t i, const OutputOf& output_of) {
     if (threadIdx.x == 0) {
       const directory_entry entry{device::load(word_at(frame, frame.layout().directory, i))};
-      temp_.verdict = frame.chunk(i, entry, temp_.chunk.get());
+      temp_.verdict = frame.chunk(i, entry, sizeof(T), temp_.chunk.get());
     }
     device::sync_block();
     if (temp_.verdict != status::ok) return temp_.verdict;
@@ -73,8 +73,7 @@ template <codec C, int Threads> class chunk_decoder {
       device::vec128 x[tile::rows];
 #pragma unroll
       for (int r = 0; r < tile::rows; ++r) x[r] = row(before + own, r);
-#pragma unroll
-      for (int r = 0; r < tile::rows; ++r) out(before + own + static_cast<uint32_t>(r) * tile::row_values, x[r]);
+      out(before + own, x);
     }
 #pragma unroll 1
     for (uint32_t first = before + own; first < values && first - own < before + tile::rows * tile::row_values;
@@ -134,6 +133,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     uint64_t first_chunk, end_chunk;  // of those that hold what the job wants
     T* part;                          // where the one under way goes
     uint32_t part_begin, part_end;    // which of its values do
+    bool part_is_whole;               // as block_output means it
     status verdict;
     bool last;
   };
@@ -170,14 +170,12 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   // Returns this share's part of the contents' sums, in thread 0.
   template <class Share> __device__ word_sums decode(const Share& share) {
     open();
-    word_sums contents;
     if (temp_.verdict == status::ok) {
       decode_chunks(share);
-      contents = sum_contents(share);
-    } else if (!is_mismatch(temp_.verdict)) {
-      zero_fill(uint64_t{share.index()} * Threads, uint64_t{share.count()} * Threads);
+      return sum_contents(share);
     }
-    return block_sums<Threads>::reduce(temp_.sums, contents);
+    if (!is_mismatch(temp_.verdict)) zero_fill(uint64_t{share.index()} * Threads, uint64_t{share.count()} * Threads);
+    return {};
   }
 
   // Reads and checks the header, as host::decode does and in its order.
@@ -217,22 +215,24 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     return status::ok;
   }
 
-  template <class Share> __device__ word_sums sum_contents(const Share& share) const {
-    word_sums sums;
+  // Most shares have no word of them.
+  template <class Share> __device__ word_sums sum_contents(const Share& share) {
     const const_bytes contents = temp_.view.get().contents();
+    const uint64_t begin = uint64_t{share.index()} * Threads, count = contents.size() / 4;
+    if (begin >= count) return {};
+    word_sums sums;
     const auto* words = reinterpret_cast<const uint32_t*>(contents.data());
-    for (uint64_t i = uint64_t{share.index()} * Threads + device::thread_id_anew(); i < contents.size() / 4;
-         i += uint64_t{share.count()} * Threads)
+    for (uint64_t i = begin + device::thread_id_anew(); i < count; i += uint64_t{share.count()} * Threads)
       sums.add(device::load(words + i), i);
-    return sums;
+    return block_sums<Threads>::reduce(temp_.sums, sums);
   }
 
   template <class Share> __device__ void decode_chunks(const Share& share) {
     if (job_.out_values == 0) return;
     for (uint64_t i = temp_.first_chunk + share.index(); i < temp_.end_chunk; i += share.count()) {
       if (threadIdx.x == 0) find_part(i);
-      const auto output = [&](uint32_t values, bool summed) -> block_output<T, Threads> {
-        return {temp_.part, temp_.part_begin, temp_.part_end, values, summed};
+      const auto output = [&](uint32_t, bool summed) -> block_output<T, Threads> {
+        return {temp_.part, temp_.part_begin, temp_.part_end, temp_.part_is_whole, summed};
       };
       const status s = decoder(temp_.chunk).decode(temp_.codec.get(), temp_.view.get(), i, output);
       if (s != status::ok) {
@@ -255,6 +255,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     temp_.part = reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(job_.out) + (begin - job_.first_value) * sizeof(T));
     temp_.part_begin = static_cast<uint32_t>(job_.first_value > begin ? job_.first_value - begin : 0);
     temp_.part_end = static_cast<uint32_t>(end - begin < count ? end - begin : count);
+    temp_.part_is_whole = block_output<T, Threads>::is_whole(temp_.part, temp_.part_begin, temp_.part_end, count);
   }
 
   __device__ void zero_fill(uint64_t first, uint64_t stride) const {

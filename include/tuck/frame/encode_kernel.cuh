@@ -159,19 +159,20 @@ template <codec C, int Threads> class frame_encoder {
     else
       differs =
           device::sync_block_or(!tiles(0).may_be_uniform()) || device::sync_block_or(!tiles(0).all_equal(first_bits()));
+    const uint32_t raw_bytes = tiles.count() * uint32_t{sizeof(T)};
+    chunk_kind kind = chunk_kind::uniform;
+    uint32_t size = 0;
     if (differs) {
-      const uint32_t size = detail::measure_counted(block, codec(), tiles);
-      const uint32_t raw_bytes = tiles.count() * uint32_t{sizeof(T)};
-      if (size != declined && size < raw_bytes) {
-        place(chunk_kind::encoded, size);
-      } else {
-        place(chunk_kind::raw, raw_bytes);
-        if constexpr (is_lossy<C> && !detail::sees_tiles<coder>) tiles(0).load(chunk_values(), tiles.count());
-      }
-    } else {
-      place(chunk_kind::uniform, first_bits() == 0 ? 0 : sizeof(T));
+      size = detail::measure_counted(block, codec(), tiles);
+      kind = size != declined && size < raw_bytes ? chunk_kind::encoded : chunk_kind::raw;
+      if (kind == chunk_kind::raw) size = raw_bytes;
+    } else if (first_bits() != 0) {
+      size = sizeof(T);
     }
+    place(kind, size);
     if (temp_.frame == nullptr) return;
+    if constexpr (is_lossy<C> && !detail::sees_tiles<coder>)
+      if (temp_.kind == chunk_kind::raw) tiles(0).load(chunk_values(), tiles.count());
     if (has_checksums()) {
       if constexpr (!detail::sees_tiles<coder>)
         add_sums(tiles(0), 0);
@@ -180,27 +181,23 @@ template <codec C, int Threads> class frame_encoder {
     }
     write_entry(tiles.count());
     if (std::byte* const begin = temp_.begin; begin != nullptr) {
-      if (temp_.kind == chunk_kind::encoded) {
-        detail::pack_chunk(block, codec(), tiles, {begin, temp_.padded});
-      } else {
-        uint32_t done = 0;
-        if (temp_.kind == chunk_kind::raw) {
-          for (uint32_t k = 0; k < tiles.size(); ++k) {
-            const tile& values = tiles(k);
-            auto* const to = reinterpret_cast<device::vec128*>(begin + k * tile_bytes);
-            values.for_rows([&](uint32_t first, int r) {
-              device::store(to + first / tile::lane_values + r * device::warp_size, values.row(r));
-            });
-          }
-          done = round_up_pow2(tiles.count() * uint32_t{sizeof(T)}, 4);
-        }
-        const uint64_t value = first_bits();
-        for (uint32_t i = done + 16 * device::thread_id_anew(); i < temp_.padded; i += 16 * Threads)
-          device::store(reinterpret_cast<device::vec128*>(begin + i),
-                        i != 0 ? device::vec128{}
-                               : device::vec128{{static_cast<uint32_t>(value), static_cast<uint32_t>(value >> 32)}});
+      switch (temp_.kind) {
+        case chunk_kind::encoded: detail::pack_chunk(block, codec(), tiles, {begin, temp_.padded}); break;
+        case chunk_kind::raw:
+          for (uint32_t k = 0; k < tiles.size(); ++k)
+            tiles(k).store_padded(begin + k * tile_bytes, temp_.padded - k * tile_bytes);
+          break;
+        case chunk_kind::uniform: write_uniform(begin);
       }
     }
+  }
+  // The first value, and zeros.
+  __device__ void write_uniform(std::byte* begin) const {
+    const uint64_t value = first_bits();
+    for (uint32_t i = 16 * threadIdx.x; i < temp_.padded; i += 16 * Threads)
+      device::store(reinterpret_cast<device::vec128*>(begin + i),
+                    i != 0 ? device::vec128{}
+                           : device::vec128{{static_cast<uint32_t>(value), static_cast<uint32_t>(value >> 32)}});
   }
 
   // Of the values themselves, of a chunk that is not encoded.

@@ -28,7 +28,7 @@ struct alignas(16) scratch_head {
 inline constexpr uint64_t scratch_head_bytes = 64;
 static_assert(sizeof(scratch_head) == scratch_head_bytes);
 
-// A chunk's state:  // [63:41] epoch + 1 / [40] size or end / [39:0] that size or end, in alignment units
+// A chunk's state: [63:41] epoch + 1 / [40] size or end / [39:0] that size or end, in alignment units
 struct chunk_state {
   uint64_t word;
 
@@ -44,25 +44,22 @@ struct chunk_state {
 };
 
 // Where `chunk` begins, by one whole warp, all lanes of which get it; `first` is where chunk 0 does.
-__device__ inline uint64_t look_back(const uint64_t* states, uint64_t chunk, uint32_t epoch, uint64_t first) {
+__device__ inline uint64_t look_back(const uint64_t* states, uint32_t chunk, uint32_t epoch, uint64_t first) {
   uint64_t before = 0;
-  for (uint64_t window = chunk;; window -= device::warp_size) {
-    // Lane l reads the (l + 1)-th chunk before the window; before chunk 0 everything has ended at `first`.
-    chunk_state seen = chunk_state::make(chunk_state::has_end, epoch, first);
-    const uint64_t distance = device::lane_id() + 1;
-    if (distance <= window) {
-      seen.word = device::load_relaxed(states + (window - distance));
-      while (!seen.known(epoch)) {
-        device::backoff(20);
-        seen.word = device::load_relaxed(states + (window - distance));
-      }
+  for (uint32_t end = chunk;; end -= device::warp_size) {
+    // Lane l reads the (l + 1)-th chunk before `end`; before chunk 0 everything has ended at `first`.
+    const uint32_t distance = device::lane_id() + 1;
+    chunk_state seen = distance <= end ? chunk_state{} : chunk_state::make(chunk_state::has_end, epoch, first);
+    for (;;) {
+      if (!seen.known(epoch)) seen.word = device::load_relaxed(states + (end - distance));
+      if (!device::any(!seen.known(epoch))) break;
+      device::backoff(20);
     }
-    device::sync_warp();
     const unsigned ends = device::ballot(seen.is_end());
-    const int nearest = ends == 0 ? device::warp_size : device::ffs(ends) - 1;
     // Sizes are small, an end need not be.
-    before += device::warp_sum(static_cast<int>(device::lane_id()) < nearest ? static_cast<uint32_t>(seen.units()) : 0);
-    if (ends != 0) return before + device::shfl(seen.units(), nearest);
+    const unsigned nearer = ~ends & (ends - 1);
+    before += device::warp_sum((nearer >> device::lane_id() & 1) != 0 ? static_cast<uint32_t>(seen.units()) : 0);
+    if (ends != 0) return before + device::shfl(seen.units(), device::ffs(ends) - 1);
   }
 }
 

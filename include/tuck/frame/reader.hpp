@@ -90,23 +90,23 @@ class frame_view {
     return {frame_ + sizeof(frame_header), at_.contents_end - sizeof(frame_header)};
   }
 
-  // Chunk i < chunks() as its entry describes it; bad_chunk_entry where it cannot be so.
-  TUCK_HD constexpr status chunk(uint64_t i, directory_entry entry, chunk_view& view) const noexcept {
+  // Chunk i < chunks(), of values of so many bytes, as its entry describes it; bad_chunk_entry where it cannot be so.
+  TUCK_HD constexpr status chunk(uint64_t i, directory_entry entry, uint32_t value_bytes,
+                                 chunk_view& view) const noexcept {
     const uint32_t values = values_in_chunk(header_, i);
-    if (!plausible(entry, values)) return status::bad_chunk_entry;
+    if (!plausible(entry, values, value_bytes)) return status::bad_chunk_entry;
     view = {entry.kind(), values, {frame_ + (entry.start() << header_.alignment_log2), entry.bytes()}};
     return status::ok;
   }
   status chunk(uint64_t i, chunk_view& view) const noexcept {
-    return chunk(i, {load_unaligned<uint64_t>(frame_ + at_.directory + 8 * i)}, view);
+    return chunk(i, {load_unaligned<uint64_t>(frame_ + at_.directory + 8 * i)}, size_of(header_.type), view);
   }
 
   // The digest of chunk i's decoded bytes; only where has_checksums().
   uint64_t chunk_digest(uint64_t i) const noexcept { return load_unaligned<uint64_t>(frame_ + at_.checksums + 8 * i); }
 
  private:
-  TUCK_HD constexpr bool plausible(directory_entry entry, uint32_t values) const noexcept {
-    const uint32_t value_bytes = size_of(header_.type);
+  TUCK_HD constexpr bool plausible(directory_entry entry, uint32_t values, uint32_t value_bytes) const noexcept {
     const uint32_t raw_bytes = values * value_bytes;
     switch (entry.kind()) {
       case chunk_kind::encoded:

@@ -145,7 +145,7 @@ void launch_run::step() {
 // Returns whether anything was executed.
 bool launch_run::run_warp(warp& w, uint32_t budget) {
   uint64_t done = 0;
-  while (done < budget && !(w.yields && how.shuffle)) {
+  while (done < budget && !w.yields) {
     std::size_t g = choose_group(w);
     if (g == w.groups.size()) break;
     merge(w, g);
@@ -250,7 +250,7 @@ uint64_t launch_run::go_on(warp& w, std::size_t g, uint32_t budget) {
           return done + 1;
       }
     }
-    if (done >= budget || pc >= limit || (w.yields && how.shuffle)) {
+    if (done >= budget || pc >= limit || w.yields) {
       w.groups[g].pc = pc;
       return done;
     }

@@ -38,7 +38,7 @@ template <class C, int Threads> struct block_rle_mask {
     if (size >= count * sizeof(T) || size < layout::l1_begin(count)) return false;
     kind = reinterpret_cast<const uint32_t*>(temp.encoded)[0];  // and the three zeros behind it
     if (kind >= kinds || !read_levels(temp, size, count, values_begin)) return false;
-    mask.load(temp.mask, masks::most_bytes);
+    mask.template load<true>(temp.mask);
     return true;
   }
 

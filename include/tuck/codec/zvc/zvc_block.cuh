@@ -26,7 +26,7 @@ template <element T, int Threads> struct block_zvc_mask {
                               uint32_t&) {
     values_begin = Full ? masks::most_bytes : zvc<T>::mask_bytes(count);
     if (size < values_begin) return false;
-    mask.load(temp.encoded, values_begin);
+    mask.template load<Full>(temp.encoded, values_begin);
     if constexpr (Full) return true;
     const uint32_t ones = mask.ones();
     mask.clip(count);
