@@ -59,10 +59,16 @@ TYPED_TEST(device_cost, encode_reads_the_tensor_once_and_writes_the_frame_once) 
     EXPECT_LE(c.other_bytes_written, frame_bytes + 32 * chunks + 64);
     EXPECT_EQ(c.tensor_bytes_written, 0u);
     EXPECT_GE(TestFixture::efficiency(c.tensor_bytes_read, c.tensor_sectors_read), .97);
-    // But for the directory, whose entries are written one by one.
+    // But for the directory, whose entries are written one by one. The engine counts for each instruction, and also
+    // what chunks tell each other and where a payload ends.
+#if defined(TUCK_CUDAPTX)
+    constexpr uint64_t alone = 5;
+#else
+    constexpr uint64_t alone = 1;
+#endif
     EXPECT_LE(32 * c.other_sectors_written, static_cast<uint64_t>(static_cast<double>(c.other_bytes_written) /
                                                                   sample<TypeParam>::frame_sectors_filled) +
-                                                32 * chunks);
+                                                32 * alone * chunks);
     EXPECT_LE(c.atomics, chunks + 4 * chunks);  // a ticket a chunk; at most as many blocks, four each
     std::printf("    s %.1f: read %.4f of the tensor, wrote %.4f of the frame, %.3f of sectors filled\n", sparsity,
                 static_cast<double>(c.tensor_bytes_read) / raw,
