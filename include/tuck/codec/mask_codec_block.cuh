@@ -21,10 +21,6 @@ template <element T, int Threads> struct mask_storage {
   typename block_masks<T, Threads>::TempStorage of_masks;
 };
 
-// Does a sink take several rows at once?
-template <class Sink, int Rows>
-concept takes_rows = requires(Sink& sink, const device::vec128 (&x)[Rows]) { sink(0u, x); };
-
 template <class C, int Threads, class Form> class mask_codec_block {
   using T = value_t<C>;
   using masks = block_masks<T, Threads>;
@@ -102,7 +98,7 @@ template <class C, int Threads, class Form> class mask_codec_block {
 #pragma unroll
     for (int begin = 0; begin < tile::rows; begin += some) {
       const uint32_t first = tile::first_value(begin * tile::row_words);
-      if constexpr (Full && takes_rows<Sink, some>) {
+      if constexpr (Full && detail::takes_rows<Sink, some>) {
         device::vec128 x[some];
 #pragma unroll
         for (int r = 0; r < some; ++r) x[r] = row(begin + r);

@@ -193,6 +193,11 @@ template <uint32_t B> __device__ __forceinline__ uint32_t dot4(uint32_t a, uint3
   asm("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(c) : "r"(a), "n"(B));
   return c;
 }
+// c + a * B.
+template <uint32_t B> __device__ __forceinline__ uint64_t add_product(uint64_t c, uint32_t a) {
+  asm("mad.wide.u32 %0, %1, %2, %0;" : "+l"(c) : "r"(a), "n"(B));
+  return c;
+}
 // x, and Bits where a and b differ; no branch.
 template <uint32_t Bits> __device__ __forceinline__ uint32_t or_if_differ(uint32_t x, uint32_t a, uint32_t b) {
   asm("{.reg .pred p; setp.ne.b32 p, %1, %2; @p or.b32 %0, %0, %3;}" : "+r"(x) : "r"(a), "r"(b), "n"(Bits));
@@ -241,6 +246,13 @@ __device__ __forceinline__ uint32_t warp_sum(uint32_t v) { return __reduce_add_s
 __device__ __forceinline__ uint32_t warp_min(uint32_t v) { return __reduce_min_sync(full_mask, v); }
 __device__ __forceinline__ uint32_t warp_max(uint32_t v) { return __reduce_max_sync(full_mask, v); }
 __device__ __forceinline__ uint32_t warp_or(uint32_t v) { return __reduce_or_sync(full_mask, v); }
+// In three parts, of which 32 fit in 32 bits.
+__device__ __forceinline__ uint64_t warp_sum(uint64_t v) {
+  constexpr uint32_t part = (1u << 27) - 1;
+  const uint32_t low = warp_sum(static_cast<uint32_t>(v) & part);
+  const uint32_t middle = warp_sum(static_cast<uint32_t>(v >> 27) & part);
+  return add_product<part + 1>(low, middle) + (uint64_t{warp_sum(static_cast<uint32_t>(v >> 54))} << 54);
+}
 #else
 __device__ __forceinline__ uint32_t warp_sum(uint32_t v) {
   return detail::warp_reduce(v, [](uint32_t a, uint32_t b) { return a + b; });
@@ -254,10 +266,10 @@ __device__ __forceinline__ uint32_t warp_max(uint32_t v) {
 __device__ __forceinline__ uint32_t warp_or(uint32_t v) {
   return detail::warp_reduce(v, [](uint32_t a, uint32_t b) { return a | b; });
 }
-#endif
 __device__ __forceinline__ uint64_t warp_sum(uint64_t v) {
   return detail::warp_reduce(v, [](uint64_t a, uint64_t b) { return a + b; });
 }
+#endif
 __device__ __forceinline__ uint64_t warp_max(uint64_t v) {
   return detail::warp_reduce(v, [](uint64_t a, uint64_t b) { return a > b ? a : b; });
 }

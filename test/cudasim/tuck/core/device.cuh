@@ -142,6 +142,9 @@ template <std::uint32_t B> inline std::uint32_t dot4(std::uint32_t a, std::uint3
   for (int byte = 0; byte < 4; ++byte) c += (a >> 8 * byte & 0xff) * (B >> 8 * byte & 0xff);
   return c;
 }
+template <std::uint32_t B> inline std::uint64_t add_product(std::uint64_t c, std::uint32_t a) {
+  return c + std::uint64_t{a} * B;
+}
 template <std::uint32_t Bits, class U>
 inline std::uint32_t or_if_differ(std::uint32_t x, U a, std::type_identity_t<U> b) {
   return a != b ? x | Bits : x;

@@ -1,0 +1,190 @@
+// What a thread block has of a tensor in its registers.
+#pragma once
+
+#include <tuck/core/bits.hpp>
+#include <tuck/core/checksum.hpp>
+#include <tuck/core/device.cuh>
+#include <tuck/core/dtype.hpp>
+
+namespace tuck::inline TUCK_ABI {
+
+inline constexpr uint32_t tile_bytes = 16 * 1024;
+
+template <element T, int Threads> class block_output;
+
+// Up to 16 KiB of values in the registers of a block. A warp has a contiguous part of the chunk, in rows of 512
+// bytes, of which a lane has 16: 4 words of 4 bytes, or 2 of 8-byte values.
+template <element T, int Threads> struct block_tile {
+  using word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+
+  static constexpr int per_word = sizeof(word) / sizeof(T);          // values a word
+  static constexpr int words = tile_bytes / sizeof(word) / Threads;  // words a thread
+  static constexpr int row_words = sizeof(device::vec128) / sizeof(word);
+  static constexpr int rows = words / row_words;  // of a warp
+  static constexpr uint32_t lane_values = sizeof(device::vec128) / sizeof(T);
+  static constexpr uint32_t row_values = lane_values * device::warp_size;
+  static constexpr uint32_t capacity = tile_bytes / sizeof(T);  // values
+  static_assert(words * sizeof(word) * Threads == tile_bytes && rows * row_words == words &&
+                    Threads % device::warp_size == 0,
+                "tuck: a block has a power of two of threads, 32 to 1024");
+
+  word w[words];       // zero past the chunk's values
+  uint32_t count = 0;  // values of the chunk
+
+  // Index in the chunk of the first value of this thread's j-th word.
+  __device__ static uint32_t first_value(int j = 0) { return first_value(threadIdx.x, j); }
+  __device__ static uint32_t first_value(uint32_t thread, int j) {
+    const auto row = static_cast<uint32_t>(j / row_words), k = static_cast<uint32_t>(j % row_words);
+    return thread / device::warp_size * (rows * row_values) + thread % device::warp_size * lane_values +
+           row * row_values + k * per_word;
+  }
+  // The same if each 32 consecutive words were a lane's each, as codecs have them that look at a few words at a time.
+  __device__ static uint32_t first_dealt(int j = 0) {
+    return ((device::warp_id() * words + static_cast<uint32_t>(j)) * device::warp_size + device::lane_id()) * per_word;
+  }
+  __device__ static bits_t<T> value(word x, int k) {
+    return static_cast<bits_t<T>>(x >> (8 * sizeof(T) * static_cast<unsigned>(k)));
+  }
+  __device__ bool is_full() const { return count == capacity; }
+
+  // Reads `n` <= capacity values from p, a multiple of a word's size: global memory that this kernel does not write.
+  __device__ void load(const T* p, uint32_t n) {
+    count = n;
+    if (!is_full() || reinterpret_cast<uintptr_t>(p) % 16 != 0) return load_words(p, n);
+    const auto* const from = reinterpret_cast<const device::vec128*>(p + first_value());
+#pragma unroll
+    for (int r = 0; r < rows; ++r) set_row(r, device::load(from + r * device::warp_size));
+  }
+  // The same word by word: a tile that is not full, or begins anywhere.
+  __device__ void load_words(const T* p, uint32_t n) {
+    const uint32_t thread = device::thread_id_anew();
+    const auto* const from = reinterpret_cast<const word*>(p);
+    const uint32_t whole = n / per_word;
+    word last = 0;
+    if constexpr (per_word > 1)
+      for (uint32_t i = whole * per_word; i < n; ++i)
+        last |= static_cast<word>(device::load(reinterpret_cast<const bits_t<T>*>(p) + i))
+                << (8 * sizeof(T) * (i % per_word));
+#pragma unroll
+    for (int j = 0; j < words; ++j) {
+      const uint32_t at = first_value(thread, j) / per_word;
+      w[j] = at < whole ? device::load(from + at) : at == whole ? last : 0;
+    }
+  }
+
+  // Writes all values to p, a multiple of sizeof(T).
+  __device__ void store(std::byte* p) const {
+    using output = block_output<T, Threads>;
+    auto* const to = reinterpret_cast<T*>(p);
+    output out(to, 0, count, output::is_whole(to, 0, count, count), false);
+    const uint32_t first = first_value(device::thread_id_anew(), 0);
+#pragma unroll
+    for (uint32_t r = 0; r < static_cast<uint32_t>(rows); ++r)
+      if (first + r * row_values < count) out(first + r * row_values, row(static_cast<int>(r)));
+  }
+  // Writes up to tile_bytes, the values and zeros behind them, to p; both multiples of 16.
+  __device__ void store_padded(std::byte* p, uint32_t size) const {
+    const uint32_t at = first_value(device::thread_id_anew(), 0) * uint32_t{sizeof(T)};
+    auto* const to = reinterpret_cast<device::vec128*>(p + at);
+    if (size >= tile_bytes) {
+#pragma unroll
+      for (int r = 0; r < rows; ++r) device::store(to + r * device::warp_size, row(r));
+    } else {
+#pragma unroll
+      for (int r = 0; r < rows; ++r)
+        if (at + static_cast<uint32_t>(r) * (16 * device::warp_size) < size)
+          device::store(to + r * device::warp_size, row(r));
+    }
+  }
+
+  // This thread's 16 bytes of a row.
+  __device__ device::vec128 row(int r) const {
+    if constexpr (sizeof(word) == 4) {
+      return {{w[4 * r], w[4 * r + 1], w[4 * r + 2], w[4 * r + 3]}};
+    } else {
+      return {{static_cast<uint32_t>(w[2 * r]), static_cast<uint32_t>(w[2 * r] >> 32),
+               static_cast<uint32_t>(w[2 * r + 1]), static_cast<uint32_t>(w[2 * r + 1] >> 32)}};
+    }
+  }
+  __device__ void set_row(int r, const device::vec128& x) {
+#pragma unroll
+    for (int k = 0; k < row_words; ++k) {
+      if constexpr (sizeof(word) == 4)
+        w[row_words * r + k] = x.w[k];
+      else
+        w[row_words * r + k] = x.w[2 * k] | static_cast<word>(x.w[2 * k + 1]) << 32;
+    }
+  }
+
+  // Can all values of the chunk be equal, as far as this thread sees at a glance?
+  __device__ bool may_be_uniform() const { return !is_full() || w[0] == w[words - 1]; }
+  // Are all values that this thread has equal to `value_bits`?
+  __device__ bool all_equal(bits_t<T> value_bits) const {
+    const word x = repeat(value_bits);
+    const uint32_t whole = count / per_word;
+    const uint32_t thread = device::thread_id_anew();
+    bool equal = true;
+#pragma unroll
+    for (int j = 0; j < words; ++j) {
+      const uint32_t at = first_value(thread, j) / per_word;
+      equal &= w[j] == (at < whole ? x : at == whole ? clip(x, count % per_word) : 0);
+    }
+    return equal;
+  }
+
+  // This thread's share of the checksum of a chunk in which `before` values are before these.
+  __device__ word_sums sums(uint32_t before = 0) const {
+    device::vec128 x[rows];
+#pragma unroll
+    for (int r = 0; r < rows; ++r) x[r] = row(r);
+    word_sums sums;
+    add_rows(sums, (before + first_value(device::thread_id_anew(), 0)) * uint32_t{sizeof(T)} / 4, x);
+    return sums;
+  }
+  // 16 bytes of each of some rows, one behind the other; `at` is the index of the first word.
+  template <int Rows> __device__ static void add_rows(word_sums& sums, uint32_t at, const device::vec128 (&x)[Rows]) {
+    add_words(sums, at, x, std::make_integer_sequence<uint32_t, 4 * Rows>{});
+  }
+  __device__ static void add_word(word_sums& sums, word x, uint32_t first) {
+    const uint64_t at = uint64_t{first} * sizeof(T) / 4;
+    sums.add(static_cast<uint32_t>(x), at);
+    if constexpr (sizeof(T) == 8) sums.add(static_cast<uint32_t>(x >> 32), at + 1);
+  }
+
+  // The first `n` < per_word values of a word, zeros after them.
+  __device__ static word clip(word x, uint32_t n) { return x & ((word{1} << (8 * sizeof(T) * n)) - 1); }
+
+  // The first `n` values of 16 bytes, zeros after them.
+  __device__ static device::vec128 clip(device::vec128 x, uint32_t n) {
+    if (n < lane_values) {
+#pragma unroll
+      for (uint32_t k = 0; k < 4; ++k) {
+        const uint32_t left = n * uint32_t{sizeof(T)} > 4 * k ? n * uint32_t{sizeof(T)} - 4 * k : 0;
+        x.w[k] &= low_mask(8 * (left < 4 ? left : 4));
+      }
+    }
+    return x;
+  }
+
+  // A word of equal values.
+  __device__ static word repeat(bits_t<T> value_bits) {
+    if constexpr (per_word == 4) return value_bits * 0x01010101u;
+    if constexpr (per_word == 2) return value_bits * 0x00010001u;
+    return value_bits;
+  }
+
+ private:
+  template <int Rows, uint32_t... K>
+  __device__ static void add_words(word_sums& sums, uint32_t at, const device::vec128 (&x)[Rows],
+                                   std::integer_sequence<uint32_t, K...>) {
+    constexpr uint32_t row = 4 * device::warp_size;
+    uint64_t plain = 0;
+    ((plain = device::add_product<1>(plain, x[K / 4].w[K % 4]),
+      sums.weighted = device::add_product<K / 4 * row + K % 4 + 1>(sums.weighted, x[K / 4].w[K % 4])),
+     ...);
+    sums.plain += static_cast<uint32_t>(plain);
+    sums.weighted += plain * at;
+  }
+};
+
+}  // namespace tuck::inline TUCK_ABI
