@@ -133,8 +133,8 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     uint64_t first_chunk, end_chunk;  // of those that hold what the job wants
     T* part;                          // where the one under way goes
     uint32_t part_begin, part_end;    // which of its values do
-    bool part_is_whole;               // as block_output means it
     status verdict;
+    bool part_is_whole;  // as block_output means it
     bool last;
   };
 
