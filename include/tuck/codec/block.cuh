@@ -181,8 +181,8 @@ __device__ void pack_chunk(Coder& coder, const C& codec, Tiles& tiles, bytes out
 
 }  // namespace detail
 
-// What decoders hand words to: stores the values of a chunk with lo <= index < hi at p[index], p a multiple of
-// sizeof(T), and, where they are `summed`, sums all of them.
+// What decoders hand words to: stores the values with lo <= index < hi of a chunk of `count` at p[index], p a
+// multiple of sizeof(T), and, where they are `summed`, sums all of them.
 template <element T, int Threads> class block_output {
   using tile = block_tile<T, Threads>;
   using word = typename tile::word;
@@ -196,6 +196,9 @@ template <element T, int Threads> class block_output {
     return lo == 0 && hi == count && count % lane_values == 0 &&
            reinterpret_cast<uintptr_t>(p) % sizeof(device::vec128) == 0;
   }
+  __device__ block_output(T* p, uint32_t lo, uint32_t hi, uint32_t count, bool summed)
+      : block_output(p, lo, hi, is_whole(p, lo, hi, count), summed) {}
+  // The same where that has been found out already.
   __device__ block_output(T* p, uint32_t lo, uint32_t hi, bool whole, bool summed)
       : p_(p), lo_(lo), hi_(hi), whole_(whole), summed_(summed) {}
 

@@ -74,9 +74,7 @@ template <element T, int Threads> struct block_tile {
 
   // Writes all values to p, a multiple of sizeof(T).
   __device__ void store(std::byte* p) const {
-    using output = block_output<T, Threads>;
-    auto* const to = reinterpret_cast<T*>(p);
-    output out(to, 0, count, output::is_whole(to, 0, count, count), false);
+    block_output<T, Threads> out(reinterpret_cast<T*>(p), 0, count, count, false);
     const uint32_t first = first_value(device::thread_id_anew(), 0);
 #pragma unroll
     for (uint32_t r = 0; r < static_cast<uint32_t>(rows); ++r)

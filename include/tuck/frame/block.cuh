@@ -63,9 +63,7 @@ template <codec C, int Threads = block_threads> class block_decode {
   // parameters are the frame's business: get it by C::from_stages(header.stages, codec).
   __device__ status operator()(const C& codec, const frame_view& frame, uint64_t i, value_t<C>* out) {
     if (frame.header().chunk_values > max_device_chunk_values<C, Threads>) return status::unsupported;
-    const auto whole = [&](uint32_t values, bool summed) {
-      return output(out, 0, values, output::is_whole(out, 0, values, values), summed);
-    };
+    const auto whole = [&](uint32_t values, bool summed) { return output(out, 0, values, values, summed); };
     const status s = decoder(temp_).decode(codec, frame, i, whole);
     if (s != status::ok) {
       device::sync_block();
