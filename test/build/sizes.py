@@ -15,8 +15,6 @@ MOST_HEADER_LINES = 400
 MOST_FUNCTION_LINES = 80
 
 LONG_HEADERS = {
-    "include/tuck/codec/quantize/quantize_block.cuh":
-        "one kernel's phases, over the same registers and shared memory; the decoder already stands apart",
     "include/tuck/swap/swap_state.cuh":
         "one lock and one order of destruction; what need not see them stands in files of its own already",
 }

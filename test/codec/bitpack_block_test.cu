@@ -1,17 +1,25 @@
-// Bitpack by blocks against the scalar codec: its bytes for groups of any width, its verdict on anything.
+// Bitpack by blocks against the scalar codec: its bytes for groups of any form and width, its verdict on anything.
 #include "support/block_payloads.hpp"
 
 namespace tuck::test {
 namespace {
 
-// Groups of up to `widest` bits each, some of them zero.
+// Groups of up to `widest` bits each: small numbers, some of them zero, of one sign or two, far from zero or near their
+// neighbours.
 template <element T> std::vector<T> narrow(uint64_t count, uint64_t widest, std::mt19937_64& random) {
   std::vector<T> values(count);
-  uint64_t width = 0;
+  uint64_t width = 0, kind = 0, last = 0, base = 0;
   for (uint64_t i = 0; i < count; ++i) {
-    if (i % bitpack<T>::group == 0) width = random() % (widest + 1);
+    if (i % 32 == 0) {
+      width = random() % (widest + 1);
+      kind = random() % 6;
+      last = base = random() >> random() % 64;
+    }
     const uint64_t bits = width == 0 ? 0 : random() >> (64 - width);
-    values[i] = __builtin_bit_cast(T, static_cast<bits_t<T>>(bits));
+    last += bits - (width < 2 ? 0 : uint64_t{1} << (width - 2));
+    const uint64_t of_kind[] = {bits,        random() % 3 != 0 ? 0 : bits,        bits - (uint64_t{1} << width >> 1),
+                                base + bits, random() % 3 != 0 ? 0 : base + bits, last};
+    values[i] = __builtin_bit_cast(T, static_cast<bits_t<T>>(of_kind[kind]));
   }
   return values;
 }
@@ -26,13 +34,19 @@ TYPED_TEST(bitpack_block, encodes_any_widths_to_the_scalar_codec_s_bytes) {
   std::mt19937_64 random(61);
   for_schedules(2, [&] {
     for (uint64_t widest = 0; widest <= 8 * sizeof(value); widest += widest < 8 ? 1 : 5)
-      for (int round = 0; round < 3; ++round) {
-        const uint64_t count = round == 0 ? this->capacity : 1 + random() % (round == 1 ? this->capacity : 100);
-        const auto values = narrow<value>(count, widest, random);
-        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)) << count << ' ' << widest;
-        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values)) << count << ' ' << widest;
-        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<512>(values)) << count << ' ' << widest;
-        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<1024>(values)) << count << ' ' << widest;
+      for (int round = 0; round < 6; ++round) {
+        const uint64_t count = round < 2 ? this->capacity : 1 + random() % (round < 4 ? this->capacity : 100);
+        const TypeParam codec(round % 2 == 0 ? predictor::none : predictor::automatic);
+        const auto values = widest % 2 == 0 ? narrow<value>(count, widest, random)
+                                            : sample<TypeParam>::tensor(count, round / 4 * .5, pattern::iid, random());
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values, codec))
+            << count << ' ' << widest;
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values, codec))
+            << count << ' ' << widest;
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<512>(values, codec))
+            << count << ' ' << widest;
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<1024>(values, codec))
+            << count << ' ' << widest;
       }
   });
 }
@@ -57,10 +71,10 @@ TYPED_TEST(bitpack_block, decodes_with_the_scalar_codec_s_verdict) {
   for (int round = 0; round < (brief ? 400 : 2000); ++round) {
     const uint64_t most = round % 64 == 0 ? this->capacity : 300;
     const auto values = narrow<value>(1 + random() % most, random() % (8 * sizeof(value)), random);
-    auto bytes = this->encode(values);
+    auto bytes = this->encode(values, TypeParam(round % 2 == 0 ? predictor::none : predictor::automatic));
     const auto in_front = std::min<size_t>(bytes.size(), 12);
     for (uint64_t changes = random() % 3; changes-- > 0 && !bytes.empty();) {
-      const uint64_t where = random() % 4;  // widths, the padding, anything
+      const uint64_t where = random() % 4;  // the head and shapes, the end, anything
       const size_t at = where < 2    ? random() % in_front
                         : where == 2 ? bytes.size() - 1 - random() % 4
                                      : random() % bytes.size();
@@ -82,10 +96,11 @@ TYPED_TEST(bitpack_block, decodes_with_the_scalar_codec_s_verdict) {
 
 // All of them: what the sum over a chunk counts for each must not wrap to nothing.
 TYPED_TEST(bitpack_block, refuses_chunks_of_impossible_widths) {
-  constexpr uint32_t count = TestFixture::capacity;
-  for (const int width : {8 * static_cast<int>(sizeof(value_t<TypeParam>)) + 1, 128, 255}) {
+  constexpr uint32_t count = TestFixture::capacity, groups = count / 32;
+  for (const int shape : {0x1f, 0x3f, 0x9f, 0xe0, 0xff}) {
     std::vector<std::byte> bytes(count * sizeof(value_t<TypeParam>) - 4);
-    std::fill_n(bytes.begin(), TypeParam::width_bytes(count), static_cast<std::byte>(width));
+    std::fill_n(bytes.begin() + 4, groups / 8, std::byte{0xff});
+    std::fill_n(bytes.begin() + 4 + groups / 8, groups, static_cast<std::byte>(shape));
     int accepted = 0;
     ASSERT_NO_FATAL_FAILURE(
         TestFixture::template expect_scalar_verdicts<256>({bytes, bytes}, {count, count}, accepted));

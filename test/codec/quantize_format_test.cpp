@@ -1,88 +1,47 @@
-// The bytes of quantize's chunks, worked out by hand from layout.hpp, and its parameters in the header.
-#include "support/codecs.hpp"
+// The bytes of quantize's chunks, worked out by hand from quantize.hpp, and its parameters in the header.
+#include "support/chunk_bytes.hpp"
 #include "support/effort.hpp"
 
 #include <limits>
+#include <numeric>
 
 namespace tuck::test {
 namespace {
-
-using byte_list = std::vector<int>;
-
-// What encodes to just these bytes, and is decoded from them to values within the bound.
-template <floating_element T>
-void expect_bytes(const quantize<T>& codec, const std::vector<T>& values, const byte_list& expected) {
-  std::vector<std::byte> room(codec.max_chunk_bytes(static_cast<uint32_t>(values.size())), std::byte{0xee});
-  room.resize(codec.encode_chunk(values, room));
-  byte_list got;
-  for (const std::byte b : room) got.push_back(static_cast<int>(b));
-  EXPECT_EQ(got, expected);
-  std::vector<T> restored(values.size());
-  ASSERT_EQ(codec.decode_chunk(room, restored), status::ok);
-  EXPECT_TRUE(restores(codec, values, restored));
-}
 
 quantize<float> halves(predictor prediction = predictor::automatic) {
   return quantize<float>(error_bound::absolute(.5), prediction);  // a step of one, all but
 }
 
-TEST(quantize_format, dense) {
-  std::vector<float> values(32);
-  for (uint32_t i = 0; i < 32; ++i) values[i] = i % 2 == 0 ? 1.f : 3.f;
-  // 32 codes of 2 bits, 1 and 3 in turns. Differences would want 3 bits, zigzag(-2) and zigzag(2) being 3 and 4.
-  byte_list expected{2, 0, 0, 0, 1, 0, 0, 0, 0x02, 0, 0, 0};
-  expected.resize(20, 0xdd);
-  expect_bytes(halves(), values, expected);
-  expected[0] = 0;  // there is no base where there is no delta group to be
-  expect_bytes(halves(predictor::none), values, expected);
+// bitpack_test.cpp has groups of every form; here is what the codes are, and what stands beside them.
+
+TEST(quantize_format, codes_are_whole_numbers_of_steps) {
+  std::vector<float> values(32, 3.f);
+  for (uint32_t i = 0; i < 32; i += 2) values[i] = 1;
+  // 1 and 3 in turns, plain in 2 bits. The first is zigzag(1) = 2, where differences count, and so would the base be.
+  expect_chunk(halves(), values, "02020000 01000000 01000000 dddddddd dddddddd");
+  expect_chunk(halves(predictor::none), values, "00020000 01000000 01000000 dddddddd dddddddd");
 }
 
-TEST(quantize_format, dense_with_signs) {
+TEST(quantize_format, negative_ones_are_one_less) {
   std::vector<float> values(32, 1.f);
   values[0] = -1;
   values[31] = -0.f;
-  // Codes 3, 2, 2, ..., 1 of 2 bits: signed, and -0.0 is no difference.
-  expect_bytes(halves(predictor::none), values,
-               {0, 0, 0, 0, 1, 0, 0, 0, 0x42, 0, 0, 0, 0xab, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0x6a});
-}
-
-TEST(quantize_format, sparse) {
-  std::vector<float> values(32);
-  values[5] = 1;
-  values[9] = -2;
-  // Codes 2 and 5 of 3 bits: 2 | 5 << 3.
-  expect_bytes(halves(), values, {0, 0, 0, 0, 1, 0, 0, 0, 0x20 | 0x40 | 3, 0, 0, 0, 0x20, 0x02, 0, 0, 0x2a, 0, 0, 0});
-}
-
-TEST(quantize_format, delta) {
-  std::vector<float> values(32);
-  for (uint32_t i = 0; i < 32; ++i) values[i] = static_cast<float>(100 + i);
-  // The first code, 200, in 8 bits, then 31 times zigzag(1) = 2 in 2 bits: 70 bits.
-  expect_bytes(halves(), values, {8,    0,    0,    0,    1,    0,    0,    0,    0x80 | 2, 0, 0, 0,
-                                  0xc8, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0x2a,     0, 0, 0});
-  // Downwards through zero: the first is 3, code 6, then zigzag(-1) = 1 a bit each.
+  // Codes -2, 1, 1, ..., -1, centered in 2 bits.
+  expect_chunk(halves(), values, "02020000 01000000 41000000 fcffffff ffffff7f");
+  // From 3 downwards, leaving out -1: zigzag(3) = 6 in 3 bits, and zigzag numbers 1, 1, 1, 3, 1, 1, ... in 2.
   for (uint32_t i = 0; i < 32; ++i) values[i] = 3 - static_cast<float>(i);
-  expect_bytes(halves(), values, {3, 0, 0, 0, 1, 0, 0, 0, 0x80 | 1, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 0x03, 0, 0, 0});
-}
-
-TEST(quantize_format, delta_of_equal_values_is_their_base) {
-  std::vector<float> values(64, 5.f);
-  values[63] = 0;  // the second group is dense or sparse
-  // Two groups: base 10 in 4 bits and no differences; 32 codes 5 of 3 bits, of which the last is 0, 4 bits later.
-  expect_bytes(halves(), values, {4,    0,    0,    0,    3,    0,    0,    0,    0x80, 0x03, 0,    0, 0xda, 0xb6,
-                                  0x6d, 0xdb, 0xb6, 0x6d, 0xdb, 0xb6, 0x6d, 0xdb, 0xb6, 0x6d, 0x01, 0, 0,    0});
+  expect_chunk(halves(), values, "03060000 01000000 c2000000 aeaeaaaa aaaaaaaa 00000000");
 }
 
 TEST(quantize_format, pointwise) {
-  // One bit of the mantissa is kept: keys 0xfe, 0xff and 0x100 for 1, 1.5 and 2, above a base of 0xfd in 8 bits.
+  // One bit of the mantissa is kept: keys 0xfe, 0xff and 0x100 of 1, 1.5 and 2 are codes 0x1fc, 0x1fe and, with a sign,
+  // 0x201. Above the base of zigzag(0x1fc) = 0x3f8 these are 0, 2 and 5 in 3 bits; there are no differences.
   std::vector<float> values(32, 1.f);
   values[0] = 1.5f;
   values[1] = -2;
   values[2] = 0;
-  // Codes 4, 7, 0, 2, 2, ... of 3 bits.
-  expect_bytes(quantize<float>(error_bound::pointwise(.25)), values,
-               {8,    0,    0,    0,    1,    0,    0,    0,    0x40 | 3, 0,    0,    0, 0xfd, 0x3c,
-                0x24, 0x49, 0x92, 0x24, 0x49, 0x92, 0x24, 0x49, 0x92,     0x24, 0x49, 0, 0,    0});
+  expect_chunk(quantize<float>(error_bound::pointwise(.25)), values,
+               "000a0000 01000000 a3000000 fbffffff f8ab0000 00000000 00000000 00000000");
 }
 
 TEST(quantize_format, exceptions) {
@@ -91,76 +50,31 @@ TEST(quantize_format, exceptions) {
   values[7] = 1;
   values[30] = std::numeric_limits<float>::infinity();
   // 32 codes of one bit are fewer than a mask and one code.
-  expect_bytes(halves(), values, {0, 0, 2, 0, 1,    0, 0,    0,    1,    0,    0, 0, 0x80, 0,
-                                  0, 0, 3, 0, 0x1e, 0, 0x45, 0x23, 0xc1, 0x7f, 0, 0, 0x80, 0x7f});
+  expect_chunk(halves(), values, "00000200 01000000 00000000 80000000 03001e00 4523c17f 0000807f");
+  // Of 8 bytes the position is filled up to as many.
+  std::vector<double> wide(40);
+  wide[39] = 1e300;
+  expect_chunk(quantize<double>(error_bound::absolute(.5)), wide,
+               "00000100 00000000 27000000 00000000 9c750088 3ce4377e");
 }
 
-TEST(quantize_format, exceptions_of_16_bits_and_groups_of_zeros) {
+TEST(quantize_format, sides_of_16_bits_have_an_exponent) {
+  const quantize<f16> codec(error_bound::absolute(.5));
   std::vector<f16> values(64);
   values[0] = {0x4000};   // 2
   values[32] = {0x7e01};  // NaN, in a group without codes
-  // The biased exponent of 2 is 16. One code, 2 in 2 bits, is sparse; its position is padded.
-  expect_bytes(quantize<f16>(error_bound::absolute(.5)), values,
-               {3, 0x10, 1, 0, 1, 0, 0, 0, 0x22, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0x20, 0, 0, 0, 0x01, 0x7e});
-}
-
-TEST(quantize_format, only_exceptions) {
-  std::vector<double> values(40);
-  values[39] = 1e300;
-  expect_bytes(quantize<double>(error_bound::absolute(.5)), values,
-               {0, 0, 1, 0, 0, 0, 0, 0, 0x27, 0, 0, 0, 0x9c, 0x75, 0x00, 0x88, 0x3c, 0xe4, 0x37, 0x7e});
+  // The biased exponent of 2 is 16. One code, 2 in 2 bits, is sparse.
+  expect_chunk(codec, values, "03000100 01000000 21000000 01000000 02000000 10002000 017e0000");
+  // Of 0.25 it is 13, though all codes are 0. Pointwise it is 0; there the key is 13, and zigzag(26) = 52 in 6 bits.
+  values.assign(64, f16{0x3400});
+  expect_chunk(codec, values, "00000000 00000000 0d000000");
+  expect_chunk(quantize<f16>(error_bound::pointwise(.5)), values, "00060000 03000000 80800000 340d0000 00000000");
 }
 
 TEST(quantize_format, values_below_the_bound_are_a_header) {
   std::vector<float> values(1000, .25f);
   values[3] = -.125f;
-  byte_list expected(8, 0);
-  expect_bytes(halves(), values, expected);
-}
-
-TEST(quantize_format, of_equal_sizes_the_simpler_is_chosen) {
-  using quantize_layout::choose;
-  using quantize_layout::no_delta;
-  // 16 codes of 2 bits with a mask are as many bits as 32: dense; one fewer: sparse.
-  EXPECT_EQ(choose(3 << 1, 16, no_delta, 0).byte, 2);
-  EXPECT_EQ(choose(3 << 1, 15, no_delta, 0).byte, 2 | 0x20);
-  // 31 differences of a bit and a base against 32 codes of 2 bits.
-  EXPECT_EQ(choose(3 << 1, 32, 1, 33).byte, 2);
-  EXPECT_EQ(choose(3 << 1, 32, 1, 32).byte, 1 | 0x80);
-  // And against a mask with codes of 4 bits.
-  EXPECT_EQ(choose(15 << 1, 4, 1, 17).byte, 4 | 0x20);
-  EXPECT_EQ(choose(15 << 1, 4, 1, 16).byte, 1 | 0x80);
-  // A sign among the codes makes them a bit wider.
-  EXPECT_EQ(choose(15, 32, no_delta, 0).byte, 4 | 0x40);
-}
-
-TEST(quantize_format, zigzag_and_codes_come_back) {
-  using namespace quantize_layout;
-  EXPECT_EQ(zigzag(0), 0u);
-  EXPECT_EQ(zigzag(-1), 1u);
-  EXPECT_EQ(zigzag(1), 2u);
-  EXPECT_EQ(zigzag(-2), 3u);
-  for (const int32_t d : {0, 1, -1, 77, -77, 0x3fffffff, -0x3fffffff}) {
-    EXPECT_EQ(static_cast<int32_t>(unzigzag(zigzag(d))), d);
-    EXPECT_EQ(whole_of(code_of(static_cast<uint32_t>(d))), d);
-    EXPECT_EQ(code_of(static_cast<uint32_t>(d)) & 1, d < 0 ? 1u : 0u);
-  }
-}
-
-// The shapes of the groups of an encoded chunk.
-template <floating_element T>
-std::vector<quantize_layout::shape> shapes_of(const quantize<T>& codec, const std::vector<T>& values,
-                                              uint32_t& base_bits) {
-  std::vector<std::byte> room(codec.max_chunk_bytes(static_cast<uint32_t>(values.size())));
-  EXPECT_NE(codec.encode_chunk(values, room), declined);
-  base_bits = static_cast<uint32_t>(room[0]);
-  const auto groups = static_cast<uint32_t>(ceil_div<uint64_t>(values.size(), 32));
-  uint32_t non_zero_groups = 0;
-  for (uint32_t i = 0; i < groups; ++i) non_zero_groups += static_cast<uint32_t>(room[4 + i / 8]) >> i % 8 & 1;
-  std::vector<quantize_layout::shape> shapes;
-  for (uint32_t i = 0; i < non_zero_groups; ++i)
-    shapes.push_back({static_cast<uint8_t>(room[4 + 4 * ceil_div(groups, 32u) + i])});
-  return shapes;
+  expect_chunk(halves(), values, "00000000 00000000");
 }
 
 template <class T> class quantize_shapes : public ::testing::Test {};
@@ -168,39 +82,35 @@ using all_floats = ::testing::Types<f16, bf16, float, double>;
 TYPED_TEST_SUITE(quantize_shapes, all_floats, element_names);
 
 // The tensors of the generic tests reach every form, and the predictor is what makes the difference.
-TYPED_TEST(quantize_shapes, are_all_met_and_none_is_delta_without_a_predictor) {
+TYPED_TEST(quantize_shapes, are_all_met_and_none_is_difference_without_a_predictor) {
   const auto values = sample<quantize<TypeParam>>::tensor(2048, .3, pattern::clustered);
-  const auto count = [](const std::vector<quantize_layout::shape>& shapes, auto what) {
-    return std::count_if(shapes.begin(), shapes.end(), what);
-  };
-  using shape = quantize_layout::shape;
-  const auto is_delta = [](shape s) { return s.is_delta(); };
-  uint32_t base_bits = 0;
   const auto bound = error_bound::absolute(0x1p-7);
-  const auto shapes = shapes_of(quantize<TypeParam>(bound), values, base_bits);
-  EXPECT_GT(base_bits, 0u);
-  EXPECT_GE(count(shapes, is_delta), 3);
-  EXPECT_GE(count(shapes, [](shape s) { return s.is_sparse() && s.is_signed(); }), 3);
-  EXPECT_GE(count(shapes, [](shape s) { return s.is_sparse() && !s.is_signed(); }), 1);
-  EXPECT_GE(count(shapes, [](shape s) { return !s.is_delta() && !s.is_sparse() && s.is_signed(); }), 3);
-  EXPECT_GE(count(shapes, [](shape s) { return !s.is_delta() && !s.is_sparse() && !s.is_signed(); }), 1);
-  EXPECT_LT(shapes.size(), 64u);  // and there are groups of zeros
-
-  EXPECT_EQ(count(shapes_of(quantize<TypeParam>(bound, predictor::none), values, base_bits), is_delta), 0);
-  EXPECT_EQ(base_bits, 0u);
-  EXPECT_EQ(count(shapes_of(quantize<TypeParam>(error_bound::pointwise(.05)), values, base_bits), is_delta), 0);
+  const auto forms = [&](const quantize<TypeParam>& codec) {
+    const auto encoded = encoded_chunk_of(codec, values);
+    const auto of = forms_of(encoded, values.size());
+    EXPECT_LT(std::accumulate(of.begin(), of.end(), 0), 64);  // and there are groups of zeros
+    EXPECT_EQ(of[3] == 0, encoded[0] == std::byte{0});
+    return of;
+  };
+  using groups = integer_groups<sizeof(TypeParam)>;
+  const auto all = forms(quantize<TypeParam>(bound));
+  for (const size_t form : {groups::plain, groups::centered, groups::based, groups::difference})
+    EXPECT_GE(all[form], 2) << form;
+  for (const size_t form : {groups::plain, groups::centered}) EXPECT_GE(all[4 + form], 1) << form;
+  EXPECT_EQ(forms(quantize<TypeParam>(bound, predictor::none))[groups::difference], 0);
+  const auto pointwise = forms(quantize<TypeParam>(error_bound::pointwise(.05)));
+  EXPECT_EQ(pointwise[groups::difference], 0);
+  EXPECT_GE(pointwise[4 + groups::based], 1);
 }
 
-// A group takes the form with the fewest bits: no change of a shape makes a chunk smaller.
 TYPED_TEST(quantize_shapes, predicting_costs_nothing) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     const auto values = sample<quantize<TypeParam>>::tensor(1024, seed % 2 == 0 ? .5 : 0, pattern::clustered, seed);
-    std::vector<std::byte> room(values.size() * sizeof(TypeParam));
-    const uint32_t plain =
-        quantize<TypeParam>(error_bound::absolute(0x1p-5), predictor::none).encode_chunk(values, room);
-    const uint32_t predicted = quantize<TypeParam>(error_bound::absolute(0x1p-5)).encode_chunk(values, room);
-    ASSERT_NE(plain, declined);
-    EXPECT_LE(predicted, plain);
+    const auto size = [&](predictor prediction) {
+      return encoded_chunk_of(quantize<TypeParam>(error_bound::absolute(0x1p-5), prediction), values).size();
+    };
+    ASSERT_NE(size(predictor::none), declined);
+    EXPECT_LE(size(predictor::automatic), size(predictor::none));
   }
 }
 
@@ -292,43 +202,61 @@ TYPED_TEST(quantize_shapes, a_parsed_codec_encodes_the_same_bytes) {
 
 // -- chunks that nobody writes
 
-TEST(quantize_format, impossible_chunks_are_refused) {
-  const auto codec = halves();
+TYPED_TEST(quantize_shapes, codes_may_have_so_many_bits) {
+  constexpr uint32_t bytes = sizeof(TypeParam), side = bytes == 2 ? 4 : 0;
+  const quantize<TypeParam> steps(error_bound::absolute(.01)), mantissas(error_bound::pointwise(.01));
+  expect_widths(steps, bytes == 2 ? 18 : bytes == 4 ? 25 : 32, side);
+  expect_widths(mantissas, bytes == 2 ? 17 : 8 * bytes, side);
+  EXPECT_EQ(verdict(steps, lone_group{0xe0}.chunk(32, side), 300), status::bad_payload);  // differences of some
+}
+
+// 112 bytes are 7/8 of 128.
+TEST(quantize_format, chunks_that_save_too_little_are_declined_and_refused) {
   std::vector<float> values(32);
-  const auto decode = [&](const byte_list& list) {
-    std::vector<std::byte> encoded;
-    for (const int b : list) encoded.push_back(static_cast<std::byte>(b));
-    encoded.shrink_to_fit();
-    return codec.decode_chunk(encoded, values);
-  };
-  using enum status;
-  const byte_list dense{0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0x80, 0, 0, 0};
-  const auto with = [&](size_t place, int value) {
-    auto changed = dense;
-    changed[place] = value;
-    return decode(changed);
-  };
-  EXPECT_EQ(decode(dense), ok);
-  EXPECT_EQ(decode({}), bad_payload);
-  EXPECT_EQ(with(0, 25), bad_payload);           // more bits than a code has
-  EXPECT_EQ(with(0, 0xff), bad_payload);         // and the bits above them
-  EXPECT_EQ(with(1, 1), bad_payload);            // an exponent, which floats do not need
-  EXPECT_EQ(with(2, 1), bad_payload);            // an exception that is not there
-  EXPECT_EQ(with(3, 0xff), bad_payload);         // more exceptions than values
-  EXPECT_EQ(with(4, 3), bad_payload);            // a group past the end
-  EXPECT_EQ(with(7, 0x80), bad_payload);         // the last bit of them
-  EXPECT_EQ(with(8, 0), bad_payload);            // codes of no bits
-  EXPECT_EQ(with(8, 24), bad_payload);           // codes of too many
-  EXPECT_EQ(with(8, 0x80 | 0x40), bad_payload);  // delta and signed
-  EXPECT_EQ(with(8, 0x80 | 0x20), bad_payload);  // delta and sparse
-  EXPECT_EQ(with(8, 0x80 | 26), bad_payload);    // differences of too many bits
-  const byte_list two{0, 0, 2, 0, 0, 0, 0, 0, 3, 0, 7, 0, 1, 0, 0, 0, 2, 0, 0, 0};
-  EXPECT_EQ(decode(two), ok);
-  for (const auto& [place, value] : {std::pair{8, 7}, {8, 8}, {10, 3}, {10, 2}, {10, 32}, {11, 1}}) {
-    auto changed = two;  // positions that are equal, descend or lie outside
-    changed[static_cast<size_t>(place)] = value;
-    EXPECT_EQ(decode(changed), bad_payload) << place << ' ' << value;
+  std::fill_n(values.begin(), 17, std::numeric_limits<float>::infinity());
+  const auto sound = encoded_chunk_of(halves(), values);
+  EXPECT_EQ(sound.size(), 112u);
+  EXPECT_EQ(verdict(halves(), sound, 32), status::ok);
+  EXPECT_EQ(verdict(halves(), sound, 31), status::bad_payload);
+  for (const size_t more : {1u, 15u}) {
+    std::fill_n(values.end() - 15, more, values[0]);
+    EXPECT_EQ(encoded_chunk_of(halves(), values).size(), declined) << more;
   }
+}
+
+TEST(quantize_format, impossible_sides_are_refused) {
+  using enum status;
+  const quantize<f16> half(error_bound::absolute(.5)), pointwise(error_bound::pointwise(.5));
+  const quantize<bf16> brain(error_bound::absolute(.5));
+  const auto of_exponent = [](const auto& codec, const char* hex) {
+    return verdict(codec, bytes_of("00000000 00000000" + std::string(hex) + "0000"), 64);
+  };
+  EXPECT_EQ(of_exponent(half, "1e00"), ok);
+  EXPECT_EQ(of_exponent(half, "1f00"), bad_payload);
+  EXPECT_EQ(of_exponent(half, "0001"), bad_payload);
+  EXPECT_EQ(of_exponent(brain, "fe00"), ok);
+  EXPECT_EQ(of_exponent(brain, "ff00"), bad_payload);
+  EXPECT_EQ(of_exponent(pointwise, "0000"), ok);
+  EXPECT_EQ(of_exponent(pointwise, "0100"), bad_payload);
+
+  const auto two = bytes_of("00000200 00000000 03000700 00000000 00000000");
+  const auto with = [&](size_t place, int value) {
+    auto changed = two;
+    changed[place] = static_cast<std::byte>(value);
+    return verdict(halves(), changed, 32);
+  };
+  EXPECT_EQ(with(10, 31), ok);
+  // Positions that are equal, descend or lie outside; exceptions that are not there, or fewer than there are.
+  for (const auto& [place, value] : {std::pair{8, 7}, {8, 8}, {10, 3}, {10, 2}, {10, 32}, {11, 1}})
+    EXPECT_EQ(with(static_cast<size_t>(place), value), bad_payload) << place << ' ' << value;
+  for (const auto& [place, value] : {std::pair{2, 0}, {2, 1}, {2, 3}, {3, 1}, {3, 255}})
+    EXPECT_EQ(with(static_cast<size_t>(place), value), bad_payload) << place << ' ' << value;
+  for (size_t size = 0; size < two.size(); ++size)
+    EXPECT_EQ(verdict(halves(), std::vector(two.data(), two.data() + size), 32), bad_payload) << size;
+  // No bound to decode by.
+  const std::vector<std::byte> zeros(8);
+  EXPECT_EQ(verdict(quantize<float>{}, zeros, 64), bad_payload);
+  EXPECT_EQ(verdict(quantize<float>(error_bound::absolute(0x1p-126)), zeros, 64), bad_payload);
 }
 
 }  // namespace

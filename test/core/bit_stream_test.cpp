@@ -53,7 +53,7 @@ TEST(bit_stream, finish_bytes_writes_no_byte_that_has_no_bit) {
   }
 }
 
-TEST(bit_stream, what_was_put_is_taken) {
+TEST(bit_stream, each_bit_is_where_it_belongs) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 300; ++round) {
     struct field {
@@ -72,39 +72,14 @@ TEST(bit_stream, what_was_put_is_taken) {
     std::vector<std::byte> memory(size + 1);
     std::byte* const room = memory.data() + 1;
     bit_writer writer(room);
-    for (const field& f : fields)
-      if (f.width <= 32 && random() % 2)
-        writer.put(static_cast<uint32_t>(f.x), f.width);
-      else
-        writer.put_wide(f.x, f.width);
+    for (const field& f : fields) writer.put(f.x, f.width);
     writer.finish();
-    bit_reader reader(room, static_cast<uint32_t>(size));
     uint64_t at = 0;
-    for (const field& f : fields) {
-      ASSERT_EQ(f.width <= 32 && random() % 2 ? reader.take(f.width) : reader.take_wide(f.width), f.x);
-      for (uint32_t i = 0; i < f.width; ++i, ++at)  // and each bit is where it belongs
+    for (const field& f : fields)
+      for (uint32_t i = 0; i < f.width; ++i, ++at)
         ASSERT_EQ(static_cast<uint32_t>(room[at / 8]) >> at % 8 & 1, f.x >> i & 1);
-    }
     for (; at < 8 * size; ++at) ASSERT_EQ(static_cast<uint32_t>(room[at / 8]) >> at % 8 & 1, 0u);
   }
-}
-
-TEST(bit_stream, past_the_end_there_are_zeros) {
-  std::vector<std::byte> room(8, std::byte{0xff});
-  for (const uint32_t width : {1u, 7u, 20u, 31u, 32u}) {
-    bit_reader reader(room.data(), 8);
-    uint32_t ones = 0, zeros = 0;
-    for (uint32_t taken = 0; taken < 200; taken += width) {
-      const uint32_t x = reader.take(width);
-      ones += popcount(x);
-      zeros += x == 0;
-    }
-    EXPECT_EQ(ones, 64u);
-    EXPECT_GT(zeros, 0u);
-  }
-  bit_reader empty(room.data(), 3);  // not even a word
-  EXPECT_EQ(empty.take(32), 0u);
-  EXPECT_EQ(empty.take_wide(64), 0u);
 }
 
 }  // namespace

@@ -155,7 +155,8 @@ def check_stages(stages: list[Stage], dtype: Dtype) -> list[Stage]:
         if stage.id in (QUANTIZE, QUANTIZE_CODES):
             quantize.rule_of(dtype, *stage[2:], predictors=2 if stage.id == QUANTIZE else 1)
         else:
-            require(stage[2:] == (0, 0, 0), f"codec {stage.id}: it has no parameters")
+            modes = 2 if stage.id == BITPACK else 1  # of bitpack the predictor
+            require(stage.mode < modes and stage[3:] == (0, 0), f"codec {stage.id}: it has no such parameters")
     return used
 
 

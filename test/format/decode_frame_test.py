@@ -6,6 +6,7 @@ usage: decode_frame_test.py [TUCK]      the program, else that in TUCK_CLI
 TUCK_LONG in the environment damages ten times as many frames.
 """
 
+import itertools
 import math
 import os
 import random
@@ -310,12 +311,12 @@ class Golden(unittest.TestCase):
                 self.assertIn(frame.metadata, (b"", b"golden frames"))
 
 
-def handmade(dtype, codec, chunk_values, count, chunks, alignment=5):
-    """A frame of a codec without parameters. Chunks are (kind, payload), or the index of one to share it with."""
+def handmade(dtype, codec, chunk_values, count, chunks, alignment=5, mode=0, bound=0):
+    """A frame of a codec of one stage. Chunks are (kind, payload), or the index of one to share it with."""
     header = Header(bytes(128))
     header.magic, header.version, header.alignment, header.chunk_values = b"TUCK", 1, alignment, chunk_values
     header.type = next(number for number, known in decode_frame.DTYPES.items() if known == dtype)
-    header.values, header.stages = count, struct.pack("<HBBIQ48x", codec, 1, 0, 0, 0)
+    header.values, header.stages = count, struct.pack("<HBBIQ48x", codec, 1, mode, 0, bound)
     frame = bytearray(round_up(header.contents_end, 1 << alignment))
     entries = {}
     for i, chunk in reversed(list(enumerate(chunks))):  # encoders write them the other way round
@@ -361,13 +362,29 @@ class Handmade(FrameTest):
 
     def test_least_bound_of_quantize(self):
         for exponent, sound in ((-125, True), (-126, False)):
-            bound = unpack(struct.pack("<d", 2.0**exponent), 8)[0]
-            frame = bytearray(handmade(TYPES["f32"], decode_frame.QUANTIZE, 64, 64, [(0, bytes(8))]))
-            header = Header(frame)
-            header.stages = struct.pack("<HBBIQ48x", decode_frame.QUANTIZE, 1, 0, 0, bound)
-            header.put(frame)
-            npy = self.assert_same(frame)
+            bound = (1023 + exponent) << 52
+            npy = self.assert_same(handmade(TYPES["f32"], decode_frame.QUANTIZE, 64, 64, [(0, bytes(8))], bound=bound))
             self.assertEqual(npy and npy[-256:], bytes(256) if sound else None)
+
+    def test_predictor_of_bitpack(self):
+        first = b"\x02\0\0\0" b"\1\0\0\0" b"\xc1\0\0\0" b"\xfe\xff\xff\xff" b"\1\0\0\0"  # -1, -2, -3, ...
+        for mode in range(4):
+            npy = self.assert_same(handmade(TYPES["i16"], decode_frame.BITPACK, 32, 32, [(0, first)], mode=mode))
+            values = struct.pack("<32h", *range(1, -31, -1))
+            self.assertEqual(npy and npy[-64:], values if mode < 2 else None)
+
+    def test_widths_and_codes_that_nobody_writes(self):
+        rng = random.Random(7)
+        shapes = [form << 5 | field for form in range(8) for field in (0, 15, 16, 17, 18, 23, 24, 25, 30, 31)]
+        for dtype, mode, shape in itertools.product(TYPES.values(), (0, 2), shapes):
+            if dtype.mantissa:
+                form, sparse, unit = shape >> 6, shape >> 5 & 1, 2 if dtype.width == 8 else 1
+                bits = ((shape & 31) + (form < 2)) * unit * (31 if form == 3 else 32) + (17 if form > 1 else 0)
+                masks, payload = b"\xff" * 4 * sparse, rng.randbytes(4 * ceil_div(bits, 32))
+                side = bytes(4 if dtype.width == 2 else 0)
+                chunk = b"\x11\x11\0\0" b"\1\0\0\0" + bytes((shape, 0, 0, 0)) + masks + payload + side
+                chunks = [(0, chunk)]
+                self.assert_same(handmade(dtype, decode_frame.QUANTIZE, 96, 96, chunks, mode=mode, bound=1023 << 52))
 
     def test_streams_of_zlib(self):
         rng = random.Random(6)

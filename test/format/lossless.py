@@ -8,7 +8,8 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Sequence
 
-from bits import GROUP, ceil_div, fields, flags, little, ones, pack, require, round_up, unpack, unzigzag
+import groups
+from bits import GROUP, ceil_div, flags, little, ones, pack, require, round_up, unpack, unzigzag
 
 
 def spread(mask: int, kept: Sequence[int], count: int, width: int, runs: bool) -> bytes:
@@ -30,39 +31,28 @@ def zvc(data: bytes, count: int, width: int) -> tuple[bytes, int]:
 
 def rle(data: bytes, count: int, width: int, kinds: int) -> tuple[bytes, int]:
     kind = little(data[:4])  # and three zeros
-    groups = ceil_div(count, 64)  # of 8 mask bytes
-    l1 = 4 + 4 * ceil_div(groups, 32)
+    blocks = ceil_div(count, 64)  # of 8 mask bytes
+    l1 = 4 + 4 * ceil_div(blocks, 32)
     require(l1 <= len(data) < count * width, f"rle: {len(data)} bytes cannot be a chunk")
     require(kind < kinds, f"rle: kind {kind} is unknown")
     l2 = little(data[4:l1])
-    require(l2 >> groups == 0, "rle: L2 has bits past the end")
+    require(l2 >> blocks == 0, "rle: L2 has bits past the end")
     l0 = l1 + ones(l2)
     l0_end = l0 + sum(ones(byte) for byte in data[l1:l0])
     side = round_up(l0_end, width)
     require(side <= len(data) and all(data[l1:l0_end]), "rle: L1 or L0 is damaged")
     require(not any(data[l0_end:side]), "rle: the padding is not zero")
     l1_bytes, l0_bytes, mask = iter(data[l1:l0]), iter(data[l0:l0_end]), bytearray()
-    for there in flags(l2, groups):
+    for there in flags(l2, blocks):
         bits = next(l1_bytes) if there else 0
         mask += bytes(next(l0_bytes) if bits >> i & 1 else 0 for i in range(8))
     return spread(little(mask), unpack(data[side:], width), count, width, runs=kind == 1), side
 
 
 def bitpack(data: bytes, count: int, width: int) -> bytes:
-    groups = ceil_div(count, GROUP)
-    at = round_up(groups, 4)
-    require(len(data) >= at and not any(data[groups:at]), "bitpack: the widths are damaged")
-    values: list[int] = []
-    for bits in data[:groups]:
-        length = min(GROUP, count - len(values))
-        size = 4 * ceil_div(bits * length, 32)
-        payload = little(data[at : at + size])
-        group = fields(payload, 0, bits, length)
-        require(bits <= 8 * width and max(group).bit_length() == bits, f"bitpack: {bits} bits are not a group's width")
-        require(payload >> bits * length == 0, "bitpack: the payload's end is not zero")
-        values += group
-        at += size
-    require(at == len(data), f"bitpack: {len(data)} bytes instead of {at}")
+    require(len(data) < count * width, f"bitpack: {len(data)} bytes cannot be a chunk")
+    values, end = groups.decode(data, count, width, allowed={1: 9, 2: 17, 4: 32, 8: 64}[width])
+    require(end == len(data) and little(data[2:4]) == 0, f"bitpack: {len(data)} bytes instead of {end}, or exceptions")
     return pack(values, width)
 
 

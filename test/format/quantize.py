@@ -1,4 +1,4 @@
-"""Chunks of quantize, alone (codec/quantize/layout.hpp) and as the first stage of a chain (codec/quantize/codes.hpp).
+"""Chunks of quantize, alone (codec/quantize/quantize.hpp) and as the first stage of a chain (codec/quantize/codes.hpp).
 
 Floats are bit for bit those of C++. Python's are IEEE doubles: a product of two f32 is exact in one, so that c_float's
 rounding is the only one; from there struct rounds to f16 as IEEE does, and bf16 is rounded as the integer that it is.
@@ -9,10 +9,10 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-from itertools import accumulate
 from typing import Callable, NamedTuple, Sequence
 
-from bits import GROUP, Dtype, ceil_div, fields, flags, little, ones, pack, require, round_up, unpack, unzigzag
+import groups
+from bits import Dtype, little, pack, require, round_up, unpack
 
 RANGE_RELATIVE, POINTWISE = 1, 2  # modes of a bound
 
@@ -33,8 +33,9 @@ class Rule(NamedTuple):
         return 8 * self.dtype.width - 1 - self.dtype.mantissa
 
     @property
-    def code_bits(self) -> int:
-        return 15 if self.dtype.width == 2 else 30 if self.pointwise else 23 if self.dtype.width == 4 else 29
+    def allowed(self) -> int:
+        """Bits of an integer in groups."""
+        return {2: 17, 4: 32, 8: 64}[self.dtype.width] if self.pointwise else {2: 18, 4: 25, 8: 32}[self.dtype.width]
 
 
 def rule_of(dtype: Dtype, mode: int, small: int, large: int, predictors: int) -> Rule:
@@ -43,7 +44,8 @@ def rule_of(dtype: Dtype, mode: int, small: int, large: int, predictors: int) ->
     of_range = rule.mode == RANGE_RELATIVE
     require(rule.mode <= POINTWISE and mode >> 4 < predictors, f"quantize: mode {mode:#x} is unknown")
     require(large < 0x7FF << 52 and (large > 0 or of_range), "quantize: the bound is none")
-    require(small < (0x7F800000 if of_range else 1), "quantize: the bound as asked for is none")
+    is_factor = of_range and little(struct.pack("<f", 2**-125)) <= small <= little(struct.pack("<f", 2**120))
+    require(small == 0 or is_factor, "quantize: the bound as asked for is none")
     return rule
 
 
@@ -70,8 +72,20 @@ def half_step(rule: Rule, tolerance: float, exponent: int) -> float:
     return min(halves)
 
 
-def restorer(rule: Rule, exponent: int) -> Callable[[int, bool], int]:
-    """The function from q, or a key, and its sign to the bits of the value."""
+def out_of_magic(q: int) -> float:
+    """What f32 has in place of q: itself, if it is less than 2^22."""
+    magic = 1.5 * 2**23
+    moved = struct.unpack("<f", pack([(little(struct.pack("<f", magic)) + q) % 2**32], 4))[0]
+    return ctypes.c_float(moved - magic).value
+
+
+def signed(x: int, bits: int) -> int:
+    """The number whose low bits, in two's complement, are those of x."""
+    return (x + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+
+
+def restorer(rule: Rule, exponent: int) -> Callable[[int], int]:
+    """The function from a code, modulo 2^(8 width), to the bits of the value."""
     width, name = rule.dtype.width, rule.dtype.name
     sign = 1 << 8 * width - 1
     exponents = 2**rule.exponent_bits - 1 if width == 2 and not rule.pointwise else 1
@@ -79,98 +93,78 @@ def restorer(rule: Rule, exponent: int) -> Callable[[int, bool], int]:
     if rule.pointwise:
         kept = min(max(1022 - (rule.bound >> 52), 0), rule.dtype.mantissa)
         dropped = rule.dtype.mantissa - kept
-        return lambda key, negative: key << dropped & 2 * sign - 1 | negative * sign
+        return lambda code: code >> 1 << dropped & 2 * sign - 1 | (code & 1) * sign
 
     tolerance = tolerance_of(rule)
     require(tolerance > 0, "quantize: with this bound no chunk is encoded")
     step = (half_step(rule, tolerance, exponent) if width == 2 else tolerance) * (2 - 2**-19)
     step = step if width == 8 else ctypes.c_float(step).value
 
-    def restore(q: int, negative: bool) -> int:
-        value = (q & (1 << rule.code_bits) - 1) * step
+    def restore(code: int) -> int:
+        negative = code >= sign
+        q = signed(code, 8 * width) + negative
+        sign_bit = negative * sign
         if width == 8:
-            return little(struct.pack("<d", value)) | negative * sign
-        value = ctypes.c_float(value).value
+            return little(struct.pack("<d", abs(q) * step)) | sign_bit
+        value = ctypes.c_float(abs(out_of_magic(q)) * step).value
         if name == "f16":
-            return (0x7C00 if value >= 65520 else little(struct.pack("<e", value))) | negative * sign
+            return (0x7C00 if value >= 65520 else little(struct.pack("<e", value))) | sign_bit
         bits = little(struct.pack("<f", value))
-        return (bits if name == "f32" else bits + 0x7FFF + (bits >> 16 & 1) >> 16) | negative * sign
+        return (bits if name == "f32" else bits + 0x7FFF + (bits >> 16 & 1) >> 16) | sign_bit
 
     return restore
 
 
-def replace_exceptions(values: list[int], positions: Sequence[int], exceptions: Sequence[int]) -> None:
-    before = -1
-    for position, exception in zip(positions, exceptions):
+class Side(NamedTuple):
+    """Where things are in a side (codec/quantize/side.hpp) of so many exceptions."""
+
+    positions: int
+    values: int
+    end: int
+
+
+def side_of(exceptions: int, width: int) -> Side:
+    positions = 2 if width == 2 else 0
+    values = round_up(positions + 2 * exceptions, width)
+    return Side(positions, values, round_up(values + exceptions * width, 4) if exceptions or positions else 0)
+
+
+def patch(values: list[int], data: bytes, exceptions: int, width: int) -> bytes:
+    """The chunk's values, with the exceptions that a side has."""
+    side, before = side_of(exceptions, width), -1
+    positions = unpack(data[side.positions : side.positions + 2 * exceptions], 2)
+    for position, exception in zip(positions, unpack(data[side.values : side.values + exceptions * width], width)):
         require(before < position < len(values), "quantize: positions that do not ascend, or past the end")
         values[position] = exception
         before = position
-
-
-def group_codes(shape: int, mask: int, payload: int, rule: Rule, base_bits: int) -> tuple[list[tuple[int, bool]], int]:
-    """A group's codes - q or keys, and signs - from a payload that begins with them; and the bits that they take."""
-    width, sparse, signed, delta = shape & 31, shape >> 5 & 1, shape >> 6 & 1, shape >> 7
-    fits = width <= rule.code_bits + 2 if delta else 0 < width <= rule.code_bits + signed
-    require(fits and not (delta and (rule.pointwise or sparse or signed)), f"quantize: a group of shape {shape:#x}")
-    if delta:
-        first = fields(payload, 0, base_bits, 1)[0]
-        steps = [unzigzag(z) for z in fields(payload, base_bits, width, GROUP - 1)]
-        wholes = [q % 2**32 for q in accumulate([-(first >> 1) if first & 1 else first >> 1] + steps)]
-        return [(min(q, 2**32 - q), q >= 2**31) for q in wholes], base_bits + width * (GROUP - 1)
-    base_bits = base_bits if rule.pointwise else 0
-    base = fields(payload, 0, base_bits, 1)[0]
-    following = iter(fields(payload, base_bits, width, ones(mask)))
-    codes = [next(following) << (not signed) if one else 0 for one in flags(mask, GROUP)]
-    return [((code >> 1) + (base if code > 1 else 0), bool(code & 1)) for code in codes], base_bits + width * ones(mask)
+    return pack(values, width)
 
 
 def decode_chunk(data: bytes, count: int, rule: Rule) -> bytes:
-    require(len(data) >= 4, "quantize: the chunk is cut short")
-    width, groups = rule.dtype.width, ceil_div(count, GROUP)
-    base_bits, exponent, exceptions = struct.unpack_from("<BBH", data)
-    require(base_bits <= (8 * width - 1 if rule.pointwise else rule.code_bits + 1), f"quantize: {base_bits} base bits")
-    restore = restorer(rule, exponent)
-    shapes_at = 4 + 4 * ceil_div(groups, GROUP)
-    non_zero = little(data[4:shapes_at])
-    masks_at = shapes_at + round_up(ones(non_zero), 4)
-    require(len(data) >= masks_at and non_zero >> groups == 0, "quantize: the groups' bits are damaged")
-    shapes = data[shapes_at : shapes_at + ones(non_zero)]
-    payload_at = masks_at + 4 * sum(shape >> 5 & 1 for shape in shapes)
-    require(len(data) >= payload_at, "quantize: the masks are cut short")
+    width = rule.dtype.width
+    require(4 <= len(data) <= count * width - count * width // 8, f"quantize: {len(data)} bytes cannot be a chunk")
+    codes, end = groups.decode(data, count, width, rule.allowed)
+    exceptions, side = little(data[2:4]), data[end:]
+    require(len(side) == side_of(exceptions, width).end, f"quantize: no side has {len(side)} bytes")
+    restore = restorer(rule, little(side[: side_of(0, width).positions]))
+    return patch([restore(code) for code in codes], side, exceptions, width)
 
-    shape_after, mask_after = iter(shapes), iter(unpack(data[masks_at:payload_at], 4))
-    payload, taken, values = little(data[payload_at:]), 0, []
-    for there in flags(non_zero, groups):
-        if not there:
-            values += [0] * GROUP
-            continue
-        shape = next(shape_after)
-        mask = next(mask_after) if shape >> 5 & 1 else 2**GROUP - 1
-        codes, bits = group_codes(shape, mask, payload >> taken, rule, base_bits)
-        values += [restore(code, negative) for code, negative in codes]
-        taken += bits
 
-    values = values[:count]
-    positions_at = payload_at + 4 * ceil_div(taken, 32)
-    values_at = positions_at + round_up(2 * exceptions, 4)
-    end = values_at + exceptions * width
-    require(len(data) == end, f"quantize: {len(data)} bytes instead of {end}")
-    positions = unpack(data[positions_at : positions_at + 2 * exceptions], 2)
-    replace_exceptions(values, positions, unpack(data[values_at:], width))
-    return pack(values, width)
+def from_chain(integer: int, rule: Rule) -> int:
+    """The code, modulo 2^(8 width), that a chain has as another integer."""
+    bits = 8 * rule.dtype.width
+    if not rule.pointwise:
+        return signed(integer, {16: 16, 32: 24, 64: 31}[bits]) % 2**bits
+    key = signed(integer, bits)
+    return 2 * key if key >= 0 else 2 * (-1 - key) + 1
 
 
 def decode_codes(data: bytes, count: int, rule: Rule) -> tuple[bytes, int]:
     """The values of a chunk of quantize_codes, and the size of its side."""
-    width, positions_at = rule.dtype.width, 2 if rule.dtype.width == 2 else 0
+    width = rule.dtype.width
     side = len(data) - count * width
-    exceptions = max(side - positions_at, 0) // (2 + width)
-    values_at = round_up(positions_at + 2 * exceptions, width)
-    fits = side == (round_up(values_at + exceptions * width, 4) if exceptions or positions_at else 0)
-    require(fits and exceptions < 1024 // (2 + width), f"quantize: no side has {side} bytes")
-    restore = restorer(rule, little(data[:positions_at]))
-    top = (1 << 8 * width - 1) - 1
-    values = [restore((~code if code > top else code) & top, code > top) for code in unpack(data[side:], width)]
-    positions = unpack(data[positions_at : positions_at + 2 * exceptions], 2)
-    replace_exceptions(values, positions, unpack(data[values_at : values_at + exceptions * width], width))
-    return pack(values, width), side
+    fitting = [m for m in range(1024 // (2 + width)) if side_of(m, width).end == side]
+    require(len(fitting) == 1, f"quantize: no side has {side} bytes")
+    restore = restorer(rule, little(data[: side_of(0, width).positions]))
+    values = [restore(from_chain(code, rule)) for code in unpack(data[side:], width)]
+    return patch(values, data[:side], fitting[0], width), side

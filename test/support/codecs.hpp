@@ -88,20 +88,27 @@ template <element T> struct sample<deflate<T>> {
 };
 
 template <element T> struct sample<bitpack<T>> {
-  static constexpr bool every_bit_counts = true;
+  static constexpr bool every_bit_counts = false;  // there is padding
   static constexpr double reads = 1;
   static constexpr double sectors_filled = 1;
   static constexpr double frame_sectors_filled = .97;
 
-  static bitpack<T> codec() { return {}; }
-  // Every 32 values have a width of their own, most of them small; zeros as asked for.
+  static bitpack<T> codec() { return bitpack<T>(predictor::automatic); }
+  // Every 32 values have a width of their own, mostly a small one, from zero or from any level on, or are steps of one
+  // size or the other; zeros as asked for.
   static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
     auto values = sparse_tensor<T>(count, sparsity, how, seed);
     std::mt19937_64 random(seed);
-    uint64_t mask = 0;
+    uint64_t mask = 0, level = 0, steps = 0;
     for (uint64_t i = 0; i < count; ++i) {
-      if (i % bitpack<T>::group == 0) mask = (uint64_t{1} << random() % (random() % 4 == 0 ? 64 : 4 * sizeof(T))) - 1;
-      values[i] = __builtin_bit_cast(T, static_cast<bits_t<T>>(bits_of(values[i]) & mask));
+      if (i % 32 == 0) {
+        mask = (uint64_t{1} << random() % (random() % 4 == 0 ? 64 : 4 * sizeof(T))) - 1;
+        level = random() % 2 == 0 ? 0 : random() % 2 == 0 ? 0 - mask / 2 : random();
+        steps = random() % 3 == 0 ? mask / 4 : 0;
+      }
+      level += steps + random() % 2 * (steps & 1);
+      if (bits_of(values[i]) != 0)
+        values[i] = __builtin_bit_cast(T, static_cast<bits_t<T>>(level + (steps != 0 ? 0 : bits_of(values[i]) & mask)));
     }
     return values;
   }
@@ -128,11 +135,11 @@ std::vector<T> sample<quantize<T>>::tensor(uint64_t count, double sparsity, patt
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
   auto values = sparse_tensor<T>(count, sparsity, how, seed);  // which says where zeros are
-  for (uint64_t first = 0; first < count; first += quantize_layout::group) {
+  for (uint64_t first = 0; first < count; first += 32) {
     const uint64_t kind = random() % 12;
     const bool with_exceptions = random() % 8 == 0;
     const double level = 20 * normal(random), slope = .2 * normal(random);
-    for (uint64_t i = first; i < count && i < first + quantize_layout::group; ++i) {
+    for (uint64_t i = first; i < count && i < first + 32; ++i) {
       const double g = normal(random), at = static_cast<double>(i - first);
       const double of_kind[] = {
           .02 * g,         .5 * g,          8 * g,    100 * g, std::fabs(g), -std::fabs(g), level + slope * at, level,
@@ -160,7 +167,7 @@ template <class... Stages> struct sample<chain<Stages...>> {
   using C = chain<Stages...>;
   using T = value_t<C>;
   static constexpr bool to_deflate = sections_codec<typename C::last_stage>;
-  static constexpr bool every_bit_counts = !to_deflate && !C::lossy;
+  static constexpr bool every_bit_counts = false;  // deflate and bitpack have some to spare
   static constexpr double reads = 1;
   static constexpr double sectors_filled = 1;
   // Sections are written one after the other, what a splitter keeps and the rest as two parts; they end anywhere.

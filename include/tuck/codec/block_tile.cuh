@@ -100,8 +100,10 @@ template <element T, int Threads> struct block_tile {
     if constexpr (sizeof(word) == 4) {
       return {{w[4 * r], w[4 * r + 1], w[4 * r + 2], w[4 * r + 3]}};
     } else {
-      return {{static_cast<uint32_t>(w[2 * r]), static_cast<uint32_t>(w[2 * r] >> 32),
-               static_cast<uint32_t>(w[2 * r + 1]), static_cast<uint32_t>(w[2 * r + 1] >> 32)}};
+      device::vec128 x;
+      device::split_words(w[2 * r], x.w[0], x.w[1]);
+      device::split_words(w[2 * r + 1], x.w[2], x.w[3]);
+      return x;
     }
   }
   __device__ void set_row(int r, const device::vec128& x) {
@@ -110,7 +112,7 @@ template <element T, int Threads> struct block_tile {
       if constexpr (sizeof(word) == 4)
         w[row_words * r + k] = x.w[k];
       else
-        w[row_words * r + k] = x.w[2 * k] | static_cast<word>(x.w[2 * k + 1]) << 32;
+        w[row_words * r + k] = device::join_words(x.w[2 * k], x.w[2 * k + 1]);
     }
   }
 

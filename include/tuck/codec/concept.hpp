@@ -52,7 +52,7 @@ TUCK_HD constexpr const char* name(codec_id id) noexcept {
 
 // One step of a codec as the header stores it, these fields without gaps: who, in which format version, with which
 // parameters. What the parameters mean is the codec's business; those it does not use are zero. All versions are 1, and
-// of the library's codecs only quantize has parameters (quantize/layout.hpp).
+// of the library's codecs only quantize (quantize/quantize.hpp) and bitpack have parameters.
 struct stage {
   codec_id id = codec_id::none;
   uint8_t version = 0;

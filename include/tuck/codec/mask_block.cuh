@@ -286,8 +286,8 @@ template <element T, int Threads> class block_masks {
                           std::integer_sequence<int, K...>) const {
     const word* const w = values.w + r * row_words;
     if constexpr (sizeof(T) == 1) {
-      device::shared_byte_writer out(packed - reinterpret_cast<uintptr_t>(packed) % 4,
-                                     at + reinterpret_cast<uintptr_t>(packed) % 4);
+      device::shared_bit_writer out(packed - reinterpret_cast<uintptr_t>(packed) % 4,
+                                    8 * (at + static_cast<uint32_t>(reinterpret_cast<uintptr_t>(packed) % 4)));
 #pragma unroll
       for (int k = 0; k < row_words; ++k) {
         const uint32_t turn = turn_of(temp, r, k);

@@ -16,6 +16,9 @@ inline bool available() noexcept {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt");
 }
 
+// Calls body(), compiled for AVX2 with all that it calls.
+template <class Body> TUCK_AVX2 __attribute__((flatten)) inline auto run(const Body& body) noexcept { return body(); }
+
 // A byte for each of eight lanes, by a mask of eight bits.
 using lane_table = std::array<std::array<uint8_t, 8>, 256>;
 
@@ -215,6 +218,85 @@ TUCK_AVX2 inline void sum_words(const std::byte* words, uint64_t rounds, uint64_
   }
 }
 
+template <class Word> TUCK_AVX2 inline __m256i all(Word x) noexcept {
+  return sizeof(Word) == 4 ? _mm256_set1_epi32(static_cast<int>(x)) : _mm256_set1_epi64x(static_cast<int64_t>(x));
+}
+
+template <class Word> TUCK_AVX2 inline __m256i sum(__m256i a, __m256i b) noexcept {
+  return sizeof(Word) == 4 ? _mm256_add_epi32(a, b) : _mm256_add_epi64(a, b);
+}
+
+// `base` + each of 32 fields of `width` bits, which begin at bit `bit`: of up to 25 bits to 4-byte words, of up to 57,
+// an even number, to 8-byte words. Reads whole vectors, up to 32 bytes more than the fields have.
+template <class Word>
+TUCK_AVX2 inline void take_fields(const std::byte* from, uint32_t bit, uint32_t width, Word base,
+                                  std::byte* to) noexcept {
+  constexpr uint32_t size = sizeof(Word), lanes = 32 / size;
+  struct table {
+    Word number[lanes];
+    uint8_t first[32], byte[32];  // of each byte of a vector: the first one of its lane, and which of the lane's it is
+  };
+  static constexpr table lane = [] {
+    table t{};
+    for (uint32_t i = 0; i < lanes; ++i) t.number[i] = i;
+    for (uint32_t i = 0; i < 32; ++i) t.first[i] = static_cast<uint8_t>(i % 16 / size * size);
+    for (uint32_t i = 0; i < 32; ++i) t.byte[i] = static_cast<uint8_t>(i % size);
+    return t;
+  }();
+  const auto in = [](const auto& of_lanes) { return reinterpret_cast<const std::byte*>(of_lanes); };
+  // A row of fields begins as far into its byte as the one before it. Half a vector has the fields of 16 bytes.
+  const uint32_t first = bit % 8, half = (first + lanes / 2 * width) / 8;
+  const __m256i begin =
+      _mm256_add_epi32(_mm256_mullo_epi32(row<1>::load(in(lane.number)), all<Word>(width)), all<Word>(first));
+  const __m256i at = _mm256_srli_epi32(begin, 3), shift = _mm256_and_si256(begin, _mm256_set1_epi32(7));
+  const __m256i of_half = _mm256_shuffle_epi8(at, _mm256_setzero_si256());
+  const __m256i bytes = _mm256_add_epi8(_mm256_sub_epi8(_mm256_shuffle_epi8(at, row<1>::load(in(lane.first))), of_half),
+                                        row<1>::load(in(lane.byte)));
+  const __m256i mask = all<Word>((Word{1} << width) - 1), bases = all(base);
+  from += bit / 8;
+  for (uint32_t i = 0; i < 32; i += lanes, from += width * lanes / 8) {
+    const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + half));
+    const __m256i parts = _mm256_shuffle_epi8(_mm256_set_m128i(high, low), bytes);
+    const __m256i moved = size == 4 ? _mm256_srlv_epi32(parts, shift) : _mm256_srlv_epi64(parts, shift);
+    const __m256i values = _mm256_and_si256(moved, mask);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i * size), sum<Word>(values, bases));
+  }
+}
+
+// Of 32 zigzag differences makes the words that they follow, of which the first is known.
+template <class Word> TUCK_AVX2 inline void add_differences(Word first, std::byte* words) noexcept {
+  constexpr bool small = sizeof(Word) == 4;
+  const __m256i zero = _mm256_setzero_si256(), one = all(Word{1});
+  __m256i before = all(first);
+  for (std::byte* const end = words + 32 * sizeof(Word); words != end; words += 32) {
+    const __m256i z = row<1>::load(words);
+    const __m256i sign = _mm256_and_si256(z, one), half = small ? _mm256_srli_epi32(z, 1) : _mm256_srli_epi64(z, 1);
+    const __m256i d = _mm256_xor_si256(half, small ? _mm256_sub_epi32(zero, sign) : _mm256_sub_epi64(zero, sign));
+    // Up to each lane: first in both halves, then what the low half adds up to in the high one.
+    __m256i s = sum<Word>(d, _mm256_bslli_epi128(d, sizeof(Word)));
+    if (small) s = sum<Word>(s, _mm256_bslli_epi128(s, 8));
+    const __m256i low = _mm256_permute2x128_si256(s, s, 0x08);
+    s = sum<Word>(s, small ? _mm256_shuffle_epi32(low, 0xff) : _mm256_shuffle_epi32(low, 0xee));
+    const __m256i without = small ? _mm256_sub_epi32(s, d) : _mm256_sub_epi64(s, d);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), sum<Word>(before, without));
+    const __m256i last = _mm256_permute4x64_epi64(s, 0xff);
+    before = sum<Word>(before, small ? _mm256_shuffle_epi32(last, 0xff) : last);
+  }
+}
+
 }  // namespace tuck::inline TUCK_ABI::avx2
 
 #endif
+
+namespace tuck::inline TUCK_ABI::detail {
+
+// Calls body(), which is compiled a second time for CPUs with AVX2, for loops that compilers turn into vectors.
+template <class Body> auto vectorized(const Body& body) noexcept {
+#if defined(TUCK_AVX2)
+  if (avx2::available()) return avx2::run(body);
+#endif
+  return body();
+}
+
+}  // namespace tuck::inline TUCK_ABI::detail

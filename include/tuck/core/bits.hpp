@@ -32,6 +32,12 @@ template <class T> TUCK_HD constexpr bits_t<T> bits_of(T value) noexcept {
   return __builtin_bit_cast(bits_t<T>, value);
 }
 
+// one ? a : b of unsigned integers, for loops: with a branch instead compilers would not turn them into vectors.
+template <class U> TUCK_HD constexpr U select(bool one, U a, U b) noexcept {
+  const auto mask = static_cast<U>(U{0} - U{one});
+  return static_cast<U>((a & mask) | (b & ~mask));
+}
+
 TUCK_HD constexpr uint32_t popcount(uint32_t x) noexcept {
 #if defined(__CUDA_ARCH__)
   return static_cast<uint32_t>(__popc(x));

@@ -5,8 +5,6 @@
 
 #include <tuck/core/config.hpp>
 
-#include <cub/block/block_scan.cuh>
-
 #include <cuda_runtime.h>
 #include <cstddef>
 #include <cstdint>
@@ -188,6 +186,16 @@ __device__ __forceinline__ uint32_t byte_perm(uint32_t lo, uint32_t hi, uint32_t
   return __byte_perm(lo, hi, selectors);
 }
 
+// Two words as one of 64 bits, and back.
+__device__ __forceinline__ uint64_t join_words(uint32_t low, uint32_t high) {
+  uint64_t x;
+  asm("mov.b64 %0, {%1, %2};" : "=l"(x) : "r"(low), "r"(high));
+  return x;
+}
+__device__ __forceinline__ void split_words(uint64_t x, uint32_t& low, uint32_t& high) {
+  asm("mov.b64 {%0, %1}, %2;" : "=r"(low), "=r"(high) : "l"(x));
+}
+
 // c and the products of the bytes of a and B.
 template <uint32_t B> __device__ __forceinline__ uint32_t dot4(uint32_t a, uint32_t c) {
   asm("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(c) : "r"(a), "n"(B));
@@ -206,6 +214,23 @@ template <uint32_t Bits> __device__ __forceinline__ uint32_t or_if_differ(uint32
 template <uint32_t Bits> __device__ __forceinline__ uint32_t or_if_differ(uint32_t x, uint64_t a, uint64_t b) {
   asm("{.reg .pred p; setp.ne.b64 p, %1, %2; @p or.b32 %0, %0, %3;}" : "+r"(x) : "l"(a), "l"(b), "n"(Bits));
   return x;
+}
+
+// (a ^ b) | c
+__device__ __forceinline__ uint32_t or_xor(uint32_t a, uint32_t b, uint32_t c) {
+  asm("lop3.b32 %0, %1, %2, %0, 0xbe;" : "+r"(c) : "r"(a), "r"(b));
+  return c;
+}
+// Of f32 as bit patterns: is the magnitude of any of four above the limit, or NaN; or any x equal to y?
+__device__ __forceinline__ bool any_above(const uint32_t (&d)[4], uint32_t limit, const uint32_t (&x)[4], uint32_t y) {
+  uint32_t any;
+  asm("{.reg .pred p; .reg .b32 t; abs.f32 t, %1; setp.gtu.f32 p, t, %5; abs.f32 t, %2; setp.gtu.or.f32 p, t, %5, p;"
+      " abs.f32 t, %3; setp.gtu.or.f32 p, t, %5, p; abs.f32 t, %4; setp.gtu.or.f32 p, t, %5, p;"
+      " setp.eq.or.b32 p, %6, %10, p; setp.eq.or.b32 p, %7, %10, p; setp.eq.or.b32 p, %8, %10, p;"
+      " setp.eq.or.b32 p, %9, %10, p; selp.u32 %0, 1, 0, p;}"
+      : "=r"(any)
+      : "r"(d[0]), "r"(d[1]), "r"(d[2]), "r"(d[3]), "r"(limit), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y));
+  return any != 0;
 }
 
 // -- warps: T has 4 or 8 bytes ------------------------------------------------------------------------------------
@@ -291,21 +316,22 @@ template <class T> __device__ __forceinline__ T warp_inclusive_sum(T v) {
 
 // -- blocks --------------------------------------------------------------------------------------------------------
 
-// Sums over the block's threads, in their order. Between two uses of one TempStorage lies a sync_block().
+// Sums over the block's threads, in their order; T is uint32_t or uint64_t. Between two uses of one TempStorage lies a
+// sync_block().
 template <int Threads> struct block_scan {
-  template <class T> using cub_scan = cub::BlockScan<T, Threads, cub::BLOCK_SCAN_WARP_SCANS>;
-  union TempStorage {
-    typename cub_scan<uint32_t>::TempStorage of_u32;
-    typename cub_scan<uint64_t>::TempStorage of_u64;
+  static constexpr unsigned warps = Threads / warp_size;
+  struct TempStorage {
+    uint64_t of_warp[warps];
   };
 
+  // With a barrier.
   template <class T> __device__ static T exclusive_sum(TempStorage& temp, T value, T& total) {
-    T before;
-    if constexpr (sizeof(T) == 8)
-      cub_scan<uint64_t>(temp.of_u64).ExclusiveSum(value, before, total);
-    else
-      cub_scan<uint32_t>(temp.of_u32).ExclusiveSum(value, before, total);
-    return before;
+    const T up_to = warp_inclusive_sum(value);
+    if (lane_id() == warp_size - 1) temp.of_warp[warp_id()] = up_to;
+    sync_block();
+    const T of_warp = lane_id() < warps ? static_cast<T>(temp.of_warp[lane_id()]) : T{0};
+    total = warp_sum(of_warp);
+    return warp_sum(lane_id() < warp_id() ? of_warp : T{0}) + up_to - value;
   }
   template <class T> __device__ static T sum(TempStorage& temp, T value) {
     T total;

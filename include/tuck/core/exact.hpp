@@ -4,74 +4,57 @@
 // usual mode, rounding to nearest, and x86 must compute with SSE, as all 64-bit compilers do unless told to use x87.
 #pragma once
 
-#include <tuck/core/config.hpp>
+#include <tuck/core/bits.hpp>
 
 namespace tuck::inline TUCK_ABI::exact {
 
-TUCK_HD inline float add(float a, float b) noexcept {
+// Of float and double, and of the bit patterns of these, which kernels then have in one register throughout.
 #if defined(__CUDA_ARCH__)
-  float r;
-  asm("add.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-  return r;
+#define TUCK_EXACT(type, constraint, name, operation, instruction)                      \
+  TUCK_HD inline type name(type a, type b) noexcept {                                   \
+    type r;                                                                             \
+    asm(instruction " %0, %1, %2;" : "=" constraint(r) : constraint(a), constraint(b)); \
+    return r;                                                                           \
+  }
+#define TUCK_EXACT_BITS(type, real, constraint, name, instruction) TUCK_EXACT(type, constraint, name, , instruction)
 #else
-  float r = a + b;
-  TUCK_OPAQUE(r);
-  return r;
+#define TUCK_EXACT(type, constraint, name, operation, instruction) \
+  TUCK_HD inline type name(type a, type b) noexcept {              \
+    type r = a operation b;                                        \
+    TUCK_OPAQUE(r);                                                \
+    return r;                                                      \
+  }
+#define TUCK_EXACT_BITS(type, real, constraint, name, instruction)                         \
+  TUCK_HD inline type name(type a, type b) noexcept {                                      \
+    return bits_of(exact::name(__builtin_bit_cast(real, a), __builtin_bit_cast(real, b))); \
+  }
 #endif
-}
-TUCK_HD inline float sub(float a, float b) noexcept {
+#define TUCK_EXACT_ALL(name, operation, instruction)                 \
+  TUCK_EXACT(float, "f", name, operation, instruction ".rn.f32")     \
+  TUCK_EXACT(double, "d", name, operation, instruction ".rn.f64")    \
+  TUCK_EXACT_BITS(uint32_t, float, "r", name, instruction ".rn.f32") \
+  TUCK_EXACT_BITS(uint64_t, double, "l", name, instruction ".rn.f64")
+
+TUCK_EXACT_ALL(add, +, "add")
+TUCK_EXACT_ALL(sub, -, "sub")
+TUCK_EXACT_ALL(mul, *, "mul")
+
+#undef TUCK_EXACT
+#undef TUCK_EXACT_BITS
+#undef TUCK_EXACT_ALL
+
+// Of f32 as bits: (x - zero) * step where x, as an integer, is not less than `zero`, which is positive; else
+// (x + 1 - zero) * step, of the integer x + 1, with the sign set.
+TUCK_HD inline uint32_t signed_product(uint32_t x, uint32_t zero, uint32_t step) noexcept {
 #if defined(__CUDA_ARCH__)
-  float r;
-  asm("sub.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-  return r;
+  asm("{.reg .pred p; setp.lt.s32 p, %0, %1; @p add.u32 %0, %0, 1; sub.rn.f32 %0, %0, %1; mul.rn.f32 %0, %0, %2;"
+      " @p or.b32 %0, %0, 0x80000000;}"
+      : "+r"(x)
+      : "r"(zero), "r"(step));
+  return x;
 #else
-  float r = a - b;
-  TUCK_OPAQUE(r);
-  return r;
-#endif
-}
-TUCK_HD inline float mul(float a, float b) noexcept {
-#if defined(__CUDA_ARCH__)
-  float r;
-  asm("mul.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-  return r;
-#else
-  float r = a * b;
-  TUCK_OPAQUE(r);
-  return r;
-#endif
-}
-TUCK_HD inline double add(double a, double b) noexcept {
-#if defined(__CUDA_ARCH__)
-  double r;
-  asm("add.rn.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
-  return r;
-#else
-  double r = a + b;
-  TUCK_OPAQUE(r);
-  return r;
-#endif
-}
-TUCK_HD inline double sub(double a, double b) noexcept {
-#if defined(__CUDA_ARCH__)
-  double r;
-  asm("sub.rn.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
-  return r;
-#else
-  double r = a - b;
-  TUCK_OPAQUE(r);
-  return r;
-#endif
-}
-TUCK_HD inline double mul(double a, double b) noexcept {
-#if defined(__CUDA_ARCH__)
-  double r;
-  asm("mul.rn.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
-  return r;
-#else
-  double r = a * b;
-  TUCK_OPAQUE(r);
-  return r;
+  const auto below = static_cast<uint32_t>(static_cast<int32_t>(x - zero) >> 31);
+  return exact::mul(exact::sub(x - below, zero), step) | (below & 0x80000000u);
 #endif
 }
 

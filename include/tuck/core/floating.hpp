@@ -36,22 +36,44 @@ template <floating_element T> struct float_format {
   TUCK_HD static real widen(bits x) noexcept;
   // Rounded to nearest, ties to even, too much to infinity. `x` is no NaN.
   TUCK_HD static bits narrow(real x) noexcept;
+  // The same of two f32 as bits to a 16-bit type, the second one in the upper half.
+  TUCK_HD static uint32_t narrow_two(uint32_t low, uint32_t high) noexcept;
+  // widen(x) of a finite x; else any number, which is_finite() tells.
+  TUCK_HD static real widen_finite(bits x) noexcept;
+  // widen(narrow(x)) but for the sign of zeros. What is too much stays above the largest finite value.
+  TUCK_HD static real rounded(real x) noexcept;
 };
 
 namespace detail {
 
-TUCK_HD inline float f16_to_f32(uint16_t x) noexcept {
+// Of infinities and NaN another number, from 2^16 up.
+TUCK_HD inline float finite_f16_to_f32(uint16_t x) noexcept {
 #if defined(__CUDA_ARCH__)
   float r;
   asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x));
   return r;
 #else
-  const uint32_t sign = static_cast<uint32_t>(x & 0x8000u) << 16, magnitude = x & 0x7fffu;
-  // A denormal is its mantissa in units of 2^-24; infinities and NaN have the highest exponent there too.
-  const uint32_t denormal = bits_of(exact::mul(static_cast<float>(static_cast<int32_t>(magnitude)), 0x1p-24f));
-  const uint32_t normal = (magnitude << 13) + (magnitude >= 0x7c00 ? (255u - 31u) << 23 : (127u - 15u) << 23);
-  return __builtin_bit_cast(float, sign | (magnitude < 0x0400 ? denormal : normal));
+  // Denormals are 2^-15 + half of what they should be: where v - 2^-14 is negative, that is missing.
+  const auto wide = static_cast<uint32_t>(static_cast<int16_t>(x));
+  const float v = __builtin_bit_cast(float, (wide << 13 & 0x0fffe000u) + ((127u - 15u) << 23));
+  const auto above = static_cast<int32_t>(bits_of(exact::sub(v, 0x1p-14f)));
+  const float missing = __builtin_bit_cast(float, above >> 31 & above);
+  return __builtin_bit_cast(float, (wide & 0x80000000u) | bits_of(exact::add(v, missing)));
 #endif
+}
+TUCK_HD inline float f16_to_f32(uint16_t x) noexcept {
+#if defined(__CUDA_ARCH__)
+  return finite_f16_to_f32(x);
+#else
+  const uint32_t finite = bits_of(finite_f16_to_f32(x));
+  return __builtin_bit_cast(float, finite | ((x & 0x7fff) >= 0x7c00 ? 0x7f800000u : 0));
+#endif
+}
+
+// The power of two that a magnitude begins with, or the least normal one.
+TUCK_HD constexpr uint32_t f16_binade(uint32_t magnitude) noexcept {
+  const uint32_t power = magnitude & 0x7f800000u, least = (127u - 14u) << 23;
+  return power < least ? least : power;
 }
 
 TUCK_HD inline uint16_t f32_to_f16(float value) noexcept {
@@ -60,13 +82,24 @@ TUCK_HD inline uint16_t f32_to_f16(float value) noexcept {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(value));
   return r;
 #else
-  const uint32_t x = bits_of(value), sign = x >> 16 & 0x8000u, magnitude = x & 0x7fffffffu;
-  // Adding a half, whose last place is 2^-24, rounds to a denormal; half of the last place less one, or all of it where
-  // the place above is odd, to a normal number. Without branches, so that loops become vectors.
-  const uint32_t denormal = bits_of(exact::add(__builtin_bit_cast(float, magnitude), .5f)) - bits_of(.5f);
-  const uint32_t normal = (magnitude - ((127u - 15u) << 23) + 0xfffu + (magnitude >> 13 & 1)) >> 13;
-  const uint32_t finite = magnitude < (127u - 14u) << 23 ? denormal : normal;
-  return static_cast<uint16_t>(sign | (magnitude >= bits_of(65520.f) ? 0x7c00u : finite));
+  // Rounds to steps of 2^-10 of the binade, or of the least normal one, by adding a number whose last place that is.
+  // From 2^16 on all is infinite.
+  const uint32_t x = bits_of(value), sign = x >> 16 & 0x8000u, all = x & 0x7fffffffu;
+  const uint32_t magnitude = all < bits_of(0x1p16f) ? all : bits_of(0x1p16f);
+  const uint32_t binade = f16_binade(magnitude), large = binade + (13u << 23);
+  const uint32_t sum = bits_of(exact::add(__builtin_bit_cast(float, magnitude), __builtin_bit_cast(float, large)));
+  return static_cast<uint16_t>(sign | (sum - large + (binade >> 13) - ((127u - 14u) << 10)));
+#endif
+}
+
+// To the format and back, which may be too much for the format.
+TUCK_HD inline float rounded_to_f16(float value) noexcept {
+#if defined(__CUDA_ARCH__)
+  return f16_to_f32(f32_to_f16(value));
+#else
+  const uint32_t large = f16_binade(bits_of(value) & 0x7fffffffu) + (13u << 23 | 1u << 22);  // half more: of any sign
+  const float steps = exact::add(value, __builtin_bit_cast(float, large));
+  return exact::sub(steps, __builtin_bit_cast(float, large));
 #endif
 }
 
@@ -78,6 +111,11 @@ template <floating_element T> TUCK_HD inline auto float_format<T>::widen(bits x)
   if constexpr (sizeof(T) >= 4) return __builtin_bit_cast(real, x);
 }
 
+template <floating_element T> TUCK_HD inline auto float_format<T>::widen_finite(bits x) noexcept -> real {
+  if constexpr (dtype_of<T> == dtype::f16) return detail::finite_f16_to_f32(x);
+  return widen(x);
+}
+
 template <floating_element T> TUCK_HD inline auto float_format<T>::narrow(real x) noexcept -> bits {
   if constexpr (dtype_of<T> == dtype::f16) return detail::f32_to_f16(x);
   if constexpr (dtype_of<T> == dtype::bf16) {
@@ -85,6 +123,30 @@ template <floating_element T> TUCK_HD inline auto float_format<T>::narrow(real x
     return static_cast<bits>((wide + 0x7fffu + (wide >> 16 & 1)) >> 16);
   }
   if constexpr (sizeof(T) >= 4) return bits_of(x);
+}
+
+template <floating_element T> TUCK_HD inline auto float_format<T>::rounded(real x) noexcept -> real {
+  if constexpr (dtype_of<T> == dtype::f16) return detail::rounded_to_f16(x);
+  if constexpr (dtype_of<T> == dtype::bf16) {
+    const uint32_t wide = bits_of(x);
+    return __builtin_bit_cast(float, (wide + 0x7fffu + (wide >> 16 & 1)) & 0xffff0000u);
+  }
+  if constexpr (sizeof(T) >= 4) return x;
+}
+
+template <floating_element T>
+TUCK_HD inline uint32_t float_format<T>::narrow_two(uint32_t low, uint32_t high) noexcept {
+  static_assert(sizeof(T) == 2);
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint32_t x;
+  if constexpr (dtype_of<T> == dtype::bf16)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "r"(high), "r"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(x) : "r"(high), "r"(low));
+  return x;
+#else
+  return narrow(__builtin_bit_cast(float, low)) | static_cast<uint32_t>(narrow(__builtin_bit_cast(float, high))) << 16;
+#endif
 }
 
 }  // namespace tuck::inline TUCK_ABI

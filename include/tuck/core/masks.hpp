@@ -71,7 +71,7 @@ template <element T> TUCK_HD void masks_of(span<const T> values, ones what, std:
   const auto count = static_cast<uint32_t>(values.size());
   uint32_t word = 0;
 #if defined(TUCK_AVX2)
-  if (const uint32_t whole = count / mask_window; whole > 1 && avx2::available()) {
+  if (const uint32_t whole = count / mask_window; whole != 0 && avx2::available()) {
     if (what == ones::changes) store_unaligned(masks, detail::mask_of_window(values, what, word++));
     avx2::masks_of<sizeof(T)>(as_bytes(values).data() + mask_window * sizeof(T) * word, what == ones::changes,
                               whole - word, masks + 4 * word);

@@ -75,13 +75,14 @@ template <class U> class shared_cursor {
   uint32_t at_;
 };
 
-// Bytes into words of shared memory that are zero, next to other threads' bytes.
-class shared_byte_writer {
+// Bits into words of shared memory that are zero, next to other threads' bits.
+class shared_bit_writer {
  public:
-  __device__ __forceinline__ shared_byte_writer(void* base, uint32_t offset)
-      : at_((static_cast<uint32_t>(__cvta_generic_to_shared(base)) + offset) & ~3u), fill_(offset * 8 % 32) {}
+  // From bit `bit` behind the base on, which is at a multiple of 4.
+  __device__ __forceinline__ shared_bit_writer(void* base, uint32_t bit)
+      : at_(static_cast<uint32_t>(__cvta_generic_to_shared(base)) + bit / 32 * 4), fill_(bit % 32) {}
 
-  // The low `bits` / 8 <= 4 bytes of x, whose others are zero; the base is a multiple of 4.
+  // The low `bits` <= 32 of x, whose others are zero.
   __device__ __forceinline__ void put(uint32_t x, uint32_t bits) {
     asm volatile(
         "{.reg .pred p; .reg .b32 h, s; shl.b32 s, %3, %1; or.b32 %0, %0, s; shf.l.clamp.b32 h, %3, 0, %1;"
@@ -99,5 +100,51 @@ class shared_byte_writer {
  private:
   uint32_t at_, fill_, pending_ = 0;
 };
+
+// Those of x that are not 0: each less the base, in `width` bits, one behind the other from bit 0 of x[0] on, which
+// gets `bits` bits. The others of x are lost.
+#define TUCK_FIRST(x, base, width) \
+  "setp.ne.b32 p, " x ", 0; @p sub.u32 " x ", " x ", " base "; selp.b32 %1, " width ", 0, p;"
+#define TUCK_NEXT(x, base, width)                                                                           \
+  "setp.ne.b32 p, " x ", 0; @p sub.u32 " x ", " x ", " base "; shl.b32 " x ", " x ", %1; or.b32 %0, %0, " x \
+  "; @p add.u32 %1, %1, " width ";"
+__device__ __forceinline__ void join_non_zeros(uint32_t (&x)[1], uint32_t& bits, uint32_t base, uint32_t width) {
+  asm("{.reg .pred p; " TUCK_FIRST("%0", "%2", "%3") "}" : "+r"(x[0]), "=&r"(bits) : "r"(base), "r"(width));
+}
+__device__ __forceinline__ void join_non_zeros(uint32_t (&x)[2], uint32_t& bits, uint32_t base, uint32_t width) {
+  asm("{.reg .pred p; " TUCK_FIRST("%0", "%3", "%4") TUCK_NEXT("%2", "%3", "%4") "}"
+      : "+r"(x[0]), "=&r"(bits), "+r"(x[1])
+      : "r"(base), "r"(width));
+}
+__device__ __forceinline__ void join_non_zeros(uint32_t (&x)[4], uint32_t& bits, uint32_t base, uint32_t width) {
+  asm("{.reg .pred p; " TUCK_FIRST("%0", "%5", "%6") TUCK_NEXT("%2", "%5", "%6") TUCK_NEXT("%3", "%5", "%6")
+          TUCK_NEXT("%4", "%5", "%6") "}"
+      : "+r"(x[0]), "=&r"(bits), "+r"(x[1]), "+r"(x[2]), "+r"(x[3])
+      : "r"(base), "r"(width));
+}
+#undef TUCK_FIRST
+#undef TUCK_NEXT
+
+// The 32 bits from bit `bit` on of words in shared memory that nobody writes once `bit` is known.
+__device__ __forceinline__ uint32_t shared_window(const uint32_t* words, uint32_t bit) {
+  uint32_t x;
+  asm("{.reg .b32 a, b; shr.u32 a, %2, 3; and.b32 a, a, 0xfffffffc; add.u32 a, a, %1; ld.shared.b32 b, [a + 4];"
+      " ld.shared.b32 a, [a]; shf.r.wrap.b32 %0, a, b, %2;}"
+      : "=r"(x)
+      : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(words))), "r"(bit));
+  return x;
+}
+// If `mask & Bit`: base and the lowest bits of `window`, those of `field`; then `width` bits leave it and are counted.
+// Else `absent`.
+template <uint32_t Bit>
+__device__ __forceinline__ uint32_t take_if(uint32_t mask, uint32_t& window, uint32_t& bits, uint32_t field,
+                                            uint32_t width, uint32_t base, uint32_t absent) {
+  uint32_t x;
+  asm("{.reg .pred p; .reg .b32 t; and.b32 t, %3, %7; setp.ne.b32 p, t, 0; mov.b32 %0, %8; and.b32 t, %1, %4;"
+      " @p add.u32 %0, t, %6; @p shr.u32 %1, %1, %5; @p add.u32 %2, %2, %5;}"
+      : "=&r"(x), "+r"(window), "+r"(bits)
+      : "r"(mask), "r"(field), "r"(width), "r"(base), "n"(Bit), "r"(absent));
+  return x;
+}
 
 }  // namespace tuck::inline TUCK_ABI::device

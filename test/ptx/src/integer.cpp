@@ -412,6 +412,13 @@ template <class Op, logic op> void decode_logic(decoder& d) {
   if (t == type::pred) {
     d.i.to_predicates[0] = d.destination_predicate(d.next_operand());
     d.i.from_predicates[0] = d.source_predicate();
+    if constexpr (op == logic::xor_) {  // which is how nvcc says not
+      if (const auto mask = d.immediate(d.peek())) {
+        d.next_operand();
+        d.i.run = (*mask & 1) != 0 ? &on_predicates<logic::not_> : &on_predicates<logic::move>;
+        return;
+      }
+    }
     if constexpr (op != logic::not_) d.i.from_predicates[1] = d.source_predicate();
     d.i.run = &on_predicates<op>;
     return;

@@ -39,9 +39,6 @@ struct error_bound {
   static constexpr error_bound pointwise(double value) noexcept { return {bound_mode::pointwise, value, nullptr}; }
 };
 
-// Whether quantize may store the differences of neighbouring codes where that takes fewer bits.
-enum class predictor : uint8_t { none = 0, automatic = 1 };
-
 namespace detail {
 
 // Positive and finite? Of a double's bits: neither comparisons nor kernels need doubles for it.

@@ -3,15 +3,22 @@
 // cannot hold bit for bit. That is verified value by value while encoding.
 //
 // Steps of twice the bound, kept in groups of 32 values by the fewest bits that hold them: the family of cuSZ (Tian et
-// al., PACT 2020) and cuSZp (Huang et al., SC 2023). Here is the codec with its bound; layout.hpp says where things
-// are, quantizer.hpp how they are computed, chunk.hpp does both. The bytes are canonical: host and device write the
-// same.
+// al., PACT 2020) and cuSZp (Huang et al., SC 2023). A chunk is its values' codes (quantizer.hpp) as bitpack's groups
+// (bitpack/groups.hpp), with the number of exceptions as `more`, and behind them the side (side.hpp). A chunk of more
+// than 7/8 of its values' bytes is not worth its decoding: encoding declines. The bytes are canonical: host and device
+// write the same.
+//
+// In the frame's header the stage of quantize, and of quantize_codes, has
+//
+//   mode    bits 0 to 3: bound_mode; 4 to 7: predictor, 0 in chains
+//   small   the factor of a range-relative bound as an f32's bits, rounded to nearest; else 0
+//   large   the bound that holds for each value as a double's bits, positive and finite: the absolute one, or the
+//           pointwise one. 0 where a tensor has no range, and then no chunk is encoded
 #pragma once
 
-#include <tuck/codec/concept.hpp>
-#include <tuck/codec/quantize/chunk.hpp>
-#include <tuck/codec/quantize/layout.hpp>
+#include <tuck/codec/bitpack/host_groups.hpp>
 #include <tuck/codec/quantize/quantizer.hpp>
+#include <tuck/codec/quantize/side.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -22,6 +29,7 @@ template <floating_element T> class quantize {
   using format = float_format<T>;
   using real = typename format::real;
   using real_format = float_format<real>;
+  using word = bits_t<real>;
 
   static constexpr uint32_t chunk_bytes = 16 * 1024;
   static constexpr bool lossy = true;
@@ -61,11 +69,15 @@ template <floating_element T> class quantize {
   TUCK_HD status prepare(const tensor_survey& seen, quantize& prepared) const noexcept;
 
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
-  TUCK_HD uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
-  TUCK_HD status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
+  uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
+  status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
   // -- for the block codec, and for quantize_codes
-  TUCK_HD uint32_t largest_exponent(span<const T> values) const noexcept;
+  TUCK_HD static constexpr uint32_t limit(uint32_t count) noexcept {  // bytes of a chunk
+    return count * uint32_t{sizeof(T)} - count * uint32_t{sizeof(T)} / 8;
+  }
+  // Where the bound is pointwise, codes are far from 0, all but those of zeros, and neighbours have signs of their own.
+  TUCK_HD constexpr group_choices choices() const noexcept { return {predicts(), pointwise()}; }
   TUCK_HD constexpr bool pointwise() const noexcept { return mode_ == bound_mode::pointwise; }
   TUCK_HD constexpr bool predicts() const noexcept { return !pointwise() && predictor_ == predictor::automatic; }
   // Whether there is a step to quantize by.
@@ -75,15 +87,47 @@ template <floating_element T> class quantize {
     return steps_;
   }
   TUCK_HD constexpr mantissa_quantizer<T> mantissas() const noexcept { return mantissas_; }
-  // Of a chunk of `count` untrusted values: can its first four bytes be so?
-  TUCK_HD constexpr bool header_is_sound(uint32_t base_bits, uint32_t exponent, uint32_t exceptions,
-                                         uint32_t count) const noexcept {
-    const uint32_t most_bits = pointwise() ? 8 * sizeof(T) - 1 : step_quantizer<T>::code_bits + 1;
-    const uint32_t exponents = sizeof(T) == 2 && !pointwise() ? 1u << format::exponent_bits : 2;
-    return base_bits <= most_bits && exponent < exponents - 1 && exceptions <= count;
+  // Can a chunk have this exponent?
+  TUCK_HD constexpr bool exponent_is_sound(uint32_t exponent) const noexcept {
+    return exponent < (sizeof(T) == 2 && !pointwise() ? (1u << format::exponent_bits) - 1 : 1);
   }
+  // Calls visit(quantizer), of a usable codec.
+  template <class Visit> auto with_quantizer(uint32_t exponent, const Visit& visit) const noexcept {
+    return pointwise() ? visit(mantissas_) : visit(steps(exponent));
+  }
+  uint32_t largest_exponent(span<const T> values) const noexcept;
+  // The values' codes as a chain has them if ToChain, one behind the other, and a bit a value in `fails`: is it an
+  // exception? Returns how many are.
+  template <bool ToChain>
+  uint32_t codes_of(uint32_t exponent, span<const T> values, std::byte* codes, uint32_t* fails) const noexcept;
+  // Of `restored`, which has such codes, what they stand for.
+  template <bool FromChain> void restore(uint32_t exponent, span<T> restored) const noexcept;
 
  private:
+  // Calls visit(i, from, x) with the i-th 32 values at `from`, zeros behind the last, and puts x, which it makes,
+  // to `to` if there is one: for loops of known length, which compilers turn into vectors.
+  template <class Visit> static void in_blocks(span<const T> values, std::byte* to, const Visit& visit) noexcept {
+    detail::vectorized([&] {
+      constexpr uint64_t block = 32 * sizeof(T);
+      const std::byte* const from = as_bytes(values).data();
+      bits x[32];
+      uint64_t i = 0;
+      for (; (i + 1) * block <= values.size_bytes(); ++i) {
+        visit(i, from + i * block, x);
+        if (to != nullptr) std::memcpy(to + i * block, x, block);
+      }
+      if (const uint64_t rest = values.size_bytes() - i * block; rest != 0) {
+        std::byte padded[block] = {};
+        std::memcpy(padded, from + i * block, rest);
+        visit(i, padded, x);
+        if (to != nullptr) std::memcpy(to + i * block, x, rest);
+      }
+    });
+  }
+  static bits bits_in(const std::byte* block, uint32_t i) noexcept {
+    return load_unaligned<bits>(block + i * sizeof(T));
+  }
+
   TUCK_HD void set_effective(uint64_t bound) noexcept;
   TUCK_HD static uint64_t scaled_by_range(uint64_t factor, const range_keys& range) noexcept;
   TUCK_HD static bool is_negative(real x) noexcept { return (bits_of(x) & real_format::sign) != 0; }
@@ -98,11 +142,6 @@ template <floating_element T> class quantize {
       return bits_of(kept);
     else
       return detail::f64_bits_of(kept);
-  }
-
-  // Which refers to its quantizer.
-  template <class Quantizer> TUCK_HD auto chunk_by(const Quantizer& quantizer) const noexcept {
-    return detail::quantize_chunk<T, Quantizer>(quantizer, predicts());
   }
 
   bound_mode mode_ = bound_mode::absolute;
@@ -190,36 +229,87 @@ TUCK_HD uint64_t quantize<T>::scaled_by_range(uint64_t factor, const range_keys&
   return bounded_bits(bound);
 }
 
-template <floating_element T>
-TUCK_HD uint32_t quantize<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
-  if (!is_usable()) return declined;
-  const uint32_t exponent = largest_exponent(values);
-  if (pointwise()) return chunk_by(mantissas_).encode(exponent, values, room);
-  const step_quantizer<T> by = steps(exponent);
-  return chunk_by(by).encode(exponent, values, room);
-}
-
 // The biased exponent of the largest finite value, where the step depends on it; else 0.
-template <floating_element T> TUCK_HD uint32_t quantize<T>::largest_exponent(span<const T> values) const noexcept {
+template <floating_element T> uint32_t quantize<T>::largest_exponent(span<const T> values) const noexcept {
+  if (sizeof(T) != 2 || pointwise()) return 0;
   bits largest = 0;
-  if (sizeof(T) == 2 && !pointwise())
-    for (const T& value : values) {
-      const bits magnitude = format::magnitude(tuck::bits_of(value));
-      if (magnitude < format::infinity && magnitude > largest) largest = magnitude;
+  in_blocks(values, nullptr, [&](uint64_t, const std::byte* from, bits(&)[32]) {
+    bits largest_here = 0;
+    for (uint32_t i = 0; i < 32; ++i) {
+      const bits magnitude = format::magnitude(bits_in(from, i));
+      const bits finite = select(magnitude < format::infinity, magnitude, bits{0});
+      largest_here = finite > largest_here ? finite : largest_here;
     }
+    largest = largest_here > largest ? largest_here : largest;
+  });
   return static_cast<uint32_t>(largest >> format::mantissa_bits);
 }
 
 template <floating_element T>
-TUCK_HD status quantize<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
-  if (!is_usable() || encoded.size() < 4) return status::bad_payload;
-  const uint32_t base_bits = static_cast<uint32_t>(encoded[0]), exponent = static_cast<uint32_t>(encoded[1]);
+template <bool ToChain>
+uint32_t quantize<T>::codes_of(uint32_t exponent, span<const T> values, std::byte* codes,
+                               uint32_t* fails) const noexcept {
+  return with_quantizer(exponent, [&](const auto quantizer) {
+    uint32_t exceptions = 0;
+    in_blocks(values, codes, [&](uint64_t block, const std::byte* from, bits(&code)[32]) {
+      bits failed[32];  // as wide as the codes, which is what vectors need
+      for (uint32_t i = 0; i < 32; ++i) {
+        const coded<T> one = quantizer.code(bits_in(from, i));
+        code[i] = ToChain ? quantizer.to_chain(one.code) : one.code;
+        failed[i] = static_cast<bits>(~one.holds);
+      }
+      masks_of(span<const bits>(failed, 32), ones::non_zeros, reinterpret_cast<std::byte*>(fails + block));
+      exceptions += popcount(fails[block]);
+    });
+    return exceptions;
+  });
+}
+
+template <floating_element T>
+template <bool FromChain>
+void quantize<T>::restore(uint32_t exponent, span<T> restored) const noexcept {
+  using groups = integer_groups<sizeof(T)>;
+  with_quantizer(exponent, [&](const auto quantizer) {
+    in_blocks(span<const T>(restored), as_writable_bytes(restored).data(),
+              [&](uint64_t, const std::byte* from, bits(&x)[32]) {
+                for (uint32_t i = 0; i < 32; ++i)
+                  x[i] = quantizer.value(quantizer.zero +
+                                         (FromChain ? quantizer.from_chain(bits_in(from, i))
+                                                    : static_cast<word>(groups::number_of(bits_in(from, i)))));
+              });
+  });
+}
+
+template <floating_element T> uint32_t quantize<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
+  if (!is_usable() || values.size_bytes() > max_chunk_raw_bytes) return declined;
+  const auto count = static_cast<uint32_t>(values.size());
+  const uint32_t exponent = largest_exponent(values);
+  alignas(T) std::byte codes[max_chunk_raw_bytes];
+  uint32_t fails[max_chunk_raw_bytes / sizeof(T) / 32];
+  const uint32_t exceptions = codes_of<false>(exponent, values, codes, fails);
+  const uint32_t side = quantize_side<T>::bytes(exceptions);
+  if (side > limit(count)) return declined;
+  const uint32_t size =
+      detail::host_groups<sizeof(T)>::encode(codes, count, choices(), exceptions, limit(count) - side, room.data());
+  if (size == declined) return declined;
+  quantize_side<T>::write(room.data() + size, exponent, exceptions, fails, values);
+  return size + side;
+}
+
+template <floating_element T> status quantize<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
+  const auto count = static_cast<uint32_t>(restored.size());
+  if (!is_usable() || encoded.size() < 4 || encoded.size() > limit(count)) return status::bad_payload;
   const uint32_t exceptions = load_unaligned<uint16_t>(encoded.data() + 2);
-  if (!header_is_sound(base_bits, exponent, exceptions, static_cast<uint32_t>(restored.size())))
+  const uint32_t max_width = pointwise() ? mantissa_quantizer<T>::max_width : step_quantizer<T>::max_width;
+  uint32_t end;
+  if (!detail::host_groups<sizeof(T)>::decode(encoded, count, max_width, as_writable_bytes(restored).data(), end) ||
+      end + quantize_side<T>::bytes(exceptions) != encoded.size())
     return status::bad_payload;
-  if (pointwise()) return chunk_by(mantissas_).decode(encoded, restored);
-  const step_quantizer<T> by = steps(exponent);
-  return chunk_by(by).decode(encoded, restored);
+  const std::byte* const side = encoded.data() + end;
+  const uint32_t exponent = quantize_side<T>::exponent(side);
+  if (!exponent_is_sound(exponent)) return status::bad_payload;
+  restore<false>(exponent, restored);
+  return quantize_side<T>::patch(side, exceptions, restored) ? status::ok : status::bad_payload;
 }
 
 static_assert(adaptive_codec<quantize<float>>);

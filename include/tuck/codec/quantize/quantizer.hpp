@@ -1,8 +1,7 @@
 // The arithmetic of quantize: a value to a code and back, alike on every machine.
 //
-// A code is a whole number of steps with the sign below it, 2 q + s; code 1 is -0.0, so that zeros keep their sign.
-// Each code is decoded on the spot and compared with the value, after rounding to the element type. In full, where
-// each operation is one of f32 (of f64 for f64) rounded to nearest:
+// A code is an integer as wide as the type. Each is decoded on the spot and compared with the value, after rounding to
+// the element type. In full, where each operation is one of f32 (of f64 for f64) rounded to nearest:
 //
 //   tolerance   the bound in the header, towards zero to f32 and at most 2^120; below 2^-125 there are no codes. Of f64
 //               itself, with 2^1000 and 2^-1000
@@ -10,9 +9,11 @@
 //               tolerance's binade and 2^L the ulp of the chunk's biased exponent (of 1, where that is 0):
 //                 tolerance * (1 - 2^-9);  (floor(tolerance / u) + 1/2) u for u = 2^(e-7), .., 2^e if u <= 2^L;
 //                 2^e if e < L
-//   x'          q * step rounded to the type, with the sign s; of q the lowest code_bits bits count
-//   pointwise   the bit pattern key << dropped, less what that shifts out, with the sign s. Of the mantissa are kept:
-//               the fewest bits k with 2^-(k+1) <= bound, or all
+//   q           x / step rounded to a whole number, |q| < 2^(code_bits - 1)
+//   code        q, or q - 1 where q is negative; -1 is -0.0, so that zeros keep their sign
+//   x'          q * step rounded to the type, with the code's sign
+//   pointwise   the code is 2 key + s, with the sign s; x' is the bit pattern key << dropped, less what that shifts
+//               out. Of the mantissa are kept: the fewest bits k with 2^-(k+1) <= bound, or all
 #pragma once
 
 #include <tuck/codec/quantize/error_bound.hpp>
@@ -26,22 +27,30 @@ namespace tuck::inline TUCK_ABI {
 template <floating_element T> struct coded {
   bits_t<T> code;
   bits_t<T> restored;
-  bool holds;
+  bits_t<T> holds;  // all ones or 0: as wide as the others, or g++ would not make vectors of them
 };
 
-// |x - x'| <= tolerance: q = round(|x| / step), step a little less than twice the tolerance.
+// |x - x'| <= tolerance: q = round(x / step), step a little less than twice the tolerance.
 //
-// The comparison is exact: where q > 0, |x| and q * step are within a factor of two of each other, so their difference
-// is a representable number (Sterbenz); where q = 0, it is |x|. The exception are values half an ulp below step / 2
-// that are rounded up, and these the factor in `step_of` keeps inside the bound whichever way the difference is
-// rounded.
+// The comparison is exact: where q is not 0, x and q * step are within a factor of two of each other, so their
+// difference is a representable number (Sterbenz); where q = 0, it is x. The exception are values half an ulp below
+// step / 2 that are rounded up, and these the factor in `step_of` keeps inside the bound whichever way the difference
+// is rounded.
 template <floating_element T> struct step_quantizer {
   using format = float_format<T>;
   using bits = bits_t<T>;
   using real = typename format::real;
+  using word = bits_t<real>;
+  using number = std::make_signed_t<word>;
 
-  // q is less than 2^code_bits: more makes no sense for the type, or its verification would fail too often.
-  static constexpr uint32_t code_bits = sizeof(T) == 2 ? 15 : sizeof(T) == 4 ? 23 : 29;
+  // Codes have so many bits, their sign among them: more makes no sense for the type, or verification would fail too
+  // often.
+  static constexpr uint32_t code_bits = sizeof(T) == 2 ? 16 : sizeof(T) == 4 ? 23 : 30;
+  // Numbers that decoders take have no more, so that whatever they add up to, `value` stays among the finite numbers.
+  static constexpr uint32_t max_width = code_bits + 2;
+
+  static constexpr uint32_t top_bit = 8 * sizeof(real) - 1;
+  static constexpr word largest_code = (word{1} << (code_bits - 1)) - 1;
 
   real tolerance = 0, step = 0, inverse = 0;
 
@@ -58,36 +67,56 @@ template <floating_element T> struct step_quantizer {
     return made;
   }
 
+  // Of the bits of a real number: its code, right where it is no -0.0 and code ^ sign has fewer than code_bits bits,
+  // and what that stands for before it is rounded to the type.
+  struct nearest {
+    word code, sign, product;
+  };
+  TUCK_HD static nearest nearest_to(word x, word inverse, word step) noexcept {
+    const word shifted = exact::add(exact::mul(x, inverse), zero);
+    const word q = shifted - zero, sign = static_cast<word>(static_cast<number>(q) >> top_bit);
+    return {q + sign, sign, exact::mul(exact::sub(shifted, zero), step)};
+  }
   TUCK_HD coded<T> code(bits x) const noexcept {
-    const bits magnitude = format::magnitude(x);
-    const real a = format::widen(magnitude);
-    const real shifted = exact::add(exact::mul(a, inverse), magic());
-    const auto q = static_cast<bits_t<real>>(bits_of(shifted) - bits_of(magic()));
-    const bits restored = format::narrow(exact::mul(exact::sub(shifted, magic()), step));
-    const auto difference = float_format<real>::magnitude(bits_of(exact::sub(a, format::widen(restored))));
-    const bool holds = (difference <= bits_of(tolerance)) & (q >> code_bits == 0);
-    const bool keeps_sign = (x != magnitude) & ((q == 0) == (magnitude == 0));
-    const bits sign = keeps_sign ? format::sign : bits{0};
-    const bits code = static_cast<bits>(static_cast<bits>(q) << 1 | (keeps_sign ? 1 : 0));
-    return {holds ? code : bits{0}, holds ? static_cast<bits>(restored | sign) : x, holds};
+    const word wide = bits_of(format::widen_finite(x));
+    const nearest one = nearest_to(wide, bits_of(inverse), bits_of(step));
+    const real product = __builtin_bit_cast(real, one.product), rounded = format::rounded(product);
+    const word error = float_format<real>::magnitude(exact::sub(wide, bits_of(rounded)));
+    // Comparisons by the sign of differences, all ones if one fails: vectors have no better ones for all widths.
+    word over = (bits_of(tolerance) - error) | (largest_code - (one.code ^ one.sign));
+    if constexpr (dtype_of<T> == dtype::f16) over |= bits_of(65504.f) - float_format<real>::magnitude(bits_of(rounded));
+    bits fails = static_cast<bits>(static_cast<number>(over) >> top_bit);
+    if constexpr (dtype_of<T> == dtype::f16) fails = static_cast<bits>(fails | (format::is_finite(x) ? 0 : ~0));
+    const auto negative_zero = static_cast<bits>(x == format::sign ? ~bits{0} : 0);
+    return {static_cast<bits>((static_cast<bits>(one.code) & ~fails) | negative_zero),
+            select((fails | negative_zero) != 0, x, format::narrow(product)), static_cast<bits>(~fails)};
   }
 
-  // What a code stands for; of any number.
-  TUCK_HD bits value(uint32_t code) const noexcept {
-    const auto q = static_cast<bits_t<real>>(code >> 1 & ((uint32_t{1} << code_bits) - 1));
-    const real whole = exact::sub(__builtin_bit_cast(real, static_cast<bits_t<real>>(q | bits_of(magic()))), magic());
-    return static_cast<bits>(format::narrow(exact::mul(whole, step)) | ((code & 1) != 0 ? format::sign : bits{0}));
+  // What zero + code stands for, where the code is a number of at most max_width bits or the sum of 32 such: 1.5 * 2^23
+  // or 1.5 * 2^52. Adding that to a number rounds it to a whole one, which is then in the low bits.
+  static constexpr word zero = sizeof(real) == 8 ? static_cast<word>(0x4338000000000000u) : 0x4b400000u;
+  TUCK_HD bits value(word shifted) const noexcept {
+    return format::narrow(__builtin_bit_cast(real, wide_value(shifted)));
+  }
+  // The same before it is rounded to the type.
+  TUCK_HD word wide_value(word shifted) const noexcept {
+    if constexpr (sizeof(real) == 4) return exact::signed_product(shifted, zero, bits_of(step));
+    const auto sign = static_cast<word>(static_cast<number>(shifted - zero) >> top_bit);
+    return exact::mul(exact::sub(shifted - sign, zero), bits_of(step)) | (sign & float_format<real>::sign);
+  }
+
+  // -- between codes and the integers that a chain hands on, of which any bits may come back
+  TUCK_HD static constexpr bits to_chain(bits code) noexcept { return code; }
+  TUCK_HD static constexpr word from_chain(bits integer) noexcept {
+    constexpr uint32_t unused = 8 * sizeof(real) - (sizeof(T) == 2 ? 16 : code_bits + 1);
+    return static_cast<word>(static_cast<number>(static_cast<word>(integer) << unused) >> unused);
   }
 
  private:
-  // 2^23 or 2^52: adding it to a number rounds it to a whole one, which is then in the low bits.
-  TUCK_HD static constexpr real magic() noexcept { return sizeof(real) == 8 ? real(0x1p52) : real(0x1p23); }
-
   TUCK_HD static real step_of(real half) noexcept { return exact::mul(half, real(2) - real(0x1p-19)); }
 
   // 1 / x to within two ulps, by Newton's iteration from a guess that is right to an eighth.
   TUCK_HD static real reciprocal(real x) noexcept {
-    using word = bits_t<real>;
     const word guess = sizeof(real) == 8 ? static_cast<word>(0x7fde623822fc16e6u) : static_cast<word>(0x7ef311c7u);
     real y = __builtin_bit_cast(real, static_cast<word>(guess - bits_of(x)));
     for (int i = 0; i < (sizeof(real) == 8 ? 5 : 4); ++i) y = exact::mul(y, exact::sub(real(2), exact::mul(x, y)));
@@ -121,9 +150,10 @@ template <floating_element T> struct step_quantizer {
 template <floating_element T> struct mantissa_quantizer {
   using format = float_format<T>;
   using bits = bits_t<T>;
+  using word = bits_t<typename format::real>;
 
-  // Keys of a group may differ by less than 2^code_bits.
-  static constexpr uint32_t code_bits = sizeof(T) == 2 ? 15 : 30;
+  static constexpr word zero = 0;                                                  // as above
+  static constexpr uint32_t max_width = 8 * sizeof(T) + (sizeof(T) == 2 ? 1 : 0);  // of numbers that decoders take
 
   uint32_t dropped = 0;  // bits of the mantissa
 
@@ -144,13 +174,22 @@ template <floating_element T> struct mantissa_quantizer {
     const bool holds =
         (magnitude < format::infinity) &
         ((restored == magnitude) | ((magnitude >= format::smallest_normal) & (restored < format::infinity)));
-    if (!holds) return {0, x, false};
-    return {static_cast<bits>(key << 1 | (x != magnitude ? 1 : 0)), value(key, x != magnitude), true};
+    const bits negative = x != magnitude ? 1 : 0;
+    const auto code = static_cast<bits>(key << 1 | negative);
+    return {select(holds, code, bits{0}), select(holds, value(code), x), static_cast<bits>(0 - bits{holds})};
   }
 
   // Of any number.
-  TUCK_HD bits value(bits key, bool negative) const noexcept {
-    return static_cast<bits>(static_cast<bits>(key << dropped) | (negative ? format::sign : bits{0}));
+  TUCK_HD bits value(word code) const noexcept {
+    const auto key = static_cast<bits>(static_cast<bits>(code) >> 1);
+    return static_cast<bits>(static_cast<bits>(key << dropped) | static_cast<bits>(code) << (8 * sizeof(T) - 1));
+  }
+
+  // As above: key, or -1 - key of negative ones, so that neighbouring values have neighbouring integers.
+  TUCK_HD static constexpr bits to_chain(bits code) noexcept { return static_cast<bits>(code >> 1 ^ (0 - (code & 1))); }
+  TUCK_HD static constexpr word from_chain(bits integer) noexcept {
+    const auto sign = static_cast<bits>(integer >> (8 * sizeof(T) - 1));
+    return static_cast<word>(static_cast<bits>(integer ^ (0 - sign)) << 1 | sign);
   }
 };
 

@@ -138,6 +138,11 @@ inline std::uint32_t byte_perm(std::uint32_t low, std::uint32_t high, std::uint3
   return __byte_perm(low, high, selectors);
 }
 
+inline std::uint64_t join_words(std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; }
+inline void split_words(std::uint64_t x, std::uint32_t& low, std::uint32_t& high) {
+  low = static_cast<std::uint32_t>(x);
+  high = static_cast<std::uint32_t>(x >> 32);
+}
 template <std::uint32_t B> inline std::uint32_t dot4(std::uint32_t a, std::uint32_t c) {
   for (int byte = 0; byte < 4; ++byte) c += (a >> 8 * byte & 0xff) * (B >> 8 * byte & 0xff);
   return c;
@@ -148,6 +153,13 @@ template <std::uint32_t B> inline std::uint64_t add_product(std::uint64_t c, std
 template <std::uint32_t Bits, class U>
 inline std::uint32_t or_if_differ(std::uint32_t x, U a, std::type_identity_t<U> b) {
   return a != b ? x | Bits : x;
+}
+
+inline std::uint32_t or_xor(std::uint32_t a, std::uint32_t b, std::uint32_t c) { return (a ^ b) | c; }
+inline bool any_above(const std::uint32_t (&d)[4], std::uint32_t limit, const std::uint32_t (&x)[4], std::uint32_t y) {
+  bool any = false;
+  for (int i = 0; i < 4; ++i) any |= (d[i] & 0x7fffffffu) > limit || x[i] == y;
+  return any;
 }
 
 // Warps

@@ -48,10 +48,10 @@ template <class U> class shared_cursor {
   std::byte* at_;
 };
 
-class shared_byte_writer {
+class shared_bit_writer {
  public:
-  shared_byte_writer(void* base, std::uint32_t offset)
-      : at_(static_cast<std::uint32_t*>(base) + offset / 4), fill_(offset * 8 % 32) {}
+  shared_bit_writer(void* base, std::uint32_t bit)
+      : at_(static_cast<std::uint32_t*>(base) + bit / 32), fill_(bit % 32) {}
 
   void put(std::uint32_t x, std::uint32_t bits, call_site at = call_site::here()) {
     pending_ |= std::uint64_t{x} << fill_;
@@ -70,5 +70,29 @@ class shared_byte_writer {
   std::uint32_t fill_;
   std::uint64_t pending_ = 0;
 };
+
+template <std::size_t N>
+inline void join_non_zeros(std::uint32_t (&x)[N], std::uint32_t& bits, std::uint32_t base, std::uint32_t width) {
+  std::uint32_t piece = bits = 0;
+  for (const std::uint32_t one : x) {
+    if (one == 0) continue;
+    piece |= bits < 32 ? (one - base) << bits : 0;
+    bits += width;
+  }
+  x[0] = piece;
+}
+inline std::uint32_t shared_window(const std::uint32_t* words, std::uint32_t bit) {
+  words += bit / 32;
+  return funnel_shift_right(words[0], words[1], bit);
+}
+template <std::uint32_t Bit>
+inline std::uint32_t take_if(std::uint32_t mask, std::uint32_t& window, std::uint32_t& bits, std::uint32_t field,
+                             std::uint32_t width, std::uint32_t base, std::uint32_t absent) {
+  if ((mask & Bit) == 0) return absent;
+  const std::uint32_t x = (window & field) + base;
+  window = width < 32 ? window >> width : 0;
+  bits += width;
+  return x;
+}
 
 }  // namespace tuck::inline TUCK_ABI::device

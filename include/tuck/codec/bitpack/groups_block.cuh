@@ -1,0 +1,382 @@
+// Groups of integers by one thread block: the bytes of groups.hpp.
+//
+// The integers go through shared memory, within each warp, so that a thread then has up to 32 consecutive
+// ones: a group, or a part of one that it shares with a team of neighbouring lanes. Sums over the block, of groups and
+// of bits, say where each goes, and every thread writes the bits of its own.
+#pragma once
+
+#include <tuck/codec/bitpack/groups.hpp>
+#include <tuck/codec/block_copies.cuh>
+#include <tuck/core/shared_values.cuh>
+
+namespace tuck::inline TUCK_ABI {
+
+template <uint32_t Bytes, int Threads> class block_groups {
+  using layout = integer_groups<Bytes>;
+  using number = typename layout::number;
+  using word = typename layout::word;
+  using shape = typename layout::shape;
+  using summary = typename layout::summary;
+
+  static constexpr uint32_t group = layout::group;
+  static constexpr uint32_t warps = Threads / device::warp_size;
+  static constexpr uint32_t of_thread = tile_bytes / Bytes / Threads;      // integers
+  static constexpr uint32_t part = of_thread < group ? of_thread : group;  // of them in one group
+  static constexpr uint32_t rounds = of_thread / part;                     // groups of a thread
+  static constexpr uint32_t team = group / part;                           // threads of a group
+  static constexpr uint32_t in_quad = 16 / Bytes;                          // integers in 16 bytes
+  static constexpr uint32_t quads = part / in_quad;
+  static_assert(quads != 0, "tuck: a block codec of groups takes 1024 threads at most");
+
+ public:
+  struct TempStorage {
+    // The integers, of which 16 bytes in each 144 are left out; then the chunk as it stands in the frame.
+    alignas(16) uint32_t words[tile_bytes / 4 * 9 / 8];
+    uint32_t sums[warps];
+    word leads[warps][2];
+    typename layout::offsets at;  // uniform, out of the way of registers
+    uint32_t head;
+  };
+
+  __device__ explicit block_groups(TempStorage& temp) : temp_(temp) {}
+
+  // Takes this thread's 16 bytes of the r-th row of its warp's part of a tile. All are taken before a measure.
+  __device__ void set_row(uint32_t r, const device::vec128& integers) {
+    constexpr uint32_t rows = tile_bytes / 16 / Threads;
+    vectors()[place(device::warp_id() * rows * device::warp_size + device::lane_id()) + place(r * device::warp_size)] =
+        integers;
+  }
+
+  // The size of a chunk of `count` integers, with what is behind it, `more_bytes`, at most `limit`; or `declined`.
+  // Those past the end are 0. With barriers.
+  __device__ uint32_t measure(uint32_t count, const group_choices& allowed, uint32_t more, uint32_t more_bytes,
+                              uint32_t limit) {
+    device::sync_warp();
+    summary of_group[rounds];
+    word firsts = 0, bases = 0;
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; ++r) {
+      of_group[r] = summarize(r, allowed);
+      own_[r].non_zeros = of_group[r].non_zeros;
+      if (of_group[r].non_zeros == 0) continue;
+      if (rank() == 0) firsts |= layout::zigzag(of_group[r].first);
+      bases |= layout::zigzag(static_cast<number>(of_group[r].base_of(allowed.sparse_bases)));
+    }
+    if (!allowed.differences) firsts = 0;
+    block_or(firsts, bases);
+    const uint32_t first_bits = tuck::bit_width(firsts), base_bits = tuck::bit_width(bases);
+
+    // Of a warp: [31:24] sparse groups, [23:16] groups that are not zero, [15:0] bits of payload.
+    uint32_t counts = 0;
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; ++r) {
+      own_group& mine = own_[r];
+      if (mine.non_zeros == 0) continue;
+      const shape form = layout::choose(of_group[r], first_bits, base_bits, allowed);
+      mine.form = form.byte;
+      mine.width = form.width();
+      mine.lead_bits = form.lead_bits(first_bits, base_bits);
+      mine.base = form.is_difference()           ? static_cast<word>(of_group[r].first)
+                  : form.form() == layout::based ? of_group[r].base_of(form.is_sparse())
+                                                 : form.base(0);
+      if (rank() == 0) counts += mine.counts();
+    }
+    const uint32_t up_to = device::warp_inclusive_sum(counts);
+    if (device::lane_id() == device::warp_size - 1) temp_.sums[device::warp_id()] = up_to;
+    device::sync_block();
+    const uint32_t of_warp = device::lane_id() < warps ? temp_.sums[device::lane_id()] : 0;
+    const uint32_t groups = device::byte_perm(of_warp, 0, 0x4342), bits = of_warp & 0xffffu;
+    const bool is_before = device::lane_id() < device::warp_id();
+    const uint32_t all_groups = device::warp_sum(groups);  // [31:16] sparse ones
+    const auto at = layout::offsets_of(count, all_groups & 0xffffu, all_groups >> 16, device::warp_sum(bits));
+    if (at.end + more_bytes > limit) return declined;
+    const uint32_t groups_before = device::warp_sum(is_before ? groups : 0), own_before = up_to - counts;
+    bits_before_ = device::warp_sum(is_before ? bits : 0) + (own_before & 0xffffu);
+    groups_before_ = groups_before + device::byte_perm(own_before, 0, 0x4342);
+    if constexpr (team > 1) {  // what precedes the group, not the thread
+      const int first = static_cast<int>(device::lane_id() / team * team);
+      bits_before_ = device::shfl(bits_before_, first);
+    }
+    if (threadIdx.x == 0) {
+      temp_.at = at;
+      temp_.head = first_bits | base_bits << 8 | more << 16;
+    }
+    return at.end + more_bytes;
+  }
+
+  // Behind a barrier, the chunk to encoded(), up to end(), and zeros for `more_bytes` behind it. With barriers.
+  __device__ void assemble(uint32_t more_bytes) {
+    // The bytes take the place of the integers.
+    device::vec128 own[rounds * quads];
+#pragma unroll
+    for (uint32_t q = 0; q < rounds * quads; ++q) own[q] = own_vector(q);
+    device::sync_block();
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; 16 * i < temp_.at.end + more_bytes; i += Threads) vectors()[i] = {};
+    device::sync_block();
+    if (threadIdx.x == 0) temp_.words[0] = temp_.head;
+    uint32_t bit = bits_before_, groups = groups_before_;
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; ++r) {
+      const own_group& mine = own_[r];
+      word last = 0;  // the integer before this thread's
+      if constexpr (team > 1) last = device::shfl_up(static_cast<word>(integer(own[quads - 1], in_quad - 1)), 1u);
+      if (mine.non_zeros != 0) {
+        if (rank() == 0) put_tables(mine, groups);
+        put_integers(mine, own + r * quads, last, bit);
+      }
+      put_non_zero_bits(r);
+      if (rounds > 1 && mine.non_zeros != 0) {
+        bit += mine.counts() & 0xffffu;
+        groups += device::byte_perm(mine.counts(), 0, 0x4342);
+      }
+    }
+  }
+  __device__ std::byte* encoded() { return reinterpret_cast<std::byte*>(temp_.words); }
+  __device__ uint32_t end() const { return temp_.at.end; }
+
+ private:
+  struct own_group {
+    uint32_t non_zeros;  // a bit an integer
+    uint32_t form;       // the shape's byte
+    uint32_t width, lead_bits;
+    word base;  // or the first integer
+
+    __device__ shape as_shape() const { return {static_cast<uint8_t>(form)}; }
+    __device__ bool is_sparse() const { return as_shape().is_sparse(); }
+    __device__ bool is_difference() const { return form >= layout::difference << 6; }
+    __device__ uint32_t counts() const {  // as measure wants it
+      const uint32_t integers = is_sparse() ? popcount(non_zeros) : is_difference() ? group - 1 : group;
+      return (is_sparse() ? 1u << 24 | 1u << 16 : 1u << 16) + lead_bits + integers * width;
+    }
+  };
+
+  // The thread's place in the team of its groups.
+  __device__ static uint32_t rank() { return threadIdx.x % team; }
+  __device__ static uint32_t group_of(uint32_t r) { return threadIdx.x / team * rounds + r; }
+  // Where 16 bytes of integers lie, so that neither rows nor a thread's own meet in one bank; of these, and of a row,
+  // it is as far from one to the next as they are.
+  __device__ static constexpr uint32_t place(uint32_t quad) { return quad + quad / 8; }
+  // The q-th 16 bytes of this thread.
+  __device__ const device::vec128& own_vector(uint32_t q) const {
+    constexpr uint32_t vectors_of_thread = rounds * quads;
+    return vectors()[place(threadIdx.x * vectors_of_thread) + place(q)];
+  }
+
+  __device__ device::vec128* vectors() const { return reinterpret_cast<device::vec128*>(temp_.words); }
+
+  __device__ static number integer(const device::vec128& x, uint32_t i) {
+    if constexpr (Bytes == 8)
+      return static_cast<number>(device::join_words(x.w[2 * i], x.w[2 * i + 1]));
+    else
+      return static_cast<int32_t>(x.w[i * Bytes / 4] << (32 - 8 * Bytes - 8 * Bytes * i % 32)) >> (32 - 8 * Bytes);
+  }
+
+  // -- summaries -----------------------------------------------------------------------------------------------------
+
+  struct extremes {
+    number lowest, highest, least_step, most_step;
+    word lowest_less_one;
+    uint32_t non_zeros;
+  };
+
+  __device__ summary summarize(uint32_t r, const group_choices& allowed) const {
+    extremes e{};
+    number first = 0, last = 0;
+#pragma unroll
+    for (uint32_t q = 0; q < quads; ++q) {
+      const device::vec128 own = own_vector(r * quads + q);
+      number x[in_quad];
+#pragma unroll
+      for (uint32_t i = 0; i < in_quad; ++i) x[i] = integer(own, i);
+      if (q == 0) {
+        first = last = x[0];
+        e = {first, first, 0, 0, ~word{0}, 0};
+      }
+      uint32_t ones = 0;
+      add_all(e, ones, x, std::make_integer_sequence<uint32_t, in_quad>{});
+      if (allowed.sparse_bases) {
+#pragma unroll
+        for (uint32_t i = 0; i < in_quad; ++i)
+          e.lowest_less_one = least(e.lowest_less_one, static_cast<word>(x[i]) - 1);
+      }
+      e.non_zeros |= ones << (q * in_quad);
+      if (allowed.differences) {
+#pragma unroll
+        for (uint32_t i = 0; i < in_quad; ++i) {
+          add_step(e, x[i], last);
+          last = x[i];
+        }
+      }
+    }
+    e.non_zeros <<= rank() * part % group;
+    if constexpr (team > 1) {
+      if (allowed.differences) {
+        const number before = device::shfl_up(last, 1u);
+        if (rank() != 0) add_step(e, first, before);
+      }
+#pragma unroll
+      for (uint32_t lanes = 1; lanes < team; lanes *= 2) {
+        const int other = static_cast<int>(lanes);
+        e.lowest = least(e.lowest, device::shfl_xor(e.lowest, other));
+        e.highest = most(e.highest, device::shfl_xor(e.highest, other));
+        if (allowed.sparse_bases)
+          e.lowest_less_one = least(e.lowest_less_one, device::shfl_xor(e.lowest_less_one, other));
+        e.non_zeros |= device::shfl_xor(e.non_zeros, other);
+        if (allowed.differences) {
+          e.least_step = least(e.least_step, device::shfl_xor(e.least_step, other));
+          e.most_step = most(e.most_step, device::shfl_xor(e.most_step, other));
+        }
+      }
+      first = device::shfl(first, static_cast<int>(device::lane_id() / team * team));
+    }
+    return {.lowest = e.lowest,
+            .highest = e.highest,
+            .lowest_less_one = e.lowest_less_one,
+            .differences = layout::zigzag(e.least_step) | layout::zigzag(e.most_step),
+            .first = first,
+            .non_zeros = e.non_zeros};
+  }
+  template <uint32_t... I>
+  __device__ static void add_all(extremes& e, uint32_t& ones, const number (&x)[in_quad],
+                                 std::integer_sequence<uint32_t, I...>) {
+    ((e.lowest = least(e.lowest, x[I]), e.highest = most(e.highest, x[I]),
+      ones = device::or_if_differ<1u << I>(ones, static_cast<word>(x[I]), word{0})),
+     ...);
+  }
+  __device__ static void add_step(extremes& e, number x, number before) {
+    const auto step = static_cast<number>(static_cast<word>(x) - static_cast<word>(before));
+    e.least_step = least(e.least_step, step);
+    e.most_step = most(e.most_step, step);
+  }
+  template <class U> __device__ static U least(U a, U b) { return a < b ? a : b; }
+  template <class U> __device__ static U most(U a, U b) { return a > b ? a : b; }
+
+  // All threads' bits, to all. With a barrier.
+  __device__ void block_or(word& a, word& b) {
+    a = warp_or(a);
+    b = warp_or(b);
+    if (device::lane_id() == 0) {
+      temp_.leads[device::warp_id()][0] = a;
+      temp_.leads[device::warp_id()][1] = b;
+    }
+    device::sync_block();
+    const bool there = device::lane_id() < warps;
+    a = warp_or(there ? temp_.leads[device::lane_id()][0] : 0);
+    b = warp_or(there ? temp_.leads[device::lane_id()][1] : 0);
+  }
+  __device__ static word warp_or(word x) {
+    if constexpr (sizeof(word) == 8)
+      return device::warp_or(static_cast<uint32_t>(x)) |
+             static_cast<word>(device::warp_or(static_cast<uint32_t>(x >> 32))) << 32;
+    else
+      return device::warp_or(x);
+  }
+
+  // -- bytes ---------------------------------------------------------------------------------------------------------
+
+  __device__ void put_tables(const own_group& mine, uint32_t groups) {
+    encoded()[temp_.at.shapes + (groups & 0xffffu)] = static_cast<std::byte>(mine.form);
+    if (mine.is_sparse()) temp_.words[temp_.at.masks / 4 + (groups >> 16)] = mine.non_zeros;
+  }
+  // A warp's groups of a round have their bits in few words.
+  __device__ void put_non_zero_bits(uint32_t r) {
+    constexpr uint32_t spanned = ceil_div(device::warp_size / team * rounds, 32u);
+    const bool speaks = rank() == 0 && own_[r].non_zeros != 0;
+    const uint32_t first_word = device::warp_id() * (device::warp_size / team * rounds) / 32;
+#pragma unroll
+    for (uint32_t w = first_word; w < first_word + spanned; ++w) {
+      const uint32_t bits = device::warp_or(speaks && group_of(r) / 32 == w ? 1u << group_of(r) % 32 : 0);
+      if (device::lane_id() == 0 && bits != 0) device::atomic_or(&temp_.words[layout::head_bytes / 4 + w], bits);
+    }
+  }
+
+  // This thread's part of a group whose payload begins at `bit`.
+  __device__ void put_integers(const own_group& mine, device::vec128* own, word last, uint32_t bit) {
+    if (rank() != 0) {
+      const uint32_t before = rank() * part;
+      const uint32_t integers = mine.is_sparse()       ? popcount(mine.non_zeros & low_mask(before))
+                                : mine.is_difference() ? before - 1
+                                                       : before;
+      bit += mine.lead_bits + integers * mine.width;
+    }
+    device::shared_bit_writer out(temp_.words + temp_.at.payload / 4, bit);
+    if (rank() == 0 && mine.lead_bits != 0)
+      put_wide(out, layout::zigzag(static_cast<number>(mine.base)), mine.lead_bits);
+    // As many at once as 32 bits hold.
+    if (Bytes < 8 && mine.width <= 8)
+      put_all<Bytes == 8 ? 2 : 4>(out, mine, own, last);
+    else if (mine.width <= 16)
+      put_all<2>(out, mine, own, last);
+    else
+      put_all<1>(out, mine, own, last);
+    out.finish();
+  }
+  template <uint32_t Together>
+  __device__ static void put_all(device::shared_bit_writer& out, const own_group& mine, const device::vec128* own,
+                                 word last) {
+    const bool sparse = mine.is_sparse(), difference = mine.is_difference();
+    const word base = difference ? 0 : mine.base;
+    const uint32_t width = mine.width, step = 1u << width % 32;
+    uint32_t bases = static_cast<uint32_t>(base);  // one in each field
+#pragma unroll
+    for (uint32_t k = 1; k < Together; ++k) bases = bases * step + static_cast<uint32_t>(base);
+#pragma unroll
+    for (uint32_t q = 0; q < quads; ++q) {
+      word x[in_quad];
+#pragma unroll
+      for (uint32_t i = 0; i < in_quad; ++i) x[i] = static_cast<word>(integer(own[q], i));
+      if (difference) {
+#pragma unroll
+        for (uint32_t i = 0; i < in_quad; ++i) {
+          const word now = x[i];
+          x[i] = layout::zigzag(static_cast<number>(now - last));
+          last = now;
+        }
+      }
+      // The first integer of a difference group is in front already.
+      const bool leads = q == 0 && difference && rank() == 0;
+      const uint32_t skipped = leads ? width : 0;
+      if (leads) x[0] = 0;
+#pragma unroll
+      for (uint32_t i = 0; i < in_quad; i += Together) {
+        if (sparse) {
+          uint32_t piece[Together], bits;
+          if constexpr (Bytes == 8) {
+            bits = 0;
+#pragma unroll
+            for (uint32_t k = 0; k < Together; ++k)
+              if (x[i + k] != 0) put_wide(out, x[i + k] - base, width);
+          } else {
+#pragma unroll
+            for (uint32_t k = 0; k < Together; ++k) piece[k] = x[i + k];
+            device::join_non_zeros(piece, bits, base, width);
+            out.put(piece[0], bits);
+          }
+        } else if (Bytes == 8 && Together == 1) {
+          put_wide(out, x[i] - base, i == 0 ? width - skipped : width);
+        } else {
+          uint32_t piece = static_cast<uint32_t>(x[i + Together - 1]);
+#pragma unroll
+          for (uint32_t k = 1; k < Together; ++k) piece = piece * step + static_cast<uint32_t>(x[i + Together - 1 - k]);
+          piece -= bases;
+          if (i == 0)
+            out.put(piece >> skipped, Together * width - skipped);
+          else
+            out.put(piece, Together * width);
+        }
+      }
+    }
+  }
+  __device__ static void put_wide(device::shared_bit_writer& out, word x, uint32_t bits) {
+    out.put(static_cast<uint32_t>(x), bits < 32 ? bits : 32);
+    if constexpr (sizeof(word) == 8)
+      if (bits > 32) out.put(static_cast<uint32_t>(x >> 32), bits - 32);
+  }
+
+  TempStorage& temp_;
+  own_group own_[rounds];
+  uint32_t bits_before_ = 0, groups_before_ = 0;
+};
+
+}  // namespace tuck::inline TUCK_ABI

@@ -1,0 +1,334 @@
+// Groups of integers by one thread block, decoding: what host_groups.hpp makes of the same bytes, and its verdict on
+// bad ones.
+//
+// A thread a group finds out where it begins and puts down what its integers need; then each lane takes those of 16
+// bytes of the output.
+#pragma once
+
+#include <tuck/codec/bitpack/groups.hpp>
+#include <tuck/codec/block_copies.cuh>
+#include <tuck/core/shared_values.cuh>
+
+namespace tuck::inline TUCK_ABI {
+
+template <uint32_t Bytes, int Threads> class block_group_reader {
+  using layout = integer_groups<Bytes>;
+  using number = typename layout::number;
+  using word = typename layout::word;
+  using shape = typename layout::shape;
+  using tile = block_tile<untyped<Bytes>, Threads>;
+
+  static constexpr uint32_t group = layout::group;
+  static constexpr uint32_t warps = Threads / device::warp_size;
+  static constexpr uint32_t most_groups = tile_bytes / Bytes / group;
+  static constexpr uint32_t each = ceil_div(most_groups, uint32_t{Threads});  // groups of a thread
+  static constexpr uint32_t in_lane = 16 / Bytes;                             // integers in 16 bytes
+
+  // What the integers of a group need.
+  struct alignas(Bytes == 8 ? 8 : 16) entry {
+    word base;         // what is added to each, `zero` and all
+    uint32_t bit;      // where they begin in the payload
+    uint32_t meta;     // width | flags
+    uint32_t present;  // a bit each: is it in the payload?
+  };
+  static constexpr uint32_t not_all = 1 << 8, differences = 1 << 9, over_8 = 1 << 10, over_16 = 1 << 11;  // flags
+
+ public:
+  struct TempStorage {
+    alignas(16) uint32_t encoded[tile_bytes / 4 + 4];  // and what reads of three words at its end touch
+    entry of_group[most_groups];
+    word absent[most_groups];  // what stands for an integer that is not in the payload
+    uint32_t sparse[warps], bits[warps];
+    uint32_t payload, end;  // where these are; uniform, out of the way of registers
+  };
+
+  __device__ explicit block_group_reader(TempStorage& temp) : temp_(temp) {}
+
+  // A chunk of `count` integers, of which `encoded` has all bytes; `zero` will be added to each. False, to all threads,
+  // where no encoder writes such groups. With barriers.
+  __device__ bool open(const_bytes encoded, uint32_t count, uint32_t max_width, word zero) {
+    const auto size = static_cast<uint32_t>(encoded.size());
+    const uint32_t groups = layout::count(count), words = (groups + 31) / 32;
+    const uint32_t shapes = layout::head_bytes + 4 * words;
+    if (encoded.size() > tile_bytes || size < shapes) return false;
+    copy_to_shared<Threads>(reinterpret_cast<std::byte*>(temp_.encoded), encoded);
+    device::sync_block();
+    if (threadIdx.x < 3) temp_.encoded[(size + 3) / 4 + threadIdx.x] = 0;
+    const uint32_t first_bits = head() & 255, base_bits = head() >> 8 & 255;
+    bool bad = (first_bits > max_width) | (base_bits > max_width);
+
+    const uint32_t non_zero_groups = device::warp_sum(popcount(own_word(words)));
+    const uint32_t masks = shapes + (non_zero_groups + 3) / 4 * 4;
+    if (size < masks) return false;
+    bad |= (groups % 32 != 0) & (non_zero(words - 1) >> groups % 32 != 0);
+    own_groups own;
+    if (takes_part()) {
+      find_shapes(own, words, shapes);
+    } else if (device::lane_id() == 0) {
+      temp_.sparse[device::warp_id()] = temp_.bits[device::warp_id()] = 0;
+    }
+    device::sync_block();
+    const uint32_t sparse_of_warp = device::lane_id() < warps ? temp_.sparse[device::lane_id()] : 0;
+    const uint32_t sparse_groups = device::warp_sum(sparse_of_warp);
+    if (size < masks + 4 * sparse_groups) return false;
+    if (takes_part()) find_sizes(own, masks / 4 + sum_before(sparse_of_warp), max_width);
+    device::sync_block();
+    const uint32_t bits_of_warp = device::lane_id() < warps ? temp_.bits[device::lane_id()] : 0;
+    const uint32_t payload_bits = device::warp_sum(bits_of_warp);
+    const auto at = layout::offsets_of(count, non_zero_groups, sparse_groups, payload_bits);
+    if (bad | (payload_bits >= too_many) | (at.end > size)) return false;
+    if (threadIdx.x == 0) {
+      temp_.payload = at.payload;
+      temp_.end = at.end;
+    }
+    if (takes_part()) put_entries(own, at.payload, sum_before(bits_of_warp), zero);
+    device::sync_block();
+    return true;
+  }
+
+  // 16 bytes of integers as they are.
+  template <uint32_t N> __device__ static device::vec128 as_row(const word (&x)[N]) {
+    device::vec128 row{};
+#pragma unroll
+    for (uint32_t i = 0; i < N; ++i) {
+      if constexpr (Bytes == 8) {
+        device::split_words(x[i], row.w[2 * i], row.w[2 * i + 1]);
+      } else if constexpr (Bytes == 4) {
+        row.w[i] = x[i];
+      } else {
+        row.w[i * Bytes / 4] |= static_cast<uint32_t>(static_cast<typename layout::bits>(x[i])) << (8 * Bytes * i % 32);
+      }
+    }
+    return row;
+  }
+
+  // Of an open chunk: the head's `more`, the bytes, and where the groups end.
+  __device__ uint32_t more() const { return head() >> 16; }
+  __device__ const std::byte* encoded() const { return reinterpret_cast<const std::byte*>(temp_.encoded); }
+  __device__ uint32_t end() const { return temp_.end; }
+
+  // Hands all words of `count` values to the sink, 16 bytes of which `row(first, x)` makes of integers, `zero` more
+  // each, the first of which is that of the value at `first`.
+  template <class Row, class Sink> __device__ void decode(uint32_t count, const Row& row, Sink& sink) const {
+    constexpr int some = tile::rows < 4 ? tile::rows : 4;  // rows that registers hold
+#pragma unroll 1
+    for (int begin = 0; begin < tile::rows; begin += some) {
+      const uint32_t first = tile::first_value(begin * tile::row_words);
+      device::vec128 x[some];
+      decode_rows(first, row, x);
+      if constexpr (detail::takes_rows<Sink, some>) {
+        if (count == tile::capacity) {
+          sink(first, x);
+          continue;
+        }
+      }
+#pragma unroll
+      for (int r = 0; r < some; ++r)
+        if (const uint32_t at = first + static_cast<uint32_t>(r) * tile::row_values; at < count)
+          sink(at, tile::clip(x[r], count - at));
+    }
+  }
+
+ private:
+  // What a thread finds out about its groups.
+  struct own_groups {
+    shape form[each];
+    uint32_t there = 0;   // a bit each: is there an integer that is not 0?
+    uint32_t sparse = 0;  // sparse groups of this warp before this thread's
+    uint32_t present[each], bits[each];
+    uint32_t before = 0;  // bits of this warp's payload before this thread's
+  };
+  static constexpr uint32_t too_many = 1 << 20;  // bits, more than any chunk has
+
+  __device__ uint32_t head() const { return temp_.encoded[0]; }
+  __device__ uint32_t non_zero(uint32_t word_index) const { return temp_.encoded[layout::head_bytes / 4 + word_index]; }
+  // Of the first words of non_zero[] a lane has one each.
+  __device__ uint32_t own_word(uint32_t words) const {
+    return device::lane_id() < words ? non_zero(device::lane_id()) : 0;
+  }
+  // Does this warp have groups?
+  __device__ static bool takes_part() { return device::warp_id() * (device::warp_size * each) < most_groups; }
+  // Of what lane i has of warp i: the sum of the warps before this one.
+  __device__ static uint32_t sum_before(uint32_t of_warp) {
+    return device::warp_sum(device::lane_id() < device::warp_id() ? of_warp : 0);
+  }
+
+  __device__ void find_shapes(own_groups& own, uint32_t words, uint32_t shapes) {
+    const uint32_t first = threadIdx.x * each, w = first / 32, bits = w < words ? non_zero(w) : 0;
+    const uint32_t of_lane = popcount(own_word(words));
+    uint32_t rank;  // of the first one among those that are not zero
+    if constexpr (each == 1)
+      rank = device::warp_sum(device::lane_id() < w ? of_lane : 0);
+    else
+      rank = device::shfl(device::warp_inclusive_sum(of_lane) - of_lane, static_cast<int>(w % 32));
+    rank += popcount(bits & low_mask(first % 32));
+    own.there = bits >> first % 32 & low_mask(each);
+    uint32_t sparse = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < each; ++i) {
+      own.form[i] = {};
+      if ((own.there >> i & 1) != 0) own.form[i] = {reinterpret_cast<const uint8_t*>(temp_.encoded)[shapes + rank++]};
+      sparse += own.form[i].is_sparse() ? 1 : 0;
+    }
+    uint32_t up_to;
+    if constexpr (each == 1)
+      up_to = popcount(device::ballot(sparse != 0) & low_mask(device::lane_id() + 1));
+    else
+      up_to = device::warp_inclusive_sum(sparse);
+    own.sparse = up_to - sparse;
+    if (device::lane_id() == device::warp_size - 1) temp_.sparse[device::warp_id()] = up_to;
+  }
+
+  // With the word where this warp's masks begin.
+  __device__ void find_sizes(own_groups& own, uint32_t masks, uint32_t max_width) {
+    uint32_t mask_at = masks + own.sparse, bits = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < each; ++i) {
+      const shape form = own.form[i];
+      own.present[i] = form.is_difference() ? ~1u : ~0u;
+      if (form.is_sparse()) own.present[i] = temp_.encoded[mask_at++];
+      own.bits[i] = form.is_sound(max_width)
+                        ? form.payload_bits(popcount(own.present[i]), head() & 255, head() >> 8 & 255)
+                        : too_many;
+      if ((own.there >> i & 1) == 0) own.bits[i] = 0;
+      bits += own.bits[i];
+    }
+    const uint32_t up_to = device::warp_inclusive_sum(bits);
+    own.before = up_to - bits;
+    if (device::lane_id() == device::warp_size - 1) temp_.bits[device::warp_id()] = up_to;
+  }
+
+  // With the bit of the payload where this warp's part begins.
+  __device__ void put_entries(const own_groups& own, uint32_t payload, uint32_t bit, word zero) {
+    const uint32_t first = threadIdx.x * each;
+    bit += own.before;
+#pragma unroll
+    for (uint32_t i = 0; i < each; ++i) {
+      const shape form = own.form[i];
+      const uint32_t lead = form.lead_bits(head() & 255, head() >> 8 & 255), width = form.width();
+      const bool is_zero = (own.there >> i & 1) == 0;  // no bits each, and nothing to add
+      const word base = zero + (is_zero ? 0 : form.base(take(temp_.encoded + payload / 4, bit, lead)));
+      const uint32_t meta = width | (form.is_sparse() ? not_all : 0) |
+                            (form.is_difference() ? not_all | differences : 0) | (width > 8 ? over_8 : 0) |
+                            (width > 16 ? over_16 : 0);
+      // The first integer stands where the difference to it would, which is not in the payload.
+      temp_.absent[first + i] = form.is_difference() ? layout::zigzag(static_cast<number>(base)) : zero;
+      temp_.of_group[first + i] = {form.is_difference() ? 0 : base, bit + lead, is_zero ? 0 : meta, own.present[i]};
+      bit += own.bits[i];
+    }
+  }
+
+  // Up to 64 bits from bit `bit` on.
+  __device__ static word take(const uint32_t* from, uint32_t bit, uint32_t bits) {
+    const uint32_t low = device::shared_window(from, bit) & low_mask(bits);
+    if constexpr (sizeof(word) == 8)
+      if (bits > 32) return low | static_cast<word>(device::shared_window(from, bit + 32) & low_mask(bits - 32)) << 32;
+    return low;
+  }
+
+  // This thread's 16 bytes of some rows, the first of which has them at `first`. By the whole warp.
+  template <class Row, int Rows>
+  __device__ void decode_rows(uint32_t first, const Row& row, device::vec128 (&rows)[Rows]) const {
+    entry e[Rows];
+    uint32_t all = 0;
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) {
+      e[r] = temp_.of_group[first / group + static_cast<uint32_t>(r) * (tile::row_values / group)];
+      all |= e[r].meta;
+    }
+    all = device::warp_or(all);
+    // As many integers together as one window has.
+    if (Bytes == 8 || all >= over_16)
+      decode_rows_by<1, true>(first, all, e, row, rows);
+    else if (all >= over_8)
+      (all & not_all) != 0 ? decode_rows_by<Bytes == 8 ? 1 : 2, true>(first, all, e, row, rows)
+                           : decode_rows_by<Bytes == 8 ? 1 : 2, false>(first, all, e, row, rows);
+    else
+      (all & not_all) != 0 ? decode_rows_by<Bytes == 8 ? 1 : 4, true>(first, all, e, row, rows)
+                           : decode_rows_by<Bytes == 8 ? 1 : 4, false>(first, all, e, row, rows);
+  }
+  template <uint32_t Together, bool SomeAbsent, class Row, int Rows>
+  __device__ void decode_rows_by(uint32_t first, uint32_t all, const entry (&e)[Rows], const Row& row,
+                                 device::vec128 (&rows)[Rows]) const {
+    const uint32_t column = first % group;
+    const uint32_t* const payload = temp_.encoded + temp_.payload / 4;
+    const bool any_differences = (all & differences) != 0;
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) {
+      const uint32_t at = first + static_cast<uint32_t>(r) * tile::row_values;
+      word x[in_lane];
+      if constexpr (SomeAbsent) {
+        take_present<Together>(x, payload, e[r], column,
+                               temp_.absent[first / group + static_cast<uint32_t>(r) * (tile::row_values / group)]);
+        if (any_differences) sum_differences(x, (e[r].meta & differences) != 0);
+      } else {
+        take_all<Together>(x, payload, e[r], column);
+      }
+      rows[r] = row(at, x);
+    }
+  }
+
+  // The integers from `column` of their group on, of a group that has all of them.
+  template <uint32_t Together>
+  __device__ static void take_all(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column) {
+    const uint32_t width = e.meta & 255, field = (1u << width) - 1;
+    uint32_t bit = e.bit + column * width;
+#pragma unroll
+    for (uint32_t i = 0; i < in_lane; i += Together, bit += Together * width) {
+      uint32_t bits = device::shared_window(payload, bit);
+#pragma unroll
+      for (uint32_t k = 0; k < Together; ++k, bits >>= width) x[i + k] = (bits & field) + e.base;
+    }
+  }
+  // The same where some may be absent.
+  template <uint32_t Together>
+  __device__ static void take_present(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column,
+                                      word absent) {
+    const uint32_t width = e.meta & 255, present = e.present >> column;
+    const uint32_t bit = e.bit + popcount(e.present & low_mask(column)) * width;
+    if constexpr (Bytes == 8) {
+      x[0] = (present & 1) != 0 ? take(payload, bit, width) + e.base : absent;
+      x[1] = (present & 2) != 0 ? take(payload, bit + (present & 1) * width, width) + e.base : absent;
+    } else {
+      take_windows<Together>(x, payload, bit, present, width, e.base, absent,
+                             std::make_integer_sequence<uint32_t, in_lane / Together>{});
+    }
+  }
+  template <uint32_t Together, uint32_t... I>
+  __device__ static void take_windows(word (&x)[in_lane], const uint32_t* payload, uint32_t bit, uint32_t present,
+                                      uint32_t width, uint32_t base, uint32_t absent,
+                                      std::integer_sequence<uint32_t, I...>) {
+    const uint32_t field = Together == 1 ? low_mask(width) : (1u << width) - 1;
+    (take_window<I * Together>(x, device::shared_window(payload, bit), bit, present, width, field, base, absent,
+                               std::make_integer_sequence<uint32_t, Together>{}),
+     ...);
+  }
+  template <uint32_t First, uint32_t... I>
+  __device__ static void take_window(word (&x)[in_lane], uint32_t bits, uint32_t& bit, uint32_t present, uint32_t width,
+                                     uint32_t field, uint32_t base, uint32_t absent,
+                                     std::integer_sequence<uint32_t, I...>) {
+    ((x[First + I] = device::take_if<1u << (First + I)>(present, bits, bit, field, width, base, absent)), ...);
+  }
+
+  // Where the group is stored as differences: sums over the lanes that share it. By the whole warp.
+  __device__ static void sum_differences(word (&x)[in_lane], bool is_difference) {
+    constexpr uint32_t lanes = group / in_lane;
+    word sums[in_lane], sum = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < in_lane; ++i) sums[i] = sum += layout::unzigzag(x[i]);
+    word before = sum;
+#pragma unroll
+    for (uint32_t delta = 1; delta < lanes; delta *= 2) {
+      const word other = device::shfl_up(before, delta);
+      if (device::lane_id() % lanes >= delta) before += other;
+    }
+    before -= sum;
+#pragma unroll
+    for (uint32_t i = 0; i < in_lane; ++i)
+      if (is_difference) x[i] = before + sums[i];
+  }
+
+  TempStorage& temp_;
+};
+
+}  // namespace tuck::inline TUCK_ABI

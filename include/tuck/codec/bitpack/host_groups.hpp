@@ -1,0 +1,316 @@
+// Groups of integers on one thread: the definition of the bytes that groups.hpp describes.
+#pragma once
+
+#include <tuck/codec/bitpack/groups.hpp>
+#include <tuck/codec/concept.hpp>
+
+#include <limits>
+
+namespace tuck::inline TUCK_ABI::detail {
+
+// Chunks of up to 64 KiB of integers.
+template <uint32_t Bytes> class host_groups : integer_groups<Bytes> {
+  using layout = integer_groups<Bytes>;
+  using bits = typename layout::bits;
+  using number = typename layout::number;
+  using word = typename layout::word;
+  using summary = typename layout::summary;
+  using shape = typename layout::shape;
+  using layout::group;
+
+ public:
+  // Writes `count` integers and returns the size, or declines where that would be more than `limit`. `more` is the
+  // head's.
+  static uint32_t encode(const std::byte* integers, uint32_t count, const group_choices& allowed, uint32_t more,
+                         uint32_t limit, std::byte* out) noexcept {
+    return vectorized([=] { return write(integers, count, allowed, more, limit, out); });
+  }
+
+  // Reads `count` integers from untrusted bytes. False where no encoder writes such; else `end` is where the chunk
+  // ends, which is not behind the last byte.
+  static bool decode(const_bytes encoded, uint32_t count, uint32_t max_width, std::byte* integers,
+                     uint32_t& end) noexcept {
+    return vectorized([=, &end] { return read(encoded, count, max_width, integers, end); });
+  }
+
+ private:
+  struct parts : layout::offsets {
+    uint32_t first_bits, base_bits;
+  };
+
+  [[gnu::always_inline]] static uint32_t write(const std::byte* integers, uint32_t count, const group_choices& allowed,
+                                               uint32_t more, uint32_t limit, std::byte* out) noexcept {
+    const bool predicts = allowed.differences;
+    const uint32_t groups = layout::count(count);
+    if (groups > layout::max_groups) return declined;
+    uint32_t non_zeros[layout::max_groups];
+    masks_of(span(reinterpret_cast<const untyped<Bytes>*>(integers), count), ones::non_zeros,
+             reinterpret_cast<std::byte*>(non_zeros));
+    alignas(summary) std::byte room[sizeof(summary) * layout::max_groups];  // left as it is, where there are no groups
+    auto* const of_group = reinterpret_cast<summary*>(room);
+    bits padded[1 + group];
+    word firsts = 0, bases = 0;
+    for (uint32_t g = 0; g < groups; ++g) {
+      if (non_zeros[g] == 0) continue;
+      of_group[g] = summarize(group_at(integers, count, g, padded), non_zeros[g], predicts);
+      firsts |= layout::zigzag(of_group[g].first);
+      bases |= layout::zigzag(static_cast<number>(of_group[g].base_of(allowed.sparse_bases)));
+    }
+    const uint32_t first_bits = predicts ? tuck::bit_width(firsts) : 0, base_bits = tuck::bit_width(bases);
+
+    uint8_t shapes[layout::max_groups];
+    // The integers of sparse groups that are not 0, long before they are needed: loads across vectors that were just
+    // stored would wait for them. Whole groups are read and written, hence the last one.
+    std::byte packed[(layout::max_groups + 1) * group * Bytes];
+    std::byte* next = packed;
+    uint32_t non_zero_groups = 0, sparse_groups = 0, payload_bits = 0;
+    for (uint32_t g = 0; g < groups; ++g) {
+      if (non_zeros[g] == 0) continue;
+      const shape chosen = layout::choose(of_group[g], first_bits, base_bits, allowed);
+      shapes[non_zero_groups++] = chosen.byte;
+      if (chosen.is_sparse()) {
+        ++sparse_groups;
+        const std::byte* const mask = reinterpret_cast<const std::byte*>(non_zeros + g);
+        const auto* const x = reinterpret_cast<const untyped<Bytes>*>(group_at(integers, count, g, padded));
+        next = pack(span(x, group), mask, next, packed + sizeof packed);
+      }
+      payload_bits += chosen.payload_bits(popcount(non_zeros[g]), first_bits, base_bits);
+    }
+    const auto at = layout::offsets_of(count, non_zero_groups, sparse_groups, payload_bits);
+    if (at.end > limit) return declined;
+
+    std::memset(out, 0, at.masks);
+    store_unaligned(out, first_bits | base_bits << 8 | more << 16);
+    std::memcpy(out + at.shapes, shapes, non_zero_groups);
+    bit_writer payload(out + at.payload);
+    const uint8_t* next_shape = shapes;
+    std::byte* next_mask = out + at.masks;
+    next = packed;
+    for (uint32_t g = 0; g < groups; ++g) {
+      if (non_zeros[g] == 0) continue;
+      out[layout::head_bytes + g / 8] |= static_cast<std::byte>(1 << g % 8);
+      const shape form{*next_shape++};
+      if (form.is_sparse()) {
+        store_unaligned(next_mask, non_zeros[g]);
+        next_mask += 4;
+        put_group(payload, next, popcount(non_zeros[g]), of_group[g], form, first_bits, base_bits);
+        next += popcount(non_zeros[g]) * Bytes;
+      } else {
+        put_group(payload, group_at(integers, count, g, padded), group, of_group[g], form, first_bits, base_bits);
+      }
+    }
+    payload.finish();
+    return at.end;
+  }
+
+  [[gnu::always_inline]] static bool read(const_bytes encoded, uint32_t count, uint32_t max_width, std::byte* integers,
+                                          uint32_t& end) noexcept {
+    parts at;
+    if (layout::count(count) > layout::max_groups || !find_parts(encoded, count, max_width, at)) return false;
+    end = at.end;
+    const std::byte* const in = encoded.data();
+    const std::byte *next_shape = in + at.shapes, *next_mask = in + at.masks, *payload = in + at.payload;
+    // Groups are read as if they had all their integers: the last bytes with zeros behind them.
+    std::byte last[2 * slack], padded[group * Bytes];
+    bool is_last = false;
+    uint32_t bit = 0;
+    for (uint32_t g = 0; g < layout::count(count); ++g) {
+      const uint32_t left = count - group * g;
+      std::byte* const to = left < group ? padded : integers + group * Bytes * g;
+      if ((static_cast<uint32_t>(in[layout::head_bytes + g / 8]) >> g % 8 & 1) == 0) {
+        std::memset(to, 0, group * Bytes);
+      } else {
+        if (!is_last && in + encoded.size() - (payload + bit / 8) < slack) {
+          is_last = true;
+          payload += bit / 8;
+          bit %= 8;
+          const auto rest = static_cast<size_t>(in + encoded.size() - payload);
+          std::memcpy(last, payload, rest);
+          std::memset(last + rest, 0, sizeof last - rest);
+          payload = last;
+        }
+        const shape form{static_cast<uint8_t>(*next_shape++)};
+        take_group(payload, bit, form, at, next_mask, to);
+        const uint32_t ones = form.is_sparse() ? popcount(load_unaligned<uint32_t>(next_mask)) : 0;
+        bit += form.payload_bits(ones, at.first_bits, at.base_bits);
+        next_mask += form.is_sparse() ? 4 : 0;
+      }
+      if (left < group) std::memcpy(integers + group * Bytes * g, padded, left * Bytes);
+    }
+    return true;
+  }
+
+  // -- integers of a group -------------------------------------------------------------------------------------------
+  // In loops of known length, which compilers turn into vectors.
+
+  // A whole group, with zeros where there are no more integers. In front of its first one another may be read.
+  [[gnu::always_inline]] static const std::byte* group_at(const std::byte* integers, uint32_t count, uint32_t g,
+                                                          bits (&padded)[1 + group]) noexcept {
+    const uint32_t left = count - group * g;
+    integers += group * Bytes * g;
+    if (left >= group && g != 0) return integers;
+    std::memset(padded, 0, sizeof padded);
+    std::memcpy(padded + 1, integers, (left < group ? left : group) * Bytes);
+    return reinterpret_cast<const std::byte*>(padded + 1);
+  }
+  [[gnu::always_inline]] static word at(const std::byte* integers, uint32_t i) noexcept {
+    return static_cast<word>(layout::number_of(load_unaligned<bits>(integers + i * Bytes)));
+  }
+  // From the one before it; 0 of the first one.
+  [[gnu::always_inline]] static word difference(const std::byte* integers, uint32_t i) noexcept {
+    const word z = layout::zigzag(static_cast<number>(at(integers, i) - at(integers - Bytes, i)));
+    return select(i == 0, word{0}, z);
+  }
+
+  [[gnu::always_inline]] static summary summarize(const std::byte* x, uint32_t non_zeros, bool predicts) noexcept {
+    using stored = std::make_signed_t<bits>;  // as narrow as can be
+    stored lowest = std::numeric_limits<stored>::max(), highest = std::numeric_limits<stored>::min();
+    bits lowest_less_one = static_cast<bits>(-1);
+    word differences = 0;
+    for (uint32_t i = 0; i < group; ++i) {
+      const auto v = load_unaligned<stored>(x + i * Bytes);
+      const auto less_one = static_cast<bits>(static_cast<bits>(v) - 1);  // of 0 the largest
+      lowest = v < lowest ? v : lowest;
+      highest = v > highest ? v : highest;
+      lowest_less_one = less_one < lowest_less_one ? less_one : lowest_less_one;
+    }
+    if (predicts)
+      for (uint32_t i = 0; i < group; ++i) differences |= difference(x, i);
+    return {lowest, highest, lowest_less_one, differences, static_cast<number>(at(x, 0)), non_zeros};
+  }
+
+  [[gnu::always_inline]] static void put_group(bit_writer& payload, const std::byte* x, uint32_t integers,
+                                               const summary& s, shape form, uint32_t first_bits,
+                                               uint32_t base_bits) noexcept {
+    word fields[group];
+    if (form.is_difference()) {
+      payload.put(layout::zigzag(s.first), first_bits);
+      for (uint32_t i = 0; i < group; ++i) fields[i] = difference(x, i);
+      return put_fields(payload, fields, 1, group, form.width());
+    }
+    const word lead = layout::zigzag(static_cast<number>(s.base_of(form.is_sparse()))), base = form.base(lead);
+    if (form.form() == layout::based) payload.put(lead, base_bits);
+    for (uint32_t i = 0; i < group; ++i) fields[i] = select(i < integers, at(x, i) - base, word{0});
+    put_fields(payload, fields, 0, integers, form.width());
+  }
+
+  // Fields from `begin`, 0 or 1, to `end`, as many at once as have no more than 64 bits. The others are 0.
+  [[gnu::always_inline]] static void put_fields(bit_writer& payload, const word* fields, uint32_t begin, uint32_t end,
+                                                uint32_t width) noexcept {
+    const auto put = [&](const auto& merged) {
+      constexpr uint32_t together = group / (sizeof merged / sizeof merged[0]);
+      const uint32_t whole = end / together, rest = end % together;
+      if (begin != 0) payload.put(merged[0] >> width, (together - 1) * width);
+      for (uint32_t i = begin; i < whole; ++i) payload.put(merged[i], together * width);
+      if (rest != 0) payload.put(merged[whole], rest * width);
+    };
+    if (width > 32) {
+      for (uint32_t i = begin; i < end; ++i) payload.put(fields[i], width);
+      return;
+    }
+    uint64_t pairs[group / 2], fours[group / 4], eights[group / 8];
+    for (uint32_t i = 0; i < group / 2; ++i) {
+      if constexpr (Bytes == 8) {
+        pairs[i] = fields[2 * i] | fields[2 * i + 1] << width;
+      } else {
+        const auto both = load_unaligned<uint64_t>(reinterpret_cast<const std::byte*>(fields + 2 * i));
+        pairs[i] = static_cast<uint32_t>(both) | both >> 32 << width;
+      }
+    }
+    if (width > 16) return put(pairs);
+    for (uint32_t i = 0; i < group / 4; ++i) fours[i] = pairs[2 * i] | pairs[2 * i + 1] << 2 * width;
+    if (width > 8) return put(fours);
+    for (uint32_t i = 0; i < group / 8; ++i) eights[i] = fours[2 * i] | fours[2 * i + 1] << 4 * width;
+    put(eights);
+  }
+
+  // The most that a group has, and what is read behind it.
+  static constexpr uint32_t slack = 33 * 8 + 32;
+
+  [[gnu::always_inline]] static void take_group(const std::byte* payload, uint32_t bit, shape form, const parts& at,
+                                                const std::byte* mask, std::byte* to) noexcept {
+    const uint32_t lead_bits = form.lead_bits(at.first_bits, at.base_bits);
+    const word base = form.base(lead_bits == 0 ? 0 : take(payload, bit, lead_bits));
+    word fields[group];
+    auto* const x = Bytes == sizeof(word) && !form.is_sparse() ? to : reinterpret_cast<std::byte*>(fields);
+    take_fields(payload, bit + lead_bits, form.width(), form.is_difference() ? 0 : base, x);
+    if (form.is_difference()) add_differences(base, x);
+    if (x == to) return;
+    bits narrow[group];
+    const std::byte* stored = x;
+    if constexpr (Bytes < sizeof(word)) {
+      for (uint32_t i = 0; i < group; ++i) narrow[i] = static_cast<bits>(fields[i]);
+      stored = reinterpret_cast<const std::byte*>(narrow);
+    }
+    if (form.is_sparse())
+      spread<ones::non_zeros>(mask, stored, stored + group * Bytes, span(reinterpret_cast<untyped<Bytes>*>(to), group));
+    else
+      std::memcpy(to, stored, group * Bytes);
+  }
+
+  // `base` + each of 32 fields, of which the last may be what comes behind the group.
+  [[gnu::always_inline]] static void take_fields(const std::byte* payload, uint32_t bit, uint32_t width, word base,
+                                                 std::byte* to) noexcept {
+#if defined(TUCK_AVX2)
+    if (width <= (Bytes == 8 ? 57 : 25) && avx2::available())
+      return avx2::take_fields<word>(payload, bit, width, base, to);
+#endif
+    for (uint32_t i = 0; i < group; ++i)
+      store_unaligned(to + i * sizeof(word), base + take(payload, bit + i * width, width));
+  }
+  // Makes `first` and what follows it of the zigzag differences that follow each.
+  [[gnu::always_inline]] static void add_differences(word first, std::byte* x) noexcept {
+#if defined(TUCK_AVX2)
+    if (avx2::available()) return avx2::add_differences(first, x);
+#endif
+    for (uint32_t i = 0; i < group; ++i) {
+      const auto difference = load_unaligned<word>(x + i * sizeof(word));
+      store_unaligned(x + i * sizeof(word), first);
+      first += layout::unzigzag(difference);
+    }
+  }
+  [[gnu::always_inline]] static word take(const std::byte* payload, uint32_t bit, uint32_t width) noexcept {
+    uint64_t x = load_unaligned<uint64_t>(payload + bit / 8) >> bit % 8;
+    if (Bytes == 8) x |= static_cast<uint64_t>(payload[bit / 8 + 8]) << 1 << (63 - bit % 8);
+    return static_cast<word>(x) & (width == 0 ? 0 : ~word{0} >> (layout::word_bits - width));
+  }
+
+  // Sizes first: nothing is read before it is known to be there. False: they are not what the bytes say.
+  static bool find_parts(const_bytes encoded, uint32_t count, uint32_t max_width, parts& at) noexcept {
+    const std::byte* const in = encoded.data();
+    const uint32_t groups = layout::count(count), shapes = layout::offsets_of(count, 0, 0, 0).shapes;
+    if (encoded.size() < shapes) return false;
+    at.first_bits = static_cast<uint32_t>(in[0]);
+    at.base_bits = static_cast<uint32_t>(in[1]);
+    if (at.first_bits > max_width || at.base_bits > max_width) return false;
+    uint32_t non_zero_groups = 0, last = 0;
+    for (uint32_t i = layout::head_bytes; i < shapes; i += 4) {
+      last = load_unaligned<uint32_t>(in + i);
+      non_zero_groups += popcount(last);
+    }
+    if (groups % 32 != 0 && (last & ~low_mask(groups % 32)) != 0) return false;
+    const uint32_t masks = layout::offsets_of(count, non_zero_groups, 0, 0).masks;
+    if (encoded.size() < masks) return false;
+    uint32_t sparse_groups = 0;
+    for (uint32_t i = 0; i < non_zero_groups; ++i)
+      sparse_groups += shape{static_cast<uint8_t>(in[shapes + i])}.is_sparse() ? 1 : 0;
+    if (encoded.size() < masks + 4 * uint64_t{sparse_groups}) return false;
+    uint32_t payload_bits = 0;
+    const std::byte* next_mask = in + masks;
+    for (uint32_t i = 0; i < non_zero_groups; ++i) {
+      const shape form{static_cast<uint8_t>(in[shapes + i])};
+      if (!form.is_sound(max_width)) return false;
+      uint32_t non_zeros = 0;
+      if (form.is_sparse()) {
+        non_zeros = popcount(load_unaligned<uint32_t>(next_mask));
+        next_mask += 4;
+      }
+      payload_bits += form.payload_bits(non_zeros, at.first_bits, at.base_bits);
+    }
+    static_cast<typename layout::offsets&>(at) =
+        layout::offsets_of(count, non_zero_groups, sparse_groups, payload_bits);
+    return at.end <= encoded.size();
+  }
+};
+
+}  // namespace tuck::inline TUCK_ABI::detail

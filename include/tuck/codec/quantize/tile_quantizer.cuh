@@ -1,0 +1,274 @@
+// A tile of values to codes by one thread block, and the exceptions among them to their side.
+#pragma once
+
+#include <tuck/codec/block_copies.cuh>
+#include <tuck/codec/quantize/quantize.hpp>
+
+namespace tuck::inline TUCK_ABI {
+
+// 16 bytes through which values are pushed, in at the top and out at the bottom: registers have no index.
+template <element T> struct long_row {
+  using bits = bits_t<T>;
+  uint64_t low = 0, high = 0;
+
+  long_row() = default;
+  __device__ explicit long_row(const device::vec128& x)
+      : low(x.w[0] | static_cast<uint64_t>(x.w[1]) << 32), high(x.w[2] | static_cast<uint64_t>(x.w[3]) << 32) {}
+  __device__ bits push(bits value) {
+    constexpr int size = 8 * sizeof(T);
+    const auto out = static_cast<bits>(low);
+    if constexpr (size == 64) {
+      low = high;
+      high = value;
+    } else {
+      low = low >> size | high << (64 - size);
+      high = high >> size | static_cast<uint64_t>(value) << (64 - size);
+    }
+    return out;
+  }
+  // Pushes the value, or what comes out if not `one`.
+  __device__ void replace(bool one, bits value) {
+    const bits out = push(value);
+    if (one) return;
+    constexpr int size = 8 * sizeof(T);
+    high = (size == 64 ? 0 : high << size % 64 >> size % 64) | static_cast<uint64_t>(out) << (64 - size);
+  }
+  __device__ device::vec128 row() const {
+    return {{static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high),
+             static_cast<uint32_t>(high >> 32)}};
+  }
+};
+
+// Two values of a 16-bit type to f32 as bits.
+template <floating_element T> __device__ void widen_two(uint32_t x, uint32_t& low, uint32_t& high) {
+  const auto widen = [](uint32_t half) { return bits_of(float_format<T>::widen(static_cast<uint16_t>(half))); };
+  low = widen(x);
+  high = dtype_of<T> == dtype::bf16 ? x & 0xffff0000u : widen(x >> 16);
+}
+
+template <floating_element T, int Threads> class tile_quantizer {
+ public:
+  using tile = block_tile<T, Threads>;
+
+ private:
+  using format = float_format<T>;
+  using real = typename format::real;
+  using bits = bits_t<T>;
+  using steps = step_quantizer<T>;
+  using number = typename steps::number;
+  using side = quantize_side<T>;
+  using marks = std::conditional_t<(tile::capacity / Threads > 32), uint64_t, uint32_t>;  // a bit a value of a thread
+
+  static constexpr uint32_t warps = Threads / device::warp_size;
+  static constexpr uint32_t lane_values = tile::lane_values;  // of a row
+  static_assert(tile::capacity / Threads <= 64, "tuck: the quantize block codec takes 128 threads or more");
+
+ public:
+  struct TempStorage {
+    uint32_t of_warp[warps];
+    device::uninitialized<steps> quantizer;  // of 16-bit types
+  };
+
+  __device__ explicit tile_quantizer(TempStorage& temp) : temp_(temp) {}
+
+  // Calls visit(quantizer) of a usable codec. With a barrier.
+  template <class Visit>
+  __device__ void with_quantizer(const quantize<T>& codec, uint32_t exponent, const Visit& visit) {
+    if (codec.pointwise()) return visit(codec.mantissas());
+    if constexpr (sizeof(T) == 2) {
+      if (threadIdx.x == 0) temp_.quantizer.get() = codec.steps(exponent);
+      device::sync_block();
+      visit(temp_.quantizer.get());
+    } else {
+      visit(codec.steps(0));
+    }
+  }
+
+  // The biased exponent of the chunk's largest finite value, where the step depends on it; else 0. With a barrier.
+  __device__ uint32_t largest_exponent(const quantize<T>& codec, const tile& values) {
+    if constexpr (sizeof(T) == 2) {
+      if (codec.pointwise()) return 0;
+      // Magnitudes and so much more that those of infinities and NaN have their top bit, and are negative.
+      constexpr uint32_t more = 0x8000u - format::infinity;
+      auto largest_high = static_cast<int32_t>(more << 16), largest_low = largest_high;
+#pragma unroll
+      for (int j = 0; j < tile::words; ++j) {
+        const uint32_t both = (values.w[j] & 0x7fff7fffu) + (more << 16 | more);
+        const auto high = static_cast<int32_t>(both), low = static_cast<int32_t>(both << 16);
+        largest_high = high > largest_high ? high : largest_high;
+        largest_low = low > largest_low ? low : largest_low;
+      }
+      const int32_t both = largest_high > largest_low ? largest_high : largest_low;
+      uint32_t largest = (static_cast<uint32_t>(both) >> 16) - more;
+      largest = device::warp_max(largest);
+      if (device::lane_id() == 0) temp_.of_warp[device::warp_id()] = largest;
+      device::sync_block();
+      largest = device::warp_max(device::lane_id() < warps ? temp_.of_warp[device::lane_id()] : 0);
+      return largest >> format::mantissa_bits;
+    }
+    return 0;
+  }
+
+  // Calls store(r, codes, restored) for this thread's 16 bytes of each row, and finds the exceptions. Codes are as a
+  // chain has them if ToChain.
+  template <bool ToChain, class Quantizer, class Store>
+  __device__ void quantize_rows(const Quantizer& quantizer, const tile& values, const Store& store) {
+    exceptional_ = 0;
+#pragma unroll
+    for (int r = 0; r < tile::rows; ++r) {
+      const device::vec128 x = values.row(r);
+      device::vec128 codes{}, restored{};
+      bool plain = false;
+      if constexpr (std::is_same_v<Quantizer, steps>) plain = quantize_plain(quantizer, x, codes, restored);
+      if (!plain)
+        exceptional_ |= static_cast<marks>(quantize_any<ToChain>(quantizer, x, codes, restored)) << (r * lane_values);
+      store(static_cast<uint32_t>(r), codes, restored);
+    }
+  }
+  // Of the block; all threads get them. With barriers.
+  __device__ uint32_t count_exceptions() {
+    if (!device::sync_block_or(exceptional_ != 0)) return 0;
+    const uint32_t own = device::warp_sum(static_cast<uint32_t>(device::popc(exceptional_)));
+    if (device::lane_id() == 0) temp_.of_warp[device::warp_id()] = own;
+    device::sync_block();
+    return device::warp_sum(device::lane_id() < warps ? temp_.of_warp[device::lane_id()] : 0);
+  }
+
+  // The side of so many exceptions, which are in `values`, behind a barrier, at a multiple of 4 in shared memory that
+  // is zero.
+  __device__ void write_side(std::byte* to, uint32_t exponent, uint32_t exceptions, const tile& values) const {
+    if constexpr (sizeof(T) == 2)
+      if (threadIdx.x == 0) *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(exponent);
+    if (exceptions == 0) return;
+    // Positions ascend with the warp, the row, the lane and the place in the lane's 16 bytes.
+    uint32_t next =
+        device::warp_sum(device::lane_id() < device::warp_id() ? temp_.of_warp[device::lane_id() % warps] : 0);
+#pragma unroll
+    for (int r = 0; r < tile::rows; ++r) {
+      const auto mine = static_cast<uint32_t>(exceptional_ >> (r * lane_values)) & low_mask(lane_values);
+      const uint32_t up_to = device::warp_inclusive_sum(popcount(mine));
+      uint32_t at = next + up_to - popcount(mine);
+      next += device::shfl(up_to, device::warp_size - 1);
+      long_row<T> row(values.row(r));
+#pragma unroll 1
+      for (uint32_t k = 0; k < lane_values; ++k) {
+        const bits value = row.push(0);
+        if ((mine >> k & 1) == 0) continue;
+        reinterpret_cast<uint16_t*>(to + side::positions)[at] =
+            static_cast<uint16_t>(tile::first_value(r * tile::row_words) + k);
+        put(to + side::values(exceptions) + at++ * sizeof(T), value);
+      }
+    }
+  }
+
+  // `restored` to the r-th row of the tile, but for the exceptions, which stay.
+  __device__ void keep_exceptions(int r, const device::vec128& restored, tile& values) const {
+    const auto mine = static_cast<uint32_t>(exceptional_ >> (r * lane_values)) & low_mask(lane_values);
+    if (mine == 0) return values.set_row(r, restored);
+    long_row<T> kept(values.row(r)), row(restored);
+#pragma unroll 1
+    for (uint32_t k = 0; k < lane_values; ++k) row.replace((mine >> k & 1) != 0, kept.push(0));
+    values.set_row(r, row.row());
+  }
+
+  // -- a value in shared memory, at a multiple of sizeof(T) or of 4
+  __device__ static void put(std::byte* to, bits value) {
+    if constexpr (sizeof(T) == 8) {
+      reinterpret_cast<uint32_t*>(to)[0] = static_cast<uint32_t>(value);
+      reinterpret_cast<uint32_t*>(to)[1] = static_cast<uint32_t>(value >> 32);
+    } else {
+      *reinterpret_cast<bits*>(to) = value;
+    }
+  }
+  __device__ static bits get(const std::byte* from) {
+    if constexpr (sizeof(T) == 8)
+      return reinterpret_cast<const uint32_t*>(from)[0] |
+             static_cast<uint64_t>(reinterpret_cast<const uint32_t*>(from)[1]) << 32;
+    else
+      return *reinterpret_cast<const bits*>(from);
+  }
+
+ private:
+  // step_quantizer::code of all values. False, and nothing else is right, where there is an exception or a -0.0.
+  __device__ static bool quantize_plain(const steps& quantizer, const device::vec128& x, device::vec128& codes,
+                                        device::vec128& restored) {
+    if constexpr (sizeof(T) == 8) {
+      const uint64_t inverse = bits_of(quantizer.inverse), step = bits_of(quantizer.step);
+      bool special = false;
+      uint64_t beyond = 0;
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        const uint64_t value = device::join_words(x.w[2 * k], x.w[2 * k + 1]);
+        const typename steps::nearest one = steps::nearest_to(value, inverse, step);
+        special |= format::magnitude(exact::sub(value, one.product)) > bits_of(quantizer.tolerance);
+        special |= value == format::sign;
+        beyond |= one.code ^ one.sign;
+        device::split_words(one.code, codes.w[2 * k], codes.w[2 * k + 1]);
+        device::split_words(one.product, restored.w[2 * k], restored.w[2 * k + 1]);
+      }
+      return !special && beyond >> (steps::code_bits - 1) == 0;
+    } else {
+      const uint32_t inverse = bits_of(quantizer.inverse), step = bits_of(quantizer.step);
+      uint32_t beyond = 0;
+      bool special = false;
+#pragma unroll
+      for (int first = 0; first < static_cast<int>(lane_values); first += 4) {
+        uint32_t wide[4], back[4], error[4], code[4];
+        if constexpr (sizeof(T) == 2) {
+          widen_two<T>(x.w[first / 2], wide[0], wide[1]);
+          widen_two<T>(x.w[first / 2 + 1], wide[2], wide[3]);
+        }
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          if constexpr (sizeof(T) == 4) wide[k] = x.w[k];
+          const typename steps::nearest one = steps::nearest_to(wide[k], inverse, step);
+          beyond = device::or_xor(one.code, one.sign, beyond);
+          code[k] = one.code;
+          back[k] = one.product;
+        }
+        if constexpr (sizeof(T) == 2) {
+#pragma unroll
+          for (int k = 0; k < 4; k += 2) {
+            const int w = (first + k) / 2;
+            codes.w[w] = device::byte_perm(code[k], code[k + 1], 0x5410);
+            restored.w[w] = format::narrow_two(back[k], back[k + 1]);
+            widen_two<T>(restored.w[w], back[k], back[k + 1]);
+          }
+        } else {
+#pragma unroll
+          for (int k = 0; k < 4; ++k) {
+            codes.w[k] = code[k];
+            restored.w[k] = back[k];
+          }
+        }
+#pragma unroll
+        for (int k = 0; k < 4; ++k) error[k] = exact::sub(wide[k], back[k]);
+        special |= device::any_above(error, bits_of(quantizer.tolerance), wide, 0x80000000u);
+      }
+      return !special && beyond >> (steps::code_bits - 1) == 0;
+    }
+  }
+
+  // Any values, one by one; a bit each that is an exception.
+  template <bool ToChain, class Quantizer>
+  __device__ static uint32_t quantize_any(const Quantizer& quantizer, const device::vec128& x, device::vec128& codes,
+                                          device::vec128& restored) {
+    uint32_t exceptions = 0;
+    long_row<T> in(x), out, back;
+#pragma unroll 1
+    for (uint32_t k = 0; k < lane_values; ++k) {
+      const coded<T> one = quantizer.code(in.push(0));
+      out.push(ToChain ? quantizer.to_chain(one.code) : one.code);
+      back.push(one.restored);
+      exceptions |= (one.holds != 0 ? 0u : 1u) << k;
+    }
+    codes = out.row();
+    restored = back.row();
+    return exceptions;
+  }
+
+  TempStorage& temp_;
+  marks exceptional_ = 0;  // of this thread's values
+};
+
+}  // namespace tuck::inline TUCK_ABI
