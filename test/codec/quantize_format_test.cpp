@@ -22,15 +22,15 @@ TEST(quantize_format, codes_are_whole_numbers_of_steps) {
   expect_chunk(halves(predictor::none), values, "00020000 01000000 01000000 dddddddd dddddddd");
 }
 
-TEST(quantize_format, negative_ones_are_one_less) {
+TEST(quantize_format, negative_ones) {
   std::vector<float> values(32, 1.f);
   values[0] = -1;
   values[31] = -0.f;
-  // Codes -2, 1, 1, ..., -1, centered in 2 bits.
-  expect_chunk(halves(), values, "02020000 01000000 41000000 fcffffff ffffff7f");
-  // From 3 downwards, leaving out -1: zigzag(3) = 6 in 3 bits, and zigzag numbers 1, 1, 1, 3, 1, 1, ... in 2.
+  // Codes -1, 1, 1, ..., 0, centered in 2 bits: 1, 3, 3, ..., 2.
+  expect_chunk(halves(), values, "02010000 01000000 41000000 fdffffff ffffffbf");
+  // From 3 downwards: zigzag(3) = 6 in 3 bits, and zigzag numbers 1 in 1.
   for (uint32_t i = 0; i < 32; ++i) values[i] = 3 - static_cast<float>(i);
-  expect_chunk(halves(), values, "03060000 01000000 c2000000 aeaeaaaa aaaaaaaa 00000000");
+  expect_chunk(halves(), values, "03060000 01000000 c1000000 feffffff 03000000");
 }
 
 TEST(quantize_format, pointwise) {

@@ -32,7 +32,7 @@ template <floating_element T> bool is_sound(bits_t<T> x, const coded<T>& c, boun
   using format = float_format<T>;
   if (!c.holds) return c.code == 0 && c.restored == x;
   if (!format::is_finite(x) || !format::is_finite(c.restored)) return false;
-  if (format::magnitude(x) == 0) return c.restored == x;
+  if (format::magnitude(x) == 0) return c.restored == (mode == bound_mode::pointwise ? x : 0);
   return is_within(value_of<T>(x), value_of<T>(c.restored), mode, bound);
 }
 
@@ -164,7 +164,9 @@ TYPED_TEST(quantizer_16, signs_and_specials_hold_under_every_bound) {
       bool holds, other_holds;
       wrong += !is_sound<TypeParam>(steps, x, bound, holds);
       static_cast<void>(is_sound<TypeParam>(steps, y, bound, other_holds));
-      wrong += holds != other_holds;
+      // There is one negative code more.
+      const bool is_least = std::max(steps.code(x).code, steps.code(y).code) == format::sign;
+      wrong += holds != other_holds && !is_least;
       wrong += holds && !format::is_finite(x);
     }
   }

@@ -101,16 +101,14 @@ def restorer(rule: Rule, exponent: int) -> Callable[[int], int]:
     step = step if width == 8 else ctypes.c_float(step).value
 
     def restore(code: int) -> int:
-        negative = code >= sign
-        q = signed(code, 8 * width) + negative
-        sign_bit = negative * sign
+        q = signed(code, 8 * width)
         if width == 8:
-            return little(struct.pack("<d", abs(q) * step)) | sign_bit
-        value = ctypes.c_float(abs(out_of_magic(q)) * step).value
-        if name == "f16":
-            return (0x7C00 if value >= 65520 else little(struct.pack("<e", value))) | sign_bit
-        bits = little(struct.pack("<f", value))
-        return (bits if name == "f32" else bits + 0x7FFF + (bits >> 16 & 1) >> 16) | sign_bit
+            return little(struct.pack("<d", q * step))
+        value = ctypes.c_float(out_of_magic(q) * step).value
+        if name == "f16" and abs(value) >= 65520:
+            return 0x7C00 | (value < 0) * sign
+        bits = little(struct.pack("<e" if name == "f16" else "<f", value))
+        return bits + 0x7FFF + (bits >> 16 & 1) >> 16 if name == "bf16" else bits
 
     return restore
 

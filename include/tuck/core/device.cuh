@@ -221,15 +221,14 @@ __device__ __forceinline__ uint32_t or_xor(uint32_t a, uint32_t b, uint32_t c) {
   asm("lop3.b32 %0, %1, %2, %0, 0xbe;" : "+r"(c) : "r"(a), "r"(b));
   return c;
 }
-// Of f32 as bit patterns: is the magnitude of any of four above the limit, or NaN; or any x equal to y?
-__device__ __forceinline__ bool any_above(const uint32_t (&d)[4], uint32_t limit, const uint32_t (&x)[4], uint32_t y) {
+// Of f32 as bit patterns: is the magnitude of any of four above the limit, or NaN?
+__device__ __forceinline__ bool any_above(const uint32_t (&x)[4], uint32_t limit) {
   uint32_t any;
   asm("{.reg .pred p; .reg .b32 t; abs.f32 t, %1; setp.gtu.f32 p, t, %5; abs.f32 t, %2; setp.gtu.or.f32 p, t, %5, p;"
       " abs.f32 t, %3; setp.gtu.or.f32 p, t, %5, p; abs.f32 t, %4; setp.gtu.or.f32 p, t, %5, p;"
-      " setp.eq.or.b32 p, %6, %10, p; setp.eq.or.b32 p, %7, %10, p; setp.eq.or.b32 p, %8, %10, p;"
-      " setp.eq.or.b32 p, %9, %10, p; selp.u32 %0, 1, 0, p;}"
+      " selp.u32 %0, 1, 0, p;}"
       : "=r"(any)
-      : "r"(d[0]), "r"(d[1]), "r"(d[2]), "r"(d[3]), "r"(limit), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y));
+      : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(limit));
   return any != 0;
 }
 

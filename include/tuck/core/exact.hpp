@@ -43,19 +43,4 @@ TUCK_EXACT_ALL(mul, *, "mul")
 #undef TUCK_EXACT_BITS
 #undef TUCK_EXACT_ALL
 
-// Of f32 as bits: (x - zero) * step where x, as an integer, is not less than `zero`, which is positive; else
-// (x + 1 - zero) * step, of the integer x + 1, with the sign set.
-TUCK_HD inline uint32_t signed_product(uint32_t x, uint32_t zero, uint32_t step) noexcept {
-#if defined(__CUDA_ARCH__)
-  asm("{.reg .pred p; setp.lt.s32 p, %0, %1; @p add.u32 %0, %0, 1; sub.rn.f32 %0, %0, %1; mul.rn.f32 %0, %0, %2;"
-      " @p or.b32 %0, %0, 0x80000000;}"
-      : "+r"(x)
-      : "r"(zero), "r"(step));
-  return x;
-#else
-  const auto below = static_cast<uint32_t>(static_cast<int32_t>(x - zero) >> 31);
-  return exact::mul(exact::sub(x - below, zero), step) | (below & 0x80000000u);
-#endif
-}
-
 }  // namespace tuck::inline TUCK_ABI::exact

@@ -1,6 +1,6 @@
 // Error-bounded quantization: the only lossy codec. Each finite value comes back within the bound, counted after
-// rounding to its type; zeros come back as they were, sign included, and NaN, infinities and whatever else the bound
-// cannot hold bit for bit. That is verified value by value while encoding.
+// rounding to its type, zeros as zeros (0.0 where the bound is not pointwise), and NaN, infinities and whatever else the
+// bound cannot hold bit for bit. That is verified value by value while encoding.
 //
 // Steps of twice the bound, kept in groups of 32 values by the fewest bits that hold them: the family of cuSZ (Tian et
 // al., PACT 2020) and cuSZp (Huang et al., SC 2023). A chunk is its values' codes (quantizer.hpp) as bitpack's groups

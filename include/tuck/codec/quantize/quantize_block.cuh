@@ -80,8 +80,7 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
   __device__ status decode(const quantize<T>& codec, const_bytes encoded, uint32_t count, Sink& sink) {
     const bool pointwise = codec.pointwise();
     const uint32_t max_width = pointwise ? mantissas::max_width : steps::max_width;
-    // Codes of 2 bytes are cut to that first.
-    const word zero = sizeof(T) == 2 || pointwise ? mantissas::zero : steps::zero;
+    const word zero = pointwise ? mantissas::zero : steps::zero;
     if (!codec.is_usable() || encoded.size() > quantize<T>::limit(count) ||
         !groups_.open(encoded, count, max_width, zero))
       return status::bad_payload;
@@ -130,14 +129,12 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
     word x[N];
 #pragma unroll
     for (uint32_t i = 0; i < N; ++i) {
-      const word code =
-          sizeof(T) != 2
-              ? codes[i]
-              : quantizer.zero + static_cast<word>(integer_groups<2>::number_of(static_cast<uint16_t>(codes[i])));
-      if constexpr (std::is_same_v<Quantizer, steps>)
-        x[i] = quantizer.wide_value(code);
+      if constexpr (!std::is_same_v<Quantizer, steps>)
+        x[i] = quantizer.value(codes[i]);
+      else if constexpr (sizeof(T) == 2)  // codes are cut to that first
+        x[i] = quantizer.wide_value(device::byte_perm(codes[i], steps::least, 0x7610));
       else
-        x[i] = quantizer.value(code);
+        x[i] = quantizer.wide_value(codes[i]);
     }
     if constexpr (std::is_same_v<Quantizer, steps> && sizeof(T) == 2)
       return {{float_format<T>::narrow_two(x[0], x[1]), float_format<T>::narrow_two(x[2], x[3]),

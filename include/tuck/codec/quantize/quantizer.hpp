@@ -9,9 +9,8 @@
 //               tolerance's binade and 2^L the ulp of the chunk's biased exponent (of 1, where that is 0):
 //                 tolerance * (1 - 2^-9);  (floor(tolerance / u) + 1/2) u for u = 2^(e-7), .., 2^e if u <= 2^L;
 //                 2^e if e < L
-//   q           x / step rounded to a whole number, |q| < 2^(code_bits - 1)
-//   code        q, or q - 1 where q is negative; -1 is -0.0, so that zeros keep their sign
-//   x'          q * step rounded to the type, with the code's sign
+//   code q      x / step rounded to a whole number, -2^(code_bits - 1) <= q < 2^(code_bits - 1)
+//   x'          q * step rounded to the type
 //   pointwise   the code is 2 key + s, with the sign s; x' is the bit pattern key << dropped, less what that shifts
 //               out. Of the mantissa are kept: the fewest bits k with 2^-(k+1) <= bound, or all
 #pragma once
@@ -50,7 +49,13 @@ template <floating_element T> struct step_quantizer {
   static constexpr uint32_t max_width = code_bits + 2;
 
   static constexpr uint32_t top_bit = 8 * sizeof(real) - 1;
-  static constexpr word largest_code = (word{1} << (code_bits - 1)) - 1;
+  static constexpr word codes = word{1} << code_bits;
+  // Adding `zero` to a number rounds it to a whole one, which is then in the low bits: the bits of the sum are those of
+  // zero and q, and from `least` on. That is 2^23, 1.5 * 2^23, or of f64 1.5 * 2^52, and zero is in the middle of the codes.
+  static constexpr word least = sizeof(T) == 8   ? static_cast<word>(0x4338000000000000u)
+                                : sizeof(T) == 4 ? 0x4b000000u
+                                                 : 0x4b400000u;
+  static constexpr word zero = least + codes / 2;
 
   real tolerance = 0, step = 0, inverse = 0;
 
@@ -67,15 +72,14 @@ template <floating_element T> struct step_quantizer {
     return made;
   }
 
-  // Of the bits of a real number: its code, right where it is no -0.0 and code ^ sign has fewer than code_bits bits,
-  // and what that stands for before it is rounded to the type.
+  // Of the bits of a real number: zero + its code, which there is where `shifted ^ least` is less than `codes`, and what
+  // that stands for before it is rounded to the type.
   struct nearest {
-    word code, sign, product;
+    word shifted, product;
   };
   TUCK_HD static nearest nearest_to(word x, word inverse, word step) noexcept {
     const word shifted = exact::add(exact::mul(x, inverse), zero);
-    const word q = shifted - zero, sign = static_cast<word>(static_cast<number>(q) >> top_bit);
-    return {q + sign, sign, exact::mul(exact::sub(shifted, zero), step)};
+    return {shifted, exact::mul(exact::sub(shifted, zero), step)};
   }
   TUCK_HD coded<T> code(bits x) const noexcept {
     const word wide = bits_of(format::widen_finite(x));
@@ -83,27 +87,21 @@ template <floating_element T> struct step_quantizer {
     const real product = __builtin_bit_cast(real, one.product), rounded = format::rounded(product);
     const word error = float_format<real>::magnitude(exact::sub(wide, bits_of(rounded)));
     // Comparisons by the sign of differences, all ones if one fails: vectors have no better ones for all widths.
-    word over = (bits_of(tolerance) - error) | (largest_code - (one.code ^ one.sign));
+    const word place = one.shifted ^ least;
+    word over = (bits_of(tolerance) - error) | place | (codes - 1 - place);
     if constexpr (dtype_of<T> == dtype::f16) over |= bits_of(65504.f) - float_format<real>::magnitude(bits_of(rounded));
     bits fails = static_cast<bits>(static_cast<number>(over) >> top_bit);
     if constexpr (dtype_of<T> == dtype::f16) fails = static_cast<bits>(fails | (format::is_finite(x) ? 0 : ~0));
-    const auto negative_zero = static_cast<bits>(x == format::sign ? ~bits{0} : 0);
-    return {static_cast<bits>((static_cast<bits>(one.code) & ~fails) | negative_zero),
-            select((fails | negative_zero) != 0, x, format::narrow(product)), static_cast<bits>(~fails)};
+    return {static_cast<bits>(static_cast<bits>(one.shifted - zero) & ~fails),
+            select(fails != 0, x, format::narrow(product)), static_cast<bits>(~fails)};
   }
 
-  // What zero + code stands for, where the code is a number of at most max_width bits or the sum of 32 such: 1.5 * 2^23
-  // or 1.5 * 2^52. Adding that to a number rounds it to a whole one, which is then in the low bits.
-  static constexpr word zero = sizeof(real) == 8 ? static_cast<word>(0x4338000000000000u) : 0x4b400000u;
+  // What zero + code stands for, where the code is a number of at most max_width bits or the sum of 32 such.
   TUCK_HD bits value(word shifted) const noexcept {
     return format::narrow(__builtin_bit_cast(real, wide_value(shifted)));
   }
   // The same before it is rounded to the type.
-  TUCK_HD word wide_value(word shifted) const noexcept {
-    if constexpr (sizeof(real) == 4) return exact::signed_product(shifted, zero, bits_of(step));
-    const auto sign = static_cast<word>(static_cast<number>(shifted - zero) >> top_bit);
-    return exact::mul(exact::sub(shifted - sign, zero), bits_of(step)) | (sign & float_format<real>::sign);
-  }
+  TUCK_HD word wide_value(word shifted) const noexcept { return exact::mul(exact::sub(shifted, zero), bits_of(step)); }
 
   // -- between codes and the integers that a chain hands on, of which any bits may come back
   TUCK_HD static constexpr bits to_chain(bits code) noexcept { return code; }

@@ -189,7 +189,7 @@ template <floating_element T, int Threads> class tile_quantizer {
   }
 
  private:
-  // step_quantizer::code of all values. False, and nothing else is right, where there is an exception or a -0.0.
+  // step_quantizer::code of all values. False, and nothing else is right, where there is an exception.
   __device__ static bool quantize_plain(const steps& quantizer, const device::vec128& x, device::vec128& codes,
                                         device::vec128& restored) {
     if constexpr (sizeof(T) == 8) {
@@ -201,19 +201,18 @@ template <floating_element T, int Threads> class tile_quantizer {
         const uint64_t value = device::join_words(x.w[2 * k], x.w[2 * k + 1]);
         const typename steps::nearest one = steps::nearest_to(value, inverse, step);
         special |= format::magnitude(exact::sub(value, one.product)) > bits_of(quantizer.tolerance);
-        special |= value == format::sign;
-        beyond |= one.code ^ one.sign;
-        device::split_words(one.code, codes.w[2 * k], codes.w[2 * k + 1]);
+        beyond |= one.shifted ^ steps::least;
+        device::split_words(one.shifted - steps::zero, codes.w[2 * k], codes.w[2 * k + 1]);
         device::split_words(one.product, restored.w[2 * k], restored.w[2 * k + 1]);
       }
-      return !special && beyond >> (steps::code_bits - 1) == 0;
+      return !special && beyond < steps::codes;
     } else {
       const uint32_t inverse = bits_of(quantizer.inverse), step = bits_of(quantizer.step);
       uint32_t beyond = 0;
       bool special = false;
 #pragma unroll
       for (int first = 0; first < static_cast<int>(lane_values); first += 4) {
-        uint32_t wide[4], back[4], error[4], code[4];
+        uint32_t wide[4], back[4], error[4], shifted[4];
         if constexpr (sizeof(T) == 2) {
           widen_two<T>(x.w[first / 2], wide[0], wide[1]);
           widen_two<T>(x.w[first / 2 + 1], wide[2], wide[3]);
@@ -222,30 +221,30 @@ template <floating_element T, int Threads> class tile_quantizer {
         for (int k = 0; k < 4; ++k) {
           if constexpr (sizeof(T) == 4) wide[k] = x.w[k];
           const typename steps::nearest one = steps::nearest_to(wide[k], inverse, step);
-          beyond = device::or_xor(one.code, one.sign, beyond);
-          code[k] = one.code;
+          beyond = device::or_xor(one.shifted, steps::least, beyond);
+          shifted[k] = one.shifted;
           back[k] = one.product;
         }
         if constexpr (sizeof(T) == 2) {
 #pragma unroll
           for (int k = 0; k < 4; k += 2) {
             const int w = (first + k) / 2;
-            codes.w[w] = device::byte_perm(code[k], code[k + 1], 0x5410);
+            codes.w[w] = device::byte_perm(shifted[k], shifted[k + 1], 0x5410) ^ (steps::zero & 0xffffu) * 0x10001u;
             restored.w[w] = format::narrow_two(back[k], back[k + 1]);
             widen_two<T>(restored.w[w], back[k], back[k + 1]);
           }
         } else {
 #pragma unroll
           for (int k = 0; k < 4; ++k) {
-            codes.w[k] = code[k];
+            codes.w[k] = shifted[k] - steps::zero;
             restored.w[k] = back[k];
           }
         }
 #pragma unroll
         for (int k = 0; k < 4; ++k) error[k] = exact::sub(wide[k], back[k]);
-        special |= device::any_above(error, bits_of(quantizer.tolerance), wide, 0x80000000u);
+        special |= device::any_above(error, bits_of(quantizer.tolerance));
       }
-      return !special && beyond >> (steps::code_bits - 1) == 0;
+      return !special && beyond < steps::codes;
     }
   }
 

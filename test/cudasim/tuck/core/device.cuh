@@ -156,9 +156,9 @@ inline std::uint32_t or_if_differ(std::uint32_t x, U a, std::type_identity_t<U> 
 }
 
 inline std::uint32_t or_xor(std::uint32_t a, std::uint32_t b, std::uint32_t c) { return (a ^ b) | c; }
-inline bool any_above(const std::uint32_t (&d)[4], std::uint32_t limit, const std::uint32_t (&x)[4], std::uint32_t y) {
+inline bool any_above(const std::uint32_t (&x)[4], std::uint32_t limit) {
   bool any = false;
-  for (int i = 0; i < 4; ++i) any |= (d[i] & 0x7fffffffu) > limit || x[i] == y;
+  for (const std::uint32_t one : x) any |= (one & 0x7fffffffu) > limit;
   return any;
 }
 
