@@ -5,13 +5,13 @@ function hex(digits, i, n) {
   for (i = 1; i <= length(digits); ++i) n = 16 * n + index("0123456789abcdef", tolower(substr(digits, i, 1))) - 1
   return n
 }
-# "void tuck::v0::encode_kernel<tuck::v0::zvc<float>, 256>(...)" to "encode zvc f32"
+# "void tuck::v0::encode_kernel<tuck::v0::zvc<float>, 128>(...)" to "encode zvc f32"
 function short(name, i, n, word, words) {
   sub(/\(.*/, "", name)
   sub(/^void /, "", name)
   gsub(/[A-Za-z_0-9]+::/, "", name)
   sub(/_kernel/, "", name)
-  sub(/(, |<)256>$/, "", name)
+  sub(/(, |<)128>$/, "", name)
   gsub(/unsigned /, "unsigned_", name)
   gsub(/signed char/, "signed_char", name)
   gsub(/[<>, ]+/, " ", name)

@@ -20,7 +20,7 @@
 //                                                      get the same status, and where it is ok, all words have been
 //                                                      handed over, with zeros past the last value
 //
-//   static constexpr int blocks_a_processor            optional: fewer than 4, where it needs more registers
+//   static constexpr int blocks_a_processor            optional: fewer than 8, where it needs more registers
 //
 // A codec whose chunks are more than a tile sees them tile by tile, twice, and has instead of measure and pack:
 //
@@ -53,8 +53,8 @@
 
 namespace tuck::inline TUCK_ABI {
 
-inline constexpr int block_threads = 256;
-inline constexpr int blocks_a_processor = 4;  // whose registers must fit at once: 64 a thread of 256
+inline constexpr int block_threads = 128;
+inline constexpr int blocks_a_processor = 8;  // whose registers must fit at once: 64 a thread
 
 template <class C, int Threads> struct block_codec {
   static_assert(sizeof(C) == 0, "tuck: this codec has no block codec, which kernels need; see tuck/codec/block.cuh");
@@ -149,7 +149,7 @@ template <class Coder, class C, class Tiles, class Visit>
 __device__ void count_tiles(Coder& coder, const C& codec, Tiles& tiles, uint32_t count, const Visit& visit) {
   if constexpr (sees_tiles<Coder>) {
     coder.begin(codec, count);
-    for (uint32_t k = 0; k < tiles.size(); ++k) {
+    for (uint32_t k = 0; k < (Coder::chunk_capacity == tile_bytes ? 1 : tiles.size()); ++k) {
       device::sync_block();
       auto& values = tiles(k);
       visit(values, k, false);

@@ -101,29 +101,14 @@ class shared_bit_writer {
   uint32_t at_, fill_, pending_ = 0;
 };
 
-// Those of x that are not 0: each less the base, in `width` bits, one behind the other from bit 0 of x[0] on, which
-// gets `bits` bits. The others of x are lost.
-#define TUCK_FIRST(x, base, width) \
-  "setp.ne.b32 p, " x ", 0; @p sub.u32 " x ", " x ", " base "; selp.b32 %1, " width ", 0, p;"
-#define TUCK_NEXT(x, base, width)                                                                           \
-  "setp.ne.b32 p, " x ", 0; @p sub.u32 " x ", " x ", " base "; shl.b32 " x ", " x ", %1; or.b32 %0, %0, " x \
-  "; @p add.u32 %1, %1, " width ";"
-__device__ __forceinline__ void join_non_zeros(uint32_t (&x)[1], uint32_t& bits, uint32_t base, uint32_t width) {
-  asm("{.reg .pred p; " TUCK_FIRST("%0", "%2", "%3") "}" : "+r"(x[0]), "=&r"(bits) : "r"(base), "r"(width));
+// If x is not 0: makes room for it in the lowest bits of `piece`, where it is added, and counts `width` bits. The room
+// is a factor.
+__device__ __forceinline__ void join_if_not_zero(uint32_t x, uint32_t& piece, uint32_t& bits, uint32_t room,
+                                                 uint32_t width) {
+  asm("{.reg .pred p; setp.ne.b32 p, %2, 0; @p mad.lo.u32 %0, %0, %3, %2; @p add.u32 %1, %1, %4;}"
+      : "+r"(piece), "+r"(bits)
+      : "r"(x), "r"(room), "r"(width));
 }
-__device__ __forceinline__ void join_non_zeros(uint32_t (&x)[2], uint32_t& bits, uint32_t base, uint32_t width) {
-  asm("{.reg .pred p; " TUCK_FIRST("%0", "%3", "%4") TUCK_NEXT("%2", "%3", "%4") "}"
-      : "+r"(x[0]), "=&r"(bits), "+r"(x[1])
-      : "r"(base), "r"(width));
-}
-__device__ __forceinline__ void join_non_zeros(uint32_t (&x)[4], uint32_t& bits, uint32_t base, uint32_t width) {
-  asm("{.reg .pred p; " TUCK_FIRST("%0", "%5", "%6") TUCK_NEXT("%2", "%5", "%6") TUCK_NEXT("%3", "%5", "%6")
-          TUCK_NEXT("%4", "%5", "%6") "}"
-      : "+r"(x[0]), "=&r"(bits), "+r"(x[1]), "+r"(x[2]), "+r"(x[3])
-      : "r"(base), "r"(width));
-}
-#undef TUCK_FIRST
-#undef TUCK_NEXT
 
 // The 32 bits from bit `bit` on of words in shared memory that nobody writes once `bit` is known.
 __device__ __forceinline__ uint32_t shared_window(const uint32_t* words, uint32_t bit) {

@@ -266,9 +266,9 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_
   worker(temp, job).run();
 }
 
-// What the decoders keep in registers from one item to the next is more than four blocks leave them on some processors.
+// What the decoders keep in registers from one item to the next is more than 64 on some processors.
 template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, 3) decode_batch_kernel(const __grid_constant__ decode_batch_job<C> job) {
+TUCK_KERNEL void __launch_bounds__(Threads, 6) decode_batch_kernel(const __grid_constant__ decode_batch_job<C> job) {
   using worker = batch_decoder<C, Threads>;
   using storage = typename worker::TempStorage;
   TUCK_SHARED(storage, temp);

@@ -56,6 +56,7 @@ template <codec C, int Threads> class frame_encoder {
     device::uninitialized<stage_list> stages;     // its
     status verdict;                               // on its parameters
     bool last;
+    bool differs;  // is there a value of the chunk unlike its first, where a codec sees tiles?
   };
 
   __device__ frame_encoder(TempStorage& temp, const encode_job<C>& job) : temp_(temp), job_(job) {}
@@ -101,6 +102,7 @@ template <codec C, int Threads> class frame_encoder {
   __device__ void set_chunk(uint32_t chunk) {
     temp_.chunk = chunk;
     temp_.values = values_in_chunk(job_.header, chunk);
+    temp_.differs = false;
     temp_.chunk_sums.get() = {};
   }
   __device__ void begin(uint32_t epoch) {
@@ -148,17 +150,18 @@ template <codec C, int Threads> class frame_encoder {
   __device__ void encode_chunk() {
     tiles_of_chunk tiles(chunk_values(), temp_.values);
     coder block(temp_.codec);
-    bool differs = false;
     // Sums are added up tile by tile, so that no registers hold them.
     detail::count_tiles(block, codec(), tiles, tiles.count(), [&](const tile& values, uint32_t k, bool counted) {
-      if (!counted) differs |= !values.all_equal(first_bits());
+      if (!counted && differ(values) && threadIdx.x == 0) temp_.differs = true;
       if (counted == is_lossy<C> && has_checksums()) add_sums(values, k);
     });
-    if constexpr (detail::sees_tiles<coder>)
-      differs = device::sync_block_or(differs);
-    else
-      differs =
-          device::sync_block_or(!tiles(0).may_be_uniform()) || device::sync_block_or(!tiles(0).all_equal(first_bits()));
+    bool differs;
+    if constexpr (detail::sees_tiles<coder>) {
+      device::sync_block();
+      differs = temp_.differs;
+    } else {
+      differs = differ(tiles(0));
+    }
     const uint32_t raw_bytes = tiles.count() * uint32_t{sizeof(T)};
     chunk_kind kind = chunk_kind::uniform;
     uint32_t size = 0;
@@ -190,6 +193,10 @@ template <codec C, int Threads> class frame_encoder {
         case chunk_kind::uniform: write_uniform(begin);
       }
     }
+  }
+  // Is there a value unlike the chunk's first? All threads get it. With barriers.
+  __device__ bool differ(const tile& values) const {
+    return device::sync_block_or(!values.may_be_uniform()) || device::sync_block_or(!values.all_equal(first_bits()));
   }
   // The first value, and zeros.
   __device__ void write_uniform(std::byte* begin) const {

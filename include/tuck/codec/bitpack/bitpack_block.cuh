@@ -13,6 +13,8 @@ template <element T, int Threads> class block_codec<bitpack<T>, Threads> {
   using groups = block_groups<sizeof(T), Threads>;
   using TempStorage = typename groups::TempStorage;
 
+  static constexpr int blocks_a_processor = sizeof(T) < 4 ? 5 : 8;  // 96 registers, or 64
+
   __device__ explicit block_codec(TempStorage& temp) : groups_(temp) {}
 
   __device__ uint32_t measure(const bitpack<T>& codec, const tile& values) {
@@ -34,6 +36,8 @@ template <element T, int Threads> class block_decoder<bitpack<T>, Threads> {
  public:
   using groups = block_group_reader<sizeof(T), Threads>;
   using TempStorage = typename groups::TempStorage;
+
+  static constexpr int blocks_a_processor = sizeof(T) < 4 ? 6 : 8;  // 80 registers, or 64
 
   __device__ explicit block_decoder(TempStorage& temp) : groups_(temp) {}
 

@@ -74,12 +74,10 @@ template <uint32_t Bytes, int Threads> class block_groups {
       if (mine.non_zeros == 0) continue;
       const shape form = layout::choose(of_group[r], first_bits, base_bits, allowed);
       mine.form = form.byte;
-      mine.width = form.width();
-      mine.lead_bits = form.lead_bits(first_bits, base_bits);
       mine.base = form.is_difference()           ? static_cast<word>(of_group[r].first)
                   : form.form() == layout::based ? of_group[r].base_of(form.is_sparse())
                                                  : form.base(0);
-      if (rank() == 0) counts += mine.counts();
+      if (rank() == 0) counts += mine.counts(first_bits, base_bits);
     }
     const uint32_t up_to = device::warp_inclusive_sum(counts);
     if (device::lane_id() == device::warp_size - 1) temp_.sums[device::warp_id()] = up_to;
@@ -127,8 +125,9 @@ template <uint32_t Bytes, int Threads> class block_groups {
       }
       put_non_zero_bits(r);
       if (rounds > 1 && mine.non_zeros != 0) {
-        bit += mine.counts() & 0xffffu;
-        groups += device::byte_perm(mine.counts(), 0, 0x4342);
+        const uint32_t counts = mine.counts(temp_.head & 255, temp_.head >> 8 & 255);
+        bit += counts & 0xffffu;
+        groups += device::byte_perm(counts, 0, 0x4342);
       }
     }
   }
@@ -139,15 +138,14 @@ template <uint32_t Bytes, int Threads> class block_groups {
   struct own_group {
     uint32_t non_zeros;  // a bit an integer
     uint32_t form;       // the shape's byte
-    uint32_t width, lead_bits;
-    word base;  // or the first integer
+    word base;           // or the first integer
 
     __device__ shape as_shape() const { return {static_cast<uint8_t>(form)}; }
     __device__ bool is_sparse() const { return as_shape().is_sparse(); }
     __device__ bool is_difference() const { return form >= layout::difference << 6; }
-    __device__ uint32_t counts() const {  // as measure wants it
-      const uint32_t integers = is_sparse() ? popcount(non_zeros) : is_difference() ? group - 1 : group;
-      return (is_sparse() ? 1u << 24 | 1u << 16 : 1u << 16) + lead_bits + integers * width;
+    __device__ uint32_t counts(uint32_t first_bits, uint32_t base_bits) const {  // as measure wants it
+      return (is_sparse() ? 1u << 24 | 1u << 16 : 1u << 16) +
+             as_shape().payload_bits(popcount(non_zeros), first_bits, base_bits);
     }
   };
 
@@ -181,26 +179,21 @@ template <uint32_t Bytes, int Threads> class block_groups {
   };
 
   __device__ summary summarize(uint32_t r, const group_choices& allowed) const {
-    extremes e{};
-    number first = 0, last = 0;
-#pragma unroll
+    number first = integer(own_vector(r * quads), 0), last = first;
+    extremes e{first, first, 0, 0, ~word{0}, 0};
+#pragma unroll(quads / 2)  // or all of them would be in registers at once
     for (uint32_t q = 0; q < quads; ++q) {
       const device::vec128 own = own_vector(r * quads + q);
       number x[in_quad];
 #pragma unroll
       for (uint32_t i = 0; i < in_quad; ++i) x[i] = integer(own, i);
-      if (q == 0) {
-        first = last = x[0];
-        e = {first, first, 0, 0, ~word{0}, 0};
-      }
-      uint32_t ones = 0;
-      add_all(e, ones, x, std::make_integer_sequence<uint32_t, in_quad>{});
+      e.non_zeros >>= in_quad;
+      add_all(e, x, std::make_integer_sequence<uint32_t, in_quad>{});
       if (allowed.sparse_bases) {
 #pragma unroll
         for (uint32_t i = 0; i < in_quad; ++i)
           e.lowest_less_one = least(e.lowest_less_one, static_cast<word>(x[i]) - 1);
       }
-      e.non_zeros |= ones << (q * in_quad);
       if (allowed.differences) {
 #pragma unroll
         for (uint32_t i = 0; i < in_quad; ++i) {
@@ -209,7 +202,7 @@ template <uint32_t Bytes, int Threads> class block_groups {
         }
       }
     }
-    e.non_zeros <<= rank() * part % group;
+    e.non_zeros = e.non_zeros >> (group - part) << rank() * part;
     if constexpr (team > 1) {
       if (allowed.differences) {
         const number before = device::shfl_up(last, 1u);
@@ -238,10 +231,9 @@ template <uint32_t Bytes, int Threads> class block_groups {
             .non_zeros = e.non_zeros};
   }
   template <uint32_t... I>
-  __device__ static void add_all(extremes& e, uint32_t& ones, const number (&x)[in_quad],
-                                 std::integer_sequence<uint32_t, I...>) {
+  __device__ static void add_all(extremes& e, const number (&x)[in_quad], std::integer_sequence<uint32_t, I...>) {
     ((e.lowest = least(e.lowest, x[I]), e.highest = most(e.highest, x[I]),
-      ones = device::or_if_differ<1u << I>(ones, static_cast<word>(x[I]), word{0})),
+      e.non_zeros = device::or_if_differ<1u << (group - in_quad + I)>(e.non_zeros, static_cast<word>(x[I]), word{0})),
      ...);
   }
   __device__ static void add_step(extremes& e, number x, number before) {
@@ -293,20 +285,21 @@ template <uint32_t Bytes, int Threads> class block_groups {
 
   // This thread's part of a group whose payload begins at `bit`.
   __device__ void put_integers(const own_group& mine, device::vec128* own, word last, uint32_t bit) {
+    const uint32_t width = mine.as_shape().width();
+    const uint32_t lead_bits = mine.as_shape().lead_bits(temp_.head & 255, temp_.head >> 8 & 255);
     if (rank() != 0) {
       const uint32_t before = rank() * part;
       const uint32_t integers = mine.is_sparse()       ? popcount(mine.non_zeros & low_mask(before))
                                 : mine.is_difference() ? before - 1
                                                        : before;
-      bit += mine.lead_bits + integers * mine.width;
+      bit += lead_bits + integers * width;
     }
     device::shared_bit_writer out(temp_.words + temp_.at.payload / 4, bit);
-    if (rank() == 0 && mine.lead_bits != 0)
-      put_wide(out, layout::zigzag(static_cast<number>(mine.base)), mine.lead_bits);
+    if (rank() == 0 && lead_bits != 0) put_wide(out, layout::zigzag(static_cast<number>(mine.base)), lead_bits);
     // As many at once as 32 bits hold.
-    if (Bytes < 8 && mine.width <= 8)
+    if (Bytes < 8 && width <= 8)
       put_all<Bytes == 8 ? 2 : 4>(out, mine, own, last);
-    else if (mine.width <= 16)
+    else if (width <= 16)
       put_all<2>(out, mine, own, last);
     else
       put_all<1>(out, mine, own, last);
@@ -317,10 +310,15 @@ template <uint32_t Bytes, int Threads> class block_groups {
                                  word last) {
     const bool sparse = mine.is_sparse(), difference = mine.is_difference();
     const word base = difference ? 0 : mine.base;
-    const uint32_t width = mine.width, step = 1u << width % 32;
-    uint32_t bases = static_cast<uint32_t>(base);  // one in each field
+    const uint32_t width = mine.as_shape().width(), room = width - 1 < 31 ? 1u << width : 0;
+    // One in each field; the first Together of them, and so many that room for one more and the base change nothing.
+    uint32_t bases = static_cast<uint32_t>(base), all_bases = bases;
 #pragma unroll
-    for (uint32_t k = 1; k < Together; ++k) bases = bases * step + static_cast<uint32_t>(base);
+    for (uint32_t k = 1; k < Together; ++k) bases = bases * room + static_cast<uint32_t>(base);
+    if (Bytes < 8 && sparse) {
+#pragma unroll
+      for (uint32_t k = 1, more = room; k < 32; k *= 2, more *= more) all_bases += all_bases * more;
+    }
 #pragma unroll
     for (uint32_t q = 0; q < quads; ++q) {
       word x[in_quad];
@@ -341,24 +339,22 @@ template <uint32_t Bytes, int Threads> class block_groups {
 #pragma unroll
       for (uint32_t i = 0; i < in_quad; i += Together) {
         if (sparse) {
-          uint32_t piece[Together], bits;
           if constexpr (Bytes == 8) {
-            bits = 0;
 #pragma unroll
             for (uint32_t k = 0; k < Together; ++k)
               if (x[i + k] != 0) put_wide(out, x[i + k] - base, width);
           } else {
+            uint32_t piece = all_bases, bits = 0;
 #pragma unroll
-            for (uint32_t k = 0; k < Together; ++k) piece[k] = x[i + k];
-            device::join_non_zeros(piece, bits, base, width);
-            out.put(piece[0], bits);
+            for (uint32_t k = Together; k-- > 0;) device::join_if_not_zero(x[i + k], piece, bits, room, width);
+            out.put(piece - all_bases, bits);
           }
         } else if (Bytes == 8 && Together == 1) {
           put_wide(out, x[i] - base, i == 0 ? width - skipped : width);
         } else {
           uint32_t piece = static_cast<uint32_t>(x[i + Together - 1]);
 #pragma unroll
-          for (uint32_t k = 1; k < Together; ++k) piece = piece * step + static_cast<uint32_t>(x[i + Together - 1 - k]);
+          for (uint32_t k = 1; k < Together; ++k) piece = piece * room + static_cast<uint32_t>(x[i + Together - 1 - k]);
           piece -= bases;
           if (i == 0)
             out.put(piece >> skipped, Together * width - skipped);

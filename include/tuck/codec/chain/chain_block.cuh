@@ -154,7 +154,7 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
   using tile = block_tile<value_t<chain_type>, Threads>;
 
   static constexpr uint32_t chunk_capacity = tile_bytes;
-  static constexpr int blocks_a_processor = 3;  // 80 registers, as deflate; shared memory has no room for more
+  static constexpr int blocks_a_processor = 5;  // 96 registers; shared memory has no room for more
 
   struct TempStorage {
     detail::chain_flow<chain_type> flow;
@@ -195,7 +195,7 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
 
  public:
   // 80 registers where 64 would spill.
-  static constexpr int blocks_a_processor = takes_sections || chain_type::lossy ? 3 : tuck::blocks_a_processor;
+  static constexpr int blocks_a_processor = takes_sections || chain_type::lossy ? 6 : tuck::blocks_a_processor;
 
  private:
   template <class C> struct decoder_of {

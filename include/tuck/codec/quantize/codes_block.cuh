@@ -11,7 +11,7 @@ namespace tuck::inline TUCK_ABI {
 template <floating_element T, int Threads> class block_codec<quantize_codes<T>, Threads> {
  public:
   using tile = block_tile<T, Threads>;
-  static constexpr int blocks_a_processor = 3;  // 80 registers
+  static constexpr int blocks_a_processor = 6;  // 80 registers
 
  private:
   using side = quantize_side<T>;
@@ -49,7 +49,8 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
     const uint32_t size = side::bytes(exceptions_);
     for (uint32_t i = threadIdx.x; i < size; i += Threads) encoded(size)[i] = std::byte{};
     device::sync_block();
-    quantizer_.write_side(encoded(size), exponent_, exceptions_, values);
+    quantizer_.write_exponent(encoded(size), exponent_);
+    if (exceptions_ != 0) quantizer_.write_exceptions(encoded(size), exceptions_, values);
     quantizer_.with_quantizer(codec.rule(), exponent_, [&](const auto& quantizer) {
 #pragma unroll
       for (int r = 0; r < tile::rows; ++r) {

@@ -13,18 +13,24 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   using groups = block_groups<sizeof(T), Threads>;
   using quantizer_of_tile = tile_quantizer<T, Threads>;
 
-  static constexpr int blocks_a_processor = sizeof(T) == 4 ? 4 : 3;  // 80 registers
+  // Values are read again where there are exceptions, so that no registers hold them while codes are packed.
+  static constexpr uint32_t chunk_capacity = tile_bytes;
+  static constexpr int blocks_a_processor = sizeof(T) == 4 ? 8 : sizeof(T) == 8 ? 6 : 5;  // 64, 80 and 96 registers
 
   struct TempStorage {
     typename groups::TempStorage of_groups;
     typename quantizer_of_tile::TempStorage of_tile;
+    uint32_t count, exceptions;  // uniform, out of the way of registers
   };
 
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp), groups_(temp.of_groups), quantizer_(temp.of_tile) {}
 
-  // Leaves in the tile what decoding will give, unless the chunk is declined.
-  __device__ uint32_t measure(const quantize<T>& codec, tile& values) {
-    if (!codec.is_usable()) return declined;
+  __device__ void begin(const quantize<T>&, uint32_t count) {
+    if (threadIdx.x == 0) temp_.count = count;
+  }
+  // Leaves in the tile what decoding will give, but for the exceptions, which stay.
+  __device__ void count(const quantize<T>& codec, tile& values, uint32_t) {
+    if (!codec.is_usable()) return;
     exponent_ = quantizer_.largest_exponent(codec, values);
     quantizer_.with_quantizer(codec, exponent_, [&](const auto& quantizer) {
       quantizer_.template quantize_rows<false>(
@@ -33,15 +39,19 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
             values.set_row(static_cast<int>(r), restored);
           });
     });
-    exceptions_ = quantizer_.count_exceptions();
-    return groups_.measure(values.count, codec.choices(), exceptions_, quantize_side<T>::bytes(exceptions_),
-                           quantize<T>::limit(values.count));
   }
-
-  __device__ void pack(const quantize<T>&, const tile& values, bytes out) {
-    const uint32_t end = groups_.end(), side = quantize_side<T>::bytes(exceptions_);
+  __device__ uint32_t measure(const quantize<T>& codec) {
+    if (!codec.is_usable()) return declined;
+    const uint32_t exceptions = quantizer_.count_exceptions();
+    if (threadIdx.x == 0) temp_.exceptions = exceptions;
+    return groups_.measure(temp_.count, codec.choices(), exceptions, quantize_side<T>::bytes(exceptions),
+                           quantize<T>::limit(temp_.count));
+  }
+  template <class Tiles> __device__ void pack(const quantize<T>&, Tiles& tiles, bytes out) {
+    const uint32_t end = groups_.end(), side = quantize_side<T>::bytes(temp_.exceptions);
     groups_.assemble(side);
-    quantizer_.write_side(groups_.encoded() + end, exponent_, exceptions_, values);
+    quantizer_.write_exponent(groups_.encoded() + end, exponent_);
+    if (temp_.exceptions != 0) quantizer_.write_exceptions(groups_.encoded() + end, temp_.exceptions, tiles(0));
     device::sync_block();
     copy_from_shared<Threads>(out, groups_.encoded(), end + side);
   }
@@ -50,7 +60,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   TempStorage& temp_;
   groups groups_;
   quantizer_of_tile quantizer_;
-  uint32_t exponent_ = 0, exceptions_ = 0;
+  uint32_t exponent_ = 0;
 };
 
 template <floating_element T, int Threads> class block_decoder<quantize<T>, Threads> {
@@ -65,7 +75,7 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
   static constexpr uint32_t words = block_tile<T, Threads>::capacity / 32;  // a bit a value
 
  public:
-  static constexpr int blocks_a_processor = sizeof(T) == 4 ? 4 : 3;  // 80 registers, as for encoding
+  static constexpr int blocks_a_processor = sizeof(T) == 4 ? 8 : 6;  // 64 and 80 registers
 
   struct TempStorage {
     typename groups::TempStorage of_groups;

@@ -14,9 +14,10 @@ template <element T> struct long_row {
   long_row() = default;
   __device__ explicit long_row(const device::vec128& x)
       : low(x.w[0] | static_cast<uint64_t>(x.w[1]) << 32), high(x.w[2] | static_cast<uint64_t>(x.w[3]) << 32) {}
+  __device__ bits next() const { return static_cast<bits>(low); }
   __device__ bits push(bits value) {
     constexpr int size = 8 * sizeof(T);
-    const auto out = static_cast<bits>(low);
+    const bits out = next();
     if constexpr (size == 64) {
       low = high;
       high = value;
@@ -134,12 +135,13 @@ template <floating_element T, int Threads> class tile_quantizer {
     return device::warp_sum(device::lane_id() < warps ? temp_.of_warp[device::lane_id()] : 0);
   }
 
-  // The side of so many exceptions, which are in `values`, behind a barrier, at a multiple of 4 in shared memory that
-  // is zero.
-  __device__ void write_side(std::byte* to, uint32_t exponent, uint32_t exceptions, const tile& values) const {
+  // The side, behind a barrier, at a multiple of 4 in shared memory that is zero: the exponent, and so many exceptions,
+  // which are in `values`, where there are any.
+  __device__ static void write_exponent(std::byte* to, uint32_t exponent) {
     if constexpr (sizeof(T) == 2)
       if (threadIdx.x == 0) *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(exponent);
-    if (exceptions == 0) return;
+  }
+  __device__ void write_exceptions(std::byte* to, uint32_t exceptions, const tile& values) const {
     // Positions ascend with the warp, the row, the lane and the place in the lane's 16 bytes.
     uint32_t next =
         device::warp_sum(device::lane_id() < device::warp_id() ? temp_.of_warp[device::lane_id() % warps] : 0);
@@ -253,15 +255,15 @@ template <floating_element T, int Threads> class tile_quantizer {
   __device__ static uint32_t quantize_any(const Quantizer& quantizer, const device::vec128& x, device::vec128& codes,
                                           device::vec128& restored) {
     uint32_t exceptions = 0;
-    long_row<T> in(x), out, back;
+    long_row<T> row(x), back;
 #pragma unroll 1
     for (uint32_t k = 0; k < lane_values; ++k) {
-      const coded<T> one = quantizer.code(in.push(0));
-      out.push(ToChain ? quantizer.to_chain(one.code) : one.code);
+      const coded<T> one = quantizer.code(row.next());
+      row.push(ToChain ? quantizer.to_chain(one.code) : one.code);
       back.push(one.restored);
       exceptions |= (one.holds != 0 ? 0u : 1u) << k;
     }
-    codes = out.row();
+    codes = row.row();
     restored = back.row();
     return exceptions;
   }

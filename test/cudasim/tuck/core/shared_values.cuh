@@ -71,15 +71,11 @@ class shared_bit_writer {
   std::uint64_t pending_ = 0;
 };
 
-template <std::size_t N>
-inline void join_non_zeros(std::uint32_t (&x)[N], std::uint32_t& bits, std::uint32_t base, std::uint32_t width) {
-  std::uint32_t piece = bits = 0;
-  for (const std::uint32_t one : x) {
-    if (one == 0) continue;
-    piece |= bits < 32 ? (one - base) << bits : 0;
-    bits += width;
-  }
-  x[0] = piece;
+inline void join_if_not_zero(std::uint32_t x, std::uint32_t& piece, std::uint32_t& bits, std::uint32_t room,
+                             std::uint32_t width) {
+  if (x == 0) return;
+  piece = piece * room + x;
+  bits += width;
 }
 inline std::uint32_t shared_window(const std::uint32_t* words, std::uint32_t bit) {
   words += bit / 32;
