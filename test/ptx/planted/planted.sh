@@ -15,7 +15,7 @@ byte_selector|__byte_perm(lo, hi, selectors)|__byte_perm(lo, hi, selectors ^ 1)
 vector_store|{%1,%2,%3,%4};" ::|{%2,%1,%3,%4};" ::
 missing_acquire|ld.acquire.gpu.global.u32|ld.relaxed.gpu.global.u32
 shuffle_delta|__shfl_up_sync(mask, v, delta)|__shfl_up_sync(mask, v, delta + 1)
-total_for_prefix|    return before;|    return total;
+inclusive_sum|+ up_to - value;|+ up_to;
 '
 if [ "$1" = list ]; then
   echo "$faults" | sed -n 's/|.*//p'
