@@ -126,6 +126,10 @@ template <element T, int Threads, bool Several> class chunk_tiles {
     }
     return tile_;
   }
+  // As a tile has it, of a chunk of one: reads that value alone.
+  __device__ bits_t<T> value_of(int r, uint32_t k) const {
+    return device::load(reinterpret_cast<const bits_t<T>*>(values_) + tile::first_value(r * tile::row_words) + k);
+  }
 
  private:
   const T* values_;
@@ -141,6 +145,7 @@ template <class Tile> struct one_tile {
 
   __device__ uint32_t size() const { return 1; }
   __device__ Tile& operator()(uint32_t) { return chunk; }
+  __device__ auto value_of(int r, uint32_t k) const { return chunk.value_of(r, k); }
 };
 
 // A chunk encoded, whether a block codec sees tiles or not: its bytes, or `declined`; then, behind a barrier, these

@@ -106,6 +106,13 @@ template <element T, int Threads> struct block_tile {
       return x;
     }
   }
+  // The k-th value of these.
+  __device__ bits_t<T> value_of(int r, uint32_t k) const {
+    const device::vec128 x = row(r);
+    const uint32_t bit = 8 * sizeof(T) * k;
+    const uint64_t half = bit < 64 ? device::join_words(x.w[0], x.w[1]) : device::join_words(x.w[2], x.w[3]);
+    return static_cast<bits_t<T>>(half >> bit % 64);
+  }
   __device__ void set_row(int r, const device::vec128& x) {
 #pragma unroll
     for (int k = 0; k < row_words; ++k) {

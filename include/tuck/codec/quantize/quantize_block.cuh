@@ -13,7 +13,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   using groups = block_groups<sizeof(T), Threads>;
   using quantizer_of_tile = tile_quantizer<T, Threads>;
 
-  // Values are read again where there are exceptions, so that no registers hold them while codes are packed.
+  // Exceptions are read again, so that no registers hold values while codes are packed.
   static constexpr uint32_t chunk_capacity = tile_bytes;
   static constexpr int blocks_a_processor = sizeof(T) == 4 ? 8 : sizeof(T) == 8 ? 6 : 5;  // 64, 80 and 96 registers
 
@@ -51,7 +51,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     const uint32_t end = groups_.end(), side = quantize_side<T>::bytes(temp_.exceptions);
     groups_.assemble(side);
     quantizer_.write_exponent(groups_.encoded() + end, exponent_);
-    if (temp_.exceptions != 0) quantizer_.write_exceptions(groups_.encoded() + end, temp_.exceptions, tiles(0));
+    if (temp_.exceptions != 0) quantizer_.write_exceptions(groups_.encoded() + end, temp_.exceptions, tiles);
     device::sync_block();
     copy_from_shared<Threads>(out, groups_.encoded(), end + side);
   }

@@ -136,12 +136,13 @@ template <floating_element T, int Threads> class tile_quantizer {
   }
 
   // The side, behind a barrier, at a multiple of 4 in shared memory that is zero: the exponent, and so many exceptions,
-  // which are in `values`, where there are any.
+  // which values.value_of has, a tile or what block.cuh has of tiles.
   __device__ static void write_exponent(std::byte* to, uint32_t exponent) {
     if constexpr (sizeof(T) == 2)
       if (threadIdx.x == 0) *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(exponent);
   }
-  __device__ void write_exceptions(std::byte* to, uint32_t exceptions, const tile& values) const {
+  template <class Values>
+  __device__ void write_exceptions(std::byte* to, uint32_t exceptions, const Values& values) const {
     // Positions ascend with the warp, the row, the lane and the place in the lane's 16 bytes.
     uint32_t next =
         device::warp_sum(device::lane_id() < device::warp_id() ? temp_.of_warp[device::lane_id() % warps] : 0);
@@ -151,14 +152,12 @@ template <floating_element T, int Threads> class tile_quantizer {
       const uint32_t up_to = device::warp_inclusive_sum(popcount(mine));
       uint32_t at = next + up_to - popcount(mine);
       next += device::shfl(up_to, device::warp_size - 1);
-      long_row<T> row(values.row(r));
 #pragma unroll 1
-      for (uint32_t k = 0; k < lane_values; ++k) {
-        const bits value = row.push(0);
-        if ((mine >> k & 1) == 0) continue;
+      for (uint32_t left = mine; left != 0; left &= left - 1) {
+        const uint32_t k = trailing_zeros(left);
         reinterpret_cast<uint16_t*>(to + side::positions)[at] =
             static_cast<uint16_t>(tile::first_value(r * tile::row_words) + k);
-        put(to + side::values(exceptions) + at++ * sizeof(T), value);
+        put(to + side::values(exceptions) + at++ * sizeof(T), values.value_of(r, k));
       }
     }
   }
