@@ -57,10 +57,12 @@ class golden_tensors {
   void add(uint64_t pattern) {
     for (uint32_t i = 0; i < size_of(type_); ++i) bytes_.push_back(static_cast<std::byte>(pattern >> 8 * i));
   }
-  // One value of `share` is no zero: from 1 to 4, or a small integer.
+  // One value of `share` is no zero: from 1 to 4, for what is lossy of either sign, or a small integer.
   void sparse(uint32_t share) {
-    const uint64_t r = random();
-    add(r % share != 0 ? 0 : mantissa() == 0 ? r / share % 50 : one() + r * 0x10001 % (uint64_t{2} << mantissa()));
+    const uint64_t r = random(), minus = lossy_ && r >> 39 != 0 ? sign() : 0;
+    add(r % share != 0    ? 0
+        : mantissa() == 0 ? r / share % 50
+                          : minus + one() + r * 0x10001 % (uint64_t{2} << mantissa()));
   }
   // Each value four times or so; floats have an infinity, a NaN, a -0 and a denormal in between.
   void walk(uint32_t i) {
