@@ -59,7 +59,7 @@ TYPED_TEST(bitpack_block, encodes_each_width) {
     std::vector<value> values(7 * 32 + random() % 40);
     for (auto& one : values)
       one = __builtin_bit_cast(value, static_cast<bits_t<value>>((random() | uint64_t{1} << 63) >> (64 - width)));
-    ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values)) << width << ' ' << values.size();
+    ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)) << width << ' ' << values.size();
   }
 }
 
@@ -103,7 +103,7 @@ TYPED_TEST(bitpack_block, refuses_chunks_of_impossible_widths) {
     std::fill_n(bytes.begin() + 4 + groups / 8, groups, static_cast<std::byte>(shape));
     int accepted = 0;
     ASSERT_NO_FATAL_FAILURE(
-        TestFixture::template expect_scalar_verdicts<256>({bytes, bytes}, {count, count}, accepted));
+        TestFixture::template expect_scalar_verdicts<128>({bytes, bytes}, {count, count}, accepted));
     EXPECT_EQ(accepted, 0);
   }
 }

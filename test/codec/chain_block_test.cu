@@ -39,9 +39,9 @@ TYPED_TEST(chain_block, encodes_to_the_scalar_codec_s_bytes) {
         const auto values = sample<TypeParam>::tensor(count, sparsity, how, count);
         if (scalar_chunk<TypeParam>(values).size() >= count * sizeof(value)) continue;  // a block declines it
         ++compared;
-        for_schedules(2, [&] { ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values)); });
+        for_schedules(2, [&] { ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)); });
         if (count > 1000 && sparsity != .6) continue;
-        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values));
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values));
         ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<512>(values));
       }
   EXPECT_GE(compared, 8);
@@ -65,7 +65,7 @@ TYPED_TEST(chain_block, decodes_with_the_scalar_codec_s_verdict) {
     payloads.push_back(encoded);
     counts.push_back(static_cast<uint32_t>(count));
   }
-  TestFixture::template expect_scalar_verdicts<256>(payloads, counts, accepted);
+  TestFixture::template expect_scalar_verdicts<128>(payloads, counts, accepted);
   EXPECT_GE(accepted, brief ? 10 : 60);
   EXPECT_LE(accepted, brief ? 90 : 540);
 }

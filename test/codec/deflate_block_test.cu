@@ -18,7 +18,7 @@ TYPED_TEST(deflate_block, encodes_to_the_scalar_codec_s_bytes) {
       if (brief && size > 20'000 && random() % 4 != 0) continue;
       SCOPED_TRACE(std::to_string(static_cast<int>(what)) + " of " + std::to_string(size));
       const auto values = values_of<value>(chunk_of(what, std::max<uint64_t>(size, sizeof(value)), size));
-      for_schedules(2, [&] { ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values)); });
+      for_schedules(2, [&] { ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)); });
       if (size > 20'000) continue;
       ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<64>(values));
       ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<512>(values));
@@ -41,7 +41,7 @@ TYPED_TEST(deflate_block, decodes_with_the_scalar_codec_s_verdict) {
       if (random() % 4 != 0) damage(encoded.back(), random);
     }
     int accepted = 0;
-    ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<256>(encoded, counts, accepted));
+    ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<128>(encoded, counts, accepted));
     if (round == 0) {
       ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<64>(encoded, counts, accepted));
       ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<512>(encoded, counts, accepted));

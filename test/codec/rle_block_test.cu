@@ -44,7 +44,7 @@ TYPED_TEST(rle_block, knows_runs_across_warps) {
     for (const uint32_t at : {part - 1, part, part + 1, 2 * part}) {
       std::vector<value> values(count, __builtin_bit_cast(value, bits_t<value>{5}));
       std::fill(values.begin(), values.begin() + at, __builtin_bit_cast(value, bits_t<value>{9}));
-      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values)) << count << ' ' << at;
+      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)) << count << ' ' << at;
     }
 }
 

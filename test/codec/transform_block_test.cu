@@ -96,7 +96,7 @@ TYPED_TEST(block_transforms, keep_neighbours_apart) {
                           __builtin_bit_cast(value, static_cast<bits_t<value>>(other))};
       std::vector<value> values(this->capacity - 5);
       for (size_t i = 0; i < values.size(); ++i) values[i] = of[i % 3 != 0];
-      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values));
+      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values));
     }
 }
 

@@ -26,7 +26,7 @@ __global__ void clear_low_bits(const __grid_constant__ C codec, const value_t<C>
 template <class C> class block_suite : public chunks_by_blocks<C> {};
 TYPED_TEST_SUITE(block_suite, few_codecs, codec_names);
 
-// Blocks of other than 256 threads, with a type of each codec: each is a kernel more.
+// Blocks of other than 128 threads, with a type of each codec: each is a kernel more.
 template <class C> constexpr bool other_blocks = long_tests || sizeof(value_t<C>) == 4;
 
 TYPED_TEST(block_suite, encodes_the_scalar_codec_s_bytes) {
@@ -34,9 +34,9 @@ TYPED_TEST(block_suite, encodes_the_scalar_codec_s_bytes) {
   for_schedules(4, [] {
     for (const double sparsity : {0., .3, .9, 1.}) {
       const auto values = sample<TypeParam>::tensor(2 * chunk + 101, sparsity, pattern::clustered);
-      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values, chunk)) << sparsity;
+      ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values, chunk)) << sparsity;
       if constexpr (other_blocks<TypeParam>) {
-        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values, chunk)) << sparsity;
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values, chunk)) << sparsity;
       }
       if constexpr (other_blocks<TypeParam> && tried<512>) {
         ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<512>(values, chunk / 2)) << sparsity;
@@ -87,11 +87,11 @@ TYPED_TEST(block_suite, decodes_frames_of_any_kind_of_chunk) {
     const auto restored = expected_values<TypeParam>(values, frame);
     for_schedules(4, [&] {
       auto out = sparse_tensor<value_t<TypeParam>>(values.size(), 0, pattern::iid, 9);
-      ASSERT_EQ(TestFixture::template decode<256>(frame, out), std::vector<status>(5, status::ok));
+      ASSERT_EQ(TestFixture::template decode<128>(frame, out), std::vector<status>(5, status::ok));
       ASSERT_TRUE(same_bits(out, restored));
       if constexpr (other_blocks<TypeParam>) {
         out.assign(values.size(), value_t<TypeParam>{});
-        ASSERT_EQ(TestFixture::template decode<128>(frame, out), std::vector<status>(5, status::ok));
+        ASSERT_EQ(TestFixture::template decode<256>(frame, out), std::vector<status>(5, status::ok));
         ASSERT_TRUE(same_bits(out, restored));
       }
     });
@@ -108,7 +108,7 @@ TYPED_TEST(block_suite, a_damaged_chunk_is_zero_and_harms_no_other) {
   ASSERT_EQ(view.chunk(2, chunk), status::ok);
   frame[static_cast<size_t>(chunk.payload.data() - frame.data()) + chunk.payload.size() / 2] ^= std::byte{1};
   auto out = sparse_tensor<value_t<TypeParam>>(values.size(), 0, pattern::iid, 9);
-  const auto statuses = TestFixture::template decode<256>(frame, out);
+  const auto statuses = TestFixture::template decode<128>(frame, out);
   ASSERT_EQ(statuses.size(), 4u);
   for (const size_t i : {0, 1, 3}) EXPECT_EQ(statuses[i], status::ok);
   EXPECT_TRUE(statuses[2] == status::bad_checksum || is_payload_error(statuses[2])) << message(statuses[2]);

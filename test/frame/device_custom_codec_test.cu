@@ -127,10 +127,10 @@ TYPED_TEST_SUITE(own_kernels, own_kernels_codecs, codec_names);
 
 TYPED_TEST(own_kernels, encode_and_decode_each_chunk_by_itself) {
   const auto values = sample<TypeParam>::tensor(4 * 1024 + 101, .5, pattern::clustered);
-  ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<256>(values, 1024));
+  ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values, 1024));
   const auto frame = encoded(sample<TypeParam>::codec(), values, {.chunk_values = 1024, .checksums = true});
   std::vector<float> out(5 * 1024);
-  ASSERT_EQ(TestFixture::template decode<256>(frame, out), std::vector<status>(5, status::ok));
+  ASSERT_EQ(TestFixture::template decode<128>(frame, out), std::vector<status>(5, status::ok));
   out.resize(values.size());
   EXPECT_TRUE(same_bits(out, expected_values<TypeParam>(values, frame)));
 }

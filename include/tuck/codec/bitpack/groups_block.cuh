@@ -26,7 +26,8 @@ template <uint32_t Bytes, int Threads> class block_groups {
   static constexpr uint32_t team = group / part;                           // threads of a group
   static constexpr uint32_t in_quad = 16 / Bytes;                          // integers in 16 bytes
   static constexpr uint32_t quads = part / in_quad;
-  static_assert(quads != 0, "tuck: a block codec of groups takes 1024 threads at most");
+  // Of a warp's groups, and of their bits, as many as measure() counts in a word.
+  static_assert(Threads >= 128 && Threads <= 1024, "tuck: bitpack and quantize are encoded by 128 to 1024 threads");
 
  public:
   struct TempStorage {

@@ -1,12 +1,12 @@
 // Error-bounded quantization: the only lossy codec. Each finite value comes back within the bound, counted after
-// rounding to its type, zeros as zeros (0.0 where the bound is not pointwise), and NaN, infinities and whatever else the
-// bound cannot hold bit for bit. That is verified value by value while encoding.
+// rounding to its type. Zeros come back as zeros (0.0 where the bound is not pointwise); NaN, infinities and what else
+// the bound cannot hold come back bit for bit. That is verified value by value while encoding.
 //
 // Steps of twice the bound, kept in groups of 32 values by the fewest bits that hold them: the family of cuSZ (Tian et
 // al., PACT 2020) and cuSZp (Huang et al., SC 2023). A chunk is its values' codes (quantizer.hpp) as bitpack's groups
 // (bitpack/groups.hpp), with the number of exceptions as `more`, and behind them the side (side.hpp). A chunk of more
-// than 7/8 of its values' bytes is not worth its decoding: encoding declines. The bytes are canonical: host and device
-// write the same.
+// than 7/8 of its values' bytes is not worth its decoding: encoders decline, and decoders refuse it. The bytes are
+// canonical: host and device write the same.
 //
 // In the frame's header the stage of quantize, and of quantize_codes, has
 //

@@ -1,7 +1,7 @@
 // The arithmetic of quantize: a value to a code and back, alike on every machine.
 //
 // A code is an integer as wide as the type. Each is decoded on the spot and compared with the value, after rounding to
-// the element type. In full, where each operation is one of f32 (of f64 for f64) rounded to nearest:
+// the element type. In full, where each operation is one of f32 (of f64 for f64), rounded to nearest, ties to even:
 //
 //   tolerance   the bound in the header, towards zero to f32 and at most 2^120; below 2^-125 there are no codes. Of f64
 //               itself, with 2^1000 and 2^-1000
@@ -9,10 +9,19 @@
 //               tolerance's binade and 2^L the ulp of the chunk's biased exponent (of 1, where that is 0):
 //                 tolerance * (1 - 2^-9);  (floor(tolerance / u) + 1/2) u for u = 2^(e-7), .., 2^e if u <= 2^L;
 //                 2^e if e < L
-//   code q      x / step rounded to a whole number, -2^(code_bits - 1) <= q < 2^(code_bits - 1)
+//   inverse     of the step, by 4 rounds (of f64 5) of y = y * (2 - step * y) from the number whose bits are 0x7ef311c7
+//               (of f64 0x7fde623822fc16e6) less those of the step
+//   code q      x * inverse rounded to a whole number, -2^(b - 1) <= q < 2^(b - 1) with b = 16 for 16-bit types, 23 for
+//               f32 and 30 for f64
 //   x'          q * step rounded to the type
-//   pointwise   the code is 2 key + s, with the sign s; x' is the bit pattern key << dropped, less what that shifts
-//               out. Of the mantissa are kept: the fewest bits k with 2^-(k+1) <= bound, or all
+//   pointwise   the code is 2 key + s, with the sign s. Of the mantissa are kept the fewest bits k with 2^-(k+1) <=
+//               bound, or all; the others are `dropped`. key is (magnitude + 2^(dropped - 1)) >> dropped of the bit
+//               pattern, without the addition where none is dropped; x' is the pattern key << dropped with the sign
+//
+// A value is an exception, with code 0, where there is no such code, where |x - x'| is more than the tolerance, where x
+// or x' is not finite, and where x is denormal and the bound pointwise, unless x' is x. Decoders also take codes that no
+// encoder writes, of up to b + 2 bits (pointwise as many as the type has, 17 of 16-bit ones); they make of them what
+// `value` below does.
 #pragma once
 
 #include <tuck/codec/quantize/error_bound.hpp>
@@ -50,8 +59,8 @@ template <floating_element T> struct step_quantizer {
 
   static constexpr uint32_t top_bit = 8 * sizeof(real) - 1;
   static constexpr word codes = word{1} << code_bits;
-  // Adding `zero` to a number rounds it to a whole one, which is then in the low bits: the bits of the sum are those of
-  // zero and q, and from `least` on. That is 2^23, 1.5 * 2^23, or of f64 1.5 * 2^52, and zero is in the middle of the codes.
+  // Adding `zero` to a number rounds it to a whole one: the bits of the sum are those of zero, and q. With the least q
+  // they are `least`: 2^23 of f32, 1.5 * 2^23 of 16-bit types, 1.5 * 2^52 of f64.
   static constexpr word least = sizeof(T) == 8   ? static_cast<word>(0x4338000000000000u)
                                 : sizeof(T) == 4 ? 0x4b000000u
                                                  : 0x4b400000u;
@@ -72,7 +81,7 @@ template <floating_element T> struct step_quantizer {
     return made;
   }
 
-  // Of the bits of a real number: zero + its code, which there is where `shifted ^ least` is less than `codes`, and what
+  // Of the bits of a real number: zero + its code, which exists where `shifted ^ least` is less than `codes`, and what
   // that stands for before it is rounded to the type.
   struct nearest {
     word shifted, product;

@@ -62,7 +62,7 @@ template <floating_element T, int Threads> class tile_quantizer {
 
   static constexpr uint32_t warps = Threads / device::warp_size;
   static constexpr uint32_t lane_values = tile::lane_values;  // of a row
-  static_assert(tile::capacity / Threads <= 64, "tuck: the quantize block codec takes 128 threads or more");
+  static_assert(Threads >= 128, "tuck: quantize is encoded and decoded by 128 threads or more");
 
  public:
   struct TempStorage {
