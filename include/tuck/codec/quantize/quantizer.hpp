@@ -9,18 +9,18 @@
 //               tolerance's binade and 2^L the ulp of the chunk's biased exponent (of 1, where that is 0):
 //                 tolerance * (1 - 2^-9);  (floor(tolerance / u) + 1/2) u for u = 2^(e-7), .., 2^e if u <= 2^L;
 //                 2^e if e < L
-//   inverse     of the step, by 4 rounds (of f64 5) of y = y * (2 - step * y) from the number whose bits are 0x7ef311c7
-//               (of f64 0x7fde623822fc16e6) less those of the step
-//   code q      x * inverse rounded to a whole number, -2^(b - 1) <= q < 2^(b - 1) with b = 16 for 16-bit types, 23 for
-//               f32 and 30 for f64
+//   inverse     of the step, by 4 rounds (of f64 5) of y = y * (2 - step * y) from the number whose bits are
+//               0x7ef311c7 (of f64 0x7fde623822fc16e6) less those of the step
+//   code q      x * inverse rounded to a whole number, -2^(b - 1) <= q < 2^(b - 1) with b = 16 of 16-bit types, 23 of
+//               f32 and 30 of f64
 //   x'          q * step rounded to the type
 //   pointwise   the code is 2 key + s, with the sign s. Of the mantissa are kept the fewest bits k with 2^-(k+1) <=
 //               bound, or all; the others are `dropped`. key is (magnitude + 2^(dropped - 1)) >> dropped of the bit
 //               pattern, without the addition where none is dropped; x' is the pattern key << dropped with the sign
 //
 // A value is an exception, with code 0, where there is no such code, where |x - x'| is more than the tolerance, where x
-// or x' is not finite, and where x is denormal and the bound pointwise, unless x' is x. Decoders also take codes that no
-// encoder writes, of up to b + 2 bits (pointwise as many as the type has, 17 of 16-bit ones); they make of them what
+// or x' is not finite, and where x is denormal and the bound pointwise, unless x' is x. Decoders also take codes that
+// no encoder writes, of up to b + 2 bits (pointwise as many as the type has, 17 of 16-bit ones); they make of them what
 // `value` below does.
 #pragma once
 
