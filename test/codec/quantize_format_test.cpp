@@ -27,7 +27,7 @@ TEST(quantize_format, negative_ones) {
   values[0] = -1;
   values[31] = -0.f;
   // Codes -1, 1, 1, ..., 0, centered in 2 bits: 1, 3, 3, ..., 2.
-  expect_chunk(halves(), values, "02010000 01000000 41000000 fdffffff ffffffbf");
+  expect_chunk(halves(), values, "01010000 01000000 41000000 fdffffff ffffffbf");
   // From 3 downwards: zigzag(3) = 6 in 3 bits, and zigzag numbers 1 in 1.
   for (uint32_t i = 0; i < 32; ++i) values[i] = 3 - static_cast<float>(i);
   expect_chunk(halves(), values, "03060000 01000000 c1000000 feffffff 03000000");

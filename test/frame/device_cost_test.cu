@@ -58,7 +58,8 @@ TYPED_TEST(device_cost, encode_reads_the_tensor_once_and_writes_the_frame_once) 
     EXPECT_LE(static_cast<double>(c.tensor_bytes_read), 1.01 * sample<TypeParam>::reads * raw);
     EXPECT_LE(c.other_bytes_written, frame_bytes + 32 * chunks + 64);
     EXPECT_EQ(c.tensor_bytes_written, 0u);
-    EXPECT_GE(TestFixture::efficiency(c.tensor_bytes_read, c.tensor_sectors_read), .97);
+    // What quantize keeps as it is it reads twice, value by value.
+    EXPECT_GE(TestFixture::efficiency(c.tensor_bytes_read, c.tensor_sectors_read), is_lossy<TypeParam> ? .89 : .97);
     // But for the directory, whose entries are written one by one. The engine counts for each instruction, and also
     // what chunks tell each other and where a payload ends.
 #if defined(TUCK_CUDAPTX)

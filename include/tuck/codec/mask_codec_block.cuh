@@ -29,6 +29,8 @@ template <class C, int Threads, class Form> class mask_codec_block {
  public:
   using TempStorage = typename Form::TempStorage;
 
+  static constexpr int blocks_a_processor = sizeof(T) == 1 ? 5 : sizeof(T) == 2 ? 6 : 8;  // 96, 80 and 64 registers
+
   __device__ explicit mask_codec_block(TempStorage& temp) : temp_(temp) {}
 
   __device__ uint32_t measure(const C&, const tile& values) {

@@ -257,8 +257,13 @@ template <codec C, int Threads> class batch_surveyor {
   cursor cursor_;
 };
 
+namespace detail {
+// What is in registers from one item to the next is more than 64 leave room for on some processors.
+template <class B> inline constexpr int batch_blocks_of = blocks_a_processor_of<B> < 6 ? blocks_a_processor_of<B> : 6;
+}  // namespace detail
+
 template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_codec<C, Threads>>)
+TUCK_KERNEL void __launch_bounds__(Threads, detail::batch_blocks_of<block_codec<C, Threads>>)
     encode_batch_kernel(const __grid_constant__ encode_batch_job<C> job) {
   using worker = batch_encoder<C, Threads>;
   using storage = typename worker::TempStorage;
@@ -266,9 +271,9 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_
   worker(temp, job).run();
 }
 
-// What the decoders keep in registers from one item to the next is more than 64 on some processors.
 template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, 6) decode_batch_kernel(const __grid_constant__ decode_batch_job<C> job) {
+TUCK_KERNEL void __launch_bounds__(Threads, detail::batch_blocks_of<block_decoder<C, Threads>>)
+    decode_batch_kernel(const __grid_constant__ decode_batch_job<C> job) {
   using worker = batch_decoder<C, Threads>;
   using storage = typename worker::TempStorage;
   TUCK_SHARED(storage, temp);

@@ -30,7 +30,7 @@ template <element T, int Threads> class block_encoder {
 
  public:
   static constexpr uint32_t chunk_capacity = max_chunk_bytes;
-  static constexpr int blocks_a_processor = 6;  // 80 registers
+  static constexpr int blocks_a_processor = 4;  // 128 registers
 
   struct TempStorage {
     shared_cell cells[piece_cells + 1];

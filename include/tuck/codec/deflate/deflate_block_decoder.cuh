@@ -17,6 +17,8 @@ template <element T, int Threads> class block_decoder {
   using index = shared_index<Threads>;
 
  public:
+  static constexpr int blocks_a_processor = 6;  // 80 registers
+
   struct TempStorage {
     shared_tables tables;
     shared_header header;
