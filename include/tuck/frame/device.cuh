@@ -166,8 +166,9 @@ result encoded_bytes(const C& codec, span<const value_t<C>> values, bytes scratc
 }
 
 // Restores values [first_value, first_value + out.size()) of the frame, which may be shorter than `frame` and
-// whose size need not be known to the host. `restored` gets what host::decode returns, and `out` what it writes; but of
-// a frame whose chunks have more than max_device_chunk_values<C>, `unsupported`, and nothing is written.
+// whose size need not be known to the host. `restored` gets what host::decode returns, and `out` what it writes. One
+// case differs: if the frame's chunks have more than max_device_chunk_values<C>, `restored` gets `unsupported` and
+// `out` stays as it was.
 template <codec C>
 result decode(const C& codec, const_bytes frame, span<value_t<C>> out, bytes scratch, outcome* restored,
               cudaStream_t stream, uint64_t first_value = 0, const launch_options& how = {}) noexcept {
