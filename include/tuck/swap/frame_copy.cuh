@@ -23,7 +23,8 @@ struct frame_copy_job {
 };
 
 template <int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor) frame_copy_kernel(const __grid_constant__ frame_copy_job job) {
+TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
+    frame_copy_kernel(const __grid_constant__ frame_copy_job job) {
   outcome frame = device::load(job.frame);
   const uint64_t used = job.used == nullptr ? 0 : device::load_relaxed(job.used);
   if (frame.code == status::ok && (used > job.capacity || frame.bytes > job.capacity - used))
