@@ -192,7 +192,8 @@ TYPED_TEST(quantize_device, a_range_costs_one_more_launch_and_one_more_reading) 
   EXPECT_EQ(host_side.launches, 2u);
   EXPECT_EQ(host_side.allocations + host_side.synchronisations + host_side.memcpys + host_side.memsets, 0u);
   EXPECT_LE(static_cast<double>(c.tensor_bytes_read), 2.02 * static_cast<double>(all.size_bytes()));
-  EXPECT_GE(static_cast<double>(c.tensor_bytes_read), 32 * .97 * static_cast<double>(c.tensor_sectors_read));
+  // Exceptions are read again one by one.
+  EXPECT_GE(static_cast<double>(c.tensor_bytes_read), 32 * .93 * static_cast<double>(c.tensor_sectors_read));
 }
 #endif
 
