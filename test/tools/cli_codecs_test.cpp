@@ -65,7 +65,10 @@ TEST_P(Quantizing, keeps_its_bound_in_every_mode) {
     const std::string restored = scratch::read(out);
     const size_t special = content.size() - 40000 + 20;
     EXPECT_EQ(restored.substr(0, content.size() - 40000), content.substr(0, content.size() - 40000));
-    EXPECT_EQ(restored.substr(special, 16), content.substr(special, 16));
+    // Zeros of both signs, a NaN and an infinity.
+    const bool keeps_signs = options.back() == "pointwise";
+    EXPECT_EQ(restored.substr(special, 8), keeps_signs ? content.substr(special, 8) : std::string(8, '\0'));
+    EXPECT_EQ(restored.substr(special + 8, 8), content.substr(special + 8, 8));
     return nlohmann::json::parse(tuck_cli({"compare", "--json", in, out}).out);
   };
   const auto absolute = errors({"--error-bound", "1e-3", "--bound", "absolute"});
