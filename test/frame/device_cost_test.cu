@@ -43,10 +43,24 @@ using codecs =
                        few_codecs>;
 TYPED_TEST_SUITE(device_cost, codecs, codec_names);
 
+// What quantize keeps as it is, it reads twice, value by value: those are looked at apart.
+template <class T> std::vector<T> without_exceptions(std::vector<T> values) {
+  if constexpr (floating_element<T>)
+    for (T& v : values)
+      if (!(std::fabs(exact_value<T>(bits_of(v))) < 1000)) v = T{};
+  return values;
+}
+
+template <codec C> constexpr bool reads_exceptions_twice = false;
+template <floating_element T> constexpr bool reads_exceptions_twice<quantize<T>> = true;
+
 TYPED_TEST(device_cost, encode_reads_the_tensor_once_and_writes_the_frame_once) {
-  for (const double sparsity : {0., .6, .9}) {
+  constexpr bool twice = reads_exceptions_twice<TypeParam>;
+  for (const auto& [sparsity, exceptions] :
+       std::vector<std::pair<double, bool>>{{0., !twice}, {.6, !twice}, {.9, !twice}, {0., true}, {.9, true}}) {
     device_queue queue;
-    const auto values = sample<TypeParam>::tensor(TestFixture::count, sparsity);
+    auto values = sample<TypeParam>::tensor(TestFixture::count, sparsity);
+    if (!exceptions) values = without_exceptions(values);
     const device_array<value_t<TypeParam>> in(values, queue.stream);
     const device_array<std::byte> frame(max_frame_bytes(sample<TypeParam>::codec(), values.size()));
     const span<const value_t<TypeParam>> all = in.all();
@@ -55,11 +69,11 @@ TYPED_TEST(device_cost, encode_reads_the_tensor_once_and_writes_the_frame_once) 
     });
     const uint64_t chunks = 12, frame_bytes = encoded(sample<TypeParam>::codec(), values).size();
     const double raw = static_cast<double>(all.size_bytes());
-    EXPECT_LE(static_cast<double>(c.tensor_bytes_read), 1.01 * sample<TypeParam>::reads * raw);
+    EXPECT_LE(static_cast<double>(c.tensor_bytes_read),
+              (twice && exceptions ? 1.03 : 1.01) * sample<TypeParam>::reads * raw);
     EXPECT_LE(c.other_bytes_written, frame_bytes + 32 * chunks + 64);
     EXPECT_EQ(c.tensor_bytes_written, 0u);
-    // What quantize keeps as it is it reads twice, value by value.
-    EXPECT_GE(TestFixture::efficiency(c.tensor_bytes_read, c.tensor_sectors_read), is_lossy<TypeParam> ? .89 : .97);
+    EXPECT_GE(TestFixture::efficiency(c.tensor_bytes_read, c.tensor_sectors_read), twice && exceptions ? .89 : .97);
     // But for the directory, whose entries are written one by one. The engine counts for each instruction, and also
     // what chunks tell each other and where a payload ends.
 #if defined(TUCK_CUDAPTX)

@@ -117,7 +117,7 @@ template <element T> struct sample<bitpack<T>> {
 
 template <floating_element T> struct sample<quantize<T>> {
   static constexpr bool every_bit_counts = false;  // there is padding
-  static constexpr double reads = 1.03;            // exceptions
+  static constexpr double reads = 1;
   static constexpr double sectors_filled = 1;
   static constexpr double frame_sectors_filled = .97;
 
