@@ -22,7 +22,8 @@
 //
 //   static constexpr int blocks_a_processor            optional: fewer than 8, where it needs more registers
 //
-// A codec whose chunks are more than a tile sees them tile by tile, twice, and has instead of measure and pack:
+// A codec whose chunks are more than a tile, or that needs a tile's registers for something else while it packs, sees
+// chunks tile by tile, twice. Instead of measure and pack it has:
 //
 //   static constexpr uint32_t chunk_capacity           the most bytes of a chunk, a multiple of tile_bytes
 //   void     begin(const C&, uint32_t count)           a chunk of so many values
