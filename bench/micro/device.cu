@@ -57,7 +57,7 @@ class tuck_coder final : public timed_coder {
 std::unique_ptr<device_coder> make_device_coder(const std::string& codec, const coder_request& request) {
   auto chosen = tools::choose_device_codec({codec, error_bound::absolute(request.tolerance)}, request.type);
   if (chosen == nullptr) return nullptr;
-  if (chosen->max_frame_bytes(tuck_coder::values_of(request)) == ~uint64_t{0})
+  if (chosen->max_frame_bytes(tuck_coder::values_of(request)) == 0)
     throw std::runtime_error(codec + " has no frame of that size and tolerance");
   return std::make_unique<tuck_coder>(std::move(chosen), request);
 }

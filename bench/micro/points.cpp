@@ -49,7 +49,7 @@ dtype default_type(const entry& coder) {
 
 // Lossless codecs whose swaps are compared at every size and sparsity.
 bool is_mapped(const entry& coder) {
-  static const std::vector<std::string> names{"zvc", "rle", "deflate", "zvc+planes+deflate"};
+  static const std::vector<std::string> names{"zvc", "rle", "deflate", "zvc+huffman"};
   return std::find(names.begin(), names.end(), coder.name) != names.end();
 }
 

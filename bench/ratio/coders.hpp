@@ -20,7 +20,7 @@ extern const char* const zfp_row_name;
 // The library's quantize codec: bytes of the whole frame at a bound of range_bound x (greatest - least value), and the
 // absolute error measured on the values that it decodes to.
 double tuck_quantize_bytes(span<const float> values, double range_bound, double& max_error);
-// The same of its chain quantize+delta+planes+deflate.
+// The same of its chain quantize+delta+zvc+huffman.
 double tuck_quantize_chain_bytes(span<const float> values, double range_bound, double& max_error);
 
 // The library's codecs rle and rle-zero: bytes of the whole frame, payloads aligned to 32 bytes. T is uint8_t, uint16_t

@@ -31,7 +31,7 @@ double tuck_quantize_bytes(span<const float> values, double range_bound, double&
   return bytes_of(quantize<float>(error_bound::range_relative(range_bound)), values, max_error);
 }
 double tuck_quantize_chain_bytes(span<const float> values, double range_bound, double& max_error) {
-  return bytes_of(quantize_delta_planes_deflate<float>(error_bound::range_relative(range_bound)), values, max_error);
+  return bytes_of(quantize_delta_huffman<float>(error_bound::range_relative(range_bound)), values, max_error);
 }
 
 }  // namespace tuck::bench

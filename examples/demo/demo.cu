@@ -35,7 +35,7 @@ struct measurement {
 
 constexpr double range_bound = 1e-3;
 constexpr const char* codec_names[] = {
-    "zvc", "rle", "deflate", "zvc+rle+planes+deflate", "quantize", "quantize+delta+planes+deflate"};
+    "zvc", "rle", "deflate", "zvc+rle+huffman", "quantize", "quantize+delta+zvc+huffman"};
 constexpr const char* short_names[] = {"zvc", "rle", "deflate", "chain", "quantize", "chain"};
 constexpr size_t codecs = std::size(codec_names);
 

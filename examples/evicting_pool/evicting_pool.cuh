@@ -68,7 +68,7 @@ template <tuck::stream_resource Upstream> class evicting_pool {
   template <tuck::codec C> tensor<tuck::value_t<C>> make(uint64_t count, const C& codec) {
     static_assert(!tuck::is_lossy<C>, "a tensor is parked again and again: errors would add up");
     using T = tuck::value_t<C>;
-    if (tuck::max_frame_bytes(codec, count) == ~uint64_t{0}) throw tuck::error(tuck::status::invalid_argument);
+    if (tuck::max_frame_bytes(codec, count) == 0) throw tuck::error(tuck::status::invalid_argument);
     std::list<record> made(1);
     record& r = made.front();
     r.self = made.begin();
@@ -113,7 +113,6 @@ template <tuck::stream_resource Upstream> class evicting_pool {
 
   // What `take` returns, after the reserve has been seen to; if need be once tensors have been parked.
   template <class Take> auto with_room(cudaStream_t stream, const Take& take) {
-    if (stream == nullptr) throw tuck::error(tuck::status::default_stream);
     if (is_captured(stream)) throw tuck::error(tuck::status::not_swappable);
     for (;;) try {
         reserve_.refill(stream);
@@ -171,7 +170,6 @@ template <tuck::stream_resource Upstream> class evicting_pool {
 
   void* lock(record& t, cudaStream_t stream) {
     const std::lock_guard guard(mutex_);
-    if (stream == nullptr) throw tuck::error(tuck::status::default_stream);
     if (t.at == record::locked) throw tuck::error(tuck::status::invalid_argument);
     if (is_captured(stream)) throw tuck::error(tuck::status::not_swappable);
     check(swap_.poll());
@@ -193,7 +191,7 @@ template <tuck::stream_resource Upstream> class evicting_pool {
 
   void unlock(record& t, cudaStream_t stream) {
     const std::lock_guard guard(mutex_);
-    if (stream == nullptr || t.at != record::locked) throw tuck::error(tuck::status::invalid_argument);
+    if (t.at != record::locked) throw tuck::error(tuck::status::invalid_argument);
     t.memory.move_to(stream);
     t.at = record::resident;
     tensors_.splice(tensors_.end(), tensors_, t.self);

@@ -24,7 +24,7 @@ using tuck::const_bytes;
 
 inline constexpr uint32_t max_member_bytes = 64 * 1024;  // as a file has it
 inline constexpr uint32_t max_output = 64 * 1024;        // that a member gives
-inline constexpr uint32_t member_input = 0xff00;         // that writers put into one: stored, it still fits
+inline constexpr uint32_t member_input = 16 * 1024;      // that we put into one: a chunk as kernels have them
 inline constexpr uint32_t header_bytes = 18;
 inline constexpr uint32_t trailer_bytes = 8;
 inline constexpr uint32_t end_bytes = 28;

@@ -4,7 +4,7 @@
 #include "bgzf.hpp"
 
 #include <tuck/codec/deflate/deflate.hpp>
-#include <tuck/codec/deflate/inflate.hpp>
+#include <tuck/codec/inflate/inflate.hpp>
 #include <tuck/frame/format.hpp>
 
 #include <memory>

@@ -17,7 +17,7 @@ struct bad_input : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-inline constexpr uint64_t default_batch = 1024;  // members: 64 MiB
+inline constexpr uint64_t default_batch = 1024;  // members, of up to 64 KiB
 
 // Writes the source as a BGZF file. The bytes depend on neither the coder nor the batch.
 void compress(const source& in, const sink& out, coder& by, uint64_t batch = default_batch);

@@ -105,7 +105,7 @@ int main() try {
   std::puts(
       "codec                  blocks resident evicted  framed raw bytes      held ratio launches single calls wrong");
   const double bound = 0x1p-6;
-  uint64_t wrong = decode_loop("planes_deflate", tuck::planes_deflate<tuck::bf16>{}, 0, stream);
+  uint64_t wrong = decode_loop("huffman", tuck::huffman<tuck::bf16>{}, 0, stream);
   wrong += decode_loop("quantize within 2^-6", tuck::quantize<tuck::bf16>(tuck::error_bound::absolute(bound)), bound,
                        stream);
   kv::check(cudaStreamDestroy(stream));

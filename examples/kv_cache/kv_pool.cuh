@@ -3,7 +3,7 @@
 // kept in pinned host memory, each in the bytes that its frame has and not in those of a page.
 //
 //   tuck::async_resource memory;
-//   kv::kv_pool<tuck::planes_deflate<tuck::bf16>> pool(
+//   kv::kv_pool<tuck::huffman<tuck::bf16>> pool(
 //       {}, {.page_values = 8192, .pages = 4096, .pinned_bytes = 1 << 30}, memory, stream);
 //   pool.put(id, values);               // a block
 //   pool.fetch(block_table, pages);     // those of an attention step, on the device again: one decode for all

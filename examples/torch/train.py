@@ -32,7 +32,7 @@ import tuck_torch
 from torch import nn
 from torch.nn import functional as F
 
-LOSSLESS = "zvc+rle+planes+deflate"
+LOSSLESS = "zvc+rle+huffman"
 
 
 def network(seed: int, width: int = 1) -> nn.Sequential:

@@ -31,16 +31,16 @@ struct named {
 // In the order of `lists`.
 constexpr named names[] = {{"zvc", false},
                            {"rle", false},
-                           {"zvc+rle+planes+deflate", false},
+                           {"zvc+rle+huffman", false},
                            {"quantize", true},
-                           {"quantize+delta+planes+deflate", true},
+                           {"quantize+delta+zvc+huffman", true},
                            {"bitpack", false}};
 
 using lists = std::tuple<over<tuck::zvc, tuck::f16, tuck::bf16, float, double>,
                          over<tuck::rle, tuck::f16, tuck::bf16, float, double>,
-                         over<tuck::zvc_rle_planes_deflate, tuck::f16, tuck::bf16, float>,
+                         over<tuck::zvc_rle_huffman, tuck::f16, tuck::bf16, float>,
                          over<tuck::quantize, tuck::f16, tuck::bf16, float, double>,
-                         over<tuck::quantize_delta_planes_deflate, tuck::f16, tuck::bf16, float, double>,
+                         over<tuck::quantize_delta_huffman, tuck::f16, tuck::bf16, float, double>,
                          over<tuck::bitpack, uint8_t, int32_t, int64_t>>;
 static_assert(std::tuple_size_v<lists> == std::size(names));
 
@@ -114,7 +114,7 @@ int tuck_host_is_lossy(const char* codec) {
 const char* tuck_host_message(int status) { return message(static_cast<tuck::status>(status)); }
 
 uint64_t tuck_host_room(const char* codec, int mode, double bound, int dtype, uint64_t count) {
-  uint64_t room = ~uint64_t{0};
+  uint64_t room = 0;
   with_codec(codec, bound_of(mode, bound), dtype, [&](const auto& c) { room = tuck::max_frame_bytes(c, count); });
   return room;
 }

@@ -24,7 +24,7 @@ TUCK_EXPORT int tuck_host_is_lossy(const char* codec);
 
 TUCK_EXPORT const char* tuck_host_message(int status);
 
-/* So many bytes hold the frame of any `count` values; 2^64 - 1 where there is no such codec for the type, or the bound
+/* So many bytes hold the frame of any `count` values; 0 where there is no such codec for the type, or the bound
  * is bad. */
 TUCK_EXPORT uint64_t tuck_host_room(const char* codec, int mode, double bound, int dtype, uint64_t count);
 

@@ -1,6 +1,6 @@
 """Activations that autograd saves for the backward pass, tucked away until it comes.
 
-    policy = tuck_torch.Codec("zvc+rle+planes+deflate")     # or Raw(), Advised(), Comet(optimizer)
+    policy = tuck_torch.Codec("zvc+rle+huffman")     # or Raw(), Advised(), Comet(optimizer)
     for x, y in batches:
         optimizer.zero_grad()
         with tuck_torch.saved_tensors(policy):
@@ -110,7 +110,7 @@ class _Host:
         dtype, count = DTYPES[t.dtype], t.numel()
         how = choice.codec.encode(), 2 if choice.pointwise else 0, choice.bound or 0.0
         room = self._room(*how, dtype, count)
-        if room == 2**64 - 1:
+        if room == 0:
             raise BufferError(f"{choice.codec} is not for {t.dtype}")
         buffer = getattr(self._scratch, "buffer", None)
         if buffer is None or buffer.numel() < room:
@@ -181,7 +181,7 @@ class _Swap:
             self._check(self._wait(device))
 
     def _side(self, device: torch.device) -> torch.cuda.Stream:
-        """A stream of our own, behind what the caller's has been given: PyTorch's default stream would be refused."""
+        """A stream of our own, behind what the caller's has been given, which need not wait for it."""
         if device.index not in self._streams:
             self._streams[device.index] = torch.cuda.Stream(device)
         side = self._streams[device.index]
@@ -360,7 +360,7 @@ class Advised(Policy):
     """CSWAP+: the lossless codec, or none, that costs least by tuck::advisor: what it takes to encode, to move the
     frame at `link` bytes a second out and in, and to decode, as measured on the way."""
 
-    CODECS = ("zvc", "rle", "zvc+rle+planes+deflate")
+    CODECS = ("zvc", "rle", "zvc+rle+huffman")
 
     def __init__(self, link: float) -> None:
         super().__init__()
@@ -434,8 +434,8 @@ class Comet(Policy):
     READERS = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d, torch.nn.Linear)
     SIGN_READERS = (torch.nn.ReLU, torch.nn.MaxPool1d, torch.nn.MaxPool2d, torch.nn.MaxPool3d)
 
-    def __init__(self, optimizer: torch.optim.Optimizer, *, lossy: str = "quantize+delta+planes+deflate",
-                 lossless: str = "zvc+rle+planes+deflate", estimate: str = "exact", share: float = 0.01,
+    def __init__(self, optimizer: torch.optim.Optimizer, *, lossy: str = "quantize+delta+zvc+huffman",
+                 lossless: str = "zvc+rle+huffman", estimate: str = "exact", share: float = 0.01,
                  refresh: int = 1000, first: float = 1e-4, lowest: float = 1e-8, highest: float = 1e-1) -> None:
         super().__init__()
         for name, codec, is_lossy in (("lossy", lossy, True), ("lossless", lossless, False)):

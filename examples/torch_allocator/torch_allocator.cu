@@ -38,7 +38,6 @@ tuck_code code_of(tuck::status s, cudaError_t cuda) {
     case tuck::status::bad_bound:
     case tuck::status::size_overflow:
     case tuck::status::misaligned:
-    case tuck::status::default_stream:
     case tuck::status::not_swappable: return TUCK_BAD_ARGUMENT;
     default: return TUCK_DAMAGED;
   }
@@ -115,8 +114,6 @@ int check_device(const char* function, int device) {
 }
 
 int check_stream(const char* function, cudaStream_t stream) {
-  if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread)
-    return fail(TUCK_BAD_ARGUMENT, "%s: stream: %s", function, message(tuck::status::default_stream));
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   if (const auto e = cudaStreamIsCapturing(stream, &capture); e != cudaSuccess)
     return fail(TUCK_CUDA_ERROR, "%s: stream: %s", function, cudaGetErrorString(e));

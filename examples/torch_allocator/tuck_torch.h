@@ -12,9 +12,8 @@
  * that return an int return TUCK_OK, or what was wrong, and then have changed nothing; only TUCK_KEPT of tuck_park is
  * more than that.
  *
- * Streams are of the device that the memory is on. Parking and restoring refuse the default stream (0), which is where
- * PyTorch works unless told otherwise: work under `with torch.cuda.stream(torch.cuda.Stream()):`. Only tuck_alloc and
- * tuck_free take it, since PyTorch calls them for it.
+ * Streams are of the device that the memory is on. The default stream (0), which is where PyTorch works unless told
+ * otherwise, is one of them.
  *
  * The pinned memory of a device is reserved when a tensor of it is first parked: TUCK_PINNED_BYTES bytes, a decimal
  * number from the environment as it is then, or 1 GiB. */
@@ -49,7 +48,7 @@ enum tuck_code {
  * stored. All else is copied as it is. Bit for bit, either way. */
 enum tuck_dtype { TUCK_BYTES = 0, TUCK_F16 = 1, TUCK_BF16 = 2, TUCK_F32 = 3, TUCK_F64 = 4 };
 
-/* cudaMallocAsync and cudaFreeAsync, also on the default stream. NULL: size is 0, or there was an error; PyTorch does
+/* cudaMallocAsync and cudaFreeAsync. NULL: size is 0, or there was an error; PyTorch does
  * not look. Memory may be freed on another stream than it was allocated on, once that one has come behind it. */
 TUCK_EXPORT void* tuck_alloc(size_t size, int device, cudaStream_t stream);
 TUCK_EXPORT void tuck_free(void* p, size_t size, int device, cudaStream_t stream);

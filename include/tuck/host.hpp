@@ -4,9 +4,10 @@
 #include <tuck/codec/bitpack/bitpack.hpp>
 #include <tuck/codec/chain/chains.hpp>
 #include <tuck/codec/deflate/deflate.hpp>
-#include <tuck/codec/deflate/inflate.hpp>
+#include <tuck/codec/inflate/inflate.hpp>
 #include <tuck/codec/quantize/quantize.hpp>
 #include <tuck/codec/rle/rle.hpp>
+#include <tuck/codec/transform/byte_planes.hpp>
 #include <tuck/codec/zvc/zvc.hpp>
 #include <tuck/core/version.hpp>
 #include <tuck/frame/host.hpp>

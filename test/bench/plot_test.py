@@ -26,11 +26,10 @@ CODECS = {
     "bitpack": (False, 7.0, 9.0, 3.9, 0.3, 0.0),
     "deflate": (False, 0.25, 0.8, 3.5, 0.09, 0.0),
     "quantize": (False, 2.0, 4.0, 1.4, 0.1, 5e-4),
-    "zvc+planes+deflate": (False, 0.3, 0.9, 3.2, 0.08, 0.0),
-    "zvc+rle+planes+deflate": (False, 0.28, 0.85, 3.2, 0.05, 0.0),
-    "planes+deflate": (False, 0.22, 0.7, 3.4, 0.1, 0.0),
-    "quantize+delta+planes+deflate": (False, 0.2, 0.6, 1.2, 0.06, 5e-4),
-    "quantize+delta+deflate": (False, 0.21, 0.62, 1.5, 0.08, 5e-4),
+    "zvc+huffman": (False, 0.3, 0.9, 3.2, 0.08, 0.0),
+    "zvc+rle+huffman": (False, 0.28, 0.85, 3.2, 0.05, 0.0),
+    "huffman": (False, 0.22, 0.7, 3.4, 0.1, 0.0),
+    "quantize+delta+zvc+huffman": (False, 0.2, 0.6, 1.2, 0.06, 5e-4),
     "delta+rle+bitpack": (False, 2.5, 3.5, 4.1, 0.2, 0.0),
     "zlib -6": (True, 0.03, 0.35, 3.45, 0.06, 0.0),
     "libdeflate -6": (True, 0.1, 0.9, 3.44, 0.06, 0.0),
@@ -134,7 +133,7 @@ class PlotTest(unittest.TestCase):
         found = self.plot(results())
         self.assertEqual((found.returncode, found.stderr), (0, ""))
         self.expect_plots(*(f"{kind}-host" for kind in KINDS))
-        self.assertIn(">zvc+rle+planes+deflate</text>", (self.out / "sparsity-host.svg").read_text())
+        self.assertIn(">zvc+rle+huffman</text>", (self.out / "sparsity-host.svg").read_text())
         self.assertIn(">shortest call: 890 ns</text>", (self.out / "size-host.svg").read_text())
 
     def test_host_and_gpu_have_plots_of_their_own(self):

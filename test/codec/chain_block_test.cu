@@ -11,13 +11,15 @@ template <class C> class chain_block : public block_against_scalar<C> {};
 
 // Every kind of stage at every place it may have, over every width.
 using all_chains = ::testing::Types<
-    zvc_planes_deflate<float>, zvc_planes_deflate<double>, zvc_planes_deflate<uint8_t>, planes_deflate<bf16>,
-    zvc_rle_planes_deflate<float>, delta_rle_bitpack<uint8_t>, delta_rle_bitpack<int32_t>, delta_rle_bitpack<uint64_t>,
+    chain<zvc<float>, byte_planes<float>, deflate<uint8_t>>, chain<zvc<double>, byte_planes<double>, deflate<uint8_t>>,
+    chain<byte_planes<bf16>, deflate<uint8_t>>, chain<zvc<f16>, rle<f16>, byte_planes<f16>, deflate<uint8_t>>,
+    delta_rle_bitpack<uint8_t>, delta_rle_bitpack<int32_t>, delta_rle_bitpack<uint64_t>,
     chain<rle<uint8_t>, zvc<uint8_t>>, chain<zvc<uint16_t>, rle<uint16_t>, deflate<uint16_t>>,
     chain<delta<float>, rle<uint32_t>, deflate<uint32_t>>, chain<zvc<float>, mine::masked, mine::halved>,
     chain<mine::masked, byte_planes<uint32_t>, deflate<uint8_t>>>;
-using few_chains = ::testing::Types<zvc_planes_deflate<double>, planes_deflate<bf16>, delta_rle_bitpack<int32_t>,
-                                    chain<rle<uint8_t>, zvc<uint8_t>>, chain<zvc<float>, mine::masked, mine::halved>>;
+using few_chains =
+    ::testing::Types<chain<zvc<double>, byte_planes<double>, deflate<uint8_t>>, delta_rle_bitpack<int32_t>,
+                     chain<rle<uint8_t>, zvc<uint8_t>>, chain<zvc<float>, mine::masked, mine::halved>>;
 using chains = std::conditional_t<brief, few_chains, all_chains>;
 TYPED_TEST_SUITE(chain_block, chains, codec_names);
 
@@ -68,6 +70,23 @@ TYPED_TEST(chain_block, decodes_with_the_scalar_codec_s_verdict) {
   TestFixture::template expect_scalar_verdicts<128>(payloads, counts, accepted);
   EXPECT_GE(accepted, brief ? 10 : 60);
   EXPECT_LE(accepted, brief ? 90 : 540);
+}
+
+// Where nearly all is kept, values reach up to the sides that stand behind them.
+TYPED_TEST(chain_block, restores_full_chunks_of_any_sparsity) {
+  using value = value_t<TypeParam>;
+  constexpr uint32_t most = tile_bytes / sizeof(value);
+  std::vector<std::vector<std::byte>> payloads;
+  std::vector<uint32_t> counts;
+  for (double sparsity = 0; sparsity < .5; sparsity += brief ? .09 : .015) {
+    payloads.push_back(scalar_chunk<TypeParam>(sample<TypeParam>::tensor(most, sparsity, pattern::iid, 3)));
+    counts.push_back(most);
+  }
+  int accepted = 0;
+  ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<128>(payloads, counts, accepted));
+  ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<256>(payloads, counts, accepted));
+  ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<512>(payloads, counts, accepted));
+  EXPECT_GE(accepted, static_cast<int>(2 * payloads.size()));
 }
 
 // -- records that lie ------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // DEFLATE's symbols against the tables of RFC 1951.
-#include <tuck/codec/deflate/symbols.hpp>
+#include <tuck/codec/inflate/symbols.hpp>
 
 #include <gtest/gtest.h>
 

@@ -7,6 +7,9 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <numeric>
+
+#include <tuck/codec/inflate/inflate.hpp>
 
 namespace tuck::test {
 namespace {
@@ -136,7 +139,7 @@ TEST(deflate, keeps_up_with_zlib_s_runs_on_recorded_tensors) {
     });
     const double share = static_cast<double>(zlib) / static_cast<double>(ours);
     all += std::log(share) / static_cast<double>(tensors.size());
-    EXPECT_GE(share, .97) << t.name;
+    EXPECT_GE(share, .94) << t.name;
     std::printf("    %-26s %.3f of zlib -6's ratio with Z_RLE\n", t.name.c_str(), share);
   }
   EXPECT_GE(std::exp(all), 1.05);
@@ -159,55 +162,42 @@ TEST(deflate, zlib_reads_every_chunk_of_recorded_tensors) {
 
 // -- lanes ---------------------------------------------------------------------------------------------------------
 
-// How evenly the index shares out a chunk's symbols: the mean of the sub-blocks' over their most.
-struct balance {
-  uint64_t lanes = 0, most = 0, symbols = 0;
+// What the index of an encoded chunk says.
+struct chunk_index {
+  chunk_end end{0};
+  std::vector<uint32_t> cells, bits;
 
-  struct counter {
-    static constexpr bool takes_literals_at_once = true;
-    uint64_t symbols = 0;
-    void put(uint32_t) { ++symbols; }
-    void repeat(uint32_t, uint32_t) { ++symbols; }
-  };
-
-  explicit balance(const_bytes encoded, uint32_t size) {
-    lanes = static_cast<uint8_t>(encoded[encoded.size() - 1]);
-    chunk_parts parts;
-    EXPECT_TRUE(split(encoded, static_cast<uint32_t>(lanes), parts));
-    bit_input in(parts.stream);
-    code_lengths lengths;
-    precode_memory memory;
-    EXPECT_EQ(read_block_header(in, true, lengths, memory), status::ok);
-    decode_tables tables;
-    build_tables(lengths, tables);
-    sub_block part{static_cast<uint32_t>(in.position()), 0, 0, 0, true, false};
-    for (uint32_t i = 0; i < lanes; ++i) {
-      const index_entry entry = read_entry(parts.index, i);
-      part.end_bit = part.first_bit + entry.bits;
-      part.end_byte = std::min(part.first_byte + entry.groups * group_bytes, size);
-      counter count;
-      EXPECT_EQ(decode_sub_block(tables, part, in, count), status::ok);
-      most = std::max(most, count.symbols);
-      symbols += count.symbols;
-      part.first_bit = part.end_bit;
-      part.first_byte = part.end_byte;
+  explicit chunk_index(const_bytes encoded) : end(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4)) {
+    EXPECT_EQ(encoded.size(), end.stream + index_bytes(end.stream, end.sub_blocks));
+    for (uint32_t i = 0; i < end.sub_blocks; ++i) {
+      uint32_t entry = 0;
+      std::memcpy(&entry, encoded.data() + end.stream + whole_segments + 3 * i, 3);
+      cells.push_back(entry_cells(entry));
+      bits.push_back(entry_bits(entry));
     }
   }
-  double evenness() const { return lanes == 0 ? 1 : static_cast<double>(symbols) / static_cast<double>(lanes * most); }
+  // How evenly bits are shared out, which take about as long each.
+  double evenness() const {
+    const double sum = std::accumulate(bits.begin(), bits.end(), 0.);
+    return sum / (static_cast<double>(bits.size()) * *std::max_element(bits.begin(), bits.end()));
+  }
 };
 
-double mean_evenness(const std::vector<float>& values, const char* name) {
-  double sum = 0, lanes = 0;
+double mean_evenness(const std::vector<float>& values, const char* name, double& lanes) {
+  double sum = 0;
   int chunks = 0;
+  lanes = 0;
   for_chunks(values, [&](const std::vector<float>& chunk) {
+    if (chunk.size() != 4096) return;
     const byte_vector encoded = encoded_chunk(chunk);
     ASSERT_FALSE(encoded.empty());
-    const balance b(encoded, static_cast<uint32_t>(chunk.size() * sizeof(float)));
-    sum += b.evenness();
-    lanes += static_cast<double>(b.lanes);
+    const chunk_index index(encoded);
+    sum += index.evenness();
+    lanes += index.end.sub_blocks;
     ++chunks;
   });
-  std::printf("    %-26s %5.1f lanes, balance %.3f\n", name, lanes / chunks, sum / chunks);
+  lanes /= chunks;
+  std::printf("    %-26s %5.1f lanes, balance %.3f\n", name, lanes, sum / chunks);
   return sum / chunks;
 }
 
@@ -221,193 +211,147 @@ std::vector<float> gaussian_relu(double sparsity) {
 }
 
 TEST(deflate, lanes_have_equal_shares) {
-  EXPECT_GE(mean_evenness(gaussian_relu(0), "dense"), .9);
-  EXPECT_GE(mean_evenness(gaussian_relu(.5), "50 % zeros"), .89);
-  EXPECT_GE(mean_evenness(gaussian_relu(.9), "90 % zeros"), .9);
-  for (const auto& t : recorded_tensors()) EXPECT_GE(mean_evenness(t.values, t.name.c_str()), .8) << t.name;
+  double lanes = 0;
+  EXPECT_GE(mean_evenness(gaussian_relu(0), "dense", lanes), .9);
+  EXPECT_EQ(lanes, 32);
+  EXPECT_GE(mean_evenness(gaussian_relu(.6), "60 % zeros", lanes), .9);
+  EXPECT_GE(lanes, 30);
+  EXPECT_GE(mean_evenness(gaussian_relu(.9), "90 % zeros", lanes), .85);
+  for (const auto& t : recorded_tensors()) EXPECT_GE(mean_evenness(t.values, t.name.c_str(), lanes), .75) << t.name;
 }
 
-TEST(deflate, the_index_is_a_fortieth_at_most) {
-  for (const chunk_content what : chunk_contents)
-    for (const uint64_t size : {500, 5000, 16384, 30000, 65536}) {
-      const auto encoded = encoded_chunk(values_of<uint8_t>(chunk_of(what, size)));
-      if (encoded.empty()) continue;
-      const uint32_t n = static_cast<uint8_t>(encoded.back());
-      if (n == 0) continue;
-      EXPECT_NE(n, 1u);
-      EXPECT_LE(index_bytes(n) * index_share, encoded.size());
-    }
-  for (const double sparsity : {0., .5, .9, .99, .999}) {
-    const std::vector<float> values = gaussian_relu(sparsity);
-    uint64_t index = 0;
-    for_chunks(values, [&](const std::vector<float>& chunk) {
+TEST(deflate, the_index_is_small) {
+  for (const double sparsity : {0., .5, .9, .99}) {
+    uint64_t index = 0, all = 0;
+    for_chunks(gaussian_relu(sparsity), [&](const std::vector<float>& chunk) {
       const byte_vector encoded = encoded_chunk(chunk);
-      index += encoded.empty() ? 0 : index_bytes(static_cast<uint8_t>(encoded.back()));
+      if (encoded.empty()) return;
+      index += encoded.size() - deflate<float>::stream_of(encoded).size();
+      all += encoded.size();
     });
-    const uint64_t frame = encoded(deflate<float>{}, values).size();
-    EXPECT_LE(static_cast<double>(index), .025 * static_cast<double>(frame)) << sparsity;
+    EXPECT_LE(static_cast<double>(index), (sparsity > .95 ? .06 : .03) * static_cast<double>(all)) << sparsity;
   }
 }
 
-TEST(deflate, codes_have_eleven_bits_at_most) {
-  const auto encoded = encoded_chunk(values_of<uint8_t>(chunk_of(chunk_content::fibonacci, 60'000)));
+TEST(deflate, codes_have_ten_bits_at_most) {
+  const auto encoded = encoded_chunk(values_of<uint8_t>(chunk_of(chunk_content::fibonacci, 16'000)));
   ASSERT_FALSE(encoded.empty());
   bit_input in(deflate<uint8_t>::stream_of(encoded));
+  EXPECT_EQ(in.take(3), 1 | dynamic << 1);
   code_lengths lengths;
   precode_memory memory;
-  ASSERT_EQ(read_block_header(in, true, lengths, memory), status::ok);
-  EXPECT_EQ(*std::max_element(lengths.of, lengths.of + lengths.literals), max_literal_bits);
+  ASSERT_EQ(read_code_lengths(in, lengths, memory), status::ok);
+  EXPECT_EQ(lengths.literals, coded_symbols);
+  EXPECT_EQ(*std::max_element(lengths.of, lengths.of + lengths.literals), max_length);
 }
 
-// -- what chunks refuse
-// ------------------------------------------------------------------------------------------------
+// -- the format ------------------------------------------------------------------------------------------------------
 
-// Chunks written by hand: two groups of literals, a sub-block each.
-class forged_chunk : public ::testing::Test {
- protected:
-  static constexpr uint32_t size = 128;
-  static const std::vector<uint32_t>& literals() {
-    static const auto code = code_with(286, {{'a', 2}, {'b', 2}, {256, 2}, {260, 3}, {284, 3}});
-    return code;
+// Tokens as layout.hpp has them, found the long way: literals 1, near matches their length, far ones minus it.
+std::vector<int> tokens_of(const byte_vector& data, uint32_t width, const std::vector<uint32_t>& begins) {
+  std::vector<int> kind(data.size());  // 0 literal, 1 near, 2 far
+  std::vector<uint32_t> part(data.size());
+  for (uint32_t i = 0, p = 0; i < data.size(); ++i) {
+    if (p + 1 < begins.size() && i == begins[p + 1]) ++p;
+    part[i] = p;
   }
-  static deflate_writer begin() {
-    deflate_writer w;
-    w.begin_dynamic(true, literals(), {2, 2, 2, 2});
-    return w;
+  const auto together = [&](uint32_t i, uint32_t k) { return i / 256 == k / 256 && part[i] == part[k]; };
+  for (const int wanted : {1, 2}) {
+    if (wanted == 2 && width == 1) break;
+    const uint32_t distance = wanted == 1 ? 1 : width;
+    const auto is = [&](uint32_t i) {
+      return kind[i] != 1 && i >= distance && part[i - distance] == part[i] && data[i] == data[i - distance];
+    };
+    std::vector<std::pair<uint32_t, uint32_t>> runs;
+    for (uint32_t i = 0; i < data.size(); ++i) {
+      uint32_t k = i;
+      while (k < data.size() && together(i, k) && is(k)) ++k;
+      if (k - i >= 3) runs.emplace_back(i, k);
+      if (k != i) i = k - 1;
+    }
+    for (const auto& [from, to] : runs) std::fill(kind.begin() + from, kind.begin() + to, wanted);
   }
-  static std::string half(char c) { return std::string(64, c); }
-  static deflate_writer sound() {
-    deflate_writer w = begin();
-    w.text(half('a')).text(half('b')).end();
-    return w;
+  std::vector<int> tokens;
+  for (uint32_t i = 0; i < data.size();) {
+    uint32_t k = i + 1;
+    while (kind[i] != 0 && k < data.size() && together(i, k) && kind[k] == kind[i]) ++k;
+    tokens.push_back(kind[i] == 0 ? 1 : static_cast<int>(k - i) * (kind[i] == 1 ? 1 : -1));
+    i = k;
   }
+  return tokens;
+}
 
-  struct entry {
-    uint32_t groups, bits;
+TEST(deflate, tokens_are_those_of_the_layout) {
+  std::mt19937_64 random(7);
+  for (const chunk_content what : chunk_contents)
+    for (int round = 0; round < 6; ++round) {
+      const byte_vector data = chunk_of(what, 4 * (1 + random() % 3000), random());
+      const auto values = values_of<float>(data);
+      const byte_vector encoded = encoded_chunk(values);
+      if (encoded.empty()) continue;
+      const chunk_index index(encoded);
+      std::vector<uint32_t> begins{0};
+      for (const uint32_t cells : index.cells) begins.push_back(begins.back() + cells * cell_bytes);
+      begins.pop_back();
+      bit_input in(deflate<float>::stream_of(encoded));
+      in.take(3);
+      code_lengths lengths;
+      precode_memory memory;
+      ASSERT_EQ(read_code_lengths(in, lengths, memory), status::ok);
+      block_codes codes;
+      codes.sort(lengths);
+      codes.fill(lengths, 0, 1);
+      for (const int expected : tokens_of(data, 4, begins)) {
+        const token t = take_token(in, codes);
+        ASSERT_TRUE(t.is_literal() || t.is_match());
+        ASSERT_EQ(t.is_literal() ? 1 : static_cast<int>(t.length()) * (t.distance() == 1 ? 1 : -1), expected);
+      }
+    }
+}
+
+TEST(deflate, the_header_s_code_is_complete) {
+  uint32_t space = 0;
+  for (uint32_t rank = 0; rank < 13; ++rank) {
+    EXPECT_EQ(precode::code(rank), space);
+    EXPECT_EQ(precode::rank(precode::symbol(rank)), rank);
+    for (uint32_t bits = space; bits < space + (128 >> precode::length(rank)); ++bits)
+      EXPECT_EQ(precode::rank_at(bits), rank);
+    space += 128 >> precode::length(rank);
+  }
+  EXPECT_EQ(space, 128u);
+}
+
+// -- what chunks refuse ----------------------------------------------------------------------------------------------
+
+TEST(deflate, refuses_what_is_not_its_own) {
+  const auto values = gaussian_relu(.6);
+  const std::vector<float> chunk(values.begin(), values.begin() + 4096);
+  const byte_vector sound = encoded_chunk(chunk);
+  const chunk_index index(sound);
+  const auto decode = [&](const byte_vector& encoded, size_t count = 4096) {
+    std::vector<float> restored(count);
+    return deflate<float>{}.decode_chunk(encoded, restored);
   };
-  static byte_vector with_index(byte_vector stream, const std::vector<entry>& index) {
-    for (const entry& e : index)
-      for (const uint32_t byte : {e.groups - 1, e.bits & 255, e.bits >> 8})
-        stream.push_back(static_cast<std::byte>(byte));
-    stream.push_back(static_cast<std::byte>(index.size()));
-    return stream;
-  }
-  static status decode(const byte_vector& encoded, uint32_t values = size) {
-    std::vector<uint8_t> restored(values);
-    return deflate<uint8_t>{}.decode_chunk(encoded, restored);
-  }
-};
-
-TEST_F(forged_chunk, is_read_with_and_without_index) {
-  EXPECT_EQ(decode(with_index(sound(), {})), status::ok);
-  EXPECT_EQ(decode(with_index(sound(), {{2, 256}})), status::ok);
-  EXPECT_EQ(decode(with_index(sound(), {{1, 128}, {1, 128}})), status::ok);
-  EXPECT_EQ(decode(with_index(begin()
-                                  .text("ab")
-                                  .match(6, 2)
-                                  .match(6, 1)
-                                  .match(6, 4)
-                                  .text("bbbb")
-                                  .match(6, 4)
-                                  .text(std::string(96, 'a'))
-                                  .end(),
-                              {}),
-                   126),
-            status::ok);
-}
-TEST_F(forged_chunk, nothing_at_all) {
-  EXPECT_EQ(decode({}), status::deflate_ends_early);
-  EXPECT_EQ(decode({std::byte{0}}), status::deflate_index);
-}
-TEST_F(forged_chunk, trailing_bytes) {
-  byte_vector stream = sound();
-  stream.push_back({});
-  EXPECT_EQ(decode(with_index(stream, {})), status::deflate_trailing);
-  EXPECT_EQ(decode(with_index(stream, {{1, 128}, {1, 128}})), status::deflate_trailing);
-}
-TEST_F(forged_chunk, too_short) {
-  EXPECT_EQ(decode(with_index(sound(), {}), size + 1), status::deflate_too_short);
-  EXPECT_EQ(decode(with_index(sound(), {{1, 128}, {2, 130}}), size + 1), status::deflate_too_short);
-}
-TEST_F(forged_chunk, too_long) {
-  EXPECT_EQ(decode(with_index(sound(), {}), size - 1), status::deflate_too_long);
-  EXPECT_EQ(decode(with_index(sound(), {{1, 128}, {1, 126}}), size - 1), status::deflate_too_long);
-  EXPECT_EQ(decode(with_index(begin().text(half('a')).text(std::string(60, 'b')).match(6, 1).end(), {})),
-            status::deflate_too_long);
-}
-TEST_F(forged_chunk, ends_early) {
-  const byte_vector stream = sound();
-  for (size_t n = 1; n < stream.size(); ++n)
-    ASSERT_EQ(decode(with_index({stream.begin(), stream.begin() + static_cast<std::ptrdiff_t>(n)}, {})),
-              status::deflate_ends_early)
-        << n;
-}
-TEST_F(forged_chunk, no_final_block) {
-  deflate_writer w;
-  w.begin_dynamic(false, literals(), {1}).text(half('a')).text(half('b')).end();
-  EXPECT_EQ(decode(with_index(w, {})), status::deflate_not_indexed);
-}
-TEST_F(forged_chunk, blocks_of_other_types) {
-  deflate_writer fixed, stored, unknown;
-  fixed.begin_fixed(true).text(half('a')).text(half('b')).end();
-  stored.stored(true, bytes_of(half('a') + half('b')));
-  unknown.bits(7, 3).bits(0, 29);
-  EXPECT_EQ(decode(with_index(fixed, {})), status::deflate_not_indexed);
-  EXPECT_EQ(decode(with_index(stored, {})), status::deflate_not_indexed);
-  EXPECT_EQ(decode(with_index(unknown, {})), status::deflate_block_type);
-}
-TEST_F(forged_chunk, codes_that_are_too_long) {
-  std::vector<uint32_t> steep(257);  // codes of 1 to 12 bits
-  for (uint32_t i = 0; i < 12; ++i) steep['a' + i] = i + 1;
-  steep[256] = 12;
-  deflate_writer literal, distance;
-  literal.begin_dynamic(true, steep, {1}).text(half('a')).text(half('b')).end();
-  EXPECT_EQ(decode(with_index(literal, {})), status::deflate_not_indexed);
-  std::vector<uint32_t> distances;
-  for (uint32_t i = 1; i <= 8; ++i) distances.push_back(i);
-  distances.push_back(8);
-  distance.begin_dynamic(true, literals(), distances).text(half('a')).text(half('b')).end();
-  EXPECT_EQ(decode(with_index(distance, {})), status::deflate_not_indexed);
-}
-TEST_F(forged_chunk, distances_that_are_no_element_s) {
-  EXPECT_EQ(decode(with_index(begin().text(half('a')).match(6, 3).text(std::string(58, 'b')).end(), {})),
-            status::deflate_not_indexed);
-}
-TEST_F(forged_chunk, a_match_that_leaves_its_sub_block) {
-  const auto stream = begin().text(half('a')).match(6, 1).text(std::string(58, 'a')).end();
-  EXPECT_EQ(decode(with_index(stream, {})), status::ok);  // of one sub-block
-  EXPECT_EQ(decode(with_index(stream, {{1, 128}, {1, 3 + 2 + 116}})), status::deflate_distance);
-}
-TEST_F(forged_chunk, a_match_across_the_begin_of_a_sub_block) {
-  const auto stream = begin().text(std::string(60, 'a')).match(6, 1).text(std::string(62, 'a')).end();
-  EXPECT_EQ(decode(with_index(stream, {})), status::ok);
-  EXPECT_EQ(decode(with_index(stream, {{1, 125}, {1, 124}})), status::deflate_index);
-}
-TEST_F(forged_chunk, indexes_that_do_not_fit) {
-  const byte_vector stream = sound();
-  const auto answer = [&](const std::vector<entry>& index) { return decode(with_index(stream, index)); };
-  EXPECT_EQ(answer({{1, 128}}), status::deflate_index);              // a group is missing
-  EXPECT_EQ(answer({{2, 128}, {1, 128}}), status::deflate_index);    // one too many
-  EXPECT_EQ(answer({{1, 126}, {1, 130}}), status::deflate_index);    // shifted by a symbol
-  EXPECT_EQ(answer({{1, 130}, {1, 126}}), status::deflate_index);    // the other way
-  EXPECT_EQ(answer({{1, 127}, {1, 129}}), status::deflate_index);    // and by half of one
-  EXPECT_EQ(answer({{1, 128}, {1, 126}}), status::deflate_index);    // too short
-  EXPECT_EQ(answer({{1, 128}, {1, 60000}}), status::deflate_index);  // more bits than there are
-  byte_vector endless = stream;
-  endless.push_back(std::byte{255});
-  EXPECT_EQ(decode(endless), status::deflate_index);  // more index than there is chunk
-}
-TEST_F(forged_chunk, an_end_before_the_last_sub_block) {
-  const auto stream = begin().text(half('a')).end().text(half('b')).end();
-  EXPECT_EQ(decode(with_index(stream, {{1, 128}, {1, 130}})), status::deflate_too_short);
-}
-TEST_F(forged_chunk, no_end) {
-  EXPECT_EQ(decode(with_index(begin().text(half('a')).text(half('b')).text("a").end(), {})), status::deflate_too_long);
-}
-TEST_F(forged_chunk, a_codeword_that_is_none) {
-  deflate_writer w;
-  w.begin_dynamic(true, code_with(257, {{256, 1}}), {0}).bits(1, 1).bits(0, 20);
-  EXPECT_EQ(decode(with_index(w, {})), status::deflate_codeword);
+  const auto changed = [&](size_t at, int by) {
+    byte_vector encoded = sound;
+    encoded[at] = static_cast<std::byte>(static_cast<int>(encoded[at]) + by);
+    return encoded;
+  };
+  ASSERT_EQ(decode(sound), status::ok);
+  EXPECT_EQ(decode({}), status::bad_payload);
+  EXPECT_EQ(decode(sound, 4095), status::bad_payload);
+  EXPECT_EQ(decode(sound, 1000), status::bad_payload);
+  for (size_t size = 0; size < sound.size(); size += 4)
+    ASSERT_EQ(decode({sound.begin(), sound.begin() + static_cast<std::ptrdiff_t>(size)}), status::bad_payload) << size;
+  const size_t segments = index.end.stream, entries = segments + whole_segments;
+  EXPECT_EQ(decode(changed(0, 1)), status::bad_payload);             // the prefix
+  EXPECT_EQ(decode(changed(segments + 3, 1)), status::bad_payload);  // where lengths are
+  EXPECT_EQ(decode(changed(entries, 1)), status::bad_payload);       // cells of a sub-block
+  EXPECT_EQ(decode(changed(entries + 1, 8)), status::bad_payload);   // its bits
+  EXPECT_EQ(decode(changed(sound.size() - 1, 1)), status::bad_payload);
+  EXPECT_EQ(decode(changed(sound.size() - 1, -1)), status::bad_payload);
+  EXPECT_EQ(decode(changed(sound.size() - 2, 1)), status::bad_payload);
+  EXPECT_EQ(decode(changed(sound.size() - 4, 1)), status::bad_payload);
 }
 
 // -- anything ------------------------------------------------------------------------------------------------------
@@ -442,13 +386,10 @@ TEST(deflate_fuzz, a_million_damaged_chunks) {
       ASSERT_TRUE(v.accepted && v.consumed == stream.size() && v.produced == 2 * count);
       ASSERT_TRUE(same_bits(restored, inflated));
     } else if (v.accepted && v.consumed == stream.size() && v.produced == 2 * count) {
-      ASSERT_TRUE(s == status::deflate_index || s == status::deflate_not_indexed ||
-                  (s == status::deflate_distance && static_cast<uint8_t>(encoded.back()) != 0))
-          << message(s);
+      ASSERT_EQ(s, status::bad_payload) << message(s);
     }
   }
   EXPECT_GT(answers[status::ok], 1000);
-  EXPECT_GE(answers.size(), 12u);
 }
 
 }  // namespace

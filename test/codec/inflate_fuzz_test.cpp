@@ -2,7 +2,7 @@
 #include "support/deflate_samples.hpp"
 #include "support/effort.hpp"
 
-#include <tuck/codec/deflate/inflate.hpp>
+#include <tuck/codec/inflate/inflate.hpp>
 
 namespace tuck::test {
 namespace {

@@ -3,7 +3,7 @@
 #include "support/effort.hpp"
 #include "support/npy.hpp"
 
-#include <tuck/codec/deflate/inflate.hpp>
+#include <tuck/codec/inflate/inflate.hpp>
 
 #include <chrono>
 #include <filesystem>

@@ -70,16 +70,6 @@ TYPED_TEST(transforms, planes_are_the_bytes_by_their_place) {
       ASSERT_EQ(results[p * values.size() + i], static_cast<uint8_t>(uint64_t{bits_of(values[i])} >> (8 * p)));
 }
 
-TYPED_TEST(transforms, parts_cover_the_planes) {
-  using x = byte_planes<TypeParam>;
-  for (const uint32_t count : {0u, 1u, 17u, 4096u}) {
-    EXPECT_EQ(x::part_begin(0, count), 0u);
-    EXPECT_EQ(x::part_begin(x::parts, count), count * sizeof(TypeParam));
-    for (uint32_t i = 1; i < x::parts; ++i)  // all but the lowest are one plane
-      EXPECT_EQ(x::part_begin(i + 1, count) - x::part_begin(i, count), count);
-  }
-}
-
 TYPED_TEST(transforms, small_steps_are_small_numbers) {
   using bits = bits_t<TypeParam>;
   constexpr bits most = std::numeric_limits<bits>::max(), half = most / 2 + 1;
@@ -89,17 +79,6 @@ TYPED_TEST(transforms, small_steps_are_small_numbers) {
   std::memcpy(values.data(), in, sizeof in);
   const auto results = applied<delta<TypeParam>>(values);
   for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(results[i], expected[i]) << i;
-}
-
-TEST(byte_planes, parts_are_those_of_a_sign_and_an_exponent) {
-  EXPECT_EQ(byte_planes<uint8_t>::parts, 1u);
-  EXPECT_EQ(byte_planes<f16>::parts, 2u);
-  EXPECT_EQ(byte_planes<f16>::part_begin(1, 10), 10u);
-  EXPECT_EQ(byte_planes<float>::parts, 2u);
-  EXPECT_EQ(byte_planes<float>::part_begin(1, 10), 30u);
-  EXPECT_EQ(byte_planes<double>::parts, 3u);
-  EXPECT_EQ(byte_planes<double>::part_begin(1, 10), 60u);
-  EXPECT_EQ(byte_planes<double>::part_begin(2, 10), 70u);
 }
 
 TEST(byte_planes, lowest_bytes_come_first) {

@@ -99,7 +99,7 @@ TEST_F(GpuGzipCli, names_the_file_and_what_is_wrong_with_it) {
               "the end is missing: after its last member comes none of BGZF's that mark it");
     std::string bad = good;
     bad[good.size() - 28 - 8] ^= 1;
-    EXPECT_NE(reason(bad).find("member 1, at byte "), std::string::npos);
+    EXPECT_NE(reason(bad).find(", at byte "), std::string::npos) << reason(bad);
     EXPECT_NE(reason(bad).find(": the CRC-32 is wrong"), std::string::npos);
   }
 }

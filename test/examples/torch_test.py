@@ -26,7 +26,7 @@ import tuck_torch
 from torch import nn
 from torch.nn import functional as F
 
-LOSSLESS = ("zvc", "rle", "zvc+rle+planes+deflate")
+LOSSLESS = ("zvc", "rle", "zvc+rle+huffman")
 
 
 def sparse(*shape, dtype=torch.float32, seed=0):
@@ -102,7 +102,7 @@ class Saved(unittest.TestCase):
     def test_stays_within_the_bound(self):
         t = torch.randn(100_000, generator=torch.Generator().manual_seed(1))
         t[::3] = 0
-        for name in ("quantize", "quantize+delta+planes+deflate"):
+        for name in ("quantize", "quantize+delta+zvc+huffman"):
             for bound in (1e-4, 1e-2, 1):
                 back = round_trip(t, tuck_torch.Codec(name, bound))
                 self.assertLessEqual((back.double() - t.double()).abs().max().item(), bound)
@@ -395,7 +395,7 @@ def trained(policy_name, epochs=1, samples=260):
 class Trainings(unittest.TestCase):
     def test_lossless_ones_end_with_the_same_weights(self):
         raw = trained("raw")
-        for name in ("plain", "save_on_cpu", "zvc", "zvc+rle+planes+deflate", "advised"):
+        for name in ("plain", "save_on_cpu", "zvc", "zvc+rle+huffman", "advised"):
             run = trained(name)
             for a, b in zip(raw["weights"], run["weights"]):
                 self.assertTrue(same_bits(a, b), name)

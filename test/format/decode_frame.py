@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, Sequence
 
 import deflate
+import huffman
 import lossless
 import quantize
 from bits import Dtype, ceil_div, require, round_up, unpack
@@ -26,7 +27,7 @@ DTYPES = {
     12: Dtype("f64", 8, "<f8", 52),
 }  # fmt: skip
 
-ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, PLANES, DELTA, BITPACK, QUANTIZE_CODES = range(1, 10)
+ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, PLANES, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN = range(1, 11)
 TRANSFORMS, SPLITTERS = (PLANES, DELTA), (ZVC, RLE, RLE_ZERO, QUANTIZE_CODES)
 ENCODED, RAW, UNIFORM = range(3)  # kinds of chunks
 NOT_SPLIT = 2**32 - 1  # the record of a splitter that was done without
@@ -55,12 +56,6 @@ def checksum(data: bytes) -> int:
 
 
 # Chains
-
-
-def plane_parts(count: int, width: int) -> list[int]:
-    """Bytes of the planes that have a code together: all lower ones, and each upper one of its own."""
-    upper = {1: 0, 2: 1, 4: 1, 8: 2}[width]
-    return [(width - upper) * count] + [count] * upper
 
 
 class Step(NamedTuple):
@@ -97,11 +92,9 @@ def decode_chain(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> 
     require(records_at >= 0, "chain: the records are cut short")
     steps, left, width = chain_steps(before, unpack(data[records_at:], 4), count, dtype.width)
     body, sides = data[:records_at], [step.side for step in reversed(steps) if step.stage.id in SPLITTERS]
-    if last.id == DEFLATE:
-        parts = [left * width]
-        if steps[-1].stage.id == PLANES:
-            parts = plane_parts(steps[-1].count, steps[-1].width)
-        row = deflate.decode_sections(body, parts + sides)
+    if last.id in (DEFLATE, HUFFMAN):
+        coder = deflate if last.id == DEFLATE else huffman
+        row = coder.decode_sections(body, [left * width, *sides], width)
         values, row = row[: left * width], row[left * width :]
     else:
         used = len(body) - sum(sides)
@@ -136,7 +129,9 @@ def decode_chunk(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> 
     if stages[0].id == QUANTIZE:
         return quantize.decode_chunk(data, count, quantize.rule_of(dtype, *stages[0][2:], predictors=2))
     if stages[0].id == DEFLATE:
-        return deflate.decode_chunk(data, count * dtype.width)
+        return deflate.decode_chunk(data, count * dtype.width, dtype.width)
+    if stages[0].id == HUFFMAN:
+        return huffman.decode_chunk(data, count, dtype.width)
     if stages[0].id == BITPACK:
         return lossless.bitpack(data, count, dtype.width)
     return split_chunk(data, count, dtype, stages[0])[0]
@@ -147,7 +142,7 @@ def check_stages(stages: list[Stage], dtype: Dtype) -> list[Stage]:
     used = [stage for stage in stages if stage.id]
     require(stages == used + [Stage(0, 0, 0, 0, 0)] * (4 - len(used)), "header: unused stages are not zero")
     *before, last = (stage.id for stage in used)
-    fits = last in (ZVC, RLE, RLE_ZERO, DEFLATE, BITPACK) or (last == QUANTIZE and not before)
+    fits = last in (ZVC, RLE, RLE_ZERO, DEFLATE, BITPACK, HUFFMAN) or (last == QUANTIZE and not before)
     fits = fits and all(i in TRANSFORMS or i in SPLITTERS for i in before) and QUANTIZE_CODES not in before[1:]
     require(fits, f"the codec {before + [last]} is unknown")
     for stage in used:

@@ -1,46 +1,41 @@
-"""Chunks of deflate, alone (codec/deflate/layout.hpp) and at the end of a chain (codec/deflate/sections_layout.hpp).
+"""Chunks of deflate, alone and at the end of a chain (codec/deflate/layout.hpp).
 
-zlib restores their streams. What it does not know is checked behind it: that there is a block a section, no code longer
-and no match farther than lanes can decode, and that the index says where the lanes' sub-blocks are.
+zlib restores their streams. What it does not know is checked behind it: the header that all blocks have, codes of at
+most ten bits that fill their space, and that the index says where segments and sub-blocks are.
 """
 
 from __future__ import annotations
 
-import struct
 import zlib
-from typing import Optional
 
 from bits import ceil_div, require, round_up
 
-LITERAL_BITS, DISTANCE_BITS, PRECODE_BITS = 11, 7, 7  # the longest codes
-END_OF_BLOCK, STORED, DYNAMIC = 256, 0, 2
-GROUP_BYTES = 64
-PRECODE_ORDER = (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15)
+CODE_BITS, LENGTHS_OF_LITERALS, END_OF_BLOCK = 10, 285, 256
+CELL_BYTES, SEGMENTS = 32, 8
+PRECODE_ORDER = (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1)
+PRECODE = {0: 4, 1: 6, 2: 7, 3: 7, 4: 6, 5: 5, 6: 4, 7: 3, 8: 2, 9: 2, 10: 3, 17: 6, 18: 5}  # bits of each
 
-Table = list[Optional[tuple[int, int]]]  # symbol and length of the code that the next bits begin with
-Entry = tuple[int, Optional[int]]  # groups and bits of a sub-block; None: nobody says
-
-
-def meanings(base: int, extra_bits: list[int]) -> list[tuple[int, int]]:
-    """The smallest value of each symbol and its extra bits (RFC 1951, section 3.2.5)."""
-    return [(base + sum(1 << e for e in extra_bits[:i]), extra) for i, extra in enumerate(extra_bits)]
+Table = list[tuple[int, int]]  # symbol and length of the code that the next bits begin with
 
 
-LENGTHS = meanings(3, [0] * 8 + [e for e in range(1, 6) for _ in range(4)]) + [(258, 0)]
-DISTANCES = meanings(1, [0] * 4 + [e for e in range(1, 14) for _ in range(2)])
-
-
-def code_table(lengths: list[int], most: int) -> Table:
-    require(max(lengths) <= most, f"deflate: a code of more than {most} bits")
-    table = [None] * (1 << most)
+def code_table(lengths: dict[int, int], most: int) -> Table:
+    table: list = [None] * (1 << most)
     code = 0
     for length in range(1, most + 1):
-        for symbol in (i for i, of_symbol in enumerate(lengths) if of_symbol == length):
+        for symbol in (s for s in sorted(lengths) if lengths[s] == length):
+            require(code < 1 << length, "deflate: more codes than there is space for")
             first = int(f"{code:0{length}b}"[::-1], 2)
             table[first :: 1 << length] = [(symbol, length)] * (1 << (most - length))
             code += 1
         code <<= 1
+    require(None not in table, "deflate: codes that do not fill their space")
     return table
+
+
+PRECODE_TABLE = code_table(PRECODE, 7)
+# The smallest length of each symbol from 257 on, and its extra bits (RFC 1951, section 3.2.5).
+EXTRA = [0] * 8 + [e for e in range(1, 6) for _ in range(4)]
+MATCHES = [(3 + sum(1 << e for e in EXTRA[:i]), extra) for i, extra in enumerate(EXTRA)]
 
 
 class BitReader:
@@ -59,75 +54,64 @@ class BitReader:
         return bits
 
     def symbol(self, table: Table, most: int) -> int:
-        entry = table[self.peek(most)]
-        require(entry is not None, "deflate: bits that are no symbol's code")
-        self.at += entry[1]
-        return entry[0]
-
-    def codes(self) -> tuple[Table, Table]:
-        """Of literals and of distances, from the begin of a dynamic block."""
-        literals, distances, precodes = 257 + self.take(5), 1 + self.take(5), 4 + self.take(4)
-        of_precode, lengths = [0] * len(PRECODE_ORDER), []
-        for symbol in PRECODE_ORDER[:precodes]:
-            of_precode[symbol] = self.take(3)
-        precode = code_table(of_precode, PRECODE_BITS)
-        while len(lengths) < literals + distances:
-            symbol = self.symbol(precode, PRECODE_BITS)
-            if symbol < 16:
-                lengths.append(symbol)
-            elif symbol == 16:
-                lengths += lengths[-1:] * (3 + self.take(2))
-            else:
-                lengths += [0] * (3 + self.take(3) if symbol == 17 else 11 + self.take(7))
-        return code_table(lengths[:literals], LITERAL_BITS), code_table(lengths[literals:], DISTANCE_BITS)
+        symbol, length = table[self.peek(most)]
+        self.at += length
+        return symbol
 
 
-def walk_sub_block(bits: BitReader, literals: Table, distances: Table, size: int) -> None:
-    """Steps over symbols that restore exactly `size` bytes and reach no farther back than these."""
+def read_prefix(bits: BitReader, width: int) -> int:
+    """What each block begins with. Returns how many distances have a code length."""
+    distances = 6 if width == 8 else width
+    prefix = [(5, 3), (LENGTHS_OF_LITERALS - 257, 5), (distances - 1, 5), (18 - 4, 4)]
+    prefix += [(PRECODE.get(symbol, 0), 3) for symbol in PRECODE_ORDER]
+    require(all(bits.take(size) == value for value, size in prefix), "deflate: another header")
+    return distances
+
+
+def read_segment(bits: BitReader, size: int) -> list[int]:
+    lengths: list[int] = []
+    while len(lengths) < size:
+        symbol = bits.symbol(PRECODE_TABLE, 7)
+        if symbol < 16:
+            lengths.append(symbol)
+        else:
+            lengths += [0] * (3 + bits.take(3) if symbol == 17 else 11 + bits.take(7))
+    require(len(lengths) == size, "deflate: a run of zeros leaves its segment")
+    return lengths
+
+
+def read_code(bits: BitReader, segments: bytes, width: int) -> Table:
+    distances = read_prefix(bits, width)
+    lengths: list[int] = []
+    for size in segments:
+        begin = bits.at
+        lengths += read_segment(bits, 32)
+        require(bits.at == begin + size, "deflate: a segment of another number of bits")
+    lengths += read_segment(bits, LENGTHS_OF_LITERALS - 256 + distances)
+    of_distances = [1 if i in (0, distances - 1) else 0 for i in range(distances)]
+    require(lengths[LENGTHS_OF_LITERALS:] == of_distances, "deflate: other codes of distances")
+    lengths = lengths[:LENGTHS_OF_LITERALS]
+    require(lengths[END_OF_BLOCK] != 0, "deflate: no code of the block's end")
+    return code_table({s: length for s, length in enumerate(lengths) if length}, CODE_BITS)
+
+
+def walk_sub_block(bits: BitReader, code: Table, size: int, width: int) -> None:
+    """Steps over tokens that restore exactly `size` bytes and reach no farther back than these."""
     done = 0
     while done < size:
-        symbol = bits.symbol(literals, LITERAL_BITS)
+        symbol = bits.symbol(code, CODE_BITS)
         if symbol < END_OF_BLOCK:
             done += 1
             continue
         require(symbol != END_OF_BLOCK, "deflate: a block ends within a sub-block")
-        base, extra = LENGTHS[symbol - END_OF_BLOCK - 1]
+        base, extra = MATCHES[symbol - END_OF_BLOCK - 1]
         length = base + bits.take(extra)
-        base, extra = DISTANCES[bits.symbol(distances, DISTANCE_BITS)]
-        distance = base + bits.take(extra)
-        require(distance in (1, 2, 4, 8), f"deflate: a match at distance {distance}")
+        distance = width if bits.take(1) else 1
+        if width == 8 and distance == 8:
+            require(bits.take(1) == 1, "deflate: a match at distance 7")
         require(distance <= done, "deflate: a match reaches before its sub-block")
         done += length
     require(done == size, "deflate: a match reaches past its sub-block")
-
-
-def check_index(stream: bytes, sizes: list[int], entries: list[Entry], stored: int) -> None:
-    """Is a sound stream a block for each section that is not empty, and do the entries say where sub-blocks are?"""
-    bits, left = BitReader(stream), iter(entries)
-    sections = [(i, size) for i, size in enumerate(sizes) if size]
-    require(stored & ~sum(1 << i for i, _ in sections) == 0, "deflate: no such section to be stored")
-    for i, size in sections:
-        kind = STORED if stored >> i & 1 else DYNAMIC
-        is_last = (i, size) == sections[-1]
-        require(bits.take(3) == kind << 1 | is_last, "deflate: a block of another kind")
-        if kind == STORED:
-            bits.at = round_up(bits.at, 8)
-            require(bits.take(16) == size, "deflate: a stored block of another size")
-            bits.at += 16 + 8 * size
-            continue
-        literals, distances = bits.codes()
-        done = 0
-        while done < size:
-            groups, width = next(left, (0, 0))
-            fits = 0 < groups and done + groups * GROUP_BYTES < size + GROUP_BYTES
-            require(fits, "deflate: the sub-blocks do not cover a section")
-            begin, end = bits.at, min(done + groups * GROUP_BYTES, size)
-            walk_sub_block(bits, literals, distances, end - done)
-            require(width is None or bits.at - begin == width, "deflate: a sub-block of another number of bits")
-            done = end
-        require(bits.symbol(literals, LITERAL_BITS) == END_OF_BLOCK, "deflate: a block and its section end apart")
-    require(next(left, None) is None, "deflate: more sub-blocks than the sections have")
-    require(ceil_div(bits.at, 8) == len(stream), "deflate: the stream does not end with its last block")
 
 
 def inflate(stream: bytes, size: int) -> bytes:
@@ -141,18 +125,44 @@ def inflate(stream: bytes, size: int) -> bytes:
     return data
 
 
-def decode_sections(data: bytes, sizes: list[int], stored: Optional[int] = None) -> bytes:
-    """Restores sections of these sizes, one behind the other. Which are stored says `data`, if nobody else does."""
-    behind = 2 if stored is None else 1  # bytes behind the index
-    stream_size = len(data) - behind - 3 * data[-1] if data else 0
-    require(stream_size > 0, "deflate: no room for the index")
-    entries = [(groups + 1, bits) for groups, bits in struct.iter_unpack("<BH", data[stream_size:-behind])]
-    row = inflate(data[:stream_size], sum(sizes))
-    if stored is not None and not entries:
-        entries = [(ceil_div(sizes[0], GROUP_BYTES), None)]
-    check_index(data[:stream_size], sizes, entries, data[-2] if stored is None else stored)
+def decode_chunk(data: bytes, size: int, width: int) -> bytes:
+    """Restores `size` bytes of values that have `width` each."""
+    require(len(data) >= 4, "deflate: no room for the index")
+    stream_size, zero, sub_blocks = int.from_bytes(data[-4:-2], "little"), data[-2], data[-1]
+    most = max(size // 512, 1)
+    require(len(data) < size, "deflate: a chunk that is no smaller than its values")
+    require(zero == 0 and 0 < sub_blocks <= most, f"deflate: {sub_blocks} sub-blocks")
+    end = stream_size + SEGMENTS + 3 * sub_blocks
+    require(len(data) == round_up(end, 4) + 4, "deflate: an index of another size")
+    require(not any(data[end:-4]), "deflate: padding that is not 0")
+    stream, segments = data[:stream_size], data[stream_size : stream_size + SEGMENTS]
+    entries = [int.from_bytes(data[i : i + 3], "little") for i in range(stream_size + SEGMENTS, end, 3)]
+    row = inflate(stream, size)
+    bits = BitReader(stream)
+    code = read_code(bits, segments, width)
+    done = 0
+    for entry in entries:
+        begin = bits.at
+        require(done < size, "deflate: more sub-blocks than the chunk has")
+        to = min(done + ((entry & 2047) + 1) * CELL_BYTES, size)
+        walk_sub_block(bits, code, to - done, width)
+        require(bits.at - begin == entry >> 11, "deflate: a sub-block of another number of bits")
+        done += ((entry & 2047) + 1) * CELL_BYTES
+    require(done == round_up(size, CELL_BYTES), "deflate: the sub-blocks do not cover the chunk")
+    require(bits.symbol(code, CODE_BITS) == END_OF_BLOCK, "deflate: a block and its chunk end apart")
+    require(ceil_div(bits.at, 8) == stream_size, "deflate: the stream does not end with its block")
     return row
 
 
-def decode_chunk(data: bytes, size: int) -> bytes:
-    return decode_sections(data, [size], stored=0)
+def decode_sections(data: bytes, sizes: list[int], width: int) -> bytes:
+    """Restores values and sides of these sizes, one behind the other."""
+    used = len(data) - sum(round_up(size, 4) for size in sizes[1:])
+    require(used >= 0, "deflate: the sides are cut short")
+    if used == round_up(sizes[0], 4):
+        row = data[: sizes[0]]
+    else:
+        row = decode_chunk(data[:used], sizes[0], width)
+    for size in sizes[1:]:
+        row += data[used : used + size]
+        used += round_up(size, 4)
+    return row

@@ -100,7 +100,9 @@ inline const std::vector<golden_case>& golden_cases() {
       for (const dtype type : every)
         for (const error_bound& bound : bounds) {
           // Chains over the types that they are for.
-          if (codec.find("planes") != std::string::npos && type < dtype::f16) continue;
+          if ((codec.find("planes") != std::string::npos || codec.find("+huffman") != std::string::npos) &&
+              type < dtype::f16)
+            continue;
           if (codec == "delta+rle+bitpack" && type >= dtype::f16) continue;
           const tools::codec_choice choice{codec, bound};
           if (tools::choose_codec(choice, type) == nullptr) continue;
@@ -108,10 +110,11 @@ inline const std::vector<golden_case>& golden_cases() {
           const bool named = codec == "zvc" || type == dtype::u8 || type == dtype::i16 || type == dtype::u32 ||
                              type == dtype::i64 || type >= dtype::f16;
           if (!named) continue;
-          const size_t number = all.size();
           const uint32_t chunk = 1024 / size_of(type);
           const std::string name =
               codec + '.' + tuck::name(type) + (lossy ? std::string(".") + tuck::name(bound.mode) : "");
+          size_t number = 0;  // any, but the same whatever other cases there are
+          for (const char c : name) number = 31 * number + static_cast<unsigned char>(c);
           all.push_back({name,
                          choice,
                          type,

@@ -181,18 +181,18 @@ TEST(golden_set, every_codec_has_frames) {
     modes[of.codec.name].insert(of.codec.bound.mode);
   }
   for (uint16_t id = 1; std::string(name(codec_id{id})) != "unknown"; ++id)
-    EXPECT_TRUE(ids.contains(codec_id{id})) << name(codec_id{id});
+    if (codec_id{id} != codec_id::planes) {  // which no chain has that the program knows
+      EXPECT_TRUE(ids.contains(codec_id{id})) << name(codec_id{id});
+    }
   for (uint8_t type = 1; size_of(dtype{type}) != 0; ++type)
     EXPECT_TRUE(types.contains(dtype{type})) << name(dtype{type});
   for (const std::string& codec : tools::codec_names())
     EXPECT_EQ(modes[codec].size(), tools::is_lossy(codec) ? 3u : 1u) << codec;
 
   // The chains of the library are those that the program knows.
-  const std::map<std::string, std::string> chains{{"zvc_planes_deflate", "zvc+planes+deflate"},
-                                                  {"zvc_rle_planes_deflate", "zvc+rle+planes+deflate"},
-                                                  {"planes_deflate", "planes+deflate"},
-                                                  {"quantize_delta_planes_deflate", "quantize+delta+planes+deflate"},
-                                                  {"quantize_delta_deflate", "quantize+delta+deflate"},
+  const std::map<std::string, std::string> chains{{"zvc_huffman", "zvc+huffman"},
+                                                  {"zvc_rle_huffman", "zvc+rle+huffman"},
+                                                  {"quantize_delta_huffman", "quantize+delta+zvc+huffman"},
                                                   {"delta_rle_bitpack", "delta+rle+bitpack"}};
   const std::string header = text_of(folder / "../../../include/tuck/codec/chain/chains.hpp");
   const std::regex alias("using ([a-z_]+) =");

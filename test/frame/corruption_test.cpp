@@ -20,7 +20,7 @@ template <class C> class corruption : public ::testing::Test {
 
   // Chunks of every kind: encoded, uniform, zero, raw, and a short last one.
   static victim mixed(bool checksums) {
-    auto values = sample<C>::tensor(5 * chunk_values - 11, .5);
+    auto values = sample<C>::tensor(5 * chunk_values - 3, .7);
     std::fill_n(values.begin() + 64, 64, filler());
     std::fill_n(values.begin() + 128, 64, T{});
     const auto incompressible = sample<C>::noise(64);

@@ -14,7 +14,7 @@ std::vector<std::vector<float>> float_tensors(const std::vector<uint64_t>& sizes
 TEST(batch_scratch, is_known_without_a_bound) {
   EXPECT_EQ(scratch_bytes(quantize<float>{}, 0), scratch_bytes(zvc<float>{}, 0));
   EXPECT_EQ(scratch_bytes(quantize<float>{}, batch_sizes{3, 100}), scratch_bytes(zvc<float>{}, batch_sizes{3, 100}));
-  EXPECT_EQ(scratch_bytes(quantize_delta_planes_deflate<float>{}, 0), scratch_bytes(zvc<float>{}, 0));
+  EXPECT_EQ(scratch_bytes(quantize_delta_huffman<float>{}, 0), scratch_bytes(zvc<float>{}, 0));
 }
 
 // An item with more values than all were promised to have takes nothing from the others, and no time.
@@ -65,7 +65,6 @@ TEST(device_batch_misuse, is_named_and_nothing_is_written) {
     const span<outcome> odd_outcomes(reinterpret_cast<outcome*>(reinterpret_cast<char*>(outcomes.data()) + 8), 1);
     const span<outcome> out = outcomes.all();
     const batch_sizes sizes{2, 5100};
-    EXPECT_EQ(call(items, sizes, scratch, out, nullptr), default_stream);
     EXPECT_EQ(call(items, sizes, {}, out, batch.stream()), invalid_argument);
     EXPECT_EQ(call({nullptr, 2}, sizes, scratch, out, batch.stream()), invalid_argument);
     EXPECT_EQ(call(items, sizes, scratch, {nullptr, 2}, batch.stream()), invalid_argument);
@@ -85,7 +84,7 @@ TEST(device_batch_misuse, is_named_and_nothing_is_written) {
             invalid_argument);
   EXPECT_EQ(encoding(from.all(), {2, 5100}, scratch, outcomes.all(), batch.stream(), {.chunk_values = 8192}),
             unsupported);
-  EXPECT_EQ(scratch_bytes(zvc<float>{}, {2, 5100}, {.chunk_values = 33}), ~uint64_t{0});
+  EXPECT_EQ(scratch_bytes(zvc<float>{}, {2, 5100}, {.chunk_values = 33}), 0u);
   EXPECT_EQ(scratch_bytes(zvc<float>{}, {~uint64_t{0}, 5100}), ~uint64_t{0});
   const auto after = outcomes.download(batch.stream());
   EXPECT_EQ(std::memcmp(after.data(), untouched.data(), 2 * sizeof(outcome)), 0);

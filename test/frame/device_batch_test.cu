@@ -6,9 +6,9 @@ namespace {
 
 // One of each codec and width: what a batch adds does not look at values.
 using batch_codecs = std::conditional_t<
-    brief, ::testing::Types<zvc<float>, rle<double>, deflate<uint8_t>, quantize<f16>, zvc_planes_deflate<float>>,
+    brief, ::testing::Types<zvc<float>, rle<double>, deflate<uint8_t>, quantize<f16>, zvc_huffman<float>>,
     ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, rle<double>, rle_zero<float>, deflate<uint8_t>, deflate<float>,
-                     quantize<f16>, quantize<double>, zvc_planes_deflate<float>, quantize_delta_planes_deflate<float>>>;
+                     quantize<f16>, quantize<double>, zvc_huffman<float>, quantize_delta_huffman<float>>>;
 
 template <class C> class device_batch_suite : public ::testing::Test {
  protected:

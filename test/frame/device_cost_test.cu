@@ -39,7 +39,7 @@ template <class C> class device_cost : public ::testing::Test {
 };
 // Nothing to find for sanitizers.
 using codecs =
-    std::conditional_t<brief, ::testing::Types<zvc<float>, deflate<float>, quantize<float>, zvc_planes_deflate<f16>>,
+    std::conditional_t<brief, ::testing::Types<zvc<float>, deflate<float>, quantize<float>, zvc_huffman<f16>>,
                        few_codecs>;
 TYPED_TEST_SUITE(device_cost, codecs, codec_names);
 

@@ -71,6 +71,27 @@ TYPED_TEST(device_suite, many_small_chunks_under_every_schedule) {
   });
 }
 
+// Each with work before it that it must wait for.
+TEST(device, takes_default_streams) {
+  const auto values = sparse_tensor<float>(3 * 4096, .6);
+  const zvc<float> codec;
+  const auto expected = encoded(codec, values);
+  for (const cudaStream_t s : {cudaStream_t{}, cudaStreamLegacy, cudaStreamPerThread}) {
+    const device_array<float> in(values, s), out(values.size());
+    const device_array<std::byte> frame(max_frame_bytes(codec, values.size())),
+        scratch(scratch_bytes(codec, values.size()));
+    const device_array<outcome> done(std::vector<outcome>(2), s);
+    ASSERT_TRUE(initialize(scratch.all(), s));
+    ASSERT_TRUE(encode(codec, span<const float>(in.all()), frame.all(), scratch.all(), done.data(), s));
+    ASSERT_TRUE(decode(codec, frame.all(), out.all(), scratch.all(), done.data() + 1, s));
+    EXPECT_TRUE(same_bits(out.download(s), values));
+    const auto outcomes = done.download(s);
+    EXPECT_TRUE(outcomes[0]);
+    EXPECT_TRUE(outcomes[1]);
+    EXPECT_EQ(frame.download(outcomes[0].bytes, s), expected);
+  }
+}
+
 TYPED_TEST(device_suite, any_range_decodes_alone) {
   const auto values = sample<TypeParam>::tensor(2 * 1024 + 7, .5);
   const auto frame = encoded(sample<TypeParam>::codec(), values, {.chunk_values = 1024, .checksums = true});
@@ -185,7 +206,6 @@ TEST(device, misuse_is_named_and_nothing_is_written) {
   auto* odd_outcome = reinterpret_cast<outcome*>(reinterpret_cast<char*>(outcomes.data()) + 8);
 
   using enum status;
-  EXPECT_EQ(encode(codec, all, frame, scratch, o, nullptr).code, default_stream);
   EXPECT_EQ(encode(codec, {odd, 10}, frame, scratch, o, queue.stream).code, misaligned);
   EXPECT_EQ(encode(codec, all, frame.subspan(8), scratch, o, queue.stream).code, misaligned);
   EXPECT_EQ(encode(codec, all, frame, scratch.subspan(8), o, queue.stream).code, misaligned);
@@ -194,6 +214,7 @@ TEST(device, misuse_is_named_and_nothing_is_written) {
   EXPECT_EQ(encode(codec, {nullptr, 10}, frame, scratch, o, queue.stream).code, invalid_argument);
   EXPECT_EQ(encode(codec, all, frame, {}, o, queue.stream).code, invalid_argument);
   EXPECT_EQ(encode(codec, all, {}, scratch, o, queue.stream).code, output_too_small);
+  EXPECT_EQ(encode(codec, all, {}, {}, o, queue.stream, {.chunk_values = 33}).code, invalid_argument);
   EXPECT_EQ(encode(codec, all, frame.subspan(0, 128), scratch, o, queue.stream).code, output_too_small);
   EXPECT_EQ(encode(codec, all, frame, scratch.subspan(0, 64), o, queue.stream).code, scratch_too_small);
   EXPECT_EQ(encode(codec, all, frame, scratch, o, queue.stream, {.chunk_values = 33}).code, invalid_argument);
@@ -203,13 +224,11 @@ TEST(device, misuse_is_named_and_nothing_is_written) {
   const const_bytes source = frame;
   const device_array<float> out(values, queue.stream);
   auto* odd_out = reinterpret_cast<float*>(reinterpret_cast<char*>(out.data()) + 1);
-  EXPECT_EQ(decode(codec, source, out.all(), scratch, o, nullptr).code, default_stream);
   EXPECT_EQ(decode(codec, source.subspan(8), out.all(), scratch, o, queue.stream).code, misaligned);
   EXPECT_EQ(decode(codec, source, {odd_out, 10}, scratch, o, queue.stream).code, misaligned);
   EXPECT_EQ(decode(codec, source, out.all(), scratch.subspan(8), o, queue.stream).code, misaligned);
   EXPECT_EQ(decode(codec, source, out.all(), scratch.subspan(0, 32), o, queue.stream).code, scratch_too_small);
   EXPECT_EQ(decode(codec, source, out.all(), scratch, nullptr, queue.stream).code, invalid_argument);
-  EXPECT_EQ(initialize(scratch, nullptr).code, default_stream);
   EXPECT_EQ(initialize({}, queue.stream).code, invalid_argument);
   EXPECT_EQ(initialize(scratch.subspan(8), queue.stream).code, misaligned);
   EXPECT_EQ(initialize(scratch.subspan(0, 32), queue.stream).code, scratch_too_small);

@@ -217,10 +217,10 @@ TEST(host, untyped_elements_are_of_any_type_of_their_size) {
   const auto values = sparse_tensor<float>(5000, .5);
   std::vector<untyped<4>> bits(values.size()), restored(values.size());
   std::memcpy(bits.data(), values.data(), 4 * values.size());
-  using codec = zvc_planes_deflate<untyped<4>>;
-  const auto frame = encoded(zvc_planes_deflate<float>{}, values);
+  using codec = zvc_huffman<untyped<4>>;
+  const auto frame = encoded(zvc_huffman<float>{}, values);
   EXPECT_EQ(encoded(codec{}, bits, {.type = dtype::f32}), frame);
-  EXPECT_TRUE(same_bits(decoded(zvc_planes_deflate<float>{}, frame), values));
+  EXPECT_TRUE(same_bits(decoded(zvc_huffman<float>{}, frame), values));
   EXPECT_EQ(host::decode(codec{}, frame, restored).code, status::ok);
   EXPECT_TRUE(same_bits(restored, bits));
   EXPECT_EQ(
@@ -234,9 +234,9 @@ TEST(host, untyped_elements_are_of_any_type_of_their_size) {
   EXPECT_EQ(host::encode(zvc<float>{}, values, room, {.type = dtype::u32}).code, status::invalid_argument);
   EXPECT_EQ(host::encode(zvc<float>{}, values, room, {.type = dtype::f32}).code, status::ok);
   std::vector<untyped<2>> halves(values.size());
-  EXPECT_EQ(host::decode(zvc_planes_deflate<untyped<2>>{}, frame, halves).code, status::type_mismatch);
+  EXPECT_EQ(host::decode(zvc_huffman<untyped<2>>{}, frame, halves).code, status::type_mismatch);
   std::vector<uint32_t> words(values.size());
-  EXPECT_EQ(host::decode(zvc_planes_deflate<uint32_t>{}, frame, words).code, status::type_mismatch);
+  EXPECT_EQ(host::decode(zvc_huffman<uint32_t>{}, frame, words).code, status::type_mismatch);
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ using all_codecs =
     codec_list<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>,
                rle_zero<float>, deflate<uint8_t>, deflate<float>, bitpack<uint8_t>, bitpack<uint16_t>,
                bitpack<uint32_t>, bitpack<int64_t>, quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>,
-               zvc_planes_deflate<float>, zvc_rle_planes_deflate<f16>, planes_deflate<bf16>, delta_rle_bitpack<int32_t>,
-               quantize_delta_planes_deflate<float>, quantize_delta_deflate<f16>>;
+               zvc_huffman<float>, zvc_rle_huffman<f16>, huffman<bf16>, delta_rle_bitpack<int32_t>,
+               chain<zvc<float>, byte_planes<float>, deflate<uint8_t>>, quantize_delta_huffman<f16>>;
 
 template <codec... Cs> constexpr size_t number_of(codec_list<Cs...>) { return sizeof...(Cs); }
 

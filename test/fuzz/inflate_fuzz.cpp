@@ -1,7 +1,7 @@
 // Any bytes as a DEFLATE stream: zlib's verdict, zlib's bytes.
 #include "fuzz/fuzz.hpp"
 
-#include <tuck/codec/deflate/inflate.hpp>
+#include <tuck/codec/inflate/inflate.hpp>
 
 #include <zlib.h>
 

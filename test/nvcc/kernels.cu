@@ -19,7 +19,7 @@ template struct kernels<tuck::quantize<float>>;
 template struct kernels<tuck::rle<float>>;
 template struct kernels<tuck::deflate<float>>;
 template struct kernels<tuck::bitpack<uint32_t>>;
-template struct kernels<tuck::zvc_planes_deflate<float>>;
+template struct kernels<tuck::zvc_huffman<float>>;
 #if !defined(TUCK_FEW_KERNELS)
 template struct kernels<tuck::zvc<uint8_t>>;
 template struct kernels<tuck::zvc<tuck::f16>>;
@@ -37,12 +37,11 @@ template struct kernels<tuck::deflate<double>>;
 template struct kernels<tuck::bitpack<uint8_t>>;
 template struct kernels<tuck::bitpack<uint16_t>>;
 template struct kernels<tuck::bitpack<uint64_t>>;
-template struct kernels<tuck::zvc_planes_deflate<double>>;
-template struct kernels<tuck::zvc_rle_planes_deflate<float>>;
-template struct kernels<tuck::planes_deflate<tuck::bf16>>;
+template struct kernels<tuck::zvc_huffman<double>>;
+template struct kernels<tuck::zvc_rle_huffman<float>>;
+template struct kernels<tuck::huffman<tuck::bf16>>;
 template struct kernels<tuck::delta_rle_bitpack<int32_t>>;
-template struct kernels<tuck::quantize_delta_planes_deflate<float>>;
-template struct kernels<tuck::quantize_delta_deflate<float>>;
+template struct kernels<tuck::quantize_delta_huffman<float>>;
 #endif
 
 // Of batches a few will do: one of each codec, and those that are short of registers.
@@ -62,7 +61,7 @@ template struct batch_kernels<tuck::quantize<tuck::f16>>;
 template struct batch_kernels<tuck::quantize<float>>;
 template struct batch_kernels<tuck::rle<tuck::f16>>;
 template struct batch_kernels<tuck::deflate<float>>;
-template struct batch_kernels<tuck::zvc_planes_deflate<float>>;
+template struct batch_kernels<tuck::zvc_huffman<float>>;
 #endif
 
 void instantiate_inflate(tuck::span<const tuck::inflate_item> items, tuck::span<tuck::inflate_result> results,

@@ -80,7 +80,8 @@ awk -F '|' -v compare="$pinned" -v few="$few" '
     bound = 64
     if ($2 ~ /(u16|f16|bf16|quantize f64|decode .* u8)$|_batch |^decode (deflate|chain) /) bound = 80
     if ($2 ~ /^encode(_batch)? (chain |quantize b?f16|.* u(8|16)$)|(zvc|rle) u8$/) bound = 96
-    if ($2 ~ /^encode(_batch)? deflate /) bound = 128
+    if ($2 ~ /^decode(_batch)? (huffman |chain .*huffman)/) bound = 96
+    if ($2 ~ /^encode(_batch)? (deflate |huffman |chain .*huffman)/) bound = 128
     if ($3 + 0 == 0 || $5 + 0 == 0 || $7 == "") fail("not measured")
     if ($3 > bound) fail($3 " registers, may be " bound)
     if ($4 > 48 * 1024) fail("more than 48 KiB shared")

@@ -2,7 +2,7 @@
 #include <tuck/device.cuh>
 #include <tuck/host.hpp>
 
-// Without a stream, which is refused before anything asks for a GPU.
+// Without scratch, which is refused before anything asks for a GPU.
 tuck::status UNIT() {
   using codec = tuck::zvc<float>;
   const auto encoded = tuck::encoded_bytes(codec{}, tuck::span<const float>{}, {}, nullptr, nullptr);

@@ -15,27 +15,26 @@ namespace tuck::test {
 // One of each kind: enough for sanitizers, which take long, and for what frames of the others test as well.
 using one_of_each =
     ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate<float>, bitpack<uint16_t>, quantize<float>,
-                     quantize<double>, zvc_planes_deflate<f16>, delta_rle_bitpack<uint64_t>>;
+                     quantize<double>, huffman<bf16>, zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>;
 // What has code of its own.
-using most_codecs =
-    ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<float>, rle<double>,
-                     rle_zero<f16>, deflate<uint8_t>, deflate<float>, bitpack<uint8_t>, bitpack<uint32_t>,
-                     quantize<f16>, quantize<float>, quantize<double>, zvc_planes_deflate<float>,
-                     delta_rle_bitpack<int32_t>, quantize_delta_planes_deflate<f16>>;
+using most_codecs = ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<float>,
+                                     rle<double>, rle_zero<f16>, deflate<uint8_t>, deflate<float>, bitpack<uint8_t>,
+                                     bitpack<uint32_t>, quantize<f16>, quantize<float>, quantize<double>,
+                                     zvc_huffman<float>, delta_rle_bitpack<int32_t>, quantize_delta_huffman<f16>>;
 using every_codec =
     ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>,
                      rle_zero<float>, rle_zero<uint8_t>, deflate<uint8_t>, deflate<f16>, deflate<float>,
                      deflate<double>, bitpack<uint8_t>, bitpack<f16>, bitpack<uint32_t>, bitpack<int64_t>,
-                     quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>, zvc_planes_deflate<float>,
-                     planes_deflate<bf16>, delta_rle_bitpack<int32_t>, quantize_delta_planes_deflate<float>,
-                     quantize_delta_deflate<f16>>;
+                     quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>, zvc_huffman<float>,
+                     huffman<bf16>, delta_rle_bitpack<int32_t>, quantize_delta_huffman<float>,
+                     chain<zvc<bf16>, byte_planes<bf16>, deflate<uint8_t>>>;
 using few_codecs = std::conditional_t<long_tests, every_codec, one_of_each>;
 using tested_codecs = std::conditional_t<long_tests, every_codec, std::conditional_t<brief, one_of_each, most_codecs>>;
 // Fuzzers, which have sanitizers, damage frames of every codec.
 using corrupted_codecs = std::conditional_t<
     brief, ::testing::Types<zvc<float>, deflate<float>, quantize<f16>, delta_rle_bitpack<int64_t>>,
     ::testing::Types<zvc<float>, rle<float>, deflate<float>, bitpack<uint16_t>, quantize<float>, quantize<f16>,
-                     zvc_planes_deflate<float>, delta_rle_bitpack<int64_t>, quantize_delta_planes_deflate<f16>>>;
+                     zvc_huffman<float>, delta_rle_bitpack<int64_t>, quantize_delta_huffman<f16>>>;
 
 struct codec_names {
   template <class C> static std::string GetName(int) {
@@ -81,6 +80,19 @@ template <element T> struct sample<deflate<T>> {
   static constexpr double frame_sectors_filled = .97;
 
   static deflate<T> codec() { return {}; }
+  static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
+    return sparse_tensor<T>(count, sparsity, how, seed);
+  }
+  static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return even_noise<T>(count, seed); }
+};
+
+template <element T> struct sample<huffman<T>> {
+  static constexpr bool every_bit_counts = false;  // there is padding
+  static constexpr double reads = 1;
+  static constexpr double sectors_filled = 1;
+  static constexpr double frame_sectors_filled = .74;  // words are written one by one, parts begin at any
+
+  static huffman<T> codec() { return {}; }
   static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
     return sparse_tensor<T>(count, sparsity, how, seed);
   }
@@ -166,12 +178,11 @@ std::vector<T> sample<quantize<T>>::tensor(uint64_t count, double sparsity, patt
 template <class... Stages> struct sample<chain<Stages...>> {
   using C = chain<Stages...>;
   using T = value_t<C>;
-  static constexpr bool to_deflate = sections_codec<typename C::last_stage>;
-  static constexpr bool every_bit_counts = false;  // deflate and bitpack have some to spare
+  static constexpr bool every_bit_counts = false;  // last stages have some to spare
   static constexpr double reads = 1;
   static constexpr double sectors_filled = 1;
   // Sections are written one after the other, what a splitter keeps and the rest as two parts; they end anywhere.
-  static constexpr double frame_sectors_filled = to_deflate ? .95 : .85;
+  static constexpr double frame_sectors_filled = sections_codec<typename C::last_stage> ? .74 : .85;
 
   static C codec() {
     if constexpr (C::lossy)

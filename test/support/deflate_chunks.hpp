@@ -13,10 +13,10 @@ enum class chunk_content {
   sparse_floats,
   all_but_one,  // equal
   two_symbols,
-  fibonacci,        // counts of symbols that want codes of more than 11 bits
+  fibonacci,        // counts of symbols that want codes of more than 10 bits
   few_kinds,        // of short runs of zeros, so that literals are cheaper
   runs,             // of lengths about the longest match
-  long_runs,        // across sub-blocks and pieces
+  long_runs,        // across units and sub-blocks
   elements,         // repeated, 8 bytes each, and halves and quarters of them
   dense_then_zero,  // a tensor that ends early
 };
@@ -90,16 +90,16 @@ template <element T> byte_vector encoded_chunk(const std::vector<T>& values) {
 // Damages an encoded chunk: the stream, the index or what joins them.
 inline void damage(byte_vector& encoded, std::mt19937_64& random) {
   if (encoded.empty()) return;
-  const size_t index =
-      std::min<size_t>(encoded.size(), deflate_format::index_bytes(static_cast<uint8_t>(encoded.back())));
+  const size_t index = std::min<size_t>(encoded.size(), 16 + 3 * static_cast<uint8_t>(encoded.back()));
   for (uint64_t changes = 1 + random() % 3; changes-- != 0;) {
     size_t at = random() % encoded.size();
     if (random() % 2 == 0) at = encoded.size() - 1 - random() % index;
-    if (random() % 8 == 0) at = random() % std::min<size_t>(encoded.size(), 60);
+    if (random() % 8 == 0) at = random() % std::min<size_t>(encoded.size(), 100);
     encoded[at] =
         random() % 4 == 0 ? static_cast<std::byte>(random()) : encoded[at] ^ static_cast<std::byte>(1 << random() % 8);
   }
   if (random() % 16 == 0) encoded.resize(random() % encoded.size());
+  if (random() % 16 == 0) encoded.insert(encoded.end(), 4, {});
   if (random() % 16 == 0) encoded.push_back(static_cast<std::byte>(random() % 4));
 }
 

@@ -1,7 +1,7 @@
 // Writes DEFLATE streams by hand, right ones and wrong ones: bits, symbols, blocks.
 #pragma once
 
-#include <tuck/codec/deflate/symbols.hpp>
+#include <tuck/codec/inflate/symbols.hpp>
 #include <tuck/core/span.hpp>
 
 #include <algorithm>

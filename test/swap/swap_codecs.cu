@@ -47,8 +47,8 @@ const std::vector<swap_codec>& swap_codecs() {
                                            make_swap_codec<bitpack<uint32_t>>(),
                                            make_swap_codec<quantize<float>>(),
                                            make_swap_codec<deflate<float>>(true),
-                                           make_swap_codec<zvc_planes_deflate<float>>(true),
-                                           make_swap_codec<quantize_delta_planes_deflate<float>>(true)};
+                                           make_swap_codec<zvc_huffman<float>>(true),
+                                           make_swap_codec<quantize_delta_huffman<float>>(true)};
   return all;
 }
 

@@ -1,6 +1,7 @@
 // What a swap_stream does with one tensor or a few: paths, policies, bytes held, what is refused.
 #include "support/device.hpp"
 
+#include <tuck/model.hpp>
 #include <tuck/swap.cuh>
 
 #include <atomic>
@@ -101,6 +102,20 @@ TEST(swap_stream, a_tensor_goes_out_and_comes_back) {
       }
 }
 
+TEST(swap_stream, tensors_may_be_on_default_streams) {
+  for (const cudaStream_t stream : {cudaStream_t{}, cudaStreamLegacy, cudaStreamPerThread})
+    for (const swap_path path : all_paths) {
+      bench b(5 * 4096 + 77);
+      swap_stream swap({.pinned_bytes = 1 << 20, .path = path}, b.memory);
+      swap_handle parked;
+      expect_ok(swap.out(zvc<float>{}, b.source(), stream, parked));
+      expect_ok(parked.wait_source(stream));
+      check(cudaMemsetAsync(b.from.data(), 0xff, b.source().size_bytes(), stream));
+      expect_ok(swap.in(parked, b.to.all(), stream));
+      EXPECT_TRUE(same_bits(b.to.download(stream), b.values));
+    }
+}
+
 TEST(swap_stream, bytes_without_a_codec_go_as_they_are) {
   bench b(1000);
   swap_stream swap({.pinned_bytes = 1 << 13}, b.memory);
@@ -132,10 +147,11 @@ TEST(swap_stream, goes_the_way_that_was_decided) {
   EXPECT_LT(held({.how = way::encode, .codec = 0}), by_zvc);
   swap_handle parked;
   const span<const float> all = b.source();
-  expect_ok(swap.out({.how = way::raw}, codecs, {all.data(), all.size()}, b.stream, parked));
+  expect_ok(swap.out(swap_decision{.how = way::raw}, codecs, {all.data(), all.size()}, b.stream, parked));
   parked.reset();
-  expect_code(swap.out({.how = way::recompute}, codecs, b.source(), b.stream, parked), status::invalid_argument);
-  expect_code(swap.out({.how = way::encode, .codec = 2}, codecs, b.source(), b.stream, parked),
+  expect_code(swap.out(swap_decision{.how = way::recompute}, codecs, b.source(), b.stream, parked),
+              status::invalid_argument);
+  expect_code(swap.out(swap_decision{.how = way::encode, .codec = 2}, codecs, b.source(), b.stream, parked),
               status::invalid_argument);
   EXPECT_FALSE(parked);
 }
@@ -329,8 +345,6 @@ TEST(swap_stream, what_is_refused) {
   bench b(4096);
   swap_stream swap({.pinned_bytes = 1 << 20}, b.memory), other({.pinned_bytes = 1 << 20}, b.memory);
   swap_handle parked, none;
-  for (const cudaStream_t none_of_ours : {cudaStream_t{}, cudaStreamLegacy, cudaStreamPerThread})
-    expect_code(swap.out(zvc<float>{}, b.source(), none_of_ours, parked), status::default_stream);
   expect_code(swap.out(zvc<float>{}, b.source(), b.stream, parked, static_cast<swap_path>(9)),
               status::invalid_argument);
   expect_code(swap.out(zvc<float>{}, {nullptr, 10}, b.stream, parked), status::invalid_argument);
@@ -349,13 +363,11 @@ TEST(swap_stream, what_is_refused) {
   EXPECT_EQ(parked.report().code, status::invalid_argument);
 
   expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
-  expect_code(parked.wait_source(nullptr), status::default_stream);
   expect_code(none.wait_source(b.stream), status::invalid_argument);
   expect_code(swap.in(none, b.to.all(), b.stream), status::invalid_argument);
   expect_code(swap.prefetch(none), status::invalid_argument);
   expect_code(other.in(parked, b.to.all(), b.stream), status::invalid_argument);
   expect_code(other.prefetch(parked), status::invalid_argument);
-  expect_code(swap.in(parked, b.to.all(), nullptr), status::default_stream);
   expect_code(swap.in(parked, b.to.all().subspan(1), b.stream), status::invalid_argument);
   expect_code(swap.in(parked, bytes(nullptr, 4096 * 4), b.stream), status::invalid_argument);
   expect_code(swap.in(parked, bytes(reinterpret_cast<std::byte*>(b.to.data()) + 2, 4096 * 4), b.stream),
@@ -614,6 +626,28 @@ TEST(swap_stream, the_direct_path_fills_sectors) {
   std::printf("    %.3f of the sectors filled\n", filled);
 }
 
+// Notices calls that are made while another device is the thread's.
+struct bound_resource {
+  int device;
+  async_resource memory = {};
+  std::atomic<int> wrong = 0, calls = 0;
+
+  void* allocate_async(size_t size, size_t alignment, cudaStream_t stream) {
+    look();
+    return memory.allocate(stream, size, alignment);
+  }
+  void deallocate_async(void* p, size_t size, size_t alignment, cudaStream_t stream) {
+    look();
+    memory.deallocate(stream, p, size, alignment);
+  }
+  void look() {
+    int now = -1;
+    check(cudaGetDevice(&now));
+    ++calls;
+    wrong += now != device;
+  }
+};
+
 TEST(swap_stream, belongs_to_one_device_whatever_the_thread_s) {
   auto settings = cudasim::current_settings();
   settings.devices = 2;
@@ -622,12 +656,24 @@ TEST(swap_stream, belongs_to_one_device_whatever_the_thread_s) {
     check(cudaSetDevice(1));
     bench b(4096);
     check(cudaSetDevice(0));
-    swap_stream swap({.pinned_bytes = 1 << 20, .device = 1}, b.memory);
-    swap_handle parked;
-    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
-    expect_ok(swap.in(parked, b.to.all(), b.stream));
-    EXPECT_TRUE(b.is_back());
-    expect_ok(swap.drain());
+    bound_resource memory{1};
+    {
+      swap_handle kept, parked;
+      swap_stream swap({.pinned_bytes = 1 << 20, .device = 1}, memory);
+      expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+      expect_ok(swap.in(parked, b.to.all(), b.stream));
+      EXPECT_TRUE(b.is_back());
+      expect_ok(swap.prefetch(parked));
+      expect_ok(swap.drain());
+      parked.reset();  // which gives back what has been fetched
+      expect_ok(swap.poll());
+      EXPECT_EQ(swap.statistics().held, 0u);
+      expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, kept));
+      expect_ok(swap.prefetch(kept));
+      expect_ok(swap.drain());
+    }  // the handle last
+    EXPECT_GT(memory.calls, 6);
+    EXPECT_EQ(memory.wrong, 0);
     int device = -1;
     check(cudaGetDevice(&device));
     EXPECT_EQ(device, 0);

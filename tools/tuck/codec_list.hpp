@@ -31,14 +31,13 @@ using program_codecs = joined_lists<
     over_all_types<rle>,
     over_all_types<rle_zero>,
     over_all_types<deflate>,
+    over_all_types<huffman>,
     over_all_types<bitpack>,
     over_floating_types<quantize>,
-    over_wide_types<zvc_planes_deflate>,
-    codec_list<zvc_rle_planes_deflate<untyped<2>>, zvc_rle_planes_deflate<untyped<4>>>,
-    over_wide_types<planes_deflate>,
+    over_wide_types<zvc_huffman>,
+    over_wide_types<zvc_rle_huffman>,
     over_all_types<delta_rle_bitpack>,
-    over_floating_types<quantize_delta_planes_deflate>,
-    over_floating_types<quantize_delta_deflate>
+    over_floating_types<quantize_delta_huffman>
 >::type;
 // clang-format on
 

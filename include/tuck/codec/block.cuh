@@ -22,16 +22,12 @@
 //
 //   static constexpr int blocks_a_processor            optional: fewer than 8, where it needs more registers
 //
-// A codec whose chunks are more than a tile, or that needs a tile's registers for something else while it packs, sees
-// chunks tile by tile, twice. Instead of measure and pack it has:
+// A codec that needs a tile's registers for something else takes the chunk first. Instead of measure and pack it has:
 //
-//   static constexpr uint32_t chunk_capacity           the most bytes of a chunk, a multiple of tile_bytes
-//   void     begin(const C&, uint32_t count)           a chunk of so many values
-//   void     count(const C&, tile&, uint32_t k)        its k-th tile, in order; a lossy codec leaves in it what
-//                                                      decoding will give
+//   void     take(const C&, tile&)                     the chunk; a lossy codec leaves in it what decoding will give
 //   uint32_t measure(const C&)                         as above
-//   void     pack(const C&, Tiles& tiles, bytes out)   as above; tiles(k) is the k-th tile again. `out` is at most
-//                                                      chunk_capacity
+//   void     pack(const C&, Chunk& chunk, bytes out)   as above; chunk.value_of(r, k) is the k-th value of the 16 bytes
+//                                                      that this thread had of row r
 //
 // A splitter's has besides, for chains:
 //
@@ -91,43 +87,34 @@ template <class B>
   requires(B::blocks_a_processor > 0)
 inline constexpr int blocks_a_processor_of<B> = B::blocks_a_processor;
 
-// Does this block codec see a chunk tile by tile?
+// Does this block codec take a chunk first?
 template <class B>
-concept sees_tiles = (B::chunk_capacity > 0);
+concept takes_chunk = requires { &B::take; };
 
 // Does a sink take several rows at once, one behind the other?
 template <class Sink, int Rows>
 concept takes_rows = requires(Sink& sink, const device::vec128 (&x)[Rows]) { sink(0u, x); };
-
-template <class B> inline constexpr uint32_t chunk_capacity_of = tile_bytes;
-template <sees_tiles B> inline constexpr uint32_t chunk_capacity_of<B> = B::chunk_capacity;
 }  // namespace detail
 
 // The most values of a chunk that kernels take.
-template <codec C, int Threads = block_threads>
-inline constexpr uint32_t max_device_chunk_values =
-    detail::chunk_capacity_of<block_codec<C, Threads>> / uint32_t{sizeof(value_t<C>)};
+template <codec C> inline constexpr uint32_t max_device_chunk_values = tile_bytes / uint32_t{sizeof(value_t<C>)};
 
-// A chunk of `count` values in global memory, tile by tile: read once and kept in registers where it is one tile for
-// certain, else read whenever asked for, so that no registers hold it in between, nor `count`, if that is in memory.
-template <element T, int Threads, bool Several> class chunk_tiles {
+// A chunk of `count` values in global memory: read once and kept in registers, or, where these are wanted for something
+// else, read whenever asked for; then `count` stays in memory.
+template <element T, int Threads, bool Kept> class block_chunk {
  public:
   using tile = block_tile<T, Threads>;
 
-  __device__ chunk_tiles(const T* values, const uint32_t& count) : values_(values), count_(count) {
-    if constexpr (!Several) tile_.load(values, count);
+  __device__ block_chunk(const T* values, const uint32_t& count) : values_(values), count_(count) {
+    if constexpr (Kept) tile_.load(values, count);
   }
 
-  __device__ uint32_t count() const { return Several ? count_ : tile_.count; }  // values
-  __device__ uint32_t size() const { return Several ? ceil_div(count_, tile::capacity) : 1; }
-  __device__ tile& operator()(uint32_t k) {
-    if constexpr (Several) {
-      const uint32_t first = k * tile::capacity, left = count_ - first;
-      tile_.load(values_ + first, left < tile::capacity ? left : tile::capacity);
-    }
+  __device__ uint32_t count() const { return Kept ? tile_.count : count_; }  // values
+  __device__ tile& values() {
+    if constexpr (!Kept) tile_.load(values_, count_);
     return tile_;
   }
-  // As a tile has it, of a chunk of one: reads that value alone.
+  // As a tile has it: reads that value alone.
   __device__ bits_t<T> value_of(int r, uint32_t k) const {
     return device::load(reinterpret_cast<const bits_t<T>*>(values_) + tile::first_value(r * tile::row_words) + k);
   }
@@ -140,49 +127,36 @@ template <element T, int Threads, bool Several> class chunk_tiles {
 
 namespace detail {
 
-// A tile in registers as all of a chunk's.
-template <class Tile> struct one_tile {
-  Tile chunk;
+// A tile in registers as a chunk.
+template <class Tile> struct tile_chunk {
+  Tile tile;
 
-  __device__ uint32_t size() const { return 1; }
-  __device__ Tile& operator()(uint32_t) { return chunk; }
-  __device__ auto value_of(int r, uint32_t k) const { return chunk.value_of(r, k); }
+  __device__ Tile& values() { return tile; }
+  __device__ auto value_of(int r, uint32_t k) const { return tile.value_of(r, k); }
 };
 
-// A chunk encoded, whether a block codec sees tiles or not: its bytes, or `declined`; then, behind a barrier, these
-// into `out`. The first has two parts, for a kernel that looks at tiles, too: a barrier is between them.
-template <class Coder, class C, class Tiles, class Visit>
-__device__ void count_tiles(Coder& coder, const C& codec, Tiles& tiles, uint32_t count, const Visit& visit) {
-  if constexpr (sees_tiles<Coder>) {
-    coder.begin(codec, count);
-    for (uint32_t k = 0; k < (Coder::chunk_capacity == tile_bytes ? 1 : tiles.size()); ++k) {
-      device::sync_block();
-      auto& values = tiles(k);
-      visit(values, k, false);
-      coder.count(codec, values, k);
-      visit(values, k, true);
-    }
-  }
-}
-template <class Coder, class C, class Tiles>
-__device__ uint32_t measure_counted(Coder& coder, const C& codec, Tiles& tiles) {
-  if constexpr (sees_tiles<Coder>)
+// A chunk encoded by either kind of block codec: its bytes, or `declined`; then, behind a barrier, these into `out`.
+template <class Coder, class C, class Chunk>
+__device__ uint32_t measure_taken(Coder& coder, const C& codec, Chunk& chunk) {
+  if constexpr (takes_chunk<Coder>)
     return coder.measure(codec);
   else
-    return coder.measure(codec, tiles(0));
+    return coder.measure(codec, chunk.values());
 }
-template <class Coder, class C, class Tiles>
-__device__ uint32_t measure_chunk(Coder& coder, const C& codec, Tiles& tiles, uint32_t count) {
-  count_tiles(coder, codec, tiles, count, [](auto&, uint32_t, bool) {});
-  if constexpr (sees_tiles<Coder>) device::sync_block();
-  return measure_counted(coder, codec, tiles);
+template <class Coder, class C, class Chunk>
+__device__ uint32_t measure_chunk(Coder& coder, const C& codec, Chunk& chunk) {
+  if constexpr (takes_chunk<Coder>) {
+    coder.take(codec, chunk.values());
+    device::sync_block();
+  }
+  return measure_taken(coder, codec, chunk);
 }
-template <class Coder, class C, class Tiles>
-__device__ void pack_chunk(Coder& coder, const C& codec, Tiles& tiles, bytes out) {
-  if constexpr (sees_tiles<Coder>)
-    coder.pack(codec, tiles, out);
+template <class Coder, class C, class Chunk>
+__device__ void pack_chunk(Coder& coder, const C& codec, Chunk& chunk, bytes out) {
+  if constexpr (takes_chunk<Coder>)
+    coder.pack(codec, chunk, out);
   else
-    coder.pack(codec, tiles(0), out);
+    coder.pack(codec, chunk.values(), out);
 }
 
 }  // namespace detail

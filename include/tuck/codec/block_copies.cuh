@@ -23,6 +23,29 @@ template <int Threads> __device__ void copy_from_shared(bytes to, const std::byt
   for (uint32_t i = threadIdx.x; 16 * i < room; i += Threads)
     device::store(target + i, 16 * i < size ? reinterpret_cast<const device::vec128*>(from)[i] : device::vec128{});
 }
+// Both at any address, of any size: 16 bytes at a time from where `to` is a multiple of that.
+template <int Threads> __device__ void copy_to_frame(bytes to, const std::byte* from) {
+  constexpr uint32_t each = sizeof(device::vec128);
+  const auto size = static_cast<uint32_t>(to.size());
+  uint32_t head = static_cast<uint32_t>(-reinterpret_cast<uintptr_t>(to.data()) % each);
+  if (head > size) head = size;
+  const uint32_t vectors = (size - head) / each, tail = head + vectors * each;
+  if (threadIdx.x < head) device::store(to.data() + threadIdx.x, from[threadIdx.x]);
+  if (threadIdx.x < size - tail) device::store(to.data() + tail + threadIdx.x, from[tail + threadIdx.x]);
+  const uint32_t skipped = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from + head) % 4);
+  const auto* words = reinterpret_cast<const uint32_t*>(from + head - skipped) + 4 * threadIdx.x;
+  auto* target = reinterpret_cast<device::vec128*>(to.data() + head) + threadIdx.x;
+#pragma unroll 1
+  for (uint32_t i = threadIdx.x; i < vectors; i += Threads, words += 4 * Threads, target += Threads) {
+    device::vec128 x{{words[0], words[1], words[2], words[3]}};
+    if (skipped != 0) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        x.w[k] = device::funnel_shift_right(x.w[k], k < 3 ? x.w[k + 1] : words[4], 8 * skipped);
+    }
+    device::store(target, x);
+  }
+}
 template <int Threads> __device__ void zero_shared(std::byte* to) {  // tile_bytes
 #pragma unroll
   for (uint32_t i = 0; i < tile_bytes / sizeof(device::vec128); i += Threads)

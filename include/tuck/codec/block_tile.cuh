@@ -140,12 +140,12 @@ template <element T, int Threads> struct block_tile {
   }
 
   // This thread's share of the checksum of a chunk in which `before` values are before these.
-  __device__ word_sums sums(uint32_t before = 0) const {
+  __device__ word_sums sums() const {
     device::vec128 x[rows];
 #pragma unroll
     for (int r = 0; r < rows; ++r) x[r] = row(r);
     word_sums sums;
-    add_rows(sums, (before + first_value(device::thread_id_anew(), 0)) * uint32_t{sizeof(T)} / 4, x);
+    add_rows(sums, first_value(device::thread_id_anew(), 0) * uint32_t{sizeof(T)} / 4, x);
     return sums;
   }
   // 16 bytes of each of some rows, one behind the other; `at` is the index of the first word.

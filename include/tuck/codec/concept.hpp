@@ -6,6 +6,18 @@
 //   codec      values -> fewer bytes; may decline, then the frame stores the chunk raw
 //   splitter   a codec that keeps some of the values as they are, for another stage of a chain
 //   transform  values -> values of the same total size (byte planes, differences); never declines
+//
+// All names that they may have, here and in the files named:
+//
+//   codec             value_type, chunk_bytes, stages, from_stages, max_chunk_bytes, encode_chunk, decode_chunk, lossy
+//   adaptive codec    check, needs_range, device_parameter, prepare
+//   splitter          kept_type, max_growth, side_bytes, side_fits
+//   transform         value_type, result_type, describe, from_stage, apply, invert
+//   codec of rows     max_sections_bytes, encode_sections, decode_sections           chain/stages.hpp
+//   block codec       TempStorage, measure, pack, take, decode, blocks_a_processor   block.cuh
+//   ... of splitters  side_bytes, encoded, assemble, decode_assembled
+//   ... of rows       encoder, decoder                                               row_block.cuh
+//   block transform   TempStorage, apply, invert                                     block.cuh
 #pragma once
 
 #include <tuck/core/dtype.hpp>
@@ -30,6 +42,7 @@ enum class codec_id : uint16_t {
   delta = 7,
   bitpack = 8,
   quantize_codes = 9,  // the first stage of a chain
+  huffman = 10,
   custom = 0x8000,
 };
 
@@ -44,6 +57,7 @@ TUCK_HD constexpr const char* name(codec_id id) noexcept {
     case codec_id::planes: return "planes";
     case codec_id::delta: return "delta";
     case codec_id::bitpack: return "bitpack";
+    case codec_id::huffman: return "huffman";
     case codec_id::quantize_codes: return "quantize";  // which it is, in chains
     case codec_id::custom: break;
   }

@@ -73,6 +73,27 @@ TUCK_HD constexpr uint32_t bit_width(uint64_t x) noexcept {
   return high != 0 ? 32 + tuck::bit_width(high) : tuck::bit_width(static_cast<uint32_t>(x));
 }
 
+TUCK_HD constexpr uint32_t reverse_bits(uint32_t x) noexcept {
+#if defined(__CUDA_ARCH__)
+  return __brev(x);
+#else
+  x = (x & 0x55555555u) << 1 | (x >> 1 & 0x55555555u);
+  x = (x & 0x33333333u) << 2 | (x >> 2 & 0x33333333u);
+  x = (x & 0x0f0f0f0fu) << 4 | (x >> 4 & 0x0f0f0f0fu);
+  x = (x & 0x00ff00ffu) << 8 | (x >> 8 & 0x00ff00ffu);
+  return x << 16 | x >> 16;
+#endif
+}
+
+// The low word of (high:low) >> n, 0 < n < 32.
+TUCK_HD constexpr uint32_t shift_right(uint32_t low, uint32_t high, uint32_t n) noexcept {
+#if defined(__CUDA_ARCH__)
+  return __funnelshift_r(low, high, n);
+#else
+  return low >> n | high << (32 - n);
+#endif
+}
+
 // The lowest n bits set, 0 <= n <= 32.
 TUCK_HD constexpr uint32_t low_mask(uint32_t n) noexcept { return n >= 32 ? ~0u : (1u << n) - 1; }
 

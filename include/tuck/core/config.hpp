@@ -14,8 +14,10 @@
 // A function that runs on the host and, where nvcc compiles it, on one device thread.
 #if defined(__CUDACC__)
 #define TUCK_HD __host__ __device__
+#define TUCK_HD_CALLS _Pragma("nv_exec_check_disable")  // before a template that calls what it is given: host or device
 #else
 #define TUCK_HD
+#define TUCK_HD_CALLS
 #endif
 
 // A function of core/avx2.hpp, called only on a CPU with AVX2; where there can be none, it is not defined.

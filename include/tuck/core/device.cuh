@@ -185,6 +185,17 @@ __device__ __forceinline__ uint32_t funnel_shift_right(uint32_t lo, uint32_t hi,
 __device__ __forceinline__ uint32_t byte_perm(uint32_t lo, uint32_t hi, uint32_t selectors) {
   return __byte_perm(lo, hi, selectors);
 }
+template <uint32_t Selectors> __device__ __forceinline__ uint32_t byte_perm(uint32_t lo, uint32_t hi) {
+  uint32_t x;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(x) : "r"(lo), "r"(hi), "n"(Selectors));
+  return x;
+}
+// The bits of a where Mask has ones, those of b elsewhere.
+template <uint32_t Mask> __device__ __forceinline__ uint32_t select_bits(uint32_t a, uint32_t b) {
+  uint32_t x;
+  asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(x) : "n"(Mask), "r"(a), "r"(b));
+  return x;
+}
 
 // Two words as one of 64 bits, and back.
 __device__ __forceinline__ uint64_t join_words(uint32_t low, uint32_t high) {
@@ -216,6 +227,18 @@ template <uint32_t Bits> __device__ __forceinline__ uint32_t or_if_differ(uint32
   return x;
 }
 
+// a ^ (b & Mask)
+template <uint32_t Mask> __device__ __forceinline__ uint32_t xor_masked(uint32_t a, uint32_t b) {
+  uint32_t x;
+  asm("lop3.b32 %0, %1, %2, %3, 0x78;" : "=r"(x) : "r"(a), "r"(b), "n"(Mask));
+  return x;
+}
+// ~(a | b | Mask)
+template <uint32_t Mask> __device__ __forceinline__ uint32_t nor_masked(uint32_t a, uint32_t b) {
+  uint32_t x;
+  asm("lop3.b32 %0, %1, %2, %3, 0x01;" : "=r"(x) : "r"(a), "r"(b), "n"(Mask));
+  return x;
+}
 // (a ^ b) | c
 __device__ __forceinline__ uint32_t or_xor(uint32_t a, uint32_t b, uint32_t c) {
   asm("lop3.b32 %0, %1, %2, %0, 0xbe;" : "+r"(c) : "r"(a), "r"(b));

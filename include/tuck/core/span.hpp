@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <span>
 #include <type_traits>
 
 namespace tuck::inline TUCK_ABI {
@@ -20,10 +21,22 @@ template <class T> inline constexpr bool is_span<span<T>> = true;
 template <class U, class T>
 concept same_but_for_const = !std::is_same_v<U, T> && std::is_convertible_v<U (*)[], T (*)[]>;
 
+template <class U, class T> concept array_of = std::is_convertible_v<U (*)[], T (*)[]>;
+
+// A pointer, or what stands for one, as Thrust's device_ptr does.
+template <class U> constexpr U* plain_pointer(U* p) noexcept { return p; }
+template <class P>
+  requires requires(const P& p) { std::is_pointer_v<decltype(p.get())>; }
+constexpr auto* plain_pointer(const P& p) noexcept { return p.get(); }
+
 template <class Range, class T>
 concept contiguous_of = !is_span<std::remove_cvref_t<Range>> && requires(Range& range) {
   std::size(range);
-  requires std::is_convertible_v<std::remove_pointer_t<decltype(std::data(range))> (*)[], T (*)[]>;
+  requires array_of<std::remove_pointer_t<decltype(detail::plain_pointer(std::data(range)))>, T>;
+};
+template <class P, class T>
+concept fancy_pointer_to = std::is_class_v<P> && requires(const P& p) {
+  requires array_of<std::remove_pointer_t<decltype(detail::plain_pointer(p))>, T>;
 };
 // clang-format on
 }  // namespace detail
@@ -41,9 +54,12 @@ template <class T> class span {
   template <detail::same_but_for_const<T> U>
   TUCK_HD constexpr span(span<U> other) noexcept : data_(other.data()), size_(other.size()) {}
 
-  // On the host, from anything else that is contiguous and whose elements are T: std::vector, std::array, std::span.
+  // On the host, from anything else that is contiguous and whose elements are T: std::vector, std::array, std::span,
+  // cuda::std::span, rmm::device_uvector, thrust::device_vector; and from a thrust::device_ptr and a size.
   template <detail::contiguous_of<T> Range>
-  constexpr span(Range&& range) noexcept : data_(std::data(range)), size_(std::size(range)) {}
+  constexpr span(Range&& range) noexcept : data_(detail::plain_pointer(std::data(range))), size_(std::size(range)) {}
+  template <detail::fancy_pointer_to<T> P>
+  constexpr span(const P& data, uint64_t size) noexcept : data_(detail::plain_pointer(data)), size_(size) {}
 
   TUCK_HD constexpr T* data() const noexcept { return data_; }
   TUCK_HD constexpr uint64_t size() const noexcept { return size_; }
@@ -62,6 +78,13 @@ template <class T> class span {
   T* data_ = nullptr;
   uint64_t size_ = 0;
 };
+
+}  // namespace tuck::inline TUCK_ABI
+
+// So that std::span takes one.
+template <class T> inline constexpr bool std::ranges::enable_borrowed_range<tuck::span<T>> = true;
+
+namespace tuck::inline TUCK_ABI {
 
 using bytes = span<std::byte>;
 using const_bytes = span<const std::byte>;

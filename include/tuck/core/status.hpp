@@ -19,7 +19,6 @@ enum class status : uint32_t {
   out_of_memory = 5,       // working memory could not be allocated
   misaligned = 6,          // a pointer is not a multiple of what its use needs
   unsupported = 7,         // the device codec does not take chunks of that size
-  default_stream = 8,      // work is not put on the default stream, which waits for all others
   cuda_error = 9,          // a CUDA call failed; the result says how
   scratch_too_small = 10,  // the scratch has fewer bytes than scratch_bytes says
   bad_bound = 11,          // the error bound is zero, negative, infinite or no number
@@ -59,10 +58,6 @@ enum class status : uint32_t {
   deflate_distance_symbol = 76,  // distance symbol 30 or 31
   deflate_distance = 77,         // a match that begins before the output does
   deflate_too_long = 78,         // more output than there is room for
-  deflate_too_short = 79,        // less output than the chunk has
-  deflate_trailing = 80,         // bytes after the final block of a chunk
-  deflate_index = 81,            // a chunk's index is impossible, or not that of its stream
-  deflate_not_indexed = 82,      // what RFC 1951 allows and chunks do not: other blocks, long codes, far matches
 };
 
 // One line of meaning in plain English, without a full stop; never null.
@@ -76,7 +71,6 @@ TUCK_HD constexpr const char* message(status s) noexcept {
     case status::out_of_memory: return "working memory could not be allocated";
     case status::misaligned: return "a pointer is misaligned";
     case status::unsupported: return "the device codec does not take chunks of that size";
-    case status::default_stream: return "the default stream is refused: pass one of your own";
     case status::cuda_error: return "a CUDA call failed";
     case status::scratch_too_small: return "the scratch is too small";
     case status::bad_bound: return "the error bound is not a positive, finite number";
@@ -110,10 +104,6 @@ TUCK_HD constexpr const char* message(status s) noexcept {
     case status::deflate_distance_symbol: return "the DEFLATE stream has a distance symbol that means nothing";
     case status::deflate_distance: return "a DEFLATE match begins before the output";
     case status::deflate_too_long: return "the DEFLATE stream gives more output than there is room for";
-    case status::deflate_too_short: return "the DEFLATE stream gives less output than the chunk has";
-    case status::deflate_trailing: return "bytes follow the DEFLATE stream's final block";
-    case status::deflate_index: return "a chunk's index does not fit its DEFLATE stream";
-    case status::deflate_not_indexed: return "the DEFLATE stream is not of the kind that chunks hold";
   }
   return "unknown status";
 }
@@ -126,19 +116,22 @@ TUCK_HD constexpr bool is_mismatch(status s) noexcept {
 
 // A codec's complaint about the bytes of a chunk, or a decoder's about a DEFLATE stream.
 TUCK_HD constexpr bool is_payload_error(status s) noexcept {
-  return s == status::bad_payload || (s >= status::deflate_ends_early && s <= status::deflate_not_indexed);
+  return s == status::bad_payload || (s >= status::deflate_ends_early && s <= status::deflate_too_long);
 }
 
 // No chunk is bad, or the error is not one of a chunk.
 inline constexpr uint32_t no_chunk = 0xffffffffu;
 
-// The outcome of an encode or decode. On the device a kernel writes it; on the host it is returned.
+// The outcome of an encode or decode, which is true where that went well. On the device a kernel writes it; on the host
+// it is returned. Zeroed memory, which no kernel has written, is false: where all is well, no chunk is named.
 struct [[nodiscard]] alignas(16) outcome {
   uint64_t bytes = 0;  // of the frame written (or needed), or of the values restored
   status code = status::ok;
   uint32_t first_bad_chunk = no_chunk;  // lowest index of a chunk that could not be restored
 
-  TUCK_HD constexpr explicit operator bool() const noexcept { return code == status::ok; }
+  TUCK_HD constexpr explicit operator bool() const noexcept {
+    return code == status::ok && first_bad_chunk == no_chunk;
+  }
 };
 
 }  // namespace tuck::inline TUCK_ABI

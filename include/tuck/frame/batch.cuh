@@ -18,7 +18,7 @@ namespace tuck::inline TUCK_ABI {
 template <codec C>
 constexpr uint64_t scratch_bytes(const C& codec, const batch_sizes& sizes, const frame_options& options = {}) noexcept {
   frame_header header;
-  if (tuck::plan_header(codec, sizes.values, options, header) != status::ok) return ~uint64_t{0};
+  if (tuck::plan_header(codec, sizes.values, options, header) != status::ok) return 0;
   const uint64_t slots = saturating_add(sizes.items, sizes.values / header.chunk_values);
   return saturating_add(scratch_head_bytes,
                         saturating_add(saturating_mul(scratch_head_bytes, sizes.items), saturating_mul(8, slots)));
@@ -28,9 +28,7 @@ namespace detail {
 
 // What encoding and decoding ask of their arguments alike.
 template <class Item>
-status check_batch(span<const Item> items, const batch_sizes& sizes, bytes scratch, span<outcome> outcomes,
-                   cudaStream_t stream) noexcept {
-  if (stream == nullptr) return status::default_stream;
+status check_batch(span<const Item> items, const batch_sizes& sizes, bytes scratch, span<outcome> outcomes) noexcept {
   if (scratch.data() == nullptr || items.is_null() || (outcomes.data() == nullptr && !items.empty()))
     return status::invalid_argument;
   if (!tuck::aligned(items.data(), alignof(Item)) || !tuck::aligned(outcomes.data(), alignof(outcome)) ||
@@ -60,7 +58,7 @@ result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, c
                     const launch_options& how = {}) noexcept {
   encode_batch_job<C> job{};
   if (const status s = tuck::make_header(codec, sizes.values, options, job.item.header); s != status::ok) return {s};
-  if (const status s = detail::check_batch(items, sizes, scratch, outcomes, stream); s != status::ok) return {s};
+  if (const status s = detail::check_batch(items, sizes, scratch, outcomes); s != status::ok) return {s};
   if (options.metadata.is_null()) return {status::invalid_argument};
   const uint32_t chunk_values = job.item.header.chunk_values;
   if (chunk_values > max_device_chunk_values<C>) return {status::unsupported};
@@ -94,7 +92,7 @@ result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, c
 template <codec C>
 result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, const batch_sizes& sizes, bytes scratch,
                     span<outcome> outcomes, cudaStream_t stream, const launch_options& how = {}) noexcept {
-  if (const status s = detail::check_batch(items, sizes, scratch, outcomes, stream); s != status::ok) return {s};
+  if (const status s = detail::check_batch(items, sizes, scratch, outcomes); s != status::ok) return {s};
   // By what is written, for frames are not to be believed: 16 KiB, or a chunk as its codec makes them.
   constexpr uint32_t slot_values = std::max<uint32_t>(C::chunk_bytes, tile_bytes) / uint32_t{sizeof(value_t<C>)};
   decode_batch_job<C> job{};

@@ -22,23 +22,23 @@ template <codec C, int Threads = block_threads> class block_encode {
   // written, all threads get them, and zeros are behind them up to a multiple of 16; or `declined`, and nothing was
   // written, where the chunk would not shrink. An adaptive codec is one that needs no preparation, or was prepared.
   __device__ uint32_t operator()(const C& codec, const value_t<C>* values, uint32_t count, std::byte* out) {
-    chunk_tiles<value_t<C>, Threads, detail::sees_tiles<coder>> tiles(values, count);
-    return encode(codec, tiles, count, out);
+    block_chunk<value_t<C>, Threads, !detail::takes_chunk<coder>> chunk(values, count);
+    return encode(codec, chunk, count, out);
   }
 
   // The same of up to tile::capacity values (16 KiB) that are in registers already, as a kernel has them that made
   // them.
   __device__ uint32_t operator()(const C& codec, const tile& chunk, std::byte* out) {
-    detail::one_tile<tile> tiles{chunk};  // a copy: a lossy codec changes it
-    return encode(codec, tiles, chunk.count, out);
+    detail::tile_chunk<tile> copy{chunk};  // a lossy codec changes it
+    return encode(codec, copy, chunk.count, out);
   }
 
  private:
-  template <class Tiles> __device__ uint32_t encode(const C& codec, Tiles& tiles, uint32_t count, std::byte* out) {
-    const uint32_t size = detail::measure_chunk(coder_, codec, tiles, count);
+  template <class Chunk> __device__ uint32_t encode(const C& codec, Chunk& chunk, uint32_t count, std::byte* out) {
+    const uint32_t size = detail::measure_chunk(coder_, codec, chunk);
     if (size == declined || size >= count * sizeof(value_t<C>)) return declined;
     device::sync_block();
-    detail::pack_chunk(coder_, codec, tiles, {out, round_up_pow2(size, 4)});
+    detail::pack_chunk(coder_, codec, chunk, {out, round_up_pow2(size, 4)});
     return size;
   }
 
@@ -62,7 +62,7 @@ template <codec C, int Threads = block_threads> class block_decode {
   // `unsupported`, of chunks of more than max_device_chunk_values, which leaves it alone. The codec's
   // parameters are the frame's business: get it by C::from_stages(header.stages, codec).
   __device__ status operator()(const C& codec, const frame_view& frame, uint64_t i, value_t<C>* out) {
-    if (frame.header().chunk_values > max_device_chunk_values<C, Threads>) return status::unsupported;
+    if (frame.header().chunk_values > max_device_chunk_values<C>) return status::unsupported;
     const auto whole = [&](uint32_t values, bool summed) { return output(out, 0, values, values, summed); };
     const status s = decoder(temp_).decode(codec, frame, i, whole);
     if (s != status::ok) {

@@ -207,7 +207,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     if (!holds<T>(header.type)) return status::type_mismatch;
     if (job_.first_value > header.value_count || job_.out_values > header.value_count - job_.first_value)
       return status::bad_range;
-    if (header.chunk_values > max_device_chunk_values<C, Threads>) return status::unsupported;
+    if (header.chunk_values > max_device_chunk_values<C>) return status::unsupported;
     if (job_.frame_capacity < header.frame_bytes) return status::truncated;
     temp_.first_chunk = job_.first_value / header.chunk_values;
     temp_.end_chunk = ceil_div(job_.first_value + job_.out_values, uint64_t{header.chunk_values});

@@ -1,8 +1,8 @@
-// Frames on a stream. Each call is one kernel launch and nothing else: no allocation, no synchronisation, no
-// default stream, so that CUDA Graphs can capture it. (Two launches where a codec must see the whole tensor first, as
-// quantize with a range-relative bound.) All memory is the caller's and is on the device (or
-// mapped), which no type can check: a host vector converts to a span too. It must stay as it is until the stream has
-// done the work.
+// Frames on a stream. Each call is one kernel launch and nothing else: no allocation and no synchronisation, so that
+// CUDA Graphs can capture it. (Two launches where a codec must see the whole tensor first, as quantize with a
+// range-relative bound.) Any stream will do: null, legacy and per-thread ones mean what they mean to CUDA. All memory
+// is the caller's and is on the device (or mapped), which no type can check: a host vector converts to a span too. It
+// must stay as it is until the stream has done the work.
 #pragma once
 
 #include <tuck/frame/decode_kernel.cuh>
@@ -33,11 +33,12 @@ inline constexpr uint64_t max_device_chunks = uint64_t{1} << 31;
 
 // Bytes of scratch that encoding `count` values needs; decoding needs those of count = 0, whatever the codec. A scratch
 // serves one call at a time, of any codec and size that it is enough for; it is one span, always passed whole. Without
-// initialize, or shared by two calls at once, the outcome may never be written.
+// initialize, or shared by two calls at once, the outcome may never be written. 0 where the options or the size are
+// impossible.
 template <codec C>
 constexpr uint64_t scratch_bytes(const C& codec, uint64_t count, const frame_options& options = {}) noexcept {
   frame_header header;
-  if (tuck::plan_header(codec, count, options, header) != status::ok) return ~uint64_t{0};
+  if (tuck::plan_header(codec, count, options, header) != status::ok) return 0;
   return scratch_head_bytes + 8 * layout_of(header).chunks;
 }
 
@@ -74,6 +75,13 @@ struct frame_place {
   uint64_t* offset = nullptr;
 };
 
+// Why there is no room for a frame.
+template <codec C> status why_no_room(const C& codec, uint64_t count, const frame_options& options) noexcept {
+  frame_header header;
+  const status s = tuck::make_header(codec, count, options, header);
+  return s != status::ok ? s : status::output_too_small;
+}
+
 template <codec C>
 result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_place place, bytes scratch,
               outcome* written, cudaStream_t stream, const frame_options& options, const launch_options& how) noexcept {
@@ -81,7 +89,6 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_
   job.codec = codec;
   if (const status s = tuck::make_header(codec, values.size(), options, job.header); s != status::ok) return {s};
   job.at = layout_of(job.header);
-  if (stream == nullptr) return {status::default_stream};
   if (written == nullptr || scratch.data() == nullptr || values.is_null() || options.metadata.is_null())
     return {status::invalid_argument};
   if (!tuck::aligned(values.data(), sizeof(typename block_tile<value_t<C>, block_threads>::word)) ||
@@ -119,7 +126,6 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_
 
 // Prepares fresh scratch for its first use, once; after a kernel was aborted or a launch failed, again.
 inline result initialize(bytes scratch, cudaStream_t stream) noexcept {
-  if (stream == nullptr) return {status::default_stream};
   if (scratch.data() == nullptr) return {status::invalid_argument};
   if (!tuck::aligned(scratch.data(), device_alignment)) return {status::misaligned};
   if (scratch.size() < scratch_head_bytes) return {status::scratch_too_small};
@@ -135,7 +141,7 @@ inline result initialize(bytes scratch, cudaStream_t stream) noexcept {
 template <codec C>
 result encode(const C& codec, span<const value_t<C>> values, bytes frame, bytes scratch, outcome* written,
               cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
-  if (frame.data() == nullptr) return {status::output_too_small};
+  if (frame.data() == nullptr) return {detail::why_no_room(codec, values.size(), options)};
   return detail::encode(codec, values, frame, {}, scratch, written, stream, options, how);
 }
 
@@ -151,7 +157,7 @@ template <codec C>
 result append(const C& codec, span<const value_t<C>> values, bytes room, uint64_t* used, uint64_t* offset,
               bytes scratch, outcome* written, cudaStream_t stream, const frame_options& options = {},
               const launch_options& how = {}) noexcept {
-  if (room.data() == nullptr) return {status::output_too_small};
+  if (room.data() == nullptr) return {detail::why_no_room(codec, values.size(), options)};
   if (used == nullptr || offset == nullptr) return {status::invalid_argument};
   if (!tuck::aligned(room.data(), append_alignment) || !tuck::aligned(used, 8) || !tuck::aligned(offset, 8))
     return {status::misaligned};
@@ -172,7 +178,6 @@ result encoded_bytes(const C& codec, span<const value_t<C>> values, bytes scratc
 template <codec C>
 result decode(const C& codec, const_bytes frame, span<value_t<C>> out, bytes scratch, outcome* restored,
               cudaStream_t stream, uint64_t first_value = 0, const launch_options& how = {}) noexcept {
-  if (stream == nullptr) return {status::default_stream};
   if (restored == nullptr || scratch.data() == nullptr || frame.is_null() || out.is_null())
     return {status::invalid_argument};
   if (!tuck::aligned(out.data(), sizeof(value_t<C>)) || !tuck::aligned(frame.data(), device_alignment) ||
@@ -196,7 +201,6 @@ template <codec... Cs>
 result decode(codec_list<Cs...> codecs, const frame_info& info, const_bytes frame, bytes out, bytes scratch,
               outcome* restored, cudaStream_t stream, uint64_t first_value = 0,
               const launch_options& how = {}) noexcept {
-  if (stream == nullptr) return {status::default_stream};
   result answer;
   const status found = tuck::visit(codecs, info, [&]<class C>(const C& codec) {
     using T = value_t<C>;

@@ -33,7 +33,7 @@ template <codec C, int Threads> class frame_encoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
   using coder = block_codec<C, Threads>;
-  using tiles_of_chunk = chunk_tiles<T, Threads, detail::sees_tiles<coder>>;
+  static constexpr bool takes_chunk = detail::takes_chunk<coder>;
   using sums_of_block = block_sums<Threads>;
 
  public:
@@ -56,7 +56,7 @@ template <codec C, int Threads> class frame_encoder {
     device::uninitialized<stage_list> stages;     // its
     status verdict;                               // on its parameters
     bool last;
-    bool differs;  // is there a value of the chunk unlike its first, where a codec sees tiles?
+    bool differs;  // is there a value of the chunk unlike its first, where a codec takes it?
   };
 
   __device__ frame_encoder(TempStorage& temp, const encode_job<C>& job) : temp_(temp), job_(job) {}
@@ -148,25 +148,25 @@ template <codec C, int Threads> class frame_encoder {
   }
 
   __device__ void encode_chunk() {
-    tiles_of_chunk tiles(chunk_values(), temp_.values);
+    block_chunk<T, Threads, !takes_chunk> chunk(chunk_values(), temp_.values);
     coder block(temp_.codec);
-    // Sums are added up tile by tile, so that no registers hold them.
-    detail::count_tiles(block, codec(), tiles, tiles.count(), [&](const tile& values, uint32_t k, bool counted) {
-      if (!counted && differ(values) && threadIdx.x == 0) temp_.differs = true;
-      if (counted == is_lossy<C> && has_checksums()) add_sums(values, k);
-    });
     bool differs;
-    if constexpr (detail::sees_tiles<coder>) {
+    if constexpr (takes_chunk) {  // and nothing of it stays in registers
+      tile& values = chunk.values();
+      if (differ(values) && threadIdx.x == 0) temp_.differs = true;
+      if (!is_lossy<C> && has_checksums()) sum(values);
+      block.take(codec(), values);
+      if (is_lossy<C> && has_checksums()) sum(values);
       device::sync_block();
       differs = temp_.differs;
     } else {
-      differs = differ(tiles(0));
+      differs = differ(chunk.values());
     }
-    const uint32_t raw_bytes = tiles.count() * uint32_t{sizeof(T)};
+    const uint32_t raw_bytes = chunk.count() * uint32_t{sizeof(T)};
     chunk_kind kind = chunk_kind::uniform;
     uint32_t size = 0;
     if (differs) {
-      size = detail::measure_counted(block, codec(), tiles);
+      size = detail::measure_taken(block, codec(), chunk);
       kind = size != declined && size < raw_bytes ? chunk_kind::encoded : chunk_kind::raw;
       if (kind == chunk_kind::raw) size = raw_bytes;
     } else if (first_bits() != 0) {
@@ -174,22 +174,17 @@ template <codec C, int Threads> class frame_encoder {
     }
     place(kind, size);
     if (temp_.frame == nullptr) return;
-    if constexpr (is_lossy<C> && !detail::sees_tiles<coder>)
-      if (temp_.kind == chunk_kind::raw) tiles(0).load(chunk_values(), tiles.count());
-    if (has_checksums()) {
-      if constexpr (!detail::sees_tiles<coder>)
-        add_sums(tiles(0), 0);
-      else if constexpr (is_lossy<C>)
-        if (temp_.kind != chunk_kind::encoded) sum_again(tiles);
+    if constexpr (is_lossy<C> && !takes_chunk)
+      if (temp_.kind == chunk_kind::raw) chunk.values().load(chunk_values(), chunk.count());
+    if (has_checksums() && (!takes_chunk || (is_lossy<C> && temp_.kind != chunk_kind::encoded))) {
+      device::sync_block();
+      sum(chunk.values());
     }
-    write_entry(tiles.count());
+    write_entry(chunk.count());
     if (std::byte* const begin = temp_.begin; begin != nullptr) {
       switch (temp_.kind) {
-        case chunk_kind::encoded: detail::pack_chunk(block, codec(), tiles, {begin, temp_.padded}); break;
-        case chunk_kind::raw:
-          for (uint32_t k = 0; k < tiles.size(); ++k)
-            tiles(k).store_padded(begin + k * tile_bytes, temp_.padded - k * tile_bytes);
-          break;
+        case chunk_kind::encoded: detail::pack_chunk(block, codec(), chunk, {begin, temp_.padded}); break;
+        case chunk_kind::raw: chunk.values().store_padded(begin, temp_.padded); break;
         case chunk_kind::uniform: write_uniform(begin);
       }
     }
@@ -207,17 +202,9 @@ template <codec C, int Threads> class frame_encoder {
                            : device::vec128{{static_cast<uint32_t>(value), static_cast<uint32_t>(value >> 32)}});
   }
 
-  // Of the values themselves, of a chunk that is not encoded.
-  __device__ void sum_again(tiles_of_chunk& tiles) {
-    if (threadIdx.x == 0) temp_.chunk_sums.get() = {};
-    for (uint32_t k = 0; k < tiles.size(); ++k) {
-      device::sync_block();
-      add_sums(tiles(k), k);
-    }
-  }
-  __device__ void add_sums(const tile& values, uint32_t k) {  // with a barrier
-    const word_sums sums = sums_of_block::reduce(temp_.sums, values.sums(k * tile::capacity));
-    if (threadIdx.x == 0) temp_.chunk_sums.get() += sums;
+  __device__ void sum(const tile& values) {  // with a barrier
+    const word_sums sums = sums_of_block::reduce(temp_.sums, values.sums());
+    if (threadIdx.x == 0) temp_.chunk_sums.get() = sums;
   }
   __device__ bool has_checksums() const { return job_.frame != nullptr && (job_.header.flags & flag_checksums) != 0; }
   // Bytes in units of the alignment, rounded up.

@@ -185,11 +185,11 @@ constexpr status make_header(const C& codec, uint64_t count, const frame_options
 }
 
 // The most bytes that a frame of `count` values can have: header, metadata, directory, and every chunk raw.
-// Where the options or the size are impossible, 2^64 - 1, which no buffer has; encode then says why.
+// 0 where the codec, the options or the size are impossible; encode then says why.
 template <codec C>
 constexpr uint64_t max_frame_bytes(const C& codec, uint64_t count, const frame_options& options = {}) noexcept {
   frame_header header;
-  return tuck::make_header(codec, count, options, header) == status::ok ? worst_case_bytes(header) : ~uint64_t{0};
+  return tuck::make_header(codec, count, options, header) == status::ok ? worst_case_bytes(header) : 0;
 }
 
 template <no_codec X> constexpr uint64_t max_frame_bytes(const X&, uint64_t, const frame_options& = {}) noexcept {

@@ -1,5 +1,5 @@
-// Frames on the CPU: encode and decode with the chunks spread over threads. The bytes do not depend on how
-// many threads there are, nor on whether a GPU or a CPU wrote them.
+// Frames on the CPU: encode and decode, on the calling thread alone or with the chunks spread over several. The bytes
+// do not depend on how many there are, nor on whether a GPU or a CPU wrote them.
 #pragma once
 
 #include <tuck/frame/reader.hpp>
@@ -15,7 +15,7 @@ namespace tuck::inline TUCK_ABI::host {
 
 // How a call runs; none of it changes a byte of the result.
 struct execution {
-  unsigned threads = 0;                          // at most; 0: one a core. Small tensors take fewer
+  unsigned threads = 1;                          // at most; 0: one a core. Small tensors take fewer
   std::atomic<uint64_t>* chunks_done = nullptr;  // counted up as chunks are finished, for progress displays
 };
 

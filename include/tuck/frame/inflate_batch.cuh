@@ -1,7 +1,7 @@
 // Raw DEFLATE streams of any encoder on a stream: many at once, a warp each.
 #pragma once
 
-#include <tuck/codec/deflate/inflate_warp.cuh>
+#include <tuck/codec/inflate/inflate_warp.cuh>
 #include <tuck/frame/device.cuh>
 
 namespace tuck::inline TUCK_ABI {
@@ -43,7 +43,6 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
 // either.
 inline result inflate_batch(span<const inflate_item> items, span<inflate_result> results, cudaStream_t stream,
                             const launch_options& how = {}) noexcept {
-  if (stream == nullptr) return {status::default_stream};
   if (items.is_null() || results.is_null()) return {status::invalid_argument};
   if (!tuck::aligned(items.data(), alignof(inflate_item)) || !tuck::aligned(results.data(), alignof(inflate_result)))
     return {status::misaligned};

@@ -144,7 +144,6 @@ template <element T>
 result gather_statistics(span<const T> values, tensor_statistics* seen, bytes scratch, cudaStream_t stream,
                          const statistics_options& options = {}, const launch_options& how = {}) noexcept {
   using tile = block_tile<T, block_threads>;
-  if (stream == nullptr) return {status::default_stream};
   if (seen == nullptr || scratch.data() == nullptr || values.is_null()) return {status::invalid_argument};
   if (!tuck::aligned(values.data(), sizeof(typename tile::word)) || !tuck::aligned(scratch.data(), device_alignment) ||
       !tuck::aligned(seen, alignof(tensor_statistics)))

@@ -74,17 +74,68 @@ template <class Call> void give_back(const Call& call) noexcept {
 }
 }  // namespace detail
 
-// cudaMallocAsync, from the pool of the current device.
-class async_resource {
+// A stream as CUDA, rmm and CCCL hand them over.
+class stream_handle {
  public:
-  void* allocate(cudaStream_t stream, size_t size, size_t /*alignment: that of cudaMalloc*/ = 256) {
+  template <class S>
+    requires std::convertible_to<const S&, cudaStream_t>
+  stream_handle(const S& stream) noexcept : stream_(stream) {}
+  template <class S>
+    requires(!std::convertible_to<const S&, cudaStream_t> &&
+             requires(const S& s) {
+               { s.get() } -> std::same_as<cudaStream_t>;
+             })
+  stream_handle(const S& stream) noexcept : stream_(stream.get()) {}
+  operator cudaStream_t() const noexcept { return stream_; }
+
+ private:
+  cudaStream_t stream_;
+};
+
+// The calls that resources of rmm and CCCL also have, for one with `allocate` and `deallocate`; those without a stream
+// are on the legacy default one. With tuck/memory/cuda_mr.cuh tuck's resources are theirs.
+template <class Resource> class resource_calls {
+ public:
+  void* allocate_sync(size_t size, size_t alignment = 256) {
+    void* const p = self().allocate(cudaStreamLegacy, size, alignment);
+    if (const cudaError_t e = cudaStreamSynchronize(cudaStreamLegacy); e != cudaSuccess) {
+      self().deallocate(cudaStreamLegacy, p, size, alignment);
+      throw error(status::cuda_error, e);
+    }
+    return p;
+  }
+  void deallocate_sync(void* p, size_t size, size_t alignment = 256) noexcept {
+    self().deallocate(cudaStreamLegacy, p, size, alignment);
+  }
+
+  // As CCCL 3.0 has them.
+  void* allocate(size_t size, size_t alignment) { return allocate_sync(size, alignment); }
+  void deallocate(void* p, size_t size, size_t alignment) noexcept { deallocate_sync(p, size, alignment); }
+  void* allocate_async(size_t size, size_t alignment, stream_handle stream) {
+    return self().allocate(stream, size, alignment);
+  }
+  void deallocate_async(void* p, size_t size, size_t alignment, stream_handle stream) noexcept {
+    self().deallocate(stream, p, size, alignment);
+  }
+
+ private:
+  Resource& self() noexcept { return static_cast<Resource&>(*this); }
+};
+
+// cudaMallocAsync, from the pool of the current device.
+class async_resource : public resource_calls<async_resource> {
+ public:
+  using resource_calls::allocate, resource_calls::deallocate;
+
+  void* allocate(stream_handle stream, size_t size, size_t /*alignment: that of cudaMalloc*/ = 256) {
     void* p = nullptr;
     if (const cudaError_t e = cudaMallocAsync(&p, size, stream); e != cudaSuccess) throw error(status::cuda_error, e);
     return p;
   }
-  void deallocate(cudaStream_t stream, void* p, size_t /*size*/, size_t /*alignment*/ = 256) noexcept {
+  void deallocate(stream_handle stream, void* p, size_t /*size*/, size_t /*alignment*/ = 256) noexcept {
     detail::give_back([&] { return cudaFreeAsync(p, stream); });
   }
+  friend bool operator==(const async_resource&, const async_resource&) noexcept { return true; }
 };
 static_assert(stream_resource<async_resource>);
 
@@ -115,21 +166,26 @@ template <class Pointer> std::byte* device_address(const Pointer& memory) {
 
 // Pinned host memory that kernels can use too (cudaHostAlloc, portable and mapped). CUDA has it in no stream's order:
 // allocating may wait for the device, and deallocating waits for the stream.
-class pinned_resource {
+class pinned_resource : public resource_calls<pinned_resource> {
  public:
-  void* allocate(cudaStream_t /*stream*/, size_t size, size_t /*alignment: that of cudaHostAlloc*/ = 256) {
+  using resource_calls::allocate, resource_calls::deallocate;
+
+  void* allocate(stream_handle /*stream*/, size_t size, size_t /*alignment: that of cudaHostAlloc*/ = 256) {
     return detail::allocate_host(size).release();
   }
-  void deallocate(cudaStream_t stream, void* p, size_t /*size*/, size_t /*alignment*/ = 256) noexcept {
+  void deallocate(stream_handle stream, void* p, size_t /*size*/, size_t /*alignment*/ = 256) noexcept {
     detail::give_back([&] { return cudaStreamSynchronize(stream); });
     detail::free_host{}(static_cast<std::byte*>(p));
   }
+  friend bool operator==(const pinned_resource&, const pinned_resource&) noexcept { return true; }
 };
 static_assert(stream_resource<pinned_resource>);
 
 // Any resource, known at run time; it must live as long as this and its copies.
-class resource_ref {
+class resource_ref : public resource_calls<resource_ref> {
  public:
+  using resource_calls::allocate, resource_calls::deallocate;
+
   template <stream_resource R>
     requires(!std::same_as<R, resource_ref>)
   resource_ref(R& resource) noexcept
@@ -141,12 +197,14 @@ class resource_ref {
           tuck::deallocate_to(*static_cast<R*>(r), p, size, alignment, stream);
         }) {}
 
-  void* allocate(cudaStream_t stream, size_t size, size_t alignment = 256) {
+  void* allocate(stream_handle stream, size_t size, size_t alignment = 256) {
     return take_(resource_, size, alignment, stream);
   }
-  void deallocate(cudaStream_t stream, void* p, size_t size, size_t alignment = 256) noexcept {
+  void deallocate(stream_handle stream, void* p, size_t size, size_t alignment = 256) noexcept {
     give_(resource_, p, size, alignment, stream);
   }
+
+  friend bool operator==(const resource_ref& a, const resource_ref& b) noexcept { return a.resource_ == b.resource_; }
 
  private:
   void* resource_;

@@ -59,7 +59,6 @@ class free_extents {
   // What has been taken will come back in one more piece. Throws std::bad_alloc.
   void expect() {
     std::map<uint64_t, uint64_t> one{{0, 0}};
-    spare_.reserve(spare_.size() + 1);
     spare_.push_back(one.extract(one.begin()));
   }
   // One piece that was expected will not come.

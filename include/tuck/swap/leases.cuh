@@ -64,7 +64,8 @@ template <class T> class lease_pool {
         one = std::move(spare_->things.back());
         spare_->things.pop_back();
       } else {
-        spare_->things.reserve(++spare_->made);  // so that giving back allocates nothing
+        if (++spare_->made > spare_->things.capacity())
+          spare_->things.reserve(2 * spare_->made);  // for all to come back
       }
     }
     if (one == nullptr) one = make();

@@ -72,9 +72,10 @@ struct parked_tensor {
   };
 
   state at = state::under_way;
-  bool wanted = true;     // has a handle
-  bool is_frame = false;  // what is in the pool; else the values as they are
-  const_bytes source;     // which is the caller's, once it has been read
+  bool wanted = true;         // has a handle
+  bool is_rewritten = false;  // its frame is just being put where its values are
+  bool is_frame = false;      // what is in the pool; else the values as they are
+  const_bytes source;         // which is the caller's, once it has been read
   const codec_calls* codec = nullptr;
   outcome written{.code = status::not_ready};
 

@@ -13,6 +13,7 @@
 
 #include <array>
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <list>
@@ -44,7 +45,7 @@ class swap_state {
   const swap_options& options() const noexcept { return options_; }
   pool_statistics statistics() {
     const std::lock_guard lock(mutex_);
-    static_cast<void>(guarded([&] { return reap(); }));  // whoever wants to know of an error asks poll
+    look_around();
     return pool_.statistics();
   }
 
@@ -85,7 +86,7 @@ class swap_state {
   result prefetch(const tensor& t) {
     const device_scope device(options_.device);
     if (const result r = device.entered(); !r) return r;
-    const std::lock_guard lock(mutex_);
+    const auto lock = lock_with(*t);
     if (const result r = reap(); !r) return r;
     if (t->at == parked_tensor::state::kept || t->fetched) return {};
     if (t->at == parked_tensor::state::lost) return {t->written.code};
@@ -98,7 +99,7 @@ class swap_state {
     const device_scope device(options_.device);
     if (const result r = device.entered(); !r) return r;
     if (const result r = check_stream(consumer); !r) return r;
-    const std::lock_guard lock(mutex_);
+    const auto lock = lock_with(*t);
     if (const result r = reap(); !r) return r;
     if (t->at == parked_tensor::state::lost) return {t->written.code};
     if (t->at == parked_tensor::state::kept) return copy_kept(*t, destination, consumer);
@@ -124,7 +125,7 @@ class swap_state {
 
   outcome report(const tensor& t) {
     const std::lock_guard lock(mutex_);
-    static_cast<void>(guarded([&] { return reap(); }));
+    look_around();
     return t->at == parked_tensor::state::under_way ? outcome{.code = status::not_ready} : t->written;
   }
   bool is_kept(const tensor& t) {
@@ -133,21 +134,24 @@ class swap_state {
   }
   uint64_t pool_bytes(const tensor& t) {
     const std::lock_guard lock(mutex_);
-    static_cast<void>(guarded([&] { return reap(); }));
+    look_around();
     return t->room == nullptr ? 0 : t->room->place.size;
   }
 
   // The handle has gone.
   void release(tensor t) noexcept {
+    const device_scope device(options_.device);
     const std::lock_guard lock(mutex_);
     t->wanted = false;
     if (t->at != parked_tensor::state::under_way) drop(*t);
     t->fetched = {};
     t.reset();
-    static_cast<void>(guarded([&] { return reap(); }));
+    look_around();
   }
 
   result poll() {
+    const device_scope device(options_.device);
+    if (const result r = device.entered(); !r) return r;
     const std::lock_guard lock(mutex_);
     if (const result r = reap(); !r) return r;
     return {std::exchange(failure_, status::ok)};
@@ -186,8 +190,6 @@ class swap_state {
 
   // A graph would do again what has been promised for one time.
   static result check_stream(cudaStream_t stream) noexcept {
-    if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread)
-      return {status::default_stream};
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     if (const auto e = cudaStreamIsCapturing(stream, &capture); e != cudaSuccess) return from_cuda(e);
     return {capture == cudaStreamCaptureStatusNone ? status::ok : status::not_swappable};
@@ -199,6 +201,18 @@ class swap_state {
   }
   event_lease take_event() {
     return events_.take([] { return std::make_unique<event>(); });
+  }
+
+  // Once nobody writes where the tensor's values are.
+  std::unique_lock<std::mutex> lock_with(const parked_tensor& t) {
+    std::unique_lock lock(mutex_);
+    rewritten_.wait(lock, [&] { return !t.is_rewritten; });
+    return lock;
+  }
+  // Whoever wants to know of an error asks poll.
+  void look_around() noexcept {
+    const device_scope device(options_.device);
+    static_cast<void>(guarded([&] { return reap(); }));
   }
 
   // -- what the device has done ------------------------------------------------------------------------------------
@@ -387,8 +401,13 @@ class swap_state {
           if (t->wanted) replace(*t, std::move(other), written);
         } else if (values.use_count() == 2) {
           pool_.shrink(values->place, written.bytes);
+          t->is_rewritten = true;
+          lock.unlock();
           std::memcpy(pool_.host(values->place).data(), frame.get(), written.bytes);
-          replace(*t, values, written);
+          lock.lock();
+          t->is_rewritten = false;
+          rewritten_.notify_all();
+          if (t->wanted) replace(*t, values, written);
         }
       }
       values = nullptr;
@@ -504,6 +523,7 @@ class swap_state {
   device_buffer<resource_ref> scratch_;   // of encodes
 
   std::mutex mutex_;
+  std::condition_variable rewritten_;
   std::deque<tensor> outgoing_;
   std::list<operation> reading_;
   status failure_ = status::ok;  // of what the device has done since poll

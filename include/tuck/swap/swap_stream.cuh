@@ -18,7 +18,6 @@
 #error "tuck/swap_stream.cuh owns memory and needs exceptions; tuck/frame/device.cuh does without"
 #endif
 
-#include <tuck/model/advisor.hpp>
 #include <tuck/swap/swap_state.cuh>
 
 #include <concepts>
@@ -26,6 +25,22 @@
 #include <tuple>
 
 namespace tuck::inline TUCK_ABI {
+
+namespace detail {
+
+// As tuck/model.hpp has them, or whoever else decides.
+template <class D>
+concept decision = requires(const D& d) {
+  { d.how == D::way::raw || d.how == D::way::encode } -> std::convertible_to<bool>;
+  { d.codec } -> std::convertible_to<size_t>;
+};
+template <class A>
+concept advises = requires(const A& advisor, size_t tensor) {
+  { advisor.tensors() } -> std::convertible_to<size_t>;
+  requires decision<std::remove_cvref_t<decltype(advisor.decision(tensor))>>;
+};
+
+}  // namespace detail
 
 // A tensor that is swapped out; without a tensor, empty. Destroying it gives up the tensor. Move-only; what one thread
 // does with it another must not do at the same time, but for `in`, `prefetch` and `wait_source`.
@@ -95,7 +110,10 @@ class swap_stream {
     const detail::device_scope device(o.device);
     detail::require(device.entered());
     try {
-      state_ = std::make_shared<detail::swap_state>(o, resource_ref(resource));
+      state_ = {new detail::swap_state(o, resource_ref(resource)), [](detail::swap_state* state) {
+                  const detail::device_scope last(state->options().device);
+                  delete state;
+                }};
     } catch (const std::system_error&) {  // of threads
       throw error(status::out_of_memory);
     }
@@ -154,16 +172,16 @@ class swap_stream {
 
   // As it was decided: by that of `codecs` which the decision names by its number, or as it is. What is to be computed
   // anew is not swapped out, and a number that is none cannot be: invalid_argument.
-  template <codec C, codec... Others>
+  template <detail::decision Decision, codec C, codec... Others>
     requires(std::same_as<value_t<Others>, value_t<C>> && ...)
-  result out(const swap_decision& decision, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
+  result out(const Decision& decision, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
              cudaStream_t producer, swap_handle& parked) noexcept {
-    if (decision.how == swap_decision::way::raw) {
+    if (decision.how == Decision::way::raw) {
       if (values.size() > ~uint64_t{0} / sizeof(value_t<C>)) return {status::size_overflow};
       return out(tuck::as_bytes(values), producer, parked);
     }
     result answer{status::invalid_argument};
-    if (decision.how != swap_decision::way::encode) return answer;
+    if (decision.how != Decision::way::encode) return answer;
     size_t number = 0;
     const auto try_codec = [&](const auto& codec) {
       if (number++ == decision.codec) answer = out(codec, values, producer, parked);
@@ -171,10 +189,10 @@ class swap_stream {
     std::apply([&](const auto&... each) { (try_codec(each), ...); }, codecs);
     return answer;
   }
-  // As the advisor has decided last for the tensor of that number.
-  template <codec C, codec... Others>
+  // As an advisor has decided last for the tensor of that number.
+  template <detail::advises Advisor, codec C, codec... Others>
     requires(std::same_as<value_t<Others>, value_t<C>> && ...)
-  result out(const advisor& by, size_t tensor, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
+  result out(const Advisor& by, size_t tensor, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
              cudaStream_t producer, swap_handle& parked) noexcept {
     if (tensor >= by.tensors()) return {status::invalid_argument};
     return out(by.decision(tensor), codecs, values, producer, parked);

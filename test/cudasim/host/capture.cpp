@@ -210,6 +210,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
   return api(call_kind::work, [&] {
     CUstream_st* s = valid(stream);
     if (!s) return cudaErrorInvalidResourceHandle;
+    if (s->is_legacy) return cudaErrorStreamCaptureUnsupported;
     quiet_lock lock(all_captures().mutex);
     if (s->capturing) return cudaErrorIllegalState;
     auto c = std::make_shared<capture>();

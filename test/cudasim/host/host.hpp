@@ -64,7 +64,7 @@ struct capture {
   bool invalidated = false;
 };
 
-CUstream_st* valid(cudaStream_t stream);  // null, with a line on stderr for a default stream
+CUstream_st* valid(cudaStream_t stream);  // or null
 cudaError_t submit(cudaStream_t stream, operation run);
 void drain(CUstream_st& s);  // waits for all that has been submitted
 // All streams, destroyed ones too, or those the legacy default stream waits for; of one device, or all.
@@ -94,6 +94,7 @@ struct CUstream_st {
   };
   int device = 0;
   bool legacy_waits = true;  // not cudaStreamNonBlocking
+  bool is_legacy = false;    // the default stream of its device
   int priority = 0;
   cudasim::detail::quiet_mutex mutex;
   std::deque<std::unique_ptr<entry>> queue;

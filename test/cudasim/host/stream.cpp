@@ -11,6 +11,7 @@ namespace {
 struct registry {
   quiet_mutex mutex;
   std::map<CUstream_st*, std::shared_ptr<CUstream_st>> streams;  // until their thread has ended
+  std::map<int, CUstream_st*> legacy;                            // the default streams of devices, once used
   std::uint64_t created = 0;
 };
 
@@ -71,8 +72,6 @@ void wake(CUstream_st& s) {
   s.signal.notify_all();
 }
 
-void refuse_default_stream() { std::fprintf(stderr, "cudasim: work for a default stream refused: pass a stream\n"); }
-
 cudaError_t create(cudaStream_t* result, unsigned flags, int priority) {
   if (!result || flags > cudaStreamNonBlocking) return cudaErrorInvalidValue;
   before_streams();
@@ -94,6 +93,94 @@ cudaError_t create(cudaStream_t* result, unsigned flags, int priority) {
   return cudaSuccess;
 }
 
+void close_stream(CUstream_st& s) {
+  std::shared_ptr<CUstream_st> keep;
+  {
+    quiet_lock registry_lock(all_streams().mutex);
+    keep = all_streams().streams[&s];
+    quiet_lock lock(s.mutex);
+    s.closing = true;
+  }
+  wake(s);
+}
+
+bool is_default(cudaStream_t stream) {
+  return stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
+}
+
+// One host thread's own default streams, by device.
+struct thread_streams {
+  std::map<int, CUstream_st*> of_device;
+  ~thread_streams() {
+    runtime_scope quiet;
+    for (auto& [device, s] : of_device) close_stream(*s);
+  }
+};
+
+// The stream that a default one's name stands for here and now, made when it is first asked for.
+CUstream_st* default_stream(cudaStream_t name) {
+  thread_local thread_streams mine;
+  const int device = current_device();
+  if (name == cudaStreamPerThread) {
+    CUstream_st*& s = mine.of_device[device];
+    if (s == nullptr && create(&s, cudaStreamDefault, 0) != cudaSuccess) return nullptr;
+    return s;
+  }
+  {
+    quiet_lock lock(all_streams().mutex);
+    if (const auto found = all_streams().legacy.find(device); found != all_streams().legacy.end()) return found->second;
+  }
+  CUstream_st* fresh = nullptr;
+  if (create(&fresh, cudaStreamDefault, 0) != cudaSuccess) return nullptr;
+  fresh->is_legacy = true;
+  quiet_lock lock(all_streams().mutex);
+  const auto [it, is_new] = all_streams().legacy.try_emplace(device, fresh);
+  return it->second;
+}
+
+// False where it takes nothing more.
+bool push(CUstream_st& s, operation run) {
+  auto next = std::make_unique<CUstream_st::entry>();
+  next->run = std::move(run);
+  next->submitted.release();
+  {
+    quiet_lock lock(s.mutex);
+    if (s.closing) return false;
+    s.queue.push_back(std::move(next));
+    s.submitted.fetch_add(1);
+  }
+  wake(s);
+  return true;
+}
+
+// All that `first` has been given comes before what `then` gets next.
+void put_in_order(CUstream_st& first, CUstream_st& then) {
+  if (first.submitted.load() == 0) return;
+  auto point = std::make_shared<event_point>();
+  if (push(first, [point](CUstream_st&) { point->complete(); })) push(then, [point](CUstream_st&) { point->wait(); });
+}
+
+// A device's legacy default stream waits for its blocking streams, and they for it.
+cudaError_t put_in_legacy_order(CUstream_st& s) {
+  if (!s.legacy_waits) return cudaSuccess;
+  std::vector<std::shared_ptr<CUstream_st>> others;
+  {
+    quiet_lock lock(all_streams().mutex);
+    for (auto& [p, other] : all_streams().streams)
+      if (p != &s && other->legacy_waits && other->device == s.device && !other->closing &&
+          (s.is_legacy || other->is_legacy))
+        others.push_back(other);
+  }
+  if (s.is_legacy) {
+    cudaError_t e = cudaSuccess;
+    for (auto& other : others)
+      if (invalidate_if_capturing(*other) != cudaSuccess) e = cudaErrorStreamCaptureImplicit;
+    if (e != cudaSuccess) return e;
+  }
+  for (auto& other : others) put_in_order(*other, s);
+  return cudaSuccess;
+}
+
 }  // namespace
 
 void event_point::complete() {
@@ -109,10 +196,7 @@ void event_point::wait() {
 }
 
 CUstream_st* valid(cudaStream_t stream) {
-  if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) {
-    refuse_default_stream();
-    return nullptr;
-  }
+  if (is_default(stream)) return default_stream(stream);
   quiet_lock lock(all_streams().mutex);
   const auto found = all_streams().streams.find(stream);
   return found != all_streams().streams.end() && !found->second->closing ? stream : nullptr;
@@ -123,16 +207,8 @@ cudaError_t submit(cudaStream_t stream, operation run) {
   if (!s) return cudaErrorInvalidResourceHandle;
   cudaError_t e = cudaSuccess;
   if (captured(*s, run, e)) return e;
-  auto next = std::make_unique<CUstream_st::entry>();
-  next->run = std::move(run);
-  next->submitted.release();
-  {
-    quiet_lock lock(s->mutex);
-    s->queue.push_back(std::move(next));
-    s->submitted.fetch_add(1);
-  }
-  wake(*s);
-  return cudaSuccess;
+  if (e = put_in_legacy_order(*s); e != cudaSuccess) return e;
+  return push(*s, std::move(run)) ? cudaSuccess : cudaErrorInvalidResourceHandle;
 }
 
 void drain(CUstream_st& s) {
@@ -178,17 +254,10 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
 // Work that has been submitted still runs, as on a GPU.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return api(call_kind::housekeeping, [&] {
-    CUstream_st* s = valid(stream);
+    CUstream_st* s = is_default(stream) ? nullptr : valid(stream);
     if (!s) return cudaErrorInvalidResourceHandle;
     if (invalidate_if_capturing(*s) != cudaSuccess) return cudaErrorStreamCaptureUnsupported;
-    std::shared_ptr<CUstream_st> keep;
-    {
-      quiet_lock registry_lock(all_streams().mutex);
-      keep = all_streams().streams[s];
-      quiet_lock lock(s->mutex);
-      s->closing = true;
-    }
-    wake(*s);
+    close_stream(*s);
     return cudaSuccess;
   });
 }

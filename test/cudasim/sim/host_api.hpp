@@ -50,7 +50,6 @@ using cudaGraphNode_t = struct CUgraphNode_st*;
 using cudaMemPool_t = struct CUmemPool_st*;
 using cudaHostFn_t = void (*)(void*);
 
-// The default streams exist to be refused.
 #define cudaStreamLegacy (reinterpret_cast<cudaStream_t>(0x1))
 #define cudaStreamPerThread (reinterpret_cast<cudaStream_t>(0x2))
 

@@ -120,15 +120,65 @@ TEST_F(streams, destroyed_ones_finish_their_work) {
   EXPECT_EQ(p[0], 9u);
 }
 
-TEST_F(streams, default_streams_are_refused) {
+constexpr auto slow = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+
+TEST_F(streams, the_legacy_stream_and_blocking_ones_wait_for_each_other) {
+  buffer<unsigned> p(1), seen(2);
+  stream s(cudaStreamDefault);
+  for (const cudaStream_t legacy : {cudaStream_t{nullptr}, cudaStreamLegacy})
+    for (const cudaStream_t blocking : {cudaStream_t{s}, cudaStreamPerThread}) {
+      require(cudaLaunchHostFunc(blocking, slow, nullptr));
+      require(start(blocking, 1, 1, write_value, p.get(), 1u));
+      require(cudaMemcpyAsync(seen.get(), p.get(), sizeof(unsigned), cudaMemcpyDefault, legacy));
+      require(cudaLaunchHostFunc(legacy, slow, nullptr));
+      require(start(legacy, 1, 1, write_value, p.get(), 2u));
+      require(cudaMemcpyAsync(seen.get() + 1, p.get(), sizeof(unsigned), cudaMemcpyDefault, blocking));
+      require(cudaStreamSynchronize(blocking));
+      EXPECT_EQ(seen[0], 1u);
+      EXPECT_EQ(seen[1], 2u);
+    }
+}
+
+TEST_F(streams, non_blocking_ones_do_not_wait_for_the_legacy_stream) {
+  buffer<unsigned> p(1), flag(1);
+  cudaStream_t own = nullptr;
+  require(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
+  require(start(nullptr, 1, 1, wait_for_host, flag.get()));
+  require(start(own, 1, 1, write_value, p.get(), 1u));
+  require(cudaStreamSynchronize(own));  // while the other one waits
+  EXPECT_EQ(p[0], 1u);
+  std::atomic_ref<unsigned>(flag[0]).store(1, std::memory_order_release);
+  require(cudaStreamSynchronize(nullptr));
+  require(cudaStreamDestroy(own));
+}
+
+TEST_F(streams, threads_have_default_streams_of_their_own) {
+  buffer<unsigned> p(2), flag(1);
+  require(start(cudaStreamPerThread, 1, 1, wait_for_host, flag.get()));
+  std::thread([&] {
+    require(start(cudaStreamPerThread, 1, 1, write_value, p.get(), 7u));
+    require(cudaStreamSynchronize(cudaStreamPerThread));
+    EXPECT_EQ(p[0], 7u);
+  }).join();
+  EXPECT_EQ(cudaStreamQuery(cudaStreamPerThread), cudaErrorNotReady);
+  std::atomic_ref<unsigned>(flag[0]).store(1, std::memory_order_release);
+  require(cudaStreamSynchronize(cudaStreamPerThread));
+}
+
+TEST_F(streams, default_ones_are_not_captured_nor_destroyed) {
+  stream s(cudaStreamDefault);
   buffer<unsigned> p(1);
-  for (cudaStream_t s : {cudaStream_t{nullptr}, cudaStreamLegacy, cudaStreamPerThread}) {
-    testing::internal::CaptureStderr();
-    EXPECT_EQ(start(s, 1, 1, write_value, p.get(), 1u), cudaErrorInvalidResourceHandle);
-    EXPECT_NE(testing::internal::GetCapturedStderr().find("default stream"), std::string::npos);
-    EXPECT_EQ(cudaMemsetAsync(p.get(), 0, 4, s), cudaErrorInvalidResourceHandle);
-    EXPECT_EQ(cudaStreamSynchronize(s), cudaErrorInvalidResourceHandle);
-  }
+  for (const cudaStream_t name : {cudaStream_t{nullptr}, cudaStreamLegacy, cudaStreamPerThread})
+    EXPECT_EQ(cudaStreamDestroy(name), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeRelaxed), cudaErrorStreamCaptureUnsupported);
+  require(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
+  EXPECT_EQ(start(nullptr, 1, 1, write_value, p.get(), 1u), cudaErrorStreamCaptureImplicit);
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(s, &graph), cudaErrorStreamCaptureInvalidated);
+}
+
+TEST_F(streams, destroyed_ones_are_refused) {
+  buffer<unsigned> p(1);
   cudaStream_t gone = nullptr;
   require(cudaStreamCreate(&gone));
   require(cudaStreamDestroy(gone));

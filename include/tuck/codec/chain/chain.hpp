@@ -12,13 +12,14 @@
 // A side and the values kept are a chunk of the splitter, as its own header has it, cut in two; that of quantize is
 // quantize_codes. Where the record says that a splitter was done without, it has no side and hands on what it got.
 //
-// The last stage may be one that takes sections, as deflate: it encodes the values, part by part where the transform
-// just before it makes parts, as byte planes do, and then the sides in the same order, empty ones too, and only records
-// stand behind it (deflate/sections_layout.hpp). The header has each stage's id, version and parameters, so that
-// decoding needs but the type. The bytes are canonical where those of all stages are.
+// The last stage may be one that takes sections, as huffman and deflate: it encodes the values and then the sides, in
+// the same order, empty ones too, and only records stand behind it (huffman/layout.hpp, deflate/layout.hpp). The header
+// has each stage's id, version and parameters, so that decoding needs but the type. The bytes are canonical where those
+// of all stages are.
 //
-// On the CPU a chunk's rows are on the stack of the thread that encodes or decodes it: about 200 KiB where the chain
-// ends in deflate. Threads of your own must have as much; those of glibc have 8 MiB, those of musl 128 KiB.
+// On the CPU a chunk's rows are on the stack of the thread that encodes or decodes it: about 400 KiB where the chain
+// ends in deflate, 600 KiB in huffman. Threads of your own must have as much; those of glibc have 8 MiB, those of musl
+// 128 KiB.
 #pragma once
 
 #include <tuck/codec/chain/host_chain.hpp>

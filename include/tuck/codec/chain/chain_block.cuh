@@ -5,16 +5,6 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// A codec of sections, as a chain's last stage, has here what works on a row in shared memory:
-//
-//   encoder     TempStorage, load(row, sections), measure(list), pack(list, words to follow, how many, out)
-//   decoder     TempStorage, decode(encoded, sections, row)
-//   sections    { list; at[] }: section_list, and where in the row each begins
-template <class C, int Threads, uint32_t Sections, uint32_t RowBytes> struct block_sections {
-  static_assert(sizeof(C) == 0,
-                "tuck: this codec of sections has no block_sections; see tuck/codec/chain/chain_block.cuh");
-};
-
 namespace detail {
 
 // Of the 48 KiB that a block has on every architecture, the frame's kernels need some.
@@ -25,11 +15,13 @@ template <class Chain> inline constexpr bool ends_in_sections = sections_codec<t
 // The last stage on a row, where it takes sections.
 template <class Chain, int Threads> class chain_finisher {
   using plan = row_plan<Chain>;
-  using coder = block_sections<typename Chain::last_stage, Threads, plan::sections, plan::bytes>;
+  using coder = row_block<typename Chain::last_stage, Threads, plan::bytes>;
   using encoder = typename coder::encoder;
   using preparer = chain_preparer<Chain, Threads>;
 
  public:
+  static constexpr int blocks_a_processor = encoder::blocks_a_processor;
+
   struct preparation {
     alignas(16) std::byte row[plan::bytes];
     typename preparer::StageStorage stages;
@@ -37,13 +29,13 @@ template <class Chain, int Threads> class chain_finisher {
   struct TempStorage {
     union {
       preparation before;
-      typename encoder::TempStorage sections_storage;  // which has the row once it has loaded it
+      typename encoder::TempStorage sections_storage;  // which begins with the row
     };
-    typename coder::sections sections;
+    row_sections sections;
     uint32_t records[max_stages];
   };
 
-  __device__ explicit chain_finisher(TempStorage& temp) : temp_(temp) {}
+  __device__ explicit chain_finisher(TempStorage& temp) : temp_(temp), encoder_(temp.sections_storage) {}
 
   __device__ uint32_t measure(const Chain&, const chain_flow<Chain>& flow) {
     if (threadIdx.x == 0) {
@@ -51,16 +43,15 @@ template <class Chain, int Threads> class chain_finisher {
       flow.list_records(temp_.records);
     }
     device::sync_block();
-    encoder block(temp_.sections_storage);
-    block.load(temp_.before.row, temp_.sections);
-    return block.measure(temp_.sections.list) + Chain::record_bytes;
+    return encoder_.measure(temp_.sections) + Chain::record_bytes;
   }
   __device__ void pack(const Chain&, const chain_flow<Chain>&, bytes out) {
-    encoder(temp_.sections_storage).pack(temp_.sections.list, temp_.records, Chain::splitters, out);
+    encoder_.pack(temp_.sections, temp_.records, Chain::splitters, out);
   }
 
  private:
   TempStorage& temp_;
+  encoder encoder_;
 };
 
 // The same of any other codec.
@@ -75,6 +66,8 @@ class chain_finisher<Chain, Threads> {
   static constexpr int at_last = Chain::size - 1;
 
  public:
+  static constexpr int blocks_a_processor = 5;  // 96 registers; shared memory has no room for more
+
   struct TempStorage {
     struct {
       alignas(16) std::byte row[plan::bytes];
@@ -92,8 +85,8 @@ class chain_finisher<Chain, Threads> {
     const uint32_t raw = flow.template bytes<at_last>();
     uint32_t used = declined;
     if (raw != 0) {
-      one_tile<tile> tiles{row_tile(flow)};
-      used = measure_chunk(coder_, codec.template stage<at_last>(), tiles, tiles.chunk.count);
+      tile_chunk<tile> chunk{row_tile(flow)};
+      used = measure_chunk(coder_, codec.template stage<at_last>(), chunk);
     }
     shrinks_ = used != declined && used < raw;
     used_ = shrinks_ ? used : raw;
@@ -104,8 +97,8 @@ class chain_finisher<Chain, Threads> {
   __device__ void pack(const Chain& codec, const chain_flow<Chain>& flow, bytes out) {
     const bytes room = out.subspan(0, round_up_pow2(used_, 4));
     if (shrinks_) {
-      one_tile<tile> tiles{row_tile(flow)};
-      pack_chunk(coder_, codec.template stage<at_last>(), tiles, room);
+      tile_chunk<tile> chunk{row_tile(flow)};
+      pack_chunk(coder_, codec.template stage<at_last>(), chunk, room);
     } else {
       copy_from_shared<Threads>(room, temp_.before.row, used_);
     }
@@ -153,8 +146,7 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
  public:
   using tile = block_tile<value_t<chain_type>, Threads>;
 
-  static constexpr uint32_t chunk_capacity = tile_bytes;
-  static constexpr int blocks_a_processor = 5;  // 96 registers; shared memory has no room for more
+  static constexpr int blocks_a_processor = finisher::blocks_a_processor;
 
   struct TempStorage {
     detail::chain_flow<chain_type> flow;
@@ -165,22 +157,26 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
 
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp), finisher_(temp.rest) {}
 
-  __device__ void begin(const chain_type&, uint32_t) {}
   // A lossy chain leaves in the tile what decoding will give.
-  template <class Tile> __device__ void count(const chain_type& codec, Tile& values, uint32_t) {
+  __device__ void take(const chain_type& codec, tile& values) {
     if constexpr (is_lossy<chain_type>) {
-      preparer(temp_.flow, temp_.rest.before.row, temp_.rest.before.stages).apply(codec, values);
+      stages().apply_first(codec, values);
     } else {
       tile copy = values;
-      preparer(temp_.flow, temp_.rest.before.row, temp_.rest.before.stages).apply(codec, copy);
+      stages().apply_first(codec, copy);
     }
   }
-  __device__ uint32_t measure(const chain_type& codec) { return finisher_.measure(codec, temp_.flow); }
-  template <class Tiles> __device__ void pack(const chain_type& codec, Tiles&, bytes out) {
+  __device__ uint32_t measure(const chain_type& codec) {
+    stages().apply_others(codec);
+    return finisher_.measure(codec, temp_.flow);
+  }
+  template <class Chunk> __device__ void pack(const chain_type& codec, Chunk&, bytes out) {
     finisher_.pack(codec, temp_.flow, out);
   }
 
  private:
+  __device__ preparer stages() { return {temp_.flow, temp_.rest.before.row, temp_.rest.before.stages}; }
+
   TempStorage& temp_;
   finisher finisher_;
 };
@@ -194,30 +190,25 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
   static constexpr bool takes_sections = detail::ends_in_sections<chain_type>;
 
  public:
-  // 80 registers where 64 would spill.
-  static constexpr int blocks_a_processor = takes_sections || chain_type::lossy ? 6 : tuck::blocks_a_processor;
-
- private:
   template <class C> struct decoder_of {
     using type = block_decoder<C, Threads>;
   };
   template <sections_codec C> struct decoder_of<C> {
-    using type = typename block_sections<C, Threads, plan::sections, plan::bytes>::decoder;
+    using type = typename row_block<C, Threads, plan::bytes>::decoder;
   };
   using decoder = typename decoder_of<last>::type;
 
   struct no_sections {};
-  template <class C> struct sections_of {
-    using type = no_sections;
-  };
-  template <sections_codec C> struct sections_of<C> {
-    using type = typename block_sections<C, Threads, plan::sections, plan::bytes>::sections;
-  };
 
- public:
+  // 80 registers where a lossy chain would spill with 64.
+  static constexpr int blocks_a_processor = [] {
+    if constexpr (takes_sections) return decoder::blocks_a_processor;
+    return chain_type::lossy ? 6 : tuck::blocks_a_processor;
+  }();
+
   struct TempStorage {
     detail::chain_flow<chain_type> flow;
-    typename sections_of<last>::type sections;
+    std::conditional_t<takes_sections, row_sections, no_sections> sections;
     alignas(4) std::byte records[4 * max_stages];
     bool sound;
     alignas(16) std::byte row[plan::bytes];
@@ -257,7 +248,8 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
  private:
   __device__ status restore_row(const chain_type& codec, const_bytes body) {
     if constexpr (takes_sections) {
-      return decoder(temp_.last_storage).decode(body, temp_.sections, temp_.row);
+      detail::row_sink<value_t<last>, Threads> to_row{temp_.row};
+      return decoder(temp_.last_storage).decode(body, temp_.sections, temp_.row, to_row);
     } else {
       const uint32_t raw = temp_.flow.template bytes<at_last>();
       const uint32_t sides = temp_.flow.template sides_before<at_last>();

@@ -6,6 +6,7 @@
 
 #include <tuck/codec/block_copies.cuh>
 #include <tuck/codec/chain/chain.hpp>
+#include <tuck/codec/row_block.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -39,10 +40,10 @@ template <class... Stages> struct row_plan<chain<Stages...>> {
   using chain_type = chain<Stages...>;
   static constexpr int last = chain_type::size - 1;
 
-  // A side begins at a multiple of 16, and what stands in front of it is overwritten up to a multiple of 16. Behind the
-  // first splitter's there is room for the records.
+  // A side begins at a multiple of 16, and what stands in front of it is overwritten up to a multiple of 128. Behind
+  // the first splitter's there is room for the records.
   static constexpr uint32_t bytes =
-      tile_bytes + (growth_of<chain_type>() + 15) / 16 * 16 + 16 * (chain_type::splitters + 1) + 16;
+      tile_bytes + (growth_of<chain_type>() + 15) / 16 * 16 + 16 * (chain_type::splitters + 1) + 128;
 
   static constexpr int first_splitter = [] {
     const bool splits[] = {splitter<Stages>...};
@@ -65,44 +66,15 @@ template <class... Stages> struct row_plan<chain<Stages...>> {
   template <class Row> __device__ static void list_sections(const chain_flow<chain_type>& flow, Row& row) {
     row.list = {};
     flow.list_sections(row.list);
-    uint32_t i = 0;
-    for (; i < value_sections; ++i) row.at[i] = row.list.begin(i);
-    place_sides<last - 1>(flow, row, i);
+    row.at[0] = 0;
+    place_sides<last - 1>(flow, row, 1);
   }
   template <int I, class Row>
   __device__ static void place_sides(const chain_flow<chain_type>& flow, Row& row, uint32_t i) {
     if constexpr (splitter<typename chain_type::template stage_type<I>>) row.at[i++] = side_begin<I>(flow);
     if constexpr (I > 0) place_sides<I - 1>(flow, row, i);
   }
-
-  static constexpr uint32_t value_sections = [] {
-    using before_last = typename chain_type::template stage_type<last - 1>;
-    if constexpr (has_parts<before_last>)
-      return uint32_t{before_last::parts};
-    else
-      return 1u;
-  }();
-  static constexpr uint32_t sections = value_sections + chain_type::splitters;
 };
-
-// A tile to the begin of a row and back; nothing past a multiple of 16 bytes is touched.
-template <class Tile> __device__ void store_to_row(const Tile& values, uint32_t bytes, std::byte* row) {
-#pragma unroll
-  for (int r = 0; r < Tile::rows; ++r) {
-    const uint32_t at = Tile::first_value(r * Tile::row_words) / Tile::lane_values;
-    if (at * sizeof(device::vec128) < bytes) reinterpret_cast<device::vec128*>(row)[at] = values.row(r);
-  }
-}
-// The 16 bytes of which `first` is the first value, zeros past the last one.
-template <class Tile> __device__ device::vec128 read_row(uint32_t first, uint32_t count, const std::byte* row) {
-  const uint32_t at = first / Tile::lane_values, words = (count * (16 / Tile::lane_values) + 3) / 4;
-  if (first + Tile::lane_values <= count) return reinterpret_cast<const device::vec128*>(row)[at];
-  device::vec128 x{};
-#pragma unroll
-  for (uint32_t k = 0; k < 4; ++k)
-    if (4 * at + k < words) x.w[k] = reinterpret_cast<const uint32_t*>(row)[4 * at + k];
-  return Tile::clip(x, first < count ? count - first : 0);
-}
 
 template <class Tile> __device__ void load_from_row(Tile& values, uint32_t count, const std::byte* row) {
   values.count = count;
@@ -122,44 +94,6 @@ __device__ void copy_in_shared(std::byte* to, const std::byte* from, uint32_t be
     reinterpret_cast<uint32_t*>(to)[i] =
         skipped == 0 ? words[i] : device::funnel_shift_right(words[i], words[i + 1], 8 * skipped);
 }
-
-// From shared to global memory, both at any address: 16 bytes at a time from where `to` is a multiple of that.
-template <int Threads> __device__ void copy_to_frame(bytes to, const std::byte* from) {
-  constexpr uint32_t each = sizeof(device::vec128);
-  const auto size = static_cast<uint32_t>(to.size());
-  uint32_t head = static_cast<uint32_t>(-reinterpret_cast<uintptr_t>(to.data()) % each);
-  if (head > size) head = size;
-  const uint32_t vectors = (size - head) / each, tail = head + vectors * each;
-  if (threadIdx.x < head) device::store(to.data() + threadIdx.x, from[threadIdx.x]);
-  if (threadIdx.x < size - tail) device::store(to.data() + tail + threadIdx.x, from[tail + threadIdx.x]);
-  const uint32_t skipped = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from + head) % 4);
-  const auto* const words = reinterpret_cast<const uint32_t*>(from + head - skipped);
-#pragma unroll 1
-  for (uint32_t i = threadIdx.x; i < vectors; i += Threads) {
-    device::vec128 x;
-    uint32_t low = words[4 * i];
-#pragma unroll
-    for (uint32_t k = 0; k < 4; ++k) {
-      const uint32_t high = words[4 * i + k + 1];
-      x.w[k] = skipped == 0 ? low : device::funnel_shift_right(low, high, 8 * skipped);
-      low = high;
-    }
-    device::store(reinterpret_cast<device::vec128*>(to.data() + head) + i, x);
-  }
-}
-
-// What a block codec that decodes hands its words to, in a row.
-template <element T, int Threads> struct row_sink {
-  using tile = block_tile<T, Threads>;
-  std::byte* row;
-
-  __device__ void operator()(uint32_t first, typename tile::word x) {
-    reinterpret_cast<typename tile::word*>(row)[first / tile::per_word] = x;
-  }
-  __device__ void operator()(uint32_t first, const device::vec128& x) {
-    reinterpret_cast<device::vec128*>(row)[first * sizeof(T) / sizeof x] = x;
-  }
-};
 
 // The stages but the last, by one thread block.
 template <class Chain, int Threads> class chain_preparer;
@@ -181,7 +115,8 @@ template <class... Stages, int Threads> class chain_preparer<chain<Stages...>, T
   __device__ chain_preparer(chain_flow<chain_type>& flow, std::byte* row, StageStorage& stages)
       : flow_(flow), row_(row), stages_(stages) {}
 
-  __device__ void apply(const chain_type& codec, tile<0>& values) {
+  // The first stage, after which the tile is not looked at again; a lossy one leaves in it what decoding will give.
+  __device__ void apply_first(const chain_type& codec, tile<0>& values) {
     if (threadIdx.x == 0) flow_.values[0] = values.count;
     if constexpr (splitter<stage<0>>) {
       split<0>(codec, values);
@@ -190,8 +125,8 @@ template <class... Stages, int Threads> class chain_preparer<chain<Stages...>, T
       device::sync_block();
       transform_row<0>(codec);
     }
-    apply_from<1>(codec);
   }
+  __device__ void apply_others(const chain_type& codec) { apply_from<1>(codec); }
 
   // The values that reach the last stage, and all sides, are in the row; those of the chunk go to the sink.
   template <class Sink> __device__ status undo(const chain_type& codec, Sink& sink) {
@@ -266,7 +201,7 @@ template <class... Stages, int Threads> class chain_preparer<chain<Stages...>, T
       device::sync_block();
     }
     if constexpr (I > 0) return undo_from<I - 1>(codec, sink);
-    hand_over(sink);
+    give_row<tile<0>>(row_, flow_.values[0], sink);
     return status::ok;
   }
 
@@ -288,14 +223,6 @@ template <class... Stages, int Threads> class chain_preparer<chain<Stages...>, T
 #pragma unroll 1
       for (uint32_t i = threadIdx.x; i < bytes; i += Threads) to[i] = row_[i];
     }
-  }
-
-  template <class Sink> __device__ void hand_over(Sink& sink) const {
-    const uint32_t count = flow_.values[0];
-#pragma unroll 2
-    for (int r = 0; r < tile<0>::rows; ++r)
-      if (const uint32_t first = tile<0>::first_value(r * tile<0>::row_words); first < count)
-        sink(first, read_row<tile<0>>(first, count, row_));
   }
 
   chain_flow<chain_type>& flow_;

@@ -37,19 +37,11 @@ template <class Chain> struct chain_flow {
   }
 
   // The sections of the row that reaches the last stage.
-  template <class List> TUCK_HD constexpr void list_sections(List& list) const noexcept {
-    using before_last = typename Chain::template stage_type<Chain::size - 2>;
-    if constexpr (has_parts<before_last>) {
-      constexpr uint32_t width = sizeof(typename before_last::result_type);
-      const uint32_t count = values[Chain::size - 2];
-      for (uint32_t i = 0; i < before_last::parts; ++i)
-        list.add(width * (before_last::part_begin(i + 1, count) - before_last::part_begin(i, count)));
-    } else {
-      list.add(bytes<Chain::size - 1>());
-    }
+  TUCK_HD constexpr void list_sections(section_list& list) const noexcept {
+    list.add(bytes<Chain::size - 1>());
     list_sides<Chain::size - 2>(list);
   }
-  template <int I, class List> TUCK_HD constexpr void list_sides(List& list) const noexcept {
+  template <int I> TUCK_HD constexpr void list_sides(section_list& list) const noexcept {
     if constexpr (splitter<typename Chain::template stage_type<I>>) list.add(side<I>());
     if constexpr (I > 0) list_sides<I - 1>(list);
   }

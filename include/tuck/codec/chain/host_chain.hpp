@@ -104,7 +104,7 @@ template <class Chain> class host_chain {
   uint32_t finish(std::byte* to) noexcept {
     const uint32_t bytes_left = flow_.template bytes<last>(), sides = flow_.template sides_before<last>();
     if constexpr (sections_codec<stage<last>>) {
-      typename stage<last>::section_list sections{};
+      section_list sections{};
       flow_.list_sections(sections);
       return stage<last>::encode_sections({row_, bytes_left + sides}, sections, to);
     } else {
@@ -120,7 +120,7 @@ template <class Chain> class host_chain {
   status restore_row(const_bytes body) noexcept {
     const uint32_t bytes_left = flow_.template bytes<last>(), sides = flow_.template sides_before<last>();
     if constexpr (sections_codec<stage<last>>) {
-      typename stage<last>::section_list sections{};
+      section_list sections{};
       flow_.list_sections(sections);
       return stage<last>::decode_sections(body, sections, {row_, bytes_left + sides});
     } else {

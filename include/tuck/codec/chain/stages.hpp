@@ -2,23 +2,21 @@
 #pragma once
 
 #include <tuck/codec/concept.hpp>
+#include <tuck/codec/sections.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
-// A codec that compresses sections - parts of a row of bytes that are unlike each other - each in its own way. As the
-// last stage of a chain it gets what splitters put aside too, a section each, and in parts what the transform before it
-// gives, if that has such:
-//
-//   static constexpr uint32_t parts                      of the results, in order; some may be empty
-//   static uint32_t part_begin(uint32_t i, uint32_t n)   in results, of n values, ascending from 0; part `parts` is
-//                                                        their end. TUCK_HD
-//
-// deflate is one; what it has for that stands at its end, in deflate/deflate.hpp.
+// A codec that, as the last stage of a chain, gets what splitters put aside too: a row of sections (sections.hpp), of
+// which the values are the first.
 template <class C>
-concept sections_codec = codec<C> && requires {
-  typename C::section_list;
-  { C::section_list::capacity } -> std::convertible_to<uint32_t>;
-};
+concept sections_codec =
+    codec<C> && requires(const_bytes row, const section_list& sections, std::byte* to, bytes restored, uint32_t size) {
+      // The most bytes of a row of so many, and these bytes, whose number it returns: any row can be encoded.
+      { C::max_sections_bytes(size) } noexcept -> std::same_as<uint32_t>;
+      { C::encode_sections(row, sections, to) } noexcept -> std::same_as<uint32_t>;
+      // Back, from untrusted bytes.
+      { C::decode_sections(row, sections, restored) } noexcept -> std::same_as<status>;
+    };
 
 namespace detail {
 
@@ -126,21 +124,13 @@ template <int I, class Row> TUCK_HD constexpr status parse_all(const stage_list&
     return status::ok;
 }
 
-// Has the transform before a codec of sections parts of its own?
-template <class X>
-concept has_parts = transform<X> && requires(uint32_t i, uint32_t n) {
-  { X::parts } -> std::convertible_to<uint32_t>;
-  { X::part_begin(i, n) } -> std::same_as<uint32_t>;
-};
-
 // Of the stages of a chain: do its last stage's sections suffice?
 template <class First, class... Rest> constexpr bool sections_fit(uint32_t sections = 1) {
   if constexpr (sizeof...(Rest) == 0) {
-    if constexpr (sections_codec<First>) return sections <= First::section_list::capacity;
+    if constexpr (sections_codec<First>) return sections <= section_list::capacity;
     return true;
   } else {
     if constexpr (splitter<First>) ++sections;
-    if constexpr (has_parts<First> && sizeof...(Rest) == 1) sections += First::parts - 1;
     return detail::sections_fit<Rest...>(sections);
   }
 }

@@ -1,4 +1,4 @@
-// deflate-lite: valid DEFLATE (RFC 1951) of literals and runs, which a whole thread block decodes at once.
+// deflate-lite: valid DEFLATE (RFC 1951) of literals and runs, of which the lanes of a warp decode a part each.
 //
 // Any inflate reads a chunk, for it begins with its stream. An index behind that tells where lanes can begin;
 // layout.hpp has the format, and the rules by which the encoder cuts. The bytes are canonical: host and device write
@@ -6,9 +6,8 @@
 #pragma once
 
 #include <tuck/codec/concept.hpp>
-#include <tuck/codec/deflate/host_block.hpp>
-#include <tuck/codec/deflate/host_restore.hpp>
-#include <tuck/codec/deflate/sections.hpp>
+#include <tuck/codec/deflate/host_chunk.hpp>
+#include <tuck/codec/sections.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -16,7 +15,7 @@ template <element T> struct deflate {
   using value_type = T;
 
   static constexpr uint32_t width = sizeof(T);  // the distance of matches, besides 1
-  static constexpr uint32_t chunk_bytes = deflate_format::max_chunk_bytes;
+  static constexpr uint32_t chunk_bytes = 16 * 1024;
 
   TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::deflate, .version = 1}; }
   TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
@@ -37,66 +36,13 @@ template <element T> struct deflate {
   }
   static uint64_t encode_stream(span<const T> values, bytes room) noexcept;
 
-  // As the last stage of a chain, which encodes sections; deflate/sections_layout.hpp has their format.
-  using section_list = deflate_format::section_list;
-  static constexpr uint32_t max_sections_bytes(uint32_t row) noexcept {
-    return deflate_format::max_sections_bytes(row);
-  }
-  static constexpr uint32_t sections_width = width < 4 ? 4 : width;  // that of masks at least
-  static uint32_t encode_sections(const_bytes row, const section_list& sections, std::byte* to) noexcept {
-    return deflate_format::encode_sections<sections_width>(row, sections, to);
-  }
-  static status decode_sections(const_bytes encoded, const section_list& sections, bytes row) noexcept {
-    return deflate_format::decode_sections(encoded, sections, row);
-  }
+  // As the last stage of a chain: the first section is the values, the others are sides, which are not coded.
+  static constexpr uint32_t max_sections_bytes(uint32_t row) noexcept { return row + 4 * section_list::capacity; }
+  static uint32_t encode_sections(const_bytes row, const section_list& sections, std::byte* to) noexcept;
+  static status decode_sections(const_bytes encoded, const section_list& sections, bytes row) noexcept;
 };
 
 namespace deflate_format {
-
-// A stream that is this block alone, which was just measured.
-template <uint32_t Width>
-void write_stream(const host_block<Width>& block, sub_block_list& list, std::byte* to) noexcept {
-  bit_writer out(to);
-  block.write(out, true, list);
-  out.finish_bytes();
-}
-
-inline status decode_chunk(const_bytes encoded, bytes restored) noexcept {
-  if (encoded.empty()) return status::deflate_ends_early;
-  const auto sub_blocks = static_cast<uint8_t>(encoded[encoded.size() - 1]);
-  chunk_parts parts;
-  if (!split(encoded, sub_blocks, parts)) return status::deflate_index;
-  bit_input in(parts.stream);
-  code_lengths lengths;
-  precode_memory memory;
-  if (const status s = read_block_header(in, true, lengths, memory); s != status::ok) return s;
-  decode_tables tables;
-  build_tables(lengths, tables);
-
-  const auto size = static_cast<uint32_t>(restored.size());
-  sub_block part{static_cast<uint32_t>(in.position()),
-                 static_cast<uint32_t>(8 * parts.stream.size()),
-                 0,
-                 size,
-                 sub_blocks != 0,
-                 sub_blocks == 0};
-  index_sums sums;
-  for (uint32_t i = 0; i < sub_blocks; ++i) sums.add(read_entry(parts.index, i));
-  if (sub_blocks != 0 && !sums.fit(size, part.first_bit, parts.stream.size())) return status::deflate_index;
-  for (uint32_t i = 0; i < std::max<uint32_t>(sub_blocks, 1); ++i) {
-    if (part.indexed) {
-      const index_entry entry = read_entry(parts.index, i);
-      part.end_bit = part.first_bit + entry.bits;
-      part.end_byte = std::min(part.first_byte + entry.groups * group_bytes, size);
-      part.is_last = i + 1 == sub_blocks;
-    }
-    memory_output out(restored.data() + part.first_byte, restored.data() + part.end_byte);
-    if (const status s = decode_sub_block(tables, part, in, out); s != status::ok) return s;
-    part.first_bit = part.end_bit;
-    part.first_byte = part.end_byte;
-  }
-  return read_end(tables, in);
-}
 
 // Stored blocks, as many as it takes; their bytes.
 inline uint64_t store_blocks(const_bytes values, std::byte* to) noexcept {
@@ -114,41 +60,79 @@ inline uint64_t store_blocks(const_bytes values, std::byte* to) noexcept {
   return static_cast<uint64_t>(to - begin);
 }
 
+// The bytes of a row that stands as it is, with the word of 0 behind it.
+TUCK_HD constexpr uint32_t stored_row_bytes(uint32_t row) noexcept { return round_up_pow2(row, 2); }
+
+// Some bytes, and zeros up to a multiple of 4. How many they are then.
+inline uint32_t put_padded(const_bytes values, std::byte* to) noexcept {
+  const auto size = static_cast<uint32_t>(values.size()), padded = round_up_pow2(size, 2);
+  if (size != 0) std::memcpy(to, values.data(), size);
+  if (padded != size) std::memset(to + size, 0, padded - size);
+  return padded;
+}
+
 }  // namespace deflate_format
 
 template <element T> uint32_t deflate<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
-  if (values.empty() || values.size_bytes() > chunk_bytes) return declined;
-  deflate_format::host_block<width> block;
-  const uint32_t stream = ceil_div(block.measure(as_bytes(values)), 8u);
-  const deflate_format::index_plan index = block.plan(stream);
-  const uint32_t size = stream + deflate_format::index_bytes(index.entries);
-  if (size >= values.size_bytes()) return declined;
-  deflate_format::sub_block_list list;
-  deflate_format::write_stream(block, list, room.data());
-  *list.write(index, room.data() + stream) = static_cast<std::byte>(index.entries);
+  if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return declined;
+  deflate_format::host_encoder<width> encoder;
+  const uint32_t size = encoder.measure(as_bytes(values));
+  if (size != declined) encoder.write(room.data());
   return size;
 }
 
 template <element T> status deflate<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
-  return deflate_format::decode_chunk(encoded, as_writable_bytes(restored));
+  deflate_format::host_decoder<width> decoder;
+  return decoder.decode(encoded, as_writable_bytes(restored));
+}
+
+template <element T>
+uint32_t deflate<T>::encode_sections(const_bytes row, const section_list& sections, std::byte* to) noexcept {
+  const const_bytes values = row.subspan(0, sections.size(0));
+  uint32_t used = 0;
+  if (!values.empty()) {
+    deflate_format::host_encoder<width> encoder;
+    used = encoder.measure(values);
+    if (used != declined)
+      encoder.write(to);
+    else
+      used = deflate_format::put_padded(values, to);
+  }
+  for (uint32_t i = 1; i < sections.count; ++i)
+    used += deflate_format::put_padded(row.subspan(sections.begin(i), sections.size(i)), to + used);
+  return used;
+}
+
+template <element T>
+status deflate<T>::decode_sections(const_bytes encoded, const section_list& sections, bytes row) noexcept {
+  const uint32_t sides = padded_sides(sections), size = sections.size(0);
+  if (encoded.size() < sides) return status::bad_payload;
+  const auto used = static_cast<uint32_t>(encoded.size()) - sides;
+  deflate_format::host_decoder<width> decoder;
+  if (used == round_up_pow2(size, 2)) {
+    if (size != 0) std::memcpy(row.data(), encoded.data(), size);
+  } else if (const status s = decoder.decode(encoded.subspan(0, used), row.subspan(0, size)); s != status::ok) {
+    return s;
+  }
+  uint64_t at = used;
+  for (uint32_t i = 1; i < sections.count; ++i) {
+    if (sections.size(i) != 0) std::memcpy(row.data() + sections.begin(i), encoded.data() + at, sections.size(i));
+    at += round_up_pow2(sections.size(i), 2);
+  }
+  return status::ok;
 }
 
 template <element T> const_bytes deflate<T>::stream_of(const_bytes encoded) noexcept {
-  deflate_format::chunk_parts parts;
-  return !encoded.empty() && deflate_format::split(encoded, static_cast<uint8_t>(encoded[encoded.size() - 1]), parts)
-             ? parts.stream
-             : const_bytes{};
+  if (encoded.size() < 4) return {};
+  const deflate_format::chunk_end end(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4));
+  return end.stream <= encoded.size() ? encoded.subspan(0, end.stream) : const_bytes{};
 }
 
 template <element T> uint64_t deflate<T>::encode_stream(span<const T> values, bytes room) noexcept {
-  if (!values.empty() && values.size_bytes() <= chunk_bytes) {
-    deflate_format::host_block<width> block;
-    const uint32_t stream = ceil_div(block.measure(as_bytes(values)), 8u);
-    if (stream < max_stream_bytes(values.size())) {
-      deflate_format::sub_block_list list;
-      deflate_format::write_stream(block, list, room.data());
-      return stream;
-    }
+  if (!values.empty() && values.size_bytes() <= max_chunk_raw_bytes) {
+    deflate_format::host_encoder<width> encoder;
+    encoder.measure(as_bytes(values));
+    if (encoder.stream_bytes() < values.size_bytes()) return encoder.write_stream(room.data());
   }
   return deflate_format::store_blocks(as_bytes(values), room.data());
 }

@@ -13,8 +13,6 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   using groups = block_groups<sizeof(T), Threads>;
   using quantizer_of_tile = tile_quantizer<T, Threads>;
 
-  // Exceptions are read again, so that no registers hold values while codes are packed.
-  static constexpr uint32_t chunk_capacity = tile_bytes;
   static constexpr int blocks_a_processor = sizeof(T) == 4 ? 8 : sizeof(T) == 8 ? 6 : 5;  // 64, 80 and 96 registers
 
   struct TempStorage {
@@ -25,11 +23,10 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
 
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp), groups_(temp.of_groups), quantizer_(temp.of_tile) {}
 
-  __device__ void begin(const quantize<T>&, uint32_t count) {
-    if (threadIdx.x == 0) temp_.count = count;
-  }
-  // Leaves in the tile what decoding will give, but for the exceptions, which stay.
-  __device__ void count(const quantize<T>& codec, tile& values, uint32_t) {
+  // Leaves in the tile what decoding will give, but for the exceptions, which stay. These are read again, so that no
+  // registers hold values while codes are packed.
+  __device__ void take(const quantize<T>& codec, tile& values) {
+    if (threadIdx.x == 0) temp_.count = values.count;
     if (!codec.is_usable()) return;
     exponent_ = quantizer_.largest_exponent(codec, values);
     quantizer_.with_quantizer(codec, exponent_, [&](const auto& quantizer) {
@@ -47,11 +44,11 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     return groups_.measure(temp_.count, codec.choices(), exceptions, quantize_side<T>::bytes(exceptions),
                            quantize<T>::limit(temp_.count));
   }
-  template <class Tiles> __device__ void pack(const quantize<T>&, Tiles& tiles, bytes out) {
+  template <class Chunk> __device__ void pack(const quantize<T>&, Chunk& chunk, bytes out) {
     const uint32_t end = groups_.end(), side = quantize_side<T>::bytes(temp_.exceptions);
     groups_.assemble(side);
     quantizer_.write_exponent(groups_.encoded() + end, exponent_);
-    if (temp_.exceptions != 0) quantizer_.write_exceptions(groups_.encoded() + end, temp_.exceptions, tiles);
+    if (temp_.exceptions != 0) quantizer_.write_exceptions(groups_.encoded() + end, temp_.exceptions, chunk);
     device::sync_block();
     copy_from_shared<Threads>(out, groups_.encoded(), end + side);
   }

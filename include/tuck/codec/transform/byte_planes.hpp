@@ -18,15 +18,6 @@ template <element T> struct byte_planes {
 
   static constexpr uint32_t planes = sizeof(T);
 
-  // Planes that follow each other and are statistically alike, for a coder that has a code for each part: the two upper
-  // planes of 8-byte values and the upper one of others alone, all lower ones together.
-  static constexpr uint32_t parts = planes == 1 ? 1 : planes == 8 ? 3 : 2;
-
-  // Index in the results of `count` values at which part i <= parts begins; part_begin(parts, count) is their number.
-  TUCK_HD static constexpr uint32_t part_begin(uint32_t i, uint32_t count) noexcept {
-    return i == 0 ? 0 : (planes - parts + i) * count;
-  }
-
   TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::planes, .version = 1}; }
   TUCK_HD constexpr stage describe() const noexcept { return description(); }
   TUCK_HD static constexpr status from_stage(const stage& described, byte_planes&) noexcept {

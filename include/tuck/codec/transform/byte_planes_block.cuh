@@ -63,13 +63,13 @@ template <element T, int Threads> class block_transform<byte_planes<T>, Threads>
 
   __device__ static void to_planes(four& x) {
     if constexpr (planes == 2)
-      x = {device::byte_perm(x.w[0], x.w[1], 0x6420), device::byte_perm(x.w[0], x.w[1], 0x7531)};
+      x = {device::byte_perm<0x6420>(x.w[0], x.w[1]), device::byte_perm<0x7531>(x.w[0], x.w[1])};
     else
       transpose(x);
   }
   __device__ static void to_values(four& x) {
     if constexpr (planes == 2)
-      x = {device::byte_perm(x.w[0], x.w[1], 0x5140), device::byte_perm(x.w[0], x.w[1], 0x7362)};
+      x = {device::byte_perm<0x5140>(x.w[0], x.w[1]), device::byte_perm<0x7362>(x.w[0], x.w[1])};
     else
       transpose(x);
   }
@@ -80,12 +80,12 @@ template <element T, int Threads> class block_transform<byte_planes<T>, Threads>
 #pragma unroll
     for (uint32_t i = 0; i < step; ++i) {
       uint32_t &a = x.w[i], &b = x.w[i + step], &c = x.w[i + 2 * step], &d = x.w[i + 3 * step];
-      const uint32_t ab_low = device::byte_perm(a, b, 0x5140), ab_high = device::byte_perm(a, b, 0x7362);
-      const uint32_t cd_low = device::byte_perm(c, d, 0x5140), cd_high = device::byte_perm(c, d, 0x7362);
-      a = device::byte_perm(ab_low, cd_low, 0x5410);
-      b = device::byte_perm(ab_low, cd_low, 0x7632);
-      c = device::byte_perm(ab_high, cd_high, 0x5410);
-      d = device::byte_perm(ab_high, cd_high, 0x7632);
+      const uint32_t ab_low = device::byte_perm<0x5140>(a, b), ab_high = device::byte_perm<0x7362>(a, b);
+      const uint32_t cd_low = device::byte_perm<0x5140>(c, d), cd_high = device::byte_perm<0x7362>(c, d);
+      a = device::byte_perm<0x5410>(ab_low, cd_low);
+      b = device::byte_perm<0x7632>(ab_low, cd_low);
+      c = device::byte_perm<0x5410>(ab_high, cd_high);
+      d = device::byte_perm<0x7632>(ab_high, cd_high);
     }
   }
 

@@ -137,6 +137,12 @@ inline std::uint32_t funnel_shift_right(std::uint32_t low, std::uint32_t high, s
 inline std::uint32_t byte_perm(std::uint32_t low, std::uint32_t high, std::uint32_t selectors) {
   return __byte_perm(low, high, selectors);
 }
+template <std::uint32_t Selectors> inline std::uint32_t byte_perm(std::uint32_t low, std::uint32_t high) {
+  return __byte_perm(low, high, Selectors);
+}
+template <std::uint32_t Mask> inline std::uint32_t select_bits(std::uint32_t a, std::uint32_t b) {
+  return (a & Mask) | (b & ~Mask);
+}
 
 inline std::uint64_t join_words(std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; }
 inline void split_words(std::uint64_t x, std::uint32_t& low, std::uint32_t& high) {
@@ -155,6 +161,8 @@ inline std::uint32_t or_if_differ(std::uint32_t x, U a, std::type_identity_t<U> 
   return a != b ? x | Bits : x;
 }
 
+template <std::uint32_t Mask> std::uint32_t xor_masked(std::uint32_t a, std::uint32_t b) { return a ^ (b & Mask); }
+template <std::uint32_t Mask> std::uint32_t nor_masked(std::uint32_t a, std::uint32_t b) { return ~(a | b | Mask); }
 inline std::uint32_t or_xor(std::uint32_t a, std::uint32_t b, std::uint32_t c) { return (a ^ b) | c; }
 inline bool any_above(const std::uint32_t (&x)[4], std::uint32_t limit) {
   bool any = false;

@@ -1,0 +1,232 @@
+// Values and sides from untrusted bytes by one thread block: layout.hpp has the format. A lane has a sub-block.
+#pragma once
+
+#include <tuck/codec/block_copies.cuh>
+#include <tuck/codec/deflate/layout.hpp>
+#include <tuck/codec/huffman/warp_code.cuh>
+#include <tuck/codec/sections.hpp>
+#include <tuck/core/shared_values.cuh>
+
+namespace tuck::inline TUCK_ABI::deflate_format {
+
+template <uint32_t Width, int Threads, uint32_t RowBytes> class block_decoder {
+  static constexpr uint32_t lanes = device::warp_size;
+  static_assert(sub_block_plan::most(tile_bytes) <= lanes && RowBytes >= tile_bytes);
+
+ public:
+  static constexpr int blocks_a_processor = 6;
+
+  struct header_room {
+    alignas(16) uint16_t codes[huffman_format::slots];
+    huffman_format::warp_symbols symbols;
+    static constexpr uint32_t length_words =
+        (whole_segments * segment_symbols + segment_size<8>(whole_segments) + 3) / 4;
+    alignas(4) uint8_t lengths[4 * length_words];
+    uint16_t precode[128];
+  };
+  struct TempStorage {
+    alignas(16) std::byte encoded[tile_bytes + 16];
+    union {
+      uint32_t table[huffman_format::slots];
+      header_room before;
+    };
+    uint32_t first_bit;
+  };
+
+  __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
+
+  // Gives the row.
+  __device__ status decode(const_bytes encoded, const row_sections& sections, std::byte* row) {
+    bytes_ = sections.list.size(0);
+    const uint32_t sides = padded_sides(sections.list);
+    if (encoded.size() < sides || encoded.size() > tile_bytes + sides || encoded.size() % 4 != 0)
+      return status::bad_payload;
+    const uint32_t size = static_cast<uint32_t>(encoded.size()) - sides;
+    copy_sides(encoded.data() + size, sections, row);
+    if (size == round_up_pow2(bytes_, 2)) {
+      copy(encoded.data(), row, bytes_);
+      return status::ok;
+    }
+    if (size < 4) return status::bad_payload;
+    const uint32_t last = device::load_uniform(reinterpret_cast<const uint32_t*>(encoded.data()) + size / 4 - 1);
+    const chunk_end end(last);
+    if (!end.fits(last, size, bytes_)) return status::bad_payload;
+    copy_to_shared<Threads>(temp_.encoded, encoded.subspan(0, size));
+    for (uint32_t i = threadIdx.x; 128 * (i / 8) < bytes_; i += Threads) reinterpret_cast<device::vec128*>(row)[i] = {};
+    prepare_header();
+    device::sync_block();
+    bool sound = true;
+    if (device::warp_id() == 0) sound = read_header(end);
+    if (device::sync_block_or(!sound)) return status::bad_payload;
+    expand_table();
+    device::sync_block();
+    if (device::warp_id() == 0) sound = decode_sub_blocks(end, reinterpret_cast<uint8_t*>(row));
+    if (device::sync_block_or(!sound)) return status::bad_payload;
+    collect(row);
+    return status::ok;
+  }
+
+ private:
+  // Between places that are multiples of 4, the last word whole.
+  __device__ static void copy(const std::byte* from, std::byte* to, uint32_t size) {
+    for (uint32_t i = threadIdx.x; 4 * i < size; i += Threads)
+      reinterpret_cast<uint32_t*>(to)[i] = device::load(reinterpret_cast<const uint32_t*>(from) + i);
+  }
+  __device__ static void copy_sides(const std::byte* from, const row_sections& sections, std::byte* row) {
+    for (uint32_t s = 1; s < sections.list.count; ++s) {
+      copy(from, row + sections.at[s], sections.list.size(s));
+      from += round_up_pow2(sections.list.size(s), 2);
+    }
+  }
+  // Sub-blocks of equal size would have lanes wait for one bank of shared memory; so each 16 bytes go elsewhere at
+  // first.
+  __device__ static uint32_t dealt(uint32_t byte) { return device::xor_masked<0x70>(byte, byte >> 5); }
+  __device__ void collect(std::byte* row) const {
+    auto* const rows = reinterpret_cast<device::vec128*>(row);
+#pragma unroll 1
+    for (uint32_t first = 0; 16 * first < bytes_; first += Threads) {
+      const uint32_t i = first + threadIdx.x;
+      const bool here = 128 * (i / 8) < bytes_;  // sides may stand behind
+      device::vec128 x{};
+      if (here) x = rows[dealt(16 * i) / 16];
+      device::sync_warp();
+      if (here) rows[i] = x;
+      device::sync_warp();
+    }
+  }
+
+  __device__ uint32_t window(uint32_t at) const {  // 32 bits
+    return device::shared_window(reinterpret_cast<const uint32_t*>(temp_.encoded), at);
+  }
+  __device__ uint32_t index_byte(const chunk_end& end, uint32_t i) const {
+    return static_cast<uint8_t>(temp_.encoded[end.stream + i]);
+  }
+
+  __device__ void prepare_header() {
+    for (uint32_t i = threadIdx.x; i < 128; i += Threads)
+      temp_.before.precode[i] = static_cast<uint16_t>(precode_entry(i));
+    for (uint32_t i = threadIdx.x; i < header_room::length_words; i += Threads)
+      reinterpret_cast<uint32_t*>(temp_.before.lengths)[i] = 0;
+  }
+  // By one warp: the lengths of all codes, a segment a lane; then the codes. Is the header sound?
+  __device__ bool read_header(const chunk_end& end) {
+    const uint32_t lane = device::lane_id();
+    const uint32_t own = lane < whole_segments ? index_byte(end, lane) : 0;
+    const uint32_t up_to = prefix_bits + device::warp_inclusive_sum(own);
+    bool sound = lane >= 3 || (window(32 * lane) & low_mask(prefix_bits - 32 * lane)) == prefix_word<Width>(lane);
+    if (lane <= whole_segments) {
+      const uint32_t to = read_segment<Width>(
+          lane, up_to - own, [&](uint32_t at) { return window(at); },
+          [&](uint32_t bits) -> uint32_t { return temp_.before.precode[bits]; },
+          [&](uint32_t i, uint32_t length) {
+            temp_.before.lengths[lane * segment_symbols + i] = static_cast<uint8_t>(length);
+          });
+      sound &= to != 0 && (lane == whole_segments || to == up_to);
+      if (lane == whole_segments) temp_.first_bit = to;
+    }
+    device::sync_warp();
+    if (lane < distance_codes<Width>)
+      sound &= temp_.before.lengths[coded_symbols + lane] == distance_length<Width>(lane);
+    huffman_format::warp_lengths<9> all;
+#pragma unroll
+    for (uint32_t k = 0; k < 9; ++k) {
+      const uint32_t s = 9 * lane + k;
+      all.length[k] = all.count[k] = s < coded_symbols ? temp_.before.lengths[s] : 0;
+    }
+    if (!device::all(sound) || all.used() != huffman_format::slots || temp_.before.lengths[end_of_block] == 0)
+      return false;
+    huffman_format::place_codes<4>(all, temp_.before.codes, temp_.before.symbols);
+    device::sync_warp();
+    huffman_format::spread_entries(reinterpret_cast<device::vec128*>(temp_.before.codes));
+    return true;
+  }
+  __device__ void expand_table() {
+    constexpr uint32_t each = huffman_format::slots / Threads;
+    uint32_t entries[each];
+#pragma unroll
+    for (uint32_t i = 0; i < each; ++i) {
+      const uint32_t code = temp_.before.codes[i * Threads + threadIdx.x];
+      entries[i] = decoder_entry(code >> 4, code & 15);
+    }
+    device::sync_block();
+#pragma unroll
+    for (uint32_t i = 0; i < each; ++i) temp_.table[i * Threads + threadIdx.x] = entries[i];
+  }
+
+  // By one warp, a lane each.
+  __device__ bool decode_sub_blocks(const chunk_end& end, uint8_t* row) {
+    const uint32_t lane = device::lane_id();
+    uint32_t cells = 0, bits = 0;
+    if (lane < end.sub_blocks) {
+      uint32_t entry = 0;
+      for (uint32_t k = 0; k < 3; ++k) entry |= index_byte(end, whole_segments + 3 * lane + k) << 8 * k;
+      cells = entry_cells(entry);
+      bits = entry_bits(entry);
+    }
+    const uint32_t last_cell = device::warp_inclusive_sum(cells), first = last_cell - cells;
+    const uint32_t to = temp_.first_bit + device::warp_inclusive_sum(bits), all = device::shfl(to, lanes - 1);
+    bool sound = device::shfl(last_cell, lanes - 1) == cells_of(bytes_) && all < 8 * end.stream;
+    sound &= padding_is_zero(end);
+    if (!device::all(sound)) return false;
+    const uint32_t code = temp_.table[reverse_bits(window(all)) >> (32 - max_length)];
+    sound = (code >> 4) == 0 && (all + (code & 15) + 7) / 8 == end.stream;
+    if (lane < end.sub_blocks) {
+      const uint32_t row_end = last_cell * cell_bytes < bytes_ ? last_cell * cell_bytes : bytes_;
+      sound &= decode_sub_block(to - bits, to, row, first * cell_bytes, row_end);
+    }
+    return device::all(sound);
+  }
+  __device__ bool padding_is_zero(const chunk_end& end) const {
+    const uint32_t begin = end.stream + whole_segments + 3 * end.sub_blocks;
+    const uint32_t size = round_up_pow2(begin, 2) - begin;
+    return device::lane_id() >= size || temp_.encoded[begin + device::lane_id()] == std::byte{};
+  }
+
+  // Up to two literals and a token a round. The row is zeros where nothing has been written.
+  __device__ bool decode_sub_block(uint32_t at, uint32_t end, uint8_t* row, uint32_t begin, uint32_t row_end) const {
+    uint32_t to = begin, last = 0;  // of the byte before, the entry
+    const auto put_literal = [&](uint32_t entry) {
+      row[dealt(to++)] = static_cast<uint8_t>(entry >> 8);
+      last = entry;
+    };
+    while (to < row_end && at < end) {
+      const uint32_t codes = reverse_bits(window(at));
+      uint32_t entry = temp_.table[codes >> (32 - max_length)], skipped = entry & 15;
+      if (to + 2 < row_end && is_literal(entry)) {
+        put_literal(entry);
+        entry = temp_.table[codes << skipped >> (32 - max_length)];
+        skipped += entry & 15;
+        if (is_literal(entry)) {
+          put_literal(entry);
+          entry = temp_.table[codes << skipped >> (32 - max_length)];
+          skipped += entry & 15;
+        }
+      }
+      at += skipped;
+      if (is_literal(entry)) {
+        put_literal(entry);
+        continue;
+      }
+      const uint32_t more = window(at), extra = entry >> 4 & 15;
+      const uint32_t length = (entry >> 8) + (more & ((1u << extra) - 1));
+      const bool is_far = (more >> extra & 1) != 0;
+      const uint32_t distance = is_far ? Width : 1;
+      at += extra + distance_bits<Width>(is_far);
+      if (length - 1 >= row_end - to || to - begin < distance ||  // a block's end has length 0
+          (is_far && (Width == 1 || (Width == 8 && (more >> extra & 2) == 0))))
+        return false;
+      const uint32_t from = to;
+      to += length;
+      if (!is_far && (last & 0xff00) == 0) continue;
+#pragma unroll 1
+      for (uint32_t i = from; i < to; ++i) row[dealt(i)] = row[dealt(i - distance)];
+      last = uint32_t{row[dealt(to - 1)]} << 8;
+    }
+    return to == row_end && at == end;
+  }
+
+  TempStorage& temp_;
+  uint32_t bytes_ = 0;
+};
+
+}  // namespace tuck::inline TUCK_ABI::deflate_format

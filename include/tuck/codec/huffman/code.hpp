@@ -1,0 +1,144 @@
+// Canonical Huffman codes of at most 10 bits, as host and device make them.
+//
+// Lengths are Huffman's where up to 32 symbols occur, cut to 10 bits and mended; where more occur, they are rounded
+// logarithms, mended the same way. The rules are here in full, for bytes depend on them. N is the sum of all
+// counts; divisions round down:
+//
+//   start    up to 32 symbols: of all groups, the two of least weight become one, until one is left; a symbol's length
+//            is how often its group was one of the two, at least 1 and at most 10. A group's rank is that of a symbol
+//            in it, among those that occur; of equal weights the lower rank counts as less. The two become one of the
+//            rank of the lesser.
+//            more: the least x = N / 2 + k N / 32, k = 0 to 63, for which lengths, the least l >= 1 with
+//            count * 2^l >= x, at most 10, meet Kraft's sum; found by halving, as in `round`.
+//   longer   while Kraft's sum is above 1: the symbol with the least count of those below 10 bits, the lowest of
+//            equal ones, gets a bit more.
+//   shorter  then, as long as there are any: of the symbols above 1 bit for whose shorter code there is room, that with
+//            the most count * 2^length, the lowest of equal ones, gets a bit less. In the end no slot is left.
+//
+// Where one symbol occurs, its code has no bits. Codes are given to symbols by length, then by
+// value; the first is all zeros, and each takes the slots behind the one before it.
+#pragma once
+
+#include <tuck/core/bits.hpp>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace tuck::inline TUCK_ABI::huffman_format {
+
+inline constexpr uint32_t max_length = 10;
+inline constexpr uint32_t slots = 1u << max_length;  // Kraft's sum is counted in these
+inline constexpr uint32_t few_symbols = 32;
+
+// Of the code of so many bits: the slots that it takes.
+TUCK_HD constexpr uint32_t slots_of(uint32_t length) noexcept { return slots >> length; }
+
+// The least l >= 1 with count * 2^l >= least, at most max_length. count is not 0.
+TUCK_HD constexpr uint32_t rounded_length(uint32_t count, uint32_t least) noexcept {
+  const uint32_t width = tuck::bit_width(count), wanted = tuck::bit_width(least);
+  uint32_t l = wanted > width ? wanted - width : 0;
+  if ((count << l) < least) ++l;
+  return l < 1 ? 1 : l > max_length ? max_length : l;
+}
+TUCK_HD constexpr uint32_t round_begin(uint32_t total, uint32_t k) noexcept { return total / 2 + k * total / 32; }
+
+// The lengths of codes for `Symbols` symbols, by one thread.
+template <uint32_t Symbols> class code_maker {
+ public:
+  uint8_t length[Symbols] = {};
+  uint32_t present = 0;
+
+  explicit code_maker(const uint32_t (&counts)[Symbols]) noexcept : counts_(counts) {
+    for (uint32_t i = 0; i < Symbols; ++i)
+      if (counts[i] != 0) {
+        symbol_[present++] = static_cast<uint16_t>(i);
+        total_ += counts[i];
+      }
+    if (present <= 1) return;
+    if (present <= few_symbols)
+      merge();
+    else
+      round();
+    mend();
+  }
+
+  uint64_t bits() const noexcept {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < Symbols; ++i) sum += uint64_t{counts_[i]} * length[i];
+    return sum;
+  }
+
+ private:
+  void merge() noexcept {
+    uint32_t symbol[few_symbols], key[few_symbols], group[few_symbols], depth[few_symbols] = {}, n = 0;
+    for (uint32_t i = 0; i < Symbols; ++i)
+      if (counts_[i] != 0) {
+        symbol[n] = i;
+        key[n] = counts_[i] << 5 | n;
+        group[n] = n;
+        ++n;
+      }
+    for (uint32_t left = n; left > 1; --left) {
+      const uint32_t a = take_least(key, n), b = take_least(key, n);
+      key[a % 32] = (a / 32 + b / 32) << 5 | a % 32;
+      for (uint32_t i = 0; i < n; ++i)
+        if (group[i] == a % 32 || group[i] == b % 32) {
+          ++depth[i];
+          group[i] = a % 32;
+        }
+    }
+    for (uint32_t i = 0; i < n; ++i)
+      length[symbol[i]] = static_cast<uint8_t>(depth[i] < max_length ? depth[i] : max_length);
+  }
+  static uint32_t take_least(uint32_t (&key)[few_symbols], uint32_t n) noexcept {
+    uint32_t least = 0;
+    for (uint32_t i = 1; i < n; ++i)
+      if (key[i] < key[least]) least = i;
+    const uint32_t found = key[least];
+    key[least] = ~0u;
+    return found;
+  }
+
+  void round() noexcept {
+    uint32_t low = 0;
+    for (uint32_t step = 32; step != 0; step /= 2)
+      if (kraft(round_begin(total_, low + step - 1)) > slots) low += step;
+    const uint32_t least = round_begin(total_, low);
+    for (uint32_t i = 0; i < present; ++i)
+      length[symbol_[i]] = static_cast<uint8_t>(rounded_length(count_of(i), least));
+  }
+  uint32_t kraft(uint32_t least) const noexcept {
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < present; ++i) sum += slots_of(rounded_length(count_of(i), least));
+    return sum;
+  }
+
+  void mend() noexcept {
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < present; ++i) used += slots_of(length[symbol_[i]]);
+    if (used > slots) {  // the least count's turn comes again until it has max_length
+      std::stable_sort(symbol_, symbol_ + present, [&](uint16_t a, uint16_t b) { return counts_[a] < counts_[b]; });
+      for (uint32_t i = 0; used > slots; ++i)
+        for (uint8_t& l = length[symbol_[i]]; l < max_length && used > slots;) used -= slots_of(++l);
+      std::sort(symbol_, symbol_ + present);
+    }
+    while (used < slots) {
+      uint32_t most = 0, which = 0;
+      for (uint32_t i = 0; i < present; ++i) {
+        const uint32_t s = symbol_[i], l = length[s], weight = counts_[s] << l;
+        if (weight > most && l > 1 && slots_of(l) <= slots - used) {
+          most = weight;
+          which = s;
+        }
+      }
+      used += slots_of(length[which]--);
+    }
+  }
+  uint32_t count_of(uint32_t i) const noexcept { return counts_[symbol_[i]]; }
+
+  const uint32_t (&counts_)[Symbols];
+  uint16_t symbol_[Symbols];  // those that occur
+  uint32_t total_ = 0;
+};
+
+}  // namespace tuck::inline TUCK_ABI::huffman_format

@@ -1,0 +1,329 @@
+// Rows of values and sides from untrusted bytes by one thread block: layout.hpp has the format.
+#pragma once
+
+#include <tuck/codec/huffman/parts.cuh>
+#include <tuck/codec/huffman/warp_code.cuh>
+#include <tuck/core/bit_lanes.cuh>
+
+namespace tuck::inline TUCK_ABI::huffman_format {
+
+template <element T, int Threads, uint32_t RowBytes> class block_decoder : block_sizes<T, Threads> {
+  using sizes = block_sizes<T, Threads>;
+  using sizes::byte_parts, sizes::coded_parts, sizes::may_have_heads, sizes::most_values, sizes::warps, sizes::width;
+  using typename sizes::four;
+  using typename sizes::scan;
+  using codes = device::shared_codes<max_length>;
+  using tile = block_tile<T, Threads>;
+  static_assert(RowBytes >= tile_bytes + 16 && RowBytes >= coded_parts * slots * sizeof(uint16_t));
+
+ public:
+  static constexpr int blocks_a_processor = 5;  // 96 registers
+
+  struct TempStorage {
+    uint32_t parts[RowBytes / 4];  // edges, then planes, the upper one first: no more than the row has
+    uint32_t flags[RowBytes / 32 + 1];
+    uint32_t heads[may_have_heads ? most_values / 32 : 1];
+    uint32_t kept[may_have_heads ? most_values / 4 * 5 / 8 + 1 : 1];
+    uint32_t found[warps];
+    warp_symbols symbols[warps];
+    typename scan::TempStorage scan_storage;
+    uint32_t coded_at[coded_parts];  // tables
+    struct {
+      uint32_t* words;         // that it is decoded to
+      uint32_t bytes, stored;  // where it is stored, in words of the chunk
+    } part[most_parts];
+    uint32_t streams, bits_begin, stored_begin;  // the last two in words of the chunk
+    uint32_t sound;
+    device::uninitialized<shape> of_chunk;
+  };
+
+  __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
+
+  // The row has the tables until values are there.
+  template <class Sink>
+  __device__ status decode(const_bytes encoded, const row_sections& sections, std::byte* row, Sink& sink) {
+    if (encoded.size() % 4 != 0 || encoded.size() < 4 * shape::head_words) return status::bad_payload;
+    words_ = static_cast<uint32_t>(encoded.size() / 4);
+    from_ = reinterpret_cast<const uint32_t*>(encoded.data());
+    if (threadIdx.x == 0) {
+      shape s{width, sections.list.size(0) / width, padded_sides(sections.list)};
+      s.read(device::load(from_), device::load(from_ + 1));
+      temp_.sound = s.fits();
+      temp_.of_chunk.get() = s;
+      if (temp_.sound != 0) find_tables(s);
+    }
+    if (device::warp_id() == 0) {
+      device::sync_warp();
+      if (temp_.sound != 0) list_parts(temp_.of_chunk.get());
+    }
+    device::sync_block();
+    if (temp_.sound == 0) return status::bad_payload;
+    const shape s = temp_.of_chunk.get();
+    if (!read_tables(s, row)) return status::bad_payload;
+    if (!read_streams(s, row)) return status::bad_payload;
+    if (!undo_parts(s, sections, row)) return status::bad_payload;
+    give_values(s, sink);
+    return status::ok;
+  }
+
+ private:
+  __device__ static uint32_t coded_mask(const shape& s) { return s.header & low_mask(coded_parts); }
+  __device__ static uint32_t lowest(uint32_t parts) { return static_cast<uint32_t>(device::ffs(parts)) - 1; }
+
+  // Where each table begins, by one thread; bits_begin is behind the last.
+  __device__ void find_tables(const shape& s) {
+    uint32_t at = shape::head_words;
+    for (uint32_t left = coded_mask(s); left != 0; left &= left - 1) {
+      const uint32_t p = lowest(left);
+      temp_.coded_at[p] = at;
+      if (p < nibble_parts)
+        at += 2;
+      else if (at < words_)
+        at += 1 + static_cast<uint32_t>(device::popc(device::load(from_ + at)));
+      else
+        ++at;
+    }
+    temp_.bits_begin = at;
+    if (at > words_) temp_.sound = 0;
+  }
+  // Where each part comes from and goes to, by one warp.
+  __device__ void list_parts(const shape& s) {
+    const uint32_t p = device::lane_id();
+    const bool is_part = p < s.parts(), is_coded = is_part && s.coded(p);
+    const uint32_t stored = is_part && !is_coded ? s.stored_words(p) : 0;
+    const uint32_t up_to = device::warp_inclusive_sum(stored);
+    const uint32_t all = device::shfl(up_to, device::warp_size - 1);
+    const uint32_t streams = streams_of(device::warp_sum(is_coded ? s.symbols(p) : 0));
+    const uint32_t begin = temp_.bits_begin + stream_words(streams, s.wide());
+    if (is_part) temp_.part[p] = {target(s, p), s.bytes(p), words_ - all + up_to - stored};
+    device::sync_warp();  // all have read where bits begin
+    if (p != 0) return;
+    temp_.streams = streams;
+    temp_.bits_begin = begin;
+    temp_.stored_begin = words_ - all;
+    if (begin + all > words_) temp_.sound = 0;
+  }
+  __device__ static uint16_t (&table(std::byte* row, uint32_t p))[slots] {
+    return reinterpret_cast<uint16_t(*)[slots]>(row)[p];
+  }
+  __device__ bool read_tables(const shape& s, std::byte* row) {
+    const uint32_t lane = device::lane_id();
+    bool sound = true;
+#pragma unroll 1
+    for (uint32_t i = device::warp_id(); i < coded_parts; i += warps) {
+      const uint32_t p = (i + upper_part) % coded_parts;
+      if (!s.coded(p)) continue;
+      uint32_t at = temp_.coded_at[p], groups = 3;
+      if (p >= nibble_parts) groups = device::load_uniform(from_ + at++);
+      const uint32_t rank = static_cast<uint32_t>(device::popc(groups & ((1u << lane) - 1)));
+      const uint32_t word = (groups >> lane & 1) != 0 ? device::load(from_ + at + rank) : 0;
+      sound &= fill_lookup(word, table(row, p), temp_.symbols[device::warp_id()]);
+    }
+    return !device::sync_block_or(!sound);
+  }
+
+  __device__ bool read_streams(const shape& s, std::byte* row) {
+    const uint32_t streams = temp_.streams, t = threadIdx.x, begin = temp_.bits_begin;
+    const uint32_t words = temp_.stored_begin - begin;
+    uint32_t bits = 0, total;
+    if (t < streams) {
+      const auto* const directory = from_ + begin - stream_words(streams, s.wide());
+      bits = s.shortest + (s.wide() ? device::load(reinterpret_cast<const uint16_t*>(directory) + t)
+                                    : device::load(reinterpret_cast<const uint8_t*>(directory) + t));
+    }
+    const uint32_t first = scan::exclusive_sum(temp_.scan_storage, bits, total);
+    bool sound = (total + 31) / 32 == words;
+    if (t < streams && sound) {
+      // Where there are no words, no stream can be sound that takes one.
+      device::bits_from_global in(words != 0 ? from_ + begin : from_, words != 0 ? words : 1, first);
+#pragma unroll 1
+      for (uint32_t left = coded_mask(s); left != 0; left &= left - 1) {
+        const uint32_t p = lowest(left);
+        const codes code(table(row, p));
+        if (p < nibble_parts)
+          read_part<4>(temp_.part[p].words, temp_.part[p].bytes, t, streams, code, in);
+        else
+          read_part<8>(temp_.part[p].words, temp_.part[p].bytes, t, streams, code, in);
+      }
+      sound = in.skipped() == bits;
+    }
+    return !device::sync_block_or(!sound);
+  }
+  // Words that part p is decoded to.
+  __device__ uint32_t* target(const shape& s, uint32_t p) {
+    return p == 0                             ? temp_.flags
+           : p == 1                           ? temp_.parts
+           : p == 2                           ? temp_.heads
+           : p == upper_part && s.has_heads() ? temp_.kept
+                                              : plane(s, p - upper_part);
+  }
+  __device__ uint32_t* plane(const shape& s, uint32_t k) {
+    return temp_.parts + (s.edges + 3) / 4 + k * ((s.values + 3) / 4);
+  }
+  // This stream's words of a part of symbols of Bits bits.
+  template <uint32_t Bits>
+  __device__ static void read_part(uint32_t* words, uint32_t size, uint32_t t, uint32_t streams, const codes& code,
+                                   device::bits_from_global& in) {
+    const uint32_t whole = size / 4, tail = (whole & (streams - 1)) == t ? size % 4 : 0;  // bytes of a last word
+    device::shared_steps to(words, t, whole, streams);
+#pragma unroll 1
+    while (to.has_more()) {
+      uint32_t word = read_four(code, in);
+      if constexpr (Bits == 4) {
+        const uint32_t more = read_four(code, in);
+        word = device::byte_perm<0x6420>(word | word >> 4, more | more >> 4);
+      }
+      to.put(word);
+    }
+    if (tail == 0) return;
+    uint32_t word = 0;
+    for (uint32_t at = 0; at < 8 * tail; at += Bits) {
+      const uint32_t entry = code.of(in.peek());
+      word |= entry >> 8 << at;
+      in.skip(entry & 31);
+    }
+    words[whole] = word;
+  }
+  // Four symbols, a byte each.
+  __device__ static uint32_t read_four(const codes& code, device::bits_from_global& in) {
+    uint32_t pair[2];
+#pragma unroll
+    for (uint32_t& x : pair) {
+      const uint32_t window = in.peek(), a = code.of(window), b = code.of(codes::behind(window, a));
+      x = device::byte_perm<0x5151>(a, b);
+      in.skip((a + b) & 31);
+    }
+    return device::byte_perm<0x5410>(pair[0], pair[1]);
+  }
+
+  // The words of a stored part to where it would be decoded to.
+  __device__ void copy_stored(uint32_t p) {
+    const uint32_t bytes = temp_.part[p].bytes;
+    const uint32_t* const from = from_ + temp_.part[p].stored;
+    for (uint32_t i = threadIdx.x; 4 * i < bytes; i += Threads) {
+      const uint32_t left = bytes - 4 * i;
+      temp_.part[p].words[i] = device::load(from + i) & low_mask(left < 4 ? 8 * left : 32);
+    }
+  }
+  // From the first parts to sides and upper bytes.
+  __device__ bool undo_parts(const shape& s, const row_sections& sections, std::byte* row) {
+    if (s.sides == 0 && !s.has_heads()) return true;
+#pragma unroll 1
+    for (uint32_t left = ~s.header & low_mask(s.has_heads() ? upper_part + 1 : upper_part); left != 0; left &= left - 1)
+      copy_stored(lowest(left));
+    device::sync_block();
+    bool sound = true;
+    if (device::warp_id() == warps - 1)
+      sound =
+          edges_to_sides(temp_.flags, reinterpret_cast<const std::byte*>(temp_.parts), s.edges, sections, s.sides, row);
+    if constexpr (may_have_heads) {
+      if (s.has_heads()) {
+        const head_range<Threads> mine(s.values);
+        uint32_t found = 0;
+        for (uint32_t h = mine.begin + device::lane_id(); h < mine.end; h += device::warp_size)
+          found += static_cast<uint32_t>(device::popc(temp_.heads[h]));
+        found = device::warp_sum(found);
+        if (device::lane_id() == 0) temp_.found[device::warp_id()] = found;
+      }
+    }
+    if (device::sync_block_or(!sound)) return false;
+    if constexpr (may_have_heads) {
+      if (s.has_heads() && !join_heads(s)) return false;
+    }
+    return true;
+  }
+  __device__ bool join_heads(const shape& s) {
+    uint32_t before = 0, all = 0;
+    for (uint32_t w = 0; w < warps; ++w) {
+      if (w < device::warp_id()) before += temp_.found[w];
+      all += temp_.found[w];
+    }
+    const uint32_t tail = s.values % 32;
+    if (all != s.heads() || (temp_.heads[0] & 1) == 0 ||
+        (tail != 0 && (temp_.heads[s.values / 32] & ~low_mask(tail)) != 0))
+      return false;
+    const auto* const kept = reinterpret_cast<const uint8_t*>(temp_.kept);
+    auto* const upper = reinterpret_cast<uint8_t*>(plane(s, 0));
+    visit_heads<Threads>(s.values, temp_.heads, before,
+                         [&](uint32_t i, uint32_t rank, bool) { upper[i] = kept[rank - 1]; });
+    device::sync_block();
+    return true;
+  }
+
+  // By 16 bytes, or more of values that have more than four together.
+  template <class Sink> __device__ void give_values(const shape& s, Sink& sink) {
+    constexpr uint32_t each = width < 4 ? 4 / width : 1, vectors = width / 4 == 2 ? 2 : 1;  // quads a thread takes
+    const uint32_t quads = (s.values + 3) / 4, lowest_part = s.parts() - 1;
+    const bool is_narrow = s.stored_narrow(lowest_part) && !s.coded(lowest_part);
+    if (is_narrow) {
+      widen_plane(from_ + temp_.part[lowest_part].stored, quads, temp_.part[lowest_part].words);
+      device::sync_block();
+    }
+    const uint32_t* from[width];  // of each plane ...
+    bool in_chunk[width];         // ... which is there or in shared memory
+#pragma unroll
+    for (uint32_t k = 0; k < width; ++k) {
+      const uint32_t p = upper_part + k;
+      const bool here = (k == 0 && s.has_heads()) || (p == lowest_part && is_narrow) || s.coded(p);
+      in_chunk[k] = !here;
+      if (p <= lowest_part) from[k] = (here ? plane(s, k) : from_ + temp_.part[p].stored) + each * threadIdx.x;
+    }
+#pragma unroll 1
+    for (uint32_t q = each * threadIdx.x; q < quads; q += each * Threads) {
+      four y[each];
+#pragma unroll
+      for (uint32_t k = 0; k < width; ++k) {
+        uint32_t w[each] = {};
+        if (k == 0 || k < s.planes()) {
+          if (in_chunk[k]) {
+#pragma unroll
+            for (uint32_t j = 0; j < each; ++j)
+              if (j == 0 || q + j < quads) w[j] = device::load(from[k] + j);
+          } else {
+#pragma unroll
+            for (uint32_t j = 0; j < each; ++j)
+              if (j == 0 || q + j < quads) w[j] = from[k][j];
+          }
+        }
+#pragma unroll
+        for (uint32_t j = 0; j < each; ++j) y[j].w[width - 1 - k] = w[j];
+        from[k] += each * Threads;
+      }
+      device::vec128 x[vectors];
+#pragma unroll
+      for (uint32_t j = 0; j < each; ++j) {
+        y[j].from_planes();
+        if (s.rotated())
+          y[j].rotate_back();
+        else
+          y[j].lower(s.dropped());
+#pragma unroll
+        for (uint32_t i = 0; i < width; ++i) x[(width * j + i) / 4].w[(width * j + i) % 4] = y[j].w[i];
+      }
+#pragma unroll
+      for (uint32_t i = 0; i < vectors; ++i)
+        if (const uint32_t first = 4 * q + i * tile::lane_values; i == 0 || first < s.values)
+          sink(first, s.values - first >= tile::lane_values ? x[i] : tile::clip(x[i], s.values - first));
+    }
+  }
+  // Of a plane that is stored by seven bits a value.
+  __device__ static void widen_plane(const uint32_t* from, uint32_t quads, uint32_t* to) {
+    const uint32_t rounds = (quads + Threads - 1) / Threads, lane = threadIdx.x % 8;
+#pragma unroll 1
+    for (uint32_t r = 0; r < rounds; ++r) {
+      const uint32_t q = r * Threads + threadIdx.x;
+      const uint32_t own = lane < 7 && q < quads ? device::load(from + q / 8 * 7 + lane) : 0;
+      uint32_t eighth = own >> 28 << 4 * lane % 32;
+      if (lane == 7) eighth = 0;
+#pragma unroll
+      for (int lanes = 1; lanes < 8; lanes *= 2) eighth |= device::shfl_xor(eighth, lanes);
+      if (q < quads) to[q] = huffman_format::widen(lane < 7 ? own & 0xfffffff : eighth);
+    }
+  }
+
+  TempStorage& temp_;
+  const uint32_t* from_ = nullptr;
+  uint32_t words_ = 0;
+};
+
+}  // namespace tuck::inline TUCK_ABI::huffman_format

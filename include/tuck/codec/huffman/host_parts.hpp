@@ -1,0 +1,265 @@
+// The parts of a chunk and their streams, by one thread: layout.hpp has the format.
+#pragma once
+
+#include <tuck/codec/huffman/layout.hpp>
+#include <tuck/core/dtype.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace tuck::inline TUCK_ABI::huffman_format {
+
+static_assert(std::endian::native == std::endian::little);
+
+// Room for the parts of a row of up to so many bytes, each from a multiple of 4 on and padded with zeros.
+template <uint32_t Width, uint32_t RowBytes> struct part_room {
+  static constexpr uint32_t values = RowBytes / Width;
+  alignas(4) uint8_t flags[RowBytes / 8 + 4];
+  alignas(4) uint8_t edges[RowBytes];
+  alignas(4) uint8_t heads[values / 8 + 4];
+  alignas(4) uint8_t planes[Width][values + 4];  // the first is the upper one
+
+  uint8_t* part(uint32_t i) noexcept {
+    return i == 0 ? flags : i == 1 ? edges : i == 2 ? heads : planes[i - upper_part];
+  }
+};
+
+// Between sides, as one string of words, and the first two parts.
+inline void mask_to_edges(const uint32_t* mask, uint32_t bytes, uint8_t* flags, uint8_t* edges,
+                          uint32_t& found) noexcept {
+  std::memset(flags, 0, bytes / 8 + 4);
+  found = 0;
+  uint32_t carry = 0;
+  for (uint32_t i = 0; i < bytes / 4; ++i) {
+    const uint32_t edge = mask[i] ^ (mask[i] << 1 | carry);
+    carry = mask[i] >> 31;
+    for (uint32_t k = 0; k < 4; ++k)
+      if (const auto byte = static_cast<uint8_t>(edge >> 8 * k); byte != 0) {
+        flags[i / 2] = static_cast<uint8_t>(flags[i / 2] | 1u << (i % 2 * 4 + k));
+        edges[found++] = byte;
+      }
+  }
+  for (uint32_t i = found; i % 4 != 0; ++i) edges[i] = 0;
+}
+// False where the flags do not name as many bytes as there are.
+inline bool edges_to_mask(const uint8_t* flags, const uint8_t* edges, uint32_t found, uint32_t bytes,
+                          uint32_t* mask) noexcept {
+  uint32_t used = 0, carry = 0;
+  for (uint32_t i = 0; i < bytes / 4; ++i) {
+    uint32_t x = 0;
+    for (uint32_t k = 0; k < 4; ++k)
+      if ((flags[i / 2] >> (i % 2 * 4 + k) & 1) != 0) {
+        if (used == found) return false;
+        x |= uint32_t{edges[used++]} << 8 * k;
+      }
+    for (uint32_t shift = 1; shift < 32; shift *= 2) x ^= x << shift;
+    mask[i] = x ^ (0 - carry);
+    carry = mask[i] >> 31;
+  }
+  return used == found && (bytes % 8 == 0 || flags[bytes / 8] < 16);
+}
+
+// The heads of runs of equal bytes: `kept` has them then. Returns how many there are.
+inline uint32_t split_heads(const uint8_t* upper, uint32_t values, uint8_t* heads, uint8_t* kept) noexcept {
+  std::memset(heads, 0, values / 8 + 4);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < values; ++i)
+    if (i == 0 || upper[i] != upper[i - 1]) {
+      heads[i / 8] = static_cast<uint8_t>(heads[i / 8] | 1u << i % 8);
+      kept[n++] = upper[i];
+    }
+  return n;
+}
+inline bool join_heads(const uint8_t* heads, const uint8_t* kept, uint32_t found, uint32_t values,
+                       uint8_t* upper) noexcept {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < values; ++i) {
+    n += heads[i / 8] >> i % 8 & 1;
+    if (n == 0 || n > found) return false;
+    upper[i] = kept[n - 1];
+  }
+  return n == found && (values % 8 == 0 || heads[values / 8] >> values % 8 == 0);
+}
+
+// Seven bits of each byte, from bit 1 on, and back; words as layout.hpp has them.
+inline uint32_t quad_of(const uint8_t* p) noexcept {
+  return p[0] >> 1 | uint32_t{p[1]} >> 1 << 7 | uint32_t{p[2]} >> 1 << 14 | uint32_t{p[3]} >> 1 << 21;
+}
+inline void narrow_plane(const uint8_t* plane, uint32_t values, uint32_t* to) noexcept {
+  for (uint32_t first = 0; first < values; first += 32) {
+    uint32_t quads[8] = {};
+    for (uint32_t q = 0; q < 8 && first + 4 * q < values; ++q) quads[q] = quad_of(plane + first + 4 * q);
+    for (uint32_t q = 0; q < 7 && first + 4 * q < values; ++q) *to++ = quads[q] | (quads[7] >> 4 * q & 15) << 28;
+  }
+}
+inline void widen_plane(const uint32_t* from, uint32_t values, uint8_t* plane) noexcept {
+  for (uint32_t first = 0; first < values; first += 32) {
+    uint32_t quads[8] = {};
+    for (uint32_t q = 0; q < 7 && first + 4 * q < values; ++q) {
+      const auto word = load_unaligned<uint32_t>(reinterpret_cast<const std::byte*>(from++));
+      quads[q] = word;
+      quads[7] |= word >> 28 << 4 * q;
+    }
+    for (uint32_t k = 0; k < 32 && first + k < values; ++k)
+      plane[first + k] = static_cast<uint8_t>((quads[k / 4] >> 7 * (k % 4) & 127) << 1);
+  }
+}
+
+// -- tables ------------------------------------------------------------------------------------------------------
+
+// Where the codes of each length begin, in slots; `end` is behind all.
+struct code_places {
+  uint32_t first[max_length + 1] = {}, end = 0;
+
+  code_places(const uint8_t* length, uint32_t symbols) noexcept {
+    uint32_t count[16] = {};
+    for (uint32_t s = 0; s < symbols; ++s) ++count[length[s]];
+    for (uint32_t l = 1; l <= max_length; ++l) {
+      first[l] = end;
+      end += count[l] * slots_of(l);
+    }
+  }
+};
+
+// The codes of a part, of nibbles or bytes alike.
+struct part_code {
+  uint8_t length[256];
+  uint16_t code[256];  // below the top bit of 10
+
+  // From lengths; 10 bits from the highest on.
+  void assign(uint32_t symbols) noexcept {
+    const code_places place(length, symbols);
+    uint32_t next[max_length + 1];
+    std::copy_n(place.first, max_length + 1, next);
+    for (uint32_t s = 0; s < symbols; ++s) {
+      const uint32_t l = length[s];
+      code[s] = static_cast<uint16_t>(l != 0 ? next[l] : 0);  // the only symbol has none
+      next[l] += slots_of(l);
+    }
+  }
+};
+inline constexpr uint32_t only_symbol = 15;
+
+// Table words of lengths in which `only` stands for 0 bits.
+inline uint32_t table_words(const uint8_t* nibbles, uint32_t symbols) noexcept {
+  if (symbols == 16) return 2;
+  uint32_t n = 1;
+  for (uint32_t g = 0; g < 32; ++g) {
+    bool any = false;
+    for (uint32_t k = 0; k < 8; ++k) any |= nibbles[8 * g + k] != 0;
+    n += any;
+  }
+  return n;
+}
+inline uint32_t* write_table(const uint8_t* nibbles, uint32_t symbols, uint32_t* to) noexcept {
+  uint32_t* const groups = symbols == 16 ? nullptr : to++;
+  if (groups != nullptr) *groups = 0;
+  for (uint32_t g = 0; g < symbols / 8; ++g) {
+    uint32_t word = 0;
+    for (uint32_t k = 0; k < 8; ++k) word |= uint32_t{nibbles[8 * g + k]} << 4 * k;
+    if (groups != nullptr && word == 0) continue;
+    if (groups != nullptr) *groups |= 1u << g;
+    *to++ = word;
+  }
+  return to;
+}
+
+// A decoder's table: symbol << 4 | bits, for each 10 bits.
+struct lookup_table {
+  uint16_t entry[slots];
+};
+// From words at `from`, of which there are `left`; how many they are, or 0 where they are no table.
+inline uint32_t read_table(const std::byte* from, uint32_t left, uint32_t symbols, lookup_table& table) noexcept {
+  uint8_t nibbles[256] = {};
+  uint32_t used = 0, groups = 3;
+  if (symbols == 256) {
+    if (left == 0) return 0;
+    groups = load_unaligned<uint32_t>(from);
+    used = 1;
+  }
+  if (used + popcount(groups) > left) return 0;
+  for (uint32_t g = 0; g < 32; ++g)
+    if ((groups >> g & 1) != 0) {
+      const auto word = load_unaligned<uint32_t>(from + 4 * used++);
+      for (uint32_t k = 0; k < 8; ++k) nibbles[8 * g + k] = static_cast<uint8_t>(word >> 4 * k & 15);
+    }
+  uint32_t sum = 0, only = 0, one = 0;
+  for (uint32_t s = 0; s < 256; ++s) {
+    if (nibbles[s] == only_symbol) {
+      ++only;
+      one = s;
+    } else if (nibbles[s] > max_length) {
+      return 0;
+    } else if (nibbles[s] != 0) {
+      sum += slots_of(nibbles[s]);
+    }
+  }
+  if (only > 1 || sum != (only == 1 ? 0 : slots)) return 0;
+  if (only == 1) {
+    std::fill_n(table.entry, slots, static_cast<uint16_t>(one << 4));
+    return used;
+  }
+  code_places place(nibbles, 256);
+  for (uint32_t s = 0; s < 256; ++s)
+    if (const uint32_t l = nibbles[s]; l != 0) {
+      std::fill_n(table.entry + place.first[l], slots_of(l), static_cast<uint16_t>(s << 4 | l));
+      place.first[l] += slots_of(l);
+    }
+  return used;
+}
+
+// -- streams -----------------------------------------------------------------------------------------------------
+
+// Bits from the highest of each word on.
+struct stream_writer {
+  uint32_t* to;
+  uint32_t fill;
+  uint64_t bits = 0;
+
+  void put(uint32_t code, uint32_t length) noexcept {  // the code in the highest of 10 bits
+    bits |= uint64_t{code} << (64 - max_length) >> fill;
+    fill += length;
+    if (fill >= 32) {
+      *to++ |= static_cast<uint32_t>(bits >> 32);
+      bits <<= 32;
+      fill -= 32;
+    }
+  }
+  void finish() noexcept {
+    if (fill != 0) *to |= static_cast<uint32_t>(bits >> 32);
+  }
+};
+
+// The same from a stream's first bit on.
+struct stream_reader {
+  const std::byte* from;
+  uint32_t words;
+  uint32_t at;  // in bits
+
+  // 40 bits and more.
+  uint64_t peek() const noexcept {
+    const uint32_t i = at / 32, shift = at % 32;
+    const uint64_t low = word(i + 2);
+    return (uint64_t{word(i)} << 32 | word(i + 1)) << shift | low << shift >> 32;
+  }
+  // The symbols of four codes, from the lowest byte on.
+  uint32_t take(const uint16_t* entry, uint32_t symbols, uint32_t symbol_bits) noexcept {
+    uint64_t bits = peek();
+    uint32_t x = 0;
+    for (uint32_t k = 0; k < symbols; ++k) {
+      const uint32_t e = entry[bits >> (64 - max_length)];
+      x |= e / 16 << symbol_bits * k;
+      bits <<= e % 16;
+      at += e % 16;
+    }
+    return x;
+  }
+
+ private:
+  uint32_t word(uint32_t i) const noexcept {
+    return words == 0 ? 0 : load_unaligned<uint32_t>(from + 4 * std::min(i, words - 1));
+  }
+};
+
+}  // namespace tuck::inline TUCK_ABI::huffman_format

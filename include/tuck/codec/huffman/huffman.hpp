@@ -1,0 +1,61 @@
+// Huffman codes for the planes of values' bytes, one each; what does not compress is stored. The last stage of chains.
+//
+// Alone it suits weights, keys and values: the exponents of floats compress, the rest is stored (DFloat11, Zhang et
+// al., 2025). Behind zvc or rle in a chain it codes their masks too. layout.hpp has the format. Bytes are canonical.
+#pragma once
+
+#include <tuck/codec/concept.hpp>
+#include <tuck/codec/huffman/host_chunk.hpp>
+#include <tuck/codec/sections.hpp>
+
+namespace tuck::inline TUCK_ABI {
+
+template <element T> struct huffman {
+  using value_type = T;
+
+  static constexpr uint32_t width = sizeof(T);
+  static constexpr uint32_t chunk_bytes = 16 * 1024;
+
+  TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::huffman, .version = 1}; }
+  TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
+  TUCK_HD static constexpr status from_stages(const stage_list& stages, huffman&) noexcept {
+    return match_single_stage(stages, description());
+  }
+  TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept {
+    return huffman_format::max_bytes(count * width, 0);
+  }
+  uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
+  status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
+
+  // As the last stage of a chain: the first section is the values, the others are sides.
+  static constexpr uint32_t max_sections_bytes(uint32_t row) noexcept { return huffman_format::max_bytes(row, row); }
+  static uint32_t encode_sections(const_bytes row, const section_list& sections, std::byte* to) noexcept;
+  static status decode_sections(const_bytes encoded, const section_list& sections, bytes row) noexcept;
+};
+
+template <element T>
+uint32_t huffman<T>::encode_sections(const_bytes row, const section_list& sections, std::byte* to) noexcept {
+  return huffman_format::host_chunk<T>(sections).encode(row.data(), to);
+}
+template <element T>
+status huffman<T>::decode_sections(const_bytes encoded, const section_list& sections, bytes row) noexcept {
+  return huffman_format::host_chunk<T>(sections).decode(encoded, row.data());
+}
+template <element T> uint32_t huffman<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
+  if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return declined;
+  section_list all{};
+  all.add(static_cast<uint32_t>(values.size_bytes()));
+  const uint32_t used = encode_sections(as_bytes(values), all, room.data());
+  return used < values.size_bytes() ? used : declined;
+}
+template <element T> status huffman<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
+  if (restored.size_bytes() > max_chunk_raw_bytes || encoded.size() >= restored.size_bytes())
+    return status::bad_payload;
+  section_list all{};
+  all.add(static_cast<uint32_t>(restored.size_bytes()));
+  return decode_sections(encoded, all, as_writable_bytes(restored));
+}
+
+static_assert(codec<huffman<float>>);
+
+}  // namespace tuck::inline TUCK_ABI

@@ -1,0 +1,195 @@
+// The parts of a chunk by one thread block: sides to edges and back, heads and what they keep.
+#pragma once
+
+#include <tuck/codec/block_tile.cuh>
+#include <tuck/codec/huffman/quads.cuh>
+#include <tuck/codec/sections.hpp>
+#include <tuck/core/bit_lanes.cuh>
+
+namespace tuck::inline TUCK_ABI::huffman_format {
+
+// What encoder and decoder have in common.
+template <element T, int Threads> struct block_sizes {
+  static constexpr uint32_t width = sizeof(T);
+  static constexpr uint32_t most_values = tile_bytes / width;
+  static constexpr uint32_t warps = Threads / device::warp_size;
+  static constexpr uint32_t byte_parts = width < 5 ? width : 5;  // that may be coded
+  static constexpr uint32_t coded_parts = upper_part + byte_parts;
+  static constexpr bool may_have_heads = width > 1;
+  using scan = device::block_scan<Threads>;
+  using four = quad<width>;
+  static_assert(coded_parts <= most_coded);
+  static_assert(Threads >= 128 && Threads <= 1024, "tuck: huffman wants blocks of 128 to 1024 threads");
+};
+
+// Where word i of the sides stands, in bytes of the row, and how many of its bytes are the side's. Sides stand behind
+// the values, at multiples of 16 and in their order.
+__device__ inline uint32_t place_of(const row_sections& sections, uint32_t i, uint32_t& bytes) {
+  i *= 4;
+  for (uint32_t s = 1; s < sections.list.count; ++s) {
+    const uint32_t size = sections.list.size(s), padded = round_up_pow2(size, 2);
+    if (i < padded) {
+      bytes = size - i < 4 ? size - i : 4;
+      return sections.at[s] + i;
+    }
+    i -= padded;
+  }
+  bytes = 0;
+  return 0;
+}
+// Of the first side: edges take the place of sides there, for they have no more bytes.
+__device__ inline uint32_t edges_begin(const row_sections& sections) {
+  return sections.list.count > 1 ? sections.at[1] : 0;
+}
+
+// Which bytes of a word are not 0, as four bits.
+__device__ __forceinline__ uint32_t non_zero_nibble(uint32_t x) {
+  return ((((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x) & 0x80808080u) * 0x00204081u >> 28;
+}
+
+// By one warp: sides become edges, at the begin of where they stand, and flags. Returns the bytes of edges.
+__device__ inline uint32_t sides_to_edges(std::byte* row, const row_sections& sections, uint32_t bytes,
+                                          uint32_t* flags) {
+  const uint32_t lane = device::lane_id(), words = bytes / 4;
+  auto* const edges = row + edges_begin(sections);
+  uint32_t found = 0, carry = 0;
+#pragma unroll 1
+  for (uint32_t first = 0; first < words; first += device::warp_size) {
+    const uint32_t i = first + lane;
+    uint32_t mask = 0, filled = 0;
+    if (i < words) {
+      const uint32_t at = place_of(sections, i, filled);
+      mask = *reinterpret_cast<const uint32_t*>(row + at) & low_mask(8 * filled);
+    }
+    uint32_t before = device::shfl_up(mask, 1);
+    if (lane == 0) before = carry;
+    const uint32_t edge = i < words ? mask ^ (mask << 1 | before >> 31) : 0;
+    carry = device::shfl(mask, device::warp_size - 1);
+    const uint32_t nibble = non_zero_nibble(edge);
+    const uint32_t mine = static_cast<uint32_t>(device::popc(nibble)), up_to = device::warp_inclusive_sum(mine);
+    device::sync_warp();  // all of these words are read
+    uint32_t to = found + up_to - mine;
+#pragma unroll
+    for (uint32_t k = 0; k < 4; ++k)
+      if ((nibble >> k & 1) != 0) edges[to++] = static_cast<std::byte>(edge >> 8 * k);
+    found += device::shfl(up_to, device::warp_size - 1);
+    uint32_t of_eight = nibble << 4 * (lane % 8);
+#pragma unroll
+    for (int lanes = 1; lanes < 8; lanes *= 2) of_eight |= device::shfl_xor(of_eight, lanes);
+    if (lane % 8 == 0 && i < words) flags[i / 8] = of_eight;
+  }
+  if (lane < (0 - found) % 4) edges[found + lane] = std::byte{};
+  device::sync_warp();
+  return found;
+}
+
+// Back, by one warp; false where the flags do not name as many bytes as there are.
+__device__ inline bool edges_to_sides(const uint32_t* flags, const std::byte* edges, uint32_t found,
+                                      const row_sections& sections, uint32_t bytes, std::byte* row) {
+  const uint32_t lane = device::lane_id(), words = bytes / 4;
+  uint32_t used = 0, carry = 0;
+  bool sound = words % 8 == 0 || (flags[words / 8] >> words % 8 * 4) == 0;
+#pragma unroll 1
+  for (uint32_t first = 0; first < words; first += device::warp_size) {
+    const uint32_t i = first + lane;
+    const uint32_t nibble = i < words ? flags[i / 8] >> i % 8 * 4 & 15 : 0;
+    const auto mine = static_cast<uint32_t>(device::popc(nibble));
+    const uint32_t up_to = device::warp_inclusive_sum(mine);
+    uint32_t from = used + up_to - mine, x = 0;
+    used += device::shfl(up_to, device::warp_size - 1);
+    sound &= used <= found;
+#pragma unroll
+    for (uint32_t k = 0; k < 4; ++k)
+      if ((nibble >> k & 1) != 0 && from < found) x |= static_cast<uint32_t>(edges[from++]) << 8 * k;
+#pragma unroll
+    for (uint32_t shift = 1; shift < 32; shift *= 2) x ^= x << shift;
+    const uint32_t odd = device::ballot(x >> 31 != 0);
+    if ((static_cast<uint32_t>(device::popc(odd & ((1u << lane) - 1))) + carry) % 2 != 0) x = ~x;
+    carry = (carry + static_cast<uint32_t>(device::popc(odd))) % 2;
+    if (i < words) {
+      uint32_t filled;
+      const uint32_t at = place_of(sections, i, filled);
+      *reinterpret_cast<uint32_t*>(row + at) = x;
+    }
+  }
+  return device::all(sound) && used == found;
+}
+
+// Heads of the values whose upper bytes this warp has: of four from value 4 `first` on, and of each 128 behind them.
+// The byte before its first is `carry`, 256 if there is none. Returns how many there are.
+template <uint32_t Rounds>
+__device__ uint32_t find_heads(uint32_t values, uint32_t first, const uint32_t (&own)[Rounds], uint32_t carry,
+                               uint32_t* heads) {
+  const uint32_t lane = device::lane_id();
+  uint32_t found = 0;
+#pragma unroll
+  for (uint32_t r = 0; r < Rounds; ++r) {
+    const uint32_t q = first + r * device::warp_size;
+    if (4 * (q - lane) >= values) break;
+    uint32_t before = device::shfl_up(own[r], 1) >> 24;
+    if (lane == 0) before = carry;
+    uint32_t nibble = non_zero_nibble(own[r] ^ (own[r] << 8 | (before & 255)));
+    if (before == 256) nibble |= 1;
+    const uint32_t left = 4 * q < values ? values - 4 * q : 0;
+    if (left < 4) nibble &= low_mask(left);
+    carry = device::shfl(own[r], device::warp_size - 1) >> 24;
+    uint32_t of_eight = nibble << 4 * (lane % 8);
+#pragma unroll
+    for (int lanes = 1; lanes < 8; lanes *= 2) of_eight |= device::shfl_xor(of_eight, lanes);
+    if (lane % 8 == 0 && left != 0) heads[q / 8] = of_eight;
+    found += static_cast<uint32_t>(device::popc(nibble));
+  }
+  return device::warp_sum(found);
+}
+// Of the same values, the bytes that are heads, behind `before` others, and counts them.
+template <uint32_t Rounds>
+__device__ void keep_heads(uint32_t values, uint32_t first, const uint32_t (&own)[Rounds], uint32_t before,
+                           const uint32_t* heads, uint32_t* to, uint32_t* counts) {
+  const uint32_t lane = device::lane_id();
+  auto* const kept = reinterpret_cast<uint8_t*>(to);
+  const device::shared_words count(counts);
+#pragma unroll
+  for (uint32_t r = 0; r < Rounds; ++r) {
+    const uint32_t q = first + r * device::warp_size;
+    if (4 * (q - lane) >= values) break;
+    const uint32_t nibble = 4 * q < values ? heads[q / 8] >> q % 8 * 4 & 15 : 0;
+    const auto mine = static_cast<uint32_t>(device::popc(nibble));
+    const uint32_t up_to = device::warp_inclusive_sum(mine);
+    uint32_t at = before + up_to - mine;
+    before += device::shfl(up_to, device::warp_size - 1);
+#pragma unroll
+    for (uint32_t k = 0; k < 4; ++k)
+      if ((nibble >> k & 1) != 0) {
+        const uint32_t x = own[r] >> 8 * k & 255;
+        kept[at++] = static_cast<uint8_t>(x);
+        count.count<0, 8>(x);
+      }
+  }
+}
+
+// Words of heads that a warp has: a part of all, one after the other, so that a warp counts along.
+template <int Threads> struct head_range {
+  uint32_t begin, end;
+  __device__ explicit head_range(uint32_t values) {
+    constexpr uint32_t warps = Threads / device::warp_size;
+    const uint32_t words = (values + 31) / 32, each = (words + warps - 1) / warps;
+    begin = device::warp_id() * each;
+    end = begin + each < words ? begin + each : words;
+  }
+};
+
+// Visits this warp's values with the rank that each has among heads, from 1 on; `before` heads are in front of them.
+template <int Threads, class Visit>
+__device__ void visit_heads(uint32_t values, const uint32_t* heads, uint32_t before, const Visit& visit) {
+  const head_range<Threads> mine(values);
+  const uint32_t lane = device::lane_id();
+#pragma unroll 1
+  for (uint32_t h = mine.begin; h < mine.end; ++h) {
+    const uint32_t word = heads[h], i = 32 * h + lane;
+    const uint32_t rank = before + static_cast<uint32_t>(device::popc(word << (31 - lane)));
+    if (i < values) visit(i, rank, (word >> lane & 1) != 0);
+    before += static_cast<uint32_t>(device::popc(word));
+  }
+}
+
+}  // namespace tuck::inline TUCK_ABI::huffman_format

@@ -1,0 +1,260 @@
+// A chunk as its parts, counted, by one thread block: layout.hpp says what they are.
+#pragma once
+
+#include <tuck/codec/huffman/parts.cuh>
+
+namespace tuck::inline TUCK_ABI::huffman_format {
+
+// Works on the row of its TempStorage, and leaves the values there.
+template <element T, int Threads, uint32_t RowBytes> class block_splitter : block_sizes<T, Threads> {
+  using sizes = block_sizes<T, Threads>;
+  using sizes::byte_parts, sizes::may_have_heads, sizes::most_values, sizes::warps, sizes::width;
+  using typename sizes::four;
+  using typename sizes::scan;
+  static constexpr uint32_t flag_words = RowBytes / 32 + 1;
+  // Values and sides have RowBytes together: where a value is missing, its upper byte leaves enough room for the flags
+  // of as many bytes of sides.
+  static constexpr uint32_t upper_words = most_values / 4 + (RowBytes - tile_bytes) / 32 + 8;
+  static constexpr uint32_t rounds = most_values / 4 / Threads;  // of four values a thread
+
+ public:
+  struct TempStorage {
+    alignas(16) std::byte row[RowBytes];
+    uint32_t upper[width > 1 ? upper_words : flag_words];  // bytes, or those of heads, and behind them flags
+    uint32_t heads[may_have_heads ? most_values / 32 : 1];
+    uint32_t nibble_codes[nibble_parts][16];  // counts, until they have codes
+    uint32_t byte_codes[byte_parts][256];
+    uint32_t found[warps];  // heads
+    typename scan::TempStorage scan_storage;
+    uint32_t seen;  // the lowest bits of rotated values together; of others, how many planes are not 0
+    uint32_t sampled_heads;
+    uint32_t worth;  // planes below the upper one that may pay, a bit each
+    uint32_t edges;
+    device::uninitialized<shape> of_chunk;
+  };
+
+  __device__ explicit block_splitter(TempStorage& temp) : temp_(temp) {}
+
+  // Sides to edges, by the last warp, and values to their parts; all counted that may be coded.
+  __device__ void split(const row_sections& sections) {
+    sections_ = &sections;
+    clear();
+    const uint32_t bytes = sections.list.size(0);
+    if (threadIdx.x < 4 * width - bytes % (4 * width)) temp_.row[bytes + threadIdx.x] = std::byte{};  // to four values
+    if (threadIdx.x == 0) temp_.of_chunk.get() = shape{width, bytes / width, padded_sides(sections.list)};
+    device::sync_block();
+    shape s = temp_.of_chunk.get();
+    values_ = s.values;
+    bool looks_for_heads = false;
+    if constexpr (width > 1) looks_for_heads = look(s);
+    const uint32_t lane = device::lane_id();
+    // A warp has quads one after the other, of which a thread keeps the upper bytes.
+    const uint32_t quads = (s.values + 3) / 4, first = device::warp_id() * (rounds * device::warp_size) + lane;
+    uint32_t carry = 256;  // the byte before, or none
+    if (looks_for_heads && first - lane != 0 && 4 * (first - lane) < s.values)
+      carry = planes(s, first - lane - 1).w[width - 1] >> 24;
+    four own[rounds];
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; ++r) {
+      const uint32_t q = first + r * device::warp_size;
+      own[r] = planes(s, q < quads ? q : bytes / (4 * width));
+    }
+    if constexpr (width > 1) {
+      device::sync_block();  // planes come where values were
+      keep_lower(s, first, own);
+    }
+    uint32_t upper[rounds], found = 0;
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; ++r) upper[r] = own[r].w[width - 1];
+    if (looks_for_heads) {
+      found = find_heads(s.values, first, upper, carry, temp_.heads);
+      if (lane == 0) temp_.found[device::warp_id()] = found;
+    }
+    if (s.sides != 0 && device::warp_id() == warps - 1) {
+      const uint32_t edges = sides_to_edges(temp_.row, sections, s.sides, flags());
+      if (lane == 0) temp_.edges = edges;
+    }
+    device::sync_block();
+    uint32_t all = 0, before = 0;
+    if (looks_for_heads) {
+      for (uint32_t w = 0; w < warps; ++w) {
+        if (w < device::warp_id()) before += temp_.found[w];
+        all += temp_.found[w];
+      }
+    }
+    const bool keeps = looks_for_heads && wants_heads(all, s.values);
+    if (keeps)
+      keep_heads(s.values, first, upper, before, temp_.heads, temp_.upper, temp_.byte_codes[0]);
+    else
+      keep_all(s, first, upper);
+    s.header = shape::make_header(keeps, s.rotated() && temp_.seen == 0, s.rotated(), s.dropped(), keeps ? all : 0);
+    s.edges = temp_.edges;
+    if (threadIdx.x == 0) temp_.of_chunk.get() = s;
+    if (keeps && threadIdx.x < (0 - all) % 4) reinterpret_cast<uint8_t*>(temp_.upper)[all + threadIdx.x] = 0;
+    if (s.sides == 0 && !keeps) return;
+    device::sync_block();
+    count_nibbles(s);
+  }
+
+  // Is it known already that coding part p does not pay?
+  __device__ bool is_hopeless(uint32_t p) const { return p > upper_part && (temp_.worth >> (p - upper_part) & 1) == 0; }
+
+  // The arrays of parts.
+  __device__ uint32_t* flags() { return temp_.upper + (width > 1 ? (values_ + 3) / 4 : 0); }
+  __device__ const uint32_t* part_words(uint32_t p) {
+    return p == 0                         ? flags()
+           : p == 1                       ? reinterpret_cast<const uint32_t*>(temp_.row + edges_begin(*sections_))
+           : p == 2                       ? temp_.heads
+           : p == upper_part && width > 1 ? temp_.upper
+                                          : lower(p - upper_part);
+  }
+  __device__ uint32_t* codes(uint32_t p) {
+    return p < nibble_parts ? temp_.nibble_codes[p] : temp_.byte_codes[p - upper_part];
+  }
+
+ private:
+  __device__ void clear() {
+    if (threadIdx.x == 0) temp_.seen = temp_.edges = temp_.sampled_heads = temp_.worth = 0;
+    for (uint32_t i = threadIdx.x; i < nibble_parts * 16; i += Threads) (&temp_.nibble_codes[0][0])[i] = 0;
+    for (uint32_t i = threadIdx.x; i < byte_parts * 256; i += Threads) (&temp_.byte_codes[0][0])[i] = 0;
+  }
+  // Of plane k below the upper one, which stands where values were; of values of one byte, these.
+  __device__ uint32_t* lower(uint32_t k) {
+    return reinterpret_cast<uint32_t*>(temp_.row) + (width > 1 ? (k - 1) * ((values_ + 3) / 4) : 0);
+  }
+  __device__ four planes(const shape& s, uint32_t q) const {
+    four x = four::load(temp_.row, q);
+    if (width > 1 && s.rotated())
+      x.rotate();
+    else
+      x.raise(s.dropped());
+    x.to_planes();
+    return x;
+  }
+
+  // The sample: whether to rotate, which planes to count, whether to look for heads.
+  __device__ bool look(shape& s) {
+    constexpr uint32_t run = sample_run / 4, stride = sample_stride<width> / 4;  // quads
+    static_assert(run == device::warp_size && tile_bytes / 4096 * device::warp_size <= Threads);
+    const uint32_t lane = device::lane_id(), q = device::warp_id() * stride + lane;
+    const bool has = 4 * q < s.values && q < most_values / 4;
+    const uint32_t left = has ? s.values - 4 * q : 0;
+    int votes = 0;
+    for (uint32_t k = 0; k < 4 && k < left; ++k)
+      votes += rotation_vote(reinterpret_cast<const bits_t<T>*>(temp_.row)[4 * q + k]);
+    const bool rotates = static_cast<int>(scan::sum(temp_.scan_storage, static_cast<uint32_t>(votes))) > 0;
+    const uint32_t dropped = rotates ? 0 : find_dropped(s.values);
+    s.header = shape::make_header(false, false, rotates, dropped, 0);
+    four x{};
+    if (has) {
+      x = planes(s, q);
+#pragma unroll
+      for (uint32_t k = 1; k < byte_parts; ++k)
+        if (k < s.planes()) add(temp_.byte_codes[k], x.w[width - 1 - k], left);
+    }
+    const uint32_t upper = x.w[width - 1], before = device::shfl_up(upper, 1) >> 24;
+    uint32_t nibble = non_zero_nibble(upper ^ (upper << 8 | before));
+    if (left < 4) nibble &= low_mask(left);
+    if (lane == 0) nibble &= ~1u;
+    const uint32_t heads = device::warp_sum(static_cast<uint32_t>(device::popc(nibble)));
+    if (lane == 0 && heads != 0) device::atomic_add(&temp_.sampled_heads, heads);
+    device::sync_block();
+    const uint32_t last = s.values % sample_stride<width>;  // values from the last run on
+    const uint32_t runs = s.values / sample_stride<width> + (last != 0);
+    const uint32_t sampled = s.values / sample_stride<width> * sample_run + (last < sample_run ? last : sample_run);
+#pragma unroll 1
+    for (uint32_t k = 1 + device::warp_id(); k < byte_parts; k += warps) {
+      uint32_t squares = 0;
+      for (uint32_t i = lane; i < 256; i += device::warp_size)
+        squares += temp_.byte_codes[k][i] * temp_.byte_codes[k][i];
+      squares = device::warp_sum(squares);
+      if (lane == 0 && k < s.planes() && may_pay(sampled, squares)) device::atomic_or(&temp_.worth, 1u << k);
+    }
+    device::sync_block();
+    return may_want_heads(temp_.sampled_heads, sampled - runs);
+  }
+
+  // How many upper planes are 0 in all values.
+  __device__ uint32_t find_dropped(uint32_t values) {
+    four any{};
+#pragma unroll 1
+    for (uint32_t q = threadIdx.x; 4 * q < values; q += Threads) any.merge(four::load(temp_.row, q));
+    any.to_planes();
+    uint32_t used = 1;
+#pragma unroll
+    for (uint32_t k = 1; k < width; ++k)
+      if (any.w[k] != 0) used = k + 1;
+    used = device::warp_max(used);
+    if (device::lane_id() == 0) device::atomic_max(&temp_.seen, used);
+    device::sync_block();
+    return width - temp_.seen;
+  }
+
+  // Planes below the upper one; those are counted that may pay, and of which the sample has not been.
+  __device__ void keep_lower(const shape& s, uint32_t first, const four (&own)[rounds]) {
+    const uint32_t quads = (s.values + 3) / 4, worth = temp_.worth;
+    uint32_t any = 0;
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; ++r) any |= own[r].w[0];
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; ++r) {
+      const uint32_t q = first + r * device::warp_size;
+      if (q >= quads) break;
+#pragma unroll
+      for (uint32_t k = 1; k < width; ++k) {
+        lower(k)[q] = own[r].w[width - 1 - k];  // of planes that are dropped as well, behind the others
+        if (k < byte_parts && (worth >> k & 1) != 0 && q % (sample_stride<width> / 4) >= sample_run / 4)
+          add(temp_.byte_codes[k], own[r].w[width - 1 - k], s.values - 4 * q);
+      }
+    }
+    any = device::warp_or(any & 0x01010101);
+    if (s.rotated() && any != 0 && device::lane_id() == 0) device::atomic_or(&temp_.seen, 1u);
+  }
+  __device__ void keep_all(const shape& s, uint32_t first, const uint32_t (&own)[rounds]) {
+    const uint32_t quads = (s.values + 3) / 4, padding = 4 * quads - s.values;
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; ++r) {
+      const uint32_t q = first + r * device::warp_size;
+      if (q >= quads) break;
+      if (width > 1) temp_.upper[q] = own[r];
+      add(temp_.byte_codes[0], own[r], 4);
+    }
+    if (threadIdx.x == 0 && padding != 0) device::atomic_add(&temp_.byte_codes[0][0], 0 - padding);
+  }
+
+  // Counts the bytes of a word, or those that are left.
+  __device__ static void add(uint32_t* counts, uint32_t word, uint32_t left) {
+    const device::shared_words at(counts);
+    if (left >= 4) {
+      at.count<0, 8>(word);
+      at.count<8, 8>(word);
+      at.count<16, 8>(word);
+      at.count<24, 8>(word);
+    } else {
+      for (; left != 0; --left, word >>= 8) at.count<0, 8>(word);
+    }
+  }
+  __device__ void count_nibbles(const shape& s) {
+#pragma unroll 1
+    for (uint32_t p = 0; p < nibble_parts; ++p) {
+      const uint32_t size = s.bytes(p);
+      const device::shared_words at(temp_.nibble_codes[p]);
+      const uint32_t* const from = part_words(p);
+#pragma unroll 1
+      for (uint32_t i = threadIdx.x; 4 * i < size; i += Threads) {
+        uint32_t word = from[i];
+#pragma unroll 1
+        for (uint32_t left = size - 4 * i < 4 ? size - 4 * i : 4; left != 0; --left, word >>= 8) {
+          at.count<0, 4>(word);
+          at.count<4, 4>(word);
+        }
+      }
+    }
+  }
+
+  TempStorage& temp_;
+  const row_sections* sections_ = nullptr;
+  uint32_t values_ = 0;
+};
+
+}  // namespace tuck::inline TUCK_ABI::huffman_format

@@ -1,0 +1,304 @@
+// Codes by one warp: the lengths and words of code.hpp and layout.hpp.
+//
+// Of up to 256 symbols, lane l has 8 l to 8 l + 7, which is a word of a table; of 288, it has nine. Where up to 32
+// symbols occur, each gets a lane of its own.
+#pragma once
+
+#include <tuck/codec/huffman/layout.hpp>
+#include <tuck/core/device.cuh>
+
+namespace tuck::inline TUCK_ABI::huffman_format {
+
+// A code in an encoder: the code in the highest 10 bits, its length in the lowest 4.
+TUCK_HD constexpr uint32_t code_entry(uint32_t first_slot, uint32_t length) noexcept {
+  return first_slot << (32 - max_length) | length;
+}
+TUCK_HD constexpr uint32_t entry_length(uint32_t entry) noexcept { return entry & 15; }
+
+// What a warp made of a part's counts.
+struct warp_table {
+  uint32_t word;    // this lane's, of eight lengths
+  uint32_t groups;  // the lanes whose words are not 0
+  uint32_t bits;    // of all symbols
+  uint32_t present;
+};
+
+// Symbols of one warp, K a lane: lengths mended, then places given.
+template <int K> struct warp_lengths {
+  uint32_t count[K], length[K];  // both 0 of symbols that do not occur
+
+  __device__ uint32_t used() const {
+    uint32_t sum = 0;
+#pragma unroll
+    for (int k = 0; k < K; ++k) sum += count[k] != 0 ? slots_of(length[k]) : 0;
+    return device::warp_sum(sum);
+  }
+
+  __device__ void mend() {
+    uint32_t taken = used();
+    while (taken > slots) taken -= change<true>(taken) / 2;
+    while (taken < slots) taken += change<false>(taken);
+  }
+  __device__ uint32_t bits() const {
+    uint32_t sum = 0;
+#pragma unroll
+    for (int k = 0; k < K; ++k) sum += count[k] * length[k];
+    return device::warp_sum(sum);
+  }
+
+  // The first slot of each code; returns how many are taken.
+  __device__ uint32_t assign(uint32_t (&first)[K]) const {
+    uint32_t next = 0;
+#pragma unroll 1
+    for (uint32_t l = 1; l <= max_length; ++l) {
+      uint32_t mine = 0, before, all;
+#pragma unroll
+      for (int k = 0; k < K; ++k) mine += length[k] == l;
+      if constexpr (K == 1) {
+        const uint32_t who = device::ballot(mine != 0);
+        before = static_cast<uint32_t>(device::popc(who & ((1u << device::lane_id()) - 1)));
+        all = static_cast<uint32_t>(device::popc(who));
+      } else {
+        if (!device::any(mine != 0)) continue;
+        before = device::warp_inclusive_sum(mine) - mine;
+        all = device::shfl(before + mine, device::warp_size - 1);
+      }
+      uint32_t at = next + before * slots_of(l);
+#pragma unroll
+      for (int k = 0; k < K; ++k)
+        if (length[k] == l) {
+          first[k] = at;
+          at += slots_of(l);
+        }
+      next += all * slots_of(l);
+    }
+    return next;
+  }
+
+ private:
+  // Gives the symbol whose turn it is a bit more, or less. Returns the slots that it took before.
+  template <bool Longer> __device__ uint32_t change(uint32_t taken) {
+    uint32_t key[K], best = Longer ? ~0u : 0;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      if constexpr (Longer) {
+        key[k] = count[k] != 0 && length[k] < max_length ? count[k] : ~0u;
+        best = key[k] < best ? key[k] : best;
+      } else {
+        key[k] = length[k] > 1 && taken + slots_of(length[k]) <= slots ? count[k] << length[k] : 0;
+        best = key[k] > best ? key[k] : best;
+      }
+    }
+    best = Longer ? device::warp_min(best) : device::warp_max(best);
+    int mine = K;
+#pragma unroll
+    for (int k = K - 1; k >= 0; --k)
+      if (key[k] == best) mine = k;
+    const int who = device::ffs(device::ballot(mine != K)) - 1;
+    uint32_t before = 0;
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+      if (static_cast<int>(device::lane_id()) == who && mine == k) {
+        before = slots_of(length[k]);
+        length[k] += Longer ? 1u : ~0u;
+      }
+    return device::shfl(before, who);
+  }
+};
+
+// Room for what tells each lane its symbol.
+struct warp_symbols {
+  uint32_t of_symbol[few_symbols];
+};
+
+// Makes the code of a part by one warp: `counts` in shared memory, of 16, 256 or 288 symbols, become entries.
+template <uint32_t Symbols> class warp_code_maker {
+  static constexpr int each = Symbols > 256 ? 9 : 8;  // symbols a lane
+  static constexpr uint32_t lanes = Symbols / each;
+
+ public:
+  __device__ static warp_table make(uint32_t* counts, warp_symbols& room) {
+    warp_lengths<each> all;
+    uint32_t here = 0, total = 0;
+#pragma unroll
+    for (int k = 0; k < each; ++k) {
+      all.count[k] = device::lane_id() < lanes ? counts[each * device::lane_id() + static_cast<uint32_t>(k)] : 0;
+      all.length[k] = 0;
+      here += all.count[k] != 0;
+      total += all.count[k];
+    }
+    const uint32_t up_to = device::warp_inclusive_sum(here), present = device::shfl(up_to, device::warp_size - 1);
+    device::sync_warp();  // all counts are read
+    warp_table made{0, 0, 0, present};
+    if (present > 1 && (Symbols <= few_symbols || present <= few_symbols))
+      made.bits = few(all, up_to - here, present, counts, room);
+    else if (present > 1)
+      made.bits = many(all, device::warp_sum(total), counts);
+    device::sync_warp();
+#pragma unroll
+    for (int k = 0; k < each; ++k)
+      if (all.count[k] != 0) {
+        const uint32_t at = each * device::lane_id() + static_cast<uint32_t>(k);
+        if (present == 1) counts[at] = 0;
+        if constexpr (each == 8) made.word |= (present == 1 ? only : entry_length(counts[at])) << (4 * k);
+      }
+    made.groups = device::ballot(made.word != 0);
+    return made;
+  }
+
+ private:
+  static constexpr uint32_t only = 15;
+
+  // Huffman's algorithm, a lane a symbol.
+  __device__ static uint32_t few(const warp_lengths<each>& all, uint32_t rank, uint32_t present, uint32_t* entries,
+                                 warp_symbols& room) {
+    const uint32_t lane = device::lane_id();
+#pragma unroll
+    for (int k = 0; k < each; ++k)
+      if (all.count[k] != 0) room.of_symbol[rank++] = all.count[k] << 9 | (each * lane + static_cast<uint32_t>(k));
+    device::sync_warp();
+    const bool takes = lane < present;
+    const uint32_t own = takes ? room.of_symbol[lane] : 0;
+    device::sync_warp();
+    warp_lengths<1> mine{{own >> 9}, {0}};
+    uint32_t key = takes ? mine.count[0] << 5 | lane : ~0u, group = lane;
+#pragma unroll 1
+    for (uint32_t left = present; left > 1; --left) {
+      const uint32_t a = device::warp_min(key);
+      if (key == a) key = ~0u;
+      const uint32_t b = device::warp_min(key);
+      if (key == b) key = ~0u;
+      if (lane == a % 32) key = (a / 32 + b / 32) << 5 | lane;
+      if (group == a % 32 || group == b % 32) {
+        ++mine.length[0];
+        group = a % 32;
+      }
+    }
+    mine.length[0] = takes ? min(mine.length[0], max_length) : 0;
+    mine.mend();
+    uint32_t first[1];
+    mine.assign(first);
+    if (takes) entries[own & 511] = code_entry(first[0], mine.length[0]);
+    return mine.bits();
+  }
+  __device__ static uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+  __device__ static uint32_t many(warp_lengths<each>& all, uint32_t total, uint32_t* entries) {
+    uint32_t low = 0;
+#pragma unroll 1
+    for (uint32_t step = 32; step != 0; step /= 2) {
+      round(all, round_begin(total, low + step - 1));
+      if (all.used() > slots) low += step;
+    }
+    round(all, round_begin(total, low));
+    all.mend();
+    uint32_t first[each];
+    all.assign(first);
+#pragma unroll
+    for (int k = 0; k < each; ++k)
+      if (all.count[k] != 0)
+        entries[each * device::lane_id() + static_cast<uint32_t>(k)] = code_entry(first[k], all.length[k]);
+    return all.bits();
+  }
+  __device__ static void round(warp_lengths<each>& all, uint32_t least) {
+#pragma unroll
+    for (int k = 0; k < each; ++k) all.length[k] = all.count[k] != 0 ? rounded_length(all.count[k], least) : 0;
+  }
+};
+
+// Each slot that no code begins with becomes as the one before it, by one warp: a lane has 32 of them.
+__device__ inline void spread_entries(device::vec128* rows) {
+  const uint32_t lane = device::lane_id();
+  device::vec128 mine[4];
+  uint32_t last = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    mine[i] = rows[4 * lane + static_cast<uint32_t>(i)];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const uint32_t w = mine[i].w[k];
+      last = w >> 16 != 0 ? w >> 16 : w != 0 ? w : last;
+    }
+  }
+#pragma unroll
+  for (unsigned delta = 1; delta < device::warp_size; delta *= 2) {
+    const uint32_t before = device::shfl_up(last, delta);
+    if (lane >= delta && last == 0) last = before;
+  }
+  uint32_t now = device::shfl_up(last, 1);
+  if (lane == 0) now = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const uint32_t w = mine[i].w[k], low = (w & 0xffff) != 0 ? w & 0xffff : now;
+      now = w >> 16 != 0 ? w >> 16 : low;
+      mine[i].w[k] = low | now << 16;
+    }
+    rows[4 * lane + static_cast<uint32_t>(i)] = mine[i];
+  }
+  device::sync_warp();
+}
+
+// A code's entries where it begins, symbol << Shift | bits, by one warp; zeros elsewhere.
+template <uint32_t Shift, int K>
+__device__ void place_codes(const warp_lengths<K>& all, uint16_t (&table)[slots], warp_symbols& room) {
+  const uint32_t lane = device::lane_id();
+  uint32_t here = 0;
+#pragma unroll
+  for (int k = 0; k < K; ++k) here += all.length[k] != 0;
+  auto* const rows = reinterpret_cast<device::vec128*>(table);
+#pragma unroll
+  for (uint32_t i = 0; i < slots * 2 / 16 / 32; ++i) rows[32 * i + lane] = {};
+  const uint32_t up_to = device::warp_inclusive_sum(here), present = device::shfl(up_to, device::warp_size - 1);
+  device::sync_warp();
+  if (present <= few_symbols) {
+    uint32_t rank = up_to - here;
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+      if (all.length[k] != 0) room.of_symbol[rank++] = (K * lane + static_cast<uint32_t>(k)) << Shift | all.length[k];
+    device::sync_warp();
+    const uint32_t own = lane < present ? room.of_symbol[lane] : 0;
+    const warp_lengths<1> mine{{own & 15}, {own & 15}};
+    uint32_t first[1];
+    mine.assign(first);
+    if (own != 0) table[first[0]] = static_cast<uint16_t>(own);
+  } else {
+    uint32_t first[K];
+    all.assign(first);
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+      if (all.length[k] != 0)
+        table[first[k]] = static_cast<uint16_t>((K * lane + static_cast<uint32_t>(k)) << Shift | all.length[k]);
+  }
+}
+
+// The table of a decoder by one warp, of this lane's word of lengths: symbol << 8 | bits. False where they are no code.
+__device__ inline bool fill_lookup(uint32_t word, uint16_t (&table)[slots], warp_symbols& room) {
+  const uint32_t lane = device::lane_id();
+  warp_lengths<8> all;
+  uint32_t only = 0, one = 0;
+  bool sound = true;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) {
+    const uint32_t nibble = word >> (4 * k) & 15;
+    all.length[k] = nibble == 15 ? 0 : nibble;
+    all.count[k] = all.length[k];
+    sound &= nibble <= max_length || nibble == 15;
+    if (nibble == 15) {
+      ++only;
+      one = 8 * lane + static_cast<uint32_t>(k);
+    }
+  }
+  only = device::warp_sum(only);
+  one = device::warp_max(one);
+  const uint32_t taken = all.used();
+  if (!device::all(sound) || only > 1 || taken != (only == 1 ? 0 : slots)) return false;
+  place_codes<8>(all, table, room);
+  if (lane == 0 && only == 1) table[0] = static_cast<uint16_t>(one << 8);
+  device::sync_warp();
+  spread_entries(reinterpret_cast<device::vec128*>(table));
+  return true;
+}
+
+}  // namespace tuck::inline TUCK_ABI::huffman_format

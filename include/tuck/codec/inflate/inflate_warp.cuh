@@ -1,0 +1,254 @@
+// inflate by one warp of a kernel. Lane 0 decodes, 32 tokens at a time into shared memory; the warp brings it the
+// stream, fills its tables, stores the literals and copies the matches.
+#pragma once
+
+#include <tuck/codec/inflate/inflate.hpp>
+#include <tuck/core/device.cuh>
+
+namespace tuck::inline TUCK_ABI {
+
+namespace deflate_format {
+
+// bit_input for lane 0 of a warp: the next part of the stream lies in shared memory, in words that are aligned in
+// global memory. What is not said to be for lane 0 is called by the whole warp.
+class warp_bit_input {
+  static constexpr uint32_t ring_words = 128;
+  // What lane 0 may read between two calls of stage: the header of a dynamic block has at most 2293 bits, 32 tokens
+  // have 1536, and refills are up to 64 bits ahead.
+  static constexpr uint32_t words_ahead = (2293 + 64 + 31) / 32;
+  static_assert(words_ahead + device::warp_size <= ring_words);
+
+ public:
+  static constexpr uint32_t refilled_bits = 32;
+
+  struct TempStorage {
+    uint32_t word[ring_words];  // of the stream's word i at i mod ring_words
+  };
+
+  __device__ warp_bit_input(TempStorage& ring, const_bytes stream)
+      : ring_(ring),
+        lead_(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(stream.data()) % 4)),
+        words_(stream.data() - lead_),
+        end_(lead_ + stream.size()) {
+    seek(0);
+  }
+
+  // For lane 0, which between two calls of stage takes one block's header or 32 tokens.
+  __device__ void refill() {
+    if (fill_ > 32) return;
+    bits_ |= uint64_t{ring_.word[next_ % ring_words]} << fill_;
+    fill_ += 32;
+    ++next_;
+  }
+  __device__ uint32_t peek() const { return static_cast<uint32_t>(bits_); }
+  __device__ void drop(uint32_t width) {
+    bits_ >>= width;
+    fill_ -= width;
+  }
+  __device__ uint32_t take(uint32_t width) {
+    refill();
+    const uint32_t x = peek() & low_mask(width);
+    drop(width);
+    return x;
+  }
+  __device__ void align() { drop(fill_ % 8); }
+  __device__ uint64_t position() const { return 32 * next_ - fill_ - 8 * lead_; }
+  __device__ bool overrun() const { return 32 * next_ - fill_ > 8 * end_; }
+
+  // Brings what lane 0 will read.
+  __device__ void stage() {
+    const uint64_t end = device::shfl(next_, 0) + words_ahead;
+    for (; staged_ < end; staged_ += device::warp_size) {
+      const uint64_t i = staged_ + device::lane_id();
+      ring_.word[i % ring_words] = fetch(i);
+    }
+    device::sync_warp();
+  }
+  __device__ void seek(uint64_t byte) {
+    const uint64_t at = lead_ + byte;
+    next_ = at / 4;
+    bits_ = 0;
+    fill_ = 0;
+    if (staged_ < next_) staged_ = next_;
+    stage();
+    refill();
+    drop(static_cast<uint32_t>(at % 4) * 8);
+  }
+
+ private:
+  // Word i, with zeros for what is not of the stream.
+  __device__ uint32_t fetch(uint64_t i) const {
+    if (4 * i >= lead_ && 4 * i + 4 <= end_) return device::load(reinterpret_cast<const uint32_t*>(words_) + i);
+    uint32_t word = 0;
+    for (uint32_t b = 0; b < 4; ++b)
+      if (4 * i + b >= lead_ && 4 * i + b < end_)
+        word |= static_cast<uint32_t>(device::load(words_ + 4 * i + b)) << (8 * b);
+    return word;
+  }
+
+  TempStorage& ring_;
+  uint32_t lead_;           // bytes of word 0 before the stream
+  const std::byte* words_;  // word 0
+  uint64_t end_;            // of the stream, in bytes from word 0
+  uint64_t staged_ = 0;     // words that were brought
+  uint64_t next_ = 0;       // word; this and what follows is lane 0's
+  uint64_t bits_ = 0;
+  uint32_t fill_ = 0;
+};
+
+}  // namespace deflate_format
+
+// inflate for one stream. All lanes of the warp call it and get the result; TempStorage is the warp's own, and free
+// again behind a sync_warp(). Stream and output are global memory that do not overlap, the kernel must not have written
+// the stream, and the output is visible to the warp behind a sync_warp().
+class inflate_warp {
+  using input = deflate_format::warp_bit_input;
+  using token = deflate_format::token;
+
+ public:
+  struct TempStorage {
+    input::TempStorage ring;
+    deflate_format::block_codes codes;
+    deflate_format::code_lengths lengths;
+    deflate_format::precode_memory precode;
+    token tokens[device::warp_size];
+    uint16_t offsets[device::warp_size];  // in the output of these tokens
+    uint32_t token_count;
+    uint32_t size;  // of the output of the tokens, or of a stored block
+    uint32_t header;
+    status code;
+    bool block_ended;
+  };
+
+  __device__ explicit inflate_warp(TempStorage& temp) : temp_(temp) {}
+
+  __device__ inflate_result operator()(const_bytes stream, bytes out) {
+    input in(temp_.ring, stream);
+    inflate_result result;
+    bool fixed_codes = false;  // the tables are those of fixed blocks
+    for (bool final = false; !final && result.code == status::ok;) {
+      in.stage();
+      if (device::lane_id() == 0) temp_.code = read_header(in, fixed_codes);
+      device::sync_warp();
+      result.code = temp_.code;
+      if (result.code != status::ok) break;
+      final = (temp_.header & 1) != 0;
+      const uint32_t type = temp_.header >> 1;
+      if (type == deflate_format::stored) {
+        result.code = copy_stored(in, stream, out, result.produced);
+        continue;
+      }
+      if (type == deflate_format::dynamic || !fixed_codes)
+        temp_.codes.fill(temp_.lengths, device::lane_id(), device::warp_size);
+      fixed_codes = type == deflate_format::fixed;
+      result.code = decode_tokens(in, out, result.produced);
+    }
+    const uint64_t position = device::shfl(in.position(), 0);
+    if (result.code == status::ok) result.consumed = ceil_div(position, uint64_t{8});
+    return result;
+  }
+
+ private:
+  // By lane 0: all before a block's first symbol or byte.
+  __device__ status read_header(input& in, bool fixed_codes) {
+    temp_.header = in.take(3);
+    if (in.overrun()) return status::deflate_ends_early;
+    switch (temp_.header >> 1) {
+      case deflate_format::stored: {
+        in.align();
+        temp_.size = in.take(16);
+        const uint32_t complement = in.take(16);
+        if (in.overrun()) return status::deflate_ends_early;
+        return temp_.size == (~complement & 0xffff) ? status::ok : status::deflate_stored_length;
+      }
+      case deflate_format::fixed:
+        if (fixed_codes) return status::ok;
+        set_fixed(temp_.lengths);
+        break;
+      case deflate_format::dynamic:
+        if (const status s = read_code_lengths(in, temp_.lengths, temp_.precode); s != status::ok) return s;
+        break;
+      default: return status::deflate_block_type;
+    }
+    temp_.codes.sort(temp_.lengths);
+    return status::ok;
+  }
+
+  __device__ status copy_stored(input& in, const_bytes stream, bytes out, uint64_t& produced) {
+    const uint32_t length = temp_.size;
+    const uint64_t from = device::shfl(in.position(), 0) / 8, left = stream.size() - from, room = out.size() - produced;
+    uint32_t count = length;
+    if (count > left) count = static_cast<uint32_t>(left);
+    if (count > room) count = static_cast<uint32_t>(room);
+#pragma unroll 4
+    for (uint32_t i = device::lane_id(); i < count; i += device::warp_size)
+      device::store(out.data() + produced + i, device::load(stream.data() + from + i));
+    produced += count;
+    in.seek(from + count);
+    return count == length ? status::ok : count == room ? status::deflate_too_long : status::deflate_ends_early;
+  }
+
+  __device__ status decode_tokens(input& in, bytes out, uint64_t& produced) {
+    for (;;) {
+      in.stage();
+      if (device::lane_id() == 0) take_tokens(in, produced, out.size() - produced);
+      device::sync_warp();
+      write_tokens(out.data() + produced);
+      produced += temp_.size;
+      if (temp_.block_ended) return temp_.code;
+    }
+  }
+
+  // By lane 0: as many tokens as there is room for, up to the block's end.
+  __device__ void take_tokens(input& in, uint64_t produced, uint64_t room) {
+    uint32_t count = 0, size = 0;
+    temp_.block_ended = true;
+    for (; count < device::warp_size; ++count) {
+      token t = take_token(in, temp_.codes);
+      if (in.overrun()) return end_tokens(count, size, status::deflate_ends_early);
+      if (!t.is_literal() && !t.is_match()) return end_tokens(count, size, t.why());
+      if (t.distance() > produced + size) return end_tokens(count, size, status::deflate_distance);
+      temp_.offsets[count] = static_cast<uint16_t>(size);
+      if (t.length() > room - size) {
+        if (t.is_match()) temp_.tokens[count++] = token::match(static_cast<uint32_t>(room) - size, t.distance());
+        return end_tokens(count, static_cast<uint32_t>(room), status::deflate_too_long);
+      }
+      temp_.tokens[count] = t;
+      size += t.length();
+    }
+    temp_.block_ended = false;
+    end_tokens(count, size, status::ok);
+  }
+  __device__ void end_tokens(uint32_t count, uint32_t size, status code) {
+    temp_.token_count = count;
+    temp_.size = size;
+    temp_.code = code;
+  }
+
+  // Literals first: a match may begin at any of those before it, and at another match.
+  __device__ void write_tokens(std::byte* out) {
+    const unsigned lane = device::lane_id();
+    const bool has_token = lane < temp_.token_count;
+    if (has_token && temp_.tokens[lane].is_literal())
+      device::store(out + temp_.offsets[lane], temp_.tokens[lane].byte());
+    unsigned matches = device::ballot(has_token && temp_.tokens[lane].is_match());
+    device::sync_warp();
+    for (; matches != 0; matches &= matches - 1) {
+      const int k = device::ffs(matches) - 1;
+      copy_match(out + temp_.offsets[k], temp_.tokens[k].length(), temp_.tokens[k].distance());
+      device::sync_warp();
+    }
+  }
+
+  // Where the match overlaps what it copies, it repeats its first `distance` bytes, which are all there.
+  __device__ static void copy_match(std::byte* to, uint32_t length, uint32_t distance) {
+    const std::byte* const from = to - distance;
+#pragma unroll 1
+    for (uint32_t i = device::lane_id(); i < length; i += device::warp_size)
+      device::store(to + i, device::load_written(from + (i < distance ? i : i % distance)));
+  }
+
+  TempStorage& temp_;
+};
+
+}  // namespace tuck::inline TUCK_ABI

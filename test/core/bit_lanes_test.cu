@@ -1,0 +1,209 @@
+// core/bit_lanes.cuh against plain C++: streams of bits that begin and end anywhere, tables by fields.
+#include "support/device.hpp"
+
+#include <tuck/core/bit_lanes.cuh>
+
+#include <random>
+
+namespace tuck::test {
+namespace {
+
+constexpr uint32_t stream_threads = 128, codes = 24, stream_words = stream_threads * codes;
+
+struct shared_bits {
+  uint32_t staged[stream_words];
+};
+
+// Each thread's codes, the first `lengths` bits of these, one stream right behind the other.
+template <device::bit_order Order, bool ByPairs>
+__global__ void __launch_bounds__(stream_threads)
+    write_streams(const uint32_t* bits, const uint32_t* lengths, const uint32_t* first_bit, uint32_t* out) {
+  TUCK_SHARED(shared_bits, temp);
+  for (uint32_t i = threadIdx.x; i < stream_words; i += stream_threads) temp.staged[i] = 0;
+  device::sync_block();
+  device::bits_to_shared<Order> to(temp.staged, first_bit[threadIdx.x]);
+  for (uint32_t k = 0; k < codes; k += 2) {
+    const uint32_t at = threadIdx.x * codes + k;
+    if constexpr (ByPairs) {
+      to.template put_codes<0xfffffc00>(bits[at] | lengths[at], bits[at + 1] | lengths[at + 1]);
+    } else {
+      to.put(bits[at], lengths[at]);
+      to.put(bits[at + 1], lengths[at + 1]);
+    }
+  }
+  device::sync_block();
+  to.finish();
+  device::sync_block();
+  for (uint32_t i = threadIdx.x; i < stream_words; i += stream_threads) out[i] = temp.staged[i];
+}
+
+// A sum over what each thread reads from its bit on, and how much that was.
+__global__ void __launch_bounds__(stream_threads)
+    read_streams(const uint32_t* bits, uint32_t count, const uint32_t* first_bit, const uint32_t* steps,
+                 uint32_t* out) {
+  device::bits_from_global in(bits, count, first_bit[threadIdx.x]);
+  uint32_t sum = 0;
+  for (uint32_t k = 0; k < codes; ++k) {
+    sum = 31 * sum + in.peek();
+    in.skip(steps[threadIdx.x * codes + k]);
+  }
+  out[threadIdx.x] = sum;
+  out[stream_threads + threadIdx.x] = in.skipped();
+}
+
+struct shared_table {
+  uint32_t of[256], counts[256];
+};
+__global__ void __launch_bounds__(stream_threads) look_up(const uint32_t* in, uint32_t* out) {
+  TUCK_SHARED(shared_table, temp);
+  for (uint32_t i = threadIdx.x; i < 256; i += stream_threads) {
+    temp.of[i] = i * i;
+    temp.counts[i] = 0;
+  }
+  device::sync_block();
+  const device::shared_words table(temp.of), counts(temp.counts);
+  const uint32_t x = in[threadIdx.x];
+  out[threadIdx.x] = table.of<0, 8>(x) + 3 * table.of<24, 8>(x) + 5 * table.of<12, 4>(x);
+  counts.count<8, 8>(x);
+  counts.count<28, 4>(x);
+  device::sync_block();
+  for (uint32_t i = threadIdx.x; i < 256; i += stream_threads) out[stream_threads + i] = temp.counts[i];
+}
+
+// Each thread's words of some, and these with one more; then what windows begin with, and what is behind it.
+struct shared_walk {
+  uint32_t words[stream_words];
+  uint16_t entries[1024];
+};
+__global__ void __launch_bounds__(stream_threads)
+    walk(uint32_t end, uint32_t step, const uint32_t* windows, uint32_t* out) {
+  TUCK_SHARED(shared_walk, temp);
+  for (uint32_t i = threadIdx.x; i < stream_words; i += stream_threads) temp.words[i] = 3 * i;
+  for (uint32_t i = threadIdx.x; i < 1024; i += stream_threads)
+    temp.entries[i] = static_cast<uint16_t>(i % 256 << 8 | i % 11);
+  device::sync_block();
+  uint32_t sum = 0;
+  device::shared_steps from(temp.words, threadIdx.x, end, step), to(temp.words, threadIdx.x, end, step);
+  while (from.has_more()) {
+    const uint32_t word = from.take();
+    sum += word;
+    to.put(word + 1);
+  }
+  const device::shared_codes<10> table(temp.entries);
+  const uint32_t window = windows[threadIdx.x], entry = table.of(window);
+  out[stream_words + threadIdx.x] = sum;
+  out[stream_words + stream_threads + threadIdx.x] = entry;
+  out[stream_words + 2 * stream_threads + threadIdx.x] = device::shared_codes<10>::behind(window, entry);
+  device::sync_block();
+  for (uint32_t i = threadIdx.x; i < stream_words; i += stream_threads) out[i] = temp.words[i];
+}
+
+struct streams {
+  std::vector<uint32_t> bits, lengths, first_bit, expected;
+};
+streams make_streams(device::bit_order order, uint32_t longest, uint32_t seed) {
+  const bool from_highest = order == device::bit_order::highest_first;
+  std::mt19937 random(seed);
+  streams all{std::vector<uint32_t>(stream_words),
+              std::vector<uint32_t>(stream_words),
+              {},
+              std::vector<uint32_t>(stream_words)};
+  uint32_t at = 0;
+  for (uint32_t i = 0; i < stream_words; ++i) {
+    if (i % codes == 0) all.first_bit.push_back(at);
+    const uint32_t length = all.lengths[i] = random() % 9 == 0 ? 0 : static_cast<uint32_t>(random()) % (longest + 1);
+    all.bits[i] = static_cast<uint32_t>(random()) & (from_highest ? ~low_mask(32 - length) : low_mask(length));
+    for (uint32_t k = 0; k < length; ++k, ++at)
+      if (from_highest)
+        all.expected[at / 32] |= (all.bits[i] << k >> 31) << (31 - at % 32);
+      else
+        all.expected[at / 32] |= (all.bits[i] >> k & 1) << at % 32;
+  }
+  return all;
+}
+
+template <device::bit_order Order, bool ByPairs> void expect_streams(uint32_t longest) {
+  for_schedules(3, [&] {
+    const auto all = make_streams(Order, longest, longest);
+    const device_stream stream;
+    const device_array<uint32_t> bits(all.bits, stream), lengths(all.lengths, stream), first(all.first_bit, stream),
+        out(stream_words);
+    launch_on(stream, 1, stream_threads, write_streams<Order, ByPairs>, static_cast<const uint32_t*>(bits.data()),
+              static_cast<const uint32_t*>(lengths.data()), static_cast<const uint32_t*>(first.data()), out.data());
+    ASSERT_EQ(out.download(stream), all.expected);
+  });
+}
+TEST(bit_lanes, writes_streams) {
+  expect_streams<device::bit_order::highest_first, false>(31);
+  expect_streams<device::bit_order::highest_first, true>(10);
+  expect_streams<device::bit_order::lowest_first, false>(31);
+}
+
+TEST(bit_lanes, walks_by_steps_and_looks_up_windows) {
+  std::mt19937 random(5);
+  std::vector<uint32_t> windows(stream_threads);
+  for (uint32_t& x : windows) x = static_cast<uint32_t>(random());
+  for (const uint32_t end : {0u, 5u, 200u, stream_words})
+    for (const uint32_t step : {stream_threads, 2 * stream_threads}) {
+      const device_stream stream;
+      const device_array<uint32_t> from(windows, stream), out(stream_words + 3 * stream_threads);
+      launch_on(stream, 1, stream_threads, walk, end, step, static_cast<const uint32_t*>(from.data()), out.data());
+      const auto found = out.download(stream);
+      std::vector<uint32_t> expected(stream_words), sums(stream_threads);
+      for (uint32_t i = 0; i < stream_words; ++i) expected[i] = 3 * i;
+      for (uint32_t t = 0; t < stream_threads; ++t) {
+        for (uint32_t i = t; i < end; i += step) sums[t] += expected[i]++;
+        ASSERT_EQ(found[stream_words + t], sums[t]) << t << " to " << end;
+        const uint32_t slot = windows[t] >> 22;
+        ASSERT_EQ(found[stream_words + stream_threads + t], slot % 256 << 8 | slot % 11);
+        ASSERT_EQ(found[stream_words + 2 * stream_threads + t], windows[t] << slot % 11);
+      }
+      for (uint32_t i = 0; i < stream_words; ++i) ASSERT_EQ(found[i], expected[i]) << i << " to " << end;
+    }
+}
+
+TEST(bit_lanes, reads_streams_and_behind_them_the_last_word) {
+  std::mt19937 random(3);
+  for (const uint32_t count : {1u, 2u, 40u}) {
+    std::vector<uint32_t> bits(count), first(stream_threads), steps(stream_words);
+    for (uint32_t& x : bits) x = static_cast<uint32_t>(random());
+    for (uint32_t& x : first) x = static_cast<uint32_t>(random()) % (32 * count + 1);
+    for (uint32_t& x : steps) x = static_cast<uint32_t>(random()) % 21;
+    const device_stream stream;
+    const device_array<uint32_t> from(bits, stream), begins(first, stream), by(steps, stream), out(2 * stream_threads);
+    launch_on(stream, 1, stream_threads, read_streams, static_cast<const uint32_t*>(from.data()), count,
+              static_cast<const uint32_t*>(begins.data()), static_cast<const uint32_t*>(by.data()), out.data());
+    const auto found = out.download(stream);
+    for (uint32_t t = 0; t < stream_threads; ++t) {
+      uint32_t at = first[t], sum = 0;
+      for (uint32_t k = 0; k < codes; ++k) {
+        const auto word = [&](uint32_t i) { return uint64_t{bits[std::min(i, count - 1)]}; };
+        sum = 31 * sum + static_cast<uint32_t>((word(at / 32) << 32 | word(at / 32 + 1)) << at % 32 >> 32);
+        at += steps[t * codes + k];
+      }
+      ASSERT_EQ(found[t], sum) << t << " of " << count;
+      ASSERT_EQ(found[stream_threads + t], at - first[t]) << t;
+    }
+  }
+}
+
+TEST(bit_lanes, words_of_fields) {
+  std::mt19937 random(4);
+  std::vector<uint32_t> in(stream_threads), counts(256);
+  for (uint32_t& x : in) {
+    x = static_cast<uint32_t>(random());
+    ++counts[x >> 8 & 255];
+    ++counts[x >> 28];
+  }
+  const device_stream stream;
+  const device_array<uint32_t> from(in, stream), out(stream_threads + 256);
+  launch_on(stream, 1, stream_threads, look_up, static_cast<const uint32_t*>(from.data()), out.data());
+  const auto found = out.download(stream);
+  const auto square = [](uint32_t x) { return x * x; };
+  for (uint32_t t = 0; t < stream_threads; ++t)
+    ASSERT_EQ(found[t], square(in[t] & 255) + 3 * square(in[t] >> 24) + 5 * square(in[t] >> 12 & 15));
+  for (uint32_t i = 0; i < 256; ++i) ASSERT_EQ(found[stream_threads + i], counts[i]) << i;
+}
+
+}  // namespace
+}  // namespace tuck::test

@@ -1,0 +1,104 @@
+// The simulator's version of include/tuck/core/bit_lanes.cuh.
+#pragma once
+
+#include <tuck/core/device.cuh>
+
+namespace tuck::inline TUCK_ABI::device {
+
+class shared_words {
+ public:
+  explicit shared_words(const std::uint32_t* first) : first_(first) {}
+  template <std::uint32_t First, std::uint32_t Bits> std::uint32_t of(std::uint32_t x) const {
+    return first_[x >> First & ((1u << Bits) - 1)];
+  }
+  template <std::uint32_t First, std::uint32_t Bits> void count(std::uint32_t x) const {
+    atomic_add(const_cast<std::uint32_t*>(first_) + (x >> First & ((1u << Bits) - 1)), 1u);
+  }
+
+ private:
+  const std::uint32_t* first_;
+};
+
+template <std::uint32_t Bits> class shared_codes {
+ public:
+  explicit shared_codes(const std::uint16_t* first) : first_(first) {}
+  std::uint32_t of(std::uint32_t window) const { return first_[window >> (32 - Bits)]; }
+  static std::uint32_t behind(std::uint32_t window, std::uint32_t entry) { return window << (entry & 31); }
+
+ private:
+  const std::uint16_t* first_;
+};
+
+class shared_steps {
+ public:
+  shared_steps(const std::uint32_t* words, std::uint32_t begin, std::uint32_t end, std::uint32_t step)
+      : words_(const_cast<std::uint32_t*>(words)), at_(begin), end_(end), step_(step) {}
+  bool has_more() const { return at_ < end_; }
+  std::uint32_t take() {
+    const std::uint32_t word = words_[at_];
+    at_ += step_;
+    return word;
+  }
+  void put(std::uint32_t word) {
+    words_[at_] = word;
+    at_ += step_;
+  }
+
+ private:
+  std::uint32_t* words_;
+  std::uint32_t at_, end_, step_;
+};
+
+enum class bit_order { highest_first, lowest_first };
+
+template <bit_order Order> class bits_to_shared {
+ public:
+  bits_to_shared(std::uint32_t* words, std::uint32_t first_bit) : at_(words + first_bit / 32), fill_(first_bit % 32) {}
+  void put(std::uint32_t bits, std::uint32_t count) {
+    word_ |= Order == bit_order::highest_first ? bits >> fill_ : bits << fill_;
+    fill_ += count;
+    if (fill_ < 32) return;
+    *at_++ = word_;
+    fill_ -= 32;
+    word_ = Order == bit_order::highest_first ? bits << (count - fill_) : bits >> (count - fill_);
+  }
+  template <std::uint32_t Codes> void put_codes(std::uint32_t a, std::uint32_t b) {
+    put((a | b >> (a & 31)) & Codes, (a + b) & 31);
+  }
+  void finish() {
+    if (fill_ != 0) atomic_or(at_, word_);
+  }
+
+ private:
+  std::uint32_t* at_;
+  std::uint32_t fill_, word_ = 0;
+};
+
+class bits_from_global {
+ public:
+  bits_from_global(const std::uint32_t* words, std::uint32_t count, std::uint32_t first_bit)
+      : words_(words), last_(count - 1), next_(first_bit / 32), offset_(first_bit % 32) {
+    high_ = take();
+    low_ = take();
+  }
+  std::uint32_t peek() const { return static_cast<std::uint32_t>((join_words(low_, high_) << offset_) >> 32); }
+  void skip(std::uint32_t bits) {
+    skipped_ += bits;
+    offset_ += bits;
+    if (offset_ < 32) return;
+    offset_ -= 32;
+    high_ = low_;
+    low_ = take();
+  }
+  std::uint32_t skipped() const { return skipped_; }
+
+ private:
+  std::uint32_t take() {
+    next_ = std::min(next_, last_);
+    return load(words_ + next_++);
+  }
+  const std::uint32_t* words_;
+  std::uint32_t last_, next_, offset_, high_, low_, skipped_ = 0;
+};
+
+}  // namespace tuck::inline TUCK_ABI::device
