@@ -4,10 +4,13 @@
 
 #include <tuck/memory/resource.cuh>
 
-#if !defined(LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE)
-#define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE  // what CCCL 3.0 wants to hear
-#endif
+#if defined(LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE)
 #include <cuda/memory_resource>
+#else
+#define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE  // CCCL 3.0 has the header behind this macro
+#include <cuda/memory_resource>
+#undef LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
+#endif
 
 namespace tuck::inline TUCK_ABI {
 
