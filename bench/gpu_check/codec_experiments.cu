@@ -42,7 +42,7 @@ template <codec C> class variant final : public timed_coder {
         only_count_(only_count),
         scratch_(scratch_bytes(codec_to_try<C>(), raw_bytes / sizeof(T), options)),
         outcome_(sizeof(outcome)) {
-    require(initialize(scratch_.all(), stream()));
+    require(initialize(scratch_.scratch(), stream()));
   }
 
  private:
@@ -51,16 +51,16 @@ template <codec C> class variant final : public timed_coder {
 
   void launch_encode(uint32_t i) override {
     if (only_count_)
-      require(tuck::encoded_bytes(codec_, values(i), scratch_.all(), written(), stream(), options_));
+      require(tuck::encoded_bytes(codec_, values(i), scratch_.scratch(), written(), stream(), options_));
     else
-      require(tuck::encode(codec_, values(i), result(i), scratch_.all(), written(), stream(), options_));
+      require(tuck::encode(codec_, values(i), result(i), scratch_.scratch(), written(), stream(), options_));
   }
   uint64_t finish_encode() override {
     const uint64_t frame_bytes = finish();
     return only_count_ ? 0 : frame_bytes;
   }
   void launch_decode(uint32_t i) override {
-    require(tuck::decode(codec_, result(i), values(i), scratch_.all(), written(), stream()));
+    require(tuck::decode(codec_, result(i), values(i), scratch_.scratch(), written(), stream()));
   }
   void finish_decode() override { finish(); }
 

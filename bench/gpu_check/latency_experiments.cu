@@ -34,15 +34,15 @@ class short_calls {
     }
     to_encode_.upload(as_bytes(span<const encode_item<float>>(from.data(), from.size())), stream_);
     to_decode_.upload(as_bytes(span<const decode_item<float>>(to.data(), to.size())), stream_);
-    require(initialize(scratch_.all(), stream_));
+    require(initialize(scratch_.scratch(), stream_));
     stream_.wait();
   }
 
   void call(bool encodes, uint32_t i) const {
     if (encodes)
-      require(tuck::encode(C{}, values(i), frames_[i], scratch_.all(), written() + i, stream_));
+      require(tuck::encode(C{}, values(i), frames_[i], scratch_.scratch(), written() + i, stream_));
     else
-      require(tuck::decode(C{}, frames_[i], values(i), scratch_.all(), written() + i, stream_));
+      require(tuck::decode(C{}, frames_[i], values(i), scratch_.scratch(), written() + i, stream_));
   }
   void batch(bool encodes) const {
     const span<outcome> outcomes(written(), calls_in_row);
@@ -50,12 +50,12 @@ class short_calls {
       require(tuck::encode_batch(
           C{},
           span<const encode_item<float>>(reinterpret_cast<encode_item<float>*>(to_encode_.all().data()), calls_in_row),
-          sizes(), scratch_.all(), outcomes, stream_));
+          sizes(), scratch_.scratch(), outcomes, stream_));
     else
       require(tuck::decode_batch(
           C{},
           span<const decode_item<float>>(reinterpret_cast<decode_item<float>*>(to_decode_.all().data()), calls_in_row),
-          sizes(), scratch_.all(), outcomes, stream_));
+          sizes(), scratch_.scratch(), outcomes, stream_));
   }
   void row(bool encodes) const {
     for (uint32_t i = 0; i < calls_in_row; ++i) call(encodes, i);

@@ -17,7 +17,7 @@ class tuck_coder final : public timed_coder {
         codec_(std::move(codec)),
         scratch_(codec_->scratch_bytes(values_of(request))),
         outcome_(sizeof(outcome)) {
-    require(initialize(scratch_.all(), stream()));
+    require(initialize(scratch_.scratch(), stream()));
     forget_outcome();
   }
 
@@ -25,12 +25,12 @@ class tuck_coder final : public timed_coder {
 
  private:
   void launch_encode(uint32_t i) override {
-    require(codec_->encode(tensor(i), result(i), scratch_.all(), written(), stream()));
+    require(codec_->encode(tensor(i), result(i), scratch_.scratch(), written(), stream()));
   }
   uint64_t finish_encode() override { return frame_bytes_ = finish(); }
 
   void launch_decode(uint32_t i) override {
-    require(codec_->decode(result(i).subspan(0, frame_bytes_), tensor(i), scratch_.all(), written(), stream()));
+    require(codec_->decode(result(i).subspan(0, frame_bytes_), tensor(i), scratch_.scratch(), written(), stream()));
   }
   void finish_decode() override { finish(); }
 

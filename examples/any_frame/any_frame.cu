@@ -32,19 +32,19 @@ byte_vector decode(const byte_vector& frame, const tuck::frame_info& info, cudaS
   const tuck::device_buffer scratch(memory, tuck::scratch_head_bytes, stream), written(memory, 16, stream);
   auto* const outcome = reinterpret_cast<tuck::outcome*>(written.all().data());
   const auto require = [](tuck::result r) {
-    if (!r) throw tuck::error(r.code, r.cuda);
+    if (!r) throw tuck::error(r);
   };
   const auto copy = [&](void* to, const void* from, size_t size) {
     if (const auto e = cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, stream); e != cudaSuccess)
-      throw tuck::error(tuck::status::cuda_error, e);
+      throw tuck::error(e);
   };
   copy(in.all().data(), frame.data(), frame.size());
-  require(tuck::initialize(scratch.all(), stream));
-  require(tuck::decode(known{}, info, in.all(), out.all(), scratch.all(), outcome, stream));
+  require(tuck::initialize(scratch.scratch(), stream));
+  require(tuck::decode(known{}, info, in.all(), out.all(), scratch.scratch(), outcome, stream));
   tuck::outcome seen;
   copy(&seen, outcome, sizeof seen);
   copy(values.data(), out.all().data(), values.size());
-  if (const auto e = cudaStreamSynchronize(stream); e != cudaSuccess) throw tuck::error(tuck::status::cuda_error, e);
+  if (const auto e = cudaStreamSynchronize(stream); e != cudaSuccess) throw tuck::error(e);
   if (!seen) throw tuck::error(seen.code);
   return values;
 }

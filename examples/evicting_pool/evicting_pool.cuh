@@ -120,7 +120,7 @@ template <tuck::stream_resource Upstream> class evicting_pool {
       } catch (const std::bad_alloc&) {
         if (!park_one(stream)) throw;
       } catch (const tuck::error& e) {
-        if (!is_lack_of_memory(e.code(), e.cuda()) || !park_one(stream)) throw;
+        if (!is_lack_of_memory(e.why()) || !park_one(stream)) throw;
       }
   }
 
@@ -134,7 +134,7 @@ template <tuck::stream_resource Upstream> class evicting_pool {
       reserve_.open(true);
       const tuck::result out = t.out(stream, parked);
       reserve_.open(false);
-      if (parked.kept_on_device() || is_lack_of_memory(out.code, out.cuda)) continue;
+      if (parked.kept_on_device() || is_lack_of_memory(out)) continue;
       check(out);
       if (const tuck::result read = parked.wait_source(stream); !read) {
         static_cast<void>(swap_.drain());  // what is given up may still be read

@@ -40,7 +40,7 @@ class device_coder : public coder {
         pieces_(batch * sizeof(const_bytes)),
         crcs_(batch * sizeof(uint32_t)) {
     require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    require(initialize(scratch_.all(), stream_));
+    require(initialize(scratch_.scratch(), stream_));
   }
   ~device_coder() override {
     static_cast<void>(cudaStreamSynchronize(stream_));  // of the memory that goes next
@@ -49,7 +49,7 @@ class device_coder : public coder {
 
   uint64_t encode(tuck::span<const uint8_t> input, bytes frame, tuck::span<uint32_t> crcs) override {
     plain_.upload(as_bytes(input), stream_);
-    require(tuck::encode(codec{}, {as<const uint8_t>(plain_), input.size()}, packed_.all(), scratch_.all(),
+    require(tuck::encode(codec{}, {as<const uint8_t>(plain_), input.size()}, packed_.all(), scratch_.scratch(),
                          as<tuck::outcome>(written_), stream_, frame_shape));
     std::vector<const_bytes> pieces;
     for (uint64_t first = 0; first < input.size(); first += member_input)

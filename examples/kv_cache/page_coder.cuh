@@ -11,10 +11,10 @@
 namespace kv {
 
 inline void check(cudaError_t e) {
-  if (e != cudaSuccess) throw tuck::error(tuck::status::cuda_error, e);
+  if (e != cudaSuccess) throw tuck::error(e);
 }
 inline void check(const tuck::result& r) {
-  if (!r) throw tuck::error(r.code, r.cuda);
+  if (!r) throw tuck::error(r);
 }
 
 // A call that throws has changed nothing but what is in free pages and in its staging.
@@ -85,7 +85,7 @@ template <tuck::codec C, tuck::stream_resource R> class page_coder {
   void begin() {
     if (!clean_) {
       check(cudaStreamSynchronize(stream_));
-      check(tuck::initialize(scratch_.all(), stream_));
+      check(tuck::initialize(scratch_.scratch(), stream_));
     }
     clean_ = false;
   }
@@ -102,7 +102,7 @@ template <tuck::codec C, tuck::stream_resource R> class page_coder {
     const auto done = first<tuck::outcome>(outcomes_, pages.size());
     for (uint64_t i = 0; i < pages.size(); ++i)
       items[i] = {{pages[i], page_values_}, staging_.all().subspan(i * frame_room_, frame_room_)};
-    check(tuck::encode_batch(codec_, items, sizes_, scratch_.all(), done, stream_));
+    check(tuck::encode_batch(codec_, items, sizes_, scratch_.scratch(), done, stream_));
     end(done);
     tuck::extent taken;
     for (uint64_t i = 0; i < pages.size() && pool_.take(done[i].bytes, taken); ++i) {
@@ -126,7 +126,7 @@ template <tuck::codec C, tuck::stream_resource R> class page_coder {
       items[count] = {staged, {pages[count], page_values_}};
     }
     const auto done = first<tuck::outcome>(outcomes_, count);
-    check(tuck::decode_batch(codec_, items.subspan(0, count), sizes_, scratch_.all(), done, stream_));
+    check(tuck::decode_batch(codec_, items.subspan(0, count), sizes_, scratch_.scratch(), done, stream_));
     end(done);
     ++counts_.decodes;
     counts_.pages_in += count;

@@ -21,8 +21,7 @@ void check(cudaError_t error) {
 }
 void check(tuck::result r) {
   if (r) return;
-  std::fprintf(stderr, "tuck: %s\n", message(r.code));
-  check(r.cuda);
+  std::fprintf(stderr, "tuck: %s\n", message(r));
   std::exit(1);
 }
 
@@ -46,7 +45,7 @@ int main() {
   auto* const to = device_memory<tuck::decode_item<float>>(tensors);
   auto* const outcomes = device_memory<tuck::outcome>(2 * tensors);
   const uint64_t scratch_size = tuck::scratch_bytes(codec{}, sizes);
-  const tuck::bytes scratch(device_memory<std::byte>(scratch_size), scratch_size);
+  const tuck::scratch_span scratch({device_memory<std::byte>(scratch_size), scratch_size});
 
   cudaStream_t stream;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -103,7 +102,7 @@ int main() {
   check(cudaGraphDestroy(graph));
   for (void* p :
        {static_cast<void*>(values), static_cast<void*>(restored), static_cast<void*>(frames), static_cast<void*>(from),
-        static_cast<void*>(to), static_cast<void*>(outcomes), static_cast<void*>(scratch.data())})
+        static_cast<void*>(to), static_cast<void*>(outcomes), static_cast<void*>(scratch.memory().data())})
     check(cudaFree(p));
   check(cudaStreamDestroy(stream));
   return wrong == 0 ? 0 : 1;

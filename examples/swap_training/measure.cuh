@@ -64,15 +64,15 @@ class profiler {
     const device_memory scratch(memory_, tuck::scratch_bytes(codec, values.size()), stream_);
     const device_memory outcomes(memory_, 2 * sizeof(tuck::outcome), stream_);
     const auto written = values_in<tuck::outcome>(outcomes);
-    tuck::detail::require(tuck::initialize(scratch.all(), stream_));
+    tuck::detail::require(tuck::initialize(scratch.scratch(), stream_));
     codec_point point{.size = values.size_bytes(), .sparsity = sparsity};
     point.encode = seconds([&] {
-      tuck::detail::require(tuck::encode(codec, values, frame.all(), scratch.all(), written.data(), stream_, {},
+      tuck::detail::require(tuck::encode(codec, values, frame.all(), scratch.scratch(), written.data(), stream_, {},
                                          tuck::swap_options{}.limits));
     });
     point.decode = seconds([&] {
-      tuck::detail::require(tuck::decode(codec, frame.all(), values_in(other_).subspan(0, values.size()), scratch.all(),
-                                         written.data() + 1, stream_));
+      tuck::detail::require(tuck::decode(codec, frame.all(), values_in(other_).subspan(0, values.size()),
+                                         scratch.scratch(), written.data() + 1, stream_));
     });
     tuck::outcome seen[2];
     tuck::detail::require(cudaMemcpyAsync(seen, written.data(), sizeof seen, cudaMemcpyDefault, stream_));

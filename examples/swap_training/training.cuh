@@ -100,7 +100,7 @@ class training {
 
   void gather(tuck::span<const float> values, size_t number, uint32_t sample_every) {
     tuck::detail::require(tuck::gather_statistics(values, values_in<tuck::tensor_statistics>(seen_).data() + number,
-                                                  scratch_.all(), stream_, {.sample_every = sample_every}));
+                                                  scratch_.scratch(), stream_, {.sample_every = sample_every}));
   }
   std::vector<tuck::tensor_statistics> gathered_sync() {
     std::vector<tuck::tensor_statistics> seen(network_.size() * statistics_a_layer);

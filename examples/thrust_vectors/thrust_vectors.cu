@@ -22,7 +22,7 @@ struct activation {
 };
 
 bool runs(const char* what, tuck::result r) {
-  if (!r) std::fprintf(stderr, "%s: %s\n", what, message(r.code));
+  if (!r) std::fprintf(stderr, "%s: %s\n", what, message(r));
   return static_cast<bool>(r);
 }
 
@@ -40,9 +40,11 @@ int main() {
   thrust::device_vector<tuck::outcome> outcomes(2);
   tuck::outcome* const outcome = thrust::raw_pointer_cast(outcomes.data());
   const cudaStream_t stream = nullptr;
-  if (!runs("initialize", tuck::initialize(scratch, stream)) ||
-      !runs("encode", tuck::encode(codec, tuck::span<const float>(values), frame, scratch, outcome, stream)) ||
-      !runs("decode", tuck::decode(codec, frame, tuck::span<float>(restored), scratch, outcome + 1, stream)))
+  if (!runs("initialize", tuck::initialize(tuck::scratch_span(scratch), stream)) ||
+      !runs("encode", tuck::encode(codec, tuck::span<const float>(values), frame, tuck::scratch_span(scratch), outcome,
+                                   stream)) ||
+      !runs("decode",
+            tuck::decode(codec, frame, tuck::span<float>(restored), tuck::scratch_span(scratch), outcome + 1, stream)))
     return 1;
 
   const tuck::outcome encoded = outcomes[0], decoded = outcomes[1];  // which waits

@@ -29,11 +29,11 @@ __attribute__((format(printf, 2, 3))) int fail(tuck_code code, const char* forma
   return code;
 }
 
-tuck_code code_of(tuck::status s, cudaError_t cuda) {
-  switch (s) {
+tuck_code code_of(const tuck::result& r) {
+  switch (r.code) {
     case tuck::status::ok: return TUCK_OK;
     case tuck::status::out_of_memory: return TUCK_OUT_OF_MEMORY;
-    case tuck::status::cuda_error: return cuda == cudaErrorMemoryAllocation ? TUCK_OUT_OF_MEMORY : TUCK_CUDA_ERROR;
+    case tuck::status::cuda_error: return r.cuda == cudaErrorMemoryAllocation ? TUCK_OUT_OF_MEMORY : TUCK_CUDA_ERROR;
     case tuck::status::invalid_argument:
     case tuck::status::bad_bound:
     case tuck::status::size_overflow:
@@ -44,19 +44,17 @@ tuck_code code_of(tuck::status s, cudaError_t cuda) {
 }
 
 // `subject` is the function, or the function and its argument.
-int report(const char* subject, tuck::status s, cudaError_t cuda = cudaSuccess) {
-  if (s == tuck::status::ok) return TUCK_OK;
-  if (s != tuck::status::cuda_error) return fail(code_of(s, cuda), "%s: %s", subject, message(s));
-  return fail(code_of(s, cuda), "%s: %s: %s", subject, message(s), cudaGetErrorString(cuda));
+int report(const char* subject, const tuck::result& r) {
+  const char* const form = r.code == tuck::status::cuda_error ? "%s: CUDA: %s" : "%s: %s";
+  return r ? int{TUCK_OK} : fail(code_of(r), form, subject, message(r));
 }
-int report(const char* subject, const tuck::result& r) { return report(subject, r.code, r.cuda); }
 
 // No exception leaves the library.
 template <class Body> int guarded(const char* function, const Body& body) noexcept {
   try {
     return body();
   } catch (const tuck::error& e) {
-    return report(function, e.code(), e.cuda());
+    return report(function, e.why());
   } catch (...) {  // the standard library's, of memory
     return report(function, tuck::status::out_of_memory);
   }
@@ -74,7 +72,7 @@ class device_scope {
 
  private:
   static void check(cudaError_t e) {
-    if (e != cudaSuccess) throw tuck::error(tuck::status::cuda_error, e);
+    if (e != cudaSuccess) throw tuck::error(e);
   }
   int before_ = 0;
 };
@@ -108,7 +106,8 @@ library& all() {
 
 int check_device(const char* function, int device) {
   int count = 0;
-  if (const auto e = cudaGetDeviceCount(&count); e != cudaSuccess) return report(function, tuck::status::cuda_error, e);
+  if (const auto e = cudaGetDeviceCount(&count); e != cudaSuccess)
+    return report(function, {tuck::status::cuda_error, e});
   if (device >= 0 && device < count) return TUCK_OK;
   return fail(TUCK_BAD_DEVICE, "%s: device: %d; there are %d, from 0", function, device, count);
 }
@@ -126,7 +125,7 @@ int check_memory(const char* function, const char* argument, const void* p, size
   if (p == nullptr) return fail(TUCK_BAD_ARGUMENT, "%s: %s: is null", function, argument);
   cudaPointerAttributes memory;
   if (const auto e = cudaPointerGetAttributes(&memory, p); e != cudaSuccess)
-    return report(function, tuck::status::cuda_error, e);
+    return report(function, {tuck::status::cuda_error, e});
   if (memory.type == cudaMemoryTypeHost || memory.type == cudaMemoryTypeUnregistered)
     return fail(TUCK_BAD_ARGUMENT, "%s: %s: is not device memory", function, argument);
   if (memory.device == device) return TUCK_OK;
@@ -156,7 +155,7 @@ int open_device(const char* function, int device, device_state*& opened) {
   try {
     made = std::make_unique<device_state>(bytes, device);
   } catch (const tuck::error& e) {
-    if (code_of(e.code(), e.cuda()) != TUCK_OUT_OF_MEMORY) throw;
+    if (code_of(e.why()) != TUCK_OUT_OF_MEMORY) throw;
     return fail(TUCK_OUT_OF_MEMORY, "%s: %llu bytes of pinned memory, as TUCK_PINNED_BYTES has it, cannot be had",
                 function, static_cast<unsigned long long>(bytes));
   }
@@ -284,7 +283,7 @@ void tuck_free(void* p, size_t /*size*/, int device, cudaStream_t stream) {
     if (const int bad = check_memory(f, "p", p, 1, device)) return bad;
     const device_scope scope(device);
     const cudaError_t e = cudaFreeAsync(p, stream);  // async_resource has nobody to tell
-    return e == cudaSuccess ? int{TUCK_OK} : report(f, tuck::status::cuda_error, e);
+    return e == cudaSuccess ? int{TUCK_OK} : report(f, {tuck::status::cuda_error, e});
   }));
 }
 

@@ -73,7 +73,7 @@ void expect_as_on_host(const std::vector<specimen>& specimens, launch_options ho
   const device_stream stream;
   const device_batch batch(specimens, stream);
   const result started = inflate_batch(batch.items(), batch.results(), stream, how);
-  ASSERT_EQ(started.code, status::ok) << message(started.code) << ' ' << cudaGetErrorString(started.cuda);
+  ASSERT_EQ(started.code, status::ok) << message(started);
   batch.expect_as_on_host(specimens, stream);
 }
 

@@ -13,7 +13,7 @@ class limited_resource {
  public:
   explicit limited_resource(uint64_t most) : left(most) {}
   void* allocate(cudaStream_t stream, size_t size, size_t = 256) {
-    if (size > left) throw error(status::cuda_error, cudaErrorMemoryAllocation);
+    if (size > left) throw error(cudaErrorMemoryAllocation);
     void* const p = memory_.allocate(stream, size);
     left -= size;
     return p;

@@ -26,8 +26,8 @@ TYPED_TEST(host_batch, items_are_what_single_calls_make_of_them) {
     }
     from[3].frame = from[3].frame.subspan(0, 100);
     std::vector<outcome> written(tensors.size()), back(tensors.size());
-    ASSERT_EQ(host::encode_batch(codec, from, written, {}, {.threads = threads}), status::ok);
-    ASSERT_EQ(host::decode_batch(TypeParam{}, to, back, {.threads = threads}), status::ok);
+    ASSERT_TRUE(host::encode_batch(codec, from, written, {}, {.threads = threads}));
+    ASSERT_TRUE(host::decode_batch(TypeParam{}, to, back, {.threads = threads}));
     for (size_t i = 0; i < tensors.size(); ++i) {
       const auto expected = encoded(codec, tensors[i]);
       ASSERT_EQ(written[i].code, i == 3 ? status::output_too_small : status::ok) << i;
@@ -49,11 +49,11 @@ TEST(batch, too_few_outcomes_are_refused_and_no_items_are_fine) {
   const std::vector<encode_item<float>> from(2, {values, room});
   const std::vector<decode_item<float>> to(2);
   std::vector<outcome> outcomes(1);
-  EXPECT_EQ(host::encode_batch(zvc<float>{}, from, outcomes), status::output_too_small);
-  EXPECT_EQ(host::decode_batch(zvc<float>{}, to, outcomes), status::output_too_small);
+  EXPECT_EQ(host::encode_batch(zvc<float>{}, from, outcomes).code, status::output_too_small);
+  EXPECT_EQ(host::decode_batch(zvc<float>{}, to, outcomes).code, status::output_too_small);
   EXPECT_EQ(room, before);
-  EXPECT_EQ(host::encode_batch(zvc<float>{}, span<const encode_item<float>>{}, outcomes), status::ok);
-  EXPECT_EQ(host::decode_batch(zvc<float>{}, span<const decode_item<float>>{}, {}), status::ok);
+  EXPECT_TRUE(host::encode_batch(zvc<float>{}, span<const encode_item<float>>{}, outcomes));
+  EXPECT_TRUE(host::decode_batch(zvc<float>{}, span<const decode_item<float>>{}, {}));
 }
 
 TEST(batch, bounds_relative_to_the_range_are_each_item_s_own) {
@@ -68,7 +68,7 @@ TEST(batch, bounds_relative_to_the_range_are_each_item_s_own) {
   }
   for (size_t i = 0; i < tensors.size(); ++i) items.push_back({tensors[i], rooms[i]});
   std::vector<outcome> written(items.size());
-  ASSERT_EQ(host::encode_batch(codec, items, written), status::ok);
+  ASSERT_TRUE(host::encode_batch(codec, items, written));
   for (size_t i = 0; i < items.size(); ++i) {
     rooms[i].resize(written[i].bytes);
     EXPECT_EQ(rooms[i], encoded(codec, tensors[i])) << i;
@@ -84,9 +84,9 @@ TEST(host_batch, progress_counts_the_chunks_of_all_items) {
   const std::vector<decode_item<float>> to{{rooms[0], restored[0]}, {rooms[1], restored[1]}};
   std::vector<outcome> outcomes(2);
   std::atomic<uint64_t> done{0};
-  ASSERT_EQ(host::encode_batch(zvc<float>{}, from, outcomes, {}, {.chunks_done = &done}), status::ok);
+  ASSERT_TRUE(host::encode_batch(zvc<float>{}, from, outcomes, {}, {.chunks_done = &done}));
   EXPECT_EQ(done, 293u + 4);
-  ASSERT_EQ(host::decode_batch(zvc<float>{}, to, outcomes, {.chunks_done = &done}), status::ok);
+  ASSERT_TRUE(host::decode_batch(zvc<float>{}, to, outcomes, {.chunks_done = &done}));
   EXPECT_EQ(done, 2u * (293 + 4));
 }
 
@@ -95,14 +95,14 @@ TEST(host_batch, null_pointers_are_their_items_affair) {
   frame_bytes room(max_frame_bytes(zvc<float>{}, 1000));
   const std::vector<encode_item<float>> items{{{nullptr, 10}, room}, {values, {nullptr, 100}}, {values, room}};
   std::vector<outcome> outcomes(3);
-  ASSERT_EQ(host::encode_batch(zvc<float>{}, items, outcomes, {}, {.threads = 1}), status::ok);
+  ASSERT_TRUE(host::encode_batch(zvc<float>{}, items, outcomes, {}, {.threads = 1}));
   EXPECT_EQ(outcomes[0].code, status::invalid_argument);
   EXPECT_EQ(outcomes[1].code, status::output_too_small);
   EXPECT_EQ(outcomes[1].bytes, outcomes[2].bytes);
   EXPECT_EQ(outcomes[2].code, status::ok);
   std::vector<float> restored(1000);
   const std::vector<decode_item<float>> frames{{{nullptr, 10}, restored}, {room, {nullptr, 10}}, {room, restored}};
-  ASSERT_EQ(host::decode_batch(zvc<float>{}, frames, outcomes, {.threads = 1}), status::ok);
+  ASSERT_TRUE(host::decode_batch(zvc<float>{}, frames, outcomes, {.threads = 1}));
   EXPECT_EQ(outcomes[0].code, status::invalid_argument);
   EXPECT_EQ(outcomes[1].code, status::invalid_argument);
   EXPECT_EQ(outcomes[2].code, status::ok);

@@ -28,12 +28,13 @@ TEST(batch_promise, an_absurd_item_costs_one_draw) {
   auto items = batch.decode_items;
   items[0].values = {items[0].values.data(), uint64_t{1} << 40};
   const device_array<decode_item<float>> table(items, batch.stream());
-  ASSERT_EQ(initialize(scratch.all(), batch.stream()).code, status::ok);
+  ASSERT_EQ(initialize(scratch.scratch(), batch.stream()).code, status::ok);
 #if defined(TUCK_CUDASIM)
   cudasim::clear_counters();
 #endif
-  ASSERT_EQ(decode_batch(zvc<float>{}, table.all(), {4, 1 << 28}, scratch.all(), outcomes.all(), batch.stream()).code,
-            status::ok);
+  ASSERT_EQ(
+      decode_batch(zvc<float>{}, table.all(), {4, 1 << 28}, scratch.scratch(), outcomes.all(), batch.stream()).code,
+      status::ok);
   const auto seen = outcomes.download(batch.stream());
   EXPECT_EQ(seen[0].code, status::batch_too_large);
   for (int i = 1; i < 4; ++i) EXPECT_EQ(seen[static_cast<size_t>(i)].code, status::ok);
@@ -48,12 +49,12 @@ TEST(device_batch_misuse, is_named_and_nothing_is_written) {
   const device_array<decode_item<float>> to(batch.decode_items, batch.stream());
   const std::vector<outcome> untouched(2, {7, status::bad_range, 7});
   device_array<outcome> outcomes(untouched, batch.stream());
-  const bytes scratch = batch.scratch();
-  const auto encoding = [&](span<const encode_item<float>> items, const batch_sizes& sizes, bytes memory,
+  const scratch_span scratch = batch.scratch();
+  const auto encoding = [&](span<const encode_item<float>> items, const batch_sizes& sizes, scratch_span memory,
                             span<outcome> written, cudaStream_t stream, const frame_options& options = {}) {
     return encode_batch(zvc<float>{}, items, sizes, memory, written, stream, options).code;
   };
-  const auto decoding = [&](span<const decode_item<float>> items, const batch_sizes& sizes, bytes memory,
+  const auto decoding = [&](span<const decode_item<float>> items, const batch_sizes& sizes, scratch_span memory,
                             span<outcome> written, cudaStream_t stream) {
     return decode_batch(zvc<float>{}, items, sizes, memory, written, stream).code;
   };
@@ -70,10 +71,11 @@ TEST(device_batch_misuse, is_named_and_nothing_is_written) {
     EXPECT_EQ(call(items, sizes, scratch, {nullptr, 2}, batch.stream()), invalid_argument);
     EXPECT_EQ(call(odd, sizes, scratch, out, batch.stream()), misaligned);
     EXPECT_EQ(call(items.subspan(0, 1), sizes, scratch, odd_outcomes, batch.stream()), misaligned);
-    EXPECT_EQ(call(items, sizes, scratch.subspan(8), out, batch.stream()), misaligned);
+    EXPECT_EQ(call(items, sizes, scratch_span(scratch.memory().subspan(8)), out, batch.stream()), misaligned);
     EXPECT_EQ(call(items, sizes, scratch, out.subspan(1), batch.stream()), output_too_small);
     EXPECT_EQ(call(items, {1, 5100}, scratch, out, batch.stream()), batch_too_large);
-    EXPECT_EQ(call(items, sizes, scratch.subspan(0, 128), out, batch.stream()), scratch_too_small);
+    EXPECT_EQ(call(items, sizes, scratch_span(scratch.memory().subspan(0, 128)), out, batch.stream()),
+              scratch_too_small);
     EXPECT_EQ(call(items, {2, uint64_t{1} << 48}, scratch, out, batch.stream()), size_overflow);
     EXPECT_EQ(call({}, {}, scratch, {}, batch.stream()), ok);
     EXPECT_EQ(call({}, sizes, scratch, {}, batch.stream()), ok);
@@ -82,6 +84,8 @@ TEST(device_batch_misuse, is_named_and_nothing_is_written) {
   expect_refused(decoding, to);
   EXPECT_EQ(encoding(from.all(), {2, 5100}, scratch, outcomes.all(), batch.stream(), {.chunk_values = 33}),
             invalid_argument);
+  EXPECT_EQ(encoding(from.all(), {2, 5100}, scratch, outcomes.all(), batch.stream(), {.metadata = scratch.memory()}),
+            wrong_metadata);
   EXPECT_EQ(encoding(from.all(), {2, 5100}, scratch, outcomes.all(), batch.stream(), {.chunk_values = 8192}),
             unsupported);
   EXPECT_EQ(scratch_bytes(zvc<float>{}, {2, 5100}, {.chunk_values = 33}), 0u);
@@ -185,7 +189,7 @@ TEST(device_batch, the_epoch_wraps) {
     ASSERT_NO_FATAL_FAILURE(expect_round_trip(batch));
     scratch_head head{};
     head.epoch = chunk_state::epochs - 1;
-    check(cudaMemcpyAsync(batch.scratch().data(), &head, sizeof head, cudaMemcpyDefault, batch.stream()));
+    check(cudaMemcpyAsync(batch.scratch().memory().data(), &head, sizeof head, cudaMemcpyDefault, batch.stream()));
     batch.stream().wait();
     static_cast<void>(few.encode());
     for (int call = 0; call < 3; ++call) ASSERT_NO_FATAL_FAILURE(expect_round_trip(after));

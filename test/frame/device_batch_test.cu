@@ -33,7 +33,8 @@ TYPED_TEST(device_batch_suite, options_make_the_host_s_bytes_too) {
   const device_array<std::byte> on_device(metadata, stream);
   const frame_options options{.chunk_values = 256, .alignment = 16, .checksums = true, .metadata = metadata};
   auto there = options;
-  there.metadata = on_device.all();
+  there.metadata = {};
+  there.metadata_on_device = on_device.all();
   device_batch<TypeParam> batch(TestFixture::some_tensors(256), sample<TypeParam>::codec(), there);
   const auto written = batch.encode();
   for (uint64_t i = 0; i < batch.size(); ++i)

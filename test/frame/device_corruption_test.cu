@@ -15,14 +15,14 @@ template <codec C> class comparison {
   explicit comparison(uint64_t frame_bytes, uint64_t values)
       : frame_(frame_bytes), out_(values), start_(noise<T>(values, 77)), scratch_(scratch_head_bytes), outcome_(1) {
     for_schedules(1, [] {});  // without pauses between the stream's tasks
-    EXPECT_EQ(initialize(scratch_.all(), stream_).code, status::ok);
+    EXPECT_EQ(initialize(scratch_.scratch(), stream_).code, status::ok);
   }
 
   outcome decode(const frame_bytes& frame) {
     frame_.upload(frame, stream_);
     out_.upload(start_, stream_);
     const const_bytes source(frame_.data(), frame.size());
-    const result started = tuck::decode(C{}, source, out_.all(), scratch_.all(), outcome_.data(), stream_);
+    const result started = tuck::decode(C{}, source, out_.all(), scratch_.scratch(), outcome_.data(), stream_);
     EXPECT_EQ(started.code, status::ok);
     const outcome device = outcome_.download(stream_)[0];
     if (device.code == status::unsupported) {  // the one status that only the device has

@@ -81,9 +81,9 @@ TEST(device, takes_default_streams) {
     const device_array<std::byte> frame(max_frame_bytes(codec, values.size())),
         scratch(scratch_bytes(codec, values.size()));
     const device_array<outcome> done(std::vector<outcome>(2), s);
-    ASSERT_TRUE(initialize(scratch.all(), s));
-    ASSERT_TRUE(encode(codec, span<const float>(in.all()), frame.all(), scratch.all(), done.data(), s));
-    ASSERT_TRUE(decode(codec, frame.all(), out.all(), scratch.all(), done.data() + 1, s));
+    ASSERT_TRUE(initialize(scratch.scratch(), s));
+    ASSERT_TRUE(encode(codec, span<const float>(in.all()), frame.all(), scratch.scratch(), done.data(), s));
+    ASSERT_TRUE(decode(codec, frame.all(), out.all(), scratch.scratch(), done.data() + 1, s));
     EXPECT_TRUE(same_bits(out.download(s), values));
     const auto outcomes = done.download(s);
     EXPECT_TRUE(outcomes[0]);
@@ -160,7 +160,7 @@ TEST(device, the_epoch_wraps) {
     static_cast<void>(queue.encode(zvc<float>{}, before, small_chunks));
     scratch_head head{};
     head.epoch = chunk_state::epochs - 1;
-    check(cudaMemcpyAsync(queue.scratch().data(), &head, sizeof head, cudaMemcpyDefault, queue.stream));
+    check(cudaMemcpyAsync(queue.scratch().memory().data(), &head, sizeof head, cudaMemcpyDefault, queue.stream));
     queue.stream.wait();
     ASSERT_EQ(queue.encode(zvc<float>{}, few, small_chunks), encoded(zvc<float>{}, few, small_chunks));
     for (int call = 0; call < 3; ++call)
@@ -200,7 +200,10 @@ TEST(device, misuse_is_named_and_nothing_is_written) {
   const device_array<outcome> outcomes(2);
   const zvc<float> codec;
   const span<const float> all = in.all();
-  const bytes frame = room.all(), scratch = queue.scratch();
+  const bytes frame = room.all();
+  const scratch_span scratch = queue.scratch();
+  static_assert(!std::is_convertible_v<bytes, scratch_span> && !std::is_convertible_v<scratch_span, bytes>);
+  const auto part = [&](uint64_t first, uint64_t size) { return scratch_span(scratch.memory().subspan(first, size)); };
   outcome* const o = queue.written();
   const auto* odd = reinterpret_cast<const float*>(reinterpret_cast<const char*>(in.data()) + 1);
   auto* odd_outcome = reinterpret_cast<outcome*>(reinterpret_cast<char*>(outcomes.data()) + 8);
@@ -208,7 +211,7 @@ TEST(device, misuse_is_named_and_nothing_is_written) {
   using enum status;
   EXPECT_EQ(encode(codec, {odd, 10}, frame, scratch, o, queue.stream).code, misaligned);
   EXPECT_EQ(encode(codec, all, frame.subspan(8), scratch, o, queue.stream).code, misaligned);
-  EXPECT_EQ(encode(codec, all, frame, scratch.subspan(8), o, queue.stream).code, misaligned);
+  EXPECT_EQ(encode(codec, all, frame, part(8, scratch.memory().size() - 8), o, queue.stream).code, misaligned);
   EXPECT_EQ(encode(codec, all, frame, scratch, odd_outcome, queue.stream).code, misaligned);
   EXPECT_EQ(encode(codec, all, frame, scratch, nullptr, queue.stream).code, invalid_argument);
   EXPECT_EQ(encode(codec, {nullptr, 10}, frame, scratch, o, queue.stream).code, invalid_argument);
@@ -216,9 +219,10 @@ TEST(device, misuse_is_named_and_nothing_is_written) {
   EXPECT_EQ(encode(codec, all, {}, scratch, o, queue.stream).code, output_too_small);
   EXPECT_EQ(encode(codec, all, {}, {}, o, queue.stream, {.chunk_values = 33}).code, invalid_argument);
   EXPECT_EQ(encode(codec, all, frame.subspan(0, 128), scratch, o, queue.stream).code, output_too_small);
-  EXPECT_EQ(encode(codec, all, frame, scratch.subspan(0, 64), o, queue.stream).code, scratch_too_small);
+  EXPECT_EQ(encode(codec, all, frame, part(0, 64), o, queue.stream).code, scratch_too_small);
   EXPECT_EQ(encode(codec, all, frame, scratch, o, queue.stream, {.chunk_values = 33}).code, invalid_argument);
   EXPECT_EQ(encode(codec, all, frame, scratch, o, queue.stream, {.chunk_values = 8192}).code, unsupported);
+  EXPECT_EQ(encode(codec, all, frame, scratch, o, queue.stream, {.metadata = frame}).code, wrong_metadata);
   EXPECT_EQ(room.download(queue.stream), before);
 
   const const_bytes source = frame;
@@ -226,12 +230,12 @@ TEST(device, misuse_is_named_and_nothing_is_written) {
   auto* odd_out = reinterpret_cast<float*>(reinterpret_cast<char*>(out.data()) + 1);
   EXPECT_EQ(decode(codec, source.subspan(8), out.all(), scratch, o, queue.stream).code, misaligned);
   EXPECT_EQ(decode(codec, source, {odd_out, 10}, scratch, o, queue.stream).code, misaligned);
-  EXPECT_EQ(decode(codec, source, out.all(), scratch.subspan(8), o, queue.stream).code, misaligned);
-  EXPECT_EQ(decode(codec, source, out.all(), scratch.subspan(0, 32), o, queue.stream).code, scratch_too_small);
+  EXPECT_EQ(decode(codec, source, out.all(), part(8, scratch.memory().size() - 8), o, queue.stream).code, misaligned);
+  EXPECT_EQ(decode(codec, source, out.all(), part(0, 32), o, queue.stream).code, scratch_too_small);
   EXPECT_EQ(decode(codec, source, out.all(), scratch, nullptr, queue.stream).code, invalid_argument);
   EXPECT_EQ(initialize({}, queue.stream).code, invalid_argument);
-  EXPECT_EQ(initialize(scratch.subspan(8), queue.stream).code, misaligned);
-  EXPECT_EQ(initialize(scratch.subspan(0, 32), queue.stream).code, scratch_too_small);
+  EXPECT_EQ(initialize(part(8, scratch.memory().size() - 8), queue.stream).code, misaligned);
+  EXPECT_EQ(initialize(part(0, 32), queue.stream).code, scratch_too_small);
   EXPECT_TRUE(same_bits(out.download(queue.stream), values));
 }
 

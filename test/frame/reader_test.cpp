@@ -135,6 +135,9 @@ TEST(reader, null_pointers_to_something_are_refused) {
   EXPECT_EQ(host::encode(narrow{}, values, bytes(nullptr, 1000)).code, status::invalid_argument);
   EXPECT_EQ(host::encode(narrow{}, values, frame, {.metadata = {nullptr, 8}}).code, status::invalid_argument);
   EXPECT_EQ(host::encoded_bytes(narrow{}, values, {.metadata = {nullptr, 8}}).code, status::invalid_argument);
+  EXPECT_EQ(host::encode(narrow{}, values, frame, {.metadata_on_device = frame}).code, status::wrong_metadata);
+  EXPECT_EQ(host::encode(narrow{}, values, frame, {.metadata = frame, .metadata_on_device = frame}).code,
+            status::wrong_metadata);
   EXPECT_EQ(host::decode(narrow{}, nothing, out).code, status::invalid_argument);
   EXPECT_EQ(host::decode(narrow{}, frame, no_values).code, status::invalid_argument);
   EXPECT_EQ(host::decode(codec_list<narrow>{}, nothing, as_writable_bytes(span<uint32_t>(out))).code,

@@ -13,7 +13,7 @@ tensor_statistics statistics_of(const std::vector<T>& values, const statistics_o
   const device_array<T> from(values, stream);
   const device_array<tensor_statistics> seen(1);
   const device_array<std::byte> scratch(statistics_scratch_bytes);
-  EXPECT_EQ(gather_statistics(span<const T>(from.all()), seen.data(), scratch.all(), stream, options, how).code,
+  EXPECT_EQ(gather_statistics(span<const T>(from.all()), seen.data(), scratch.scratch(), stream, options, how).code,
             status::ok);
   return seen.download(stream)[0];
 }
@@ -109,10 +109,10 @@ TEST(statistics, read_the_tensor_once) {
   for (const uint32_t every : {1u, 10u}) {
     stream.wait();
     cudasim::clear_counters();
-    ASSERT_EQ(
-        gather_statistics(span<const float>(from.all()), seen.data(), scratch.all(), stream, {.sample_every = every})
-            .code,
-        status::ok);
+    ASSERT_EQ(gather_statistics(span<const float>(from.all()), seen.data(), scratch.scratch(), stream,
+                                {.sample_every = every})
+                  .code,
+              status::ok);
     stream.wait();
     const cudasim::counters c = cudasim::snapshot();
     EXPECT_EQ(c.launches, 2u);
@@ -128,14 +128,14 @@ TEST(statistics, misuse_is_named) {
   const device_array<tensor_statistics> seen(1);
   const device_array<std::byte> scratch(statistics_scratch_bytes);
   const span<const float> values(from.all());
-  const auto code = [&](span<const float> v, tensor_statistics* to, bytes room, cudaStream_t on) {
+  const auto code = [&](span<const float> v, tensor_statistics* to, scratch_span room, cudaStream_t on) {
     return gather_statistics(v, to, room, on).code;
   };
-  EXPECT_EQ(code(values, nullptr, scratch.all(), stream), status::invalid_argument);
-  EXPECT_EQ(code({nullptr, 3}, seen.data(), scratch.all(), stream), status::invalid_argument);
+  EXPECT_EQ(code(values, nullptr, scratch.scratch(), stream), status::invalid_argument);
+  EXPECT_EQ(code({nullptr, 3}, seen.data(), scratch.scratch(), stream), status::invalid_argument);
   EXPECT_EQ(code(values, seen.data(), {}, stream), status::invalid_argument);
-  EXPECT_EQ(code(values, seen.data(), scratch.all().subspan(0, 64), stream), status::scratch_too_small);
-  EXPECT_EQ(code(values, seen.data(), scratch.all().subspan(8), stream), status::misaligned);
+  EXPECT_EQ(code(values, seen.data(), scratch_span(scratch.all().subspan(0, 64)), stream), status::scratch_too_small);
+  EXPECT_EQ(code(values, seen.data(), scratch_span(scratch.all().subspan(8)), stream), status::misaligned);
 }
 
 }  // namespace

@@ -6,11 +6,11 @@ using namespace tuck::fuzz;
 
 namespace {
 
-bytes scratch() {
+scratch_span scratch() {
   static const bytes one = [] {
     void* fresh = nullptr;
     require(cudaMalloc(&fresh, scratch_head_bytes) == cudaSuccess, "there is memory");
-    const bytes room(static_cast<std::byte*>(fresh), scratch_head_bytes);
+    const scratch_span room({static_cast<std::byte*>(fresh), scratch_head_bytes});
     require(bool(initialize(room, stream())), "scratch is prepared");
     return room;
   }();

@@ -47,7 +47,7 @@ template struct kernels<tuck::quantize_delta_huffman<float>>;
 // Of batches a few will do: one of each codec, and those that are short of registers.
 template <tuck::codec C> struct batch_kernels {
   static void instantiate(tuck::span<const tuck::encode_item<tuck::value_t<C>>> from,
-                          tuck::span<const tuck::decode_item<tuck::value_t<C>>> to, tuck::bytes scratch,
+                          tuck::span<const tuck::decode_item<tuck::value_t<C>>> to, tuck::scratch_span scratch,
                           tuck::span<tuck::outcome> outcomes, cudaStream_t stream) {
     (void)tuck::encode_batch(C{}, from, {}, scratch, outcomes, stream);
     (void)tuck::decode_batch(C{}, to, {}, scratch, outcomes, stream);
@@ -74,8 +74,8 @@ tuck::result instantiate_copy(const tuck::frame_copy_job& job, cudaStream_t stre
 }
 
 template <tuck::element T>
-tuck::result instantiate_statistics(tuck::span<const T> values, tuck::tensor_statistics* seen, tuck::bytes scratch,
-                                    cudaStream_t stream) {
+tuck::result instantiate_statistics(tuck::span<const T> values, tuck::tensor_statistics* seen,
+                                    tuck::scratch_span scratch, cudaStream_t stream) {
   return tuck::gather_statistics(values, seen, scratch, stream);
 }
 template tuck::result instantiate_statistics(tuck::span<const float>, tuck::tensor_statistics*, tuck::bytes,

@@ -42,7 +42,7 @@ template <codec C> class device_batch {
       decode_items.push_back({room_of(i), {out_->data() + value_at_[i], host_[i].size()}});
     }
     scratch_ = std::make_unique<device_array<std::byte>>(scratch_bytes(codec_, sizes_, options_));
-    EXPECT_EQ(initialize(scratch_->all(), stream_).code, status::ok);
+    EXPECT_EQ(initialize(scratch_->scratch(), stream_).code, status::ok);
   }
 
   // One call each, with the items as they stand there; waits.
@@ -65,8 +65,10 @@ template <codec C> class device_batch {
   const C& codec() const { return codec_; }
   const frame_options& options() const { return options_; }
   batch_sizes& sizes() { return sizes_; }
-  bytes scratch() const { return other_scratch_.data() != nullptr ? other_scratch_ : scratch_->all(); }
-  void use_scratch(bytes initialized) { other_scratch_ = initialized; }
+  scratch_span scratch() const {
+    return other_scratch_.memory().data() != nullptr ? other_scratch_ : scratch_->scratch();
+  }
+  void use_scratch(scratch_span initialized) { other_scratch_ = initialized; }
   span<outcome> outcomes() const { return outcomes_->all(); }
   const device_stream& stream() const { return stream_; }
   // All the room that there is for the frame of item i.
@@ -104,7 +106,7 @@ template <codec C> class device_batch {
   std::vector<uint64_t> value_at_, frame_at_;
   std::vector<T> values_;
   uint64_t room_ = 0;
-  bytes other_scratch_;
+  scratch_span other_scratch_;
   device_stream stream_;
   std::unique_ptr<device_array<T>> in_, out_;
   std::unique_ptr<device_array<std::byte>> frames_, scratch_;

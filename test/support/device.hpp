@@ -71,6 +71,11 @@ template <class T> class device_array {
   }
   std::vector<T> download(cudaStream_t stream) const { return download(size_, stream); }
   span<T> all() const { return {data_, size_}; }
+  scratch_span scratch() const
+    requires std::same_as<T, std::byte>
+  {
+    return scratch_span(all());
+  }
   T* data() const { return data_; }
 
  private:
@@ -95,10 +100,10 @@ class device_queue {
 
   device_queue() : scratch_(scratch_size), outcome_(1) { EXPECT_EQ(initialize(scratch(), stream).code, status::ok); }
 
-  bytes scratch() const { return scratch_.all(); }
+  scratch_span scratch() const { return scratch_.scratch(); }
   outcome* written() const { return outcome_.data(); }
   outcome finish(result started) const {
-    EXPECT_EQ(started.code, status::ok) << message(started.code) << ' ' << cudaGetErrorString(started.cuda);
+    EXPECT_EQ(started.code, status::ok) << message(started);
     return outcome_.download(stream)[0];
   }
 
@@ -108,7 +113,8 @@ class device_queue {
     const device_array<value_t<C>> in(values, stream);
     const device_array<std::byte> metadata({options.metadata.begin(), options.metadata.end()}, stream);
     const device_array<std::byte> frame(max_frame_bytes(codec, values.size(), options));
-    options.metadata = metadata.all();
+    options.metadata = {};
+    options.metadata_on_device = metadata.all();
     const span<const value_t<C>> all = in.all();
     const outcome o = finish(tuck::encode(codec, all, frame.all(), scratch(), written(), stream, options, how));
     EXPECT_EQ(o.code, status::ok);

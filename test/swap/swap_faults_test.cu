@@ -33,9 +33,9 @@ class faulty_run {
       EXPECT_EQ(first.code, status::cuda_error);
       EXPECT_EQ(first.cuda, injected);
       const result again = op();
-      EXPECT_EQ(again.code, status::ok) << cudaGetErrorString(again.cuda);
+      EXPECT_EQ(again.code, status::ok) << message(again);
     } else {
-      EXPECT_EQ(first.code, status::ok) << cudaGetErrorString(first.cuda);
+      EXPECT_EQ(first.code, status::ok) << message(first);
     }
   }
   bool struck() const { return left_ == 0; }
@@ -60,7 +60,7 @@ bool survive(uint64_t failing_call, swap_path path, bool prefetches, bool waits)
       try {
         swap.emplace(swap_options{.pinned_bytes = 1 << 18, .path = path, .full = on_full::fail}, memory);
       } catch (const error& e) {
-        return {e.code(), e.cuda()};
+        return e.why();
       }
       return {};
     });

@@ -40,7 +40,7 @@ namespace {
 
 constexpr swap_path all_paths[] = {swap_path::direct, swap_path::staged, swap_path::raw, swap_path::cpu};
 
-void expect_ok(result r) { EXPECT_EQ(r.code, status::ok) << message(r.code) << ' ' << cudaGetErrorString(r.cuda); }
+void expect_ok(result r) { EXPECT_EQ(r.code, status::ok) << message(r); }
 void expect_code(result r, status code) { EXPECT_EQ(r.code, code) << message(r.code); }
 
 // Of a tensor after ReLU, as zvc makes it, in whole units of the pool.
@@ -400,7 +400,7 @@ TEST(swap_stream, a_device_that_is_not_there) {
     FAIL();
   } catch (const error& e) {
     EXPECT_EQ(e.code(), status::cuda_error);
-    EXPECT_EQ(e.cuda(), cudaErrorInvalidDevice);
+    EXPECT_EQ(e.why().cuda, cudaErrorInvalidDevice);
   }
 }
 

@@ -17,8 +17,7 @@ inline void require(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error));
 }
 inline void require(const result& r) {
-  if (r.code == status::cuda_error) require(r.cuda);
-  if (!r) throw std::runtime_error(message(r.code));
+  if (!r) throw std::runtime_error(message(r));
 }
 
 // Device memory for as long as it lives.
@@ -32,6 +31,7 @@ class device_memory {
   ~device_memory() { static_cast<void>(cudaFree(data_)); }
 
   bytes all() const noexcept { return {static_cast<std::byte*>(data_), size_}; }
+  scratch_span scratch() const noexcept { return scratch_span(all()); }
   void upload(const_bytes from, cudaStream_t stream) const { copy(data_, from.data(), from.size(), stream); }
   void download(bytes to, cudaStream_t stream) const { copy(to.data(), data_, to.size(), stream); }
 

@@ -16,12 +16,13 @@ template <codec C> class chosen_on_device final : public chosen_device_codec {
   uint64_t scratch_bytes(uint64_t count, const frame_options& options) const override {
     return tuck::scratch_bytes(codec_, count, typed(options));
   }
-  result encode(const_bytes values, bytes frame, bytes scratch, outcome* written, cudaStream_t stream,
+  result encode(const_bytes values, bytes frame, scratch_span scratch, outcome* written, cudaStream_t stream,
                 const frame_options& options) const override {
     const span<const T> all(reinterpret_cast<const T*>(values.data()), values.size() / sizeof(T));
     return tuck::encode(codec_, all, frame, scratch, written, stream, typed(options));
   }
-  result decode(const_bytes frame, bytes values, bytes scratch, outcome* restored, cudaStream_t stream) const override {
+  result decode(const_bytes frame, bytes values, scratch_span scratch, outcome* restored,
+                cudaStream_t stream) const override {
     const span<T> all(reinterpret_cast<T*>(values.data()), values.size() / sizeof(T));
     return tuck::decode(codec_, frame, all, scratch, restored, stream);
   }
@@ -71,10 +72,12 @@ outcome device_session::encode(const chosen_device_codec& codec, const_bytes val
   const device_memory scratch(codec.scratch_bytes(count, options));
   in.upload(values, stream_);
   metadata.upload(options.metadata, stream_);
-  options.metadata = metadata.all();
-  require(initialize(scratch.all(), stream_));
-  const outcome done = timed(
-      [&](outcome* written) { return codec.encode(in.all(), out.all(), scratch.all(), written, stream_, options); });
+  options.metadata = {};
+  options.metadata_on_device = metadata.all();
+  require(initialize(scratch.scratch(), stream_));
+  const outcome done = timed([&](outcome* written) {
+    return codec.encode(in.all(), out.all(), scratch.scratch(), written, stream_, options);
+  });
   if (done) out.download(frame.subspan(0, done.bytes), stream_);
   return done;
 }
@@ -83,9 +86,9 @@ outcome device_session::decode(const chosen_device_codec& codec, const_bytes fra
   const device_memory in(frame.size()), out(values.size()), scratch(scratch_head_bytes);
   in.upload(frame, stream_);
   out.upload(values, stream_);  // what decoding leaves alone is as it was
-  require(initialize(scratch.all(), stream_));
+  require(initialize(scratch.scratch(), stream_));
   const outcome done =
-      timed([&](outcome* restored) { return codec.decode(in.all(), out.all(), scratch.all(), restored, stream_); });
+      timed([&](outcome* restored) { return codec.decode(in.all(), out.all(), scratch.scratch(), restored, stream_); });
   out.download(values, stream_);
   return done;
 }

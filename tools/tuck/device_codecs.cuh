@@ -20,9 +20,9 @@ class chosen_device_codec {
   virtual uint64_t scratch_bytes(uint64_t count, const frame_options& options = {}) const = 0;
 
   // Tensors are whole elements.
-  virtual result encode(const_bytes values, bytes frame, bytes scratch, outcome* written, cudaStream_t stream,
+  virtual result encode(const_bytes values, bytes frame, scratch_span scratch, outcome* written, cudaStream_t stream,
                         const frame_options& options = {}) const = 0;
-  virtual result decode(const_bytes frame, bytes values, bytes scratch, outcome* restored,
+  virtual result decode(const_bytes frame, bytes values, scratch_span scratch, outcome* restored,
                         cudaStream_t stream) const = 0;
 };
 

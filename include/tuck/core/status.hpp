@@ -19,6 +19,7 @@ enum class status : uint32_t {
   out_of_memory = 5,       // working memory could not be allocated
   misaligned = 6,          // a pointer is not a multiple of what its use needs
   unsupported = 7,         // the device codec does not take chunks of that size
+  wrong_metadata = 8,      // host calls take frame_options::metadata, calls on a stream metadata_on_device
   cuda_error = 9,          // a CUDA call failed; the result says how
   scratch_too_small = 10,  // the scratch has fewer bytes than scratch_bytes says
   bad_bound = 11,          // the error bound is zero, negative, infinite or no number
@@ -71,6 +72,7 @@ TUCK_HD constexpr const char* message(status s) noexcept {
     case status::out_of_memory: return "working memory could not be allocated";
     case status::misaligned: return "a pointer is misaligned";
     case status::unsupported: return "the device codec does not take chunks of that size";
+    case status::wrong_metadata: return "host calls take `metadata`, calls on a stream `metadata_on_device`";
     case status::cuda_error: return "a CUDA call failed";
     case status::scratch_too_small: return "the scratch is too small";
     case status::bad_bound: return "the error bound is not a positive, finite number";
@@ -121,6 +123,14 @@ TUCK_HD constexpr bool is_payload_error(status s) noexcept {
 
 // No chunk is bad, or the error is not one of a chunk.
 inline constexpr uint32_t no_chunk = 0xffffffffu;
+
+// What a call says when it returns, before the data are looked at: misuse, and errors of the CUDA calls that it made.
+struct [[nodiscard]] result {
+  status code = status::ok;
+  unsigned cuda = 0;  // with status::cuda_error, the cudaError_t
+
+  constexpr explicit operator bool() const noexcept { return code == status::ok; }
+};
 
 // The outcome of an encode or decode, which is true where that went well. On the device a kernel writes it; on the host
 // it is returned. Zeroed memory, which no kernel has written, is false: where all is well, no chunk is named.

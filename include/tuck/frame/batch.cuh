@@ -28,11 +28,12 @@ namespace detail {
 
 // What encoding and decoding ask of their arguments alike.
 template <class Item>
-status check_batch(span<const Item> items, const batch_sizes& sizes, bytes scratch, span<outcome> outcomes) noexcept {
-  if (scratch.data() == nullptr || items.is_null() || (outcomes.data() == nullptr && !items.empty()))
+status check_batch(span<const Item> items, const batch_sizes& sizes, scratch_span scratch,
+                   span<outcome> outcomes) noexcept {
+  if (scratch.memory().data() == nullptr || items.is_null() || (outcomes.data() == nullptr && !items.empty()))
     return status::invalid_argument;
   if (!tuck::aligned(items.data(), alignof(Item)) || !tuck::aligned(outcomes.data(), alignof(outcome)) ||
-      !tuck::aligned(scratch.data(), device_alignment))
+      !tuck::aligned(scratch.memory().data(), device_alignment))
     return status::misaligned;
   if (items.size() > sizes.items) return status::batch_too_large;
   return outcomes.size() < items.size() ? status::output_too_small : status::ok;
@@ -53,23 +54,24 @@ inline bool make_slots(uint64_t items, uint64_t all_values, uint32_t values, bat
 // `sizes`: as for scratch_bytes. Where the items have more values, those for whose chunks there is no scratch left come
 // back as batch_too_large, none of them written; those of one chunk always have some. Earlier items have theirs first.
 template <codec C>
-result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, const batch_sizes& sizes, bytes scratch,
-                    span<outcome> outcomes, cudaStream_t stream, const frame_options& options = {},
-                    const launch_options& how = {}) noexcept {
+result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, const batch_sizes& sizes,
+                    scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
+                    const frame_options& options = {}, const launch_options& how = {}) noexcept {
   encode_batch_job<C> job{};
   if (const status s = tuck::make_header(codec, sizes.values, options, job.item.header); s != status::ok) return {s};
   if (const status s = detail::check_batch(items, sizes, scratch, outcomes); s != status::ok) return {s};
-  if (options.metadata.is_null()) return {status::invalid_argument};
+  if (!options.metadata.empty()) return {status::wrong_metadata};
+  if (options.metadata_on_device.is_null()) return {status::invalid_argument};
   const uint32_t chunk_values = job.item.header.chunk_values;
   if (chunk_values > max_device_chunk_values<C>) return {status::unsupported};
   if (!detail::make_slots(items.size(), sizes.values, chunk_values, job.slots)) return {status::size_overflow};
-  if (scratch.size() < tuck::scratch_bytes(codec, sizes, options)) return {status::scratch_too_small};
+  if (scratch.memory().size() < tuck::scratch_bytes(codec, sizes, options)) return {status::scratch_too_small};
   job.item.codec = codec;
-  job.item.metadata = options.metadata.data();
-  job.head = reinterpret_cast<scratch_head*>(scratch.data());
+  job.item.metadata = options.metadata_on_device.data();
+  job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
   job.item.head = job.head + 1;
   job.item.states = reinterpret_cast<uint64_t*>(job.item.head + items.size());
-  job.item.state_count = (scratch.size() - scratch_head_bytes) / 8;
+  job.item.state_count = (scratch.memory().size() - scratch_head_bytes) / 8;
   job.items = items;
   job.outcomes = outcomes.data();
   if (items.empty()) return {};
@@ -90,17 +92,18 @@ result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, c
 // frames; none harms another item. `sizes.values` is the room for values of all items together, and items with more
 // come back as batch_too_large where that would want more work than was promised, none of them written.
 template <codec C>
-result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, const batch_sizes& sizes, bytes scratch,
-                    span<outcome> outcomes, cudaStream_t stream, const launch_options& how = {}) noexcept {
+result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, const batch_sizes& sizes,
+                    scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
+                    const launch_options& how = {}) noexcept {
   if (const status s = detail::check_batch(items, sizes, scratch, outcomes); s != status::ok) return {s};
   // By what is written, for frames are not to be believed: 16 KiB, or a chunk as its codec makes them.
   constexpr uint32_t slot_values = std::max<uint32_t>(C::chunk_bytes, tile_bytes) / uint32_t{sizeof(value_t<C>)};
   decode_batch_job<C> job{};
   if (!detail::make_slots(items.size(), sizes.values, slot_values, job.slots)) return {status::size_overflow};
-  if (scratch.size() < saturating_mul(scratch_head_bytes, saturating_add(items.size(), 1)))
+  if (scratch.memory().size() < saturating_mul(scratch_head_bytes, saturating_add(items.size(), 1)))
     return {status::scratch_too_small};
   job.item.codec = codec;
-  job.head = reinterpret_cast<scratch_head*>(scratch.data());
+  job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
   job.item.head = job.head + 1;
   job.items = items;
   job.outcomes = outcomes.data();
@@ -109,13 +112,13 @@ result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, c
 }
 
 template <no_codec X>
-result encode_batch(const X&, const auto&, const batch_sizes&, bytes, const auto&, cudaStream_t,
+result encode_batch(const X&, const auto&, const batch_sizes&, scratch_span, const auto&, cudaStream_t,
                     const frame_options& = {}, const launch_options& = {}) noexcept {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }
 template <no_codec X>
-result decode_batch(const X&, const auto&, const batch_sizes&, bytes, const auto&, cudaStream_t,
+result decode_batch(const X&, const auto&, const batch_sizes&, scratch_span, const auto&, cudaStream_t,
                     const launch_options& = {}) noexcept {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};

@@ -13,20 +13,29 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// What the host knows of a call when it returns: misuse, and the CUDA errors of the calls it made. What becomes of
-// the data is in the outcome, which the device writes.
-struct [[nodiscard]] result {
-  status code = status::ok;
-  cudaError_t cuda = cudaSuccess;
-
-  constexpr explicit operator bool() const noexcept { return code == status::ok; }
-};
+// What it says, in a line without a full stop; of an error of CUDA's, what CUDA says.
+inline const char* message(const result& r) noexcept {
+  return r.code == status::cuda_error ? cudaGetErrorString(static_cast<cudaError_t>(r.cuda)) : message(r.code);
+}
 
 struct launch_options {
   unsigned max_blocks = 0;  // leaves the rest of the GPU to others; 0: as many as there is room for
 };
 
 inline constexpr uint64_t device_alignment = 16;  // of frames, scratch and outcomes
+
+// The working memory of a call, on the device: a type of its own, so that it cannot be taken for a frame. scratch_bytes
+// says how much a call needs, initialize prepares it for its first use.
+class scratch_span {
+ public:
+  constexpr scratch_span() = default;
+  constexpr explicit scratch_span(bytes memory) noexcept : memory_(memory) {}
+
+  constexpr bytes memory() const noexcept { return memory_; }
+
+ private:
+  bytes memory_;
+};
 
 // Blocks draw chunks by a ticket of 32 bits, each one more than there are.
 inline constexpr uint64_t max_device_chunks = uint64_t{1} << 31;
@@ -83,32 +92,34 @@ template <codec C> status why_no_room(const C& codec, uint64_t count, const fram
 }
 
 template <codec C>
-result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_place place, bytes scratch,
+result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_place place, scratch_span scratch,
               outcome* written, cudaStream_t stream, const frame_options& options, const launch_options& how) noexcept {
   encode_job<C> job{};
   job.codec = codec;
   if (const status s = tuck::make_header(codec, values.size(), options, job.header); s != status::ok) return {s};
   job.at = layout_of(job.header);
-  if (written == nullptr || scratch.data() == nullptr || values.is_null() || options.metadata.is_null())
+  if (!options.metadata.empty()) return {status::wrong_metadata};
+  if (written == nullptr || scratch.memory().data() == nullptr || values.is_null() ||
+      options.metadata_on_device.is_null())
     return {status::invalid_argument};
   if (!tuck::aligned(values.data(), sizeof(typename block_tile<value_t<C>, block_threads>::word)) ||
-      !tuck::aligned(frame.data(), device_alignment) || !tuck::aligned(scratch.data(), device_alignment) ||
+      !tuck::aligned(frame.data(), device_alignment) || !tuck::aligned(scratch.memory().data(), device_alignment) ||
       !tuck::aligned(written, alignof(outcome)))
     return {status::misaligned};
   if (job.header.chunk_values > max_device_chunk_values<C>) return {status::unsupported};
   if (job.at.chunks > max_device_chunks) return {status::size_overflow};
-  if (scratch.size() < scratch_head_bytes + 8 * job.at.chunks) return {status::scratch_too_small};
+  if (scratch.memory().size() < scratch_head_bytes + 8 * job.at.chunks) return {status::scratch_too_small};
   if (frame.data() != nullptr && frame.size() < job.at.payloads) return {status::output_too_small};
   job.values = values.data();
-  job.metadata = options.metadata.data();
+  job.metadata = options.metadata_on_device.data();
   job.frame = frame.data();
   job.capacity = frame.size();
   job.used = place.used;
   job.offset = place.offset;
   job.result = written;
-  job.head = reinterpret_cast<scratch_head*>(scratch.data());
-  job.states = reinterpret_cast<uint64_t*>(scratch.data() + scratch_head_bytes);
-  job.state_count = (scratch.size() - scratch_head_bytes) / 8;
+  job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
+  job.states = reinterpret_cast<uint64_t*>(scratch.memory().data() + scratch_head_bytes);
+  job.state_count = (scratch.memory().size() - scratch_head_bytes) / 8;
   if constexpr (adaptive_codec<C>) {
     if (!tuck::aligned(codec.device_parameter(), sizeof(double))) return {status::misaligned};
     using T = value_t<C>;
@@ -125,11 +136,11 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_
 }  // namespace detail
 
 // Prepares fresh scratch for its first use, once; after a kernel was aborted or a launch failed, again.
-inline result initialize(bytes scratch, cudaStream_t stream) noexcept {
-  if (scratch.data() == nullptr) return {status::invalid_argument};
-  if (!tuck::aligned(scratch.data(), device_alignment)) return {status::misaligned};
-  if (scratch.size() < scratch_head_bytes) return {status::scratch_too_small};
-  return detail::from_cuda(cudaMemsetAsync(scratch.data(), 0, scratch.size(), stream));
+inline result initialize(scratch_span scratch, cudaStream_t stream) noexcept {
+  if (scratch.memory().data() == nullptr) return {status::invalid_argument};
+  if (!tuck::aligned(scratch.memory().data(), device_alignment)) return {status::misaligned};
+  if (scratch.memory().size() < scratch_head_bytes) return {status::scratch_too_small};
+  return detail::from_cuda(cudaMemsetAsync(scratch.memory().data(), 0, scratch.memory().size(), stream));
 }
 
 // Encodes `values` into `frame`, both on the device: the bytes that host::encode writes. `written` gets the frame's
@@ -139,7 +150,7 @@ inline result initialize(bytes scratch, cudaStream_t stream) noexcept {
 // 8-byte values), frame, scratch and outcome at one of 16; else misaligned. Metadata must be readable by the device and
 // stay until the stream has done the work. Nothing may overlap.
 template <codec C>
-result encode(const C& codec, span<const value_t<C>> values, bytes frame, bytes scratch, outcome* written,
+result encode(const C& codec, span<const value_t<C>> values, bytes frame, scratch_span scratch, outcome* written,
               cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
   if (frame.data() == nullptr) return {detail::why_no_room(codec, values.size(), options)};
   return detail::encode(codec, values, frame, {}, scratch, written, stream, options, how);
@@ -155,7 +166,7 @@ inline constexpr uint64_t append_alignment = uint64_t{1} << append_alignment_log
 // one after the other. `room` is a multiple of append_alignment; both numbers are of 8.
 template <codec C>
 result append(const C& codec, span<const value_t<C>> values, bytes room, uint64_t* used, uint64_t* offset,
-              bytes scratch, outcome* written, cudaStream_t stream, const frame_options& options = {},
+              scratch_span scratch, outcome* written, cudaStream_t stream, const frame_options& options = {},
               const launch_options& how = {}) noexcept {
   if (room.data() == nullptr) return {detail::why_no_room(codec, values.size(), options)};
   if (used == nullptr || offset == nullptr) return {status::invalid_argument};
@@ -166,8 +177,8 @@ result append(const C& codec, span<const value_t<C>> values, bytes room, uint64_
 
 // The bytes of the frame that encode would write, into `needed`.
 template <codec C>
-result encoded_bytes(const C& codec, span<const value_t<C>> values, bytes scratch, outcome* needed, cudaStream_t stream,
-                     const frame_options& options = {}, const launch_options& how = {}) noexcept {
+result encoded_bytes(const C& codec, span<const value_t<C>> values, scratch_span scratch, outcome* needed,
+                     cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
   return detail::encode(codec, values, {}, {}, scratch, needed, stream, options, how);
 }
 
@@ -176,16 +187,17 @@ result encoded_bytes(const C& codec, span<const value_t<C>> values, bytes scratc
 // case differs: if the frame's chunks have more than max_device_chunk_values<C>, `restored` gets `unsupported` and
 // `out` stays as it was.
 template <codec C>
-result decode(const C& codec, const_bytes frame, span<value_t<C>> out, bytes scratch, outcome* restored,
+result decode(const C& codec, const_bytes frame, span<value_t<C>> out, scratch_span scratch, outcome* restored,
               cudaStream_t stream, uint64_t first_value = 0, const launch_options& how = {}) noexcept {
-  if (restored == nullptr || scratch.data() == nullptr || frame.is_null() || out.is_null())
+  if (restored == nullptr || scratch.memory().data() == nullptr || frame.is_null() || out.is_null())
     return {status::invalid_argument};
   if (!tuck::aligned(out.data(), sizeof(value_t<C>)) || !tuck::aligned(frame.data(), device_alignment) ||
-      !tuck::aligned(scratch.data(), device_alignment) || !tuck::aligned(restored, alignof(outcome)))
+      !tuck::aligned(scratch.memory().data(), device_alignment) || !tuck::aligned(restored, alignof(outcome)))
     return {status::misaligned};
-  if (scratch.size() < scratch_head_bytes) return {status::scratch_too_small};
-  const decode_job<C> job{codec,       frame.data(), frame.size(), out.data(),
-                          first_value, out.size(),   restored,     reinterpret_cast<scratch_head*>(scratch.data())};
+  if (scratch.memory().size() < scratch_head_bytes) return {status::scratch_too_small};
+  const decode_job<C> job{
+      codec,       frame.data(), frame.size(), out.data(),
+      first_value, out.size(),   restored,     reinterpret_cast<scratch_head*>(scratch.memory().data())};
   // Blocks for the chunks, and for the directory, of which there may be much more than is wanted of the values.
   constexpr uint64_t frame_bytes_a_block = 4 << 20;
   const uint64_t useful =
@@ -198,7 +210,7 @@ result decode(const C& codec, const_bytes frame, span<value_t<C>> out, bytes scr
 // invalid_argument. A frame that no codec of the list can have written is refused with what visit says of it, and `out`
 // left alone.
 template <codec... Cs>
-result decode(codec_list<Cs...> codecs, const frame_info& info, const_bytes frame, bytes out, bytes scratch,
+result decode(codec_list<Cs...> codecs, const frame_info& info, const_bytes frame, bytes out, scratch_span scratch,
               outcome* restored, cudaStream_t stream, uint64_t first_value = 0,
               const launch_options& how = {}) noexcept {
   result answer;
@@ -214,25 +226,25 @@ result decode(codec_list<Cs...> codecs, const frame_info& info, const_bytes fram
 }
 
 template <no_codec X>
-result encode(const X&, const auto&, bytes, bytes, outcome*, cudaStream_t, const frame_options& = {},
+result encode(const X&, const auto&, bytes, scratch_span, outcome*, cudaStream_t, const frame_options& = {},
               const launch_options& = {}) noexcept {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }
 template <no_codec X>
-result append(const X&, const auto&, bytes, uint64_t*, uint64_t*, bytes, outcome*, cudaStream_t,
+result append(const X&, const auto&, bytes, uint64_t*, uint64_t*, scratch_span, outcome*, cudaStream_t,
               const frame_options& = {}, const launch_options& = {}) noexcept {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }
 template <no_codec X>
-result encoded_bytes(const X&, const auto&, bytes, outcome*, cudaStream_t, const frame_options& = {},
+result encoded_bytes(const X&, const auto&, scratch_span, outcome*, cudaStream_t, const frame_options& = {},
                      const launch_options& = {}) noexcept {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }
 template <no_codec X>
-result decode(const X&, const_bytes, const auto&, bytes, outcome*, cudaStream_t, uint64_t = 0,
+result decode(const X&, const_bytes, const auto&, scratch_span, outcome*, cudaStream_t, uint64_t = 0,
               const launch_options& = {}) noexcept {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};

@@ -140,11 +140,12 @@ TUCK_HD inline uint64_t digest_of(const frame_header& h) noexcept {
 
 // How the writer of a frame may shape it. The bytes depend on these and on the values, on nothing else.
 struct frame_options {
-  uint32_t chunk_values = 0;  // a multiple of 32, up to 64 KiB of them; 0: the codec's own choice
-  uint32_t alignment = 32;    // of payloads, bytes; a power of two from 16 to 4096
-  bool checksums = false;     // keep a digest of each chunk's values
-  const_bytes metadata = {};  // the user's own, kept verbatim; must stay until encode is done, on a stream, too
-  dtype type = dtype::none;   // of the elements, which codecs of untyped ones must be told; none: the codec's own
+  uint32_t chunk_values = 0;            // a multiple of 32, up to 64 KiB of them; 0: the codec's own choice
+  uint32_t alignment = 32;              // of payloads, bytes; a power of two from 16 to 4096
+  bool checksums = false;               // keep a digest of each chunk's values
+  const_bytes metadata = {};            // the user's own, kept verbatim: for host calls, in host memory
+  const_bytes metadata_on_device = {};  // the same for calls on a stream, in memory that the device can read
+  dtype type = dtype::none;  // of the elements, which codecs of untyped ones must be told; none: the codec's own
 };
 
 // The header of a frame of `count` values, all but frame_bytes, the digests and what an adaptive codec learns of the
@@ -162,7 +163,8 @@ constexpr status plan_header(const C& codec, uint64_t count, const frame_options
   h.flags = options.checksums ? flag_checksums : 0;
   h.chunk_values = options.chunk_values != 0 ? options.chunk_values : C::chunk_bytes / value_bytes;
   h.value_count = count;
-  h.metadata_bytes = options.metadata.size();
+  if (!options.metadata.empty() && !options.metadata_on_device.empty()) return status::wrong_metadata;
+  h.metadata_bytes = options.metadata.size() + options.metadata_on_device.size();
   h.stages = codec.stages();
   if (!std::has_single_bit(options.alignment) || options.alignment < 1u << min_alignment_log2 ||
       options.alignment > 1u << max_alignment_log2)

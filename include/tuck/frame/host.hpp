@@ -162,6 +162,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
                const execution& how) noexcept {
   frame_header header;
   if (const status s = tuck::make_header(wanted, values.size(), options, header); s != status::ok) return {.code = s};
+  if (!options.metadata_on_device.empty()) return {.code = status::wrong_metadata};
   if (values.is_null() || options.metadata.is_null()) return {.code = status::invalid_argument};
   C codec;
   if (const status s = detail::prepare(wanted, values, how.threads, codec); s != status::ok) return {.code = s};

@@ -24,33 +24,33 @@ template <class Item, class Work> void for_items(span<const Item> items, unsigne
 // invalid_argument where values are null; a room that is null is none. Returns output_too_small, having done nothing,
 // where there are fewer outcomes than items.
 template <codec C>
-status encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, span<outcome> outcomes,
+result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, span<outcome> outcomes,
                     const frame_options& options = {}, const execution& how = {}) noexcept {
-  if (outcomes.size() < items.size()) return status::output_too_small;
+  if (outcomes.size() < items.size()) return {status::output_too_small};
   detail::for_items(items, how.threads, [&](uint64_t i, unsigned threads) {
     const bytes room = items[i].frame.is_null() ? bytes{} : items[i].frame;
     outcomes[i] = host::encode(codec, items[i].values, room, options, {threads, how.chunks_done});
   });
-  return status::ok;
+  return {};
 }
 
 // The same of decode, from the first value of each frame on.
 template <codec C>
-status decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, span<outcome> outcomes,
+result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, span<outcome> outcomes,
                     const execution& how = {}) noexcept {
-  if (outcomes.size() < items.size()) return status::output_too_small;
+  if (outcomes.size() < items.size()) return {status::output_too_small};
   detail::for_items(items, how.threads, [&](uint64_t i, unsigned threads) {
     outcomes[i] = host::decode(codec, items[i].frame, items[i].values, 0, {threads, how.chunks_done});
   });
-  return status::ok;
+  return {};
 }
 
 template <no_codec X>
-status encode_batch(const X&, const auto&, const auto&, const frame_options& = {}, const execution& = {}) {
+result encode_batch(const X&, const auto&, const auto&, const frame_options& = {}, const execution& = {}) {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }
-template <no_codec X> status decode_batch(const X&, const auto&, const auto&, const execution& = {}) {
+template <no_codec X> result decode_batch(const X&, const auto&, const auto&, const execution& = {}) {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }

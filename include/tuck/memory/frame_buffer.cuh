@@ -28,6 +28,7 @@ template <stream_resource R> class device_buffer {
   }
 
   bytes all() const noexcept { return {static_cast<std::byte*>(data_), size_}; }
+  scratch_span scratch() const noexcept { return scratch_span(all()); }  // all of it, as such
   R& resource() const noexcept { return *resource_; }
   cudaStream_t stream() const noexcept { return stream_; }
   // From now on it is this stream that the memory is used on and given back in the order of; the caller has seen to it
@@ -45,10 +46,10 @@ template <stream_resource R> class device_buffer {
 
 namespace detail {
 inline void require(const result& r) {
-  if (!r) throw error(r.code, r.cuda);
+  if (!r) throw error(r);
 }
 inline void require(cudaError_t e) {
-  if (e != cudaSuccess) throw error(status::cuda_error, e);
+  if (e != cudaSuccess) throw error(e);
 }
 inline outcome read_outcome(const outcome* on_device, cudaStream_t stream) {
   outcome seen;
@@ -98,8 +99,8 @@ frame_buffer<R> encode(const C& codec, span<const value_t<C>> values, R& resourc
   detail::require(result{tuck::make_header(codec, values.size(), options, checked)});
   device_buffer<R> written(resource, sizeof(outcome), stream), frame(resource, most, stream);
   const device_buffer<R> scratch(resource, tuck::scratch_bytes(codec, values.size(), options), stream);
-  detail::require(initialize(scratch.all(), stream));
-  detail::require(tuck::encode(codec, values, frame.all(), scratch.all(),
+  detail::require(initialize(scratch.scratch(), stream));
+  detail::require(tuck::encode(codec, values, frame.all(), scratch.scratch(),
                                reinterpret_cast<outcome*>(written.all().data()), stream, options, how));
   return {std::move(written), std::move(frame)};
 }
@@ -110,8 +111,8 @@ outcome decode_sync(const C& codec, const_bytes frame, span<value_t<C>> out, R& 
                     uint64_t first_value = 0, const launch_options& how = {}) {
   const device_buffer<R> scratch(resource, scratch_head_bytes, stream), restored(resource, sizeof(outcome), stream);
   auto* const result_on_device = reinterpret_cast<outcome*>(restored.all().data());
-  detail::require(initialize(scratch.all(), stream));
-  detail::require(tuck::decode(codec, frame, out, scratch.all(), result_on_device, stream, first_value, how));
+  detail::require(initialize(scratch.scratch(), stream));
+  detail::require(tuck::decode(codec, frame, out, scratch.scratch(), result_on_device, stream, first_value, how));
   return detail::read_outcome(result_on_device, stream);
 }
 

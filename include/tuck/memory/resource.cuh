@@ -17,17 +17,19 @@ namespace tuck::inline TUCK_ABI {
 // What the functions that own memory throw: misuse and CUDA's errors.
 class error : public std::runtime_error {
  public:
-  explicit error(status code, cudaError_t cuda = cudaSuccess)
-      : std::runtime_error(code == status::cuda_error ? std::string("CUDA: ") + cudaGetErrorString(cuda)
-                                                      : message(code)),
-        code_(code),
-        cuda_(cuda) {}
-  status code() const noexcept { return code_; }
-  cudaError_t cuda() const noexcept { return cuda_; }
+  explicit error(const result& why)
+      : std::runtime_error(why.code == status::cuda_error
+                               ? std::string("CUDA: ") + cudaGetErrorString(static_cast<cudaError_t>(why.cuda))
+                               : message(why.code)),
+        why_(why) {}
+  explicit error(status code) : error(result{code}) {}
+  explicit error(cudaError_t cuda) : error(result{status::cuda_error, cuda}) {}
+
+  status code() const noexcept { return why_.code; }
+  const result& why() const noexcept { return why_; }
 
  private:
-  status code_;
-  cudaError_t cuda_;
+  result why_;
 };
 
 namespace detail {
@@ -100,7 +102,7 @@ template <class Resource> class resource_calls {
     void* const p = self().allocate(cudaStreamLegacy, size, alignment);
     if (const cudaError_t e = cudaStreamSynchronize(cudaStreamLegacy); e != cudaSuccess) {
       self().deallocate(cudaStreamLegacy, p, size, alignment);
-      throw error(status::cuda_error, e);
+      throw error(e);
     }
     return p;
   }
@@ -129,7 +131,7 @@ class async_resource : public resource_calls<async_resource> {
 
   void* allocate(stream_handle stream, size_t size, size_t /*alignment: that of cudaMalloc*/ = 256) {
     void* p = nullptr;
-    if (const cudaError_t e = cudaMallocAsync(&p, size, stream); e != cudaSuccess) throw error(status::cuda_error, e);
+    if (const cudaError_t e = cudaMallocAsync(&p, size, stream); e != cudaSuccess) throw error(e);
     return p;
   }
   void deallocate(stream_handle stream, void* p, size_t /*size*/, size_t /*alignment*/ = 256) noexcept {
@@ -152,13 +154,12 @@ using host_memory = std::unique_ptr<std::byte, free_host>;
 inline host_memory allocate_host(size_t size) {
   void* p = nullptr;
   if (const cudaError_t e = cudaHostAlloc(&p, size, cudaHostAllocPortable | cudaHostAllocMapped); e != cudaSuccess)
-    throw error(status::cuda_error, e);
+    throw error(e);
   return host_memory(static_cast<std::byte*>(p));
 }
 template <class Pointer> std::byte* device_address(const Pointer& memory) {
   void* p = nullptr;
-  if (const cudaError_t e = cudaHostGetDevicePointer(&p, memory.get(), 0); e != cudaSuccess)
-    throw error(status::cuda_error, e);
+  if (const cudaError_t e = cudaHostGetDevicePointer(&p, memory.get(), 0); e != cudaSuccess) throw error(e);
   return static_cast<std::byte*>(p);
 }
 

@@ -35,8 +35,7 @@ class device_scope {
 class owned_stream {
  public:
   owned_stream() {
-    if (const auto e = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking); e != cudaSuccess)
-      throw error(status::cuda_error, e);
+    if (const auto e = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking); e != cudaSuccess) throw error(e);
   }
   owned_stream(const owned_stream&) = delete;
   owned_stream& operator=(const owned_stream&) = delete;
@@ -87,8 +86,7 @@ template <class T> class lease_pool {
 class event {
  public:
   event() {
-    if (const auto e = cudaEventCreateWithFlags(&event_, cudaEventDisableTiming); e != cudaSuccess)
-      throw error(status::cuda_error, e);
+    if (const auto e = cudaEventCreateWithFlags(&event_, cudaEventDisableTiming); e != cudaSuccess) throw error(e);
   }
   event(const event&) = delete;
   event& operator=(const event&) = delete;

@@ -11,10 +11,10 @@ namespace tuck::inline TUCK_ABI::detail {
 // A codec's calls, on bytes.
 struct codec_calls {
   uint32_t value_bytes;
-  result (*encode)(const void* codec, const_bytes values, bytes room, frame_place place, bytes scratch,
+  result (*encode)(const void* codec, const_bytes values, bytes room, frame_place place, scratch_span scratch,
                    outcome* written, cudaStream_t stream, const frame_options& options,
                    const launch_options& how) noexcept;
-  result (*decode)(const_bytes frame, bytes out, bytes scratch, outcome* restored, cudaStream_t stream,
+  result (*decode)(const_bytes frame, bytes out, scratch_span scratch, outcome* restored, cudaStream_t stream,
                    const launch_options& how) noexcept;
 };
 
@@ -26,12 +26,12 @@ template <class T> span<const T> span_of(const_bytes b) noexcept {
 template <codec C>
 inline constexpr codec_calls calls_of = {
     sizeof(value_t<C>),
-    [](const void* codec, const_bytes values, bytes room, frame_place place, bytes scratch, outcome* written,
+    [](const void* codec, const_bytes values, bytes room, frame_place place, scratch_span scratch, outcome* written,
        cudaStream_t stream, const frame_options& options, const launch_options& how) noexcept {
       return detail::encode(*static_cast<const C*>(codec), span_of<value_t<C>>(values), room, place, scratch, written,
                             stream, options, how);
     },
-    [](const_bytes frame, bytes out, bytes scratch, outcome* restored, cudaStream_t stream,
+    [](const_bytes frame, bytes out, scratch_span scratch, outcome* restored, cudaStream_t stream,
        const launch_options& how) noexcept {
       return tuck::decode(C{}, frame, span_of<value_t<C>>(out), scratch, restored, stream, 0, how);
     }};
@@ -57,8 +57,8 @@ struct fetched_bytes {
   bool is_frame = false;
 
   bytes contents() const noexcept { return memory.all().subspan(0, size); }
-  bytes scratch() const noexcept {
-    return memory.all().subspan(memory.all().size() - scratch_head_bytes, scratch_head_bytes);
+  scratch_span scratch() const noexcept {
+    return scratch_span(memory.all().subspan(memory.all().size() - scratch_head_bytes));
   }
   explicit operator bool() const noexcept { return arrived != nullptr; }
 };

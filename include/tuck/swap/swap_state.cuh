@@ -305,7 +305,7 @@ class swap_state {
       *t->report->host = {{.code = status::not_ready}};
       if (scratch_.all().size() < request.scratch) {
         device_buffer<resource_ref> larger(resource_, request.scratch, out_);
-        if (const result r = initialize(larger.all(), out_); !r) return r;
+        if (const result r = initialize(larger.scratch(), out_); !r) return r;
         scratch_ = std::move(larger);
       }
     } else {
@@ -328,7 +328,7 @@ class swap_state {
 
   result send_direct(parked_tensor& t, const swap_request& request, bool& began) {
     const result r = request.calls->encode(request.codec, request.source, pool_.device(t.promise.in->room),
-                                           {used(), &t.report->device->offset}, scratch_.all(),
+                                           {used(), &t.report->device->offset}, scratch_.scratch(),
                                            &t.report->device->frame, out_, request.options, options_.limits);
     began = r || r.code == status::cuda_error;
     return r;
@@ -338,8 +338,8 @@ class swap_state {
     const uint64_t room = pinned_pool::round_up(request.most);
     const device_buffer<resource_ref> staging(resource_, room + sizeof(outcome), out_);
     auto* const written = reinterpret_cast<outcome*>(staging.all().data() + room);
-    result r = request.calls->encode(request.codec, request.source, staging.all().subspan(0, room), {}, scratch_.all(),
-                                     written, out_, request.options, options_.limits);
+    result r = request.calls->encode(request.codec, request.source, staging.all().subspan(0, room), {},
+                                     scratch_.scratch(), written, out_, request.options, options_.limits);
     began = r || r.code == status::cuda_error;
     if (!r) return r;
     t.source_read = take_event();
@@ -505,7 +505,7 @@ class swap_state {
     try {
       return body();
     } catch (const error& e) {
-      return {e.code(), e.cuda()};
+      return e.why();
     } catch (...) {
       return {status::out_of_memory};
     }
