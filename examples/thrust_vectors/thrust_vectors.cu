@@ -1,6 +1,8 @@
 // Thrust's vectors as they are: what a device_vector holds is encoded, restored into another one and reduced. All of it
-// on the default stream, which is where Thrust works.
+// on the default stream, which is where Thrust works. The restored values are in memory from a resource of tuck's.
 #include <tuck/device.cuh>
+
+#include "thrust_memory.cuh"
 
 #include <thrust/device_vector.h>
 #include <thrust/functional.h>
@@ -31,7 +33,10 @@ bool runs(const char* what, tuck::result r) {
 int main() {
   constexpr size_t count = 100'000;
   const tuck::zvc<float> codec;
-  thrust::device_vector<float> values(count), restored(count);
+  tuck::async_resource pool;
+  example::thrust_memory memory(pool, nullptr);
+  thrust::device_vector<float> values(count);
+  thrust::device_vector<float, example::thrust_allocator<float, tuck::async_resource>> restored(count, &memory);
   thrust::transform(thrust::counting_iterator<int>(0), thrust::counting_iterator<int>(count), values.begin(),
                     activation{});
 

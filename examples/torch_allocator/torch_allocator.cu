@@ -56,7 +56,7 @@ template <class Body> int guarded(const char* function, const Body& body) noexce
   } catch (const tuck::error& e) {
     return report(function, e.why());
   } catch (...) {  // the standard library's, of memory
-    return report(function, tuck::status::out_of_memory);
+    return report(function, {tuck::status::out_of_memory});
   }
 }
 
@@ -106,8 +106,7 @@ library& all() {
 
 int check_device(const char* function, int device) {
   int count = 0;
-  if (const auto e = cudaGetDeviceCount(&count); e != cudaSuccess)
-    return report(function, {tuck::status::cuda_error, e});
+  if (const auto e = cudaGetDeviceCount(&count); e != cudaSuccess) return report(function, tuck::from_cuda(e));
   if (device >= 0 && device < count) return TUCK_OK;
   return fail(TUCK_BAD_DEVICE, "%s: device: %d; there are %d, from 0", function, device, count);
 }
@@ -125,7 +124,7 @@ int check_memory(const char* function, const char* argument, const void* p, size
   if (p == nullptr) return fail(TUCK_BAD_ARGUMENT, "%s: %s: is null", function, argument);
   cudaPointerAttributes memory;
   if (const auto e = cudaPointerGetAttributes(&memory, p); e != cudaSuccess)
-    return report(function, {tuck::status::cuda_error, e});
+    return report(function, tuck::from_cuda(e));
   if (memory.type == cudaMemoryTypeHost || memory.type == cudaMemoryTypeUnregistered)
     return fail(TUCK_BAD_ARGUMENT, "%s: %s: is not device memory", function, argument);
   if (memory.device == device) return TUCK_OK;
@@ -283,7 +282,7 @@ void tuck_free(void* p, size_t /*size*/, int device, cudaStream_t stream) {
     if (const int bad = check_memory(f, "p", p, 1, device)) return bad;
     const device_scope scope(device);
     const cudaError_t e = cudaFreeAsync(p, stream);  // async_resource has nobody to tell
-    return e == cudaSuccess ? int{TUCK_OK} : report(f, {tuck::status::cuda_error, e});
+    return e == cudaSuccess ? int{TUCK_OK} : report(f, tuck::from_cuda(e));
   }));
 }
 

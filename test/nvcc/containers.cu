@@ -2,6 +2,9 @@
 #include <tuck/core/span.hpp>
 #include <tuck/memory/cuda_mr.cuh>
 
+#include "evicting_pool/evicting_pool.cuh"
+#include "thrust_vectors/thrust_memory.cuh"
+
 #include <thrust/device_ptr.h>
 #include <thrust/device_vector.h>
 #include <thrust/universal_vector.h>
@@ -42,3 +45,10 @@ static_assert(mr::resource_with<tuck::pinned_resource, mr::device_accessible, mr
 static_assert(mr::resource_with<tuck::resource_ref, mr::device_accessible>);
 #endif
 static_assert(!mr::resource_with<tuck::async_resource, mr::host_accessible>);
+
+// Thrust's vectors in a pool that evicts.
+using pool = example::evicting_pool<tuck::async_resource>;
+using pooled = example::thrust_allocator<float, pool>;
+thrust::device_vector<float, pooled> in_pool(example::thrust_memory<pool>& memory) {
+  return thrust::device_vector<float, pooled>(100, 1.0f, &memory);
+}

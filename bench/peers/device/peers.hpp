@@ -10,5 +10,6 @@ namespace tuck::bench {
 // Each is defined where CMake found its library: no others are called.
 std::vector<device_peer> cub_peers();
 std::vector<device_peer> nvcomp_peers();
+std::vector<device_peer> thrust_peers();
 
 }  // namespace tuck::bench

@@ -127,7 +127,7 @@ inline constexpr uint32_t no_chunk = 0xffffffffu;
 // What a call says when it returns, before the data are looked at: misuse, and errors of the CUDA calls that it made.
 struct [[nodiscard]] result {
   status code = status::ok;
-  unsigned cuda = 0;  // with status::cuda_error, the cudaError_t
+  int cuda = 0;  // with status::cuda_error, the cudaError_t
 
   constexpr explicit operator bool() const noexcept { return code == status::ok; }
 };

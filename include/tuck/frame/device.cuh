@@ -5,6 +5,7 @@
 // must stay as it is until the stream has done the work.
 #pragma once
 
+#include <tuck/core/cuda_result.cuh>
 #include <tuck/frame/decode_kernel.cuh>
 #include <tuck/frame/encode_kernel.cuh>
 #include <tuck/frame/survey_kernel.cuh>
@@ -12,11 +13,6 @@
 #include <algorithm>
 
 namespace tuck::inline TUCK_ABI {
-
-// What it says, in a line without a full stop; of an error of CUDA's, what CUDA says.
-inline const char* message(const result& r) noexcept {
-  return r.code == status::cuda_error ? cudaGetErrorString(static_cast<cudaError_t>(r.cuda)) : message(r.code);
-}
 
 struct launch_options {
   unsigned max_blocks = 0;  // leaves the rest of the GPU to others; 0: as many as there is room for
@@ -52,10 +48,6 @@ constexpr uint64_t scratch_bytes(const C& codec, uint64_t count, const frame_opt
 }
 
 namespace detail {
-
-inline result from_cuda(cudaError_t error) noexcept {
-  return error == cudaSuccess ? result{} : result{status::cuda_error, error};
-}
 
 // Launches as many blocks as the device has room for, the work has use for and the options allow; `launched` is told.
 template <class Job>
@@ -140,7 +132,7 @@ inline result initialize(scratch_span scratch, cudaStream_t stream) noexcept {
   if (scratch.memory().data() == nullptr) return {status::invalid_argument};
   if (!tuck::aligned(scratch.memory().data(), device_alignment)) return {status::misaligned};
   if (scratch.memory().size() < scratch_head_bytes) return {status::scratch_too_small};
-  return detail::from_cuda(cudaMemsetAsync(scratch.memory().data(), 0, scratch.memory().size(), stream));
+  return from_cuda(cudaMemsetAsync(scratch.memory().data(), 0, scratch.memory().size(), stream));
 }
 
 // Encodes `values` into `frame`, both on the device: the bytes that host::encode writes. `written` gets the frame's

@@ -2,10 +2,8 @@
 // CCCL's and your own come along without an adaptor; none of their headers is needed here.
 #pragma once
 
-#include <tuck/core/config.hpp>
-#include <tuck/core/status.hpp>
+#include <tuck/core/cuda_result.cuh>
 
-#include <cuda_runtime.h>
 #include <concepts>
 #include <cstddef>
 #include <memory>
@@ -18,12 +16,9 @@ namespace tuck::inline TUCK_ABI {
 class error : public std::runtime_error {
  public:
   explicit error(const result& why)
-      : std::runtime_error(why.code == status::cuda_error
-                               ? std::string("CUDA: ") + cudaGetErrorString(static_cast<cudaError_t>(why.cuda))
-                               : message(why.code)),
-        why_(why) {}
+      : std::runtime_error((why.code == status::cuda_error ? "CUDA: " : "") + std::string(message(why))), why_(why) {}
   explicit error(status code) : error(result{code}) {}
-  explicit error(cudaError_t cuda) : error(result{status::cuda_error, cuda}) {}
+  explicit error(cudaError_t cuda) : error(from_cuda(cuda)) {}
 
   status code() const noexcept { return why_.code; }
   const result& why() const noexcept { return why_; }
