@@ -6,7 +6,8 @@
 //   kinds                                        2 if masks may be of changes, else 1
 //   measure(temp, values, mask, ones)            finds the mask and its ones; returns where the values begin. With a
 //                                                barrier
-//   write(temp, mask, count)                     what measure has not yet written in front of the values
+//   write(temp, mask)                            what measure has not yet written in front of the values; with a
+//                                                barrier, where that may be longer than it will be
 //   read<Full>(temp, size, count, mask, values_begin, kind)   the mask of `count` values, a whole tile's if Full, from
 //                                                the `size` bytes in temp.encoded; false, to all threads, where
 //                                                encoding writes no such thing
@@ -42,8 +43,8 @@ template <class C, int Threads, class Form> class mask_codec_block {
 
   __device__ void pack(const C& codec, const tile& values, bytes out) {
     const uint32_t size = values_begin_ + ones_.all * uint32_t{sizeof(T)};
-    if (sizeof(T) != 1 && threadIdx.x < 16) temp_.encoded[size + threadIdx.x] = std::byte{};
     assemble(codec, values);
+    if (sizeof(T) != 1 && threadIdx.x < 16) temp_.encoded[size + threadIdx.x] = std::byte{};
     device::sync_block();
     copy_from_shared<Threads>(out, temp_.encoded, size);
   }
@@ -60,7 +61,7 @@ template <class C, int Threads, class Form> class mask_codec_block {
   __device__ std::byte* encoded(uint32_t) { return temp_.encoded; }
 
   __device__ void assemble(const C&, const tile& values) {
-    Form::write(temp_, masks_, values.count);
+    Form::write(temp_, masks_);
     masks_.put(temp_.of_masks, values, masks_.find_places(ones_.before), temp_.encoded + values_begin_);
   }
 

@@ -26,11 +26,11 @@ template <class C, int Threads> struct block_rle_mask {
 
   __device__ static uint32_t measure(TempStorage& temp, const tile& values, masks& mask, sums& ones) {
     const uint32_t kind = find(temp, values, mask, ones);
-    mask.store(temp.mask, masks::most_bytes);
+    mask.store(temp.mask);
     device::sync_block();
     return write_levels(temp, kind, values.count);
   }
-  __device__ static void write(TempStorage&, const masks&, uint32_t) {}
+  __device__ static void write(TempStorage&, const masks&) {}
 
   template <bool Full>
   __device__ static bool read(TempStorage& temp, uint32_t size, uint32_t count, masks& mask, uint32_t& values_begin,
@@ -89,31 +89,22 @@ template <class C, int Threads> struct block_rle_mask {
       if (l1[r] == 0) continue;
       const uint32_t g = r * Threads + threadIdx.x;
       temp.encoded[layout::l1_begin(count) + (before[r] >> 16)] = static_cast<std::byte>(l1[r]);
-      put_bytes(l1[r], mask[2 * g], mask[2 * g + 1], temp.encoded + l0_begin + (before[r] & 0xffffu),
-                std::make_integer_sequence<int, 8>{});
+      const uint32_t eight[] = {mask[2 * g], mask[2 * g + 1]};
+      device::shared_cursor<uint8_t> l0(temp.encoded, l0_begin + (before[r] & 0xffffu));
+      detail::unrolled<8>([&]<int B>() { l0.template put_if<1u << B>(l1[r], eight[B / 4] >> (B % 4 * 8)); });
     }
     const uint32_t values_begin = layout::values_begin(l0_end);
     if (l0_end + threadIdx.x < values_begin) temp.encoded[l0_end + threadIdx.x] = std::byte{};
     if (threadIdx.x == 0) head[0] = kind;
     return values_begin;
   }
-  template <int... B>
-  __device__ static void put_bytes(uint32_t which, uint32_t low, uint32_t high, std::byte* to,
-                                   std::integer_sequence<int, B...>) {
-    device::shared_cursor<uint8_t> out(to, 0);
-    (out.template put_if<1u << B>(which, (B < 4 ? low : high) >> (B % 4 * 8)), ...);
-  }
-
   // What is counted in the threads before this one, and in `total`, which it is added to. With two barriers.
   __device__ static uint32_t sum_levels(TempStorage& temp, uint32_t counted, uint32_t& total) {
     const uint32_t up_to = device::warp_inclusive_sum(counted);
     device::sync_block();
-    if (device::lane_id() == 31) temp.of_masks.of_warp[device::warp_id()] = up_to;
-    device::sync_block();
-    const uint32_t of_warp = device::lane_id() < warps ? temp.of_masks.of_warp[device::lane_id()] : 0;
-    const uint32_t before =
-        total + device::warp_sum(device::lane_id() < device::warp_id() ? of_warp : 0) + up_to - counted;
-    total += device::warp_sum(of_warp);
+    const sums s = masks::sum_warps(temp.of_masks, device::shfl(up_to, 31));
+    const uint32_t before = total + s.before + up_to - counted;
+    total += s.all;
     return before;
   }
 
@@ -150,7 +141,8 @@ template <class C, int Threads> struct block_rle_mask {
       if (g >= groups) continue;
       uint32_t eight[2] = {};
       if (l1[r] != 0) {
-        get_bytes(l1[r], eight, temp.encoded + l0_begin + before[r], std::make_integer_sequence<int, 8>{});
+        device::shared_cursor<uint8_t> l0(temp.encoded, l0_begin + before[r]);
+        detail::unrolled<8>([&]<int B>() { eight[B / 4] |= l0.template get_if<1u << B>(l1[r]) << (B % 4 * 8); });
         bad |= (layout::nibble_of(eight[0]) | layout::nibble_of(eight[1]) << 4) != l1[r];
         if (g + 1 == used && count % layout::group != 0) {
           const uint32_t tail = count % layout::group;
@@ -160,12 +152,6 @@ template <class C, int Threads> struct block_rle_mask {
       reinterpret_cast<uint64_t*>(temp.mask)[g] = eight[0] | uint64_t{eight[1]} << 32;
     }
     return !device::sync_block_or(bad);
-  }
-  template <int... B>
-  __device__ static void get_bytes(uint32_t which, uint32_t (&eight)[2], const std::byte* from,
-                                   std::integer_sequence<int, B...>) {
-    device::shared_cursor<uint8_t> in(from, 0);
-    ((eight[B / 4] |= in.template get_if<1u << B>(which) << (B % 4 * 8)), ...);
   }
 };
 

@@ -18,8 +18,9 @@ template <element T, int Threads> struct block_zvc_mask {
     ones = mask.sum(temp.of_masks);
     return zvc<T>::mask_bytes(values.count);
   }
-  __device__ static void write(TempStorage& temp, const masks& mask, uint32_t count) {
-    mask.store(temp.encoded, zvc<T>::mask_bytes(count));
+  __device__ static void write(TempStorage& temp, const masks& mask) {
+    mask.store(temp.encoded);
+    device::sync_block();
   }
   template <bool Full>
   __device__ static bool read(TempStorage& temp, uint32_t size, uint32_t count, masks& mask, uint32_t& values_begin,
