@@ -53,6 +53,7 @@ template <element T, int Threads> struct block_tile {
     return static_cast<bits_t<T>>(x >> (8 * sizeof(T) * static_cast<unsigned>(k)));
   }
   __device__ bool is_full() const { return count == capacity; }
+  __device__ block_tile& values() { return *this; }
 
   // Reads `n` <= capacity values from p, a multiple of a word's size: global memory that this kernel does not write.
   __device__ void load(const T* p, uint32_t n) {

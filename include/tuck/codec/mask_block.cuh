@@ -176,9 +176,8 @@ template <element T, int Threads> class block_masks {
         out.finish();
       } else {
         device::shared_cursor<T> out(packed, p.of_row[r]);
-        detail::unrolled<static_cast<int>(row_bits)>([&]<int I>() {
-          out.template put_if<1u << I>(mask, w[I / per_word] >> (8 * sizeof(T) * (I % per_word)));
-        });
+        detail::unrolled<static_cast<int>(row_bits)>(
+            [&]<int I>() { out.template put_if<1u << I>(mask, w[I / per_word] >> (8 * sizeof(T) * (I % per_word))); });
       }
     }
   }
