@@ -68,10 +68,8 @@ template <class C, int Threads> struct block_decoder : block_codec<C, Threads> {
 //
 //   struct TempStorage                                  what it needs of shared memory besides, trivially constructible
 //   block_transform(TempStorage&)
-//   void apply(const X&, std::byte* values, uint32_t count)    turns `count` values in shared memory, at most
-//   tile_bytes
-//                                                       and at a multiple of 16 bytes, into their results, which take
-//                                                       their place
+//   void apply(const X&, std::byte* values, uint32_t count)    turns `count` values in shared memory, at a multiple of
+//                                                       16 bytes and at most tile_bytes, into their results
 //   void invert(const X&, std::byte* results, uint32_t count)  back
 //
 // Both are called by the whole block of exactly Threads threads, a power of two; the caller puts a sync_block() before
@@ -100,7 +98,7 @@ concept takes_rows = requires(Sink& sink, const device::vec128 (&x)[Rows]) { sin
 template <codec C> inline constexpr uint32_t max_device_chunk_values = tile_bytes / uint32_t{sizeof(value_t<C>)};
 
 // A chunk of `count` values in global memory: read once and kept in registers, or, where these are wanted for something
-// else, read whenever asked for; then `count` stays in memory.
+// else, read whenever asked for; then `count` stays in memory. A tile is such a chunk too.
 template <element T, int Threads, bool Kept> class block_chunk {
  public:
   using tile = block_tile<T, Threads>;
@@ -126,14 +124,6 @@ template <element T, int Threads, bool Kept> class block_chunk {
 };
 
 namespace detail {
-
-// A tile in registers as a chunk.
-template <class Tile> struct tile_chunk {
-  Tile tile;
-
-  __device__ Tile& values() { return tile; }
-  __device__ auto value_of(int r, uint32_t k) const { return tile.value_of(r, k); }
-};
 
 // A chunk encoded by either kind of block codec: its bytes, or `declined`; then, behind a barrier, these into `out`.
 template <class Coder, class C, class Chunk>
@@ -184,10 +174,7 @@ template <element T, int Threads> class block_output {
 
   __device__ void operator()(uint32_t first, word x) {
     if (summed_) tile::add_word(sums, x, first);
-    if (whole_)
-      device::store(reinterpret_cast<word*>(p_ + first), x);
-    else
-      store_values(first, x);
+    store_values(first, x);
   }
 
   // The same of 16 bytes of values that one thread has.

@@ -12,6 +12,17 @@ inline constexpr uint32_t tile_bytes = 16 * 1024;
 
 template <element T, int Threads> class block_output;
 
+namespace detail {
+
+// f<0>(), f<1>(), ... f<N - 1>(): a loop whose body wants its index as a constant.
+template <int N, class F> __device__ __forceinline__ void unrolled(const F& f) {
+  [&]<int... I>(std::integer_sequence<int, I...>) {
+    (f.template operator()<I>(), ...);
+  }(std::make_integer_sequence<int, N>{});
+}
+
+}  // namespace detail
+
 // Up to 16 KiB of values in the registers of a block. A warp has a contiguous part of the chunk, in rows of 512
 // bytes, of which a lane has 16: 4 words of 4 bytes, or 2 of 8-byte values.
 template <element T, int Threads> struct block_tile {
@@ -38,14 +49,11 @@ template <element T, int Threads> struct block_tile {
     return thread / device::warp_size * (rows * row_values) + thread % device::warp_size * lane_values +
            row * row_values + k * per_word;
   }
-  // The same if each 32 consecutive words were a lane's each, as codecs have them that look at a few words at a time.
-  __device__ static uint32_t first_dealt(int j = 0) {
-    return ((device::warp_id() * words + static_cast<uint32_t>(j)) * device::warp_size + device::lane_id()) * per_word;
-  }
   __device__ static bits_t<T> value(word x, int k) {
     return static_cast<bits_t<T>>(x >> (8 * sizeof(T) * static_cast<unsigned>(k)));
   }
   __device__ bool is_full() const { return count == capacity; }
+  __device__ block_tile& values() { return *this; }
 
   // Reads `n` <= capacity values from p, a multiple of a word's size: global memory that this kernel does not write.
   __device__ void load(const T* p, uint32_t n) {
@@ -150,7 +158,14 @@ template <element T, int Threads> struct block_tile {
   }
   // 16 bytes of each of some rows, one behind the other; `at` is the index of the first word.
   template <int Rows> __device__ static void add_rows(word_sums& sums, uint32_t at, const device::vec128 (&x)[Rows]) {
-    add_words(sums, at, x, std::make_integer_sequence<uint32_t, 4 * Rows>{});
+    constexpr uint32_t row = 4 * device::warp_size;
+    uint64_t plain = 0;
+    detail::unrolled<4 * Rows>([&]<int K>() {
+      plain = device::add_product<1>(plain, x[K / 4].w[K % 4]);
+      sums.weighted = device::add_product<K / 4 * row + K % 4 + 1>(sums.weighted, x[K / 4].w[K % 4]);
+    });
+    sums.plain += static_cast<uint32_t>(plain);
+    sums.weighted += plain * at;
   }
   __device__ static void add_word(word_sums& sums, word x, uint32_t first) {
     const uint64_t at = uint64_t{first} * sizeof(T) / 4;
@@ -178,19 +193,6 @@ template <element T, int Threads> struct block_tile {
     if constexpr (per_word == 4) return value_bits * 0x01010101u;
     if constexpr (per_word == 2) return value_bits * 0x00010001u;
     return value_bits;
-  }
-
- private:
-  template <int Rows, uint32_t... K>
-  __device__ static void add_words(word_sums& sums, uint32_t at, const device::vec128 (&x)[Rows],
-                                   std::integer_sequence<uint32_t, K...>) {
-    constexpr uint32_t row = 4 * device::warp_size;
-    uint64_t plain = 0;
-    ((plain = device::add_product<1>(plain, x[K / 4].w[K % 4]),
-      sums.weighted = device::add_product<K / 4 * row + K % 4 + 1>(sums.weighted, x[K / 4].w[K % 4])),
-     ...);
-    sums.plain += static_cast<uint32_t>(plain);
-    sums.weighted += plain * at;
   }
 };
 

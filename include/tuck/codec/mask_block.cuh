@@ -19,8 +19,7 @@ template <element T, int Threads> class block_masks {
   static constexpr uint32_t most_bytes = tile::capacity / 8;  // of a chunk's mask
 
  private:
-  static constexpr int per_word = tile::per_word;
-  static constexpr int rows = tile::rows, row_words = tile::row_words;
+  static constexpr int per_word = tile::per_word, rows = tile::rows, row_words = tile::row_words;
   static constexpr uint32_t row_bits = tile::lane_values;  // a lane's
   static constexpr uint32_t field = row_bits > 8 ? 16 : 8;
   static constexpr int rows_a_word = 32 / field;
@@ -28,6 +27,7 @@ template <element T, int Threads> class block_masks {
   static constexpr uint32_t group = row_bits < 8 ? 8 / row_bits : 1;  // lanes whose bits share a byte
   static constexpr uint32_t row_bytes = device::warp_size * row_bits / 8;
   static constexpr uint32_t warps = Threads / device::warp_size;
+  using piece = std::conditional_t<field == 16, uint16_t, uint8_t>;  // a lane's bits of a row, and its group's
 
  public:
   struct TempStorage {
@@ -40,26 +40,29 @@ template <element T, int Threads> class block_masks {
   // -- from values to masks ------------------------------------------------------------------------------------------
 
   __device__ void find_non_zeros(const tile& values) {
-    find(values, [](int, int) { return word{0}; });
+    tile zeros;
+#pragma unroll
+    for (int j = 0; j < tile::words; ++j) zeros.w[j] = 0;
+    find(values, zeros);
   }
   // Values that differ from the one before them, which is `last` for the warp's first. The caller clips what lies past
   // the chunk's end.
   __device__ void find_changes(const tile& values, bits_t<T> last) {
-    word before[rows], carried = static_cast<word>(last) << (8 * (sizeof(word) - sizeof(T)));
+    tile before;
+    word carried = static_cast<word>(last) << (8 * (sizeof(word) - sizeof(T)));
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
-      const word below =
-          device::shfl(values.w[(r + 1) * row_words - 1], static_cast<int>((device::lane_id() + 31) % 32));
-      before[r] = device::lane_id() == 0 ? carried : below;
+      const word* const w = values.w + r * row_words;
+      const word below = device::shfl(w[row_words - 1], static_cast<int>((device::lane_id() + 31) % 32));
+#pragma unroll
+      for (int k = 0; k < row_words; ++k) {
+        word& b = before.w[r * row_words + k];
+        b = k != 0 ? w[k - 1] : device::lane_id() == 0 ? carried : below;
+        if constexpr (per_word > 1) b = device::funnel_shift_right(b, w[k], 32 - 8 * sizeof(T));
+      }
       carried = below;
     }
-    find(values, [&](int r, int k) {
-      const word w = values.w[r * row_words + k], below = k == 0 ? before[r] : values.w[r * row_words + k - 1];
-      if constexpr (per_word == 1)
-        return below;
-      else
-        return device::funnel_shift_right(below, w, 32 - 8 * sizeof(T));
-    });
+    find(values, before);
   }
   // Leaves the bits of the first `count` values alone.
   __device__ void clip(uint32_t count) {
@@ -76,74 +79,73 @@ template <element T, int Threads> class block_masks {
     return sum;
   }
 
-  // Writes the mask's bytes below `size` to shared memory, and reads them; all of them where it is most_bytes.
-  __device__ void store(std::byte* to, uint32_t size) const {
-    if (size == most_bytes)
-      store_below<true>(to, size);
-    else
-      store_below<false>(to, size);
-  }
-  template <bool Whole> __device__ void load(const std::byte* from, uint32_t size = most_bytes) {
-    const uint32_t first = first_byte();
+  // Writes the mask to shared memory, all most_bytes.
+  __device__ void store(std::byte* to) const {
 #pragma unroll
     for (int i = 0; i < words; ++i) {
-      uint32_t of_rows[4] = {};
+      uint32_t together = bits[i];
+#pragma unroll
+      for (uint32_t lanes = 1; lanes < group; lanes *= 2) {
+        const uint32_t other = device::shfl_xor(together, static_cast<int>(lanes));
+        const uint32_t shift = row_bits * lanes;
+        together = (device::lane_id() & lanes) != 0 ? together << shift | other : other << shift | together;
+      }
+      // Every lane of a group has its bytes of all rows now, and writes some.
+#pragma unroll
+      for (uint32_t r = 0; r < static_cast<uint32_t>(rows_a_word) && i * rows_a_word + r < rows; r += group) {
+        const uint32_t row = r + device::lane_id() % group;
+        if (rows < static_cast<int>(group) && row >= rows) continue;
+        *piece_at(to, i * rows_a_word + row) = static_cast<piece>(together >> (row * field));
+      }
+    }
+  }
+  // Reads its bytes below `size`, which is most_bytes if Whole.
+  template <bool Whole> __device__ void load(const std::byte* from, uint32_t size = most_bytes) {
+#pragma unroll
+    for (int i = 0; i < words; ++i) {
+      uint32_t all = 0;
 #pragma unroll
       for (int r = 0; r < rows_a_word && i * rows_a_word + r < rows; ++r) {
-        const uint32_t at = first + static_cast<uint32_t>(i * rows_a_word + r) * row_bytes;
-        if (!Whole && at >= size) continue;
-        if constexpr (row_bits > 8)
-          of_rows[r] = *reinterpret_cast<const uint16_t*>(from + at);
-        else
-          of_rows[r] = static_cast<uint32_t>(from[at]);
+        const auto* const at = piece_at(from, static_cast<uint32_t>(i * rows_a_word + r));
+        if (Whole || reinterpret_cast<const std::byte*>(at) < from + size) all |= uint32_t{*at} << (r * field);
       }
-      if constexpr (row_bits > 8) {
-        bits[i] = of_rows[0] | of_rows[1] << 16;
-      } else {
-        const uint32_t all = of_rows[0] | of_rows[1] << 8 | of_rows[2] << 16 | of_rows[3] << 24;
-        bits[i] = group == 1 ? all : all >> device::lane_id() % group * row_bits & low_mask(row_bits) * 0x01010101u;
-      }
+      bits[i] = group == 1 ? all : all >> device::lane_id() % group * row_bits & low_mask(row_bits) * 0x01010101u;
     }
   }
 
   // -- where the values at the ones are ------------------------------------------------------------------------------
 
-  // Ones of the warps before this one, and of all.
+  // What each warp has one number of: the sum over those before this one, and over all. With a barrier.
   struct sums {
     uint32_t before, all;
   };
-  __device__ sums sum(TempStorage& temp) const {  // with a barrier
-    const uint32_t own = device::warp_sum(ones());
+  __device__ static sums sum_warps(TempStorage& temp, uint32_t own) {
     if (device::lane_id() == 0) temp.of_warp[device::warp_id()] = own;
     device::sync_block();
-    uint32_t both = device::lane_id() < warps ? temp.of_warp[device::lane_id()] : 0;
-    if (device::lane_id() < device::warp_id()) both *= 0x10001u;
-    both = device::warp_sum(both);
-    return {both >> 16, both & 0xffffu};
+    const uint32_t of_warp = device::lane_id() < warps ? temp.of_warp[device::lane_id()] : 0;
+    return {device::warp_sum(device::lane_id() < device::warp_id() ? of_warp : 0), device::warp_sum(of_warp)};
   }
+  __device__ sums sum(TempStorage& temp) const { return sum_warps(temp, device::warp_sum(ones())); }
 
   // With `before` ones in front of this warp's, bytes from the begin of the values to each row of this thread.
   struct places {
     uint32_t of_row[rows];
   };
   __device__ places find_places(uint32_t before) const {
+    // A byte has room for the ones of 32 lanes, but of 2-byte values only for those of 31.
+    constexpr bool fits = row_bits != 8;
     places p;
     uint32_t begin = before * uint32_t{sizeof(T)};
 #pragma unroll
     for (int i = 0; i < words; ++i) {
-      const uint32_t own = count_fields(bits[i]);
-      // Fields of a sum of 32 lanes may overflow, but not those of 31: the difference is right.
-      const uint32_t below = device::warp_inclusive_sum(own) - own;
-      const uint32_t last_below = device::shfl(below, 31), last_own = device::shfl(own, 31);
-      if constexpr (field == 16) {
-        const uint32_t total = last_below + last_own;
-        p.of_row[2 * i] = begin + (below & 0xffffu);
-        begin += total & 0xffffu;
-        if (2 * i + 1 < rows) p.of_row[2 * i + 1] = begin + (below >> 16);
-        begin += total >> 16;
-      } else {
-        find_places_of<4>(p, i, below, last_below, last_own, begin);
-      }
+      const uint32_t own = count_fields(bits[i]), up_to = device::warp_inclusive_sum(own), below = up_to - own;
+      const uint32_t last = device::shfl(fits ? up_to : below, 31), last_own = fits ? 0 : device::shfl(own, 31);
+      detail::unrolled<rows_a_word>([&]<int R>() {
+        if (rows_a_word * i + R >= rows) return;
+        p.of_row[rows_a_word * i + R] = add_bytes<R>(below, begin);
+        begin = add_bytes<R>(last, begin);
+        if constexpr (!fits) begin = add_bytes<R>(last_own, begin);
+      });
     }
     return p;
   }
@@ -160,95 +162,87 @@ template <element T, int Threads> class block_masks {
   // where all was zero.
   __device__ void put(const TempStorage& temp, const tile& values, const places& p, std::byte* packed) const {
 #pragma unroll
-    for (int r = 0; r < rows; ++r)
-      put_row(temp, values, r, p.of_row[r], packed, std::make_integer_sequence<int, row_words>{});
+    for (int r = 0; r < rows; ++r) {
+      const word* const w = values.w + r * row_words;
+      const uint32_t mask = bits[r / rows_a_word] >> shift_of(r);
+      if constexpr (sizeof(T) == 1) {
+        const auto skipped = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(packed) % 4);
+        device::shared_bit_writer out(packed - skipped, 8 * (p.of_row[r] + skipped));
+#pragma unroll
+        for (int k = 0; k < row_words; ++k) {
+          const uint32_t turn = temp.turn[mask >> (4 * k) & 15];
+          out.put(device::byte_perm(w[k], 0, turn), turn >> 16);
+        }
+        out.finish();
+      } else {
+        device::shared_cursor<T> out(packed, p.of_row[r]);
+        detail::unrolled<static_cast<int>(row_bits)>(
+            [&]<int I>() { out.template put_if<1u << I>(mask, w[I / per_word] >> (8 * sizeof(T) * (I % per_word))); });
+      }
+    }
   }
 
   // This thread's 16 bytes of a row: the values at the ones, and zeros; or at each zero the value at the last one,
   // which may be the one in front of `packed`. Of 1-byte values at the ones, up to 8 bytes behind the last are read.
   template <bool Repeats>
   __device__ device::vec128 get(const TempStorage& temp, int r, const places& p, const std::byte* packed) const {
-    if constexpr (sizeof(T) == 1 && !Repeats)
-      return get_bytes(temp, r, p.of_row[r], packed);
-    else
-      return get_row<Repeats>(r, p.of_row[r], packed, std::make_integer_sequence<int, static_cast<int>(row_bits)>{});
+    const uint32_t mask = bits[r / rows_a_word] >> shift_of(r);
+    tile row;
+    if constexpr (sizeof(T) == 1 && !Repeats) {
+      const auto skipped = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(packed) % 4);
+      const auto* const from = reinterpret_cast<const uint32_t*>(packed - skipped);
+      uint32_t byte = skipped + p.of_row[r];
+#pragma unroll
+      for (int k = 0; k < row_words; ++k) {
+        const uint32_t turn = temp.turn[mask >> (4 * k) & 15];
+        const uint32_t four = device::funnel_shift_right(from[byte / 4], from[byte / 4 + 1], 8 * byte);
+        row.w[k] = device::byte_perm(four, 0, turn);
+        byte += turn >> 16;
+      }
+    } else {
+      device::shared_cursor<T> in(packed, p.of_row[r]);
+#pragma unroll
+      for (int k = 0; k < row_words; ++k) row.w[k] = 0;
+      detail::unrolled<static_cast<int>(row_bits)>([&]<int I>() {
+        const word x = Repeats ? in.template step_if<1u << I>(mask) : in.template get_if<1u << I>(mask);
+        row.w[I / per_word] |= x << (8 * sizeof(T) * (I % per_word));
+      });
+    }
+    return row.row(0);
   }
 
  private:
-  // Of the first `Rows` of four: where this thread's part of each is, and in `begin` where the next four are.
-  template <int Rows>
-  __device__ static void find_places_of(places& p, int i, uint32_t below, uint32_t last_below, uint32_t last_own,
-                                        uint32_t& begin) {
-    constexpr uint32_t size = sizeof(T);
-    if constexpr (Rows == 0) {
-      begin = device::dot4<0x01010101u * size>(last_own, device::dot4<0x01010101u * size>(last_below, begin));
-    } else {
-      constexpr int r = 4 - Rows;
-      constexpr uint32_t rows_before = low_mask(8 * r) & 0x01010101u * size;
-      uint32_t row = begin;
-      if constexpr (r != 0) row = device::dot4<rows_before>(last_own, device::dot4<rows_before>(last_below, begin));
-      if (4 * i + r < rows) p.of_row[4 * i + r] = device::dot4<size << (8 * r)>(below, row);
-      find_places_of<Rows - 1>(p, i, below, last_below, last_own, begin);
-    }
-  }
-
   __device__ static constexpr uint32_t shift_of(int r) { return static_cast<uint32_t>(r % rows_a_word) * field; }
-  // Of this thread's bits of the first row.
-  __device__ static uint32_t first_byte() {
-    return device::warp_id() * (rows * row_bytes) + (row_bits > 8 ? device::lane_id() * 2 : device::lane_id() / group);
+  // Where this thread's bits of a row are in a mask in shared memory.
+  template <class Byte> __device__ static auto* piece_at(Byte* mask, uint32_t row) {
+    using pointer = std::conditional_t<std::is_const_v<Byte>, const piece, piece>*;
+    return reinterpret_cast<pointer>(mask + tile::first_value() / 8 + row * row_bytes);
   }
 
-  template <bool Whole> __device__ void store_below(std::byte* to, uint32_t size) const {
-    const uint32_t first = first_byte();
-#pragma unroll
-    for (int i = 0; i < words; ++i) {
-      uint32_t together = bits[i];
-#pragma unroll
-      for (uint32_t lanes = 1; lanes < group; lanes *= 2) {
-        const uint32_t other = device::shfl_xor(together, static_cast<int>(lanes));
-        const uint32_t shift = row_bits * lanes;
-        together = (device::lane_id() & lanes) != 0 ? together << shift | other : other << shift | together;
-      }
-      // Every lane of a group has its bytes of all rows now, and writes some.
-#pragma unroll
-      for (uint32_t r = 0; r < static_cast<uint32_t>(rows_a_word) && i * rows_a_word + r < rows; r += group) {
-        const uint32_t row = r + device::lane_id() % group, at = first + (i * rows_a_word + row) * row_bytes;
-        if ((!Whole && at >= size) || (rows < static_cast<int>(group) && row >= rows)) continue;
-        if constexpr (row_bits > 8)
-          *reinterpret_cast<uint16_t*>(to + at) = static_cast<uint16_t>(together >> (row * field));
-        else
-          to[at] = static_cast<std::byte>(together >> (row * field));
-      }
-    }
-  }
-  template <class Before> __device__ void find(const tile& values, const Before& before) {
+  // Bits of the values that are not those of `before`.
+  __device__ void find(const tile& values, const tile& before) {
 #pragma unroll
     for (int i = 0; i < words; ++i) bits[i] = 0;
-    find_bits(values, before, std::make_integer_sequence<int, tile::words>{});
-  }
-  template <class Before, int... J>
-  __device__ void find_bits(const tile& values, const Before& before, std::integer_sequence<int, J...>) {
     if constexpr (per_word == 1) {
-      (find_word<J>(values.w[J], before(J / row_words, J % row_words)), ...);
+      detail::unrolled<tile::words>([&]<int J>() {
+        constexpr int r = J / row_words, k = J % row_words;
+        uint32_t& of_rows = bits[r / rows_a_word];
+        of_rows = device::or_if_differ<1u << (shift_of(r) + k)>(of_rows, values.w[J], before.w[J]);
+      });
     } else {
       // In the top bit of each value: is it not zero? Four words of two values, or two of four, make a byte.
       constexpr uint32_t tops = per_word == 4 ? 0x80808080u : 0x80008000u;
       uint32_t eights[tile::words * per_word / 8] = {};
-      ((eights[J * per_word / 8] = device::dot4<(per_word == 4 ? 0x08040201u : 0x02000100u) << (J * per_word % 8)>(
-            non_zeros(values.w[J] ^ before(J / row_words, J % row_words)) & tops, eights[J * per_word / 8])),
-       ...);
+      detail::unrolled<tile::words>([&]<int J>() {
+        constexpr uint32_t weights = (per_word == 4 ? 0x08040201u : 0x02000100u) << (J * per_word % 8);
+        const uint32_t x = values.w[J] ^ before.w[J];
+        uint32_t& eight = eights[J * per_word / 8];
+        eight = device::dot4<weights>((((x & ~tops) + ~tops) | x) & tops, eight);
+      });
 #pragma unroll
       for (int b = 0; b < tile::words * per_word / 8; ++b)
         bits[b / 4] |= b % 4 == 0 ? eights[b] >> 7 : eights[b] << (8 * (b % 4) - 7);
     }
-  }
-  template <int J> __device__ void find_word(word x, word before) {
-    constexpr int r = J / row_words, k = J % row_words;
-    bits[r / rows_a_word] = device::or_if_differ<1u << (shift_of(r) + k)>(bits[r / rows_a_word], x, before);
-  }
-  __device__ static uint32_t non_zeros(uint32_t x) {
-    constexpr uint32_t rest = per_word == 4 ? 0x7f7f7f7fu : 0x7fff7fffu;
-    return ((x & rest) + rest) | x;
   }
 
   // The ones of each field.
@@ -259,83 +253,26 @@ template <element T, int Threads> class block_masks {
     if constexpr (row_bits > 4) x = (x + (x >> 4)) & 0x0f0f0f0fu;
     return x;
   }
+  // `begin`, and the bytes of as many values as field R says.
+  template <int R> __device__ static uint32_t add_bytes(uint32_t fields, uint32_t begin) {
+    if constexpr (field == 16)
+      return begin + (fields >> (16 * R) & 0xffffu);
+    else
+      return device::dot4<uint32_t{sizeof(T)} << (8 * R)>(fields, begin);
+  }
 
   // byte_perm's selectors for the four bytes that these bits speak of: Packed moves the ones to the front, and says in
   // its upper half how many bits they have; else from there to their places, and how many bytes they are. Other bytes
   // become zero.
   template <bool Packed> __device__ static uint32_t selectors(uint32_t bits) {
-    uint32_t at[4] = {4, 4, 4, 4}, n = 0, all = 0;
+    uint32_t all = 0x4444, n = 0;
 #pragma unroll
     for (uint32_t i = 0; i < 4; ++i)
       if ((bits >> i & 1) != 0) {
-        if constexpr (Packed)
-          all |= i << (4 * n);
-        else
-          at[i] = n;
+        all ^= Packed ? (4 ^ i) << (4 * n) : (4 ^ n) << (4 * i);
         ++n;
       }
-    if constexpr (Packed) return all | (0x4444u << (4 * n) & 0xffffu) | n << 19;
-    return at[0] | at[1] << 4 | at[2] << 8 | at[3] << 12 | n << 16;
-  }
-  __device__ uint32_t turn_of(const TempStorage& temp, int r, int k) const {
-    return temp.turn[bits[r / rows_a_word] >> (shift_of(r) + 4 * static_cast<uint32_t>(k)) & 15];
-  }
-
-  template <int... K>
-  __device__ void put_row(const TempStorage& temp, const tile& values, int r, uint32_t at, std::byte* packed,
-                          std::integer_sequence<int, K...>) const {
-    const word* const w = values.w + r * row_words;
-    if constexpr (sizeof(T) == 1) {
-      device::shared_bit_writer out(packed - reinterpret_cast<uintptr_t>(packed) % 4,
-                                    8 * (at + static_cast<uint32_t>(reinterpret_cast<uintptr_t>(packed) % 4)));
-#pragma unroll
-      for (int k = 0; k < row_words; ++k) {
-        const uint32_t turn = turn_of(temp, r, k);
-        out.put(device::byte_perm(w[k], 0, turn), turn >> 16);
-      }
-      out.finish();
-    } else {
-      device::shared_cursor<T> out(packed, at);
-      const uint32_t mask = bits[r / rows_a_word] >> shift_of(r);
-      (put_word<K>(out, mask, w[K]), ...);
-    }
-  }
-  template <int K> __device__ static void put_word(device::shared_cursor<T>& out, uint32_t mask, word w) {
-    if constexpr (per_word == 2) {
-      out.template put_if<1u << (2 * K)>(mask, w);
-      out.template put_if<2u << (2 * K)>(mask, w >> 16);
-    } else {
-      out.template put_if<1u << K>(mask, w);
-    }
-  }
-
-  __device__ device::vec128 get_bytes(const TempStorage& temp, int r, uint32_t at, const std::byte* packed) const {
-    device::vec128 x;
-    const auto begin = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(packed) % 4) + at;
-    const auto* const from = reinterpret_cast<const uint32_t*>(packed - reinterpret_cast<uintptr_t>(packed) % 4);
-    uint32_t byte = begin;
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      const uint32_t turn = turn_of(temp, r, k);
-      const uint32_t four = device::funnel_shift_right(from[byte / 4], from[byte / 4 + 1], 8 * byte);
-      x.w[k] = device::byte_perm(four, 0, turn);
-      byte += turn >> 16;
-    }
-    return x;
-  }
-  template <bool Repeats, int... I>
-  __device__ device::vec128 get_row(int r, uint32_t at, const std::byte* packed,
-                                    std::integer_sequence<int, I...>) const {
-    device::shared_cursor<T> in(packed, at);
-    const uint32_t mask = bits[r / rows_a_word] >> shift_of(r);
-    word w[row_words] = {};
-    ((w[I / per_word] |= (Repeats ? in.template step_if<1u << I>(mask) : in.template get_if<1u << I>(mask))
-                         << (8 * sizeof(T) * (I % per_word))),
-     ...);
-    tile row;
-#pragma unroll
-    for (int k = 0; k < row_words; ++k) row.w[k] = w[k];
-    return row.row(0);
+    return all | n << (Packed ? 19 : 16);
   }
 };
 

@@ -1,15 +1,16 @@
 // A codec of masks by one thread block. The chunk is put together in shared memory, and read there.
 //
-// How the codec finds and keeps its mask is a class, Form, of static functions; temp is Form::TempStorage, which is or
-// derives from mask_storage<T, Threads>:
+// How the codec C finds and keeps its mask is a class Form<C, Threads> of static functions; temp is its TempStorage,
+// which is or derives from mask_storage<T, Threads>:
 //
 //   kinds                                        2 if masks may be of changes, else 1
 //   measure(temp, values, mask, ones)            finds the mask and its ones; returns where the values begin. With a
 //                                                barrier
-//   write(temp, mask, count)                     what measure has not yet written in front of the values
+//   write(temp, mask)                            what measure has not yet written in front of the values; with a
+//                                                barrier, where that may be longer than it will be
 //   read<Full>(temp, size, count, mask, values_begin, kind)   the mask of `count` values, a whole tile's if Full, from
-//                                                the `size` bytes in temp.encoded; false, to all threads, where
-//                                                encoding writes no such thing
+//                                                the `size` bytes in temp.encoded, and maybe ones past them; false,
+//                                                to all threads, where encoding writes no such thing
 #pragma once
 
 #include <tuck/codec/mask_block.cuh>
@@ -21,7 +22,8 @@ template <element T, int Threads> struct mask_storage {
   typename block_masks<T, Threads>::TempStorage of_masks;
 };
 
-template <class C, int Threads, class Form> class mask_codec_block {
+template <class C, int Threads, template <class, int> class Form_> class mask_codec_block {
+  using Form = Form_<C, Threads>;
   using T = value_t<C>;
   using masks = block_masks<T, Threads>;
   using tile = typename masks::tile;
@@ -42,8 +44,8 @@ template <class C, int Threads, class Form> class mask_codec_block {
 
   __device__ void pack(const C& codec, const tile& values, bytes out) {
     const uint32_t size = values_begin_ + ones_.all * uint32_t{sizeof(T)};
-    if (sizeof(T) != 1 && threadIdx.x < 16) temp_.encoded[size + threadIdx.x] = std::byte{};
     assemble(codec, values);
+    if (sizeof(T) != 1 && threadIdx.x < 16) temp_.encoded[size + threadIdx.x] = std::byte{};
     device::sync_block();
     copy_from_shared<Threads>(out, temp_.encoded, size);
   }
@@ -60,7 +62,7 @@ template <class C, int Threads, class Form> class mask_codec_block {
   __device__ std::byte* encoded(uint32_t) { return temp_.encoded; }
 
   __device__ void assemble(const C&, const tile& values) {
-    Form::write(temp_, masks_, values.count);
+    Form::write(temp_, masks_);
     masks_.put(temp_.of_masks, values, masks_.find_places(ones_.before), temp_.encoded + values_begin_);
   }
 
@@ -78,6 +80,11 @@ template <class C, int Threads, class Form> class mask_codec_block {
     uint32_t kind = 0;
     if (!Form::template read<Full>(temp_, size, count, masks_, values_begin_, kind)) return status::bad_payload;
     if (side != any_side && side != values_begin_) return status::bad_payload;
+    if constexpr (!Full) {
+      const uint32_t ones = masks_.ones();
+      masks_.clip(count);
+      if (device::sync_block_or(masks_.ones() != ones)) return status::bad_payload;
+    }
     masks::template prepare<false>(temp_.of_masks);
     if constexpr (sizeof(T) == 1)
       if (threadIdx.x < 8) temp_.encoded[size + threadIdx.x] = std::byte{};

@@ -29,7 +29,7 @@ template <codec C, int Threads = block_threads> class block_encode {
   // The same of up to tile::capacity values (16 KiB) that are in registers already, as a kernel has them that made
   // them.
   __device__ uint32_t operator()(const C& codec, const tile& chunk, std::byte* out) {
-    detail::tile_chunk<tile> copy{chunk};  // a lossy codec changes it
+    tile copy = chunk;  // a lossy codec changes it
     return encode(codec, copy, chunk.count, out);
   }
 

@@ -85,7 +85,7 @@ class chain_finisher<Chain, Threads> {
     const uint32_t raw = flow.template bytes<at_last>();
     uint32_t used = declined;
     if (raw != 0) {
-      tile_chunk<tile> chunk{row_tile(flow)};
+      tile chunk = row_tile(flow);
       used = measure_chunk(coder_, codec.template stage<at_last>(), chunk);
     }
     shrinks_ = used != declined && used < raw;
@@ -97,7 +97,7 @@ class chain_finisher<Chain, Threads> {
   __device__ void pack(const Chain& codec, const chain_flow<Chain>& flow, bytes out) {
     const bytes room = out.subspan(0, round_up_pow2(used_, 4));
     if (shrinks_) {
-      tile_chunk<tile> chunk{row_tile(flow)};
+      tile chunk = row_tile(flow);
       pack_chunk(coder_, codec.template stage<at_last>(), chunk, room);
     } else {
       copy_from_shared<Threads>(room, temp_.before.row, used_);

@@ -39,9 +39,9 @@ template <element T> struct rle_layout {
     return (l0_end + low) & ~low;
   }
 
-  // Which bytes of half a group are not zero.
-  TUCK_HD static constexpr uint32_t nibble_of(uint32_t mask) noexcept {
-    return detail::non_zero_bytes(mask) * 0x00204081u >> 28;
+  // Which bytes of a group are not zero.
+  TUCK_HD static constexpr uint32_t non_zeros(uint32_t low, uint32_t high) noexcept {
+    return detail::non_zero_bytes(low) * 0x00204081u >> 28 | detail::non_zero_bytes(high) * 0x00204081u >> 28 << 4;
   }
 };
 
@@ -64,10 +64,7 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
   TUCK_HD status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
   static constexpr uint32_t max_growth = 0;
-  TUCK_HD static uint32_t side_bytes(const_bytes encoded, uint32_t count) noexcept {
-    counts of_mask;
-    return read_counts(encoded, count, of_mask) ? of_mask.values_begin(count) : 0;
-  }
+  TUCK_HD static uint32_t side_bytes(const_bytes encoded, uint32_t count) noexcept;  // 0 where they do not fit in
   TUCK_HD static constexpr bool side_fits(uint32_t side, uint32_t, uint32_t count) noexcept {
     return side >= layout::l1_begin(count) && side % sizeof(T) == 0;
   }
@@ -75,21 +72,12 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
  private:
   static constexpr uint32_t most_groups = max_chunk_raw_bytes / sizeof(T) / layout::group;
 
-  struct counts : mask_counts {
-    TUCK_HD constexpr uint32_t l0_begin(uint32_t count) const noexcept { return layout::l1_begin(count) + groups; }
-    TUCK_HD constexpr uint32_t l0_end(uint32_t count) const noexcept { return l0_begin(count) + bytes; }
-    TUCK_HD constexpr uint32_t values_begin(uint32_t count) const noexcept {
-      return layout::values_begin(l0_end(count));
-    }
-    TUCK_HD constexpr uint64_t size(uint32_t count) const noexcept {
-      return values_begin(count) + uint64_t{ones} * sizeof(T);
-    }
-  };
-
-  TUCK_HD static void write_levels(const std::byte* masks, uint32_t kind, const counts&, uint32_t count,
-                                   std::byte* to) noexcept;
-  TUCK_HD static bool read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept;
-  TUCK_HD static bool read_levels(const std::byte* encoded, const counts&, uint32_t count, std::byte* masks) noexcept;
+  // Where L0 begins, behind as many bytes of L1 as L2 has ones.
+  TUCK_HD static uint32_t l0_begin(const std::byte* encoded, uint32_t count) noexcept {
+    return layout::l1_begin(count) + count_mask(encoded + 4, layout::l1_begin(count) / 4 - 1).ones;
+  }
+  TUCK_HD static void write_levels(const std::byte* masks, uint32_t count, std::byte* to, std::byte* l0) noexcept;
+  TUCK_HD static bool read_levels(const std::byte* encoded, uint32_t side, uint32_t count, std::byte* masks) noexcept;
 };
 
 // Whichever kind has fewer ones, chunk by chunk: runs of anything.
@@ -103,117 +91,96 @@ TUCK_HD uint32_t rle_codec<T, Id, Kinds>::encode_chunk(span<const T> values, byt
   const auto count = static_cast<uint32_t>(values.size());
   if (layout::groups(count) > most_groups) return declined;
   std::byte masks[Kinds][8 * most_groups];
-  counts of_kind[Kinds];
+  mask_counts of_kind[Kinds];
   for (uint32_t kind = 0; kind < Kinds; ++kind) {
     masks_of(values, kind == 0 ? ones::non_zeros : ones::changes, masks[kind]);
-    of_kind[kind] = {count_mask(masks[kind], mask_words(count))};
+    of_kind[kind] = count_mask(masks[kind], mask_words(count));
   }
   const uint32_t kind = Kinds == 2 && of_kind[Kinds - 1].ones < of_kind[0].ones;
-  const counts& chosen = of_kind[kind];
-  if (chosen.size(count) >= values.size_bytes()) return declined;
+  const mask_counts& chosen = of_kind[kind];
+  const uint32_t l0_begin = layout::l1_begin(count) + chosen.groups, l0_end = l0_begin + chosen.bytes;
+  const uint32_t side = layout::values_begin(l0_end);
+  if (side + uint64_t{chosen.ones} * sizeof(T) >= values.size_bytes()) return declined;
   std::byte* const out = room.data();
-  write_levels(masks[kind], kind, chosen, count, out);
-  std::byte* const end = pack(values, masks[kind], out + chosen.values_begin(count), out + values.size_bytes());
-  return static_cast<uint32_t>(end - out);
+  std::memset(out, 0, layout::l1_begin(count));
+  store_unaligned(out, kind);
+  write_levels(masks[kind], count, out, out + l0_begin);
+  std::memset(out + l0_end, 0, side - l0_end);
+  return static_cast<uint32_t>(pack(values, masks[kind], out + side, out + values.size_bytes()) - out);
 }
 
 template <element T, codec_id Id, uint32_t Kinds>
 TUCK_HD status rle_codec<T, Id, Kinds>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
   const auto count = static_cast<uint32_t>(restored.size());
-  if (encoded.size() >= restored.size_bytes() || encoded.size() < layout::l1_begin(count)) return status::bad_payload;
-  if (layout::groups(count) > most_groups) return status::bad_payload;
-  const auto kind = load_unaligned<uint32_t>(encoded.data());  // and the three zeros behind it
-  if (kind >= Kinds) return status::bad_payload;
-  counts of_mask;
-  if (!read_counts(encoded, count, of_mask) || of_mask.size(count) != encoded.size()) return status::bad_payload;
-  for (uint32_t i = of_mask.l0_end(count); i < of_mask.values_begin(count); ++i)
-    if (encoded[i] != std::byte{}) return status::bad_payload;
+  if (encoded.size() >= restored.size_bytes() || layout::groups(count) > most_groups) return status::bad_payload;
+  const uint32_t side = side_bytes(encoded, count);
   std::byte masks[8 * most_groups];
-  if (!read_levels(encoded.data(), of_mask, count, masks)) return status::bad_payload;
-  const std::byte* const packed = encoded.data() + of_mask.values_begin(count);
-  const std::byte* const end = encoded.data() + encoded.size();
+  if (side == 0 || !read_levels(encoded.data(), side, count, masks)) return status::bad_payload;
+  const uint64_t kept = uint64_t{count_mask(masks, mask_words(count)).ones} * sizeof(T);
+  const auto kind = load_unaligned<uint32_t>(encoded.data());  // and the three zeros behind it
+  if (kind >= Kinds || side + kept != encoded.size()) return status::bad_payload;
+  const std::byte* const packed = encoded.data() + side;
   if (kind == 0)
-    spread<ones::non_zeros>(masks, packed, end, restored);
+    spread<ones::non_zeros>(masks, packed, packed + kept, restored);
   else
-    spread<ones::changes>(masks, packed, end, restored);
+    spread<ones::changes>(masks, packed, packed + kept, restored);
   return status::ok;
 }
 
-// All in front of the values.
 template <element T, codec_id Id, uint32_t Kinds>
-TUCK_HD void rle_codec<T, Id, Kinds>::write_levels(const std::byte* masks, uint32_t kind, const counts& of_mask,
-                                                   uint32_t count, std::byte* to) noexcept {
-  std::memset(to, 0, layout::l1_begin(count));
-  store_unaligned(to, kind);
-  std::byte *l1 = to + layout::l1_begin(count), *l0 = to + of_mask.l0_begin(count);
+TUCK_HD uint32_t rle_codec<T, Id, Kinds>::side_bytes(const_bytes encoded, uint32_t count) noexcept {
+  const uint32_t l1_begin = layout::l1_begin(count);
+  if (encoded.size() < l1_begin) return 0;
+  const uint32_t l1_end = l0_begin(encoded.data(), count);
+  if (encoded.size() < l1_end) return 0;
+  uint32_t l0_end = l1_end;
+  for (uint32_t i = l1_begin; i < l1_end; ++i) l0_end += popcount(static_cast<uint32_t>(encoded[i]));
+  const uint32_t side = layout::values_begin(l0_end);
+  return encoded.size() < side ? 0 : side;
+}
+
+// L2, behind which all is zero up to L1, L1 and L0.
+template <element T, codec_id Id, uint32_t Kinds>
+TUCK_HD void rle_codec<T, Id, Kinds>::write_levels(const std::byte* masks, uint32_t count, std::byte* to,
+                                                   std::byte* l0) noexcept {
+  std::byte* l1 = to + layout::l1_begin(count);
   for (uint32_t group = 0; group < layout::groups(count); ++group) {
-    uint32_t not_zero = 0;
-    for (uint32_t half = 0; half < 2 && 2 * group + half < mask_words(count); ++half) {
-      const uint32_t mask = detail::mask_at(masks, 2 * group + half);
-      if (mask == 0) continue;
-      not_zero |= layout::nibble_of(mask) << 4 * half;
-      for (uint32_t b = 0; b < 4; ++b) {
-        const uint32_t byte = mask >> (8 * b) & 0xff;
-        *l0 = static_cast<std::byte>(byte);  // one too far at the end: the padding or a value comes later
-        l0 += byte != 0;
-      }
-    }
+    const uint32_t low = detail::mask_at(masks, 2 * group);
+    const uint32_t high = 2 * group + 1 < mask_words(count) ? detail::mask_at(masks, 2 * group + 1) : 0;
+    const uint32_t not_zero = layout::non_zeros(low, high);
     if (not_zero == 0) continue;
     to[4 + group / 8] = static_cast<std::byte>(static_cast<uint32_t>(to[4 + group / 8]) | 1u << group % 8);
     *l1++ = static_cast<std::byte>(not_zero);
+    for (uint64_t eight = low | uint64_t{high} << 32; eight != 0; eight >>= 8) {
+      *l0 = static_cast<std::byte>(eight);
+      l0 += (eight & 0xff) != 0;
+    }
   }
-  std::memset(to + of_mask.l0_end(count), 0, of_mask.values_begin(count) - of_mask.l0_end(count));
 }
 
-// Counts the mask that `encoded`, at least l1_begin(count) bytes, holds. False where a level does not fit in, or one is
-// not what write_levels writes.
+// The mask, from a side that fits in; false where encoding writes no such side.
 template <element T, codec_id Id, uint32_t Kinds>
-TUCK_HD bool rle_codec<T, Id, Kinds>::read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept {
-  const std::byte* const from = encoded.data();
-  uint32_t last = 0;
-  for (uint32_t at = 4; at < layout::l1_begin(count); at += 4) {
-    last = load_unaligned<uint32_t>(from + at);
-    of_mask.groups += popcount(last);
-  }
-  const uint32_t groups = layout::groups(count);
-  if (groups % 32 != 0 && (last & ~low_mask(groups % 32)) != 0) return false;
-
-  const auto count_bytes = [&](uint32_t begin, uint32_t end, uint32_t& bits) {
-    if (encoded.size() < end) return false;
-    uint32_t at = begin;
-    for (; at + 4 <= end; at += 4) {
-      const auto four = load_unaligned<uint32_t>(from + at);
-      if (layout::nibble_of(four) != 15) return false;
-      bits += popcount(four);
-    }
-    for (; at < end; ++at) {
-      if (from[at] == std::byte{}) return false;
-      bits += popcount(static_cast<uint32_t>(from[at]));
-    }
-    return true;
-  };
-  return count_bytes(layout::l1_begin(count), of_mask.l0_begin(count), of_mask.bytes) &&
-         count_bytes(of_mask.l0_begin(count), of_mask.l0_end(count), of_mask.ones);
-}
-
-// The mask that write_levels wrote; false where bits are set past its end.
-template <element T, codec_id Id, uint32_t Kinds>
-TUCK_HD bool rle_codec<T, Id, Kinds>::read_levels(const std::byte* encoded, const counts& of_mask, uint32_t count,
+TUCK_HD bool rle_codec<T, Id, Kinds>::read_levels(const std::byte* encoded, uint32_t side, uint32_t count,
                                                   std::byte* masks) noexcept {
-  const std::byte *l1 = encoded + layout::l1_begin(count), *l0 = encoded + of_mask.l0_begin(count);
-  const uint32_t groups = layout::groups(count);
-  for (uint32_t group = 0; group < groups; ++group) {
-    uint64_t eight = 0;
+  const std::byte *l1 = encoded + layout::l1_begin(count), *const l1_end = encoded + l0_begin(encoded, count);
+  const std::byte* l0 = l1_end;
+  bool sound = true;
+  uint64_t eight = 0;
+  for (uint32_t group = 0; group < layout::groups(count); ++group) {
+    eight = 0;
     if ((static_cast<uint32_t>(encoded[4 + group / 8]) >> group % 8 & 1) != 0) {
       const auto not_zero = static_cast<uint32_t>(*l1++);
       for (uint32_t b = 0; b < 8; ++b)
         if ((not_zero >> b & 1) != 0) eight |= uint64_t{static_cast<uint8_t>(*l0++)} << (8 * b);
+      sound &= not_zero != 0 &&
+               layout::non_zeros(static_cast<uint32_t>(eight), static_cast<uint32_t>(eight >> 32)) == not_zero;
     }
     store_unaligned(masks + 8 * group, eight);
-    if (const uint32_t tail = count % layout::group; group + 1 == groups && tail != 0 && eight >> tail != 0)
-      return false;
   }
-  return true;
+  if (const uint32_t tail = count % layout::group; tail != 0) sound &= eight >> tail == 0;
+  sound &= l1 == l1_end;  // else L2 has bits past the last group
+  while (l0 != encoded + side) sound &= *l0++ == std::byte{};
+  return sound;
 }
 
 static_assert(splitter<rle<float>> && splitter<rle_zero<float>>);

@@ -26,11 +26,11 @@ template <class C, int Threads> struct block_rle_mask {
 
   __device__ static uint32_t measure(TempStorage& temp, const tile& values, masks& mask, sums& ones) {
     const uint32_t kind = find(temp, values, mask, ones);
-    mask.store(temp.mask, masks::most_bytes);
+    mask.store(temp.mask);
     device::sync_block();
     return write_levels(temp, kind, values.count);
   }
-  __device__ static void write(TempStorage&, const masks&, uint32_t) {}
+  __device__ static void write(TempStorage&, const masks&) {}
 
   template <bool Full>
   __device__ static bool read(TempStorage& temp, uint32_t size, uint32_t count, masks& mask, uint32_t& values_begin,
@@ -60,11 +60,10 @@ template <class C, int Threads> struct block_rle_mask {
       masks changes;
       changes.find_changes(values, warp == 0 ? bits_t<T>{0} : temp.last[warp - 1]);
       if (!values.is_full()) changes.clip(values.count);
-      const sums of_changes = changes.sum(temp.of_masks);
-      device::sync_block();
-      ones = mask.sum(temp.of_masks);
-      if (of_changes.all >= ones.all) return 0;
-      ones = of_changes;
+      const sums both = masks::sum_warps(temp.of_masks, device::warp_sum(changes.ones() << 16 | mask.ones()));
+      ones = {both.before & 0xffffu, both.all & 0xffffu};
+      if (both.all >> 16 >= ones.all) return 0;
+      ones = {both.before >> 16, both.all >> 16};
       mask = changes;
       return 1;
     }
@@ -78,7 +77,7 @@ template <class C, int Threads> struct block_rle_mask {
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       const uint32_t g = r * Threads + threadIdx.x;
-      l1[r] = g < groups ? layout::nibble_of(mask[2 * g]) | layout::nibble_of(mask[2 * g + 1]) << 4 : 0;
+      l1[r] = g < groups ? layout::non_zeros(mask[2 * g], mask[2 * g + 1]) : 0;
       const uint32_t l2 = device::ballot(l1[r] != 0);
       if (device::lane_id() == 0 && g / 32 * 32 < layout::groups(count)) head[1 + g / 32] = l2;
       before[r] = sum_levels(temp, (l1[r] != 0 ? 1u << 16 : 0) | popcount(l1[r]), total);
@@ -89,53 +88,46 @@ template <class C, int Threads> struct block_rle_mask {
       if (l1[r] == 0) continue;
       const uint32_t g = r * Threads + threadIdx.x;
       temp.encoded[layout::l1_begin(count) + (before[r] >> 16)] = static_cast<std::byte>(l1[r]);
-      put_bytes(l1[r], mask[2 * g], mask[2 * g + 1], temp.encoded + l0_begin + (before[r] & 0xffffu),
-                std::make_integer_sequence<int, 8>{});
+      const uint32_t eight[] = {mask[2 * g], mask[2 * g + 1]};
+      device::shared_cursor<uint8_t> l0(temp.encoded, l0_begin + (before[r] & 0xffffu));
+      detail::unrolled<8>([&]<int B>() { l0.template put_if<1u << B>(l1[r], eight[B / 4] >> (B % 4 * 8)); });
     }
     const uint32_t values_begin = layout::values_begin(l0_end);
     if (l0_end + threadIdx.x < values_begin) temp.encoded[l0_end + threadIdx.x] = std::byte{};
     if (threadIdx.x == 0) head[0] = kind;
     return values_begin;
   }
-  template <int... B>
-  __device__ static void put_bytes(uint32_t which, uint32_t low, uint32_t high, std::byte* to,
-                                   std::integer_sequence<int, B...>) {
-    device::shared_cursor<uint8_t> out(to, 0);
-    (out.template put_if<1u << B>(which, (B < 4 ? low : high) >> (B % 4 * 8)), ...);
-  }
 
   // What is counted in the threads before this one, and in `total`, which it is added to. With two barriers.
   __device__ static uint32_t sum_levels(TempStorage& temp, uint32_t counted, uint32_t& total) {
     const uint32_t up_to = device::warp_inclusive_sum(counted);
     device::sync_block();
-    if (device::lane_id() == 31) temp.of_masks.of_warp[device::warp_id()] = up_to;
-    device::sync_block();
-    const uint32_t of_warp = device::lane_id() < warps ? temp.of_masks.of_warp[device::lane_id()] : 0;
-    const uint32_t before =
-        total + device::warp_sum(device::lane_id() < device::warp_id() ? of_warp : 0) + up_to - counted;
-    total += device::warp_sum(of_warp);
+    const sums s = masks::sum_warps(temp.of_masks, device::shfl(up_to, 31));
+    const uint32_t before = total + s.before + up_to - counted;
+    total += s.all;
     return before;
   }
 
   // -- decoding ------------------------------------------------------------------------------------------------------
 
   // The mask, and where the values begin; false, to all threads, where there is anything that encoding does not write.
+  // What L2 has past the last group becomes ones past the mask's end.
   __device__ static bool read_levels(TempStorage& temp, uint32_t size, uint32_t count, uint32_t& values_begin) {
-    const uint32_t used = layout::groups(count), l1_begin = layout::l1_begin(count), l2_words = l1_begin / 4 - 1;
+    const uint32_t l1_begin = layout::l1_begin(count), l2_words = l1_begin / 4 - 1;
     const auto* const l2 = reinterpret_cast<const uint32_t*>(temp.encoded) + 1;
     // A lane a word of L2.
-    const uint32_t l2_word = device::lane_id() < l2_words ? l2[device::lane_id()] : 0;
-    const uint32_t l0_begin = l1_begin + device::warp_sum(popcount(l2_word));
-    bool bad = device::lane_id() + 1 == l2_words && (l2_word & ~low_mask(used - device::lane_id() * 32)) != 0;
+    const uint32_t l2_ones = device::lane_id() < l2_words ? popcount(l2[device::lane_id()]) : 0;
+    const uint32_t l0_begin = l1_begin + device::warp_sum(l2_ones);
     if (l0_begin > size) return false;
+    bool bad = false;
     uint32_t l1[rounds], before[rounds], total = 0;
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       const uint32_t word = r * warps + device::warp_id();
       const uint32_t mine = word < l2_words ? l2[word] : 0;
-      const uint32_t rank = device::warp_sum(device::lane_id() < word ? popcount(l2_word) : 0) +
-                            popcount(mine & low_mask(device::lane_id()));
-      const bool there = (mine >> device::lane_id() & 1) != 0 && l1_begin + rank < l0_begin;
+      const uint32_t rank =
+          device::warp_sum(device::lane_id() < word ? l2_ones : 0) + popcount(mine & low_mask(device::lane_id()));
+      const bool there = (mine >> device::lane_id() & 1) != 0;
       l1[r] = there ? static_cast<uint32_t>(temp.encoded[l1_begin + rank]) : 0;
       bad |= there && l1[r] == 0;
       before[r] = sum_levels(temp, popcount(l1[r]), total);
@@ -150,33 +142,23 @@ template <class C, int Threads> struct block_rle_mask {
       if (g >= groups) continue;
       uint32_t eight[2] = {};
       if (l1[r] != 0) {
-        get_bytes(l1[r], eight, temp.encoded + l0_begin + before[r], std::make_integer_sequence<int, 8>{});
-        bad |= (layout::nibble_of(eight[0]) | layout::nibble_of(eight[1]) << 4) != l1[r];
-        if (g + 1 == used && count % layout::group != 0) {
-          const uint32_t tail = count % layout::group;
-          bad |= ((eight[0] & ~low_mask(tail)) | (eight[1] & ~low_mask(tail < 32 ? 0 : tail - 32))) != 0;
-        }
+        device::shared_cursor<uint8_t> l0(temp.encoded, l0_begin + before[r]);
+        detail::unrolled<8>([&]<int B>() { eight[B / 4] |= l0.template get_if<1u << B>(l1[r]) << (B % 4 * 8); });
+        bad |= layout::non_zeros(eight[0], eight[1]) != l1[r];
       }
       reinterpret_cast<uint64_t*>(temp.mask)[g] = eight[0] | uint64_t{eight[1]} << 32;
     }
     return !device::sync_block_or(bad);
   }
-  template <int... B>
-  __device__ static void get_bytes(uint32_t which, uint32_t (&eight)[2], const std::byte* from,
-                                   std::integer_sequence<int, B...>) {
-    device::shared_cursor<uint8_t> in(from, 0);
-    ((eight[B / 4] |= in.template get_if<1u << B>(which) << (B % 4 * 8)), ...);
-  }
 };
 
 template <element T, int Threads>
-struct block_codec<rle<T>, Threads> : mask_codec_block<rle<T>, Threads, block_rle_mask<rle<T>, Threads>> {
-  using mask_codec_block<rle<T>, Threads, block_rle_mask<rle<T>, Threads>>::mask_codec_block;
+struct block_codec<rle<T>, Threads> : mask_codec_block<rle<T>, Threads, block_rle_mask> {
+  using mask_codec_block<rle<T>, Threads, block_rle_mask>::mask_codec_block;
 };
 template <element T, int Threads>
-struct block_codec<rle_zero<T>, Threads>
-    : mask_codec_block<rle_zero<T>, Threads, block_rle_mask<rle_zero<T>, Threads>> {
-  using mask_codec_block<rle_zero<T>, Threads, block_rle_mask<rle_zero<T>, Threads>>::mask_codec_block;
+struct block_codec<rle_zero<T>, Threads> : mask_codec_block<rle_zero<T>, Threads, block_rle_mask> {
+  using mask_codec_block<rle_zero<T>, Threads, block_rle_mask>::mask_codec_block;
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -40,9 +40,6 @@ template <element T> struct zvc {
   TUCK_HD static constexpr bool side_fits(uint32_t side, uint32_t, uint32_t count) noexcept {
     return side == mask_bytes(count);
   }
-
- private:
-  TUCK_HD static uint64_t size_from_masks(const_bytes encoded, uint32_t count) noexcept;
 };
 
 template <element T> TUCK_HD uint32_t zvc<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
@@ -55,23 +52,14 @@ template <element T> TUCK_HD uint32_t zvc<T>::encode_chunk(span<const T> values,
 
 template <element T> TUCK_HD status zvc<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
   const auto count = static_cast<uint32_t>(restored.size());
-  if (size_from_masks(encoded, count) != encoded.size()) return status::bad_payload;
-  const std::byte* const masks = encoded.data();
-  spread<ones::non_zeros>(masks, masks + mask_bytes(count), masks + encoded.size(), restored);
+  const uint32_t side = mask_bytes(count);
+  const std::byte *const masks = encoded.data(), *const packed = masks + side;
+  if (encoded.size() < side) return status::bad_payload;
+  const auto last = load_unaligned<uint32_t>(packed - 4);
+  if ((last & ~low_mask((count - 1) % window + 1)) != 0) return status::bad_payload;
+  if (side + uint64_t{count_mask(masks, side / 4).ones} * sizeof(T) != encoded.size()) return status::bad_payload;
+  spread<ones::non_zeros>(masks, packed, masks + encoded.size(), restored);
   return status::ok;
-}
-
-// The only size that a chunk with these masks can have; one that none has where they do not fit or set bits past the
-// end.
-template <element T> TUCK_HD uint64_t zvc<T>::size_from_masks(const_bytes encoded, uint32_t count) noexcept {
-  constexpr uint64_t impossible = ~uint64_t{0};
-  if (encoded.size() < mask_bytes(count)) return impossible;
-  const uint32_t tail = count % window;
-  if (tail != 0) {
-    const auto last = load_unaligned<uint32_t>(encoded.data() + mask_bytes(count) - 4);
-    if ((last & ~low_mask(tail)) != 0) return impossible;
-  }
-  return mask_bytes(count) + uint64_t{count_mask(encoded.data(), mask_words(count)).ones} * sizeof(T);
 }
 
 static_assert(splitter<zvc<float>>);

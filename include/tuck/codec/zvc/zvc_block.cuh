@@ -6,7 +6,8 @@
 
 namespace tuck::inline TUCK_ABI {
 
-template <element T, int Threads> struct block_zvc_mask {
+template <class C, int Threads> struct block_zvc_mask {
+  using T = value_t<C>;
   using masks = block_masks<T, Threads>;
   using TempStorage = mask_storage<T, Threads>;
 
@@ -16,27 +17,25 @@ template <element T, int Threads> struct block_zvc_mask {
                                      typename masks::sums& ones) {
     mask.find_non_zeros(values);
     ones = mask.sum(temp.of_masks);
-    return zvc<T>::mask_bytes(values.count);
+    return C::mask_bytes(values.count);
   }
-  __device__ static void write(TempStorage& temp, const masks& mask, uint32_t count) {
-    mask.store(temp.encoded, zvc<T>::mask_bytes(count));
+  __device__ static void write(TempStorage& temp, const masks& mask) {
+    mask.store(temp.encoded);
+    device::sync_block();
   }
   template <bool Full>
   __device__ static bool read(TempStorage& temp, uint32_t size, uint32_t count, masks& mask, uint32_t& values_begin,
                               uint32_t&) {
-    values_begin = Full ? masks::most_bytes : zvc<T>::mask_bytes(count);
+    values_begin = Full ? masks::most_bytes : C::mask_bytes(count);
     if (size < values_begin) return false;
     mask.template load<Full>(temp.encoded, values_begin);
-    if constexpr (Full) return true;
-    const uint32_t ones = mask.ones();
-    mask.clip(count);
-    return !device::sync_block_or(mask.ones() != ones);
+    return true;
   }
 };
 
 template <element T, int Threads>
-struct block_codec<zvc<T>, Threads> : mask_codec_block<zvc<T>, Threads, block_zvc_mask<T, Threads>> {
-  using mask_codec_block<zvc<T>, Threads, block_zvc_mask<T, Threads>>::mask_codec_block;
+struct block_codec<zvc<T>, Threads> : mask_codec_block<zvc<T>, Threads, block_zvc_mask> {
+  using mask_codec_block<zvc<T>, Threads, block_zvc_mask>::mask_codec_block;
 };
 
 }  // namespace tuck::inline TUCK_ABI
