@@ -7,7 +7,7 @@ using namespace tuck::fuzz;
 namespace {
 
 scratch_span scratch() {
-  static const bytes one = [] {
+  static const scratch_span one = [] {
     void* fresh = nullptr;
     require(cudaMalloc(&fresh, scratch_head_bytes) == cudaSuccess, "there is memory");
     const scratch_span room({static_cast<std::byte*>(fresh), scratch_head_bytes});
