@@ -47,9 +47,6 @@ namespace detail {
 inline void require(const result& r) {
   if (!r) throw error(r.code, r.cuda);
 }
-inline void require(cudaError_t e) {
-  if (e != cudaSuccess) throw error(status::cuda_error, e);
-}
 inline outcome read_outcome(const outcome* on_device, cudaStream_t stream) {
   outcome seen;
   require(cudaMemcpyAsync(&seen, on_device, sizeof seen, cudaMemcpyDefault, stream));
