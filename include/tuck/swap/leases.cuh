@@ -79,6 +79,9 @@ template <class T> class lease_pool {
   using lease = std::shared_ptr<T>;
 
   // make() throws, or returns a std::unique_ptr of one more.
+  lease take() {
+    return take([] { return std::make_unique<T>(); });
+  }
   template <class Make> lease take(const Make& make) {
     std::unique_ptr<T> one;
     {

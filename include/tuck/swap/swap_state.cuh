@@ -10,9 +10,8 @@
 
 #include <tuck/swap/host_encoder.cuh>
 
-#include <array>
 #include <deque>
-#include <list>
+#include <map>
 
 namespace tuck::inline TUCK_ABI::detail {
 
@@ -155,7 +154,7 @@ class swap_state {
         const turn now(*this);
         reap();
         for (const tensor& t : outgoing_) events.push_back(t->arrived);
-        for (const operation& op : reading_) events.push_back(op.done);
+        for (const auto& [stream, given] : reading_) events.push_back(given.back().done);
       }
       if (events.empty()) break;
       for (const event_lease& e : events) require(cudaEventSynchronize(*e));
@@ -170,7 +169,6 @@ class swap_state {
   // Something that reads the pool, or what came from it, until its event.
   struct operation {
     event_lease done = {};
-    cudaStream_t stream = nullptr;
     std::shared_ptr<pool_room> room = {};
     report_pool::lease report = {};  // of a frame that was fetched before it was known, or of a decode
     bool decodes = false;
@@ -196,9 +194,6 @@ class swap_state {
   uint64_t* used() const noexcept { return reinterpret_cast<uint64_t*>(counters_.all().data()); }
   scratch_head* copy_head() const noexcept {
     return reinterpret_cast<scratch_head*>(counters_.all().data() + scratch_head_bytes);
-  }
-  event_lease take_event() {
-    return events_.take([] { return std::make_unique<event>(); });
   }
   // For whoever waits for room: once `stream` has come so far, there may be some.
   void ring_behind(cudaStream_t stream) {
@@ -226,19 +221,12 @@ class swap_state {
     for (; !outgoing_.empty() && happened(outgoing_.front()->arrived); outgoing_.pop_front())
       settle(*outgoing_.front());
     // Consumers do not wait for each other, but what one of them is given is done in order.
-    std::array<cudaStream_t, 8> busy = {};
-    size_t busy_count = 0;
-    for (auto op = reading_.begin(); op != reading_.end();) {
-      const auto end = busy.begin() + busy_count;
-      if (std::find(busy.begin(), end, op->stream) != end) {
-        ++op;
-      } else if (!happened(op->done)) {
-        if (busy_count < busy.size()) busy[busy_count++] = op->stream;
-        ++op;
-      } else {
-        if (op->decodes && !op->report->host->frame) note(op->report->host->frame.code);
-        op = reading_.erase(op);
-      }
+    for (auto consumer = reading_.begin(); consumer != reading_.end();) {
+      auto& given = consumer->second;
+      for (; !given.empty() && happened(given.front().done); given.pop_front())
+        if (const operation& op = given.front(); op.decodes && !op.report->host->frame)
+          note(op.report->host->frame.code);
+      consumer = given.empty() ? reading_.erase(consumer) : std::next(consumer);
     }
   }
 
@@ -266,14 +254,14 @@ class swap_state {
   }
 
   void keep(parked_tensor& t, cudaStream_t producer) {
-    t.arrived = take_event();
+    t.arrived = events_.take();
     require(cudaEventRecord(*t.arrived, producer));
     t.at = parked_tensor::state::kept;
     t.written = {t.source.size(), status::pool_full, no_chunk};
   }
 
   void send(const tensor& t, const swap_request& request, cudaStream_t producer, bool& began) {
-    t->arrived = t->source_read = take_event();
+    t->arrived = t->source_read = events_.take();
     if (t->is_frame) {
       t->report = reports_.take();
       *t->report->host = {{.code = status::not_ready}};
@@ -312,7 +300,7 @@ class swap_state {
     std::byte* const from = staging.all().data();
     auto* const written = reinterpret_cast<outcome*>(from + room);
     encode({from, room}, {}, written);
-    t.source_read = take_event();
+    t.source_read = events_.take();
     require(cudaEventRecord(*t.source_read, out_));
     require(
         copy_frame({from, nullptr, written, to.data(), to.size(), used(), report, copy_head()}, options_.limits, out_));
@@ -326,20 +314,20 @@ class swap_state {
 
   // -- in ------------------------------------------------------------------------------------------------------------
 
-  // Puts `work`, which ends with an operation's event, on a stream; when it fails, that is waited for.
-  template <class Work> void tracked(operation op, cudaStream_t stream, const Work& work) {
-    op.done = take_event();
-    op.stream = stream;
-    reading_.push_back(std::move(op));
+  // Puts `work` on a stream, behind it the event that is returned; when it fails, what there is of it is waited for.
+  template <class Work> event_lease tracked(operation op, cudaStream_t stream, const Work& work) {
+    const event_lease done = op.done = events_.take();
+    auto& given = reading_[stream];
+    given.push_back(std::move(op));
     const result r = guarded([&] {
       work();
-      require(cudaEventRecord(*reading_.back().done, stream));
+      require(cudaEventRecord(*done, stream));
       ring_behind(stream);
     });
-    if (r) return;
+    if (r) return done;
     static_cast<void>(cudaStreamSynchronize(stream));
-    reading_.pop_back();
-    require(r);
+    given.pop_back();
+    throw error(r.code, r.cuda);
   }
 
   // Behind the tensor's arrival in the pool.
@@ -354,7 +342,7 @@ class swap_state {
     to.is_frame = t->is_frame;
     to.size = !t->is_frame ? t->source.size() : known ? t->written.bytes : t->promise.most;
     to.memory = device_buffer<resource_ref>(resource_, pinned_pool::round_up(to.size) + scratch_head_bytes, stream);
-    tracked({.room = t->room, .report = t->report}, stream, [&] {
+    to.arrived = tracked({.room = t->room, .report = t->report}, stream, [&] {
       wait_arrived(*t, stream);
       require(initialize(to.scratch(), stream));
       if (known) return copy(to.contents(), pool_.host(t->room->place).data(), stream);
@@ -363,7 +351,6 @@ class swap_state {
                           to.memory.all().data(), to.size, nullptr, nullptr, nullptr},
                          options_.limits, stream));
     });
-    to.arrived = reading_.back().done;
     t->fetched = std::move(to);
   }
 
@@ -413,8 +400,8 @@ class swap_state {
   std::mutex mutex_;
   std::shared_ptr<bell> progress_ = std::make_shared<bell>();
   std::deque<tensor> outgoing_;
-  std::list<operation> reading_;
-  status failure_ = status::ok;  // of what the device has done since poll
+  std::map<cudaStream_t, std::deque<operation>> reading_;  // what each stream has been given
+  status failure_ = status::ok;                            // of what the device has done since poll
   host_encoder encoder_;
 };
 

@@ -34,11 +34,6 @@ concept decision = requires(const D& d) {
   { d.how == D::way::raw || d.how == D::way::encode } -> std::convertible_to<bool>;
   { d.codec } -> std::convertible_to<size_t>;
 };
-template <class A>
-concept advises = requires(const A& advisor, size_t tensor) {
-  { advisor.tensors() } -> std::convertible_to<size_t>;
-  requires decision<std::remove_cvref_t<decltype(advisor.decision(tensor))>>;
-};
 
 }  // namespace detail
 
@@ -188,14 +183,6 @@ class swap_stream {
     };
     std::apply([&](const auto&... each) { (try_codec(each), ...); }, codecs);
     return answer;
-  }
-  // As an advisor has decided last for the tensor of that number.
-  template <detail::advises Advisor, codec C, codec... Others>
-    requires(std::same_as<value_t<Others>, value_t<C>> && ...)
-  result out(const Advisor& by, size_t tensor, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
-             cudaStream_t producer, swap_handle& parked) noexcept {
-    if (tensor >= by.tensors()) return {status::invalid_argument};
-    return out(by.decision(tensor), codecs, values, producer, parked);
   }
 
   // Brings what is parked back to device memory, still encoded, so that the next `in` need not wait for the link.
