@@ -120,7 +120,7 @@ void print_epochs(const std::vector<network_outcome>& all) {
   std::puts("\n");
 }
 
-const char* name_of(tuck::movement::way how) {
+const char* name_of(tuck::bench::movement::way how) {
   constexpr const char* names[] = {"keep", "raw", "encode", "CPU", "anew"};
   return names[static_cast<size_t>(how)];
 }
@@ -132,10 +132,10 @@ void print_layers(const options& o, const setting& in, const network_table& netw
               static_cast<unsigned long long>(batch), epoch, o.layers.c_str());
   std::printf("  %-28s %8s %5s  %-6s %6s  %8s %8s %8s %8s\n", "input of", "MB", "zeros", "way", "ratio", "forward",
               "out", "backward", "in");
-  const auto ms = [](const tuck::interval& i) { return 1e3 * (i.end - i.begin); };
+  const auto ms = [](const tuck::bench::interval& i) { return 1e3 * (i.end - i.begin); };
   for (size_t i = 0; i < run.layers.size(); ++i) {
-    const tuck::movement& m = run.plan[i];
-    const tuck::layer_times& t = run.result.layers[i];
+    const tuck::bench::movement& m = run.plan[i];
+    const tuck::bench::layer_times& t = run.result.layers[i];
     std::printf("  %-28s %8.2f %5.2f  %-6s %6.2f  %8.3f %8.3f %8.3f %8.3f\n", network.rows[i].name.c_str(),
                 static_cast<double>(run.layers[i].shape.input_bytes) / 1e6, run.zeros[i], name_of(m.how), m.by.ratio,
                 ms(t.forward), ms(t.out), ms(t.backward), ms(t.in));

@@ -3,7 +3,7 @@
 
 #include "bench/support/roofline.hpp"
 
-#include <tuck/model/timeline.hpp>
+#include "bench/timeline/timeline.hpp"
 
 #include <string>
 #include <vector>

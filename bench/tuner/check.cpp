@@ -1,6 +1,6 @@
 #include "bench/tuner/check.hpp"
 
-#include "bench/support/wave_surface.hpp"
+#include "bench/tuner/wave_surface.hpp"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@ namespace tuck::bench {
 namespace {
 
 void add_search(endings& to, const surface& on, const check_options& options, uint64_t seed) {
-  tuck::detail::split_mix random{seed * 77 + 5};
+  detail::split_mix random{seed * 77 + 5};
   const size_t trials = to.search == tuner_search::exhaustive ? on.space.size() : options.trials;
   launch_tuner tuner(on.space, {.search = to.search, .trials = trials, .seed = seed, .expert = on.expert});
   while (const auto p = tuner.next()) {

@@ -21,7 +21,7 @@
 namespace {
 
 using namespace tuck::bench;
-using tuck::launch_space;
+using tuck::bench::launch_space;
 
 struct record_options {
   std::string out, size = "16MiB", codec = "zvc", pattern = "clustered";
@@ -123,7 +123,7 @@ void record_to(const record_options& o) {
 
 void print(const surface& s) {
   const auto point = [&](size_t i) {
-    const tuck::launch_point p = s.space[i];
+    const tuck::bench::launch_point p = s.space[i];
     char text[96];
     std::snprintf(text, sizeof text, "%u blocks, %u threads, chunks of %u: %.4g ms", p.blocks, p.threads, p.chunk_bytes,
                   1e3 * s.truth[i]);
@@ -165,7 +165,7 @@ void check_on(const std::vector<std::string>& in, const check_options& options, 
   for (const std::string& path : in) surfaces.push_back(load(path));
   if (as_text)
     for (const surface& s : surfaces) print(s);
-  using enum tuck::tuner_search;
+  using enum tuck::bench::tuner_search;
   std::vector<endings> all;
   for (const surface& s : surfaces)
     for (const auto search : {bayesian, random, exhaustive, expert}) all.push_back(check(s, search, options));

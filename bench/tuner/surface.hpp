@@ -1,7 +1,7 @@
 // A launch surface: how long each combination of launch options takes.
 #pragma once
 
-#include <tuck/model/launch_tuner.hpp>
+#include "bench/tuner/launch_tuner.hpp"
 
 #include <nlohmann/json.hpp>
 

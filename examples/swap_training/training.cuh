@@ -168,7 +168,7 @@ class training {
       case rule::zvc: tuck::detail::require(swap_.out(tuck::zvc<float>{}, source, stream_, parked)); break;
       case rule::advised:
         way = advisor_->decision(i);
-        tuck::detail::require(swap_.out(*advisor_, i, codecs(bound), source, stream_, parked));
+        tuck::detail::require(swap_.out(way, codecs(bound), source, stream_, parked));
         break;
       case rule::bounded:
         bound = bounds_[i].bound();

@@ -4,8 +4,5 @@
 #include <tuck/model/advisor.hpp>
 #include <tuck/model/bound_control.hpp>
 #include <tuck/model/cost.hpp>
-#include <tuck/model/launch_tuner.hpp>
-#include <tuck/model/plan.hpp>
 #include <tuck/model/predictor.hpp>
-#include <tuck/model/timeline.hpp>
 #include <tuck/model/vdnn.hpp>

@@ -5,7 +5,7 @@ set(codec_sees core codec)
 set(frame_sees core codec frame)
 set(memory_sees core codec frame memory)
 set(model_sees core model)
-set(swap_sees core codec frame memory model swap)
+set(swap_sees core codec frame memory swap)
 
 set(wrong 0)
 macro(complain)

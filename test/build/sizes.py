@@ -11,13 +11,10 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ["include", "tools", "bench", "examples", "test"]
 SUFFIXES = {".hpp", ".cuh", ".cpp", ".cu", ".h"}
 MOST_COLUMNS = 120
-MOST_HEADER_LINES = 400
+MOST_HEADER_LINES = 350  # of code
 MOST_FUNCTION_LINES = 80
 
-LONG_HEADERS = {
-    "include/tuck/swap/swap_state.cuh":
-        "one lock and one order of destruction; what need not see them stands in files of its own already",
-}
+LONG_HEADERS = {}
 
 # By file and name.
 LONG_FUNCTIONS = {
@@ -185,9 +182,10 @@ def main():
             text = file.read_text(encoding="utf-8")
             lines = text.splitlines()
             all_lines += len(lines)
-            code_lines += sum(1 for line in without_comments(text).splitlines() if line.strip())
-            sizes.append((len(lines), name))
-            if folder == "include" and len(lines) > MOST_HEADER_LINES:
+            code = sum(1 for line in without_comments(text).splitlines() if line.strip())
+            code_lines += code
+            sizes.append((code, name))
+            if folder == "include" and code > MOST_HEADER_LINES:
                 long_headers.add(name)
             wrong += [f"{name}:{i}: {len(line)} columns" for i, line in enumerate(lines, 1) if len(line) > MOST_COLUMNS]
             try:
@@ -196,16 +194,17 @@ def main():
                 wrong.append(f"{name}: {error}")
         over = sorted((s for s in sizes if s[0] > MOST_HEADER_LINES), reverse=True)
         print(f"{folder}: {len(files)} files, {all_lines} lines, {code_lines} of them code, {len(all_functions)} functions")
-        print(f"  over {MOST_HEADER_LINES} lines: {', '.join(f'{name} {lines}' for lines, name in over) or 'none'}")
+        print(f"  over {MOST_HEADER_LINES} lines of code: {', '.join(f'{name} {lines}' for lines, name in over) or 'none'}")
         all_functions.sort(reverse=True)
         print("  longest functions:")
         for length, what, name, first in all_functions[: 10 if folder == "include" else 3]:
             print(f"    {length:4} lines  {what}  {name}:{first}")
         long_functions |= {(name, what) for length, what, name, _ in all_functions if length > MOST_FUNCTION_LINES}
 
-    for what, found, listed, most in (("header", long_headers, LONG_HEADERS, MOST_HEADER_LINES),
-                                      ("function", long_functions, LONG_FUNCTIONS, MOST_FUNCTION_LINES)):
-        wrong += [f"{one}: a {what} of over {most} lines, without a reason in {Path(__file__).name}"
+    for what, of, found, listed, most in (
+            ("header", " of code", long_headers, LONG_HEADERS, MOST_HEADER_LINES),
+            ("function", "", long_functions, LONG_FUNCTIONS, MOST_FUNCTION_LINES)):
+        wrong += [f"{one}: a {what} of over {most} lines{of}, without a reason in {Path(__file__).name}"
                   for one in sorted(found - set(listed))]
         wrong += [f"{one}: listed as a long {what}, which it is not" for one in sorted(set(listed) - found)]
     for line in wrong:

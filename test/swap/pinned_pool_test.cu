@@ -1,6 +1,7 @@
 // The pool's books: promises and what becomes of them, extents, statistics.
 #include "support/device.hpp"
 
+#include <tuck/swap/leases.cuh>
 #include <tuck/swap/pinned_pool.cuh>
 
 extern thread_local int allocations_left;  // failing_new.cpp
@@ -129,6 +130,17 @@ TEST(pinned_pool, a_promise_that_throws_leaves_the_next_one_fresh) {
     EXPECT_EQ(pool.statistics().promised, unit);
   }
   EXPECT_GE(thrown, 2u);
+}
+
+// Each lease has two of its own.
+TEST(lease_pool, many_leases_take_few_allocations) {
+  constexpr int count = 1000;
+  std::vector<detail::lease_pool<int>::lease> leases(count);
+  detail::lease_pool<int> pool;
+  allocations_left = 2 * count + 20;
+  for (auto& l : leases) l = pool.take();
+  EXPECT_GE(allocations_left, 0);
+  allocations_left = -1;
 }
 
 TEST(pinned_pool, impossible_sizes_throw) { EXPECT_THROW(pinned_pool(uint64_t{1} << 60), error); }

@@ -5,6 +5,9 @@
 #include <tuck/swap.cuh>
 
 #include <atomic>
+#include <chrono>
+#include <functional>
+#include <thread>
 
 namespace mine {
 
@@ -20,10 +23,23 @@ struct wide_chunks : tuck::zvc<float> {
   static constexpr uint32_t chunk_bytes = 32 * 1024;
 };
 
+// On the CPU encodes nothing before it may.
+inline std::atomic<bool> late_may_begin = false;
+struct late : tuck::zvc<float> {
+  static uint32_t encode_chunk(tuck::span<const float> values, tuck::bytes room) noexcept {
+    late_may_begin.wait(false);
+    return tuck::zvc<float>{}.encode_chunk(values, room);
+  }
+};
+
 }  // namespace mine
 
 template <int Threads>
 struct tuck::block_codec<mine::wide_chunks, Threads> : tuck::block_codec<tuck::zvc<float>, Threads> {
+  using tuck::block_codec<tuck::zvc<float>, Threads>::block_codec;
+};
+
+template <int Threads> struct tuck::block_codec<mine::late, Threads> : tuck::block_codec<tuck::zvc<float>, Threads> {
   using tuck::block_codec<tuck::zvc<float>, Threads>::block_codec;
 };
 
@@ -168,7 +184,7 @@ TEST(swap_stream, takes_an_advisor) {
   const std::tuple codecs(zvc<float>{});
   const auto held = [&] {
     swap_handle parked;
-    expect_ok(swap.out(by, x, codecs, b.source(), b.stream, parked));
+    expect_ok(swap.out(by.decision(x), codecs, b.source(), b.stream, parked));
     expect_ok(swap.drain());
     return parked.host_bytes();
   };
@@ -177,8 +193,6 @@ TEST(swap_stream, takes_an_advisor) {
   EXPECT_EQ(held(), parked_bytes(b.values));
   EXPECT_EQ(by.decide(x, 0).how, swap_decision::way::raw);
   EXPECT_EQ(held(), b.source().size_bytes());
-  swap_handle parked;
-  expect_code(swap.out(by, x + 1, codecs, b.source(), b.stream, parked), status::invalid_argument);
 }
 
 TEST(swap_stream, empty_tensors_are_tensors) {
@@ -304,6 +318,83 @@ TEST(swap_stream, a_full_pool_may_block) {
     expect_ok(swap.drain());
     EXPECT_EQ(swap.statistics().held, 6 * parked_bytes(b.values));
   }
+}
+
+// A call of `out` that waits for room asks CUDA nothing meanwhile, and goes on once `make_room` is called.
+template <codec C>
+void expect_wakes(const char* what, bench& b, swap_stream& swap, const C& codec,
+                  const std::function<void()>& make_room) {
+  SCOPED_TRACE(what);
+  swap_handle parked;
+  const device_stream stream;
+  std::atomic<bool> done = false;
+  std::jthread waiter([&] {
+    expect_ok(swap.out(codec, b.source(), stream, parked));
+    done = true;
+  });
+  const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
+#if defined(TUCK_CUDASIM)
+  uint64_t before = 0;
+  for (int i = 0; i < 40 && before != cudasim::snapshot().calls; ++i, pause()) before = cudasim::snapshot().calls;
+  EXPECT_EQ(cudasim::snapshot().calls, before) << "it polls";
+#else
+  for (int i = 0; i < 10; ++i) pause();
+#endif
+  EXPECT_FALSE(done);
+  const auto begin = std::chrono::steady_clock::now();
+  make_room();
+  waiter.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, bell::patience / 2) << "nobody woke it";
+}
+
+TEST(swap_stream, who_waits_for_room_is_woken) {
+  bench b(4 * 4096, .9);
+  const zvc<float> codec;
+  const uint64_t most = pinned_pool::round_up(max_frame_bytes(codec, b.values.size(), {.alignment = 128}));
+  const uint64_t held = parked_bytes(b.values), raw = pinned_pool::round_up(b.source().size_bytes());
+  const auto options = [](uint64_t pinned, swap_path path = swap_path::direct) {
+    return swap_options{.pinned_bytes = pinned, .path = path, .full = on_full::block};
+  };
+  swap_handle first, second;
+  {
+    const device_stream stream;
+    gate producer(stream);
+    swap_stream swap(options(most + held), b.memory);
+    expect_ok(swap.out(codec, b.source(), stream, first));
+    expect_wakes("by a frame that is shorter than it might be", b, swap, codec, [&] { producer.open(); });
+    first.reset();
+  }
+  {
+    const device_stream stream;
+    gate consumer(stream);
+    swap_stream swap(options(raw, swap_path::raw), b.memory);
+    expect_ok(swap.out(codec, b.source(), b.stream, first));
+    expect_ok(swap.drain());
+    expect_ok(swap.in(first, b.to.all(), stream));
+    first.reset();
+    expect_wakes("by the end of a read", b, swap, codec, [&] { consumer.open(); });
+  }
+  {
+    const device_stream stream;
+    gate consumer(stream);
+    swap_stream swap(options(most + held), b.memory);
+    expect_ok(swap.out(codec, b.source(), b.stream, first));
+    expect_ok(swap.out(codec, b.source(), b.stream, second));
+    expect_ok(swap.drain());
+    expect_ok(swap.in(first, b.to.all(), stream));
+    expect_wakes("by a handle", b, swap, codec, [&] { second.reset(); });
+    consumer.open();
+    first.reset();
+  }
+  mine::late_may_begin = false;
+  swap_stream swap(options(raw + held, swap_path::cpu), b.memory);
+  expect_ok(swap.out(mine::late{}, b.source(), b.stream, first));
+  b.stream.wait();
+  expect_wakes("by a thread of the CPU", b, swap, mine::late{}, [] {
+    mine::late_may_begin = true;
+    mine::late_may_begin.notify_all();
+  });
+  first.reset();
 }
 
 // wait_source is enough for the source to be overwritten. That without it, it is not, is shown by the twin.

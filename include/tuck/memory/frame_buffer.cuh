@@ -48,9 +48,6 @@ namespace detail {
 inline void require(const result& r) {
   if (!r) throw error(r);
 }
-inline void require(cudaError_t e) {
-  if (e != cudaSuccess) throw error(e);
-}
 inline outcome read_outcome(const outcome* on_device, cudaStream_t stream) {
   outcome seen;
   require(cudaMemcpyAsync(&seen, on_device, sizeof seen, cudaMemcpyDefault, stream));

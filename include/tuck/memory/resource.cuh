@@ -28,6 +28,10 @@ class error : public std::runtime_error {
 };
 
 namespace detail {
+inline void require(cudaError_t e) {
+  if (e != cudaSuccess) throw error(e);
+}
+
 // clang-format off
 // As current rmm and CCCL have it.
 template <class R>
@@ -126,7 +130,7 @@ class async_resource : public resource_calls<async_resource> {
 
   void* allocate(stream_handle stream, size_t size, size_t /*alignment: that of cudaMalloc*/ = 256) {
     void* p = nullptr;
-    if (const cudaError_t e = cudaMallocAsync(&p, size, stream); e != cudaSuccess) throw error(e);
+    detail::require(cudaMallocAsync(&p, size, stream));
     return p;
   }
   void deallocate(stream_handle stream, void* p, size_t /*size*/, size_t /*alignment*/ = 256) noexcept {
@@ -148,13 +152,12 @@ using host_memory = std::unique_ptr<std::byte, free_host>;
 // Pinned host memory that kernels can use too.
 inline host_memory allocate_host(size_t size) {
   void* p = nullptr;
-  if (const cudaError_t e = cudaHostAlloc(&p, size, cudaHostAllocPortable | cudaHostAllocMapped); e != cudaSuccess)
-    throw error(e);
+  require(cudaHostAlloc(&p, size, cudaHostAllocPortable | cudaHostAllocMapped));
   return host_memory(static_cast<std::byte*>(p));
 }
 template <class Pointer> std::byte* device_address(const Pointer& memory) {
   void* p = nullptr;
-  if (const cudaError_t e = cudaHostGetDevicePointer(&p, memory.get(), 0); e != cudaSuccess) throw error(e);
+  require(cudaHostGetDevicePointer(&p, memory.get(), 0));
   return static_cast<std::byte*>(p);
 }
 

@@ -91,11 +91,6 @@ class free_extents {
     const auto found = find_largest();
     return found == by_begin_.end() ? 0 : found->second;
   }
-  uint64_t free_bytes() const noexcept {
-    uint64_t sum = 0;
-    for (const auto& [begin, size] : by_begin_) sum += size;
-    return sum;
-  }
 
  private:
   std::map<uint64_t, uint64_t>::const_iterator find_largest() const noexcept {

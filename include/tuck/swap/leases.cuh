@@ -4,11 +4,37 @@
 #include <tuck/memory/resource.cuh>
 #include <tuck/swap/frame_copy.cuh>
 
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <type_traits>
 #include <vector>
 
 namespace tuck::inline TUCK_ABI::detail {
+
+// What `body` returns, ok where that is nothing, or what the exception says that it threw.
+template <class Body> result guarded(const Body& body) noexcept {
+  try {
+    if constexpr (std::is_void_v<decltype(body())>)
+      return body(), result{};
+    else
+      return body();
+  } catch (const error& e) {
+    return e.why();
+  } catch (...) {
+    return {status::out_of_memory};
+  }
+}
+
+// Does `work`, which asks nothing of CUDA, once `stream` has come so far.
+inline void call_behind(cudaStream_t stream, std::function<void()> work) {
+  auto call = std::make_unique<std::function<void()>>(std::move(work));
+  const auto run = [](void* data) {
+    (*std::unique_ptr<std::function<void()>>(static_cast<std::function<void()>*>(data)))();
+  };
+  require(cudaLaunchHostFunc(stream, run, call.get()));
+  static_cast<void>(call.release());
+}
 
 // Makes `device` the calling thread's, for as long as this lives.
 class device_scope {
@@ -34,9 +60,7 @@ class device_scope {
 
 class owned_stream {
  public:
-  owned_stream() {
-    if (const auto e = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking); e != cudaSuccess) throw error(e);
-  }
+  owned_stream() { require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
   owned_stream(const owned_stream&) = delete;
   owned_stream& operator=(const owned_stream&) = delete;
   ~owned_stream() {
@@ -55,6 +79,9 @@ template <class T> class lease_pool {
   using lease = std::shared_ptr<T>;
 
   // make() throws, or returns a std::unique_ptr of one more.
+  lease take() {
+    return take([] { return std::make_unique<T>(); });
+  }
   template <class Make> lease take(const Make& make) {
     std::unique_ptr<T> one;
     {
@@ -85,9 +112,7 @@ template <class T> class lease_pool {
 
 class event {
  public:
-  event() {
-    if (const auto e = cudaEventCreateWithFlags(&event_, cudaEventDisableTiming); e != cudaSuccess) throw error(e);
-  }
+  event() { require(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
   event(const event&) = delete;
   event& operator=(const event&) = delete;
   ~event() {

@@ -5,6 +5,7 @@
 #include <tuck/memory/frame_buffer.cuh>
 #include <tuck/swap/leases.cuh>
 #include <tuck/swap/pinned_pool.cuh>
+#include <tuck/swap/swap_options.cuh>
 
 namespace tuck::inline TUCK_ABI::detail {
 
@@ -35,6 +36,18 @@ inline constexpr codec_calls calls_of = {
        const launch_options& how) noexcept {
       return tuck::decode(C{}, frame, span_of<value_t<C>>(out), scratch, restored, stream, 0, how);
     }};
+
+// What is to be swapped out.
+struct swap_request {
+  const_bytes source;
+  swap_path path = swap_path::raw;
+  const void* codec = nullptr;  // as long as the call takes; null: none
+  const codec_calls* calls = nullptr;
+  uint64_t most = 0;     // bytes of the frame
+  uint64_t scratch = 0;  // bytes that encoding needs
+  frame_options options = {};
+  std::function<outcome(const_bytes, bytes)> on_host = {};  // encodes, for swap_path::cpu
+};
 
 // A part of the pool, which gets it back when nobody uses it any more. Copied and dropped under the swap_stream's lock.
 struct pool_room {

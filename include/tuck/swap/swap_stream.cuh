@@ -34,11 +34,6 @@ concept decision = requires(const D& d) {
   { d.how == D::way::raw || d.how == D::way::encode } -> std::convertible_to<bool>;
   { d.codec } -> std::convertible_to<size_t>;
 };
-template <class A>
-concept advises = requires(const A& advisor, size_t tensor) {
-  { advisor.tensors() } -> std::convertible_to<size_t>;
-  requires decision<std::remove_cvref_t<decltype(advisor.decision(tensor))>>;
-};
 
 }  // namespace detail
 
@@ -70,7 +65,7 @@ class swap_handle {
   // where it is.
   result wait_source(cudaStream_t stream) const noexcept {
     if (tensor_ == nullptr) return {status::invalid_argument};
-    return detail::swap_state::guarded([&] { return state_->wait_source(tensor_, stream); });
+    return detail::guarded([&] { return state_->wait_source(tensor_, stream); });
   }
 
   // Was the pool full? Then the source is still the caller's, and must stay as it is until the handle is gone and what
@@ -156,7 +151,7 @@ class swap_stream {
       if (codec.device_parameter() != nullptr) return {status::not_swappable};
     request.most = worst_case_bytes(header);
     request.scratch = tuck::scratch_bytes(codec, values.size(), request.options);
-    return detail::swap_state::guarded([&] {
+    return detail::guarded([&] {
       if (path == swap_path::cpu)
         request.on_host = [codec, options = request.options](const_bytes from, bytes to) {
           return host::encode(codec, detail::span_of<value_t<C>>(from), to, options, {.threads = 1});
@@ -167,7 +162,7 @@ class swap_stream {
 
   // The same of any bytes, as they are.
   result out(const_bytes values, cudaStream_t producer, swap_handle& parked) noexcept {
-    return detail::swap_state::guarded([&] { return start({.source = values}, producer, parked); });
+    return detail::guarded([&] { return start({.source = values}, producer, parked); });
   }
 
   // As it was decided: by that of `codecs` which the decision names by its number, or as it is. What is to be computed
@@ -189,19 +184,11 @@ class swap_stream {
     std::apply([&](const auto&... each) { (try_codec(each), ...); }, codecs);
     return answer;
   }
-  // As an advisor has decided last for the tensor of that number.
-  template <detail::advises Advisor, codec C, codec... Others>
-    requires(std::same_as<value_t<Others>, value_t<C>> && ...)
-  result out(const Advisor& by, size_t tensor, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
-             cudaStream_t producer, swap_handle& parked) noexcept {
-    if (tensor >= by.tensors()) return {status::invalid_argument};
-    return out(by.decision(tensor), codecs, values, producer, parked);
-  }
 
   // Brings what is parked back to device memory, still encoded, so that the next `in` need not wait for the link.
   result prefetch(const swap_handle& parked) noexcept {
     if (!is_mine(parked)) return {status::invalid_argument};
-    return detail::swap_state::guarded([&] { return state_->prefetch(parked.tensor_); });
+    return detail::guarded([&] { return state_->prefetch(parked.tensor_); });
   }
 
   // Restores the values into `destination`, in the order of `consumer`, as often as one likes; the tensor stays parked.
@@ -209,7 +196,7 @@ class swap_stream {
   // not_swappable where `consumer` is being captured; of a tensor that never left, what it was lost to.
   result in(const swap_handle& parked, bytes destination, cudaStream_t consumer) noexcept {
     if (!is_mine(parked)) return {status::invalid_argument};
-    return detail::swap_state::guarded([&] { return state_->in(parked.tensor_, destination, consumer); });
+    return detail::guarded([&] { return state_->in(parked.tensor_, destination, consumer); });
   }
   template <element T> result in(const swap_handle& parked, span<T> destination, cudaStream_t consumer) noexcept {
     if (destination.size() > ~uint64_t{0} / sizeof(T)) return {status::invalid_argument};
@@ -219,11 +206,11 @@ class swap_stream {
   // Looks what the device has done, waiting for nothing. Not ok: a CUDA error, or what a decode had to say of its frame
   // since the last poll, which can only be that its memory was damaged.
   result poll() noexcept {
-    return detail::swap_state::guarded([&] { return state_->poll(); });
+    return detail::guarded([&] { return state_->poll(); });
   }
   // The same once everything that is under way, also on the CPU, has been done.
   result drain() noexcept {
-    return detail::swap_state::guarded([&] { return state_->drain(); });
+    return detail::guarded([&] { return state_->drain(); });
   }
 
   pool_statistics statistics() const { return state_->statistics(); }

@@ -1,19 +1,15 @@
-// The tuner on surfaces of which everything is known: bench/support/wave_surface.hpp. Each measurement has noise of 5
-// %.
-#include "bench/support/wave_surface.hpp"
+// The tuner on surfaces of which everything is known: wave_surface.hpp. Each measurement has noise of 5 %.
+#include "bench/tuner/wave_surface.hpp"
 #include "support/effort.hpp"
-
-#include <tuck/model.hpp>
 
 #include <gtest/gtest.h>
 
-namespace tuck::launch_tuner_tests {
+namespace tuck::bench::launch_tuner_tests {
 namespace {
 
 using test::brief;
 
-using surface = bench::wave_surface;
-using bench::make_wave_surface;
+using surface = wave_surface;
 
 size_t number_of(const surface& s, const launch_point& p) {
   size_t i = 0;
@@ -142,4 +138,4 @@ TEST(launch_tuner, small_spaces_and_budgets) {
 }
 
 }  // namespace
-}  // namespace tuck::launch_tuner_tests
+}  // namespace tuck::bench::launch_tuner_tests

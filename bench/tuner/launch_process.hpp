@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace tuck::inline TUCK_ABI::detail {
+namespace tuck::bench::detail {
 
 // Where a point lies: its three options, each from 0 to 1 as their logarithms go, and the logarithms themselves, in
 // octaves.
@@ -173,4 +173,4 @@ class launch_process {
   shape shape_;
 };
 
-}  // namespace tuck::inline TUCK_ABI::detail
+}  // namespace tuck::bench::detail

@@ -3,18 +3,18 @@
 // order it is asked for; what must wait for another engine waits. Out come the time an iteration takes, what it was
 // spent on, and how much memory was in use at most. Times are seconds, not negative; sizes bytes, below 2^62 in all.
 //
-//   std::vector<tuck::timed_layer> network = ...;
-//   const auto moves = tuck::plan_raw(network, tuck::offload_set::all);               // vDNN
-//   const tuck::timeline t = tuck::replay(network, moves, {.d2h = 12.8e9, .h2d = 12.8e9});
+//   std::vector<timed_layer> network = ...;
+//   const auto moves = plan_raw(network, tuck::offload_set::all);  // vDNN
+//   const timeline t = replay(network, moves, {.d2h = 12.8e9, .h2d = 12.8e9});
 //
 // plan.hpp has the plans, of the papers' policies too.
 #pragma once
 
-#include <tuck/model/plan.hpp>
+#include "bench/timeline/plan.hpp"
 
 #include <cmath>
 
-namespace tuck::inline TUCK_ABI {
+namespace tuck::bench {
 
 struct replay_options {
   // vDNN: a layer ends when what moves beside it has moved. Otherwise who needs it waits.
@@ -276,4 +276,4 @@ inline timeline replay(span<const timed_layer> network, span<const movement> pla
   return detail::replayer(network, plan, link, options).run();
 }
 
-}  // namespace tuck::inline TUCK_ABI
+}  // namespace tuck::bench

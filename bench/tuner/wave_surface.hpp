@@ -7,7 +7,7 @@
 // the curvatures p, q, r are random.
 #pragma once
 
-#include <tuck/model/launch_tuner.hpp>
+#include "bench/tuner/launch_tuner.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -21,15 +21,15 @@ struct wave_surface {
   size_t expert = 0, best = 0;
 };
 
-inline double uniform(tuck::detail::split_mix& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
-inline double normal(tuck::detail::split_mix& random) {
+inline double uniform(detail::split_mix& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
+inline double normal(detail::split_mix& random) {
   return std::sqrt(-2 * std::log(1 - uniform(random))) * std::cos(6.283185307179586 * uniform(random));
 }
 
 enum class wave_of : uint8_t { chunks, threads, blocks };
 
 inline wave_surface make_wave_surface(uint64_t seed, wave_of fills = wave_of::chunks) {
-  tuck::detail::split_mix random{seed};
+  detail::split_mix random{seed};
   wave_surface s;
   for (unsigned eighths = 0; eighths < 64; ++eighths)  // from 16 to 4096 by eighths of a power of two
     s.space.blocks.push_back(static_cast<unsigned>(std::lround(16 * std::exp2(eighths / 8.))));

@@ -1,11 +1,11 @@
-#include <tuck/model.hpp>
+#include "bench/timeline/timeline.hpp"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <random>
 
-namespace tuck::timeline_tests {
+namespace tuck::bench::replay_tests {
 namespace {
 
 using way = movement::way;
@@ -60,7 +60,7 @@ double sum_of_compute(span<const timed_layer> layers) {
   return sum;
 }
 
-TEST(timeline, without_swapping_an_iteration_is_its_layers) {
+TEST(replay, without_swapping_an_iteration_is_its_layers) {
   const auto layers = network();
   const timeline t = replay(layers, plan_raw(layers, offload_set::none), link);
   EXPECT_DOUBLE_EQ(t.iteration, 4 * 16 + 2);
@@ -72,7 +72,7 @@ TEST(timeline, without_swapping_an_iteration_is_its_layers) {
 
 // Forward each layer takes max(4, 100 / 10) = 10 s, the softmax 1. Backward the softmax brings back the last input in
 // 100 / 5 = 20 s, the convolutions 3, 2 and 1 those below them in max(12, 20), and the first has nothing to bring: 12.
-TEST(timeline, vdnn_waits_where_a_layer_is_shorter_than_its_copy) {
+TEST(replay, vdnn_waits_where_a_layer_is_shorter_than_its_copy) {
   const auto layers = network();
   const timeline t = replay(layers, plan_raw(layers, offload_set::all), link);
   EXPECT_DOUBLE_EQ(t.forward, 4 * 10 + 1);
@@ -89,7 +89,7 @@ TEST(timeline, vdnn_waits_where_a_layer_is_shorter_than_its_copy) {
 
 // At ratio 4 each way out is 2.5 s, hidden, and each way in 5 s: hidden but for the softmax's second. 1 s each to
 // encode and 2 s to decode.
-TEST(timeline, encoding_takes_the_gpu_s_time_and_less_of_the_link_s) {
+TEST(replay, encoding_takes_the_gpu_s_time_and_less_of_the_link_s) {
   const auto layers = network();
   const std::vector<codec_estimate> by(layers.size(), {.ratio = 4, .encode = 1, .decode = 2});
   const timeline t = replay(layers, plan_encoded(layers, offload_set::all, by), link);
@@ -103,7 +103,7 @@ TEST(timeline, encoding_takes_the_gpu_s_time_and_less_of_the_link_s) {
 // Nothing waits at a layer's end: out they go one behind the other, 10 s each, done at 40 s; the forward pass is done
 // at 17 s. By then the CPU, 5 s a tensor, has begun with the first only, at 10 s: that is decoded (6 s) before it comes
 // back.
-TEST(timeline, the_cpu_encodes_what_it_can_in_the_forward_pass) {
+TEST(replay, the_cpu_encodes_what_it_can_in_the_forward_pass) {
   const auto layers = network();
   const std::vector<codec_estimate> by(layers.size(), {.ratio = 4, .encode = 5, .decode = 6});
   const timeline t =
@@ -120,7 +120,7 @@ TEST(timeline, the_cpu_encodes_what_it_can_in_the_forward_pass) {
 
 // The input of layer 2 is dropped: in the backward pass layer 1 runs forward once more, 4 s, for which its own input
 // must be there one layer earlier.
-TEST(timeline, what_is_dropped_is_computed_anew) {
+TEST(replay, what_is_dropped_is_computed_anew) {
   const auto layers = network();
   auto plan = plan_raw(layers, offload_set::all);
   plan[2] = {way::recompute, {}};
@@ -134,7 +134,7 @@ TEST(timeline, what_is_dropped_is_computed_anew) {
 }
 
 // conv, ReLU in place, pool: what the pool reads was the convolution's output, which is nowhere any more.
-TEST(timeline, computing_anew_goes_past_layers_in_place) {
+TEST(replay, computing_anew_goes_past_layers_in_place) {
   std::vector<timed_layer> layers = network();
   layers[1].shape.kind = layer_kind::activation;
   layers[1].shape.in_place = true;
@@ -149,7 +149,7 @@ TEST(timeline, computing_anew_goes_past_layers_in_place) {
   EXPECT_TRUE(std::isinf(recompute_seconds(layers, 2)));
 }
 
-TEST(timeline, what_cannot_be_is_taken_for_what_can) {
+TEST(replay, what_cannot_be_is_taken_for_what_can) {
   auto layers = network();
   const timeline kept = replay(layers, plan_raw(layers, offload_set::none), link);
   std::vector<movement> plan(layers.size());
@@ -168,7 +168,7 @@ TEST(timeline, what_cannot_be_is_taken_for_what_can) {
   }
 }
 
-TEST(timeline, peaks_are_those_of_vdnn_s_rules) {
+TEST(replay, peaks_are_those_of_vdnn_s_rules) {
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
     const auto layers = random_network(random);
@@ -180,7 +180,7 @@ TEST(timeline, peaks_are_those_of_vdnn_s_rules) {
 }
 
 // Layers 1 and 2 read what layer 0 makes: it leaves with the second, and goes when the first has run backward.
-TEST(timeline, a_tensor_of_two_readers_stays_for_both) {
+TEST(replay, a_tensor_of_two_readers_stays_for_both) {
   std::vector<timed_layer> layers = network();
   layers[1].kept_by = 2;
   layers[1].shape.input_bytes = 0;
@@ -207,7 +207,7 @@ TEST(timeline, a_tensor_of_two_readers_stays_for_both) {
 }
 
 // conv, ReLU, conv, ReLU, concat of both, pool: what the pool keeps is there until the first ReLU has run backward.
-TEST(timeline, a_concat_s_parts_stay_for_their_relus) {
+TEST(replay, a_concat_s_parts_stay_for_their_relus) {
   std::vector<timed_layer> layers(6);
   const layer conv{.kind = layer_kind::convolution, .input_bytes = 10, .output_bytes = 50};
   const layer relu{.kind = layer_kind::activation, .input_bytes = 50, .output_bytes = 50, .in_place = true};
@@ -244,7 +244,7 @@ std::vector<std::vector<movement>> plans_of_all_policies(const std::vector<timed
           plan_encoded(layers, all, lossy)};
 }
 
-TEST(timeline, a_chain_may_say_what_goes_without_saying) {
+TEST(replay, a_chain_may_say_what_goes_without_saying) {
   std::mt19937 random(6);
   for (int round = 0; round < 200; ++round) {
     const auto layers = random_network(random);
@@ -263,7 +263,7 @@ TEST(timeline, a_chain_may_say_what_goes_without_saying) {
   }
 }
 
-TEST(timeline, is_never_shorter_than_what_one_engine_does) {
+TEST(replay, is_never_shorter_than_what_one_engine_does) {
   std::mt19937 random(2);
   for (int round = 0; round < 500; ++round) {
     const auto layers = random_network(random);
@@ -281,7 +281,7 @@ TEST(timeline, is_never_shorter_than_what_one_engine_does) {
   }
 }
 
-TEST(timeline, over_an_infinite_link_all_policies_equal_keep) {
+TEST(replay, over_an_infinite_link_all_policies_equal_keep) {
   std::mt19937 random(3);
   for (int round = 0; round < 200; ++round) {
     const auto layers = random_network(random);
@@ -297,7 +297,7 @@ TEST(timeline, over_an_infinite_link_all_policies_equal_keep) {
 }
 
 // With layers that take no time nothing is hidden, and an iteration is the sum of eq. 1 or 2.
-TEST(timeline, with_nothing_hidden_is_the_sum_of_the_equations) {
+TEST(replay, with_nothing_hidden_is_the_sum_of_the_equations) {
   std::mt19937 random(4);
   for (int round = 0; round < 200; ++round) {
     auto layers = random_network(random);
@@ -318,7 +318,7 @@ TEST(timeline, with_nothing_hidden_is_the_sum_of_the_equations) {
 }
 
 // Where each tensor's copies overlap its own layers alone, the choice per tensor is the best of all plans.
-TEST(timeline, the_cheapest_plan_is_no_slower_than_raw_or_encoded) {
+TEST(replay, the_cheapest_plan_is_no_slower_than_raw_or_encoded) {
   std::mt19937 random(5);
   for (int round = 0; round < 500; ++round) {
     const auto layers = random_network(random);
@@ -333,7 +333,7 @@ TEST(timeline, the_cheapest_plan_is_no_slower_than_raw_or_encoded) {
   }
 }
 
-TEST(timeline, profiles_know_what_hides_a_copy) {
+TEST(replay, profiles_know_what_hides_a_copy) {
   const auto layers = network();
   const auto of = swap_profiles(layers, offload_set::all);
   EXPECT_EQ(of[1].bytes, 100u);
@@ -344,4 +344,4 @@ TEST(timeline, profiles_know_what_hides_a_copy) {
 }
 
 }  // namespace
-}  // namespace tuck::timeline_tests
+}  // namespace tuck::bench::replay_tests

@@ -16,7 +16,7 @@
 
 #include <limits>
 
-namespace tuck::inline TUCK_ABI {
+namespace tuck::bench {
 
 struct timed_layer {
   static constexpr size_t the_one_before = ~size_t{0}, none = the_one_before - 1, as_in_a_chain = the_one_before;
@@ -145,4 +145,4 @@ inline std::vector<movement> plan_cheapest(span<const timed_layer> network, offl
   return plan;
 }
 
-}  // namespace tuck::inline TUCK_ABI
+}  // namespace tuck::bench

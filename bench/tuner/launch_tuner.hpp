@@ -3,18 +3,19 @@
 // promises the largest expected improvement (Jones, Schonlau and Welch, 1998). The options to try, the measuring and
 // the clock are the caller's:
 //
-//   tuck::launch_tuner tuner(space, {.expert = the default's number in space});
+//   launch_tuner tuner(space, {.expert = the default's number in space});
 //   while (const auto options = tuner.next()) tuner.add(seconds_with(*options));
 //   use(tuner.best());
 //
 // The expert's choice is measured first, and at the end again unless it is far behind; it is given up only for what
-// neither the process nor its own measurements call slower. On surfaces of waves (bench/support/wave_surface.hpp) and
+// neither the process nor its own measurements call slower. On surfaces of waves (bench/tuner/wave_surface.hpp) and
 // with noise of 5 % that ends within 5 % of the best in nine of ten searches; narrow optima far from all others are
 // found by luck only. Random and exhaustive search and the expert alone are there to compare with.
 #pragma once
 
+#include "bench/tuner/launch_process.hpp"
+
 #include <tuck/core/bits.hpp>
-#include <tuck/model/launch_process.hpp>
 
 #include <algorithm>
 #include <array>
@@ -27,7 +28,7 @@
 #include <utility>
 #include <vector>
 
-namespace tuck::inline TUCK_ABI {
+namespace tuck::bench {
 
 struct launch_point {
   unsigned blocks = 0, threads = 0;
@@ -286,4 +287,4 @@ launch_point tune_launch(const launch_space& space, const tuner_options& options
   return tuner.best();
 }
 
-}  // namespace tuck::inline TUCK_ABI
+}  // namespace tuck::bench

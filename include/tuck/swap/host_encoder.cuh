@@ -1,0 +1,87 @@
+// swap_path::cpu, as vDNN++ has it: what has been copied to the pool as it is becomes a frame there, which threads of
+// the CPU make beside the swap_stream.
+#pragma once
+
+#include <tuck/swap/parked_tensor.cuh>
+#include <tuck/swap/work_queue.hpp>
+
+#include <cstring>
+#include <functional>
+
+namespace tuck::inline TUCK_ABI::detail {
+
+class host_encoder {
+ public:
+  using tensor = std::shared_ptr<parked_tensor>;
+  using encode_call = std::function<outcome(const_bytes, bytes)>;
+
+  // `mutex` is the swap_stream's, and guards the pool and all tensors.
+  host_encoder(unsigned threads, std::mutex& mutex, pinned_pool& pool, std::shared_ptr<bell> done)
+      : mutex_(mutex), pool_(pool), threads_(threads, std::move(done)) {}
+
+  // Once `stream` has come so far: a frame of at most so many bytes.
+  void add(const tensor& t, uint64_t most, const encode_call& encode, cudaStream_t stream) {
+    call_behind(stream, [this, t, most, encode] {
+      // Where there is no memory to remember it, the values stay as they are.
+      static_cast<void>(guarded([&] { threads_.add([this, t, most, encode] { run(t, most, encode); }); }));
+    });
+  }
+
+  // Until nobody writes where the tensor's values are.
+  void wait_for(const parked_tensor& t, std::unique_lock<std::mutex>& lock) {
+    rewritten_.wait(lock, [&] { return !t.is_rewritten; });
+  }
+  bool is_idle() { return threads_.is_idle(); }
+  void wait() { threads_.wait(); }
+  void stop() { threads_.stop(); }
+
+ private:
+  void run(const tensor& t, uint64_t most, const encode_call& encode) noexcept {
+    static_cast<void>(guarded([&] {
+      std::unique_lock lock(mutex_);
+      if (!t->wanted) return;
+      auto values = t->room;
+      const const_bytes from = pool_.host(values->place).subspan(0, t->source.size());
+      lock.unlock();
+      const std::unique_ptr<std::byte[]> frame(new (std::nothrow) std::byte[most]);
+      const outcome written =
+          frame == nullptr ? outcome{.code = status::out_of_memory} : encode(from, {frame.get(), most});
+      lock.lock();
+      if (written && t->wanted) put(*t, values, {frame.get(), written.bytes}, written, lock);
+      values = nullptr;
+    }));
+  }
+
+  // The frame into the pool, where it fits best or where the values were. If these are being read just then, they stay:
+  // they are wanted back anyway.
+  void put(parked_tensor& t, const std::shared_ptr<pool_room>& values, const_bytes frame, const outcome& written,
+           std::unique_lock<std::mutex>& lock) {
+    if (pinned_pool::round_up(frame.size()) >= values->place.size) return;
+    auto to = std::make_shared<pool_room>(pool_);
+    const bool elsewhere = pool_.take(frame.size(), to->place);
+    if (!elsewhere) {
+      if (values.use_count() != 2) return;
+      pool_.shrink(values->place, frame.size());
+      to = values;
+      t.is_rewritten = true;
+    }
+    lock.unlock();
+    std::memcpy(pool_.host(to->place).data(), frame.data(), frame.size());
+    lock.lock();
+    if (!elsewhere) {
+      t.is_rewritten = false;
+      rewritten_.notify_all();
+    }
+    if (!t.wanted) return;
+    t.room = std::move(to);
+    t.is_frame = true;
+    t.written = written;
+  }
+
+  std::mutex& mutex_;
+  pinned_pool& pool_;
+  std::condition_variable rewritten_;
+  work_queue threads_;
+};
+
+}  // namespace tuck::inline TUCK_ABI::detail
