@@ -12,9 +12,9 @@ set(tuck_no_memory any_frame fused_relu inflate_batch small_tensors kv_cache evi
                    golden_test swap_training_test tuner_test tuck_bench_test device_bench_test cli_test
                    guide_device_1 guide_device_2 adding_a_codec)
 set(tuck_no_threads ${tuck_no_memory} core_test codec_test deflate_test chain_test quantize_test gpu_gzip_test
-                    tools_test)
+                    files_test)
 set(tuck_no_kernels native_test model_test bench_test peers_test points_test predict_test timeline_test tuner_test
-                    core_test codec_test deflate_test chain_test quantize_test frame_test tools_test)
+                    core_test codec_test deflate_test chain_test quantize_test frame_test files_test)
 # Of what runs kernels, enough to run each template; compiling the rest by nvcc takes most of an hour.
 set(tuck_few_kernels device_functions_test kernels_test fused_relu small_tensors thrust_vectors)
 # Compilers, measurements and what takes long.

@@ -16,7 +16,7 @@ double by_unit(const row& r, double count) { return count * 128 / static_cast<do
 
 // From the library's folder on: where it was built is nobody's business.
 std::string short_name(const std::string& file) {
-  for (const char* folder : {"/include/tuck/", "/bench/", "/tools/", "/test/"})
+  for (const char* folder : {"/include/tuck/", "/bench/", "/examples/", "/test/"})
     if (const size_t at = file.rfind(folder); at != std::string::npos) return file.substr(at + 1);
   return file.substr(file.rfind('/') + 1);
 }

@@ -1,7 +1,7 @@
 // The program bench_predict, run as people run it.
 #include "bench/predict_samples.hpp"
-#include "tools/run_program.hpp"
-#include "tools/scratch.hpp"
+#include "support/run_program.hpp"
+#include "support/scratch.hpp"
 
 #include <gtest/gtest.h>
 

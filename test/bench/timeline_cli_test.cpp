@@ -1,6 +1,6 @@
 // The program timeline, run as people run it.
-#include "tools/run_program.hpp"
-#include "tools/scratch.hpp"
+#include "support/run_program.hpp"
+#include "support/scratch.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

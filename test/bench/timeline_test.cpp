@@ -4,7 +4,7 @@
 
 #include "bench/predict_samples.hpp"
 #include "support/files.hpp"
-#include "tools/scratch.hpp"
+#include "support/scratch.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 #include "bench/tuner/check.hpp"
 
 #include "support/files.hpp"
-#include "tools/run_program.hpp"
-#include "tools/scratch.hpp"
+#include "support/run_program.hpp"
+#include "support/scratch.hpp"
 
 #include <gtest/gtest.h>
 

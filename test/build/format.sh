@@ -4,5 +4,5 @@ set -eu
 cd "$(dirname "$0")/../.."
 how=-i
 [ "${1:-}" != --check ] || how="--dry-run -Werror"
-find include tools bench examples test -type f \( -name '*.hpp' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu' -o -name '*.h' \) |
+find include bench examples test -type f \( -name '*.hpp' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu' -o -name '*.h' \) |
   xargs "${CLANG_FORMAT:-clang-format-19}" --style=file $how

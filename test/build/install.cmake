@@ -1,6 +1,6 @@
 cmake_minimum_required(VERSION 3.25)
 # Installs what BUILD, a build of SOURCE, installs, looks at each file and moves the tree to TO. With HEADERS and DATA,
-# names of folders, BUILD is configured for these first.
+# names of folders, BUILD is configured for these first, without programs.
 set(headers include)
 set(data share)
 if(DEFINED HEADERS)
@@ -16,7 +16,8 @@ execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${TO}.first
                 OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 file(RENAME ${TO}.first ${TO})
 
-# Each header of the library, what makes packages of them, the licence, and nothing else.
+# Each header of the library, what makes packages of them, the licence, the program where it has been built, and nothing
+# else.
 file(GLOB_RECURSE expected RELATIVE ${SOURCE}/include ${SOURCE}/include/*)
 list(LENGTH expected count)
 if(count LESS 50)
@@ -27,14 +28,21 @@ foreach(file cmake/tuck/tuckConfig.cmake cmake/tuck/tuckConfigVersion.cmake cmak
              cmake/tuck/tuckTargets.cmake doc/tuck/LICENSE pkgconfig/tuck.pc)
   list(APPEND expected ${data}/${file})
 endforeach()
+set(program "")
+if(NOT DEFINED HEADERS AND EXISTS ${BUILD}/bin/tuck)
+  set(program bin/tuck)
+endif()
 file(GLOB_RECURSE found RELATIVE ${TO} ${TO}/*)
-set(missing ${expected})
+set(missing ${expected} ${program})
 list(REMOVE_ITEM missing ${found})
-list(REMOVE_ITEM found ${expected})
+list(REMOVE_ITEM found ${expected} ${program})
 if(missing OR found)
   message(FATAL_ERROR "missing: ${missing}\nunexpected: ${found}")
 endif()
 
+if(program)
+  execute_process(COMMAND ${TO}/${program} --version OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+endif()
 foreach(file ${expected})
   if(file MATCHES "^${headers}/(.*)")
     file(SHA256 ${SOURCE}/include/${CMAKE_MATCH_1} ours)

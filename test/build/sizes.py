@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ["include", "tools", "bench", "examples", "test"]
+FOLDERS = ["include", "bench", "examples", "test"]
 SUFFIXES = {".hpp", ".cuh", ".cpp", ".cu", ".h"}
 MOST_COLUMNS = 120
 MOST_HEADER_LINES = 350  # of code

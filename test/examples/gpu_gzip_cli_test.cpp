@@ -1,5 +1,5 @@
 #include "examples/gpu_gzip_support.hpp"
-#include "tools/run_program.hpp"
+#include "support/run_program.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "examples/gpu_gzip_support.hpp"
 #include "support/effort.hpp"
+#include "support/run_program.hpp"
 #include "support/tensors.hpp"
-#include "tools/run_program.hpp"
 
 #include <gtest/gtest.h>
 

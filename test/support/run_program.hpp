@@ -1,7 +1,7 @@
 // Runs a program as its users do, as a process.
 #pragma once
 
-#include "tools/scratch.hpp"
+#include "support/scratch.hpp"
 
 #include <fcntl.h>
 #include <spawn.h>

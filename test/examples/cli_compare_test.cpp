@@ -1,6 +1,6 @@
 #include "support/npy.hpp"
 
-#include "tools/cli_fixture.hpp"
+#include "examples/cli_fixture.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Runs `tuck` as its users do, as a process, and says what is expected of it.
 #pragma once
 
-#include "tools/run_program.hpp"
-#include "tools/scratch.hpp"
+#include "support/run_program.hpp"
+#include "support/scratch.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // Frames that another program wrote, or that were tampered with and sealed again.
 #include "support/npy.hpp"
 
-#include "tools/cli_fixture.hpp"
+#include "examples/cli_fixture.hpp"
 
 #include <tuck/host.hpp>
 

@@ -1,4 +1,4 @@
-// Temporary directories, whole files and .npy bytes made by hand, for the tests of the tools.
+// Temporary directories, whole files and .npy bytes made by hand, for the tests of programs.
 #pragma once
 
 #include <unistd.h>

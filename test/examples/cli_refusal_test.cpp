@@ -1,4 +1,4 @@
-#include "tools/cli_fixture.hpp"
+#include "examples/cli_fixture.hpp"
 
 #include <tuck/frame/format.hpp>
 

@@ -1,6 +1,6 @@
 #include "support/npy.hpp"
 
-#include "tools/scratch.hpp"
+#include "support/scratch.hpp"
 
 #include <gtest/gtest.h>
 

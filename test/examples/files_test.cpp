@@ -1,6 +1,6 @@
 #include "support/files.hpp"
 
-#include "tools/scratch.hpp"
+#include "support/scratch.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

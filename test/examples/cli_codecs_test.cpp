@@ -1,5 +1,5 @@
 // The codecs by their names, and the options of the lossy one.
-#include "tools/cli_fixture.hpp"
+#include "examples/cli_fixture.hpp"
 
 #include <cmath>
 #include <cstring>
