@@ -7,10 +7,11 @@ template <tuck::codec C> struct kernels {
   using values = tuck::span<tuck::value_t<C>>;
   using source = tuck::span<const tuck::value_t<C>>;
 
-  static void instantiate(values data, tuck::bytes memory, tuck::outcome* outcome, cudaStream_t stream) {
-    (void)tuck::encode(C{}, source(data), memory, memory, outcome, stream);
-    (void)tuck::encoded_bytes(C{}, source(data), memory, outcome, stream);
-    (void)tuck::decode(C{}, memory, data, memory, outcome, stream);
+  static void instantiate(values data, tuck::bytes memory, tuck::scratch_span scratch, tuck::outcome* outcome,
+                          cudaStream_t stream) {
+    (void)tuck::encode(C{}, source(data), memory, scratch, outcome, stream);
+    (void)tuck::encoded_bytes(C{}, source(data), scratch, outcome, stream);
+    (void)tuck::decode(C{}, memory, data, scratch, outcome, stream);
   }
 };
 
@@ -78,9 +79,9 @@ tuck::result instantiate_statistics(tuck::span<const T> values, tuck::tensor_sta
                                     tuck::scratch_span scratch, cudaStream_t stream) {
   return tuck::gather_statistics(values, seen, scratch, stream);
 }
-template tuck::result instantiate_statistics(tuck::span<const float>, tuck::tensor_statistics*, tuck::bytes,
+template tuck::result instantiate_statistics(tuck::span<const float>, tuck::tensor_statistics*, tuck::scratch_span,
                                              cudaStream_t);
 #if !defined(TUCK_FEW_KERNELS)
-template tuck::result instantiate_statistics(tuck::span<const tuck::bf16>, tuck::tensor_statistics*, tuck::bytes,
+template tuck::result instantiate_statistics(tuck::span<const tuck::bf16>, tuck::tensor_statistics*, tuck::scratch_span,
                                              cudaStream_t);
 #endif
