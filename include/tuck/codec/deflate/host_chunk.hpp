@@ -3,6 +3,7 @@
 
 #include <tuck/codec/concept.hpp>
 #include <tuck/codec/deflate/layout.hpp>
+#include <tuck/core/bit_stream.hpp>
 #include <tuck/core/status.hpp>
 
 #include <algorithm>
@@ -10,32 +11,6 @@
 #include <optional>
 
 namespace tuck::inline TUCK_ABI::deflate_format {
-
-// Bits to memory, lowest first; writes up to 8 bytes at once.
-class bit_output {
- public:
-  explicit bit_output(std::byte* to) noexcept : begin_(to), to_(to) {}
-
-  void put(uint64_t bits, uint32_t count) noexcept {  // up to 32
-    bits_ |= bits << fill_;
-    fill_ += count;
-    if (fill_ < 32) return;
-    store_unaligned(to_, static_cast<uint32_t>(bits_));
-    to_ += 4;
-    bits_ >>= 32;
-    fill_ -= 32;
-  }
-  uint32_t finish() noexcept {  // the bytes
-    for (; fill_ > 0; fill_ -= fill_ < 8 ? fill_ : 8, bits_ >>= 8) *to_++ = static_cast<std::byte>(bits_);
-    return static_cast<uint32_t>(to_ - begin_);
-  }
-
- private:
-  std::byte* begin_;
-  std::byte* to_;
-  uint64_t bits_ = 0;
-  uint32_t fill_ = 0;
-};
 
 template <uint32_t Width> class host_encoder {
  public:
@@ -71,7 +46,7 @@ template <uint32_t Width> class host_encoder {
   }
   // The stream alone. Returns its bytes.
   uint32_t write_stream(std::byte* to) noexcept {
-    bit_output out(to);
+    bit_writer out(to);
     for (uint32_t i = 0; i < prefix_bits; i += 32) out.put(prefix_word<Width>(i / 32), std::min(32u, prefix_bits - i));
     for (uint32_t i = 0; i <= whole_segments; ++i)
       visit_segment<Width>(i, lengths_of(i), [&](uint32_t bits, uint32_t count) { out.put(bits, count); });
@@ -80,7 +55,8 @@ template <uint32_t Width> class host_encoder {
       out.put(entry & low_mask(27), entry >> 27);
     }
     out.put(reverse_bits(slots_[end_of_block]), code_->length[end_of_block]);
-    return out.finish();
+    out.finish_bytes();
+    return static_cast<uint32_t>(ceil_div(out.position(), uint64_t{8}));
   }
   uint32_t stream_bytes() const noexcept { return stream_; }
 
