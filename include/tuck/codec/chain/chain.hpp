@@ -23,6 +23,7 @@
 
 #include <tuck/codec/chain/stages.hpp>
 
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -219,16 +220,10 @@ template <class... Stages> struct chain {
     ((bits |= splitter<Stages> ? bit : 0, bit *= 2), ...);
     return bits & ~(bit / 2);
   }();
-  static constexpr int splitters = popcount(splitter_bits);
+  static constexpr int splitters = std::popcount(splitter_bits);
   static constexpr uint32_t record_bytes = 4 * splitters;
   // The most bytes that sides add to a chunk.
-  static constexpr uint32_t growth = [] {
-    const auto of = []<class S>(std::type_identity<S>) -> uint32_t {
-      if constexpr (splitter<S>) return S::max_growth;
-      return 0;
-    };
-    return (0 + ... + of(std::type_identity<Stages>{})) - of(std::type_identity<last_stage>{});
-  }();
+  static constexpr uint32_t growth = (0 + ... + detail::growth_of<Stages>()) - detail::growth_of<last_stage>();
   static_assert(growth <= 4096, "tuck: the splitters of a chain have a max_growth of up to 4 KiB together");
   static constexpr bool lossy = !detail::lossless_stage<first_stage>();
 

@@ -67,6 +67,11 @@ template <class S> constexpr bool lossless_stage() {
 template <class First, class... Rest>
 inline constexpr bool only_first_adapts = ((!adaptive_codec<Rest> && detail::lossless_stage<Rest>()) && ...);
 
+template <class S> constexpr uint32_t growth_of() {
+  if constexpr (splitter<S>) return S::max_growth;
+  return 0;
+}
+
 // A codec that has several stages itself is none of a chain: its description is empty, which plan_header refuses.
 template <class S> TUCK_HD constexpr stage describe(const S& s) noexcept {
   if constexpr (transform<S>) {

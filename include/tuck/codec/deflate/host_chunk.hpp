@@ -22,14 +22,8 @@ template <uint32_t Width> class host_encoder {
     find_tokens();
     take_tokens();
     code_.emplace(counts_);
-    for (uint32_t s = 0; s < counted_symbols; ++s) slots_[s] = 0;
-    uint32_t slot = 0;
-    for (uint32_t l = 1; l <= max_length; ++l)
-      for (uint32_t s = 0; s < coded_symbols; ++s)
-        if (code_->length[s] == l) {
-          slots_[s] = slot << (32 - max_length);
-          slot += huffman_format::slots_of(l);
-        }
+    huffman_format::visit_codes(code_->length, coded_symbols,
+                                [&](uint32_t s, uint32_t, uint32_t slot) { slots_[s] = slot << (32 - max_length); });
     return size();
   }
 
@@ -269,15 +263,12 @@ template <uint32_t Width> class host_decoder {
     }
     for (uint32_t i = 0; i < distance_codes<Width>; ++i)
       if (length[coded_symbols + i] != distance_length<Width>(i)) return false;
-    uint32_t slot = 0;
-    for (uint32_t l = 1; l <= max_length; ++l)
-      for (uint32_t s = 0; s < coded_symbols; ++s) {
-        if (length[s] != l) continue;
-        const uint32_t end = slot + huffman_format::slots_of(l);
-        if (end > huffman_format::slots) return false;
-        for (; slot != end; ++slot) table_[reversed(slot, max_length)] = decoder_entry(s, l);
-      }
-    return slot == huffman_format::slots && length[end_of_block] != 0;
+    const auto fill = [&](uint32_t s, uint32_t l, uint32_t slot) {
+      const uint32_t entry = decoder_entry(s, l);
+      for (uint32_t i = reversed(slot, max_length); i < huffman_format::slots; i += 1u << l) table_[i] = entry;
+    };
+    return huffman_format::visit_codes(length, coded_symbols, fill) == huffman_format::slots &&
+           length[end_of_block] != 0;
   }
 
   bool decode_sub_block(uint32_t at, uint32_t end, std::byte* out, std::byte* const out_end) const noexcept {

@@ -110,16 +110,16 @@ template <uint32_t Symbols> class code_maker {
   }
   // Counts of as many bits have one of two lengths.
   uint32_t kraft(uint32_t least) const noexcept {
-    uint32_t from[18], of_less[18], of_more[18], sum = 0;
+    uint32_t from[18], few[18], more[18], sum = 0;  // slots of the lower counts, and what the others have on top
     for (uint32_t w = 1, wanted = tuck::bit_width(least); w < 18; ++w) {
       const uint32_t l = wanted > w ? wanted - w : 0;
       from[w] = (least + (1u << l) - 1) >> l;
-      of_more[w] = slots_of(std::clamp(l, 1u, max_length));
-      of_less[w] = slots_of(std::clamp(l + 1, 1u, max_length));
+      few[w] = slots_of(std::clamp(l + 1, 1u, max_length));
+      more[w] = slots_of(std::clamp(l, 1u, max_length)) - few[w];
     }
     for (uint32_t i = 0; i < present; ++i) {
       const uint32_t w = width_[i];
-      sum += count_of(i) >= from[w] ? of_more[w] : of_less[w];
+      sum += few[w] + ((0 - uint32_t{count_of(i) >= from[w]}) & more[w]);
     }
     return sum;
   }
@@ -138,7 +138,7 @@ template <uint32_t Symbols> class code_maker {
     uint64_t heap[Symbols], *end = heap;
     const auto key = [&](uint64_t s) { return uint64_t{counts_[s]} << length[s] << 16 | (Symbols - s); };
     for (uint32_t i = 0; i < present; ++i)
-      if (length[symbol_[i]] > 1) *end++ = key(symbol_[i]);
+      if (const uint32_t l = length[symbol_[i]]; l > 1 && slots_of(l) <= slots - used) *end++ = key(symbol_[i]);
     for (std::make_heap(heap, end); used < slots;) {
       std::pop_heap(heap, end);
       const auto s = static_cast<uint32_t>(Symbols - (end[-1] & 0xffff));
@@ -159,5 +159,23 @@ template <uint32_t Symbols> class code_maker {
   uint8_t width_[Symbols];    // bits of their counts
   uint32_t total_ = 0;
 };
+
+// Visits symbols that have a code as visit(symbol, its bits, its first slot), if there are slots for all. Returns how
+// many slots they want.
+template <class Visit> uint32_t visit_codes(const uint8_t* length, uint32_t symbols, const Visit& visit) noexcept {
+  uint32_t count[16] = {}, next[max_length + 1], end = 0;
+  for (uint32_t s = 0; s < symbols; ++s) ++count[length[s]];
+  for (uint32_t l = 1; l <= max_length; ++l) {
+    next[l] = end;
+    end += count[l] * slots_of(l);
+  }
+  if (end > slots) return end;
+  for (uint32_t s = 0; s < symbols; ++s)
+    if (const uint32_t l = length[s]; l != 0) {
+      visit(s, l, next[l]);
+      next[l] += slots_of(l);
+    }
+  return end;
+}
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format
