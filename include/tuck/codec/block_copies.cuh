@@ -54,11 +54,11 @@ template <int Threads> __device__ void zero_shared(std::byte* to) {  // tile_byt
 
 // A tile to a row in shared memory, from its begin on, a multiple of 16, and back; nothing past a multiple of 16 bytes
 // is touched.
-template <class Tile> __device__ void store_to_row(const Tile& values, uint32_t bytes, std::byte* row) {
+template <class Tile> __device__ void store_to_row(const Tile& values, uint32_t size, std::byte* row) {
 #pragma unroll
   for (int r = 0; r < Tile::rows; ++r) {
     const uint32_t at = Tile::first_value(r * Tile::row_words) / Tile::lane_values;
-    if (at * sizeof(device::vec128) < bytes) reinterpret_cast<device::vec128*>(row)[at] = values.row(r);
+    if (at * sizeof(device::vec128) < size) reinterpret_cast<device::vec128*>(row)[at] = values.row(r);
   }
 }
 // The 16 bytes of which `first` is the first value, zeros past the last one.

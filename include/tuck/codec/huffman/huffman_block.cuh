@@ -244,10 +244,10 @@ namespace huffman_format {
 // Of values alone.
 inline constexpr uint32_t plain_row = tile_bytes + 32;
 
-__device__ inline void list_values(row_sections& sections, uint32_t bytes) {
+__device__ inline void list_values(row_sections& sections, uint32_t size) {
   if (threadIdx.x == 0) {
     sections.list.count = 0;
-    sections.list.add(bytes);
+    sections.list.add(size);
     sections.at[0] = sections.at[1] = 0;  // the second is where sides would be
   }
 }
@@ -268,9 +268,9 @@ template <element T, int Threads> class block_codec<huffman<T>, Threads> {
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp), encoder_(temp.storage) {}
 
   __device__ void take(const huffman<T>&, tile& values) {
-    const uint32_t bytes = values.count * uint32_t{sizeof(T)};
-    huffman_format::list_values(temp_.sections, bytes);
-    store_to_row(values, bytes, temp_.storage.parts.row);
+    const uint32_t size = values.count * uint32_t{sizeof(T)};
+    huffman_format::list_values(temp_.sections, size);
+    store_to_row(values, size, temp_.storage.parts.row);
   }
   __device__ uint32_t measure(const huffman<T>&) { return encoder_.measure(temp_.sections); }
   template <class Chunk> __device__ void pack(const huffman<T>&, Chunk&, bytes out) { encoder_.pack(nullptr, 0, out); }
