@@ -140,8 +140,8 @@ def check_stages(stages: list[Stage], dtype: Dtype) -> list[Stage]:
     used = [stage for stage in stages if stage.id]
     require(stages == used + [Stage(0, 0, 0, 0, 0)] * (4 - len(used)), "header: unused stages are not zero")
     *before, last = (stage.id for stage in used)
-    fits = last in (ZVC, RLE, RLE_ZERO, DEFLATE, BITPACK, HUFFMAN) or (last == QUANTIZE and not before)
-    fits = fits and all(i in TRANSFORMS or i in SPLITTERS for i in before) and QUANTIZE_CODES not in before[1:]
+    fits = last in (ZVC, RLE, RLE_ZERO, BITPACK, HUFFMAN) or (last in (QUANTIZE, DEFLATE) and not before)
+    fits = fits and all(i == DELTA or i in SPLITTERS for i in before) and QUANTIZE_CODES not in before[1:]
     require(fits, f"the codec {before + [last]} is unknown")
     for stage in used:
         require(stage.version == 1, f"codec {stage.id}: version {stage.version} is unknown")

@@ -40,7 +40,7 @@ template <element T, int Threads> class block_encoder {
   struct TempStorage {
     alignas(16) uint32_t row[tile_bytes / 4];
     alignas(8) token_bits tokens[max_cells + 1];
-    uint32_t staged[tile_bytes / 4];
+    alignas(16) uint32_t staged[tile_bytes / 4];
     uint32_t entries[kinds];                            // how often tokens occur, then what is written of them
     uint32_t counts[counted_symbols];                   // then codes
     uint32_t begin_cell[32 + 1], begin_weight[32 + 1];  // of sub-blocks
