@@ -60,13 +60,15 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
     return match_single_stage(stages, description());
   }
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
-  TUCK_HD uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
-  TUCK_HD status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
+  uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
+  status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
   static constexpr uint32_t max_growth = 0;
-  TUCK_HD static uint32_t side_bytes(const_bytes encoded, uint32_t count) noexcept {
-    counts of_mask;
-    return read_counts(encoded, count, of_mask) ? of_mask.values_begin(count) : 0;
+  static uint32_t side_bytes(const_bytes encoded, uint32_t count) noexcept {
+    return detail::on_cpu([=]<class Cpu>(Cpu) {
+      counts of_mask;
+      return read_counts<Cpu>(encoded, count, of_mask) ? of_mask.values_begin(count) : 0;
+    });
   }
   TUCK_HD static constexpr bool side_fits(uint32_t side, uint32_t, uint32_t count) noexcept {
     return side >= layout::l1_begin(count) && side % sizeof(T) == 0;
@@ -75,21 +77,25 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
  private:
   static constexpr uint32_t most_groups = max_chunk_raw_bytes / sizeof(T) / layout::group;
 
-  struct counts : mask_counts {
-    TUCK_HD constexpr uint32_t l0_begin(uint32_t count) const noexcept { return layout::l1_begin(count) + groups; }
-    TUCK_HD constexpr uint32_t l0_end(uint32_t count) const noexcept { return l0_begin(count) + bytes; }
-    TUCK_HD constexpr uint32_t values_begin(uint32_t count) const noexcept {
-      return layout::values_begin(l0_end(count));
-    }
-    TUCK_HD constexpr uint64_t size(uint32_t count) const noexcept {
-      return values_begin(count) + uint64_t{ones} * sizeof(T);
-    }
+  // Groups of the mask that are not all zero, its bytes that are not zero, and its ones.
+  struct counts {
+    uint32_t groups = 0, bytes = 0, ones = 0;
+
+    constexpr uint32_t l0_begin(uint32_t count) const noexcept { return layout::l1_begin(count) + groups; }
+    constexpr uint32_t l0_end(uint32_t count) const noexcept { return l0_begin(count) + bytes; }
+    constexpr uint32_t values_begin(uint32_t count) const noexcept { return layout::values_begin(l0_end(count)); }
+    constexpr uint64_t size(uint32_t count) const noexcept { return values_begin(count) + uint64_t{ones} * sizeof(T); }
+  };
+  // Each level is the mask of the bytes of the one below.
+  struct levels {
+    std::byte l0[8 * most_groups], l1[most_groups + 4], l2[(most_groups + 31) / 32 * 4];
   };
 
-  TUCK_HD static void write_levels(const std::byte* masks, uint32_t kind, const counts&, uint32_t count,
-                                   std::byte* to) noexcept;
-  TUCK_HD static bool read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept;
-  TUCK_HD static bool read_levels(const std::byte* encoded, const counts&, uint32_t count, std::byte* masks) noexcept;
+  template <class Cpu> static uint32_t encode(span<const T> values, std::byte* out) noexcept;
+  template <class Cpu> static status decode(const_bytes encoded, span<T> restored) noexcept;
+  template <class Cpu> static bool read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept;
+  template <class Cpu>
+  static bool read_levels(const std::byte* encoded, const counts&, uint32_t count, levels& masks) noexcept;
 };
 
 // Whichever kind has fewer ones, chunk by chunk: runs of anything.
@@ -99,121 +105,111 @@ template <element T> struct rle : rle_codec<T, codec_id::rle, 2> {};
 template <element T> struct rle_zero : rle_codec<T, codec_id::rle_zero, 1> {};
 
 template <element T, codec_id Id, uint32_t Kinds>
-TUCK_HD uint32_t rle_codec<T, Id, Kinds>::encode_chunk(span<const T> values, bytes room) const noexcept {
-  const auto count = static_cast<uint32_t>(values.size());
-  if (layout::groups(count) > most_groups) return declined;
-  std::byte masks[Kinds][8 * most_groups];
-  counts of_kind[Kinds];
-  for (uint32_t kind = 0; kind < Kinds; ++kind) {
-    masks_of(values, kind == 0 ? ones::non_zeros : ones::changes, masks[kind]);
-    of_kind[kind] = {count_mask(masks[kind], mask_words(count))};
-  }
-  const uint32_t kind = Kinds == 2 && of_kind[Kinds - 1].ones < of_kind[0].ones;
-  const counts& chosen = of_kind[kind];
-  if (chosen.size(count) >= values.size_bytes()) return declined;
-  std::byte* const out = room.data();
-  write_levels(masks[kind], kind, chosen, count, out);
-  std::byte* const end = pack(values, masks[kind], out + chosen.values_begin(count), out + values.size_bytes());
-  return static_cast<uint32_t>(end - out);
+uint32_t rle_codec<T, Id, Kinds>::encode_chunk(span<const T> values, bytes room) const noexcept {
+  return detail::on_cpu([=]<class Cpu>(Cpu) { return encode<Cpu>(values, room.data()); });
 }
 
 template <element T, codec_id Id, uint32_t Kinds>
-TUCK_HD status rle_codec<T, Id, Kinds>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
+status rle_codec<T, Id, Kinds>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
+  return detail::on_cpu([=]<class Cpu>(Cpu) { return decode<Cpu>(encoded, restored); });
+}
+
+template <element T, codec_id Id, uint32_t Kinds>
+template <class Cpu>
+[[gnu::always_inline]] inline uint32_t rle_codec<T, Id, Kinds>::encode(span<const T> values, std::byte* out) noexcept {
+  using loops = detail::masks_on<Cpu>;
+  const auto count = static_cast<uint32_t>(values.size());
+  const uint32_t groups = layout::groups(count);
+  if (groups > most_groups) return declined;
+  const std::byte* const from = as_bytes(values).data();
+  levels masks;
+  counts of_mask;
+  uint32_t kind = 0;
+  of_mask.ones = loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, masks.l0);
+  if constexpr (Kinds == 2) {
+    std::byte changes[8 * most_groups];
+    const uint32_t of_changes = loops::template masks_of<ones::changes, sizeof(T)>(from, count, changes);
+    if (of_changes < of_mask.ones) {
+      kind = 1;
+      of_mask.ones = of_changes;
+      std::memcpy(masks.l0, changes, 4 * mask_words(count));
+    }
+  }
+  std::memset(masks.l0 + 4 * mask_words(count), 0, 8 * groups - 4 * mask_words(count));
+  of_mask.bytes = loops::template masks_of<ones::non_zeros, 1>(masks.l0, 8 * groups, masks.l1);
+  of_mask.groups = loops::template masks_of<ones::non_zeros, 1>(masks.l1, groups, masks.l2);
+  if (of_mask.size(count) >= values.size_bytes()) return declined;
+
+  // What is written behind the end of a level is overwritten by what comes next.
+  const std::byte* const end = out + values.size_bytes();
+  store_unaligned(out, kind);
+  std::memcpy(out + 4, masks.l2, layout::l1_begin(count) - 4);
+  loops::template pack<1>(masks.l1, groups, masks.l2, out + layout::l1_begin(count), end);
+  loops::template pack<1>(masks.l0, 8 * groups, masks.l1, out + of_mask.l0_begin(count), end);
+  const uint32_t values_begin = of_mask.values_begin(count);
+  std::memset(out + of_mask.l0_end(count), 0, values_begin - of_mask.l0_end(count));
+  loops::template pack<sizeof(T)>(from, count, masks.l0, out + values_begin, end);
+  return static_cast<uint32_t>(of_mask.size(count));
+}
+
+template <element T, codec_id Id, uint32_t Kinds>
+template <class Cpu>
+[[gnu::always_inline]] inline status rle_codec<T, Id, Kinds>::decode(const_bytes encoded, span<T> restored) noexcept {
+  using loops = detail::masks_on<Cpu>;
   const auto count = static_cast<uint32_t>(restored.size());
   if (encoded.size() >= restored.size_bytes() || encoded.size() < layout::l1_begin(count)) return status::bad_payload;
   if (layout::groups(count) > most_groups) return status::bad_payload;
   const auto kind = load_unaligned<uint32_t>(encoded.data());  // and the three zeros behind it
   if (kind >= Kinds) return status::bad_payload;
   counts of_mask;
-  if (!read_counts(encoded, count, of_mask) || of_mask.size(count) != encoded.size()) return status::bad_payload;
+  if (!read_counts<Cpu>(encoded, count, of_mask) || of_mask.size(count) != encoded.size()) return status::bad_payload;
   for (uint32_t i = of_mask.l0_end(count); i < of_mask.values_begin(count); ++i)
     if (encoded[i] != std::byte{}) return status::bad_payload;
-  std::byte masks[8 * most_groups];
-  if (!read_levels(encoded.data(), of_mask, count, masks)) return status::bad_payload;
+  levels masks;
+  if (!read_levels<Cpu>(encoded.data(), of_mask, count, masks)) return status::bad_payload;
   const std::byte* const packed = encoded.data() + of_mask.values_begin(count);
   const std::byte* const end = encoded.data() + encoded.size();
-  if (kind == 0)
-    spread<ones::non_zeros>(masks, packed, end, restored);
+  std::byte* const to = as_writable_bytes(restored).data();
+  if (Kinds == 1 || kind == 0)
+    loops::template spread<ones::non_zeros, sizeof(T)>(masks.l0, packed, end, to, count);
   else
-    spread<ones::changes>(masks, packed, end, restored);
+    loops::template spread<ones::changes, sizeof(T)>(masks.l0, packed, end, to, count);
   return status::ok;
 }
 
-// All in front of the values.
+// Counts the mask that `encoded`, at least l1_begin(count) bytes, holds. False where a level does not fit in.
 template <element T, codec_id Id, uint32_t Kinds>
-TUCK_HD void rle_codec<T, Id, Kinds>::write_levels(const std::byte* masks, uint32_t kind, const counts& of_mask,
-                                                   uint32_t count, std::byte* to) noexcept {
-  std::memset(to, 0, layout::l1_begin(count));
-  store_unaligned(to, kind);
-  std::byte *l1 = to + layout::l1_begin(count), *l0 = to + of_mask.l0_begin(count);
-  for (uint32_t group = 0; group < layout::groups(count); ++group) {
-    uint32_t not_zero = 0;
-    for (uint32_t half = 0; half < 2 && 2 * group + half < mask_words(count); ++half) {
-      const uint32_t mask = detail::mask_at(masks, 2 * group + half);
-      if (mask == 0) continue;
-      not_zero |= layout::nibble_of(mask) << 4 * half;
-      for (uint32_t b = 0; b < 4; ++b) {
-        const uint32_t byte = mask >> (8 * b) & 0xff;
-        *l0 = static_cast<std::byte>(byte);  // one too far at the end: the padding or a value comes later
-        l0 += byte != 0;
-      }
-    }
-    if (not_zero == 0) continue;
-    to[4 + group / 8] = static_cast<std::byte>(static_cast<uint32_t>(to[4 + group / 8]) | 1u << group % 8);
-    *l1++ = static_cast<std::byte>(not_zero);
-  }
-  std::memset(to + of_mask.l0_end(count), 0, of_mask.values_begin(count) - of_mask.l0_end(count));
-}
-
-// Counts the mask that `encoded`, at least l1_begin(count) bytes, holds. False where a level does not fit in, or one is
-// not what write_levels writes.
-template <element T, codec_id Id, uint32_t Kinds>
-TUCK_HD bool rle_codec<T, Id, Kinds>::read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept {
+template <class Cpu>
+[[gnu::always_inline]] inline bool rle_codec<T, Id, Kinds>::read_counts(const_bytes encoded, uint32_t count,
+                                                                        counts& of_mask) noexcept {
+  using loops = detail::masks_on<Cpu>;
   const std::byte* const from = encoded.data();
-  uint32_t last = 0;
-  for (uint32_t at = 4; at < layout::l1_begin(count); at += 4) {
-    last = load_unaligned<uint32_t>(from + at);
-    of_mask.groups += popcount(last);
-  }
-  const uint32_t groups = layout::groups(count);
-  if (groups % 32 != 0 && (last & ~low_mask(groups % 32)) != 0) return false;
-
-  const auto count_bytes = [&](uint32_t begin, uint32_t end, uint32_t& bits) {
-    if (encoded.size() < end) return false;
-    uint32_t at = begin;
-    for (; at + 4 <= end; at += 4) {
-      const auto four = load_unaligned<uint32_t>(from + at);
-      if (layout::nibble_of(four) != 15) return false;
-      bits += popcount(four);
-    }
-    for (; at < end; ++at) {
-      if (from[at] == std::byte{}) return false;
-      bits += popcount(static_cast<uint32_t>(from[at]));
-    }
-    return true;
-  };
-  return count_bytes(layout::l1_begin(count), of_mask.l0_begin(count), of_mask.bytes) &&
-         count_bytes(of_mask.l0_begin(count), of_mask.l0_end(count), of_mask.ones);
+  const uint32_t l1 = layout::l1_begin(count), tail = layout::groups(count) % 32;
+  if (tail != 0 && (load_unaligned<uint32_t>(from + l1 - 4) & ~low_mask(tail)) != 0) return false;
+  of_mask.groups = loops::count_ones(from + 4, l1 - 4);
+  if (encoded.size() < of_mask.l0_begin(count)) return false;
+  of_mask.bytes = loops::count_ones(from + l1, of_mask.groups);
+  if (encoded.size() < of_mask.l0_end(count)) return false;
+  of_mask.ones = loops::count_ones(from + of_mask.l0_begin(count), of_mask.bytes);
+  return true;
 }
 
-// The mask that write_levels wrote; false where bits are set past its end.
+// The mask itself; false where its levels are not what encode writes, or bits are set past its end.
 template <element T, codec_id Id, uint32_t Kinds>
-TUCK_HD bool rle_codec<T, Id, Kinds>::read_levels(const std::byte* encoded, const counts& of_mask, uint32_t count,
-                                                  std::byte* masks) noexcept {
-  const std::byte *l1 = encoded + layout::l1_begin(count), *l0 = encoded + of_mask.l0_begin(count);
-  const uint32_t groups = layout::groups(count);
-  for (uint32_t group = 0; group < groups; ++group) {
-    uint64_t eight = 0;
-    if ((static_cast<uint32_t>(encoded[4 + group / 8]) >> group % 8 & 1) != 0) {
-      const auto not_zero = static_cast<uint32_t>(*l1++);
-      for (uint32_t b = 0; b < 8; ++b)
-        if ((not_zero >> b & 1) != 0) eight |= uint64_t{static_cast<uint8_t>(*l0++)} << (8 * b);
-    }
-    store_unaligned(masks + 8 * group, eight);
-    if (const uint32_t tail = count % layout::group; group + 1 == groups && tail != 0 && eight >> tail != 0)
-      return false;
-  }
-  return true;
+template <class Cpu>
+[[gnu::always_inline]] inline bool rle_codec<T, Id, Kinds>::read_levels(const std::byte* encoded, const counts& of_mask,
+                                                                        uint32_t count, levels& masks) noexcept {
+  using loops = detail::masks_on<Cpu>;
+  const uint32_t groups = layout::groups(count), tail = count % layout::group;
+  const std::byte *const l1 = encoded + layout::l1_begin(count), *const l0 = encoded + of_mask.l0_begin(count);
+  std::memset(masks.l1 + groups, 0, 4);
+  loops::template spread<ones::non_zeros, 1>(encoded + 4, l1, l0, masks.l1, groups);
+  loops::template spread<ones::non_zeros, 1>(masks.l1, l0, l0 + of_mask.bytes, masks.l0, 8 * groups);
+  // A byte that is kept is not zero: then as many are not zero as there are ones above.
+  std::byte above[most_groups + 4];
+  if (loops::template masks_of<ones::non_zeros, 1>(masks.l1, groups, above) != of_mask.groups) return false;
+  if (loops::template masks_of<ones::non_zeros, 1>(masks.l0, 8 * groups, above) != of_mask.bytes) return false;
+  return tail == 0 || load_unaligned<uint64_t>(masks.l0 + 8 * groups - 8) >> tail == 0;
 }
 
 static_assert(splitter<rle<float>> && splitter<rle_zero<float>>);
