@@ -2,7 +2,8 @@
 // holds. Of m exceptions, from the side's begin:
 //
 //   u16 exponent            of 16-bit types the biased one of the chunk's largest finite value; where the bound is
-//                           pointwise, of all types, that of the least finite value that is not 0. 0 where there is none
+//                           pointwise, of all types, that of the least finite value that is not 0. 0 where there is
+//                           none
 //   u16 position[m]         ascending
 //   T   exception[m]        bit for bit; before them and behind them zeros, to a multiple of sizeof(T) and of 4
 //
