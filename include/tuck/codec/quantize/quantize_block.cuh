@@ -93,16 +93,23 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
     const quantize_side<T> side = codec.side();
     if (end + side.bytes(exceptions) != encoded.size()) return status::bad_payload;
     const std::byte* const of_side = groups_.encoded() + end;
-    const uint32_t exponent = quantizer_of_tile::exponent(side, of_side);
-    if (!codec.exponent_is_sound(exponent)) return status::bad_payload;
-    const auto* const positions = reinterpret_cast<const uint16_t*>(of_side + side.positions);
-    if (exceptions != 0 && !find_exceptions(positions, exceptions, count)) return status::bad_payload;
+    uint32_t exponent = 0;
+    if (codec.has_exponent()) {
+      exponent = quantizer_of_tile::exponent(side, of_side);
+      if (!codec.exponent_is_sound(exponent)) return status::bad_payload;
+    }
+    const std::byte* of_exceptions = nullptr;
+    if (exceptions != 0) {
+      of_exceptions = of_side + side.values(exceptions);
+      if (!find_exceptions(reinterpret_cast<const uint16_t*>(of_side + side.positions), exceptions, count))
+        return status::bad_payload;
+    }
     quantizer_of_tile(temp_.of_tile).with_quantizer(codec, exponent, [&](const auto& quantizer) {
       groups_.decode(
           count,
           [&](uint32_t first, const auto& codes) {
             device::vec128 row = row_of(quantizer, codes);
-            if (exceptions != 0) patch(of_side + side.values(exceptions), first, row);
+            if (exceptions != 0) patch(of_exceptions, first, row);
             return row;
           },
           sink);

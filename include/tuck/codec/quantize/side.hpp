@@ -25,6 +25,7 @@ template <floating_element T> struct quantize_side {
     return ceil_div(positions + 2 * exceptions, width) * width;
   }
   TUCK_HD constexpr uint32_t bytes(uint32_t exceptions) const noexcept {
+    if ((positions | exceptions) == 0) return 0;  // as most sides are
     return ceil_div(values(exceptions) + exceptions * width, 4u) * 4;
   }
   // The exceptions of a side of so many bytes; if none has, such as have another.
