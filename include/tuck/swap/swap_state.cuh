@@ -316,7 +316,7 @@ class swap_state {
 
   // Puts `work` on a stream, behind it the event that is returned; when it fails, what there is of it is waited for.
   template <class Work> event_lease tracked(operation op, cudaStream_t stream, const Work& work) {
-    const event_lease done = op.done = events_.take();
+    event_lease done = op.done = events_.take();
     auto& given = reading_[stream];
     given.push_back(std::move(op));
     const result r = guarded([&] {
