@@ -95,16 +95,6 @@ template <class Word> class run_length_coder final : public timed_coder {
   tools::device_memory runs_, temporary_;
 };
 
-template <template <class> class Coder> std::unique_ptr<device_coder> make(const coder_request& request) {
-  switch (size_of(request.type)) {
-    case 1: return std::make_unique<Coder<uint8_t>>(request);
-    case 2: return std::make_unique<Coder<uint16_t>>(request);
-    case 4: return std::make_unique<Coder<uint32_t>>(request);
-    case 8: return std::make_unique<Coder<uint64_t>>(request);
-    default: throw std::runtime_error("cub: a tensor of no known type");
-  }
-}
-
 }  // namespace
 
 std::vector<device_peer> cub_peers() {
@@ -112,8 +102,8 @@ std::vector<device_peer> cub_peers() {
                               "." + std::to_string(CUB_SUBMINOR_VERSION);
   const auto takes_any = [](dtype) { return true; };
   std::vector<device_peer> peers;
-  peers.push_back({"cub-select", library, false, takes_any, make<select_coder>});
-  peers.push_back({"cub-rle", library, false, takes_any, make<run_length_coder>});
+  peers.push_back({"cub-select", library, false, takes_any, make_of_words<select_coder>});
+  peers.push_back({"cub-rle", library, false, takes_any, make_of_words<run_length_coder>});
   return peers;
 }
 

@@ -72,16 +72,6 @@ template <class Word> class unique_by_key_coder final : public places_coder<Word
   }
 };
 
-template <template <class> class Coder> std::unique_ptr<device_coder> make(const coder_request& request) {
-  switch (size_of(request.type)) {
-    case 1: return std::make_unique<Coder<uint8_t>>(request);
-    case 2: return std::make_unique<Coder<uint16_t>>(request);
-    case 4: return std::make_unique<Coder<uint32_t>>(request);
-    case 8: return std::make_unique<Coder<uint64_t>>(request);
-    default: throw std::runtime_error("thrust: a tensor of no known type");
-  }
-}
-
 }  // namespace
 
 std::vector<device_peer> thrust_peers() {
@@ -89,8 +79,8 @@ std::vector<device_peer> thrust_peers() {
                               std::to_string(THRUST_MINOR_VERSION) + "." + std::to_string(THRUST_SUBMINOR_VERSION);
   const auto takes_any = [](dtype) { return true; };
   std::vector<device_peer> peers;
-  peers.push_back({"thrust-copy-if", library, false, takes_any, make<copy_if_coder>});
-  peers.push_back({"thrust-unique-by-key", library, false, takes_any, make<unique_by_key_coder>});
+  peers.push_back({"thrust-copy-if", library, false, takes_any, make_of_words<copy_if_coder>});
+  peers.push_back({"thrust-unique-by-key", library, false, takes_any, make_of_words<unique_by_key_coder>});
   return peers;
 }
 
