@@ -6,7 +6,6 @@
 #include <tuck/codec/deflate/deflate_block.cuh>
 #include <tuck/codec/quantize/quantize_block.cuh>
 #include <tuck/codec/rle/rle_block.cuh>
-#include <tuck/codec/transform/byte_planes_block.cuh>
 #include <tuck/codec/zvc/zvc_block.cuh>
 #include <tuck/core/version.hpp>
 #include <tuck/frame/batch.cuh>

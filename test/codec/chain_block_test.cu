@@ -10,16 +10,15 @@ namespace {
 template <class C> class chain_block : public block_against_scalar<C> {};
 
 // Every kind of stage at every place it may have, over every width.
-using all_chains = ::testing::Types<
-    chain<zvc<float>, byte_planes<float>, deflate<uint8_t>>, chain<zvc<double>, byte_planes<double>, deflate<uint8_t>>,
-    chain<byte_planes<bf16>, deflate<uint8_t>>, chain<zvc<f16>, rle<f16>, byte_planes<f16>, deflate<uint8_t>>,
-    delta_rle_bitpack<uint8_t>, delta_rle_bitpack<int32_t>, delta_rle_bitpack<uint64_t>,
-    chain<rle<uint8_t>, zvc<uint8_t>>, chain<zvc<uint16_t>, rle<uint16_t>, deflate<uint16_t>>,
-    chain<delta<float>, rle<uint32_t>, deflate<uint32_t>>, chain<zvc<float>, mine::masked, mine::halved>,
-    chain<mine::masked, byte_planes<uint32_t>, deflate<uint8_t>>>;
-using few_chains =
-    ::testing::Types<chain<zvc<double>, byte_planes<double>, deflate<uint8_t>>, delta_rle_bitpack<int32_t>,
-                     chain<rle<uint8_t>, zvc<uint8_t>>, chain<zvc<float>, mine::masked, mine::halved>>;
+using all_chains =
+    ::testing::Types<zvc_huffman<float>, zvc_huffman<double>, chain<delta<bf16>, huffman<uint16_t>>,
+                     zvc_rle_huffman<f16>, delta_rle_bitpack<uint8_t>, delta_rle_bitpack<int32_t>,
+                     delta_rle_bitpack<uint64_t>, chain<rle<uint8_t>, zvc<uint8_t>>,
+                     chain<zvc<uint16_t>, rle<uint16_t>, huffman<uint16_t>>,
+                     chain<delta<float>, rle<uint32_t>, huffman<uint32_t>>,
+                     chain<zvc<float>, mine::masked, mine::halved>, chain<mine::masked, huffman<uint32_t>>>;
+using few_chains = ::testing::Types<zvc_huffman<double>, delta_rle_bitpack<int32_t>, chain<rle<uint8_t>, zvc<uint8_t>>,
+                                    chain<zvc<float>, mine::masked, mine::halved>>;
 using chains = std::conditional_t<brief, few_chains, all_chains>;
 TYPED_TEST_SUITE(chain_block, chains, codec_names);
 
@@ -124,11 +123,11 @@ TEST(chain_records, that_lie_are_found_out) {
   const auto halves = sample<quantize<f16>>::tensor(4000, .3);
   const quantize_codes<float> codes(error_bound::absolute(.01));
   const quantize_codes<f16> half_codes(error_bound::absolute(.01));
-  expect_all_found_out<quantize_codes<float>, delta<uint32_t>, deflate<uint32_t>>(codes, floats);
+  expect_all_found_out<quantize_codes<float>, delta<uint32_t>, huffman<uint32_t>>(codes, floats);
   expect_all_found_out<quantize_codes<float>, zvc<uint32_t>, bitpack<uint32_t>>(codes, floats);
-  expect_all_found_out<quantize_codes<f16>, byte_planes<uint16_t>, deflate<uint8_t>>(half_codes, halves);
+  expect_all_found_out<quantize_codes<f16>, huffman<uint16_t>>(half_codes, halves);
   const auto sparse = sparse_tensor<float>(4000, .7, pattern::clustered);
-  expect_all_found_out<zvc<float>, byte_planes<float>, deflate<uint8_t>>({}, sparse);
+  expect_all_found_out<zvc<float>, huffman<float>>({}, sparse);
   expect_all_found_out<rle<float>, bitpack<float>>({}, sparse);
 }
 

@@ -1,6 +1,5 @@
 #include "support/tensors.hpp"
 
-#include <tuck/codec/transform/byte_planes.hpp>
 #include <tuck/codec/transform/delta.hpp>
 
 #include <gtest/gtest.h>
@@ -50,25 +49,12 @@ TYPED_TEST(transforms, give_every_bit_back) {
   for (const uint64_t count : {0, 1, 2, 3, 31, 32, 33, 1000, 4095, 4096, 4097, 100'003}) {
     const auto some = sparse_tensor<TypeParam>(count, .3, pattern::iid, count + 1);
     const auto any = noise<TypeParam>(count, count);
-    ASSERT_NO_FATAL_FAILURE(expect_round_trip<byte_planes<TypeParam>>(some));
-    ASSERT_NO_FATAL_FAILURE(expect_round_trip<byte_planes<TypeParam>>(any));
     ASSERT_NO_FATAL_FAILURE(expect_round_trip<delta<TypeParam>>(some));
     ASSERT_NO_FATAL_FAILURE(expect_round_trip<delta<TypeParam>>(any));
   }
 }
 
-TYPED_TEST(transforms, know_their_stages_and_no_others) {
-  expect_its_stage<byte_planes<TypeParam>>(codec_id::planes);
-  expect_its_stage<delta<TypeParam>>(codec_id::delta);
-}
-
-TYPED_TEST(transforms, planes_are_the_bytes_by_their_place) {
-  const auto values = noise<TypeParam>(77);
-  const auto results = applied<byte_planes<TypeParam>>(values);
-  for (size_t i = 0; i < values.size(); ++i)
-    for (size_t p = 0; p < sizeof(TypeParam); ++p)
-      ASSERT_EQ(results[p * values.size() + i], static_cast<uint8_t>(uint64_t{bits_of(values[i])} >> (8 * p)));
-}
+TYPED_TEST(transforms, know_their_stages_and_no_others) { expect_its_stage<delta<TypeParam>>(codec_id::delta); }
 
 TYPED_TEST(transforms, small_steps_are_small_numbers) {
   using bits = bits_t<TypeParam>;
@@ -79,11 +65,6 @@ TYPED_TEST(transforms, small_steps_are_small_numbers) {
   std::memcpy(values.data(), in, sizeof in);
   const auto results = applied<delta<TypeParam>>(values);
   for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(results[i], expected[i]) << i;
-}
-
-TEST(byte_planes, lowest_bytes_come_first) {
-  EXPECT_EQ(applied<byte_planes<uint32_t>>({0x03020100, 0x13121110, 0x23222120}),
-            (std::vector<uint8_t>{0, 0x10, 0x20, 1, 0x11, 0x21, 2, 0x12, 0x22, 3, 0x13, 0x23}));
 }
 
 TEST(delta, signs_and_exponents_are_bits_like_others) {

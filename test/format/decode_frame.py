@@ -27,8 +27,8 @@ DTYPES = {
     12: Dtype("f64", 8, "<f8", 52),
 }  # fmt: skip
 
-ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, PLANES, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN = range(1, 11)
-TRANSFORMS, SPLITTERS = (PLANES, DELTA), (ZVC, RLE, RLE_ZERO, QUANTIZE_CODES)
+ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN = (1, 2, 3, 4, 5, 7, 8, 9, 10)
+SPLITTERS = (ZVC, RLE, RLE_ZERO, QUANTIZE_CODES)
 ENCODED, RAW, UNIFORM = range(3)  # kinds of chunks
 NOT_SPLIT = 2**32 - 1  # the record of a splitter that was done without
 HEADER = struct.Struct("<HBBIIQQQ")  # behind the magic number, before the stages
@@ -63,52 +63,50 @@ class Step(NamedTuple):
 
     stage: Stage
     count: int
-    width: int
     side: int = 0
     split: bool = False
 
 
-def chain_steps(stages: list[Stage], records: Sequence[int], count: int, width: int) -> tuple[list[Step], int, int]:
-    """The steps, and the number and width of the values that reach the last stage."""
+def chain_steps(stages: list[Stage], records: Sequence[int], count: int, width: int) -> tuple[list[Step], int]:
+    """The steps, and the number of the values that reach the last stage."""
     steps, following = [], iter(records)
     for stage in stages:
         record = next(following) if stage.id in SPLITTERS else NOT_SPLIT
         if record == NOT_SPLIT:
-            steps.append(Step(stage, count, width))
-            count, width = (count * width, 1) if stage.id == PLANES else (count, width)
+            steps.append(Step(stage, count))
             continue
         kept, side = record >> 15, record & 0x7FFF
         growth = 1028 if stage.id == QUANTIZE_CODES else 0
         fits = kept <= count and side <= count * width and kept * width + side < count * width + growth
         require(fits, f"chain: {kept} values and a side of {side} bytes for {count} values")
-        steps.append(Step(stage, count, width, side, split=True))
+        steps.append(Step(stage, count, side, split=True))
         count = kept
-    return steps, count, width
+    return steps, count
 
 
 def decode_chain(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> bytes:
     *before, last = stages
     records_at = len(data) - 4 * sum(stage.id in SPLITTERS for stage in before)
     require(records_at >= 0, "chain: the records are cut short")
-    steps, left, width = chain_steps(before, unpack(data[records_at:], 4), count, dtype.width)
+    width = dtype.width
+    steps, left = chain_steps(before, unpack(data[records_at:], 4), count, width)
     body, sides = data[:records_at], [step.side for step in reversed(steps) if step.stage.id in SPLITTERS]
-    if last.id in (DEFLATE, HUFFMAN):
-        coder = deflate if last.id == DEFLATE else huffman
-        row = coder.decode_sections(body, [left * width, *sides], width)
+    if last.id == HUFFMAN:
+        row = huffman.decode_row(body, [left * width, *sides], width)
         values, row = row[: left * width], row[left * width :]
     else:
         used = len(body) - sum(sides)
         require(0 <= used <= left * width and (used or not left), f"chain: {used} bytes for {left} values")
         values, row = body[:used], body[used:]
         if used < left * width:
-            values = decode_chunk(values, left, dtype._replace(width=width), [last])
+            values = decode_chunk(values, left, dtype, [last])
     for step in reversed(steps):
         if step.split:
             side, row = row[: step.side], row[step.side :]
-            values, size = split_chunk(side + values, step.count, dtype._replace(width=step.width), step.stage)
+            values, size = split_chunk(side + values, step.count, dtype, step.stage)
             require(size == step.side, f"chain: a side of {size} bytes, recorded with {step.side}")
-        elif step.stage.id in TRANSFORMS:
-            values = (lossless.undo_planes if step.stage.id == PLANES else lossless.undo_delta)(values, step.width)
+        elif step.stage.id == DELTA:
+            values = lossless.undo_delta(values, width)
     return values
 
 
@@ -142,8 +140,8 @@ def check_stages(stages: list[Stage], dtype: Dtype) -> list[Stage]:
     used = [stage for stage in stages if stage.id]
     require(stages == used + [Stage(0, 0, 0, 0, 0)] * (4 - len(used)), "header: unused stages are not zero")
     *before, last = (stage.id for stage in used)
-    fits = last in (ZVC, RLE, RLE_ZERO, DEFLATE, BITPACK, HUFFMAN) or (last == QUANTIZE and not before)
-    fits = fits and all(i in TRANSFORMS or i in SPLITTERS for i in before) and QUANTIZE_CODES not in before[1:]
+    fits = last in (ZVC, RLE, RLE_ZERO, BITPACK, HUFFMAN) or (last in (QUANTIZE, DEFLATE) and not before)
+    fits = fits and all(i == DELTA or i in SPLITTERS for i in before) and QUANTIZE_CODES not in before[1:]
     require(fits, f"the codec {before + [last]} is unknown")
     for stage in used:
         require(stage.version == 1, f"codec {stage.id}: version {stage.version} is unknown")

@@ -152,17 +152,3 @@ def decode_chunk(data: bytes, size: int, width: int) -> bytes:
     require(bits.symbol(code, CODE_BITS) == END_OF_BLOCK, "deflate: a block and its chunk end apart")
     require(ceil_div(bits.at, 8) == stream_size, "deflate: the stream does not end with its block")
     return row
-
-
-def decode_sections(data: bytes, sizes: list[int], width: int) -> bytes:
-    """Restores values and sides of these sizes, one behind the other."""
-    used = len(data) - sum(round_up(size, 4) for size in sizes[1:])
-    require(used >= 0, "deflate: the sides are cut short")
-    if used == round_up(sizes[0], 4):
-        row = data[: sizes[0]]
-    else:
-        row = decode_chunk(data[:used], sizes[0], width)
-    for size in sizes[1:]:
-        row += data[used : used + size]
-        used += round_up(size, 4)
-    return row

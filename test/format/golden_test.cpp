@@ -180,10 +180,13 @@ TEST(golden_set, every_codec_has_frames) {
     types.insert(of.type);
     modes[of.codec.name].insert(of.codec.bound.mode);
   }
-  for (uint16_t id = 1; std::string(name(codec_id{id})) != "unknown"; ++id)
-    if (codec_id{id} != codec_id::planes) {  // which no chain has that the program knows
+  int known_ids = 0;
+  for (uint16_t id = 1; id < 100; ++id)
+    if (std::string(name(codec_id{id})) != "unknown") {
+      ++known_ids;
       EXPECT_TRUE(ids.contains(codec_id{id})) << name(codec_id{id});
     }
+  EXPECT_GE(known_ids, 9);
   for (uint8_t type = 1; size_of(dtype{type}) != 0; ++type)
     EXPECT_TRUE(types.contains(dtype{type})) << name(dtype{type});
   for (const std::string& codec : tools::codec_names())

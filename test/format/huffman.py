@@ -162,14 +162,15 @@ def join_values(heads: bytes, planes: list[bytes], count: int, shape: Shape) -> 
         require(heads[0] & 1 == 1, "huffman: the first value is no head")
         planes = [lossless.spread(little(heads), planes[0], count, 1, runs=True)] + planes[1:]
     planes = [bytes(count)] * shape.dropped + planes
-    width = len(planes)
-    values = lossless.undo_planes(b"".join(reversed(planes)), width)
+    width, values = len(planes), bytearray(len(planes) * count)
+    for place, plane in enumerate(reversed(planes)):
+        values[place::width] = plane
     if shape.rotated:
-        values = pack([x >> 1 | (x & 1) << 8 * width - 1 for x in unpack(values, width)], width)
-    return values
+        values[:] = pack([x >> 1 | (x & 1) << 8 * width - 1 for x in unpack(values, width)], width)
+    return bytes(values)
 
 
-def decode_sections(data: bytes, sizes: list[int], width: int) -> bytes:
+def decode_row(data: bytes, sizes: list[int], width: int) -> bytes:
     """Restores sections of these sizes, one behind the other: values of `width` bytes, then sides."""
     count, padded = sizes[0] // width, [round_up(size, 4) for size in sizes[1:]]
     chunk = Input(data)
@@ -184,4 +185,4 @@ def decode_sections(data: bytes, sizes: list[int], width: int) -> bytes:
 
 def decode_chunk(data: bytes, count: int, width: int) -> bytes:
     require(len(data) < count * width, "huffman: a chunk that is no smaller than its values")
-    return decode_sections(data, [count * width], width)
+    return decode_row(data, [count * width], width)

@@ -1,4 +1,4 @@
-"""Chunks of zvc, rle and bitpack, and the transforms delta and planes: the headers codec/*/*.hpp have their formats.
+"""Chunks of zvc, rle and bitpack, and the transform delta: the headers codec/*/*.hpp have their formats.
 
 What keeps some values as they are returns the values, and how many bytes stand before those kept.
 """
@@ -59,10 +59,3 @@ def bitpack(data: bytes, count: int, width: int) -> bytes:
 def undo_delta(data: bytes, width: int) -> bytes:
     differences = (unzigzag(z) for z in unpack(data, width))
     return pack([value % 2 ** (8 * width) for value in accumulate(differences)], width)
-
-
-def undo_planes(data: bytes, width: int) -> bytes:
-    values, count = bytearray(len(data)), len(data) // width
-    for plane in range(width):
-        values[plane::width] = data[plane * count : (plane + 1) * count]
-    return bytes(values)

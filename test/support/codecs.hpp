@@ -26,8 +26,7 @@ using every_codec =
                      rle_zero<float>, rle_zero<uint8_t>, deflate<uint8_t>, deflate<f16>, deflate<float>,
                      deflate<double>, bitpack<uint8_t>, bitpack<f16>, bitpack<uint32_t>, bitpack<int64_t>,
                      quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>, zvc_huffman<float>,
-                     huffman<bf16>, delta_rle_bitpack<int32_t>, quantize_delta_huffman<float>,
-                     chain<zvc<bf16>, byte_planes<bf16>, deflate<uint8_t>>>;
+                     huffman<bf16>, delta_rle_bitpack<int32_t>, quantize_delta_huffman<float>, zvc_rle_huffman<bf16>>;
 using few_codecs = std::conditional_t<long_tests, every_codec, one_of_each>;
 using tested_codecs = std::conditional_t<long_tests, every_codec, std::conditional_t<brief, one_of_each, most_codecs>>;
 // Fuzzers, which have sanitizers, damage frames of every codec.
@@ -181,8 +180,8 @@ template <class... Stages> struct sample<chain<Stages...>> {
   static constexpr bool every_bit_counts = false;  // last stages have some to spare
   static constexpr double reads = 1;
   static constexpr double sectors_filled = 1;
-  // Sections are written one after the other, what a splitter keeps and the rest as two parts; they end anywhere.
-  static constexpr double frame_sectors_filled = sections_codec<typename C::last_stage> ? .74 : .85;
+  // Parts are written one after the other, what a splitter keeps and the rest as two parts; they end anywhere.
+  static constexpr double frame_sectors_filled = detail::takes_sides<typename C::last_stage> ? .74 : .85;
 
   static C codec() {
     if constexpr (C::lossy)

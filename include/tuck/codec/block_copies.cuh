@@ -1,4 +1,4 @@
-// Between global and shared memory, by a whole block.
+// Between global memory, shared memory and a tile's registers, by a whole block.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -50,6 +50,26 @@ template <int Threads> __device__ void zero_shared(std::byte* to) {  // tile_byt
 #pragma unroll
   for (uint32_t i = 0; i < tile_bytes / sizeof(device::vec128); i += Threads)
     reinterpret_cast<device::vec128*>(to)[i + threadIdx.x] = {};
+}
+
+// A tile to a row in shared memory, from its begin on, a multiple of 16, and back; nothing past a multiple of 16 bytes
+// is touched.
+template <class Tile> __device__ void store_to_row(const Tile& values, uint32_t size, std::byte* row) {
+#pragma unroll
+  for (int r = 0; r < Tile::rows; ++r) {
+    const uint32_t at = Tile::first_value(r * Tile::row_words) / Tile::lane_values;
+    if (at * sizeof(device::vec128) < size) reinterpret_cast<device::vec128*>(row)[at] = values.row(r);
+  }
+}
+// The 16 bytes of which `first` is the first value, zeros past the last one.
+template <class Tile> __device__ device::vec128 read_row(uint32_t first, uint32_t count, const std::byte* row) {
+  const uint32_t at = first / Tile::lane_values, words = (count * (16 / Tile::lane_values) + 3) / 4;
+  if (first + Tile::lane_values <= count) return reinterpret_cast<const device::vec128*>(row)[at];
+  device::vec128 x{};
+#pragma unroll
+  for (uint32_t k = 0; k < 4; ++k)
+    if (4 * at + k < words) x.w[k] = reinterpret_cast<const uint32_t*>(row)[4 * at + k];
+  return Tile::clip(x, first < count ? count - first : 0);
 }
 
 }  // namespace tuck::inline TUCK_ABI

@@ -5,7 +5,7 @@
 //
 //   codec      values -> fewer bytes; may decline, then the frame stores the chunk raw
 //   splitter   a codec that keeps some of the values as they are, for another stage of a chain
-//   transform  values -> values of the same total size (byte planes, differences); never declines
+//   transform  values -> as many values of the same size (differences); never declines
 //
 // All names that they may have, here and in the files named:
 //
@@ -13,10 +13,8 @@
 //   adaptive codec    check, needs_range, device_parameter, prepare
 //   splitter          kept_type, max_growth, side_bytes, side_fits
 //   transform         value_type, result_type, describe, from_stage, apply, invert
-//   codec of rows     max_sections_bytes, encode_sections, decode_sections           chain/stages.hpp
 //   block codec       TempStorage, measure, pack, take, decode, blocks_a_processor   block.cuh
 //   ... of splitters  side_bytes, encoded, assemble, decode_assembled
-//   ... of rows       encoder, decoder                                               row_block.cuh
 //   block transform   TempStorage, apply, invert                                     block.cuh
 #pragma once
 
@@ -38,8 +36,7 @@ enum class codec_id : uint16_t {
   rle_zero = 3,
   quantize = 4,
   deflate = 5,
-  planes = 6,
-  delta = 7,
+  delta = 7,  // 6 was none that is left
   bitpack = 8,
   quantize_codes = 9,  // the first stage of a chain
   huffman = 10,
@@ -54,7 +51,6 @@ TUCK_HD constexpr const char* name(codec_id id) noexcept {
     case codec_id::rle_zero: return "rle-zero";
     case codec_id::quantize: return "quantize";
     case codec_id::deflate: return "deflate";
-    case codec_id::planes: return "planes";
     case codec_id::delta: return "delta";
     case codec_id::bitpack: return "bitpack";
     case codec_id::huffman: return "huffman";
@@ -168,14 +164,14 @@ template <class X>
 concept transform =
     std::is_trivially_copyable_v<X> && std::is_default_constructible_v<X> &&
     element<typename X::value_type> && element<typename X::result_type> &&
+    sizeof(typename X::value_type) == sizeof(typename X::result_type) &&
     requires(const X& x, X& parsed, const stage& described,
              span<const typename X::value_type> values, span<typename X::result_type> results,
              span<const typename X::result_type> stored, span<typename X::value_type> restored) {
       { x.describe() } noexcept -> std::same_as<stage>;
       { X::from_stage(described, parsed) } noexcept -> std::same_as<status>;
 
-      // Both spans cover the same number of bytes, maybe none; invert undoes apply, bit for bit. Nothing may alias. In
-      // a chain a value's size is a multiple of a result's.
+      // Both spans have the same size, maybe 0; invert undoes apply, bit for bit. Nothing may alias.
       { x.apply(values, results) } noexcept -> std::same_as<void>;
       { x.invert(stored, restored) } noexcept -> std::same_as<void>;
     };

@@ -10,13 +10,10 @@ namespace detail {
 // Of the 48 KiB that a block has on every architecture, the frame's kernels need some.
 inline constexpr uint32_t most_shared_bytes = 46 * 1024;
 
-template <class Chain> inline constexpr bool ends_in_sections = sections_codec<typename Chain::last_stage>;
-
-// The last stage on a row, where it takes sections.
+// The last stage on a row, where it is huffman.
 template <class Chain, int Threads> class chain_finisher {
   using plan = row_plan<Chain>;
-  using coder = row_block<typename Chain::last_stage, Threads, plan::bytes>;
-  using encoder = typename coder::encoder;
+  using encoder = huffman_format::block_encoder<value_t<typename Chain::last_stage>, Threads, plan::bytes>;
   using preparer = chain_preparer<Chain, Threads>;
 
  public:
@@ -46,7 +43,7 @@ template <class Chain, int Threads> class chain_finisher {
     return encoder_.measure(temp_.sections) + Chain::record_bytes;
   }
   __device__ void pack(const Chain&, const chain_flow<Chain>&, bytes out) {
-    encoder_.pack(temp_.sections, temp_.records, Chain::splitters, out);
+    encoder_.pack(temp_.records, Chain::splitters, out);
   }
 
  private:
@@ -56,7 +53,7 @@ template <class Chain, int Threads> class chain_finisher {
 
 // The same of any other codec.
 template <class Chain, int Threads>
-  requires(!ends_in_sections<Chain>)
+  requires(!takes_sides<typename Chain::last_stage>)
 class chain_finisher<Chain, Threads> {
   using plan = row_plan<Chain>;
   using last = typename Chain::last_stage;
@@ -82,7 +79,7 @@ class chain_finisher<Chain, Threads> {
   __device__ explicit chain_finisher(TempStorage& temp) : temp_(temp), coder_(temp.before.last_storage) {}
 
   __device__ uint32_t measure(const Chain& codec, const chain_flow<Chain>& flow) {
-    const uint32_t raw = flow.template bytes<at_last>();
+    const uint32_t raw = flow.bytes(at_last);
     uint32_t used = declined;
     if (raw != 0) {
       tile chunk = row_tile(flow);
@@ -91,7 +88,7 @@ class chain_finisher<Chain, Threads> {
     shrinks_ = used != declined && used < raw;
     used_ = shrinks_ ? used : raw;
     if (threadIdx.x == 0) flow.list_records(temp_.records);
-    return used_ + flow.template sides_before<at_last>() + Chain::record_bytes;
+    return used_ + flow.sides_before(at_last) + Chain::record_bytes;
   }
 
   __device__ void pack(const Chain& codec, const chain_flow<Chain>& flow, bytes out) {
@@ -103,9 +100,7 @@ class chain_finisher<Chain, Threads> {
       copy_from_shared<Threads>(room, temp_.before.row, used_);
     }
     device::sync_block();  // sides are written over its last bytes
-    uint32_t at = used_;
-    pack_sides<at_last - 1>(flow, out, at);
-    for (uint64_t i = at + threadIdx.x; i < out.size(); i += Threads) device::store(out.data() + i, std::byte{});
+    pack_sides(flow, out, used_);
   }
 
  private:
@@ -114,22 +109,25 @@ class chain_finisher<Chain, Threads> {
     load_from_row(values, flow.values[at_last], temp_.before.row);
     return values;
   }
-  // And the records, with the first splitter's side.
-  template <int I> __device__ void pack_sides(const chain_flow<Chain>& flow, bytes out, uint32_t& at) {
-    if constexpr (splitter<typename Chain::template stage_type<I>>) {
-      std::byte* const side = temp_.before.row + plan::template side_begin<I>(flow);
-      uint32_t size = flow.template side<I>();
-      if constexpr (I == plan::first_splitter) {
-        for (uint32_t i = threadIdx.x; i < Chain::record_bytes; i += Threads)
-          side[size + i] = static_cast<std::byte>(temp_.records[i / 4] >> (8 * (i % 4)));
+  // And the records, behind the first splitter's side.
+  __device__ void pack_sides(const chain_flow<Chain>& flow, bytes out, uint32_t at) {
+    uint32_t left = Chain::splitters;
+    for (int i = at_last - 1; i >= 0; --i) {
+      if (!Chain::splits(i)) continue;
+      std::byte* const side = temp_.before.row + plan::side_begin(flow, i);
+      uint32_t size = flow.side(i);
+      if (--left == 0) {
+        for (uint32_t k = threadIdx.x; k < Chain::record_bytes; k += Threads)
+          side[size + k] = static_cast<std::byte>(temp_.records[k / 4] >> (8 * (k % 4)));
         size += Chain::record_bytes;
         device::sync_block();
       }
       copy_to_frame<Threads>(out.subspan(at, size), side);
       at += size;
     }
-    if constexpr (I > 0) pack_sides<I - 1>(flow, out, at);
+    for (uint64_t i = at + threadIdx.x; i < out.size(); i += Threads) device::store(out.data() + i, std::byte{});
   }
+
   TempStorage& temp_;
   coder coder_;
   uint32_t used_ = 0;
@@ -187,28 +185,22 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
   using plan = detail::row_plan<chain_type>;
   using preparer = detail::chain_preparer<chain_type, Threads>;
   static constexpr int at_last = chain_type::size - 1;
-  static constexpr bool takes_sections = detail::ends_in_sections<chain_type>;
+  static constexpr bool takes_sides = detail::takes_sides<last>;
+  struct no_sections {};
 
  public:
-  template <class C> struct decoder_of {
-    using type = block_decoder<C, Threads>;
-  };
-  template <sections_codec C> struct decoder_of<C> {
-    using type = typename row_block<C, Threads, plan::bytes>::decoder;
-  };
-  using decoder = typename decoder_of<last>::type;
-
-  struct no_sections {};
+  using decoder = std::conditional_t<takes_sides, huffman_format::block_decoder<value_t<last>, Threads, plan::bytes>,
+                                     block_decoder<last, Threads>>;
 
   // 80 registers where a lossy chain would spill with 64.
   static constexpr int blocks_a_processor = [] {
-    if constexpr (takes_sections) return decoder::blocks_a_processor;
+    if constexpr (takes_sides) return decoder::blocks_a_processor;
     return chain_type::lossy ? 6 : tuck::blocks_a_processor;
   }();
 
   struct TempStorage {
     detail::chain_flow<chain_type> flow;
-    std::conditional_t<takes_sections, row_sections, no_sections> sections;
+    std::conditional_t<takes_sides, row_sections, no_sections> sections;
     alignas(4) std::byte records[4 * max_stages];
     bool sound;
     alignas(16) std::byte row[plan::bytes];
@@ -235,7 +227,7 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
     if (threadIdx.x == 0) {
       temp_.flow.values[0] = count;
       temp_.sound = temp_.flow.read(temp_.records);
-      if constexpr (takes_sections)
+      if constexpr (takes_sides)
         if (temp_.sound) plan::list_sections(temp_.flow, temp_.sections);
     }
     device::sync_block();
@@ -247,16 +239,19 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
 
  private:
   __device__ status restore_row(const chain_type& codec, const_bytes body) {
-    if constexpr (takes_sections) {
+    if constexpr (takes_sides) {
       detail::row_sink<value_t<last>, Threads> to_row{temp_.row};
       return decoder(temp_.last_storage).decode(body, temp_.sections, temp_.row, to_row);
     } else {
-      const uint32_t raw = temp_.flow.template bytes<at_last>();
-      const uint32_t sides = temp_.flow.template sides_before<at_last>();
+      const uint32_t raw = temp_.flow.bytes(at_last);
+      const uint32_t sides = temp_.flow.sides_before(at_last);
       if (body.size() < sides || body.size() - sides > raw) return status::bad_payload;
       const auto used = static_cast<uint32_t>(body.size()) - sides;
       uint32_t at = used;
-      load_sides<at_last - 1>(body, at);
+      for (int i = at_last - 1; i >= 0; --i) {
+        load(temp_.row + plan::side_begin(temp_.flow, i), body.subspan(at, temp_.flow.side(i)));
+        at += temp_.flow.side(i);
+      }
       if (used == raw) {
         load(temp_.row, body.subspan(0, used));
         return status::ok;
@@ -266,12 +261,6 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
       return decoder(temp_.last_storage)
           .decode(codec.template stage<at_last>(), body.subspan(0, used), temp_.flow.values[at_last], to_row);
     }
-  }
-  template <int I> __device__ void load_sides(const_bytes body, uint32_t& at) {
-    const uint32_t side = temp_.flow.template side<I>();
-    load(temp_.row + plan::template side_begin<I>(temp_.flow), body.subspan(at, side));
-    at += side;
-    if constexpr (I > 0) load_sides<I - 1>(body, at);
   }
   __device__ static void load(std::byte* to, const_bytes from) {
 #pragma unroll 1

@@ -1,22 +1,15 @@
-// The stages of a chain, one after the other: what each is and what goes from one to the next.
+// The stages of a chain, and a chunk on its way through them: how many values reach each, what splitters put aside.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
-#include <tuck/codec/sections.hpp>
+#include <tuck/codec/huffman/huffman.hpp>
+
+#include <tuple>
+#include <utility>
 
 namespace tuck::inline TUCK_ABI {
 
-// A codec that, as the last stage of a chain, gets what splitters put aside too: a row of sections (sections.hpp), of
-// which the values are the first.
-template <class C>
-concept sections_codec =
-    codec<C> && requires(const_bytes row, const section_list& sections, std::byte* to, bytes restored, uint32_t size) {
-      // The most bytes of a row of so many, and these bytes, whose number it returns: any row can be encoded.
-      { C::max_sections_bytes(size) } noexcept -> std::same_as<uint32_t>;
-      { C::encode_sections(row, sections, to) } noexcept -> std::same_as<uint32_t>;
-      // Back, from untrusted bytes.
-      { C::decode_sections(row, sections, restored) } noexcept -> std::same_as<status>;
-    };
+template <element T> struct deflate;
 
 namespace detail {
 
@@ -43,10 +36,12 @@ template <int I, class Row> TUCK_HD constexpr auto& stage_at(Row& row) noexcept 
     return detail::stage_at<I - 1>(row.rest);
 }
 
-template <int I, class First, class... Rest> struct stage_type : stage_type<I - 1, Rest...> {};
-template <class First, class... Rest> struct stage_type<0, First, Rest...> {
-  using type = First;
-};
+// Does a last stage code what splitters put aside, too?
+template <class S> inline constexpr bool takes_sides = false;
+template <element T> inline constexpr bool takes_sides<huffman<T>> = true;
+
+template <class S> inline constexpr bool is_deflate = false;
+template <element T> inline constexpr bool is_deflate<deflate<T>> = true;
 
 // What a stage that is not the last gives to the next.
 template <class S> struct result_of_stage {
@@ -64,16 +59,6 @@ template <class First, class Second, class... Rest>
 inline constexpr bool types_match<First, Second, Rest...> =
     std::is_same_v<typename result_of_stage<First>::type, typename Second::value_type> && types_match<Second, Rest...>;
 
-template <class... Stages> inline constexpr bool can_go_before = true;
-template <class First, class Second, class... Rest>
-inline constexpr bool can_go_before<First, Second, Rest...> =
-    (splitter<First> || transform<First>) && can_go_before<Second, Rest...>;
-
-template <class S> constexpr bool divides_values() {
-  if constexpr (transform<S>) return sizeof(typename S::value_type) % sizeof(typename S::result_type) == 0;
-  return true;
-}
-
 // Only the first stage may depend on the whole tensor, and only it may lose something.
 template <class S> constexpr bool lossless_stage() {
   if constexpr (codec<S>) return !is_lossy<S>;
@@ -81,6 +66,11 @@ template <class S> constexpr bool lossless_stage() {
 }
 template <class First, class... Rest>
 inline constexpr bool only_first_adapts = ((!adaptive_codec<Rest> && detail::lossless_stage<Rest>()) && ...);
+
+template <class S> constexpr uint32_t growth_of() {
+  if constexpr (splitter<S>) return S::max_growth;
+  return 0;
+}
 
 // A codec that has several stages itself is none of a chain: its description is empty, which plan_header refuses.
 template <class S> TUCK_HD constexpr stage describe(const S& s) noexcept {
@@ -97,41 +87,6 @@ template <class S> TUCK_HD constexpr status parse(const stage& stored, S& s) noe
   } else {
     const stage_list alone{{stored}};
     return S::from_stages(alone, s);
-  }
-}
-
-template <int I, class Row> TUCK_HD constexpr void describe_all(const Row& row, stage_list& stages) noexcept {
-  stages.at[I] = detail::describe(row.first);
-  if constexpr (requires { row.rest; }) detail::describe_all<I + 1>(row.rest, stages);
-}
-
-// The ids first, so that frames of others are told from those of ours that are wrong.
-template <int I, class Row> TUCK_HD constexpr bool ids_match(const Row& row, const stage_list& stored) noexcept {
-  if (stored.at[I].id != detail::describe(row.first).id) return false;
-  if constexpr (requires { row.rest; }) {
-    return detail::ids_match<I + 1>(row.rest, stored);
-  } else {
-    for (int i = I + 1; i < max_stages; ++i)
-      if (stored.at[i] != stage{}) return false;
-    return true;
-  }
-}
-template <int I, class Row> TUCK_HD constexpr status parse_all(const stage_list& stored, Row& row) noexcept {
-  if (const status s = detail::parse(stored.at[I], row.first); s != status::ok) return s;
-  if constexpr (requires { row.rest; })
-    return detail::parse_all<I + 1>(stored, row.rest);
-  else
-    return status::ok;
-}
-
-// Of the stages of a chain: do its last stage's sections suffice?
-template <class First, class... Rest> constexpr bool sections_fit(uint32_t sections = 1) {
-  if constexpr (sizeof...(Rest) == 0) {
-    if constexpr (sections_codec<First>) return sections <= section_list::capacity;
-    return true;
-  } else {
-    if constexpr (splitter<First>) ++sections;
-    return detail::sections_fit<Rest...>(sections);
   }
 }
 
@@ -159,4 +114,61 @@ struct split_record {
   TUCK_HD constexpr uint32_t side() const noexcept { return word & max_side; }
 };
 
+namespace detail {
+
+// What is known of a chunk on its way through the stages. A stage that is not a splitter has a record, too: none().
+template <class Chain> struct chain_flow {
+  static constexpr int last = Chain::size - 1;
+
+  uint32_t values[Chain::size];  // that reach each stage
+  split_record records[last];
+
+  // From the values that reach stage i to those that reach the next.
+  TUCK_HD constexpr void step(int i, split_record record) noexcept {
+    records[i] = record;
+    values[i + 1] = record.done_without() ? values[i] : record.kept();
+  }
+  TUCK_HD constexpr uint32_t bytes(int i) const noexcept { return values[i] * Chain::width; }  // of these values
+  TUCK_HD constexpr uint32_t side(int i) const noexcept { return records[i].done_without() ? 0 : records[i].side(); }
+  TUCK_HD constexpr uint32_t sides_before(int i) const noexcept {
+    uint32_t sum = 0;
+    while (--i >= 0) sum += side(i);
+    return sum;
+  }
+
+  // The sections of the row that reaches the last stage.
+  TUCK_HD constexpr void list_sections(section_list& list) const noexcept {
+    list.count = 0;
+    list.add(bytes(last));
+    for (int i = last - 1; i >= 0; --i)
+      if (Chain::splits(i)) list.add(side(i));
+  }
+
+  // The records of splitters, as they stand in the chunk.
+  TUCK_HD constexpr void list_records(uint32_t* to) const noexcept {
+    for (int i = 0; i < last; ++i)
+      if (Chain::splits(i)) *to++ = records[i].word;
+  }
+  // Takes them from a chunk of values[0] values, behind the last stage's bytes and the sides. False where no chunk has
+  // them.
+  template <int I = 0> TUCK_HD bool read(const std::byte* from) noexcept {
+    if constexpr (I < last) {
+      using stage = typename Chain::template stage_type<I>;
+      split_record record = split_record::none();
+      if constexpr (splitter<stage>) {
+        record.word = load_unaligned<uint32_t>(from);
+        from += 4;
+        if (!record.done_without() &&
+            !(split_record::allows(bytes(I), stage::max_growth, record.kept() * Chain::width, record.side()) &&
+              stage::side_fits(record.side(), record.kept(), values[I])))
+          return false;
+      }
+      step(I, record);
+      return read<I + 1>(from);
+    }
+    return true;
+  }
+};
+
+}  // namespace detail
 }  // namespace tuck::inline TUCK_ABI

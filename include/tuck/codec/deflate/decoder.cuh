@@ -1,17 +1,19 @@
-// Values and sides from untrusted bytes by one thread block: layout.hpp has the format. A lane has a sub-block.
+// A chunk from untrusted bytes by one thread block: layout.hpp has the format. A lane has a sub-block.
 #pragma once
 
 #include <tuck/codec/block_copies.cuh>
-#include <tuck/codec/deflate/layout.hpp>
+#include <tuck/codec/deflate/deflate.hpp>
 #include <tuck/codec/huffman/warp_code.cuh>
-#include <tuck/codec/sections.hpp>
 #include <tuck/core/shared_values.cuh>
 
-namespace tuck::inline TUCK_ABI::deflate_format {
+namespace tuck::inline TUCK_ABI {
 
-template <uint32_t Width, int Threads, uint32_t RowBytes> class block_decoder {
+namespace deflate_format {
+
+template <element T, int Threads> class block_decoder {
+  static constexpr uint32_t width = sizeof(T);
   static constexpr uint32_t lanes = device::warp_size;
-  static_assert(sub_block_plan::most(tile_bytes) <= lanes && RowBytes >= tile_bytes);
+  static_assert(sub_block_plan::most(tile_bytes) <= lanes);
 
  public:
   static constexpr int blocks_a_processor = 6;
@@ -26,6 +28,7 @@ template <uint32_t Width, int Threads, uint32_t RowBytes> class block_decoder {
   };
   struct TempStorage {
     alignas(16) std::byte encoded[tile_bytes + 16];
+    alignas(16) uint8_t row[tile_bytes];
     union {
       uint32_t table[huffman_format::slots];
       header_room before;
@@ -35,24 +38,16 @@ template <uint32_t Width, int Threads, uint32_t RowBytes> class block_decoder {
 
   __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
 
-  // Gives the row.
-  __device__ status decode(const_bytes encoded, const row_sections& sections, std::byte* row) {
-    bytes_ = sections.list.size(0);
-    const uint32_t sides = padded_sides(sections.list);
-    if (encoded.size() < sides || encoded.size() > tile_bytes + sides || encoded.size() % 4 != 0)
-      return status::bad_payload;
-    const uint32_t size = static_cast<uint32_t>(encoded.size()) - sides;
-    copy_sides(encoded.data() + size, sections, row);
-    if (size == round_up_pow2(bytes_, 2)) {
-      copy(encoded.data(), row, bytes_);
-      return status::ok;
-    }
-    if (size < 4) return status::bad_payload;
+  template <class Sink> __device__ status decode(const deflate<T>&, const_bytes encoded, uint32_t count, Sink& sink) {
+    bytes_ = count * width;
+    if (encoded.size() >= bytes_ || encoded.size() % 4 != 0 || encoded.size() < 4) return status::bad_payload;
+    const auto size = static_cast<uint32_t>(encoded.size());
     const uint32_t last = device::load_uniform(reinterpret_cast<const uint32_t*>(encoded.data()) + size / 4 - 1);
     const chunk_end end(last);
     if (!end.fits(last, size, bytes_)) return status::bad_payload;
-    copy_to_shared<Threads>(temp_.encoded, encoded.subspan(0, size));
-    for (uint32_t i = threadIdx.x; 128 * (i / 8) < bytes_; i += Threads) reinterpret_cast<device::vec128*>(row)[i] = {};
+    auto* const rows = reinterpret_cast<device::vec128*>(temp_.row);
+    copy_to_shared<Threads>(temp_.encoded, encoded);
+    for (uint32_t i = threadIdx.x; 128 * (i / 8) < bytes_; i += Threads) rows[i] = {};
     prepare_header();
     device::sync_block();
     bool sound = true;
@@ -60,40 +55,16 @@ template <uint32_t Width, int Threads, uint32_t RowBytes> class block_decoder {
     if (device::sync_block_or(!sound)) return status::bad_payload;
     expand_table();
     device::sync_block();
-    if (device::warp_id() == 0) sound = decode_sub_blocks(end, reinterpret_cast<uint8_t*>(row));
+    if (device::warp_id() == 0) sound = decode_sub_blocks(end);
     if (device::sync_block_or(!sound)) return status::bad_payload;
-    collect(row);
+    for (uint32_t i = threadIdx.x; 16 * i < bytes_; i += Threads) sink(16 / width * i, rows[dealt(16 * i) / 16]);
     return status::ok;
   }
 
  private:
-  // Between places that are multiples of 4, the last word whole.
-  __device__ static void copy(const std::byte* from, std::byte* to, uint32_t size) {
-    for (uint32_t i = threadIdx.x; 4 * i < size; i += Threads)
-      reinterpret_cast<uint32_t*>(to)[i] = device::load(reinterpret_cast<const uint32_t*>(from) + i);
-  }
-  __device__ static void copy_sides(const std::byte* from, const row_sections& sections, std::byte* row) {
-    for (uint32_t s = 1; s < sections.list.count; ++s) {
-      copy(from, row + sections.at[s], sections.list.size(s));
-      from += round_up_pow2(sections.list.size(s), 2);
-    }
-  }
   // Sub-blocks of equal size would have lanes wait for one bank of shared memory; so each 16 bytes go elsewhere at
   // first.
   __device__ static uint32_t dealt(uint32_t byte) { return device::xor_masked<0x70>(byte, byte >> 5); }
-  __device__ void collect(std::byte* row) const {
-    auto* const rows = reinterpret_cast<device::vec128*>(row);
-#pragma unroll 1
-    for (uint32_t first = 0; 16 * first < bytes_; first += Threads) {
-      const uint32_t i = first + threadIdx.x;
-      const bool here = 128 * (i / 8) < bytes_;  // sides may stand behind
-      device::vec128 x{};
-      if (here) x = rows[dealt(16 * i) / 16];
-      device::sync_warp();
-      if (here) rows[i] = x;
-      device::sync_warp();
-    }
-  }
 
   __device__ uint32_t window(uint32_t at) const {  // 32 bits
     return device::shared_window(reinterpret_cast<const uint32_t*>(temp_.encoded), at);
@@ -113,9 +84,9 @@ template <uint32_t Width, int Threads, uint32_t RowBytes> class block_decoder {
     const uint32_t lane = device::lane_id();
     const uint32_t own = lane < whole_segments ? index_byte(end, lane) : 0;
     const uint32_t up_to = prefix_bits + device::warp_inclusive_sum(own);
-    bool sound = lane >= 3 || (window(32 * lane) & low_mask(prefix_bits - 32 * lane)) == prefix_word<Width>(lane);
+    bool sound = lane >= 3 || (window(32 * lane) & low_mask(prefix_bits - 32 * lane)) == prefix_word<width>(lane);
     if (lane <= whole_segments) {
-      const uint32_t to = read_segment<Width>(
+      const uint32_t to = read_segment<width>(
           lane, up_to - own, [&](uint32_t at) { return window(at); },
           [&](uint32_t bits) -> uint32_t { return temp_.before.precode[bits]; },
           [&](uint32_t i, uint32_t length) {
@@ -125,8 +96,8 @@ template <uint32_t Width, int Threads, uint32_t RowBytes> class block_decoder {
       if (lane == whole_segments) temp_.first_bit = to;
     }
     device::sync_warp();
-    if (lane < distance_codes<Width>)
-      sound &= temp_.before.lengths[coded_symbols + lane] == distance_length<Width>(lane);
+    if (lane < distance_codes<width>)
+      sound &= temp_.before.lengths[coded_symbols + lane] == distance_length<width>(lane);
     huffman_format::warp_lengths<9> all;
 #pragma unroll
     for (uint32_t k = 0; k < 9; ++k) {
@@ -154,7 +125,7 @@ template <uint32_t Width, int Threads, uint32_t RowBytes> class block_decoder {
   }
 
   // By one warp, a lane each.
-  __device__ bool decode_sub_blocks(const chunk_end& end, uint8_t* row) {
+  __device__ bool decode_sub_blocks(const chunk_end& end) {
     const uint32_t lane = device::lane_id();
     uint32_t cells = 0, bits = 0;
     if (lane < end.sub_blocks) {
@@ -172,7 +143,7 @@ template <uint32_t Width, int Threads, uint32_t RowBytes> class block_decoder {
     sound = (code >> 4) == 0 && (all + (code & 15) + 7) / 8 == end.stream;
     if (lane < end.sub_blocks) {
       const uint32_t row_end = last_cell * cell_bytes < bytes_ ? last_cell * cell_bytes : bytes_;
-      sound &= decode_sub_block(to - bits, to, row, first * cell_bytes, row_end);
+      sound &= decode_sub_block(to - bits, to, first * cell_bytes, row_end);
     }
     return device::all(sound);
   }
@@ -183,7 +154,8 @@ template <uint32_t Width, int Threads, uint32_t RowBytes> class block_decoder {
   }
 
   // Up to two literals and a token a round. The row is zeros where nothing has been written.
-  __device__ bool decode_sub_block(uint32_t at, uint32_t end, uint8_t* row, uint32_t begin, uint32_t row_end) const {
+  __device__ bool decode_sub_block(uint32_t at, uint32_t end, uint32_t begin, uint32_t row_end) {
+    uint8_t* const row = temp_.row;
     uint32_t to = begin, last = 0;  // of the byte before, the entry
     const auto put_literal = [&](uint32_t entry) {
       row[dealt(to++)] = static_cast<uint8_t>(entry >> 8);
@@ -210,10 +182,10 @@ template <uint32_t Width, int Threads, uint32_t RowBytes> class block_decoder {
       const uint32_t more = window(at), extra = entry >> 4 & 15;
       const uint32_t length = (entry >> 8) + (more & ((1u << extra) - 1));
       const bool is_far = (more >> extra & 1) != 0;
-      const uint32_t distance = is_far ? Width : 1;
-      at += extra + distance_bits<Width>(is_far);
+      const uint32_t distance = is_far ? width : 1;
+      at += extra + distance_bits<width>(is_far);
       if (length - 1 >= row_end - to || to - begin < distance ||  // a block's end has length 0
-          (is_far && (Width == 1 || (Width == 8 && (more >> extra & 2) == 0))))
+          (is_far && (width == 1 || (width == 8 && (more >> extra & 2) == 0))))
         return false;
       const uint32_t from = to;
       to += length;
@@ -229,4 +201,11 @@ template <uint32_t Width, int Threads, uint32_t RowBytes> class block_decoder {
   uint32_t bytes_ = 0;
 };
 
-}  // namespace tuck::inline TUCK_ABI::deflate_format
+}  // namespace deflate_format
+
+template <element T, int Threads>
+class block_decoder<deflate<T>, Threads> : public deflate_format::block_decoder<T, Threads> {
+  using deflate_format::block_decoder<T, Threads>::block_decoder;
+};
+
+}  // namespace tuck::inline TUCK_ABI

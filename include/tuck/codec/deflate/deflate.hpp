@@ -7,7 +7,6 @@
 
 #include <tuck/codec/concept.hpp>
 #include <tuck/codec/deflate/host_chunk.hpp>
-#include <tuck/codec/sections.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -35,11 +34,6 @@ template <element T> struct deflate {
     return count * width + 5 * std::max<uint64_t>(ceil_div<uint64_t>(count * width, deflate_format::max_stored), 1);
   }
   static uint64_t encode_stream(span<const T> values, bytes room) noexcept;
-
-  // As the last stage of a chain: the first section is the values, the others are sides, which are not coded.
-  static constexpr uint32_t max_sections_bytes(uint32_t row) noexcept { return row + 4 * section_list::capacity; }
-  static uint32_t encode_sections(const_bytes row, const section_list& sections, std::byte* to) noexcept;
-  static status decode_sections(const_bytes encoded, const section_list& sections, bytes row) noexcept;
 };
 
 namespace deflate_format {
@@ -60,17 +54,6 @@ inline uint64_t store_blocks(const_bytes values, std::byte* to) noexcept {
   return static_cast<uint64_t>(to - begin);
 }
 
-// The bytes of a row that stands as it is, with the word of 0 behind it.
-TUCK_HD constexpr uint32_t stored_row_bytes(uint32_t row) noexcept { return round_up_pow2(row, 2); }
-
-// Some bytes, and zeros up to a multiple of 4. How many they are then.
-inline uint32_t put_padded(const_bytes values, std::byte* to) noexcept {
-  const auto size = static_cast<uint32_t>(values.size()), padded = round_up_pow2(size, 2);
-  if (size != 0) std::memcpy(to, values.data(), size);
-  if (padded != size) std::memset(to + size, 0, padded - size);
-  return padded;
-}
-
 }  // namespace deflate_format
 
 template <element T> uint32_t deflate<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
@@ -84,42 +67,6 @@ template <element T> uint32_t deflate<T>::encode_chunk(span<const T> values, byt
 template <element T> status deflate<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
   deflate_format::host_decoder<width> decoder;
   return decoder.decode(encoded, as_writable_bytes(restored));
-}
-
-template <element T>
-uint32_t deflate<T>::encode_sections(const_bytes row, const section_list& sections, std::byte* to) noexcept {
-  const const_bytes values = row.subspan(0, sections.size(0));
-  uint32_t used = 0;
-  if (!values.empty()) {
-    deflate_format::host_encoder<width> encoder;
-    used = encoder.measure(values);
-    if (used != declined)
-      encoder.write(to);
-    else
-      used = deflate_format::put_padded(values, to);
-  }
-  for (uint32_t i = 1; i < sections.count; ++i)
-    used += deflate_format::put_padded(row.subspan(sections.begin(i), sections.size(i)), to + used);
-  return used;
-}
-
-template <element T>
-status deflate<T>::decode_sections(const_bytes encoded, const section_list& sections, bytes row) noexcept {
-  const uint32_t sides = padded_sides(sections), size = sections.size(0);
-  if (encoded.size() < sides) return status::bad_payload;
-  const auto used = static_cast<uint32_t>(encoded.size()) - sides;
-  deflate_format::host_decoder<width> decoder;
-  if (used == round_up_pow2(size, 2)) {
-    if (size != 0) std::memcpy(row.data(), encoded.data(), size);
-  } else if (const status s = decoder.decode(encoded.subspan(0, used), row.subspan(0, size)); s != status::ok) {
-    return s;
-  }
-  uint64_t at = used;
-  for (uint32_t i = 1; i < sections.count; ++i) {
-    if (sections.size(i) != 0) std::memcpy(row.data() + sections.begin(i), encoded.data() + at, sections.size(i));
-    at += round_up_pow2(sections.size(i), 2);
-  }
-  return status::ok;
 }
 
 template <element T> const_bytes deflate<T>::stream_of(const_bytes encoded) noexcept {

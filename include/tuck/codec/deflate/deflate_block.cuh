@@ -1,42 +1,368 @@
-// deflate by one thread block: the bytes of layout.hpp, of a chunk alone and of a chain's row.
+// deflate by one thread block: the bytes of layout.hpp.
+//
+// Cells are dealt to lanes, which find where tokens begin. Then each sub-block is walked by up to four threads, three
+// times: for how often symbols occur, how many bits they take, and their bits.
 #pragma once
 
 #include <tuck/codec/deflate/decoder.cuh>
 #include <tuck/codec/deflate/deflate.hpp>
-#include <tuck/codec/deflate/encoder.cuh>
-#include <tuck/codec/row_block.cuh>
+#include <tuck/core/bit_lanes.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
-template <element T, int Threads, uint32_t RowBytes> struct row_block<deflate<T>, Threads, RowBytes> {
-  using encoder = deflate_format::block_encoder<sizeof(T), Threads, RowBytes>;
+namespace deflate_format {
 
-  class decoder : public deflate_format::block_decoder<sizeof(T), Threads, RowBytes> {
-    using base = deflate_format::block_decoder<sizeof(T), Threads, RowBytes>;
+template <element T, int Threads> class block_encoder {
+  static constexpr uint32_t width = sizeof(T);
+  using lane_output = device::bits_to_shared<device::bit_order::lowest_first>;  // what is left is added after a barrier
+  static constexpr uint32_t warps = Threads / device::warp_size;
+  static constexpr uint32_t parts = warps < 4 ? warps : 4;     // of a sub-block, which have a thread each
+  static constexpr uint32_t max_cells = cells_of(tile_bytes);  // of values
+  static constexpr uint32_t rounds = (max_cells + Threads - 1) / Threads;
+  static constexpr uint32_t max_pieces = 32 * parts;
+  static constexpr uint32_t kinds = 256 + 256 + 1;  // literals, and 256 + the length of matches
+  using scan = device::block_scan<Threads>;
+  static_assert(sub_block_plan::most(tile_bytes) <= 32);
 
-   public:
-    using base::base;
-
-    template <class Sink>
-    __device__ status decode(const_bytes encoded, const row_sections& sections, std::byte* row, Sink& sink) {
-      const status s = base::decode(encoded, sections, row);
-      if constexpr (!std::is_same_v<Sink, detail::row_sink<T, Threads>>) {
-        if (s != status::ok) return s;
-        device::sync_block();
-        detail::give_row<block_tile<T, Threads>>(row, sections.list.size(0) / uint32_t{sizeof(T)}, sink);
-      }
-      return s;
-    }
+  // A bit for each byte of a cell: is it near, or far? Does a token begin there, and is it far?
+  struct equal_bits {
+    uint32_t near, far;
   };
+  struct token_bits {
+    uint32_t begins, far;
+  };
+
+ public:
+  using tile = block_tile<T, Threads>;
+  static constexpr int blocks_a_processor =
+      width < 4 ? 4 : 5;  // 128 and 96 registers; shared memory has no room for more
+
+  struct TempStorage {
+    alignas(16) uint32_t row[tile_bytes / 4];
+    alignas(8) token_bits tokens[max_cells + 1];
+    alignas(16) uint32_t staged[tile_bytes / 4];
+    uint32_t entries[kinds];                            // how often tokens occur, then what is written of them
+    uint32_t counts[counted_symbols];                   // then codes
+    uint32_t begin_cell[32 + 1], begin_weight[32 + 1];  // of sub-blocks
+    uint32_t piece_begin[max_pieces + 1];               // in bytes
+    uint32_t piece_bit[max_pieces + 1];
+    uint32_t segment_bits[whole_segments + 1];
+    uint32_t tokens_of_warp[warps];
+    huffman_format::warp_symbols symbols;
+    typename scan::TempStorage scan_storage;
+  };
+
+  __device__ explicit block_encoder(TempStorage& temp) : temp_(temp) {}
+
+  __device__ void take(const deflate<T>&, tile& values) {
+    bytes_ = values.count * width;
+    cells_ = cells_of(bytes_);
+    store_to_row(values, bytes_, reinterpret_cast<std::byte*>(temp_.row));
+  }
+  __device__ uint32_t measure(const deflate<T>&) {
+    clear();
+    device::sync_block();
+    find_tokens();
+    device::sync_block();
+    walk([&](uint32_t at, uint32_t length, bool) { device::atomic_add(&temp_.entries[token_of(at, length)], 1u); });
+    device::sync_block();
+    count_symbols();
+    device::sync_block();
+    if (device::warp_id() == 0) huffman_format::warp_code_maker<counted_symbols>::make(temp_.counts, temp_.symbols);
+    device::sync_block();
+    for (uint32_t t = threadIdx.x; t < kinds; t += Threads) {
+      const uint32_t code = temp_.counts[t >= 256 && t < 256 + min_match ? 0 : symbol_of_token(t)];
+      temp_.entries[t] = encoder_entry(t, code & ~15u, code & 15);
+    }
+    if (threadIdx.x <= whole_segments) {
+      uint32_t bits = 0;
+      visit_segment<width>(threadIdx.x, lengths_of(threadIdx.x), [&](uint32_t, uint32_t count) { bits += count; });
+      temp_.segment_bits[threadIdx.x] = bits;
+    }
+    device::sync_block();
+    return measure_bits();
+  }
+
+  template <class Chunk> __device__ void pack(const deflate<T>&, Chunk&, bytes out) {
+    write_stream();
+    device::sync_block();
+    write_index();
+    device::sync_block();
+    copy_from_shared<Threads>(out, reinterpret_cast<const std::byte*>(temp_.staged), 4 * words_);
+  }
+
+ private:
+  // Once they have been compared, the 16 bytes of each eight are dealt anew, so that threads that walk at equal
+  // distances do not wait for one bank of shared memory.
+  __device__ static uint32_t dealt(uint32_t byte) { return device::xor_masked<0x70>(byte, byte >> 3); }
+  __device__ uint32_t byte_at(uint32_t i) const { return reinterpret_cast<const uint8_t*>(temp_.row)[dealt(i)]; }
+  __device__ void deal() {
+    auto* const row = reinterpret_cast<std::byte*>(temp_.row);
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; ++r) {
+      const uint32_t at = first_cell(r) * cell_bytes;
+      device::vec128 x[2];
+      if (at < bytes_)
+        for (uint32_t q = 0; q < 2; ++q) x[q] = *reinterpret_cast<const device::vec128*>(row + at + 16 * q);
+      device::sync_warp();
+      if (at < bytes_)
+        for (uint32_t q = 0; q < 2; ++q) *reinterpret_cast<device::vec128*>(row + dealt(at + 16 * q)) = x[q];
+    }
+  }
+  // This thread's cells; those of a warp are one behind the other.
+  __device__ static uint32_t first_cell(uint32_t round) {
+    return device::warp_id() * (rounds * device::warp_size) + device::lane_id() + round * device::warp_size;
+  }
+
+  // Of a segment of the header.
+  __device__ auto lengths_of(uint32_t segment) const {
+    return [this, segment](uint32_t i) -> uint32_t {
+      const uint32_t s = segment * segment_symbols + i;
+      return s < coded_symbols ? temp_.counts[s] & 15 : distance_length<width>(s - coded_symbols);
+    };
+  }
+
+  __device__ void clear() {
+    for (uint32_t i = threadIdx.x; i < counted_symbols; i += Threads) temp_.counts[i] = i == end_of_block;
+    for (uint32_t i = threadIdx.x; i < kinds; i += Threads) temp_.entries[i] = 0;
+    auto* const row = reinterpret_cast<uint8_t*>(temp_.row);
+    for (uint32_t i = bytes_ + threadIdx.x; i < cells_ * cell_bytes; i += Threads) row[i] = 0;
+    if (threadIdx.x == 0) {
+      temp_.tokens[cells_] = {1u << 31, 0};
+      temp_.begin_cell[0] = temp_.begin_weight[0] = 0;
+    }
+  }
+
+  // -- tokens ----------------------------------------------------------------------------------------------------
+
+  // The bytes of a cell that are near and far.
+  __device__ equal_bits equal_bytes(uint32_t cell) const {
+    const uint32_t* const words = temp_.row + cell * (cell_bytes / 4);
+    uint32_t x[2 + 8] = {};  // from the two words before on
+    if (cell != 0) {
+      if constexpr (width == 8) x[0] = words[-2];
+      x[1] = words[-1];
+    }
+#pragma unroll
+    for (uint32_t q = 0; q < 2; ++q) {
+      const device::vec128 row = reinterpret_cast<const device::vec128*>(words)[q];
+#pragma unroll
+      for (uint32_t k = 0; k < 4; ++k) x[2 + 4 * q + k] = row.w[k];
+    }
+    equal_bits found{};
+#pragma unroll
+    for (int k = 9; k >= 2; --k) {
+      add_zero_bytes(found.near, x[k] ^ device::byte_perm<0x6543>(x[k - 1], x[k]));
+      if constexpr (width == 2) add_zero_bytes(found.far, x[k] ^ device::byte_perm<0x5432>(x[k - 1], x[k]));
+      if constexpr (width == 4) add_zero_bytes(found.far, x[k] ^ x[k - 1]);
+      if constexpr (width == 8) add_zero_bytes(found.far, x[k] ^ x[k - 2]);
+    }
+    const uint32_t here = low_mask(bytes_ - cell * cell_bytes);
+    return {found.near & here, found.far & here};
+  }
+  // Shifts in a bit for each byte of a word, is it 0?
+  __device__ static void add_zero_bytes(uint32_t& bits, uint32_t x) {
+    const uint32_t high = device::nor_masked<0x7f7f7f7f>((x & 0x7f7f7f7f) + 0x7f7f7f7f, x);
+    bits = device::funnel_shift_right(high * 0x00204081u, bits, 28);
+  }
+
+  // Where tokens begin in this lane's cell, and those of them that are far, from its near and far bytes. Does it begin
+  // a sub-block, and the next one?
+  __device__ static token_bits mark(const equal_bits& equal, bool begins, bool next_begins) {
+    const bool first = begins || device::lane_id() % unit_cells == 0;
+    const bool last = next_begins || device::lane_id() % unit_cells == unit_cells - 1;
+    const auto runs_of = [&](uint32_t x) {
+      const uint32_t before = device::shfl_up(x, 1), after = device::shfl_down(x, 1);
+      return in_runs(first ? 0 : before, x, last ? 0 : after);
+    };
+    const auto begins_of = [&](uint32_t runs) {
+      const uint32_t before = device::shfl_up(runs, 1);
+      return run_begins(first ? 0 : before, runs);
+    };
+    const uint32_t near = runs_of(begins ? equal.near & ~1u : equal.near);
+    token_bits found{~near | begins_of(near), 0};
+    if constexpr (width > 1) {
+      const uint32_t far = runs_of((begins ? equal.far & ~low_mask(width) : equal.far) & ~near);
+      found.far = begins_of(far);
+      found.begins = (found.begins & ~far) | found.far;
+    }
+    return found;
+  }
+
+  __device__ void find_tokens() {
+    equal_bits equal[rounds];
+    uint32_t own[rounds], before[rounds], all = 0;  // tokens
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; ++r) {
+      const uint32_t c = first_cell(r);
+      equal[r] = c < cells_ ? equal_bytes(c) : equal_bits{};
+      const token_bits found = mark(equal[r], c == 0, false);
+      own[r] = c < cells_ ? static_cast<uint32_t>(device::popc(found.begins & low_mask(bytes_ - c * cell_bytes))) : 0;
+    }
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; ++r) {
+      const uint32_t up_to = device::warp_inclusive_sum(own[r]);
+      before[r] = all + up_to - own[r];
+      all += device::shfl(up_to, device::warp_size - 1);
+    }
+    if (device::lane_id() == 0) temp_.tokens_of_warp[device::warp_id()] = all;
+    device::sync_block();
+    deal();
+    uint32_t sum = 0, of_others = 0;
+    for (uint32_t w = 0; w < warps; ++w) {
+      if (w == device::warp_id()) of_others = sum;
+      sum += temp_.tokens_of_warp[w];
+    }
+    const sub_block_plan plan(bytes_, sum);
+    sub_blocks_ = plan.count;
+    uint32_t sub_block[rounds], next[rounds];  // of the cell, and of that behind it
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; ++r) {
+      const uint32_t c = first_cell(r);
+      before[r] += of_others;
+      sub_block[r] = plan.at(c, before[r]);
+      next[r] = plan.at(c + 1, before[r] + own[r]);
+      if (c < cells_ && next[r] != sub_block[r]) {
+        temp_.begin_cell[next[r]] = c + 1;
+        temp_.begin_weight[next[r]] = before[r] + own[r] + c + 1;
+      }
+    }
+    device::sync_block();
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; ++r) {
+      const uint32_t c = first_cell(r);
+      bool begins = false, next_begins = false;
+      if (c < cells_) {
+        begins = temp_.begin_cell[sub_block[r]] == c;
+        next_begins = next[r] != sub_block[r];
+        place_pieces(sub_block[r], c, before[r] + c, own[r] + 1);
+      }
+      const token_bits found = mark(equal[r], begins, next_begins);
+      if (c < cells_) temp_.tokens[c] = {reverse_bits(found.begins), reverse_bits(found.far)};
+    }
+    if (threadIdx.x < sub_blocks_) temp_.piece_begin[threadIdx.x * parts] = temp_.begin_cell[threadIdx.x] * cell_bytes;
+    if (threadIdx.x == 0) temp_.piece_begin[sub_blocks_ * parts] = bytes_;
+  }
+  // A sub-block's pieces are of the same weight; this cell has those of `weight` from `begin` on.
+  __device__ void place_pieces(uint32_t sub_block, uint32_t cell, uint32_t begin, uint32_t weight) {
+    const uint32_t first = temp_.begin_weight[sub_block], all = temp_.begin_weight[sub_block + 1] - first;
+#pragma unroll
+    for (uint32_t k = 1; k < parts; ++k)
+      if (const uint32_t before = first + k * all / parts - begin; before < weight)
+        temp_.piece_begin[sub_block * parts + k] = (cell + 1) * cell_bytes - (weight - before) * cell_bytes / weight;
+  }
+
+  // Visits the tokens that begin in this thread's piece: where, how long, and whether they are far.
+  template <class Visit> __device__ void walk(const Visit& visit) const {
+    if (threadIdx.x >= sub_blocks_ * parts) return;
+    const uint32_t begin = temp_.piece_begin[threadIdx.x], end = temp_.piece_begin[threadIdx.x + 1];
+    const uint32_t stop = end < bytes_ ? end : bytes_;
+    uint32_t cell = begin / cell_bytes * sizeof(token_bits);  // where its bits are, in bytes
+    token_bits here = tokens_at(cell);
+    here.begins &= ~0u >> begin % cell_bytes;
+    const auto next = [&](uint32_t& far) {
+      if (here.begins == 0) do
+          here = tokens_at(cell += sizeof(token_bits));
+        while (here.begins == 0);
+      const auto bit = static_cast<uint32_t>(device::clz(here.begins));
+      const uint32_t first = 0x80000000u >> bit;
+      here.begins ^= first;
+      far = here.far & first;
+      return cell * (cell_bytes / uint32_t{sizeof(token_bits)}) + bit;
+    };
+    uint32_t far, far_after;
+    for (uint32_t at = next(far); at < stop;) {
+      const uint32_t after = next(far_after);
+      visit(at, after - at, far != 0);
+      at = after;
+      far = far_after;
+    }
+  }
+  __device__ const token_bits& tokens_at(uint32_t byte) const {
+    return *reinterpret_cast<const token_bits*>(reinterpret_cast<const std::byte*>(temp_.tokens) + byte);
+  }
+  __device__ uint32_t token_of(uint32_t at, uint32_t length) const {
+    const uint32_t byte = byte_at(at);
+    return length == 1 ? byte : 256 + length;
+  }
+  __device__ void count_symbols() {
+    for (uint32_t i = threadIdx.x; i < kinds; i += Threads)
+      if (temp_.entries[i] != 0) device::atomic_add(&temp_.counts[symbol_of_token(i)], temp_.entries[i]);
+  }
+
+  // -- bits ------------------------------------------------------------------------------------------------------
+
+  __device__ uint32_t measure_bits() {
+    uint32_t bits = 0, all, header = prefix_bits;
+    walk([&](uint32_t at, uint32_t length, bool is_far) {
+      bits += (temp_.entries[token_of(at, length)] >> 27) + (width == 8 && is_far ? 1 : 0);
+    });
+    for (uint32_t i = 0; i <= whole_segments; ++i) header += temp_.segment_bits[i];
+    const uint32_t before = header + scan::exclusive_sum(temp_.scan_storage, bits, all);
+    if (threadIdx.x < sub_blocks_ * parts) temp_.piece_bit[threadIdx.x] = before;
+    if (threadIdx.x == 0) temp_.piece_bit[sub_blocks_ * parts] = header + all;
+    device::sync_block();
+    const bool is_long = threadIdx.x < sub_blocks_ && (sub_block_bits(threadIdx.x) >= max_entry_bits ||
+                                                       sub_block_cells(threadIdx.x) > max_entry_cells);
+    stream_ = (header + all + (temp_.counts[end_of_block] & 15) + 7) / 8;
+    const uint32_t size = stream_ + index_bytes(stream_, sub_blocks_);
+    words_ = size / 4;
+    return device::sync_block_or(is_long) || size >= bytes_ ? declined : size;
+  }
+  __device__ uint32_t sub_block_bits(uint32_t i) const {
+    return temp_.piece_bit[(i + 1) * parts] - temp_.piece_bit[i * parts];
+  }
+  __device__ uint32_t sub_block_cells(uint32_t i) const { return temp_.begin_cell[i + 1] - temp_.begin_cell[i]; }
+
+  __device__ void write_stream() {
+    const uint32_t end = temp_.piece_bit[sub_blocks_ * parts];
+    for (uint32_t i = end / 32 + threadIdx.x; i < round_up_pow2(words_, 2); i += Threads) temp_.staged[i] = 0;
+    const bool writes_header = threadIdx.x <= whole_segments;
+    uint32_t begin = prefix_bits;
+    if (writes_header)
+      for (uint32_t i = 0; i < threadIdx.x; ++i) begin += temp_.segment_bits[i];
+    lane_output header(temp_.staged, begin);
+    if (writes_header)
+      visit_segment<width>(threadIdx.x, lengths_of(threadIdx.x),
+                           [&](uint32_t bits, uint32_t count) { header.put(bits, count); });
+    if (threadIdx.x < 2) temp_.staged[threadIdx.x] = prefix_word<width>(threadIdx.x);
+    const bool writes = threadIdx.x < sub_blocks_ * parts;
+    lane_output out(temp_.staged, writes ? temp_.piece_bit[threadIdx.x] : 0);
+    walk([&](uint32_t at, uint32_t length, bool is_far) {
+      uint32_t entry = temp_.entries[token_of(at, length)];
+      if (width > 1 && is_far) entry = far_entry<width>(entry);
+      out.put(entry & low_mask(27), entry >> 27);
+    });
+    device::sync_block();
+    if (writes_header) header.finish();
+    if (writes) out.finish();
+    if (threadIdx.x == 0) {
+      device::atomic_or(temp_.staged + 2, prefix_word<width>(2));
+      const uint32_t code = temp_.counts[end_of_block], bits = reversed(code >> 16, 16) & low_mask(max_length);
+      device::atomic_or(temp_.staged + end / 32, bits << end % 32);
+      if (end % 32 + (code & 15) > 32) device::atomic_or(temp_.staged + end / 32 + 1, bits >> (32 - end % 32));
+    }
+  }
+  __device__ void write_index() {
+    auto* const to = reinterpret_cast<uint8_t*>(temp_.staged) + stream_;
+    if (threadIdx.x < whole_segments) to[threadIdx.x] = static_cast<uint8_t>(temp_.segment_bits[threadIdx.x]);
+    if (threadIdx.x < sub_blocks_) {
+      const uint32_t entry = entry_of(sub_block_cells(threadIdx.x), sub_block_bits(threadIdx.x));
+      for (uint32_t k = 0; k < 3; ++k) to[whole_segments + 3 * threadIdx.x + k] = static_cast<uint8_t>(entry >> 8 * k);
+    }
+    if (threadIdx.x == 0) temp_.staged[words_ - 1] = chunk_end(stream_ | sub_blocks_ << 24).word();
+  }
+
+  TempStorage& temp_;
+  uint32_t bytes_ = 0, cells_ = 0, sub_blocks_ = 0;
+  uint32_t stream_ = 0, words_ = 0;  // bytes of the stream, words of the chunk
 };
 
+}  // namespace deflate_format
+
 template <element T, int Threads>
-class block_codec<deflate<T>, Threads> : public detail::row_block_codec<deflate<T>, Threads> {
-  using detail::row_block_codec<deflate<T>, Threads>::row_block_codec;
-};
-template <element T, int Threads>
-class block_decoder<deflate<T>, Threads> : public detail::row_block_decoder<deflate<T>, Threads> {
-  using detail::row_block_decoder<deflate<T>, Threads>::row_block_decoder;
+class block_codec<deflate<T>, Threads> : public deflate_format::block_encoder<T, Threads> {
+  using deflate_format::block_encoder<T, Threads>::block_encoder;
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -3,6 +3,7 @@
 
 #include <tuck/codec/concept.hpp>
 #include <tuck/codec/deflate/layout.hpp>
+#include <tuck/core/bit_stream.hpp>
 #include <tuck/core/status.hpp>
 
 #include <algorithm>
@@ -10,32 +11,6 @@
 #include <optional>
 
 namespace tuck::inline TUCK_ABI::deflate_format {
-
-// Bits to memory, lowest first; writes up to 8 bytes at once.
-class bit_output {
- public:
-  explicit bit_output(std::byte* to) noexcept : begin_(to), to_(to) {}
-
-  void put(uint64_t bits, uint32_t count) noexcept {  // up to 32
-    bits_ |= bits << fill_;
-    fill_ += count;
-    if (fill_ < 32) return;
-    store_unaligned(to_, static_cast<uint32_t>(bits_));
-    to_ += 4;
-    bits_ >>= 32;
-    fill_ -= 32;
-  }
-  uint32_t finish() noexcept {  // the bytes
-    for (; fill_ > 0; fill_ -= fill_ < 8 ? fill_ : 8, bits_ >>= 8) *to_++ = static_cast<std::byte>(bits_);
-    return static_cast<uint32_t>(to_ - begin_);
-  }
-
- private:
-  std::byte* begin_;
-  std::byte* to_;
-  uint64_t bits_ = 0;
-  uint32_t fill_ = 0;
-};
 
 template <uint32_t Width> class host_encoder {
  public:
@@ -47,14 +22,8 @@ template <uint32_t Width> class host_encoder {
     find_tokens();
     take_tokens();
     code_.emplace(counts_);
-    for (uint32_t s = 0; s < counted_symbols; ++s) slots_[s] = 0;
-    uint32_t slot = 0;
-    for (uint32_t l = 1; l <= max_length; ++l)
-      for (uint32_t s = 0; s < coded_symbols; ++s)
-        if (code_->length[s] == l) {
-          slots_[s] = slot << (32 - max_length);
-          slot += huffman_format::slots_of(l);
-        }
+    huffman_format::visit_codes(code_->length, coded_symbols,
+                                [&](uint32_t s, uint32_t, uint32_t slot) { slots_[s] = slot << (32 - max_length); });
     return size();
   }
 
@@ -71,7 +40,7 @@ template <uint32_t Width> class host_encoder {
   }
   // The stream alone. Returns its bytes.
   uint32_t write_stream(std::byte* to) noexcept {
-    bit_output out(to);
+    bit_writer out(to);
     for (uint32_t i = 0; i < prefix_bits; i += 32) out.put(prefix_word<Width>(i / 32), std::min(32u, prefix_bits - i));
     for (uint32_t i = 0; i <= whole_segments; ++i)
       visit_segment<Width>(i, lengths_of(i), [&](uint32_t bits, uint32_t count) { out.put(bits, count); });
@@ -80,7 +49,8 @@ template <uint32_t Width> class host_encoder {
       out.put(entry & low_mask(27), entry >> 27);
     }
     out.put(reverse_bits(slots_[end_of_block]), code_->length[end_of_block]);
-    return out.finish();
+    out.finish_bytes();
+    return static_cast<uint32_t>(ceil_div(out.position(), uint64_t{8}));
   }
   uint32_t stream_bytes() const noexcept { return stream_; }
 
@@ -293,15 +263,12 @@ template <uint32_t Width> class host_decoder {
     }
     for (uint32_t i = 0; i < distance_codes<Width>; ++i)
       if (length[coded_symbols + i] != distance_length<Width>(i)) return false;
-    uint32_t slot = 0;
-    for (uint32_t l = 1; l <= max_length; ++l)
-      for (uint32_t s = 0; s < coded_symbols; ++s) {
-        if (length[s] != l) continue;
-        const uint32_t end = slot + huffman_format::slots_of(l);
-        if (end > huffman_format::slots) return false;
-        for (; slot != end; ++slot) table_[reversed(slot, max_length)] = decoder_entry(s, l);
-      }
-    return slot == huffman_format::slots && length[end_of_block] != 0;
+    const auto fill = [&](uint32_t s, uint32_t l, uint32_t slot) {
+      const uint32_t entry = decoder_entry(s, l);
+      for (uint32_t i = reversed(slot, max_length); i < huffman_format::slots; i += 1u << l) table_[i] = entry;
+    };
+    return huffman_format::visit_codes(length, coded_symbols, fill) == huffman_format::slots &&
+           length[end_of_block] != 0;
   }
 
   bool decode_sub_block(uint32_t at, uint32_t end, std::byte* out, std::byte* const out_end) const noexcept {

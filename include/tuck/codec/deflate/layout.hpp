@@ -30,9 +30,6 @@
 // 7 and 10 have 3, 0 and 6 have 4, 5 and 18 have 5, 1, 4 and 17 have 6, 2 and 3 have 7. Runs of three zeros or more are
 // written as 17 and 18 where they are in one segment of 32 lengths, the last segment having all from symbol 256 on. So
 // lanes can read a segment each. Codes have 10 bits at most (huffman/code.hpp) and fill their space.
-//
-// In a chain, values that would not shrink stand as they are, padded with zeros to a multiple of 4; sides stand behind
-// the values, each padded likewise.
 #pragma once
 
 #include <tuck/codec/huffman/code.hpp>

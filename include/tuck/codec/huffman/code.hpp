@@ -100,6 +100,7 @@ template <uint32_t Symbols> class code_maker {
   }
 
   void round() noexcept {
+    for (uint32_t i = 0; i < present; ++i) width_[i] = static_cast<uint8_t>(tuck::bit_width(count_of(i)));
     uint32_t low = 0;
     for (uint32_t step = 32; step != 0; step /= 2)
       if (kraft(round_begin(total_, low + step - 1)) > slots) low += step;
@@ -107,9 +108,19 @@ template <uint32_t Symbols> class code_maker {
     for (uint32_t i = 0; i < present; ++i)
       length[symbol_[i]] = static_cast<uint8_t>(rounded_length(count_of(i), least));
   }
+  // Counts of as many bits have one of two lengths.
   uint32_t kraft(uint32_t least) const noexcept {
-    uint32_t sum = 0;
-    for (uint32_t i = 0; i < present; ++i) sum += slots_of(rounded_length(count_of(i), least));
+    uint32_t from[18], few[18], more[18], sum = 0;  // slots of the lower counts, and what the others have on top
+    for (uint32_t w = 1, wanted = tuck::bit_width(least); w < 18; ++w) {
+      const uint32_t l = wanted > w ? wanted - w : 0;
+      from[w] = (least + (1u << l) - 1) >> l;
+      few[w] = slots_of(std::clamp(l + 1, 1u, max_length));
+      more[w] = slots_of(std::clamp(l, 1u, max_length)) - few[w];
+    }
+    for (uint32_t i = 0; i < present; ++i) {
+      const uint32_t w = width_[i];
+      sum += few[w] + ((0 - uint32_t{count_of(i) >= from[w]}) & more[w]);
+    }
     return sum;
   }
 
@@ -122,23 +133,49 @@ template <uint32_t Symbols> class code_maker {
         for (uint8_t& l = length[symbol_[i]]; l < max_length && used > slots;) used -= slots_of(++l);
       std::sort(symbol_, symbol_ + present);
     }
-    while (used < slots) {
-      uint32_t most = 0, which = 0;
-      for (uint32_t i = 0; i < present; ++i) {
-        const uint32_t s = symbol_[i], l = length[s], weight = counts_[s] << l;
-        if (weight > most && l > 1 && slots_of(l) <= slots - used) {
-          most = weight;
-          which = s;
-        }
+    if (used == slots) return;
+    // A symbol for whose shorter code there is no room will never have any: it leaves the heap for good.
+    uint64_t heap[Symbols], *end = heap;
+    const auto key = [&](uint64_t s) { return uint64_t{counts_[s]} << length[s] << 16 | (Symbols - s); };
+    for (uint32_t i = 0; i < present; ++i)
+      if (const uint32_t l = length[symbol_[i]]; l > 1 && slots_of(l) <= slots - used) *end++ = key(symbol_[i]);
+    for (std::make_heap(heap, end); used < slots;) {
+      std::pop_heap(heap, end);
+      const auto s = static_cast<uint32_t>(Symbols - (end[-1] & 0xffff));
+      const bool fits = slots_of(length[s]) <= slots - used;
+      if (fits) used += slots_of(length[s]--);
+      if (fits && length[s] > 1) {
+        end[-1] = key(s);
+        std::push_heap(heap, end);
+      } else {
+        --end;
       }
-      used += slots_of(length[which]--);
     }
   }
   uint32_t count_of(uint32_t i) const noexcept { return counts_[symbol_[i]]; }
 
   const uint32_t (&counts_)[Symbols];
   uint16_t symbol_[Symbols];  // those that occur
+  uint8_t width_[Symbols];    // bits of their counts
   uint32_t total_ = 0;
 };
+
+// Visits symbols that have a code as visit(symbol, its bits, its first slot), if there are slots for all. Returns how
+// many slots they want.
+template <class Visit> uint32_t visit_codes(const uint8_t* length, uint32_t symbols, const Visit& visit) noexcept {
+  uint32_t count[16] = {}, next[max_length + 1], end = 0;
+  for (uint32_t s = 0; s < symbols; ++s) ++count[length[s]];
+  for (uint32_t l = 1; l <= max_length; ++l) {
+    next[l] = end;
+    end += count[l] * slots_of(l);
+  }
+  if (end > slots) return end;
+  for (uint32_t s = 0; s < symbols; ++s)
+    if (const uint32_t l = length[s]; l != 0) {
+      visit(s, l, next[l]);
+      next[l] += slots_of(l);
+    }
+  return end;
+}
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format

@@ -39,24 +39,28 @@ template <element T> class host_chunk {
     visit_sample([&](uint32_t i, bool) { votes += rotation_vote(load_unaligned<word>(row + width * i)); });
     const bool rotates = width > 1 && votes > 0;
     word any = 0;
-    for (uint32_t i = 0; i < shape_.values; ++i) any |= load_unaligned<word>(row + width * i);
+    visit_blocks([&](uint32_t first, auto n) {
+      word x[block], all = 0;
+      std::memcpy(x, row + width * first, width * n);
+      for (uint32_t i = 0; i < n; ++i) all |= x[i];
+      any |= all;
+    });
     const bool narrow = rotates && any >> (8 * width - 1) == 0;
     uint32_t dropped = 0;
     if (!rotates)
       while (dropped + 1 < width && any >> 8 * (width - 1 - dropped) == 0) ++dropped;
     shape_.header = shape::make_header(false, narrow, rotates, dropped, 0);
-    const uint32_t turn = rotates ? 1 : 8 * dropped;                // to the highest bits
-    for (uint32_t first = 0; first < shape_.values; first += 64) {  // a few at a time, for vectors
-      const uint32_t n = std::min(shape_.values - first, 64u);
-      word x[64];
+    const auto turn = static_cast<int>(rotates ? 1 : 8 * dropped);  // to the highest bits
+    visit_blocks([&](uint32_t first, auto n) {
+      word x[block];
       std::memcpy(x, row + width * first, width * n);
-      for (uint32_t i = 0; i < n; ++i) x[i] = std::rotl(x[i], static_cast<int>(turn));
+      for (uint32_t i = 0; i < n; ++i) x[i] = std::rotl(x[i], turn);
       for (uint32_t p = 0; p < shape_.planes(); ++p) {
-        uint8_t plane[64];
+        uint8_t plane[block];
         for (uint32_t i = 0; i < n; ++i) plane[i] = static_cast<uint8_t>(x[i] >> 8 * (width - 1 - p));
         std::memcpy(room_.planes[p] + first, plane, n);
       }
-    }
+    });
     for (uint32_t p = 0; p < width; ++p) std::memset(room_.planes[p] + shape_.values, 0, 4);
     if (!look()) return;
     const uint32_t heads = split_heads(room_.planes[0], shape_.values, room_.heads, reinterpret_cast<uint8_t*>(upper_));
@@ -65,6 +69,13 @@ template <element T> class host_chunk {
       std::memcpy(room_.planes[0], upper_, heads);
       std::memset(room_.planes[0] + heads, 0, 4);
     }
+  }
+  // Visits values a few at a time, for vectors, as visit(first, how many).
+  static constexpr uint32_t block = 64;
+  template <class Visit> void visit_blocks(const Visit& visit) const noexcept {
+    uint32_t first = 0;
+    for (; first + block <= shape_.values; first += block) visit(first, std::integral_constant<uint32_t, block>{});
+    if (first != shape_.values) visit(first, shape_.values - first);
   }
   // Visits the sample's values, and says which of them have one before them in it.
   template <class Visit> void visit_sample(const Visit& visit) const noexcept {
@@ -105,17 +116,18 @@ template <element T> class host_chunk {
   }
   void give_values(std::byte* row) const noexcept {
     const auto* const upper = shape_.has_heads() ? reinterpret_cast<const uint8_t*>(upper_) : room_.planes[0];
-    for (uint32_t first = 0; first < shape_.values; first += 64) {
-      const uint32_t n = std::min(shape_.values - first, 64u);
-      word x[64];
+    visit_blocks([&](uint32_t first, auto n) {
+      word x[block];
       for (uint32_t i = 0; i < n; ++i) x[i] = upper[first + i];
-      for (uint32_t p = 1; p < shape_.planes(); ++p)
-        for (uint32_t i = 0; i < n; ++i)
-          x[i] = static_cast<word>(x[i] << (width > 1 ? 8 : 0) | room_.planes[p][first + i]);
+      for (uint32_t p = 1; p < shape_.planes(); ++p) {
+        uint8_t plane[block];
+        std::memcpy(plane, room_.planes[p] + first, n);
+        for (uint32_t i = 0; i < n; ++i) x[i] = static_cast<word>(x[i] << (width > 1 ? 8 : 0) | plane[i]);
+      }
       if (shape_.rotated())
         for (uint32_t i = 0; i < n; ++i) x[i] = std::rotr(x[i], 1);
       std::memcpy(row + width * first, x, width * n);
-    }
+    });
   }
 
   // Which parts to code, and how.
@@ -129,57 +141,61 @@ template <element T> class host_chunk {
   }
   template <uint32_t Symbols> bool code_part(uint32_t p, uint32_t bytes) noexcept {
     if (p > upper_part && (worth_ >> p & 1) == 0) return false;
-    uint32_t counts[Symbols] = {}, others[Symbols] = {};  // equal neighbours would wait for each other in one
+    uint32_t counts[Symbols] = {}, more[3][Symbols] = {};  // equal neighbours would wait for each other in one
     const uint8_t* const from = room_.part(p);
-    for (uint32_t i = 0; i < bytes; ++i) {
-      ++(i % 2 == 0 ? counts : others)[from[i] % Symbols];
-      if constexpr (Symbols == 16) ++(i % 2 == 0 ? others : counts)[from[i] / 16];
+    const auto add = [](uint32_t* to, uint32_t x) {
+      ++to[x % Symbols];
+      if constexpr (Symbols == 16) ++to[x / 16];
+    };
+    for (uint32_t i = 0; i < bytes % 4; ++i) add(counts, from[bytes - 1 - i]);
+    for (uint32_t i = 0; i < bytes / 4 * 4; i += 4) {
+      add(counts, from[i]);
+      for (uint32_t k = 0; k < 3; ++k) add(more[k], from[i + 1 + k]);
     }
-    for (uint32_t s = 0; s < Symbols; ++s) counts[s] += others[s];
+    for (uint32_t s = 0; s < Symbols; ++s) counts[s] += more[0][s] + more[1][s] + more[2][s];
     const code_maker<Symbols> made(counts);
-    part_code& code = made_.codes[p];
-    std::memcpy(code.length, made.length, Symbols);
     std::memcpy(made_.nibbles[p], made.length, Symbols);
     if (made.present == 1)
       for (uint32_t s = 0; s < Symbols; ++s)
         if (counts[s] != 0) made_.nibbles[p][s] = only_symbol;
     if (!pays(4 * shape_.stored_words(p), static_cast<uint32_t>(made.bits()), table_words(made_.nibbles[p], Symbols)))
       return false;
-    code.assign(Symbols);
+    made_.codes[p].assign(made.length, Symbols);
     return true;
   }
 
-  // Visits the symbols of stream t with the codes of their part, part after part.
-  template <class Visit> void visit_stream(uint32_t t, uint32_t streams, const Visit& visit) noexcept {
+  // Visits the words of coded parts as visit(part, which word, how many of its bytes), part after part.
+  template <class Visit> void visit_words(const Visit& visit) const noexcept {
     for (uint32_t p = 0; p < shape_.parts(); ++p) {
       if (!shape_.coded(p)) continue;
       const uint32_t bytes = shape_.bytes(p);
-      const uint8_t* const part = room_.part(p);
-      const part_code& code = made_.codes[p];
-      for (uint32_t first = 4 * t; first < bytes; first += 4 * streams) {
-        const uint32_t end = std::min(first + 4, bytes);
-        if (p < nibble_parts) {
-          for (uint32_t i = first; i < end; ++i) {
-            visit(code, part[i] % 16);
-            visit(code, part[i] / 16);
-          }
-        } else {
-          for (uint32_t i = first; i < end; ++i) visit(code, part[i]);
-        }
-      }
+      for (uint32_t i = 0; i < bytes / 4; ++i) visit(p, i, std::integral_constant<uint32_t, 4>{});
+      if (bytes % 4 != 0) visit(p, bytes / 4, bytes % 4);
+    }
+  }
+  // Visits the entries of codes of such a word by two, of which the second may be 0.
+  template <class Size, class Visit> void visit_pairs(uint32_t p, uint32_t i, Size n, const Visit& visit) noexcept {
+    const uint32_t* const entry = made_.codes[p].entry;
+    const uint8_t* const x = room_.part(p) + 4 * i;
+    if (p < nibble_parts) {
+      for (uint32_t k = 0; k < n; ++k) visit(entry[x[k] % 16], entry[x[k] / 16]);
+    } else {
+      for (uint32_t k = 0; k < n; k += 2) visit(entry[x[k]], k + 1 < n ? entry[x[k + 1]] : 0);
     }
   }
 
   uint32_t write(std::byte* to) noexcept {
     const uint32_t streams = shape_.streams();
     uint32_t bits[max_streams] = {}, least = ~0u, most = 0, all = 0;
-    for (uint32_t t = 0; t < streams; ++t) {
+    visit_words([&](uint32_t p, uint32_t i, auto n) {
       uint32_t sum = 0;
-      visit_stream(t, streams, [&](const part_code& code, uint32_t x) { sum += code.length[x]; });
-      bits[t] = sum;
-      least = std::min(least, sum);
-      most = std::max(most, sum);
-      all += sum;
+      visit_pairs(p, i, n, [&](uint32_t a, uint32_t b) { sum += a % 16 + b % 16; });
+      bits[i % streams] += sum;
+    });
+    for (uint32_t t = 0; t < streams; ++t) {
+      least = std::min(least, bits[t]);
+      most = std::max(most, bits[t]);
+      all += bits[t];
     }
     if (streams != 0) {
       shape_.shortest = least = least / 2 * 2;
@@ -209,13 +225,14 @@ template <element T> class host_chunk {
   std::byte* write_bits(std::byte* at, uint32_t streams, const uint32_t* bits, uint32_t all) noexcept {
     const uint32_t words = (all + 31) / 32;
     std::memset(made_.words, 0, 4 * words);
-    uint32_t begin = 0;
-    for (uint32_t t = 0; t < streams; ++t) {
-      stream_writer out{made_.words + begin / 32, begin % 32};
-      visit_stream(t, streams, [&](const part_code& code, uint32_t x) { out.put(code.code[x], code.length[x]); });
-      out.finish();
-      begin += bits[t];
-    }
+    stream_writer out[max_streams];
+    for (uint32_t t = 0, begin = 0; t < streams; begin += bits[t++]) out[t] = {made_.words + begin / 32, 0, begin % 32};
+    visit_words([&](uint32_t p, uint32_t i, auto n) {
+      stream_writer own = out[i % streams];
+      visit_pairs(p, i, n, [&](uint32_t a, uint32_t b) { own.put(a, b); });
+      out[i % streams] = own;
+    });
+    for (uint32_t t = 0; t < streams; ++t) out[t].finish();
     return append(at, made_.words, 4 * words);
   }
   static std::byte* append(std::byte* to, const void* from, uint64_t size) noexcept {
@@ -232,10 +249,9 @@ template <element T> class host_chunk {
     if (!shape_.fits()) return false;
     at += 4 * shape::head_words;
     left -= shape::head_words;
-    uint32_t tables = 0;
     for (uint32_t p = 0; p < shape_.parts(); ++p)
       if (shape_.coded(p)) {
-        const uint32_t used = read_table(at, left, p < nibble_parts ? 16 : 256, tables_[tables++]);
+        const uint32_t used = read_table(at, left, p < nibble_parts ? 16 : 256, read_.tables[p]);
         if (used == 0) return false;
         at += 4 * used;
         left -= used;
@@ -261,35 +277,30 @@ template <element T> class host_chunk {
     return true;
   }
   bool read_streams(const std::byte* directory, const std::byte* from, uint32_t words, uint32_t streams) noexcept {
-    uint32_t begin = 0;
-    bool sound = true;
+    uint32_t at[max_streams], end[max_streams], all = 0;
     for (uint32_t t = 0; t < streams; ++t) {
-      const uint32_t more =
-          shape_.wide() ? load_unaligned<uint16_t>(directory + 2 * t) : static_cast<uint8_t>(directory[t]);
-      const uint32_t end = begin + shape_.shortest + more;
-      stream_reader in{from, words, begin};
-      uint32_t table = 0;
-      for (uint32_t p = 0; p < shape_.parts(); ++p) {
-        if (!shape_.coded(p)) continue;
-        const uint16_t* const entry = tables_[table++].entry;
-        const uint32_t bytes = shape_.bytes(p);
-        uint8_t* const part = room_.part(p);
-        for (uint32_t first = 4 * t; first < bytes; first += 4 * streams) {
-          const uint32_t n = std::min(bytes - first, 4u);
-          uint32_t x;
-          if (p < nibble_parts) {  // of two bytes, then of the others
-            x = in.take(entry, 2 * std::min(n, 2u), 4);
-            if (n > 2) x |= in.take(entry, 2 * (n - 2), 4) << 16;
-          } else {
-            x = in.take(entry, n, 8);
-          }
-          std::memcpy(part + first, &x, n);
-        }
-      }
-      sound &= in.at == end;
-      begin = end;
+      at[t] = all;
+      all += shape_.shortest +
+             (shape_.wide() ? load_unaligned<uint16_t>(directory + 2 * t) : static_cast<uint8_t>(directory[t]));
+      end[t] = all;
     }
-    return sound && (begin + 31) / 32 == words;
+    if ((all + 31) / 32 != words || words > max_row_bytes / 4) return false;
+    for (uint32_t i = 0; i < words; ++i) read_.turned[i] = __builtin_bswap32(load_unaligned<uint32_t>(from + 4 * i));
+    read_.turned[words] = read_.turned[words + 1] = 0;
+    const auto* const bits = reinterpret_cast<const std::byte*>(read_.turned);
+    visit_words([&](uint32_t p, uint32_t i, auto n) {
+      const uint16_t* const entry = read_.tables[p].entry;
+      uint32_t own = at[i % streams], x;
+      if (p < nibble_parts) {  // of two bytes, then of the others
+        x = take_symbols(bits, 4 * words, own, entry, std::min(2 * n, 4u), 4);
+        if (n > 2) x |= take_symbols(bits, 4 * words, own, entry, 2 * n - 4, 4) << 16;
+      } else {
+        x = take_symbols(bits, 4 * words, own, entry, n, 8);
+      }
+      at[i % streams] = own;
+      std::memcpy(room_.part(p) + 4 * i, &x, n);
+    });
+    return std::equal(at, at + streams, end);
   }
 
   const section_list& sections_;
@@ -297,15 +308,19 @@ template <element T> class host_chunk {
   uint32_t worth_ = 0;  // parts below the upper one that may pay, a bit each
   part_room<width, max_row_bytes> room_;
   uint32_t mask_[max_row_bytes / 4];
-  uint32_t upper_[max_row_bytes / width / 4 + 1];
+  uint32_t upper_[max_row_bytes / width / 4 + 2];
   struct encoding {
     part_code codes[most_coded];
     uint8_t nibbles[most_coded][256];
     uint32_t words[max_row_bytes / 4];
   };
+  struct decoding {
+    lookup_table tables[most_coded];
+    uint32_t turned[max_row_bytes / 4 + 2];  // the streams
+  };
   union {
     encoding made_;
-    lookup_table tables_[most_coded];
+    decoding read_;
   };
 };
 

@@ -71,15 +71,15 @@ inline uint32_t split_heads(const uint8_t* upper, uint32_t values, uint8_t* head
     }
   return n;
 }
+// `upper` has room for a multiple of 8.
 inline bool join_heads(const uint8_t* heads, const uint8_t* kept, uint32_t found, uint32_t values,
                        uint8_t* upper) noexcept {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < values; ++i) {
-    n += heads[i / 8] >> i % 8 & 1;
-    if (n == 0 || n > found) return false;
-    upper[i] = kept[n - 1];
-  }
-  return n == found && (values % 8 == 0 || heads[values / 8] >> values % 8 == 0);
+  uint32_t all = 0;
+  for (uint32_t i = 0; i < ceil_div(values, 8u); ++i) all += popcount(heads[i]);
+  if (all != found || (heads[0] & 1) == 0 || (values % 8 != 0 && heads[values / 8] >> values % 8 != 0)) return false;
+  for (uint32_t first = 0, rank = 0; first < values; first += 8)
+    for (uint32_t k = 0, mask = heads[first / 8]; k < 8; ++k) upper[first + k] = kept[(rank += mask >> k & 1) - 1];
+  return true;
 }
 
 // Seven bits of each byte, from bit 1 on, and back; words as layout.hpp has them.
@@ -108,35 +108,14 @@ inline void widen_plane(const uint32_t* from, uint32_t values, uint8_t* plane) n
 
 // -- tables ------------------------------------------------------------------------------------------------------
 
-// Where the codes of each length begin, in slots; `end` is behind all.
-struct code_places {
-  uint32_t first[max_length + 1] = {}, end = 0;
-
-  code_places(const uint8_t* length, uint32_t symbols) noexcept {
-    uint32_t count[16] = {};
-    for (uint32_t s = 0; s < symbols; ++s) ++count[length[s]];
-    for (uint32_t l = 1; l <= max_length; ++l) {
-      first[l] = end;
-      end += count[l] * slots_of(l);
-    }
-  }
-};
-
-// The codes of a part, of nibbles or bytes alike.
+// The codes of a part, of nibbles or bytes alike: code << 4 | bits; 0 is that of the only symbol.
 struct part_code {
-  uint8_t length[256];
-  uint16_t code[256];  // below the top bit of 10
+  uint32_t entry[256];
 
-  // From lengths; 10 bits from the highest on.
-  void assign(uint32_t symbols) noexcept {
-    const code_places place(length, symbols);
-    uint32_t next[max_length + 1];
-    std::copy_n(place.first, max_length + 1, next);
-    for (uint32_t s = 0; s < symbols; ++s) {
-      const uint32_t l = length[s];
-      code[s] = static_cast<uint16_t>(l != 0 ? next[l] : 0);  // the only symbol has none
-      next[l] += slots_of(l);
-    }
+  void assign(const uint8_t* length, uint32_t symbols) noexcept {
+    std::fill_n(entry, symbols, 0u);
+    visit_codes(length, symbols,
+                [&](uint32_t s, uint32_t l, uint32_t slot) { entry[s] = slot >> (max_length - l) << 4 | l; });
   }
 };
 inline constexpr uint32_t only_symbol = 15;
@@ -184,82 +163,58 @@ inline uint32_t read_table(const std::byte* from, uint32_t left, uint32_t symbol
       const auto word = load_unaligned<uint32_t>(from + 4 * used++);
       for (uint32_t k = 0; k < 8; ++k) nibbles[8 * g + k] = static_cast<uint8_t>(word >> 4 * k & 15);
     }
-  uint32_t sum = 0, only = 0, one = 0;
+  uint32_t only = 0, one = 0;
   for (uint32_t s = 0; s < 256; ++s) {
     if (nibbles[s] == only_symbol) {
       ++only;
       one = s;
+      nibbles[s] = 0;
     } else if (nibbles[s] > max_length) {
       return 0;
-    } else if (nibbles[s] != 0) {
-      sum += slots_of(nibbles[s]);
     }
   }
-  if (only > 1 || sum != (only == 1 ? 0 : slots)) return 0;
-  if (only == 1) {
-    std::fill_n(table.entry, slots, static_cast<uint16_t>(one << 4));
-    return used;
-  }
-  code_places place(nibbles, 256);
-  for (uint32_t s = 0; s < 256; ++s)
-    if (const uint32_t l = nibbles[s]; l != 0) {
-      std::fill_n(table.entry + place.first[l], slots_of(l), static_cast<uint16_t>(s << 4 | l));
-      place.first[l] += slots_of(l);
-    }
+  const auto fill = [&](uint32_t s, uint32_t l, uint32_t slot) {
+    std::fill_n(table.entry + slot, slots_of(l), static_cast<uint16_t>(s << 4 | l));
+  };
+  if (only > 1 || visit_codes(nibbles, 256, fill) != (only == 1 ? 0 : slots)) return 0;
+  if (only == 1) std::fill_n(table.entry, slots, static_cast<uint16_t>(one << 4));
   return used;
 }
 
 // -- streams -----------------------------------------------------------------------------------------------------
 
-// Bits from the highest of each word on.
+// Bits from the highest of each word on, added to words of zeros that others may write, too.
 struct stream_writer {
   uint32_t* to;
+  uint64_t bits;  // the lowest `fill`; what is above has been written
   uint32_t fill;
-  uint64_t bits = 0;
 
-  void put(uint32_t code, uint32_t length) noexcept {  // the code in the highest of 10 bits
-    bits |= uint64_t{code} << (64 - max_length) >> fill;
-    fill += length;
-    if (fill >= 32) {
-      *to++ |= static_cast<uint32_t>(bits >> 32);
-      bits <<= 32;
-      fill -= 32;
-    }
+  void put(uint32_t a, uint32_t b) noexcept {  // entries of two codes
+    bits = (bits << (a & 15) | a >> 4) << (b & 15) | b >> 4;
+    fill += (a & 15) + (b & 15);
+    if (fill < 32) return;
+    fill -= 32;
+    *to++ |= static_cast<uint32_t>(bits >> fill);
   }
   void finish() noexcept {
-    if (fill != 0) *to |= static_cast<uint32_t>(bits >> 32);
+    if (fill != 0) *to |= static_cast<uint32_t>(bits << (32 - fill));
   }
 };
 
-// The same from a stream's first bit on.
-struct stream_reader {
-  const std::byte* from;
-  uint32_t words;
-  uint32_t at;  // in bits
-
-  // 40 bits and more.
-  uint64_t peek() const noexcept {
-    const uint32_t i = at / 32, shift = at % 32;
-    const uint64_t low = word(i + 2);
-    return (uint64_t{word(i)} << 32 | word(i + 1)) << shift | low << shift >> 32;
+// The symbols of up to four codes, from the lowest byte on, by bit `at` of words whose bytes have been turned. What is
+// read past `last` stands there, in bytes.
+inline uint32_t take_symbols(const std::byte* from, uint32_t last, uint32_t& at, const uint16_t* entry,
+                             uint32_t symbols, uint32_t symbol_bits) noexcept {
+  uint64_t bits = __builtin_bswap64(load_unaligned<uint64_t>(from + std::min(at / 8, last))) << at % 8;
+  uint32_t x = 0, used = 0;
+  for (uint32_t k = 0; k < symbols; ++k) {
+    const uint32_t e = entry[bits >> (64 - max_length)];
+    x |= e / 16 << symbol_bits * k;
+    bits <<= e % 16;
+    used += e % 16;
   }
-  // The symbols of four codes, from the lowest byte on.
-  uint32_t take(const uint16_t* entry, uint32_t symbols, uint32_t symbol_bits) noexcept {
-    uint64_t bits = peek();
-    uint32_t x = 0;
-    for (uint32_t k = 0; k < symbols; ++k) {
-      const uint32_t e = entry[bits >> (64 - max_length)];
-      x |= e / 16 << symbol_bits * k;
-      bits <<= e % 16;
-      at += e % 16;
-    }
-    return x;
-  }
-
- private:
-  uint32_t word(uint32_t i) const noexcept {
-    return words == 0 ? 0 : load_unaligned<uint32_t>(from + 4 * std::min(i, words - 1));
-  }
-};
+  at += used;
+  return x;
+}
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format

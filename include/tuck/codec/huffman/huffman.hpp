@@ -6,7 +6,6 @@
 
 #include <tuck/codec/concept.hpp>
 #include <tuck/codec/huffman/host_chunk.hpp>
-#include <tuck/codec/sections.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -28,24 +27,24 @@ template <element T> struct huffman {
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
   // As the last stage of a chain: the first section is the values, the others are sides.
-  static constexpr uint32_t max_sections_bytes(uint32_t row) noexcept { return huffman_format::max_bytes(row, row); }
-  static uint32_t encode_sections(const_bytes row, const section_list& sections, std::byte* to) noexcept;
-  static status decode_sections(const_bytes encoded, const section_list& sections, bytes row) noexcept;
+  static constexpr uint32_t max_row_bytes(uint32_t row) noexcept { return huffman_format::max_bytes(row, row); }
+  static uint32_t encode_row(const_bytes row, const section_list& sections, std::byte* to) noexcept;
+  static status decode_row(const_bytes encoded, const section_list& sections, bytes row) noexcept;
 };
 
 template <element T>
-uint32_t huffman<T>::encode_sections(const_bytes row, const section_list& sections, std::byte* to) noexcept {
+uint32_t huffman<T>::encode_row(const_bytes row, const section_list& sections, std::byte* to) noexcept {
   return huffman_format::host_chunk<T>(sections).encode(row.data(), to);
 }
 template <element T>
-status huffman<T>::decode_sections(const_bytes encoded, const section_list& sections, bytes row) noexcept {
+status huffman<T>::decode_row(const_bytes encoded, const section_list& sections, bytes row) noexcept {
   return huffman_format::host_chunk<T>(sections).decode(encoded, row.data());
 }
 template <element T> uint32_t huffman<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
   if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return declined;
   section_list all{};
   all.add(static_cast<uint32_t>(values.size_bytes()));
-  const uint32_t used = encode_sections(as_bytes(values), all, room.data());
+  const uint32_t used = encode_row(as_bytes(values), all, room.data());
   return used < values.size_bytes() ? used : declined;
 }
 template <element T> status huffman<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
@@ -53,7 +52,7 @@ template <element T> status huffman<T>::decode_chunk(const_bytes encoded, span<T
     return status::bad_payload;
   section_list all{};
   all.add(static_cast<uint32_t>(restored.size_bytes()));
-  return decode_sections(encoded, all, as_writable_bytes(restored));
+  return decode_row(encoded, all, as_writable_bytes(restored));
 }
 
 static_assert(codec<huffman<float>>);

@@ -1,25 +1,308 @@
 // huffman by one thread block: the bytes of layout.hpp, of a chunk alone and of a chain's row.
 #pragma once
 
+#include <tuck/codec/block_copies.cuh>
 #include <tuck/codec/huffman/decoder.cuh>
-#include <tuck/codec/huffman/encoder.cuh>
 #include <tuck/codec/huffman/huffman.hpp>
-#include <tuck/codec/row_block.cuh>
+#include <tuck/codec/huffman/splitter.cuh>
 
+namespace tuck::inline TUCK_ABI::huffman_format {
+
+// Takes a row that stands in its TempStorage, and keeps it until `pack` is over. Values have tile_bytes at most.
+template <element T, int Threads, uint32_t RowBytes> class block_encoder : block_sizes<T, Threads> {
+  using splitter = block_splitter<T, Threads, RowBytes>;
+  using sizes = block_sizes<T, Threads>;
+  using sizes::coded_parts, sizes::warps, sizes::width;
+  using typename sizes::four;
+  using typename sizes::scan;
+
+  static constexpr uint32_t staged_words = tile_bytes / 4;  // what is packed is smaller than values
+
+ public:
+  static constexpr int blocks_a_processor = 4;  // 128 registers
+
+  struct TempStorage {
+    typename splitter::TempStorage parts;  // which begins with the row
+    union {
+      alignas(16) uint32_t staged[staged_words];
+      warp_symbols symbols[warps];  // codes are made before
+    };
+    uint32_t tables[coded_parts][32];
+    uint32_t groups[coded_parts];
+    struct {
+      const uint32_t* words;
+      uint32_t bytes, stored_words;
+    } part[most_parts];
+    uint32_t coded, stored;   // parts, a bit each; those without bytes are neither
+    uint32_t streams, words;  // words without those of streams
+    uint32_t least, most;
+  };
+
+  __device__ explicit block_encoder(TempStorage& temp) : temp_(temp), parts_(temp.parts) {}
+
+  // The bytes of the encoded row, which is that of the TempStorage.
+  __device__ uint32_t measure(const row_sections& sections) {
+    if (threadIdx.x == 0) {
+      temp_.coded = temp_.most = 0;
+      temp_.least = ~0u;
+    }
+    parts_.split(sections);
+    device::sync_block();
+    make_codes();
+    device::sync_block();
+    return measure_streams();
+  }
+
+  // Writes it, behind it some words, and zeros to the end of `out`, which is a multiple of 4 in place and size.
+  __device__ void pack(const uint32_t* tail, uint32_t tail_words, bytes out) {
+    auto* const to = reinterpret_cast<uint32_t*>(out.data());
+    const shape s = temp_.parts.of_chunk.get();
+    write_streams();
+    uint32_t at = shape::head_words;
+    if (threadIdx.x < shape::head_words) device::store(to + threadIdx.x, threadIdx.x == 0 ? s.header : s.sizes());
+#pragma unroll 1
+    for (uint32_t left = temp_.coded; left != 0; left &= left - 1) at = write_table(lowest(left), to, at);
+    write_directory(s, to + at);
+    at += stream_words(temp_.streams, s.wide());
+    device::sync_block();
+    copy(to + at, temp_.staged, bit_words_);
+    at += bit_words_;
+#pragma unroll 1
+    for (uint32_t left = temp_.stored; left != 0; left &= left - 1) {
+      const uint32_t p = lowest(left), words = temp_.part[p].stored_words;
+      if (s.stored_narrow(p))
+        write_narrow(temp_.part[p].words, (s.values + 3) / 4, to + at);
+      else
+        copy(to + at, temp_.part[p].words, words);
+      at += words;
+    }
+    const auto words = static_cast<uint32_t>(out.size() / 4);
+    for (uint32_t i = at + threadIdx.x; i < words; i += Threads)
+      device::store(to + i, i - at < tail_words ? tail[i - at] : 0);
+  }
+
+ private:
+  __device__ void make_codes() {
+    const shape s = temp_.parts.of_chunk.get();
+#pragma unroll 1
+    for (uint32_t i = device::warp_id(); i < coded_parts; i += warps) {
+      const uint32_t p = (i + upper_part) % coded_parts;  // planes first, for they take longest
+      const uint32_t size = p < s.parts() ? s.bytes(p) : 0;
+      if (size == 0) continue;
+      warp_table made;
+      if (p < nibble_parts) {
+        made = warp_code_maker<16>::make(temp_.parts.nibble_codes[p], temp_.symbols[device::warp_id()]);
+      } else {
+        if (parts_.is_hopeless(p)) continue;
+        made = warp_code_maker<256>::make(temp_.parts.byte_codes[p - upper_part], temp_.symbols[device::warp_id()]);
+      }
+      const uint32_t words = p < nibble_parts ? 2 : 1 + static_cast<uint32_t>(device::popc(made.groups));
+      temp_.tables[p][device::lane_id()] = made.word;
+      if (device::lane_id() == 0) {
+        temp_.groups[p] = made.groups;
+        if (pays(4 * s.stored_words(p), made.bits, words)) device::atomic_or(&temp_.coded, 1u << p);
+      }
+    }
+    device::sync_block();
+    if (device::warp_id() == 0) list_parts(s);
+  }
+  // What becomes of each part, by one warp.
+  __device__ void list_parts(const shape& s) {
+    const uint32_t p = device::lane_id();
+    uint32_t symbols = 0, words = 0;
+    bool is_stored = false;
+    if (p < s.parts()) {
+      const uint32_t bytes = s.bytes(p), stored_words = s.stored_words(p);
+      temp_.part[p] = {parts_.part_words(p), bytes, stored_words};
+      if ((temp_.coded >> p & 1) != 0) {
+        symbols = s.symbols(p);
+        words = p < nibble_parts ? 2 : 1 + static_cast<uint32_t>(device::popc(temp_.groups[p]));
+      } else {
+        is_stored = bytes != 0;
+        words = stored_words;
+      }
+    }
+    symbols = device::warp_sum(symbols);
+    words = device::warp_sum(words) + shape::head_words;
+    const uint32_t stored = device::ballot(is_stored);
+    if (p != 0) return;
+    temp_.parts.of_chunk.get().header = s.header | temp_.coded;
+    temp_.stored = stored;
+    temp_.streams = streams_of(symbols);
+    temp_.words = words;
+  }
+  __device__ static uint32_t lowest(uint32_t parts) { return static_cast<uint32_t>(device::ffs(parts)) - 1; }
+
+  // Visits the codes of stream t, part after part, by pairs, of which the second may be 0.
+  template <class Visit> __device__ void visit_stream(uint32_t t, uint32_t streams, const Visit& visit) {
+#pragma unroll 1
+    for (uint32_t left = temp_.coded; left != 0; left &= left - 1) {
+      const uint32_t p = lowest(left), size = temp_.part[p].bytes, whole = size / 4;
+      const device::shared_words code(parts_.codes(p));
+      const uint32_t* const words = temp_.part[p].words;
+      device::shared_steps from(words, t, whole, streams);
+      const uint32_t tail = (whole & (streams - 1)) == t ? size % 4 : 0;  // bytes of a last word
+      if (p < nibble_parts) {
+#pragma unroll 1
+        while (from.has_more()) {
+          const uint32_t word = from.take();
+          visit(code.of<0, 4>(word), code.of<4, 4>(word));
+          visit(code.of<8, 4>(word), code.of<12, 4>(word));
+          visit(code.of<16, 4>(word), code.of<20, 4>(word));
+          visit(code.of<24, 4>(word), code.of<28, 4>(word));
+        }
+        for (uint32_t i = 0; i < tail; ++i) {
+          const uint32_t byte = words[whole] >> 8 * i;
+          visit(code.of<0, 4>(byte), code.of<4, 4>(byte));
+        }
+        continue;
+      }
+#pragma unroll 1
+      while (from.has_more()) {
+        const uint32_t word = from.take();
+        visit(code.of<0, 8>(word), code.of<8, 8>(word));
+        visit(code.of<16, 8>(word), code.of<24, 8>(word));
+      }
+      for (uint32_t i = 0; i < tail; ++i) visit(code.of<0, 8>(words[whole] >> 8 * i), 0);
+    }
+  }
+  __device__ uint32_t measure_streams() {
+    const uint32_t t = threadIdx.x, streams = temp_.streams;
+    uint32_t bits = 0, total;
+    if (t < streams) {
+      visit_stream(t, streams, [&](uint32_t a, uint32_t b) { bits += a + b; });
+      bits &= low_mask(32 - max_length);  // lengths; codes are above
+      device::atomic_min(&temp_.least, bits);
+      device::atomic_max(&temp_.most, bits);
+    }
+    begin_bit_ = scan::exclusive_sum(temp_.parts.scan_storage, bits, total);
+    bits_ = bits;
+    bit_words_ = (total + 31) / 32;
+    if (t == 0 && total / 32 < staged_words) temp_.staged[total / 32] = 0;
+    device::sync_block();
+    const bool wide = streams != 0 && temp_.most - temp_.least / 2 * 2 > 255;
+    if (t == 0 && streams != 0) {
+      temp_.parts.of_chunk.get().shortest = temp_.least / 2 * 2;
+      if (wide) temp_.parts.of_chunk.get().header |= 1u << 10;
+    }
+    return 4 * (temp_.words + stream_words(streams, wide) + bit_words_);
+  }
+
+  __device__ void write_streams() {
+    const uint32_t streams = temp_.streams;
+    device::bits_to_shared<device::bit_order::highest_first> to(temp_.staged, begin_bit_);
+    if (threadIdx.x < streams)
+      visit_stream(threadIdx.x, streams, [&](uint32_t a, uint32_t b) { to.put_codes<~(~0u >> 2 * max_length)>(a, b); });
+    device::sync_block();
+    if (threadIdx.x < streams) to.finish();
+  }
+
+  __device__ uint32_t write_table(uint32_t p, uint32_t* to, uint32_t at) const {
+    const uint32_t lane = threadIdx.x, groups = temp_.groups[p];
+    if (p < nibble_parts) {
+      if (lane < 2) device::store(to + at + lane, temp_.tables[p][lane]);
+      return at + 2;
+    }
+    if (lane == 0) device::store(to + at, groups);
+    if (lane < 32 && (groups >> lane & 1) != 0)
+      device::store(to + at + 1 + device::popc(groups & ((1u << lane) - 1)), temp_.tables[p][lane]);
+    return at + 1 + static_cast<uint32_t>(device::popc(groups));
+  }
+  __device__ void write_directory(const shape& s, uint32_t* to) const {
+    if (threadIdx.x >= temp_.streams) return;
+    const uint32_t more = bits_ - s.shortest;
+    if (s.wide())
+      device::store(reinterpret_cast<uint16_t*>(to) + threadIdx.x, static_cast<uint16_t>(more));
+    else
+      device::store(reinterpret_cast<uint8_t*>(to) + threadIdx.x, static_cast<uint8_t>(more));
+  }
+
+  __device__ static void copy(uint32_t* to, const uint32_t* from, uint32_t words) {
+    copy_to_frame<Threads>({reinterpret_cast<std::byte*>(to), 4 * words}, reinterpret_cast<const std::byte*>(from));
+  }
+  // A plane's words, by seven bits a value.
+  __device__ static void write_narrow(const uint32_t* from, uint32_t quads, uint32_t* to) {
+    const uint32_t warp_begin = threadIdx.x - device::lane_id();
+#pragma unroll 1
+    for (uint32_t first = warp_begin; first < quads; first += Threads) {
+      const uint32_t q = first + device::lane_id(), lane = q % 8;
+      const uint32_t own = q < quads ? squeeze(from[q]) : 0;
+      const uint32_t eighth = device::shfl(own, static_cast<int>(device::lane_id() | 7));
+      if (lane < 7 && q < quads) device::store(to + q / 8 * 7 + lane, own | (eighth >> 4 * lane & 15) << 28);
+    }
+  }
+
+  TempStorage& temp_;
+  splitter parts_;
+  uint32_t begin_bit_ = 0, bits_ = 0, bit_words_ = 0;
+};
+
+}  // namespace tuck::inline TUCK_ABI::huffman_format
 namespace tuck::inline TUCK_ABI {
 
-template <element T, int Threads, uint32_t RowBytes> struct row_block<huffman<T>, Threads, RowBytes> {
-  using encoder = huffman_format::block_encoder<T, Threads, RowBytes>;
-  using decoder = huffman_format::block_decoder<T, Threads, RowBytes>;
+namespace huffman_format {
+// Of values alone.
+inline constexpr uint32_t plain_row = tile_bytes + 32;
+
+__device__ inline void list_values(row_sections& sections, uint32_t size) {
+  if (threadIdx.x == 0) {
+    sections.list.count = 0;
+    sections.list.add(size);
+    sections.at[0] = sections.at[1] = 0;  // the second is where sides would be
+  }
+}
+}  // namespace huffman_format
+
+template <element T, int Threads> class block_codec<huffman<T>, Threads> {
+  using encoder = huffman_format::block_encoder<T, Threads, huffman_format::plain_row>;
+
+ public:
+  using tile = block_tile<T, Threads>;
+  static constexpr int blocks_a_processor = encoder::blocks_a_processor;
+
+  struct TempStorage {
+    typename encoder::TempStorage storage;  // which begins with the row
+    row_sections sections;
+  };
+
+  __device__ explicit block_codec(TempStorage& temp) : temp_(temp), encoder_(temp.storage) {}
+
+  __device__ void take(const huffman<T>&, tile& values) {
+    const uint32_t size = values.count * uint32_t{sizeof(T)};
+    huffman_format::list_values(temp_.sections, size);
+    store_to_row(values, size, temp_.storage.parts.row);
+  }
+  __device__ uint32_t measure(const huffman<T>&) { return encoder_.measure(temp_.sections); }
+  template <class Chunk> __device__ void pack(const huffman<T>&, Chunk&, bytes out) { encoder_.pack(nullptr, 0, out); }
+
+ private:
+  TempStorage& temp_;
+  encoder encoder_;
 };
 
-template <element T, int Threads>
-class block_codec<huffman<T>, Threads> : public detail::row_block_codec<huffman<T>, Threads> {
-  using detail::row_block_codec<huffman<T>, Threads>::row_block_codec;
-};
-template <element T, int Threads>
-class block_decoder<huffman<T>, Threads> : public detail::row_block_decoder<huffman<T>, Threads> {
-  using detail::row_block_decoder<huffman<T>, Threads>::row_block_decoder;
+template <element T, int Threads> class block_decoder<huffman<T>, Threads> {
+  using decoder = huffman_format::block_decoder<T, Threads, huffman_format::plain_row>;
+
+ public:
+  static constexpr int blocks_a_processor = decoder::blocks_a_processor;
+
+  struct TempStorage {
+    typename decoder::TempStorage storage;
+    row_sections sections;
+    alignas(16) std::byte row[huffman_format::plain_row];
+  };
+
+  __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
+
+  template <class Sink> __device__ status decode(const huffman<T>&, const_bytes encoded, uint32_t count, Sink& sink) {
+    if (encoded.size() >= count * sizeof(T)) return status::bad_payload;
+    huffman_format::list_values(temp_.sections, count * uint32_t{sizeof(T)});
+    device::sync_block();
+    return decoder(temp_.storage).decode(encoded, temp_.sections, temp_.row, sink);
+  }
+
+ private:
+  TempStorage& temp_;
 };
 
 }  // namespace tuck::inline TUCK_ABI
