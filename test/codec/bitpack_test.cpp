@@ -48,12 +48,6 @@ TEST(groups, based) {
   // Differences are none as well, and the first in 4 bits, but come last.
   expect_bytes<uint32_t>([](auto) { return 5; }, "04040000 01000000 80000000 0a000000");
 }
-TEST(groups, based_and_sparse) {  // which bitpack reads, but does not write
-  // 1000 and 1001 in turns: 2000 | 0xaa << 11.
-  std::vector<uint32_t> values(32);
-  for (uint32_t i = 0; i < 32; i += 4) values[i] = 1000 + i / 4 % 2;
-  expect_restored(bitpack<uint32_t>{}, values, bytes_of("0b0b0000 01000000 a1000000 11111111 d0570500"));
-}
 TEST(groups, difference) {
   // zigzag(100) = 200 in 8 bits, then 31 times zigzag(1) = 2 in 2.
   const auto upwards = [](auto i) { return 100 + i; };
@@ -89,11 +83,10 @@ TEST(groups, signs_and_exponents_take_all_bits) {
 
 TEST(groups, of_equal_sizes_the_first_is_chosen) {
   using groups = integer_groups<4>;
-  const auto chosen = [](int32_t lowest, int32_t highest, uint32_t non_zeros, uint32_t base_bits, int32_t least = 0,
+  const auto chosen = [](int32_t lowest, int32_t highest, uint32_t non_zeros, uint32_t base_bits,
                          uint32_t differences = ~0u, uint32_t first_bits = 32, bool predicts = true) {
-    const groups::summary s{lowest,      highest, static_cast<uint32_t>(least != 0 ? least : lowest) - 1,
-                            differences, 0,       low_mask(non_zeros)};
-    return int{groups::choose(s, first_bits, base_bits, {predicts, true}).byte};
+    const groups::summary s{lowest, highest, 0, differences, low_mask(non_zeros)};
+    return int{groups::choose(s, first_bits, base_bits, predicts).byte};
   };
   // 16 integers of 2 bits and a mask are as many bits as 32 integers.
   EXPECT_EQ(chosen(0, 3, 16, 32), 1);
@@ -108,19 +101,14 @@ TEST(groups, of_equal_sizes_the_first_is_chosen) {
   // A mask and 23 integers of 4 bits against a base and 32 of 3.
   EXPECT_EQ(chosen(-8, -1, 23, 28), 0x20 | 0x40 | 3);
   EXPECT_EQ(chosen(-8, -1, 23, 27), 0x80 | 3);
-  // 8 integers that are 8 to 15.
-  EXPECT_EQ(chosen(0, 15, 8, 8, 8), 0x20 | 3);
-  EXPECT_EQ(chosen(0, 15, 8, 7, 8), 0x20 | 0x80 | 3);
-  // Based and sparse takes less than 5 bits of each, but one is negative.
-  EXPECT_EQ(chosen(-1, 14, 2, 1), 0x20 | 0x40 | 4);
-  // Differences of a bit against those 63 bits.
-  EXPECT_EQ(chosen(0, 15, 8, 7, 8, 1, 32), 0x20 | 0x80 | 3);
-  EXPECT_EQ(chosen(0, 15, 8, 7, 8, 1, 31), 0xc0 | 1);
-  EXPECT_EQ(chosen(0, 15, 8, 7, 8, 1, 31, false), 0x20 | 0x80 | 3);
+  // Differences of a bit against a mask and 8 integers of 4.
+  EXPECT_EQ(chosen(0, 15, 8, 32, 1, 33), 0x20 | 3);
+  EXPECT_EQ(chosen(0, 15, 8, 32, 1, 32), 0xc0 | 1);
+  EXPECT_EQ(chosen(0, 15, 8, 32, 1, 32, false), 0x20 | 3);
   // Neither of these two can say 32 bits.
   constexpr int32_t min = std::numeric_limits<int32_t>::min(), max = std::numeric_limits<int32_t>::max();
-  EXPECT_EQ(chosen(min, max, 32, 0, 0, ~0u, 0), 0x40 | 31);
-  EXPECT_EQ(chosen(min, max - 1, 32, 0, 0, ~0u >> 1, 0), 0xc0 | 31);
+  EXPECT_EQ(chosen(min, max, 32, 0, ~0u, 0), 0x40 | 31);
+  EXPECT_EQ(chosen(min, max - 1, 32, 0, ~0u >> 1, 0), 0xc0 | 31);
   EXPECT_EQ(chosen(min, -1, 32, 0), 0x80 | 31);
   // Where nothing is negative a group is plain, and has a bit at least.
   EXPECT_EQ(chosen(0, 1, 32, 32), 0);
@@ -193,7 +181,7 @@ TYPED_TEST(bitpack_of, the_stage_s_mode_is_the_predictor) {
     const stage_list stages = bitpack<TypeParam>(prediction).stages();
     EXPECT_EQ(stages.at[0], (stage{codec_id::bitpack, 1, static_cast<uint8_t>(prediction), 0, 0}));
     EXPECT_EQ(parsed.from_stages(stages, parsed), status::ok);
-    EXPECT_EQ(parsed.choices().differences, prediction == predictor::automatic);
+    EXPECT_EQ(parsed.predicts(), prediction == predictor::automatic);
   }
   for (const stage& wrong : {stage{codec_id::bitpack, 1, 2, 0, 0},
                              {codec_id::bitpack, 1, 255, 0, 0},

@@ -33,7 +33,7 @@ def decode(data: bytes, count: int, width: int, allowed: int) -> tuple[list[int]
         form, sparse = shape >> 6, shape >> 5 & 1
         mask = next(mask_after) if sparse else 2**GROUP - 1
         bits = ((shape & 31) + (form < BASED)) * unit
-        require(bits <= allowed and not (form == DIFFERENCE and sparse), f"groups: one of shape {shape:#x}")
+        require(bits <= allowed and not (form >= BASED and sparse), f"groups: one of shape {shape:#x}")
         lead_bits = {BASED: base_bits, DIFFERENCE: first_bits}.get(form, 0)
         lead = unzigzag(fields(payload, at, lead_bits, 1)[0])
         at += lead_bits

@@ -33,6 +33,10 @@ class Rule(NamedTuple):
         return 8 * self.dtype.width - 1 - self.dtype.mantissa
 
     @property
+    def has_exponent(self) -> bool:
+        return self.dtype.width == 2 or self.pointwise
+
+    @property
     def allowed(self) -> int:
         """Bits of an integer in groups."""
         return {2: 17, 4: 32, 8: 64}[self.dtype.width] if self.pointwise else {2: 18, 4: 25, 8: 32}[self.dtype.width]
@@ -88,12 +92,18 @@ def restorer(rule: Rule, exponent: int) -> Callable[[int], int]:
     """The function from a code, modulo 2^(8 width), to the bits of the value."""
     width, name = rule.dtype.width, rule.dtype.name
     sign = 1 << 8 * width - 1
-    exponents = 2**rule.exponent_bits - 1 if width == 2 and not rule.pointwise else 1
+    exponents = 2**rule.exponent_bits - 1 if rule.has_exponent else 1
     require(exponent < exponents, f"quantize: exponent {exponent}")
     if rule.pointwise:
         kept = min(max(1022 - (rule.bound >> 52), 0), rule.dtype.mantissa)
         dropped = rule.dtype.mantissa - kept
-        return lambda code: code >> 1 << dropped & 2 * sign - 1 | (code & 1) * sign
+
+        def of_key(code: int) -> int:
+            q = signed(code, 8 * width)
+            key = abs(q) - 1 + (exponent << kept)
+            return (key << dropped) % sign | (q < 0) * sign if q else 0
+
+        return of_key
 
     tolerance = tolerance_of(rule)
     require(tolerance > 0, "quantize: with this bound no chunk is encoded")
@@ -121,15 +131,15 @@ class Side(NamedTuple):
     end: int
 
 
-def side_of(exceptions: int, width: int) -> Side:
-    positions = 2 if width == 2 else 0
+def side_of(exceptions: int, rule: Rule) -> Side:
+    width, positions = rule.dtype.width, 2 if rule.has_exponent else 0
     values = round_up(positions + 2 * exceptions, width)
-    return Side(positions, values, round_up(values + exceptions * width, 4) if exceptions or positions else 0)
+    return Side(positions, values, round_up(values + exceptions * width, 4))
 
 
-def patch(values: list[int], data: bytes, exceptions: int, width: int) -> bytes:
+def patch(values: list[int], data: bytes, exceptions: int, rule: Rule) -> bytes:
     """The chunk's values, with the exceptions that a side has."""
-    side, before = side_of(exceptions, width), -1
+    width, side, before = rule.dtype.width, side_of(exceptions, rule), -1
     positions = unpack(data[side.positions : side.positions + 2 * exceptions], 2)
     for position, exception in zip(positions, unpack(data[side.values : side.values + exceptions * width], width)):
         require(before < position < len(values), "quantize: positions that do not ascend, or past the end")
@@ -143,26 +153,23 @@ def decode_chunk(data: bytes, count: int, rule: Rule) -> bytes:
     require(4 <= len(data) <= count * width - count * width // 8, f"quantize: {len(data)} bytes cannot be a chunk")
     codes, end = groups.decode(data, count, width, rule.allowed)
     exceptions, side = little(data[2:4]), data[end:]
-    require(len(side) == side_of(exceptions, width).end, f"quantize: no side has {len(side)} bytes")
-    restore = restorer(rule, little(side[: side_of(0, width).positions]))
-    return patch([restore(code) for code in codes], side, exceptions, width)
+    require(len(side) == side_of(exceptions, rule).end, f"quantize: no side has {len(side)} bytes")
+    restore = restorer(rule, little(side[: side_of(0, rule).positions]))
+    return patch([restore(code) for code in codes], side, exceptions, rule)
 
 
 def from_chain(integer: int, rule: Rule) -> int:
     """The code, modulo 2^(8 width), that a chain has as another integer."""
     bits = 8 * rule.dtype.width
-    if not rule.pointwise:
-        return signed(integer, {16: 16, 32: 24, 64: 31}[bits]) % 2**bits
-    key = signed(integer, bits)
-    return 2 * key if key >= 0 else 2 * (-1 - key) + 1
+    return integer if rule.pointwise else signed(integer, {16: 16, 32: 24, 64: 31}[bits]) % 2**bits
 
 
 def decode_codes(data: bytes, count: int, rule: Rule) -> tuple[bytes, int]:
     """The values of a chunk of quantize_codes, and the size of its side."""
     width = rule.dtype.width
     side = len(data) - count * width
-    fitting = [m for m in range(1024 // (2 + width)) if side_of(m, width).end == side]
+    fitting = [m for m in range(1024 // (2 + width)) if side_of(m, rule).end == side]
     require(len(fitting) == 1, f"quantize: no side has {side} bytes")
-    restore = restorer(rule, little(data[: side_of(0, width).positions]))
+    restore = restorer(rule, little(data[: side_of(0, rule).positions]))
     values = [restore(from_chain(code, rule)) for code in unpack(data[side:], width)]
-    return patch(values, data[:side], fitting[0], width), side
+    return patch(values, data[:side], fitting[0], rule), side

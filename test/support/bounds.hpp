@@ -40,14 +40,14 @@ inline bool is_within(double x, double y, bound_mode mode, double bound) {
   return d - p <= std::fma(bound, std::fabs(x), -p) - rest;
 }
 
-// May decoding by this codec, with its effective bound, give `restored` for x? Zeros are zeros, of their sign where the
-// bound is pointwise, and what is not finite is as it was.
+// May decoding by this codec, with its effective bound, give `restored` for x? Zeros become 0.0, and what is not finite
+// is as it was.
 template <floating_element T> bool allows(const quantize<T>& codec, T x, T restored) {
   using format = float_format<T>;
   const bits_t<T> before = bits_of(x), after = bits_of(restored);
   if (before == after) return true;
   if (!format::is_finite(before) || !format::is_finite(after)) return false;
-  if (format::magnitude(before) == 0) return codec.mode() != bound_mode::pointwise && after == 0;
+  if (format::magnitude(before) == 0) return after == 0;
   return is_within(exact_value<T>(before), exact_value<T>(after), codec.mode(), codec.effective_bound());
 }
 template <floating_element T, class... Stages>

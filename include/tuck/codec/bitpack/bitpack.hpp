@@ -20,7 +20,7 @@ template <element T> class bitpack {
   bitpack() = default;
   // Whether encoding looks for differences, too, which takes longer.
   TUCK_HD constexpr explicit bitpack(predictor prediction) noexcept : predictor_(prediction) {}
-  TUCK_HD constexpr group_choices choices() const noexcept { return {predictor_ == predictor::automatic, false}; }
+  TUCK_HD constexpr bool predicts() const noexcept { return predictor_ == predictor::automatic; }
 
   TUCK_HD constexpr stage_list stages() const noexcept {
     return {{{.id = codec_id::bitpack, .version = 1, .mode = static_cast<uint8_t>(predictor_)}}};
@@ -34,7 +34,7 @@ template <element T> class bitpack {
 
   uint32_t encode_chunk(span<const T> values, bytes room) const noexcept {
     const auto count = static_cast<uint32_t>(values.size());
-    return groups::encode(as_bytes(values).data(), count, choices(), 0, limit(count), room.data());
+    return groups::encode(as_bytes(values).data(), count, predicts(), 0, limit(count), room.data());
   }
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
     const auto count = static_cast<uint32_t>(restored.size());

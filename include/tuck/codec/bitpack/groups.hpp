@@ -18,22 +18,20 @@
 //   2 based      base in base_bits, then x - base                                         field
 //   3 difference the first x in first_bits, then x[k] - x[k - 1], k = 1 to 31             field
 //
-// A sparse group has only those x in its payload that are not 0; difference groups are not sparse. Bases, first
-// integers and differences are zigzag numbers: 2 d, or -2 d - 1 of a negative d. Widths count bits, of 8-byte integers
-// pairs of bits.
+// A sparse group has only those x in its payload that are not 0; it is plain or centered. Bases, first integers and
+// differences are zigzag numbers: 2 d, or -2 d - 1 of a negative d. Widths count bits, of 8-byte integers pairs of
+// bits.
 //
 // A group takes the form with the fewest bits, those of its mask among them; of equal ones the first of plain, plain
-// and sparse (where an x is negative, centered instead), based, based and sparse, difference. Only some encoders look
-// for differences, and only some for groups that are based and sparse, which they do where no x is negative. A base is
-// the least x, of a sparse group the least that is not 0. base_bits is the most bits that any group with an x that is
-// not 0 would need for its base - the sparse one's, where the encoder looks for that - and first_bits the most for its
-// first x, or 0 where the encoder does not look for differences. So the bytes are canonical: host and device write the
-// same.
+// and sparse (where an x is negative, centered instead), based, difference. Only some encoders look for differences. A
+// base is the least x. base_bits is the most bits that any group with an x that is not 0 would need for its base, and
+// first_bits the most for its first x, or 0 where the encoder does not look for differences. So the bytes are
+// canonical: host and device write the same.
 //
 // Decoders refuse what does not fit in a chunk or leaves some of it over, bits of non_zero[] past the end, widths,
-// first_bits and base_bits of more bits than the caller allows, and sparse difference groups. They do not look at
-// padding, at integers past the end, nor whether a group could have been smaller. Arithmetic is modulo 2^32, of 8-byte
-// integers 2^64; what comes out is cut to the integer's bytes.
+// first_bits and base_bits of more bits than the caller allows, and other sparse groups. They do not look at padding,
+// at integers past the end, nor whether a group could have been smaller. Arithmetic is modulo 2^32, of 8-byte integers
+// 2^64; what comes out is cut to the integer's bytes.
 #pragma once
 
 #include <tuck/core/bit_stream.hpp>
@@ -43,12 +41,6 @@ namespace tuck::inline TUCK_ABI {
 
 // Whether groups may be stored as the differences of neighbouring integers where that takes fewer bits.
 enum class predictor : uint8_t { none = 0, automatic = 1 };
-
-// Which forms an encoder looks for, besides those that every encoder does.
-struct group_choices {
-  bool differences;
-  bool sparse_bases;  // based groups that are sparse
-};
 
 // Integers of Bytes bytes: how they are computed with, and how groups of them are laid out.
 template <uint32_t Bytes> struct integer_groups {
@@ -85,7 +77,7 @@ template <uint32_t Bytes> struct integer_groups {
     TUCK_HD constexpr uint32_t width() const noexcept { return ((byte & 31u) + (form() < based ? 1 : 0)) * unit; }
 
     TUCK_HD constexpr bool is_sound(uint32_t max_width) const noexcept {
-      return width() <= max_width && byte < (difference << 6 | sparse_bit);
+      return width() <= max_width && (form() < based || !is_sparse());
     }
     // Bits in front of the integers.
     TUCK_HD constexpr uint32_t lead_bits(uint32_t first_bits, uint32_t base_bits) const noexcept {
@@ -107,21 +99,15 @@ template <uint32_t Bytes> struct integer_groups {
 
   // What decides about a group's shape.
   struct summary {
-    number lowest = 0, highest = 0;
-    word lowest_less_one = 0;  // the least x - 1 of all that are not 0, where none is negative
-    word differences = 0;      // the bits that any zigzag difference has
-    number first = 0;
+    number lowest = 0, highest = 0, first = 0;
+    word differences = 0;    // the bits that any zigzag difference has
     uint32_t non_zeros = 0;  // a bit each
-
-    TUCK_HD constexpr word base_of(bool sparse) const noexcept {
-      return sparse && lowest >= 0 ? lowest_less_one + 1 : static_cast<word>(lowest);
-    }
   };
 
   // The form with the fewest bits. Of equal ones that with the least upper bits of the shape, which is why the
   // candidates are compared as bits << 8 | shape.
   TUCK_HD static constexpr shape choose(const summary& s, uint32_t first_bits, uint32_t base_bits,
-                                        const group_choices& allowed) noexcept {
+                                        bool differences) noexcept {
     const uint32_t non_zeros = popcount(s.non_zeros), sparse = group << 8 | shape::sparse_bit;
     // Each step of a width field is so many bits << 8, and one more in the shape.
     const uint32_t dense_step = group * unit << 8 | 1, sparse_step = (non_zeros * unit << 8) + 1;
@@ -136,10 +122,8 @@ template <uint32_t Bytes> struct integer_groups {
     const auto consider = [&](uint32_t candidate) { least = candidate < least ? candidate : least; };
     consider(simple_steps * sparse_step + simple + sparse);
     const uint32_t with_base = base_bits << 8 | based << 6;
-    consider(steps(static_cast<word>(s.highest) - s.base_of(false)) * dense_step + with_base);
-    if (allowed.sparse_bases && !negative)
-      consider(steps(static_cast<word>(s.highest) - s.base_of(true)) * sparse_step + with_base + sparse);
-    if (allowed.differences)
+    consider(steps(static_cast<word>(s.highest) - static_cast<word>(s.lowest)) * dense_step + with_base);
+    if (differences)
       if (const uint32_t wanted = steps(s.differences); wanted < 32)
         consider(wanted * ((group - 1) * unit << 8 | 1) + (first_bits << 8 | difference << 6));
     return {static_cast<uint8_t>(least)};

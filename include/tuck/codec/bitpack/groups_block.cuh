@@ -50,20 +50,19 @@ template <uint32_t Bytes, int Threads> class block_groups {
 
   // The size of a chunk of `count` integers, with what is behind it, `more_bytes`, at most `limit`; or `declined`.
   // Those past the end are 0. With barriers.
-  __device__ uint32_t measure(uint32_t count, const group_choices& allowed, uint32_t more, uint32_t more_bytes,
-                              uint32_t limit) {
+  __device__ uint32_t measure(uint32_t count, bool differences, uint32_t more, uint32_t more_bytes, uint32_t limit) {
     device::sync_warp();
     summary of_group[rounds];
     word firsts = 0, bases = 0;
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
-      of_group[r] = summarize(r, allowed);
+      of_group[r] = summarize(r, differences);
       own_[r].non_zeros = of_group[r].non_zeros;
       if (of_group[r].non_zeros == 0) continue;
       if (rank() == 0) firsts |= layout::zigzag(of_group[r].first);
-      bases |= layout::zigzag(static_cast<number>(of_group[r].base_of(allowed.sparse_bases)));
+      bases |= layout::zigzag(of_group[r].lowest);
     }
-    if (!allowed.differences) firsts = 0;
+    if (!differences) firsts = 0;
     block_or(firsts, bases);
     const uint32_t first_bits = tuck::bit_width(firsts), base_bits = tuck::bit_width(bases);
 
@@ -73,11 +72,9 @@ template <uint32_t Bytes, int Threads> class block_groups {
     for (uint32_t r = 0; r < rounds; ++r) {
       own_group& mine = own_[r];
       if (mine.non_zeros == 0) continue;
-      const shape form = layout::choose(of_group[r], first_bits, base_bits, allowed);
+      const shape form = layout::choose(of_group[r], first_bits, base_bits, differences);
       mine.form = form.byte;
-      mine.base = form.is_difference()           ? static_cast<word>(of_group[r].first)
-                  : form.form() == layout::based ? of_group[r].base_of(form.is_sparse())
-                                                 : form.base(0);
+      mine.base = form.base(layout::zigzag(form.is_difference() ? of_group[r].first : of_group[r].lowest));
       if (rank() == 0) counts += mine.counts(first_bits, base_bits);
     }
     const uint32_t up_to = device::warp_inclusive_sum(counts);
@@ -175,13 +172,12 @@ template <uint32_t Bytes, int Threads> class block_groups {
 
   struct extremes {
     number lowest, highest, least_step, most_step;
-    word lowest_less_one;
     uint32_t non_zeros;
   };
 
-  __device__ summary summarize(uint32_t r, const group_choices& allowed) const {
+  __device__ summary summarize(uint32_t r, bool differences) const {
     number first = integer(own_vector(r * quads), 0), last = first;
-    extremes e{first, first, 0, 0, ~word{0}, 0};
+    extremes e{first, first, 0, 0, 0};
 #pragma unroll(quads / 2)  // or all of them would be in registers at once
     for (uint32_t q = 0; q < quads; ++q) {
       const device::vec128 own = own_vector(r * quads + q);
@@ -190,12 +186,7 @@ template <uint32_t Bytes, int Threads> class block_groups {
       for (uint32_t i = 0; i < in_quad; ++i) x[i] = integer(own, i);
       e.non_zeros >>= in_quad;
       add_all(e, x, std::make_integer_sequence<uint32_t, in_quad>{});
-      if (allowed.sparse_bases) {
-#pragma unroll
-        for (uint32_t i = 0; i < in_quad; ++i)
-          e.lowest_less_one = least(e.lowest_less_one, static_cast<word>(x[i]) - 1);
-      }
-      if (allowed.differences) {
+      if (differences) {
 #pragma unroll
         for (uint32_t i = 0; i < in_quad; ++i) {
           add_step(e, x[i], last);
@@ -205,7 +196,7 @@ template <uint32_t Bytes, int Threads> class block_groups {
     }
     e.non_zeros = e.non_zeros >> (group - part) << rank() * part;
     if constexpr (team > 1) {
-      if (allowed.differences) {
+      if (differences) {
         const number before = device::shfl_up(last, 1u);
         if (rank() != 0) add_step(e, first, before);
       }
@@ -214,10 +205,8 @@ template <uint32_t Bytes, int Threads> class block_groups {
         const int other = static_cast<int>(lanes);
         e.lowest = least(e.lowest, device::shfl_xor(e.lowest, other));
         e.highest = most(e.highest, device::shfl_xor(e.highest, other));
-        if (allowed.sparse_bases)
-          e.lowest_less_one = least(e.lowest_less_one, device::shfl_xor(e.lowest_less_one, other));
         e.non_zeros |= device::shfl_xor(e.non_zeros, other);
-        if (allowed.differences) {
+        if (differences) {
           e.least_step = least(e.least_step, device::shfl_xor(e.least_step, other));
           e.most_step = most(e.most_step, device::shfl_xor(e.most_step, other));
         }
@@ -226,9 +215,8 @@ template <uint32_t Bytes, int Threads> class block_groups {
     }
     return {.lowest = e.lowest,
             .highest = e.highest,
-            .lowest_less_one = e.lowest_less_one,
-            .differences = layout::zigzag(e.least_step) | layout::zigzag(e.most_step),
             .first = first,
+            .differences = layout::zigzag(e.least_step) | layout::zigzag(e.most_step),
             .non_zeros = e.non_zeros};
   }
   template <uint32_t... I>

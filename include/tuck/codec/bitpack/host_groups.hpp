@@ -21,9 +21,9 @@ template <uint32_t Bytes> class host_groups : integer_groups<Bytes> {
  public:
   // Writes `count` integers and returns the size, or declines where that would be more than `limit`. `more` is the
   // head's.
-  static uint32_t encode(const std::byte* integers, uint32_t count, const group_choices& allowed, uint32_t more,
-                         uint32_t limit, std::byte* out) noexcept {
-    return vectorized([=] { return write(integers, count, allowed, more, limit, out); });
+  static uint32_t encode(const std::byte* integers, uint32_t count, bool differences, uint32_t more, uint32_t limit,
+                         std::byte* out) noexcept {
+    return vectorized([=] { return write(integers, count, differences, more, limit, out); });
   }
 
   // Reads `count` integers from untrusted bytes. False where no encoder writes such; else `end` is where the chunk
@@ -38,9 +38,8 @@ template <uint32_t Bytes> class host_groups : integer_groups<Bytes> {
     uint32_t first_bits, base_bits;
   };
 
-  [[gnu::always_inline]] static uint32_t write(const std::byte* integers, uint32_t count, const group_choices& allowed,
+  [[gnu::always_inline]] static uint32_t write(const std::byte* integers, uint32_t count, bool differences,
                                                uint32_t more, uint32_t limit, std::byte* out) noexcept {
-    const bool predicts = allowed.differences;
     const uint32_t groups = layout::count(count);
     if (groups > layout::max_groups) return declined;
     uint32_t non_zeros[layout::max_groups];
@@ -52,11 +51,11 @@ template <uint32_t Bytes> class host_groups : integer_groups<Bytes> {
     word firsts = 0, bases = 0;
     for (uint32_t g = 0; g < groups; ++g) {
       if (non_zeros[g] == 0) continue;
-      of_group[g] = summarize(group_at(integers, count, g, padded), non_zeros[g], predicts);
+      of_group[g] = summarize(group_at(integers, count, g, padded), non_zeros[g], differences);
       firsts |= layout::zigzag(of_group[g].first);
-      bases |= layout::zigzag(static_cast<number>(of_group[g].base_of(allowed.sparse_bases)));
+      bases |= layout::zigzag(of_group[g].lowest);
     }
-    const uint32_t first_bits = predicts ? tuck::bit_width(firsts) : 0, base_bits = tuck::bit_width(bases);
+    const uint32_t first_bits = differences ? tuck::bit_width(firsts) : 0, base_bits = tuck::bit_width(bases);
 
     uint8_t shapes[layout::max_groups];
     // The integers of sparse groups that are not 0, long before they are needed: loads across vectors that were just
@@ -66,7 +65,7 @@ template <uint32_t Bytes> class host_groups : integer_groups<Bytes> {
     uint32_t non_zero_groups = 0, sparse_groups = 0, payload_bits = 0;
     for (uint32_t g = 0; g < groups; ++g) {
       if (non_zeros[g] == 0) continue;
-      const shape chosen = layout::choose(of_group[g], first_bits, base_bits, allowed);
+      const shape chosen = layout::choose(of_group[g], first_bits, base_bits, differences);
       shapes[non_zero_groups++] = chosen.byte;
       if (chosen.is_sparse()) {
         ++sparse_groups;
@@ -165,18 +164,15 @@ template <uint32_t Bytes> class host_groups : integer_groups<Bytes> {
   [[gnu::always_inline]] static summary summarize(const std::byte* x, uint32_t non_zeros, bool predicts) noexcept {
     using stored = std::make_signed_t<bits>;  // as narrow as can be
     stored lowest = std::numeric_limits<stored>::max(), highest = std::numeric_limits<stored>::min();
-    bits lowest_less_one = static_cast<bits>(-1);
     word differences = 0;
     for (uint32_t i = 0; i < group; ++i) {
       const auto v = load_unaligned<stored>(x + i * Bytes);
-      const auto less_one = static_cast<bits>(static_cast<bits>(v) - 1);  // of 0 the largest
       lowest = v < lowest ? v : lowest;
       highest = v > highest ? v : highest;
-      lowest_less_one = less_one < lowest_less_one ? less_one : lowest_less_one;
     }
     if (predicts)
       for (uint32_t i = 0; i < group; ++i) differences |= difference(x, i);
-    return {lowest, highest, lowest_less_one, differences, static_cast<number>(at(x, 0)), non_zeros};
+    return {lowest, highest, static_cast<number>(at(x, 0)), differences, non_zeros};
   }
 
   [[gnu::always_inline]] static void put_group(bit_writer& payload, const std::byte* x, uint32_t integers,
@@ -188,7 +184,7 @@ template <uint32_t Bytes> class host_groups : integer_groups<Bytes> {
       for (uint32_t i = 0; i < group; ++i) fields[i] = difference(x, i);
       return put_fields(payload, fields, 1, group, form.width());
     }
-    const word lead = layout::zigzag(static_cast<number>(s.base_of(form.is_sparse()))), base = form.base(lead);
+    const word lead = layout::zigzag(s.lowest), base = form.base(lead);
     if (form.form() == layout::based) payload.put(lead, base_bits);
     for (uint32_t i = 0; i < group; ++i) fields[i] = select(i < integers, at(x, i) - base, word{0});
     put_fields(payload, fields, 0, integers, form.width());

@@ -1,11 +1,9 @@
 // quantize_codes: quantize as the first stage of a chain, which leaves it to the others to make its codes small. The
-// values are coded as in quantize.hpp, with the same bounds and the same promises; what differs is only how the codes
-// are kept:
+// values are coded as in quantize.hpp, with the same bounds; what differs is only how the codes are kept:
 //
 //   side (side.hpp), empty where there are no exceptions and no exponent
-//   code[n]  as wide as T, integers in two's complement: quantizer.hpp's codes, of pointwise ones key or -1 - key, so
-//            that neighbouring values have neighbouring codes; exceptions have 0. Where the bound is not pointwise,
-//            decoders take the low 24 bits of f32's, and the low 31 of f64's
+//   code[n]  as wide as T, integers in two's complement; exceptions have 0. Where the bound is not pointwise, decoders
+//            take the low 24 bits of f32's, and the low 31 of f64's
 //
 // The side's size, which that of the chunk tells, says how many exceptions there are: at most
 // 1024 / (2 + sizeof(T)) - 1, so that the side has at most 1024 bytes; chunks with more are declined. The bytes are
@@ -26,7 +24,7 @@ template <floating_element T> class quantize_codes {
   static constexpr bool lossy = true;
   static constexpr uint32_t max_side = 1024;
   static constexpr uint32_t max_exceptions = max_side / (2 + sizeof(T)) - 1;
-  static_assert(side::bytes(max_exceptions) <= max_side);
+  static_assert(side{2}.bytes(max_exceptions) <= max_side);
   static constexpr uint32_t max_growth = max_side + 4;
 
   // As quantize.
@@ -63,14 +61,10 @@ template <floating_element T> class quantize_codes {
     return static_cast<uint32_t>(encoded.size()) - count * uint32_t{sizeof(T)};
   }
   TUCK_HD static constexpr bool side_fits(uint32_t side_bytes, uint32_t kept, uint32_t count) noexcept {
-    const uint32_t exceptions = exceptions_of(side_bytes);
-    return kept == count && exceptions <= max_exceptions && side_bytes == side::bytes(exceptions);
+    return kept == count && (is_side({0}, side_bytes) || is_side({2}, side_bytes));
   }
-  // The exceptions of a side that has so many bytes; if none has, such as have another.
-  TUCK_HD static constexpr uint32_t exceptions_of(uint32_t side_bytes) noexcept {
-    if constexpr (side::positions != 0)
-      if (side_bytes < side::positions) return 0;
-    return (side_bytes - side::positions) / (2 + uint32_t{sizeof(T)});
+  TUCK_HD static constexpr bool is_side(const side& form, uint32_t size) noexcept {
+    return form.exceptions(size) <= max_exceptions && size == form.bytes(form.exceptions(size));
   }
 
  private:
@@ -80,25 +74,27 @@ template <floating_element T> class quantize_codes {
 template <floating_element T>
 uint32_t quantize_codes<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
   if (!rule_.is_usable() || values.size_bytes() > max_chunk_raw_bytes) return declined;
-  const uint32_t exponent = rule_.largest_exponent(values);
+  const uint32_t exponent = rule_.find_exponent(values);
   uint32_t fails[max_chunk_raw_bytes / sizeof(T) / 32];
   std::byte codes[max_chunk_raw_bytes];
-  const uint32_t exceptions = rule_.template codes_of<true>(exponent, values, codes, fails);
+  const uint32_t exceptions = rule_.codes_of(exponent, values, codes, fails), size = rule_.side().bytes(exceptions);
   if (exceptions > max_exceptions) return declined;
-  side::write(room.data(), exponent, exceptions, fails, values);
-  std::memcpy(room.data() + side::bytes(exceptions), codes, values.size_bytes());
-  return side::bytes(exceptions) + static_cast<uint32_t>(values.size_bytes());
+  rule_.side().write(room.data(), exponent, exceptions, fails, values);
+  std::memcpy(room.data() + size, codes, values.size_bytes());
+  return size + static_cast<uint32_t>(values.size_bytes());
 }
 
 template <floating_element T>
 status quantize_codes<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
   if (!rule_.is_usable() || encoded.size() < restored.size_bytes()) return status::bad_payload;
-  const auto count = static_cast<uint32_t>(restored.size());
-  const uint32_t size = side_bytes(encoded, count), exponent = side::exponent(encoded.data());
-  if (!side_fits(size, count, count) || !rule_.exponent_is_sound(exponent)) return status::bad_payload;
+  const uint32_t size = side_bytes(encoded, static_cast<uint32_t>(restored.size()));
+  if (!is_side(rule_.side(), size)) return status::bad_payload;
+  const uint32_t exponent = rule_.side().exponent(encoded.data());
+  if (!rule_.exponent_is_sound(exponent)) return status::bad_payload;
   std::memcpy(restored.data(), encoded.data() + size, restored.size_bytes());
   rule_.template restore<true>(exponent, restored);
-  return side::patch(encoded.data(), exceptions_of(size), restored) ? status::ok : status::bad_payload;
+  const uint32_t exceptions = rule_.side().exceptions(size);
+  return rule_.side().patch(encoded.data(), exceptions, restored) ? status::ok : status::bad_payload;
 }
 
 static_assert(adaptive_codec<quantize_codes<float>> && splitter<quantize_codes<float>>);

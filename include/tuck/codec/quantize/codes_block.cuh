@@ -14,7 +14,6 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
   static constexpr int blocks_a_processor = 6;  // 80 registers
 
  private:
-  using side = quantize_side<T>;
   using quantizer_of_tile = tile_quantizer<T, Threads>;
 
   static constexpr uint32_t max_side = quantize_codes<T>::max_side;
@@ -30,27 +29,26 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
 
   __device__ uint32_t measure(const quantize_codes<T>& codec, const tile& values) {
     if (!codec.rule().is_usable()) return declined;
-    exponent_ = quantizer_.largest_exponent(codec.rule(), values);
+    exponent_ = quantizer_.find_exponent(codec.rule(), values);
     quantizer_.with_quantizer(codec.rule(), exponent_, [&](const auto& quantizer) {
-      quantizer_.template quantize_rows<true>(
-          quantizer, values,
-          [&](uint32_t r, const device::vec128& row, const device::vec128&) { row_at(static_cast<int>(r)) = row; });
+      quantizer_.quantize_rows(quantizer, values, [&](uint32_t r, const device::vec128& row, const device::vec128&) {
+        row_at(static_cast<int>(r)) = row;
+      });
     });
     exceptions_ = quantizer_.count_exceptions();
     if (exceptions_ > quantize_codes<T>::max_exceptions) return declined;
-    return side::bytes(exceptions_) + values.count * uint32_t{sizeof(T)};
+    size_ = codec.rule().side().bytes(exceptions_);
+    return size_ + values.count * uint32_t{sizeof(T)};
   }
 
-  __device__ uint32_t side_bytes(uint32_t) const { return side::bytes(exceptions_); }
+  __device__ uint32_t side_bytes(uint32_t) const { return size_; }
   __device__ std::byte* encoded(uint32_t side_bytes) { return temp_.encoded + max_side - side_bytes; }
 
   // Leaves in the tile what decoding will give.
   __device__ void assemble(const quantize_codes<T>& codec, tile& values) {
-    const uint32_t size = side::bytes(exceptions_);
-    for (uint32_t i = threadIdx.x; i < size; i += Threads) encoded(size)[i] = std::byte{};
+    for (uint32_t i = threadIdx.x; i < size_; i += Threads) encoded(size_)[i] = std::byte{};
     device::sync_block();
-    quantizer_.write_exponent(encoded(size), exponent_);
-    if (exceptions_ != 0) quantizer_.write_exceptions(encoded(size), exceptions_, values);
+    quantizer_.write_side(codec.rule().side(), encoded(size_), exponent_, exceptions_, values);
     quantizer_.with_quantizer(codec.rule(), exponent_, [&](const auto& quantizer) {
 #pragma unroll
       for (int r = 0; r < tile::rows; ++r) {
@@ -64,25 +62,23 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
   template <class Sink>
   __device__ status decode_assembled(const quantize_codes<T>& codec, uint32_t side_bytes, uint32_t, uint32_t count,
                                      Sink& sink) {
-    const uint32_t exceptions = quantize_codes<T>::exceptions_of(side_bytes);
+    const quantize_side<T> side = codec.rule().side();
+    if (!codec.rule().is_usable() || !quantize_codes<T>::is_side(side, side_bytes)) return status::bad_payload;
+    const uint32_t exceptions = side.exceptions(side_bytes);
     const std::byte* const of_side = encoded(side_bytes);
-    uint32_t exponent = 0;
-    if constexpr (sizeof(T) == 2) exponent = *reinterpret_cast<const uint16_t*>(of_side);
-    if (!codec.rule().is_usable() || !codec.rule().exponent_is_sound(exponent)) return status::bad_payload;
+    const uint32_t exponent = quantizer_of_tile::exponent(side, of_side);
+    if (!codec.rule().exponent_is_sound(exponent)) return status::bad_payload;
     quantizer_.with_quantizer(codec.rule(), exponent, [&](const auto& quantizer) {
 #pragma unroll 1
       for (int r = 0; r < tile::rows; ++r)
         if (tile::first_value(r * tile::row_words) < count) restore(quantizer, row_at(r));
     });
     device::sync_block();
-    const auto* const position = reinterpret_cast<const uint16_t*>(of_side + side::positions);
-    bool sound = true;
-    for (uint32_t i = threadIdx.x; i < exceptions; i += Threads)
-      sound &= position[i] < count && (i == 0 || position[i - 1] < position[i]);
-    if (device::sync_block_or(!sound)) return status::bad_payload;
+    const auto* const position = reinterpret_cast<const uint16_t*>(of_side + side.positions);
+    if (!quantizer_of_tile::are_sound(position, exceptions, count)) return status::bad_payload;
     for (uint32_t i = threadIdx.x; i < exceptions; i += Threads)
       quantizer_of_tile::put(codes() + position[i] * sizeof(T),
-                             quantizer_of_tile::get(of_side + side::values(exceptions) + i * sizeof(T)));
+                             quantizer_of_tile::get(of_side + side.values(exceptions) + i * sizeof(T)));
     device::sync_block();
 #pragma unroll 1
     for (int r = 0; r < tile::rows; ++r)
@@ -108,7 +104,7 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
 
   TempStorage& temp_;
   quantizer_of_tile quantizer_;
-  uint32_t exponent_ = 0, exceptions_ = 0;
+  uint32_t exponent_ = 0, exceptions_ = 0, size_ = 0;
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -47,17 +47,21 @@ TUCK_HD constexpr bool is_bound(uint64_t bits) noexcept { return bits != 0 && bi
 // The largest power of two not above a bound, as its exponent.
 TUCK_HD constexpr int exponent_of(uint64_t bits) noexcept { return static_cast<int>(bits >> 52) - 1023; }
 
-// A positive double as a float that is not larger: at most 2^120, and 0 for less than 2^-125. In between all that
-// quantizing computes with it stays among the normal numbers.
-TUCK_HD constexpr float tolerance_f32(uint64_t bits) noexcept {
+// A positive double as a Real that is not larger: at most 2^120, and 0 for less than 2^-125; of double 2^1000 and
+// 2^-1000. In between all that quantizing computes with it stays among the normal numbers.
+template <class Real> TUCK_HD constexpr Real tolerance_of(uint64_t bits) noexcept {
+  constexpr bool wide = sizeof(Real) == 8;
   const int exponent = exponent_of(bits);
-  if (exponent >= 120) return 0x1p120f;
-  if (exponent < -125) return 0;
-  return __builtin_bit_cast(
-      float, static_cast<uint32_t>(exponent + 127) << 23 | (static_cast<uint32_t>(bits >> 29) & 0x7fffffu));
+  if (exponent >= (wide ? 1000 : 120)) return static_cast<Real>(wide ? 0x1p1000 : 0x1p120);
+  if (exponent < (wide ? -1000 : -125)) return 0;
+  if constexpr (wide)
+    return __builtin_bit_cast(double, bits);
+  else
+    return __builtin_bit_cast(
+        float, static_cast<uint32_t>(exponent + 127) << 23 | (static_cast<uint32_t>(bits >> 29) & 0x7fffffu));
 }
 // The float nearest to such a double; 0 below and 2^120 above the same limits.
-TUCK_HD constexpr float nearest_f32(uint64_t bits) noexcept { return tolerance_f32(bits + (uint64_t{1} << 28)); }
+TUCK_HD constexpr float nearest_f32(uint64_t bits) noexcept { return tolerance_of<float>(bits + (uint64_t{1} << 28)); }
 // Are these the bits of what it gives?
 TUCK_HD constexpr bool is_nearest_f32(uint32_t bits) noexcept {
   return bits == 0 || (bits >= bits_of(0x1p-125f) && bits <= bits_of(0x1p120f));
@@ -67,13 +71,7 @@ TUCK_HD constexpr uint64_t f64_bits_of(float tolerance) noexcept {
   if (bits == 0) return 0;
   return ((bits >> 23) - 127 + uint64_t{1023}) << 52 | uint64_t{bits & 0x7fffffu} << 29;
 }
-
-// The same limits for doubles.
-TUCK_HD constexpr double tolerance_f64(uint64_t bits) noexcept {
-  const int exponent = exponent_of(bits);
-  if (exponent >= 1000) return 0x1p1000;
-  return exponent < -1000 ? 0 : __builtin_bit_cast(double, bits);
-}
+TUCK_HD constexpr uint64_t f64_bits_of(double tolerance) noexcept { return bits_of(tolerance); }
 
 }  // namespace detail
 

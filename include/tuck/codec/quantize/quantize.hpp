@@ -1,5 +1,5 @@
 // Error-bounded quantization: the only lossy codec. Each finite value comes back within the bound, counted after
-// rounding to its type. Zeros come back as zeros (0.0 where the bound is not pointwise); NaN, infinities and what else
+// rounding to its type. Zeros come back as 0.0; NaN, infinities and what else
 // the bound cannot hold come back bit for bit. That is verified value by value while encoding.
 //
 // Steps of twice the bound, kept in groups of 32 values by the fewest bits that hold them: the family of cuSZ (Tian et
@@ -30,6 +30,7 @@ template <floating_element T> class quantize {
   using real = typename format::real;
   using real_format = float_format<real>;
   using word = bits_t<real>;
+  using groups = detail::host_groups<sizeof(T)>;
 
   static constexpr uint32_t chunk_bytes = 16 * 1024;
   static constexpr bool lossy = true;
@@ -76,31 +77,41 @@ template <floating_element T> class quantize {
   TUCK_HD static constexpr uint32_t limit(uint32_t count) noexcept {  // bytes of a chunk
     return count * uint32_t{sizeof(T)} - count * uint32_t{sizeof(T)} / 8;
   }
-  // Where the bound is pointwise, codes are far from 0, all but those of zeros, and neighbours have signs of their own.
-  TUCK_HD constexpr group_choices choices() const noexcept { return {predicts(), pointwise()}; }
   TUCK_HD constexpr bool pointwise() const noexcept { return mode_ == bound_mode::pointwise; }
-  TUCK_HD constexpr bool predicts() const noexcept { return !pointwise() && predictor_ == predictor::automatic; }
-  // Whether there is a step to quantize by.
+  TUCK_HD constexpr bool predicts() const noexcept { return predictor_ == predictor::automatic; }
+  // Whether there is something to quantize by.
   TUCK_HD constexpr bool is_usable() const noexcept { return pointwise() ? effective_ != 0 : steps_.tolerance > 0; }
+  TUCK_HD constexpr bool has_exponent() const noexcept { return sizeof(T) == 2 || pointwise(); }
+  TUCK_HD constexpr quantize_side<T> side() const noexcept { return {has_exponent() ? 2u : 0u}; }
+  // The largest of a chunk's values' ranks says what its exponent is.
+  TUCK_HD constexpr bits rank(bits x) const noexcept {
+    const bits magnitude = format::magnitude(x), limit = pointwise() ? bits{0} : format::infinity;
+    const bits rank = pointwise() ? static_cast<bits>(format::magnitude(static_cast<bits>(~magnitude))) : magnitude;
+    return select(pointwise() ? magnitude != limit : magnitude < limit, rank, bits{0});
+  }
+  TUCK_HD constexpr uint32_t exponent_of(bits largest_rank) const noexcept {
+    const auto exponent = static_cast<uint32_t>(largest_rank >> format::mantissa_bits);
+    return pointwise() && exponent != 0 ? exponents - exponent : exponent;
+  }
+  // Can a chunk have this exponent?
+  TUCK_HD constexpr bool exponent_is_sound(uint32_t exponent) const noexcept {
+    return exponent < (has_exponent() ? exponents : 1);
+  }
   TUCK_HD step_quantizer<T> steps(uint32_t exponent) const noexcept {
     if constexpr (sizeof(T) == 2) return step_quantizer<T>::make(steps_.tolerance, exponent);
     return steps_;
   }
-  TUCK_HD constexpr mantissa_quantizer<T> mantissas() const noexcept { return mantissas_; }
-  // Can a chunk have this exponent?
-  TUCK_HD constexpr bool exponent_is_sound(uint32_t exponent) const noexcept {
-    return exponent < (sizeof(T) == 2 && !pointwise() ? (1u << format::exponent_bits) - 1 : 1);
+  TUCK_HD constexpr mantissa_quantizer<T> mantissas(uint32_t exponent) const noexcept {
+    return mantissas_.from(exponent);
   }
   // Calls visit(quantizer), of a usable codec.
   template <class Visit> auto with_quantizer(uint32_t exponent, const Visit& visit) const noexcept {
-    return pointwise() ? visit(mantissas_) : visit(steps(exponent));
+    return pointwise() ? visit(mantissas(exponent)) : visit(steps(exponent));
   }
-  uint32_t largest_exponent(span<const T> values) const noexcept;
-  // The values' codes as a chain has them if ToChain, one behind the other, and a bit a value in `fails`: is it an
-  // exception? Returns how many are.
-  template <bool ToChain>
+  uint32_t find_exponent(span<const T> values) const noexcept;
+  // The values' codes, one behind the other, and a bit a value in `fails`: is it an exception? Returns how many are.
   uint32_t codes_of(uint32_t exponent, span<const T> values, std::byte* codes, uint32_t* fails) const noexcept;
-  // Of `restored`, which has such codes, what they stand for.
+  // Of `restored`, which has such codes, what they stand for. Chains may hand on any.
   template <bool FromChain> void restore(uint32_t exponent, span<T> restored) const noexcept;
 
  private:
@@ -128,29 +139,19 @@ template <floating_element T> class quantize {
     return load_unaligned<bits>(block + i * sizeof(T));
   }
 
+  static constexpr uint32_t exponents = (1u << format::exponent_bits) - 1;  // of finite values
+
   TUCK_HD void set_effective(uint64_t bound) noexcept;
   TUCK_HD static uint64_t scaled_by_range(uint64_t factor, const range_keys& range) noexcept;
   TUCK_HD static bool is_negative(real x) noexcept { return (bits_of(x) & real_format::sign) != 0; }
-  // A double's bits of a bound that was computed: 0 where it is too small for steps, and at most what tolerance_f32 and
-  // tolerance_f64 give.
-  TUCK_HD static uint64_t bounded_bits(real bound) noexcept {
-    constexpr real least = sizeof(T) == 8 ? real(0x1p-1000) : real(0x1p-125);
-    constexpr real most = sizeof(T) == 8 ? real(0x1p1000) : real(0x1p120);
-    if (bits_of(bound) < bits_of(least)) return 0;
-    const real kept = bits_of(bound) < bits_of(most) ? bound : most;
-    if constexpr (sizeof(T) == 8)
-      return bits_of(kept);
-    else
-      return detail::f64_bits_of(kept);
-  }
 
   bound_mode mode_ = bound_mode::absolute;
   predictor predictor_ = predictor::automatic;
   uint64_t requested_ = 0;  // doubles as bits: kernels carry them and never compute with them
   uint64_t effective_ = 0;
   const double* on_device_ = nullptr;
-  step_quantizer<T> steps_;  // of 16-bit types only the tolerance: their step depends on the chunk
-  mantissa_quantizer<T> mantissas_;
+  step_quantizer<T> steps_;          // of 16-bit types only the tolerance: their step depends on the chunk
+  mantissa_quantizer<T> mantissas_;  // without a chunk's exponent
 };
 
 template <floating_element T> TUCK_HD void quantize<T>::set_effective(uint64_t bound) noexcept {
@@ -159,14 +160,9 @@ template <floating_element T> TUCK_HD void quantize<T>::set_effective(uint64_t b
     mantissas_ = mantissa_quantizer<T>::make(bound);
     return;
   }
-  real tolerance;
-  if constexpr (sizeof(T) == 8)
-    tolerance = detail::tolerance_f64(bound);
-  else
-    tolerance = detail::tolerance_f32(bound);
-  steps_.tolerance = tolerance;
+  steps_.tolerance = detail::tolerance_of<real>(bound);
   if constexpr (sizeof(T) != 2)
-    if (tolerance > 0) steps_ = step_quantizer<T>::make(tolerance, 0);
+    if (steps_.tolerance > 0) steps_ = step_quantizer<T>::make(steps_.tolerance, 0);
 }
 
 template <floating_element T>
@@ -200,53 +196,41 @@ TUCK_HD status quantize<T>::prepare(const tensor_survey& seen, quantize& prepare
 }
 
 // A little less than factor * (highest - lowest), and 0 where there is no range: none finite, all the same, or a
-// difference that is no normal number. Nothing here depends on whether denormals are flushed.
+// difference of less than twice the least normal number. Nothing here depends on whether denormals are flushed.
 template <floating_element T>
 TUCK_HD uint64_t quantize<T>::scaled_by_range(uint64_t factor, const range_keys& range) noexcept {
   if (range.highest == 0) return 0;
-  constexpr real least = sizeof(T) == 8 ? real(0x1p-1022) : real(0x1p-126);
+  constexpr real least = sizeof(T) == 8 ? real(0x1p-1021) : real(0x1p-125);
   const real high = value_range<T>::highest_of(range), low = value_range<T>::lowest_of(range);
-  // Ends that are denormal move inwards to the next number that is not.
+  // Ends of less than that move inwards to the next number that is not.
   const real top = real_format::magnitude(bits_of(high)) >= bits_of(least) ? high
                    : is_negative(high)                                     ? -least
                                                                            : real(0);
   const real bottom = real_format::magnitude(bits_of(low)) >= bits_of(least) ? low : is_negative(low) ? real(0) : least;
   if (!(bottom < top)) return 0;
-  real scale;
-  if constexpr (sizeof(T) == 8)
-    scale = detail::tolerance_f64(factor);
-  else
-    scale = detail::tolerance_f32(factor);
-  // Each operation rounds; what the last factor takes off is more than that can have added. A range too large for its
-  // type is halved first.
-  real bound = exact::sub(top, bottom);
-  if (bits_of(bound) < bits_of(least)) return 0;
-  if (bits_of(bound) < real_format::infinity)
-    bound = exact::mul(exact::mul(scale, bound), real(1) - real(0x1p-20));
-  else
-    bound = exact::mul(exact::mul(scale, exact::sub(exact::mul(top, real(.5)), exact::mul(bottom, real(.5)))),
-                       real(2) - real(0x1p-19));
-  return bounded_bits(bound);
+  // Halves, as the range may be too large for its type. Each operation rounds; what the last factor takes off is more
+  // than that can have added.
+  const real half = exact::sub(exact::mul(top, real(.5)), exact::mul(bottom, real(.5)));
+  if (bits_of(half) < bits_of(least) / 2) return 0;
+  const real bound = exact::mul(exact::mul(detail::tolerance_of<real>(factor), half), real(2) - real(0x1p-19));
+  return detail::f64_bits_of(detail::tolerance_of<real>(detail::f64_bits_of(bound)));
 }
 
-// The biased exponent of the largest finite value, where the step depends on it; else 0.
-template <floating_element T> uint32_t quantize<T>::largest_exponent(span<const T> values) const noexcept {
-  if (sizeof(T) != 2 || pointwise()) return 0;
+template <floating_element T> uint32_t quantize<T>::find_exponent(span<const T> values) const noexcept {
+  if (!has_exponent()) return 0;
   bits largest = 0;
   in_blocks(values, nullptr, [&](uint64_t, const std::byte* from, bits(&)[32]) {
     bits largest_here = 0;
     for (uint32_t i = 0; i < 32; ++i) {
-      const bits magnitude = format::magnitude(bits_in(from, i));
-      const bits finite = select(magnitude < format::infinity, magnitude, bits{0});
-      largest_here = finite > largest_here ? finite : largest_here;
+      const bits here = rank(bits_in(from, i));
+      largest_here = here > largest_here ? here : largest_here;
     }
     largest = largest_here > largest ? largest_here : largest;
   });
-  return static_cast<uint32_t>(largest >> format::mantissa_bits);
+  return exponent_of(largest);
 }
 
 template <floating_element T>
-template <bool ToChain>
 uint32_t quantize<T>::codes_of(uint32_t exponent, span<const T> values, std::byte* codes,
                                uint32_t* fails) const noexcept {
   return with_quantizer(exponent, [&](const auto quantizer) {
@@ -255,7 +239,7 @@ uint32_t quantize<T>::codes_of(uint32_t exponent, span<const T> values, std::byt
       bits failed[32];  // as wide as the codes, which is what vectors need
       for (uint32_t i = 0; i < 32; ++i) {
         const coded<T> one = quantizer.code(bits_in(from, i));
-        code[i] = ToChain ? quantizer.to_chain(one.code) : one.code;
+        code[i] = one.code;
         failed[i] = static_cast<bits>(~one.holds);
       }
       masks_of(span<const bits>(failed, 32), ones::non_zeros, reinterpret_cast<std::byte*>(fails + block));
@@ -268,14 +252,13 @@ uint32_t quantize<T>::codes_of(uint32_t exponent, span<const T> values, std::byt
 template <floating_element T>
 template <bool FromChain>
 void quantize<T>::restore(uint32_t exponent, span<T> restored) const noexcept {
-  using groups = integer_groups<sizeof(T)>;
   with_quantizer(exponent, [&](const auto quantizer) {
     in_blocks(span<const T>(restored), as_writable_bytes(restored).data(),
               [&](uint64_t, const std::byte* from, bits(&x)[32]) {
-                for (uint32_t i = 0; i < 32; ++i)
-                  x[i] = quantizer.value(quantizer.zero +
-                                         (FromChain ? quantizer.from_chain(bits_in(from, i))
-                                                    : static_cast<word>(groups::number_of(bits_in(from, i)))));
+                for (uint32_t i = 0; i < 32; ++i) {
+                  const auto code = static_cast<word>(integer_groups<sizeof(T)>::number_of(bits_in(from, i)));
+                  x[i] = quantizer.value(quantizer.zero + (FromChain ? quantizer.from_chain(bits_in(from, i)) : code));
+                }
               });
   });
 }
@@ -283,17 +266,15 @@ void quantize<T>::restore(uint32_t exponent, span<T> restored) const noexcept {
 template <floating_element T> uint32_t quantize<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
   if (!is_usable() || values.size_bytes() > max_chunk_raw_bytes) return declined;
   const auto count = static_cast<uint32_t>(values.size());
-  const uint32_t exponent = largest_exponent(values);
+  const uint32_t exponent = find_exponent(values);
   alignas(T) std::byte codes[max_chunk_raw_bytes];
   uint32_t fails[max_chunk_raw_bytes / sizeof(T) / 32];
-  const uint32_t exceptions = codes_of<false>(exponent, values, codes, fails);
-  const uint32_t side = quantize_side<T>::bytes(exceptions);
-  if (side > limit(count)) return declined;
-  const uint32_t size =
-      detail::host_groups<sizeof(T)>::encode(codes, count, choices(), exceptions, limit(count) - side, room.data());
+  const uint32_t exceptions = codes_of(exponent, values, codes, fails), side_bytes = side().bytes(exceptions);
+  if (side_bytes > limit(count)) return declined;
+  const uint32_t size = groups::encode(codes, count, predicts(), exceptions, limit(count) - side_bytes, room.data());
   if (size == declined) return declined;
-  quantize_side<T>::write(room.data() + size, exponent, exceptions, fails, values);
-  return size + side;
+  side().write(room.data() + size, exponent, exceptions, fails, values);
+  return size + side_bytes;
 }
 
 template <floating_element T> status quantize<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
@@ -302,14 +283,13 @@ template <floating_element T> status quantize<T>::decode_chunk(const_bytes encod
   const uint32_t exceptions = load_unaligned<uint16_t>(encoded.data() + 2);
   const uint32_t max_width = pointwise() ? mantissa_quantizer<T>::max_width : step_quantizer<T>::max_width;
   uint32_t end;
-  if (!detail::host_groups<sizeof(T)>::decode(encoded, count, max_width, as_writable_bytes(restored).data(), end) ||
-      end + quantize_side<T>::bytes(exceptions) != encoded.size())
+  if (!groups::decode(encoded, count, max_width, as_writable_bytes(restored).data(), end) ||
+      end + side().bytes(exceptions) != encoded.size())
     return status::bad_payload;
-  const std::byte* const side = encoded.data() + end;
-  const uint32_t exponent = quantize_side<T>::exponent(side);
+  const uint32_t exponent = side().exponent(encoded.data() + end);
   if (!exponent_is_sound(exponent)) return status::bad_payload;
   restore<false>(exponent, restored);
-  return quantize_side<T>::patch(side, exceptions, restored) ? status::ok : status::bad_payload;
+  return side().patch(encoded.data() + end, exceptions, restored) ? status::ok : status::bad_payload;
 }
 
 static_assert(adaptive_codec<quantize<float>>);

@@ -28,27 +28,26 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   __device__ void take(const quantize<T>& codec, tile& values) {
     if (threadIdx.x == 0) temp_.count = values.count;
     if (!codec.is_usable()) return;
-    exponent_ = quantizer_.largest_exponent(codec, values);
+    exponent_ = quantizer_.find_exponent(codec, values);
     quantizer_.with_quantizer(codec, exponent_, [&](const auto& quantizer) {
-      quantizer_.template quantize_rows<false>(
-          quantizer, values, [&](uint32_t r, const device::vec128& codes, const device::vec128& restored) {
-            groups_.set_row(r, codes);
-            values.set_row(static_cast<int>(r), restored);
-          });
+      quantizer_.quantize_rows(quantizer, values,
+                               [&](uint32_t r, const device::vec128& codes, const device::vec128& restored) {
+                                 groups_.set_row(r, codes);
+                                 values.set_row(static_cast<int>(r), restored);
+                               });
     });
   }
   __device__ uint32_t measure(const quantize<T>& codec) {
     if (!codec.is_usable()) return declined;
     const uint32_t exceptions = quantizer_.count_exceptions();
     if (threadIdx.x == 0) temp_.exceptions = exceptions;
-    return groups_.measure(temp_.count, codec.choices(), exceptions, quantize_side<T>::bytes(exceptions),
+    return groups_.measure(temp_.count, codec.predicts(), exceptions, codec.side().bytes(exceptions),
                            quantize<T>::limit(temp_.count));
   }
-  template <class Chunk> __device__ void pack(const quantize<T>&, Chunk& chunk, bytes out) {
-    const uint32_t end = groups_.end(), side = quantize_side<T>::bytes(temp_.exceptions);
+  template <class Chunk> __device__ void pack(const quantize<T>& codec, Chunk& chunk, bytes out) {
+    const uint32_t end = groups_.end(), side = codec.side().bytes(temp_.exceptions);
     groups_.assemble(side);
-    quantizer_.write_exponent(groups_.encoded() + end, exponent_);
-    if (temp_.exceptions != 0) quantizer_.write_exceptions(groups_.encoded() + end, temp_.exceptions, chunk);
+    quantizer_.write_side(codec.side(), groups_.encoded() + end, exponent_, temp_.exceptions, chunk);
     device::sync_block();
     copy_from_shared<Threads>(out, groups_.encoded(), end + side);
   }
@@ -61,7 +60,6 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
 };
 
 template <floating_element T, int Threads> class block_decoder<quantize<T>, Threads> {
-  using side = quantize_side<T>;
   using groups = block_group_reader<sizeof(T), Threads>;
   using quantizer_of_tile = tile_quantizer<T, Threads>;
 
@@ -92,18 +90,26 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
         !groups_.open(encoded, count, max_width, zero))
       return status::bad_payload;
     const uint32_t exceptions = groups_.more(), end = groups_.end();
-    if (end + side::bytes(exceptions) != encoded.size()) return status::bad_payload;
+    const quantize_side<T> side = codec.side();
+    if (end + side.bytes(exceptions) != encoded.size()) return status::bad_payload;
     const std::byte* const of_side = groups_.encoded() + end;
     uint32_t exponent = 0;
-    if constexpr (sizeof(T) == 2) exponent = *reinterpret_cast<const uint16_t*>(of_side);
-    if (!codec.exponent_is_sound(exponent)) return status::bad_payload;
-    if (exceptions != 0 && !find_exceptions(of_side, exceptions, count)) return status::bad_payload;
+    if (codec.has_exponent()) {
+      exponent = quantizer_of_tile::exponent(side, of_side);
+      if (!codec.exponent_is_sound(exponent)) return status::bad_payload;
+    }
+    const std::byte* of_exceptions = nullptr;
+    if (exceptions != 0) {
+      of_exceptions = of_side + side.values(exceptions);
+      if (!find_exceptions(reinterpret_cast<const uint16_t*>(of_side + side.positions), exceptions, count))
+        return status::bad_payload;
+    }
     quantizer_of_tile(temp_.of_tile).with_quantizer(codec, exponent, [&](const auto& quantizer) {
       groups_.decode(
           count,
           [&](uint32_t first, const auto& codes) {
             device::vec128 row = row_of(quantizer, codes);
-            if (exceptions != 0) patch(of_side + side::values(exceptions), first, row);
+            if (exceptions != 0) patch(of_exceptions, first, row);
             return row;
           },
           sink);
@@ -113,14 +119,9 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
 
  private:
   // Marks them; false, to all threads, where they do not ascend or are past the end. With barriers.
-  __device__ bool find_exceptions(const std::byte* of_side, uint32_t exceptions, uint32_t count) {
-    const auto* const position = reinterpret_cast<const uint16_t*>(of_side + side::positions);
+  __device__ bool find_exceptions(const uint16_t* position, uint32_t exceptions, uint32_t count) {
     for (uint32_t i = threadIdx.x; i < words; i += Threads) temp_.exceptions[i] = 0;
-    bool sound = true;
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < exceptions; i += Threads)
-      sound &= position[i] < count && (i == 0 || position[i - 1] < position[i]);
-    if (device::sync_block_or(!sound)) return false;
+    if (!quantizer_of_tile::are_sound(position, exceptions, count)) return false;
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i < exceptions; i += Threads) {
       const uint32_t at = position[i];

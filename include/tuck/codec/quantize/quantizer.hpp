@@ -14,9 +14,10 @@
 //   code q      x * inverse rounded to a whole number, -2^(b - 1) <= q < 2^(b - 1) with b = 16 of 16-bit types, 23 of
 //               f32 and 30 of f64
 //   x'          q * step rounded to the type
-//   pointwise   the code is 2 key + s, with the sign s. Of the mantissa are kept the fewest bits k with 2^-(k+1) <=
-//               bound, or all; the others are `dropped`. key is (magnitude + 2^(dropped - 1)) >> dropped of the bit
-//               pattern, without the addition where none is dropped; x' is the pattern key << dropped with the sign
+//   pointwise   of the mantissa are kept the fewest bits k with 2^-(k+1) <= bound, or all; the others are `dropped`.
+//               key is (magnitude + 2^(dropped - 1)) >> dropped of the bit pattern, without the addition where none is
+//               dropped; x' is the pattern key << dropped with the sign. The code is key - lowest + 1 with the sign,
+//               where lowest is the key of the least number with the chunk's exponent (side.hpp); 0 of zeros
 //
 // A value is an exception, with code 0, where there is no such code, where |x - x'| is more than the tolerance, where x
 // or x' is not finite, and where x is denormal and the bound pointwise, unless x' is x. Decoders also take codes that
@@ -68,7 +69,7 @@ template <floating_element T> struct step_quantizer {
 
   real tolerance = 0, step = 0, inverse = 0;
 
-  // Of a positive tolerance from tolerance_f32 or tolerance_f64. `exponent` is the biased one of the chunk's largest
+  // Of a positive tolerance from tolerance_of. `exponent` is the biased one of the chunk's largest
   // value, which only 16-bit types need.
   TUCK_HD static step_quantizer make(real tolerance, uint32_t exponent) noexcept {
     step_quantizer made;
@@ -112,8 +113,7 @@ template <floating_element T> struct step_quantizer {
   // The same before it is rounded to the type.
   TUCK_HD word wide_value(word shifted) const noexcept { return exact::mul(exact::sub(shifted, zero), bits_of(step)); }
 
-  // -- between codes and the integers that a chain hands on, of which any bits may come back
-  TUCK_HD static constexpr bits to_chain(bits code) noexcept { return code; }
+  // The code of what a chain hands on, of which any bits may come back.
   TUCK_HD static constexpr word from_chain(bits integer) noexcept {
     constexpr uint32_t unused = 8 * sizeof(real) - (sizeof(T) == 2 ? 16 : code_bits + 1);
     return static_cast<word>(static_cast<number>(static_cast<word>(integer) << unused) >> unused);
@@ -153,16 +153,18 @@ template <floating_element T> struct step_quantizer {
 };
 
 // |x - x'| <= bound * |x|: the mantissa is rounded to so many bits that half of the last one is within the bound. A key
-// is the rounded bit pattern without the bits that are dropped, 2 key + s with its sign; key 0 is zero.
+// is the rounded bit pattern without the bits that are dropped and without the sign; codes are counted from the lowest.
 template <floating_element T> struct mantissa_quantizer {
   using format = float_format<T>;
   using bits = bits_t<T>;
   using word = bits_t<typename format::real>;
+  using number = std::make_signed_t<word>;
 
   static constexpr word zero = 0;                                                  // as above
   static constexpr uint32_t max_width = 8 * sizeof(T) + (sizeof(T) == 2 ? 1 : 0);  // of numbers that decoders take
 
   uint32_t dropped = 0;  // bits of the mantissa
+  bits below = 0;        // the lowest key of the chunk, less one
 
   // Of a positive, finite bound, as a double's bits.
   TUCK_HD static constexpr mantissa_quantizer make(uint64_t bound) noexcept {
@@ -170,9 +172,12 @@ template <floating_element T> struct mantissa_quantizer {
     constexpr int all = format::mantissa_bits;
     return {static_cast<uint32_t>(all - (kept < 0 ? 0 : kept > all ? all : kept))};
   }
+  // The same for a chunk whose least value that is not 0 has this exponent.
+  TUCK_HD constexpr mantissa_quantizer from(uint32_t exponent) const noexcept {
+    return {dropped, static_cast<bits>((uint64_t{exponent} << (format::mantissa_bits - dropped)) - 1)};
+  }
 
-  // The code is 2 key + s. The half unit is at most bound * |x| for normal numbers; denormals have fewer bits and must
-  // come back as they were.
+  // The half unit is at most bound * |x| for normal numbers; denormals have fewer bits and must come back as they were.
   TUCK_HD coded<T> code(bits x) const noexcept {
     const bits magnitude = format::magnitude(x);
     const bits half = static_cast<bits>(bits{1} << dropped >> 1);
@@ -181,23 +186,26 @@ template <floating_element T> struct mantissa_quantizer {
     const bool holds =
         (magnitude < format::infinity) &
         ((restored == magnitude) | ((magnitude >= format::smallest_normal) & (restored < format::infinity)));
-    const bits negative = x != magnitude ? 1 : 0;
-    const auto code = static_cast<bits>(key << 1 | negative);
-    return {select(holds, code, bits{0}), select(holds, value(code), x), static_cast<bits>(0 - bits{holds})};
+    const auto sign = static_cast<bits>(0 - static_cast<bits>(x >> top_bit));  // all ones of a negative one
+    const auto code = static_cast<bits>((static_cast<bits>(key - below) ^ sign) - sign);
+    const bits coded = select(holds & (magnitude != 0), bits(~bits{0}), bits{0});
+    return {static_cast<bits>(code & coded),
+            select(holds, static_cast<bits>((restored | (x & format::sign)) & coded), x),
+            static_cast<bits>(0 - bits{holds})};
   }
 
   // Of any number.
   TUCK_HD bits value(word code) const noexcept {
-    const auto key = static_cast<bits>(static_cast<bits>(code) >> 1);
-    return static_cast<bits>(static_cast<bits>(key << dropped) | static_cast<bits>(code) << (8 * sizeof(T) - 1));
+    const auto x = static_cast<bits>(code);
+    const auto sign = static_cast<bits>(0 - static_cast<bits>(x >> top_bit));
+    const auto key = static_cast<bits>(static_cast<bits>((x ^ sign) - sign) + below);
+    const auto magnitude = format::magnitude(static_cast<bits>(key << dropped));
+    return select(x != 0, static_cast<bits>(magnitude | (sign & format::sign)), bits{0});
   }
+  TUCK_HD static constexpr word from_chain(bits integer) noexcept { return integer; }
 
-  // As above: key, or -1 - key of negative ones, so that neighbouring values have neighbouring integers.
-  TUCK_HD static constexpr bits to_chain(bits code) noexcept { return static_cast<bits>(code >> 1 ^ (0 - (code & 1))); }
-  TUCK_HD static constexpr word from_chain(bits integer) noexcept {
-    const auto sign = static_cast<bits>(integer >> (8 * sizeof(T) - 1));
-    return static_cast<word>(static_cast<bits>(integer ^ (0 - sign)) << 1 | sign);
-  }
+ private:
+  static constexpr uint32_t top_bit = 8 * sizeof(T) - 1;
 };
 
 }  // namespace tuck::inline TUCK_ABI

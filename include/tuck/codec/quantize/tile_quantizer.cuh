@@ -75,7 +75,7 @@ template <floating_element T, int Threads> class tile_quantizer {
   // Calls visit(quantizer) of a usable codec. With a barrier.
   template <class Visit>
   __device__ void with_quantizer(const quantize<T>& codec, uint32_t exponent, const Visit& visit) {
-    if (codec.pointwise()) return visit(codec.mantissas());
+    if (codec.pointwise()) return visit(codec.mantissas(exponent));
     if constexpr (sizeof(T) == 2) {
       if (threadIdx.x == 0) temp_.quantizer.get() = codec.steps(exponent);
       device::sync_block();
@@ -85,34 +85,41 @@ template <floating_element T, int Threads> class tile_quantizer {
     }
   }
 
-  // The biased exponent of the chunk's largest finite value, where the step depends on it; else 0. With a barrier.
-  __device__ uint32_t largest_exponent(const quantize<T>& codec, const tile& values) {
+  // The chunk's exponent, see side.hpp. With a barrier where there is one.
+  __device__ uint32_t find_exponent(const quantize<T>& codec, const tile& values) {
+    if (!codec.has_exponent()) return 0;
+    bits largest = 0;
     if constexpr (sizeof(T) == 2) {
-      if (codec.pointwise()) return 0;
-      // Magnitudes and so much more that those of infinities and NaN have their top bit, and are negative.
-      constexpr uint32_t more = 0x8000u - format::infinity;
-      auto largest_high = static_cast<int32_t>(more << 16), largest_low = largest_high;
+      uint32_t high = 0, low = 0;
 #pragma unroll
       for (int j = 0; j < tile::words; ++j) {
-        const uint32_t both = (values.w[j] & 0x7fff7fffu) + (more << 16 | more);
-        const auto high = static_cast<int32_t>(both), low = static_cast<int32_t>(both << 16);
-        largest_high = high > largest_high ? high : largest_high;
-        largest_low = low > largest_low ? low : largest_low;
+        const uint32_t both = values.w[j] & 0x7fff7fffu;
+        high = both > high ? both : high;
+        low = both << 16 > low ? both << 16 : low;
       }
-      const int32_t both = largest_high > largest_low ? largest_high : largest_low;
-      uint32_t largest = (static_cast<uint32_t>(both) >> 16) - more;
-      largest = device::warp_max(largest);
-      if (device::lane_id() == 0) temp_.of_warp[device::warp_id()] = largest;
-      device::sync_block();
-      largest = device::warp_max(device::lane_id() < warps ? temp_.of_warp[device::lane_id()] : 0);
-      return largest >> format::mantissa_bits;
+      largest = static_cast<bits>((high > low ? high : low) >> 16);
     }
-    return 0;
+    if (codec.pointwise() || largest >= format::infinity) {
+      largest = 0;
+#pragma unroll
+      for (int r = 0; r < tile::rows; ++r) {
+        long_row<T> row(values.row(r));
+#pragma unroll 1
+        for (uint32_t k = 0; k < lane_values; ++k) {
+          const bits rank = codec.rank(row.push(0));
+          largest = rank > largest ? rank : largest;
+        }
+      }
+    }
+    const uint32_t of_warp = device::warp_max(static_cast<uint32_t>(largest >> format::mantissa_bits));
+    if (device::lane_id() == 0) temp_.of_warp[device::warp_id()] = of_warp;
+    device::sync_block();
+    const uint32_t all = device::warp_max(device::lane_id() < warps ? temp_.of_warp[device::lane_id()] : 0);
+    return codec.exponent_of(static_cast<bits>(bits{static_cast<bits>(all)} << format::mantissa_bits));
   }
 
-  // Calls store(r, codes, restored) for this thread's 16 bytes of each row, and finds the exceptions. Codes are as a
-  // chain has them if ToChain.
-  template <bool ToChain, class Quantizer, class Store>
+  // Calls store(r, codes, restored) for this thread's 16 bytes of each row, and finds the exceptions.
+  template <class Quantizer, class Store>
   __device__ void quantize_rows(const Quantizer& quantizer, const tile& values, const Store& store) {
     exceptional_ = 0;
 #pragma unroll
@@ -121,8 +128,7 @@ template <floating_element T, int Threads> class tile_quantizer {
       device::vec128 codes{}, restored{};
       bool plain = false;
       if constexpr (std::is_same_v<Quantizer, steps>) plain = quantize_plain(quantizer, x, codes, restored);
-      if (!plain)
-        exceptional_ |= static_cast<marks>(quantize_any<ToChain>(quantizer, x, codes, restored)) << (r * lane_values);
+      if (!plain) exceptional_ |= static_cast<marks>(quantize_any(quantizer, x, codes, restored)) << (r * lane_values);
       store(static_cast<uint32_t>(r), codes, restored);
     }
   }
@@ -137,12 +143,11 @@ template <floating_element T, int Threads> class tile_quantizer {
 
   // The side, behind a barrier, at a multiple of 4 in shared memory that is zero: the exponent, and so many exceptions,
   // which values.value_of has, a tile or what block.cuh has of tiles.
-  __device__ static void write_exponent(std::byte* to, uint32_t exponent) {
-    if constexpr (sizeof(T) == 2)
-      if (threadIdx.x == 0) *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(exponent);
-  }
   template <class Values>
-  __device__ void write_exceptions(std::byte* to, uint32_t exceptions, const Values& values) const {
+  __device__ void write_side(const side& form, std::byte* to, uint32_t exponent, uint32_t exceptions,
+                             const Values& values) const {
+    if (form.positions != 0 && threadIdx.x == 0) *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(exponent);
+    if (exceptions == 0) return;
     // Positions ascend with the warp, the row, the lane and the place in the lane's 16 bytes.
     uint32_t next =
         device::warp_sum(device::lane_id() < device::warp_id() ? temp_.of_warp[device::lane_id() % warps] : 0);
@@ -155,11 +160,24 @@ template <floating_element T, int Threads> class tile_quantizer {
 #pragma unroll 1
       for (uint32_t left = mine; left != 0; left &= left - 1) {
         const uint32_t k = trailing_zeros(left);
-        reinterpret_cast<uint16_t*>(to + side::positions)[at] =
+        reinterpret_cast<uint16_t*>(to + form.positions)[at] =
             static_cast<uint16_t>(tile::first_value(r * tile::row_words) + k);
-        put(to + side::values(exceptions) + at++ * sizeof(T), values.value_of(r, k));
+        put(to + form.values(exceptions) + at++ * sizeof(T), values.value_of(r, k));
       }
     }
+  }
+
+  // The exponent of a side that is there.
+  __device__ static uint32_t exponent(const side& form, const std::byte* of_side) {
+    return form.positions != 0 ? *reinterpret_cast<const uint16_t*>(of_side) : 0;
+  }
+  // Do the positions ascend, before `count`? All threads get the answer. With a barrier.
+  __device__ static bool are_sound(const uint16_t* position, uint32_t exceptions, uint32_t count) {
+    bool sound = true;
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < exceptions; i += Threads)
+      sound &= position[i] < count && (i == 0 || position[i - 1] < position[i]);
+    return !device::sync_block_or(!sound);
   }
 
   // `restored` to the r-th row of the tile, but for the exceptions, which stay.
@@ -250,7 +268,7 @@ template <floating_element T, int Threads> class tile_quantizer {
   }
 
   // Any values, one by one; a bit each that is an exception.
-  template <bool ToChain, class Quantizer>
+  template <class Quantizer>
   __device__ static uint32_t quantize_any(const Quantizer& quantizer, const device::vec128& x, device::vec128& codes,
                                           device::vec128& restored) {
     uint32_t exceptions = 0;
@@ -258,7 +276,7 @@ template <floating_element T, int Threads> class tile_quantizer {
 #pragma unroll 1
     for (uint32_t k = 0; k < lane_values; ++k) {
       const coded<T> one = quantizer.code(row.next());
-      row.push(ToChain ? quantizer.to_chain(one.code) : one.code);
+      row.push(one.code);
       back.push(one.restored);
       exceptions |= (one.holds != 0 ? 0u : 1u) << k;
     }
