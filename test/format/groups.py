@@ -1,4 +1,4 @@
-"""Integers in groups of 32 (codec/bitpack/groups.hpp), which bitpack and quantize are made of."""
+"""Integers in groups of 32 (codec/bitpack/groups.hpp), which bitpack, quantize and exponents are made of."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from bits import GROUP, ceil_div, fields, flags, little, ones, require, round_up
 PLAIN, CENTERED, BASED, DIFFERENCE = range(4)  # forms
 
 
-def decode(data: bytes, count: int, width: int, allowed: int) -> tuple[list[int], int]:
-    """The integers modulo 2^(8 width), in up to `allowed` bits each, and where they end in `data`."""
+def decode(data: bytes, count: int, width: int, allowed: int, low: int = 0) -> tuple[list[int], int]:
+    """The integers modulo 2^(8 width), in up to `allowed` bits each, and where they end in `data`. Bases are steps of 2^`low`."""
     groups, unit = ceil_div(count, GROUP), 2 if width == 8 else 1
     shapes_at = 4 + 4 * ceil_div(groups, GROUP)
     require(len(data) >= shapes_at, "groups: the chunk is cut short")
@@ -41,7 +41,7 @@ def decode(data: bytes, count: int, width: int, allowed: int) -> tuple[list[int]
             integers += accumulate([lead] + [unzigzag(z) for z in fields(payload, at, bits, GROUP - 1)])
             at += bits * (GROUP - 1)
         else:
-            base = -(1 << bits - 1) if form == CENTERED else lead
+            base = -(1 << bits - 1) if form == CENTERED else lead << low
             following = iter(fields(payload, at, bits, ones(mask)))
             integers += [base + next(following) if one else 0 for one in flags(mask, GROUP)]
             at += bits * ones(mask)

@@ -56,6 +56,16 @@ def bitpack(data: bytes, count: int, width: int) -> bytes:
     return pack(values, width)
 
 
+def exponents(data: bytes, count: int, width: int, mantissa: int) -> bytes:
+    """Floats whose bits were rotated left by one, from the chunk's least exponent on."""
+    require(len(data) < count * width, f"exponents: {len(data)} bytes cannot be a chunk")
+    bits, low = 8 * width, mantissa + 1
+    values, end = groups.decode(data, count, width, allowed={1: 9, 2: 17, 4: 32, 8: 64}[width], low=low)
+    require(end == len(data), f"exponents: {len(data)} bytes instead of {end}")
+    rotated = ((x + (little(data[2:4]) << low)) % 2**bits for x in values)
+    return pack([x >> 1 | (x & 1) << bits - 1 for x in rotated], width)
+
+
 def undo_delta(data: bytes, width: int) -> bytes:
     differences = (unzigzag(z) for z in unpack(data, width))
     return pack([value % 2 ** (8 * width) for value in accumulate(differences)], width)

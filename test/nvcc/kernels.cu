@@ -20,6 +20,7 @@ template struct kernels<tuck::quantize<float>>;
 template struct kernels<tuck::rle<float>>;
 template struct kernels<tuck::deflate<float>>;
 template struct kernels<tuck::bitpack<uint32_t>>;
+template struct kernels<tuck::exponents<tuck::bf16>>;
 template struct kernels<tuck::zvc_huffman<float>>;
 #if !defined(TUCK_FEW_KERNELS)
 template struct kernels<tuck::zvc<uint8_t>>;
@@ -38,6 +39,8 @@ template struct kernels<tuck::deflate<double>>;
 template struct kernels<tuck::bitpack<uint8_t>>;
 template struct kernels<tuck::bitpack<uint16_t>>;
 template struct kernels<tuck::bitpack<uint64_t>>;
+template struct kernels<tuck::exponents<float>>;
+template struct kernels<tuck::exponents<double>>;
 template struct kernels<tuck::zvc_huffman<double>>;
 template struct kernels<tuck::zvc_rle_huffman<float>>;
 template struct kernels<tuck::huffman<tuck::bf16>>;

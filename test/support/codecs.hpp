@@ -15,18 +15,20 @@ namespace tuck::test {
 // One of each kind: enough for sanitizers, which take long, and for what frames of the others test as well.
 using one_of_each =
     ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate<float>, bitpack<uint16_t>, quantize<float>,
-                     quantize<double>, huffman<bf16>, zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>;
+                     quantize<double>, exponents<bf16>, huffman<bf16>, zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>;
 // What has code of its own.
-using most_codecs = ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<float>,
-                                     rle<double>, rle_zero<f16>, deflate<uint8_t>, deflate<float>, bitpack<uint8_t>,
-                                     bitpack<uint32_t>, quantize<f16>, quantize<float>, quantize<double>,
-                                     zvc_huffman<float>, delta_rle_bitpack<int32_t>, quantize_delta_huffman<f16>>;
+using most_codecs =
+    ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<float>, rle<double>,
+                     rle_zero<f16>, deflate<uint8_t>, deflate<float>, bitpack<uint8_t>, bitpack<uint32_t>,
+                     exponents<bf16>, quantize<f16>, quantize<float>, quantize<double>, zvc_huffman<float>,
+                     delta_rle_bitpack<int32_t>, quantize_delta_huffman<f16>>;
 using every_codec =
     ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>,
                      rle_zero<float>, rle_zero<uint8_t>, deflate<uint8_t>, deflate<f16>, deflate<float>,
                      deflate<double>, bitpack<uint8_t>, bitpack<f16>, bitpack<uint32_t>, bitpack<int64_t>,
-                     quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>, zvc_huffman<float>,
-                     huffman<bf16>, delta_rle_bitpack<int32_t>, quantize_delta_huffman<float>, zvc_rle_huffman<bf16>>;
+                     exponents<f16>, exponents<bf16>, exponents<float>, exponents<double>, quantize<f16>,
+                     quantize<bf16>, quantize<float>, quantize<double>, zvc_huffman<float>, huffman<bf16>,
+                     delta_rle_bitpack<int32_t>, quantize_delta_huffman<float>, zvc_rle_huffman<bf16>>;
 using few_codecs = std::conditional_t<long_tests, every_codec, one_of_each>;
 using tested_codecs = std::conditional_t<long_tests, every_codec, std::conditional_t<brief, one_of_each, most_codecs>>;
 // Fuzzers, which have sanitizers, damage frames of every codec.
@@ -120,6 +122,31 @@ template <element T> struct sample<bitpack<T>> {
       level += steps + random() % 2 * (steps & 1);
       if (bits_of(values[i]) != 0)
         values[i] = __builtin_bit_cast(T, static_cast<bits_t<T>>(level + (steps != 0 ? 0 : bits_of(values[i]) & mask)));
+    }
+    return values;
+  }
+  static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return test::noise<T>(count, seed); }
+};
+
+// Groups of 32 of a scale each, some of them all zero, and specials.
+template <floating_element T> struct sample<exponents<T>> {
+  static constexpr bool every_bit_counts = false;  // there is padding
+  static constexpr double reads = 1;
+  static constexpr double sectors_filled = 1;
+  static constexpr double frame_sectors_filled = .97;
+
+  static exponents<T> codec() { return {}; }
+  static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
+    using format = float_format<T>;
+    auto values = sparse_tensor<T>(count, sparsity, how, seed);
+    std::mt19937_64 random(seed);
+    std::normal_distribution<double> normal;
+    double scale = 1;
+    for (uint64_t i = 0; i < count; ++i) {
+      if (i % 32 == 0) scale = std::exp2(static_cast<double>(random() % 12) - 8);
+      bits_t<T> value = format::narrow(static_cast<typename format::real>(scale * normal(random)));
+      if (random() % 2000 == 0) value = static_cast<bits_t<T>>(random());
+      if (bits_of(values[i]) != 0) values[i] = __builtin_bit_cast(T, value);
     }
     return values;
   }

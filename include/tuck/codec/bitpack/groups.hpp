@@ -1,12 +1,13 @@
-// Integers in groups of 32, each group in as few bits as one of a few forms takes: what bitpack and quantize are made
-// of.
+// Integers in groups of 32, each group in as few bits as one of a few forms takes: what bitpack, quantize and exponents
+// are made of.
 //
 // A chunk of n integers of 1, 2, 4 or 8 bytes in two's complement. Zeros fill up the last group. All offsets are from
 // the chunk's begin, all numbers little-endian:
 //
 //   u8  first_bits        bits of the first integer of each difference group
 //   u8  base_bits         bits of each base
-//   u16 more              bitpack: 0; quantize: how many values are kept as they are, see quantize.hpp
+//   u16 more              bitpack: 0; quantize: how many values are kept as they are, see quantize.hpp; exponents: what
+//                         was subtracted from each x, in steps
 //   u32 non_zero[]        bit g % 32 of non_zero[g / 32]: group g has an integer that is not 0; bits past the end are 0
 //   u8  shape[]           of each such group: width field:5, sparse:1, form:2; zeros up to a multiple of 4
 //   u32 mask[]            of each sparse group: which integers are not 0
@@ -15,16 +16,16 @@
 //   form         payload of a group                                                       width
 //   0 plain      x                                 if no x of the group is negative       field + 1
 //   1 centered   x + 2^(width - 1)                                                        field + 1
-//   2 based      base in base_bits, then x - base                                         field
+//   2 based      base / step in base_bits, then x - base                                  field
 //   3 difference the first x in first_bits, then x[k] - x[k - 1], k = 1 to 31             field
 //
-// A sparse group has only those x in its payload that are not 0; it is plain or centered. Bases, first integers and
+// The step of bases is 1, of exponents 2^Low. A sparse group has only those x in its payload that are not 0; it is plain or centered. Bases, first integers and
 // differences are zigzag numbers: 2 d, or -2 d - 1 of a negative d. Widths count bits, of 8-byte integers pairs of
 // bits.
 //
 // A group takes the form with the fewest bits, those of its mask among them; of equal ones the first of plain, plain
 // and sparse (where an x is negative, centered instead), based, difference. Only some encoders look for differences. A
-// base is the least x. base_bits is the most bits that any group with an x that is not 0 would need for its base, and
+// base is the least x, rounded down to a multiple of the step. base_bits is the most bits that any group with an x that is not 0 would need for its base, and
 // first_bits the most for its first x, or 0 where the encoder does not look for differences. So the bytes are
 // canonical: host and device write the same.
 //
@@ -42,8 +43,8 @@ namespace tuck::inline TUCK_ABI {
 // Whether groups may be stored as the differences of neighbouring integers where that takes fewer bits.
 enum class predictor : uint8_t { none = 0, automatic = 1 };
 
-// Integers of Bytes bytes: how they are computed with, and how groups of them are laid out.
-template <uint32_t Bytes> struct integer_groups {
+// Integers of Bytes bytes: how they are computed with, and how groups of them are laid out. Bases are multiples of 2^Low.
+template <uint32_t Bytes, uint32_t Low = 0> struct integer_groups {
   using bits = typename uint_of_size<Bytes>::type;                  // as they are stored
   using number = std::conditional_t<Bytes == 8, int64_t, int32_t>;  // as they are computed with
   using word = std::make_unsigned_t<number>;                        // the same, modulo 2^32 or 2^64
@@ -61,6 +62,8 @@ template <uint32_t Bytes> struct integer_groups {
     return static_cast<word>(d) << 1 ^ static_cast<word>(d >> (word_bits - 1));
   }
   TUCK_HD static constexpr word unzigzag(word z) noexcept { return z >> 1 ^ (word{0} - (z & 1)); }
+  // What stands in front of a based group whose least integer this is.
+  TUCK_HD static constexpr word base_lead(number lowest) noexcept { return zigzag(lowest >> Low); }
 
   // -- forms ---------------------------------------------------------------------------------------------------------
 
@@ -93,7 +96,10 @@ template <uint32_t Bytes> struct integer_groups {
     }
     // What is added to each integer that the payload has, where its lead says `lead`.
     TUCK_HD constexpr word base(word lead) const noexcept {
-      return form() == centered ? word{0} - (word{1} << (width() - 1)) : form() == plain ? 0 : unzigzag(lead);
+      return form() == centered ? word{0} - (word{1} << (width() - 1))
+             : form() == plain  ? 0
+             : form() == based  ? unzigzag(lead) << Low
+                                : unzigzag(lead);
     }
   };
 
@@ -122,7 +128,7 @@ template <uint32_t Bytes> struct integer_groups {
     const auto consider = [&](uint32_t candidate) { least = candidate < least ? candidate : least; };
     consider(simple_steps * sparse_step + simple + sparse);
     const uint32_t with_base = base_bits << 8 | based << 6;
-    consider(steps(static_cast<word>(s.highest) - static_cast<word>(s.lowest)) * dense_step + with_base);
+    consider(steps(static_cast<word>(s.highest) - static_cast<word>(s.lowest >> Low << Low)) * dense_step + with_base);
     if (differences)
       if (const uint32_t wanted = steps(s.differences); wanted < 32)
         consider(wanted * ((group - 1) * unit << 8 | 1) + (first_bits << 8 | difference << 6));

@@ -11,8 +11,8 @@
 
 namespace tuck::inline TUCK_ABI {
 
-template <uint32_t Bytes, int Threads> class block_groups {
-  using layout = integer_groups<Bytes>;
+template <uint32_t Bytes, int Threads, uint32_t Low = 0> class block_groups {
+  using layout = integer_groups<Bytes, Low>;
   using number = typename layout::number;
   using word = typename layout::word;
   using shape = typename layout::shape;
@@ -60,7 +60,7 @@ template <uint32_t Bytes, int Threads> class block_groups {
       own_[r].non_zeros = of_group[r].non_zeros;
       if (of_group[r].non_zeros == 0) continue;
       if (rank() == 0) firsts |= layout::zigzag(of_group[r].first);
-      bases |= layout::zigzag(of_group[r].lowest);
+      bases |= layout::base_lead(of_group[r].lowest);
     }
     if (!differences) firsts = 0;
     block_or(firsts, bases);
@@ -74,7 +74,8 @@ template <uint32_t Bytes, int Threads> class block_groups {
       if (mine.non_zeros == 0) continue;
       const shape form = layout::choose(of_group[r], first_bits, base_bits, differences);
       mine.form = form.byte;
-      mine.base = form.base(layout::zigzag(form.is_difference() ? of_group[r].first : of_group[r].lowest));
+      mine.base =
+          form.base(form.is_difference() ? layout::zigzag(of_group[r].first) : layout::base_lead(of_group[r].lowest));
       if (rank() == 0) counts += mine.counts(first_bits, base_bits);
     }
     const uint32_t up_to = device::warp_inclusive_sum(counts);
@@ -284,7 +285,9 @@ template <uint32_t Bytes, int Threads> class block_groups {
       bit += lead_bits + integers * width;
     }
     device::shared_bit_writer out(temp_.words + temp_.at.payload / 4, bit);
-    if (rank() == 0 && lead_bits != 0) put_wide(out, layout::zigzag(static_cast<number>(mine.base)), lead_bits);
+    const auto lead = static_cast<number>(mine.base);  // of differences in full
+    if (rank() == 0 && lead_bits != 0)
+      put_wide(out, mine.is_difference() ? layout::zigzag(lead) : layout::base_lead(lead), lead_bits);
     // As many at once as 32 bits hold.
     if (Bytes < 8 && width <= 8)
       put_all<Bytes == 8 ? 2 : 4>(out, mine, own, last);

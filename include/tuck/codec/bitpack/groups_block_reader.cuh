@@ -11,8 +11,8 @@
 
 namespace tuck::inline TUCK_ABI {
 
-template <uint32_t Bytes, int Threads> class block_group_reader {
-  using layout = integer_groups<Bytes>;
+template <uint32_t Bytes, int Threads, uint32_t Low = 0> class block_group_reader {
+  using layout = integer_groups<Bytes, Low>;
   using number = typename layout::number;
   using word = typename layout::word;
   using shape = typename layout::shape;
@@ -44,7 +44,8 @@ template <uint32_t Bytes, int Threads> class block_group_reader {
 
   __device__ explicit block_group_reader(TempStorage& temp) : temp_(temp) {}
 
-  // A chunk of `count` integers, of which `encoded` has all bytes; `zero` will be added to each. False, to all threads,
+  // A chunk of `count` integers, of which `encoded` has all bytes; `zero` will be added to each, and where Low is not 0
+  // the head's `more` steps. False, to all threads,
   // where no encoder writes such groups. With barriers.
   __device__ bool open(const_bytes encoded, uint32_t count, uint32_t max_width, word zero) {
     const auto size = static_cast<uint32_t>(encoded.size());
@@ -81,6 +82,7 @@ template <uint32_t Bytes, int Threads> class block_group_reader {
       temp_.payload = at.payload;
       temp_.end = at.end;
     }
+    if (Low != 0) zero += static_cast<word>(more()) << Low;
     if (takes_part()) put_entries(own, at.payload, sum_before(bits_of_warp), zero);
     device::sync_block();
     return true;

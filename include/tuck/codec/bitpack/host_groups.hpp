@@ -9,8 +9,8 @@
 namespace tuck::inline TUCK_ABI::detail {
 
 // Chunks of up to 64 KiB of integers.
-template <uint32_t Bytes> class host_groups : integer_groups<Bytes> {
-  using layout = integer_groups<Bytes>;
+template <uint32_t Bytes, uint32_t Low = 0> class host_groups : integer_groups<Bytes, Low> {
+  using layout = integer_groups<Bytes, Low>;
   using bits = typename layout::bits;
   using number = typename layout::number;
   using word = typename layout::word;
@@ -53,7 +53,7 @@ template <uint32_t Bytes> class host_groups : integer_groups<Bytes> {
       if (non_zeros[g] == 0) continue;
       of_group[g] = summarize(group_at(integers, count, g, padded), non_zeros[g], differences);
       firsts |= layout::zigzag(of_group[g].first);
-      bases |= layout::zigzag(of_group[g].lowest);
+      bases |= layout::base_lead(of_group[g].lowest);
     }
     const uint32_t first_bits = differences ? tuck::bit_width(firsts) : 0, base_bits = tuck::bit_width(bases);
 
@@ -184,7 +184,7 @@ template <uint32_t Bytes> class host_groups : integer_groups<Bytes> {
       for (uint32_t i = 0; i < group; ++i) fields[i] = difference(x, i);
       return put_fields(payload, fields, 1, group, form.width());
     }
-    const word lead = layout::zigzag(s.lowest), base = form.base(lead);
+    const word lead = layout::base_lead(s.lowest), base = form.base(lead);
     if (form.form() == layout::based) payload.put(lead, base_bits);
     for (uint32_t i = 0; i < group; ++i) fields[i] = select(i < integers, at(x, i) - base, word{0});
     put_fields(payload, fields, 0, integers, form.width());

@@ -294,7 +294,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
       for (uint32_t j = 0; j < each; ++j) {
         y[j].from_planes();
         if (s.rotated())
-          y[j].rotate_back();
+          rotate_values_back<width>(y[j].w);
         else
           y[j].lower(s.dropped());
 #pragma unroll

@@ -44,23 +44,6 @@ template <uint32_t Width> struct quad {
     for (uint32_t i = 0; i < Width; ++i) w[i] |= other.w[i];
   }
 
-  // Rotates each value left by one bit.
-  __device__ void rotate() {
-    if constexpr (Width == 2) {
-#pragma unroll
-      for (uint32_t& x : w) x = device::select_bits<0xfffefffe>(x << 1, x >> 15);
-    } else if constexpr (Width == 4) {
-#pragma unroll
-      for (uint32_t& x : w) x = device::funnel_shift_right(x, x, 31);
-    } else if constexpr (Width == 8) {
-#pragma unroll
-      for (uint32_t i = 0; i < 8; i += 2) {
-        const uint32_t top = w[i + 1] >> 31;
-        w[i + 1] = w[i + 1] << 1 | w[i] >> 31;
-        w[i] = w[i] << 1 | top;
-      }
-    }
-  }
   // Shifts each value up by so many bytes, fewer than it has, and down.
   __device__ void raise(uint32_t bytes) {
     if constexpr (Width == 2) {
@@ -86,22 +69,6 @@ template <uint32_t Width> struct quad {
 #pragma unroll
       for (uint32_t i = 0; i < 8; i += 2)
         device::split_words(device::join_words(w[i], w[i + 1]) >> 8 * bytes, w[i], w[i + 1]);
-    }
-  }
-  __device__ void rotate_back() {
-    if constexpr (Width == 2) {
-#pragma unroll
-      for (uint32_t& x : w) x = device::select_bits<0x7fff7fff>(x >> 1, x << 15);
-    } else if constexpr (Width == 4) {
-#pragma unroll
-      for (uint32_t& x : w) x = device::funnel_shift_right(x, x, 1);
-    } else if constexpr (Width == 8) {
-#pragma unroll
-      for (uint32_t i = 0; i < 8; i += 2) {
-        const uint32_t bottom = w[i] << 31;
-        w[i] = w[i] >> 1 | w[i + 1] << 31;
-        w[i + 1] = w[i + 1] >> 1 | bottom;
-      }
     }
   }
 

@@ -125,7 +125,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
   __device__ four planes(const shape& s, uint32_t q) const {
     four x = four::load(temp_.row, q);
     if (width > 1 && s.rotated())
-      x.rotate();
+      rotate_values<width>(x.w);
     else
       x.raise(s.dropped());
     x.to_planes();
