@@ -262,6 +262,8 @@ namespace detail {
 template <class B> inline constexpr int batch_blocks_of = blocks_a_processor_of<B> < 6 ? blocks_a_processor_of<B> : 6;
 }  // namespace detail
 
+inline namespace TUCK_ARCH {
+
 template <codec C, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, detail::batch_blocks_of<block_codec<C, Threads>>)
     encode_batch_kernel(const __grid_constant__ encode_batch_job<C> job) {
@@ -289,4 +291,5 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
   worker(temp, job).run();
 }
 
+}  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI
