@@ -43,17 +43,11 @@ class bit_input {
   TUCK_HD bool ample() const noexcept { return next_ + 8 <= stream_.size(); }
   TUCK_HD uint64_t position() const noexcept { return 8 * next_ - fill_; }  // in bits from the begin
   TUCK_HD bool overrun() const noexcept { return position() > 8 * stream_.size(); }
-  // In the last byte, or behind it?
-  TUCK_HD bool ends_here() const noexcept { return (position() + 7) / 8 == stream_.size(); }
   TUCK_HD void align() noexcept { drop(fill_ % 8); }  // to the begin of a byte
   TUCK_HD void seek(uint64_t byte) noexcept {
     next_ = byte;
     bits_ = 0;
     fill_ = 0;
-  }
-  void seek_bit(uint64_t bit) noexcept {
-    seek(bit / 8);
-    take(static_cast<uint32_t>(bit % 8));
   }
 
  private:
