@@ -36,7 +36,7 @@
 // integers 2^64; what comes out is cut to the integer's bytes.
 #pragma once
 
-#include <tuck/core/bit_stream.hpp>
+#include <tuck/core/bits.hpp>
 #include <tuck/core/masks.hpp>
 
 namespace tuck::inline TUCK_ABI {

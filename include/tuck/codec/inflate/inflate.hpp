@@ -2,8 +2,7 @@
 // same bytes, and nothing else.
 #pragma once
 
-#include <tuck/codec/inflate/bit_input.hpp>
-#include <tuck/codec/inflate/code_table.hpp>
+#include <tuck/codec/inflate/codes.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
