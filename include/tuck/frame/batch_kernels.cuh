@@ -1,6 +1,6 @@
-// The kernels of batches: each block draws slots and does with the item of each what the kernels of single calls do with
-// their tensor, by the same code. The job of the item under way is in shared memory. Work is found without a table of
-// where whose begins:
+// The kernels of batches: each block draws slots and does with the item of each what the kernels of single calls do
+// with their tensor, by the same code. The job of the item under way is in shared memory. Work is found without a table
+// of where whose begins:
 //
 // An item has one slot, and more of them where its tensor is large: encoding, one a chunk. Slots are numbered in the
 // order of the items and drawn by a ticket, so that whoever has an earlier slot of the same item has already begun.

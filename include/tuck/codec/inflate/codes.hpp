@@ -1,4 +1,4 @@
-// The codes of a block of any RFC 1951 stream: read from its header, as tables, and the tokens that they are written in.
+// The codes of a block of any RFC 1951 stream: from its header, as tables, and the tokens that they are written in.
 #pragma once
 
 #include <tuck/codec/inflate/symbols.hpp>
@@ -156,7 +156,7 @@ TUCK_HD status read_code_lengths(Input& in, code_lengths& lengths, precode_memor
   return in.overrun() ? status::deflate_ends_early : s;
 }
 
-// -- codes as tables: the first of up to 15 bits are looked up; longer codes are found by their canonical order --------
+// -- codes as tables: the first bits of a code are looked up; longer codes are found by their canonical order --------
 
 inline constexpr uint32_t no_symbol = 0xffff;
 

@@ -35,7 +35,6 @@ inline void sync_block(call_site at = call_site::here()) { __syncthreads(at); }
 inline bool sync_block_or(bool v, call_site at = call_site::here()) { return __syncthreads_or(v, at) != 0; }
 inline void sync_warp(unsigned mask = full_mask, call_site at = call_site::here()) { __syncwarp(mask, at); }
 
-
 // Room for a T in shared memory, where no constructor may run.
 template <class T> struct uninitialized {
   static_assert(std::is_trivially_copyable_v<T>);
