@@ -57,9 +57,8 @@ std::string fault_of(const member& m, const decoded& d) {
   if (!d.result) return message(d.result.code);
   if (d.result.consumed != m.stream.size())
     return "BSIZE is wrong: the stream ends " + count_of_bytes(m.stream.size() - d.result.consumed) + " earlier";
-  if (d.result.produced != m.size)
-    return "ISIZE does not fit the stream: " + std::to_string(m.size) + " instead of " +
-           count_of_bytes(d.result.produced);
+  if (d.result.bytes != m.size)
+    return "ISIZE does not fit the stream: " + std::to_string(m.size) + " instead of " + count_of_bytes(d.result.bytes);
   return d.crc == m.crc ? "" : "the CRC-32 is wrong";
 }
 

@@ -79,7 +79,7 @@ class device_coder : public coder {
     std::vector<tuck::inflate_result> results(items.size());
     download(results_, tuck::span<tuck::inflate_result>(results));
     for (uint64_t i = 0; i < items.size(); ++i)
-      pieces[i] = pieces[i].subspan(0, results[i] ? results[i].produced : 0);  // what is there
+      pieces[i] = pieces[i].subspan(0, results[i] ? results[i].bytes : 0);  // what is there
     std::vector<uint32_t> crcs(items.size());
     find_crcs(pieces, crcs);
     for (uint64_t i = 0; i < items.size(); ++i) decoded_items[i] = {results[i], crcs[i]};

@@ -46,7 +46,7 @@ class host_coder : public coder {
     for_each(items.size(), [&](uint64_t i) {
       const bytes room = out.subspan(items[i].at, items[i].size);
       const tuck::inflate_result result = tuck::inflate(items[i].stream, room);
-      results[i] = {result, crc32(room.subspan(0, result.produced))};
+      results[i] = {result, crc32(room.subspan(0, result.bytes))};
     });
   }
 };

@@ -119,11 +119,11 @@ int report(const batch& b, const byte_vector& output, const std::vector<tuck::in
   for (size_t i = 0; i < results.size(); ++i) {
     const sample& s = b.samples[i];
     const tuck::inflate_result& r = results[i];
-    const bool whole = !r || (r.consumed == s.compressed && r.produced == s.original.size());
-    const bool right = r.code == s.expected && whole && std::memcmp(restored, s.original.data(), r.produced) == 0;
+    const bool whole = !r || (r.consumed == s.compressed && r.bytes == s.original.size());
+    const bool right = r.code == s.expected && whole && std::memcmp(restored, s.original.data(), r.bytes) == 0;
     std::printf("%-32s %10llu %9llu %9llu  %s%s\n", s.name.c_str(), static_cast<unsigned long long>(s.compressed),
-                static_cast<unsigned long long>(r.consumed), static_cast<unsigned long long>(r.produced),
-                message(r.code), right ? "" : " - WRONG");
+                static_cast<unsigned long long>(r.consumed), static_cast<unsigned long long>(r.bytes), message(r.code),
+                right ? "" : " - WRONG");
     wrong += !right;
     restored += s.original.size();
   }

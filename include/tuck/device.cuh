@@ -2,11 +2,15 @@
 #pragma once
 
 #include <tuck/codec/bitpack/bitpack_block.cuh>
-#include <tuck/codec/chain/chains.cuh>
+#include <tuck/codec/chain/chain_block.cuh>
+#include <tuck/codec/chain/chains.hpp>
 #include <tuck/codec/deflate/deflate_block.cuh>
 #include <tuck/codec/exponents/exponents_block.cuh>
+#include <tuck/codec/huffman/huffman_block.cuh>
+#include <tuck/codec/quantize/codes_block.cuh>
 #include <tuck/codec/quantize/quantize_block.cuh>
 #include <tuck/codec/rle/rle_block.cuh>
+#include <tuck/codec/transform/delta_block.cuh>
 #include <tuck/codec/zvc/zvc_block.cuh>
 #include <tuck/core/version.hpp>
 #include <tuck/frame/batch.cuh>

@@ -35,8 +35,8 @@ class device_batch {
       const inflate_result on_host = inflate(specimens[i].stream, room);
       ASSERT_EQ(results[i].code, on_host.code) << i << ": " << message(results[i].code);
       ASSERT_EQ(results[i].consumed, on_host.consumed) << i;
-      ASSERT_EQ(results[i].produced, on_host.produced) << i;
-      std::copy_n(room.begin(), on_host.produced, expected.begin() + static_cast<std::ptrdiff_t>(at));
+      ASSERT_EQ(results[i].bytes, on_host.bytes) << i;
+      std::copy_n(room.begin(), on_host.bytes, expected.begin() + static_cast<std::ptrdiff_t>(at));
       at += specimens[i].room + guard;
     }
     ASSERT_TRUE(outputs == expected);
@@ -158,7 +158,7 @@ TEST(inflate_device, reads_nothing_but_the_stream) {
       byte_vector room(300);
       const inflate_result on_host = inflate(const_bytes(whole).subspan(from, size - from), room);
       ASSERT_EQ(found[from].code, on_host.code) << size << ' ' << from;
-      ASSERT_EQ(found[from].produced, on_host.produced) << size << ' ' << from;
+      ASSERT_EQ(found[from].bytes, on_host.bytes) << size << ' ' << from;
     }
   }
 }

@@ -22,13 +22,13 @@ TEST(inflate_fuzz, agrees_with_zlib) {
     const inflate_result r = inflate(stream, {out.data(), room});
     const auto v = zlib.inflate(stream, expected);
     ASSERT_EQ(bool(r), v.accepted) << "stream " << i << ": " << message(r.code);
-    ASSERT_LE(r.produced, room) << "stream " << i;
+    ASSERT_LE(r.bytes, room) << "stream " << i;
     for (uint64_t k = room; k < out.size(); ++k) ASSERT_EQ(out[k], untouched) << "stream " << i;
-    const uint64_t both = std::min(r.produced, v.produced);
+    const uint64_t both = std::min(r.bytes, v.produced);
     ASSERT_TRUE(both == 0 || std::memcmp(out.data(), expected.data(), both) == 0) << "stream " << i;
     if (r) {
       ASSERT_EQ(r.consumed, v.consumed) << "stream " << i;
-      ASSERT_EQ(r.produced, v.produced) << "stream " << i;
+      ASSERT_EQ(r.bytes, v.produced) << "stream " << i;
     }
     ++(r ? accepted : rejected[static_cast<uint32_t>(r.code)]);
   }

@@ -21,17 +21,17 @@ inflate_result inflate_like_zlib(const byte_vector& bytes_of_stream, uint64_t ro
   const inflate_result r = inflate(stream, {out.data(), room});
   const auto v = zlib.inflate(stream, expected);
   EXPECT_EQ(bool(r), v.accepted) << message(r.code);
-  EXPECT_LE(r.produced, room);
+  EXPECT_LE(r.bytes, room);
   for (uint64_t i = room; i < out.size(); ++i) EXPECT_EQ(out[i], untouched);
   if (r && v.accepted) {
     EXPECT_EQ(r.consumed, v.consumed);
-    EXPECT_EQ(r.produced, v.produced);
+    EXPECT_EQ(r.bytes, v.produced);
   } else {
     EXPECT_EQ(r.consumed, 0u);
   }
-  const uint64_t both = std::min(r.produced, v.produced);
+  const uint64_t both = std::min(r.bytes, v.produced);
   EXPECT_TRUE(both == 0 || std::memcmp(out.data(), expected.data(), both) == 0);
-  out.resize(r.produced);
+  out.resize(r.bytes);
   return r;
 }
 
@@ -66,6 +66,11 @@ void expect_accepted(const byte_vector& stream, std::string_view expected) {
 const auto two_literals = code_with(257, {{'a', 2}, {'b', 2}, {256, 1}});
 
 // -- streams that are wrong ----------------------------------------------------------------------------------------
+
+TEST(inflate_results, zeroed_memory_that_no_kernel_has_written_is_no_success) {
+  const std::array<std::byte, sizeof(inflate_result)> zeros{};
+  EXPECT_FALSE(std::bit_cast<inflate_result>(zeros));
+}
 
 TEST(inflate_rejects, a_stream_without_an_end) {
   expect_rejected(status::deflate_ends_early, {});
@@ -333,7 +338,7 @@ void expect_restored(const byte_vector& data, const zlib_settings& how) {
     const inflate_result r = inflate(stream, out);
     ASSERT_EQ(r.code, status::ok) << message(r.code);
     ASSERT_EQ(r.consumed, size);
-    ASSERT_EQ(r.produced, data.size());
+    ASSERT_EQ(r.bytes, data.size());
     ASSERT_TRUE(out == data);
   }
 }

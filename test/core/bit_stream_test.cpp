@@ -1,4 +1,4 @@
-#include <tuck/core/bit_stream.hpp>
+#include <tuck/core/bits.hpp>
 
 #include <gtest/gtest.h>
 

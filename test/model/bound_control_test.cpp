@@ -22,26 +22,6 @@ double measured_sigma(double bound, const std::vector<double>& l, const std::vec
   return std::sqrt(squares / trials);
 }
 
-TEST(bound_control, sigma_agrees_with_monte_carlo) {
-  std::mt19937_64 random(1);
-  std::normal_distribution<double> normal;
-  constexpr int trials = 40000;  // 0.35 % standard error of a sigma
-  for (const double share_of_zeros : {0., .5, .9}) {
-    std::vector<double> l(400);
-    std::vector<bool> zero(l.size());
-    double squares = 0;
-    for (size_t i = 0; i < l.size(); ++i) {
-      l[i] = normal(random);
-      zero[i] = static_cast<double>(random() % 1000) < 1000 * share_of_zeros;
-      if (!zero[i]) squares += l[i] * l[i];
-    }
-    for (const double bound : {1e-4, 1e-2}) {
-      const double sigma = measured_sigma(bound, l, zero, trials, random);
-      EXPECT_NEAR(sigma / gradient_sigma(bound, squares), 1, .02) << share_of_zeros << ' ' << bound;
-    }
-  }
-}
-
 // What COMET's estimate claims: as the bound, and as the root of the share that is not zero.
 TEST(bound_control, sigma_scales_with_the_bound_and_the_root_of_what_is_not_zero) {
   std::mt19937_64 random(2);
@@ -56,15 +36,7 @@ TEST(bound_control, sigma_scales_with_the_bound_and_the_root_of_what_is_not_zero
   EXPECT_NEAR(sigma(4e-3, 400) / one, 4, .08);
   EXPECT_NEAR(sigma(1e-3, 100) / one, .5, .01);
   const gradient_statistics all{.mean_gradient = 1, .batch = 64, .nonzero = 1}, quarter{1, 64, .25, 0};
-  EXPECT_DOUBLE_EQ(estimated_sigma(1e-3, quarter, .32), estimated_sigma(1e-3, all, .32) / 2);
-}
-
-TEST(bound_control, bounds_and_sigmas_go_back_and_forth) {
-  const gradient_statistics seen{.mean_gradient = 3e-5, .batch = 128, .nonzero = .37, .mean_momentum = 1e-3};
-  for (const double bound : {1e-6, 1e-3, .7}) {
-    EXPECT_NEAR(bound_for_sigma(gradient_sigma(bound, 17.5), 17.5), bound, 1e-15);
-    EXPECT_NEAR(bound_for_estimated_sigma(estimated_sigma(bound, seen, .32), seen, .32), bound, 1e-15);
-  }
+  EXPECT_DOUBLE_EQ(bound_for_estimated_sigma(1e-3, quarter, .32), 2 * bound_for_estimated_sigma(1e-3, all, .32));
 }
 
 TEST(bound_control, the_controller_follows_the_momentum) {
@@ -74,7 +46,6 @@ TEST(bound_control, the_controller_follows_the_momentum) {
   gradient_statistics seen{.mean_gradient = 1e-3, .batch = 100, .nonzero = .25, .mean_momentum = 1e-3};
   control.update(7, seen);
   EXPECT_NEAR(control.bound(), .01 * 1e-3 / (.32 * 1e-3 * 5), 1e-12);  // 6.25e-3
-  EXPECT_NEAR(estimated_sigma(control.bound(), seen, .32), .01 * seen.mean_momentum, 1e-15);
   EXPECT_FALSE(control.wants(8));
   EXPECT_FALSE(control.wants(106));
   EXPECT_TRUE(control.wants(107));

@@ -16,3 +16,9 @@ need_arch() {
   echo "skipped: nvcc $version does not know sm_$1"
   exit 77
 }
+
+# Newer compilers keep kernels to their unit by themselves; the flags that tell them not to.
+shared_kernels() {
+  "$nvcc" --help | grep -q device-entity-has-hidden-visibility || return 0
+  echo "-static-global-template-stub=false -device-entity-has-hidden-visibility=false"
+}

@@ -1,16 +1,12 @@
 # hidden.sh: a shared library does not export the kernels that it holds, so that none of another library takes their
-# place. Newer compilers hide kernels by themselves; they are told not to.
+# place.
 . "$(dirname "$0")/common.sh"
 need_arch 90
-flags=
-if "$nvcc" --help | grep -q device-entity-has-hidden-visibility; then
-  flags="-static-global-template-stub=false -device-entity-has-hidden-visibility=false"
-fi
-compile $flags -Xcompiler -fPIC -arch=sm_90 -DUNIT=unit -c "$here/unit.cu" -o "$work/unit.o"
+compile $(shared_kernels) -Xcompiler -fPIC -arch=sm_90 -DUNIT=unit -c "$here/unit.cu" -o "$work/unit.o"
 "$nvcc" -shared -cudart static "$work/unit.o" -o "$work/unit.so"
 readelf -sW "$work/unit.o" >"$work/symbols"
 readelf --dyn-syms -W "$work/unit.so" >"$work/exports"
-grep -q _Z4unitv "$work/exports" || { echo "the library exports nothing"; exit 1; }
+grep -q _Z4unit "$work/exports" || { echo "the library exports nothing"; exit 1; }
 
 # The compiler names a kernel's stub, which is local, by the kernel: _ZL<length>__device_stub_<kernel>...
 awk '

@@ -1,11 +1,39 @@
 // One of several translation units of a program, each compiled with other flags and -DUNIT=its function's name.
+// -DEVERY_LAUNCH: with all that launches kernels.
 #include <tuck/device.cuh>
 #include <tuck/host.hpp>
 
 // Without scratch, which is refused before anything asks for a GPU.
-tuck::status UNIT() {
+tuck::result UNIT(tuck::span<const float> values, const tuck::frame_options& options, tuck::outcome& written) {
   using codec = tuck::zvc<float>;
-  const auto encoded = tuck::encoded_bytes(codec{}, tuck::span<const float>{}, {}, nullptr, nullptr);
+  const auto encoded = tuck::encoded_bytes(codec{}, values, {}, &written, nullptr, options);
   const auto decoded = tuck::decode(codec{}, {}, tuck::span<float>{}, {}, nullptr, nullptr);
-  return encoded.code == decoded.code ? decoded.code : tuck::status::ok;
+  return encoded.code == decoded.code ? decoded : tuck::result{};
 }
+
+#if defined(EVERY_LAUNCH)
+#include <tuck/swap.cuh>
+
+void UNIT(tuck::span<float> values, const tuck::frame_info& info, tuck::bytes frame, tuck::scratch_span scratch,
+          uint64_t* numbers, tuck::span<tuck::outcome> outcomes, cudaStream_t stream) {
+  const tuck::zvc<float> codec;
+  const tuck::span<const float> source(values);
+  (void)tuck::encode(codec, source, frame, scratch, outcomes.data(), stream);
+  (void)tuck::append(codec, source, frame, numbers, numbers, scratch, outcomes.data(), stream);
+  (void)tuck::decode(tuck::codec_list<tuck::zvc<float>>{}, info, frame, tuck::as_writable_bytes(values), scratch,
+                     outcomes.data(), stream);
+  tuck::async_resource memory;
+  (void)tuck::encode(codec, source, memory, stream).shrink_sync();
+  (void)tuck::decode_sync(codec, frame, values, memory, stream);
+  (void)tuck::encode_batch(codec, tuck::span<const tuck::encode_item<float>>{}, {}, scratch, outcomes, stream);
+  (void)tuck::encode_batch(tuck::quantize<float>{}, tuck::span<const tuck::encode_item<float>>{}, {}, scratch, outcomes,
+                           stream);
+  (void)tuck::decode_batch(codec, tuck::span<const tuck::decode_item<float>>{}, {}, scratch, outcomes, stream);
+  (void)tuck::inflate_batch({}, {}, stream);
+  (void)tuck::gather_statistics(source, nullptr, scratch, stream);
+  tuck::swap_stream swap({.pinned_bytes = 1 << 20}, memory);
+  tuck::swap_handle parked;
+  (void)swap.out(codec, source, stream, parked);
+  (void)swap.in(parked, values, stream);
+}
+#endif

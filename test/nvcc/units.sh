@@ -1,18 +1,36 @@
-# units.sh -c|-dc: units that differ in flags link into one program, and it runs; -dc: with relocatable device code.
+# units.sh -c|-dc: units that differ in flags link into one program, and it runs; -dc: with relocatable device code;
+# -c: some are for other architectures, and share nothing by which a kernel is launched, so that each launches its own.
 # The host's compiler is as strict as the code that nvcc gives it allows.
 . "$(dirname "$0")/common.sh"
 need_arch 90
 mode=$1
 strict=-Wall,-Wextra,-Wconversion,-Wshadow
+older=-arch=sm_90 several=-arch=sm_90
+if [ "$mode" = -c ]; then
+  older="-gencode arch=compute_80,code=compute_80"
+  several="$older -gencode arch=compute_90,code=compute_90"
+fi
 
 unit() {
   name=$1
   shift
-  compile "$mode" "-DUNIT=${name}_unit" -arch=sm_90 "$@" "$here/unit.cu" -o "$work/$name.o"
+  compile "$mode" "-DUNIT=${name}_unit" "$@" "$here/unit.cu" -o "$work/$name.o"
 }
-unit fast -O3 -use_fast_math -fmad=true -Xcompiler "$strict"
-unit plain -O1
-unit no_exceptions -Xcompiler "$strict,-fno-exceptions,-fno-rtti"
+unit fast -arch=sm_90 -O3 -use_fast_math -fmad=true -Xcompiler "$strict"
+unit no_exceptions -arch=sm_90 -Xcompiler "$strict,-fno-exceptions,-fno-rtti"
+every="-O1 $(shared_kernels) -DEVERY_LAUNCH -Xcompiler -ffunction-sections"
+unit plain -gencode arch=compute_90,code=compute_90 $every
+unit older $older $every
+unit several $several $every
 compile -c -Xcompiler "$strict" "$here/units.cpp" -o "$work/main.o"
 "$nvcc" -arch=sm_90 -cudart static "$work"/*.o -o "$work/units"
 "$work/units"
+
+[ "$mode" = -c ] || exit 0
+for name in plain older several; do
+  nm "$work/$name.o" | awk '$2 ~ /[WVu]/ { print $3 }' >"$work/$name.weak"
+  objdump -rw "$work/$name.o" | awk -f "$here/launches.awk" - "$work/$name.weak" | sort >"$work/$name.launches"
+  test "$(wc -l <"$work/$name.launches")" -ge 20 || { echo "$name: what launches kernels has not been found"; exit 1; }
+done
+sort "$work"/*.launches | uniq -d | c++filt >"$work/shared"
+test ! -s "$work/shared" || { echo "units for different architectures share:"; cat "$work/shared"; exit 1; }

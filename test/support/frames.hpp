@@ -11,6 +11,11 @@ namespace tuck::test {
 
 using frame_bytes = std::vector<std::byte>;
 
+// A codec's complaint about the bytes of a chunk.
+constexpr bool is_payload_error(status s) noexcept {
+  return s == status::bad_payload || (s >= status::deflate_ends_early && s <= status::deflate_too_long);
+}
+
 template <codec C>
 frame_bytes encoded(const C& codec, const std::vector<value_t<C>>& values, const frame_options& options = {},
                     unsigned threads = 1) {

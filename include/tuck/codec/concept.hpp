@@ -7,7 +7,7 @@
 //   splitter   a codec that keeps some of the values as they are, for another stage of a chain
 //   transform  values -> as many values of the same size (differences); never declines
 //
-// All names that they may have, here and in the files named:
+// All names that they may have, here and in the files named (test/build/hooks.py compares):
 //
 //   codec             value_type, chunk_bytes, stages, from_stages, max_chunk_bytes, encode_chunk, decode_chunk, lossy
 //   adaptive codec    check, needs_range, device_parameter, prepare

@@ -11,6 +11,17 @@
 // that objects built against two versions do not link into one program by accident.
 #define TUCK_ABI v0
 
+// Name of the inline namespace of kernels and of what launches them: those that nvcc compiles for are in it, so that
+// units for different ones meet in one program and each has its own. Public types are outside of it.
+#if defined(__CUDA_ARCH_LIST__)
+#define TUCK_ARCH TUCK_ARCH_OF(__CUDA_ARCH_LIST__)
+#define TUCK_ARCH_OF(...) TUCK_ARCH_JOIN(__VA_ARGS__, , , , , , , , , , , , , , , , )
+#define TUCK_ARCH_JOIN(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, ...) \
+  sm_##a##b##c##d##e##f##g##h##i##j##k##l##m##n##o##p
+#else
+#define TUCK_ARCH sm_any
+#endif
+
 // A function that runs on the host and, where nvcc compiles it, on one device thread.
 #if defined(__CUDACC__)
 #define TUCK_HD __host__ __device__

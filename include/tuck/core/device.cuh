@@ -35,11 +35,6 @@ __device__ __forceinline__ void sync_block() { __syncthreads(); }
 __device__ __forceinline__ bool sync_block_or(bool value) { return __syncthreads_or(value) != 0; }
 __device__ __forceinline__ void sync_warp(unsigned mask = full_mask) { __syncwarp(mask); }
 
-__device__ __forceinline__ std::byte* dynamic_shared() {
-  extern __shared__ __align__(16) std::byte tuck_dynamic_shared[];
-  return tuck_dynamic_shared;
-}
-
 // Room for a T in shared memory, where no constructor may run.
 template <class T> struct uninitialized {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -47,11 +42,6 @@ template <class T> struct uninitialized {
   __device__ T& get() { return *reinterpret_cast<T*>(room); }
   __device__ const T& get() const { return *reinterpret_cast<const T*>(room); }
 };
-
-[[noreturn]] __device__ __forceinline__ void trap() {
-  __trap();
-  __builtin_unreachable();
-}
 
 // -- global memory: T of 1, 2, 4, 8 or 16 bytes, p a multiple of its size -----------------------------------------
 
@@ -155,9 +145,6 @@ template <class U> __device__ __forceinline__ U atomic_max(U* p, U v) {
 template <class U> __device__ __forceinline__ U atomic_or(U* p, U v) {
   return static_cast<U>(atomicOr(detail::cuda_ptr(p), v));
 }
-template <class U> __device__ __forceinline__ U atomic_cas(U* p, U expected, U desired) {
-  return static_cast<U>(atomicCAS(detail::cuda_ptr(p), expected, desired));
-}
 
 // Adds one; what the caller did before is visible to whoever counts after it.
 __device__ __forceinline__ uint32_t atomic_count_acq_rel(uint32_t* p) {
@@ -166,7 +153,6 @@ __device__ __forceinline__ uint32_t atomic_count_acq_rel(uint32_t* p) {
   return before;
 }
 
-__device__ __forceinline__ void fence() { __threadfence(); }
 __device__ __forceinline__ void backoff(unsigned nanoseconds) { __nanosleep(nanoseconds); }
 
 // -- bits --------------------------------------------------------------------------------------------------------
@@ -176,7 +162,6 @@ __device__ __forceinline__ int popc(uint64_t x) { return __popcll(x); }
 __device__ __forceinline__ int ffs(uint32_t x) { return __ffs(static_cast<int>(x)); }
 __device__ __forceinline__ int ffs(uint64_t x) { return __ffsll(static_cast<long long>(x)); }
 __device__ __forceinline__ int clz(uint32_t x) { return __clz(static_cast<int>(x)); }
-__device__ __forceinline__ int clz(uint64_t x) { return __clzll(static_cast<long long>(x)); }
 // The low word of (hi:lo) >> (shift mod 32).
 __device__ __forceinline__ uint32_t funnel_shift_right(uint32_t lo, uint32_t hi, uint32_t shift) {
   return __funnelshift_r(lo, hi, shift);

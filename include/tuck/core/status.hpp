@@ -116,11 +116,6 @@ TUCK_HD constexpr bool is_mismatch(status s) noexcept {
          s == status::unsupported;
 }
 
-// A codec's complaint about the bytes of a chunk, or a decoder's about a DEFLATE stream.
-TUCK_HD constexpr bool is_payload_error(status s) noexcept {
-  return s == status::bad_payload || (s >= status::deflate_ends_early && s <= status::deflate_too_long);
-}
-
 // No chunk is bad, or the error is not one of a chunk.
 inline constexpr uint32_t no_chunk = 0xffffffffu;
 

@@ -48,6 +48,8 @@ inline bool make_slots(uint64_t items, uint64_t all_values, uint32_t values, bat
 
 }  // namespace detail
 
+inline namespace TUCK_ARCH {
+
 // Encodes each item's values into its frame: the bytes, and in the outcome of the same index what encode would write
 // there. What encode refuses by its result - null and misaligned pointers, rooms that are too small, which get the
 // bytes that they need - is that item's outcome, and no other's affair. All frames have the same options and metadata.
@@ -124,4 +126,5 @@ result decode_batch(const X&, const auto&, const batch_sizes&, scratch_span, con
   return {};
 }
 
+}  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

@@ -1,13 +1,128 @@
-// The kernels of batches: each block draws slots (batch_slots.cuh) and does with the item of each what the kernels of
-// single calls do with their tensor, by the same code. The job of the item under way is in shared memory.
+// The kernels of batches: each block draws slots and does with the item of each what the kernels of single calls do
+// with their tensor, by the same code. The job of the item under way is in shared memory. Work is found without a table
+// of where whose begins:
+//
+// An item has one slot, and more of them where its tensor is large: encoding, one a chunk. Slots are numbered in the
+// order of the items and drawn by a ticket, so that whoever has an earlier slot of the same item has already begun.
+// The tickets of one block only grow: it keeps a cursor into the items and moves it forward, 128 items at a time, so
+// that all its draws together pass over the items once.
 #pragma once
 
-#include <tuck/frame/batch_slots.cuh>
+#include <tuck/frame/batch.hpp>
 #include <tuck/frame/decode_kernel.cuh>
 #include <tuck/frame/encode_kernel.cuh>
 #include <tuck/frame/survey_kernel.cuh>
 
 namespace tuck::inline TUCK_ABI {
+
+// How many slots there are. `extra`: the most beyond the first of each item, of all items together; items for which
+// they do not suffice get fewer, and are not worked on. Tickets have 32 bits, and each block draws one too many.
+struct batch_slots {
+  uint32_t items;
+  uint32_t extra;
+  uint32_t values;  // of an item that make one slot
+
+  static constexpr uint64_t max = uint64_t{1} << 30;
+
+  constexpr uint64_t most() const noexcept { return uint64_t{items} + extra; }
+
+  // What an item of `size` values wants beyond its first; none, if that is more than there are for all.
+  TUCK_HD constexpr uint32_t wanted(uint64_t size) const noexcept {
+    const uint64_t n = size == 0 ? 0 : (size - 1) / values;
+    return n <= extra ? static_cast<uint32_t>(n) : 0;
+  }
+  TUCK_HD constexpr bool has_enough_for(uint64_t size) const noexcept { return size <= (uint64_t{extra} + 1) * values; }
+  // What two items want, that saturates likewise; and of what items want, that which there is.
+  TUCK_HD constexpr uint32_t sum(uint32_t a, uint32_t b) const noexcept { return a + b <= extra ? a + b : extra + 1; }
+  TUCK_HD constexpr uint32_t granted(uint32_t wanted) const noexcept { return wanted < extra ? wanted : extra; }
+};
+
+// Where a block is in the batch. Its first warp moves it, all threads may ask it behind a barrier.
+class batch_cursor {
+ public:
+  struct TempStorage {
+    uint32_t item;        // the one drawn last; while looking, the first that is not passed
+    uint32_t wanted;      // by the items before it, beyond their first slots
+    uint32_t first, end;  // its slots
+    uint32_t ticket;
+    bool fits;
+  };
+
+  __device__ explicit batch_cursor(TempStorage& temp) : temp_(temp) {}
+
+  // Before the first draw, by one thread.
+  __device__ void begin() { temp_ = {}; }
+
+  // By the first warp: the next slot; false: there are no more. sizes(i) is the number of values of item i.
+  template <class Sizes> __device__ bool draw(const batch_slots& slots, uint32_t& tickets, const Sizes& sizes) {
+    const unsigned lane = device::thread_id_anew();
+    if (lane == 0) temp_.ticket = device::atomic_add(&tickets, 1u);
+    device::sync_warp();
+    while (temp_.ticket >= temp_.end && temp_.item < slots.items) look(slots, lane, sizes);
+    return has_slot();
+  }
+
+  __device__ bool has_slot() const { return temp_.ticket < temp_.end; }  // did the last draw give one?
+  __device__ uint32_t item() const { return temp_.item; }
+  __device__ uint32_t first_ticket() const { return temp_.first; }
+  __device__ uint32_t index() const { return temp_.ticket - temp_.first; }
+  __device__ uint32_t count() const { return temp_.end - temp_.first; }
+  __device__ bool fits() const { return temp_.fits; }  // has the item all slots that it wants?
+
+ private:
+  static constexpr uint32_t per_lane = 4;
+
+  // Is the ticket for one of the next items, a few a lane? Else the cursor passes them.
+  template <class Sizes> __device__ void look(const batch_slots& slots, unsigned lane, const Sizes& sizes) {
+    const uint32_t item = temp_.item + lane * per_lane;
+    uint32_t wanted = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < per_lane; ++k)
+      if (item + k < slots.items) wanted = slots.sum(wanted, slots.wanted(sizes(item + k)));
+#pragma unroll 1
+    for (unsigned delta = 1; delta < device::warp_size; delta *= 2) {
+      const uint32_t below = device::shfl_up(wanted, delta);
+      if (lane >= delta) wanted = slots.sum(wanted, below);
+    }
+    wanted = slots.sum(wanted, temp_.wanted);
+    const uint32_t below = device::shfl_up(wanted, 1), before = lane == 0 ? temp_.wanted : below;
+    const uint32_t past = item + per_lane < slots.items ? item + per_lane : slots.items;
+    const unsigned found = device::ballot(temp_.ticket < past + slots.granted(wanted));
+    device::sync_warp();  // all have read where the cursor was
+    if (found != 0) {
+      if (lane + 1 == static_cast<unsigned>(device::ffs(found))) find(slots, item, before, sizes);
+    } else if (lane == device::warp_size - 1) {
+      temp_.item = item + per_lane;
+      temp_.wanted = wanted;
+    }
+    device::sync_warp();
+  }
+
+  // By one lane: from `item` on, before which so many are wanted.
+  template <class Sizes>
+  __device__ void find(const batch_slots& slots, uint32_t item, uint32_t before, const Sizes& sizes) {
+#pragma unroll 1
+    for (;; ++item) {
+      const uint32_t wanted = slots.wanted(sizes(item)), behind = slots.sum(before, wanted);
+      const uint32_t from = slots.granted(before), to = slots.granted(behind);
+      if (temp_.ticket <= item + to) {
+        temp_ = {item,          before,       item + from,
+                 item + to + 1, temp_.ticket, to - from == wanted && slots.has_enough_for(sizes(item))};
+        return;
+      }
+      before = behind;
+    }
+  }
+
+  TempStorage& temp_;
+};
+
+// Counts this block as finished with a batch: is it the last? All threads, which share `last`.
+__device__ inline bool finish_batch(scratch_head& head, bool& last) {
+  if (threadIdx.x == 0) last = device::atomic_count_acq_rel(&head.done) == gridDim.x - 1;
+  device::sync_block();
+  return last;
+}
 
 template <codec C> struct encode_batch_job {
   encode_job<C> item;  // of an item all that is the same for each; its head and states are those of the first
@@ -66,19 +181,6 @@ template <element T> __device__ status check_item(const decode_item<T>& item, bo
   return fits ? status::ok : status::batch_too_large;
 }
 
-// Draws slots until one is of an item that can be worked on, which `worker` has then opened: false where there are no
-// more. All threads; barriers before and after it.
-template <class Worker> __device__ bool next_slot(Worker& worker, batch_cursor& cursor) {
-  device::sync_block();
-  if (device::thread_id_anew() < device::warp_size)
-    while (worker.draw()) {
-      device::sync_warp();
-      if (device::shfl(device::lane_id() == 0 ? uint32_t{worker.open()} : 0u, 0) != 0) break;
-    }
-  device::sync_block();
-  return cursor.has_slot();
-}
-
 // The number of values of an item, as the cursor asks for it.
 template <class Item> struct item_sizes {
   const Item* items;
@@ -87,60 +189,94 @@ template <class Item> struct item_sizes {
 
 }  // namespace detail
 
-// What one block does of an encode_batch_job.
-template <codec C, int Threads> class batch_encoder {
-  using T = value_t<C>;
-  using encoder = frame_encoder<C, Threads>;
-  using cursor = batch_cursor;
+// What one block does of a batch: `Work` with each slot that it draws. That has the job of the item under way, as
+// Work::item_job in shared memory, from the batch's on; all threads call
+//
+//   run(TempStorage&, item_job&, const batch_cursor&, epoch)   does the slot
+//   end(job, epoch)                                            the last block's: leaves the scratch for the next call
+//
+// and one thread open(item, batch_cursor, job, item_job&, epoch): makes the job of the item drawn; false where it is
+// not to be worked on.
+template <class Work, int Threads> class batch_worker {
+  using job = typename Work::job;
+  using item_job = typename Work::item_job;
 
  public:
   struct TempStorage {
-    typename encoder::TempStorage frame;
-    typename cursor::TempStorage slots;
-    device::uninitialized<encode_job<C>> item;
+    typename Work::TempStorage work;
+    batch_cursor::TempStorage slots;
+    device::uninitialized<item_job> item;
     uint32_t epoch;
     bool last;
   };
 
-  __device__ batch_encoder(TempStorage& temp, const encode_batch_job<C>& job)
-      : temp_(temp), job_(job), cursor_(temp.slots) {}
+  __device__ batch_worker(TempStorage& temp, const job& all) : temp_(temp), job_(all), cursor_(temp.slots) {}
 
   __device__ void run() {
-    detail::copy_job<Threads>(temp_.item, job_.item);
+    if constexpr (std::is_same_v<item_job, decltype(job::item)>) detail::copy_job<Threads>(temp_.item, job_.item);
     if (threadIdx.x == 0) temp_.epoch = device::load_relaxed(&job_.head->epoch);
     if (threadIdx.x == 0) cursor_.begin();
-    while (detail::next_slot(*this, cursor_))
-      encoder(temp_.frame, temp_.item.get()).run_share(cursor_.index(), cursor_.count(), temp_.epoch);
-    if (!finish_batch(*job_.head, temp_.last)) return;
-    clear_at_wrap<Threads>(reinterpret_cast<uint64_t*>(job_.head + 1), job_.item.state_count, temp_.epoch);
-    if (threadIdx.x == 0) reset(*job_.head, temp_.epoch + 1);
+    while (next_slot()) Work::run(temp_.work, temp_.item.get(), cursor_, temp_.epoch);
+    if (finish_batch(*job_.head, temp_.last)) Work::end(job_, temp_.epoch);
   }
 
-  // By the first warp.
-  __device__ bool draw() {
-    return cursor_.draw(job_.slots, job_.head->ticket, detail::item_sizes<encode_item<T>>{job_.items.data()});
+ private:
+  // Draws slots until one is of an item that can be worked on, which has then been opened: false where there are no
+  // more. All threads; barriers before and after it.
+  __device__ bool next_slot() {
+    device::sync_block();
+    if (device::thread_id_anew() < device::warp_size)
+      while (draw()) {
+        device::sync_warp();
+        if (device::shfl(device::lane_id() == 0 ? uint32_t{open()} : 0u, 0) != 0) break;
+      }
+    device::sync_block();
+    return cursor_.has_slot();
   }
-  // By its first lane: the job of the item drawn; false where it is not to be worked on. Where its room does not even
-  // have what comes before the payloads, the bytes that it needs are counted.
+  __device__ bool draw() {
+    return cursor_.draw(job_.slots, job_.head->ticket, detail::item_sizes<typename Work::item>{job_.items.data()});
+  }
   __device__ bool open() {
-    const encode_item<T> in = job_.items[cursor_.item()];
-    outcome* const result = job_.outcomes + cursor_.item();
-    if (const status s = detail::check_item<Threads>(in, cursor_.fits()); s != status::ok) {
-      if (cursor_.index() == 0) device::store(result, outcome{0, s, no_chunk});
+    return Work::open(job_.items[cursor_.item()], cursor_, job_, temp_.item.get(), temp_.epoch);
+  }
+
+  TempStorage& temp_;
+  const job& job_;
+  batch_cursor cursor_;
+};
+
+template <codec C, int Threads> struct encode_slot {
+  using encoder = frame_encoder<C, Threads>;
+  using TempStorage = typename encoder::TempStorage;
+  using job = encode_batch_job<C>;
+  using item = encode_item<value_t<C>>;
+  using item_job = encode_job<C>;
+
+  __device__ static void run(TempStorage& temp, item_job& mine, const batch_cursor& at, uint32_t epoch) {
+    encoder(temp, mine).run_share(at.index(), at.count(), epoch);
+  }
+  __device__ static void end(const job& all, uint32_t epoch) {
+    clear_at_wrap<Threads>(reinterpret_cast<uint64_t*>(all.head + 1), all.item.state_count, epoch);
+    if (threadIdx.x == 0) reset(*all.head, epoch + 1);
+  }
+  // Where its room does not even have what comes before the payloads, the bytes that it needs are counted.
+  __device__ static bool open(item in, const batch_cursor& at, const job& all, item_job& mine, uint32_t epoch) {
+    outcome* const result = all.outcomes + at.item();
+    if (const status s = detail::check_item<Threads>(in, at.fits()); s != status::ok) {
+      if (at.index() == 0) device::store(result, outcome{0, s, no_chunk});
       return false;
     }
-    encode_job<C>& item = temp_.item.get();
-    item.header.value_count = in.values.size();
-    item.at = layout_of(item.header);
-    item.values = in.values.data();
-    const bool room = in.frame.data() != nullptr && in.frame.size() >= item.at.payloads;
-    item.frame = room ? in.frame.data() : nullptr;
-    item.capacity = in.frame.size();
-    item.result = result;
-    item.head = job_.item.head + cursor_.item();
-    item.states = job_.item.states + cursor_.first_ticket();
-    if (!room && cursor_.index() == 0) leave_no_frame(in.frame);
-    if (!job_.surveyed) open_item(*item.head, cursor_.index(), cursor_.count() == 1, temp_.epoch);
+    mine.header.value_count = in.values.size();
+    mine.at = layout_of(mine.header);
+    mine.values = in.values.data();
+    const bool room = in.frame.data() != nullptr && in.frame.size() >= mine.at.payloads;
+    mine.frame = room ? in.frame.data() : nullptr;
+    mine.capacity = in.frame.size();
+    mine.result = result;
+    mine.head = all.item.head + at.item();
+    mine.states = all.item.states + at.first_ticket();
+    if (!room && at.index() == 0) leave_no_frame(in.frame);
+    if (!all.surveyed) open_item(*mine.head, at.index(), at.count() == 1, epoch);
     return true;
   }
 
@@ -151,110 +287,61 @@ template <codec C, int Threads> class batch_encoder {
     for (uint64_t i = 0; i < sizeof(frame_header) / 8; ++i)
       device::store(reinterpret_cast<uint64_t*>(room.data()) + i, uint64_t{0});
   }
-
-  TempStorage& temp_;
-  const encode_batch_job<C>& job_;
-  cursor cursor_;
 };
 
-// What one block does of a decode_batch_job.
-template <codec C, int Threads> class batch_decoder {
-  using T = value_t<C>;
+template <codec C, int Threads> struct decode_slot {
   using decoder = frame_decoder<C, Threads, decode_item_job<C>>;
-  using cursor = batch_cursor;
+  using TempStorage = typename decoder::TempStorage;
+  using job = decode_batch_job<C>;
+  using item = decode_item<value_t<C>>;
+  using item_job = decode_item_job<C>;
 
- public:
-  struct TempStorage {
-    typename decoder::TempStorage frame;
-    typename cursor::TempStorage slots;
-    device::uninitialized<decode_item_job<C>> item;
-    uint32_t epoch;
-    bool last;
-  };
-
-  __device__ batch_decoder(TempStorage& temp, const decode_batch_job<C>& job)
-      : temp_(temp), job_(job), cursor_(temp.slots) {}
-
-  __device__ void run() {
-    detail::copy_job<Threads>(temp_.item, job_.item);
-    if (threadIdx.x == 0) temp_.epoch = device::load_relaxed(&job_.head->epoch);
-    if (threadIdx.x == 0) cursor_.begin();
-    while (detail::next_slot(*this, cursor_)) decoder(temp_.frame, temp_.item.get()).run(cursor_);
-    if (finish_batch(*job_.head, temp_.last) && threadIdx.x == 0) reset(*job_.head, temp_.epoch);
+  __device__ static void run(TempStorage& temp, item_job& mine, const batch_cursor& at, uint32_t) {
+    decoder(temp, mine).run(at);
   }
-
-  // By the first warp.
-  __device__ bool draw() {
-    return cursor_.draw(job_.slots, job_.head->ticket, detail::item_sizes<decode_item<T>>{job_.items.data()});
+  __device__ static void end(const job& all, uint32_t epoch) {
+    if (threadIdx.x == 0) reset(*all.head, epoch);
   }
-  // By its first lane: the job of the item drawn; false where it is not to be worked on.
-  __device__ bool open() {
-    const decode_item<T> in = job_.items[cursor_.item()];
-    outcome* const result = job_.outcomes + cursor_.item();
-    if (const status s = detail::check_item(in, cursor_.fits()); s != status::ok) {
-      if (cursor_.index() == 0) device::store(result, outcome{0, s, no_chunk});
+  __device__ static bool open(item in, const batch_cursor& at, const job& all, item_job& mine, uint32_t epoch) {
+    outcome* const result = all.outcomes + at.item();
+    if (const status s = detail::check_item(in, at.fits()); s != status::ok) {
+      if (at.index() == 0) device::store(result, outcome{0, s, no_chunk});
       return false;
     }
-    decode_item_job<C>& item = temp_.item.get();
-    item.frame = in.frame.data();
-    item.frame_capacity = in.frame.size();
-    item.out = in.values.data();
-    item.out_values = in.values.size();
-    item.result = result;
-    item.head = job_.item.head + cursor_.item();
-    open_item(*item.head, cursor_.index(), cursor_.count() == 1, temp_.epoch);
+    mine.frame = in.frame.data();
+    mine.frame_capacity = in.frame.size();
+    mine.out = in.values.data();
+    mine.out_values = in.values.size();
+    mine.result = result;
+    mine.head = all.item.head + at.item();
+    open_item(*mine.head, at.index(), at.count() == 1, epoch);
     return true;
   }
-
-  TempStorage& temp_;
-  const decode_batch_job<C>& job_;
-  cursor cursor_;
 };
 
-// What one block does of the launch before an encode_batch_job, whose codec wants to know the range of each item. It
-// leaves the items open, and the epoch as it is.
-template <codec C, int Threads> class batch_surveyor {
-  using T = value_t<C>;
-  using values_survey = block_survey<T, Threads>;
-  using cursor = batch_cursor;
+// Of the launch before an encode_batch_job, whose codec wants to know the range of each item. It leaves the items open,
+// and the epoch as it is.
+template <codec C, int Threads> struct survey_slot {
+  using survey = block_survey<value_t<C>, Threads>;
+  using TempStorage = typename survey::TempStorage;
+  using job = encode_batch_job<C>;
+  using item = encode_item<value_t<C>>;
+  using item_job = survey_job<value_t<C>>;
 
- public:
-  struct TempStorage {
-    typename values_survey::TempStorage survey;
-    typename cursor::TempStorage slots;
-    device::uninitialized<survey_job<T>> part;  // the slot under way
-    uint32_t epoch;
-    bool last;
-  };
-
-  __device__ batch_surveyor(TempStorage& temp, const encode_batch_job<C>& job)
-      : temp_(temp), job_(job), cursor_(temp.slots) {}
-
-  __device__ void run() {
-    if (threadIdx.x == 0) temp_.epoch = device::load_relaxed(&job_.head->epoch);
-    if (threadIdx.x == 0) cursor_.begin();
-    while (detail::next_slot(*this, cursor_)) values_survey::run(temp_.survey, temp_.part.get(), 0, 1);
-    if (finish_batch(*job_.head, temp_.last) && threadIdx.x == 0) reset(*job_.head, temp_.epoch);
+  __device__ static void run(TempStorage& temp, item_job& mine, const batch_cursor&, uint32_t) {
+    survey::run(temp, mine, 0, 1);
   }
-
-  // By the first warp.
-  __device__ bool draw() {
-    return cursor_.draw(job_.slots, job_.head->ticket, detail::item_sizes<encode_item<T>>{job_.items.data()});
+  __device__ static void end(const job& all, uint32_t epoch) {
+    if (threadIdx.x == 0) reset(*all.head, epoch);
   }
-  // By its first lane: the part of the item drawn; false where it is not to be worked on.
-  __device__ bool open() {
-    const encode_item<T> in = job_.items[cursor_.item()];
-    if (detail::check_item<Threads>(in, cursor_.fits()) != status::ok) return false;
-    scratch_head& state = job_.item.head[cursor_.item()];
-    open_item(state, cursor_.index(), false, temp_.epoch);
-    const uint64_t begin = uint64_t{cursor_.index()} * job_.slots.values, left = in.values.size() - begin;
-    temp_.part.get() = {in.values.data() + begin, left < job_.slots.values ? left : job_.slots.values, &state};
+  __device__ static bool open(item in, const batch_cursor& at, const job& all, item_job& mine, uint32_t epoch) {
+    if (detail::check_item<Threads>(in, at.fits()) != status::ok) return false;
+    scratch_head& state = all.item.head[at.item()];
+    open_item(state, at.index(), false, epoch);
+    const uint64_t begin = uint64_t{at.index()} * all.slots.values, left = in.values.size() - begin;
+    mine = {in.values.data() + begin, left < all.slots.values ? left : all.slots.values, &state};
     return true;
   }
-
-  TempStorage& temp_;
-  const encode_batch_job<C>& job_;
-  cursor cursor_;
 };
 
 namespace detail {
@@ -262,10 +349,12 @@ namespace detail {
 template <class B> inline constexpr int batch_blocks_of = blocks_a_processor_of<B> < 6 ? blocks_a_processor_of<B> : 6;
 }  // namespace detail
 
+inline namespace TUCK_ARCH {
+
 template <codec C, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, detail::batch_blocks_of<block_codec<C, Threads>>)
     encode_batch_kernel(const __grid_constant__ encode_batch_job<C> job) {
-  using worker = batch_encoder<C, Threads>;
+  using worker = batch_worker<encode_slot<C, Threads>, Threads>;
   using storage = typename worker::TempStorage;
   TUCK_SHARED(storage, temp);
   worker(temp, job).run();
@@ -274,7 +363,7 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::batch_blocks_of<block_codec<
 template <codec C, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, detail::batch_blocks_of<block_decoder<C, Threads>>)
     decode_batch_kernel(const __grid_constant__ decode_batch_job<C> job) {
-  using worker = batch_decoder<C, Threads>;
+  using worker = batch_worker<decode_slot<C, Threads>, Threads>;
   using storage = typename worker::TempStorage;
   TUCK_SHARED(storage, temp);
   worker(temp, job).run();
@@ -283,10 +372,11 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::batch_blocks_of<block_decode
 template <codec C, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
     survey_batch_kernel(const __grid_constant__ encode_batch_job<C> job) {
-  using worker = batch_surveyor<C, Threads>;
+  using worker = batch_worker<survey_slot<C, Threads>, Threads>;
   using storage = typename worker::TempStorage;
   TUCK_SHARED(storage, temp);
   worker(temp, job).run();
 }
 
+}  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

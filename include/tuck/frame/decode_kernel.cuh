@@ -286,6 +286,8 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   const Job& job_;
 };
 
+inline namespace TUCK_ARCH {
+
 template <codec C, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_decoder<C, Threads>>)
     decode_kernel(const __grid_constant__ decode_job<C> job) {
@@ -295,4 +297,5 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_
   decoder(temp, job).run();
 }
 
+}  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

@@ -83,6 +83,8 @@ template <codec C> status why_no_room(const C& codec, uint64_t count, const fram
   return s != status::ok ? s : status::output_too_small;
 }
 
+inline namespace TUCK_ARCH {
+
 template <codec C>
 result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_place place, scratch_span scratch,
               outcome* written, cudaStream_t stream, const frame_options& options, const launch_options& how) noexcept {
@@ -125,6 +127,7 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_
   return launch(encode_kernel<C, block_threads>, job, job.at.chunks, how, stream);
 }
 
+}  // namespace TUCK_ARCH
 }  // namespace detail
 
 // Prepares fresh scratch for its first use, once; after a kernel was aborted or a launch failed, again.
@@ -134,6 +137,11 @@ inline result initialize(scratch_span scratch, cudaStream_t stream) noexcept {
   if (scratch.memory().size() < scratch_head_bytes) return {status::scratch_too_small};
   return from_cuda(cudaMemsetAsync(scratch.memory().data(), 0, scratch.memory().size(), stream));
 }
+
+// Frames that are appended begin at a multiple of this many bytes of the room for them.
+inline constexpr uint64_t append_alignment = uint64_t{1} << append_alignment_log2;
+
+inline namespace TUCK_ARCH {
 
 // Encodes `values` into `frame`, both on the device: the bytes that host::encode writes. `written` gets the frame's
 // bytes; output_too_small there: `bytes` says how many are needed, and `frame` holds no frame; nor does it where a
@@ -147,9 +155,6 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, scratc
   if (frame.data() == nullptr) return {detail::why_no_room(codec, values.size(), options)};
   return detail::encode(codec, values, frame, {}, scratch, written, stream, options, how);
 }
-
-// Frames that are appended begin at a multiple of this many bytes of the room for them.
-inline constexpr uint64_t append_alignment = uint64_t{1} << append_alignment_log2;
 
 // As encode, of many frames one behind the other, although the host knows no sizes: the frame goes behind the first
 // `*used` bytes of `room`, its begin is written to `*offset`, and its bytes, rounded up to append_alignment, are added
@@ -242,4 +247,5 @@ result decode(const X&, const_bytes, const auto&, scratch_span, outcome*, cudaSt
   return {};
 }
 
+}  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

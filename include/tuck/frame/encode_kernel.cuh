@@ -329,6 +329,8 @@ template <codec C, int Threads> class frame_encoder {
   const encode_job<C>& job_;
 };
 
+inline namespace TUCK_ARCH {
+
 template <codec C, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_codec<C, Threads>>)
     encode_kernel(const __grid_constant__ encode_job<C> job) {
@@ -338,4 +340,5 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_
   encoder(temp, job).run();
 }
 
+}  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

@@ -21,6 +21,8 @@ struct inflate_job {
 
 }  // namespace detail
 
+inline namespace TUCK_ARCH {
+
 template <int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
     inflate_batch_kernel(const __grid_constant__ detail::inflate_job job) {
@@ -53,4 +55,5 @@ inline result inflate_batch(span<const inflate_item> items, span<inflate_result>
                         ceil_div(items.size(), warps), how, stream);
 }
 
+}  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

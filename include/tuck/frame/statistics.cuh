@@ -76,6 +76,8 @@ TUCK_HD inline uint64_t sampled_piece(uint64_t first, uint32_t every, uint64_t p
   return first + (hash >> 32) * left / (uint64_t{1} << 32);
 }
 
+inline namespace TUCK_ARCH {
+
 template <element T, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
     statistics_kernel(const __grid_constant__ statistics_job<T> job) {
@@ -135,7 +137,10 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
   if (threadIdx.x == 0) *job.whole = mine;
 }
 
+}  // namespace TUCK_ARCH
 }  // namespace detail
+
+inline namespace TUCK_ARCH {
 
 // Looks at `values` and writes to `seen`, both on the device; the scratch is statistics_scratch_bytes and needs no
 // initialising. Alignments are encode's. The same values on the same GPU with the same options always give the same
@@ -163,4 +168,5 @@ result gather_statistics(span<const T> values, tensor_statistics* seen, scratch_
                         detail::fold_statistics_job{partial, blocks, seen}, 1, how, stream);
 }
 
+}  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

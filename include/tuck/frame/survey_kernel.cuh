@@ -55,6 +55,8 @@ __device__ void block_survey<T, Threads>::run(TempStorage& temp, const survey_jo
   if (all.highest != 0) device::atomic_max(&job.head->range.highest, all.highest);
 }
 
+inline namespace TUCK_ARCH {
+
 template <floating_element T, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
     survey_kernel(const __grid_constant__ survey_job<T> job) {
@@ -64,4 +66,5 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
   survey::run(temp, job, blockIdx.x, gridDim.x);
 }
 
+}  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

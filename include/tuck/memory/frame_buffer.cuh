@@ -87,6 +87,8 @@ template <stream_resource R> class frame_buffer {
   device_buffer<R> frame_;
 };
 
+inline namespace TUCK_ARCH {
+
 // As encode, into memory from `resource`. Asynchronous; the scratch is given back in stream order.
 template <codec C, stream_resource R>
 frame_buffer<R> encode(const C& codec, span<const value_t<C>> values, R& resource, cudaStream_t stream,
@@ -113,4 +115,5 @@ outcome decode_sync(const C& codec, const_bytes frame, span<value_t<C>> out, R& 
   return detail::read_outcome(result_on_device, stream);
 }
 
+}  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

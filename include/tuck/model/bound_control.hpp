@@ -22,14 +22,6 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// The first formula, from the sum of l_i^2 over the activations that are not zero; and back.
-inline double gradient_sigma(double bound, double sum_of_squares) noexcept {
-  return bound * std::sqrt(sum_of_squares / 3);
-}
-inline double bound_for_sigma(double sigma, double sum_of_squares) noexcept {
-  return sigma / std::sqrt(sum_of_squares / 3);
-}
-
 // What a layer's last backward pass showed.
 struct gradient_statistics {
   double mean_gradient = 0;  // of |l|, the gradient of the layer's output
@@ -38,10 +30,7 @@ struct gradient_statistics {
   double mean_momentum = 0;  // of |m|, the momentum of its weights
 };
 
-// The second formula; and back.
-inline double estimated_sigma(double bound, const gradient_statistics& seen, double a) noexcept {
-  return a * seen.mean_gradient * std::sqrt(seen.batch * seen.nonzero) * bound;
-}
+// The bound for which the second formula gives this sigma.
 inline double bound_for_estimated_sigma(double sigma, const gradient_statistics& seen, double a) noexcept {
   return sigma / (a * seen.mean_gradient * std::sqrt(seen.batch * seen.nonzero));
 }

@@ -9,7 +9,7 @@
 //   (3)  O_out =  max(S / r / d2h - H_out, 0)        (4)  O_in = max(S / r / h2d - H_in, 0)
 //
 // r is the codec's ratio, measured or predicted. The paper has S * (1 - sparsity) in place of S / r, which leaves out
-// what a codec stores besides the values: paper_ratio gives that, so that its decisions can be had too.
+// what a codec stores besides the values: r = 1 / (1 - sparsity) gives its decisions.
 #pragma once
 
 #include <tuck/core/span.hpp>
@@ -39,8 +39,6 @@ struct codec_estimate {
   bool lossy = false;
 };
 
-// As if only the values that are not zero were stored.
-constexpr double paper_ratio(double sparsity) noexcept { return 1 / (1 - sparsity); }
 // As ZVC stores them: a bit a value, and those that are not zero.
 constexpr double zvc_ratio(double sparsity, unsigned value_bytes) noexcept {
   return 1 / (1. / (8 * value_bytes) + 1 - sparsity);
@@ -60,11 +58,6 @@ constexpr double raw_cost(const swap_profile& tensor, const link_rates& link) no
 constexpr double encoded_cost(const swap_profile& tensor, const link_rates& link, const codec_estimate& by) noexcept {
   const double size = static_cast<double>(tensor.bytes) / by.ratio;
   return by.encode + by.decode + exposed(size, link.d2h, tensor.hidden_out) + exposed(size, link.h2d, tensor.hidden_in);
-}
-
-// The sparsity above which encoding pays, in the paper's form and where nothing is hidden; above 1: it never does.
-constexpr double break_even_sparsity(uint64_t size, const link_rates& link, double encode, double decode) noexcept {
-  return (encode + decode) / (static_cast<double>(size) * (1 / link.d2h + 1 / link.h2d));
 }
 
 struct swap_decision {

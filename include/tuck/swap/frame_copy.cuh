@@ -22,6 +22,8 @@ struct frame_copy_job {
   scratch_head* head;    // with `used`
 };
 
+inline namespace TUCK_ARCH {
+
 template <int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
     frame_copy_kernel(const __grid_constant__ frame_copy_job job) {
@@ -63,4 +65,5 @@ inline result copy_frame(const frame_copy_job& job, const launch_options& how, c
   return detail::launch(frame_copy_kernel<block_threads>, job, most, {.max_blocks = most}, stream);
 }
 
+}  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

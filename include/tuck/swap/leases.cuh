@@ -58,19 +58,23 @@ class device_scope {
   cudaError_t error_ = cudaSuccess;
 };
 
-class owned_stream {
+// Something of CUDA's that is made with flags, and destroyed with this.
+template <class Handle, cudaError_t (*make)(Handle*, unsigned), unsigned flags, cudaError_t (*destroy)(Handle)>
+class owned {
  public:
-  owned_stream() { require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
-  owned_stream(const owned_stream&) = delete;
-  owned_stream& operator=(const owned_stream&) = delete;
-  ~owned_stream() {
-    give_back([&] { return cudaStreamDestroy(stream_); });
+  owned() { require(make(&handle_, flags)); }
+  owned(const owned&) = delete;
+  owned& operator=(const owned&) = delete;
+  ~owned() {
+    give_back([&] { return destroy(handle_); });
   }
-  operator cudaStream_t() const noexcept { return stream_; }
+  operator Handle() const noexcept { return handle_; }
 
  private:
-  cudaStream_t stream_ = nullptr;
+  Handle handle_ = nullptr;
 };
+using owned_stream = owned<cudaStream_t, cudaStreamCreateWithFlags, cudaStreamNonBlocking, cudaStreamDestroy>;
+using event = owned<cudaEvent_t, cudaEventCreateWithFlags, cudaEventDisableTiming, cudaEventDestroy>;
 
 // Things that are used again and again, made when there are none left: whoever has a lease has it to himself. Leases
 // may be given back by any thread, and may outlive the pool.
@@ -110,19 +114,6 @@ template <class T> class lease_pool {
   std::shared_ptr<shelf> spare_ = std::make_shared<shelf>();
 };
 
-class event {
- public:
-  event() { require(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
-  event(const event&) = delete;
-  event& operator=(const event&) = delete;
-  ~event() {
-    give_back([&] { return cudaEventDestroy(event_); });
-  }
-  operator cudaEvent_t() const noexcept { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
 using event_lease = lease_pool<event>::lease;
 
 // A park_report, of a slab of pinned memory that kernels can write.

@@ -24,6 +24,8 @@ template <class T> span<const T> span_of(const_bytes b) noexcept {
   return {reinterpret_cast<const T*>(b.data()), b.size() / sizeof(T)};
 }
 
+inline namespace TUCK_ARCH {
+
 template <codec C>
 inline constexpr codec_calls calls_of = {
     sizeof(value_t<C>),
@@ -36,6 +38,8 @@ inline constexpr codec_calls calls_of = {
        const launch_options& how) noexcept {
       return tuck::decode(C{}, frame, span_of<value_t<C>>(out), scratch, restored, stream, 0, how);
     }};
+
+}  // namespace TUCK_ARCH
 
 // What is to be swapped out.
 struct swap_request {

@@ -13,7 +13,7 @@
 #include <deque>
 #include <map>
 
-namespace tuck::inline TUCK_ABI::detail {
+namespace tuck::inline TUCK_ABI::detail::inline TUCK_ARCH {
 
 class swap_state {
  public:
@@ -405,4 +405,4 @@ class swap_state {
   host_encoder encoder_;
 };
 
-}  // namespace tuck::inline TUCK_ABI::detail
+}  // namespace tuck::inline TUCK_ABI::detail::inline TUCK_ARCH

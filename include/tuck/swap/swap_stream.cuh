@@ -37,6 +37,8 @@ concept decision = requires(const D& d) {
 
 }  // namespace detail
 
+inline namespace TUCK_ARCH {
+
 // A tensor that is swapped out; without a tensor, empty. Destroying it gives up the tensor. Move-only; what one thread
 // does with it another must not do at the same time, but for `in`, `prefetch` and `wait_source`.
 class swap_handle {
@@ -230,4 +232,5 @@ class swap_stream {
   std::shared_ptr<detail::swap_state> state_;
 };
 
+}  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

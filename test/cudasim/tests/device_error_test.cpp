@@ -66,7 +66,7 @@ __global__ void overrun(unsigned count) {
   for (unsigned i = 0; i < count; ++i) p[i] = i;
 }
 __global__ void overrun_dynamic(unsigned count) {
-  std::byte* p = dev::dynamic_shared();
+  std::byte* p = cudasim::detail::dynamic_shared_memory();
   for (unsigned i = 0; i < count; ++i) p[i] = std::byte{1};
 }
 __global__ void too_much_shared(unsigned* out) {
@@ -86,7 +86,7 @@ __global__ void poll_together(const unsigned* flag) {
   }
 }
 __global__ void take_lock(unsigned* lock) {
-  while (dev::atomic_cas(lock, 0u, 1u) != 0) {
+  while (atomicCAS(lock, 0u, 1u) != 0) {
   }  // nobody gives it back
 }
 // Each block waits for the one before it; without a ticket, that may not have been started.
@@ -98,7 +98,7 @@ __global__ void look_back(unsigned* state, unsigned* ticket) {
 }
 __global__ void asserts(unsigned n) { assert(threadIdx.x != n); }
 __global__ void traps() {
-  if (threadIdx.x == 7) dev::trap();
+  if (threadIdx.x == 7) __trap();
 }
 __global__ void scan_twice(unsigned* out, bool synchronised) {
   using scan = dev::block_scan<64>;

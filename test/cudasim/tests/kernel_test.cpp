@@ -70,7 +70,7 @@ __global__ void histogram(const unsigned* in, unsigned* bins) {
 
 // Reverses tiles through dynamic shared memory.
 __global__ void reverse_tiles(const unsigned* in, unsigned* out) {
-  auto* tile = reinterpret_cast<unsigned*>(dev::dynamic_shared());
+  auto* tile = reinterpret_cast<unsigned*>(cudasim::detail::dynamic_shared_memory());
   tile[threadIdx.x] = dev::load(in + blockIdx.x * blockDim.x + threadIdx.x);
   dev::sync_block();
   dev::store(out + blockIdx.x * blockDim.x + threadIdx.x, tile[blockDim.x - 1 - threadIdx.x]);

@@ -49,9 +49,9 @@ __global__ void publish(unsigned* value, unsigned* flag, unsigned* out, bool rel
 
 __global__ void fenced(unsigned* values, unsigned* counter, unsigned* out) {
   values[blockIdx.x] = blockIdx.x;
-  dev::fence();
+  __threadfence();
   if (dev::atomic_add(counter, 1u) == gridDim.x - 1) {
-    dev::fence();
+    __threadfence();
     unsigned sum = 0;
     for (unsigned i = 0; i < gridDim.x; ++i) sum += values[i];
     *out = sum;

@@ -35,7 +35,7 @@
 // 2^64; what comes out is cut to the integer's bytes.
 #pragma once
 
-#include <tuck/core/bit_stream.hpp>
+#include <tuck/core/bits.hpp>
 #include <tuck/core/masks.hpp>
 
 namespace tuck::inline TUCK_ABI {

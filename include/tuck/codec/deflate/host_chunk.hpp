@@ -3,7 +3,6 @@
 
 #include <tuck/codec/concept.hpp>
 #include <tuck/codec/deflate/layout.hpp>
-#include <tuck/core/bit_stream.hpp>
 #include <tuck/core/status.hpp>
 
 #include <algorithm>

@@ -2,18 +2,13 @@
 // same bytes, and nothing else.
 #pragma once
 
-#include <tuck/codec/inflate/bit_input.hpp>
-#include <tuck/codec/inflate/code_table.hpp>
+#include <tuck/codec/inflate/codes.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
-// What became of a stream.
-struct [[nodiscard]] inflate_result {
+// What became of a stream: an outcome, whose `bytes` are those of output, the stream's first ones whatever the code.
+struct [[nodiscard]] inflate_result : outcome {
   uint64_t consumed = 0;  // bytes of the stream, up to the one in which its final block ends; 0 where it is not ok
-  uint64_t produced = 0;  // bytes of output, the stream's first ones whatever the code
-  status code = status::ok;
-
-  TUCK_HD constexpr explicit operator bool() const noexcept { return code == status::ok; }
 };
 
 namespace deflate_format {
@@ -27,7 +22,7 @@ class inflater {
   inflate_result run() noexcept {
     status s = status::ok;
     for (bool final = false; !final && s == status::ok;) s = decode_block(final);
-    return {s == status::ok ? ceil_div(in_.position(), uint64_t{8}) : 0, produced_, s};
+    return {{produced_, s}, s == status::ok ? ceil_div(in_.position(), uint64_t{8}) : 0};
   }
 
  private:
@@ -131,7 +126,7 @@ class inflater {
 // Decodes the stream that `stream` begins with; what follows it is not consumed. Stored, fixed and dynamic blocks, and
 // matches as far back as there is output, at most 32 KiB. Where there is more output than `out` has room for,
 // deflate_too_long, with `out` full; else a status for each way in which a stream can be wrong. Bytes of `out` behind
-// those produced may have been written; `out` and the stream do not overlap. Needs less than 5 KiB of stack and no
+// those `bytes` may have been written; `out` and the stream do not overlap. Needs less than 5 KiB of stack and no
 // heap; takes time in proportion to input and output.
 inline inflate_result inflate(const_bytes stream, bytes out) noexcept {
   return deflate_format::inflater(stream, out).run();

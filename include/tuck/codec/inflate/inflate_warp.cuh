@@ -135,13 +135,13 @@ class inflate_warp {
       final = (temp_.header & 1) != 0;
       const uint32_t type = temp_.header >> 1;
       if (type == deflate_format::stored) {
-        result.code = copy_stored(in, stream, out, result.produced);
+        result.code = copy_stored(in, stream, out, result.bytes);
         continue;
       }
       if (type == deflate_format::dynamic || !fixed_codes)
         temp_.codes.fill(temp_.lengths, device::lane_id(), device::warp_size);
       fixed_codes = type == deflate_format::fixed;
-      result.code = decode_tokens(in, out, result.produced);
+      result.code = decode_tokens(in, out, result.bytes);
     }
     const uint64_t position = device::shfl(in.position(), 0);
     if (result.code == status::ok) result.consumed = ceil_div(position, uint64_t{8});

@@ -35,8 +35,6 @@ inline void sync_block(call_site at = call_site::here()) { __syncthreads(at); }
 inline bool sync_block_or(bool v, call_site at = call_site::here()) { return __syncthreads_or(v, at) != 0; }
 inline void sync_warp(unsigned mask = full_mask, call_site at = call_site::here()) { __syncwarp(mask, at); }
 
-inline std::byte* dynamic_shared() { return ::cudasim::detail::dynamic_shared_memory(); }
-
 // Room for a T in shared memory, where no constructor may run.
 template <class T> struct uninitialized {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -107,11 +105,6 @@ template <atomic_word U> inline U atomic_min(U* p, std::type_identity_t<U> v, ca
 template <atomic_word U> inline U atomic_or(U* p, std::type_identity_t<U> v, call_site at = call_site::here()) {
   return atomicOr(p, v, at);
 }
-template <atomic_word U>
-inline U atomic_cas(U* p, std::type_identity_t<U> expected, std::type_identity_t<U> desired,
-                    call_site at = call_site::here()) {
-  return atomicCAS(p, expected, desired, at);
-}
 
 // Adds one; what the caller did before is visible to whoever counts after it.
 inline std::uint32_t atomic_count_acq_rel(std::uint32_t* p, call_site at = call_site::here()) {
@@ -120,9 +113,7 @@ inline std::uint32_t atomic_count_acq_rel(std::uint32_t* p, call_site at = call_
   return before;
 }
 
-inline void fence() { __threadfence(); }
 inline void backoff(unsigned nanoseconds, call_site at = call_site::here()) { __nanosleep(nanoseconds, at); }
-[[noreturn]] inline void trap(call_site at = call_site::here()) { __trap(at); }
 
 // Bits
 inline int popc(std::uint32_t v) { return __popc(v); }
@@ -130,7 +121,6 @@ inline int popc(std::uint64_t v) { return __popcll(v); }
 inline int ffs(std::uint32_t v) { return __ffs(static_cast<int>(v)); }
 inline int ffs(std::uint64_t v) { return __ffsll(static_cast<long long>(v)); }
 inline int clz(std::uint32_t v) { return __clz(static_cast<int>(v)); }
-inline int clz(std::uint64_t v) { return __clzll(static_cast<long long>(v)); }
 inline std::uint32_t funnel_shift_right(std::uint32_t low, std::uint32_t high, std::uint32_t shift) {
   return __funnelshift_r(low, high, shift);
 }
