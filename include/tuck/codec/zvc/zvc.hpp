@@ -32,8 +32,8 @@ template <element T> struct zvc {
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept {
     return mask_bytes(count) + count * uint32_t{sizeof(T)};
   }
-  TUCK_HD uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
-  TUCK_HD status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
+  uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
+  status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
   static constexpr uint32_t max_growth = 0;
   TUCK_HD static constexpr uint32_t side_bytes(const_bytes, uint32_t count) noexcept { return mask_bytes(count); }
@@ -42,24 +42,34 @@ template <element T> struct zvc {
   }
 };
 
-template <element T> TUCK_HD uint32_t zvc<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
-  std::byte* const masks = room.data();
-  masks_of(values, ones::non_zeros, masks);
-  const auto count = static_cast<uint32_t>(values.size());
-  std::byte* const end = pack(values, masks, masks + mask_bytes(count), masks + max_chunk_bytes(count));
-  return static_cast<uint32_t>(end - masks);
+template <element T> uint32_t zvc<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
+  const uint32_t most = max_chunk_bytes(static_cast<uint32_t>(values.size()));
+  return detail::on_cpu([=]<class Cpu>(Cpu) {
+    using loops = detail::masks_on<Cpu>;
+    const auto count = static_cast<uint32_t>(values.size());
+    const std::byte* const from = as_bytes(values).data();
+    std::byte* const masks = room.data();
+    loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, masks);
+    const std::byte* const end =
+        loops::template pack<sizeof(T)>(from, count, masks, masks + mask_bytes(count), masks + most);
+    return static_cast<uint32_t>(end - masks);
+  });
 }
 
-template <element T> TUCK_HD status zvc<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
-  const auto count = static_cast<uint32_t>(restored.size());
-  const uint32_t side = mask_bytes(count);
-  const std::byte *const masks = encoded.data(), *const packed = masks + side;
-  if (encoded.size() < side) return status::bad_payload;
-  const auto last = load_unaligned<uint32_t>(packed - 4);
-  if ((last & ~low_mask((count - 1) % window + 1)) != 0) return status::bad_payload;
-  if (side + uint64_t{count_mask(masks, side / 4).ones} * sizeof(T) != encoded.size()) return status::bad_payload;
-  spread<ones::non_zeros>(masks, packed, masks + encoded.size(), restored);
-  return status::ok;
+template <element T> status zvc<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
+  return detail::on_cpu([=]<class Cpu>(Cpu) {
+    using loops = detail::masks_on<Cpu>;
+    const auto count = static_cast<uint32_t>(restored.size());
+    const std::byte *const masks = encoded.data(), *const packed = masks + mask_bytes(count);
+    if (encoded.size() < mask_bytes(count)) return status::bad_payload;
+    const uint32_t tail = count % window;
+    if (tail != 0 && (loops::mask_at(masks, count / window) & ~low_mask(tail)) != 0) return status::bad_payload;
+    const uint64_t kept = loops::count_ones(masks, mask_bytes(count));
+    if (encoded.size() != mask_bytes(count) + kept * sizeof(T)) return status::bad_payload;
+    loops::template spread<ones::non_zeros, sizeof(T)>(masks, packed, packed + kept * sizeof(T),
+                                                       as_writable_bytes(restored).data(), count);
+    return status::ok;
+  });
 }
 
 static_assert(splitter<zvc<float>>);
