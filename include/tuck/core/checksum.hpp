@@ -33,11 +33,13 @@ TUCK_HD inline word_sums sum_words(const_bytes data, uint64_t first_index = 0) n
   const uint64_t words = data.size() / 4;
   uint64_t done = 0;
 #if defined(TUCK_AVX2) || defined(TUCK_NEON)
-  uint64_t plain = 0;
-  detail::on_cpu([&]<class Cpu>(Cpu) { Cpu::sum_words(data.data(), words / 8, plain, sums.weighted); });
-  sums.plain = static_cast<uint32_t>(plain);
-  sums.weighted += (first_index + 1) * plain;
-  done = words / 8 * 8;
+  if (words >= 64) {  // a header has fewer
+    uint64_t plain = 0;
+    detail::on_cpu([&]<class Cpu>(Cpu) { Cpu::sum_words(data.data(), words / 8, plain, sums.weighted); });
+    sums.plain = static_cast<uint32_t>(plain);
+    sums.weighted += (first_index + 1) * plain;
+    done = words / 8 * 8;
+  }
 #endif
   for (uint64_t i = done; i < words; ++i) sums.add(load_unaligned<uint32_t>(data.data() + 4 * i), first_index + i);
   if (const uint64_t tail = data.size() % 4; tail != 0) {

@@ -6,8 +6,9 @@
 //   u32 mask[ceil(n / 32)]     bit i of mask[w]: value 32 w + i is not zero; bits past n are 0
 //   T   values[popcount(mask)] the non-zero values in order
 //
-// that is 4 ceil(n / 32) + sizeof(T) nnz bytes. Zero means that all bits are zero, so -0.0, NaN payloads and
-// denormals survive. The bytes are canonical: host and device write the same.
+// that is 4 ceil(n / 32) + sizeof(T) nnz bytes; where these are not fewer than the values', encoding declines. Zero means
+// that all bits are zero, so -0.0, NaN payloads and denormals survive. The bytes are canonical: host and device write
+// the same.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -29,9 +30,7 @@ template <element T> struct zvc {
   TUCK_HD static constexpr status from_stages(const stage_list& stages, zvc&) noexcept {
     return match_single_stage(stages, description());
   }
-  TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept {
-    return mask_bytes(count) + count * uint32_t{sizeof(T)};
-  }
+  TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
   uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
@@ -43,16 +42,18 @@ template <element T> struct zvc {
 };
 
 template <element T> uint32_t zvc<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
-  const uint32_t most = max_chunk_bytes(static_cast<uint32_t>(values.size()));
+  const auto count = static_cast<uint32_t>(values.size());
+  const uint32_t side = mask_bytes(count), raw = max_chunk_bytes(count);
+  if (side >= raw) return declined;
   return detail::on_cpu([=]<class Cpu>(Cpu) {
     using loops = detail::masks_on<Cpu>;
-    const auto count = static_cast<uint32_t>(values.size());
     const std::byte* const from = as_bytes(values).data();
     std::byte* const masks = room.data();
-    loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, masks);
-    const std::byte* const end =
-        loops::template pack<sizeof(T)>(from, count, masks, masks + mask_bytes(count), masks + most);
-    return static_cast<uint32_t>(end - masks);
+    const uint32_t kept = loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, masks);
+    const uint64_t size = side + uint64_t{kept} * sizeof(T);
+    if (size >= raw) return declined;
+    loops::template pack<sizeof(T)>(from, count, masks, masks + side, masks + raw);
+    return static_cast<uint32_t>(size);
   });
 }
 
