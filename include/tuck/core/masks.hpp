@@ -69,7 +69,8 @@ template <class Cpu> struct masks_on {
     constexpr auto room = static_cast<ptrdiff_t>(window * Size);
     uint32_t word = 0;
     for (; word < count / window && end - to >= room; ++word)
-      to = Cpu::template pack<Size>(values + window * Size * word, mask_at(masks, word), to);
+      if (const uint32_t mask = mask_at(masks, word); mask != 0)
+        to = Cpu::template pack<Size>(values + window * Size * word, mask, to);
     if (word == mask_words(count)) return to;
     // Fewer than a window of values are left to be written.
     std::byte last[window * Size] = {}, packed[2 * window * Size];
