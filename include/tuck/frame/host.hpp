@@ -2,58 +2,22 @@
 // do not depend on how many there are, nor on whether a GPU or a CPU wrote them.
 #pragma once
 
+#include <tuck/frame/execution.hpp>
 #include <tuck/frame/reader.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <memory>
 #include <new>
-#include <thread>
 #include <utility>
 #include <vector>
 
 namespace tuck::inline TUCK_ABI::host {
 
-// How a call runs; none of it changes a byte of the result.
-struct execution {
-  unsigned threads = 1;                          // at most; 0: one a core. Small tensors take fewer
-  std::atomic<uint64_t>* chunks_done = nullptr;  // counted up as chunks are finished, for progress displays
-};
-
 namespace detail {
 
 inline constexpr uint64_t batch_bytes = 128 * 1024;  // of values that a thread takes at a time ...
 inline constexpr uint64_t batch_chunks = 64;         // ... in at most so many chunks
-
-// Runs work(worker, first, last) over batches of [0, count) on up to `threads` threads, in order of `first`:
-// a batch starts only after all earlier ones have. The calling thread works too.
-template <class Work> void in_batches(uint64_t count, uint64_t batch, unsigned threads, const Work& work) {
-  if (threads <= 1) {
-    for (uint64_t first = 0; first < count; first += batch) work(0u, first, std::min(count, first + batch));
-    return;
-  }
-  std::atomic<uint64_t> next{0};
-  const auto run = [&](unsigned worker) {
-    for (uint64_t first; (first = next.fetch_add(batch, std::memory_order_relaxed)) < count;)
-      work(worker, first, count - first < batch ? count : first + batch);
-  };
-  std::vector<std::jthread> others;
-#if defined(__cpp_exceptions)
-  try {
-#endif
-    for (unsigned worker = 1; worker < threads; ++worker) others.emplace_back(run, worker);
-#if defined(__cpp_exceptions)
-  } catch (...) {
-    // No more threads to be had: those there are do it all.
-  }
-#endif
-  run(0);
-}
-
-inline unsigned useful_threads(unsigned wanted, uint64_t count, uint64_t batch) noexcept {
-  if (wanted == 0) wanted = std::max(std::thread::hardware_concurrency(), 1u);  // which may not know
-  return static_cast<unsigned>(std::min<uint64_t>(wanted, ceil_div(count, batch)));
-}
 
 inline bool all_equal(const_bytes values, uint32_t value_bytes) noexcept {
   return std::memcmp(values.data(), values.data() + value_bytes, values.size() - value_bytes) == 0;
@@ -135,10 +99,10 @@ inline void raise(std::atomic<uint64_t>& to, uint64_t value) noexcept {
   }
 }
 
-template <class T> range_keys range_of(span<const T> values, unsigned threads) noexcept {
+template <class T> range_keys range_of(span<const T> values, const execution& how) noexcept {
   constexpr uint64_t batch = batch_bytes / sizeof(T);
   std::atomic<uint64_t> lowest{0}, highest{0};
-  in_batches(values.size(), batch, useful_threads(threads, values.size(), batch),
+  in_batches(values.size(), batch, useful_threads(how, values.size(), batch), how.pool,
              [&](unsigned, uint64_t first, uint64_t last) {
                value_range<T> range;
                for (uint64_t i = first; i < last; ++i) range.add(bits_at(values.data(), i));
@@ -150,12 +114,12 @@ template <class T> range_keys range_of(span<const T> values, unsigned threads) n
 
 // The codec that encodes the chunks of this tensor.
 template <codec C>
-status prepare(const C& codec, span<const value_t<C>> values, unsigned threads, C& prepared) noexcept {
+status prepare(const C& codec, span<const value_t<C>> values, const execution& how, C& prepared) noexcept {
   if constexpr (adaptive_codec<C>) {
     if (codec.device_parameter() != nullptr) return status::invalid_argument;
     tensor_survey seen;
     if constexpr (floating_element<value_t<C>>)
-      if (codec.needs_range()) seen.range = range_of(values, threads);
+      if (codec.needs_range()) seen.range = range_of(values, how);
     return codec.prepare(seen, prepared);
   } else {
     prepared = codec;
@@ -172,7 +136,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   if (!options.metadata_on_device.empty()) return {.code = status::wrong_metadata};
   if (values.is_null() || options.metadata.is_null()) return {.code = status::invalid_argument};
   C codec;
-  if (const status s = detail::prepare(wanted, values, how.threads, codec); s != status::ok) return {.code = s};
+  if (const status s = detail::prepare(wanted, values, how, codec); s != status::ok) return {.code = s};
   header.stages = codec.stages();
   const frame_layout at = layout_of(header);
   const unsigned align = header.alignment_log2;
@@ -183,7 +147,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   const uint32_t slot = round_up_pow2(room > raw ? room : raw, align);
   const uint64_t batch =
       std::clamp<uint64_t>(batch_bytes / std::max(slot, 1u), 1, std::clamp<uint64_t>(at.chunks, 1, batch_chunks));
-  const unsigned threads = useful_threads(how.threads, at.chunks, batch);
+  const unsigned threads = useful_threads(how, at.chunks, batch);
   // A thread alone knows each place beforehand, and writes there where all may be written that codecs may want.
   const bool writes = frame.size() >= at.payloads, alone = threads <= 1 && writes;
   const bool all_in_place = alone && frame.size() - at.payloads >= at.chunks * slot;
@@ -201,7 +165,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   if (writes) std::memset(frame.data() + at.contents_end, 0, at.payloads - at.contents_end);
 
   place_line line(at.payloads, threads);
-  in_batches(at.chunks, batch, threads, [&](unsigned worker, uint64_t first, uint64_t last) {
+  in_batches(at.chunks, batch, threads, how.pool, [&](unsigned worker, uint64_t first, uint64_t last) {
     const bool in_place = alone && frame.size() - std::min(line.end(), frame.size()) >= (last - first) * slot;
     std::byte* const begin = in_place ? frame.data() + line.end() : memory.get() + worker * batch * slot;
     std::byte* end = begin;
@@ -345,7 +309,7 @@ outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, ui
   const uint64_t chunks = (first_value + out.size() - 1) / chunk_values + 1 - first_chunk;
   const uint64_t batch = std::max<uint64_t>(detail::batch_bytes / (chunk_values * sizeof(value_t<C>)), 1);
   detail::first_failure failure;
-  detail::in_batches(chunks, batch, detail::useful_threads(how.threads, chunks, batch),
+  detail::in_batches(chunks, batch, detail::useful_threads(how, chunks, batch), how.pool,
                      [&](unsigned, uint64_t begin, uint64_t end) {
                        for (uint64_t i = first_chunk + begin; i < first_chunk + end; ++i)
                          if (const status s = detail::decode_part(stored, frame, i, first_value, out); s != status::ok)
