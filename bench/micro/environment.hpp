@@ -7,7 +7,7 @@
 
 namespace tuck::bench {
 
-// date, commit, version, compiler, cpu, cores, avx2, threads, backend, device, peers, command.
+// date, commit, version, compiler, cpu, cores, cpu_level, threads, backend, device, peers, command.
 nlohmann::ordered_json environment(unsigned threads, const std::string& command);
 
 // The same without threads, backend, device and peers: of programs that run on the host alone.

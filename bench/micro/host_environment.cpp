@@ -1,6 +1,6 @@
 #include "bench/micro/environment.hpp"
 
-#include <tuck/core/avx2.hpp>
+#include <tuck/core/cpu_level.hpp>
 #include <tuck/core/version.hpp>
 
 #include <ctime>
@@ -36,14 +36,6 @@ std::string compiler() {
 #endif
 }
 
-bool has_avx2() {
-#if defined(TUCK_AVX2)
-  return avx2::available();
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
 nlohmann::ordered_json host_environment(const std::string& command) {
@@ -54,7 +46,7 @@ nlohmann::ordered_json host_environment(const std::string& command) {
           {"compiler", compiler()},
           {"cpu", cpu()},
           {"cores", std::thread::hardware_concurrency()},
-          {"avx2", has_avx2()},
+          {"cpu_level", name(level_of_cpu())},
           {"command", command}};
 }
 

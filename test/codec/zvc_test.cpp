@@ -22,8 +22,8 @@ TYPED_TEST(zvc_size, is_the_formula_exactly) {
     for (const double sparsity : {0., .1, .5, .6, .8, .9, .95, .99, 1.})
       for (const pattern how : {pattern::iid, pattern::clustered}) {
         const auto values = sparse_tensor<TypeParam>(count, sparsity, how, count);
-        ASSERT_EQ(codec.encode_chunk(values, room),
-                  4 * ((count + 31) / 32) + sizeof(TypeParam) * count_non_zeros(values));
+        const uint64_t size = 4 * ((count + 31) / 32) + sizeof(TypeParam) * count_non_zeros(values);
+        ASSERT_EQ(codec.encode_chunk(values, room), size < count * sizeof(TypeParam) ? size : declined);
       }
 }
 
@@ -40,23 +40,23 @@ TEST(zvc, bytes_are_masks_then_values) {
 
 TEST(zvc, zero_means_all_bits_zero) {
   const float payload = __builtin_bit_cast(float, 0x7fc12345u);
-  const std::vector<float> values{0.0f, -0.0f, payload, std::numeric_limits<float>::denorm_min(), INFINITY};
-  std::vector<std::byte> room(zvc<float>{}.max_chunk_bytes(5));
+  const std::vector<float> values{0.0f, -0.0f, payload, std::numeric_limits<float>::denorm_min(), INFINITY, 0.0f};
+  std::vector<std::byte> room(zvc<float>{}.max_chunk_bytes(6));
   ASSERT_EQ(zvc<float>{}.encode_chunk(values, room), 4 + 4 * 4u);
   EXPECT_EQ(load_unaligned<uint32_t>(room.data()), 0b11110u);
-  std::vector<float> restored(5);
+  std::vector<float> restored(6);
   EXPECT_EQ(zvc<float>{}.decode_chunk(const_bytes(room).subspan(0, 20), restored), status::ok);
   EXPECT_TRUE(same_bits(values, restored));
 }
 
 TEST(zvc, bits_past_the_end_are_refused) {
-  std::vector<uint8_t> values(3, 1);
-  std::vector<std::byte> room(zvc<uint8_t>{}.max_chunk_bytes(3) + 1);
+  std::vector<uint8_t> values{1, 1, 1, 0, 0, 0, 0, 0, 0};
+  std::vector<std::byte> room(zvc<uint8_t>{}.max_chunk_bytes(9));
   ASSERT_EQ(zvc<uint8_t>{}.encode_chunk(values, room), 7u);
-  store_unaligned(room.data(), uint32_t{0b1111});  // the size fits the mask; the mask does not fit the chunk
-  EXPECT_EQ(zvc<uint8_t>{}.decode_chunk(room, values), status::bad_payload);
-  store_unaligned(room.data(), uint32_t{0b1011});
+  store_unaligned(room.data(), uint32_t{0b10'0000'0011});  // the size fits the mask; the mask does not fit the chunk
   EXPECT_EQ(zvc<uint8_t>{}.decode_chunk(const_bytes(room).subspan(0, 7), values), status::bad_payload);
+  store_unaligned(room.data(), uint32_t{0b10'0000'0111});
+  EXPECT_EQ(zvc<uint8_t>{}.decode_chunk(const_bytes(room).subspan(0, 8), values), status::bad_payload);
 }
 
 // cDMA: the size does not depend on the order of the axes while 32 divides the number of values.
@@ -84,7 +84,7 @@ TEST(zvc, ratios_are_those_of_the_paper) {
   constexpr uint32_t count = 32000;
   std::vector<std::byte> room(zvc<float>{}.max_chunk_bytes(count));
   for (const auto& [sparsity, ratio] :
-       {std::pair{0., .970}, {.5, 1.882}, {.6, 2.319}, {.8, 4.324}, {.9, 7.619}, {.95, 12.31}, {1., 32.}}) {
+       {std::pair{.5, 1.882}, {.6, 2.319}, {.8, 4.324}, {.9, 7.619}, {.95, 12.31}, {1., 32.}}) {
     std::vector<float> values(count);
     for (uint32_t i = 0; i < count; ++i) values[i] = i < std::lround(count * (1 - sparsity)) ? 1.f : 0.f;
     const double size = zvc<float>{}.encode_chunk(values, room);

@@ -1,7 +1,8 @@
-// Masks and what they pack, against the plainest loops there are; and the vectors against the portable code.
+// Masks and what they pack, against the plainest loops there are, at each level of vectors.
 #include <tuck/core/checksum.hpp>
 #include <tuck/core/masks.hpp>
 
+#include "support/cpu_levels.hpp"
 #include "support/tensors.hpp"
 
 #include <gtest/gtest.h>
@@ -32,55 +33,77 @@ template <class T> std::vector<T> runs(uint64_t count, double sparsity, uint64_t
   return values;
 }
 
+template <class T> void check_masks(const std::vector<T>& values, ones what) {
+  const auto count = static_cast<uint32_t>(values.size()), words = mask_words(count);
+  const auto expected = plain_masks(values, what);
+  std::vector<T> kept;
+  for (size_t i = 0; i < count; ++i)
+    if ((expected[i / 32] >> i % 32 & 1) != 0) kept.push_back(values[i]);
+
+  std::vector<std::byte> mask(4 * words + 1);
+  std::byte* const at = mask.data() + 1;  // nothing is aligned
+  ASSERT_EQ(masks_of(span<const T>(values), what, at), kept.size());
+  ASSERT_EQ(std::memcmp(at, expected.data(), 4 * words), 0);
+
+  // Exactly the room that is needed, and more; a byte behind it stays as it was.
+  for (const size_t spare : {size_t{0}, size_t{1}, 40 * sizeof(T)}) {
+    std::vector<std::byte> packed(kept.size() * sizeof(T) + spare + 1, std::byte{0xa5});
+    std::byte* const end = packed.data() + packed.size() - 1;
+    ASSERT_EQ(pack(span<const T>(values), at, packed.data(), end), packed.data() + kept.size() * sizeof(T));
+    ASSERT_EQ(*end, std::byte{0xa5});
+    ASSERT_TRUE(std::equal(packed.begin(), packed.end() - 1 - static_cast<ptrdiff_t>(spare),
+                           as_bytes(span<const T>(kept)).begin()));
+
+    std::vector<T> back(count + 1, __builtin_bit_cast(T, static_cast<bits_t<T>>(0xbbbbbbbbbbbbbbbb)));
+    const T behind = back.back();
+    if (what == ones::non_zeros)
+      spread<ones::non_zeros>(at, packed.data(), end, span<T>(back.data(), count));
+    else
+      spread<ones::changes>(at, packed.data(), end, span<T>(back.data(), count));
+    ASSERT_EQ(bits_of(back.back()), bits_of(behind));
+    back.pop_back();
+    ASSERT_TRUE(same_bits(back, values)) << spare;
+  }
+}
+
 TYPED_TEST(masks, pack_and_spread_what_they_say) {
+  at_each_cpu_level([](cpu_level level) {
+    uint64_t seed = 0;
+    for (const uint64_t count : {1, 2, 31, 32, 33, 64, 95, 256, 1000, 1024, 4096, 5001})
+      for (const double sparsity : {0., .03, .5, .9, .999, 1.})
+        for (const ones what : {ones::non_zeros, ones::changes}) {
+          SCOPED_TRACE(std::string(name(level)) + " " + std::to_string(count) + " " + std::to_string(sparsity));
+          check_masks(runs<TypeParam>(count, sparsity, ++seed), what);
+        }
+  });
+}
+
+// What CPUs have that are neither x86 nor ARM, which nothing else here runs.
+TYPED_TEST(masks, are_the_same_without_vectors) {
   using T = TypeParam;
-  uint64_t seed = 0;
-  for (const uint64_t count : {1, 2, 31, 32, 33, 64, 95, 256, 1000, 1024, 4096, 5001}) {
-    for (const double sparsity : {0., .03, .5, .9, .999, 1.}) {
-      for (const ones what : {ones::non_zeros, ones::changes}) {
-        const auto values = runs<T>(count, sparsity, ++seed);
-        const auto expected = plain_masks(values, what);
-        const uint32_t words = mask_words(static_cast<uint32_t>(count));
-        std::vector<std::byte> mask(4 * words + 1);
-        std::byte* const at = mask.data() + 1;  // nothing is aligned
-        masks_of(span<const T>(values), what, at);
-        ASSERT_EQ(std::memcmp(at, expected.data(), 4 * words), 0) << count << " " << sparsity;
-
-        mask_counts counts;
-        std::vector<T> kept;
-        for (size_t i = 0; i < count; ++i)
-          if ((expected[i / 32] >> i % 32 & 1) != 0) kept.push_back(values[i]);
-        for (size_t w = 0; w < words; ++w) {
-          const uint32_t word = expected[w];
-          counts.groups += w % 2 == 0 && (word != 0 || (w + 1 < words && expected[w + 1] != 0));
-          for (uint32_t b = 0; b < 32; b += 8) counts.bytes += (word >> b & 255) != 0;
-        }
-        // By vectors, where there are some, and without.
-        for (const mask_counts& found : {count_mask(at, words), detail::count_words(at, words)}) {
-          EXPECT_EQ(found.groups, counts.groups);
-          EXPECT_EQ(found.bytes, counts.bytes);
-          ASSERT_EQ(found.ones, kept.size());
-        }
-        for (uint32_t w = 0; w < words; ++w)
-          ASSERT_EQ(detail::mask_of_window(span<const T>(values), what, w), expected[w]) << w;
-
-        // Exactly the room that is needed, and more; a byte behind it stays as it was.
-        for (const size_t spare : {size_t{0}, size_t{1}, 40 * sizeof(T)}) {
-          std::vector<std::byte> packed(kept.size() * sizeof(T) + spare + 1, std::byte{0xa5});
-          std::byte* const end = packed.data() + packed.size() - 1;
-          ASSERT_EQ(pack(span<const T>(values), at, packed.data(), end), packed.data() + kept.size() * sizeof(T));
-          ASSERT_EQ(*end, std::byte{0xa5});
-          ASSERT_TRUE(std::equal(packed.begin(), packed.end() - 1 - static_cast<ptrdiff_t>(spare),
-                                 as_bytes(span<const T>(kept)).begin()));
-
-          std::vector<T> back(count, __builtin_bit_cast(T, static_cast<bits_t<T>>(0xbbbbbbbbbbbbbbbb)));
-          if (what == ones::non_zeros)
-            spread<ones::non_zeros>(at, packed.data(), end, span<T>(back));
-          else
-            spread<ones::changes>(at, packed.data(), end, span<T>(back));
-          ASSERT_TRUE(same_bits(back, values)) << count << " " << sparsity << " " << spare;
-        }
-      }
+  using loops = tuck::detail::masks_on<tuck::detail::plain_cpu>;
+  for (const uint32_t count : {1, 33, 1000, 4096}) {
+    const auto values = runs<T>(count, .7, count);
+    for (const ones what : {ones::non_zeros, ones::changes}) {
+      const auto expected = plain_masks(values, what);
+      std::vector<uint32_t> mask(expected.size());
+      auto* const at = reinterpret_cast<std::byte*>(mask.data());
+      const std::byte* const from = as_bytes(span<const T>(values)).data();
+      const bool changes = what == ones::changes;
+      const uint32_t kept = changes ? loops::template masks_of<ones::changes, sizeof(T)>(from, count, at)
+                                    : loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, at);
+      ASSERT_EQ(mask, expected);
+      ASSERT_EQ(loops::count_ones(at, static_cast<uint32_t>(4 * mask.size())), kept);
+      std::vector<std::byte> packed(kept * sizeof(T));
+      std::byte* const end = packed.data() + packed.size();
+      ASSERT_EQ((loops::template pack<sizeof(T)>(from, count, at, packed.data(), end)), end);
+      std::vector<T> back(count);
+      auto* const to = reinterpret_cast<std::byte*>(back.data());
+      if (changes)
+        loops::template spread<ones::changes, sizeof(T)>(at, packed.data(), end, to, count);
+      else
+        loops::template spread<ones::non_zeros, sizeof(T)>(at, packed.data(), end, to, count);
+      ASSERT_TRUE(same_bits(back, values));
     }
   }
 }
@@ -98,9 +121,11 @@ TEST(word_sums, of_vectors_are_those_of_words) {
         std::memcpy(&word, unaligned.data() + 4 * i, std::min<uint64_t>(4, size - 4 * i));
         expected.add(word, first + i);
       }
-      const word_sums found = sum_words(unaligned, first);
-      EXPECT_EQ(found.plain, expected.plain) << size;
-      EXPECT_EQ(found.weighted, expected.weighted) << size;
+      at_each_cpu_level([&](cpu_level level) {
+        const word_sums found = sum_words(unaligned, first);
+        EXPECT_EQ(found.plain, expected.plain) << size << name(level);
+        EXPECT_EQ(found.weighted, expected.weighted) << size << name(level);
+      });
     }
   }
 }

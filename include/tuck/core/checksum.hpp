@@ -6,7 +6,7 @@
 // first sum and thus the digest. Not cryptographic: it finds accidents, not forgers.
 #pragma once
 
-#include <tuck/core/avx2.hpp>
+#include <tuck/core/cpu.hpp>
 #include <tuck/core/span.hpp>
 
 namespace tuck::inline TUCK_ABI {
@@ -32,10 +32,10 @@ TUCK_HD inline word_sums sum_words(const_bytes data, uint64_t first_index = 0) n
   word_sums sums;
   const uint64_t words = data.size() / 4;
   uint64_t done = 0;
-#if defined(TUCK_AVX2)
-  if (avx2::available()) {
+#if defined(TUCK_AVX2) || defined(TUCK_NEON)
+  if (words >= 64) {  // a header has fewer
     uint64_t plain = 0;
-    avx2::sum_words(data.data(), words / 8, plain, sums.weighted);
+    detail::on_cpu([&]<class Cpu>(Cpu) { Cpu::sum_words(data.data(), words / 8, plain, sums.weighted); });
     sums.plain = static_cast<uint32_t>(plain);
     sums.weighted += (first_index + 1) * plain;
     done = words / 8 * 8;

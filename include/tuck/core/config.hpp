@@ -31,9 +31,16 @@
 #define TUCK_HD_CALLS
 #endif
 
-// A function of core/avx2.hpp, called only on a CPU with AVX2; where there can be none, it is not defined.
+// A function that is called only on a CPU with AVX2, or with AVX-512 and its VBMI2 (core/cpu.hpp); where there can be
+// none, they are not defined.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDA_ARCH__)
 #define TUCK_AVX2 __attribute__((target("avx2,bmi,popcnt")))
+#define TUCK_AVX512 __attribute__((target("avx2,bmi,popcnt,avx512f,avx512bw,avx512vl,avx512vbmi2")))
+#endif
+
+// 64-bit ARM: core/cpu_neon.hpp.
+#if defined(__aarch64__) && defined(__GNUC__) && !defined(__CUDA_ARCH__)
+#define TUCK_NEON
 #endif
 
 // A kernel that stays inside the binary that instantiates it, so that two binaries never share one.

@@ -152,12 +152,12 @@ struct frame_options {
 // tensor, for sizes alone: such a codec may have no parameters yet. invalid_argument where an option has a value that
 // no frame can have, size_overflow where the worst case would not fit.
 template <codec C>
-constexpr status plan_header(const C& codec, uint64_t count, const frame_options& options,
-                             frame_header& header) noexcept {
+constexpr status plan_header(const C& codec, uint64_t count, const frame_options& options, frame_header& h) noexcept {
   constexpr uint32_t value_bytes = sizeof(value_t<C>);
   static_assert(adaptive_codec<C> || !detail::half_adaptive<C>,
                 "tuck: this codec has some of what an adaptive codec has, but not all; see tuck/codec/concept.hpp");
-  frame_header h;
+  const frame_header fresh;
+  h = fresh;
   h.type = options.type != dtype::none ? options.type : dtype_of<value_t<C>>;
   if (!holds<value_t<C>>(h.type)) return status::invalid_argument;
   h.flags = options.checksums ? flag_checksums : 0;
@@ -166,14 +166,13 @@ constexpr status plan_header(const C& codec, uint64_t count, const frame_options
   if (!options.metadata.empty() && !options.metadata_on_device.empty()) return status::wrong_metadata;
   h.metadata_bytes = options.metadata.size() + options.metadata_on_device.size();
   h.stages = codec.stages();
-  if (!std::has_single_bit(options.alignment) || options.alignment < 1u << min_alignment_log2 ||
+  if ((options.alignment & (options.alignment - 1)) != 0 || options.alignment < 1u << min_alignment_log2 ||
       options.alignment > 1u << max_alignment_log2)
     return status::invalid_argument;
   h.alignment_log2 = static_cast<uint8_t>(std::countr_zero(options.alignment));
   if (h.stages.at[0].id == codec_id::none || h.chunk_values == 0) return status::invalid_argument;
   if (h.chunk_values % 32 != 0 || h.chunk_values > max_chunk_raw_bytes / value_bytes) return status::invalid_argument;
   if (worst_case_bytes(h) > directory_entry::max_start << h.alignment_log2) return status::size_overflow;
-  header = h;
   return status::ok;
 }
 

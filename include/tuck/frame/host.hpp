@@ -2,53 +2,22 @@
 // do not depend on how many there are, nor on whether a GPU or a CPU wrote them.
 #pragma once
 
+#include <tuck/frame/execution.hpp>
 #include <tuck/frame/reader.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <memory>
 #include <new>
-#include <thread>
+#include <utility>
 #include <vector>
 
 namespace tuck::inline TUCK_ABI::host {
-
-// How a call runs; none of it changes a byte of the result.
-struct execution {
-  unsigned threads = 1;                          // at most; 0: one a core. Small tensors take fewer
-  std::atomic<uint64_t>* chunks_done = nullptr;  // counted up as chunks are finished, for progress displays
-};
 
 namespace detail {
 
 inline constexpr uint64_t batch_bytes = 128 * 1024;  // of values that a thread takes at a time ...
 inline constexpr uint64_t batch_chunks = 64;         // ... in at most so many chunks
-
-// Runs work(worker, first, last) over batches of [0, count) on up to `threads` threads, in order of `first`:
-// a batch starts only after all earlier ones have. The calling thread works too.
-template <class Work> void in_batches(uint64_t count, uint64_t batch, unsigned threads, const Work& work) {
-  std::atomic<uint64_t> next{0};
-  const auto run = [&](unsigned worker) {
-    for (uint64_t first; (first = next.fetch_add(batch, std::memory_order_relaxed)) < count;)
-      work(worker, first, count - first < batch ? count : first + batch);
-  };
-  std::vector<std::jthread> others;
-#if defined(__cpp_exceptions)
-  try {
-#endif
-    for (unsigned worker = 1; worker < threads; ++worker) others.emplace_back(run, worker);
-#if defined(__cpp_exceptions)
-  } catch (...) {
-    // No more threads to be had: those there are do it all.
-  }
-#endif
-  run(0);
-}
-
-inline unsigned useful_threads(unsigned wanted, uint64_t count, uint64_t batch) noexcept {
-  if (wanted == 0) wanted = std::max(std::thread::hardware_concurrency(), 1u);  // which may not know
-  return static_cast<unsigned>(std::min<uint64_t>(wanted, ceil_div(count, batch)));
-}
 
 inline bool all_equal(const_bytes values, uint32_t value_bytes) noexcept {
   return std::memcmp(values.data(), values.data() + value_bytes, values.size() - value_bytes) == 0;
@@ -97,10 +66,11 @@ uint64_t digest_of_decoded(const C& codec, chunk_kind kind, span<const value_t<C
 // Hands out places in the frame in chunk order, whichever thread asks first.
 class place_line {
  public:
-  explicit place_line(uint64_t first_place) noexcept : end_(first_place) {}
+  place_line(uint64_t first_place, unsigned threads) noexcept : waits_(threads > 1), end_(first_place) {}
 
   // Waits until all chunks before `first` have their places; takes `size` bytes for those up to `last`.
   uint64_t take(uint64_t first, uint64_t last, uint64_t size) noexcept {
+    if (!waits_) return std::exchange(end_, end_ + size);
     for (uint64_t turn; (turn = turn_.load(std::memory_order_acquire)) != first;)
       turn_.wait(turn, std::memory_order_acquire);
     const uint64_t place = end_;
@@ -112,6 +82,7 @@ class place_line {
   uint64_t end() const noexcept { return end_; }
 
  private:
+  bool waits_;
   std::atomic<uint64_t> turn_{0};
   uint64_t end_;
 };
@@ -128,10 +99,10 @@ inline void raise(std::atomic<uint64_t>& to, uint64_t value) noexcept {
   }
 }
 
-template <class T> range_keys range_of(span<const T> values, unsigned threads) noexcept {
+template <class T> range_keys range_of(span<const T> values, const execution& how) noexcept {
   constexpr uint64_t batch = batch_bytes / sizeof(T);
   std::atomic<uint64_t> lowest{0}, highest{0};
-  in_batches(values.size(), batch, useful_threads(threads, values.size(), batch),
+  in_batches(values.size(), batch, useful_threads(how, values.size(), batch), how.pool,
              [&](unsigned, uint64_t first, uint64_t last) {
                value_range<T> range;
                for (uint64_t i = first; i < last; ++i) range.add(bits_at(values.data(), i));
@@ -143,12 +114,12 @@ template <class T> range_keys range_of(span<const T> values, unsigned threads) n
 
 // The codec that encodes the chunks of this tensor.
 template <codec C>
-status prepare(const C& codec, span<const value_t<C>> values, unsigned threads, C& prepared) noexcept {
+status prepare(const C& codec, span<const value_t<C>> values, const execution& how, C& prepared) noexcept {
   if constexpr (adaptive_codec<C>) {
     if (codec.device_parameter() != nullptr) return status::invalid_argument;
     tensor_survey seen;
     if constexpr (floating_element<value_t<C>>)
-      if (codec.needs_range()) seen.range = range_of(values, threads);
+      if (codec.needs_range()) seen.range = range_of(values, how);
     return codec.prepare(seen, prepared);
   } else {
     prepared = codec;
@@ -165,42 +136,45 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   if (!options.metadata_on_device.empty()) return {.code = status::wrong_metadata};
   if (values.is_null() || options.metadata.is_null()) return {.code = status::invalid_argument};
   C codec;
-  if (const status s = detail::prepare(wanted, values, how.threads, codec); s != status::ok) return {.code = s};
+  if (const status s = detail::prepare(wanted, values, how, codec); s != status::ok) return {.code = s};
   header.stages = codec.stages();
   const frame_layout at = layout_of(header);
   const unsigned align = header.alignment_log2;
   // A codec may want more room than it will use, but not without end.
-  const uint32_t room = codec.max_chunk_bytes(header.chunk_values);
+  const auto most = static_cast<uint32_t>(std::min<uint64_t>(header.chunk_values, values.size()));
+  const uint32_t room = codec.max_chunk_bytes(most), raw = most * uint32_t{sizeof(value_t<C>)};
   if (room > 4 * max_chunk_raw_bytes) return {.code = status::size_overflow};
-  const uint32_t raw = header.chunk_values * uint32_t{sizeof(value_t<C>)};
   const uint32_t slot = round_up_pow2(room > raw ? room : raw, align);
-  const uint64_t batch = std::clamp<uint64_t>(batch_bytes / slot, 1, batch_chunks);
-  const unsigned threads = useful_threads(how.threads, at.chunks, batch);
-  const std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[threads * batch * slot]);
-  if (memory == nullptr) return {.code = status::out_of_memory};
+  const uint64_t batch =
+      std::clamp<uint64_t>(batch_bytes / std::max(slot, 1u), 1, std::clamp<uint64_t>(at.chunks, 1, batch_chunks));
+  const unsigned threads = useful_threads(how, at.chunks, batch);
+  // A thread alone knows each place beforehand, and writes there where all may be written that codecs may want.
+  const bool writes = frame.size() >= at.payloads, alone = threads <= 1 && writes;
+  const bool all_in_place = alone && frame.size() - at.payloads >= at.chunks * slot;
+  const uint64_t wanted_bytes = all_in_place ? 0 : threads * batch * slot;
+  const std::unique_ptr<std::byte[]> memory(wanted_bytes == 0 ? nullptr : new (std::nothrow) std::byte[wanted_bytes]);
+  if (wanted_bytes != 0 && memory == nullptr) return {.code = status::out_of_memory};
   using T = value_t<C>;
   const bool decodes = is_lossy<C> && options.checksums;
   const std::unique_ptr<T[]> restored(decodes ? new (std::nothrow) T[threads * uint64_t{header.chunk_values}]
                                               : nullptr);
   if (decodes && restored == nullptr) return {.code = status::out_of_memory};
 
-  const bool writes = frame.size() >= at.payloads;
-  if (frame.size() >= sizeof header) std::memset(frame.data(), 0, sizeof header);  // no frame until all is there
+  if (frame.size() >= sizeof header) store_unaligned(frame.data(), uint64_t{0});  // no frame until all is there
   if (writes) write_metadata(frame, options.metadata, at.directory);
   if (writes) std::memset(frame.data() + at.contents_end, 0, at.payloads - at.contents_end);
 
-  place_line line(at.payloads);
-  in_batches(at.chunks, batch, threads, [&](unsigned worker, uint64_t first, uint64_t last) {
-    // A thread alone knows the place beforehand, and writes there where all may be written that codecs may want.
-    const bool in_place = threads == 1 && writes && frame.size() - std::min(line.end(), frame.size()) >= batch * slot;
+  place_line line(at.payloads, threads);
+  in_batches(at.chunks, batch, threads, how.pool, [&](unsigned worker, uint64_t first, uint64_t last) {
+    const bool in_place = alone && frame.size() - std::min(line.end(), frame.size()) >= (last - first) * slot;
     std::byte* const begin = in_place ? frame.data() + line.end() : memory.get() + worker * batch * slot;
     std::byte* end = begin;
-    directory_entry entries[batch_chunks];
+    uint64_t entries[batch_chunks];
     for (uint64_t i = first; i < last; ++i) {
       const auto chunk = values.subspan(i * header.chunk_values, values_in_chunk(header, i));
       uint32_t used = 0;
       const chunk_kind kind = detail::encode_chunk(codec, chunk, {end, slot}, used);
-      entries[i - first] = directory_entry::make(kind, used, static_cast<uint64_t>(end - begin) >> align);
+      entries[i - first] = directory_entry::make(kind, used, static_cast<uint64_t>(end - begin) >> align).word;
       const uint64_t padded = round_up_pow2(used, align);
       std::memset(end + used, 0, padded - used);
       end += padded;
@@ -213,7 +187,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
     const uint64_t place = line.take(first, last, size);
     if (writes && place + size <= frame.size()) {
       for (uint64_t i = first; i < last; ++i)
-        store_unaligned(frame.data() + at.directory + 8 * i, entries[i - first].word + (place >> align));
+        store_unaligned(frame.data() + at.directory + 8 * i, entries[i - first] + (place >> align));
       if (!in_place) std::memcpy(frame.data() + place, begin, size);
     }
     if (how.chunks_done != nullptr) how.chunks_done->fetch_add(last - first, std::memory_order_relaxed);
@@ -223,7 +197,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   if (header.frame_bytes > frame.size()) return {.bytes = header.frame_bytes, .code = status::output_too_small};
   header.contents_digest = checksum(frame.subspan(sizeof header, at.contents_end - sizeof header));
   header.header_digest = digest_of(header);
-  store_unaligned(frame.data(), header);
+  std::memcpy(frame.data(), &header, sizeof header);
   return {.bytes = header.frame_bytes};
 }
 
@@ -335,7 +309,7 @@ outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, ui
   const uint64_t chunks = (first_value + out.size() - 1) / chunk_values + 1 - first_chunk;
   const uint64_t batch = std::max<uint64_t>(detail::batch_bytes / (chunk_values * sizeof(value_t<C>)), 1);
   detail::first_failure failure;
-  detail::in_batches(chunks, batch, detail::useful_threads(how.threads, chunks, batch),
+  detail::in_batches(chunks, batch, detail::useful_threads(how, chunks, batch), how.pool,
                      [&](unsigned, uint64_t begin, uint64_t end) {
                        for (uint64_t i = first_chunk + begin; i < first_chunk + end; ++i)
                          if (const status s = detail::decode_part(stored, frame, i, first_value, out); s != status::ok)
@@ -355,8 +329,8 @@ outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t
   if (const status s = frame_view::read_header(frame, header); s != status::ok) return detail::zeros(out, s);
   C stored = codec;
   if (const outcome o = detail::match(header, stored, out, first_value); !o) return o;
-  frame_view view;
-  if (const status s = frame_view::open(frame, view); s != status::ok) return detail::zeros(out, s);
+  const frame_view view(frame.data(), header);
+  if (const status s = view.check_contents(frame.size()); s != status::ok) return detail::zeros(out, s);
   return host::decode(codec, view, out, first_value, how);
 }
 

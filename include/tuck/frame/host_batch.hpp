@@ -8,13 +8,14 @@ namespace tuck::inline TUCK_ABI::host {
 
 namespace detail {
 
-// Calls work(i, threads) for each item: the large ones one after the other, with all threads, the others side by side.
-template <class Item, class Work> void for_items(span<const Item> items, unsigned wanted, const Work& work) {
+// Calls work(i, how) for each item: the large ones one after the other, with all threads, the others side by side.
+template <class Item, class Work> void for_items(span<const Item> items, const execution& how, const Work& work) {
   constexpr uint64_t large = 4 << 20;  // bytes of values that keep several threads busy
+  const execution alone{.chunks_done = how.chunks_done};
   for (uint64_t i = 0; i < items.size(); ++i)
-    if (items[i].values.size_bytes() >= large) work(i, wanted);
-  in_batches(items.size(), 1, useful_threads(wanted, items.size(), 1), [&](unsigned, uint64_t i, uint64_t) {
-    if (items[i].values.size_bytes() < large) work(i, 1);
+    if (items[i].values.size_bytes() >= large) work(i, how);
+  in_batches(items.size(), 1, useful_threads(how, items.size(), 1), how.pool, [&](unsigned, uint64_t i, uint64_t) {
+    if (items[i].values.size_bytes() < large) work(i, alone);
   });
 }
 
@@ -27,9 +28,9 @@ template <codec C>
 result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, span<outcome> outcomes,
                     const frame_options& options = {}, const execution& how = {}) noexcept {
   if (outcomes.size() < items.size()) return {status::output_too_small};
-  detail::for_items(items, how.threads, [&](uint64_t i, unsigned threads) {
+  detail::for_items(items, how, [&](uint64_t i, const execution& of_item) {
     const bytes room = items[i].frame.is_null() ? bytes{} : items[i].frame;
-    outcomes[i] = host::encode(codec, items[i].values, room, options, {threads, how.chunks_done});
+    outcomes[i] = host::encode(codec, items[i].values, room, options, of_item);
   });
   return {};
 }
@@ -39,8 +40,8 @@ template <codec C>
 result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, span<outcome> outcomes,
                     const execution& how = {}) noexcept {
   if (outcomes.size() < items.size()) return {status::output_too_small};
-  detail::for_items(items, how.threads, [&](uint64_t i, unsigned threads) {
-    outcomes[i] = host::decode(codec, items[i].frame, items[i].values, 0, {threads, how.chunks_done});
+  detail::for_items(items, how, [&](uint64_t i, const execution& of_item) {
+    outcomes[i] = host::decode(codec, items[i].frame, items[i].values, 0, of_item);
   });
   return {};
 }

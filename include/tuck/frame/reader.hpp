@@ -59,11 +59,15 @@ class frame_view {
   static status open(const_bytes frame, frame_view& view) noexcept {
     frame_header h;
     if (const status s = read_header(frame, h); s != status::ok) return s;
-    if (frame.size() < h.frame_bytes) return status::truncated;
     const frame_view seen(frame.data(), h);
-    if (checksum(seen.contents()) != h.contents_digest) return status::bad_directory;
+    if (const status s = seen.check_contents(frame.size()); s != status::ok) return s;
     view = seen;
     return status::ok;
+  }
+  // What open checks behind the header, where `size` bytes are there.
+  status check_contents(uint64_t size) const noexcept {
+    if (size < header_.frame_bytes) return status::truncated;
+    return checksum(contents()) == header_.contents_digest ? status::ok : status::bad_directory;
   }
 
   // The header of a frame of which at least the header is there.
@@ -73,8 +77,8 @@ class frame_view {
       if (!frame.empty()) std::memcpy(&first, frame.data(), frame.size() < 8 ? frame.size() : 8);
       return why_no_header(first, frame.size());
     }
-    h = load_unaligned<frame_header>(frame.data());
-    return check_header(h, digest_of(h));
+    std::memcpy(&h, frame.data(), sizeof h);
+    return check_header(h, checksum(frame.subspan(0, offsetof(frame_header, header_digest))));
   }
 
   TUCK_HD constexpr const frame_header& header() const noexcept { return header_; }

@@ -60,11 +60,16 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
     return match_single_stage(stages, description());
   }
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
-  TUCK_HD uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
-  TUCK_HD status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
+  uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
+  status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
   static constexpr uint32_t max_growth = 0;
-  TUCK_HD static uint32_t side_bytes(const_bytes encoded, uint32_t count) noexcept;  // 0 where they do not fit in
+  static uint32_t side_bytes(const_bytes encoded, uint32_t count) noexcept {
+    return detail::on_cpu([=]<class Cpu>(Cpu) {
+      counts of_mask;
+      return read_counts<Cpu>(encoded, count, of_mask) ? of_mask.values_begin(count) : 0;
+    });
+  }
   TUCK_HD static constexpr bool side_fits(uint32_t side, uint32_t, uint32_t count) noexcept {
     return side >= layout::l1_begin(count) && side % sizeof(T) == 0;
   }
@@ -72,12 +77,25 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
  private:
   static constexpr uint32_t most_groups = max_chunk_raw_bytes / sizeof(T) / layout::group;
 
-  // Where L0 begins, behind as many bytes of L1 as L2 has ones.
-  TUCK_HD static uint32_t l0_begin(const std::byte* encoded, uint32_t count) noexcept {
-    return layout::l1_begin(count) + count_mask(encoded + 4, layout::l1_begin(count) / 4 - 1).ones;
-  }
-  TUCK_HD static void write_levels(const std::byte* masks, uint32_t count, std::byte* to, std::byte* l0) noexcept;
-  TUCK_HD static bool read_levels(const std::byte* encoded, uint32_t side, uint32_t count, std::byte* masks) noexcept;
+  // Groups of the mask that are not all zero, its bytes that are not zero, and its ones.
+  struct counts {
+    uint32_t groups = 0, bytes = 0, ones = 0;
+
+    constexpr uint32_t l0_begin(uint32_t count) const noexcept { return layout::l1_begin(count) + groups; }
+    constexpr uint32_t l0_end(uint32_t count) const noexcept { return l0_begin(count) + bytes; }
+    constexpr uint32_t values_begin(uint32_t count) const noexcept { return layout::values_begin(l0_end(count)); }
+    constexpr uint64_t size(uint32_t count) const noexcept { return values_begin(count) + uint64_t{ones} * sizeof(T); }
+  };
+  // Each level is the mask of the bytes of the one below.
+  struct levels {
+    std::byte l0[8 * most_groups], l1[most_groups + 4], l2[(most_groups + 31) / 32 * 4];
+  };
+
+  template <class Cpu> static uint32_t encode(span<const T> values, std::byte* out) noexcept;
+  template <class Cpu> static status decode(const_bytes encoded, span<T> restored) noexcept;
+  template <class Cpu> static bool read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept;
+  template <class Cpu>
+  static bool read_levels(const std::byte* encoded, const counts&, uint32_t count, levels& masks) noexcept;
 };
 
 // Whichever kind has fewer ones, chunk by chunk: runs of anything.
@@ -87,100 +105,110 @@ template <element T> struct rle : rle_codec<T, codec_id::rle, 2> {};
 template <element T> struct rle_zero : rle_codec<T, codec_id::rle_zero, 1> {};
 
 template <element T, codec_id Id, uint32_t Kinds>
-TUCK_HD uint32_t rle_codec<T, Id, Kinds>::encode_chunk(span<const T> values, bytes room) const noexcept {
-  const auto count = static_cast<uint32_t>(values.size());
-  if (layout::groups(count) > most_groups) return declined;
-  std::byte masks[Kinds][8 * most_groups];
-  mask_counts of_kind[Kinds];
-  for (uint32_t kind = 0; kind < Kinds; ++kind) {
-    masks_of(values, kind == 0 ? ones::non_zeros : ones::changes, masks[kind]);
-    of_kind[kind] = count_mask(masks[kind], mask_words(count));
-  }
-  const uint32_t kind = Kinds == 2 && of_kind[Kinds - 1].ones < of_kind[0].ones;
-  const mask_counts& chosen = of_kind[kind];
-  const uint32_t l0_begin = layout::l1_begin(count) + chosen.groups, l0_end = l0_begin + chosen.bytes;
-  const uint32_t side = layout::values_begin(l0_end);
-  if (side + uint64_t{chosen.ones} * sizeof(T) >= values.size_bytes()) return declined;
-  std::byte* const out = room.data();
-  std::memset(out, 0, layout::l1_begin(count));
-  store_unaligned(out, kind);
-  write_levels(masks[kind], count, out, out + l0_begin);
-  std::memset(out + l0_end, 0, side - l0_end);
-  return static_cast<uint32_t>(pack(values, masks[kind], out + side, out + values.size_bytes()) - out);
+uint32_t rle_codec<T, Id, Kinds>::encode_chunk(span<const T> values, bytes room) const noexcept {
+  return detail::on_cpu([=]<class Cpu>(Cpu) { return encode<Cpu>(values, room.data()); });
 }
 
 template <element T, codec_id Id, uint32_t Kinds>
-TUCK_HD status rle_codec<T, Id, Kinds>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
+status rle_codec<T, Id, Kinds>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
+  return detail::on_cpu([=]<class Cpu>(Cpu) { return decode<Cpu>(encoded, restored); });
+}
+
+template <element T, codec_id Id, uint32_t Kinds>
+template <class Cpu>
+[[gnu::always_inline]] inline uint32_t rle_codec<T, Id, Kinds>::encode(span<const T> values, std::byte* out) noexcept {
+  using loops = detail::masks_on<Cpu>;
+  const auto count = static_cast<uint32_t>(values.size());
+  const uint32_t groups = layout::groups(count);
+  if (groups > most_groups) return declined;
+  const std::byte* const from = as_bytes(values).data();
+  levels masks;
+  counts of_mask;
+  uint32_t kind = 0;
+  of_mask.ones = loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, masks.l0);
+  if constexpr (Kinds == 2) {
+    std::byte changes[8 * most_groups];
+    const uint32_t of_changes = loops::template masks_of<ones::changes, sizeof(T)>(from, count, changes);
+    if (of_changes < of_mask.ones) {
+      kind = 1;
+      of_mask.ones = of_changes;
+      std::memcpy(masks.l0, changes, 4 * mask_words(count));
+    }
+  }
+  std::memset(masks.l0 + 4 * mask_words(count), 0, 8 * groups - 4 * mask_words(count));
+  of_mask.bytes = loops::template masks_of<ones::non_zeros, 1>(masks.l0, 8 * groups, masks.l1);
+  of_mask.groups = loops::template masks_of<ones::non_zeros, 1>(masks.l1, groups, masks.l2);
+  if (of_mask.size(count) >= values.size_bytes()) return declined;
+
+  // What is written behind the end of a level is overwritten by what comes next.
+  const std::byte* const end = out + values.size_bytes();
+  store_unaligned(out, kind);
+  std::memcpy(out + 4, masks.l2, layout::l1_begin(count) - 4);
+  loops::template pack<1>(masks.l1, groups, masks.l2, out + layout::l1_begin(count), end);
+  loops::template pack<1>(masks.l0, 8 * groups, masks.l1, out + of_mask.l0_begin(count), end);
+  const uint32_t values_begin = of_mask.values_begin(count);
+  std::memset(out + of_mask.l0_end(count), 0, values_begin - of_mask.l0_end(count));
+  loops::template pack<sizeof(T)>(from, count, masks.l0, out + values_begin, end);
+  return static_cast<uint32_t>(of_mask.size(count));
+}
+
+template <element T, codec_id Id, uint32_t Kinds>
+template <class Cpu>
+[[gnu::always_inline]] inline status rle_codec<T, Id, Kinds>::decode(const_bytes encoded, span<T> restored) noexcept {
+  using loops = detail::masks_on<Cpu>;
   const auto count = static_cast<uint32_t>(restored.size());
   if (encoded.size() >= restored.size_bytes() || layout::groups(count) > most_groups) return status::bad_payload;
-  const uint32_t side = side_bytes(encoded, count);
-  std::byte masks[8 * most_groups];
-  if (side == 0 || !read_levels(encoded.data(), side, count, masks)) return status::bad_payload;
-  const uint64_t kept = uint64_t{count_mask(masks, mask_words(count)).ones} * sizeof(T);
+  counts of_mask;
+  if (!read_counts<Cpu>(encoded, count, of_mask) || of_mask.size(count) != encoded.size()) return status::bad_payload;
   const auto kind = load_unaligned<uint32_t>(encoded.data());  // and the three zeros behind it
-  if (kind >= Kinds || side + kept != encoded.size()) return status::bad_payload;
-  const std::byte* const packed = encoded.data() + side;
-  if (kind == 0)
-    spread<ones::non_zeros>(masks, packed, packed + kept, restored);
+  if (kind >= Kinds) return status::bad_payload;
+  for (uint32_t i = of_mask.l0_end(count); i < of_mask.values_begin(count); ++i)
+    if (encoded[i] != std::byte{}) return status::bad_payload;
+  levels masks;
+  if (!read_levels<Cpu>(encoded.data(), of_mask, count, masks)) return status::bad_payload;
+  const std::byte* const packed = encoded.data() + of_mask.values_begin(count);
+  const std::byte* const end = encoded.data() + encoded.size();
+  std::byte* const to = as_writable_bytes(restored).data();
+  if (Kinds == 1 || kind == 0)
+    loops::template spread<ones::non_zeros, sizeof(T)>(masks.l0, packed, end, to, count);
   else
-    spread<ones::changes>(masks, packed, packed + kept, restored);
+    loops::template spread<ones::changes, sizeof(T)>(masks.l0, packed, end, to, count);
   return status::ok;
 }
 
+// Counts the mask that `encoded` holds. False where what is in front of the values does not fit in.
 template <element T, codec_id Id, uint32_t Kinds>
-TUCK_HD uint32_t rle_codec<T, Id, Kinds>::side_bytes(const_bytes encoded, uint32_t count) noexcept {
-  const uint32_t l1_begin = layout::l1_begin(count);
-  if (encoded.size() < l1_begin) return 0;
-  const uint32_t l1_end = l0_begin(encoded.data(), count);
-  if (encoded.size() < l1_end) return 0;
-  uint32_t l0_end = l1_end;
-  for (uint32_t i = l1_begin; i < l1_end; ++i) l0_end += popcount(static_cast<uint32_t>(encoded[i]));
-  const uint32_t side = layout::values_begin(l0_end);
-  return encoded.size() < side ? 0 : side;
+template <class Cpu>
+[[gnu::always_inline]] inline bool rle_codec<T, Id, Kinds>::read_counts(const_bytes encoded, uint32_t count,
+                                                                        counts& of_mask) noexcept {
+  using loops = detail::masks_on<Cpu>;
+  const std::byte* const from = encoded.data();
+  const uint32_t l1 = layout::l1_begin(count);
+  if (encoded.size() < l1) return false;
+  of_mask.groups = loops::count_ones(from + 4, l1 - 4);
+  if (encoded.size() < of_mask.l0_begin(count)) return false;
+  of_mask.bytes = loops::count_ones(from + l1, of_mask.groups);
+  if (encoded.size() < of_mask.values_begin(count)) return false;
+  of_mask.ones = loops::count_ones(from + of_mask.l0_begin(count), of_mask.bytes);
+  return true;
 }
 
-// L2, behind which all is zero up to L1, L1 and L0.
+// The mask itself; false where its levels are not what encode writes, or one has bits past its end.
 template <element T, codec_id Id, uint32_t Kinds>
-TUCK_HD void rle_codec<T, Id, Kinds>::write_levels(const std::byte* masks, uint32_t count, std::byte* to,
-                                                   std::byte* l0) noexcept {
-  std::byte* l1 = to + layout::l1_begin(count);
-  for (uint32_t group = 0; group < layout::groups(count); ++group) {
-    const uint32_t low = detail::mask_at(masks, 2 * group);
-    const uint32_t high = 2 * group + 1 < mask_words(count) ? detail::mask_at(masks, 2 * group + 1) : 0;
-    const uint32_t not_zero = layout::non_zeros(low, high);
-    if (not_zero == 0) continue;
-    to[4 + group / 8] = static_cast<std::byte>(static_cast<uint32_t>(to[4 + group / 8]) | 1u << group % 8);
-    *l1++ = static_cast<std::byte>(not_zero);
-    for (uint64_t eight = low | uint64_t{high} << 32; eight != 0; eight >>= 8) {
-      *l0 = static_cast<std::byte>(eight);
-      l0 += (eight & 0xff) != 0;
-    }
-  }
-}
-
-// The mask, from a side that fits in; false where encoding writes no such side.
-template <element T, codec_id Id, uint32_t Kinds>
-TUCK_HD bool rle_codec<T, Id, Kinds>::read_levels(const std::byte* encoded, uint32_t side, uint32_t count,
-                                                  std::byte* masks) noexcept {
-  const std::byte *l1 = encoded + layout::l1_begin(count), *const l1_end = encoded + l0_begin(encoded, count);
-  const std::byte* l0 = l1_end;
-  bool sound = true;
-  uint64_t eight = 0;
-  for (uint32_t group = 0; group < layout::groups(count); ++group) {
-    eight = 0;
-    if ((static_cast<uint32_t>(encoded[4 + group / 8]) >> group % 8 & 1) != 0) {
-      const auto not_zero = static_cast<uint32_t>(*l1++);
-      for (uint32_t b = 0; b < 8; ++b)
-        if ((not_zero >> b & 1) != 0) eight |= uint64_t{static_cast<uint8_t>(*l0++)} << (8 * b);
-      sound &= not_zero != 0 &&
-               layout::non_zeros(static_cast<uint32_t>(eight), static_cast<uint32_t>(eight >> 32)) == not_zero;
-    }
-    store_unaligned(masks + 8 * group, eight);
-  }
-  if (const uint32_t tail = count % layout::group; tail != 0) sound &= eight >> tail == 0;
-  sound &= l1 == l1_end;  // else L2 has bits past the last group
-  while (l0 != encoded + side) sound &= *l0++ == std::byte{};
-  return sound;
+template <class Cpu>
+[[gnu::always_inline]] inline bool rle_codec<T, Id, Kinds>::read_levels(const std::byte* encoded, const counts& of_mask,
+                                                                        uint32_t count, levels& masks) noexcept {
+  using loops = detail::masks_on<Cpu>;
+  const uint32_t groups = layout::groups(count), tail = count % layout::group;
+  const std::byte *const l1 = encoded + layout::l1_begin(count), *const l0 = encoded + of_mask.l0_begin(count);
+  std::memset(masks.l1 + groups, 0, 4);
+  loops::template spread<ones::non_zeros, 1>(encoded + 4, l1, l0, masks.l1, groups);
+  loops::template spread<ones::non_zeros, 1>(masks.l1, l0, l0 + of_mask.bytes, masks.l0, 8 * groups);
+  // A byte that is kept is not zero, and lies within the level: then as many are not zero as there are ones above.
+  std::byte above[most_groups + 4];
+  if (loops::template masks_of<ones::non_zeros, 1>(masks.l1, groups, above) != of_mask.groups) return false;
+  if (loops::template masks_of<ones::non_zeros, 1>(masks.l0, 8 * groups, above) != of_mask.bytes) return false;
+  return tail == 0 || load_unaligned<uint64_t>(masks.l0 + 8 * groups - 8) >> tail == 0;
 }
 
 static_assert(splitter<rle<float>> && splitter<rle_zero<float>>);

@@ -6,8 +6,9 @@
 //   u32 mask[ceil(n / 32)]     bit i of mask[w]: value 32 w + i is not zero; bits past n are 0
 //   T   values[popcount(mask)] the non-zero values in order
 //
-// that is 4 ceil(n / 32) + sizeof(T) nnz bytes. Zero means that all bits are zero, so -0.0, NaN payloads and
-// denormals survive. The bytes are canonical: host and device write the same.
+// that is 4 ceil(n / 32) + sizeof(T) nnz bytes; where these are not fewer than the values', encoding declines. Zero means
+// that all bits are zero, so -0.0, NaN payloads and denormals survive. The bytes are canonical: host and device write
+// the same.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -29,11 +30,9 @@ template <element T> struct zvc {
   TUCK_HD static constexpr status from_stages(const stage_list& stages, zvc&) noexcept {
     return match_single_stage(stages, description());
   }
-  TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept {
-    return mask_bytes(count) + count * uint32_t{sizeof(T)};
-  }
-  TUCK_HD uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
-  TUCK_HD status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
+  TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
+  uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
+  status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
   static constexpr uint32_t max_growth = 0;
   TUCK_HD static constexpr uint32_t side_bytes(const_bytes, uint32_t count) noexcept { return mask_bytes(count); }
@@ -42,24 +41,36 @@ template <element T> struct zvc {
   }
 };
 
-template <element T> TUCK_HD uint32_t zvc<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
-  std::byte* const masks = room.data();
-  masks_of(values, ones::non_zeros, masks);
+template <element T> uint32_t zvc<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
   const auto count = static_cast<uint32_t>(values.size());
-  std::byte* const end = pack(values, masks, masks + mask_bytes(count), masks + max_chunk_bytes(count));
-  return static_cast<uint32_t>(end - masks);
+  const uint32_t side = mask_bytes(count), raw = max_chunk_bytes(count);
+  if (side >= raw) return declined;
+  return detail::on_cpu([=]<class Cpu>(Cpu) {
+    using loops = detail::masks_on<Cpu>;
+    const std::byte* const from = as_bytes(values).data();
+    std::byte* const masks = room.data();
+    const uint32_t kept = loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, masks);
+    const uint64_t size = side + uint64_t{kept} * sizeof(T);
+    if (size >= raw) return declined;
+    loops::template pack<sizeof(T)>(from, count, masks, masks + side, masks + raw);
+    return static_cast<uint32_t>(size);
+  });
 }
 
-template <element T> TUCK_HD status zvc<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
-  const auto count = static_cast<uint32_t>(restored.size());
-  const uint32_t side = mask_bytes(count);
-  const std::byte *const masks = encoded.data(), *const packed = masks + side;
-  if (encoded.size() < side) return status::bad_payload;
-  const auto last = load_unaligned<uint32_t>(packed - 4);
-  if ((last & ~low_mask((count - 1) % window + 1)) != 0) return status::bad_payload;
-  if (side + uint64_t{count_mask(masks, side / 4).ones} * sizeof(T) != encoded.size()) return status::bad_payload;
-  spread<ones::non_zeros>(masks, packed, masks + encoded.size(), restored);
-  return status::ok;
+template <element T> status zvc<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
+  return detail::on_cpu([=]<class Cpu>(Cpu) {
+    using loops = detail::masks_on<Cpu>;
+    const auto count = static_cast<uint32_t>(restored.size());
+    const std::byte *const masks = encoded.data(), *const packed = masks + mask_bytes(count);
+    if (encoded.size() < mask_bytes(count)) return status::bad_payload;
+    const uint32_t tail = count % window;
+    if (tail != 0 && (loops::mask_at(masks, count / window) & ~low_mask(tail)) != 0) return status::bad_payload;
+    const uint64_t kept = loops::count_ones(masks, mask_bytes(count));
+    if (encoded.size() != mask_bytes(count) + kept * sizeof(T)) return status::bad_payload;
+    loops::template spread<ones::non_zeros, sizeof(T)>(masks, packed, packed + kept * sizeof(T),
+                                                       as_writable_bytes(restored).data(), count);
+    return status::ok;
+  });
 }
 
 static_assert(splitter<zvc<float>>);

@@ -1,0 +1,37 @@
+// The one place where host code chooses among the CPUs of core/cpu_windows.hpp.
+#pragma once
+
+#include <tuck/core/cpu_neon.hpp>
+#include <tuck/core/cpu_x86.hpp>
+
+namespace tuck::inline TUCK_ABI::detail {
+
+#if defined(TUCK_AVX2)
+using baseline_cpu = sse2_cpu;
+#elif defined(TUCK_NEON)
+using baseline_cpu = neon_cpu;
+#else
+using baseline_cpu = plain_cpu;
+#endif
+
+// Calls body(CPU), which is compiled for each CPU: what it calls, too, if that is inlined.
+template <class Body> auto on_cpu(const Body& body) noexcept {
+#if defined(TUCK_AVX2)
+  switch (level_of_cpu()) {
+    case cpu_level::avx512: return avx512_cpu::run(body);
+    case cpu_level::avx2: return avx2_cpu::run(body);
+    case cpu_level::baseline: break;
+  }
+#endif
+  return baseline_cpu::run(body);
+}
+
+// Calls body(), which is compiled a second time for CPUs with AVX2, for loops that compilers turn into vectors.
+template <class Body> auto vectorized(const Body& body) noexcept {
+#if defined(TUCK_AVX2)
+  if (avx2::available()) return avx2_cpu::run([&](avx2_cpu) __attribute__((always_inline)) { return body(); });
+#endif
+  return body();
+}
+
+}  // namespace tuck::inline TUCK_ABI::detail

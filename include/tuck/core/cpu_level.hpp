@@ -1,0 +1,58 @@
+// Which vector instructions host code uses: found once, at run time, whatever the compiler's flags. The environment
+// variable TUCK_CPU, set to baseline, avx2 or avx512, lowers the level. Bytes are the same on all.
+#pragma once
+
+#include <tuck/core/config.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+namespace tuck::inline TUCK_ABI {
+
+// baseline: what every CPU of the kind has; SSE2 on x86-64, NEON on aarch64.
+enum class cpu_level : uint8_t { baseline, avx2, avx512 };
+
+constexpr const char* name(cpu_level level) noexcept {
+  constexpr const char* names[] = {"baseline", "avx2", "avx512"};
+  return names[static_cast<int>(level)];
+}
+
+namespace detail {
+
+// What this CPU has. All that the macros of config.hpp name: a virtual machine may have one and hide another.
+inline cpu_level highest_cpu_level() noexcept {
+#if defined(TUCK_AVX2)
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("popcnt"))
+    return cpu_level::baseline;
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+      !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512vbmi2"))
+    return cpu_level::avx2;
+  return cpu_level::avx512;
+#else
+  return cpu_level::baseline;
+#endif
+}
+
+inline constexpr uint8_t not_found_yet = 0xff;
+inline constinit std::atomic<uint8_t> level_in_use{not_found_yet};
+
+inline cpu_level find_cpu_level() noexcept {
+  cpu_level level = highest_cpu_level();
+  if (const char* const wanted = std::getenv("TUCK_CPU"); wanted != nullptr)
+    for (const cpu_level lower : {cpu_level::baseline, cpu_level::avx2})
+      if (std::string_view(wanted) == name(lower) && lower < level) level = lower;
+  level_in_use.store(static_cast<uint8_t>(level), std::memory_order_relaxed);
+  return level;
+}
+
+}  // namespace detail
+
+// The level in use. A word of TUCK_CPU that is none of the three changes nothing.
+inline cpu_level level_of_cpu() noexcept {
+  const uint8_t level = detail::level_in_use.load(std::memory_order_relaxed);
+  return level != detail::not_found_yet ? static_cast<cpu_level>(level) : detail::find_cpu_level();
+}
+
+}  // namespace tuck::inline TUCK_ABI

@@ -1,0 +1,283 @@
+// Windows of values on x86 CPUs: with SSE2, which all have, and with AVX2 and AVX-512, compiled whatever the flags and
+// chosen at run time.
+#pragma once
+
+#include <tuck/core/cpu_windows.hpp>
+
+#if defined(TUCK_AVX2)
+#include <immintrin.h>
+
+namespace tuck::inline TUCK_ABI::detail {
+
+struct sse2_cpu : plain_cpu {
+  template <class Body> static auto run(const Body& body) noexcept { return body(sse2_cpu{}); }
+
+  // Which of 16 bytes at `values`, lanes of Size bytes, are those at `others`, or zero: all bits of the lane, or none.
+  template <size_t Size> static __m128i equal(const std::byte* values, const std::byte* others) noexcept {
+    const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(values));
+    const __m128i b =
+        others == nullptr ? _mm_setzero_si128() : _mm_loadu_si128(reinterpret_cast<const __m128i*>(others));
+    if constexpr (Size == 1) return _mm_cmpeq_epi8(a, b);
+    if constexpr (Size == 2) return _mm_cmpeq_epi16(a, b);
+    const __m128i words = _mm_cmpeq_epi32(a, b);
+    return Size == 4 ? words : _mm_and_si128(words, _mm_shuffle_epi32(words, 0xb1));
+  }
+  // Of 16 values: a byte for each.
+  template <size_t Size, bool Changes> static __m128i equal_bytes(const std::byte* values) noexcept {
+    __m128i lanes[Size];
+    for (size_t i = 0; i < Size; ++i)
+      lanes[i] = equal<Size>(values + 16 * i, Changes ? values + 16 * i - Size : nullptr);
+    if constexpr (Size == 8)
+      for (size_t i = 0; i < 4; ++i)
+        lanes[i] =
+            _mm_castps_si128(_mm_shuffle_ps(_mm_castsi128_ps(lanes[2 * i]), _mm_castsi128_ps(lanes[2 * i + 1]), 0x88));
+    if constexpr (Size >= 4)
+      for (size_t i = 0; i < 2; ++i) lanes[i] = _mm_packs_epi32(lanes[2 * i], lanes[2 * i + 1]);
+    return Size == 1 ? lanes[0] : _mm_packs_epi16(lanes[0], lanes[Size == 1 ? 0 : 1]);
+  }
+  template <size_t Size, bool Changes> static uint32_t mask_of(const std::byte* values) noexcept {
+    const auto low = static_cast<uint32_t>(_mm_movemask_epi8(equal_bytes<Size, Changes>(values)));
+    const auto high = static_cast<uint32_t>(_mm_movemask_epi8(equal_bytes<Size, Changes>(values + 16 * Size)));
+    return ~(low | high << 16);
+  }
+};
+
+TUCK_AVX2 inline __m256i load_vector(const void* from) noexcept {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+}
+
+struct avx2_cpu : moves_rows<avx2_cpu> {
+  template <class Body> TUCK_AVX2 __attribute__((flatten)) static auto run(const Body& body) noexcept {
+    return body(avx2_cpu{});
+  }
+
+  TUCK_AVX2 static uint32_t popcount(uint64_t x) noexcept { return static_cast<uint32_t>(__builtin_popcountll(x)); }
+
+  template <size_t Size, bool Changes> TUCK_AVX2 static uint32_t mask_of(const std::byte* values) noexcept {
+    __m256i lanes[Size];
+    for (size_t i = 0; i < Size; ++i) {
+      const __m256i a = load_vector(values + 32 * i);
+      const __m256i b = Changes ? load_vector(values + 32 * i - Size) : _mm256_setzero_si256();
+      if constexpr (Size == 1) lanes[i] = _mm256_cmpeq_epi8(a, b);
+      if constexpr (Size == 2) lanes[i] = _mm256_cmpeq_epi16(a, b);
+      if constexpr (Size == 4) lanes[i] = _mm256_cmpeq_epi32(a, b);
+      if constexpr (Size == 8) lanes[i] = _mm256_cmpeq_epi64(a, b);
+    }
+    uint32_t equal = 0;
+    if constexpr (Size == 1) {
+      equal = static_cast<uint32_t>(_mm256_movemask_epi8(lanes[0]));
+    } else if constexpr (Size == 2) {
+      const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packs_epi16(lanes[0], lanes[1]), 0xd8);
+      equal = static_cast<uint32_t>(_mm256_movemask_epi8(bytes));
+    } else {
+      for (uint32_t i = 0; i < Size; ++i) {
+        const int of_lanes = Size == 4 ? _mm256_movemask_ps(_mm256_castsi256_ps(lanes[i]))
+                                       : _mm256_movemask_pd(_mm256_castsi256_pd(lanes[i]));
+        equal |= static_cast<uint32_t>(of_lanes) << 32 / Size * i;
+      }
+    }
+    return ~equal;
+  }
+
+  template <size_t Size> struct row;
+
+  TUCK_AVX2 static void sum_words(const std::byte* words, uint64_t rounds, uint64_t& plain,
+                                  uint64_t& weighted) noexcept {
+    // Of each lane the sum s and the sum of its prefixes p, so that word k of n counts n - k times in p.
+    __m256i s[2] = {}, p[2] = {};
+    for (uint64_t i = 0; i < rounds; ++i) {
+      for (uint32_t half = 0; half < 2; ++half) {
+        const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(words + 32 * i + 16 * half));
+        s[half] = _mm256_add_epi64(s[half], _mm256_cvtepu32_epi64(four));
+        p[half] = _mm256_add_epi64(p[half], s[half]);
+      }
+    }
+    uint64_t sums[8], prefixes[8];
+    std::memcpy(sums, s, sizeof sums);
+    std::memcpy(prefixes, p, sizeof prefixes);
+    for (uint32_t lane = 0; lane < 8; ++lane) {
+      plain += sums[lane];
+      weighted += 8 * (rounds * sums[lane] - prefixes[lane]) + lane * sums[lane];
+    }
+  }
+};
+
+template <> struct avx2_cpu::row<1> {
+  static constexpr uint32_t step = 8;
+  TUCK_AVX2 static void move(const uint8_t* from, const std::byte* in, std::byte* out) noexcept {
+    const __m128i lanes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
+    const __m128i values = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(in));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(out), _mm_shuffle_epi8(values, lanes));
+  }
+};
+
+template <> struct avx2_cpu::row<2> {
+  static constexpr uint32_t step = 8;
+  TUCK_AVX2 static void move(const uint8_t* from, const std::byte* in, std::byte* out) noexcept {
+    const __m128i lanes = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+    const __m128i both = _mm_add_epi16(_mm_mullo_epi16(lanes, _mm_set1_epi16(0x0202)), _mm_set1_epi16(0x0100));
+    const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in));
+    const __m128i moved = _mm_shuffle_epi8(values, _mm_or_si128(both, _mm_srai_epi16(lanes, 15)));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), moved);
+  }
+};
+
+template <> struct avx2_cpu::row<4> {
+  static constexpr uint32_t step = 8;
+  TUCK_AVX2 static void move(const uint8_t* from, const std::byte* in, std::byte* out) noexcept {
+    const __m256i lanes = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+    const __m256i moved = _mm256_permutevar8x32_epi32(load_vector(in), lanes);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_andnot_si256(_mm256_srai_epi32(lanes, 31), moved));
+  }
+};
+
+template <> struct avx2_cpu::row<8> {
+  static constexpr uint32_t step = 4;
+  TUCK_AVX2 static void move(const uint8_t* from, const std::byte* in, std::byte* out) noexcept {
+    const __m256i lanes = _mm256_cvtepi8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+    const __m256i low = _mm256_slli_epi64(lanes, 1);
+    const __m256i halves = _mm256_or_si256(
+        _mm256_or_si256(_mm256_blend_epi32(low, _mm256_setzero_si256(), 0xaa), _mm256_slli_epi64(low, 32)),
+        _mm256_set1_epi64x(int64_t{1} << 32));
+    const __m256i moved = _mm256_permutevar8x32_epi32(load_vector(in), halves);
+    const __m256i none = _mm256_cmpgt_epi64(_mm256_setzero_si256(), lanes);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_andnot_si256(none, moved));
+  }
+};
+
+// Compresses and expands whole vectors; runs as AVX2 does.
+struct avx512_cpu : avx2_cpu {
+  template <class Body> TUCK_AVX512 __attribute__((flatten)) static auto run(const Body& body) noexcept {
+    return body(avx512_cpu{});
+  }
+
+  // 32 bytes of 1-byte values, else 64.
+  template <size_t Size> static constexpr uint32_t lanes = Size == 1 ? 32 : 64 / Size;
+
+  template <size_t Size, bool Changes> TUCK_AVX512 static uint32_t mask_of(const std::byte* values) noexcept {
+    if constexpr (Size == 1) return avx2_cpu::mask_of<1, Changes>(values);
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < 32; i += lanes<Size>, values += 64) {
+      const __m512i a = _mm512_loadu_si512(values);
+      const __m512i b = Changes ? _mm512_loadu_si512(values - Size) : _mm512_setzero_si512();
+      if constexpr (Size == 2) mask = _mm512_cmpneq_epi16_mask(a, b);
+      if constexpr (Size == 4) mask |= uint32_t{_mm512_cmpneq_epi32_mask(a, b)} << i;
+      if constexpr (Size == 8) mask |= uint32_t{_mm512_cmpneq_epi64_mask(a, b)} << i;
+    }
+    return mask;
+  }
+
+  template <size_t Size>
+  TUCK_AVX512 static std::byte* pack(const std::byte* values, uint32_t mask, std::byte* to) noexcept {
+    for (uint32_t i = 0; i < 32; i += lanes<Size>, values += 64) {
+      const uint32_t ones = mask >> i & low_mask(lanes<Size>);
+      if constexpr (Size == 1) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_maskz_compress_epi8(ones, load_vector(values)));
+      } else {
+        const __m512i x = _mm512_loadu_si512(values);
+        if constexpr (Size == 2) _mm512_storeu_si512(to, _mm512_maskz_compress_epi16(ones, x));
+        if constexpr (Size == 4) _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(ones), x));
+        if constexpr (Size == 8) _mm512_storeu_si512(to, _mm512_maskz_compress_epi64(static_cast<__mmask8>(ones), x));
+      }
+      to += popcount(ones) * Size;
+    }
+    return to;
+  }
+
+  template <size_t Size, bool Runs>
+  TUCK_AVX512 static const std::byte* spread(uint32_t mask, const std::byte* from, std::byte* to) noexcept {
+    if constexpr (Runs) return avx2_cpu::spread<Size, true>(mask, from, to);
+    for (uint32_t i = 0; i < 32; i += lanes<Size>, to += 64) {
+      const uint32_t ones = mask >> i & low_mask(lanes<Size>);
+      if constexpr (Size == 1) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_maskz_expand_epi8(ones, load_vector(from)));
+      } else {
+        const __m512i x = _mm512_loadu_si512(from);
+        if constexpr (Size == 2) _mm512_storeu_si512(to, _mm512_maskz_expand_epi16(ones, x));
+        if constexpr (Size == 4) _mm512_storeu_si512(to, _mm512_maskz_expand_epi32(static_cast<__mmask16>(ones), x));
+        if constexpr (Size == 8) _mm512_storeu_si512(to, _mm512_maskz_expand_epi64(static_cast<__mmask8>(ones), x));
+      }
+      from += popcount(ones) * Size;
+    }
+    return from;
+  }
+};
+
+}  // namespace tuck::inline TUCK_ABI::detail
+
+namespace tuck::inline TUCK_ABI::avx2 {
+
+using detail::load_vector;
+
+inline bool available() noexcept { return level_of_cpu() >= cpu_level::avx2; }
+
+template <class Word> TUCK_AVX2 inline __m256i all(Word x) noexcept {
+  return sizeof(Word) == 4 ? _mm256_set1_epi32(static_cast<int>(x)) : _mm256_set1_epi64x(static_cast<int64_t>(x));
+}
+
+template <class Word> TUCK_AVX2 inline __m256i sum(__m256i a, __m256i b) noexcept {
+  return sizeof(Word) == 4 ? _mm256_add_epi32(a, b) : _mm256_add_epi64(a, b);
+}
+
+// `base` + each of 32 fields of `width` bits, which begin at bit `bit`: of up to 25 bits to 4-byte words, of up to 57,
+// an even number, to 8-byte words. Reads whole vectors, up to 32 bytes more than the fields have.
+template <class Word>
+TUCK_AVX2 inline void take_fields(const std::byte* from, uint32_t bit, uint32_t width, Word base,
+                                  std::byte* to) noexcept {
+  constexpr uint32_t size = sizeof(Word), lanes = 32 / size;
+  struct table {
+    Word number[lanes];
+    uint8_t first[32], byte[32];  // of each byte of a vector: the first one of its lane, and which of the lane's it is
+  };
+  static constexpr table lane = [] {
+    table t{};
+    for (uint32_t i = 0; i < lanes; ++i) t.number[i] = i;
+    for (uint32_t i = 0; i < 32; ++i) t.first[i] = static_cast<uint8_t>(i % 16 / size * size);
+    for (uint32_t i = 0; i < 32; ++i) t.byte[i] = static_cast<uint8_t>(i % size);
+    return t;
+  }();
+  const auto in = [](const auto& of_lanes) { return reinterpret_cast<const std::byte*>(of_lanes); };
+  // A row of fields begins as far into its byte as the one before it. Half a vector has the fields of 16 bytes.
+  const uint32_t first = bit % 8, half = (first + lanes / 2 * width) / 8;
+  const __m256i begin =
+      _mm256_add_epi32(_mm256_mullo_epi32(load_vector(in(lane.number)), all<Word>(width)), all<Word>(first));
+  const __m256i at = _mm256_srli_epi32(begin, 3), shift = _mm256_and_si256(begin, _mm256_set1_epi32(7));
+  const __m256i of_half = _mm256_shuffle_epi8(at, _mm256_setzero_si256());
+  const __m256i bytes = _mm256_add_epi8(_mm256_sub_epi8(_mm256_shuffle_epi8(at, load_vector(in(lane.first))), of_half),
+                                        load_vector(in(lane.byte)));
+  const __m256i mask = all<Word>((Word{1} << width) - 1), bases = all(base);
+  from += bit / 8;
+  for (uint32_t i = 0; i < 32; i += lanes, from += width * lanes / 8) {
+    const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + half));
+    const __m256i parts = _mm256_shuffle_epi8(_mm256_set_m128i(high, low), bytes);
+    const __m256i moved = size == 4 ? _mm256_srlv_epi32(parts, shift) : _mm256_srlv_epi64(parts, shift);
+    const __m256i values = _mm256_and_si256(moved, mask);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i * size), sum<Word>(values, bases));
+  }
+}
+
+// Of 32 zigzag differences makes the words that they follow, of which the first is known.
+template <class Word> TUCK_AVX2 inline void add_differences(Word first, std::byte* words) noexcept {
+  constexpr bool small = sizeof(Word) == 4;
+  const __m256i zero = _mm256_setzero_si256(), one = all(Word{1});
+  __m256i before = all(first);
+  for (std::byte* const end = words + 32 * sizeof(Word); words != end; words += 32) {
+    const __m256i z = load_vector(words);
+    const __m256i sign = _mm256_and_si256(z, one), half = small ? _mm256_srli_epi32(z, 1) : _mm256_srli_epi64(z, 1);
+    const __m256i d = _mm256_xor_si256(half, small ? _mm256_sub_epi32(zero, sign) : _mm256_sub_epi64(zero, sign));
+    // Up to each lane: first in both halves, then what the low half adds up to in the high one.
+    __m256i s = sum<Word>(d, _mm256_bslli_epi128(d, sizeof(Word)));
+    if (small) s = sum<Word>(s, _mm256_bslli_epi128(s, 8));
+    const __m256i low = _mm256_permute2x128_si256(s, s, 0x08);
+    s = sum<Word>(s, small ? _mm256_shuffle_epi32(low, 0xff) : _mm256_shuffle_epi32(low, 0xee));
+    const __m256i without = small ? _mm256_sub_epi32(s, d) : _mm256_sub_epi64(s, d);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), sum<Word>(before, without));
+    const __m256i last = _mm256_permute4x64_epi64(s, 0xff);
+    before = sum<Word>(before, small ? _mm256_shuffle_epi32(last, 0xff) : last);
+  }
+}
+
+}  // namespace tuck::inline TUCK_ABI::avx2
+
+#endif
