@@ -11,3 +11,4 @@
 #include <tuck/core/version.hpp>
 #include <tuck/frame/host.hpp>
 #include <tuck/frame/host_batch.hpp>
+#include <tuck/frame/host_delta.hpp>

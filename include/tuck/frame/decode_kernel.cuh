@@ -205,6 +205,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     new (&temp_.codec.get()) C(job_.codec);
     if (const status s = C::from_stages(header.stages, temp_.codec.get()); s != status::ok) return s;
     if (!holds<T>(header.type)) return status::type_mismatch;
+    if ((header.flags & flag_delta) != 0) return status::needs_base;
     if (job_.first_value > header.value_count || job_.out_values > header.value_count - job_.first_value)
       return status::bad_range;
     if (header.chunk_values > max_device_chunk_values<C>) return status::unsupported;
