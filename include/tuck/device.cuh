@@ -10,6 +10,7 @@
 #include <tuck/core/version.hpp>
 #include <tuck/frame/batch.cuh>
 #include <tuck/frame/block.cuh>
+#include <tuck/frame/delta.cuh>
 #include <tuck/frame/device.cuh>
 #include <tuck/frame/inflate_batch.cuh>
 #include <tuck/frame/statistics.cuh>

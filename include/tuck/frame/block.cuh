@@ -22,7 +22,7 @@ template <codec C, int Threads = block_threads> class block_encode {
   // written, all threads get them, and zeros are behind them up to a multiple of 16; or `declined`, and nothing was
   // written, where the chunk would not shrink. An adaptive codec is one that needs no preparation, or was prepared.
   __device__ uint32_t operator()(const C& codec, const value_t<C>* values, uint32_t count, std::byte* out) {
-    block_chunk<value_t<C>, Threads, !detail::takes_chunk<coder>> chunk(values, count);
+    block_chunk<value_t<C>, Threads, !detail::takes_chunk<coder>> chunk({values}, count);
     return encode(codec, chunk, count, out);
   }
 

@@ -153,6 +153,9 @@ struct frame_options {
   dtype type = dtype::none;  // of the elements, which codecs of untyped ones must be told; none: the codec's own
 };
 
+// Can a delta be encoded by this codec? Not where it changes values, or wants to know the range of a tensor's.
+template <codec C> inline constexpr bool takes_deltas = !is_lossy<C> && !adaptive_codec<C>;
+
 // How decode_delta runs.
 struct delta_options {
   bool chunk_by_chunk = false;  // one pass that writes each chunk as it is, not a verifying pass before the first write

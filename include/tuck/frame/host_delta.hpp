@@ -13,7 +13,6 @@ status match_delta(const frame_header& header, C& codec, uint64_t base_values, u
   if (const status s = C::from_stages(header.stages, codec); s != status::ok) return s;
   if (!holds<value_t<C>>(header.type)) return status::type_mismatch;
   if ((header.flags & flag_delta) == 0) return status::not_a_delta;
-  if (is_lossy<C>) return status::lossy_delta;
   if (base_values != header.value_count) return status::wrong_base;
   return out_values == header.value_count ? status::ok : status::bad_range;
 }
@@ -52,9 +51,10 @@ template <codec C> class delta_pass {
       }
       if (how_.chunks_done != nullptr) how_.chunks_done->fetch_add(end - begin, std::memory_order_relaxed);
     });
-    if (verifies && base_sums.digest_of(base_.size_bytes()) != frame_.header().base_digest)
+    const outcome restored = failure.result(base_.size_bytes());
+    if (restored && verifies && base_sums.digest_of(base_.size_bytes()) != frame_.header().base_digest)
       return {.code = status::wrong_base};
-    return failure.result(base_.size_bytes());
+    return restored;
   }
 
  private:
@@ -74,12 +74,12 @@ template <codec C> class delta_pass {
 }  // namespace detail
 
 // As encode, but a delta: what `values` has other than `base`, which has as many values; else wrong_base. Takes any
-// lossless codec; others are refused as lossy_delta. max_delta_bytes is always enough room: a delta always has
+// lossless codec that is not adaptive; others are refused as lossy_delta. max_delta_bytes is always enough room: a delta always has
 // checksums.
 template <codec C>
 outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const value_t<C>> base, bytes frame,
                      frame_options options = {}, const execution& how = {}) noexcept {
-  if (is_lossy<C>) return {.code = status::lossy_delta};
+  if (!takes_deltas<C>) return {.code = status::lossy_delta};
   if (frame.is_null() || base.is_null()) return {.code = status::invalid_argument};
   if (base.size() != values.size()) return {.code = status::wrong_base};
   options.checksums = true;
@@ -93,10 +93,11 @@ outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const v
 //
 // Verifying decodes the frame once more. With `chunk_by_chunk` that is left out: each chunk is verified and written at
 // once, a bad one as zeros, and the outcome names the first of them. Whether it was the right base is known only at the
-// end: wrong_base comes when all has been written, and outranks bad chunks.
+// end: then wrong_base comes when all has been written.
 template <codec C>
 outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> base, span<value_t<C>> out,
                      const delta_options& options = {}, const execution& how = {}) noexcept {
+  if (!takes_deltas<C>) return {.code = status::lossy_delta};
   if (frame.is_null() || base.is_null() || out.is_null()) return {.code = status::invalid_argument};
   frame_header header;
   if (const status s = frame_view::read_header(frame, header); s != status::ok) return {.code = s};
