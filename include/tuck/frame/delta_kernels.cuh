@@ -101,8 +101,13 @@ template <element T, int Threads, delta_pass Pass> class delta_output {
   template <int Rows> __device__ void apply_rows(uint32_t first, const device::vec128 (&x)[Rows]) {
     const auto* const from = reinterpret_cast<const device::vec128*>(base_ + first);
     device::vec128 b[Rows];
+    bool wanted[Rows];  // what stays as it is need be neither read nor written in place
 #pragma unroll
-    for (int r = 0; r < Rows; ++r) b[r] = read(from + r * device::warp_size);
+    for (int r = 0; r < Rows; ++r)
+      wanted[r] = summed || base_ != out_ || (x[r].w[0] | x[r].w[1] | x[r].w[2] | x[r].w[3]) != 0;
+#pragma unroll
+    for (int r = 0; r < Rows; ++r)
+      if (wanted[r]) b[r] = read(from + r * device::warp_size);
     if constexpr (summed) {
       const uint32_t at = first * uint32_t{sizeof(T)} / 4;
       tile::add_rows(sums, at, x);
@@ -112,8 +117,9 @@ template <element T, int Threads, delta_pass Pass> class delta_output {
       auto* const to = reinterpret_cast<device::vec128*>(out_ + first);
 #pragma unroll
       for (int r = 0; r < Rows; ++r)
-        device::store(to + r * device::warp_size, device::vec128{{x[r].w[0] ^ b[r].w[0], x[r].w[1] ^ b[r].w[1],
-                                                                  x[r].w[2] ^ b[r].w[2], x[r].w[3] ^ b[r].w[3]}});
+        if (wanted[r])
+          device::store(to + r * device::warp_size, device::vec128{{x[r].w[0] ^ b[r].w[0], x[r].w[1] ^ b[r].w[1],
+                                                                    x[r].w[2] ^ b[r].w[2], x[r].w[3] ^ b[r].w[3]}});
     }
   }
 

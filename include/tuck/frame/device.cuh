@@ -87,7 +87,7 @@ template <codec C> status why_no_room(const C& codec, uint64_t count, const fram
 template <codec C, class Job = encode_job<C>>
 result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_place place, scratch_span scratch,
               outcome* written, cudaStream_t stream, const frame_options& options, const launch_options& how,
-              Job job = {}) noexcept {
+              Job job = Job{}) noexcept {
   job.codec = codec;
   if (const status s = tuck::make_header(codec, values.size(), options, job.header); s != status::ok) return {s};
   if constexpr (is_delta_job<Job>) job.header.flags |= flag_delta;
