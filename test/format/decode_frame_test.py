@@ -121,7 +121,7 @@ class Header:
 
     FORMAT = struct.Struct("<4sHBBIIQQQ64sQQQ")
     FIELDS = ("magic", "version", "type", "alignment", "flags", "chunk_values", "values", "bytes", "metadata_bytes",
-              "stages", "reserved", "contents_digest", "header_digest")  # fmt: skip
+              "stages", "base_digest", "contents_digest", "header_digest")  # fmt: skip
 
     def __init__(self, frame):
         for name, value in zip(self.FIELDS, self.FORMAT.unpack_from(frame)):
@@ -436,7 +436,7 @@ def directory(rng, frame):
 def header(rng, frame):
     h = Header(frame)
     name = rng.choice(("version", "type", "alignment", "flags", "chunk_values", "values", "bytes", "metadata_bytes",
-                       "reserved"))  # fmt: skip
+                       "base_digest"))  # fmt: skip
     most = {"type": 255, "alignment": 255, "version": 2**16 - 1, "flags": 2**32 - 1, "chunk_values": 2**32 - 1}
     most = most.get(name, 2**64 - 1)
     old = getattr(h, name)

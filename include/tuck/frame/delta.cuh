@@ -24,20 +24,21 @@ result encode_delta(const C& codec, span<const value_t<C>> values, span<const va
       return {status::misaligned};
     encode_delta_job<C> job{};
     job.base = base.data();
-    return detail::encode(codec, values, frame, {}, scratch, written, stream, options, how, job);
+    return detail::encode(codec, values, frame, {}, scratch, written, stream, options, how,
+                          encode_delta_kernel<C, block_threads>, job);
   }
 }
 
 namespace detail {
-template <delta_pass Pass, codec C>
-result decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> base, span<value_t<C>> out,
-                    scratch_span scratch, outcome* restored, cudaStream_t stream, const launch_options& how) noexcept {
+template <codec C, delta_pass Pass>
+result decode_delta(void (*kernel)(decode_delta_job<C, Pass>), const C& codec, const_bytes frame,
+                    span<const value_t<C>> base, span<value_t<C>> out, scratch_span scratch, outcome* restored,
+                    cudaStream_t stream, const launch_options& how) noexcept {
   const decode_delta_job<C, Pass> job{
       codec,       frame.data(), frame.size(), out.data(),
       {},          out.size(),   restored,     reinterpret_cast<scratch_head*>(scratch.memory().data()),
       base.data(), base.size()};
-  return launch(decode_delta_kernel<C, block_threads, Pass>, job, useful_decoders(frame, out.size_bytes()), how,
-                stream);
+  return launch(kernel, job, useful_decoders(frame, out.size_bytes()), how, stream);
 }
 }  // namespace detail
 
@@ -54,11 +55,12 @@ result decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> ba
     if (base.is_null()) return {status::invalid_argument};
     if (!tuck::aligned(base.data(), sizeof(value_t<C>))) return {status::misaligned};
     if (const status s = detail::check_decode(frame, out, scratch, restored); s != status::ok) return {s};
-    using enum delta_pass;
-    if (options.chunk_by_chunk)
-      return detail::decode_delta<both>(codec, frame, base, out, scratch, restored, stream, how);
-    const result r = detail::decode_delta<verify>(codec, frame, base, out, scratch, restored, stream, how);
-    return r ? detail::decode_delta<apply>(codec, frame, base, out, scratch, restored, stream, how) : r;
+    const auto run = [&](auto kernel) {
+      return detail::decode_delta(kernel, codec, frame, base, out, scratch, restored, stream, how);
+    };
+    if (options.chunk_by_chunk) return run(decode_delta_kernel<C, block_threads>);
+    const result verified = run(verify_delta_kernel<C, block_threads>);
+    return verified ? run(apply_delta_kernel<C, block_threads>) : verified;
   }
 }
 

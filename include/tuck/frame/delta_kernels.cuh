@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tuck/frame/decode_kernel.cuh>
+#include <tuck/frame/encode_kernel.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -9,10 +10,12 @@ namespace tuck::inline TUCK_ABI {
 // both at once.
 enum class delta_pass { verify, apply, both };
 
-template <element T, int Threads, delta_pass Pass> class delta_output;
+template <class Job, int Threads> class delta_output;
 
 template <codec C, delta_pass Pass> struct decode_delta_job {
-  template <int Threads> using output = delta_output<value_t<C>, Threads, Pass>;
+  template <int Threads> using output = delta_output<decode_delta_job, Threads>;
+  using value = value_t<C>;
+  static constexpr delta_pass pass = Pass;
   struct zero {
     __device__ constexpr operator uint64_t() const { return 0; }
   };
@@ -30,111 +33,116 @@ template <codec C, delta_pass Pass> struct decode_delta_job {
 };
 
 // What decoders hand words to, as block_output is: the words of a chunk of `count` values whose first has index `first`
-// in base and out. A thread reads of the base only what it writes itself, so that out may be the base.
-template <element T, int Threads, delta_pass Pass> class delta_output {
+// in base and out. A thread reads of the base only what it writes itself, so that out may be the base. What can be had
+// of the job is not kept: registers are few.
+template <class Job, int Threads> class delta_output {
+  using T = typename Job::value;
   using tile = block_tile<T, Threads>;
   using word = typename tile::word;
 
  public:
-  static constexpr bool summed = Pass != delta_pass::apply;
-  static constexpr bool writes = Pass != delta_pass::verify;
+  static constexpr bool summed = Job::pass != delta_pass::apply;
+  static constexpr bool writes = Job::pass != delta_pass::verify;
 
   word_sums sums;  // of what is handed over
 
-  template <class Job>
   __device__ delta_output(const Job& job, base_sums& all, uint64_t first, uint32_t count)
-      : base_(job.base + first),
-        out_(job.out + first),
-        first_word_(first * sizeof(T) / 4),
-        count_(count),
-        whole_(count % tile::lane_values == 0 &&
-               (reinterpret_cast<uintptr_t>(base_) | (writes ? reinterpret_cast<uintptr_t>(out_) : 0)) % 16 == 0),
-        all_(all) {}
+      : job_(job), all_(all), first_(first), count_(count) {}
 
   __device__ void operator()(uint32_t first, word x) {
     word b = 0;
 #pragma unroll
     for (uint32_t k = 0; k < tile::per_word; ++k)
-      if (first + k < count_) b |= static_cast<word>(read(bits(base_) + first + k)) << (8 * sizeof(T) * k % 64);
+      if (first + k < count_) b |= static_cast<word>(read(base() + first + k)) << (8 * sizeof(T) * k % 64);
     if constexpr (summed) {
       tile::add_word(sums, x, first);
-      tile::add_word(base_sums_, b, first_word_ * 4 / sizeof(T) + first);
+      tile::add_word(of_base_, b, first_ + first);
     }
-    if constexpr (writes)
+    if constexpr (writes) {
+#pragma unroll
       for (uint32_t k = 0; k < tile::per_word; ++k)
-        if (first + k < count_) device::store(bits(out_) + first + k, tile::value(x ^ b, static_cast<int>(k)));
+        if (first + k < count_) device::store(out() + first + k, tile::value(x ^ b, static_cast<int>(k)));
+    }
   }
   __device__ void operator()(uint32_t first, const device::vec128& x) {
     const device::vec128 one[] = {x};
     (*this)(first, one);
   }
   template <int Rows> __device__ void operator()(uint32_t first, const device::vec128 (&x)[Rows]) {
-    if (whole_) return apply_rows(first, x);
-#pragma unroll 1
-    for (int r = 0; r < Rows; ++r) {
-      uint64_t low = device::join_words(x[r].w[0], x[r].w[1]), high = device::join_words(x[r].w[2], x[r].w[3]);
-      const uint32_t begin = first + static_cast<uint32_t>(r) * tile::row_values;
-#pragma unroll 1
-      for (uint32_t k = 0; k < tile::lane_values; k += tile::per_word) {
-        (*this)(begin + k, static_cast<word>(low));
-        low = sizeof(word) == 8 ? high : low >> 32 | high << 32;
-        high >>= 32;
-      }
-    }
+    // Chunks begin at multiples of 32 values.
+    const uintptr_t places =
+        reinterpret_cast<uintptr_t>(job_.base) | (writes ? reinterpret_cast<uintptr_t>(job_.out) : 0);
+    if (count_ % tile::lane_values == 0 && places % 16 == 0) return apply_rows(first, x);
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) apply_words(first + static_cast<uint32_t>(r) * tile::row_values, x[r]);
   }
 
   // After the last word of the chunk, by whole warps.
   __device__ void finish() {
-    if constexpr (summed) all_.add(base_sums_);
+    if constexpr (summed) all_.add(of_base_);
   }
   // Of a chunk that could not be restored.
   __device__ void fill_zeros() const {
     if constexpr (writes)
-      for (uint32_t i = threadIdx.x; i < count_; i += Threads) device::store(bits(out_) + i, bits_t<T>{0});
+      for (uint32_t i = threadIdx.x; i < count_; i += Threads) device::store(out() + i, bits_t<T>{0});
   }
 
  private:
-  __device__ static const bits_t<T>* bits(const T* p) { return reinterpret_cast<const bits_t<T>*>(p); }
-  __device__ static bits_t<T>* bits(T* p) { return reinterpret_cast<bits_t<T>*>(p); }
+  __device__ const bits_t<T>* base() const { return reinterpret_cast<const bits_t<T>*>(job_.base) + first_; }
+  __device__ bits_t<T>* out() const { return reinterpret_cast<bits_t<T>*>(job_.out) + first_; }
   template <class U> __device__ static U read(const U* p) { return writes ? device::load_written(p) : device::load(p); }
 
-  template <int Rows> __device__ void apply_rows(uint32_t first, const device::vec128 (&x)[Rows]) {
-    const auto* const from = reinterpret_cast<const device::vec128*>(base_ + first);
-    device::vec128 b[Rows];
-    bool wanted[Rows];  // what stays as it is need be neither read nor written in place
-#pragma unroll
-    for (int r = 0; r < Rows; ++r)
-      wanted[r] = summed || base_ != out_ || (x[r].w[0] | x[r].w[1] | x[r].w[2] | x[r].w[3]) != 0;
-#pragma unroll
-    for (int r = 0; r < Rows; ++r)
-      if (wanted[r]) b[r] = read(from + r * device::warp_size);
-    if constexpr (summed) {
-      const uint32_t at = first * uint32_t{sizeof(T)} / 4;
-      tile::add_rows(sums, at, x);
-      tile::add_rows(base_sums_, first_word_ + at, b);
-    }
-    if constexpr (writes) {
-      auto* const to = reinterpret_cast<device::vec128*>(out_ + first);
-#pragma unroll
-      for (int r = 0; r < Rows; ++r)
-        if (wanted[r])
-          device::store(to + r * device::warp_size, device::vec128{{x[r].w[0] ^ b[r].w[0], x[r].w[1] ^ b[r].w[1],
-                                                                    x[r].w[2] ^ b[r].w[2], x[r].w[3] ^ b[r].w[3]}});
+  __device__ void apply_words(uint32_t first, const device::vec128& x) {
+    uint64_t low = device::join_words(x.w[0], x.w[1]), high = device::join_words(x.w[2], x.w[3]);
+#pragma unroll 1
+    for (uint32_t k = 0; k < tile::lane_values; k += tile::per_word) {
+      (*this)(first + k, static_cast<word>(low));
+      low = sizeof(word) == 8 ? high : low >> 32 | high << 32;
+      high >>= 32;
     }
   }
 
-  const T* base_;
-  T* out_;
-  uint64_t first_word_;
-  uint32_t count_;
-  bool whole_;
+  template <int Rows> __device__ void apply_rows(uint32_t first, const device::vec128 (&x)[Rows]) {
+    const auto* const from = reinterpret_cast<const device::vec128*>(base() + first);
+    auto* const to = reinterpret_cast<device::vec128*>(out() + first);
+    const auto apply = [&](int r, const device::vec128& b) {
+      device::store(to + r * device::warp_size,
+                    device::vec128{{x[r].w[0] ^ b.w[0], x[r].w[1] ^ b.w[1], x[r].w[2] ^ b.w[2], x[r].w[3] ^ b.w[3]}});
+    };
+    if constexpr (summed) {
+      device::vec128 b[Rows];
+#pragma unroll
+      for (int r = 0; r < Rows; ++r) b[r] = read(from + r * device::warp_size);
+      const uint32_t at = first * uint32_t{sizeof(T)} / 4;
+      tile::add_rows(sums, at, x);
+      tile::add_rows(of_base_, first_ * sizeof(T) / 4 + at, b);
+#pragma unroll
+      for (int r = 0; r < Rows; ++r)
+        if constexpr (writes) apply(r, b[r]);
+    } else {  // what stays as it is need be neither read nor written in place
+#pragma unroll
+      for (int r = 0; r < Rows; ++r)
+        if (job_.base != job_.out || (x[r].w[0] | x[r].w[1] | x[r].w[2] | x[r].w[3]) != 0)
+          apply(r, read(from + r * device::warp_size));
+    }
+  }
+
+  const Job& job_;
   base_sums& all_;
-  word_sums base_sums_;
+  uint64_t first_;
+  uint32_t count_;
+  word_sums of_base_;
 };
 
+namespace detail {
+// Beside the tensor's values there are those of the base: at most 96 registers, or for codecs that need as many, 128.
+template <class B>
+inline constexpr int delta_blocks_of = blocks_a_processor_of<B> > 5 ? 5 : blocks_a_processor_of<B> - 1;
+}  // namespace detail
+
+// One block of a launch.
 template <codec C, int Threads, delta_pass Pass>
-TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_decoder<C, Threads>>)
-    decode_delta_kernel(const __grid_constant__ decode_delta_job<C, Pass> job) {
+__device__ __forceinline__ void run_delta(const decode_delta_job<C, Pass>& job) {
   using decoder = frame_decoder<C, Threads, decode_delta_job<C, Pass>>;
   using storage = typename decoder::TempStorage;
   TUCK_SHARED(storage, temp);
@@ -142,6 +150,30 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_
     decoder(temp, job).run();
   else if (device::load(&job.result->code) == status::ok)
     decoder(temp, job).run_verified();
+}
+
+template <codec C, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_blocks_of<block_codec<C, Threads>>)
+    encode_delta_kernel(const __grid_constant__ encode_delta_job<C> job) {
+  using encoder = frame_encoder<C, Threads, encode_delta_job<C>>;
+  using storage = typename encoder::TempStorage;
+  TUCK_SHARED(storage, temp);
+  encoder(temp, job).run();
+}
+template <codec C, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_blocks_of<block_decoder<C, Threads>>)
+    verify_delta_kernel(const __grid_constant__ decode_delta_job<C, delta_pass::verify> job) {
+  run_delta<C, Threads>(job);
+}
+template <codec C, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_blocks_of<block_decoder<C, Threads>>)
+    apply_delta_kernel(const __grid_constant__ decode_delta_job<C, delta_pass::apply> job) {
+  run_delta<C, Threads>(job);
+}
+template <codec C, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_blocks_of<block_decoder<C, Threads>>)
+    decode_delta_kernel(const __grid_constant__ decode_delta_job<C, delta_pass::both> job) {
+  run_delta<C, Threads>(job);
 }
 
 }  // namespace tuck::inline TUCK_ABI

@@ -83,11 +83,11 @@ template <codec C> status why_no_room(const C& codec, uint64_t count, const fram
   return s != status::ok ? s : status::output_too_small;
 }
 
-// `job` has what sets a delta apart.
+// `job` has what sets a delta apart, and its kernel.
 template <codec C, class Job = encode_job<C>>
 result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_place place, scratch_span scratch,
               outcome* written, cudaStream_t stream, const frame_options& options, const launch_options& how,
-              Job job = Job{}) noexcept {
+              void (*kernel)(Job) = encode_kernel<C, block_threads>, Job job = Job{}) noexcept {
   job.codec = codec;
   if (const status s = tuck::make_header(codec, values.size(), options, job.header); s != status::ok) return {s};
   if constexpr (is_delta_job<Job>) job.header.flags |= flag_delta;
@@ -124,7 +124,7 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_
         if (const result r = launch(survey_kernel<T, block_threads>, survey, useful, how, stream); !r) return r;
       }
   }
-  return launch(encode_kernel<C, block_threads, Job>, job, job.at.chunks, how, stream);
+  return launch(kernel, job, job.at.chunks, how, stream);
 }
 
 }  // namespace detail

@@ -372,10 +372,10 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   const Job& job_;
 };
 
-template <codec C, int Threads, class Job>
+template <codec C, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_codec<C, Threads>>)
-    encode_kernel(const __grid_constant__ Job job) {
-  using encoder = frame_encoder<C, Threads, Job>;
+    encode_kernel(const __grid_constant__ encode_job<C> job) {
+  using encoder = frame_encoder<C, Threads>;
   using storage = typename encoder::TempStorage;
   TUCK_SHARED(storage, temp);
   encoder(temp, job).run();
