@@ -17,7 +17,8 @@ struct golden_case {
   dtype type;
   frame_options options;
   std::vector<std::byte> values;
-  std::vector<std::byte> base;  // of a delta; it is encoded by calls on the host alone, delta_test compares the device's
+  std::vector<std::byte>
+      base;  // of a delta; it is encoded by calls on the host alone, delta_test compares the device's
 };
 
 class golden_tensors {
@@ -88,12 +89,9 @@ class golden_tensors {
 // A delta of every kind of element size: the base is the tensor with a few of its values changed, a chunk of them not.
 inline golden_case golden_delta(const std::string& codec, dtype type) {
   const uint32_t chunk = 1024 / size_of(type);
-  golden_case made{codec + '.' + tuck::name(type) + ".against-a-base",
-                   {codec, {}},
-                   type,
-                   {.chunk_values = chunk, .checksums = true},
-                   golden_tensors(type, false).small(chunk, true),
-                   {}};
+  golden_case made{
+      codec + '.' + tuck::name(type) + ".against-a-base", {codec, {}}, type, {.chunk_values = chunk, .checksums = true},
+      golden_tensors(type, false).small(chunk, true),     {}};
   made.base = made.values;
   for (size_t i = 0, at = 5; at < made.base.size(); at += 7 + ++i * 5 % 90)
     if (at / 1024 != 2) made.base[at] ^= static_cast<std::byte>((1 << i % 7) - 1);

@@ -63,8 +63,7 @@ void make_streams(const std::filesystem::path& folder) {
 }
 
 // Against the base that delta_fuzz has.
-template <codec C>
-void make_delta(const std::filesystem::path& path, const C& codec, std::vector<value_t<C>> all) {
+template <codec C> void make_delta(const std::filesystem::path& path, const C& codec, std::vector<value_t<C>> all) {
   if (!takes_deltas<C>) return;
   using T = value_t<C>;
   const auto base = delta_base(all.size() * sizeof(T));
