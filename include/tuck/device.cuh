@@ -4,6 +4,7 @@
 #include <tuck/codec/bitpack/bitpack_block.cuh>
 #include <tuck/codec/chain/chains.cuh>
 #include <tuck/codec/deflate/deflate_block.cuh>
+#include <tuck/codec/gaps/gaps_block.cuh>
 #include <tuck/codec/quantize/quantize_block.cuh>
 #include <tuck/codec/rle/rle_block.cuh>
 #include <tuck/codec/zvc/zvc_block.cuh>

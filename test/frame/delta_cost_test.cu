@@ -51,6 +51,7 @@ void expect_cost([[maybe_unused]] double encode, [[maybe_unused]] double in_one_
 }
 
 TEST(delta_cost, zvc_bf16) { expect_cost<zvc<bf16>>(40, 34, 65); }
+TEST(delta_cost, gaps_bf16) { expect_cost<gaps<bf16>>(40, 34, 65); }
 
 }  // namespace
 }  // namespace tuck::test
