@@ -58,8 +58,10 @@ template <class U> TUCK_HD constexpr uint32_t class_of(U value) noexcept {
   const uint32_t bits = width_of(value);
   return bits <= stored_class ? bits - 1 : bits;
 }
-// The bits of a value of that class, which is none that is stored; all of them are ones.
-TUCK_HD constexpr uint32_t class_bits(uint32_t c) noexcept { return c < stored_class ? c + 1 : c; }
+// The value of a class, which is none that is stored; where it is one of no type, any.
+TUCK_HD constexpr uint64_t ones(uint32_t c) noexcept {
+  return ~uint64_t{0} >> (c < stored_class ? 63 - c : c <= 64 ? 64 - c : 0);
+}
 
 }  // namespace gaps_format
 
@@ -256,7 +258,7 @@ template <element T> status gaps<T>::decode_chunk(const_bytes encoded, span<T> r
     for (uint32_t i = 0; i < k; ++i) {
       uint32_t c;
       if (!in.get_unary(end, c) || c > 8 * sizeof(T)) return status::bad_payload;
-      set(i, static_cast<word>(~uint64_t{0} >> (64 - class_bits(c))));
+      set(i, static_cast<word>(gaps_format::ones(c)));
       if (c == stored_class) at[stored++] = at[i];
     }
   }

@@ -15,7 +15,6 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   using word = bits_t<T>;
   using header = gaps_format::header;
   static constexpr uint32_t most_values = tile::capacity / 4;
-  static constexpr uint32_t class_bits = 20;  // of sums that are scanned together: quotients, classes, stored values
 
  public:
   struct TempStorage {
@@ -24,7 +23,6 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     uint16_t classes[most_values];                 // decoding: the sum of all numbers up to there
     word value[most_values];
     uint64_t any, any_stored;  // all bits of the values
-    uint32_t quotients, of_classes, stored;
     uint32_t unary_end;
     typename masks::TempStorage of_masks;
     typename scan::TempStorage of_scan;
@@ -39,50 +37,50 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     mask.find_non_zeros(values);
     if (threadIdx.x == 0) {
       temp_.any = temp_.any_stored = 0;
-      temp_.quotients = temp_.of_classes = temp_.stored = 0;
     }
     const typename masks::sums ones = mask.sum(temp_.of_masks);
     if (ones.all > values.count / 4) return declined;
     list(values, mask, mask.find_places(ones.before));
     device::sync_block();
     const uint32_t k = ones.all, r = gaps_format::remainder_bits(k, values.count);
-    sum(k, r);
-    device::sync_block();
+    const sums all = sum(k, r);
     const uint32_t all_wide = gaps_format::width_of(temp_.any), stored_wide = gaps_format::width_of(temp_.any_stored);
-    const uint32_t with_classes = temp_.of_classes + temp_.stored * stored_wide, without = k * all_wide;
+    const uint32_t with_classes = all.classes() + all.stored() * stored_wide, without = k * all_wide;
     const bool has_classes = with_classes < without;
     header_ = header::make(k, r, has_classes ? stored_wide : all_wide, has_classes);
-    size_ = ceil_div(gaps_format::header_bits + k * r + temp_.quotients + (has_classes ? with_classes : without), 8u);
+    classes_ = gaps_format::header_bits + k * r + all.quotients();
+    stored_ = classes_ + (has_classes ? all.classes() : 0);
+    size_ = ceil_div(stored_ + (has_classes ? all.stored() : k) * header_.value_bits(), 8u);
     return size_;
   }
 
   __device__ void pack(const gaps<T>&, const tile&, bytes out) {
+#pragma unroll 1
     for (uint32_t i = 16 * threadIdx.x; i < out.size(); i += 16 * Threads)
       *reinterpret_cast<device::vec128*>(temp_.chunk + i) = {};
     device::sync_block();
     if (threadIdx.x == 0) put(0, header_.word, gaps_format::header_bits);
     const uint32_t k = header_.values(), r = header_.remainder_bits(), w = header_.value_bits();
     const bool has_classes = header_.has_classes();
-    const uint32_t quotients = gaps_format::header_bits + k * r, classes = quotients + temp_.quotients;
-    const uint32_t stored = classes + (has_classes ? temp_.of_classes : 0);
-    uint64_t before = 0;
-    for (uint32_t begin = 0; begin < k; begin += Threads) {
-      const uint32_t i = begin + threadIdx.x;
-      const uint32_t gap = i < k ? gap_of(i) : 0, c = i < k ? gaps_format::class_of(temp_.value[i]) : 0;
-      const bool is_stored = i < k && (!has_classes || c == gaps_format::stored_class);
-      const uint64_t own = (gap >> r) + uint64_t{c} * (1u << class_bits) + (uint64_t{is_stored} << (2 * class_bits));
-      uint64_t all;
-      const uint64_t sums = before + scan::exclusive_sum(temp_.of_scan, own, all);
-      before += all;
-      if (i < k) {
-        put(gaps_format::header_bits + i * r, gap & low_mask(r), r);
-        put(quotients + i + (static_cast<uint32_t>(sums) & low_mask(class_bits)) + (gap >> r), 1, 1);
-        if (has_classes)
-          put(classes + i + (static_cast<uint32_t>(sums >> class_bits) & low_mask(class_bits)) + c, 1, 1);
-        if (is_stored) put(stored + static_cast<uint32_t>(sums >> (2 * class_bits)) * w, temp_.value[i], w);
+    const own_entries own(k);
+    uint32_t quotient = gaps_format::header_bits + k * r + before_.quotients(), c_at = classes_ + before_.classes();
+    uint32_t at = stored_ + (has_classes ? before_.stored() : own.begin) * w;
+#pragma unroll 1
+    for (uint32_t i = own.begin; i < own.end; ++i) {
+      const uint32_t gap = gap_of(i);
+      const word x = temp_.value[i];
+      const uint32_t c = gaps_format::class_of(x);
+      put(gaps_format::header_bits + i * r, gap & low_mask(r), r);
+      put_one(quotient += gap >> r);
+      ++quotient;
+      if (has_classes) put_one(c_at += c);
+      ++c_at;
+      if (!has_classes || c == gaps_format::stored_class) {
+        put(at, x, w);
+        at += w;
       }
-      device::sync_block();
     }
+    device::sync_block();
     copy_from_shared<Threads>(out, temp_.chunk, size_);
   }
 
@@ -122,32 +120,51 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   }
   __device__ uint32_t gap_of(uint32_t i) const { return temp_.at[i] - (i != 0 ? temp_.at[i - 1] + 1u : 0u); }
 
-  // What the size depends on. By whole warps.
-  __device__ void sum(uint32_t k, uint32_t r) {
-    uint32_t quotients = 0, classes = 0, stored = 0;
+  // The entries of a thread.
+  struct own_entries {
+    uint32_t begin, end;
+    __device__ explicit own_entries(uint32_t k) {
+      const uint32_t each = ceil_div(k, uint32_t{Threads});
+      begin = each * threadIdx.x < k ? each * threadIdx.x : k;
+      end = begin + each < k ? begin + each : k;
+    }
+  };
+  // Bits of quotients and of classes, and how many values are stored.
+  struct sums {
+    uint64_t word = 0;
+    __device__ void add(uint32_t quotients, uint32_t classes, bool is_stored) {
+      word += quotients + (uint64_t{classes} << field) + (uint64_t{is_stored} << (2 * field));
+    }
+    __device__ uint32_t quotients() const { return static_cast<uint32_t>(word) & low_mask(field); }
+    __device__ uint32_t classes() const { return static_cast<uint32_t>(word >> field) & low_mask(field); }
+    __device__ uint32_t stored() const { return static_cast<uint32_t>(word >> (2 * field)); }
+    static constexpr uint32_t field = 20;
+  };
+
+  // What the size depends on, and what is before this thread's entries. With barriers.
+  __device__ sums sum(uint32_t k, uint32_t r) {
+    sums mine;
     uint64_t any = 0, any_stored = 0;
-    for (uint32_t i = threadIdx.x; i < k; i += Threads) {
+    const own_entries own(k);
+#pragma unroll 1
+    for (uint32_t i = own.begin; i < own.end; ++i) {
       const word x = temp_.value[i];
       const uint32_t c = gaps_format::class_of(x);
-      quotients += (gap_of(i) >> r) + 1;
-      classes += c + 1;
+      const bool is_stored = c == gaps_format::stored_class;
+      mine.add((gap_of(i) >> r) + 1, c + 1, is_stored);
       any |= x;
-      if (c == gaps_format::stored_class) {
-        ++stored;
-        any_stored |= x;
-      }
+      any_stored |= is_stored ? x : word{0};
     }
-    quotients = device::warp_sum(quotients);
-    classes = device::warp_sum(classes);
-    stored = device::warp_sum(stored);
     any = all_bits(any);
     any_stored = all_bits(any_stored);
-    if (device::lane_id() != 0) return;
-    device::atomic_add(&temp_.quotients, quotients);
-    device::atomic_add(&temp_.of_classes, classes);
-    device::atomic_add(&temp_.stored, stored);
-    device::atomic_or(&temp_.any, any);
-    device::atomic_or(&temp_.any_stored, any_stored);
+    if (device::lane_id() == 0) {
+      device::atomic_or(&temp_.any, any);
+      device::atomic_or(&temp_.any_stored, any_stored);
+    }
+    sums all;
+    before_.word = scan::exclusive_sum(temp_.of_scan, mine.word, all.word);
+    device::sync_block();
+    return all;
   }
   __device__ static uint64_t all_bits(uint64_t x) {
     const uint32_t low = device::warp_or(static_cast<uint32_t>(x));
@@ -161,6 +178,9 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     if (bits != 0) device::atomic_or(to, static_cast<uint32_t>(value << shift));
     if (shift + bits > 32) device::atomic_or(to + 1, static_cast<uint32_t>(value << shift >> 32));
     if (shift + bits > 64) device::atomic_or(to + 2, static_cast<uint32_t>(value >> (64 - shift)));
+  }
+  __device__ void put_one(uint32_t bit) {
+    device::atomic_or(reinterpret_cast<uint32_t*>(temp_.chunk) + bit / 32, 1u << bit % 32);
   }
   // 32 bits of the chunk, of which those from `end` on are 0.
   __device__ uint32_t get(uint32_t bit, uint32_t end) const {
@@ -197,33 +217,32 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   // The lists, from what ends what. False where encoding writes no such thing.
   __device__ bool restore(const header& h, uint32_t end, uint32_t count) {
     const uint32_t k = h.values(), r = h.remainder_bits(), w = h.value_bits(), values = temp_.unary_end;
+    const own_entries own(k);
     const uint32_t quotients = k != 0 ? temp_.at[k - 1] : 0;
+    const auto class_at = [&](uint32_t i) {
+      return h.has_classes() ? temp_.classes[i] - (i != 0 ? temp_.classes[i - 1] : quotients)
+                             : gaps_format::stored_class;
+    };
+    const auto remainder = [&](uint32_t i) { return get(gaps_format::header_bits + i * r, end) & low_mask(r); };
+    sums mine;
+#pragma unroll 1
+    for (uint32_t i = own.begin; i < own.end; ++i) mine.add(remainder(i), 0, class_at(i) == gaps_format::stored_class);
+    uint64_t all;
+    mine.word = scan::exclusive_sum(temp_.of_scan, mine.word, all);  // all have read what is now written
+    uint32_t before = static_cast<uint32_t>(mine.word), at = values + mine.stored() * w;
     bool good = true;
-    uint64_t before = 0;  // stored values, and in the low half remainders
-    device::sync_block();
-    for (uint32_t begin = 0; begin < k; begin += Threads) {
-      const uint32_t i = begin + threadIdx.x;
-      uint32_t c = gaps_format::stored_class, remainder = 0;
-      if (i < k) {
-        remainder = get(gaps_format::header_bits + i * r, end) & low_mask(r);
-        if (h.has_classes()) c = temp_.classes[i] - (i != 0 ? temp_.classes[i - 1] : quotients);
-      }
-      const bool is_stored = i < k && c == gaps_format::stored_class;
-      uint64_t all;
-      const uint64_t sums =
-          before + scan::exclusive_sum(temp_.of_scan, uint64_t{is_stored} << 32 | remainder, all) + remainder;
-      before += all;
-      if (i < k) {
-        const uint32_t at = (uint32_t{temp_.at[i]} << r) + static_cast<uint32_t>(sums) + i;
-        good &= at < count && c <= 8 * sizeof(T);
-        temp_.at[i] = static_cast<uint16_t>(at);
-        temp_.value[i] =
-            static_cast<word>(is_stored ? stored_value(values + static_cast<uint32_t>(sums >> 32) * w, w, end)
-                                        : ~uint64_t{0} >> (64 - gaps_format::class_bits(c < 64 ? c : 64)));
-      }
-      device::sync_block();
+#pragma unroll 1
+    for (uint32_t i = own.begin; i < own.end; ++i) {
+      const uint32_t c = class_at(i);
+      before += remainder(i);
+      const uint32_t place = (uint32_t{temp_.at[i]} << r) + before + i;
+      good &= place < count && c <= 8 * sizeof(T);
+      temp_.at[i] = static_cast<uint16_t>(place);
+      const bool is_stored = c == gaps_format::stored_class;
+      temp_.value[i] = static_cast<word>(is_stored ? stored_value(at, w, end) : gaps_format::ones(c));
+      at += is_stored ? w : 0;
     }
-    const uint32_t last = values + static_cast<uint32_t>(before >> 32) * w;
+    const uint32_t last = values + static_cast<uint32_t>(all >> (2 * sums::field)) * w;
     return good && last <= end && end - last < 8 && get(last, end) == 0;
   }
   __device__ uint64_t stored_value(uint32_t bit, uint32_t w, uint32_t end) const {
@@ -258,6 +277,8 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   TempStorage& temp_;
   // Of the chunk that was measured.
   header header_;
+  sums before_;
+  uint32_t classes_ = 0, stored_ = 0;  // the bits where they begin
   uint32_t size_ = 0;
 };
 
