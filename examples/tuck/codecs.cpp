@@ -30,6 +30,8 @@ bool is_lossy(std::string_view codec) {
   });
 }
 
+const char* delta_codec(uint32_t value_bytes) { return value_bytes == 1 ? "deflate" : "zvc+huffman"; }
+
 std::string types_of(std::string_view codec) {
   std::string types;
   any_codec(program_codecs{}, [&]<class C>(const C& candidate) {
@@ -76,10 +78,13 @@ template <codec C> class chosen final : public chosen_codec {
     plan.chunks = layout_of(header).chunks;
     return plan;
   }
-  outcome encode(const_bytes values, bytes frame, const frame_options& options,
-                 const host::execution& how) const override {
-    const span<const T> all(reinterpret_cast<const T*>(values.data()), values.size() / sizeof(T));
-    return host::encode(codec_, all, frame, typed(options), how);
+  outcome encode(const_bytes values, bytes frame, const frame_options& options, const host::execution& how,
+                 const const_bytes* base) const override {
+    const auto elements = [](const_bytes b) {
+      return span<const T>(reinterpret_cast<const T*>(b.data()), b.size() / sizeof(T));
+    };
+    if (base == nullptr) return host::encode(codec_, elements(values), frame, typed(options), how);
+    return host::encode_delta(codec_, elements(values), elements(*base), frame, typed(options), how);
   }
   outcome decode(const_bytes frame, bytes values, const host::execution& how) const override {
     return host::decode(codec_, frame, span<T>(reinterpret_cast<T*>(values.data()), values.size() / sizeof(T)), 0, how);
@@ -111,13 +116,25 @@ frame_plan plan_frame(const codec_choice& choice, dtype type, uint64_t count, co
 }
 
 outcome encode_frame(const codec_choice& choice, dtype type, const_bytes values, bytes frame,
-                     const frame_options& options, const host::execution& how) {
+                     const frame_options& options, const host::execution& how, const const_bytes* base) {
   const auto codec = choose_codec(choice, type);
-  return codec == nullptr ? outcome{.code = status::codec_mismatch} : codec->encode(values, frame, options, how);
+  return codec == nullptr ? outcome{.code = status::codec_mismatch} : codec->encode(values, frame, options, how, base);
 }
 
 outcome decode_frame(const_bytes frame, bytes out, uint64_t first_value, const host::execution& how) {
   return host::decode(program_codecs{}, frame, out, first_value, how);
+}
+
+outcome decode_delta_frame(const_bytes frame, const_bytes base, bytes out, const host::execution& how) {
+  frame_info info;
+  outcome answer{.code = inspect(frame, info)};
+  if (!answer) return answer;
+  const status found = visit(program_codecs{}, info, [&]<class C>(const C& codec) {
+    using T = value_t<C>;
+    answer = host::decode_delta(codec, frame, {reinterpret_cast<const T*>(base.data()), base.size() / sizeof(T)},
+                                {reinterpret_cast<T*>(out.data()), out.size() / sizeof(T)}, {}, how);
+  });
+  return found == status::ok ? answer : outcome{.code = found};
 }
 
 }  // namespace tuck::tools

@@ -25,6 +25,10 @@ struct codec_choice {
 
 bool is_lossy(std::string_view codec);
 
+// What deltas are encoded by unless another codec is asked for, by elements' size, and the bytes of its chunks.
+const char* delta_codec(uint32_t value_bytes);
+inline constexpr uint32_t delta_chunk_bytes = max_chunk_raw_bytes;
+
 // The element types that the codec of that name takes, "f16, bf16, f32" for instance.
 std::string types_of(std::string_view codec);
 
@@ -49,9 +53,9 @@ class chosen_codec {
   virtual ~chosen_codec() = default;
 
   virtual frame_plan plan(uint64_t count, const frame_options& options) const = 0;
-  // host::encode and host::decode. Tensors are whole elements, aligned for them.
-  virtual outcome encode(const_bytes values, bytes frame, const frame_options& options,
-                         const host::execution& how) const = 0;
+  // host::encode, or with a base host::encode_delta, and host::decode. Tensors are whole elements, aligned for them.
+  virtual outcome encode(const_bytes values, bytes frame, const frame_options& options, const host::execution& how,
+                         const const_bytes* base = nullptr) const = 0;
   virtual outcome decode(const_bytes frame, bytes values, const host::execution& how) const = 0;
 };
 // Null where there is none of that name for that type.
@@ -60,10 +64,13 @@ std::unique_ptr<chosen_codec> choose_codec(const codec_choice& choice, dtype typ
 // The same in one call; codec_mismatch where there is none.
 frame_plan plan_frame(const codec_choice& choice, dtype type, uint64_t count, const frame_options& options);
 outcome encode_frame(const codec_choice& choice, dtype type, const_bytes values, bytes frame,
-                     const frame_options& options, const host::execution& how);
+                     const frame_options& options, const host::execution& how, const const_bytes* base = nullptr);
 
 // host::decode with whichever codec the frame needs.
 outcome decode_frame(const_bytes frame, bytes out, uint64_t first_value, const host::execution& how);
+
+// host::decode_delta likewise; `out` may be the base.
+outcome decode_delta_frame(const_bytes frame, const_bytes base, bytes out, const host::execution& how);
 
 // The same by the device calls, on a GPU or on the simulator, whichever the program was built for. Throw where there is
 // no device or it fails.

@@ -18,7 +18,9 @@ enum class machine { host, device };
 struct encode_options {
   std::string in;
   std::string out;
+  std::string base;  // of a delta; empty: none
   codec_choice codec;
+  bool chooses_codec = false;  // of a delta: what suits it
   machine on = machine::host;
   bool as_bf16 = false;
   bool no_checksums = false;
@@ -29,6 +31,7 @@ struct encode_options {
 struct decode_options {
   std::string in;
   std::string out;
+  std::string base;
   machine on = machine::host;
   unsigned threads = 0;
 };

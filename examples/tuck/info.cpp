@@ -29,6 +29,12 @@ std::vector<uint64_t> shape_of(const frame_file& frame, const std::string& path)
   }
 }
 
+std::string digest_text(uint64_t digest) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016" PRIx64, digest);
+  return text;
+}
+
 double ratio_of(const frame_file& frame) {
   return static_cast<double>(frame.raw_bytes()) / static_cast<double>(frame.header().frame_bytes);
 }
@@ -46,6 +52,8 @@ void print_json(const frame_file& frame, const std::string& path) {
                       {"kind", name(chunk.kind)},
                       {"values", chunk.values}});
   }
+  nlohmann::ordered_json base;  // null: no delta
+  if (frame.view.is_delta()) base = digest_text(h.base_digest);
   const nlohmann::ordered_json about = {{"codec", stage_names(h.stages)},
                                         {"error_bound", std::move(bound)},
                                         {"dtype", name(h.type)},
@@ -57,6 +65,7 @@ void print_json(const frame_file& frame, const std::string& path) {
                                         {"chunk_values", h.chunk_values},
                                         {"alignment", 1u << h.alignment_log2},
                                         {"checksums", frame.view.has_checksums()},
+                                        {"base_digest", std::move(base)},
                                         {"metadata_bytes", h.metadata_bytes},
                                         {"chunks", std::move(chunks)}};
   std::cout << about.dump(2) << '\n';
@@ -127,6 +136,7 @@ void print_summary(const frame_file& frame, const std::string& path) {
   print_field("chunks", std::to_string(frame.view.chunks()) + " of " + std::to_string(h.chunk_values) +
                             " values, payloads aligned to " + std::to_string(1u << h.alignment_log2) + " bytes");
   print_field("checksums", frame.view.has_checksums() ? "yes" : "no");
+  if (frame.view.is_delta()) print_field("delta", "against a base of digest " + digest_text(h.base_digest));
   print_field("metadata", std::to_string(h.metadata_bytes) + " bytes");
   print_chunk_kinds(frame, path);
 }

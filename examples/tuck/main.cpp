@@ -99,6 +99,21 @@ void add_error_bound(CLI::App& app, encode_options& options) {
   });
 }
 
+void add_base(CLI::App& app, std::string& base, const std::string& what) {
+  app.add_option("--base", base, what + "; on the host")->type_name("OLD.npy");
+}
+
+void refuse_device(machine on) {
+  if (on == machine::device) throw usage_error("--base is for --on host");
+}
+
+// What suits deltas best, where nothing else was asked for: large chunks, few values of which differ.
+void choose_for_delta(const CLI::App& app, encode_options& options) {
+  refuse_device(options.on);
+  if (is_lossy(options.codec.name)) throw usage_error("--base takes a lossless codec, not " + options.codec.name);
+  options.chooses_codec = app.count("--codec") == 0;
+}
+
 void add_encode(CLI::App& program, encode_options& options) {
   CLI::App& app = *program.add_subcommand("encode", "Encode a .npy file into a frame");
   app.footer(
@@ -110,6 +125,7 @@ void add_encode(CLI::App& program, encode_options& options) {
       ->check(CLI::IsMember(codec_names()).description(""))
       ->capture_default_str()
       ->type_name("NAME");
+  add_base(app, options.base, "Encode a delta against this array, of the same type and shape");
   add_error_bound(app, options);
   add_machine(app, options.on, options.threads);
   add_declared_type(app, options.as_bf16, "file");
@@ -118,7 +134,10 @@ void add_encode(CLI::App& program, encode_options& options) {
       ->check(CLI::Validator(check_chunk_values, ""))
       ->type_name("N");
   app.add_flag("--no-checksums", options.no_checksums, "Keep no checksums of the values, 8 bytes a chunk");
-  app.callback(run(encode, options));
+  app.callback([&app, &options] {
+    if (!options.base.empty()) choose_for_delta(app, options);
+    run(encode, options)();
+  });
 }
 
 void add_decode(CLI::App& program, decode_options& options) {
@@ -126,8 +145,12 @@ void add_decode(CLI::App& program, decode_options& options) {
   app.footer("A frame without a .npy header becomes an array of one dimension; bf16 is written as <u2.");
   app.add_option("IN.tuck", options.in, "The frame")->required();
   app.add_option("OUT.npy", options.out, "The array; replaced when it is complete, never half-written")->required();
+  add_base(app, options.base, "The array that a delta was made against");
   add_machine(app, options.on, options.threads);
-  app.callback(run(decode, options));
+  app.callback([&options] {
+    if (!options.base.empty()) refuse_device(options.on);
+    run(decode, options)();
+  });
 }
 
 void add_info(CLI::App& program, info_options& options) {

@@ -32,6 +32,8 @@ void decode_in_parts(const frame_file& frame, const std::string& path) {
 
 void verify(const verify_options& options) {
   const frame_file frame = open_frame(options.in);
+  if (frame.view.is_delta())
+    throw file_error(options.in, std::string(message(status::needs_base)) + ": decode --base verifies both");
   decode_in_parts(frame, options.in);
   std::cout << printable(options.in) << ": ok, " << frame.header().value_count << " values in " << frame.view.chunks()
             << " chunks, " << (frame.view.has_checksums() ? "checksums verified" : "no checksums to verify") << '\n';

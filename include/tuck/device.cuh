@@ -6,6 +6,7 @@
 #include <tuck/codec/chain/chains.hpp>
 #include <tuck/codec/deflate/deflate_block.cuh>
 #include <tuck/codec/exponents/exponents_block.cuh>
+#include <tuck/codec/gaps/gaps_block.cuh>
 #include <tuck/codec/huffman/huffman_block.cuh>
 #include <tuck/codec/quantize/codes_block.cuh>
 #include <tuck/codec/quantize/quantize_block.cuh>
@@ -15,6 +16,7 @@
 #include <tuck/core/version.hpp>
 #include <tuck/frame/batch.cuh>
 #include <tuck/frame/block.cuh>
+#include <tuck/frame/delta.cuh>
 #include <tuck/frame/device.cuh>
 #include <tuck/frame/inflate_batch.cuh>
 #include <tuck/frame/statistics.cuh>

@@ -5,6 +5,7 @@
 #include <tuck/codec/chain/chains.hpp>
 #include <tuck/codec/deflate/deflate.hpp>
 #include <tuck/codec/exponents/exponents.hpp>
+#include <tuck/codec/gaps/gaps.hpp>
 #include <tuck/codec/inflate/inflate.hpp>
 #include <tuck/codec/quantize/quantize.hpp>
 #include <tuck/codec/rle/rle.hpp>
@@ -12,3 +13,4 @@
 #include <tuck/core/version.hpp>
 #include <tuck/frame/host.hpp>
 #include <tuck/frame/host_batch.hpp>
+#include <tuck/frame/host_delta.hpp>

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Decodes a frame of tuck as include/tuck/frame/format.hpp and the beginnings of the codecs' headers specify it.
 
-usage: decode_frame.py FRAME.tuck OUT
+usage: decode_frame.py FRAME.tuck OUT [BASE]
 
-OUT gets the raw little-endian values or, where it ends in .npy, a NumPy array. What is not as specified is refused.
+BASE is what a delta was made against, as raw values or a NumPy array. OUT gets the raw little-endian values or, where it ends in .npy, a NumPy array. What is not as specified is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DTYPES = {
     12: Dtype("f64", 8, "<f8", 52),
 }  # fmt: skip
 
-ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, EXPONENTS = (1, 2, 3, 4, 5, 7, 8, 9, 10, 11)
+ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, EXPONENTS = (1, 2, 3, 4, 5, 7, 8, 9, 10, 12)
 SPLITTERS = (ZVC, RLE, RLE_ZERO, QUANTIZE_CODES)
 ENCODED, RAW, UNIFORM = range(3)  # kinds of chunks
 NOT_SPLIT = 2**32 - 1  # the record of a splitter that was done without
@@ -173,20 +173,29 @@ def decode_entry(
     return payload if kind == RAW else decode_chunk(payload, count, dtype, stages)
 
 
-def decode(data: bytes) -> Frame:
-    """Decodes the frame that `data` is, with nothing behind it. Raises ValueError where it is not as specified."""
+def exclusive_or(a: bytes, b: bytes) -> bytes:
+    return (int.from_bytes(a, "little") ^ int.from_bytes(b, "little")).to_bytes(len(a), "little")
+
+
+def decode(data: bytes, base: bytes | None = None) -> Frame:
+    """Decodes the frame that `data` is, with nothing behind it; a delta against the values of `base`.
+
+    Raises ValueError where it is not as specified.
+    """
     require(data[:4] == b"TUCK", "this is no frame")
     require(len(data) >= 128, "the frame is truncated within its header")
     version, type_id, alignment, flag_bits, chunk_values, count, size, metadata_size = HEADER.unpack_from(data, 4)
     stages = [Stage(*struct.unpack_from("<HBBIQ", data, 40 + 16 * i)) for i in range(4)]
-    reserved, contents_digest, header_digest = struct.unpack_from("<QQQ", data, 104)
+    base_digest, contents_digest, header_digest = struct.unpack_from("<QQQ", data, 104)
     require(version == 1, f"frame version {version} is unknown")
     require(header_digest == checksum(data[:120]), "header: its digest is wrong")
     require(type_id in DTYPES, f"header: element type {type_id} is unknown")
     dtype = DTYPES[type_id]
     require(4 <= alignment <= 12, f"header: alignment 2^{alignment}")
     require(size % (1 << alignment) == 0, f"header: {size} bytes are no multiple of 2^{alignment}")
-    require(flag_bits <= 1 and reserved == 0, "header: unknown flags")
+    require(flag_bits in (0, 1, 3), "header: unknown flags")
+    is_delta = flag_bits == 3
+    require(is_delta or base_digest == 0, "header: the digest of a base, of which there is none")
     fits = chunk_values > 0 and chunk_values % 32 == 0 and chunk_values * dtype.width <= 65536
     require(fits, f"header: chunks of {chunk_values} values")
     require(count <= (2**64 - 1) // 8, f"header: {count} values")
@@ -195,13 +204,15 @@ def decode(data: bytes) -> Frame:
     chunks = ceil_div(count, chunk_values)
     directory = 128 + round_up(metadata_size, 8)
     checksums = directory + 8 * chunks
-    contents_end = checksums + 8 * chunks * flag_bits
+    contents_end = checksums + 8 * chunks * (flag_bits & 1)
     payloads = round_up(contents_end, 1 << alignment)
     require(payloads <= size, f"header: a frame of {size} bytes has no room for {chunks} chunks")
     require(size <= len(data), f"the frame is truncated: {len(data)} bytes of {size}")
     require(size == len(data), f"{len(data) - size} bytes behind the frame")
     require(contents_digest == checksum(data[128:contents_end]), "metadata or directory: the digest is wrong")
     used = check_stages(stages, dtype)
+    require(is_delta or base is None, "the frame is no delta")
+    require(not is_delta or base is not None, "the frame is a delta and needs its base")
 
     values = bytearray()
     digests = unpack(data[checksums:contents_end], 8)
@@ -213,6 +224,9 @@ def decode(data: bytes) -> Frame:
         except ValueError as error:
             raise ValueError(f"chunk {i}: {error}") from None
         values += chunk
+    if base is not None:
+        require(len(base) == len(values) and checksum(base) == base_digest, "the base is another")
+        values = exclusive_or(values, base)
     return Frame(dtype, bytes(values), data[128 : 128 + metadata_size])
 
 
@@ -227,14 +241,23 @@ def npy_header(frame: Frame) -> bytes:
     return b"\x93NUMPY\1\0" + struct.pack("<H", length) + text.ljust(length - 1).encode() + b"\n"
 
 
-def main(frame_path: str, out_path: str) -> None:
-    frame = decode(Path(frame_path).read_bytes())
+def npy_values(data: bytes) -> bytes:
+    """The values of a .npy file, or all of any other."""
+    if not data.startswith(b"\x93NUMPY"):
+        return data
+    size = 2 if data[6] == 1 else 4
+    return data[8 + size + int.from_bytes(data[8 : 8 + size], "little") :]
+
+
+def main(frame_path: str, out_path: str, base_path: str | None = None) -> None:
+    base = npy_values(Path(base_path).read_bytes()) if base_path else None
+    frame = decode(Path(frame_path).read_bytes(), base)
     header = npy_header(frame) if out_path.endswith(".npy") else b""
     Path(out_path).write_bytes(header + frame.values)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
     try:
         main(*sys.argv[1:])

@@ -121,7 +121,7 @@ class Header:
 
     FORMAT = struct.Struct("<4sHBBIIQQQ64sQQQ")
     FIELDS = ("magic", "version", "type", "alignment", "flags", "chunk_values", "values", "bytes", "metadata_bytes",
-              "stages", "reserved", "contents_digest", "header_digest")  # fmt: skip
+              "stages", "base_digest", "contents_digest", "header_digest")  # fmt: skip
 
     def __init__(self, frame):
         for name, value in zip(self.FIELDS, self.FORMAT.unpack_from(frame)):
@@ -303,12 +303,21 @@ class Golden(unittest.TestCase):
         self.assertGreater(len(digests), 50)
         for name, expected in digests.items():
             with self.subTest(frame=name):
-                frame = decode_frame.decode((GOLDEN / f"{name}.tuck").read_bytes())
+                data, base = (GOLDEN / f"{name}.tuck").read_bytes(), GOLDEN / f"{name}.base"
+                frame = decode_frame.decode(data, base.read_bytes() if base.exists() else None)
                 digest = 0xCBF29CE484222325
                 for byte in frame.values:
                     digest = (digest ^ byte) * 0x100000001B3 % 2**64
                 self.assertEqual(f"{digest:016x}", expected)
                 self.assertIn(frame.metadata, (b"", b"golden frames"))
+
+    def test_deltas_want_their_base(self):
+        for path in GOLDEN.glob("*.base"):
+            data, base = path.with_suffix(".tuck").read_bytes(), path.read_bytes()
+            restored = decode_frame.decode(data, base).values
+            for other in (None, restored, base[:-1], bytes(len(base))):
+                with self.subTest(frame=path.name), self.assertRaisesRegex(ValueError, "base"):
+                    decode_frame.decode(data, other)
 
 
 def handmade(dtype, codec, chunk_values, count, chunks, alignment=5, mode=0, bound=0):
@@ -436,7 +445,7 @@ def directory(rng, frame):
 def header(rng, frame):
     h = Header(frame)
     name = rng.choice(("version", "type", "alignment", "flags", "chunk_values", "values", "bytes", "metadata_bytes",
-                       "reserved"))  # fmt: skip
+                       "base_digest"))  # fmt: skip
     most = {"type": 255, "alignment": 255, "version": 2**16 - 1, "flags": 2**32 - 1, "chunk_values": 2**32 - 1}
     most = most.get(name, 2**64 - 1)
     old = getattr(h, name)

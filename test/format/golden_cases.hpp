@@ -6,6 +6,7 @@
 #include "tuck/codecs.hpp"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tuck::test {
@@ -16,6 +17,8 @@ struct golden_case {
   dtype type;
   frame_options options;
   std::vector<std::byte> values;
+  std::vector<std::byte>
+      base;  // of a delta; it is encoded by calls on the host alone, delta_test compares the device's
 };
 
 class golden_tensors {
@@ -83,6 +86,18 @@ class golden_tensors {
   std::vector<std::byte> bytes_;
 };
 
+// A delta of every kind of element size: the base is the tensor with a few of its values changed, a chunk of them not.
+inline golden_case golden_delta(const std::string& codec, dtype type) {
+  const uint32_t chunk = 1024 / size_of(type);
+  golden_case made{
+      codec + '.' + tuck::name(type) + ".against-a-base", {codec, {}}, type, {.chunk_values = chunk, .checksums = true},
+      golden_tensors(type, false).small(chunk, true),     {}};
+  made.base = made.values;
+  for (size_t i = 0, at = 5; at < made.base.size(); at += 7 + ++i * 5 % 90)
+    if (at / 1024 != 2) made.base[at] ^= static_cast<std::byte>((1 << i % 7) - 1);
+  return made;
+}
+
 // Frames of every codec that the program knows, which is what the library has; lossy ones under each kind of bound.
 inline const std::vector<golden_case>& golden_cases() {
   static const std::vector<golden_case> cases = [] {
@@ -120,12 +135,20 @@ inline const std::vector<golden_case>& golden_cases() {
                           .alignment = number % 5 == 2 ? 16u : 32u,
                           .checksums = number % 2 == 0,
                           .metadata = number % 3 == 1 ? text("golden frames") : const_bytes{}},
-                         golden_tensors(type, lossy).small(chunk, number % 4 < 2)});
+                         golden_tensors(type, lossy).small(chunk, number % 4 < 2),
+                         {}});
           if (large && size_of(type) >= 2)
-            all.push_back({name + ".large", choice, type, {}, golden_tensors(type, lossy).large()});
+            all.push_back({name + ".large", choice, type, {}, golden_tensors(type, lossy).large(), {}});
           large = large && size_of(type) == 1;
         }
     }
+    for (const auto& [codec, type] : {std::pair<const char*, dtype>{"rle", dtype::u8},
+                                      {"bitpack", dtype::i16},
+                                      {"zvc", dtype::bf16},
+                                      {"zvc+huffman", dtype::bf16},
+                                      {"zvc", dtype::f32},
+                                      {"delta+rle+bitpack", dtype::i64}})
+      all.push_back(golden_delta(codec, type));
     return all;
   }();
   return cases;

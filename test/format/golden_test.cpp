@@ -67,14 +67,19 @@ template <class Encode> byte_vector encoded(const golden_case& of, const Encode&
   return frame;
 }
 byte_vector encoded_on_host(const golden_case& of) {
+  const const_bytes base = of.base;
   return encoded(of, [&](bytes frame) {
-    return tools::encode_frame(of.codec, of.type, of.values, frame, of.options, {.threads = 2});
+    return tools::encode_frame(of.codec, of.type, of.values, frame, of.options, {.threads = 2},
+                               of.base.empty() ? nullptr : &base);
   });
 }
 
 byte_vector decoded_on_host(const golden_case& of, const byte_vector& frame) {
   byte_vector restored(of.values.size());
-  EXPECT_EQ(tools::decode_frame(frame, restored, 0, {.threads = 2}).code, status::ok);
+  EXPECT_EQ((of.base.empty() ? tools::decode_frame(frame, restored, 0, {.threads = 2})
+                             : tools::decode_delta_frame(frame, of.base, restored, {.threads = 2}))
+                .code,
+            status::ok);
   return restored;
 }
 
@@ -136,6 +141,7 @@ TEST(golden, host_decodes_to_these_values) {
 
 TEST(golden, device_encodes_to_these_bytes) {
   for_each_case([](const golden_case& of, const byte_vector& frame) {
+    if (!of.base.empty()) return;
     const auto mine = encoded(
         of, [&](bytes room) { return tools::encode_on_device(of.codec, of.type, of.values, room, of.options); });
     EXPECT_TRUE(mine == frame);
@@ -144,6 +150,7 @@ TEST(golden, device_encodes_to_these_bytes) {
 
 TEST(golden, device_decodes_to_these_values) {
   for_each_case([](const golden_case& of, const byte_vector& frame) {
+    if (!of.base.empty()) return;
     byte_vector restored(of.values.size());
     EXPECT_EQ(tools::decode_on_device(frame, restored).code, status::ok);
     expect_right(of, restored);
@@ -156,7 +163,10 @@ TEST(golden, device_decodes_to_these_values) {
 TEST(golden_set, every_file_belongs_to_a_case) {
   std::set<std::string> expected{"values.txt"}, found;
   uint64_t size = 0;
-  for (const golden_case& of : golden_cases()) expected.insert(of.name + ".tuck");
+  for (const golden_case& of : golden_cases()) {
+    expected.insert(of.name + ".tuck");
+    if (!of.base.empty()) expected.insert(of.name + ".base");
+  }
   for (const auto& file : fs::directory_iterator(folder)) {
     found.insert(file.path().filename().string());
     size += file.file_size();
@@ -228,10 +238,17 @@ TEST(golden_set, frames_have_all_that_frames_can_have) {
     ++seen[info.checksums ? "checksums" : "none"];
     ++seen["metadata of " + std::to_string(info.metadata_bytes)];
     ++seen["alignment " + std::to_string(info.alignment)];
+    seen["delta"] += info.delta;
   }
   for (const char* what : {"encoded", "encoded, last", "raw", "raw, last", "uniform", "uniform 0", "checksums", "none",
-                           "metadata of 0", "metadata of 13", "alignment 16", "alignment 32"})
+                           "metadata of 0", "metadata of 13", "alignment 16", "alignment 32", "delta"})
     EXPECT_GE(seen[what], 5) << what;
+}
+
+// What a reader of a delta needs besides.
+void write_base(const fs::path& to, const golden_case& of) {
+  std::ofstream(to / (of.name + ".base"), std::ios::binary)
+      .write(reinterpret_cast<const char*>(of.base.data()), static_cast<std::streamsize>(of.base.size()));
 }
 
 void write_all(const fs::path& to) {
@@ -242,6 +259,7 @@ void write_all(const fs::path& to) {
     std::ofstream(to / (of.name + ".tuck"), std::ios::binary)
         .write(reinterpret_cast<const char*>(frame.data()), static_cast<std::streamsize>(frame.size()));
     digests << of.name << ' ' << digest_of_bytes(decoded_on_host(of, frame)) << '\n';
+    if (!of.base.empty()) write_base(to, of);
   }
 }
 

@@ -126,8 +126,8 @@ TYPED_TEST(corruption, forged_headers_are_refused) {
   EXPECT_EQ(forge([](auto& h) { h.alignment_log2 = 3; }), bad_header);
   EXPECT_EQ(forge([](auto& h) { h.alignment_log2 = 13; }), bad_header);
   EXPECT_EQ(forge([](auto& h) { h.alignment_log2 = 255; }), bad_header);
-  EXPECT_EQ(forge([](auto& h) { h.flags |= 2; }), bad_header);
-  EXPECT_EQ(forge([](auto& h) { h.reserved = 1; }), bad_header);
+  EXPECT_EQ(forge([](auto& h) { h.flags |= 4; }), bad_header);
+  EXPECT_EQ(forge([](auto& h) { h.base_digest = 1; }), bad_header);
   EXPECT_EQ(forge([](auto& h) { h.chunk_values = 0; }), bad_header);
   EXPECT_EQ(forge([](auto& h) { h.chunk_values = 48; }), bad_header);
   EXPECT_EQ(forge([](auto& h) { h.chunk_values = 1u << 31; }), bad_header);

@@ -19,7 +19,7 @@ TEST(format, header_is_at_fixed_places) {
   EXPECT_EQ(load_unaligned<uint64_t>(p + 32), 13u);           // metadata
   EXPECT_EQ(load_unaligned<uint16_t>(p + 40), 1);             // zvc
   EXPECT_EQ(load_unaligned<uint8_t>(p + 42), 1);              // its version
-  EXPECT_EQ(load_unaligned<uint64_t>(p + 104), 0u);           // reserved
+  EXPECT_EQ(load_unaligned<uint64_t>(p + 104), 0u);           // base_digest
   EXPECT_EQ(std::memcmp(p + 128, metadata.data(), 13), 0);
   EXPECT_EQ(load_unaligned<uint64_t>(p + 144) >> 60, 2u);  // directory: a uniform chunk ...
   EXPECT_EQ(load_unaligned<uint64_t>(p + 144) >> 40 & 0xfffff, 4u);

@@ -80,6 +80,13 @@ template <class Visitor> void with_stream(const uint8_t* data, size_t size, cons
   visitor(const_bytes(stream.all()), static_cast<size_t>(data[0] | data[1] << 8));
 }
 
+// What deltas are fuzzed against.
+inline exact_room<std::byte> delta_base(size_t size) {
+  exact_room<std::byte> base(size);
+  for (size_t i = 0; i < size; ++i) base.data()[i] = static_cast<std::byte>(i * i / 8 % 251);
+  return base;
+}
+
 // Makes the digests of a frame right, else hardly an input would get beyond them.
 inline void mend(span<std::byte> frame) {
   frame_header h;

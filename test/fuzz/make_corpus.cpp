@@ -62,6 +62,21 @@ void make_streams(const std::filesystem::path& folder) {
     }
 }
 
+// Against the base that delta_fuzz has.
+template <codec C> void make_delta(const std::filesystem::path& path, const C& codec, std::vector<value_t<C>> all) {
+  if (!takes_deltas<C>) return;
+  using T = value_t<C>;
+  const auto base = delta_base(all.size() * sizeof(T));
+  for (size_t i = 0; i < all.size(); ++i)
+    if (i % 9 != 0) std::memcpy(&all[i], base.data() + i * sizeof(T), sizeof(T));
+  const frame_options options{.chunk_values = 64};
+  std::vector<std::byte> frame(max_delta_bytes(codec, all.size(), options));
+  const span<const T> against(reinterpret_cast<const T*>(base.data()), all.size());
+  const outcome done = host::encode_delta(codec, span<const T>(all), against, frame, options);
+  require(bool(done), "a seed is encoded");
+  write(path, "", frame.data(), done.bytes);
+}
+
 template <codec C>
 void make_chunk(const std::filesystem::path& path, size_t number, const C& codec, const std::vector<value_t<C>>& all) {
   std::vector<std::byte> room(1 << 17);
@@ -115,6 +130,7 @@ int main(int argc, char** argv) {
         write(folder / "frame" / (name + (checksums ? "-checked" : "")), "", frame.data(), done.bytes);
         if (checksums) write(folder / "files" / name, {2}, frame.data(), done.bytes);
       }
+      make_delta(folder / "delta" / name, codec, tensor);
       make_chunk(folder / "chunk" / name, number, codec, tensor);
       // Work for all warps of a block.
       auto wide = values<T>(tile_bytes / sizeof(T));

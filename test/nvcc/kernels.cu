@@ -48,6 +48,26 @@ template struct kernels<tuck::delta_rle_bitpack<int32_t>>;
 template struct kernels<tuck::quantize_delta_huffman<float>>;
 #endif
 
+// Of deltas, too: those that hold most.
+template <tuck::codec C> struct delta_kernels {
+  using values = tuck::span<tuck::value_t<C>>;
+  using source = tuck::span<const tuck::value_t<C>>;
+
+  static void instantiate(values data, source base, tuck::bytes memory, tuck::scratch_span scratch,
+                          tuck::outcome* outcome, cudaStream_t stream, const tuck::delta_options& options) {
+    (void)tuck::encode_delta(C{}, source(data), base, memory, scratch, outcome, stream);
+    (void)tuck::decode_delta(C{}, memory, base, data, scratch, outcome, stream, options);
+  }
+};
+
+template struct delta_kernels<tuck::zvc<tuck::bf16>>;
+#if !defined(TUCK_FEW_KERNELS)
+template struct delta_kernels<tuck::zvc<uint8_t>>;
+template struct delta_kernels<tuck::zvc<float>>;
+template struct delta_kernels<tuck::zvc<double>>;
+template struct delta_kernels<tuck::zvc_huffman<tuck::bf16>>;
+#endif
+
 // Of batches a few will do: one of each codec, and those that are short of registers.
 template <tuck::codec C> struct batch_kernels {
   static void instantiate(tuck::span<const tuck::encode_item<tuck::value_t<C>>> from,

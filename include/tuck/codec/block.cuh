@@ -97,28 +97,37 @@ concept takes_rows = requires(Sink& sink, const device::vec128 (&x)[Rows]) { sin
 // The most values of a chunk that kernels take.
 template <codec C> inline constexpr uint32_t max_device_chunk_values = tile_bytes / uint32_t{sizeof(value_t<C>)};
 
+// Where a chunk's values are: in global memory, as they are.
+template <element T, int Threads> struct plain_values {
+  const T* values;
+
+  __device__ void load(block_tile<T, Threads>& tile, uint32_t count) { tile.load(values, count); }
+  __device__ bits_t<T> at(uint32_t i) const { return device::load(reinterpret_cast<const bits_t<T>*>(values) + i); }
+};
+
 // A chunk of `count` values in global memory: read once and kept in registers, or, where these are wanted for something
 // else, read whenever asked for; then `count` stays in memory. A tile is such a chunk too.
-template <element T, int Threads, bool Kept> class block_chunk {
+template <element T, int Threads, bool Kept, class Values = plain_values<T, Threads>> class block_chunk {
  public:
   using tile = block_tile<T, Threads>;
 
-  __device__ block_chunk(const T* values, const uint32_t& count) : values_(values), count_(count) {
-    if constexpr (Kept) tile_.load(values, count);
+  __device__ block_chunk(const Values& values, const uint32_t& count) : values_(values), count_(count) {
+    if constexpr (Kept) values_.load(tile_, count);
   }
 
   __device__ uint32_t count() const { return Kept ? tile_.count : count_; }  // values
+  __device__ const Values& source() const { return values_; }
   __device__ tile& values() {
-    if constexpr (!Kept) tile_.load(values_, count_);
+    if constexpr (!Kept) values_.load(tile_, count_);
     return tile_;
   }
   // As a tile has it: reads that value alone.
   __device__ bits_t<T> value_of(int r, uint32_t k) const {
-    return device::load(reinterpret_cast<const bits_t<T>*>(values_) + tile::first_value(r * tile::row_words) + k);
+    return values_.at(tile::first_value(r * tile::row_words) + k);
   }
 
  private:
-  const T* values_;
+  Values values_;
   const uint32_t& count_;
   tile tile_;
 };

@@ -108,6 +108,38 @@ template <element T, int Threads> struct block_tile {
     }
   }
 
+  // Sets each value to itself XOR that of the same index at p, as load has them. Returns this thread's share of the
+  // checksum of those, the first of which is in word `first` of what is summed.
+  __device__ word_sums exclusive_or(const T* p, uint64_t first) {
+    const bool whole = is_full() && reinterpret_cast<uintptr_t>(p) % 16 == 0;
+    word_sums sums;
+    if (!whole) {
+      block_tile other;
+      other.load_words(p, count);
+#pragma unroll
+      for (int j = 0; j < words; ++j) {
+        w[j] ^= other.w[j];
+        add_word(sums, other.w[j], first * 4 / sizeof(T) + first_value(j));
+      }
+      return sums;
+    }
+    const auto* const from = reinterpret_cast<const device::vec128*>(p + first_value());
+    constexpr int some = rows < 4 ? rows : 4;  // that registers hold
+#pragma unroll
+    for (int r = 0; r < rows; r += some) {
+      device::vec128 other[some];
+#pragma unroll
+      for (int k = 0; k < some; ++k) other[k] = device::load(from + (r + k) * device::warp_size);
+      add_rows(sums, first + first_value(r * row_words) * uint32_t{sizeof(T)} / 4, other);
+#pragma unroll
+      for (int k = 0; k < some; ++k) {
+        const device::vec128 x = row(r + k), y = other[k];
+        set_row(r + k, {{x.w[0] ^ y.w[0], x.w[1] ^ y.w[1], x.w[2] ^ y.w[2], x.w[3] ^ y.w[3]}});
+      }
+    }
+    return sums;
+  }
+
   // Writes all values to p, a multiple of sizeof(T).
   __device__ void store(std::byte* p) const {
     block_output<T, Threads> out(reinterpret_cast<T*>(p), 0, count, count, false);
@@ -185,7 +217,8 @@ template <element T, int Threads> struct block_tile {
     return sums;
   }
   // 16 bytes of each of some rows, one behind the other; `at` is the index of the first word.
-  template <int Rows> __device__ static void add_rows(word_sums& sums, uint32_t at, const device::vec128 (&x)[Rows]) {
+  template <int Rows, class Index>
+  __device__ static void add_rows(word_sums& sums, Index at, const device::vec128 (&x)[Rows]) {
     constexpr uint32_t row = 4 * device::warp_size;
     uint64_t plain = 0;
     detail::unrolled<4 * Rows>([&]<int K>() {
@@ -195,8 +228,8 @@ template <element T, int Threads> struct block_tile {
     sums.plain += static_cast<uint32_t>(plain);
     sums.weighted += plain * at;
   }
-  __device__ static void add_word(word_sums& sums, word x, uint32_t first) {
-    const uint64_t at = uint64_t{first} * sizeof(T) / 4;
+  __device__ static void add_word(word_sums& sums, word x, uint64_t first) {
+    const uint64_t at = first * sizeof(T) / 4;
     sums.add(static_cast<uint32_t>(x), at);
     if constexpr (sizeof(T) == 8) sums.add(static_cast<uint32_t>(x >> 32), at + 1);
   }

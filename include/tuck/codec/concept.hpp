@@ -40,7 +40,8 @@ enum class codec_id : uint16_t {
   bitpack = 8,
   quantize_codes = 9,  // the first stage of a chain
   huffman = 10,
-  exponents = 11,
+  gaps = 11,
+  exponents = 12,
   custom = 0x8000,
 };
 
@@ -55,6 +56,7 @@ TUCK_HD constexpr const char* name(codec_id id) noexcept {
     case codec_id::delta: return "delta";
     case codec_id::bitpack: return "bitpack";
     case codec_id::huffman: return "huffman";
+    case codec_id::gaps: return "gaps";
     case codec_id::exponents: return "exponents";
     case codec_id::quantize_codes: return "quantize";  // which it is, in chains
     case codec_id::custom: break;

@@ -31,6 +31,10 @@ enum class status : uint32_t {
   // The frame is not for this call.
   type_mismatch = 16,   // the frame holds another element type
   codec_mismatch = 17,  // the frame was written by another codec, or by none of the given ones
+  needs_base = 18,      // the frame is a delta, which decode_delta applies to its base
+  not_a_delta = 19,     // decode_delta takes deltas only
+  wrong_base = 20,      // the base has other values, or another number of them, than the delta was made against
+  lossy_delta = 21,     // a delta is lossless: no codec that changes values can encode it
 
   // The frame is damaged, hostile, or not a frame.
   truncated = 32,        // fewer bytes than the header announces, or than a header has
@@ -82,6 +86,10 @@ TUCK_HD constexpr const char* message(status s) noexcept {
     case status::not_swappable: return "a swap stream takes no captured stream and no bound in device memory";
     case status::type_mismatch: return "the frame holds another element type";
     case status::codec_mismatch: return "the frame was written by another codec";
+    case status::needs_base: return "the frame is a delta and needs its base";
+    case status::not_a_delta: return "the frame is not a delta";
+    case status::wrong_base: return "the base is not the tensor that the delta was made against";
+    case status::lossy_delta: return "a delta takes a lossless codec";
     case status::truncated: return "the frame is truncated";
     case status::bad_magic: return "not a tuck frame";
     case status::bad_version: return "unknown format version";
@@ -112,8 +120,7 @@ TUCK_HD constexpr const char* message(status s) noexcept {
 
 // The frame may be in order, only not for this call, which then leaves its output as it was.
 TUCK_HD constexpr bool is_mismatch(status s) noexcept {
-  return s == status::type_mismatch || s == status::codec_mismatch || s == status::bad_range ||
-         s == status::unsupported;
+  return s == status::bad_range || s == status::unsupported || (s >= status::type_mismatch && s <= status::lossy_delta);
 }
 
 // No chunk is bad, or the error is not one of a chunk.

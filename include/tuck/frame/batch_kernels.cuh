@@ -135,6 +135,7 @@ template <codec C> struct encode_batch_job {
 
 // A decode_job from the first value on: a zero that is known when the kernel is compiled saves registers.
 template <codec C> struct decode_item_job {
+  template <int Threads> using output = block_output<value_t<C>, Threads>;
   struct zero {
     __device__ constexpr operator uint64_t() const { return 0; }
   };

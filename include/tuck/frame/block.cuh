@@ -22,7 +22,7 @@ template <codec C, int Threads = block_threads> class block_encode {
   // written, all threads get them, and zeros are behind them up to a multiple of 16; or `declined`, and nothing was
   // written, where the chunk would not shrink. An adaptive codec is one that needs no preparation, or was prepared.
   __device__ uint32_t operator()(const C& codec, const value_t<C>* values, uint32_t count, std::byte* out) {
-    block_chunk<value_t<C>, Threads, !detail::takes_chunk<coder>> chunk(values, count);
+    block_chunk<value_t<C>, Threads, !detail::takes_chunk<coder>> chunk({values}, count);
     return encode(codec, chunk, count, out);
   }
 
@@ -59,10 +59,11 @@ template <codec C, int Threads = block_threads> class block_decode {
   // Chunk i < frame.chunks() to `out`, room for its values. The view comes from the frame's header, on the host:
   // `frame_view(device_pointer, header)` after read_header and, which that cannot know, where header.frame_bytes are
   // there; the directory's digest is not looked at. Where the status is not ok, `out` is zero, but for
-  // `unsupported`, of chunks of more than max_device_chunk_values, which leaves it alone. The codec's
+  // `unsupported`, of chunks of more than max_device_chunk_values, and needs_base, which leave it alone. The codec's
   // parameters are the frame's business: get it by C::from_stages(header.stages, codec).
   __device__ status operator()(const C& codec, const frame_view& frame, uint64_t i, value_t<C>* out) {
     if (frame.header().chunk_values > max_device_chunk_values<C>) return status::unsupported;
+    if (frame.is_delta()) return status::needs_base;
     const auto whole = [&](uint32_t values, bool summed) { return output(out, 0, values, values, summed); };
     const status s = decoder(temp_).decode(codec, frame, i, whole);
     if (s != status::ok) {

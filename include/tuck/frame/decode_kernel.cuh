@@ -12,10 +12,10 @@ namespace tuck::inline TUCK_ABI {
 
 // One chunk of an opened frame, by a whole block; all threads get the status. The frame's bytes are in device
 // memory, its begin a multiple of 16. Where the status is not ok, `out` may have been written, with anything.
-template <codec C, int Threads> class chunk_decoder {
+template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>> class chunk_decoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
-  using output = block_output<T, Threads>;
+  using output = Output;
   using coder = block_decoder<C, Threads>;
   using sums_of_block = block_sums<Threads>;
 
@@ -39,9 +39,14 @@ template <codec C, int Threads> class chunk_decoder {
     device::sync_block();
     if (temp_.verdict != status::ok) return temp_.verdict;
     const chunk_view chunk = temp_.chunk.get();
-    const bool summed = frame.has_checksums();
+    const bool summed = [&] {
+      if constexpr (requires { output::summed; }) return output::summed;
+      return frame.has_checksums();
+    }();
     output out = output_of(chunk.values, summed);
-    if (const status s = restore(codec, chunk, out); s != status::ok || !summed) return s;
+    if (const status s = restore(codec, chunk, out); s != status::ok) return s;
+    if constexpr (requires { out.finish(); }) out.finish();
+    if (!summed) return status::ok;
     const word_sums sums = sums_of_block::reduce(temp_.sums, out.sums);
     if (threadIdx.x == 0)
       temp_.verdict =
@@ -107,6 +112,8 @@ template <codec C, int Threads> class chunk_decoder {
 };
 
 template <codec C> struct decode_job {
+  template <int Threads> using output = block_output<value_t<C>, Threads>;
+
   C codec;  // what the frame's parameters are put into
   const std::byte* frame;
   uint64_t frame_capacity;  // bytes that may be read
@@ -122,10 +129,16 @@ template <codec C> struct decode_job {
 template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
-  using decoder = chunk_decoder<C, Threads>;
+  using output = typename Job::template output<Threads>;
+  using decoder = chunk_decoder<C, Threads, output>;
+  static constexpr bool is_delta = is_delta_job<Job>;
+  static constexpr bool writes = [] {
+    if constexpr (is_delta) return output::writes;
+    return true;
+  }();
 
  public:
-  struct TempStorage {
+  struct TempStorage : std::conditional_t<is_delta, base_sums, no_base_sums> {
     typename decoder::TempStorage chunk;
     typename block_sums<Threads>::TempStorage sums;
     device::uninitialized<frame_view> view;
@@ -143,11 +156,20 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   // This block's part of a call. Leaves the scratch as the next call wants it.
   __device__ void run() {
     const word_sums contents = decode(share_of_grid{});
-    if (threadIdx.x == 0) temp_.last = finish_share(*job_.head, contents, gridDim.x);
+    if (threadIdx.x == 0) {
+      if constexpr (is_delta) temp_.publish(*job_.head);
+      temp_.last = finish_share(*job_.head, contents, gridDim.x);
+    }
     device::sync_block();
     if (!temp_.last) return;
     give_verdict();
     if (threadIdx.x == 0) reset(*job_.head, device::load_relaxed(&job_.head->epoch));
+  }
+
+  // The same of a frame that a call before this one has found sound.
+  __device__ void run_verified() {
+    open();
+    if (temp_.verdict == status::ok) decode_chunks(share_of_grid{});
   }
 
   // A share of an item of a batch. Between two calls lies a sync_block().
@@ -174,12 +196,15 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       decode_chunks(share);
       return sum_contents(share);
     }
-    if (!is_mismatch(temp_.verdict)) zero_fill(uint64_t{share.index()} * Threads, uint64_t{share.count()} * Threads);
+    if (!is_delta && !is_mismatch(temp_.verdict))
+      zero_fill(uint64_t{share.index()} * Threads, uint64_t{share.count()} * Threads);
     return {};
   }
 
   // Reads and checks the header, as host::decode does and in its order.
   __device__ void open() {
+    if constexpr (is_delta)
+      if (threadIdx.x == 0) temp_.of_base.get() = {};
     constexpr unsigned digest_at = offsetof(frame_header, header_digest) / 4;
     if (device::warp_id() == 0 && job_.frame_capacity >= sizeof(frame_header)) {
       const unsigned lane = device::thread_id_anew();
@@ -205,6 +230,13 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     new (&temp_.codec.get()) C(job_.codec);
     if (const status s = C::from_stages(header.stages, temp_.codec.get()); s != status::ok) return s;
     if (!holds<T>(header.type)) return status::type_mismatch;
+    if constexpr (is_delta) {
+      if ((header.flags & flag_delta) == 0) return status::not_a_delta;
+      if (job_.base_values != header.value_count) return status::wrong_base;
+      if (job_.out_values != header.value_count) return status::bad_range;
+    } else if ((header.flags & flag_delta) != 0) {
+      return status::needs_base;
+    }
     if (job_.first_value > header.value_count || job_.out_values > header.value_count - job_.first_value)
       return status::bad_range;
     if (header.chunk_values > max_device_chunk_values<C>) return status::unsupported;
@@ -230,16 +262,23 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   template <class Share> __device__ void decode_chunks(const Share& share) {
     if (job_.out_values == 0) return;
     for (uint64_t i = temp_.first_chunk + share.index(); i < temp_.end_chunk; i += share.count()) {
-      if (threadIdx.x == 0) find_part(i);
-      const auto output = [&](uint32_t, bool summed) -> block_output<T, Threads> {
-        return {temp_.part, temp_.part_begin, temp_.part_end, temp_.part_is_whole, summed};
+      if (!is_delta && threadIdx.x == 0) find_part(i);
+      const auto output_of = [&](uint32_t values, bool summed) -> output {
+        if constexpr (is_delta)
+          return {job_, temp_, i * temp_.view.get().header().chunk_values, values};
+        else
+          return {temp_.part, temp_.part_begin, temp_.part_end, temp_.part_is_whole, summed};
       };
-      const status s = decoder(temp_.chunk).decode(temp_.codec.get(), temp_.view.get(), i, output);
+      const status s = decoder(temp_.chunk).decode(temp_.codec.get(), temp_.view.get(), i, output_of);
       if (s != status::ok) {
         device::sync_block();  // zeros come after whatever the codec wrote
         const uint32_t values = values_in_chunk(temp_.view.get().header(), i);
-        auto out = output(values, false);
-        decoder::fill(0, values, out);
+        if constexpr (is_delta) {
+          output_of(values, false).fill_zeros();
+        } else {
+          auto out = output_of(values, false);
+          decoder::fill(0, values, out);
+        }
         if (threadIdx.x == 0) device::atomic_max(&job_.head->failure, ~(i << 16 | static_cast<uint32_t>(s)));
       }
       device::sync_block();
@@ -270,14 +309,19 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       const uint64_t failure = device::load_relaxed(&job_.head->failure);
       if (digest(sums, temp_.view.get().contents().size()) != temp_.view.get().header().contents_digest) {
         result.code = status::bad_directory;
-        zero_fill(0, Threads);
+        if constexpr (writes) zero_fill(0, Threads);
       } else if (failure != 0) {
         result.code = static_cast<status>(~failure & 0xffff);
         result.first_bad_chunk = static_cast<uint32_t>(~failure >> 16 < no_chunk ? ~failure >> 16 : no_chunk - 1);
+      } else if constexpr (is_delta) {
+        if (base_digest(*job_.head, result.bytes) != temp_.view.get().header().base_digest)
+          result.code = status::wrong_base;
       }
     } else if (is_mismatch(temp_.verdict)) {
       result.bytes = 0;
     }
+    if constexpr (is_delta)
+      if (result.code != status::ok && (!writes || result.first_bad_chunk == no_chunk)) result.bytes = 0;
     device::sync_block();
     if (threadIdx.x == 0) device::store(job_.result, result);
   }

@@ -85,12 +85,14 @@ template <codec C> status why_no_room(const C& codec, uint64_t count, const fram
 
 inline namespace TUCK_ARCH {
 
-template <codec C>
+// `job` has what sets a delta apart, and its kernel.
+template <codec C, class Job = encode_job<C>>
 result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_place place, scratch_span scratch,
-              outcome* written, cudaStream_t stream, const frame_options& options, const launch_options& how) noexcept {
-  encode_job<C> job{};
+              outcome* written, cudaStream_t stream, const frame_options& options, const launch_options& how,
+              void (*kernel)(Job) = encode_kernel<C, block_threads>, Job job = Job{}) noexcept {
   job.codec = codec;
   if (const status s = tuck::make_header(codec, values.size(), options, job.header); s != status::ok) return {s};
+  if constexpr (is_delta_job<Job>) job.header.flags |= flag_delta;
   job.at = layout_of(job.header);
   if (!options.metadata.empty()) return {status::wrong_metadata};
   if (written == nullptr || scratch.memory().data() == nullptr || values.is_null() ||
@@ -124,7 +126,7 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_
         if (const result r = launch(survey_kernel<T, block_threads>, survey, useful, how, stream); !r) return r;
       }
   }
-  return launch(encode_kernel<C, block_threads>, job, job.at.chunks, how, stream);
+  return launch(kernel, job, job.at.chunks, how, stream);
 }
 
 }  // namespace TUCK_ARCH
@@ -179,6 +181,25 @@ result encoded_bytes(const C& codec, span<const value_t<C>> values, scratch_span
   return detail::encode(codec, values, {}, {}, scratch, needed, stream, options, how);
 }
 
+namespace detail {
+// What decoding asks of its arguments.
+template <class T>
+status check_decode(const_bytes frame, span<T> out, scratch_span scratch, const outcome* restored) noexcept {
+  if (restored == nullptr || scratch.memory().data() == nullptr || frame.is_null() || out.is_null())
+    return status::invalid_argument;
+  if (!tuck::aligned(out.data(), sizeof(T)) || !tuck::aligned(frame.data(), device_alignment) ||
+      !tuck::aligned(scratch.memory().data(), device_alignment) || !tuck::aligned(restored, alignof(outcome)))
+    return status::misaligned;
+  return scratch.memory().size() < scratch_head_bytes ? status::scratch_too_small : status::ok;
+}
+
+// Blocks for the chunks, and for the directory, of which there may be much more than is wanted of the values.
+inline uint64_t useful_decoders(const_bytes frame, uint64_t out_bytes) noexcept {
+  constexpr uint64_t frame_bytes_a_block = 4 << 20;
+  return std::max(ceil_div(out_bytes, uint64_t{tile_bytes}), ceil_div(frame.size(), frame_bytes_a_block));
+}
+}  // namespace detail
+
 // Restores values [first_value, first_value + out.size()) of the frame, which may be shorter than `frame` and
 // whose size need not be known to the host. `restored` gets what host::decode returns, and `out` what it writes. One
 // case differs: if the frame's chunks have more than max_device_chunk_values<C>, `restored` gets `unsupported` and
@@ -186,20 +207,12 @@ result encoded_bytes(const C& codec, span<const value_t<C>> values, scratch_span
 template <codec C>
 result decode(const C& codec, const_bytes frame, span<value_t<C>> out, scratch_span scratch, outcome* restored,
               cudaStream_t stream, uint64_t first_value = 0, const launch_options& how = {}) noexcept {
-  if (restored == nullptr || scratch.memory().data() == nullptr || frame.is_null() || out.is_null())
-    return {status::invalid_argument};
-  if (!tuck::aligned(out.data(), sizeof(value_t<C>)) || !tuck::aligned(frame.data(), device_alignment) ||
-      !tuck::aligned(scratch.memory().data(), device_alignment) || !tuck::aligned(restored, alignof(outcome)))
-    return {status::misaligned};
-  if (scratch.memory().size() < scratch_head_bytes) return {status::scratch_too_small};
+  if (const status s = detail::check_decode(frame, out, scratch, restored); s != status::ok) return {s};
   const decode_job<C> job{
       codec,       frame.data(), frame.size(), out.data(),
       first_value, out.size(),   restored,     reinterpret_cast<scratch_head*>(scratch.memory().data())};
-  // Blocks for the chunks, and for the directory, of which there may be much more than is wanted of the values.
-  constexpr uint64_t frame_bytes_a_block = 4 << 20;
-  const uint64_t useful =
-      std::max(ceil_div(out.size_bytes(), uint64_t{tile_bytes}), ceil_div(frame.size(), frame_bytes_a_block));
-  return detail::launch(decode_kernel<C, block_threads>, job, useful, how, stream);
+  return detail::launch(decode_kernel<C, block_threads>, job, detail::useful_decoders(frame, out.size_bytes()), how,
+                        stream);
 }
 
 // The same where the frame says at run time which codec of the list it needs: `info` is what inspect says of its

@@ -27,17 +27,43 @@ template <codec C> struct encode_job {
   uint64_t state_count;
 };
 
+// The same of a delta: the values are XORed with as many of the base's as they are read.
+template <codec C> struct encode_delta_job : encode_job<C> {
+  const value_t<C>* base;
+};
+
+// Where a chunk's values against a base are. Sums the base's as it loads them.
+template <element T, int Threads> struct values_against {
+  using tile = block_tile<T, Threads>;
+
+  const T* values;
+  const T* base;
+  uint64_t first_word;  // of the base's checksum
+  word_sums sums;       // this thread's share of it, once loaded
+
+  __device__ void load(tile& to, uint32_t count) {
+    to.load(values, count);
+    sums = to.exclusive_or(base, first_word);
+  }
+  __device__ bits_t<T> at(uint32_t i) const {
+    return device::load(reinterpret_cast<const bits_t<T>*>(values) + i) ^
+           device::load(reinterpret_cast<const bits_t<T>*>(base) + i);
+  }
+};
+
 // What one block does of an encode_job: chunks, drawn by ticket until there are no more, or one that it is given.
 // Whoever finishes last writes the header, all zero where the frame did not fit.
-template <codec C, int Threads> class frame_encoder {
+template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
   using coder = block_codec<C, Threads>;
+  static constexpr bool is_delta = is_delta_job<Job>;
+  using source = std::conditional_t<is_delta, values_against<T, Threads>, plain_values<T, Threads>>;
   static constexpr bool takes_chunk = detail::takes_chunk<coder>;
   using sums_of_block = block_sums<Threads>;
 
  public:
-  struct TempStorage {
+  struct TempStorage : std::conditional_t<is_delta, base_sums, no_base_sums> {
     typename coder::TempStorage codec;
     typename sums_of_block::TempStorage sums;
     std::byte* frame;  // where the frame goes; null: only count
@@ -59,7 +85,7 @@ template <codec C, int Threads> class frame_encoder {
     bool differs;  // is there a value of the chunk unlike its first, where a codec takes it?
   };
 
-  __device__ frame_encoder(TempStorage& temp, const encode_job<C>& job) : temp_(temp), job_(job) {}
+  __device__ frame_encoder(TempStorage& temp, const Job& job) : temp_(temp), job_(job) {}
 
   // All of a call, beside the other blocks of the grid. Leaves the scratch as the next call wants it.
   __device__ void run() {
@@ -71,7 +97,10 @@ template <codec C, int Threads> class frame_encoder {
       encode_chunk();
       device::sync_block();
     }
-    if (threadIdx.x == 0) temp_.last = finish_share(*job_.head, temp_.contents.get(), gridDim.x);
+    if (threadIdx.x == 0) {
+      if constexpr (is_delta) temp_.publish(*job_.head);
+      temp_.last = finish_share(*job_.head, temp_.contents.get(), gridDim.x);
+    }
     device::sync_block();
     if (!temp_.last) return;
     finish(job_.frame == nullptr ? status::ok : status::output_too_small);
@@ -108,6 +137,7 @@ template <codec C, int Threads> class frame_encoder {
   __device__ void begin(uint32_t epoch) {
     temp_.epoch = epoch;
     temp_.contents.get() = {};
+    if constexpr (is_delta) temp_.of_base.get() = {};
     temp_.frame = job_.frame;
     temp_.capacity = job_.capacity;
     if (job_.used != nullptr) append();
@@ -119,7 +149,13 @@ template <codec C, int Threads> class frame_encoder {
     temp_.capacity = used < job_.capacity ? job_.capacity - used : 0;
     temp_.frame = temp_.capacity < job_.at.payloads ? nullptr : job_.frame + used;
   }
-  __device__ const T* chunk_values() const { return job_.values + uint64_t{temp_.chunk} * job_.header.chunk_values; }
+  __device__ source chunk_source() const {
+    const uint64_t first = uint64_t{temp_.chunk} * job_.header.chunk_values;
+    if constexpr (is_delta)
+      return {job_.values + first, job_.base + first, first * sizeof(T) / 4, {}};
+    else
+      return {job_.values + first};
+  }
 
   // What the host could not know: the range of the values, and what is in device memory.
   __device__ void prepare() {
@@ -144,15 +180,18 @@ template <codec C, int Threads> class frame_encoder {
   }
 
   __device__ bits_t<T> first_bits() const {
-    return device::load_uniform(reinterpret_cast<const bits_t<T>*>(chunk_values()));
+    using word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+    return static_cast<bits_t<T>>(device::shfl(device::lane_id() == 0 ? word{chunk_source().at(0)} : word{0}, 0));
   }
 
   __device__ void encode_chunk() {
-    block_chunk<T, Threads, !takes_chunk> chunk(chunk_values(), temp_.values);
+    block_chunk<T, Threads, !takes_chunk, source> chunk(chunk_source(), temp_.values);
+    if constexpr (is_delta && !takes_chunk) temp_.add(chunk.source().sums);
     coder block(temp_.codec);
     bool differs;
     if constexpr (takes_chunk) {  // and nothing of it stays in registers
       tile& values = chunk.values();
+      if constexpr (is_delta) temp_.add(chunk.source().sums);
       if (differ(values) && threadIdx.x == 0) temp_.differs = true;
       if (!is_lossy<C> && has_checksums()) sum(values);
       block.take(codec(), values);
@@ -175,7 +214,7 @@ template <codec C, int Threads> class frame_encoder {
     place(kind, size);
     if (temp_.frame == nullptr) return;
     if constexpr (is_lossy<C> && !takes_chunk)
-      if (temp_.kind == chunk_kind::raw) chunk.values().load(chunk_values(), chunk.count());
+      if (temp_.kind == chunk_kind::raw) chunk_source().load(chunk.values(), chunk.count());
     if (has_checksums() && (!takes_chunk || (is_lossy<C> && temp_.kind != chunk_kind::encoded))) {
       device::sync_block();
       sum(chunk.values());
@@ -306,6 +345,7 @@ template <codec C, int Threads> class frame_encoder {
   __device__ void write_header_words(uint64_t frame_bytes, uint64_t contents_digest, bool fits) {
     constexpr unsigned bytes_at = offsetof(frame_header, frame_bytes) / 4;
     constexpr unsigned contents_at = offsetof(frame_header, contents_digest) / 4;
+    constexpr unsigned base_at = offsetof(frame_header, base_digest) / 4;
     constexpr unsigned digest_at = offsetof(frame_header, header_digest) / 4;
     static_assert(sizeof(frame_header) == 4 * device::warp_size);
     const unsigned lane = device::lane_id();
@@ -317,6 +357,9 @@ template <codec C, int Threads> class frame_encoder {
     }
     if (lane / 2 == bytes_at / 2) word = static_cast<uint32_t>(frame_bytes >> (32 * (lane % 2)));
     if (lane / 2 == contents_at / 2) word = static_cast<uint32_t>(contents_digest >> (32 * (lane % 2)));
+    if constexpr (is_delta)
+      if (lane / 2 == base_at / 2)
+        word = static_cast<uint32_t>(base_digest(*job_.head, job_.header.value_count * sizeof(T)) >> (32 * (lane % 2)));
     word_sums sums;
     if (lane < digest_at) sums.add(word, lane);
     const uint64_t header_digest =
@@ -326,7 +369,7 @@ template <codec C, int Threads> class frame_encoder {
   }
 
   TempStorage& temp_;
-  const encode_job<C>& job_;
+  const Job& job_;
 };
 
 inline namespace TUCK_ARCH {

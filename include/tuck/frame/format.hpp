@@ -14,8 +14,12 @@
 // them in order, and frame_bytes may be more than they need. Sizes before the payloads follow from the header, so an
 // encoder knows where the first payload goes before it has encoded anything.
 //
+// A delta (flag_delta) is a tensor against a base of the same type and size. What its chunks decode to is, value by
+// value, the tensor's bits XOR the base's. It always has chunk checksums, of what the chunks decode to as in any frame,
+// and base_digest is that of the base's values.
+//
 // What an encoded payload is says the header of the codec; of several stages, codec/chain/chain.hpp. Readers refuse
-// versions, flags, types, kinds and codecs that they do not know, and reserved fields and stages behind the last one
+// versions, flags, types, kinds and codecs that they do not know, and unused fields and stages behind the last one
 // that are not 0. Metadata's padding they do not look at.
 //
 // A flag, kind, type or field that is added comes with another version, a codec with an id of its own: what is unknown
@@ -35,9 +39,10 @@ namespace tuck::inline TUCK_ABI {
 inline constexpr uint32_t frame_magic = 0x4b435554;  // "TUCK"
 inline constexpr uint16_t frame_version = 1;
 inline constexpr uint32_t flag_checksums = 1;
+inline constexpr uint32_t flag_delta = 2;  // with flag_checksums only
 inline constexpr uint32_t min_alignment_log2 = 4, max_alignment_log2 = 12;
 
-// offset  0 magic            8 flags            24 frame_bytes      104 reserved
+// offset  0 magic            8 flags            24 frame_bytes      104 base_digest
 //         4 version         12 chunk_values     32 metadata_bytes   112 contents_digest
 //         6 type            16 value_count      40 stages, 16 bytes 120 header_digest
 //         7 alignment_log2                         each
@@ -46,13 +51,13 @@ struct frame_header {
   uint16_t version = frame_version;
   dtype type = dtype::none;
   uint8_t alignment_log2 = 5;    // 2^5 bytes
-  uint32_t flags = 0;            // flag_checksums; all others are 0
+  uint32_t flags = 0;            // flag_checksums, flag_delta; all others are 0
   uint32_t chunk_values = 0;     // a multiple of 32; a chunk has at most max_chunk_raw_bytes
   uint64_t value_count = 0;      // of the whole tensor; less than 2^61
   uint64_t frame_bytes = 0;      // a multiple of 2^alignment_log2
   uint64_t metadata_bytes = 0;   // without its padding
   stage_list stages;             // the codec, as encoding applies it
-  uint64_t reserved = 0;         // 0
+  uint64_t base_digest = 0;      // of the base's values; 0 without flag_delta
   uint64_t contents_digest = 0;  // of metadata with its padding, directory and chunk checksums
   uint64_t header_digest = 0;    // of all the above
 };
@@ -148,6 +153,14 @@ struct frame_options {
   dtype type = dtype::none;  // of the elements, which codecs of untyped ones must be told; none: the codec's own
 };
 
+// Can a delta be encoded by this codec? Not where it changes values, or wants to know the range of a tensor's.
+template <codec C> inline constexpr bool takes_deltas = !is_lossy<C> && !adaptive_codec<C>;
+
+// How decode_delta runs.
+struct delta_options {
+  bool chunk_by_chunk = false;  // one pass that writes each chunk as it is, not a verifying pass before the first write
+};
+
 // The header of a frame of `count` values, all but frame_bytes, the digests and what an adaptive codec learns of the
 // tensor, for sizes alone: such a codec may have no parameters yet. invalid_argument where an option has a value that
 // no frame can have, size_overflow where the worst case would not fit.
@@ -193,6 +206,13 @@ constexpr uint64_t max_frame_bytes(const C& codec, uint64_t count, const frame_o
   return tuck::make_header(codec, count, options, header) == status::ok ? worst_case_bytes(header) : 0;
 }
 
+// The same of a delta.
+template <codec C>
+constexpr uint64_t max_delta_bytes(const C& codec, uint64_t count, frame_options options = {}) noexcept {
+  options.checksums = true;
+  return tuck::max_frame_bytes(codec, count, options);
+}
+
 template <no_codec X> constexpr uint64_t max_frame_bytes(const X&, uint64_t, const frame_options& = {}) noexcept {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return 0;
@@ -209,6 +229,8 @@ struct frame_info {
   uint32_t alignment = 0;
   uint64_t metadata_bytes = 0;
   bool checksums = false;
+  bool delta = false;
+  uint64_t base_digest = 0;  // of a delta: the checksum of its base's values
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -127,12 +127,36 @@ status prepare(const C& codec, span<const value_t<C>> values, const execution& h
   }
 }
 
-// Encodes into `frame`, or only counts bytes where `frame` is shorter than what comes before the payloads.
+// word_sums that threads add up.
+class shared_sums {
+ public:
+  void add(const word_sums& s) noexcept {
+    plain_.fetch_add(s.plain, std::memory_order_relaxed);
+    weighted_.fetch_add(s.weighted, std::memory_order_relaxed);
+  }
+  uint64_t digest_of(uint64_t size) const noexcept { return tuck::digest({plain_, weighted_}, size); }
+
+ private:
+  std::atomic<uint32_t> plain_{0};
+  std::atomic<uint64_t> weighted_{0};
+};
+
+// Sets each byte of `out` to a ^ b, of the same size; `out` may be either.
+inline void exclusive_or(const std::byte* a, const std::byte* b, bytes out) noexcept {
+  const uint64_t whole = out.size() & ~uint64_t{7};
+  for (uint64_t i = 0; i < whole; i += 8)
+    store_unaligned(out.data() + i, load_unaligned<uint64_t>(a + i) ^ load_unaligned<uint64_t>(b + i));
+  for (uint64_t i = whole; i < out.size(); ++i) out.data()[i] = a[i] ^ b[i];
+}
+
+// Encodes into `frame`, or only counts bytes where `frame` is shorter than what comes before the payloads. With a base,
+// which has as many values, makes a delta.
 template <codec C>
 outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, const frame_options& options,
-               const execution& how) noexcept {
+               const execution& how, const span<const value_t<C>>* base = nullptr) noexcept {
   frame_header header;
   if (const status s = tuck::make_header(wanted, values.size(), options, header); s != status::ok) return {.code = s};
+  if (base != nullptr) header.flags |= flag_delta;
   if (!options.metadata_on_device.empty()) return {.code = status::wrong_metadata};
   if (values.is_null() || options.metadata.is_null()) return {.code = status::invalid_argument};
   C codec;
@@ -155,10 +179,13 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   const std::unique_ptr<std::byte[]> memory(wanted_bytes == 0 ? nullptr : new (std::nothrow) std::byte[wanted_bytes]);
   if (wanted_bytes != 0 && memory == nullptr) return {.code = status::out_of_memory};
   using T = value_t<C>;
+  // For what is decoded again, or differs from the base.
   const bool decodes = is_lossy<C> && options.checksums;
-  const std::unique_ptr<T[]> restored(decodes ? new (std::nothrow) T[threads * uint64_t{header.chunk_values}]
-                                              : nullptr);
-  if (decodes && restored == nullptr) return {.code = status::out_of_memory};
+  const bool wants_values = decodes || base != nullptr;
+  const std::unique_ptr<T[]> values_room(wants_values ? new (std::nothrow) T[threads * uint64_t{header.chunk_values}]
+                                                      : nullptr);
+  if (wants_values && values_room == nullptr) return {.code = status::out_of_memory};
+  shared_sums base_sums;
 
   if (frame.size() >= sizeof header) store_unaligned(frame.data(), uint64_t{0});  // no frame until all is there
   if (writes) write_metadata(frame, options.metadata, at.directory);
@@ -171,7 +198,16 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
     std::byte* end = begin;
     uint64_t entries[batch_chunks];
     for (uint64_t i = first; i < last; ++i) {
-      const auto chunk = values.subspan(i * header.chunk_values, values_in_chunk(header, i));
+      const uint64_t begins = i * header.chunk_values;
+      auto chunk = values.subspan(begins, values_in_chunk(header, i));
+      T* const room_of_values = values_room.get() + (wants_values ? worker * uint64_t{header.chunk_values} : 0);
+      if (base != nullptr) {
+        const auto of_base = tuck::as_bytes(base->subspan(begins, chunk.size()));
+        base_sums.add(sum_words(of_base, begins * sizeof(T) / 4));
+        exclusive_or(tuck::as_bytes(chunk).data(), of_base.data(),
+                     {reinterpret_cast<std::byte*>(room_of_values), of_base.size()});
+        chunk = {room_of_values, chunk.size()};
+      }
       uint32_t used = 0;
       const chunk_kind kind = detail::encode_chunk(codec, chunk, {end, slot}, used);
       entries[i - first] = directory_entry::make(kind, used, static_cast<uint64_t>(end - begin) >> align).word;
@@ -180,8 +216,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
       end += padded;
       if (writes && options.checksums)
         store_unaligned(frame.data() + at.checksums + 8 * i,
-                        digest_of_decoded(codec, kind, chunk, {end - padded, used},
-                                          restored.get() + (decodes ? worker * uint64_t{header.chunk_values} : 0)));
+                        digest_of_decoded(codec, kind, chunk, {end - padded, used}, room_of_values));
     }
     const auto size = static_cast<uint64_t>(end - begin);
     const uint64_t place = line.take(first, last, size);
@@ -195,6 +230,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
 
   header.frame_bytes = line.end();
   if (header.frame_bytes > frame.size()) return {.bytes = header.frame_bytes, .code = status::output_too_small};
+  if (base != nullptr) header.base_digest = base_sums.digest_of(values.size_bytes());
   header.contents_digest = checksum(frame.subspan(sizeof header, at.contents_end - sizeof header));
   header.header_digest = digest_of(header);
   std::memcpy(frame.data(), &header, sizeof header);
@@ -267,6 +303,7 @@ outcome match(const frame_header& header, C& codec, span<value_t<C>> out, uint64
   else if (s != status::ok)
     return zeros(out, s);
   if (!holds<value_t<C>>(header.type)) return {.code = status::type_mismatch};
+  if ((header.flags & flag_delta) != 0) return {.code = status::needs_base};
   if (first_value > header.value_count || out.size() > header.value_count - first_value)
     return {.code = status::bad_range};
   return {};

@@ -22,7 +22,7 @@ struct alignas(16) scratch_head {
   uint32_t ticket;
   uint32_t done;     // blocks that have finished
   uint32_t epoch;    // of the call under way
-  range_keys range;  // of the tensor, where its codec wants to know it
+  range_keys range;  // of the tensor, where its codec wants to know it; of a delta, the word_sums of its base
   uint64_t ready;    // of an item of a batch: a chunk_state that says in which call the rest was made zero
 };
 inline constexpr uint64_t scratch_head_bytes = 64;
@@ -134,5 +134,33 @@ template <int Threads> struct block_sums {
     return all;
   }
 };
+
+// Of a delta, what a block has summed of its base's values, in shared memory.
+struct base_sums {
+  device::uninitialized<word_sums> of_base;
+
+  // Each thread's share.
+  __device__ void add(word_sums mine) {
+    mine = {device::warp_sum(mine.plain), device::warp_sum(mine.weighted)};
+    if (device::lane_id() != 0) return;
+    device::atomic_add(&of_base.get().plain, mine.plain);
+    device::atomic_add(&of_base.get().weighted, mine.weighted);
+  }
+  // By one thread, before finish_share.
+  __device__ void publish(scratch_head& head) const {
+    device::atomic_add(&head.range.lowest, uint64_t{of_base.get().plain});
+    device::atomic_add(&head.range.highest, of_base.get().weighted);
+  }
+};
+struct no_base_sums {};
+
+template <class Job> inline constexpr bool is_delta_job = requires(const Job& job) { job.base; };
+
+// By the last block: the digest of the base of `size` bytes.
+__device__ inline uint64_t base_digest(const scratch_head& head, uint64_t size) {
+  return digest(
+      {static_cast<uint32_t>(device::load_relaxed(&head.range.lowest)), device::load_relaxed(&head.range.highest)},
+      size);
+}
 
 }  // namespace tuck::inline TUCK_ABI

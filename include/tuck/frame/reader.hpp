@@ -18,7 +18,9 @@ TUCK_HD constexpr status check_header(const frame_header& h, uint64_t digest) no
   if (h.version != frame_version) return status::bad_version;
   if (h.header_digest != digest) return status::bad_header;
   const uint32_t value_bytes = size_of(h.type);
-  if (value_bytes == 0 || (h.flags & ~flag_checksums) != 0 || h.reserved != 0) return status::bad_header;
+  if (value_bytes == 0 || (h.flags & ~(flag_checksums | flag_delta)) != 0 || h.flags == flag_delta)
+    return status::bad_header;
+  if (h.base_digest != 0 && (h.flags & flag_delta) == 0) return status::bad_header;
   if (h.alignment_log2 < min_alignment_log2 || h.alignment_log2 > max_alignment_log2 ||
       (h.frame_bytes & ((uint64_t{1} << h.alignment_log2) - 1)) != 0)
     return status::bad_header;
@@ -86,6 +88,7 @@ class frame_view {
   TUCK_HD constexpr const std::byte* data() const noexcept { return frame_; }
   TUCK_HD constexpr uint64_t chunks() const noexcept { return at_.chunks; }
   TUCK_HD constexpr bool has_checksums() const noexcept { return (header_.flags & flag_checksums) != 0; }
+  TUCK_HD constexpr bool is_delta() const noexcept { return (header_.flags & flag_delta) != 0; }
   TUCK_HD constexpr const_bytes metadata() const noexcept {
     return {frame_ + sizeof(frame_header), header_.metadata_bytes};
   }
@@ -146,7 +149,9 @@ inline status inspect(const_bytes frame, frame_info& info) noexcept {
           .chunk_values = h.chunk_values,
           .alignment = 1u << h.alignment_log2,
           .metadata_bytes = h.metadata_bytes,
-          .checksums = (h.flags & flag_checksums) != 0};
+          .checksums = (h.flags & flag_checksums) != 0,
+          .delta = (h.flags & flag_delta) != 0,
+          .base_digest = h.base_digest};
   return status::ok;
 }
 

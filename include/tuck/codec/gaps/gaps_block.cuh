@@ -1,0 +1,285 @@
+// Gaps by one thread block: the bytes of gaps.hpp. Places and values of what is not zero are lists in shared memory, a
+// thread an entry; where the bits of an entry are, sums over those before it say. Decoding counts the ones of the string
+// in parallel: the i-th one ends the i-th quotient, and the zeros before it are all quotients up to there.
+#pragma once
+
+#include <tuck/codec/gaps/gaps.hpp>
+#include <tuck/codec/mask_block.cuh>
+
+namespace tuck::inline TUCK_ABI {
+
+template <element T, int Threads> class block_codec<gaps<T>, Threads> {
+  using tile = block_tile<T, Threads>;
+  using masks = block_masks<T, Threads>;
+  using scan = device::block_scan<Threads>;
+  using word = bits_t<T>;
+  using header = gaps_format::header;
+  static constexpr uint32_t most_values = tile::capacity / 4;
+
+ public:
+  struct TempStorage {
+    alignas(16) std::byte chunk[tile_bytes + 16];  // as it stands in the frame; then the values
+    uint16_t at[most_values];                      // decoding: first the sum of quotients
+    uint16_t classes[most_values];                 // decoding: the sum of all numbers up to there
+    word value[most_values];
+    uint64_t any, any_stored;  // all bits of the values
+    uint32_t unary_end;
+    typename masks::TempStorage of_masks;
+    typename scan::TempStorage of_scan;
+  };
+
+  static constexpr int blocks_a_processor = 5;  // 96 registers
+
+  __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
+
+  __device__ uint32_t measure(const gaps<T>&, const tile& values) {
+    masks mask;
+    mask.find_non_zeros(values);
+    if (threadIdx.x == 0) {
+      temp_.any = temp_.any_stored = 0;
+    }
+    const typename masks::sums ones = mask.sum(temp_.of_masks);
+    if (ones.all > values.count / 4) return declined;
+    list(values, mask, mask.find_places(ones.before));
+    device::sync_block();
+    const uint32_t k = ones.all, r = gaps_format::remainder_bits(k, values.count);
+    const sums all = sum(k, r);
+    const uint32_t all_wide = gaps_format::width_of(temp_.any), stored_wide = gaps_format::width_of(temp_.any_stored);
+    const uint32_t with_classes = all.classes() + all.stored() * stored_wide, without = k * all_wide;
+    const bool has_classes = with_classes < without;
+    header_ = header::make(k, r, has_classes ? stored_wide : all_wide, has_classes);
+    classes_ = gaps_format::header_bits + k * r + all.quotients();
+    stored_ = classes_ + (has_classes ? all.classes() : 0);
+    size_ = ceil_div(stored_ + (has_classes ? all.stored() : k) * header_.value_bits(), 8u);
+    return size_;
+  }
+
+  __device__ void pack(const gaps<T>&, const tile&, bytes out) {
+#pragma unroll 1
+    for (uint32_t i = 16 * threadIdx.x; i < out.size(); i += 16 * Threads)
+      *reinterpret_cast<device::vec128*>(temp_.chunk + i) = {};
+    device::sync_block();
+    if (threadIdx.x == 0) put(0, header_.word, gaps_format::header_bits);
+    const uint32_t k = header_.values(), r = header_.remainder_bits(), w = header_.value_bits();
+    const bool has_classes = header_.has_classes();
+    const own_entries own(k);
+    uint32_t quotient = gaps_format::header_bits + k * r + before_.quotients(), c_at = classes_ + before_.classes();
+    uint32_t at = stored_ + (has_classes ? before_.stored() : own.begin) * w;
+#pragma unroll 1
+    for (uint32_t i = own.begin; i < own.end; ++i) {
+      const uint32_t gap = gap_of(i);
+      const word x = temp_.value[i];
+      const uint32_t c = gaps_format::class_of(x);
+      put(gaps_format::header_bits + i * r, gap & low_mask(r), r);
+      put_one(quotient += gap >> r);
+      ++quotient;
+      if (has_classes) put_one(c_at += c);
+      ++c_at;
+      if (!has_classes || c == gaps_format::stored_class) {
+        put(at, x, w);
+        at += w;
+      }
+    }
+    device::sync_block();
+    copy_from_shared<Threads>(out, temp_.chunk, size_);
+  }
+
+  template <class Sink> __device__ status decode(const gaps<T>&, const_bytes encoded, uint32_t count, Sink& sink) {
+    if (encoded.size() < gaps_format::header_bits / 8 || encoded.size() >= count * sizeof(T) || count > tile::capacity)
+      return status::bad_payload;
+    copy_to_shared<Threads>(temp_.chunk, encoded);
+    device::sync_block();
+    const header h{*reinterpret_cast<const uint32_t*>(temp_.chunk)};
+    const uint32_t end = 8 * static_cast<uint32_t>(encoded.size());
+    if (!h.fits(count, 8 * sizeof(T)) || gaps_format::header_bits + h.values() * h.remainder_bits() > end ||
+        device::sync_block_or(!find_ones(h, end)) || device::sync_block_or(!restore(h, end, count)))
+      return status::bad_payload;
+    zero_shared<Threads>(temp_.chunk);
+    device::sync_block();
+    for (uint32_t i = threadIdx.x; i < h.values(); i += Threads)
+      reinterpret_cast<word*>(temp_.chunk)[temp_.at[i]] = temp_.value[i];
+    device::sync_block();
+    give(count, sink);
+    return status::ok;
+  }
+
+ private:
+  // Places and values of what is not zero; `places` are in bytes of the values before.
+  __device__ void list(const tile& values, const masks& mask, const typename masks::places& places) {
+#pragma unroll
+    for (int r = 0; r < tile::rows; ++r) {
+      uint32_t i = places.of_row[r] / uint32_t{sizeof(T)};
+      const uint32_t first = tile::first_value(r * tile::row_words);
+#pragma unroll 1
+      for (uint32_t ones = mask.of_row(r); ones != 0; ones &= ones - 1, ++i) {
+        const auto k = static_cast<uint32_t>(device::ffs(ones) - 1);
+        temp_.at[i] = static_cast<uint16_t>(first + k);
+        temp_.value[i] = values.value_of(r, k);
+      }
+    }
+  }
+  __device__ uint32_t gap_of(uint32_t i) const { return temp_.at[i] - (i != 0 ? temp_.at[i - 1] + 1u : 0u); }
+
+  // The entries of a thread.
+  struct own_entries {
+    uint32_t begin, end;
+    __device__ explicit own_entries(uint32_t k) {
+      const uint32_t each = ceil_div(k, uint32_t{Threads});
+      begin = each * threadIdx.x < k ? each * threadIdx.x : k;
+      end = begin + each < k ? begin + each : k;
+    }
+  };
+  // Bits of quotients and of classes, and how many values are stored.
+  struct sums {
+    uint64_t word = 0;
+    __device__ void add(uint32_t quotients, uint32_t classes, bool is_stored) {
+      word += quotients + (uint64_t{classes} << field) + (uint64_t{is_stored} << (2 * field));
+    }
+    __device__ uint32_t quotients() const { return static_cast<uint32_t>(word) & low_mask(field); }
+    __device__ uint32_t classes() const { return static_cast<uint32_t>(word >> field) & low_mask(field); }
+    __device__ uint32_t stored() const { return static_cast<uint32_t>(word >> (2 * field)); }
+    static constexpr uint32_t field = 20;
+  };
+
+  // What the size depends on, and what is before this thread's entries. With barriers.
+  __device__ sums sum(uint32_t k, uint32_t r) {
+    sums mine;
+    uint64_t any = 0, any_stored = 0;
+    const own_entries own(k);
+#pragma unroll 1
+    for (uint32_t i = own.begin; i < own.end; ++i) {
+      const word x = temp_.value[i];
+      const uint32_t c = gaps_format::class_of(x);
+      const bool is_stored = c == gaps_format::stored_class;
+      mine.add((gap_of(i) >> r) + 1, c + 1, is_stored);
+      any |= x;
+      any_stored |= is_stored ? x : word{0};
+    }
+    any = all_bits(any);
+    any_stored = all_bits(any_stored);
+    if (device::lane_id() == 0) {
+      device::atomic_or(&temp_.any, any);
+      device::atomic_or(&temp_.any_stored, any_stored);
+    }
+    sums all;
+    before_.word = scan::exclusive_sum(temp_.of_scan, mine.word, all.word);
+    device::sync_block();
+    return all;
+  }
+  __device__ static uint64_t all_bits(uint64_t x) {
+    const uint32_t low = device::warp_or(static_cast<uint32_t>(x));
+    if constexpr (sizeof(T) < 8) return low;
+    return low | uint64_t{device::warp_or(static_cast<uint32_t>(x >> 32))} << 32;
+  }
+
+  __device__ void put(uint32_t bit, uint64_t value, uint32_t bits) {
+    auto* to = reinterpret_cast<uint32_t*>(temp_.chunk) + bit / 32;
+    const uint32_t shift = bit % 32;
+    if (bits != 0) device::atomic_or(to, static_cast<uint32_t>(value << shift));
+    if (shift + bits > 32) device::atomic_or(to + 1, static_cast<uint32_t>(value << shift >> 32));
+    if (shift + bits > 64) device::atomic_or(to + 2, static_cast<uint32_t>(value >> (64 - shift)));
+  }
+  __device__ void put_one(uint32_t bit) {
+    device::atomic_or(reinterpret_cast<uint32_t*>(temp_.chunk) + bit / 32, 1u << bit % 32);
+  }
+  // 32 bits of the chunk, of which those from `end` on are 0.
+  __device__ uint32_t get(uint32_t bit, uint32_t end) const {
+    if (bit >= end) return 0;
+    const auto* const from = reinterpret_cast<const uint32_t*>(temp_.chunk) + bit / 32;
+    return device::funnel_shift_right(from[0], from[1], bit) & low_mask(end - bit);
+  }
+
+  // Finds what ends quotients and classes: the zeros up to each. False where there are too few, or more zeros than any
+  // chunk has.
+  __device__ bool find_ones(const header& h, uint32_t end) {
+    const uint32_t k = h.values(), wanted = h.has_classes() ? 2 * k : k;
+    const uint32_t first = gaps_format::header_bits + k * h.remainder_bits();
+    if (threadIdx.x == 0) temp_.unary_end = first;
+    uint32_t found = 0;
+    bool good = true;
+    for (uint32_t begin = first; found < wanted && begin < end; begin += 32 * Threads) {
+      const uint32_t bit = begin + 32 * threadIdx.x;
+      uint32_t ones = get(bit, end), all;
+      uint32_t i = found + scan::exclusive_sum(temp_.of_scan, static_cast<uint32_t>(device::popc(ones)), all);
+#pragma unroll 1
+      for (; ones != 0 && i < wanted; ones &= ones - 1, ++i) {
+        const uint32_t at = bit + static_cast<uint32_t>(device::ffs(ones) - 1), zeros = at - first - i;
+        good &= zeros <= 0xffff;
+        (i < k ? temp_.at[i] : temp_.classes[i - k]) = static_cast<uint16_t>(zeros);
+        if (i + 1 == wanted) temp_.unary_end = at + 1;
+      }
+      found += all;
+      device::sync_block();
+    }
+    return good && found >= wanted;
+  }
+
+  // The lists, from what ends what. False where encoding writes no such thing.
+  __device__ bool restore(const header& h, uint32_t end, uint32_t count) {
+    const uint32_t k = h.values(), r = h.remainder_bits(), w = h.value_bits(), values = temp_.unary_end;
+    const own_entries own(k);
+    const uint32_t quotients = k != 0 ? temp_.at[k - 1] : 0;
+    const auto class_at = [&](uint32_t i) {
+      return h.has_classes() ? temp_.classes[i] - (i != 0 ? temp_.classes[i - 1] : quotients)
+                             : gaps_format::stored_class;
+    };
+    const auto remainder = [&](uint32_t i) { return get(gaps_format::header_bits + i * r, end) & low_mask(r); };
+    sums mine;
+#pragma unroll 1
+    for (uint32_t i = own.begin; i < own.end; ++i) mine.add(remainder(i), 0, class_at(i) == gaps_format::stored_class);
+    uint64_t all;
+    mine.word = scan::exclusive_sum(temp_.of_scan, mine.word, all);  // all have read what is now written
+    uint32_t before = static_cast<uint32_t>(mine.word), at = values + mine.stored() * w;
+    bool good = true;
+#pragma unroll 1
+    for (uint32_t i = own.begin; i < own.end; ++i) {
+      const uint32_t c = class_at(i);
+      before += remainder(i);
+      const uint32_t place = (uint32_t{temp_.at[i]} << r) + before + i;
+      good &= place < count && c <= 8 * sizeof(T);
+      temp_.at[i] = static_cast<uint16_t>(place);
+      const bool is_stored = c == gaps_format::stored_class;
+      temp_.value[i] = static_cast<word>(is_stored ? stored_value(at, w, end) : gaps_format::ones(c));
+      at += is_stored ? w : 0;
+    }
+    const uint32_t last = values + static_cast<uint32_t>(all >> (2 * sums::field)) * w;
+    return good && last <= end && end - last < 8 && get(last, end) == 0;
+  }
+  __device__ uint64_t stored_value(uint32_t bit, uint32_t w, uint32_t end) const {
+    const uint32_t low = get(bit, end) & low_mask(w);
+    if constexpr (sizeof(T) < 8) return low;
+    return low | (w > 32 ? uint64_t{get(bit + 32, end) & low_mask(w - 32)} << 32 : 0);
+  }
+
+  template <class Sink> __device__ void give(uint32_t count, Sink& sink) const {
+    constexpr int some = tile::rows < 4 ? tile::rows : 4;
+    const auto row = [&](uint32_t first) {
+      return reinterpret_cast<const device::vec128*>(temp_.chunk)[first / tile::lane_values];
+    };
+#pragma unroll
+    for (int begin = 0; begin < tile::rows; begin += some) {
+      const uint32_t first = tile::first_value(begin * tile::row_words);
+      if constexpr (detail::takes_rows<Sink, some>) {
+        if (count == tile::capacity) {
+          device::vec128 x[some];
+#pragma unroll
+          for (int r = 0; r < some; ++r) x[r] = row(first + static_cast<uint32_t>(r) * tile::row_values);
+          sink(first, x);
+          continue;
+        }
+      }
+#pragma unroll
+      for (int r = 0; r < some; ++r)
+        if (const uint32_t at = first + static_cast<uint32_t>(r) * tile::row_values; at < count) sink(at, row(at));
+    }
+  }
+
+  TempStorage& temp_;
+  // Of the chunk that was measured.
+  header header_;
+  sums before_;
+  uint32_t classes_ = 0, stored_ = 0;  // the bits where they begin
+  uint32_t size_ = 0;
+};
+
+}  // namespace tuck::inline TUCK_ABI

@@ -1,0 +1,179 @@
+// Decoding deltas: what decoders hand over goes to the values XORed with the base's. The encode kernel reads them so.
+#pragma once
+
+#include <tuck/frame/decode_kernel.cuh>
+#include <tuck/frame/encode_kernel.cuh>
+
+namespace tuck::inline TUCK_ABI {
+
+// What one launch does with a delta: find out whether frame and base are sound, apply what has been found sound, or
+// both at once.
+enum class delta_pass { verify, apply, both };
+
+template <class Job, int Threads> class delta_output;
+
+template <codec C, delta_pass Pass> struct decode_delta_job {
+  template <int Threads> using output = delta_output<decode_delta_job, Threads>;
+  using value = value_t<C>;
+  static constexpr delta_pass pass = Pass;
+  struct zero {
+    __device__ constexpr operator uint64_t() const { return 0; }
+  };
+
+  C codec;
+  const std::byte* frame;
+  uint64_t frame_capacity;
+  value_t<C>* out;
+  zero first_value;
+  uint64_t out_values;
+  outcome* result;
+  scratch_head* head;
+  const value_t<C>* base;  // which may be out
+  uint64_t base_values;
+};
+
+// What decoders hand words to, as block_output is: the words of a chunk of `count` values whose first has index `first`
+// in base and out. A thread reads of the base only what it writes itself, so that out may be the base. What can be had
+// of the job is not kept: registers are few.
+template <class Job, int Threads> class delta_output {
+  using T = typename Job::value;
+  using tile = block_tile<T, Threads>;
+  using word = typename tile::word;
+
+ public:
+  static constexpr bool summed = Job::pass != delta_pass::apply;
+  static constexpr bool writes = Job::pass != delta_pass::verify;
+
+  word_sums sums;  // of what is handed over
+
+  __device__ delta_output(const Job& job, base_sums& all, uint64_t first, uint32_t count)
+      : job_(job), all_(all), first_(first), count_(count) {}
+
+  __device__ void operator()(uint32_t first, word x) {
+    word b = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < tile::per_word; ++k)
+      if (first + k < count_) b |= static_cast<word>(read(base() + first + k)) << (8 * sizeof(T) * k % 64);
+    if constexpr (summed) {
+      tile::add_word(sums, x, first);
+      tile::add_word(of_base_, b, first_ + first);
+    }
+    if constexpr (writes) {
+#pragma unroll
+      for (uint32_t k = 0; k < tile::per_word; ++k)
+        if (first + k < count_) device::store(out() + first + k, tile::value(x ^ b, static_cast<int>(k)));
+    }
+  }
+  __device__ void operator()(uint32_t first, const device::vec128& x) {
+    const device::vec128 one[] = {x};
+    (*this)(first, one);
+  }
+  template <int Rows> __device__ void operator()(uint32_t first, const device::vec128 (&x)[Rows]) {
+    // Chunks begin at multiples of 32 values.
+    const uintptr_t places =
+        reinterpret_cast<uintptr_t>(job_.base) | (writes ? reinterpret_cast<uintptr_t>(job_.out) : 0);
+    if (count_ % tile::lane_values == 0 && places % 16 == 0) return apply_rows(first, x);
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) apply_words(first + static_cast<uint32_t>(r) * tile::row_values, x[r]);
+  }
+
+  // After the last word of the chunk, by whole warps.
+  __device__ void finish() {
+    if constexpr (summed) all_.add(of_base_);
+  }
+  // Of a chunk that could not be restored.
+  __device__ void fill_zeros() const {
+    if constexpr (writes)
+      for (uint32_t i = threadIdx.x; i < count_; i += Threads) device::store(out() + i, bits_t<T>{0});
+  }
+
+ private:
+  __device__ const bits_t<T>* base() const { return reinterpret_cast<const bits_t<T>*>(job_.base) + first_; }
+  __device__ bits_t<T>* out() const { return reinterpret_cast<bits_t<T>*>(job_.out) + first_; }
+  template <class U> __device__ static U read(const U* p) { return writes ? device::load_written(p) : device::load(p); }
+
+  __device__ void apply_words(uint32_t first, const device::vec128& x) {
+    uint64_t low = device::join_words(x.w[0], x.w[1]), high = device::join_words(x.w[2], x.w[3]);
+#pragma unroll 1
+    for (uint32_t k = 0; k < tile::lane_values; k += tile::per_word) {
+      (*this)(first + k, static_cast<word>(low));
+      low = sizeof(word) == 8 ? high : low >> 32 | high << 32;
+      high >>= 32;
+    }
+  }
+
+  template <int Rows> __device__ void apply_rows(uint32_t first, const device::vec128 (&x)[Rows]) {
+    const auto* const from = reinterpret_cast<const device::vec128*>(base() + first);
+    auto* const to = reinterpret_cast<device::vec128*>(out() + first);
+    const auto apply = [&](int r, const device::vec128& b) {
+      device::store(to + r * device::warp_size,
+                    device::vec128{{x[r].w[0] ^ b.w[0], x[r].w[1] ^ b.w[1], x[r].w[2] ^ b.w[2], x[r].w[3] ^ b.w[3]}});
+    };
+    if constexpr (summed) {
+      device::vec128 b[Rows];
+#pragma unroll
+      for (int r = 0; r < Rows; ++r) b[r] = read(from + r * device::warp_size);
+      const uint32_t at = first * uint32_t{sizeof(T)} / 4;
+      tile::add_rows(sums, at, x);
+      tile::add_rows(of_base_, first_ * sizeof(T) / 4 + at, b);
+#pragma unroll
+      for (int r = 0; r < Rows; ++r)
+        if constexpr (writes) apply(r, b[r]);
+    } else {  // what stays as it is need be neither read nor written in place
+#pragma unroll
+      for (int r = 0; r < Rows; ++r)
+        if (job_.base != job_.out || (x[r].w[0] | x[r].w[1] | x[r].w[2] | x[r].w[3]) != 0)
+          apply(r, read(from + r * device::warp_size));
+    }
+  }
+
+  const Job& job_;
+  base_sums& all_;
+  uint64_t first_;
+  uint32_t count_;
+  word_sums of_base_;
+};
+
+namespace detail {
+// Beside the tensor's values there are those of the base: at most 96 registers, or for codecs that need as many, 128.
+template <class B>
+inline constexpr int delta_blocks_of = blocks_a_processor_of<B> > 5 ? 5 : blocks_a_processor_of<B> - 1;
+}  // namespace detail
+
+// One block of a launch.
+template <codec C, int Threads, delta_pass Pass>
+__device__ __forceinline__ void run_delta(const decode_delta_job<C, Pass>& job) {
+  using decoder = frame_decoder<C, Threads, decode_delta_job<C, Pass>>;
+  using storage = typename decoder::TempStorage;
+  TUCK_SHARED(storage, temp);
+  if constexpr (Pass != delta_pass::apply)
+    decoder(temp, job).run();
+  else if (device::load(&job.result->code) == status::ok)
+    decoder(temp, job).run_verified();
+}
+
+template <codec C, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_blocks_of<block_codec<C, Threads>>)
+    encode_delta_kernel(const __grid_constant__ encode_delta_job<C> job) {
+  using encoder = frame_encoder<C, Threads, encode_delta_job<C>>;
+  using storage = typename encoder::TempStorage;
+  TUCK_SHARED(storage, temp);
+  encoder(temp, job).run();
+}
+template <codec C, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_blocks_of<block_decoder<C, Threads>>)
+    verify_delta_kernel(const __grid_constant__ decode_delta_job<C, delta_pass::verify> job) {
+  run_delta<C, Threads>(job);
+}
+template <codec C, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_blocks_of<block_decoder<C, Threads>>)
+    apply_delta_kernel(const __grid_constant__ decode_delta_job<C, delta_pass::apply> job) {
+  run_delta<C, Threads>(job);
+}
+template <codec C, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_blocks_of<block_decoder<C, Threads>>)
+    decode_delta_kernel(const __grid_constant__ decode_delta_job<C, delta_pass::both> job) {
+  run_delta<C, Threads>(job);
+}
+
+}  // namespace tuck::inline TUCK_ABI

@@ -1,0 +1,129 @@
+// Deltas on the CPU: a tensor encoded against a base, and restored from both. The base may be restored in place.
+#pragma once
+
+#include <tuck/frame/host.hpp>
+
+namespace tuck::inline TUCK_ABI::host {
+
+namespace detail {
+
+// Is the frame a delta of this codec, and for such a base and such an output? The codec gets the frame's parameters.
+template <codec C>
+status match_delta(const frame_header& header, C& codec, uint64_t base_values, uint64_t out_values) noexcept {
+  if (const status s = C::from_stages(header.stages, codec); s != status::ok) return s;
+  if (!holds<value_t<C>>(header.type)) return status::type_mismatch;
+  if ((header.flags & flag_delta) == 0) return status::not_a_delta;
+  if (base_values != header.value_count) return status::wrong_base;
+  return out_values == header.value_count ? status::ok : status::bad_range;
+}
+
+// One pass over the chunks of a delta.
+template <codec C> class delta_pass {
+  using T = value_t<C>;
+
+ public:
+  delta_pass(const C& codec, const frame_view& frame, span<const T> base, const execution& how) noexcept
+      : codec_(codec), frame_(frame), base_(base), how_(how) {}
+
+  // Verifies chunks and base, if `verifies`, and applies the chunks to `out`, if there is one.
+  outcome run(bool verifies, span<T> out) noexcept {
+    const uint64_t chunk_values = frame_.header().chunk_values;
+    const uint64_t batch = std::max<uint64_t>(batch_bytes / (chunk_values * sizeof(T)), 1);
+    const unsigned threads = useful_threads(how_.threads, frame_.chunks(), batch);
+    const std::unique_ptr<T[]> memory(new (std::nothrow) T[threads * chunk_values]);
+    if (memory == nullptr) return {.code = status::out_of_memory};
+    first_failure failure;
+    shared_sums base_sums;
+    in_batches(frame_.chunks(), batch, threads, [&](unsigned worker, uint64_t begin, uint64_t end) {
+      for (uint64_t i = begin; i < end; ++i) {
+        const uint64_t first = i * chunk_values;
+        const span<T> room(memory.get() + worker * chunk_values, values_in_chunk(frame_.header(), i));
+        const auto of_base = tuck::as_bytes(base_.subspan(first, room.size()));
+        if (verifies) base_sums.add(sum_words(of_base, first * sizeof(T) / 4));
+        const status s = restore(i, room, verifies);
+        if (s != status::ok) failure.note(i, s);
+        if (out.empty()) continue;
+        const bytes to = tuck::as_writable_bytes(out.subspan(first, room.size()));
+        if (s == status::ok)
+          exclusive_or(tuck::as_bytes(room).data(), of_base.data(), to);
+        else
+          std::memset(to.data(), 0, to.size());
+      }
+      if (how_.chunks_done != nullptr) how_.chunks_done->fetch_add(end - begin, std::memory_order_relaxed);
+    });
+    const outcome restored = failure.result(base_.size_bytes());
+    if (restored && verifies && base_sums.digest_of(base_.size_bytes()) != frame_.header().base_digest)
+      return {.code = status::wrong_base};
+    return restored;
+  }
+
+ private:
+  status restore(uint64_t i, span<T> room, bool verifies) const noexcept {
+    if (verifies) return detail::decode_verified(codec_, frame_, i, room);
+    chunk_view chunk;
+    const status s = frame_.chunk(i, chunk);
+    return s != status::ok ? s : detail::decode_chunk(codec_, chunk, room);
+  }
+
+  const C& codec_;
+  const frame_view& frame_;
+  span<const T> base_;
+  execution how_;
+};
+
+}  // namespace detail
+
+// As encode, but a delta: what `values` has other than `base`, which has as many values; else wrong_base. Takes any
+// lossless codec that is not adaptive; others are refused as lossy_delta. max_delta_bytes is always enough room: a delta always has
+// checksums.
+template <codec C>
+outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const value_t<C>> base, bytes frame,
+                     frame_options options = {}, const execution& how = {}) noexcept {
+  if (!takes_deltas<C>) return {.code = status::lossy_delta};
+  if (frame.is_null() || base.is_null()) return {.code = status::invalid_argument};
+  if (base.size() != values.size()) return {.code = status::wrong_base};
+  options.checksums = true;
+  return detail::encode(codec, values, frame, options, how, &base);
+}
+
+// Restores the tensor of a delta from its base; `out` may be the base itself, but not overlap it otherwise. Both have
+// all values of the frame; else wrong_base, or bad_range of `out`. Frame and base are verified before the first value is
+// written: where the outcome is not ok, `out` is as it was. So a delta cannot be applied twice, wrong_base, and a frame
+// that is no delta is refused, not_a_delta.
+//
+// Verifying decodes the frame once more. With `chunk_by_chunk` that is left out: each chunk is verified and written at
+// once, a bad one as zeros, and the outcome names the first of them. Whether it was the right base is known only at the
+// end: then wrong_base comes when all has been written.
+template <codec C>
+outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> base, span<value_t<C>> out,
+                     const delta_options& options = {}, const execution& how = {}) noexcept {
+  if (!takes_deltas<C>) return {.code = status::lossy_delta};
+  if (frame.is_null() || base.is_null() || out.is_null()) return {.code = status::invalid_argument};
+  frame_header header;
+  if (const status s = frame_view::read_header(frame, header); s != status::ok) return {.code = s};
+  C stored = codec;
+  if (const status s = detail::match_delta(header, stored, base.size(), out.size()); s != status::ok)
+    return {.code = s};
+  frame_view view;
+  if (const status s = frame_view::open(frame, view); s != status::ok) return {.code = s};
+  detail::delta_pass<C> pass(stored, view, base, how);
+  if (options.chunk_by_chunk) return pass.run(true, out);
+  outcome verified = pass.run(true, {});
+  if (verified) return pass.run(false, out);
+  verified.bytes = 0;
+  return verified;
+}
+
+template <no_codec X>
+outcome encode_delta(const X&, const auto&, const auto&, bytes, const frame_options& = {}, const execution& = {}) {
+  static_assert(codec<X>, TUCK_NO_CODEC);
+  return {};
+}
+template <no_codec X>
+outcome decode_delta(const X&, const auto&, const auto&, const auto&, const delta_options& = {},
+                     const execution& = {}) {
+  static_assert(codec<X>, TUCK_NO_CODEC);
+  return {};
+}
+
+}  // namespace tuck::inline TUCK_ABI::host
