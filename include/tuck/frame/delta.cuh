@@ -6,6 +6,7 @@
 #include <tuck/frame/device.cuh>
 
 namespace tuck::inline TUCK_ABI {
+inline namespace TUCK_ARCH {
 
 // As encode, of what `values` has other than `base`: the bytes that host::encode_delta writes. One launch, which reads
 // both once. The base is aligned as the values are, and stays as it is until the stream has done the work.
@@ -29,7 +30,10 @@ result encode_delta(const C& codec, span<const value_t<C>> values, span<const va
   }
 }
 
+}  // namespace TUCK_ARCH
+
 namespace detail {
+inline namespace TUCK_ARCH {
 template <codec C, delta_pass Pass>
 result decode_delta(void (*kernel)(decode_delta_job<C, Pass>), const C& codec, const_bytes frame,
                     span<const value_t<C>> base, span<value_t<C>> out, scratch_span scratch, outcome* restored,
@@ -40,7 +44,10 @@ result decode_delta(void (*kernel)(decode_delta_job<C, Pass>), const C& codec, c
       base.data(), base.size()};
   return launch(kernel, job, useful_decoders(frame, out.size_bytes()), how, stream);
 }
+}  // namespace TUCK_ARCH
 }  // namespace detail
+
+inline namespace TUCK_ARCH {
 
 // As host::decode_delta: `out` may be the base, and nothing is written to it unless frame and base are both sound. Two
 // launches, the first of which verifies. With `chunk_by_chunk` it is one: then a damaged directory is known only at the
@@ -64,4 +71,5 @@ result decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> ba
   }
 }
 
+}  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

@@ -152,6 +152,8 @@ __device__ __forceinline__ void run_delta(const decode_delta_job<C, Pass>& job) 
     decoder(temp, job).run_verified();
 }
 
+inline namespace TUCK_ARCH {
+
 template <codec C, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_blocks_of<block_codec<C, Threads>>)
     encode_delta_kernel(const __grid_constant__ encode_delta_job<C> job) {
@@ -176,4 +178,5 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_blocks_of<block_decode
   run_delta<C, Threads>(job);
 }
 
+}  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

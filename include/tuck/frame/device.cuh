@@ -140,6 +140,25 @@ inline result initialize(scratch_span scratch, cudaStream_t stream) noexcept {
   return from_cuda(cudaMemsetAsync(scratch.memory().data(), 0, scratch.memory().size(), stream));
 }
 
+namespace detail {
+// What decoding asks of its arguments.
+template <class T>
+status check_decode(const_bytes frame, span<T> out, scratch_span scratch, const outcome* restored) noexcept {
+  if (restored == nullptr || scratch.memory().data() == nullptr || frame.is_null() || out.is_null())
+    return status::invalid_argument;
+  if (!tuck::aligned(out.data(), sizeof(T)) || !tuck::aligned(frame.data(), device_alignment) ||
+      !tuck::aligned(scratch.memory().data(), device_alignment) || !tuck::aligned(restored, alignof(outcome)))
+    return status::misaligned;
+  return scratch.memory().size() < scratch_head_bytes ? status::scratch_too_small : status::ok;
+}
+
+// Blocks for the chunks, and for the directory, of which there may be much more than is wanted of the values.
+inline uint64_t useful_decoders(const_bytes frame, uint64_t out_bytes) noexcept {
+  constexpr uint64_t frame_bytes_a_block = 4 << 20;
+  return std::max(ceil_div(out_bytes, uint64_t{tile_bytes}), ceil_div(frame.size(), frame_bytes_a_block));
+}
+}  // namespace detail
+
 // Frames that are appended begin at a multiple of this many bytes of the room for them.
 inline constexpr uint64_t append_alignment = uint64_t{1} << append_alignment_log2;
 
@@ -180,25 +199,6 @@ result encoded_bytes(const C& codec, span<const value_t<C>> values, scratch_span
                      cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
   return detail::encode(codec, values, {}, {}, scratch, needed, stream, options, how);
 }
-
-namespace detail {
-// What decoding asks of its arguments.
-template <class T>
-status check_decode(const_bytes frame, span<T> out, scratch_span scratch, const outcome* restored) noexcept {
-  if (restored == nullptr || scratch.memory().data() == nullptr || frame.is_null() || out.is_null())
-    return status::invalid_argument;
-  if (!tuck::aligned(out.data(), sizeof(T)) || !tuck::aligned(frame.data(), device_alignment) ||
-      !tuck::aligned(scratch.memory().data(), device_alignment) || !tuck::aligned(restored, alignof(outcome)))
-    return status::misaligned;
-  return scratch.memory().size() < scratch_head_bytes ? status::scratch_too_small : status::ok;
-}
-
-// Blocks for the chunks, and for the directory, of which there may be much more than is wanted of the values.
-inline uint64_t useful_decoders(const_bytes frame, uint64_t out_bytes) noexcept {
-  constexpr uint64_t frame_bytes_a_block = 4 << 20;
-  return std::max(ceil_div(out_bytes, uint64_t{tile_bytes}), ceil_div(frame.size(), frame_bytes_a_block));
-}
-}  // namespace detail
 
 // Restores values [first_value, first_value + out.size()) of the frame, which may be shorter than `frame` and
 // whose size need not be known to the host. `restored` gets what host::decode returns, and `out` what it writes. One
