@@ -29,12 +29,12 @@ template <codec C> class delta_pass {
   outcome run(bool verifies, span<T> out) noexcept {
     const uint64_t chunk_values = frame_.header().chunk_values;
     const uint64_t batch = std::max<uint64_t>(batch_bytes / (chunk_values * sizeof(T)), 1);
-    const unsigned threads = useful_threads(how_.threads, frame_.chunks(), batch);
+    const unsigned threads = useful_threads(how_, frame_.chunks(), batch);
     const std::unique_ptr<T[]> memory(new (std::nothrow) T[threads * chunk_values]);
     if (memory == nullptr) return {.code = status::out_of_memory};
     first_failure failure;
     shared_sums base_sums;
-    in_batches(frame_.chunks(), batch, threads, [&](unsigned worker, uint64_t begin, uint64_t end) {
+    in_batches(frame_.chunks(), batch, threads, how_.pool, [&](unsigned worker, uint64_t begin, uint64_t end) {
       for (uint64_t i = begin; i < end; ++i) {
         const uint64_t first = i * chunk_values;
         const span<T> room(memory.get() + worker * chunk_values, values_in_chunk(frame_.header(), i));
