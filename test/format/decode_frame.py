@@ -131,7 +131,7 @@ def decode_chunk(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> 
     if stages[0].id == HUFFMAN:
         return huffman.decode_chunk(data, count, dtype.width)
     if stages[0].id == EXPONENTS:
-        return lossless.exponents(data, count, dtype.width, dtype.mantissa)
+        return lossless.exponents(data, count, dtype.width)
     if stages[0].id == BITPACK:
         return lossless.bitpack(data, count, dtype.width)
     return split_chunk(data, count, dtype, stages[0])[0]
@@ -144,7 +144,7 @@ def check_stages(stages: list[Stage], dtype: Dtype) -> list[Stage]:
     *before, last = (stage.id for stage in used)
     fits = last in (ZVC, RLE, RLE_ZERO, BITPACK, HUFFMAN) or (last in (QUANTIZE, DEFLATE, EXPONENTS) and not before)
     fits = fits and all(i == DELTA or i in SPLITTERS for i in before) and QUANTIZE_CODES not in before[1:]
-    fits = fits and (last != EXPONENTS or dtype.mantissa > 0)
+    fits = fits and (last != EXPONENTS or (dtype.mantissa > 0 and dtype.width <= 4))
     require(fits, f"the codec {before + [last]} is unknown")
     for stage in used:
         require(stage.version == 1, f"codec {stage.id}: version {stage.version} is unknown")

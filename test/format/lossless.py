@@ -56,13 +56,14 @@ def bitpack(data: bytes, count: int, width: int) -> bytes:
     return pack(values, width)
 
 
-def exponents(data: bytes, count: int, width: int, mantissa: int) -> bytes:
-    """Floats whose bits were rotated left by one, from the chunk's least exponent on."""
+def exponents(data: bytes, count: int, width: int) -> bytes:
+    """Floats whose bits were rotated left by one: the upper bytes as groups, the planes of the others behind them."""
+    plane, bits = round_up(count, 4), 8 * width
     require(len(data) < count * width, f"exponents: {len(data)} bytes cannot be a chunk")
-    bits, low = 8 * width, mantissa + 1
-    values, end = groups.decode(data, count, width, allowed={1: 9, 2: 17, 4: 32, 8: 64}[width], low=low)
-    require(end == len(data), f"exponents: {len(data)} bytes instead of {end}")
-    rotated = ((x + (little(data[2:4]) << low)) % 2**bits for x in values)
+    rotated, end = groups.decode(data, count, 1, allowed=8, signed=False)
+    require(len(data) == end + (width - 1) * plane, f"exponents: {len(data)} bytes, whose groups end at {end}")
+    for at in range(end, len(data), plane):
+        rotated = [x << 8 | byte for x, byte in zip(rotated, data[at : at + count])]
     return pack([x >> 1 | (x & 1) << bits - 1 for x in rotated], width)
 
 

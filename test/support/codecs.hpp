@@ -26,9 +26,9 @@ using every_codec =
     ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>,
                      rle_zero<float>, rle_zero<uint8_t>, deflate<uint8_t>, deflate<f16>, deflate<float>,
                      deflate<double>, bitpack<uint8_t>, bitpack<f16>, bitpack<uint32_t>, bitpack<int64_t>,
-                     exponents<f16>, exponents<bf16>, exponents<float>, exponents<double>, quantize<f16>,
-                     quantize<bf16>, quantize<float>, quantize<double>, zvc_huffman<float>, huffman<bf16>,
-                     delta_rle_bitpack<int32_t>, quantize_delta_huffman<float>, zvc_rle_huffman<bf16>>;
+                     exponents<f16>, exponents<bf16>, exponents<float>, quantize<f16>, quantize<bf16>, quantize<float>,
+                     quantize<double>, zvc_huffman<float>, huffman<bf16>, delta_rle_bitpack<int32_t>,
+                     quantize_delta_huffman<float>, zvc_rle_huffman<bf16>>;
 using few_codecs = std::conditional_t<long_tests, every_codec, one_of_each>;
 using tested_codecs = std::conditional_t<long_tests, every_codec, std::conditional_t<brief, one_of_each, most_codecs>>;
 // Fuzzers, which have sanitizers, damage frames of every codec.
