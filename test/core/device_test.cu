@@ -80,17 +80,13 @@ TEST(device_functions, byte_perm) {
 
 struct counts {
   __device__ static uint32_t run(const uint32_t* in, uint32_t i) {
-    const uint64_t wide = uint64_t{in[total + i]} << 32 | in[i];
-    return static_cast<uint32_t>(device::popc(in[i]) + 64 * device::popc(wide) + 8192 * device::ffs(in[i]) +
-                                 524288 * device::ffs(wide));
+    return popcount(in[i]) + 64 * static_cast<uint32_t>(device::ffs(in[i])) + 4096 * tuck::bit_width(in[i]);
   }
 };
-TEST(device_functions, popc_and_ffs) {
+TEST(device_functions, popcount_ffs_and_bit_width) {
   expect_everywhere<counts>([](const auto& in, uint32_t i) {
-    const uint64_t wide = uint64_t{in[total + i]} << 32 | in[i];
-    const auto first = [](uint64_t v) { return v == 0 ? 0 : std::countr_zero(v) + 1; };
-    return static_cast<uint32_t>(std::popcount(in[i]) + 64 * std::popcount(wide) + 8192 * first(in[i]) +
-                                 524288 * first(wide));
+    const int first = in[i] == 0 ? 0 : std::countr_zero(in[i]) + 1;
+    return static_cast<uint32_t>(std::popcount(in[i]) + 64 * first) + 4096 * uint32_t(std::bit_width(in[i]));
   });
 }
 

@@ -157,11 +157,7 @@ __device__ __forceinline__ void backoff(unsigned nanoseconds) { __nanosleep(nano
 
 // -- bits --------------------------------------------------------------------------------------------------------
 
-__device__ __forceinline__ int popc(uint32_t x) { return __popc(x); }
-__device__ __forceinline__ int popc(uint64_t x) { return __popcll(x); }
 __device__ __forceinline__ int ffs(uint32_t x) { return __ffs(static_cast<int>(x)); }
-__device__ __forceinline__ int ffs(uint64_t x) { return __ffsll(static_cast<long long>(x)); }
-__device__ __forceinline__ int clz(uint32_t x) { return __clz(static_cast<int>(x)); }
 // The low word of (hi:lo) >> (shift mod 32).
 __device__ __forceinline__ uint32_t funnel_shift_right(uint32_t lo, uint32_t hi, uint32_t shift) {
   return __funnelshift_r(lo, hi, shift);

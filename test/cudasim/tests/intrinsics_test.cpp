@@ -19,9 +19,9 @@ TEST(intrinsics, bits) {
   EXPECT_EQ(__clz(1), 31);
   EXPECT_EQ(__clzll(1), 63);
   EXPECT_EQ(__brev(1u), 0x80000000u);
-  EXPECT_EQ(dev::popc(std::uint64_t{3} << 33), 2);
-  EXPECT_EQ(dev::ffs(std::uint64_t{0}), 0);
-  EXPECT_EQ(dev::clz(std::uint32_t{0xffff}), 16);
+  EXPECT_EQ(__popcll(std::uint64_t{3} << 33), 2);
+  EXPECT_EQ(__ffsll(0), 0);
+  EXPECT_EQ(__clz(0xffff), 16);
 }
 
 TEST(intrinsics, bytes_and_shifts) {

@@ -54,8 +54,8 @@ __global__ void compact(const unsigned* in, unsigned* out, unsigned* counts) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x, warp = i / 32;
   const unsigned v = dev::load(in + i);
   const unsigned keep = dev::ballot(v != 0);
-  if (v != 0) dev::store(out + warp * 32 + static_cast<unsigned>(dev::popc(keep & ((1u << dev::lane_id()) - 1))), v);
-  if (dev::lane_id() == 0) dev::store(counts + warp, static_cast<unsigned>(dev::popc(keep)));
+  if (v != 0) dev::store(out + warp * 32 + static_cast<unsigned>(__popc(keep & ((1u << dev::lane_id()) - 1))), v);
+  if (dev::lane_id() == 0) dev::store(counts + warp, static_cast<unsigned>(__popc(keep)));
 }
 
 __global__ void histogram(const unsigned* in, unsigned* bins) {

@@ -197,7 +197,7 @@ template <element T, int Threads> class block_encoder {
       const uint32_t c = first_cell(r);
       equal[r] = c < cells_ ? equal_bytes(c) : equal_bits{};
       const token_bits found = mark(equal[r], c == 0, false);
-      own[r] = c < cells_ ? static_cast<uint32_t>(device::popc(found.begins & low_mask(bytes_ - c * cell_bytes))) : 0;
+      own[r] = c < cells_ ? popcount(found.begins & low_mask(bytes_ - c * cell_bytes)) : 0;
     }
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
@@ -264,7 +264,7 @@ template <element T, int Threads> class block_encoder {
       if (here.begins == 0) do
           here = tokens_at(cell += sizeof(token_bits));
         while (here.begins == 0);
-      const auto bit = static_cast<uint32_t>(device::clz(here.begins));
+      const auto bit = 32 - bit_width(here.begins);
       const uint32_t first = 0x80000000u >> bit;
       here.begins ^= first;
       far = here.far & first;

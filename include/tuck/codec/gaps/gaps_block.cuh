@@ -200,7 +200,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     for (uint32_t begin = first; found < wanted && begin < end; begin += 32 * Threads) {
       const uint32_t bit = begin + 32 * threadIdx.x;
       uint32_t ones = get(bit, end), all;
-      uint32_t i = found + scan::exclusive_sum(temp_.of_scan, static_cast<uint32_t>(device::popc(ones)), all);
+      uint32_t i = found + scan::exclusive_sum(temp_.of_scan, popcount(ones), all);
 #pragma unroll 1
       for (; ones != 0 && i < wanted; ones &= ones - 1, ++i) {
         const uint32_t at = bit + static_cast<uint32_t>(device::ffs(ones) - 1), zeros = at - first - i;

@@ -79,7 +79,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
       if (p < nibble_parts)
         at += 2;
       else if (at < words_)
-        at += 1 + static_cast<uint32_t>(device::popc(device::load(from_ + at)));
+        at += 1 + popcount(device::load(from_ + at));
       else
         ++at;
     }
@@ -115,7 +115,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
       if (!s.coded(p)) continue;
       uint32_t at = temp_.coded_at[p], groups = 3;
       if (p >= nibble_parts) groups = device::load_uniform(from_ + at++);
-      const uint32_t rank = static_cast<uint32_t>(device::popc(groups & ((1u << lane) - 1)));
+      const uint32_t rank = popcount(groups & ((1u << lane) - 1));
       const uint32_t word = (groups >> lane & 1) != 0 ? device::load(from_ + at + rank) : 0;
       sound &= fill_lookup(word, table(row, p), temp_.symbols[device::warp_id()]);
     }
@@ -221,7 +221,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
         const head_range<Threads> mine(s.values);
         uint32_t found = 0;
         for (uint32_t h = mine.begin + device::lane_id(); h < mine.end; h += device::warp_size)
-          found += static_cast<uint32_t>(device::popc(temp_.heads[h]));
+          found += popcount(temp_.heads[h]);
         found = device::warp_sum(found);
         if (device::lane_id() == 0) temp_.found[device::warp_id()] = found;
       }

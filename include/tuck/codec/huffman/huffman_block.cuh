@@ -96,7 +96,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
         if (parts_.is_hopeless(p)) continue;
         made = warp_code_maker<256>::make(temp_.parts.byte_codes[p - upper_part], temp_.symbols[device::warp_id()]);
       }
-      const uint32_t words = p < nibble_parts ? 2 : 1 + static_cast<uint32_t>(device::popc(made.groups));
+      const uint32_t words = p < nibble_parts ? 2 : 1 + popcount(made.groups);
       temp_.tables[p][device::lane_id()] = made.word;
       if (device::lane_id() == 0) {
         temp_.groups[p] = made.groups;
@@ -116,7 +116,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
       temp_.part[p] = {parts_.part_words(p), bytes, stored_words};
       if ((temp_.coded >> p & 1) != 0) {
         symbols = s.symbols(p);
-        words = p < nibble_parts ? 2 : 1 + static_cast<uint32_t>(device::popc(temp_.groups[p]));
+        words = p < nibble_parts ? 2 : 1 + popcount(temp_.groups[p]);
       } else {
         is_stored = bytes != 0;
         words = stored_words;
@@ -205,8 +205,8 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     }
     if (lane == 0) device::store(to + at, groups);
     if (lane < 32 && (groups >> lane & 1) != 0)
-      device::store(to + at + 1 + device::popc(groups & ((1u << lane) - 1)), temp_.tables[p][lane]);
-    return at + 1 + static_cast<uint32_t>(device::popc(groups));
+      device::store(to + at + 1 + popcount(groups & ((1u << lane) - 1)), temp_.tables[p][lane]);
+    return at + 1 + popcount(groups);
   }
   __device__ void write_directory(const shape& s, uint32_t* to) const {
     if (threadIdx.x >= temp_.streams) return;

@@ -177,7 +177,7 @@ __device__ inline uint32_t sides_to_edges(std::byte* row, const row_sections& se
     const uint32_t edge = i < words ? mask ^ (mask << 1 | before >> 31) : 0;
     carry = device::shfl(mask, device::warp_size - 1);
     const uint32_t nibble = non_zero_nibble(edge);
-    const uint32_t mine = static_cast<uint32_t>(device::popc(nibble)), up_to = device::warp_inclusive_sum(mine);
+    const uint32_t mine = popcount(nibble), up_to = device::warp_inclusive_sum(mine);
     device::sync_warp();  // all of these words are read
     uint32_t to = found + up_to - mine;
 #pragma unroll
@@ -204,7 +204,7 @@ __device__ inline bool edges_to_sides(const uint32_t* flags, const std::byte* ed
   for (uint32_t first = 0; first < words; first += device::warp_size) {
     const uint32_t i = first + lane;
     const uint32_t nibble = i < words ? flags[i / 8] >> i % 8 * 4 & 15 : 0;
-    const auto mine = static_cast<uint32_t>(device::popc(nibble));
+    const auto mine = popcount(nibble);
     const uint32_t up_to = device::warp_inclusive_sum(mine);
     uint32_t from = used + up_to - mine, x = 0;
     used += device::shfl(up_to, device::warp_size - 1);
@@ -215,8 +215,8 @@ __device__ inline bool edges_to_sides(const uint32_t* flags, const std::byte* ed
 #pragma unroll
     for (uint32_t shift = 1; shift < 32; shift *= 2) x ^= x << shift;
     const uint32_t odd = device::ballot(x >> 31 != 0);
-    if ((static_cast<uint32_t>(device::popc(odd & ((1u << lane) - 1))) + carry) % 2 != 0) x = ~x;
-    carry = (carry + static_cast<uint32_t>(device::popc(odd))) % 2;
+    if ((popcount(odd & ((1u << lane) - 1)) + carry) % 2 != 0) x = ~x;
+    carry = (carry + popcount(odd)) % 2;
     if (i < words) {
       uint32_t filled;
       const uint32_t at = place_of(sections, i, filled);
@@ -248,7 +248,7 @@ __device__ uint32_t find_heads(uint32_t values, uint32_t first, const uint32_t (
 #pragma unroll
     for (int lanes = 1; lanes < 8; lanes *= 2) of_eight |= device::shfl_xor(of_eight, lanes);
     if (lane % 8 == 0 && left != 0) heads[q / 8] = of_eight;
-    found += static_cast<uint32_t>(device::popc(nibble));
+    found += popcount(nibble);
   }
   return device::warp_sum(found);
 }
@@ -264,7 +264,7 @@ __device__ void keep_heads(uint32_t values, uint32_t first, const uint32_t (&own
     const uint32_t q = first + r * device::warp_size;
     if (4 * (q - lane) >= values) break;
     const uint32_t nibble = 4 * q < values ? heads[q / 8] >> q % 8 * 4 & 15 : 0;
-    const auto mine = static_cast<uint32_t>(device::popc(nibble));
+    const auto mine = popcount(nibble);
     const uint32_t up_to = device::warp_inclusive_sum(mine);
     uint32_t at = before + up_to - mine;
     before += device::shfl(up_to, device::warp_size - 1);
@@ -297,9 +297,9 @@ __device__ void visit_heads(uint32_t values, const uint32_t* heads, uint32_t bef
 #pragma unroll 1
   for (uint32_t h = mine.begin; h < mine.end; ++h) {
     const uint32_t word = heads[h], i = 32 * h + lane;
-    const uint32_t rank = before + static_cast<uint32_t>(device::popc(word << (31 - lane)));
+    const uint32_t rank = before + popcount(word << (31 - lane));
     if (i < values) visit(i, rank, (word >> lane & 1) != 0);
-    before += static_cast<uint32_t>(device::popc(word));
+    before += popcount(word);
   }
 }
 

@@ -156,7 +156,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     uint32_t nibble = non_zero_nibble(upper ^ (upper << 8 | before));
     if (left < 4) nibble &= low_mask(left);
     if (lane == 0) nibble &= ~1u;
-    const uint32_t heads = device::warp_sum(static_cast<uint32_t>(device::popc(nibble)));
+    const uint32_t heads = device::warp_sum(popcount(nibble));
     if (lane == 0 && heads != 0) device::atomic_add(&temp_.sampled_heads, heads);
     device::sync_block();
     const uint32_t last = s.values % sample_stride<width>;  // values from the last run on

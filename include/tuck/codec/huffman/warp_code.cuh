@@ -56,8 +56,8 @@ template <int K> struct warp_lengths {
       for (int k = 0; k < K; ++k) mine += length[k] == l;
       if constexpr (K == 1) {
         const uint32_t who = device::ballot(mine != 0);
-        before = static_cast<uint32_t>(device::popc(who & ((1u << device::lane_id()) - 1)));
-        all = static_cast<uint32_t>(device::popc(who));
+        before = popcount(who & ((1u << device::lane_id()) - 1));
+        all = popcount(who);
       } else {
         if (!device::any(mine != 0)) continue;
         before = device::warp_inclusive_sum(mine) - mine;

@@ -116,11 +116,7 @@ inline std::uint32_t atomic_count_acq_rel(std::uint32_t* p, call_site at = call_
 inline void backoff(unsigned nanoseconds, call_site at = call_site::here()) { __nanosleep(nanoseconds, at); }
 
 // Bits
-inline int popc(std::uint32_t v) { return __popc(v); }
-inline int popc(std::uint64_t v) { return __popcll(v); }
 inline int ffs(std::uint32_t v) { return __ffs(static_cast<int>(v)); }
-inline int ffs(std::uint64_t v) { return __ffsll(static_cast<long long>(v)); }
-inline int clz(std::uint32_t v) { return __clz(static_cast<int>(v)); }
 inline std::uint32_t funnel_shift_right(std::uint32_t low, std::uint32_t high, std::uint32_t shift) {
   return __funnelshift_r(low, high, shift);
 }
