@@ -27,7 +27,9 @@ DTYPES = {
     12: Dtype("f64", 8, "<f8", 52),
 }  # fmt: skip
 
-ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN = (1, 2, 3, 4, 5, 7, 8, 9, 10)
+ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, GAPS = (
+    1, 2, 3, 4, 5, 7, 8, 9, 10, 11
+)
 SPLITTERS = (ZVC, RLE, RLE_ZERO, QUANTIZE_CODES)
 ENCODED, RAW, UNIFORM = range(3)  # kinds of chunks
 NOT_SPLIT = 2**32 - 1  # the record of a splitter that was done without
@@ -130,6 +132,8 @@ def decode_chunk(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> 
         return deflate.decode_chunk(data, count * dtype.width, dtype.width)
     if stages[0].id == HUFFMAN:
         return huffman.decode_chunk(data, count, dtype.width)
+    if stages[0].id == GAPS:
+        return lossless.gaps(data, count, dtype.width)
     if stages[0].id == BITPACK:
         return lossless.bitpack(data, count, dtype.width)
     return split_chunk(data, count, dtype, stages[0])[0]
@@ -140,7 +144,7 @@ def check_stages(stages: list[Stage], dtype: Dtype) -> list[Stage]:
     used = [stage for stage in stages if stage.id]
     require(stages == used + [Stage(0, 0, 0, 0, 0)] * (4 - len(used)), "header: unused stages are not zero")
     *before, last = (stage.id for stage in used)
-    fits = last in (ZVC, RLE, RLE_ZERO, BITPACK, HUFFMAN) or (last in (QUANTIZE, DEFLATE) and not before)
+    fits = last in (ZVC, RLE, RLE_ZERO, BITPACK, HUFFMAN, GAPS) or (last in (QUANTIZE, DEFLATE) and not before)
     fits = fits and all(i == DELTA or i in SPLITTERS for i in before) and QUANTIZE_CODES not in before[1:]
     require(fits, f"the codec {before + [last]} is unknown")
     for stage in used:
