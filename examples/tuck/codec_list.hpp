@@ -34,6 +34,7 @@ using program_codecs = joined_lists<
     over_all_types<huffman>,
     over_all_types<bitpack>,
     codec_list<exponents<f16>, exponents<bf16>, exponents<float>>,
+    over_all_types<gaps>,
     over_floating_types<quantize>,
     over_wide_types<zvc_huffman>,
     over_wide_types<zvc_rle_huffman>,

@@ -70,3 +70,37 @@ def exponents(data: bytes, count: int, width: int) -> bytes:
 def undo_delta(data: bytes, width: int) -> bytes:
     differences = (unzigzag(z) for z in unpack(data, width))
     return pack([value % 2 ** (8 * width) for value in accumulate(differences)], width)
+
+
+# Gaps
+
+
+def gaps(data: bytes, count: int, width: int) -> bytes:
+    require(len(data) >= 4, "gaps: no header")
+    bits, end, at = int.from_bytes(data, "little"), 8 * len(data), 0
+
+    def take(n: int) -> int:
+        nonlocal at
+        require(at + n <= end, "gaps: the chunk is cut short")
+        at += n
+        return bits >> at - n & (1 << n) - 1
+
+    def zeros() -> int:
+        start = at
+        while not take(1):
+            pass
+        return at - start - 1
+
+    k, r, w, has_classes, rest = take(16), take(4), take(7), take(1), take(4)
+    require(rest == 0 and k <= count // 4 and w <= 8 * width, "gaps: the header is none of such a chunk")
+    remainders = [take(r) for _ in range(k)]
+    steps = [(zeros() << r) + remainder + 1 for remainder in remainders]
+    require(sum(steps) <= count, "gaps: a value behind the last")
+    classes = [zeros() if has_classes else 3 for _ in range(k)]
+    require(max(classes, default=0) <= 8 * width, "gaps: a class that no value has")
+    values, place = [0] * count, -1
+    for step, c in zip(steps, classes):
+        place += step
+        values[place] = take(w) if c == 3 else (1 << c + (c < 3)) - 1
+    require(end - at < 8 and bits >> at == 0, "gaps: bits behind the last")
+    return pack(values, width)
