@@ -43,21 +43,17 @@ class block_groups {
 
   __device__ explicit block_groups(TempStorage& temp) : temp_(temp) {}
 
-  // Takes this thread's 16 bytes of the r-th row of its warp's part of a tile. All are taken before a measure.
-  __device__ void set_row(uint32_t r, const device::vec128& integers) {
-    constexpr uint32_t rows = tile_bytes / 16 / Threads;
-    vectors()[place(device::warp_id() * rows * device::warp_size + device::lane_id()) + place(r * device::warp_size)] =
-        integers;
-  }
-  // The same of rows of fewer bytes.
+  // Takes what this thread has of the r-th row of its warp's part of a tile, 16 bytes or fewer. All are taken before a
+  // measure.
   template <uint32_t Words> __device__ void set_row(uint32_t r, const uint32_t (&integers)[Words]) {
     constexpr uint32_t rows = Capacity * Bytes / (4 * Words) / Threads, vectors_of_row = device::warp_size * Words / 4;
     const uint32_t word = device::lane_id() * Words;
-    uint32_t* const to =
-        temp_.words + 4 * (place(device::warp_id() * (rows * vectors_of_row) + word / 4) + place(r * vectors_of_row)) +
-        word % 4;
+    const uint32_t at = place(device::warp_id() * (rows * vectors_of_row) + word / 4) + place(r * vectors_of_row);
+    if constexpr (Words == 4)
+      vectors()[at] = {{integers[0], integers[1], integers[2], integers[3]}};
+    else
 #pragma unroll
-    for (uint32_t i = 0; i < Words; ++i) to[i] = integers[i];
+      for (uint32_t i = 0; i < Words; ++i) temp_.words[4 * at + word % 4 + i] = integers[i];
   }
 
   // The size of a chunk of `count` integers, with what is behind it, `more_bytes`, at most `limit`; or `declined`.
@@ -76,20 +72,14 @@ class block_groups {
         firsts = most(firsts, highest_integer - base);
         bases = most(bases, base);
       } else {
-        if (rank() == 0) firsts |= layout::zigzag(of_group[r].first);
+        if (rank() == 0 && differences) firsts |= layout::zigzag(of_group[r].first);
         bases |= layout::zigzag(of_group[r].lowest);
       }
     }
-    if (!Unsigned && !differences) firsts = 0;
     block_reduce(firsts, bases);
-    word least_base = 0;
-    if constexpr (Unsigned) {
-      least_base = bases + firsts < highest_integer ? 0 : highest_integer - firsts;  // 0 without groups
-      bases -= least_base;
-      firsts = 0;
-      more = least_base;
-    }
-    const uint32_t first_bits = tuck::bit_width(firsts), base_bits = tuck::bit_width(bases);
+    const word least_base = Unsigned && bases + firsts >= highest_integer ? highest_integer - firsts : 0;
+    if (Unsigned) more = static_cast<uint32_t>(least_base);
+    const uint32_t first_bits = Unsigned ? 0 : tuck::bit_width(firsts), base_bits = tuck::bit_width(bases - least_base);
 
     // Of a warp: [31:24] sparse groups, [23:16] groups that are not zero, [15:0] bits of payload.
     uint32_t counts = 0;
@@ -223,18 +213,11 @@ class block_groups {
         }
       }
     }
-    if constexpr (Unsigned) {  // few of them are 0, and seldom
-      e.non_zeros = low_mask(part);
-      if (e.lowest == 0) {
-        e.non_zeros = 0;
-#pragma unroll 1
-        for (uint32_t i = 0; i < part; ++i)
-          if (reinterpret_cast<const uint8_t*>(&own_vector(r * quads))[i] != 0) e.non_zeros |= 1u << i;
-      }
-      e.non_zeros <<= rank() * part;
-    } else {
-      e.non_zeros = e.non_zeros >> (group - part) << rank() * part;
-    }
+    if constexpr (Unsigned)
+      e.non_zeros = e.lowest != 0 ? low_mask(part) : find_non_zeros(&own_vector(r * quads));
+    else
+      e.non_zeros >>= group - part;
+    e.non_zeros <<= rank() * part;
     if constexpr (team > 1) {
       if (differences) {
         const number before = device::shfl_up(last, 1u);
@@ -253,11 +236,13 @@ class block_groups {
       }
       first = device::shfl(first, static_cast<int>(device::lane_id() / team * team));
     }
-    return {.lowest = e.lowest,
-            .highest = e.highest,
-            .first = first,
-            .differences = layout::zigzag(e.least_step) | layout::zigzag(e.most_step),
-            .non_zeros = e.non_zeros};
+    return {e.lowest, e.highest, first, layout::zigzag(e.least_step) | layout::zigzag(e.most_step), e.non_zeros};
+  }
+  __device__ static uint32_t find_non_zeros(const device::vec128* own) {
+    uint32_t bits = 0;
+#pragma unroll 1
+    for (uint32_t i = 0; i < part; ++i) bits |= (reinterpret_cast<const uint8_t*>(own)[i] != 0 ? 1u : 0) << i;
+    return bits;
   }
   template <uint32_t... I>
   __device__ static void add_all(extremes& e, const number (&x)[in_quad], std::integer_sequence<uint32_t, I...>) {

@@ -7,7 +7,8 @@
 //   u8 plane[] n of the second highest bytes, then of the third highest, and so on, each filled up with zeros to a
 //              multiple of 4 bytes
 //
-// A chunk has fewer bytes than its values; where it would not, encoding declines. Decoders do not look at what fills up.
+// A chunk has fewer bytes than its values; where it would not, encoding declines. Decoders do not look at what fills
+// up.
 #pragma once
 
 #include <tuck/codec/bitpack/host_groups.hpp>
