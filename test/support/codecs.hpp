@@ -17,16 +17,18 @@ using one_of_each =
     ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate<float>, bitpack<uint16_t>, gaps<bf16>, quantize<float>,
                      quantize<double>, huffman<bf16>, zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>;
 // What has code of its own.
-using most_codecs = ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<float>,
-                                     rle<double>, rle_zero<f16>, deflate<uint8_t>, deflate<float>, bitpack<uint8_t>,
-                                     bitpack<uint32_t>, gaps<uint8_t>, gaps<bf16>, gaps<double>, quantize<f16>, quantize<float>, quantize<double>,
-                                     zvc_huffman<float>, delta_rle_bitpack<int32_t>, quantize_delta_huffman<f16>>;
+using most_codecs =
+    ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<float>, rle<double>,
+                     rle_zero<f16>, deflate<uint8_t>, deflate<float>, bitpack<uint8_t>, bitpack<uint32_t>,
+                     gaps<uint8_t>, gaps<bf16>, gaps<double>, quantize<f16>, quantize<float>, quantize<double>,
+                     zvc_huffman<float>, delta_rle_bitpack<int32_t>, quantize_delta_huffman<f16>>;
 using every_codec =
     ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>,
                      rle_zero<float>, rle_zero<uint8_t>, deflate<uint8_t>, deflate<f16>, deflate<float>,
                      deflate<double>, bitpack<uint8_t>, bitpack<f16>, bitpack<uint32_t>, bitpack<int64_t>,
-                     gaps<uint8_t>, gaps<bf16>, gaps<float>, gaps<double>, quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>, zvc_huffman<float>,
-                     huffman<bf16>, delta_rle_bitpack<int32_t>, quantize_delta_huffman<float>, zvc_rle_huffman<bf16>>;
+                     gaps<uint8_t>, gaps<bf16>, gaps<float>, gaps<double>, quantize<f16>, quantize<bf16>,
+                     quantize<float>, quantize<double>, zvc_huffman<float>, huffman<bf16>, delta_rle_bitpack<int32_t>,
+                     quantize_delta_huffman<float>, zvc_rle_huffman<bf16>>;
 using few_codecs = std::conditional_t<long_tests, every_codec, one_of_each>;
 using tested_codecs = std::conditional_t<long_tests, every_codec, std::conditional_t<brief, one_of_each, most_codecs>>;
 // Fuzzers, which have sanitizers, damage frames of every codec.
@@ -96,6 +98,25 @@ template <element T> struct sample<huffman<T>> {
     return sparse_tensor<T>(count, sparsity, how, seed);
   }
   static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return even_noise<T>(count, seed); }
+};
+
+template <element T> struct sample<gaps<T>> {
+  static constexpr bool every_bit_counts = true;
+  static constexpr double reads = 1;
+  static constexpr double sectors_filled = 1;
+  static constexpr double frame_sectors_filled = .97;
+
+  static gaps<T> codec() { return {}; }
+  // A fifth as many values as asked for, half of them with a class.
+  static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
+    auto values = sparse_tensor<T>(count, .8 + sparsity / 5, how, seed);
+    std::mt19937_64 random(seed);
+    for (T& v : values)
+      if (bits_of(v) != 0 && random() % 2 == 0)
+        v = __builtin_bit_cast(T, static_cast<bits_t<T>>(~uint64_t{0} >> (64 - 1 - random() % (8 * sizeof(T)))));
+    return values;
+  }
+  static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return test::noise<T>(count, seed); }
 };
 
 template <element T> struct sample<bitpack<T>> {
