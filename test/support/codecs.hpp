@@ -101,6 +101,25 @@ template <element T> struct sample<huffman<T>> {
   static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return even_noise<T>(count, seed); }
 };
 
+template <element T> struct sample<gaps<T>> {
+  static constexpr bool every_bit_counts = true;
+  static constexpr double reads = 1;
+  static constexpr double sectors_filled = 1;
+  static constexpr double frame_sectors_filled = .97;
+
+  static gaps<T> codec() { return {}; }
+  // A fifth as many values as asked for, half of them with a class.
+  static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
+    auto values = sparse_tensor<T>(count, .8 + sparsity / 5, how, seed);
+    std::mt19937_64 random(seed);
+    for (T& v : values)
+      if (bits_of(v) != 0 && random() % 2 == 0)
+        v = __builtin_bit_cast(T, static_cast<bits_t<T>>(~uint64_t{0} >> (64 - 1 - random() % (8 * sizeof(T)))));
+    return values;
+  }
+  static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return test::noise<T>(count, seed); }
+};
+
 template <element T> struct sample<bitpack<T>> {
   static constexpr bool every_bit_counts = false;  // there is padding
   static constexpr double reads = 1;

@@ -47,13 +47,13 @@ class block_groups {
   // measure.
   template <uint32_t Words> __device__ void set_row(uint32_t r, const uint32_t (&integers)[Words]) {
     constexpr uint32_t rows = Capacity * Bytes / (4 * Words) / Threads, vectors_of_row = device::warp_size * Words / 4;
-    const uint32_t word = device::lane_id() * Words;
-    const uint32_t at = place(device::warp_id() * (rows * vectors_of_row) + word / 4) + place(r * vectors_of_row);
+    const uint32_t of_lane = device::lane_id() * Words;
+    const uint32_t at = place(device::warp_id() * (rows * vectors_of_row) + of_lane / 4) + place(r * vectors_of_row);
     if constexpr (Words == 4)
       vectors()[at] = {{integers[0], integers[1], integers[2], integers[3]}};
     else
 #pragma unroll
-      for (uint32_t i = 0; i < Words; ++i) temp_.words[4 * at + word % 4 + i] = integers[i];
+      for (uint32_t i = 0; i < Words; ++i) temp_.words[4 * at + of_lane % 4 + i] = integers[i];
   }
 
   // The size of a chunk of `count` integers, with what is behind it, `more_bytes`, at most `limit`; or `declined`.

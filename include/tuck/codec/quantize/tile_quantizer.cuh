@@ -135,7 +135,9 @@ template <floating_element T, int Threads> class tile_quantizer {
   // Of the block; all threads get them. With barriers.
   __device__ uint32_t count_exceptions() {
     if (!device::sync_block_or(exceptional_ != 0)) return 0;
-    const uint32_t own = device::warp_sum(popcount(exceptional_));
+    const uint64_t all{exceptional_};
+    const uint32_t own =
+        device::warp_sum(popcount(static_cast<uint32_t>(all)) + popcount(static_cast<uint32_t>(all >> 32)));
     if (device::lane_id() == 0) temp_.of_warp[device::warp_id()] = own;
     device::sync_block();
     return device::warp_sum(device::lane_id() < warps ? temp_.of_warp[device::lane_id()] : 0);

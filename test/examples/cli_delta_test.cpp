@@ -1,0 +1,74 @@
+// Deltas by the program: encode and decode --base.
+#include "examples/cli_fixture.hpp"
+
+namespace {
+
+using namespace cli;
+
+class CliDelta : public Cli {
+ protected:
+  const std::string base = dir / "base.npy";
+
+  // The base, and the array with a byte changed here and there.
+  void write_two(const std::string& header, size_t bytes) {
+    std::string data = sparse_data(bytes);
+    scratch::write(base, npy(header, data));
+    for (size_t i = 3; i < bytes; i += 257) data[i] = static_cast<char>(data[i] ^ 1);
+    scratch::write(in, npy(header, data));
+  }
+};
+
+TEST_F(CliDelta, every_size_of_value_comes_back_byte_for_byte) {
+  for (const auto& [descr, size] : {std::pair<const char*, size_t>{"|u1", 1}, {"<f2", 2}, {"<f4", 4}, {"<i8", 8}}) {
+    SCOPED_TRACE(descr);
+    write_two(dict(descr, "(3, 30001)"), 3 * 30001 * size);
+    for (const arguments& codec : {arguments{}, arguments{"--codec", "rle", "--no-checksums"}}) {
+      arguments words{"encode", "--base", base, in, frame};
+      words.insert(words.end(), codec.begin(), codec.end());
+      expect_ok(words);
+      expect_ok({"decode", "--base", base, frame, out});
+      EXPECT_EQ(scratch::read(out), scratch::read(in));
+    }
+    expect_ok({"encode", "--base", base, in, frame});
+    EXPECT_LT(scratch::read(frame).size(), 3 * 30001 * size / 20);
+  }
+  EXPECT_NE(tuck_cli({"info", frame}).out.find("against a base of digest"), std::string::npos);
+  const auto about = nlohmann::json::parse(tuck_cli({"info", "--json", frame}).out);
+  EXPECT_EQ(about["codec"], "gaps");
+  EXPECT_EQ(about["base_digest"].get<std::string>().size(), 16u);
+  EXPECT_EQ(about["checksums"], true);
+}
+
+TEST_F(CliDelta, bf16) {
+  write_two(dict("<u2", "(5000,)"), 10000);
+  expect_ok({"encode", "--as", "bf16", "--base", base, in, frame});
+  expect_ok({"decode", "--base", base, frame, out});
+  EXPECT_EQ(scratch::read(out), scratch::read(in));
+}
+
+TEST_F(CliDelta, the_wrong_base_is_refused_and_nothing_is_written) {
+  write_two(dict("<f4", "(5000,)"), 20000);
+  expect_ok({"encode", "--base", base, in, frame});
+  EXPECT_EQ(refusal({"decode", frame, out}, frame), "the frame is a delta and needs its base: give it by --base");
+  EXPECT_EQ(refusal({"decode", "--base", in, frame, out}, in),
+            "the base is not the tensor that the delta was made against");
+  EXPECT_EQ(refusal({"verify", frame}, frame), "the frame is a delta and needs its base: decode --base verifies both");
+  const std::string short_one = dir / "short.npy";
+  scratch::write(short_one, npy(dict("<f4", "(10,)"), sparse_data(40)));
+  EXPECT_EQ(refusal({"decode", "--base", short_one, frame, out}, short_one),
+            "the base has 40 bytes of values, the delta is of 20000");
+  EXPECT_EQ(refusal({"encode", "--base", short_one, in, frame}, short_one), "the base is f32 10, the array f32 5000");
+  EXPECT_EQ(dir.names(), (arguments{"base.npy", "in.npy", "short.npy", "x.tuck"}));
+  expect_ok({"encode", in, frame});
+  EXPECT_EQ(refusal({"decode", "--base", base, frame, out}, frame), "the frame is not a delta and takes no --base");
+}
+
+TEST_F(CliDelta, usage_errors) {
+  write_two(dict("<f4", "(5000,)"), 20000);
+  for (const arguments& words : {arguments{"encode", "--base", base, "--codec", "quantize", in, frame},
+                                 arguments{"encode", "--base", base, "--on", "device", in, frame},
+                                 arguments{"decode", "--base", base, "--on", "device", in, frame}})
+    EXPECT_EQ(tuck_cli(words).code, 2);
+}
+
+}  // namespace
