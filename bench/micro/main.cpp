@@ -46,7 +46,8 @@ struct options {
   std::string out, where = "both", recordings = TUCK_BENCH_DATA;
   std::vector<std::string> coders, types, patterns, sizes;
   std::vector<double> sparsities;
-  unsigned threads = 1;
+  std::vector<unsigned> threads;
+  std::vector<std::string> levels;
 };
 
 CLI::Option* add_list(CLI::App& app, const std::string& name, auto& values, const std::string& what,
@@ -66,10 +67,10 @@ void add_options(CLI::App& app, options& o) {
   app.add_option("--where", o.where, "host, device or both; ptx: the instructions of kernels, in preset ptx")
       ->check(CLI::IsMember({"host", "device", "both", "ptx"}).description(""))
       ->type_name("WHERE");
-  app.add_option("--threads", o.threads, "Threads of tuck's codecs on the host; 0 is one a core. Peers have one")
-      ->check(CLI::Range(0, 1024).description(""))
-      ->default_str("1")
-      ->type_name("N");
+  add_list(app, "--threads", o.threads, "Threads of tuck's codecs on the host; 0 is one a core. Peers have one",
+           "N,...")
+      ->check(CLI::Range(0, 1024).description(""));
+  add_list(app, "--cpu", o.levels, "Vectors of tuck's codecs on the host: baseline, avx2, avx512", "LEVEL,...");
   app.add_option("--data", o.recordings, "Recorded tensors: a directory of .npy files of f32")->type_name("DIR");
   app.add_flag("--no-peers", o.no_peers, "Without the libraries beside");
   app.add_flag("--profile", o.profile, "With --where ptx: the source lines of each row that execute most");
@@ -116,6 +117,23 @@ selection selected(const options& o, const std::vector<entry>& coders) {
   return s;
 }
 
+// Throws CLI::ValidationError.
+std::vector<host_way> wanted_ways(const options& o) {
+  using tuck::cpu_level;
+  std::vector<std::optional<cpu_level>> levels;
+  for (const std::string& text : o.levels) {
+    for (const cpu_level level : {cpu_level::baseline, cpu_level::avx2, cpu_level::avx512})
+      if (text == tuck::name(level) && level <= tuck::detail::highest_cpu_level()) levels.emplace_back(level);
+    if (levels.empty() || !levels.back() || text != tuck::name(*levels.back()))
+      throw CLI::ValidationError("--cpu", text + " is none of baseline, avx2, avx512, or this CPU has it not");
+  }
+  if (levels.empty()) levels.emplace_back();
+  std::vector<host_way> ways;
+  for (const auto& level : levels)
+    for (const unsigned threads : o.threads.empty() ? std::vector{1u} : o.threads) ways.push_back({threads, level});
+  return ways;
+}
+
 // Where the device's rows are from. Throws CLI::ValidationError where they cannot be what was asked for.
 place wanted_device(const options& o) {
   const place there = device_place();
@@ -136,7 +154,7 @@ std::vector<point> wanted_points(const options& o) {
   std::vector<entry> all = on_host;
   all.insert(all.end(), on_device.begin(), on_device.end());
   const selection wanted = selected(o, all);
-  auto points = points_of(wanted, on_host, place::host);
+  auto points = in_ways(points_of(wanted, on_host, place::host), wanted_ways(o));
   const auto more = points_of(wanted, on_device, device);
   points.insert(points.end(), more.begin(), more.end());
   if (points.empty())
@@ -176,7 +194,7 @@ struct findings {
 
 void measure(const point& p, operation what, runner& run, progress_line& progress, findings& found,
              benchmark::State& state) {
-  const std::string name = row_name(tuck::bench::name(what), p.coder.name, p.tensor, p.where);
+  const std::string name = row_name(tuck::bench::name(what), p.coder.name, p.tensor, p.where, p.way);
   if (interrupted) {
     state.SkipWithError("interrupted");
     return;
@@ -216,7 +234,8 @@ int conclude(const options& o, const findings& found, const std::string& command
     std::fputs("tuck-bench: nothing was measured, and nothing is written\n", stderr);
     return interrupted ? interrupted_by_user : failed;
   }
-  const auto around = environment(o.threads != 0 ? o.threads : std::thread::hardware_concurrency(), command);
+  const unsigned threads = o.threads.empty() ? 1 : o.threads.front();
+  const auto around = environment(threads != 0 ? threads : std::thread::hardware_concurrency(), command);
   const auto gpus = device_place() == place::ptx ? read_bounded_gpus(TUCK_BENCH_GPUS) : std::vector<gpu_rates>{};
   print_table(found.rows, stdout);
   print_counts(found.rows, gpus, stdout);
@@ -254,7 +273,7 @@ int bench(int argc, char** argv) {
   if (o.list) {
     for (const point& p : points)
       for (const operation what : runner::operations_of(p))
-        std::puts(row_name(tuck::bench::name(what), p.coder.name, p.tensor, p.where).c_str());
+        std::puts(row_name(tuck::bench::name(what), p.coder.name, p.tensor, p.where, p.way).c_str());
     return 0;
   }
   // Before all the work: a place that cannot be written to is an error now.
@@ -266,13 +285,13 @@ int bench(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(count, for_google.data())) return bad_usage;
 
   const run_limits limits = o.quick ? run_limits{3, 15, .03} : run_limits{5, 40, .15};
-  runner run(o.recordings, o.threads, limits);
+  runner run(o.recordings, limits);
   progress_line progress(points);
   findings found;
   for (const point& p : points)
     for (const operation what : runner::operations_of(p))
       benchmark::RegisterBenchmark(
-          row_name(tuck::bench::name(what), p.coder.name, p.tensor, p.where).c_str(),
+          row_name(tuck::bench::name(what), p.coder.name, p.tensor, p.where, p.way).c_str(),
           [&, what](benchmark::State& state) { measure(p, what, run, progress, found, state); })
           ->Iterations(1)
           ->UseManualTime();

@@ -3,7 +3,10 @@
 
 #include "bench/micro/tensors.hpp"
 
+#include <tuck/core/cpu_level.hpp>
+
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,14 +27,25 @@ struct entry {
   std::function<bool(dtype)> takes;
 };
 
+// How tuck's codecs run on the host. Threads: 0 is one a core. No level: that of the process.
+struct host_way {
+  unsigned threads = 1;
+  std::optional<cpu_level> level = {};
+
+  friend bool operator==(const host_way&, const host_way&) = default;
+};
+
 struct point {
   entry coder;
   tensor_request tensor;
   place where;
+  host_way way = {};
 };
 
-// "encode/zvc/f32/s:0.90/clustered/64MiB/host"; recordings and fields have the sparsity that they have.
-std::string row_name(const std::string& operation, const std::string& coder, const tensor_request& tensor, place where);
+// "encode/zvc/f32/s:0.90/clustered/64MiB/host"; recordings and fields have the sparsity that they have. What is not
+// usual of the way comes behind: "/avx2/threads:2".
+std::string row_name(const std::string& operation, const std::string& coder, const tensor_request& tensor, place where,
+                     const host_way& way = {});
 
 std::string size_name(uint64_t bytes);                        // "64MiB", "4KiB", "100B"
 std::optional<uint64_t> size_of_name(std::string_view text);  // also plain numbers of bytes
@@ -51,6 +65,9 @@ struct selection {
 
 // The points, all of a tensor one behind the other and each once. Coders that do not take a type are left out there.
 std::vector<point> points_of(const selection& wanted, const std::vector<entry>& coders, place where);
+
+// These points, those of tuck's codecs on the host once for each of the ways.
+std::vector<point> in_ways(const std::vector<point>& points, const std::vector<host_way>& ways);
 
 // Of the standard extent and of the quick one: where the axes cross.
 uint64_t default_size(selection::extent how_much, place where) noexcept;

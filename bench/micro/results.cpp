@@ -39,6 +39,10 @@ nlohmann::ordered_json as_json(const nlohmann::ordered_json& environment, const 
       one["R"] = r.of_copy;
     }
     if (r.what != operation::copy) one["max_error"] = r.max_error;
+    if (r.where == place::host) {
+      one["threads"] = r.way.threads;
+      if (r.way.level) one["cpu_level"] = name(*r.way.level);
+    }
     add_counts(one, r, gpus);
     list.push_back(one);
   }
@@ -81,7 +85,7 @@ void print_table(const std::vector<row>& rows, std::FILE* to) {
   };
   for (const row& r : rows) {
     if (r.counted()) continue;
-    const std::string whole = row_name("", "", r.tensor, r.where);  // "//f32/..."
+    const std::string whole = row_name("", "", r.tensor, r.where, r.way);  // "//f32/..."
     found(found(blocks, whole.substr(2)), r.coder)[r.what] = &r;
   }
   for (const auto& [tensor, coders] : blocks) {

@@ -28,6 +28,7 @@ struct row {
   tensor_request tensor{};
   double sparsity = 0;  // as it came out
   place where = place::host;
+  host_way way = {};
   uint64_t encoded_bytes = 0;
   statistics time;         // seconds; no runs where there is no clock worth reading
   double of_copy = 0;      // R: median time of a copy, run in turn, / median time
@@ -36,7 +37,7 @@ struct row {
   device_counts counts = {};  // by the engine
   std::vector<source_line> lines = {};
 
-  std::string name() const { return row_name(bench::name(what), coder, tensor, where); }
+  std::string name() const { return row_name(bench::name(what), coder, tensor, where, way); }
   double ratio() const { return static_cast<double>(tensor.raw_bytes) / static_cast<double>(encoded_bytes); }
   bool counted() const { return counts.instructions > 0; }
   double gb_per_s() const { return static_cast<double>(tensor.raw_bytes) / time.median * 1e-9; }

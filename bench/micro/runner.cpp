@@ -130,7 +130,8 @@ void runner::prepare(const point& p) {
     restored_.assign(tensor_.values.size(), std::byte{});
     wanted_ = p.tensor;
   }
-  const std::string name = p.coder.name + "/" + bench::name(p.where);
+  const std::string name = row_name("", p.coder.name, p.tensor, p.where, p.way);
+  tuck::detail::level_in_use = static_cast<uint8_t>(p.way.level.value_or(usual_level_));
   if (coder_name_ == name) return;
   coder_name_.clear();
   verified_ = false;
@@ -149,7 +150,8 @@ void runner::prepare(const point& p) {
       host_ = found->make(request);
     } else {
       host_ = std::make_unique<tuck_coder>(
-          tools::codec_choice{p.coder.name, error_bound::absolute(tolerance_ > 0 ? tolerance_ : 1)}, request, threads_);
+          tools::codec_choice{p.coder.name, error_bound::absolute(tolerance_ > 0 ? tolerance_ : 1)}, request,
+          p.way.threads);
     }
   }
   coder_name_ = name;
@@ -218,6 +220,7 @@ row runner::measure(const point& p, operation what) {
   r.tensor = p.tensor;
   r.sparsity = tensor_.sparsity;
   r.where = p.where;
+  r.way = p.way;
   if (what == operation::copy) return measure_copy(r);
   return p.where == place::host ? measure_on_host(r) : measure_on_device(r);
 }

@@ -14,9 +14,7 @@ namespace tuck::bench {
 
 class runner {
  public:
-  // threads: of tuck's host calls; 0 is one a core. Peers have one.
-  runner(std::string recordings, unsigned threads, const run_limits& limits)
-      : tensors_(std::move(recordings)), threads_(threads), limits_(limits) {}
+  runner(std::string recordings, const run_limits& limits) : tensors_(std::move(recordings)), limits_(limits) {}
 
   // Every coder there is, copies among them.
   static std::vector<entry> host_coders(bool with_peers);
@@ -45,8 +43,8 @@ class runner {
   void verify();
 
   tensor_maker tensors_;
-  unsigned threads_;
   run_limits limits_;
+  cpu_level usual_level_ = level_of_cpu();
 
   tensor_request wanted_{};
   tensor tensor_;

@@ -30,8 +30,6 @@ bool is_lossy(std::string_view codec) {
   });
 }
 
-const char* delta_codec(uint32_t value_bytes) { return value_bytes == 1 ? "deflate" : "zvc+huffman"; }
-
 std::string types_of(std::string_view codec) {
   std::string types;
   any_codec(program_codecs{}, [&]<class C>(const C& candidate) {

@@ -25,9 +25,9 @@ struct codec_choice {
 
 bool is_lossy(std::string_view codec);
 
-// What deltas are encoded by unless another codec is asked for, by elements' size, and the bytes of its chunks.
-const char* delta_codec(uint32_t value_bytes);
-inline constexpr uint32_t delta_chunk_bytes = max_chunk_raw_bytes;
+// What deltas are encoded by unless another codec is asked for, with the bytes of its chunks.
+inline constexpr const char* delta_codec = "gaps";
+inline constexpr uint32_t delta_chunk_bytes = max_chunk_raw_bytes, delta_alignment = 16;
 
 // The element types that the codec of that name takes, "f16, bf16, f32" for instance.
 std::string types_of(std::string_view codec);

@@ -37,7 +37,7 @@ void encode(const encode_options& asked) {
   const npy_file in = read_npy(options.in);
   const dtype type = declared_type(in.header, options.as_bf16, options.in);
   if (options.chooses_codec) {
-    options.codec.name = delta_codec(size_of(type));
+    options.codec.name = delta_codec;
     if (options.chunk_values == 0) options.chunk_values = delta_chunk_bytes / size_of(type);
   }
   check_chunk_values(options, type);
@@ -46,6 +46,7 @@ void encode(const encode_options& asked) {
   const npy_file base = is_delta ? read_base(options, in) : npy_file{};
   const const_bytes base_values = is_delta ? base.data() : const_bytes{};
   const frame_options shape{.chunk_values = options.chunk_values,
+                            .alignment = options.chooses_codec ? delta_alignment : frame_options{}.alignment,
                             .checksums = !options.no_checksums || is_delta,
                             .metadata = bytes_of(in.header.prelude)};
 

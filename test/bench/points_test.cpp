@@ -34,6 +34,20 @@ TEST(points, have_names_that_say_all) {
             "encode/zvc/f32/s:0.90/clustered/64MiB/host");
   EXPECT_EQ(row_name("decode", "zlib-6", {dtype::bf16, pattern::recorded, 0, 100}, place::gpu),
             "decode/zlib-6/bf16/s:any/recorded/100B/gpu");
+  EXPECT_EQ(row_name("encode", "zvc", {dtype::f32, pattern::iid, .5, 4096}, place::host, {2, cpu_level::avx2}),
+            "encode/zvc/f32/s:0.50/iid/4KiB/host/avx2/threads:2");
+}
+
+TEST(points, of_our_codecs_come_in_each_way) {
+  const selection wanted{.coders = {"zvc", "zlib-6"}, .sparsities = {.5, .9}};
+  const auto points =
+      in_ways(points_of(wanted, coders, place::host), {{1, cpu_level::baseline}, {2, cpu_level::baseline}});
+  std::set<std::string> all;
+  for (const point& p : points)
+    all.insert(p.coder.name + " " + std::to_string(p.way.threads) + (p.way.level ? "!" : ""));
+  EXPECT_EQ(points.size(), 2u * 3);
+  EXPECT_EQ(all, (std::set<std::string>{"zvc 1!", "zvc 2!", "zlib-6 1"}));
+  EXPECT_EQ(points[0].tensor, points[2].tensor) << "one tensor after the other";
 }
 
 TEST(points, sizes_read_as_they_are_written) {

@@ -136,6 +136,19 @@ TEST_F(tuck_bench, measures_what_is_asked_for) {
     EXPECT_EQ(row.at("max_error") > 0, row.at("codec") == "quantize") << row.at("name");
 }
 
+TEST_F(tuck_bench, measures_threads_and_levels_of_the_host) {
+  ASSERT_EQ(
+      run("--quick --where host --codec memcpy,zvc --size 4KiB --sparsity 0.5 --threads 1,2 --cpu baseline --out " +
+          path("ways.json")),
+      0)
+      << output_;
+  const json file = results("ways.json");
+  expect_schema(file);
+  EXPECT_EQ(file.at("rows").size(), 5u);
+  for (const json& row : file.at("rows")) EXPECT_EQ(row.contains("cpu_level"), row.at("codec") == "zvc");
+  EXPECT_NE(run("--where host --cpu avx3 --list"), 0);
+}
+
 TEST_F(tuck_bench, gives_no_figure_for_what_fails) {
   // A recording that zfp cannot hold, and that quantize keeps.
   std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (4096,), }";

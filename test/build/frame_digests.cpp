@@ -59,4 +59,9 @@ int main(int argc, char** argv) {
   tuck::test::print_all<float>("f32", tensors);
   tuck::test::print_all<double>("f64", tensors);
   tuck::test::print<tuck::bitpack<int32_t>>("bitpack i32", tensors);
+  // Slower ones: as many as make each of their choices.
+  tuck::test::print<tuck::huffman<float>>("huffman f32", tensors / 20);
+  tuck::test::print<tuck::zvc_rle_huffman<float>>("zvc+rle+huffman f32", tensors / 20);
+  tuck::test::print<tuck::deflate<uint16_t>>("deflate u16", tensors / 20);
+  tuck::test::print<tuck::delta_rle_bitpack<uint32_t>>("delta+rle+bitpack u32", tensors / 20);
 }

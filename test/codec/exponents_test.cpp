@@ -6,21 +6,27 @@
 namespace tuck::test {
 namespace {
 
+std::string zero_words(int count) {
+  std::string all;
+  while (count-- > 0) all += " 00000000";
+  return all;
+}
+
 TEST(exponents, a_group_has_a_base_and_a_width) {
-  // 1 and -1 are 0x3f80 and 0xbf80; rotated 0x7f00 and 0x7f01; m is 0x7f, which leaves 0 and 1: plain, of one bit.
+  // 1 and -1 are 0x3f80 and 0xbf80; rotated 0x7f00 and 0x7f01. The only base, 0x7f, is the least: no bits.
   std::vector<bf16> values(32, bf16{0x3f80});
   values[1] = values[2] = bf16{0xbf80};
-  expect_chunk(exponents<bf16>{}, values, "00007f00 01000000 00000000 06000000");
-  // 4 and up from the second group on, rotated 0x8100 and 0x8101, and 1 bit each again. Their base is 2 steps, zigzag 4.
+  expect_chunk(exponents<bf16>{}, values, "00007f00 01000000 80000000 00010100" + zero_words(7));
+  // 4, 0x8100, and once 8, 0x8200: 2 from the least base on in 2 bits, then a bit each.
   values.resize(64, bf16{0x4080});
-  values[33] = bf16{0xc080};
-  expect_chunk(exponents<bf16>{}, values, "00037f00 03000000 00810000 06000000 14000000 00000000");
+  values[33] = bf16{0x4100};
+  expect_chunk(exponents<bf16>{}, values, "00027f00 03000000 80810000 28000000 00000000 00010100" + zero_words(15));
 }
 
 TEST(exponents, groups_of_zeros_take_a_bit) {
   std::vector<float> values(64);
-  for (size_t i = 32; i < 64; ++i) values[i] = 1;  // 0x7f << 24, zigzag of 0x7f is 0xfe
-  expect_chunk(exponents<float>{}, values, "00080000 02000000 80000000 fe000000");
+  for (size_t i = 32; i < 64; ++i) values[i] = 1;  // 0x7f
+  expect_chunk(exponents<float>{}, values, "00007f00 02000000 80000000" + zero_words(3 * 16));
 }
 
 template <class T> class exponents_of : public ::testing::Test {};

@@ -27,7 +27,9 @@ DTYPES = {
     12: Dtype("f64", 8, "<f8", 52),
 }  # fmt: skip
 
-ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, EXPONENTS = (1, 2, 3, 4, 5, 7, 8, 9, 10, 12)
+ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, GAPS, EXPONENTS = (
+    1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12
+)
 SPLITTERS = (ZVC, RLE, RLE_ZERO, QUANTIZE_CODES)
 ENCODED, RAW, UNIFORM = range(3)  # kinds of chunks
 NOT_SPLIT = 2**32 - 1  # the record of a splitter that was done without
@@ -131,7 +133,9 @@ def decode_chunk(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> 
     if stages[0].id == HUFFMAN:
         return huffman.decode_chunk(data, count, dtype.width)
     if stages[0].id == EXPONENTS:
-        return lossless.exponents(data, count, dtype.width, dtype.mantissa)
+        return lossless.exponents(data, count, dtype.width)
+    if stages[0].id == GAPS:
+        return lossless.gaps(data, count, dtype.width)
     if stages[0].id == BITPACK:
         return lossless.bitpack(data, count, dtype.width)
     return split_chunk(data, count, dtype, stages[0])[0]
@@ -142,9 +146,9 @@ def check_stages(stages: list[Stage], dtype: Dtype) -> list[Stage]:
     used = [stage for stage in stages if stage.id]
     require(stages == used + [Stage(0, 0, 0, 0, 0)] * (4 - len(used)), "header: unused stages are not zero")
     *before, last = (stage.id for stage in used)
-    fits = last in (ZVC, RLE, RLE_ZERO, BITPACK, HUFFMAN) or (last in (QUANTIZE, DEFLATE, EXPONENTS) and not before)
+    fits = last in (ZVC, RLE, RLE_ZERO, BITPACK, HUFFMAN, GAPS) or (last in (QUANTIZE, DEFLATE, EXPONENTS) and not before)
     fits = fits and all(i == DELTA or i in SPLITTERS for i in before) and QUANTIZE_CODES not in before[1:]
-    fits = fits and (last != EXPONENTS or dtype.mantissa > 0)
+    fits = fits and (last != EXPONENTS or (dtype.mantissa > 0 and dtype.width <= 4))
     require(fits, f"the codec {before + [last]} is unknown")
     for stage in used:
         require(stage.version == 1, f"codec {stage.id}: version {stage.version} is unknown")

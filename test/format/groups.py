@@ -9,8 +9,9 @@ from bits import GROUP, ceil_div, fields, flags, little, ones, require, round_up
 PLAIN, CENTERED, BASED, DIFFERENCE = range(4)  # forms
 
 
-def decode(data: bytes, count: int, width: int, allowed: int, low: int = 0) -> tuple[list[int], int]:
-    """The integers modulo 2^(8 width), in up to `allowed` bits each, and where they end in `data`. Bases are steps of 2^`low`."""
+def decode(data: bytes, count: int, width: int, allowed: int, signed: bool = True) -> tuple[list[int], int]:
+    """The integers modulo 2^(8 width), in up to `allowed` bits each, and where they end in `data`. Those not signed, of exponents,
+    have bases from a least one on."""
     groups, unit = ceil_div(count, GROUP), 2 if width == 8 else 1
     shapes_at = 4 + 4 * ceil_div(groups, GROUP)
     require(len(data) >= shapes_at, "groups: the chunk is cut short")
@@ -35,13 +36,14 @@ def decode(data: bytes, count: int, width: int, allowed: int, low: int = 0) -> t
         bits = ((shape & 31) + (form < BASED)) * unit
         require(bits <= allowed and not (form >= BASED and sparse), f"groups: one of shape {shape:#x}")
         lead_bits = {BASED: base_bits, DIFFERENCE: first_bits}.get(form, 0)
-        lead = unzigzag(fields(payload, at, lead_bits, 1)[0])
+        lead_field = fields(payload, at, lead_bits, 1)[0]
+        lead = unzigzag(lead_field)
         at += lead_bits
         if form == DIFFERENCE:
             integers += accumulate([lead] + [unzigzag(z) for z in fields(payload, at, bits, GROUP - 1)])
             at += bits * (GROUP - 1)
         else:
-            base = -(1 << bits - 1) if form == CENTERED else lead << low
+            base = -(1 << bits - 1) if form == CENTERED else lead if signed else lead_field + little(data[2:4])
             following = iter(fields(payload, at, bits, ones(mask)))
             integers += [base + next(following) if one else 0 for one in flags(mask, GROUP)]
             at += bits * ones(mask)

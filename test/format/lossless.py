@@ -56,16 +56,51 @@ def bitpack(data: bytes, count: int, width: int) -> bytes:
     return pack(values, width)
 
 
-def exponents(data: bytes, count: int, width: int, mantissa: int) -> bytes:
-    """Floats whose bits were rotated left by one, from the chunk's least exponent on."""
+def exponents(data: bytes, count: int, width: int) -> bytes:
+    """Floats whose bits were rotated left by one: the upper bytes as groups, the planes of the others behind them."""
+    plane, bits = round_up(count, 4), 8 * width
     require(len(data) < count * width, f"exponents: {len(data)} bytes cannot be a chunk")
-    bits, low = 8 * width, mantissa + 1
-    values, end = groups.decode(data, count, width, allowed={1: 9, 2: 17, 4: 32, 8: 64}[width], low=low)
-    require(end == len(data), f"exponents: {len(data)} bytes instead of {end}")
-    rotated = ((x + (little(data[2:4]) << low)) % 2**bits for x in values)
+    rotated, end = groups.decode(data, count, 1, allowed=8, signed=False)
+    require(len(data) == end + (width - 1) * plane, f"exponents: {len(data)} bytes, whose groups end at {end}")
+    for at in range(end, len(data), plane):
+        rotated = [x << 8 | byte for x, byte in zip(rotated, data[at : at + count])]
     return pack([x >> 1 | (x & 1) << bits - 1 for x in rotated], width)
 
 
 def undo_delta(data: bytes, width: int) -> bytes:
     differences = (unzigzag(z) for z in unpack(data, width))
     return pack([value % 2 ** (8 * width) for value in accumulate(differences)], width)
+
+
+# Gaps
+
+
+def gaps(data: bytes, count: int, width: int) -> bytes:
+    require(len(data) >= 4, "gaps: no header")
+    bits, end, at = int.from_bytes(data, "little"), 8 * len(data), 0
+
+    def take(n: int) -> int:
+        nonlocal at
+        require(at + n <= end, "gaps: the chunk is cut short")
+        at += n
+        return bits >> at - n & (1 << n) - 1
+
+    def zeros() -> int:
+        start = at
+        while not take(1):
+            pass
+        return at - start - 1
+
+    k, r, w, has_classes, rest = take(16), take(4), take(7), take(1), take(4)
+    require(rest == 0 and k <= count // 4 and w <= 8 * width, "gaps: the header is none of such a chunk")
+    remainders = [take(r) for _ in range(k)]
+    steps = [(zeros() << r) + remainder + 1 for remainder in remainders]
+    require(sum(steps) <= count, "gaps: a value behind the last")
+    classes = [zeros() if has_classes else 3 for _ in range(k)]
+    require(max(classes, default=0) <= 8 * width, "gaps: a class that no value has")
+    values, place = [0] * count, -1
+    for step, c in zip(steps, classes):
+        place += step
+        values[place] = take(w) if c == 3 else (1 << c + (c < 3)) - 1
+    require(end - at < 8 and bits >> at == 0, "gaps: bits behind the last")
+    return pack(values, width)

@@ -16,7 +16,8 @@ namespace {
 
 template <class C> class kernels : public ::testing::Test {};
 using codecs = ::testing::Types<zvc<float>, zvc<bf16>, zvc<uint8_t>, rle<float>, quantize<float>, bitpack<uint32_t>,
-                                deflate<float>, quantize_delta_huffman<float>, huffman<bf16>, zvc_rle_huffman<float>>;
+                                exponents<bf16>, deflate<float>, quantize_delta_huffman<float>, huffman<bf16>,
+                                zvc_rle_huffman<float>>;
 TYPED_TEST_SUITE(kernels, codecs, codec_names);
 
 TYPED_TEST(kernels, encode_and_decode_as_the_host) {

@@ -40,7 +40,6 @@ template struct kernels<tuck::bitpack<uint8_t>>;
 template struct kernels<tuck::bitpack<uint16_t>>;
 template struct kernels<tuck::bitpack<uint64_t>>;
 template struct kernels<tuck::exponents<float>>;
-template struct kernels<tuck::exponents<double>>;
 template struct kernels<tuck::zvc_huffman<double>>;
 template struct kernels<tuck::zvc_rle_huffman<float>>;
 template struct kernels<tuck::huffman<tuck::bf16>>;

@@ -14,21 +14,22 @@ namespace tuck::test {
 
 // One of each kind: enough for sanitizers, which take long, and for what frames of the others test as well.
 using one_of_each =
-    ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate<float>, bitpack<uint16_t>, quantize<float>,
+    ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate<float>, bitpack<uint16_t>, gaps<bf16>, quantize<float>,
                      quantize<double>, exponents<bf16>, huffman<bf16>, zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>;
 // What has code of its own.
 using most_codecs =
     ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<float>, rle<double>,
                      rle_zero<f16>, deflate<uint8_t>, deflate<float>, bitpack<uint8_t>, bitpack<uint32_t>,
-                     exponents<bf16>, quantize<f16>, quantize<float>, quantize<double>, zvc_huffman<float>,
-                     delta_rle_bitpack<int32_t>, quantize_delta_huffman<f16>>;
+                     gaps<uint8_t>, gaps<bf16>, gaps<double>, exponents<bf16>, quantize<f16>, quantize<float>,
+                     quantize<double>, zvc_huffman<float>, delta_rle_bitpack<int32_t>, quantize_delta_huffman<f16>>;
 using every_codec =
     ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>,
                      rle_zero<float>, rle_zero<uint8_t>, deflate<uint8_t>, deflate<f16>, deflate<float>,
                      deflate<double>, bitpack<uint8_t>, bitpack<f16>, bitpack<uint32_t>, bitpack<int64_t>,
-                     exponents<f16>, exponents<bf16>, exponents<float>, exponents<double>, quantize<f16>,
-                     quantize<bf16>, quantize<float>, quantize<double>, zvc_huffman<float>, huffman<bf16>,
-                     delta_rle_bitpack<int32_t>, quantize_delta_huffman<float>, zvc_rle_huffman<bf16>>;
+                     gaps<uint8_t>, gaps<bf16>, gaps<float>, gaps<double>, exponents<f16>, exponents<bf16>,
+                     exponents<float>, quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>,
+                     zvc_huffman<float>, huffman<bf16>, delta_rle_bitpack<int32_t>, quantize_delta_huffman<float>,
+                     zvc_rle_huffman<bf16>>;
 using few_codecs = std::conditional_t<long_tests, every_codec, one_of_each>;
 using tested_codecs = std::conditional_t<long_tests, every_codec, std::conditional_t<brief, one_of_each, most_codecs>>;
 // Fuzzers, which have sanitizers, damage frames of every codec.

@@ -7,6 +7,8 @@
 #if defined(TUCK_AVX2)
 #include <immintrin.h>
 
+#include <utility>
+
 namespace tuck::inline TUCK_ABI::detail {
 
 struct sse2_cpu : plain_cpu {
@@ -53,30 +55,31 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
 
   TUCK_AVX2 static uint32_t popcount(uint64_t x) noexcept { return static_cast<uint32_t>(__builtin_popcountll(x)); }
 
+  // Of vector i of a window: which lanes are zero, or what is in front of them.
+  template <size_t Size, bool Changes> TUCK_AVX2 static __m256i equal(const std::byte* values, size_t i) noexcept {
+    const __m256i a = load_vector(values + 32 * i);
+    const __m256i b = Changes ? load_vector(values + 32 * i - Size) : _mm256_setzero_si256();
+    if constexpr (Size == 1) return _mm256_cmpeq_epi8(a, b);
+    if constexpr (Size == 2) return _mm256_cmpeq_epi16(a, b);
+    if constexpr (Size == 4) return _mm256_cmpeq_epi32(a, b);
+    return _mm256_cmpeq_epi64(a, b);
+  }
   template <size_t Size, bool Changes> TUCK_AVX2 static uint32_t mask_of(const std::byte* values) noexcept {
-    __m256i lanes[Size];
-    for (size_t i = 0; i < Size; ++i) {
-      const __m256i a = load_vector(values + 32 * i);
-      const __m256i b = Changes ? load_vector(values + 32 * i - Size) : _mm256_setzero_si256();
-      if constexpr (Size == 1) lanes[i] = _mm256_cmpeq_epi8(a, b);
-      if constexpr (Size == 2) lanes[i] = _mm256_cmpeq_epi16(a, b);
-      if constexpr (Size == 4) lanes[i] = _mm256_cmpeq_epi32(a, b);
-      if constexpr (Size == 8) lanes[i] = _mm256_cmpeq_epi64(a, b);
+    if constexpr (Size == 1) return ~static_cast<uint32_t>(_mm256_movemask_epi8(equal<Size, Changes>(values, 0)));
+    if constexpr (Size == 2) {
+      const __m256i bytes = _mm256_packs_epi16(equal<Size, Changes>(values, 0), equal<Size, Changes>(values, 1));
+      return ~static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_permute4x64_epi64(bytes, 0xd8)));
     }
-    uint32_t equal = 0;
-    if constexpr (Size == 1) {
-      equal = static_cast<uint32_t>(_mm256_movemask_epi8(lanes[0]));
-    } else if constexpr (Size == 2) {
-      const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packs_epi16(lanes[0], lanes[1]), 0xd8);
-      equal = static_cast<uint32_t>(_mm256_movemask_epi8(bytes));
-    } else {
-      for (uint32_t i = 0; i < Size; ++i) {
-        const int of_lanes = Size == 4 ? _mm256_movemask_ps(_mm256_castsi256_ps(lanes[i]))
-                                       : _mm256_movemask_pd(_mm256_castsi256_pd(lanes[i]));
-        equal |= static_cast<uint32_t>(of_lanes) << 32 / Size * i;
-      }
-    }
-    return ~equal;
+    if constexpr (Size >= 4) return ~equal_lanes<Size, Changes>(values, std::make_index_sequence<Size>{});
+  }
+  // A fold because compilers unroll no loop of this length at -O2.
+  template <size_t Size, bool Changes, size_t... I>
+  TUCK_AVX2 static uint32_t equal_lanes(const std::byte* values, std::index_sequence<I...>) noexcept {
+    if constexpr (Size == 4)
+      return (... |
+              static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(equal<Size, Changes>(values, I))) << 8 * I));
+    return (... |
+            static_cast<uint32_t>(_mm256_movemask_pd(_mm256_castsi256_pd(equal<Size, Changes>(values, I))) << 4 * I));
   }
 
   template <size_t Size> struct row;

@@ -35,7 +35,7 @@ template <class Cpu> struct masks_on {
     constexpr bool changes = What == ones::changes;
     uint32_t sum = 0;
     // The first window of changes has no value in front of it, the last one may not be whole: those go through a copy.
-    const auto by_copy = [&](uint32_t word) {
+    const auto by_copy = [&](uint32_t word) __attribute__((always_inline)) {
       const uint32_t left = count - window * word, length = left < window ? left : window;
       std::byte copy[(1 + window) * Size] = {};
       const size_t before = changes && word != 0 ? Size : 0;
@@ -92,12 +92,12 @@ template <class Cpu> struct masks_on {
     uint32_t word = 0;
     // In front of the first change all is zero; the window with it begins behind a zero.
     std::byte copy[(1 + 2 * window) * Size];
-    const auto to_copy = [&](size_t before) {
+    const auto to_copy = [&](size_t before) __attribute__((always_inline)) {
       std::memset(copy, 0, sizeof copy);
       const auto left = static_cast<size_t>(end - packed);
       std::memcpy(copy + Size - before, packed - before, before + (left < window * Size ? left : window * Size));
     };
-    const auto one = [&](const std::byte* from) {
+    const auto one = [&](const std::byte* from) __attribute__((always_inline)) {
       if (word < count / window)
         return Cpu::template spread<Size, runs>(mask_at(masks, word), from, out + window * Size * word);
       std::byte last[window * Size];

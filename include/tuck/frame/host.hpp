@@ -149,6 +149,15 @@ inline void exclusive_or(const std::byte* a, const std::byte* b, bytes out) noex
   for (uint64_t i = whole; i < out.size(); ++i) out.data()[i] = a[i] ^ b[i];
 }
 
+// A chunk without what the base has, in `room`; the base's values, from `first` on, are added to the sums.
+template <class T>
+span<const T> difference(span<const T> chunk, span<const T> base, uint64_t first, T* room, shared_sums& sums) noexcept {
+  const const_bytes of_base = tuck::as_bytes(base);
+  sums.add(sum_words(of_base, first * sizeof(T) / 4));
+  exclusive_or(tuck::as_bytes(chunk).data(), of_base.data(), {reinterpret_cast<std::byte*>(room), of_base.size()});
+  return {room, chunk.size()};
+}
+
 // Encodes into `frame`, or only counts bytes where `frame` is shorter than what comes before the payloads. With a base,
 // which has as many values, makes a delta.
 template <codec C>
@@ -201,13 +210,8 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
       const uint64_t begins = i * header.chunk_values;
       auto chunk = values.subspan(begins, values_in_chunk(header, i));
       T* const room_of_values = values_room.get() + (wants_values ? worker * uint64_t{header.chunk_values} : 0);
-      if (base != nullptr) {
-        const auto of_base = tuck::as_bytes(base->subspan(begins, chunk.size()));
-        base_sums.add(sum_words(of_base, begins * sizeof(T) / 4));
-        exclusive_or(tuck::as_bytes(chunk).data(), of_base.data(),
-                     {reinterpret_cast<std::byte*>(room_of_values), of_base.size()});
-        chunk = {room_of_values, chunk.size()};
-      }
+      if (base != nullptr)
+        chunk = difference(chunk, base->subspan(begins, chunk.size()), begins, room_of_values, base_sums);
       uint32_t used = 0;
       const chunk_kind kind = detail::encode_chunk(codec, chunk, {end, slot}, used);
       entries[i - first] = directory_entry::make(kind, used, static_cast<uint64_t>(end - begin) >> align).word;

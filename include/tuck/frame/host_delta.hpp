@@ -74,8 +74,8 @@ template <codec C> class delta_pass {
 }  // namespace detail
 
 // As encode, but a delta: what `values` has other than `base`, which has as many values; else wrong_base. Takes any
-// lossless codec that is not adaptive; others are refused as lossy_delta. max_delta_bytes is always enough room: a delta always has
-// checksums.
+// lossless codec that is not adaptive; others are refused as lossy_delta. max_delta_bytes is always enough room: a
+// delta always has checksums.
 template <codec C>
 outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const value_t<C>> base, bytes frame,
                      frame_options options = {}, const execution& how = {}) noexcept {
@@ -87,9 +87,9 @@ outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const v
 }
 
 // Restores the tensor of a delta from its base; `out` may be the base itself, but not overlap it otherwise. Both have
-// all values of the frame; else wrong_base, or bad_range of `out`. Frame and base are verified before the first value is
-// written: where the outcome is not ok, `out` is as it was. So a delta cannot be applied twice, wrong_base, and a frame
-// that is no delta is refused, not_a_delta.
+// all values of the frame; else wrong_base, or bad_range of `out`. Frame and base are verified before the first value
+// is written: where the outcome is not ok, `out` is as it was. So a delta cannot be applied twice, wrong_base, and a
+// frame that is no delta is refused, not_a_delta.
 //
 // Verifying decodes the frame once more. With `chunk_by_chunk` that is left out: each chunk is verified and written at
 // once, a bad one as zeros, and the outcome names the first of them. Whether it was the right base is known only at the

@@ -19,7 +19,7 @@ template <element T, int Threads> class block_codec<bitpack<T>, Threads> {
 
   __device__ uint32_t measure(const bitpack<T>& codec, const tile& values) {
 #pragma unroll
-    for (int r = 0; r < tile::rows; ++r) groups_.set_row(static_cast<uint32_t>(r), values.row(r));
+    for (int r = 0; r < tile::rows; ++r) groups_.set_row(static_cast<uint32_t>(r), values.row(r).w);
     return groups_.measure(values.count, codec.predicts(), 0, 0, bitpack<T>::limit(values.count));
   }
   __device__ void pack(const bitpack<T>&, const tile&, bytes out) {

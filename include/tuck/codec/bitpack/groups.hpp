@@ -6,8 +6,8 @@
 //
 //   u8  first_bits        bits of the first integer of each difference group
 //   u8  base_bits         bits of each base
-//   u16 more              bitpack: 0; quantize: how many values are kept as they are, see quantize.hpp; exponents: what
-//                         was subtracted from each x, in steps
+//   u16 more              bitpack: 0; quantize: how many values are kept as they are, see quantize.hpp; exponents: the
+//                         least base of all groups that are not zero
 //   u32 non_zero[]        bit g % 32 of non_zero[g / 32]: group g has an integer that is not 0; bits past the end are 0
 //   u8  shape[]           of each such group: width field:5, sparse:1, form:2; zeros up to a multiple of 4
 //   u32 mask[]            of each sparse group: which integers are not 0
@@ -16,16 +16,18 @@
 //   form         payload of a group                                                       width
 //   0 plain      x                                 if no x of the group is negative       field + 1
 //   1 centered   x + 2^(width - 1)                                                        field + 1
-//   2 based      base / step in base_bits, then x - base                                  field
+//   2 based      base in base_bits, then x - base                                         field
 //   3 difference the first x in first_bits, then x[k] - x[k - 1], k = 1 to 31             field
 //
-// The step of bases is 1, of exponents 2^Low. A sparse group has only those x in its payload that are not 0; it is plain or centered. Bases, first integers and
+// Of exponents, x are unsigned, so that none is negative, and base is stored as base - least base, in no zigzag number.
+//
+// A sparse group has only those x in its payload that are not 0; it is plain or centered. Bases, first integers and
 // differences are zigzag numbers: 2 d, or -2 d - 1 of a negative d. Widths count bits, of 8-byte integers pairs of
 // bits.
 //
 // A group takes the form with the fewest bits, those of its mask among them; of equal ones the first of plain, plain
 // and sparse (where an x is negative, centered instead), based, difference. Only some encoders look for differences. A
-// base is the least x, rounded down to a multiple of the step. base_bits is the most bits that any group with an x that is not 0 would need for its base, and
+// base is the least x. base_bits is the most bits that any group with an x that is not 0 would need for its base, and
 // first_bits the most for its first x, or 0 where the encoder does not look for differences. So the bytes are
 // canonical: host and device write the same.
 //
@@ -43,8 +45,8 @@ namespace tuck::inline TUCK_ABI {
 // Whether groups may be stored as the differences of neighbouring integers where that takes fewer bits.
 enum class predictor : uint8_t { none = 0, automatic = 1 };
 
-// Integers of Bytes bytes: how they are computed with, and how groups of them are laid out. Bases are multiples of 2^Low.
-template <uint32_t Bytes, uint32_t Low = 0> struct integer_groups {
+// Integers of Bytes bytes: how they are computed with, and how groups of them are laid out.
+template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
   using bits = typename uint_of_size<Bytes>::type;                  // as they are stored
   using number = std::conditional_t<Bytes == 8, int64_t, int32_t>;  // as they are computed with
   using word = std::make_unsigned_t<number>;                        // the same, modulo 2^32 or 2^64
@@ -57,13 +59,17 @@ template <uint32_t Bytes, uint32_t Low = 0> struct integer_groups {
 
   TUCK_HD static constexpr uint32_t count(uint32_t values) noexcept { return (values + group - 1) / group; }
 
-  TUCK_HD static constexpr number number_of(bits x) noexcept { return static_cast<std::make_signed_t<bits>>(x); }
+  TUCK_HD static constexpr number number_of(bits x) noexcept {
+    return Unsigned ? static_cast<number>(x) : static_cast<number>(static_cast<std::make_signed_t<bits>>(x));
+  }
   TUCK_HD static constexpr word zigzag(number d) noexcept {
     return static_cast<word>(d) << 1 ^ static_cast<word>(d >> (word_bits - 1));
   }
   TUCK_HD static constexpr word unzigzag(word z) noexcept { return z >> 1 ^ (word{0} - (z & 1)); }
-  // What stands in front of a based group whose least integer this is.
-  TUCK_HD static constexpr word base_lead(number lowest) noexcept { return zigzag(lowest >> Low); }
+  // What stands in front of a group with this base.
+  TUCK_HD static constexpr word base_lead(number base, word least) noexcept {
+    return Unsigned ? static_cast<word>(base) - least : zigzag(base);
+  }
 
   // -- forms ---------------------------------------------------------------------------------------------------------
 
@@ -95,11 +101,11 @@ template <uint32_t Bytes, uint32_t Low = 0> struct integer_groups {
                                                     width();
     }
     // What is added to each integer that the payload has, where its lead says `lead`.
-    TUCK_HD constexpr word base(word lead) const noexcept {
-      return form() == centered ? word{0} - (word{1} << (width() - 1))
-             : form() == plain  ? 0
-             : form() == based  ? unzigzag(lead) << Low
-                                : unzigzag(lead);
+    TUCK_HD constexpr word base(word lead, word least) const noexcept {
+      return form() == centered            ? word{0} - (word{1} << (width() - 1))
+             : form() == plain             ? 0
+             : Unsigned && form() == based ? lead + least
+                                           : unzigzag(lead);
     }
   };
 
@@ -128,7 +134,7 @@ template <uint32_t Bytes, uint32_t Low = 0> struct integer_groups {
     const auto consider = [&](uint32_t candidate) { least = candidate < least ? candidate : least; };
     consider(simple_steps * sparse_step + simple + sparse);
     const uint32_t with_base = base_bits << 8 | based << 6;
-    consider(steps(static_cast<word>(s.highest) - static_cast<word>(s.lowest >> Low << Low)) * dense_step + with_base);
+    consider(steps(static_cast<word>(s.highest) - static_cast<word>(s.lowest)) * dense_step + with_base);
     if (differences)
       if (const uint32_t wanted = steps(s.differences); wanted < 32)
         consider(wanted * ((group - 1) * unit << 8 | 1) + (first_bits << 8 | difference << 6));

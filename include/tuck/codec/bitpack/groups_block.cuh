@@ -11,8 +11,9 @@
 
 namespace tuck::inline TUCK_ABI {
 
-template <uint32_t Bytes, int Threads, uint32_t Low = 0> class block_groups {
-  using layout = integer_groups<Bytes, Low>;
+template <uint32_t Bytes, int Threads, uint32_t Capacity = tile_bytes / Bytes, bool Unsigned = false>
+class block_groups {
+  using layout = integer_groups<Bytes, Unsigned>;
   using number = typename layout::number;
   using word = typename layout::word;
   using shape = typename layout::shape;
@@ -20,12 +21,13 @@ template <uint32_t Bytes, int Threads, uint32_t Low = 0> class block_groups {
 
   static constexpr uint32_t group = layout::group;
   static constexpr uint32_t warps = Threads / device::warp_size;
-  static constexpr uint32_t of_thread = tile_bytes / Bytes / Threads;      // integers
+  static constexpr uint32_t of_thread = Capacity / Threads;                // integers
   static constexpr uint32_t part = of_thread < group ? of_thread : group;  // of them in one group
   static constexpr uint32_t rounds = of_thread / part;                     // groups of a thread
   static constexpr uint32_t team = group / part;                           // threads of a group
   static constexpr uint32_t in_quad = 16 / Bytes;                          // integers in 16 bytes
   static constexpr uint32_t quads = part / in_quad;
+  static constexpr word highest_integer = Unsigned ? low_mask(8 * Bytes) : 0;
   // Of a warp's groups, and of their bits, as many as measure() counts in a word.
   static_assert(Threads >= 128 && Threads <= 1024, "tuck: bitpack and quantize are encoded by 128 to 1024 threads");
 
@@ -41,11 +43,17 @@ template <uint32_t Bytes, int Threads, uint32_t Low = 0> class block_groups {
 
   __device__ explicit block_groups(TempStorage& temp) : temp_(temp) {}
 
-  // Takes this thread's 16 bytes of the r-th row of its warp's part of a tile. All are taken before a measure.
-  __device__ void set_row(uint32_t r, const device::vec128& integers) {
-    constexpr uint32_t rows = tile_bytes / 16 / Threads;
-    vectors()[place(device::warp_id() * rows * device::warp_size + device::lane_id()) + place(r * device::warp_size)] =
-        integers;
+  // Takes what this thread has of the r-th row of its warp's part of a tile, 16 bytes or fewer. All are taken before a
+  // measure.
+  template <uint32_t Words> __device__ void set_row(uint32_t r, const uint32_t (&integers)[Words]) {
+    constexpr uint32_t rows = Capacity * Bytes / (4 * Words) / Threads, vectors_of_row = device::warp_size * Words / 4;
+    const uint32_t word = device::lane_id() * Words;
+    const uint32_t at = place(device::warp_id() * (rows * vectors_of_row) + word / 4) + place(r * vectors_of_row);
+    if constexpr (Words == 4)
+      vectors()[at] = {{integers[0], integers[1], integers[2], integers[3]}};
+    else
+#pragma unroll
+      for (uint32_t i = 0; i < Words; ++i) temp_.words[4 * at + word % 4 + i] = integers[i];
   }
 
   // The size of a chunk of `count` integers, with what is behind it, `more_bytes`, at most `limit`; or `declined`.
@@ -53,18 +61,25 @@ template <uint32_t Bytes, int Threads, uint32_t Low = 0> class block_groups {
   __device__ uint32_t measure(uint32_t count, bool differences, uint32_t more, uint32_t more_bytes, uint32_t limit) {
     device::sync_warp();
     summary of_group[rounds];
-    word firsts = 0, bases = 0;
+    word firsts = 0, bases = 0;  // of unsigned integers how far below the highest a base is at most, and the most
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       of_group[r] = summarize(r, differences);
       own_[r].non_zeros = of_group[r].non_zeros;
       if (of_group[r].non_zeros == 0) continue;
-      if (rank() == 0) firsts |= layout::zigzag(of_group[r].first);
-      bases |= layout::base_lead(of_group[r].lowest);
+      if constexpr (Unsigned) {
+        const auto base = static_cast<word>(of_group[r].lowest);
+        firsts = most(firsts, highest_integer - base);
+        bases = most(bases, base);
+      } else {
+        if (rank() == 0 && differences) firsts |= layout::zigzag(of_group[r].first);
+        bases |= layout::zigzag(of_group[r].lowest);
+      }
     }
-    if (!differences) firsts = 0;
-    block_or(firsts, bases);
-    const uint32_t first_bits = tuck::bit_width(firsts), base_bits = tuck::bit_width(bases);
+    block_reduce(firsts, bases);
+    const word least_base = Unsigned && bases + firsts >= highest_integer ? highest_integer - firsts : 0;
+    if (Unsigned) more = static_cast<uint32_t>(least_base);
+    const uint32_t first_bits = Unsigned ? 0 : tuck::bit_width(firsts), base_bits = tuck::bit_width(bases - least_base);
 
     // Of a warp: [31:24] sparse groups, [23:16] groups that are not zero, [15:0] bits of payload.
     uint32_t counts = 0;
@@ -74,8 +89,9 @@ template <uint32_t Bytes, int Threads, uint32_t Low = 0> class block_groups {
       if (mine.non_zeros == 0) continue;
       const shape form = layout::choose(of_group[r], first_bits, base_bits, differences);
       mine.form = form.byte;
-      mine.base =
-          form.base(form.is_difference() ? layout::zigzag(of_group[r].first) : layout::base_lead(of_group[r].lowest));
+      mine.base = form.base(
+          form.is_difference() ? layout::zigzag(of_group[r].first) : layout::base_lead(of_group[r].lowest, least_base),
+          least_base);
       if (rank() == 0) counts += mine.counts(first_bits, base_bits);
     }
     const uint32_t up_to = device::warp_inclusive_sum(counts);
@@ -165,6 +181,8 @@ template <uint32_t Bytes, int Threads, uint32_t Low = 0> class block_groups {
   __device__ static number integer(const device::vec128& x, uint32_t i) {
     if constexpr (Bytes == 8)
       return static_cast<number>(device::join_words(x.w[2 * i], x.w[2 * i + 1]));
+    else if constexpr (Unsigned && Bytes == 1)
+      return static_cast<number>(device::byte_perm(x.w[i / 4], 0, 0x4440 + i % 4));
     else
       return static_cast<int32_t>(x.w[i * Bytes / 4] << (32 - 8 * Bytes - 8 * Bytes * i % 32)) >> (32 - 8 * Bytes);
   }
@@ -185,7 +203,7 @@ template <uint32_t Bytes, int Threads, uint32_t Low = 0> class block_groups {
       number x[in_quad];
 #pragma unroll
       for (uint32_t i = 0; i < in_quad; ++i) x[i] = integer(own, i);
-      e.non_zeros >>= in_quad;
+      if (!Unsigned) e.non_zeros >>= in_quad;
       add_all(e, x, std::make_integer_sequence<uint32_t, in_quad>{});
       if (differences) {
 #pragma unroll
@@ -195,7 +213,11 @@ template <uint32_t Bytes, int Threads, uint32_t Low = 0> class block_groups {
         }
       }
     }
-    e.non_zeros = e.non_zeros >> (group - part) << rank() * part;
+    if constexpr (Unsigned)
+      e.non_zeros = e.lowest != 0 ? low_mask(part) : find_non_zeros(&own_vector(r * quads));
+    else
+      e.non_zeros >>= group - part;
+    e.non_zeros <<= rank() * part;
     if constexpr (team > 1) {
       if (differences) {
         const number before = device::shfl_up(last, 1u);
@@ -214,16 +236,20 @@ template <uint32_t Bytes, int Threads, uint32_t Low = 0> class block_groups {
       }
       first = device::shfl(first, static_cast<int>(device::lane_id() / team * team));
     }
-    return {.lowest = e.lowest,
-            .highest = e.highest,
-            .first = first,
-            .differences = layout::zigzag(e.least_step) | layout::zigzag(e.most_step),
-            .non_zeros = e.non_zeros};
+    return {e.lowest, e.highest, first, layout::zigzag(e.least_step) | layout::zigzag(e.most_step), e.non_zeros};
+  }
+  __device__ static uint32_t find_non_zeros(const device::vec128* own) {
+    uint32_t bits = 0;
+#pragma unroll 1
+    for (uint32_t i = 0; i < part; ++i) bits |= (reinterpret_cast<const uint8_t*>(own)[i] != 0 ? 1u : 0) << i;
+    return bits;
   }
   template <uint32_t... I>
   __device__ static void add_all(extremes& e, const number (&x)[in_quad], std::integer_sequence<uint32_t, I...>) {
     ((e.lowest = least(e.lowest, x[I]), e.highest = most(e.highest, x[I]),
-      e.non_zeros = device::or_if_differ<1u << (group - in_quad + I)>(e.non_zeros, static_cast<word>(x[I]), word{0})),
+      e.non_zeros =
+          Unsigned ? 0
+                   : device::or_if_differ<1u << (group - in_quad + I)>(e.non_zeros, static_cast<word>(x[I]), word{0})),
      ...);
   }
   __device__ static void add_step(extremes& e, number x, number before) {
@@ -234,21 +260,23 @@ template <uint32_t Bytes, int Threads, uint32_t Low = 0> class block_groups {
   template <class U> __device__ static U least(U a, U b) { return a < b ? a : b; }
   template <class U> __device__ static U most(U a, U b) { return a > b ? a : b; }
 
-  // All threads' bits, to all. With a barrier.
-  __device__ void block_or(word& a, word& b) {
-    a = warp_or(a);
-    b = warp_or(b);
+  // All threads' bits, to all, or of unsigned integers the most of all. With a barrier.
+  __device__ void block_reduce(word& a, word& b) {
+    a = reduce(a);
+    b = reduce(b);
     if (device::lane_id() == 0) {
       temp_.leads[device::warp_id()][0] = a;
       temp_.leads[device::warp_id()][1] = b;
     }
     device::sync_block();
     const bool there = device::lane_id() < warps;
-    a = warp_or(there ? temp_.leads[device::lane_id()][0] : 0);
-    b = warp_or(there ? temp_.leads[device::lane_id()][1] : 0);
+    a = reduce(there ? temp_.leads[device::lane_id()][0] : 0);
+    b = reduce(there ? temp_.leads[device::lane_id()][1] : 0);
   }
-  __device__ static word warp_or(word x) {
-    if constexpr (sizeof(word) == 8)
+  __device__ static word reduce(word x) {
+    if constexpr (Unsigned)
+      return device::warp_max(x);
+    else if constexpr (sizeof(word) == 8)
       return device::warp_or(static_cast<uint32_t>(x)) |
              static_cast<word>(device::warp_or(static_cast<uint32_t>(x >> 32))) << 32;
     else
@@ -287,7 +315,7 @@ template <uint32_t Bytes, int Threads, uint32_t Low = 0> class block_groups {
     device::shared_bit_writer out(temp_.words + temp_.at.payload / 4, bit);
     const auto lead = static_cast<number>(mine.base);  // of differences in full
     if (rank() == 0 && lead_bits != 0)
-      put_wide(out, mine.is_difference() ? layout::zigzag(lead) : layout::base_lead(lead), lead_bits);
+      put_wide(out, mine.is_difference() ? layout::zigzag(lead) : layout::base_lead(lead, temp_.head >> 16), lead_bits);
     // As many at once as 32 bits hold.
     if (Bytes < 8 && width <= 8)
       put_all<Bytes == 8 ? 2 : 4>(out, mine, own, last);

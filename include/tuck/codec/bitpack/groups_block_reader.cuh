@@ -11,18 +11,20 @@
 
 namespace tuck::inline TUCK_ABI {
 
-template <uint32_t Bytes, int Threads, uint32_t Low = 0> class block_group_reader {
-  using layout = integer_groups<Bytes, Low>;
+// Tile: of whose rows integers are made.
+template <uint32_t Bytes, int Threads, class Tile = block_tile<untyped<Bytes>, Threads>, bool Unsigned = false>
+class block_group_reader {
+  using layout = integer_groups<Bytes, Unsigned>;
   using number = typename layout::number;
   using word = typename layout::word;
   using shape = typename layout::shape;
-  using tile = block_tile<untyped<Bytes>, Threads>;
+  using tile = Tile;
 
   static constexpr uint32_t group = layout::group;
   static constexpr uint32_t warps = Threads / device::warp_size;
-  static constexpr uint32_t most_groups = tile_bytes / Bytes / group;
+  static constexpr uint32_t most_groups = tile::capacity / group;
   static constexpr uint32_t each = ceil_div(most_groups, uint32_t{Threads});  // groups of a thread
-  static constexpr uint32_t in_lane = 16 / Bytes;                             // integers in 16 bytes
+  static constexpr uint32_t in_lane = tile::lane_values;                      // integers of 16 bytes
 
   // What the integers of a group need.
   struct alignas(Bytes == 8 ? 8 : 16) entry {
@@ -44,8 +46,7 @@ template <uint32_t Bytes, int Threads, uint32_t Low = 0> class block_group_reade
 
   __device__ explicit block_group_reader(TempStorage& temp) : temp_(temp) {}
 
-  // A chunk of `count` integers, of which `encoded` has all bytes; `zero` will be added to each, and where Low is not 0
-  // the head's `more` steps. False, to all threads,
+  // A chunk of `count` integers, of which `encoded` has all bytes; `zero` will be added to each. False, to all threads,
   // where no encoder writes such groups. With barriers.
   __device__ bool open(const_bytes encoded, uint32_t count, uint32_t max_width, word zero) {
     const auto size = static_cast<uint32_t>(encoded.size());
@@ -82,7 +83,6 @@ template <uint32_t Bytes, int Threads, uint32_t Low = 0> class block_group_reade
       temp_.payload = at.payload;
       temp_.end = at.end;
     }
-    if (Low != 0) zero += static_cast<word>(more()) << Low;
     if (takes_part()) put_entries(own, at.payload, sum_before(bits_of_warp), zero);
     device::sync_block();
     return true;
@@ -209,7 +209,7 @@ template <uint32_t Bytes, int Threads, uint32_t Low = 0> class block_group_reade
       const shape form = own.form[i];
       const uint32_t lead = form.lead_bits(head() & 255, head() >> 8 & 255), width = form.width();
       const bool is_zero = (own.there >> i & 1) == 0;  // no bits each, and nothing to add
-      const word base = zero + (is_zero ? 0 : form.base(take(temp_.encoded + payload / 4, bit, lead)));
+      const word base = zero + (is_zero ? 0 : form.base(take(temp_.encoded + payload / 4, bit, lead), head() >> 16));
       const uint32_t meta = width | (form.is_sparse() ? not_all : 0) |
                             (form.is_difference() ? not_all | differences : 0) | (width > 8 ? over_8 : 0) |
                             (width > 16 ? over_16 : 0);

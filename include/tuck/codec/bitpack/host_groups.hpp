@@ -9,8 +9,8 @@
 namespace tuck::inline TUCK_ABI::detail {
 
 // Chunks of up to 64 KiB of integers.
-template <uint32_t Bytes, uint32_t Low = 0> class host_groups : integer_groups<Bytes, Low> {
-  using layout = integer_groups<Bytes, Low>;
+template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_groups<Bytes, Unsigned> {
+  using layout = integer_groups<Bytes, Unsigned>;
   using bits = typename layout::bits;
   using number = typename layout::number;
   using word = typename layout::word;
@@ -36,6 +36,7 @@ template <uint32_t Bytes, uint32_t Low = 0> class host_groups : integer_groups<B
  private:
   struct parts : layout::offsets {
     uint32_t first_bits, base_bits;
+    word least;  // base, of unsigned integers
   };
 
   [[gnu::always_inline]] static uint32_t write(const std::byte* integers, uint32_t count, bool differences,
@@ -48,14 +49,22 @@ template <uint32_t Bytes, uint32_t Low = 0> class host_groups : integer_groups<B
     alignas(summary) std::byte room[sizeof(summary) * layout::max_groups];  // left as it is, where there are no groups
     auto* const of_group = reinterpret_cast<summary*>(room);
     bits padded[1 + group];
-    word firsts = 0, bases = 0;
+    word firsts = 0, bases = 0, least = Unsigned ? ~word{0} : 0, most = 0;
     for (uint32_t g = 0; g < groups; ++g) {
       if (non_zeros[g] == 0) continue;
       of_group[g] = summarize(group_at(integers, count, g, padded), non_zeros[g], differences);
       firsts |= layout::zigzag(of_group[g].first);
-      bases |= layout::base_lead(of_group[g].lowest);
+      const auto base = static_cast<word>(of_group[g].lowest);
+      if constexpr (Unsigned) {
+        least = base < least ? base : least;
+        most = base > most ? base : most;
+      }
+      bases |= layout::base_lead(of_group[g].lowest, 0);
     }
-    const uint32_t first_bits = differences ? tuck::bit_width(firsts) : 0, base_bits = tuck::bit_width(bases);
+    if (Unsigned && most < least) least = 0;  // no groups
+    if (Unsigned) more = static_cast<uint32_t>(least);
+    const uint32_t first_bits = differences ? tuck::bit_width(firsts) : 0;
+    const uint32_t base_bits = tuck::bit_width(Unsigned ? most - least : bases);
 
     uint8_t shapes[layout::max_groups];
     // The integers of sparse groups that are not 0, long before they are needed: loads across vectors that were just
@@ -92,10 +101,11 @@ template <uint32_t Bytes, uint32_t Low = 0> class host_groups : integer_groups<B
       if (form.is_sparse()) {
         store_unaligned(next_mask, non_zeros[g]);
         next_mask += 4;
-        put_group(payload, next, popcount(non_zeros[g]), of_group[g], form, first_bits, base_bits);
+        put_group(payload, next, popcount(non_zeros[g]), of_group[g], form, first_bits, base_bits, least);
         next += popcount(non_zeros[g]) * Bytes;
       } else {
-        put_group(payload, group_at(integers, count, g, padded), group, of_group[g], form, first_bits, base_bits);
+        put_group(payload, group_at(integers, count, g, padded), group, of_group[g], form, first_bits, base_bits,
+                  least);
       }
     }
     payload.finish();
@@ -162,7 +172,7 @@ template <uint32_t Bytes, uint32_t Low = 0> class host_groups : integer_groups<B
   }
 
   [[gnu::always_inline]] static summary summarize(const std::byte* x, uint32_t non_zeros, bool predicts) noexcept {
-    using stored = std::make_signed_t<bits>;  // as narrow as can be
+    using stored = std::conditional_t<Unsigned, bits, std::make_signed_t<bits>>;  // as narrow as can be
     stored lowest = std::numeric_limits<stored>::max(), highest = std::numeric_limits<stored>::min();
     word differences = 0;
     for (uint32_t i = 0; i < group; ++i) {
@@ -176,15 +186,15 @@ template <uint32_t Bytes, uint32_t Low = 0> class host_groups : integer_groups<B
   }
 
   [[gnu::always_inline]] static void put_group(bit_writer& payload, const std::byte* x, uint32_t integers,
-                                               const summary& s, shape form, uint32_t first_bits,
-                                               uint32_t base_bits) noexcept {
+                                               const summary& s, shape form, uint32_t first_bits, uint32_t base_bits,
+                                               word least) noexcept {
     word fields[group];
     if (form.is_difference()) {
       payload.put(layout::zigzag(s.first), first_bits);
       for (uint32_t i = 0; i < group; ++i) fields[i] = difference(x, i);
       return put_fields(payload, fields, 1, group, form.width());
     }
-    const word lead = layout::base_lead(s.lowest), base = form.base(lead);
+    const word lead = layout::base_lead(s.lowest, least), base = form.base(lead, least);
     if (form.form() == layout::based) payload.put(lead, base_bits);
     for (uint32_t i = 0; i < group; ++i) fields[i] = select(i < integers, at(x, i) - base, word{0});
     put_fields(payload, fields, 0, integers, form.width());
@@ -226,7 +236,7 @@ template <uint32_t Bytes, uint32_t Low = 0> class host_groups : integer_groups<B
   [[gnu::always_inline]] static void take_group(const std::byte* payload, uint32_t bit, shape form, const parts& at,
                                                 const std::byte* mask, std::byte* to) noexcept {
     const uint32_t lead_bits = form.lead_bits(at.first_bits, at.base_bits);
-    const word base = form.base(lead_bits == 0 ? 0 : take(payload, bit, lead_bits));
+    const word base = form.base(lead_bits == 0 ? 0 : take(payload, bit, lead_bits), at.least);
     word fields[group];
     auto* const x = Bytes == sizeof(word) && !form.is_sparse() ? to : reinterpret_cast<std::byte*>(fields);
     take_fields(payload, bit + lead_bits, form.width(), form.is_difference() ? 0 : base, x);
@@ -278,6 +288,7 @@ template <uint32_t Bytes, uint32_t Low = 0> class host_groups : integer_groups<B
     if (encoded.size() < shapes) return false;
     at.first_bits = static_cast<uint32_t>(in[0]);
     at.base_bits = static_cast<uint32_t>(in[1]);
+    at.least = Unsigned ? load_unaligned<uint16_t>(in + 2) : 0;
     if (at.first_bits > max_width || at.base_bits > max_width) return false;
     uint32_t non_zero_groups = 0, last = 0;
     for (uint32_t i = layout::head_bytes; i < shapes; i += 4) {

@@ -1,10 +1,14 @@
 // Exponents: floats without loss, where those close together have exponents close together, as in weights, keys and
 // values. Signs and mantissas stay as they are; a group of 32 values has a base and a width for its exponents.
 //
-// Each value's bits are rotated left by one, so that its exponent stands above mantissa and sign. The least exponent of
-// the chunk, m, is subtracted from each: x = rotated - (m << mantissa_bits + 1). groups.hpp has the format of these
-// integers, with m as `more`, and mantissa_bits + 1 as Low. Decoders take what is above an exponent's bits in m for 0.
-// A chunk has fewer bytes than its values; where it would not, encoding declines.
+// Each value's bits are rotated left by one, so that its exponent begins at the highest bit. A chunk of n values is:
+//
+//   groups     the upper bytes, as unsigned integers, in the format of bitpack/groups.hpp; no differences
+//   u8 plane[] n of the second highest bytes, then of the third highest, and so on, each filled up with zeros to a
+//              multiple of 4 bytes
+//
+// A chunk has fewer bytes than its values; where it would not, encoding declines. Decoders do not look at what fills
+// up.
 #pragma once
 
 #include <tuck/codec/bitpack/host_groups.hpp>
@@ -12,12 +16,13 @@
 
 namespace tuck::inline TUCK_ABI {
 
+// Of f16, bf16 and f32.
 template <floating_element T> struct exponents {
+  static_assert(sizeof(T) <= 4, "tuck: exponents are of floats of 2 or 4 bytes");
   using value_type = T;
 
   static constexpr uint32_t chunk_bytes = 16 * 1024;
-  static constexpr uint32_t low = float_format<T>::mantissa_bits + 1;  // bits below the exponent
-  static constexpr uint32_t max_width = 8 * sizeof(T) == 64 ? 64 : 8 * sizeof(T) + (sizeof(T) < 4 ? 1 : 0);  // bits
+  static constexpr uint32_t max_width = 8;  // bits
 
   TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::exponents, .version = 1}; }
   TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
@@ -26,32 +31,39 @@ template <floating_element T> struct exponents {
   }
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
   TUCK_HD static constexpr uint32_t limit(uint32_t count) noexcept { return count * uint32_t{sizeof(T)} - 1; }
+  TUCK_HD static constexpr uint32_t plane_bytes(uint32_t count) noexcept { return (count + 3) / 4 * 4; }
+  TUCK_HD static constexpr uint32_t planes_bytes(uint32_t count) noexcept {
+    return (sizeof(T) - 1) * plane_bytes(count);
+  }
 
   uint32_t encode_chunk(span<const T> values, bytes room) const noexcept {
     if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return declined;
     const auto count = static_cast<uint32_t>(values.size());
-    bits integers[max_chunk_raw_bytes / sizeof(T)], least = static_cast<bits>(~bits{0});
-    for (uint32_t i = 0; i < count; ++i) {
-      const bits x = bits_at(values.data(), i);
-      integers[i] = static_cast<bits>(x << 1 | x >> (8 * sizeof(T) - 1));
-      least = integers[i] < least ? integers[i] : least;
-    }
-    const auto steps = static_cast<uint32_t>(least >> low);
-    const auto all_steps = static_cast<bits>(bits{static_cast<bits>(steps)} << low);
-    for (uint32_t i = 0; i < count; ++i) integers[i] = static_cast<bits>(integers[i] - all_steps);
-    const auto* const from = reinterpret_cast<const std::byte*>(integers);
-    return groups::encode(from, count, false, steps, limit(count), room.data());
+    if (planes_bytes(count) > limit(count)) return declined;
+    std::byte upper[max_chunk_raw_bytes / sizeof(T)];
+    for (uint32_t i = 0; i < count; ++i)
+      upper[i] = static_cast<std::byte>(rotated(values.data(), i) >> (8 * sizeof(T) - 8));
+    const uint32_t end = groups::encode(upper, count, false, 0, limit(count) - planes_bytes(count), room.data());
+    if (end == declined) return declined;
+    std::byte* to = room.data() + end;
+    std::memset(to, 0, planes_bytes(count));
+    for (uint32_t byte = sizeof(T) - 1; byte-- > 0; to += plane_bytes(count))
+      for (uint32_t i = 0; i < count; ++i) to[i] = static_cast<std::byte>(rotated(values.data(), i) >> 8 * byte);
+    return end + planes_bytes(count);
   }
 
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
     const auto count = static_cast<uint32_t>(restored.size());
-    std::byte* const to = as_writable_bytes(restored).data();
+    std::byte upper[max_chunk_raw_bytes / sizeof(T)];
     uint32_t end;
-    if (encoded.size() > limit(count) || !groups::decode(encoded, count, max_width, to, end) || end != encoded.size())
+    if (restored.size_bytes() > max_chunk_raw_bytes || encoded.size() > limit(count) ||
+        !groups::decode(encoded, count, max_width, upper, end) || end + planes_bytes(count) != encoded.size())
       return status::bad_payload;
-    const auto all_steps = static_cast<bits>(uint64_t{load_unaligned<uint16_t>(encoded.data() + 2)} << low);
+    std::byte* const to = as_writable_bytes(restored).data();
     for (uint32_t i = 0; i < count; ++i) {
-      const auto x = static_cast<bits>(load_unaligned<bits>(to + i * sizeof(T)) + all_steps);
+      const std::byte* plane = encoded.data() + end + i;
+      uint32_t x = static_cast<uint32_t>(upper[i]);
+      for (uint32_t k = 1; k < sizeof(T); ++k, plane += plane_bytes(count)) x = x << 8 | static_cast<uint32_t>(*plane);
       store_unaligned(to + i * sizeof(T), static_cast<bits>(x >> 1 | x << (8 * sizeof(T) - 1)));
     }
     return status::ok;
@@ -59,7 +71,12 @@ template <floating_element T> struct exponents {
 
  private:
   using bits = bits_t<T>;
-  using groups = detail::host_groups<sizeof(T), low>;
+  using groups = detail::host_groups<1, true>;
+
+  static uint32_t rotated(const T* values, uint32_t i) noexcept {
+    const uint32_t x = bits_at(values, i);
+    return static_cast<bits>(x << 1 | x >> (8 * sizeof(T) - 1));
+  }
 };
 
 static_assert(codec<exponents<float>>);

@@ -4,104 +4,122 @@
 #include <tuck/codec/bitpack/groups_block.cuh>
 #include <tuck/codec/bitpack/groups_block_reader.cuh>
 #include <tuck/codec/exponents/exponents.hpp>
+#include <tuck/codec/huffman/parts.cuh>
 
 namespace tuck::inline TUCK_ABI {
+
+namespace detail {
+
+// 16 bytes of values as quads: four values each, of which the planes of bytes are a word each.
+template <floating_element T> struct exponent_row {
+  static constexpr uint32_t width = sizeof(T), quads = 4 / width;
+  huffman_format::quad<width> quad[quads];
+
+  exponent_row() = default;
+  __device__ explicit exponent_row(device::vec128 x) {
+    rotate_values<width>(x.w);
+#pragma unroll
+    for (uint32_t q = 0; q < quads; ++q) {
+#pragma unroll
+      for (uint32_t k = 0; k < width; ++k) quad[q].w[k] = x.w[width * q + k];
+      quad[q].to_planes();
+    }
+  }
+  __device__ device::vec128 values() {
+    device::vec128 x;
+#pragma unroll
+    for (uint32_t q = 0; q < quads; ++q) {
+      quad[q].from_planes();
+#pragma unroll
+      for (uint32_t k = 0; k < width; ++k) x.w[width * q + k] = quad[q].w[k];
+    }
+    rotate_values_back<width>(x.w);
+    return x;
+  }
+};
+
+}  // namespace detail
 
 template <floating_element T, int Threads> class block_codec<exponents<T>, Threads> {
  public:
   using tile = block_tile<T, Threads>;
-  using groups = block_groups<sizeof(T), Threads, exponents<T>::low>;
-  struct TempStorage {
-    typename groups::TempStorage of_groups;
-    uint32_t of_warp[Threads / device::warp_size];
-  };
+  using groups = block_groups<1, Threads, tile::capacity, true>;
+  using TempStorage = typename groups::TempStorage;
+  using row = detail::exponent_row<T>;
+  static_assert(Threads <= 256, "tuck: exponents are encoded by 128 or 256 threads");
 
-  static constexpr int blocks_a_processor = sizeof(T) < 4 ? 5 : 8;  // 96 registers, or 64
+  static constexpr int blocks_a_processor = 8;  // 64 registers
 
-  __device__ explicit block_codec(TempStorage& temp) : groups_(temp.of_groups), temp_(temp) {}
+  __device__ explicit block_codec(TempStorage& temp) : groups_(temp) {}
 
   __device__ uint32_t measure(const exponents<T>&, const tile& values) {
-    const uint32_t steps = least_exponent(values), first = tile::first_value();
 #pragma unroll
     for (int r = 0; r < tile::rows; ++r) {
-      device::vec128 x = values.row(r);
-      rotate_values<sizeof(T)>(x.w);
-      subtract(x, steps);
-      if (!values.is_full()) x = tile::clip(x, there(values, first, r));
-      groups_.set_row(static_cast<uint32_t>(r), x);
+      const row x(values.row(r));
+      uint32_t upper[row::quads];
+#pragma unroll
+      for (uint32_t q = 0; q < row::quads; ++q) upper[q] = x.quad[q].w[row::width - 1];
+      groups_.set_row(static_cast<uint32_t>(r), upper);
     }
-    return groups_.measure(values.count, false, steps, 0, exponents<T>::limit(values.count));
+    const uint32_t planes = exponents<T>::planes_bytes(values.count), limit = exponents<T>::limit(values.count);
+    return planes > limit ? declined : groups_.measure(values.count, false, 0, planes, limit);
   }
-  __device__ void pack(const exponents<T>&, const tile&, bytes out) {
+  __device__ void pack(const exponents<T>&, const tile& values, bytes out) {
     groups_.assemble(0);
+    const uint32_t end = groups_.end(), plane_words = exponents<T>::plane_bytes(values.count) / 4;
+    const uint32_t first = tile::first_value() / 4;
+    auto* const planes = reinterpret_cast<uint32_t*>(groups_.encoded() + end);
+#pragma unroll
+    for (int r = 0; r < tile::rows; ++r) {
+      const row x(values.row(r));
+#pragma unroll
+      for (uint32_t q = 0; q < row::quads; ++q) {
+        const uint32_t at = first + static_cast<uint32_t>(r) * (tile::row_values / 4) + q;
+        if (at < plane_words)
+#pragma unroll
+          for (uint32_t k = 0; k + 1 < row::width; ++k) planes[k * plane_words + at] = x.quad[q].w[row::width - 2 - k];
+      }
+    }
     device::sync_block();
-    copy_from_shared<Threads>(out, groups_.encoded(), groups_.end());
+    copy_from_shared<Threads>(out, groups_.encoded(), end + exponents<T>::planes_bytes(values.count));
   }
 
  private:
-  static constexpr uint32_t exponent_bits = float_format<T>::exponent_bits;
-
-  // How many values of this thread's 16 bytes of row r the chunk has.
-  __device__ static uint32_t there(const tile& values, uint32_t first, int r) {
-    const uint32_t at = first + static_cast<uint32_t>(r) * tile::row_values;
-    return at < values.count ? values.count - at : 0;
-  }
-
-  // Of the chunk; all threads get it. With a barrier.
-  __device__ uint32_t least_exponent(const tile& values) {
-    uint32_t least = ~0u;
-    const auto add = [&](uint32_t x) { least = x < least ? x : least; };  // whose upper bits are an exponent's
-    const uint32_t first = tile::first_value();
-#pragma unroll
-    for (int r = 0; r < tile::rows; ++r) {
-      device::vec128 x = values.row(r);
-      if (!values.is_full()) {
-        const device::vec128 ones = tile::clip({{~0u, ~0u, ~0u, ~0u}}, there(values, first, r));
-#pragma unroll
-        for (uint32_t k = 0; k < 4; ++k) x.w[k] |= ~ones.w[k];
-      }
-#pragma unroll
-      for (uint32_t k = sizeof(T) == 8 ? 1 : 0; k < 4; k += sizeof(T) == 8 ? 2 : 1) {
-        add(x.w[k] << 1);
-        if constexpr (sizeof(T) == 2) add(x.w[k] << 17);
-      }
-    }
-    least = device::warp_min(least >> (32 - exponent_bits));
-    if (device::lane_id() == 0) temp_.of_warp[device::warp_id()] = least;
-    device::sync_block();
-    return device::warp_min(device::lane_id() < Threads / device::warp_size ? temp_.of_warp[device::lane_id()] : ~0u);
-  }
-
-  __device__ static void subtract(device::vec128& x, uint32_t steps) {
-    const uint32_t all_steps = sizeof(T) == 8 ? steps << (exponents<T>::low - 32) % 32
-                                              : tile::repeat(static_cast<bits_t<T>>(steps << exponents<T>::low % 32));
-#pragma unroll
-    for (uint32_t k = sizeof(T) == 8 ? 1 : 0; k < 4; k += sizeof(T) == 8 ? 2 : 1) x.w[k] -= all_steps;
-  }
-
   groups groups_;
-  TempStorage& temp_;
 };
 
 template <floating_element T, int Threads> class block_decoder<exponents<T>, Threads> {
  public:
-  using groups = block_group_reader<sizeof(T), Threads, exponents<T>::low>;
+  using tile = block_tile<T, Threads>;
+  using groups = block_group_reader<1, Threads, tile, true>;
   using TempStorage = typename groups::TempStorage;
+  using row = detail::exponent_row<T>;
 
-  static constexpr int blocks_a_processor = sizeof(T) < 4 ? 6 : 8;  // 80 registers, or 64
+  static constexpr int blocks_a_processor = 8;  // 64 registers
 
   __device__ explicit block_decoder(TempStorage& temp) : groups_(temp) {}
 
   template <class Sink> __device__ status decode(const exponents<T>&, const_bytes encoded, uint32_t count, Sink& sink) {
     if (encoded.size() > exponents<T>::limit(count) || !groups_.open(encoded, count, exponents<T>::max_width, 0) ||
-        groups_.end() != encoded.size())
+        groups_.end() + exponents<T>::planes_bytes(count) != encoded.size())
       return status::bad_payload;
+    const auto* const planes = reinterpret_cast<const uint32_t*>(groups_.encoded() + groups_.end());
+    const uint32_t plane_words = exponents<T>::plane_bytes(count) / 4;
     groups_.decode(
         count,
-        [](uint32_t, const auto& x) {
-          device::vec128 row = groups::as_row(x);
-          rotate_values_back<sizeof(T)>(row.w);
-          return row;
+        [&](uint32_t first, const auto& upper) {
+          row x;
+#pragma unroll
+          for (uint32_t q = 0; q < row::quads; ++q) {
+            const uint32_t at = first / 4 + q < plane_words ? first / 4 + q : 0;
+#pragma unroll
+            for (uint32_t k = 0; k + 1 < row::width; ++k)
+              x.quad[q].w[row::width - 2 - k] = planes[k * plane_words + at];
+            const uint32_t low = device::byte_perm<0x0040>(upper[4 * q], upper[4 * q + 1]);
+            const uint32_t high = device::byte_perm<0x0040>(upper[4 * q + 2], upper[4 * q + 3]);
+            x.quad[q].w[row::width - 1] = device::byte_perm<0x5410>(low, high);
+          }
+          return x.values();
         },
         sink);
     return status::ok;

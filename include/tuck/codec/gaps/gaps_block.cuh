@@ -1,6 +1,6 @@
 // Gaps by one thread block: the bytes of gaps.hpp. Places and values of what is not zero are lists in shared memory, a
-// thread an entry; where the bits of an entry are, sums over those before it say. Decoding counts the ones of the string
-// in parallel: the i-th one ends the i-th quotient, and the zeros before it are all quotients up to there.
+// thread an entry; where the bits of an entry are, sums over those before it say. Decoding counts the ones of the
+// string in parallel: the i-th one ends the i-th quotient, and the zeros before it are all quotients up to there.
 #pragma once
 
 #include <tuck/codec/gaps/gaps.hpp>

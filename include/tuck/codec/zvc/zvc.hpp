@@ -6,9 +6,9 @@
 //   u32 mask[ceil(n / 32)]     bit i of mask[w]: value 32 w + i is not zero; bits past n are 0
 //   T   values[popcount(mask)] the non-zero values in order
 //
-// that is 4 ceil(n / 32) + sizeof(T) nnz bytes; where these are not fewer than the values', encoding declines. Zero means
-// that all bits are zero, so -0.0, NaN payloads and denormals survive. The bytes are canonical: host and device write
-// the same.
+// that is 4 ceil(n / 32) + sizeof(T) nnz bytes; where these are not fewer than the values', encoding declines. Zero
+// means that all bits are zero, so -0.0, NaN payloads and denormals survive. The bytes are canonical: host and device
+// write the same.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
