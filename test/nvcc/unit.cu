@@ -19,9 +19,12 @@ void UNIT(tuck::span<float> values, const tuck::frame_info& info, tuck::bytes fr
   const tuck::zvc<float> codec;
   const tuck::span<const float> source(values);
   (void)tuck::encode(codec, source, frame, scratch, outcomes.data(), stream);
+  (void)tuck::encoded_bytes(tuck::quantize<float>{}, source, scratch, outcomes.data(), stream);
   (void)tuck::append(codec, source, frame, numbers, numbers, scratch, outcomes.data(), stream);
   (void)tuck::decode(tuck::codec_list<tuck::zvc<float>>{}, info, frame, tuck::as_writable_bytes(values), scratch,
                      outcomes.data(), stream);
+  (void)tuck::encode_delta(codec, source, source, frame, scratch, outcomes.data(), stream);
+  (void)tuck::decode_delta(codec, frame, source, values, scratch, outcomes.data(), stream);
   tuck::async_resource memory;
   (void)tuck::encode(codec, source, memory, stream).shrink_sync();
   (void)tuck::decode_sync(codec, frame, values, memory, stream);

@@ -76,12 +76,12 @@ struct plain_cpu {
         store_unaligned(to + i * Size, static_cast<pair>(two & kept[mask & 3]));
         from += ((mask & 1) + (mask >> 1 & 1)) * Size;
       }
-      return from;
-    }
-    for (uint32_t i = 0; i < 32; ++i, mask >>= 1) {
-      const auto value = load_unaligned<bits>(Runs ? from + (mask & 1) * Size - Size : from);
-      store_unaligned(to + i * Size, Runs ? value : static_cast<bits>(value & (bits{0} - static_cast<bits>(mask & 1))));
-      from += (mask & 1) * Size;
+    } else {
+      for (uint32_t i = 0; i < 32; ++i, mask >>= 1) {
+        const auto x = load_unaligned<bits>(Runs ? from + (mask & 1) * Size - Size : from);
+        store_unaligned(to + i * Size, Runs ? x : static_cast<bits>(x & (bits{0} - static_cast<bits>(mask & 1))));
+        from += (mask & 1) * Size;
+      }
     }
     return from;
   }
