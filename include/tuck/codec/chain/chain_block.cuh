@@ -192,10 +192,10 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
   using decoder = std::conditional_t<takes_sides, huffman_format::block_decoder<value_t<last>, Threads, plan::bytes>,
                                      block_decoder<last, Threads>>;
 
-  // 80 registers where a lossy chain would spill with 64.
+  // 80 registers: shared memory has no room for more blocks.
   static constexpr int blocks_a_processor = [] {
     if constexpr (takes_sides) return decoder::blocks_a_processor;
-    return chain_type::lossy ? 6 : tuck::blocks_a_processor;
+    return 6;
   }();
 
   struct TempStorage {
