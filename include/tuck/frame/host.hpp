@@ -99,10 +99,10 @@ inline void raise(std::atomic<uint64_t>& to, uint64_t value) noexcept {
   }
 }
 
-template <class T> range_keys range_of(span<const T> values, const execution& how) noexcept {
+template <class T> range_keys range_of(span<const T> values, unsigned threads, const executor& pool = {}) noexcept {
   constexpr uint64_t batch = batch_bytes / sizeof(T);
   std::atomic<uint64_t> lowest{0}, highest{0};
-  in_batches(values.size(), batch, useful_threads(how, values.size(), batch), how.pool,
+  in_batches(values.size(), batch, useful_threads({threads}, values.size(), batch), pool,
              [&](unsigned, uint64_t first, uint64_t last) {
                value_range<T> range;
                for (uint64_t i = first; i < last; ++i) range.add(bits_at(values.data(), i));
@@ -119,7 +119,7 @@ status prepare(const C& codec, span<const value_t<C>> values, const execution& h
     if (codec.device_parameter() != nullptr) return status::invalid_argument;
     tensor_survey seen;
     if constexpr (floating_element<value_t<C>>)
-      if (codec.needs_range()) seen.range = range_of(values, how);
+      if (codec.needs_range()) seen.range = range_of(values, how.threads, how.pool);
     return codec.prepare(seen, prepared);
   } else {
     prepared = codec;
