@@ -78,34 +78,52 @@ TYPED_TEST(masks, pack_and_spread_what_they_say) {
   });
 }
 
-// What CPUs have that are neither x86 nor ARM, which nothing else here runs.
-TYPED_TEST(masks, are_the_same_without_vectors) {
+// All there and back on one CPU, with exactly the room that is needed. Returns how many values are kept.
+template <class Cpu, class T>
+uint32_t there_and_back(const std::vector<T>& values, ones what, std::vector<uint32_t>& mask,
+                        std::vector<std::byte>& packed, std::vector<T>& back) {
+  using loops = tuck::detail::masks_on<Cpu>;
+  const auto count = static_cast<uint32_t>(values.size());
+  const std::byte* const from = as_bytes(span<const T>(values)).data();
+  auto *const at = reinterpret_cast<std::byte*>(mask.data()), *const to = reinterpret_cast<std::byte*>(back.data());
+  const bool changes = what == ones::changes;
+  const uint32_t kept = changes ? loops::template masks_of<ones::changes, sizeof(T)>(from, count, at)
+                                : loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, at);
+  std::byte* const end = packed.data() + kept * sizeof(T);
+  if (loops::count_ones(at, static_cast<uint32_t>(4 * mask.size())) != kept || end > packed.data() + packed.size() ||
+      loops::template pack<sizeof(T)>(from, count, at, packed.data(), end) != end)
+    return ~0u;
+  if (changes)
+    loops::template spread<ones::changes, sizeof(T)>(at, packed.data(), end, to, count);
+  else
+    loops::template spread<ones::non_zeros, sizeof(T)>(at, packed.data(), end, to, count);
+  return kept;
+}
+
+// What codecs have at each level, and what CPUs have that are neither x86 nor ARM, which nothing else here runs.
+TYPED_TEST(masks, are_the_same_on_each_cpu) {
   using T = TypeParam;
-  using loops = tuck::detail::masks_on<tuck::detail::plain_cpu>;
-  for (const uint32_t count : {1, 33, 1000, 4096}) {
-    const auto values = runs<T>(count, .7, count);
-    for (const ones what : {ones::non_zeros, ones::changes}) {
-      const auto expected = plain_masks(values, what);
-      std::vector<uint32_t> mask(expected.size());
-      auto* const at = reinterpret_cast<std::byte*>(mask.data());
-      const std::byte* const from = as_bytes(span<const T>(values)).data();
-      const bool changes = what == ones::changes;
-      const uint32_t kept = changes ? loops::template masks_of<ones::changes, sizeof(T)>(from, count, at)
-                                    : loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, at);
-      ASSERT_EQ(mask, expected);
-      ASSERT_EQ(loops::count_ones(at, static_cast<uint32_t>(4 * mask.size())), kept);
-      std::vector<std::byte> packed(kept * sizeof(T));
-      std::byte* const end = packed.data() + packed.size();
-      ASSERT_EQ((loops::template pack<sizeof(T)>(from, count, at, packed.data(), end)), end);
-      std::vector<T> back(count);
-      auto* const to = reinterpret_cast<std::byte*>(back.data());
-      if (changes)
-        loops::template spread<ones::changes, sizeof(T)>(at, packed.data(), end, to, count);
-      else
-        loops::template spread<ones::non_zeros, sizeof(T)>(at, packed.data(), end, to, count);
-      ASSERT_TRUE(same_bits(back, values));
-    }
-  }
+  at_each_cpu_level([](cpu_level level) {
+    for (const uint32_t count : {1, 33, 1000, 4096})
+      for (const ones what : {ones::non_zeros, ones::changes}) {
+        const auto values = runs<T>(count, .7, count);
+        const auto expected = plain_masks(values, what);
+        size_t kept = 0;
+        for (const uint32_t mask : expected) kept += static_cast<size_t>(std::popcount(mask));
+        for (const bool plain : {false, true}) {
+          std::vector<uint32_t> mask(expected.size());
+          std::vector<std::byte> packed(kept * sizeof(T));
+          std::vector<T> back(count);
+          const uint32_t found = plain ? there_and_back<tuck::detail::plain_cpu>(values, what, mask, packed, back)
+                                       : tuck::detail::on_cpu([&]<class Cpu>(Cpu) {
+                                           return there_and_back<Cpu>(values, what, mask, packed, back);
+                                         });
+          ASSERT_EQ(found, kept) << name(level);
+          ASSERT_EQ(mask, expected) << name(level);
+          ASSERT_TRUE(same_bits(back, values)) << name(level);
+        }
+      }
+  });
 }
 
 TEST(word_sums, of_vectors_are_those_of_words) {

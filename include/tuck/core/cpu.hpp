@@ -26,12 +26,16 @@ template <class Body> auto on_cpu(const Body& body) noexcept {
   return baseline_cpu::run(body);
 }
 
-// Calls body(), which is compiled a second time for CPUs with AVX2, for loops that compilers turn into vectors.
+// The same for AVX2 or the baseline alone; or calls body(), for loops that compilers turn into vectors. One such body
+// becomes part of another.
 template <class Body> auto vectorized(const Body& body) noexcept {
 #if defined(TUCK_AVX2)
-  if (avx2::available()) return avx2_cpu::run([&](avx2_cpu) __attribute__((always_inline)) { return body(); });
+  if (avx2::available()) return avx2_cpu::run(body);
 #endif
-  return body();
+  if constexpr (requires { body(baseline_cpu{}); })
+    return baseline_cpu::run(body);
+  else
+    return body();
 }
 
 }  // namespace tuck::inline TUCK_ABI::detail

@@ -50,7 +50,10 @@ TUCK_AVX2 inline __m256i load_vector(const void* from) noexcept {
 
 struct avx2_cpu : moves_rows<avx2_cpu> {
   template <class Body> TUCK_AVX2 __attribute__((flatten)) static auto run(const Body& body) noexcept {
-    return body(avx2_cpu{});
+    if constexpr (requires { body(avx2_cpu{}); })
+      return body(avx2_cpu{});
+    else
+      return body();
   }
 
   TUCK_AVX2 static uint32_t popcount(uint64_t x) noexcept { return static_cast<uint32_t>(__builtin_popcountll(x)); }

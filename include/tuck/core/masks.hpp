@@ -124,12 +124,14 @@ template <class Cpu> struct masks_on {
 
 }  // namespace detail
 
+// What follows is for a few values at a time, in the midst of other `vectorized` work.
+
 // The mask of `values` to `masks`, 4 * mask_words(values.size()) bytes; bits past the last value are 0. Returns how
 // many ones it has.
 template <element T> uint32_t masks_of(span<const T> values, ones what, std::byte* masks) noexcept {
   const auto count = static_cast<uint32_t>(values.size());
   const std::byte* const from = as_bytes(values).data();
-  return detail::on_cpu([=]<class Cpu>(Cpu) {
+  return detail::vectorized([=]<class Cpu>(Cpu) {
     using loops = detail::masks_on<Cpu>;
     if (what == ones::changes) return loops::template masks_of<ones::changes, sizeof(T)>(from, count, masks);
     return loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, masks);
@@ -140,7 +142,7 @@ template <element T> uint32_t masks_of(span<const T> values, ones what, std::byt
 // it other values may have been written.
 template <element T>
 std::byte* pack(span<const T> values, const std::byte* masks, std::byte* to, const std::byte* end) noexcept {
-  return detail::on_cpu([=]<class Cpu>(Cpu) {
+  return detail::vectorized([=]<class Cpu>(Cpu) {
     return detail::masks_on<Cpu>::template pack<sizeof(T)>(as_bytes(values).data(),
                                                            static_cast<uint32_t>(values.size()), masks, to, end);
   });
@@ -150,7 +152,7 @@ std::byte* pack(span<const T> values, const std::byte* masks, std::byte* to, con
 // or, of changes, the value of the last one before it, if there is any.
 template <ones What, element T>
 void spread(const std::byte* masks, const std::byte* packed, const std::byte* end, span<T> out) noexcept {
-  detail::on_cpu([=]<class Cpu>(Cpu) {
+  detail::vectorized([=]<class Cpu>(Cpu) {
     detail::masks_on<Cpu>::template spread<What, sizeof(T)>(masks, packed, end, as_writable_bytes(out).data(),
                                                             static_cast<uint32_t>(out.size()));
   });

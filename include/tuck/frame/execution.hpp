@@ -54,8 +54,8 @@ struct execution {
 
 namespace detail {
 
-inline unsigned useful_threads(const execution& how, uint64_t count, uint64_t batch) noexcept {
-  const unsigned wanted = how.threads != 0 ? how.threads : std::max(std::thread::hardware_concurrency(), 1u);
+inline unsigned useful_threads(unsigned wanted, uint64_t count, uint64_t batch) noexcept {
+  if (wanted == 0) wanted = std::max(std::thread::hardware_concurrency(), 1u);  // which may not know
   return static_cast<unsigned>(std::min<uint64_t>(wanted, ceil_div(count, batch)));
 }
 

@@ -99,10 +99,10 @@ inline void raise(std::atomic<uint64_t>& to, uint64_t value) noexcept {
   }
 }
 
-template <class T> range_keys range_of(span<const T> values, const execution& how) noexcept {
+template <class T> range_keys range_of(span<const T> values, unsigned threads, const executor& pool = {}) noexcept {
   constexpr uint64_t batch = batch_bytes / sizeof(T);
   std::atomic<uint64_t> lowest{0}, highest{0};
-  in_batches(values.size(), batch, useful_threads(how, values.size(), batch), how.pool,
+  in_batches(values.size(), batch, useful_threads(threads, values.size(), batch), pool,
              [&](unsigned, uint64_t first, uint64_t last) {
                value_range<T> range;
                for (uint64_t i = first; i < last; ++i) range.add(bits_at(values.data(), i));
@@ -119,7 +119,7 @@ status prepare(const C& codec, span<const value_t<C>> values, const execution& h
     if (codec.device_parameter() != nullptr) return status::invalid_argument;
     tensor_survey seen;
     if constexpr (floating_element<value_t<C>>)
-      if (codec.needs_range()) seen.range = range_of(values, how);
+      if (codec.needs_range()) seen.range = range_of(values, how.threads, how.pool);
     return codec.prepare(seen, prepared);
   } else {
     prepared = codec;
@@ -180,7 +180,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   const uint32_t slot = round_up_pow2(room > raw ? room : raw, align);
   const uint64_t batch =
       std::clamp<uint64_t>(batch_bytes / std::max(slot, 1u), 1, std::clamp<uint64_t>(at.chunks, 1, batch_chunks));
-  const unsigned threads = useful_threads(how, at.chunks, batch);
+  const unsigned threads = useful_threads(how.threads, at.chunks, batch);
   // A thread alone knows each place beforehand, and writes there where all may be written that codecs may want.
   const bool writes = frame.size() >= at.payloads, alone = threads <= 1 && writes;
   const bool all_in_place = alone && frame.size() - at.payloads >= at.chunks * slot;
@@ -350,7 +350,7 @@ outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, ui
   const uint64_t chunks = (first_value + out.size() - 1) / chunk_values + 1 - first_chunk;
   const uint64_t batch = std::max<uint64_t>(detail::batch_bytes / (chunk_values * sizeof(value_t<C>)), 1);
   detail::first_failure failure;
-  detail::in_batches(chunks, batch, detail::useful_threads(how, chunks, batch), how.pool,
+  detail::in_batches(chunks, batch, detail::useful_threads(how.threads, chunks, batch), how.pool,
                      [&](unsigned, uint64_t begin, uint64_t end) {
                        for (uint64_t i = first_chunk + begin; i < first_chunk + end; ++i)
                          if (const status s = detail::decode_part(stored, frame, i, first_value, out); s != status::ok)

@@ -14,9 +14,10 @@ template <class Item, class Work> void for_items(span<const Item> items, const e
   const execution alone{.chunks_done = how.chunks_done};
   for (uint64_t i = 0; i < items.size(); ++i)
     if (items[i].values.size_bytes() >= large) work(i, how);
-  in_batches(items.size(), 1, useful_threads(how, items.size(), 1), how.pool, [&](unsigned, uint64_t i, uint64_t) {
-    if (items[i].values.size_bytes() < large) work(i, alone);
-  });
+  in_batches(items.size(), 1, useful_threads(how.threads, items.size(), 1), how.pool,
+             [&](unsigned, uint64_t i, uint64_t) {
+               if (items[i].values.size_bytes() < large) work(i, alone);
+             });
 }
 
 }  // namespace detail
