@@ -1,5 +1,5 @@
-// Any bytes as a delta: decode_delta restores exactly what the frame without its base gives, XOR the base, or leaves the
-// base as it was and says what decode would.
+// Any bytes as a delta: decode_delta restores exactly what the frame without its base gives, XOR the base, or leaves
+// the base as it was and says what decode would.
 #include "fuzz/fuzz.hpp"
 
 using namespace tuck;

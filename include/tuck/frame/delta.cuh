@@ -1,5 +1,5 @@
-// Deltas on a stream: a tensor encoded against a base, and restored from both. What frame/device.cuh says of calls holds
-// here too.
+// Deltas on a stream: a tensor encoded against a base, and restored from both. What frame/device.cuh says of calls
+// holds here too.
 #pragma once
 
 #include <tuck/frame/delta_kernels.cuh>

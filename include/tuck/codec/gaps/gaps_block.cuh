@@ -1,6 +1,6 @@
-// Gaps by one thread block: the bytes of gaps.hpp. Places and values of what is not zero are lists in shared memory, a
-// thread an entry; where the bits of an entry are, sums over those before it say. Decoding counts the ones of the string
-// in parallel: the i-th one ends the i-th quotient, and the zeros before it are all quotients up to there.
+// Gaps by one thread block: the bytes of gaps.hpp. Places and values of what is not zero are lists in shared memory, of
+// which each thread has some entries; a scan says where their bits are. Decoding counts the ones of the string in
+// parallel: the i-th one ends the i-th quotient, and the zeros before it are the sum of all quotients up to there.
 #pragma once
 
 #include <tuck/codec/gaps/gaps.hpp>
@@ -28,7 +28,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     typename scan::TempStorage of_scan;
   };
 
-  static constexpr int blocks_a_processor = 5;  // 96 registers
+  static constexpr int blocks_a_processor = 6;  // 80 registers
 
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
 
