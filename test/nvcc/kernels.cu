@@ -40,6 +40,10 @@ template struct kernels<tuck::bitpack<uint8_t>>;
 template struct kernels<tuck::bitpack<uint16_t>>;
 template struct kernels<tuck::bitpack<uint64_t>>;
 template struct kernels<tuck::exponents<float>>;
+template struct kernels<tuck::gaps<uint8_t>>;
+template struct kernels<tuck::gaps<tuck::bf16>>;
+template struct kernels<tuck::gaps<float>>;
+template struct kernels<tuck::gaps<double>>;
 template struct kernels<tuck::zvc_huffman<double>>;
 template struct kernels<tuck::zvc_rle_huffman<float>>;
 template struct kernels<tuck::huffman<tuck::bf16>>;
@@ -65,6 +69,8 @@ template struct delta_kernels<tuck::zvc<uint8_t>>;
 template struct delta_kernels<tuck::zvc<float>>;
 template struct delta_kernels<tuck::zvc<double>>;
 template struct delta_kernels<tuck::zvc_huffman<tuck::bf16>>;
+template struct delta_kernels<tuck::gaps<tuck::bf16>>;
+template struct delta_kernels<tuck::gaps<double>>;
 #endif
 
 // Of batches a few will do: one of each codec, and those that are short of registers.

@@ -79,9 +79,6 @@ template <element T, int Threads> class block_masks {
     return sum;
   }
 
-  // This thread's bits of a row, a bit a value.
-  __device__ uint32_t of_row(int r) const { return bits[r / rows_a_word] >> shift_of(r) & low_mask(row_bits); }
-
   // Writes the mask to shared memory, all most_bytes.
   __device__ void store(std::byte* to) const {
 #pragma unroll

@@ -135,7 +135,7 @@ template <class Job, int Threads> class delta_output {
 };
 
 namespace detail {
-// Beside the tensor's values there are those of the base: at most 96 registers, or for codecs that need as many, 128.
+// Beside the tensor's values there are those of the base: 96 registers, or for codecs that need as many, 128.
 template <class B>
 inline constexpr int delta_blocks_of = blocks_a_processor_of<B> > 5 ? 5 : blocks_a_processor_of<B> - 1;
 }  // namespace detail
@@ -173,7 +173,7 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_blocks_of<block_decode
   run_delta<C, Threads>(job);
 }
 template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_blocks_of<block_decoder<C, Threads>>)
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_blocks_of<block_decoder<C, Threads>> - 1)
     decode_delta_kernel(const __grid_constant__ decode_delta_job<C, delta_pass::both> job) {
   run_delta<C, Threads>(job);
 }

@@ -127,45 +127,20 @@ status prepare(const C& codec, span<const value_t<C>> values, const execution& h
   }
 }
 
-// word_sums that threads add up.
-class shared_sums {
- public:
-  void add(const word_sums& s) noexcept {
-    plain_.fetch_add(s.plain, std::memory_order_relaxed);
-    weighted_.fetch_add(s.weighted, std::memory_order_relaxed);
-  }
-  uint64_t digest_of(uint64_t size) const noexcept { return tuck::digest({plain_, weighted_}, size); }
-
- private:
-  std::atomic<uint32_t> plain_{0};
-  std::atomic<uint64_t> weighted_{0};
+// What is encoded of a chunk: its values. Those of a delta are in host_delta.hpp.
+template <class T> struct plain_chunks {
+  static constexpr uint32_t flags = 0;
+  static span<const T> take(span<const T> chunk, uint64_t, T*) noexcept { return chunk; }
+  static constexpr uint64_t base_digest() noexcept { return 0; }
 };
 
-// Sets each byte of `out` to a ^ b, of the same size; `out` may be either.
-inline void exclusive_or(const std::byte* a, const std::byte* b, bytes out) noexcept {
-  const uint64_t whole = out.size() & ~uint64_t{7};
-  for (uint64_t i = 0; i < whole; i += 8)
-    store_unaligned(out.data() + i, load_unaligned<uint64_t>(a + i) ^ load_unaligned<uint64_t>(b + i));
-  for (uint64_t i = whole; i < out.size(); ++i) out.data()[i] = a[i] ^ b[i];
-}
-
-// A chunk without what the base has, in `room`; the base's values, from `first` on, are added to the sums.
-template <class T>
-span<const T> difference(span<const T> chunk, span<const T> base, uint64_t first, T* room, shared_sums& sums) noexcept {
-  const const_bytes of_base = tuck::as_bytes(base);
-  sums.add(sum_words(of_base, first * sizeof(T) / 4));
-  exclusive_or(tuck::as_bytes(chunk).data(), of_base.data(), {reinterpret_cast<std::byte*>(room), of_base.size()});
-  return {room, chunk.size()};
-}
-
-// Encodes into `frame`, or only counts bytes where `frame` is shorter than what comes before the payloads. With a base,
-// which has as many values, makes a delta.
-template <codec C>
+// Encodes into `frame`, or only counts bytes where `frame` is shorter than what comes before the payloads.
+template <codec C, class Chunks = plain_chunks<value_t<C>>>
 outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, const frame_options& options,
-               const execution& how, const span<const value_t<C>>* base = nullptr) noexcept {
+               const execution& how, Chunks&& chunks = {}) noexcept {
   frame_header header;
   if (const status s = tuck::make_header(wanted, values.size(), options, header); s != status::ok) return {.code = s};
-  if (base != nullptr) header.flags |= flag_delta;
+  header.flags |= std::remove_reference_t<Chunks>::flags;
   if (!options.metadata_on_device.empty()) return {.code = status::wrong_metadata};
   if (values.is_null() || options.metadata.is_null()) return {.code = status::invalid_argument};
   C codec;
@@ -188,13 +163,10 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   const std::unique_ptr<std::byte[]> memory(wanted_bytes == 0 ? nullptr : new (std::nothrow) std::byte[wanted_bytes]);
   if (wanted_bytes != 0 && memory == nullptr) return {.code = status::out_of_memory};
   using T = value_t<C>;
-  // For what is decoded again, or differs from the base.
-  const bool decodes = is_lossy<C> && options.checksums;
-  const bool wants_values = decodes || base != nullptr;
-  const std::unique_ptr<T[]> values_room(wants_values ? new (std::nothrow) T[threads * uint64_t{header.chunk_values}]
-                                                      : nullptr);
-  if (wants_values && values_room == nullptr) return {.code = status::out_of_memory};
-  shared_sums base_sums;
+  const bool decodes = (is_lossy<C> && options.checksums) || header.flags > flag_checksums;
+  const std::unique_ptr<T[]> restored(decodes ? new (std::nothrow) T[threads * uint64_t{header.chunk_values}]
+                                              : nullptr);
+  if (decodes && restored == nullptr) return {.code = status::out_of_memory};
 
   if (frame.size() >= sizeof header) store_unaligned(frame.data(), uint64_t{0});  // no frame until all is there
   if (writes) write_metadata(frame, options.metadata, at.directory);
@@ -208,10 +180,8 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
     uint64_t entries[batch_chunks];
     for (uint64_t i = first; i < last; ++i) {
       const uint64_t begins = i * header.chunk_values;
-      auto chunk = values.subspan(begins, values_in_chunk(header, i));
-      T* const room_of_values = values_room.get() + (wants_values ? worker * uint64_t{header.chunk_values} : 0);
-      if (base != nullptr)
-        chunk = difference(chunk, base->subspan(begins, chunk.size()), begins, room_of_values, base_sums);
+      T* const values_room = restored.get() + (decodes ? worker * uint64_t{header.chunk_values} : 0);
+      const auto chunk = chunks.take(values.subspan(begins, values_in_chunk(header, i)), begins, values_room);
       uint32_t used = 0;
       const chunk_kind kind = detail::encode_chunk(codec, chunk, {end, slot}, used);
       entries[i - first] = directory_entry::make(kind, used, static_cast<uint64_t>(end - begin) >> align).word;
@@ -220,7 +190,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
       end += padded;
       if (writes && options.checksums)
         store_unaligned(frame.data() + at.checksums + 8 * i,
-                        digest_of_decoded(codec, kind, chunk, {end - padded, used}, room_of_values));
+                        digest_of_decoded(codec, kind, chunk, {end - padded, used}, values_room));
     }
     const auto size = static_cast<uint64_t>(end - begin);
     const uint64_t place = line.take(first, last, size);
@@ -234,7 +204,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
 
   header.frame_bytes = line.end();
   if (header.frame_bytes > frame.size()) return {.bytes = header.frame_bytes, .code = status::output_too_small};
-  if (base != nullptr) header.base_digest = base_sums.digest_of(values.size_bytes());
+  header.base_digest = chunks.base_digest();
   header.contents_digest = checksum(frame.subspan(sizeof header, at.contents_end - sizeof header));
   header.header_digest = digest_of(header);
   std::memcpy(frame.data(), &header, sizeof header);

@@ -7,6 +7,43 @@ namespace tuck::inline TUCK_ABI::host {
 
 namespace detail {
 
+// word_sums that threads add up.
+class shared_sums {
+ public:
+  void add(const word_sums& s) noexcept {
+    plain_.fetch_add(s.plain, std::memory_order_relaxed);
+    weighted_.fetch_add(s.weighted, std::memory_order_relaxed);
+  }
+  uint64_t digest_of(uint64_t size) const noexcept { return tuck::digest({plain_, weighted_}, size); }
+
+ private:
+  std::atomic<uint32_t> plain_{0};
+  std::atomic<uint64_t> weighted_{0};
+};
+
+// Sets each byte of `out` to a ^ b, of the same size; `out` may be either.
+inline void exclusive_or(const std::byte* a, const std::byte* b, bytes out) noexcept {
+  const uint64_t whole = out.size() & ~uint64_t{7};
+  for (uint64_t i = 0; i < whole; i += 8)
+    store_unaligned(out.data() + i, load_unaligned<uint64_t>(a + i) ^ load_unaligned<uint64_t>(b + i));
+  for (uint64_t i = whole; i < out.size(); ++i) out.data()[i] = a[i] ^ b[i];
+}
+
+// What is encoded of a chunk of a delta, in `room`.
+template <class T> struct delta_chunks {
+  span<const T> base;
+  shared_sums sums;
+  static constexpr uint32_t flags = flag_delta;
+
+  span<const T> take(span<const T> chunk, uint64_t first, T* room) noexcept {
+    const auto of_base = tuck::as_bytes(base.subspan(first, chunk.size()));
+    sums.add(sum_words(of_base, first * sizeof(T) / 4));
+    exclusive_or(tuck::as_bytes(chunk).data(), of_base.data(), {reinterpret_cast<std::byte*>(room), of_base.size()});
+    return {room, chunk.size()};
+  }
+  uint64_t base_digest() const noexcept { return sums.digest_of(base.size_bytes()); }
+};
+
 // Is the frame a delta of this codec, and for such a base and such an output? The codec gets the frame's parameters.
 template <codec C>
 status match_delta(const frame_header& header, C& codec, uint64_t base_values, uint64_t out_values) noexcept {
@@ -29,7 +66,7 @@ template <codec C> class delta_pass {
   outcome run(bool verifies, span<T> out) noexcept {
     const uint64_t chunk_values = frame_.header().chunk_values;
     const uint64_t batch = std::max<uint64_t>(batch_bytes / (chunk_values * sizeof(T)), 1);
-    const unsigned threads = useful_threads(how_, frame_.chunks(), batch);
+    const unsigned threads = useful_threads(how_.threads, frame_.chunks(), batch);
     const std::unique_ptr<T[]> memory(new (std::nothrow) T[threads * chunk_values]);
     if (memory == nullptr) return {.code = status::out_of_memory};
     first_failure failure;
@@ -74,8 +111,8 @@ template <codec C> class delta_pass {
 }  // namespace detail
 
 // As encode, but a delta: what `values` has other than `base`, which has as many values; else wrong_base. Takes any
-// lossless codec that is not adaptive; others are refused as lossy_delta. max_delta_bytes is always enough room: a
-// delta always has checksums.
+// lossless codec that is not adaptive; others are refused as lossy_delta. A delta always has checksums, so that
+// max_delta_bytes is always enough room.
 template <codec C>
 outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const value_t<C>> base, bytes frame,
                      frame_options options = {}, const execution& how = {}) noexcept {
@@ -83,7 +120,8 @@ outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const v
   if (frame.is_null() || base.is_null()) return {.code = status::invalid_argument};
   if (base.size() != values.size()) return {.code = status::wrong_base};
   options.checksums = true;
-  return detail::encode(codec, values, frame, options, how, &base);
+  detail::delta_chunks<value_t<C>> chunks{base, {}};
+  return detail::encode(codec, values, frame, options, how, chunks);
 }
 
 // Restores the tensor of a delta from its base; `out` may be the base itself, but not overlap it otherwise. Both have

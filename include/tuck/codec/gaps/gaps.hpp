@@ -1,6 +1,6 @@
 // Gaps: where few values are not zero, how many zeros are before each of them, by Golomb-Rice codes; and these values.
-// For deltas (frame/host_delta.hpp), of which up to a tenth or so is not zero: near what entropy allows where changes
-// are independent, and without tables.
+// For deltas (frame/host_delta.hpp), up to a tenth of which is not zero: near what entropy allows where changes are
+// independent, and without tables.
 //
 // A chunk of n values, k <= n / 4 of which are not zero, is one string of bits, the lowest of a byte first, with zeros
 // up to a whole byte:

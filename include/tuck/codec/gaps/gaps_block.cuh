@@ -1,6 +1,6 @@
-// Gaps by one thread block: the bytes of gaps.hpp. Places and values of what is not zero are lists in shared memory, a
-// thread an entry; where the bits of an entry are, sums over those before it say. Decoding counts the ones of the
-// string in parallel: the i-th one ends the i-th quotient, and the zeros before it are all quotients up to there.
+// Gaps by one thread block: the bytes of gaps.hpp. Places and values of what is not zero are lists in shared memory, of
+// which each thread has some entries; a scan says where their bits are. Decoding counts the ones of the string in
+// parallel: the i-th one ends the i-th quotient, and the zeros before it are the sum of all quotients up to there.
 #pragma once
 
 #include <tuck/codec/gaps/gaps.hpp>
@@ -18,31 +18,33 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
 
  public:
   struct TempStorage {
-    alignas(16) std::byte chunk[tile_bytes + 16];  // as it stands in the frame; then the values
-    uint16_t at[most_values];                      // decoding: first the sum of quotients
-    uint16_t classes[most_values];                 // decoding: the sum of all numbers up to there
+    alignas(16) std::byte chunk[tile_bytes + 16];  // as it stands in the frame; or the values
+    alignas(16) std::byte mask[masks::most_bytes];
+    uint16_t at[2 * most_values];  // places; decoding: first the zeros up to each one, and behind k those of classes
     word value[most_values];
     uint64_t any, any_stored;  // all bits of the values
     uint32_t unary_end;
-    typename masks::TempStorage of_masks;
     typename scan::TempStorage of_scan;
   };
 
-  static constexpr int blocks_a_processor = 5;  // 96 registers
+  static constexpr int blocks_a_processor = 6;  // 80 registers
 
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
 
   __device__ uint32_t measure(const gaps<T>&, const tile& values) {
     masks mask;
     mask.find_non_zeros(values);
-    if (threadIdx.x == 0) {
-      temp_.any = temp_.any_stored = 0;
-    }
-    const typename masks::sums ones = mask.sum(temp_.of_masks);
-    if (ones.all > values.count / 4) return declined;
-    list(values, mask, mask.find_places(ones.before));
+    mask.store(temp_.mask);
+#pragma unroll
+    for (int row = 0; row < tile::rows; ++row)
+      reinterpret_cast<device::vec128*>(temp_.chunk)[tile::first_value(row * tile::row_words) / tile::lane_values] =
+          values.row(row);
+    if (threadIdx.x == 0) temp_.any = temp_.any_stored = 0;
     device::sync_block();
-    const uint32_t k = ones.all, r = gaps_format::remainder_bits(k, values.count);
+    const uint32_t k = list(values.count / 4);
+    if (k > values.count / 4) return declined;
+    device::sync_block();
+    const uint32_t r = gaps_format::remainder_bits(k, values.count);
     const sums all = sum(k, r);
     const uint32_t all_wide = gaps_format::width_of(temp_.any), stored_wide = gaps_format::width_of(temp_.any_stored);
     const uint32_t with_classes = all.classes() + all.stored() * stored_wide, without = k * all_wide;
@@ -104,19 +106,28 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   }
 
  private:
-  // Places and values of what is not zero; `places` are in bytes of the values before.
-  __device__ void list(const tile& values, const masks& mask, const typename masks::places& places) {
+  // Lists places and values of what is not zero, each thread those of some words of the mask. Returns how many there
+  // are; if more than `most`, none.
+  __device__ uint32_t list(uint32_t most) {
+    constexpr uint32_t words = tile::capacity / 32, each = ceil_div(words, uint32_t{Threads});
+    const uint32_t first = each * threadIdx.x;
+    uint32_t ones[each], own = 0, all;
 #pragma unroll
-    for (int r = 0; r < tile::rows; ++r) {
-      uint32_t i = places.of_row[r] / uint32_t{sizeof(T)};
-      const uint32_t first = tile::first_value(r * tile::row_words);
-#pragma unroll 1
-      for (uint32_t ones = mask.of_row(r); ones != 0; ones &= ones - 1, ++i) {
-        const auto k = static_cast<uint32_t>(device::ffs(ones) - 1);
-        temp_.at[i] = static_cast<uint16_t>(first + k);
-        temp_.value[i] = values.value_of(r, k);
-      }
+    for (uint32_t j = 0; j < each; ++j) {
+      ones[j] = first + j < words ? reinterpret_cast<const uint32_t*>(temp_.mask)[first + j] : 0;
+      own += popcount(ones[j]);
     }
+    uint32_t i = scan::exclusive_sum(temp_.of_scan, own, all);
+    if (all > most) return all;
+#pragma unroll
+    for (uint32_t j = 0; j < each; ++j)
+#pragma unroll 1
+      for (uint32_t left = ones[j]; left != 0; left &= left - 1, ++i) {
+        const uint32_t at = 32 * (first + j) + static_cast<uint32_t>(device::ffs(left) - 1);
+        temp_.at[i] = static_cast<uint16_t>(at);
+        temp_.value[i] = reinterpret_cast<const word*>(temp_.chunk)[at];
+      }
+    return all;
   }
   __device__ uint32_t gap_of(uint32_t i) const { return temp_.at[i] - (i != 0 ? temp_.at[i - 1] + 1u : 0u); }
 
@@ -204,9 +215,10 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
 #pragma unroll 1
       for (; ones != 0 && i < wanted; ones &= ones - 1, ++i) {
         const uint32_t at = bit + static_cast<uint32_t>(device::ffs(ones) - 1), zeros = at - first - i;
-        good &= zeros <= 0xffff;
-        (i < k ? temp_.at[i] : temp_.classes[i - k]) = static_cast<uint16_t>(zeros);
-        if (i + 1 == wanted) temp_.unary_end = at + 1;
+        temp_.at[i] = static_cast<uint16_t>(zeros);
+        if (i + 1 != wanted) continue;
+        good = zeros <= 0xffff;
+        temp_.unary_end = at + 1;
       }
       found += all;
       device::sync_block();
@@ -220,8 +232,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     const own_entries own(k);
     const uint32_t quotients = k != 0 ? temp_.at[k - 1] : 0;
     const auto class_at = [&](uint32_t i) {
-      return h.has_classes() ? temp_.classes[i] - (i != 0 ? temp_.classes[i - 1] : quotients)
-                             : gaps_format::stored_class;
+      return h.has_classes() ? temp_.at[k + i] - (i != 0 ? temp_.at[k + i - 1] : quotients) : gaps_format::stored_class;
     };
     const auto remainder = [&](uint32_t i) { return get(gaps_format::header_bits + i * r, end) & low_mask(r); };
     sums mine;
