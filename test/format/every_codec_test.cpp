@@ -114,7 +114,7 @@ TEST_P(every_codec, round_trips_every_type_on_host_and_device_with_equal_bytes) 
     const auto values = tensor_of(type, 70'000 / size_of(type), .6, pattern::iid, t);
     ASSERT_NO_FATAL_FAILURE(expect_round_trip(choice, type, values, {})) << tuck::name(type);
   }
-  EXPECT_GE(types, 4);
+  EXPECT_GE(types, 3);
 }
 INSTANTIATE_TEST_SUITE_P(of, every_codec, ::testing::ValuesIn(tools::codec_names()), [](const auto& of) {
   std::string name = of.param;

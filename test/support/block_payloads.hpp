@@ -70,9 +70,10 @@ template <class C> class block_against_scalar : public ::testing::Test {
     const device_array<uint32_t> size(1);
     launch_on(stream, 1, Threads, encode_chunk<C, Threads>, codec, static_cast<const T*>(in.data()),
               static_cast<uint32_t>(values.size()), out.data(), size.data());
-    const auto expected = encode(values, codec);
+    auto expected = encode(values, codec);
     if (expected.empty() && size.download(stream)[0] >= values.size() * sizeof(T)) return;  // declined, in other words
     ASSERT_EQ(size.download(stream)[0], expected.size());
+    expected.resize((expected.size() + 15) / 16 * 16);  // zeros are behind it
     ASSERT_EQ(out.download(expected.size(), stream), expected);
   }
 

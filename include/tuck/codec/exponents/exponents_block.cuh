@@ -80,8 +80,10 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
           for (uint32_t k = 0; k + 1 < row::width; ++k) planes[k * plane_words + at] = x.quad[q].w[row::width - 2 - k];
       }
     }
+    const uint32_t size = end + exponents<T>::planes_bytes(values.count);
+    if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(groups_.encoded() + size)[threadIdx.x] = 0;  // is copied, too
     device::sync_block();
-    copy_from_shared<Threads>(out, groups_.encoded(), end + exponents<T>::planes_bytes(values.count));
+    copy_from_shared<Threads>(out, groups_.encoded(), size);
   }
 
  private:
