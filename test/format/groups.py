@@ -37,13 +37,13 @@ def decode(data: bytes, count: int, width: int, allowed: int, signed: bool = Tru
         require(bits <= allowed and not (form >= BASED and sparse), f"groups: one of shape {shape:#x}")
         lead_bits = {BASED: base_bits, DIFFERENCE: first_bits}.get(form, 0)
         lead_field = fields(payload, at, lead_bits, 1)[0]
-        lead = unzigzag(lead_field)
+        lead = unzigzag(lead_field) if signed or form != BASED else lead_field + little(data[2:4])
         at += lead_bits
         if form == DIFFERENCE:
             integers += accumulate([lead] + [unzigzag(z) for z in fields(payload, at, bits, GROUP - 1)])
             at += bits * (GROUP - 1)
         else:
-            base = -(1 << bits - 1) if form == CENTERED else lead if signed else lead_field + little(data[2:4])
+            base = -(1 << bits - 1) if form == CENTERED else lead
             following = iter(fields(payload, at, bits, ones(mask)))
             integers += [base + next(following) if one else 0 for one in flags(mask, GROUP)]
             at += bits * ones(mask)

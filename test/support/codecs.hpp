@@ -170,7 +170,7 @@ template <floating_element T> struct sample<exponents<T>> {
     }
     return values;
   }
-  static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return test::noise<T>(count, seed); }
+  static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return even_noise<T>(count, seed); }
 };
 
 template <floating_element T> struct sample<quantize<T>> {
