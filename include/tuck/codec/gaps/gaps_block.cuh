@@ -205,7 +205,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   __device__ bool find_ones(const header& h, uint32_t end) {
     const uint32_t k = h.values(), wanted = h.has_classes() ? 2 * k : k;
     const uint32_t first = gaps_format::header_bits + k * h.remainder_bits();
-    if (threadIdx.x == 0) temp_.unary_end = first;
+    if (threadIdx.x == 0 && wanted == 0) temp_.unary_end = first;
     uint32_t found = 0;
     bool good = true;
     for (uint32_t begin = first; found < wanted && begin < end; begin += 32 * Threads) {
@@ -239,7 +239,8 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
 #pragma unroll 1
     for (uint32_t i = own.begin; i < own.end; ++i) mine.add(remainder(i), 0, class_at(i) == gaps_format::stored_class);
     uint64_t all;
-    mine.word = scan::exclusive_sum(temp_.of_scan, mine.word, all);  // all have read what is now written
+    mine.word = scan::exclusive_sum(temp_.of_scan, mine.word, all);
+    device::sync_block();  // all have read what is now written
     uint32_t before = static_cast<uint32_t>(mine.word), at = values + mine.stored() * w;
     bool good = true;
 #pragma unroll 1
