@@ -133,18 +133,15 @@ template <codec C> struct encode_batch_job {
   bool surveyed;  // by a launch before this one, which has opened the items
 };
 
-// A decode_job from the first value on: a zero that is known when the kernel is compiled saves registers.
+// A decode_job from the first value on.
 template <codec C> struct decode_item_job {
   template <int Threads> using output = block_output<value_t<C>, Threads>;
-  struct zero {
-    __device__ constexpr operator uint64_t() const { return 0; }
-  };
 
   C codec;
   const std::byte* frame;
   uint64_t frame_capacity;
   value_t<C>* out;
-  zero first_value;
+  known_zero first_value;
   uint64_t out_values;
   outcome* result;
   scratch_head* head;

@@ -16,15 +16,12 @@ template <codec C, delta_pass Pass> struct decode_delta_job {
   template <int Threads> using output = delta_output<decode_delta_job, Threads>;
   using value = value_t<C>;
   static constexpr delta_pass pass = Pass;
-  struct zero {
-    __device__ constexpr operator uint64_t() const { return 0; }
-  };
 
   C codec;
   const std::byte* frame;
   uint64_t frame_capacity;
   value_t<C>* out;
-  zero first_value;
+  known_zero first_value;
   uint64_t out_values;
   outcome* result;
   scratch_head* head;
