@@ -37,12 +37,16 @@ endfunction()
 set(tuck_test_options $<$<COMPILE_LANGUAGE:CXX>:-O1> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
 # The files of a program as one translation unit: what they share is compiled once.
 option(TUCK_UNITY "Compile the files of each test together" ON)
+# How much they try is in a header, so that what does not ask is not compiled again for other tests.
+set(tuck_effort "")
 if(TUCK_TESTS MATCHES "quick|kernels")
-  list(APPEND tuck_test_options -DTUCK_BRIEF)
+  string(APPEND tuck_effort "#define TUCK_BRIEF\n")
 endif()
 if(TUCK_LONG_TESTS)
-  list(APPEND tuck_test_options -DTUCK_LONG_TESTS)
+  string(APPEND tuck_effort "#define TUCK_LONG_TESTS\n")
 endif()
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/effort/tuck_effort.h CONTENT "${tuck_effort}")
+list(APPEND tuck_test_options -I${PROJECT_BINARY_DIR}/effort)
 
 file(WRITE ${PROJECT_BINARY_DIR}/googletest-programs.txt "")
 

@@ -3,6 +3,10 @@
 // codecs, which take long to compile.
 #pragma once
 
+#if __has_include(<tuck_effort.h>)
+#include <tuck_effort.h>
+#endif
+
 #include <cstdlib>
 
 namespace tuck::test {

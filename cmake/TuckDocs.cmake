@@ -1,0 +1,24 @@
+# The target `docs`: the reference, made by Doxygen of the headers with what users call. A comment that is missing or
+# wrong is an error.
+set(documented
+  host.hpp device.cuh swap.cuh model.hpp
+  codec/concept.hpp codec/bitpack/bitpack.hpp codec/chain/chain.hpp codec/chain/chains.hpp codec/deflate/deflate.hpp
+  codec/exponents/exponents.hpp codec/gaps/gaps.hpp codec/huffman/huffman.hpp codec/inflate/inflate.hpp
+  codec/quantize/error_bound.hpp codec/quantize/quantize.hpp codec/rle/rle.hpp codec/transform/delta.hpp
+  codec/zvc/zvc.hpp
+  core/dtype.hpp core/span.hpp core/status.hpp core/version.hpp
+  frame/batch.cuh frame/batch.hpp frame/block.cuh frame/delta.cuh frame/device.cuh frame/execution.hpp frame/format.hpp
+  frame/host.hpp frame/host_batch.hpp frame/host_delta.hpp frame/inflate_batch.cuh frame/reader.hpp frame/statistics.cuh
+  memory/cuda_mr.cuh memory/frame_buffer.cuh memory/resource.cuh
+  model/advisor.hpp model/bound_control.hpp model/cost.hpp model/predictor.hpp model/vdnn.hpp
+  swap/swap_options.cuh swap/swap_stream.cuh)
+list(TRANSFORM documented PREPEND "${PROJECT_SOURCE_DIR}/include/tuck/")
+list(APPEND documented ${PROJECT_SOURCE_DIR}/docs/reference.md)
+list(JOIN documented " " tuck_documented)
+configure_file(${PROJECT_SOURCE_DIR}/docs/Doxyfile.in ${PROJECT_BINARY_DIR}/Doxyfile @ONLY)
+
+find_program(TUCK_DOXYGEN doxygen)
+if(TUCK_DOXYGEN)
+  add_custom_target(docs COMMAND ${TUCK_DOXYGEN} ${PROJECT_BINARY_DIR}/Doxyfile
+                    COMMENT "The reference: ${PROJECT_BINARY_DIR}/docs/html/index.html" VERBATIM)
+endif()
