@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How large the sources are, and that nothing grows out of hand: headers, functions and lines have a limit each.
+"""How large the sources are. Headers, functions, doc comments and lines have a limit each.
 
 What is over a limit needs a reason here; a reason that is needed no longer is an error too."""
 
@@ -13,6 +13,7 @@ SUFFIXES = {".hpp", ".cuh", ".cpp", ".cu", ".h"}
 MOST_COLUMNS = 120
 MOST_HEADER_LINES = 350  # of code
 MOST_FUNCTION_LINES = 80
+MOST_DOC_LINES = 15  # of a doc comment, which begin with ///
 
 LONG_HEADERS = {}
 
@@ -119,6 +120,17 @@ def functions(text):
     return found
 
 
+def doc_comments(lines):
+    """(lines, first line) of each doc comment."""
+    length = 0
+    for i, line in enumerate(lines + [""], 1):
+        if line.lstrip().startswith("///"):
+            length += 1
+        elif length:
+            yield length, i - length
+            length = 0
+
+
 SAMPLE = """
 #define BRACE {
 namespace a::inline b {
@@ -165,6 +177,8 @@ def check_the_checker():
         except ValueError:
             continue
         sys.exit(f"the function finder takes {broken}")
+    if list(doc_comments(["/// a", "  /// b", "int c;  ///< d", "// e", "/// f"])) != [(2, 1), (1, 5)]:
+        sys.exit("the finder of doc comments is wrong")
 
 
 def main():
@@ -176,7 +190,7 @@ def main():
         if not files:
             sys.exit(f"there are no sources in {folder}")
         all_lines, code_lines, all_functions = 0, 0, []
-        sizes = []
+        sizes, comments = [], []
         for file in files:
             name = file.relative_to(ROOT).as_posix()
             text = file.read_text(encoding="utf-8")
@@ -187,6 +201,7 @@ def main():
             sizes.append((code, name))
             if folder == "include" and code > MOST_HEADER_LINES:
                 long_headers.add(name)
+            comments += [(length, f"{name}:{first}") for length, first in doc_comments(lines)]
             wrong += [f"{name}:{i}: {len(line)} columns" for i, line in enumerate(lines, 1) if len(line) > MOST_COLUMNS]
             try:
                 all_functions += [(length, what, name, first) for what, first, length in functions(text)]
@@ -199,6 +214,11 @@ def main():
         print("  longest functions:")
         for length, what, name, first in all_functions[: 10 if folder == "include" else 3]:
             print(f"    {length:4} lines  {what}  {name}:{first}")
+        if folder == "include":
+            comments.sort(reverse=True)
+            print("  longest doc comments: " + ", ".join(f"{where} {length}" for length, where in comments[:20]))
+            wrong += [f"{where}: a doc comment of {length} lines, over {MOST_DOC_LINES}"
+                      for length, where in comments if length > MOST_DOC_LINES]
         long_functions |= {(name, what) for length, what, name, _ in all_functions if length > MOST_FUNCTION_LINES}
 
     for what, of, found, listed, most in (
