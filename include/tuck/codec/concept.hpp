@@ -1,13 +1,13 @@
-// What a codec is: it turns one chunk of values into fewer bytes, alone, and back.
+// What a codec is. It encodes one chunk of values into fewer bytes and decodes it again.
 //
-// All else - offsets, raw fallback, checksums, threads, streams - is the frame's and is written once. A codec
-// is a small value that carries its parameters (`zvc<float>{}`); one folder under codec/ holds each.
+// The frame does everything else: offsets, raw fallback, checksums, threads and streams. A codec is a small value that
+// holds its parameters, such as `zvc<float>{}`. Each codec has a folder under codec/.
 //
-//   codec      values -> fewer bytes; may decline, then the frame stores the chunk raw
-//   splitter   a codec that keeps some of the values as they are, for another stage of a chain
-//   transform  values -> as many values of the same size (differences); never declines
+//   codec      encodes values into fewer bytes. The frame stores incompressible chunks raw
+//   splitter   a codec that passes residual values on to the next stage of a chain
+//   transform  maps values to as many values of the same size, such as differences. It always succeeds
 //
-// All names that they may have, here and in the files named (test/build/hooks.py compares):
+// All members that they may have, here and in the files named (test/build/hooks.py compares):
 //
 //   codec             value_type, chunk_bytes, stages, from_stages, max_chunk_bytes, encode_chunk, decode_chunk, lossy
 //   adaptive codec    check, needs_range, device_parameter, prepare
@@ -28,7 +28,7 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// Stored in frame headers: append, never renumber. From `custom` on, ids belong to the users.
+/// Identifies a codec in frame headers. Append, never renumber. Ids from `custom` on are for users.
 enum class codec_id : uint16_t {
   none = 0,
   zvc = 1,
@@ -36,15 +36,16 @@ enum class codec_id : uint16_t {
   rle_zero = 3,
   quantize = 4,
   deflate = 5,
-  delta = 7,  // 6 was none that is left
+  delta = 7,  // 6 is unused
   bitpack = 8,
-  quantize_codes = 9,  // the first stage of a chain
+  quantize_codes = 9,  ///< quantize as the first stage of a chain
   huffman = 10,
   gaps = 11,
   exponents = 12,
   custom = 0x8000,
 };
 
+/// Returns the name of a codec, as the program `tuck` takes it; "custom" or "unknown" for other ids.
 TUCK_HD constexpr const char* name(codec_id id) noexcept {
   switch (id) {
     case codec_id::none: return "none";
@@ -58,47 +59,48 @@ TUCK_HD constexpr const char* name(codec_id id) noexcept {
     case codec_id::huffman: return "huffman";
     case codec_id::gaps: return "gaps";
     case codec_id::exponents: return "exponents";
-    case codec_id::quantize_codes: return "quantize";  // which it is, in chains
+    case codec_id::quantize_codes: return "quantize";
     case codec_id::custom: break;
   }
   return static_cast<uint16_t>(id) >= static_cast<uint16_t>(codec_id::custom) ? "custom" : "unknown";
 }
 
-// One step of a codec as the header stores it, these fields without gaps: who, in which format version, with which
-// parameters. What the parameters mean is the codec's business; those it does not use are zero. All versions are 1, and
-// of the library's codecs only quantize (quantize/quantize.hpp) and bitpack have parameters.
+/// One stage of a codec, as frame headers store it, without gaps between the fields. The codec defines what its
+/// parameters mean; unused parameters are zero. All versions are 1. Of the library's codecs only quantize
+/// (quantize/quantize.hpp) and bitpack have parameters.
 struct stage {
-  codec_id id = codec_id::none;
-  uint8_t version = 0;
-  uint8_t mode = 0;
-  uint32_t small = 0;
-  uint64_t large = 0;
+  codec_id id = codec_id::none;  ///< which codec
+  uint8_t version = 0;           ///< of its format
+  uint8_t mode = 0;              ///< first parameter
+  uint32_t small = 0;            ///< second parameter
+  uint64_t large = 0;            ///< third parameter
 
   friend constexpr bool operator==(const stage&, const stage&) = default;
 };
 static_assert(sizeof(stage) == 16);
 
-inline constexpr int max_stages = 4;
+inline constexpr int max_stages = 4;  ///< of a codec
 
-// The stages of a codec in the order in which encoding applies them; unused ones are at the end.
+/// The stages of a codec, in the order in which encoding applies them. Unused stages are at the end.
 struct stage_list {
-  stage at[max_stages] = {};
+  stage at[max_stages] = {};  ///< the stages
 
   friend constexpr bool operator==(const stage_list&, const stage_list&) = default;
 };
 
-// What an adaptive codec may learn before it encodes.
+/// What an adaptive codec may learn about the tensor before it encodes.
 struct tensor_survey {
-  range_keys range;        // of the whole tensor
-  uint64_t parameter = 0;  // the bits of the double in device memory
+  range_keys range;        ///< range of all values
+  uint64_t parameter = 0;  ///< bits of the double in device memory
 };
 
-inline constexpr uint32_t max_chunk_raw_bytes = 64 * 1024;  // of the values of a chunk
+inline constexpr uint32_t max_chunk_raw_bytes = 64 * 1024;  ///< most bytes of values in a chunk
 
-// encode_chunk's answer when it would not shrink the chunk or prefers not to try.
+/// What encode_chunk returns for a chunk that does not shrink, or that it does not try to encode.
 inline constexpr uint32_t declined = 0;
 
 // clang-format off
+/// Encodes chunks of values and decodes them again. See the comments at each requirement.
 template <class C>
 concept codec =
     std::is_trivially_copyable_v<C> && std::is_default_constructible_v<C> &&
@@ -106,64 +108,65 @@ concept codec =
     requires(const C& c, C& parsed, const stage_list& stages, uint32_t count,
              span<const typename C::value_type> values, span<typename C::value_type> restored,
              const_bytes encoded, bytes room) {
-      // Bytes of values that a chunk should have by default: a multiple of 32 values, at most 64 KiB.
+      // Default bytes of values in a chunk: a multiple of 32 values, at most 64 KiB.
       { C::chunk_bytes } -> std::convertible_to<uint32_t>;
 
-      // What the header stores of this codec, at least one stage, and the codec that a header's stages describe:
-      // codec_mismatch, bad_version or bad_parameters where they describe none, and `parsed` then is anything.
+      // stages: what the frame header stores of this codec, at least one stage. from_stages: the codec that a header
+      // describes, or codec_mismatch, bad_version or bad_parameters; `parsed` is unspecified after an error.
       { c.stages() } noexcept -> std::same_as<stage_list>;
       { C::from_stages(stages, parsed) } noexcept -> std::same_as<status>;
 
-      // The most bytes that encode_chunk writes for `count` values; never less for more values, and at most four times
+      // The most bytes that encode_chunk writes for `count` values: monotonic in `count`, at most four times
       // max_chunk_raw_bytes.
       { c.max_chunk_bytes(count) } noexcept -> std::same_as<uint32_t>;
 
-      // Encodes values.size() >= 1 values into room.size() >= max_chunk_bytes(values.size()) bytes and
-      // returns how many it used, or `declined`. Equal input gives equal bytes. Nothing may alias, and bytes have
-      // no alignment.
+      // Encodes values.size() >= 1 values into `room`, of at least max_chunk_bytes(values.size()) bytes. Returns the
+      // bytes used, or `declined`. Equal input gives equal bytes. The spans do not overlap. Bytes have no alignment.
       { c.encode_chunk(values, room) } noexcept -> std::same_as<uint32_t>;
 
-      // Restores restored.size() >= 1 values from exactly encoded.size() untrusted bytes: any bytes end in
-      // a status, no access leaves the two spans. Where it is not ok, `restored` holds anything.
+      // Restores restored.size() >= 1 values from exactly encoded.size() bytes. The bytes are untrusted: the function
+      // returns a status for any bytes, and never accesses memory outside the spans. After an error `restored` is
+      // unspecified.
       { c.decode_chunk(encoded, restored) } noexcept -> std::same_as<status>;
     };
 
-// A codec with parameters that the caller may have got wrong, or that depend on the whole tensor or on device memory.
-// Chunks are encoded by what `prepare` makes of it, and that one's stages are stored; from_stages gives such a one.
-// Kernels call `stages` and these too, all but `check`: they are TUCK_HD.
+/// A codec whose parameters can be invalid, or depend on the whole tensor or on device memory. `prepare` makes the
+/// codec that encodes the chunks and whose stages are stored; from_stages also returns a prepared codec. Kernels call
+/// `stages` and these members, except `check`, so they are TUCK_HD.
 template <class C>
 concept adaptive_codec =
     codec<C> && requires(const C& c, const tensor_survey& seen, C& prepared) {
-      // What is wrong with the parameters, as far as the host can know.
+      // Returns what is wrong with the parameters, as far as the host can know.
       { c.check() } noexcept -> std::same_as<status>;
 
-      // What `prepare` wants to be told: the range of all values, which floating-point elements have (value_range.hpp
-      // reads it; 0, 0: none is finite); a double in device memory, if not null, which encoding on the host refuses.
+      // What `prepare` needs. needs_range: the range of all values of a floating-point tensor (value_range.hpp reads
+      // it; 0, 0 if no value is finite). device_parameter: a double in device memory, or null; host calls reject it.
       { c.needs_range() } noexcept -> std::same_as<bool>;
       { c.device_parameter() } noexcept -> std::same_as<const double*>;
       { c.prepare(seen, prepared) } noexcept -> std::same_as<status>;
     };
 
-// A codec whose encoded chunk is some bytes about the values - its side - and behind them the values that it keeps, at
-// most as many as there are, or what stands for these: a chain hands them on to its next stage. It may be given a chunk
-// of any number of values, but not of none.
+/// A codec whose encoded chunk is a side stream followed by residual values, at most as many as the chunk has. A chain
+/// passes the residual values to its next stage. A chunk has at least one value.
 template <class C>
 concept splitter =
     codec<C> && element<typename C::kept_type> && sizeof(typename C::kept_type) == sizeof(typename C::value_type) &&
     requires(const_bytes encoded, uint32_t count) {
-      // What it keeps and its side may together have up to so many bytes more than the values; all splitters of a chain
-      // have up to 4 KiB of this. A chain does without the stage where they have more, or as many, where it declines,
-      // where either has more bytes than the values, and where the side has more than 32767.
+      // Side stream and residual values together have at most so many bytes more than the values; the splitters of a
+      // chain at most 4 KiB in sum. A chain skips the stage for a chunk if they have more or as many, if the chunk is
+      // incompressible, if one of the two has more bytes than the values, or if the side stream has more than 32767.
       { C::max_growth } -> std::convertible_to<uint32_t>;
 
-      // The bytes of the side of a chunk of `count` values by encode_chunk, or that decode_chunk has found sound.
+      // Returns the bytes of the side stream of a chunk of `count` values that encode_chunk wrote or decode_chunk
+      // accepted.
       { C::side_bytes(encoded, count) } noexcept -> std::same_as<uint32_t>;
 
-      // Can a chunk of `count` values have a side of so many bytes, and keep so many values? Asked of what a damaged
-      // chunk says, before anything is decoded; kernels ask too, so it is TUCK_HD.
+      // side_fits(count, side bytes, residual values): can a chunk have these? Called with numbers of a chunk that may
+      // be damaged, before anything is decoded. Kernels call it, so it is TUCK_HD.
       { C::side_fits(count, count, count) } noexcept -> std::same_as<bool>;
     };
 
+/// Maps values to as many values of the same size and back, without loss.
 template <class X>
 concept transform =
     std::is_trivially_copyable_v<X> && std::is_default_constructible_v<X> &&
@@ -175,12 +178,14 @@ concept transform =
       { x.describe() } noexcept -> std::same_as<stage>;
       { X::from_stage(described, parsed) } noexcept -> std::same_as<status>;
 
-      // Both spans have the same size, maybe 0; invert undoes apply, bit for bit. Nothing may alias.
+      // Both spans have the same size, possibly 0. invert restores what apply was given, bit for bit. The spans do not
+      // overlap.
       { x.apply(values, results) } noexcept -> std::same_as<void>;
       { x.invert(stored, restored) } noexcept -> std::same_as<void>;
     };
 // clang-format on
 
+/// The element type of a codec.
 template <codec C> using value_t = typename C::value_type;
 
 namespace detail {
@@ -195,11 +200,11 @@ template <class C>
 concept half_adaptive = (requires { &C::prepare; } || requires { &C::check; } || requires { &C::needs_range; });
 }  // namespace detail
 
-// Does decoding give other values than were encoded? A codec of that kind says so by `static constexpr bool lossy =
-// true`, for chunk checksums are of what decoding gives: without it decoders will find them wrong.
+/// Whether decoding may give other values than were encoded. A lossy codec has `static constexpr bool lossy = true`:
+/// chunk checksums are of the decoded values, and without that member decoding fails with bad_checksum.
 template <codec C> inline constexpr bool is_lossy = detail::lossy_of<C>();
 
-// The codecs that a program is ready to meet at run time.
+/// The codecs that a program can decode when the frame's codec is known only at run time.
 template <codec... Cs> struct codec_list {};
 
 namespace detail {
@@ -207,18 +212,19 @@ template <class X> inline constexpr bool is_codec_list = false;
 template <codec... Cs> inline constexpr bool is_codec_list<codec_list<Cs...>> = true;
 }  // namespace detail
 
-// What the functions that take a codec refuse with TUCK_NO_CODEC, instead of a list of candidates.
+/// A class type that is not a codec. Functions that take a codec reject it with one readable error (TUCK_NO_CODEC).
 template <class X>
 concept no_codec = std::is_class_v<X> && !codec<X> && !detail::is_codec_list<X> && !detail::is_span<X>;
 
-// For stages without parameters: is this the expected one?
+/// Compares a stage from a frame header with the expected stage, for stages without parameters.
+/// @return ok, codec_mismatch, bad_version or bad_parameters
 TUCK_HD constexpr status match_stage(const stage& described, const stage& expected) noexcept {
   if (described.id != expected.id) return status::codec_mismatch;
   if (described.version != expected.version) return status::bad_version;
   return described == expected ? status::ok : status::bad_parameters;
 }
 
-// For codecs of one stage without parameters: is this list that stage, alone?
+/// The same for a codec of a single stage without parameters: the list must be that stage alone.
 TUCK_HD constexpr status match_single_stage(const stage_list& stages, const stage& expected) noexcept {
   if (stages.at[0].id != expected.id) return status::codec_mismatch;
   for (int i = 1; i < max_stages; ++i)
