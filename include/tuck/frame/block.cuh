@@ -1,33 +1,37 @@
-// Encode and decode inside a kernel of your own: one chunk by one thread block.
+// Encode and decode inside your own kernel: one chunk per thread block.
 #pragma once
 
 #include <tuck/frame/decode_kernel.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
-// Encodes a chunk of up to max_device_chunk_values<C>. All threads of the block call it; between two calls with
-// one TempStorage lies a sync_block().
+/// Encodes one chunk of at most max_device_chunk_values<C> values. All threads of the block call it. Between two calls
+/// with the same TempStorage there must be a sync_block() or __syncthreads().
 template <codec C, int Threads = block_threads> class block_encode {
   using coder = block_codec<C, Threads>;
 
  public:
-  using tile = block_tile<value_t<C>, Threads>;
-  using TempStorage = typename coder::TempStorage;
+  using tile = block_tile<value_t<C>, Threads>;     ///< values of a chunk in registers
+  using TempStorage = typename coder::TempStorage;  ///< in shared memory
 
+  /// Of this shared memory.
   __device__ explicit block_encode(TempStorage& temp) : coder_(temp) {}
 
-  // `count` >= 1 values from `values`, a multiple of a word's size (4 bytes, 8 for 8-byte values), to `out`, a multiple
-  // of 16 with room for as many bytes as the values have, rounded up to one. Both are global memory, and the kernel
-  // must not have written `values`: what it makes itself it encodes from registers, as below. Returns the bytes
-  // written, all threads get them, and zeros are behind them up to a multiple of 16; or `declined`, and nothing was
-  // written, where the chunk would not shrink. An adaptive codec is one that needs no preparation, or was prepared.
+  /// Encodes values from global memory.
+  ///
+  /// @param codec   if adaptive: prepared, or in no need of preparation
+  /// @param values  global memory, aligned to 4 bytes (8 for 8-byte values). The kernel must not have written it: encode
+  ///                values that the kernel computes from registers, as below
+  /// @param count   at least 1
+  /// @param out     global memory, aligned to 16, of at least the bytes of the values, rounded up to 16
+  /// @return to all threads: the bytes written, with zeros behind them up to a multiple of 16; or `declined` if the chunk
+  ///         does not shrink, and nothing was written
   __device__ uint32_t operator()(const C& codec, const value_t<C>* values, uint32_t count, std::byte* out) {
     block_chunk<value_t<C>, Threads, !detail::takes_chunk<coder>> chunk({values}, count);
     return encode(codec, chunk, count, out);
   }
 
-  // The same of up to tile::capacity values (16 KiB) that are in registers already, as a kernel has them that made
-  // them.
+  /// Encodes up to tile::capacity values (16 KiB) that are in registers.
   __device__ uint32_t operator()(const C& codec, const tile& chunk, std::byte* out) {
     tile copy = chunk;  // a lossy codec changes it
     return encode(codec, copy, chunk.count, out);
@@ -45,22 +49,26 @@ template <codec C, int Threads = block_threads> class block_encode {
   coder coder_;
 };
 
-// Decodes a chunk of a frame in device memory whose begin is a multiple of 16. All threads of the block call it;
-// between two calls with one TempStorage lies a sync_block().
+/// Decodes one chunk of a frame in device memory that is aligned to 16. All threads of the block call it. Between two
+/// calls with the same TempStorage there must be a sync_block() or __syncthreads().
 template <codec C, int Threads = block_threads> class block_decode {
   using decoder = chunk_decoder<C, Threads>;
   using output = block_output<value_t<C>, Threads>;
 
  public:
-  using TempStorage = typename decoder::TempStorage;
+  using TempStorage = typename decoder::TempStorage;  ///< in shared memory
 
+  /// Of this shared memory.
   __device__ explicit block_decode(TempStorage& temp) : temp_(temp) {}
 
-  // Chunk i < frame.chunks() to `out`, room for its values. The view comes from the frame's header, on the host:
-  // `frame_view(device_pointer, header)` after read_header and, which that cannot know, where header.frame_bytes are
-  // there; the directory's digest is not looked at. Where the status is not ok, `out` is zero, but for
-  // `unsupported`, of chunks of more than max_device_chunk_values, and needs_base, which leave it alone. The codec's
-  // parameters are the frame's business: get it by C::from_stages(header.stages, codec).
+  /// Decodes chunk i < frame.chunks() to `out`.
+  ///
+  /// @param codec  with the parameters of the frame, from C::from_stages(header.stages, codec)
+  /// @param frame  `frame_view(device_pointer, header)`, made on the host after read_header. All header.frame_bytes must
+  ///               be there; the view cannot check that. The digest of the directory is not verified
+  /// @param out    global memory for the values of the chunk
+  /// @return unsupported (chunks of more than max_device_chunk_values<C>) or needs_base, and `out` does not change; after
+  ///         any other error `out` is zero
   __device__ status operator()(const C& codec, const frame_view& frame, uint64_t i, value_t<C>* out) {
     if (frame.header().chunk_values > max_device_chunk_values<C>) return status::unsupported;
     if (frame.is_delta()) return status::needs_base;

@@ -1,8 +1,10 @@
-// Frames on a stream. Each call is one kernel launch and nothing else: no allocation and no synchronisation, so that
-// CUDA Graphs can capture it. (Two launches where a codec must see the whole tensor first, as quantize with a
-// range-relative bound.) Any stream will do: null, legacy and per-thread ones mean what they mean to CUDA. All memory
-// is the caller's and is on the device (or mapped), which no type can check: a host vector converts to a span too. It
-// must stay as it is until the stream has done the work.
+// Frames on a CUDA stream.
+//
+// Each call launches one kernel and does nothing else. It neither allocates nor synchronizes, so CUDA Graphs can capture
+// it. It launches two kernels if a codec must see the whole tensor first, as quantize does for a range-relative bound.
+// Any stream is accepted, with CUDA's meaning: null, legacy, per-thread. The caller owns all memory. It is device memory
+// or mapped memory (no type can check that: a host vector also converts to a span) and must stay valid and unchanged
+// until the stream has done the work.
 #pragma once
 
 #include <tuck/core/cuda_result.cuh>
@@ -14,32 +16,35 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// Limits what a call takes of the GPU.
 struct launch_options {
-  unsigned max_blocks = 0;  // leaves the rest of the GPU to others; 0: as many as there is room for
+  unsigned max_blocks = 0;  ///< most blocks to launch; 0: as many as fit on the GPU
 };
 
-inline constexpr uint64_t device_alignment = 16;  // of frames, scratch and outcomes
+inline constexpr uint64_t device_alignment = 16;  ///< bytes; of frames, scratch and outcomes on the device
 
-// The working memory of a call, on the device: a type of its own, so that it cannot be taken for a frame. scratch_bytes
-// says how much a call needs, initialize prepares it for its first use.
+/// Working memory of a call, in device memory. It is a type of its own so that it cannot be confused with a frame.
+/// `scratch_bytes` says how much a call needs. `initialize` prepares it for the first use.
 class scratch_span {
  public:
-  constexpr scratch_span() = default;
-  constexpr explicit scratch_span(bytes memory) noexcept : memory_(memory) {}
+  constexpr scratch_span() = default;  ///< no memory
+  constexpr explicit scratch_span(bytes memory) noexcept : memory_(memory) {}  ///< of this memory
 
-  constexpr bytes memory() const noexcept { return memory_; }
+  constexpr bytes memory() const noexcept { return memory_; }  ///< the memory
 
  private:
   bytes memory_;
 };
 
-// Blocks draw chunks by a ticket of 32 bits, each one more than there are.
+/// Most chunks of a frame that is encoded on the device. Blocks draw chunks with a 32-bit ticket, and each block draws
+/// one ticket too many.
 inline constexpr uint64_t max_device_chunks = uint64_t{1} << 31;
 
-// Bytes of scratch that encoding `count` values needs; decoding needs those of count = 0, whatever the codec. A scratch
-// serves one call at a time, of any codec and size that it is enough for; it is one span, always passed whole. Without
-// initialize, or shared by two calls at once, the outcome may never be written. 0 where the options or the size are
-// impossible.
+/// Returns the bytes of scratch that encoding `count` values needs; 0 if the options or the size are invalid. Decoding
+/// needs the bytes for count = 0, whatever the codec.
+///
+/// Scratch serves one call at a time, of any codec and any size that fits. Always pass the whole span. If it was not
+/// initialized, or if two calls use it at once, the outcome may never be written.
 template <codec C>
 constexpr uint64_t scratch_bytes(const C& codec, uint64_t count, const frame_options& options = {}) noexcept {
   frame_header header;
@@ -49,7 +54,8 @@ constexpr uint64_t scratch_bytes(const C& codec, uint64_t count, const frame_opt
 
 namespace detail {
 
-// Launches as many blocks as the device has room for, the work has use for and the options allow; `launched` is told.
+// Launches as many blocks as fit on the device, as the work can use and as the options allow. Writes their number to
+// `launched`.
 template <class Job>
 result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const launch_options& how,
               cudaStream_t stream, unsigned* launched = nullptr) noexcept {
@@ -70,13 +76,13 @@ result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const
   return from_cuda(cudaLaunchKernelEx(&config, kernel, job));
 }
 
-// Where in the room for frames the frame goes: behind `used`, or where that is null, at the begin.
+// The offset of the frame in its buffer: behind `*used`, or 0 if `used` is null.
 struct frame_place {
   uint64_t* used = nullptr;
   uint64_t* offset = nullptr;
 };
 
-// Why there is no room for a frame.
+// Why encode has no buffer for a frame.
 template <codec C> status why_no_room(const C& codec, uint64_t count, const frame_options& options) noexcept {
   frame_header header;
   const status s = tuck::make_header(codec, count, options, header);
@@ -85,7 +91,7 @@ template <codec C> status why_no_room(const C& codec, uint64_t count, const fram
 
 inline namespace TUCK_ARCH {
 
-// `job` has what sets a delta apart, and its kernel.
+// Deltas pass a job and a kernel of their own.
 template <codec C, class Job = encode_job<C>>
 result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_place place, scratch_span scratch,
               outcome* written, cudaStream_t stream, const frame_options& options, const launch_options& how,
@@ -132,7 +138,9 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_
 }  // namespace TUCK_ARCH
 }  // namespace detail
 
-// Prepares fresh scratch for its first use, once; after a kernel was aborted or a launch failed, again.
+/// Prepares scratch for its first use. Call it once, and again after a kernel was aborted or a launch failed.
+/// Asynchronous: one memset on `stream`.
+/// @return invalid_argument, misaligned, scratch_too_small or a CUDA error
 inline result initialize(scratch_span scratch, cudaStream_t stream) noexcept {
   if (scratch.memory().data() == nullptr) return {status::invalid_argument};
   if (!tuck::aligned(scratch.memory().data(), device_alignment)) return {status::misaligned};
@@ -141,7 +149,7 @@ inline result initialize(scratch_span scratch, cudaStream_t stream) noexcept {
 }
 
 namespace detail {
-// What decoding asks of its arguments.
+// Checks the arguments of a decoding call.
 template <class T>
 status check_decode(const_bytes frame, span<T> out, scratch_span scratch, const outcome* restored) noexcept {
   if (restored == nullptr || scratch.memory().data() == nullptr || frame.is_null() || out.is_null())
@@ -152,24 +160,30 @@ status check_decode(const_bytes frame, span<T> out, scratch_span scratch, const 
   return scratch.memory().size() < scratch_head_bytes ? status::scratch_too_small : status::ok;
 }
 
-// Blocks for the chunks, and for the directory, of which there may be much more than is wanted of the values.
+// Blocks that are useful: for the values, and for the directory, which may be much larger than a small range of values.
 inline uint64_t useful_decoders(const_bytes frame, uint64_t out_bytes) noexcept {
   constexpr uint64_t frame_bytes_a_block = 4 << 20;
   return std::max(ceil_div(out_bytes, uint64_t{tile_bytes}), ceil_div(frame.size(), frame_bytes_a_block));
 }
 }  // namespace detail
 
-// Frames that are appended begin at a multiple of this many bytes of the room for them.
+/// Appended frames start at multiples of this many bytes.
 inline constexpr uint64_t append_alignment = uint64_t{1} << append_alignment_log2;
 
 inline namespace TUCK_ARCH {
 
-// Encodes `values` into `frame`, both on the device: the bytes that host::encode writes. `written` gets the frame's
-// bytes; output_too_small there: `bytes` says how many are needed, and `frame` holds no frame; nor does it where a
-// bound in device memory is none, bad_bound. Where `frame` has no room for what precedes the payloads, that is refused
-// at once, and `written` left alone. max_frame_bytes is always enough. `values` begin at a multiple of 4 bytes (8 for
-// 8-byte values), frame, scratch and outcome at one of 16; else misaligned. Metadata must be readable by the device and
-// stay until the stream has done the work. Nothing may overlap.
+/// Encodes `values` into `frame`. The bytes are those that host::encode writes.
+///
+/// @param values   device memory, aligned to 4 bytes (8 for 8-byte values)
+/// @param frame    device memory, aligned to 16 bytes. max_frame_bytes(codec, values.size(), options) is always enough
+/// @param scratch  scratch_bytes(codec, values.size(), options) bytes, aligned to 16, initialized once
+/// @param written  device memory, aligned to 16. Gets the size of the frame in bytes, or output_too_small with the bytes
+///                 that are needed, or bad_bound for an invalid bound in device memory. `frame` holds no frame then
+/// @param options  metadata goes to `metadata_on_device`, in memory that the device can read
+/// @return errors that are known before the launch: misaligned, invalid_argument, wrong_metadata, size_overflow,
+///         unsupported, scratch_too_small, output_too_small (no space before the payloads), a CUDA error. `*written`
+///         stays as it was then
+/// Asynchronous on `stream`. No two of these may overlap.
 template <codec C>
 result encode(const C& codec, span<const value_t<C>> values, bytes frame, scratch_span scratch, outcome* written,
               cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
@@ -177,33 +191,45 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, scratc
   return detail::encode(codec, values, frame, {}, scratch, written, stream, options, how);
 }
 
-// As encode, of many frames one behind the other, although the host knows no sizes: the frame goes behind the first
-// `*used` bytes of `room`, its begin is written to `*offset`, and its bytes, rounded up to append_alignment, are added
-// to `*used`. Where it does not fit, output_too_small, `used` and `offset` stay as they were. `used` is in device
-// memory, a multiple of append_alignment or 0 in the beginning, and read when the kernel runs: calls that share it run
-// one after the other. `room` is a multiple of append_alignment; both numbers are of 8.
+/// Encodes a frame behind earlier ones in the same buffer, although the host does not know their sizes.
+///
+/// The frame starts at `*used`. Its offset is written to `*offset`, and its size, rounded up to append_alignment, is
+/// added to `*used`. If it does not fit, `written` gets output_too_small, and `*used` and `*offset` do not change.
+///
+/// @param buffer  device memory, aligned to append_alignment
+/// @param used    device memory, aligned to 8: bytes in use, initially 0 or a multiple of append_alignment. The kernel
+///                reads it, so calls that share it must run one after the other
+/// @param offset  device memory, aligned to 8
+/// Everything else is as for encode.
 template <codec C>
-result append(const C& codec, span<const value_t<C>> values, bytes room, uint64_t* used, uint64_t* offset,
+result append(const C& codec, span<const value_t<C>> values, bytes buffer, uint64_t* used, uint64_t* offset,
               scratch_span scratch, outcome* written, cudaStream_t stream, const frame_options& options = {},
               const launch_options& how = {}) noexcept {
-  if (room.data() == nullptr) return {detail::why_no_room(codec, values.size(), options)};
+  if (buffer.data() == nullptr) return {detail::why_no_room(codec, values.size(), options)};
   if (used == nullptr || offset == nullptr) return {status::invalid_argument};
-  if (!tuck::aligned(room.data(), append_alignment) || !tuck::aligned(used, 8) || !tuck::aligned(offset, 8))
+  if (!tuck::aligned(buffer.data(), append_alignment) || !tuck::aligned(used, 8) || !tuck::aligned(offset, 8))
     return {status::misaligned};
-  return detail::encode(codec, values, room, {used, offset}, scratch, written, stream, options, how);
+  return detail::encode(codec, values, buffer, {used, offset}, scratch, written, stream, options, how);
 }
 
-// The bytes of the frame that encode would write, into `needed`.
+/// Computes the size of the frame that encode would write, in bytes, and writes it to `needed`. Arguments and errors are
+/// those of encode.
 template <codec C>
 result encoded_bytes(const C& codec, span<const value_t<C>> values, scratch_span scratch, outcome* needed,
                      cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
   return detail::encode(codec, values, {}, {}, scratch, needed, stream, options, how);
 }
 
-// Restores values [first_value, first_value + out.size()) of the frame, which may be shorter than `frame` and
-// whose size need not be known to the host. `restored` gets what host::decode returns, and `out` what it writes. One
-// case differs: if the frame's chunks have more than max_device_chunk_values<C>, `restored` gets `unsupported` and
-// `out` stays as it was.
+/// Decodes values [first_value, first_value + out.size()) of a frame.
+///
+/// @param codec     of the same type as the encoder's; its parameters come from the frame
+/// @param frame     device memory, aligned to 16. It may be longer than the frame in it, and untrusted
+/// @param out       device memory, aligned to sizeof(value)
+/// @param scratch   scratch_head_bytes, aligned to 16, initialized once
+/// @param restored  device memory, aligned to 16. Gets what host::decode returns, and `out` gets the same values; or
+///                  `unsupported` if chunks have more than max_device_chunk_values<C> values, and `out` does not change
+/// @return errors that are known before the launch: misaligned, invalid_argument, scratch_too_small, a CUDA error
+/// Asynchronous on `stream`: one launch.
 template <codec C>
 result decode(const C& codec, const_bytes frame, span<value_t<C>> out, scratch_span scratch, outcome* restored,
               cudaStream_t stream, uint64_t first_value = 0, const launch_options& how = {}) noexcept {
@@ -215,10 +241,11 @@ result decode(const C& codec, const_bytes frame, span<value_t<C>> out, scratch_s
                         stream);
 }
 
-// The same where the frame says at run time which codec of the list it needs: `info` is what inspect says of its
-// header, which is all that the host must have seen of it. `out` is as long as the values wanted, else
-// invalid_argument. A frame that no codec of the list can have written is refused with what visit says of it, and `out`
-// left alone.
+/// Decodes a frame whose codec is known only at run time, by the codec of the list that wrote it.
+///
+/// @param info  what inspect returns for the frame's header, the only part of the frame that the host must have seen
+/// @param out   as many bytes as the values have, else invalid_argument
+/// @return as visit, if no codec of the list can have written the frame; `out` does not change then
 template <codec... Cs>
 result decode(codec_list<Cs...> codecs, const frame_info& info, const_bytes frame, bytes out, scratch_span scratch,
               outcome* restored, cudaStream_t stream, uint64_t first_value = 0,

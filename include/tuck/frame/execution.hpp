@@ -1,4 +1,4 @@
-// Who does the work of a host call: the calling thread, threads that the call starts, or a caller's own.
+// Which threads run a host call: the calling thread, threads that the call starts, or the caller's own.
 #pragma once
 
 #include <tuck/core/bits.hpp>
@@ -11,56 +11,58 @@
 
 namespace tuck::inline TUCK_ABI::host {
 
-// A call's work, by number.
+/// The work of a call: task(i) does part i.
 class task {
  public:
+  /// Refers to `body`, which must outlive it.
   template <class Body>
     requires(!std::is_same_v<Body, task>)
   explicit task(const Body& body) noexcept
       : body_(&body), call_([](const void* it, unsigned i) noexcept { (*static_cast<const Body*>(it))(i); }) {}
 
-  void operator()(unsigned i) const noexcept { call_(body_, i); }
+  void operator()(unsigned i) const noexcept { call_(body_, i); }  ///< does part i
 
  private:
   const void* body_;
   void (*call_)(const void*, unsigned) noexcept;
 };
 
-// Refers to a caller's threads: pool(count, task) calls task(i) once for each i below count, on any threads and in any
-// order, be it one after the other, and returns when all have returned. It must not throw.
+/// Refers to a thread pool of the caller. `pool(count, task)` must call task(i) once for each i < count, on any threads
+/// and in any order (also sequentially), and return when all calls have returned. It must not throw.
 class executor {
  public:
-  executor() = default;  // no threads of the caller's
+  executor() = default;  ///< no pool
+  /// Refers to `pool`, which must outlive it.
   template <class Pool>
     requires(!std::is_same_v<std::remove_const_t<Pool>, executor> && std::is_invocable_v<Pool&, unsigned, task>)
   executor(Pool& pool) noexcept
       : pool_(const_cast<std::remove_const_t<Pool>*>(&pool)),
         call_([](void* it, unsigned count, task all) noexcept { (*static_cast<Pool*>(it))(count, all); }) {}
 
-  explicit operator bool() const noexcept { return call_ != nullptr; }
-  void operator()(unsigned count, task all) const noexcept { call_(pool_, count, all); }
+  explicit operator bool() const noexcept { return call_ != nullptr; }                    ///< is there a pool?
+  void operator()(unsigned count, task all) const noexcept { call_(pool_, count, all); }  ///< runs on the pool
 
  private:
   void* pool_ = nullptr;
   void (*call_)(void*, unsigned, task) noexcept = nullptr;
 };
 
-// How a call runs; none of it changes a byte of the result.
+/// How a host call runs. It does not change the bytes of the result.
 struct execution {
-  unsigned threads = 1;                          // at most; 0: one a core. Small tensors take fewer
-  std::atomic<uint64_t>* chunks_done = nullptr;  // counted up as chunks are finished, for progress displays
-  executor pool = {};                            // whose threads these are; else the call starts and ends them
+  unsigned threads = 1;                          ///< most threads; 0: one per core. Small tensors take fewer
+  std::atomic<uint64_t>* chunks_done = nullptr;  ///< incremented per finished chunk, for progress displays; or null
+  executor pool = {};                            ///< runs the work; without a pool the call starts threads itself
 };
 
 namespace detail {
 
 inline unsigned useful_threads(unsigned wanted, uint64_t count, uint64_t batch) noexcept {
-  if (wanted == 0) wanted = std::max(std::thread::hardware_concurrency(), 1u);  // which may not know
+  if (wanted == 0) wanted = std::max(std::thread::hardware_concurrency(), 1u);  // it may return 0
   return static_cast<unsigned>(std::min<uint64_t>(wanted, ceil_div(count, batch)));
 }
 
-// Calls all(i) for each i below count, all(0) on the calling thread. Where there are not so many threads to be had, for
-// those i that there are threads for.
+// Calls all(i) for each i < count, all(0) on the calling thread. If not all threads can be started, it calls only those
+// that can.
 template <class All> void on_new_threads(unsigned count, const All& all) {
   std::vector<std::jthread> others;
 #if defined(__cpp_exceptions)
@@ -74,8 +76,8 @@ template <class All> void on_new_threads(unsigned count, const All& all) {
   all(0u);
 }
 
-// Runs work(worker, first, last) over batches of [0, count) as up to `threads` workers, in order of `first`: a batch
-// starts only after all earlier ones have.
+// Runs work(worker, first, last) over batches of [0, count) on up to `threads` workers. Batches start in order of
+// `first`.
 template <class Work>
 void in_batches(uint64_t count, uint64_t batch, unsigned threads, const executor& pool, const Work& work) {
   if (threads <= 1) {

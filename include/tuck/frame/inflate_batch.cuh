@@ -1,4 +1,4 @@
-// Raw DEFLATE streams of any encoder on a stream: many at once, a warp each.
+// Decodes many raw DEFLATE streams, from any encoder, in one launch. Each warp decodes one stream.
 #pragma once
 
 #include <tuck/codec/inflate/inflate_warp.cuh>
@@ -6,10 +6,10 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// A stream and the room for its output, both on the device.
+/// A DEFLATE stream and the buffer for its output, both in device memory.
 struct inflate_item {
-  const_bytes stream;
-  bytes out;
+  const_bytes stream;  ///< raw DEFLATE (RFC 1951), without alignment
+  bytes out;           ///< for the output, without alignment
 };
 
 namespace detail {
@@ -39,10 +39,12 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
   }
 }
 
-// Decodes each item's stream into its output as tuck::inflate does, and writes what became of it to the result of the
-// same index: one launch. The items and results too are on the device; the host sees no more of them than where they
-// are and how many. Outputs do not overlap each other or a stream; streams may be shared. No alignment is asked of
-// either.
+/// Decodes each stream into its output, as tuck::inflate does, and writes the result with the same index.
+///
+/// @param items    in device memory. Outputs do not overlap each other or a stream; items may share a stream
+/// @param results  in device memory, at least as many as items
+/// @return invalid_argument, misaligned, output_too_small (too few results) or a CUDA error
+/// Asynchronous on `stream`: one launch.
 inline result inflate_batch(span<const inflate_item> items, span<inflate_result> results, cudaStream_t stream,
                             const launch_options& how = {}) noexcept {
   if (items.is_null() || results.is_null()) return {status::invalid_argument};

@@ -1,6 +1,5 @@
-// What deciding has to know of a tensor on the device: its share of zeros, for the advisor, and the mean magnitude of
-// its values, for the control of error bounds. One pass over the tensor, or over a sample of it, and a small launch
-// behind it; capturable.
+// Statistics of a tensor on the device: its share of zeros, for the advisor, and the mean magnitude of its values, for
+// the control of error bounds.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -8,33 +7,39 @@
 
 namespace tuck::inline TUCK_ABI {
 
-struct tensor_statistics {  // written by the device
-  uint64_t count = 0;       // values that were looked at
-  uint64_t zeros = 0;       // of them, those whose bits are all zero, as ZVC counts
-  double magnitudes = 0;    // the sum of theirs, of the finite ones; of integers 0. Infinity where those that a thread
-                            // adds up of a piece, 64 bytes, have a sum beyond binary32
+/// What gather_statistics writes.
+struct tensor_statistics {
+  uint64_t count = 0;  ///< values that were read
+  uint64_t zeros = 0;  ///< values whose bits are all zero, as ZVC counts them
+  /// Sum of the magnitudes of finite values; 0 for integers. Infinity if the values of one thread in a piece (64 bytes)
+  /// have a sum beyond binary32.
+  double magnitudes = 0;
 
+  /// Share of zeros, from 0 to 1; 0 if no value was read.
   TUCK_HD double sparsity() const noexcept {
     return count == 0 ? 0 : static_cast<double>(zeros) / static_cast<double>(count);
   }
+  /// Mean magnitude of all values; 0 if no value was read.
   TUCK_HD double mean_magnitude() const noexcept { return count == 0 ? 0 : magnitudes / static_cast<double>(count); }
 };
 
+/// How gather_statistics samples.
 struct statistics_options {
-  uint32_t sample_every = 1;  // look at one of so many pieces of 16 KiB, spread over the tensor; 0 counts as 1
+  uint32_t sample_every = 1;  ///< read one of so many pieces of 16 KiB, spread over the tensor; 0 counts as 1
 };
 
-inline constexpr unsigned most_statistics_blocks = 1024;
-inline constexpr uint64_t statistics_scratch_bytes = most_statistics_blocks * sizeof(tensor_statistics);
+inline constexpr unsigned most_statistics_blocks = 1024;  ///< of a launch
+inline constexpr uint64_t statistics_scratch_bytes =
+    most_statistics_blocks * sizeof(tensor_statistics);  ///< of scratch for gather_statistics
 
 namespace detail {
 
 template <element T> struct statistics_job {
   const T* values;  // a multiple of a word's size
   uint64_t count;
-  uint64_t pieces;  // of which one in `every` is looked at
+  uint64_t pieces;  // one in `every` is read
   uint32_t every;
-  tensor_statistics* partial;  // one a block
+  tensor_statistics* partial;  // one per block
 };
 struct fold_statistics_job {
   const tensor_statistics* partial;
@@ -42,7 +47,7 @@ struct fold_statistics_job {
   tensor_statistics* whole;
 };
 
-// The sum over a block's threads, always added up in the same order; thread 0 has it.
+// The sum over a block's threads, always added in the same order. Thread 0 gets it.
 template <int Threads> struct block_statistics {
   struct TempStorage {
     device::uninitialized<tensor_statistics> of_warp[Threads / device::warp_size];
@@ -68,8 +73,8 @@ template <int Threads> struct block_statistics {
   }
 };
 
-// The piece that stands for the `every` pieces from `first` on: any of them, and for each group another, so that
-// nothing periodic is missed: a plain product would step evenly.
+// The piece that represents the `every` pieces from `first` on. A hash chooses it, so that periodic tensors are sampled
+// well; a plain product would step evenly.
 TUCK_HD inline uint64_t sampled_piece(uint64_t first, uint32_t every, uint64_t pieces) noexcept {
   const uint64_t hash = mix_bits((first + 1) * 0x9e3779b97f4a7c15);
   const uint64_t left = pieces - first < every ? pieces - first : every;
@@ -120,7 +125,7 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
   mine.zeros = nonzeros;
   tensor_statistics all = of_block::sum(temp, mine);
   if (threadIdx.x != 0) return;
-  all.count = looked_at;  // each thread has counted the block's
+  all.count = looked_at;  // each thread has counted all values of the block
   all.zeros = all.count - all.zeros;
   job.partial[blockIdx.x] = all;
 }
@@ -142,9 +147,15 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
 
 inline namespace TUCK_ARCH {
 
-// Looks at `values` and writes to `seen`, both on the device; the scratch is statistics_scratch_bytes and needs no
-// initialising. Alignments are encode's. The same values on the same GPU with the same options always give the same
-// bits. With a sample, the share of zeros of n pieces that are alike is off by about the share's spread over sqrt(n).
+/// Counts zeros and sums magnitudes of `values`, in one pass over the tensor or over a sample of it.
+///
+/// @param values   device memory, aligned as for encode
+/// @param seen     device memory; gets the statistics
+/// @param scratch  statistics_scratch_bytes, aligned to 16; needs no initialize
+/// @return invalid_argument, misaligned, scratch_too_small or a CUDA error
+/// Asynchronous on `stream`: two launches, capturable. The same values on the same GPU with the same options give the
+/// same bits. With a sample of n pieces the standard error of the share of zeros is the spread between pieces over
+/// sqrt(n).
 template <element T>
 result gather_statistics(span<const T> values, tensor_statistics* seen, scratch_span scratch, cudaStream_t stream,
                          const statistics_options& options = {}, const launch_options& how = {}) noexcept {
