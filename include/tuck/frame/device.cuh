@@ -27,7 +27,7 @@ inline constexpr uint64_t device_alignment = 16;  ///< bytes; of frames, scratch
 /// `scratch_bytes` says how much a call needs. `initialize` prepares it for the first use.
 class scratch_span {
  public:
-  constexpr scratch_span() = default;  ///< no memory
+  constexpr scratch_span() = default;                                          ///< no memory
   constexpr explicit scratch_span(bytes memory) noexcept : memory_(memory) {}  ///< of this memory
 
   constexpr bytes memory() const noexcept { return memory_; }  ///< the memory

@@ -1,5 +1,5 @@
-// Frames on the CPU: encode and decode, on the calling thread alone or with the chunks spread over several. The bytes
-// do not depend on how many there are, nor on whether a GPU or a CPU wrote them.
+// Frames on the CPU. Calls run on the calling thread, or spread the chunks over several threads. The bytes do not depend
+// on the number of threads, and are the same as on a GPU.
 #pragma once
 
 #include <tuck/frame/execution.hpp>
@@ -16,14 +16,15 @@ namespace tuck::inline TUCK_ABI::host {
 
 namespace detail {
 
-inline constexpr uint64_t batch_bytes = 128 * 1024;  // of values that a thread takes at a time ...
-inline constexpr uint64_t batch_chunks = 64;         // ... in at most so many chunks
+inline constexpr uint64_t batch_bytes = 128 * 1024;  // of values that a thread takes at a time
+inline constexpr uint64_t batch_chunks = 64;         // most chunks that a thread takes at a time
 
 inline bool all_equal(const_bytes values, uint32_t value_bytes) noexcept {
   return std::memcmp(values.data(), values.data() + value_bytes, values.size() - value_bytes) == 0;
 }
 
-// One chunk into `room`, which holds the codec's worst case and a raw chunk: its kind, and in `used` its bytes.
+// Encodes one chunk into `room`, which is large enough for the codec's worst case and for a raw chunk. Returns its kind,
+// and in `used` its bytes.
 template <codec C>
 chunk_kind encode_chunk(const C& codec, span<const value_t<C>> values, bytes room, uint32_t& used) noexcept {
   constexpr uint32_t value_bytes = sizeof(value_t<C>);
@@ -53,8 +54,8 @@ template <codec C> status decode_chunk(const C& codec, const chunk_view& chunk, 
   return status::ok;
 }
 
-// The digest of what decoding the chunk that `encode_chunk` wrote to `encoded` will give; `room` is for a chunk of
-// values. 0 where the codec does not decode its own bytes.
+// The digest of the values that decoding `encoded` will give; `room` holds a chunk of values. 0 if the codec does not
+// decode its own bytes.
 template <codec C>
 uint64_t digest_of_decoded(const C& codec, chunk_kind kind, span<const value_t<C>> values, const_bytes encoded,
                            value_t<C>* room) noexcept {
@@ -63,12 +64,12 @@ uint64_t digest_of_decoded(const C& codec, chunk_kind kind, span<const value_t<C
   return codec.decode_chunk(encoded, restored) == status::ok ? checksum(tuck::as_bytes(restored)) : 0;
 }
 
-// Hands out places in the frame in chunk order, whichever thread asks first.
+// Assigns offsets in the frame in chunk order, whichever thread asks first.
 class place_line {
  public:
   place_line(uint64_t first_place, unsigned threads) noexcept : waits_(threads > 1), end_(first_place) {}
 
-  // Waits until all chunks before `first` have their places; takes `size` bytes for those up to `last`.
+  // Waits until all chunks before `first` have their offsets, then takes `size` bytes for the chunks up to `last`.
   uint64_t take(uint64_t first, uint64_t last, uint64_t size) noexcept {
     if (!waits_) return std::exchange(end_, end_ + size);
     for (uint64_t turn; (turn = turn_.load(std::memory_order_acquire)) != first;)
@@ -127,14 +128,14 @@ status prepare(const C& codec, span<const value_t<C>> values, const execution& h
   }
 }
 
-// What is encoded of a chunk: its values. Those of a delta are in host_delta.hpp.
+// The values of a chunk to encode. host_delta.hpp has those of a delta.
 template <class T> struct plain_chunks {
   static constexpr uint32_t flags = 0;
   static span<const T> take(span<const T> chunk, uint64_t, T*) noexcept { return chunk; }
   static constexpr uint64_t base_digest() noexcept { return 0; }
 };
 
-// Encodes into `frame`, or only counts bytes where `frame` is shorter than what comes before the payloads.
+// Encodes into `frame`, or only counts bytes if `frame` is shorter than what precedes the payloads.
 template <codec C, class Chunks = plain_chunks<value_t<C>>>
 outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, const frame_options& options,
                const execution& how, Chunks&& chunks = {}) noexcept {
@@ -148,7 +149,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   header.stages = codec.stages();
   const frame_layout at = layout_of(header);
   const unsigned align = header.alignment_log2;
-  // A codec may want more room than it will use, but not without end.
+  // A codec may ask for more than it will use, within limits.
   const auto most = static_cast<uint32_t>(std::min<uint64_t>(header.chunk_values, values.size()));
   const uint32_t room = codec.max_chunk_bytes(most), raw = most * uint32_t{sizeof(value_t<C>)};
   if (room > 4 * max_chunk_raw_bytes) return {.code = status::size_overflow};
@@ -156,7 +157,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   const uint64_t batch =
       std::clamp<uint64_t>(batch_bytes / std::max(slot, 1u), 1, std::clamp<uint64_t>(at.chunks, 1, batch_chunks));
   const unsigned threads = useful_threads(how.threads, at.chunks, batch);
-  // A thread alone knows each place beforehand, and writes there where all may be written that codecs may want.
+  // A single thread knows each offset beforehand, and writes in place if the worst case of all chunks fits.
   const bool writes = frame.size() >= at.payloads, alone = threads <= 1 && writes;
   const bool all_in_place = alone && frame.size() - at.payloads >= at.chunks * slot;
   const uint64_t wanted_bytes = all_in_place ? 0 : threads * batch * slot;
@@ -168,7 +169,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
                                               : nullptr);
   if (decodes && restored == nullptr) return {.code = status::out_of_memory};
 
-  if (frame.size() >= sizeof header) store_unaligned(frame.data(), uint64_t{0});  // no frame until all is there
+  if (frame.size() >= sizeof header) store_unaligned(frame.data(), uint64_t{0});  // no valid frame until it is complete
   if (writes) write_metadata(frame, options.metadata, at.directory);
   if (writes) std::memset(frame.data() + at.contents_end, 0, at.payloads - at.contents_end);
 
@@ -211,7 +212,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   return {.bytes = header.frame_bytes};
 }
 
-// The lowest chunk that failed, and why, whichever thread finds it.
+// The lowest chunk that failed, and its status, whichever thread finds it.
 class first_failure {
  public:
   void note(uint64_t chunk, status s) noexcept {
@@ -232,7 +233,7 @@ class first_failure {
   std::atomic<uint64_t> key_{none};
 };
 
-// All of chunk i, verified, into `restored`.
+// Decodes all of chunk i into `restored` and verifies its digest.
 template <codec C>
 status decode_verified(const C& codec, const frame_view& frame, uint64_t i, span<value_t<C>> restored) noexcept {
   chunk_view chunk;
@@ -242,8 +243,8 @@ status decode_verified(const C& codec, const frame_view& frame, uint64_t i, span
                                                                                                : status::bad_checksum;
 }
 
-// The part of chunk i that [first, first + out.size()) wants, the chunk itself going through working memory
-// where that is not all of it. What cannot be restored becomes zeros.
+// Decodes the part of chunk i that lies in [first, first + out.size()), through working memory if it is not the whole
+// chunk. Sets the part to zero after an error.
 template <codec C>
 status decode_part(const C& codec, const frame_view& frame, uint64_t i, uint64_t first, span<value_t<C>> out) noexcept {
   using T = value_t<C>;
@@ -269,7 +270,7 @@ template <class T> outcome zeros(span<T> out, status why) noexcept {
   return {out.size_bytes(), why};
 }
 
-// Is the frame one of this codec, and does it have these values? The codec gets the frame's parameters.
+// Checks that the frame is of this codec and has these values. The codec gets the frame's parameters.
 template <codec C>
 outcome match(const frame_header& header, C& codec, span<value_t<C>> out, uint64_t first_value) noexcept {
   if (const status s = C::from_stages(header.stages, codec); is_mismatch(s))
@@ -285,10 +286,14 @@ outcome match(const frame_header& header, C& codec, span<value_t<C>> out, uint64
 
 }  // namespace detail
 
-// Encodes `values` into `frame`. max_frame_bytes is always enough room; less will do if the frame fits.
-// Returns the frame's bytes. output_too_small: `bytes` says how many are needed, and `frame` holds no frame.
-// Nothing is written beyond `frame`, which must not overlap `values` or the metadata. A null pointer to something is an
-// invalid_argument, here and below.
+/// Encodes `values` into `frame`.
+///
+/// @param frame    max_frame_bytes(codec, values.size(), options) bytes are always enough; fewer suffice if the frame
+///                 fits. It must not overlap `values` or the metadata
+/// @param options  chunk size, alignment, checksums, metadata
+/// @param how      threads; they do not change the bytes
+/// @return the size of the frame in bytes. output_too_small: `bytes` says how many are needed, and `frame` holds no frame.
+///         invalid_argument, also for null pointers with a non-zero size
 template <codec C>
 outcome encode(const C& codec, span<const value_t<C>> values, bytes frame, const frame_options& options = {},
                const execution& how = {}) noexcept {
@@ -296,7 +301,7 @@ outcome encode(const C& codec, span<const value_t<C>> values, bytes frame, const
   return detail::encode(codec, values, frame, options, how);
 }
 
-// The bytes of the frame that encode would write, at about the cost of encoding.
+/// Returns the size in bytes of the frame that encode would write. Costs about as much as encoding.
 template <codec C>
 outcome encoded_bytes(const C& codec, span<const value_t<C>> values, const frame_options& options = {},
                       const execution& how = {}) noexcept {
@@ -305,10 +310,12 @@ outcome encoded_bytes(const C& codec, span<const value_t<C>> values, const frame
   return answer;
 }
 
-// Restores values [first_value, first_value + out.size()) of an opened frame; the whole tensor by default. The codec
-// names the type, its parameters are taken from the frame. Returns the bytes written to `out`.
-// type_mismatch, codec_mismatch and bad_range leave `out` as it was. Where the frame is damaged, what could not be
-// restored is zero, and the outcome names the first bad chunk, if it was one.
+/// Decodes values [first_value, first_value + out.size()) of an opened frame.
+///
+/// @param codec  of the same type as the encoder's; its parameters come from the frame
+/// @return the bytes written to `out`, or an error. type_mismatch, codec_mismatch and bad_range leave `out` unchanged. If
+///         the frame is damaged, values that cannot be restored are set to zero, and the outcome names the first bad
+///         chunk
 template <codec C>
 outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
@@ -331,7 +338,8 @@ outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, ui
   return failure.result(out.size_bytes());
 }
 
-// The same of a frame as bytes, which is opened first: that sums all of its directory.
+/// Opens a frame, which verifies its whole directory, and decodes values of it as above. `frame` may be longer than the
+/// frame in it, and untrusted.
 template <codec C>
 outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
@@ -345,8 +353,8 @@ outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t
   return host::decode(codec, view, out, first_value, how);
 }
 
-// The same where the frame says at run time which codec of the list it needs. `out` is as long as the values wanted,
-// else invalid_argument, and aligned for them, else misaligned.
+/// Decodes a frame whose codec is known only at run time, by the codec of the list that wrote it.
+/// @param out  as many bytes as the values have (else invalid_argument), aligned for them (else misaligned)
 template <codec... Cs>
 outcome decode(codec_list<Cs...> codecs, const_bytes frame, bytes out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
@@ -368,7 +376,7 @@ outcome decode(codec_list<Cs...> codecs, const_bytes frame, bytes out, uint64_t 
   return is_mismatch(found) ? outcome{.code = found} : detail::zeros(out, found);
 }
 
-// A type that is no codec gets one readable error instead of a list of candidates.
+// A type that is not a codec gets one readable error instead of a list of candidates.
 template <no_codec X> outcome encode(const X&, const auto&, bytes, const frame_options& = {}, const execution& = {}) {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};

@@ -1,18 +1,20 @@
-// Reading frames that nobody vouches for: every field is checked before it is used.
+// Reads untrusted frames: every field is checked before it is used.
 #pragma once
 
 #include <tuck/frame/format.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
-// A chunk as the directory describes it, its payload inside the frame.
+/// A chunk as the directory describes it.
 struct chunk_view {
-  chunk_kind kind = chunk_kind::encoded;
-  uint32_t values = 0;
-  const_bytes payload;
+  chunk_kind kind = chunk_kind::encoded;  ///< how it is stored
+  uint32_t values = 0;                    ///< number of values
+  const_bytes payload;                    ///< its bytes, within the frame
 };
 
-// Checks a header by itself, without the rest of the frame; `digest` is digest_of(h).
+/// Checks a header on its own, without the rest of the frame.
+/// @param digest  digest_of(h)
+/// @return ok, bad_magic, bad_version or bad_header
 TUCK_HD constexpr status check_header(const frame_header& h, uint64_t digest) noexcept {
   if (h.magic != frame_magic) return status::bad_magic;
   if (h.version != frame_version) return status::bad_version;
@@ -30,8 +32,9 @@ TUCK_HD constexpr status check_header(const frame_header& h, uint64_t digest) no
   return h.frame_bytes >= layout_of(h).payloads ? status::ok : status::bad_header;
 }
 
-// What fewer bytes than a header has are: the first 8 of `size`, zeros where there are fewer. Of every version, magic
-// and version are the first 6.
+/// Returns why fewer bytes than a header are no frame. Magic and version are the first 6 bytes of every version.
+/// @param first  the first 8 of `size` bytes, filled up with zeros
+/// @return bad_magic, bad_version or truncated
 TUCK_HD constexpr status why_no_header(uint64_t first, uint64_t size) noexcept {
   const uint64_t known = size < 4 ? (uint64_t{1} << (8 * size)) - 1 : 0xffffffffu;
   if (((first ^ frame_magic) & known) != 0) return status::bad_magic;
@@ -39,25 +42,26 @@ TUCK_HD constexpr status why_no_header(uint64_t first, uint64_t size) noexcept {
   return has_version && static_cast<uint16_t>(first >> 32) != frame_version ? status::bad_version : status::truncated;
 }
 
-// A frame whose header and contents have been checked; chunks are checked as they are asked for. Does not
-// own: valid while the frame's bytes are there and unchanged. A frame may begin at any address. A default-constructed
-// view has no frame and can only be assigned to.
+/// A frame whose header and directory have been checked. Chunks are checked when they are requested. A view does not own
+/// the frame: its bytes must stay valid and unchanged. A frame may start at any address.
 class frame_view {
  public:
-  frame_view() = default;
+  frame_view() = default;  ///< no frame; only for assignment
 
-  // Without a check: `h` has passed check_header, and `frame` has h.frame_bytes bytes.
+  /// Makes a view without checks: `h` has passed check_header, and `frame` has h.frame_bytes bytes.
   TUCK_HD constexpr frame_view(const std::byte* frame, const frame_header& h) noexcept
       : frame_(frame), header_(h), at_(layout_of(h)) {}
 
-  // The same where the header is put into the view itself, piece by piece: kernels have no registers for a copy.
+  /// The header, to be written in place before set_frame. Kernels have no registers for a copy.
   TUCK_HD constexpr frame_header& header_to_be() noexcept { return header_; }
+  /// Sets the frame of a view whose header was written in place, without checks.
   TUCK_HD constexpr void set_frame(const std::byte* frame) noexcept {
     frame_ = frame;
     at_ = layout_of(header_);
   }
 
-  // `frame` may be longer than the frame in it. On failure `view` stays as it was.
+  /// Reads and checks the header and the directory of `frame`, which may be longer than the frame in it. `view` does not
+  /// change after an error. Takes time in proportion to the number of chunks.
   static status open(const_bytes frame, frame_view& view) noexcept {
     frame_header h;
     if (const status s = read_header(frame, h); s != status::ok) return s;
@@ -66,13 +70,13 @@ class frame_view {
     view = seen;
     return status::ok;
   }
-  // What open checks behind the header, where `size` bytes are there.
+  /// Does the checks of `open` that come after those of the header. `size`: bytes that are there.
   status check_contents(uint64_t size) const noexcept {
     if (size < header_.frame_bytes) return status::truncated;
     return checksum(contents()) == header_.contents_digest ? status::ok : status::bad_directory;
   }
 
-  // The header of a frame of which at least the header is there.
+  /// Reads and checks the header. The rest of the frame need not be there.
   static status read_header(const_bytes frame, frame_header& h) noexcept {
     if (frame.size() < sizeof h) {
       uint64_t first = 0;
@@ -83,21 +87,24 @@ class frame_view {
     return check_header(h, checksum(frame.subspan(0, offsetof(frame_header, header_digest))));
   }
 
-  TUCK_HD constexpr const frame_header& header() const noexcept { return header_; }
-  TUCK_HD constexpr const frame_layout& layout() const noexcept { return at_; }
-  TUCK_HD constexpr const std::byte* data() const noexcept { return frame_; }
-  TUCK_HD constexpr uint64_t chunks() const noexcept { return at_.chunks; }
+  TUCK_HD constexpr const frame_header& header() const noexcept { return header_; }  ///< the header
+  TUCK_HD constexpr const frame_layout& layout() const noexcept { return at_; }      ///< offsets within the frame
+  TUCK_HD constexpr const std::byte* data() const noexcept { return frame_; }        ///< first byte of the frame
+  TUCK_HD constexpr uint64_t chunks() const noexcept { return at_.chunks; }          ///< number of chunks
+  /// Does the frame have a digest per chunk?
   TUCK_HD constexpr bool has_checksums() const noexcept { return (header_.flags & flag_checksums) != 0; }
+  /// Is the frame a delta?
   TUCK_HD constexpr bool is_delta() const noexcept { return (header_.flags & flag_delta) != 0; }
+  /// The caller's metadata.
   TUCK_HD constexpr const_bytes metadata() const noexcept {
     return {frame_ + sizeof(frame_header), header_.metadata_bytes};
   }
-  // What contents_digest covers.
+  /// The bytes that contents_digest covers.
   TUCK_HD constexpr const_bytes contents() const noexcept {
     return {frame_ + sizeof(frame_header), at_.contents_end - sizeof(frame_header)};
   }
 
-  // Chunk i < chunks(), of values of so many bytes, as its entry describes it; bad_chunk_entry where it cannot be so.
+  /// Describes chunk i < chunks() by its directory entry. Returns bad_chunk_entry if the entry is impossible.
   TUCK_HD constexpr status chunk(uint64_t i, directory_entry entry, uint32_t value_bytes,
                                  chunk_view& view) const noexcept {
     const uint32_t values = values_in_chunk(header_, i);
@@ -105,11 +112,12 @@ class frame_view {
     view = {entry.kind(), values, {frame_ + (entry.start() << header_.alignment_log2), entry.bytes()}};
     return status::ok;
   }
+  /// The same, with the entry from the directory.
   status chunk(uint64_t i, chunk_view& view) const noexcept {
     return chunk(i, {load_unaligned<uint64_t>(frame_ + at_.directory + 8 * i)}, size_of(header_.type), view);
   }
 
-  // The digest of chunk i's decoded bytes; only where has_checksums().
+  /// The digest of the decoded bytes of chunk i. The frame must have checksums.
   uint64_t chunk_digest(uint64_t i) const noexcept { return load_unaligned<uint64_t>(frame_ + at_.checksums + 8 * i); }
 
  private:
@@ -137,7 +145,8 @@ class frame_view {
   frame_layout at_;
 };
 
-// What a frame holds, from its first 128 bytes alone.
+/// Says what a frame holds, from its first 128 bytes alone.
+/// @return ok, truncated, bad_magic, bad_version or bad_header; `info` does not change after an error
 inline status inspect(const_bytes frame, frame_info& info) noexcept {
   frame_header h;
   if (const status s = frame_view::read_header(frame, h); s != status::ok) return s;
@@ -155,9 +164,9 @@ inline status inspect(const_bytes frame, frame_info& info) noexcept {
   return status::ok;
 }
 
-// Calls visitor(codec), whose type is the first of the list that wrote such a frame, its parameters taken
-// from the frame; type_mismatch where codecs of the list wrote such frames but of other element types,
-// codec_mismatch where none did, or the complaint of the codec that did but not so.
+/// Calls visitor(codec) with the first codec of the list that can have written the frame, with the frame's parameters.
+/// @return type_mismatch if codecs of the list write such frames, but of other element types; codec_mismatch if none
+///         does; otherwise what from_stages of that codec returned
 template <codec... Cs, class Visitor> status visit(codec_list<Cs...>, const frame_info& info, Visitor&& visitor) {
   status answer = status::codec_mismatch;
   [[maybe_unused]] const auto attempt = [&]<class C>(C codec) {
