@@ -1,7 +1,7 @@
 // deflate-lite: valid DEFLATE (RFC 1951) with literals and runs only, whose parts the lanes of a warp decode in
 // parallel.
 //
-// A chunk begins with its stream, so any inflate can read it. The index behind the stream tells lanes where to begin.
+// A chunk begins with its stream, so any inflate can read it. The index after the stream tells lanes where to begin.
 // layout.hpp has the format and the encoder's rules. Host and device write the same bytes. The encoder searches no
 // repeats farther back than the size of an element: tensors have few of these, text has many.
 #pragma once

@@ -1,4 +1,4 @@
-// The format of deflate-lite: DEFLATE (RFC 1951) with a fixed kind of header, restricted tokens, and an index behind
+// The format of deflate-lite: DEFLATE (RFC 1951) with a fixed kind of header, restricted tokens, and an index after
 // the stream that lets lanes decode parts of it in parallel.
 //
 // A chunk consists of cells of 32 bytes; eight cells are a unit. The encoder cuts the chunk into sub-blocks of whole
