@@ -1,5 +1,5 @@
 """The table of names in codec/concept.hpp, beside what the headers ask codecs, transforms and their blocks for: the
-concepts, block.cuh's contracts, and each other `requires`. Prints how many names there are; more than MOST fail."""
+concepts, the contracts of block.cuh, and each other `requires`. Prints how many names there are; more than MOST fail."""
 import re
 import sys
 from pathlib import Path
@@ -47,7 +47,7 @@ def requirements(text):
 
 def contracts(text):
     """What block.cuh's comments declare, of each kind in turn: `//   type name(...)`, `//   struct name` and so on."""
-    parts = re.split(r"A splitter's has besides|What a block transform is", text)
+    parts = re.split(r"The block codec of a splitter also has|The contract of block transforms", text)
     declared = r"^//   (?:struct |static constexpr \w+ |[\w:]+\*? +)(\w+)"
     return [set(re.findall(declared, part, re.M)) - {"block_codec", "block_transform"} for part in parts]
 

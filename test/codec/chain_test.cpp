@@ -43,7 +43,7 @@ TEST(chain, does_without_a_splitter_that_gains_nothing) {
   std::vector<float> values(4096);
   for (size_t i = 0; i < values.size(); ++i) values[i] = 100 + static_cast<float>(i % 50);
   const auto dense = encoded_chunk(codec{}, values);
-  EXPECT_TRUE(record_of(dense, 1).done_without());
+  EXPECT_TRUE(record_of(dense, 1).skipped());
   EXPECT_LT(dense.size(), 4096u);
   expect_restored(codec{}, values, dense);
   for (size_t i = 0; i < values.size(); i += 2) values[i] = 0;
@@ -69,8 +69,8 @@ TEST(chain, two_splitters_pile_up_their_sides) {
   std::vector<uint16_t> values(3000);
   for (size_t i = 0; i < values.size(); ++i) values[i] = i / 7 % 3 == 0 ? 0 : static_cast<uint16_t>(i / 7 * 31);
   const auto encoded = encoded_chunk(codec{}, values);
-  EXPECT_FALSE(record_of(encoded, 2).done_without());
-  EXPECT_FALSE(record_of(encoded, 1).done_without());
+  EXPECT_FALSE(record_of(encoded, 2).skipped());
+  EXPECT_FALSE(record_of(encoded, 1).skipped());
   EXPECT_LT(record_of(encoded, 1).kept(), record_of(encoded, 2).kept());
   expect_restored(codec{}, values, encoded);
 }

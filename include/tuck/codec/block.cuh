@@ -1,48 +1,58 @@
-// What a block codec is: the scalar codec's bytes, made by one thread block.
+// The contracts of block codecs and block transforms. A block codec writes and reads the same bytes as the scalar
+// codec, by one thread block.
 //
-// A block holds the chunk that it encodes in its registers as a block_tile, so that a chunk is read once whatever
-// becomes of it - counted, packed, stored raw, summed. Decoders hand over words as they come to be, in any order
-// but each once, as sink(index of the word's first value, word); or four at once, a device::vec128 of 16 bytes whose
-// first value is at a multiple of 16 bytes; or such of several rows of a tile, where the sink takes them. A codec
-// specialises block_codec<C, Threads>:
+// A block holds the chunk that it encodes in registers as a block_tile: the chunk is read from memory once, whether it
+// is then counted, packed, stored raw, or summed. A decoder passes each word of values to a sink exactly once, in any
+// order, in one of these forms:
 //
-//   struct TempStorage                                what it needs of shared memory, trivially constructible
+//   sink(index of the first value of the word, word)
+//   sink(index of the first value, device::vec128)          16 bytes, at a multiple of 16 bytes in the chunk
+//   sink(index of the first value, device::vec128 (&)[N])   N consecutive rows of a tile, if the sink takes rows
+//
+// A codec specialises block_codec<C, Threads>:
+//
+//   struct TempStorage                                shared memory of the block codec, trivially constructible
 //   block_codec(TempStorage&)
-//   uint32_t measure(const C&, tile&)                  the exact bytes of the encoded chunk, or `declined`; all threads
-//                                                      get them. A lossy codec leaves in the tile what decoding will
-//                                                      give, unless it declines; others leave it alone
-//   void     pack(const C&, const tile&, bytes out)    those bytes, then zeros up to out.size(); after a measure of
-//                                                      the same tile that gave less than the raw chunk. `out` is
-//                                                      global memory, a multiple of 16 in place and size, which is at
-//                                                      most tile_bytes
-//   status   decode(const C&, const_bytes, count, Sink& sink)  `count` values from untrusted bytes in global memory, at
-//                                                      a multiple of 16, and up to one they may be read; all threads
-//                                                      get the same status, and where it is ok, all words have been
-//                                                      handed over, with zeros past the last value
+//   uint32_t measure(const C&, tile&)                  returns the exact size of the encoded chunk in bytes, or
+//                                                      `declined`, to all threads. A lossy codec leaves the restored
+//                                                      values in the tile unless it declines; others do not change it
+//   void     pack(const C&, const tile&, bytes out)    writes the encoded chunk, then zeros up to out.size(). Follows a
+//                                                      measure of the same tile that returned less than its size. `out`
+//                                                      is global memory; address and size are multiples of 16, and the
+//                                                      size is at most tile_bytes
+//   status   decode(const C&, const_bytes, count, Sink& sink)  restores `count` values from untrusted bytes in global
+//                                                      memory. Their address is a multiple of 16, and they are readable
+//                                                      up to the next multiple of 16. Returns the same status to all
+//                                                      threads. If it is ok, the sink has got all words, with zeros
+//                                                      past the last value
 //
-//   static constexpr int blocks_a_processor            optional: fewer than 8, where it needs more registers
+//   static constexpr int blocks_a_processor            optional: blocks per multiprocessor, less than 8 if the codec
+//                                                      needs more registers
 //
-// A codec that needs a tile's registers for something else takes the chunk first. Instead of measure and pack it has:
+// A codec that needs the registers of the tile for something else takes the chunk first. It has, instead of measure and
+// pack above:
 //
-//   void     take(const C&, tile&)                     the chunk; a lossy codec leaves in it what decoding will give
+//   void     take(const C&, tile&)                     takes the chunk; a lossy codec leaves the restored values in it
 //   uint32_t measure(const C&)                         as above
 //   void     pack(const C&, Chunk& chunk, bytes out)   as above; chunk.value_of(r, k) is the k-th value of the 16 bytes
-//                                                      that this thread had of row r
+//                                                      of this thread in row r
 //
-// A splitter's has besides, for chains:
+// The block codec of a splitter also has, for chains:
 //
-//   uint32_t side_bytes(count)                         of the chunk that was measured; all threads get them
-//   std::byte* encoded(side)                           where in TempStorage an encoded chunk with such a side stands,
-//                                                      at a multiple of 4, and its kept values at one of their size or
-//                                                      of 4. Only of a side that fits (see concept.hpp)
-//   void     assemble(const C&, tile&)                 as pack, but it is left there; a lossy one leaves in the tile,
-//                                                      and not before, what decoding will give
-//   status   decode_assembled(const C&, side, size, count, Sink& sink)  as decode, of the `size` bytes that stand
-//                                                      there; bad_payload also where another side is theirs
+//   uint32_t side_bytes(count)                         returns the size of the side stream of the chunk that was
+//                                                      measured, to all threads
+//   std::byte* encoded(side)                           returns where TempStorage holds an encoded chunk with a side
+//                                                      stream of `side` bytes: a multiple of 4. Its residual values are
+//                                                      at a multiple of their size or of 4. `side` satisfies side_fits
+//                                                      (concept.hpp)
+//   void     assemble(const C&, tile&)                 like pack, but leaves the chunk at `encoded`. A lossy codec
+//                                                      changes the tile here instead of in measure
+//   status   decode_assembled(const C&, side, size, count, Sink& sink)  like decode, of the `size` bytes at `encoded`;
+//                                                      also bad_payload if their side stream does not have `side` bytes
 //
-// All are called by the whole block of exactly Threads threads, a power of two; a codec may set bounds to it. Between
-// two calls, measure and pack too, the caller puts a sync_block(). Kernels call C::from_stages, which is TUCK_HD, and
-// what an adaptive codec has besides.
+// The whole block of exactly Threads threads calls each member. Threads is a power of two; a codec may restrict it. The
+// caller puts a sync_block() between two calls, also between measure and pack. Kernels call C::from_stages, which must
+// be TUCK_HD, and the TUCK_HD members of an adaptive codec.
 #pragma once
 
 #include <tuck/codec/block_tile.cuh>
@@ -50,31 +60,33 @@
 
 namespace tuck::inline TUCK_ABI {
 
-inline constexpr int block_threads = 128;
-inline constexpr int blocks_a_processor = 8;  // whose registers must fit at once: 64 a thread
+inline constexpr int block_threads = 128;     ///< threads per block of the library's kernels
+inline constexpr int blocks_a_processor = 8;  ///< blocks that a multiprocessor must hold: 64 registers per thread
 
+/// The block codec of C: a specialisation for each codec that kernels use, with the members described in this file.
 template <class C, int Threads> struct block_codec {
   static_assert(sizeof(C) == 0, "tuck: this codec has no block codec, which kernels need; see tuck/codec/block.cuh");
 };
 
-// What decodes: the block codec, unless a codec specialises this by a class of its own that has TempStorage and decode
-// alone, and needs less.
+/// The class that decodes chunks of C: the block codec, or a specialisation with only TempStorage and decode, if that
+/// needs fewer resources.
 template <class C, int Threads> struct block_decoder : block_codec<C, Threads> {
   using block_codec<C, Threads>::block_codec;
 };
 
-// What a block transform is: the scalar transform's results, in place, by one thread block. A transform specialises
-// block_transform<X, Threads>:
+// The contract of block transforms. They write the same results as the scalar transform, in place, by one thread block.
+// A transform specialises block_transform<X, Threads>:
 //
-//   struct TempStorage                                  what it needs of shared memory besides, trivially constructible
+//   struct TempStorage                                  additional shared memory, trivially constructible
 //   block_transform(TempStorage&)
-//   void apply(const X&, std::byte* values, uint32_t count)    turns `count` values in shared memory, at a multiple of
-//                                                       16 bytes and at most tile_bytes, into their results
-//   void invert(const X&, std::byte* results, uint32_t count)  back
+//   void apply(const X&, std::byte* values, uint32_t count)    replaces `count` values in shared memory, at a multiple
+//                                                       of 16 and in at most tile_bytes, by their results
+//   void invert(const X&, std::byte* results, uint32_t count)  restores the values
 //
-// Both are called by the whole block of exactly Threads threads, a power of two; the caller puts a sync_block() before
-// and after, and `values` is all threads' between them. What lies behind the values up to a multiple of 16 bytes may be
-// read, whatever it is, and up to a multiple of 4 overwritten.
+// The whole block of exactly Threads threads calls both; Threads is a power of two. The caller puts a sync_block()
+// before and after each call. In between only this block transform accesses the values. It may read the bytes after the
+// values up to a multiple of 16, and overwrite them up to a multiple of 4; they may have any value.
+/// The block transform of X: a specialisation for each transform that kernels use.
 template <class X, int Threads> struct block_transform {
   static_assert(sizeof(X) == 0, "tuck: this transform has no block transform; see tuck/codec/block.cuh");
 };
@@ -85,28 +97,30 @@ template <class B>
   requires(B::blocks_a_processor > 0)
 inline constexpr int blocks_a_processor_of<B> = B::blocks_a_processor;
 
-// Does this block codec take a chunk first?
+// Whether a block codec takes a chunk before it is measured.
 template <class B>
 concept takes_chunk = requires { &B::take; };
 
-// Does a sink take several rows at once, one behind the other?
+// Whether a sink takes several consecutive rows at once.
 template <class Sink, int Rows>
 concept takes_rows = requires(Sink& sink, const device::vec128 (&x)[Rows]) { sink(0u, x); };
 }  // namespace detail
 
-// The most values of a chunk that kernels take.
+/// The largest number of values of a chunk that kernels accept.
 template <codec C> inline constexpr uint32_t max_device_chunk_values = tile_bytes / uint32_t{sizeof(value_t<C>)};
 
-// Where a chunk's values are: in global memory, as they are.
+/// The values of a chunk in global memory.
 template <element T, int Threads> struct plain_values {
   const T* values;
 
+  /// Reads the first `count` values.
   __device__ void load(block_tile<T, Threads>& tile, uint32_t count) { tile.load(values, count); }
+  /// Reads one value.
   __device__ bits_t<T> at(uint32_t i) const { return device::load(reinterpret_cast<const bits_t<T>*>(values) + i); }
 };
 
-// A chunk of `count` values in global memory: read once and kept in registers, or, where these are wanted for something
-// else, read whenever asked for; then `count` stays in memory. A tile is such a chunk too.
+/// A chunk of `count` values in global memory. If Kept, it is read once and stays in registers. Otherwise it is read
+/// for each use, and `count` must remain valid; this frees the registers. A tile has the same interface.
 template <element T, int Threads, bool Kept, class Values = plain_values<T, Threads>> class block_chunk {
  public:
   using tile = block_tile<T, Threads>;
@@ -115,13 +129,15 @@ template <element T, int Threads, bool Kept, class Values = plain_values<T, Thre
     if constexpr (Kept) values_.load(tile_, count);
   }
 
-  __device__ uint32_t count() const { return Kept ? tile_.count : count_; }  // values
+  __device__ uint32_t count() const { return Kept ? tile_.count : count_; }  // number of values
+  /// Returns where the values are.
   __device__ const Values& source() const { return values_; }
+  /// Returns the chunk as a tile.
   __device__ tile& values() {
     if constexpr (!Kept) values_.load(tile_, count_);
     return tile_;
   }
-  // As a tile has it: reads that value alone.
+  /// Reads one value, numbered as in a tile.
   __device__ bits_t<T> value_of(int r, uint32_t k) const {
     return values_.at(tile::first_value(r * tile::row_words) + k);
   }
@@ -134,7 +150,8 @@ template <element T, int Threads, bool Kept, class Values = plain_values<T, Thre
 
 namespace detail {
 
-// A chunk encoded by either kind of block codec: its bytes, or `declined`; then, behind a barrier, these into `out`.
+// Encode a chunk with either kind of block codec. The measure functions return its size, or `declined`. pack_chunk
+// writes it to `out`, after a barrier.
 template <class Coder, class C, class Chunk>
 __device__ uint32_t measure_taken(Coder& coder, const C& codec, Chunk& chunk) {
   if constexpr (takes_chunk<Coder>)
@@ -160,8 +177,8 @@ __device__ void pack_chunk(Coder& coder, const C& codec, Chunk& chunk, bytes out
 
 }  // namespace detail
 
-// What decoders hand words to: stores the values with lo <= index < hi of a chunk of `count` at p[index], p a
-// multiple of sizeof(T), and, where they are `summed`, sums all of them.
+/// The sink of decoders. Of a chunk of `count` values, stores those with lo <= index < hi at p[index]; p is a multiple
+/// of sizeof(T). If `summed`, adds all values to the checksum.
 template <element T, int Threads> class block_output {
   using tile = block_tile<T, Threads>;
   using word = typename tile::word;
@@ -170,28 +187,29 @@ template <element T, int Threads> class block_output {
  public:
   word_sums sums;
 
-  // Are these all values of a chunk of `count`, in whole rows?
+  /// Returns whether the range is the whole chunk, in whole rows.
   __device__ static bool is_whole(const T* p, uint32_t lo, uint32_t hi, uint32_t count) {
     return lo == 0 && hi == count && count % lane_values == 0 &&
            reinterpret_cast<uintptr_t>(p) % sizeof(device::vec128) == 0;
   }
   __device__ block_output(T* p, uint32_t lo, uint32_t hi, uint32_t count, bool summed)
       : block_output(p, lo, hi, is_whole(p, lo, hi, count), summed) {}
-  // The same where that has been found out already.
+  /// Constructs a sink with the result of is_whole.
   __device__ block_output(T* p, uint32_t lo, uint32_t hi, bool whole, bool summed)
       : p_(p), lo_(lo), hi_(hi), whole_(whole), summed_(summed) {}
 
+  /// Stores a word; `first` is the index of its first value.
   __device__ void operator()(uint32_t first, word x) {
     if (summed_) tile::add_word(sums, x, first);
     store_values(first, x);
   }
 
-  // The same of 16 bytes of values that one thread has.
+  /// Stores the 16 bytes of one thread in a row.
   __device__ void operator()(uint32_t first, const device::vec128& x) {
     const device::vec128 one[] = {x};
     (*this)(first, one);
   }
-  // Of some rows, one behind the other, the first of which has this thread's 16 bytes at `first`.
+  /// Stores the 16 bytes of this thread in consecutive rows; `first` is the index of its first value in the first row.
   template <int Rows> __device__ void operator()(uint32_t first, const device::vec128 (&x)[Rows]) {
     if (summed_) tile::add_rows(sums, first * uint32_t{sizeof(T)} / 4, x);
     if (whole_) {

@@ -1,13 +1,14 @@
-// Between global memory, shared memory and a tile's registers, by a whole block.
+// Copies between global memory, shared memory and the registers of a tile, by a whole block.
 #pragma once
 
 #include <tuck/codec/block.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
-// Copies of up to tile_bytes, 16 bytes at a time, between places that are multiples of 16. No barrier inside.
+// copy_to_shared and copy_from_shared copy up to tile_bytes, 16 bytes at a time, between addresses that are multiples
+// of 16. No function here has a barrier.
 
-// What is behind the last byte, up to a multiple of 16, is read and written as well.
+/// Copies to shared memory. Also accesses the bytes after the last one, up to a multiple of 16.
 template <int Threads> __device__ void copy_to_shared(std::byte* to, const_bytes from) {
   const auto size = static_cast<uint32_t>(from.size());
   const auto* const source = reinterpret_cast<const device::vec128*>(from.data());
@@ -15,15 +16,15 @@ template <int Threads> __device__ void copy_to_shared(std::byte* to, const_bytes
   for (uint32_t i = threadIdx.x; 16 * i < size; i += Threads)
     reinterpret_cast<device::vec128*>(to)[i] = device::load(source + i);
 }
-// `size` bytes, and those behind them up to a multiple of 16; then zeros up to to.size(), which is one.
+/// Copies `size` bytes, rounded up to a multiple of 16, then writes zeros up to to.size(), which is a multiple of 16.
 template <int Threads> __device__ void copy_from_shared(bytes to, const std::byte* from, uint32_t size) {
-  const auto room = static_cast<uint32_t>(to.size());
+  const auto capacity = static_cast<uint32_t>(to.size());
   auto* const target = reinterpret_cast<device::vec128*>(to.data());
 #pragma unroll 1
-  for (uint32_t i = threadIdx.x; 16 * i < room; i += Threads)
+  for (uint32_t i = threadIdx.x; 16 * i < capacity; i += Threads)
     device::store(target + i, 16 * i < size ? reinterpret_cast<const device::vec128*>(from)[i] : device::vec128{});
 }
-// Both at any address, of any size: 16 bytes at a time from where `to` is a multiple of that.
+/// Copies any size between any addresses, 16 bytes at a time at the multiples of 16 of `to`.
 template <int Threads> __device__ void copy_to_frame(bytes to, const std::byte* from) {
   constexpr uint32_t each = sizeof(device::vec128);
   const auto size = static_cast<uint32_t>(to.size());
@@ -46,14 +47,15 @@ template <int Threads> __device__ void copy_to_frame(bytes to, const std::byte* 
     device::store(target, x);
   }
 }
-template <int Threads> __device__ void zero_shared(std::byte* to) {  // tile_bytes
+/// Sets tile_bytes bytes to zero.
+template <int Threads> __device__ void zero_shared(std::byte* to) {
 #pragma unroll
   for (uint32_t i = 0; i < tile_bytes / sizeof(device::vec128); i += Threads)
     reinterpret_cast<device::vec128*>(to)[i + threadIdx.x] = {};
 }
 
-// A tile to a row in shared memory, from its begin on, a multiple of 16, and back; nothing past a multiple of 16 bytes
-// is touched.
+/// Copies a tile to the beginning of a row in shared memory, which is a multiple of 16. Writes `size` bytes, rounded up
+/// to a multiple of 16.
 template <class Tile> __device__ void store_to_row(const Tile& values, uint32_t size, std::byte* row) {
 #pragma unroll
   for (int r = 0; r < Tile::rows; ++r) {
@@ -61,7 +63,7 @@ template <class Tile> __device__ void store_to_row(const Tile& values, uint32_t 
     if (at * sizeof(device::vec128) < size) reinterpret_cast<device::vec128*>(row)[at] = values.row(r);
   }
 }
-// The 16 bytes of which `first` is the first value, zeros past the last one.
+/// Reads the 16 bytes of a row that begin at value `first`, with zeros past the last value.
 template <class Tile> __device__ device::vec128 read_row(uint32_t first, uint32_t count, const std::byte* row) {
   const uint32_t at = first / Tile::lane_values, words = (count * (16 / Tile::lane_values) + 3) / 4;
   if (first + Tile::lane_values <= count) return reinterpret_cast<const device::vec128*>(row)[at];

@@ -1,4 +1,4 @@
-// What a thread block has of a tensor in its registers.
+// The values that a thread block holds in registers.
 #pragma once
 
 #include <tuck/core/bits.hpp>
@@ -8,13 +8,13 @@
 
 namespace tuck::inline TUCK_ABI {
 
-inline constexpr uint32_t tile_bytes = 16 * 1024;
+inline constexpr uint32_t tile_bytes = 16 * 1024;  ///< largest chunk that kernels accept, in bytes
 
 template <element T, int Threads> class block_output;
 
 namespace detail {
 
-// f<0>(), f<1>(), ... f<N - 1>(): a loop whose body wants its index as a constant.
+// Calls f<0>(), f<1>(), ... f<N - 1>(): a loop whose body needs its index as a constant.
 template <int N, class F> __device__ __forceinline__ void unrolled(const F& f) {
   [&]<int... I>(std::integer_sequence<int, I...>) {
     (f.template operator()<I>(), ...);
@@ -23,7 +23,7 @@ template <int N, class F> __device__ __forceinline__ void unrolled(const F& f) {
 
 }  // namespace detail
 
-// Rotates values of Width bytes left by one bit, so that the sign of a float is its lowest bit; and back.
+/// Rotates values of Width bytes left by one bit, so that the sign of a float becomes its lowest bit.
 template <uint32_t Width, uint32_t Words> __device__ __forceinline__ void rotate_values(uint32_t (&w)[Words]) {
 #pragma unroll
   for (uint32_t i = 0; i < Words; i += Width == 8 ? 2 : 1) {
@@ -37,6 +37,7 @@ template <uint32_t Width, uint32_t Words> __device__ __forceinline__ void rotate
     }
   }
 }
+/// Undoes rotate_values.
 template <uint32_t Width, uint32_t Words> __device__ __forceinline__ void rotate_values_back(uint32_t (&w)[Words]) {
 #pragma unroll
   for (uint32_t i = 0; i < Words; i += Width == 8 ? 2 : 1) {
@@ -51,39 +52,44 @@ template <uint32_t Width, uint32_t Words> __device__ __forceinline__ void rotate
   }
 }
 
-// Up to 16 KiB of values in the registers of a block. A warp has a contiguous part of the chunk, in rows of 512
-// bytes, of which a lane has 16: 4 words of 4 bytes, or 2 of 8-byte values.
+/// At most 16 KiB of values in the registers of a block. Each warp has a contiguous part of the chunk, in rows of 512
+/// bytes. Each lane has 16 bytes of a row: 4 words of 4 bytes, or 2 words of 8-byte values.
 template <element T, int Threads> struct block_tile {
+  /// Type of a word: 8 bytes for 8-byte values, otherwise 4.
   using word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
-  static constexpr int per_word = sizeof(word) / sizeof(T);          // values a word
-  static constexpr int words = tile_bytes / sizeof(word) / Threads;  // words a thread
-  static constexpr int row_words = sizeof(device::vec128) / sizeof(word);
-  static constexpr int rows = words / row_words;  // of a warp
-  static constexpr uint32_t lane_values = sizeof(device::vec128) / sizeof(T);
-  static constexpr uint32_t row_values = lane_values * device::warp_size;
-  static constexpr uint32_t capacity = tile_bytes / sizeof(T);  // values
+  static constexpr int per_word = sizeof(word) / sizeof(T);                    ///< values per word
+  static constexpr int words = tile_bytes / sizeof(word) / Threads;            ///< words per thread
+  static constexpr int row_words = sizeof(device::vec128) / sizeof(word);      ///< words of a thread in a row
+  static constexpr int rows = words / row_words;                               ///< rows per warp
+  static constexpr uint32_t lane_values = sizeof(device::vec128) / sizeof(T);  ///< values of a thread in a row
+  static constexpr uint32_t row_values = lane_values * device::warp_size;      ///< values per row
+  static constexpr uint32_t capacity = tile_bytes / sizeof(T);                 ///< values per tile
   static_assert(words * sizeof(word) * Threads == tile_bytes && rows * row_words == words &&
                     Threads % device::warp_size == 0,
                 "tuck: a block has a power of two of threads, 32 to 1024");
 
-  word w[words];       // zero past the chunk's values
-  uint32_t count = 0;  // values of the chunk
+  word w[words];       ///< the words of this thread; zero past the values of the chunk
+  uint32_t count = 0;  ///< number of values of the chunk
 
-  // Index in the chunk of the first value of this thread's j-th word.
+  /// Returns the index in the chunk of the first value of word j of this thread.
   __device__ static uint32_t first_value(int j = 0) { return first_value(threadIdx.x, j); }
+  /// Returns the index in the chunk of the first value of word j of a thread.
   __device__ static uint32_t first_value(uint32_t thread, int j) {
     const auto row = static_cast<uint32_t>(j / row_words), k = static_cast<uint32_t>(j % row_words);
     return thread / device::warp_size * (rows * row_values) + thread % device::warp_size * lane_values +
            row * row_values + k * per_word;
   }
+  /// Returns the k-th value of a word.
   __device__ static bits_t<T> value(word x, int k) {
     return static_cast<bits_t<T>>(x >> (8 * sizeof(T) * static_cast<unsigned>(k)));
   }
+  /// Returns whether the chunk fills the tile.
   __device__ bool is_full() const { return count == capacity; }
+  /// Returns this tile, like a block_chunk.
   __device__ block_tile& values() { return *this; }
 
-  // Reads `n` <= capacity values from p, a multiple of a word's size: global memory that this kernel does not write.
+  /// Reads n <= capacity values from global memory that the kernel does not write. p is a multiple of the word size.
   __device__ void load(const T* p, uint32_t n) {
     count = n;
     if (!is_full() || reinterpret_cast<uintptr_t>(p) % 16 != 0) return load_words(p, n);
@@ -91,7 +97,7 @@ template <element T, int Threads> struct block_tile {
 #pragma unroll
     for (int r = 0; r < rows; ++r) set_row(r, device::load(from + r * device::warp_size));
   }
-  // The same word by word: a tile that is not full, or begins anywhere.
+  /// Like load, word by word: for a tile that is not full, or a p that is no multiple of 16.
   __device__ void load_words(const T* p, uint32_t n) {
     const uint32_t thread = device::thread_id_anew();
     const auto* const from = reinterpret_cast<const word*>(p);
@@ -108,8 +114,8 @@ template <element T, int Threads> struct block_tile {
     }
   }
 
-  // Sets each value to itself XOR that of the same index at p, as load has them. Returns this thread's share of the
-  // checksum of those, the first of which is in word `first` of what is summed.
+  /// XORs each value with the value of the same index at p; p is as for load. Returns this thread's part of the
+  /// checksum of the values at p, where `first` is the index of their first word in the checksum.
   __device__ word_sums exclusive_or(const T* p, uint64_t first) {
     const bool whole = is_full() && reinterpret_cast<uintptr_t>(p) % 16 == 0;
     word_sums sums;
@@ -124,7 +130,7 @@ template <element T, int Threads> struct block_tile {
       return sums;
     }
     const auto* const from = reinterpret_cast<const device::vec128*>(p + first_value());
-    constexpr int some = rows < 4 ? rows : 4;  // that registers hold
+    constexpr int some = rows < 4 ? rows : 4;  // rows that registers can hold
 #pragma unroll
     for (int r = 0; r < rows; r += some) {
       device::vec128 other[some];
@@ -140,7 +146,7 @@ template <element T, int Threads> struct block_tile {
     return sums;
   }
 
-  // Writes all values to p, a multiple of sizeof(T).
+  /// Writes all values to p, a multiple of sizeof(T).
   __device__ void store(std::byte* p) const {
     block_output<T, Threads> out(reinterpret_cast<T*>(p), 0, count, count, false);
     const uint32_t first = first_value(device::thread_id_anew(), 0);
@@ -148,7 +154,7 @@ template <element T, int Threads> struct block_tile {
     for (uint32_t r = 0; r < static_cast<uint32_t>(rows); ++r)
       if (first + r * row_values < count) out(first + r * row_values, row(static_cast<int>(r)));
   }
-  // Writes up to tile_bytes, the values and zeros behind them, to p; both multiples of 16.
+  /// Writes the values to p, padded with zeros to `size` <= tile_bytes bytes. p and size are multiples of 16.
   __device__ void store_padded(std::byte* p, uint32_t size) const {
     const uint32_t at = first_value(device::thread_id_anew(), 0) * uint32_t{sizeof(T)};
     auto* const to = reinterpret_cast<device::vec128*>(p + at);
@@ -163,7 +169,7 @@ template <element T, int Threads> struct block_tile {
     }
   }
 
-  // This thread's 16 bytes of a row.
+  /// Returns the 16 bytes of this thread in row r.
   __device__ device::vec128 row(int r) const {
     if constexpr (sizeof(word) == 4) {
       return {{w[4 * r], w[4 * r + 1], w[4 * r + 2], w[4 * r + 3]}};
@@ -174,13 +180,14 @@ template <element T, int Threads> struct block_tile {
       return x;
     }
   }
-  // The k-th value of these.
+  /// Returns the k-th value of the 16 bytes of this thread in row r.
   __device__ bits_t<T> value_of(int r, uint32_t k) const {
     const device::vec128 x = row(r);
     const uint32_t bit = 8 * sizeof(T) * k;
     const uint64_t half = bit < 64 ? device::join_words(x.w[0], x.w[1]) : device::join_words(x.w[2], x.w[3]);
     return static_cast<bits_t<T>>(half >> bit % 64);
   }
+  /// Sets the 16 bytes of this thread in row r.
   __device__ void set_row(int r, const device::vec128& x) {
 #pragma unroll
     for (int k = 0; k < row_words; ++k) {
@@ -191,9 +198,9 @@ template <element T, int Threads> struct block_tile {
     }
   }
 
-  // Can all values of the chunk be equal, as far as this thread sees at a glance?
+  /// Returns false if this thread sees at once that the values of the chunk are not all equal.
   __device__ bool may_be_uniform() const { return !is_full() || w[0] == w[words - 1]; }
-  // Are all values that this thread has equal to `value_bits`?
+  /// Returns whether all values of this thread equal `value_bits`.
   __device__ bool all_equal(bits_t<T> value_bits) const {
     const word x = repeat(value_bits);
     const uint32_t whole = count / per_word;
@@ -207,7 +214,7 @@ template <element T, int Threads> struct block_tile {
     return equal;
   }
 
-  // This thread's share of the checksum of a chunk in which `before` values are before these.
+  /// Returns this thread's part of the checksum of the chunk.
   __device__ word_sums sums() const {
     device::vec128 x[rows];
 #pragma unroll
@@ -216,7 +223,7 @@ template <element T, int Threads> struct block_tile {
     add_rows(sums, first_value(device::thread_id_anew(), 0) * uint32_t{sizeof(T)} / 4, x);
     return sums;
   }
-  // 16 bytes of each of some rows, one behind the other; `at` is the index of the first word.
+  /// Adds the 16 bytes of this thread in consecutive rows to a checksum. `at` is the index of their first word.
   template <int Rows, class Index>
   __device__ static void add_rows(word_sums& sums, Index at, const device::vec128 (&x)[Rows]) {
     constexpr uint32_t row = 4 * device::warp_size;
@@ -228,16 +235,17 @@ template <element T, int Threads> struct block_tile {
     sums.plain += static_cast<uint32_t>(plain);
     sums.weighted += plain * at;
   }
+  /// Adds a word to a checksum. `first` is the index of its first value.
   __device__ static void add_word(word_sums& sums, word x, uint64_t first) {
     const uint64_t at = first * sizeof(T) / 4;
     sums.add(static_cast<uint32_t>(x), at);
     if constexpr (sizeof(T) == 8) sums.add(static_cast<uint32_t>(x >> 32), at + 1);
   }
 
-  // The first `n` < per_word values of a word, zeros after them.
+  /// Returns the first n < per_word values of a word, followed by zeros.
   __device__ static word clip(word x, uint32_t n) { return x & ((word{1} << (8 * sizeof(T) * n)) - 1); }
 
-  // The first `n` values of 16 bytes, zeros after them.
+  /// Returns the first n values of 16 bytes, followed by zeros.
   __device__ static device::vec128 clip(device::vec128 x, uint32_t n) {
     if (n < lane_values) {
 #pragma unroll
@@ -249,7 +257,7 @@ template <element T, int Threads> struct block_tile {
     return x;
   }
 
-  // A word of equal values.
+  /// Returns a word of equal values.
   __device__ static word repeat(bits_t<T> value_bits) {
     if constexpr (per_word == 4) return value_bits * 0x01010101u;
     if constexpr (per_word == 2) return value_bits * 0x00010001u;

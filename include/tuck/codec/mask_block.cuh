@@ -1,8 +1,8 @@
-// Masks by one thread block: what ZVC and RLE are made of, as masks.hpp has them.
+// Masks by one thread block: the basis of ZVC and RLE, with the bits of masks.hpp.
 //
-// A lane has 16 bytes of each of its warp's rows and so 2 to 16 consecutive bits of each row's mask. Rows whose counts
-// fit in a byte (of 1-byte values: in 16 bits) are counted and scanned together, as fields of one word. The values at
-// the ones are then written, or read, one behind the other, row by row, without a branch.
+// A lane has 16 bytes of each row of its warp, and so 2 to 16 consecutive bits of the mask of each row. Rows are
+// counted and scanned together, as fields of one word: of 16 bits for 1-byte values, otherwise of a byte. The values at
+// the ones are then written or read row by row, without branches.
 #pragma once
 
 #include <tuck/codec/block_copies.cuh>
@@ -11,42 +11,44 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// The mask of a tile, one field per row in the words of a thread.
 template <element T, int Threads> class block_masks {
  public:
   using tile = block_tile<T, Threads>;
   using word = typename tile::word;
 
-  static constexpr uint32_t most_bytes = tile::capacity / 8;  // of a chunk's mask
+  static constexpr uint32_t most_bytes = tile::capacity / 8;  ///< size of the mask of a full tile
 
  private:
   static constexpr int per_word = tile::per_word, rows = tile::rows, row_words = tile::row_words;
-  static constexpr uint32_t row_bits = tile::lane_values;  // a lane's
+  static constexpr uint32_t row_bits = tile::lane_values;  // of a lane
   static constexpr uint32_t field = row_bits > 8 ? 16 : 8;
   static constexpr int rows_a_word = 32 / field;
   static constexpr int words = ceil_div(rows, rows_a_word);
   static constexpr uint32_t group = row_bits < 8 ? 8 / row_bits : 1;  // lanes whose bits share a byte
   static constexpr uint32_t row_bytes = device::warp_size * row_bits / 8;
   static constexpr uint32_t warps = Threads / device::warp_size;
-  using piece = std::conditional_t<field == 16, uint16_t, uint8_t>;  // a lane's bits of a row, and its group's
+  using piece = std::conditional_t<field == 16, uint16_t, uint8_t>;  // the bits of a group in a row
 
  public:
   struct TempStorage {
     uint32_t of_warp[warps];
-    uint32_t turn[sizeof(T) == 1 ? 16 : 1];  // of each four bits
+    uint32_t turn[sizeof(T) == 1 ? 16 : 1];  // byte_perm selectors for each value of four bits
   };
 
-  uint32_t bits[words];  // this thread's: a field a row
+  uint32_t bits[words];  ///< of this thread: one field per row
 
   // -- from values to masks ------------------------------------------------------------------------------------------
 
+  /// Sets the bits of values that are not zero.
   __device__ void find_non_zeros(const tile& values) {
     tile zeros;
 #pragma unroll
     for (int j = 0; j < tile::words; ++j) zeros.w[j] = 0;
     find(values, zeros);
   }
-  // Values that differ from the one before them, which is `last` for the warp's first. The caller clips what lies past
-  // the chunk's end.
+  /// Sets the bits of values that differ from the value before them. `last` is the value before the first of the warp.
+  /// The caller clips the bits past the end of the chunk.
   __device__ void find_changes(const tile& values, bits_t<T> last) {
     tile before;
     word carried = static_cast<word>(last) << (8 * (sizeof(word) - sizeof(T)));
@@ -64,7 +66,7 @@ template <element T, int Threads> class block_masks {
     }
     find(values, before);
   }
-  // Leaves the bits of the first `count` values alone.
+  /// Clears all bits except those of the first `count` values.
   __device__ void clip(uint32_t count) {
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
@@ -72,6 +74,7 @@ template <element T, int Threads> class block_masks {
       if (left < row_bits) bits[r / rows_a_word] &= ~((low_mask(row_bits) & ~low_mask(left)) << shift_of(r));
     }
   }
+  /// Returns the number of ones of this thread.
   __device__ uint32_t ones() const {
     uint32_t sum = 0;
 #pragma unroll
@@ -79,7 +82,7 @@ template <element T, int Threads> class block_masks {
     return sum;
   }
 
-  // Writes the mask to shared memory, all most_bytes.
+  /// Writes most_bytes of mask to shared memory.
   __device__ void store(std::byte* to) const {
 #pragma unroll
     for (int i = 0; i < words; ++i) {
@@ -90,7 +93,7 @@ template <element T, int Threads> class block_masks {
         const uint32_t shift = row_bits * lanes;
         together = (device::lane_id() & lanes) != 0 ? together << shift | other : other << shift | together;
       }
-      // Every lane of a group has its bytes of all rows now, and writes some.
+      // Now each lane of a group has its bytes of all rows, and writes some of them.
 #pragma unroll
       for (uint32_t r = 0; r < static_cast<uint32_t>(rows_a_word) && i * rows_a_word + r < rows; r += group) {
         const uint32_t row = r + device::lane_id() % group;
@@ -99,7 +102,7 @@ template <element T, int Threads> class block_masks {
       }
     }
   }
-  // Reads its bytes below `size`, which is most_bytes if Whole.
+  /// Reads the bytes of the mask below `size`, which is most_bytes if Whole.
   template <bool Whole> __device__ void load(const std::byte* from, uint32_t size = most_bytes) {
 #pragma unroll
     for (int i = 0; i < words; ++i) {
@@ -113,9 +116,9 @@ template <element T, int Threads> class block_masks {
     }
   }
 
-  // -- where the values at the ones are ------------------------------------------------------------------------------
+  // -- positions of the values at the ones ----------------------------------------------------------------------------
 
-  // What each warp has one number of: the sum over those before this one, and over all. With a barrier.
+  /// The sum of one number of each warp: over the warps before this one, and over all warps. sum_warps has a barrier.
   struct sums {
     uint32_t before, all;
   };
@@ -125,16 +128,18 @@ template <element T, int Threads> class block_masks {
     const uint32_t of_warp = device::lane_id() < warps ? temp.of_warp[device::lane_id()] : 0;
     return {device::warp_sum(device::lane_id() < device::warp_id() ? of_warp : 0), device::warp_sum(of_warp)};
   }
+  /// Returns the numbers of ones.
   __device__ sums sum(TempStorage& temp) const { return sum_warps(temp, device::warp_sum(ones())); }
 
-  // With `before` ones in front of this warp's, bytes from the begin of the values to each row of this thread.
-  struct places {
+  /// Byte offsets of this thread's first value in each row, from the first value at a one. `before` is the number of
+  /// ones of the warps before this one.
+  struct offsets {
     uint32_t of_row[rows];
   };
-  __device__ places find_places(uint32_t before) const {
-    // A byte has room for the ones of 32 lanes, but of 2-byte values only for those of 31.
+  __device__ offsets find_offsets(uint32_t before) const {
+    // A field of 8 bits holds the count of 32 lanes, except with 2-byte values: these allow only 31 lanes.
     constexpr bool fits = row_bits != 8;
-    places p;
+    offsets p;
     uint32_t begin = before * uint32_t{sizeof(T)};
 #pragma unroll
     for (int i = 0; i < words; ++i) {
@@ -152,15 +157,15 @@ template <element T, int Threads> class block_masks {
 
   // -- values --------------------------------------------------------------------------------------------------------
 
-  // What put (or get) of 1-byte values wants in `turn`; a barrier follows.
+  /// Prepares `turn` for put, or for get, of 1-byte values. The caller adds a barrier.
   template <bool Put> __device__ static void prepare(TempStorage& temp) {
     if constexpr (sizeof(T) == 1)
       if (threadIdx.x < 16) temp.turn[threadIdx.x] = selectors<Put>(threadIdx.x);
   }
 
-  // Writes the values at the ones to `packed`, in shared memory, at a multiple of sizeof(T) or of 4; 1-byte values
-  // where all was zero.
-  __device__ void put(const TempStorage& temp, const tile& values, const places& p, std::byte* packed) const {
+  /// Writes the values at the ones to `packed` in shared memory, at a multiple of sizeof(T) or of 4. For 1-byte values
+  /// that memory must be zero.
+  __device__ void put(const TempStorage& temp, const tile& values, const offsets& p, std::byte* packed) const {
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
       const word* const w = values.w + r * row_words;
@@ -182,10 +187,11 @@ template <element T, int Threads> class block_masks {
     }
   }
 
-  // This thread's 16 bytes of a row: the values at the ones, and zeros; or at each zero the value at the last one,
-  // which may be the one in front of `packed`. Of 1-byte values at the ones, up to 8 bytes behind the last are read.
+  /// Returns the 16 bytes of this thread in row r: values at the ones, and zeros elsewhere. If Repeats, other positions
+  /// get the value of the last one, which may be the value before `packed`. Without Repeats, 1-byte values read up to 8
+  /// bytes past the last value.
   template <bool Repeats>
-  __device__ device::vec128 get(const TempStorage& temp, int r, const places& p, const std::byte* packed) const {
+  __device__ device::vec128 get(const TempStorage& temp, int r, const offsets& p, const std::byte* packed) const {
     const uint32_t mask = bits[r / rows_a_word] >> shift_of(r);
     tile row;
     if constexpr (sizeof(T) == 1 && !Repeats) {
@@ -213,13 +219,13 @@ template <element T, int Threads> class block_masks {
 
  private:
   __device__ static constexpr uint32_t shift_of(int r) { return static_cast<uint32_t>(r % rows_a_word) * field; }
-  // Where this thread's bits of a row are in a mask in shared memory.
+  // Returns the address of this thread's bits of a row in a mask in shared memory.
   template <class Byte> __device__ static auto* piece_at(Byte* mask, uint32_t row) {
     using pointer = std::conditional_t<std::is_const_v<Byte>, const piece, piece>*;
     return reinterpret_cast<pointer>(mask + tile::first_value() / 8 + row * row_bytes);
   }
 
-  // Bits of the values that are not those of `before`.
+  // Sets the bits of values that differ from those of `before`.
   __device__ void find(const tile& values, const tile& before) {
 #pragma unroll
     for (int i = 0; i < words; ++i) bits[i] = 0;
@@ -230,7 +236,7 @@ template <element T, int Threads> class block_masks {
         of_rows = device::or_if_differ<1u << (shift_of(r) + k)>(of_rows, values.w[J], before.w[J]);
       });
     } else {
-      // In the top bit of each value: is it not zero? Four words of two values, or two of four, make a byte.
+      // The top bit of each value is set if it is not zero. Four words of two values, or two of four, make a byte.
       constexpr uint32_t tops = per_word == 4 ? 0x80808080u : 0x80008000u;
       uint32_t eights[tile::words * per_word / 8] = {};
       detail::unrolled<tile::words>([&]<int J>() {
@@ -245,7 +251,7 @@ template <element T, int Threads> class block_masks {
     }
   }
 
-  // The ones of each field.
+  // Returns the number of ones in each field.
   __device__ static uint32_t count_fields(uint32_t x) {
     if constexpr (field == 16) return popcount(x & 0xffffu) + (popcount(x >> 16) << 16);
     x -= x >> 1 & 0x55555555u;
@@ -253,7 +259,7 @@ template <element T, int Threads> class block_masks {
     if constexpr (row_bits > 4) x = (x + (x >> 4)) & 0x0f0f0f0fu;
     return x;
   }
-  // `begin`, and the bytes of as many values as field R says.
+  // Returns `begin` plus the size of as many values as field R counts.
   template <int R> __device__ static uint32_t add_bytes(uint32_t fields, uint32_t begin) {
     if constexpr (field == 16)
       return begin + (fields >> (16 * R) & 0xffffu);
@@ -261,9 +267,9 @@ template <element T, int Threads> class block_masks {
       return device::dot4<uint32_t{sizeof(T)} << (8 * R)>(fields, begin);
   }
 
-  // byte_perm's selectors for the four bytes that these bits speak of: Packed moves the ones to the front, and says in
-  // its upper half how many bits they have; else from there to their places, and how many bytes they are. Other bytes
-  // become zero.
+  // Returns byte_perm selectors for the four bytes of a mask of four bits. Packed: moves the bytes at the ones to the
+  // front; the upper half has their size in bits. Otherwise: moves them from the front to their positions; the upper
+  // half has their size in bytes. All other bytes become zero.
   template <bool Packed> __device__ static uint32_t selectors(uint32_t bits) {
     uint32_t all = 0x4444, n = 0;
 #pragma unroll

@@ -1,27 +1,30 @@
-// A codec of masks by one thread block. The chunk is put together in shared memory, and read there.
+// A codec with masks by one thread block. The encoded chunk is assembled in shared memory, and decoded there.
 //
-// How the codec C finds and keeps its mask is a class Form<C, Threads> of static functions; temp is its TempStorage,
-// which is or derives from mask_storage<T, Threads>:
+// A class Form<C, Threads> of static functions finds and stores the mask of codec C. `temp` is its TempStorage, which
+// is or derives from mask_storage<T, Threads>:
 //
-//   kinds                                        2 if masks may be of changes, else 1
-//   measure(temp, values, mask, ones)            finds the mask and its ones; returns where the values begin. With a
-//                                                barrier
-//   write(temp, mask)                            what measure has not yet written in front of the values; with a
-//                                                barrier, where that may be longer than it will be
-//   read<Full>(temp, size, count, mask, values_begin, kind)   the mask of `count` values, a whole tile's if Full, from
-//                                                the `size` bytes in temp.encoded, and maybe ones past them; false,
-//                                                to all threads, where encoding writes no such thing
+//   kinds                                        number of mask kinds: 2 if masks may be of changes, else 1
+//   measure(temp, values, mask, ones)            finds the mask and its ones, and returns the offset of the values. Has
+//                                                a barrier
+//   write(temp, mask)                            writes what measure has not written of the bytes before the values.
+//                                                Has a barrier if it may write past the offset of the values
+//   read<Full>(temp, size, count, mask, values_begin, kind)   reads the mask of `count` values from the `size` bytes in
+//                                                temp.encoded; Full: of a full tile. The mask may have ones past
+//                                                `count`. Returns false to all threads if encoding does not write such
+//                                                bytes
 #pragma once
 
 #include <tuck/codec/mask_block.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
+/// Shared memory of a codec with masks.
 template <element T, int Threads> struct mask_storage {
-  alignas(16) std::byte encoded[tile_bytes + 16];  // the chunk as it stands in the frame, which is less than raw
+  alignas(16) std::byte encoded[tile_bytes + 16];  ///< the encoded chunk, smaller than its values
   typename block_masks<T, Threads>::TempStorage of_masks;
 };
 
+/// Block codec with masks; block.cuh documents the members.
 template <class C, int Threads, template <class, int> class Form_> class mask_codec_block {
   using Form = Form_<C, Threads>;
   using T = value_t<C>;
@@ -31,7 +34,7 @@ template <class C, int Threads, template <class, int> class Form_> class mask_co
  public:
   using TempStorage = typename Form::TempStorage;
 
-  static constexpr int blocks_a_processor = sizeof(T) == 1 ? 5 : sizeof(T) == 2 ? 6 : 8;  // 96, 80 and 64 registers
+  static constexpr int blocks_a_processor = sizeof(T) == 1 ? 5 : sizeof(T) == 2 ? 6 : 8;  ///< 96, 80 and 64 registers
 
   __device__ explicit mask_codec_block(TempStorage& temp) : temp_(temp) {}
 
@@ -63,7 +66,7 @@ template <class C, int Threads, template <class, int> class Form_> class mask_co
 
   __device__ void assemble(const C&, const tile& values) {
     Form::write(temp_, masks_);
-    masks_.put(temp_.of_masks, values, masks_.find_places(ones_.before), temp_.encoded + values_begin_);
+    masks_.put(temp_.of_masks, values, masks_.find_offsets(ones_.before), temp_.encoded + values_begin_);
   }
 
   template <class Sink>
@@ -99,10 +102,10 @@ template <class C, int Threads, template <class, int> class Form_> class mask_co
     return status::ok;
   }
   template <bool Full, bool Repeats, class Sink> __device__ void get_values(uint32_t count, Sink& sink) {
-    constexpr int some = tile::rows < 4 ? tile::rows : 4;  // rows that registers hold
-    const typename masks::places places = masks_.find_places(ones_.before);
+    constexpr int some = tile::rows < 4 ? tile::rows : 4;  // rows that registers can hold
+    const typename masks::offsets offsets = masks_.find_offsets(ones_.before);
     const auto row = [&](int r) {
-      return masks_.template get<Repeats>(temp_.of_masks, r, places, temp_.encoded + values_begin_);
+      return masks_.template get<Repeats>(temp_.of_masks, r, offsets, temp_.encoded + values_begin_);
     };
 #pragma unroll
     for (int begin = 0; begin < tile::rows; begin += some) {
@@ -122,7 +125,7 @@ template <class C, int Threads, template <class, int> class Form_> class mask_co
   }
 
   TempStorage& temp_;
-  // Of the chunk that was measured, or is decoded.
+  // Of the chunk that was measured or is decoded.
   masks masks_;
   typename masks::sums ones_{};
   uint32_t values_begin_ = 0;

@@ -1,11 +1,11 @@
-// Streams of bits, one a thread, without branches; tables in shared memory.
+// Bit streams, one per thread, and tables in shared memory, without branches.
 #pragma once
 
 #include <tuck/core/device.cuh>
 
 namespace tuck::inline TUCK_ABI::device {
 
-// Words in shared memory, chosen by fields of Bits bits from First on.
+// A table of words in shared memory. The index is the field of x of `Bits` bits from bit `First` on.
 class shared_words {
  public:
   __device__ __forceinline__ explicit shared_words(const uint32_t* first)
@@ -19,7 +19,7 @@ class shared_words {
                  : "memory");
     return word;
   }
-  // Adds one, as an atomic does.
+  // Adds 1 to the entry, atomically.
   template <uint32_t First, uint32_t Bits> __device__ __forceinline__ void count(uint32_t x) const {
     asm volatile("{.reg .b32 t; bfe.u32 t, %0, %2, %3; mad.lo.u32 t, t, 4, %1; red.shared.add.u32 [t], 1;}" ::"r"(x),
                  "r"(at_), "n"(First), "n"(Bits)
@@ -30,8 +30,8 @@ class shared_words {
   uint32_t at_;
 };
 
-// Entries of 16 bits in shared memory, chosen by the highest Bits bits of a window; their low five say how many bits of
-// it are used, and the high byte has a symbol.
+// A table of 16-bit entries in shared memory. The index is the highest `Bits` bits of a window. The low five bits of an
+// entry are the number of bits that its code has, and its high byte is a symbol.
 template <uint32_t Bits> class shared_codes {
  public:
   __device__ __forceinline__ explicit shared_codes(const uint16_t* first)
@@ -45,7 +45,7 @@ template <uint32_t Bits> class shared_codes {
                  : "memory");
     return entry;
   }
-  // The window behind an entry's bits.
+  // Returns the window after the code of an entry.
   __device__ __forceinline__ static uint32_t behind(uint32_t window, uint32_t entry) {
     uint32_t x;
     asm("shf.l.wrap.b32 %0, 0, %1, %2;" : "=r"(x) : "r"(window), "r"(entry));
@@ -56,7 +56,7 @@ template <uint32_t Bits> class shared_codes {
   uint32_t at_;
 };
 
-// Words in shared memory, from one on each `step`th before `end`.
+// Every `step`-th word in shared memory from `begin` on, up to `end`.
 class shared_steps {
  public:
   __device__ __forceinline__ shared_steps(const uint32_t* words, uint32_t begin, uint32_t end, uint32_t step)
@@ -82,13 +82,13 @@ class shared_steps {
 
 enum class bit_order { highest_first, lowest_first };
 
-// Bits to shared memory. A word is written when it is full; what is left in the end is for the caller to add.
+// Writes a bit stream to shared memory, word by word. `finish` adds the last, incomplete word.
 template <bit_order Order> class bits_to_shared {
  public:
   __device__ __forceinline__ bits_to_shared(uint32_t* words, uint32_t first_bit)
       : at_(static_cast<uint32_t>(__cvta_generic_to_shared(words + first_bit / 32))), fill_(first_bit % 32) {}
 
-  // The first `count` < 32 of these bits; the others are 0.
+  // Appends the first `count` < 32 bits of `bits`; the others must be 0.
   __device__ __forceinline__ void put(uint32_t bits, uint32_t count) {
 #define TUCK_PUT(there, back)                                                                                    \
   asm volatile("{.reg .pred p; .reg .b32 t; " there                                                              \
@@ -104,7 +104,8 @@ template <bit_order Order> class bits_to_shared {
       TUCK_PUT("shl.b32", "shr.u32");
 #undef TUCK_PUT
   }
-  // Two codes, the second of which may be 0: bits where Codes has ones, and how many they are in the low five.
+  // Appends two codes, the second of which may be 0. A code has its bits where `Codes` has ones, and its length in the
+  // low five bits.
   template <uint32_t Codes> __device__ __forceinline__ void put_codes(uint32_t a, uint32_t b) {
     static_assert(Order == bit_order::highest_first);
     uint32_t bits;
@@ -113,7 +114,7 @@ template <bit_order Order> class bits_to_shared {
         : "r"(a), "r"(b), "n"(Codes));
     put(bits, (a + b) & 31);
   }
-  __device__ __forceinline__ void finish() {  // behind a barrier
+  __device__ __forceinline__ void finish() {  // call after a barrier
     asm volatile("{.reg .pred p; setp.ne.u32 p, %0, 0; @p red.shared.or.b32 [%1], %2;}" ::"r"(fill_), "r"(at_),
                  "r"(word_)
                  : "memory");
@@ -123,22 +124,23 @@ template <bit_order Order> class bits_to_shared {
   uint32_t at_, fill_, word_ = 0;
 };
 
-// Bits, highest first, from global memory that this kernel does not write. Behind the last word it comes again.
+// Reads bits, highest first, from global memory that the kernel does not write. After the last word, it repeats that
+// word.
 class bits_from_global {
  public:
-  // There is at least one word.
+  // There must be at least one word.
   __device__ __forceinline__ bits_from_global(const uint32_t* words, uint32_t count, uint32_t first_bit)
       : words_(words), last_(count - 1), next_(first_bit / 32 + 2), offset_(first_bit % 32), first_bit_(first_bit) {
     high_ = word(next_ - 2);
     low_ = word(next_ - 1);
   }
 
-  __device__ __forceinline__ uint32_t peek() const {  // 32 bits
+  __device__ __forceinline__ uint32_t peek() const {  // the next 32 bits
     uint32_t x;
     asm("shf.l.wrap.b32 %0, %1, %2, %3;" : "=r"(x) : "r"(low_), "r"(high_), "r"(offset_));
     return x;
   }
-  __device__ __forceinline__ void skip(uint32_t bits) {  // up to 32
+  __device__ __forceinline__ void skip(uint32_t bits) {  // at most 32
     asm volatile(
         "{.reg .pred p; .reg .b32 t; .reg .b64 a; add.u32 %0, %0, %4; setp.ge.u32 p, %0, 32; @p sub.u32 %0, %0, 32;"
         " min.u32 t, %3, %6; @p mov.b32 %1, %2; mad.wide.u32 a, t, 4, %5; @p ld.global.nc.u32 %2, [a];"

@@ -1,4 +1,4 @@
-// Small integer tools: bit patterns of values, counting, rounding, unaligned little-endian access.
+// Integer utilities: bit patterns of values, counting, rounding, unaligned little-endian access.
 #pragma once
 
 #include <tuck/core/config.hpp>
@@ -10,6 +10,7 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// Unsigned integer type of Size bytes: 1, 2, 4 or 8.
 template <size_t Size> struct uint_of_size;
 template <> struct uint_of_size<1> {
   using type = uint8_t;
@@ -24,25 +25,26 @@ template <> struct uint_of_size<8> {
   using type = uint64_t;
 };
 
-// The unsigned integer as wide as T.
+/// Unsigned integer type of the same size as T.
 template <class T> using bits_t = typename uint_of_size<sizeof(T)>::type;
 
-// The bit pattern of a value: the only thing that lossless codecs compare.
+/// Returns the bit pattern of a value; lossless codecs compare only these.
 template <class T> TUCK_HD constexpr bits_t<T> bits_of(T value) noexcept {
   return __builtin_bit_cast(bits_t<T>, value);
 }
 
-// one ? a : b of unsigned integers, for loops: with a branch instead compilers would not turn them into vectors.
+/// Returns one ? a : b for unsigned integers, without a branch, so that compilers vectorize loops that use it.
 template <class U> TUCK_HD constexpr U select(bool one, U a, U b) noexcept {
   const auto mask = static_cast<U>(U{0} - U{one});
   return static_cast<U>((a & mask) | (b & ~mask));
 }
 
+/// Returns the number of set bits.
 TUCK_HD constexpr uint32_t popcount(uint32_t x) noexcept {
 #if defined(__CUDA_ARCH__)
   return static_cast<uint32_t>(__popc(x));
 #elif defined(__x86_64__) && !defined(__POPCNT__)
-  // Without the instruction std::popcount is a call.
+  // Without the instruction, std::popcount is a call.
   x -= x >> 1 & 0x55555555u;
   x = (x & 0x33333333u) + (x >> 2 & 0x33333333u);
   return ((x + (x >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;
@@ -51,7 +53,7 @@ TUCK_HD constexpr uint32_t popcount(uint32_t x) noexcept {
 #endif
 }
 
-// Zeros below the lowest one; 32 where there is none.
+/// Returns the number of zeros below the lowest set bit, or 32 if there is none.
 TUCK_HD constexpr uint32_t trailing_zeros(uint32_t x) noexcept {
 #if defined(__CUDA_ARCH__)
   return popcount((x & (0 - x)) - 1);
@@ -60,7 +62,7 @@ TUCK_HD constexpr uint32_t trailing_zeros(uint32_t x) noexcept {
 #endif
 }
 
-// Bits up to the highest one that is set; 0 has none.
+/// Returns the number of bits up to the highest set bit; 0 for x = 0.
 TUCK_HD constexpr uint32_t bit_width(uint32_t x) noexcept {
 #if defined(__CUDA_ARCH__)
   return 32 - static_cast<uint32_t>(__clz(static_cast<int>(x)));
@@ -68,11 +70,13 @@ TUCK_HD constexpr uint32_t bit_width(uint32_t x) noexcept {
   return static_cast<uint32_t>(std::bit_width(x));
 #endif
 }
+/// Returns the number of bits up to the highest set bit; 0 for x = 0.
 TUCK_HD constexpr uint32_t bit_width(uint64_t x) noexcept {
   const auto high = static_cast<uint32_t>(x >> 32);
   return high != 0 ? 32 + tuck::bit_width(high) : tuck::bit_width(static_cast<uint32_t>(x));
 }
 
+/// Reverses the order of the 32 bits.
 TUCK_HD constexpr uint32_t reverse_bits(uint32_t x) noexcept {
 #if defined(__CUDA_ARCH__)
   return __brev(x);
@@ -85,7 +89,7 @@ TUCK_HD constexpr uint32_t reverse_bits(uint32_t x) noexcept {
 #endif
 }
 
-// The low word of (high:low) >> n, 0 < n < 32.
+/// Returns the low word of (high:low) >> n, 0 < n < 32.
 TUCK_HD constexpr uint32_t shift_right(uint32_t low, uint32_t high, uint32_t n) noexcept {
 #if defined(__CUDA_ARCH__)
   return __funnelshift_r(low, high, n);
@@ -94,58 +98,61 @@ TUCK_HD constexpr uint32_t shift_right(uint32_t low, uint32_t high, uint32_t n) 
 #endif
 }
 
-// The lowest n bits set, 0 <= n <= 32.
+/// Returns a word with the lowest n bits set, 0 <= n <= 32.
 TUCK_HD constexpr uint32_t low_mask(uint32_t n) noexcept { return n >= 32 ? ~0u : (1u << n) - 1; }
 
+/// Returns a / b rounded up.
 template <class U> TUCK_HD constexpr U ceil_div(U a, U b) noexcept { return a / b + (a % b != 0); }
 
-// x rounded up to a multiple of 2^log2. The caller has made sure that it fits.
+/// Returns x rounded up to a multiple of 2^log2. The result must fit in U.
 template <class U> TUCK_HD constexpr U round_up_pow2(U x, unsigned log2) noexcept {
   const U low = (U{1} << log2) - 1;
   return (x + low) & ~low;
 }
 
-// Unaligned access through memcpy, which compilers turn into single moves.
+/// Reads a value at any alignment.
 template <class T> TUCK_HD T load_unaligned(const std::byte* p) noexcept {
   T v;
   std::memcpy(&v, p, sizeof v);
   return v;
 }
+/// Writes a value at any alignment.
 template <class T> TUCK_HD void store_unaligned(std::byte* p, T v) noexcept { std::memcpy(p, &v, sizeof v); }
 
-// bits_of(values[i]), for loops: g++ 12.2 -O3 with AVX-512 compares bit casts of neighbouring doubles wrong, and
-// integers that it reads from memory right.
+/// Returns bits_of(values[i]), for use in loops. g++ 12.2 -O3 with AVX-512 miscompiles comparisons of bit casts of
+/// neighbouring doubles; reading integers from memory avoids that.
 template <class T> TUCK_HD bits_t<T> bits_at(const T* values, uint64_t i) noexcept {
   return load_unaligned<bits_t<T>>(reinterpret_cast<const std::byte*>(values + i));
 }
 
-// a + b and a * b that stick at the largest value instead of wrapping: sizes computed from untrusted
-// numbers saturate, and no buffer is that large.
+/// Returns a + b, or the largest value on overflow. For sizes from untrusted input: no buffer is that large.
 TUCK_HD constexpr uint64_t saturating_add(uint64_t a, uint64_t b) noexcept {
   return a > ~uint64_t{0} - b ? ~uint64_t{0} : a + b;
 }
+/// Returns a * b, or the largest value on overflow.
 TUCK_HD constexpr uint64_t saturating_mul(uint64_t a, uint64_t b) noexcept {
   return b != 0 && a > ~uint64_t{0} / b ? ~uint64_t{0} : a * b;
 }
 
+/// Returns whether p is a multiple of `alignment`.
 TUCK_HD inline bool aligned(const void* p, uint64_t alignment) noexcept {
   return reinterpret_cast<uintptr_t>(p) % alignment == 0;
 }
 
-// 64 bits that look random, another for each x: the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), whose
-// generator steps x by 0x9e3779b97f4a7c15.
+/// Returns 64 random-looking bits, different for each x: the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA
+/// 2014). Its generator steps x by 0x9e3779b97f4a7c15.
 TUCK_HD constexpr uint64_t mix_bits(uint64_t x) noexcept {
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
   x = (x ^ x >> 27) * 0x94d049bb133111eb;
   return x ^ x >> 31;
 }
 
-// Writes a string of bits, lowest first in little-endian words, 64 at a time into memory that is long enough.
+/// Writes a bit stream, lowest bit first in little-endian words, into memory that is large enough.
 class bit_writer {
  public:
   explicit constexpr bit_writer(std::byte* to) noexcept : begin_(to), to_(to) {}
 
-  // The low `width` <= 64 bits of x; those above them are 0.
+  /// Appends the low `width` <= 64 bits of x; the bits above them must be 0.
   void put(uint64_t x, uint32_t width) noexcept {
     pending_ |= x << fill_;
     fill_ += width;
@@ -155,13 +162,15 @@ class bit_writer {
     fill_ -= 64;
     pending_ = x >> 1 >> (width - fill_ - 1);
   }
-  uint64_t position() const noexcept { return 8 * static_cast<uint64_t>(to_ - begin_) + fill_; }  // bits so far
+  /// Returns the number of bits written so far.
+  uint64_t position() const noexcept { return 8 * static_cast<uint64_t>(to_ - begin_) + fill_; }
 
-  // The rest of them, filled up with zeros to a word, or only to a byte.
+  /// Writes the remaining bits, padded with zeros to a word of 32 bits.
   void finish() noexcept {
     if (fill_ != 0) store_unaligned(to_, static_cast<uint32_t>(pending_));
     if (fill_ > 32) store_unaligned(to_ + 4, static_cast<uint32_t>(pending_ >> 32));
   }
+  /// Writes the remaining bits, padded with zeros to a byte.
   void finish_bytes() noexcept {
     for (uint32_t k = 0; 8 * k < fill_; ++k) to_[k] = static_cast<std::byte>(pending_ >> 8 * k);
   }

@@ -1,6 +1,6 @@
-// Everything in which CUDA differs from plain C++: memory accesses, warps, blocks. Kernels and
-// block codecs are written against these names only. Thread blocks are one-dimensional; `mask` names the lanes
-// that take part and must be the same for all of them.
+// Everything in which CUDA differs from plain C++: memory accesses, warps, blocks. Kernels and block codecs use only
+// these names. Thread blocks are one-dimensional. `mask` names the lanes that take part, and is the same for all of
+// them.
 #pragma once
 
 #include <tuck/core/config.hpp>
@@ -10,32 +10,37 @@
 #include <cstdint>
 #include <type_traits>
 
-// A variable in the block's shared memory. A type with a comma in its name needs an alias.
+/// Defines a variable in the shared memory of the block. A type with a comma in its name needs an alias.
 #define TUCK_SHARED(type, name) __shared__ type name
 
 namespace tuck::inline TUCK_ABI::device {
 
-inline constexpr unsigned full_mask = 0xffffffffu;
-inline constexpr int warp_size = 32;
+inline constexpr unsigned full_mask = 0xffffffffu;  ///< mask of all lanes
+inline constexpr int warp_size = 32;                ///< lanes of a warp
 
 // -- who and where ---------------------------------------------------------------------------------------------
 
+/// Returns the index of this thread in its warp.
 __device__ __forceinline__ unsigned lane_id() { return threadIdx.x % warp_size; }
+/// Returns the index of this warp in its block.
 __device__ __forceinline__ unsigned warp_id() { return threadIdx.x / warp_size; }
 
-// threadIdx.x where it is wanted once in a while: read anew, so that no register keeps it, or what follows from it, for
-// as long as a loop around it runs.
+/// Returns threadIdx.x, read again. Use it before and after a loop: no registers then keep the value, or values derived
+/// from it, while the loop runs.
 __device__ __forceinline__ unsigned thread_id_anew() {
   unsigned id;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(id));
   return id;
 }
 
+/// Waits for all threads of the block.
 __device__ __forceinline__ void sync_block() { __syncthreads(); }
+/// Waits for all threads of the block. Returns whether `value` is true for any of them.
 __device__ __forceinline__ bool sync_block_or(bool value) { return __syncthreads_or(value) != 0; }
+/// Waits for the lanes in `mask`.
 __device__ __forceinline__ void sync_warp(unsigned mask = full_mask) { __syncwarp(mask); }
 
-// Room for a T in shared memory, where no constructor may run.
+/// Storage for a T in shared memory, where constructors must not run.
 template <class T> struct uninitialized {
   static_assert(std::is_trivially_copyable_v<T>);
   alignas(T) std::byte room[sizeof(T)];
@@ -45,11 +50,12 @@ template <class T> struct uninitialized {
 
 // -- global memory: T of 1, 2, 4, 8 or 16 bytes, p a multiple of its size -----------------------------------------
 
+/// 16 bytes as four words.
 struct alignas(16) vec128 {
   uint32_t w[4];
 };
 
-// Reads what no thread writes during the kernel, once: past L1, so that it evicts nothing.
+/// Reads memory that no thread writes during the kernel. Does not allocate in L1; use it for data that is read once.
 template <class T> __device__ __forceinline__ T load(const T* p) {
   static_assert(std::is_trivially_copyable_v<T>);
   if constexpr (sizeof(T) == 16) {
@@ -76,12 +82,13 @@ template <class T> __device__ __forceinline__ T load(const T* p) {
   }
 }
 
-// Reads what threads of this block have written, behind a barrier of theirs.
+/// Reads memory that threads of this block have written before a barrier.
 template <class T> __device__ __forceinline__ T load_written(const T* p) {
   static_assert(std::is_trivially_copyable_v<T>);
   return *p;
 }
 
+/// Writes a value.
 template <class T> __device__ __forceinline__ void store(T* p, T value) {
   static_assert(std::is_trivially_copyable_v<T>);
   if constexpr (sizeof(T) == 16) {
@@ -95,6 +102,7 @@ template <class T> __device__ __forceinline__ void store(T* p, T value) {
 
 // -- between blocks: U is uint32_t or uint64_t, the scope is the device -------------------------------------------
 
+/// Reads with acquire order.
 template <class U> __device__ __forceinline__ U load_acquire(const U* p) {
   U v;
   if constexpr (sizeof(U) == 8)
@@ -103,12 +111,14 @@ template <class U> __device__ __forceinline__ U load_acquire(const U* p) {
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
   return v;
 }
+/// Writes with release order.
 template <class U> __device__ __forceinline__ void store_release(U* p, U v) {
   if constexpr (sizeof(U) == 8)
     asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
   else
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
+/// Reads without order.
 template <class U> __device__ __forceinline__ U load_relaxed(const U* p) {
   U v;
   if constexpr (sizeof(U) == 8)
@@ -117,6 +127,7 @@ template <class U> __device__ __forceinline__ U load_relaxed(const U* p) {
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
   return v;
 }
+/// Writes without order.
 template <class U> __device__ __forceinline__ void store_relaxed(U* p, U v) {
   if constexpr (sizeof(U) == 8)
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
@@ -125,107 +136,116 @@ template <class U> __device__ __forceinline__ void store_relaxed(U* p, U v) {
 }
 
 namespace detail {
-// CUDA's atomics know `unsigned long long`, not uint64_t.
+// CUDA's atomics take `unsigned long long` instead of uint64_t.
 template <class U> using cuda_uint = std::conditional_t<sizeof(U) == 8, unsigned long long, unsigned>;
 template <class U> __device__ __forceinline__ cuda_uint<U>* cuda_ptr(U* p) {
   return reinterpret_cast<cuda_uint<U>*>(p);
 }
 }  // namespace detail
 
-// Relaxed read-modify-writes; each returns what was there before.
+// Atomic operations without order. Each returns the value before it.
+/// Adds v to *p.
 template <class U> __device__ __forceinline__ U atomic_add(U* p, U v) {
   return static_cast<U>(atomicAdd(detail::cuda_ptr(p), v));
 }
+/// Sets *p to the minimum of *p and v.
 template <class U> __device__ __forceinline__ U atomic_min(U* p, U v) {
   return static_cast<U>(atomicMin(detail::cuda_ptr(p), v));
 }
+/// Sets *p to the maximum of *p and v.
 template <class U> __device__ __forceinline__ U atomic_max(U* p, U v) {
   return static_cast<U>(atomicMax(detail::cuda_ptr(p), v));
 }
+/// Sets the bits of v in *p.
 template <class U> __device__ __forceinline__ U atomic_or(U* p, U v) {
   return static_cast<U>(atomicOr(detail::cuda_ptr(p), v));
 }
 
-// Adds one; what the caller did before is visible to whoever counts after it.
+/// Adds 1 and returns the value before. Threads that count later see what this thread wrote before.
 __device__ __forceinline__ uint32_t atomic_count_acq_rel(uint32_t* p) {
   uint32_t before;
   asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(p) : "memory");
   return before;
 }
 
+/// Sleeps for about this many nanoseconds.
 __device__ __forceinline__ void backoff(unsigned nanoseconds) { __nanosleep(nanoseconds); }
 
 // -- bits --------------------------------------------------------------------------------------------------------
 
+/// Returns the position of the lowest set bit, counted from 1; 0 if there is none.
 __device__ __forceinline__ int ffs(uint32_t x) { return __ffs(static_cast<int>(x)); }
-// The low word of (hi:lo) >> (shift mod 32).
+/// Returns the low word of (hi:lo) >> (shift mod 32).
 __device__ __forceinline__ uint32_t funnel_shift_right(uint32_t lo, uint32_t hi, uint32_t shift) {
   return __funnelshift_r(lo, hi, shift);
 }
-// Four of the eight bytes of (hi:lo), chosen by the low nibbles of `selectors`, each 0 to 7.
+/// Returns four of the eight bytes of (hi:lo), selected by the low four nibbles of `selectors`, each 0 to 7.
 __device__ __forceinline__ uint32_t byte_perm(uint32_t lo, uint32_t hi, uint32_t selectors) {
   return __byte_perm(lo, hi, selectors);
 }
+/// Returns four of the eight bytes of (hi:lo), selected by a constant.
 template <uint32_t Selectors> __device__ __forceinline__ uint32_t byte_perm(uint32_t lo, uint32_t hi) {
   uint32_t x;
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(x) : "r"(lo), "r"(hi), "n"(Selectors));
   return x;
 }
-// The bits of a where Mask has ones, those of b elsewhere.
+/// Returns the bits of a where Mask has ones, and those of b elsewhere.
 template <uint32_t Mask> __device__ __forceinline__ uint32_t select_bits(uint32_t a, uint32_t b) {
   uint32_t x;
   asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(x) : "n"(Mask), "r"(a), "r"(b));
   return x;
 }
 
-// Two words as one of 64 bits, and back.
+/// Returns the 64-bit word (high:low).
 __device__ __forceinline__ uint64_t join_words(uint32_t low, uint32_t high) {
   uint64_t x;
   asm("mov.b64 %0, {%1, %2};" : "=l"(x) : "r"(low), "r"(high));
   return x;
 }
+/// Splits a 64-bit word into its halves.
 __device__ __forceinline__ void split_words(uint64_t x, uint32_t& low, uint32_t& high) {
   asm("mov.b64 {%0, %1}, %2;" : "=r"(low), "=r"(high) : "l"(x));
 }
 
-// c and the products of the bytes of a and B.
+/// Returns c plus the sum of the products of the bytes of a and B.
 template <uint32_t B> __device__ __forceinline__ uint32_t dot4(uint32_t a, uint32_t c) {
   asm("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(c) : "r"(a), "n"(B));
   return c;
 }
-// c + a * B.
+/// Returns c + a * B.
 template <uint32_t B> __device__ __forceinline__ uint64_t add_product(uint64_t c, uint32_t a) {
   asm("mad.wide.u32 %0, %1, %2, %0;" : "+l"(c) : "r"(a), "n"(B));
   return c;
 }
-// x, and Bits where a and b differ; no branch.
+/// Returns x, with Bits set if a and b differ; without a branch.
 template <uint32_t Bits> __device__ __forceinline__ uint32_t or_if_differ(uint32_t x, uint32_t a, uint32_t b) {
   asm("{.reg .pred p; setp.ne.b32 p, %1, %2; @p or.b32 %0, %0, %3;}" : "+r"(x) : "r"(a), "r"(b), "n"(Bits));
   return x;
 }
+/// Returns x, with Bits set if a and b differ; without a branch.
 template <uint32_t Bits> __device__ __forceinline__ uint32_t or_if_differ(uint32_t x, uint64_t a, uint64_t b) {
   asm("{.reg .pred p; setp.ne.b64 p, %1, %2; @p or.b32 %0, %0, %3;}" : "+r"(x) : "l"(a), "l"(b), "n"(Bits));
   return x;
 }
 
-// a ^ (b & Mask)
+/// Returns a ^ (b & Mask).
 template <uint32_t Mask> __device__ __forceinline__ uint32_t xor_masked(uint32_t a, uint32_t b) {
   uint32_t x;
   asm("lop3.b32 %0, %1, %2, %3, 0x78;" : "=r"(x) : "r"(a), "r"(b), "n"(Mask));
   return x;
 }
-// ~(a | b | Mask)
+/// Returns ~(a | b | Mask).
 template <uint32_t Mask> __device__ __forceinline__ uint32_t nor_masked(uint32_t a, uint32_t b) {
   uint32_t x;
   asm("lop3.b32 %0, %1, %2, %3, 0x01;" : "=r"(x) : "r"(a), "r"(b), "n"(Mask));
   return x;
 }
-// (a ^ b) | c
+/// Returns (a ^ b) | c.
 __device__ __forceinline__ uint32_t or_xor(uint32_t a, uint32_t b, uint32_t c) {
   asm("lop3.b32 %0, %1, %2, %0, 0xbe;" : "+r"(c) : "r"(a), "r"(b));
   return c;
 }
-// Of f32 as bit patterns: is the magnitude of any of four above the limit, or NaN?
+/// Returns whether any of four f32, given as bit patterns, is NaN or has a magnitude above the limit.
 __device__ __forceinline__ bool any_above(const uint32_t (&x)[4], uint32_t limit) {
   uint32_t any;
   asm("{.reg .pred p; .reg .b32 t; abs.f32 t, %1; setp.gtu.f32 p, t, %5; abs.f32 t, %2; setp.gtu.or.f32 p, t, %5, p;"
@@ -238,24 +258,31 @@ __device__ __forceinline__ bool any_above(const uint32_t (&x)[4], uint32_t limit
 
 // -- warps: T has 4 or 8 bytes ------------------------------------------------------------------------------------
 
+/// Returns a mask of the lanes whose `value` is true.
 __device__ __forceinline__ unsigned ballot(bool value, unsigned mask = full_mask) { return __ballot_sync(mask, value); }
+/// Returns whether `value` is true for any lane.
 __device__ __forceinline__ bool any(bool value, unsigned mask = full_mask) { return __any_sync(mask, value) != 0; }
+/// Returns whether `value` is true for all lanes.
 __device__ __forceinline__ bool all(bool value, unsigned mask = full_mask) { return __all_sync(mask, value) != 0; }
 
+/// Returns the value of another lane.
 template <class T> __device__ __forceinline__ T shfl(T v, int lane, unsigned mask = full_mask) {
   return __shfl_sync(mask, v, lane);
 }
+/// Returns the value of the lane `delta` below this lane, or v if there is none.
 template <class T> __device__ __forceinline__ T shfl_up(T v, unsigned delta, unsigned mask = full_mask) {
   return __shfl_up_sync(mask, v, delta);
 }
+/// Returns the value of the lane `delta` above this lane, or v if there is none.
 template <class T> __device__ __forceinline__ T shfl_down(T v, unsigned delta, unsigned mask = full_mask) {
   return __shfl_down_sync(mask, v, delta);
 }
+/// Returns the value of the lane whose index is this lane's XOR `lanes`.
 template <class T> __device__ __forceinline__ T shfl_xor(T v, int lanes, unsigned mask = full_mask) {
   return __shfl_xor_sync(mask, v, lanes);
 }
 
-// What all lanes of a warp want of one address, read by one of them.
+/// Reads one value for all lanes: lane 0 reads it.
 template <class T> __device__ __forceinline__ T load_uniform(const T* p) {
   using word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   return static_cast<T>(shfl(lane_id() == 0 ? static_cast<word>(load(p)) : word{0}, 0));
@@ -268,13 +295,13 @@ template <class T, class Combine> __device__ __forceinline__ T warp_reduce(T v, 
 }
 }  // namespace detail
 
-// Reductions over the whole warp, known to all lanes; below sm_80 by shuffles.
+/// Reductions over the whole warp, which return the result to all lanes; below sm_80 by shuffles.
 #if __CUDA_ARCH__ >= 800
 __device__ __forceinline__ uint32_t warp_sum(uint32_t v) { return __reduce_add_sync(full_mask, v); }
 __device__ __forceinline__ uint32_t warp_min(uint32_t v) { return __reduce_min_sync(full_mask, v); }
 __device__ __forceinline__ uint32_t warp_max(uint32_t v) { return __reduce_max_sync(full_mask, v); }
 __device__ __forceinline__ uint32_t warp_or(uint32_t v) { return __reduce_or_sync(full_mask, v); }
-// In three parts, of which 32 fit in 32 bits.
+// In three parts: the sum of 32 such parts fits in 32 bits.
 __device__ __forceinline__ uint64_t warp_sum(uint64_t v) {
   constexpr uint32_t part = (1u << 27) - 1;
   const uint32_t low = warp_sum(static_cast<uint32_t>(v) & part);
@@ -301,6 +328,7 @@ __device__ __forceinline__ uint64_t warp_sum(uint64_t v) {
 __device__ __forceinline__ uint64_t warp_max(uint64_t v) {
   return detail::warp_reduce(v, [](uint64_t a, uint64_t b) { return a > b ? a : b; });
 }
+/// Returns the sum of the values of the lanes up to and including this one. The whole warp calls it.
 __device__ __forceinline__ uint32_t warp_inclusive_sum(uint32_t v) {
 #pragma unroll
   for (unsigned delta = 1; delta < warp_size; delta *= 2)
@@ -309,6 +337,7 @@ __device__ __forceinline__ uint32_t warp_inclusive_sum(uint32_t v) {
                  : "r"(delta));
   return v;
 }
+/// Returns the sum of the values of the lanes up to and including this one. The whole warp calls it.
 template <class T> __device__ __forceinline__ T warp_inclusive_sum(T v) {
   for (unsigned delta = 1; delta < warp_size; delta *= 2) {
     const T before = shfl_up(v, delta);
@@ -319,15 +348,15 @@ template <class T> __device__ __forceinline__ T warp_inclusive_sum(T v) {
 
 // -- blocks --------------------------------------------------------------------------------------------------------
 
-// Sums over the block's threads, in their order; T is uint32_t or uint64_t. Between two uses of one TempStorage lies a
-// sync_block().
+/// Sums over the threads of the block, in their order. T is uint32_t or uint64_t. The caller puts a sync_block()
+/// between two uses of the same TempStorage.
 template <int Threads> struct block_scan {
   static constexpr unsigned warps = Threads / warp_size;
   struct TempStorage {
     uint64_t of_warp[warps];
   };
 
-  // With a barrier.
+  /// Returns the sum of the values of the threads before this one, and sets `total` to that of all. Has a barrier.
   template <class T> __device__ static T exclusive_sum(TempStorage& temp, T value, T& total) {
     const T up_to = warp_inclusive_sum(value);
     if (lane_id() == warp_size - 1) temp.of_warp[warp_id()] = up_to;
@@ -336,6 +365,7 @@ template <int Threads> struct block_scan {
     total = warp_sum(of_warp);
     return warp_sum(lane_id() < warp_id() ? of_warp : T{0}) + up_to - value;
   }
+  /// Returns the sum of the values of all threads to all threads. Has a barrier.
   template <class T> __device__ static T sum(TempStorage& temp, T value) {
     T total;
     exclusive_sum(temp, value, total);

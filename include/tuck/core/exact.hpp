@@ -1,14 +1,15 @@
-// Exact arithmetic: IEEE 754, rounded to nearest, every operation on its own. The same bits on every machine and
-// under every flag: -ffast-math and -use_fast_math would otherwise contract, reorder or approximate. On a CPU that
-// flushes denormals, results that are denormal may be zero instead; who calls must not mind. The CPU must be in its
-// usual mode, rounding to nearest, and x86 must compute with SSE, as all 64-bit compilers do unless told to use x87.
+// Exact arithmetic: each operation is one IEEE 754 operation, rounded to nearest, with the same bits on every machine
+// and with every compiler flag. Without this, -ffast-math and -use_fast_math would contract, reorder or approximate. On
+// a CPU that flushes denormals, denormal results may be zero; callers must tolerate this. The CPU must round to
+// nearest, which is its default. x86 must compute with SSE, as all 64-bit compilers do unless told to use x87.
 #pragma once
 
 #include <tuck/core/bits.hpp>
 
 namespace tuck::inline TUCK_ABI::exact {
 
-// Of float and double, and of the bit patterns of these, which kernels then have in one register throughout.
+// exact::add, exact::sub and exact::mul of two floats, two doubles, or the bit patterns of such. With bit patterns,
+// kernels keep a value in one register throughout.
 #if defined(__CUDA_ARCH__)
 #define TUCK_EXACT(type, constraint, name, operation, instruction)                      \
   TUCK_HD inline type name(type a, type b) noexcept {                                   \

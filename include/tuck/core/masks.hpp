@@ -1,4 +1,4 @@
-// Masks, a bit a value in words of 32, and the values at their ones: what ZVC and RLE are made of.
+// Masks with one bit per value, in words of 32, and the values at their ones: the basis of ZVC and RLE.
 #pragma once
 
 #include <tuck/core/cpu.hpp>
@@ -7,22 +7,23 @@
 
 namespace tuck::inline TUCK_ABI {
 
-inline constexpr uint32_t mask_window = 32;  // values a word
+inline constexpr uint32_t mask_window = 32;  ///< values per mask word
 
+/// Returns the number of mask words of `count` values.
 TUCK_HD constexpr uint32_t mask_words(uint32_t count) noexcept { return (count + mask_window - 1) / mask_window; }
 
-// What a one says of its value: that it is not zero, or that it differs from the one before it (zero, before the
-// first).
+/// What a set bit says of its value. non_zeros: the value is not zero. changes: it differs from the value before it; a
+/// zero precedes the first value.
 enum class ones { non_zeros, changes };
 
 namespace detail {
 
-// The top bit of each byte that is not zero.
+// Returns the top bit of each byte of `mask` that is not zero.
 TUCK_HD constexpr uint32_t non_zero_bytes(uint32_t mask) noexcept {
   return (((mask & 0x7f7f7f7fu) + 0x7f7f7f7fu) | mask) & 0x80808080u;
 }
 
-// The functions below for one CPU, whose code they become part of.
+// The functions at the end of this file for one CPU level, always inlined into code for that level.
 template <class Cpu> struct masks_on {
   static constexpr uint32_t window = mask_window;
 
@@ -34,7 +35,7 @@ template <class Cpu> struct masks_on {
   [[gnu::always_inline]] static uint32_t masks_of(const std::byte* values, uint32_t count, std::byte* masks) noexcept {
     constexpr bool changes = What == ones::changes;
     uint32_t sum = 0;
-    // The first window of changes has no value in front of it, the last one may not be whole: those go through a copy.
+    // The first window of changes has no value before it, and the last window may be incomplete. Both are copied first.
     const auto by_copy = [&](uint32_t word) __attribute__((always_inline)) {
       const uint32_t left = count - window * word, length = left < window ? left : window;
       std::byte copy[(1 + window) * Size] = {};
@@ -66,13 +67,13 @@ template <class Cpu> struct masks_on {
   template <size_t Size>
   [[gnu::always_inline]] static std::byte* pack(const std::byte* values, uint32_t count, const std::byte* masks,
                                                 std::byte* to, const std::byte* end) noexcept {
-    constexpr auto room = static_cast<ptrdiff_t>(window * Size);
+    constexpr auto window_bytes = static_cast<ptrdiff_t>(window * Size);
     uint32_t word = 0;
-    for (; word < count / window && end - to >= room; ++word)
+    for (; word < count / window && end - to >= window_bytes; ++word)
       if (const uint32_t mask = mask_at(masks, word); mask != 0)
         to = Cpu::template pack<Size>(values + window * Size * word, mask, to);
     if (word == mask_words(count)) return to;
-    // Fewer than a window of values are left to be written.
+    // Less than a window of values remains to be written.
     std::byte last[window * Size] = {}, packed[2 * window * Size];
     std::byte* next = packed;
     for (; word < mask_words(count); ++word) {
@@ -88,9 +89,9 @@ template <class Cpu> struct masks_on {
   [[gnu::always_inline]] static void spread(const std::byte* masks, const std::byte* packed, const std::byte* end,
                                             std::byte* out, uint32_t count) noexcept {
     constexpr bool runs = What == ones::changes;
-    constexpr auto room = static_cast<ptrdiff_t>(window * Size);
+    constexpr auto window_bytes = static_cast<ptrdiff_t>(window * Size);
     uint32_t word = 0;
-    // In front of the first change all is zero; the window with it begins behind a zero.
+    // Before the first change all values are zero. The window with the first change needs a zero before it.
     std::byte copy[(1 + 2 * window) * Size];
     const auto to_copy = [&](size_t before) __attribute__((always_inline)) {
       std::memset(copy, 0, sizeof copy);
@@ -113,10 +114,10 @@ template <class Cpu> struct masks_on {
       packed += one(copy + Size) - (copy + Size);
       ++word;
     }
-    for (; word < count / window && end - packed >= room; ++word)
+    for (; word < count / window && end - packed >= window_bytes; ++word)
       packed = Cpu::template spread<Size, runs>(mask_at(masks, word), packed, out + window * Size * word);
     if (word == mask_words(count)) return;
-    // Fewer than a window of values are left, or one window.
+    // Less than a window of values remains, or one window.
     to_copy(runs ? Size : 0);
     for (packed = copy + Size; word < mask_words(count); ++word) packed = one(packed);
   }
@@ -124,10 +125,11 @@ template <class Cpu> struct masks_on {
 
 }  // namespace detail
 
-// What follows is for a few values at a time, in the midst of other `vectorized` work.
+// These functions handle few values at a time, inside other `vectorized` code.
 
-// The mask of `values` to `masks`, 4 * mask_words(values.size()) bytes; bits past the last value are 0. Returns how
-// many ones it has.
+/// Computes the mask of `values`. Bits past the last value are 0.
+/// @param masks 4 * mask_words(values.size()) bytes
+/// @return the number of ones
 template <element T> uint32_t masks_of(span<const T> values, ones what, std::byte* masks) noexcept {
   const auto count = static_cast<uint32_t>(values.size());
   const std::byte* const from = as_bytes(values).data();
@@ -138,8 +140,9 @@ template <element T> uint32_t masks_of(span<const T> values, ones what, std::byt
   });
 }
 
-// The values at the ones, one behind the other, to [to, end), where there is room for them. Returns their end; behind
-// it other values may have been written.
+/// Copies the values at the ones to the range from `to` to `end`, which must have the capacity for them.
+/// Bytes of that range after the copied values may also be overwritten.
+/// @return the end of the copied values
 template <element T>
 std::byte* pack(span<const T> values, const std::byte* masks, std::byte* to, const std::byte* end) noexcept {
   return detail::vectorized([=]<class Cpu>(Cpu) {
@@ -148,8 +151,9 @@ std::byte* pack(span<const T> values, const std::byte* masks, std::byte* to, con
   });
 }
 
-// The reverse: gives each one its value from [packed, end), where there is one for each, and each zero of the mask zero
-// or, of changes, the value of the last one before it, if there is any.
+/// Undoes `pack`: gives each one of the mask its value from the range from `packed` to `end`, which must have as many
+/// values as the mask has ones. Gives each zero the value zero, or with ones::changes the value of the last one before
+/// it, if there is any.
 template <ones What, element T>
 void spread(const std::byte* masks, const std::byte* packed, const std::byte* end, span<T> out) noexcept {
   detail::vectorized([=]<class Cpu>(Cpu) {

@@ -1,12 +1,12 @@
-// Values one behind the other in shared memory, written and read by one thread, without branches.
+// Packed values and bit fields in shared memory, written and read by one thread without branches.
 #pragma once
 
 #include <tuck/core/device.cuh>
 
 namespace tuck::inline TUCK_ABI::device {
 
-// Where the next value of U is written or read, in steps of a value, if `mask & Bits`. 8-byte values may be at
-// multiples of 4.
+// A position in an array of U. Each operation accesses the next value and advances if `mask & Bits` is not 0. Values of
+// 8 bytes may be at multiples of 4.
 template <class U> class shared_cursor {
   static constexpr int size = sizeof(U);
   using word = std::conditional_t<size == 8, uint64_t, uint32_t>;
@@ -15,7 +15,7 @@ template <class U> class shared_cursor {
   __device__ __forceinline__ shared_cursor(const void* base, uint32_t offset)
       : at_(static_cast<uint32_t>(__cvta_generic_to_shared(base)) + offset) {}
 
-// The instructions below but for the type that memory has, of values of up to 4 bytes; of 8-byte values each half's.
+// The instructions of the members without the memory type: for values of up to 4 bytes, and for halves of 8 bytes.
 #define TUCK_PUT(registers, store)                                                                \
   asm volatile("{.reg .pred p; .reg .b32 t, l, h; and.b32 t, %1, %3; setp.ne.b32 p, t, 0; " store \
                " @p add.u32 %0, %0, %4;}"                                                         \
@@ -39,7 +39,7 @@ template <class U> class shared_cursor {
     if constexpr (size == 1) TUCK_PUT("r", "@p st.shared.b8 [%0], %2;");
   }
 
-  // The next value, or 0.
+  // Returns the next value, or 0 if the position does not advance.
   template <uint32_t Bits> __device__ __forceinline__ word get_if(uint32_t mask) {
     word v;
     if constexpr (size == 8)
@@ -52,7 +52,7 @@ template <class U> class shared_cursor {
     return v;
   }
 
-  // The value before the next one, after a step if `mask & Bits`.
+  // Advances if `mask & Bits` is not 0. Returns the value before the position.
   template <uint32_t Bits> __device__ __forceinline__ word step_if(uint32_t mask) {
     word v;
     asm volatile("{.reg .pred p; .reg .b32 t; and.b32 t, %1, %2; setp.ne.b32 p, t, 0; @p add.u32 %0, %0, %3;}"
@@ -75,14 +75,14 @@ template <class U> class shared_cursor {
   uint32_t at_;
 };
 
-// Bits into words of shared memory that are zero, next to other threads' bits.
+// Writes bits into words of shared memory that are zero, next to the bits of other threads.
 class shared_bit_writer {
  public:
-  // From bit `bit` behind the base on, which is at a multiple of 4.
+  // Begins at bit `bit` after `base`, which is a multiple of 4.
   __device__ __forceinline__ shared_bit_writer(void* base, uint32_t bit)
       : at_(static_cast<uint32_t>(__cvta_generic_to_shared(base)) + bit / 32 * 4), fill_(bit % 32) {}
 
-  // The low `bits` <= 32 of x, whose others are zero.
+  // Appends the low `bits` <= 32 of x; the other bits of x must be zero.
   __device__ __forceinline__ void put(uint32_t x, uint32_t bits) {
     asm volatile(
         "{.reg .pred p; .reg .b32 h, s; shl.b32 s, %3, %1; or.b32 %0, %0, s; shf.l.clamp.b32 h, %3, 0, %1;"
@@ -101,16 +101,16 @@ class shared_bit_writer {
   uint32_t at_, fill_, pending_ = 0;
 };
 
-// If x is not 0: makes room for it in the lowest bits of `piece`, where it is added, and counts `width` bits. The room
-// is a factor.
-__device__ __forceinline__ void join_if_not_zero(uint32_t x, uint32_t& piece, uint32_t& bits, uint32_t room,
+// If x is not 0, multiplies `piece` by `factor`, which frees its lowest bits for x, adds x, and adds `width` to `bits`.
+__device__ __forceinline__ void join_if_not_zero(uint32_t x, uint32_t& piece, uint32_t& bits, uint32_t factor,
                                                  uint32_t width) {
   asm("{.reg .pred p; setp.ne.b32 p, %2, 0; @p mad.lo.u32 %0, %0, %3, %2; @p add.u32 %1, %1, %4;}"
       : "+r"(piece), "+r"(bits)
-      : "r"(x), "r"(room), "r"(width));
+      : "r"(x), "r"(factor), "r"(width));
 }
 
-// The 32 bits from bit `bit` on of words in shared memory that nobody writes once `bit` is known.
+// Returns the 32 bits from bit `bit` on of words in shared memory. Nobody may write these words after `bit` is
+// computed, because the compiler may move the read up to there.
 __device__ __forceinline__ uint32_t shared_window(const uint32_t* words, uint32_t bit) {
   uint32_t x;
   asm("{.reg .b32 a, b; shr.u32 a, %2, 3; and.b32 a, a, 0xfffffffc; add.u32 a, a, %1; ld.shared.b32 b, [a + 4];"
@@ -119,8 +119,8 @@ __device__ __forceinline__ uint32_t shared_window(const uint32_t* words, uint32_
       : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(words))), "r"(bit));
   return x;
 }
-// If `mask & Bit`: base and the lowest bits of `window`, those of `field`; then `width` bits leave it and are counted.
-// Else `absent`.
+// If `mask & Bit` is not 0, returns base + (window & field), removes `width` bits from the window, and adds `width` to
+// `bits`. Otherwise returns `absent`.
 template <uint32_t Bit>
 __device__ __forceinline__ uint32_t take_if(uint32_t mask, uint32_t& window, uint32_t& bits, uint32_t field,
                                             uint32_t width, uint32_t base, uint32_t absent) {

@@ -1,24 +1,27 @@
-// A chain: up to four stages as one codec. Transforms and splitters prepare the values, each for the next, and the last
-// stage, a codec, encodes what is left.
+// A chain: up to four stages as one codec. Transforms and splitters prepare the values, each for the next stage. The
+// last stage is a codec and encodes the remaining values.
 //
 //   chain<zvc<float>, rle<float>, huffman<float>>
 //
-// A splitter hands on the values that it keeps and puts its side aside. A chunk is, of n values:
+// A splitter divides its chunk into a side stream and residual values, and passes the residual values on. A chunk has
 //
-//   what the last stage makes of the values that reach it (these themselves, where it makes them no smaller)
-//   the sides, the last splitter's first
-//   u32 split_record, one a splitter, in the stages' order
+//   the values that reach the last stage, encoded by it; stored if the last stage does not make them smaller
+//   the side streams, that of the last splitter first
+//   u32 split_record (stages.hpp) of each splitter that is not the last stage, in the order of the stages
 //
-// A side and the values kept are a chunk of the splitter, as its own header has it, cut in two; that of quantize is
-// quantize_codes. Where the record says that a splitter was done without, it has no side and hands on what it got.
+// The records and the number of values of the chunk give all sizes except that of the first part, which has the other
+// bytes. If it is as large as the values that reach the last stage, these are stored. A side stream followed by its
+// residual values is a chunk of the splitter, as the splitter's header describes it; that of quantize is in
+// quantize/codes.hpp. A splitter that would not help is skipped: its record says so, it has no side stream, and all its
+// values reach the next stage.
 //
-// huffman as the last stage encodes the values and then the sides, in the same order, empty ones too, and only records
-// stand behind it (huffman/layout.hpp). deflate is no stage: its chunks are for other readers, which know of no others.
-// The header has each stage's id, version and parameters, so that decoding needs but the type. The bytes are canonical
-// where those of all stages are.
+// If huffman is the last stage, it encodes the values and then the side streams, in the same order and including empty
+// ones (huffman/layout.hpp); only the records follow. deflate cannot be a stage, because other programs read its
+// chunks. The header has the id, version and parameters of each stage, so decoding needs only the type. Host and device
+// write the same bytes if all stages do.
 //
-// On the CPU a chunk's rows are on the stack of the thread that encodes or decodes it: up to 600 KiB where the chain
-// ends in huffman. Threads of your own must have as much; those of glibc have 8 MiB, those of musl 128 KiB.
+// On the CPU the rows of a chunk are on the stack of the thread that encodes or decodes it: up to 600 KiB if the chain
+// ends in huffman. Threads that call the library must have this much; glibc's have 8 MiB, musl's 128 KiB.
 #pragma once
 
 #include <tuck/codec/chain/stages.hpp>
@@ -37,7 +40,8 @@ namespace detail {
 template <class S> inline constexpr bool is_chain = false;
 template <class... Stages> inline constexpr bool is_chain<chain<Stages...>> = true;
 
-// A chunk of up to 64 KiB of values on one thread: a row of the values that reach a stage, with the sides behind them.
+// Encodes and decodes a chunk of up to 64 KiB of values on one thread. A row has the values that reach a stage,
+// followed by the side streams.
 template <class Chain> class host_chain {
   static constexpr int last = Chain::size - 1;
   template <int I> using stage = typename Chain::template stage_type<I>;
@@ -52,27 +56,27 @@ template <class Chain> class host_chain {
   static constexpr uint32_t max_bytes(const Chain& codec, uint32_t count) noexcept {
     const uint32_t raw = count * Chain::width;
     if constexpr (takes_sides<stage<last>>) return stage<last>::max_row_bytes(raw + growth) + Chain::record_bytes;
-    // What the last stage wants beyond the values, it leaves to the sides.
+    // The last stage may use the bytes of the side streams, which are written after it.
     const uint32_t row = raw + growth + Chain::record_bytes;
     const uint32_t wanted = codec.template stage<last>().max_chunk_bytes(count);
     return wanted > row ? wanted : row;
   }
 
-  uint32_t encode(span<const value<0>> values, bytes room) noexcept {
+  uint32_t encode(span<const value<0>> values, bytes out) noexcept {
     if (values.empty() || values.size_bytes() > max_raw) return declined;
     std::memcpy(row_, values.data(), values.size_bytes());
     flow_.values[0] = static_cast<uint32_t>(values.size());
     prepare<0>();
-    const uint32_t used = finish(room.data());
+    const uint32_t used = finish(out.data());
     uint32_t records[max_stages] = {};
     flow_.list_records(records);
-    std::memcpy(room.data() + used, records, Chain::record_bytes);
+    std::memcpy(out.data() + used, records, Chain::record_bytes);
     return used + Chain::record_bytes;
   }
 
   status decode(const_bytes encoded, span<value<0>> restored) noexcept {
     if (restored.size_bytes() > max_raw) return status::bad_payload;
-    if constexpr (Chain::record_bytes != 0)  // else nvcc finds the comparison pointless
+    if constexpr (Chain::record_bytes != 0)  // otherwise nvcc warns about the comparison
       if (encoded.size() < Chain::record_bytes) return status::bad_payload;
     const const_bytes body = encoded.subspan(0, encoded.size() - Chain::record_bytes);
     flow_.values[0] = static_cast<uint32_t>(restored.size());
@@ -89,7 +93,7 @@ template <class Chain> class host_chain {
   }
   template <int I> const stage<I>& at() const noexcept { return codec_.template stage<I>(); }
 
-  // Stages I and on, but the last.
+  // Applies stage I and the following ones, except the last.
   template <int I> void prepare() noexcept {
     if constexpr (I < last) {
       split_record record = split_record::none();
@@ -107,7 +111,7 @@ template <class Chain> class host_chain {
   template <int I> split_record split() noexcept {
     const uint32_t count = flow_.values[I], raw = flow_.bytes(I);
     if (count == 0) return split_record::none();
-    // The library's own need no more than there is.
+    // The codecs of the library fit in `other_`.
     const uint32_t wanted = at<I>().max_chunk_bytes(count);
     const std::unique_ptr<std::byte[]> more(wanted > sizeof other_ ? new (std::nothrow) std::byte[wanted] : nullptr);
     if (wanted > sizeof other_ && more == nullptr) return split_record::none();
@@ -122,7 +126,7 @@ template <class Chain> class host_chain {
     return split_record::make(kept / Chain::width, side);
   }
 
-  // The last stage, and the sides where it leaves them; the bytes of both.
+  // Applies the last stage, and appends the side streams unless that has coded them. Returns the size in bytes.
   uint32_t finish(std::byte* to) noexcept {
     const uint32_t raw = flow_.bytes(last), sides = flow_.sides_before(last);
     if constexpr (takes_sides<stage<last>>) {
@@ -159,7 +163,7 @@ template <class Chain> class host_chain {
     }
   }
 
-  // From the values that reach stage I + 1 back to those that reached the first.
+  // Restores the values of the chunk from those that reach stage I + 1.
   template <int I> status undo() noexcept {
     if constexpr (splitter<stage<I>>) {
       if (const status s = join<I>(); s != status::ok) return s;
@@ -172,7 +176,7 @@ template <class Chain> class host_chain {
   }
 
   template <int I> status join() noexcept {
-    if (flow_.records[I].done_without()) return status::ok;
+    if (flow_.records[I].skipped()) return status::ok;
     const uint32_t side = flow_.side(I), kept = flow_.bytes(I + 1);
     std::memcpy(other_, row_ + kept, side);
     std::memcpy(other_ + side, row_, kept);
@@ -192,50 +196,62 @@ template <class Chain> class host_chain {
 
 }  // namespace detail
 
+/// Codec of two to four stages, each of which works on the results of the one before.
+/// All stages but the last are transforms or splitters; the last is a codec. Only the first may be adaptive or lossy.
+/// concept.hpp documents the members that are not described here.
+/// @tparam Stages stage types in the order in which encoding applies them
 template <class... Stages> struct chain {
   static_assert(sizeof...(Stages) >= 2 && sizeof...(Stages) <= max_stages, "tuck: a chain has two to four stages");
   static_assert(((codec<Stages> || transform<Stages>) && ...),
-                "tuck: stages are codecs and transforms; tuck/codec/concept.hpp says what these have");
-  static_assert(((!detail::is_chain<Stages>) && ...), "tuck: a chain is no stage of another; name its stages instead");
-  static_assert(((!detail::is_deflate<Stages>) && ...), "tuck: deflate is no stage of a chain; let it end in huffman");
-  static_assert(
-      detail::types_match<Stages...>,
-      "tuck: all stages but the last are transforms or splitters, and each takes what the one before it gives");
+                "tuck: every stage must be a codec or a transform; see tuck/codec/concept.hpp");
+  static_assert(((!detail::is_chain<Stages>) && ...),
+                "tuck: a chain cannot be a stage of another chain; list its stages instead");
+  static_assert(((!detail::is_deflate<Stages>) && ...),
+                "tuck: deflate cannot be a stage of a chain; use huffman as the last stage");
+  static_assert(detail::types_match<Stages...>,
+                "tuck: all stages but the last must be transforms or splitters, with matching value types");
 
-  static constexpr int size = sizeof...(Stages);
+  static constexpr int size = sizeof...(Stages);  ///< number of stages
+  /// Type of stage I.
   template <int I> using stage_type = std::tuple_element_t<I, std::tuple<Stages...>>;
+  /// Type of the first stage.
   using first_stage = stage_type<0>;
+  /// Type of the last stage.
   using last_stage = stage_type<size - 1>;
-  static_assert(codec<last_stage>, "tuck: a chain's last stage is a codec");
-  static_assert(detail::only_first_adapts<Stages...>, "tuck: only a chain's first stage is adaptive, or lossy");
+  static_assert(codec<last_stage>, "tuck: the last stage of a chain must be a codec");
+  static_assert(detail::only_first_adapts<Stages...>, "tuck: only the first stage of a chain may be adaptive or lossy");
 
   using value_type = typename first_stage::value_type;
 
-  static constexpr uint32_t width = sizeof(value_type);  // of what reaches any stage
+  static constexpr uint32_t width = sizeof(value_type);  ///< size of a value in bytes, the same for all stages
   static constexpr uint32_t chunk_bytes = 16 * 1024;
-  // Is stage i a splitter, and not the last?
+  /// Returns whether stage i is a splitter and not the last stage.
   TUCK_HD static constexpr bool splits(int i) noexcept { return (splitter_bits >> i & 1) != 0; }
+  /// Bit i is set if splits(i).
   static constexpr uint32_t splitter_bits = [] {
     uint32_t bits = 0, bit = 1;
     ((bits |= splitter<Stages> ? bit : 0, bit *= 2), ...);
     return bits & ~(bit / 2);
   }();
-  static constexpr int splitters = std::popcount(splitter_bits);
-  static constexpr uint32_t record_bytes = 4 * splitters;
-  // The most bytes that sides add to a chunk.
+  static constexpr int splitters = std::popcount(splitter_bits);  ///< number of set bits in splitter_bits
+  static constexpr uint32_t record_bytes = 4 * splitters;         ///< size of the split_records of a chunk
+  /// The most bytes by which side streams can make a chunk larger than its values.
   static constexpr uint32_t growth = (0 + ... + detail::growth_of<Stages>()) - detail::growth_of<last_stage>();
-  static_assert(growth <= 4096, "tuck: the splitters of a chain have a max_growth of up to 4 KiB together");
+  static_assert(growth <= 4096, "tuck: the max_growth of all splitters of a chain must not exceed 4 KiB in total");
   static constexpr bool lossy = !detail::lossless_stage<first_stage>();
 
+  /// Constructs a chain of default-constructed stages, for decoding.
   constexpr chain() = default;
+  /// Constructs a chain of these stages.
   constexpr explicit chain(const Stages&... stages) : row{detail::make_row(stages...)} {}
-  // Of what the first stage is made of, which is often the only one with parameters.
+  /// Constructs a chain from the parameter of its first stage, which is often the only parameter.
   template <class Parameter>
     requires(std::is_constructible_v<first_stage, const Parameter&>)
   constexpr explicit chain(const Parameter& of_first) {
     row.first = first_stage(of_first);
   }
 
+  /// Returns stage I.
   template <int I> TUCK_HD constexpr const stage_type<I>& stage() const noexcept { return detail::stage_at<I>(row); }
 
   TUCK_HD constexpr stage_list stages() const noexcept { return list(std::make_integer_sequence<int, size>{}); }
@@ -246,14 +262,14 @@ template <class... Stages> struct chain {
   constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept {
     return detail::host_chain<chain>::max_bytes(*this, count);
   }
-  uint32_t encode_chunk(span<const value_type> values, bytes room) const noexcept {
-    return detail::host_chain<chain>(*this).encode(values, room);
+  uint32_t encode_chunk(span<const value_type> values, bytes out) const noexcept {
+    return detail::host_chain<chain>(*this).encode(values, out);
   }
   status decode_chunk(const_bytes encoded, span<value_type> restored) const noexcept {
     return detail::host_chain<chain>(*this).decode(encoded, restored);
   }
 
-  // As concept.hpp wants them of adaptive codecs, where the first stage is one.
+  // -- members of an adaptive codec, if the first stage is adaptive; see codec/concept.hpp
   constexpr status check() const noexcept
     requires adaptive_codec<first_stage>
   {
@@ -276,14 +292,14 @@ template <class... Stages> struct chain {
     return row.first.prepare(seen, prepared.row.first);
   }
 
-  detail::stage_row<Stages...> row;
+  detail::stage_row<Stages...> row;  ///< the stages
 
  private:
   template <int... I> TUCK_HD constexpr stage_list list(std::integer_sequence<int, I...>) const noexcept {
     const stage_list all{{detail::describe(stage<I>())...}};
     return ((all.at[I].id != codec_id::none) && ...) ? all : stage_list{};
   }
-  // The ids first, so that frames of others are told from those of ours that are wrong.
+  // Compares the ids first: frames of other codecs give codec_mismatch, invalid frames of this codec another status.
   template <int... I>
   TUCK_HD static constexpr status parse(const stage_list& stored, chain& parsed,
                                         std::integer_sequence<int, I...>) noexcept {

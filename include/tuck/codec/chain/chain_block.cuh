@@ -1,4 +1,4 @@
-// A chain by one thread block: the bytes of chain.hpp.
+// A chain by one thread block. It writes the bytes of chain.hpp.
 #pragma once
 
 #include <tuck/codec/chain/chain_row.cuh>
@@ -7,10 +7,10 @@ namespace tuck::inline TUCK_ABI {
 
 namespace detail {
 
-// Of the 48 KiB that a block has on every architecture, the frame's kernels need some.
+// Blocks have 48 KiB of shared memory on every architecture, of which the kernels of the frame need some.
 inline constexpr uint32_t most_shared_bytes = 46 * 1024;
 
-// The last stage on a row, where it is huffman.
+// Applies the last stage to a row if it is huffman.
 template <class Chain, int Threads> class chain_finisher {
   using plan = row_plan<Chain>;
   using encoder = huffman_format::block_encoder<value_t<typename Chain::last_stage>, Threads, plan::bytes>;
@@ -26,7 +26,7 @@ template <class Chain, int Threads> class chain_finisher {
   struct TempStorage {
     union {
       preparation before;
-      typename encoder::TempStorage sections_storage;  // which begins with the row
+      typename encoder::TempStorage sections_storage;  // begins with the row
     };
     row_sections sections;
     uint32_t records[max_stages];
@@ -51,7 +51,7 @@ template <class Chain, int Threads> class chain_finisher {
   encoder encoder_;
 };
 
-// The same of any other codec.
+// Applies the last stage to a row if it is any other codec.
 template <class Chain, int Threads>
   requires(!takes_sides<typename Chain::last_stage>)
 class chain_finisher<Chain, Threads> {
@@ -63,7 +63,7 @@ class chain_finisher<Chain, Threads> {
   static constexpr int at_last = Chain::size - 1;
 
  public:
-  static constexpr int blocks_a_processor = 5;  // 96 registers; shared memory has no room for more
+  static constexpr int blocks_a_processor = 5;  // 96 registers; shared memory allows no more blocks
 
   struct TempStorage {
     struct {
@@ -92,14 +92,14 @@ class chain_finisher<Chain, Threads> {
   }
 
   __device__ void pack(const Chain& codec, const chain_flow<Chain>& flow, bytes out) {
-    const bytes room = out.subspan(0, round_up_pow2(used_, 4));
+    const bytes target = out.subspan(0, round_up_pow2(used_, 4));
     if (shrinks_) {
       tile chunk = row_tile(flow);
-      pack_chunk(coder_, codec.template stage<at_last>(), chunk, room);
+      pack_chunk(coder_, codec.template stage<at_last>(), chunk, target);
     } else {
-      copy_from_shared<Threads>(room, temp_.before.row, used_);
+      copy_from_shared<Threads>(target, temp_.before.row, used_);
     }
-    device::sync_block();  // sides are written over its last bytes
+    device::sync_block();  // side streams overwrite its last bytes
     pack_sides(flow, out, used_);
   }
 
@@ -109,7 +109,7 @@ class chain_finisher<Chain, Threads> {
     load_from_row(values, flow.values[at_last], temp_.before.row);
     return values;
   }
-  // And the records, behind the first splitter's side.
+  // Writes the side streams, and the records after that of the first splitter.
   __device__ void pack_sides(const chain_flow<Chain>& flow, bytes out, uint32_t at) {
     uint32_t left = Chain::splitters;
     for (int i = at_last - 1; i >= 0; --i) {
@@ -136,6 +136,7 @@ class chain_finisher<Chain, Threads> {
 
 }  // namespace detail
 
+/// Block codec of a chain; block.cuh documents the members.
 template <class... Stages, int Threads> class block_codec<chain<Stages...>, Threads> {
   using chain_type = chain<Stages...>;
   using preparer = detail::chain_preparer<chain_type, Threads>;
@@ -151,11 +152,11 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
     typename finisher::TempStorage rest;
   };
   static_assert(sizeof(TempStorage) <= detail::most_shared_bytes,
-                "tuck: this chain needs more shared memory to encode than blocks have");
+                "tuck: this chain needs more shared memory to encode than a block has");
 
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp), finisher_(temp.rest) {}
 
-  // A lossy chain leaves in the tile what decoding will give.
+  /// A lossy chain leaves the restored values in the tile.
   __device__ void take(const chain_type& codec, tile& values) {
     if constexpr (is_lossy<chain_type>) {
       stages().apply_first(codec, values);
@@ -179,6 +180,7 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
   finisher finisher_;
 };
 
+/// Block decoder of a chain; block.cuh documents the members.
 template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Threads> {
   using chain_type = chain<Stages...>;
   using last = typename chain_type::last_stage;
@@ -192,7 +194,7 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
   using decoder = std::conditional_t<takes_sides, huffman_format::block_decoder<value_t<last>, Threads, plan::bytes>,
                                      block_decoder<last, Threads>>;
 
-  // 80 registers: shared memory has no room for more blocks.
+  /// 80 registers: shared memory allows no more blocks.
   static constexpr int blocks_a_processor = [] {
     if constexpr (takes_sides) return decoder::blocks_a_processor;
     return 6;
@@ -210,7 +212,7 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
     };
   };
   static_assert(sizeof(TempStorage) <= detail::most_shared_bytes,
-                "tuck: this chain needs more shared memory to decode than blocks have");
+                "tuck: this chain needs more shared memory to decode than a block has");
 
   __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
 

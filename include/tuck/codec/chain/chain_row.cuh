@@ -1,7 +1,7 @@
-// All stages of a chain but the last by one thread block.
+// All stages of a chain except the last, by one thread block.
 //
-// Between two stages the values stand in a row in shared memory, from its begin on; the sides that splitters put aside
-// pile up at its end. Stages come one after the other, each with all threads.
+// Between two stages the values are at the beginning of a row in shared memory, and the side streams of splitters are
+// stacked at its end. The block applies one stage after the other.
 #pragma once
 
 #include <tuck/codec/block_copies.cuh>
@@ -14,7 +14,7 @@ namespace tuck::inline TUCK_ABI {
 
 namespace detail {
 
-// A row as a sink.
+// Stores decoded words to a row in shared memory.
 template <element T, int Threads> struct row_sink {
   using tile = block_tile<T, Threads>;
   std::byte* row;
@@ -27,7 +27,7 @@ template <element T, int Threads> struct row_sink {
   }
 };
 
-// What encodes a stage, and undoes it.
+// The class that applies a stage and undoes it.
 template <class S, int Threads> struct stage_block {
   using type = block_codec<S, Threads>;
 };
@@ -35,13 +35,13 @@ template <transform S, int Threads> struct stage_block<S, Threads> {
   using type = block_transform<S, Threads>;
 };
 
-// The row of a chain and what is where in it.
+// The layout of the row of a chain.
 template <class Chain> struct row_plan {
-  // A side begins at a multiple of 16, and what stands in front of it is overwritten up to a multiple of 128. Behind
-  // the first splitter's there is room for the records.
+  // A side stream begins at a multiple of 16. The bytes before it may be overwritten up to a multiple of 128. There is
+  // capacity for the records after the side stream of the first splitter.
   static constexpr uint32_t bytes = tile_bytes + (Chain::growth + 15) / 16 * 16 + 16 * (Chain::splitters + 1) + 128;
 
-  // Where the side of stage i, a splitter, begins.
+  // Returns the offset of the side stream of stage i, which must be a splitter.
   __device__ static uint32_t side_begin(const chain_flow<Chain>& flow, int i) {
     uint32_t at = bytes - 16;
     for (; i >= 0; --i) at -= (flow.side(i) + 15) / 16 * 16;
@@ -63,8 +63,8 @@ template <class Tile> __device__ void load_from_row(Tile& values, uint32_t count
     values.set_row(r, read_row<Tile>(Tile::first_value(r * Tile::row_words), count, row));
 }
 
-// From `from` + `begin` to `to`, in shared memory, which do not overlap; both pointers are multiples of 4, and so many
-// bytes are written.
+// Copies `bytes` bytes, rounded up to a multiple of 4, from `from` + `begin` to `to`. Both pointers are multiples of 4
+// in shared memory, and the ranges do not overlap.
 template <int Threads>
 __device__ void copy_in_shared(std::byte* to, const std::byte* from, uint32_t begin, uint32_t bytes) {
   const uint32_t skipped = begin % 4;
@@ -75,7 +75,7 @@ __device__ void copy_in_shared(std::byte* to, const std::byte* from, uint32_t be
         skipped == 0 ? words[i] : device::funnel_shift_right(words[i], words[i + 1], 8 * skipped);
 }
 
-// The stages but the last, by one thread block.
+// Applies and undoes all stages except the last, by one thread block.
 template <class Chain, int Threads> class chain_preparer {
   using plan = row_plan<Chain>;
   static constexpr int last = Chain::size - 1;
@@ -96,7 +96,7 @@ template <class Chain, int Threads> class chain_preparer {
   __device__ chain_preparer(chain_flow<Chain>& flow, std::byte* row, StageStorage& stages)
       : flow_(flow), row_(row), stages_(stages) {}
 
-  // The first stage, after which the tile is not looked at again; a lossy one leaves in it what decoding will give.
+  // Applies the first stage; the tile is not read afterwards. A lossy stage leaves the restored values in it.
   __device__ void apply_first(const Chain& codec, tile<0>& values) {
     if (threadIdx.x == 0) flow_.values[0] = values.count;
     if constexpr (splitter<stage<0>>) {
@@ -109,7 +109,7 @@ template <class Chain, int Threads> class chain_preparer {
   }
   __device__ void apply_others(const Chain& codec) { apply_from<1>(codec); }
 
-  // The values that reach the last stage, and all sides, are in the row; those of the chunk go to the sink.
+  // Undoes the stages. The row has the values that reach the last stage and all side streams.
   template <class Sink> __device__ status undo(const Chain& codec, Sink& sink) {
     return undo_from<last - 1>(codec, sink);
   }
@@ -138,7 +138,7 @@ template <class Chain, int Threads> class chain_preparer {
     device::sync_block();
   }
 
-  // Leaves in the row what is kept, and the side at its end; or the values, where the stage is done without.
+  // Leaves the residual values in the row and the side stream at its end. If the stage is skipped, leaves the values.
   template <int I> __device__ void split(const Chain& codec, tile<I>& values) {
     const uint32_t raw = values.count * Chain::width;
     auto coder = block<I>();
@@ -162,7 +162,7 @@ template <class Chain, int Threads> class chain_preparer {
 
   template <int I, class Sink> __device__ status undo_from(const Chain& codec, Sink& sink) {
     if constexpr (splitter<stage<I>>) {
-      if (!flow_.records[I].done_without()) {
+      if (!flow_.records[I].skipped()) {
         if constexpr (I == 0) {
           return join<0>(codec, sink);
         } else {
@@ -190,12 +190,12 @@ template <class Chain, int Threads> class chain_preparer {
     auto coder = block<I>();
     std::byte* const encoded = coder.encoded(side);
     copy_in_shared<Threads>(encoded, row_, plan::side_begin(flow_, I), side);
-    if (side % 4 != 0) device::sync_block();  // what comes next begins in the last word
+    if (side % 4 != 0) device::sync_block();  // the residual values begin in the last word
     copy_behind(encoded + side, kept);
     device::sync_block();
     return coder.decode_assembled(codec.template stage<I>(), side, side + kept, flow_.values[I], sink);
   }
-  // The begin of the row, to any place.
+  // Copies the beginning of the row to any address.
   __device__ void copy_behind(std::byte* to, uint32_t bytes) const {
     if (reinterpret_cast<uintptr_t>(to) % 4 == 0) {
       copy_in_shared<Threads>(to, row_, 0, bytes);

@@ -1,4 +1,4 @@
-// The chains that are known to be worth it, by name.
+// Named chains that are known to be useful.
 #pragma once
 
 #include <tuck/codec/bitpack/bitpack.hpp>
@@ -11,19 +11,20 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// Sparse activations, without loss: of what is not zero, exponents and masks have a code each, mantissas are stored.
+/// For sparse activations, lossless: exponents of non-zero values and masks are entropy-coded, mantissas are stored.
 template <element T> using zvc_huffman = chain<zvc<T>, huffman<T>>;
 
-// The same where values repeat, as those of a background do: of what is not zero, only the heads of runs are kept.
+/// For sparse activations with repeated values, such as a background, lossless: zvc_huffman that keeps only the heads
+/// of runs.
 template <element T> using zvc_rle_huffman = chain<zvc<T>, rle<T>, huffman<T>>;
 
-// Smooth tensors within an error bound, coded by differences: the family of cuSZ (Tian et al., PACT 2020) and COMET
-// (Jin et al., PPoPP 2021). Where differences are not 0 has a code of its own.
+/// For smooth tensors within an error bound: codes differences, with a separate code for the mask of those that are not
+/// 0. The family of cuSZ (Tian et al., PACT 2020) and COMET (Jin et al., PPoPP 2021).
 template <floating_element T>
 using quantize_delta_huffman = chain<quantize_codes<T>, delta<bits_t<T>>, zvc<bits_t<T>>, huffman<bits_t<T>>>;
 
-// Counters, indices, time stamps: runs of equal steps, the rest by as many bits as it takes. The shape of nvCOMP's
-// Cascaded.
+/// For counters, indices and time stamps: runs of equal steps, and other steps in as few bits as needed. Has the
+/// structure of nvCOMP's Cascaded.
 template <element T> using delta_rle_bitpack = chain<delta<T>, rle<bits_t<T>>, bitpack<bits_t<T>>>;
 
 }  // namespace tuck::inline TUCK_ABI

@@ -1,4 +1,4 @@
-// The stages of a chain, and a chunk on its way through them: how many values reach each, what splitters put aside.
+// The stages of a chain, and the state of a chunk between them: the number of values, and the sizes of side streams.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -36,14 +36,14 @@ template <int I, class Row> TUCK_HD constexpr auto& stage_at(Row& row) noexcept 
     return detail::stage_at<I - 1>(row.rest);
 }
 
-// Does a last stage code what splitters put aside, too?
+// Whether a last stage also codes the side streams.
 template <class S> inline constexpr bool takes_sides = false;
 template <element T> inline constexpr bool takes_sides<huffman<T>> = true;
 
 template <class S> inline constexpr bool is_deflate = false;
 template <element T> inline constexpr bool is_deflate<deflate<T>> = true;
 
-// What a stage that is not the last gives to the next.
+// The type of the values that a stage passes to the next one; void if it cannot.
 template <class S> struct result_of_stage {
   using type = void;
 };
@@ -59,7 +59,7 @@ template <class First, class Second, class... Rest>
 inline constexpr bool types_match<First, Second, Rest...> =
     std::is_same_v<typename result_of_stage<First>::type, typename Second::value_type> && types_match<Second, Rest...>;
 
-// Only the first stage may depend on the whole tensor, and only it may lose something.
+// Only the first stage may depend on the whole tensor or be lossy.
 template <class S> constexpr bool lossless_stage() {
   if constexpr (codec<S>) return !is_lossy<S>;
   return true;
@@ -72,7 +72,8 @@ template <class S> constexpr uint32_t growth_of() {
   return 0;
 }
 
-// A codec that has several stages itself is none of a chain: its description is empty, which plan_header refuses.
+// A codec that has several stages itself cannot be a stage of a chain. Its description is empty, which plan_header
+// rejects.
 template <class S> TUCK_HD constexpr stage describe(const S& s) noexcept {
   if constexpr (transform<S>) {
     return s.describe();
@@ -92,51 +93,58 @@ template <class S> TUCK_HD constexpr status parse(const stage& stored, S& s) noe
 
 }  // namespace detail
 
-// How a chunk went through a splitter, as the chunk's end has it: what it kept and put aside; or nothing of the kind
-// where it was done without.
-//   // [31:15] kept values / [14:0] bytes of the side; all ones: done without
-// Kept values have no more bytes than the values; these and the side have fewer together, but for quantize_codes, whose
-// side is on top of them. Decoders refuse others.
+/// What a splitter did with a chunk, as the end of the encoded chunk has it.
+///   [31:15] number of residual values / [14:0] size of the side stream in bytes; all ones: the splitter was skipped
+/// Decoders reject a record unless the residual values, and the side stream, have at most as many bytes as the values
+/// that reach the splitter, and both together have fewer bytes than those plus its max_growth. That is 1028 bytes for
+/// quantize_codes and 0 for the other splitters of the library.
 struct split_record {
+  /// The record as it is stored.
   uint32_t word;
 
-  static constexpr uint32_t max_side = (1u << 15) - 1;
+  static constexpr uint32_t max_side = (1u << 15) - 1;  ///< largest side stream in bytes
 
-  // May so many bytes of kept values and of the side stand for values of `raw` bytes?
+  /// Returns whether residual values and a side stream of these sizes may replace values of `raw` bytes.
+  /// @param growth the max_growth of the splitter
   TUCK_HD static constexpr bool allows(uint32_t raw, uint32_t growth, uint32_t kept, uint32_t side) noexcept {
     return kept <= raw && side <= raw && side <= max_side && kept + side < raw + growth;
   }
 
+  /// Returns the record of a skipped splitter.
   TUCK_HD static constexpr split_record none() noexcept { return {~0u}; }
+  /// Makes the record of `kept` residual values and a side stream of `side` bytes.
   TUCK_HD static constexpr split_record make(uint32_t kept, uint32_t side) noexcept { return {kept << 15 | side}; }
-  TUCK_HD constexpr bool done_without() const noexcept { return word == ~0u; }
+  /// Returns whether the splitter was skipped: it has no side stream and passes on all values.
+  TUCK_HD constexpr bool skipped() const noexcept { return word == ~0u; }
+  /// Returns the number of residual values.
   TUCK_HD constexpr uint32_t kept() const noexcept { return word >> 15; }
+  /// Returns the size of the side stream in bytes.
   TUCK_HD constexpr uint32_t side() const noexcept { return word & max_side; }
 };
 
 namespace detail {
 
-// What is known of a chunk on its way through the stages. A stage that is not a splitter has a record, too: none().
+// The sizes of a chunk between stages. A stage that is not a splitter has a record, too: none().
 template <class Chain> struct chain_flow {
   static constexpr int last = Chain::size - 1;
 
-  uint32_t values[Chain::size];  // that reach each stage
+  uint32_t values[Chain::size];  // number of values that reach each stage
   split_record records[last];
 
-  // From the values that reach stage i to those that reach the next.
+  // Sets the number of values that reach stage i + 1, from those that reach stage i.
   TUCK_HD constexpr void step(int i, split_record record) noexcept {
     records[i] = record;
-    values[i + 1] = record.done_without() ? values[i] : record.kept();
+    values[i + 1] = record.skipped() ? values[i] : record.kept();
   }
-  TUCK_HD constexpr uint32_t bytes(int i) const noexcept { return values[i] * Chain::width; }  // of these values
-  TUCK_HD constexpr uint32_t side(int i) const noexcept { return records[i].done_without() ? 0 : records[i].side(); }
+  TUCK_HD constexpr uint32_t bytes(int i) const noexcept { return values[i] * Chain::width; }
+  TUCK_HD constexpr uint32_t side(int i) const noexcept { return records[i].skipped() ? 0 : records[i].side(); }
   TUCK_HD constexpr uint32_t sides_before(int i) const noexcept {
     uint32_t sum = 0;
     while (--i >= 0) sum += side(i);
     return sum;
   }
 
-  // The sections of the row that reaches the last stage.
+  // Lists the sections of the row that reaches the last stage.
   TUCK_HD constexpr void list_sections(section_list& list) const noexcept {
     list.count = 0;
     list.add(bytes(last));
@@ -144,13 +152,12 @@ template <class Chain> struct chain_flow {
       if (Chain::splits(i)) list.add(side(i));
   }
 
-  // The records of splitters, as they stand in the chunk.
+  // Lists the records of splitters, as the chunk has them.
   TUCK_HD constexpr void list_records(uint32_t* to) const noexcept {
     for (int i = 0; i < last; ++i)
       if (Chain::splits(i)) *to++ = records[i].word;
   }
-  // Takes them from a chunk of values[0] values, behind the last stage's bytes and the sides. False where no chunk has
-  // them.
+  // Reads the records at the end of a chunk of values[0] values. Returns false if no chunk has these records.
   template <int I = 0> TUCK_HD bool read(const std::byte* from) noexcept {
     if constexpr (I < last) {
       using stage = typename Chain::template stage_type<I>;
@@ -158,7 +165,7 @@ template <class Chain> struct chain_flow {
       if constexpr (splitter<stage>) {
         record.word = load_unaligned<uint32_t>(from);
         from += 4;
-        if (!record.done_without() &&
+        if (!record.skipped() &&
             !(split_record::allows(bytes(I), stage::max_growth, record.kept() * Chain::width, record.side()) &&
               stage::side_fits(record.side(), record.kept(), values[I])))
           return false;

@@ -1,4 +1,5 @@
-// A chunk from untrusted bytes by one thread block: layout.hpp has the format. A lane has a sub-block.
+// Decodes a chunk of deflate-lite from untrusted bytes by one thread block; layout.hpp has the format. Each lane of one
+// warp decodes a sub-block.
 #pragma once
 
 #include <tuck/codec/block_copies.cuh>
@@ -10,6 +11,7 @@ namespace tuck::inline TUCK_ABI {
 
 namespace deflate_format {
 
+// The block decoder of deflate.
 template <element T, int Threads> class block_decoder {
   static constexpr uint32_t width = sizeof(T);
   static constexpr uint32_t lanes = device::warp_size;
@@ -18,7 +20,7 @@ template <element T, int Threads> class block_decoder {
  public:
   static constexpr int blocks_a_processor = 6;
 
-  struct header_room {
+  struct header_storage {
     alignas(16) uint16_t codes[huffman_format::slots];
     huffman_format::warp_symbols symbols;
     static constexpr uint32_t length_words =
@@ -31,7 +33,7 @@ template <element T, int Threads> class block_decoder {
     alignas(16) uint8_t row[tile_bytes];
     union {
       uint32_t table[huffman_format::slots];
-      header_room before;
+      header_storage before;
     };
     uint32_t first_bit;
   };
@@ -62,11 +64,11 @@ template <element T, int Threads> class block_decoder {
   }
 
  private:
-  // Sub-blocks of equal size would have lanes wait for one bank of shared memory; so each 16 bytes go elsewhere at
-  // first.
+  // Permutes the 16-byte units of the row. Without this, lanes with sub-blocks of equal size conflict on one bank of
+  // shared memory.
   __device__ static uint32_t dealt(uint32_t byte) { return device::xor_masked<0x70>(byte, byte >> 5); }
 
-  __device__ uint32_t window(uint32_t at) const {  // 32 bits
+  __device__ uint32_t window(uint32_t at) const {  // the next 32 bits
     return device::shared_window(reinterpret_cast<const uint32_t*>(temp_.encoded), at);
   }
   __device__ uint32_t index_byte(const chunk_end& end, uint32_t i) const {
@@ -76,10 +78,11 @@ template <element T, int Threads> class block_decoder {
   __device__ void prepare_header() {
     for (uint32_t i = threadIdx.x; i < 128; i += Threads)
       temp_.before.precode[i] = static_cast<uint16_t>(precode_entry(i));
-    for (uint32_t i = threadIdx.x; i < header_room::length_words; i += Threads)
+    for (uint32_t i = threadIdx.x; i < header_storage::length_words; i += Threads)
       reinterpret_cast<uint32_t*>(temp_.before.lengths)[i] = 0;
   }
-  // By one warp: the lengths of all codes, a segment a lane; then the codes. Is the header sound?
+  // Called by one warp. Reads all code lengths, one segment per lane, and makes the codes. Returns whether the header
+  // is valid.
   __device__ bool read_header(const chunk_end& end) {
     const uint32_t lane = device::lane_id();
     const uint32_t own = lane < whole_segments ? index_byte(end, lane) : 0;
@@ -124,7 +127,7 @@ template <element T, int Threads> class block_decoder {
     for (uint32_t i = 0; i < each; ++i) temp_.table[i * Threads + threadIdx.x] = entries[i];
   }
 
-  // By one warp, a lane each.
+  // Called by one warp, one sub-block per lane.
   __device__ bool decode_sub_blocks(const chunk_end& end) {
     const uint32_t lane = device::lane_id();
     uint32_t cells = 0, bits = 0;
@@ -153,10 +156,10 @@ template <element T, int Threads> class block_decoder {
     return device::lane_id() >= size || temp_.encoded[begin + device::lane_id()] == std::byte{};
   }
 
-  // Up to two literals and a token a round. The row is zeros where nothing has been written.
+  // Decodes up to two literals and one more token per iteration. The row is zero where nothing has been written.
   __device__ bool decode_sub_block(uint32_t at, uint32_t end, uint32_t begin, uint32_t row_end) {
     uint8_t* const row = temp_.row;
-    uint32_t to = begin, last = 0;  // of the byte before, the entry
+    uint32_t to = begin, last = 0;  // `last` is the table entry of the last byte
     const auto put_literal = [&](uint32_t entry) {
       row[dealt(to++)] = static_cast<uint8_t>(entry >> 8);
       last = entry;
@@ -184,7 +187,7 @@ template <element T, int Threads> class block_decoder {
       const bool is_far = (more >> extra & 1) != 0;
       const uint32_t distance = is_far ? width : 1;
       at += extra + distance_bits<width>(is_far);
-      if (length - 1 >= row_end - to || to - begin < distance ||  // a block's end has length 0
+      if (length - 1 >= row_end - to || to - begin < distance ||  // the end of a block has length 0
           (is_far && (width == 1 || (width == 8 && (more >> extra & 2) == 0))))
         return false;
       const uint32_t from = to;
@@ -203,6 +206,7 @@ template <element T, int Threads> class block_decoder {
 
 }  // namespace deflate_format
 
+/// Block decoder of deflate; block.cuh documents the members.
 template <element T, int Threads>
 class block_decoder<deflate<T>, Threads> : public deflate_format::block_decoder<T, Threads> {
   using deflate_format::block_decoder<T, Threads>::block_decoder;

@@ -1,8 +1,9 @@
-// deflate-lite: valid DEFLATE (RFC 1951) of literals and runs, of which the lanes of a warp decode a part each.
+// deflate-lite: valid DEFLATE (RFC 1951) with literals and runs only, whose parts the lanes of a warp decode in
+// parallel.
 //
-// Any inflate reads a chunk, for it begins with its stream. An index behind that tells where lanes can begin;
-// layout.hpp has the format, and the rules by which the encoder cuts. The bytes are canonical: host and device write
-// the same. Repeats that are farther away than an element's size are not looked for: tensors have few, text has many.
+// A chunk begins with its stream, so any inflate can read it. The index after the stream tells lanes where to begin.
+// layout.hpp has the format and the encoder's rules. Host and device write the same bytes. The encoder searches no
+// repeats farther back than the size of an element: tensors have few of these, text has many.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -10,35 +11,44 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// Codec that writes valid DEFLATE with literals and runs: any inflate can restore a chunk. Lossless.
+/// concept.hpp documents the members that are not described here.
+/// @tparam T element type
 template <element T> struct deflate {
   using value_type = T;
 
-  static constexpr uint32_t width = sizeof(T);  // the distance of matches, besides 1
+  static constexpr uint32_t width = sizeof(T);  ///< distance of matches in bytes, besides 1
   static constexpr uint32_t chunk_bytes = 16 * 1024;
 
+  /// Returns the stage that frame headers store; the codec has no parameters.
   TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::deflate, .version = 1}; }
   TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
   TUCK_HD static constexpr status from_stages(const stage_list& stages, deflate&) noexcept {
     return match_single_stage(stages, description());
   }
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * width; }
-  uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;  // declines more than 64 KiB of values
+  /// More than 64 KiB of values are incompressible.
+  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
-  // The DEFLATE stream that a chunk begins with, which encode_chunk wrote; of other bytes, some part, or none.
+  /// Returns the DEFLATE stream at the beginning of a chunk that encode_chunk wrote. For other bytes, the result is
+  /// some part of them, or empty.
   static const_bytes stream_of(const_bytes encoded) noexcept;
 
-  // The stream alone, for other readers of DEFLATE, into max_stream_bytes. What would not shrink is stored, and so are
-  // more than 64 KiB of values. Returns the stream's bytes.
+  /// Returns the capacity in bytes that encode_stream needs for `count` values.
   static constexpr uint64_t max_stream_bytes(uint64_t count) noexcept {
     return count * width + 5 * std::max<uint64_t>(ceil_div<uint64_t>(count * width, deflate_format::max_stored), 1);
   }
-  static uint64_t encode_stream(span<const T> values, bytes room) noexcept;
+  /// Writes a DEFLATE stream without an index, for other decoders. Uses stored blocks for incompressible values and for
+  /// more than 64 KiB of values.
+  /// @param out at least max_stream_bytes(values.size()) bytes
+  /// @return the size of the stream in bytes
+  static uint64_t encode_stream(span<const T> values, bytes out) noexcept;
 };
 
 namespace deflate_format {
 
-// Stored blocks, as many as it takes; their bytes.
+// Writes as many stored blocks as needed, at least one. Returns their size in bytes.
 inline uint64_t store_blocks(const_bytes values, std::byte* to) noexcept {
   const std::byte* const begin = to;
   uint64_t done = 0;
@@ -56,11 +66,11 @@ inline uint64_t store_blocks(const_bytes values, std::byte* to) noexcept {
 
 }  // namespace deflate_format
 
-template <element T> uint32_t deflate<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
+template <element T> uint32_t deflate<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
   if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return declined;
   deflate_format::host_encoder<width> encoder;
   const uint32_t size = encoder.measure(as_bytes(values));
-  if (size != declined) encoder.write(room.data());
+  if (size != declined) encoder.write(out.data());
   return size;
 }
 
@@ -75,13 +85,13 @@ template <element T> const_bytes deflate<T>::stream_of(const_bytes encoded) noex
   return end.stream <= encoded.size() ? encoded.subspan(0, end.stream) : const_bytes{};
 }
 
-template <element T> uint64_t deflate<T>::encode_stream(span<const T> values, bytes room) noexcept {
+template <element T> uint64_t deflate<T>::encode_stream(span<const T> values, bytes out) noexcept {
   if (!values.empty() && values.size_bytes() <= max_chunk_raw_bytes) {
     deflate_format::host_encoder<width> encoder;
     encoder.measure(as_bytes(values));
-    if (encoder.stream_bytes() < values.size_bytes()) return encoder.write_stream(room.data());
+    if (encoder.stream_bytes() < values.size_bytes()) return encoder.write_stream(out.data());
   }
-  return deflate_format::store_blocks(as_bytes(values), room.data());
+  return deflate_format::store_blocks(as_bytes(values), out.data());
 }
 
 static_assert(codec<deflate<float>>);

@@ -1,7 +1,7 @@
-// deflate by one thread block: the bytes of layout.hpp.
+// deflate by one thread block. It writes the bytes of layout.hpp.
 //
-// Cells are dealt to lanes, which find where tokens begin. Then each sub-block is walked by up to four threads, three
-// times: for how often symbols occur, how many bits they take, and their bits.
+// Lanes find the tokens that begin in their cells. Each sub-block is then divided into up to four pieces, one per
+// thread. Each thread walks its piece three times: to count tokens, to count bits, and to write the bits.
 #pragma once
 
 #include <tuck/codec/deflate/decoder.cuh>
@@ -12,19 +12,20 @@ namespace tuck::inline TUCK_ABI {
 
 namespace deflate_format {
 
+// The block codec of deflate.
 template <element T, int Threads> class block_encoder {
   static constexpr uint32_t width = sizeof(T);
-  using lane_output = device::bits_to_shared<device::bit_order::lowest_first>;  // what is left is added after a barrier
+  using lane_output = device::bits_to_shared<device::bit_order::lowest_first>;  // finished after a barrier
   static constexpr uint32_t warps = Threads / device::warp_size;
-  static constexpr uint32_t parts = warps < 4 ? warps : 4;     // of a sub-block, which have a thread each
-  static constexpr uint32_t max_cells = cells_of(tile_bytes);  // of values
+  static constexpr uint32_t parts = warps < 4 ? warps : 4;     // pieces of a sub-block, one per thread
+  static constexpr uint32_t max_cells = cells_of(tile_bytes);  // of the values
   static constexpr uint32_t rounds = (max_cells + Threads - 1) / Threads;
   static constexpr uint32_t max_pieces = 32 * parts;
-  static constexpr uint32_t kinds = 256 + 256 + 1;  // literals, and 256 + the length of matches
+  static constexpr uint32_t kinds = 256 + 256 + 1;  // literals, and 256 + the length of a match
   using scan = device::block_scan<Threads>;
   static_assert(sub_block_plan::most(tile_bytes) <= 32);
 
-  // A bit for each byte of a cell: is it near, or far? Does a token begin there, and is it far?
+  // One bit per byte of a cell: whether it is near, or far; whether a token begins there, and whether that is far.
   struct equal_bits {
     uint32_t near, far;
   };
@@ -35,14 +36,14 @@ template <element T, int Threads> class block_encoder {
  public:
   using tile = block_tile<T, Threads>;
   static constexpr int blocks_a_processor =
-      width < 4 ? 4 : 5;  // 128 and 96 registers; shared memory has no room for more
+      width < 4 ? 4 : 5;  // 128 and 96 registers; shared memory allows no more blocks
 
   struct TempStorage {
     alignas(16) uint32_t row[tile_bytes / 4];
     alignas(8) token_bits tokens[max_cells + 1];
     alignas(16) uint32_t staged[tile_bytes / 4];
-    uint32_t entries[kinds];                            // how often tokens occur, then what is written of them
-    uint32_t counts[counted_symbols];                   // then codes
+    uint32_t entries[kinds];                            // first the counts of tokens, then their encoder_entry
+    uint32_t counts[counted_symbols];                   // first the counts of symbols, then their codes
     uint32_t begin_cell[32 + 1], begin_weight[32 + 1];  // of sub-blocks
     uint32_t piece_begin[max_pieces + 1];               // in bytes
     uint32_t piece_bit[max_pieces + 1];
@@ -92,8 +93,8 @@ template <element T, int Threads> class block_encoder {
   }
 
  private:
-  // Once they have been compared, the 16 bytes of each eight are dealt anew, so that threads that walk at equal
-  // distances do not wait for one bank of shared memory.
+  // Permutes the 16-byte units in each group of eight, after bytes have been compared. Without this, threads that walk
+  // at equal distances conflict on one bank of shared memory.
   __device__ static uint32_t dealt(uint32_t byte) { return device::xor_masked<0x70>(byte, byte >> 3); }
   __device__ uint32_t byte_at(uint32_t i) const { return reinterpret_cast<const uint8_t*>(temp_.row)[dealt(i)]; }
   __device__ void deal() {
@@ -109,12 +110,12 @@ template <element T, int Threads> class block_encoder {
         for (uint32_t q = 0; q < 2; ++q) *reinterpret_cast<device::vec128*>(row + dealt(at + 16 * q)) = x[q];
     }
   }
-  // This thread's cells; those of a warp are one behind the other.
+  // Returns a cell of this thread; the cells of a warp are contiguous.
   __device__ static uint32_t first_cell(uint32_t round) {
     return device::warp_id() * (rounds * device::warp_size) + device::lane_id() + round * device::warp_size;
   }
 
-  // Of a segment of the header.
+  // Returns a function that gives the code lengths of a segment of the header.
   __device__ auto lengths_of(uint32_t segment) const {
     return [this, segment](uint32_t i) -> uint32_t {
       const uint32_t s = segment * segment_symbols + i;
@@ -135,10 +136,10 @@ template <element T, int Threads> class block_encoder {
 
   // -- tokens ----------------------------------------------------------------------------------------------------
 
-  // The bytes of a cell that are near and far.
+  // Returns the near and the far bytes of a cell.
   __device__ equal_bits equal_bytes(uint32_t cell) const {
     const uint32_t* const words = temp_.row + cell * (cell_bytes / 4);
-    uint32_t x[2 + 8] = {};  // from the two words before on
+    uint32_t x[2 + 8] = {};  // beginning with the two words before the cell
     if (cell != 0) {
       if constexpr (width == 8) x[0] = words[-2];
       x[1] = words[-1];
@@ -160,14 +161,14 @@ template <element T, int Threads> class block_encoder {
     const uint32_t here = low_mask(bytes_ - cell * cell_bytes);
     return {found.near & here, found.far & here};
   }
-  // Shifts in a bit for each byte of a word, is it 0?
+  // Shifts a bit for each byte of a word into `bits`, which is set if the byte is 0.
   __device__ static void add_zero_bytes(uint32_t& bits, uint32_t x) {
     const uint32_t high = device::nor_masked<0x7f7f7f7f>((x & 0x7f7f7f7f) + 0x7f7f7f7f, x);
     bits = device::funnel_shift_right(high * 0x00204081u, bits, 28);
   }
 
-  // Where tokens begin in this lane's cell, and those of them that are far, from its near and far bytes. Does it begin
-  // a sub-block, and the next one?
+  // Returns where tokens begin in the cell of this lane, and which of them are far, from its near and far bytes.
+  // `begins` and `next_begins` say whether this cell, and the next cell, begins a sub-block.
   __device__ static token_bits mark(const equal_bits& equal, bool begins, bool next_begins) {
     const bool first = begins || device::lane_id() % unit_cells == 0;
     const bool last = next_begins || device::lane_id() % unit_cells == unit_cells - 1;
@@ -191,7 +192,7 @@ template <element T, int Threads> class block_encoder {
 
   __device__ void find_tokens() {
     equal_bits equal[rounds];
-    uint32_t own[rounds], before[rounds], all = 0;  // tokens
+    uint32_t own[rounds], before[rounds], all = 0;  // numbers of tokens
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       const uint32_t c = first_cell(r);
@@ -215,7 +216,7 @@ template <element T, int Threads> class block_encoder {
     }
     const sub_block_plan plan(bytes_, sum);
     sub_blocks_ = plan.count;
-    uint32_t sub_block[rounds], next[rounds];  // of the cell, and of that behind it
+    uint32_t sub_block[rounds], next[rounds];  // of the cell, and of the next cell
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       const uint32_t c = first_cell(r);
@@ -243,7 +244,7 @@ template <element T, int Threads> class block_encoder {
     if (threadIdx.x < sub_blocks_) temp_.piece_begin[threadIdx.x * parts] = temp_.begin_cell[threadIdx.x] * cell_bytes;
     if (threadIdx.x == 0) temp_.piece_begin[sub_blocks_ * parts] = bytes_;
   }
-  // A sub-block's pieces are of the same weight; this cell has those of `weight` from `begin` on.
+  // Divides a sub-block into pieces of equal weight. This cell has the weights from `begin` to `begin + weight`.
   __device__ void place_pieces(uint32_t sub_block, uint32_t cell, uint32_t begin, uint32_t weight) {
     const uint32_t first = temp_.begin_weight[sub_block], all = temp_.begin_weight[sub_block + 1] - first;
 #pragma unroll
@@ -252,12 +253,12 @@ template <element T, int Threads> class block_encoder {
         temp_.piece_begin[sub_block * parts + k] = (cell + 1) * cell_bytes - (weight - before) * cell_bytes / weight;
   }
 
-  // Visits the tokens that begin in this thread's piece: where, how long, and whether they are far.
+  // Calls visit(begin, length, is_far) for the tokens that begin in the piece of this thread.
   template <class Visit> __device__ void walk(const Visit& visit) const {
     if (threadIdx.x >= sub_blocks_ * parts) return;
     const uint32_t begin = temp_.piece_begin[threadIdx.x], end = temp_.piece_begin[threadIdx.x + 1];
     const uint32_t stop = end < bytes_ ? end : bytes_;
-    uint32_t cell = begin / cell_bytes * sizeof(token_bits);  // where its bits are, in bytes
+    uint32_t cell = begin / cell_bytes * sizeof(token_bits);  // byte offset of the token_bits of the cell
     token_bits here = tokens_at(cell);
     here.begins &= ~0u >> begin % cell_bytes;
     const auto next = [&](uint32_t& far) {
@@ -355,11 +356,12 @@ template <element T, int Threads> class block_encoder {
 
   TempStorage& temp_;
   uint32_t bytes_ = 0, cells_ = 0, sub_blocks_ = 0;
-  uint32_t stream_ = 0, words_ = 0;  // bytes of the stream, words of the chunk
+  uint32_t stream_ = 0, words_ = 0;  // size of the stream in bytes, and of the chunk in words
 };
 
 }  // namespace deflate_format
 
+/// Block codec of deflate; block.cuh documents the members.
 template <element T, int Threads>
 class block_codec<deflate<T>, Threads> : public deflate_format::block_encoder<T, Threads> {
   using deflate_format::block_encoder<T, Threads>::block_encoder;

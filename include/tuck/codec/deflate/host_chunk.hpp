@@ -1,4 +1,4 @@
-// The bytes of values by one thread: the chunk of layout.hpp.
+// Encodes and decodes the chunks of layout.hpp by one thread.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -11,9 +11,10 @@
 
 namespace tuck::inline TUCK_ABI::deflate_format {
 
+// Encoder for elements of Width bytes.
 template <uint32_t Width> class host_encoder {
  public:
-  // The bytes of the encoded chunk, which `write` then writes; `declined` where it would not shrink.
+  // Returns the size of the encoded chunk, which `write` then writes, or `declined` if the chunk is incompressible.
   uint32_t measure(const_bytes values) noexcept {
     values_ = values.data();
     bytes_ = static_cast<uint32_t>(values.size());
@@ -37,7 +38,7 @@ template <uint32_t Width> class host_encoder {
     while (at != end) *at++ = std::byte{};
     store_unaligned(at, chunk_end(stream | sub_blocks_ << 24).word());
   }
-  // The stream alone. Returns its bytes.
+  // Writes the stream without an index. Returns its size in bytes.
   uint32_t write_stream(std::byte* to) noexcept {
     bit_writer out(to);
     for (uint32_t i = 0; i < prefix_bits; i += 32) out.put(prefix_word<Width>(i / 32), std::min(32u, prefix_bits - i));
@@ -55,7 +56,7 @@ template <uint32_t Width> class host_encoder {
 
  private:
   static constexpr uint32_t max_cells = cells_of(max_chunk_raw_bytes);
-  static constexpr uint32_t far_token = 513;  // so much more than a near one of its length, which is at most 512
+  static constexpr uint32_t far_token = 513;  // added to the near token of the same length, at most 512
 
   auto lengths_of(uint32_t segment) const noexcept {
     return [this, segment](uint32_t i) -> uint32_t {
@@ -64,7 +65,7 @@ template <uint32_t Width> class host_encoder {
     };
   }
 
-  // near_ and far_, of whole cells; what is behind the last byte is neither.
+  // Fills near_ and far_ for whole cells; bytes past the end are neither.
   void find_equal_bytes() noexcept {
     cells_ = cells_of(bytes_);
     uint64_t before = 0;
@@ -89,7 +90,7 @@ template <uint32_t Width> class host_encoder {
     return static_cast<uint8_t>((~(((x & low) + low) | x | low) >> 7) * 0x0102040810204080 >> 56);
   }
 
-  // begins_ and matches_far_ of a unit, whose cells named by a bit begin sub-blocks.
+  // Fills begins_ and matches_far_ for a unit. `begins` has a bit for each cell of the unit that begins a sub-block.
   void mark_unit(uint32_t first, uint32_t begins) noexcept {
     uint32_t near[unit_cells + 2] = {}, far[unit_cells + 2] = {}, near_run[unit_cells + 1] = {};
     uint32_t far_run[unit_cells + 1] = {};
@@ -115,7 +116,7 @@ template <uint32_t Width> class host_encoder {
   uint32_t tokens_in(uint32_t cell) const noexcept {
     return popcount(begins_[cell] & low_mask(bytes_ - cell * cell_bytes));
   }
-  // Where tokens begin, and sub-blocks.
+  // Finds the sub-blocks, and the bytes at which tokens begin.
   void find_tokens() noexcept {
     uint32_t tokens = 0;
     for (uint32_t c = 0; c < cells_; c += unit_cells) mark_unit(c, c == 0);
@@ -136,13 +137,13 @@ template <uint32_t Width> class host_encoder {
     }
   }
 
-  // token_, where those of each sub-block begin, and how many there are of each symbol.
+  // Lists the tokens of each sub-block in token_, and counts the symbols.
   void take_tokens() noexcept {
     std::fill(std::begin(entries_), std::end(entries_), 0u);
     tokens_ = 0;
     for (uint32_t i = 0; i < sub_blocks_; ++i) {
       token_begin_[i] = tokens_;
-      uint32_t first = begin_[i] * cell_bytes, is_far = 0;  // of the token before
+      uint32_t first = begin_[i] * cell_bytes, is_far = 0;  // of the pending token
       for (uint32_t c = begin_[i]; c < begin_[i + 1]; ++c) {
         uint32_t x = begins_[c] & (c == begin_[i] ? ~1u : ~0u) & low_mask(bytes_ - c * cell_bytes);
         for (; x != 0; x &= x - 1) {
@@ -168,7 +169,7 @@ template <uint32_t Width> class host_encoder {
     token_[tokens_++] = static_cast<uint16_t>(token);
   }
 
-  // Finds what each token and part becomes.
+  // Computes the bits of each token, segment and sub-block. Returns the size of the chunk, or `declined`.
   uint32_t size() noexcept {
     for (uint32_t t = 0; t < far_token; ++t) {
       if (t >= 256 && t < 256 + min_match) continue;
@@ -201,11 +202,12 @@ template <uint32_t Width> class host_encoder {
   uint32_t begin_[max_sub_blocks + 1], token_begin_[max_sub_blocks + 1], bits_[max_sub_blocks];
   uint16_t token_[max_chunk_raw_bytes];
   uint32_t counts_[counted_symbols], slots_[counted_symbols];
-  uint32_t entries_[2 * far_token];  // how often tokens occur, then what is written of them
+  uint32_t entries_[2 * far_token];  // first the counts of tokens, then their encoder_entry
   uint32_t segment_bits_[whole_segments + 1];
   std::optional<huffman_format::code_maker<counted_symbols>> code_;
 };
 
+// Decoder for elements of Width bytes.
 template <uint32_t Width> class host_decoder {
  public:
   status decode(const_bytes encoded, bytes values) noexcept {
@@ -243,11 +245,11 @@ template <uint32_t Width> class host_decoder {
   }
 
  private:
-  static constexpr uint32_t header_reach = 344;  // bytes that a header's windows lie in, whatever the index says
+  static constexpr uint32_t header_reach = 344;  // bytes that reading a header may access, for any index
 
   uint64_t window(uint32_t at) const noexcept { return load_unaligned<uint64_t>(stream_ + at / 8) >> at % 8; }
 
-  // The table, and the bit behind the header.
+  // Reads the header into the table, and sets `at` to the first bit after it.
   bool read_header(const std::byte* index, uint32_t& at) noexcept {
     for (uint32_t i = 0; i < prefix_bits; i += 32)
       if ((static_cast<uint32_t>(window(i)) & low_mask(prefix_bits - i)) != prefix_word<Width>(i / 32)) return false;
@@ -276,7 +278,7 @@ template <uint32_t Width> class host_decoder {
       if (at >= end) return false;
       uint64_t bits = window(at);
       uint32_t entry = lookup(bits);
-      // Up to four literals, of 10 bits, and 17 bits of a match are in a window.
+      // A window has at least 57 bits: up to four literals of 10 bits each, and 17 bits of a match.
       for (uint32_t i = 0; i < 3 && is_literal(entry) && out + 1 < out_end; ++i) {
         *out++ = static_cast<std::byte>(entry >> 8);
         bits >>= entry & 15;

@@ -1,4 +1,4 @@
-// The codes of a block of any RFC 1951 stream: from its header, as tables, and the tokens that they are written in.
+// The codes of a block of any RFC 1951 stream: reads them from its header, makes tables, and decodes tokens.
 #pragma once
 
 #include <tuck/codec/inflate/symbols.hpp>
@@ -7,7 +7,8 @@
 
 namespace tuck::inline TUCK_ABI::deflate_format {
 
-// The bits of a DEFLATE stream, lowest first. Past the end there are zeros; overrun() says whether any were taken.
+// Reads the bits of a DEFLATE stream, lowest first. Bits past the end are zeros; overrun() tells whether any were
+// taken.
 class bit_input {
  public:
   static constexpr uint32_t refilled_bits = 48;
@@ -26,13 +27,13 @@ class bit_input {
         if (next_ < stream_.size()) bits_ |= uint64_t{static_cast<uint8_t>(stream_[next_])} << fill_;
     }
   }
-  // Those bits, which a refill has made available and no drop has used up.
+  // Returns the available bits, without consuming them.
   TUCK_HD uint32_t peek() const noexcept { return static_cast<uint32_t>(bits_); }
   TUCK_HD void drop(uint32_t width) noexcept {
     bits_ >>= width;
     fill_ -= width;
   }
-  // The next `width` <= 16 bits, by a refill of its own.
+  // Refills, and consumes the next `width` <= 16 bits.
   TUCK_HD uint32_t take(uint32_t width) noexcept {
     refill();
     const uint32_t x = peek() & low_mask(width);
@@ -40,11 +41,11 @@ class bit_input {
     return x;
   }
 
-  // Can the bits of the next refill not overrun?
+  // Returns whether the next refill reads no byte past the end.
   TUCK_HD bool ample() const noexcept { return next_ + 8 <= stream_.size(); }
-  TUCK_HD uint64_t position() const noexcept { return 8 * next_ - fill_; }  // in bits from the begin
+  TUCK_HD uint64_t position() const noexcept { return 8 * next_ - fill_; }  // in bits from the beginning
   TUCK_HD bool overrun() const noexcept { return position() > 8 * stream_.size(); }
-  TUCK_HD void align() noexcept { drop(fill_ % 8); }  // to the begin of a byte
+  TUCK_HD void align() noexcept { drop(fill_ % 8); }  // to the next byte boundary
   TUCK_HD void seek(uint64_t byte) noexcept {
     next_ = byte;
     bits_ = 0;
@@ -53,31 +54,31 @@ class bit_input {
 
  private:
   const_bytes stream_;
-  uint64_t next_ = 0;  // byte
+  uint64_t next_ = 0;  // offset of the next byte
   uint64_t bits_ = 0;
-  uint32_t fill_ = 0;  // of them known
+  uint32_t fill_ = 0;  // number of valid bits in bits_
 };
 
 // -- the header of a dynamic block: the lengths of all its codes (section 3.2.7), checked as zlib checks them ---------
 
-// The lengths in bits of a block's codes; 0: the symbol has none.
+// The code lengths of a block in bits; 0 means that the symbol has no code.
 struct code_lengths {
-  uint8_t of[literal_symbols + distance_symbols + 4];  // the literals', then the distances'
-  uint32_t literals;                                   // how many of each
+  uint8_t of[literal_symbols + distance_symbols + 4];  // of literals and lengths, then of distances
+  uint32_t literals;                                   // number of symbols of each kind
   uint32_t distances;
 
   TUCK_HD const uint8_t* of_distances() const noexcept { return of + literals; }
 };
 
-// Working memory: on the device one thread reads the header, and it has no stack.
+// Working memory of the header reader: on the device one thread reads the header, without a stack.
 struct precode_memory {
   uint8_t length[precode_symbols + 1];
-  uint8_t symbol[1 << max_precode_bits];  // by the next 7 bits, | length << 5
+  uint8_t symbol[1 << max_precode_bits];  // by the next 7 bits: symbol | length << 5
 };
 
 namespace detail {
 
-// How much of the space of codewords these codes fill.
+// The part of the code space that a code fills.
 struct code_space {
   static constexpr uint32_t all = 1u << max_code_bits;
   uint32_t used = 0;
@@ -88,13 +89,13 @@ struct code_space {
     used += all >> length;
     if (length > longest) longest = length;
   }
-  // Neither over-subscribed nor incomplete - but for a single code of one bit, and for none at all.
+  // Returns whether the code is complete; a single code of one bit, or no code at all, is also allowed.
   TUCK_HD bool is_code() const noexcept { return used == all || (used < all && longest <= 1); }
 };
 
-// Fills the table of the precode, which is complete and has no code longer than 7 bits.
+// Fills the table of the precode, which must be complete and have codes of at most 7 bits.
 TUCK_HD inline void build_precode(precode_memory& memory) noexcept {
-  uint32_t code = 0;  // the next one, in 7 bits
+  uint32_t code = 0;  // the next code, left-aligned in 7 bits
   for (uint32_t length = 1; length <= max_precode_bits; ++length)
     for (uint32_t symbol = 0; symbol < precode_symbols; ++symbol) {
       if (memory.length[symbol] != length) continue;
@@ -149,24 +150,24 @@ TUCK_HD status read_code_lengths(Input& in, code_lengths& lengths, precode_memor
 
 }  // namespace detail
 
-// Reads what follows the type of a dynamic block, up to its first symbol. `Input` is like bit_input.
+// Reads the header of a dynamic block after its type, up to its first symbol. `Input` has the interface of bit_input.
 template <class Input>
 TUCK_HD status read_code_lengths(Input& in, code_lengths& lengths, precode_memory& memory) noexcept {
   const status s = detail::read_code_lengths(in, lengths, memory);
   return in.overrun() ? status::deflate_ends_early : s;
 }
 
-// -- codes as tables: the first bits of a code are looked up; longer codes are found by their canonical order --------
+// -- codes as tables: a lookup by the first bits of a code; the canonical order of codes finds longer ones -----------
 
 inline constexpr uint32_t no_symbol = 0xffff;
 
-// A code of up to `Symbols` symbols, looked up by up to `LookupBits` bits. Made by sort, then fill.
+// A code of at most `Symbols` symbols with a lookup table of at most `LookupBits` bits. Call sort, then fill.
 template <uint32_t LookupBits, uint32_t Symbols> class code_table {
  public:
-  // Puts the symbols that have a code into canonical order. By one thread; the lengths are a code's (is_code).
+  // Sorts the symbols with a code into canonical order. Called by one thread; the lengths must satisfy is_code.
   TUCK_HD void sort(const uint8_t* length, uint32_t symbols) noexcept {
     for (uint32_t l = 0; l <= max_code_bits; ++l) end_[l] = 0;
-    for (uint32_t s = 0; s < symbols; ++s) ++end_[length[s]];  // counts, at first
+    for (uint32_t s = 0; s < symbols; ++s) ++end_[length[s]];  // counts, until the last loop
     uint32_t longest = 1, before = 0;
     for (uint32_t l = 1; l <= max_code_bits; ++l) {
       shift_[l] = static_cast<uint16_t>(before);
@@ -185,9 +186,9 @@ template <uint32_t LookupBits, uint32_t Symbols> class code_table {
     }
   }
 
-  // A share of the lookup, by thread `first` of `stride` ones that see what sort wrote.
+  // Fills part of the lookup table: thread `first` of `stride` threads, which must see what sort wrote.
   TUCK_HD void fill(const uint8_t* length, uint32_t first, uint32_t stride) noexcept {
-    const uint32_t assigned = end_[bits_] >> (max_code_bits - bits_);  // of the codewords of bits_ bits
+    const uint32_t assigned = end_[bits_] >> (max_code_bits - bits_);  // among the codewords of bits_ bits
     const uint32_t short_codes = (assigned + shift_[bits_]) & 0xffff;
     for (uint32_t i = first; i < short_codes; i += stride) {
       const uint32_t s = symbol_[i], l = length[s];
@@ -198,7 +199,8 @@ template <uint32_t LookupBits, uint32_t Symbols> class code_table {
     for (uint32_t code = assigned + first; code < 1u << bits_; code += stride) lookup_[reversed(code, bits_)] = 0;
   }
 
-  // The next symbol, of which a refill has made the bits available; no_symbol, and one bit, where it has no code.
+  // Returns the next symbol; a refill must have made its bits available. Returns no_symbol, and consumes one bit, if
+  // the bits are no codeword.
   template <class Input> TUCK_HD uint32_t take(Input& in) const noexcept {
     const uint32_t entry = lookup_[in.peek() & low_mask(bits_)];
     if (entry == 0) return take_long(in);
@@ -218,10 +220,10 @@ template <uint32_t LookupBits, uint32_t Symbols> class code_table {
     return no_symbol;
   }
 
-  uint16_t lookup_[1 << LookupBits];   // by the next bits_ bits: symbol << 4 | length, 0: a longer code, or none
-  uint16_t symbol_[Symbols];           // in the order of their codes
-  uint16_t end_[max_code_bits + 1];    // by length: the first code behind those of that length, in 15 bits
-  uint16_t shift_[max_code_bits + 1];  // by length: from a code to its place in symbol_, modulo 2^16
+  uint16_t lookup_[1 << LookupBits];  // by the next bits_ bits: symbol << 4 | length, or 0 for a longer or invalid code
+  uint16_t symbol_[Symbols];          // in the order of their codes
+  uint16_t end_[max_code_bits + 1];   // by length: the first code after those of that length, left-aligned in 15 bits
+  uint16_t shift_[max_code_bits + 1];  // by length: from a code to its index in symbol_, modulo 2^16
   uint32_t bits_;
 };
 
@@ -243,7 +245,7 @@ struct block_codes {
   }
 };
 
-// The code lengths of fixed blocks.
+// Sets the code lengths of fixed blocks.
 TUCK_HD inline void set_fixed(code_lengths& lengths) noexcept {
   lengths.literals = fixed_literal_symbols;
   lengths.distances = fixed_distance_symbols;
@@ -252,9 +254,9 @@ TUCK_HD inline void set_fixed(code_lengths& lengths) noexcept {
     lengths.of[fixed_literal_symbols + i] = static_cast<uint8_t>(fixed_distance_bits);
 }
 
-// A literal, a match, or why there are no more of them:
+// A literal, a match, or the reason why the block has no more tokens:
 //
-//   [24:9] distance, 0: no match   [8:0] a match's length | a literal | 256 + a status, ok at the end of the block
+//   [24:9] distance, 0 if not a match   [8:0] length of a match | literal | 256 + status, ok at the end of the block
 class token {
  public:
   token() = default;
@@ -275,7 +277,8 @@ class token {
   uint32_t bits_;
 };
 
-// The next token of a block. `Input` is like bit_input; Input::refilled_bits is what a refill makes available.
+// Decodes the next token of a block. `Input` has the interface of bit_input; a refill provides Input::refilled_bits
+// bits.
 template <class Input> TUCK_HD token take_token(Input& in, const block_codes& codes) noexcept {
   in.refill();
   const uint32_t symbol = codes.literals.take(in);

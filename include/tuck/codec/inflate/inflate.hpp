@@ -1,20 +1,21 @@
-// Decodes raw DEFLATE streams of any encoder (RFC 1951), as zlib's inflate does: what it accepts is accepted, with the
-// same bytes, and nothing else.
+// Decodes raw DEFLATE streams (RFC 1951) of any encoder. It accepts exactly the streams that zlib's inflate accepts,
+// and restores the same bytes.
 #pragma once
 
 #include <tuck/codec/inflate/codes.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
-// What became of a stream: an outcome, whose `bytes` are those of output, the stream's first ones whatever the code.
+/// Result of inflate. `bytes` is the size of the output in bytes. After an error it is the size of the part that was
+/// decoded before.
 struct [[nodiscard]] inflate_result : outcome {
-  uint64_t consumed = 0;  // bytes of the stream, up to the one in which its final block ends; 0 where it is not ok
+  uint64_t consumed = 0;  ///< bytes of the stream up to the end of its final block; 0 on errors
 };
 
 namespace deflate_format {
 
-// One stream on one thread. Nothing costs more than its input and output do: tables are no larger than a block's codes
-// need, and a fixed block after a fixed block finds them made.
+// Decodes one stream on one thread. The time is proportional to the sizes of input and output: tables are no larger
+// than the codes of a block need, and successive fixed blocks share their tables.
 class inflater {
  public:
   inflater(const_bytes stream, bytes out) noexcept : stream_(stream), out_(out), in_(stream) {}
@@ -58,17 +59,17 @@ class inflater {
     const uint32_t length = in_.take(16), complement = in_.take(16);
     if (in_.overrun()) return status::deflate_ends_early;
     if (length != (~complement & 0xffff)) return status::deflate_stored_length;
-    const uint64_t from = in_.position() / 8, left = stream_.size() - from, room = out_.size() - produced_;
+    const uint64_t from = in_.position() / 8, left = stream_.size() - from, capacity = out_.size() - produced_;
     uint64_t count = length < left ? length : left;
-    if (count > room) count = room;
+    if (count > capacity) count = capacity;
     if (count != 0) std::memcpy(out_.data() + produced_, stream_.data() + from, count);
     produced_ += count;
     in_.seek(from + count);
-    return count == length ? status::ok : count == room ? status::deflate_too_long : status::deflate_ends_early;
+    return count == length ? status::ok : count == capacity ? status::deflate_too_long : status::deflate_ends_early;
   }
 
   status decode_tokens() noexcept {
-    bit_input in = in_;  // apart from this object, any of which a store of bytes could change
+    bit_input in = in_;  // a copy, because stores of bytes might alias this object
     uint64_t produced = produced_;
     const status s = decode_tokens(in, produced);
     in_ = in;
@@ -101,10 +102,10 @@ class inflater {
     }
   }
 
-  // Writes up to 7 bytes more.
+  // Copies a match; may write up to 7 bytes past its end.
   static void copy_match(std::byte* to, uint64_t distance, uint32_t length) noexcept {
     const std::byte* const end = to + length;
-    for (; distance < 8 && to < end; distance *= 2) {  // the period of what has been written doubles
+    for (; distance < 8 && to < end; distance *= 2) {  // each iteration doubles the period of the bytes written
       store_unaligned(to, load_unaligned<uint64_t>(to - distance));
       to += distance;
     }
@@ -123,11 +124,12 @@ class inflater {
 
 }  // namespace deflate_format
 
-// Decodes the stream that `stream` begins with; what follows it is not consumed. Stored, fixed and dynamic blocks, and
-// matches as far back as there is output, at most 32 KiB. Where there is more output than `out` has room for,
-// deflate_too_long, with `out` full; else a status for each way in which a stream can be wrong. Bytes of `out` behind
-// those `bytes` may have been written; `out` and the stream do not overlap. Needs less than 5 KiB of stack and no
-// heap; takes time in proportion to input and output.
+/// Decodes a raw DEFLATE stream on the host: stored, fixed and dynamic blocks, and distances up to 32 KiB.
+/// Uses less than 5 KiB of stack and no heap. The time is proportional to the sizes of input and output.
+/// @param stream begins with the stream; bytes after its final block are ignored
+/// @param out must not overlap `stream`; bytes of it past the result may also be overwritten
+/// @return the size of the output and of the stream in bytes; deflate_too_long with a full `out` if the output is
+///   larger; otherwise a deflate_ status for each kind of invalid stream
 inline inflate_result inflate(const_bytes stream, bytes out) noexcept {
   return deflate_format::inflater(stream, out).run();
 }

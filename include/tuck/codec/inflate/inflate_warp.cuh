@@ -1,5 +1,5 @@
-// inflate by one warp of a kernel. Lane 0 decodes, 32 tokens at a time into shared memory; the warp brings it the
-// stream, fills its tables, stores the literals and copies the matches.
+// inflate by one warp of a kernel. Lane 0 decodes 32 tokens at a time into shared memory. The whole warp stages the
+// stream, fills the tables, stores the literals and copies the matches.
 #pragma once
 
 #include <tuck/codec/inflate/inflate.hpp>
@@ -9,12 +9,12 @@ namespace tuck::inline TUCK_ABI {
 
 namespace deflate_format {
 
-// bit_input for lane 0 of a warp: the next part of the stream lies in shared memory, in words that are aligned in
-// global memory. What is not said to be for lane 0 is called by the whole warp.
+// bit_input for lane 0 of a warp. The next part of the stream is in shared memory, in words that are aligned in global
+// memory. The whole warp calls the members, unless they are for lane 0.
 class warp_bit_input {
   static constexpr uint32_t ring_words = 128;
-  // What lane 0 may read between two calls of stage: the header of a dynamic block has at most 2293 bits, 32 tokens
-  // have 1536, and refills are up to 64 bits ahead.
+  // The most that lane 0 reads between two calls of stage: the header of a dynamic block has at most 2293 bits, 32
+  // tokens have at most 1536, and refills read up to 64 bits ahead.
   static constexpr uint32_t words_ahead = (2293 + 64 + 31) / 32;
   static_assert(words_ahead + device::warp_size <= ring_words);
 
@@ -22,7 +22,7 @@ class warp_bit_input {
   static constexpr uint32_t refilled_bits = 32;
 
   struct TempStorage {
-    uint32_t word[ring_words];  // of the stream's word i at i mod ring_words
+    uint32_t word[ring_words];  // word i of the stream is at i mod ring_words
   };
 
   __device__ warp_bit_input(TempStorage& ring, const_bytes stream)
@@ -33,7 +33,7 @@ class warp_bit_input {
     seek(0);
   }
 
-  // For lane 0, which between two calls of stage takes one block's header or 32 tokens.
+  // -- for lane 0, which takes one block header or 32 tokens between two calls of stage
   __device__ void refill() {
     if (fill_ > 32) return;
     bits_ |= uint64_t{ring_.word[next_ % ring_words]} << fill_;
@@ -55,7 +55,7 @@ class warp_bit_input {
   __device__ uint64_t position() const { return 32 * next_ - fill_ - 8 * lead_; }
   __device__ bool overrun() const { return 32 * next_ - fill_ > 8 * end_; }
 
-  // Brings what lane 0 will read.
+  // Loads the words that lane 0 may read next.
   __device__ void stage() {
     const uint64_t end = device::shfl(next_, 0) + words_ahead;
     for (; staged_ < end; staged_ += device::warp_size) {
@@ -76,7 +76,7 @@ class warp_bit_input {
   }
 
  private:
-  // Word i, with zeros for what is not of the stream.
+  // Returns word i, with zeros for the bytes outside the stream.
   __device__ uint32_t fetch(uint64_t i) const {
     if (4 * i >= lead_ && 4 * i + 4 <= end_) return device::load(reinterpret_cast<const uint32_t*>(words_) + i);
     uint32_t word = 0;
@@ -90,29 +90,30 @@ class warp_bit_input {
   uint32_t lead_;           // bytes of word 0 before the stream
   const std::byte* words_;  // word 0
   uint64_t end_;            // of the stream, in bytes from word 0
-  uint64_t staged_ = 0;     // words that were brought
-  uint64_t next_ = 0;       // word; this and what follows is lane 0's
+  uint64_t staged_ = 0;     // words loaded so far
+  uint64_t next_ = 0;       // index of the next word; this and the members below are valid in lane 0
   uint64_t bits_ = 0;
   uint32_t fill_ = 0;
 };
 
 }  // namespace deflate_format
 
-// inflate for one stream. All lanes of the warp call it and get the result; TempStorage is the warp's own, and free
-// again behind a sync_warp(). Stream and output are global memory that do not overlap, the kernel must not have written
-// the stream, and the output is visible to the warp behind a sync_warp().
+/// Decodes one raw DEFLATE stream by one warp; see inflate for what it accepts.
+/// All lanes call it and get the same result. Stream and output are in global memory and must not overlap. The kernel
+/// must not write the stream. The warp sees the output after a sync_warp().
 class inflate_warp {
   using input = deflate_format::warp_bit_input;
   using token = deflate_format::token;
 
  public:
+  /// Shared memory for one warp; it may be reused after a sync_warp().
   struct TempStorage {
     input::TempStorage ring;
     deflate_format::block_codes codes;
     deflate_format::code_lengths lengths;
     deflate_format::precode_memory precode;
     token tokens[device::warp_size];
-    uint16_t offsets[device::warp_size];  // in the output of these tokens
+    uint16_t offsets[device::warp_size];  // offset of each token in the output
     uint32_t token_count;
     uint32_t size;  // of the output of the tokens, or of a stored block
     uint32_t header;
@@ -122,6 +123,7 @@ class inflate_warp {
 
   __device__ explicit inflate_warp(TempStorage& temp) : temp_(temp) {}
 
+  /// Decodes the stream at the beginning of `stream` into `out`, like inflate.
   __device__ inflate_result operator()(const_bytes stream, bytes out) {
     input in(temp_.ring, stream);
     inflate_result result;
@@ -149,7 +151,7 @@ class inflate_warp {
   }
 
  private:
-  // By lane 0: all before a block's first symbol or byte.
+  // Called by lane 0. Reads everything before the first symbol or byte of a block.
   __device__ status read_header(input& in, bool fixed_codes) {
     temp_.header = in.take(3);
     if (in.overrun()) return status::deflate_ends_early;
@@ -176,16 +178,17 @@ class inflate_warp {
 
   __device__ status copy_stored(input& in, const_bytes stream, bytes out, uint64_t& produced) {
     const uint32_t length = temp_.size;
-    const uint64_t from = device::shfl(in.position(), 0) / 8, left = stream.size() - from, room = out.size() - produced;
+    const uint64_t from = device::shfl(in.position(), 0) / 8, left = stream.size() - from,
+                   capacity = out.size() - produced;
     uint32_t count = length;
     if (count > left) count = static_cast<uint32_t>(left);
-    if (count > room) count = static_cast<uint32_t>(room);
+    if (count > capacity) count = static_cast<uint32_t>(capacity);
 #pragma unroll 4
     for (uint32_t i = device::lane_id(); i < count; i += device::warp_size)
       device::store(out.data() + produced + i, device::load(stream.data() + from + i));
     produced += count;
     in.seek(from + count);
-    return count == length ? status::ok : count == room ? status::deflate_too_long : status::deflate_ends_early;
+    return count == length ? status::ok : count == capacity ? status::deflate_too_long : status::deflate_ends_early;
   }
 
   __device__ status decode_tokens(input& in, bytes out, uint64_t& produced) {
@@ -199,8 +202,8 @@ class inflate_warp {
     }
   }
 
-  // By lane 0: as many tokens as there is room for, up to the block's end.
-  __device__ void take_tokens(input& in, uint64_t produced, uint64_t room) {
+  // Called by lane 0. Decodes tokens up to the end of the block, 32 tokens, or the capacity of the output.
+  __device__ void take_tokens(input& in, uint64_t produced, uint64_t capacity) {
     uint32_t count = 0, size = 0;
     temp_.block_ended = true;
     for (; count < device::warp_size; ++count) {
@@ -209,9 +212,9 @@ class inflate_warp {
       if (!t.is_literal() && !t.is_match()) return end_tokens(count, size, t.why());
       if (t.distance() > produced + size) return end_tokens(count, size, status::deflate_distance);
       temp_.offsets[count] = static_cast<uint16_t>(size);
-      if (t.length() > room - size) {
-        if (t.is_match()) temp_.tokens[count++] = token::match(static_cast<uint32_t>(room) - size, t.distance());
-        return end_tokens(count, static_cast<uint32_t>(room), status::deflate_too_long);
+      if (t.length() > capacity - size) {
+        if (t.is_match()) temp_.tokens[count++] = token::match(static_cast<uint32_t>(capacity) - size, t.distance());
+        return end_tokens(count, static_cast<uint32_t>(capacity), status::deflate_too_long);
       }
       temp_.tokens[count] = t;
       size += t.length();
@@ -225,7 +228,7 @@ class inflate_warp {
     temp_.code = code;
   }
 
-  // Literals first: a match may begin at any of those before it, and at another match.
+  // Stores literals first: a match may copy from any token before it, so matches follow one by one.
   __device__ void write_tokens(std::byte* out) {
     const unsigned lane = device::lane_id();
     const bool has_token = lane < temp_.token_count;
@@ -240,7 +243,7 @@ class inflate_warp {
     }
   }
 
-  // Where the match overlaps what it copies, it repeats its first `distance` bytes, which are all there.
+  // A match that overlaps its own source repeats its first `distance` bytes, which exist already.
   __device__ static void copy_match(std::byte* to, uint32_t length, uint32_t distance) {
     const std::byte* const from = to - distance;
 #pragma unroll 1

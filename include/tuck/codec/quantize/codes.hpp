@@ -1,19 +1,24 @@
-// quantize_codes: quantize as the first stage of a chain, which leaves it to the others to make its codes small. The
-// values are coded as in quantize.hpp, with the same bounds; what differs is only how the codes are kept:
+// quantize_codes: quantize as the first stage of a chain, whose next stages compress the codes. Values are coded as in
+// quantize.hpp, with the same bounds and stage parameters. A chunk of n values has
 //
-//   side (side.hpp), empty where there are no exceptions and no exponent
-//   code[n]  as wide as T, integers in two's complement; exceptions have 0. Where the bound is not pointwise, decoders
-//            take the low 24 bits of f32's, and the low 31 of f64's
+//   side     the side stream (side.hpp); empty if there are no exceptions and no exponent
+//   code[n]  the residual values: codes as wide as T in two's complement; exceptions have code 0. Unless the bound is
+//            pointwise, decoders use the low 24 bits of an f32 code and the low 31 bits of an f64 code, sign-extended
 //
-// The side's size, which that of the chunk tells, says how many exceptions there are: at most
-// 1024 / (2 + sizeof(T)) - 1, so that the side has at most 1024 bytes; chunks with more are declined. The bytes are
-// canonical.
+// The side stream has s bytes, the size of the chunk minus n sizeof(T). The number of exceptions is
+// floor((s - p) / (2 + sizeof(T))), where p = 2 if the side stream has an exponent and 0 otherwise, and s must be the
+// size of such a side stream. At most 1024 / (2 + sizeof(T)) - 1 exceptions are allowed, which is at most 1024 bytes; a
+// chunk with more is incompressible. Host and device write the same bytes.
 #pragma once
 
 #include <tuck/codec/quantize/quantize.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
+/// First stage of a chain for floating-point values within an error bound. Lossy; models `splitter`.
+/// In chains the residual values are the codes; the side stream has the exponent and the exceptions.
+/// concept.hpp documents the members that are not described here.
+/// @tparam T floating-point element type
 template <floating_element T> class quantize_codes {
  public:
   using value_type = T;
@@ -27,9 +32,11 @@ template <floating_element T> class quantize_codes {
   static_assert(side{2}.bytes(max_exceptions) <= max_side);
   static constexpr uint32_t max_growth = max_side + 4;
 
-  // As quantize.
+  /// Constructs a codec without a bound. It decodes any frame; encoding with it fails with bad_bound.
   quantize_codes() = default;
+  /// Constructs a codec with a bound.
   explicit quantize_codes(error_bound bound) noexcept : rule_(bound, predictor::none) {}
+  /// Returns the quantizer that makes the codes.
   TUCK_HD constexpr const quantize<T>& rule() const noexcept { return rule_; }
 
   TUCK_HD constexpr stage_list stages() const noexcept {
@@ -54,7 +61,7 @@ template <floating_element T> class quantize_codes {
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept {
     return count * uint32_t{sizeof(T)} + max_growth;
   }
-  uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
+  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
   TUCK_HD static constexpr uint32_t side_bytes(const_bytes encoded, uint32_t count) noexcept {
@@ -71,16 +78,15 @@ template <floating_element T> class quantize_codes {
   quantize<T> rule_{};
 };
 
-template <floating_element T>
-uint32_t quantize_codes<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
+template <floating_element T> uint32_t quantize_codes<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
   if (!rule_.is_usable() || values.size_bytes() > max_chunk_raw_bytes) return declined;
   const uint32_t exponent = rule_.find_exponent(values);
   uint32_t fails[max_chunk_raw_bytes / sizeof(T) / 32];
   std::byte codes[max_chunk_raw_bytes];
   const uint32_t exceptions = rule_.codes_of(exponent, values, codes, fails), size = rule_.side().bytes(exceptions);
   if (exceptions > max_exceptions) return declined;
-  rule_.side().write(room.data(), exponent, exceptions, fails, values);
-  std::memcpy(room.data() + size, codes, values.size_bytes());
+  rule_.side().write(out.data(), exponent, exceptions, fails, values);
+  std::memcpy(out.data() + size, codes, values.size_bytes());
   return size + static_cast<uint32_t>(values.size_bytes());
 }
 

@@ -1,5 +1,5 @@
-// quantize_codes by one thread block: the bytes of codes.hpp, for chains. Values are quantized where they lie in the
-// tile, and restored where their codes lie in shared memory.
+// quantize_codes by one thread block, for chains. It writes the bytes of codes.hpp. Values are quantized in the tile,
+// and codes are replaced by restored values in shared memory.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -8,10 +8,11 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// Block codec of quantize_codes; block.cuh documents the members.
 template <floating_element T, int Threads> class block_codec<quantize_codes<T>, Threads> {
  public:
   using tile = block_tile<T, Threads>;
-  static constexpr int blocks_a_processor = 6;  // 80 registers
+  static constexpr int blocks_a_processor = 6;  ///< 80 registers per thread
 
  private:
   using quantizer_of_tile = tile_quantizer<T, Threads>;
@@ -21,7 +22,7 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
 
  public:
   struct TempStorage {
-    alignas(16) std::byte encoded[max_side + tile_bytes];  // codes from max_side on, the side in front of them
+    alignas(16) std::byte encoded[max_side + tile_bytes];  // the side stream ends, and the codes begin, at max_side
     typename quantizer_of_tile::TempStorage of_tile;
   };
 
@@ -44,7 +45,7 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
   __device__ uint32_t side_bytes(uint32_t) const { return size_; }
   __device__ std::byte* encoded(uint32_t side_bytes) { return temp_.encoded + max_side - side_bytes; }
 
-  // Leaves in the tile what decoding will give.
+  /// Leaves the restored values in the tile.
   __device__ void assemble(const quantize_codes<T>& codec, tile& values) {
     for (uint32_t i = threadIdx.x; i < size_; i += Threads) encoded(size_)[i] = std::byte{};
     device::sync_block();
@@ -89,11 +90,11 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
 
  private:
   __device__ std::byte* codes() { return temp_.encoded + max_side; }
-  // This thread's 16 bytes of a row.
+  // Returns the 16 bytes of this thread in row r.
   __device__ device::vec128& row_at(int r) {
     return reinterpret_cast<device::vec128*>(codes() + tile::first_value() * sizeof(T))[r * device::warp_size];
   }
-  // What the codes of a row stand for.
+  // Replaces the codes of a row by the values that they stand for.
   template <class Quantizer> __device__ static void restore(const Quantizer& quantizer, device::vec128& row) {
     long_row<T> codes(row), restored;
 #pragma unroll 1

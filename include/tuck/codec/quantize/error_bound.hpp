@@ -1,17 +1,18 @@
-// How far a restored value may be from the original.
+// Error bounds: how far a restored value may be from the original.
 #pragma once
 
 #include <tuck/core/bits.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
-// Stored in frame headers: append, never renumber.
+/// How a bound is meant; x' is the restored value of x. Stored in frame headers: append values, never renumber them.
 enum class bound_mode : uint8_t {
-  absolute = 0,        // |x - x'| <= value
-  range_relative = 1,  // |x - x'| <= value * (highest - lowest), over the finite values of the tensor
-  pointwise = 2,       // |x - x'| <= value * |x|
+  absolute = 0,        ///< |x - x'| <= value
+  range_relative = 1,  ///< |x - x'| <= value * (highest - lowest), over the finite values of the tensor
+  pointwise = 2,       ///< |x - x'| <= value * |x|
 };
 
+/// Returns the name of a mode, as the command line uses it.
 TUCK_HD constexpr const char* name(bound_mode mode) noexcept {
   switch (mode) {
     case bound_mode::absolute: return "absolute";
@@ -21,34 +22,40 @@ TUCK_HD constexpr const char* name(bound_mode mode) noexcept {
   return "unknown";
 }
 
+/// An error bound of quantize.
 struct error_bound {
+  /// How the value is meant.
   bound_mode mode = bound_mode::absolute;
-  // Positive and finite, else bad_bound. For 16- and 32-bit types more than 2^120 counts as 2^120, and below 2^-125
-  // nothing is quantized: chunks are stored raw. For f64 that is 2^1000 and 2^-1000. The same limits hold for what a
-  // range makes of it.
+  /// The bound, positive and finite, otherwise bad_bound. For 16- and 32-bit types more than 2^120 counts as 2^120;
+  /// below 2^-125 nothing is quantized and chunks are stored raw. For f64 the limits are 2^1000 and 2^-1000. The same
+  /// limits apply to the product of a range-relative bound and its range.
   double value = 0;
 
-  // Where the value is instead, if not null: device memory that is read when the encode kernel runs, so that a captured
-  // graph follows it. A value there that is no bound gives the outcome bad_bound. Encoding on the host refuses it.
+  /// If not null, the device address of the bound, which replaces `value`. The encode kernel reads it when it runs, so
+  /// a captured graph uses the current value. If that is not positive and finite, the outcome is bad_bound. Encoding on
+  /// the host returns invalid_argument.
   const double* on_device = nullptr;
 
+  /// Makes a bound of |x - x'|.
   static constexpr error_bound absolute(double value) noexcept { return {bound_mode::absolute, value, nullptr}; }
+  /// Makes a bound of |x - x'| relative to the range of the finite values.
   static constexpr error_bound range_relative(double value) noexcept {
     return {bound_mode::range_relative, value, nullptr};
   }
+  /// Makes a bound of |x - x'| relative to |x|.
   static constexpr error_bound pointwise(double value) noexcept { return {bound_mode::pointwise, value, nullptr}; }
 };
 
 namespace detail {
 
-// Positive and finite? Of a double's bits: neither comparisons nor kernels need doubles for it.
+// Returns whether a double is positive and finite, from its bits: kernels then need no arithmetic on doubles.
 TUCK_HD constexpr bool is_bound(uint64_t bits) noexcept { return bits != 0 && bits < uint64_t{0x7ff} << 52; }
 
-// The largest power of two not above a bound, as its exponent.
+// Returns the exponent of the largest power of two that is not above a bound.
 TUCK_HD constexpr int exponent_of(uint64_t bits) noexcept { return static_cast<int>(bits >> 52) - 1023; }
 
-// A positive double as a Real that is not larger: at most 2^120, and 0 for less than 2^-125; of double 2^1000 and
-// 2^-1000. In between all that quantizing computes with it stays among the normal numbers.
+// Rounds a positive double towards zero to a Real. Returns at most 2^120, and 0 below 2^-125; for double the limits are
+// 2^1000 and 2^-1000. In between, everything that quantizing computes with the result is a normal number.
 template <class Real> TUCK_HD constexpr Real tolerance_of(uint64_t bits) noexcept {
   constexpr bool wide = sizeof(Real) == 8;
   const int exponent = exponent_of(bits);
@@ -60,9 +67,9 @@ template <class Real> TUCK_HD constexpr Real tolerance_of(uint64_t bits) noexcep
     return __builtin_bit_cast(
         float, static_cast<uint32_t>(exponent + 127) << 23 | (static_cast<uint32_t>(bits >> 29) & 0x7fffffu));
 }
-// The float nearest to such a double; 0 below and 2^120 above the same limits.
+// Rounds such a double to the nearest float, with the same limits of 2^120 and 2^-125.
 TUCK_HD constexpr float nearest_f32(uint64_t bits) noexcept { return tolerance_of<float>(bits + (uint64_t{1} << 28)); }
-// Are these the bits of what it gives?
+// Returns whether nearest_f32 can return a float with these bits.
 TUCK_HD constexpr bool is_nearest_f32(uint32_t bits) noexcept {
   return bits == 0 || (bits >= bits_of(0x1p-125f) && bits <= bits_of(0x1p120f));
 }

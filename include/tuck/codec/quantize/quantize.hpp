@@ -1,19 +1,24 @@
-// Error-bounded quantization: the only lossy codec. Each finite value comes back within the bound, counted after
-// rounding to its type. Zeros come back as 0.0; NaN, infinities and what else
-// the bound cannot hold come back bit for bit. That is verified value by value while encoding.
+// Error-bounded quantization: the only lossy codec. Each finite value is restored within the bound, measured after
+// rounding to its type. Zeros are restored as +0.0. NaN, infinities and values that no code holds within the bound are
+// exceptions and are restored bit for bit. The encoder verifies this for each value.
 //
-// Steps of twice the bound, kept in groups of 32 values by the fewest bits that hold them: the family of cuSZ (Tian et
-// al., PACT 2020) and cuSZp (Huang et al., SC 2023). A chunk is its values' codes (quantizer.hpp) as bitpack's groups
-// (bitpack/groups.hpp), with the number of exceptions as `more`, and behind them the side (side.hpp). A chunk of more
-// than 7/8 of its values' bytes is not worth its decoding: encoders decline, and decoders refuse it. The bytes are
-// canonical: host and device write the same.
+// Values become integer codes, in steps of twice the bound. Groups of 32 codes are stored with the fewest bits that
+// hold them: the family of cuSZ (Tian et al., PACT 2020) and cuSZp (Huang et al., SC 2023). A chunk of n values has
 //
-// In the frame's header the stage of quantize, and of quantize_codes, has
+//   groups   the codes (quantizer.hpp) of the n values as groups of integers (bitpack/groups.hpp). The field `more` is
+//            the number of exceptions. quantizer.hpp has the widths that decoders accept
+//   side     the side stream: exponent and exceptions (side.hpp)
 //
-//   mode    bits 0 to 3: bound_mode; 4 to 7: predictor, 0 in chains
-//   small   the factor of a range-relative bound as an f32's bits, rounded to nearest; else 0
-//   large   the bound that holds for each value as a double's bits, positive and finite: the absolute one, or the
-//           pointwise one. 0 where a tensor has no range, and then no chunk is encoded
+// A chunk is incompressible above B - floor(B / 8) bytes, B = n sizeof(T): less compression does not pay for decoding.
+// Decoders reject larger chunks, and sizes other than that of the two parts. Host and device write the same bytes.
+//
+// The stage of quantize, and of quantize_codes, has these parameters in the frame header:
+//
+//   mode    bits 0 to 3: bound_mode; bits 4 to 7: predictor (bitpack/groups.hpp), 0 in chains
+//   small   with a range-relative bound its factor as the bits of an f32, rounded to nearest: 2^-125 to 2^120, or 0 for
+//           less; otherwise 0
+//   large   the bound of each value as the bits of a double, positive and finite: the absolute or the pointwise bound.
+//           With a range-relative bound also 0, for a tensor without a range; then no chunk is encoded
 #pragma once
 
 #include <tuck/codec/bitpack/host_groups.hpp>
@@ -22,6 +27,9 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// Codec for floating-point values within an error bound. Lossy; models `adaptive_codec`.
+/// concept.hpp documents the members that are not described here.
+/// @tparam T floating-point element type
 template <floating_element T> class quantize {
  public:
   using value_type = T;
@@ -35,19 +43,22 @@ template <floating_element T> class quantize {
   static constexpr uint32_t chunk_bytes = 16 * 1024;
   static constexpr bool lossy = true;
 
-  // Without a bound, which encoding refuses: for decoding, where the frame knows it.
+  /// Constructs a codec without a bound. It decodes any frame; encoding with it fails with bad_bound.
   quantize() = default;
+  /// Constructs a codec with a bound.
+  /// @param prediction whether groups may store differences of neighbouring codes
   explicit quantize(error_bound bound, predictor prediction = predictor::automatic) noexcept
       : mode_(bound.mode), predictor_(prediction), requested_(bits_of(bound.value)), on_device_(bound.on_device) {
     if (mode_ != bound_mode::range_relative && on_device_ == nullptr && detail::is_bound(requested_))
       set_effective(requested_);
   }
 
+  /// Returns how the bound is meant.
   TUCK_HD constexpr bound_mode mode() const noexcept { return mode_; }
-  // As asked for; of a frame with a range-relative bound to within a float's precision.
+  /// Returns the bound as requested. If read from a frame with a range-relative bound, it has the precision of a float.
   constexpr double requested_bound() const noexcept { return __builtin_bit_cast(double, requested_); }
-  // What holds for each value: the absolute bound, or the pointwise one. 0 before a range-relative bound has met its
-  // tensor, or where that has no range; then only values that compress without loss do.
+  /// Returns the bound that holds for each value: the absolute or the pointwise bound. It is 0 while the tensor of a
+  /// range-relative bound is unknown, and if that tensor has no range; then nothing is quantized.
   constexpr double effective_bound() const noexcept { return __builtin_bit_cast(double, effective_); }
 
   TUCK_HD constexpr stage_list stages() const noexcept {
@@ -60,7 +71,7 @@ template <floating_element T> class quantize {
   }
   TUCK_HD static status from_stages(const stage_list& stages, quantize& parsed) noexcept;
 
-  // -- what an adaptive codec has, see codec/concept.hpp
+  // -- members of an adaptive codec, see codec/concept.hpp
   TUCK_HD constexpr status check() const noexcept {
     if (mode_ > bound_mode::pointwise || predictor_ > predictor::automatic) return status::invalid_argument;
     return on_device_ != nullptr || detail::is_bound(requested_) ? status::ok : status::bad_bound;
@@ -70,20 +81,20 @@ template <floating_element T> class quantize {
   TUCK_HD status prepare(const tensor_survey& seen, quantize& prepared) const noexcept;
 
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
-  uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
+  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
-  // -- for the block codec, and for quantize_codes
-  TUCK_HD static constexpr uint32_t limit(uint32_t count) noexcept {  // bytes of a chunk
+  // -- for the block codec and for quantize_codes
+  TUCK_HD static constexpr uint32_t limit(uint32_t count) noexcept {  // the largest chunk, in bytes
     return count * uint32_t{sizeof(T)} - count * uint32_t{sizeof(T)} / 8;
   }
   TUCK_HD constexpr bool pointwise() const noexcept { return mode_ == bound_mode::pointwise; }
   TUCK_HD constexpr bool predicts() const noexcept { return predictor_ == predictor::automatic; }
-  // Whether there is something to quantize by.
+  /// Returns whether there is a bound that codes can hold.
   TUCK_HD constexpr bool is_usable() const noexcept { return pointwise() ? effective_ != 0 : steps_.tolerance > 0; }
   TUCK_HD constexpr bool has_exponent() const noexcept { return sizeof(T) == 2 || pointwise(); }
   TUCK_HD constexpr quantize_side<T> side() const noexcept { return {has_exponent() ? 2u : 0u}; }
-  // The largest of a chunk's values' ranks says what its exponent is.
+  /// The rank orders values so that the value with the largest rank determines the exponent of its chunk.
   TUCK_HD constexpr bits rank(bits x) const noexcept {
     const bits magnitude = format::magnitude(x), limit = pointwise() ? bits{0} : format::infinity;
     const bits rank = pointwise() ? static_cast<bits>(format::magnitude(static_cast<bits>(~magnitude))) : magnitude;
@@ -93,7 +104,7 @@ template <floating_element T> class quantize {
     const auto exponent = static_cast<uint32_t>(largest_rank >> format::mantissa_bits);
     return pointwise() && exponent != 0 ? exponents - exponent : exponent;
   }
-  // Can a chunk have this exponent?
+  /// Returns whether a chunk can have this exponent.
   TUCK_HD constexpr bool exponent_is_sound(uint32_t exponent) const noexcept {
     return exponent < (has_exponent() ? exponents : 1);
   }
@@ -104,19 +115,20 @@ template <floating_element T> class quantize {
   TUCK_HD constexpr mantissa_quantizer<T> mantissas(uint32_t exponent) const noexcept {
     return mantissas_.from(exponent);
   }
-  // Calls visit(quantizer), of a usable codec.
+  /// Calls visit(quantizer). The codec must be usable.
   template <class Visit> auto with_quantizer(uint32_t exponent, const Visit& visit) const noexcept {
     return pointwise() ? visit(mantissas(exponent)) : visit(steps(exponent));
   }
   uint32_t find_exponent(span<const T> values) const noexcept;
-  // The values' codes, one behind the other, and a bit a value in `fails`: is it an exception? Returns how many are.
+  /// Writes the codes of the values, as wide as T, to `codes`. Sets a bit in `fails` for each value that is an
+  /// exception and clears the others. Returns the number of exceptions.
   uint32_t codes_of(uint32_t exponent, span<const T> values, std::byte* codes, uint32_t* fails) const noexcept;
-  // Of `restored`, which has such codes, what they stand for. Chains may hand on any.
+  /// Replaces the codes in `restored` by the values that they stand for. If FromChain, codes may have any bits.
   template <bool FromChain> void restore(uint32_t exponent, span<T> restored) const noexcept;
 
  private:
-  // Calls visit(i, from, x) with the i-th 32 values at `from`, zeros behind the last, and puts x, which it makes,
-  // to `to` if there is one: for loops of known length, which compilers turn into vectors.
+  // Calls visit(i, from, x) for the i-th 32 values at `from`, padded with zeros. Writes x, which visit fills, to `to`
+  // unless that is null. Loops inside visit have a known length, so compilers vectorize them.
   template <class Visit> static void in_blocks(span<const T> values, std::byte* to, const Visit& visit) noexcept {
     detail::vectorized([&] {
       constexpr uint64_t block = 32 * sizeof(T);
@@ -139,7 +151,7 @@ template <floating_element T> class quantize {
     return load_unaligned<bits>(block + i * sizeof(T));
   }
 
-  static constexpr uint32_t exponents = (1u << format::exponent_bits) - 1;  // of finite values
+  static constexpr uint32_t exponents = (1u << format::exponent_bits) - 1;  // number of exponents of finite values
 
   TUCK_HD void set_effective(uint64_t bound) noexcept;
   TUCK_HD static uint64_t scaled_by_range(uint64_t factor, const range_keys& range) noexcept;
@@ -147,11 +159,11 @@ template <floating_element T> class quantize {
 
   bound_mode mode_ = bound_mode::absolute;
   predictor predictor_ = predictor::automatic;
-  uint64_t requested_ = 0;  // doubles as bits: kernels carry them and never compute with them
+  uint64_t requested_ = 0;  // doubles as bits: kernels copy them but never compute with them
   uint64_t effective_ = 0;
   const double* on_device_ = nullptr;
-  step_quantizer<T> steps_;          // of 16-bit types only the tolerance: their step depends on the chunk
-  mantissa_quantizer<T> mantissas_;  // without a chunk's exponent
+  step_quantizer<T> steps_;          // 16-bit types have only the tolerance here: their step depends on the chunk
+  mantissa_quantizer<T> mantissas_;  // without the exponent of a chunk
 };
 
 template <floating_element T> TUCK_HD void quantize<T>::set_effective(uint64_t bound) noexcept {
@@ -195,21 +207,21 @@ TUCK_HD status quantize<T>::prepare(const tensor_survey& seen, quantize& prepare
   return status::ok;
 }
 
-// A little less than factor * (highest - lowest), and 0 where there is no range: none finite, all the same, or a
-// difference of less than twice the least normal number. Nothing here depends on whether denormals are flushed.
+// Returns slightly less than factor * (highest - lowest). Returns 0 if there is no range: no finite values, all values
+// equal, or a difference of less than twice the least normal number. The result does not depend on denormal flushing.
 template <floating_element T>
 TUCK_HD uint64_t quantize<T>::scaled_by_range(uint64_t factor, const range_keys& range) noexcept {
   if (range.highest == 0) return 0;
   constexpr real least = sizeof(T) == 8 ? real(0x1p-1021) : real(0x1p-125);
   const real high = value_range<T>::highest_of(range), low = value_range<T>::lowest_of(range);
-  // Ends of less than that move inwards to the next number that is not.
+  // Ends with a smaller magnitude than `least` move inwards, to the next number that is 0 or at least that large.
   const real top = real_format::magnitude(bits_of(high)) >= bits_of(least) ? high
                    : is_negative(high)                                     ? -least
                                                                            : real(0);
   const real bottom = real_format::magnitude(bits_of(low)) >= bits_of(least) ? low : is_negative(low) ? real(0) : least;
   if (!(bottom < top)) return 0;
-  // Halves, as the range may be too large for its type. Each operation rounds; what the last factor takes off is more
-  // than that can have added.
+  // Halves, because the range may overflow its type. Each operation rounds. The last factor takes off more than the
+  // rounding can have added.
   const real half = exact::sub(exact::mul(top, real(.5)), exact::mul(bottom, real(.5)));
   if (bits_of(half) < bits_of(least) / 2) return 0;
   const real bound = exact::mul(exact::mul(detail::tolerance_of<real>(factor), half), real(2) - real(0x1p-19));
@@ -236,7 +248,7 @@ uint32_t quantize<T>::codes_of(uint32_t exponent, span<const T> values, std::byt
   return with_quantizer(exponent, [&](const auto quantizer) {
     uint32_t exceptions = 0;
     in_blocks(values, codes, [&](uint64_t block, const std::byte* from, bits(&code)[32]) {
-      bits failed[32];  // as wide as the codes, which is what vectors need
+      bits failed[32];  // as wide as the codes, so that the loop is vectorized
       for (uint32_t i = 0; i < 32; ++i) {
         const coded<T> one = quantizer.code(bits_in(from, i));
         code[i] = one.code;
@@ -263,7 +275,7 @@ void quantize<T>::restore(uint32_t exponent, span<T> restored) const noexcept {
   });
 }
 
-template <floating_element T> uint32_t quantize<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
+template <floating_element T> uint32_t quantize<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
   if (!is_usable() || values.size_bytes() > max_chunk_raw_bytes) return declined;
   const auto count = static_cast<uint32_t>(values.size());
   const uint32_t exponent = find_exponent(values);
@@ -271,9 +283,9 @@ template <floating_element T> uint32_t quantize<T>::encode_chunk(span<const T> v
   uint32_t fails[max_chunk_raw_bytes / sizeof(T) / 32];
   const uint32_t exceptions = codes_of(exponent, values, codes, fails), side_bytes = side().bytes(exceptions);
   if (side_bytes > limit(count)) return declined;
-  const uint32_t size = groups::encode(codes, count, predicts(), exceptions, limit(count) - side_bytes, room.data());
+  const uint32_t size = groups::encode(codes, count, predicts(), exceptions, limit(count) - side_bytes, out.data());
   if (size == declined) return declined;
-  side().write(room.data() + size, exponent, exceptions, fails, values);
+  side().write(out.data() + size, exponent, exceptions, fails, values);
   return size + side_bytes;
 }
 

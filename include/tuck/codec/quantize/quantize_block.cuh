@@ -1,4 +1,4 @@
-// Quantize by one thread block: the bytes of quantize.hpp.
+// Quantize by one thread block. It writes the bytes of quantize.hpp.
 #pragma once
 
 #include <tuck/codec/bitpack/groups_block.cuh>
@@ -7,24 +7,25 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// Block codec of quantize; block.cuh documents the members.
 template <floating_element T, int Threads> class block_codec<quantize<T>, Threads> {
  public:
   using tile = block_tile<T, Threads>;
   using groups = block_groups<sizeof(T), Threads>;
   using quantizer_of_tile = tile_quantizer<T, Threads>;
 
-  static constexpr int blocks_a_processor = sizeof(T) == 4 ? 8 : sizeof(T) == 8 ? 6 : 5;  // 64, 80 and 96 registers
+  static constexpr int blocks_a_processor = sizeof(T) == 4 ? 8 : sizeof(T) == 8 ? 6 : 5;  ///< 64, 80 and 96 registers
 
   struct TempStorage {
     typename groups::TempStorage of_groups;
     typename quantizer_of_tile::TempStorage of_tile;
-    uint32_t count, exceptions;  // uniform, out of the way of registers
+    uint32_t count, exceptions;  // the same for all threads; kept here to save registers
   };
 
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp), groups_(temp.of_groups), quantizer_(temp.of_tile) {}
 
-  // Leaves in the tile what decoding will give, but for the exceptions, which stay. These are read again, so that no
-  // registers hold values while codes are packed.
+  /// Leaves the restored values in the tile, except for exceptions, which keep their values. `pack` reads these again,
+  /// so that no registers hold values while codes are packed.
   __device__ void take(const quantize<T>& codec, tile& values) {
     if (threadIdx.x == 0) temp_.count = values.count;
     if (!codec.is_usable()) return;
@@ -59,6 +60,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   uint32_t exponent_ = 0;
 };
 
+/// Block decoder of quantize; block.cuh documents the members.
 template <floating_element T, int Threads> class block_decoder<quantize<T>, Threads> {
   using groups = block_group_reader<sizeof(T), Threads>;
   using quantizer_of_tile = tile_quantizer<T, Threads>;
@@ -67,16 +69,16 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
   using mantissas = mantissa_quantizer<T>;
   using word = typename steps::word;
 
-  static constexpr uint32_t words = block_tile<T, Threads>::capacity / 32;  // a bit a value
+  static constexpr uint32_t words = block_tile<T, Threads>::capacity / 32;  // one bit per value
 
  public:
-  static constexpr int blocks_a_processor = sizeof(T) == 4 ? 8 : 6;  // 64 and 80 registers
+  static constexpr int blocks_a_processor = sizeof(T) == 4 ? 8 : 6;  ///< 64 and 80 registers per thread
 
   struct TempStorage {
     typename groups::TempStorage of_groups;
     typename quantizer_of_tile::TempStorage of_tile;
-    uint32_t exceptions[words];
-    uint16_t exceptions_before[words];  // where there are any
+    uint32_t exceptions[words];         // one bit per value
+    uint16_t exceptions_before[words];  // number of exceptions before each word that has any
   };
 
   __device__ explicit block_decoder(TempStorage& temp) : temp_(temp), groups_(temp.of_groups) {}
@@ -118,7 +120,7 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
   }
 
  private:
-  // Marks them; false, to all threads, where they do not ascend or are past the end. With barriers.
+  // Marks the exceptions. Returns false to all threads if positions do not ascend or are past the end. Has barriers.
   __device__ bool find_exceptions(const uint16_t* position, uint32_t exceptions, uint32_t count) {
     for (uint32_t i = threadIdx.x; i < words; i += Threads) temp_.exceptions[i] = 0;
     if (!quantizer_of_tile::are_sound(position, exceptions, count)) return false;
@@ -131,7 +133,7 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
     device::sync_block();
     return true;
   }
-  // What 16 bytes of codes stand for.
+  // Returns the values that 16 bytes of codes stand for.
   template <class Quantizer, uint32_t N>
   __device__ static device::vec128 row_of(const Quantizer& quantizer, const word (&codes)[N]) {
     word x[N];
@@ -139,7 +141,7 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
     for (uint32_t i = 0; i < N; ++i) {
       if constexpr (!std::is_same_v<Quantizer, steps>)
         x[i] = quantizer.value(codes[i]);
-      else if constexpr (sizeof(T) == 2)  // codes are cut to that first
+      else if constexpr (sizeof(T) == 2)  // uses the low 16 bits of a code
         x[i] = quantizer.wide_value(device::byte_perm(codes[i], steps::least, 0x7610));
       else
         x[i] = quantizer.wide_value(codes[i]);
@@ -150,7 +152,7 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
     else
       return groups::as_row(x);
   }
-  // Puts them in their places, in 16 bytes of values from `first` on.
+  // Writes the exceptions among the 16 bytes of values that begin at value `first`.
   __device__ void patch(const std::byte* exceptions, uint32_t first, device::vec128& row) const {
     constexpr uint32_t lane_values = 16 / sizeof(T);
     const uint32_t mask = temp_.exceptions[first / 32], column = first % 32;

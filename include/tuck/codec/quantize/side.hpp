@@ -1,13 +1,16 @@
-// What quantize stores besides its codes: the exponent that they depend on, and the exceptions, values that no code
-// holds. Of m exceptions, from the side's begin:
+// The side stream of quantize: the exponent that codes depend on, and the exceptions, which are values without a code.
+// With m exceptions it has
 //
-//   u16 exponent            of 16-bit types the biased one of the chunk's largest finite value; where the bound is
-//                           pointwise, of all types, that of the least finite value that is not 0. 0 where there is
-//                           none
-//   u16 position[m]         ascending
-//   T   exception[m]        bit for bit; before them and behind them zeros, to a multiple of sizeof(T) and of 4
+//   u16 exponent       only for 16-bit types or pointwise bounds: a biased exponent of the chunk. With a pointwise
+//                      bound it is that of the finite value that is closest to 0 but not 0, otherwise that of the
+//                      finite value with the largest magnitude. 0 if there is no such value
+//   u16 position[m]    indices of the exceptions in the chunk, ascending
+//   u8  0[]            up to a multiple of sizeof(T) from the beginning of the side stream
+//   T   exception[m]   the values bit for bit
+//   u8  0[]            up to a multiple of 4
 //
-// Decoders refuse exponents that no finite value has, and positions that do not ascend or are past the end.
+// Decoders ignore the padding. They reject exponents that no finite value has, and positions that do not ascend or are
+// past the end.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -15,25 +18,27 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// Layout of the side stream of quantize and quantize_codes.
 template <floating_element T> struct quantize_side {
   static constexpr uint32_t width = sizeof(T);
 
-  uint32_t positions;  // where they begin: 2 behind an exponent, else 0
+  uint32_t positions;  ///< offset of the positions: 2 after an exponent, else 0
 
-  // Where the exceptions begin, and the bytes of a side.
+  /// Returns the offset of the exceptions.
   TUCK_HD constexpr uint32_t values(uint32_t exceptions) const noexcept {
     return ceil_div(positions + 2 * exceptions, width) * width;
   }
+  /// Returns the size in bytes.
   TUCK_HD constexpr uint32_t bytes(uint32_t exceptions) const noexcept {
-    if ((positions | exceptions) == 0) return 0;  // as most sides are
+    if ((positions | exceptions) == 0) return 0;  // the most frequent case
     return ceil_div(values(exceptions) + exceptions * width, 4u) * 4;
   }
-  // The exceptions of a side of so many bytes; if none has, such as have another.
+  /// Returns the number of exceptions in `size` bytes. If no side stream has that size, bytes() of the result differs.
   TUCK_HD constexpr uint32_t exceptions(uint32_t size) const noexcept {
     return size < positions ? 0 : (size - positions) / (2 + width);
   }
 
-  // Of exceptions at the ones of `fails`, a bit a value.
+  /// Writes the side stream; `fails` has one bit per value that is set for exceptions.
   void write(std::byte* to, uint32_t exponent, uint32_t exceptions, const uint32_t* fails,
              span<const T> all) const noexcept {
     std::memset(to, 0, bytes(exceptions));
@@ -52,9 +57,9 @@ template <floating_element T> struct quantize_side {
   TUCK_HD uint32_t exponent(const std::byte* side) const noexcept {
     return positions != 0 ? load_unaligned<uint16_t>(side) : 0;
   }
-  // Puts the exceptions in their places; false where these are not in order.
+  /// Writes the exceptions to their positions. Returns false if the positions do not ascend or are past the end.
   bool patch(const std::byte* side, uint32_t exceptions, span<T> all) const noexcept {
-    uint32_t next = 0;  // the lowest position that the next one may have
+    uint32_t next = 0;  // the lowest position that is allowed
     for (uint32_t i = 0; i < exceptions; ++i) {
       const uint32_t at = load_unaligned<uint16_t>(side + positions + 2 * i);
       if (at < next || at >= all.size()) return false;

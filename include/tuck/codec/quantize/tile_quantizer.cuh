@@ -1,4 +1,4 @@
-// A tile of values to codes by one thread block, and the exceptions among them to their side.
+// Quantizes the values of a tile by one thread block, and writes its exceptions to the side stream.
 #pragma once
 
 #include <tuck/codec/block_copies.cuh>
@@ -6,7 +6,7 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// 16 bytes through which values are pushed, in at the top and out at the bottom: registers have no index.
+/// 16 bytes as a shift register: values enter at the top and leave at the bottom, because registers cannot be indexed.
 template <element T> struct long_row {
   using bits = bits_t<T>;
   uint64_t low = 0, high = 0;
@@ -27,7 +27,7 @@ template <element T> struct long_row {
     }
     return out;
   }
-  // Pushes the value, or what comes out if not `one`.
+  /// Pushes the value if `one` is true. Otherwise pushes the value that leaves at the bottom.
   __device__ void replace(bool one, bits value) {
     const bits out = push(value);
     if (one) return;
@@ -40,13 +40,14 @@ template <element T> struct long_row {
   }
 };
 
-// Two values of a 16-bit type to f32 as bits.
+/// Converts two values of a 16-bit type to the bits of two f32.
 template <floating_element T> __device__ void widen_two(uint32_t x, uint32_t& low, uint32_t& high) {
   const auto widen = [](uint32_t half) { return bits_of(float_format<T>::widen(static_cast<uint16_t>(half))); };
   low = widen(x);
   high = dtype_of<T> == dtype::bf16 ? x & 0xffff0000u : widen(x >> 16);
 }
 
+/// Quantizes a tile, for the block codecs of quantize and quantize_codes.
 template <floating_element T, int Threads> class tile_quantizer {
  public:
   using tile = block_tile<T, Threads>;
@@ -58,21 +59,21 @@ template <floating_element T, int Threads> class tile_quantizer {
   using steps = step_quantizer<T>;
   using number = typename steps::number;
   using side = quantize_side<T>;
-  using marks = std::conditional_t<(tile::capacity / Threads > 32), uint64_t, uint32_t>;  // a bit a value of a thread
+  using marks = std::conditional_t<(tile::capacity / Threads > 32), uint64_t, uint32_t>;  // a bit per value of a thread
 
   static constexpr uint32_t warps = Threads / device::warp_size;
-  static constexpr uint32_t lane_values = tile::lane_values;  // of a row
+  static constexpr uint32_t lane_values = tile::lane_values;  // values of a thread in a row
   static_assert(Threads >= 128, "tuck: quantize is encoded and decoded by 128 threads or more");
 
  public:
   struct TempStorage {
     uint32_t of_warp[warps];
-    device::uninitialized<steps> quantizer;  // of 16-bit types
+    device::uninitialized<steps> quantizer;  // used by 16-bit types only
   };
 
   __device__ explicit tile_quantizer(TempStorage& temp) : temp_(temp) {}
 
-  // Calls visit(quantizer) of a usable codec. With a barrier.
+  /// Calls visit(quantizer). The codec must be usable. Has a barrier.
   template <class Visit>
   __device__ void with_quantizer(const quantize<T>& codec, uint32_t exponent, const Visit& visit) {
     if (codec.pointwise()) return visit(codec.mantissas(exponent));
@@ -85,7 +86,7 @@ template <floating_element T, int Threads> class tile_quantizer {
     }
   }
 
-  // The chunk's exponent, see side.hpp. With a barrier where there is one.
+  /// Returns the exponent of the chunk, see side.hpp. Has a barrier if the chunk has an exponent.
   __device__ uint32_t find_exponent(const quantize<T>& codec, const tile& values) {
     if (!codec.has_exponent()) return 0;
     bits largest = 0;
@@ -118,7 +119,7 @@ template <floating_element T, int Threads> class tile_quantizer {
     return codec.exponent_of(static_cast<bits>(bits{static_cast<bits>(all)} << format::mantissa_bits));
   }
 
-  // Calls store(r, codes, restored) for this thread's 16 bytes of each row, and finds the exceptions.
+  /// Calls store(r, codes, restored) for the 16 bytes of this thread in each row, and finds the exceptions.
   template <class Quantizer, class Store>
   __device__ void quantize_rows(const Quantizer& quantizer, const tile& values, const Store& store) {
     exceptional_ = 0;
@@ -132,7 +133,7 @@ template <floating_element T, int Threads> class tile_quantizer {
       store(static_cast<uint32_t>(r), codes, restored);
     }
   }
-  // Of the block; all threads get them. With barriers.
+  /// Returns the number of exceptions of the block to all threads. Has barriers.
   __device__ uint32_t count_exceptions() {
     if (!device::sync_block_or(exceptional_ != 0)) return 0;
     const uint64_t all{exceptional_};
@@ -143,14 +144,14 @@ template <floating_element T, int Threads> class tile_quantizer {
     return device::warp_sum(device::lane_id() < warps ? temp_.of_warp[device::lane_id()] : 0);
   }
 
-  // The side, behind a barrier, at a multiple of 4 in shared memory that is zero: the exponent, and so many exceptions,
-  // which values.value_of has, a tile or what block.cuh has of tiles.
+  /// Writes the side stream after a barrier: the exponent and `exceptions` values. `to` is a multiple of 4 in shared
+  /// memory that is zero. `values` is a tile or a block_chunk: its value_of returns the exceptions.
   template <class Values>
   __device__ void write_side(const side& form, std::byte* to, uint32_t exponent, uint32_t exceptions,
                              const Values& values) const {
     if (form.positions != 0 && threadIdx.x == 0) *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(exponent);
     if (exceptions == 0) return;
-    // Positions ascend with the warp, the row, the lane and the place in the lane's 16 bytes.
+    // Positions ascend with the warp, the row, the lane, and the offset in the 16 bytes of the lane.
     uint32_t next =
         device::warp_sum(device::lane_id() < device::warp_id() ? temp_.of_warp[device::lane_id() % warps] : 0);
 #pragma unroll
@@ -169,11 +170,11 @@ template <floating_element T, int Threads> class tile_quantizer {
     }
   }
 
-  // The exponent of a side that is there.
+  /// Returns the exponent of a side stream in shared memory.
   __device__ static uint32_t exponent(const side& form, const std::byte* of_side) {
     return form.positions != 0 ? *reinterpret_cast<const uint16_t*>(of_side) : 0;
   }
-  // Do the positions ascend, before `count`? All threads get the answer. With a barrier.
+  /// Returns to all threads whether the positions ascend and are below `count`. Has a barrier.
   __device__ static bool are_sound(const uint16_t* position, uint32_t exceptions, uint32_t count) {
     bool sound = true;
 #pragma unroll 1
@@ -182,7 +183,7 @@ template <floating_element T, int Threads> class tile_quantizer {
     return !device::sync_block_or(!sound);
   }
 
-  // `restored` to the r-th row of the tile, but for the exceptions, which stay.
+  /// Writes `restored` to row r of the tile, except for the exceptions, which keep their values.
   __device__ void keep_exceptions(int r, const device::vec128& restored, tile& values) const {
     const auto mine = static_cast<uint32_t>(exceptional_ >> (r * lane_values)) & low_mask(lane_values);
     if (mine == 0) return values.set_row(r, restored);
@@ -210,7 +211,7 @@ template <floating_element T, int Threads> class tile_quantizer {
   }
 
  private:
-  // step_quantizer::code of all values. False, and nothing else is right, where there is an exception.
+  // Computes step_quantizer::code for all values. Returns false if there is an exception; the outputs are then invalid.
   __device__ static bool quantize_plain(const steps& quantizer, const device::vec128& x, device::vec128& codes,
                                         device::vec128& restored) {
     if constexpr (sizeof(T) == 8) {
@@ -269,7 +270,7 @@ template <floating_element T, int Threads> class tile_quantizer {
     }
   }
 
-  // Any values, one by one; a bit each that is an exception.
+  // Quantizes any values one by one. Returns one bit per value that is set for exceptions.
   template <class Quantizer>
   __device__ static uint32_t quantize_any(const Quantizer& quantizer, const device::vec128& x, device::vec128& codes,
                                           device::vec128& restored) {
@@ -288,7 +289,7 @@ template <floating_element T, int Threads> class tile_quantizer {
   }
 
   TempStorage& temp_;
-  marks exceptional_ = 0;  // of this thread's values
+  marks exceptional_ = 0;  // one bit per value of this thread
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -1,26 +1,27 @@
-// RLE, run-length encoding by masks: a bit a value says whether it begins a run, and only the values at the ones are
-// kept. Runs have any length, and what stands alone costs one bit.
+// RLE, run-length encoding by masks: a mask has one bit per value, and only the values at its ones are stored. Runs
+// have any length. An isolated value costs one bit more than itself.
 //
-// The mask of a chunk of n values is of one of two kinds. Values are compared as bit patterns, so -0.0, NaN payloads
-// and denormals survive.
+// The mask of a chunk of n values v[0] to v[n-1] has one of two kinds. Values are compared as bit patterns, so -0.0,
+// NaN payloads and denormals survive.
 //
-//   0  bit i: v[i] is not zero          v[i] = bit i ? the value of the last one up to i : 0
-//   1  bit i: v[i] != v[i-1], v[-1] = 0  v[i] = there is a one up to i ? the value of the last one : 0
+//   kind  bit i is set if               v[i] is
+//   0     v[i] is not zero              the stored value of bit i if bit i is set, else 0
+//   1     v[i] != v[i-1], with v[-1]=0  the stored value of the last one at or before i; 0 if there is none
 //
-// rle takes the kind with fewer ones in the chunk, kind 0 where they are equal; rle_zero always takes kind 0. The
-// mask's byte i / 8 has bit i as its bit i % 8. It is stored in three levels:
+// rle takes the kind with fewer ones in the chunk, and kind 0 if they are equal. rle_zero always takes kind 0. Bit i of
+// the mask is bit i % 8 of mask byte i / 8. Group g is the mask bytes 8 g to 8 g + 7. A chunk has
 //
 //   u8  kind, 0, 0, 0
-//   u32 L2[ceil(n / 2048)]  bit g % 32 of L2[g / 32]: of the mask bytes 8 g to 8 g + 7, a group, any is not zero
-//   u8  L1[]                for each such group, in order: bit b: its byte b is not zero
-//   u8  L0[]                the mask bytes that are not zero, in order
-//   T   values[]            the values at the ones, in order
+//   u32 L2[ceil(n / 2048)]  bit g % 32 of L2[g / 32] is set if group g has a non-zero byte
+//   u8  L1[popcount(L2)]    for each such group in order: bit b is set if byte b of the group is not zero
+//   u8  L0[popcount(L1)]    the non-zero mask bytes in order
+//   u8  0[]                 up to a multiple of sizeof(T) from the beginning of the chunk
+//   T   values[]            the values at the ones of the mask, in order
 //
-// All that is unused is zero: L2's bits past the last group, the mask's bits past n, and the 0 to sizeof(T) - 1 bytes
-// between L0 and the values, which begin at a multiple of sizeof(T) from the chunk's begin. No chunk has as many bytes
-// as its values; where it would, encoding declines. The bytes are canonical: host and device write the same. Decoders
-// refuse other sizes, anything unused that is not zero, bytes of L1 and L0 that are zero, and kinds that the codec does
-// not write.
+// The bits of L2 past the last group and the mask bits past n are 0. If this is not less than n sizeof(T) bytes, the
+// chunk is incompressible. Host and device write the same bytes. Decoders reject other sizes, chunks that are not
+// smaller than their values, unused bits and padding that are not zero, zero bytes in L1 and L0, and kinds that the
+// codec does not write.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -28,9 +29,9 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// Sizes and places in a chunk, for all that read or write one.
+/// Sizes and offsets in a chunk, for every reader and writer.
 template <element T> struct rle_layout {
-  static constexpr uint32_t group = 64;  // values of 8 mask bytes
+  static constexpr uint32_t group = 64;  ///< values per 8 mask bytes
 
   TUCK_HD static constexpr uint32_t groups(uint32_t count) noexcept { return ceil_div(count, group); }
   TUCK_HD static constexpr uint32_t l1_begin(uint32_t count) noexcept { return 4 + 4 * ceil_div(count, 32 * group); }
@@ -39,28 +40,31 @@ template <element T> struct rle_layout {
     return (l0_end + low) & ~low;
   }
 
-  // Which bytes of a group are not zero.
+  /// Returns a mask of the 8 bytes of a group, one bit for each non-zero byte.
   TUCK_HD static constexpr uint32_t non_zeros(uint32_t low, uint32_t high) noexcept {
     return detail::non_zero_bytes(low) * 0x00204081u >> 28 | detail::non_zero_bytes(high) * 0x00204081u >> 28 << 4;
   }
 };
 
-// What the two codecs share, which differ in the kinds that they write and read.
+/// Common part of rle and rle_zero, which differ in the kinds that they write and read. Lossless.
+/// In chains the side stream is everything before the values, and the residual values are those at the ones.
+/// concept.hpp documents the members that are not described here.
 template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
   using value_type = T;
-  using kept_type = T;  // in chains
+  using kept_type = T;
   using layout = rle_layout<T>;
 
-  static constexpr uint32_t kinds = Kinds;
+  static constexpr uint32_t kinds = Kinds;  ///< number of mask kinds: 1 or 2
   static constexpr uint32_t chunk_bytes = 16 * 1024;
 
+  /// Returns the stage that frame headers store; the codec has no parameters.
   TUCK_HD static constexpr stage description() noexcept { return {.id = Id, .version = 1}; }
   TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
   TUCK_HD static constexpr status from_stages(const stage_list& stages, rle_codec&) noexcept {
     return match_single_stage(stages, description());
   }
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
-  uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
+  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
   static constexpr uint32_t max_growth = 0;
@@ -77,7 +81,7 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
  private:
   static constexpr uint32_t most_groups = max_chunk_raw_bytes / sizeof(T) / layout::group;
 
-  // Groups of the mask that are not all zero, its bytes that are not zero, and its ones.
+  // The number of groups with a non-zero byte, of non-zero mask bytes, and of ones in the mask.
   struct counts {
     uint32_t groups = 0, bytes = 0, ones = 0;
 
@@ -86,7 +90,7 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
     constexpr uint32_t values_begin(uint32_t count) const noexcept { return layout::values_begin(l0_end(count)); }
     constexpr uint64_t size(uint32_t count) const noexcept { return values_begin(count) + uint64_t{ones} * sizeof(T); }
   };
-  // Each level is the mask of the bytes of the one below.
+  // Each level is the mask of the non-zero bytes of the level below.
   struct levels {
     std::byte l0[8 * most_groups], l1[most_groups + 4], l2[(most_groups + 31) / 32 * 4];
   };
@@ -98,15 +102,17 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
   static bool read_levels(const std::byte* encoded, const counts&, uint32_t count, levels& masks) noexcept;
 };
 
-// Whichever kind has fewer ones, chunk by chunk: runs of anything.
+/// Codec for runs of any value: takes the mask kind with fewer ones in each chunk.
+/// @tparam T element type
 template <element T> struct rle : rle_codec<T, codec_id::rle, 2> {};
 
-// Kind 0 always: runs of zeros, encoded faster.
+/// Codec for runs of zeros: always takes kind 0, which encodes faster.
+/// @tparam T element type
 template <element T> struct rle_zero : rle_codec<T, codec_id::rle_zero, 1> {};
 
 template <element T, codec_id Id, uint32_t Kinds>
-uint32_t rle_codec<T, Id, Kinds>::encode_chunk(span<const T> values, bytes room) const noexcept {
-  return detail::on_cpu([=]<class Cpu>(Cpu) { return encode<Cpu>(values, room.data()); });
+uint32_t rle_codec<T, Id, Kinds>::encode_chunk(span<const T> values, bytes out) const noexcept {
+  return detail::on_cpu([=]<class Cpu>(Cpu) { return encode<Cpu>(values, out.data()); });
 }
 
 template <element T, codec_id Id, uint32_t Kinds>
@@ -140,7 +146,7 @@ template <class Cpu>
   of_mask.groups = loops::template masks_of<ones::non_zeros, 1>(masks.l1, groups, masks.l2);
   if (of_mask.size(count) >= values.size_bytes()) return declined;
 
-  // What is written behind the end of a level is overwritten by what comes next.
+  // `pack` may write past the end of a level; the next level overwrites that.
   const std::byte* const end = out + values.size_bytes();
   store_unaligned(out, kind);
   std::memcpy(out + 4, masks.l2, layout::l1_begin(count) - 4);
@@ -160,7 +166,7 @@ template <class Cpu>
   if (encoded.size() >= restored.size_bytes() || layout::groups(count) > most_groups) return status::bad_payload;
   counts of_mask;
   if (!read_counts<Cpu>(encoded, count, of_mask) || of_mask.size(count) != encoded.size()) return status::bad_payload;
-  const auto kind = load_unaligned<uint32_t>(encoded.data());  // and the three zeros behind it
+  const auto kind = load_unaligned<uint32_t>(encoded.data());  // includes the three zeros
   if (kind >= Kinds) return status::bad_payload;
   for (uint32_t i = of_mask.l0_end(count); i < of_mask.values_begin(count); ++i)
     if (encoded[i] != std::byte{}) return status::bad_payload;
@@ -176,7 +182,7 @@ template <class Cpu>
   return status::ok;
 }
 
-// Counts the mask that `encoded` holds. False where what is in front of the values does not fit in.
+// Counts the mask of `encoded`. Returns false if `encoded` is too short for the bytes before the values.
 template <element T, codec_id Id, uint32_t Kinds>
 template <class Cpu>
 [[gnu::always_inline]] inline bool rle_codec<T, Id, Kinds>::read_counts(const_bytes encoded, uint32_t count,
@@ -193,7 +199,7 @@ template <class Cpu>
   return true;
 }
 
-// The mask itself; false where its levels are not what encode writes, or one has bits past its end.
+// Restores the mask. Returns false if a level is not what encode writes, or has bits past its end.
 template <element T, codec_id Id, uint32_t Kinds>
 template <class Cpu>
 [[gnu::always_inline]] inline bool rle_codec<T, Id, Kinds>::read_levels(const std::byte* encoded, const counts& of_mask,
@@ -204,7 +210,8 @@ template <class Cpu>
   std::memset(masks.l1 + groups, 0, 4);
   loops::template spread<ones::non_zeros, 1>(encoded + 4, l1, l0, masks.l1, groups);
   loops::template spread<ones::non_zeros, 1>(masks.l1, l0, l0 + of_mask.bytes, masks.l0, 8 * groups);
-  // A byte that is kept is not zero, and lies within the level: then as many are not zero as there are ones above.
+  // Every stored byte must be non-zero and inside its level. Then each level has as many non-zero bytes as the level
+  // above has ones.
   std::byte above[most_groups + 4];
   if (loops::template masks_of<ones::non_zeros, 1>(masks.l1, groups, above) != of_mask.groups) return false;
   if (loops::template masks_of<ones::non_zeros, 1>(masks.l0, 8 * groups, above) != of_mask.bytes) return false;

@@ -1,8 +1,8 @@
-// RLE by one thread block: the bytes of rle.hpp.
+// RLE by one thread block. It writes the bytes of rle.hpp.
 //
-// Masks of both kinds are made at once, and the one with fewer ones goes on. It is put into shared memory, where a
-// thread then has a group of 8 bytes of it and one scan says where its parts of L1 and L0 go. Decoding goes the same
-// way back.
+// The encoder makes masks of both kinds and keeps the one with fewer ones. It stores that mask in shared memory. Each
+// thread then takes a group of 8 mask bytes, and one scan gives the offsets of the group in L1 and L0. The decoder
+// reverses these steps.
 #pragma once
 
 #include <tuck/codec/mask_codec_block.cuh>
@@ -10,6 +10,7 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// The mask format of rle and rle_zero for mask_codec_block.
 template <class C, int Threads> struct block_rle_mask {
   using T = value_t<C>;
   using layout = rle_layout<T>;
@@ -21,7 +22,7 @@ template <class C, int Threads> struct block_rle_mask {
 
   struct TempStorage : mask_storage<T, Threads> {
     alignas(8) std::byte mask[masks::most_bytes];
-    bits_t<T> last[Threads / device::warp_size];  // value of each warp
+    bits_t<T> last[Threads / device::warp_size];  // the last value of each warp
   };
 
   __device__ static uint32_t measure(TempStorage& temp, const tile& values, masks& mask, sums& ones) {
@@ -36,7 +37,7 @@ template <class C, int Threads> struct block_rle_mask {
   __device__ static bool read(TempStorage& temp, uint32_t size, uint32_t count, masks& mask, uint32_t& values_begin,
                               uint32_t& kind) {
     if (size >= count * sizeof(T) || size < layout::l1_begin(count)) return false;
-    kind = reinterpret_cast<const uint32_t*>(temp.encoded)[0];  // and the three zeros behind it
+    kind = reinterpret_cast<const uint32_t*>(temp.encoded)[0];  // includes the three zeros
     if (kind >= kinds || !read_levels(temp, size, count, values_begin)) return false;
     mask.template load<true>(temp.mask);
     return true;
@@ -45,9 +46,9 @@ template <class C, int Threads> struct block_rle_mask {
  private:
   static constexpr uint32_t warps = Threads / device::warp_size;
   static constexpr uint32_t groups = tile::capacity / layout::group;
-  static constexpr uint32_t rounds = ceil_div(groups, uint32_t{Threads});  // groups of a thread, Threads apart
+  static constexpr uint32_t rounds = ceil_div(groups, uint32_t{Threads});  // groups per thread, Threads apart
 
-  // Returns the mask's kind.
+  // Finds the mask and its ones, and returns its kind.
   __device__ static uint32_t find(TempStorage& temp, const tile& values, masks& mask, sums& ones) {
     mask.find_non_zeros(values);
     if constexpr (kinds == 1) {
@@ -69,7 +70,7 @@ template <class C, int Threads> struct block_rle_mask {
     }
   }
 
-  // All in front of the values, of the mask in shared memory; returns where they begin. With barriers.
+  // Writes everything before the values, for the mask in shared memory. Returns the offset of the values. Has barriers.
   __device__ static uint32_t write_levels(TempStorage& temp, uint32_t kind, uint32_t count) {
     const auto* const mask = reinterpret_cast<const uint32_t*>(temp.mask);
     auto* const head = reinterpret_cast<uint32_t*>(temp.encoded);
@@ -98,7 +99,7 @@ template <class C, int Threads> struct block_rle_mask {
     return values_begin;
   }
 
-  // What is counted in the threads before this one, and in `total`, which it is added to. With two barriers.
+  // Returns `total` plus the counts of the threads before this one, and adds all counts to `total`. Has two barriers.
   __device__ static uint32_t sum_levels(TempStorage& temp, uint32_t counted, uint32_t& total) {
     const uint32_t up_to = device::warp_inclusive_sum(counted);
     device::sync_block();
@@ -110,12 +111,12 @@ template <class C, int Threads> struct block_rle_mask {
 
   // -- decoding ------------------------------------------------------------------------------------------------------
 
-  // The mask, and where the values begin; false, to all threads, where there is anything that encoding does not write.
-  // What L2 has past the last group becomes ones past the mask's end.
+  // Restores the mask and finds the offset of the values. Returns false to all threads if the levels are not what
+  // encoding writes. Bits of L2 past the last group become ones past the end of the mask.
   __device__ static bool read_levels(TempStorage& temp, uint32_t size, uint32_t count, uint32_t& values_begin) {
     const uint32_t l1_begin = layout::l1_begin(count), l2_words = l1_begin / 4 - 1;
     const auto* const l2 = reinterpret_cast<const uint32_t*>(temp.encoded) + 1;
-    // A lane a word of L2.
+    // One lane per word of L2.
     const uint32_t l2_ones = device::lane_id() < l2_words ? popcount(l2[device::lane_id()]) : 0;
     const uint32_t l0_begin = l1_begin + device::warp_sum(l2_ones);
     if (l0_begin > size) return false;
@@ -152,10 +153,12 @@ template <class C, int Threads> struct block_rle_mask {
   }
 };
 
+/// Block codec of rle; block.cuh documents the members.
 template <element T, int Threads>
 struct block_codec<rle<T>, Threads> : mask_codec_block<rle<T>, Threads, block_rle_mask> {
   using mask_codec_block<rle<T>, Threads, block_rle_mask>::mask_codec_block;
 };
+/// Block codec of rle_zero; block.cuh documents the members.
 template <element T, int Threads>
 struct block_codec<rle_zero<T>, Threads> : mask_codec_block<rle_zero<T>, Threads, block_rle_mask> {
   using mask_codec_block<rle_zero<T>, Threads, block_rle_mask>::mask_codec_block;

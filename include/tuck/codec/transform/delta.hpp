@@ -1,9 +1,10 @@
-// Delta: differences of neighbours, so that what changes slowly becomes small numbers. All is of bit patterns as
-// unsigned integers of b bits, modulo 2^b:
+// Delta: differences of neighbouring values, so that slowly changing values become small numbers. All arithmetic is on
+// bit patterns as unsigned integers of b = 8 sizeof(T) bits, modulo 2^b:
 //
-//   d[i] = v[i] - v[i-1], v[-1] = 0      result[i] = 2 d where d < 2^(b-1), else 2 (2^b - d) - 1
+//   d[i] = v[i] - v[i-1], with v[-1] = 0      result[i] = 2 d[i] if d[i] < 2^(b-1), else 2 (2^b - d[i]) - 1
 //
-// that is zigzag numbers of the differences as signed integers: 0, -1, 1, -2, 2 become 0, 1, 2, 3, 4.
+// This is the zigzag code of the differences as signed integers: 0, -1, 1, -2, 2 become 0, 1, 2, 3, 4. The results have
+// the same number and size as the values.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -11,42 +12,48 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// Transform for slowly changing values: zigzag codes of the differences of neighbours. Lossless.
+/// concept.hpp documents the members that are not described here.
+/// @tparam T element type; the results are unsigned integers of the same size
 template <element T> struct delta {
   using value_type = T;
   using result_type = bits_t<T>;
 
+  /// Returns the stage that frame headers store; the transform has no parameters.
   TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::delta, .version = 1}; }
   TUCK_HD constexpr stage describe() const noexcept { return description(); }
   TUCK_HD static constexpr status from_stage(const stage& described, delta&) noexcept {
     return match_stage(described, description());
   }
 
-  // The zigzag number of a difference, and back.
+  /// Returns the zigzag code of a difference.
   TUCK_HD static constexpr bits_t<T> fold(bits_t<T> d) noexcept {
     return static_cast<bits_t<T>>(wide{d} << 1 ^ (0 - (wide{d} >> (8 * sizeof(T) - 1))));
   }
+  /// Returns the difference that has a zigzag code.
   TUCK_HD static constexpr bits_t<T> unfold(bits_t<T> z) noexcept {
     return static_cast<bits_t<T>>(wide{z} >> 1 ^ (0 - (wide{z} & 1)));
   }
 
-  // Both spans have the same size and do not alias.
+  /// Writes the zigzag codes of the differences of `values`. Both spans have the same size and do not alias.
   TUCK_HD void apply(span<const T> values, span<bits_t<T>> results) const noexcept {
     if (values.empty()) return;
     results[0] = fold(tuck::bits_of(values[0]));
     for (uint64_t i = 1; i < values.size(); ++i)
       results[i] = fold(static_cast<bits_t<T>>(bits_at(values.data(), i) - bits_at(values.data(), i - 1)));
   }
+  /// Restores the values; undoes `apply`. Both spans have the same size and do not alias.
   TUCK_HD void invert(span<const bits_t<T>> results, span<T> restored) const noexcept {
     wide value = 0;
     for (uint64_t i = 0; i < restored.size(); ++i) {
       value += unfold(results[i]);
-      // Not by bit_cast: as it vectorizes this loop over structs, GCC 12 ends in an internal error.
+      // Not by bit_cast: GCC 12 fails with an internal error when it vectorizes that loop over structs.
       tuck::store_unaligned(reinterpret_cast<std::byte*>(&restored[i]), static_cast<bits_t<T>>(value));
     }
   }
 
  private:
-  using wide = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;  // no smaller one stays unsigned in arithmetic
+  using wide = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;  // smaller types are promoted to signed int
 };
 
 static_assert(transform<delta<float>>);

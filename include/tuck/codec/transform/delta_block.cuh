@@ -1,9 +1,9 @@
-// Delta by one thread block: the results of delta.hpp.
+// Delta by one thread block. It writes the results of delta.hpp.
 //
-// A lane has 16 bytes of values, a row of a warp 512 consecutive ones; no lane writes what another reads, but for the
-// last word before a warp's part. Differences need the word before, which the lane below has. Sums are made in the 16
-// bytes, then over the lanes of each row, then over the rows of the warp and, by one exchange, over the warps. Values
-// of less than a word are added side by side in it, with no carry from one to the next.
+// A lane has 16 bytes of values, and a warp has rows of 512 consecutive bytes. No lane writes what another lane reads,
+// except for the last word before the part of a warp. A difference needs the word before, which the next lower lane
+// has. Sums are formed inside the 16 bytes, then over the lanes of each row, then over the rows of the warp, and with
+// one exchange over the warps. Values smaller than a word are added side by side, without carries between them.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -11,12 +11,13 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// Block transform of delta; block.cuh documents the members.
 template <element T, int Threads> class block_transform<delta<T>, Threads> {
   using word = typename block_tile<T, Threads>::word;
 
   static constexpr unsigned value_bits = 8 * sizeof(T);
-  static constexpr uint32_t per_word = sizeof(word) / sizeof(T);            // values
-  static constexpr uint32_t words = sizeof(device::vec128) / sizeof(word);  // of a lane in one row
+  static constexpr uint32_t per_word = sizeof(word) / sizeof(T);            // values per word
+  static constexpr uint32_t words = sizeof(device::vec128) / sizeof(word);  // words of a lane in one row
   static constexpr uint32_t rows = tile_bytes / sizeof(device::vec128) / Threads;
   static constexpr uint32_t warps = Threads / device::warp_size;
   static_assert(rows * sizeof(device::vec128) * Threads == tile_bytes && warps <= device::warp_size,
@@ -24,7 +25,7 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
 
  public:
   struct TempStorage {
-    word of_warp[warps];  // sums
+    word of_warp[warps];  // the sum of each warp
   };
 
   __device__ explicit block_transform(TempStorage& temp) : temp_(temp) {}
@@ -38,7 +39,7 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
       quad x = load(values, j, count);
       const word of_lane_below = device::shfl(x.w[words - 1], static_cast<int>((device::lane_id() + 31) % 32));
       word before = device::lane_id() == 0 ? before_row : of_lane_below;
-      before_row = of_lane_below;  // which lane 0 has of lane 31
+      before_row = of_lane_below;  // lane 0 needs the last word of lane 31
 #pragma unroll
       for (uint32_t i = 0; i < words; ++i) {
         const word now = x.w[i];
@@ -77,13 +78,13 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
     word w[words];
   };
 
-  // -- where values are ------------------------------------------------------------------------------------------
+  // -- positions of values ---------------------------------------------------------------------------------------
 
   __device__ static uint32_t words_of(uint32_t count) { return ceil_div(count, per_word); }
   __device__ static uint32_t first_quad(uint32_t j = 0) { return (device::warp_id() * rows + j) * device::warp_size; }
   __device__ static bool has_row(uint32_t j, uint32_t count) { return first_quad(j) * words < words_of(count); }
 
-  // What is past the end may be anything.
+  // Bytes past the end may have any value.
   __device__ static quad load(const std::byte* from, uint32_t j, uint32_t count) {
     const uint32_t at = first_quad(j) + device::lane_id();
     return at * words < words_of(count) ? reinterpret_cast<const quad*>(from)[at] : quad{};
@@ -102,10 +103,10 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
   // -- the values of a word, side by side --------------------------------------------------------------------------
 
   __device__ static constexpr word repeat(bits_t<T> x) { return block_tile<T, Threads>::repeat(x); }
-  __device__ static word lowest() { return repeat(1); }  // bit of each value
+  __device__ static word lowest() { return repeat(1); }  // the lowest bit of each value
   __device__ static word highest() { return repeat(static_cast<bits_t<T>>(bits_t<T>{1} << (value_bits - 1))); }
 
-  // The values before those of `now`.
+  // Returns the predecessors of the values in `now`.
   __device__ static word shifted(word now, word before) {
     if constexpr (per_word == 1) return before;
     return now << value_bits % (8 * sizeof(word)) | before >> (8 * sizeof(word) - value_bits);
@@ -118,7 +119,7 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
     if constexpr (per_word == 1) return a - b;
     return ((a | highest()) - (b & ~highest())) ^ ((a ^ ~b) & highest());
   }
-  // Delta's fold and unfold of each.
+  // Applies delta::fold, or delta::unfold, to each value of a word.
   __device__ static word fold(word d) {
     return (d & ~highest()) << 1 ^ ((d & highest()) >> (value_bits - 1)) * static_cast<bits_t<T>>(~bits_t<T>{0});
   }
@@ -129,7 +130,7 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
 
   // -- sums ------------------------------------------------------------------------------------------------------
 
-  // Of all that is before in the 16 bytes and the value itself.
+  // Replaces each code by the sum of the differences up to it within the 16 bytes.
   __device__ static quad sums(quad x) {
     word before = 0;
 #pragma unroll

@@ -1,14 +1,14 @@
-// ZVC, zero-value compression: a bit a value says whether it is zero, and only the others are kept. The
-// format of cDMA (Rhu et al., HPCA 2018), with the masks of a chunk gathered in front of its values.
+// ZVC, zero-value compression: a mask has one bit per value, and only the non-zero values are stored.
+// The format of cDMA (Rhu et al., HPCA 2018), except that all masks of a chunk precede its values.
 //
 // A chunk of n values, in windows of 32:
 //
-//   u32 mask[ceil(n / 32)]     bit i of mask[w]: value 32 w + i is not zero; bits past n are 0
-//   T   values[popcount(mask)] the non-zero values in order
+//   u32 mask[ceil(n / 32)]      bit i of mask[w] is set if value 32 w + i is not zero; the bits past n are 0
+//   T   values[popcount(mask)]  the non-zero values in order
 //
-// that is 4 ceil(n / 32) + sizeof(T) nnz bytes; where these are not fewer than the values', encoding declines. Zero
-// means that all bits are zero, so -0.0, NaN payloads and denormals survive. The bytes are canonical: host and device
-// write the same.
+// The size is 4 ceil(n / 32) + sizeof(T) popcount(mask) bytes. If that is not less than n sizeof(T), the chunk is
+// incompressible. A value is zero if all its bits are zero, so -0.0, NaN payloads and denormals survive. Host and
+// device write the same bytes. Decoders reject any other size and set bits past n.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -16,22 +16,28 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// Codec for scattered zeros: one mask bit per value, followed by the non-zero values. Lossless.
+/// In chains the side stream is the mask, and the residual values are the non-zero values.
+/// concept.hpp documents the members that are not described here.
+/// @tparam T element type
 template <element T> struct zvc {
   using value_type = T;
-  using kept_type = T;  // in chains
+  using kept_type = T;
 
-  static constexpr uint32_t window = mask_window;
+  static constexpr uint32_t window = mask_window;  ///< values per mask word
   static constexpr uint32_t chunk_bytes = 16 * 1024;
 
+  /// Returns the size of the masks of `count` values in bytes.
   TUCK_HD static constexpr uint32_t mask_bytes(uint32_t count) noexcept { return 4 * mask_words(count); }
 
+  /// Returns the stage that frame headers store; the codec has no parameters.
   TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::zvc, .version = 1}; }
   TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
   TUCK_HD static constexpr status from_stages(const stage_list& stages, zvc&) noexcept {
     return match_single_stage(stages, description());
   }
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
-  uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
+  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
   static constexpr uint32_t max_growth = 0;
@@ -41,14 +47,14 @@ template <element T> struct zvc {
   }
 };
 
-template <element T> uint32_t zvc<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
+template <element T> uint32_t zvc<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
   const auto count = static_cast<uint32_t>(values.size());
   const uint32_t side = mask_bytes(count), raw = max_chunk_bytes(count);
   if (side >= raw) return declined;
   return detail::on_cpu([=]<class Cpu>(Cpu) {
     using loops = detail::masks_on<Cpu>;
     const std::byte* const from = as_bytes(values).data();
-    std::byte* const masks = room.data();
+    std::byte* const masks = out.data();
     const uint32_t kept = loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, masks);
     const uint64_t size = side + uint64_t{kept} * sizeof(T);
     if (size >= raw) return declined;

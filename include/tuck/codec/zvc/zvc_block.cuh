@@ -1,4 +1,4 @@
-// ZVC by one thread block: the bytes of zvc.hpp.
+// ZVC by one thread block. It writes the bytes of zvc.hpp.
 #pragma once
 
 #include <tuck/codec/mask_codec_block.cuh>
@@ -6,6 +6,7 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// The mask format of zvc for mask_codec_block.
 template <class C, int Threads> struct block_zvc_mask {
   using T = value_t<C>;
   using masks = block_masks<T, Threads>;
@@ -33,6 +34,7 @@ template <class C, int Threads> struct block_zvc_mask {
   }
 };
 
+/// Block codec of zvc; block.cuh documents the members.
 template <element T, int Threads>
 struct block_codec<zvc<T>, Threads> : mask_codec_block<zvc<T>, Threads, block_zvc_mask> {
   using mask_codec_block<zvc<T>, Threads, block_zvc_mask>::mask_codec_block;

@@ -71,10 +71,10 @@ class shared_bit_writer {
   std::uint64_t pending_ = 0;
 };
 
-inline void join_if_not_zero(std::uint32_t x, std::uint32_t& piece, std::uint32_t& bits, std::uint32_t room,
+inline void join_if_not_zero(std::uint32_t x, std::uint32_t& piece, std::uint32_t& bits, std::uint32_t factor,
                              std::uint32_t width) {
   if (x == 0) return;
-  piece = piece * room + x;
+  piece = piece * factor + x;
   bits += width;
 }
 inline std::uint32_t shared_window(const std::uint32_t* words, std::uint32_t bit) {
