@@ -33,7 +33,7 @@ struct timed_layer {
 
 // What becomes of a layer's input between its two passes.
 struct movement {
-  enum class way : uint8_t {
+  enum class mode : uint8_t {
     keep,
     raw,
     encode,    // by the GPU on its way out, decoded by it on its way in
@@ -139,8 +139,8 @@ inline std::vector<movement> plan_cheapest(span<const timed_layer> network, offl
     tensors[i].lossy_allowed = options.lossy_allowed;
     if (!options.recompute) tensors[i].recompute = std::numeric_limits<double>::infinity();
     const swap_decision d = choose(tensors[i], link, codecs[i]);
-    if (d.how == swap_decision::way::encode) plan[i] = {movement::way::encode, codecs[i][d.codec]};
-    if (d.how == swap_decision::way::recompute) plan[i] = {movement::way::recompute, {}};
+    if (d.how == swap_decision::mode::encode) plan[i] = {movement::way::encode, codecs[i][d.codec]};
+    if (d.how == swap_decision::mode::recompute) plan[i] = {movement::way::recompute, {}};
   }
   return plan;
 }

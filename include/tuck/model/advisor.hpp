@@ -48,7 +48,7 @@ class advisor {
     assert(tensor < tensors_.size());
     entry& t = tensors_[tensor];
     t.profile = profile;
-    const bool is_lossy = t.decision.how == swap_decision::way::encode && codecs_[t.decision.codec].lossy;
+    const bool is_lossy = t.decision.how == swap_decision::mode::encode && codecs_[t.decision.codec].lossy;
     if (is_lossy && !profile.lossy_allowed) t.decision = {};
   }
 
@@ -103,9 +103,9 @@ class advisor {
   // What a decision costs by the estimates of now; infinity where it is none any more.
   double cost_of(const swap_decision& d, const swap_profile& tensor) const noexcept {
     switch (d.how) {
-      case swap_decision::way::raw: return raw_cost(tensor, link_);
-      case swap_decision::way::recompute: return tensor.recompute;
-      case swap_decision::way::encode: break;
+      case swap_decision::mode::raw: return raw_cost(tensor, link_);
+      case swap_decision::mode::recompute: return tensor.recompute;
+      case swap_decision::mode::encode: break;
     }
     if (estimates_[d.codec].lossy && !tensor.lossy_allowed) return std::numeric_limits<double>::infinity();
     return encoded_cost(tensor, link_, estimates_[d.codec]);

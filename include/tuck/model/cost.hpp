@@ -61,8 +61,8 @@ constexpr double encoded_cost(const swap_profile& tensor, const link_rates& link
 }
 
 struct swap_decision {
-  enum class way : uint8_t { raw, recompute, encode };
-  way how = way::raw;
+  enum class mode : uint8_t { raw, recompute, encode };
+  mode how = mode::raw;
   size_t codec = 0;  // with `encode`: which of the estimates
   double cost = 0, raw_cost = 0;
 };
@@ -76,9 +76,9 @@ constexpr swap_decision choose(const swap_profile& tensor, const link_rates& lin
   for (size_t i = 0; i < codecs.size(); ++i) {
     if (codecs[i].lossy && !tensor.lossy_allowed) continue;
     if (const double cost = encoded_cost(tensor, link, codecs[i]); cost < best.cost)
-      best = {swap_decision::way::encode, i, cost, raw};
+      best = {swap_decision::mode::encode, i, cost, raw};
   }
-  if (tensor.recompute < best.cost) best = {swap_decision::way::recompute, 0, tensor.recompute, raw};
+  if (tensor.recompute < best.cost) best = {swap_decision::mode::recompute, 0, tensor.recompute, raw};
   return best;
 }
 

@@ -6,7 +6,7 @@
 namespace tuck::inline TUCK_ABI {
 
 // Where a frame has been parked and how long it is. In pinned memory, for the host.
-struct alignas(32) park_report {
+struct alignas(32) offload_report {
   outcome frame;
   uint64_t offset = 0;  // in the room of its run
 };
@@ -17,9 +17,9 @@ struct frame_copy_job {
   const outcome* frame;         // nothing is copied where it is not ok
   std::byte* to;
   uint64_t capacity;
-  uint64_t* used;        // null: the frame goes to the begin of `to`; else it is appended, as append does
-  park_report* written;  // with `used`: what has become of it
-  scratch_head* head;    // with `used`
+  uint64_t* used;           // null: the frame goes to the begin of `to`; else it is appended, as append does
+  offload_report* written;  // with `used`: what has become of it
+  scratch_head* head;       // with `used`
 };
 
 inline namespace TUCK_ARCH {

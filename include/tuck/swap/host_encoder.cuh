@@ -2,7 +2,7 @@
 // the CPU make beside the swap_stream.
 #pragma once
 
-#include <tuck/swap/parked_tensor.cuh>
+#include <tuck/swap/offloaded_tensor.cuh>
 #include <tuck/swap/work_queue.hpp>
 
 #include <cstring>
@@ -12,7 +12,7 @@ namespace tuck::inline TUCK_ABI::detail {
 
 class host_encoder {
  public:
-  using tensor = std::shared_ptr<parked_tensor>;
+  using tensor = std::shared_ptr<offloaded_tensor>;
   using encode_call = std::function<outcome(const_bytes, bytes)>;
 
   // `mutex` is the swap_stream's, and guards the pool and all tensors.
@@ -28,7 +28,7 @@ class host_encoder {
   }
 
   // Until nobody writes where the tensor's values are.
-  void wait_for(const parked_tensor& t, std::unique_lock<std::mutex>& lock) {
+  void wait_for(const offloaded_tensor& t, std::unique_lock<std::mutex>& lock) {
     rewritten_.wait(lock, [&] { return !t.is_rewritten; });
   }
   bool is_idle() { return threads_.is_idle(); }
@@ -40,8 +40,8 @@ class host_encoder {
     static_cast<void>(guarded([&] {
       std::unique_lock lock(mutex_);
       if (!t->wanted) return;
-      auto values = t->room;
-      const const_bytes from = pool_.host(values->place).subspan(0, t->source.size());
+      auto values = t->storage;
+      const const_bytes from = pool_.host(values->range).subspan(0, t->source.size());
       lock.unlock();
       const std::unique_ptr<std::byte[]> frame(new (std::nothrow) std::byte[most]);
       const outcome written =
@@ -54,26 +54,26 @@ class host_encoder {
 
   // The frame into the pool, where it fits best or where the values were. If these are being read just then, they stay:
   // they are wanted back anyway.
-  void put(parked_tensor& t, const std::shared_ptr<pool_room>& values, const_bytes frame, const outcome& written,
+  void put(offloaded_tensor& t, const std::shared_ptr<pool_extent>& values, const_bytes frame, const outcome& written,
            std::unique_lock<std::mutex>& lock) {
-    if (pinned_pool::round_up(frame.size()) >= values->place.size) return;
-    auto to = std::make_shared<pool_room>(pool_);
-    const bool elsewhere = pool_.take(frame.size(), to->place);
+    if (pinned_pool::round_up(frame.size()) >= values->range.size) return;
+    auto to = std::make_shared<pool_extent>(pool_);
+    const bool elsewhere = pool_.take(frame.size(), to->range);
     if (!elsewhere) {
       if (values.use_count() != 2) return;
-      pool_.shrink(values->place, frame.size());
+      pool_.shrink(values->range, frame.size());
       to = values;
       t.is_rewritten = true;
     }
     lock.unlock();
-    std::memcpy(pool_.host(to->place).data(), frame.data(), frame.size());
+    std::memcpy(pool_.host(to->range).data(), frame.data(), frame.size());
     lock.lock();
     if (!elsewhere) {
       t.is_rewritten = false;
       rewritten_.notify_all();
     }
     if (!t.wanted) return;
-    t.room = std::move(to);
+    t.storage = std::move(to);
     t.is_frame = true;
     t.written = written;
   }

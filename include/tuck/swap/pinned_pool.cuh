@@ -20,7 +20,7 @@ struct pool_statistics {
   uint64_t capacity = 0;  // bytes reserved
   uint64_t held = 0;      // by what is parked, whole units
   uint64_t peak = 0;      // the most that `held` has been
-  uint64_t promised = 0;  // to frames under way, worst case
+  uint64_t reserved = 0;  // to frames under way, worst case
   uint64_t wasted = 0;    // free, but not in the largest piece: nothing larger than its own piece can use it
 };
 
@@ -62,7 +62,7 @@ class pinned_pool {
     if (e.size == 0) return;
     held_ -= e.size;
     free_.give_back(e);
-    if (held_ == 0 && promised_ == 0 && open_ != nullptr) close();
+    if (held_ == 0 && reserved_ == 0 && open_ != nullptr) close();
   }
   // Leaves of it the first `size` bytes, rounded up to units. Throws as take does.
   void shrink(extent& e, uint64_t size) {
@@ -75,52 +75,52 @@ class pinned_pool {
   }
 
   struct run {
-    extent room;
+    extent range;
     uint64_t known = 0;     // bytes that are taken, as far as reported
-    uint64_t promised = 0;  // to frames that have not reported
+    uint64_t reserved = 0;  // to frames that have not reported
     unsigned under_way = 0;
     bool fresh = true;  // no frame has been promised a place yet
     bool closed = false;
 
-    uint64_t left() const noexcept { return room.size - known - promised; }
+    uint64_t left() const noexcept { return range.size - known - reserved; }
   };
   // To a frame of at most so many bytes.
-  struct promise {
+  struct reservation {
     std::shared_ptr<run> in;
     uint64_t most = 0;
     bool fresh = false;  // the first of its run: the device's fill level is to be made zero before it
   };
 
   // A place for a frame of at most `most` bytes, in `made.in->room`. False: there is none. Throws as take does.
-  bool make_promise(uint64_t most, promise& made) {
+  bool reserve(uint64_t most, reservation& made) {
     most = round_up(most);
     if (open_ == nullptr || open_->left() < most) {
       if (open_ != nullptr && open_->under_way == 0) close();
       auto next = std::make_shared<run>();
-      if (!free_.take_largest(most, next->room)) return false;
+      if (!free_.take_largest(most, next->range)) return false;
       if (open_ != nullptr) close();
       open_ = std::move(next);
     }
     free_.expect();  // the frame; should that throw, the run is open, idle and fresh
-    open_->promised += most;
-    promised_ += most;
+    open_->reserved += most;
+    reserved_ += most;
     ++open_->under_way;
     made = {open_, most, std::exchange(open_->fresh, false)};
     return true;
   }
   // The frame of a promise, the oldest of its run, went to `offset` of the run's room and has `size` bytes; 0: there is
   // none.
-  extent settle(promise& p, uint64_t offset, uint64_t size) noexcept {
+  extent settle(reservation& p, uint64_t offset, uint64_t size) noexcept {
     run& r = *p.in;
     size = round_up(size);
-    r.promised -= p.most;
-    promised_ -= p.most;
+    r.reserved -= p.most;
+    reserved_ -= p.most;
     --r.under_way;
     if (size != 0)
       r.known = offset + size;
     else
       free_.forget();
-    const extent placed{r.room.begin + offset, size};
+    const extent placed{r.range.begin + offset, size};
     if (r.closed && r.under_way == 0) give_back_rest(r);
     hold(size);
     p = {};
@@ -128,15 +128,15 @@ class pinned_pool {
   }
   // A promise whose frame nobody will report, and no kernel will write any more. Where one may have written it, the
   // device's fill level is not known, and there are no more frames for that run.
-  void withdraw(promise& p, bool written) noexcept {
+  void withdraw(reservation& p, bool written) noexcept {
     if ((written || p.fresh) && open_ == p.in) close();
     settle(p, 0, 0);
   }
 
   pool_statistics statistics() const {
     const uint64_t tail = open_ == nullptr ? 0 : open_->left();
-    const uint64_t free = capacity_ - held_ - promised_;
-    return {capacity_, held_, peak_, promised_, free - std::max(free_.largest(), tail)};
+    const uint64_t free = capacity_ - held_ - reserved_;
+    return {capacity_, held_, peak_, reserved_, free - std::max(free_.largest(), tail)};
   }
 
  private:
@@ -149,8 +149,8 @@ class pinned_pool {
     }
     if (open_->left() < size) return false;
     free_.expect();
-    open_->room.size -= size;
-    taken = {open_->room.end(), size};
+    open_->range.size -= size;
+    taken = {open_->range.end(), size};
     return true;
   }
   void hold(uint64_t size) noexcept {
@@ -162,14 +162,14 @@ class pinned_pool {
     if (open_->under_way == 0) give_back_rest(*open_);
     open_ = nullptr;
   }
-  void give_back_rest(run& r) noexcept { free_.give_back({r.room.begin + r.known, r.room.size - r.known}); }
+  void give_back_rest(run& r) noexcept { free_.give_back({r.range.begin + r.known, r.range.size - r.known}); }
 
   uint64_t capacity_;
   free_extents free_;
   detail::host_memory memory_;
   std::byte* mapped_ = nullptr;
   std::shared_ptr<run> open_;
-  uint64_t held_ = 0, peak_ = 0, promised_ = 0;
+  uint64_t held_ = 0, peak_ = 0, reserved_ = 0;
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -2,12 +2,12 @@
 //
 //   tuck::async_resource memory;
 //   tuck::swap_stream swap({.pinned_bytes = 8ull << 30}, memory);
-//   tuck::swap_handle parked;
-//   swap.out(tuck::zvc<float>{}, values, stream, parked);   // behind what `stream` has been given so far
-//   parked.wait_source(stream);                             // from here on `stream` may overwrite or free the values
+//   tuck::swap_handle handle;
+//   swap.out(tuck::zvc<float>{}, values, stream, handle);   // behind what `stream` has been given so far
+//   handle.wait_source(stream);                             // from here on `stream` may overwrite or free the values
 //   ...
-//   swap.prefetch(parked);                                  // to device memory, ahead of time
-//   swap.in(parked, destination, stream);                   // what is given to `stream` next sees the values
+//   swap.prefetch(handle);                                  // to device memory, ahead of time
+//   swap.in(handle, destination, stream);                   // what is given to `stream` next sees the values
 //
 // out, in and prefetch allocate device memory from the resource, in stream order, and synchronise with nothing; pinned
 // memory is reserved once (and 32 KiB more whenever another thousand calls are under way). They cannot be captured in a
@@ -31,7 +31,7 @@ namespace detail {
 // As tuck/model.hpp has them, or whoever else decides.
 template <class D>
 concept decision = requires(const D& d) {
-  { d.how == D::way::raw || d.how == D::way::encode } -> std::convertible_to<bool>;
+  { d.how == D::mode::raw || d.how == D::mode::encode } -> std::convertible_to<bool>;
   { d.codec } -> std::convertible_to<size_t>;
 };
 
@@ -124,7 +124,7 @@ class swap_stream {
     state_->stop();
   }
 
-  // Puts `values`, as `producer` has them by then, into the pool, by the path of the options or another; `parked` is
+  // Puts `values`, as `producer` has them by then, into the pool, by the path of the options or another; `handle` is
   // theirs from then on, and what it had before is given up. They must stay as they are until wait_source. With
   // swap_path::raw the codec is not used. Refused are what encode refuses - though raw and cpu take any alignment -
   // and, as not_swappable, bounds in device memory, since it would be known too late that they are none.
@@ -132,15 +132,15 @@ class swap_stream {
   // The pool must have room for max_frame_bytes(codec, values.size(), {.alignment = append_alignment}), with checksums
   // where the options want them, of which the frame keeps what it needs; by swap_path::raw and cpu, for the values.
   template <codec C>
-  result out(const C& codec, span<const value_t<C>> values, cudaStream_t producer, swap_handle& parked) noexcept {
-    return out(codec, values, producer, parked, state_->options().path);
+  result out(const C& codec, span<const value_t<C>> values, cudaStream_t producer, swap_handle& handle) noexcept {
+    return out(codec, values, producer, handle, state_->options().path);
   }
   template <codec C>
-  result out(const C& codec, span<const value_t<C>> values, cudaStream_t producer, swap_handle& parked,
+  result out(const C& codec, span<const value_t<C>> values, cudaStream_t producer, swap_handle& handle,
              swap_path path) noexcept {
     if (values.size() > ~uint64_t{0} / sizeof(value_t<C>)) return {status::size_overflow};
     if (path > swap_path::cpu) return {status::invalid_argument};
-    if (path == swap_path::raw) return out(tuck::as_bytes(values), producer, parked);
+    if (path == swap_path::raw) return out(tuck::as_bytes(values), producer, handle);
     detail::swap_request request{.source = tuck::as_bytes(values),
                                  .path = path,
                                  .codec = &codec,
@@ -158,13 +158,13 @@ class swap_stream {
         request.on_host = [codec, options = request.options](const_bytes from, bytes to) {
           return host::encode(codec, detail::span_of<value_t<C>>(from), to, options, {.threads = 1});
         };
-      return start(request, producer, parked);
+      return start(request, producer, handle);
     });
   }
 
   // The same of any bytes, as they are.
-  result out(const_bytes values, cudaStream_t producer, swap_handle& parked) noexcept {
-    return detail::guarded([&] { return start({.source = values}, producer, parked); });
+  result out(const_bytes values, cudaStream_t producer, swap_handle& handle) noexcept {
+    return detail::guarded([&] { return start({.source = values}, producer, handle); });
   }
 
   // As it was decided: by that of `codecs` which the decision names by its number, or as it is. What is to be computed
@@ -172,37 +172,37 @@ class swap_stream {
   template <detail::decision Decision, codec C, codec... Others>
     requires(std::same_as<value_t<Others>, value_t<C>> && ...)
   result out(const Decision& decision, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
-             cudaStream_t producer, swap_handle& parked) noexcept {
-    if (decision.how == Decision::way::raw) {
+             cudaStream_t producer, swap_handle& handle) noexcept {
+    if (decision.how == Decision::mode::raw) {
       if (values.size() > ~uint64_t{0} / sizeof(value_t<C>)) return {status::size_overflow};
-      return out(tuck::as_bytes(values), producer, parked);
+      return out(tuck::as_bytes(values), producer, handle);
     }
     result answer{status::invalid_argument};
-    if (decision.how != Decision::way::encode) return answer;
+    if (decision.how != Decision::mode::encode) return answer;
     size_t number = 0;
     const auto try_codec = [&](const auto& codec) {
-      if (number++ == decision.codec) answer = out(codec, values, producer, parked);
+      if (number++ == decision.codec) answer = out(codec, values, producer, handle);
     };
     std::apply([&](const auto&... each) { (try_codec(each), ...); }, codecs);
     return answer;
   }
 
-  // Brings what is parked back to device memory, still encoded, so that the next `in` need not wait for the link.
-  result prefetch(const swap_handle& parked) noexcept {
-    if (!is_mine(parked)) return {status::invalid_argument};
-    return detail::guarded([&] { return state_->prefetch(parked.tensor_); });
+  // Brings what is handle back to device memory, still encoded, so that the next `in` need not wait for the link.
+  result prefetch(const swap_handle& handle) noexcept {
+    if (!is_mine(handle)) return {status::invalid_argument};
+    return detail::guarded([&] { return state_->prefetch(handle.tensor_); });
   }
 
-  // Restores the values into `destination`, in the order of `consumer`, as often as one likes; the tensor stays parked.
+  // Restores the values into `destination`, in the order of `consumer`, as often as one likes; the tensor stays handle.
   // invalid_argument where `destination` is not as long as they are, misaligned where it is no place for such values,
   // not_swappable where `consumer` is being captured; of a tensor that never left, what it was lost to.
-  result in(const swap_handle& parked, bytes destination, cudaStream_t consumer) noexcept {
-    if (!is_mine(parked)) return {status::invalid_argument};
-    return detail::guarded([&] { return state_->in(parked.tensor_, destination, consumer); });
+  result in(const swap_handle& handle, bytes destination, cudaStream_t consumer) noexcept {
+    if (!is_mine(handle)) return {status::invalid_argument};
+    return detail::guarded([&] { return state_->in(handle.tensor_, destination, consumer); });
   }
-  template <element T> result in(const swap_handle& parked, span<T> destination, cudaStream_t consumer) noexcept {
+  template <element T> result in(const swap_handle& handle, span<T> destination, cudaStream_t consumer) noexcept {
     if (destination.size() > ~uint64_t{0} / sizeof(T)) return {status::invalid_argument};
-    return in(parked, tuck::as_writable_bytes(destination), consumer);
+    return in(handle, tuck::as_writable_bytes(destination), consumer);
   }
 
   // Looks what the device has done, waiting for nothing. Not ok: a CUDA error, or what a decode had to say of its frame
@@ -218,14 +218,14 @@ class swap_stream {
   pool_statistics statistics() const { return state_->statistics(); }
 
  private:
-  bool is_mine(const swap_handle& parked) const noexcept {
-    return parked.tensor_ != nullptr && parked.state_ == state_;
+  bool is_mine(const swap_handle& handle) const noexcept {
+    return handle.tensor_ != nullptr && handle.state_ == state_;
   }
-  result start(const detail::swap_request& request, cudaStream_t producer, swap_handle& parked) {
+  result start(const detail::swap_request& request, cudaStream_t producer, swap_handle& handle) {
     if (request.source.is_null()) return {status::invalid_argument};
     detail::swap_state::tensor tensor;
     if (const result r = state_->out(request, producer, tensor); !r) return r;
-    parked = swap_handle(state_, std::move(tensor));
+    handle = swap_handle(state_, std::move(tensor));
     return {};
   }
 

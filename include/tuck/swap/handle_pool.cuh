@@ -78,15 +78,15 @@ using event = owned<cudaEvent_t, cudaEventCreateWithFlags, cudaEventDisableTimin
 
 // Things that are used again and again, made when there are none left: whoever has a lease has it to himself. Leases
 // may be given back by any thread, and may outlive the pool.
-template <class T> class lease_pool {
+template <class T> class handle_pool {
  public:
-  using lease = std::shared_ptr<T>;
+  using handle = std::shared_ptr<T>;
 
   // make() throws, or returns a std::unique_ptr of one more.
-  lease take() {
+  handle take() {
     return take([] { return std::make_unique<T>(); });
   }
-  template <class Make> lease take(const Make& make) {
+  template <class Make> handle take(const Make& make) {
     std::unique_ptr<T> one;
     {
       const std::lock_guard lock(spare_->mutex);
@@ -99,7 +99,7 @@ template <class T> class lease_pool {
       }
     }
     if (one == nullptr) one = make();
-    return lease(one.release(), [spare = spare_](T* thing) {
+    return handle(one.release(), [spare = spare_](T* thing) {
       const std::lock_guard lock(spare->mutex);
       spare->things.emplace_back(thing);
     });
@@ -114,23 +114,23 @@ template <class T> class lease_pool {
   std::shared_ptr<shelf> spare_ = std::make_shared<shelf>();
 };
 
-using event_lease = lease_pool<event>::lease;
+using pooled_event = handle_pool<event>::handle;
 
-// A park_report, of a slab of pinned memory that kernels can write.
+// A offload_report, of a slab of pinned memory that kernels can write.
 class report_pool {
  public:
   struct report {
-    std::shared_ptr<park_report> slab;
-    park_report* host = nullptr;
-    park_report* device = nullptr;
+    std::shared_ptr<offload_report> slab;
+    offload_report* host = nullptr;
+    offload_report* device = nullptr;
   };
-  using lease = lease_pool<report>::lease;
+  using handle = handle_pool<report>::handle;
 
   // For as many at a time there is one allocation; it is made when they are first wanted, or by the constructor.
   static constexpr unsigned slab_reports = 1024;
 
   report_pool() { add_slab(); }
-  lease take() {
+  handle take() {
     return reports_.take([&] {
       const std::lock_guard lock(mutex_);
       if (taken_ == slab_reports) add_slab();
@@ -142,17 +142,17 @@ class report_pool {
 
  private:
   void add_slab() {
-    const std::shared_ptr<std::byte> memory = allocate_host(slab_reports * sizeof(park_report));
-    device_ = reinterpret_cast<park_report*>(device_address(memory));
-    slab_ = {memory, reinterpret_cast<park_report*>(memory.get())};
+    const std::shared_ptr<std::byte> memory = allocate_host(slab_reports * sizeof(offload_report));
+    device_ = reinterpret_cast<offload_report*>(device_address(memory));
+    slab_ = {memory, reinterpret_cast<offload_report*>(memory.get())};
     taken_ = 0;
   }
 
   std::mutex mutex_;
-  std::shared_ptr<park_report> slab_;
-  park_report* device_ = nullptr;
+  std::shared_ptr<offload_report> slab_;
+  offload_report* device_ = nullptr;
   unsigned taken_ = 0;
-  lease_pool<report> reports_;
+  handle_pool<report> reports_;
 };
 
 }  // namespace tuck::inline TUCK_ABI::detail

@@ -3,7 +3,7 @@
 
 #include <tuck/frame/host.hpp>
 #include <tuck/memory/frame_buffer.cuh>
-#include <tuck/swap/leases.cuh>
+#include <tuck/swap/handle_pool.cuh>
 #include <tuck/swap/pinned_pool.cuh>
 #include <tuck/swap/swap_options.cuh>
 
@@ -12,7 +12,7 @@ namespace tuck::inline TUCK_ABI::detail {
 // A codec's calls, on bytes.
 struct codec_calls {
   uint32_t value_bytes;
-  result (*encode)(const void* codec, const_bytes values, bytes room, frame_place place, scratch_span scratch,
+  result (*encode)(const void* codec, const_bytes values, bytes buffer, frame_place place, scratch_span scratch,
                    outcome* written, cudaStream_t stream, const frame_options& options,
                    const launch_options& how) noexcept;
   result (*decode)(const_bytes frame, bytes out, scratch_span scratch, outcome* restored, cudaStream_t stream,
@@ -29,9 +29,9 @@ inline namespace TUCK_ARCH {
 template <codec C>
 inline constexpr codec_calls calls_of = {
     sizeof(value_t<C>),
-    [](const void* codec, const_bytes values, bytes room, frame_place place, scratch_span scratch, outcome* written,
+    [](const void* codec, const_bytes values, bytes buffer, frame_place place, scratch_span scratch, outcome* written,
        cudaStream_t stream, const frame_options& options, const launch_options& how) noexcept {
-      return detail::encode(*static_cast<const C*>(codec), span_of<value_t<C>>(values), room, place, scratch, written,
+      return detail::encode(*static_cast<const C*>(codec), span_of<value_t<C>>(values), buffer, place, scratch, written,
                             stream, options, how);
     },
     [](const_bytes frame, bytes out, scratch_span scratch, outcome* restored, cudaStream_t stream,
@@ -54,22 +54,22 @@ struct swap_request {
 };
 
 // A part of the pool, which gets it back when nobody uses it any more. Copied and dropped under the swap_stream's lock.
-struct pool_room {
+struct pool_extent {
   pinned_pool* pool = nullptr;
-  extent place;  // none yet, of a frame under way
+  extent range;  // none yet, of a frame under way
 
-  explicit pool_room(pinned_pool& p) : pool(&p) {}
-  pool_room(const pool_room&) = delete;
-  pool_room& operator=(const pool_room&) = delete;
-  ~pool_room() {
-    if (place.size != 0) pool->give_back(place);
+  explicit pool_extent(pinned_pool& p) : pool(&p) {}
+  pool_extent(const pool_extent&) = delete;
+  pool_extent& operator=(const pool_extent&) = delete;
+  ~pool_extent() {
+    if (range.size != 0) pool->give_back(range);
   }
 };
 
 // What has been brought back to the device and awaits its consumer: a frame, or values, and scratch to decode it.
 struct fetched_bytes {
   device_buffer<resource_ref> memory;
-  event_lease arrived;
+  pooled_event arrived;
   uint64_t size = 0;  // at most, of a frame
   bool is_frame = false;
 
@@ -80,10 +80,10 @@ struct fetched_bytes {
   explicit operator bool() const noexcept { return arrived != nullptr; }
 };
 
-struct parked_tensor {
+struct offloaded_tensor {
   enum class state : uint8_t {
     under_way,  // to the pool
-    parked,     // in the pool
+    offloaded,  // in the pool
     kept,       // where it was, for the pool was full
     lost,       // there is no frame, which only a broken device can bring about
   };
@@ -96,11 +96,11 @@ struct parked_tensor {
   const codec_calls* codec = nullptr;
   outcome written{.code = status::not_ready};
 
-  std::shared_ptr<pool_room> room;
-  pinned_pool::promise promise;
-  report_pool::lease report;  // until it is settled
-  event_lease source_read;    // null: it has been
-  event_lease arrived;        // in the pool; of a kept one: the source has its values
+  std::shared_ptr<pool_extent> storage;
+  pinned_pool::reservation reservation;
+  report_pool::handle report;  // until it is settled
+  pooled_event source_read;    // null: it has been
+  pooled_event arrived;        // in the pool; of a kept one: the source has its values
 
   fetched_bytes fetched;
 };
