@@ -85,8 +85,9 @@ class advisor {
   }
 
   /// Reports a measurement of a codec on a tensor, to improve the predictions.
-  /// @param sparsity the tensor's share of zeros  @param encode, decode seconds; 0: not measured  @param ratio raw
-  /// bytes / encoded bytes; 0: not measured
+  /// @param sparsity the tensor's share of zeros, in [0, 1]
+  /// @param encode, decode seconds; 0: not measured
+  /// @param ratio raw bytes / encoded bytes; 0: not measured
   void measured(size_t tensor, size_t codec, double sparsity, double encode, double decode, double ratio) {
     assert(tensor < tensors_.size() && codec < codecs_.size());
     codecs_[codec].predictor.add(tensors_[tensor].profile.bytes, sparsity, encode, decode, ratio, options_.forget);
