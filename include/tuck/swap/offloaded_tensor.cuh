@@ -1,4 +1,4 @@
-// What is known of one tensor that is swapped out, and how to call its codec when its type is no longer known.
+// The state of one offloaded tensor, and a type-erased interface to its codec.
 #pragma once
 
 #include <tuck/frame/host.hpp>
@@ -9,7 +9,7 @@
 
 namespace tuck::inline TUCK_ABI::detail {
 
-// A codec's calls, on bytes.
+// Encode and decode of a codec, on bytes instead of typed values.
 struct codec_calls {
   uint32_t value_bytes;
   result (*encode)(const void* codec, const_bytes values, bytes buffer, frame_place place, scratch_span scratch,
@@ -41,22 +41,23 @@ inline constexpr codec_calls calls_of = {
 
 }  // namespace TUCK_ARCH
 
-// What is to be swapped out.
+// A request to offload a tensor.
 struct swap_request {
   const_bytes source;
   swap_path path = swap_path::raw;
-  const void* codec = nullptr;  // as long as the call takes; null: none
+  const void* codec = nullptr;  // valid during the call only; null: raw
   const codec_calls* calls = nullptr;
-  uint64_t most = 0;     // bytes of the frame
-  uint64_t scratch = 0;  // bytes that encoding needs
+  uint64_t most = 0;     // worst-case bytes of the frame
+  uint64_t scratch = 0;  // bytes of scratch for encoding
   frame_options options = {};
-  std::function<outcome(const_bytes, bytes)> on_host = {};  // encodes, for swap_path::cpu
+  std::function<outcome(const_bytes, bytes)> on_host = {};  // encodes on the CPU, for swap_path::cpu
 };
 
-// A part of the pool, which gets it back when nobody uses it any more. Copied and dropped under the swap_stream's lock.
+// Owns an extent of the pool and returns it on destruction. Shared by the tensor and the operations that read it.
+// Shared pointers to it are copied and destroyed under the lock of the swap_stream.
 struct pool_extent {
   pinned_pool* pool = nullptr;
-  extent range;  // none yet, of a frame under way
+  extent range;  // empty while the size of the frame is unknown
 
   explicit pool_extent(pinned_pool& p) : pool(&p) {}
   pool_extent(const pool_extent&) = delete;
@@ -66,11 +67,11 @@ struct pool_extent {
   }
 };
 
-// What has been brought back to the device and awaits its consumer: a frame, or values, and scratch to decode it.
+// A device copy of a frame or of raw values, with scratch to decode it, ready for a consumer.
 struct fetched_bytes {
   device_buffer<resource_ref> memory;
   pooled_event arrived;
-  uint64_t size = 0;  // at most, of a frame
+  uint64_t size = 0;  // of the values; for a frame an upper bound
   bool is_frame = false;
 
   bytes contents() const noexcept { return memory.all().subspan(0, size); }
@@ -80,27 +81,28 @@ struct fetched_bytes {
   explicit operator bool() const noexcept { return arrived != nullptr; }
 };
 
+// A tensor between out and the destruction of its handle. Guarded by the lock of the swap_stream.
 struct offloaded_tensor {
   enum class state : uint8_t {
-    under_way,  // to the pool
+    under_way,  // on its way to the pool
     offloaded,  // in the pool
-    kept,       // where it was, for the pool was full
-    lost,       // there is no frame, which only a broken device can bring about
+    kept,       // still in the caller's memory, because the pool was full
+    lost,       // no frame was written; only a failed device can cause this
   };
 
   state at = state::under_way;
-  bool wanted = true;         // has a handle
-  bool is_rewritten = false;  // its frame is just being put where its values are
-  bool is_frame = false;      // what is in the pool; else the values as they are
-  const_bytes source;         // which is the caller's, once it has been read
+  bool wanted = true;         // it has a handle
+  bool is_rewritten = false;  // a CPU thread is copying its frame over its values
+  bool is_frame = false;      // the pool holds a frame, not raw values
+  const_bytes source;         // valid until it has been read
   const codec_calls* codec = nullptr;
   outcome written{.code = status::not_ready};
 
   std::shared_ptr<pool_extent> storage;
   pinned_pool::reservation reservation;
-  report_pool::handle report;  // until it is settled
-  pooled_event source_read;    // null: it has been
-  pooled_event arrived;        // in the pool; of a kept one: the source has its values
+  report_pool::handle report;  // null once it is settled
+  pooled_event source_read;    // the source has been read; null: known to be so
+  pooled_event arrived;        // the pool holds the tensor; if kept: the producer has written the source
 
   fetched_bytes fetched;
 };

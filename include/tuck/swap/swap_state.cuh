@@ -1,11 +1,13 @@
-// How a swap_stream works. Two streams of its own: on `out_` tensors leave, one after the other, so that the fill level
-// of the pool's run, which is in device memory, is always that of the frame before; on `in_` they come back, ahead of
-// the streams that want them. Frames are decoded on their consumer's stream.
+// The implementation of swap_stream. It has two streams:
 //
-// Nothing here waits for the device but drain, on_full::block, and calls that fail: these wait for what they had begun,
-// so that an error leaves everything as it was. What the device has done is learnt from events, in order, each time
-// something is asked for (`reap`). One lock guards all; CUDA calls made under it are asynchronous ones. Errors are
-// thrown, and become results where a call ends (`guarded`).
+//   out_   Offloads tensors one after the other. The fill level of the pool's run is in device memory; this order
+//          guarantees that each frame sees the fill level that the previous frame has left.
+//   in_    Copies tensors from the pool to device memory. Frames are decoded on the streams of their consumers.
+//
+// Only drain, on_full::block and failing calls wait for the device. A failing call waits for the work that it has
+// started, so that an error leaves everything unchanged. `reap` queries events, in order, to learn what the device has
+// finished; most calls start with it. One lock guards everything; CUDA calls under the lock are asynchronous. Internal
+// functions throw errors; `guarded` converts them to results at the end of each public call.
 #pragma once
 
 #include <tuck/swap/host_encoder.cuh>
@@ -50,7 +52,7 @@ class swap_state {
         offloaded = std::move(t);
         return {};
       }
-      // What will make room, and on which stream, cannot be known: of all that is under way, the first.
+      // Which operation frees enough capacity is unknown, so wait for any progress.
       const bool idle = outgoing_.empty() && reading_.empty() && encoder_.is_idle();
       if (options_.full == on_full::fail || idle) return {status::pool_full};
       now.lock.unlock();
@@ -65,7 +67,7 @@ class swap_state {
     }
     if (began) static_cast<void>(cudaStreamSynchronize(out_));
     if (!outgoing_.empty() && outgoing_.back() == t) outgoing_.pop_back();
-    if (began) scratch_ = {};  // who knows what the kernels left there
+    if (began) scratch_ = {};  // its contents are unknown
     t->wanted = false;
     if (t->reservation.in != nullptr) pool_.withdraw(t->reservation, began);
     t->storage = nullptr;
@@ -95,7 +97,7 @@ class swap_state {
     } else if (!t->is_frame && !prefetched) {
       copy_raw(*t, destination, consumer);
     } else {
-      // What is still under way must not hold up, on `in_`, what is there and wanted elsewhere.
+      // A tensor that is still on its way to the pool would delay others on `in_`: the consumer's stream fetches it.
       if (!prefetched) fetch(t, t->at == offloaded_tensor::state::under_way ? consumer : in_);
       const result r = guarded([&] { restore(*t, destination, consumer); });
       if (!r && !prefetched) t->fetched = {};
@@ -127,7 +129,7 @@ class swap_state {
     return t->storage == nullptr ? 0 : t->storage->range.size;
   }
 
-  // The handle has gone.
+  // The handle has been destroyed.
   void release(tensor t) noexcept {
     const device_scope device(options_.device);
     {
@@ -166,15 +168,15 @@ class swap_state {
   void stop() { encoder_.stop(); }
 
  private:
-  // Something that reads the pool, or what came from it, until its event.
+  // An operation that reads the pool, or a device copy from it, until its event.
   struct operation {
     pooled_event done = {};
     std::shared_ptr<pool_extent> storage = {};
-    report_pool::handle report = {};  // of a frame that was fetched before it was known, or of a decode
+    report_pool::handle report = {};  // read by a fetch of a frame of unknown size, or written by a decode
     bool decodes = false;
   };
 
-  // A call: on the right device, under the lock.
+  // Scope of a public call: sets the device and holds the lock.
   struct turn {
     explicit turn(swap_state& state) : device(state.options_.device) {
       require(device.entered());
@@ -184,7 +186,7 @@ class swap_state {
     std::unique_lock<std::mutex> lock;
   };
 
-  // A graph would do again what has been promised for one time.
+  // Replaying a graph would repeat operations whose memory is assigned only once.
   static void refuse_capture(cudaStream_t stream) {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     require(cudaStreamIsCapturing(stream, &capture));
@@ -195,7 +197,7 @@ class swap_state {
   scratch_head* copy_head() const noexcept {
     return reinterpret_cast<scratch_head*>(counters_.all().data() + scratch_head_bytes);
   }
-  // For whoever waits for room: once `stream` has come so far, there may be some.
+  // Wakes calls that wait for capacity after the work that `stream` has so far.
   void ring_behind(cudaStream_t stream) {
     if (options_.full == on_full::block) call_behind(stream, [progress = progress_] { progress->ring(); });
   }
@@ -203,9 +205,9 @@ class swap_state {
     if (failure_ == status::ok) failure_ = failure;
   }
 
-  // -- what the device has done ------------------------------------------------------------------------------------
+  // -- progress of the device ---------------------------------------------------------------------------------------
 
-  // Whoever wants to know of an error asks poll.
+  // Errors are ignored here: poll reports them.
   void look_around() noexcept {
     const device_scope device(options_.device);
     static_cast<void>(guarded([&] { reap(); }));
@@ -220,7 +222,7 @@ class swap_state {
   void reap() {
     for (; !outgoing_.empty() && happened(outgoing_.front()->arrived); outgoing_.pop_front())
       settle(*outgoing_.front());
-    // Consumers do not wait for each other, but what one of them is given is done in order.
+    // Operations of one consumer finish in order; consumers are independent of each other.
     for (auto consumer = reading_.begin(); consumer != reading_.end();) {
       auto& given = consumer->second;
       for (; !given.empty() && happened(given.front().done); given.pop_front())
@@ -315,7 +317,7 @@ class swap_state {
 
   // -- in ------------------------------------------------------------------------------------------------------------
 
-  // Puts `work` on a stream, behind it the event that is returned; when it fails, what there is of it is waited for.
+  // Submits `work` to `stream` and records the returned event behind it. If this fails, waits for what was submitted.
   template <class Work> pooled_event tracked(operation op, cudaStream_t stream, const Work& work) {
     pooled_event done = op.done = events_.take();
     auto& given = reading_[stream];
@@ -331,14 +333,14 @@ class swap_state {
     throw error(r);
   }
 
-  // Behind the tensor's arrival in the pool.
+  // Makes `stream` wait until the tensor is in the pool.
   static void wait_arrived(const offloaded_tensor& t, cudaStream_t stream) {
     if (t.at == offloaded_tensor::state::under_way) require(cudaStreamWaitEvent(stream, *t.arrived, 0));
   }
 
-  // What is in the pool, to device memory, by `stream`.
+  // Copies a frame or raw values from the pool to device memory, on `stream`.
   void fetch(const tensor& t, cudaStream_t stream) {
-    const bool known = t->reservation.in == nullptr;  // where it is, and how long
+    const bool known = t->reservation.in == nullptr;  // its offset and size
     fetched_bytes to;
     to.is_frame = t->is_frame;
     to.size = !t->is_frame ? t->source.size() : known ? t->written.bytes : t->reservation.most;
@@ -355,7 +357,7 @@ class swap_state {
     t->fetched = std::move(to);
   }
 
-  // From there to where it is wanted.
+  // Decodes or copies fetched bytes to the destination, and frees them.
   void restore(offloaded_tensor& t, bytes destination, cudaStream_t consumer) {
     fetched_bytes& from = t.fetched;
     operation op{.decodes = from.is_frame};
@@ -392,17 +394,17 @@ class swap_state {
   resource_ref resource_;
   owned_stream out_, in_;
   pinned_pool pool_;
-  event turn_;  // of the producer, recorded and waited for at once
+  event turn_;  // orders out_ after a producer; reused by each call
   handle_pool<event> events_;
   report_pool reports_;
-  device_buffer<resource_ref> counters_;  // the run's fill level, and what the blocks of copies share
-  device_buffer<resource_ref> scratch_;   // of encodes
+  device_buffer<resource_ref> counters_;  // fill level of the run, and scratch of frame copies
+  device_buffer<resource_ref> scratch_;   // for encodes
 
   std::mutex mutex_;
   std::shared_ptr<bell> progress_ = std::make_shared<bell>();
   std::deque<tensor> outgoing_;
-  std::map<cudaStream_t, std::deque<operation>> reading_;  // what each stream has been given
-  status failure_ = status::ok;                            // of what the device has done since poll
+  std::map<cudaStream_t, std::deque<operation>> reading_;  // operations per stream, oldest first
+  status failure_ = status::ok;                            // first error of the device since the last poll
   host_encoder encoder_;
 };
 
