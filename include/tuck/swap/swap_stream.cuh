@@ -15,7 +15,7 @@
 //   * on_full::block: out waits for capacity in the pool.
 //   * A call that fails waits for the work that it has started.
 //   * swap_path::cpu: in and prefetch wait while a CPU thread copies the tensor's frame over its values in the pool.
-//   * More than 1024 operations in progress: CUDA allocates another 32 KiB of pinned memory, which may wait.
+//   * More than 1024 operations in progress: CUDA allocates another 32 KiB of pinned memory.
 // The constructor allocates all other pinned memory. No call can be captured in a CUDA graph: a capturing stream is
 // rejected as not_swappable.
 #pragma once
@@ -116,9 +116,9 @@ class swap_handle {
 class swap_stream {
  public:
   /// Allocates the pool and starts the CPU threads.
+  /// Throws tuck::error if the device, memory or threads are not available, and what the resource throws.
   /// @param resource allocates device memory. It must outlive this object and its handles, accept calls from every
   /// thread that uses them, and not use them itself.
-  /// Throws tuck::error if the device, memory or threads are not available, and what the resource throws.
   template <stream_resource R> swap_stream(const swap_options& options, R& resource) {
     swap_options o = options;
     if (o.device < 0) detail::require(cudaGetDevice(&o.device));
@@ -145,19 +145,19 @@ class swap_stream {
   /// Offloads `values` after the work that `producer` has so far. `handle` then owns the tensor; its previous tensor is
   /// discarded. Asynchronous; not capturable. The values must stay unchanged until wait_source has taken effect.
   ///
-  /// The pool needs capacity for the worst case: max_frame_bytes(codec, values.size(), {.alignment =
-  /// append_alignment}), with checksums if the options ask for them. The unused part becomes free when the size of the
-  /// frame is known. swap_path::raw and cpu need capacity for the values only. If the pool is full, swap_options::full
-  /// decides.
-  /// @param values device memory, aligned as for encode; any alignment for swap_path::raw and cpu
-  /// @param path overrides swap_options::path. With swap_path::raw the codec is not used.
+  /// The pool needs capacity for the worst case: max_frame_bytes with alignment append_alignment, and with checksums if
+  /// the options ask for them. The unused part becomes free when the size of the frame is known. swap_path::raw and cpu
+  /// need capacity for the values only. If the pool is full, swap_options::full decides.
+  ///
   /// Errors: those of encode; pool_full; out_of_memory if the resource throws; unsupported if chunks are too large to
   /// decode on the device; not_swappable for error bounds in device memory (their validity would be known too late) and
   /// for a capturing `producer`.
+  /// @param values device memory, aligned as for encode; any alignment for swap_path::raw and cpu
   template <codec C>
   result out(const C& codec, span<const value_t<C>> values, cudaStream_t producer, swap_handle& handle) noexcept {
     return out(codec, values, producer, handle, state_->options().path);
   }
+  /// Offloads `values` by the given path instead of swap_options::path. With swap_path::raw the codec is not used.
   template <codec C>
   result out(const C& codec, span<const value_t<C>> values, cudaStream_t producer, swap_handle& handle,
              swap_path path) noexcept {
@@ -185,7 +185,7 @@ class swap_stream {
     });
   }
 
-  /// Offloads any bytes raw. Otherwise as above.
+  /// Offloads any bytes unchanged, of any alignment. Otherwise as above.
   result out(const_bytes values, cudaStream_t producer, swap_handle& handle) noexcept {
     return detail::guarded([&] { return start({.source = values}, producer, handle); });
   }
@@ -222,10 +222,11 @@ class swap_stream {
 
   /// Restores the values into `destination`, in the order of `consumer`. The tensor stays offloaded and can be restored
   /// any number of times. Asynchronous; not capturable. A damaged frame is reported by poll and drain.
-  /// @param destination device memory of exactly the size of the values, aligned to their element size
   /// Errors: invalid_argument if the handle is empty or of another swap_stream, or the size differs; misaligned;
   /// not_swappable if `consumer` is capturing; out_of_memory if the resource throws; the error of the encode if the
   /// tensor is lost.
+  /// @param destination device memory of exactly the size of the values. It is aligned to the codec's element size, or
+  /// arbitrarily if no codec was used.
   result in(const swap_handle& handle, bytes destination, cudaStream_t consumer) noexcept {
     if (!is_mine(handle)) return {status::invalid_argument};
     return detail::guarded([&] { return state_->in(handle.tensor_, destination, consumer); });
