@@ -1,10 +1,10 @@
-// A memory resource that goes on where its upstream has run out: it offloads tensors to pinned host memory, compressed,
-// those first that were used longest ago.
+// A memory resource that goes on when its upstream has run out: it compresses the least recently used tensors and
+// offloads them to pinned host memory.
 //
 //   example::evicting_pool pool({.pinned_bytes = 8ull << 30}, upstream);
 //   auto activation = pool.make<float>(count);              // zvc<float>; or pool.make(count, codec)
 //   tuck::span<float> values = activation.lock(stream);     // now they have an address, and keep it
-//   activation.unlock(stream);                              // behind what uses them: from here on they may be offloaded
+//   activation.unlock(stream);                              // behind what uses them: from here on it may be offloaded
 //
 // An allocator sees bytes, and cannot take them away from behind a pointer: what `allocate` gives is plain memory that
 // stays where it is, and a tensor has no address but while it is locked.
@@ -40,8 +40,8 @@ template <tuck::stream_resource Upstream> class evicting_pool {
   // Move-only, and destroyed before the pool is; that also unlocks it, in the order of the stream of lock.
   template <tuck::element T> class tensor {
    public:
-    // Before they are first written, the values are anything. Throws what upstream throws when nothing is left to offload,
-    // and tuck::error; then nothing is lost. One lock at a time: another is an invalid_argument.
+    // Values are undefined until they are first written. Throws what upstream throws when nothing is left to offload, and
+    // tuck::error; then nothing is lost. One lock at a time: another is an invalid_argument.
     tuck::span<T> lock(cudaStream_t stream) { return {static_cast<T*>(pool().lock(*record_, stream)), size()}; }
     void unlock(cudaStream_t stream) { pool().unlock(*record_, stream); }
     uint64_t size() const noexcept { return record_->bytes / sizeof(T); }
