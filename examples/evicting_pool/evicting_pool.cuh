@@ -40,8 +40,8 @@ template <tuck::stream_resource Upstream> class evicting_pool {
   // Move-only, and destroyed before the pool is; that also unlocks it, in the order of the stream of lock.
   template <tuck::element T> class tensor {
    public:
-    // Values are undefined until they are first written. Throws what upstream throws when nothing is left to offload, and
-    // tuck::error; then nothing is lost. One lock at a time: another is an invalid_argument.
+    // Values are undefined until they are first written. Throws what upstream throws when nothing is left to offload,
+    // and tuck::error; then nothing is lost. One lock at a time: another is an invalid_argument.
     tuck::span<T> lock(cudaStream_t stream) { return {static_cast<T*>(pool().lock(*record_, stream)), size()}; }
     void unlock(cudaStream_t stream) { pool().unlock(*record_, stream); }
     uint64_t size() const noexcept { return record_->bytes / sizeof(T); }

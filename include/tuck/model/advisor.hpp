@@ -56,8 +56,8 @@ class advisor {
     if (is_lossy && !profile.lossy_allowed) t.decision = {};
   }
 
-  /// Decides how to swap a tensor. Codecs whose prediction is uncertain are not chosen: those with a standard deviation
-  /// that is unknown or not below the predicted value.
+  /// Decides how to swap a tensor. A codec is not chosen while one of its predictions is uncertain: its standard
+  /// deviation is unknown, or not below the predicted value.
   /// Complexity: linear in the number of codecs.
   /// @param tensor a number that add returned  @param sparsity its share of zeros, in [0, 1]
   swap_decision decide(size_t tensor, double sparsity) {

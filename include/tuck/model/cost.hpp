@@ -65,8 +65,12 @@ constexpr double encoded_cost(const swap_profile& tensor, const link_rates& link
 
 /// How to treat a tensor, and what that costs. swap_stream::out takes it.
 struct swap_decision {
-  /// Swap as it is, recompute instead of swapping, or encode and swap.
-  enum class mode : uint8_t { raw, recompute, encode };
+  /// What to do with the tensor.
+  enum class mode : uint8_t {
+    raw,        ///< swap it unchanged
+    recompute,  ///< discard it and compute it again
+    encode,     ///< swap it encoded
+  };
   mode how = mode::raw;           ///< the chosen mode
   size_t codec = 0;               ///< with mode::encode, the index of the codec
   double cost = 0, raw_cost = 0;  ///< seconds, of the chosen mode and of mode::raw

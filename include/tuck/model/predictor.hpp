@@ -100,9 +100,10 @@ struct codec_predictor {
     return {1, mib, mib * (1 - sparsity)};
   }
 
-  /// Adds a measurement of encoding and decoding `size` bytes with a share of zeros `sparsity`. 0 means not measured.
-  /// Impossible values are ignored: times below a nanosecond, and ratios that mean less than one byte. A sparsity
-  /// outside [0, 1] discards the whole measurement.
+  /// Adds a measurement of encoding and decoding a tensor. Each of the times and the ratio may be 0: not measured.
+  /// Impossible values are ignored: times below a nanosecond, and ratios of frames below one byte. A sparsity outside
+  /// [0, 1] discards the whole measurement.
+  /// @param size bytes of the tensor  @param sparsity its share of zeros  @param ratio raw bytes / encoded bytes
   /// @param forget as in relative_regression::add
   constexpr void add(uint64_t size, double sparsity, double encode_seconds, double decode_seconds, double ratio,
                      double forget = 1) noexcept {
@@ -113,8 +114,8 @@ struct codec_predictor {
     if (ratio > 0 && ratio <= static_cast<double>(size)) frame.add(x, x[1] / ratio, forget);
   }
 
-  /// Predicts times and ratio for `size` bytes with a share of zeros `sparsity`. Use the values only if the deviations
-  /// are small: they are infinite or NaN while there are too few measurements.
+  /// Predicts times and ratio of a tensor of `size` bytes with the share of zeros `sparsity`. Check the deviations:
+  /// they are infinite or NaN while there are too few measurements.
   estimate at(uint64_t size, double sparsity) const noexcept {
     const auto x = features(size, sparsity);
     estimate e{encode.at(x), decode.at(x), {}};
