@@ -33,7 +33,7 @@ struct timed_layer {
 
 // What becomes of a layer's input between its two passes.
 struct movement {
-  enum class mode : uint8_t {
+  enum class way : uint8_t {
     keep,
     raw,
     encode,    // by the GPU on its way out, decoded by it on its way in
