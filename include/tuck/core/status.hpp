@@ -33,8 +33,8 @@ enum class status : uint32_t {
   codec_mismatch = 17,  ///< the frame was written by another codec, or by none of the given codecs
   needs_base = 18,      ///< the frame is a delta; decode_delta applies it to its base
   not_a_delta = 19,     ///< decode_delta accepts only deltas
-  wrong_base = 20,   ///< the base differs, in its values or their number, from the one that the delta was made against
-  lossy_delta = 21,  ///< a delta is lossless: a lossy codec cannot encode it
+  wrong_base = 20,      ///< the base differs, in its values or their number, from the base of the delta
+  lossy_delta = 21,     ///< a delta is lossless: a lossy codec cannot encode it
 
   // The frame is damaged, malicious, or not a frame.
   truncated = 32,        ///< fewer bytes than a header has, or than the header announces
@@ -53,7 +53,7 @@ enum class status : uint32_t {
   deflate_stored_length = 66,    ///< LEN of a stored block is not the complement of NLEN
   deflate_code_counts = 67,      ///< HLIT announces more than 286 codes, or HDIST more than 30
   deflate_precode = 68,          ///< the code length code is over-subscribed or incomplete
-  deflate_first_repeat = 69,     ///< the first code length repeats a previous one
+  deflate_first_repeat = 69,     ///< the first code length repeats a previous length
   deflate_long_repeat = 70,      ///< a repeat exceeds the number of code lengths
   deflate_no_end_code = 71,      ///< no code for the end of the block
   deflate_literal_code = 72,     ///< the literal/length code is over-subscribed or incomplete
@@ -104,7 +104,7 @@ TUCK_HD constexpr const char* message(status s) noexcept {
     case status::deflate_stored_length: return "a stored DEFLATE block's length does not match its complement";
     case status::deflate_code_counts: return "a DEFLATE block announces too many codes";
     case status::deflate_precode: return "the DEFLATE code length code is over-subscribed or incomplete";
-    case status::deflate_first_repeat: return "the first DEFLATE code length repeats a previous one";
+    case status::deflate_first_repeat: return "the first DEFLATE code length repeats a previous length";
     case status::deflate_long_repeat: return "a repeat exceeds the number of DEFLATE code lengths";
     case status::deflate_no_end_code: return "a DEFLATE block has no code for its end";
     case status::deflate_literal_code: return "a DEFLATE literal/length code is over-subscribed or incomplete";

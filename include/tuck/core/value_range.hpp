@@ -1,7 +1,7 @@
 // The lowest and the highest finite value of a tensor, as integer keys. Partial results merge in any order.
 //
 // A key has the order of the values: non-negative values get the sign bit set, negative ones all bits inverted. The
-// lowest value is stored as the complement of its key, so that both keys merge by taking the larger one.
+// lowest value is stored as the complement of its key, so that both keys merge by taking the larger value.
 #pragma once
 
 #include <tuck/core/floating.hpp>

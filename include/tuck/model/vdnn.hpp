@@ -43,8 +43,8 @@ inline bool offloads(offload_set set, span<const layer> network, size_t i) noexc
   return set == offload_set::all || network[i].kind == layer_kind::convolution;
 }
 
-/// Decides which input to prefetch while the backward pass runs a layer: the nearest one before that layer which is
-/// offloaded and not yet requested. The search stops at the first convolution that needs no prefetch, so that no input
+/// Decides which input to prefetch while the backward pass runs a layer: the nearest earlier input that is offloaded
+/// and not yet requested. The search stops at the first convolution that needs no prefetch, so that no input
 /// is prefetched far too early.
 class prefetch_order {
  public:

@@ -27,7 +27,7 @@ template <class Body> result guarded(const Body& body) noexcept {
   }
 }
 
-// Calls `work` on a CUDA thread after the work that `stream` has so far. `work` must not call CUDA. Throws `error`.
+// Calls `work` on a CUDA thread after all work submitted to `stream`. `work` must not call CUDA. Throws `error`.
 inline void call_behind(cudaStream_t stream, std::function<void()> work) {
   auto call = std::make_unique<std::function<void()>>(std::move(work));
   const auto run = [](void* data) {
@@ -83,7 +83,7 @@ template <class T> class handle_pool {
  public:
   using handle = std::shared_ptr<T>;
 
-  // Returns a spare object, or a new one from make(), which returns a std::unique_ptr or throws.
+  // Returns a spare object, or a new object from make(), which returns a std::unique_ptr or throws.
   handle take() {
     return take([] { return std::make_unique<T>(); });
   }

@@ -19,7 +19,7 @@ class host_encoder {
   host_encoder(unsigned threads, std::mutex& mutex, pinned_pool& pool, std::shared_ptr<bell> done)
       : mutex_(mutex), pool_(pool), threads_(threads, std::move(done)) {}
 
-  // Queues the encode of a tensor after the work that `stream` has so far. Its frame has at most `most` bytes.
+  // Queues the encode of a tensor after all work submitted to `stream`. Its frame has at most `most` bytes.
   void add(const tensor& t, uint64_t most, const encode_call& encode, cudaStream_t stream) {
     call_behind(stream, [this, t, most, encode] {
       // If there is no memory for the queue entry, the tensor stays raw.

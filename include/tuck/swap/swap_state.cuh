@@ -197,7 +197,7 @@ class swap_state {
   scratch_head* copy_head() const noexcept {
     return reinterpret_cast<scratch_head*>(counters_.all().data() + scratch_head_bytes);
   }
-  // Wakes calls that wait for capacity after the work that `stream` has so far.
+  // Wakes calls that wait for capacity, after all work submitted to `stream`.
   void ring_behind(cudaStream_t stream) {
     if (options_.full == on_full::block) call_behind(stream, [progress = progress_] { progress->ring(); });
   }

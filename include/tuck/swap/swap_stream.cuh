@@ -4,7 +4,7 @@
 //   tuck::async_resource memory;
 //   tuck::swap_stream swap({.pinned_bytes = 8ull << 30}, memory);
 //   tuck::swap_handle handle;
-//   swap.out(tuck::zvc<float>{}, values, stream, handle);   // after the work that `stream` has so far
+//   swap.out(tuck::zvc<float>{}, values, stream, handle);   // after all work submitted to `stream`
 //   handle.wait_source(stream);                             // later work on `stream` may overwrite or free the values
 //   ...
 //   swap.prefetch(handle);                                  // starts the copy to the device early
@@ -85,8 +85,8 @@ class swap_handle {
   }
 
   /// Returns whether the pool was full, so that the tensor was kept on the device (on_full::keep_on_device). The source
-  /// is then the only copy, and `in` copies from it. It must stay unchanged until the handle is gone and all streams
-  /// passed to `in` have finished the copy.
+  /// is then the only copy, and `in` copies from it. It must stay unchanged until the handle is destroyed and all
+  /// streams passed to `in` have finished the copy.
   bool kept_on_device() const noexcept { return tensor_ != nullptr && state_->is_kept(tensor_); }
 
   /// Returns the state of the tensor without waiting. ok: it is in the pool, and `bytes` is the size of its frame, or
@@ -142,7 +142,7 @@ class swap_stream {
     state_->stop();
   }
 
-  /// Offloads `values` after the work that `producer` has so far. `handle` then owns the tensor; its previous tensor is
+  /// Offloads `values` after all work submitted to `producer`. `handle` then owns the tensor; its previous tensor is
   /// discarded. Asynchronous; not capturable. The values must stay unchanged until wait_source has taken effect.
   ///
   /// The pool needs capacity for the worst case: max_frame_bytes with alignment append_alignment, and with checksums if
