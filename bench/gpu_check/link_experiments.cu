@@ -157,17 +157,17 @@ class swapper {
   // What it took until nothing was under way any more.
   double out() {
     const auto begin = std::chrono::steady_clock::now();
-    require(swap_.out(codec, values(), stream_, parked_));
+    require(swap_.out(codec, values(), stream_, handle_));
     require(swap_.drain());
     const double seconds = seconds_since(begin);
-    if (parked_.kept_on_device()) throw std::runtime_error("the pool had no room");
+    if (handle_.kept_on_device()) throw std::runtime_error("the pool is full");
     return seconds;
   }
   double in() {
     require(cudaMemsetAsync(values_.all().data(), 0xa5, values_.all().size(), stream_));
     stream_.wait();
     const auto begin = std::chrono::steady_clock::now();
-    require(swap_.in(parked_, values(), stream_));
+    require(swap_.in(handle_, values(), stream_));
     stream_.wait();
     const double seconds = seconds_since(begin);
     require(swap_.drain());
@@ -179,7 +179,7 @@ class swapper {
     if (!std::equal(raw_.begin(), raw_.end(), restored.begin()))
       throw std::runtime_error(std::string(name_of(path_)) + ": what came back is not what was swapped out");
   }
-  uint64_t host_bytes() const { return parked_.host_bytes(); }
+  uint64_t host_bytes() const { return handle_.host_bytes(); }
 
  private:
   static constexpr zvc<float> codec{};
@@ -191,7 +191,7 @@ class swapper {
   swap_path path_;
   async_resource memory_;
   swap_stream swap_;
-  swap_handle parked_;
+  swap_handle handle_;
 };
 
 // Times of each, as often as the limits say; the first, which reserves memory, is not counted.

@@ -102,10 +102,10 @@ class tally {
     }
     const swap_decision best = choose(tensor, link, measured), chosen = choose(tensor, link, predicted);
     const auto name = [&](const swap_decision& d) {
-      return d.how == swap_decision::way::encode ? codecs[d.codec].measured->of.codec : std::string();
+      return d.how == swap_decision::mode::encode ? codecs[d.codec].measured->of.codec : std::string();
     };
     const double cost =
-        chosen.how == swap_decision::way::encode ? encoded_cost(tensor, link, measured[chosen.codec]) : best.raw_cost;
+        chosen.how == swap_decision::mode::encode ? encoded_cost(tensor, link, measured[chosen.codec]) : best.raw_cost;
     ++points_;
     right_ += name(best) == name(chosen);
     regret_ += cost / best.cost - 1;

@@ -139,8 +139,8 @@ inline std::vector<movement> plan_cheapest(span<const timed_layer> network, offl
     tensors[i].lossy_allowed = options.lossy_allowed;
     if (!options.recompute) tensors[i].recompute = std::numeric_limits<double>::infinity();
     const swap_decision d = choose(tensors[i], link, codecs[i]);
-    if (d.how == swap_decision::way::encode) plan[i] = {movement::way::encode, codecs[i][d.codec]};
-    if (d.how == swap_decision::way::recompute) plan[i] = {movement::way::recompute, {}};
+    if (d.how == swap_decision::mode::encode) plan[i] = {movement::way::encode, codecs[i][d.codec]};
+    if (d.how == swap_decision::mode::recompute) plan[i] = {movement::way::recompute, {}};
   }
   return plan;
 }

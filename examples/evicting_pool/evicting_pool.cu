@@ -80,7 +80,7 @@ int run() {
     std::printf("%u tensors of %llu KiB, %llu KiB in all, with %llu KiB of device memory\n\n", tensors,
                 static_cast<unsigned long long>(bytes >> 10), static_cast<unsigned long long>(tensors * bytes >> 10),
                 static_cast<unsigned long long>(budget >> 10));
-    std::printf("pass  parked  restored  KiB out  KiB of pinned memory\n");
+    std::printf("pass  offloaded  restored  KiB out  KiB of pinned memory\n");
     for (uint32_t pass = 0; pass < passes; ++pass) {
       for (uint32_t step = 0; step < tensors; ++step) {
         const uint32_t i = pass % 2 == 0 ? step : tensors - 1 - step;
@@ -92,7 +92,7 @@ int run() {
       }
       for (const cudaStream_t s : streams) check(cudaStreamSynchronize(s));  // so that all sizes are known
       const auto now = memory.statistics();
-      std::printf("%4u  %6llu  %8llu  %7llu  %20llu\n", pass, static_cast<unsigned long long>(now.parked),
+      std::printf("%4u  %9llu  %8llu  %7llu  %20llu\n", pass, static_cast<unsigned long long>(now.offloaded),
                   static_cast<unsigned long long>(now.restored), static_cast<unsigned long long>(now.bytes_out >> 10),
                   static_cast<unsigned long long>(now.pinned.held >> 10));
     }

@@ -1,10 +1,10 @@
-// A memory resource that goes on where its upstream has run out: it parks tensors in pinned host memory, compressed,
-// those first that were used longest ago.
+// A memory resource that goes on when its upstream has run out: it compresses the least recently used tensors and
+// offloads them to pinned host memory.
 //
 //   example::evicting_pool pool({.pinned_bytes = 8ull << 30}, upstream);
 //   auto activation = pool.make<float>(count);              // zvc<float>; or pool.make(count, codec)
 //   tuck::span<float> values = activation.lock(stream);     // now they have an address, and keep it
-//   activation.unlock(stream);                              // behind what uses them: from here on they may be parked
+//   activation.unlock(stream);                              // behind what uses them: from here on it may be offloaded
 //
 // An allocator sees bytes, and cannot take them away from behind a pointer: what `allocate` gives is plain memory that
 // stays where it is, and a tensor has no address but while it is locked.
@@ -40,7 +40,7 @@ template <tuck::stream_resource Upstream> class evicting_pool {
   // Move-only, and destroyed before the pool is; that also unlocks it, in the order of the stream of lock.
   template <tuck::element T> class tensor {
    public:
-    // Before they are first written, the values are anything. Throws what upstream throws when nothing is left to park,
+    // Values are undefined until they are first written. Throws what upstream throws when nothing is left to offload,
     // and tuck::error; then nothing is lost. One lock at a time: another is an invalid_argument.
     tuck::span<T> lock(cudaStream_t stream) { return {static_cast<T*>(pool().lock(*record_, stream)), size()}; }
     void unlock(cudaStream_t stream) { pool().unlock(*record_, stream); }
@@ -54,7 +54,7 @@ template <tuck::stream_resource Upstream> class evicting_pool {
   };
 
   struct counts {
-    uint64_t parked = 0, restored = 0, bytes_out = 0;  // tensors, and bytes of their values
+    uint64_t offloaded = 0, restored = 0, bytes_out = 0;  // tensors, and bytes of their values
     tuck::pool_statistics pinned = {};
   };
 
@@ -64,18 +64,18 @@ template <tuck::stream_resource Upstream> class evicting_pool {
   }
   ~evicting_pool() { static_cast<void>(cudaEventDestroy(turn_)); }
 
-  // It gets memory when it is first locked; `codec` is what it is parked by.
+  // It gets memory when it is first locked; `codec` is what it is offloaded by.
   template <tuck::codec C> tensor<tuck::value_t<C>> make(uint64_t count, const C& codec) {
-    static_assert(!tuck::is_lossy<C>, "a tensor is parked again and again: errors would add up");
+    static_assert(!tuck::is_lossy<C>, "a tensor is offloaded again and again: errors would add up");
     using T = tuck::value_t<C>;
     if (tuck::max_frame_bytes(codec, count) == 0) throw tuck::error(tuck::status::invalid_argument);
     std::list<record> made(1);
     record& r = made.front();
     r.self = made.begin();
     r.bytes = count * sizeof(T);
-    r.out = [this, codec, &r](cudaStream_t stream, tuck::swap_handle& parked) {
+    r.out = [this, codec, &r](cudaStream_t stream, tuck::swap_handle& handle) {
       const tuck::bytes values = r.memory.all();
-      return swap_.out(codec, {reinterpret_cast<const T*>(values.data()), r.bytes / sizeof(T)}, stream, parked);
+      return swap_.out(codec, {reinterpret_cast<const T*>(values.data()), r.bytes / sizeof(T)}, stream, handle);
     };
     const std::lock_guard guard(mutex_);
     r.scratch = tuck::scratch_bytes(codec, count);
@@ -108,47 +108,47 @@ template <tuck::stream_resource Upstream> class evicting_pool {
     std::function<tuck::result(cudaStream_t, tuck::swap_handle&)> out;
     enum { absent, resident, locked } at = absent;
     buffer memory;             // unless absent; its stream is the one that it was used on last
-    tuck::swap_handle parked;  // of an absent one that has values
+    tuck::swap_handle handle;  // of an absent one that has values
   };
 
-  // What `take` returns, after the reserve has been seen to; if need be once tensors have been parked.
+  // What `take` returns, after the reserve has been seen to; if need be once tensors have been offloaded.
   template <class Take> auto with_room(cudaStream_t stream, const Take& take) {
     if (is_captured(stream)) throw tuck::error(tuck::status::not_swappable);
     for (;;) try {
         reserve_.refill(stream);
         return take();
       } catch (const std::bad_alloc&) {
-        if (!park_one(stream)) throw;
+        if (!offload_one(stream)) throw;
       } catch (const tuck::error& e) {
-        if (!is_lack_of_memory(e.why()) || !park_one(stream)) throw;
+        if (!is_lack_of_memory(e.why()) || !offload_one(stream)) throw;
       }
   }
 
   // Of the tensors that there is pinned memory for, the one used longest ago: what it had on the device is given back
   // in the order of `stream`, which is to have it next. False: there is nothing to hope for.
-  bool park_one(cudaStream_t stream) {
+  bool offload_one(cudaStream_t stream) {
     for (record& t : tensors_) {
       if (t.at != record::resident || is_captured(t.memory.stream())) continue;
       follow(t.memory, stream);
-      tuck::swap_handle parked;
+      tuck::swap_handle handle;
       reserve_.open(true);
-      const tuck::result out = t.out(stream, parked);
+      const tuck::result out = t.out(stream, handle);
       reserve_.open(false);
-      if (parked.kept_on_device() || is_lack_of_memory(out)) continue;
+      if (handle.kept_on_device() || is_lack_of_memory(out)) continue;
       check(out);
-      if (const tuck::result read = parked.wait_source(stream); !read) {
+      if (const tuck::result read = handle.wait_source(stream); !read) {
         static_cast<void>(swap_.drain());  // what is given up may still be read
         check(read);
       }
       t.memory = {};
-      t.parked = std::move(parked);
+      t.handle = std::move(handle);
       t.at = record::absent;
-      ++counts_.parked;
+      ++counts_.offloaded;
       counts_.bytes_out += t.bytes;
       return true;
     }
     // What is under way is taken for the worst case, in pinned memory and where it is brought back.
-    const bool hope = swap_.statistics().promised != 0;
+    const bool hope = swap_.statistics().reserved != 0;
     if (hope) check(swap_.drain());
     return hope;
   }
@@ -176,9 +176,9 @@ template <tuck::stream_resource Upstream> class evicting_pool {
     if (t.at == record::absent) {
       auto wanted = reserve_.want(t.scratch);  // unless it gets its memory
       buffer memory = with_room(stream, [&] { return buffer(*upstream_, t.bytes, stream); });
-      if (t.parked) {  // its frame needs room too
-        with_room(stream, [&] { check(swap_.in(t.parked, memory.all(), stream)); });
-        t.parked.reset();
+      if (t.handle) {  // its frame needs room too
+        with_room(stream, [&] { check(swap_.in(t.handle, memory.all(), stream)); });
+        t.handle.reset();
         ++counts_.restored;
       }
       t.memory = std::move(memory);
@@ -200,7 +200,7 @@ template <tuck::stream_resource Upstream> class evicting_pool {
   std::mutex mutex_;
   Upstream* upstream_;
   cudaEvent_t turn_ = nullptr;          // recorded and waited for at once
-  reserve_resource<Upstream> reserve_;  // scratch for park_one to encode with, when memory is gone
+  reserve_resource<Upstream> reserve_;  // scratch for offload_one to encode with, when memory is gone
   tuck::swap_stream swap_;
   std::list<record> tensors_;  // used longest ago first
   counts counts_;

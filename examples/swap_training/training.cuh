@@ -122,7 +122,7 @@ class training {
   // given.
   void learn(size_t i, uint64_t frame_bytes) {
     const tuck::swap_decision& d = advisor_->decision(i);
-    if (d.how == tuck::swap_decision::way::encode)
+    if (d.how == tuck::swap_decision::mode::encode)
       advisor_->measured(i, d.codec, records_[i].sparsity, 0, 0,
                          static_cast<double>(layers_[i].input_bytes) / static_cast<double>(frame_bytes));
   }
@@ -152,35 +152,35 @@ class training {
   // -- a step ------------------------------------------------------------------------------------------------------
 
   // Also notes the way that it goes.
-  void send(size_t i, const tensor& x, tuck::swap_handle& parked) {
+  void send(size_t i, const tensor& x, tuck::swap_handle& handle) {
     const tuck::span<const float> source = values_in<const float>(x);
     const auto codecs = [](double bound) {
       return std::tuple(tuck::zvc<float>{}, tuck::rle_zero<float>{},
                         tuck::quantize<float>(tuck::error_bound::absolute(bound)));
     };
-    tuck::swap_decision way{.how = tuck::swap_decision::way::encode, .codec = 0};
+    tuck::swap_decision way{.how = tuck::swap_decision::mode::encode, .codec = 0};
     double bound = fixed_bound;
     switch (policy_.decides) {
       case rule::as_is:
-        way.how = tuck::swap_decision::way::raw;
-        tuck::detail::require(swap_.out(tuck::as_bytes(source), stream_, parked));
+        way.how = tuck::swap_decision::mode::raw;
+        tuck::detail::require(swap_.out(tuck::as_bytes(source), stream_, handle));
         break;
-      case rule::zvc: tuck::detail::require(swap_.out(tuck::zvc<float>{}, source, stream_, parked)); break;
+      case rule::zvc: tuck::detail::require(swap_.out(tuck::zvc<float>{}, source, stream_, handle)); break;
       case rule::advised:
         way = advisor_->decision(i);
-        tuck::detail::require(swap_.out(way, codecs(bound), source, stream_, parked));
+        tuck::detail::require(swap_.out(way, codecs(bound), source, stream_, handle));
         break;
       case rule::bounded:
         bound = bounds_[i].bound();
         if (network_[i].sparsity(epoch_) == 0)
-          way.how = tuck::swap_decision::way::raw;
+          way.how = tuck::swap_decision::mode::raw;
         else
           way.codec = network_[i].allows_loss() ? 2 : 0;
-        tuck::detail::require(swap_.out(way, codecs(bound), source, stream_, parked));
+        tuck::detail::require(swap_.out(way, codecs(bound), source, stream_, handle));
         break;
     }
-    const bool encoded = way.how == tuck::swap_decision::way::encode;
-    records_[i].way = parked.kept_on_device() ? "kept" : encoded ? codec_names[way.codec] : "raw";
+    const bool encoded = way.how == tuck::swap_decision::mode::encode;
+    records_[i].way = handle.kept_on_device() ? "kept" : encoded ? codec_names[way.codec] : "raw";
     records_[i].bound = encoded && codec_is_lossy[way.codec] ? bound : 0;
   }
 
@@ -200,19 +200,19 @@ class training {
 
   void forward_pass() {
     inputs_ = std::vector<tensor>(network_.size());
-    parked_ = std::vector<tuck::swap_handle>(network_.size());
+    handles_ = std::vector<tuck::swap_handle>(network_.size());
     out_ = std::vector<stopwatch>(network_.size());
     inputs_[0] = make(0);
     run_layer(forward, 0, nullptr, &inputs_[0]);  // the images
     for (size_t i = 0; i + 1 < network_.size(); ++i) {
       if (leaves(i)) {
         if (decides_) decide(i, inputs_[i]);
-        send(i, inputs_[i], parked_[i]);  // while the layer runs
+        send(i, inputs_[i], handles_[i]);  // while the layer runs
       }
       inputs_[i + 1] = make(i + 1);
       run_layer(forward, i + 1, &inputs_[i], &inputs_[i + 1]);
-      if (!leaves(i) || parked_[i].kept_on_device()) continue;
-      out_[i].time(stream_, [&] { tuck::detail::require(parked_[i].wait_source(stream_)); });
+      if (!leaves(i) || handles_[i].kept_on_device()) continue;
+      out_[i].time(stream_, [&] { tuck::detail::require(handles_[i].wait_source(stream_)); });
       inputs_[i] = {};
     }
   }
@@ -221,12 +221,12 @@ class training {
     tuck::prefetch_order order(layers_, tuck::offload_set::all);
     in_ = std::vector<stopwatch>(network_.size());
     for (size_t i = network_.size(); i-- > 0;) {
-      if (parked_[i] && !parked_[i].kept_on_device()) {
+      if (handles_[i] && !handles_[i].kept_on_device()) {
         inputs_[i] = make(i);
-        in_[i].time(stream_, [&] { tuck::detail::require(swap_.in(parked_[i], inputs_[i].all(), stream_)); });
+        in_[i].time(stream_, [&] { tuck::detail::require(swap_.in(handles_[i], inputs_[i].all(), stream_)); });
       }
       static_cast<void>(order.demand(i));
-      if (const auto ahead = order.next(i)) tuck::detail::require(swap_.prefetch(parked_[*ahead]));
+      if (const auto ahead = order.next(i)) tuck::detail::require(swap_.prefetch(handles_[*ahead]));
       const tensor gradient_of_output(memory_, layers_[i].output_bytes, stream_);
       const tensor gradient_of_input(memory_, layers_[i].input_bytes, stream_);
       run_layer(backward, i, &inputs_[i], nullptr, records_[i].bound);
@@ -247,15 +247,15 @@ class training {
     tuck::detail::require(swap_.drain());
     for (size_t i = 0; i < network_.size(); ++i) {
       layer_record& r = records_[i];
-      r.host_bytes = parked_[i].host_bytes();
-      r.out = policy_.path == tuck::swap_path::cpu ? parked_[i].raw_bytes() : r.host_bytes;
+      r.host_bytes = handles_[i].host_bytes();
+      r.out = policy_.path == tuck::swap_path::cpu ? handles_[i].raw_bytes() : r.host_bytes;
       r.exposed_out = out_[i].milliseconds();
       r.exposed_in = in_[i].milliseconds();
-      if (const tuck::outcome in_pool = parked_[i].report(); advisor_ && in_pool) learn(i, in_pool.bytes);
+      if (const tuck::outcome in_pool = handles_[i].report(); advisor_ && in_pool) learn(i, in_pool.bytes);
       if (is_observed(i)) control(i, &seen[i * statistics_a_layer]);
       if (!advisor_) r.sparsity = network_[i].sparsity(epoch_);
     }
-    parked_.clear();
+    handles_.clear();
     return whole.milliseconds();
   }
 
@@ -266,13 +266,13 @@ class training {
       const tensor x = make(i);
       run_layer(forward, i, nullptr, &x);
       stopwatch out, in;
-      tuck::swap_handle parked;
+      tuck::swap_handle handle;
       out.time(stream_, [&] {
-        send(i, x, parked);
-        if (!parked.kept_on_device()) tuck::detail::require(parked.wait_source(stream_));
+        send(i, x, handle);
+        if (!handle.kept_on_device()) tuck::detail::require(handle.wait_source(stream_));
       });
       tuck::detail::require(swap_.drain());
-      in.time(stream_, [&] { tuck::detail::require(swap_.in(parked, x.all(), stream_)); });
+      in.time(stream_, [&] { tuck::detail::require(swap_.in(handle, x.all(), stream_)); });
       tuck::detail::require(cudaStreamSynchronize(stream_));
       records[i].alone_out = out.milliseconds();
       records[i].alone_in = in.milliseconds();
@@ -294,7 +294,7 @@ class training {
   std::optional<tuck::advisor> advisor_;
   std::vector<tuck::bound_controller> bounds_;
   std::vector<tensor> inputs_;
-  std::vector<tuck::swap_handle> parked_;
+  std::vector<tuck::swap_handle> handles_;
   std::vector<stopwatch> out_, in_;
 };
 

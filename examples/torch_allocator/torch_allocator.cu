@@ -85,7 +85,7 @@ struct device_state {
   tuck::swap_stream swap;
 };
 
-struct parked_tensor {
+struct offloaded_tensor {
   device_state& owner;
   int device;
   size_t bytes;
@@ -95,7 +95,7 @@ struct parked_tensor {
 struct library {
   std::mutex mutex;
   std::map<int, std::unique_ptr<device_state>> devices;
-  std::unordered_map<uint64_t, std::shared_ptr<const parked_tensor>> parked;
+  std::unordered_map<uint64_t, std::shared_ptr<const offloaded_tensor>> offloaded;
   uint64_t last_id = 0;
 };
 // Never destroyed: when the process ends, there may be no CUDA left.
@@ -172,10 +172,10 @@ int no_such(const char* function, uint64_t id) {
   return fail(TUCK_NO_SUCH_ID, "%s: id: no tensor %llu", function, static_cast<unsigned long long>(id));
 }
 // Whoever has found a tensor may go on with it while another thread drops it.
-int find(const char* function, uint64_t id, std::shared_ptr<const parked_tensor>& found) {
+int find(const char* function, uint64_t id, std::shared_ptr<const offloaded_tensor>& found) {
   const std::lock_guard guard(all().mutex);
-  const auto at = all().parked.find(id);
-  if (at == all().parked.end()) return no_such(function, id);
+  const auto at = all().offloaded.find(id);
+  if (at == all().offloaded.end()) return no_such(function, id);
   found = at->second;
   return TUCK_OK;
 }
@@ -208,14 +208,14 @@ bool find_codec(const char* name, manner& found) {
 }
 
 template <tuck::element T>
-tuck::result out(const void* values, size_t bytes, const manner& how, cudaStream_t stream, parked_tensor& t) {
+tuck::result out(const void* values, size_t bytes, const manner& how, cudaStream_t stream, offloaded_tensor& t) {
   const tuck::span<const T> all_values(static_cast<const T*>(values), bytes / sizeof(T));
   if (how.codec == manner::zvc) return t.owner.swap.out(tuck::zvc<T>{}, all_values, stream, t.handle);
   if constexpr (sizeof(T) <= 4) return t.owner.swap.out(tuck::quantize<T>(how.bound), all_values, stream, t.handle);
   return {tuck::status::codec_mismatch};
 }
 tuck::result out(const void* values, size_t bytes, int dtype, const manner& how, cudaStream_t stream,
-                 parked_tensor& t) {
+                 offloaded_tensor& t) {
   if (how.codec == manner::raw) {
     const tuck::const_bytes all(static_cast<const std::byte*>(values), bytes);
     return t.owner.swap.out(all, stream, t.handle);
@@ -229,8 +229,8 @@ tuck::result out(const void* values, size_t bytes, int dtype, const manner& how,
   }
 }
 
-int park(const char* f, const void* values, size_t bytes, int dtype, const manner& how, int device, cudaStream_t stream,
-         uint64_t* id) {
+int offload(const char* f, const void* values, size_t bytes, int dtype, const manner& how, int device,
+            cudaStream_t stream, uint64_t* id) {
   if (id == nullptr) return fail(TUCK_BAD_ARGUMENT, "%s: id: is null", f);
   const uint32_t size = size_of_value(dtype);
   if (size == 0) return fail(TUCK_BAD_ARGUMENT, "%s: dtype: there is none of number %d", f, dtype);
@@ -241,7 +241,7 @@ int park(const char* f, const void* values, size_t bytes, int dtype, const manne
   device_state* owner = nullptr;
   if (const int bad = open_device(f, device, owner)) return bad;
 
-  const auto t = std::make_shared<parked_tensor>(parked_tensor{*owner, device, bytes});
+  const auto t = std::make_shared<offloaded_tensor>(offloaded_tensor{*owner, device, bytes});
   if (const tuck::result r = out(values, bytes, dtype, how, stream, *t); !r) {
     if (r.code == tuck::status::codec_mismatch)
       return fail(TUCK_BAD_ARGUMENT, "%s: codec: it is not for values of dtype %d", f, dtype);
@@ -254,7 +254,7 @@ int park(const char* f, const void* values, size_t bytes, int dtype, const manne
       return report(f, r);
     }
   const std::lock_guard guard(all().mutex);
-  all().parked.emplace(all().last_id + 1, t);
+  all().offloaded.emplace(all().last_id + 1, t);
   *id = ++all().last_id;
   return kept ? fail(TUCK_KEPT, "%s: the pinned memory is full; the tensor was kept where it is", f) : int{TUCK_OK};
 }
@@ -289,7 +289,7 @@ void tuck_free(void* p, size_t /*size*/, int device, cudaStream_t stream) {
 int tuck_park(const void* values, size_t bytes, int dtype, int device, cudaStream_t stream, uint64_t* id) {
   return guarded(__func__, [&, f = __func__] {
     const bool floats = dtype == TUCK_F16 || dtype == TUCK_BF16 || dtype == TUCK_F32 || dtype == TUCK_F64;
-    return park(f, values, bytes, dtype, {floats ? manner::zvc : manner::raw}, device, stream, id);
+    return offload(f, values, bytes, dtype, {floats ? manner::zvc : manner::raw}, device, stream, id);
   });
 }
 
@@ -301,14 +301,14 @@ int tuck_park_as(const void* values, size_t bytes, int dtype, const char* codec,
       return fail(TUCK_BAD_ARGUMENT, "%s: codec: there is no '%.50s'", f, codec == nullptr ? "" : codec);
     if (how.codec == manner::quantize && (mode < 0 || mode > 2))
       return fail(TUCK_BAD_ARGUMENT, "%s: mode: there is none of number %d", f, mode);
-    return park(f, values, bytes, dtype, how, device, stream, id);
+    return offload(f, values, bytes, dtype, how, device, stream, id);
   });
 }
 
 int tuck_stored_bytes(uint64_t id, uint64_t* bytes) {
   return guarded(__func__, [&, f = __func__] {
     if (bytes == nullptr) return fail(TUCK_BAD_ARGUMENT, "%s: bytes: is null", f);
-    std::shared_ptr<const parked_tensor> t;
+    std::shared_ptr<const offloaded_tensor> t;
     if (const int bad = find(f, id, t)) return bad;
     *bytes = t->handle.host_bytes();
     return int{TUCK_OK};
@@ -317,7 +317,7 @@ int tuck_stored_bytes(uint64_t id, uint64_t* bytes) {
 
 int tuck_restore(uint64_t id, void* destination, size_t bytes, cudaStream_t stream) {
   return guarded(__func__, [&, f = __func__] {
-    std::shared_ptr<const parked_tensor> t;
+    std::shared_ptr<const offloaded_tensor> t;
     if (const int bad = find(f, id, t)) return bad;
     if (bytes != t->bytes) return fail(TUCK_WRONG_SIZE, "%s: bytes: %zu, where it is %zu", f, bytes, t->bytes);
     if (const int bad = check_stream(f, stream)) return bad;
@@ -329,7 +329,7 @@ int tuck_restore(uint64_t id, void* destination, size_t bytes, cudaStream_t stre
 
 int tuck_prefetch(uint64_t id) {
   return guarded(__func__, [&, f = __func__] {
-    std::shared_ptr<const parked_tensor> t;
+    std::shared_ptr<const offloaded_tensor> t;
     if (const int bad = find(f, id, t)) return bad;
     return report("tuck_prefetch: id", t->owner.swap.prefetch(t->handle));
   });
@@ -337,9 +337,9 @@ int tuck_prefetch(uint64_t id) {
 
 int tuck_drop(uint64_t id) {
   return guarded(__func__, [&, f = __func__] {
-    decltype(library::parked)::node_type dropped;  // destroyed without the lock
+    decltype(library::offloaded)::node_type dropped;  // destroyed without the lock
     const std::lock_guard guard(all().mutex);
-    dropped = all().parked.extract(id);
+    dropped = all().offloaded.extract(id);
     return dropped.empty() ? no_such(f, id) : int{TUCK_OK};
   });
 }

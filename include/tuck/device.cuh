@@ -1,4 +1,4 @@
-// The front door of the GPU: encode and decode on a stream, and the block codecs for kernels of your own.
+// Includes everything for the GPU except swapping: encode and decode on a stream, and block codecs for user kernels.
 #pragma once
 
 #include <tuck/codec/bitpack/bitpack_block.cuh>

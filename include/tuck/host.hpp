@@ -1,4 +1,4 @@
-// The front door of the CPU: codecs, frames, host::encode and host::decode. Plain C++20, no CUDA toolkit.
+// Includes everything for the CPU: codecs, frames, host::encode and host::decode. Plain C++20 without CUDA.
 #pragma once
 
 #include <tuck/codec/bitpack/bitpack.hpp>

@@ -1,4 +1,4 @@
-// The front door of deciding: what to swap, and when. Plain C++20, no GPU.
+// Includes all models that decide what to swap, when, and how. Plain C++20, no GPU needed.
 #pragma once
 
 #include <tuck/model/advisor.hpp>

@@ -1,4 +1,4 @@
-// The front door of swapping: tensors out to pinned host memory and back, beside what the GPU computes.
+// Includes everything for swapping: tensors are offloaded to pinned host memory and restored while the GPU computes.
 #pragma once
 
 #include <tuck/device.cuh>

@@ -64,10 +64,10 @@ TEST_F(Cli, device_and_host_make_the_same_files) {
 TEST_F(Cli, the_device_refuses_chunks_that_it_does_not_take) {
   scratch::write(in, npy(dict("<f4", "(3000,)"), sparse_data(12000)));
   EXPECT_EQ(refusal({"encode", "--on", "device", "--chunk-values", "8192", in, frame}, in),
-            "the device codec does not take chunks of that size");
+            "the device codec does not support chunks of this size");
   expect_ok({"encode", "--chunk-values", "8192", in, frame});
   EXPECT_EQ(refusal({"decode", "--on", "device", frame, out}, frame),
-            "the device codec does not take chunks of that size");
+            "the device codec does not support chunks of this size");
   EXPECT_EQ(dir.names(), (arguments{"in.npy", "x.tuck"}));
 }
 

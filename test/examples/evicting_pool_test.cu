@@ -59,7 +59,7 @@ template <class Call> status thrown(const Call& call) {
   }
 }
 
-TEST(evicting_pool, parks_what_was_used_longest_ago) {
+TEST(evicting_pool, offloads_what_was_used_longest_ago) {
   const device_stream stream;
   limited_resource upstream(2 * bytes + overhead);
   pool memory({.pinned_bytes = 1 << 20}, upstream);
@@ -71,12 +71,12 @@ TEST(evicting_pool, parks_what_was_used_longest_ago) {
     return memory.statistics().restored - before;
   };
   for (uint64_t i = 0; i < 3; ++i) write(tensors[i], values_of(i), stream);
-  EXPECT_EQ(memory.statistics().parked, 1u);
+  EXPECT_EQ(memory.statistics().offloaded, 1u);
   EXPECT_EQ(restored_by(1), 0u);
   EXPECT_EQ(restored_by(2), 0u);
   EXPECT_EQ(restored_by(0), 1u);  // for 1, and its frame for 2
   EXPECT_EQ(restored_by(0), 0u);
-  EXPECT_EQ(memory.statistics().parked, 3u);
+  EXPECT_EQ(memory.statistics().offloaded, 3u);
 }
 
 TEST(evicting_pool, gives_back_all_that_it_took) {
@@ -96,7 +96,7 @@ TEST(evicting_pool, gives_back_all_that_it_took) {
   EXPECT_EQ(upstream.left, 3 * bytes + overhead);
 }
 
-TEST(evicting_pool, throws_what_upstream_throws_when_nothing_is_left_to_park) {
+TEST(evicting_pool, throws_what_upstream_throws_when_nothing_is_left_to_offload) {
   const device_stream stream;
   limited_resource upstream(2 * bytes + overhead);
   pool memory({.pinned_bytes = 1 << 20}, upstream);
@@ -117,7 +117,7 @@ TEST(evicting_pool, throws_what_upstream_throws_when_nothing_is_left_to_park) {
 }
 
 // Encoding takes scratch, which must not be had from the memory that it is to make.
-TEST(evicting_pool, parks_when_there_is_not_a_byte_left) {
+TEST(evicting_pool, offloads_when_there_is_not_a_byte_left) {
   const device_stream stream;
   limited_resource upstream(5 * bytes + overhead);
   pool memory({.pinned_bytes = 1 << 20}, upstream);
@@ -129,7 +129,7 @@ TEST(evicting_pool, parks_when_there_is_not_a_byte_left) {
   ASSERT_EQ(upstream.left, 0u);
   void* const p = memory.allocate(stream, bytes / 2);  // of the small one
   void* const q = memory.allocate(stream, bytes);      // needs the large one, and more scratch for it
-  EXPECT_EQ(memory.statistics().parked, 2u);
+  EXPECT_EQ(memory.statistics().offloaded, 2u);
   memory.deallocate(stream, p, bytes / 2);
   memory.deallocate(stream, q, bytes);
   memory.deallocate(stream, rest, left);
@@ -181,7 +181,7 @@ TEST(evicting_pool, what_cannot_be_locked_is_in_nobody_s_way) {
   EXPECT_TRUE(same_bits(read(t, stream), values_of(1)));
 }
 
-// A graph would do again what the pool does once: neither is a captured stream served, nor are tensors of one parked.
+// A graph would do again what the pool does once: neither is a captured stream served, nor are its tensors offloaded.
 TEST(evicting_pool, keeps_out_of_captures) {
   const device_stream captured, stream;
   limited_resource upstream(2 * bytes + overhead);
@@ -197,7 +197,7 @@ TEST(evicting_pool, keeps_out_of_captures) {
   check(cudaStreamBeginCapture(captured, cudaStreamCaptureModeThreadLocal));
   EXPECT_EQ(thrown([&] { b.lock(captured); }), status::not_swappable);
   EXPECT_EQ(thrown([&] { memory.allocate(captured, 16); }), status::not_swappable);
-  c.lock(stream), c.unlock(stream);  // for which b is parked, and not a, which was used longer ago
+  c.lock(stream), c.unlock(stream);  // for which b is offloaded, and not a, which was used longer ago
   cudaStreamCaptureStatus status_of_stream = cudaStreamCaptureStatusActive;
   check(cudaStreamIsCapturing(stream, &status_of_stream));
   EXPECT_EQ(status_of_stream, cudaStreamCaptureStatusNone);
@@ -222,7 +222,7 @@ TEST(evicting_pool, is_for_many_threads) {
           EXPECT_TRUE(same_bits(read(mine[i], streams[(k + round) % 3]), values_of(4 * k + i))) << k << ' ' << i;
     });
   for (std::thread& t : threads) t.join();
-  EXPECT_GT(memory.statistics().parked, 6u);
+  EXPECT_GT(memory.statistics().offloaded, 6u);
 }
 
 #if defined(TUCK_CUDASIM)

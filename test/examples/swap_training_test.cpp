@@ -5,7 +5,7 @@
 namespace swap_training {
 namespace {
 
-using way = tuck::swap_decision::way;
+using mode = tuck::swap_decision::mode;
 
 constexpr double nothing = 0;  // is hidden
 
@@ -72,11 +72,11 @@ TEST(swap_training, only_inputs_of_convolutions_may_be_lossy) {
     for (size_t i = 0; i < network.size(); ++i) {
       const tuck::swap_decision& d = advisor.decide(i, sparsity);
       if (network[i].allows_loss())
-        EXPECT_TRUE(d.how == way::encode && d.codec == 2) << network[i].name;
+        EXPECT_TRUE(d.how == mode::encode && d.codec == 2) << network[i].name;
       else if (sparsity == 0)
-        EXPECT_EQ(d.how, way::raw) << network[i].name;
+        EXPECT_EQ(d.how, mode::raw) << network[i].name;
       else
-        EXPECT_TRUE(d.how == way::encode && d.codec == 0) << network[i].name;
+        EXPECT_TRUE(d.how == mode::encode && d.codec == 0) << network[i].name;
     }
   }
 }
@@ -86,9 +86,9 @@ TEST(swap_training, cswap_encodes_from_the_sparsity_on_where_it_pays) {
   const auto network = vgg16(1);
   const size_t x = number_of(network, "conv1_2");
   auto below = make_advisor(network, profile_of(network, 1 / 20e9), 1);
-  EXPECT_EQ(below.decide(x, .52).how, way::raw);
+  EXPECT_EQ(below.decide(x, .52).how, mode::raw);
   auto above = make_advisor(network, profile_of(network, 1 / 20e9), 1);
-  EXPECT_EQ(above.decide(x, .54).how, way::encode);
+  EXPECT_EQ(above.decide(x, .54).how, mode::encode);
 }
 
 TEST(swap_training, what_computing_hides_stays_as_it_is) {
@@ -97,7 +97,7 @@ TEST(swap_training, what_computing_hides_stays_as_it_is) {
   profile.forward.assign(network.size(), 1);
   profile.backward.assign(network.size(), 1);
   auto advisor = make_advisor(network, profile, 3);
-  for (size_t i = 0; i + 2 < network.size(); ++i) EXPECT_EQ(advisor.decide(i, .9).how, way::raw) << network[i].name;
+  for (size_t i = 0; i + 2 < network.size(); ++i) EXPECT_EQ(advisor.decide(i, .9).how, mode::raw) << network[i].name;
 }
 
 TEST(swap_training, assumed_times_leave_measured_ratios) {

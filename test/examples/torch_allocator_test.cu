@@ -127,7 +127,7 @@ class torch_allocator : public ::testing::Test {
   }
 };
 
-TEST_F(torch_allocator, restores_what_was_parked) {
+TEST_F(torch_allocator, restores_what_was_offloaded) {
   for (const uint64_t count : {4096 * 5 + 77, 1, 0}) {
     round_trip<uint8_t>(TUCK_BYTES, count);
     round_trip<f16>(TUCK_F16, count);
@@ -150,7 +150,7 @@ TEST_F(torch_allocator, stores_no_zeros_of_floats) {
   tuck.free(p, bytes, 0, stream);
 }
 
-TEST_F(torch_allocator, parks_by_the_codec_that_is_named) {
+TEST_F(torch_allocator, offloads_by_the_codec_that_is_named) {
   const uint64_t count = 40960, bytes = count * sizeof(float);
   const auto values = sparse_tensor<float>(count, .5);
   float* const p = upload(values, stream);
@@ -201,16 +201,16 @@ TEST_F(torch_allocator, threads_work_side_by_side) {
     threads.emplace_back([this, t] {
       const device_stream mine, other;
       const uint64_t count = 3000 + 500 * t;
-      std::vector<std::pair<uint64_t, std::vector<float>>> parked;
+      std::vector<std::pair<uint64_t, std::vector<float>>> offloaded;
       for (unsigned i = 0; i < 4; ++i) {
         const auto values = sparse_tensor<float>(count, .7, pattern::iid, 10 * t + i);
         float* const p = upload(values, mine);
         uint64_t id = 0;
         ok(tuck.park(p, count * sizeof(float), TUCK_F32, 0, mine, &id));
         tuck.free(p, count * sizeof(float), 0, mine);
-        parked.emplace_back(id, values);
+        offloaded.emplace_back(id, values);
       }
-      for (const auto& [id, values] : parked) {
+      for (const auto& [id, values] : offloaded) {
         ok(tuck.prefetch(id));
         EXPECT_TRUE(same_bits(restored<float>(id, count, other), values));
         ok(tuck.drop(id));

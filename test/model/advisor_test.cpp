@@ -5,7 +5,7 @@
 namespace tuck::advisor_tests {
 namespace {
 
-using way = swap_decision::way;
+using mode = swap_decision::mode;
 
 constexpr link_rates link{.d2h = 10e9, .h2d = 10e9};
 constexpr uint64_t size = 64 << 20;  // 6.7 ms each way
@@ -33,9 +33,9 @@ TEST(advisor, changes_its_mind_where_encoding_pays) {
   advisor a(link, {zvc_like(20e9)}, {.hysteresis = 0});
   const size_t x = a.add({.bytes = size});
   // 2 S / 20e9 for the codec against 2 S (s - 1/32) / 10e9 that it saves: s = .53125.
-  EXPECT_EQ(a.decide(x, .52).how, way::raw);
-  EXPECT_EQ(a.decide(x, .54).how, way::encode);
-  EXPECT_EQ(a.decide(x, .52).how, way::raw);
+  EXPECT_EQ(a.decide(x, .52).how, mode::raw);
+  EXPECT_EQ(a.decide(x, .54).how, mode::encode);
+  EXPECT_EQ(a.decide(x, .52).how, mode::raw);
   EXPECT_NEAR(a.decide(x, .9).cost, 2 * (double(size) / 20e9 + double(size) * (1 - .9 + 1. / 32) / 10e9), 1e-6);
   EXPECT_NEAR(a.decision(x).raw_cost, 2 * double(size) / 10e9, 1e-9);
 }
@@ -44,50 +44,50 @@ TEST(advisor, does_not_flap) {
   advisor a(link, {zvc_like(20e9)}, {.hysteresis = .05});
   const size_t x = a.add({.bytes = size});
   int changes = 0;
-  way last = a.decide(x, .50).how;
+  mode last = a.decide(x, .50).how;
   for (int epoch = 0; epoch < 100; ++epoch) {
-    const way now = a.decide(x, .53125 + (epoch % 2 == 0 ? .02 : -.02)).how;
+    const mode now = a.decide(x, .53125 + (epoch % 2 == 0 ? .02 : -.02)).how;
     changes += now != last;
     last = now;
   }
   EXPECT_LE(changes, 1);
-  EXPECT_EQ(a.decide(x, .6).how, way::encode);  // 6.4 % cheaper
-  EXPECT_EQ(a.decide(x, .5).how, way::encode);  // not 5 % dearer
-  EXPECT_EQ(a.decide(x, .4).how, way::raw);
+  EXPECT_EQ(a.decide(x, .6).how, mode::encode);  // 6.4 % cheaper
+  EXPECT_EQ(a.decide(x, .5).how, mode::encode);  // not 5 % dearer
+  EXPECT_EQ(a.decide(x, .4).how, mode::raw);
 }
 
 TEST(advisor, is_not_lossy_without_permission) {
   advisor a(link, {zvc_like(1000e9), lossy_like(1000e9, 10)});
   const size_t x = a.add({.bytes = size});
-  EXPECT_EQ(a.decide(x, 0).how, way::raw);
+  EXPECT_EQ(a.decide(x, 0).how, mode::raw);
   swap_profile may{.bytes = size, .lossy_allowed = true};
   a.change(x, may);
-  EXPECT_EQ(a.decide(x, 0).how, way::encode);
+  EXPECT_EQ(a.decide(x, 0).how, mode::encode);
   EXPECT_EQ(a.decision(x).codec, 1u);
   may.lossy_allowed = false;  // whatever it costs to change
   a.change(x, may);
-  EXPECT_EQ(a.decision(x).how, way::raw);  // at once
-  EXPECT_EQ(a.decide(x, 0).how, way::raw);
+  EXPECT_EQ(a.decision(x).how, mode::raw);  // at once
+  EXPECT_EQ(a.decide(x, 0).how, mode::raw);
 }
 
 TEST(advisor, what_was_never_measured_is_not_chosen) {
   advisor a(link, {advised_codec{}});
   const size_t x = a.add({.bytes = size});
-  EXPECT_EQ(a.decide(x, .9).how, way::raw);
+  EXPECT_EQ(a.decide(x, .9).how, mode::raw);
   for (const uint64_t mib : {1, 8, 64, 100, 200})
     for (const double s : {.5, .9}) {
       const size_t y = a.add({.bytes = mib << 20});
       a.measured(y, 0, s, double(mib << 20) / 500e9, double(mib << 20) / 500e9, zvc_ratio(s, 4));
     }
-  EXPECT_EQ(a.decide(x, .9).how, way::encode);
+  EXPECT_EQ(a.decide(x, .9).how, mode::encode);
 }
 
 TEST(advisor, learns_that_a_codec_has_become_slow) {
   advisor a(link, {zvc_like(20e9)});
   const size_t x = a.add({.bytes = size});
-  EXPECT_EQ(a.decide(x, .9).how, way::encode);
+  EXPECT_EQ(a.decide(x, .9).how, mode::encode);
   for (int i = 0; i < 300; ++i) a.measured(x, 0, .9, double(size) / 8e9, double(size) / 8e9, zvc_ratio(.9, 4));
-  EXPECT_EQ(a.decide(x, .9).how, way::raw);
+  EXPECT_EQ(a.decide(x, .9).how, mode::raw);
 }
 
 // As far as the options say: with all measurements for good, the first ones outweigh those that follow.
@@ -96,7 +96,7 @@ TEST(advisor, forgets_as_fast_as_the_options_say) {
     advisor a(link, {zvc_like(20e9)}, {.hysteresis = 0, .forget = forget});
     const size_t x = a.add({.bytes = size});
     for (int i = 0; i < 12; ++i) a.measured(x, 0, .9, double(size) / 8e9, double(size) / 8e9, zvc_ratio(.9, 4));
-    EXPECT_EQ(a.decide(x, .9).how, forget == 1 ? way::encode : way::raw);
+    EXPECT_EQ(a.decide(x, .9).how, forget == 1 ? mode::encode : mode::raw);
   }
 }
 
@@ -112,8 +112,8 @@ TEST(advisor, does_not_forget_what_it_is_not_told_again) {
       const double seconds = double(size) / 200e9 * (1 + noise * (double(state >> 40) * 0x1p-23 - 1));
       a.measured(x, 0, .6, seconds, seconds, zvc_ratio(.6, 4));
       if (i % 1000 != 0) continue;
-      ASSERT_EQ(a.decide(x, .6).how, way::encode) << i;
-      ASSERT_EQ(a.decide(y, .8).how, way::encode) << i;
+      ASSERT_EQ(a.decide(x, .6).how, mode::encode) << i;
+      ASSERT_EQ(a.decide(y, .8).how, mode::encode) << i;
     }
     EXPECT_NEAR(a.decide(x, .6).cost, 2 * (double(size) / 200e9 + double(size) / zvc_ratio(.6, 4) / 10e9), 1e-4);
   }
@@ -135,16 +135,16 @@ TEST(advisor, permission_beats_hysteresis) {
   for (const double hysteresis : {.05, 2., std::numeric_limits<double>::infinity()}) {
     advisor a(link, {lossy_like(1000e9, 10)}, {.hysteresis = hysteresis});
     const size_t x = a.add({.bytes = size, .lossy_allowed = true});
-    EXPECT_EQ(a.decide(x, 0).how, way::encode);
+    EXPECT_EQ(a.decide(x, 0).how, mode::encode);
     a.change(x, {.bytes = size});
-    EXPECT_EQ(a.decide(x, 0).how, way::raw);
+    EXPECT_EQ(a.decide(x, 0).how, mode::raw);
   }
 }
 
 TEST(advisor, computes_anew_what_is_cheap_to_compute) {
   advisor a(link, {zvc_like(20e9)});
   const size_t x = a.add({.bytes = size, .recompute = 1e-4});
-  EXPECT_EQ(a.decide(x, .9).how, way::recompute);
+  EXPECT_EQ(a.decide(x, .9).how, mode::recompute);
   EXPECT_DOUBLE_EQ(a.decision(x).cost, 1e-4);
 }
 

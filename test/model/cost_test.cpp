@@ -56,23 +56,23 @@ TEST(cost, the_decision_flips_at_the_break_even_sparsity) {
       const codec_estimate c{.ratio = 1 / (1 - sparsity), .encode = encode, .decode = decode};
       return choose(t, l, {&c, 1}).how;
     };
-    EXPECT_EQ(way_at(s - 1e-9), swap_decision::way::raw);
-    EXPECT_EQ(way_at(s + 1e-9), swap_decision::way::encode);
+    EXPECT_EQ(way_at(s - 1e-9), swap_decision::mode::raw);
+    EXPECT_EQ(way_at(s + 1e-9), swap_decision::mode::encode);
   }
 }
 
 TEST(cost, equals_go_raw) {
   const codec_estimate useless{.ratio = 1};
-  EXPECT_EQ(choose(tensor(0, 0), link, {&useless, 1}).how, swap_decision::way::raw);
+  EXPECT_EQ(choose(tensor(0, 0), link, {&useless, 1}).how, swap_decision::mode::raw);
   const codec_estimate hidden{.ratio = 8};  // all is hidden anyway
-  EXPECT_EQ(choose(tensor(1, 1), link, {&hidden, 1}).how, swap_decision::way::raw);
-  EXPECT_EQ(choose(tensor(1, 1), link, {}).how, swap_decision::way::raw);
+  EXPECT_EQ(choose(tensor(1, 1), link, {&hidden, 1}).how, swap_decision::mode::raw);
+  EXPECT_EQ(choose(tensor(1, 1), link, {}).how, swap_decision::mode::raw);
 }
 
 TEST(cost, what_is_no_number_is_not_chosen) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const codec_estimate broken[] = {{.ratio = nan}, {.ratio = 4, .encode = nan}, {.ratio = 0}};
-  EXPECT_EQ(choose(tensor(0, 0), link, broken).how, swap_decision::way::raw);
+  EXPECT_EQ(choose(tensor(0, 0), link, broken).how, swap_decision::mode::raw);
 }
 
 // A dense tensor never picks ZVC: up to a sparsity of 1/32 its masks cost as much as they save.
@@ -81,7 +81,7 @@ TEST(cost, dense_tensors_never_pick_zvc) {
     const double s = i / 32000.;
     for (const double seconds : {0., 1e-9, 1e-3}) {
       const codec_estimate zvc{.ratio = zvc_ratio(s, 4), .encode = seconds, .decode = seconds};
-      EXPECT_NE(choose(tensor(0, 0), link, {&zvc, 1}).how, swap_decision::way::encode) << s;
+      EXPECT_NE(choose(tensor(0, 0), link, {&zvc, 1}).how, swap_decision::mode::encode) << s;
     }
   }
 }
@@ -117,9 +117,9 @@ TEST(cost, the_choice_is_brute_force_s) {
                                       seconds(bytes / c.ratio, l.h2d, t.hidden_in));
     ASSERT_DOUBLE_EQ(d.cost, lowest);
     ASSERT_DOUBLE_EQ(d.raw_cost, as_it_is);
-    raw += d.how == swap_decision::way::raw;
-    again += d.how == swap_decision::way::recompute;
-    if (d.how != swap_decision::way::encode) continue;
+    raw += d.how == swap_decision::mode::raw;
+    again += d.how == swap_decision::mode::recompute;
+    if (d.how != swap_decision::mode::encode) continue;
     ++encoded;
     lossy += codecs.at(d.codec).lossy;
     ASSERT_TRUE(!codecs[d.codec].lossy || t.lossy_allowed);
@@ -131,7 +131,7 @@ TEST(cost, the_choice_is_brute_force_s) {
 }
 
 constexpr codec_estimate half{.ratio = 2};
-static_assert(choose(tensor(0, 0), link, {&half, 1}).how == swap_decision::way::encode);
+static_assert(choose(tensor(0, 0), link, {&half, 1}).how == swap_decision::mode::encode);
 
 }  // namespace
 }  // namespace tuck::cost_tests

@@ -42,9 +42,9 @@ int main() {
   values.set_element_to_zero_async(0, cuda::stream_ref{stream});
 
   tuck::swap_stream swap({.pinned_bytes = 1 << 20}, counted);
-  tuck::swap_handle parked;
+  tuck::swap_handle handle;
   const tuck::span<const float> all(values);
-  if (!swap.out(tuck::zvc<float>{}, all, stream.value(), parked)) return 1;
-  if (!swap.in(parked, tuck::span<float>(values), stream.value())) return 1;
+  if (!swap.out(tuck::zvc<float>{}, all, stream.value(), handle)) return 1;
+  if (!swap.in(handle, tuck::span<float>(values), stream.value())) return 1;
   return comes_back(values, counted) && comes_back(values, pooled) && comes_back(values, evicting) ? 0 : 1;
 }

@@ -35,8 +35,8 @@ void UNIT(tuck::span<float> values, const tuck::frame_info& info, tuck::bytes fr
   (void)tuck::inflate_batch({}, {}, stream);
   (void)tuck::gather_statistics(source, nullptr, scratch, stream);
   tuck::swap_stream swap({.pinned_bytes = 1 << 20}, memory);
-  tuck::swap_handle parked;
-  (void)swap.out(codec, source, stream, parked);
-  (void)swap.in(parked, values, stream);
+  tuck::swap_handle handle;
+  (void)swap.out(codec, source, stream, handle);
+  (void)swap.in(handle, values, stream);
 }
 #endif

@@ -1,7 +1,7 @@
-// The pool's books: promises and what becomes of them, extents, statistics.
+// Bookkeeping of the pool: reservations and what becomes of them, extents, statistics.
 #include "support/device.hpp"
 
-#include <tuck/swap/leases.cuh>
+#include <tuck/swap/handle_pool.cuh>
 #include <tuck/swap/pinned_pool.cuh>
 
 extern thread_local int allocations_left;  // failing_new.cpp
@@ -31,36 +31,36 @@ TEST(pinned_pool, holds_whole_units) {
 
 TEST(pinned_pool, frames_lie_one_behind_the_other) {
   pinned_pool pool(10 * unit);
-  pinned_pool::promise a, b, c;
-  ASSERT_TRUE(pool.make_promise(4 * unit, a) && pool.make_promise(4 * unit, b));
+  pinned_pool::reservation a, b, c;
+  ASSERT_TRUE(pool.reserve(4 * unit, a) && pool.reserve(4 * unit, b));
   EXPECT_TRUE(a.fresh);
   EXPECT_FALSE(b.fresh);
-  EXPECT_FALSE(pool.make_promise(4 * unit, c));  // not before one has reported
-  EXPECT_EQ(pool.statistics().promised, 8 * unit);
+  EXPECT_FALSE(pool.reserve(4 * unit, c));  // not before one has reported
+  EXPECT_EQ(pool.statistics().reserved, 8 * unit);
   const extent first = pool.settle(a, 0, unit - 5);
   EXPECT_EQ(first, (extent{0, unit}));
-  ASSERT_TRUE(pool.make_promise(4 * unit, c));
+  ASSERT_TRUE(pool.reserve(4 * unit, c));
   EXPECT_FALSE(c.fresh);
   const extent second = pool.settle(b, unit, 2 * unit);
   EXPECT_EQ(second, (extent{unit, 2 * unit}));
   const extent third = pool.settle(c, 3 * unit, 0);  // it has failed
   EXPECT_EQ(third.size, 0u);
   EXPECT_EQ(pool.statistics().held, 3 * unit);
-  EXPECT_EQ(pool.statistics().promised, 0u);
+  EXPECT_EQ(pool.statistics().reserved, 0u);
   pool.give_back(first);
   pool.give_back(second);
   EXPECT_EQ(pool.statistics().wasted, 0u);
-  ASSERT_TRUE(pool.make_promise(10 * unit, a));  // all of it again
+  ASSERT_TRUE(pool.reserve(10 * unit, a));  // all of it again
   EXPECT_TRUE(a.fresh);
   pool.settle(a, 0, 0);
 }
 
 // What is free behind frames under way is not lost while they are: known sizes come from its far end.
-TEST(pinned_pool, known_sizes_and_promises_share_it) {
+TEST(pinned_pool, known_sizes_and_reservations_share_it) {
   pinned_pool pool(10 * unit);
-  pinned_pool::promise a;
+  pinned_pool::reservation a;
   extent e, f;
-  ASSERT_TRUE(pool.make_promise(4 * unit, a));
+  ASSERT_TRUE(pool.reserve(4 * unit, a));
   ASSERT_TRUE(pool.take(6 * unit, e));
   EXPECT_EQ(e, (extent{4 * unit, 6 * unit}));
   EXPECT_FALSE(pool.take(1, f));
@@ -72,51 +72,51 @@ TEST(pinned_pool, known_sizes_and_promises_share_it) {
   EXPECT_EQ(pool.statistics().wasted, 0u);
 }
 
-TEST(pinned_pool, a_withdrawn_promise_leaves_nothing) {
+TEST(pinned_pool, a_withdrawn_reservation_leaves_nothing) {
   pinned_pool pool(10 * unit);
-  pinned_pool::promise a, b;
-  ASSERT_TRUE(pool.make_promise(4 * unit, a));
+  pinned_pool::reservation a, b;
+  ASSERT_TRUE(pool.reserve(4 * unit, a));
   pool.withdraw(a, false);  // the fill level was never made zero: the next is fresh again
-  ASSERT_TRUE(pool.make_promise(4 * unit, a));
+  ASSERT_TRUE(pool.reserve(4 * unit, a));
   EXPECT_TRUE(a.fresh);
-  ASSERT_TRUE(pool.make_promise(4 * unit, b));
+  ASSERT_TRUE(pool.reserve(4 * unit, b));
   pool.withdraw(b, false);
-  ASSERT_TRUE(pool.make_promise(4 * unit, b));
+  ASSERT_TRUE(pool.reserve(4 * unit, b));
   EXPECT_FALSE(b.fresh);
   pool.withdraw(b, true);  // who knows how far the run is filled
-  EXPECT_FALSE(pool.make_promise(4 * unit, b));
+  EXPECT_FALSE(pool.reserve(4 * unit, b));
   const extent e = pool.settle(a, 0, unit);
-  ASSERT_TRUE(pool.make_promise(4 * unit, b));
+  ASSERT_TRUE(pool.reserve(4 * unit, b));
   EXPECT_TRUE(b.fresh);
   pool.settle(b, 0, 0);
   pool.give_back(e);
   EXPECT_EQ(pool.statistics().wasted, 0u);
-  EXPECT_EQ(pool.statistics().promised, 0u);
+  EXPECT_EQ(pool.statistics().reserved, 0u);
 }
 
 TEST(pinned_pool, nothing_has_room_for_nothing) {
   pinned_pool pool(0);
   extent e{1, 1};
-  pinned_pool::promise p;
+  pinned_pool::reservation p;
   EXPECT_TRUE(pool.take(0, e));
   EXPECT_EQ(e.size, 0u);
   EXPECT_FALSE(pool.take(1, e));
-  EXPECT_FALSE(pool.make_promise(1, p));
+  EXPECT_FALSE(pool.reserve(1, p));
 }
 
 // The device's fill level is to be made zero before the first frame of a run, also where the host had no memory for the
 // books of the one that would have been the first.
-TEST(pinned_pool, a_promise_that_throws_leaves_the_next_one_fresh) {
+TEST(pinned_pool, a_reservation_that_throws_leaves_the_next_one_fresh) {
   unsigned thrown = 0;
   for (int failing = 0;; ++failing) {
     pinned_pool pool(10 * unit);
-    pinned_pool::promise before, failed, after;
-    ASSERT_TRUE(pool.make_promise(unit, before));
+    pinned_pool::reservation before, failed, after;
+    ASSERT_TRUE(pool.reserve(unit, before));
     EXPECT_TRUE(before.fresh);
     pool.give_back(pool.settle(before, 0, unit));  // all is free again, but the fill level is not zero
     allocations_left = failing;
     try {
-      static_cast<void>(pool.make_promise(unit, failed));
+      static_cast<void>(pool.reserve(unit, failed));
       if (allocations_left >= 0) {
         allocations_left = -1;
         break;
@@ -125,20 +125,20 @@ TEST(pinned_pool, a_promise_that_throws_leaves_the_next_one_fresh) {
       ++thrown;
     }
     allocations_left = -1;
-    ASSERT_TRUE(pool.make_promise(unit, after));
+    ASSERT_TRUE(pool.reserve(unit, after));
     EXPECT_TRUE(after.fresh) << failing;
-    EXPECT_EQ(pool.statistics().promised, unit);
+    EXPECT_EQ(pool.statistics().reserved, unit);
   }
   EXPECT_GE(thrown, 2u);
 }
 
-// Each lease has two of its own.
-TEST(lease_pool, many_leases_take_few_allocations) {
+// Each handle takes two allocations of its own.
+TEST(handle_pool, many_handles_take_few_allocations) {
   constexpr int count = 1000;
-  std::vector<detail::lease_pool<int>::lease> leases(count);
-  detail::lease_pool<int> pool;
+  std::vector<detail::handle_pool<int>::handle> handles(count);
+  detail::handle_pool<int> pool;
   allocations_left = 2 * count + 20;
-  for (auto& l : leases) l = pool.take();
+  for (auto& l : handles) l = pool.take();
   EXPECT_GE(allocations_left, 0);
   allocations_left = -1;
 }

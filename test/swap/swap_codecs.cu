@@ -24,9 +24,9 @@ template <codec C> swap_codec make_swap_codec(bool slow = false) {
     const const_bytes raw = as_bytes(span<const T>(values));
     return std::vector<std::byte>(raw.begin(), raw.end());
   };
-  c.out = [](swap_stream& swap, const_bytes raw, cudaStream_t stream, swap_handle& parked, swap_path path) {
+  c.out = [](swap_stream& swap, const_bytes raw, cudaStream_t stream, swap_handle& handle, swap_path path) {
     const span<const T> values(reinterpret_cast<const T*>(raw.data()), raw.size() / sizeof(T));
-    return swap.out(sample<C>::codec(), values, stream, parked, path);
+    return swap.out(sample<C>::codec(), values, stream, handle, path);
   };
   c.allows = [](const std::vector<std::byte>& raw, const std::vector<std::byte>& restored) {
     return static_cast<bool>(restores(sample<C>::codec(), values_of<T>(raw), values_of<T>(restored)));

@@ -67,8 +67,8 @@ bool survive(uint64_t failing_call, swap_path path, bool prefetches, bool waits)
       return {};
     });
     {
-      swap_handle parked[2];
-      for (swap_handle& p : parked) {
+      swap_handle handles[2];
+      for (swap_handle& p : handles) {
         run.attempt("out", [&] { return swap->out(zvc<float>{}, source, producer, p); });
         run.attempt("wait_source", [&] { return p.wait_source(producer); });
         if (waits) run.attempt("drain", [&] { return swap->drain(); });
@@ -76,19 +76,19 @@ bool survive(uint64_t failing_call, swap_path path, bool prefetches, bool waits)
       }
       run.attempt("poll", [&] { return swap->poll(); });
       check(cudaMemsetAsync(from.data(), 0xff, source.size_bytes(), producer));
-      for (swap_handle& p : parked)
+      for (swap_handle& p : handles)
         for (int again = 0; again < 2; ++again) {
           check(cudaMemsetAsync(to.data(), 0xff, source.size_bytes(), consumer));
           run.attempt("in", [&] { return swap->in(p, to.all(), consumer); });
           EXPECT_TRUE(same_bits(to.download(consumer), values));
         }
-      run.attempt("report", [&] { return static_cast<void>(parked[0].report()), result{}; }, false);
-      run.attempt("reset", [&] { return parked[0].reset(), result{}; }, false);
+      run.attempt("report", [&] { return static_cast<void>(handles[0].report()), result{}; }, false);
+      run.attempt("reset", [&] { return handles[0].reset(), result{}; }, false);
       run.attempt("drain", [&] { return swap->drain(); });
-      EXPECT_EQ(swap->statistics().held, parked[1].host_bytes());
-      EXPECT_EQ(swap->statistics().promised, 0u);
-      EXPECT_LT(parked[1].host_bytes(), source.size_bytes() + (path == swap_path::raw ? 128 : 0));
-      if (prefetches) run.attempt("prefetch", [&] { return swap->prefetch(parked[1]); });
+      EXPECT_EQ(swap->statistics().held, handles[1].host_bytes());
+      EXPECT_EQ(swap->statistics().reserved, 0u);
+      EXPECT_LT(handles[1].host_bytes(), source.size_bytes() + (path == swap_path::raw ? 128 : 0));
+      if (prefetches) run.attempt("prefetch", [&] { return swap->prefetch(handles[1]); });
     }
     EXPECT_EQ(swap->drain().code, status::ok);
     EXPECT_EQ(swap->statistics().held, 0u);

@@ -63,13 +63,13 @@ class sequence {
     EXPECT_EQ(swap_.drain().code, status::ok);
     const pool_statistics pool = swap_.statistics();
     EXPECT_EQ(pool.held, 0u);
-    EXPECT_EQ(pool.promised, 0u);
+    EXPECT_EQ(pool.reserved, 0u);
     EXPECT_EQ(pool.wasted, 0u);
     EXPECT_LE(pool.peak, pool.capacity);
     check(cudaDeviceSynchronize());
   }
 
-  std::atomic<uint64_t> parked{0}, kept{0}, refused{0}, restored{0};
+  std::atomic<uint64_t> offloaded{0}, kept{0}, refused{0}, restored{0};
 
  private:
   struct worker {
@@ -153,7 +153,7 @@ class sequence {
       EXPECT_EQ(p->handle.wait_source(last).code, status::ok);
       check(cudaMemsetAsync(source.data(), 0xee, std::max<uint64_t>(p->values.size(), 16), last));
       source.move_to(last);
-      ++parked;
+      ++offloaded;
     }
     w.mine.push_back(std::move(p));
   }
@@ -221,7 +221,7 @@ class swap_sequences : public ::testing::TestWithParam<uint64_t> {};
 
 TEST_P(swap_sequences, bring_everything_back) {
   const uint64_t count = sequences_a_test * (long_run() ? 100 : 1);
-  uint64_t parked = 0, kept = 0, refused = 0, restored = 0;
+  uint64_t offloaded = 0, kept = 0, refused = 0, restored = 0;
   for (uint64_t i = 0; i < count && !HasFailure(); ++i) {
     const uint64_t seed = GetParam() * 1000000 + i;
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -244,7 +244,7 @@ TEST_P(swap_sequences, bring_everything_back) {
                          .cpu_threads = static_cast<unsigned>(random() % 3),
                          .checksums = random() % 2 == 0}});
     s.run();
-    parked += s.parked;
+    offloaded += s.offloaded;
     kept += s.kept;
     refused += s.refused;
     restored += s.restored;
@@ -253,8 +253,8 @@ TEST_P(swap_sequences, bring_everything_back) {
     static_cast<void>(before);
 #endif
   }
-  std::printf("    %llu sequences: %llu tensors parked, %llu kept on the device, %llu refused, %llu restored\n",
-              static_cast<unsigned long long>(count), static_cast<unsigned long long>(parked),
+  std::printf("    %llu sequences: %llu tensors offloaded, %llu kept on the device, %llu refused, %llu restored\n",
+              static_cast<unsigned long long>(count), static_cast<unsigned long long>(offloaded),
               static_cast<unsigned long long>(kept), static_cast<unsigned long long>(refused),
               static_cast<unsigned long long>(restored));
 }

@@ -11,7 +11,7 @@
 
 namespace mine {
 
-// Parks what it can never bring back.
+// Offloads what it can never bring back.
 struct forgetful : tuck::zvc<float> {
   TUCK_HD static tuck::status from_stages(const tuck::stage_list& stages, forgetful&) noexcept {
     return stages == tuck::zvc<float>{}.stages() ? tuck::status::ok : tuck::status::codec_mismatch;
@@ -60,7 +60,7 @@ void expect_ok(result r) { EXPECT_EQ(r.code, status::ok) << message(r); }
 void expect_code(result r, status code) { EXPECT_EQ(r.code, code) << message(r.code); }
 
 // Of a tensor after ReLU, as zvc makes it, in whole units of the pool.
-uint64_t parked_bytes(const std::vector<float>& values) {
+uint64_t pooled_bytes(const std::vector<float>& values) {
   return pinned_pool::round_up(host::encoded_bytes(zvc<float>{}, values, {.alignment = append_alignment}).bytes);
 }
 
@@ -99,21 +99,21 @@ TEST(swap_stream, a_tensor_goes_out_and_comes_back) {
                      (ahead ? " prefetched" : ""));
         bench b(5 * 4096 + 77);
         swap_stream swap({.pinned_bytes = 1 << 20, .path = path}, b.memory);
-        swap_handle parked;
-        expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
-        expect_ok(parked.wait_source(b.stream));
+        swap_handle handle;
+        expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
+        expect_ok(handle.wait_source(b.stream));
         check(cudaMemsetAsync(b.from.data(), 0xff, b.source().size_bytes(), b.stream));
         if (!early) expect_ok(swap.drain());
-        if (ahead) expect_ok(swap.prefetch(parked));
+        if (ahead) expect_ok(swap.prefetch(handle));
         for (int again = 0; again < 2; ++again) {
           check(cudaMemsetAsync(b.to.data(), 0xff, b.source().size_bytes(), b.stream));
-          expect_ok(swap.in(parked, b.to.all(), b.stream));
+          expect_ok(swap.in(handle, b.to.all(), b.stream));
           EXPECT_TRUE(b.is_back());
         }
         expect_ok(swap.drain());
-        parked.reset();
+        handle.reset();
         EXPECT_EQ(swap.statistics().held, 0u);
-        EXPECT_EQ(swap.statistics().promised, 0u);
+        EXPECT_EQ(swap.statistics().reserved, 0u);
         EXPECT_EQ(swap.statistics().wasted, 0u);
       }
 }
@@ -123,11 +123,11 @@ TEST(swap_stream, tensors_may_be_on_default_streams) {
     for (const swap_path path : all_paths) {
       bench b(5 * 4096 + 77);
       swap_stream swap({.pinned_bytes = 1 << 20, .path = path}, b.memory);
-      swap_handle parked;
-      expect_ok(swap.out(zvc<float>{}, b.source(), stream, parked));
-      expect_ok(parked.wait_source(stream));
+      swap_handle handle;
+      expect_ok(swap.out(zvc<float>{}, b.source(), stream, handle));
+      expect_ok(handle.wait_source(stream));
       check(cudaMemsetAsync(b.from.data(), 0xff, b.source().size_bytes(), stream));
-      expect_ok(swap.in(parked, b.to.all(), stream));
+      expect_ok(swap.in(handle, b.to.all(), stream));
       EXPECT_TRUE(same_bits(b.to.download(stream), b.values));
     }
 }
@@ -135,11 +135,11 @@ TEST(swap_stream, tensors_may_be_on_default_streams) {
 TEST(swap_stream, bytes_without_a_codec_go_as_they_are) {
   bench b(1000);
   swap_stream swap({.pinned_bytes = 1 << 13}, b.memory);
-  swap_handle parked;
-  expect_ok(swap.out(as_bytes(b.source()), b.stream, parked));
-  EXPECT_EQ(parked.raw_bytes(), 4000u);
-  EXPECT_EQ(parked.host_bytes(), 4096u);
-  expect_ok(swap.in(parked, b.to.all(), b.stream));
+  swap_handle handle;
+  expect_ok(swap.out(as_bytes(b.source()), b.stream, handle));
+  EXPECT_EQ(handle.raw_bytes(), 4000u);
+  EXPECT_EQ(handle.host_bytes(), 4096u);
+  expect_ok(swap.in(handle, b.to.all(), b.stream));
   EXPECT_TRUE(b.is_back());
 }
 
@@ -147,29 +147,29 @@ TEST(swap_stream, goes_the_way_that_was_decided) {
   bench b(sparse_tensor<float>(4 * 4096, .8, pattern::clustered));
   swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
   const std::tuple codecs(rle<float>{}, zvc<float>{});
-  const uint64_t raw = b.source().size_bytes(), by_zvc = parked_bytes(b.values);
-  using way = swap_decision::way;
+  const uint64_t raw = b.source().size_bytes(), by_zvc = pooled_bytes(b.values);
+  using mode = swap_decision::mode;
   const auto held = [&](const swap_decision& decision) {
-    swap_handle parked;
-    expect_ok(swap.out(decision, codecs, b.source(), b.stream, parked));
+    swap_handle handle;
+    expect_ok(swap.out(decision, codecs, b.source(), b.stream, handle));
     check(cudaMemsetAsync(b.to.data(), 0xff, raw, b.stream));
-    expect_ok(swap.in(parked, b.to.all(), b.stream));
+    expect_ok(swap.in(handle, b.to.all(), b.stream));
     EXPECT_TRUE(b.is_back());
     expect_ok(swap.drain());
-    return parked.host_bytes();
+    return handle.host_bytes();
   };
-  EXPECT_EQ(held({.how = way::raw}), raw);
-  EXPECT_EQ(held({.how = way::encode, .codec = 1}), by_zvc);
-  EXPECT_LT(held({.how = way::encode, .codec = 0}), by_zvc);
-  swap_handle parked;
+  EXPECT_EQ(held({.how = mode::raw}), raw);
+  EXPECT_EQ(held({.how = mode::encode, .codec = 1}), by_zvc);
+  EXPECT_LT(held({.how = mode::encode, .codec = 0}), by_zvc);
+  swap_handle handle;
   const span<const float> all = b.source();
-  expect_ok(swap.out(swap_decision{.how = way::raw}, codecs, {all.data(), all.size()}, b.stream, parked));
-  parked.reset();
-  expect_code(swap.out(swap_decision{.how = way::recompute}, codecs, b.source(), b.stream, parked),
+  expect_ok(swap.out(swap_decision{.how = mode::raw}, codecs, {all.data(), all.size()}, b.stream, handle));
+  handle.reset();
+  expect_code(swap.out(swap_decision{.how = mode::recompute}, codecs, b.source(), b.stream, handle),
               status::invalid_argument);
-  expect_code(swap.out(swap_decision{.how = way::encode, .codec = 2}, codecs, b.source(), b.stream, parked),
+  expect_code(swap.out(swap_decision{.how = mode::encode, .codec = 2}, codecs, b.source(), b.stream, handle),
               status::invalid_argument);
-  EXPECT_FALSE(parked);
+  EXPECT_FALSE(handle);
 }
 
 TEST(swap_stream, takes_an_advisor) {
@@ -183,15 +183,15 @@ TEST(swap_stream, takes_an_advisor) {
   const size_t x = by.add({.bytes = b.source().size_bytes()});
   const std::tuple codecs(zvc<float>{});
   const auto held = [&] {
-    swap_handle parked;
-    expect_ok(swap.out(by.decision(x), codecs, b.source(), b.stream, parked));
+    swap_handle handle;
+    expect_ok(swap.out(by.decision(x), codecs, b.source(), b.stream, handle));
     expect_ok(swap.drain());
-    return parked.host_bytes();
+    return handle.host_bytes();
   };
   EXPECT_EQ(held(), b.source().size_bytes());  // nothing was decided yet
-  EXPECT_EQ(by.decide(x, .8).how, swap_decision::way::encode);
-  EXPECT_EQ(held(), parked_bytes(b.values));
-  EXPECT_EQ(by.decide(x, 0).how, swap_decision::way::raw);
+  EXPECT_EQ(by.decide(x, .8).how, swap_decision::mode::encode);
+  EXPECT_EQ(held(), pooled_bytes(b.values));
+  EXPECT_EQ(by.decide(x, 0).how, swap_decision::mode::raw);
   EXPECT_EQ(held(), b.source().size_bytes());
 }
 
@@ -199,12 +199,12 @@ TEST(swap_stream, empty_tensors_are_tensors) {
   for (const swap_path path : all_paths) {
     bench b(0);
     swap_stream swap({.pinned_bytes = 1 << 12, .path = path}, b.memory);
-    swap_handle parked;
-    expect_ok(swap.out(zvc<float>{}, {}, b.stream, parked));
-    expect_ok(swap.prefetch(parked));
-    expect_ok(swap.in(parked, bytes{}, b.stream));
+    swap_handle handle;
+    expect_ok(swap.out(zvc<float>{}, {}, b.stream, handle));
+    expect_ok(swap.prefetch(handle));
+    expect_ok(swap.in(handle, bytes{}, b.stream));
     expect_ok(swap.drain());
-    EXPECT_TRUE(parked.report());
+    EXPECT_TRUE(handle.report());
   }
 }
 
@@ -213,18 +213,18 @@ TEST(swap_stream, host_memory_held_is_the_frame_s) {
   for (const swap_path path : {swap_path::direct, swap_path::staged, swap_path::cpu}) {
     bench b(9 * 4096 + 5, .75);
     swap_stream swap({.pinned_bytes = 1 << 20, .path = path}, b.memory);
-    swap_handle parked[4];
-    for (auto& p : parked) expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, p));
+    swap_handle handles[4];
+    for (auto& p : handles) expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, p));
     expect_ok(swap.drain());
-    const uint64_t each = parked_bytes(b.values);
+    const uint64_t each = pooled_bytes(b.values);
     EXPECT_LT(each, b.source().size_bytes() / 3);
-    for (auto& p : parked) {
+    for (auto& p : handles) {
       EXPECT_EQ(p.host_bytes(), each);
       EXPECT_EQ(pinned_pool::round_up(p.report().bytes), each);
     }
     EXPECT_EQ(swap.statistics().held, 4 * each);
-    EXPECT_EQ(swap.statistics().promised, 0u);
-    parked[1].reset();
+    EXPECT_EQ(swap.statistics().reserved, 0u);
+    handles[1].reset();
     EXPECT_EQ(swap.statistics().held, 3 * each);
   }
 }
@@ -234,24 +234,24 @@ TEST(swap_stream, the_cpu_s_frames_are_masks_and_non_zeros) {
   const uint64_t chunks = 4, count = chunks * 4096;
   bench b(count, .5);
   swap_stream swap({.pinned_bytes = 1 << 20, .path = swap_path::cpu}, b.memory);
-  swap_handle parked;
-  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+  swap_handle handle;
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
   EXPECT_EQ(swap.statistics().held, count * 4);  // until a thread has encoded it
   expect_ok(swap.drain());
   const uint64_t stored = 4 * (count / 32) + 4 * count_non_zeros(b.values);
-  EXPECT_GE(parked.host_bytes(), stored);
-  EXPECT_LE(parked.host_bytes(), stored + 128 + 128 + chunks * 127);
+  EXPECT_GE(handle.host_bytes(), stored);
+  EXPECT_LE(handle.host_bytes(), stored + 128 + 128 + chunks * 127);
 }
 
 // Values that do not shrink stay as they are, with no copy of them.
 TEST(swap_stream, the_cpu_leaves_alone_what_does_not_shrink) {
   bench b(noise<float>(3 * 4096));
   swap_stream swap({.pinned_bytes = 1 << 20, .path = swap_path::cpu}, b.memory);
-  swap_handle parked;
-  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+  swap_handle handle;
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
   expect_ok(swap.drain());
-  EXPECT_EQ(parked.host_bytes(), 3u * 4096 * 4);
-  expect_ok(swap.in(parked, b.to.all(), b.stream));
+  EXPECT_EQ(handle.host_bytes(), 3u * 4096 * 4);
+  expect_ok(swap.in(handle, b.to.all(), b.stream));
   EXPECT_TRUE(b.is_back());
 }
 
@@ -259,9 +259,9 @@ TEST(swap_stream, the_cpu_leaves_alone_what_does_not_shrink) {
 TEST(swap_stream, what_the_cpu_saves_is_room_for_others) {
   bench b(4 * 4096, .9);
   swap_stream swap({.pinned_bytes = 2 * 4 * 4096 * 4, .path = swap_path::cpu, .full = on_full::block}, b.memory);
-  swap_handle parked[8];
-  for (auto& p : parked) expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, p));
-  for (auto& p : parked) {
+  swap_handle handles[8];
+  for (auto& p : handles) expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, p));
+  for (auto& p : handles) {
     check(cudaMemsetAsync(b.to.data(), 0xff, b.source().size_bytes(), b.stream));
     expect_ok(swap.in(p, b.to.all(), b.stream));
     EXPECT_TRUE(b.is_back());
@@ -272,17 +272,17 @@ TEST(swap_stream, a_full_pool_keeps_the_tensor_where_it_is) {
   for (const swap_path path : all_paths) {
     bench b(4096);
     swap_stream swap({.pinned_bytes = 4096, .path = path}, b.memory);
-    swap_handle parked;
-    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
-    EXPECT_TRUE(parked);
-    EXPECT_TRUE(parked.kept_on_device());
-    EXPECT_EQ(parked.host_bytes(), 0u);
-    EXPECT_EQ(parked.report().code, status::pool_full);
-    expect_code(parked.wait_source(b.stream), status::pool_full);
-    expect_ok(swap.prefetch(parked));
-    expect_ok(swap.in(parked, b.to.all(), b.stream));
+    swap_handle handle;
+    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
+    EXPECT_TRUE(handle);
+    EXPECT_TRUE(handle.kept_on_device());
+    EXPECT_EQ(handle.host_bytes(), 0u);
+    EXPECT_EQ(handle.report().code, status::pool_full);
+    expect_code(handle.wait_source(b.stream), status::pool_full);
+    expect_ok(swap.prefetch(handle));
+    expect_ok(swap.in(handle, b.to.all(), b.stream));
     EXPECT_TRUE(b.is_back());
-    expect_ok(swap.in(parked, b.from.all(), b.stream));  // to where it is
+    expect_ok(swap.in(handle, b.from.all(), b.stream));  // to where it is
     EXPECT_TRUE(same_bits(b.from.download(b.stream), b.values));
   }
 }
@@ -290,15 +290,15 @@ TEST(swap_stream, a_full_pool_keeps_the_tensor_where_it_is) {
 TEST(swap_stream, a_full_pool_may_fail) {
   bench b(4096);
   swap_stream swap({.pinned_bytes = 4096, .full = on_full::fail}, b.memory);
-  swap_handle parked;
-  expect_code(swap.out(zvc<float>{}, b.source(), b.stream, parked), status::pool_full);
-  EXPECT_FALSE(parked);
+  swap_handle handle;
+  expect_code(swap.out(zvc<float>{}, b.source(), b.stream, handle), status::pool_full);
+  EXPECT_FALSE(handle);
   EXPECT_TRUE(same_bits(b.from.download(b.stream), b.values));
   const span<const float> little = b.source().subspan(0, 512);
-  expect_ok(swap.out(zvc<float>{}, little, b.stream, parked));
-  expect_code(swap.out(zvc<float>{}, b.source(), b.stream, parked), status::pool_full);
-  EXPECT_TRUE(parked) << "a failed out takes nothing from the handle";
-  EXPECT_EQ(parked.raw_bytes(), little.size_bytes());
+  expect_ok(swap.out(zvc<float>{}, little, b.stream, handle));
+  expect_code(swap.out(zvc<float>{}, b.source(), b.stream, handle), status::pool_full);
+  EXPECT_TRUE(handle) << "a failed out leaves the handle as it was";
+  EXPECT_EQ(handle.raw_bytes(), little.size_bytes());
 }
 
 // Room for the worst case of one tensor, and for the frames of many: each waits until the one before has reported.
@@ -306,17 +306,17 @@ TEST(swap_stream, a_full_pool_may_block) {
   bench b(4 * 4096, .9);
   const uint64_t most = pinned_pool::round_up(max_frame_bytes(zvc<float>{}, b.values.size(), {.alignment = 128}));
   for (const swap_path path : {swap_path::direct, swap_path::staged}) {
-    swap_stream swap({.pinned_bytes = most + 5 * parked_bytes(b.values), .path = path, .full = on_full::block},
+    swap_stream swap({.pinned_bytes = most + 5 * pooled_bytes(b.values), .path = path, .full = on_full::block},
                      b.memory);
-    std::vector<swap_handle> parked(6);
-    for (auto& p : parked) expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, p));
+    std::vector<swap_handle> handles(6);
+    for (auto& p : handles) expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, p));
     swap_handle more;
     expect_code(swap.out(zvc<float>{}, b.source(), b.stream, more), status::pool_full);  // nothing is under way
-    parked.pop_back();
+    handles.pop_back();
     expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, more));
-    EXPECT_EQ(swap.statistics().held, 5 * parked_bytes(b.values));
+    EXPECT_EQ(swap.statistics().held, 5 * pooled_bytes(b.values));
     expect_ok(swap.drain());
-    EXPECT_EQ(swap.statistics().held, 6 * parked_bytes(b.values));
+    EXPECT_EQ(swap.statistics().held, 6 * pooled_bytes(b.values));
   }
 }
 
@@ -325,11 +325,11 @@ template <codec C>
 void expect_wakes(const char* what, bench& b, swap_stream& swap, const C& codec,
                   const std::function<void()>& make_room) {
   SCOPED_TRACE(what);
-  swap_handle parked;
+  swap_handle handle;
   const device_stream stream;
   std::atomic<bool> done = false;
   std::jthread waiter([&] {
-    expect_ok(swap.out(codec, b.source(), stream, parked));
+    expect_ok(swap.out(codec, b.source(), stream, handle));
     done = true;
   });
   const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
@@ -351,7 +351,7 @@ TEST(swap_stream, who_waits_for_room_is_woken) {
   bench b(4 * 4096, .9);
   const zvc<float> codec;
   const uint64_t most = pinned_pool::round_up(max_frame_bytes(codec, b.values.size(), {.alignment = 128}));
-  const uint64_t held = parked_bytes(b.values), raw = pinned_pool::round_up(b.source().size_bytes());
+  const uint64_t held = pooled_bytes(b.values), raw = pinned_pool::round_up(b.source().size_bytes());
   const auto options = [](uint64_t pinned, swap_path path = swap_path::direct) {
     return swap_options{.pinned_bytes = pinned, .path = path, .full = on_full::block};
   };
@@ -408,11 +408,11 @@ bool survives_overwriting(uint64_t seed, swap_path path, bool with_wait) {
   static_cast<void>(seed);
   bench b(3 * 4096);
   swap_stream swap({.pinned_bytes = 1 << 20, .path = path}, b.memory);
-  swap_handle parked;
-  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
-  if (with_wait) expect_ok(parked.wait_source(b.stream));
+  swap_handle handle;
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
+  if (with_wait) expect_ok(handle.wait_source(b.stream));
   check(cudaMemsetAsync(b.from.data(), 0x33, b.source().size_bytes(), b.stream));
-  expect_ok(swap.in(parked, b.to.all(), b.stream));
+  expect_ok(swap.in(handle, b.to.all(), b.stream));
   return b.is_back();
 }
 TEST(wait_source, is_enough) {
@@ -435,35 +435,35 @@ TEST(wait_source, is_needed) {
 TEST(swap_stream, what_is_refused) {
   bench b(4096);
   swap_stream swap({.pinned_bytes = 1 << 20}, b.memory), other({.pinned_bytes = 1 << 20}, b.memory);
-  swap_handle parked, none;
-  expect_code(swap.out(zvc<float>{}, b.source(), b.stream, parked, static_cast<swap_path>(9)),
+  swap_handle handle, none;
+  expect_code(swap.out(zvc<float>{}, b.source(), b.stream, handle, static_cast<swap_path>(9)),
               status::invalid_argument);
-  expect_code(swap.out(zvc<float>{}, {nullptr, 10}, b.stream, parked), status::invalid_argument);
+  expect_code(swap.out(zvc<float>{}, {nullptr, 10}, b.stream, handle), status::invalid_argument);
   const span<const float> odd(reinterpret_cast<const float*>(reinterpret_cast<const char*>(b.from.data()) + 1), 10);
-  expect_code(swap.out(zvc<float>{}, odd, b.stream, parked), status::misaligned);
-  expect_code(swap.out(quantize<float>(error_bound::absolute(-1)), b.source(), b.stream, parked), status::bad_bound);
+  expect_code(swap.out(zvc<float>{}, odd, b.stream, handle), status::misaligned);
+  expect_code(swap.out(quantize<float>(error_bound::absolute(-1)), b.source(), b.stream, handle), status::bad_bound);
   const double bound = 1;
   expect_code(
-      swap.out(quantize<float>({.mode = bound_mode::absolute, .on_device = &bound}), b.source(), b.stream, parked),
+      swap.out(quantize<float>({.mode = bound_mode::absolute, .on_device = &bound}), b.source(), b.stream, handle),
       status::not_swappable);
-  expect_code(swap.out(zvc<float>{}, {b.from.data(), ~uint64_t{0} / 4}, b.stream, parked), status::size_overflow);
+  expect_code(swap.out(zvc<float>{}, {b.from.data(), ~uint64_t{0} / 4}, b.stream, handle), status::size_overflow);
   for (const swap_path path : all_paths)  // whose bytes are 4 in 64 bits
-    expect_code(swap.out(zvc<float>{}, {b.from.data(), (uint64_t{1} << 62) + 1}, b.stream, parked, path),
+    expect_code(swap.out(zvc<float>{}, {b.from.data(), (uint64_t{1} << 62) + 1}, b.stream, handle, path),
                 status::size_overflow);
-  EXPECT_FALSE(parked);
-  EXPECT_EQ(parked.report().code, status::invalid_argument);
+  EXPECT_FALSE(handle);
+  EXPECT_EQ(handle.report().code, status::invalid_argument);
 
-  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
   expect_code(none.wait_source(b.stream), status::invalid_argument);
   expect_code(swap.in(none, b.to.all(), b.stream), status::invalid_argument);
   expect_code(swap.prefetch(none), status::invalid_argument);
-  expect_code(other.in(parked, b.to.all(), b.stream), status::invalid_argument);
-  expect_code(other.prefetch(parked), status::invalid_argument);
-  expect_code(swap.in(parked, b.to.all().subspan(1), b.stream), status::invalid_argument);
-  expect_code(swap.in(parked, bytes(nullptr, 4096 * 4), b.stream), status::invalid_argument);
-  expect_code(swap.in(parked, bytes(reinterpret_cast<std::byte*>(b.to.data()) + 2, 4096 * 4), b.stream),
+  expect_code(other.in(handle, b.to.all(), b.stream), status::invalid_argument);
+  expect_code(other.prefetch(handle), status::invalid_argument);
+  expect_code(swap.in(handle, b.to.all().subspan(1), b.stream), status::invalid_argument);
+  expect_code(swap.in(handle, bytes(nullptr, 4096 * 4), b.stream), status::invalid_argument);
+  expect_code(swap.in(handle, bytes(reinterpret_cast<std::byte*>(b.to.data()) + 2, 4096 * 4), b.stream),
               status::misaligned);
-  expect_ok(swap.in(parked, b.to.all(), b.stream));
+  expect_ok(swap.in(handle, b.to.all(), b.stream));
   EXPECT_TRUE(b.is_back());
 }
 
@@ -471,16 +471,16 @@ TEST(swap_stream, what_is_refused) {
 TEST(swap_stream, streams_that_are_captured_are_refused) {
   bench b(100);
   swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
-  swap_handle parked, other;
-  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+  swap_handle handle, other;
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
   cudaGraph_t graph = nullptr;
   check(cudaStreamBeginCapture(b.stream, cudaStreamCaptureModeThreadLocal));
   expect_code(swap.out(zvc<float>{}, b.source(), b.stream, other), status::not_swappable);
-  expect_code(swap.in(parked, b.to.all(), b.stream), status::not_swappable);
-  expect_code(parked.wait_source(b.stream), status::not_swappable);
+  expect_code(swap.in(handle, b.to.all(), b.stream), status::not_swappable);
+  expect_code(handle.wait_source(b.stream), status::not_swappable);
   check(cudaStreamEndCapture(b.stream, &graph));
   check(cudaGraphDestroy(graph));
-  expect_ok(swap.in(parked, b.to.all(), b.stream));
+  expect_ok(swap.in(handle, b.to.all(), b.stream));
   EXPECT_TRUE(b.is_back());
 }
 
@@ -497,14 +497,14 @@ TEST(swap_stream, a_device_that_is_not_there) {
 
 TEST(swap_stream, handles_may_outlive_it_and_move) {
   bench b(4096);
-  swap_handle parked, moved;
+  swap_handle handle, moved;
   {
     swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
-    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
-    moved = std::move(parked);
-    EXPECT_FALSE(parked);  // NOLINT: moved from, and empty
+    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
+    moved = std::move(handle);
+    EXPECT_FALSE(handle);  // NOLINT: moved from, and empty
     expect_ok(swap.prefetch(moved));
-    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
   }
   EXPECT_TRUE(moved.report());
   moved.reset();
@@ -516,13 +516,13 @@ TEST(swap_stream, what_is_under_way_is_not_reported) {
     bench b(4096);
     swap_stream swap({.pinned_bytes = 1 << 20, .path = path}, b.memory);
     gate before(b.stream);
-    swap_handle parked;
-    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
-    EXPECT_EQ(parked.report().code, status::not_ready);
+    swap_handle handle;
+    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
+    EXPECT_EQ(handle.report().code, status::not_ready);
     before.open();
     expect_ok(swap.drain());
-    EXPECT_TRUE(parked.report());
-    EXPECT_GT(parked.report().bytes, 0u);
+    EXPECT_TRUE(handle.report());
+    EXPECT_GT(handle.report().bytes, 0u);
   }
 }
 
@@ -568,28 +568,28 @@ TEST(swap_stream, what_is_there_comes_back_whoever_is_late) {
 TEST(swap_stream, a_handle_has_one_tensor) {
   bench b(4 * 4096, .5);
   swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
-  swap_handle parked;
-  for (int i = 0; i < 3; ++i) expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+  swap_handle handle;
+  for (int i = 0; i < 3; ++i) expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
   expect_ok(swap.drain());
-  EXPECT_EQ(swap.statistics().held, parked_bytes(b.values));
+  EXPECT_EQ(swap.statistics().held, pooled_bytes(b.values));
   swap_handle other;
   expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, other));
-  parked = std::move(other);
+  handle = std::move(other);
   expect_ok(swap.drain());
-  EXPECT_EQ(swap.statistics().held, parked_bytes(b.values));
+  EXPECT_EQ(swap.statistics().held, pooled_bytes(b.values));
 }
 
 // What a decode has to say reaches the host by poll, once; so does what a drain finds.
 TEST(swap_stream, a_frame_that_cannot_be_decoded_is_reported) {
   bench b(2 * 4096);
   swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
-  swap_handle parked;
-  expect_ok(swap.out(mine::forgetful{}, b.source(), b.stream, parked));
-  expect_ok(swap.in(parked, b.to.all(), b.stream));
+  swap_handle handle;
+  expect_ok(swap.out(mine::forgetful{}, b.source(), b.stream, handle));
+  expect_ok(swap.in(handle, b.to.all(), b.stream));
   b.stream.wait();
   expect_code(swap.poll(), status::bad_payload);
   expect_ok(swap.poll());
-  expect_ok(swap.in(parked, b.to.all(), b.stream));
+  expect_ok(swap.in(handle, b.to.all(), b.stream));
   expect_code(swap.drain(), status::bad_payload);
   expect_ok(swap.drain());
 }
@@ -611,19 +611,19 @@ TEST(swap_stream, damage_is_found_where_checksums_are_wanted) {
       b.from.upload(b.values, b.stream);
       remembering memory;
       swap_stream swap({.pinned_bytes = 1 << 20, .path = path, .checksums = checksums}, memory);
-      swap_handle parked;
-      expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+      swap_handle handle;
+      expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
       expect_ok(swap.drain());
-      expect_ok(swap.prefetch(parked));
+      expect_ok(swap.prefetch(handle));
       expect_ok(swap.drain());
-      frame_bytes frame(parked.report().bytes);
+      frame_bytes frame(handle.report().bytes);
       check(cudaMemcpyAsync(frame.data(), memory.last, frame.size(), cudaMemcpyDefault, b.stream));
       b.stream.wait();
       frame_view view;
       ASSERT_EQ(frame_view::open(frame, view), status::ok);
       EXPECT_EQ(view.has_checksums(), checksums);
       check(cudaMemsetAsync(static_cast<std::byte*>(memory.last) + frame.size() - 1, 0x11, 1, b.stream));
-      expect_ok(swap.in(parked, b.to.all(), b.stream));
+      expect_ok(swap.in(handle, b.to.all(), b.stream));
       expect_code(swap.drain(), checksums ? status::bad_checksum : status::ok);
       EXPECT_FALSE(b.is_back());
     }
@@ -633,14 +633,14 @@ TEST(swap_stream, damage_is_found_where_checksums_are_wanted) {
 TEST(swap_stream, many_at_once_lie_one_behind_the_other) {
   bench b(6 * 4096, .8);
   swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
-  swap_handle parked[5];
+  swap_handle handles[5];
   uint64_t sum = 0;
   for (int i = 0; i < 5; ++i) {
     const span<const float> part = b.source().subspan(0, b.values.size() - static_cast<uint64_t>(i) * 1000);
-    expect_ok(swap.out(zvc<float>{}, part, b.stream, parked[i]));
-    sum += parked_bytes({b.values.begin(), b.values.begin() + static_cast<std::ptrdiff_t>(part.size())});
+    expect_ok(swap.out(zvc<float>{}, part, b.stream, handles[i]));
+    sum += pooled_bytes({b.values.begin(), b.values.begin() + static_cast<std::ptrdiff_t>(part.size())});
   }
-  for (auto& p : parked) {
+  for (auto& p : handles) {
     check(cudaMemsetAsync(b.to.data(), 0xff, b.source().size_bytes(), b.stream));
     expect_ok(swap.in(p, b.to.all().subspan(0, p.raw_bytes() / 4), b.stream));
     const auto seen = b.to.download(p.raw_bytes() / 4, b.stream);
@@ -656,9 +656,9 @@ TEST(swap_stream, many_at_once_lie_one_behind_the_other) {
 TEST(swap_stream, chunks_that_kernels_do_not_take_are_refused_on_every_path_that_encodes) {
   bench b(4 * 4096);
   swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
-  swap_handle parked;
+  swap_handle handle;
   for (const swap_path path : all_paths) {
-    const result r = swap.out(mine::wide_chunks{}, b.source(), b.stream, parked, path);
+    const result r = swap.out(mine::wide_chunks{}, b.source(), b.stream, handle, path);
     EXPECT_EQ(r.code, path == swap_path::raw ? status::ok : status::unsupported) << static_cast<int>(path);
   }
 }
@@ -668,8 +668,8 @@ TEST(swap_stream, nothing_synchronises_and_no_pinned_memory_is_allocated) {
   for (const swap_path path : all_paths) {
     bench b(4 * 4096);
     swap_stream swap({.pinned_bytes = 1 << 20, .limits = {.max_blocks = 2}, .path = path, .cpu_threads = 0}, b.memory);
-    swap_handle parked;
-    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));  // the first makes scratch and events
+    swap_handle handle;
+    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));  // the first makes scratch and events
     expect_ok(swap.drain());
     cudasim::clear_counters();
     swap_handle more;
@@ -680,9 +680,9 @@ TEST(swap_stream, nothing_synchronises_and_no_pinned_memory_is_allocated) {
     EXPECT_EQ(after_out.launches, path == swap_path::staged ? 2u : encodes ? 1u : 0u);
     EXPECT_EQ(after_out.allocations, path == swap_path::staged ? 1u : 0u);
     EXPECT_LE(after_out.largest_grid, 2u);
-    expect_ok(swap.prefetch(parked));
+    expect_ok(swap.prefetch(handle));
     expect_ok(swap.prefetch(more));
-    expect_ok(swap.in(parked, b.to.all(), b.stream));
+    expect_ok(swap.in(handle, b.to.all(), b.stream));
     expect_ok(swap.in(more, b.to.all(), b.stream));
     expect_ok(swap.poll());
     const auto c = cudasim::snapshot();
@@ -701,14 +701,14 @@ TEST(swap_stream, the_direct_path_fills_sectors) {
   cudasim::configure(settings);
   cudasim::tag_tensor(b.from.data(), b.source().size_bytes());
   cudasim::clear_counters();
-  swap_handle parked;
-  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
+  swap_handle handle;
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
   expect_ok(swap.drain());
   const auto c = cudasim::snapshot();
   cudasim::untag(b.from.data());
   settings.count_traffic = false;
   cudasim::configure(settings);
-  const double frame = static_cast<double>(parked.report().bytes);
+  const double frame = static_cast<double>(handle.report().bytes);
   EXPECT_LE(static_cast<double>(c.tensor_bytes_read), 1.01 * static_cast<double>(b.source().size_bytes()));
   EXPECT_LE(static_cast<double>(c.other_bytes_written), 1.01 * frame);
   const double filled =
@@ -749,14 +749,14 @@ TEST(swap_stream, belongs_to_one_device_whatever_the_thread_s) {
     check(cudaSetDevice(0));
     bound_resource memory{1};
     {
-      swap_handle kept, parked;
+      swap_handle kept, handle;
       swap_stream swap({.pinned_bytes = 1 << 20, .device = 1}, memory);
-      expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, parked));
-      expect_ok(swap.in(parked, b.to.all(), b.stream));
+      expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
+      expect_ok(swap.in(handle, b.to.all(), b.stream));
       EXPECT_TRUE(b.is_back());
-      expect_ok(swap.prefetch(parked));
+      expect_ok(swap.prefetch(handle));
       expect_ok(swap.drain());
-      parked.reset();  // which gives back what has been fetched
+      handle.reset();  // which gives back what has been fetched
       expect_ok(swap.poll());
       EXPECT_EQ(swap.statistics().held, 0u);
       expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, kept));

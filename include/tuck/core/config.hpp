@@ -1,4 +1,4 @@
-// The library's only macros, and what it demands of the platform.
+// All macros of the library, and its platform requirements: C++20, little-endian.
 #pragma once
 
 #if __cplusplus < 202002L
@@ -7,12 +7,13 @@
 
 #include <bit>
 
-// Name of the inline namespace: it changes when the layout of a public type or of the frame does, so
-// that objects built against two versions do not link into one program by accident.
+/// Names the inline namespace of the library. The name changes with the layout of a public type or of the frame, so
+/// that objects built against incompatible versions do not link together.
 #define TUCK_ABI v0
 
-// Name of the inline namespace of kernels and of what launches them: those that nvcc compiles for are in it, so that
-// units for different ones meet in one program and each has its own. Public types are outside of it.
+/// Names the inline namespace of kernels and of the functions that launch them, after the architectures that nvcc
+/// compiles for. Units compiled for different architectures can be linked together: each launches its own kernels.
+/// Of the public types only swap_stream and swap_handle are in this namespace.
 #if defined(__CUDA_ARCH_LIST__)
 #define TUCK_ARCH TUCK_ARCH_OF(__CUDA_ARCH_LIST__)
 #define TUCK_ARCH_OF(...) TUCK_ARCH_JOIN(__VA_ARGS__, , , , , , , , , , , , , , , , )
@@ -22,33 +23,35 @@
 #define TUCK_ARCH sm_any
 #endif
 
-// A function that runs on the host and, where nvcc compiles it, on one device thread.
+/// Marks a function for the host and, when nvcc compiles it, also for a single device thread.
+/// TUCK_HD_CALLS precedes a template that calls its arguments, which may be host-only or device-only functions.
 #if defined(__CUDACC__)
 #define TUCK_HD __host__ __device__
-#define TUCK_HD_CALLS _Pragma("nv_exec_check_disable")  // before a template that calls what it is given: host or device
+#define TUCK_HD_CALLS _Pragma("nv_exec_check_disable")
 #else
 #define TUCK_HD
 #define TUCK_HD_CALLS
 #endif
 
-// A function that is called only on a CPU with AVX2, or with AVX-512 and its VBMI2 (core/cpu.hpp); where there can be
-// none, they are not defined.
+/// Marks a function that is called only on CPUs with AVX2, or with AVX-512 including VBMI2 (core/cpu.hpp).
+/// Undefined on other architectures and compilers, and in device code.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDA_ARCH__)
 #define TUCK_AVX2 __attribute__((target("avx2,bmi,popcnt")))
 #define TUCK_AVX512 __attribute__((target("avx2,bmi,popcnt,avx512f,avx512bw,avx512vl,avx512vbmi2")))
 #endif
 
-// 64-bit ARM: core/cpu_neon.hpp.
+/// Defined on 64-bit ARM, where core/cpu_neon.hpp is used.
 #if defined(__aarch64__) && defined(__GNUC__) && !defined(__CUDA_ARCH__)
 #define TUCK_NEON
 #endif
 
-// A kernel that stays inside the binary that instantiates it, so that two binaries never share one.
+/// Marks a kernel. Its symbol is hidden, so that each binary uses the kernels that it instantiates itself.
 #define TUCK_KERNEL __attribute__((visibility("hidden"))) __global__
 
-// For core/exact.hpp: the compiler takes `result`, a float or a double, for any number, so that no flag lets it merge
-// the operation that gave it with what comes before or after. Where there is no fused operation to merge into and no
-// licence to reorder, GCC has a barrier that loops can be vectorized across; with -mfma its vectorizer overlooks it.
+/// Hides from the compiler how `result`, a float or a double, was computed (core/exact.hpp). No compiler flag can then
+/// fuse that operation with its neighbours or reorder them.
+/// GCC's __builtin_assoc_barrier allows loops to be vectorized. It is used only without FMA instructions and without
+/// -fassociative-math or -freciprocal-math: with -mfma GCC's vectorizer ignores it.
 #if defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && !defined(__CUDACC__) && defined(__SSE2_MATH__) && \
     !defined(__FMA__) && !defined(__FMA4__) && !defined(__ASSOCIATIVE_MATH__) && !defined(__RECIPROCAL_MATH__)
 #define TUCK_OPAQUE(result) result = __builtin_assoc_barrier(result)
@@ -64,7 +67,7 @@
   } while (false)
 #endif
 
-// What the compiler says of a type that does not model tuck::codec.
+/// The static_assert message for a type that does not model tuck::codec.
 #define TUCK_NO_CODEC \
   "tuck: this type is no codec; tuck/codec/concept.hpp says what a codec has, the notes below what is missing"
 

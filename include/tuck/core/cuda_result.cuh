@@ -1,4 +1,4 @@
-// Errors of CUDA's as results.
+// CUDA error codes as tuck results.
 #pragma once
 
 #include <tuck/core/status.hpp>
@@ -7,11 +7,13 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// Converts a CUDA error code: cudaSuccess becomes ok, any other code status::cuda_error with that code.
 inline result from_cuda(cudaError_t error) noexcept {
   return error == cudaSuccess ? result{} : result{status::cuda_error, static_cast<int>(error)};
 }
 
-// What a result says, in a line without a full stop; of an error of CUDA's, what CUDA says.
+/// Returns a one-line text without a full stop: for status::cuda_error the text of cudaGetErrorString, else that of the
+/// status. The string is static and never null.
 inline const char* message(const result& r) noexcept {
   return r.code == status::cuda_error ? cudaGetErrorString(static_cast<cudaError_t>(r.cuda)) : message(r.code);
 }

@@ -1,4 +1,4 @@
-// A pointer and a 64-bit length, usable in device code without compiler flags (std::span is not).
+// A pointer with a 64-bit length. Unlike std::span it works in device code without compiler flags.
 #pragma once
 
 #include <tuck/core/config.hpp>
@@ -23,7 +23,7 @@ concept same_but_for_const = !std::is_same_v<U, T> && std::is_convertible_v<U (*
 
 template <class U, class T> concept array_of = std::is_convertible_v<U (*)[], T (*)[]>;
 
-// A pointer, or what stands for one, as Thrust's device_ptr does.
+// Unwraps fancy pointers, such as thrust::device_ptr.
 template <class U> constexpr U* plain_pointer(U* p) noexcept { return p; }
 template <class P>
   requires requires(const P& p) { std::is_pointer_v<decltype(p.get())>; }
@@ -41,37 +41,44 @@ concept fancy_pointer_to = std::is_class_v<P> && requires(const P& p) {
 // clang-format on
 }  // namespace detail
 
-// Does not own; valid while what it points to is. Indices are not checked.
+/// A view of `size()` contiguous elements, in host or device memory. It does not own them: it is valid as long as they
+/// are. Trivially copyable; kernels take it by value. Indices are not checked.
+/// @tparam T element type; const T for a read-only view
 template <class T> class span {
  public:
-  using element_type = T;
-  using value_type = std::remove_cv_t<T>;
+  using element_type = T;                  ///< T, with its const
+  using value_type = std::remove_cv_t<T>;  ///< T without const
 
+  /// Makes an empty span with a null pointer.
   constexpr span() = default;
+  /// Views `size` elements from `data`.
   TUCK_HD constexpr span(T* data, uint64_t size) noexcept : data_(data), size_(size) {}
 
-  // From a span of what is T but for const.
+  /// Converts span<U> to span<const U>.
   template <detail::same_but_for_const<T> U>
   TUCK_HD constexpr span(span<U> other) noexcept : data_(other.data()), size_(other.size()) {}
 
-  // On the host, from anything else that is contiguous and whose elements are T: std::vector, std::array, std::span,
-  // cuda::std::span, rmm::device_uvector, thrust::device_vector; and from a thrust::device_ptr and a size.
+  /// Views any contiguous range of T: std::vector, std::array, std::span, cuda::std::span, rmm::device_uvector,
+  /// thrust::device_vector. Host code only.
   template <detail::contiguous_of<T> Range>
   constexpr span(Range&& range) noexcept : data_(detail::plain_pointer(std::data(range))), size_(std::size(range)) {}
+  /// Views `size` elements from a fancy pointer, such as thrust::device_ptr. Host code only.
   template <detail::fancy_pointer_to<T> P>
   constexpr span(const P& data, uint64_t size) noexcept : data_(detail::plain_pointer(data)), size_(size) {}
 
-  TUCK_HD constexpr T* data() const noexcept { return data_; }
-  TUCK_HD constexpr uint64_t size() const noexcept { return size_; }
-  TUCK_HD constexpr uint64_t size_bytes() const noexcept { return size_ * sizeof(T); }
-  TUCK_HD constexpr bool is_null() const noexcept { return data_ == nullptr && size_ != 0; }  // a mistake, then
-  TUCK_HD constexpr bool empty() const noexcept { return size_ == 0; }
-  TUCK_HD constexpr T& operator[](uint64_t i) const noexcept { return data_[i]; }
-  TUCK_HD constexpr T* begin() const noexcept { return data_; }
-  TUCK_HD constexpr T* end() const noexcept { return data_ + size_; }
+  TUCK_HD constexpr T* data() const noexcept { return data_; }                          ///< the first element
+  TUCK_HD constexpr uint64_t size() const noexcept { return size_; }                    ///< number of elements
+  TUCK_HD constexpr uint64_t size_bytes() const noexcept { return size_ * sizeof(T); }  ///< size in bytes
+  /// Returns whether the pointer is null although the size is not 0. Functions reject such spans.
+  TUCK_HD constexpr bool is_null() const noexcept { return data_ == nullptr && size_ != 0; }
+  TUCK_HD constexpr bool empty() const noexcept { return size_ == 0; }             ///< no elements
+  TUCK_HD constexpr T& operator[](uint64_t i) const noexcept { return data_[i]; }  ///< element i < size(), unchecked
+  TUCK_HD constexpr T* begin() const noexcept { return data_; }                    ///< the first element
+  TUCK_HD constexpr T* end() const noexcept { return data_ + size_; }              ///< behind the last element
 
-  // `count` elements from `first`; both must lie inside.
+  /// Returns `count` elements from index `first`. first + count <= size() is required and not checked.
   TUCK_HD constexpr span subspan(uint64_t first, uint64_t count) const noexcept { return {data_ + first, count}; }
+  /// Returns all elements from index `first` <= size().
   TUCK_HD constexpr span subspan(uint64_t first) const noexcept { return {data_ + first, size_ - first}; }
 
  private:
@@ -81,17 +88,19 @@ template <class T> class span {
 
 }  // namespace tuck::inline TUCK_ABI
 
-// So that std::span takes one.
+// std::span's range constructor requires a borrowed range.
 template <class T> inline constexpr bool std::ranges::enable_borrowed_range<tuck::span<T>> = true;
 
 namespace tuck::inline TUCK_ABI {
 
-using bytes = span<std::byte>;
-using const_bytes = span<const std::byte>;
+using bytes = span<std::byte>;              ///< writable bytes
+using const_bytes = span<const std::byte>;  ///< read-only bytes
 
+/// Views the elements as bytes.
 template <class T> TUCK_HD const_bytes as_bytes(span<T> s) noexcept {
   return {reinterpret_cast<const std::byte*>(s.data()), s.size_bytes()};
 }
+/// Views the elements as writable bytes.
 template <class T> TUCK_HD bytes as_writable_bytes(span<T> s) noexcept {
   return {reinterpret_cast<std::byte*>(s.data()), s.size_bytes()};
 }

@@ -1,12 +1,12 @@
-// The version of the library. The build reads it from here.
+// The version of the library. CMake reads it from this file.
 #pragma once
 
 #include <tuck/core/config.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
-inline constexpr int version_major = 0;
-inline constexpr int version_minor = 1;
-inline constexpr int version_patch = 0;
+inline constexpr int version_major = 0;  ///< major version
+inline constexpr int version_minor = 1;  ///< minor version
+inline constexpr int version_patch = 0;  ///< patch level
 
 }  // namespace tuck::inline TUCK_ABI

@@ -1,5 +1,6 @@
-// With this header, which includes CCCL's, tuck's resources are cuda::mr resources: rmm's containers and adaptors take
-// them, and by a resource_ref any resource that is tuck's. (rmm's and CCCL's are tuck's without it.)
+// Makes tuck's resources cuda::mr resources, so that rmm's containers and adaptors accept them. A resource_ref passes
+// any tuck::stream_resource on to them. Resources of rmm and CCCL work in tuck without this header. It includes
+// <cuda/memory_resource> of CCCL.
 #pragma once
 
 #include <tuck/memory/resource.cuh>
@@ -7,13 +8,14 @@
 #if defined(LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE)
 #include <cuda/memory_resource>
 #else
-#define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE  // CCCL 3.0 has the header behind this macro
+#define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE  // CCCL 3.0 requires this macro
 #include <cuda/memory_resource>
 #undef LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
 #endif
 
 namespace tuck::inline TUCK_ABI {
 
+/// Declares which memory each resource allocates, as CCCL's properties. A resource_ref counts as device memory.
 inline void get_property(const async_resource&, cuda::mr::device_accessible) noexcept {}
 inline void get_property(const pinned_resource&, cuda::mr::device_accessible) noexcept {}
 inline void get_property(const pinned_resource&, cuda::mr::host_accessible) noexcept {}

@@ -1,4 +1,5 @@
-// Frames that own their memory, and calls that find their own scratch: thin wrappers that throw tuck::error.
+// Frames that own their memory, and encode and decode calls that allocate their own scratch. Thin wrappers around
+// frame/device.cuh that throw tuck::error.
 #pragma once
 
 #include <tuck/frame/device.cuh>
@@ -8,14 +9,18 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// Device memory from a resource, given back in the order of the stream it was taken on. Move-only; the resource
-// outlives it.
+/// A buffer from a resource, allocated and freed in stream order. Move-only. The resource must outlive it.
+/// @tparam R type of the resource
 template <stream_resource R> class device_buffer {
  public:
+  /// Makes an empty buffer without a resource.
   device_buffer() = default;
+  /// Allocates `size` bytes, aligned to 256, in the order of `stream`. Throws what the resource throws.
   device_buffer(R& resource, uint64_t size, cudaStream_t stream)
       : resource_(&resource), stream_(stream), size_(size), data_(allocate_from(resource, size, alignment, stream)) {}
+  /// Takes over the memory; `other` becomes empty.
   device_buffer(device_buffer&& other) noexcept { *this = std::move(other); }
+  /// Exchanges the memory with `other`, which then frees it when it is destroyed.
   device_buffer& operator=(device_buffer&& other) noexcept {
     std::swap(resource_, other.resource_);
     std::swap(stream_, other.stream_);
@@ -23,16 +28,17 @@ template <stream_resource R> class device_buffer {
     std::swap(data_, other.data_);
     return *this;
   }
+  /// Frees the memory in the order of stream().
   ~device_buffer() {
     if (data_ != nullptr) deallocate_to(*resource_, data_, size_, alignment, stream_);
   }
 
-  bytes all() const noexcept { return {static_cast<std::byte*>(data_), size_}; }
-  scratch_span scratch() const noexcept { return scratch_span(all()); }  // all of it, as such
-  R& resource() const noexcept { return *resource_; }
-  cudaStream_t stream() const noexcept { return stream_; }
-  // From now on it is this stream that the memory is used on and given back in the order of; the caller has seen to it
-  // that it comes after the other.
+  bytes all() const noexcept { return {static_cast<std::byte*>(data_), size_}; }  ///< the whole buffer
+  scratch_span scratch() const noexcept { return scratch_span(all()); }           ///< the whole buffer as scratch
+  R& resource() const noexcept { return *resource_; }                             ///< the resource; not if empty
+  cudaStream_t stream() const noexcept { return stream_; }  ///< the stream in whose order it is freed
+  /// Frees the memory in the order of `stream` instead. The caller must have ordered `stream` after the work on the
+  /// previous stream.
   void move_to(cudaStream_t stream) noexcept { stream_ = stream; }
 
  private:
@@ -56,21 +62,25 @@ inline outcome read_outcome(const outcome* on_device, cudaStream_t stream) {
 }
 }  // namespace detail
 
-// A frame on its way: as large as the worst case, until shrink_sync makes it as large as it is.
+/// A frame that owns its memory. The buffer has the worst-case size until shrink_sync reduces it to the size of the
+/// frame. Move-only; the resource must outlive it.
 template <stream_resource R> class frame_buffer {
  public:
+  /// Takes over a buffer for the outcome and a buffer for the frame; encode returns such an object.
   frame_buffer(device_buffer<R> outcome_memory, device_buffer<R> frame) noexcept
       : outcome_(std::move(outcome_memory)), frame_(std::move(frame)) {}
 
-  // For decode: the frame knows its own size.
+  /// Returns the whole buffer as input for decode, which reads the size of the frame from its header.
   const_bytes frame() const noexcept { return frame_.all(); }
-  // On the device, once the stream has come to it.
+  /// Returns the outcome of the encode, in device memory, valid on the stream after the encode.
   const outcome* written() const noexcept { return reinterpret_cast<const outcome*>(outcome_.all().data()); }
 
-  // Waits for the stream; what became of the frame.
+  /// Waits for the stream and returns the outcome of the encode. Throws tuck::error on CUDA errors.
   outcome wait_sync() const { return detail::read_outcome(written(), frame_.stream()); }
 
-  // Waits, then moves the frame into memory of its own size and gives the rest back. Throws where encoding failed.
+  /// Waits for the stream, then copies the frame into a buffer of its exact size and frees the larger one. The copy
+  /// itself is asynchronous. Throws tuck::error if the encode failed, and what the resource throws.
+  /// @return the outcome of the encode
   outcome shrink_sync() {
     const outcome done = wait_sync();
     if (!done) throw error(done.code);
@@ -89,7 +99,11 @@ template <stream_resource R> class frame_buffer {
 
 inline namespace TUCK_ARCH {
 
-// As encode, into memory from `resource`. Asynchronous; the scratch is given back in stream order.
+/// Encodes `values` into a frame with memory from `resource`. Otherwise as encode in frame/device.cuh: asynchronous,
+/// and the same requirements for `values` and options. Scratch is allocated and freed in stream order.
+/// Throws tuck::error for misuse and CUDA errors, and what the resource throws. An error of the encoding itself, such
+/// as a bad bound in device memory, is in the frame's outcome.
+/// @return a frame of worst-case size; shrink_sync reduces it
 template <codec C, stream_resource R>
 frame_buffer<R> encode(const C& codec, span<const value_t<C>> values, R& resource, cudaStream_t stream,
                        const frame_options& options = {}, const launch_options& how = {}) {
@@ -104,7 +118,10 @@ frame_buffer<R> encode(const C& codec, span<const value_t<C>> values, R& resourc
   return {std::move(written), std::move(frame)};
 }
 
-// As decode, with scratch from `resource`; waits, and returns what the device has to say of the data.
+/// Decodes values [first_value, first_value + out.size()) of a frame and waits for the result. Otherwise as decode in
+/// frame/device.cuh. Scratch comes from `resource`, in stream order.
+/// Throws tuck::error for misuse and CUDA errors, and what the resource throws.
+/// @return the outcome of the decode: damaged or unsuitable frames are reported there, not thrown
 template <codec C, stream_resource R>
 outcome decode_sync(const C& codec, const_bytes frame, span<value_t<C>> out, R& resource, cudaStream_t stream,
                     uint64_t first_value = 0, const launch_options& how = {}) {

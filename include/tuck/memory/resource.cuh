@@ -1,5 +1,5 @@
-// Memory resources: what hands out device memory in stream order. Detected by what they can do, so that rmm's,
-// CCCL's and your own come along without an adaptor; none of their headers is needed here.
+// Memory resources: types that allocate memory in stream order. A concept detects them by their member functions, so
+// that resources of rmm, CCCL and the user work without an adaptor. No header of rmm or CCCL is needed here.
 #pragma once
 
 #include <tuck/core/cuda_result.cuh>
@@ -12,16 +12,19 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// What the functions that own memory throw: misuse and CUDA's errors.
+/// The exception of functions that own memory: misuse, or a CUDA error.
 class error : public std::runtime_error {
  public:
+  /// Wraps a failed result. what() is its message; CUDA errors are prefixed with "CUDA: ".
   explicit error(const result& why)
       : std::runtime_error((why.code == status::cuda_error ? "CUDA: " : "") + std::string(message(why))), why_(why) {}
+  /// Wraps a status.
   explicit error(status code) : error(result{code}) {}
+  /// Wraps a CUDA error code.
   explicit error(cudaError_t cuda) : error(from_cuda(cuda)) {}
 
-  status code() const noexcept { return why_.code; }
-  const result& why() const noexcept { return why_; }
+  status code() const noexcept { return why_.code; }   ///< the status
+  const result& why() const noexcept { return why_; }  ///< the status and the CUDA error code
 
  private:
   result why_;
@@ -33,13 +36,13 @@ inline void require(cudaError_t e) {
 }
 
 // clang-format off
-// As current rmm and CCCL have it.
+// The interface of current rmm and CCCL.
 template <class R>
 concept allocates_stream_first = requires(R& r, cudaStream_t stream, void* p, size_t size) {
   { r.allocate(stream, size, size) } -> std::convertible_to<void*>;
   r.deallocate(stream, p, size, size);
 };
-// As CCCL 3.0 and older rmm have it.
+// The interface of CCCL 3.0 and older rmm.
 template <class R>
 concept allocates_async = requires(R& r, cudaStream_t stream, void* p, size_t size) {
   { r.allocate_async(size, size, stream) } -> std::convertible_to<void*>;
@@ -48,17 +51,20 @@ concept allocates_async = requires(R& r, cudaStream_t stream, void* p, size_t si
 // clang-format on
 }  // namespace detail
 
-// allocate(stream, bytes, alignment) or allocate_async(bytes, alignment, stream), and the deallocation that goes with
-// it. Throws where there is no memory; what it hands out may be used on that stream at once.
+/// A type that allocates in stream order: allocate(stream, bytes, alignment) with deallocate(stream, p, bytes,
+/// alignment), or allocate_async(bytes, alignment, stream) with deallocate_async(p, bytes, alignment, stream).
+/// Allocation throws if there is no memory. The memory may be used on that stream at once.
 template <class R>
 concept stream_resource = detail::allocates_stream_first<R> || detail::allocates_async<R>;
 
+/// Allocates `size` bytes from `r` in the order of `stream`, by either interface. Throws what `r` throws.
 template <stream_resource R> void* allocate_from(R& r, size_t size, size_t alignment, cudaStream_t stream) {
   if constexpr (detail::allocates_stream_first<R>)
     return r.allocate(stream, size, alignment);
   else
     return r.allocate_async(size, alignment, stream);
 }
+/// Returns memory of allocate_from to `r`. Work on `stream` that was submitted before may still use it.
 template <stream_resource R>
 void deallocate_to(R& r, void* p, size_t size, size_t alignment, cudaStream_t stream) noexcept {
   if constexpr (detail::allocates_stream_first<R>)
@@ -68,35 +74,39 @@ void deallocate_to(R& r, void* p, size_t size, size_t alignment, cudaStream_t st
 }
 
 namespace detail {
-// CUDA may answer a call that gives something back with the error of another: it is asked once more. If that does not
-// help nothing will; while the process ends there may be no CUDA left, and that is no error.
+// Calls a CUDA function that frees or restores something, and repeats it once if it fails: CUDA may return the pending
+// error of an earlier call. A second failure is ignored. It is normal at process exit, when CUDA may already be gone.
 template <class Call> void give_back(const Call& call) noexcept {
   if (call() != cudaSuccess) static_cast<void>(call());
 }
 }  // namespace detail
 
-// A stream as CUDA, rmm and CCCL hand them over.
+/// A stream parameter that accepts the stream types of CUDA, rmm and CCCL.
 class stream_handle {
  public:
+  /// Takes anything that converts to cudaStream_t.
   template <class S>
     requires std::convertible_to<const S&, cudaStream_t>
   stream_handle(const S& stream) noexcept : stream_(stream) {}
+  /// Takes a wrapper whose get() returns a cudaStream_t.
   template <class S>
     requires(!std::convertible_to<const S&, cudaStream_t> &&
              requires(const S& s) {
                { s.get() } -> std::same_as<cudaStream_t>;
              })
   stream_handle(const S& stream) noexcept : stream_(stream.get()) {}
-  operator cudaStream_t() const noexcept { return stream_; }
+  operator cudaStream_t() const noexcept { return stream_; }  ///< the CUDA stream
 
  private:
   cudaStream_t stream_;
 };
 
-// The calls that resources of rmm and CCCL also have, for one with `allocate` and `deallocate`; those without a stream
-// are on the legacy default one. With tuck/memory/cuda_mr.cuh tuck's resources are theirs.
+/// Adds the other allocation calls of rmm and CCCL to a resource that has allocate(stream, size, alignment) and
+/// deallocate(stream, p, size, alignment). Calls without a stream use the legacy default stream.
+/// @tparam Resource the resource, which derives from this class
 template <class Resource> class resource_calls {
  public:
+  /// Allocates on the legacy default stream and waits for it. Throws tuck::error if waiting fails.
   void* allocate_sync(size_t size, size_t alignment = 256) {
     void* const p = self().allocate(cudaStreamLegacy, size, alignment);
     if (const cudaError_t e = cudaStreamSynchronize(cudaStreamLegacy); e != cudaSuccess) {
@@ -105,16 +115,21 @@ template <class Resource> class resource_calls {
     }
     return p;
   }
+  /// Returns memory in the order of the legacy default stream.
   void deallocate_sync(void* p, size_t size, size_t alignment = 256) noexcept {
     self().deallocate(cudaStreamLegacy, p, size, alignment);
   }
 
-  // As CCCL 3.0 has them.
+  // The interface of CCCL 3.0.
+  /// Same as allocate_sync.
   void* allocate(size_t size, size_t alignment) { return allocate_sync(size, alignment); }
+  /// Same as deallocate_sync.
   void deallocate(void* p, size_t size, size_t alignment) noexcept { deallocate_sync(p, size, alignment); }
+  /// Allocates in the order of `stream`.
   void* allocate_async(size_t size, size_t alignment, stream_handle stream) {
     return self().allocate(stream, size, alignment);
   }
+  /// Returns memory in the order of `stream`.
   void deallocate_async(void* p, size_t size, size_t alignment, stream_handle stream) noexcept {
     self().deallocate(stream, p, size, alignment);
   }
@@ -123,19 +138,22 @@ template <class Resource> class resource_calls {
   Resource& self() noexcept { return static_cast<Resource&>(*this); }
 };
 
-// cudaMallocAsync, from the pool of the current device.
+/// Allocates device memory with cudaMallocAsync from the pool of the current device. Stateless; all objects are equal.
 class async_resource : public resource_calls<async_resource> {
  public:
   using resource_calls::allocate, resource_calls::deallocate;
 
-  void* allocate(stream_handle stream, size_t size, size_t /*alignment: that of cudaMalloc*/ = 256) {
+  /// Allocates `size` bytes, aligned as by cudaMalloc; the alignment argument is ignored. Throws tuck::error.
+  void* allocate(stream_handle stream, size_t size, size_t /*alignment*/ = 256) {
     void* p = nullptr;
     detail::require(cudaMallocAsync(&p, size, stream));
     return p;
   }
+  /// Frees `p` in the order of `stream`. Errors are ignored.
   void deallocate(stream_handle stream, void* p, size_t /*size*/, size_t /*alignment*/ = 256) noexcept {
     detail::give_back([&] { return cudaFreeAsync(p, stream); });
   }
+  /// Returns true: memory of one object may be freed by any other.
   friend bool operator==(const async_resource&, const async_resource&) noexcept { return true; }
 };
 static_assert(stream_resource<async_resource>);
@@ -149,12 +167,13 @@ struct free_host {
 };
 using host_memory = std::unique_ptr<std::byte, free_host>;
 
-// Pinned host memory that kernels can use too.
+// Pinned host memory that kernels can access. Portable: pinned for all CUDA contexts. Throws tuck::error.
 inline host_memory allocate_host(size_t size) {
   void* p = nullptr;
   require(cudaHostAlloc(&p, size, cudaHostAllocPortable | cudaHostAllocMapped));
   return host_memory(static_cast<std::byte*>(p));
 }
+// The address that kernels use for memory of allocate_host.
 template <class Pointer> std::byte* device_address(const Pointer& memory) {
   void* p = nullptr;
   require(cudaHostGetDevicePointer(&p, memory.get(), 0));
@@ -163,28 +182,32 @@ template <class Pointer> std::byte* device_address(const Pointer& memory) {
 
 }  // namespace detail
 
-// Pinned host memory that kernels can use too (cudaHostAlloc, portable and mapped). CUDA has it in no stream's order:
-// allocating may wait for the device, and deallocating waits for the stream.
+/// Allocates pinned host memory that kernels can access (cudaHostAlloc, portable and mapped). Stateless.
+/// CUDA does not allocate it in stream order: allocating may wait for the device, deallocating waits for the stream.
 class pinned_resource : public resource_calls<pinned_resource> {
  public:
   using resource_calls::allocate, resource_calls::deallocate;
 
-  void* allocate(stream_handle /*stream*/, size_t size, size_t /*alignment: that of cudaHostAlloc*/ = 256) {
+  /// Allocates `size` bytes, aligned as by cudaHostAlloc; stream and alignment are ignored. Throws tuck::error.
+  void* allocate(stream_handle /*stream*/, size_t size, size_t /*alignment*/ = 256) {
     return detail::allocate_host(size).release();
   }
+  /// Waits for `stream`, then frees `p`. Errors are ignored.
   void deallocate(stream_handle stream, void* p, size_t /*size*/, size_t /*alignment*/ = 256) noexcept {
     detail::give_back([&] { return cudaStreamSynchronize(stream); });
     detail::free_host{}(static_cast<std::byte*>(p));
   }
+  /// Returns true: memory of one object may be freed by any other.
   friend bool operator==(const pinned_resource&, const pinned_resource&) noexcept { return true; }
 };
 static_assert(stream_resource<pinned_resource>);
 
-// Any resource, known at run time; it must live as long as this and its copies.
+/// Refers to a resource of any type at run time. Copyable; the resource must outlive all copies.
 class resource_ref : public resource_calls<resource_ref> {
  public:
   using resource_calls::allocate, resource_calls::deallocate;
 
+  /// Refers to `resource`.
   template <stream_resource R>
     requires(!std::same_as<R, resource_ref>)
   resource_ref(R& resource) noexcept
@@ -196,13 +219,16 @@ class resource_ref : public resource_calls<resource_ref> {
           tuck::deallocate_to(*static_cast<R*>(r), p, size, alignment, stream);
         }) {}
 
+  /// Allocates from the resource in the order of `stream`. Throws what the resource throws.
   void* allocate(stream_handle stream, size_t size, size_t alignment = 256) {
     return take_(resource_, size, alignment, stream);
   }
+  /// Returns memory to the resource in the order of `stream`.
   void deallocate(stream_handle stream, void* p, size_t size, size_t alignment = 256) noexcept {
     give_(resource_, p, size, alignment, stream);
   }
 
+  /// Returns whether both refer to the same object.
   friend bool operator==(const resource_ref& a, const resource_ref& b) noexcept { return a.resource_ == b.resource_; }
 
  private:

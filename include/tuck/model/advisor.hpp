@@ -1,13 +1,12 @@
-// Which way each tensor of a training goes, decided anew as its sparsity changes: the advisor of CSWAP, for any number
-// of codecs. It knows the link and, by a predictor, each codec; of a tensor it is told the size and what computing
-// hides, once, and the share of zeros, every epoch; what then was measured makes its predictions better.
+// Decides for each tensor of a training whether to swap it raw, encode it, or recompute it: the advisor of CSWAP, for
+// any number of codecs. It knows the rates of the link and has a predictor for each codec. The user tells it the size
+// and the hidden transfer times of each tensor once, and the share of zeros every epoch. Measurements improve the
+// predictions.
 //
 //   tuck::advisor advisor(link, {{zvc_predictor}, {quantize_predictor, /* lossy */ true}});
 //   const size_t x = advisor.add({.bytes = size, .hidden_out = 1e-3, .hidden_in = 2e-3});
-//   ...each epoch, with what gather_statistics found:
-//   const tuck::swap_decision way = advisor.decide(x, sparsity);
-//
-// One thread at a time.
+//   ...each epoch, with the sparsity from gather_statistics:
+//   const tuck::swap_decision decision = advisor.decide(x, sparsity);
 #pragma once
 
 #include <tuck/model/cost.hpp>
@@ -19,48 +18,55 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// A codec that the advisor may choose.
 struct advised_codec {
-  codec_predictor predictor = {};
-  bool lossy = false;
+  codec_predictor predictor = {};  ///< predicts its times and its ratio
+  bool lossy = false;              ///< whether the codec changes values
 };
 
+/// Options of an advisor.
 struct advisor_options {
-  double hysteresis = .05;  // a decision is given up only for one that costs less by this share
-  double forget = .99;      // what a measurement counts for after the next one
+  double hysteresis = .05;  ///< a decision changes only if the new one costs less by this share, in [0, 1]
+  double forget = .99;      ///< factor by which each measurement reduces the weight of earlier ones
 };
 
+/// Makes decisions for the tensors of a training. Not thread-safe: one thread at a time.
 class advisor {
  public:
+  /// Takes the rates of the link and the codecs to choose from. Decisions name a codec by its index in `codecs`.
   explicit advisor(const link_rates& link, std::vector<advised_codec> codecs, const advisor_options& options = {})
       : link_(link), codecs_(std::move(codecs)), options_(options), estimates_(codecs_.size()) {}
 
-  // A tensor, by the number that it has from then on: 0, 1, 2, ...
+  /// Adds a tensor.
+  /// @return its number: 0, 1, 2, ...
   size_t add(const swap_profile& profile) {
     tensors_.push_back({profile, {}, false});
     return tensors_.size() - 1;
   }
-  size_t tensors() const noexcept { return tensors_.size(); }
-  size_t codecs() const noexcept { return codecs_.size(); }
+  size_t tensors() const noexcept { return tensors_.size(); }  ///< number of tensors
+  size_t codecs() const noexcept { return codecs_.size(); }    ///< number of codecs
 
-  // What is known of it otherwise than when it was added; the next decision is of that. Until then the last one stands,
-  // or raw instead where that was lossy and may be no more.
+  /// Replaces the profile of a tensor. The next decision uses it. Until then the last decision stays valid, but becomes
+  /// raw if it named a lossy codec and the new profile does not allow that.
   void change(size_t tensor, const swap_profile& profile) {
     assert(tensor < tensors_.size());
     entry& t = tensors_[tensor];
     t.profile = profile;
-    const bool is_lossy = t.decision.how == swap_decision::way::encode && codecs_[t.decision.codec].lossy;
+    const bool is_lossy = t.decision.how == swap_decision::mode::encode && codecs_[t.decision.codec].lossy;
     if (is_lossy && !profile.lossy_allowed) t.decision = {};
   }
 
-  // The way for a tensor with this share of zeros. A codec is not chosen where a predicted deviation is as large as
-  // what is predicted, or not known yet.
+  /// Decides how to swap a tensor. A codec is not chosen while one of its predictions is uncertain: its standard
+  /// deviation is unknown, or not below the predicted value.
+  /// Complexity: linear in the number of codecs.
+  /// @param tensor a number that add returned  @param sparsity its share of zeros, in [0, 1]
   swap_decision decide(size_t tensor, double sparsity) {
     assert(tensor < tensors_.size());
     entry& t = tensors_[tensor];
     for (size_t i = 0; i < codecs_.size(); ++i) estimates_[i] = estimate(t.profile, sparsity, codecs_[i]);
     const swap_decision best = choose(t.profile, link_, estimates_);
     const double as_before = cost_of(t.decision, t.profile);
-    // What is not allowed any more, or not known, is given up whatever the rest costs.
+    // A previous decision that is no longer allowed or predictable has infinite cost and is always replaced.
     const bool stays =
         t.decided && std::isfinite(as_before) && best.cost >= as_before * (1 - std::clamp(options_.hysteresis, 0., 1.));
     if (stays) {
@@ -72,14 +78,16 @@ class advisor {
     t.decided = true;
     return t.decision;
   }
-  // The last one; raw before the first.
+  /// Returns the last decision for a tensor; raw before the first.
   swap_decision decision(size_t tensor) const {
     assert(tensor < tensors_.size());
     return tensors_[tensor].decision;
   }
 
-  // What a codec took for a tensor with this share of zeros: seconds, and raw bytes over encoded ones. A figure of 0 is
-  // none.
+  /// Reports a measurement of a codec on a tensor, to improve the predictions.
+  /// @param sparsity the tensor's share of zeros, in [0, 1]
+  /// @param encode, decode seconds; 0: not measured
+  /// @param ratio raw bytes / encoded bytes; 0: not measured
   void measured(size_t tensor, size_t codec, double sparsity, double encode, double decode, double ratio) {
     assert(tensor < tensors_.size() && codec < codecs_.size());
     codecs_[codec].predictor.add(tensors_[tensor].profile.bytes, sparsity, encode, decode, ratio, options_.forget);
@@ -100,12 +108,12 @@ class advisor {
     return {seen.ratio.value, known ? seen.encode.value : never, seen.decode.value, codec.lossy};
   }
 
-  // What a decision costs by the estimates of now; infinity where it is none any more.
+  // The cost of a decision by the current estimates; infinity if it is no longer allowed.
   double cost_of(const swap_decision& d, const swap_profile& tensor) const noexcept {
     switch (d.how) {
-      case swap_decision::way::raw: return raw_cost(tensor, link_);
-      case swap_decision::way::recompute: return tensor.recompute;
-      case swap_decision::way::encode: break;
+      case swap_decision::mode::raw: return raw_cost(tensor, link_);
+      case swap_decision::mode::recompute: return tensor.recompute;
+      case swap_decision::mode::encode: break;
     }
     if (estimates_[d.codec].lossy && !tensor.lossy_allowed) return std::numeric_limits<double>::infinity();
     return encoded_cost(tensor, link_, estimates_[d.codec]);
@@ -114,7 +122,7 @@ class advisor {
   link_rates link_;
   std::vector<advised_codec> codecs_;
   advisor_options options_;
-  std::vector<codec_estimate> estimates_;  // of the tensor that is decided on
+  std::vector<codec_estimate> estimates_;  // for the tensor of the current decision
   std::vector<entry> tensors_;
 };
 

@@ -1,17 +1,18 @@
-// How large an error bound activations may have: the controller of COMET (Jin et al., VLDB 2022), which keeps the error
-// that they bring into a layer's weight gradients within a share of its momentum.
+// Controls the error bound of a layer's activations: the controller of COMET (Jin et al., VLDB 2022). Lossy activations
+// cause an error in the layer's weight gradients. The controller keeps that error within a share of the momentum.
 //
-// An error-bounded codec leaves errors that are about uniform in [-bound, bound], of variance bound^2 / 3. A weight's
-// gradient is a sum of products l_i x_i of the output's gradient and the activations; with independent errors its own
-// error has the variance
+// An error-bounded codec causes errors that are about uniform in [-bound, bound], with variance bound^2 / 3. The
+// gradient of a weight is a sum of products l_i x_i, with the gradient l of the output and the activations x. If the
+// errors are independent, the variance of the gradient's error is
 //
-//   sigma^2 = bound^2 / 3 * sum of l_i^2 over x_i != 0
+//   (1)  sigma^2 = bound^2 / 3 * sum of l_i^2 over x_i != 0
 //
-// - zeros drop out, for they come back as zeros. As the sum is not known before the backward pass, COMET estimates
+// Zeros do not contribute, because they are restored as zeros. The sum is unknown before the backward pass, so COMET
+// estimates
 //
-//   sigma = a * L * sqrt(N * R) * bound
+//   (2)  sigma = a * L * sqrt(N * R) * bound
 //
-// from L, the mean of |l|, the batch N, and the share R of activations that are not zero. All bounds here are absolute.
+// where L is the mean of |l|, N the batch size, and R the share of non-zero activations. All bounds are absolute.
 #pragma once
 
 #include <tuck/core/config.hpp>
@@ -22,40 +23,44 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// What a layer's last backward pass showed.
+/// Statistics of a layer's last backward pass.
 struct gradient_statistics {
-  double mean_gradient = 0;  // of |l|, the gradient of the layer's output
-  double batch = 0;
-  double nonzero = 1;        // share of its input's activations that are not zero
-  double mean_momentum = 0;  // of |m|, the momentum of its weights
+  double mean_gradient = 0;  ///< mean of |l|, l being the gradient of the layer's output
+  double batch = 0;          ///< batch size N
+  double nonzero = 1;        ///< share R of non-zero values in the layer's input, in [0, 1]
+  double mean_momentum = 0;  ///< mean of |m|, m being the momentum of the layer's weights
 };
 
-// The bound for which the second formula gives this sigma.
+/// Returns the absolute bound for which formula (2) gives `sigma`. Infinite or NaN if the statistics are zero or NaN.
+/// @param sigma standard deviation of the gradients' error  @param a factor of formula (2)
 inline double bound_for_estimated_sigma(double sigma, const gradient_statistics& seen, double a) noexcept {
   return sigma / (a * seen.mean_gradient * std::sqrt(seen.batch * seen.nonzero));
 }
 
+/// Options of a bound_controller.
 struct bound_control_options {
-  double a = 0.32;          // of the second formula, as the paper found it
-  double share = 0.01;      // of the momentum that sigma may have
-  uint64_t refresh = 1000;  // iterations from one update to the next
-  double first = 1e-4;      // before there has been one
-  double lowest = 1e-8, highest = 1e-1;
+  double a = 0.32;                       ///< factor of formula (2); the paper's value
+  double share = 0.01;                   ///< sigma as a share of the mean momentum
+  uint64_t refresh = 1000;               ///< iterations between updates
+  double first = 1e-4;                   ///< bound before the first update
+  double lowest = 1e-8, highest = 1e-1;  ///< limits of the bound; `lowest` wins if they contradict
 };
 
-// A layer's bound over the iterations of a training.
+/// The error bound of one layer during a training.
 class bound_controller {
  public:
+  /// Starts with the bound options.first, within the limits.
   explicit bound_controller(const bound_control_options& options = {}) noexcept
       : options_(options), bound_(limited(options.first)) {}
 
-  double bound() const noexcept { return bound_; }
+  double bound() const noexcept { return bound_; }  ///< the current absolute bound
 
-  // Are statistics wanted in this iteration? They cost a pass over the gradients.
+  /// Returns whether update should be called in this iteration. Statistics cost a pass over the gradients.
   bool wants(uint64_t iteration) const noexcept {
     return !seen_ || (iteration >= last_ && iteration - last_ >= options_.refresh);
   }
-  // Takes them. Those that say nothing - no gradient, no momentum, or what is no number - leave the bound as it is.
+  /// Computes the bound from the statistics of this iteration. Statistics without gradient or momentum, or with NaN, do
+  /// not change it.
   void update(uint64_t iteration, const gradient_statistics& seen) noexcept {
     const double wanted = bound_for_estimated_sigma(options_.share * seen.mean_momentum, seen, options_.a);
     if (!std::isfinite(wanted) || !(wanted > 0)) return;
@@ -65,7 +70,7 @@ class bound_controller {
   }
 
  private:
-  // Not below the lowest, even where that is above the highest; the lowest for what is no number.
+  // `lowest` applies last, so it wins over a smaller `highest`. NaN becomes `lowest`.
   double limited(double bound) const noexcept {
     return bound >= options_.lowest ? std::max(std::min(bound, options_.highest), options_.lowest) : options_.lowest;
   }

@@ -1,15 +1,16 @@
-// What it costs to swap a tensor, raw or encoded, and which way costs least: the model of CSWAP (Chen et al., CLUSTER
-// 2021), with the choice among several codecs of its successor. Times are seconds, sizes bytes, rates bytes a second.
+// The cost of swapping a tensor, and the mode with the lowest cost: raw, encoded, or recomputed. This is the model of
+// CSWAP (Chen et al., CLUSTER 2021), extended to several codecs as in its successor. Times are in seconds, sizes in
+// bytes, rates in bytes per second.
 //
-// A tensor of S bytes goes out in the forward pass and comes back in the backward pass, each way beside computing that
-// hides the link for H_out and H_in seconds. What is not hidden, and the codec's own time, the training waits for:
+// A tensor of S bytes is copied out in the forward pass and back in the backward pass. Computation hides H_out and H_in
+// seconds of these copies. The training waits for the rest of the copies and for the codec:
 //
 //   (1)  raw      max(S / d2h - H_out, 0) + max(S / h2d - H_in, 0)
 //   (2)  encoded  T_encode + T_decode + O_out + O_in
 //   (3)  O_out =  max(S / r / d2h - H_out, 0)        (4)  O_in = max(S / r / h2d - H_in, 0)
 //
-// r is the codec's ratio, measured or predicted. The paper has S * (1 - sparsity) in place of S / r, which leaves out
-// what a codec stores besides the values: r = 1 / (1 - sparsity) gives its decisions.
+// r is the codec's compression ratio, measured or predicted. The paper uses S * (1 - sparsity) instead of S / r, which
+// ignores everything that a codec stores besides the values. r = 1 / (1 - sparsity) reproduces the paper's decisions.
 #pragma once
 
 #include <tuck/core/span.hpp>
@@ -19,56 +20,66 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// A link's effective rates.
+/// Effective rates of the link between device and host, in bytes per second.
 struct link_rates {
-  double d2h = 0, h2d = 0;
+  double d2h = 0, h2d = 0;  ///< device to host, host to device
 };
 
-// What is known of a tensor and of the training around it.
+/// A tensor and its place in the training step.
 struct swap_profile {
-  uint64_t bytes = 0;
-  double hidden_out = 0, hidden_in = 0;  // seconds of transfer that computing hides
-  bool lossy_allowed = false;
-  double recompute = std::numeric_limits<double>::infinity();  // seconds to compute it anew instead
+  uint64_t bytes = 0;                                          ///< size of the tensor
+  double hidden_out = 0, hidden_in = 0;                        ///< seconds of each transfer that computation hides
+  bool lossy_allowed = false;                                  ///< whether lossy codecs may be chosen
+  double recompute = std::numeric_limits<double>::infinity();  ///< seconds to recompute it instead
 };
 
-// What a codec would make of it.
+/// Predicted or measured behaviour of a codec on one tensor.
 struct codec_estimate {
-  double ratio = 1;               // raw bytes over encoded bytes, > 0; infinity: nothing is left
-  double encode = 0, decode = 0;  // seconds
-  bool lossy = false;
+  double ratio = 1;               ///< raw bytes / encoded bytes, > 0; infinity: the encoded size is negligible
+  double encode = 0, decode = 0;  ///< seconds
+  bool lossy = false;             ///< whether the codec changes values
 };
 
-// As ZVC stores them: a bit a value, and those that are not zero.
+/// Returns the compression ratio of ZVC, which stores one bit per value and all non-zero values.
+/// @param sparsity share of zeros, in [0, 1]
 constexpr double zvc_ratio(double sparsity, unsigned value_bytes) noexcept {
   return 1 / (1. / (8 * value_bytes) + 1 - sparsity);
 }
 
-// The part of a transfer that is not hidden.
+/// Returns the seconds of a transfer that computation does not hide.
+/// @param size bytes  @param rate bytes per second  @param hidden seconds that computation hides
 constexpr double exposed(double size, double rate, double hidden) noexcept {
   return std::max(size / rate - hidden, 0.);
 }
 
-// (1)
+/// Returns the cost of swapping the tensor raw, in seconds: formula (1).
 constexpr double raw_cost(const swap_profile& tensor, const link_rates& link) noexcept {
   const auto size = static_cast<double>(tensor.bytes);
   return exposed(size, link.d2h, tensor.hidden_out) + exposed(size, link.h2d, tensor.hidden_in);
 }
-// (2), (3), (4)
+/// Returns the cost of swapping the tensor encoded, in seconds: formulas (2) to (4).
 constexpr double encoded_cost(const swap_profile& tensor, const link_rates& link, const codec_estimate& by) noexcept {
   const double size = static_cast<double>(tensor.bytes) / by.ratio;
   return by.encode + by.decode + exposed(size, link.d2h, tensor.hidden_out) + exposed(size, link.h2d, tensor.hidden_in);
 }
 
+/// How to treat a tensor, and what that costs. swap_stream::out takes it.
 struct swap_decision {
-  enum class way : uint8_t { raw, recompute, encode };
-  way how = way::raw;
-  size_t codec = 0;  // with `encode`: which of the estimates
-  double cost = 0, raw_cost = 0;
+  /// What to do with the tensor.
+  enum class mode : uint8_t {
+    raw,        ///< swap it unchanged
+    recompute,  ///< discard it and compute it again
+    encode,     ///< swap it encoded
+  };
+  mode how = mode::raw;           ///< the chosen mode
+  size_t codec = 0;               ///< with mode::encode, the index of the codec
+  double cost = 0, raw_cost = 0;  ///< seconds, of the chosen mode and of mode::raw
 };
 
-// The way that costs least; of equals raw, then the first codec, then computing anew. A lossy codec only where the
-// profile allows it. Estimates that are no numbers are not chosen.
+/// Chooses the mode with the lowest cost. Ties prefer raw, then the first codec, then recomputation.
+/// Lossy codecs are considered only if the profile allows them. Estimates whose cost is NaN are never chosen.
+/// Complexity: linear in the number of codecs.
+/// @param codecs one estimate per codec; swap_decision::codec is an index into it
 constexpr swap_decision choose(const swap_profile& tensor, const link_rates& link,
                                span<const codec_estimate> codecs) noexcept {
   const double raw = raw_cost(tensor, link);
@@ -76,9 +87,9 @@ constexpr swap_decision choose(const swap_profile& tensor, const link_rates& lin
   for (size_t i = 0; i < codecs.size(); ++i) {
     if (codecs[i].lossy && !tensor.lossy_allowed) continue;
     if (const double cost = encoded_cost(tensor, link, codecs[i]); cost < best.cost)
-      best = {swap_decision::way::encode, i, cost, raw};
+      best = {swap_decision::mode::encode, i, cost, raw};
   }
-  if (tensor.recompute < best.cost) best = {swap_decision::way::recompute, 0, tensor.recompute, raw};
+  if (tensor.recompute < best.cost) best = {swap_decision::mode::recompute, 0, tensor.recompute, raw};
   return best;
 }
 

@@ -1,6 +1,6 @@
-// How long a codec takes and how small it makes a tensor, learnt from measurements: linear in the bytes and in those of
-// them that are not zero, as CSWAP's profiler has it, fitted offline and corrected online by the same steps of
-// recursive least squares. Small and large tensors count alike: what is made small is the relative error.
+// Predicts the times and the compression ratio of a codec from measurements. Times and frame sizes are modelled as
+// linear functions of the bytes and of the non-zero bytes, as in CSWAP's profiler. Recursive least squares fits the
+// model, both offline and online. It minimizes relative errors, so that small and large tensors have the same weight.
 #pragma once
 
 #include <tuck/core/config.hpp>
@@ -13,35 +13,40 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// A predicted value.
 struct prediction {
-  double value = 0;
-  double deviation = 0;  // standard, of what will be measured; infinity before there are enough measurements
+  double value = 0;      ///< the expected measurement
+  double deviation = 0;  ///< standard deviation of a measurement; infinity while there are too few measurements
 };
 
-// y = c . x, by recursive least squares on relative errors. A plain value: save and load it as it is.
+/// Fits y = c . x by recursive least squares on relative errors. A plain value without pointers: it can be saved and
+/// loaded as bytes.
+/// @tparam N number of features x
 template <size_t N> struct relative_regression {
-  using vector = std::array<double, N>;
+  using vector = std::array<double, N>;  ///< N features or coefficients
 
-  vector c = {};
-  std::array<vector, N> covariance = {};  // of c, in units of the squared relative error
-  double squares = 0;                     // of relative errors, those of the past as much as they still count
-  double count = 0;                       // of measurements, likewise
+  vector c = {};                          ///< the coefficients
+  std::array<vector, N> covariance = {};  ///< of c, in units of the squared relative error
+  double squares = 0;                     ///< weighted sum of the squared relative errors
+  double count = 0;                       ///< sum of the weights of all measurements
 
-  // c is guessed to be 0, give or take these: a few orders of magnitude more than it can be, so that the guess weighs
-  // nothing beside measurements, but not so many that nothing of them is left in a double.
+  /// Starts with c = 0 as a guess. Choose its deviation a few orders of magnitude above the largest plausible
+  /// coefficient, so that measurements outweigh the guess. Much larger deviations lose precision in a double.
+  /// @param sizes standard deviation of the guess, per coefficient
   explicit constexpr relative_regression(const vector& sizes = {}) noexcept {
     for (size_t i = 0; i < N; ++i) covariance[i][i] = sizes[i] * sizes[i];
   }
 
-  // A measurement; one that is not above 0 or not finite is none. With forget < 1, those before count for less: 0.99 is
-  // a memory of about a hundred. What is forgotten is only what this measurement says anew (Kulhavy's directional
-  // forgetting, Automatica 1987): who measures the same again and again does not lose the rest.
+  /// Adds a measurement. It is ignored if y is not positive, or if x or y is not finite. Complexity: O(N^2).
+  /// Directional forgetting (Kulhavy, Automatica 1987) discards old information only in the direction of x: repeating
+  /// the same measurement does not erase what other measurements have shown.
+  /// @param forget factor for the weight of all earlier measurements; 0.99 remembers about a hundred
   constexpr void add(const vector& x, double y, double forget = 1) noexcept {
     if (!(y > 0)) return;
     vector scaled = x, gain = {};
     double error = 1, spread = 0;
     for (double& v : scaled) {
-      v /= y;  // of a relative error, then
+      v /= y;  // dividing by y makes the residual a relative error
       if (!(v - v == 0)) return;
     }
     for (size_t i = 0; i < N; ++i) {
@@ -55,10 +60,11 @@ template <size_t N> struct relative_regression {
       c[i] += gain[i] / (1 + spread) * error;
       for (size_t j = 0; j <= i; ++j) covariance[i][j] = covariance[j][i] = covariance[i][j] - gain[i] * gain[j] * less;
     }
-    squares = forget * squares + error * error / (1 + spread);  // error of before times error of after
+    squares = forget * squares + error * error / (1 + spread);  // error before the update times error after it
     count = forget * count + 1;
   }
 
+  /// Predicts y for the features x. The deviation is infinite unless `count` exceeds N.
   prediction at(const vector& x) const noexcept {
     prediction p;
     double spread = 0;
@@ -73,28 +79,32 @@ template <size_t N> struct relative_regression {
   }
 };
 
-// One codec's behaviour on one device. A plain value too.
+/// Predicts one codec on one device. A plain value: it can be saved and loaded as bytes.
 struct codec_predictor {
-  using regression = relative_regression<3>;
+  using regression = relative_regression<3>;  ///< over the three features
 
+  /// The predictions for one tensor.
   struct estimate {
-    prediction encode, decode;  // seconds
-    prediction ratio;           // raw bytes over encoded bytes
+    prediction encode, decode;  ///< seconds
+    prediction ratio;           ///< raw bytes / encoded bytes
   };
 
-  // Seconds, seconds, and MiB of a frame, whose header and directory weigh most where the tensor is small. The first
-  // guesses, 0 give or take a tenth of a second a call and a second a MiB, weigh nothing beside measurements of codecs
-  // of 1 GB/s, and next to nothing beside those of 0.1 GB/s.
+  /// Models of the encode seconds, the decode seconds, and the MiB of a frame. The initial guesses of the times have
+  /// deviations of 0.1 seconds per call and 1 second per MiB. They are negligible against measurements of codecs with
+  /// 1 GB/s, and nearly so with 0.1 GB/s. Header and directory of a frame weigh most in small tensors.
   regression encode{{.1, 1, 1}}, decode{{.1, 1, 1}}, frame{{1, 1e2, 1e2}};
 
-  // A call, MiB, MiB that are not zero.
+  /// Returns the features of a tensor: 1, its MiB, and its non-zero MiB.
   static constexpr regression::vector features(uint64_t size, double sparsity) noexcept {
     const double mib = static_cast<double>(size) / (1 << 20);
     return {1, mib, mib * (1 - sparsity)};
   }
 
-  // What encoding and decoding `size` bytes of this share of zeros took, and the ratio. A figure of 0 is none, nor is
-  // one that cannot be: a share outside [0, 1], a time below a nanosecond, a frame below a byte.
+  /// Adds a measurement of encoding and decoding a tensor. Each of the times and the ratio may be 0: not measured.
+  /// Impossible values are ignored: times below a nanosecond, and ratios of frames below one byte. A sparsity outside
+  /// [0, 1] discards the whole measurement.
+  /// @param size bytes of the tensor  @param sparsity its share of zeros  @param ratio raw bytes / encoded bytes
+  /// @param forget as in relative_regression::add
   constexpr void add(uint64_t size, double sparsity, double encode_seconds, double decode_seconds, double ratio,
                      double forget = 1) noexcept {
     if (!(sparsity >= 0 && sparsity <= 1)) return;
@@ -104,14 +114,15 @@ struct codec_predictor {
     if (ratio > 0 && ratio <= static_cast<double>(size)) frame.add(x, x[1] / ratio, forget);
   }
 
-  // Only as good as the deviations say: infinity or no number where too little is known.
+  /// Predicts times and ratio of a tensor of `size` bytes with the share of zeros `sparsity`. Check the deviations:
+  /// they are infinite or NaN while there are too few measurements.
   estimate at(uint64_t size, double sparsity) const noexcept {
     const auto x = features(size, sparsity);
     estimate e{encode.at(x), decode.at(x), {}};
     e.encode.value = std::fmax(e.encode.value, 0);
     e.decode.value = std::fmax(e.decode.value, 0);
     const prediction encoded = frame.at(x);
-    const double least = 1e-4 * x[1];  // no codec makes a frame smaller than its directory
+    const double least = 1e-4 * x[1];  // a frame is never smaller than its directory
     const double mib = std::fmax(encoded.value, least);
     e.ratio.value = x[1] / mib;
     e.ratio.deviation = encoded.deviation / mib * e.ratio.value;

@@ -1,5 +1,5 @@
-// The policies of vDNN (Rhu et al., MICRO 2016): whose inputs leave the device, when they come back, and how little of
-// that a memory budget allows. Plain data in, plain data out; a swap_stream does the moving.
+// The policies of vDNN (Rhu et al., MICRO 2016): which layers' inputs are offloaded, when they are prefetched, and
+// which policy fits a memory budget. These functions only decide; a swap_stream moves the data.
 #pragma once
 
 #include <tuck/core/span.hpp>
@@ -10,51 +10,56 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// What a layer computes, as far as the policies distinguish it.
 enum class layer_kind : uint8_t { convolution, activation, pooling, normalization, fully_connected, softmax, other };
 
-// A layer of a network that is a chain: its output is the input of the next.
+/// A layer of a network that is a chain: the output of each layer is the input of the next.
 struct layer {
-  layer_kind kind = layer_kind::other;
-  uint64_t input_bytes = 0;      // kept from its forward to its backward pass
-  uint64_t output_bytes = 0;     // the next layer's input_bytes
-  bool in_place = false;         // the output takes the input's memory
-  uint64_t fast_workspace = 0;   // bytes, of the fastest kernels
-  uint64_t small_workspace = 0;  // of those that need the least
+  layer_kind kind = layer_kind::other;  ///< what it computes
+  uint64_t input_bytes = 0;             ///< its input, needed from its forward to its backward pass
+  uint64_t output_bytes = 0;            ///< its output, equal to the next layer's input_bytes
+  bool in_place = false;                ///< whether the output overwrites the input
+  uint64_t fast_workspace = 0;          ///< workspace bytes of the fastest kernels
+  uint64_t small_workspace = 0;         ///< workspace bytes of the kernels that need the least
 };
 
+/// Which layers' inputs are offloaded.
 enum class offload_set : uint8_t {
-  none,
-  conv,  // inputs of convolutions
-  all,   // of every layer that may
+  none,  ///< no inputs
+  conv,  ///< inputs of convolutions
+  all,   ///< inputs of all layers that may_offload allows
 };
 
-// May the input of layer i leave the device? Never the last layer's, which is wanted at once, nor that of layers in
-// place, softmax and fully connected layers.
+/// Returns whether the input of layer i may be offloaded. It may not for the last layer, whose backward pass follows at
+/// once, and for in-place, softmax and fully connected layers. Requires i < network.size().
 inline bool may_offload(span<const layer> network, size_t i) noexcept {
   const layer& l = network[i];
   return i + 1 < network.size() && !l.in_place && l.kind != layer_kind::softmax &&
          l.kind != layer_kind::fully_connected;
 }
+/// Returns whether `set` offloads the input of layer i < network.size().
 inline bool offloads(offload_set set, span<const layer> network, size_t i) noexcept {
   if (set == offload_set::none || !may_offload(network, i)) return false;
   return set == offload_set::all || network[i].kind == layer_kind::convolution;
 }
 
-// Which input to bring back while the backward pass runs some layer: the nearest below it that has left and has not
-// been asked for. The search ends at the first convolution that needs nothing, so that nothing comes back much too
-// early.
+/// Decides which input to prefetch while the backward pass runs a layer: the nearest earlier input that is offloaded
+/// and not yet requested. The search stops at the first convolution that needs no prefetch, so that no input
+/// is prefetched far too early.
 class prefetch_order {
  public:
+  /// Starts with the inputs that `set` offloads.
   prefetch_order(span<const layer> network, offload_set set) : prefetch_order(network, std::vector<bool>{}) {
     for (size_t i = 0; i < network.size(); ++i) away_[i] = offloads(set, network, i);
   }
-  // Those that are away by another rule.
+  /// Starts with the inputs i for which away[i] is true. Missing elements count as false.
   prefetch_order(span<const layer> network, std::vector<bool> away) : kinds_(network.size()), away_(std::move(away)) {
     for (size_t i = 0; i < network.size(); ++i) kinds_[i] = network[i].kind;
     away_.resize(network.size());
   }
 
-  // The input that is to be prefetched while layer i < network.size() runs backward; it then counts as being there.
+  /// Returns the input to prefetch while layer i < network.size() runs backward, or nothing. The input then counts as
+  /// being on the device.
   std::optional<size_t> next(size_t i) {
     while (i-- > 0) {
       if (away_[i]) {
@@ -65,7 +70,8 @@ class prefetch_order {
     }
     return std::nullopt;
   }
-  // Is the input of layer i still away when its own turn comes? Then it is to be brought back at once.
+  /// Returns whether the input of layer i is still offloaded when its backward pass starts and must be fetched at once.
+  /// It then counts as being on the device. Requires i < network.size().
   bool demand(size_t i) {
     const bool away = away_[i];
     away_[i] = false;
@@ -77,9 +83,11 @@ class prefetch_order {
   std::vector<bool> away_;
 };
 
-// The most device memory in use at any layer of a forward and a backward pass: inputs that are there, the output or the
-// two gradients under way, the workspace. An input that leaves is there until its layer is done; one that comes back,
-// from the layer on during which it was prefetched. Weights are not counted.
+/// Returns the peak device memory of a forward and a backward pass, in bytes. It counts the inputs on the device, the
+/// output or the two gradients of the current layer, and its workspace, but no weights. An offloaded input occupies
+/// memory until its layer is done. A prefetched input occupies memory from the layer during which it is prefetched.
+/// @param fast_kernels whether to count fast_workspace or small_workspace
+/// Complexity: linear in the number of layers, plus the searches of prefetch_order.
 inline uint64_t peak_bytes(span<const layer> network, offload_set set, bool fast_kernels) {
   const auto bytes_of = [&](size_t i) { return network[i].in_place ? 0 : network[i].input_bytes; };
   const auto workspace = [&](size_t i) {
@@ -101,20 +109,23 @@ inline uint64_t peak_bytes(span<const layer> network, offload_set set, bool fast
         network[i].in_place ? network[i].output_bytes : network[i].output_bytes + network[i].input_bytes;
     peak = std::max(peak, there + gradients + workspace(i));
     done_with += bytes_of(i);
-    if (i != 0 && network[i - 1].in_place) continue;  // which reads its output, that is this input, once more
+    if (i != 0 && network[i - 1].in_place) continue;  // layer i - 1 reads its output, which is this input, once more
     there -= done_with;
     done_with = 0;
   }
   return peak;
 }
 
+/// A policy of vDNN.
 struct vdnn_choice {
-  offload_set set = offload_set::none;
-  bool fast_kernels = true;
+  offload_set set = offload_set::none;  ///< which inputs are offloaded
+  bool fast_kernels = true;             ///< fastest kernels, or those with the smallest workspace
 };
 
-// vDNN's dynamic policy: the first that fits the budget (bytes) of none, conv and all with the fastest kernels, and
-// then with those of the least workspace; nothing where none of them does.
+/// Chooses vDNN's dynamic policy: tries none, conv and all with the fastest kernels, then with those of the smallest
+/// workspace.
+/// @param budget device memory in bytes, compared with peak_bytes
+/// @return the first policy that fits, or nothing
 inline std::optional<vdnn_choice> choose_offload(span<const layer> network, uint64_t budget) {
   for (const bool fast : {true, false})
     for (const offload_set set : {offload_set::none, offload_set::conv, offload_set::all})

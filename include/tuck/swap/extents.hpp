@@ -1,5 +1,5 @@
-// Which parts of a range of bytes are free. Extents are handed out and given back in any order and joined with their
-// neighbours; all of it is bookkeeping, the bytes themselves may be anywhere.
+// Bookkeeping of free extents in a range of bytes. Extents are taken and given back in any order; adjacent free extents
+// are merged. The bytes themselves are never accessed.
 #pragma once
 
 #include <tuck/core/config.hpp>
@@ -13,25 +13,28 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// A contiguous part of the range.
 struct extent {
-  uint64_t begin = 0;
-  uint64_t size = 0;
+  uint64_t begin = 0;  ///< offset of the first byte
+  uint64_t size = 0;   ///< bytes
 
-  constexpr uint64_t end() const noexcept { return begin + size; }
+  constexpr uint64_t end() const noexcept { return begin + size; }  ///< offset behind the last byte
+  /// Compares begin and size.
   friend constexpr bool operator==(const extent&, const extent&) = default;
 };
 
-// A piece that is given back may need a few words of host memory, and whoever gives back cannot do without: these are
-// set aside beforehand, when it is taken.
+/// A best-fit allocator of extents. Not thread-safe. Complexity: linear in the number of free extents to take,
+/// logarithmic to give back.
+/// Giving back may need a map node, but must not fail. Each take therefore allocates the node for its give_back.
 class free_extents {
  public:
-  // All of [0, size) is free.
+  /// Starts with [0, size) free.
   explicit free_extents(uint64_t size) {
     if (size != 0) by_begin_[0] = size;
   }
 
-  // `size` > 0 bytes from the smallest extent that has them, of several the first. False: none has. Throws
-  // std::bad_alloc, and then has taken nothing.
+  /// Takes the first `size` > 0 bytes of the smallest free extent that is large enough; of equal ones, the first.
+  /// @return false if there is no such extent. Throws std::bad_alloc without effect.
   bool take(uint64_t size, extent& taken) {
     auto best = by_begin_.end();
     for (auto at = by_begin_.begin(); at != by_begin_.end(); ++at)
@@ -46,7 +49,8 @@ class free_extents {
     return true;
   }
 
-  // All of the largest extent. False: it has fewer than `least` bytes. Throws as take does.
+  /// Takes the whole largest free extent, the first of equal ones.
+  /// @return false if it has fewer than `least` bytes. Throws std::bad_alloc without effect.
   bool take_largest(uint64_t least, extent& taken) {
     const auto largest = find_largest();
     if (largest == by_begin_.end() || largest->second < least) return false;
@@ -56,15 +60,17 @@ class free_extents {
     return true;
   }
 
-  // What has been taken will come back in one more piece. Throws std::bad_alloc.
+  /// Prepares for one more give_back, because a taken extent will be given back in parts. Throws std::bad_alloc without
+  /// effect.
   void expect() {
     std::map<uint64_t, uint64_t> one{{0, 0}};
     spare_.push_back(one.extract(one.begin()));
   }
-  // One piece that was expected will not come.
+  /// Cancels one expected give_back.
   void forget() noexcept { spare_.pop_back(); }
 
-  // A piece that was taken or expected.
+  /// Frees an extent that was taken, or a part of one that was announced by expect. An empty extent only uses up one
+  /// expected give_back.
   void give_back(extent e) noexcept {
     auto node = std::move(spare_.back());
     spare_.pop_back();
@@ -87,6 +93,7 @@ class free_extents {
     by_begin_.insert(std::move(node));
   }
 
+  /// Returns the size of the largest free extent.
   uint64_t largest() const noexcept {
     const auto found = find_largest();
     return found == by_begin_.end() ? 0 : found->second;
@@ -99,7 +106,7 @@ class free_extents {
   }
 
   std::map<uint64_t, uint64_t> by_begin_;                       // begin -> size
-  std::vector<std::map<uint64_t, uint64_t>::node_type> spare_;  // as many as there are pieces to come
+  std::vector<std::map<uint64_t, uint64_t>::node_type> spare_;  // one per expected give_back
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -1,29 +1,33 @@
-// Copies of frames by a few blocks, where only the device knows how long a frame is or where it lies.
+// A kernel that copies frames with a few blocks. It is used where only the device knows the size or offset of a frame.
 #pragma once
 
 #include <tuck/frame/device.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
-// Where a frame has been parked and how long it is. In pinned memory, for the host.
-struct alignas(32) park_report {
-  outcome frame;
-  uint64_t offset = 0;  // in the room of its run
+/// Size and offset of an offloaded frame. Kernels write it to pinned memory for the host.
+struct alignas(32) offload_report {
+  outcome frame;        ///< outcome of the encode
+  uint64_t offset = 0;  ///< in bytes, within the range of the frame's run (pinned_pool::run)
 };
 
+/// One copy. All pointers are accessible to the device. `from` and `to` are multiples of 16 bytes, with their offsets.
 struct frame_copy_job {
-  const std::byte* from;
-  const uint64_t* from_offset;  // null: 0
-  const outcome* frame;         // nothing is copied where it is not ok
-  std::byte* to;
-  uint64_t capacity;
-  uint64_t* used;        // null: the frame goes to the begin of `to`; else it is appended, as append does
-  park_report* written;  // with `used`: what has become of it
-  scratch_head* head;    // with `used`
+  const std::byte* from;        ///< buffer of the frame
+  const uint64_t* from_offset;  ///< offset of the frame in `from`; null: 0
+  const outcome* frame;         ///< its size; nothing is copied if it is not ok
+  std::byte* to;                ///< destination buffer
+  uint64_t capacity;            ///< size of the destination buffer in bytes
+  uint64_t* used;           ///< null: copy to the start of `to`; else append behind `*used` bytes and add the size to
+                            ///< it, rounded up to append_alignment
+  offload_report* written;  ///< with `used`: receives the outcome and the offset; output_too_small if it did not fit
+  scratch_head* head;       ///< with `used`: initialized scratch, shared by the blocks
 };
 
 inline namespace TUCK_ARCH {
 
+/// Copies 16 bytes per thread and load. With `used`, the last block to finish writes the report and the fill level.
+/// @tparam Threads block size
 template <int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
     frame_copy_kernel(const __grid_constant__ frame_copy_job job) {
@@ -35,7 +39,7 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
     const uint64_t offset = job.from_offset == nullptr ? 0 : device::load(job.from_offset);
     const auto* const from = reinterpret_cast<const device::vec128*>(job.from + offset);
     auto* const to = reinterpret_cast<device::vec128*>(job.to + used);
-    constexpr uint32_t ahead = 4;  // loads under way in a thread: reading the host takes long
+    constexpr uint32_t ahead = 4;  // loads in flight per thread: reads of host memory have a high latency
     const uint64_t count = ceil_div(frame.bytes, uint64_t{16}), stride = uint64_t{gridDim.x} * Threads;
     for (uint64_t i = uint64_t{blockIdx.x} * Threads + threadIdx.x; i < count; i += ahead * stride) {
       device::vec128 x[ahead];
@@ -58,8 +62,12 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
   reset(*job.head, device::load_relaxed(&job.head->epoch));
 }
 
-inline constexpr unsigned frame_copy_blocks = 4;  // enough for a link, and few enough for what else runs
+/// Blocks of a copy: enough to saturate a link, few enough to leave the GPU to other kernels.
+inline constexpr unsigned frame_copy_blocks = 4;
 
+/// Launches a copy on `stream`. Asynchronous. All memory must stay valid until it is done. Misuse is not checked.
+/// @param how max_blocks lowers the number of blocks below frame_copy_blocks
+/// @return errors of the launch
 inline result copy_frame(const frame_copy_job& job, const launch_options& how, cudaStream_t stream) noexcept {
   const unsigned most = how.max_blocks == 0 ? frame_copy_blocks : std::min(how.max_blocks, frame_copy_blocks);
   return detail::launch(frame_copy_kernel<block_threads>, job, most, {.max_blocks = most}, stream);

@@ -1,8 +1,8 @@
-// swap_path::cpu, as vDNN++ has it: what has been copied to the pool as it is becomes a frame there, which threads of
-// the CPU make beside the swap_stream.
+// swap_path::cpu, as in vDNN++: tensors are copied to the pool raw. CPU threads then encode them and replace the values
+// in the pool by the frame.
 #pragma once
 
-#include <tuck/swap/parked_tensor.cuh>
+#include <tuck/swap/offloaded_tensor.cuh>
 #include <tuck/swap/work_queue.hpp>
 
 #include <cstring>
@@ -12,23 +12,23 @@ namespace tuck::inline TUCK_ABI::detail {
 
 class host_encoder {
  public:
-  using tensor = std::shared_ptr<parked_tensor>;
+  using tensor = std::shared_ptr<offloaded_tensor>;
   using encode_call = std::function<outcome(const_bytes, bytes)>;
 
-  // `mutex` is the swap_stream's, and guards the pool and all tensors.
+  // `mutex` is the lock of the swap_stream. It guards the pool and all tensors.
   host_encoder(unsigned threads, std::mutex& mutex, pinned_pool& pool, std::shared_ptr<bell> done)
       : mutex_(mutex), pool_(pool), threads_(threads, std::move(done)) {}
 
-  // Once `stream` has come so far: a frame of at most so many bytes.
+  // Queues the encode of a tensor after all work submitted to `stream`. Its frame has at most `most` bytes.
   void add(const tensor& t, uint64_t most, const encode_call& encode, cudaStream_t stream) {
     call_behind(stream, [this, t, most, encode] {
-      // Where there is no memory to remember it, the values stay as they are.
+      // If there is no memory for the queue entry, the tensor stays raw.
       static_cast<void>(guarded([&] { threads_.add([this, t, most, encode] { run(t, most, encode); }); }));
     });
   }
 
-  // Until nobody writes where the tensor's values are.
-  void wait_for(const parked_tensor& t, std::unique_lock<std::mutex>& lock) {
+  // Waits while a thread is overwriting the tensor's values. The lock is released meanwhile.
+  void wait_for(const offloaded_tensor& t, std::unique_lock<std::mutex>& lock) {
     rewritten_.wait(lock, [&] { return !t.is_rewritten; });
   }
   bool is_idle() { return threads_.is_idle(); }
@@ -40,8 +40,8 @@ class host_encoder {
     static_cast<void>(guarded([&] {
       std::unique_lock lock(mutex_);
       if (!t->wanted) return;
-      auto values = t->room;
-      const const_bytes from = pool_.host(values->place).subspan(0, t->source.size());
+      auto values = t->storage;
+      const const_bytes from = pool_.host(values->range).subspan(0, t->source.size());
       lock.unlock();
       const std::unique_ptr<std::byte[]> frame(new (std::nothrow) std::byte[most]);
       const outcome written =
@@ -52,28 +52,28 @@ class host_encoder {
     }));
   }
 
-  // The frame into the pool, where it fits best or where the values were. If these are being read just then, they stay:
-  // they are wanted back anyway.
-  void put(parked_tensor& t, const std::shared_ptr<pool_room>& values, const_bytes frame, const outcome& written,
+  // Moves the frame into the pool: into another extent if one is free, else over the values. If the values are being
+  // read at that time, the tensor stays raw: it is being restored anyway.
+  void put(offloaded_tensor& t, const std::shared_ptr<pool_extent>& values, const_bytes frame, const outcome& written,
            std::unique_lock<std::mutex>& lock) {
-    if (pinned_pool::round_up(frame.size()) >= values->place.size) return;
-    auto to = std::make_shared<pool_room>(pool_);
-    const bool elsewhere = pool_.take(frame.size(), to->place);
+    if (pinned_pool::round_up(frame.size()) >= values->range.size) return;
+    auto to = std::make_shared<pool_extent>(pool_);
+    const bool elsewhere = pool_.take(frame.size(), to->range);
     if (!elsewhere) {
-      if (values.use_count() != 2) return;
-      pool_.shrink(values->place, frame.size());
+      if (values.use_count() != 2) return;  // an operation that reads them is a third owner
+      pool_.shrink(values->range, frame.size());
       to = values;
       t.is_rewritten = true;
     }
     lock.unlock();
-    std::memcpy(pool_.host(to->place).data(), frame.data(), frame.size());
+    std::memcpy(pool_.host(to->range).data(), frame.data(), frame.size());
     lock.lock();
     if (!elsewhere) {
       t.is_rewritten = false;
       rewritten_.notify_all();
     }
     if (!t.wanted) return;
-    t.room = std::move(to);
+    t.storage = std::move(to);
     t.is_frame = true;
     t.written = written;
   }

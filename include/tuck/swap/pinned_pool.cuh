@@ -1,10 +1,15 @@
-// Pinned host memory for what is swapped out, reserved once and bounded.
+// A bounded pool of pinned host memory for offloaded tensors, allocated once.
 //
-// Where the size is known, `take` hands out an extent of it. Where it is not - an encode kernel that writes its frame
-// here says only later how long it became - frames go one behind the other into a *run*: the largest free extent, whose
-// fill level the device keeps (`append` in frame/device.cuh). The host promises the worst case of each, so that none
-// can find the run full; once the device has reported, `settle` makes that the bytes there are. So frames lie compactly
-// although nobody waited to learn their sizes, and the source of an encode may be given up before it has run.
+// If a size is known, `take` returns an extent. The size of a frame is unknown while an encode kernel writes it. Such
+// frames are appended to a *run*: the largest free extent, whose fill level the device keeps (`append` in
+// frame/device.cuh). The host reserves the worst case of each frame, so that no frame finds the run full. When the
+// device has reported the size of a frame, `settle` replaces the reservation by the bytes that the frame has.
+//
+//   range of a run   | frames | reserved for frames in progress | left |
+//                    0        known                  known + reserved  range.size
+//
+// Frames are therefore compact although the host never waits for their sizes, and the source of an encode can be
+// released before the encode has run.
 #pragma once
 
 #include <tuck/frame/device.cuh>
@@ -16,37 +21,38 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// Usage of a pool, in bytes.
 struct pool_statistics {
-  uint64_t capacity = 0;  // bytes reserved
-  uint64_t held = 0;      // by what is parked, whole units
-  uint64_t peak = 0;      // the most that `held` has been
-  uint64_t promised = 0;  // to frames under way, worst case
-  uint64_t wasted = 0;    // free, but not in the largest piece: nothing larger than its own piece can use it
+  uint64_t capacity = 0;  ///< size of the pool
+  uint64_t held = 0;      ///< occupied by offloaded tensors, in whole units
+  uint64_t peak = 0;      ///< largest value of `held` so far
+  uint64_t reserved = 0;  ///< reserved for frames in progress, worst case
+  uint64_t wasted = 0;    ///< free, but outside the largest contiguous part, so that only smaller tensors can use it
 };
 
-// Not synchronised: one thread at a time.
+/// A pool of pinned host memory. Not thread-safe. Complexity: calls are linear in the number of free extents at most.
 class pinned_pool {
  public:
-  // Begins and sizes in the pool are multiples of this many bytes.
+  /// Alignment and granularity of all extents, in bytes.
   static constexpr uint64_t unit = append_alignment;
 
-  // Reserves at least `size` bytes, portable and mapped. Throws where there is no memory.
+  /// Allocates at least `size` bytes, portable and mapped. Throws tuck::error if there is not enough memory.
   explicit pinned_pool(uint64_t size) : capacity_(round_up(size)), free_(capacity_) {
     if (capacity_ == 0) return;
     memory_ = detail::allocate_host(capacity_);
     mapped_ = detail::device_address(memory_);
   }
 
-  // Where an extent's bytes are, for the host and for kernels.
-  bytes host(extent e) const noexcept { return {memory_.get() + e.begin, e.size}; }
-  bytes device(extent e) const noexcept { return {mapped_ + e.begin, e.size}; }
+  bytes host(extent e) const noexcept { return {memory_.get() + e.begin, e.size}; }  ///< an extent's bytes on the host
+  bytes device(extent e) const noexcept { return {mapped_ + e.begin, e.size}; }      ///< the same bytes for kernels
 
+  /// Rounds up to whole units. Sizes that would overflow become the largest multiple of a unit.
   static constexpr uint64_t round_up(uint64_t size) noexcept {
     return size > ~uint64_t{0} - unit ? ~uint64_t{0} / unit * unit : (size + unit - 1) / unit * unit;
   }
 
-  // Room for `size` bytes, rounded up to units. False: there is none. Throws std::bad_alloc where the host has no
-  // memory for the books, and then has taken nothing.
+  /// Takes an extent of `size` bytes, rounded up to whole units. 0 bytes give an empty extent.
+  /// @return false if no free extent is large enough. Throws std::bad_alloc without effect.
   bool take(uint64_t size, extent& taken) {
     size = round_up(size);
     if (size == 0) {
@@ -57,14 +63,14 @@ class pinned_pool {
     hold(size);
     return true;
   }
-  // What was taken or settled.
+  /// Returns an extent from take or settle to the pool.
   void give_back(extent e) noexcept {
     if (e.size == 0) return;
     held_ -= e.size;
     free_.give_back(e);
-    if (held_ == 0 && promised_ == 0 && open_ != nullptr) close();
+    if (held_ == 0 && reserved_ == 0 && open_ != nullptr) close();
   }
-  // Leaves of it the first `size` bytes, rounded up to units. Throws as take does.
+  /// Keeps only the first `size` bytes of an extent, rounded up to whole units. Throws std::bad_alloc without effect.
   void shrink(extent& e, uint64_t size) {
     const uint64_t kept = round_up(size);
     if (kept == e.size) return;
@@ -74,73 +80,80 @@ class pinned_pool {
     e.size = kept;
   }
 
+  /// An extent into which the device appends frames.
   struct run {
-    extent room;
-    uint64_t known = 0;     // bytes that are taken, as far as reported
-    uint64_t promised = 0;  // to frames that have not reported
-    unsigned under_way = 0;
-    bool fresh = true;  // no frame has been promised a place yet
-    bool closed = false;
+    extent range;            ///< the extent; take may shorten it at its end
+    uint64_t known = 0;      ///< bytes occupied by frames whose size is known
+    uint64_t reserved = 0;   ///< worst-case bytes of frames in progress
+    unsigned under_way = 0;  ///< number of frames in progress
+    bool fresh = true;       ///< there has been no reservation yet
+    bool closed = false;     ///< no further reservations; the rest is freed when no frame is in progress
 
-    uint64_t left() const noexcept { return room.size - known - promised; }
+    /// Returns the bytes that are neither occupied nor reserved.
+    uint64_t left() const noexcept { return range.size - known - reserved; }
   };
-  // To a frame of at most so many bytes.
-  struct promise {
-    std::shared_ptr<run> in;
-    uint64_t most = 0;
-    bool fresh = false;  // the first of its run: the device's fill level is to be made zero before it
+  /// Guarantees capacity for a frame in progress.
+  struct reservation {
+    std::shared_ptr<run> in;  ///< the run of the frame; null: no reservation
+    uint64_t most = 0;        ///< largest possible size of the frame in bytes
+    bool fresh = false;  ///< first of its run: the caller must set the device's fill level to zero before the frame
   };
 
-  // A place for a frame of at most `most` bytes, in `made.in->room`. False: there is none. Throws as take does.
-  bool make_promise(uint64_t most, promise& made) {
+  /// Reserves capacity in `made.in->range` for a frame of at most `most` bytes. Starts another run if necessary.
+  /// @return false if there is not enough capacity. Throws std::bad_alloc without a reservation.
+  bool reserve(uint64_t most, reservation& made) {
     most = round_up(most);
     if (open_ == nullptr || open_->left() < most) {
       if (open_ != nullptr && open_->under_way == 0) close();
       auto next = std::make_shared<run>();
-      if (!free_.take_largest(most, next->room)) return false;
+      if (!free_.take_largest(most, next->range)) return false;
       if (open_ != nullptr) close();
       open_ = std::move(next);
     }
-    free_.expect();  // the frame; should that throw, the run is open, idle and fresh
-    open_->promised += most;
-    promised_ += most;
+    free_.expect();  // for the frame. If this throws, the run stays open, idle and fresh
+    open_->reserved += most;
+    reserved_ += most;
     ++open_->under_way;
     made = {open_, most, std::exchange(open_->fresh, false)};
     return true;
   }
-  // The frame of a promise, the oldest of its run, went to `offset` of the run's room and has `size` bytes; 0: there is
-  // none.
-  extent settle(promise& p, uint64_t offset, uint64_t size) noexcept {
+  /// Replaces the oldest reservation of its run by the extent that the frame occupies.
+  /// @param offset of the frame in the run's range, in bytes, as the device reported it
+  /// @param size of the frame in bytes; 0: there is no frame
+  /// @return the extent of the frame, to be given back later; empty if `size` is 0
+  extent settle(reservation& p, uint64_t offset, uint64_t size) noexcept {
     run& r = *p.in;
     size = round_up(size);
-    r.promised -= p.most;
-    promised_ -= p.most;
+    r.reserved -= p.most;
+    reserved_ -= p.most;
     --r.under_way;
     if (size != 0)
       r.known = offset + size;
     else
       free_.forget();
-    const extent placed{r.room.begin + offset, size};
+    const extent placed{r.range.begin + offset, size};
     if (r.closed && r.under_way == 0) give_back_rest(r);
     hold(size);
     p = {};
     return size == 0 ? extent{} : placed;
   }
-  // A promise whose frame nobody will report, and no kernel will write any more. Where one may have written it, the
-  // device's fill level is not known, and there are no more frames for that run.
-  void withdraw(promise& p, bool written) noexcept {
+  /// Cancels a reservation whose frame will neither be written nor reported any more.
+  /// @param written whether a kernel may have written the frame. The device's fill level is then unknown, and the run
+  /// is closed. A fresh reservation closes the run as well: its fill level has not been set.
+  void withdraw(reservation& p, bool written) noexcept {
     if ((written || p.fresh) && open_ == p.in) close();
     settle(p, 0, 0);
   }
 
+  /// Returns the current usage.
   pool_statistics statistics() const {
     const uint64_t tail = open_ == nullptr ? 0 : open_->left();
-    const uint64_t free = capacity_ - held_ - promised_;
-    return {capacity_, held_, peak_, promised_, free - std::max(free_.largest(), tail)};
+    const uint64_t free = capacity_ - held_ - reserved_;
+    return {capacity_, held_, peak_, reserved_, free - std::max(free_.largest(), tail)};
   }
 
  private:
-  // What is left of the open run; while frames are under way there, its far end, which they cannot reach.
+  // Takes from the open run. While it has frames in progress, only the end of its range is taken: they cannot reach it.
   bool take_from_run(uint64_t size, extent& taken) {
     if (open_ == nullptr) return false;
     if (open_->under_way == 0) {
@@ -149,8 +162,8 @@ class pinned_pool {
     }
     if (open_->left() < size) return false;
     free_.expect();
-    open_->room.size -= size;
-    taken = {open_->room.end(), size};
+    open_->range.size -= size;
+    taken = {open_->range.end(), size};
     return true;
   }
   void hold(uint64_t size) noexcept {
@@ -162,14 +175,14 @@ class pinned_pool {
     if (open_->under_way == 0) give_back_rest(*open_);
     open_ = nullptr;
   }
-  void give_back_rest(run& r) noexcept { free_.give_back({r.room.begin + r.known, r.room.size - r.known}); }
+  void give_back_rest(run& r) noexcept { free_.give_back({r.range.begin + r.known, r.range.size - r.known}); }
 
   uint64_t capacity_;
   free_extents free_;
   detail::host_memory memory_;
   std::byte* mapped_ = nullptr;
   std::shared_ptr<run> open_;
-  uint64_t held_ = 0, peak_ = 0, promised_ = 0;
+  uint64_t held_ = 0, peak_ = 0, reserved_ = 0;
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -1,35 +1,36 @@
-// How a swap_stream is to work.
+// Options of a swap_stream.
 #pragma once
 
 #include <tuck/frame/device.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
-// How a tensor gets to the host.
+/// How a tensor travels to the host. Restoring works the same for all of them.
 enum class swap_path : uint8_t {
-  direct,  // the encode kernel, on a few blocks, writes the frame into pinned memory: cDMA's engine in software
-  staged,  // encoded in device memory, then copied by fewer blocks still: the source is free earlier
-  raw,     // copied as it is by the copy engine: vDNN
-  cpu,     // the same, and then encoded by threads of the CPU, so that it takes less pinned memory: vDNN++. What is
-           // wanted back before that comes back as it was, also where the codec is a lossy one
+  direct,  ///< the encode kernel, on a few blocks, writes the frame into pinned memory: cDMA's engine in software
+  staged,  ///< encoded in device memory, then copied by even fewer blocks: the source is released earlier
+  raw,     ///< copied unchanged by the copy engine: vDNN
+  cpu,     ///< copied unchanged, then encoded by CPU threads to occupy less pinned memory: vDNN++. A tensor that is
+           ///< restored before it is encoded gets its original values, even if the codec is lossy
 };
 
-// What becomes of a tensor that the pool has no room for. The room that is wanted is that of the worst case.
+/// What `out` does if the pool has no capacity for the worst case of a tensor.
 enum class on_full : uint8_t {
-  keep_on_device,  // it stays where it is, and the caller's
-  fail,            // out returns pool_full
-  block,           // out waits while what is under way may make room, and then returns pool_full. It does not wait for
-                   // handles that the program might destroy
+  keep_on_device,  ///< the tensor stays in the caller's memory: swap_handle::kept_on_device
+  fail,            ///< returns pool_full
+  block,           ///< waits while operations in progress may free capacity, then returns pool_full. It does not wait
+                   ///< for handles that the program might destroy
 };
 
+/// Options of a swap_stream.
 struct swap_options {
-  uint64_t pinned_bytes = 0;                // of the pool, reserved at once
-  int device = -1;                          // -1: the current one
-  launch_options limits{.max_blocks = 16};  // of kernels that swap out. Computed for a 64 GB/s link, not measured
-  swap_path path = swap_path::direct;
-  on_full full = on_full::keep_on_device;
-  unsigned cpu_threads = 1;  // for swap_path::cpu; with 0, such tensors stay as they are
-  bool checksums = false;    // keep a digest of each chunk's values, so that damage in host memory is found
+  uint64_t pinned_bytes = 0;                ///< size of the pool, allocated by the constructor
+  int device = -1;                          ///< -1: the current device
+  launch_options limits{.max_blocks = 16};  ///< of offload kernels; 16 is computed for 64 GB/s, not measured
+  swap_path path = swap_path::direct;       ///< default path
+  on_full full = on_full::keep_on_device;   ///< what to do if the pool is full
+  unsigned cpu_threads = 1;                 ///< threads for swap_path::cpu; 0: such tensors stay raw
+  bool checksums = false;                   ///< store a digest of each chunk's values, to detect damage in host memory
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -1,11 +1,13 @@
-// How a swap_stream works. Two streams of its own: on `out_` tensors leave, one after the other, so that the fill level
-// of the pool's run, which is in device memory, is always that of the frame before; on `in_` they come back, ahead of
-// the streams that want them. Frames are decoded on their consumer's stream.
+// The implementation of swap_stream. It has two streams:
 //
-// Nothing here waits for the device but drain, on_full::block, and calls that fail: these wait for what they had begun,
-// so that an error leaves everything as it was. What the device has done is learnt from events, in order, each time
-// something is asked for (`reap`). One lock guards all; CUDA calls made under it are asynchronous ones. Errors are
-// thrown, and become results where a call ends (`guarded`).
+//   out_   Offloads tensors one after the other. The fill level of the pool's run is in device memory; this order
+//          guarantees that each frame sees the fill level that the previous frame has left.
+//   in_    Copies tensors from the pool to device memory. Frames are decoded on the streams of their consumers.
+//
+// Only drain, on_full::block and failing calls wait for the device. A failing call waits for the work that it has
+// started, so that an error leaves everything unchanged. `reap` queries events, in order, to learn what the device has
+// finished; most calls start with it. One lock guards everything; CUDA calls under the lock are asynchronous. Internal
+// functions throw errors; `guarded` converts them to results at the end of each public call.
 #pragma once
 
 #include <tuck/swap/host_encoder.cuh>
@@ -17,7 +19,7 @@ namespace tuck::inline TUCK_ABI::detail::inline TUCK_ARCH {
 
 class swap_state {
  public:
-  using tensor = std::shared_ptr<parked_tensor>;
+  using tensor = std::shared_ptr<offloaded_tensor>;
 
   swap_state(const swap_options& options, resource_ref resource)
       : options_(options),
@@ -35,10 +37,10 @@ class swap_state {
     return pool_.statistics();
   }
 
-  result out(const swap_request& request, cudaStream_t producer, tensor& parked) {
+  result out(const swap_request& request, cudaStream_t producer, tensor& offloaded) {
     turn now(*this);
     refuse_capture(producer);
-    auto t = std::make_shared<parked_tensor>();
+    auto t = std::make_shared<offloaded_tensor>();
     t->source = request.source;
     t->codec = request.calls;
     for (;;) {
@@ -47,10 +49,10 @@ class swap_state {
       if (reserve(*t, request)) break;
       if (options_.full == on_full::keep_on_device) {
         keep(*t, producer);
-        parked = std::move(t);
+        offloaded = std::move(t);
         return {};
       }
-      // What will make room, and on which stream, cannot be known: of all that is under way, the first.
+      // Which operation frees enough capacity is unknown, so wait for any progress.
       const bool idle = outgoing_.empty() && reading_.empty() && encoder_.is_idle();
       if (options_.full == on_full::fail || idle) return {status::pool_full};
       now.lock.unlock();
@@ -60,15 +62,15 @@ class swap_state {
     bool began = false;
     const result r = guarded([&] { send(t, request, producer, began); });
     if (r) {
-      parked = std::move(t);
+      offloaded = std::move(t);
       return r;
     }
     if (began) static_cast<void>(cudaStreamSynchronize(out_));
     if (!outgoing_.empty() && outgoing_.back() == t) outgoing_.pop_back();
-    if (began) scratch_ = {};  // who knows what the kernels left there
+    if (began) scratch_ = {};  // its contents are unknown
     t->wanted = false;
-    if (t->promise.in != nullptr) pool_.withdraw(t->promise, began);
-    t->room = nullptr;
+    if (t->reservation.in != nullptr) pool_.withdraw(t->reservation, began);
+    t->storage = nullptr;
     return r;
   }
 
@@ -76,8 +78,8 @@ class swap_state {
     turn now(*this);
     encoder_.wait_for(*t, now.lock);
     reap();
-    if (t->at == parked_tensor::state::lost) return {t->written.code};
-    if (t->at != parked_tensor::state::kept && !t->fetched) fetch(t, in_);
+    if (t->at == offloaded_tensor::state::lost) return {t->written.code};
+    if (t->at != offloaded_tensor::state::kept && !t->fetched) fetch(t, in_);
     return {};
   }
 
@@ -88,15 +90,15 @@ class swap_state {
     refuse_capture(consumer);
     encoder_.wait_for(*t, now.lock);
     reap();
-    if (t->at == parked_tensor::state::lost) return {t->written.code};
+    if (t->at == offloaded_tensor::state::lost) return {t->written.code};
     const bool prefetched = static_cast<bool>(t->fetched);
-    if (t->at == parked_tensor::state::kept) {
+    if (t->at == offloaded_tensor::state::kept) {
       copy_kept(*t, destination, consumer);
     } else if (!t->is_frame && !prefetched) {
       copy_raw(*t, destination, consumer);
     } else {
-      // What is still under way must not hold up, on `in_`, what is there and wanted elsewhere.
-      if (!prefetched) fetch(t, t->at == parked_tensor::state::under_way ? consumer : in_);
+      // A tensor that is still on its way to the pool would delay others on `in_`: the consumer's stream fetches it.
+      if (!prefetched) fetch(t, t->at == offloaded_tensor::state::under_way ? consumer : in_);
       const result r = guarded([&] { restore(*t, destination, consumer); });
       if (!r && !prefetched) t->fetched = {};
       return r;
@@ -107,33 +109,33 @@ class swap_state {
   result wait_source(const tensor& t, cudaStream_t stream) {
     const turn now(*this);
     refuse_capture(stream);
-    if (t->at == parked_tensor::state::kept) return {status::pool_full};
-    if (t->at == parked_tensor::state::lost) return {t->written.code};
+    if (t->at == offloaded_tensor::state::kept) return {status::pool_full};
+    if (t->at == offloaded_tensor::state::lost) return {t->written.code};
     return t->source_read == nullptr ? result{} : from_cuda(cudaStreamWaitEvent(stream, *t->source_read, 0));
   }
 
   outcome report(const tensor& t) {
     const std::lock_guard lock(mutex_);
     look_around();
-    return t->at == parked_tensor::state::under_way ? outcome{.code = status::not_ready} : t->written;
+    return t->at == offloaded_tensor::state::under_way ? outcome{.code = status::not_ready} : t->written;
   }
   bool is_kept(const tensor& t) {
     const std::lock_guard lock(mutex_);
-    return t->at == parked_tensor::state::kept;
+    return t->at == offloaded_tensor::state::kept;
   }
   uint64_t pool_bytes(const tensor& t) {
     const std::lock_guard lock(mutex_);
     look_around();
-    return t->room == nullptr ? 0 : t->room->place.size;
+    return t->storage == nullptr ? 0 : t->storage->range.size;
   }
 
-  // The handle has gone.
+  // The handle has been destroyed.
   void release(tensor t) noexcept {
     const device_scope device(options_.device);
     {
       const std::lock_guard lock(mutex_);
       t->wanted = false;
-      if (t->at != parked_tensor::state::under_way) t->room = nullptr;
+      if (t->at != offloaded_tensor::state::under_way) t->storage = nullptr;
       t->fetched = {};
       t.reset();
       look_around();
@@ -149,7 +151,7 @@ class swap_state {
 
   result drain() {
     for (;;) {
-      std::vector<event_lease> events;
+      std::vector<pooled_event> events;
       {
         const turn now(*this);
         reap();
@@ -157,7 +159,7 @@ class swap_state {
         for (const auto& [stream, given] : reading_) events.push_back(given.back().done);
       }
       if (events.empty()) break;
-      for (const event_lease& e : events) require(cudaEventSynchronize(*e));
+      for (const pooled_event& e : events) require(cudaEventSynchronize(*e));
     }
     encoder_.wait();
     return poll();
@@ -166,15 +168,15 @@ class swap_state {
   void stop() { encoder_.stop(); }
 
  private:
-  // Something that reads the pool, or what came from it, until its event.
+  // An operation that reads the pool, or a device copy from it, until its event.
   struct operation {
-    event_lease done = {};
-    std::shared_ptr<pool_room> room = {};
-    report_pool::lease report = {};  // of a frame that was fetched before it was known, or of a decode
+    pooled_event done = {};
+    std::shared_ptr<pool_extent> storage = {};
+    report_pool::handle report = {};  // read by a fetch of a frame of unknown size, or written by a decode
     bool decodes = false;
   };
 
-  // A call: on the right device, under the lock.
+  // Scope of a public call: sets the device and holds the lock.
   struct turn {
     explicit turn(swap_state& state) : device(state.options_.device) {
       require(device.entered());
@@ -184,7 +186,7 @@ class swap_state {
     std::unique_lock<std::mutex> lock;
   };
 
-  // A graph would do again what has been promised for one time.
+  // Replaying a graph would repeat operations whose memory is assigned only once.
   static void refuse_capture(cudaStream_t stream) {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     require(cudaStreamIsCapturing(stream, &capture));
@@ -195,7 +197,7 @@ class swap_state {
   scratch_head* copy_head() const noexcept {
     return reinterpret_cast<scratch_head*>(counters_.all().data() + scratch_head_bytes);
   }
-  // For whoever waits for room: once `stream` has come so far, there may be some.
+  // Wakes calls that wait for capacity, after all work submitted to `stream`.
   void ring_behind(cudaStream_t stream) {
     if (options_.full == on_full::block) call_behind(stream, [progress = progress_] { progress->ring(); });
   }
@@ -203,15 +205,15 @@ class swap_state {
     if (failure_ == status::ok) failure_ = failure;
   }
 
-  // -- what the device has done ------------------------------------------------------------------------------------
+  // -- progress of the device ---------------------------------------------------------------------------------------
 
-  // Whoever wants to know of an error asks poll.
+  // Errors are ignored here: poll reports them.
   void look_around() noexcept {
     const device_scope device(options_.device);
     static_cast<void>(guarded([&] { reap(); }));
   }
 
-  static bool happened(const event_lease& e) {
+  static bool happened(const pooled_event& e) {
     const auto error = cudaEventQuery(*e);
     if (error != cudaErrorNotReady) require(error);
     return error == cudaSuccess;
@@ -220,7 +222,7 @@ class swap_state {
   void reap() {
     for (; !outgoing_.empty() && happened(outgoing_.front()->arrived); outgoing_.pop_front())
       settle(*outgoing_.front());
-    // Consumers do not wait for each other, but what one of them is given is done in order.
+    // Operations of one consumer finish in order; consumers are independent of each other.
     for (auto consumer = reading_.begin(); consumer != reading_.end();) {
       auto& given = consumer->second;
       for (; !given.empty() && happened(given.front().done); given.pop_front())
@@ -230,33 +232,34 @@ class swap_state {
     }
   }
 
-  void settle(parked_tensor& t) {
-    t.at = parked_tensor::state::parked;
+  void settle(offloaded_tensor& t) {
+    t.at = offloaded_tensor::state::offloaded;
     if (t.report != nullptr) {
       t.written = t.report->host->frame;
-      t.room->place = pool_.settle(t.promise, t.report->host->offset, t.written ? t.written.bytes : 0);
+      t.storage->range = pool_.settle(t.reservation, t.report->host->offset, t.written ? t.written.bytes : 0);
       t.report = nullptr;
       if (!t.written) {
-        t.at = parked_tensor::state::lost;
+        t.at = offloaded_tensor::state::lost;
         note(t.written.code);
       }
     }
     t.source_read = nullptr;
-    if (!t.wanted) t.room = nullptr;
+    if (!t.wanted) t.storage = nullptr;
   }
 
   // -- out -----------------------------------------------------------------------------------------------------------
 
-  bool reserve(parked_tensor& t, const swap_request& request) {
-    t.room = std::make_shared<pool_room>(pool_);
+  bool reserve(offloaded_tensor& t, const swap_request& request) {
+    t.storage = std::make_shared<pool_extent>(pool_);
     t.is_frame = request.path == swap_path::direct || request.path == swap_path::staged;
-    return t.is_frame ? pool_.make_promise(request.most, t.promise) : pool_.take(request.source.size(), t.room->place);
+    return t.is_frame ? pool_.reserve(request.most, t.reservation)
+                      : pool_.take(request.source.size(), t.storage->range);
   }
 
-  void keep(parked_tensor& t, cudaStream_t producer) {
+  void keep(offloaded_tensor& t, cudaStream_t producer) {
     t.arrived = events_.take();
     require(cudaEventRecord(*t.arrived, producer));
-    t.at = parked_tensor::state::kept;
+    t.at = offloaded_tensor::state::kept;
     t.written = {t.source.size(), status::pool_full, no_chunk};
   }
 
@@ -276,7 +279,7 @@ class swap_state {
     outgoing_.push_back(t);
     require(cudaEventRecord(turn_, producer));
     require(cudaStreamWaitEvent(out_, turn_, 0));
-    if (t->is_frame && t->promise.fresh) require(cudaMemsetAsync(used(), 0, sizeof(uint64_t), out_));
+    if (t->is_frame && t->reservation.fresh) require(cudaMemsetAsync(used(), 0, sizeof(uint64_t), out_));
     if (t->is_frame)
       send_frame(*t, request, began);
     else if (!request.source.empty())
@@ -285,21 +288,21 @@ class swap_state {
     ring_behind(out_);
   }
 
-  void send_frame(parked_tensor& t, const swap_request& request, bool& began) {
-    const auto encode = [&](bytes room, frame_place place, outcome* written) {
-      const result r = request.calls->encode(request.codec, request.source, room, place, scratch_.scratch(), written,
+  void send_frame(offloaded_tensor& t, const swap_request& request, bool& began) {
+    const auto encode = [&](bytes buffer, frame_place place, outcome* written) {
+      const result r = request.calls->encode(request.codec, request.source, buffer, place, scratch_.scratch(), written,
                                              out_, request.options, options_.limits);
       began = r || r.code == status::cuda_error;
       require(r);
     };
-    const bytes to = pool_.device(t.promise.in->room);
-    park_report* const report = t.report->device;
+    const bytes to = pool_.device(t.reservation.in->range);
+    offload_report* const report = t.report->device;
     if (request.path == swap_path::direct) return encode(to, {used(), &report->offset}, &report->frame);
-    const uint64_t room = pinned_pool::round_up(request.most);
-    const device_buffer<resource_ref> staging(resource_, room + sizeof(outcome), out_);
+    const uint64_t capacity = pinned_pool::round_up(request.most);
+    const device_buffer<resource_ref> staging(resource_, capacity + sizeof(outcome), out_);
     std::byte* const from = staging.all().data();
-    auto* const written = reinterpret_cast<outcome*>(from + room);
-    encode({from, room}, {}, written);
+    auto* const written = reinterpret_cast<outcome*>(from + capacity);
+    encode({from, capacity}, {}, written);
     t.source_read = events_.take();
     require(cudaEventRecord(*t.source_read, out_));
     require(
@@ -308,15 +311,15 @@ class swap_state {
 
   void send_raw(const tensor& t, const swap_request& request, bool& began) {
     began = true;
-    copy(pool_.host(t->room->place).subspan(0, request.source.size()), request.source.data(), out_);
+    copy(pool_.host(t->storage->range).subspan(0, request.source.size()), request.source.data(), out_);
     if (request.on_host) encoder_.add(t, request.most, request.on_host, out_);
   }
 
   // -- in ------------------------------------------------------------------------------------------------------------
 
-  // Puts `work` on a stream, behind it the event that is returned; when it fails, what there is of it is waited for.
-  template <class Work> event_lease tracked(operation op, cudaStream_t stream, const Work& work) {
-    event_lease done = op.done = events_.take();
+  // Submits `work` to `stream` and records the returned event behind it. If this fails, waits for what was submitted.
+  template <class Work> pooled_event tracked(operation op, cudaStream_t stream, const Work& work) {
+    pooled_event done = op.done = events_.take();
     auto& given = reading_[stream];
     given.push_back(std::move(op));
     const result r = guarded([&] {
@@ -330,32 +333,32 @@ class swap_state {
     throw error(r);
   }
 
-  // Behind the tensor's arrival in the pool.
-  static void wait_arrived(const parked_tensor& t, cudaStream_t stream) {
-    if (t.at == parked_tensor::state::under_way) require(cudaStreamWaitEvent(stream, *t.arrived, 0));
+  // Makes `stream` wait until the tensor is in the pool.
+  static void wait_arrived(const offloaded_tensor& t, cudaStream_t stream) {
+    if (t.at == offloaded_tensor::state::under_way) require(cudaStreamWaitEvent(stream, *t.arrived, 0));
   }
 
-  // What is in the pool, to device memory, by `stream`.
+  // Copies a frame or raw values from the pool to device memory, on `stream`.
   void fetch(const tensor& t, cudaStream_t stream) {
-    const bool known = t->promise.in == nullptr;  // where it is, and how long
+    const bool known = t->reservation.in == nullptr;  // its offset and size
     fetched_bytes to;
     to.is_frame = t->is_frame;
-    to.size = !t->is_frame ? t->source.size() : known ? t->written.bytes : t->promise.most;
+    to.size = !t->is_frame ? t->source.size() : known ? t->written.bytes : t->reservation.most;
     to.memory = device_buffer<resource_ref>(resource_, pinned_pool::round_up(to.size) + scratch_head_bytes, stream);
-    to.arrived = tracked({.room = t->room, .report = t->report}, stream, [&] {
+    to.arrived = tracked({.storage = t->storage, .report = t->report}, stream, [&] {
       wait_arrived(*t, stream);
       require(initialize(to.scratch(), stream));
-      if (known) return copy(to.contents(), pool_.host(t->room->place).data(), stream);
-      const park_report* const report = t->report->device;
-      require(copy_frame({pool_.device(t->promise.in->room).data(), &report->offset, &report->frame,
+      if (known) return copy(to.contents(), pool_.host(t->storage->range).data(), stream);
+      const offload_report* const report = t->report->device;
+      require(copy_frame({pool_.device(t->reservation.in->range).data(), &report->offset, &report->frame,
                           to.memory.all().data(), to.size, nullptr, nullptr, nullptr},
                          options_.limits, stream));
     });
     t->fetched = std::move(to);
   }
 
-  // From there to where it is wanted.
-  void restore(parked_tensor& t, bytes destination, cudaStream_t consumer) {
+  // Decodes or copies fetched bytes to the destination, and frees them.
+  void restore(offloaded_tensor& t, bytes destination, cudaStream_t consumer) {
     fetched_bytes& from = t.fetched;
     operation op{.decodes = from.is_frame};
     if (op.decodes) {
@@ -371,14 +374,14 @@ class swap_state {
     from = {};
   }
 
-  void copy_raw(parked_tensor& t, bytes destination, cudaStream_t consumer) {
-    tracked({.room = t.room}, consumer, [&] {
+  void copy_raw(offloaded_tensor& t, bytes destination, cudaStream_t consumer) {
+    tracked({.storage = t.storage}, consumer, [&] {
       wait_arrived(t, consumer);
-      copy(destination, pool_.host(t.room->place).data(), consumer);
+      copy(destination, pool_.host(t.storage->range).data(), consumer);
     });
   }
 
-  static void copy_kept(parked_tensor& t, bytes destination, cudaStream_t consumer) {
+  static void copy_kept(offloaded_tensor& t, bytes destination, cudaStream_t consumer) {
     require(cudaStreamWaitEvent(consumer, *t.arrived, 0));
     if (destination.data() != t.source.data()) copy(destination, t.source.data(), consumer);
   }
@@ -391,17 +394,17 @@ class swap_state {
   resource_ref resource_;
   owned_stream out_, in_;
   pinned_pool pool_;
-  event turn_;  // of the producer, recorded and waited for at once
-  lease_pool<event> events_;
+  event turn_;  // orders out_ after a producer; reused by each call
+  handle_pool<event> events_;
   report_pool reports_;
-  device_buffer<resource_ref> counters_;  // the run's fill level, and what the blocks of copies share
-  device_buffer<resource_ref> scratch_;   // of encodes
+  device_buffer<resource_ref> counters_;  // fill level of the run, and scratch of frame copies
+  device_buffer<resource_ref> scratch_;   // for encodes
 
   std::mutex mutex_;
   std::shared_ptr<bell> progress_ = std::make_shared<bell>();
   std::deque<tensor> outgoing_;
-  std::map<cudaStream_t, std::deque<operation>> reading_;  // what each stream has been given
-  status failure_ = status::ok;                            // of what the device has done since poll
+  std::map<cudaStream_t, std::deque<operation>> reading_;  // operations per stream, oldest first
+  status failure_ = status::ok;                            // first error of the device since the last poll
   host_encoder encoder_;
 };
 

@@ -1,17 +1,23 @@
-// Tensors out to pinned host memory and back, beside what the GPU computes.
+// Offloads tensors to pinned host memory and restores them while the GPU computes. In this example, error checks are
+// omitted.
 //
 //   tuck::async_resource memory;
 //   tuck::swap_stream swap({.pinned_bytes = 8ull << 30}, memory);
-//   tuck::swap_handle parked;
-//   swap.out(tuck::zvc<float>{}, values, stream, parked);   // behind what `stream` has been given so far
-//   parked.wait_source(stream);                             // from here on `stream` may overwrite or free the values
+//   tuck::swap_handle handle;
+//   swap.out(tuck::zvc<float>{}, values, stream, handle);   // after all work submitted to `stream`
+//   handle.wait_source(stream);                             // later work on `stream` may overwrite or free the values
 //   ...
-//   swap.prefetch(parked);                                  // to device memory, ahead of time
-//   swap.in(parked, destination, stream);                   // what is given to `stream` next sees the values
+//   swap.prefetch(handle);                                  // starts the copy to the device early
+//   swap.in(handle, destination, stream);                   // later work on `stream` sees the values
 //
-// out, in and prefetch allocate device memory from the resource, in stream order, and synchronise with nothing; pinned
-// memory is reserved once (and 32 KiB more whenever another thousand calls are under way). They cannot be captured in a
-// graph, and refuse a stream that is, as not_swappable. Each check of a result is left out here.
+// out, in and prefetch are asynchronous and allocate device memory from the resource in stream order. They wait only in
+// these cases:
+//   * on_full::block: out waits for capacity in the pool.
+//   * A call that fails waits for the work that it has started.
+//   * swap_path::cpu: in and prefetch wait while a CPU thread copies the tensor's frame over its values in the pool.
+//   * More than 1024 operations in progress: CUDA allocates another 32 KiB of pinned memory.
+// The constructor allocates all other pinned memory. No call can be captured in a CUDA graph: a capturing stream is
+// rejected as not_swappable.
 #pragma once
 
 #if !defined(__cpp_exceptions)
@@ -28,10 +34,10 @@ namespace tuck::inline TUCK_ABI {
 
 namespace detail {
 
-// As tuck/model.hpp has them, or whoever else decides.
+// The shape of swap_decision (tuck/model.hpp). This folder does not include the model, so that any such type works.
 template <class D>
 concept decision = requires(const D& d) {
-  { d.how == D::way::raw || d.how == D::way::encode } -> std::convertible_to<bool>;
+  { d.how == D::mode::raw || d.how == D::mode::encode } -> std::convertible_to<bool>;
   { d.codec } -> std::convertible_to<size_t>;
 };
 
@@ -39,12 +45,16 @@ concept decision = requires(const D& d) {
 
 inline namespace TUCK_ARCH {
 
-// A tensor that is swapped out; without a tensor, empty. Destroying it gives up the tensor. Move-only; what one thread
-// does with it another must not do at the same time, but for `in`, `prefetch` and `wait_source`.
+/// Owns an offloaded tensor, or is empty. Destroying it discards the tensor. Move-only.
+/// A tensor is lost only if the device fails while it is encoded. Calls then return the error of the encode.
+/// Several threads may call in, prefetch and wait_source with the same handle at the same time, but nothing else.
 class swap_handle {
  public:
+  /// Makes an empty handle.
   swap_handle() = default;
+  /// Takes over the tensor of `other`, which becomes empty.
   swap_handle(swap_handle&& other) noexcept { *this = std::move(other); }
+  /// Discards the tensor and takes over that of `other`, which becomes empty.
   swap_handle& operator=(swap_handle&& other) noexcept {
     if (this == &other) return *this;
     reset();
@@ -52,36 +62,42 @@ class swap_handle {
     tensor_ = std::move(other.tensor_);
     return *this;
   }
+  /// Discards the tensor, as reset does.
   ~swap_handle() { reset(); }
 
-  // Gives the tensor up.
+  /// Discards the tensor and returns without waiting. Its pinned memory is reused when all started transfers are done.
   void reset() noexcept {
     if (state_ != nullptr) state_->release(std::move(tensor_));
     tensor_ = nullptr;
     state_ = nullptr;
   }
 
+  /// Returns whether there is a tensor.
   explicit operator bool() const noexcept { return tensor_ != nullptr; }
 
-  // What is given to `stream` behind this may overwrite or free the source. pool_full: it may not, the tensor was kept
-  // where it is.
+  /// Makes `stream` wait until the source has been read. Later work on `stream` may overwrite or free the source.
+  /// Asynchronous; not capturable.
+  /// Errors: pool_full if the tensor was kept on the device, so that the source must stay; invalid_argument for an
+  /// empty handle; not_swappable if `stream` is capturing; the error of the encode if the tensor is lost.
   result wait_source(cudaStream_t stream) const noexcept {
     if (tensor_ == nullptr) return {status::invalid_argument};
     return detail::guarded([&] { return state_->wait_source(tensor_, stream); });
   }
 
-  // Was the pool full? Then the source is still the caller's, and must stay as it is until the handle is gone and what
-  // `in` was asked for has been done: it copies from the source.
+  /// Returns whether the pool was full, so that the tensor was kept on the device (on_full::keep_on_device). The source
+  /// is then the only copy, and `in` copies from it. It must stay unchanged until the handle is destroyed and all
+  /// streams passed to `in` have finished the copy.
   bool kept_on_device() const noexcept { return tensor_ != nullptr && state_->is_kept(tensor_); }
 
-  // Its bytes in the pool, once there: of the frame, or of the values where it is none; not_ready before, pool_full
-  // where it was kept on the device.
+  /// Returns the state of the tensor without waiting. ok: it is in the pool, and `bytes` is the size of its frame, or
+  /// of its values if it is stored raw. not_ready: it is not there yet. pool_full: it was kept on the device.
+  /// invalid_argument: the handle is empty. Other errors: the tensor is lost.
   outcome report() const noexcept {
     return tensor_ == nullptr ? outcome{.code = status::invalid_argument} : state_->report(tensor_);
   }
-  // The same in whole units of the pool, which nobody else can use; 0 while it is not known.
+  /// Returns the bytes that the tensor occupies in the pool, in whole units of pinned_pool::unit; 0 while not known.
   uint64_t host_bytes() const noexcept { return tensor_ == nullptr ? 0 : state_->pool_bytes(tensor_); }
-  // Of the values.
+  /// Returns the size of the tensor's values in bytes; 0 for an empty handle.
   uint64_t raw_bytes() const noexcept { return tensor_ == nullptr ? 0 : tensor_->source.size(); }
 
  private:
@@ -93,14 +109,16 @@ class swap_handle {
   detail::swap_state::tensor tensor_;
 };
 
-// One device's; any threads may use it at the same time. A call that returns an error has left everything as it was:
-// a tensor is where it was before, and may be moved again. Tensors leave in the order of `out`, and are prefetched in
-// that of `prefetch`: a producer that is late holds up what comes behind it.
+/// Moves tensors of one device to a pool of pinned host memory and back. Thread-safe.
+/// A call that returns an error changes nothing: each tensor is where it was before and can be moved again.
+/// Tensors are offloaded in the order of the `out` calls and prefetched in the order of the `prefetch` calls. A
+/// producer that is late therefore delays all tensors behind it.
 class swap_stream {
  public:
-  // Throws tuck::error where the device, memory or threads cannot be had, and what the resource throws. `resource`
-  // gives device memory; it must take calls of any thread that this object is used by, outlive it and its handles, and
-  // not use them itself.
+  /// Allocates the pool and starts the CPU threads.
+  /// Throws tuck::error if the device, memory or threads are not available, and what the resource throws.
+  /// @param resource allocates device memory. It must outlive this object and its handles, accept calls from every
+  /// thread that uses them, and not use them itself.
   template <stream_resource R> swap_stream(const swap_options& options, R& resource) {
     swap_options o = options;
     if (o.device < 0) detail::require(cudaGetDevice(&o.device));
@@ -111,36 +129,41 @@ class swap_stream {
                   const detail::device_scope last(state->options().device);
                   delete state;
                 }};
-    } catch (const std::system_error&) {  // of threads
+    } catch (const std::system_error&) {  // no more threads
       throw error(status::out_of_memory);
     }
   }
   swap_stream(const swap_stream&) = delete;
   swap_stream& operator=(const swap_stream&) = delete;
 
-  // Waits for all that is under way. Handles may outlive it, but can then only be destroyed.
+  /// Waits for all started work. Handles may outlive this object; then they can only be destroyed.
   ~swap_stream() {
     if (!drain()) static_cast<void>(drain());
     state_->stop();
   }
 
-  // Puts `values`, as `producer` has them by then, into the pool, by the path of the options or another; `parked` is
-  // theirs from then on, and what it had before is given up. They must stay as they are until wait_source. With
-  // swap_path::raw the codec is not used. Refused are what encode refuses - though raw and cpu take any alignment -
-  // and, as not_swappable, bounds in device memory, since it would be known too late that they are none.
-  //
-  // The pool must have room for max_frame_bytes(codec, values.size(), {.alignment = append_alignment}), with checksums
-  // where the options want them, of which the frame keeps what it needs; by swap_path::raw and cpu, for the values.
+  /// Offloads `values` after all work submitted to `producer`. `handle` then owns the tensor; its previous tensor is
+  /// discarded. Asynchronous; not capturable. The values must stay unchanged until wait_source has taken effect.
+  ///
+  /// The pool needs capacity for the worst case: max_frame_bytes with alignment append_alignment, and with checksums if
+  /// the options ask for them. The unused part becomes free when the size of the frame is known. swap_path::raw and cpu
+  /// need capacity for the values only. If the pool is full, swap_options::full decides.
+  ///
+  /// Errors: those of encode; pool_full; out_of_memory if the resource throws; unsupported if chunks are too large to
+  /// decode on the device; not_swappable for error bounds in device memory (their validity would be known too late) and
+  /// for a capturing `producer`.
+  /// @param values device memory, aligned as for encode; any alignment for swap_path::raw and cpu
   template <codec C>
-  result out(const C& codec, span<const value_t<C>> values, cudaStream_t producer, swap_handle& parked) noexcept {
-    return out(codec, values, producer, parked, state_->options().path);
+  result out(const C& codec, span<const value_t<C>> values, cudaStream_t producer, swap_handle& handle) noexcept {
+    return out(codec, values, producer, handle, state_->options().path);
   }
+  /// Offloads `values` by the given path instead of swap_options::path. With swap_path::raw the codec is not used.
   template <codec C>
-  result out(const C& codec, span<const value_t<C>> values, cudaStream_t producer, swap_handle& parked,
+  result out(const C& codec, span<const value_t<C>> values, cudaStream_t producer, swap_handle& handle,
              swap_path path) noexcept {
     if (values.size() > ~uint64_t{0} / sizeof(value_t<C>)) return {status::size_overflow};
     if (path > swap_path::cpu) return {status::invalid_argument};
-    if (path == swap_path::raw) return out(tuck::as_bytes(values), producer, parked);
+    if (path == swap_path::raw) return out(tuck::as_bytes(values), producer, handle);
     detail::swap_request request{.source = tuck::as_bytes(values),
                                  .path = path,
                                  .codec = &codec,
@@ -158,74 +181,85 @@ class swap_stream {
         request.on_host = [codec, options = request.options](const_bytes from, bytes to) {
           return host::encode(codec, detail::span_of<value_t<C>>(from), to, options, {.threads = 1});
         };
-      return start(request, producer, parked);
+      return start(request, producer, handle);
     });
   }
 
-  // The same of any bytes, as they are.
-  result out(const_bytes values, cudaStream_t producer, swap_handle& parked) noexcept {
-    return detail::guarded([&] { return start({.source = values}, producer, parked); });
+  /// Offloads any bytes unchanged, of any alignment. Otherwise as above.
+  result out(const_bytes values, cudaStream_t producer, swap_handle& handle) noexcept {
+    return detail::guarded([&] { return start({.source = values}, producer, handle); });
   }
 
-  // As it was decided: by that of `codecs` which the decision names by its number, or as it is. What is to be computed
-  // anew is not swapped out, and a number that is none cannot be: invalid_argument.
+  /// Offloads `values` as decided: raw, or encoded by the codec of `codecs` whose index is decision.codec. Otherwise as
+  /// above. invalid_argument if the decision is to recompute, or if the index is out of range.
+  /// @tparam Decision tuck::swap_decision or a type of the same shape
   template <detail::decision Decision, codec C, codec... Others>
     requires(std::same_as<value_t<Others>, value_t<C>> && ...)
   result out(const Decision& decision, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
-             cudaStream_t producer, swap_handle& parked) noexcept {
-    if (decision.how == Decision::way::raw) {
+             cudaStream_t producer, swap_handle& handle) noexcept {
+    if (decision.how == Decision::mode::raw) {
       if (values.size() > ~uint64_t{0} / sizeof(value_t<C>)) return {status::size_overflow};
-      return out(tuck::as_bytes(values), producer, parked);
+      return out(tuck::as_bytes(values), producer, handle);
     }
     result answer{status::invalid_argument};
-    if (decision.how != Decision::way::encode) return answer;
+    if (decision.how != Decision::mode::encode) return answer;
     size_t number = 0;
     const auto try_codec = [&](const auto& codec) {
-      if (number++ == decision.codec) answer = out(codec, values, producer, parked);
+      if (number++ == decision.codec) answer = out(codec, values, producer, handle);
     };
     std::apply([&](const auto&... each) { (try_codec(each), ...); }, codecs);
     return answer;
   }
 
-  // Brings what is parked back to device memory, still encoded, so that the next `in` need not wait for the link.
-  result prefetch(const swap_handle& parked) noexcept {
-    if (!is_mine(parked)) return {status::invalid_argument};
-    return detail::guarded([&] { return state_->prefetch(parked.tensor_); });
+  /// Copies an offloaded tensor to device memory, still encoded, so that the next `in` does not wait for the link. Does
+  /// nothing if the tensor is already there or was kept on the device. Asynchronous.
+  /// Errors: invalid_argument if the handle is empty or of another swap_stream; out_of_memory if the resource throws;
+  /// the error of the encode if the tensor is lost.
+  result prefetch(const swap_handle& handle) noexcept {
+    if (!is_mine(handle)) return {status::invalid_argument};
+    return detail::guarded([&] { return state_->prefetch(handle.tensor_); });
   }
 
-  // Restores the values into `destination`, in the order of `consumer`, as often as one likes; the tensor stays parked.
-  // invalid_argument where `destination` is not as long as they are, misaligned where it is no place for such values,
-  // not_swappable where `consumer` is being captured; of a tensor that never left, what it was lost to.
-  result in(const swap_handle& parked, bytes destination, cudaStream_t consumer) noexcept {
-    if (!is_mine(parked)) return {status::invalid_argument};
-    return detail::guarded([&] { return state_->in(parked.tensor_, destination, consumer); });
+  /// Restores the values into `destination`, in the order of `consumer`. The tensor stays offloaded and can be restored
+  /// any number of times. Asynchronous; not capturable. A damaged frame is reported by poll and drain.
+  /// Errors: invalid_argument if the handle is empty or of another swap_stream, or the size differs; misaligned;
+  /// not_swappable if `consumer` is capturing; out_of_memory if the resource throws; the error of the encode if the
+  /// tensor is lost.
+  /// @param destination device memory of exactly the size of the values. It is aligned to the codec's element size, or
+  /// arbitrarily if no codec was used.
+  result in(const swap_handle& handle, bytes destination, cudaStream_t consumer) noexcept {
+    if (!is_mine(handle)) return {status::invalid_argument};
+    return detail::guarded([&] { return state_->in(handle.tensor_, destination, consumer); });
   }
-  template <element T> result in(const swap_handle& parked, span<T> destination, cudaStream_t consumer) noexcept {
+  /// Restores the values into a span of elements. Otherwise as above.
+  template <element T> result in(const swap_handle& handle, span<T> destination, cudaStream_t consumer) noexcept {
     if (destination.size() > ~uint64_t{0} / sizeof(T)) return {status::invalid_argument};
-    return in(parked, tuck::as_writable_bytes(destination), consumer);
+    return in(handle, tuck::as_writable_bytes(destination), consumer);
   }
 
-  // Looks what the device has done, waiting for nothing. Not ok: a CUDA error, or what a decode had to say of its frame
-  // since the last poll, which can only be that its memory was damaged.
+  /// Collects finished operations without waiting, and frees their pinned memory.
+  /// @return ok, a CUDA error, or the first error that an encode or decode has reported since the last poll. A decode
+  /// fails only if memory was damaged.
   result poll() noexcept {
     return detail::guarded([&] { return state_->poll(); });
   }
-  // The same once everything that is under way, also on the CPU, has been done.
+  /// Waits for all started work, on the device and on CPU threads, then returns what poll returns.
   result drain() noexcept {
     return detail::guarded([&] { return state_->drain(); });
   }
 
+  /// Returns the current usage of the pool.
   pool_statistics statistics() const { return state_->statistics(); }
 
  private:
-  bool is_mine(const swap_handle& parked) const noexcept {
-    return parked.tensor_ != nullptr && parked.state_ == state_;
+  bool is_mine(const swap_handle& handle) const noexcept {
+    return handle.tensor_ != nullptr && handle.state_ == state_;
   }
-  result start(const detail::swap_request& request, cudaStream_t producer, swap_handle& parked) {
+  result start(const detail::swap_request& request, cudaStream_t producer, swap_handle& handle) {
     if (request.source.is_null()) return {status::invalid_argument};
     detail::swap_state::tensor tensor;
     if (const result r = state_->out(request, producer, tensor); !r) return r;
-    parked = swap_handle(state_, std::move(tensor));
+    handle = swap_handle(state_, std::move(tensor));
     return {};
   }
 

@@ -1,4 +1,4 @@
-// Threads that do what is given to them, in order, off everybody's critical path, and a bell for who waits for others.
+// A queue of work for background threads, and a bell that signals progress to waiting threads.
 #pragma once
 
 #include <tuck/core/config.hpp>
@@ -15,13 +15,14 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// Rung whenever something has been done that somebody may wait for. To miss nothing, ask how often it has been rung,
-// look what there is, and only then wait for one more.
+/// A counter that signals progress. It is rung after each step that another thread may wait for. To miss nothing, a
+/// waiting thread first calls rung, then checks its condition, and only then calls wait_beyond. Thread-safe.
 class bell {
  public:
-  // A device that is broken rings no bell: who waits looks again after this time.
+  /// Longest wait of wait_beyond. After it, callers check their condition again: a failed device never rings.
   static constexpr std::chrono::seconds patience{10};
 
+  /// Counts up and wakes all waiting threads.
   void ring() noexcept {
     {
       const std::lock_guard lock(mutex_);
@@ -29,13 +30,15 @@ class bell {
     }
     changed_.notify_all();
   }
+  /// Returns how often the bell has been rung.
   uint64_t rung() {
     const std::lock_guard lock(mutex_);
     return rung_;
   }
+  /// Waits until the count differs from `seen`, at most for `patience`.
   void wait_beyond(uint64_t seen) {
     std::unique_lock lock(mutex_);
-    // By this clock because ThreadSanitizer knows no wait by the other.
+    // The system clock, because ThreadSanitizer does not support waits on the steady clock.
     changed_.wait_until(lock, std::chrono::system_clock::now() + patience, [&] { return rung_ != seen; });
   }
 
@@ -45,9 +48,11 @@ class bell {
   uint64_t rung_ = 0;
 };
 
+/// Runs work on background threads, started in the order in which it was added. Thread-safe.
 class work_queue {
  public:
-  // Rings the bell after each piece of work. Throws std::system_error where the system has no more threads.
+  /// Starts `threads` threads, which ring `done` after each piece of work. Throws std::system_error if a thread cannot
+  /// be started.
   explicit work_queue(unsigned threads, std::shared_ptr<bell> done = std::make_shared<bell>())
       : done_(std::move(done)) {
     try {
@@ -59,9 +64,11 @@ class work_queue {
   }
   work_queue(const work_queue&) = delete;
   work_queue& operator=(const work_queue&) = delete;
+  /// Stops, as stop does.
   ~work_queue() { stop(); }
 
-  // False: there are no threads, or they have stopped.
+  /// Adds work, which must not throw. Throws std::bad_alloc.
+  /// @return false if there are no threads or they have been stopped
   bool add(std::function<void()> work) {
     {
       const std::lock_guard lock(mutex_);
@@ -72,16 +79,17 @@ class work_queue {
     return true;
   }
 
+  /// Returns whether no work is waiting or running.
   bool is_idle() {
     const std::lock_guard lock(mutex_);
     return idle();
   }
-  // Until there is nothing to do.
+  /// Waits until no work is waiting or running.
   void wait() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return idle(); });
   }
-  // Does what is waiting, then ends the threads. Once.
+  /// Finishes all waiting work, then ends the threads. Not to be called by two threads at once.
   void stop() {
     {
       const std::lock_guard lock(mutex_);

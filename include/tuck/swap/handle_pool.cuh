@@ -1,4 +1,5 @@
-// What a swap_stream lends to each operation under way: events, reports in pinned memory, the right device.
+// Pools of handles that a swap_stream needs for each operation: CUDA events, and reports in pinned memory. Also helpers
+// for streams, devices and exceptions.
 #pragma once
 
 #include <tuck/memory/resource.cuh>
@@ -12,7 +13,7 @@
 
 namespace tuck::inline TUCK_ABI::detail {
 
-// What `body` returns, ok where that is nothing, or what the exception says that it threw.
+// Runs `body` and converts exceptions: an `error` to its result, any other to out_of_memory. A void body gives ok.
 template <class Body> result guarded(const Body& body) noexcept {
   try {
     if constexpr (std::is_void_v<decltype(body())>)
@@ -26,7 +27,7 @@ template <class Body> result guarded(const Body& body) noexcept {
   }
 }
 
-// Does `work`, which asks nothing of CUDA, once `stream` has come so far.
+// Calls `work` on a CUDA thread after all work submitted to `stream`. `work` must not call CUDA. Throws `error`.
 inline void call_behind(cudaStream_t stream, std::function<void()> work) {
   auto call = std::make_unique<std::function<void()>>(std::move(work));
   const auto run = [](void* data) {
@@ -36,7 +37,7 @@ inline void call_behind(cudaStream_t stream, std::function<void()> work) {
   static_cast<void>(call.release());
 }
 
-// Makes `device` the calling thread's, for as long as this lives.
+// Makes `device` the calling thread's current device during its lifetime.
 class device_scope {
  public:
   explicit device_scope(int device) noexcept {
@@ -58,7 +59,7 @@ class device_scope {
   cudaError_t error_ = cudaSuccess;
 };
 
-// Something of CUDA's that is made with flags, and destroyed with this.
+// Owns a CUDA handle that is created with flags.
 template <class Handle, cudaError_t (*make)(Handle*, unsigned), unsigned flags, cudaError_t (*destroy)(Handle)>
 class owned {
  public:
@@ -76,17 +77,17 @@ class owned {
 using owned_stream = owned<cudaStream_t, cudaStreamCreateWithFlags, cudaStreamNonBlocking, cudaStreamDestroy>;
 using event = owned<cudaEvent_t, cudaEventCreateWithFlags, cudaEventDisableTiming, cudaEventDestroy>;
 
-// Things that are used again and again, made when there are none left: whoever has a lease has it to himself. Leases
-// may be given back by any thread, and may outlive the pool.
-template <class T> class lease_pool {
+// A pool of reusable objects. A pooled handle gives exclusive use of one object and returns it when the last copy of
+// the handle is destroyed, on any thread. Handles may outlive the pool. Thread-safe.
+template <class T> class handle_pool {
  public:
-  using lease = std::shared_ptr<T>;
+  using handle = std::shared_ptr<T>;
 
-  // make() throws, or returns a std::unique_ptr of one more.
-  lease take() {
+  // Returns a spare object, or a new object from make(), which returns a std::unique_ptr or throws.
+  handle take() {
     return take([] { return std::make_unique<T>(); });
   }
-  template <class Make> lease take(const Make& make) {
+  template <class Make> handle take(const Make& make) {
     std::unique_ptr<T> one;
     {
       const std::lock_guard lock(spare_->mutex);
@@ -95,11 +96,11 @@ template <class T> class lease_pool {
         spare_->things.pop_back();
       } else {
         if (++spare_->made > spare_->things.capacity())
-          spare_->things.reserve(2 * spare_->made);  // for all to come back
+          spare_->things.reserve(2 * spare_->made);  // so that returning an object never allocates
       }
     }
     if (one == nullptr) one = make();
-    return lease(one.release(), [spare = spare_](T* thing) {
+    return handle(one.release(), [spare = spare_](T* thing) {
       const std::lock_guard lock(spare->mutex);
       spare->things.emplace_back(thing);
     });
@@ -114,23 +115,23 @@ template <class T> class lease_pool {
   std::shared_ptr<shelf> spare_ = std::make_shared<shelf>();
 };
 
-using event_lease = lease_pool<event>::lease;
+using pooled_event = handle_pool<event>::handle;
 
-// A park_report, of a slab of pinned memory that kernels can write.
+// A pool of offload_reports in pinned memory, which kernels write.
 class report_pool {
  public:
   struct report {
-    std::shared_ptr<park_report> slab;
-    park_report* host = nullptr;
-    park_report* device = nullptr;
+    std::shared_ptr<offload_report> slab;
+    offload_report* host = nullptr;
+    offload_report* device = nullptr;
   };
-  using lease = lease_pool<report>::lease;
+  using handle = handle_pool<report>::handle;
 
-  // For as many at a time there is one allocation; it is made when they are first wanted, or by the constructor.
+  // Reports per allocation. The constructor makes the first allocation, take makes others when all are in use.
   static constexpr unsigned slab_reports = 1024;
 
   report_pool() { add_slab(); }
-  lease take() {
+  handle take() {
     return reports_.take([&] {
       const std::lock_guard lock(mutex_);
       if (taken_ == slab_reports) add_slab();
@@ -142,17 +143,17 @@ class report_pool {
 
  private:
   void add_slab() {
-    const std::shared_ptr<std::byte> memory = allocate_host(slab_reports * sizeof(park_report));
-    device_ = reinterpret_cast<park_report*>(device_address(memory));
-    slab_ = {memory, reinterpret_cast<park_report*>(memory.get())};
+    const std::shared_ptr<std::byte> memory = allocate_host(slab_reports * sizeof(offload_report));
+    device_ = reinterpret_cast<offload_report*>(device_address(memory));
+    slab_ = {memory, reinterpret_cast<offload_report*>(memory.get())};
     taken_ = 0;
   }
 
   std::mutex mutex_;
-  std::shared_ptr<park_report> slab_;
-  park_report* device_ = nullptr;
+  std::shared_ptr<offload_report> slab_;
+  offload_report* device_ = nullptr;
   unsigned taken_ = 0;
-  lease_pool<report> reports_;
+  handle_pool<report> reports_;
 };
 
 }  // namespace tuck::inline TUCK_ABI::detail
