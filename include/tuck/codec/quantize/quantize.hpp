@@ -23,6 +23,8 @@
 namespace tuck::inline TUCK_ABI {
 
 template <floating_element T> class quantize {
+  static_assert(sizeof(T) >= 2, "tuck: quantize is of floats of 2, 4 or 8 bytes");
+
  public:
   using value_type = T;
   using bits = bits_t<T>;
