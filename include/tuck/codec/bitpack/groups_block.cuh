@@ -157,7 +157,7 @@ class block_groups {
 
     __device__ shape as_shape() const { return {static_cast<uint8_t>(form)}; }
     __device__ bool is_sparse() const { return as_shape().is_sparse(); }
-    __device__ bool is_difference() const { return form >= layout::difference << 6; }
+    __device__ bool is_difference() const { return !Unsigned && form >= layout::difference << 6; }
     __device__ uint32_t counts(uint32_t first_bits, uint32_t base_bits) const {  // as measure wants it
       return (is_sparse() ? 1u << 24 | 1u << 16 : 1u << 16) +
              as_shape().payload_bits(popcount(non_zeros), first_bits, base_bits);
@@ -317,7 +317,12 @@ class block_groups {
     if (rank() == 0 && lead_bits != 0)
       put_wide(out, mine.is_difference() ? layout::zigzag(lead) : layout::base_lead(lead, temp_.head >> 16), lead_bits);
     // As many at once as 32 bits hold.
-    if (Bytes < 8 && width <= 8)
+    if constexpr (Unsigned) {
+      if (mine.is_sparse())
+        put_all<4>(out, mine, own, last);
+      else
+        width <= 4 ? put_bytes<8>(out, mine, own) : put_bytes<4>(out, mine, own);
+    } else if (Bytes < 8 && width <= 8)
       put_all<Bytes == 8 ? 2 : 4>(out, mine, own, last);
     else if (width <= 16)
       put_all<2>(out, mine, own, last);
@@ -382,6 +387,24 @@ class block_groups {
             out.put(piece, Together * width);
         }
       }
+    }
+  }
+  // Of bytes, all of them. Two of a room of 8 bits each move together by a product, then two of 16.
+  template <uint32_t Together>
+  __device__ static void put_bytes(device::shared_bit_writer& out, const own_group& mine, const device::vec128* own) {
+    const uint32_t width = mine.as_shape().width(), room = 1u << width, closer = room - 256;
+    const uint32_t much_closer = room * room - (1u << 16);
+    const uint32_t bases = mine.base * (room + 1) * (room * room + 1);
+#pragma unroll
+    for (uint32_t i = 0; i < 4 * quads; i += Together / 4) {
+      uint32_t piece = 0;
+#pragma unroll
+      for (uint32_t k = Together / 4; k-- > 0;) {
+        const uint32_t x = own[(i + k) / 4].w[(i + k) % 4];
+        const uint32_t pairs = device::byte_perm<0x4341>(x, 0) * closer + x;
+        piece = (piece << (4 * width)) + (pairs >> 16) * much_closer + pairs - bases;
+      }
+      out.put(piece, Together * width);
     }
   }
   __device__ static void put_wide(device::shared_bit_writer& out, word x, uint32_t bits) {

@@ -16,8 +16,13 @@ template <floating_element T> struct exponent_row {
   huffman_format::quad<width> quad[quads];
 
   exponent_row() = default;
-  __device__ explicit exponent_row(device::vec128 x) {
-    rotate_values<width>(x.w);
+  // Without signs upper bytes alone are right, if there are others.
+  __device__ explicit exponent_row(device::vec128 x, bool signs = true) {
+    if (signs || width == 1)
+      rotate_values<width>(x.w);
+    else
+#pragma unroll
+      for (uint32_t& w : x.w) w <<= 1;
 #pragma unroll
     for (uint32_t q = 0; q < quads; ++q) {
 #pragma unroll
@@ -55,7 +60,7 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
   __device__ uint32_t measure(const exponents<T>&, const tile& values) {
 #pragma unroll
     for (int r = 0; r < tile::rows; ++r) {
-      const row x(values.row(r));
+      const row x(values.row(r), false);
       uint32_t upper[row::quads];
 #pragma unroll
       for (uint32_t q = 0; q < row::quads; ++q) upper[q] = x.quad[q].w[row::width - 1];
@@ -113,13 +118,11 @@ template <floating_element T, int Threads> class block_decoder<exponents<T>, Thr
           row x;
 #pragma unroll
           for (uint32_t q = 0; q < row::quads; ++q) {
-            const uint32_t at = first / 4 + q < plane_words ? first / 4 + q : 0;
+            const uint32_t at = first / 4 + q;  // no further than the room for chunks, with all values behind the last
 #pragma unroll
             for (uint32_t k = 0; k + 1 < row::width; ++k)
               x.quad[q].w[row::width - 2 - k] = planes[k * plane_words + at];
-            const uint32_t low = device::byte_perm<0x0040>(upper[4 * q], upper[4 * q + 1]);
-            const uint32_t high = device::byte_perm<0x0040>(upper[4 * q + 2], upper[4 * q + 3]);
-            x.quad[q].w[row::width - 1] = device::byte_perm<0x5410>(low, high);
+            x.quad[q].w[row::width - 1] = upper[q];
           }
           return x.values();
         },
