@@ -240,8 +240,8 @@ class block_groups {
   }
   __device__ static uint32_t find_non_zeros(const device::vec128* own) {
     uint32_t bits = 0;
-#pragma unroll 1
-    for (uint32_t i = 0; i < part; ++i) bits |= (reinterpret_cast<const uint8_t*>(own)[i] != 0 ? 1u : 0) << i;
+#pragma unroll
+    for (uint32_t i = 0; i < 4 * quads; ++i) bits |= non_zero_nibble(own[i / 4].w[i % 4]) << 4 * i;
     return bits;
   }
   template <uint32_t... I>

@@ -53,7 +53,7 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
   using row = detail::exponent_row<T>;
   static_assert(Threads <= 256, "tuck: exponents are encoded by 128 or 256 threads");
 
-  static constexpr int blocks_a_processor = sizeof(T) == 2 ? 5 : 6;  // 96 and 80 registers
+  static constexpr int blocks_a_processor = sizeof(T) < 4 ? 5 : 6;  // 96 and 80 registers
 
   __device__ explicit block_codec(TempStorage& temp) : groups_(temp) {}
 
@@ -102,7 +102,7 @@ template <floating_element T, int Threads> class block_decoder<exponents<T>, Thr
   using TempStorage = typename groups::TempStorage;
   using row = detail::exponent_row<T>;
 
-  static constexpr int blocks_a_processor = 8;  // 64 registers
+  static constexpr int blocks_a_processor = sizeof(T) == 1 ? 6 : 8;  // 80 and 64 registers
 
   __device__ explicit block_decoder(TempStorage& temp) : groups_(temp) {}
 
