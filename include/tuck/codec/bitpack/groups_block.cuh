@@ -5,6 +5,7 @@
 // of bits, say where each goes, and every thread writes the bits of its own.
 #pragma once
 
+#include <tuck/codec/bitpack/bytes_block.cuh>
 #include <tuck/codec/bitpack/groups.hpp>
 #include <tuck/codec/block_copies.cuh>
 #include <tuck/core/shared_values.cuh>
@@ -214,7 +215,7 @@ class block_groups {
       }
     }
     if constexpr (Unsigned)
-      e.non_zeros = e.lowest != 0 ? low_mask(part) : find_non_zeros(&own_vector(r * quads));
+      e.non_zeros = e.lowest != 0 ? low_mask(part) : detail::find_non_zeros<4 * quads>(&own_vector(r * quads));
     else
       e.non_zeros >>= group - part;
     e.non_zeros <<= rank() * part;
@@ -237,12 +238,6 @@ class block_groups {
       first = device::shfl(first, static_cast<int>(device::lane_id() / team * team));
     }
     return {e.lowest, e.highest, first, layout::zigzag(e.least_step) | layout::zigzag(e.most_step), e.non_zeros};
-  }
-  __device__ static uint32_t find_non_zeros(const device::vec128* own) {
-    uint32_t bits = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < 4 * quads; ++i) bits |= non_zero_nibble(own[i / 4].w[i % 4]) << 4 * i;
-    return bits;
   }
   template <uint32_t... I>
   __device__ static void add_all(extremes& e, const number (&x)[in_quad], std::integer_sequence<uint32_t, I...>) {
@@ -321,7 +316,8 @@ class block_groups {
       if (mine.is_sparse())
         put_all<4>(out, mine, own, last);
       else
-        width <= 4 ? put_bytes<8>(out, mine, own) : put_bytes<4>(out, mine, own);
+        width <= 4 ? detail::put_bytes<8, 4 * quads>(out, own, width, mine.base)
+                   : detail::put_bytes<4, 4 * quads>(out, own, width, mine.base);
     } else if (Bytes < 8 && width <= 8)
       put_all<Bytes == 8 ? 2 : 4>(out, mine, own, last);
     else if (width <= 16)
@@ -387,24 +383,6 @@ class block_groups {
             out.put(piece, Together * width);
         }
       }
-    }
-  }
-  // Of bytes, all of them. Two of a room of 8 bits each move together by a product, then two of 16.
-  template <uint32_t Together>
-  __device__ static void put_bytes(device::shared_bit_writer& out, const own_group& mine, const device::vec128* own) {
-    const uint32_t width = mine.as_shape().width(), room = 1u << width, closer = room - 256;
-    const uint32_t much_closer = room * room - (1u << 16);
-    const uint32_t bases = mine.base * (room + 1) * (room * room + 1);
-#pragma unroll
-    for (uint32_t i = 0; i < 4 * quads; i += Together / 4) {
-      uint32_t piece = 0;
-#pragma unroll
-      for (uint32_t k = Together / 4; k-- > 0;) {
-        const uint32_t x = own[(i + k) / 4].w[(i + k) % 4];
-        const uint32_t pairs = device::byte_perm<0x4341>(x, 0) * closer + x;
-        piece = (piece << (4 * width)) + (pairs >> 16) * much_closer + pairs - bases;
-      }
-      out.put(piece, Together * width);
     }
   }
   __device__ static void put_wide(device::shared_bit_writer& out, word x, uint32_t bits) {

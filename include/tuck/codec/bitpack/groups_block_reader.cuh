@@ -5,6 +5,7 @@
 // bytes of the output. Unsigned ones are bytes, and stay four in a word.
 #pragma once
 
+#include <tuck/codec/bitpack/bytes_block.cuh>
 #include <tuck/codec/bitpack/groups.hpp>
 #include <tuck/codec/block_copies.cuh>
 #include <tuck/core/shared_values.cuh>
@@ -25,7 +26,6 @@ class block_group_reader {
   static constexpr uint32_t most_groups = tile::capacity / group;
   static constexpr uint32_t each = ceil_div(most_groups, uint32_t{Threads});  // groups of a thread
   static constexpr uint32_t in_lane = tile::lane_values;                      // integers of 16 bytes
-  static constexpr uint32_t in_lane_words = in_lane < 4 ? 1 : in_lane / 4;    // of four bytes
   static_assert(!Unsigned || Bytes == 1);
 
   // What the integers of a group need. Of bytes that are all there, base and field stand four in a word.
@@ -107,29 +107,14 @@ class block_group_reader {
     return row;
   }
 
-  // Bytes, four in a word.
-  struct byte_words {
-    uint32_t w[in_lane_words];
-  };
-  __device__ static byte_words words_of(const word (&x)[in_lane]) {
-    byte_words made;
-#pragma unroll
-    for (uint32_t i = 0; i < in_lane; i += 4) {
-      const uint32_t low = device::byte_perm<0x0040>(x[i], x[i + 1]);
-      const uint32_t high = device::byte_perm<0x0040>(x[i + 2], x[i + 3]);
-      made.w[i / 4] = device::byte_perm<0x5410>(low, high);
-    }
-    return made;
-  }
-
   // Of an open chunk: the head's `more`, the bytes, and where the groups end.
   __device__ uint32_t more() const { return head() >> 16; }
   __device__ const std::byte* encoded() const { return reinterpret_cast<const std::byte*>(temp_.encoded); }
   __device__ uint32_t end() const { return temp_.end; }
 
   // Hands all words of `count` values to the sink, 16 bytes of which `row(first, x)` makes of integers, `zero` more
-  // each, the first of which is that of the value at `first`; of bytes x are words of four. Rows are also made of what is
-  // behind the last value.
+  // each, the first of which is that of the value at `first`; of bytes x are words of four. Rows are made of what is
+  // behind the last value, too.
   template <class Row, class Sink> __device__ void decode(uint32_t count, const Row& row, Sink& sink) const {
     constexpr int some = tile::rows < 4 ? tile::rows : 4;  // rows that registers hold
 #pragma unroll 1
@@ -313,7 +298,7 @@ class block_group_reader {
         take_all<Together>(x, payload, e[r], column);
       }
       if constexpr (Unsigned)
-        rows[r] = row(at, words_of(x).w);
+        rows[r] = row(at, detail::bytes_of(x).w);
       else
         rows[r] = row(at, x);
     }
@@ -338,24 +323,10 @@ class block_group_reader {
     const uint32_t* const payload = temp_.encoded + temp_.payload / 4;
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
-      uint32_t words[in_lane_words];
-      take_bytes<Together>(words, payload, e[r], first % group);
+      uint32_t words[detail::bytes_words<in_lane>];
+      detail::take_bytes<Together>(words, payload, e[r].bit, first % group, e[r].meta & 255, e[r].present,
+                                   static_cast<uint32_t>(e[r].base));
       rows[r] = row(first + static_cast<uint32_t>(r) * tile::row_values, words);
-    }
-  }
-  template <uint32_t Together>
-  __device__ static void take_bytes(uint32_t (&words)[in_lane_words], const uint32_t* payload, const entry& e,
-                                    uint32_t column) {
-    const uint32_t width = e.meta & 255, two = 2 * width, four = 4 * width;
-    uint32_t bit = e.bit + column * width;
-#pragma unroll
-    for (uint32_t i = 0; i < in_lane_words; i += Together / 4, bit += Together * width) {
-      uint32_t bits = device::shared_window(payload, bit);
-#pragma unroll
-      for (uint32_t k = 0; k < Together / 4; ++k, bits >>= four) {
-        const uint32_t pairs = device::byte_perm<0x5410>(bits, bits >> two);
-        words[i + k] = (device::byte_perm<0x6240>(pairs, pairs >> width) & e.present) + e.base;
-      }
     }
   }
   // Where some may be absent.
