@@ -214,17 +214,16 @@ class block_group_reader {
       const uint32_t lead = form.lead_bits(head() & 255, head() >> 8 & 255), width = form.width();
       const bool is_zero = (own.there >> i & 1) == 0;  // no bits each, and nothing to add
       const word base = zero + (is_zero ? 0 : form.base(take(temp_.encoded + payload / 4, bit, lead), head() >> 16));
+      // The first integer stands where the difference to it would, which is not in the payload.
+      temp_.absent[first + i] = form.is_difference() ? layout::zigzag(static_cast<number>(base)) : zero;
       if constexpr (Unsigned) {
-        temp_.of_group[first + i] =
-            is_zero ? entry{} : entry_of_bytes(form, base, bit + lead, own.present[i], temp_.absent[first + i]);
+        temp_.of_group[first + i] = is_zero ? entry{} : entry_of_bytes(form, base, bit + lead, own.present[i]);
         bit += own.bits[i];
         continue;
       }
       const uint32_t meta = width | (form.is_sparse() ? not_all : 0) |
                             (form.is_difference() ? not_all | differences : 0) | (width > 8 ? over_8 : 0) |
                             (width > 16 ? over_16 : 0);
-      // The first integer stands where the difference to it would, which is not in the payload.
-      temp_.absent[first + i] = form.is_difference() ? layout::zigzag(static_cast<number>(base)) : zero;
       temp_.of_group[first + i] = {form.is_difference() ? 0 : base, bit + lead, is_zero ? 0 : meta, own.present[i]};
       bit += own.bits[i];
     }
@@ -236,9 +235,8 @@ class block_group_reader {
     return {e.base & 255, e.bit, e.meta, ~0u};
   }
   // Sums that leave a byte would reach the next one: such bytes are taken one by one.
-  __device__ static entry entry_of_bytes(shape form, uint32_t base, uint32_t bit, uint32_t present, word& absent) {
+  __device__ static entry entry_of_bytes(shape form, uint32_t base, uint32_t bit, uint32_t present) {
     const uint32_t width = form.width(), field = low_mask(width), flags = width | (width > 4 ? over_4 : 0);
-    absent = form.is_difference() ? layout::zigzag(static_cast<number>(base)) : 0;
     if (form.is_difference()) return {0, bit, flags | not_all | differences, present};
     if (form.is_sparse() || base > 255 - field) return {base, bit, flags | not_all, present};
     return {base * 0x01010101u, bit, flags, field * 0x01010101u};
