@@ -93,8 +93,9 @@ std::vector<entry> chosen(const selection& wanted, const std::vector<entry>& cod
   return found;
 }
 
-constexpr dtype all_types[] = {dtype::u8,  dtype::i8,  dtype::u16, dtype::i16,  dtype::u32, dtype::i32,
-                               dtype::u64, dtype::i64, dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
+constexpr dtype all_types[] = {dtype::u8,  dtype::i8,  dtype::u16,    dtype::i16,   dtype::u32,
+                               dtype::i32, dtype::u64, dtype::i64,    dtype::f16,   dtype::bf16,
+                               dtype::f32, dtype::f64, dtype::f8e4m3, dtype::f8e5m2};
 // Of those that differ by nothing but their name one is enough to be measured.
 constexpr dtype unlike_types[] = {dtype::u8, dtype::i32, dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
 

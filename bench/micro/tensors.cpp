@@ -36,6 +36,8 @@ template <class Visitor> auto with_type(dtype type, const Visitor& visitor) {
     case dtype::f16: return visitor.template operator()<f16>();
     case dtype::bf16: return visitor.template operator()<bf16>();
     case dtype::f32: return visitor.template operator()<float>();
+    case dtype::f8e4m3: return visitor.template operator()<f8e4m3>();
+    case dtype::f8e5m2: return visitor.template operator()<f8e5m2>();
     case dtype::f64: break;
     case dtype::none: break;
   }
@@ -56,7 +58,8 @@ template <class T> T non_zero(generator& random) {
   if constexpr (floating<T>) {
     const double radius = std::sqrt(-2 * std::log(u)), angle = 2 * std::numbers::pi * uniform(random);
     const double x = std::fabs(radius * std::cos(angle));
-    return of_number<T>(x < 1e-6 ? 1e-6 : x);
+    constexpr double least = sizeof(T) == 1 ? 0x1p-6 : 1e-6;
+    return of_number<T>(x < least ? least : x);
   } else {
     return of_number<T>(1 + std::min(-20 * std::log(u), 125.));
   }

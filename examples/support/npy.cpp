@@ -253,7 +253,7 @@ npy_file read_npy(const std::string& path) {
 }
 
 std::string make_npy_prelude(dtype type, const std::vector<uint64_t>& shape) {
-  const dtype stored = type == dtype::bf16 ? dtype::u16 : type;
+  const dtype stored = type == dtype::bf16 ? dtype::u16 : type > dtype::f64 ? dtype::u8 : type;
   std::string dict = "{'descr': '";
   dict += size_of(stored) == 1 ? '|' : '<';
   for (const named_type& known : known_types)

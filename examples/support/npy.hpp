@@ -35,7 +35,7 @@ struct npy_file {
 npy_file read_npy(const std::string& path);
 
 // The header of an array in C order as NumPy writes it, values beginning at a multiple of 64. NumPy has no bf16, which
-// becomes <u2.
+// becomes <u2, nor 8-bit floats, which become |u1.
 std::string make_npy_prelude(dtype type, const std::vector<uint64_t>& shape);
 
 // Writes an array in C order. `data` has the bytes of the shape.

@@ -16,8 +16,11 @@ concept exact_in_double =
 template <exact_in_double T> constexpr double to_double(T value) noexcept { return static_cast<double>(value); }
 
 // A NaN stays one.
-inline double to_double(f16 value) noexcept { return float_format<f16>::widen(value.bits); }
-inline double to_double(bf16 value) noexcept { return float_format<bf16>::widen(value.bits); }
+template <floating_element T>
+  requires(sizeof(T) <= 2)
+double to_double(T value) noexcept {
+  return float_format<T>::widen(value.bits);
+}
 
 // Holds every T, and differences of two within its own rounding: of 64-bit integers exactly, of doubles without
 // overflow. Neither squares of differences nor their quotients leave its range.

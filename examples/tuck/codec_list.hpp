@@ -33,7 +33,7 @@ using program_codecs = joined_lists<
     over_all_types<deflate>,
     over_all_types<huffman>,
     over_all_types<bitpack>,
-    codec_list<exponents<f16>, exponents<bf16>, exponents<float>>,
+    codec_list<exponents<f16>, exponents<bf16>, exponents<float>, exponents<f8e4m3>, exponents<f8e5m2>>,
     over_all_types<gaps>,
     over_floating_types<quantize>,
     over_wide_types<zvc_huffman>,

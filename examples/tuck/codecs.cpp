@@ -34,8 +34,8 @@ std::string types_of(std::string_view codec) {
   std::string types;
   any_codec(program_codecs{}, [&]<class C>(const C& candidate) {
     if (stage_names(candidate.stages()) != codec) return false;
-    for (int t = 1; t <= static_cast<int>(dtype::f64); ++t) {
-      const dtype type = static_cast<dtype>(t);
+    for (uint8_t t = 1; size_of(dtype{t}) != 0; ++t) {
+      const dtype type{t};
       if (!holds<value_t<C>>(type)) continue;
       if (!types.empty()) types += ", ";
       types += name(type);

@@ -22,7 +22,7 @@ struct encode_options {
   codec_choice codec;
   bool chooses_codec = false;  // of a delta: what suits it
   machine on = machine::host;
-  bool as_bf16 = false;
+  dtype as = dtype::none;  // what integers really are
   bool no_checksums = false;
   uint32_t chunk_values = 0;  // 0: the codec's own choice
   unsigned threads = 0;       // 0: one a core
@@ -48,7 +48,7 @@ struct verify_options {
 struct compare_options {
   std::string in;  // the reference
   std::string other;
-  bool as_bf16 = false;
+  dtype as = dtype::none;  // what integers really are
   bool json = false;
 };
 

@@ -121,6 +121,8 @@ distance distance_as(dtype type, const npy_file& a, const npy_file& b) {
     case dtype::bf16: return distance_of<bf16>(a, b);
     case dtype::f32: return distance_of<float>(a, b);
     case dtype::f64: return distance_of<double>(a, b);
+    case dtype::f8e4m3: return distance_of<f8e4m3>(a, b);
+    case dtype::f8e5m2: return distance_of<f8e5m2>(a, b);
     case dtype::none: break;  // which read_npy refuses
   }
   return {};
@@ -197,8 +199,8 @@ npy_file read_one(const std::string& path) {
 void compare(const compare_options& options) {
   const npy_file a = read_one(options.in);
   const npy_file b = read_one(options.other);
-  const dtype type = declared_type(a.header, options.as_bf16, options.in);
-  const dtype other = declared_type(b.header, options.as_bf16, options.other);
+  const dtype type = declared_type(a.header, options.as, options.in);
+  const dtype other = declared_type(b.header, options.as, options.other);
   if (type != other)
     throw file_error(options.other,
                      std::string("its values are ") + name(other) + ", the reference's are " + name(type));

@@ -35,7 +35,7 @@ void encode(const encode_options& asked) {
   encode_options options = asked;
   refuse_same_file(options.in, options.out);
   const npy_file in = read_npy(options.in);
-  const dtype type = declared_type(in.header, options.as_bf16, options.in);
+  const dtype type = declared_type(in.header, options.as, options.in);
   if (options.chooses_codec) {
     options.codec.name = delta_codec;
     if (options.chunk_values == 0) options.chunk_values = delta_chunk_bytes / size_of(type);

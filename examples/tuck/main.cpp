@@ -1,6 +1,7 @@
 // tuck: .npy files to frames and back. This file is the options; each command has its own.
 #include "codecs.hpp"
 #include "commands.hpp"
+#include "declared_type.hpp"
 #include "support/files.hpp"
 
 #include <tuck/core/version.hpp>
@@ -52,10 +53,16 @@ void add_machine(CLI::App& app, machine& on, unsigned& threads) {
       ->type_name("N");
 }
 
-void add_declared_type(CLI::App& app, bool& as_bf16, const std::string& what) {
-  const auto set = [&as_bf16](const std::string&) { as_bf16 = true; };
-  app.add_option_function<std::string>("--as", set, "What the 16-bit integers of the " + what + " really are: bf16")
-      ->check(CLI::IsMember({"bf16"}).description(""))
+void add_declared_type(CLI::App& app, tuck::dtype& as, const std::string& what) {
+  std::vector<std::string> names;
+  for (const tuck::dtype type : declarable_types) names.emplace_back(tuck::name(type));
+  const auto set = [&as](const std::string& name) {
+    for (const tuck::dtype type : declarable_types)
+      if (name == tuck::name(type)) as = type;
+  };
+  app.add_option_function<std::string>(
+         "--as", set, "What the integers of the " + what + " really are: " + CLI::detail::join(names, ", "))
+      ->check(CLI::IsMember(names).description(""))
       ->type_name("TYPE");
 }
 
@@ -128,7 +135,7 @@ void add_encode(CLI::App& program, encode_options& options) {
   add_base(app, options.base, "Encode a delta against this array, of the same type and shape");
   add_error_bound(app, options);
   add_machine(app, options.on, options.threads);
-  add_declared_type(app, options.as_bf16, "file");
+  add_declared_type(app, options.as, "file");
   app.add_option("--chunk-values", options.chunk_values,
                  "Values a chunk, a multiple of 32; the codec's own choice if not given")
       ->check(CLI::Validator(check_chunk_values, ""))
@@ -142,7 +149,8 @@ void add_encode(CLI::App& program, encode_options& options) {
 
 void add_decode(CLI::App& program, decode_options& options) {
   CLI::App& app = *program.add_subcommand("decode", "Decode a frame into a .npy file");
-  app.footer("A frame without a .npy header becomes an array of one dimension; bf16 is written as <u2.");
+  app.footer(
+      "A frame without a .npy header becomes an array of one dimension; bf16 is written as <u2,\n8-bit floats as |u1.");
   app.add_option("IN.tuck", options.in, "The frame")->required();
   app.add_option("OUT.npy", options.out, "The array; replaced when it is complete, never half-written")->required();
   add_base(app, options.base, "The array that a delta was made against");
@@ -176,7 +184,7 @@ void add_compare(CLI::App& program, compare_options& options) {
       "such as \"inf\". The exit code is 0 however far apart the arrays are.");
   app.add_option("A.npy", options.in, "The reference")->required();
   app.add_option("B.npy", options.other, "What is compared with it, of the same shape and type")->required();
-  add_declared_type(app, options.as_bf16, "files");
+  add_declared_type(app, options.as, "files");
   app.add_flag("--json", options.json, "For programs: one JSON object");
   app.callback(run(compare, options));
 }

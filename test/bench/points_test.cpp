@@ -57,6 +57,7 @@ TEST(points, sizes_read_as_they_are_written) {
   for (const char* text : {"", "0", "-1", "64MB", "64 MiB", "MiB", "1e3", "65GiB", "18446744073709551615GiB", "4KiBx"})
     EXPECT_FALSE(size_of_name(text)) << text;
   EXPECT_EQ(type_of_name("bf16"), dtype::bf16);
+  EXPECT_EQ(type_of_name("f8e4m3"), dtype::f8e4m3);
   EXPECT_FALSE(type_of_name("none"));
 }
 

@@ -5,7 +5,7 @@ namespace tuck::test {
 namespace {
 
 template <class C> class exponents_block : public block_against_scalar<C> {};
-using exponents_types = ::testing::Types<exponents<f16>, exponents<bf16>, exponents<float>>;
+using exponents_types = ::testing::Types<exponents<f16>, exponents<bf16>, exponents<float>, exponents<f8e4m3>>;
 TYPED_TEST_SUITE(exponents_block, exponents_types);
 
 TYPED_TEST(exponents_block, encodes_to_the_scalar_codec_s_bytes) {

@@ -29,6 +29,35 @@ TEST(exponents, groups_of_zeros_take_a_bit) {
   expect_chunk(exponents<float>{}, values, "00007f00 02000000 80000000" + zero_words(3 * 16));
 }
 
+// 1 and -1 are 0x38 and 0xb8, rotated 0x70 and 0x71: all bits above the least base, 0x70, in one each.
+TEST(exponents, of_8_bit_floats_groups_have_all_bits) {
+  std::vector<f8e4m3> values(32, f8e4m3{0x38});
+  values[1] = values[2] = f8e4m3{0xb8};
+  expect_chunk(exponents<f8e4m3>{}, values, "00007000 01000000 81000000 06000000");
+}
+
+template <class T> class exponents_of_8_bits : public ::testing::Test {};
+using types_of_8_bits = ::testing::Types<f8e4m3, f8e5m2>;
+TYPED_TEST_SUITE(exponents_of_8_bits, types_of_8_bits);
+
+// Each at each place of a group of others, NaN among them; in the order of patterns, and of exponents.
+TYPED_TEST(exponents_of_8_bits, restores_every_pattern_everywhere) {
+  std::vector<TypeParam> all;
+  for (uint32_t pattern = 0; pattern < 256; ++pattern)
+    for (uint32_t place = 0; place < 32; ++place)
+      for (uint32_t i = 0; i < 32; ++i)
+        all.push_back({static_cast<uint8_t>(i == place ? pattern : 0x30 + (pattern + i) % 16)});
+  for (uint32_t i = 0; i < 256; ++i) all.push_back({static_cast<uint8_t>(i)});
+  for (uint32_t i = 0; i < 256; ++i) all.push_back({static_cast<uint8_t>(i >> 1 | i << 7)});
+  for (const uint32_t chunk : {32u, 512u, 65536u}) {
+    const auto frame = encoded(exponents<TypeParam>{}, all, {.chunk_values = chunk});
+    EXPECT_LT(frame.size(), all.size() + (chunk == 32 ? all.size() : 0)) << chunk;
+    std::vector<TypeParam> restored(all.size());
+    EXPECT_EQ(host::decode(exponents<TypeParam>{}, frame, restored).code, status::ok);
+    EXPECT_TRUE(same_bits(restored, all)) << chunk;
+  }
+}
+
 template <class T> class exponents_of : public ::testing::Test {};
 using types_of_16_bits = ::testing::Types<f16, bf16>;
 TYPED_TEST_SUITE(exponents_of, types_of_16_bits);
@@ -53,15 +82,21 @@ TYPED_TEST(exponents_of, restores_every_pattern) {
   is_restored();
 }
 
-TEST(exponents, gain_on_weights) {
+template <class C> double ratio_on_weights(float deviation) {
+  using T = value_t<C>;
   std::mt19937 random(1);
-  std::normal_distribution<float> normal(0, .02f);
-  std::vector<bf16> weights(1 << 20);
-  for (bf16& w : weights) w.bits = float_format<bf16>::narrow(normal(random));
+  std::normal_distribution<float> normal(0, deviation);
+  std::vector<T> weights(1 << 20);
+  for (T& w : weights) w.bits = float_format<T>::narrow(normal(random));
   const double ratio =
-      2. * static_cast<double>(weights.size()) / static_cast<double>(encoded(exponents<bf16>{}, weights).size());
+      static_cast<double>(sizeof(T) * weights.size()) / static_cast<double>(encoded(C{}, weights).size());
   std::printf("    %.3f\n", ratio);
-  EXPECT_GE(ratio, 1.365);
+  return ratio;
+}
+TEST(exponents, gain_on_weights) {
+  EXPECT_GE(ratio_on_weights<exponents<bf16>>(.02f), 1.365);
+  EXPECT_GE(ratio_on_weights<exponents<f8e4m3>>(.16f), 1.05);
+  EXPECT_GE(ratio_on_weights<huffman<f8e4m3>>(.16f), 1.2);
 }
 
 TEST(exponents, declines_noise) {

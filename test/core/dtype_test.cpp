@@ -9,13 +9,13 @@ namespace {
 
 TEST(dtype, sizes_and_names_are_those_of_the_types) {
   std::set<std::string> names;
-  for (int i = 1; i <= 12; ++i) {
+  for (int i = 1; i <= 14; ++i) {
     const auto type = static_cast<tuck::dtype>(i);
     EXPECT_TRUE(tuck::size_of(type) == 1 || tuck::size_of(type) == 2 || tuck::size_of(type) == 4 ||
                 tuck::size_of(type) == 8);
     names.insert(tuck::name(type));
   }
-  EXPECT_EQ(names.size(), 12u);
+  EXPECT_EQ(names.size(), 14u);
   EXPECT_EQ(tuck::size_of(tuck::dtype_of<tuck::bf16>), 2u);
   EXPECT_STREQ(tuck::name(tuck::dtype_of<double>), "f64");
 }
@@ -43,6 +43,8 @@ TEST(dtype, numbers_are_those_of_the_format) {
   expect_dtype<tuck::bf16>(dtype::bf16, 10, "bf16");
   expect_dtype<float>(dtype::f32, 11, "f32");
   expect_dtype<double>(dtype::f64, 12, "f64");
+  expect_dtype<tuck::f8e4m3>(dtype::f8e4m3, 13, "f8e4m3");
+  expect_dtype<tuck::f8e5m2>(dtype::f8e5m2, 14, "f8e5m2");
 }
 
 TEST(dtype, what_is_no_dtype_has_no_size) {

@@ -9,8 +9,11 @@
 namespace tuck::test {
 namespace {
 
-template <class T> class half_floats : public ::testing::Test {
+template <class T> class small_floats : public ::testing::Test {
  protected:
+  static constexpr uint32_t patterns = 1u << 8 * sizeof(T);
+  static constexpr bool has_infinity = dtype_of<T> != dtype::f8e4m3;
+
   static float next(float x) { return std::nextafter(x, std::numeric_limits<float>::infinity()); }
   static float previous(float x) { return std::nextafter(x, -std::numeric_limits<float>::infinity()); }
   static void expect_narrow(float x, uint32_t expected) {
@@ -18,13 +21,13 @@ template <class T> class half_floats : public ::testing::Test {
     ASSERT_EQ(float_format<T>::narrow(-x), expected | float_format<T>::sign) << std::hexfloat << x;
   }
 };
-using types_of_16_bits = ::testing::Types<f16, bf16>;
-TYPED_TEST_SUITE(half_floats, types_of_16_bits, element_names);
+using small_types = ::testing::Types<f16, bf16, f8e4m3, f8e5m2>;
+TYPED_TEST_SUITE(small_floats, small_types, element_names);
 
-TYPED_TEST(half_floats, every_finite_pattern_widens_exactly_and_comes_back) {
+TYPED_TEST(small_floats, every_finite_pattern_widens_exactly_and_comes_back) {
   using format = float_format<TypeParam>;
-  for (uint32_t i = 0; i < 65536; ++i) {
-    const auto x = static_cast<uint16_t>(i);
+  for (uint32_t i = 0; i < this->patterns; ++i) {
+    const auto x = static_cast<bits_t<TypeParam>>(i);
     if (!format::is_finite(x)) continue;
     ASSERT_EQ(static_cast<double>(format::widen(x)), exact_value<TypeParam>(x)) << i;
     ASSERT_EQ(std::signbit(format::widen(x)), (x & format::sign) != 0) << i;
@@ -32,24 +35,25 @@ TYPED_TEST(half_floats, every_finite_pattern_widens_exactly_and_comes_back) {
   }
 }
 
-TYPED_TEST(half_floats, what_is_not_finite_stays_so) {
+TYPED_TEST(small_floats, what_is_not_finite_stays_so) {
   using format = float_format<TypeParam>;
-  for (uint32_t i = 0; i < 65536; ++i) {
-    const auto x = static_cast<uint16_t>(i);
+  for (uint32_t i = 0; i < this->patterns; ++i) {
+    const auto x = static_cast<bits_t<TypeParam>>(i);
     if (format::is_finite(x)) continue;
     const float wide = format::widen(x);
-    ASSERT_EQ(std::isinf(wide), format::magnitude(x) == format::infinity) << i;
-    ASSERT_EQ(std::isnan(wide), format::magnitude(x) != format::infinity) << i;
+    const bool infinite = this->has_infinity && format::magnitude(x) == format::infinity;
+    ASSERT_EQ(std::isinf(wide), infinite) << i;
+    ASSERT_EQ(std::isnan(wide), !infinite) << i;
     if (std::isnan(wide)) continue;
     ASSERT_EQ(format::narrow(wide), x);
   }
 }
 
-TYPED_TEST(half_floats, narrow_rounds_to_the_nearest_and_ties_to_even) {
+TYPED_TEST(small_floats, narrow_rounds_to_the_nearest_and_ties_to_even) {
   using format = float_format<TypeParam>;
   for (uint32_t low = 0; low + 1 < format::infinity; ++low) {
-    const double a = exact_value<TypeParam>(static_cast<uint16_t>(low));
-    const double b = exact_value<TypeParam>(static_cast<uint16_t>(low + 1));
+    const double a = exact_value<TypeParam>(static_cast<bits_t<TypeParam>>(low));
+    const double b = exact_value<TypeParam>(static_cast<bits_t<TypeParam>>(low + 1));
     const auto middle = static_cast<float>((a + b) / 2);
     ASSERT_EQ(static_cast<double>(middle), (a + b) / 2);
     ASSERT_NO_FATAL_FAILURE(this->expect_narrow(middle, low + low % 2));
@@ -60,14 +64,15 @@ TYPED_TEST(half_floats, narrow_rounds_to_the_nearest_and_ties_to_even) {
   }
 }
 
-TYPED_TEST(half_floats, too_much_is_infinity) {
+TYPED_TEST(small_floats, too_much_is_infinity) {
   using format = float_format<TypeParam>;
   const uint32_t largest = format::infinity - 1u;
-  const double ulp = exact_value<TypeParam>(static_cast<uint16_t>(largest)) -
-                     exact_value<TypeParam>(static_cast<uint16_t>(largest - 1));
-  const auto limit = static_cast<float>(exact_value<TypeParam>(static_cast<uint16_t>(largest)) + ulp / 2);
+  const double ulp = exact_value<TypeParam>(static_cast<bits_t<TypeParam>>(largest)) -
+                     exact_value<TypeParam>(static_cast<bits_t<TypeParam>>(largest - 1));
+  const auto limit = static_cast<float>(exact_value<TypeParam>(static_cast<bits_t<TypeParam>>(largest)) + ulp / 2);
   this->expect_narrow(this->previous(limit), largest);
-  this->expect_narrow(limit, format::infinity);
+  this->expect_narrow(limit, largest + largest % 2);
+  this->expect_narrow(this->next(limit), format::infinity);
   this->expect_narrow(std::numeric_limits<float>::max(), format::infinity);
   this->expect_narrow(std::numeric_limits<float>::infinity(), format::infinity);
 }
@@ -98,6 +103,11 @@ TEST(floating, the_formats_are_those_of_the_types) {
   EXPECT_EQ(float_format<double>::bias, 1023);
   EXPECT_EQ(float_format<f16>::bias, 15);
   EXPECT_EQ(float_format<bf16>::bias, 127);
+  EXPECT_EQ(float_format<f8e4m3>::bias, 7);
+  EXPECT_EQ(float_format<f8e5m2>::bias, 15);
+  EXPECT_EQ(float_format<f8e4m3>::widen(0x7e), 448);
+  EXPECT_EQ(float_format<f8e4m3>::widen(0x81), -0x1p-9f);
+  EXPECT_EQ(float_format<f8e5m2>::widen(0x7b), 57344);
   static_assert(floating_element<bf16> && floating_element<double> && !floating_element<int32_t> &&
                 !floating_element<uint16_t>);
 }

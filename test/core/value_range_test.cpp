@@ -22,7 +22,7 @@ template <class T> class range_suite : public ::testing::Test {
     return __builtin_bit_cast(T, float_format<T>::narrow(static_cast<typename float_format<T>::real>(x)));
   }
 };
-using floats = ::testing::Types<f16, bf16, float, double>;
+using floats = ::testing::Types<f16, bf16, float, double, f8e4m3, f8e5m2>;
 TYPED_TEST_SUITE(range_suite, floats, element_names);
 
 TYPED_TEST(range_suite, is_that_of_the_finite_values) {

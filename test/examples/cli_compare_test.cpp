@@ -183,6 +183,17 @@ TEST_F(Compare, sixteen_bit_integers_as_bf16) {
   EXPECT_EQ(refusal({"compare", "--as", "bf16", b, a}, b), "--as bf16 takes 16-bit integers, not f32");
 }
 
+TEST_F(Compare, eight_bit_integers_as_8_bit_floats) {
+  const std::vector<uint8_t> reference{0x38, 0x7e, 0x7f}, other{0x3c, 0x7e, 0xff};  // 1, 448, NaN; 1.5, 448, NaN
+  nlohmann::json d = compared(reference, other, {"--as", "f8e4m3"});
+  EXPECT_EQ(d["dtype"], "f8e4m3");
+  EXPECT_EQ(d["max_absolute_error"], .5);
+  EXPECT_EQ(d["mismatched_non_finite"], 0);
+  d = compared(reference, other, {"--as", "f8e5m2"});  // .5 and 1, and NaN
+  EXPECT_EQ(d["max_absolute_error"], .5);
+  EXPECT_EQ(d["max_relative_error"], 1);
+}
+
 TEST_F(Compare, nothing_to_compare) {
   const nlohmann::json d = compared<float>({}, {});
   EXPECT_EQ(d["values"], 0);

@@ -90,6 +90,20 @@ TEST_F(Cli, sixteen_bit_integers_as_bf16) {
   EXPECT_EQ(refusal({"encode", "--as", "bf16", in, frame}, in), "--as bf16 takes 16-bit integers, not f32");
 }
 
+TEST_F(Cli, eight_bit_integers_as_8_bit_floats) {
+  for (const char* type : {"f8e4m3", "f8e5m2"})
+    for (const char* codec : {"zvc", "exponents", "huffman"}) {
+      expect_round_trip(npy(dict("|u1", "(999,)"), sparse_data(999)), {"--codec", codec, "--as", type});
+      EXPECT_EQ(info_json()["dtype"], type);
+    }
+  EXPECT_EQ(refusal({"encode", "--codec", "quantize", "--as", "f8e4m3", in, frame}, in),
+            "quantize takes f16, bf16, f32, f64, not f8e4m3");
+  EXPECT_EQ(refusal({"encode", "--codec", "exponents", in, frame}, in),
+            "exponents takes f16, bf16, f32, f8e4m3, f8e5m2, not u8");
+  scratch::write(in, npy(dict("<u2", "(2,)"), sparse_data(4)));
+  EXPECT_EQ(refusal({"encode", "--as", "f8e4m3", in, frame}, in), "--as f8e4m3 takes 8-bit integers, not u16");
+}
+
 TEST_F(Cli, info_json_has_exactly_its_keys_and_true_offsets) {
   std::string data = sparse_data(1024 * 4);                               // shrinks
   for (int i = 0; i < 4096; ++i) data += static_cast<char>(i % 255 + 1);  // does not

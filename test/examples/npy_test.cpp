@@ -178,6 +178,8 @@ TEST(NpyPrelude, is_what_num_py_writes) {
             std::string::npos);
   EXPECT_NE(make_npy_prelude(tuck::dtype::bf16, {5}).find("'<u2', 'fortran_order': False, 'shape': (5,), }"),
             std::string::npos);
+  EXPECT_NE(make_npy_prelude(tuck::dtype::f8e5m2, {5}).find("'|u1', 'fortran_order': False, 'shape': (5,), }"),
+            std::string::npos);
 }
 
 TEST(NpyPrelude, is_read_back_whatever_its_length) {

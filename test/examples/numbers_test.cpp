@@ -11,6 +11,8 @@ namespace {
 using namespace tuck::tools;
 using tuck::bf16;
 using tuck::f16;
+using tuck::f8e4m3;
+using tuck::f8e5m2;
 
 // What IEEE 754 says of a small binary format, by its fields.
 double by_definition(uint32_t bits, int exponent_bits, int fraction_bits) {
@@ -36,6 +38,16 @@ TEST(ToDouble, every_16_bit_float) {
     SCOPED_TRACE(bits);
     expect_same(to_double(f16{static_cast<uint16_t>(bits)}), by_definition(bits, 5, 10));
     expect_same(to_double(bf16{static_cast<uint16_t>(bits)}), by_definition(bits, 8, 7));
+  }
+}
+
+TEST(ToDouble, every_8_bit_float) {
+  for (uint32_t bits = 0; bits < 0x100; ++bits) {
+    SCOPED_TRACE(bits);
+    expect_same(to_double(f8e5m2{static_cast<uint8_t>(bits)}), by_definition(bits, 5, 2));
+    // The binade of infinity is one more of numbers, but for the last of them.
+    const double next = (bits & 0x78) != 0x78 ? by_definition(bits, 4, 3) : 2 * by_definition(bits - 8, 4, 3);
+    expect_same(to_double(f8e4m3{static_cast<uint8_t>(bits)}), (bits & 0x7f) == 0x7f ? std::nan("") : next);
   }
 }
 

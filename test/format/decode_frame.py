@@ -24,7 +24,7 @@ DTYPES = {
     1: Dtype("u8", 1, "|u1"), 2: Dtype("i8", 1, "|i1"), 3: Dtype("u16", 2, "<u2"), 4: Dtype("i16", 2, "<i2"),
     5: Dtype("u32", 4, "<u4"), 6: Dtype("i32", 4, "<i4"), 7: Dtype("u64", 8, "<u8"), 8: Dtype("i64", 8, "<i8"),
     9: Dtype("f16", 2, "<f2", 10), 10: Dtype("bf16", 2, "<u2", 7), 11: Dtype("f32", 4, "<f4", 23),
-    12: Dtype("f64", 8, "<f8", 52),
+    12: Dtype("f64", 8, "<f8", 52), 13: Dtype("f8e4m3", 1, "|u1", 3), 14: Dtype("f8e5m2", 1, "|u1", 2),
 }  # fmt: skip
 
 ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, GAPS, EXPONENTS = (

@@ -43,7 +43,7 @@ class Rule(NamedTuple):
 
 
 def rule_of(dtype: Dtype, mode: int, small: int, large: int, predictors: int) -> Rule:
-    require(dtype.mantissa > 0, f"quantize: {dtype.name} is not of floating point")
+    require(dtype.mantissa > 0 and dtype.width > 1, f"quantize: {dtype.name} is no float of 2 bytes or more")
     rule = Rule(dtype, mode & 15, large)
     of_range = rule.mode == RANGE_RELATIVE
     require(rule.mode <= POINTWISE and mode >> 4 < predictors, f"quantize: mode {mode:#x} is unknown")

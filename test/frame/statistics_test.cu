@@ -33,7 +33,7 @@ template <element T> std::vector<T> some_values(uint64_t count, double sparsity,
 }
 
 template <class T> class statistics_suite : public ::testing::Test {};
-using types = ::testing::Types<uint8_t, f16, bf16, int32_t, float, double>;
+using types = ::testing::Types<uint8_t, f16, bf16, int32_t, float, double, f8e4m3>;
 TYPED_TEST_SUITE(statistics_suite, types, element_names);
 
 TYPED_TEST(statistics_suite, are_those_of_the_host) {

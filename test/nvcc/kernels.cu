@@ -40,6 +40,7 @@ template struct kernels<tuck::bitpack<uint8_t>>;
 template struct kernels<tuck::bitpack<uint16_t>>;
 template struct kernels<tuck::bitpack<uint64_t>>;
 template struct kernels<tuck::exponents<float>>;
+template struct kernels<tuck::exponents<tuck::f8e4m3>>;
 template struct kernels<tuck::gaps<uint8_t>>;
 template struct kernels<tuck::gaps<tuck::bf16>>;
 template struct kernels<tuck::gaps<float>>;

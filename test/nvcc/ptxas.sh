@@ -78,8 +78,8 @@ awk -F '|' -v compare="$pinned" -v few="$few" '
     built[$1, $2] = of_arch[$1] = 1
     # What blocks_a_processor leaves.
     bound = 64
-    if ($2 ~ /(u16|f16|bf16|quantize f64|decode .* u8)$|_batch |^encode exponents |^decode (deflate|chain) /) bound = 80
-    if ($2 ~ /^encode(_batch)? (chain |(quantize|exponents) b?f16|.* u(8|16)$)|(zvc|rle) u8$/) bound = 96
+    if ($2 ~ /(u16|f16|bf16|quantize f64|decode .* (u8|f8e4m3))$|_batch |^encode exponents |^decode (deflate|chain) /) bound = 80
+    if ($2 ~ /^encode(_batch)? (chain |(quantize|exponents) b?f16|exponents f8e4m3|.* u(8|16)$)|(zvc|rle) u8$/) bound = 96
     if ($2 ~ /^decode(_batch)? (huffman |chain .*huffman)/) bound = 96
     if ($2 ~ /_delta /) {
       bound = $2 ~ / (chain |zvc u8$)/ ? 128 : 96

@@ -12,7 +12,7 @@ namespace tuck::test {
 // The value of a pattern that is finite.
 template <floating_element T> double exact_value(bits_t<T> x) {
   using format = float_format<T>;
-  if constexpr (sizeof(T) == 2) {
+  if constexpr (sizeof(T) <= 2) {
     const int biased = (x & format::infinity) >> format::mantissa_bits;
     const int fraction = x & (format::smallest_normal - 1);
     const int whole = biased == 0 ? fraction : fraction + format::smallest_normal;

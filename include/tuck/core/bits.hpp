@@ -89,6 +89,11 @@ TUCK_HD constexpr uint32_t reverse_bits(uint32_t x) noexcept {
 #endif
 }
 
+/// Returns four bits that say which bytes of a word are not 0.
+TUCK_HD constexpr uint32_t non_zero_nibble(uint32_t x) noexcept {
+  return ((((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x) & 0x80808080u) * 0x00204081u >> 28;
+}
+
 /// Returns the low word of (high:low) >> n, 0 < n < 32.
 TUCK_HD constexpr uint32_t shift_right(uint32_t low, uint32_t high, uint32_t n) noexcept {
 #if defined(__CUDA_ARCH__)

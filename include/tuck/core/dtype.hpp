@@ -25,6 +25,8 @@ enum class dtype : uint8_t {
   bf16 = 10,
   f32 = 11,
   f64 = 12,
+  f8e4m3 = 13,
+  f8e5m2 = 14,
 };
 
 // IEEE binary16 and bfloat16 as bit patterns. Lossless codecs need no arithmetic on them.
@@ -36,9 +38,20 @@ struct bf16 {
   uint16_t bits;
   friend bool operator==(bf16, bf16) = default;
 };
+// The 8-bit floats of the OCP, likewise: a sign, 4 or 5 bits of exponent, 3 or 2 of mantissa. f8e4m3 is the one without
+// infinities, whose only NaN are 0x7f and 0xff (E4M3FN elsewhere); f8e5m2 is the upper byte of an f16.
+struct f8e4m3 {
+  uint8_t bits;
+  friend bool operator==(f8e4m3, f8e4m3) = default;
+};
+struct f8e5m2 {
+  uint8_t bits;
+  friend bool operator==(f8e5m2, f8e5m2) = default;
+};
 
 // The dtype of a C++ type; dtype::none for types that are no element. Specialise it for a vendor's own
-// 16-bit floats: `template <> inline constexpr tuck::dtype tuck::dtype_of<__half> = tuck::dtype::f16;`
+// small floats: `template <> inline constexpr tuck::dtype tuck::dtype_of<__half> = tuck::dtype::f16;`, and so for
+// __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2.
 template <class T> inline constexpr dtype dtype_of = dtype::none;
 template <> inline constexpr dtype dtype_of<uint8_t> = dtype::u8;
 template <> inline constexpr dtype dtype_of<int8_t> = dtype::i8;
@@ -52,6 +65,8 @@ template <> inline constexpr dtype dtype_of<f16> = dtype::f16;
 template <> inline constexpr dtype dtype_of<bf16> = dtype::bf16;
 template <> inline constexpr dtype dtype_of<float> = dtype::f32;
 template <> inline constexpr dtype dtype_of<double> = dtype::f64;
+template <> inline constexpr dtype dtype_of<f8e4m3> = dtype::f8e4m3;
+template <> inline constexpr dtype dtype_of<f8e5m2> = dtype::f8e5m2;
 
 // An element of 1, 2, 4 or 8 bytes whose type is known at run time only. Lossless codecs look at nothing but bits:
 // zvc<untyped<4>> encodes i32, u32 and f32 alike, where frame_options::type says which, and decodes the frames of all
@@ -67,7 +82,9 @@ template <uint32_t Bytes> inline constexpr bool is_untyped<untyped<Bytes>> = tru
 TUCK_HD constexpr uint32_t size_of(dtype t) noexcept {
   switch (t) {
     case dtype::u8:
-    case dtype::i8: return 1;
+    case dtype::i8:
+    case dtype::f8e4m3:
+    case dtype::f8e5m2: return 1;
     case dtype::u16:
     case dtype::i16:
     case dtype::f16:
@@ -97,6 +114,8 @@ TUCK_HD constexpr const char* name(dtype t) noexcept {
     case dtype::bf16: return "bf16";
     case dtype::f32: return "f32";
     case dtype::f64: return "f64";
+    case dtype::f8e4m3: return "f8e4m3";
+    case dtype::f8e5m2: return "f8e5m2";
     case dtype::none: break;
   }
   return "none";

@@ -9,7 +9,8 @@ namespace tuck::inline TUCK_ABI {
 
 /// Returns whether t is a floating-point type.
 TUCK_HD constexpr bool is_floating(dtype t) noexcept {
-  return t == dtype::f16 || t == dtype::bf16 || t == dtype::f32 || t == dtype::f64;
+  return t == dtype::f16 || t == dtype::bf16 || t == dtype::f32 || t == dtype::f64 || t == dtype::f8e4m3 ||
+         t == dtype::f8e5m2;
 }
 
 /// An element type with a floating-point format.
@@ -23,15 +24,19 @@ template <floating_element T> struct float_format {
   using real = std::conditional_t<sizeof(T) == 8, double, float>;  ///< type for arithmetic
 
   /// Number of mantissa bits that are stored.
-  static constexpr uint32_t mantissa_bits = dtype_of<T> == dtype::f64    ? 52
-                                            : dtype_of<T> == dtype::f32  ? 23
-                                            : dtype_of<T> == dtype::bf16 ? 7
-                                                                         : 10;
+  static constexpr uint32_t mantissa_bits = dtype_of<T> == dtype::f64      ? 52
+                                            : dtype_of<T> == dtype::f32    ? 23
+                                            : dtype_of<T> == dtype::bf16   ? 7
+                                            : dtype_of<T> == dtype::f16    ? 10
+                                            : dtype_of<T> == dtype::f8e4m3 ? 3
+                                                                           : 2;
   static constexpr uint32_t exponent_bits = 8 * sizeof(T) - 1 - mantissa_bits;  ///< number of exponent bits
   static constexpr int bias = (1 << (exponent_bits - 1)) - 1;                   ///< of the exponent
   static constexpr bits sign = bits{1} << (8 * sizeof(T) - 1);                  ///< the sign bit
   static constexpr bits smallest_normal = bits{1} << mantissa_bits;             ///< the least positive normal number
-  static constexpr bits infinity = ((bits{1} << exponent_bits) - 1) << mantissa_bits;  ///< positive infinity
+  /// The least magnitude that is not finite: positive infinity, or the NaN of f8e4m3, which has no infinity.
+  static constexpr bits infinity =
+      dtype_of<T> == dtype::f8e4m3 ? 0x7f : ((bits{1} << exponent_bits) - 1) << mantissa_bits;
 
   /// Returns x without its sign.
   TUCK_HD static constexpr bits magnitude(bits x) noexcept { return static_cast<bits>(x & ~sign); }
@@ -40,13 +45,14 @@ template <floating_element T> struct float_format {
 
   /// Converts exactly to `real`.
   TUCK_HD static real widen(bits x) noexcept;
-  /// Rounds to nearest, ties to even; overflows to infinity. `x` must not be NaN.
+  /// Rounds to nearest, ties to even. Overflows to infinity, f8e4m3 to NaN. `x` must not be NaN.
   TUCK_HD static bits narrow(real x) noexcept;
   /// Converts the bits of two f32 to a 16-bit type like narrow; `high` goes to the upper half of the result.
   TUCK_HD static uint32_t narrow_two(uint32_t low, uint32_t high) noexcept;
   /// Returns widen(x) for a finite x, and any number for others; is_finite() distinguishes them.
   TUCK_HD static real widen_finite(bits x) noexcept;
-  /// Returns widen(narrow(x)), except for the sign of zeros. On overflow the result is above the largest finite value.
+  /// Returns widen(narrow(x)), except for the sign of zeros, for types of 2 bytes or more. On overflow the result is above
+  /// the largest finite value.
   TUCK_HD static real rounded(real x) noexcept;
 };
 
@@ -76,11 +82,25 @@ TUCK_HD inline float f16_to_f32(uint16_t x) noexcept {
 #endif
 }
 
-// Returns the power of two of a magnitude's binade, at least the least normal number.
-TUCK_HD constexpr uint32_t f16_binade(uint32_t magnitude) noexcept {
-  const uint32_t power = magnitude & 0x7f800000u, least = (127u - 14u) << 23;
-  return power < least ? least : power;
-}
+// A format with few bits. `Least`: the exponent field in f32 of its least normal number. `Spare`: the mantissa bits that
+// f32 has in addition.
+template <uint32_t Least, uint32_t Spare> struct small_format {
+  // Returns the power of two of a magnitude's binade, at least the least normal number.
+  TUCK_HD static constexpr uint32_t binade(uint32_t magnitude) noexcept {
+    const uint32_t power = magnitude & 0x7f800000u, least = Least << 23;
+    return power < least ? least : power;
+  }
+  // Returns the pattern of a rounded magnitude; larger magnitudes count as `most`.
+  TUCK_HD static uint32_t narrow(uint32_t magnitude, float most) noexcept {
+    // Rounds to multiples of the last place of the binade, or of the least normal number, by adding a number whose unit
+    // in the last place that is.
+    magnitude = magnitude < bits_of(most) ? magnitude : bits_of(most);
+    const uint32_t power = binade(magnitude), large = power + (Spare << 23);
+    const uint32_t sum = bits_of(exact::add(__builtin_bit_cast(float, magnitude), __builtin_bit_cast(float, large)));
+    return sum - large + ((power >> Spare) - (Least << (23 - Spare)));
+  }
+};
+using small_f16 = small_format<127 - 14, 13>;
 
 TUCK_HD inline uint16_t f32_to_f16(float value) noexcept {
 #if defined(__CUDA_ARCH__)
@@ -88,13 +108,9 @@ TUCK_HD inline uint16_t f32_to_f16(float value) noexcept {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(value));
   return r;
 #else
-  // Rounds to multiples of 2^-10 of the binade, or of the least normal number, by adding a number whose unit in the
-  // last place that is. From 2^16 on all results are infinite.
-  const uint32_t x = bits_of(value), sign = x >> 16 & 0x8000u, all = x & 0x7fffffffu;
-  const uint32_t magnitude = all < bits_of(0x1p16f) ? all : bits_of(0x1p16f);
-  const uint32_t binade = f16_binade(magnitude), large = binade + (13u << 23);
-  const uint32_t sum = bits_of(exact::add(__builtin_bit_cast(float, magnitude), __builtin_bit_cast(float, large)));
-  return static_cast<uint16_t>(sign | (sum - large + (binade >> 13) - ((127u - 14u) << 10)));
+  // From 2^16 on all results are infinite.
+  const uint32_t x = bits_of(value);
+  return static_cast<uint16_t>((x >> 16 & 0x8000u) | small_f16::narrow(x & 0x7fffffffu, 0x1p16f));
 #endif
 }
 
@@ -103,10 +119,17 @@ TUCK_HD inline float rounded_to_f16(float value) noexcept {
 #if defined(__CUDA_ARCH__)
   return f16_to_f32(f32_to_f16(value));
 #else
-  const uint32_t large = f16_binade(bits_of(value) & 0x7fffffffu) + (13u << 23 | 1u << 22);  // 1.5 times: for any sign
+  const uint32_t large =
+      small_f16::binade(bits_of(value) & 0x7fffffffu) + (13u << 23 | 1u << 22);  // 1.5 times: for any sign
   const float steps = exact::add(value, __builtin_bit_cast(float, large));
   return exact::sub(steps, __builtin_bit_cast(float, large));
 #endif
+}
+
+// An f16's fields hold it, as 2^-8 of what it is.
+TUCK_HD inline float f8e4m3_to_f32(uint8_t x) noexcept {
+  const float finite = exact::mul(finite_f16_to_f32(static_cast<uint16_t>((x & 0x80) << 8 | (x & 0x7f) << 7)), 0x1p8f);
+  return __builtin_bit_cast(float, bits_of(finite) | ((x & 0x7f) == 0x7f ? 0x7fc00000u : 0));
 }
 
 }  // namespace detail
@@ -114,6 +137,8 @@ TUCK_HD inline float rounded_to_f16(float value) noexcept {
 template <floating_element T> TUCK_HD inline auto float_format<T>::widen(bits x) noexcept -> real {
   if constexpr (dtype_of<T> == dtype::f16) return detail::f16_to_f32(x);
   if constexpr (dtype_of<T> == dtype::bf16) return __builtin_bit_cast(float, static_cast<uint32_t>(x) << 16);
+  if constexpr (dtype_of<T> == dtype::f8e5m2) return detail::f16_to_f32(static_cast<uint16_t>(x << 8));
+  if constexpr (dtype_of<T> == dtype::f8e4m3) return detail::f8e4m3_to_f32(x);
   if constexpr (sizeof(T) >= 4) return __builtin_bit_cast(real, x);
 }
 
@@ -129,6 +154,12 @@ template <floating_element T> TUCK_HD inline auto float_format<T>::narrow(real x
     return static_cast<bits>((wide + 0x7fffu + (wide >> 16 & 1)) >> 16);
   }
   if constexpr (sizeof(T) >= 4) return bits_of(x);
+  if constexpr (sizeof(T) == 1) {
+    const uint32_t wide = bits_of(x);
+    using small = detail::small_format<128 - bias, 23 - mantissa_bits>;
+    return static_cast<bits>((wide >> 24 & sign) |
+                             small::narrow(wide & 0x7fffffffu, dtype_of<T> == dtype::f8e4m3 ? 480.f : 0x1p16f));
+  }
 }
 
 template <floating_element T> TUCK_HD inline auto float_format<T>::rounded(real x) noexcept -> real {

@@ -5,6 +5,7 @@
 // of bits, say where each goes, and every thread writes the bits of its own.
 #pragma once
 
+#include <tuck/codec/bitpack/bytes_block.cuh>
 #include <tuck/codec/bitpack/groups.hpp>
 #include <tuck/codec/block_copies.cuh>
 #include <tuck/core/shared_values.cuh>
@@ -157,7 +158,7 @@ class block_groups {
 
     __device__ shape as_shape() const { return {static_cast<uint8_t>(form)}; }
     __device__ bool is_sparse() const { return as_shape().is_sparse(); }
-    __device__ bool is_difference() const { return form >= layout::difference << 6; }
+    __device__ bool is_difference() const { return !Unsigned && form >= layout::difference << 6; }
     __device__ uint32_t counts(uint32_t first_bits, uint32_t base_bits) const {  // as measure wants it
       return (is_sparse() ? 1u << 24 | 1u << 16 : 1u << 16) +
              as_shape().payload_bits(popcount(non_zeros), first_bits, base_bits);
@@ -214,7 +215,7 @@ class block_groups {
       }
     }
     if constexpr (Unsigned)
-      e.non_zeros = e.lowest != 0 ? low_mask(part) : find_non_zeros(&own_vector(r * quads));
+      e.non_zeros = e.lowest != 0 ? low_mask(part) : detail::find_non_zeros<4 * quads>(&own_vector(r * quads));
     else
       e.non_zeros >>= group - part;
     e.non_zeros <<= rank() * part;
@@ -237,12 +238,6 @@ class block_groups {
       first = device::shfl(first, static_cast<int>(device::lane_id() / team * team));
     }
     return {e.lowest, e.highest, first, layout::zigzag(e.least_step) | layout::zigzag(e.most_step), e.non_zeros};
-  }
-  __device__ static uint32_t find_non_zeros(const device::vec128* own) {
-    uint32_t bits = 0;
-#pragma unroll 1
-    for (uint32_t i = 0; i < part; ++i) bits |= (reinterpret_cast<const uint8_t*>(own)[i] != 0 ? 1u : 0) << i;
-    return bits;
   }
   template <uint32_t... I>
   __device__ static void add_all(extremes& e, const number (&x)[in_quad], std::integer_sequence<uint32_t, I...>) {
@@ -317,7 +312,13 @@ class block_groups {
     if (rank() == 0 && lead_bits != 0)
       put_wide(out, mine.is_difference() ? layout::zigzag(lead) : layout::base_lead(lead, temp_.head >> 16), lead_bits);
     // As many at once as 32 bits hold.
-    if (Bytes < 8 && width <= 8)
+    if constexpr (Unsigned) {
+      if (mine.is_sparse())
+        put_all<4>(out, mine, own, last);
+      else
+        width <= 4 ? detail::put_bytes<8, 4 * quads>(out, own, width, mine.base)
+                   : detail::put_bytes<4, 4 * quads>(out, own, width, mine.base);
+    } else if (Bytes < 8 && width <= 8)
       put_all<Bytes == 8 ? 2 : 4>(out, mine, own, last);
     else if (width <= 16)
       put_all<2>(out, mine, own, last);

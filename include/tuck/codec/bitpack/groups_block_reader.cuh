@@ -2,9 +2,10 @@
 // bad ones.
 //
 // A thread a group finds out where it begins and puts down what its integers need; then each lane takes those of 16
-// bytes of the output.
+// bytes of the output. Unsigned ones are bytes, and stay four in a word.
 #pragma once
 
+#include <tuck/codec/bitpack/bytes_block.cuh>
 #include <tuck/codec/bitpack/groups.hpp>
 #include <tuck/codec/block_copies.cuh>
 #include <tuck/core/shared_values.cuh>
@@ -25,15 +26,17 @@ class block_group_reader {
   static constexpr uint32_t most_groups = tile::capacity / group;
   static constexpr uint32_t each = ceil_div(most_groups, uint32_t{Threads});  // groups of a thread
   static constexpr uint32_t in_lane = tile::lane_values;                      // integers of 16 bytes
+  static_assert(!Unsigned || Bytes == 1);
 
-  // What the integers of a group need.
+  // What the integers of a group need. Of bytes that are all there, base and field stand four in a word.
   struct alignas(Bytes == 8 ? 8 : 16) entry {
     word base;         // what is added to each, `zero` and all
     uint32_t bit;      // where they begin in the payload
     uint32_t meta;     // width | flags
-    uint32_t present;  // a bit each: is it in the payload?
+    uint32_t present;  // a bit each: is it in the payload? Of bytes that are all there the field
   };
   static constexpr uint32_t not_all = 1 << 8, differences = 1 << 9, over_8 = 1 << 10, over_16 = 1 << 11;  // flags
+  static constexpr uint32_t over_4 = over_8;                                                              // of bytes
 
  public:
   struct TempStorage {
@@ -110,7 +113,8 @@ class block_group_reader {
   __device__ uint32_t end() const { return temp_.end; }
 
   // Hands all words of `count` values to the sink, 16 bytes of which `row(first, x)` makes of integers, `zero` more
-  // each, the first of which is that of the value at `first`.
+  // each, the first of which is that of the value at `first`; of bytes x are words of four. Rows are made of what is
+  // behind the last value, too.
   template <class Row, class Sink> __device__ void decode(uint32_t count, const Row& row, Sink& sink) const {
     constexpr int some = tile::rows < 4 ? tile::rows : 4;  // rows that registers hold
 #pragma unroll 1
@@ -210,14 +214,32 @@ class block_group_reader {
       const uint32_t lead = form.lead_bits(head() & 255, head() >> 8 & 255), width = form.width();
       const bool is_zero = (own.there >> i & 1) == 0;  // no bits each, and nothing to add
       const word base = zero + (is_zero ? 0 : form.base(take(temp_.encoded + payload / 4, bit, lead), head() >> 16));
+      // The first integer stands where the difference to it would, which is not in the payload.
+      temp_.absent[first + i] = form.is_difference() ? layout::zigzag(static_cast<number>(base)) : zero;
+      if constexpr (Unsigned) {
+        temp_.of_group[first + i] = is_zero ? entry{} : entry_of_bytes(form, base, bit + lead, own.present[i]);
+        bit += own.bits[i];
+        continue;
+      }
       const uint32_t meta = width | (form.is_sparse() ? not_all : 0) |
                             (form.is_difference() ? not_all | differences : 0) | (width > 8 ? over_8 : 0) |
                             (width > 16 ? over_16 : 0);
-      // The first integer stands where the difference to it would, which is not in the payload.
-      temp_.absent[first + i] = form.is_difference() ? layout::zigzag(static_cast<number>(base)) : zero;
       temp_.of_group[first + i] = {form.is_difference() ? 0 : base, bit + lead, is_zero ? 0 : meta, own.present[i]};
       bit += own.bits[i];
     }
+  }
+
+  // As an entry of others is.
+  __device__ static entry in_full(const entry& e) {
+    if (!Unsigned || (e.meta & not_all) != 0) return e;
+    return {e.base & 255, e.bit, e.meta, ~0u};
+  }
+  // Sums that leave a byte would reach the next one: such bytes are taken one by one.
+  __device__ static entry entry_of_bytes(shape form, uint32_t base, uint32_t bit, uint32_t present) {
+    const uint32_t width = form.width(), field = low_mask(width), flags = width | (width > 4 ? over_4 : 0);
+    if (form.is_difference()) return {0, bit, flags | not_all | differences, present};
+    if (form.is_sparse() || base > 255 - field) return {base, bit, flags | not_all, present};
+    return {base * 0x01010101u, bit, flags, field * 0x01010101u};
   }
 
   // Up to 64 bits from bit `bit` on.
@@ -240,7 +262,14 @@ class block_group_reader {
     }
     all = device::warp_or(all);
     // As many integers together as one window has.
-    if (Bytes == 8 || all >= over_16)
+    if constexpr (Unsigned) {
+      if ((all & not_all) != 0)
+        decode_rows_by<4, true>(first, all, e, row, rows);
+      else if (all >= over_4)
+        decode_bytes_by<4>(first, e, row, rows);
+      else
+        decode_bytes_by < in_lane<8 ? 4 : 8>(first, e, row, rows);
+    } else if (Bytes == 8 || all >= over_16)
       decode_rows_by<1, true>(first, all, e, row, rows);
     else if (all >= over_8)
       (all & not_all) != 0 ? decode_rows_by<Bytes == 8 ? 1 : 2, true>(first, all, e, row, rows)
@@ -260,13 +289,16 @@ class block_group_reader {
       const uint32_t at = first + static_cast<uint32_t>(r) * tile::row_values;
       word x[in_lane];
       if constexpr (SomeAbsent) {
-        take_present<Together>(x, payload, e[r], column,
+        take_present<Together>(x, payload, in_full(e[r]), column,
                                temp_.absent[first / group + static_cast<uint32_t>(r) * (tile::row_values / group)]);
         if (any_differences) sum_differences(x, (e[r].meta & differences) != 0);
       } else {
         take_all<Together>(x, payload, e[r], column);
       }
-      rows[r] = row(at, x);
+      if constexpr (Unsigned)
+        rows[r] = row(at, detail::bytes_of(x).w);
+      else
+        rows[r] = row(at, x);
     }
   }
 
@@ -282,7 +314,20 @@ class block_group_reader {
       for (uint32_t k = 0; k < Together; ++k, bits >>= width) x[i + k] = (bits & field) + e.base;
     }
   }
-  // The same where some may be absent.
+  // Of bytes, those that are all there.
+  template <uint32_t Together, class Row, int Rows>
+  __device__ void decode_bytes_by(uint32_t first, const entry (&e)[Rows], const Row& row,
+                                  device::vec128 (&rows)[Rows]) const {
+    const uint32_t* const payload = temp_.encoded + temp_.payload / 4;
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) {
+      uint32_t words[detail::bytes_words<in_lane>];
+      detail::take_bytes<Together>(words, payload, e[r].bit, first % group, e[r].meta & 255, e[r].present,
+                                   static_cast<uint32_t>(e[r].base));
+      rows[r] = row(first + static_cast<uint32_t>(r) * tile::row_values, words);
+    }
+  }
+  // Where some may be absent.
   template <uint32_t Together>
   __device__ static void take_present(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column,
                                       word absent) {

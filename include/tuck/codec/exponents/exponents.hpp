@@ -1,5 +1,6 @@
 // Exponents: floats without loss, where those close together have exponents close together, as in weights, keys and
-// values. Signs and mantissas stay as they are; a group of 32 values has a base and a width for its exponents.
+// values. Signs and mantissas stay as they are; a group of 32 values has a base and a width for its exponents. Of 8-bit
+// floats, base and width are those of all their bits, exponents first: no other bits are left over.
 //
 // Each value's bits are rotated left by one, so that its exponent begins at the highest bit. A chunk of n values is:
 //
@@ -16,9 +17,9 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// Of f16, bf16 and f32.
+// Of f16, bf16, f32, f8e4m3 and f8e5m2.
 template <floating_element T> struct exponents {
-  static_assert(sizeof(T) <= 4, "tuck: exponents are of floats of 2 or 4 bytes");
+  static_assert(sizeof(T) <= 4, "tuck: exponents are of floats of 1, 2 or 4 bytes");
   using value_type = T;
 
   static constexpr uint32_t chunk_bytes = 16 * 1024;

@@ -16,8 +16,13 @@ template <floating_element T> struct exponent_row {
   huffman_format::quad<width> quad[quads];
 
   exponent_row() = default;
-  __device__ explicit exponent_row(device::vec128 x) {
-    rotate_values<width>(x.w);
+  // Without signs upper bytes alone are right, if there are others.
+  __device__ explicit exponent_row(device::vec128 x, bool signs = true) {
+    if (signs || width == 1)
+      rotate_values<width>(x.w);
+    else
+#pragma unroll
+      for (uint32_t& w : x.w) w <<= 1;
 #pragma unroll
     for (uint32_t q = 0; q < quads; ++q) {
 #pragma unroll
@@ -48,14 +53,14 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
   using row = detail::exponent_row<T>;
   static_assert(Threads <= 256, "tuck: exponents are encoded by 128 or 256 threads");
 
-  static constexpr int blocks_a_processor = sizeof(T) == 2 ? 5 : 6;  // 96 and 80 registers
+  static constexpr int blocks_a_processor = sizeof(T) < 4 ? 5 : 6;  // 96 and 80 registers
 
   __device__ explicit block_codec(TempStorage& temp) : groups_(temp) {}
 
   __device__ uint32_t measure(const exponents<T>&, const tile& values) {
 #pragma unroll
     for (int r = 0; r < tile::rows; ++r) {
-      const row x(values.row(r));
+      const row x(values.row(r), false);
       uint32_t upper[row::quads];
 #pragma unroll
       for (uint32_t q = 0; q < row::quads; ++q) upper[q] = x.quad[q].w[row::width - 1];
@@ -97,7 +102,7 @@ template <floating_element T, int Threads> class block_decoder<exponents<T>, Thr
   using TempStorage = typename groups::TempStorage;
   using row = detail::exponent_row<T>;
 
-  static constexpr int blocks_a_processor = 8;  // 64 registers
+  static constexpr int blocks_a_processor = sizeof(T) == 1 ? 6 : 8;  // 80 and 64 registers
 
   __device__ explicit block_decoder(TempStorage& temp) : groups_(temp) {}
 
@@ -113,13 +118,11 @@ template <floating_element T, int Threads> class block_decoder<exponents<T>, Thr
           row x;
 #pragma unroll
           for (uint32_t q = 0; q < row::quads; ++q) {
-            const uint32_t at = first / 4 + q < plane_words ? first / 4 + q : 0;
+            const uint32_t at = first / 4 + q;  // no further than the room for chunks, with all values behind the last
 #pragma unroll
             for (uint32_t k = 0; k + 1 < row::width; ++k)
               x.quad[q].w[row::width - 2 - k] = planes[k * plane_words + at];
-            const uint32_t low = device::byte_perm<0x0040>(upper[4 * q], upper[4 * q + 1]);
-            const uint32_t high = device::byte_perm<0x0040>(upper[4 * q + 2], upper[4 * q + 3]);
-            x.quad[q].w[row::width - 1] = device::byte_perm<0x5410>(low, high);
+            x.quad[q].w[row::width - 1] = upper[q];
           }
           return x.values();
         },

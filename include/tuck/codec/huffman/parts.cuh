@@ -153,11 +153,6 @@ __device__ inline uint32_t edges_begin(const row_sections& sections) {
   return sections.list.count > 1 ? sections.at[1] : 0;
 }
 
-// Which bytes of a word are not 0, as four bits.
-__device__ __forceinline__ uint32_t non_zero_nibble(uint32_t x) {
-  return ((((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x) & 0x80808080u) * 0x00204081u >> 28;
-}
-
 // By one warp: sides become edges, at the begin of where they stand, and flags. Returns the bytes of edges.
 __device__ inline uint32_t sides_to_edges(std::byte* row, const row_sections& sections, uint32_t bytes,
                                           uint32_t* flags) {

@@ -31,6 +31,8 @@ namespace tuck::inline TUCK_ABI {
 /// concept.hpp documents the members that are not described here.
 /// @tparam T floating-point element type
 template <floating_element T> class quantize {
+  static_assert(sizeof(T) >= 2, "tuck: quantize is of floats of 2, 4 or 8 bytes");
+
  public:
   using value_type = T;
   using bits = bits_t<T>;
