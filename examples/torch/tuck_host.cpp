@@ -34,14 +34,16 @@ constexpr named names[] = {{"zvc", false},
                            {"zvc+rle+huffman", false},
                            {"quantize", true},
                            {"quantize+delta+zvc+huffman", true},
-                           {"bitpack", false}};
+                           {"bitpack", false},
+                           {"gaps", false}};
 
 using lists = std::tuple<over<tuck::zvc, tuck::f16, tuck::bf16, float, double>,
                          over<tuck::rle, tuck::f16, tuck::bf16, float, double>,
                          over<tuck::zvc_rle_huffman, tuck::f16, tuck::bf16, float>,
                          over<tuck::quantize, tuck::f16, tuck::bf16, float, double>,
                          over<tuck::quantize_delta_huffman, tuck::f16, tuck::bf16, float, double>,
-                         over<tuck::bitpack, uint8_t, int32_t, int64_t>>;
+                         over<tuck::bitpack, uint8_t, int32_t, int64_t>,
+                         over<tuck::gaps, tuck::f16, tuck::bf16, float, double>>;
 static_assert(std::tuple_size_v<lists> == std::size(names));
 
 template <class... Lists> struct joined;
@@ -82,6 +84,11 @@ bool with_codec(std::string_view name, const tuck::error_bound& bound, int dtype
   }(std::make_index_sequence<std::size(names)>{});
   return found;
 }
+
+// Deltas change few values: large chunks, close to each other.
+template <tuck::codec C>
+constexpr tuck::frame_options delta_shape{.chunk_values = tuck::max_chunk_raw_bytes / sizeof(tuck::value_t<C>),
+                                          .alignment = 16};
 
 // What was asked for, or the status of what went wrong; no exception leaves the library.
 template <class Body> int guarded(const Body& body) noexcept {
@@ -143,6 +150,50 @@ int tuck_host_decode(const void* frame, uint64_t frame_bytes, int dtype, void* v
     const tuck::bytes to(static_cast<std::byte*>(values), count * tuck::size_of(info.type));
     return tuck::host::decode(all_codecs{}, from, to, 0, {.threads = threads}).code;
   });
+}
+
+uint64_t tuck_host_delta_room(const char* codec, int dtype, uint64_t count) {
+  uint64_t room = 0;
+  with_codec(codec, {}, dtype, [&]<class C>(const C& c) {
+    if constexpr (tuck::takes_deltas<C>) room = tuck::max_delta_bytes(c, count, delta_shape<C>);
+  });
+  return room;
+}
+
+int tuck_host_encode_delta(const char* codec, int dtype, const void* values, const void* base, uint64_t count,
+                           void* frame, uint64_t room, unsigned threads, uint64_t* frame_bytes) {
+  return guarded([&] {
+    tuck::outcome done{.code = tuck::status::codec_mismatch};
+    with_codec(codec, {}, dtype, [&]<class C>(const C& c) {
+      using all = tuck::span<const tuck::value_t<C>>;
+      const auto of = [&](const void* p) { return all(static_cast<const tuck::value_t<C>*>(p), count); };
+      done = tuck::host::encode_delta(c, of(values), of(base), {static_cast<std::byte*>(frame), room}, delta_shape<C>,
+                                      {.threads = threads});
+    });
+    *frame_bytes = done.bytes;
+    return done.code;
+  });
+}
+
+int tuck_host_decode_delta(const void* frame, uint64_t frame_bytes, int dtype, const void* base, void* values,
+                           uint64_t count, unsigned threads) {
+  return guarded([&] {
+    const tuck::const_bytes from(static_cast<const std::byte*>(frame), frame_bytes);
+    tuck::frame_info info;
+    if (const auto s = tuck::inspect(from, info); s != tuck::status::ok) return s;
+    if (static_cast<int>(info.type) != dtype) return tuck::status::type_mismatch;
+    tuck::outcome done;
+    const tuck::status found = tuck::visit(all_codecs{}, info, [&]<class C>(const C& c) {
+      using T = tuck::value_t<C>;
+      done = tuck::host::decode_delta(c, from, {static_cast<const T*>(base), count}, {static_cast<T*>(values), count},
+                                      {}, {.threads = threads});
+    });
+    return found == tuck::status::ok ? done.code : found;
+  });
+}
+
+uint64_t tuck_host_digest(const void* data, uint64_t bytes) {
+  return tuck::checksum({static_cast<const std::byte*>(data), bytes});
 }
 
 tuck_advisor* tuck_advisor_new(double d2h, double h2d, unsigned codecs) {
