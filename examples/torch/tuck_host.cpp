@@ -34,17 +34,21 @@ constexpr named names[] = {{"zvc", false},
                            {"zvc+rle+huffman", false},
                            {"quantize", true},
                            {"quantize+delta+zvc+huffman", true},
-                           {"bitpack", false},
-                           {"gaps", false}};
+                           {"bitpack", false}};
 
 using lists = std::tuple<over<tuck::zvc, tuck::f16, tuck::bf16, float, double>,
                          over<tuck::rle, tuck::f16, tuck::bf16, float, double>,
                          over<tuck::zvc_rle_huffman, tuck::f16, tuck::bf16, float>,
                          over<tuck::quantize, tuck::f16, tuck::bf16, float, double>,
                          over<tuck::quantize_delta_huffman, tuck::f16, tuck::bf16, float, double>,
-                         over<tuck::bitpack, uint8_t, int32_t, int64_t>,
-                         over<tuck::gaps, tuck::f16, tuck::bf16, float, double>>;
+                         over<tuck::bitpack, uint8_t, int32_t, int64_t>>;
 static_assert(std::tuple_size_v<lists> == std::size(names));
+
+// The same of deltas, for all types of 2 and of 4 bytes.
+constexpr named delta_names[] = {{"gaps", false}, {"zvc+rle+huffman", false}};
+using delta_lists = std::tuple<over<tuck::gaps, tuck::untyped<2>, tuck::untyped<4>>,
+                               over<tuck::zvc_rle_huffman, tuck::untyped<2>, tuck::untyped<4>>>;
+static_assert(std::tuple_size_v<delta_lists> == std::size(delta_names));
 
 template <class... Lists> struct joined;
 template <tuck::codec... Cs> struct joined<tuck::codec_list<Cs...>> {
@@ -55,6 +59,7 @@ struct joined<tuck::codec_list<As...>, tuck::codec_list<Bs...>, Others...>
     : joined<tuck::codec_list<As..., Bs...>, Others...> {};
 template <class... Lists> joined<Lists...> join(std::tuple<Lists...>);
 using all_codecs = typename decltype(join(lists{}))::type;
+using delta_codecs = typename decltype(join(delta_lists{}))::type;
 
 template <tuck::codec C> C with_bound(const tuck::error_bound& bound) {
   if constexpr (tuck::is_lossy<C>)
@@ -67,12 +72,13 @@ tuck::error_bound bound_of(int mode, double bound) {
   return {.mode = static_cast<tuck::bound_mode>(mode), .value = bound};
 }
 
-// visitor(codec) for the one of that name and type; whether there is one.
-template <class Visitor>
-bool with_codec(std::string_view name, const tuck::error_bound& bound, int dtype, const Visitor& visitor) {
+// visitor(codec) for the one of that name and type in Lists, which are called `names`; whether there is one.
+template <class Lists, size_t n, class Visitor>
+bool with_codec(const named (&names)[n], std::string_view name, const tuck::error_bound& bound, int dtype,
+                const Visitor& visitor) {
   const auto in_list = [&]<tuck::codec... Cs>(tuck::codec_list<Cs...>) {
     const auto one = [&]<class C>(std::type_identity<C>) {
-      if (static_cast<int>(tuck::dtype_of<tuck::value_t<C>>) != dtype) return false;
+      if (!tuck::holds<tuck::value_t<C>>(static_cast<tuck::dtype>(dtype))) return false;
       visitor(with_bound<C>(bound));
       return true;
     };
@@ -80,15 +86,24 @@ bool with_codec(std::string_view name, const tuck::error_bound& bound, int dtype
   };
   bool found = false;
   [&]<size_t... I>(std::index_sequence<I...>) {
-    found = ((name == names[I].name && in_list(std::tuple_element_t<I, lists>{})) || ...);
-  }(std::make_index_sequence<std::size(names)>{});
+    found = ((name == names[I].name && in_list(std::tuple_element_t<I, Lists>{})) || ...);
+  }(std::make_index_sequence<n>{});
   return found;
+}
+template <class Visitor>
+bool with_codec(std::string_view name, const tuck::error_bound& bound, int dtype, const Visitor& visitor) {
+  return with_codec<lists>(names, name, bound, dtype, visitor);
+}
+template <class Visitor> bool with_delta_codec(std::string_view name, int dtype, const Visitor& visitor) {
+  return with_codec<delta_lists>(delta_names, name, {}, dtype, visitor);
 }
 
 // Deltas change few values: large chunks, close to each other.
-template <tuck::codec C>
-constexpr tuck::frame_options delta_shape{.chunk_values = tuck::max_chunk_raw_bytes / sizeof(tuck::value_t<C>),
-                                          .alignment = 16};
+template <tuck::codec C> constexpr tuck::frame_options shape_of_delta(int dtype) {
+  return {.chunk_values = tuck::max_chunk_raw_bytes / sizeof(tuck::value_t<C>),
+          .alignment = 16,
+          .type = static_cast<tuck::dtype>(dtype)};
+}
 
 // What was asked for, or the status of what went wrong; no exception leaves the library.
 template <class Body> int guarded(const Body& body) noexcept {
@@ -154,9 +169,8 @@ int tuck_host_decode(const void* frame, uint64_t frame_bytes, int dtype, void* v
 
 uint64_t tuck_host_delta_room(const char* codec, int dtype, uint64_t count) {
   uint64_t room = 0;
-  with_codec(codec, {}, dtype, [&]<class C>(const C& c) {
-    if constexpr (tuck::takes_deltas<C>) room = tuck::max_delta_bytes(c, count, delta_shape<C>);
-  });
+  with_delta_codec(codec, dtype,
+                   [&]<class C>(const C& c) { room = tuck::max_delta_bytes(c, count, shape_of_delta<C>(dtype)); });
   return room;
 }
 
@@ -164,11 +178,11 @@ int tuck_host_encode_delta(const char* codec, int dtype, const void* values, con
                            void* frame, uint64_t room, unsigned threads, uint64_t* frame_bytes) {
   return guarded([&] {
     tuck::outcome done{.code = tuck::status::codec_mismatch};
-    with_codec(codec, {}, dtype, [&]<class C>(const C& c) {
+    with_delta_codec(codec, dtype, [&]<class C>(const C& c) {
       using all = tuck::span<const tuck::value_t<C>>;
       const auto of = [&](const void* p) { return all(static_cast<const tuck::value_t<C>*>(p), count); };
-      done = tuck::host::encode_delta(c, of(values), of(base), {static_cast<std::byte*>(frame), room}, delta_shape<C>,
-                                      {.threads = threads});
+      done = tuck::host::encode_delta(c, of(values), of(base), {static_cast<std::byte*>(frame), room},
+                                      shape_of_delta<C>(dtype), {.threads = threads});
     });
     *frame_bytes = done.bytes;
     return done.code;
@@ -183,7 +197,7 @@ int tuck_host_decode_delta(const void* frame, uint64_t frame_bytes, int dtype, c
     if (const auto s = tuck::inspect(from, info); s != tuck::status::ok) return s;
     if (static_cast<int>(info.type) != dtype) return tuck::status::type_mismatch;
     tuck::outcome done;
-    const tuck::status found = tuck::visit(all_codecs{}, info, [&]<class C>(const C& c) {
+    const tuck::status found = tuck::visit(delta_codecs{}, info, [&]<class C>(const C& c) {
       using T = tuck::value_t<C>;
       done = tuck::host::decode_delta(c, from, {static_cast<const T*>(base), count}, {static_cast<T*>(values), count},
                                       {}, {.threads = threads});

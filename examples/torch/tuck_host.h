@@ -36,7 +36,8 @@ TUCK_EXPORT int tuck_host_encode(const char* codec, int mode, double bound, int 
 TUCK_EXPORT int tuck_host_decode(const void* frame, uint64_t frame_bytes, int dtype, void* values, uint64_t count,
                                  unsigned threads);
 
-/* The same of a delta: `count` values against `base`, which has as many, by "gaps" or another lossless codec. */
+/* The same of a delta: `count` values of 2 or 4 bytes against `base`, which has as many. By "gaps", for few changes, or
+ * "zvc+rle+huffman". */
 TUCK_EXPORT uint64_t tuck_host_delta_room(const char* codec, int dtype, uint64_t count);
 TUCK_EXPORT int tuck_host_encode_delta(const char* codec, int dtype, const void* values, const void* base,
                                        uint64_t count, void* frame, uint64_t room, unsigned threads,

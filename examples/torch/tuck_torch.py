@@ -133,7 +133,10 @@ class _Host:
 
     def encode_delta(self, t: torch.Tensor, base: torch.Tensor, codec: str) -> torch.Tensor:
         dtype, count = DTYPES[t.dtype], t.numel()
-        frame = torch.empty(self._delta_room(codec.encode(), dtype, count), dtype=torch.uint8)
+        room = self._delta_room(codec.encode(), dtype, count)
+        if room == 0:
+            raise BufferError(f"{codec} is not for deltas of {t.dtype}")
+        frame = torch.empty(room, dtype=torch.uint8)
         used = ctypes.c_uint64()
         self._check(self._encode_delta(codec.encode(), dtype, t.data_ptr(), base.data_ptr(), count, frame.data_ptr(),
                                        frame.numel(), torch.get_num_threads(), ctypes.byref(used)),
@@ -261,7 +264,8 @@ def decode(frame: torch.Tensor, into: torch.Tensor) -> None:
 
 
 def encode_delta(t: torch.Tensor, base: torch.Tensor, codec: str = "gaps") -> torch.Tensor:
-    """The frame of what `t` has other than `base`."""
+    """The frame of what `t` has other than `base`: by gaps, for few changes, or zvc+rle+huffman. Raises BufferError where
+    the codec is not for the type."""
     _dense(t, base)
     return _host().encode_delta(t, base, codec)
 

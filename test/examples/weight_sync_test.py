@@ -149,7 +149,7 @@ class Deltas(unittest.TestCase):
         self.new.view(torch.int16)[changed] ^= 1
 
     def test_in_place_or_not(self):
-        for codec in ("gaps", "zvc", "zvc+rle+huffman"):
+        for codec in sizes.DELTA_CODECS:
             frame, base = tuck_torch.encode_delta(self.new, self.old, codec), self.old.clone()
             other = torch.empty_like(base)
             tuck_torch.decode_delta(frame, base, other)
@@ -159,12 +159,12 @@ class Deltas(unittest.TestCase):
             self.assertEqual(tuck_torch.digest(base), tuck_torch.digest(self.new))
             with self.assertRaisesRegex(tuck_torch.Error, "the base is not the tensor"):
                 tuck_torch.decode_delta(frame, base)
-        with self.assertRaises(tuck_torch.Error):
+        with self.assertRaises(BufferError):
             tuck_torch.encode_delta(self.new, self.old, "quantize")
         with self.assertRaises(ValueError):
             tuck_torch.encode_delta(self.new, self.old[:-1])
         with self.assertRaisesRegex(tuck_torch.Error, "not a delta"):
-            tuck_torch.decode_delta(tuck_torch.encode(self.new, "zvc"), self.old.clone())
+            tuck_torch.decode_delta(tuck_torch.encode(self.new, "zvc+rle+huffman"), self.old.clone())
 
     def test_damage_changes_nothing(self):
         frame, base = tuck_torch.encode_delta(self.new, self.old), self.old.clone()
