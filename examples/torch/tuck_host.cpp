@@ -72,9 +72,9 @@ tuck::error_bound bound_of(int mode, double bound) {
   return {.mode = static_cast<tuck::bound_mode>(mode), .value = bound};
 }
 
-// visitor(codec) for the one of that name and type in Lists, which are called `names`; whether there is one.
+// visitor(codec) for the one of that name and type in Lists, which `called` names; whether there is one.
 template <class Lists, size_t n, class Visitor>
-bool with_codec(const named (&names)[n], std::string_view name, const tuck::error_bound& bound, int dtype,
+bool with_codec(const named (&called)[n], std::string_view name, const tuck::error_bound& bound, int dtype,
                 const Visitor& visitor) {
   const auto in_list = [&]<tuck::codec... Cs>(tuck::codec_list<Cs...>) {
     const auto one = [&]<class C>(std::type_identity<C>) {
@@ -86,7 +86,7 @@ bool with_codec(const named (&names)[n], std::string_view name, const tuck::erro
   };
   bool found = false;
   [&]<size_t... I>(std::index_sequence<I...>) {
-    found = ((name == names[I].name && in_list(std::tuple_element_t<I, Lists>{})) || ...);
+    found = ((name == called[I].name && in_list(std::tuple_element_t<I, Lists>{})) || ...);
   }(std::make_index_sequence<n>{});
   return found;
 }

@@ -1,6 +1,6 @@
-// Any bytes as a file for the program tuck: its commands refuse it in one line, or agree about what is in it, and that
-// comes back to the byte. The first byte says what the others are: a .npy file, a .tuck file, one whose digests are made
-// right first, or a safetensors file.
+// Any bytes as a file for the program tuck: its commands refuse it in one line, or agree about what is in it, and
+// that comes back to the byte. The first byte says what the others are: a .npy file, a .tuck file, one whose digests
+// are made right first, or a safetensors file.
 #include "fuzz/fuzz.hpp"
 #include "tuck/commands.hpp"
 #include "tuck/frame_file.hpp"
