@@ -90,7 +90,7 @@ class Runs(unittest.TestCase):
 class Peers(unittest.TestCase):
     """One side fails; the other ends in a line."""
 
-    def start(self, seconds="4", server=SMALL):
+    def start(self, seconds="20", server=SMALL):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         common = ["--rendezvous", f"file://{folder.name}/meet", "--timeout", seconds]
@@ -128,7 +128,7 @@ class Peers(unittest.TestCase):
         self.expect_end(both[1], "the trainer is gone")
 
     def test_a_killed_child_fails_the_whole(self):
-        whole = subprocess.Popen([sys.executable, PROGRAM, *SMALL, "--steps", "100000", "--timeout", "4"], text=True,
+        whole = subprocess.Popen([sys.executable, PROGRAM, *SMALL, "--steps", "100000", "--timeout", "20"], text=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(lambda: (whole.kill(), whole.communicate()))
         while "full frame" not in whole.stdout.readline():
