@@ -44,6 +44,12 @@ using lists = std::tuple<over<tuck::zvc, tuck::f16, tuck::bf16, float, double>,
                          over<tuck::bitpack, uint8_t, int32_t, int64_t>>;
 static_assert(std::tuple_size_v<lists> == std::size(names));
 
+// The same of deltas, for all types of 2 and of 4 bytes.
+constexpr named delta_names[] = {{"gaps", false}, {"zvc+rle+huffman", false}};
+using delta_lists = std::tuple<over<tuck::gaps, tuck::untyped<2>, tuck::untyped<4>>,
+                               over<tuck::zvc_rle_huffman, tuck::untyped<2>, tuck::untyped<4>>>;
+static_assert(std::tuple_size_v<delta_lists> == std::size(delta_names));
+
 template <class... Lists> struct joined;
 template <tuck::codec... Cs> struct joined<tuck::codec_list<Cs...>> {
   using type = tuck::codec_list<Cs...>;
@@ -53,6 +59,7 @@ struct joined<tuck::codec_list<As...>, tuck::codec_list<Bs...>, Others...>
     : joined<tuck::codec_list<As..., Bs...>, Others...> {};
 template <class... Lists> joined<Lists...> join(std::tuple<Lists...>);
 using all_codecs = typename decltype(join(lists{}))::type;
+using delta_codecs = typename decltype(join(delta_lists{}))::type;
 
 template <tuck::codec C> C with_bound(const tuck::error_bound& bound) {
   if constexpr (tuck::is_lossy<C>)
@@ -65,12 +72,13 @@ tuck::error_bound bound_of(int mode, double bound) {
   return {.mode = static_cast<tuck::bound_mode>(mode), .value = bound};
 }
 
-// visitor(codec) for the one of that name and type; whether there is one.
-template <class Visitor>
-bool with_codec(std::string_view name, const tuck::error_bound& bound, int dtype, const Visitor& visitor) {
+// visitor(codec) for the one of that name and type in Lists, which `called` names; whether there is one.
+template <class Lists, size_t n, class Visitor>
+bool with_codec(const named (&called)[n], std::string_view name, const tuck::error_bound& bound, int dtype,
+                const Visitor& visitor) {
   const auto in_list = [&]<tuck::codec... Cs>(tuck::codec_list<Cs...>) {
     const auto one = [&]<class C>(std::type_identity<C>) {
-      if (static_cast<int>(tuck::dtype_of<tuck::value_t<C>>) != dtype) return false;
+      if (!tuck::holds<tuck::value_t<C>>(static_cast<tuck::dtype>(dtype))) return false;
       visitor(with_bound<C>(bound));
       return true;
     };
@@ -78,9 +86,23 @@ bool with_codec(std::string_view name, const tuck::error_bound& bound, int dtype
   };
   bool found = false;
   [&]<size_t... I>(std::index_sequence<I...>) {
-    found = ((name == names[I].name && in_list(std::tuple_element_t<I, lists>{})) || ...);
-  }(std::make_index_sequence<std::size(names)>{});
+    found = ((name == called[I].name && in_list(std::tuple_element_t<I, Lists>{})) || ...);
+  }(std::make_index_sequence<n>{});
   return found;
+}
+template <class Visitor>
+bool with_codec(std::string_view name, const tuck::error_bound& bound, int dtype, const Visitor& visitor) {
+  return with_codec<lists>(names, name, bound, dtype, visitor);
+}
+template <class Visitor> bool with_delta_codec(std::string_view name, int dtype, const Visitor& visitor) {
+  return with_codec<delta_lists>(delta_names, name, {}, dtype, visitor);
+}
+
+// Deltas change few values: large chunks, close to each other.
+template <tuck::codec C> constexpr tuck::frame_options shape_of_delta(int dtype) {
+  return {.chunk_values = tuck::max_chunk_raw_bytes / sizeof(tuck::value_t<C>),
+          .alignment = 16,
+          .type = static_cast<tuck::dtype>(dtype)};
 }
 
 // What was asked for, or the status of what went wrong; no exception leaves the library.
@@ -143,6 +165,49 @@ int tuck_host_decode(const void* frame, uint64_t frame_bytes, int dtype, void* v
     const tuck::bytes to(static_cast<std::byte*>(values), count * tuck::size_of(info.type));
     return tuck::host::decode(all_codecs{}, from, to, 0, {.threads = threads}).code;
   });
+}
+
+uint64_t tuck_host_delta_room(const char* codec, int dtype, uint64_t count) {
+  uint64_t room = 0;
+  with_delta_codec(codec, dtype,
+                   [&]<class C>(const C& c) { room = tuck::max_delta_bytes(c, count, shape_of_delta<C>(dtype)); });
+  return room;
+}
+
+int tuck_host_encode_delta(const char* codec, int dtype, const void* values, const void* base, uint64_t count,
+                           void* frame, uint64_t room, unsigned threads, uint64_t* frame_bytes) {
+  return guarded([&] {
+    tuck::outcome done{.code = tuck::status::codec_mismatch};
+    with_delta_codec(codec, dtype, [&]<class C>(const C& c) {
+      using all = tuck::span<const tuck::value_t<C>>;
+      const auto of = [&](const void* p) { return all(static_cast<const tuck::value_t<C>*>(p), count); };
+      done = tuck::host::encode_delta(c, of(values), of(base), {static_cast<std::byte*>(frame), room},
+                                      shape_of_delta<C>(dtype), {.threads = threads});
+    });
+    *frame_bytes = done.bytes;
+    return done.code;
+  });
+}
+
+int tuck_host_decode_delta(const void* frame, uint64_t frame_bytes, int dtype, const void* base, void* values,
+                           uint64_t count, unsigned threads) {
+  return guarded([&] {
+    const tuck::const_bytes from(static_cast<const std::byte*>(frame), frame_bytes);
+    tuck::frame_info info;
+    if (const auto s = tuck::inspect(from, info); s != tuck::status::ok) return s;
+    if (static_cast<int>(info.type) != dtype) return tuck::status::type_mismatch;
+    tuck::outcome done;
+    const tuck::status found = tuck::visit(delta_codecs{}, info, [&]<class C>(const C& c) {
+      using T = tuck::value_t<C>;
+      done = tuck::host::decode_delta(c, from, {static_cast<const T*>(base), count}, {static_cast<T*>(values), count},
+                                      {}, {.threads = threads});
+    });
+    return found == tuck::status::ok ? done.code : found;
+  });
+}
+
+uint64_t tuck_host_digest(const void* data, uint64_t bytes) {
+  return tuck::checksum({static_cast<const std::byte*>(data), bytes});
 }
 
 tuck_advisor* tuck_advisor_new(double d2h, double h2d, unsigned codecs) {

@@ -36,6 +36,20 @@ TUCK_EXPORT int tuck_host_encode(const char* codec, int mode, double bound, int 
 TUCK_EXPORT int tuck_host_decode(const void* frame, uint64_t frame_bytes, int dtype, void* values, uint64_t count,
                                  unsigned threads);
 
+/* The same of a delta: `count` values of 2 or 4 bytes against `base`, which has as many. By "gaps", for few changes, or
+ * "zvc+rle+huffman". */
+TUCK_EXPORT uint64_t tuck_host_delta_room(const char* codec, int dtype, uint64_t count);
+TUCK_EXPORT int tuck_host_encode_delta(const char* codec, int dtype, const void* values, const void* base,
+                                       uint64_t count, void* frame, uint64_t room, unsigned threads,
+                                       uint64_t* frame_bytes);
+
+/* Verifies the delta and the base; then `values`, which may be the base, are restored. */
+TUCK_EXPORT int tuck_host_decode_delta(const void* frame, uint64_t frame_bytes, int dtype, const void* base,
+                                       void* values, uint64_t count, unsigned threads);
+
+/* What frames call a digest: of a base, for instance. It finds accidents, not forgers. */
+TUCK_EXPORT uint64_t tuck_host_digest(const void* data, uint64_t bytes);
+
 /* tuck::advisor over lossless codecs, numbered from 0, and a link of so many bytes a second each way. Tensors are
  * numbered from 0, too. Decisions are a codec's number, or -1: as it is. NULL: there is no memory. */
 typedef struct tuck_advisor tuck_advisor;

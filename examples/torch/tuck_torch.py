@@ -41,7 +41,8 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.modules import module as modules
 
-__all__ = ["saved_tensors", "Raw", "Codec", "Advised", "Comet", "Policy", "Counts", "Error", "codecs"]
+__all__ = ["saved_tensors", "Raw", "Codec", "Advised", "Comet", "Policy", "Counts", "Error", "codecs", "encode", "decode",
+           "encode_delta", "decode_delta", "digest"]
 
 # As tuck's frames number them.
 FLOATS = {torch.float16: 9, torch.bfloat16: 10, torch.float32: 11, torch.float64: 12}
@@ -88,6 +89,12 @@ class _Host:
         self._encode = function("tuck_host_encode", _INT, _TEXT, _INT, _REAL, _INT, _POINTER, _SIZE, _POINTER, _SIZE,
                                 _UINT, ctypes.POINTER(_SIZE))
         self._decode = function("tuck_host_decode", _INT, _POINTER, _SIZE, _INT, _POINTER, _SIZE, _UINT)
+        self._delta_room = function("tuck_host_delta_room", _SIZE, _TEXT, _INT, _SIZE)
+        self._encode_delta = function("tuck_host_encode_delta", _INT, _TEXT, _INT, _POINTER, _POINTER, _SIZE, _POINTER,
+                                      _SIZE, _UINT, ctypes.POINTER(_SIZE))
+        self._decode_delta = function("tuck_host_decode_delta", _INT, _POINTER, _SIZE, _INT, _POINTER, _POINTER, _SIZE,
+                                      _UINT)
+        self.digest = function("tuck_host_digest", _SIZE, _POINTER, _SIZE)
         self.advisor_new = function("tuck_advisor_new", _POINTER, _REAL, _REAL, _UINT)
         self.advisor_free = function("tuck_advisor_free", None, _POINTER)
         self.advisor_add = function("tuck_advisor_add", ctypes.c_int64, _POINTER, _SIZE, _REAL, _REAL)
@@ -123,6 +130,22 @@ class _Host:
     def decode(self, frame: torch.Tensor, into: torch.Tensor) -> None:
         self._check(self._decode(frame.data_ptr(), frame.numel(), DTYPES[into.dtype], into.data_ptr(), into.numel(),
                                  torch.get_num_threads()), "decode")
+
+    def encode_delta(self, t: torch.Tensor, base: torch.Tensor, codec: str) -> torch.Tensor:
+        dtype, count = DTYPES[t.dtype], t.numel()
+        room = self._delta_room(codec.encode(), dtype, count)
+        if room == 0:
+            raise BufferError(f"{codec} is not for deltas of {t.dtype}")
+        frame = torch.empty(room, dtype=torch.uint8)
+        used = ctypes.c_uint64()
+        self._check(self._encode_delta(codec.encode(), dtype, t.data_ptr(), base.data_ptr(), count, frame.data_ptr(),
+                                       frame.numel(), torch.get_num_threads(), ctypes.byref(used)),
+                    f"encode a delta by {codec}")
+        return frame[:used.value].clone()
+
+    def decode_delta(self, frame: torch.Tensor, base: torch.Tensor, into: torch.Tensor) -> None:
+        self._check(self._decode_delta(frame.data_ptr(), frame.numel(), DTYPES[into.dtype], base.data_ptr(),
+                                       into.data_ptr(), into.numel(), torch.get_num_threads()), "decode a delta")
 
     def _check(self, status: int, what: str) -> None:
         if status != 0:
@@ -219,6 +242,46 @@ def synchronize() -> None:
     """Waits for what the swap streams were asked for. Raises Error where some of it failed since the last time."""
     if _Swap in _loaded:
         _swap().synchronize()
+
+
+def _dense(*tensors: torch.Tensor) -> None:
+    for t in tensors:
+        if t.device.type != "cpu" or not t.is_contiguous():
+            raise ValueError("frames are made of contiguous tensors on the CPU")
+        if t.dtype != tensors[0].dtype or t.numel() != tensors[0].numel():
+            raise ValueError("a tensor and its base have one type and size")
+
+
+def encode(t: torch.Tensor, codec: str) -> torch.Tensor:
+    """The frame of a contiguous tensor on the CPU, by a lossless codec. Raises BufferError where that is not for it."""
+    _dense(t)
+    return _host().encode(Choice(codec), t)
+
+
+def decode(frame: torch.Tensor, into: torch.Tensor) -> None:
+    _dense(into)
+    _host().decode(frame, into)
+
+
+def encode_delta(t: torch.Tensor, base: torch.Tensor, codec: str = "gaps") -> torch.Tensor:
+    """The frame of what `t` has other than `base`: by gaps, for few changes, or zvc+rle+huffman. Raises BufferError where
+    the codec is not for the type."""
+    _dense(t, base)
+    return _host().encode_delta(t, base, codec)
+
+
+def decode_delta(frame: torch.Tensor, base: torch.Tensor, into: torch.Tensor | None = None) -> None:
+    """Restores a tensor from its delta and its base, in place unless `into` is given. Frame and base are verified
+    first: raises Error where one of them is wrong, and nothing has changed."""
+    into = base if into is None else into
+    _dense(base, into)
+    _host().decode_delta(frame, base, into)
+
+
+def digest(t: torch.Tensor) -> int:
+    """What a delta calls its base by: a checksum of 64 bits, which finds accidents, not forgers."""
+    _dense(t)
+    return _host().digest(t.data_ptr(), t.numel() * t.element_size())
 
 
 @dataclass(frozen=True)

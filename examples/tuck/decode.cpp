@@ -8,45 +8,103 @@
 namespace tuck::tools {
 namespace {
 
-// Of a delta, its base in `values`, which has the bytes of the tensor.
-void read_base(const decode_options& options, const frame_file& frame, bytes values) {
+struct tensor_to_decode {
+  subject about;
+  const_bytes frame;
+  frame_view view;
+  bytes values;  // of a delta: those of its base
+};
+
+outcome decode_values(const decode_options& options, const tensor_to_decode& t, bytes values, progress& shown) {
+  if (options.on == machine::device) return decode_on_device(t.frame, values);
+  if (t.view.is_delta()) return decode_delta_frame(t.frame, values, values, shown.execution(options.threads));
+  return decode_frame(t.frame, values, 0, shown.execution(options.threads));
+}
+
+void decode_one(const decode_options& options, const tensor_to_decode& t, progress& shown) {
+  outcome done;
+  if (reinterpret_cast<uintptr_t>(t.values.data()) % value_bytes(t.view) == 0) {
+    done = decode_values(options, t, t.values, shown);
+  } else {  // elements may not be there
+    byte_buffer room(t.values.size());
+    std::copy(t.values.begin(), t.values.end(), room.all().begin());
+    done = decode_values(options, t, room.all(), shown);
+    std::copy(room.all().begin(), room.all().end(), t.values.begin());
+  }
+  if (done.code == status::wrong_base) throw subject{options.base, t.about.tensor}.error(message(done.code));
+  if (!done) throw t.about.error(failure_text(done, t.view));
+}
+
+void decode_all(const decode_options& options, const std::vector<tensor_to_decode>& tensors) {
+  uint64_t chunks = 0, bytes = 0;
+  for (const tensor_to_decode& t : tensors) {
+    chunks += t.view.chunks() * (t.view.is_delta() ? 2 : 1);
+    bytes += t.values.size();
+  }
+  progress shown("decoding", options.on == machine::device ? 0 : chunks, bytes);
+  for (const tensor_to_decode& t : tensors) decode_one(options, t, shown);
+}
+
+void check_needs_base(const decode_options& options, const frame_view& frame, const subject& about) {
+  if (frame.is_delta() && options.base.empty())
+    throw about.error(std::string(message(status::needs_base)) + ": give it by --base");
+  if (!frame.is_delta() && !options.base.empty())
+    throw about.error(std::string(message(status::not_a_delta)) + " and takes no --base");
+}
+
+// The base of a delta into `values`, which has the bytes of the tensor.
+void read_base(const decode_options& options, bytes values) {
   const npy_file base = read_npy(options.base);
   const const_bytes all = base.data();
   if (all.size() != values.size())
     throw file_error(options.base, "the base has " + std::to_string(all.size()) + " bytes of values, the delta is of " +
-                                       std::to_string(frame.raw_bytes()));
+                                       std::to_string(values.size()));
   std::copy(all.begin(), all.end(), values.begin());
+}
+
+void decode_npy(const decode_options& options) {
+  const frame_file frame = open_frame(options.in);
+  const subject about{options.in, {}};
+  check_needs_base(options, frame.view, about);
+  const npy_header header = npy_header_of(frame, options.in);
+  byte_buffer values(raw_bytes(frame.view));
+  if (frame.view.is_delta()) read_base(options, values.all());
+  decode_all(options, {{about, frame.content.all(), frame.view, values.all()}});
+  output_file out(options.out);
+  out.write(bytes_of(header.prelude));
+  out.write(values.all());
+  out.commit();
+}
+
+void decode_safetensors(const decode_options& options) {
+  const frames_file in = open_frames(options.in);
+  byte_buffer values(in.original.data_bytes);
+  safetensors_file base;
+  std::vector<const_bytes> of_base(in.tensors.size());
+  for (const framed_tensor& t : in.tensors) check_needs_base(options, t.view, t.about);
+  if (!options.base.empty()) {
+    base = read_safetensors(options.base);
+    of_base = values_in_base(base, options.base, in.original.tensors, options.in);
+  }
+  std::vector<tensor_to_decode> tensors;
+  for (const framed_tensor& t : in.tensors) {
+    const bytes place = values.all().subspan(t.tensor.begin, t.tensor.end - t.tensor.begin);
+    const const_bytes from = of_base[tensors.size()];
+    std::copy(from.begin(), from.end(), place.begin());
+    tensors.push_back({t.about, t.frame, t.view, place});
+  }
+  decode_all(options, tensors);
+  output_file out(options.out);
+  out.write(bytes_of(safetensors_prelude(in.original.text)));
+  out.write(values.all());
+  out.commit();
 }
 
 }  // namespace
 
 void decode(const decode_options& options) {
   refuse_same_file(options.in, options.out);
-  const frame_file frame = open_frame(options.in);
-  if (frame.view.is_delta() && options.base.empty())
-    throw file_error(options.in, std::string(message(status::needs_base)) + ": give it by --base");
-  if (!frame.view.is_delta() && !options.base.empty())
-    throw file_error(options.in, std::string(message(status::not_a_delta)) + " and takes no --base");
-  const npy_header header = npy_header_of(frame, options.in);
-  byte_buffer values(frame.raw_bytes());
-  if (frame.view.is_delta()) read_base(options, frame, values.all());
-  output_file out(options.out);
-  outcome done;
-  if (options.on == machine::device) {
-    done = decode_on_device(frame.content.all(), values.all());
-  } else {
-    const bool is_delta = frame.view.is_delta();
-    progress shown("decoding", frame.view.chunks() * (is_delta ? 2 : 1), values.size());
-    if (is_delta)
-      done = decode_delta_frame(frame.content.all(), values.all(), values.all(), shown.execution(options.threads));
-    else
-      done = decode_frame(frame.content.all(), values.all(), 0, shown.execution(options.threads));
-  }
-  if (done.code == status::wrong_base) throw file_error(options.base, failure_text(done, frame));
-  if (!done) throw file_error(options.in, failure_text(done, frame));
-  out.write(bytes_of(header.prelude));
-  out.write(values.all());
-  out.commit();
+  is_safetensors(options.in) ? decode_safetensors(options) : decode_npy(options);
 }
 
 }  // namespace tuck::tools

@@ -4,22 +4,27 @@
 
 namespace tuck::tools {
 
-frame_file open_frame(const std::string& path) {
-  frame_file frame;
-  frame.content = read_file(path);
-  const const_bytes content = frame.content.all();
+frame_view checked_frame(const_bytes content, const subject& about) {
+  frame_view view;
   const uint64_t there = content.size();
-  const status s = frame_view::open(content, frame.view);
+  const status s = frame_view::open(content, view);
   frame_header header;
   if (s == status::truncated) {
     const bool has_header = frame_view::read_header(content, header) == status::ok;
     const uint64_t needed = has_header ? header.frame_bytes : sizeof header;
-    throw file_error(path, std::string(message(s)) + ": " + std::to_string(there) + " bytes are there and " +
-                               (has_header ? "" : "at least ") + std::to_string(needed) + " are needed");
+    throw about.error(std::string(message(s)) + ": " + std::to_string(there) + " bytes are there and " +
+                      (has_header ? "" : "at least ") + std::to_string(needed) + " are needed");
   }
-  if (s != status::ok) throw file_error(path, message(s));
-  if (const uint64_t rest = there - frame.header().frame_bytes; rest != 0)
-    throw file_error(path, std::to_string(rest) + (rest == 1 ? " byte" : " bytes") + " after the frame");
+  if (s != status::ok) throw about.error(message(s));
+  if (const uint64_t rest = there - view.header().frame_bytes; rest != 0)
+    throw about.error(std::to_string(rest) + (rest == 1 ? " byte" : " bytes") + " after the frame");
+  return view;
+}
+
+frame_file open_frame(const std::string& path) {
+  frame_file frame;
+  frame.content = read_file(path);
+  frame.view = checked_frame(frame.content.all(), {path, {}});
   return frame;
 }
 
@@ -47,12 +52,62 @@ npy_header npy_header_of(const frame_file& frame, const std::string& path) {
   return described;
 }
 
-std::string failure_text(const outcome& failed, const frame_file& frame) {
+bool is_safetensors(const std::string& path) { return path.ends_with(".safetensors"); }
+
+frames_file open_frames(const std::string& path) {
+  frames_file file;
+  file.content = read_safetensors(path);
+  const safetensors_header& header = file.content.header;
+  const auto original = header.metadata.find(original_header);
+  if (original == header.metadata.end())
+    throw file_error(path, std::string("its tensors are no frames: no '") + original_header + "' in its metadata");
+  file.original = parse_safetensors_header(original->second, path);
+  std::map<std::string, const named_tensor*> frames;
+  for (const named_tensor& t : header.tensors) frames.emplace(t.name, &t);
+  for (const named_tensor& t : file.original.tensors) {
+    framed_tensor framed{.about = {path, about_tensor(t.name)}, .tensor = t, .frame = {}, .view = {}};
+    const auto found = frames.extract(t.name);
+    if (found.empty()) throw framed.about.error("it has no frame");
+    framed.frame = file.content.values(*found.mapped());
+    framed.view = checked_frame(framed.frame, framed.about);
+    const frame_header& h = framed.view.header();
+    if (h.type != t.type() || raw_bytes(framed.view) != t.end - t.begin)
+      throw framed.about.error("the frame is of " + std::to_string(h.value_count) + " values of " + name(h.type) +
+                               ", the tensor " + t.dtype + " " + shape_text(t.shape));
+    file.tensors.push_back(std::move(framed));
+  }
+  if (!frames.empty())
+    throw file_error(path,
+                     about_tensor(frames.begin()->first) + "it is not in the metadata's '" + original_header + "'");
+  return file;
+}
+
+std::vector<const_bytes> values_in_base(const safetensors_file& base, const std::string& path,
+                                        const std::vector<named_tensor>& tensors, const std::string& of) {
+  std::map<std::string, const named_tensor*> there;
+  for (const named_tensor& t : base.header.tensors) there.emplace(t.name, &t);
+  std::vector<const_bytes> values;
+  for (const named_tensor& t : tensors) {
+    const subject about{path, about_tensor(t.name)};
+    const auto found = there.extract(t.name);
+    if (found.empty()) throw about.error("it is in " + of + ", and not in the base");
+    const named_tensor& b = *found.mapped();
+    if (b.dtype != t.dtype || b.shape != t.shape)
+      throw about.error(b.dtype + " " + shape_text(b.shape) + " in the base, " + t.dtype + " " + shape_text(t.shape) +
+                        " in " + of);
+    values.push_back(base.values(b));
+  }
+  if (!there.empty())
+    throw file_error(path, about_tensor(there.begin()->first) + "it is in the base, and not in " + of);
+  return values;
+}
+
+std::string failure_text(const outcome& failed, const frame_view& frame) {
   std::string text = message(failed.code);
   if (failed.code == status::codec_mismatch) text += ": " + stage_names(frame.header().stages);
   if (failed.first_bad_chunk == no_chunk) return text;
-  return "chunk " + std::to_string(failed.first_bad_chunk + uint64_t{1}) + " of " +
-         std::to_string(frame.view.chunks()) + ": " + text;
+  return "chunk " + std::to_string(failed.first_bad_chunk + uint64_t{1}) + " of " + std::to_string(frame.chunks()) +
+         ": " + text;
 }
 
 void refuse_same_file(const std::string& in, const std::string& out) {

@@ -13,11 +13,16 @@ namespace {
 
 constexpr chunk_kind kinds[] = {chunk_kind::encoded, chunk_kind::raw, chunk_kind::uniform};
 
-chunk_view checked_chunk(const frame_file& frame, uint64_t i, const std::string& path) {
+chunk_view checked_chunk(const frame_view& frame, uint64_t i, const subject& about) {
   chunk_view chunk;
-  if (const status s = frame.view.chunk(i, chunk); s != status::ok)
-    throw file_error(path, failure_text({.code = s, .first_bad_chunk = static_cast<uint32_t>(i)}, frame));
+  if (const status s = frame.chunk(i, chunk); s != status::ok)
+    throw about.error(failure_text({.code = s, .first_bad_chunk = static_cast<uint32_t>(i)}, frame));
   return chunk;
+}
+
+// All chunks, before a word is printed.
+void check_chunks(const frame_view& frame, const subject& about) {
+  for (uint64_t i = 0; i < frame.chunks(); ++i) checked_chunk(frame, i, about);
 }
 
 // The array's shape; all values in a row where the metadata is not ours.
@@ -35,8 +40,13 @@ std::string digest_text(uint64_t digest) {
   return text;
 }
 
-double ratio_of(const frame_file& frame) {
-  return static_cast<double>(frame.raw_bytes()) / static_cast<double>(frame.header().frame_bytes);
+double ratio_of(uint64_t raw_bytes, uint64_t frame_bytes) {
+  return static_cast<double>(raw_bytes) / static_cast<double>(frame_bytes);
+}
+double ratio_of(const frame_file& frame) { return ratio_of(raw_bytes(frame.view), frame.header().frame_bytes); }
+
+nlohmann::ordered_json base_digest_json(const frame_view& frame) {  // null: no delta
+  return frame.is_delta() ? nlohmann::ordered_json(digest_text(frame.header().base_digest)) : nullptr;
 }
 
 void print_json(const frame_file& frame, const std::string& path) {
@@ -46,26 +56,24 @@ void print_json(const frame_file& frame, const std::string& path) {
     bound = {{"mode", name(b->mode)}, {"value", b->requested}, {"effective", b->effective}};
   nlohmann::ordered_json chunks = nlohmann::ordered_json::array();
   for (uint64_t i = 0; i < frame.view.chunks(); ++i) {
-    const chunk_view chunk = checked_chunk(frame, i, path);
+    const chunk_view chunk = checked_chunk(frame.view, i, {path, {}});
     chunks.push_back({{"offset", chunk.payload.data() - frame.content.all().data()},
                       {"bytes", chunk.payload.size()},
                       {"kind", name(chunk.kind)},
                       {"values", chunk.values}});
   }
-  nlohmann::ordered_json base;  // null: no delta
-  if (frame.view.is_delta()) base = digest_text(h.base_digest);
   const nlohmann::ordered_json about = {{"codec", stage_names(h.stages)},
                                         {"error_bound", std::move(bound)},
                                         {"dtype", name(h.type)},
                                         {"shape", shape_of(frame, path)},
                                         {"values", h.value_count},
-                                        {"raw_bytes", frame.raw_bytes()},
+                                        {"raw_bytes", raw_bytes(frame.view)},
                                         {"frame_bytes", h.frame_bytes},
                                         {"ratio", ratio_of(frame)},
                                         {"chunk_values", h.chunk_values},
                                         {"alignment", 1u << h.alignment_log2},
                                         {"checksums", frame.view.has_checksums()},
-                                        {"base_digest", std::move(base)},
+                                        {"base_digest", base_digest_json(frame.view)},
                                         {"metadata_bytes", h.metadata_bytes},
                                         {"chunks", std::move(chunks)}};
   std::cout << about.dump(2) << '\n';
@@ -81,10 +89,10 @@ struct share {
 share share_of(const frame_file& frame, chunk_kind kind, const std::string& path) {
   share sum;
   for (uint64_t i = 0; i < frame.view.chunks(); ++i) {
-    const chunk_view chunk = checked_chunk(frame, i, path);
+    const chunk_view chunk = checked_chunk(frame.view, i, {path, {}});
     if (chunk.kind != kind) continue;
     ++sum.chunks;
-    sum.raw_bytes += uint64_t{chunk.values} * frame.value_bytes();
+    sum.raw_bytes += uint64_t{chunk.values} * value_bytes(frame.view);
     sum.payload_bytes += chunk.payload.size();
   }
   return sum;
@@ -130,7 +138,7 @@ void print_summary(const frame_file& frame, const std::string& path) {
   print_field("codec", stage_names(h.stages));
   if (const auto b = bound_of(h.stages)) print_field("error bound", bound_text(*b));
   print_field("tensor", std::string(name(h.type)) + " " + shape_text(shape_of(frame, path)));
-  print_field("values", std::to_string(h.value_count) + ", " + std::to_string(frame.raw_bytes()) + " bytes");
+  print_field("values", std::to_string(h.value_count) + ", " + std::to_string(raw_bytes(frame.view)) + " bytes");
   print_field("frame", std::to_string(h.frame_bytes) + " bytes");
   print_field("ratio", ratio);
   print_field("chunks", std::to_string(frame.view.chunks()) + " of " + std::to_string(h.chunk_values) +
@@ -141,11 +149,79 @@ void print_summary(const frame_file& frame, const std::string& path) {
   print_chunk_kinds(frame, path);
 }
 
+// Tensors in files, with frames or without.
+struct listed_tensor {
+  named_tensor tensor;
+  frame_view frame;
+  bool is_frame = false;
+
+  uint64_t raw() const noexcept { return tensor.end - tensor.begin; }
+};
+
+std::vector<listed_tensor> list_tensors(const frames_file& framed, const safetensors_file& plain) {
+  std::vector<listed_tensor> tensors;
+  for (const framed_tensor& t : framed.tensors) {
+    check_chunks(t.view, t.about);
+    tensors.push_back({t.tensor, t.view, true});
+  }
+  for (const named_tensor& t : plain.header.tensors) tensors.push_back({t, {}});
+  return tensors;
+}
+
+void print_json(const std::vector<listed_tensor>& tensors) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const listed_tensor& t : tensors) {
+    list.push_back(
+        {{"name", t.tensor.name}, {"dtype", t.tensor.dtype}, {"shape", t.tensor.shape}, {"raw_bytes", t.raw()}});
+    if (!t.is_frame) continue;
+    const frame_header& h = t.frame.header();
+    list.back().update({{"codec", stage_names(h.stages)},
+                        {"frame_bytes", h.frame_bytes},
+                        {"ratio", ratio_of(t.raw(), h.frame_bytes)},
+                        {"checksums", t.frame.has_checksums()},
+                        {"base_digest", base_digest_json(t.frame)}});
+  }
+  std::cout << nlohmann::ordered_json{{"tensors", std::move(list)}}.dump(2) << '\n';
+}
+
+void print_row(const std::string& type, const std::string& codec, uint64_t raw, uint64_t frame,
+               const std::string& name) {
+  char ratio[32];
+  std::snprintf(ratio, sizeof ratio, "%.2f", frame == 0 ? 1 : ratio_of(raw, frame));
+  std::printf("%-24s %-24s %14" PRIu64 " %14" PRIu64 " %8s  %s\n", type.c_str(), codec.c_str(), raw,
+              frame == 0 ? raw : frame, ratio, printable(name).c_str());
+}
+
+void print_summary(const std::vector<listed_tensor>& tensors, const std::string& path) {
+  uint64_t raw = 0, frames = 0;
+  print_field("file", printable(path));
+  std::printf("\n%-24s %-24s %14s %14s %8s  %s\n", "tensor", "codec", "bytes", "in file", "ratio", "name");
+  for (const listed_tensor& t : tensors) {
+    const uint64_t frame_bytes = t.is_frame ? t.frame.header().frame_bytes : 0;
+    const std::string codec = t.is_frame ? stage_names(t.frame.header().stages) : "as it is";
+    print_row(t.tensor.dtype + " " + shape_text(t.tensor.shape),
+              codec + (t.is_frame && t.frame.is_delta() ? ", a delta" : ""), t.raw(), frame_bytes, t.tensor.name);
+    raw += t.raw();
+    frames += frame_bytes;
+  }
+  print_row("all", "", raw, frames, std::to_string(tensors.size()) + (tensors.size() == 1 ? " tensor" : " tensors"));
+}
+
+void info_safetensors(const info_options& options) {
+  safetensors_file plain = read_safetensors(options.in);
+  const bool has_frames = plain.header.metadata.contains(original_header);
+  const frames_file framed = has_frames ? open_frames(options.in) : frames_file{};
+  if (has_frames) plain = {};
+  const std::vector<listed_tensor> tensors = list_tensors(framed, plain);
+  options.json ? print_json(tensors) : print_summary(tensors, options.in);
+}
+
 }  // namespace
 
 void info(const info_options& options) {
+  if (is_safetensors(options.in)) return info_safetensors(options);
   const frame_file frame = open_frame(options.in);
-  for (uint64_t i = 0; i < frame.view.chunks(); ++i) checked_chunk(frame, i, options.in);  // before a word is printed
+  check_chunks(frame.view, {options.in, {}});
   if (options.json)
     print_json(frame, options.in);
   else

@@ -1,4 +1,4 @@
-// tuck: .npy files to frames and back. This file is the options; each command has its own.
+// tuck: .npy and safetensors files to frames and back. This file is the options; each command has its own.
 #include "codecs.hpp"
 #include "commands.hpp"
 #include "declared_type.hpp"
@@ -122,11 +122,14 @@ void choose_for_delta(const CLI::App& app, encode_options& options) {
 }
 
 void add_encode(CLI::App& program, encode_options& options) {
-  CLI::App& app = *program.add_subcommand("encode", "Encode a .npy file into a frame");
+  CLI::App& app =
+      *program.add_subcommand("encode", "Encode a .npy file into a frame, or a safetensors file into one of frames");
   app.footer(
       "The .npy header is kept in the frame, so that decoding gives back the file byte for byte - but for\n"
-      "quantize, which gives back each value to within the error bound: zeros, infinities and NaN as they were.");
-  app.add_option("IN.npy", options.in, "The array: NumPy format 1 to 3, C order, little-endian")->required();
+      "quantize, which gives back each value to within the error bound: zeros, infinities and NaN as they were.\n"
+      "IN.safetensors becomes a safetensors file, too, each tensor of which is a frame.");
+  app.add_option("IN.npy", options.in, "The array: NumPy format 1 to 3, C order, little-endian; or IN.safetensors")
+      ->required();
   app.add_option("OUT.tuck", options.out, "The frame; replaced when it is complete, never half-written")->required();
   app.add_option("--codec", options.codec.name, "Codec: " + CLI::detail::join(codec_names(), ", "))
       ->check(CLI::IsMember(codec_names()).description(""))
@@ -148,10 +151,10 @@ void add_encode(CLI::App& program, encode_options& options) {
 }
 
 void add_decode(CLI::App& program, decode_options& options) {
-  CLI::App& app = *program.add_subcommand("decode", "Decode a frame into a .npy file");
+  CLI::App& app = *program.add_subcommand("decode", "Decode a frame into a .npy file, or a safetensors file of frames");
   app.footer(
       "A frame without a .npy header becomes an array of one dimension; bf16 is written as <u2,\n8-bit floats as |u1.");
-  app.add_option("IN.tuck", options.in, "The frame")->required();
+  app.add_option("IN.tuck", options.in, "The frame; or IN.safetensors, frames")->required();
   app.add_option("OUT.npy", options.out, "The array; replaced when it is complete, never half-written")->required();
   add_base(app, options.base, "The array that a delta was made against");
   add_machine(app, options.on, options.threads);
@@ -162,17 +165,17 @@ void add_decode(CLI::App& program, decode_options& options) {
 }
 
 void add_info(CLI::App& program, info_options& options) {
-  CLI::App& app = *program.add_subcommand("info", "Show what a frame holds, without decoding it");
+  CLI::App& app = *program.add_subcommand("info", "Show what a frame or a safetensors file holds, without decoding it");
   app.footer("The header and the directory are checked, the values are not: see verify.");
-  app.add_option("IN.tuck", options.in, "The frame")->required();
-  app.add_flag("--json", options.json, "For programs: one JSON object, with every chunk");
+  app.add_option("IN.tuck", options.in, "The frame; or IN.safetensors")->required();
+  app.add_flag("--json", options.json, "For programs: one JSON object, with every chunk of a frame");
   app.callback(run(info, options));
 }
 
 void add_verify(CLI::App& program, verify_options& options) {
   CLI::App& app = *program.add_subcommand("verify", "Decode a frame without keeping the values, and check them");
   app.footer("Names the first chunk that is damaged.");
-  app.add_option("IN.tuck", options.in, "The frame")->required();
+  app.add_option("IN.tuck", options.in, "The frame; or IN.safetensors, frames")->required();
   app.callback(run(verify, options));
 }
 
@@ -206,7 +209,7 @@ int flush_output() {
 int main(int argc, char** argv) {
   // Beyond a file size limit, writing then fails in words, instead of killing us over our temporary file.
   std::signal(SIGXFSZ, SIG_IGN);
-  CLI::App program("Compresses arrays: .npy files to tuck frames and back", "tuck");
+  CLI::App program("Compresses arrays: .npy and safetensors files to tuck frames and back", "tuck");
   program.set_version_flag("--version", version_text(), "Print the version and exit");
   program.require_subcommand(1);
   program.footer("'tuck COMMAND --help' tells about a command. Exit codes: 0 done, 1 bad input, 2 bad usage.");

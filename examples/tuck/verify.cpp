@@ -12,31 +12,50 @@ namespace {
 constexpr uint64_t part_bytes = 64 * 1024 * 1024;  // restored at a time
 
 // Restores all values, a part of whole chunks after the other in the same memory.
-void decode_in_parts(const frame_file& frame, const std::string& path) {
-  const frame_header& h = frame.header();
-  const uint64_t chunks_a_part = std::max<uint64_t>(part_bytes / frame.value_bytes() / h.chunk_values, 1);
+void decode_in_parts(const_bytes frame, const frame_view& view, const subject& about) {
+  if (view.is_delta()) throw about.error(std::string(message(status::needs_base)) + ": decode --base verifies both");
+  const frame_header& h = view.header();
+  const uint64_t chunks_a_part = std::max<uint64_t>(part_bytes / value_bytes(view) / h.chunk_values, 1);
   const uint64_t most = std::min(chunks_a_part * h.chunk_values, h.value_count);
-  byte_buffer values(most * frame.value_bytes());
-  progress shown("verifying", frame.view.chunks(), frame.raw_bytes());
+  byte_buffer values(most * value_bytes(view));
+  progress shown("verifying", view.chunks(), raw_bytes(view));
   uint64_t first = 0;
   do {
     const uint64_t count = std::min(most, h.value_count - first);
-    const bytes part = values.all().subspan(0, count * frame.value_bytes());
-    const outcome done = decode_frame(frame.content.all(), part, first, shown.execution(0));
-    if (!done) throw file_error(path, failure_text(done, frame));
+    const bytes part = values.all().subspan(0, count * value_bytes(view));
+    const outcome done = decode_frame(frame, part, first, shown.execution(0));
+    if (!done) throw about.error(failure_text(done, view));
     first += count;
   } while (first < h.value_count);
+}
+
+void print_sound(const std::string& path, const std::string& values, uint64_t chunks, bool has_checksums) {
+  std::cout << printable(path) << ": ok, " << values << " in " << chunks << " chunks, "
+            << (has_checksums ? "checksums verified" : "no checksums to verify") << '\n';
+}
+
+void verify_safetensors(const verify_options& options) {
+  const frames_file file = open_frames(options.in);
+  uint64_t values = 0, chunks = 0;
+  bool has_checksums = true;
+  for (const framed_tensor& t : file.tensors) {
+    decode_in_parts(t.frame, t.view, t.about);
+    values += t.view.header().value_count;
+    chunks += t.view.chunks();
+    has_checksums = has_checksums && t.view.has_checksums();
+  }
+  print_sound(options.in, std::to_string(values) + " values of " + std::to_string(file.tensors.size()) + " tensors",
+              chunks, has_checksums);
 }
 
 }  // namespace
 
 void verify(const verify_options& options) {
+  if (is_safetensors(options.in)) return verify_safetensors(options);
   const frame_file frame = open_frame(options.in);
-  if (frame.view.is_delta())
-    throw file_error(options.in, std::string(message(status::needs_base)) + ": decode --base verifies both");
-  decode_in_parts(frame, options.in);
-  std::cout << printable(options.in) << ": ok, " << frame.header().value_count << " values in " << frame.view.chunks()
-            << " chunks, " << (frame.view.has_checksums() ? "checksums verified" : "no checksums to verify") << '\n';
+  decode_in_parts(frame.content.all(), frame.view, {options.in, {}});
+  print_sound(options.in, std::to_string(frame.header().value_count) + " values", frame.view.chunks(),
+              frame.view.has_checksums());
   try {
     static_cast<void>(npy_header_of(frame, options.in));
   } catch (const file_error& no_array) {

@@ -7,6 +7,7 @@ TUCK_LONG in the environment damages ten times as many frames.
 """
 
 import itertools
+import json
 import math
 import os
 import random
@@ -295,6 +296,49 @@ class Sound(FrameTest):
         refused = subprocess.run([*program, self.path("a.tuck"), self.path("no")], capture_output=True, text=True)
         self.assertEqual(refused.returncode, 1)
         self.assertIn("truncated", refused.stderr)
+
+
+def read_safetensors(data):
+    """Metadata, and by name dtype, shape and bytes of each tensor."""
+    begin = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:begin])
+    metadata = header.pop("__metadata__", {})
+    return metadata, {
+        name: (t["dtype"], t["shape"], data[begin + t["data_offsets"][0] : begin + t["data_offsets"][1]])
+        for name, t in header.items()
+    }
+
+
+class Safetensors(FrameTest):
+    """Each tensor of a file of frames is one that Python reads, too, with and without a base."""
+
+    def write(self, name, tensors):
+        header, data = {}, b""
+        for key, (dtype, shape, values) in tensors.items():
+            header[key] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+            data += values
+        text = json.dumps(header).encode()
+        path = self.path(name + ".safetensors")
+        Path(path).write_bytes(struct.pack("<Q", len(text)) + text + data)
+        return path
+
+    def test_frames(self):
+        rng = random.Random(5)
+        old = {"w": ("BF16", [40, 50], rng.randbytes(4000)), "b": ("F32", [7], rng.randbytes(28)), "0": ("U8", [0], b"")}
+        new = {name: (d, s, values[:3] + bytes(len(values[3:5])) + values[5:]) for name, (d, s, values) in old.items()}
+        base, model, packed = self.write("old", old), self.write("new", new), self.path("packed.safetensors")
+        for options in ((), ("--base", base)):
+            done = self.tuck("encode", *options, model, packed)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            metadata, frames = read_safetensors(Path(packed).read_bytes())
+            self.assertEqual(sorted(frames), sorted(new))
+            self.assertIn('"w"', metadata["tuck.header"])
+            for name, (dtype, shape, frame) in frames.items():
+                self.assertEqual((dtype, shape), ("U8", [len(frame)]))
+                decoded = decode_frame.decode(frame, old[name][2] if options else None)
+                self.assertEqual(decoded.values, new[name][2])
+                self.assertEqual(decoded.dtype.name, new[name][0].lower())
+                self.counts["frames compared"] += 1
 
 
 class Golden(unittest.TestCase):

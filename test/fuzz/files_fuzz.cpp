@@ -1,6 +1,6 @@
-// Any bytes as a file for the program tuck: its commands refuse it in one line, or agree about what is in it, and that
-// comes back to the byte. The first byte says what the others are: a .npy file, a .tuck file, or one whose digests are
-// made right first.
+// Any bytes as a file for the program tuck: its commands refuse it in one line, or agree about what is in it, and
+// that comes back to the byte. The first byte says what the others are: a .npy file, a .tuck file, one whose digests
+// are made right first, or a safetensors file.
 #include "fuzz/fuzz.hpp"
 #include "tuck/commands.hpp"
 #include "tuck/frame_file.hpp"
@@ -99,8 +99,8 @@ void try_frame(const std::string& path, uint64_t file_bytes) {
   require(opens || !described, "what has information is a frame");
   if (!opens) return;
   require(frame.header().frame_bytes == file_bytes, "the file is a frame and nothing else");
-  require(frame.raw_bytes() <= file_bytes / sizeof(directory_entry) * max_chunk_raw_bytes, "memory is paid for");
-  if (frame.raw_bytes() > 1 << 20) return;  // a few bytes may stand for very many values
+  require(raw_bytes(frame.view) <= file_bytes / sizeof(directory_entry) * max_chunk_raw_bytes, "memory is paid for");
+  if (raw_bytes(frame.view) > 1 << 20) return;  // a few bytes may stand for very many values
 
   const std::string out = files() / "out.npy";
   std::filesystem::remove(out);
@@ -112,6 +112,25 @@ void try_frame(const std::string& path, uint64_t file_bytes) {
   require(decodes == (sound && is_array), "sound arrays decode, others do not");
   require(std::filesystem::exists(out) == decodes, "nothing is left of a failure");
   require(!decodes || try_npy(out), "what was decoded can be read");
+}
+
+// Of tensors that can be encoded, the file comes back from their frames; one of frames may decode, or not.
+void try_safetensors(const std::string& path) {
+  const std::string packed = files() / "packed.safetensors", out = files() / "out.safetensors";
+  std::filesystem::remove(packed);
+  std::filesystem::remove(out);
+  bool described = false;
+  const std::string json = printed([&] { described = accepts([&] { info({.in = path, .json = true}); }); });
+  require(described ? nlohmann::json::accept(json) : json.empty(), "information is JSON, or there is none");
+  const bool encodes = accepts([&] { encode({.in = path, .out = packed, .codec = {}, .threads = 1}); });
+  require(std::filesystem::exists(packed) == encodes, "nothing is left of a failure");
+  require(described || !encodes, "what can be encoded has information");
+  bool sound = false;
+  printed([&] { sound = accepts([&] { verify({.in = encodes ? packed : path}); }); });
+  require(sound || !encodes, "its frames are sound");
+  const bool decodes = accepts([&] { decode({.in = encodes ? packed : path, .out = out, .threads = 1}); });
+  require(decodes == sound && std::filesystem::exists(out) == decodes, "sound frames decode, others do not");
+  require(!encodes || same(read_file(out).all(), read_file(path).all()), "the file comes back");
 }
 
 void write_file(const std::string& path, const_bytes content) {
@@ -130,12 +149,14 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const exact_room<std::byte> content(data + 1, size - 1);
-  const std::string path = files() / "in";
-  const int kind = data[0] % 3;
+  const int kind = data[0] % 4;
+  const std::string path = files() / (kind == 3 ? "in.safetensors" : "in");
   if (kind == 2) mend(content.all());
   write_file(path, content.all());
   if (kind == 0)
     try_npy(path);
+  else if (kind == 3)
+    try_safetensors(path);
   else
     try_frame(path, content.size());
   return 0;

@@ -104,6 +104,12 @@ void make_files(const std::filesystem::path& folder) {
   for (int i = 1; const std::string& other : others)
     write(folder / ("npy-" + std::to_string(i++)), {0}, other.data(), other.size());
 
+  const std::string header = R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"__metadata__":{"of":"b"},)"
+                             R"("b":{"dtype":"U8","shape":[],"data_offsets":[24,25]}} )";
+  const auto length = static_cast<char>(header.size());
+  const std::string named = std::string{length, 0, 0, 0, 0, 0, 0, 0} + header + std::string(25, '\1');
+  write(folder / "safetensors", {3}, named.data(), named.size());
+
   std::vector<std::byte> frame(1 << 12);
   const const_bytes content(reinterpret_cast<const std::byte*>(tensor.data()), tensor.size());
   const std::vector<float> six(6);

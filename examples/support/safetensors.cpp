@@ -1,0 +1,186 @@
+#include "support/safetensors.hpp"
+
+#include <tuck/core/bits.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+namespace tuck::tools {
+namespace {
+
+constexpr uint64_t length_bytes = 8;
+constexpr uint64_t most_header_bytes = 100'000'000;  // as the reference implementation has it
+constexpr uint64_t data_alignment = 64;
+constexpr const char* metadata_key = "__metadata__";
+
+constexpr std::pair<std::string_view, dtype> known_dtypes[] = {
+    {"BOOL", dtype::u8}, {"U8", dtype::u8},   {"I8", dtype::i8},   {"F8_E4M3", dtype::u8}, {"F8_E5M2", dtype::u8},
+    {"U16", dtype::u16}, {"I16", dtype::i16}, {"F16", dtype::f16}, {"BF16", dtype::bf16},  {"U32", dtype::u32},
+    {"I32", dtype::i32}, {"F32", dtype::f32}, {"U64", dtype::u64}, {"I64", dtype::i64},    {"F64", dtype::f64}};
+
+// The text as JSON in which no key stands twice in an object.
+nlohmann::json parse_once(const std::string& text, const std::string& file) {
+  std::array<std::set<std::string>, 3> seen;  // keys at these depths
+  const auto watch = [&](int depth, nlohmann::json::parse_event_t event, const nlohmann::json& value) {
+    const auto at = static_cast<size_t>(depth);
+    if (event == nlohmann::json::parse_event_t::object_start && at + 1 < seen.size()) seen[at + 1].clear();
+    if (event == nlohmann::json::parse_event_t::key && at < seen.size() && !seen[at].insert(value).second)
+      throw file_error(file, "the safetensors header has two '" + value.get<std::string>() + "'");
+    return true;
+  };
+  try {
+    nlohmann::json parsed = nlohmann::json::parse(text, watch);
+    if (parsed.is_object()) return parsed;
+  } catch (const nlohmann::json::exception&) {
+  }
+  throw file_error(file, "the safetensors header is not a JSON object");
+}
+
+class tensor_reader {
+ public:
+  tensor_reader(const std::string& name, const nlohmann::json& described, const std::string& file)
+      : name_(name), described_(described), file_(file) {
+    if (!described.is_object()) fail("its description is not a JSON object");
+  }
+
+  named_tensor read() const {
+    named_tensor t{.name = name_, .dtype = {}, .shape = numbers("shape")};
+    const nlohmann::json& type = field("dtype");
+    if (!type.is_string()) fail("its 'dtype' is not a text");
+    t.dtype = type;
+    if (t.type() == dtype::none) fail("unsupported dtype '" + t.dtype + "'");
+    const std::vector<uint64_t> place = numbers("data_offsets");
+    if (place.size() != 2 || place[0] > place[1]) fail("its 'data_offsets' are not a begin and an end");
+    t.begin = place[0], t.end = place[1];
+    uint64_t size = size_of(t.type());
+    if (std::find(t.shape.begin(), t.shape.end(), 0u) != t.shape.end()) size = 0;
+    for (const uint64_t dimension : t.shape) size = saturating_mul(size, dimension);
+    if (size != t.end - t.begin)
+      fail("its 'data_offsets' are " + std::to_string(t.end - t.begin) + " bytes apart, its shape needs " +
+           std::to_string(size));
+    return t;
+  }
+
+ private:
+  const nlohmann::json& field(const char* key) const {
+    const auto found = described_.find(key);
+    if (found == described_.end()) fail(std::string("it has no '") + key + "'");
+    return *found;
+  }
+  std::vector<uint64_t> numbers(const char* key) const {
+    const nlohmann::json& list = field(key);
+    const auto is_number = [](const nlohmann::json& n) { return n.is_number_unsigned(); };
+    if (!list.is_array() || !std::all_of(list.begin(), list.end(), is_number))
+      fail(std::string("its '") + key + "' is not a list of sizes");
+    return list;
+  }
+  [[noreturn]] void fail(const std::string& reason) const { throw file_error(file_, about_tensor(name_) + reason); }
+
+  const std::string& name_;
+  const nlohmann::json& described_;
+  const std::string& file_;
+};
+
+// Puts tensors into the order of their values, which must follow one another.
+uint64_t check_places(std::vector<named_tensor>& tensors, const std::string& file) {
+  std::sort(tensors.begin(), tensors.end(), [](const named_tensor& a, const named_tensor& b) {
+    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+  });
+  uint64_t end = 0;
+  const std::string* before = nullptr;
+  for (const named_tensor& t : tensors) {
+    if (t.begin < end) throw file_error(file, about_tensor(t.name) + "its values overlap those of '" + *before + "'");
+    if (t.begin > end)
+      throw file_error(file, about_tensor(t.name) + "the " + std::to_string(t.begin - end) +
+                                 " bytes before its values are no tensor's");
+    end = t.end;
+    before = &t.name;
+  }
+  return end;
+}
+
+}  // namespace
+
+dtype named_tensor::type() const noexcept {
+  for (const auto& known : known_dtypes)
+    if (known.first == dtype) return known.second;
+  return tuck::dtype::none;
+}
+
+safetensors_header parse_safetensors_header(std::string text, const std::string& file) {
+  safetensors_header header;
+  const nlohmann::json parsed = parse_once(text, file);
+  for (const auto& [name, described] : parsed.items()) {
+    if (name != metadata_key) {
+      header.tensors.push_back(tensor_reader(name, described, file).read());
+      continue;
+    }
+    const auto is_text = [](const nlohmann::json& value) { return value.is_string(); };
+    if (!described.is_object() || !std::all_of(described.begin(), described.end(), is_text))
+      throw file_error(file, "its '__metadata__' are not texts");
+    header.metadata = described;
+  }
+  header.data_bytes = check_places(header.tensors, file);
+  header.text = std::move(text);
+  return header;
+}
+
+safetensors_file read_safetensors(const std::string& path) {
+  safetensors_file file;
+  file.content = read_file(path);
+  const const_bytes all = file.content.all();
+  const uint64_t there = all.size() - std::min(all.size(), length_bytes);
+  const uint64_t length = all.size() < length_bytes ? 0 : load_unaligned<uint64_t>(all.data());
+  if (length == 0 || length > most_header_bytes) throw file_error(path, "not a safetensors file");
+  if (length > there)
+    throw file_error(path, "truncated safetensors header: " + std::to_string(there) + " bytes of " +
+                               std::to_string(length) + " are there");
+  const char* const text = reinterpret_cast<const char*>(all.data()) + length_bytes;
+  if (*text != '{') throw file_error(path, "not a safetensors file");
+  file.header = parse_safetensors_header({text, length}, path);
+  const uint64_t data = there - length, needed = file.header.data_bytes;
+  for (const named_tensor& t : file.header.tensors)
+    if (t.end > data)
+      throw file_error(path, about_tensor(t.name) + "its values end at byte " + std::to_string(t.end) +
+                                 " of the data, of which " + std::to_string(data) + " are there");
+  if (data > needed)
+    throw file_error(path, std::to_string(data - needed) + (data - needed == 1 ? " byte" : " bytes") +
+                               " after the values of all tensors");
+  // As with .npy: the data move down to where they are aligned, over the header, which has been copied.
+  file.first = length_bytes + length;
+  if (const uint64_t aligned = file.first & ~uint64_t{7}; aligned != file.first && needed != 0) {
+    std::memmove(file.content.all().data() + aligned, file.content.all().data() + file.first, needed);
+    file.first = aligned;
+  }
+  return file;
+}
+
+std::string safetensors_prelude(const std::string& text) {
+  std::string prelude;
+  for (uint64_t i = 0; i < length_bytes; ++i) prelude += static_cast<char>(text.size() >> (8 * i) & 0xff);
+  return prelude + text;
+}
+
+std::string make_safetensors_header(const std::vector<named_tensor>& tensors,
+                                    const std::map<std::string, std::string>& metadata) {
+  nlohmann::json header = {{metadata_key, metadata}};
+  for (const named_tensor& t : tensors)
+    header[t.name] = {{"dtype", t.dtype}, {"shape", t.shape}, {"data_offsets", {t.begin, t.end}}};
+  std::string text = header.dump();
+  text.append((data_alignment - (length_bytes + text.size()) % data_alignment) % data_alignment, ' ');
+  return text;
+}
+
+std::string about_tensor(const std::string& name) {
+  constexpr size_t most = 80;
+  return "tensor '" + name.substr(0, most) + (name.size() > most ? "..." : "") + "': ";
+}
+
+}  // namespace tuck::tools

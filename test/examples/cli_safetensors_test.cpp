@@ -1,0 +1,214 @@
+// safetensors files by the program: all tensors of a file to frames and back, with a base too.
+#include "examples/cli_fixture.hpp"
+
+namespace {
+
+using namespace cli;
+
+std::string safetensors(const std::string& json, const std::string& data) {
+  std::string content;
+  for (int i = 0; i < 8; ++i) content += static_cast<char>(json.size() >> (8 * i) & 0xff);
+  return content + json + data;
+}
+
+std::string described(const std::string& name, const std::string& dtype, const std::string& shape, size_t begin,
+                      size_t end) {
+  return "\"" + name + "\": {\"dtype\": \"" + dtype + "\", \"shape\": [" + shape + "], \"data_offsets\": [" +
+         std::to_string(begin) + ", " + std::to_string(end) + "]}";
+}
+
+class CliSafetensors : public Cli {
+ protected:
+  const std::string model = dir / "model.safetensors", base = dir / "base.safetensors",
+                    packed = dir / "packed.safetensors", back = dir / "back.safetensors";
+
+  // Of every kind of type, values that are not aligned, nothing, a scalar; in a header with spaces of its own.
+  static std::string all_kinds(const std::string& data) {
+    return safetensors("{" + described("odd", "U8", "3", 0, 3) + ",  " + described("w", "BF16", "100,  101", 3, 20203) +
+                           ", \"__metadata__\": {\"format\": \"pt\"}, " + described("x", "F32", "300", 20203, 21403) +
+                           "," + described("none", "F16", "0, 4", 21403, 21403) + "," +
+                           described("one", "I64", "", 21403, 21411) + "," +
+                           described("e4", "F8_E4M3", "9", 21411, 21420) + "} ",
+                       data);
+  }
+  static std::string changed(std::string data) {
+    for (size_t i = 3; i < data.size(); i += 257) data[i] = static_cast<char>(data[i] ^ 1);
+    return data;
+  }
+  void write_two() {
+    scratch::write(base, all_kinds(sparse_data(21420)));
+    scratch::write(model, all_kinds(changed(sparse_data(21420))));
+  }
+  std::string two(const std::string& first, const std::string& second, size_t bytes) {
+    return safetensors("{" + first + "," + second + "}", std::string(bytes, 'x'));
+  }
+};
+
+TEST_F(CliSafetensors, all_tensors_come_back_byte_for_byte) {
+  write_two();
+  for (const arguments& options : {arguments{}, arguments{"--codec", "rle", "--no-checksums", "--threads", "1"},
+                                   arguments{"--chunk-values", "64"}}) {
+    arguments words{"encode", model, packed};
+    words.insert(words.end(), options.begin(), options.end());
+    expect_ok(words);
+    expect_ok({"verify", packed});
+    expect_ok({"decode", packed, back});
+    EXPECT_EQ(scratch::read(back), scratch::read(model));
+  }
+  EXPECT_NE(tuck_cli({"verify", packed}).out.find("of 6 tensors in"), std::string::npos);
+  EXPECT_EQ(refusal({"encode", packed, out}, packed), "its tensors are frames already");
+  EXPECT_EQ(refusal({"decode", model, out}, model), "its tensors are no frames: no 'tuck.header' in its metadata");
+}
+
+TEST_F(CliSafetensors, the_device_writes_the_same_file) {
+  scratch::write(model, safetensors("{" + described("w", "BF16", "3000", 0, 6000) + "}", sparse_data(6000)));
+  expect_ok({"encode", model, packed});
+  expect_ok({"encode", "--on", "device", model, back});
+  EXPECT_EQ(scratch::read(back), scratch::read(packed));
+  expect_ok({"decode", "--on", "device", packed, back});
+  EXPECT_EQ(scratch::read(back), scratch::read(model));
+}
+
+// Any reader of safetensors sees the frames, aligned, and the other metadata.
+TEST_F(CliSafetensors, frames_are_bytes_with_a_name) {
+  write_two();
+  expect_ok({"encode", model, packed});
+  const std::string content = scratch::read(packed);
+  uint64_t length = 0;
+  std::memcpy(&length, content.data(), 8);
+  EXPECT_EQ((8 + length) % 64, 0u);
+  const auto header = nlohmann::json::parse(content.substr(8, length));
+  EXPECT_EQ(header["__metadata__"]["format"], "pt");
+  EXPECT_EQ(header.size(), 7u);
+  uint64_t sum = 0;
+  for (const auto& [name, tensor] : header.items()) {
+    if (name == "__metadata__") continue;
+    EXPECT_EQ(tensor["dtype"], "U8");
+    const uint64_t begin = tensor["data_offsets"][0], end = tensor["data_offsets"][1];
+    EXPECT_EQ(tensor["shape"][0], end - begin);
+    EXPECT_EQ(content.substr(8 + length + begin, 4), "TUCK") << name;
+    EXPECT_EQ(begin % 32, 0u);
+    sum += end - begin;
+  }
+  EXPECT_EQ(8 + length + sum, content.size());
+}
+
+TEST_F(CliSafetensors, deltas) {
+  write_two();
+  expect_ok({"encode", "--base", base, model, packed});
+  expect_ok({"decode", "--base", base, packed, back});
+  EXPECT_EQ(scratch::read(back), scratch::read(model));
+  const auto list = nlohmann::json::parse(tuck_cli({"info", "--json", packed}).out)["tensors"];
+  ASSERT_EQ(list.size(), 6u);
+  EXPECT_EQ(list[1]["name"], "w");
+  EXPECT_EQ(list[1]["dtype"], "BF16");
+  EXPECT_EQ(list[1]["shape"], (nlohmann::json{100, 101}));
+  EXPECT_EQ(list[1]["codec"], "gaps");
+  EXPECT_EQ(list[1]["base_digest"].get<std::string>().size(), 16u);
+  EXPECT_LT(list[1]["frame_bytes"], 600);
+  EXPECT_NE(tuck_cli({"info", packed}).out.find("BF16 100x101             gaps, a delta"), std::string::npos);
+
+  scratch::write(back, "precious");
+  EXPECT_EQ(refusal({"decode", packed, back}, packed),
+            "tensor 'odd': the frame is a delta and needs its base: give it by --base");
+  EXPECT_EQ(refusal({"verify", packed}, packed),
+            "tensor 'odd': the frame is a delta and needs its base: decode --base verifies both");
+  EXPECT_EQ(refusal({"decode", "--base", model, packed, back}, model),
+            "tensor 'w': the base is not the tensor that the delta was made against");
+  EXPECT_EQ(scratch::read(back), "precious");
+  expect_ok({"encode", model, packed});
+  EXPECT_EQ(refusal({"decode", "--base", base, packed, back}, packed),
+            "tensor 'odd': the frame is not a delta and takes no --base");
+  EXPECT_EQ(dir.names(),
+            (arguments{"back.safetensors", "base.safetensors", "model.safetensors", "packed.safetensors"}));
+}
+
+TEST_F(CliSafetensors, a_base_has_the_same_tensors) {
+  const std::string a = described("a", "F32", "2, 2", 0, 16), b = described("b", "U16", "4", 16, 24);
+  scratch::write(model, two(a, b, 24));
+  const auto reason = [&](const std::string& content) {
+    scratch::write(base, content);
+    return refusal({"encode", "--base", base, model, packed}, base);
+  };
+  EXPECT_EQ(reason(safetensors("{" + a + "}", std::string(16, 'x'))),
+            "tensor 'b': it is in " + model + ", and not in the base");
+  EXPECT_EQ(
+      reason(safetensors("{" + a + "," + b + "," + described("c", "U8", "1", 24, 25) + "}", std::string(25, 'x'))),
+      "tensor 'c': it is in the base, and not in " + model);
+  EXPECT_EQ(reason(two(described("a", "F32", "4", 0, 16), b, 24)),
+            "tensor 'a': F32 4 in the base, F32 2x2 in " + model);
+  EXPECT_EQ(reason(two(a, described("b", "F16", "4", 16, 24), 24)), "tensor 'b': F16 4 in the base, U16 4 in " + model);
+  EXPECT_FALSE(std::filesystem::exists(packed));
+}
+
+TEST_F(CliSafetensors, refuses_damaged_headers) {
+  const auto reason = [&](const std::string& content) {
+    scratch::write(model, content);
+    const std::string why = refusal({"encode", model, packed}, model);
+    EXPECT_EQ(refusal({"info", model}, model), why);
+    return why;
+  };
+  const std::string a = described("a", "U8", "8", 0, 8);
+  const auto one = [&](const std::string& json, size_t bytes = 8) {
+    return reason(safetensors(json, std::string(bytes, 'x')));
+  };
+  EXPECT_EQ(reason(""), "not a safetensors file");
+  EXPECT_EQ(reason("\x93NUMPY and more"), "not a safetensors file");
+  EXPECT_EQ(reason(safetensors("{" + a + "}", "12345678").substr(0, 20)),
+            "truncated safetensors header: 12 bytes of 60 are there");
+  EXPECT_EQ(one("[1]"), "not a safetensors file");
+  EXPECT_EQ(one("{\"a\": "), "the safetensors header is not a JSON object");
+  EXPECT_EQ(one("{" + a + "," + a + "}"), "the safetensors header has two 'a'");
+  EXPECT_EQ(one("{\"a\": 1}"), "tensor 'a': its description is not a JSON object");
+  EXPECT_EQ(one("{\"a\": {}}"), "tensor 'a': it has no 'shape'");
+  EXPECT_EQ(one("{\"__metadata__\": {\"a\": 1}," + a + "}"), "its '__metadata__' are not texts");
+  EXPECT_EQ(one("{" + described("a", "F4", "8", 0, 8) + "}"), "tensor 'a': unsupported dtype 'F4'");
+  EXPECT_EQ(one("{" + described("a", "U8", "-8", 0, 8) + "}"), "tensor 'a': its 'shape' is not a list of sizes");
+  EXPECT_EQ(one("{" + described("a", "U8", "8", 8, 0) + "}"),
+            "tensor 'a': its 'data_offsets' are not a begin and an end");
+  EXPECT_EQ(one("{" + described("a", "F32", "8", 0, 8) + "}"),
+            "tensor 'a': its 'data_offsets' are 8 bytes apart, its shape needs 32");
+  EXPECT_EQ(one("{" + described("a", "F32", "4611686018427387904, 4", 0, 0) + "}"),
+            "tensor 'a': its 'data_offsets' are 0 bytes apart, its shape needs 18446744073709551615");
+  EXPECT_EQ(one("{" + a + "}", 7), "tensor 'a': its values end at byte 8 of the data, of which 7 are there");
+  EXPECT_EQ(one("{" + a + "}", 9), "1 byte after the values of all tensors");
+  EXPECT_EQ(reason(two(a, described("b", "U8", "8", 4, 12), 12)), "tensor 'b': its values overlap those of 'a'");
+  EXPECT_EQ(reason(two(a, described("b", "U8", "8", 12, 20), 20)),
+            "tensor 'b': the 4 bytes before its values are no tensor's");
+  EXPECT_EQ(dir.names(), arguments{"model.safetensors"});
+}
+
+TEST_F(CliSafetensors, refuses_damaged_frames) {
+  scratch::write(model, two(described("a", "U8", "8", 0, 8), described("b", "U8", "8", 8, 16), 16));
+  expect_ok({"encode", model, packed});
+  const std::string content = scratch::read(packed);
+  const auto reason = [&](std::string damaged) {
+    scratch::write(packed, damaged);
+    return refusal({"decode", packed, back}, packed);
+  };
+  std::string flipped = content;
+  flipped[flipped.rfind("TUCK") + 8] ^= 1;
+  EXPECT_EQ(reason(flipped), "tensor 'b': the frame's header is damaged");
+  const auto renamed = [&](const std::string& from, const std::string& to, size_t at) {
+    std::string other = content;
+    other.replace(other.find(from, at), from.size(), to);
+    return other;
+  };
+  const size_t original = content.find("tuck.header");
+  EXPECT_EQ(reason(renamed("tuck.header", "tuck.hidden", 0)),
+            "its tensors are no frames: no 'tuck.header' in its metadata");
+  EXPECT_EQ(reason(renamed("a\\\"", "c\\\"", original)), "tensor 'c': it has no frame");
+  EXPECT_EQ(reason(renamed("U8", "I8", original)), "tensor 'a': the frame is of 8 values of u8, the tensor I8 8");
+  EXPECT_EQ(dir.names(), (arguments{"model.safetensors", "packed.safetensors"}));
+}
+
+TEST_F(CliSafetensors, usage_errors) {
+  scratch::write(model, safetensors("{" + described("a", "U16", "8", 0, 16) + "}", std::string(16, 'x')));
+  EXPECT_EQ(tuck_cli({"encode", "--as", "bf16", model, packed}).code, 2);
+  EXPECT_EQ(tuck_cli({"encode", "--chunk-values", "65536", model, packed}).code, 2);
+  EXPECT_EQ(refusal({"encode", "--codec", "quantize", model, packed}, model),
+            "tensor 'a': quantize takes f16, bf16, f32, f64, not u16");
+  EXPECT_EQ(refusal({"encode", model, model}, model), "input and output are the same file");
+}
+
+}  // namespace
