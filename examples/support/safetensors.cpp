@@ -21,9 +21,10 @@ constexpr uint64_t data_alignment = 64;
 constexpr const char* metadata_key = "__metadata__";
 
 constexpr std::pair<std::string_view, dtype> known_dtypes[] = {
-    {"BOOL", dtype::u8}, {"U8", dtype::u8},   {"I8", dtype::i8},   {"F8_E4M3", dtype::u8}, {"F8_E5M2", dtype::u8},
-    {"U16", dtype::u16}, {"I16", dtype::i16}, {"F16", dtype::f16}, {"BF16", dtype::bf16},  {"U32", dtype::u32},
-    {"I32", dtype::i32}, {"F32", dtype::f32}, {"U64", dtype::u64}, {"I64", dtype::i64},    {"F64", dtype::f64}};
+    {"BOOL", dtype::u8},        {"U8", dtype::u8},   {"I8", dtype::i8},   {"F8_E4M3", dtype::f8e4m3},
+    {"F8_E5M2", dtype::f8e5m2}, {"U16", dtype::u16}, {"I16", dtype::i16}, {"F16", dtype::f16},
+    {"BF16", dtype::bf16},      {"U32", dtype::u32}, {"I32", dtype::i32}, {"F32", dtype::f32},
+    {"U64", dtype::u64},        {"I64", dtype::i64}, {"F64", dtype::f64}};
 
 // The text as JSON in which no key stands twice in an object.
 nlohmann::json parse_once(const std::string& text, const std::string& file) {
