@@ -134,6 +134,14 @@ template <tuck::codec L> class page_codec {
   // Room for the items of a call, of which the call takes no notice: for those who make them on the device.
   template <class Item> Item* own_items(tuck::bytes workspace) const noexcept { return items<Item>(workspace, 2); }
 
+  // What is wrong with a call of so many items.
+  tuck::status check_call(uint64_t items, tuck::bytes workspace) const noexcept {
+    if (workspace.data() == nullptr) return tuck::status::invalid_argument;
+    if (reinterpret_cast<uintptr_t>(workspace.data()) % 256 != 0) return tuck::status::misaligned;
+    if (items > options_.batch) return tuck::status::batch_too_large;
+    return workspace.size() < workspace_bytes() ? tuck::status::scratch_too_small : tuck::status::ok;
+  }
+
   // Encodes each item's page into its room, which is the page's budget. The items and results are in memory that the
   // device can use, and pages begin at a multiple of 4 bytes, rooms at one of 16. A refused page has the status
   // output_too_small, and its room no frame.
@@ -195,13 +203,6 @@ template <tuck::codec L> class page_codec {
   tuck::batch_sizes sizes() const noexcept {
     return {options_.batch, tuck::saturating_mul(options_.batch, options_.page_values)};
   }
-  tuck::status check_call(uint64_t items, tuck::bytes workspace) const noexcept {
-    if (workspace.data() == nullptr) return tuck::status::invalid_argument;
-    if (reinterpret_cast<uintptr_t>(workspace.data()) % 256 != 0) return tuck::status::misaligned;
-    if (items > options_.batch) return tuck::status::batch_too_large;
-    return workspace.size() < workspace_bytes() ? tuck::status::scratch_too_small : tuck::status::ok;
-  }
-
   // The workspace: scratch, two outcomes a page, three items a page.
   uint64_t scratch_bytes() const noexcept {
     const uint64_t most = std::max(tuck::scratch_bytes(lossless_, sizes(), frame_options()),
