@@ -23,6 +23,20 @@ void* pages_device_stream(void) {
   return cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess ? stream : nullptr;
 }
 int pages_device_wait(void* stream) { return cudaStreamSynchronize(static_cast<cudaStream_t>(stream)); }
+int pages_device_capture(void* stream) {
+  return cudaStreamBeginCapture(static_cast<cudaStream_t>(stream), cudaStreamCaptureModeThreadLocal);
+}
+void* pages_device_captured(void* stream) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t run = nullptr;
+  cudaError_t e = cudaStreamEndCapture(static_cast<cudaStream_t>(stream), &graph);
+  if (e == cudaSuccess) e = cudaGraphInstantiate(&run, graph, 0);
+  return e == cudaSuccess ? run : nullptr;
+}
+int pages_device_replay(void* graph, void* stream) {
+  const cudaError_t e = cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), static_cast<cudaStream_t>(stream));
+  return e == cudaSuccess ? pages_device_wait(stream) : e;
+}
 uint64_t pages_device_waits(void) {
 #if defined(TUCK_CUDASIM)
   const cudasim::counters c = cudasim::snapshot();

@@ -15,6 +15,10 @@ void* pages_device_allocate(size_t bytes);
 int pages_device_copy(void* to, const void* from, size_t bytes);
 void* pages_device_stream(void);
 int pages_device_wait(void* stream);
+/* What the stream is given between these becomes a graph, which _replay runs and waits for. 0, or CUDA's error. */
+int pages_device_capture(void* stream);
+void* pages_device_captured(void* stream);
+int pages_device_replay(void* graph, void* stream);
 /* How many allocations, frees and synchronisations the simulator has counted; 0 on a GPU. */
 uint64_t pages_device_waits(void);
 

@@ -269,6 +269,28 @@ static void test_extents(void) {
   EXPECT(results[0].status == TUCK_PAGES_NO_FIT);
 }
 
+/* In a graph, the pairs and pages are read when it runs. */
+static void test_graph(void) {
+  static tuck_page_pair pairs[] = {{0, 3}, {1, 3}};
+  static unsigned char expected[SLOT];
+  tuck_pages_config c = configuration();
+  uint64_t bytes;
+  void* graph;
+  c.loss = TUCK_PAGES_OF_RANGE;
+  c.bound = 1e-2;
+  make_pages();
+  EXPECT(pages_device_copy(d_pairs, pairs, sizeof pairs) == 0);
+  EXPECT(pages_device_capture(stream) == 0);
+  EXPECT(encode(&c, d_pairs, 2, d_pages, d_slots, d_results, d_workspace, space, stream) == TUCK_PAGES_OK);
+  graph = pages_device_captured(stream);
+  pairs[1].src = 4;
+  EXPECT(pages_device_copy(d_pairs, pairs, sizeof pairs) == 0);
+  EXPECT(pages_device_replay(graph, stream) == 0);
+  EXPECT(pages_device_copy(slots, d_slots, sizeof slots) == 0);
+  bytes = pages_host_frame(pages + 4 * STRIDE, VALUES, 0, CHUNK, expected, SLOT);
+  EXPECT(memcmp(slots + SLOT, expected, (size_t)bytes) == 0);
+}
+
 int main(void) {
   const char* const carried = getenv("TUCK_PAGES_LIBRARY");
   const tuck_pages_config c = configuration();
@@ -286,6 +308,7 @@ int main(void) {
   test_bounded();
   test_damage();
   test_extents();
+  test_graph();
   test_misuse();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
