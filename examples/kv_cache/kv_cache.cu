@@ -3,7 +3,7 @@
 // what is left between extents all count. Then a decode loop: sequences take turns, each turn adds tokens to the last
 // page of one and reads all its pages, as attention does, while those of the next are prefetched.
 //
-//   kv_cache [FILE.npy ...]    bf16 as uint16, of shape (batch, heads, tokens, head size)
+//   kv_cache [FILE.npy | DIRECTORY ...]    bf16 as uint16, of shape (batch, heads, tokens, head size)
 #include "kv_pool.cuh"
 
 #include "support/npy.hpp"
@@ -178,10 +178,14 @@ uint64_t decode_loop(const std::vector<recording>& recordings, cudaStream_t stre
 int main(int count, char** arguments) try {
   std::vector<std::string> paths(arguments + 1, arguments + count);
   const bool own = paths.empty();
-  if (own)
-    for (const auto& path : tuck::tools::npy_files(TUCK_KV_DATA)) paths.push_back(path.string());
+  if (own) paths.emplace_back(TUCK_KV_DATA);
   std::vector<recording> recordings;
-  for (const std::string& path : paths) read_recordings(path, recordings);
+  for (const std::string& path : paths)
+    if (std::filesystem::is_directory(path))
+      for (const auto& file : tuck::tools::npy_files(path)) read_recordings(file.string(), recordings);
+    else
+      read_recordings(path, recordings);
+  if (recordings.empty()) throw tuck::tools::file_error(paths[0], "no .npy files");
   std::vector<page> pages;
   for (const recording& r : recordings)
     for (uint64_t t = 0; t + page_tokens <= r.tokens; t += page_tokens) pages.push_back(r.tokens_at(t, page_tokens));

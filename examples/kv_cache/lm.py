@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A small language model whose keys and values live in pages of libtuck_pages.so: trained on this repository's text in
-about a minute, then asked for the next tokens, and for its perplexity, with raw pages, lossless and bounded ones.
+"""A small language model whose keys and values live in pages of libtuck_pages.so: it is asked for the next tokens, and
+for its perplexity, with raw pages, lossless and bounded ones. lm.npz has its weights; it was trained on this
+repository's text by `lm.py --train 600`.
 
     lm.py --library LIBTUCK_PAGES [--simulator LIBPAGES_DEVICE]
 
@@ -11,16 +12,16 @@ the same everywhere.
 import argparse
 import ctypes
 import math
-import time
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 import tuck_pages
 
-CONTEXT, PAGE_TOKENS, LAYERS, WIDTH, HEADS = 128, 32, 3, 128, 4
+CONTEXT, PAGE_TOKENS, LAYERS, WIDTH, HEADS = 128, 32, 2, 96, 4
 HEAD = WIDTH // HEADS
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -66,19 +67,32 @@ class Model(nn.Module):
         return self.head(self.norm(x))
 
 
-def trained(steps, seed=1):
+WEIGHTS = Path(__file__).with_name("lm.npz")
+
+
+def train(steps, path, seed=1, batch=8):
+    """Writes the weights every 20 steps."""
     torch.manual_seed(seed)
-    model, (train, _) = Model(), text()
-    optimizer = torch.optim.AdamW(model.parameters(), 2e-3, weight_decay=.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, steps)
-    for _ in range(steps):
-        begins = torch.randint(len(train) - CONTEXT - 1, (16,))
-        rows = torch.stack([train[b:b + CONTEXT + 1] for b in begins])
+    model, (tokens, _) = Model(), text()
+    optimizer = torch.optim.AdamW(model.parameters(), 4e-3, weight_decay=.01)
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = 4e-3 * min(1, (step + 1) / 20, 3 * (steps - step) / steps)
+        begins = torch.randint(len(tokens) - CONTEXT - 1, (batch,))
+        rows = torch.stack([tokens[b:b + CONTEXT + 1] for b in begins])
         loss = F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1)
         optimizer.step()
-        schedule.step()
+        if step % 20 == 19:
+            print(f"step {step + 1}: loss {loss.item():.3f}", flush=True)
+            np.savez_compressed(path, **{name: t.numpy().astype(np.float16) for name, t in model.state_dict().items()})
+
+
+def load(path=WEIGHTS):
+    model, weights = Model(), np.load(path)
+    model.load_state_dict({name: torch.from_numpy(weights[name].astype(np.float32)) for name in weights.files})
     return model.eval()
 
 
@@ -241,18 +255,19 @@ def compare(model, library, device, windows, plans=PLANS, prompts=2):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--library", required=True, help="libtuck_pages.so")
+    parser.add_argument("--library", help="libtuck_pages.so")
     parser.add_argument("--simulator", help="libpages_device.so: the library's kernels run on the simulator")
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--weights", default=WEIGHTS)
     parser.add_argument("--windows", type=int, default=16)
+    parser.add_argument("--train", type=int, metavar="STEPS", help="trains, writes the weights, and does nothing else")
     options = parser.parse_args()
-    device = Device(options.simulator)
-    library = tuck_pages.Library(options.library)
-    begin = time.monotonic()
-    model = trained(options.steps)
-    print(f"{sum(p.numel() for p in model.parameters())} parameters, {options.steps} steps, "
-          f"{time.monotonic() - begin:.0f} s\n")
-    found, tokens = compare(model, library, device, options.windows)
+    torch.set_num_threads(1)
+    if options.train:
+        return train(options.train, options.weights)
+    if not options.library:
+        parser.error("--library is needed")
+    device, library = Device(options.simulator), tuck_pages.Library(options.library)
+    found, tokens = compare(load(options.weights), library, device, options.windows)
     print("pages         perplexity   tokens as raw   times smaller   lossless  bounded  raw")
     for name, (measured, same, ratio, forms) in found.items():
         print(f"{name:12} {measured:11.4f} {same:9} / {tokens} {ratio:15.2f} {forms.get(1, 0):10} "

@@ -1,4 +1,5 @@
-// Pages on the device into extents of a store and back: what kv_pool.cuh needs of CUDA. Which pages, and when, is there.
+// Pages on the device into extents of a store and back: what kv_pool.cuh needs of CUDA. Which pages, and when, is its
+// affair.
 #pragma once
 
 #include "page_codec.cuh"

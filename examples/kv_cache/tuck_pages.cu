@@ -1,7 +1,7 @@
 // libtuck_pages.so: page_codec.cuh behind functions that C can call. tuck_pages.h says what they promise.
 #include "page_codec.cuh"
 
-namespace {
+namespace kv::detail {
 
 // What of the pools an item is made from: encode reads pages and writes slots, decode the other way round.
 struct pools {
@@ -50,6 +50,12 @@ template <class T> struct gather_decode {
     items[i] = item;
   }
 };
+
+}  // namespace kv::detail
+
+namespace {
+
+using kv::detail::gather_decode, kv::detail::gather_encode;
 
 template <class T> using codec_of = kv::page_codec<tuck::exponents<T>>;
 
@@ -107,8 +113,8 @@ int32_t run(const tuck_pages_config* config, const tuck_page_pair* pairs, uint32
       return tuck::status::misaligned;
     const auto queue = static_cast<cudaStream_t>(stream);
     auto* const items = codec.template own_items<item>(space);
-    const pools of{config->page_values, config->page_stride, config->page_count,
-                   config->slot_bytes,  config->slot_stride, config->slot_count};
+    const kv::detail::pools of{config->page_values, config->page_stride, config->page_count,
+                               config->slot_bytes,  config->slot_stride, config->slot_count};
     const Gather<T> gather{count, of, pairs, static_cast<const std::byte*>(from), static_cast<std::byte*>(to), items};
     tuck::result r = kv::detail::for_each_page(gather, queue);
     if (!r) return r.code;

@@ -12,7 +12,7 @@ extern "C" {
 void* pages_device_allocate(size_t bytes) {
   void* p = nullptr;
   if (cudaMalloc(&p, bytes) != cudaSuccess || cudaMemsetAsync(p, 0, bytes, nullptr) != cudaSuccess) return nullptr;
-  return p;
+  return cudaDeviceSynchronize() == cudaSuccess ? p : nullptr;
 }
 int pages_device_copy(void* to, const void* from, size_t bytes) {
   if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) return e;
