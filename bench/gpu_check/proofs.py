@@ -49,7 +49,8 @@ def work_examples(place):
         if not place.program(name).is_file():
             missing.append(name)
             continue
-        ran = place.run([place.program(name), *(place.data / word[5:] if word.startswith("DATA") else word for word in words)])
+        words = [place.data / word[5:] if word.startswith("DATA") else word for word in words]
+        ran = place.run([place.program(name), *words])
         if ran.code != 0:
             bad.append(f"{name}: {ran.why()}")
     if bad:
