@@ -1,7 +1,7 @@
-// A paged KV cache that does not fit its memory, on recorded keys and values. First, how many tokens a store holds: raw,
-// without loss, and within bounds. Each store is filled until it is full, so that headers, directories, padding and
-// what is left between extents all count. Then a decode loop: sequences take turns, each turn adds tokens to the last
-// page of one and reads all its pages, as attention does, while those of the next are prefetched.
+// A paged KV cache that does not fit its memory, on recorded keys and values. First, how many tokens a store holds:
+// raw, without loss, and within bounds. Each store is filled until it is full, so that headers, directories, padding
+// and what is left between extents all count. Then a decode loop: sequences take turns, each turn adds tokens to the
+// last page of one and reads all its pages, as attention does, while those of the next are prefetched.
 //
 //   kv_cache [FILE.npy | DIRECTORY ...]    bf16 as uint16, of shape (batch, heads, tokens, head size)
 #include "kv_pool.cuh"
