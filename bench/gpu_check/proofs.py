@@ -38,7 +38,7 @@ def work_test(program, place):
     return Outcome("ok", counts + ("; a few of them, ctest has all" if few else ""))
 
 
-EXAMPLES = (("any_frame",), ("fused_relu",), ("small_tensors",), ("evicting_pool",), ("kv_cache",),
+EXAMPLES = (("any_frame",), ("fused_relu",), ("small_tensors",), ("evicting_pool",), ("kv_cache", "DATA/kv"),
             ("inflate_batch", "--on", "device", "DATA"), ("swap_training", "--epochs", "2"))  # fmt: skip
 
 
@@ -49,7 +49,8 @@ def work_examples(place):
         if not place.program(name).is_file():
             missing.append(name)
             continue
-        ran = place.run([place.program(name), *(place.data if word == "DATA" else word for word in words)])
+        words = [place.data / word[5:] if word.startswith("DATA") else word for word in words]
+        ran = place.run([place.program(name), *words])
         if ran.code != 0:
             bad.append(f"{name}: {ran.why()}")
     if bad:

@@ -1,0 +1,87 @@
+"""libtuck_pages.so for Python: what tuck_pages.h has, and a pool of cold pages on it.
+
+Buffers are addresses, or what has one: PyTorch's tensors (data_ptr) and NumPy's arrays. They must be memory that the
+device can use, and stay until the stream has done the work. A stream is its address, such as
+torch.cuda.current_stream().cuda_stream; 0 is the default one.
+"""
+
+import ctypes
+from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_uint32, c_uint64, c_void_p
+
+F16, BF16 = 9, 10
+NO_LOSS, ABSOLUTE, OF_RANGE, POINTWISE = range(4)
+RAW, LOSSLESS, BOUNDED = range(3)
+OK, NO_FIT, BAD_INDEX = 0, 3, 4
+
+
+class Config(ctypes.Structure):
+    _fields_ = [("type", c_int32), ("loss", c_int32), ("bound", c_double), ("page_values", c_uint64),
+                ("page_stride", c_uint64), ("page_count", c_uint64), ("slot_bytes", c_uint64),
+                ("slot_stride", c_uint64), ("slot_count", c_uint64), ("chunk_values", c_uint32),
+                ("most_pairs", c_uint32)]
+
+
+class Pair(ctypes.Structure):
+    _fields_ = [("dst", c_int32), ("src", c_int32)]
+
+
+class Result(ctypes.Structure):
+    _fields_ = [("bytes", c_uint64), ("bound", c_double), ("status", c_uint32), ("form", c_uint32)]
+
+
+class PagesError(Exception):
+    """A call was refused. `status` is its tuck::status."""
+
+    def __init__(self, status, message):
+        super().__init__(message)
+        self.status = status
+
+
+def address(buffer):
+    if buffer is None or isinstance(buffer, int):
+        return buffer
+    if hasattr(buffer, "data_ptr"):
+        return buffer.data_ptr()
+    return buffer.ctypes.data
+
+
+class Library:
+    """The functions of tuck_pages.h. Those that return a status raise PagesError instead."""
+
+    def __init__(self, path):
+        self._functions = ctypes.CDLL(path)
+        call = [POINTER(Config), c_void_p, c_uint32, c_void_p, c_void_p, c_void_p, c_void_p, c_uint64, c_void_p]
+        for name, result, arguments in (("message", c_char_p, [c_int32]),
+                                        ("worst_slot_bytes", c_uint64, [POINTER(Config)]),
+                                        ("workspace_bytes", c_int32, [POINTER(Config), POINTER(c_uint64)]),
+                                        ("initialize", c_int32, [POINTER(Config), c_void_p, c_uint64, c_void_p]),
+                                        ("encode", c_int32, call), ("decode", c_int32, call)):
+            function = getattr(self._functions, "tuck_pages_" + name)
+            function.restype, function.argtypes = result, arguments
+            setattr(self, "_" + name, function)
+
+    def message(self, status):
+        return self._message(status).decode()
+
+    def worst_slot_bytes(self, config):
+        return self._worst_slot_bytes(byref(config))
+
+    def workspace_bytes(self, config):
+        size = c_uint64()
+        self._check(self._workspace_bytes(byref(config), byref(size)))
+        return size.value
+
+    def initialize(self, config, workspace, workspace_bytes, stream):
+        self._check(self._initialize(byref(config), address(workspace), workspace_bytes, stream))
+
+    def encode(self, config, pairs, count, pages, slots, results, workspace, workspace_bytes, stream):
+        self._check(self._encode(byref(config), address(pairs), count, address(pages), address(slots),
+                                 address(results), address(workspace), workspace_bytes, stream))
+
+    def decode(self, config, pairs, count, slots, pages, results, workspace, workspace_bytes, stream):
+        self._check(self._decode(byref(config), address(pairs), count, address(slots), address(pages),
+                                 address(results), address(workspace), workspace_bytes, stream))
+
+    def _check(self, status):
+        if status != OK:
+            raise PagesError(status, self.message(status))
