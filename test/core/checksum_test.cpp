@@ -18,7 +18,7 @@ std::vector<std::byte> random_bytes(size_t count) {
 TEST(checksum, does_not_depend_on_order_or_partition) {
   const auto data = random_bytes(4 * 1000 + 3);
   const tuck::const_bytes all(data);
-  tuck::word_sums sums;
+  tuck::word_sum sums;
   for (uint64_t part = 5; part-- > 0;) {
     const uint64_t begin = part * 800;
     sums += tuck::sum_words(part == 4 ? all.subspan(begin) : all.subspan(begin, 800), begin / 4);

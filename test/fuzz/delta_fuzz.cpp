@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto base = delta_base(h.value_count * value_bytes);
   if (data[size - 1] % 4 != 0) {  // else the base may be another
     h.flags |= flag_delta;
-    h.base_digest = checksum(base.all());
+    h.base_digest = h.chunk_values == 0 ? 0 : tensor_digest(base.all(), h.chunk_values * value_bytes);
     put(frame.all(), h);
   }
   frame_info info;

@@ -168,7 +168,7 @@ template <element T, int Threads> class block_output {
   static constexpr uint32_t lane_values = tile::lane_values;
 
  public:
-  word_sums sums;
+  word_sum sums;
 
   // Are these all values of a chunk of `count`, in whole rows?
   __device__ static bool is_whole(const T* p, uint32_t lo, uint32_t hi, uint32_t count) {

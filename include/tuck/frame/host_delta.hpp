@@ -7,20 +7,6 @@ namespace tuck::inline TUCK_ABI::host {
 
 namespace detail {
 
-// word_sums that threads add up.
-class shared_sums {
- public:
-  void add(const word_sums& s) noexcept {
-    plain_.fetch_add(s.plain, std::memory_order_relaxed);
-    weighted_.fetch_add(s.weighted, std::memory_order_relaxed);
-  }
-  uint64_t digest_of(uint64_t size) const noexcept { return tuck::digest({plain_, weighted_}, size); }
-
- private:
-  std::atomic<uint32_t> plain_{0};
-  std::atomic<uint64_t> weighted_{0};
-};
-
 // Sets each byte of `out` to a ^ b, of the same size; `out` may be either.
 inline void exclusive_or(const std::byte* a, const std::byte* b, bytes out) noexcept {
   const uint64_t whole = out.size() & ~uint64_t{7};
@@ -29,19 +15,33 @@ inline void exclusive_or(const std::byte* a, const std::byte* b, bytes out) noex
   for (uint64_t i = whole; i < out.size(); ++i) out.data()[i] = a[i] ^ b[i];
 }
 
+// The digest of a tensor whose chunks threads add up.
+class shared_digest {
+ public:
+  void add(const_bytes chunk, uint64_t i) noexcept {
+    sum_.fetch_add(share_of_digest(checksum(chunk), i), std::memory_order_relaxed);
+  }
+  uint64_t get() const noexcept { return sum_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> sum_{0};
+};
+
 // What is encoded of a chunk of a delta, in `room`.
 template <class T> struct delta_chunks {
   span<const T> base;
-  shared_sums sums;
+  shared_digest of_base, of_result;
   static constexpr uint32_t flags = flag_delta;
 
-  span<const T> take(span<const T> chunk, uint64_t first, T* room) noexcept {
-    const auto of_base = tuck::as_bytes(base.subspan(first, chunk.size()));
-    sums.add(sum_words(of_base, first * sizeof(T) / 4));
-    exclusive_or(tuck::as_bytes(chunk).data(), of_base.data(), {reinterpret_cast<std::byte*>(room), of_base.size()});
+  span<const T> take(span<const T> chunk, uint64_t i, uint64_t first, T* room) noexcept {
+    const auto result = tuck::as_bytes(chunk), before = tuck::as_bytes(base.subspan(first, chunk.size()));
+    of_base.add(before, i);
+    of_result.add(result, i);
+    exclusive_or(result.data(), before.data(), {reinterpret_cast<std::byte*>(room), before.size()});
     return {room, chunk.size()};
   }
-  uint64_t base_digest() const noexcept { return sums.digest_of(base.size_bytes()); }
+  uint64_t base_digest() const noexcept { return of_base.get(); }
+  uint64_t result_digest() const noexcept { return of_result.get(); }
 };
 
 // Is the frame a delta of this codec, and for such a base and such an output? The codec gets the frame's parameters.
@@ -70,13 +70,13 @@ template <codec C> class delta_pass {
     const std::unique_ptr<T[]> memory(new (std::nothrow) T[threads * chunk_values]);
     if (memory == nullptr) return {.code = status::out_of_memory};
     first_failure failure;
-    shared_sums base_sums;
+    shared_digest base_digest;
     in_batches(frame_.chunks(), batch, threads, how_.pool, [&](unsigned worker, uint64_t begin, uint64_t end) {
       for (uint64_t i = begin; i < end; ++i) {
         const uint64_t first = i * chunk_values;
         const span<T> room(memory.get() + worker * chunk_values, values_in_chunk(frame_.header(), i));
         const auto of_base = tuck::as_bytes(base_.subspan(first, room.size()));
-        if (verifies) base_sums.add(sum_words(of_base, first * sizeof(T) / 4));
+        if (verifies) base_digest.add(of_base, i);
         const status s = restore(i, room, verifies);
         if (s != status::ok) failure.note(i, s);
         if (out.empty()) continue;
@@ -89,7 +89,7 @@ template <codec C> class delta_pass {
       if (how_.chunks_done != nullptr) how_.chunks_done->fetch_add(end - begin, std::memory_order_relaxed);
     });
     const outcome restored = failure.result(base_.size_bytes());
-    if (restored && verifies && base_sums.digest_of(base_.size_bytes()) != frame_.header().base_digest)
+    if (restored && verifies && base_digest.get() != frame_.header().base_digest)
       return {.code = status::wrong_base};
     return restored;
   }
@@ -120,7 +120,7 @@ outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const v
   if (frame.is_null() || base.is_null()) return {.code = status::invalid_argument};
   if (base.size() != values.size()) return {.code = status::wrong_base};
   options.checksums = true;
-  detail::delta_chunks<value_t<C>> chunks{base, {}};
+  detail::delta_chunks<value_t<C>> chunks{base, {}, {}};
   return detail::encode(codec, values, frame, options, how, chunks);
 }
 

@@ -109,6 +109,8 @@ class frame_view {
     return chunk(i, {load_unaligned<uint64_t>(frame_ + at_.directory + 8 * i)}, size_of(header_.type), view);
   }
 
+  // That of what a delta restores; only where is_delta().
+  uint64_t result_digest() const noexcept { return load_unaligned<uint64_t>(frame_ + at_.result); }
   // The digest of chunk i's decoded bytes; only where has_checksums().
   uint64_t chunk_digest(uint64_t i) const noexcept { return load_unaligned<uint64_t>(frame_ + at_.checksums + 8 * i); }
 
