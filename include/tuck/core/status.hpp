@@ -35,6 +35,7 @@ enum class status : uint32_t {
   not_a_delta = 19,     // decode_delta takes deltas only
   wrong_base = 20,      // the base has other values, or another number of them, than the delta was made against
   lossy_delta = 21,     // a delta is lossless: no codec that changes values can encode it
+  not_consecutive = 22,  // a delta is not against what the one before it restores, in chunks of the same values
 
   // The frame is damaged, hostile, or not a frame.
   truncated = 32,        // fewer bytes than the header announces, or than a header has
@@ -90,6 +91,7 @@ TUCK_HD constexpr const char* message(status s) noexcept {
     case status::not_a_delta: return "the frame is not a delta";
     case status::wrong_base: return "the base is not the tensor that the delta was made against";
     case status::lossy_delta: return "a delta takes a lossless codec";
+    case status::not_consecutive: return "the delta is not against what the one before it restores";
     case status::truncated: return "the frame is truncated";
     case status::bad_magic: return "not a tuck frame";
     case status::bad_version: return "unknown format version";
@@ -120,7 +122,7 @@ TUCK_HD constexpr const char* message(status s) noexcept {
 
 // The frame may be in order, only not for this call, which then leaves its output as it was.
 TUCK_HD constexpr bool is_mismatch(status s) noexcept {
-  return s == status::bad_range || s == status::unsupported || (s >= status::type_mismatch && s <= status::lossy_delta);
+  return s == status::bad_range || s == status::unsupported || (s >= status::type_mismatch && s <= status::not_consecutive);
 }
 
 // No chunk is bad, or the error is not one of a chunk.

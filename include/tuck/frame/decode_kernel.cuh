@@ -51,9 +51,9 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
     if constexpr (is_delta) sums[1] = out.of_base();
     sums_of_block::reduce(temp_.sums, sums);
     if (threadIdx.x == 0) {
-      const uint64_t bytes = chunk.values * uint64_t{sizeof(T)};
-      if constexpr (is_delta) out.add_base(share_of_digest(digest(sums[1], bytes), i));
-      temp_.verdict = digest(sums[0], bytes) == device::load(word_at(frame, frame.layout().checksums, i))
+      const uint64_t size = chunk.values * uint64_t{sizeof(T)};
+      if constexpr (is_delta) out.add_base(share_of_digest(digest(sums[1], size), i));
+      temp_.verdict = digest(sums[0], size) == device::load(word_at(frame, frame.layout().checksums, i))
                           ? status::ok
                           : status::bad_checksum;
     }
@@ -176,15 +176,19 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   }
 
   // The same of a frame that a call before this one has found sound.
-  __device__ void run_verified() {
+  __device__ void run_verified() { run_verified(share_of_grid{}); }
+  template <class Share> __device__ void run_verified(const Share& share) {
     open();
-    if (temp_.verdict == status::ok) decode_chunks(share_of_grid{});
+    if (temp_.verdict == status::ok) decode_chunks(share);
   }
 
   // A share of an item of a batch. Between two calls lies a sync_block().
   template <class Share> __device__ void run(const Share& share) {
     const word_sum contents = decode(share);
-    if (threadIdx.x == 0) temp_.last = finish_item_share(*job_.head, contents, share.count());
+    if (threadIdx.x == 0) {
+      if constexpr (is_delta) temp_.publish(*job_.head);
+      temp_.last = finish_item_share(*job_.head, contents, share.count());
+    }
     device::sync_block();
     if (!temp_.last) return;
     give_verdict();

@@ -118,7 +118,10 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     device::sync_block();
     if (chunk < job_.at.chunks && is_prepared()) encode_chunk();
     device::sync_block();
-    if (threadIdx.x == 0) temp_.last = finish_item_share(*job_.head, temp_.contents.get(), temp_.shares);
+    if (threadIdx.x == 0) {
+      if constexpr (is_delta) temp_.publish(*job_.head);
+      temp_.last = finish_item_share(*job_.head, temp_.contents.get(), temp_.shares);
+    }
     device::sync_block();
     if (!temp_.last) return;
     finish(status::output_too_small);
@@ -248,10 +251,10 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     word_sum sums[] = {mine.left, mine.base, mine.values};
     sums_of_block::reduce(temp_.sums, sums);
     if (threadIdx.x != 0) return;
-    const uint64_t bytes = temp_.values * uint64_t{sizeof(T)};
+    const uint64_t size = temp_.values * uint64_t{sizeof(T)};
     temp_.chunk_sum.get() = sums[0];
-    temp_.of_base.get() += share_of_digest(digest(sums[1], bytes), temp_.chunk);
-    temp_.of_result.get() += share_of_digest(digest(sums[2], bytes), temp_.chunk);
+    temp_.of_base.get() += share_of_digest(digest(sums[1], size), temp_.chunk);
+    temp_.of_result.get() += share_of_digest(digest(sums[2], size), temp_.chunk);
   }
   __device__ bool has_checksums() const { return job_.frame != nullptr && (job_.header.flags & flag_checksums) != 0; }
   // Bytes in units of the alignment, rounded up.
