@@ -135,4 +135,23 @@ outcome decode_delta_frame(const_bytes frame, const_bytes base, bytes out, const
   return found == status::ok ? answer : outcome{.code = found};
 }
 
+uint64_t most_delta_bytes(const frame_header& delta, const_bytes metadata) {
+  frame_header all = delta;
+  all.metadata_bytes = metadata.size();
+  return worst_case_bytes(all);
+}
+
+outcome compact_delta_frames(const std::vector<const_bytes>& deltas, bytes frame, const frame_options& options,
+                             const host::execution& how, uint64_t& which) {
+  which = 0;
+  frame_info info;
+  outcome answer{.code = inspect(deltas.front(), info)};
+  if (!answer) return answer;
+  const status found = visit(program_codecs{}, info, [&]<class C>(const C& codec) {
+    std::vector<value_t<C>> room(info.values);
+    answer = host::compact_deltas(codec, deltas, room, frame, options, how, &which);
+  });
+  return found == status::ok ? answer : outcome{.code = found};
+}
+
 }  // namespace tuck::tools

@@ -52,8 +52,8 @@ void print_json(const frame_file& frame, const std::string& path) {
                       {"kind", name(chunk.kind)},
                       {"values", chunk.values}});
   }
-  nlohmann::ordered_json base;  // null: no delta
-  if (frame.view.is_delta()) base = digest_text(h.base_digest);
+  nlohmann::ordered_json base, result;  // null: no delta
+  if (frame.view.is_delta()) base = digest_text(h.base_digest), result = digest_text(frame.view.result_digest());
   const nlohmann::ordered_json about = {{"codec", stage_names(h.stages)},
                                         {"error_bound", std::move(bound)},
                                         {"dtype", name(h.type)},
@@ -66,6 +66,7 @@ void print_json(const frame_file& frame, const std::string& path) {
                                         {"alignment", 1u << h.alignment_log2},
                                         {"checksums", frame.view.has_checksums()},
                                         {"base_digest", std::move(base)},
+                                        {"result_digest", std::move(result)},
                                         {"metadata_bytes", h.metadata_bytes},
                                         {"chunks", std::move(chunks)}};
   std::cout << about.dump(2) << '\n';
@@ -136,7 +137,8 @@ void print_summary(const frame_file& frame, const std::string& path) {
   print_field("chunks", std::to_string(frame.view.chunks()) + " of " + std::to_string(h.chunk_values) +
                             " values, payloads aligned to " + std::to_string(1u << h.alignment_log2) + " bytes");
   print_field("checksums", frame.view.has_checksums() ? "yes" : "no");
-  if (frame.view.is_delta()) print_field("delta", "against a base of digest " + digest_text(h.base_digest));
+  if (frame.view.is_delta()) print_field("delta", "against a base of digest " + digest_text(h.base_digest) + ", makes " +
+                             digest_text(frame.view.result_digest()));
   print_field("metadata", std::to_string(h.metadata_bytes) + " bytes");
   print_chunk_kinds(frame, path);
 }

@@ -179,12 +179,6 @@ template <element T> __device__ status check_item(const decode_item<T>& item, bo
   return fits ? status::ok : status::batch_too_large;
 }
 
-// What is wrong with the base of an item, which is aligned for words.
-template <class Word, class Item> __device__ status check_base(const Item& item) {
-  if (item.base.is_null()) return status::invalid_argument;
-  return tuck::aligned(item.base.data(), sizeof(Word)) ? status::ok : status::misaligned;
-}
-
 // The number of values of an item, as the cursor asks for it.
 template <class Item> struct item_sizes {
   const Item* items;
@@ -289,9 +283,10 @@ struct encode_slot {
  private:
   __device__ static status check(const item& in, bool fits) {
     if constexpr (is_delta_job<ItemJob>) {
-      using word = typename block_tile<value_t<C>, Threads>::word;
-      if (const status s = detail::check_base<word>(in); s != status::ok) return s;
+      if (in.base.is_null()) return status::invalid_argument;
       if (in.base.size() != in.values.size()) return status::wrong_base;
+      if (!tuck::aligned(in.base.data(), sizeof(typename block_tile<value_t<C>, Threads>::word)))
+        return status::misaligned;
     }
     return detail::check_item<Threads, value_t<C>>(in, fits);
   }
@@ -346,8 +341,10 @@ struct decode_slot {
 
  private:
   __device__ static status check(const item& in, bool fits) {
-    if constexpr (is_delta_job<ItemJob>)
-      if (const status s = detail::check_base<value_t<C>>(in); s != status::ok) return s;
+    if constexpr (is_delta_job<ItemJob>) {
+      if (in.base.is_null()) return status::invalid_argument;
+      if (!tuck::aligned(in.base.data(), sizeof(value_t<C>))) return status::misaligned;
+    }
     return detail::check_item<value_t<C>>(in, fits);
   }
 };
