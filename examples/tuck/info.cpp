@@ -137,7 +137,8 @@ void print_summary(const frame_file& frame, const std::string& path) {
   print_field("chunks", std::to_string(frame.view.chunks()) + " of " + std::to_string(h.chunk_values) +
                             " values, payloads aligned to " + std::to_string(1u << h.alignment_log2) + " bytes");
   print_field("checksums", frame.view.has_checksums() ? "yes" : "no");
-  if (frame.view.is_delta()) print_field("delta", "against a base of digest " + digest_text(h.base_digest) + ", makes " +
+  if (frame.view.is_delta())
+    print_field("delta", "against a base of digest " + digest_text(h.base_digest) + ", makes " +
                              digest_text(frame.view.result_digest()));
   print_field("metadata", std::to_string(h.metadata_bytes) + " bytes");
   print_chunk_kinds(frame, path);

@@ -139,9 +139,8 @@ TEST(word_sum, of_vectors_are_those_of_words) {
         std::memcpy(&word, unaligned.data() + 4 * i, std::min<uint64_t>(4, size - 4 * i));
         expected.add(word, first + i);
       }
-      at_each_cpu_level([&](cpu_level level) {
-        EXPECT_EQ(sum_words(unaligned, first).sum, expected.sum) << size << name(level);
-      });
+      at_each_cpu_level(
+          [&](cpu_level level) { EXPECT_EQ(sum_words(unaligned, first).sum, expected.sum) << size << name(level); });
     }
   }
 }

@@ -84,7 +84,9 @@ TEST_F(CliDelta, deltas_in_a_row_become_one) {
             "the delta is not against what the one before it restores");
   expect_ok({"encode", arrays[0], frame});
   EXPECT_EQ(refusal({"compact", deltas[0], frame, out}, frame), "the frame is not a delta");
-  const auto of = [&](const std::string& delta) { return nlohmann::json::parse(tuck_cli({"info", "--json", delta}).out); };
+  const auto of = [&](const std::string& delta) {
+    return nlohmann::json::parse(tuck_cli({"info", "--json", delta}).out);
+  };
   EXPECT_EQ(of(deltas[0])["result_digest"], of(deltas[1])["base_digest"]);
   EXPECT_EQ(tuck_cli({"compact", deltas[0]}).code, 2);
 }

@@ -178,8 +178,7 @@ template <codec C> struct delta_batch {
   device_array<outcome> outcomes;
   std::optional<device_array<std::byte>> scratch;
 
-  delta_batch(const std::vector<uint64_t>& counts, const frame_options& how)
-      : options(how), outcomes(counts.size()) {
+  delta_batch(const std::vector<uint64_t>& counts, const frame_options& how) : options(how), outcomes(counts.size()) {
     for (const uint64_t count : counts) {
       tensors.emplace_back(count, .03, count + 1);
       sizes.values += count;
@@ -277,8 +276,8 @@ TYPED_TEST(device_delta_batches, what_is_wrong_with_one_harms_no_other) {
       const bool sound = i == 1 || i == 7;
       ASSERT_EQ(bool(done[i]), sound) << i;
       ASSERT_EQ(done[i].bytes, sound ? batch.tensors[i].base.size() * sizeof(T) : 0) << i;
-      ASSERT_TRUE(same_bits(batch.bases[i].download(batch.stream),
-                            sound ? batch.tensors[i].values : batch.tensors[i].base))
+      ASSERT_TRUE(
+          same_bits(batch.bases[i].download(batch.stream), sound ? batch.tensors[i].values : batch.tensors[i].base))
           << i;
     }
     ASSERT_EQ(done[0].code, status::wrong_base);

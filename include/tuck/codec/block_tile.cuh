@@ -227,10 +227,8 @@ template <element T, int Threads> struct block_tile {
     return sums;
   }
   // 16 bytes of each of some rows, one behind the other; `at` is the index of the first word.
-  template <int Rows>
-  __device__ static void add_rows(word_sum& sums, uint32_t at, const device::vec128 (&x)[Rows]) {
-    with_keys<Rows>(
-        at, [&]<int R, int K>(uint32_t key) { sums.sum = device::add_product(sums.sum, x[R].w[K], key); });
+  template <int Rows> __device__ static void add_rows(word_sum& sums, uint32_t at, const device::vec128 (&x)[Rows]) {
+    with_keys<Rows>(at, [&]<int R, int K>(uint32_t key) { sums.sum = device::add_product(sums.sum, x[R].w[K], key); });
   }
   // Calls add<r, k>(key) for word k of this thread's 16 bytes of each of these rows.
   template <int Rows, class Add> __device__ __forceinline__ static void with_keys(uint32_t at, const Add& add) {

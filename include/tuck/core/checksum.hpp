@@ -52,8 +52,7 @@ TUCK_HD inline word_sum sum_words(const_bytes data, uint64_t first_index = 0) no
 #if defined(TUCK_AVX2) || defined(TUCK_NEON)
   if (words >= 64) {  // a header has fewer
     constexpr uint64_t round = 32;
-    detail::on_cpu(
-        [&]<class Cpu>(Cpu) { all.sum = Cpu::sum_words(data.data(), words / round, first_index / 4); });
+    detail::on_cpu([&]<class Cpu>(Cpu) { all.sum = Cpu::sum_words(data.data(), words / round, first_index / 4); });
     done = words / round * round;
   }
 #endif

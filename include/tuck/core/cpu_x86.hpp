@@ -90,15 +90,14 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
   TUCK_AVX2 static uint64_t sum_words(const std::byte* words, uint64_t rounds, uint64_t four) noexcept {
     const auto place = [](uint64_t i) { return static_cast<int64_t>(i * word_keys::step + word_keys::first); };
     const auto column = [](size_t i) { return static_cast<int>(word_keys::multiple(i)); };
-    const __m256i columns = _mm256_setr_epi32(column(0), column(1), column(2), column(3), column(0), column(1),
-                                              column(2), column(3));
+    const __m256i columns =
+        _mm256_setr_epi32(column(0), column(1), column(2), column(3), column(0), column(1), column(2), column(3));
     const __m256i step = _mm256_set1_epi64x(static_cast<int64_t>(8 * word_keys::step));
     __m256i low = _mm256_setr_epi64x(place(four), place(four + 1), place(four + 2), place(four + 3));
     __m256i high = _mm256_setr_epi64x(place(four + 4), place(four + 5), place(four + 6), place(four + 7));
     // Keys of fours 0 4 1 5 2 6 3 7, and which of them 8 words take.
-    const __m256i take[4] = {
-        _mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2), _mm256_setr_epi32(4, 4, 4, 4, 6, 6, 6, 6),
-        _mm256_setr_epi32(1, 1, 1, 1, 3, 3, 3, 3), _mm256_setr_epi32(5, 5, 5, 5, 7, 7, 7, 7)};
+    const __m256i take[4] = {_mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2), _mm256_setr_epi32(4, 4, 4, 4, 6, 6, 6, 6),
+                             _mm256_setr_epi32(1, 1, 1, 1, 3, 3, 3, 3), _mm256_setr_epi32(5, 5, 5, 5, 7, 7, 7, 7)};
     __m256i even = _mm256_setzero_si256(), odd = even;
     for (uint64_t i = 0; i < rounds; ++i, words += 128) {
       const __m256i of_low = _mm256_xor_si256(low, _mm256_srli_epi64(low, 32));

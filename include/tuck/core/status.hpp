@@ -29,12 +29,12 @@ enum class status : uint32_t {
   not_swappable = 15,      // a swap_stream takes neither streams that are captured nor bounds in device memory
 
   // The frame is not for this call.
-  type_mismatch = 16,   // the frame holds another element type
-  codec_mismatch = 17,  // the frame was written by another codec, or by none of the given ones
-  needs_base = 18,      // the frame is a delta, which decode_delta applies to its base
-  not_a_delta = 19,     // decode_delta takes deltas only
-  wrong_base = 20,      // the base has other values, or another number of them, than the delta was made against
-  lossy_delta = 21,     // a delta is lossless: no codec that changes values can encode it
+  type_mismatch = 16,    // the frame holds another element type
+  codec_mismatch = 17,   // the frame was written by another codec, or by none of the given ones
+  needs_base = 18,       // the frame is a delta, which decode_delta applies to its base
+  not_a_delta = 19,      // decode_delta takes deltas only
+  wrong_base = 20,       // the base has other values, or another number of them, than the delta was made against
+  lossy_delta = 21,      // a delta is lossless: no codec that changes values can encode it
   not_consecutive = 22,  // a delta is not against what the one before it restores, in chunks of the same values
 
   // The frame is damaged, hostile, or not a frame.
@@ -122,7 +122,8 @@ TUCK_HD constexpr const char* message(status s) noexcept {
 
 // The frame may be in order, only not for this call, which then leaves its output as it was.
 TUCK_HD constexpr bool is_mismatch(status s) noexcept {
-  return s == status::bad_range || s == status::unsupported || (s >= status::type_mismatch && s <= status::not_consecutive);
+  return s == status::bad_range || s == status::unsupported ||
+         (s >= status::type_mismatch && s <= status::not_consecutive);
 }
 
 // No chunk is bad, or the error is not one of a chunk.

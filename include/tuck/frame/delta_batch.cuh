@@ -14,8 +14,8 @@ using decode_delta_batch_job = decode_batch_job<C, decode_delta_job<C, Pass>, de
 
 namespace detail {
 template <class B>
-inline constexpr int delta_batch_blocks_of = delta_blocks_of<B> < batch_blocks_of<B> ? delta_blocks_of<B>
-                                                                                     : batch_blocks_of<B>;
+inline constexpr int delta_batch_blocks_of =
+    delta_blocks_of<B> < batch_blocks_of<B> ? delta_blocks_of<B> : batch_blocks_of<B>;
 }  // namespace detail
 
 // One block of a launch.
@@ -59,8 +59,8 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_batch_blocks_of<block_
 // the same index what it would write there or refuse. `sizes` and scratch are as for encode_batch.
 template <codec C>
 result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C>>> items, const batch_sizes& sizes,
-                          scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
-                          frame_options options = {}, const launch_options& how = {}) noexcept {
+                          scratch_span scratch, span<outcome> outcomes, cudaStream_t stream, frame_options options = {},
+                          const launch_options& how = {}) noexcept {
   if constexpr (!takes_deltas<C>) {
     return {status::lossy_delta};
   } else {

@@ -320,9 +320,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     const uint64_t frame_bytes = used_bytes();
     const bool fits = temp_.frame != nullptr && frame_bytes <= temp_.capacity && is_prepared();
     if (device::warp_id() == 0 && temp_.frame != nullptr)
-      write_header_words(
-          frame_bytes,
-          digest(temp_.contents.get(), job_.at.contents_end - sizeof(frame_header)), fits);
+      write_header_words(frame_bytes, digest(temp_.contents.get(), job_.at.contents_end - sizeof(frame_header)), fits);
     if (threadIdx.x == 0) {
       const status code = !is_prepared()           ? temp_.verdict
                           : fits                   ? status::ok

@@ -17,10 +17,9 @@
 //
 // A delta (flag_delta) is a tensor against a base of the same type and size. What its chunks decode to is, value by
 // value, the tensor's bits XOR the base's. It always has chunk checksums, of what the chunks decode to as in any frame,
-// and base_digest is that of the base: the sum modulo 2^64 of share_of_digest(d, i) over its chunks, where d is the
-// digest of what chunk i has of the base's bytes. The result digest is the same of the tensor. Decoders need not look at
-// it: chunks and base that are what they should be leave no other result. It is for chains of deltas: of two in a row,
-// of as many values a chunk, the result of one is the base of the other.
+// and base_digest is tensor_digest of the base, the result digest that of the tensor, both in chunks as the frame's.
+// Decoders need not look at the result's: a sound frame and its base leave no other. It is for chains of deltas: of two
+// in a row, of as many values a chunk, the result of one is the base of the other.
 //
 // What an encoded payload is says the header of the codec; of several stages, codec/chain/chain.hpp. Readers refuse
 // versions, flags, types, kinds and codecs that they do not know, and unused fields and stages behind the last one
