@@ -105,6 +105,24 @@ template <element T, int Threads> struct plain_values {
   __device__ bits_t<T> at(uint32_t i) const { return device::load(reinterpret_cast<const bits_t<T>*>(values) + i); }
 };
 
+// Where a chunk's values against a base are. Sums them as it loads them.
+template <element T, int Threads> struct values_against {
+  using tile = block_tile<T, Threads>;
+
+  const T* values;
+  const T* base;
+  typename tile::delta_sums sums;  // once loaded
+
+  __device__ void load(tile& to, uint32_t count) {
+    to.load(values, count);
+    sums = to.exclusive_or(base);
+  }
+  __device__ bits_t<T> at(uint32_t i) const {
+    return device::load(reinterpret_cast<const bits_t<T>*>(values) + i) ^
+           device::load(reinterpret_cast<const bits_t<T>*>(base) + i);
+  }
+};
+
 // A chunk of `count` values in global memory: read once and kept in registers, or, where these are wanted for something
 // else, read whenever asked for; then `count` stays in memory. A tile is such a chunk too.
 template <element T, int Threads, bool Kept, class Values = plain_values<T, Threads>> class block_chunk {

@@ -32,24 +32,6 @@ template <codec C> struct encode_delta_job : encode_job<C> {
   const value_t<C>* base;
 };
 
-// Where a chunk's values against a base are. Sums them as it loads them.
-template <element T, int Threads> struct values_against {
-  using tile = block_tile<T, Threads>;
-
-  const T* values;
-  const T* base;
-  typename tile::delta_sums sums;  // once loaded
-
-  __device__ void load(tile& to, uint32_t count) {
-    to.load(values, count);
-    sums = to.exclusive_or(base);
-  }
-  __device__ bits_t<T> at(uint32_t i) const {
-    return device::load(reinterpret_cast<const bits_t<T>*>(values) + i) ^
-           device::load(reinterpret_cast<const bits_t<T>*>(base) + i);
-  }
-};
-
 // What one block does of an encode_job: chunks, drawn by ticket until there are no more, or one that it is given.
 // Whoever finishes last writes the header, all zero where the frame did not fit.
 template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
