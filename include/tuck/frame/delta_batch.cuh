@@ -92,8 +92,8 @@ result decode_delta_batch(void (*kernel)(decode_delta_batch_job<C, Pass>), const
 
 inline namespace TUCK_ARCH {
 
-// Restores each item's values from its frame and its base, as decode_delta does: all of them, or none where its frame or
-// its base is wrong. One item's failure does not keep the others from being restored. So each tensor is all or nothing,
+// Restores each item's values from its frame and its base, as decode_delta does: all of them, or none where frame or
+// base are wrong. One item's failure does not keep the others from being restored. So each tensor is all or nothing,
 // and the batch is not: where that is wanted, decode to other memory than the bases' and look at all outcomes. Two
 // launches, the first of which verifies all items; with `chunk_by_chunk` one. An item's values may be its base, and
 // otherwise overlap nothing.
