@@ -7,8 +7,8 @@
 //   place(i) = floor(i / 4) * 0x9e3779b97f4a7c15 + 0xd6e8feb86659fd93 modulo 2^64
 //   key(i) = ((low half of place XOR its high half) OR 1) * {1, 0xcc9e2d53, 0x85ebca6b, 0x1b873593}[i % 4] modulo 2^32
 //
-// The digest is a permutation of the sum, for each number of bytes another one. The sum is linear in the words. The keys
-// are not linear in their places, nor is a tensor's digest in those of its chunks.
+// The digest is a permutation of the sum, for each number of bytes another one. The sum is linear in the words. The
+// keys are not linear in their places, nor is a tensor's digest in those of its chunks.
 //
 // A change of a single word always changes the digest. Any other leaves it with a probability of about 2^-32 where few
 // words change by small powers of two, and of 2^-64 where more does. Keys are known: it finds accidents, not forgers.
