@@ -72,7 +72,7 @@ template <codec C> class chosen final : public chosen_codec {
     frame_header header;
     plan.code = make_header(codec_, count, typed(options), header);
     if (plan.code != status::ok) return plan;
-    plan.most_bytes = worst_case_bytes(header);
+    plan.most_bytes = options.checksums ? max_delta_bytes(codec_, count, typed(options)) : worst_case_bytes(header);
     plan.chunks = layout_of(header).chunks;
     return plan;
   }
@@ -131,6 +131,25 @@ outcome decode_delta_frame(const_bytes frame, const_bytes base, bytes out, const
     using T = value_t<C>;
     answer = host::decode_delta(codec, frame, {reinterpret_cast<const T*>(base.data()), base.size() / sizeof(T)},
                                 {reinterpret_cast<T*>(out.data()), out.size() / sizeof(T)}, {}, how);
+  });
+  return found == status::ok ? answer : outcome{.code = found};
+}
+
+uint64_t most_delta_bytes(const frame_header& delta, const_bytes metadata) {
+  frame_header all = delta;
+  all.metadata_bytes = metadata.size();
+  return worst_case_bytes(all);
+}
+
+outcome compact_delta_frames(const std::vector<const_bytes>& deltas, bytes frame, const frame_options& options,
+                             const host::execution& how, uint64_t& which) {
+  which = 0;
+  frame_info info;
+  outcome answer{.code = inspect(deltas.front(), info)};
+  if (!answer) return answer;
+  const status found = visit(program_codecs{}, info, [&]<class C>(const C& codec) {
+    std::vector<value_t<C>> room(info.values);
+    answer = host::compact_deltas(codec, deltas, room, frame, options, how, &which);
   });
   return found == status::ok ? answer : outcome{.code = found};
 }

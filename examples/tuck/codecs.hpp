@@ -72,6 +72,12 @@ outcome decode_frame(const_bytes frame, bytes out, uint64_t first_value, const h
 // host::decode_delta likewise; `out` may be the base.
 outcome decode_delta_frame(const_bytes frame, const_bytes base, bytes out, const host::execution& how);
 
+// host::compact_deltas of deltas of one codec; `metadata` as for encode_frame. `which`: the delta at fault.
+outcome compact_delta_frames(const std::vector<const_bytes>& deltas, bytes frame, const frame_options& options,
+                             const host::execution& how, uint64_t& which);
+// The most bytes that it writes.
+uint64_t most_delta_bytes(const frame_header& delta, const_bytes metadata);
+
 // The same by the device calls, on a GPU or on the simulator, whichever the program was built for. Throw where there is
 // no device or it fails.
 outcome encode_on_device(const codec_choice& choice, dtype type, const_bytes values, bytes frame,

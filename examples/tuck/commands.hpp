@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace tuck::tools {
 
@@ -36,6 +37,12 @@ struct decode_options {
   unsigned threads = 0;
 };
 
+struct compact_options {
+  std::string in;                   // the first delta
+  std::vector<std::string> others;  // those behind it, and then what is written
+  unsigned threads = 0;
+};
+
 struct info_options {
   std::string in;
   bool json = false;
@@ -54,6 +61,7 @@ struct compare_options {
 
 void encode(const encode_options& options);
 void decode(const decode_options& options);
+void compact(const compact_options& options);
 void info(const info_options& options);
 void verify(const verify_options& options);
 void compare(const compare_options& options);

@@ -45,8 +45,12 @@ double ratio_of(uint64_t raw_bytes, uint64_t frame_bytes) {
 }
 double ratio_of(const frame_file& frame) { return ratio_of(raw_bytes(frame.view), frame.header().frame_bytes); }
 
-nlohmann::ordered_json base_digest_json(const frame_view& frame) {  // null: no delta
+// Null if the frame is not a delta.
+nlohmann::ordered_json base_digest_json(const frame_view& frame) {
   return frame.is_delta() ? nlohmann::ordered_json(digest_text(frame.header().base_digest)) : nullptr;
+}
+nlohmann::ordered_json result_digest_json(const frame_view& frame) {
+  return frame.is_delta() ? nlohmann::ordered_json(digest_text(frame.result_digest())) : nullptr;
 }
 
 void print_json(const frame_file& frame, const std::string& path) {
@@ -74,6 +78,7 @@ void print_json(const frame_file& frame, const std::string& path) {
                                         {"alignment", 1u << h.alignment_log2},
                                         {"checksums", frame.view.has_checksums()},
                                         {"base_digest", base_digest_json(frame.view)},
+                                        {"result_digest", result_digest_json(frame.view)},
                                         {"metadata_bytes", h.metadata_bytes},
                                         {"chunks", std::move(chunks)}};
   std::cout << about.dump(2) << '\n';
@@ -144,7 +149,9 @@ void print_summary(const frame_file& frame, const std::string& path) {
   print_field("chunks", std::to_string(frame.view.chunks()) + " of " + std::to_string(h.chunk_values) +
                             " values, payloads aligned to " + std::to_string(1u << h.alignment_log2) + " bytes");
   print_field("checksums", frame.view.has_checksums() ? "yes" : "no");
-  if (frame.view.is_delta()) print_field("delta", "against a base of digest " + digest_text(h.base_digest));
+  if (frame.view.is_delta())
+    print_field("delta", "against a base of digest " + digest_text(h.base_digest) + ", makes " +
+                             digest_text(frame.view.result_digest()));
   print_field("metadata", std::to_string(h.metadata_bytes) + " bytes");
   print_chunk_kinds(frame, path);
 }

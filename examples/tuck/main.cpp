@@ -164,6 +164,18 @@ void add_decode(CLI::App& program, decode_options& options) {
   });
 }
 
+void add_compact(CLI::App& program, compact_options& options) {
+  CLI::App& app = *program.add_subcommand("compact", "Make one delta of several in a row, without their base");
+  app.footer("All of one codec, type and size of chunks, the first one's base first; see encode --base.");
+  app.add_option("IN.tuck", options.in, "The first delta")->required();
+  app.add_option("OUT.tuck", options.others, "The deltas behind it; then the delta to write")->required();
+  app.add_option("--threads", options.threads, "Threads, at most; 0 is one a core")
+      ->check(CLI::Range(0, 1024).description(""))
+      ->default_str("0")
+      ->type_name("N");
+  app.callback(run(compact, options));
+}
+
 void add_info(CLI::App& program, info_options& options) {
   CLI::App& app = *program.add_subcommand("info", "Show what a frame or a safetensors file holds, without decoding it");
   app.footer("The header and the directory are checked, the values are not: see verify.");
@@ -215,11 +227,13 @@ int main(int argc, char** argv) {
   program.footer("'tuck COMMAND --help' tells about a command. Exit codes: 0 done, 1 bad input, 2 bad usage.");
   encode_options to_encode;
   decode_options to_decode;
+  compact_options to_compact;
   info_options to_show;
   verify_options to_verify;
   compare_options to_compare;
   add_encode(program, to_encode);
   add_decode(program, to_decode);
+  add_compact(program, to_compact);
   add_info(program, to_show);
   add_verify(program, to_verify);
   add_compare(program, to_compare);

@@ -63,6 +63,34 @@ TEST_F(CliDelta, the_wrong_base_is_refused_and_nothing_is_written) {
   EXPECT_EQ(refusal({"decode", "--base", base, frame, out}, frame), "the frame is not a delta and takes no --base");
 }
 
+TEST_F(CliDelta, deltas_in_a_row_become_one) {
+  std::vector<std::string> arrays, deltas;
+  std::string data = sparse_data(40000);
+  for (int i = 0; i < 4; ++i) {
+    arrays.push_back(dir / ("step" + std::to_string(i) + ".npy"));
+    scratch::write(arrays.back(), npy(dict("<f4", "(100, 100)"), data));
+    data[static_cast<size_t>(i * 1000 + 7)] ^= 1;
+    if (i == 0) continue;
+    deltas.push_back(dir / ("delta" + std::to_string(i) + ".tuck"));
+    expect_ok({"encode", "--base", arrays[static_cast<size_t>(i) - 1], arrays.back(), deltas.back()});
+  }
+  expect_ok({"encode", "--base", arrays[0], arrays[3], frame});
+  const std::string all = dir / "all.tuck";
+  expect_ok({"compact", deltas[0], deltas[1], deltas[2], all});
+  EXPECT_EQ(scratch::read(all), scratch::read(frame));
+  expect_ok({"decode", "--base", arrays[0], all, out});
+  EXPECT_EQ(scratch::read(out), scratch::read(arrays[3]));
+  EXPECT_EQ(refusal({"compact", deltas[0], deltas[2], out}, deltas[2]),
+            "the base of the delta is not the result of the delta before it");
+  expect_ok({"encode", arrays[0], frame});
+  EXPECT_EQ(refusal({"compact", deltas[0], frame, out}, frame), "the frame is not a delta");
+  const auto of = [&](const std::string& delta) {
+    return nlohmann::json::parse(tuck_cli({"info", "--json", delta}).out);
+  };
+  EXPECT_EQ(of(deltas[0])["result_digest"], of(deltas[1])["base_digest"]);
+  EXPECT_EQ(tuck_cli({"compact", deltas[0]}).code, 2);
+}
+
 TEST_F(CliDelta, usage_errors) {
   write_two(dict("<f4", "(5000,)"), 20000);
   for (const arguments& words : {arguments{"encode", "--base", base, "--codec", "quantize", in, frame},

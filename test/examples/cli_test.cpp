@@ -117,7 +117,7 @@ TEST_F(Cli, info_json_has_exactly_its_keys_and_true_offsets) {
   for (const auto& [key, value] : about.items()) keys.insert(key);
   EXPECT_EQ(keys, (std::set<std::string>{"codec", "error_bound", "dtype", "shape", "values", "raw_bytes", "frame_bytes",
                                          "ratio", "chunk_values", "alignment", "checksums", "base_digest",
-                                         "metadata_bytes", "chunks"}));
+                                         "result_digest", "metadata_bytes", "chunks"}));
   EXPECT_TRUE(about["base_digest"].is_null());
   EXPECT_TRUE(about["error_bound"].is_null());
   EXPECT_EQ(about["codec"], "zvc");

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from functools import cache
 from operator import mul
 from pathlib import Path
 from typing import NamedTuple, Sequence
@@ -50,11 +51,27 @@ class Frame(NamedTuple):
     metadata: bytes
 
 
+def mix(x: int) -> int:
+    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93 % 2**64
+    x = (x ^ x >> 29) * 0x9E3779B97F4A7C15 % 2**64
+    return x ^ x >> 32
+
+
+@cache
+def word_keys(count: int) -> list[int]:
+    places = [(i * 0x9E3779B97F4A7C15 + 0xD6E8FEB86659FD93) % 2**64 for i in range(-(-count // 4))]
+    keys = [(place ^ place >> 32 | 1) % 2**32 for place in places]
+    return [key * multiple % 2**32 for key in keys for multiple in (1, 0xCC9E2D53, 0x85EBCA6B, 0x1B873593)]
+
+
 def checksum(data: bytes) -> int:
     words = unpack(data + bytes(-len(data) % 4), 4)
-    weighted = sum(map(mul, words, range(1, len(words) + 1))) % 2**64
-    mixed = (weighted ^ len(data) * 0xD6E8FEB86659FD93 % 2**64) * 0x9E3779B97F4A7C15 % 2**64
-    return sum(words) % 2**32 << 32 | mixed >> 32
+    return mix(sum(map(mul, words, word_keys(len(words)))) % 2**64 ^ len(data) * 0x9E3779B97F4A7C15 % 2**64)
+
+
+def tensor_digest(data: bytes, chunk_bytes: int) -> int:
+    chunks = [data[at : at + chunk_bytes] for at in range(0, len(data), chunk_bytes)]
+    return sum(mix(checksum(c) ^ i * 0xD6E8FEB86659FD93 % 2**64) for i, c in enumerate(chunks, 1)) % 2**64
 
 
 # Chains
@@ -208,7 +225,8 @@ def decode(data: bytes, base: bytes | None = None) -> Frame:
     chunks = ceil_div(count, chunk_values)
     directory = 128 + round_up(metadata_size, 8)
     checksums = directory + 8 * chunks
-    contents_end = checksums + 8 * chunks * (flag_bits & 1)
+    result = checksums + 8 * chunks * (flag_bits & 1)
+    contents_end = result + 8 * is_delta
     payloads = round_up(contents_end, 1 << alignment)
     require(payloads <= size, f"header: a frame of {size} bytes has no room for {chunks} chunks")
     require(size <= len(data), f"the frame is truncated: {len(data)} bytes of {size}")
@@ -219,7 +237,7 @@ def decode(data: bytes, base: bytes | None = None) -> Frame:
     require(not is_delta or base is not None, "the frame is a delta and needs its base")
 
     values = bytearray()
-    digests = unpack(data[checksums:contents_end], 8)
+    digests = unpack(data[checksums:result], 8)
     for i, entry in enumerate(unpack(data[directory:checksums], 8)):
         try:
             here = min(chunk_values, count - i * chunk_values)
@@ -229,8 +247,11 @@ def decode(data: bytes, base: bytes | None = None) -> Frame:
             raise ValueError(f"chunk {i}: {error}") from None
         values += chunk
     if base is not None:
-        require(len(base) == len(values) and checksum(base) == base_digest, "the base is another")
+        chunk_bytes = chunk_values * dtype.width
+        require(len(base) == len(values) and tensor_digest(base, chunk_bytes) == base_digest, "the base is another")
         values = exclusive_or(values, base)
+        (result_digest,) = unpack(data[result:contents_end], 8)
+        require(tensor_digest(values, chunk_bytes) == result_digest, "the result is another")
     return Frame(dtype, bytes(values), data[128 : 128 + metadata_size])
 
 

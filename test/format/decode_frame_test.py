@@ -141,7 +141,7 @@ class Header:
 
     @property
     def contents_end(self):
-        return self.directory + 8 * self.chunks * (1 + (self.flags & 1))
+        return self.directory + 8 * self.chunks * (1 + (self.flags & 1)) + 8 * (self.flags >> 1 & 1)
 
     def put(self, frame):
         """Into a frame, with digests that are right as far as there is anything to sum."""

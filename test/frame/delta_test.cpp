@@ -99,8 +99,12 @@ TYPED_TEST(delta_frames, damaged_change_nothing) {
   const auto good = delta_of<TypeParam>(two, {.chunk_values = 64});
   std::mt19937_64 random(9);
   int refused = 0, harmless = 0;
-  for (int round = 0; round < (brief ? 2000 : 20'000); ++round) {
+  for (int round = 0; round < (long_run() ? 100'000 : brief ? 2000 : 20'000); ++round) {
     auto frame = good;
+    if (random() % 4 == 0) {  // a piece from elsewhere
+      const uint64_t size = 1 + random() % 64, room = frame.size() - size;
+      std::memmove(frame.data() + random() % room, good.data() + random() % room, size);
+    }
     for (uint64_t changes = 1 + random() % 3; changes != 0; --changes)
       frame[random() % frame.size()] ^= static_cast<std::byte>(1 << random() % 8);
     if (random() % 4 == 0) frame.resize(random() % frame.size());
@@ -117,14 +121,170 @@ TYPED_TEST(delta_frames, damaged_change_nothing) {
   EXPECT_GT(refused, harmless);
 }
 
+// Several steps in a row, of few changes each.
+template <element T> std::vector<std::vector<T>> steps_of(uint64_t count, int steps) {
+  const two_tensors<T> first(count, .02);
+  std::vector<std::vector<T>> tensors{first.base, first.values};
+  std::mt19937_64 random(4);
+  for (int i = 2; i <= steps; ++i) {
+    tensors.push_back(tensors.back());
+    for (T& v : tensors.back())
+      if (random() % 64 == 0) v = __builtin_bit_cast(T, static_cast<bits_t<T>>(bits_of(v) ^ (1 + random() % 60)));
+  }
+  return tensors;
+}
+template <codec C>
+frame_bytes delta_between(const std::vector<value_t<C>>& base, const std::vector<value_t<C>>& values,
+                          const frame_options& options = {}) {
+  two_tensors<value_t<C>> two(0, 0);
+  two.base = base, two.values = values;
+  return delta_of<C>(two, options);
+}
+template <codec C>
+outcome compact(const std::vector<frame_bytes>& deltas, uint64_t values, frame_bytes& to, uint64_t* which = nullptr,
+                const frame_options& options = {}, unsigned threads = 1) {
+  const std::vector<const_bytes> frames(deltas.begin(), deltas.end());
+  std::vector<value_t<C>> room(values);
+  return host::compact_deltas(C{}, frames, room, to, options, {.threads = threads}, which);
+}
+
+TYPED_TEST(delta_frames, of_several_steps_become_one_without_the_base) {
+  using C = TypeParam;
+  using T = value_t<C>;
+  if (is_lossy<C>) return;
+  for (const uint64_t size : {uint64_t{0}, uint64_t{1}, uint64_t{5003}}) {
+    const auto tensors = steps_of<T>(size, 3);
+    const frame_options options{.chunk_values = 256, .alignment = 16};
+    std::vector<frame_bytes> deltas;
+    for (size_t i = 1; i < tensors.size(); ++i) deltas.push_back(delta_between<C>(tensors[i - 1], tensors[i], options));
+    for (const unsigned threads : {1u, 3u}) {
+      frame_bytes all(max_delta_bytes(C{}, size, options));
+      const outcome o = compact<C>(deltas, size, all, nullptr, {.alignment = 16}, threads);
+      ASSERT_EQ(o.code, status::ok) << message(o.code);
+      all.resize(o.bytes);
+      ASSERT_EQ(all, delta_between<C>(tensors.front(), tensors.back(), options)) << size;
+      auto base = tensors.front();
+      ASSERT_TRUE(TestFixture::apply(all, base));
+      ASSERT_TRUE(same_bits(base, tensors.back()));
+    }
+  }
+}
+
+TEST(delta, compaction_names_what_does_not_follow) {
+  using C = zvc<bf16>;
+  const auto tensors = steps_of<bf16>(3000, 3);
+  std::vector<frame_bytes> deltas;
+  for (size_t i = 1; i < tensors.size(); ++i) deltas.push_back(delta_between<C>(tensors[i - 1], tensors[i]));
+  const auto expect = [&](std::vector<frame_bytes> of, status why, uint64_t where, uint64_t values = 3000) {
+    frame_bytes all(1 << 16, std::byte{0x54});
+    uint64_t which = 99;
+    const outcome o = compact<C>(of, values, all, &which);
+    EXPECT_EQ(o.code, why) << message(o.code);
+    EXPECT_EQ(which, where);
+    EXPECT_EQ(o.bytes, 0u);
+    frame_info info;
+    EXPECT_EQ(inspect(all, info), status::bad_magic);
+  };
+  expect({deltas[0], deltas[2]}, status::not_consecutive, 1);
+  expect({deltas[0], deltas[1], deltas[1]}, status::not_consecutive, 2);
+  expect({deltas[1], deltas[0]}, status::not_consecutive, 1);
+  expect({deltas[0], delta_between<C>(tensors[1], tensors[2], {.chunk_values = 64})}, status::not_consecutive, 1);
+  const auto other = steps_of<bf16>(2999, 1);
+  expect({deltas[0], delta_between<C>(other[0], other[1])}, status::not_consecutive, 1);
+  expect({deltas[0], delta_between<rle<bf16>>(tensors[1], tensors[2])}, status::codec_mismatch, 1);
+  expect({deltas[0], forged(deltas[1], [](frame_header& h) { h.type = dtype::f16; })}, status::type_mismatch, 1);
+  expect({encoded(C{}, tensors[0], {.checksums = true}), deltas[0]}, status::not_a_delta, 0);
+  expect({deltas[0]}, status::bad_range, 0, 2999);
+  auto bad = deltas;
+  bad[1].resize(bad[1].size() - 1);
+  expect(bad, status::truncated, 1);
+  bad = deltas;
+  frame_view view;
+  ASSERT_EQ(frame_view::open(bad[2], view), status::ok);
+  bad[2][view.layout().payloads + 300] ^= std::byte{1};
+  frame_bytes all(1 << 16);
+  uint64_t which = 0;
+  EXPECT_FALSE(compact<C>(bad, 3000, all, &which));
+  EXPECT_EQ(which, 2u);
+  EXPECT_EQ(compact<C>({}, 3000, all).code, status::invalid_argument);
+  frame_bytes small(200);
+  const outcome o = compact<C>(deltas, 3000, small);
+  EXPECT_EQ(o.code, status::output_too_small);
+  EXPECT_EQ(o.bytes, delta_between<C>(tensors.front(), tensors.back()).size());
+}
+
+// Changes that sums of values and of values times their places do not see.
+TEST(delta, of_changes_that_cancel_is_not_applied_twice) {
+  for (const int step : {1, 2, 5, 4096})
+    for (const bool eight : {false, true}) {
+      std::vector<float> base(40'000, 1.f);
+      auto values = base;
+      for (int i = 0; i < (eight ? 8 : 4); ++i) {
+        const bool up = std::popcount(static_cast<unsigned>(i)) % 2 == 0;
+        float& x = values[static_cast<size_t>(100 + step * i)];
+        x = __builtin_bit_cast(float, bits_of(x) + (up ? 1 : -1));
+      }
+      const auto frame = delta_between<gaps<float>>(base, values);
+      ASSERT_TRUE(host::decode_delta(gaps<float>{}, frame, base, base));
+      EXPECT_TRUE(same_bits(base, values));
+      EXPECT_EQ(host::decode_delta(gaps<float>{}, frame, base, base).code, status::wrong_base);
+      EXPECT_TRUE(same_bits(base, values));
+    }
+}
+
+TEST(delta, batches_are_what_single_calls_make_of_them) {
+  using C = gaps<float>;
+  std::vector<two_tensors<float>> tensors;
+  std::vector<frame_bytes> rooms;
+  for (const uint64_t count : {0, 2, 25'000, 1, 75, 1'200'000, 4096, 0, 16'386, 6}) {
+    tensors.emplace_back(count, .03, count + 1);
+    rooms.emplace_back(max_delta_bytes(C{}, count));
+  }
+  for (const unsigned threads : {1u, 3u}) {
+    std::vector<encode_delta_item<float>> from;
+    for (size_t i = 0; i < tensors.size(); ++i) from.push_back({{tensors[i].values, rooms[i]}, tensors[i].base});
+    from[3].frame = from[3].frame.subspan(0, 100);
+    from[4].base = from[4].base.subspan(1);
+    std::vector<outcome> written(tensors.size()), back(tensors.size());
+    ASSERT_TRUE(host::encode_delta_batch(C{}, from, written, {}, {.threads = threads}));
+    std::vector<std::vector<float>> restored;
+    std::vector<decode_delta_item<float>> to;
+    for (const auto& two : tensors) restored.push_back(two.base);
+    restored[2][7] += 1;  // a wrong base
+    for (size_t i = 0; i < tensors.size(); ++i) to.push_back({{rooms[i], restored[i]}, restored[i]});
+    const auto before = restored;
+    ASSERT_TRUE(host::decode_delta_batch(C{}, to, back, {}, {.threads = threads}));
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const bool none = i == 3 || i == 4;
+      ASSERT_EQ(written[i].code, i == 3 ? status::output_too_small : i == 4 ? status::wrong_base : status::ok) << i;
+      if (!none) {
+        const frame_bytes expected = delta_of<C>(tensors[i]);
+        ASSERT_EQ(written[i].bytes, expected.size()) << i;
+        ASSERT_TRUE(std::equal(expected.begin(), expected.end(), rooms[i].begin())) << i;
+      }
+      ASSERT_EQ(bool(back[i]), !none && i != 2) << i;
+      ASSERT_TRUE(same_bits(restored[i], back[i] ? tensors[i].values : before[i])) << i;
+    }
+    ASSERT_EQ(back[2].code, status::wrong_base);
+  }
+  std::vector<outcome> few(1);
+  const std::vector<encode_delta_item<float>> two(2);
+  EXPECT_EQ(host::encode_delta_batch(C{}, two, few).code, status::output_too_small);
+  EXPECT_EQ(host::decode_delta_batch(C{}, std::vector<decode_delta_item<float>>(2), few).code,
+            status::output_too_small);
+}
+
 TEST(delta, is_what_the_header_says) {
   const two_tensors<bf16> two(5000, .02);
   const auto frame = delta_of<zvc<bf16>>(two);
   frame_info info;
   ASSERT_EQ(inspect(frame, info), status::ok);
   EXPECT_TRUE(info.delta && info.checksums);
-  EXPECT_EQ(info.base_digest, checksum(as_bytes(span<const bf16>(two.base))));
+  EXPECT_EQ(info.base_digest, tensor_digest(as_bytes(span<const bf16>(two.base)), info.chunk_values * 2));
   EXPECT_LT(frame.size(), 1500u);
+  frame_view view;
+  ASSERT_EQ(frame_view::open(frame, view), status::ok);
+  EXPECT_EQ(view.result_digest(), tensor_digest(as_bytes(span<const bf16>(two.values)), info.chunk_values * 2));
   const auto forge = [&](auto change) {
     frame_header h = header_of(frame);
     change(h);

@@ -3,6 +3,9 @@
 #include "support/deltas.hpp"
 #include "support/device.hpp"
 
+#include <deque>
+#include <optional>
+
 namespace tuck::test {
 namespace {
 
@@ -158,6 +161,158 @@ TEST(device_delta, calls_that_cannot_be) {
                                queue.stream)
                 .code,
             status::lossy_delta);
+}
+
+// Tensors with their bases on the device, and rooms for their deltas.
+template <codec C> struct delta_batch {
+  using T = value_t<C>;
+
+  device_stream stream;
+  std::vector<two_tensors<T>> tensors;
+  frame_options options;
+  batch_sizes sizes;
+  std::deque<device_array<T>> values, bases, others;
+  std::deque<device_array<std::byte>> frames;
+  std::vector<encode_delta_item<T>> from;
+  std::vector<decode_delta_item<T>> in_place, aside;
+  device_array<outcome> outcomes;
+  std::optional<device_array<std::byte>> scratch;
+
+  delta_batch(const std::vector<uint64_t>& counts, const frame_options& how) : options(how), outcomes(counts.size()) {
+    for (const uint64_t count : counts) {
+      tensors.emplace_back(count, .03, count + 1);
+      sizes.values += count;
+      const auto& two = tensors.back();
+      values.emplace_back(two.values, stream);
+      bases.emplace_back(two.base, stream);
+      others.emplace_back(std::vector<T>(count, __builtin_bit_cast(T, bits_t<T>{7})), stream);
+      frames.emplace_back(max_delta_bytes(C{}, count, options));
+      from.push_back({{values.back().all(), frames.back().all()}, bases.back().all()});
+      in_place.push_back({{frames.back().all(), bases.back().all()}, bases.back().all()});
+      aside.push_back({{frames.back().all(), others.back().all()}, bases.back().all()});
+    }
+    sizes.items = counts.size();
+    scratch.emplace(scratch_bytes(C{}, sizes, options));
+    EXPECT_EQ(initialize(scratch->scratch(), stream).code, status::ok);
+  }
+  std::vector<outcome> encode(const launch_options& how = {}) {
+    const device_array<encode_delta_item<T>> table(from, stream);
+    EXPECT_TRUE(encode_delta_batch(C{}, table.all(), sizes, scratch->scratch(), outcomes.all(), stream, options, how));
+    return outcomes.download(stream);
+  }
+  std::vector<outcome> decode(const std::vector<decode_delta_item<T>>& to, const delta_options& passes = {},
+                              const launch_options& how = {}) {
+    const device_array<decode_delta_item<T>> table(to, stream);
+    EXPECT_TRUE(decode_delta_batch(C{}, table.all(), sizes, scratch->scratch(), outcomes.all(), stream, passes, how));
+    return outcomes.download(stream);
+  }
+  void expect_deltas(const std::vector<outcome>& written) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      ASSERT_EQ(written[i].code, status::ok) << i;
+      ASSERT_EQ(frames[i].download(written[i].bytes, stream), delta_of<C>(tensors[i], options)) << i;
+    }
+  }
+};
+
+using batched_codecs = ::testing::Types<zvc<bf16>, gaps<float>>;
+template <class C> class device_delta_batches : public ::testing::Test {};
+TYPED_TEST_SUITE(device_delta_batches, batched_codecs, codec_names);
+
+TYPED_TEST(device_delta_batches, are_what_single_calls_make_of_them_under_every_schedule) {
+  for_schedules(4, [] {
+    for (const unsigned max_blocks : {0u, 3u}) {
+      delta_batch<TypeParam> batch({3 * 256 + 7, 0, 1, 256, 31, 4097, 0, 10'000}, {.chunk_values = 256});
+      ASSERT_NO_FATAL_FAILURE(batch.expect_deltas(batch.encode({.max_blocks = max_blocks})));
+      for (const bool chunk_by_chunk : {true, false}) {
+        const auto done = batch.decode(batch.aside, {chunk_by_chunk}, {.max_blocks = max_blocks});
+        for (size_t i = 0; i < done.size(); ++i) {
+          ASSERT_TRUE(done[i]) << i << message(done[i].code);
+          ASSERT_TRUE(same_bits(batch.others[i].download(batch.stream), batch.tensors[i].values)) << i;
+        }
+      }
+      for (const outcome& o : batch.decode(batch.in_place)) ASSERT_EQ(o.code, status::ok);
+      const auto again = batch.decode(batch.in_place);
+      for (size_t i = 0; i < again.size(); ++i) {
+        const bool same = same_bits(batch.tensors[i].base, batch.tensors[i].values);
+        ASSERT_EQ(again[i].code, same ? status::ok : status::wrong_base) << i;
+        ASSERT_TRUE(same_bits(batch.bases[i].download(batch.stream), batch.tensors[i].values)) << i;
+      }
+    }
+  });
+}
+
+TYPED_TEST(device_delta_batches, what_is_wrong_with_one_harms_no_other) {
+  using T = value_t<TypeParam>;
+  for_schedules(4, [] {
+    delta_batch<TypeParam> batch({3000, 500, 4000, 700, 2000, 900, 600, 800}, {.chunk_values = 256});
+    auto small = batch.from;
+    batch.from[1].frame = batch.from[1].frame.subspan(0, 140);
+    batch.from[3].base = batch.from[3].base.subspan(0, 699);
+    batch.from[5].base = {nullptr, 900};
+    const auto written = batch.encode();
+    const status why[] = {status::ok, status::output_too_small, status::ok, status::wrong_base,
+                          status::ok, status::invalid_argument, status::ok, status::ok};
+    for (size_t i = 0; i < 8; ++i) ASSERT_EQ(written[i].code, why[i]) << i;
+    batch.from = small;
+    ASSERT_NO_FATAL_FAILURE(batch.expect_deltas(batch.encode()));
+    // A wrong base, a damaged payload, a damaged directory, no delta, a wrong size and no base.
+    std::vector<frame_bytes> frames;
+    for (const auto& two : batch.tensors) frames.push_back(delta_of<TypeParam>(two, batch.options));
+    auto base = batch.tensors[0].base;
+    base[1] = __builtin_bit_cast(T, static_cast<bits_t<T>>(bits_of(base[1]) ^ 1));
+    batch.bases[0].upload(base, batch.stream);
+    batch.tensors[0].base = base;
+    frames[2][layout_of(header_of(frames[2])).payloads + 2] ^= std::byte{4};
+    frames[3][140] ^= std::byte{1};
+    frames[4] = encoded(TypeParam{}, batch.tensors[4].values, {.chunk_values = 256, .checksums = true});
+    for (const size_t i : {2u, 3u, 4u}) {
+      frames[i].resize(std::min(frames[i].size(), batch.frames[i].all().size()));
+      batch.frames[i].upload(frames[i], batch.stream);
+    }
+    batch.in_place[5].base = batch.in_place[5].base.subspan(0, 899);
+    batch.in_place[6].base = {nullptr, 600};
+    const auto done = batch.decode(batch.in_place);
+    for (size_t i = 0; i < 8; ++i) {
+      const bool sound = i == 1 || i == 7;
+      ASSERT_EQ(bool(done[i]), sound) << i;
+      ASSERT_EQ(done[i].bytes, sound ? batch.tensors[i].base.size() * sizeof(T) : 0) << i;
+      ASSERT_TRUE(
+          same_bits(batch.bases[i].download(batch.stream), sound ? batch.tensors[i].values : batch.tensors[i].base))
+          << i;
+    }
+    ASSERT_EQ(done[0].code, status::wrong_base);
+    ASSERT_EQ(done[3].code, status::bad_directory);
+    ASSERT_EQ(done[4].code, status::not_a_delta);
+    ASSERT_EQ(done[5].code, status::wrong_base);
+    ASSERT_EQ(done[6].code, status::invalid_argument);
+  });
+}
+
+TEST(device_delta_batch, a_thousand_tensors_are_one_launch_and_two_back) {
+  std::vector<uint64_t> counts(1000);
+  for (size_t i = 0; i < counts.size(); ++i) counts[i] = i % 7 == 0 ? 0 : i * 37 % (brief ? 300 : 9000);
+  delta_batch<gaps<bf16>> batch(counts, {});
+#if defined(TUCK_CUDASIM)
+  cudasim::clear_counters();
+#endif
+  ASSERT_NO_FATAL_FAILURE(batch.expect_deltas(batch.encode()));
+#if defined(TUCK_CUDASIM)
+  EXPECT_EQ(cudasim::snapshot().launches, 1u);
+  cudasim::clear_counters();
+#endif
+  for (const outcome& o : batch.decode(batch.in_place)) ASSERT_EQ(o.code, status::ok);
+#if defined(TUCK_CUDASIM)
+  EXPECT_EQ(cudasim::snapshot().launches, 2u);
+#endif
+  for (size_t i = 0; i < counts.size(); ++i)
+    ASSERT_TRUE(same_bits(batch.bases[i].download(batch.stream), batch.tensors[i].values)) << i;
+}
+
+TEST(device_delta_batch, takes_no_lossy_codec) {
+  device_queue queue;
+  const quantize<float> lossy(error_bound::absolute(1));
+  EXPECT_EQ(encode_delta_batch(lossy, {}, {}, queue.scratch(), {}, queue.stream).code, status::lossy_delta);
+  EXPECT_EQ(decode_delta_batch(lossy, {}, {}, queue.scratch(), {}, queue.stream).code, status::lossy_delta);
 }
 
 TEST(device_delta, is_refused_in_a_batch) {

@@ -12,9 +12,9 @@ frame_header header_of(span<std::byte> frame) {
   std::memcpy(&h, frame.data(), sizeof h);
   return h;
 }
-void put(span<std::byte> frame, frame_header h) {
-  h.header_digest = digest_of(h);
+void put(span<std::byte> frame, const frame_header& h) {
   std::memcpy(frame.data(), &h, sizeof h);
+  mend(frame);
 }
 
 outcome apply(const_bytes frame, const frame_info& info, const_bytes base, bytes out, const delta_options& options) {
@@ -32,19 +32,19 @@ outcome apply(const_bytes frame, const frame_info& info, const_bytes base, bytes
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < sizeof(frame_header)) return 0;
   const exact_room<std::byte> frame(data, size), plain(data, size);
-  mend(frame.all());
   frame_header h = header_of(frame.all());
   const uint64_t value_bytes = size_of(h.type);
   if (value_bytes == 0 || h.value_count > (1 << 20) / value_bytes) return 0;
   const auto base = delta_base(h.value_count * value_bytes);
   if (data[size - 1] % 4 != 0) {  // else the base may be another
     h.flags |= flag_delta;
-    h.base_digest = checksum(base.all());
-    put(frame.all(), h);
+    h.base_digest = h.chunk_values == 0 ? 0 : tensor_digest(base.all(), h.chunk_values * value_bytes);
   }
+  put(frame.all(), h);
   frame_info info;
   if (inspect(frame.all(), info) != status::ok) return 0;
   std::memcpy(plain.data(), frame.data(), size);
+  const uint64_t payloads = layout_of(h).payloads;
   h.flags &= ~flag_delta;
   h.base_digest = 0;
   put(plain.all(), h);
@@ -54,6 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!done) require(restored == base && done.bytes == 0, "what is refused changes nothing");
   if (!info.delta) require(!done, "a frame that is no delta is refused");
   if (!info.delta || done.code == status::wrong_base || done.code == status::lossy_delta) return 0;
+  if (layout_of(h).payloads != payloads) return 0;  // what may be a payload's place is another
   const outcome of_plain = host::decode(all_codecs{}, plain.all(), changes.all(), 0, {.threads = 1});
   require(done.code == of_plain.code && done.first_bad_chunk == of_plain.first_bad_chunk, "decode's verdict");
   const outcome one_pass = apply(frame.all(), info, base.all(), at_once.all(), {.chunk_by_chunk = true});

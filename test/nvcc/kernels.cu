@@ -74,6 +74,20 @@ template struct delta_kernels<tuck::gaps<tuck::bf16>>;
 template struct delta_kernels<tuck::gaps<double>>;
 #endif
 
+template <tuck::codec C> struct delta_batch_kernels {
+  static void instantiate(tuck::span<const tuck::encode_delta_item<tuck::value_t<C>>> from,
+                          tuck::span<const tuck::decode_delta_item<tuck::value_t<C>>> to, tuck::scratch_span scratch,
+                          tuck::span<tuck::outcome> outcomes, cudaStream_t stream, const tuck::delta_options& options) {
+    (void)tuck::encode_delta_batch(C{}, from, {}, scratch, outcomes, stream);
+    (void)tuck::decode_delta_batch(C{}, to, {}, scratch, outcomes, stream, options);
+  }
+};
+
+template struct delta_batch_kernels<tuck::gaps<tuck::bf16>>;
+#if !defined(TUCK_FEW_KERNELS)
+template struct delta_batch_kernels<tuck::zvc<tuck::bf16>>;
+#endif
+
 // Of batches a few will do: one of each codec, and those that are short of registers.
 template <tuck::codec C> struct batch_kernels {
   static void instantiate(tuck::span<const tuck::encode_item<tuck::value_t<C>>> from,

@@ -119,6 +119,24 @@ template <element T, int Threads> struct plain_values {
   __device__ bits_t<T> at(uint32_t i) const { return device::load(reinterpret_cast<const bits_t<T>*>(values) + i); }
 };
 
+/// The values of a chunk XOR those of a base. Sums both as it loads them.
+template <element T, int Threads> struct values_against {
+  using tile = block_tile<T, Threads>;
+
+  const T* values;
+  const T* base;
+  typename tile::delta_sums sums;  ///< valid after load
+
+  __device__ void load(tile& to, uint32_t count) {
+    to.load(values, count);
+    sums = to.exclusive_or(base);
+  }
+  __device__ bits_t<T> at(uint32_t i) const {
+    return device::load(reinterpret_cast<const bits_t<T>*>(values) + i) ^
+           device::load(reinterpret_cast<const bits_t<T>*>(base) + i);
+  }
+};
+
 /// A chunk of `count` values in global memory. If Kept, it is read once and stays in registers. Otherwise it is read
 /// for each use, and `count` must remain valid; this frees the registers. A tile has the same interface.
 template <element T, int Threads, bool Kept, class Values = plain_values<T, Threads>> class block_chunk {
@@ -185,7 +203,7 @@ template <element T, int Threads> class block_output {
   static constexpr uint32_t lane_values = tile::lane_values;
 
  public:
-  word_sums sums;
+  word_sum sums;
 
   /// Returns whether the range is the whole chunk, in whole rows.
   __device__ static bool is_whole(const T* p, uint32_t lo, uint32_t hi, uint32_t count) {

@@ -114,18 +114,24 @@ template <element T, int Threads> struct block_tile {
     }
   }
 
-  /// XORs each value with the value of the same index at p; p is as for load. Returns this thread's part of the
-  /// checksum of the values at p, where `first` is the index of their first word in the checksum.
-  __device__ word_sums exclusive_or(const T* p, uint64_t first) {
+  /// This thread's parts of three checksums of a chunk: of its values XOR its base, of the base, of the values.
+  struct delta_sums {
+    word_sum left, base, values;
+  };
+
+  /// XORs each value with the value of the same index at p; p is as for load.
+  __device__ delta_sums exclusive_or(const T* p) {
     const bool whole = is_full() && reinterpret_cast<uintptr_t>(p) % 16 == 0;
-    word_sums sums;
+    delta_sums sums;
     if (!whole) {
       block_tile other;
       other.load_words(p, count);
 #pragma unroll
       for (int j = 0; j < words; ++j) {
+        add_word(sums.values, w[j], first_value(j));
+        add_word(sums.base, other.w[j], first_value(j));
         w[j] ^= other.w[j];
-        add_word(sums, other.w[j], first * 4 / sizeof(T) + first_value(j));
+        add_word(sums.left, w[j], first_value(j));
       }
       return sums;
     }
@@ -136,12 +142,16 @@ template <element T, int Threads> struct block_tile {
       device::vec128 other[some];
 #pragma unroll
       for (int k = 0; k < some; ++k) other[k] = device::load(from + (r + k) * device::warp_size);
-      add_rows(sums, first + first_value(r * row_words) * uint32_t{sizeof(T)} / 4, other);
+      device::vec128 left[some];
+      with_keys<some>(first_value(r * row_words) * uint32_t{sizeof(T)} / 4, [&]<int K, int I>(uint32_t key) {
+        const uint32_t x = row(r + K).w[I], y = other[K].w[I];
+        left[K].w[I] = x ^ y;
+        sums.values.sum = device::add_product(sums.values.sum, x, key);
+        sums.base.sum = device::add_product(sums.base.sum, y, key);
+        sums.left.sum = device::add_product(sums.left.sum, x ^ y, key);
+      });
 #pragma unroll
-      for (int k = 0; k < some; ++k) {
-        const device::vec128 x = row(r + k), y = other[k];
-        set_row(r + k, {{x.w[0] ^ y.w[0], x.w[1] ^ y.w[1], x.w[2] ^ y.w[2], x.w[3] ^ y.w[3]}});
-      }
+      for (int k = 0; k < some; ++k) set_row(r + k, left[k]);
     }
     return sums;
   }
@@ -215,29 +225,32 @@ template <element T, int Threads> struct block_tile {
   }
 
   /// Returns this thread's part of the checksum of the chunk.
-  __device__ word_sums sums() const {
+  __device__ word_sum sums() const {
     device::vec128 x[rows];
 #pragma unroll
     for (int r = 0; r < rows; ++r) x[r] = row(r);
-    word_sums sums;
+    word_sum sums;
     add_rows(sums, first_value(device::thread_id_anew(), 0) * uint32_t{sizeof(T)} / 4, x);
     return sums;
   }
   /// Adds the 16 bytes of this thread in consecutive rows to a checksum. `at` is the index of their first word.
-  template <int Rows, class Index>
-  __device__ static void add_rows(word_sums& sums, Index at, const device::vec128 (&x)[Rows]) {
-    constexpr uint32_t row = 4 * device::warp_size;
-    uint64_t plain = 0;
-    detail::unrolled<4 * Rows>([&]<int K>() {
-      plain = device::add_product<1>(plain, x[K / 4].w[K % 4]);
-      sums.weighted = device::add_product<K / 4 * row + K % 4 + 1>(sums.weighted, x[K / 4].w[K % 4]);
+  template <int Rows> __device__ static void add_rows(word_sum& sums, uint32_t at, const device::vec128 (&x)[Rows]) {
+    with_keys<Rows>(at, [&]<int R, int K>(uint32_t key) { sums.sum = device::add_product(sums.sum, x[R].w[K], key); });
+  }
+  /// Calls add<r, k>(key) for each word k of the 16 bytes of this thread in each row r, with the key of the checksum.
+  template <int Rows, class Add> __device__ __forceinline__ static void with_keys(uint32_t at, const Add& add) {
+    using keys = detail::word_keys;
+    const uint64_t place = uint64_t{at / 4} * keys::step + keys::first;
+    detail::unrolled<Rows>([&]<int R>() {
+      uint32_t low, high;
+      device::split_words(place + R * device::warp_size * keys::step, low, high);
+      const uint32_t key = device::odd_xor(low, high);
+      detail::unrolled<4>([&]<int K>() { add.template operator()<R, K>(key * keys::multiple(K)); });
     });
-    sums.plain += static_cast<uint32_t>(plain);
-    sums.weighted += plain * at;
   }
   /// Adds a word to a checksum. `first` is the index of its first value.
-  __device__ static void add_word(word_sums& sums, word x, uint64_t first) {
-    const uint64_t at = first * sizeof(T) / 4;
+  __device__ static void add_word(word_sum& sums, word x, uint32_t first) {
+    const uint32_t at = first * uint32_t{sizeof(T)} / 4;
     sums.add(static_cast<uint32_t>(x), at);
     if constexpr (sizeof(T) == 8) sums.add(static_cast<uint32_t>(x >> 32), at + 1);
   }

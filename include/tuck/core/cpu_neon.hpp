@@ -67,8 +67,8 @@ struct neon_cpu : moves_rows<neon_cpu> {
     static constexpr uint8x16_t counting{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   };
 
-  static void sum_words(const std::byte* words, uint64_t rounds, uint64_t& plain, uint64_t& weighted) noexcept {
-    plain_cpu::sum_words(words, rounds, plain, weighted);
+  static uint64_t sum_words(const std::byte* words, uint64_t rounds, uint64_t four) noexcept {
+    return plain_cpu::sum_words(words, rounds, four);
   }
 };
 

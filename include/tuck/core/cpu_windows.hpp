@@ -9,8 +9,8 @@
 //                                the reverse: for each one the next value, for each zero 0 or, of runs, the value last
 //                                taken, at first the one in front of `from`; the end of what it took. May read a whole
 //                                window
-//   sum_words(words, rounds, plain, weighted)
-//                                adds 8 * rounds words: to `plain` their sum, to `weighted` that with weights from 0
+//   sum_words(words, rounds, four)
+//                                the sum of 32 * rounds words, each times its key; the first is word 4 * four
 #pragma once
 
 #include <tuck/core/bits.hpp>
@@ -19,6 +19,21 @@
 #include <array>
 
 namespace tuck::inline TUCK_ABI::detail {
+
+// The keys of core/checksum.hpp: odd numbers.
+struct word_keys {
+  static constexpr uint64_t step = 0x9e3779b97f4a7c15, first = 0xd6e8feb86659fd93;
+
+  // Of words 4 * i to 4 * i + 3, each of which has a multiple of it.
+  TUCK_HD static constexpr uint32_t of_four(uint64_t i) noexcept {
+    const uint64_t place = i * step + first;
+    return static_cast<uint32_t>(place ^ (place >> 32)) | 1;
+  }
+  TUCK_HD static constexpr uint32_t multiple(uint64_t i) noexcept {
+    return i % 4 == 0 ? 1 : i % 4 == 1 ? 0xcc9e2d53 : i % 4 == 2 ? 0x85ebca6b : 0x1b873593;
+  }
+  TUCK_HD static constexpr uint32_t of(uint64_t i) noexcept { return of_four(i / 4) * multiple(i); }
+};
 
 // Any CPU.
 struct plain_cpu {
@@ -86,12 +101,14 @@ struct plain_cpu {
     return from;
   }
 
-  static void sum_words(const std::byte* words, uint64_t rounds, uint64_t& plain, uint64_t& weighted) noexcept {
-    for (uint64_t i = 0; i < 8 * rounds; ++i) {
-      const uint64_t word = load_unaligned<uint32_t>(words + 4 * i);
-      plain += word;
-      weighted += i * word;
+  static uint64_t sum_words(const std::byte* words, uint64_t rounds, uint64_t four) noexcept {
+    uint64_t sum = 0;
+    for (const uint64_t end = four + 8 * rounds; four < end; ++four, words += 16) {
+      const uint32_t key = word_keys::of_four(four);
+      for (uint32_t i = 0; i < 4; ++i)
+        sum += uint64_t{key * word_keys::multiple(i)} * load_unaligned<uint32_t>(words + 4 * i);
     }
+    return sum;
   }
 };
 

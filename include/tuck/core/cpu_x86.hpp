@@ -87,24 +87,34 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
 
   template <size_t Size> struct row;
 
-  TUCK_AVX2 static void sum_words(const std::byte* words, uint64_t rounds, uint64_t& plain,
-                                  uint64_t& weighted) noexcept {
-    // Of each lane the sum s and the sum of its prefixes p, so that word k of n counts n - k times in p.
-    __m256i s[2] = {}, p[2] = {};
-    for (uint64_t i = 0; i < rounds; ++i) {
-      for (uint32_t half = 0; half < 2; ++half) {
-        const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(words + 32 * i + 16 * half));
-        s[half] = _mm256_add_epi64(s[half], _mm256_cvtepu32_epi64(four));
-        p[half] = _mm256_add_epi64(p[half], s[half]);
+  TUCK_AVX2 static uint64_t sum_words(const std::byte* words, uint64_t rounds, uint64_t four) noexcept {
+    const auto place = [](uint64_t i) { return static_cast<int64_t>(i * word_keys::step + word_keys::first); };
+    const auto column = [](size_t i) { return static_cast<int>(word_keys::multiple(i)); };
+    const __m256i columns =
+        _mm256_setr_epi32(column(0), column(1), column(2), column(3), column(0), column(1), column(2), column(3));
+    const __m256i step = _mm256_set1_epi64x(static_cast<int64_t>(8 * word_keys::step));
+    __m256i low = _mm256_setr_epi64x(place(four), place(four + 1), place(four + 2), place(four + 3));
+    __m256i high = _mm256_setr_epi64x(place(four + 4), place(four + 5), place(four + 6), place(four + 7));
+    // Keys of fours 0 4 1 5 2 6 3 7, and which of them 8 words take.
+    const __m256i take[4] = {_mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2), _mm256_setr_epi32(4, 4, 4, 4, 6, 6, 6, 6),
+                             _mm256_setr_epi32(1, 1, 1, 1, 3, 3, 3, 3), _mm256_setr_epi32(5, 5, 5, 5, 7, 7, 7, 7)};
+    __m256i even = _mm256_setzero_si256(), odd = even;
+    for (uint64_t i = 0; i < rounds; ++i, words += 128) {
+      const __m256i of_low = _mm256_xor_si256(low, _mm256_srli_epi64(low, 32));
+      const __m256i of_high = _mm256_xor_si256(high, _mm256_slli_epi64(high, 32));
+      const __m256i fours = _mm256_or_si256(_mm256_blend_epi32(of_low, of_high, 0xaa), _mm256_set1_epi32(1));
+      for (uint32_t k = 0; k < 4; ++k) {
+        const __m256i keys = _mm256_mullo_epi32(_mm256_permutevar8x32_epi32(fours, take[k]), columns);
+        const __m256i eight = load_vector(words + 32 * k);
+        even = _mm256_add_epi64(even, _mm256_mul_epu32(eight, keys));
+        odd = _mm256_add_epi64(odd, _mm256_mul_epu32(_mm256_srli_epi64(eight, 32), _mm256_srli_epi64(keys, 32)));
       }
+      low = _mm256_add_epi64(low, step);
+      high = _mm256_add_epi64(high, step);
     }
-    uint64_t sums[8], prefixes[8];
-    std::memcpy(sums, s, sizeof sums);
-    std::memcpy(prefixes, p, sizeof prefixes);
-    for (uint32_t lane = 0; lane < 8; ++lane) {
-      plain += sums[lane];
-      weighted += 8 * (rounds * sums[lane] - prefixes[lane]) + lane * sums[lane];
-    }
+    uint64_t sums[4];
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), _mm256_add_epi64(even, odd));
+    return sums[0] + sums[1] + sums[2] + sums[3];
   }
 };
 

@@ -217,6 +217,11 @@ template <uint32_t B> __device__ __forceinline__ uint64_t add_product(uint64_t c
   asm("mad.wide.u32 %0, %1, %2, %0;" : "+l"(c) : "r"(a), "n"(B));
   return c;
 }
+/// The same with a factor that is known only at run time.
+__device__ __forceinline__ uint64_t add_product(uint64_t c, uint32_t a, uint32_t b) {
+  asm("mad.wide.u32 %0, %1, %2, %0;" : "+l"(c) : "r"(a), "r"(b));
+  return c;
+}
 /// Returns x, with Bits set if a and b differ; without a branch.
 template <uint32_t Bits> __device__ __forceinline__ uint32_t or_if_differ(uint32_t x, uint32_t a, uint32_t b) {
   asm("{.reg .pred p; setp.ne.b32 p, %1, %2; @p or.b32 %0, %0, %3;}" : "+r"(x) : "r"(a), "r"(b), "n"(Bits));
@@ -238,6 +243,12 @@ template <uint32_t Mask> __device__ __forceinline__ uint32_t xor_masked(uint32_t
 template <uint32_t Mask> __device__ __forceinline__ uint32_t nor_masked(uint32_t a, uint32_t b) {
   uint32_t x;
   asm("lop3.b32 %0, %1, %2, %3, 0x01;" : "=r"(x) : "r"(a), "r"(b), "n"(Mask));
+  return x;
+}
+/// Returns (a ^ b) | 1.
+__device__ __forceinline__ uint32_t odd_xor(uint32_t a, uint32_t b) {
+  uint32_t x;
+  asm("lop3.b32 %0, %1, %2, 1, 0xbe;" : "=r"(x) : "r"(a), "r"(b));
   return x;
 }
 /// Returns (a ^ b) | c.

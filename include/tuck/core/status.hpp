@@ -29,12 +29,13 @@ enum class status : uint32_t {
   not_swappable = 15,      ///< a swap_stream accepts neither capturing streams nor error bounds in device memory
 
   // The frame does not fit the call.
-  type_mismatch = 16,   ///< the frame holds another element type
-  codec_mismatch = 17,  ///< the frame was written by another codec, or by none of the given codecs
-  needs_base = 18,      ///< the frame is a delta; decode_delta applies it to its base
-  not_a_delta = 19,     ///< decode_delta accepts only deltas
-  wrong_base = 20,      ///< the base differs, in its values or their number, from the base of the delta
-  lossy_delta = 21,     ///< a delta is lossless: a lossy codec cannot encode it
+  type_mismatch = 16,    ///< the frame holds another element type
+  codec_mismatch = 17,   ///< the frame was written by another codec, or by none of the given codecs
+  needs_base = 18,       ///< the frame is a delta; decode_delta applies it to its base
+  not_a_delta = 19,      ///< decode_delta accepts only deltas
+  wrong_base = 20,       ///< the base differs, in its values or their number, from the base of the delta
+  lossy_delta = 21,      ///< a delta is lossless: a lossy codec cannot encode it
+  not_consecutive = 22,  ///< the base of a delta is not the result of the delta before it, or their chunk sizes differ
 
   // The frame is damaged, malicious, or not a frame.
   truncated = 32,        ///< fewer bytes than a header has, or than the header announces
@@ -90,6 +91,7 @@ TUCK_HD constexpr const char* message(status s) noexcept {
     case status::not_a_delta: return "the frame is not a delta";
     case status::wrong_base: return "the base is not the tensor that the delta was made against";
     case status::lossy_delta: return "a delta needs a lossless codec";
+    case status::not_consecutive: return "the base of the delta is not the result of the delta before it";
     case status::truncated: return "the frame is truncated";
     case status::bad_magic: return "not a tuck frame";
     case status::bad_version: return "unknown format version";
@@ -120,7 +122,8 @@ TUCK_HD constexpr const char* message(status s) noexcept {
 
 /// Returns whether the frame may be valid but does not fit the call. Such a call leaves its output unchanged.
 TUCK_HD constexpr bool is_mismatch(status s) noexcept {
-  return s == status::bad_range || s == status::unsupported || (s >= status::type_mismatch && s <= status::lossy_delta);
+  return s == status::bad_range || s == status::unsupported ||
+         (s >= status::type_mismatch && s <= status::not_consecutive);
 }
 
 /// Value of outcome::first_bad_chunk if no chunk is bad or the error concerns no chunk.

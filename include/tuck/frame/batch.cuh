@@ -46,6 +46,49 @@ inline bool make_slots(uint64_t items, uint64_t all_values, uint32_t values, bat
   return true;
 }
 
+// What encoding kernels are told.
+template <codec C, class ItemJob, class Item>
+status make_job(encode_batch_job<C, ItemJob, Item>& job, const C& codec, span<const Item> items,
+                const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes,
+                const frame_options& options) noexcept {
+  if (const status s = tuck::make_header(codec, sizes.values, options, job.item.header); s != status::ok) return s;
+  if constexpr (is_delta_job<ItemJob>) job.item.header.flags |= flag_delta;
+  if (const status s = detail::check_batch(items, sizes, scratch, outcomes); s != status::ok) return s;
+  if (!options.metadata.empty()) return status::wrong_metadata;
+  if (options.metadata_on_device.is_null()) return status::invalid_argument;
+  const uint32_t chunk_values = job.item.header.chunk_values;
+  if (chunk_values > max_device_chunk_values<C>) return status::unsupported;
+  if (!detail::make_slots(items.size(), sizes.values, chunk_values, job.slots)) return status::size_overflow;
+  if (scratch.memory().size() < tuck::scratch_bytes(codec, sizes, options)) return status::scratch_too_small;
+  job.item.codec = codec;
+  job.item.metadata = options.metadata_on_device.data();
+  job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
+  job.item.head = job.head + 1;
+  job.item.states = reinterpret_cast<uint64_t*>(job.item.head + items.size());
+  job.item.state_count = (scratch.memory().size() - scratch_head_bytes) / 8;
+  job.items = items;
+  job.outcomes = outcomes.data();
+  return status::ok;
+}
+
+// What decoding kernels are told.
+template <codec C, class ItemJob, class Item>
+status make_job(decode_batch_job<C, ItemJob, Item>& job, const C& codec, span<const Item> items,
+                const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes) noexcept {
+  if (const status s = detail::check_batch(items, sizes, scratch, outcomes); s != status::ok) return s;
+  // By what is written, for frames are not to be believed: 16 KiB, or a chunk as its codec makes them.
+  constexpr uint32_t slot_values = std::max<uint32_t>(C::chunk_bytes, tile_bytes) / uint32_t{sizeof(value_t<C>)};
+  if (!detail::make_slots(items.size(), sizes.values, slot_values, job.slots)) return status::size_overflow;
+  if (scratch.memory().size() < saturating_mul(scratch_head_bytes, saturating_add(items.size(), 1)))
+    return status::scratch_too_small;
+  job.item.codec = codec;
+  job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
+  job.item.head = job.head + 1;
+  job.items = items;
+  job.outcomes = outcomes.data();
+  return status::ok;
+}
+
 }  // namespace detail
 
 inline namespace TUCK_ARCH {
@@ -60,22 +103,8 @@ result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, c
                     scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
                     const frame_options& options = {}, const launch_options& how = {}) noexcept {
   encode_batch_job<C> job{};
-  if (const status s = tuck::make_header(codec, sizes.values, options, job.item.header); s != status::ok) return {s};
-  if (const status s = detail::check_batch(items, sizes, scratch, outcomes); s != status::ok) return {s};
-  if (!options.metadata.empty()) return {status::wrong_metadata};
-  if (options.metadata_on_device.is_null()) return {status::invalid_argument};
-  const uint32_t chunk_values = job.item.header.chunk_values;
-  if (chunk_values > max_device_chunk_values<C>) return {status::unsupported};
-  if (!detail::make_slots(items.size(), sizes.values, chunk_values, job.slots)) return {status::size_overflow};
-  if (scratch.memory().size() < tuck::scratch_bytes(codec, sizes, options)) return {status::scratch_too_small};
-  job.item.codec = codec;
-  job.item.metadata = options.metadata_on_device.data();
-  job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
-  job.item.head = job.head + 1;
-  job.item.states = reinterpret_cast<uint64_t*>(job.item.head + items.size());
-  job.item.state_count = (scratch.memory().size() - scratch_head_bytes) / 8;
-  job.items = items;
-  job.outcomes = outcomes.data();
+  if (const status s = detail::make_job(job, codec, items, sizes, scratch, outcomes, options); s != status::ok)
+    return {s};
   if (items.empty()) return {};
   if constexpr (adaptive_codec<C>) {
     if (!tuck::aligned(codec.device_parameter(), sizeof(double))) return {status::misaligned};
@@ -97,18 +126,8 @@ template <codec C>
 result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, const batch_sizes& sizes,
                     scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
                     const launch_options& how = {}) noexcept {
-  if (const status s = detail::check_batch(items, sizes, scratch, outcomes); s != status::ok) return {s};
-  // By what is written, for frames are not to be believed: 16 KiB, or a chunk as its codec makes them.
-  constexpr uint32_t slot_values = std::max<uint32_t>(C::chunk_bytes, tile_bytes) / uint32_t{sizeof(value_t<C>)};
   decode_batch_job<C> job{};
-  if (!detail::make_slots(items.size(), sizes.values, slot_values, job.slots)) return {status::size_overflow};
-  if (scratch.memory().size() < saturating_mul(scratch_head_bytes, saturating_add(items.size(), 1)))
-    return {status::scratch_too_small};
-  job.item.codec = codec;
-  job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
-  job.item.head = job.head + 1;
-  job.items = items;
-  job.outcomes = outcomes.data();
+  if (const status s = detail::make_job(job, codec, items, sizes, scratch, outcomes); s != status::ok) return {s};
   if (items.empty()) return {};
   return detail::launch(decode_batch_kernel<C, block_threads>, job, job.slots.most(), how, stream);
 }

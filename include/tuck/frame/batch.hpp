@@ -17,6 +17,14 @@ template <element T> struct decode_item {
   span<T> values;
 };
 
+// The same with the base of a delta, which has as many values. Of a decode_delta_item it may be those restored.
+template <element T> struct encode_delta_item : encode_item<T> {
+  span<const T> base;
+};
+template <element T> struct decode_delta_item : decode_item<T> {
+  span<const T> base;
+};
+
 // What must be known of a batch before its items are: how many there are, and how many values they have together. Both
 // are upper bounds; 0 items, or empty ones, are no less a batch.
 struct batch_sizes {

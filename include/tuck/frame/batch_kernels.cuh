@@ -124,9 +124,9 @@ __device__ inline bool finish_batch(scratch_head& head, bool& last) {
   return last;
 }
 
-template <codec C> struct encode_batch_job {
-  encode_job<C> item;  // of an item all that is the same for each; its head and states are those of the first
-  span<const encode_item<value_t<C>>> items;
+template <codec C, class ItemJob = encode_job<C>, class Item = encode_item<value_t<C>>> struct encode_batch_job {
+  ItemJob item;  // of an item all that is the same for each; its head and states are those of the first
+  span<const Item> items;
   outcome* outcomes;
   batch_slots slots;
   scratch_head* head;
@@ -147,9 +147,9 @@ template <codec C> struct decode_item_job {
   scratch_head* head;
 };
 
-template <codec C> struct decode_batch_job {
-  decode_item_job<C> item;
-  span<const decode_item<value_t<C>>> items;
+template <codec C, class ItemJob = decode_item_job<C>, class Item = decode_item<value_t<C>>> struct decode_batch_job {
+  ItemJob item;
+  span<const Item> items;
   outcome* outcomes;
   batch_slots slots;
   scratch_head* head;
@@ -243,12 +243,13 @@ template <class Work, int Threads> class batch_worker {
   batch_cursor cursor_;
 };
 
-template <codec C, int Threads> struct encode_slot {
-  using encoder = frame_encoder<C, Threads>;
+template <codec C, int Threads, class ItemJob = encode_job<C>, class Item = encode_item<value_t<C>>>
+struct encode_slot {
+  using encoder = frame_encoder<C, Threads, ItemJob>;
   using TempStorage = typename encoder::TempStorage;
-  using job = encode_batch_job<C>;
-  using item = encode_item<value_t<C>>;
-  using item_job = encode_job<C>;
+  using job = encode_batch_job<C, ItemJob, Item>;
+  using item = Item;
+  using item_job = ItemJob;
 
   __device__ static void run(TempStorage& temp, item_job& mine, const batch_cursor& at, uint32_t epoch) {
     encoder(temp, mine).run_share(at.index(), at.count(), epoch);
@@ -260,10 +261,11 @@ template <codec C, int Threads> struct encode_slot {
   // Where its room does not even have what comes before the payloads, the bytes that it needs are counted.
   __device__ static bool open(item in, const batch_cursor& at, const job& all, item_job& mine, uint32_t epoch) {
     outcome* const result = all.outcomes + at.item();
-    if (const status s = detail::check_item<Threads>(in, at.fits()); s != status::ok) {
+    if (const status s = check(in, at.fits()); s != status::ok) {
       if (at.index() == 0) device::store(result, outcome{0, s, no_chunk});
       return false;
     }
+    if constexpr (is_delta_job<ItemJob>) mine.base = in.base.data();
     mine.header.value_count = in.values.size();
     mine.at = layout_of(mine.header);
     mine.values = in.values.data();
@@ -279,6 +281,15 @@ template <codec C, int Threads> struct encode_slot {
   }
 
  private:
+  __device__ static status check(const item& in, bool fits) {
+    if constexpr (is_delta_job<ItemJob>) {
+      if (in.base.is_null()) return status::invalid_argument;
+      if (in.base.size() != in.values.size()) return status::wrong_base;
+      if (!tuck::aligned(in.base.data(), sizeof(typename block_tile<value_t<C>, Threads>::word)))
+        return status::misaligned;
+    }
+    return detail::check_item<Threads, value_t<C>>(in, fits);
+  }
   __device__ static void leave_no_frame(bytes room) {
     if (room.data() == nullptr || room.size() < sizeof(frame_header)) return;
 #pragma unroll 1
@@ -287,33 +298,54 @@ template <codec C, int Threads> struct encode_slot {
   }
 };
 
-template <codec C, int Threads> struct decode_slot {
-  using decoder = frame_decoder<C, Threads, decode_item_job<C>>;
+template <codec C, int Threads, class ItemJob = decode_item_job<C>, class Item = decode_item<value_t<C>>>
+struct decode_slot {
+  using decoder = frame_decoder<C, Threads, ItemJob>;
   using TempStorage = typename decoder::TempStorage;
-  using job = decode_batch_job<C>;
-  using item = decode_item<value_t<C>>;
-  using item_job = decode_item_job<C>;
+  using job = decode_batch_job<C, ItemJob, Item>;
+  using item = Item;
+  using item_job = ItemJob;
+  // Has a launch before this one found out which items are sound?
+  static constexpr bool verified = [] {
+    if constexpr (is_delta_job<ItemJob>) return !ItemJob::template output<Threads>::summed;
+    return false;
+  }();
 
   __device__ static void run(TempStorage& temp, item_job& mine, const batch_cursor& at, uint32_t) {
-    decoder(temp, mine).run(at);
+    if constexpr (verified)
+      decoder(temp, mine).run_verified(at);
+    else
+      decoder(temp, mine).run(at);
   }
   __device__ static void end(const job& all, uint32_t epoch) {
     if (threadIdx.x == 0) reset(*all.head, epoch);
   }
   __device__ static bool open(item in, const batch_cursor& at, const job& all, item_job& mine, uint32_t epoch) {
     outcome* const result = all.outcomes + at.item();
-    if (const status s = detail::check_item(in, at.fits()); s != status::ok) {
+    if constexpr (verified) {
+      if (device::load(&result->code) != status::ok) return false;
+    } else if (const status s = check(in, at.fits()); s != status::ok) {
       if (at.index() == 0) device::store(result, outcome{0, s, no_chunk});
       return false;
     }
+    if constexpr (is_delta_job<ItemJob>) mine.base = in.base.data(), mine.base_values = in.base.size();
     mine.frame = in.frame.data();
     mine.frame_capacity = in.frame.size();
     mine.out = in.values.data();
     mine.out_values = in.values.size();
     mine.result = result;
     mine.head = all.item.head + at.item();
-    open_item(*mine.head, at.index(), at.count() == 1, epoch);
+    if constexpr (!verified) open_item(*mine.head, at.index(), at.count() == 1, epoch);
     return true;
+  }
+
+ private:
+  __device__ static status check(const item& in, bool fits) {
+    if constexpr (is_delta_job<ItemJob>) {
+      if (in.base.is_null()) return status::invalid_argument;
+      if (!tuck::aligned(in.base.data(), sizeof(value_t<C>))) return status::misaligned;
+    }
+    return detail::check_item<value_t<C>>(in, fits);
   }
 };
 

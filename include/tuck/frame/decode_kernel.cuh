@@ -17,7 +17,8 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
   using tile = block_tile<T, Threads>;
   using output = Output;
   using coder = block_decoder<C, Threads>;
-  using sums_of_block = block_sums<Threads>;
+  static constexpr bool is_delta = requires { output::summed; };
+  using sums_of_block = block_sums<Threads, is_delta ? 2 : 1>;
 
  public:
   struct TempStorage {
@@ -40,19 +41,22 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
     if (temp_.verdict != status::ok) return temp_.verdict;
     const chunk_view chunk = temp_.chunk.get();
     const bool summed = [&] {
-      if constexpr (requires { output::summed; }) return output::summed;
+      if constexpr (is_delta) return output::summed;
       return frame.has_checksums();
     }();
     output out = output_of(chunk.values, summed);
     if (const status s = restore(codec, chunk, out); s != status::ok) return s;
-    if constexpr (requires { out.finish(); }) out.finish();
     if (!summed) return status::ok;
-    const word_sums sums = sums_of_block::reduce(temp_.sums, out.sums);
-    if (threadIdx.x == 0)
-      temp_.verdict =
-          digest(sums, chunk.values * uint64_t{sizeof(T)}) == device::load(word_at(frame, frame.layout().checksums, i))
-              ? status::ok
-              : status::bad_checksum;
+    word_sum sums[is_delta ? 2 : 1] = {out.sums};
+    if constexpr (is_delta) sums[1] = out.of_base();
+    sums_of_block::reduce(temp_.sums, sums);
+    if (threadIdx.x == 0) {
+      const uint64_t size = chunk.values * uint64_t{sizeof(T)};
+      if constexpr (is_delta) out.add_base(share_of_digest(digest(sums[1], size), i));
+      temp_.verdict = digest(sums[0], size) == device::load(word_at(frame, frame.layout().checksums, i))
+                          ? status::ok
+                          : status::bad_checksum;
+    }
     device::sync_block();
     return temp_.verdict;
   }
@@ -143,7 +147,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   }();
 
  public:
-  struct TempStorage : std::conditional_t<is_delta, base_sums, no_base_sums> {
+  struct TempStorage : std::conditional_t<is_delta, delta_digests, no_digests> {
     typename decoder::TempStorage chunk;
     typename block_sums<Threads>::TempStorage sums;
     device::uninitialized<frame_view> view;
@@ -160,7 +164,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
 
   // This block's part of a call. Leaves the scratch as the next call wants it.
   __device__ void run() {
-    const word_sums contents = decode(share_of_grid{});
+    const word_sum contents = decode(share_of_grid{});
     if (threadIdx.x == 0) {
       if constexpr (is_delta) temp_.publish(*job_.head);
       temp_.last = finish_share(*job_.head, contents, gridDim.x);
@@ -172,15 +176,19 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   }
 
   // The same of a frame that a call before this one has found sound.
-  __device__ void run_verified() {
+  __device__ void run_verified() { run_verified(share_of_grid{}); }
+  template <class Share> __device__ void run_verified(const Share& share) {
     open();
-    if (temp_.verdict == status::ok) decode_chunks(share_of_grid{});
+    if (temp_.verdict == status::ok) decode_chunks(share);
   }
 
   // A share of an item of a batch. Between two calls lies a sync_block().
   template <class Share> __device__ void run(const Share& share) {
-    const word_sums contents = decode(share);
-    if (threadIdx.x == 0) temp_.last = finish_item_share(*job_.head, contents, share.count());
+    const word_sum contents = decode(share);
+    if (threadIdx.x == 0) {
+      if constexpr (is_delta) temp_.publish(*job_.head);
+      temp_.last = finish_item_share(*job_.head, contents, share.count());
+    }
     device::sync_block();
     if (!temp_.last) return;
     give_verdict();
@@ -195,7 +203,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   };
 
   // Returns this share's part of the contents' sums, in thread 0.
-  template <class Share> __device__ word_sums decode(const Share& share) {
+  template <class Share> __device__ word_sum decode(const Share& share) {
     open();
     if (temp_.verdict == status::ok) {
       decode_chunks(share);
@@ -209,15 +217,15 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   // Reads and checks the header, as host::decode does and in its order.
   __device__ void open() {
     if constexpr (is_delta)
-      if (threadIdx.x == 0) temp_.of_base.get() = {};
+      if (threadIdx.x == 0) temp_.clear_digests();
     constexpr unsigned digest_at = offsetof(frame_header, header_digest) / 4;
     if (device::warp_id() == 0 && job_.frame_capacity >= sizeof(frame_header)) {
       const unsigned lane = device::thread_id_anew();
       const uint32_t word = device::load(reinterpret_cast<const uint32_t*>(job_.frame) + lane);
       reinterpret_cast<uint32_t*>(&temp_.view.get().header_to_be())[lane] = word;
-      word_sums sums;
+      word_sum sums;
       if (lane < digest_at) sums.add(word, lane);
-      sums = {device::warp_sum(sums.plain), device::warp_sum(sums.weighted)};
+      sums.sum = device::warp_sum(sums.sum);
       device::sync_warp();
       if (lane == 0) temp_.verdict = check(digest(sums, 4 * digest_at));
     } else if (threadIdx.x == 0) {
@@ -253,11 +261,11 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   }
 
   // Most shares have no word of them.
-  template <class Share> __device__ word_sums sum_contents(const Share& share) {
+  template <class Share> __device__ word_sum sum_contents(const Share& share) {
     const const_bytes contents = temp_.view.get().contents();
     const uint64_t begin = uint64_t{share.index()} * Threads, count = contents.size() / 4;
     if (begin >= count) return {};
-    word_sums sums;
+    word_sum sums;
     const auto* words = reinterpret_cast<const uint32_t*>(contents.data());
     for (uint64_t i = begin + device::thread_id_anew(); i < count; i += uint64_t{share.count()} * Threads)
       sums.add(device::load(words + i), i);
@@ -310,7 +318,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   __device__ void give_verdict() {
     outcome result{job_.out_values * sizeof(T), temp_.verdict, no_chunk};
     if (result.code == status::ok) {
-      const word_sums sums{device::load_relaxed(&job_.head->plain), device::load_relaxed(&job_.head->weighted)};
+      const word_sum sums{device::load_relaxed(&job_.head->contents)};
       const uint64_t failure = device::load_relaxed(&job_.head->failure);
       if (digest(sums, temp_.view.get().contents().size()) != temp_.view.get().header().contents_digest) {
         result.code = status::bad_directory;
@@ -319,7 +327,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
         result.code = static_cast<status>(~failure & 0xffff);
         result.first_bad_chunk = static_cast<uint32_t>(~failure >> 16 < no_chunk ? ~failure >> 16 : no_chunk - 1);
       } else if constexpr (is_delta) {
-        if (base_digest(*job_.head, result.bytes) != temp_.view.get().header().base_digest)
+        if (device::load_relaxed(&job_.head->range.lowest) != temp_.view.get().header().base_digest)
           result.code = status::wrong_base;
       }
     } else if (is_mismatch(temp_.verdict)) {

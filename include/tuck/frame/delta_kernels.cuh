@@ -41,9 +41,9 @@ template <class Job, int Threads> class delta_output {
   static constexpr bool summed = Job::pass != delta_pass::apply;
   static constexpr bool writes = Job::pass != delta_pass::verify;
 
-  word_sums sums;  // of what is handed over
+  word_sum sums;  // of what is handed over
 
-  __device__ delta_output(const Job& job, base_sums& all, uint64_t first, uint32_t count)
+  __device__ delta_output(const Job& job, delta_digests& all, uint64_t first, uint32_t count)
       : job_(job), all_(all), first_(first), count_(count) {}
 
   __device__ void operator()(uint32_t first, word x) {
@@ -53,7 +53,7 @@ template <class Job, int Threads> class delta_output {
       if (first + k < count_) b |= static_cast<word>(read(base() + first + k)) << (8 * sizeof(T) * k % 64);
     if constexpr (summed) {
       tile::add_word(sums, x, first);
-      tile::add_word(of_base_, b, first_ + first);
+      tile::add_word(of_base_, b, first);
     }
     if constexpr (writes) {
 #pragma unroll
@@ -74,10 +74,9 @@ template <class Job, int Threads> class delta_output {
     for (int r = 0; r < Rows; ++r) apply_words(first + static_cast<uint32_t>(r) * tile::row_values, x[r]);
   }
 
-  // After the last word of the chunk, by whole warps.
-  __device__ void finish() {
-    if constexpr (summed) all_.add(of_base_);
-  }
+  // Of the base, and what is added to its digest, by one thread.
+  __device__ word_sum of_base() const { return of_base_; }
+  __device__ void add_base(uint64_t share) const { all_.of_base.get() += share; }
   // Of a chunk that could not be restored.
   __device__ void fill_zeros() const {
     if constexpr (writes)
@@ -110,9 +109,10 @@ template <class Job, int Threads> class delta_output {
       device::vec128 b[Rows];
 #pragma unroll
       for (int r = 0; r < Rows; ++r) b[r] = read(from + r * device::warp_size);
-      const uint32_t at = first * uint32_t{sizeof(T)} / 4;
-      tile::add_rows(sums, at, x);
-      tile::add_rows(of_base_, first_ * sizeof(T) / 4 + at, b);
+      tile::template with_keys<Rows>(first * uint32_t{sizeof(T)} / 4, [&]<int R, int K>(uint32_t key) {
+        sums.sum = device::add_product(sums.sum, x[R].w[K], key);
+        of_base_.sum = device::add_product(of_base_.sum, b[R].w[K], key);
+      });
 #pragma unroll
       for (int r = 0; r < Rows; ++r)
         if constexpr (writes) apply(r, b[r]);
@@ -125,10 +125,10 @@ template <class Job, int Threads> class delta_output {
   }
 
   const Job& job_;
-  base_sums& all_;
+  delta_digests& all_;
   uint64_t first_;
   uint32_t count_;
-  word_sums of_base_;
+  word_sum of_base_;
 };
 
 namespace detail {

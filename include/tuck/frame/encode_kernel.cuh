@@ -32,25 +32,6 @@ template <codec C> struct encode_delta_job : encode_job<C> {
   const value_t<C>* base;
 };
 
-// Where a chunk's values against a base are. Sums the base's as it loads them.
-template <element T, int Threads> struct values_against {
-  using tile = block_tile<T, Threads>;
-
-  const T* values;
-  const T* base;
-  uint64_t first_word;  // of the base's checksum
-  word_sums sums;       // this thread's share of it, once loaded
-
-  __device__ void load(tile& to, uint32_t count) {
-    to.load(values, count);
-    sums = to.exclusive_or(base, first_word);
-  }
-  __device__ bits_t<T> at(uint32_t i) const {
-    return device::load(reinterpret_cast<const bits_t<T>*>(values) + i) ^
-           device::load(reinterpret_cast<const bits_t<T>*>(base) + i);
-  }
-};
-
 // What one block does of an encode_job: chunks, drawn by ticket until there are no more, or one that it is given.
 // Whoever finishes last writes the header, all zero where the frame did not fit.
 template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
@@ -60,10 +41,10 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   static constexpr bool is_delta = is_delta_job<Job>;
   using source = std::conditional_t<is_delta, values_against<T, Threads>, plain_values<T, Threads>>;
   static constexpr bool takes_chunk = detail::takes_chunk<coder>;
-  using sums_of_block = block_sums<Threads>;
+  using sums_of_block = block_sums<Threads, is_delta ? 3 : 1>;
 
  public:
-  struct TempStorage : std::conditional_t<is_delta, base_sums, no_base_sums> {
+  struct TempStorage : std::conditional_t<is_delta, delta_digests, no_digests> {
     typename coder::TempStorage codec;
     typename sums_of_block::TempStorage sums;
     std::byte* frame;  // where the frame goes; null: only count
@@ -75,12 +56,12 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     uint32_t padded;   // its bytes, and the zeros behind them
     chunk_kind kind;
     uint32_t epoch;
-    uint32_t shares;                              // of the item; no register keeps them
-    device::uninitialized<word_sums> contents;    // of what this block wrote of directory and checksums
-    device::uninitialized<word_sums> chunk_sums;  // of what the chunk will be decoded to
-    device::uninitialized<C> prepared;            // an adaptive codec
-    device::uninitialized<stage_list> stages;     // its
-    status verdict;                               // on its parameters
+    uint32_t shares;                            // of the item; no register keeps them
+    device::uninitialized<word_sum> contents;   // of what this block wrote of directory and checksums
+    device::uninitialized<word_sum> chunk_sum;  // of what the chunk will be decoded to
+    device::uninitialized<C> prepared;          // an adaptive codec
+    device::uninitialized<stage_list> stages;   // its
+    status verdict;                             // on its parameters
     bool last;
     bool differs;  // is there a value of the chunk unlike its first, where a codec takes it?
   };
@@ -119,7 +100,10 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     device::sync_block();
     if (chunk < job_.at.chunks && is_prepared()) encode_chunk();
     device::sync_block();
-    if (threadIdx.x == 0) temp_.last = finish_item_share(*job_.head, temp_.contents.get(), temp_.shares);
+    if (threadIdx.x == 0) {
+      if constexpr (is_delta) temp_.publish(*job_.head);
+      temp_.last = finish_item_share(*job_.head, temp_.contents.get(), temp_.shares);
+    }
     device::sync_block();
     if (!temp_.last) return;
     finish(status::output_too_small);
@@ -132,12 +116,12 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     temp_.chunk = chunk;
     temp_.values = values_in_chunk(job_.header, chunk);
     temp_.differs = false;
-    temp_.chunk_sums.get() = {};
+    temp_.chunk_sum.get() = {};
   }
   __device__ void begin(uint32_t epoch) {
     temp_.epoch = epoch;
     temp_.contents.get() = {};
-    if constexpr (is_delta) temp_.of_base.get() = {};
+    if constexpr (is_delta) temp_.clear_digests();
     temp_.frame = job_.frame;
     temp_.capacity = job_.capacity;
     if (job_.used != nullptr) append();
@@ -152,7 +136,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   __device__ source chunk_source() const {
     const uint64_t first = uint64_t{temp_.chunk} * job_.header.chunk_values;
     if constexpr (is_delta)
-      return {job_.values + first, job_.base + first, first * sizeof(T) / 4, {}};
+      return {job_.values + first, job_.base + first, {}};
     else
       return {job_.values + first};
   }
@@ -186,14 +170,14 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
 
   __device__ void encode_chunk() {
     block_chunk<T, Threads, !takes_chunk, source> chunk(chunk_source(), temp_.values);
-    if constexpr (is_delta && !takes_chunk) temp_.add(chunk.source().sums);
+    if constexpr (is_delta && !takes_chunk) sum(chunk.source().sums);
     coder block(temp_.codec);
     bool differs;
     if constexpr (takes_chunk) {  // and nothing of it stays in registers
       tile& values = chunk.values();
-      if constexpr (is_delta) temp_.add(chunk.source().sums);
+      if constexpr (is_delta) sum(chunk.source().sums);
       if (differ(values) && threadIdx.x == 0) temp_.differs = true;
-      if (!is_lossy<C> && has_checksums()) sum(values);
+      if (!is_delta && !is_lossy<C> && has_checksums()) sum(values);
       block.take(codec(), values);
       if (is_lossy<C> && has_checksums()) sum(values);
       device::sync_block();
@@ -215,7 +199,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     if (temp_.frame == nullptr) return;
     if constexpr (is_lossy<C> && !takes_chunk)
       if (temp_.kind == chunk_kind::raw) chunk_source().load(chunk.values(), chunk.count());
-    if (has_checksums() && (!takes_chunk || (is_lossy<C> && temp_.kind != chunk_kind::encoded))) {
+    if (!is_delta && has_checksums() && (!takes_chunk || (is_lossy<C> && temp_.kind != chunk_kind::encoded))) {
       device::sync_block();
       sum(chunk.values());
     }
@@ -242,8 +226,17 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   }
 
   __device__ void sum(const tile& values) {  // with a barrier
-    const word_sums sums = sums_of_block::reduce(temp_.sums, values.sums());
-    if (threadIdx.x == 0) temp_.chunk_sums.get() = sums;
+    const word_sum sums = sums_of_block::reduce(temp_.sums, values.sums());
+    if (threadIdx.x == 0) temp_.chunk_sum.get() = sums;
+  }
+  __device__ void sum(const typename tile::delta_sums& mine) {
+    word_sum sums[] = {mine.left, mine.base, mine.values};
+    sums_of_block::reduce(temp_.sums, sums);
+    if (threadIdx.x != 0) return;
+    const uint64_t size = temp_.values * uint64_t{sizeof(T)};
+    temp_.chunk_sum.get() = sums[0];
+    temp_.of_base.get() += share_of_digest(digest(sums[1], size), temp_.chunk);
+    temp_.of_result.get() += share_of_digest(digest(sums[2], size), temp_.chunk);
   }
   __device__ bool has_checksums() const { return job_.frame != nullptr && (job_.header.flags & flag_checksums) != 0; }
   // Bytes in units of the alignment, rounded up.
@@ -275,21 +268,23 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   // The chunk's directory entry and checksum, into the frame and into this block's share of the contents' sums.
   __device__ void write_entry(uint32_t values) {
     if (threadIdx.x != 0) return;
-    write_content(job_.at.directory, temp_.entry);
-    if (has_checksums()) write_content(job_.at.checksums, digest(temp_.chunk_sums.get(), values * uint64_t{sizeof(T)}));
+    const uint64_t offset = 8 * uint64_t{temp_.chunk};
+    write_content(job_.at.directory + offset, temp_.entry, temp_.contents.get());
+    if (has_checksums())
+      write_content(job_.at.checksums + offset, digest(temp_.chunk_sum.get(), values * uint64_t{sizeof(T)}),
+                    temp_.contents.get());
   }
-  __device__ void write_content(uint64_t table, uint64_t word) {
-    const uint64_t offset = table + 8 * uint64_t{temp_.chunk};
+  __device__ void write_content(uint64_t offset, uint64_t word, word_sum& sums) {
     device::store(reinterpret_cast<uint64_t*>(temp_.frame + offset), word);
     const uint64_t index = (offset - sizeof(frame_header)) / 4;
-    temp_.contents.get().add(static_cast<uint32_t>(word), index);
-    temp_.contents.get().add(static_cast<uint32_t>(word >> 32), index + 1);
+    sums.add(static_cast<uint32_t>(word), index);
+    sums.add(static_cast<uint32_t>(word >> 32), index + 1);
   }
 
   // By the last block: metadata, the gap before the payloads, and the header - all zero where the frame did not fit -
   // and the outcome, `counted` where there was no frame to write.
   __device__ void finish(status counted) {
-    word_sums metadata;
+    word_sum metadata;
     if (temp_.frame != nullptr) {
       for (uint64_t i = job_.at.contents_end + threadIdx.x; i < job_.at.payloads; i += Threads)
         device::store(temp_.frame + i, std::byte{});
@@ -297,17 +292,17 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     }
     metadata = sums_of_block::reduce(temp_.sums, metadata);
     if (threadIdx.x == 0) {
-      metadata += {device::load_relaxed(&job_.head->plain), device::load_relaxed(&job_.head->weighted)};
-      temp_.sums.plain[0] = metadata.plain;
-      temp_.sums.weighted[0] = metadata.weighted;
+      metadata += {device::load_relaxed(&job_.head->contents)};
+      if constexpr (is_delta)
+        if (temp_.frame != nullptr)
+          write_content(job_.at.result, device::load_relaxed(&job_.head->range.highest), metadata);
+      temp_.contents.get() = metadata;
     }
     device::sync_block();
     const uint64_t frame_bytes = used_bytes();
     const bool fits = temp_.frame != nullptr && frame_bytes <= temp_.capacity && is_prepared();
     if (device::warp_id() == 0 && temp_.frame != nullptr)
-      write_header_words(
-          frame_bytes,
-          digest({temp_.sums.plain[0], temp_.sums.weighted[0]}, job_.at.contents_end - sizeof(frame_header)), fits);
+      write_header_words(frame_bytes, digest(temp_.contents.get(), job_.at.contents_end - sizeof(frame_header)), fits);
     if (threadIdx.x == 0) {
       const status code = !is_prepared()           ? temp_.verdict
                           : fits                   ? status::ok
@@ -328,8 +323,8 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     return last.units() << job_.header.alignment_log2;
   }
 
-  __device__ word_sums write_metadata() {
-    word_sums sums;
+  __device__ word_sum write_metadata() {
+    word_sum sums;
     for (uint64_t i = sizeof(frame_header) + 4 * threadIdx.x; i < job_.at.directory; i += 4 * Threads) {
       uint32_t word = 0;
       for (uint32_t b = 0; b < 4; ++b)
@@ -359,11 +354,10 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     if (lane / 2 == contents_at / 2) word = static_cast<uint32_t>(contents_digest >> (32 * (lane % 2)));
     if constexpr (is_delta)
       if (lane / 2 == base_at / 2)
-        word = static_cast<uint32_t>(base_digest(*job_.head, job_.header.value_count * sizeof(T)) >> (32 * (lane % 2)));
-    word_sums sums;
+        word = static_cast<uint32_t>(device::load_relaxed(&job_.head->range.lowest) >> (32 * (lane % 2)));
+    word_sum sums;
     if (lane < digest_at) sums.add(word, lane);
-    const uint64_t header_digest =
-        digest({device::warp_sum(sums.plain), device::warp_sum(sums.weighted)}, 4 * digest_at);
+    const uint64_t header_digest = digest({device::warp_sum(sums.sum)}, 4 * digest_at);
     if (lane >= digest_at) word = static_cast<uint32_t>(header_digest >> (32 * (lane % 2)));
     device::store(reinterpret_cast<uint32_t*>(temp_.frame) + lane, fits ? word : 0u);
   }

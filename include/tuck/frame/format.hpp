@@ -4,6 +4,7 @@
 //   metadata             metadata_bytes of the user's, zero-padded to a multiple of 8
 //   directory            one 64-bit entry a chunk
 //   chunk checksums      one 64-bit digest of the chunk's *decoded* bytes a chunk; only with flag_checksums
+//   result digest        64 bits; only with flag_delta
 //   payloads             each from a multiple of 2^alignment_log2, of 16 to 4096 bytes, as the frame's end is one;
 //                        encoders fill the gaps with zeros, decoders do not look at them
 //
@@ -16,7 +17,9 @@
 //
 // A delta (flag_delta) is a tensor against a base of the same type and size. What its chunks decode to is, value by
 // value, the tensor's bits XOR the base's. It always has chunk checksums, of what the chunks decode to as in any frame,
-// and base_digest is that of the base's values.
+// and base_digest is tensor_digest of the base, the result digest that of the tensor, both in chunks as the frame's.
+// Decoders need not look at the result's: a sound frame and its base leave no other. It is for chains of deltas: of two
+// in a row, of as many values a chunk, the result of one is the base of the other.
 //
 // What an encoded payload is says the header of the codec; of several stages, codec/chain/chain.hpp. Readers refuse
 // versions, flags, types, kinds and codecs that they do not know, and unused fields and stages behind the last one
@@ -57,8 +60,8 @@ struct frame_header {
   uint64_t frame_bytes = 0;      // a multiple of 2^alignment_log2
   uint64_t metadata_bytes = 0;   // without its padding
   stage_list stages;             // the codec, as encoding applies it
-  uint64_t base_digest = 0;      // of the base's values; 0 without flag_delta
-  uint64_t contents_digest = 0;  // of metadata with its padding, directory and chunk checksums
+  uint64_t base_digest = 0;      // 0 without flag_delta
+  uint64_t contents_digest = 0;  // of all between header and payloads, but for the gap
   uint64_t header_digest = 0;    // of all the above
 };
 static_assert(sizeof(frame_header) == 128 && std::is_trivially_copyable_v<frame_header>);
@@ -104,7 +107,8 @@ static_assert(max_chunk_raw_bytes <= directory_entry::max_bytes);
 struct frame_layout {
   uint64_t chunks = 0;
   uint64_t directory = 0;
-  uint64_t checksums = 0;  // == contents_end without flag_checksums
+  uint64_t checksums = 0;
+  uint64_t result = 0;  // the digest of a delta's; == contents_end without flag_delta
   uint64_t contents_end = 0;
   uint64_t payloads = 0;
 };
@@ -116,7 +120,8 @@ TUCK_HD constexpr frame_layout layout_of(const frame_header& h) noexcept {
   const uint64_t table_bytes = saturating_mul(at.chunks, 8);
   at.directory = saturating_add(sizeof(frame_header), saturating_add(h.metadata_bytes, 7)) & ~uint64_t{7};
   at.checksums = saturating_add(at.directory, table_bytes);
-  at.contents_end = saturating_add(at.checksums, (h.flags & flag_checksums) != 0 ? table_bytes : 0);
+  at.result = saturating_add(at.checksums, (h.flags & flag_checksums) != 0 ? table_bytes : 0);
+  at.contents_end = saturating_add(at.result, (h.flags & flag_delta) != 0 ? 8 : 0);
   const uint64_t low = (uint64_t{1} << h.alignment_log2) - 1;
   at.payloads = saturating_add(at.contents_end, low);
   if (at.payloads != ~uint64_t{0}) at.payloads &= ~low;
@@ -210,7 +215,10 @@ constexpr uint64_t max_frame_bytes(const C& codec, uint64_t count, const frame_o
 template <codec C>
 constexpr uint64_t max_delta_bytes(const C& codec, uint64_t count, frame_options options = {}) noexcept {
   options.checksums = true;
-  return tuck::max_frame_bytes(codec, count, options);
+  frame_header header;
+  if (tuck::make_header(codec, count, options, header) != status::ok) return 0;
+  header.flags |= flag_delta;
+  return worst_case_bytes(header);
 }
 
 template <no_codec X> constexpr uint64_t max_frame_bytes(const X&, uint64_t, const frame_options& = {}) noexcept {
@@ -230,7 +238,7 @@ struct frame_info {
   uint64_t metadata_bytes = 0;
   bool checksums = false;
   bool delta = false;
-  uint64_t base_digest = 0;  // of a delta: the checksum of its base's values
+  uint64_t base_digest = 0;  // of a delta
 };
 
 }  // namespace tuck::inline TUCK_ABI

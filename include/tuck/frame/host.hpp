@@ -131,8 +131,9 @@ status prepare(const C& codec, span<const value_t<C>> values, const execution& h
 // The values of a chunk to encode. host_delta.hpp has those of a delta.
 template <class T> struct plain_chunks {
   static constexpr uint32_t flags = 0;
-  static span<const T> take(span<const T> chunk, uint64_t, T*) noexcept { return chunk; }
+  static span<const T> take(span<const T> chunk, uint64_t, uint64_t, T*) noexcept { return chunk; }
   static constexpr uint64_t base_digest() noexcept { return 0; }
+  static constexpr uint64_t result_digest() noexcept { return 0; }
 };
 
 // Encodes into `frame`, or only counts bytes if `frame` is shorter than what precedes the payloads.
@@ -182,7 +183,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
     for (uint64_t i = first; i < last; ++i) {
       const uint64_t begins = i * header.chunk_values;
       T* const values_room = restored.get() + (decodes ? worker * uint64_t{header.chunk_values} : 0);
-      const auto chunk = chunks.take(values.subspan(begins, values_in_chunk(header, i)), begins, values_room);
+      const auto chunk = chunks.take(values.subspan(begins, values_in_chunk(header, i)), i, begins, values_room);
       uint32_t used = 0;
       const chunk_kind kind = detail::encode_chunk(codec, chunk, {end, slot}, used);
       entries[i - first] = directory_entry::make(kind, used, static_cast<uint64_t>(end - begin) >> align).word;
@@ -206,6 +207,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   header.frame_bytes = line.end();
   if (header.frame_bytes > frame.size()) return {.bytes = header.frame_bytes, .code = status::output_too_small};
   header.base_digest = chunks.base_digest();
+  if (at.result != at.contents_end) store_unaligned(frame.data() + at.result, uint64_t{chunks.result_digest()});
   header.contents_digest = checksum(frame.subspan(sizeof header, at.contents_end - sizeof header));
   header.header_digest = digest_of(header);
   std::memcpy(frame.data(), &header, sizeof header);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tuck/frame/batch.hpp>
-#include <tuck/frame/host.hpp>
+#include <tuck/frame/host_delta.hpp>
 
 namespace tuck::inline TUCK_ABI::host {
 
@@ -47,12 +47,47 @@ result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, s
   return {};
 }
 
+// The same of encode_delta.
+template <codec C>
+result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C>>> items, span<outcome> outcomes,
+                          const frame_options& options = {}, const execution& how = {}) noexcept {
+  if (outcomes.size() < items.size()) return {status::output_too_small};
+  detail::for_items(items, how, [&](uint64_t i, const execution& of_item) {
+    const bytes room = items[i].frame.is_null() ? bytes{} : items[i].frame;
+    outcomes[i] = host::encode_delta(codec, items[i].values, items[i].base, room, options, of_item);
+  });
+  return {};
+}
+
+// The same of decode_delta: each item is restored as a whole, or stays as it was. Where one is wrong, the others are
+// restored all the same.
+template <codec C>
+result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C>>> items, span<outcome> outcomes,
+                          const delta_options& options = {}, const execution& how = {}) noexcept {
+  if (outcomes.size() < items.size()) return {status::output_too_small};
+  detail::for_items(items, how, [&](uint64_t i, const execution& of_item) {
+    outcomes[i] = host::decode_delta(codec, items[i].frame, items[i].base, items[i].values, options, of_item);
+  });
+  return {};
+}
+
 template <no_codec X>
 result encode_batch(const X&, const auto&, const auto&, const frame_options& = {}, const execution& = {}) {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }
 template <no_codec X> result decode_batch(const X&, const auto&, const auto&, const execution& = {}) {
+  static_assert(codec<X>, TUCK_NO_CODEC);
+  return {};
+}
+
+template <no_codec X>
+result encode_delta_batch(const X&, const auto&, const auto&, const frame_options& = {}, const execution& = {}) {
+  static_assert(codec<X>, TUCK_NO_CODEC);
+  return {};
+}
+template <no_codec X>
+result decode_delta_batch(const X&, const auto&, const auto&, const delta_options& = {}, const execution& = {}) {
   static_assert(codec<X>, TUCK_NO_CODEC);
   return {};
 }

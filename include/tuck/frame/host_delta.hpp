@@ -7,20 +7,6 @@ namespace tuck::inline TUCK_ABI::host {
 
 namespace detail {
 
-// word_sums that threads add up.
-class shared_sums {
- public:
-  void add(const word_sums& s) noexcept {
-    plain_.fetch_add(s.plain, std::memory_order_relaxed);
-    weighted_.fetch_add(s.weighted, std::memory_order_relaxed);
-  }
-  uint64_t digest_of(uint64_t size) const noexcept { return tuck::digest({plain_, weighted_}, size); }
-
- private:
-  std::atomic<uint32_t> plain_{0};
-  std::atomic<uint64_t> weighted_{0};
-};
-
 // Sets each byte of `out` to a ^ b, of the same size; `out` may be either.
 inline void exclusive_or(const std::byte* a, const std::byte* b, bytes out) noexcept {
   const uint64_t whole = out.size() & ~uint64_t{7};
@@ -29,19 +15,33 @@ inline void exclusive_or(const std::byte* a, const std::byte* b, bytes out) noex
   for (uint64_t i = whole; i < out.size(); ++i) out.data()[i] = a[i] ^ b[i];
 }
 
+// The digest of a tensor whose chunks threads add up.
+class shared_digest {
+ public:
+  void add(const_bytes chunk, uint64_t i) noexcept {
+    sum_.fetch_add(share_of_digest(checksum(chunk), i), std::memory_order_relaxed);
+  }
+  uint64_t get() const noexcept { return sum_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> sum_{0};
+};
+
 // What is encoded of a chunk of a delta, in `room`.
 template <class T> struct delta_chunks {
   span<const T> base;
-  shared_sums sums;
+  shared_digest of_base, of_result;
   static constexpr uint32_t flags = flag_delta;
 
-  span<const T> take(span<const T> chunk, uint64_t first, T* room) noexcept {
-    const auto of_base = tuck::as_bytes(base.subspan(first, chunk.size()));
-    sums.add(sum_words(of_base, first * sizeof(T) / 4));
-    exclusive_or(tuck::as_bytes(chunk).data(), of_base.data(), {reinterpret_cast<std::byte*>(room), of_base.size()});
+  span<const T> take(span<const T> chunk, uint64_t i, uint64_t first, T* room) noexcept {
+    const auto result = tuck::as_bytes(chunk), before = tuck::as_bytes(base.subspan(first, chunk.size()));
+    of_base.add(before, i);
+    of_result.add(result, i);
+    exclusive_or(result.data(), before.data(), {reinterpret_cast<std::byte*>(room), before.size()});
     return {room, chunk.size()};
   }
-  uint64_t base_digest() const noexcept { return sums.digest_of(base.size_bytes()); }
+  uint64_t base_digest() const noexcept { return of_base.get(); }
+  uint64_t result_digest() const noexcept { return of_result.get(); }
 };
 
 // Is the frame a delta of this codec, and for such a base and such an output? The codec gets the frame's parameters.
@@ -60,23 +60,27 @@ template <codec C> class delta_pass {
 
  public:
   delta_pass(const C& codec, const frame_view& frame, span<const T> base, const execution& how) noexcept
-      : codec_(codec), frame_(frame), base_(base), how_(how) {}
+      : codec_(codec), frame_(frame), base_(base), has_base_(true), how_(how) {}
+  // Without a base chunks are applied to what is in `out`.
+  delta_pass(const C& codec, const frame_view& frame, const execution& how) noexcept
+      : codec_(codec), frame_(frame), has_base_(false), how_(how) {}
 
   // Verifies chunks and base, if `verifies`, and applies the chunks to `out`, if there is one.
   outcome run(bool verifies, span<T> out) noexcept {
+    const span<const T> before = has_base_ ? base_ : out;
     const uint64_t chunk_values = frame_.header().chunk_values;
     const uint64_t batch = std::max<uint64_t>(batch_bytes / (chunk_values * sizeof(T)), 1);
     const unsigned threads = useful_threads(how_.threads, frame_.chunks(), batch);
     const std::unique_ptr<T[]> memory(new (std::nothrow) T[threads * chunk_values]);
     if (memory == nullptr) return {.code = status::out_of_memory};
     first_failure failure;
-    shared_sums base_sums;
+    shared_digest base_digest;
     in_batches(frame_.chunks(), batch, threads, how_.pool, [&](unsigned worker, uint64_t begin, uint64_t end) {
       for (uint64_t i = begin; i < end; ++i) {
         const uint64_t first = i * chunk_values;
         const span<T> room(memory.get() + worker * chunk_values, values_in_chunk(frame_.header(), i));
-        const auto of_base = tuck::as_bytes(base_.subspan(first, room.size()));
-        if (verifies) base_sums.add(sum_words(of_base, first * sizeof(T) / 4));
+        const auto of_base = tuck::as_bytes(before.subspan(first, room.size()));
+        if (verifies && has_base_) base_digest.add(of_base, i);
         const status s = restore(i, room, verifies);
         if (s != status::ok) failure.note(i, s);
         if (out.empty()) continue;
@@ -88,8 +92,8 @@ template <codec C> class delta_pass {
       }
       if (how_.chunks_done != nullptr) how_.chunks_done->fetch_add(end - begin, std::memory_order_relaxed);
     });
-    const outcome restored = failure.result(base_.size_bytes());
-    if (restored && verifies && base_sums.digest_of(base_.size_bytes()) != frame_.header().base_digest)
+    const outcome restored = failure.result(before.size_bytes());
+    if (restored && verifies && has_base_ && base_digest.get() != frame_.header().base_digest)
       return {.code = status::wrong_base};
     return restored;
   }
@@ -105,6 +109,7 @@ template <codec C> class delta_pass {
   const C& codec_;
   const frame_view& frame_;
   span<const T> base_;
+  bool has_base_;
   execution how_;
 };
 
@@ -120,7 +125,7 @@ outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const v
   if (frame.is_null() || base.is_null()) return {.code = status::invalid_argument};
   if (base.size() != values.size()) return {.code = status::wrong_base};
   options.checksums = true;
-  detail::delta_chunks<value_t<C>> chunks{base, {}};
+  detail::delta_chunks<value_t<C>> chunks{base, {}, {}};
   return detail::encode(codec, values, frame, options, how, chunks);
 }
 
@@ -150,6 +155,65 @@ outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> b
   if (verified) return pass.run(false, out);
   verified.bytes = 0;
   return verified;
+}
+
+namespace detail {
+
+// What several deltas changed together, to be encoded as one.
+template <class T> struct changed_chunks {
+  uint64_t of_base, of_result;
+  static constexpr uint32_t flags = flag_delta;
+
+  static span<const T> take(span<const T> chunk, uint64_t, uint64_t, T*) noexcept { return chunk; }
+  uint64_t base_digest() const noexcept { return of_base; }
+  uint64_t result_digest() const noexcept { return of_result; }
+};
+
+// Is `next` a delta of such values that follows on one of the header `before`, whose result has this digest?
+template <codec C>
+status match_next(const frame_header& next, const frame_header& before, uint64_t result, C& codec) noexcept {
+  if (const status s = detail::match_delta(next, codec, next.value_count, next.value_count); s != status::ok) return s;
+  if (next.type != before.type) return status::type_mismatch;
+  const bool same = next.value_count == before.value_count && next.chunk_values == before.chunk_values;
+  return same && next.base_digest == result ? status::ok : status::not_consecutive;
+}
+
+}  // namespace detail
+
+// Makes one delta of several in a row, without the base of the first or any tensor between: a delta from that base to
+// the last one's result, in chunks of as many values as theirs, and otherwise what encode_delta makes of both with this
+// codec and these options. Each delta is verified, and that its base is the result of the one before it; else
+// not_consecutive. `room` is memory to work in: as many values as the tensor has; else bad_range.
+//
+// Where the outcome is not ok, `frame` holds no frame, and `which`, if given, gets the index of the delta at fault.
+template <codec C>
+outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<value_t<C>> room, bytes frame,
+                       frame_options options = {}, const execution& how = {}, uint64_t* which = nullptr) noexcept {
+  if (!takes_deltas<C>) return {.code = status::lossy_delta};
+  if (deltas.empty() || frame.is_null() || room.is_null()) return {.code = status::invalid_argument};
+  if (frame.size() >= 8) store_unaligned(frame.data(), uint64_t{0});
+  std::fill(room.begin(), room.end(), value_t<C>{});
+  frame_header before;
+  uint64_t base = 0, result = 0;
+  for (uint64_t i = 0; i < deltas.size(); ++i) {
+    if (which != nullptr) *which = i;
+    if (deltas[i].is_null()) return {.code = status::invalid_argument};
+    frame_view view;
+    if (const status s = frame_view::open(deltas[i], view); s != status::ok) return {.code = s};
+    if (i == 0) before = view.header(), base = result = before.base_digest;
+    C stored = codec;
+    if (const status s = detail::match_next(view.header(), before, result, stored); s != status::ok) return {.code = s};
+    if (view.header().value_count != room.size()) return {.code = status::bad_range};
+    outcome added = detail::delta_pass<C>(stored, view, how).run(true, room);
+    added.bytes = 0;
+    if (!added) return added;
+    result = view.result_digest();
+  }
+  options.checksums = true;
+  options.type = before.type;
+  options.chunk_values = before.chunk_values;
+  return detail::encode(codec, span<const value_t<C>>(room), frame, options, how,
+                        detail::changed_chunks<value_t<C>>{base, result});
 }
 
 template <no_codec X>

@@ -17,12 +17,11 @@ namespace tuck::inline TUCK_ABI {
 // everything but the epoch is zero between calls.
 struct alignas(16) scratch_head {
   uint64_t failure;   // ~(chunk << 16 | status) of the lowest chunk that failed; 0: none
-  uint64_t weighted;  // word_sums of the contents
-  uint32_t plain;
+  uint64_t contents;  // word_sum of the contents
   uint32_t ticket;
   uint32_t done;     // blocks that have finished
   uint32_t epoch;    // of the call under way
-  range_keys range;  // of the tensor, where its codec wants to know it; of a delta, the word_sums of its base
+  range_keys range;  // of the tensor, where its codec wants to know it; of a delta, the digests of its base and result
   uint64_t ready;    // of an item of a batch: a chunk_state that says in which call the rest was made zero
 };
 inline constexpr uint64_t scratch_head_bytes = 64;
@@ -65,17 +64,15 @@ __device__ inline uint64_t look_back(const uint64_t* states, uint32_t chunk, uin
 
 // A share of the contents' checksum, and the count of finished shares, by one thread: is this the last of them?
 // What was done before for all others is then visible to it.
-__device__ inline bool finish_share(scratch_head& head, const word_sums& sums, uint32_t shares) {
-  if (sums.plain != 0) device::atomic_add(&head.plain, sums.plain);
-  if (sums.weighted != 0) device::atomic_add(&head.weighted, sums.weighted);
+__device__ inline bool finish_share(scratch_head& head, const word_sum& sums, uint32_t shares) {
+  if (sums.sum != 0) device::atomic_add(&head.contents, sums.sum);
   return device::atomic_count_acq_rel(&head.done) == shares - 1;
 }
 
 // Leaves the scratch as the next call wants it, whose epoch is `next`; by one thread of the last block.
 __device__ inline void reset(scratch_head& head, uint32_t next) {
   device::store_relaxed(&head.failure, uint64_t{0});
-  device::store_relaxed(&head.weighted, uint64_t{0});
-  device::store_relaxed(&head.plain, uint32_t{0});
+  device::store_relaxed(&head.contents, uint64_t{0});
   device::store_relaxed(&head.ticket, uint32_t{0});
   device::store_relaxed(&head.done, uint32_t{0});
   device::store_relaxed(&head.range.lowest, uint64_t{0});
@@ -100,10 +97,9 @@ __device__ inline void open_item(scratch_head& item, uint32_t slot, bool alone, 
   }
 }
 // As finish_share, which need not count to one.
-__device__ inline bool finish_item_share(scratch_head& item, const word_sums& sums, uint32_t shares) {
+__device__ inline bool finish_item_share(scratch_head& item, const word_sum& sums, uint32_t shares) {
   if (shares != 1) return finish_share(item, sums, shares);
-  device::store_relaxed(&item.plain, sums.plain);
-  device::store_relaxed(&item.weighted, sums.weighted);
+  device::store_relaxed(&item.contents, sums.sum);
   return true;
 }
 
@@ -115,52 +111,43 @@ template <int Threads> __device__ void clear_at_wrap(uint64_t* states, uint64_t 
   for (uint64_t i = threadIdx.x; i < count; i += Threads) device::store_relaxed(states + i, uint64_t{0});
 }
 
-// The block's sums together, in thread 0. Between two uses of one TempStorage lies a sync_block().
-template <int Threads> struct block_sums {
+// Up to so many of the block's sums together, in thread 0. Between two uses of one TempStorage lies a sync_block().
+template <int Threads, int Sums = 1> struct block_sums {
   struct TempStorage {
-    uint64_t weighted[Threads / device::warp_size];
-    uint32_t plain[Threads / device::warp_size];
+    uint64_t of_warp[Sums][Threads / device::warp_size];
   };
-  __device__ static word_sums reduce(TempStorage& temp, word_sums mine) {
-    mine = {device::warp_sum(mine.plain), device::warp_sum(mine.weighted)};
-    if (const unsigned thread = device::thread_id_anew(); thread % device::warp_size == 0) {
-      temp.plain[thread / device::warp_size] = mine.plain;
-      temp.weighted[thread / device::warp_size] = mine.weighted;
-    }
+  template <int N> __device__ static void reduce(TempStorage& temp, word_sum (&mine)[N]) {
+    static_assert(N <= Sums);
+    for (word_sum& s : mine) s.sum = device::warp_sum(s.sum);
+    if (const unsigned thread = device::thread_id_anew(); thread % device::warp_size == 0)
+      for (int i = 0; i < N; ++i) temp.of_warp[i][thread / device::warp_size] = mine[i].sum;
     device::sync_block();
-    word_sums all;
     if (threadIdx.x == 0)
-      for (int warp = 0; warp < Threads / device::warp_size; ++warp) all += {temp.plain[warp], temp.weighted[warp]};
-    return all;
+      for (int i = 0; i < N; ++i) {
+        mine[i] = {};
+        for (int warp = 0; warp < Threads / device::warp_size; ++warp) mine[i].sum += temp.of_warp[i][warp];
+      }
+  }
+  __device__ static word_sum reduce(TempStorage& temp, word_sum mine) {
+    word_sum all[] = {mine};
+    reduce(temp, all);
+    return all[0];
   }
 };
 
-// Of a delta, what a block has summed of its base's values, in shared memory.
-struct base_sums {
-  device::uninitialized<word_sums> of_base;
+// Of a delta, what a block's chunks add to the digests of its base and of its result, by one thread.
+struct delta_digests {
+  device::uninitialized<uint64_t> of_base, of_result;
 
-  // Each thread's share.
-  __device__ void add(word_sums mine) {
-    mine = {device::warp_sum(mine.plain), device::warp_sum(mine.weighted)};
-    if (device::lane_id() != 0) return;
-    device::atomic_add(&of_base.get().plain, mine.plain);
-    device::atomic_add(&of_base.get().weighted, mine.weighted);
-  }
-  // By one thread, before finish_share.
+  __device__ void clear_digests() { of_base.get() = of_result.get() = 0; }
+  // Before finish_share.
   __device__ void publish(scratch_head& head) const {
-    device::atomic_add(&head.range.lowest, uint64_t{of_base.get().plain});
-    device::atomic_add(&head.range.highest, of_base.get().weighted);
+    device::atomic_add(&head.range.lowest, of_base.get());
+    if (of_result.get() != 0) device::atomic_add(&head.range.highest, of_result.get());
   }
 };
-struct no_base_sums {};
+struct no_digests {};
 
 template <class Job> inline constexpr bool is_delta_job = requires(const Job& job) { job.base; };
-
-// By the last block: the digest of the base of `size` bytes.
-__device__ inline uint64_t base_digest(const scratch_head& head, uint64_t size) {
-  return digest(
-      {static_cast<uint32_t>(device::load_relaxed(&head.range.lowest)), device::load_relaxed(&head.range.highest)},
-      size);
-}
 
 }  // namespace tuck::inline TUCK_ABI

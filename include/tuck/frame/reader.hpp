@@ -117,6 +117,8 @@ class frame_view {
     return chunk(i, {load_unaligned<uint64_t>(frame_ + at_.directory + 8 * i)}, size_of(header_.type), view);
   }
 
+  /// The digest of the tensor that a delta restores. The frame must be a delta.
+  uint64_t result_digest() const noexcept { return load_unaligned<uint64_t>(frame_ + at_.result); }
   /// The digest of the decoded bytes of chunk i. The frame must have checksums.
   uint64_t chunk_digest(uint64_t i) const noexcept { return load_unaligned<uint64_t>(frame_ + at_.checksums + 8 * i); }
 

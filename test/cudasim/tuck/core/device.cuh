@@ -142,6 +142,8 @@ template <std::uint32_t B> inline std::uint32_t dot4(std::uint32_t a, std::uint3
 template <std::uint32_t B> inline std::uint64_t add_product(std::uint64_t c, std::uint32_t a) {
   return c + std::uint64_t{a} * B;
 }
+inline std::uint64_t add_product(std::uint64_t c, std::uint32_t a, std::uint32_t b) { return c + std::uint64_t{a} * b; }
+inline std::uint32_t odd_xor(std::uint32_t a, std::uint32_t b) { return (a ^ b) | 1; }
 template <std::uint32_t Bits, class U>
 inline std::uint32_t or_if_differ(std::uint32_t x, U a, std::type_identity_t<U> b) {
   return a != b ? x | Bits : x;

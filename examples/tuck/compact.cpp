@@ -1,0 +1,45 @@
+#include "codecs.hpp"
+#include "commands.hpp"
+#include "frame_file.hpp"
+#include "support/progress.hpp"
+
+namespace tuck::tools {
+namespace {
+
+frame_file open_delta(const std::string& path) {
+  frame_file frame = open_frame(path);
+  if (!frame.view.is_delta()) throw file_error(path, message(status::not_a_delta));
+  return frame;
+}
+
+}  // namespace
+
+void compact(const compact_options& options) {
+  if (options.others.empty()) throw usage_error("compact takes deltas, and the file to write");
+  std::vector<std::string> paths{options.in};
+  paths.insert(paths.end(), options.others.begin(), options.others.end() - 1);
+  std::vector<frame_file> deltas;
+  std::vector<const_bytes> frames;
+  deltas.reserve(paths.size());
+  for (const std::string& path : paths) {
+    refuse_same_file(path, options.others.back());
+    deltas.push_back(open_delta(path));
+    frames.push_back(deltas.back().content.all());
+  }
+  const frame_file& last = deltas.back();
+  const frame_options shape{.alignment = 1u << deltas.front().header().alignment_log2,
+                            .metadata = last.view.metadata()};
+  byte_buffer frame(most_delta_bytes(deltas.front().header(), shape.metadata));
+  output_file out(options.others.back());
+  uint64_t which = 0;
+  outcome done;
+  {
+    progress shown("compacting", deltas.front().view.chunks() * (deltas.size() + 1), last.raw_bytes());
+    done = compact_delta_frames(frames, frame.all(), shape, shown.execution(options.threads), which);
+  }
+  if (!done) throw file_error(paths[which], failure_text(done, deltas[which]));
+  out.write(frame.all().subspan(0, done.bytes));
+  out.commit();
+}
+
+}  // namespace tuck::tools

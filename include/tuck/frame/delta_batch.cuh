@@ -1,0 +1,130 @@
+// Batches of deltas on a stream: many tensors against their bases, in one launch, and back in two. What frame/batch.cuh
+// says of batches and frame/delta.cuh of deltas holds here too.
+#pragma once
+
+#include <tuck/frame/batch.cuh>
+#include <tuck/frame/delta.cuh>
+
+namespace tuck::inline TUCK_ABI {
+
+template <codec C>
+using encode_delta_batch_job = encode_batch_job<C, encode_delta_job<C>, encode_delta_item<value_t<C>>>;
+template <codec C, delta_pass Pass>
+using decode_delta_batch_job = decode_batch_job<C, decode_delta_job<C, Pass>, decode_delta_item<value_t<C>>>;
+
+namespace detail {
+template <class B>
+inline constexpr int delta_batch_blocks_of =
+    delta_blocks_of<B> < batch_blocks_of<B> ? delta_blocks_of<B> : batch_blocks_of<B>;
+}  // namespace detail
+
+// One block of a launch.
+template <codec C, int Threads, delta_pass Pass>
+__device__ __forceinline__ void run_delta_batch(const decode_delta_batch_job<C, Pass>& job) {
+  using slot = decode_slot<C, Threads, decode_delta_job<C, Pass>, decode_delta_item<value_t<C>>>;
+  using worker = batch_worker<slot, Threads>;
+  using storage = typename worker::TempStorage;
+  TUCK_SHARED(storage, temp);
+  worker(temp, job).run();
+}
+
+inline namespace TUCK_ARCH {
+
+template <codec C, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_batch_blocks_of<block_codec<C, Threads>>)
+    encode_delta_batch_kernel(const __grid_constant__ encode_delta_batch_job<C> job) {
+  using slot = encode_slot<C, Threads, encode_delta_job<C>, encode_delta_item<value_t<C>>>;
+  using worker = batch_worker<slot, Threads>;
+  using storage = typename worker::TempStorage;
+  TUCK_SHARED(storage, temp);
+  worker(temp, job).run();
+}
+template <codec C, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_batch_blocks_of<block_decoder<C, Threads>>)
+    verify_delta_batch_kernel(const __grid_constant__ decode_delta_batch_job<C, delta_pass::verify> job) {
+  run_delta_batch<C, Threads, delta_pass::verify>(job);
+}
+template <codec C, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_batch_blocks_of<block_decoder<C, Threads>>)
+    apply_delta_batch_kernel(const __grid_constant__ decode_delta_batch_job<C, delta_pass::apply> job) {
+  run_delta_batch<C, Threads, delta_pass::apply>(job);
+}
+template <codec C, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_batch_blocks_of<block_decoder<C, Threads>> - 1)
+    decode_delta_batch_kernel(const __grid_constant__ decode_delta_batch_job<C, delta_pass::both> job) {
+  run_delta_batch<C, Threads, delta_pass::both>(job);
+}
+
+// Encodes each item's values against its base into its frame: the bytes that encode_delta writes, and in the outcome of
+// the same index what it would write there or refuse. `sizes` and scratch are as for encode_batch.
+template <codec C>
+result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C>>> items, const batch_sizes& sizes,
+                          scratch_span scratch, span<outcome> outcomes, cudaStream_t stream, frame_options options = {},
+                          const launch_options& how = {}) noexcept {
+  if constexpr (!takes_deltas<C>) {
+    return {status::lossy_delta};
+  } else {
+    options.checksums = true;
+    encode_delta_batch_job<C> job{};
+    if (const status s = detail::make_job(job, codec, items, sizes, scratch, outcomes, options); s != status::ok)
+      return {s};
+    if (items.empty()) return {};
+    return detail::launch(encode_delta_batch_kernel<C, block_threads>, job, job.slots.most(), how, stream);
+  }
+}
+
+}  // namespace TUCK_ARCH
+
+namespace detail {
+inline namespace TUCK_ARCH {
+template <codec C, delta_pass Pass>
+result decode_delta_batch(void (*kernel)(decode_delta_batch_job<C, Pass>), const C& codec,
+                          span<const decode_delta_item<value_t<C>>> items, const batch_sizes& sizes,
+                          scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
+                          const launch_options& how) noexcept {
+  decode_delta_batch_job<C, Pass> job{};
+  if (const status s = make_job(job, codec, items, sizes, scratch, outcomes); s != status::ok) return {s};
+  if (items.empty()) return {};
+  return launch(kernel, job, job.slots.most(), how, stream);
+}
+}  // namespace TUCK_ARCH
+}  // namespace detail
+
+inline namespace TUCK_ARCH {
+
+// Restores each item's values from its frame and its base, as decode_delta does: all of them, or none where frame or
+// base are wrong. One item's failure does not keep the others from being restored. So each tensor is all or nothing,
+// and the batch is not: where that is wanted, decode to other memory than the bases' and look at all outcomes. Two
+// launches, the first of which verifies all items; with `chunk_by_chunk` one. An item's values may be its base, and
+// otherwise overlap nothing.
+template <codec C>
+result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C>>> items, const batch_sizes& sizes,
+                          scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
+                          const delta_options& options = {}, const launch_options& how = {}) noexcept {
+  if constexpr (!takes_deltas<C>) {
+    return {status::lossy_delta};
+  } else {
+    const auto run = [&](auto kernel) {
+      return detail::decode_delta_batch(kernel, codec, items, sizes, scratch, outcomes, stream, how);
+    };
+    if (options.chunk_by_chunk) return run(decode_delta_batch_kernel<C, block_threads>);
+    const result verified = run(verify_delta_batch_kernel<C, block_threads>);
+    return verified ? run(apply_delta_batch_kernel<C, block_threads>) : verified;
+  }
+}
+
+template <no_codec X>
+result encode_delta_batch(const X&, const auto&, const batch_sizes&, scratch_span, const auto&, cudaStream_t,
+                          const frame_options& = {}, const launch_options& = {}) noexcept {
+  static_assert(codec<X>, TUCK_NO_CODEC);
+  return {};
+}
+template <no_codec X>
+result decode_delta_batch(const X&, const auto&, const batch_sizes&, scratch_span, const auto&, cudaStream_t,
+                          const delta_options& = {}, const launch_options& = {}) noexcept {
+  static_assert(codec<X>, TUCK_NO_CODEC);
+  return {};
+}
+
+}  // namespace TUCK_ARCH
+}  // namespace tuck::inline TUCK_ABI
