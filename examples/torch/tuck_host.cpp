@@ -227,7 +227,7 @@ int64_t tuck_advisor_add(tuck_advisor* a, uint64_t bytes, double hidden_out, dou
 }
 int64_t tuck_advisor_decide(tuck_advisor* a, uint64_t tensor, double sparsity) {
   const tuck::swap_decision& d = a->model.decide(tensor, sparsity);
-  return d.how == tuck::swap_decision::way::encode ? static_cast<int64_t>(d.codec) : -1;
+  return d.how == tuck::swap_decision::mode::encode ? static_cast<int64_t>(d.codec) : -1;
 }
 void tuck_advisor_measured(tuck_advisor* a, uint64_t tensor, uint64_t codec, double sparsity, double encode,
                            double decode, double ratio) {
