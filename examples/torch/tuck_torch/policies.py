@@ -78,10 +78,10 @@ class Policy:
         raise NotImplementedError
 
     def encoded(self, entry, seconds: float, size: int) -> None:
-        """A frame of so many bytes is written: entry.site, entry.choice, entry.raw_bytes and entry.note."""
+        """A frame of so many bytes is written: entry.site, entry.choice and entry.raw_bytes."""
 
-    def decoded(self, entry, seconds: float) -> None:
-        """It was read. On any thread."""
+    def decoded(self, entry, t: torch.Tensor, seconds: float) -> None:
+        """It was read, as the flat tensor t. On any thread."""
 
     def calling(self, call) -> None:
         """A recognised function is about to be called."""
@@ -179,7 +179,7 @@ class Advised(Policy):
     def encoded(self, entry, seconds, size):
         self._measured(entry.site, entry.choice, entry.raw_bytes, seconds, 0.0, entry.raw_bytes / size)
 
-    def decoded(self, entry, seconds):
+    def decoded(self, entry, t, seconds):
         self._measured(entry.site, entry.choice, entry.raw_bytes, 0.0, seconds, 0.0)
 
     def _measured(self, site, choice, raw_bytes, *figures):

@@ -119,7 +119,7 @@ class Frame(Stored):
         except BufferError:
             self.choice = None
         except Exception as wrong:
-            self.failed, self.source = wrong, None
+            self.failed, self.source, self.frame = wrong, None, None
         self.seconds = time.perf_counter() - begin
 
     def settle(self) -> None:
@@ -139,7 +139,7 @@ class Frame(Stored):
         host().decode(self.frame, t)
         seconds = time.perf_counter() - begin
         if self.dtype in FLOATS:
-            self.policy.decoded(self, seconds)
+            self.policy.decoded(self, t, seconds)
             if self.identity is not None:
                 self.policy.count(self.site).decode_seconds += seconds
         return t
