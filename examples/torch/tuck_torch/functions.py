@@ -86,8 +86,12 @@ def _is_same_memory(a: torch.Tensor, t: torch.Tensor) -> bool:
 
 
 def _is_copy(a: torch.Tensor, t: torch.Tensor) -> bool:
-    return (a.is_floating_point() and a.numel() == t.numel() and a.device == t.device
-            and torch.equal(a.detach().reshape(t.shape).to(t.dtype), t.detach()))
+    """Of its values, or of those of the transposed matrix, as weights are saved."""
+    if not a.is_floating_point() or a.numel() != t.numel() or a.device != t.device:
+        return False
+    a, t = a.detach(), t.detach()
+    forms = [a.reshape(t.shape)] + ([a.t()] if a.dim() == 2 and a.shape == t.shape[::-1] else [])
+    return any(torch.equal(form.to(t.dtype), t) for form in forms)
 
 
 class Functions(TorchFunctionMode):

@@ -77,8 +77,8 @@ class Session:
         role = call.role_of(t) if call is not None else None
         use = Use(call, role) if role is not None else None
         whole = _whole(t)
-        if whole is None:
-            return Kept(t)
+        if whole is None or (role == "weight" and isinstance(call.arguments["weight"], torch.nn.Parameter)):
+            return Kept(t)  # the latter is autocast's copy, which it keeps itself
         key, identity = _memory(whole)
         stored = self.known.get(key)
         if stored is None or not self._joins(stored, use):
@@ -99,10 +99,10 @@ class Session:
         stored = packed.stored
         for index in range(stored.index - 1, max(stored.index - AHEAD, 0) - 1, -1):
             before = self.order[index]()
-            if isinstance(before, Frame) and before.left > 0 and before.cached is None:
+            before = before.of.stored if isinstance(before, Derived) else before
+            if isinstance(before, Frame) and before.left > 0 and not before.asked and before.is_heavy():
+                before.asked = True
                 beside().submit(before.prepare)
-            elif isinstance(before, Derived) and before.left > 0 and before.cached is None:
-                beside().submit(before.of.stored.prepare)
         t = packed.view()
         stored.left -= 1
         if stored.left <= 0:
@@ -143,10 +143,15 @@ class Session:
 
     def _derived(self, key: tuple, whole: torch.Tensor, use: Use | None, identity) -> Derived | None:
         call, _ = self.outputs.get(key, (None, None))
+        if call is None and use is not None:  # or of a copy that autocast has made
+            argument = use.call.arguments.get(use.role)
+            if isinstance(argument, torch.Tensor) and argument.dtype != whole.dtype and argument.is_contiguous():
+                call, _ = self.outputs.get(_memory(argument)[0], (None, None))
         of = call.handles["input"]() if call is not None else None
-        if of is None or not self._may_derive(of, of.use, use):
+        if of is None or not whole.is_contiguous() or not self._may_derive(of, of.use, use):
             return None
-        return Derived(of, call.noted["again"], whole.dtype, whole.numel(), self.site(), self.policy, identity)
+        again, dtype = call.noted["again"], whole.dtype
+        return Derived(of, lambda t: again(t).to(dtype), dtype, whole.numel(), self.site(), self.policy, identity)
 
     def _new(self, whole: torch.Tensor, use: Use | None, identity) -> Stored:
         site = self.site()
@@ -172,7 +177,7 @@ class Session:
         else:
             while self.encoding and self.encoding[0][1].done():
                 self._settle()
-            if len(self.encoding) < AT_ONCE:
+            if stored.is_heavy() and len(self.encoding) < AT_ONCE:
                 self.encoding.append((stored, beside().submit(stored.encode)))
             else:
                 stored.encode()
