@@ -76,7 +76,6 @@ class ViT(nn.Module):
         self.embed, self.positions = nn.Linear(patch * patch, width), nn.Embedding((size // patch) ** 2, width)
         self.blocks = nn.Sequential(*(Block(width, heads, False) for _ in range(layers)))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
-        _initialize(self, layers)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = F.unfold(x, self.patch, stride=self.patch).transpose(1, 2)

@@ -66,7 +66,7 @@ class Characters:
 class Digits:
     """Images of 8x8 pixels scaled to 16x16: one half to train with, one to validate. Labels are smoothed for both."""
 
-    rate, smoothing = 1e-3, 0.1
+    rate, smoothing = 2e-3, 0.1
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.batch = options.batch or 32
@@ -214,7 +214,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], epilog="The README beside it says more.")
     parser.add_argument("--network", choices=NETWORKS, default="gpt", help="%(default)s")
     parser.add_argument("--policy", default="plain,comet", help="plain, raw, comet, or codecs' names; %(default)s")
-    parser.add_argument("--steps", type=int, default=400, help="%(default)s")
+    parser.add_argument("--steps", type=int, default=0, help="400 for gpt, 800 for vit")
     parser.add_argument("--epochs", type=int, default=4, help="parts of them that are reported; %(default)s")
     parser.add_argument("--batch", type=int, default=0, help="4 for gpt, 32 for vit")
     parser.add_argument("--context", type=int, default=64, help="gpt: characters that it sees; %(default)s")
@@ -232,6 +232,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
         options.seeds = list(range(int(first), int(last) + 1) if last else range(1, int(first) + 1))
     except ValueError:
         parser.error(f"--seeds: {options.seeds!r} is neither a number nor FIRST-LAST")
+    options.steps = options.steps or {"gpt": 400, "vit": 800}[options.network]
     if not options.seeds or not 1 <= options.epochs <= options.steps:
         parser.error("--seeds, --epochs: at least 1 is needed, and a step an epoch")
     options.policy = options.policy.split(",")

@@ -27,6 +27,11 @@ from torch.nn import functional as F
 from tuck_torch import bounds
 from tuck_torch.functions import Functions
 
+try:
+    from torch.distributed.fsdp import fully_shard
+except ImportError:
+    fully_shard = None
+
 ATTENTION = getattr(F, "scaled_dot_product_attention", None)
 
 
@@ -348,8 +353,7 @@ class Distributed(unittest.TestCase):
     def test_distributed_data_parallel(self):
         self.run_two("ddp")
 
-    @unittest.skipIf(not hasattr(torch.distributed, "fsdp") or not hasattr(torch.distributed.fsdp, "fully_shard"),
-                     "this PyTorch has no fully_shard")
+    @unittest.skipIf(fully_shard is None, "this PyTorch has no fully_shard")
     def test_fully_sharded(self):
         self.run_two("fsdp")
 
@@ -362,7 +366,6 @@ def distributed(rank, kind, policy, meeting, out):
     if kind == "ddp":
         model = nn.parallel.DistributedDataParallel(model)
     else:
-        from torch.distributed.fsdp import fully_shard
         mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
         for block in model.blocks:
             fully_shard(block, mesh=mesh)
