@@ -163,8 +163,8 @@ def validated(model: torch.nn.Module, task, options: argparse.Namespace) -> dict
 
 
 def differences(runs: list[dict]) -> list[dict]:
-    """Of the final validation loss to the plain run of the same seed, in percent of the mean of the plain runs: mean and
-    95 % interval, by Student's t."""
+    """Of the final validation loss to the plain run of the same seed, in percent of the mean of the plain runs: mean
+    and 95 % interval, by Student's t."""
     plain = {r["seed"]: r["epochs"][-1] for r in runs if r["policy"] == "plain"}
     answer = []
     for name in dict.fromkeys(r["policy"] for r in runs if r["policy"] != "plain"):
@@ -267,8 +267,9 @@ def main() -> int:
               f"{d['lowest_ratio']:.2f} to {d['highest_ratio']:.2f} times smaller")
     if options.json:
         used = {k: str(v) if isinstance(v, Path) else v for k, v in vars(options).items()}
-        options.json.write_text(json.dumps({"schema": "tuck-transformers/1", "torch": torch.__version__, "options": used,
-                                            "differences": paired, "runs": runs}, indent=1) + "\n")
+        report = {"schema": "tuck-transformers/1", "torch": torch.__version__, "options": used, "differences": paired,
+                  "runs": runs}
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
     if options.plot:
         plot(runs, options.plot)
     return 0

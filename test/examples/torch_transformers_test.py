@@ -338,7 +338,8 @@ class Distributed(unittest.TestCase):
             weights = {}
             for policy in ("none", "zvc", "comet"):
                 meeting = Path(folder) / f"{policy}.meeting"
-                processes = [subprocess.Popen([sys.executable, __file__, "--rank", str(rank), kind, policy, str(meeting),
+                words = [sys.executable, __file__, "--rank"]
+                processes = [subprocess.Popen([*words, str(rank), kind, policy, str(meeting),
                                                str(Path(folder) / f"{policy}{rank}.pt")], stdout=subprocess.PIPE,
                                               stderr=subprocess.STDOUT, text=True) for rank in range(2)]
                 for p in processes:

@@ -49,8 +49,8 @@ def front_weight(positions: float, mean_square: float) -> float:
 
 
 def gelu(g: torch.Tensor, x: torch.Tensor, approximate: str = "none") -> float:
-    """y = x Phi(x), so dx = g y'(x) with the error g y''(x) e, and y'' = phi(x) (2 - x^2). The approximation by tanh has
-    nearly the same."""
+    """y = x Phi(x), so dx = g y'(x) with the error g y''(x) e, and y'' = phi(x) (2 - x^2). The approximation by tanh
+    has nearly the same."""
     x = x.float()
     second = torch.exp(-0.5 * x * x) * (0.3989422804014327 * (2 - x * x))
     return _mean((g.float() * second).square())
@@ -72,8 +72,8 @@ def _rows(t: torch.Tensor, normalized: int) -> torch.Tensor:
 
 def norm(g: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, normalized: int, eps: float,
          centred: bool) -> tuple[float, float]:
-    """LayerNorm, and RMSNorm where not `centred`: z = (x - mean) r, y = w z. Mean and r are saved apart, and exact; z has
-    the error r e. With h = w g and d values a row,
+    """LayerNorm, and RMSNorm where not `centred`: z = (x - mean) r, y = w z. Mean and r are saved apart, and exact; z
+    has the error r e. With h = w g and d values a row,
 
         dx = r (h - mean(h) - z mean(h z)),  error  -r^2 (e mean(h z) + z mean(h e))
 
@@ -97,8 +97,8 @@ def norm_slope(x: torch.Tensor, weight: torch.Tensor | None, normalized: int, ep
 
 
 def matmul(g: torch.Tensor) -> tuple[float, float]:
-    """C = A B: dA = g B^T, dB = A^T g. Errors of A reach dB, dB_jp having sum_i g_ip^2 = rows of g * mean(g^2); those of
-    B reach dA, dA_ij having sum_p g_ip^2 = columns of g * mean(g^2). Returns both, of A and of B."""
+    """C = A B: dA = g B^T, dB = A^T g. Errors of A reach dB, dB_jp having sum_i g_ip^2 = rows of g * mean(g^2); those
+    of B reach dA, dA_ij having sum_p g_ip^2 = columns of g * mean(g^2). Returns both, of A and of B."""
     square = _mean(_square(g))
     return square * g.shape[-2], square * g.shape[-1]
 

@@ -112,6 +112,10 @@ class Comet(Policy):
                                 for role, reached in REACHES.get(kind, {}).items()}
         if kind in ("gelu", "silu", "layer_norm", "rms_norm"):
             self._note_norm(call)
+        if kind == "cross_entropy":
+            rows, target = arguments["input"].shape[0], arguments["target"]
+            ignored = (target == arguments.get("ignore_index", -100)).sum().item() if self._looking else 0
+            call.noted["rows"] = math.sqrt(max(rows * (rows - ignored), 1))  # 1 / (rows - ignored) in some, 0 in others
         if kind == "attention":
             call.noted["attention form"] = bool(arguments.get("is_causal")), arguments.get("scale")
 
@@ -124,13 +128,21 @@ class Comet(Policy):
                 noted = weakref.ref(call)
                 output.register_hook(lambda gradient: _note_gradient(noted(), gradient))
 
-    def _is_plain(self, call: Call) -> bool:
+    @staticmethod
+    def _is_plain(call: Call) -> bool:
         """Is it called in a form of which the formulas hold?"""
-        a = call.arguments
+        a, x = call.arguments, call.arguments.get("input")
         if call.kind == "attention":
             return a.get("attn_mask") is None and not a.get("dropout_p") and not a.get("enable_gqa")
         if call.kind == "cross_entropy":
-            return a.get("weight") is None and a.get("reduction", "mean") == "mean" and a.get("reduce") is None
+            return (x.dim() == 2 and a.get("weight") is None and a.get("reduction", "mean") == "mean"
+                    and a.get("reduce") is None and a.get("size_average") is None)
+        if call.kind in ("softmax", "log_softmax"):
+            return a.get("dim") in (-1, x.dim() - 1)
+        if call.kind in ("matmul", "mul"):
+            y, ends = a.get("other"), 2 if call.kind == "matmul" else 0
+            return (isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor) and x.dim() == y.dim() >= max(ends, 1)
+                    and x.shape[:x.dim() - ends] == y.shape[:y.dim() - ends])
         return True
 
     def _note_input(self, call: Call, weight: torch.nn.Parameter) -> None:
@@ -288,6 +300,8 @@ class Comet(Policy):
         errors = []
         for name, front in call.noted["fronts"][use.role]:
             weight, gain = front[0](), front[1]
+            if id(weight) not in self._inputs:  # it is gone
+                return None
             _, positions, mean_square = self._inputs[id(weight)]
             errors.append((weight, bounds.front_weight(positions, mean_square) * gain * passed[name]))
         if "own" in passed and "weight" in call.noted:
@@ -309,7 +323,7 @@ class Comet(Policy):
         if call.kind == "log_softmax":
             return {"input": bounds.log_softmax(g.float().sum(-1, keepdim=True), t.view(g.shape))}
         if call.kind == "cross_entropy":
-            return {"input": bounds.log_softmax(g.item() / max(t.shape[0], 1), t)}
+            return {"input": bounds.log_softmax(g.item() / call.noted["rows"], t)}
         if call.kind == "mul":
             return {name: bounds.product(g) for name in ("input", "other")}
         if call.kind == "matmul":

@@ -1,7 +1,7 @@
-"""Which operation saves a tensor, and as what: known from torch.nn.functional's and torch's functions as they are called.
+"""Which operation saves a tensor, and as what: known from torch.nn.functional's and torch's functions when called.
 
-A TorchFunctionMode sees every call, by a module or not, of this thread. What autograd saves until the function returns is
-compared with its arguments, by memory first and by value where the function has made a copy (a cast under autocast, the
+A TorchFunctionMode sees every call of this thread, by a module or not. What autograd saves until the function returns
+is compared with its arguments, by memory first and by value where the function has made a copy (a cast under autocast, the
 operands of a batched product). What cannot be told has no role, and whoever asks has to expect anything."""
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Use:
 class Call:
     """A call of a recognised function. `key` is the same in each iteration that calls the same functions.
 
-    arguments: by name, only while it runs. gradient: of its output, where a policy has asked for it. noted: the policy's
-    own."""
+    arguments: by name, only while it runs. gradient: of its output, where a policy has asked for it. noted: what the
+    policy keeps of it."""
 
     __slots__ = ("kind", "function", "arguments", "key", "site", "gradient", "noted", "handles", "__weakref__")
 

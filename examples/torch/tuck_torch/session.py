@@ -155,7 +155,7 @@ class Session:
 
     def _new(self, whole: torch.Tensor, use: Use | None, identity) -> Stored:
         site = self.site()
-        if use is not None and use.role == "mask" and whole.device.type == "cpu":
+        if use is not None and use.role == "mask" and whole.device.type == "cpu" and not isinstance(self.policy, Raw):
             mask = _mask(whole, site, self.policy, identity)
             if mask is not None:
                 return mask
