@@ -37,13 +37,13 @@ class Characters:
     rate, smoothing = 1e-3, 0.0
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.batch, self.context = options.batch or 4, options.context
+        self.batch, self.context, self.width = options.batch or 4, options.context, options.width or 256
         text = networks.text().long()
         cut = len(text) * 9 // 10
         self.train, self.valid = text[:cut], text[cut:]
 
     def model(self) -> torch.nn.Module:
-        return networks.GPT(128, self.context)
+        return networks.GPT(128, self.context, width=self.width)
 
     def batches(self, seed: int):
         random = torch.Generator().manual_seed(seed)
@@ -69,7 +69,7 @@ class Digits:
     rate, smoothing = 2e-3, 0.1
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.batch = options.batch or 32
+        self.batch, self.width = options.batch or 32, options.width or 64
         images, labels = load_digits(return_X_y=True)
         x = torch.tensor(images, dtype=torch.float32).reshape(-1, 1, 8, 8) / 16
         x, y = F.interpolate(x, size=16, mode="bilinear", align_corners=False), torch.tensor(labels)
@@ -78,7 +78,7 @@ class Digits:
         self.train, self.valid = (x[train], y[train]), (x[test], y[test])
 
     def model(self) -> torch.nn.Module:
-        return networks.ViT()
+        return networks.ViT(width=self.width)
 
     def batches(self, seed: int):
         random, (x, y) = torch.Generator().manual_seed(seed), self.train
@@ -217,6 +217,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=0, help="400 for gpt, 800 for vit")
     parser.add_argument("--epochs", type=int, default=4, help="parts of them that are reported; %(default)s")
     parser.add_argument("--batch", type=int, default=0, help="4 for gpt, 32 for vit")
+    parser.add_argument("--width", type=int, default=0, help="256 for gpt, 64 for vit")
     parser.add_argument("--context", type=int, default=64, help="gpt: characters that it sees; %(default)s")
     parser.add_argument("--seeds", default="1", help="so many, or FIRST-LAST; %(default)s")
     parser.add_argument("--share", type=float, default=0.01, help="comet: of the momentum; %(default)g")
