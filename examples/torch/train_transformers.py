@@ -117,7 +117,7 @@ def train(name: str, seed: int, options: argparse.Namespace) -> dict:
     model = task.model()
     if options.precision == "bfloat16":
         model = model.to(torch.bfloat16)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=task.rate, betas=(0.9, 0.95), weight_decay=0.01)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=options.rate or task.rate, betas=(0.9, 0.95), weight_decay=0.01)
     warm = max(1, min(20, options.steps // 4))
     pace = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / warm) * (
         0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * min(1, step / options.steps)))))
@@ -217,6 +217,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=0, help="400 for gpt, 800 for vit")
     parser.add_argument("--epochs", type=int, default=4, help="parts of them that are reported; %(default)s")
     parser.add_argument("--batch", type=int, default=0, help="4 for gpt, 32 for vit")
+    parser.add_argument("--rate", type=float, default=0.0, help="of learning: 0.001 for gpt, 0.002 for vit")
     parser.add_argument("--width", type=int, default=0, help="256 for gpt, 64 for vit")
     parser.add_argument("--context", type=int, default=64, help="gpt: characters that it sees; %(default)s")
     parser.add_argument("--seeds", default="1", help="so many, or FIRST-LAST; %(default)s")
@@ -267,7 +268,7 @@ def main() -> int:
               f"of {d['plain_loss']:.4f}, 95 % interval [{d['low']:+.3f}, {d['high']:+.3f}] %; last epoch "
               f"{d['lowest_ratio']:.2f} to {d['highest_ratio']:.2f} times smaller")
     if options.json:
-        used = {k: str(v) if isinstance(v, Path) else v for k, v in vars(options).items()}
+        used = {k: v for k, v in vars(options).items() if k not in ("runs", "json", "plot")}
         report = {"schema": "tuck-transformers/1", "torch": torch.__version__, "options": used, "differences": paired,
                   "runs": runs}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
