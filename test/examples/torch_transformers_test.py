@@ -2,7 +2,6 @@
 """examples/torch with transformers: formulas by Monte-Carlo, functions recognised, bfloat16, and a training."""
 
 import json
-import math
 import os
 import subprocess
 import sys
@@ -85,8 +84,7 @@ class Formulas(unittest.TestCase):
         self.check(of_w, bounds.weight(g, 16))
 
     def test_weight_in_front(self):
-        x, w = torch.randn(64, 24), torch.randn(16, 24, requires_grad=True)
-        exact, wrong = torch.randn(64, 16), torch.randn(200, 64, 16)
+        x, wrong = torch.randn(64, 24), torch.randn(200, 64, 16)
         of_w = torch.stack([d.T @ x for d in wrong]).square().mean().item()
         self.check(of_w, bounds.front_weight(64, bounds.product(x)))
 

@@ -7,7 +7,6 @@ import weakref
 from collections.abc import Mapping
 
 import torch
-from torch.nn import functional as F
 
 from . import bounds
 from .functions import Call, Use
@@ -269,7 +268,7 @@ class Comet(Policy):
     # What is learnt.
 
     def learn(self, use: Use, t: torch.Tensor) -> None:
-        call, key = use.call, (use.call.key, use.role)
+        key = use.call.key, use.role
         if self._need(use) in (None, SIGN, NOTHING) or not host().bound_wants(self._controller(key), self.iteration):
             return
         errors = self._errors(use, t)  # of weights' gradients: variances where values have errors of variance 1
