@@ -127,9 +127,11 @@ class Saved(unittest.TestCase):
             with torch.no_grad():
                 y.mul_(2)
             second = (y * y).sum()
-        (first + second).backward()
-        self.assertEqual(policy.take_counts()["functions"].tensors, 2)
-        self.assertTrue(torch.allclose(x.grad, 6 * x.detach()))
+        second.backward()
+        self.assertEqual(policy.take_counts()["functions"].tensors, 1)
+        self.assertTrue(torch.allclose(x.grad, 4 * x.detach()))
+        with self.assertRaisesRegex(RuntimeError, "modified in place: .* version 1 instead of 0"):
+            first.backward()
 
     def test_memory_that_is_used_again_is_not_taken_for_the_old_one(self):
         policy = tuck_torch.Codec("zvc")
@@ -206,7 +208,7 @@ class Saved(unittest.TestCase):
         x = sparse(64, 1000).requires_grad_()
         with tuck_torch.saved_tensors(policy):
             out = Keep.apply(x)
-        for stored in [o for o in gc.get_objects() if isinstance(o, tuck_torch._Stored)]:
+        for stored in [o for o in gc.get_objects() if type(o) is tuck_torch.store.Frame and o.frame is not None]:
             stored.frame[20] ^= 1
         with self.assertRaisesRegex(RuntimeError, "decode: "):  # autograd keeps the text, not the type
             out.backward()
@@ -242,11 +244,12 @@ class Policies(unittest.TestCase):
                 super().entered()
                 self.originals = {}
 
-            def encoded(self, t, site, choice, seconds, size):
+            def choose(self, t, site, uses):
                 self.originals[site] = t.clone()
+                return super().choose(t, site, uses)
 
-            def decoded(self, t, site, choice, seconds):
-                before = self.originals[site]
+            def decoded(self, entry, t, seconds):
+                before, choice = self.originals[entry.site], entry.choice
                 error = (t.double() - before.double()).abs()
                 if choice.bound is None:
                     assert torch.equal(t, before)
@@ -274,8 +277,8 @@ class Policies(unittest.TestCase):
             bounds = [c.bound for c in policy.take_counts().values() if c.bound is not None]
             self.assertGreaterEqual(len(bounds), 5)
             self.assertTrue(any(b != 1e-4 for b in bounds))
-        # In 4 of 5 iterations: the inputs of 4 convolutions and 2 linear layers, and 2 ReLUs that are only pooled.
-        self.assertEqual(checked, {"absolute": 2 * (5 * 3 + 4 * 3), "sign": 2 * 4 * 2, "lossless": 2 * 5})
+        # The inputs of 4 convolutions and 2 linear layers, and 2 ReLUs that are only pooled.
+        self.assertEqual(checked, {"absolute": 2 * 5 * 6, "sign": 2 * 5 * 2, "lossless": 0})
 
     def test_leave_the_random_numbers_alone(self):
         x = sparse(64, 1000).requires_grad_()
@@ -374,7 +377,7 @@ class Policies(unittest.TestCase):
                 loss = (conv(x) * head).mean()
             loss.backward()
             optimizer.step()
-        bound = tuck_torch._host().bound_now(policy._controller(conv))
+        bound = tuck_torch.library.host().bound_now(policy._controller((("Conv2d_1", 0, "convolution", 0), "input")))
         wanted = 0.01 * optimizer.state[conv.weight]["momentum_buffer"].abs().mean().item()
         errors = []
         for _ in range(40):

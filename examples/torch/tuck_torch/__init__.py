@@ -1,0 +1,65 @@
+"""Activations that autograd saves for the backward pass, tucked away until it comes.
+
+    policy = tuck_torch.Codec("zvc+rle+huffman")     # or Raw(), Advised(), Comet(optimizer)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with tuck_torch.saved_tensors(policy):
+            loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+What is saved on the CPU becomes a frame of tuck's host codecs (libtuck_host.so); what is saved on a CUDA device goes
+through that device's swap stream to pinned host memory (libtuck_torch.so). Parameters, tensors below `smallest` bytes
+and those that are not dense in memory, nor views of a dense result, are left alone. Memory that several operations save
+is stored once, in whatever shapes they see it. Writes that PyTorch does not count, as through `.data`, are not seen. A
+tensor that is written to after it was saved is an error in the backward pass, as it is without tuck.
+
+Frames are encoded and decoded on threads beside the training's own.
+
+Policies count what they stored, by layer: `policy.take_counts()`. One policy is for one training loop; in a
+DistributedDataParallel training each process has its own, and one swap stream for each device that it uses.
+
+On a CUDA device, chains of codecs become their first stage, zvc or quantize; Raw copies to the host what the GPU needs
+no more, as vDNN does; what the pinned memory has no room for (TUCK_PINNED_BYTES, 1 GiB) stays where it is. Nothing
+waits there, so what went wrong in a decode is said later, by `synchronize()`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.modules import module as modules
+
+from .comet import Comet
+from .frames import decode, decode_delta, digest, encode, encode_delta
+from .library import Choice, Error, codecs, synchronize
+from .policies import Advised, Codec, Counts, Policy, Raw, Site
+from .session import Session
+
+__all__ = ["saved_tensors", "Raw", "Codec", "Advised", "Comet", "Policy", "Counts", "Choice", "Site", "Error", "codecs",
+           "synchronize", "encode", "decode", "encode_delta", "decode_delta", "digest"]
+
+
+@contextlib.contextmanager
+def saved_tensors(policy: Policy | str, *, smallest: int = 4096):
+    """While it is entered, what autograd saves is stored as the policy - or the codec of that name - says; `as` gives
+    the policy. The backward pass may come inside or outside, and more than once where the graph is retained."""
+    if isinstance(policy, str):
+        policy = Codec(policy)
+    if not isinstance(policy, Policy):
+        raise TypeError(f"policy: {policy!r} is neither a Policy nor a codec's name")
+    if not isinstance(smallest, int) or smallest < 0:
+        raise ValueError(f"smallest: {smallest!r} is no number of bytes")
+    policy.iteration += 1
+    policy.entered()
+    session = Session(policy, smallest)
+    hooks = [modules.register_module_forward_pre_hook(session.enter),
+             modules.register_module_forward_hook(session.leave)]
+    try:
+        with saved_tensors_hooks(session.pack, session.unpack), session.functions:
+            yield policy
+    finally:
+        for hook in hooks:
+            hook.remove()
+        session.close()

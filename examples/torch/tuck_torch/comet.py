@@ -1,0 +1,366 @@
+"""COMET: saved activations within bounds that follow each layer's gradients and momentum."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Mapping
+
+import torch
+
+from . import bounds
+from .functions import Call, Use
+from .library import Choice, codecs, host
+from .policies import Policy, Site, require_positive, zeros_of
+
+# What a use of a tensor needs: a bound, or one of these; None is every bit.
+SIGN, NOTHING = "sign", "nothing"
+
+# Kinds of operations -> which saved tensors' errors reach which arguments' gradients.
+REACHES = {
+    "gelu": {"input": ("input",)}, "silu": {"input": ("input",)}, "layer_norm": {"input": ("input",)},
+    "rms_norm": {"input": ("input",)}, "softmax": {"output": ("input",)}, "log_softmax": {"output": ("input",)},
+    "cross_entropy": {"output": ("input",)},
+    "matmul": {"input": ("other",), "other": ("input",)}, "mul": {"input": ("other",), "other": ("input",)},
+    "attention": {"query": ("query", "key", "value"), "key": ("query", "key", "value"), "value": ("query", "key"),
+                  "output": ("query", "key")},
+}
+WEIGHTED = ("linear", "convolution")
+SPARSE = 0.1  # from this share of zeros on, the chain of codecs is taken
+
+
+class Comet(Policy):
+    """COMET: what known operations save is stored within absolute bounds, which tuck::bound_controller sets for each
+    call of an iteration from its gradients and momentum (SGD's momentum_buffer, Adam's exp_avg / (1 - beta1), which is
+    the same sum of gradients) every `refresh` iterations, and which are `first` before. bounds.py has the formulas, for
+    inputs of convolutions and linear layers, of GELU, SiLU, LayerNorm and RMSNorm, operands of products, queries, keys,
+    values and results of attention, and results of softmax and its logarithm. A tensor that several read has the
+    smallest of their bounds; a ReLU that shares it sees what is smaller than that as zero.
+
+    What GELU, SiLU and the norms give is computed again from their stored input. What only ReLU that made it and
+    pooling read - for its sign, and not at all - is stored within half of each value (Gist keeps a bit of it): no
+    gradient becomes another by that. Masks of dropout are bits.
+
+    All else is stored without loss: what unknown operations read, what weights read that are not the optimizer's own
+    parameters, and where no such weight is in front.
+
+    share: the standard deviation of a weight gradient's error, as a share of the mean momentum, that each stored tensor
+    may bring. Bounds stay in [lowest, highest]. estimate: "exact" takes the deviation from the sum of the squared
+    gradients of the layer's output, sigma^2 = bound^2 / 3 * sum l^2 over the weight's activations that are not zero;
+    "paper" is a * mean |l| * sqrt(batch * nonzero) * bound with a = 0.32, which leaves out over how many places a
+    convolution sums; it is for convolutions and linear layers."""
+
+    follows_functions = True
+
+    def __init__(self, optimizer: torch.optim.Optimizer, *, lossy: str = "quantize+delta+zvc+huffman",
+                 dense: str = "quantize", lossless: str = "zvc+rle+huffman", estimate: str = "exact",
+                 share: float = 0.01, refresh: int = 1000, first: float = 1e-4, lowest: float = 1e-8,
+                 highest: float = 1e-1) -> None:
+        super().__init__()
+        for name, codec, is_lossy in (("lossy", lossy, True), ("dense", dense, True), ("lossless", lossless, False)):
+            if codec not in codecs() or bool(host().is_lossy(codec.encode())) != is_lossy:
+                kind = "lossy" if is_lossy else "lossless"
+                raise ValueError(f"{name}: {codec!r} is no {kind} codec of {', '.join(codecs())}")
+        if estimate not in ("exact", "paper"):
+            raise ValueError(f"estimate: {estimate!r} is neither 'exact' nor 'paper'")
+        if not isinstance(getattr(optimizer, "state", None), Mapping):
+            raise ValueError(f"optimizer: {type(optimizer).__name__} has no state by parameter")
+        for name, value in (("share", share), ("first", first), ("lowest", lowest), ("highest", highest)):
+            require_positive(name, value)
+        if not lowest <= first <= highest:
+            raise ValueError(f"first: {first} is not from lowest, {lowest}, to highest, {highest}")
+        if not isinstance(refresh, int) or not 1 <= refresh < 2**63:
+            raise ValueError(f"refresh: {refresh!r} is no number of iterations")
+        self._lossless = Choice(lossless)
+        self._sign = Choice(lossy, 0.5, pointwise=True)
+        self._optimizer, self._lossy, self._dense, self._exact = optimizer, lossy, dense, estimate == "exact"
+        self._options = (1.0, share, refresh, first, lowest, highest)
+        self._a = 0.32
+        self._refresh = refresh
+        self._updated: int | None = None
+        self._looking = True
+        self._bounds: dict[tuple, int] = {}            # call and role -> bound_controller
+        self._zeros: dict[tuple, float] = {}           # call and role -> share of zeros
+        self._slopes: dict[tuple, float] = {}          # call -> of its output's error to its input's
+        self._fronts: dict[tuple, list] = {}           # call and argument -> weights in front, gains
+        self._inputs: dict[int, tuple] = {}            # id of a weight -> itself, positions, mean square of its input
+
+    def entered(self) -> None:
+        self._looking = self._updated is None or self.iteration - self._updated >= self._refresh
+        self._betas = {id(p): group.get("betas", (0.0,))[0] for group in self._optimizer.param_groups
+                       for p in group["params"]}
+
+    # What is called.
+
+    def calling(self, call: Call) -> None:
+        kind, arguments = call.kind, call.arguments
+        if kind in WEIGHTED or kind == "embedding":
+            weight = arguments.get("weight")
+            if isinstance(weight, torch.nn.Parameter) and id(weight) in self._betas:
+                call.noted["weight"] = weakref.ref(weight)
+                self._note_input(call, weight)
+            return
+        if not self._is_plain(call):
+            return
+        for name in {name for reached in REACHES.get(kind, {}).values() for name in reached}:
+            key = call.key, name
+            argument = arguments.get(name)
+            if (self._looking or key not in self._fronts) and isinstance(argument, torch.Tensor):
+                self._fronts[key] = self._front(argument.grad_fn)
+        call.noted["fronts"] = {role: [(name, self._fronts.get((call.key, name))) for name in reached]
+                                for role, reached in REACHES.get(kind, {}).items()}
+        if kind in ("gelu", "silu", "layer_norm", "rms_norm"):
+            self._note_norm(call)
+        if kind == "cross_entropy":
+            rows, target = arguments["input"].shape[0], arguments["target"]
+            ignored = (target == arguments.get("ignore_index", -100)).sum().item() if self._looking else 0
+            call.noted["rows"] = math.sqrt(max(rows * (rows - ignored), 1))  # 1 / (rows - ignored) in some, 0 in others
+        if kind == "attention":
+            call.noted["attention form"] = bool(arguments.get("is_causal")), arguments.get("scale")
+
+    def called(self, call: Call, output: object) -> None:
+        if not isinstance(output, torch.Tensor) or not output.requires_grad:
+            return
+        if self._looking:
+            self._note_gain(call, output)
+            if call.kind in REACHES or call.kind in WEIGHTED:
+                noted = weakref.ref(call)
+                output.register_hook(lambda gradient: _note_gradient(noted(), gradient))
+
+    @staticmethod
+    def _is_plain(call: Call) -> bool:
+        """Is it called in a form of which the formulas hold?"""
+        a, x = call.arguments, call.arguments.get("input")
+        if call.kind == "attention":
+            return a.get("attn_mask") is None and not a.get("dropout_p") and not a.get("enable_gqa")
+        if call.kind == "cross_entropy":
+            return (x.dim() == 2 and a.get("weight") is None and a.get("reduction", "mean") == "mean"
+                    and a.get("reduce") is None and a.get("size_average") is None)
+        if call.kind in ("softmax", "log_softmax"):
+            return a.get("dim") in (-1, x.dim() - 1)
+        if call.kind in ("matmul", "mul"):
+            y, ends = a.get("other"), 2 if call.kind == "matmul" else 0
+            return (isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor) and x.dim() == y.dim() >= max(ends, 1)
+                    and x.shape[:x.dim() - ends] == y.shape[:y.dim() - ends])
+        return True
+
+    def _note_input(self, call: Call, weight: torch.nn.Parameter) -> None:
+        if not self._looking:
+            return
+        x = call.arguments["input"].detach()
+        if call.kind == "embedding":
+            self._inputs[id(weight)] = weakref.ref(weight), x.numel(), 1 / weight.shape[0]
+        else:
+            positions = x.numel() / x.shape[-1] if call.kind == "linear" else x.shape[0] * math.prod(x.shape[2:])
+            self._inputs[id(weight)] = weakref.ref(weight), positions, bounds.product(x)
+
+    def _note_norm(self, call: Call) -> None:
+        """How its output is computed again. Weights that change before that are an error."""
+        a, function = call.arguments, call.function
+        x = a["input"].detach()
+        if call.kind in ("gelu", "silu"):
+            others = {name: value for name, value in a.items() if name not in ("input", "inplace")}
+            if not a.get("inplace"):
+                call.noted["again"] = lambda t: function(t, **others)
+            call.noted["form"] = others
+            self._slopes[call.key] = bounds.GELU_SLOPE if call.kind == "gelu" else bounds.SILU_SLOPE
+            return
+        shape, eps = tuple(a["normalized_shape"]), a.get("eps", 1e-5)
+        eps = torch.finfo(x.dtype).eps if eps is None else eps
+        weights = [a.get(name) for name in ("weight", "bias")[:2 if call.kind == "layer_norm" else 1]]
+        if any(w is not None and w.grad_fn is not None for w in weights):
+            return
+        kept = [(w.detach(), w._version) if w is not None else None for w in weights]
+
+        def again(t):
+            for w in kept:
+                if w is not None and w[0]._version != w[1]:
+                    raise RuntimeError("a weight that is needed to compute a norm again was modified in place")
+            return function(t, shape, *(w[0] if w is not None else None for w in kept), eps)
+
+        call.noted["again"] = again
+        form = weights[0], math.prod(shape), eps, call.kind == "layer_norm"
+        call.noted["form"] = form[0].detach() if form[0] is not None else None, *form[1:]
+        if isinstance(weights[0], torch.nn.Parameter) and id(weights[0]) in self._betas:
+            call.noted["weight"] = weakref.ref(weights[0])
+        if self._looking or call.key not in self._slopes:
+            self._slopes[call.key] = bounds.norm_slope(x, *call.noted["form"])
+
+    # The weights in front.
+
+    def _front(self, node) -> tuple | None:
+        """The nearest known weight in front of an operation, and by what the variance of a gradient's error grows until
+        it is that of the gradient of the weight's output."""
+        queue, seen = [(node, 1.0)], set()
+        for node, gain in queue:
+            if node is None or node in seen or len(seen) > 100:
+                continue
+            seen.add(node)
+            for ahead, _ in node.next_functions:
+                variable = getattr(ahead, "variable", None)
+                known = self._inputs.get(id(variable)) if variable is not None else None
+                if known is not None and known[0]() is variable:
+                    return known[0], gain
+            gain *= node.metadata.get("tuck_gain", 1.0)
+            queue += [(ahead, gain) for ahead, _ in node.next_functions]
+        return None
+
+    @staticmethod
+    def _note_gain(call: Call, output: torch.Tensor) -> None:
+        a, node = call.arguments, output.grad_fn
+        if call.kind == "softmax":
+            gain = bounds.softmax_gain(output.detach())
+        elif call.kind == "matmul" and all(isinstance(a.get(n), torch.Tensor) and a[n].dim() > 1
+                                           for n in ("input", "other")):
+            gain = bounds.matmul_gain(output.shape[-1], a["other"].detach())
+        elif call.kind in ("mul", "div") and isinstance(a.get("other"), (int, float)):
+            gain = float(a["other"]) ** (2 if call.kind == "mul" else -2)
+        else:
+            return
+        if node is not None:
+            node.metadata["tuck_gain"] = gain
+
+    # What is stored.
+
+    def choose(self, t: torch.Tensor, site: Site, uses: list) -> Choice | None:
+        needs = [(self._need(use), factor) for use, factor in uses]
+        if any(need is None for need, _ in needs):
+            return self._lossless
+        limits = [need / factor for need, factor in needs if need not in (SIGN, NOTHING)]
+        if not limits:
+            return self._sign
+        key = next((use.call.key, use.role) for use, _ in uses)
+        if self._looking or key not in self._zeros:
+            zeros = zeros_of(t)
+            for use, _ in uses:
+                self._zeros[use.call.key, use.role] = zeros
+        return Choice(self._lossy if self._zeros[key] >= SPARSE else self._dense, min(limits))
+
+    def suffices(self, choice: Choice | None, use: Use | None, factor: float) -> bool:
+        if choice is None or choice.bound is None:
+            return True
+        need = self._need(use)
+        if need in (None, SIGN, NOTHING):
+            return need == NOTHING or (need == SIGN and choice.pointwise)
+        return not choice.pointwise and choice.bound * factor <= need
+
+    def recomputes(self, call: Call, use: Use) -> float | None:
+        need = self._need(use)
+        known = "again" in call.noted and isinstance(need, float) and self._need(Use(call, "input")) is not None
+        return self._slopes[call.key] if known else None
+
+    def _need(self, use: Use | None) -> float | str | None:
+        if use is None:
+            return None
+        kind, role, noted = use.call.kind, use.role, use.call.noted
+        if kind == "relu" and role == "output":
+            return SIGN
+        if kind == "pooling":
+            return NOTHING
+        if kind in WEIGHTED:
+            return self.bound(use) if role == "input" and "weight" in noted else None
+        fronts = noted.get("fronts", {}).get(role)
+        return self.bound(use) if fronts and all(front is not None for _, front in fronts) else None
+
+    def bound(self, use: Use) -> float:
+        return host().bound_now(self._controller((use.call.key, use.role)))
+
+    # What is learnt.
+
+    def learn(self, use: Use, t: torch.Tensor) -> None:
+        key = use.call.key, use.role
+        if self._need(use) in (None, SIGN, NOTHING) or not host().bound_wants(self._controller(key), self.iteration):
+            return
+        errors = self._errors(use, t)  # of weights' gradients: variances where values have errors of variance 1
+        if errors is None:
+            return
+        worst = 0.0
+        for weight, error in errors:
+            momentum = self._momentum(weight)
+            if momentum is None or not momentum > 0:  # before the first step
+                return
+            worst = max(worst, math.sqrt(error / 3) / momentum)
+        if worst > 0:
+            host().bound_update(self._controller(key), self.iteration, worst, 1.0, max(1 - self._zeros.get(key, 0.0),
+                                                                                       1e-9), 1.0)
+            self._updated = self.iteration
+
+    def _errors(self, use: Use, t: torch.Tensor) -> list[tuple] | None:
+        call, g = use.call, use.call.gradient
+        if call.kind in WEIGHTED:
+            weight = call.noted["weight"]()
+            channels = weight.shape[0]
+            if self._exact:
+                return [(weight, bounds.weight(g, channels))]
+            return [(weight, 3 * (self._a * g.abs().mean().item()) ** 2 * g.shape[0])]
+        passed = self._passed(use, t)
+        if passed is None:
+            return None
+        errors = []
+        for name, front in call.noted["fronts"][use.role]:
+            weight, gain = front[0](), front[1]
+            if id(weight) not in self._inputs:  # it is gone
+                return None
+            _, positions, mean_square = self._inputs[id(weight)]
+            errors.append((weight, bounds.front_weight(positions, mean_square) * gain * passed[name]))
+        if "own" in passed and "weight" in call.noted:
+            errors.append((call.noted["weight"](), passed["own"]))
+        return errors
+
+    def _passed(self, use: Use, t: torch.Tensor) -> dict[str, float] | None:
+        """The variances of the errors of the gradients that are passed on, by argument."""
+        call, g = use.call, use.call.gradient
+        if call.kind == "gelu":
+            return {"input": bounds.gelu(g, t)}
+        if call.kind == "silu":
+            return {"input": bounds.silu(g, t)}
+        if call.kind in ("layer_norm", "rms_norm"):
+            passed, own = bounds.norm(g, t, *call.noted["form"])
+            return {"input": passed, "own": own}
+        if call.kind == "softmax":
+            return {"input": bounds.softmax(g, t.view(g.shape))}
+        if call.kind == "log_softmax":
+            return {"input": bounds.log_softmax(g.float().sum(-1, keepdim=True), t.view(g.shape))}
+        if call.kind == "cross_entropy":
+            return {"input": bounds.log_softmax(g.item() / call.noted["rows"], t)}
+        if call.kind == "mul":
+            return {name: bounds.product(g) for name in ("input", "other")}
+        if call.kind == "matmul":
+            of_input, of_other = bounds.matmul(g)
+            return {"other": of_input, "input": of_other}
+        return self._passed_by_attention(use, t)
+
+    @staticmethod
+    def _passed_by_attention(use: Use, t: torch.Tensor) -> dict[str, float] | None:
+        call = use.call
+        if "attention" not in call.noted:
+            parts = {role: handle().view() for role, handle in call.handles.items() if handle() is not None}
+            if not {"query", "key", "value", "output"} <= set(parts):
+                return None
+            causal, scale = call.noted["attention form"]
+            call.noted["attention"] = bounds.attention(call.gradient, parts["query"], parts["key"], parts["value"],
+                                                       parts["output"], causal, scale)
+        return call.noted["attention"][use.role]
+
+    def _momentum(self, weight: torch.Tensor | None) -> float | None:
+        """The mean of |m|, m the sum of the gradients that the optimizer's decay has left."""
+        state = self._optimizer.state.get(weight, {}) if weight is not None else {}
+        if state.get("momentum_buffer") is not None:
+            return state["momentum_buffer"].abs().mean().item()
+        if state.get("exp_avg") is not None:
+            return state["exp_avg"].abs().mean().item() / (1 - self._betas.get(id(weight), 0.0))
+        return None
+
+    def _controller(self, key: tuple) -> int:
+        if key not in self._bounds:
+            controller = host().bound_new(*self._options)
+            if not controller:
+                raise MemoryError("bound_controller")
+            weakref.finalize(self, host().bound_free, controller)
+            self._bounds[key] = controller
+        return self._bounds[key]
+
+
+def _note_gradient(call: Call | None, gradient: torch.Tensor) -> None:
+    if call is not None:
+        call.gradient = gradient.detach()

@@ -1,0 +1,49 @@
+"""Frames and deltas of single tensors, for programs that send or store them."""
+
+from __future__ import annotations
+
+import torch
+
+from .library import Choice, host
+
+
+def _check_dense(*tensors: torch.Tensor) -> None:
+    for t in tensors:
+        if t.device.type != "cpu" or not t.is_contiguous():
+            raise ValueError("a frame needs a contiguous tensor on the CPU")
+        if t.dtype != tensors[0].dtype or t.numel() != tensors[0].numel():
+            raise ValueError("a tensor and its base must have the same type and size")
+
+
+def encode(t: torch.Tensor, codec: str) -> torch.Tensor:
+    """Returns the frame of a contiguous tensor on the CPU, by a lossless codec. Raises BufferError if the codec does not
+    take the type."""
+    _check_dense(t)
+    return host().encode(Choice(codec), t)
+
+
+def decode(frame: torch.Tensor, into: torch.Tensor) -> None:
+    """Decodes a frame into a tensor of the same type and size."""
+    _check_dense(into)
+    host().decode(frame, into)
+
+
+def encode_delta(t: torch.Tensor, base: torch.Tensor, codec: str = "gaps") -> torch.Tensor:
+    """Returns the frame of what differs between `t` and `base`: by gaps, for few changes, or by zvc+rle+huffman. Raises
+    BufferError if the codec does not take the type."""
+    _check_dense(t, base)
+    return host().encode_delta(t, base, codec)
+
+
+def decode_delta(frame: torch.Tensor, base: torch.Tensor, into: torch.Tensor | None = None) -> None:
+    """Restores a tensor from its delta and its base, in place unless `into` is given. Verifies the frame and the base
+    first: if one of them is wrong, raises Error and changes nothing."""
+    into = base if into is None else into
+    _check_dense(base, into)
+    host().decode_delta(frame, base, into)
+
+
+def digest(t: torch.Tensor) -> int:
+    """Returns a 64-bit checksum of a tensor. It finds accidents, not forgery."""
+    _check_dense(t)
+    return host().digest(t.data_ptr(), t.numel() * t.element_size())

@@ -1,0 +1,221 @@
+"""The shared libraries: libtuck_host.so, whose contract is ../tuck_host.h, and libtuck_torch.so, for CUDA devices."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+# As tuck's frames number them.
+FLOATS = {torch.float16: 9, torch.bfloat16: 10, torch.float32: 11, torch.float64: 12}
+INTEGERS = {torch.uint8: 1, torch.int32: 6, torch.int64: 8}
+DTYPES = {**FLOATS, **INTEGERS}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a tensor is stored."""
+    codec: str
+    bound: float | None = None  # of lossy codecs: no value is farther from what it was than this
+    pointwise: bool = False     # ... than this share of it, which keeps its sign below 1
+
+
+class Error(RuntimeError):
+    """A codec or a swap stream refused, or found what it stored to be damaged."""
+
+
+def _library(name: str) -> ctypes.CDLL:
+    here = Path(__file__).resolve().parents[1]
+    wanted = os.environ.get(name.upper() + "_LIBRARY")
+    places = [Path(wanted)] if wanted else [
+        here / f"lib{name}.so", *(here.parent.parent / "build" / b / "lib" / f"lib{name}.so" for b in ("auto", "sim"))]
+    for place in places:
+        if place.exists():
+            return ctypes.CDLL(str(place))
+    raise Error(f"lib{name}.so is in none of: {', '.join(map(str, places))}; {name.upper()}_LIBRARY may name it")
+
+
+_TEXT, _SIZE, _INT, _UINT = ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int, ctypes.c_uint
+_POINTER, _REAL = ctypes.c_void_p, ctypes.c_double
+
+
+def _prototypes(lib: ctypes.CDLL):
+    def function(name, result, *arguments):
+        f = getattr(lib, name)
+        f.restype, f.argtypes = result, arguments
+        return f
+
+    return function
+
+
+class Host:
+    """libtuck_host.so: tuck_host.h has the contract."""
+
+    def __init__(self) -> None:
+        function = _prototypes(_library("tuck_host"))
+        self.message = function("tuck_host_message", _TEXT, _INT)
+        self.is_lossy = function("tuck_host_is_lossy", _INT, _TEXT)
+        self._room = function("tuck_host_room", _SIZE, _TEXT, _INT, _REAL, _INT, _SIZE)
+        self._encode = function("tuck_host_encode", _INT, _TEXT, _INT, _REAL, _INT, _POINTER, _SIZE, _POINTER, _SIZE,
+                                _UINT, ctypes.POINTER(_SIZE))
+        self._decode = function("tuck_host_decode", _INT, _POINTER, _SIZE, _INT, _POINTER, _SIZE, _UINT)
+        self._delta_room = function("tuck_host_delta_room", _SIZE, _TEXT, _INT, _SIZE)
+        self._encode_delta = function("tuck_host_encode_delta", _INT, _TEXT, _INT, _POINTER, _POINTER, _SIZE, _POINTER,
+                                      _SIZE, _UINT, ctypes.POINTER(_SIZE))
+        self._decode_delta = function("tuck_host_decode_delta", _INT, _POINTER, _SIZE, _INT, _POINTER, _POINTER, _SIZE,
+                                      _UINT)
+        self.digest = function("tuck_host_digest", _SIZE, _POINTER, _SIZE)
+        self.advisor_new = function("tuck_advisor_new", _POINTER, _REAL, _REAL, _UINT)
+        self.advisor_free = function("tuck_advisor_free", None, _POINTER)
+        self.advisor_add = function("tuck_advisor_add", ctypes.c_int64, _POINTER, _SIZE, _REAL, _REAL)
+        self.advisor_decide = function("tuck_advisor_decide", ctypes.c_int64, _POINTER, _SIZE, _REAL)
+        self.advisor_measured = function("tuck_advisor_measured", None, _POINTER, _SIZE, _SIZE, _REAL, _REAL, _REAL,
+                                         _REAL)
+        self.bound_new = function("tuck_bound_new", _POINTER, _REAL, _REAL, _SIZE, _REAL, _REAL, _REAL)
+        self.bound_free = function("tuck_bound_free", None, _POINTER)
+        self.bound_now = function("tuck_bound_now", _REAL, _POINTER)
+        self.bound_wants = function("tuck_bound_wants", _INT, _POINTER, _SIZE)
+        self.bound_update = function("tuck_bound_update", None, _POINTER, _SIZE, _REAL, _REAL, _REAL, _REAL)
+        names = function("tuck_host_codecs", ctypes.POINTER(_TEXT))()
+        self.codecs = []
+        while names[len(self.codecs)] is not None:
+            self.codecs.append(names[len(self.codecs)].decode())
+        self._scratch = threading.local()
+
+    def encode(self, choice: Choice, t: torch.Tensor) -> torch.Tensor:
+        """The frame of a dense tensor's memory. Raises BufferError where the codec is not for its type. Threads of
+        tuck's own encode beside the forward pass, so each call uses one."""
+        dtype, count = DTYPES[t.dtype], t.numel()
+        how = choice.codec.encode(), 2 if choice.pointwise else 0, choice.bound or 0.0
+        room = self._room(*how, dtype, count)
+        if room == 0:
+            raise BufferError(f"{choice.codec} is not for {t.dtype}")
+        buffer = getattr(self._scratch, "buffer", None)
+        if buffer is None or buffer.numel() < room:
+            buffer = self._scratch.buffer = torch.empty(room, dtype=torch.uint8)
+        used = ctypes.c_uint64()
+        self._check(self._encode(*how, dtype, t.data_ptr(), count, buffer.data_ptr(), buffer.numel(),
+                                 1, ctypes.byref(used)), f"encode by {choice.codec}")
+        return buffer[:used.value].clone()
+
+    def decode(self, frame: torch.Tensor, into: torch.Tensor) -> None:
+        self._check(self._decode(frame.data_ptr(), frame.numel(), DTYPES[into.dtype], into.data_ptr(), into.numel(),
+                                 1), "decode")
+
+    def encode_delta(self, t: torch.Tensor, base: torch.Tensor, codec: str) -> torch.Tensor:
+        """The frame of a dense tensor relative to a base of the same type and size, by as many threads as PyTorch has.
+        Raises BufferError where the codec is not for its type."""
+        dtype, count = DTYPES[t.dtype], t.numel()
+        room = self._delta_room(codec.encode(), dtype, count)
+        if room == 0:
+            raise BufferError(f"{codec} is not for deltas of {t.dtype}")
+        frame = torch.empty(room, dtype=torch.uint8)
+        used = ctypes.c_uint64()
+        self._check(self._encode_delta(codec.encode(), dtype, t.data_ptr(), base.data_ptr(), count, frame.data_ptr(),
+                                       frame.numel(), torch.get_num_threads(), ctypes.byref(used)),
+                    f"encode a delta by {codec}")
+        return frame[:used.value].clone()
+
+    def decode_delta(self, frame: torch.Tensor, base: torch.Tensor, into: torch.Tensor) -> None:
+        self._check(self._decode_delta(frame.data_ptr(), frame.numel(), DTYPES[into.dtype], base.data_ptr(),
+                                       into.data_ptr(), into.numel(), torch.get_num_threads()), "decode a delta")
+
+    def _check(self, status: int, what: str) -> None:
+        if status != 0:
+            raise Error(f"{what}: {self.message(status).decode()}")
+
+
+class Swap:
+    """libtuck_torch.so, whose contract is ../torch_allocator/tuck_torch.h: a swap stream for each CUDA device."""
+
+    TYPES = {torch.float16: 1, torch.bfloat16: 2, torch.float32: 3, torch.float64: 4}  # all others are bytes
+    KEPT = 1
+
+    def __init__(self) -> None:
+        function = _prototypes(_library("tuck_torch"))
+        self._park = function("tuck_park_as", _INT, _POINTER, ctypes.c_size_t, _INT, _TEXT, _INT, _REAL, _INT,
+                              _POINTER, ctypes.POINTER(_SIZE))
+        self._restore = function("tuck_restore", _INT, _SIZE, _POINTER, ctypes.c_size_t, _POINTER)
+        self._drop = function("tuck_drop", _INT, _SIZE)
+        self._stored = function("tuck_stored_bytes", _INT, _SIZE, ctypes.POINTER(_SIZE))
+        self._wait = function("tuck_wait", _INT, _INT)
+        self._last_error = function("tuck_last_error", _TEXT)
+        self._streams: dict[int, torch.cuda.Stream] = {}
+
+    def park(self, choice: Choice | None, t: torch.Tensor) -> int | None:
+        """The number of a dense tensor that is on its way to the host; None where it has to stay."""
+        codec, bound = ("raw", 0.0) if choice is None or t.dtype not in FLOATS else (
+            choice.codec.partition("+")[0], choice.bound or 0.0)
+        if codec not in ("raw", "zvc", "quantize") or (codec == "quantize" and t.dtype == torch.float64):
+            codec = "zvc"
+        side, number_ = self._side(t.device), ctypes.c_uint64()
+        code = self._park(t.data_ptr(), t.numel() * t.element_size(), self.TYPES.get(t.dtype, 0), codec.encode(),
+                          2 if choice and choice.pointwise else 0, bound, t.device.index, side.cuda_stream,
+                          ctypes.byref(number_))
+        if code == self.KEPT:
+            self._drop(number_.value)
+            return None
+        self._check(code)
+        t.record_stream(side)  # its memory is others' only once the side stream has read it
+        return number_.value
+
+    def restore(self, parked: int, into: torch.Tensor) -> None:
+        side = self._side(into.device)
+        self._check(self._restore(parked, into.data_ptr(), into.numel() * into.element_size(), side.cuda_stream))
+        torch.cuda.current_stream(into.device).wait_stream(side)
+
+    def drop(self, parked: int) -> None:
+        self._drop(parked)
+
+    def stored_bytes(self, parked: int) -> int:
+        stored = ctypes.c_uint64()
+        self._check(self._stored(parked, ctypes.byref(stored)))
+        return stored.value
+
+    def synchronize(self) -> None:
+        for device in self._streams:
+            self._check(self._wait(device))
+
+    def _side(self, device: torch.device) -> torch.cuda.Stream:
+        """A stream of our own, behind what the caller's has been given, which need not wait for it."""
+        if device.index not in self._streams:
+            self._streams[device.index] = torch.cuda.Stream(device)
+        side = self._streams[device.index]
+        side.wait_stream(torch.cuda.current_stream(device))
+        return side
+
+    def _check(self, code: int) -> None:
+        if code != 0:
+            raise Error(self._last_error().decode())
+
+
+_loaded: dict[type, object] = {}
+
+
+def _loaded_once(kind: type):
+    if kind not in _loaded:
+        _loaded[kind] = kind()
+    return _loaded[kind]
+
+
+def host() -> Host:
+    return _loaded_once(Host)
+
+
+def swap() -> Swap:
+    return _loaded_once(Swap)
+
+
+def codecs() -> list[str]:
+    """Names that Codec takes. Integers have one of their own, bitpack, whatever the policy."""
+    return [name for name in host().codecs if name != "bitpack"]
+
+
+def synchronize() -> None:
+    """Waits for what the swap streams were asked for. Raises Error where some of it failed since the last time."""
+    if Swap in _loaded:
+        swap().synchronize()

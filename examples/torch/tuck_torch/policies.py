@@ -1,0 +1,214 @@
+"""Policies: how what is saved is stored, and what became of it."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import weakref
+from dataclasses import dataclass, field
+
+import torch
+
+from .library import FLOATS, Choice, Error, codecs, host
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a tensor is saved: in which call of which module of an iteration, counted from 0. None: in no module."""
+    module: torch.nn.Module | None
+    call: int
+
+
+@dataclass
+class Counts:
+    """Of one layer: the bytes of what was saved there for the first time, and what was made of it."""
+    tensors: int = 0
+    raw: int = 0
+    stored: int = 0
+    integer_raw: int = 0  # of pooling indices, say; not in the three above
+    integer_stored: int = 0
+    encode_seconds: float = 0.0  # on whichever thread
+    decode_seconds: float = 0.0
+    choices: dict[str, int] = field(default_factory=dict)  # tensors by codec, "as it is" where there was none
+    bound: float | None = None  # the last one, where it is absolute
+
+    def add(self, dtype: torch.dtype, raw: int, stored: int, seconds: float = 0.0,
+            choice: Choice | str = "as it is") -> None:
+        if dtype not in FLOATS:
+            self.integer_raw += raw
+            self.integer_stored += stored
+            return
+        self.tensors += 1
+        self.raw += raw
+        self.stored += stored
+        self.encode_seconds += seconds
+        name = choice if isinstance(choice, str) else choice.codec
+        self.choices[name] = self.choices.get(name, 0) + 1
+        if isinstance(choice, Choice) and choice.bound and not choice.pointwise:
+            self.bound = choice.bound
+
+
+def require_positive(name: str, value: object) -> None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0 < value <= sys.float_info.max:
+        raise ValueError(f"{name}: {value!r} is no finite number above 0")
+
+
+def zeros_of(t: torch.Tensor) -> float:
+    """The share of a tensor's values that are zero."""
+    return 1 - torch.count_nonzero(t).item() / max(t.numel(), 1)
+
+
+class Policy:
+    """Chooses how each tensor is stored. A subclass has `choose`, and may listen to what happens.
+
+    Operations that are recognised are given as `functions.Use`: the call, and the role of the tensor in it."""
+
+    follows_functions = False  # are `called`, `suffices`, `learn` and `recomputes` wanted?
+
+    def __init__(self) -> None:
+        self.iteration = -1  # of entered contexts; the first is 0
+        self.counts: dict[str, Counts] = {}
+        self._labels: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        self._of_class: dict[str, int] = {}
+
+    def choose(self, t: torch.Tensor, site: Site, uses: list) -> Choice | None:
+        """How floating-point tensor t is stored, which operations read as `uses` say. None: as it is."""
+        raise NotImplementedError
+
+    def encoded(self, entry, seconds: float, size: int) -> None:
+        """A frame of so many bytes is written: entry.site, entry.choice and entry.raw_bytes."""
+
+    def decoded(self, entry, t: torch.Tensor, seconds: float) -> None:
+        """It was read, as the flat tensor t. On any thread."""
+
+    def calling(self, call) -> None:
+        """A recognised function is about to be called."""
+
+    def called(self, call, output: object) -> None:
+        """A recognised function has returned."""
+
+    def suffices(self, choice: Choice | None, use, factor: float) -> bool:
+        """May an operation read a tensor that is stored by this choice, or that has so many times its error?"""
+        return True
+
+    def recomputes(self, call, use) -> float | None:
+        """May the call's output, read as `use` says, be computed again from its stored input? Then how many times the
+        error of that input the output's error is."""
+        return None
+
+    def learn(self, use, t: torch.Tensor) -> None:
+        """The backward pass of an operation, of whose output use.call.gradient is the gradient, reads t."""
+
+    def entered(self) -> None:
+        """An iteration begins."""
+
+    def label(self, module: torch.nn.Module | None) -> str:
+        """Conv2d_1 is the first module of that class that ran."""
+        if module is None:
+            return "functions"
+        if module not in self._labels:
+            kind = type(module).__name__
+            self._of_class[kind] = self._of_class.get(kind, 0) + 1
+            self._labels[module] = f"{kind}_{self._of_class[kind]}"
+        return self._labels[module]
+
+    def take_counts(self) -> dict[str, Counts]:
+        """By layer, in the order in which they ran, since the last time."""
+        taken, self.counts = self.counts, {}
+        return taken
+
+    def count(self, site: Site) -> Counts:
+        return self.counts.setdefault(self.label(site.module), Counts())
+
+
+class Raw(Policy):
+    """Everything as it is: what the others are compared with."""
+
+    def choose(self, t: torch.Tensor, site: Site, uses: list) -> Choice | None:
+        return None
+
+
+class Codec(Policy):
+    """One codec for all, as `codecs` names them. Lossy ones need an absolute bound."""
+
+    def __init__(self, name: str, bound: float | None = None) -> None:
+        super().__init__()
+        if name not in codecs():
+            raise ValueError(f"codec: there is no {name!r}, but {', '.join(codecs())}")
+        if host().is_lossy(name.encode()):
+            require_positive(f"bound: {name}", bound)
+        elif bound is not None:
+            raise ValueError(f"bound: {name} loses nothing and takes none")
+        self._choice = Choice(name, bound)
+
+    def choose(self, t: torch.Tensor, site: Site, uses: list) -> Choice | None:
+        return self._choice
+
+
+class Advised(Policy):
+    """CSWAP+: the lossless codec, or none, that costs least by tuck::advisor: what it takes to encode, to move the
+    frame at `link` bytes a second out and in, and to decode, as measured on the way."""
+
+    CODECS = ("zvc", "rle", "zvc+rle+huffman")
+
+    def __init__(self, link: float) -> None:
+        super().__init__()
+        require_positive("link", link)
+        self._advisor = host().advisor_new(link, link, len(self.CODECS))
+        if not self._advisor:
+            raise MemoryError("advisor")
+        weakref.finalize(self, host().advisor_free, self._advisor)
+        self._numbers: dict[tuple, int] = {}
+        self._zeros: dict[int, float] = {}  # of each tensor's number, the last time
+        self._calibrated = False
+        self._lock = threading.Lock()  # frames are decoded on other threads, too
+
+    def choose(self, t: torch.Tensor, site: Site, uses: list) -> Choice | None:
+        if t.device.type != "cpu":
+            raise Error(f"Advised: what codecs take on {t.device} is not measured; use Codec or Comet there")
+        if not self._calibrated:
+            self._calibrate()
+        zeros, number = zeros_of(t), self._number(site, t.numel() * t.element_size())
+        with self._lock:
+            self._zeros[number] = zeros
+            best = host().advisor_decide(self._advisor, number, zeros)
+        return None if best < 0 else Choice(self.CODECS[best])
+
+    def encoded(self, entry, seconds, size):
+        self._measured(entry.site, entry.choice, entry.raw_bytes, seconds, 0.0, entry.raw_bytes / size)
+
+    def decoded(self, entry, t, seconds):
+        self._measured(entry.site, entry.choice, entry.raw_bytes, 0.0, seconds, 0.0)
+
+    def _measured(self, site, choice, raw_bytes, *figures):
+        if choice.codec in self.CODECS:
+            number = self._number(site, raw_bytes)
+            with self._lock:
+                host().advisor_measured(self._advisor, number, self.CODECS.index(choice.codec),
+                                        self._zeros.get(number, math.nan), *figures)
+
+    def _number(self, site: Site, raw_bytes: int) -> int:
+        key = (self.label(site.module), site.call, raw_bytes)
+        with self._lock:
+            if key not in self._numbers:
+                self._numbers[key] = host().advisor_add(self._advisor, raw_bytes, 0.0, 0.0)
+            return self._numbers[key]
+
+    def _calibrate(self) -> None:
+        """Codecs that nothing is known of are not chosen: a few tensors of noise, each of its own sparsity."""
+        from .store import Frame
+        self._calibrated = True
+        ours = torch.Generator().manual_seed(0)  # the training's own must not notice
+        noise, chance = torch.randn(1 << 18, generator=ours), torch.rand(1 << 18, generator=ours)
+        for zeros in (0.3, 0.6, 0.9):
+            for size in (1 << 14, 1 << 16, 1 << 18):
+                sample = noise[:size].masked_fill(chance[:size] < zeros, 0)
+                self._zeros[self._number(Site(None, size), 4 * size)] = zeros_of(sample)
+                for name in self.CODECS:
+                    entry = Frame(sample, Site(None, size), self, None)
+                    entry.choice = Choice(name)
+                    entry.encode()
+                    self.encoded(entry, entry.seconds, entry.frame.numel())
+                    entry.value()

@@ -1,0 +1,239 @@
+"""The hooks of one entered context: of autograd, of modules, and of functions."""
+
+from __future__ import annotations
+
+import collections
+import threading
+import weakref
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from .functions import Call, Functions, Use
+from .library import DTYPES, FLOATS, Choice
+from .policies import Policy, Raw, Site
+from .store import Derived, Frame, Handle, Kept, Mask, Parked, Stored, beside
+
+WAITING = 6  # saves until one is stored: the operations that share it have been called by then
+AT_ONCE = 6  # frames that other threads have to encode; the training's own does what is beyond
+AHEAD = 4    # tensors that are decoded before they are asked for, or kept for the next that asks
+
+
+class Session:
+    def __init__(self, policy: Policy, smallest: int) -> None:
+        self.policy, self.smallest = policy, smallest
+        self.known: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
+        self.inside: list[Site] = []
+        self.calls: dict[torch.nn.Module, int] = {}
+        self.thread = threading.get_ident()  # hooks of modules are every thread's, those of autograd this one's
+        self.functions = Functions(self.site, policy.label, policy.calling, self.returned)
+        self.waiting: collections.deque[Stored] = collections.deque()
+        self.encoding: collections.deque = collections.deque()  # (frame, future)
+        self.order: list[weakref.ref] = []
+        self.recent: collections.deque[Stored] = collections.deque()
+        self.outputs: dict[tuple, tuple] = {}  # memory of an output that can be computed again -> its call
+
+    def enter(self, module, _inputs) -> None:
+        if threading.get_ident() != self.thread:
+            return
+        call = self.calls.get(module, 0)
+        self.calls[module] = call + 1
+        self.inside.append(Site(module, call))
+        self.policy.label(module)
+
+    def leave(self, module, _inputs, _output) -> None:
+        if threading.get_ident() != self.thread:
+            return
+        while self.inside and self.inside.pop().module is not module:
+            pass  # a module within raised, and whoever called it went on
+
+    def site(self) -> Site:
+        return self.inside[-1] if self.inside else Site(None, 0)
+
+    def returned(self, call: Call, output: object) -> None:
+        if not self.policy.follows_functions:
+            return
+        self.policy.called(call, output)
+        if "input" in call.handles and isinstance(output, torch.Tensor) and output.is_contiguous():
+            key, identity = _memory(output)
+            self.outputs[key] = call, identity
+
+    def close(self) -> None:
+        """What is saved is stored when this returns."""
+        while self.waiting:
+            self._store(self.waiting.popleft())
+        while self.encoding:
+            self._settle()
+        self.inside.clear()
+        self.calls.clear()
+        self.outputs.clear()
+
+    # The hooks of autograd.
+
+    def pack(self, t: torch.Tensor):
+        if not self._is_wanted(t):
+            return Kept(t)
+        call = self.functions.running
+        role = call.role_of(t) if call is not None else None
+        use = Use(call, role) if role is not None else None
+        whole = _whole(t)
+        if whole is None or (role == "weight" and isinstance(call.arguments["weight"], torch.nn.Parameter)):
+            return Kept(t)  # the latter is autocast's copy, which it keeps itself
+        key, identity = _memory(whole)
+        stored = self.known.get(key)
+        if stored is None or not self._joins(stored, use):
+            stored = self._derived(key, whole, use, identity) or self._new(whole, use, identity)
+            stored.index = len(self.order)
+            self.order.append(weakref.ref(stored))
+            self.known[key] = stored
+        handle = Handle(stored, t.shape, t.stride(), t.storage_offset() - whole.storage_offset(), use)
+        if use is not None:
+            call.handles[role] = weakref.ref(handle)
+        while len(self.waiting) > WAITING:
+            self._store(self.waiting.popleft())
+        return handle
+
+    def unpack(self, packed) -> torch.Tensor:
+        if isinstance(packed, Kept):
+            return packed.restore()
+        stored = packed.stored
+        for index in range(stored.index - 1, max(stored.index - AHEAD, 0) - 1, -1):
+            before = self.order[index]()
+            before = before.of.stored if isinstance(before, Derived) else before
+            if isinstance(before, Frame) and before.left > 0 and not before.asked and before.is_heavy():
+                before.asked = True
+                beside().submit(before.prepare)
+        t = packed.view()
+        stored.left -= 1
+        if stored.left <= 0:
+            stored.forget()
+        elif stored not in self.recent:  # operations that share a tensor often follow each other
+            self.recent.append(stored)
+            if len(self.recent) > AHEAD:
+                self.recent.popleft().forget()
+        if packed.use is not None and packed.use.call.gradient is not None:
+            self.policy.learn(packed.use, t)
+        return t
+
+    def _is_wanted(self, t: torch.Tensor) -> bool:
+        parameter = torch.nn.Parameter
+        return (t.dtype in DTYPES and t.layout is torch.strided and t.device.type in ("cpu", "cuda")
+                and not isinstance(t, parameter) and not isinstance(t._base, parameter)
+                and t.numel() * t.element_size() >= self.smallest)
+
+    # How it is stored.
+
+    def _joins(self, stored: Stored, use: Use | None) -> bool:
+        """May it be read from what is stored already, or is going to be?"""
+        if stored.pending:
+            stored.uses.append((use, 1.0))
+            return True
+        if isinstance(stored, (Frame, Parked)):
+            return self.policy.suffices(stored.choice, use, 1.0)
+        return isinstance(stored, Derived) and self._may_derive(stored.of, stored.of.use, use)
+
+    def _may_derive(self, of: Handle, through: Use, use: Use | None) -> bool:
+        factor = self.policy.recomputes(through.call, use) if use is not None else None
+        if factor is None:
+            return False
+        if of.stored.pending:
+            of.stored.uses.append((use, factor))
+            return True
+        return isinstance(of.stored, (Frame, Parked)) and self.policy.suffices(of.stored.choice, use, factor)
+
+    def _derived(self, key: tuple, whole: torch.Tensor, use: Use | None, identity) -> Derived | None:
+        call, _ = self.outputs.get(key, (None, None))
+        if call is None and use is not None:  # or of a copy that autocast has made
+            argument = use.call.arguments.get(use.role)
+            if isinstance(argument, torch.Tensor) and argument.dtype != whole.dtype and argument.is_contiguous():
+                call, _ = self.outputs.get(_memory(argument)[0], (None, None))
+        of = call.handles["input"]() if call is not None else None
+        if of is None or not whole.is_contiguous() or not self._may_derive(of, of.use, use):
+            return None
+        again, dtype = call.noted["again"], whole.dtype
+        return Derived(of, lambda t: again(t).to(dtype), dtype, whole.numel(), self.site(), self.policy, identity)
+
+    def _new(self, whole: torch.Tensor, use: Use | None, identity) -> Stored:
+        site = self.site()
+        if use is not None and use.role == "mask" and whole.device.type == "cpu" and not isinstance(self.policy, Raw):
+            mask = _mask(whole, site, self.policy, identity)
+            if mask is not None:
+                return mask
+        flat = whole.detach().as_strided((whole.numel(),), (1,), whole.storage_offset())
+        stored = (Parked if whole.device.type == "cuda" else Frame)(flat, site, self.policy, identity)
+        stored.uses.append((use, 1.0))
+        self.waiting.append(stored)
+        return stored
+
+    def _store(self, stored: Stored) -> None:
+        stored.pending = False
+        stored.choice = self._choose(stored)
+        stored.uses = []
+        if isinstance(stored, Parked):
+            stored.encode()
+            stored.settle()
+        elif stored.choice is None:
+            stored.settle()
+        else:
+            while self.encoding and self.encoding[0][1].done():
+                self._settle()
+            if stored.is_heavy() and len(self.encoding) < AT_ONCE:
+                self.encoding.append((stored, beside().submit(stored.encode)))
+            else:
+                stored.encode()
+                stored.settle()
+
+    def _settle(self) -> None:
+        stored, future = self.encoding.popleft()
+        if future.cancel():  # it has not begun
+            stored.encode()
+        else:
+            future.result()
+        stored.settle()
+
+    def _choose(self, stored: Stored) -> Choice | None:
+        if stored.dtype in FLOATS:
+            return self.policy.choose(stored.source, stored.site, stored.uses)
+        return None if isinstance(self.policy, Raw) else Choice("bitpack")
+
+
+def _memory(t: torch.Tensor) -> tuple[tuple, StorageWeakRef]:
+    """What tells a dense tensor's memory and contents from others. While the weak reference lives, no other storage has
+    its number."""
+    storage = StorageWeakRef(t.untyped_storage() if hasattr(t, "untyped_storage") else t.storage())
+    return (storage.cdata, t.storage_offset(), t.numel(), t.dtype, t._version), storage
+
+
+def _whole(t: torch.Tensor) -> torch.Tensor | None:
+    """The dense tensor whose memory is stored for t: itself, or the result of which it is a view, as queries, keys and
+    values are of one product."""
+    if _is_dense(t):
+        return t
+    base = t._base
+    is_result = base is not None and base.grad_fn is not None and base.dtype == t.dtype
+    return base if is_result and base.numel() <= 4 * t.numel() and _is_dense(base) else None
+
+
+def _is_dense(t: torch.Tensor) -> bool:
+    """Do its values fill a piece of memory, each once, in whatever order?"""
+    if t.is_contiguous():
+        return True
+    expected = 1
+    for stride, size in sorted(zip(t.stride(), t.shape)):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
+
+
+def _mask(t: torch.Tensor, site: Site, policy: Policy, identity) -> Mask | None:
+    """A tensor of zeros and one other value, by its bits."""
+    flat = t.detach().reshape(-1)
+    bits, scale = flat != 0, flat.max().item()
+    if not torch.equal(bits.to(t.dtype).mul_(scale), flat):
+        return None
+    frame = Frame(bits.to(torch.uint8), site, policy, None)
+    frame.choice = Choice("bitpack")
+    frame.encode()
+    return Mask(frame, scale, flat, site, policy, identity) if frame.frame is not None else None

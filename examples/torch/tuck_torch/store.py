@@ -1,0 +1,235 @@
+"""Tensors that are stored for the backward pass.
+
+    Handle -> Frame | Parked | Derived     shape and strides of one that was saved, in the memory that is stored
+    Kept                                   as it is
+
+Memory that several operations save is stored once, whatever the shapes in which they see it. A frame is encoded a few
+saves after it was asked for, when it is known who reads it, on a thread beside the forward pass; what the backward pass
+will want soon is decoded beside that."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import threading
+import time
+import weakref
+
+import torch
+
+from .library import DTYPES, FLOATS, Error, host, swap
+
+WIDTHS = {dtype: torch.empty((), dtype=dtype).element_size() for dtype in DTYPES}
+HEAVY = 1 << 17  # bytes of a tensor for codecs with huffman, which are 8 times slower than the others
+
+_pool: concurrent.futures.ThreadPoolExecutor | None = None
+
+
+def beside() -> concurrent.futures.ThreadPoolExecutor:
+    """The threads that encode and decode beside the training's own."""
+    global _pool
+    if _pool is None:
+        _pool = concurrent.futures.ThreadPoolExecutor(max(1, min(4, (os.cpu_count() or 1) // 2)), "tuck")
+    return _pool
+
+
+class Kept:
+    """A tensor as it is. Autograd does not look for later writes where there are hooks, so this does."""
+
+    __slots__ = ("tensor", "version")
+
+    def __init__(self, t: torch.Tensor) -> None:
+        self.tensor = t.detach()  # a result that knew its operation would be a circle that is never freed
+        self.version = t._version
+
+    def restore(self) -> torch.Tensor:
+        _check_version(self.tensor, self.version)
+        return self.tensor
+
+
+def _check_version(t: torch.Tensor, version: int) -> None:
+    if t._version != version:
+        raise Error("a tensor that is needed for the backward pass was modified in place: "
+                    f"shape {tuple(t.shape)}, version {t._version} instead of {version}")
+
+
+class Stored:
+    """A piece of memory, as a tensor of one dimension, whoever saved it.
+
+    left: so many of those who saved it have not read it yet."""
+
+    # Until it is stored it is `source`, and stays that where it has to. `identity` keeps the storage's number its own.
+    __slots__ = ("source", "version", "dtype", "count", "site", "policy", "identity", "uses", "choice", "left", "index",
+                 "lock", "cached", "failed", "seconds", "pending", "__weakref__")
+
+    def __init__(self, source: torch.Tensor | None, site, policy, identity: object) -> None:
+        self.source, self.site, self.policy, self.identity = source, site, policy, identity
+        if source is not None:
+            self.version, self.dtype, self.count = source._version, source.dtype, source.numel()
+        self.uses, self.choice, self.left, self.index = [], None, 0, -1
+        self.lock, self.cached, self.failed, self.seconds = threading.RLock(), None, None, 0.0
+        self.pending = True
+
+    @property
+    def raw_bytes(self) -> int:
+        return self.count * WIDTHS[self.dtype]
+
+    def value(self) -> torch.Tensor:
+        with self.lock:
+            if self.failed is not None:
+                raise self.failed
+            if self.cached is None:
+                self.cached = self._decode()
+            return self.cached
+
+    def prepare(self) -> None:
+        """Decodes what is going to be read, beside whatever else happens."""
+        with self.lock:
+            if self.left > 0 and self.cached is None and self.failed is None:
+                try:
+                    self.cached = self._decode()
+                except Exception:  # whoever reads it will have it again
+                    pass
+
+    def forget(self) -> None:
+        with self.lock:
+            self.cached = None
+
+    def _decode(self) -> torch.Tensor:
+        raise NotImplementedError
+
+    def _keep(self) -> torch.Tensor:
+        _check_version(self.source, self.version)
+        return self.source
+
+
+class Frame(Stored):
+    """In CPU memory."""
+
+    __slots__ = ("frame", "asked")
+
+    def __init__(self, source, site, policy, identity) -> None:
+        super().__init__(source, site, policy, identity)
+        self.frame, self.asked = None, False  # asked: to be decoded ahead
+
+    def is_heavy(self) -> bool:
+        """Is it worth another thread? Handing it over costs some 0.1 ms."""
+        return self.choice is not None and self.raw_bytes >= (HEAVY if "huffman" in self.choice.codec else 8 * HEAVY)
+
+    def encode(self) -> None:
+        """Where the codec is not for the type, it stays as it is. On any thread."""
+        begin = time.perf_counter()
+        try:
+            self.frame = host().encode(self.choice, self.source)
+            _check_version(self.source, self.version)
+            self.source = None
+        except BufferError:
+            self.choice = None
+        except Exception as wrong:
+            self.failed, self.source, self.frame = wrong, None, None
+        self.seconds = time.perf_counter() - begin
+
+    def settle(self) -> None:
+        """Counts it, once it is encoded."""
+        if self.frame is not None:
+            self.policy.count(self.site).add(self.dtype, self.raw_bytes, self.frame.numel(), self.seconds, self.choice)
+            if self.dtype in FLOATS:
+                self.policy.encoded(self, self.seconds, self.frame.numel())
+        elif self.failed is None:
+            self.policy.count(self.site).add(self.dtype, self.raw_bytes, self.raw_bytes)
+
+    def _decode(self) -> torch.Tensor:
+        if self.frame is None:
+            return self._keep()
+        begin = time.perf_counter()
+        t = torch.empty(self.count, dtype=self.dtype)
+        host().decode(self.frame, t)
+        seconds = time.perf_counter() - begin
+        if self.dtype in FLOATS:
+            self.policy.decoded(self, t, seconds)
+            if self.identity is not None:
+                self.policy.count(self.site).decode_seconds += seconds
+        return t
+
+
+class Parked(Stored):
+    """In pinned memory, by a swap stream; where that has no room, on the device."""
+
+    __slots__ = ("number", "device", "counted")
+
+    def __init__(self, source, site, policy, identity) -> None:
+        super().__init__(source, site, policy, identity)
+        self.device, self.number, self.counted = source.device, None, False
+
+    def encode(self) -> None:
+        try:
+            _check_version(self.source, self.version)
+            self.number = swap().park(self.choice, self.source)
+        except Error as wrong:
+            self.failed, self.source = wrong, None
+            return
+        if self.number is not None:
+            weakref.finalize(self, swap().drop, self.number)
+            self.source = None
+
+    def settle(self) -> None:
+        if self.number is None and self.failed is None:
+            self.policy.count(self.site).add(self.dtype, self.raw_bytes, self.raw_bytes)
+
+    def _decode(self) -> torch.Tensor:
+        if self.number is None:
+            return self._keep()
+        t = torch.empty(self.count, dtype=self.dtype, device=self.device)
+        swap().restore(self.number, t)
+        if not self.counted:  # when it was parked, its size was not known
+            self.policy.count(self.site).add(self.dtype, self.raw_bytes, swap().stored_bytes(self.number), 0.0,
+                                             self.choice or "raw")
+            self.counted = True
+        return t
+
+
+class Derived(Stored):
+    """Computed again from what is stored: `again` of the tensor that `of` restores."""
+
+    __slots__ = ("of", "again")
+
+    def __init__(self, of: Handle, again, dtype, count: int, site, policy, identity) -> None:
+        super().__init__(None, site, policy, identity)
+        self.of, self.again, self.dtype, self.count, self.pending = of, again, dtype, count, False
+        policy.count(site).add(dtype, self.raw_bytes, 0, 0.0, "computed again")
+
+    def _decode(self) -> torch.Tensor:
+        with torch.no_grad():
+            t = self.again(self.of.view()).contiguous().view(-1)
+        if self.of.stored.left <= 0:
+            self.of.stored.forget()
+        return t
+
+
+class Mask(Stored):
+    """Two values, 0 and `scale`, of which a frame of bits says which: the mask of a dropout."""
+
+    __slots__ = ("bits", "scale")
+
+    def __init__(self, bits: Frame, scale: float, source, site, policy, identity) -> None:
+        super().__init__(source, site, policy, identity)
+        self.bits, self.scale, self.pending, self.source = bits, scale, False, None
+        policy.count(site).add(self.dtype, self.raw_bytes, bits.frame.numel(), bits.seconds, "bits")
+
+    def _decode(self) -> torch.Tensor:
+        t = self.bits.value().to(self.dtype).mul_(self.scale)
+        self.bits.forget()
+        return t
+
+
+class Handle:
+    """What autograd holds: a tensor within what is stored, and the operation that saved it."""
+
+    __slots__ = ("stored", "shape", "stride", "offset", "use", "__weakref__")
+
+    def __init__(self, stored: Stored, shape, stride, offset: int, use) -> None:
+        self.stored, self.shape, self.stride, self.offset, self.use = stored, shape, stride, offset, use
+        stored.left += 1
+
+    def view(self) -> torch.Tensor:
+        return self.stored.value().as_strided(self.shape, self.stride, self.offset)

@@ -1,0 +1,390 @@
+#!/usr/bin/env python3
+"""examples/torch with transformers: formulas by Monte-Carlo, functions recognised, bfloat16, and a training."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "torch"
+sys.path.insert(0, str(EXAMPLE))
+
+try:
+    import torch
+    import sklearn  # noqa: F401
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+import networks
+import tuck_torch
+from torch import nn
+from torch.nn import functional as F
+from tuck_torch import bounds
+from tuck_torch.functions import Functions
+
+try:
+    from torch.distributed.fsdp import fully_shard
+except (ImportError, ValueError):  # the latter is PyTorch 1.13's, on Python 3.11
+    fully_shard = None
+
+ATTENTION = getattr(F, "scaled_dot_product_attention", None)
+
+
+def gradients(function, tensors, head, role=None, bound=0.0):
+    """Of function(*tensors) . head; errors within the bound are added to what is saved in that role, zeros excepted."""
+    functions = Functions(lambda: tuck_torch.Site(None, 0), lambda module: "", lambda call: None,
+                          lambda call, output: None)
+
+    def pack(t):
+        call = functions.running
+        return t.detach(), call is not None and role is not None and call.role_of(t) == role
+
+    def unpack(packed):
+        t, noisy = packed
+        if not noisy:
+            return t
+        unpacked.append(t.shape)
+        return torch.where(t != 0, t + (2 * torch.rand_like(t) - 1) * bound, t)
+
+    unpacked = []
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack), functions:
+        out = function(*tensors)
+    answer = torch.autograd.grad((out * head).sum(), [t for t in tensors if t.requires_grad])
+    assert role is None or unpacked, f"nothing is saved as {role}"
+    return answer
+
+
+class Formulas(unittest.TestCase):
+    """Of the error that autograd's own backward passes have, with errors in what they saved."""
+
+    def setUp(self):
+        torch.manual_seed(0)
+
+    def variances(self, function, tensors, head, role, bound, trials=60):
+        """Of each gradient's error, in the mean over its elements, for errors of variance 1."""
+        exact = gradients(function, tensors, head)
+        sums = [0.0] * len(exact)
+        for _ in range(trials):
+            for i, (a, b) in enumerate(zip(exact, gradients(function, tensors, head, role, bound))):
+                sums[i] += (a - b).square().mean().item() / (bound * bound / 3)
+        return [s / trials for s in sums]
+
+    def check(self, measured, formula, within=0.1):
+        self.assertGreater(formula, 0)
+        self.assertLess(abs(measured / formula - 1), within, (measured, formula))
+
+    def test_linear(self):
+        x, w, g = torch.randn(64, 24), torch.randn(16, 24), torch.randn(64, 16)
+        tensors = x, w.requires_grad_()
+        (of_w,) = self.variances(F.linear, tensors, g, "input", 1e-2)
+        self.check(of_w, bounds.weight(g, 16))
+
+    def test_weight_in_front(self):
+        x, wrong = torch.randn(64, 24), torch.randn(200, 64, 16)
+        of_w = torch.stack([d.T @ x for d in wrong]).square().mean().item()
+        self.check(of_w, bounds.front_weight(64, bounds.product(x)))
+
+    def test_gelu_and_silu(self):
+        x, g = 1.5 * torch.randn(100, 50), torch.randn(100, 50)
+        for function, formula, slope in ((F.gelu, bounds.gelu, bounds.GELU_SLOPE),
+                                         (lambda t: F.gelu(t, approximate="tanh"), bounds.gelu, bounds.GELU_SLOPE),
+                                         (F.silu, bounds.silu, bounds.SILU_SLOPE)):
+            (of_x,) = self.variances(function, [x.clone().requires_grad_()], g, "input", 1e-2)
+            self.check(of_x, formula(g, x))
+            line = torch.linspace(-8, 8, 10001, dtype=torch.float64)
+            y = function(line)
+            self.assertLessEqual(((y[1:] - y[:-1]) / (line[1:] - line[:-1])).abs().max().item(), slope)
+
+    def test_norms(self):
+        w = (1 + 0.3 * torch.randn(64)).requires_grad_()
+        x, g = (0.5 + 2 * torch.randn(50, 64)), torch.randn(50, 64) + 0.5 * torch.randn(50, 1)
+        kinds = [(lambda a, b: F.layer_norm(a, (64,), b, None, 1e-5), True)]
+        if hasattr(F, "rms_norm"):
+            kinds.append((lambda a, b: F.rms_norm(a, (64,), b, 1e-5), False))
+        for function, centred in kinds:
+            of_x, of_w = self.variances(function, [x.clone().requires_grad_(), w], g, "input", 1e-2)
+            passed, own = bounds.norm(g, x, w, 64, 1e-5, centred)
+            self.check(of_x, passed, 0.15)
+            if centred or of_w > 0:  # in parts, the product for the weight's gradient is saved apart
+                self.check(of_w, own)
+            noise = (2 * torch.rand(50, 64) - 1) * 1e-2
+            error = (function(x + noise, w) - function(x, w)).detach().square().mean().item() / (1e-4 / 3)
+            self.check(error ** 0.5, bounds.norm_slope(x, w, 64, 1e-5, centred))
+
+    def test_products(self):
+        a, b = torch.randn(3, 20, 30, requires_grad=True), torch.randn(3, 30, 10, requires_grad=True)
+        g = torch.randn(3, 20, 10)
+        of_a, of_b = bounds.matmul(g)
+        for function in (torch.matmul, torch.bmm):
+            self.check(self.variances(function, (a, b), g, "input", 1e-2)[1], of_a)
+            self.check(self.variances(function, (a, b), g, "other", 1e-2)[0], of_b)
+        wrong = torch.randn(50, 3, 20, 10)
+        self.check((wrong @ b.detach().transpose(-2, -1)).square().mean().item(), bounds.matmul_gain(10, b.detach()))
+        x, y, g = (torch.randn(50, 40, requires_grad=r) for r in (True, True, False))
+        self.check(self.variances(torch.mul, (x, y), g, "other", 1e-2)[0], bounds.product(g))
+        self.check(self.variances(torch.mul, (x, y), g, "input", 1e-2)[1], bounds.product(g))
+
+    def test_softmax(self):
+        x, g = 2 * torch.randn(80, 32), torch.randn(80, 32)
+        x = x.masked_fill(torch.rand(80, 32) < 0.3, float("-inf")).requires_grad_()
+        soft = lambda t: F.softmax(t, -1)
+        p = soft(x).detach()
+        self.check(self.variances(soft, [x], g, "output", 1e-3)[0], bounds.softmax(g, p))
+        wrong = torch.randn(100, 80, 32)
+        self.check((p * (wrong - (p * wrong).sum(-1, keepdim=True))).square().mean().item(), bounds.softmax_gain(p))
+        x = torch.randn(80, 32, requires_grad=True)
+        self.check(self.variances(lambda t: F.log_softmax(t, -1), [x], g, "output", 1e-3)[0],
+                   bounds.log_softmax(g.sum(-1, keepdim=True), F.log_softmax(x, -1).detach()))
+        y = torch.randint(32, (80,))
+        self.check(self.variances(lambda t: F.cross_entropy(t, y), [x], 1, "output", 1e-3)[0],
+                   bounds.log_softmax(1 / 80, F.log_softmax(x, -1).detach()))
+
+    @unittest.skipIf(ATTENTION is None, "this PyTorch has no scaled_dot_product_attention")
+    def test_attention(self):
+        q, k, v = (torch.randn(2, 3, 48, 16, requires_grad=True) for _ in range(3))
+        g = torch.randn(2, 3, 48, 16)
+        for causal in (False, True):
+            attend = lambda a, b, c: ATTENTION(a, b, c, is_causal=causal)
+            o = attend(q, k, v).detach()
+            formula = bounds.attention(g, *(t.detach() for t in (q, k, v)), o, causal, None)
+            for role, of in formula.items():
+                measured = dict(zip(("query", "key", "value"), self.variances(attend, (q, k, v), g, role, 1e-3)))
+                for name, variance in of.items():
+                    with self.subTest(causal=causal, of=role, reaches=name):
+                        self.check(measured[name], variance, 0.2)
+                for name in set(measured) - set(of):
+                    self.assertLess(measured[name], 1e-6)
+
+
+class Watched(tuck_torch.Comet):
+    """Compares what is decoded with what was saved, in float32."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.checked, self.originals = 0, {}
+
+    def choose(self, t, site, uses):
+        choice = super().choose(t, site, uses)
+        self.originals[choice, t.numel(), t.dtype, site] = self.originals.get(
+            (choice, t.numel(), t.dtype, site), []) + [t.clone()]
+        return choice
+
+    def decoded(self, entry, t, seconds):
+        befores = self.originals[entry.choice, t.numel(), t.dtype, entry.site]
+        errors = [(t.float() - b.float()).abs().max().item() for b in befores]
+        assert min(errors) <= (entry.choice.bound or 0.0), (errors, entry.choice)
+        self.checked += entry.choice.bound is not None
+
+
+def step(model, optimizer, policy, x, y, precision="float32"):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "autocast"):
+        if policy is None:
+            loss = F.cross_entropy(model(x).flatten(0, -2).float(), y.flatten())
+        else:
+            with tuck_torch.saved_tensors(policy):
+                loss = F.cross_entropy(model(x).flatten(0, -2).float(), y.flatten())
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def small_gpt(seed=0, dropout=0.0, dtype=torch.float32):
+    torch.manual_seed(seed)
+    model = networks.GPT(64, 32, layers=2, width=64, heads=2, dropout=dropout).to(dtype)
+    tokens = torch.randint(64, (8, 33))
+    return model, torch.optim.AdamW(model.parameters(), lr=1e-3), tokens[:, :-1], tokens[:, 1:]
+
+
+def same_bits(a, b):
+    return all(torch.equal(x.detach(), y.detach()) for x, y in zip(a.parameters(), b.parameters()))
+
+
+class Transformers(unittest.TestCase):
+    def test_lossless_ones_end_with_the_same_weights(self):
+        for name in ("zvc", "zvc+rle+huffman"):
+            models = []
+            for policy in (None, tuck_torch.Codec(name)):
+                model, optimizer, x, y = small_gpt(dropout=0.1)
+                for _ in range(3):
+                    step(model, optimizer, policy, x, y)
+                models.append(model)
+            self.assertTrue(same_bits(*models), name)
+
+    def test_each_operation_is_known(self):
+        """All but small tensors are within bounds or computed again, in each precision, within those bounds."""
+        for precision in ("float32", "autocast", "bfloat16"):
+            model, optimizer, x, y = small_gpt(dtype=torch.bfloat16 if precision == "bfloat16" else torch.float32)
+            policy = Watched(optimizer, refresh=1)
+            losses = []
+            for _ in range(4):
+                policy.take_counts()
+                policy.originals.clear()
+                losses.append(step(model, optimizer, policy, x, y, precision))
+            counts = policy.take_counts().values()
+            with self.subTest(precision=precision):
+                self.assertLess(losses[-1], losses[0])
+                self.assertGreater(policy.checked, 20)
+                raw, stored = sum(c.raw for c in counts), sum(c.stored for c in counts)
+                self.assertGreater(raw / stored, 6 if precision == "float32" else 3)
+                choices = {}
+                for c in counts:
+                    for name, number in c.choices.items():
+                        choices[name] = choices.get(name, 0) + number
+                # A layer: two norms and a GELU are computed again. And the last norm.
+                self.assertEqual(choices["computed again"], 2 * 3 + 1)
+                self.assertGreaterEqual(choices["quantize"], 2 * 5 + 1)
+
+    def test_errors_of_gradients_are_a_share_of_the_momentum(self):
+        model, optimizer, x, y = small_gpt()
+        policy = tuck_torch.Comet(optimizer, refresh=1, share=0.01)
+        for _ in range(6):
+            step(model, optimizer, policy, x, y)
+        found = []
+        for context in (None, policy):
+            model.zero_grad()
+            if context is None:
+                F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
+            else:
+                with tuck_torch.saved_tensors(context):
+                    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+                loss.backward()
+            found.append([p.grad.clone() for p in model.parameters()])
+        shares = [(a - b).square().mean().sqrt().item() / (optimizer.state[p]["exp_avg"].abs().mean().item() / 0.1)
+                  for p, a, b in zip(model.parameters(), *found) if p.dim() == 2]
+        self.assertGreater(max(shares), 0.002)
+        self.assertLess(max(shares), 0.05)  # of 0.01 from each of some stored tensors
+
+    def test_who_comes_late_and_reads_every_bit_has_them(self):
+        torch.manual_seed(0)
+        layer, scale = nn.Linear(64, 64), torch.randn(64, 64).requires_grad_()
+        optimizer = torch.optim.SGD([scale, *layer.parameters()], lr=0.01, momentum=0.9)
+        gradients = []
+        for policy in (tuck_torch.Raw(), tuck_torch.Comet(optimizer, refresh=1, first=1e-2)):
+            scale.grad = None
+            with tuck_torch.saved_tensors(policy):
+                x = scale * 1.5
+                first = F.linear(x, layer.weight).mul(0).sum()
+                others = [torch.randn(64, 64, requires_grad=True).exp() for _ in range(20)]
+                late = torch.sinh(x).sum()
+            (first + late).backward()
+            gradients.append(scale.grad.clone())
+            del others
+        self.assertTrue(torch.equal(*gradients))
+
+    def test_masks_of_dropout_are_bits(self):
+        x = torch.randn(64, 1000, requires_grad=True)
+        policy = tuck_torch.Codec("zvc")
+        torch.manual_seed(0)
+        with tuck_torch.saved_tensors(policy):
+            out = F.dropout(x, 0.3)
+        out.sum().backward()
+        counts = policy.take_counts()["functions"]
+        self.assertEqual(counts.choices, {"bits": 1})
+        self.assertLess(counts.stored, counts.raw / 20)
+        self.assertTrue(torch.equal(x.grad, (out != 0) / 0.7 + torch.zeros(64, 1000)))
+
+    def test_views_of_one_result_are_stored_once(self):
+        x = torch.randn(32, 16, 64, requires_grad=True)
+        policy = tuck_torch.Codec("zvc")
+        with tuck_torch.saved_tensors(policy):
+            a, b = (x * 2).split(32, -1)  # neither is dense
+            out = (a * b).sum()
+        out.backward()
+        self.assertEqual(policy.take_counts()["functions"].raw, x.numel() * 4)
+        self.assertTrue(torch.equal(x.grad, 4 * torch.cat((x[..., 32:], x[..., :32]), -1)))
+
+    def test_norm_weights_that_change_before_are_an_error(self):
+        model, optimizer, x, y = small_gpt()
+        policy = tuck_torch.Comet(optimizer, refresh=1)
+        step(model, optimizer, policy, x, y)
+        with tuck_torch.saved_tensors(policy):
+            loss = model(x).sum()
+        with torch.no_grad():
+            model.blocks[0].norm2.weight.mul_(2)
+        with self.assertRaisesRegex(RuntimeError, "modified"):
+            loss.backward()
+
+    def test_train_transformers(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for network in ("gpt", "vit"):
+                file = Path(folder) / f"{network}.json"
+                words = [sys.executable, str(EXAMPLE / "train_transformers.py"), "--network", network, "--steps", "4",
+                         "--epochs", "2", "--seeds", "2", "--refresh", "1", "--context", "16", "--batch", "8", "--width",
+                         "32", "--runs", folder, "--json", str(file)]
+                for _ in range(2):  # the second time, nothing is trained
+                    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertIn("comet against plain, 2 seeds", done.stdout)
+                self.assertNotIn("step", done.stdout)
+                report = json.loads(file.read_text())
+                self.assertEqual(len(report["runs"]), 4)
+            done = subprocess.run([*words[:2], "--policy", "zip"], capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("there is no 'zip'", done.stderr)
+
+
+class Distributed(unittest.TestCase):
+    """Two processes with gloo: lossless policies end with the weights of none, Comet with the same in both."""
+
+    def run_two(self, kind):
+        with tempfile.TemporaryDirectory() as folder:
+            weights = {}
+            for policy in ("none", "zvc", "comet"):
+                meeting = Path(folder) / f"{policy}.meeting"
+                words = [sys.executable, __file__, "--rank"]
+                processes = [subprocess.Popen([*words, str(rank), kind, policy, str(meeting),
+                                               str(Path(folder) / f"{policy}{rank}.pt")], stdout=subprocess.PIPE,
+                                              stderr=subprocess.STDOUT, text=True) for rank in range(2)]
+                for p in processes:
+                    said = p.communicate(timeout=200)[0]
+                    self.assertEqual(p.returncode, 0, said)
+                weights[policy] = [torch.load(Path(folder) / f"{policy}{rank}.pt") for rank in range(2)]
+            for none, zvc, *comet in zip(weights["none"][0], weights["zvc"][0], *weights["comet"]):
+                self.assertTrue(torch.equal(none, zvc))
+                self.assertTrue(torch.equal(*comet))
+                self.assertLess((none - comet[0]).abs().max().item(), 0.1)
+
+    def test_distributed_data_parallel(self):
+        self.run_two("ddp")
+
+    @unittest.skipIf(fully_shard is None, "this PyTorch has no fully_shard")
+    def test_fully_sharded(self):
+        self.run_two("fsdp")
+
+
+def distributed(rank, kind, policy, meeting, out):
+    """One of two processes."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    model, _, x, y = small_gpt()
+    if kind == "ddp":
+        model = nn.parallel.DistributedDataParallel(model)
+    else:
+        mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
+        for block in model.blocks:
+            fully_shard(block, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    chosen = {"none": None, "zvc": tuck_torch.Codec("zvc"), "comet": tuck_torch.Comet(optimizer, refresh=1)}[policy]
+    for _ in range(3):
+        step(model, optimizer, chosen, x[rank::2], y[rank::2])
+    whole = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
+    torch.save([p.detach().clone() for p in whole], out)
+    if chosen is not None:
+        counts = chosen.take_counts()
+        assert sum(c.raw for c in counts.values()) > 0
+    torch.distributed.destroy_process_group()
+
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if len(sys.argv) > 1 and sys.argv[1] == "--rank":
+        distributed(int(sys.argv[2]), *sys.argv[3:])
+    else:
+        unittest.main()
