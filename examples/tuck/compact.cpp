@@ -34,10 +34,10 @@ void compact(const compact_options& options) {
   uint64_t which = 0;
   outcome done;
   {
-    progress shown("compacting", deltas.front().view.chunks() * (deltas.size() + 1), last.raw_bytes());
+    progress shown("compacting", deltas.front().view.chunks() * (deltas.size() + 1), raw_bytes(last.view));
     done = compact_delta_frames(frames, frame.all(), shape, shown.execution(options.threads), which);
   }
-  if (!done) throw file_error(paths[which], failure_text(done, deltas[which]));
+  if (!done) throw file_error(paths[which], failure_text(done, deltas[which].view));
   out.write(frame.all().subspan(0, done.bytes));
   out.commit();
 }
