@@ -7,7 +7,7 @@
 //   key(i)   = ((low half of place(i) XOR its high half) OR 1)
 //              * {1, 0xcc9e2d53, 0x85ebca6b, 0x1b873593}[i % 4]                           modulo 2^32
 //   sum      = sum of key(i) * w[i]                                                       modulo 2^64
-//   digest   = mix(sum XOR size * 0x9e3779b97f4a7c15 modulo 2^64)
+//   digest   = mix(sum XOR (size * 0x9e3779b97f4a7c15 modulo 2^64))
 //
 // `mix` is below; keys are odd (word_keys in core/cpu_windows.hpp). The sum is a plain addition, so blocks add their
 // parts in any order. For each size, the digest is a permutation of the sum.
@@ -82,9 +82,9 @@ TUCK_HD constexpr uint64_t digest(const word_sum& all, uint64_t size) noexcept {
 /// Returns the digest of `data`.
 TUCK_HD inline uint64_t checksum(const_bytes data) noexcept { return digest(sum_words(data), data.size()); }
 
-/// Returns what chunk `i` of a tensor adds to the digest of the tensor.
+/// Returns what chunk `i` of a tensor adds to the digest of the tensor. It is not linear in the checksum, so changes in
+/// several chunks do not cancel out.
 /// @param checksum  the digest of the chunk
-/// It is not linear in the checksum, so changes in several chunks do not cancel out.
 TUCK_HD constexpr uint64_t share_of_digest(uint64_t checksum, uint64_t i) noexcept {
   return detail::mix(checksum ^ (i + 1) * 0xd6e8feb86659fd93u);
 }

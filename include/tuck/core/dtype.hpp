@@ -83,7 +83,7 @@ template <uint32_t Bytes> struct untyped {
 };
 /// Is T an `untyped`?
 template <class T> inline constexpr bool is_untyped = false;
-/// Yes.
+/// True for every `untyped`.
 template <uint32_t Bytes> inline constexpr bool is_untyped<untyped<Bytes>> = true;
 
 /// Returns the bytes of one value; 0 for dtype::none and for other numbers.

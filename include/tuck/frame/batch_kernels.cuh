@@ -222,7 +222,7 @@ template <class Work, int Threads> class batch_worker {
 
  private:
   // Draws slots until the item of one can be opened. Returns false if there are no more. Call it with all threads. It
-  // has a barrier at its begin and at its end.
+  // has a barrier at its beginning and at its end.
   __device__ bool next_slot() {
     device::sync_block();
     if (device::thread_id_anew() < device::warp_size)

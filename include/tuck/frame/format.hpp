@@ -12,10 +12,10 @@
 //
 // C is D + 8 chunks. R is C, or C + 8 chunks with flag_checksums. E is R, or R + 8 with flag_delta.
 //
-// Conventions. All integers are little-endian. core/dtype.hpp numbers the types, codec/concept.hpp the codecs, and it
-// has the fields of a stage. core/checksum.hpp defines all digests. Bytes after frame_bytes are not part of the frame.
-// All offsets up to P follow from the header, so an encoder knows where the first payload goes before it encodes a
-// chunk.
+// Conventions. All integers are little-endian. core/dtype.hpp numbers the types. codec/concept.hpp numbers the codecs
+// and has the fields of a stage. core/checksum.hpp defines all digests. Bytes after frame_bytes are not part of the
+// frame. All offsets up to P follow from the header, so an encoder knows where the first payload goes before it encodes
+// a chunk.
 //
 // Chunks. The tensor is cut into chunks of chunk_values values. The last chunk may be shorter. A tensor without values
 // has no chunks. The header of each codec specifies the payload of an encoded chunk; codec/chain/chain.hpp does so for
@@ -33,9 +33,8 @@
 // need not check the result digest: valid chunks and the right base always give the right tensor. It links deltas in a
 // row: if they have equal chunk_values, the result digest of one is the base_digest of the next.
 //
-// Validity. Readers refuse versions, flags, types, kinds and codecs that they do not know. They refuse fields that are
-// unused and not 0, and stages behind the last used one that are not 0. They do not look at the padding of the
-// metadata.
+// Validity. Readers refuse versions, flags, types, kinds and codecs that they do not know. They refuse unused
+// fields and unused stages that are not 0; unused stages are at the end. They do not look at the padding of metadata.
 //
 // Versions. Magic and version are the first 6 bytes of every version. A new flag, kind, type or field comes with
 // another version, a new codec with a new id. Under version 1, anything unknown is therefore damage. A newer frame is

@@ -321,9 +321,9 @@ outcome encoded_bytes(const C& codec, span<const value_t<C>> values, const frame
 /// Decodes values [first_value, first_value + out.size()) of an opened frame.
 ///
 /// @param codec  of the same type as the encoder's; its parameters come from the frame
-/// @return the bytes written to `out`, or an error. type_mismatch, codec_mismatch, needs_base and bad_range leave `out`
-///         unchanged. If the frame is damaged, values that cannot be restored are set to zero, and the outcome names the
-///         first bad chunk
+/// @return the bytes written to `out`, or an error. type_mismatch, codec_mismatch, needs_base and bad_range leave
+///         `out` unchanged. If the frame is damaged, values that cannot be restored are set to zero, and the outcome
+///         names the first bad chunk
 template <codec C>
 outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {

@@ -1,7 +1,7 @@
 // How blocks find the offsets of their chunks: decoupled look-back (Merrill and Garland, 2016) over one 64-bit word per
 // chunk, in scratch of the caller that is not cleared between calls.
 //
-// Blocks draw chunks in order by a ticket, so all chunks before a drawn chunk are already being encoded. A block
+// Blocks draw chunks in order by a ticket, so all earlier chunks have already been started. A block
 // publishes the size of its chunk as soon as it is known. Then it reads the words before it, 32 at a time, back to the
 // nearest chunk whose end is known, and publishes the end of its own chunk. The epoch of a call distinguishes its words
 // from those of earlier calls.
@@ -14,8 +14,8 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// State that the blocks of a call share. In a batch, each item has one too. Between calls, everything is 0 but the
-// epoch.
+// State that the blocks of a call share. In a batch, each item has one too. Between calls, everything except the
+// epoch is 0.
 struct alignas(16) scratch_head {
   uint64_t failure;   // ~(chunk << 16 | status) of the lowest chunk that failed; 0: none
   uint64_t contents;  // word_sum of the contents
