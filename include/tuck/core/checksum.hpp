@@ -1,17 +1,23 @@
 // Checksums that many threads can compute in any order.
 //
-// Data are read as 32-bit little-endian words w[0], w[1], ..., the last one padded with zero bytes. The sum of
-// key(i) * w[i] modulo 2^64 is a plain addition, so blocks add their shares in any order. Keys are odd numbers of 32
-// bits (word_keys in core/cpu_windows.hpp):
+// Data are read as 32-bit little-endian words w[0], w[1], ..., the last one padded with zero bytes. The digest of
+// `size` bytes is
 //
-//   place(i) = floor(i / 4) * 0x9e3779b97f4a7c15 + 0xd6e8feb86659fd93 modulo 2^64
-//   key(i) = ((low half of place XOR its high half) OR 1) * {1, 0xcc9e2d53, 0x85ebca6b, 0x1b873593}[i % 4] modulo 2^32
+//   place(i) = floor(i / 4) * 0x9e3779b97f4a7c15 + 0xd6e8feb86659fd93                    modulo 2^64
+//   key(i)   = ((low half of place(i) XOR its high half) OR 1)
+//              * {1, 0xcc9e2d53, 0x85ebca6b, 0x1b873593}[i % 4]                           modulo 2^32
+//   sum      = sum of key(i) * w[i]                                                       modulo 2^64
+//   digest   = mix(sum XOR (size * 0x9e3779b97f4a7c15 modulo 2^64))
 //
-// The digest is a permutation of the sum, for each number of bytes another one. The sum is linear in the words. The
-// keys are not linear in their places, nor is a tensor's digest in those of its chunks.
+// `mix` is below; keys are odd (word_keys in core/cpu_windows.hpp). The sum is a plain addition, so blocks add their
+// parts in any order. For each size, the digest is a permutation of the sum.
 //
-// A change of a single word always changes the digest. Any other leaves it with a probability of about 2^-32 where few
-// words change by small powers of two, and of 2^-64 where more does. Keys are known: it finds accidents, not forgers.
+// The sum is linear in the words. Keys are not linear in the index of their word, and the digest of a tensor is not
+// linear in the digests of its chunks.
+//
+// A change of a single word always changes the digest. Any other change goes unnoticed with a probability of about
+// 2^-32 if few words change, each by a small power of two, and of 2^-64 if more changes. Keys are public: the digest
+// finds accidental damage and does not protect against forgery.
 #pragma once
 
 #include <tuck/core/cpu.hpp>
@@ -32,20 +38,22 @@ TUCK_HD constexpr uint64_t mix(uint64_t x) noexcept {
 
 }  // namespace detail
 
+/// The sum of the keyed words of some data. Sums of disjoint parts add up to the sum of the whole.
 struct word_sum {
-  uint64_t sum = 0;
+  uint64_t sum = 0;  ///< modulo 2^64
 
-  // Adds the word at `index` of the data. An index may be added once, in any order.
+  /// Adds word `index` of the data. Each index may be added once, in any order.
   TUCK_HD constexpr void add(uint32_t word, uint64_t index) noexcept {
     sum += uint64_t{detail::word_keys::of(index)} * word;
   }
+  /// Adds the sum of another part of the same data.
   TUCK_HD constexpr word_sum& operator+=(const word_sum& other) noexcept {
     sum += other.sum;
     return *this;
   }
 };
 
-// The words of `data` (bytes), its first one having index `first_index`, a multiple of 4.
+/// Sums the words of `data`, whose first word has index `first_index`, a multiple of 4.
 TUCK_HD inline word_sum sum_words(const_bytes data, uint64_t first_index = 0) noexcept {
   word_sum all;
   const uint64_t words = data.size() / 4;
@@ -66,20 +74,23 @@ TUCK_HD inline word_sum sum_words(const_bytes data, uint64_t first_index = 0) no
   return all;
 }
 
-// The digest of `size` bytes with this sum.
+/// Returns the digest of `size` bytes whose words have this sum.
 TUCK_HD constexpr uint64_t digest(const word_sum& all, uint64_t size) noexcept {
   return detail::mix(all.sum ^ size * 0x9e3779b97f4a7c15u);
 }
 
+/// Returns the digest of `data`.
 TUCK_HD inline uint64_t checksum(const_bytes data) noexcept { return digest(sum_words(data), data.size()); }
 
-// What chunk `i` of a tensor, of this checksum, adds to the tensor's digest, which is the sum over all chunks. It is no
-// linear function of the checksum, so that changes in several chunks cannot make up for each other.
+/// Returns what chunk `i` of a tensor adds to the digest of the tensor. It is not linear in the checksum, so changes in
+/// several chunks do not cancel out.
+/// @param checksum  the digest of the chunk
 TUCK_HD constexpr uint64_t share_of_digest(uint64_t checksum, uint64_t i) noexcept {
   return detail::mix(checksum ^ (i + 1) * 0xd6e8feb86659fd93u);
 }
 
-// The digest of a tensor in chunks of so many bytes; that of no values is 0.
+/// Returns the digest of a tensor: the sum of share_of_digest over its chunks, modulo 2^64. It depends on
+/// `chunk_bytes`, the bytes of a chunk; the last chunk may be shorter. Without values it is 0.
 inline uint64_t tensor_digest(const_bytes values, uint64_t chunk_bytes) noexcept {
   uint64_t all = 0;
   for (uint64_t at = 0; at < values.size(); at += chunk_bytes)

@@ -1,4 +1,4 @@
-// The one place where host code chooses among the CPUs of core/cpu_windows.hpp.
+// Chooses among the CPUs of core/cpu_windows.hpp. No other host code does.
 #pragma once
 
 #include <tuck/core/cpu_neon.hpp>
@@ -14,7 +14,7 @@ using baseline_cpu = neon_cpu;
 using baseline_cpu = plain_cpu;
 #endif
 
-// Calls body(CPU), which is compiled for each CPU: what it calls, too, if that is inlined.
+// Calls body(CPU) for the CPU in use. The body is compiled for each CPU, together with all functions that it inlines.
 template <class Body> auto on_cpu(const Body& body) noexcept {
 #if defined(TUCK_AVX2)
   switch (level_of_cpu()) {
@@ -26,8 +26,8 @@ template <class Body> auto on_cpu(const Body& body) noexcept {
   return baseline_cpu::run(body);
 }
 
-// The same for AVX2 or the baseline alone; or calls body(), for loops that compilers turn into vectors. One such body
-// becomes part of another.
+// The same, but only for AVX2 and the baseline. If the body takes no argument, calls body(): for loops that compilers
+// vectorize. Such bodies can be nested.
 template <class Body> auto vectorized(const Body& body) noexcept {
 #if defined(TUCK_AVX2)
   if (avx2::available()) return avx2_cpu::run(body);

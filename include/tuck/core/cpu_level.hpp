@@ -1,5 +1,5 @@
-// Which vector instructions host code uses: found once, at run time, whatever the compiler's flags. The environment
-// variable TUCK_CPU, set to baseline, avx2 or avx512, lowers the level. Bytes are the same on all.
+// Which vector instructions host code uses. That is found out once, at run time; compiler flags have no influence. The
+// environment variable TUCK_CPU, set to baseline, avx2 or avx512, lowers the level. All levels write the same bytes.
 #pragma once
 
 #include <tuck/core/config.hpp>
@@ -11,8 +11,11 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// baseline: what every CPU of the kind has; SSE2 on x86-64, NEON on aarch64.
+/// A set of vector instructions. baseline: what every CPU has, which is SSE2 on x86-64 and NEON on aarch64. Each level
+/// includes the one before.
 enum class cpu_level : uint8_t { baseline, avx2, avx512 };
+
+/// Returns the name of a level, as TUCK_CPU takes it.
 
 constexpr const char* name(cpu_level level) noexcept {
   constexpr const char* names[] = {"baseline", "avx2", "avx512"};
@@ -21,7 +24,8 @@ constexpr const char* name(cpu_level level) noexcept {
 
 namespace detail {
 
-// What this CPU has. All that the macros of config.hpp name: a virtual machine may have one and hide another.
+// Returns the level of this CPU. Checks each extension that the macros of config.hpp name, because a virtual machine
+// may offer some of them and hide others.
 inline cpu_level highest_cpu_level() noexcept {
 #if defined(TUCK_AVX2)
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("popcnt"))
@@ -38,6 +42,7 @@ inline cpu_level highest_cpu_level() noexcept {
 inline constexpr uint8_t not_found_yet = 0xff;
 inline constinit std::atomic<uint8_t> level_in_use{not_found_yet};
 
+// Finds the level to use and keeps it. Threads that do this at the same time find the same.
 inline cpu_level find_cpu_level() noexcept {
   cpu_level level = highest_cpu_level();
   if (const char* const wanted = std::getenv("TUCK_CPU"); wanted != nullptr)
@@ -49,7 +54,8 @@ inline cpu_level find_cpu_level() noexcept {
 
 }  // namespace detail
 
-// The level in use. A word of TUCK_CPU that is none of the three changes nothing.
+/// Returns the level in use. Other values of TUCK_CPU than the three names, or a higher level than the CPU's, have no
+/// effect.
 inline cpu_level level_of_cpu() noexcept {
   const uint8_t level = detail::level_in_use.load(std::memory_order_relaxed);
   return level != detail::not_found_yet ? static_cast<cpu_level>(level) : detail::find_cpu_level();

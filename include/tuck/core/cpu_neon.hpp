@@ -15,7 +15,7 @@ struct neon_cpu : moves_rows<neon_cpu> {
   static uint8x16_t load(const std::byte* from) noexcept { return vld1q_u8(reinterpret_cast<const uint8_t*>(from)); }
   static void store(std::byte* to, uint8x16_t x) noexcept { vst1q_u8(reinterpret_cast<uint8_t*>(to), x); }
 
-  // Of 16 values a byte for each: all ones where it is zero, or the one in front of it.
+  // One byte for each of 16 values: all ones if the value is 0. With Changes: if it equals the value before it.
   template <size_t Size, bool Changes> static uint8x16_t equal_bytes(const std::byte* values) noexcept {
     uint8x16_t lanes[Size];
     for (size_t i = 0; i < Size; ++i) {
@@ -28,7 +28,7 @@ struct neon_cpu : moves_rows<neon_cpu> {
       if constexpr (Size == 8)
         lanes[i] = vreinterpretq_u8_u64(vceqq_u64(vreinterpretq_u64_u8(a), vreinterpretq_u64_u8(b)));
     }
-    // Every second byte of two vectors, until a value has one.
+    // Keeps every second byte of two vectors until each value has one byte.
     for (size_t n = Size / 2; n > 0; n /= 2)
       for (size_t i = 0; i < n; ++i) lanes[i] = vuzp1q_u8(lanes[2 * i], lanes[2 * i + 1]);
     return lanes[0];
@@ -49,7 +49,8 @@ struct neon_cpu : moves_rows<neon_cpu> {
         vst1_u8(reinterpret_cast<uint8_t*>(to),
                 vtbl1_u8(vld1_u8(reinterpret_cast<const uint8_t*>(from)), vld1_u8(lanes)));
       } else {
-        // Of each byte of the row the lane and which of its bytes that is. No lane: beyond all bytes, which is zero.
+        // The source of each byte: first byte of its lane, plus its index in the lane. no_lane gives an index beyond
+        // all bytes, for which the instruction returns 0.
         const uint8x16_t first = vqshlq_n_u8(vcombine_u8(vld1_u8(lanes), vdup_n_u8(0)), std::countr_zero(Size));
         const uint8x16_t in_lane = vandq_u8(counting, vdupq_n_u8(Size - 1));
         const uint8x16_t half = vshrq_n_u8(counting, std::countr_zero(Size));

@@ -1,16 +1,18 @@
-// Windows of 32 values of Size bytes, and what the vector instructions of each CPU do with one: the masks of
-// core/masks.hpp and core/checksum.hpp are loops over these. A CPU is a type with
+// Operations on windows of 32 values of Size bytes, for the vector instructions of each CPU. core/masks.hpp and
+// core/checksum.hpp are loops over windows. A CPU is a type with
 //
-//   run(body)                    body(CPU), compiled for it with all that it calls
-//   popcount(word)               of 64 bits
-//   mask_of<Size, Changes>(v)    bit i: value i is not zero, or differs from the one in front of it
-//   pack<Size>(v, mask, to)      the values at the ones, one behind the other; their end. May write a whole window
+//   run(body)                    calls body(CPU), compiled for this CPU together with all functions that it inlines
+//   popcount(word)               counts ones in 64 bits
+//   mask_of<Size, Changes>(v)    returns a mask: bit i is 1 if value i is not 0. With Changes: if value i differs from
+//                                the value before it in memory
+//   pack<Size>(v, mask, to)      stores the values whose bit is 1 one behind the other, and returns their end. It may
+//                                write a whole window
 //   spread<Size, Runs>(mask, from, to)
-//                                the reverse: for each one the next value, for each zero 0 or, of runs, the value last
-//                                taken, at first the one in front of `from`; the end of what it took. May read a whole
-//                                window
+//                                undoes that: stores the next value of `from` for each 1, and 0 for each 0. With Runs:
+//                                for each 0 the value taken last, at first the value before `from`. Returns the end of
+//                                the values taken. It may read a whole window
 //   sum_words(words, rounds, four)
-//                                the sum of 32 * rounds words, each times its key; the first is word 4 * four
+//                                returns the sum of 32 * rounds words, each times its key. The first has index 4 * four
 #pragma once
 
 #include <tuck/core/bits.hpp>
@@ -20,22 +22,23 @@
 
 namespace tuck::inline TUCK_ABI::detail {
 
-// The keys of core/checksum.hpp: odd numbers.
+// The keys of core/checksum.hpp. They are odd.
 struct word_keys {
   static constexpr uint64_t step = 0x9e3779b97f4a7c15, first = 0xd6e8feb86659fd93;
 
-  // Of words 4 * i to 4 * i + 3, each of which has a multiple of it.
+  // The common factor of the keys of words 4 i to 4 i + 3.
   TUCK_HD static constexpr uint32_t of_four(uint64_t i) noexcept {
     const uint64_t place = i * step + first;
     return static_cast<uint32_t>(place ^ (place >> 32)) | 1;
   }
+  // The other factor of the key of word i.
   TUCK_HD static constexpr uint32_t multiple(uint64_t i) noexcept {
     return i % 4 == 0 ? 1 : i % 4 == 1 ? 0xcc9e2d53 : i % 4 == 2 ? 0x85ebca6b : 0x1b873593;
   }
   TUCK_HD static constexpr uint32_t of(uint64_t i) noexcept { return of_four(i / 4) * multiple(i); }
 };
 
-// Any CPU.
+// Runs on any CPU.
 struct plain_cpu {
   template <class Body> static auto run(const Body& body) noexcept { return body(plain_cpu{}); }
 
@@ -54,7 +57,8 @@ struct plain_cpu {
   }
 
   template <size_t Size> static std::byte* pack(const std::byte* values, uint32_t mask, std::byte* to) noexcept {
-    // Always stores and advances only past what counts: no branch. Two at a time, where a word holds two.
+    // Without branches: stores every value and advances only past those whose bit is 1. Two at a time if a word holds
+    // two.
     if constexpr (Size < 8) {
       using pair = typename uint_of_size<2 * Size>::type;
       for (uint32_t i = 0; i < 32; i += 2, mask >>= 2) {
@@ -114,7 +118,7 @@ struct plain_cpu {
 
 // -- Tables ----------------------------------------------------------------------------------------------------------
 
-// A byte for each of eight lanes, by a mask of eight bits.
+// For each mask of 8 bits, one byte for each of 8 lanes.
 using lane_table = std::array<std::array<uint8_t, 8>, 256>;
 
 constexpr lane_table make_lane_table(auto&& lane) noexcept {
@@ -124,26 +128,26 @@ constexpr lane_table make_lane_table(auto&& lane) noexcept {
   return table;
 }
 
-inline constexpr uint32_t no_lane = 0x80;  // byte shuffles make it zero
+inline constexpr uint32_t no_lane = 0x80;  // byte shuffles turn it into 0
 
-// Where lane i comes from if the lanes with a one move to the front.
+// Source of lane i if the lanes whose bit is 1 move to the front.
 inline constexpr lane_table gathered = make_lane_table([](uint32_t mask, uint32_t i) {
   for (; i > 0; --i) mask &= mask - 1;
   return mask == 0 ? 0 : std::countr_zero(mask);
 });
-// Where lane i comes from if the ones take the front lanes in order.
+// Source of lane i if the lanes whose bit is 1 take the front lanes in order. Other lanes have none.
 inline constexpr lane_table scattered = make_lane_table([](uint32_t mask, uint32_t i) {
   return mask >> i & 1 ? static_cast<uint32_t>(std::popcount(mask & low_mask(i))) : no_lane;
 });
-// The same if the others take what the last one did; of a row that begins at the first one, if that is lane 0, else
-// before it.
+// The same, but other lanes repeat the last value taken. The source begins with the value for lane 0: the next value if
+// bit 0 is 1, else the value taken before.
 inline constexpr lane_table repeated = make_lane_table([](uint32_t mask, uint32_t i) {
   return static_cast<uint32_t>(std::popcount(mask & low_mask(i + 1))) - (mask & 1);
 });
 
-// pack and spread of a CPU that moves rows of up to 8 lanes by such tables: Cpu::row<Size> has their number, `step`,
-// and
-//   move(lanes, from, to)  lane i of `to` is lane lanes[i] of `from`, or zero
+// pack and spread for a CPU that moves rows of up to 8 lanes by these tables. Cpu::row<Size> has `step`, the number of
+// lanes, and
+//   move(lanes, from, to)  sets lane i of `to` to lane lanes[i] of `from`, or to 0 for no_lane
 template <class Cpu> struct moves_rows {
   template <size_t Size>
   [[gnu::always_inline]] static std::byte* pack(const std::byte* values, uint32_t mask, std::byte* to) noexcept {

@@ -1,5 +1,5 @@
-// Windows of values on x86 CPUs: with SSE2, which all have, and with AVX2 and AVX-512, compiled whatever the flags and
-// chosen at run time.
+// Windows of values on x86 CPUs. All have SSE2. Code for AVX2 and AVX-512 is compiled whatever the compiler flags are,
+// and is chosen at run time.
 #pragma once
 
 #include <tuck/core/cpu_windows.hpp>
@@ -14,7 +14,8 @@ namespace tuck::inline TUCK_ABI::detail {
 struct sse2_cpu : plain_cpu {
   template <class Body> static auto run(const Body& body) noexcept { return body(sse2_cpu{}); }
 
-  // Which of 16 bytes at `values`, lanes of Size bytes, are those at `others`, or zero: all bits of the lane, or none.
+  // Compares 16 bytes in lanes of Size bytes: all bits of a lane are 1 if it equals that of `others`, or 0 if `others`
+  // is null; else all are 0.
   template <size_t Size> static __m128i equal(const std::byte* values, const std::byte* others) noexcept {
     const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(values));
     const __m128i b =
@@ -24,7 +25,7 @@ struct sse2_cpu : plain_cpu {
     const __m128i words = _mm_cmpeq_epi32(a, b);
     return Size == 4 ? words : _mm_and_si128(words, _mm_shuffle_epi32(words, 0xb1));
   }
-  // Of 16 values: a byte for each.
+  // The same for 16 values, with one byte for each.
   template <size_t Size, bool Changes> static __m128i equal_bytes(const std::byte* values) noexcept {
     __m128i lanes[Size];
     for (size_t i = 0; i < Size; ++i)
@@ -58,7 +59,7 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
 
   TUCK_AVX2 static uint32_t popcount(uint64_t x) noexcept { return static_cast<uint32_t>(__builtin_popcountll(x)); }
 
-  // Of vector i of a window: which lanes are zero, or what is in front of them.
+  // Compares the lanes of vector i of a window with 0. With Changes: with the values before them.
   template <size_t Size, bool Changes> TUCK_AVX2 static __m256i equal(const std::byte* values, size_t i) noexcept {
     const __m256i a = load_vector(values + 32 * i);
     const __m256i b = Changes ? load_vector(values + 32 * i - Size) : _mm256_setzero_si256();
@@ -75,7 +76,7 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
     }
     if constexpr (Size >= 4) return ~equal_lanes<Size, Changes>(values, std::make_index_sequence<Size>{});
   }
-  // A fold because compilers unroll no loop of this length at -O2.
+  // A fold, because compilers do not unroll a loop of this length at -O2.
   template <size_t Size, bool Changes, size_t... I>
   TUCK_AVX2 static uint32_t equal_lanes(const std::byte* values, std::index_sequence<I...>) noexcept {
     if constexpr (Size == 4)
@@ -95,7 +96,8 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
     const __m256i step = _mm256_set1_epi64x(static_cast<int64_t>(8 * word_keys::step));
     __m256i low = _mm256_setr_epi64x(place(four), place(four + 1), place(four + 2), place(four + 3));
     __m256i high = _mm256_setr_epi64x(place(four + 4), place(four + 5), place(four + 6), place(four + 7));
-    // Keys of fours 0 4 1 5 2 6 3 7, and which of them 8 words take.
+    // `fours` has the common factors of 8 groups of 4 words, in the order 0 4 1 5 2 6 3 7. take[k] selects those of 8
+    // words.
     const __m256i take[4] = {_mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2), _mm256_setr_epi32(4, 4, 4, 4, 6, 6, 6, 6),
                              _mm256_setr_epi32(1, 1, 1, 1, 3, 3, 3, 3), _mm256_setr_epi32(5, 5, 5, 5, 7, 7, 7, 7)};
     __m256i even = _mm256_setzero_si256(), odd = even;
@@ -161,13 +163,13 @@ template <> struct avx2_cpu::row<8> {
   }
 };
 
-// Compresses and expands whole vectors; runs as AVX2 does.
+// Compresses and expands whole vectors. `spread` of runs is that of AVX2.
 struct avx512_cpu : avx2_cpu {
   template <class Body> TUCK_AVX512 __attribute__((flatten)) static auto run(const Body& body) noexcept {
     return body(avx512_cpu{});
   }
 
-  // 32 bytes of 1-byte values, else 64.
+  // Lanes of a vector: of 32 bytes for 1-byte values, else of 64 bytes.
   template <size_t Size> static constexpr uint32_t lanes = Size == 1 ? 32 : 64 / Size;
 
   template <size_t Size, bool Changes> TUCK_AVX512 static uint32_t mask_of(const std::byte* values) noexcept {
@@ -225,25 +227,29 @@ namespace tuck::inline TUCK_ABI::avx2 {
 
 using detail::load_vector;
 
+// Is AVX2 in use?
 inline bool available() noexcept { return level_of_cpu() >= cpu_level::avx2; }
 
+// A vector with x in all lanes.
 template <class Word> TUCK_AVX2 inline __m256i all(Word x) noexcept {
   return sizeof(Word) == 4 ? _mm256_set1_epi32(static_cast<int>(x)) : _mm256_set1_epi64x(static_cast<int64_t>(x));
 }
 
+// Adds lanes of Word.
 template <class Word> TUCK_AVX2 inline __m256i sum(__m256i a, __m256i b) noexcept {
   return sizeof(Word) == 4 ? _mm256_add_epi32(a, b) : _mm256_add_epi64(a, b);
 }
 
-// `base` + each of 32 fields of `width` bits, which begin at bit `bit`: of up to 25 bits to 4-byte words, of up to 57,
-// an even number, to 8-byte words. Reads whole vectors, up to 32 bytes more than the fields have.
+// Reads 32 fields of `width` bits, which begin at bit `bit` of `from`, and stores `base` + field for each. Fields have
+// up to 25 bits for 4-byte words, and an even number of up to 57 bits for 8-byte words. Reads whole vectors, up to 32
+// bytes beyond the fields.
 template <class Word>
 TUCK_AVX2 inline void take_fields(const std::byte* from, uint32_t bit, uint32_t width, Word base,
                                   std::byte* to) noexcept {
   constexpr uint32_t size = sizeof(Word), lanes = 32 / size;
   struct table {
     Word number[lanes];
-    uint8_t first[32], byte[32];  // of each byte of a vector: the first one of its lane, and which of the lane's it is
+    uint8_t first[32], byte[32];  // for each byte of a vector: the first byte of its lane, and its index in the lane
   };
   static constexpr table lane = [] {
     table t{};
@@ -253,7 +259,7 @@ TUCK_AVX2 inline void take_fields(const std::byte* from, uint32_t bit, uint32_t 
     return t;
   }();
   const auto in = [](const auto& of_lanes) { return reinterpret_cast<const std::byte*>(of_lanes); };
-  // A row of fields begins as far into its byte as the one before it. Half a vector has the fields of 16 bytes.
+  // Each row of fields begins at the same bit of a byte. Each half of a vector takes its fields from 16 bytes.
   const uint32_t first = bit % 8, half = (first + lanes / 2 * width) / 8;
   const __m256i begin =
       _mm256_add_epi32(_mm256_mullo_epi32(load_vector(in(lane.number)), all<Word>(width)), all<Word>(first));
@@ -273,7 +279,7 @@ TUCK_AVX2 inline void take_fields(const std::byte* from, uint32_t bit, uint32_t 
   }
 }
 
-// Of 32 zigzag differences makes the words that they follow, of which the first is known.
+// Turns 32 zigzag differences into words, in place. Word 0 is `first`, and word i + 1 is word i plus difference i.
 template <class Word> TUCK_AVX2 inline void add_differences(Word first, std::byte* words) noexcept {
   constexpr bool small = sizeof(Word) == 4;
   const __m256i zero = _mm256_setzero_si256(), one = all(Word{1});
@@ -282,7 +288,7 @@ template <class Word> TUCK_AVX2 inline void add_differences(Word first, std::byt
     const __m256i z = load_vector(words);
     const __m256i sign = _mm256_and_si256(z, one), half = small ? _mm256_srli_epi32(z, 1) : _mm256_srli_epi64(z, 1);
     const __m256i d = _mm256_xor_si256(half, small ? _mm256_sub_epi32(zero, sign) : _mm256_sub_epi64(zero, sign));
-    // Up to each lane: first in both halves, then what the low half adds up to in the high one.
+    // Prefix sums: first within each half, then the sum of the low half is added to the high half.
     __m256i s = sum<Word>(d, _mm256_bslli_epi128(d, sizeof(Word)));
     if (small) s = sum<Word>(s, _mm256_bslli_epi128(s, 8));
     const __m256i low = _mm256_permute2x128_si256(s, s, 0x08);

@@ -1,4 +1,4 @@
-// Element types: what a tensor's values may be, and their run-time names.
+// The types that values of a tensor can have, as C++ types and as run-time numbers.
 #pragma once
 
 #include <tuck/core/bits.hpp>
@@ -10,9 +10,9 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// Stored in frame headers: append, never renumber.
+/// Identifies the type of a tensor's values. Stored in frame headers: append, never renumber.
 enum class dtype : uint8_t {
-  none = 0,
+  none = 0,  ///< no type
   u8 = 1,
   i8 = 2,
   u16 = 3,
@@ -21,37 +21,42 @@ enum class dtype : uint8_t {
   i32 = 6,
   u64 = 7,
   i64 = 8,
-  f16 = 9,
-  bf16 = 10,
-  f32 = 11,
-  f64 = 12,
-  f8e4m3 = 13,
-  f8e5m2 = 14,
+  f16 = 9,      ///< IEEE binary16
+  bf16 = 10,    ///< bfloat16: the upper half of an f32
+  f32 = 11,     ///< IEEE binary32
+  f64 = 12,     ///< IEEE binary64
+  f8e4m3 = 13,  ///< OCP 8-bit float E4M3, without infinities
+  f8e5m2 = 14,  ///< OCP 8-bit float E5M2: the upper byte of an f16
 };
 
-// IEEE binary16 and bfloat16 as bit patterns. Lossless codecs need no arithmetic on them.
+/// IEEE binary16 as a bit pattern. Lossless codecs need no arithmetic on it.
 struct f16 {
-  uint16_t bits;
-  friend bool operator==(f16, f16) = default;  // of bits, so NaN equals itself and -0 differs from +0
+  uint16_t bits;  ///< sign, 5 bits of exponent, 10 bits of mantissa
+  // Compares bits: a NaN equals itself, -0 differs from +0.
+  friend bool operator==(f16, f16) = default;
 };
+/// bfloat16 as a bit pattern.
 struct bf16 {
-  uint16_t bits;
+  uint16_t bits;  ///< sign, 8 bits of exponent, 7 bits of mantissa
   friend bool operator==(bf16, bf16) = default;
 };
-// The 8-bit floats of the OCP, likewise: a sign, 4 or 5 bits of exponent, 3 or 2 of mantissa. f8e4m3 is the one without
-// infinities, whose only NaN are 0x7f and 0xff (E4M3FN elsewhere); f8e5m2 is the upper byte of an f16.
+/// The OCP 8-bit float E4M3 as a bit pattern. It has no infinities; its only NaN are 0x7f and 0xff. Others call it
+/// E4M3FN.
 struct f8e4m3 {
-  uint8_t bits;
+  uint8_t bits;  ///< sign, 4 bits of exponent, 3 bits of mantissa
   friend bool operator==(f8e4m3, f8e4m3) = default;
 };
+/// The OCP 8-bit float E5M2 as a bit pattern: the upper byte of an f16.
 struct f8e5m2 {
-  uint8_t bits;
+  uint8_t bits;  ///< sign, 5 bits of exponent, 2 bits of mantissa
   friend bool operator==(f8e5m2, f8e5m2) = default;
 };
 
-// The dtype of a C++ type; dtype::none for types that are no element. Specialise it for a vendor's own
-// small floats: `template <> inline constexpr tuck::dtype tuck::dtype_of<__half> = tuck::dtype::f16;`, and so for
-// __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2.
+/// The dtype of a C++ type; dtype::none for types that are not elements. Specialize it for types of a vendor:
+///
+///     template <> inline constexpr tuck::dtype tuck::dtype_of<__half> = tuck::dtype::f16;
+///
+/// and likewise for __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2.
 template <class T> inline constexpr dtype dtype_of = dtype::none;
 template <> inline constexpr dtype dtype_of<uint8_t> = dtype::u8;
 template <> inline constexpr dtype dtype_of<int8_t> = dtype::i8;
@@ -68,17 +73,20 @@ template <> inline constexpr dtype dtype_of<double> = dtype::f64;
 template <> inline constexpr dtype dtype_of<f8e4m3> = dtype::f8e4m3;
 template <> inline constexpr dtype dtype_of<f8e5m2> = dtype::f8e5m2;
 
-// An element of 1, 2, 4 or 8 bytes whose type is known at run time only. Lossless codecs look at nothing but bits:
-// zvc<untyped<4>> encodes i32, u32 and f32 alike, where frame_options::type says which, and decodes the frames of all
-// of them. A program needs a quarter of the kernels.
+/// A value whose type is known only at run time. Lossless codecs look only at bits: zvc<untyped<4>> encodes i32, u32
+/// and f32, as frame_options::type says, and decodes the frames of all three. A program then needs a quarter of the
+/// kernels.
+/// @tparam Bytes size of a value: 1, 2, 4 or 8
 template <uint32_t Bytes> struct untyped {
-  typename uint_of_size<Bytes>::type bits;
+  typename uint_of_size<Bytes>::type bits;  ///< the value
   friend bool operator==(untyped, untyped) = default;
 };
+/// Is T an `untyped`?
 template <class T> inline constexpr bool is_untyped = false;
+/// True for every `untyped`.
 template <uint32_t Bytes> inline constexpr bool is_untyped<untyped<Bytes>> = true;
 
-// Bytes of one value; 0 for anything that is not a dtype.
+/// Returns the bytes of one value; 0 for dtype::none and for other numbers.
 TUCK_HD constexpr uint32_t size_of(dtype t) noexcept {
   switch (t) {
     case dtype::u8:
@@ -100,6 +108,7 @@ TUCK_HD constexpr uint32_t size_of(dtype t) noexcept {
   return 0;
 }
 
+/// Returns the name of a type, such as "f32"; "none" for dtype::none and for other numbers.
 TUCK_HD constexpr const char* name(dtype t) noexcept {
   switch (t) {
     case dtype::u8: return "u8";
@@ -121,12 +130,12 @@ TUCK_HD constexpr const char* name(dtype t) noexcept {
   return "none";
 }
 
-// A type that tensors are made of. Trivial, so that T{} is all zero bits.
+/// A type that values of a tensor can have. It is trivial, so all bits of T{} are 0.
 template <class T>
 concept element = std::is_trivially_copyable_v<T> && std::is_trivially_default_constructible_v<T> &&
                   (is_untyped<T> || (dtype_of<T> != dtype::none && sizeof(T) == size_of(dtype_of<T>)));
 
-// Are T's the values of a tensor of type t?
+/// Can values of a tensor of type `t` have the type T? Any type of the same size can be `untyped`.
 template <element T> TUCK_HD constexpr bool holds(dtype t) noexcept {
   return is_untyped<T> ? size_of(t) == sizeof(T) : t == dtype_of<T>;
 }

@@ -1,11 +1,11 @@
-// Batches on a stream: many tensors, one launch each way. (Encoding takes two where a codec must see each tensor first,
-// as quantize with a range-relative bound.) A single call is a launch, and small tensors are done before it has begun;
-// a batch costs what its bytes cost.
+// Batches on a CUDA stream: one launch encodes or decodes many tensors. It takes two launches if a codec must see each
+// tensor first, as quantize does for a range-relative bound. For small tensors, single calls take as long as their
+// launches; a batch takes as long as its bytes.
 //
-// What frame/device.cuh says of single calls holds here too. The items and the outcomes are in memory that the device
-// can read and write, which no type can check. Items are read when the kernels run: a captured graph follows the
-// addresses and sizes that it then finds there, which stay as they are until the last of its kernels is done. Device
-// memory is best, for each block reads them all; pinned memory will do for a few.
+// What frame/device.cuh says about single calls holds here too. Items and outcomes are in memory that the device can
+// read and write (no type can check that). Kernels read the items when they run. A captured graph therefore uses the
+// addresses and sizes that it finds there. They must not change until its last kernel is done. Device memory is best,
+// because each block reads all items; pinned memory is good enough for a few items.
 #pragma once
 
 #include <tuck/frame/batch_kernels.cuh>
@@ -13,8 +13,9 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// Bytes of scratch that a batch of at most these sizes needs, encoding or decoding. The same scratch serves single
-// calls. A batch has up to 2^30 items, and as many chunks beyond the first of each; else size_overflow.
+/// Returns the bytes of scratch that encoding or decoding a batch of at most these sizes needs; 0 if the options or
+/// sizes are invalid. Single calls can use the same scratch. A batch has at most 2^30 items, and at most 2^30 chunks
+/// beyond the first chunk of each item; else encode_batch and decode_batch return size_overflow.
 template <codec C>
 constexpr uint64_t scratch_bytes(const C& codec, const batch_sizes& sizes, const frame_options& options = {}) noexcept {
   frame_header header;
@@ -26,7 +27,7 @@ constexpr uint64_t scratch_bytes(const C& codec, const batch_sizes& sizes, const
 
 namespace detail {
 
-// What encoding and decoding ask of their arguments alike.
+// Checks the arguments that encoding and decoding have in common.
 template <class Item>
 status check_batch(span<const Item> items, const batch_sizes& sizes, scratch_span scratch,
                    span<outcome> outcomes) noexcept {
@@ -39,14 +40,14 @@ status check_batch(span<const Item> items, const batch_sizes& sizes, scratch_spa
   return outcomes.size() < items.size() ? status::output_too_small : status::ok;
 }
 
-// Of so many values, a slot each `values`; false: there are too many.
+// Makes one slot per item and one per `values` of all its values. Returns false if there are too many.
 inline bool make_slots(uint64_t items, uint64_t all_values, uint32_t values, batch_slots& slots) noexcept {
   if (items > batch_slots::max || all_values / values > batch_slots::max) return false;
   slots = {static_cast<uint32_t>(items), static_cast<uint32_t>(all_values / values), values};
   return true;
 }
 
-// What encoding kernels are told.
+// Checks the arguments and makes the job of an encoding kernel.
 template <codec C, class ItemJob, class Item>
 status make_job(encode_batch_job<C, ItemJob, Item>& job, const C& codec, span<const Item> items,
                 const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes,
@@ -71,12 +72,13 @@ status make_job(encode_batch_job<C, ItemJob, Item>& job, const C& codec, span<co
   return status::ok;
 }
 
-// What decoding kernels are told.
+// Checks the arguments and makes the job of a decoding kernel.
 template <codec C, class ItemJob, class Item>
 status make_job(decode_batch_job<C, ItemJob, Item>& job, const C& codec, span<const Item> items,
                 const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes) noexcept {
   if (const status s = detail::check_batch(items, sizes, scratch, outcomes); s != status::ok) return s;
-  // By what is written, for frames are not to be believed: 16 KiB, or a chunk as its codec makes them.
+  // Slots depend on the output alone, because frames are untrusted: 16 KiB, or the default chunk of the codec if
+  // larger.
   constexpr uint32_t slot_values = std::max<uint32_t>(C::chunk_bytes, tile_bytes) / uint32_t{sizeof(value_t<C>)};
   if (!detail::make_slots(items.size(), sizes.values, slot_values, job.slots)) return status::size_overflow;
   if (scratch.memory().size() < saturating_mul(scratch_head_bytes, saturating_add(items.size(), 1)))
@@ -93,11 +95,19 @@ status make_job(decode_batch_job<C, ItemJob, Item>& job, const C& codec, span<co
 
 inline namespace TUCK_ARCH {
 
-// Encodes each item's values into its frame: the bytes, and in the outcome of the same index what encode would write
-// there. What encode refuses by its result - null and misaligned pointers, rooms that are too small, which get the
-// bytes that they need - is that item's outcome, and no other's affair. All frames have the same options and metadata.
-// `sizes`: as for scratch_bytes. Where the items have more values, those for whose chunks there is no scratch left come
-// back as batch_too_large, none of them written; those of one chunk always have some. Earlier items have theirs first.
+/// Encodes the values of each item into its frame. The frames are those that encode writes. All have the same options
+/// and metadata.
+///
+/// @param items     aligned to 8 bytes. One failure does not affect other items
+/// @param sizes     at least the items and their values. If the items have more values, those whose chunks get no
+///                  scratch have the outcome batch_too_large and are not written. Earlier items get scratch first, and
+///                  items of one chunk always do
+/// @param scratch   scratch_bytes(codec, sizes, options) bytes, aligned to 16, initialized once
+/// @param outcomes  aligned to 16, at least as many as items. Outcome i is what encode writes for item i, or what it
+///                  returns for its pointers. output_too_small says how many bytes are needed, also for a null frame
+/// @return errors that are known before the launch, as encode; also batch_too_large for more than sizes.items items,
+///         output_too_small for fewer outcomes than items. Nothing is written then
+/// Asynchronous on `stream`. Nothing may overlap.
 template <codec C>
 result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, const batch_sizes& sizes,
                     scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
@@ -119,9 +129,15 @@ result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, c
   return detail::launch(encode_batch_kernel<C, block_threads>, job, job.slots.most(), how, stream);
 }
 
-// Restores each item's values, all or the first of its frame's, as decode does, which says what becomes of damaged
-// frames; none harms another item. `sizes.values` is the room for values of all items together, and items with more
-// come back as batch_too_large where that would want more work than was promised, none of them written.
+/// Decodes the first `values.size()` values of each frame. Outcome i is what decode writes for item i, or what it
+/// returns for its pointers. A damaged frame does not affect other items.
+///
+/// @param sizes    at least the items, and the values of all outputs together. If the outputs have more values, items
+///                 that would take more work than that have the outcome batch_too_large and are not written
+/// @param scratch  scratch_bytes(codec, sizes) bytes, aligned to 16, initialized once
+/// @return errors that are known before the launch, as decode; also batch_too_large for more than sizes.items items,
+///         output_too_small for fewer outcomes than items, size_overflow. Nothing is written then
+/// Asynchronous on `stream`: one launch. Everything else is as for encode_batch.
 template <codec C>
 result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, const batch_sizes& sizes,
                     scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,

@@ -1,35 +1,35 @@
-// What a batch is made of: many tensors to encode or to decode in one call, each with a frame of its own.
+// The items of a batch. A batch encodes or decodes many tensors in one call. Each tensor has its own frame.
 #pragma once
 
 #include <tuck/frame/format.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
-// A tensor, and the room for its frame.
+/// A tensor to encode.
 template <element T> struct encode_item {
-  span<const T> values;
-  bytes frame;
+  span<const T> values;  ///< the tensor
+  bytes frame;           ///< buffer for its frame; max_frame_bytes are always enough
 };
 
-// A frame, which may be shorter than the bytes here, and the room for its values.
+/// A frame to decode.
 template <element T> struct decode_item {
-  const_bytes frame;
-  span<T> values;
+  const_bytes frame;  ///< the frame; it may be shorter than these bytes
+  span<T> values;     ///< output: all values of the frame, or the first ones
 };
 
-// The same with the base of a delta, which has as many values. Of a decode_delta_item it may be those restored.
+/// A tensor to encode relative to a base.
 template <element T> struct encode_delta_item : encode_item<T> {
-  span<const T> base;
+  span<const T> base;  ///< as many values as the tensor has
 };
+/// A delta to apply to its base.
 template <element T> struct decode_delta_item : decode_item<T> {
-  span<const T> base;
+  span<const T> base;  ///< as many values as the tensor has; may be the output itself
 };
 
-// What must be known of a batch before its items are: how many there are, and how many values they have together. Both
-// are upper bounds; 0 items, or empty ones, are no less a batch.
+/// Upper bounds for a batch whose items are not yet known. A batch may have no items, and items may be empty.
 struct batch_sizes {
-  uint64_t items = 0;
-  uint64_t values = 0;
+  uint64_t items = 0;   ///< most items
+  uint64_t values = 0;  ///< most values of all items together
 };
 
 }  // namespace tuck::inline TUCK_ABI

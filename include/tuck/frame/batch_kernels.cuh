@@ -1,11 +1,10 @@
-// The kernels of batches: each block draws slots and does with the item of each what the kernels of single calls do
-// with their tensor, by the same code. The job of the item under way is in shared memory. Work is found without a table
-// of where whose begins:
+// The kernels of batches. Each block draws slots. It runs the code of single calls on the item of each slot, with a job
+// of that item in shared memory. There is no table of where the slots of an item begin:
 //
-// An item has one slot, and more of them where its tensor is large: encoding, one a chunk. Slots are numbered in the
-// order of the items and drawn by a ticket, so that whoever has an earlier slot of the same item has already begun.
-// The tickets of one block only grow: it keeps a cursor into the items and moves it forward, 128 items at a time, so
-// that all its draws together pass over the items once.
+// An item has one slot, and more if its tensor is large: one per chunk for encoding. Slots are numbered in the order of
+// the items and drawn by a ticket, so all earlier slots of the same item have already begun. The tickets of a block
+// only grow. It keeps a cursor into the items and moves it forward, 128 items at a time. All draws of a block together
+// pass over the items once.
 #pragma once
 
 #include <tuck/frame/batch.hpp>
@@ -15,45 +14,45 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// How many slots there are. `extra`: the most beyond the first of each item, of all items together; items for which
-// they do not suffice get fewer, and are not worked on. Tickets have 32 bits, and each block draws one too many.
+// The slots of a batch. Items for which `extra` does not suffice get fewer slots than they need and are not processed.
+// Tickets have 32 bits, and each block draws one ticket too many.
 struct batch_slots {
-  uint32_t items;
-  uint32_t extra;
-  uint32_t values;  // of an item that make one slot
+  uint32_t items;   // number of items, each with a first slot
+  uint32_t extra;   // most slots beyond these, of all items together
+  uint32_t values;  // values per slot
 
   static constexpr uint64_t max = uint64_t{1} << 30;
 
   constexpr uint64_t most() const noexcept { return uint64_t{items} + extra; }
 
-  // What an item of `size` values wants beyond its first; none, if that is more than there are for all.
+  // Slots that an item of `size` values needs beyond its first; 0 if that is more than `extra`.
   TUCK_HD constexpr uint32_t wanted(uint64_t size) const noexcept {
     const uint64_t n = size == 0 ? 0 : (size - 1) / values;
     return n <= extra ? static_cast<uint32_t>(n) : 0;
   }
   TUCK_HD constexpr bool has_enough_for(uint64_t size) const noexcept { return size <= (uint64_t{extra} + 1) * values; }
-  // What two items want, that saturates likewise; and of what items want, that which there is.
+  // Adds what two groups of items need, saturating at extra + 1. `granted` limits that to `extra`.
   TUCK_HD constexpr uint32_t sum(uint32_t a, uint32_t b) const noexcept { return a + b <= extra ? a + b : extra + 1; }
   TUCK_HD constexpr uint32_t granted(uint32_t wanted) const noexcept { return wanted < extra ? wanted : extra; }
 };
 
-// Where a block is in the batch. Its first warp moves it, all threads may ask it behind a barrier.
+// The position of a block in the batch. Its first warp moves the cursor. After a barrier, all threads may read it.
 class batch_cursor {
  public:
   struct TempStorage {
-    uint32_t item;        // the one drawn last; while looking, the first that is not passed
-    uint32_t wanted;      // by the items before it, beyond their first slots
-    uint32_t first, end;  // its slots
+    uint32_t item;        // item of the last draw; during a search, the first item that is not passed
+    uint32_t wanted;      // slots that the items before it need beyond their first
+    uint32_t first, end;  // slots of the item
     uint32_t ticket;
     bool fits;
   };
 
   __device__ explicit batch_cursor(TempStorage& temp) : temp_(temp) {}
 
-  // Before the first draw, by one thread.
+  // Must come before the first draw. Call it with one thread.
   __device__ void begin() { temp_ = {}; }
 
-  // By the first warp: the next slot; false: there are no more. sizes(i) is the number of values of item i.
+  // Draws the next slot, with the first warp. Returns false if there are no more. sizes(i): number of values of item i.
   template <class Sizes> __device__ bool draw(const batch_slots& slots, uint32_t& tickets, const Sizes& sizes) {
     const unsigned lane = device::thread_id_anew();
     if (lane == 0) temp_.ticket = device::atomic_add(&tickets, 1u);
@@ -67,12 +66,13 @@ class batch_cursor {
   __device__ uint32_t first_ticket() const { return temp_.first; }
   __device__ uint32_t index() const { return temp_.ticket - temp_.first; }
   __device__ uint32_t count() const { return temp_.end - temp_.first; }
-  __device__ bool fits() const { return temp_.fits; }  // has the item all slots that it wants?
+  __device__ bool fits() const { return temp_.fits; }  // does the item have all slots that it needs?
 
  private:
   static constexpr uint32_t per_lane = 4;
 
-  // Is the ticket for one of the next items, a few a lane? Else the cursor passes them.
+  // Searches the next 128 items, 4 per lane, for the item of the ticket. If it is not among them, the cursor passes
+  // them.
   template <class Sizes> __device__ void look(const batch_slots& slots, unsigned lane, const Sizes& sizes) {
     const uint32_t item = temp_.item + lane * per_lane;
     uint32_t wanted = 0;
@@ -88,7 +88,7 @@ class batch_cursor {
     const uint32_t below = device::shfl_up(wanted, 1), before = lane == 0 ? temp_.wanted : below;
     const uint32_t past = item + per_lane < slots.items ? item + per_lane : slots.items;
     const unsigned found = device::ballot(temp_.ticket < past + slots.granted(wanted));
-    device::sync_warp();  // all have read where the cursor was
+    device::sync_warp();  // all lanes have read the old cursor
     if (found != 0) {
       if (lane + 1 == static_cast<unsigned>(device::ffs(found))) find(slots, item, before, sizes);
     } else if (lane == device::warp_size - 1) {
@@ -98,7 +98,7 @@ class batch_cursor {
     device::sync_warp();
   }
 
-  // By one lane: from `item` on, before which so many are wanted.
+  // Finds the item of the ticket from `item` on, with one lane. `before`: slots that earlier items need.
   template <class Sizes>
   __device__ void find(const batch_slots& slots, uint32_t item, uint32_t before, const Sizes& sizes) {
 #pragma unroll 1
@@ -117,7 +117,8 @@ class batch_cursor {
   TempStorage& temp_;
 };
 
-// Counts this block as finished with a batch: is it the last? All threads, which share `last`.
+// Counts this block as finished with the batch and returns whether it is the last. Call it with all threads; they share
+// `last`.
 __device__ inline bool finish_batch(scratch_head& head, bool& last) {
   if (threadIdx.x == 0) last = device::atomic_count_acq_rel(&head.done) == gridDim.x - 1;
   device::sync_block();
@@ -125,15 +126,15 @@ __device__ inline bool finish_batch(scratch_head& head, bool& last) {
 }
 
 template <codec C, class ItemJob = encode_job<C>, class Item = encode_item<value_t<C>>> struct encode_batch_job {
-  ItemJob item;  // of an item all that is the same for each; its head and states are those of the first
+  ItemJob item;  // what all items have in common; head and states are those of the first item
   span<const Item> items;
   outcome* outcomes;
   batch_slots slots;
   scratch_head* head;
-  bool surveyed;  // by a launch before this one, which has opened the items
+  bool surveyed;  // a pre-pass has run, which has opened the items
 };
 
-// A decode_job from the first value on.
+// A decode_job whose first_value is 0.
 template <codec C> struct decode_item_job {
   template <int Threads> using output = block_output<value_t<C>, Threads>;
 
@@ -157,14 +158,14 @@ template <codec C, class ItemJob = decode_item_job<C>, class Item = decode_item<
 
 namespace detail {
 
-// What the block of a single call finds in its arguments, by all threads; a barrier follows.
+// Copies a job with all threads. A barrier must follow.
 template <int Threads, class Job> __device__ void copy_job(device::uninitialized<Job>& to, const Job& from) {
   static_assert(sizeof(Job) % 4 == 0);
   for (uint32_t i = threadIdx.x; i < sizeof(Job) / 4; i += Threads)
     reinterpret_cast<uint32_t*>(to.room)[i] = reinterpret_cast<const uint32_t*>(&from)[i];
 }
 
-// What encode and decode refuse, in their order.
+// Check an item as encode and decode check their arguments, in the same order.
 template <int Threads, element T> __device__ status check_item(const encode_item<T>& item, bool fits) {
   if (item.values.is_null()) return status::invalid_argument;
   if (!tuck::aligned(item.values.data(), sizeof(typename block_tile<T, Threads>::word)) ||
@@ -179,7 +180,7 @@ template <element T> __device__ status check_item(const decode_item<T>& item, bo
   return fits ? status::ok : status::batch_too_large;
 }
 
-// The number of values of an item, as the cursor asks for it.
+// The number of values of each item, for the cursor.
 template <class Item> struct item_sizes {
   const Item* items;
   __device__ uint64_t operator()(uint64_t i) const { return items[i].values.size(); }
@@ -187,14 +188,15 @@ template <class Item> struct item_sizes {
 
 }  // namespace detail
 
-// What one block does of a batch: `Work` with each slot that it draws. That has the job of the item under way, as
-// Work::item_job in shared memory, from the batch's on; all threads call
+// What one block does of a batch: it runs `Work` on each slot that it draws. The job of the current item is in shared
+// memory. It starts as a copy of job.item if that has the type Work::item_job. One thread calls
+//
+//   open(item, batch_cursor, job, item_job&, epoch)            makes the job of the item; false: skip this slot
+//
+// and all threads call
 //
 //   run(TempStorage&, item_job&, const batch_cursor&, epoch)   does the slot
-//   end(job, epoch)                                            the last block's: leaves the scratch for the next call
-//
-// and one thread open(item, batch_cursor, job, item_job&, epoch): makes the job of the item drawn; false where it is
-// not to be worked on.
+//   end(job, epoch)                                            only in the last block: resets the scratch
 template <class Work, int Threads> class batch_worker {
   using job = typename Work::job;
   using item_job = typename Work::item_job;
@@ -219,8 +221,8 @@ template <class Work, int Threads> class batch_worker {
   }
 
  private:
-  // Draws slots until one is of an item that can be worked on, which has then been opened: false where there are no
-  // more. All threads; barriers before and after it.
+  // Draws slots until the item of one can be opened. Returns false if there are no more. Call it with all threads. It
+  // has a barrier at its beginning and at its end.
   __device__ bool next_slot() {
     device::sync_block();
     if (device::thread_id_anew() < device::warp_size)
@@ -258,7 +260,7 @@ struct encode_slot {
     clear_at_wrap<Threads>(reinterpret_cast<uint64_t*>(all.head + 1), all.item.state_count, epoch);
     if (threadIdx.x == 0) reset(*all.head, epoch + 1);
   }
-  // Where its room does not even have what comes before the payloads, the bytes that it needs are counted.
+  // If the buffer is too small even for the part before the payloads, the bytes that the frame needs are counted.
   __device__ static bool open(item in, const batch_cursor& at, const job& all, item_job& mine, uint32_t epoch) {
     outcome* const result = all.outcomes + at.item();
     if (const status s = check(in, at.fits()); s != status::ok) {
@@ -305,7 +307,7 @@ struct decode_slot {
   using job = decode_batch_job<C, ItemJob, Item>;
   using item = Item;
   using item_job = ItemJob;
-  // Has a launch before this one found out which items are sound?
+  // Has an earlier launch verified the items?
   static constexpr bool verified = [] {
     if constexpr (is_delta_job<ItemJob>) return !ItemJob::template output<Threads>::summed;
     return false;
@@ -349,8 +351,8 @@ struct decode_slot {
   }
 };
 
-// Of the launch before an encode_batch_job, whose codec wants to know the range of each item. It leaves the items open,
-// and the epoch as it is.
+// The pre-pass of an encode_batch_job, if its codec needs the range of each item. It opens the items and does not
+// change the epoch.
 template <codec C, int Threads> struct survey_slot {
   using survey = block_survey<value_t<C>, Threads>;
   using TempStorage = typename survey::TempStorage;
@@ -375,7 +377,7 @@ template <codec C, int Threads> struct survey_slot {
 };
 
 namespace detail {
-// What is in registers from one item to the next is more than 64 leave room for on some processors.
+// A block keeps values in registers from one item to the next. 64 registers per thread are too few on some processors.
 template <class B> inline constexpr int batch_blocks_of = blocks_a_processor_of<B> < 6 ? blocks_a_processor_of<B> : 6;
 }  // namespace detail
 

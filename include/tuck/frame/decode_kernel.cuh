@@ -1,5 +1,5 @@
-// The one decode kernel, for all codecs. It trusts nothing: header, contents and every entry are checked by the
-// blocks that use them, and what cannot be restored becomes zeros.
+// The decode kernel of all codecs. Frames are untrusted: each block checks the header and the directory entries that it
+// uses, and all blocks together check the digest of the contents. Values that cannot be restored become zeros.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -10,8 +10,8 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// One chunk of an opened frame, by a whole block; all threads get the status. The frame's bytes are in device
-// memory, its begin a multiple of 16. Where the status is not ok, `out` may have been written, with anything.
+// Decodes one chunk of an opened frame with a whole block. All threads get the status. The frame is in device memory,
+// aligned to 16. If the status is not ok, `out` may hold anything.
 template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>> class chunk_decoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
@@ -30,7 +30,7 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
 
   __device__ explicit chunk_decoder(TempStorage& temp) : temp_(temp) {}
 
-  // The output is made by output_of(values, summed), behind a barrier.
+  // Decodes chunk i. output_of(values, summed) makes the output; it is called after a barrier.
   template <class OutputOf>
   __device__ status decode(const C& codec, const frame_view& frame, uint64_t i, const OutputOf& output_of) {
     if (threadIdx.x == 0) {
@@ -61,7 +61,7 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
     return temp_.verdict;
   }
 
-  // `values` equal values of these bits.
+  // Gives `out` the same bits for each of `values` values.
   __device__ static void fill(bits_t<T> bits, uint32_t values, output& out) {
     const word x = tile::repeat(bits);
     const auto low = static_cast<uint32_t>(x), high = static_cast<uint32_t>(uint64_t{x} >> 32);
@@ -73,7 +73,7 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
  private:
   using word = typename tile::word;
 
-  // Gives `out` what row(first value, r) says of the r-th row behind it, of this thread's of a chunk of so many values.
+  // Gives `out` this thread's rows of a chunk with `values` values. row(first, r) returns row r after value `first`.
   template <class Row> __device__ static void for_rows(uint32_t values, output& out, const Row& row) {
     const uint32_t own = tile::first_value();
     uint32_t before = 0;
@@ -115,7 +115,7 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
   TempStorage& temp_;
 };
 
-// The first value wanted, of jobs that restore all: known when the kernel is compiled, which saves registers.
+// The first_value of jobs that restore all values. It is known at compile time, which saves registers.
 struct known_zero {
   __device__ constexpr operator uint64_t() const { return 0; }
 };
@@ -123,7 +123,7 @@ struct known_zero {
 template <codec C> struct decode_job {
   template <int Threads> using output = block_output<value_t<C>, Threads>;
 
-  C codec;  // what the frame's parameters are put into
+  C codec;  // gets the parameters of the frame
   const std::byte* frame;
   uint64_t frame_capacity;  // bytes that may be read
   value_t<C>* out;
@@ -133,8 +133,8 @@ template <codec C> struct decode_job {
   scratch_head* head;
 };
 
-// What one block does of a decode_job: a share of its chunks, every so manieth, and of the contents' checksum.
-// Whoever finishes last gives the verdict.
+// What one block does of a decode_job: every gridDim.x-th chunk, and a share of the checksum of the contents. The last
+// block to finish writes the outcome.
 template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
@@ -152,17 +152,17 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     typename block_sums<Threads>::TempStorage sums;
     device::uninitialized<frame_view> view;
     device::uninitialized<C> codec;
-    uint64_t first_chunk, end_chunk;  // of those that hold what the job wants
-    T* part;                          // where the one under way goes
-    uint32_t part_begin, part_end;    // which of its values do
+    uint64_t first_chunk, end_chunk;  // chunks with values of the job
+    T* part;                          // address of the first value of the current chunk in the output
+    uint32_t part_begin, part_end;    // values of the current chunk that are written
     status verdict;
-    bool part_is_whole;  // as block_output means it
+    bool part_is_whole;  // see block_output
     bool last;
   };
 
   __device__ frame_decoder(TempStorage& temp, const Job& job) : temp_(temp), job_(job) {}
 
-  // This block's part of a call. Leaves the scratch as the next call wants it.
+  // Does this block's part of a call. The last block resets the scratch for the next call.
   __device__ void run() {
     const word_sum contents = decode(share_of_grid{});
     if (threadIdx.x == 0) {
@@ -175,14 +175,14 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     if (threadIdx.x == 0) reset(*job_.head, device::load_relaxed(&job_.head->epoch));
   }
 
-  // The same of a frame that a call before this one has found sound.
+  // The same for a frame that an earlier launch has verified.
   __device__ void run_verified() { run_verified(share_of_grid{}); }
   template <class Share> __device__ void run_verified(const Share& share) {
     open();
     if (temp_.verdict == status::ok) decode_chunks(share);
   }
 
-  // A share of an item of a batch. Between two calls lies a sync_block().
+  // Does a share of an item of a batch. Between two calls there must be a sync_block().
   template <class Share> __device__ void run(const Share& share) {
     const word_sum contents = decode(share);
     if (threadIdx.x == 0) {
@@ -196,13 +196,13 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   }
 
  private:
-  // Which share of the work, and of how many. It is asked again and again, so that no registers hold it.
+  // Index of this share of the work, and number of shares. Computed anew each time, so that no registers hold them.
   struct share_of_grid {
     __device__ static uint32_t index() { return blockIdx.x; }
     __device__ static uint32_t count() { return gridDim.x; }
   };
 
-  // Returns this share's part of the contents' sums, in thread 0.
+  // Decodes a share. Thread 0 gets its part of the sum of the contents.
   template <class Share> __device__ word_sum decode(const Share& share) {
     open();
     if (temp_.verdict == status::ok) {
@@ -214,7 +214,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     return {};
   }
 
-  // Reads and checks the header, as host::decode does and in its order.
+  // Reads and checks the header. The checks are those of host::decode, in the same order.
   __device__ void open() {
     if constexpr (is_delta)
       if (threadIdx.x == 0) temp_.clear_digests();
@@ -260,7 +260,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     return status::ok;
   }
 
-  // Most shares have no word of them.
+  // Most shares have no words of the contents.
   template <class Share> __device__ word_sum sum_contents(const Share& share) {
     const const_bytes contents = temp_.view.get().contents();
     const uint64_t begin = uint64_t{share.index()} * Threads, count = contents.size() / 4;
@@ -284,7 +284,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       };
       const status s = decoder(temp_.chunk).decode(temp_.codec.get(), temp_.view.get(), i, output_of);
       if (s != status::ok) {
-        device::sync_block();  // zeros come after whatever the codec wrote
+        device::sync_block();  // the codec may have written values; zeros must come later
         const uint32_t values = values_in_chunk(temp_.view.get().header(), i);
         if constexpr (is_delta) {
           output_of(values, false).fill_zeros();
@@ -298,12 +298,12 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     }
   }
 
-  // The part of chunk i that the job wants.
+  // Finds the part of chunk i that the job asks for.
   __device__ void find_part(uint64_t i) {
     const uint64_t begin = i * temp_.view.get().header().chunk_values;
     const uint64_t end = job_.first_value + job_.out_values;
     const uint32_t count = values_in_chunk(temp_.view.get().header(), i);
-    // May point before `out`; what is stored does not.
+    // May point before `out`. Values before `out` are not written.
     temp_.part = reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(job_.out) + (begin - job_.first_value) * sizeof(T));
     temp_.part_begin = static_cast<uint32_t>(job_.first_value > begin ? job_.first_value - begin : 0);
     temp_.part_end = static_cast<uint32_t>(end - begin < count ? end - begin : count);

@@ -1,5 +1,5 @@
-// Deltas on a stream: a tensor encoded against a base, and restored from both. What frame/device.cuh says of calls
-// holds here too.
+// Deltas on a CUDA stream. A delta is a tensor encoded relative to a base, and is decoded with that base, also in
+// place. What frame/device.cuh says about calls holds here too.
 #pragma once
 
 #include <tuck/frame/delta_kernels.cuh>
@@ -8,8 +8,16 @@
 namespace tuck::inline TUCK_ABI {
 inline namespace TUCK_ARCH {
 
-// As encode, of what `values` has other than `base`: the bytes that host::encode_delta writes. One launch, which reads
-// both once. The base is aligned as the values are, and stays as it is until the stream has done the work.
+/// Encodes `values` relative to `base`. The bytes are those that host::encode_delta writes.
+///
+/// @param codec    lossless and not adaptive, see takes_deltas
+/// @param base     as many values as `values`; device memory, aligned to 4 bytes (8 for 8-byte values)
+/// @param frame    max_delta_bytes(codec, values.size(), options) bytes are always enough
+/// @param scratch  scratch_bytes(codec, values.size(), options) bytes, aligned to 16, initialized once
+/// @param written  as for encode. If it gets output_too_small, `frame` holds no frame
+/// @return as encode; also lossy_delta if the codec cannot encode deltas, and wrong_base if the base has another number
+///         of values. After an error that is returned, nothing is written
+/// Asynchronous on `stream`: one launch, which reads values and base once. They must not change until it is done.
 template <codec C>
 result encode_delta(const C& codec, span<const value_t<C>> values, span<const value_t<C>> base, bytes frame,
                     scratch_span scratch, outcome* written, cudaStream_t stream, frame_options options = {},
@@ -49,9 +57,18 @@ result decode_delta(void (*kernel)(decode_delta_job<C, Pass>), const C& codec, c
 
 inline namespace TUCK_ARCH {
 
-// As host::decode_delta: `out` may be the base, and nothing is written to it unless frame and base are both sound. Two
-// launches, the first of which verifies. With `chunk_by_chunk` it is one: then a damaged directory is known only at the
-// end, too, when all of `out` becomes zero. Base and out are aligned as decode's out is.
+/// Restores the tensor of a delta from its base. Arguments and errors are those of decode and of host::decode_delta.
+///
+/// @param base  device memory, aligned to sizeof(value); `base` and `out` both aligned to 16 are faster
+/// @param out   as many values as the frame. It may be `base` itself; otherwise they must not overlap
+/// @return as decode; also lossy_delta. Nothing is written to `out` then, even if a first launch sets `*restored` to ok
+/// Asynchronous, two launches. The first verifies frame and base and writes `*restored`. The second writes `out`, but
+/// writes nothing unless `*restored` is ok. The frame, and a base other than `out`, must not change until it is done.
+///
+/// With `chunk_by_chunk` there is one launch. Nothing is written to `out` if the frame is truncated, or if its header
+/// is damaged or does not fit the call. Otherwise all of `out` is written: damaged chunks as zeros, and everything as
+/// zeros after bad_directory. bad_directory, and wrong_base for the digest, are known only at the end. After wrong_base
+/// for the digest, `out` is wrong where the base is wrong.
 template <codec C>
 result decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> base, span<value_t<C>> out,
                     scratch_span scratch, outcome* restored, cudaStream_t stream, const delta_options& options = {},

@@ -1,5 +1,5 @@
-// Batches of deltas on a stream: many tensors against their bases, in one launch, and back in two. What frame/batch.cuh
-// says of batches and frame/delta.cuh of deltas holds here too.
+// Batches of deltas on a CUDA stream: one launch encodes many tensors relative to their bases, two launches decode
+// them. What frame/batch.cuh says about batches and frame/delta.cuh about deltas holds here too.
 #pragma once
 
 #include <tuck/frame/batch.cuh>
@@ -7,6 +7,8 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// @cond
+// Jobs of the kernels below.
 template <codec C>
 using encode_delta_batch_job = encode_batch_job<C, encode_delta_job<C>, encode_delta_item<value_t<C>>>;
 template <codec C, delta_pass Pass>
@@ -18,7 +20,7 @@ inline constexpr int delta_batch_blocks_of =
     delta_blocks_of<B> < batch_blocks_of<B> ? delta_blocks_of<B> : batch_blocks_of<B>;
 }  // namespace detail
 
-// One block of a launch.
+// What one block of a decoding launch does.
 template <codec C, int Threads, delta_pass Pass>
 __device__ __forceinline__ void run_delta_batch(const decode_delta_batch_job<C, Pass>& job) {
   using slot = decode_slot<C, Threads, decode_delta_job<C, Pass>, decode_delta_item<value_t<C>>>;
@@ -55,8 +57,11 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_batch_blocks_of<block_
   run_delta_batch<C, Threads, delta_pass::both>(job);
 }
 
-// Encodes each item's values against its base into its frame: the bytes that encode_delta writes, and in the outcome of
-// the same index what it would write there or refuse. `sizes` and scratch are as for encode_batch.
+/// @endcond
+
+/// Encodes the values of each item relative to its base. The frames are those that encode_delta writes, and outcome i
+/// is what encode_delta writes or returns for item i. Arguments, errors and `sizes` are as for encode_batch; also
+/// lossy_delta. A base is aligned as the values are.
 template <codec C>
 result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C>>> items, const batch_sizes& sizes,
                           scratch_span scratch, span<outcome> outcomes, cudaStream_t stream, frame_options options = {},
@@ -77,6 +82,7 @@ result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C
 
 namespace detail {
 inline namespace TUCK_ARCH {
+// Launches one of the three decoding kernels.
 template <codec C, delta_pass Pass>
 result decode_delta_batch(void (*kernel)(decode_delta_batch_job<C, Pass>), const C& codec,
                           span<const decode_delta_item<value_t<C>>> items, const batch_sizes& sizes,
@@ -92,11 +98,15 @@ result decode_delta_batch(void (*kernel)(decode_delta_batch_job<C, Pass>), const
 
 inline namespace TUCK_ARCH {
 
-// Restores each item's values from its frame and its base, as decode_delta does: all of them, or none where frame or
-// base are wrong. One item's failure does not keep the others from being restored. So each tensor is all or nothing,
-// and the batch is not: where that is wanted, decode to other memory than the bases' and look at all outcomes. Two
-// launches, the first of which verifies all items; with `chunk_by_chunk` one. An item's values may be its base, and
-// otherwise overlap nothing.
+/// Restores the values of each item from its frame and its base. Outcome i is what decode_delta writes or returns for
+/// item i: unless it is ok, no value of item i is written. Other items are restored all the same.
+///
+/// To restore all items or none, decode to other memory than the bases and look at all outcomes.
+///
+/// @param items  the values of an item may be its base itself; otherwise they must not overlap anything
+/// @return as decode_batch; also lossy_delta. No values are written then
+/// Two launches, of which the first verifies all items; with `chunk_by_chunk` one, which writes what decode_delta
+/// writes with this option.
 template <codec C>
 result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C>>> items, const batch_sizes& sizes,
                           scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,

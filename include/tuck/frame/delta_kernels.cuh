@@ -1,4 +1,5 @@
-// Decoding deltas: what decoders hand over goes to the values XORed with the base's. The encode kernel reads them so.
+// Kernels of deltas. The encode kernel XORs values and base as it reads them. Decoders give XOR values to a
+// delta_output, which XORs them with the base and writes the tensor.
 #pragma once
 
 #include <tuck/frame/decode_kernel.cuh>
@@ -6,8 +7,7 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// What one launch does with a delta: find out whether frame and base are sound, apply what has been found sound, or
-// both at once.
+// What one launch does with a delta: verify frame and base, apply a verified delta, or both at once.
 enum class delta_pass { verify, apply, both };
 
 template <class Job, int Threads> class delta_output;
@@ -25,13 +25,13 @@ template <codec C, delta_pass Pass> struct decode_delta_job {
   uint64_t out_values;
   outcome* result;
   scratch_head* head;
-  const value_t<C>* base;  // which may be out
+  const value_t<C>* base;  // may be `out`
   uint64_t base_values;
 };
 
-// What decoders hand words to, as block_output is: the words of a chunk of `count` values whose first has index `first`
-// in base and out. A thread reads of the base only what it writes itself, so that out may be the base. What can be had
-// of the job is not kept: registers are few.
+// The output of decoders, with the interface of block_output. It gets the words of a chunk with `count` values, which
+// begins at value `first` of base and out. A thread reads only those values of the base that it writes itself, so `out`
+// may be the base. Members do not repeat what the job has, to save registers.
 template <class Job, int Threads> class delta_output {
   using T = typename Job::value;
   using tile = block_tile<T, Threads>;
@@ -41,7 +41,7 @@ template <class Job, int Threads> class delta_output {
   static constexpr bool summed = Job::pass != delta_pass::apply;
   static constexpr bool writes = Job::pass != delta_pass::verify;
 
-  word_sum sums;  // of what is handed over
+  word_sum sums;  // of the XOR values
 
   __device__ delta_output(const Job& job, delta_digests& all, uint64_t first, uint32_t count)
       : job_(job), all_(all), first_(first), count_(count) {}
@@ -74,10 +74,11 @@ template <class Job, int Threads> class delta_output {
     for (int r = 0; r < Rows; ++r) apply_words(first + static_cast<uint32_t>(r) * tile::row_values, x[r]);
   }
 
-  // Of the base, and what is added to its digest, by one thread.
+  // The sum of this thread's values of the base.
   __device__ word_sum of_base() const { return of_base_; }
+  // Adds a share to the digest of the base. Call it with one thread.
   __device__ void add_base(uint64_t share) const { all_.of_base.get() += share; }
-  // Of a chunk that could not be restored.
+  // Writes zeros for a chunk that cannot be restored.
   __device__ void fill_zeros() const {
     if constexpr (writes)
       for (uint32_t i = threadIdx.x; i < count_; i += Threads) device::store(out() + i, bits_t<T>{0});
@@ -116,7 +117,7 @@ template <class Job, int Threads> class delta_output {
 #pragma unroll
       for (int r = 0; r < Rows; ++r)
         if constexpr (writes) apply(r, b[r]);
-    } else {  // what stays as it is need be neither read nor written in place
+    } else {  // in place, rows without changes are neither read nor written
 #pragma unroll
       for (int r = 0; r < Rows; ++r)
         if (job_.base != job_.out || (x[r].w[0] | x[r].w[1] | x[r].w[2] | x[r].w[3]) != 0)
@@ -132,12 +133,12 @@ template <class Job, int Threads> class delta_output {
 };
 
 namespace detail {
-// Beside the tensor's values there are those of the base: 96 registers, or for codecs that need as many, 128.
+// Values of the base take registers too: at 5 blocks per processor a thread has 96, at 4 it has 128.
 template <class B>
 inline constexpr int delta_blocks_of = blocks_a_processor_of<B> > 5 ? 5 : blocks_a_processor_of<B> - 1;
 }  // namespace detail
 
-// One block of a launch.
+// What one block of a decoding launch does.
 template <codec C, int Threads, delta_pass Pass>
 __device__ __forceinline__ void run_delta(const decode_delta_job<C, Pass>& job) {
   using decoder = frame_decoder<C, Threads, decode_delta_job<C, Pass>>;

@@ -1,4 +1,8 @@
-// The one encode kernel, for all codecs: one launch, each value read once, the frame written once.
+// The encode kernel of all codecs: one launch reads each value once and writes the frame once.
+//
+// Each block draws chunks by ticket. For each chunk it computes the size, finds the offset by look-back, and writes the
+// payload, the directory entry and the checksum. The last block to finish writes metadata and header. The header is all
+// zeros if the frame does not fit.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -9,31 +13,32 @@
 
 namespace tuck::inline TUCK_ABI {
 
-inline constexpr unsigned append_alignment_log2 = 7;  // whole lines of the link and of L2
+/// Appended frames start at multiples of 2^append_alignment_log2 bytes: whole lines of the link and of L2.
+inline constexpr unsigned append_alignment_log2 = 7;
 
 template <codec C> struct encode_job {
   C codec;
-  frame_header header;  // all but frame_bytes and the digests; the stages of an adaptive codec are not yet its last
+  frame_header header;  // without frame_bytes and digests; the stages of an adaptive codec are not yet the final ones
   frame_layout at;
   const value_t<C>* values;
   const std::byte* metadata;
-  std::byte* frame;  // null: only count
+  std::byte* frame;  // null: only count bytes
   uint64_t capacity;
-  uint64_t* used;    // null, or in device memory: the frame goes behind so many bytes of `frame`, and is added to them
-  uint64_t* offset;  // with `used`: gets where it went
+  uint64_t* used;    // null, or in device memory: bytes of `frame` before the new frame, whose size is added
+  uint64_t* offset;  // with `used`: gets the offset of the new frame
   outcome* result;
   scratch_head* head;
   uint64_t* states;
   uint64_t state_count;
 };
 
-// The same of a delta: the values are XORed with as many of the base's as they are read.
+// The job of a delta: values are XORed with those of the base as they are read.
 template <codec C> struct encode_delta_job : encode_job<C> {
   const value_t<C>* base;
 };
 
-// What one block does of an encode_job: chunks, drawn by ticket until there are no more, or one that it is given.
-// Whoever finishes last writes the header, all zero where the frame did not fit.
+// What one block does of an encode_job. It encodes chunks that it draws by ticket, until there are no more, or one
+// given chunk.
 template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
@@ -47,28 +52,28 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   struct TempStorage : std::conditional_t<is_delta, delta_digests, no_digests> {
     typename coder::TempStorage codec;
     typename sums_of_block::TempStorage sums;
-    std::byte* frame;  // where the frame goes; null: only count
+    std::byte* frame;  // address of the frame; null: only count bytes
     uint64_t capacity;
-    uint32_t chunk;    // the one under way, as the ticket said
-    uint32_t values;   // in it
-    uint64_t entry;    // once its place is known: the word of its entry
-    std::byte* begin;  // where it goes; null: nowhere
-    uint32_t padded;   // its bytes, and the zeros behind them
+    uint32_t chunk;    // current chunk
+    uint32_t values;   // number of values in it
+    uint64_t entry;    // its directory entry, once its offset is known
+    std::byte* begin;  // address of its payload; null: it does not fit
+    uint32_t padded;   // bytes of its payload, with the zeros after it
     chunk_kind kind;
     uint32_t epoch;
-    uint32_t shares;                            // of the item; no register keeps them
-    device::uninitialized<word_sum> contents;   // of what this block wrote of directory and checksums
-    device::uninitialized<word_sum> chunk_sum;  // of what the chunk will be decoded to
-    device::uninitialized<C> prepared;          // an adaptive codec
-    device::uninitialized<stage_list> stages;   // its
-    status verdict;                             // on its parameters
+    uint32_t shares;                            // of the item; here, so that no register holds them
+    device::uninitialized<word_sum> contents;   // of directory entries and checksums that this block wrote
+    device::uninitialized<word_sum> chunk_sum;  // of the values that the chunk will decode to
+    device::uninitialized<C> prepared;          // an adaptive codec with its final parameters
+    device::uninitialized<stage_list> stages;   // stages of that codec
+    status verdict;                             // on the parameters of that codec
     bool last;
-    bool differs;  // is there a value of the chunk unlike its first, where a codec takes it?
+    bool differs;  // does a value differ from the first one of the chunk? For codecs that take the chunk
   };
 
   __device__ frame_encoder(TempStorage& temp, const Job& job) : temp_(temp), job_(job) {}
 
-  // All of a call, beside the other blocks of the grid. Leaves the scratch as the next call wants it.
+  // Does this block's part of a call. The last block resets the scratch for the next call.
   __device__ void run() {
     if (threadIdx.x == 0) begin(device::load_relaxed(&job_.head->epoch));
     for (;;) {
@@ -89,8 +94,8 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     if (threadIdx.x == 0) reset(*job_.head, temp_.epoch + 1);
   }
 
-  // One of `shares` parts of an item of a batch: its chunk of that index, if it has one. Between two calls lies a
-  // sync_block().
+  // Encodes one chunk of an item of a batch, if the item has it. `shares`: number of such calls for this item. Between
+  // two calls there must be a sync_block().
   __device__ void run_share(uint32_t chunk, uint32_t shares, uint32_t epoch) {
     if (threadIdx.x == 0) {
       set_chunk(chunk);
@@ -111,7 +116,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   }
 
  private:
-  // Both by one thread, and a barrier follows.
+  // Call both with one thread. A barrier must follow.
   __device__ void set_chunk(uint32_t chunk) {
     temp_.chunk = chunk;
     temp_.values = values_in_chunk(job_.header, chunk);
@@ -127,7 +132,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     if (job_.used != nullptr) append();
     if constexpr (adaptive_codec<C>) prepare();
   }
-  // Behind what is used; where there is no room for what comes before the payloads, the bytes are only counted.
+  // Puts the frame after the bytes in use. If not even the part before the payloads fits, bytes are only counted.
   __device__ void append() {
     const uint64_t used = device::load_relaxed(job_.used);
     temp_.capacity = used < job_.capacity ? job_.capacity - used : 0;
@@ -141,7 +146,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
       return {job_.values + first};
   }
 
-  // What the host could not know: the range of the values, and what is in device memory.
+  // Completes the codec with what the host cannot know: the range of the values, and a parameter in device memory.
   __device__ void prepare() {
     tensor_survey seen;
     if (job_.codec.needs_range())
@@ -173,7 +178,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     if constexpr (is_delta && !takes_chunk) sum(chunk.source().sums);
     coder block(temp_.codec);
     bool differs;
-    if constexpr (takes_chunk) {  // and nothing of it stays in registers
+    if constexpr (takes_chunk) {  // then no registers hold the values any longer
       tile& values = chunk.values();
       if constexpr (is_delta) sum(chunk.source().sums);
       if (differ(values) && threadIdx.x == 0) temp_.differs = true;
@@ -212,11 +217,11 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
       }
     }
   }
-  // Is there a value unlike the chunk's first? All threads get it. With barriers.
+  // Does a value differ from the first one of the chunk? All threads get the answer. Has barriers.
   __device__ bool differ(const tile& values) const {
     return device::sync_block_or(!values.may_be_uniform()) || device::sync_block_or(!values.all_equal(first_bits()));
   }
-  // The first value, and zeros.
+  // Writes the first value, then zeros.
   __device__ void write_uniform(std::byte* begin) const {
     const uint64_t value = first_bits();
     for (uint32_t i = 16 * threadIdx.x; i < temp_.padded; i += 16 * Threads)
@@ -225,7 +230,8 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
                            : device::vec128{{static_cast<uint32_t>(value), static_cast<uint32_t>(value >> 32)}});
   }
 
-  __device__ void sum(const tile& values) {  // with a barrier
+  // Both have a barrier.
+  __device__ void sum(const tile& values) {
     const word_sum sums = sums_of_block::reduce(temp_.sums, values.sums());
     if (threadIdx.x == 0) temp_.chunk_sum.get() = sums;
   }
@@ -239,12 +245,12 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     temp_.of_result.get() += share_of_digest(digest(sums[2], size), temp_.chunk);
   }
   __device__ bool has_checksums() const { return job_.frame != nullptr && (job_.header.flags & flag_checksums) != 0; }
-  // Bytes in units of the alignment, rounded up.
+  // Converts bytes to units of the alignment, rounded up.
   __device__ uint32_t units(uint32_t size) const {
     return round_up_pow2(size, job_.header.alignment_log2) >> job_.header.alignment_log2;
   }
 
-  // Publishes the chunk's size, finds where it begins, publishes where it ends.
+  // Publishes the size of the chunk, finds its offset, and publishes its end.
   __device__ void place(chunk_kind kind, uint32_t size) {
     if (device::thread_id_anew() < device::warp_size) {
       const uint32_t epoch = temp_.epoch;
@@ -265,7 +271,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     device::sync_block();
   }
 
-  // The chunk's directory entry and checksum, into the frame and into this block's share of the contents' sums.
+  // Writes the chunk's directory entry and checksum, and adds both to this block's sum of the contents.
   __device__ void write_entry(uint32_t values) {
     if (threadIdx.x != 0) return;
     const uint64_t offset = 8 * uint64_t{temp_.chunk};
@@ -281,8 +287,8 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     sums.add(static_cast<uint32_t>(word >> 32), index + 1);
   }
 
-  // By the last block: metadata, the gap before the payloads, and the header - all zero where the frame did not fit -
-  // and the outcome, `counted` where there was no frame to write.
+  // The last block writes metadata, result digest, the gap before the payloads, the header (zeros if the frame does not
+  // fit) and the outcome. `counted`: the status if bytes were only counted.
   __device__ void finish(status counted) {
     word_sum metadata;
     if (temp_.frame != nullptr) {
@@ -336,7 +342,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     return sums;
   }
 
-  // A word a lane; the header's own digest is the warp's.
+  // One warp writes the header, one word per lane, and computes its digest.
   __device__ void write_header_words(uint64_t frame_bytes, uint64_t contents_digest, bool fits) {
     constexpr unsigned bytes_at = offsetof(frame_header, frame_bytes) / 4;
     constexpr unsigned contents_at = offsetof(frame_header, contents_digest) / 4;

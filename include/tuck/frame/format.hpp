@@ -1,33 +1,44 @@
-// The frame: one tensor as self-describing bytes. This file is the specification of its layout.
+// The frame: one tensor as self-describing bytes. This file specifies its layout. docs/format.md describes the same,
+// with the payloads of all codecs and an example. test/format has a reader in Python.
 //
-//   header               128 bytes: frame_header below, its fields one behind the other without gaps
-//   metadata             metadata_bytes of the user's, zero-padded to a multiple of 8
-//   directory            one 64-bit entry a chunk
-//   chunk checksums      one 64-bit digest of the chunk's *decoded* bytes a chunk; only with flag_checksums
-//   result digest        64 bits; only with flag_delta
-//   payloads             each from a multiple of 2^alignment_log2, of 16 to 4096 bytes, as the frame's end is one;
-//                        encoders fill the gaps with zeros, decoders do not look at them
+//   0              header            frame_header: 128 bytes, its fields one behind the other without gaps
+//   128            metadata          metadata_bytes bytes of the user, then zeros up to a multiple of 8
+//   D              directory         one 64-bit directory_entry per chunk
+//   C              chunk checksums   one 64-bit digest per chunk; only with flag_checksums
+//   R              result digest     64 bits; only with flag_delta
+//   E              zeros             up to the next multiple of the alignment
+//   P              payloads          each at a multiple of the alignment, which is 2^alignment_log2 = 16 to 4096 bytes
+//   frame_bytes    end               a multiple of the alignment
 //
-// All integers are little-endian, all digests those of core/checksum.hpp; types are numbered in core/dtype.hpp, codecs
-// and the fields of a stage in codec/concept.hpp. What follows frame_bytes is not the frame's. The tensor is cut into
-// chunks of chunk_values values, the last one shorter; a tensor of no values has no chunks. Where payloads lie is the
-// directory's word alone: they may come in any order, with holes, and share bytes, though the encoders here write
-// them in order, and frame_bytes may be more than they need. Sizes before the payloads follow from the header, so an
-// encoder knows where the first payload goes before it has encoded anything.
+// C is D + 8 chunks. R is C, or C + 8 chunks with flag_checksums. E is R, or R + 8 with flag_delta.
 //
-// A delta (flag_delta) is a tensor against a base of the same type and size. What its chunks decode to is, value by
-// value, the tensor's bits XOR the base's. It always has chunk checksums, of what the chunks decode to as in any frame,
-// and base_digest is tensor_digest of the base, the result digest that of the tensor, both in chunks as the frame's.
-// Decoders need not look at the result's: a sound frame and its base leave no other. It is for chains of deltas: of two
-// in a row, of as many values a chunk, the result of one is the base of the other.
+// Conventions. All integers are little-endian. core/dtype.hpp numbers the types. codec/concept.hpp numbers the codecs
+// and has the fields of a stage. core/checksum.hpp defines all digests. Bytes after frame_bytes are not part of the
+// frame. All offsets up to P follow from the header, so an encoder knows where the first payload goes before it encodes
+// a chunk.
 //
-// What an encoded payload is says the header of the codec; of several stages, codec/chain/chain.hpp. Readers refuse
-// versions, flags, types, kinds and codecs that they do not know, and unused fields and stages behind the last one
-// that are not 0. Metadata's padding they do not look at.
+// Chunks. The tensor is cut into chunks of chunk_values values. The last chunk may be shorter. A tensor without values
+// has no chunks. The header of each codec specifies the payload of an encoded chunk; codec/chain/chain.hpp does so for
+// codecs of several stages. The directory alone says where payloads are: they may come in any order, leave gaps and
+// share bytes, and frame_bytes may be more than they need. Encoders of this library write them in order and fill gaps
+// with zeros. Decoders do not look at gaps.
 //
-// A flag, kind, type or field that is added comes with another version, a codec with an id of its own: what is unknown
-// under version 1 is damage, and a newer frame is bad_version or codec_mismatch. Magic and version are the first 6
-// bytes of every version. test/format has a reader in Python.
+// Digests. header_digest covers the bytes 0 to 119, contents_digest the bytes 128 to E - 1. A chunk checksum is the
+// digest of the bytes that the chunk decodes to. With a lossy codec these are the restored values, not the original
+// ones.
+//
+// Deltas. With flag_delta, the frame is a tensor relative to a base of the same type and size. A chunk decodes to the
+// bits of the tensor's values XOR the bits of the base's values. A delta always has chunk checksums. base_digest is the
+// tensor_digest of the base, the result digest is that of the tensor, both in chunks of chunk_values values. Decoders
+// need not check the result digest: valid chunks and the right base always give the right tensor. It links deltas in a
+// row: if they have equal chunk_values, the result digest of one is the base_digest of the next.
+//
+// Validity. Readers refuse versions, flags, types, kinds and codecs that they do not know. They refuse unused
+// fields and unused stages that are not 0; unused stages are at the end. They do not look at the padding of metadata.
+//
+// Versions. Magic and version are the first 6 bytes of every version. A new flag, kind, type or field comes with
+// another version, a new codec with a new id. Under version 1, anything unknown is therefore damage. A newer frame is
+// bad_version or codec_mismatch.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -39,39 +50,44 @@
 
 namespace tuck::inline TUCK_ABI {
 
-inline constexpr uint32_t frame_magic = 0x4b435554;  // "TUCK"
-inline constexpr uint16_t frame_version = 1;
-inline constexpr uint32_t flag_checksums = 1;
-inline constexpr uint32_t flag_delta = 2;  // with flag_checksums only
+inline constexpr uint32_t frame_magic = 0x4b435554;  ///< the first 4 bytes of a frame: "TUCK"
+inline constexpr uint16_t frame_version = 1;         ///< the only version that is known
+inline constexpr uint32_t flag_checksums = 1;        ///< the frame has a checksum per chunk
+inline constexpr uint32_t flag_delta = 2;            ///< the frame is a delta; only together with flag_checksums
+/// Payloads are aligned to 16 to 4096 bytes.
 inline constexpr uint32_t min_alignment_log2 = 4, max_alignment_log2 = 12;
 
-// offset  0 magic            8 flags            24 frame_bytes      104 base_digest
-//         4 version         12 chunk_values     32 metadata_bytes   112 contents_digest
-//         6 type            16 value_count      40 stages, 16 bytes 120 header_digest
-//         7 alignment_log2                         each
+/// The first 128 bytes of a frame.
+///
+///     0 magic            8 flags          24 frame_bytes              104 base_digest
+///     4 version         12 chunk_values   32 metadata_bytes           112 contents_digest
+///     6 type            16 value_count    40 4 stages, 16 bytes each  120 header_digest
+///     7 alignment_log2
 struct frame_header {
-  uint32_t magic = frame_magic;
-  uint16_t version = frame_version;
-  dtype type = dtype::none;
-  uint8_t alignment_log2 = 5;    // 2^5 bytes
-  uint32_t flags = 0;            // flag_checksums, flag_delta; all others are 0
-  uint32_t chunk_values = 0;     // a multiple of 32; a chunk has at most max_chunk_raw_bytes
-  uint64_t value_count = 0;      // of the whole tensor; less than 2^61
-  uint64_t frame_bytes = 0;      // a multiple of 2^alignment_log2
-  uint64_t metadata_bytes = 0;   // without its padding
-  stage_list stages;             // the codec, as encoding applies it
-  uint64_t base_digest = 0;      // 0 without flag_delta
-  uint64_t contents_digest = 0;  // of all between header and payloads, but for the gap
-  uint64_t header_digest = 0;    // of all the above
+  uint32_t magic = frame_magic;      ///< frame_magic
+  uint16_t version = frame_version;  ///< frame_version
+  dtype type = dtype::none;          ///< type of the values; not none
+  uint8_t alignment_log2 = 5;        ///< payloads are aligned to 2^alignment_log2 bytes; 4 to 12
+  uint32_t flags = 0;                ///< 0, flag_checksums, or flag_checksums | flag_delta
+  uint32_t chunk_values = 0;         ///< values per chunk: a multiple of 32, at most max_chunk_raw_bytes bytes, not 0
+  uint64_t value_count = 0;          ///< values of the whole tensor; less than 2^61
+  uint64_t frame_bytes = 0;          ///< bytes of the frame: a multiple of 2^alignment_log2, at least P
+  uint64_t metadata_bytes = 0;       ///< bytes of the metadata, without padding
+  stage_list stages;                 ///< the codec, in the order in which the encoder applies its stages
+  uint64_t base_digest = 0;          ///< tensor_digest of the base; 0 without flag_delta
+  uint64_t contents_digest = 0;  ///< digest of the bytes 128 to E - 1: metadata, directory, checksums, result digest
+  uint64_t header_digest = 0;    ///< digest of the bytes 0 to 119: all fields above
 };
 static_assert(sizeof(frame_header) == 128 && std::is_trivially_copyable_v<frame_header>);
 
+/// Says how a chunk is stored.
 enum class chunk_kind : uint8_t {
-  encoded = 0,  // what the codec's encode_chunk wrote
-  raw = 1,      // the values as they are
-  uniform = 2,  // all values have the same bits: that value once, or no bytes at all where it is zero
+  encoded = 0,  ///< what encode_chunk of the codec wrote; fewer bytes than the values
+  raw = 1,      ///< the values as they are
+  uniform = 2,  ///< all values have the same bits: the value once, or no bytes if it is 0
 };
 
+/// Returns the name of a kind; "unknown" for other numbers.
 TUCK_HD constexpr const char* name(chunk_kind kind) noexcept {
   switch (kind) {
     case chunk_kind::encoded: return "encoded";
@@ -81,39 +97,49 @@ TUCK_HD constexpr const char* name(chunk_kind kind) noexcept {
   return "unknown";
 }
 
-// A directory entry: where a chunk's payload is.
-//   // [63:60] kind / [59:40] exact bytes / [39:0] start in units of 2^alignment_log2, from the frame's begin
-// An encoded chunk has fewer bytes than its values, a raw one as many, a uniform one those of a value or none. Payloads
-// lie between the first multiple of 2^alignment_log2 behind what is in front of them and frame_bytes; one without bytes
-// may start anywhere up to frame_bytes.
-// All zero, as fresh memory is, is no valid entry: an encoded chunk has at least one byte.
+/// Says where the payload of a chunk is.
+///
+///      63    60 59             40 39                                      0
+///     +--------+-----------------+-----------------------------------------+
+///     |  kind  |  payload bytes  |  offset in the frame / 2^alignment_log2 |
+///     +--------+-----------------+-----------------------------------------+
+///
+/// An encoded chunk has 1 to n w - 1 bytes (n values of w bytes), a raw chunk n w bytes, a uniform chunk w bytes or
+/// none. A payload lies between P and frame_bytes. A payload without bytes may have any offset up to frame_bytes. A
+/// word of zeros, as in fresh memory, is not a valid entry: an encoded chunk has at least 1 byte.
 struct directory_entry {
-  uint64_t word = 0;
+  uint64_t word = 0;  ///< the entry, as in the frame
 
-  static constexpr uint64_t max_start = (uint64_t{1} << 40) - 1;
-  static constexpr uint32_t max_bytes = (1u << 20) - 1;
+  static constexpr uint64_t max_start =
+      (uint64_t{1} << 40) - 1;                           ///< highest offset, in units of 2^alignment_log2 bytes
+  static constexpr uint32_t max_bytes = (1u << 20) - 1;  ///< most payload bytes that the field holds
 
+  /// Makes an entry. `size` is in bytes, at most max_bytes; `start` is in units of 2^alignment_log2 bytes.
   TUCK_HD static constexpr directory_entry make(chunk_kind kind, uint32_t size, uint64_t start) noexcept {
     return {(uint64_t{static_cast<uint8_t>(kind)} << 60) | (uint64_t{size} << 40) | start};
   }
+  /// How the chunk is stored. An untrusted entry may have a kind that is no enumerator.
   TUCK_HD constexpr chunk_kind kind() const noexcept { return static_cast<chunk_kind>(word >> 60); }
+  /// Size of the payload in bytes.
   TUCK_HD constexpr uint32_t bytes() const noexcept { return static_cast<uint32_t>(word >> 40) & max_bytes; }
+  /// Offset of the payload in the frame, in units of 2^alignment_log2 bytes.
   TUCK_HD constexpr uint64_t start() const noexcept { return word & max_start; }
 };
 static_assert(max_chunk_raw_bytes <= directory_entry::max_bytes);
 
-// Where things are, in bytes from the frame's begin. All arithmetic is 64-bit and saturates, so that
-// numbers from an untrusted header end up larger than any buffer.
+/// Offsets of the parts of a frame, in bytes from its beginning. All arithmetic has 64 bits and saturates: numbers from
+/// an untrusted header give offsets beyond any buffer.
 struct frame_layout {
-  uint64_t chunks = 0;
-  uint64_t directory = 0;
-  uint64_t checksums = 0;
-  uint64_t result = 0;  // the digest of a delta's; == contents_end without flag_delta
-  uint64_t contents_end = 0;
-  uint64_t payloads = 0;
+  uint64_t chunks = 0;        ///< number of chunks: ceil(value_count / chunk_values)
+  uint64_t directory = 0;     ///< D, the directory
+  uint64_t checksums = 0;     ///< C, the chunk checksums, also if there are none
+  uint64_t result = 0;        ///< R, the result digest of a delta; equals contents_end without flag_delta
+  uint64_t contents_end = 0;  ///< E, the end of what contents_digest covers
+  uint64_t payloads = 0;      ///< P, the first offset that a payload can have
 };
 
-// Of a header whose chunk_values and alignment_log2 are what check_header wants; the sizes may be anything.
+/// Computes the layout of a frame. chunk_values and alignment_log2 must be valid, as check_header has it. The other
+/// fields may have any value.
 TUCK_HD constexpr frame_layout layout_of(const frame_header& h) noexcept {
   frame_layout at;
   at.chunks = ceil_div(h.value_count, uint64_t{h.chunk_values});
@@ -128,13 +154,13 @@ TUCK_HD constexpr frame_layout layout_of(const frame_header& h) noexcept {
   return at;
 }
 
-// Values of chunk i < layout_of(h).chunks: chunk_values but for the last.
+/// Returns the number of values in chunk i < layout_of(h).chunks: chunk_values, or fewer in the last chunk.
 TUCK_HD constexpr uint32_t values_in_chunk(const frame_header& h, uint64_t i) noexcept {
   const uint64_t left = h.value_count - i * h.chunk_values;
   return left < h.chunk_values ? static_cast<uint32_t>(left) : h.chunk_values;
 }
 
-// With every chunk raw.
+/// Returns the bytes of the frame if all chunks are raw, which no frame of this header exceeds. Saturates.
 TUCK_HD constexpr uint64_t worst_case_bytes(const frame_header& h) noexcept {
   const frame_layout at = layout_of(h);
   if (at.chunks == 0) return at.payloads;
@@ -144,31 +170,35 @@ TUCK_HD constexpr uint64_t worst_case_bytes(const frame_header& h) noexcept {
   return saturating_add(at.payloads, saturating_add(saturating_mul(at.chunks - 1, slot), last));
 }
 
+/// Computes the header_digest of a header: the digest of its first 120 bytes.
 TUCK_HD inline uint64_t digest_of(const frame_header& h) noexcept {
   return checksum({reinterpret_cast<const std::byte*>(&h), offsetof(frame_header, header_digest)});
 }
 
-// How the writer of a frame may shape it. The bytes depend on these and on the values, on nothing else.
+/// Options of a frame. Its bytes depend on these, on the codec and on the values, and on nothing else.
 struct frame_options {
-  uint32_t chunk_values = 0;            // a multiple of 32, up to 64 KiB of them; 0: the codec's own choice
-  uint32_t alignment = 32;              // of payloads, bytes; a power of two from 16 to 4096
-  bool checksums = false;               // keep a digest of each chunk's values
-  const_bytes metadata = {};            // the user's own, kept verbatim: for host calls, in host memory
-  const_bytes metadata_on_device = {};  // the same for calls on a stream, in memory that the device can read
-  dtype type = dtype::none;  // of the elements, which codecs of untyped ones must be told; none: the codec's own
+  uint32_t chunk_values = 0;            ///< values per chunk: a multiple of 32, at most 64 KiB; 0: the codec's default
+  uint32_t alignment = 32;              ///< alignment of payloads in bytes: a power of two from 16 to 4096
+  bool checksums = false;               ///< store a digest of the decoded values of each chunk
+  const_bytes metadata = {};            ///< bytes that the frame keeps as they are; host memory, for host calls only
+  const_bytes metadata_on_device = {};  ///< the same for calls on a stream, in memory that the device can read
+  dtype type = dtype::none;             ///< type of the values; required for codecs of `untyped`
 };
 
-// Can a delta be encoded by this codec? Not where it changes values, or wants to know the range of a tensor's.
+/// Can this codec encode deltas? It must be lossless and must not be adaptive.
 template <codec C> inline constexpr bool takes_deltas = !is_lossy<C> && !adaptive_codec<C>;
 
-// How decode_delta runs.
+/// Options of decode_delta.
 struct delta_options {
-  bool chunk_by_chunk = false;  // one pass that writes each chunk as it is, not a verifying pass before the first write
+  /// Decode in one pass, which writes each chunk as soon as it is decoded and verified. Otherwise a first pass verifies
+  /// the whole frame and the base, and nothing is written unless both are right.
+  bool chunk_by_chunk = false;
 };
 
-// The header of a frame of `count` values, all but frame_bytes, the digests and what an adaptive codec learns of the
-// tensor, for sizes alone: such a codec may have no parameters yet. invalid_argument where an option has a value that
-// no frame can have, size_overflow where the worst case would not fit.
+/// Makes a header of a frame with `count` values, to compute sizes. frame_bytes and the digests stay 0. An adaptive
+/// codec may still lack its parameters.
+/// @return invalid_argument for an option that no frame can have, wrong_metadata if both kinds of metadata are given,
+///         size_overflow if the worst case does not fit the fields of the directory
 template <codec C>
 constexpr status plan_header(const C& codec, uint64_t count, const frame_options& options, frame_header& h) noexcept {
   constexpr uint32_t value_bytes = sizeof(value_t<C>);
@@ -194,7 +224,8 @@ constexpr status plan_header(const C& codec, uint64_t count, const frame_options
   return status::ok;
 }
 
-// The same to encode with: else what an adaptive codec has to complain about.
+/// Makes a header to encode with. As plan_header, but first checks the parameters of an adaptive codec and returns what
+/// is wrong with them.
 template <codec C>
 constexpr status make_header(const C& codec, uint64_t count, const frame_options& options,
                              frame_header& header) noexcept {
@@ -203,15 +234,15 @@ constexpr status make_header(const C& codec, uint64_t count, const frame_options
   return tuck::plan_header(codec, count, options, header);
 }
 
-// The most bytes that a frame of `count` values can have: header, metadata, directory, and every chunk raw.
-// 0 where the codec, the options or the size are impossible; encode then says why.
+/// Returns the most bytes that a frame of `count` values can have, which are those with all chunks raw. Returns 0 if
+/// the codec, the options or the size are invalid; encode then returns the reason.
 template <codec C>
 constexpr uint64_t max_frame_bytes(const C& codec, uint64_t count, const frame_options& options = {}) noexcept {
   frame_header header;
   return tuck::make_header(codec, count, options, header) == status::ok ? worst_case_bytes(header) : 0;
 }
 
-// The same of a delta.
+/// Returns the most bytes that a delta of `count` values can have, 0 as max_frame_bytes. A delta always has checksums.
 template <codec C>
 constexpr uint64_t max_delta_bytes(const C& codec, uint64_t count, frame_options options = {}) noexcept {
   options.checksums = true;
@@ -226,19 +257,19 @@ template <no_codec X> constexpr uint64_t max_frame_bytes(const X&, uint64_t, con
   return 0;
 }
 
-// What anyone may want to know of a frame before choosing types for it.
+/// Describes a frame whose type and codec are not known at compile time; `inspect` fills it in.
 struct frame_info {
-  dtype type = dtype::none;
-  stage_list stages;
-  uint64_t values = 0;
-  uint64_t bytes = 0;  // of the whole frame
-  uint64_t chunks = 0;
-  uint32_t chunk_values = 0;
-  uint32_t alignment = 0;
-  uint64_t metadata_bytes = 0;
-  bool checksums = false;
-  bool delta = false;
-  uint64_t base_digest = 0;  // of a delta
+  dtype type = dtype::none;     ///< type of the values
+  stage_list stages;            ///< the codec
+  uint64_t values = 0;          ///< number of values
+  uint64_t bytes = 0;           ///< size of the frame in bytes
+  uint64_t chunks = 0;          ///< number of chunks
+  uint32_t chunk_values = 0;    ///< values per chunk, except in the last chunk
+  uint32_t alignment = 0;       ///< alignment of payloads in bytes
+  uint64_t metadata_bytes = 0;  ///< size of the metadata in bytes
+  bool checksums = false;       ///< is there a digest per chunk?
+  bool delta = false;           ///< is the frame a delta?
+  uint64_t base_digest = 0;     ///< tensor_digest of a delta's base, in chunks of chunk_values values; else 0
 };
 
 }  // namespace tuck::inline TUCK_ABI

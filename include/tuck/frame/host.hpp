@@ -1,5 +1,5 @@
-// Frames on the CPU. Calls run on the calling thread, or spread the chunks over several threads. The bytes do not depend
-// on the number of threads, and are the same as on a GPU.
+// Frames on the CPU. Calls run on the calling thread, or spread the chunks over several threads. The bytes do not
+// depend on the number of threads, and are the same as on a GPU.
 #pragma once
 
 #include <tuck/frame/execution.hpp>
@@ -23,8 +23,8 @@ inline bool all_equal(const_bytes values, uint32_t value_bytes) noexcept {
   return std::memcmp(values.data(), values.data() + value_bytes, values.size() - value_bytes) == 0;
 }
 
-// Encodes one chunk into `room`, which is large enough for the codec's worst case and for a raw chunk. Returns its kind,
-// and in `used` its bytes.
+// Encodes one chunk into `room`, which is large enough for the codec's worst case and for a raw chunk. Returns its
+// kind, and in `used` its bytes.
 template <codec C>
 chunk_kind encode_chunk(const C& codec, span<const value_t<C>> values, bytes room, uint32_t& used) noexcept {
   constexpr uint32_t value_bytes = sizeof(value_t<C>);
@@ -41,6 +41,7 @@ chunk_kind encode_chunk(const C& codec, span<const value_t<C>> values, bytes roo
   return chunk_kind::raw;
 }
 
+// Decodes one chunk of any kind. Does not verify its digest.
 template <codec C> status decode_chunk(const C& codec, const chunk_view& chunk, span<value_t<C>> restored) noexcept {
   switch (chunk.kind) {
     case chunk_kind::encoded: return codec.decode_chunk(chunk.payload, restored);
@@ -88,18 +89,21 @@ class place_line {
   uint64_t end_;
 };
 
+// Writes the metadata and the zeros up to the directory.
 inline void write_metadata(bytes frame, const_bytes metadata, uint64_t directory) noexcept {
   if (!metadata.empty()) std::memcpy(frame.data() + sizeof(frame_header), metadata.data(), metadata.size());
   const uint64_t end = sizeof(frame_header) + metadata.size();
   std::memset(frame.data() + end, 0, directory - end);
 }
 
+// Sets `to` to the larger one of both.
 inline void raise(std::atomic<uint64_t>& to, uint64_t value) noexcept {
   for (uint64_t seen = to.load(std::memory_order_relaxed);
        seen < value && !to.compare_exchange_weak(seen, value, std::memory_order_relaxed);) {
   }
 }
 
+// Finds the range of a tensor.
 template <class T> range_keys range_of(span<const T> values, unsigned threads, const executor& pool = {}) noexcept {
   constexpr uint64_t batch = batch_bytes / sizeof(T);
   std::atomic<uint64_t> lowest{0}, highest{0};
@@ -128,7 +132,8 @@ status prepare(const C& codec, span<const value_t<C>> values, const execution& h
   }
 }
 
-// The values of a chunk to encode. host_delta.hpp has those of a delta.
+// Where `encode` takes the values of a chunk from: `take` returns them, and may write them to its last argument. This
+// is a tensor; host_delta.hpp has the same for a delta.
 template <class T> struct plain_chunks {
   static constexpr uint32_t flags = 0;
   static span<const T> take(span<const T> chunk, uint64_t, uint64_t, T*) noexcept { return chunk; }
@@ -136,7 +141,7 @@ template <class T> struct plain_chunks {
   static constexpr uint64_t result_digest() noexcept { return 0; }
 };
 
-// Encodes into `frame`, or only counts bytes if `frame` is shorter than what precedes the payloads.
+// Encodes into `frame`. Only counts bytes if `frame` is shorter than the part before the payloads.
 template <codec C, class Chunks = plain_chunks<value_t<C>>>
 outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, const frame_options& options,
                const execution& how, Chunks&& chunks = {}) noexcept {
@@ -267,6 +272,7 @@ status decode_part(const C& codec, const frame_view& frame, uint64_t i, uint64_t
   return s;
 }
 
+// Sets all of `out` to zero after an error.
 template <class T> outcome zeros(span<T> out, status why) noexcept {
   std::fill(out.begin(), out.end(), T{});
   return {out.size_bytes(), why};
@@ -294,8 +300,8 @@ outcome match(const frame_header& header, C& codec, span<value_t<C>> out, uint64
 ///                 fits. It must not overlap `values` or the metadata
 /// @param options  chunk size, alignment, checksums, metadata
 /// @param how      threads; they do not change the bytes
-/// @return the size of the frame in bytes. output_too_small: `bytes` says how many are needed, and `frame` holds no frame.
-///         invalid_argument, also for null pointers with a non-zero size
+/// @return the size of the frame in bytes. output_too_small: `bytes` says how many are needed, and `frame` holds no
+///         frame. invalid_argument, also for null pointers with a non-zero size
 template <codec C>
 outcome encode(const C& codec, span<const value_t<C>> values, bytes frame, const frame_options& options = {},
                const execution& how = {}) noexcept {
@@ -315,9 +321,9 @@ outcome encoded_bytes(const C& codec, span<const value_t<C>> values, const frame
 /// Decodes values [first_value, first_value + out.size()) of an opened frame.
 ///
 /// @param codec  of the same type as the encoder's; its parameters come from the frame
-/// @return the bytes written to `out`, or an error. type_mismatch, codec_mismatch and bad_range leave `out` unchanged. If
-///         the frame is damaged, values that cannot be restored are set to zero, and the outcome names the first bad
-///         chunk
+/// @return the bytes written to `out`, or an error. type_mismatch, codec_mismatch, needs_base and bad_range leave
+///         `out` unchanged. If the frame is damaged, values that cannot be restored are set to zero, and the outcome
+///         names the first bad chunk
 template <codec C>
 outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {

@@ -8,7 +8,8 @@ namespace tuck::inline TUCK_ABI::host {
 
 namespace detail {
 
-// Calls work(i, how) for each item: the large ones one after the other, with all threads, the others side by side.
+// Calls work(i, how) for each item: large items one after the other, each with all threads, then small items in
+// parallel, each on one thread.
 template <class Item, class Work> void for_items(span<const Item> items, const execution& how, const Work& work) {
   constexpr uint64_t large = 4 << 20;  // bytes of values that keep several threads busy
   const execution alone{.chunks_done = how.chunks_done};
@@ -22,9 +23,12 @@ template <class Item, class Work> void for_items(span<const Item> items, const e
 
 }  // namespace detail
 
-// Encodes each item into its frame and has the outcome of the same index say what encode returned for it, or
-// invalid_argument where values are null; a room that is null is none. Returns output_too_small, having done nothing,
-// where there are fewer outcomes than items.
+/// Encodes each item into its frame. One failure does not affect other items.
+///
+/// @param items     a null `frame` counts as a buffer of 0 bytes
+/// @param outcomes  at least as many as items. Outcome i gets what host::encode returns for item i
+/// @param how       threads, which work on the chunks of a large item or on several small items
+/// @return output_too_small if there are fewer outcomes than items; nothing is written then
 template <codec C>
 result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, span<outcome> outcomes,
                     const frame_options& options = {}, const execution& how = {}) noexcept {
@@ -36,7 +40,8 @@ result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, s
   return {};
 }
 
-// The same of decode, from the first value of each frame on.
+/// Decodes the first `values.size()` values of each frame. Outcome i gets what host::decode returns for item i. All
+/// else is as for encode_batch.
 template <codec C>
 result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, span<outcome> outcomes,
                     const execution& how = {}) noexcept {
@@ -47,7 +52,8 @@ result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, s
   return {};
 }
 
-// The same of encode_delta.
+/// Encodes each item relative to its base. Outcome i gets what host::encode_delta returns for item i. All else is as
+/// for encode_batch.
 template <codec C>
 result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C>>> items, span<outcome> outcomes,
                           const frame_options& options = {}, const execution& how = {}) noexcept {
@@ -59,8 +65,9 @@ result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C
   return {};
 }
 
-// The same of decode_delta: each item is restored as a whole, or stays as it was. Where one is wrong, the others are
-// restored all the same.
+/// Applies each delta to its base. Outcome i gets what host::decode_delta returns for item i: unless it is ok, the
+/// values of item i do not change (with `chunk_by_chunk` they may). Other items are restored all the same. All else is
+/// as for encode_batch.
 template <codec C>
 result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C>>> items, span<outcome> outcomes,
                           const delta_options& options = {}, const execution& how = {}) noexcept {

@@ -1,4 +1,4 @@
-// Deltas on the CPU: a tensor encoded against a base, and restored from both. The base may be restored in place.
+// Deltas on the CPU. A delta is a tensor encoded relative to a base, and is decoded with that base, also in place.
 #pragma once
 
 #include <tuck/frame/host.hpp>
@@ -7,7 +7,7 @@ namespace tuck::inline TUCK_ABI::host {
 
 namespace detail {
 
-// Sets each byte of `out` to a ^ b, of the same size; `out` may be either.
+// Sets each byte of `out` to a ^ b. All have the size of `out`, which may be `a` or `b` itself.
 inline void exclusive_or(const std::byte* a, const std::byte* b, bytes out) noexcept {
   const uint64_t whole = out.size() & ~uint64_t{7};
   for (uint64_t i = 0; i < whole; i += 8)
@@ -15,7 +15,7 @@ inline void exclusive_or(const std::byte* a, const std::byte* b, bytes out) noex
   for (uint64_t i = whole; i < out.size(); ++i) out.data()[i] = a[i] ^ b[i];
 }
 
-// The digest of a tensor whose chunks threads add up.
+// The digest of a tensor. Several threads add its chunks.
 class shared_digest {
  public:
   void add(const_bytes chunk, uint64_t i) noexcept {
@@ -27,7 +27,7 @@ class shared_digest {
   std::atomic<uint64_t> sum_{0};
 };
 
-// What is encoded of a chunk of a delta, in `room`.
+// The values of a delta to encode: `take` writes those of a chunk to `room`.
 template <class T> struct delta_chunks {
   span<const T> base;
   shared_digest of_base, of_result;
@@ -44,7 +44,8 @@ template <class T> struct delta_chunks {
   uint64_t result_digest() const noexcept { return of_result.get(); }
 };
 
-// Is the frame a delta of this codec, and for such a base and such an output? The codec gets the frame's parameters.
+// Checks that the frame is a delta of this codec, and that base and output have as many values as it. The codec gets
+// the frame's parameters.
 template <codec C>
 status match_delta(const frame_header& header, C& codec, uint64_t base_values, uint64_t out_values) noexcept {
   if (const status s = C::from_stages(header.stages, codec); s != status::ok) return s;
@@ -61,11 +62,11 @@ template <codec C> class delta_pass {
  public:
   delta_pass(const C& codec, const frame_view& frame, span<const T> base, const execution& how) noexcept
       : codec_(codec), frame_(frame), base_(base), has_base_(true), how_(how) {}
-  // Without a base chunks are applied to what is in `out`.
+  // Without a base: chunks are applied to what `out` holds.
   delta_pass(const C& codec, const frame_view& frame, const execution& how) noexcept
       : codec_(codec), frame_(frame), has_base_(false), how_(how) {}
 
-  // Verifies chunks and base, if `verifies`, and applies the chunks to `out`, if there is one.
+  // Verifies chunks and base if `verifies`. Applies the chunks to `out` unless that is empty.
   outcome run(bool verifies, span<T> out) noexcept {
     const span<const T> before = has_base_ ? base_ : out;
     const uint64_t chunk_values = frame_.header().chunk_values;
@@ -115,9 +116,13 @@ template <codec C> class delta_pass {
 
 }  // namespace detail
 
-// As encode, but a delta: what `values` has other than `base`, which has as many values; else wrong_base. Takes any
-// lossless codec that is not adaptive; others are refused as lossy_delta. A delta always has checksums, so that
-// max_delta_bytes is always enough room.
+/// Encodes `values` relative to `base`: the codec gets the bits of both, XORed. A delta always has checksums.
+///
+/// @param codec  lossless and not adaptive, see takes_deltas
+/// @param base   as many values as `values`
+/// @param frame  max_delta_bytes(codec, values.size(), options) bytes are always enough. Must not overlap the others
+/// @return as encode; also lossy_delta if the codec cannot encode deltas, and wrong_base if the base has another number
+///         of values. After output_too_small, `frame` holds no frame. After any other error, `frame` does not change
 template <codec C>
 outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const value_t<C>> base, bytes frame,
                      frame_options options = {}, const execution& how = {}) noexcept {
@@ -129,14 +134,19 @@ outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const v
   return detail::encode(codec, values, frame, options, how, chunks);
 }
 
-// Restores the tensor of a delta from its base; `out` may be the base itself, but not overlap it otherwise. Both have
-// all values of the frame; else wrong_base, or bad_range of `out`. Frame and base are verified before the first value
-// is written: where the outcome is not ok, `out` is as it was. So a delta cannot be applied twice, wrong_base, and a
-// frame that is no delta is refused, not_a_delta.
-//
-// Verifying decodes the frame once more. With `chunk_by_chunk` that is left out: each chunk is verified and written at
-// once, a bad one as zeros, and the outcome names the first of them. Whether it was the right base is known only at the
-// end: then wrong_base comes when all has been written.
+/// Restores the tensor of a delta from its base.
+///
+/// @param base  all values of the base
+/// @param out   as many values as the frame (else bad_range). It may be `base` itself; otherwise they must not overlap
+///
+/// A first pass verifies frame and base, a second one writes. Unless the outcome is ok, nothing is written, `bytes` is
+/// 0, and the outcome names the first bad chunk if there is one. wrong_base: the base has another number of values or
+/// another digest, as after the delta was applied in place. not_a_delta: the frame is complete without a base.
+///
+/// With `chunk_by_chunk` there is one pass. Nothing is written after errors of arguments, header and directory, after a
+/// wrong_base for the number of values, and after out_of_memory. Otherwise all of `out` is written. bad_chunk_entry,
+/// bad_payload, bad_checksum: damaged chunks are zeros, and the digest of the base is not checked. wrong_base for the
+/// digest: `out` is wrong where the base is wrong.
 template <codec C>
 outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> base, span<value_t<C>> out,
                      const delta_options& options = {}, const execution& how = {}) noexcept {
@@ -159,7 +169,7 @@ outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> b
 
 namespace detail {
 
-// What several deltas changed together, to be encoded as one.
+// The values of a compacted delta to encode: the XOR of several deltas.
 template <class T> struct changed_chunks {
   uint64_t of_base, of_result;
   static constexpr uint32_t flags = flag_delta;
@@ -169,7 +179,8 @@ template <class T> struct changed_chunks {
   uint64_t result_digest() const noexcept { return of_result; }
 };
 
-// Is `next` a delta of such values that follows on one of the header `before`, whose result has this digest?
+// Checks that the delta `next` follows a delta with header `before`, whose result has the digest `result`. The codec
+// gets the parameters of `next`.
 template <codec C>
 status match_next(const frame_header& next, const frame_header& before, uint64_t result, C& codec) noexcept {
   if (const status s = detail::match_delta(next, codec, next.value_count, next.value_count); s != status::ok) return s;
@@ -180,12 +191,18 @@ status match_next(const frame_header& next, const frame_header& before, uint64_t
 
 }  // namespace detail
 
-// Makes one delta of several in a row, without the base of the first or any tensor between: a delta from that base to
-// the last one's result, in chunks of as many values as theirs, and otherwise what encode_delta makes of both with this
-// codec and these options. Each delta is verified, and that its base is the result of the one before it; else
-// not_consecutive. `room` is memory to work in: as many values as the tensor has; else bad_range.
-//
-// Where the outcome is not ok, `frame` holds no frame, and `which`, if given, gets the index of the delta at fault.
+/// Makes one delta of several in a row, without any of the tensors: the delta from the base of the first to the result
+/// of the last. The bytes are those that encode_delta writes for these two tensors.
+///
+/// @param codec    of the type that wrote the deltas
+/// @param deltas   in order, at least one. Each is verified, and its base must be the result of the one before
+/// @param room     working memory: as many values as the tensor (else bad_range)
+/// @param frame    max_delta_bytes are always enough. It must not overlap the others
+/// @param options  type and chunk size are those of the deltas, whatever is set here
+/// @param which    null, or gets the index of the last delta that was looked at: the faulty one, if a delta is faulty
+/// @return as encode_delta and decode_delta; also not_consecutive if a delta does not follow the one before, or differs
+///         in its size or chunk size. Unless ok, `frame` holds no frame. After lossy_delta, or if `frame` or `room` is
+///         null or there are no deltas, nothing is written
 template <codec C>
 outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<value_t<C>> room, bytes frame,
                        frame_options options = {}, const execution& how = {}, uint64_t* which = nullptr) noexcept {

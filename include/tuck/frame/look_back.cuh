@@ -1,9 +1,10 @@
-// How blocks agree on places without waiting for each other's work: decoupled look-back (Merrill and Garland,
-// 2016) over one 64-bit word a chunk, in caller's scratch that needs no clearing between calls.
+// How blocks find the offsets of their chunks: decoupled look-back (Merrill and Garland, 2016) over one 64-bit word per
+// chunk, in scratch of the caller that is not cleared between calls.
 //
-// Blocks draw chunks in order by a ticket, so whoever is looked back at has already begun. A block publishes the
-// size of its chunk as soon as it knows it, then reads its predecessors, 32 at a time, back to the nearest whose
-// end is known, and publishes its own end. The words of earlier calls are told apart by the call's epoch.
+// Blocks draw chunks in order by a ticket, so all earlier chunks have already been started. A block
+// publishes the size of its chunk as soon as it is known. Then it reads the words before it, 32 at a time, back to the
+// nearest chunk whose end is known, and publishes the end of its own chunk. The epoch of a call distinguishes its words
+// from those of earlier calls.
 #pragma once
 
 #include <tuck/core/checksum.hpp>
@@ -13,21 +14,27 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// What the blocks of a call tell each other, and those that share an item of a batch; what a call leaves for the next:
-// everything but the epoch is zero between calls.
+// State that the blocks of a call share. In a batch, each item has one too. Between calls, everything except the
+// epoch is 0.
 struct alignas(16) scratch_head {
   uint64_t failure;   // ~(chunk << 16 | status) of the lowest chunk that failed; 0: none
   uint64_t contents;  // word_sum of the contents
-  uint32_t ticket;
-  uint32_t done;     // blocks that have finished
-  uint32_t epoch;    // of the call under way
-  range_keys range;  // of the tensor, where its codec wants to know it; of a delta, the digests of its base and result
-  uint64_t ready;    // of an item of a batch: a chunk_state that says in which call the rest was made zero
+  uint32_t ticket;    // next chunk or slot to draw
+  uint32_t done;      // blocks that have finished
+  uint32_t epoch;     // of the running call
+  range_keys range;   // of the tensor, if its codec needs it; of a delta, the digests of its base and its result
+  uint64_t ready;     // of an item of a batch: a chunk_state with the epoch of the call that cleared this state
 };
+/// Bytes of scratch that decoding a frame needs.
 inline constexpr uint64_t scratch_head_bytes = 64;
 static_assert(sizeof(scratch_head) == scratch_head_bytes);
 
-// A chunk's state: [63:41] epoch + 1 / [40] size or end / [39:0] that size or end, in alignment units
+// The state of a chunk:
+//
+//    63         41   40   39                                 0
+//   +-------------+------+------------------------------------+
+//   |  epoch + 1  | flag | size or end, in units of alignment |
+//   +-------------+------+------------------------------------+
 struct chunk_state {
   uint64_t word;
 
@@ -42,11 +49,12 @@ struct chunk_state {
   __device__ uint64_t units() const { return word & ((uint64_t{1} << 40) - 1); }
 };
 
-// Where `chunk` begins, by one whole warp, all lanes of which get it; `first` is where chunk 0 does.
+// Returns the offset of `chunk` to all lanes, in units of the alignment. Call it with a whole warp. `first`: the offset
+// of chunk 0.
 __device__ inline uint64_t look_back(const uint64_t* states, uint32_t chunk, uint32_t epoch, uint64_t first) {
   uint64_t before = 0;
   for (uint32_t end = chunk;; end -= device::warp_size) {
-    // Lane l reads the (l + 1)-th chunk before `end`; before chunk 0 everything has ended at `first`.
+    // Lane l reads the (l + 1)-th chunk before `end`. Chunks before chunk 0 count as ended at `first`.
     const uint32_t distance = device::lane_id() + 1;
     chunk_state seen = distance <= end ? chunk_state{} : chunk_state::make(chunk_state::has_end, epoch, first);
     for (;;) {
@@ -55,21 +63,21 @@ __device__ inline uint64_t look_back(const uint64_t* states, uint32_t chunk, uin
       device::backoff(20);
     }
     const unsigned ends = device::ballot(seen.is_end());
-    // Sizes are small, an end need not be.
+    // 32 bits are enough for sizes, but not for ends.
     const unsigned nearer = ~ends & (ends - 1);
     before += device::warp_sum((nearer >> device::lane_id() & 1) != 0 ? static_cast<uint32_t>(seen.units()) : 0);
     if (ends != 0) return before + device::shfl(seen.units(), device::ffs(ends) - 1);
   }
 }
 
-// A share of the contents' checksum, and the count of finished shares, by one thread: is this the last of them?
-// What was done before for all others is then visible to it.
+// Adds a share to the checksum of the contents and counts it as finished. Returns whether it is the last; then
+// everything that other shares did before is visible. Call it with one thread.
 __device__ inline bool finish_share(scratch_head& head, const word_sum& sums, uint32_t shares) {
   if (sums.sum != 0) device::atomic_add(&head.contents, sums.sum);
   return device::atomic_count_acq_rel(&head.done) == shares - 1;
 }
 
-// Leaves the scratch as the next call wants it, whose epoch is `next`; by one thread of the last block.
+// Resets the state for the next call, whose epoch is `next`. Call it with one thread of the last block.
 __device__ inline void reset(scratch_head& head, uint32_t next) {
   device::store_relaxed(&head.failure, uint64_t{0});
   device::store_relaxed(&head.contents, uint64_t{0});
@@ -80,13 +88,14 @@ __device__ inline void reset(scratch_head& head, uint32_t next) {
   device::store_relaxed(&head.epoch, next % chunk_state::epochs);
 }
 
-// In a batch each item has a state of its own, in scratch where earlier calls may have left anything: the block with
-// the item's first slot clears it and says so, whoever finishes last leaves it cleared. By one thread each.
+// In a batch, each item has a state in scratch, where earlier calls may have left anything. The block with the item's
+// first slot clears it and publishes that. The last block to finish leaves it cleared. Call these with one thread.
 __device__ inline void clear_item(scratch_head& item) {
   reset(item, 0);
   device::store_relaxed(&item.ready, uint64_t{0});
 }
-// Before the state is used: clears it, or waits until that is done. No one is told who does not wait: `alone`.
+// Call it before the state is used. Slot 0 clears it; other slots wait for that. `alone`: there are no other slots, so
+// nothing is published.
 __device__ inline void open_item(scratch_head& item, uint32_t slot, bool alone, uint32_t epoch) {
   const uint64_t ready = chunk_state::make(chunk_state::has_size, epoch, 0).word;
   if (slot == 0) {
@@ -96,22 +105,23 @@ __device__ inline void open_item(scratch_head& item, uint32_t slot, bool alone, 
     while (device::load_acquire(&item.ready) != ready) device::backoff(20);
   }
 }
-// As finish_share, which need not count to one.
+// As finish_share. A single share is not counted.
 __device__ inline bool finish_item_share(scratch_head& item, const word_sum& sums, uint32_t shares) {
   if (shares != 1) return finish_share(item, sums, shares);
   device::store_relaxed(&item.contents, sums.sum);
   return true;
 }
 
-// Where the epoch wraps, the words of all calls before are cleared, by the last block, all threads of which have read
-// what they want of them behind one more barrier.
+// Clears the words of all earlier calls when the epoch wraps around. Call it with all threads of the last block. It
+// waits until all of them have read what they need.
 template <int Threads> __device__ void clear_at_wrap(uint64_t* states, uint64_t count, uint32_t epoch) {
   if (epoch + 1 != chunk_state::epochs) return;
   device::sync_block();
   for (uint64_t i = threadIdx.x; i < count; i += Threads) device::store_relaxed(states + i, uint64_t{0});
 }
 
-// Up to so many of the block's sums together, in thread 0. Between two uses of one TempStorage lies a sync_block().
+// Adds up to `Sums` sums of all threads of a block; thread 0 gets the result. Between two uses of the same TempStorage
+// there must be a sync_block().
 template <int Threads, int Sums = 1> struct block_sums {
   struct TempStorage {
     uint64_t of_warp[Sums][Threads / device::warp_size];
@@ -135,12 +145,12 @@ template <int Threads, int Sums = 1> struct block_sums {
   }
 };
 
-// Of a delta, what a block's chunks add to the digests of its base and of its result, by one thread.
+// What the chunks of a block add to the digests of a delta's base and result. Call its members with one thread.
 struct delta_digests {
   device::uninitialized<uint64_t> of_base, of_result;
 
   __device__ void clear_digests() { of_base.get() = of_result.get() = 0; }
-  // Before finish_share.
+  // Must come before finish_share.
   __device__ void publish(scratch_head& head) const {
     device::atomic_add(&head.range.lowest, of_base.get());
     if (of_result.get() != 0) device::atomic_add(&head.range.highest, of_result.get());

@@ -1,5 +1,5 @@
-// What an adaptive codec wants to know of the whole tensor, gathered before it is encoded: one launch that reads each
-// value once.
+// The pre-pass of adaptive codecs: one launch that reads each value once and finds the range of the whole tensor before
+// it is encoded.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -8,13 +8,13 @@
 namespace tuck::inline TUCK_ABI {
 
 template <floating_element T> struct survey_job {
-  const T* values;  // a multiple of a word's size
+  const T* values;  // aligned to a word of block_tile
   uint64_t count;
   scratch_head* head;
 };
 
-// Raises the range in the scratch, where encode looks for it, by that of the tiles `share`, `share + shares`, ... of
-// the job. All threads of the block; between two uses of one TempStorage lies a sync_block().
+// Extends the range in the scratch by the tiles `share`, `share + shares`, ... of the job. encode reads it there. Call
+// it with all threads of a block. Between two uses of the same TempStorage there must be a sync_block().
 template <floating_element T, int Threads> struct block_survey {
   using tile = block_tile<T, Threads>;
   using key = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
