@@ -51,8 +51,8 @@ template <floating_element T> struct float_format {
   TUCK_HD static uint32_t narrow_two(uint32_t low, uint32_t high) noexcept;
   /// Returns widen(x) for a finite x, and any number for others; is_finite() distinguishes them.
   TUCK_HD static real widen_finite(bits x) noexcept;
-  /// Returns widen(narrow(x)), except for the sign of zeros, for types of 2 bytes or more. On overflow the result is above
-  /// the largest finite value.
+  /// Returns widen(narrow(x)), except for the sign of zeros, for types of 2 bytes or more. On overflow the result is
+  /// above the largest finite value.
   TUCK_HD static real rounded(real x) noexcept;
 };
 
@@ -82,8 +82,8 @@ TUCK_HD inline float f16_to_f32(uint16_t x) noexcept {
 #endif
 }
 
-// A format with few bits. `Least`: the exponent field in f32 of its least normal number. `Spare`: the mantissa bits that
-// f32 has in addition.
+// A format with few bits. `Least`: the exponent field in f32 of its least normal number. `Spare`: the mantissa bits
+// that f32 has in addition.
 template <uint32_t Least, uint32_t Spare> struct small_format {
   // Returns the power of two of a magnitude's binade, at least the least normal number.
   TUCK_HD static constexpr uint32_t binade(uint32_t magnitude) noexcept {

@@ -20,12 +20,12 @@ template <codec C, int Threads = block_threads> class block_encode {
   /// Encodes values from global memory.
   ///
   /// @param codec   if adaptive: prepared, or in no need of preparation
-  /// @param values  global memory, aligned to 4 bytes (8 for 8-byte values). The kernel must not have written it: encode
-  ///                values that the kernel computes from registers, as below
+  /// @param values  global memory, aligned to 4 bytes (8 for 8-byte values). The kernel must not have written it:
+  ///                encode values that the kernel computes from registers, as below
   /// @param count   at least 1
   /// @param out     global memory, aligned to 16, of at least the bytes of the values, rounded up to 16
-  /// @return to all threads: the bytes written, with zeros behind them up to a multiple of 16; or `declined` if the chunk
-  ///         does not shrink, and nothing was written
+  /// @return to all threads: the bytes written, with zeros behind them up to a multiple of 16; or `declined` if the
+  ///         chunk does not shrink, and nothing was written
   __device__ uint32_t operator()(const C& codec, const value_t<C>* values, uint32_t count, std::byte* out) {
     block_chunk<value_t<C>, Threads, !detail::takes_chunk<coder>> chunk({values}, count);
     return encode(codec, chunk, count, out);
@@ -64,11 +64,11 @@ template <codec C, int Threads = block_threads> class block_decode {
   /// Decodes chunk i < frame.chunks() to `out`.
   ///
   /// @param codec  with the parameters of the frame, from C::from_stages(header.stages, codec)
-  /// @param frame  `frame_view(device_pointer, header)`, made on the host after read_header. All header.frame_bytes must
-  ///               be there; the view cannot check that. The digest of the directory is not verified
+  /// @param frame  `frame_view(device_pointer, header)`, made on the host after read_header. All header.frame_bytes
+  ///               must be there; the view cannot check that. The digest of the directory is not verified
   /// @param out    global memory for the values of the chunk
-  /// @return unsupported (chunks of more than max_device_chunk_values<C>) or needs_base, and `out` does not change; after
-  ///         any other error `out` is zero
+  /// @return unsupported (chunks of more than max_device_chunk_values<C>) or needs_base, and `out` does not change;
+  ///         after any other error `out` is zero
   __device__ status operator()(const C& codec, const frame_view& frame, uint64_t i, value_t<C>* out) {
     if (frame.header().chunk_values > max_device_chunk_values<C>) return status::unsupported;
     if (frame.is_delta()) return status::needs_base;

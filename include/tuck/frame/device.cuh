@@ -1,10 +1,10 @@
 // Frames on a CUDA stream.
 //
-// Each call launches one kernel and does nothing else. It neither allocates nor synchronizes, so CUDA Graphs can capture
-// it. It launches two kernels if a codec must see the whole tensor first, as quantize does for a range-relative bound.
-// Any stream is accepted, with CUDA's meaning: null, legacy, per-thread. The caller owns all memory. It is device memory
-// or mapped memory (no type can check that: a host vector also converts to a span) and must stay valid and unchanged
-// until the stream has done the work.
+// Each call launches one kernel and does nothing else. It neither allocates nor synchronizes, so CUDA Graphs can
+// capture it. It launches two kernels if a codec must see the whole tensor first, as quantize does for a range-relative
+// bound. Any stream is accepted, with CUDA's meaning: null, legacy, per-thread. The caller owns all memory. It is
+// device memory or mapped memory (no type can check that: a host vector also converts to a span) and must stay valid
+// and unchanged until the stream has done the work.
 #pragma once
 
 #include <tuck/core/cuda_result.cuh>
@@ -177,8 +177,9 @@ inline namespace TUCK_ARCH {
 /// @param values   device memory, aligned to 4 bytes (8 for 8-byte values)
 /// @param frame    device memory, aligned to 16 bytes. max_frame_bytes(codec, values.size(), options) is always enough
 /// @param scratch  scratch_bytes(codec, values.size(), options) bytes, aligned to 16, initialized once
-/// @param written  device memory, aligned to 16. Gets the size of the frame in bytes, or output_too_small with the bytes
-///                 that are needed, or bad_bound for an invalid bound in device memory. `frame` holds no frame then
+/// @param written  device memory, aligned to 16. Gets the size of the frame in bytes, or output_too_small with the
+///                 bytes that are needed, or bad_bound for an invalid bound in device memory. `frame` holds no frame
+///                 then
 /// @param options  metadata goes to `metadata_on_device`, in memory that the device can read
 /// @return errors that are known before the launch: misaligned, invalid_argument, wrong_metadata, size_overflow,
 ///         unsupported, scratch_too_small, output_too_small (no space before the payloads), a CUDA error. `*written`
@@ -212,8 +213,8 @@ result append(const C& codec, span<const value_t<C>> values, bytes buffer, uint6
   return detail::encode(codec, values, buffer, {used, offset}, scratch, written, stream, options, how);
 }
 
-/// Computes the size of the frame that encode would write, in bytes, and writes it to `needed`. Arguments and errors are
-/// those of encode.
+/// Computes the size of the frame that encode would write, in bytes, and writes it to `needed`. Arguments and errors
+/// are those of encode.
 template <codec C>
 result encoded_bytes(const C& codec, span<const value_t<C>> values, scratch_span scratch, outcome* needed,
                      cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {

@@ -42,8 +42,8 @@ TUCK_HD constexpr status why_no_header(uint64_t first, uint64_t size) noexcept {
   return has_version && static_cast<uint16_t>(first >> 32) != frame_version ? status::bad_version : status::truncated;
 }
 
-/// A frame whose header and directory have been checked. Chunks are checked when they are requested. A view does not own
-/// the frame: its bytes must stay valid and unchanged. A frame may start at any address.
+/// A frame whose header and directory have been checked. Chunks are checked when they are requested. A view does not
+/// own the frame: its bytes must stay valid and unchanged. A frame may start at any address.
 class frame_view {
  public:
   frame_view() = default;  ///< no frame; only for assignment
@@ -60,8 +60,8 @@ class frame_view {
     at_ = layout_of(header_);
   }
 
-  /// Reads and checks the header and the directory of `frame`, which may be longer than the frame in it. `view` does not
-  /// change after an error. Takes time in proportion to the number of chunks.
+  /// Reads and checks the header and the directory of `frame`, which may be longer than the frame in it. `view` does
+  /// not change after an error. Takes time in proportion to the number of chunks.
   static status open(const_bytes frame, frame_view& view) noexcept {
     frame_header h;
     if (const status s = read_header(frame, h); s != status::ok) return s;
