@@ -31,9 +31,9 @@
 // for a first x, or 0 if the encoder does not look for differences. So the bytes are canonical: host and device write
 // the same.
 //
-// Decoders reject chunks of another size, bits of non_zero[] past the end, other sparse groups, and widths, first_bits
-// and base_bits above the caller's limit. They ignore padding and integers past the end, and accept groups in a form
-// that is not the smallest. Arithmetic is modulo 2^32, or 2^64 for 8-byte integers. Results are truncated to the size
+// Decoders reject chunks whose parts do not add up to their size, bits of non_zero[] past the end, other sparse groups,
+// and widths, first_bits and base_bits above the caller's limit. They ignore padding and integers past the end, and
+// accept groups whose form is not the smallest. Arithmetic is modulo 2^32, or 2^64 for 8-byte integers. Results are truncated to the size
 // of the integer.
 #pragma once
 
@@ -44,8 +44,8 @@ namespace tuck::inline TUCK_ABI {
 
 /// Whether groups may be stored as differences of neighbouring integers.
 enum class predictor : uint8_t {
-  none = 0,       ///< never
-  automatic = 1,  ///< if that takes fewer bits
+  none = 0,      ///< never
+  automatic = 1  ///< if that takes fewer bits
 };
 
 // Arithmetic and layout of groups of integers of `Bytes` bytes.
