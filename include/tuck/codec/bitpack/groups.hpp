@@ -33,8 +33,8 @@
 //
 // Decoders reject chunks whose parts do not add up to their size, bits of non_zero[] past the end, other sparse groups,
 // and widths, first_bits and base_bits above the caller's limit. They ignore padding and integers past the end, and
-// accept groups whose form is not the smallest. Arithmetic is modulo 2^32, or 2^64 for 8-byte integers. Results are truncated to the size
-// of the integer.
+// accept groups whose form is not the smallest. Arithmetic is modulo 2^32, or 2^64 for 8-byte integers. Results are
+// truncated to the size of the integer.
 #pragma once
 
 #include <tuck/core/bits.hpp>

@@ -57,8 +57,8 @@ class block_groups {
       for (uint32_t i = 0; i < Words; ++i) temp_.words[4 * at + of_lane % 4 + i] = integers[i];
   }
 
-  // Returns the size of a chunk of `count` integers plus `more_bytes` bytes after it, or `declined` if that is more than
-  // `limit`. Integers past the end must be 0. Has barriers.
+  // Returns the size of a chunk of `count` integers plus `more_bytes`, or `declined` if that is more than `limit`.
+  // Integers past the end must be 0. Has barriers.
   __device__ uint32_t measure(uint32_t count, bool differences, uint32_t more, uint32_t more_bytes, uint32_t limit) {
     device::sync_warp();
     summary of_group[rounds];

@@ -49,8 +49,8 @@ class block_group_reader {
 
   __device__ explicit block_group_reader(TempStorage& temp) : temp_(temp) {}
 
-  // Opens a chunk of `count` integers. `encoded` is the chunk and may continue after the groups. `zero` is added to each
-  // integer. Returns false, to all threads, if the groups are malformed. Has barriers.
+  // Opens a chunk of `count` integers. `encoded` may continue after the groups. `zero` is added to each integer.
+  // Returns false, to all threads, if the groups are malformed. Has barriers.
   __device__ bool open(const_bytes encoded, uint32_t count, uint32_t max_width, word zero) {
     const auto size = static_cast<uint32_t>(encoded.size());
     const uint32_t groups = layout::count(count), words = (groups + 31) / 32;

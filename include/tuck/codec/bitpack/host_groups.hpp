@@ -26,8 +26,8 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     return vectorized([=] { return write(integers, count, differences, more, limit, out); });
   }
 
-  // Reads `count` integers from untrusted bytes. Returns false if the bytes are malformed. Otherwise `end` is the end of
-  // the groups, at most encoded.size().
+  // Reads `count` integers from untrusted bytes. Returns false if they are malformed. Otherwise `end` is the end of the
+  // groups, at most encoded.size().
   static bool decode(const_bytes encoded, uint32_t count, uint32_t max_width, std::byte* integers,
                      uint32_t& end) noexcept {
     return vectorized([=, &end] { return read(encoded, count, max_width, integers, end); });

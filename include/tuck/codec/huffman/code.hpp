@@ -6,8 +6,8 @@
 //
 //   start    up to 32 symbols: each symbol begins as a group with its count as weight and its rank among the symbols
 //            that occur. The two groups of least weight are merged until one group is left. Ties prefer the lower
-//            rank. The merged group takes the rank of the lesser one. The length of a symbol is the number of merges
-//            of its group, at most 10.
+//            rank. The merged group takes the rank of the first of the two. The length of a symbol is the number of
+//            merges of its group, at most 10.
 //            more symbols: the length is the least l >= 1 with count * 2^l >= x, at most 10. x is the least
 //            N / 2 + k N / 32, k = 0 to 63, for which Kraft's sum is at most 1, found by bisection as in `round`.
 //   longer   while Kraft's sum is above 1: of the symbols below 10 bits, the symbol with the least count gets a bit
