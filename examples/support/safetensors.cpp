@@ -16,7 +16,7 @@ namespace tuck::tools {
 namespace {
 
 constexpr uint64_t length_bytes = 8;
-constexpr uint64_t most_header_bytes = 100'000'000;  // as the reference implementation has it
+constexpr uint64_t most_header_bytes = 100'000'000;  // limit of the reference implementation
 constexpr uint64_t data_alignment = 64;
 constexpr const char* metadata_key = "__metadata__";
 
@@ -26,9 +26,9 @@ constexpr std::pair<std::string_view, dtype> known_dtypes[] = {
     {"BF16", dtype::bf16},      {"U32", dtype::u32}, {"I32", dtype::i32}, {"F32", dtype::f32},
     {"U64", dtype::u64},        {"I64", dtype::i64}, {"F64", dtype::f64}};
 
-// The text as JSON in which no key stands twice in an object.
+// Parses the text as a JSON object. Rejects duplicate keys in an object.
 nlohmann::json parse_once(const std::string& text, const std::string& file) {
-  std::array<std::set<std::string>, 3> seen;  // keys at these depths
+  std::array<std::set<std::string>, 3> seen;  // keys at depths 0, 1 and 2
   const auto watch = [&](int depth, nlohmann::json::parse_event_t event, const nlohmann::json& value) {
     const auto at = static_cast<size_t>(depth);
     if (event == nlohmann::json::parse_event_t::object_start && at + 1 < seen.size()) seen[at + 1].clear();
@@ -89,7 +89,7 @@ class tensor_reader {
   const std::string& file_;
 };
 
-// Puts tensors into the order of their values, which must follow one another.
+// Sorts tensors by the offsets of their values, which must have no gaps or overlaps. Returns the end of the data.
 uint64_t check_places(std::vector<named_tensor>& tensors, const std::string& file) {
   std::sort(tensors.begin(), tensors.end(), [](const named_tensor& a, const named_tensor& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
@@ -154,7 +154,7 @@ safetensors_file read_safetensors(const std::string& path) {
   if (data > needed)
     throw file_error(path, std::to_string(data - needed) + (data - needed == 1 ? " byte" : " bytes") +
                                " after the values of all tensors");
-  // As with .npy: the data move down to where they are aligned, over the header, which has been copied.
+  // As with .npy, the data are moved down to an aligned offset. They may overwrite the header, which has been copied.
   file.first = length_bytes + length;
   if (const uint64_t aligned = file.first & ~uint64_t{7}; aligned != file.first && needed != 0) {
     std::memmove(file.content.all().data() + aligned, file.content.all().data() + file.first, needed);
