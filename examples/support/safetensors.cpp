@@ -54,7 +54,7 @@ class tensor_reader {
   named_tensor read() const {
     named_tensor t{.name = name_, .dtype = {}, .shape = numbers("shape")};
     const nlohmann::json& type = field("dtype");
-    if (!type.is_string()) fail("its 'dtype' is not a text");
+    if (!type.is_string()) fail("its 'dtype' is not a string");
     t.dtype = type;
     if (t.type() == dtype::none) fail("unsupported dtype '" + t.dtype + "'");
     const std::vector<uint64_t> place = numbers("data_offsets");
@@ -100,7 +100,7 @@ uint64_t check_places(std::vector<named_tensor>& tensors, const std::string& fil
     if (t.begin < end) throw file_error(file, about_tensor(t.name) + "its values overlap those of '" + *before + "'");
     if (t.begin > end)
       throw file_error(file, about_tensor(t.name) + "the " + std::to_string(t.begin - end) +
-                                 " bytes before its values are no tensor's");
+                                 " bytes before its values belong to no tensor");
     end = t.end;
     before = &t.name;
   }
@@ -125,7 +125,7 @@ safetensors_header parse_safetensors_header(std::string text, const std::string&
     }
     const auto is_text = [](const nlohmann::json& value) { return value.is_string(); };
     if (!described.is_object() || !std::all_of(described.begin(), described.end(), is_text))
-      throw file_error(file, "its '__metadata__' are not texts");
+      throw file_error(file, "its '__metadata__' is not an object of strings");
     header.metadata = described;
   }
   header.data_bytes = check_places(header.tensors, file);
