@@ -1,8 +1,8 @@
 // Gaps on one thread block. The bytes are those of gaps.hpp.
 //
 // The indices and bits of the non-zero values are two lists in shared memory. Each thread has consecutive entries, and
-// a scan computes the offsets of their bits. Decoding finds the ones of the quotients in parallel: the i-th one ends
-// the i-th quotient, and the number of zeros before it is the sum of all quotients up to that point.
+// a scan computes the offsets of their bits. Decoding finds the 1 bits of the quotients in parallel: the i-th 1 bit
+// ends the i-th quotient, and the number of zeros before it is the sum of all quotients up to that point.
 #pragma once
 
 #include <tuck/codec/gaps/gaps.hpp>
@@ -22,7 +22,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   struct TempStorage {
     alignas(16) std::byte chunk[tile_bytes + 16];  // the encoded chunk, or the values
     alignas(16) std::byte mask[masks::most_bytes];
-    uint16_t at[2 * most_values];  // indices; decoding: first the zeros before each one, of classes from k on
+    uint16_t at[2 * most_values];  // indices; decoding: first the zeros before each 1 bit, of classes from k on
     word value[most_values];
     uint64_t any, any_stored;  // OR of the values, and of the stored ones
     uint32_t unary_end;
@@ -202,8 +202,8 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     return device::funnel_shift_right(from[0], from[1], bit) & low_mask(end - bit);
   }
 
-  // Finds the ones that end quotients and classes, and stores the zeros before each. Returns false if there are too few
-  // ones, or more zeros than any chunk has.
+  // Finds the 1 bits that end quotients and classes, and stores the zeros before each. Returns false if there are too
+  // few 1 bits, or more zeros than any chunk has.
   __device__ bool find_ones(const header& h, uint32_t end) {
     const uint32_t k = h.values(), wanted = h.has_classes() ? 2 * k : k;
     const uint32_t first = gaps_format::header_bits + k * h.remainder_bits();

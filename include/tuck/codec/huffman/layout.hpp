@@ -1,10 +1,10 @@
 // The format of huffman: values are split into byte planes, and each plane is Huffman-coded or stored.
 //
 // Rotation. Values of more than one byte that look like floats are rotated left by one bit, so that their exponents
-// fill the upper byte. The test uses a sample: the first 128 values of each 4096 bytes. Values are rotated if more of
-// them have an upper byte other than 0 and 255 than have one of these without being 0. The name of the type does not
-// matter, so untyped codecs write the same bytes. If values are not rotated, the upper planes that are 0 in all values
-// are dropped, but never the lowest plane.
+// fill the upper byte. The test uses a sample: the first 128 values of each 4096 bytes. A value whose upper byte is
+// neither 0 nor 255 votes for rotation. Any other value except 0 votes against it. Values are rotated if there are more
+// votes for it. The name of the type does not matter, so untyped codecs write the same bytes. If values are not
+// rotated, the upper planes that are 0 in all values are dropped, but never the lowest plane.
 //
 // Parts. A chunk has n values of w bytes, without dropped planes. In a chain it also has side streams, in the order of
 // chain/chain.hpp. They form one string of bits of m bytes; each is padded with zeros to a multiple of 4 bytes. A bit
