@@ -20,8 +20,8 @@
 // From one training step to the next, weights often change by one in their last place. The XOR of their bits is then a
 // run of ones from the lowest bit, which has a short class. Zeros after the last non-zero value are not written.
 // Encoders set r = bit_width(31 (n - k) / (64 k)), or 0 if k is 0. They set w to the width of the widest stored value,
-// and use classes if they make the chunk smaller. A chunk that would not be smaller than its values, or with more than n / 4
-// non-zero values, is incompressible. The bytes are canonical: host and device write the same.
+// and use classes if they make the chunk smaller. A chunk that would not be smaller than its values, or with more than
+// n / 4 non-zero values, is incompressible. The bytes are canonical: host and device write the same.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
