@@ -93,8 +93,8 @@ void add_error_bound(CLI::App& app, encode_options& options) {
   };
   CLI::Option* mode =
       app.add_option_function<std::string>("--bound", set,
-                                           "Meaning of E: absolute; range: E times the highest minus the lowest\n"
-                                           "finite value; pointwise: E times each value")
+                                           "Meaning of E: absolute; range, relative to the difference of the highest\n"
+                                           "and the lowest finite value; or pointwise, relative to each value")
           ->check(CLI::IsMember({"absolute", "range", "pointwise"}).description(""))
           ->default_str("range")
           ->type_name("MODE");
