@@ -198,9 +198,9 @@ void add_verify(CLI::App& program, verify_options& options) {
 void add_compare(CLI::App& program, compare_options& options) {
   CLI::App& app = *program.add_subcommand("compare", "Show the differences of two arrays");
   app.footer(
-      "Errors are those of B relative to A. Values with equal bits have no error, nor have two NaN. If a value is\n"
-      "not finite otherwise, the error is infinite. In JSON, a number that no double can hold is a string, such as\n"
-      "\"inf\". The exit code is 0 even if the arrays differ.");
+      "A is the reference, and errors are those of B. Values with equal bits have no error, and two NaN have\n"
+      "none either. If a value is not finite otherwise, the error is infinite. In JSON, a number that no double\n"
+      "can hold is a string, such as \"inf\". The exit code is 0 even if the arrays differ.");
   app.add_option("A.npy", options.in, "The reference")->required();
   app.add_option("B.npy", options.other, "The array to compare, of the same shape and type")->required();
   add_declared_type(app, options.as, "files");
