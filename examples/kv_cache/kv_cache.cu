@@ -1,7 +1,9 @@
-// A paged KV cache that does not fit its memory, on recorded keys and values. First, how many tokens a store holds:
-// raw, without loss, and within bounds. Each store is filled until it is full, so that headers, directories, padding
-// and what is left between extents all count. Then a decode loop: sequences take turns, each turn adds tokens to the
-// last page of one and reads all its pages, as attention does, while those of the next are prefetched.
+// A paged KV cache that does not fit its memory, on recorded keys and values.
+//
+// The first part measures how many tokens a store holds: raw, without loss, and within bounds. Each store is filled
+// until it is full, so the figures include headers, directories, padding and unused space between extents. The second
+// part is a decode loop. Sequences take turns. Each turn adds tokens to the last page of a sequence and reads all its
+// pages, as attention does, while the pages of the next sequence are prefetched.
 //
 //   kv_cache [FILE.npy | DIRECTORY ...]    bf16 as uint16, of shape (batch, heads, tokens, head size)
 #include "kv_pool.cuh"
@@ -21,7 +23,7 @@ using format = tuck::float_format<tuck::bf16>;
 using page = std::vector<tuck::bf16>;
 double number(tuck::bf16 x) { return format::widen(x.bits); }
 
-// A sequence's keys, or its values, in a layer: tokens x heads x head size, as kernels append them.
+// The keys or the values of a sequence in a layer: tokens x heads x head size, the order in which kernels append them.
 struct recording {
   uint64_t tokens = 0, channels = 0;
   std::vector<tuck::bf16> values;
@@ -56,7 +58,8 @@ struct memories {
   tuck::pinned_resource pinned;
 };
 
-// The largest error of a page that came back, as a share of its range; wrong is what exceeds what was reported.
+// Returns the largest error of a restored page as a share of its range. Adds the number of errors above the reported
+// bound to `wrong`.
 double error_of(const page& put, const page& back, const kv::page_report& report, uint64_t& wrong) {
   double low = number(put[0]), high = low, most = 0;
   for (size_t i = 0; i < put.size(); ++i) {
@@ -70,11 +73,11 @@ double error_of(const page& put, const page& back, const kv::page_report& report
 
 struct plan {
   const char* name;
-  double budget;  // a share of the page's bytes
-  double bound;   // of the page's range; 0: nothing may be lost
+  double budget;  // share of the page's bytes
+  double bound;   // share of the page's range; 0: no loss allowed
 };
 
-// How many of the pages, taken in turn, the store holds, as a multiple of raw pages. Adds to `wrong`.
+// Fills the store with the pages in turn. Returns how many fit, as a multiple of raw pages. Adds errors to `wrong`.
 template <tuck::codec L>
 double fill(const plan& how, const std::vector<page>& pages, uint64_t& wrong, cudaStream_t stream) {
   memories from;
@@ -113,7 +116,7 @@ double fill(const plan& how, const std::vector<page>& pages, uint64_t& wrong, cu
   return times;
 }
 
-// A sequence of the loop: its recording, as far as it has been generated, and its block table, as vLLM has them.
+// A sequence of the loop: its recording, the tokens generated so far, and its block table, as in vLLM.
 struct sequence {
   const recording* from;
   uint64_t tokens = 0;
@@ -128,13 +131,13 @@ void append_token(lossless_pool& pool, sequence& s, uint64_t& blocks, cudaStream
   if (place == 0) pool.put(s.table.emplace_back(blocks++), empty.data());
   kv::check(cudaMemcpyAsync(pool.edit(s.table.back()) + place * channels, row.data(), channels * sizeof(tuck::bf16),
                             cudaMemcpyDefault, stream));
-  kv::check(cudaStreamSynchronize(stream));  // before the row goes
+  kv::check(cudaStreamSynchronize(stream));  // `row` is destroyed next
 }
 
-// Reads all pages of a sequence: how many values are not what was written. The next one's arrive meanwhile.
+// Reads all pages of a sequence and prefetches those of the next. Returns the number of wrong values.
 uint64_t attend(lossless_pool& pool, const sequence& s, const sequence& next, cudaStream_t stream) {
   std::vector<const tuck::bf16*> at(s.table.size());
-  pool.fetch(s.table, at);  // an attention kernel would be launched with these
+  pool.fetch(s.table, at);  // for an attention kernel
   const page written = s.from->tokens_at(0, s.tokens);
   page read(written.size());
   for (uint64_t i = 0; i < at.size(); ++i) {

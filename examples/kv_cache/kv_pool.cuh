@@ -1,35 +1,36 @@
-// A paged KV cache that is larger than its device memory. Blocks of a fixed number of values, as vLLM has them, live in
-// an arena of pages on the device. Where there are more blocks than pages, those least recently used are encoded and
-// kept in a store, each in the bytes that its frame has and not in those of a page.
+// A paged KV cache that is larger than its device memory. Blocks have a fixed number of values, as in vLLM, and live in
+// an arena of pages on the device. If there are more blocks than pages, the least recently used blocks are encoded and
+// moved to a store. There each block takes the size of its frame, not of a page.
 //
 //   tuck::async_resource memory;
-//   tuck::pinned_resource host;  // the store may also be on the device, or wherever a resource has memory
+//   tuck::pinned_resource host;  // the store may also be in device memory or any other resource
 //   kv::kv_pool<tuck::exponents<tuck::bf16>> pool(
 //       {}, {.page_values = 8192, .pages = 4096, .store_bytes = 1 << 30}, memory, host, stream);
 //   pool.put(id, values);               // a block
-//   pool.fetch(block_table, pages);     // those of an attention step, on the device again: one decode for all
+//   pool.fetch(block_table, pages);     // restores the blocks of an attention step with one decode
 //   attention<<<..., stream>>>(pages);
-//   pool.prefetch(next_block_table);    // decodes beside the attention
+//   pool.prefetch(next_block_table);    // decodes while the attention runs
 //
-// Each block has a budget of bytes. It is stored without loss if that fits, else within pool_options::bound if the
-// caller allows one, else as it is: raw. `report` says which, and which bound holds for this block's values.
+// Each block has a budget in bytes. It is stored without loss if it fits the budget, otherwise within
+// pool_options::bound if the caller allows one, otherwise raw. `report` returns the form, and the bound that holds for
+// this block's values.
 //
-// Blocks are read often and, once full, not written again. So a block that comes back keeps its frame until it is
-// written or erased: to evict it again costs nothing, and a lossy codec sees its values once. (Quantizing what was
-// quantized would add error to error.) The store is for all blocks that have been evicted, then.
+// Blocks are read often and, once full, not written again. So a restored block keeps its frame until it is written or
+// erased. Evicting it again costs nothing, and a lossy codec is applied only once. (Quantizing quantized values would
+// add up errors.) The store must therefore hold all blocks that have been evicted.
 //
-// One thread and one stream: all work is put on the constructor's stream, or waits for it, and so are the kernels that
-// use a page, before the next call that may evict it. What uses it on other streams is ordered by the caller's events.
-// So pages, staging and the store can change hands at once: who gets them comes behind who had them. The current device
-// is the stream's.
+// A pool is for one thread and one stream. All its work is on the constructor's stream or waits for it. Kernels that
+// use a page must be on that stream too, before the next call that may evict the page. Work on other streams must be
+// ordered with events by the caller. So pages, staging and the store can be reused at once. The current device must be
+// the stream's.
 //
-// Evicting waits for the stream once a batch, since the host must know how long the frames are, and so does fetching
-// what was evicted, since a frame is given up only when the device has said that the page is whole. Prefetching waits
-// only where it must evict; the next call waits for what it began. Nothing else waits, and only the constructor
-// allocates device or pinned memory.
+// Eviction waits for the stream once per batch, because the host must know the sizes of the frames. Fetching evicted
+// blocks waits too, because a frame is freed only after the device has confirmed the page. Prefetching waits only if it
+// must evict, and the next call waits for it. No other function waits. Only the constructor allocates device or pinned
+// memory.
 //
-// A call that throws has lost nothing: each block has its values, on the device or in the store. Blocks may count as
-// used, or be evicted, for what then failed.
+// A call that throws loses nothing: each block has its values, on the device or in the store. But blocks may have been
+// marked as used, or evicted, by the failed call.
 #pragma once
 
 #include "page_store.cuh"
@@ -44,28 +45,28 @@
 namespace kv {
 
 struct pool_options {
-  uint64_t page_values = 0;      // of each block: tokens x heads x their size
-  uint32_t pages = 0;            // on the device
-  uint64_t store_bytes = 0;      // for frames; erase and edit give theirs up
-  uint64_t page_budget = 0;      // bytes of a frame; 0, or more than a page has: those of a page
-  tuck::error_bound bound = {};  // for blocks that exceed the budget without loss; 0: none may lose anything
-  uint32_t chunk_values = 0;     // that `read` decodes alone, such as those of a few tokens; 0: the codec's own choice
-  uint32_t evict_batch = 8;      // so many are evicted where one must be, as far as they can be
-  uint32_t batch = 32;           // the most of one launch: there is staging for so many
+  uint64_t page_values = 0;      // values of a block: tokens x heads x head size
+  uint32_t pages = 0;            // number of pages on the device
+  uint64_t store_bytes = 0;      // size of the store; erase and edit free frames
+  uint64_t page_budget = 0;      // most bytes of a frame; at most, and if 0, the bytes of a page
+  tuck::error_bound bound = {};  // for blocks that exceed the budget without loss; value 0: no loss allowed
+  uint32_t chunk_values = 0;     // values of a chunk, which `read` can decode alone; 0: the codec's default
+  uint32_t evict_batch = 8;      // blocks to evict at once when a page is needed, if possible
+  uint32_t batch = 32;           // most blocks of one launch; staging has this size
 };
 
 struct pool_statistics {
   uint64_t resident = 0, evicted = 0;           // blocks
-  uint64_t framed = 0;                          // those evicted, and those that have their frames still
-  uint64_t lossless = 0, bounded = 0, raw = 0;  // of those
-  uint64_t raw_bytes = 0, held_bytes = 0;       // of those: as pages, and of the store
+  uint64_t framed = 0;                          // blocks with a frame in the store: evicted, or restored and unchanged
+  uint64_t lossless = 0, bounded = 0, raw = 0;  // forms of these frames
+  uint64_t raw_bytes = 0, held_bytes = 0;       // their bytes as pages, and in the store
 };
 
-// How a block is stored. Without a frame: no bytes.
+// How a block is stored. `bytes` is 0 without a frame.
 struct page_report {
   uint32_t form = TUCK_PAGES_RAW;
   uint64_t bytes = 0;
-  double bound = 0;  // what the error of no value exceeds
+  double bound = 0;  // bound on the error of each value
 };
 
 template <tuck::codec L, tuck::stream_resource R = tuck::async_resource,
@@ -75,8 +76,8 @@ class kv_pool {
   using T = tuck::value_t<L>;
   using block_id = uint64_t;
 
-  // `memory` and `frames`, which the store is from, outlive the pool. Throws where there is no memory, or the bound is
-  // bad.
+  // `memory` allocates the pages, `frames` the store; both must outlive the pool. Throws if there is not enough memory,
+  // or if the bound is invalid.
   kv_pool(const L& lossless, const pool_options& options, R& memory, S& frames, cudaStream_t stream)
       : options_(checked(options)),
         stream_(stream),
@@ -89,8 +90,8 @@ class kv_pool {
   kv_pool(const kv_pool&) = delete;
   kv_pool& operator=(const kv_pool&) = delete;
 
-  // A block's values, whether it is new or had others before, from the device or the host, where they stay as they are
-  // until the stream has come here.
+  // Sets the values of a block, which may be new or known, from device or host memory. `values` must stay unchanged
+  // until the stream has done the copy.
   void put(block_id id, const T* values) {
     begin_call();
     const auto known = blocks_.find(id);
@@ -110,7 +111,7 @@ class kv_pool {
     }
   }
 
-  // The pages of these blocks, all of them on the device at once, and theirs until a call that may evict them.
+  // Restores these blocks to the device, all at once. Their pages are valid until a call that may evict them.
   void fetch(tuck::span<const block_id> ids, tuck::span<const T*> pages) {
     if (pages.size() < ids.size()) throw std::invalid_argument("kv_pool: fewer pages than blocks");
     begin_call();
@@ -127,8 +128,8 @@ class kv_pool {
     fetch({&id, 1}, {&found, 1});
     return found;
   }
-  // Begins to bring these blocks back, beside the stream: those that one batch takes, the first ones. A hint: what is
-  // wrong with a frame, fetch says.
+  // Begins to restore these blocks, on another stream: the first ones, up to a batch. It is a hint only. Errors of a
+  // frame are reported by fetch.
   void prefetch(tuck::span<const block_id> ids) {
     begin_call();
     make_room_for(ids);
@@ -140,18 +141,18 @@ class kv_pool {
     arriving_.swap(group_);
   }
 
-  // The same page to be written, in the order of the stream. A lossy codec sees the other values once more then, and
-  // bounds that follow the values - range-relative ones - would let their errors grow.
+  // Returns the page for writing, in the order of the stream. A lossy codec is applied once more when the block is
+  // evicted again. With range-relative bounds, errors of values that did not change may then grow.
   T* edit(block_id id) {
     static_cast<void>(page(id));
     forget_frame(find(id));
     return find(id)->page;
   }
-  // A copy of a block's values, on the device or the host, once the stream has come here.
+  // Copies the values of a block to device or host memory, in the order of the stream.
   void get(block_id id, T* out) { check(cudaMemcpyAsync(out, page(id), page_bytes(), cudaMemcpyDefault, stream_)); }
 
-  // Values [first, first + out.size()) of a block, such as those of a few tokens, to memory that the device can write.
-  // A block that is evicted stays so, and only the chunks of these values are decoded. Waits for the stream.
+  // Copies values [first, first + out.size()) of a block, such as those of a few tokens, to memory that the device can
+  // write. An evicted block stays evicted, and only the chunks of these values are decoded. Waits for the stream.
   void read(block_id id, uint64_t first, tuck::span<T> out) {
     begin_call();
     const entry b = find(id);
@@ -163,8 +164,8 @@ class kv_pool {
     check(cudaStreamSynchronize(stream_));
   }
 
-  // These blocks, or so many of the least recently used, to the store; where it has no room for them, tuck::error with
-  // pool_full, and all stay where they are.
+  // Moves these blocks, or the `count` least recently used ones, to the store. If they do not fit, throws tuck::error
+  // with pool_full and moves none.
   void evict(tuck::span<const block_id> ids) {
     begin_call();
     group_ = distinct(ids);
@@ -188,12 +189,12 @@ class kv_pool {
 
   auto counts() const { return store_.counts(); }
   bool contains(block_id id) const { return blocks_.contains(id); }
-  bool is_resident(block_id id) const { return find(id)->page != nullptr; }  // or on its way
+  bool is_resident(block_id id) const { return find(id)->page != nullptr; }  // true also while it is prefetched
   page_report report(block_id id) const {
     const stored_page& frame = find(id)->frame;
     return {frame.form, frame.at.size, frame.bound};
   }
-  // Where the block's frame is in the store.
+  // Returns the block's frame in the store.
   tuck::bytes frame(block_id id) const { return store_.bytes_of(find(id)->frame); }
   pool_statistics statistics() const {
     pool_statistics s{.resident = resident_.size(), .evicted = evicted_.size()};
@@ -211,8 +212,8 @@ class kv_pool {
   struct block {
     block_id id;
     T* page;            // null: evicted
-    stored_page frame;  // empty: evicting it means encoding it
-    uint64_t call;      // the last that named it
+    stored_page frame;  // empty: the block must be encoded to be evicted
+    uint64_t call;      // the last call that named it
   };
   using entry = typename std::list<block>::iterator;
 
@@ -229,7 +230,7 @@ class kv_pool {
   uint64_t page_bytes() const { return options_.page_values * sizeof(T); }
   uint64_t page_stride() const { return (page_bytes() + 255) / 256 * 256; }
 
-  // What the pool does it does once; a graph would do it again. What was prefetched has arrived.
+  // Rejects a capturing stream, because a graph would repeat work that must happen once. Finishes a prefetch.
   void begin_call() {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     check(cudaStreamIsCapturing(stream_, &capture));
@@ -262,18 +263,18 @@ class kv_pool {
 
   void touch(entry b) { resident_.splice(resident_.end(), resident_, b); }
   void forget_frame(entry b) { store_.give_back(std::exchange(b->frame, {})); }
-  // The values are in the last of the free pages.
+  // Gives the block the last free page, which has its values.
   void move_in(entry b) {
     b->page = free_.back();
     free_.pop_back();
     resident_.splice(resident_.end(), evicted_, b);
   }
-  std::vector<T*> free_in_order() const { return {free_.rbegin(), free_.rend()}; }  // in which move_in takes them
+  std::vector<T*> free_in_order() const { return {free_.rbegin(), free_.rend()}; }  // as move_in takes them
 
-  // As many free pages as these blocks lack; the group is those that do.
+  // Frees as many pages as these blocks need. group_ gets the blocks that have no page.
   void make_room_for(tuck::span<const block_id> ids) {
     std::vector<entry> missing;
-    uint64_t here = 0;  // blocks that the others must not evict: they are made the most recently used
+    uint64_t here = 0;  // resident blocks; they become the most recently used, so that they are not evicted
     for (const entry b : distinct(ids)) {
       if (b->page == nullptr)
         missing.push_back(b);
@@ -286,7 +287,7 @@ class kv_pool {
     make_free(missing.size(), here);
     group_ = std::move(missing);
   }
-  // As many free pages, by evicting others than the `keep` blocks that were used last.
+  // Frees `wanted` pages. Does not evict the `keep` most recently used blocks.
   void make_free(uint64_t wanted, uint64_t keep) {
     if (free_.size() >= wanted) return;
     const uint64_t least = wanted - free_.size();
@@ -300,7 +301,7 @@ class kv_pool {
       evict_group(least);
     }
   }
-  // Of so many of the oldest, those that have their frames, and can go where there is no room for more.
+  // Selects those of the `count` oldest blocks that have a frame. They can be evicted even if the store is full.
   void group_framed(uint64_t count) {
     group_oldest(count);
     std::erase_if(group_, [](entry b) { return b->frame.at.size == 0; });
@@ -309,7 +310,7 @@ class kv_pool {
     group_.clear();
     for (auto b = resident_.begin(); group_.size() < count; ++b) group_.push_back(b);
   }
-  // The group, or so many of it as there is room for, which are at least `least`.
+  // Evicts the group, or as many of its blocks as fit, but at least `least`.
   void evict_group(uint64_t least) {
     const auto bare =
         std::stable_partition(group_.begin(), group_.end(), [](entry b) { return b->frame.at.size != 0; });
@@ -328,7 +329,7 @@ class kv_pool {
     stored_.clear();
     for (const entry b : blocks) stored_.push_back(b->frame);
   }
-  // There are free pages for all of them.
+  // Restores these blocks. There must be enough free pages.
   void bring_back(const std::vector<entry>& missing) {
     gather_stored(missing);
     store_.decode(stored_, free_in_order());
@@ -339,12 +340,12 @@ class kv_pool {
   cudaStream_t stream_;
   tuck::device_buffer<R> arena_;
   page_store<L, R, S> store_;
-  std::list<block> resident_, evicted_;  // the least recently used first
+  std::list<block> resident_, evicted_;  // least recently used first
   std::unordered_map<block_id, entry> blocks_;
   std::vector<T*> free_;
-  std::vector<entry> group_;         // to be evicted, or fetched, together
-  std::vector<entry> arriving_;      // what was prefetched, until the next call
-  std::vector<stored_page> stored_;  // of the group, or of those that come back
+  std::vector<entry> group_;         // blocks to be evicted or restored together
+  std::vector<entry> arriving_;      // prefetched blocks, until the next call
+  std::vector<stored_page> stored_;  // frames of the group, or of the blocks to restore
   uint64_t call_ = 0;
 };
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A small language model whose keys and values live in pages of libtuck_pages.so: it is asked for the next tokens, and
-for its perplexity, with raw pages, lossless and bounded ones. lm.npz has its weights; it was trained on this
-repository's text by `lm.py --train 600`.
+"""Runs a small language model whose keys and values are in pages of libtuck_pages.so. Compares tokens and perplexity
+with raw, lossless and bounded pages. lm.npz has the weights. They were trained on this repository's text with
+`lm.py --train 600`.
 
     lm.py --library LIBTUCK_PAGES [--simulator LIBPAGES_DEVICE]
 
-Without --simulator the library's kernels run on PyTorch's CUDA device; the model is on the CPU, which makes its tokens
-the same everywhere.
+Without --simulator the library's kernels run on PyTorch's CUDA device. The model runs on the CPU, so that its tokens
+are the same everywhere.
 """
 
 import argparse
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def text():
-    """The files' bytes as tokens, the last tenth of each held out."""
+    """The bytes of the files as tokens. The last tenth of each file is held out."""
     train, held = b"", b""
     for path in sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("include/tuck/**/*.*")]):
         content = path.read_bytes()
@@ -43,7 +43,7 @@ class Layer(nn.Module):
         self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
 
     def forward(self, x, cache):
-        """`cache(k, v)` keeps the rows that are added, and gives all there are."""
+        """`cache(k, v)` appends rows and returns all rows."""
         q, k, v = self.qkv(self.norms[0](x)).split(WIDTH, -1)
         k, v = cache(k, v)
         q, k, v = (t.unflatten(-1, (HEADS, HEAD)).transpose(-3, -2) for t in (q, k, v))
@@ -71,7 +71,7 @@ WEIGHTS = Path(__file__).with_name("lm.npz")
 
 
 def train(steps, path, seed=1, batch=8):
-    """Writes the weights every 20 steps."""
+    """Trains a model and writes its weights every 20 steps."""
     torch.manual_seed(seed)
     model, (tokens, _) = Model(), text()
     optimizer = torch.optim.AdamW(model.parameters(), 4e-3, weight_decay=.01)
@@ -97,7 +97,7 @@ def load(path=WEIGHTS):
 
 
 class Device:
-    """Memory that the library's kernels can use, as tensors of bytes."""
+    """Allocates memory that the library's kernels can use, as tensors of bytes."""
 
     def __init__(self, simulator=None):
         self._simulator = ctypes.CDLL(simulator, ctypes.RTLD_GLOBAL) if simulator else None
@@ -117,8 +117,8 @@ class Device:
 
 
 class ColdPages:
-    """All full pages of a sequence of CONTEXT tokens: keys and values of each layer. `budget` is a page's bytes, and
-    `bound` what it may lose, as a share of its range. Pages that are refused stay as they are."""
+    """All full pages of a sequence of CONTEXT tokens: keys and values of each layer. `budget` is the most bytes of a
+    page. `bound` is the error that is allowed, as a share of the page's range. Refused pages stay raw."""
 
     def __init__(self, library, device, budget, bound=0.0):
         self._library, self._device = library, device
@@ -137,7 +137,7 @@ class ColdPages:
         self.forms, self.bytes = {form: 0 for form in range(3)}, 0
 
     def encode(self, pages):
-        """{index: (tokens, WIDTH) of bf16}. Returns the pages that were refused."""
+        """Encodes pages: {index: (tokens, WIDTH) of bf16}. Returns the refused pages."""
         hot = self._pages.view(torch.bfloat16).view(self._count, PAGE_TOKENS, WIDTH)
         for index, page in pages.items():
             hot[index] = page.to(hot.device)
@@ -148,7 +148,7 @@ class ColdPages:
             self.forms[result.form] += 1
             self.bytes += result.bytes if result.status == tuck_pages.OK else self._config.page_stride
         for index in pages:
-            hot[index] = 0  # what comes back is from the frame
+            hot[index] = 0  # decoded values can come only from the frame
         return {i: pages[i] for i, r in results.items() if r.status == tuck_pages.NO_FIT}
 
     def decode(self, indices):
@@ -171,7 +171,7 @@ class ColdPages:
 
 
 class Cache:
-    """The keys and values of one sequence, bf16; with `cold`, full pages go there and come back for each step."""
+    """The keys and values of one sequence in bf16. With `cold`, full pages are encoded, and decoded for each step."""
 
     def __init__(self, cold=None):
         self._cold, self._encoded, self._refused = cold, set(), {}
@@ -186,7 +186,7 @@ class Cache:
         return add
 
     def end_step(self):
-        """Full pages leave; all that have left come back, as the device has them."""
+        """Encodes pages that are full, and decodes all encoded pages."""
         if self._cold is None:
             return
         full = {}
@@ -219,7 +219,7 @@ def generate(model, prompt, cold=None):
 
 @torch.no_grad()
 def perplexity(model, windows, cold=None):
-    """Of the tokens that have a page or more before them, each window read a page at a time."""
+    """Returns the perplexity of all tokens after the first page. Each window is read page by page."""
     losses = []
     for window in windows:
         cache = Cache(cold)
@@ -232,12 +232,12 @@ def perplexity(model, windows, cold=None):
     return math.exp(sum(losses) / len(losses))
 
 
-# A page's budget as a share of its bytes, and its bound as one of its range.
+# Budget of a page as a share of its bytes, and bound as a share of its range.
 PLANS = {"lossless": (1, 0), "within 1e-2": (1 / 2, 1e-2), "within 3e-2": (1 / 3, 3e-2), "within 1e-1": (1 / 4, 1e-1)}
 
 
 def compare(model, library, device, windows, plans=PLANS, prompts=2):
-    """{plan: (perplexity, tokens as with raw pages, bytes of raw pages / stored, forms)}"""
+    """Returns {plan: (perplexity, tokens equal to raw pages, raw bytes / stored bytes, forms)}."""
     _, held = text()
     starts = torch.arange(windows) * ((len(held) - CONTEXT - 1) // windows)
     rows = [held[s:s + CONTEXT + 1] for s in starts]
@@ -256,10 +256,10 @@ def compare(model, library, device, windows, plans=PLANS, prompts=2):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--library", help="libtuck_pages.so")
-    parser.add_argument("--simulator", help="libpages_device.so: the library's kernels run on the simulator")
+    parser.add_argument("--simulator", help="libpages_device.so: run the library's kernels on the simulator")
     parser.add_argument("--weights", default=WEIGHTS)
     parser.add_argument("--windows", type=int, default=16)
-    parser.add_argument("--train", type=int, metavar="STEPS", help="trains, writes the weights, and does nothing else")
+    parser.add_argument("--train", type=int, metavar="STEPS", help="train, write the weights, and exit")
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.train:

@@ -1,6 +1,6 @@
-// Pages into frames of at most a budget each, and back, a batch of them on a stream: without loss where that fits the
-// budget, else within a bound that the caller allows, else refused. Nothing here allocates, waits or throws. What the
-// pool (kv_pool.cuh) and the C ABI (tuck_pages.h) do with pages, they do by this.
+// Encodes batches of pages to frames on a stream, and decodes them. Each frame has a budget. A page is encoded without
+// loss if that fits its budget, otherwise within a bound that the caller allows, otherwise it is refused. Nothing here
+// allocates, waits or throws. The pool (kv_pool.cuh) and the C ABI (tuck_pages.h) are built on this.
 #pragma once
 
 #include "tuck_pages.h"
@@ -21,7 +21,7 @@ template <class Job> TUCK_KERNEL void each_page(const __grid_constant__ Job job)
     job(i);
 }
 
-// Calls job(i) for i < job.count, a thread each.
+// Calls job(i) for i < job.count, one thread per call.
 template <class Job> tuck::result for_each_page(const Job& job, cudaStream_t stream) noexcept {
   if (job.count == 0) return {};
   cudaLaunchConfig_t config{};
@@ -38,7 +38,7 @@ template <class Frame> __device__ bool is_bounded(const Frame& frame) {
   return frame.size() >= sizeof(tuck::frame_header) && first_stage(frame.data()).id == tuck::codec_id::quantize;
 }
 
-// What the lossless codec had no room for, as a batch of its own; the other items of that are empty.
+// Makes a second batch of the pages that did not fit without loss. Its other items are empty.
 template <class T> struct retry {
   uint64_t count;
   const tuck::encode_item<T>* items;
@@ -50,7 +50,7 @@ template <class T> struct retry {
   }
 };
 
-// Each frame to the batch of its codec; in the other it is an empty item.
+// Puts each frame into the batch of its codec. In the other batch the item is empty.
 template <class T> struct split {
   uint64_t count;
   const tuck::decode_item<T>* items;
@@ -64,11 +64,11 @@ template <class T> struct split {
   }
 };
 
-// Of two batches the outcome that counts. `Item` has the frame, and null values where an index was bad.
+// Writes the result of each item from the outcomes of both batches. Items with a bad index have null values.
 template <class Item> struct conclude {
   uint64_t count;
   const Item* items;
-  const tuck::outcome *lossless, *bounded;  // no `bounded`: no loss was allowed
+  const tuck::outcome *lossless, *bounded;  // `bounded` is null if no loss is allowed
   page_result* results;
   bool encoding;
 
@@ -93,13 +93,13 @@ template <class Item> struct conclude {
 }  // namespace detail
 
 struct page_codec_options {
-  uint64_t page_values = 0;
-  uint64_t batch = 0;            // the most pages of a call
-  uint32_t chunk_values = 0;     // that decode alone; 0: the codec's own choice
-  tuck::error_bound bound = {};  // 0: no loss is allowed
+  uint64_t page_values = 0;      // values of a page
+  uint64_t batch = 0;            // most pages of a call
+  uint32_t chunk_values = 0;     // values of a chunk, which can be decoded alone; 0: the codec's default
+  tuck::error_bound bound = {};  // a value of 0: no loss is allowed
 };
 
-// By the lossless codec `L`, and by quantize where bytes are more important than bits.
+// Encodes with the lossless codec `L`, and with quantize if a page does not fit its budget.
 template <tuck::codec L> class page_codec {
  public:
   using T = tuck::value_t<L>;
@@ -110,7 +110,7 @@ template <tuck::codec L> class page_codec {
   page_codec(const L& lossless, const page_codec_options& options) noexcept
       : lossless_(lossless), bounded_(options.bound), options_(options) {}
 
-  // What is wrong with the options.
+  // Returns what is wrong with the options, or ok.
   tuck::status check() const noexcept {
     tuck::frame_header header;
     if (options_.batch == 0 || options_.page_values == 0) return tuck::status::invalid_argument;
@@ -120,21 +120,21 @@ template <tuck::codec L> class page_codec {
     if (header.chunk_values > tuck::max_device_chunk_values<L>) return tuck::status::unsupported;
     return loses() ? bounded_.check() : tuck::status::ok;
   }
-  // That any page fits without loss.
+  // Returns the budget that every page fits without loss.
   uint64_t worst_frame_bytes() const noexcept {
     return tuck::max_frame_bytes(lossless_, options_.page_values, frame_options());
   }
 
-  // A workspace begins at a multiple of 256 bytes, and serves one call at a time.
+  // Returns the bytes of a workspace. It must be aligned to 256 bytes and serves one call at a time.
   uint64_t workspace_bytes() const noexcept { return items_at(items_arrays); }
   tuck::result initialize(tuck::bytes workspace, cudaStream_t stream) const noexcept {
     if (workspace.size() < workspace_bytes()) return {tuck::status::scratch_too_small};
     return tuck::initialize(scratch(workspace), stream);
   }
-  // Room for the items of a call, of which the call takes no notice: for those who make them on the device.
+  // Returns memory in the workspace for the items of a call, for callers that make them on the device.
   template <class Item> Item* own_items(tuck::bytes workspace) const noexcept { return items<Item>(workspace, 2); }
 
-  // What is wrong with a call of so many items.
+  // Returns what is wrong with a call of so many items, or ok.
   tuck::status check_call(uint64_t items, tuck::bytes workspace) const noexcept {
     if (workspace.data() == nullptr) return tuck::status::invalid_argument;
     if (reinterpret_cast<uintptr_t>(workspace.data()) % 256 != 0) return tuck::status::misaligned;
@@ -142,9 +142,9 @@ template <tuck::codec L> class page_codec {
     return workspace.size() < workspace_bytes() ? tuck::status::scratch_too_small : tuck::status::ok;
   }
 
-  // Encodes each item's page into its room, which is the page's budget. The items and results are in memory that the
-  // device can use, and pages begin at a multiple of 4 bytes, rooms at one of 16. A refused page has the status
-  // output_too_small, and its room no frame.
+  // Encodes each item's page into its frame buffer, whose size is the page's budget. Items and results are in memory
+  // that the device can use. Pages are aligned to 4 bytes, frame buffers to 16. A refused page has the status
+  // output_too_small, and its buffer then holds no frame. Asynchronous.
   tuck::result encode(tuck::span<const tuck::encode_item<T>> from, page_result* results, tuck::bytes workspace,
                       cudaStream_t stream) const noexcept {
     if (const tuck::status s = check_call(from.size(), workspace); s != tuck::status::ok) return {s};
@@ -164,7 +164,7 @@ template <tuck::codec L> class page_codec {
                                  stream);
   }
 
-  // Restores each item's page, whichever of the two codecs wrote the frame.
+  // Restores each item's page, from frames of either codec. Asynchronous.
   tuck::result decode(tuck::span<const tuck::decode_item<T>> from, page_result* results, tuck::bytes workspace,
                       cudaStream_t stream) const noexcept {
     using item = tuck::decode_item<T>;
@@ -183,8 +183,8 @@ template <tuck::codec L> class page_codec {
     return detail::for_each_page(detail::conclude<item>{n, from.data(), lossless, bounded, results, false}, stream);
   }
 
-  // Restores values [first, first + out.size()) of one frame that `encode` wrote in this form: decodes their chunks
-  // alone. The outcome is the device's.
+  // Restores values [first, first + out.size()) of a frame that `encode` wrote in this form. Only their chunks are
+  // decoded. `restored` is memory that the device can write. Asynchronous.
   tuck::result decode_range(uint32_t form, tuck::const_bytes frame, uint64_t first, tuck::span<T> out,
                             tuck::outcome* restored, tuck::bytes workspace, cudaStream_t stream) const noexcept {
     if (form == TUCK_PAGES_BOUNDED)
@@ -203,7 +203,7 @@ template <tuck::codec L> class page_codec {
   tuck::batch_sizes sizes() const noexcept {
     return {options_.batch, tuck::saturating_mul(options_.batch, options_.page_values)};
   }
-  // The workspace: scratch, two outcomes a page, three items a page.
+  // The workspace has scratch, then two outcomes per page, then three items per page.
   uint64_t scratch_bytes() const noexcept {
     const uint64_t most = std::max(tuck::scratch_bytes(lossless_, sizes(), frame_options()),
                                    tuck::scratch_bytes(bounded_codec{}, sizes(), frame_options()));

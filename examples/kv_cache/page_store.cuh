@@ -1,5 +1,4 @@
-// Pages on the device into extents of a store and back: what kv_pool.cuh needs of CUDA. Which pages, and when, is its
-// affair.
+// Moves pages from the device to extents of a store and back. kv_pool.cuh decides which pages to move, and when.
 #pragma once
 
 #include "page_codec.cuh"
@@ -17,20 +16,20 @@ inline void check(const tuck::result& r) {
   if (!r) throw tuck::error(r);
 }
 
-// Where a page is in the store, and as what.
+// The extent of a page in the store, and its form.
 struct stored_page {
   tuck::extent at;
   uint32_t form = TUCK_PAGES_RAW;  // tuck_pages.h
-  double bound = 0;                // what no value's error exceeds
+  double bound = 0;                // bound on the error of each value
 };
 
 struct store_options {
   page_codec_options codec;
-  uint64_t budget = 0;  // bytes of a page
-  uint64_t bytes = 0;   // of the store
+  uint64_t budget = 0;  // most bytes of a frame
+  uint64_t bytes = 0;   // size of the store
 };
 
-// A stream, and an event for what it waits for.
+// A stream that can wait for other streams.
 class side_stream {
  public:
   side_stream() {
@@ -57,14 +56,14 @@ class side_stream {
   cudaEvent_t event_ = nullptr;
 };
 
-// A call that throws has changed nothing but what is in free pages and in the staging. Pages are encoded on the stream
-// of the constructor, and decoded on one of the store's own that waits for it, so that decoding goes on beside what
-// uses other pages.
+// A call that throws has changed only free pages and the staging buffer. Pages are encoded on the constructor's stream.
+// They are decoded on a second stream that waits for the first, so that decoding overlaps with kernels that use other
+// pages.
 template <tuck::codec L, tuck::stream_resource R, tuck::stream_resource S> class page_store {
  public:
   using T = tuck::value_t<L>;
 
-  // `memory` is for what works, `frames` for what is stored.
+  // `memory` allocates staging and workspace, `frames` the store.
   page_store(const L& lossless, const store_options& options, R& memory, S& frames, cudaStream_t stream)
       : codec_(checked(lossless, options)),
         options_(options),
@@ -77,9 +76,9 @@ template <tuck::codec L, tuck::stream_resource R, tuck::stream_resource S> class
         items_(pinned_, options.codec.batch * sizeof(tuck::decode_item<T>), stream) {}
   ~page_store() { quiet(); }
 
-  // Into the store: all of these pages, or the first of them for which there is room, which are at least so many; else
-  // pool_full, and none. `stored` says where they went. The pages may be overwritten behind it. Waits for the stream
-  // once a batch, to learn how long the frames are.
+  // Stores all pages, or the first ones that fit. If fewer than `least` fit, throws pool_full and stores none. `stored`
+  // gets their extents. The pages may be overwritten by later work on the stream. Waits for the stream once per batch,
+  // because the host must know the sizes of the frames.
   void encode(tuck::span<T* const> pages, uint64_t least, std::vector<stored_page>& stored) {
     stored.clear();
     stored.reserve(pages.size());
@@ -93,7 +92,7 @@ template <tuck::codec L, tuck::stream_resource R, tuck::stream_resource S> class
     }
   }
 
-  // From the store, where they stay, to as many pages, up to a batch. `finish` comes before all other calls.
+  // Begins to restore up to a batch of stored pages. They stay in the store. Call `finish` before any other function.
   void begin_decode(tuck::span<const stored_page> stored, tuck::span<T* const> pages) {
     begin();
     try {
@@ -105,7 +104,7 @@ template <tuck::codec L, tuck::stream_resource R, tuck::stream_resource S> class
     ++counts_.decodes;
     counts_.pages_in += stored.size();
   }
-  // Waits until the pages are whole, or says what one of them is not.
+  // Waits until the pages are restored. Returns the first error.
   tuck::result finish() noexcept {
     if (const cudaError_t e = cudaStreamSynchronize(side_); e != cudaSuccess) {
       quiet();
@@ -121,7 +120,8 @@ template <tuck::codec L, tuck::stream_resource R, tuck::stream_resource S> class
     }
   }
 
-  // Values [first, first + out.size()) of a page, to where the device can write: their chunks alone are decoded. Waits.
+  // Copies values [first, first + out.size()) of a page to memory that the device can write. Decodes only their chunks.
+  // Waits for the stream.
   void read(const stored_page& page, uint64_t first_value, tuck::span<T> out) {
     if (page.form == TUCK_PAGES_RAW) {
       const auto* const from = bytes_of(page).data() + first_value * sizeof(T);
@@ -138,7 +138,7 @@ template <tuck::codec L, tuck::stream_resource R, tuck::stream_resource S> class
     check(tuck::result{restored->code});
   }
 
-  // At once: what is written there next comes behind what is read there now.
+  // Frees the extent at once. Later writes to it are ordered after current reads by the stream.
   void give_back(const stored_page& page) noexcept {
     if (page.at.size == 0) return;
     held_ -= page.at.size;
@@ -151,12 +151,12 @@ template <tuck::codec L, tuck::stream_resource R, tuck::stream_resource S> class
 
   struct counters {
     uint64_t encodes = 0, decodes = 0;     // batches
-    uint64_t pages_out = 0, pages_in = 0;  // what they would be, were they single calls
+    uint64_t pages_out = 0, pages_in = 0;  // pages in these batches
   };
   const counters& counts() const noexcept { return counts_; }
 
  private:
-  static constexpr uint64_t unit = 16;  // of extents: frames begin at multiples of it
+  static constexpr uint64_t unit = 16;  // extents begin at multiples of this
 
   static page_codec<L> checked(const L& lossless, const store_options& options) {
     const page_codec<L> codec(lossless, options.codec);
@@ -171,7 +171,7 @@ template <tuck::codec L, tuck::stream_resource R, tuck::stream_resource S> class
     return {reinterpret_cast<I*>(of.all().data()), count};
   }
 
-  // The tables and the workspace are free: where a batch has failed, what it had begun must be over first.
+  // Makes tables and workspace ready for a batch. After a failed batch, waits for its work first.
   void begin() {
     if (!clean_) {
       check(cudaStreamSynchronize(side_));
@@ -180,7 +180,7 @@ template <tuck::codec L, tuck::stream_resource R, tuck::stream_resource S> class
     }
     clean_ = false;
   }
-  // What was begun beside the stream is over.
+  // Waits for the work on the second stream.
   void quiet() noexcept {
     tuck::detail::give_back([&] { return cudaStreamSynchronize(side_); });
   }
@@ -201,7 +201,7 @@ template <tuck::codec L, tuck::stream_resource R, tuck::stream_resource S> class
     check(
         codec_.decode(items.subspan(0, count), first<page_result>(results_, batch()).data(), workspace_.all(), side_));
   }
-  // Of a batch that has ended. A page that was refused is none of its errors.
+  // Returns the first error of a finished batch. Refused pages are no errors.
   tuck::result verdict(uint64_t count) noexcept {
     clean_ = true;
     for (const page_result& r : first<page_result>(results_, count))
@@ -209,7 +209,7 @@ template <tuck::codec L, tuck::stream_resource R, tuck::stream_resource S> class
     return {};
   }
 
-  // A batch. Adds to `stored` until there is no room.
+  // Encodes one batch. Adds pages to `stored` until the store is full.
   void encode_some(tuck::span<T* const> pages, std::vector<stored_page>& stored) {
     begin();
     const auto items = first<tuck::encode_item<T>>(items_, pages.size());
@@ -224,7 +224,7 @@ template <tuck::codec L, tuck::stream_resource R, tuck::stream_resource S> class
     ++counts_.encodes;
     counts_.pages_out += pages.size();
   }
-  // The frame, or where it was refused the page itself. False: there is no room.
+  // Stores the frame, or the raw page if it was refused. Returns false if the store is full.
   bool keep(const page_result& done, const tuck::encode_item<T>& item, std::vector<stored_page>& stored) {
     const bool raw = done.status != TUCK_PAGES_OK;
     const uint64_t bytes = raw ? item.values.size_bytes() : done.bytes;
@@ -242,14 +242,14 @@ template <tuck::codec L, tuck::stream_resource R, tuck::stream_resource S> class
   cudaStream_t stream_;
   side_stream side_;
   bool clean_ = false;
-  uint64_t decoding_ = 0;  // frames under way
+  uint64_t decoding_ = 0;  // frames being decoded
   uint64_t held_ = 0;
   counters counts_;
   tuck::free_extents free_;
   tuck::device_buffer<S> store_;
   tuck::device_buffer<R> staging_, workspace_;
-  // In pinned memory, where the host fills the tables and the kernels read them without a copy between. They are the
-  // first to be given back, which waits for the stream, and so for all that uses the rest.
+  // The host fills these tables in pinned memory, and kernels read them without a copy. They are destroyed first. That
+  // waits for the stream, and so for all work that uses the other members.
   tuck::pinned_resource pinned_;
   table results_, items_;
 };

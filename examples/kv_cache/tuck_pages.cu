@@ -1,21 +1,21 @@
-// libtuck_pages.so: page_codec.cuh behind functions that C can call. tuck_pages.h says what they promise.
+// libtuck_pages.so: the functions of tuck_pages.h, implemented with page_codec.cuh.
 #include "page_codec.cuh"
 
 namespace kv::detail {
 
-// What of the pools an item is made from: encode reads pages and writes slots, decode the other way round.
+// The sizes of the pools, from which items are made.
 struct pools {
   uint64_t page_values, page_stride, page_count;
   uint64_t slot_bytes, slot_stride, slot_count;
 
-  // Behind a slot others may begin, but not behind the pool.
+  // A slot may extend over the next slots, but not over the end of the pool.
   __device__ uint64_t slot_room(uint64_t slot) const {
     const uint64_t left = (slot_count - slot) * slot_stride;
     return left < slot_bytes ? left : slot_bytes;
   }
 };
 
-// Items from pairs. One whose index is bad has null values.
+// Make items from pairs. Items with a bad index have null values.
 template <class T> struct gather_encode {
   uint64_t count;
   pools of;
@@ -69,7 +69,7 @@ tuck::error_bound bound_of(const tuck_pages_config& c) {
 }
 
 bool is_sound(const tuck_pages_config& c) {
-  constexpr uint64_t most = uint64_t{1} << 40;  // no product of these overflows
+  constexpr uint64_t most = uint64_t{1} << 40;  // so that no product overflows
   const bool pages = c.page_values != 0 && c.page_values < most && c.page_stride % 4 == 0 && c.page_stride < most &&
                      c.page_count <= INT32_MAX;
   const bool slots = c.slot_bytes % 16 == 0 && c.slot_bytes < most && c.slot_stride % 16 == 0 && c.slot_stride < most &&
@@ -78,7 +78,7 @@ bool is_sound(const tuck_pages_config& c) {
   return pages && slots && loss;
 }
 
-// visit(codec) of the type; or what is wrong with the configuration.
+// Returns visit(codec) for the codec of the type, or what is wrong with the configuration.
 template <class Visit> tuck::status with_codec(const tuck_pages_config* c, const Visit& visit) noexcept {
   if (c == nullptr || !is_sound(*c)) return tuck::status::invalid_argument;
   const kv::page_codec_options options{c->page_values, c->most_pairs, c->chunk_values, bound_of(*c)};

@@ -1,8 +1,8 @@
-"""libtuck_pages.so for Python: what tuck_pages.h has, and a pool of cold pages on it.
+"""libtuck_pages.so for Python: the functions of tuck_pages.h.
 
-Buffers are addresses, or what has one: PyTorch's tensors (data_ptr) and NumPy's arrays. They must be memory that the
-device can use, and stay until the stream has done the work. A stream is its address, such as
-torch.cuda.current_stream().cuda_stream; 0 is the default one.
+Buffers are addresses, PyTorch tensors (data_ptr) or NumPy arrays. They must be memory that the device can use, and
+must stay alive until the stream has done the work. A stream is its address, such as
+torch.cuda.current_stream().cuda_stream; 0 is the default stream.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ class Result(ctypes.Structure):
 
 
 class PagesError(Exception):
-    """A call was refused. `status` is its tuck::status."""
+    """A call failed. `status` is its tuck::status."""
 
     def __init__(self, status, message):
         super().__init__(message)
@@ -46,7 +46,7 @@ def address(buffer):
 
 
 class Library:
-    """The functions of tuck_pages.h. Those that return a status raise PagesError instead."""
+    """The functions of tuck_pages.h. They raise PagesError instead of returning a status."""
 
     def __init__(self, path):
         self._functions = ctypes.CDLL(path)

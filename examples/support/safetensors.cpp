@@ -16,7 +16,7 @@ namespace tuck::tools {
 namespace {
 
 constexpr uint64_t length_bytes = 8;
-constexpr uint64_t most_header_bytes = 100'000'000;  // as the reference implementation has it
+constexpr uint64_t most_header_bytes = 100'000'000;  // limit of the reference implementation
 constexpr uint64_t data_alignment = 64;
 constexpr const char* metadata_key = "__metadata__";
 
@@ -26,9 +26,9 @@ constexpr std::pair<std::string_view, dtype> known_dtypes[] = {
     {"BF16", dtype::bf16},      {"U32", dtype::u32}, {"I32", dtype::i32}, {"F32", dtype::f32},
     {"U64", dtype::u64},        {"I64", dtype::i64}, {"F64", dtype::f64}};
 
-// The text as JSON in which no key stands twice in an object.
+// Parses the text as a JSON object. Rejects duplicate keys in an object.
 nlohmann::json parse_once(const std::string& text, const std::string& file) {
-  std::array<std::set<std::string>, 3> seen;  // keys at these depths
+  std::array<std::set<std::string>, 3> seen;  // keys at depths 0, 1 and 2
   const auto watch = [&](int depth, nlohmann::json::parse_event_t event, const nlohmann::json& value) {
     const auto at = static_cast<size_t>(depth);
     if (event == nlohmann::json::parse_event_t::object_start && at + 1 < seen.size()) seen[at + 1].clear();
@@ -54,7 +54,7 @@ class tensor_reader {
   named_tensor read() const {
     named_tensor t{.name = name_, .dtype = {}, .shape = numbers("shape")};
     const nlohmann::json& type = field("dtype");
-    if (!type.is_string()) fail("its 'dtype' is not a text");
+    if (!type.is_string()) fail("its 'dtype' is not a string");
     t.dtype = type;
     if (t.type() == dtype::none) fail("unsupported dtype '" + t.dtype + "'");
     const std::vector<uint64_t> place = numbers("data_offsets");
@@ -89,7 +89,7 @@ class tensor_reader {
   const std::string& file_;
 };
 
-// Puts tensors into the order of their values, which must follow one another.
+// Sorts tensors by the offsets of their values, which must have no gaps or overlaps. Returns the end of the data.
 uint64_t check_places(std::vector<named_tensor>& tensors, const std::string& file) {
   std::sort(tensors.begin(), tensors.end(), [](const named_tensor& a, const named_tensor& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
@@ -100,7 +100,7 @@ uint64_t check_places(std::vector<named_tensor>& tensors, const std::string& fil
     if (t.begin < end) throw file_error(file, about_tensor(t.name) + "its values overlap those of '" + *before + "'");
     if (t.begin > end)
       throw file_error(file, about_tensor(t.name) + "the " + std::to_string(t.begin - end) +
-                                 " bytes before its values are no tensor's");
+                                 " bytes before its values belong to no tensor");
     end = t.end;
     before = &t.name;
   }
@@ -125,7 +125,7 @@ safetensors_header parse_safetensors_header(std::string text, const std::string&
     }
     const auto is_text = [](const nlohmann::json& value) { return value.is_string(); };
     if (!described.is_object() || !std::all_of(described.begin(), described.end(), is_text))
-      throw file_error(file, "its '__metadata__' are not texts");
+      throw file_error(file, "its '__metadata__' is not an object of strings");
     header.metadata = described;
   }
   header.data_bytes = check_places(header.tensors, file);
@@ -154,7 +154,7 @@ safetensors_file read_safetensors(const std::string& path) {
   if (data > needed)
     throw file_error(path, std::to_string(data - needed) + (data - needed == 1 ? " byte" : " bytes") +
                                " after the values of all tensors");
-  // As with .npy: the data move down to where they are aligned, over the header, which has been copied.
+  // As with .npy, the data are moved down to an aligned offset. They may overwrite the header, which has been copied.
   file.first = length_bytes + length;
   if (const uint64_t aligned = file.first & ~uint64_t{7}; aligned != file.first && needed != 0) {
     std::memmove(file.content.all().data() + aligned, file.content.all().data() + file.first, needed);

@@ -15,7 +15,7 @@ frame_file open_delta(const std::string& path) {
 }  // namespace
 
 void compact(const compact_options& options) {
-  if (options.others.empty()) throw usage_error("compact takes deltas, and the file to write");
+  if (options.others.empty()) throw usage_error("compact needs deltas and the file to write");
   std::vector<std::string> paths{options.in};
   paths.insert(paths.end(), options.others.begin(), options.others.end() - 1);
   std::vector<frame_file> deltas;

@@ -47,7 +47,7 @@ void decode_all(const decode_options& options, const std::vector<tensor_to_decod
 
 void check_needs_base(const decode_options& options, const frame_view& frame, const subject& about) {
   if (frame.is_delta() && options.base.empty())
-    throw about.error(std::string(message(status::needs_base)) + ": give it by --base");
+    throw about.error(std::string(message(status::needs_base)) + ": pass it with --base");
   if (!frame.is_delta() && !options.base.empty())
     throw about.error(std::string(message(status::not_a_delta)) + " and takes no --base");
 }
@@ -57,7 +57,7 @@ void read_base(const decode_options& options, bytes values) {
   const npy_file base = read_npy(options.base);
   const const_bytes all = base.data();
   if (all.size() != values.size())
-    throw file_error(options.base, "the base has " + std::to_string(all.size()) + " bytes of values, the delta is of " +
+    throw file_error(options.base, "the base has " + std::to_string(all.size()) + " bytes of values, the delta needs " +
                                        std::to_string(values.size()));
   std::copy(all.begin(), all.end(), values.begin());
 }

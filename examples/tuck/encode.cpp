@@ -121,7 +121,7 @@ void encode_npy(const encode_options& options) {
 }
 
 void encode_safetensors(const encode_options& options) {
-  if (options.as != dtype::none) throw usage_error("--as is for .npy files; a safetensors file knows its types");
+  if (options.as != dtype::none) throw usage_error("--as is for .npy files; safetensors files store their types");
   const safetensors_file in = read_safetensors(options.in);
   if (in.header.metadata.contains(original_header)) throw file_error(options.in, "its tensors are frames already");
   safetensors_file base;

@@ -44,7 +44,7 @@ npy_header npy_header_of(const frame_file& frame, const std::string& path) {
     throw file_error(path, "the frame's metadata is not a .npy header");
   }
   if (described.prelude.size() != h.metadata_bytes)
-    throw file_error(path, "the frame's metadata is not a .npy header alone");
+    throw file_error(path, "the frame's metadata has bytes after the .npy header");
   if (described.values != h.value_count || size_of(described.type) != size_of(h.type))
     throw file_error(path, "the frame's metadata is the .npy header of another array: " +
                                std::to_string(described.values) + " values of " + name(described.type) +
@@ -60,7 +60,7 @@ frames_file open_frames(const std::string& path) {
   const safetensors_header& header = file.content.header;
   const auto original = header.metadata.find(original_header);
   if (original == header.metadata.end())
-    throw file_error(path, std::string("its tensors are no frames: no '") + original_header + "' in its metadata");
+    throw file_error(path, std::string("its tensors are not frames: no '") + original_header + "' in its metadata");
   file.original = parse_safetensors_header(original->second, path);
   std::map<std::string, const named_tensor*> frames;
   for (const named_tensor& t : header.tensors) frames.emplace(t.name, &t);
@@ -72,8 +72,8 @@ frames_file open_frames(const std::string& path) {
     framed.view = checked_frame(framed.frame, framed.about);
     const frame_header& h = framed.view.header();
     if (h.type != t.type() || raw_bytes(framed.view) != t.end - t.begin)
-      throw framed.about.error("the frame is of " + std::to_string(h.value_count) + " values of " + name(h.type) +
-                               ", the tensor " + t.dtype + " " + shape_text(t.shape));
+      throw framed.about.error("the frame has " + std::to_string(h.value_count) + " values of " + name(h.type) +
+                               ", the tensor is " + t.dtype + " " + shape_text(t.shape));
     file.tensors.push_back(std::move(framed));
   }
   if (!frames.empty())
@@ -90,15 +90,14 @@ std::vector<const_bytes> values_in_base(const safetensors_file& base, const std:
   for (const named_tensor& t : tensors) {
     const subject about{path, about_tensor(t.name)};
     const auto found = there.extract(t.name);
-    if (found.empty()) throw about.error("it is in " + of + ", and not in the base");
+    if (found.empty()) throw about.error("it is in " + of + " but not in the base");
     const named_tensor& b = *found.mapped();
     if (b.dtype != t.dtype || b.shape != t.shape)
       throw about.error(b.dtype + " " + shape_text(b.shape) + " in the base, " + t.dtype + " " + shape_text(t.shape) +
                         " in " + of);
     values.push_back(base.values(b));
   }
-  if (!there.empty())
-    throw file_error(path, about_tensor(there.begin()->first) + "it is in the base, and not in " + of);
+  if (!there.empty()) throw file_error(path, about_tensor(there.begin()->first) + "it is in the base but not in " + of);
   return values;
 }
 

@@ -116,7 +116,7 @@ std::string bound_text(const stored_bound& b) {
   switch (b.mode) {
     case bound_mode::absolute: return shortest(b.effective) + ", absolute";
     case bound_mode::range_relative:
-      if (b.effective == 0) return "relative to the range of values, of which there is none: nothing is lost";
+      if (b.effective == 0) return "relative to the range of values, but there is none: nothing is lost";
       return shortest(b.requested) + " of the range of values, which is " + shortest(b.effective) + " absolute";
     case bound_mode::pointwise: return shortest(b.effective) + " of each value";
   }
@@ -132,7 +132,7 @@ void print_chunk_kinds(const frame_file& frame, const std::string& path) {
     std::printf("%-12s %14" PRIu64 " %16" PRIu64 " %16" PRIu64 "\n", name(kind), s.chunks, s.raw_bytes,
                 s.payload_bytes);
   }
-  std::printf("%-12s %14s %16s %16" PRIu64 "\n", "all else", "", "", frame.header().frame_bytes - payload_bytes);
+  std::printf("%-12s %14s %16s %16" PRIu64 "\n", "other", "", "", frame.header().frame_bytes - payload_bytes);
 }
 
 void print_summary(const frame_file& frame, const std::string& path) {
@@ -205,7 +205,7 @@ void print_summary(const std::vector<listed_tensor>& tensors, const std::string&
   std::printf("\n%-24s %-24s %14s %14s %8s  %s\n", "tensor", "codec", "bytes", "in file", "ratio", "name");
   for (const listed_tensor& t : tensors) {
     const uint64_t frame_bytes = t.is_frame ? t.frame.header().frame_bytes : 0;
-    const std::string codec = t.is_frame ? stage_names(t.frame.header().stages) : "as it is";
+    const std::string codec = t.is_frame ? stage_names(t.frame.header().stages) : "raw";
     print_row(t.tensor.dtype + " " + shape_text(t.tensor.shape),
               codec + (t.is_frame && t.frame.is_delta() ? ", a delta" : ""), t.raw(), frame_bytes, t.tensor.name);
     raw += t.raw();

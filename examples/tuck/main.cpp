@@ -1,4 +1,5 @@
-// tuck: .npy and safetensors files to frames and back. This file is the options; each command has its own.
+// tuck converts .npy and safetensors files to frames and back. This file has the options; commands have files of their
+// own.
 #include "codecs.hpp"
 #include "commands.hpp"
 #include "declared_type.hpp"
@@ -30,7 +31,7 @@ std::string version_text() {
          std::to_string(tuck::version_patch);
 }
 
-// Runs a command; a lack of memory is told about its input.
+// Runs a command. If memory runs out, the error names the input.
 template <class Options> auto run(void (*command)(const Options&), const Options& options) {
   return [command, &options] {
     try {
@@ -47,7 +48,7 @@ void add_machine(CLI::App& app, machine& on, unsigned& threads) {
       ->check(CLI::IsMember({"host", "device"}).description(""))
       ->default_str("host")
       ->type_name("WHERE");
-  app.add_option("--threads", threads, "Threads on the host, at most; 0 is one a core")
+  app.add_option("--threads", threads, "Most threads on the host; 0: one per core")
       ->check(CLI::Range(0, 1024).description(""))
       ->default_str("0")
       ->type_name("N");
@@ -61,7 +62,7 @@ void add_declared_type(CLI::App& app, tuck::dtype& as, const std::string& what) 
       if (name == tuck::name(type)) as = type;
   };
   app.add_option_function<std::string>(
-         "--as", set, "What the integers of the " + what + " really are: " + CLI::detail::join(names, ", "))
+         "--as", set, "Element type that the integers of the " + what + " stand for: " + CLI::detail::join(names, ", "))
       ->check(CLI::IsMember(names).description(""))
       ->type_name("TYPE");
 }
@@ -73,7 +74,6 @@ std::string check_chunk_values(const std::string& text) {
   return whole && values != 0 && values % 32 == 0 ? "" : "must be a multiple of 32, not 0, and below 2^32";
 }
 
-// How far from the original quantize may come back.
 void add_error_bound(CLI::App& app, encode_options& options) {
   const auto positive = [](const std::string& text) {
     double value = 0;
@@ -81,12 +81,11 @@ void add_error_bound(CLI::App& app, encode_options& options) {
     const bool whole = error == std::errc() && end == text.data() + text.size();
     return whole && value > 0 && std::isfinite(value) ? "" : "must be a positive, finite number";
   };
-  CLI::Option* value =
-      app.add_option("--error-bound", options.codec.bound.value,
-                     "With --codec quantize, alone or in a chain: the most by which a value may change")
-          ->check(CLI::Validator(positive, ""))
-          ->capture_default_str()
-          ->type_name("E");
+  CLI::Option* value = app.add_option("--error-bound", options.codec.bound.value,
+                                      "Largest change of a value; for --codec quantize, alone or in a chain")
+                           ->check(CLI::Validator(positive, ""))
+                           ->capture_default_str()
+                           ->type_name("E");
   const auto set = [&options](const std::string& name) {
     options.codec.bound.mode = name == "absolute" ? tuck::bound_mode::absolute
                                : name == "range"  ? tuck::bound_mode::range_relative
@@ -94,15 +93,15 @@ void add_error_bound(CLI::App& app, encode_options& options) {
   };
   CLI::Option* mode =
       app.add_option_function<std::string>("--bound", set,
-                                           "What E counts in: absolute; range, the highest less the lowest finite\n"
-                                           "value; or pointwise, each value itself")
+                                           "Meaning of E: absolute; range, relative to the difference of the highest\n"
+                                           "and the lowest finite value; or pointwise, relative to each value")
           ->check(CLI::IsMember({"absolute", "range", "pointwise"}).description(""))
           ->default_str("range")
           ->type_name("MODE");
   app.parse_complete_callback([&options, value, mode] {
     if ((*value || *mode) && !is_lossy(options.codec.name))
-      throw usage_error("--error-bound and --bound are for --codec quantize and its chains; " + options.codec.name +
-                        " loses nothing");
+      throw usage_error("--error-bound and --bound need --codec quantize or a chain with it; " + options.codec.name +
+                        " is lossless");
   });
 }
 
@@ -114,23 +113,24 @@ void refuse_device(machine on) {
   if (on == machine::device) throw usage_error("--base is for --on host");
 }
 
-// What suits deltas best, where nothing else was asked for: large chunks, few values of which differ.
+// If no codec is given, encode chooses the codec that suits the delta.
 void choose_for_delta(const CLI::App& app, encode_options& options) {
   refuse_device(options.on);
-  if (is_lossy(options.codec.name)) throw usage_error("--base takes a lossless codec, not " + options.codec.name);
+  if (is_lossy(options.codec.name)) throw usage_error("--base needs a lossless codec, not " + options.codec.name);
   options.chooses_codec = app.count("--codec") == 0;
 }
 
 void add_encode(CLI::App& program, encode_options& options) {
   CLI::App& app =
-      *program.add_subcommand("encode", "Encode a .npy file into a frame, or a safetensors file into one of frames");
+      *program.add_subcommand("encode", "Encode a .npy file to a frame, or a safetensors file to a file of frames");
   app.footer(
-      "The .npy header is kept in the frame, so that decoding gives back the file byte for byte - but for\n"
-      "quantize, which gives back each value to within the error bound: zeros, infinities and NaN as they were.\n"
-      "IN.safetensors becomes a safetensors file, too, each tensor of which is a frame.");
+      "The .npy header is stored in the frame. Decoding restores the identical file. With quantize, each value\n"
+      "is restored within the error bound, zeros as +0.0, and infinities and NaN exactly.\n"
+      "IN.safetensors is encoded to a safetensors file with one frame per tensor.");
   app.add_option("IN.npy", options.in, "The array: NumPy format 1 to 3, C order, little-endian; or IN.safetensors")
       ->required();
-  app.add_option("OUT.tuck", options.out, "The frame; replaced when it is complete, never half-written")->required();
+  app.add_option("OUT.tuck", options.out, "The frame; an existing file is replaced when the frame is complete")
+      ->required();
   app.add_option("--codec", options.codec.name, "Codec: " + CLI::detail::join(codec_names(), ", "))
       ->check(CLI::IsMember(codec_names()).description(""))
       ->capture_default_str()
@@ -140,10 +140,11 @@ void add_encode(CLI::App& program, encode_options& options) {
   add_machine(app, options.on, options.threads);
   add_declared_type(app, options.as, "file");
   app.add_option("--chunk-values", options.chunk_values,
-                 "Values a chunk, a multiple of 32; the codec's own choice if not given")
+                 "Values per chunk, a multiple of 32; the default depends on the codec")
       ->check(CLI::Validator(check_chunk_values, ""))
       ->type_name("N");
-  app.add_flag("--no-checksums", options.no_checksums, "Keep no checksums of the values, 8 bytes a chunk");
+  app.add_flag("--no-checksums", options.no_checksums,
+               "Store no checksums of the values, which take 8 bytes per chunk");
   app.callback([&app, &options] {
     if (!options.base.empty()) choose_for_delta(app, options);
     run(encode, options)();
@@ -151,12 +152,14 @@ void add_encode(CLI::App& program, encode_options& options) {
 }
 
 void add_decode(CLI::App& program, decode_options& options) {
-  CLI::App& app = *program.add_subcommand("decode", "Decode a frame into a .npy file, or a safetensors file of frames");
+  CLI::App& app = *program.add_subcommand("decode", "Decode a frame to a .npy file, or a safetensors file of frames");
   app.footer(
-      "A frame without a .npy header becomes an array of one dimension; bf16 is written as <u2,\n8-bit floats as |u1.");
-  app.add_option("IN.tuck", options.in, "The frame; or IN.safetensors, frames")->required();
-  app.add_option("OUT.npy", options.out, "The array; replaced when it is complete, never half-written")->required();
-  add_base(app, options.base, "The array that a delta was made against");
+      "A frame without a .npy header is decoded to an array of one dimension. bf16 is written as <u2,\n8-bit floats as "
+      "|u1.");
+  app.add_option("IN.tuck", options.in, "The frame; or IN.safetensors with frames")->required();
+  app.add_option("OUT.npy", options.out, "The array; an existing file is replaced when the array is complete")
+      ->required();
+  add_base(app, options.base, "The base of the delta");
   add_machine(app, options.on, options.threads);
   app.callback([&options] {
     if (!options.base.empty()) refuse_device(options.on);
@@ -165,11 +168,11 @@ void add_decode(CLI::App& program, decode_options& options) {
 }
 
 void add_compact(CLI::App& program, compact_options& options) {
-  CLI::App& app = *program.add_subcommand("compact", "Make one delta of several in a row, without their base");
-  app.footer("All of one codec, type and size of chunks, the first one's base first; see encode --base.");
+  CLI::App& app = *program.add_subcommand("compact", "Merge consecutive deltas into one, without their base");
+  app.footer("All deltas need the same codec, type and chunk size, and are given in order. See encode --base.");
   app.add_option("IN.tuck", options.in, "The first delta")->required();
-  app.add_option("OUT.tuck", options.others, "The deltas behind it; then the delta to write")->required();
-  app.add_option("--threads", options.threads, "Threads, at most; 0 is one a core")
+  app.add_option("OUT.tuck", options.others, "The following deltas, then the delta to write")->required();
+  app.add_option("--threads", options.threads, "Most threads; 0: one per core")
       ->check(CLI::Range(0, 1024).description(""))
       ->default_str("0")
       ->type_name("N");
@@ -177,28 +180,29 @@ void add_compact(CLI::App& program, compact_options& options) {
 }
 
 void add_info(CLI::App& program, info_options& options) {
-  CLI::App& app = *program.add_subcommand("info", "Show what a frame or a safetensors file holds, without decoding it");
-  app.footer("The header and the directory are checked, the values are not: see verify.");
+  CLI::App& app =
+      *program.add_subcommand("info", "Show the contents of a frame or a safetensors file, without decoding it");
+  app.footer("Checks the header and the directory, but not the values; see verify.");
   app.add_option("IN.tuck", options.in, "The frame; or IN.safetensors")->required();
   app.add_flag("--json", options.json, "For programs: one JSON object, with every chunk of a frame");
   app.callback(run(info, options));
 }
 
 void add_verify(CLI::App& program, verify_options& options) {
-  CLI::App& app = *program.add_subcommand("verify", "Decode a frame without keeping the values, and check them");
-  app.footer("Names the first chunk that is damaged.");
-  app.add_option("IN.tuck", options.in, "The frame; or IN.safetensors, frames")->required();
+  CLI::App& app = *program.add_subcommand("verify", "Decode a frame and check its values, without writing them");
+  app.footer("Reports the first damaged chunk.");
+  app.add_option("IN.tuck", options.in, "The frame; or IN.safetensors with frames")->required();
   app.callback(run(verify, options));
 }
 
 void add_compare(CLI::App& program, compare_options& options) {
-  CLI::App& app = *program.add_subcommand("compare", "Tell how far apart two arrays are");
+  CLI::App& app = *program.add_subcommand("compare", "Show the differences of two arrays");
   app.footer(
-      "Errors are those of B against A. Values of equal bits have none, and one NaN is as good as another; where\n"
-      "else a value is not finite, the error is infinite. In JSON a number that no double can hold is a string,\n"
-      "such as \"inf\". The exit code is 0 however far apart the arrays are.");
+      "A is the reference, and errors are those of B. Values with equal bits have no error, and two NaN have\n"
+      "none either. If a value is not finite otherwise, the error is infinite. In JSON, a number that no double\n"
+      "can hold is a string, such as \"inf\". The exit code is 0 even if the arrays differ.");
   app.add_option("A.npy", options.in, "The reference")->required();
-  app.add_option("B.npy", options.other, "What is compared with it, of the same shape and type")->required();
+  app.add_option("B.npy", options.other, "The array to compare, of the same shape and type")->required();
   add_declared_type(app, options.as, "files");
   app.add_flag("--json", options.json, "For programs: one JSON object");
   app.callback(run(compare, options));
@@ -209,7 +213,7 @@ int complain(const std::exception& e, int code) {
   return code;
 }
 
-// Text that did not reach its reader is a failure, as with any output.
+// Text that could not be written is an error, as with any output.
 int flush_output() {
   std::cout.flush();
   if (std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
@@ -219,12 +223,12 @@ int flush_output() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Beyond a file size limit, writing then fails in words, instead of killing us over our temporary file.
+  // At a file size limit, writing then fails with an error, not a signal, so that the temporary file can be removed.
   std::signal(SIGXFSZ, SIG_IGN);
   CLI::App program("Compresses arrays: .npy and safetensors files to tuck frames and back", "tuck");
   program.set_version_flag("--version", version_text(), "Print the version and exit");
   program.require_subcommand(1);
-  program.footer("'tuck COMMAND --help' tells about a command. Exit codes: 0 done, 1 bad input, 2 bad usage.");
+  program.footer("'tuck COMMAND --help' describes a command. Exit codes: 0 done, 1 bad input, 2 bad usage.");
   encode_options to_encode;
   decode_options to_decode;
   compact_options to_compact;
@@ -240,7 +244,7 @@ int main(int argc, char** argv) {
   try {
     const auto is_first = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
     if (argc > 1 && argv[1][0] != '-' && program.get_subcommands(is_first).empty())
-      throw usage_error("there is no command '" + std::string(argv[1]) + "'; 'tuck --help' names those that there are");
+      throw usage_error("unknown command '" + std::string(argv[1]) + "'; see 'tuck --help'");
     program.parse(argc, argv);
     return flush_output();
   } catch (const CLI::ParseError& e) {

@@ -59,7 +59,7 @@ void verify(const verify_options& options) {
   try {
     static_cast<void>(npy_header_of(frame, options.in));
   } catch (const file_error& no_array) {
-    std::cout << no_array.what() << ", so that decode refuses it\n";
+    std::cout << no_array.what() << ", so decode rejects it\n";
   }
 }
 

@@ -33,7 +33,7 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """In bf16. Its parameters are views of `flat`, one tensor of all weights."""
+    """A GPT in bf16. Its parameters are views of `flat`, one tensor with all weights."""
 
     def __init__(self, width: int, layers: int, seed: int = 0) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Gpt(nn.Module):
 
 
 class Text:
-    """Batches of the repository's own pages."""
+    """Random batches of this repository's pages."""
 
     def __init__(self, seed: int = 0) -> None:
         pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -70,14 +70,14 @@ class Text:
 
 
 class Trainer:
-    """AdamW on weights in f32, of which the model has the bf16."""
+    """Runs AdamW on f32 weights. The model has them rounded to bf16."""
 
     def __init__(self, model: Gpt, text: Text, batch: int) -> None:
         self.model, self.text, self.batch = model, text, batch
         self.restart(model.flat.float(), WARM_UP_RATE)
 
     def restart(self, weights: torch.Tensor, rate: float) -> None:
-        """From these weights, with moments of zero."""
+        """Starts from these weights, with zero moments."""
         self.weights = nn.Parameter(weights.clone())
         self.model.flat.copy_(weights)
         self.optimizer = torch.optim.AdamW([self.weights], lr=rate)

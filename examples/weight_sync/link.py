@@ -1,4 +1,4 @@
-"""Messages between two processes, by torch.distributed."""
+"""Messages between two processes, over torch.distributed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import torch.distributed as dist
 
 DELTA, FULL, REQUEST, ANSWER, END = range(1, 6)
 ROLES = ("trainer", "server")
-HEAD = 5  # integers: kind, step, flag, digest, bytes that follow
+HEAD = 5  # integers: kind, step, flag, digest, bytes of the payload
 
 
 class Failure(RuntimeError):
-    """What ends a process, in a line."""
+    """An error that ends a process, as a message of one line."""
 
 
 @contextlib.contextmanager
@@ -23,7 +23,7 @@ def failing(what: str):
     try:
         yield
     except (RuntimeError, ValueError) as error:
-        why = re.sub(r"^\[[^]]*:\d+\] ", "", str(error).splitlines()[0])  # gloo's file and line
+        why = re.sub(r"^\[[^]]*:\d+\] ", "", str(error).splitlines()[0])  # removes gloo's file and line
         raise Failure(f"{what}: {why}") from error
 
 
@@ -48,7 +48,7 @@ class Link:
                 dist.send(payload.to(self.device), self.peer)
 
     def receive(self, kinds: tuple[int, ...], most: int) -> tuple[int, int, bool, int, torch.Tensor]:
-        """Kind, step, flag, digest and the bytes, of which there are not more than `most`."""
+        """Returns kind, step, flag, digest and payload. Fails if the payload has more than `most` bytes."""
         head = torch.zeros(HEAD, dtype=torch.int64, device=self.device)
         with failing(f"the {self.name} is gone"):
             dist.recv(head, self.peer)

@@ -1,4 +1,4 @@
-"""What a step costs in bytes: the table of weight_sync.py."""
+"""Bytes of a step in several formats: the table of weight_sync.py."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import torch
 import tuck_torch
 
 INDEX, GAP, VALUE = 4, 2, 2  # bytes
-DELTA_CODECS = ("gaps", "zvc+rle+huffman")  # for few changes, and for many
+DELTA_CODECS = ("gaps", "zvc+rle+huffman")  # for few and for many changes
 
 
 def smallest_delta(new: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
-    """A frame by the first codec, and where that is not eight times smaller than the tensor, by the better one."""
+    """Encodes with the first codec. If the frame is not eight times smaller, also tries the second codec."""
     few, many = DELTA_CODECS
     frame = tuck_torch.encode_delta(new, old, few)
     if frame.numel() * 8 > new.numel() * new.element_size():
@@ -25,7 +25,7 @@ def smallest_delta(new: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
 
 
 def zstd_of(level: int) -> Callable[[bytes], int] | None:
-    """How many bytes zstd makes of some; None where there is neither the module nor the library."""
+    """Returns a function that computes the size of compressed data; None without the module and the library."""
     try:
         import zstandard
         return lambda data: len(zstandard.ZstdCompressor(level=level).compress(data))
@@ -51,19 +51,19 @@ def zstd_of(level: int) -> Callable[[bytes], int] | None:
 
 
 def entropy(counts: np.ndarray) -> float:
-    """Bytes of what was counted, each drawn independently."""
+    """Returns the entropy in bytes of independent draws with these counts."""
     counts = counts[counts > 0].astype(float)
     return float(-(counts * np.log2(counts / counts.sum())).sum() / 8)
 
 
 def gap_entries(places: np.ndarray) -> int:
-    """Changes, and an entry that changes nothing for each 65536 zeros in a gap."""
+    """Counts the changes, and one entry without a change for each 65536 zeros in a gap."""
     gaps = np.diff(places, prepend=-1) - 1
     return len(places) + int((gaps // 65536).sum())
 
 
 def columns() -> tuple[dict[str, Callable[[torch.Tensor, torch.Tensor, np.ndarray, np.ndarray], float]], list[str]]:
-    """Of (old, new, XOR, places of changes), and the names of those that are not to be had."""
+    """Returns the columns as functions of (old, new, XOR, positions of changes), and the names of missing columns."""
     table = {
         "int32 + values": lambda old, new, xor, places: (INDEX + VALUE) * len(places),
         "gaps + values": lambda old, new, xor, places: (GAP + VALUE) * gap_entries(places),
@@ -83,7 +83,7 @@ def columns() -> tuple[dict[str, Callable[[torch.Tensor, torch.Tensor, np.ndarra
 
 
 def print_table(pairs: Iterable[tuple[str, torch.Tensor, torch.Tensor]]) -> None:
-    """A line for each pair of bf16 tensors, old and new, by name."""
+    """Prints a row for each pair of bf16 tensors: name, old, new."""
     table, missing = columns()
     names = ["changed", "tensor", *table]
     print("\nBytes a step, and how many times smaller than the tensor:")
@@ -102,7 +102,7 @@ def print_table(pairs: Iterable[tuple[str, torch.Tensor, torch.Tensor]]) -> None
 
 
 def recorded_pair(old_path: str, new_path: str) -> tuple[str, torch.Tensor, torch.Tensor]:
-    """Two .npy files of 16-bit integers that are bf16."""
+    """Reads two .npy files with bf16 values as 16-bit integers."""
     arrays = [np.load(path) for path in (old_path, new_path)]
     if any(a.dtype.itemsize != 2 for a in arrays) or arrays[0].shape != arrays[1].shape:
         raise ValueError(f"{old_path}, {new_path}: no two arrays of 16 bits and one shape")

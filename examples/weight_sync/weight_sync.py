@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Keeps the weights of a training up to date in another process, by deltas.
 
-A trainer takes steps of AdamW and sends what changed of its bf16 weights. A server applies that in place and answers
-requests from its weights in between. Deltas are not acknowledged. Each names its base by a digest: after a message
-that was lost, repeated or damaged, the server refuses before a weight changes, and its next answer asks for a full
-frame.
+A trainer runs AdamW and sends the changes of its bf16 weights. A server applies them in place, and answers requests
+with its weights in between. Deltas are not acknowledged. Each delta contains a digest of its base. The server checks a
+delta before it changes a weight, and rejects it if a message was lost, repeated or damaged. Its next answer asks for a
+full frame if it needs one.
 
-Both processes start here. With --role each starts by itself, on two hosts too: --rendezvous tcp://HOST:PORT.
+This program starts both processes. With --role it starts one of them, also on another host: --rendezvous
+tcp://HOST:PORT.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ except ImportError as missing:
     sys.exit(f"weight_sync: {missing}")
 
 FULL_CODEC = "zvc+rle+huffman"
-TABLE_STEPS = 8  # before the pair that the table shows
+TABLE_STEPS = 8  # the table shows the last of these steps
 
 
 def raw_bytes(t: torch.Tensor) -> torch.Tensor:
@@ -45,12 +46,12 @@ def raw_bytes(t: torch.Tensor) -> torch.Tensor:
 
 
 class Server:
-    """Answers from its weights, whatever became of the last message."""
+    """Applies messages and answers requests. It continues after a bad message."""
 
     def __init__(self, model: gpt.Gpt, link: Link) -> None:
         self.weights, self.model, self.link = model.flat.zero_(), model, link
         self.spare = torch.empty_like(self.weights)
-        self.step, self.wants_full = 0, True  # nothing has come yet
+        self.step, self.wants_full = 0, True  # nothing has been received yet
         self.counts: Counter = Counter()
 
     def run(self) -> None:
@@ -100,11 +101,11 @@ class Server:
 
 
 class Sender:
-    """What the trainer does to keep a server up to date."""
+    """The part of the trainer that keeps a server up to date."""
 
     def __init__(self, model: gpt.Gpt, link: Link, faults: dict[str, list[int]]) -> None:
         self.weights, self.model, self.link, self.faults = model.flat, model, link, faults
-        self.sent = self.weights.clone()  # what the server has, if all went well
+        self.sent = self.weights.clone()  # the server's weights, if no message was lost or damaged
         self.text = gpt.Text(seed=1)
         self.counts: Counter = Counter()
 
@@ -125,7 +126,7 @@ class Sender:
             self.link.send(DELTA, step, frame)
 
     def ask(self, step: int) -> bool:
-        """Asks for an answer, and sends a full frame if one is wanted. Whether the server has these weights."""
+        """Requests an answer, and sends a full frame if the server wants it. Returns whether it has these weights."""
         tokens = self.text.batch(1)[0][0]
         for attempt in range(3):
             self.link.send(REQUEST, step, tokens.to(torch.uint8))
@@ -152,7 +153,7 @@ class Sender:
               flush=True)
 
     def finish(self, steps: int) -> None:
-        if not self.ask(steps):  # the last delta was lost; one that changes nothing makes the server notice
+        if not self.ask(steps):  # the last delta was lost; an empty delta makes the server notice
             self.link.send(DELTA, steps, tuck_torch.encode_delta(self.sent, self.sent))
             if not self.ask(steps):
                 raise Failure(f"after {steps} steps the server has other weights")
@@ -173,7 +174,7 @@ class Sender:
 
 
 def pairs_by_rate(trainer: gpt.Trainer, rates: list[float]) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
-    """Weights before and after a step at each learning rate, all from the same weights."""
+    """Yields the weights before and after a step at each learning rate. All rates start from the same weights."""
     begin = trainer.weights.detach().clone()
     for rate in rates:
         trainer.restart(begin, rate)
@@ -211,7 +212,7 @@ def run_server(o: argparse.Namespace) -> None:
 
 
 def launch(o: argparse.Namespace, arguments: list[str]) -> int:
-    """Starts both. Where one fails, the other has the time-out to notice."""
+    """Starts both processes. If one fails, the other has the time-out to notice it."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     with tempfile.TemporaryDirectory() as folder:
@@ -243,41 +244,41 @@ def positive(text: str) -> float:
     with contextlib.suppress(ValueError):
         if 0 < float(text) < math.inf:
             return float(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
 
 
 def count(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive whole number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
     return int(text)
 
 
 def options_of(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], allow_abbrev=False)
     add = parser.add_argument
-    add("--steps", type=count, default=100, help="steps of which deltas are sent (100)")
+    add("--steps", type=count, default=100, help="steps whose deltas are sent (100)")
     add("--drop", type=listed(count), default=[], metavar="STEPS", help="steps whose delta is lost: 10,20")
-    add("--repeat", type=listed(count), default=[], metavar="STEPS", help="steps whose delta comes twice")
+    add("--repeat", type=listed(count), default=[], metavar="STEPS", help="steps whose delta is sent twice")
     add("--damage", type=listed(count), default=[], metavar="STEPS", help="steps whose delta has a bit flipped")
     add("--rate", type=positive, default=1e-6, help="AdamW's learning rate (1e-6)")
     add("--rates", type=listed(positive), default=[1e-6, 3e-6, 1e-5, 3e-5, 1e-4], metavar="RATES",
-        help="those in the table; '' for none")
-    add("--pair", nargs=2, metavar=("OLD.npy", "NEW.npy"), help="two states of bf16 weights for the table, too")
-    add("--width", type=count, default=256, help="of the model, a multiple of 64 (256)")
-    add("--layers", type=count, default=4)
-    add("--batch", type=count, default=4, help="texts a step (4)")
-    add("--warm-up", type=count, default=30, help="steps before the first (30)")
-    add("--threads", type=count, default=1, help="of each process (1)")
+        help="learning rates in the table; '' for none")
+    add("--pair", nargs=2, metavar=("OLD.npy", "NEW.npy"), help="adds two states of bf16 weights to the table")
+    add("--width", type=count, default=256, help="width of the model, a multiple of 64 (256)")
+    add("--layers", type=count, default=4, help="layers of the model (4)")
+    add("--batch", type=count, default=4, help="texts per step (4)")
+    add("--warm-up", type=count, default=30, help="steps before the first delta (30)")
+    add("--threads", type=count, default=1, help="threads of each process (1)")
     add("--timeout", type=positive, default=60.0, help="seconds that one side waits for the other (60)")
     add("--backend", choices=("gloo", "nccl"), default="gloo")
-    add("--role", choices=ROLES, help="one of the two alone, with --rendezvous")
+    add("--role", choices=ROLES, help="start only this side; needs --rendezvous")
     add("--rendezvous", metavar="URL", help="tcp://HOST:PORT or file:///PATH")
     o = parser.parse_args(arguments)
     if o.width % 64:
-        parser.error("--width: a multiple of 64")
+        parser.error("--width must be a multiple of 64")
     for name in ("drop", "repeat", "damage"):
         if any(not 1 <= step <= o.steps for step in getattr(o, name)):
-            parser.error(f"--{name}: steps are 1 to {o.steps}")
+            parser.error(f"--{name}: steps must be 1 to {o.steps}")
     if o.role and not o.rendezvous:
         parser.error("--role needs --rendezvous")
     return o

@@ -119,9 +119,9 @@ TEST_F(Cli, bounds_that_are_none_are_bad_usage) {
         << bound;
   EXPECT_NE(complaint({"--codec", "quantize", "--bound", "relative"}).find("--bound: "), std::string::npos);
   EXPECT_EQ(complaint({"--error-bound", "1"}),
-            "tuck: --error-bound and --bound are for --codec quantize and its chains; zvc loses nothing\n");
+            "tuck: --error-bound and --bound need --codec quantize or a chain with it; zvc is lossless\n");
   EXPECT_EQ(complaint({"--codec", "rle", "--bound", "range"}),
-            "tuck: --error-bound and --bound are for --codec quantize and its chains; rle loses nothing\n");
+            "tuck: --error-bound and --bound need --codec quantize or a chain with it; rle is lossless\n");
   EXPECT_EQ(dir.names(), arguments{"in.npy"});
 }
 

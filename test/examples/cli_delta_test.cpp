@@ -49,14 +49,14 @@ TEST_F(CliDelta, bf16) {
 TEST_F(CliDelta, the_wrong_base_is_refused_and_nothing_is_written) {
   write_two(dict("<f4", "(5000,)"), 20000);
   expect_ok({"encode", "--base", base, in, frame});
-  EXPECT_EQ(refusal({"decode", frame, out}, frame), "the frame is a delta and needs its base: give it by --base");
+  EXPECT_EQ(refusal({"decode", frame, out}, frame), "the frame is a delta and needs its base: pass it with --base");
   EXPECT_EQ(refusal({"decode", "--base", in, frame, out}, in),
             "the base is not the tensor that the delta was made against");
   EXPECT_EQ(refusal({"verify", frame}, frame), "the frame is a delta and needs its base: decode --base verifies both");
   const std::string short_one = dir / "short.npy";
   scratch::write(short_one, npy(dict("<f4", "(10,)"), sparse_data(40)));
   EXPECT_EQ(refusal({"decode", "--base", short_one, frame, out}, short_one),
-            "the base has 40 bytes of values, the delta is of 20000");
+            "the base has 40 bytes of values, the delta needs 20000");
   EXPECT_EQ(refusal({"encode", "--base", short_one, in, frame}, short_one), "the base is f32 10, the array f32 5000");
   EXPECT_EQ(dir.names(), (arguments{"base.npy", "in.npy", "short.npy", "x.tuck"}));
   expect_ok({"encode", in, frame});

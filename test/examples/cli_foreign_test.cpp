@@ -45,12 +45,12 @@ TEST_F(ForeignFrame, metadata_must_fit) {
     const answer verified = tuck_cli({"verify", frame});
     EXPECT_EQ(verified.code, 0) << verified.err;
     const std::string why = refusal({"decode", frame, out}, frame);
-    EXPECT_NE(verified.out.find(why + ", so that decode refuses it\n"), std::string::npos) << verified.out;
+    EXPECT_NE(verified.out.find(why + ", so decode rejects it\n"), std::string::npos) << verified.out;
     EXPECT_FALSE(std::filesystem::exists(out));
     return why;
   };
   EXPECT_EQ(reason("my own notes"), "the frame's metadata is not a .npy header");
-  EXPECT_EQ(reason(npy(dict("<f4", "(4,)"), "xyz")), "the frame's metadata is not a .npy header alone");
+  EXPECT_EQ(reason(npy(dict("<f4", "(4,)"), "xyz")), "the frame's metadata has bytes after the .npy header");
   EXPECT_EQ(reason(npy(dict("<f4", "(5,)"), "")),
             "the frame's metadata is the .npy header of another array: 5 values of f32, the frame has 4 of f32");
   EXPECT_EQ(reason(npy(dict("<f8", "(4,)"), "")),

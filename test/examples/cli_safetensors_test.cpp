@@ -57,7 +57,7 @@ TEST_F(CliSafetensors, all_tensors_come_back_byte_for_byte) {
   }
   EXPECT_NE(tuck_cli({"verify", packed}).out.find("of 6 tensors in"), std::string::npos);
   EXPECT_EQ(refusal({"encode", packed, out}, packed), "its tensors are frames already");
-  EXPECT_EQ(refusal({"decode", model, out}, model), "its tensors are no frames: no 'tuck.header' in its metadata");
+  EXPECT_EQ(refusal({"decode", model, out}, model), "its tensors are not frames: no 'tuck.header' in its metadata");
 }
 
 TEST_F(CliSafetensors, the_device_writes_the_same_file) {
@@ -110,7 +110,7 @@ TEST_F(CliSafetensors, deltas) {
 
   scratch::write(back, "precious");
   EXPECT_EQ(refusal({"decode", packed, back}, packed),
-            "tensor 'odd': the frame is a delta and needs its base: give it by --base");
+            "tensor 'odd': the frame is a delta and needs its base: pass it with --base");
   EXPECT_EQ(refusal({"verify", packed}, packed),
             "tensor 'odd': the frame is a delta and needs its base: decode --base verifies both");
   EXPECT_EQ(refusal({"decode", "--base", model, packed, back}, model),
@@ -131,10 +131,10 @@ TEST_F(CliSafetensors, a_base_has_the_same_tensors) {
     return refusal({"encode", "--base", base, model, packed}, base);
   };
   EXPECT_EQ(reason(safetensors("{" + a + "}", std::string(16, 'x'))),
-            "tensor 'b': it is in " + model + ", and not in the base");
+            "tensor 'b': it is in " + model + " but not in the base");
   EXPECT_EQ(
       reason(safetensors("{" + a + "," + b + "," + described("c", "U8", "1", 24, 25) + "}", std::string(25, 'x'))),
-      "tensor 'c': it is in the base, and not in " + model);
+      "tensor 'c': it is in the base but not in " + model);
   EXPECT_EQ(reason(two(described("a", "F32", "4", 0, 16), b, 24)),
             "tensor 'a': F32 4 in the base, F32 2x2 in " + model);
   EXPECT_EQ(reason(two(a, described("b", "F16", "4", 16, 24), 24)), "tensor 'b': F16 4 in the base, U16 4 in " + model);
@@ -161,7 +161,7 @@ TEST_F(CliSafetensors, refuses_damaged_headers) {
   EXPECT_EQ(one("{" + a + "," + a + "}"), "the safetensors header has two 'a'");
   EXPECT_EQ(one("{\"a\": 1}"), "tensor 'a': its description is not a JSON object");
   EXPECT_EQ(one("{\"a\": {}}"), "tensor 'a': it has no 'shape'");
-  EXPECT_EQ(one("{\"__metadata__\": {\"a\": 1}," + a + "}"), "its '__metadata__' are not texts");
+  EXPECT_EQ(one("{\"__metadata__\": {\"a\": 1}," + a + "}"), "its '__metadata__' is not an object of strings");
   EXPECT_EQ(one("{" + described("a", "F4", "8", 0, 8) + "}"), "tensor 'a': unsupported dtype 'F4'");
   EXPECT_EQ(one("{" + described("a", "U8", "-8", 0, 8) + "}"), "tensor 'a': its 'shape' is not a list of sizes");
   EXPECT_EQ(one("{" + described("a", "U8", "8", 8, 0) + "}"),
@@ -174,7 +174,7 @@ TEST_F(CliSafetensors, refuses_damaged_headers) {
   EXPECT_EQ(one("{" + a + "}", 9), "1 byte after the values of all tensors");
   EXPECT_EQ(reason(two(a, described("b", "U8", "8", 4, 12), 12)), "tensor 'b': its values overlap those of 'a'");
   EXPECT_EQ(reason(two(a, described("b", "U8", "8", 12, 20), 20)),
-            "tensor 'b': the 4 bytes before its values are no tensor's");
+            "tensor 'b': the 4 bytes before its values belong to no tensor");
   EXPECT_EQ(dir.names(), arguments{"model.safetensors"});
 }
 
@@ -196,9 +196,9 @@ TEST_F(CliSafetensors, refuses_damaged_frames) {
   };
   const size_t original = content.find("tuck.header");
   EXPECT_EQ(reason(renamed("tuck.header", "tuck.hidden", 0)),
-            "its tensors are no frames: no 'tuck.header' in its metadata");
+            "its tensors are not frames: no 'tuck.header' in its metadata");
   EXPECT_EQ(reason(renamed("a\\\"", "c\\\"", original)), "tensor 'c': it has no frame");
-  EXPECT_EQ(reason(renamed("U8", "I8", original)), "tensor 'a': the frame is of 8 values of u8, the tensor I8 8");
+  EXPECT_EQ(reason(renamed("U8", "I8", original)), "tensor 'a': the frame has 8 values of u8, the tensor is I8 8");
   EXPECT_EQ(dir.names(), (arguments{"model.safetensors", "packed.safetensors"}));
 }
 

@@ -54,7 +54,7 @@ template <class T> class span {
   /// Views `size` elements from `data`.
   TUCK_HD constexpr span(T* data, uint64_t size) noexcept : data_(data), size_(size) {}
 
-  /// Converts span<U> to span<const U>.
+  /// Converts from a span of the same elements without const.
   template <detail::same_but_for_const<T> U>
   TUCK_HD constexpr span(span<U> other) noexcept : data_(other.data()), size_(other.size()) {}
 
@@ -89,7 +89,9 @@ template <class T> class span {
 }  // namespace tuck::inline TUCK_ABI
 
 // std::span's range constructor requires a borrowed range.
+/// @cond
 template <class T> inline constexpr bool std::ranges::enable_borrowed_range<tuck::span<T>> = true;
+/// @endcond
 
 namespace tuck::inline TUCK_ABI {
 

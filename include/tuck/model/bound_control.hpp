@@ -39,11 +39,12 @@ inline double bound_for_estimated_sigma(double sigma, const gradient_statistics&
 
 /// Options of a bound_controller.
 struct bound_control_options {
-  double a = 0.32;                       ///< factor of formula (2); the paper's value
-  double share = 0.01;                   ///< sigma as a share of the mean momentum
-  uint64_t refresh = 1000;               ///< iterations between updates
-  double first = 1e-4;                   ///< bound before the first update
-  double lowest = 1e-8, highest = 1e-1;  ///< limits of the bound; `lowest` wins if they contradict
+  double a = 0.32;          ///< factor of formula (2); the paper's value
+  double share = 0.01;      ///< sigma as a share of the mean momentum
+  uint64_t refresh = 1000;  ///< iterations between updates
+  double first = 1e-4;      ///< bound before the first update
+  double lowest = 1e-8,     ///< least bound; wins if it is above `highest`
+      highest = 1e-1;       ///< largest bound
 };
 
 /// The error bound of one layer during a training.

@@ -22,22 +22,25 @@ namespace tuck::inline TUCK_ABI {
 
 /// Effective rates of the link between device and host, in bytes per second.
 struct link_rates {
-  double d2h = 0, h2d = 0;  ///< device to host, host to device
+  double d2h = 0,  ///< device to host
+      h2d = 0;     ///< host to device
 };
 
 /// A tensor and its place in the training step.
 struct swap_profile {
   uint64_t bytes = 0;                                          ///< size of the tensor
-  double hidden_out = 0, hidden_in = 0;                        ///< seconds of each transfer that computation hides
+  double hidden_out = 0,                                       ///< seconds of the transfer out that computation hides
+      hidden_in = 0;                                           ///< seconds of the transfer in that computation hides
   bool lossy_allowed = false;                                  ///< whether lossy codecs may be chosen
   double recompute = std::numeric_limits<double>::infinity();  ///< seconds to recompute it instead
 };
 
 /// Predicted or measured behaviour of a codec on one tensor.
 struct codec_estimate {
-  double ratio = 1;               ///< raw bytes / encoded bytes, > 0; infinity: the encoded size is negligible
-  double encode = 0, decode = 0;  ///< seconds
-  bool lossy = false;             ///< whether the codec changes values
+  double ratio = 1;    ///< raw bytes / encoded bytes, > 0; infinity: the encoded size is negligible
+  double encode = 0,   ///< seconds to encode
+      decode = 0;      ///< seconds to decode
+  bool lossy = false;  ///< whether the codec changes values
 };
 
 /// Returns the compression ratio of ZVC, which stores one bit per value and all non-zero values.
@@ -71,9 +74,10 @@ struct swap_decision {
     recompute,  ///< discard it and compute it again
     encode,     ///< swap it encoded
   };
-  mode how = mode::raw;           ///< the chosen mode
-  size_t codec = 0;               ///< with mode::encode, the index of the codec
-  double cost = 0, raw_cost = 0;  ///< seconds, of the chosen mode and of mode::raw
+  mode how = mode::raw;  ///< the chosen mode
+  size_t codec = 0;      ///< with mode::encode, the index of the codec
+  double cost = 0,       ///< seconds of the chosen mode
+      raw_cost = 0;      ///< seconds of mode::raw
 };
 
 /// Chooses the mode with the lowest cost. Ties prefer raw, then the first codec, then recomputation.

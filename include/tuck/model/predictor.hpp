@@ -85,14 +85,17 @@ struct codec_predictor {
 
   /// The predictions for one tensor.
   struct estimate {
-    prediction encode, decode;  ///< seconds
-    prediction ratio;           ///< raw bytes / encoded bytes
+    prediction encode,  ///< seconds to encode
+        decode;         ///< seconds to decode
+    prediction ratio;   ///< raw bytes / encoded bytes
   };
 
-  /// Models of the encode seconds, the decode seconds, and the MiB of a frame. The initial guesses of the times have
-  /// deviations of 0.1 seconds per call and 1 second per MiB. They are negligible against measurements of codecs with
-  /// 1 GB/s, and nearly so with 0.1 GB/s. Header and directory of a frame weigh most in small tensors.
-  regression encode{{.1, 1, 1}}, decode{{.1, 1, 1}}, frame{{1, 1e2, 1e2}};
+  // The initial guesses of the times have deviations of 0.1 seconds per call and 1 second per MiB. They are negligible
+  // against measurements of codecs with 1 GB/s, and nearly so with 0.1 GB/s. Header and directory of a frame weigh most
+  // in small tensors.
+  regression encode{{.1, 1, 1}},  ///< model of the seconds to encode
+      decode{{.1, 1, 1}},         ///< model of the seconds to decode
+      frame{{1, 1e2, 1e2}};       ///< model of the MiB of a frame
 
   /// Returns the features of a tensor: 1, its MiB, and its non-zero MiB.
   static constexpr regression::vector features(uint64_t size, double sparsity) noexcept {

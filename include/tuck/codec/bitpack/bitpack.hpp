@@ -1,25 +1,32 @@
-// Bitpack: integers in as few bits as their group of 32 needs. For counts, indices, codes, and whatever else is small
-// or close to its neighbours. Values are taken for integers in two's complement, whatever the element type.
+// Bitpack stores integers in as few bits as their group of 32 needs. It suits counts, indices, codes, and other
+// integers that are small or close to their neighbours. Values of any element type are read as integers in two's
+// complement.
 //
-// groups.hpp has the format, with 0 as `more`, and widths of up to 9 bits for 1-byte integers, 17 for 2-byte ones, 32
-// and 64. A chunk has fewer bytes than its values; where it would not, encoding declines. In the frame's header the
-// stage's mode is the predictor; decoding does not depend on it.
+// groups.hpp describes the format. `more` is 0. Widths are at most 9, 17, 32 and 64 bits for integers of 1, 2, 4 and 8
+// bytes. A chunk that would not be smaller than its values is incompressible. In the frame header, the mode of the
+// stage is the predictor. Decoding does not depend on it.
 #pragma once
 
 #include <tuck/codec/bitpack/host_groups.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
+/// Codec for small integers and integers close to their neighbours. Lossless.
+/// concept.hpp documents the members that are not described here.
+/// @tparam T element type, read as an integer in two's complement
 template <element T> class bitpack {
  public:
   using value_type = T;
 
   static constexpr uint32_t chunk_bytes = 16 * 1024;
-  static constexpr uint32_t max_width = 8 * sizeof(T) == 64 ? 64 : 8 * sizeof(T) + (sizeof(T) < 4 ? 1 : 0);  // bits
+  /// Most bits of an integer in a chunk.
+  static constexpr uint32_t max_width = 8 * sizeof(T) == 64 ? 64 : 8 * sizeof(T) + (sizeof(T) < 4 ? 1 : 0);
 
   bitpack() = default;
-  // Whether encoding looks for differences, too, which takes longer.
+  /// Constructs a codec that may also store differences of neighbouring integers. This takes longer to encode.
+  /// @param prediction predictor::automatic to look for differences
   TUCK_HD constexpr explicit bitpack(predictor prediction) noexcept : predictor_(prediction) {}
+  /// Returns whether encoding looks for differences.
   TUCK_HD constexpr bool predicts() const noexcept { return predictor_ == predictor::automatic; }
 
   TUCK_HD constexpr stage_list stages() const noexcept {
@@ -30,6 +37,7 @@ template <element T> class bitpack {
     return match_single_stage(stages, parsed.stages().at[0]);
   }
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
+  /// Returns the largest size of a chunk of `count` values, in bytes.
   TUCK_HD static constexpr uint32_t limit(uint32_t count) noexcept { return count * uint32_t{sizeof(T)} - 1; }
 
   uint32_t encode_chunk(span<const T> values, bytes room) const noexcept {

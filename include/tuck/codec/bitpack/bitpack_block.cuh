@@ -1,4 +1,4 @@
-// Bitpack by one thread block: the bytes of bitpack.hpp.
+// Bitpack on one thread block. The bytes are those of bitpack.hpp.
 #pragma once
 
 #include <tuck/codec/bitpack/bitpack.hpp>

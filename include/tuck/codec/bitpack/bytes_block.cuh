@@ -1,4 +1,5 @@
-// Groups of bytes by one thread block, four in a word: what groups_block.cuh and its reader do with unsigned integers.
+// Groups of unsigned bytes on one thread block, four bytes in a word. groups_block.cuh and groups_block_reader.cuh use
+// these functions.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -6,10 +7,10 @@
 
 namespace tuck::inline TUCK_ABI::detail {
 
-// The words of so many bytes.
+// The number of words that `Count` bytes fill.
 template <uint32_t Count> inline constexpr uint32_t bytes_words = (Count + 3) / 4;
 
-// Which bytes of some words are not 0, a bit each.
+// Returns a mask of the non-zero bytes of `Words` words.
 template <uint32_t Words> __device__ uint32_t find_non_zeros(const device::vec128* own) {
   uint32_t bits = 0;
 #pragma unroll
@@ -17,8 +18,8 @@ template <uint32_t Words> __device__ uint32_t find_non_zeros(const device::vec12
   return bits;
 }
 
-// The bytes of some words, each less `base` in `width` bits, so many together. Two of a room of 8 bits each move
-// together by a product, then two of 16.
+// Writes each byte of `Words` words minus `base`, in `width` bits. `Together` bytes are written at once. A product
+// joins two fields of 8 bits, then two fields of 16 bits.
 template <uint32_t Together, uint32_t Words>
 __device__ __forceinline__ void put_bytes(device::shared_bit_writer& out, const device::vec128* own, uint32_t width,
                                           uint32_t base) {
@@ -37,8 +38,8 @@ __device__ __forceinline__ void put_bytes(device::shared_bit_writer& out, const 
   }
 }
 
-// Back, from the byte `column` on of those that begin at `bit`. `fields` and `bases` are four in a word, and no sum of
-// two leaves its byte.
+// Reads `Words` words of bytes, from byte `column` of the group whose bytes begin at `bit`. `fields` and `bases` hold
+// four bytes each. The sum of a field and a base must fit in a byte.
 template <uint32_t Together, uint32_t Words>
 __device__ __forceinline__ void take_bytes(uint32_t (&words)[Words], const uint32_t* payload, uint32_t bit,
                                            uint32_t column, uint32_t width, uint32_t fields, uint32_t bases) {
@@ -55,7 +56,7 @@ __device__ __forceinline__ void take_bytes(uint32_t (&words)[Words], const uint3
   }
 }
 
-// The lowest bytes of some integers, four in a word.
+// The lowest bytes of integers, four in a word.
 template <uint32_t Words> struct byte_words {
   uint32_t w[Words];
 };

@@ -1,40 +1,40 @@
-// Integers in groups of 32, each group in as few bits as one of a few forms takes: what bitpack, quantize and exponents
-// are made of.
+// Groups of 32 integers, each stored in the form that needs the fewest bits. bitpack, quantize and exponents use this
+// format.
 //
-// A chunk of n integers of 1, 2, 4 or 8 bytes in two's complement. Zeros fill up the last group. All offsets are from
-// the chunk's begin, all numbers little-endian:
+// A chunk has n integers of 1, 2, 4 or 8 bytes in two's complement. The last group is padded with zeros. Offsets count
+// from the beginning of the chunk. All numbers are little-endian:
 //
-//   u8  first_bits        bits of the first integer of each difference group
-//   u8  base_bits         bits of each base
-//   u16 more              bitpack: 0; quantize: how many values are kept as they are, see quantize.hpp; exponents: the
-//                         least base of all groups that are not zero
-//   u32 non_zero[]        bit g % 32 of non_zero[g / 32]: group g has an integer that is not 0; bits past the end are 0
-//   u8  shape[]           of each such group: width field:5, sparse:1, form:2; zeros up to a multiple of 4
-//   u32 mask[]            of each sparse group: which integers are not 0
-//   u32 payload[]         groups one after the other as a string of bits, lowest bit first, filled up with zeros
+//   u8  first_bits   bits of the first integer of each difference group
+//   u8  base_bits    bits of each base
+//   u16 more         bitpack: 0; quantize: number of exceptions, see quantize.hpp; exponents: the least base of all
+//                    non-zero groups
+//   u32 non_zero[]   bit g % 32 of non_zero[g / 32] is set if group g has a non-zero integer; bits past the end are 0
+//   u8  shape[]      of each non-zero group: width field:5, sparse:1, form:2; padded with zeros to a multiple of 4
+//   u32 mask[]       of each sparse group: bit k is set if integer k is not 0
+//   u32 payload[]    the groups one after the other as a string of bits, lowest bit first, padded with zeros
 //
 //   form         payload of a group                                                       width
-//   0 plain      x                                 if no x of the group is negative       field + 1
+//   0 plain      x                                 only if no x of the group is negative  field + 1
 //   1 centered   x + 2^(width - 1)                                                        field + 1
 //   2 based      base in base_bits, then x - base                                         field
 //   3 difference the first x in first_bits, then x[k] - x[k - 1], k = 1 to 31             field
 //
-// Of exponents, x are unsigned, so that none is negative, and base is stored as base - least base, in no zigzag number.
+// Bases, first integers and differences are zigzag numbers: 2 d, or -2 d - 1 for a negative d. exponents has unsigned
+// integers. It stores a base as base - least base, without zigzag. Widths are in bits; for 8-byte integers, the width
+// in the table is in pairs of bits.
 //
-// A sparse group has only those x in its payload that are not 0; it is plain or centered. Bases, first integers and
-// differences are zigzag numbers: 2 d, or -2 d - 1 of a negative d. Widths count bits, of 8-byte integers pairs of
-// bits.
+// A sparse group is plain or centered, and its payload has only the non-zero integers.
 //
-// A group takes the form with the fewest bits, those of its mask among them; of equal ones the first of plain, plain
-// and sparse (where an x is negative, centered instead), based, difference. Only some encoders look for differences. A
-// base is the least x. base_bits is the most bits that any group with an x that is not 0 would need for its base, and
-// first_bits the most for its first x, or 0 where the encoder does not look for differences. So the bytes are
-// canonical: host and device write the same.
+// The encoder chooses the form with the fewest bits, including the mask. Ties prefer plain, then sparse plain, then
+// based, then difference; centered replaces plain if an x is negative. Only some encoders look for differences. A base
+// is the least x. base_bits is the most bits that a non-zero group would need for its base. first_bits is the most bits
+// for a first x, or 0 if the encoder does not look for differences. So the bytes are canonical: host and device write
+// the same.
 //
-// Decoders refuse what does not fit in a chunk or leaves some of it over, bits of non_zero[] past the end, widths,
-// first_bits and base_bits of more bits than the caller allows, and other sparse groups. They do not look at padding,
-// at integers past the end, nor whether a group could have been smaller. Arithmetic is modulo 2^32, of 8-byte integers
-// 2^64; what comes out is cut to the integer's bytes.
+// Decoders reject chunks whose parts do not add up to their size, bits of non_zero[] past the end, other sparse groups,
+// and widths, first_bits and base_bits above the caller's limit. They ignore padding and integers past the end, and
+// accept groups whose form is not the smallest. Arithmetic is modulo 2^32, or 2^64 for 8-byte integers. Results are
+// truncated to the size of the integer.
 #pragma once
 
 #include <tuck/core/bits.hpp>
@@ -42,18 +42,21 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// Whether groups may be stored as the differences of neighbouring integers where that takes fewer bits.
-enum class predictor : uint8_t { none = 0, automatic = 1 };
+/// Whether groups may be stored as differences of neighbouring integers.
+enum class predictor : uint8_t {
+  none = 0,      ///< never
+  automatic = 1  ///< if that takes fewer bits
+};
 
-// Integers of Bytes bytes: how they are computed with, and how groups of them are laid out.
+// Arithmetic and layout of groups of integers of `Bytes` bytes.
 template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
-  using bits = typename uint_of_size<Bytes>::type;                  // as they are stored
-  using number = std::conditional_t<Bytes == 8, int64_t, int32_t>;  // as they are computed with
-  using word = std::make_unsigned_t<number>;                        // the same, modulo 2^32 or 2^64
+  using bits = typename uint_of_size<Bytes>::type;                  // a stored integer
+  using number = std::conditional_t<Bytes == 8, int64_t, int32_t>;  // the type for arithmetic
+  using word = std::make_unsigned_t<number>;                        // unsigned, modulo 2^32 or 2^64
 
   static constexpr uint32_t group = 32;
   static constexpr uint32_t word_bits = 8 * sizeof(word);
-  static constexpr uint32_t unit = word_bits / 32;  // bits that a step of a width field stands for
+  static constexpr uint32_t unit = word_bits / 32;  // bits of one step of a width field
   static constexpr uint32_t head_bytes = 4;
   static constexpr uint32_t max_groups = 64 * 1024 / Bytes / group;
 
@@ -66,7 +69,7 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
     return static_cast<word>(d) << 1 ^ static_cast<word>(d >> (word_bits - 1));
   }
   TUCK_HD static constexpr word unzigzag(word z) noexcept { return z >> 1 ^ (word{0} - (z & 1)); }
-  // What stands in front of a group with this base.
+  // Returns what is stored before the integers of a group with this base.
   TUCK_HD static constexpr word base_lead(number base, word least) noexcept {
     return Unsigned ? static_cast<word>(base) - least : zigzag(base);
   }
@@ -88,11 +91,11 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
     TUCK_HD constexpr bool is_sound(uint32_t max_width) const noexcept {
       return width() <= max_width && (form() < based || !is_sparse());
     }
-    // Bits in front of the integers.
+    // Returns the bits before the integers: of the base or of the first integer.
     TUCK_HD constexpr uint32_t lead_bits(uint32_t first_bits, uint32_t base_bits) const noexcept {
       return form() == difference ? first_bits : form() == based ? base_bits : 0;
     }
-    // In the payload, of a group with so many integers that are not 0.
+    // Returns the bits of the payload of a group with `non_zeros` non-zero integers.
     TUCK_HD constexpr uint32_t payload_bits(uint32_t non_zeros, uint32_t first_bits,
                                             uint32_t base_bits) const noexcept {
       return lead_bits(first_bits, base_bits) + (is_sparse()       ? non_zeros
@@ -100,7 +103,7 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
                                                                    : group) *
                                                     width();
     }
-    // What is added to each integer that the payload has, where its lead says `lead`.
+    // Returns what is added to each integer of the payload. `lead` is stored before them.
     TUCK_HD constexpr word base(word lead, word least) const noexcept {
       return form() == centered            ? word{0} - (word{1} << (width() - 1))
              : form() == plain             ? 0
@@ -109,19 +112,19 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
     }
   };
 
-  // What decides about a group's shape.
+  // What the shape of a group depends on.
   struct summary {
     number lowest = 0, highest = 0, first = 0;
-    word differences = 0;    // the bits that any zigzag difference has
-    uint32_t non_zeros = 0;  // a bit each
+    word differences = 0;    // OR of all zigzag differences
+    uint32_t non_zeros = 0;  // one bit per integer
   };
 
-  // The form with the fewest bits. Of equal ones that with the least upper bits of the shape, which is why the
-  // candidates are compared as bits << 8 | shape.
+  // Returns the form with the fewest bits. Candidates are compared as bits << 8 | shape, so ties prefer the lower shape
+  // byte.
   TUCK_HD static constexpr shape choose(const summary& s, uint32_t first_bits, uint32_t base_bits,
                                         bool differences) noexcept {
     const uint32_t non_zeros = popcount(s.non_zeros), sparse = group << 8 | shape::sparse_bit;
-    // Each step of a width field is so many bits << 8, and one more in the shape.
+    // What one step of a width field adds to a candidate: its bits << 8, and 1 in the shape.
     const uint32_t dense_step = group * unit << 8 | 1, sparse_step = (non_zeros * unit << 8) + 1;
     const auto steps = [](word all) { return (tuck::bit_width(all) + unit - 1) / unit; };
 
@@ -141,7 +144,7 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
     return {static_cast<uint8_t>(least)};
   }
 
-  // -- places --------------------------------------------------------------------------------------------------------
+  // -- offsets -------------------------------------------------------------------------------------------------------
 
   struct offsets {
     uint32_t shapes, masks, payload, end;

@@ -1,8 +1,8 @@
-// Groups of integers by one thread block: the bytes of groups.hpp.
+// Groups of integers on one thread block: the encoder. The bytes are those of groups.hpp.
 //
-// The integers go through shared memory, within each warp, so that a thread then has up to 32 consecutive
-// ones: a group, or a part of one that it shares with a team of neighbouring lanes. Sums over the block, of groups and
-// of bits, say where each goes, and every thread writes the bits of its own.
+// Each warp moves its integers through shared memory, so that each thread gets consecutive integers. A thread has whole
+// groups, or a part of a group that it shares with a team of neighbouring lanes. Sums of groups and of bits over the
+// block give the offset of each group, and each thread writes the bits of its own integers.
 #pragma once
 
 #include <tuck/codec/bitpack/bytes_block.cuh>
@@ -22,30 +22,30 @@ class block_groups {
 
   static constexpr uint32_t group = layout::group;
   static constexpr uint32_t warps = Threads / device::warp_size;
-  static constexpr uint32_t of_thread = Capacity / Threads;                // integers
-  static constexpr uint32_t part = of_thread < group ? of_thread : group;  // of them in one group
+  static constexpr uint32_t of_thread = Capacity / Threads;                // integers of a thread
+  static constexpr uint32_t part = of_thread < group ? of_thread : group;  // of these in one group
   static constexpr uint32_t rounds = of_thread / part;                     // groups of a thread
   static constexpr uint32_t team = group / part;                           // threads of a group
   static constexpr uint32_t in_quad = 16 / Bytes;                          // integers in 16 bytes
   static constexpr uint32_t quads = part / in_quad;
   static constexpr word highest_integer = Unsigned ? low_mask(8 * Bytes) : 0;
-  // Of a warp's groups, and of their bits, as many as measure() counts in a word.
+  // measure() counts the groups and bits of a warp in one word.
   static_assert(Threads >= 128 && Threads <= 1024, "tuck: bitpack and quantize are encoded by 128 to 1024 threads");
 
  public:
   struct TempStorage {
-    // The integers, of which 16 bytes in each 144 are left out; then the chunk as it stands in the frame.
+    // The integers, with 16 unused bytes in each 144. Later the encoded chunk.
     alignas(16) uint32_t words[tile_bytes / 4 * 9 / 8];
     uint32_t sums[warps];
     word leads[warps][2];
-    typename layout::offsets at;  // uniform, out of the way of registers
+    typename layout::offsets at;  // uniform; kept here to save registers
     uint32_t head;
   };
 
   __device__ explicit block_groups(TempStorage& temp) : temp_(temp) {}
 
-  // Takes what this thread has of the r-th row of its warp's part of a tile, 16 bytes or fewer. All are taken before a
-  // measure.
+  // Sets the integers that this thread has of the r-th row of its warp's part of a tile: up to 16 bytes. Set all rows
+  // before measure().
   template <uint32_t Words> __device__ void set_row(uint32_t r, const uint32_t (&integers)[Words]) {
     constexpr uint32_t rows = Capacity * Bytes / (4 * Words) / Threads, vectors_of_row = device::warp_size * Words / 4;
     const uint32_t of_lane = device::lane_id() * Words;
@@ -57,12 +57,12 @@ class block_groups {
       for (uint32_t i = 0; i < Words; ++i) temp_.words[4 * at + of_lane % 4 + i] = integers[i];
   }
 
-  // The size of a chunk of `count` integers, with what is behind it, `more_bytes`, at most `limit`; or `declined`.
-  // Those past the end are 0. With barriers.
+  // Returns the size of a chunk of `count` integers plus `more_bytes`, or `declined` if that is more than `limit`.
+  // Integers past the end must be 0. Has barriers.
   __device__ uint32_t measure(uint32_t count, bool differences, uint32_t more, uint32_t more_bytes, uint32_t limit) {
     device::sync_warp();
     summary of_group[rounds];
-    word firsts = 0, bases = 0;  // of unsigned integers how far below the highest a base is at most, and the most
+    word firsts = 0, bases = 0;  // unsigned: largest distance of a base from highest_integer, and largest base
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       of_group[r] = summarize(r, differences);
@@ -82,7 +82,7 @@ class block_groups {
     if (Unsigned) more = static_cast<uint32_t>(least_base);
     const uint32_t first_bits = Unsigned ? 0 : tuck::bit_width(firsts), base_bits = tuck::bit_width(bases - least_base);
 
-    // Of a warp: [31:24] sparse groups, [23:16] groups that are not zero, [15:0] bits of payload.
+    // Sums of a warp: [31:24] sparse groups, [23:16] non-zero groups, [15:0] bits of payload.
     uint32_t counts = 0;
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
@@ -101,13 +101,13 @@ class block_groups {
     const uint32_t of_warp = device::lane_id() < warps ? temp_.sums[device::lane_id()] : 0;
     const uint32_t groups = device::byte_perm(of_warp, 0, 0x4342), bits = of_warp & 0xffffu;
     const bool is_before = device::lane_id() < device::warp_id();
-    const uint32_t all_groups = device::warp_sum(groups);  // [31:16] sparse ones
+    const uint32_t all_groups = device::warp_sum(groups);  // [31:16]: sparse groups
     const auto at = layout::offsets_of(count, all_groups & 0xffffu, all_groups >> 16, device::warp_sum(bits));
     if (at.end + more_bytes > limit) return declined;
     const uint32_t groups_before = device::warp_sum(is_before ? groups : 0), own_before = up_to - counts;
     bits_before_ = device::warp_sum(is_before ? bits : 0) + (own_before & 0xffffu);
     groups_before_ = groups_before + device::byte_perm(own_before, 0, 0x4342);
-    if constexpr (team > 1) {  // what precedes the group, not the thread
+    if constexpr (team > 1) {  // the sums before the group, not before the thread
       const int first = static_cast<int>(device::lane_id() / team * team);
       bits_before_ = device::shfl(bits_before_, first);
     }
@@ -118,9 +118,9 @@ class block_groups {
     return at.end + more_bytes;
   }
 
-  // Behind a barrier, the chunk to encoded(), up to end(), and zeros for `more_bytes` behind it. With barriers.
+  // Writes the chunk to encoded(), up to end(), and `more_bytes` zeros after it. Call it after a barrier. Has barriers.
   __device__ void assemble(uint32_t more_bytes) {
-    // The bytes take the place of the integers.
+    // The chunk overwrites the integers.
     device::vec128 own[rounds * quads];
 #pragma unroll
     for (uint32_t q = 0; q < rounds * quads; ++q) own[q] = own_vector(q);
@@ -133,7 +133,7 @@ class block_groups {
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       const own_group& mine = own_[r];
-      word last = 0;  // the integer before this thread's
+      word last = 0;  // the integer before this thread's integers
       if constexpr (team > 1) last = device::shfl_up(static_cast<word>(integer(own[quads - 1], in_quad - 1)), 1u);
       if (mine.non_zeros != 0) {
         if (rank() == 0) put_tables(mine, groups);
@@ -152,26 +152,26 @@ class block_groups {
 
  private:
   struct own_group {
-    uint32_t non_zeros;  // a bit an integer
-    uint32_t form;       // the shape's byte
+    uint32_t non_zeros;  // one bit per integer
+    uint32_t form;       // the byte of the shape
     word base;           // or the first integer
 
     __device__ shape as_shape() const { return {static_cast<uint8_t>(form)}; }
     __device__ bool is_sparse() const { return as_shape().is_sparse(); }
     __device__ bool is_difference() const { return !Unsigned && form >= layout::difference << 6; }
-    __device__ uint32_t counts(uint32_t first_bits, uint32_t base_bits) const {  // as measure wants it
+    __device__ uint32_t counts(uint32_t first_bits, uint32_t base_bits) const {  // packed as in measure
       return (is_sparse() ? 1u << 24 | 1u << 16 : 1u << 16) +
              as_shape().payload_bits(popcount(non_zeros), first_bits, base_bits);
     }
   };
 
-  // The thread's place in the team of its groups.
+  // The index of this thread in its team.
   __device__ static uint32_t rank() { return threadIdx.x % team; }
   __device__ static uint32_t group_of(uint32_t r) { return threadIdx.x / team * rounds + r; }
-  // Where 16 bytes of integers lie, so that neither rows nor a thread's own meet in one bank; of these, and of a row,
-  // it is as far from one to the next as they are.
+  // Returns the index in vectors() of the 16 bytes with number `quad`. It avoids bank conflicts both by rows and by
+  // threads. Within a row, and within the quads of a thread, place(a + b) is place(a) + place(b).
   __device__ static constexpr uint32_t place(uint32_t quad) { return quad + quad / 8; }
-  // The q-th 16 bytes of this thread.
+  // Returns the q-th 16 bytes of this thread.
   __device__ const device::vec128& own_vector(uint32_t q) const {
     constexpr uint32_t vectors_of_thread = rounds * quads;
     return vectors()[place(threadIdx.x * vectors_of_thread) + place(q)];
@@ -198,7 +198,7 @@ class block_groups {
   __device__ summary summarize(uint32_t r, bool differences) const {
     number first = integer(own_vector(r * quads), 0), last = first;
     extremes e{first, first, 0, 0, 0};
-#pragma unroll(quads / 2)  // or all of them would be in registers at once
+#pragma unroll(quads / 2)  // limits registers: otherwise all would be loaded at once
     for (uint32_t q = 0; q < quads; ++q) {
       const device::vec128 own = own_vector(r * quads + q);
       number x[in_quad];
@@ -255,7 +255,7 @@ class block_groups {
   template <class U> __device__ static U least(U a, U b) { return a < b ? a : b; }
   template <class U> __device__ static U most(U a, U b) { return a > b ? a : b; }
 
-  // All threads' bits, to all, or of unsigned integers the most of all. With a barrier.
+  // Reduces over all threads, for all threads: OR, or the maximum of unsigned integers. Has a barrier.
   __device__ void block_reduce(word& a, word& b) {
     a = reduce(a);
     b = reduce(b);
@@ -284,7 +284,7 @@ class block_groups {
     encoded()[temp_.at.shapes + (groups & 0xffffu)] = static_cast<std::byte>(mine.form);
     if (mine.is_sparse()) temp_.words[temp_.at.masks / 4 + (groups >> 16)] = mine.non_zeros;
   }
-  // A warp's groups of a round have their bits in few words.
+  // The bits of a warp's groups lie in few words, so each word is combined in the warp first.
   __device__ void put_non_zero_bits(uint32_t r) {
     constexpr uint32_t spanned = ceil_div(device::warp_size / team * rounds, 32u);
     const bool speaks = rank() == 0 && own_[r].non_zeros != 0;
@@ -296,7 +296,7 @@ class block_groups {
     }
   }
 
-  // This thread's part of a group whose payload begins at `bit`.
+  // Writes this thread's part of a group whose payload begins at `bit`.
   __device__ void put_integers(const own_group& mine, device::vec128* own, word last, uint32_t bit) {
     const uint32_t width = mine.as_shape().width();
     const uint32_t lead_bits = mine.as_shape().lead_bits(temp_.head & 255, temp_.head >> 8 & 255);
@@ -308,10 +308,10 @@ class block_groups {
       bit += lead_bits + integers * width;
     }
     device::shared_bit_writer out(temp_.words + temp_.at.payload / 4, bit);
-    const auto lead = static_cast<number>(mine.base);  // of differences in full
+    const auto lead = static_cast<number>(mine.base);  // the first integer itself in difference groups
     if (rank() == 0 && lead_bits != 0)
       put_wide(out, mine.is_difference() ? layout::zigzag(lead) : layout::base_lead(lead, temp_.head >> 16), lead_bits);
-    // As many at once as 32 bits hold.
+    // Writes as many integers at once as fit in 32 bits.
     if constexpr (Unsigned) {
       if (mine.is_sparse())
         put_all<4>(out, mine, own, last);
@@ -332,7 +332,7 @@ class block_groups {
     const bool sparse = mine.is_sparse(), difference = mine.is_difference();
     const word base = difference ? 0 : mine.base;
     const uint32_t width = mine.as_shape().width(), room = width - 1 < 31 ? 1u << width : 0;
-    // One in each field; the first Together of them, and so many that room for one more and the base change nothing.
+    // The base in each field: in the first `Together` fields, and in so many that one more field changes no bit.
     uint32_t bases = static_cast<uint32_t>(base), all_bases = bases;
 #pragma unroll
     for (uint32_t k = 1; k < Together; ++k) bases = bases * room + static_cast<uint32_t>(base);
@@ -353,7 +353,7 @@ class block_groups {
           last = now;
         }
       }
-      // The first integer of a difference group is in front already.
+      // The first integer of a difference group was written before.
       const bool leads = q == 0 && difference && rank() == 0;
       const uint32_t skipped = leads ? width : 0;
       if (leads) x[0] = 0;

@@ -1,8 +1,7 @@
-// Groups of integers by one thread block, decoding: what host_groups.hpp makes of the same bytes, and its verdict on
-// bad ones.
+// Groups of integers on one thread block: the decoder. It restores and rejects the same chunks as host_groups.hpp.
 //
-// A thread a group finds out where it begins and puts down what its integers need; then each lane takes those of 16
-// bytes of the output. Unsigned ones are bytes, and stay four in a word.
+// First, one thread per group finds where the group begins and stores what is needed to read its integers. Then each
+// lane reads the integers of 16 bytes of output. Unsigned integers are bytes and stay four in a word.
 #pragma once
 
 #include <tuck/codec/bitpack/bytes_block.cuh>
@@ -12,7 +11,7 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// Tile: of whose rows integers are made.
+// Tile: the tile of the values that the integers stand for.
 template <uint32_t Bytes, int Threads, class Tile = block_tile<untyped<Bytes>, Threads>, bool Unsigned = false>
 class block_group_reader {
   using layout = integer_groups<Bytes, Unsigned>;
@@ -25,32 +24,33 @@ class block_group_reader {
   static constexpr uint32_t warps = Threads / device::warp_size;
   static constexpr uint32_t most_groups = tile::capacity / group;
   static constexpr uint32_t each = ceil_div(most_groups, uint32_t{Threads});  // groups of a thread
-  static constexpr uint32_t in_lane = tile::lane_values;                      // integers of 16 bytes
+  static constexpr uint32_t in_lane = tile::lane_values;                      // integers per 16 bytes of output
   static_assert(!Unsigned || Bytes == 1);
 
-  // What the integers of a group need. Of bytes that are all there, base and field stand four in a word.
+  // What is needed to read the integers of a group. For bytes that are all present, base and field are repeated four
+  // times in a word.
   struct alignas(Bytes == 8 ? 8 : 16) entry {
-    word base;         // what is added to each, `zero` and all
-    uint32_t bit;      // where they begin in the payload
+    word base;         // added to each integer, `zero` included
+    uint32_t bit;      // offset of the integers in the payload
     uint32_t meta;     // width | flags
-    uint32_t present;  // a bit each: is it in the payload? Of bytes that are all there the field
+    uint32_t present;  // one bit per integer: is it in the payload? Bytes that are all present: the field
   };
   static constexpr uint32_t not_all = 1 << 8, differences = 1 << 9, over_8 = 1 << 10, over_16 = 1 << 11;  // flags
-  static constexpr uint32_t over_4 = over_8;                                                              // of bytes
+  static constexpr uint32_t over_4 = over_8;                                                              // for bytes
 
  public:
   struct TempStorage {
-    alignas(16) uint32_t encoded[tile_bytes / 4 + 4];  // and what reads of three words at its end touch
+    alignas(16) uint32_t encoded[tile_bytes / 4 + 4];  // with space for reads of three words at its end
     entry of_group[most_groups];
-    word absent[most_groups];  // what stands for an integer that is not in the payload
+    word absent[most_groups];  // value of an integer that is not in the payload
     uint32_t sparse[warps], bits[warps];
-    uint32_t payload, end;  // where these are; uniform, out of the way of registers
+    uint32_t payload, end;  // offsets in bytes; uniform, kept here to save registers
   };
 
   __device__ explicit block_group_reader(TempStorage& temp) : temp_(temp) {}
 
-  // A chunk of `count` integers, of which `encoded` has all bytes; `zero` will be added to each. False, to all threads,
-  // where no encoder writes such groups. With barriers.
+  // Opens a chunk of `count` integers. `encoded` may continue after the groups. `zero` is added to each integer.
+  // Returns false, to all threads, if the groups are malformed. Has barriers.
   __device__ bool open(const_bytes encoded, uint32_t count, uint32_t max_width, word zero) {
     const auto size = static_cast<uint32_t>(encoded.size());
     const uint32_t groups = layout::count(count), words = (groups + 31) / 32;
@@ -91,7 +91,7 @@ class block_group_reader {
     return true;
   }
 
-  // 16 bytes of integers as they are.
+  // Packs integers into 16 bytes.
   template <uint32_t N> __device__ static device::vec128 as_row(const word (&x)[N]) {
     device::vec128 row{};
 #pragma unroll
@@ -107,16 +107,16 @@ class block_group_reader {
     return row;
   }
 
-  // Of an open chunk: the head's `more`, the bytes, and where the groups end.
+  // The `more` field, the bytes, and the end of the groups of an open chunk.
   __device__ uint32_t more() const { return head() >> 16; }
   __device__ const std::byte* encoded() const { return reinterpret_cast<const std::byte*>(temp_.encoded); }
   __device__ uint32_t end() const { return temp_.end; }
 
-  // Hands all words of `count` values to the sink, 16 bytes of which `row(first, x)` makes of integers, `zero` more
-  // each, the first of which is that of the value at `first`; of bytes x are words of four. Rows are made of what is
-  // behind the last value, too.
+  // Passes `count` values to the sink. `row(first, x)` makes 16 bytes of values from the integers x, with `zero` added;
+  // `first` is the index of the first value. Unsigned bytes are four in a word of x. Rows past the last value are made
+  // too.
   template <class Row, class Sink> __device__ void decode(uint32_t count, const Row& row, Sink& sink) const {
-    constexpr int some = tile::rows < 4 ? tile::rows : 4;  // rows that registers hold
+    constexpr int some = tile::rows < 4 ? tile::rows : 4;  // rows in registers
 #pragma unroll 1
     for (int begin = 0; begin < tile::rows; begin += some) {
       const uint32_t first = tile::first_value(begin * tile::row_words);
@@ -136,25 +136,25 @@ class block_group_reader {
   }
 
  private:
-  // What a thread finds out about its groups.
+  // What a thread knows about its groups.
   struct own_groups {
     shape form[each];
-    uint32_t there = 0;   // a bit each: is there an integer that is not 0?
-    uint32_t sparse = 0;  // sparse groups of this warp before this thread's
+    uint32_t there = 0;   // one bit per group: does it have a non-zero integer?
+    uint32_t sparse = 0;  // sparse groups of this warp before those of this thread
     uint32_t present[each], bits[each];
-    uint32_t before = 0;  // bits of this warp's payload before this thread's
+    uint32_t before = 0;  // bits of this warp's payload before those of this thread
   };
-  static constexpr uint32_t too_many = 1 << 20;  // bits, more than any chunk has
+  static constexpr uint32_t too_many = 1 << 20;  // bits; more than any chunk has
 
   __device__ uint32_t head() const { return temp_.encoded[0]; }
   __device__ uint32_t non_zero(uint32_t word_index) const { return temp_.encoded[layout::head_bytes / 4 + word_index]; }
-  // Of the first words of non_zero[] a lane has one each.
+  // Returns this lane's word of non_zero[], 0 past its end.
   __device__ uint32_t own_word(uint32_t words) const {
     return device::lane_id() < words ? non_zero(device::lane_id()) : 0;
   }
-  // Does this warp have groups?
+  // Returns whether this warp has groups.
   __device__ static bool takes_part() { return device::warp_id() * (device::warp_size * each) < most_groups; }
-  // Of what lane i has of warp i: the sum of the warps before this one.
+  // Returns the sum over the warps before this one. Lane i has the value of warp i.
   __device__ static uint32_t sum_before(uint32_t of_warp) {
     return device::warp_sum(device::lane_id() < device::warp_id() ? of_warp : 0);
   }
@@ -162,7 +162,7 @@ class block_group_reader {
   __device__ void find_shapes(own_groups& own, uint32_t words, uint32_t shapes) {
     const uint32_t first = threadIdx.x * each, w = first / 32, bits = w < words ? non_zero(w) : 0;
     const uint32_t of_lane = popcount(own_word(words));
-    uint32_t rank;  // of the first one among those that are not zero
+    uint32_t rank;  // of the first group among the non-zero groups
     if constexpr (each == 1)
       rank = device::warp_sum(device::lane_id() < w ? of_lane : 0);
     else
@@ -185,7 +185,7 @@ class block_group_reader {
     if (device::lane_id() == device::warp_size - 1) temp_.sparse[device::warp_id()] = up_to;
   }
 
-  // With the word where this warp's masks begin.
+  // `masks` is the word at which this warp's masks begin.
   __device__ void find_sizes(own_groups& own, uint32_t masks, uint32_t max_width) {
     uint32_t mask_at = masks + own.sparse, bits = 0;
 #pragma unroll
@@ -204,7 +204,7 @@ class block_group_reader {
     if (device::lane_id() == device::warp_size - 1) temp_.bits[device::warp_id()] = up_to;
   }
 
-  // With the bit of the payload where this warp's part begins.
+  // `bit` is the offset in the payload at which this warp's groups begin.
   __device__ void put_entries(const own_groups& own, uint32_t payload, uint32_t bit, word zero) {
     const uint32_t first = threadIdx.x * each;
     bit += own.before;
@@ -212,9 +212,9 @@ class block_group_reader {
     for (uint32_t i = 0; i < each; ++i) {
       const shape form = own.form[i];
       const uint32_t lead = form.lead_bits(head() & 255, head() >> 8 & 255), width = form.width();
-      const bool is_zero = (own.there >> i & 1) == 0;  // no bits each, and nothing to add
+      const bool is_zero = (own.there >> i & 1) == 0;  // no bits and no base
       const word base = zero + (is_zero ? 0 : form.base(take(temp_.encoded + payload / 4, bit, lead), head() >> 16));
-      // The first integer stands where the difference to it would, which is not in the payload.
+      // In a difference group, the first integer takes the place of the missing first difference.
       temp_.absent[first + i] = form.is_difference() ? layout::zigzag(static_cast<number>(base)) : zero;
       if constexpr (Unsigned) {
         temp_.of_group[first + i] = is_zero ? entry{} : entry_of_bytes(form, base, bit + lead, own.present[i]);
@@ -229,12 +229,12 @@ class block_group_reader {
     }
   }
 
-  // As an entry of others is.
+  // Converts the entry of bytes that are all present to the form that other entries have.
   __device__ static entry in_full(const entry& e) {
     if (!Unsigned || (e.meta & not_all) != 0) return e;
     return {e.base & 255, e.bit, e.meta, ~0u};
   }
-  // Sums that leave a byte would reach the next one: such bytes are taken one by one.
+  // Bytes are added four at a time. If a sum could overflow its byte, the group is marked to be read byte by byte.
   __device__ static entry entry_of_bytes(shape form, uint32_t base, uint32_t bit, uint32_t present) {
     const uint32_t width = form.width(), field = low_mask(width), flags = width | (width > 4 ? over_4 : 0);
     if (form.is_difference()) return {0, bit, flags | not_all | differences, present};
@@ -242,7 +242,7 @@ class block_group_reader {
     return {base * 0x01010101u, bit, flags, field * 0x01010101u};
   }
 
-  // Up to 64 bits from bit `bit` on.
+  // Returns up to 64 bits from bit `bit` on.
   __device__ static word take(const uint32_t* from, uint32_t bit, uint32_t bits) {
     const uint32_t low = device::shared_window(from, bit) & low_mask(bits);
     if constexpr (sizeof(word) == 8)
@@ -250,7 +250,8 @@ class block_group_reader {
     return low;
   }
 
-  // This thread's 16 bytes of some rows, the first of which has them at `first`. By the whole warp.
+  // Decodes this thread's 16 bytes of some rows. `first` is their value index in the first row. The whole warp calls
+  // it.
   template <class Row, int Rows>
   __device__ void decode_rows(uint32_t first, const Row& row, device::vec128 (&rows)[Rows]) const {
     entry e[Rows];
@@ -261,7 +262,7 @@ class block_group_reader {
       all |= e[r].meta;
     }
     all = device::warp_or(all);
-    // As many integers together as one window has.
+    // Reads as many integers at once as one window of 32 bits holds.
     if constexpr (Unsigned) {
       if ((all & not_all) != 0)
         decode_rows_by<4, true>(first, all, e, row, rows);
@@ -302,7 +303,7 @@ class block_group_reader {
     }
   }
 
-  // The integers from `column` of their group on, of a group that has all of them.
+  // Reads the integers from `column` of a group whose integers are all present.
   template <uint32_t Together>
   __device__ static void take_all(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column) {
     const uint32_t width = e.meta & 255, field = (1u << width) - 1;
@@ -314,7 +315,7 @@ class block_group_reader {
       for (uint32_t k = 0; k < Together; ++k, bits >>= width) x[i + k] = (bits & field) + e.base;
     }
   }
-  // Of bytes, those that are all there.
+  // Reads rows of bytes that are all present.
   template <uint32_t Together, class Row, int Rows>
   __device__ void decode_bytes_by(uint32_t first, const entry (&e)[Rows], const Row& row,
                                   device::vec128 (&rows)[Rows]) const {
@@ -327,7 +328,7 @@ class block_group_reader {
       rows[r] = row(first + static_cast<uint32_t>(r) * tile::row_values, words);
     }
   }
-  // Where some may be absent.
+  // Reads integers of which some may be absent.
   template <uint32_t Together>
   __device__ static void take_present(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column,
                                       word absent) {
@@ -357,7 +358,7 @@ class block_group_reader {
     ((x[First + I] = device::take_if<1u << (First + I)>(present, bits, bit, field, width, base, absent)), ...);
   }
 
-  // Where the group is stored as differences: sums over the lanes that share it. By the whole warp.
+  // Sums up the differences of a difference group over the lanes that share it. The whole warp calls it.
   __device__ static void sum_differences(word (&x)[in_lane], bool is_difference) {
     constexpr uint32_t lanes = group / in_lane;
     word sums[in_lane], sum = 0;

@@ -1,4 +1,4 @@
-// Groups of integers on one thread: the definition of the bytes that groups.hpp describes.
+// Groups of integers on one thread. This code defines the bytes that groups.hpp describes.
 #pragma once
 
 #include <tuck/codec/bitpack/groups.hpp>
@@ -8,7 +8,7 @@
 
 namespace tuck::inline TUCK_ABI::detail {
 
-// Chunks of up to 64 KiB of integers.
+// Encodes and decodes chunks of up to 64 KiB of integers.
 template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_groups<Bytes, Unsigned> {
   using layout = integer_groups<Bytes, Unsigned>;
   using bits = typename layout::bits;
@@ -19,15 +19,15 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   using layout::group;
 
  public:
-  // Writes `count` integers and returns the size, or declines where that would be more than `limit`. `more` is the
-  // head's.
+  // Writes `count` integers. Returns the size in bytes, or `declined` if that is more than `limit`. `more` is the field
+  // of the chunk's head; unsigned integers replace it.
   static uint32_t encode(const std::byte* integers, uint32_t count, bool differences, uint32_t more, uint32_t limit,
                          std::byte* out) noexcept {
     return vectorized([=] { return write(integers, count, differences, more, limit, out); });
   }
 
-  // Reads `count` integers from untrusted bytes. False where no encoder writes such; else `end` is where the chunk
-  // ends, which is not behind the last byte.
+  // Reads `count` integers from untrusted bytes. Returns false if they are malformed. Otherwise `end` is the end of the
+  // groups, at most encoded.size().
   static bool decode(const_bytes encoded, uint32_t count, uint32_t max_width, std::byte* integers,
                      uint32_t& end) noexcept {
     return vectorized([=, &end] { return read(encoded, count, max_width, integers, end); });
@@ -36,7 +36,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
  private:
   struct parts : layout::offsets {
     uint32_t first_bits, base_bits;
-    word least;  // base, of unsigned integers
+    word least;  // least base of unsigned integers
   };
 
   [[gnu::always_inline]] static uint32_t write(const std::byte* integers, uint32_t count, bool differences,
@@ -46,7 +46,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     uint32_t non_zeros[layout::max_groups];
     masks_of(span(reinterpret_cast<const untyped<Bytes>*>(integers), count), ones::non_zeros,
              reinterpret_cast<std::byte*>(non_zeros));
-    alignas(summary) std::byte room[sizeof(summary) * layout::max_groups];  // left as it is, where there are no groups
+    alignas(summary) std::byte room[sizeof(summary) * layout::max_groups];  // uninitialized for groups of zeros
     auto* const of_group = reinterpret_cast<summary*>(room);
     bits padded[1 + group];
     word firsts = 0, bases = 0, least = Unsigned ? ~word{0} : 0, most = 0;
@@ -67,8 +67,8 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     const uint32_t base_bits = tuck::bit_width(Unsigned ? most - least : bases);
 
     uint8_t shapes[layout::max_groups];
-    // The integers of sparse groups that are not 0, long before they are needed: loads across vectors that were just
-    // stored would wait for them. Whole groups are read and written, hence the last one.
+    // The non-zero integers of sparse groups. They are packed long before they are read, because loads that overlap
+    // recent vector stores stall. Whole groups are read and written, hence the extra group.
     std::byte packed[(layout::max_groups + 1) * group * Bytes];
     std::byte* next = packed;
     uint32_t non_zero_groups = 0, sparse_groups = 0, payload_bits = 0;
@@ -119,7 +119,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     end = at.end;
     const std::byte* const in = encoded.data();
     const std::byte *next_shape = in + at.shapes, *next_mask = in + at.masks, *payload = in + at.payload;
-    // Groups are read as if they had all their integers: the last bytes with zeros behind them.
+    // Each group is read as if all its integers were present. So the last bytes are copied, with zeros after them.
     std::byte last[2 * slack], padded[group * Bytes];
     bool is_last = false;
     uint32_t bit = 0;
@@ -150,9 +150,9 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   }
 
   // -- integers of a group -------------------------------------------------------------------------------------------
-  // In loops of known length, which compilers turn into vectors.
+  // The loops have a known length, so that compilers vectorize them.
 
-  // A whole group, with zeros where there are no more integers. In front of its first one another may be read.
+  // Returns a whole group, padded with zeros. The integer before its first may be read.
   [[gnu::always_inline]] static const std::byte* group_at(const std::byte* integers, uint32_t count, uint32_t g,
                                                           bits (&padded)[1 + group]) noexcept {
     const uint32_t left = count - group * g;
@@ -165,14 +165,15 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   [[gnu::always_inline]] static word at(const std::byte* integers, uint32_t i) noexcept {
     return static_cast<word>(layout::number_of(load_unaligned<bits>(integers + i * Bytes)));
   }
-  // From the one before it; 0 of the first one.
+  // Returns the zigzag difference to the integer before; 0 for the first integer.
   [[gnu::always_inline]] static word difference(const std::byte* integers, uint32_t i) noexcept {
     const word z = layout::zigzag(static_cast<number>(at(integers, i) - at(integers - Bytes, i)));
     return select(i == 0, word{0}, z);
   }
 
   [[gnu::always_inline]] static summary summarize(const std::byte* x, uint32_t non_zeros, bool predicts) noexcept {
-    using stored = std::conditional_t<Unsigned, bits, std::make_signed_t<bits>>;  // as narrow as can be
+    using stored =
+        std::conditional_t<Unsigned, bits, std::make_signed_t<bits>>;  // the narrowest type, for the most lanes
     stored lowest = std::numeric_limits<stored>::max(), highest = std::numeric_limits<stored>::min();
     word differences = 0;
     for (uint32_t i = 0; i < group; ++i) {
@@ -200,7 +201,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     put_fields(payload, fields, 0, integers, form.width());
   }
 
-  // Fields from `begin`, 0 or 1, to `end`, as many at once as have no more than 64 bits. The others are 0.
+  // Writes the fields from `begin`, which is 0 or 1, to `end`, as many at once as fit in 64 bits. Other fields are 0.
   [[gnu::always_inline]] static void put_fields(bit_writer& payload, const word* fields, uint32_t begin, uint32_t end,
                                                 uint32_t width) noexcept {
     const auto put = [&](const auto& merged) {
@@ -230,7 +231,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     put(eights);
   }
 
-  // The most that a group has, and what is read behind it.
+  // The most bytes of a group, and the bytes that are read after it.
   static constexpr uint32_t slack = 33 * 8 + 32;
 
   [[gnu::always_inline]] static void take_group(const std::byte* payload, uint32_t bit, shape form, const parts& at,
@@ -254,7 +255,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
       std::memcpy(to, stored, group * Bytes);
   }
 
-  // `base` + each of 32 fields, of which the last may be what comes behind the group.
+  // Reads 32 fields and adds `base` to each. The last fields may lie after the group.
   [[gnu::always_inline]] static void take_fields(const std::byte* payload, uint32_t bit, uint32_t width, word base,
                                                  std::byte* to) noexcept {
 #if defined(TUCK_AVX2)
@@ -264,7 +265,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     for (uint32_t i = 0; i < group; ++i)
       store_unaligned(to + i * sizeof(word), base + take(payload, bit + i * width, width));
   }
-  // Makes `first` and what follows it of the zigzag differences that follow each.
+  // Replaces zigzag differences by integers: the first is `first`, and each difference leads to the next integer.
   [[gnu::always_inline]] static void add_differences(word first, std::byte* x) noexcept {
 #if defined(TUCK_AVX2)
     if (avx2::available()) return avx2::add_differences(first, x);
@@ -281,7 +282,8 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     return static_cast<word>(x) & (width == 0 ? 0 : ~word{0} >> (layout::word_bits - width));
   }
 
-  // Sizes first: nothing is read before it is known to be there. False: they are not what the bytes say.
+  // Finds the offsets of all parts. Nothing is read before its presence is checked. Returns false if the bytes are
+  // malformed.
   static bool find_parts(const_bytes encoded, uint32_t count, uint32_t max_width, parts& at) noexcept {
     const std::byte* const in = encoded.data();
     const uint32_t groups = layout::count(count), shapes = layout::offsets_of(count, 0, 0, 0).shapes;

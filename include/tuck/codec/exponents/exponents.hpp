@@ -1,15 +1,14 @@
-// Exponents: floats without loss, where those close together have exponents close together, as in weights, keys and
-// values. Signs and mantissas stay as they are; a group of 32 values has a base and a width for its exponents. Of 8-bit
-// floats, base and width are those of all their bits, exponents first: no other bits are left over.
+// Exponents stores floats without loss. It suits tensors whose neighbouring values have similar exponents, such as
+// weights, keys and values. Each group of 32 values has a base and a width for its exponents. Signs and mantissas are
+// stored as they are. In 8-bit floats, base and width apply to all 8 bits, exponents first.
 //
-// Each value's bits are rotated left by one, so that its exponent begins at the highest bit. A chunk of n values is:
+// The bits of each value are rotated left by one, so that its exponent begins at the highest bit. A chunk of n values:
 //
-//   groups     the upper bytes, as unsigned integers, in the format of bitpack/groups.hpp; no differences
-//   u8 plane[] n of the second highest bytes, then of the third highest, and so on, each filled up with zeros to a
-//              multiple of 4 bytes
+//   groups     the upper bytes, as unsigned integers, in the format of bitpack/groups.hpp, without differences
+//   u8 plane[] the n second highest bytes, then the n third highest bytes, and so on. Each plane is padded with zeros
+//              to a multiple of 4 bytes
 //
-// A chunk has fewer bytes than its values; where it would not, encoding declines. Decoders do not look at what fills
-// up.
+// A chunk that would not be smaller than its values is incompressible. Decoders ignore the padding.
 #pragma once
 
 #include <tuck/codec/bitpack/host_groups.hpp>
@@ -17,13 +16,15 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// Of f16, bf16, f32, f8e4m3 and f8e5m2.
+/// Codec for floats whose neighbours have similar exponents. Lossless.
+/// concept.hpp documents the members that are not described here.
+/// @tparam T f16, bf16, f32, f8e4m3 or f8e5m2
 template <floating_element T> struct exponents {
   static_assert(sizeof(T) <= 4, "tuck: exponents are of floats of 1, 2 or 4 bytes");
   using value_type = T;
 
   static constexpr uint32_t chunk_bytes = 16 * 1024;
-  static constexpr uint32_t max_width = 8;  // bits
+  static constexpr uint32_t max_width = 8;  ///< most bits of an upper byte in a chunk
 
   TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::exponents, .version = 1}; }
   TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
@@ -31,8 +32,11 @@ template <floating_element T> struct exponents {
     return match_single_stage(stages, description());
   }
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
+  /// Returns the largest size of a chunk of `count` values, in bytes.
   TUCK_HD static constexpr uint32_t limit(uint32_t count) noexcept { return count * uint32_t{sizeof(T)} - 1; }
+  /// Returns the size of one plane of `count` values with its padding, in bytes.
   TUCK_HD static constexpr uint32_t plane_bytes(uint32_t count) noexcept { return (count + 3) / 4 * 4; }
+  /// Returns the size of all planes of `count` values, in bytes.
   TUCK_HD static constexpr uint32_t planes_bytes(uint32_t count) noexcept {
     return (sizeof(T) - 1) * plane_bytes(count);
   }

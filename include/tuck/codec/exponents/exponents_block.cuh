@@ -1,4 +1,4 @@
-// Exponents by one thread block: the bytes of exponents.hpp.
+// Exponents on one thread block. The bytes are those of exponents.hpp.
 #pragma once
 
 #include <tuck/codec/bitpack/groups_block.cuh>
@@ -10,13 +10,13 @@ namespace tuck::inline TUCK_ABI {
 
 namespace detail {
 
-// 16 bytes of values as quads: four values each, of which the planes of bytes are a word each.
+// 16 bytes of values as quads. A quad has four values, so each of its byte planes is one word.
 template <floating_element T> struct exponent_row {
   static constexpr uint32_t width = sizeof(T), quads = 4 / width;
   huffman_format::quad<width> quad[quads];
 
   exponent_row() = default;
-  // Without signs upper bytes alone are right, if there are others.
+  // If `signs` is false, only the upper bytes are correct, unless values have one byte.
   __device__ explicit exponent_row(device::vec128 x, bool signs = true) {
     if (signs || width == 1)
       rotate_values<width>(x.w);
@@ -86,7 +86,7 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
       }
     }
     const uint32_t size = end + exponents<T>::planes_bytes(values.count);
-    if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(groups_.encoded() + size)[threadIdx.x] = 0;  // is copied, too
+    if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(groups_.encoded() + size)[threadIdx.x] = 0;  // copied too
     device::sync_block();
     copy_from_shared<Threads>(out, groups_.encoded(), size);
   }
@@ -118,7 +118,7 @@ template <floating_element T, int Threads> class block_decoder<exponents<T>, Thr
           row x;
 #pragma unroll
           for (uint32_t q = 0; q < row::quads; ++q) {
-            const uint32_t at = first / 4 + q;  // no further than the room for chunks, with all values behind the last
+            const uint32_t at = first / 4 + q;  // inside the chunk's buffer, even for rows past the last value
 #pragma unroll
             for (uint32_t k = 0; k + 1 < row::width; ++k)
               x.quad[q].w[row::width - 2 - k] = planes[k * plane_words + at];

@@ -1,20 +1,27 @@
-// Gaps: where few values are not zero, how many zeros are before each of them, by Golomb-Rice codes; and these values.
-// For deltas (frame/host_delta.hpp), up to a tenth of which is not zero: near what entropy allows where changes are
-// independent, and without tables.
+// Gaps stores sparse values: the number of zeros before each non-zero value as a Golomb-Rice code, and the value.
+// It is for deltas (frame/host_delta.hpp) whose values are at least nine tenths zeros. If changes are independent, the
+// size is close to the entropy. No tables are needed.
 //
-// A chunk of n values, k <= n / 4 of which are not zero, is one string of bits, the lowest of a byte first, with zeros
-// up to a whole byte:
+// A chunk has n values. k <= n / 4 of them are not zero. A gap is the number of zeros between a non-zero value and the
+// non-zero value before it, or the beginning. The chunk is one string of bits, lowest bit of a byte first, padded with
+// zeros to a whole byte:
 //
-//   header        32 bits   0 to 15: k; 16 to 19: r; 20 to 26: w; 27: has classes. All others are 0
-//   remainders    k r       of each gap, the zeros before a value and behind the one before that, the r lowest bits
-//   quotients               of each gap the others, q: q zeros and a one
-//   classes                 only if it has classes: of each value a number, by as many zeros and a one. 3: the value is
-//                           stored; c = 0, 1, 2, 4, 5 ...: it is 2^b - 1, of b = c + 1 bits, from 4 on of b = c
-//   values        w each    of those that are stored, which without classes all are, the w lowest bits; others are 0
+//   header      32 bits       bits 0 to 15: k; 16 to 19: r; 20 to 26: w; 27: has classes; others: 0
+//   remainders  k times r     the lowest r bits of each gap
+//   quotients   unary         of each gap the other bits, q, as q zeros and a one
+//   classes     unary         only if bit 27 is set: the class c of each non-zero value, as c zeros and a one
+//   values      w bits each   the stored values: those of class 3, or all non-zero values if there are no classes
 //
-// Values that differ by one in their last place, as weights do from one step to the next, differ in bits that are all
-// ones: these have short classes. Zeros behind the last value are not written. Encoders take r = bit_width(31 (n - k) /
-// (64 k)), w as the widest stored value wants, and classes where they are shorter. The bytes are canonical.
+//   class    value
+//   0, 1, 2  2^(c + 1) - 1
+//   3        stored
+//   4, 5...  2^c - 1
+//
+// From one training step to the next, weights often change by one in their last place. The XOR of their bits is then a
+// run of ones from the lowest bit, which has a short class. Zeros after the last non-zero value are not written.
+// Encoders set r = bit_width(31 (n - k) / (64 k)), or 0 if k is 0. They set w to the width of the widest stored value,
+// and use classes if they make the chunk smaller. A chunk that would not be smaller than its values, or with more than
+// n / 4 non-zero values, is incompressible. The bytes are canonical: host and device write the same.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -38,7 +45,7 @@ struct header {
   TUCK_HD constexpr uint32_t remainder_bits() const noexcept { return word >> 16 & 15; }
   TUCK_HD constexpr uint32_t value_bits() const noexcept { return word >> 20 & 127; }
   TUCK_HD constexpr bool has_classes() const noexcept { return (word >> 27 & 1) != 0; }
-  // Can it be one of a chunk of `count` values of so many bits?
+  // Returns whether a chunk of `count` values with `most_bits` bits each can have this header.
   TUCK_HD constexpr bool fits(uint32_t count, uint32_t most_bits) const noexcept {
     return word >> 28 == 0 && values() <= count / 4 && value_bits() <= most_bits;
   }
@@ -52,19 +59,22 @@ template <class U> TUCK_HD constexpr uint32_t width_of(U value) noexcept {
   return tuck::bit_width(static_cast<std::conditional_t<sizeof(U) == 8, uint64_t, uint32_t>>(value));
 }
 
-// The class of a value that is not zero.
+// Returns the class of a non-zero value.
 template <class U> TUCK_HD constexpr uint32_t class_of(U value) noexcept {
   if ((value & static_cast<U>(value + 1)) != 0) return stored_class;
   const uint32_t bits = width_of(value);
   return bits <= stored_class ? bits - 1 : bits;
 }
-// The value of a class, which is none that is stored; where it is one of no type, any.
+// Returns the value of a class other than stored_class. Any value if no type has the class.
 TUCK_HD constexpr uint64_t ones(uint32_t c) noexcept {
   return ~uint64_t{0} >> (c < stored_class ? 63 - c : c <= 64 ? 64 - c : 0);
 }
 
 }  // namespace gaps_format
 
+/// Codec for values of which at most a quarter is not zero, such as deltas. Lossless.
+/// concept.hpp documents the members that are not described here.
+/// @tparam T element type
 template <element T> struct gaps {
   using value_type = T;
 
@@ -82,7 +92,7 @@ template <element T> struct gaps {
  private:
   using word = bits_t<T>;
   static constexpr uint32_t most_values = max_chunk_raw_bytes / sizeof(T) / 4;
-  // What is not zero of a chunk.
+  // The indices and bits of a chunk's non-zero values.
   struct found {
     uint32_t count = 0;
     uint16_t at[most_values + 8];
@@ -93,7 +103,7 @@ template <element T> struct gaps {
 
 namespace gaps_format {
 
-// Bits into zeros, with room for 8 bytes behind the last.
+// Writes bits to a buffer of zeros, with 8 more bytes after the last written byte.
 class host_writer {
  public:
   explicit host_writer(std::byte* to) noexcept : to_(to) {}
@@ -119,7 +129,7 @@ class host_writer {
   uint64_t bit_ = 0;
 };
 
-// Bits of a chunk behind which 16 bytes may be read, all zero.
+// Reads bits of a chunk that 16 bytes of zeros follow.
 class host_reader {
  public:
   host_reader(const std::byte* from, uint64_t bit) noexcept : from_(from), bit_(bit) {}
@@ -134,7 +144,7 @@ class host_reader {
     bit_ += bits;
     return x;
   }
-  // Zeros up to a one before `end`; false where there is none.
+  // Reads a number in unary. Returns false if all bits before `end` are 0.
   bool get_unary(uint64_t end, uint32_t& n) noexcept {
     n = 0;
     for (; bit_ < end; n += 56, bit_ += 56) {
@@ -156,7 +166,7 @@ class host_reader {
 
 }  // namespace gaps_format
 
-// False where there is more than a quarter.
+// Returns false if more than a quarter of the values is not zero.
 template <element T> bool gaps<T>::find(span<const T> values, found& all) noexcept {
   constexpr uint32_t together = 8 / sizeof(T);
   const auto count = static_cast<uint32_t>(values.size());

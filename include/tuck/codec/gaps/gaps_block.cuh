@@ -1,6 +1,8 @@
-// Gaps by one thread block: the bytes of gaps.hpp. Places and values of what is not zero are lists in shared memory, of
-// which each thread has some entries; a scan says where their bits are. Decoding counts the ones of the string in
-// parallel: the i-th one ends the i-th quotient, and the zeros before it are the sum of all quotients up to there.
+// Gaps on one thread block. The bytes are those of gaps.hpp.
+//
+// The indices and bits of the non-zero values are two lists in shared memory. Each thread has consecutive entries, and
+// a scan computes the offsets of their bits. Decoding finds the 1 bits of the quotients in parallel: the i-th 1 bit
+// ends the i-th quotient, and the number of zeros before it is the sum of all quotients up to that point.
 #pragma once
 
 #include <tuck/codec/gaps/gaps.hpp>
@@ -18,11 +20,11 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
 
  public:
   struct TempStorage {
-    alignas(16) std::byte chunk[tile_bytes + 16];  // as it stands in the frame; or the values
+    alignas(16) std::byte chunk[tile_bytes + 16];  // the encoded chunk, or the values
     alignas(16) std::byte mask[masks::most_bytes];
-    uint16_t at[2 * most_values];  // places; decoding: first the zeros up to each one, and behind k those of classes
+    uint16_t at[2 * most_values];  // indices; decoding: first the zeros before each 1 bit, of classes from k on
     word value[most_values];
-    uint64_t any, any_stored;  // all bits of the values
+    uint64_t any, any_stored;  // OR of the values, and of the stored ones
     uint32_t unary_end;
     typename scan::TempStorage of_scan;
   };
@@ -106,8 +108,8 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   }
 
  private:
-  // Lists places and values of what is not zero, each thread those of some words of the mask. Returns how many there
-  // are; if more than `most`, none.
+  // Lists the indices and bits of the non-zero values; each thread lists those of some mask words. Returns their
+  // number. If it exceeds `most`, lists nothing.
   __device__ uint32_t list(uint32_t most) {
     constexpr uint32_t words = tile::capacity / 32, each = ceil_div(words, uint32_t{Threads});
     const uint32_t first = each * threadIdx.x;
@@ -131,7 +133,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   }
   __device__ uint32_t gap_of(uint32_t i) const { return temp_.at[i] - (i != 0 ? temp_.at[i - 1] + 1u : 0u); }
 
-  // The entries of a thread.
+  // The range of entries that a thread has.
   struct own_entries {
     uint32_t begin, end;
     __device__ explicit own_entries(uint32_t k) {
@@ -140,7 +142,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
       end = begin + each < k ? begin + each : k;
     }
   };
-  // Bits of quotients and of classes, and how many values are stored.
+  // Three sums in one word: bits of quotients, bits of classes, and number of stored values.
   struct sums {
     uint64_t word = 0;
     __device__ void add(uint32_t quotients, uint32_t classes, bool is_stored) {
@@ -152,7 +154,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     static constexpr uint32_t field = 20;
   };
 
-  // What the size depends on, and what is before this thread's entries. With barriers.
+  // Returns the sums over all entries, and sets before_ to the sums before this thread's entries. Has barriers.
   __device__ sums sum(uint32_t k, uint32_t r) {
     sums mine;
     uint64_t any = 0, any_stored = 0;
@@ -193,15 +195,15 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   __device__ void put_one(uint32_t bit) {
     device::atomic_or(reinterpret_cast<uint32_t*>(temp_.chunk) + bit / 32, 1u << bit % 32);
   }
-  // 32 bits of the chunk, of which those from `end` on are 0.
+  // Returns 32 bits of the chunk. Bits from `end` on are 0.
   __device__ uint32_t get(uint32_t bit, uint32_t end) const {
     if (bit >= end) return 0;
     const auto* const from = reinterpret_cast<const uint32_t*>(temp_.chunk) + bit / 32;
     return device::funnel_shift_right(from[0], from[1], bit) & low_mask(end - bit);
   }
 
-  // Finds what ends quotients and classes: the zeros up to each. False where there are too few, or more zeros than any
-  // chunk has.
+  // Finds the 1 bits that end quotients and classes, and stores the zeros before each. Returns false if there are too
+  // few 1 bits, or more zeros than any chunk has.
   __device__ bool find_ones(const header& h, uint32_t end) {
     const uint32_t k = h.values(), wanted = h.has_classes() ? 2 * k : k;
     const uint32_t first = gaps_format::header_bits + k * h.remainder_bits();
@@ -226,7 +228,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     return good && found >= wanted;
   }
 
-  // The lists, from what ends what. False where encoding writes no such thing.
+  // Makes the lists from what find_ones stored. Returns false if no encoder writes such a chunk.
   __device__ bool restore(const header& h, uint32_t end, uint32_t count) {
     const uint32_t k = h.values(), r = h.remainder_bits(), w = h.value_bits(), values = temp_.unary_end;
     const own_entries own(k);
@@ -240,7 +242,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     for (uint32_t i = own.begin; i < own.end; ++i) mine.add(remainder(i), 0, class_at(i) == gaps_format::stored_class);
     uint64_t all;
     mine.word = scan::exclusive_sum(temp_.of_scan, mine.word, all);
-    device::sync_block();  // all have read what is now written
+    device::sync_block();  // class_at reads what the next loop overwrites
     uint32_t before = static_cast<uint32_t>(mine.word), at = values + mine.stored() * w;
     bool good = true;
 #pragma unroll 1
@@ -287,10 +289,10 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   }
 
   TempStorage& temp_;
-  // Of the chunk that was measured.
+  // Of the measured chunk.
   header header_;
   sums before_;
-  uint32_t classes_ = 0, stored_ = 0;  // the bits where they begin
+  uint32_t classes_ = 0, stored_ = 0;  // offsets of classes and of stored values, in bits
   uint32_t size_ = 0;
 };
 

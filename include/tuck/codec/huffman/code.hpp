@@ -1,22 +1,22 @@
-// Canonical Huffman codes of at most 10 bits, as host and device make them.
+// Canonical Huffman codes of at most 10 bits, on host and device.
 //
-// Lengths are Huffman's where up to 32 symbols occur, cut to 10 bits and mended; where more occur, they are rounded
-// logarithms, mended the same way. The rules are here in full, for bytes depend on them. N is the sum of all
-// counts; divisions round down:
+// The bytes of a chunk depend on the lengths, so these are the complete rules. Up to 32 symbols that occur get lengths
+// by Huffman's algorithm, limited to 10 bits. More symbols get rounded logarithms. Then both are adjusted until Kraft's
+// sum is 1. N is the sum of all counts. Divisions round down.
 //
-//   start    up to 32 symbols: of all groups, the two of least weight become one, until one is left; a symbol's length
-//            is how often its group was one of the two, at least 1 and at most 10. A group's rank is that of a symbol
-//            in it, among those that occur; of equal weights the lower rank counts as less. The two become one of the
-//            rank of the lesser.
-//            more: the least x = N / 2 + k N / 32, k = 0 to 63, for which lengths, the least l >= 1 with
-//            count * 2^l >= x, at most 10, meet Kraft's sum; found by halving, as in `round`.
-//   longer   while Kraft's sum is above 1: the symbol with the least count of those below 10 bits, the lowest of
-//            equal ones, gets a bit more.
-//   shorter  then, as long as there are any: of the symbols above 1 bit for whose shorter code there is room, that with
-//            the most count * 2^length, the lowest of equal ones, gets a bit less. In the end no slot is left.
+//   start    up to 32 symbols: each symbol begins as a group with its count as weight and its rank among the symbols
+//            that occur. The two groups of least weight are merged until one group is left. Ties prefer the lower
+//            rank. The merged group takes the rank of the first of the two. The length of a symbol is the number of
+//            merges of its group, at most 10.
+//            more symbols: the length is the least l >= 1 with count * 2^l >= x, at most 10. x is the least
+//            N / 2 + k N / 32, k = 0 to 63, for which Kraft's sum is at most 1, found by bisection as in `round`.
+//   longer   while Kraft's sum is above 1: of the symbols below 10 bits, the symbol with the least count gets a bit
+//            more. Ties prefer the lowest symbol.
+//   shorter  while Kraft's sum is below 1: of the symbols above 1 bit whose shorter code fits in the free slots, the
+//            symbol with the largest count * 2^length gets a bit less. Ties prefer the lowest symbol.
 //
-// Where one symbol occurs, its code has no bits. Codes are given to symbols by length, then by
-// value; the first is all zeros, and each takes the slots behind the one before it.
+// If only one symbol occurs, its code has no bits. Codes are assigned by length, then by symbol. The first code is all
+// zeros, and each code takes the slots after the code before it.
 #pragma once
 
 #include <tuck/core/bits.hpp>
@@ -27,13 +27,13 @@
 namespace tuck::inline TUCK_ABI::huffman_format {
 
 inline constexpr uint32_t max_length = 10;
-inline constexpr uint32_t slots = 1u << max_length;  // Kraft's sum is counted in these
+inline constexpr uint32_t slots = 1u << max_length;  // the unit of Kraft's sum: all slots are 1
 inline constexpr uint32_t few_symbols = 32;
 
-// Of the code of so many bits: the slots that it takes.
+// Returns the slots that a code of `length` bits takes.
 TUCK_HD constexpr uint32_t slots_of(uint32_t length) noexcept { return slots >> length; }
 
-// The least l >= 1 with count * 2^l >= least, at most max_length. count is not 0.
+// Returns the least l >= 1 with count * 2^l >= least, at most max_length. `count` must not be 0.
 TUCK_HD constexpr uint32_t rounded_length(uint32_t count, uint32_t least) noexcept {
   const uint32_t width = tuck::bit_width(count), wanted = tuck::bit_width(least);
   uint32_t l = wanted > width ? wanted - width : 0;
@@ -42,7 +42,7 @@ TUCK_HD constexpr uint32_t rounded_length(uint32_t count, uint32_t least) noexce
 }
 TUCK_HD constexpr uint32_t round_begin(uint32_t total, uint32_t k) noexcept { return total / 2 + k * total / 32; }
 
-// The lengths of codes for `Symbols` symbols, by one thread.
+// Makes the lengths of a code for `Symbols` symbols on one thread.
 template <uint32_t Symbols> class code_maker {
  public:
   uint8_t length[Symbols] = {};
@@ -108,9 +108,9 @@ template <uint32_t Symbols> class code_maker {
     for (uint32_t i = 0; i < present; ++i)
       length[symbol_[i]] = static_cast<uint8_t>(rounded_length(count_of(i), least));
   }
-  // Counts of as many bits have one of two lengths.
+  // All counts of the same bit width have one of two lengths.
   uint32_t kraft(uint32_t least) const noexcept {
-    uint32_t from[18], few[18], more[18], sum = 0;  // slots of the lower counts, and what the others have on top
+    uint32_t from[18], few[18], more[18], sum = 0;  // slots of the lower counts, and additional slots of the others
     for (uint32_t w = 1, wanted = tuck::bit_width(least); w < 18; ++w) {
       const uint32_t l = wanted > w ? wanted - w : 0;
       from[w] = (least + (1u << l) - 1) >> l;
@@ -127,14 +127,14 @@ template <uint32_t Symbols> class code_maker {
   void mend() noexcept {
     uint32_t used = 0;
     for (uint32_t i = 0; i < present; ++i) used += slots_of(length[symbol_[i]]);
-    if (used > slots) {  // the least count's turn comes again until it has max_length
+    if (used > slots) {  // the least count stays the least until it has max_length
       std::stable_sort(symbol_, symbol_ + present, [&](uint16_t a, uint16_t b) { return counts_[a] < counts_[b]; });
       for (uint32_t i = 0; used > slots; ++i)
         for (uint8_t& l = length[symbol_[i]]; l < max_length && used > slots;) used -= slots_of(++l);
       std::sort(symbol_, symbol_ + present);
     }
     if (used == slots) return;
-    // A symbol for whose shorter code there is no room will never have any: it leaves the heap for good.
+    // Free slots only decrease. A symbol whose shorter code does not fit leaves the heap for good.
     uint64_t heap[Symbols], *end = heap;
     const auto key = [&](uint64_t s) { return uint64_t{counts_[s]} << length[s] << 16 | (Symbols - s); };
     for (uint32_t i = 0; i < present; ++i)
@@ -155,13 +155,13 @@ template <uint32_t Symbols> class code_maker {
   uint32_t count_of(uint32_t i) const noexcept { return counts_[symbol_[i]]; }
 
   const uint32_t (&counts_)[Symbols];
-  uint16_t symbol_[Symbols];  // those that occur
-  uint8_t width_[Symbols];    // bits of their counts
+  uint16_t symbol_[Symbols];  // the symbols that occur
+  uint8_t width_[Symbols];    // bit widths of their counts
   uint32_t total_ = 0;
 };
 
-// Visits symbols that have a code as visit(symbol, its bits, its first slot), if there are slots for all. Returns how
-// many slots they want.
+// Calls visit(symbol, length, first slot) for each symbol with a code, if there are enough slots. Returns the number of
+// slots that all codes need.
 template <class Visit> uint32_t visit_codes(const uint8_t* length, uint32_t symbols, const Visit& visit) noexcept {
   uint32_t count[16] = {}, next[max_length + 1], end = 0;
   for (uint32_t s = 0; s < symbols; ++s) ++count[length[s]];

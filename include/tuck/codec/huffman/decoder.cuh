@@ -1,4 +1,4 @@
-// Rows of values and sides from untrusted bytes by one thread block: layout.hpp has the format.
+// Decodes rows of values and side streams from untrusted bytes on one thread block. layout.hpp describes the format.
 #pragma once
 
 #include <tuck/codec/huffman/parts.cuh>
@@ -20,26 +20,26 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
   static constexpr int blocks_a_processor = 5;  // 96 registers
 
   struct TempStorage {
-    uint32_t parts[RowBytes / 4];  // edges, then planes, the upper one first: no more than the row has
+    uint32_t parts[RowBytes / 4];  // edges, then planes, upper plane first; not larger than the row
     uint32_t flags[RowBytes / 32 + 1];
     uint32_t heads[may_have_heads ? most_values / 32 : 1];
     uint32_t kept[may_have_heads ? most_values / 4 * 5 / 8 + 1 : 1];
     uint32_t found[warps];
     warp_symbols symbols[warps];
     typename scan::TempStorage scan_storage;
-    uint32_t coded_at[coded_parts];  // tables
+    uint32_t coded_at[coded_parts];  // offset of each table, in words of the chunk
     struct {
-      uint32_t* words;         // that it is decoded to
-      uint32_t bytes, stored;  // where it is stored, in words of the chunk
+      uint32_t* words;         // target of decoding
+      uint32_t bytes, stored;  // `stored`: offset if it is stored, in words of the chunk
     } part[most_parts];
-    uint32_t streams, bits_begin, stored_begin;  // the last two in words of the chunk
+    uint32_t streams, bits_begin, stored_begin;  // the last two are offsets in words of the chunk
     uint32_t sound;
     device::uninitialized<shape> of_chunk;
   };
 
   __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
 
-  // The row has the tables until values are there.
+  // Decodes the row. `row` holds the lookup tables until values are written.
   template <class Sink>
   __device__ status decode(const_bytes encoded, const row_sections& sections, std::byte* row, Sink& sink) {
     if (encoded.size() % 4 != 0 || encoded.size() < 4 * shape::head_words) return status::bad_payload;
@@ -70,7 +70,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
   __device__ static uint32_t coded_mask(const shape& s) { return s.header & low_mask(coded_parts); }
   __device__ static uint32_t lowest(uint32_t parts) { return static_cast<uint32_t>(device::ffs(parts)) - 1; }
 
-  // Where each table begins, by one thread; bits_begin is behind the last.
+  // Finds the offset of each table, on one thread. Sets bits_begin to the end of the last table.
   __device__ void find_tables(const shape& s) {
     uint32_t at = shape::head_words;
     for (uint32_t left = coded_mask(s); left != 0; left &= left - 1) {
@@ -86,7 +86,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     temp_.bits_begin = at;
     if (at > words_) temp_.sound = 0;
   }
-  // Where each part comes from and goes to, by one warp.
+  // Finds the source and target of each part, on one warp.
   __device__ void list_parts(const shape& s) {
     const uint32_t p = device::lane_id();
     const bool is_part = p < s.parts(), is_coded = is_part && s.coded(p);
@@ -96,7 +96,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     const uint32_t streams = streams_of(device::warp_sum(is_coded ? s.symbols(p) : 0));
     const uint32_t begin = temp_.bits_begin + stream_words(streams, s.wide());
     if (is_part) temp_.part[p] = {target(s, p), s.bytes(p), words_ - all + up_to - stored};
-    device::sync_warp();  // all have read where bits begin
+    device::sync_warp();  // all lanes have read bits_begin
     if (p != 0) return;
     temp_.streams = streams;
     temp_.bits_begin = begin;
@@ -134,7 +134,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     const uint32_t first = scan::exclusive_sum(temp_.scan_storage, bits, total);
     bool sound = (total + 31) / 32 == words;
     if (t < streams && sound) {
-      // Where there are no words, no stream can be sound that takes one.
+      // If there are no words, the reader gets a valid one, and any stream that reads bits is malformed.
       device::bits_from_global in(words != 0 ? from_ + begin : from_, words != 0 ? words : 1, first);
 #pragma unroll 1
       for (uint32_t left = coded_mask(s); left != 0; left &= left - 1) {
@@ -149,7 +149,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     }
     return !device::sync_block_or(!sound);
   }
-  // Words that part p is decoded to.
+  // Returns the words that part p is decoded to.
   __device__ uint32_t* target(const shape& s, uint32_t p) {
     return p == 0                             ? temp_.flags
            : p == 1                           ? temp_.parts
@@ -160,11 +160,11 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
   __device__ uint32_t* plane(const shape& s, uint32_t k) {
     return temp_.parts + (s.edges + 3) / 4 + k * ((s.values + 3) / 4);
   }
-  // This stream's words of a part of symbols of Bits bits.
+  // Decodes this stream's words of a part whose symbols have `Bits` bits.
   template <uint32_t Bits>
   __device__ static void read_part(uint32_t* words, uint32_t size, uint32_t t, uint32_t streams, const codes& code,
                                    device::bits_from_global& in) {
-    const uint32_t whole = size / 4, tail = (whole & (streams - 1)) == t ? size % 4 : 0;  // bytes of a last word
+    const uint32_t whole = size / 4, tail = (whole & (streams - 1)) == t ? size % 4 : 0;  // bytes of the last word
     device::shared_steps to(words, t, whole, streams);
 #pragma unroll 1
     while (to.has_more()) {
@@ -184,7 +184,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     }
     words[whole] = word;
   }
-  // Four symbols, a byte each.
+  // Decodes four symbols, one per byte.
   __device__ static uint32_t read_four(const codes& code, device::bits_from_global& in) {
     uint32_t pair[2];
 #pragma unroll
@@ -196,7 +196,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     return device::byte_perm<0x5410>(pair[0], pair[1]);
   }
 
-  // The words of a stored part to where it would be decoded to.
+  // Copies the words of a stored part to the target of decoding.
   __device__ void copy_stored(uint32_t p) {
     const uint32_t bytes = temp_.part[p].bytes;
     const uint32_t* const from = from_ + temp_.part[p].stored;
@@ -205,7 +205,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
       temp_.part[p].words[i] = device::load(from + i) & low_mask(left < 4 ? 8 * left : 32);
     }
   }
-  // From the first parts to sides and upper bytes.
+  // Restores the side streams and the upper bytes from the first parts. Returns false if these are malformed.
   __device__ bool undo_parts(const shape& s, const row_sections& sections, std::byte* row) {
     if (s.sides == 0 && !s.has_heads()) return true;
 #pragma unroll 1
@@ -250,17 +250,17 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     return true;
   }
 
-  // By 16 bytes, or more of values that have more than four together.
+  // Passes the values to the sink, 16 bytes at a time. A thread makes 32 bytes at once if values have 8 bytes.
   template <class Sink> __device__ void give_values(const shape& s, Sink& sink) {
-    constexpr uint32_t each = width < 4 ? 4 / width : 1, vectors = width / 4 == 2 ? 2 : 1;  // quads a thread takes
+    constexpr uint32_t each = width < 4 ? 4 / width : 1, vectors = width / 4 == 2 ? 2 : 1;  // `each`: quads per thread
     const uint32_t quads = (s.values + 3) / 4, lowest_part = s.parts() - 1;
     const bool is_narrow = s.stored_narrow(lowest_part) && !s.coded(lowest_part);
     if (is_narrow) {
       widen_plane(from_ + temp_.part[lowest_part].stored, quads, temp_.part[lowest_part].words);
       device::sync_block();
     }
-    const uint32_t* from[width];  // of each plane ...
-    bool in_chunk[width];         // ... which is there or in shared memory
+    const uint32_t* from[width];  // words of each plane
+    bool in_chunk[width];         // whether these are in the chunk; otherwise in shared memory
 #pragma unroll
     for (uint32_t k = 0; k < width; ++k) {
       const uint32_t p = upper_part + k;
@@ -306,7 +306,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
           sink(first, s.values - first >= tile::lane_values ? x[i] : tile::clip(x[i], s.values - first));
     }
   }
-  // Of a plane that is stored by seven bits a value.
+  // Restores a plane that is stored with seven bits per value.
   __device__ static void widen_plane(const uint32_t* from, uint32_t quads, uint32_t* to) {
     const uint32_t rounds = (quads + Threads - 1) / Threads, lane = threadIdx.x % 8;
 #pragma unroll 1

@@ -1,4 +1,4 @@
-// A chunk by one thread: the bytes of layout.hpp.
+// A chunk on one thread. This code defines the bytes that layout.hpp describes.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -6,7 +6,7 @@
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-inline constexpr uint32_t max_row_bytes = max_chunk_raw_bytes + 4096 + 16;  // of values, sides and their padding
+inline constexpr uint32_t max_row_bytes = max_chunk_raw_bytes + 4096 + 16;  // values, side streams and padding
 template <element T> class host_chunk {
   static constexpr uint32_t width = sizeof(T);
   using word = bits_t<T>;
@@ -50,7 +50,7 @@ template <element T> class host_chunk {
     if (!rotates)
       while (dropped + 1 < width && any >> 8 * (width - 1 - dropped) == 0) ++dropped;
     shape_.header = shape::make_header(false, narrow, rotates, dropped, 0);
-    const auto turn = static_cast<int>(rotates ? 1 : 8 * dropped);  // to the highest bits
+    const auto turn = static_cast<int>(rotates ? 1 : 8 * dropped);  // to the left, so that the upper byte is used
     visit_blocks([&](uint32_t first, auto n) {
       word x[block];
       std::memcpy(x, row + width * first, width * n);
@@ -70,19 +70,20 @@ template <element T> class host_chunk {
       std::memset(room_.planes[0] + heads, 0, 4);
     }
   }
-  // Visits values a few at a time, for vectors, as visit(first, how many).
+  // Calls visit(first, number) for blocks of values. The number is a constant, except in the last block, so that
+  // compilers vectorize.
   static constexpr uint32_t block = 64;
   template <class Visit> void visit_blocks(const Visit& visit) const noexcept {
     uint32_t first = 0;
     for (; first + block <= shape_.values; first += block) visit(first, std::integral_constant<uint32_t, block>{});
     if (first != shape_.values) visit(first, shape_.values - first);
   }
-  // Visits the sample's values, and says which of them have one before them in it.
+  // Calls visit(index, paired) for each value of the sample. `paired`: it is not the first of its run.
   template <class Visit> void visit_sample(const Visit& visit) const noexcept {
     for (uint32_t begin = 0; begin < shape_.values; begin += sample_stride<width>)
       for (uint32_t i = begin; i < std::min(begin + sample_run, shape_.values); ++i) visit(i, i != begin);
   }
-  // Which planes may pay, and whether to look for heads.
+  // Finds the planes that may pay. Returns whether to look for heads.
   bool look() noexcept {
     uint32_t sampled = 0, pairs = 0, heads = 0;
     visit_sample([&](uint32_t i, bool paired) {
@@ -130,7 +131,7 @@ template <element T> class host_chunk {
     });
   }
 
-  // Which parts to code, and how.
+  // Chooses the parts to code, and makes their codes.
   void choose() noexcept {
     uint32_t coded = 0;
     for (uint32_t p = 0; p < shape_.parts() && p < most_coded; ++p) {
@@ -141,7 +142,7 @@ template <element T> class host_chunk {
   }
   template <uint32_t Symbols> bool code_part(uint32_t p, uint32_t bytes) noexcept {
     if (p > upper_part && (worth_ >> p & 1) == 0) return false;
-    uint32_t counts[Symbols] = {}, more[3][Symbols] = {};  // equal neighbours would wait for each other in one
+    uint32_t counts[Symbols] = {}, more[3][Symbols] = {};  // increments of the same count would wait for each other
     const uint8_t* const from = room_.part(p);
     const auto add = [](uint32_t* to, uint32_t x) {
       ++to[x % Symbols];
@@ -164,7 +165,7 @@ template <element T> class host_chunk {
     return true;
   }
 
-  // Visits the words of coded parts as visit(part, which word, how many of its bytes), part after part.
+  // Calls visit(part, index of the word, bytes of it) for each word of the coded parts, part after part.
   template <class Visit> void visit_words(const Visit& visit) const noexcept {
     for (uint32_t p = 0; p < shape_.parts(); ++p) {
       if (!shape_.coded(p)) continue;
@@ -173,7 +174,7 @@ template <element T> class host_chunk {
       if (bytes % 4 != 0) visit(p, bytes / 4, bytes % 4);
     }
   }
-  // Visits the entries of codes of such a word by two, of which the second may be 0.
+  // Calls visit(entry, entry) for pairs of codes of such a word. The second entry may be 0: no bits.
   template <class Size, class Visit> void visit_pairs(uint32_t p, uint32_t i, Size n, const Visit& visit) noexcept {
     const uint32_t* const entry = made_.codes[p].entry;
     const uint8_t* const x = room_.part(p) + 4 * i;
@@ -240,7 +241,7 @@ template <element T> class host_chunk {
     return to + size;
   }
 
-  // All parts from untrusted bytes.
+  // Reads all parts from untrusted bytes. Returns false if they are malformed.
   bool read(const_bytes encoded) noexcept {
     if (encoded.size() % 4 != 0 || encoded.size() / 4 < shape::head_words) return false;
     const std::byte* at = encoded.data();
@@ -291,7 +292,7 @@ template <element T> class host_chunk {
     visit_words([&](uint32_t p, uint32_t i, auto n) {
       const uint16_t* const entry = read_.tables[p].entry;
       uint32_t own = at[i % streams], x;
-      if (p < nibble_parts) {  // of two bytes, then of the others
+      if (p < nibble_parts) {  // the first two bytes, then the others
         x = take_symbols(bits, 4 * words, own, entry, std::min(2 * n, 4u), 4);
         if (n > 2) x |= take_symbols(bits, 4 * words, own, entry, 2 * n - 4, 4) << 16;
       } else {
@@ -305,7 +306,7 @@ template <element T> class host_chunk {
 
   const section_list& sections_;
   shape shape_;
-  uint32_t worth_ = 0;  // parts below the upper one that may pay, a bit each
+  uint32_t worth_ = 0;  // one bit per part below the upper part: may coding it pay?
   part_room<width, max_row_bytes> room_;
   uint32_t mask_[max_row_bytes / 4];
   uint32_t upper_[max_row_bytes / width / 4 + 2];
@@ -316,7 +317,7 @@ template <element T> class host_chunk {
   };
   struct decoding {
     lookup_table tables[most_coded];
-    uint32_t turned[max_row_bytes / 4 + 2];  // the streams
+    uint32_t turned[max_row_bytes / 4 + 2];  // the streams, each word in reversed byte order
   };
   union {
     encoding made_;

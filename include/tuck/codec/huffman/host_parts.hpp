@@ -1,4 +1,4 @@
-// The parts of a chunk and their streams, by one thread: layout.hpp has the format.
+// The parts of a chunk and their streams on one thread. layout.hpp describes the format.
 #pragma once
 
 #include <tuck/codec/huffman/layout.hpp>
@@ -12,20 +12,20 @@ namespace tuck::inline TUCK_ABI::huffman_format {
 
 static_assert(std::endian::native == std::endian::little);
 
-// Room for the parts of a row of up to so many bytes, each from a multiple of 4 on and padded with zeros.
+// Buffers for the parts of a row of up to RowBytes bytes. Each begins at a multiple of 4 and is padded with zeros.
 template <uint32_t Width, uint32_t RowBytes> struct part_room {
   static constexpr uint32_t values = RowBytes / Width;
   alignas(4) uint8_t flags[RowBytes / 8 + 4];
   alignas(4) uint8_t edges[RowBytes];
   alignas(4) uint8_t heads[values / 8 + 4];
-  alignas(4) uint8_t planes[Width][values + 4];  // the first is the upper one
+  alignas(4) uint8_t planes[Width][values + 4];  // planes[0] is the upper plane
 
   uint8_t* part(uint32_t i) noexcept {
     return i == 0 ? flags : i == 1 ? edges : i == 2 ? heads : planes[i - upper_part];
   }
 };
 
-// Between sides, as one string of words, and the first two parts.
+// Makes the flags and edges of side streams, which are one string of words. `found` is the number of edge bytes.
 inline void mask_to_edges(const uint32_t* mask, uint32_t bytes, uint8_t* flags, uint8_t* edges,
                           uint32_t& found) noexcept {
   std::memset(flags, 0, bytes / 8 + 4);
@@ -42,7 +42,7 @@ inline void mask_to_edges(const uint32_t* mask, uint32_t bytes, uint8_t* flags, 
   }
   for (uint32_t i = found; i % 4 != 0; ++i) edges[i] = 0;
 }
-// False where the flags do not name as many bytes as there are.
+// Restores the side streams. Returns false if the flags do not match `found`, the number of edge bytes.
 inline bool edges_to_mask(const uint8_t* flags, const uint8_t* edges, uint32_t found, uint32_t bytes,
                           uint32_t* mask) noexcept {
   uint32_t used = 0, carry = 0;
@@ -60,7 +60,7 @@ inline bool edges_to_mask(const uint8_t* flags, const uint8_t* edges, uint32_t f
   return used == found && (bytes % 8 == 0 || flags[bytes / 8] < 16);
 }
 
-// The heads of runs of equal bytes: `kept` has them then. Returns how many there are.
+// Finds the heads of runs of equal bytes and copies them to `kept`. Returns their number.
 inline uint32_t split_heads(const uint8_t* upper, uint32_t values, uint8_t* heads, uint8_t* kept) noexcept {
   std::memset(heads, 0, values / 8 + 4);
   uint32_t n = 0;
@@ -71,7 +71,8 @@ inline uint32_t split_heads(const uint8_t* upper, uint32_t values, uint8_t* head
     }
   return n;
 }
-// `upper` has room for a multiple of 8.
+// Restores the upper bytes. `upper` has a capacity of `values`, rounded up to a multiple of 8. Returns false if `heads`
+// does not match `found`, the number of kept bytes.
 inline bool join_heads(const uint8_t* heads, const uint8_t* kept, uint32_t found, uint32_t values,
                        uint8_t* upper) noexcept {
   uint32_t all = 0;
@@ -82,7 +83,7 @@ inline bool join_heads(const uint8_t* heads, const uint8_t* kept, uint32_t found
   return true;
 }
 
-// Seven bits of each byte, from bit 1 on, and back; words as layout.hpp has them.
+// Conversion of a plane to seven bits per byte, bits 1 to 7, and back. layout.hpp describes the words.
 inline uint32_t quad_of(const uint8_t* p) noexcept {
   return p[0] >> 1 | uint32_t{p[1]} >> 1 << 7 | uint32_t{p[2]} >> 1 << 14 | uint32_t{p[3]} >> 1 << 21;
 }
@@ -108,7 +109,7 @@ inline void widen_plane(const uint32_t* from, uint32_t values, uint8_t* plane) n
 
 // -- tables ------------------------------------------------------------------------------------------------------
 
-// The codes of a part, of nibbles or bytes alike: code << 4 | bits; 0 is that of the only symbol.
+// The codes of a part, for nibbles and bytes: code << 4 | length. It is 0 for the only symbol.
 struct part_code {
   uint32_t entry[256];
 
@@ -120,7 +121,7 @@ struct part_code {
 };
 inline constexpr uint32_t only_symbol = 15;
 
-// Table words of lengths in which `only` stands for 0 bits.
+// Returns the words of a table of lengths. An only symbol has the length only_symbol.
 inline uint32_t table_words(const uint8_t* nibbles, uint32_t symbols) noexcept {
   if (symbols == 16) return 2;
   uint32_t n = 1;
@@ -144,11 +145,11 @@ inline uint32_t* write_table(const uint8_t* nibbles, uint32_t symbols, uint32_t*
   return to;
 }
 
-// A decoder's table: symbol << 4 | bits, for each 10 bits.
+// The table of a decoder: symbol << 4 | length for each pattern of 10 bits.
 struct lookup_table {
   uint16_t entry[slots];
 };
-// From words at `from`, of which there are `left`; how many they are, or 0 where they are no table.
+// Reads a table from at most `left` words. Returns the number of words used, or 0 if they are malformed.
 inline uint32_t read_table(const std::byte* from, uint32_t left, uint32_t symbols, lookup_table& table) noexcept {
   uint8_t nibbles[256] = {};
   uint32_t used = 0, groups = 3;
@@ -183,10 +184,10 @@ inline uint32_t read_table(const std::byte* from, uint32_t left, uint32_t symbol
 
 // -- streams -----------------------------------------------------------------------------------------------------
 
-// Bits from the highest of each word on, added to words of zeros that others may write, too.
+// Writes bits from the highest bit of each word down. The words must be zero before, and streams may share a word.
 struct stream_writer {
   uint32_t* to;
-  uint64_t bits;  // the lowest `fill`; what is above has been written
+  uint64_t bits;  // the lowest `fill` bits; higher bits have been written
   uint32_t fill;
 
   void put(uint32_t a, uint32_t b) noexcept {  // entries of two codes
@@ -201,8 +202,8 @@ struct stream_writer {
   }
 };
 
-// The symbols of up to four codes, from the lowest byte on, by bit `at` of words whose bytes have been turned. What is
-// read past `last` stands there, in bytes.
+// Reads up to four codes at bit `at` of words in reversed byte order. Returns their symbols, the first lowest. Reads
+// past byte `last` are redirected to it.
 inline uint32_t take_symbols(const std::byte* from, uint32_t last, uint32_t& at, const uint16_t* entry,
                              uint32_t symbols, uint32_t symbol_bits) noexcept {
   uint64_t bits = __builtin_bswap64(load_unaligned<uint64_t>(from + std::min(at / 8, last))) << at % 8;

@@ -1,7 +1,8 @@
-// Huffman codes for the planes of values' bytes, one each; what does not compress is stored. The last stage of chains.
+// Huffman codes values by byte planes. Each plane has its own code; planes that do not compress are stored.
 //
-// Alone it suits weights, keys and values: the exponents of floats compress, the rest is stored (DFloat11, Zhang et
-// al., 2025). Behind zvc or rle in a chain it codes their masks too. layout.hpp has the format. Bytes are canonical.
+// Alone it suits weights, keys and values: the exponents of floats compress, and the other bytes are stored (DFloat11,
+// Zhang et al., 2025). As the last stage of a chain, after zvc or rle, it also codes their masks. layout.hpp describes
+// the format. The bytes are canonical: host and device write the same.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -9,10 +10,13 @@
 
 namespace tuck::inline TUCK_ABI {
 
+/// Codec for values whose bytes are unevenly distributed, such as weights. Lossless. Can be the last stage of a chain.
+/// concept.hpp documents the members that are not described here.
+/// @tparam T element type
 template <element T> struct huffman {
   using value_type = T;
 
-  static constexpr uint32_t width = sizeof(T);
+  static constexpr uint32_t width = sizeof(T);  ///< bytes of a value
   static constexpr uint32_t chunk_bytes = 16 * 1024;
 
   TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::huffman, .version = 1}; }
@@ -26,9 +30,14 @@ template <element T> struct huffman {
   uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
-  // As the last stage of a chain: the first section is the values, the others are sides.
+  /// Returns the most bytes that encode_row writes for a row of `row` bytes.
   static constexpr uint32_t max_row_bytes(uint32_t row) noexcept { return huffman_format::max_bytes(row, row); }
+  /// Encodes a chain's row. The first section holds values, the others are side streams.
+  /// @param to memory for max_row_bytes(row.size()) bytes
+  /// @return the bytes used
   static uint32_t encode_row(const_bytes row, const section_list& sections, std::byte* to) noexcept;
+  /// Restores a row with these sections from untrusted bytes.
+  /// @return ok or bad_payload; then `row` is unspecified
   static status decode_row(const_bytes encoded, const section_list& sections, bytes row) noexcept;
 };
 

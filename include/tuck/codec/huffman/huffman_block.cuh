@@ -1,4 +1,4 @@
-// huffman by one thread block: the bytes of layout.hpp, of a chunk alone and of a chain's row.
+// Huffman on one thread block, for chunks and for rows of chains. The bytes are those of layout.hpp.
 #pragma once
 
 #include <tuck/codec/block_copies.cuh>
@@ -8,7 +8,8 @@
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-// Takes a row that stands in its TempStorage, and keeps it until `pack` is over. Values have tile_bytes at most.
+// Encodes the row in its TempStorage. The row must not be changed from outside until `pack` ends. Values take at most
+// tile_bytes.
 template <element T, int Threads, uint32_t RowBytes> class block_encoder : block_sizes<T, Threads> {
   using splitter = block_splitter<T, Threads, RowBytes>;
   using sizes = block_sizes<T, Threads>;
@@ -16,16 +17,16 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
   using typename sizes::four;
   using typename sizes::scan;
 
-  static constexpr uint32_t staged_words = tile_bytes / 4;  // what is packed is smaller than values
+  static constexpr uint32_t staged_words = tile_bytes / 4;  // encoded streams are smaller than the values
 
  public:
   static constexpr int blocks_a_processor = 4;  // 128 registers
 
   struct TempStorage {
-    typename splitter::TempStorage parts;  // which begins with the row
+    typename splitter::TempStorage parts;  // begins with the row
     union {
       alignas(16) uint32_t staged[staged_words];
-      warp_symbols symbols[warps];  // codes are made before
+      warp_symbols symbols[warps];  // used before `staged`, while codes are made
     };
     uint32_t tables[coded_parts][32];
     uint32_t groups[coded_parts];
@@ -33,14 +34,14 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
       const uint32_t* words;
       uint32_t bytes, stored_words;
     } part[most_parts];
-    uint32_t coded, stored;   // parts, a bit each; those without bytes are neither
-    uint32_t streams, words;  // words without those of streams
+    uint32_t coded, stored;   // one bit per part; parts without bytes have none
+    uint32_t streams, words;  // `words` without directory and bits of the streams
     uint32_t least, most;
   };
 
   __device__ explicit block_encoder(TempStorage& temp) : temp_(temp), parts_(temp.parts) {}
 
-  // The bytes of the encoded row, which is that of the TempStorage.
+  // Returns the size of the encoded row in bytes.
   __device__ uint32_t measure(const row_sections& sections) {
     if (threadIdx.x == 0) {
       temp_.coded = temp_.most = 0;
@@ -53,7 +54,8 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     return measure_streams();
   }
 
-  // Writes it, behind it some words, and zeros to the end of `out`, which is a multiple of 4 in place and size.
+  // Writes the encoded row, the words of `tail`, and zeros to the end of `out`. Address and size of `out` are multiples
+  // of 4.
   __device__ void pack(const uint32_t* tail, uint32_t tail_words, bytes out) {
     auto* const to = reinterpret_cast<uint32_t*>(out.data());
     const shape s = temp_.parts.of_chunk.get();
@@ -86,7 +88,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     const shape s = temp_.parts.of_chunk.get();
 #pragma unroll 1
     for (uint32_t i = device::warp_id(); i < coded_parts; i += warps) {
-      const uint32_t p = (i + upper_part) % coded_parts;  // planes first, for they take longest
+      const uint32_t p = (i + upper_part) % coded_parts;  // planes first, because they take longest
       const uint32_t size = p < s.parts() ? s.bytes(p) : 0;
       if (size == 0) continue;
       warp_table made;
@@ -106,7 +108,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     device::sync_block();
     if (device::warp_id() == 0) list_parts(s);
   }
-  // What becomes of each part, by one warp.
+  // Decides for each part whether it is coded or stored, on one warp.
   __device__ void list_parts(const shape& s) {
     const uint32_t p = device::lane_id();
     uint32_t symbols = 0, words = 0;
@@ -133,7 +135,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
   }
   __device__ static uint32_t lowest(uint32_t parts) { return static_cast<uint32_t>(device::ffs(parts)) - 1; }
 
-  // Visits the codes of stream t, part after part, by pairs, of which the second may be 0.
+  // Calls visit(entry, entry) for pairs of codes of stream t, part after part. The second entry may be 0: no bits.
   template <class Visit> __device__ void visit_stream(uint32_t t, uint32_t streams, const Visit& visit) {
 #pragma unroll 1
     for (uint32_t left = temp_.coded; left != 0; left &= left - 1) {
@@ -141,7 +143,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
       const device::shared_words code(parts_.codes(p));
       const uint32_t* const words = temp_.part[p].words;
       device::shared_steps from(words, t, whole, streams);
-      const uint32_t tail = (whole & (streams - 1)) == t ? size % 4 : 0;  // bytes of a last word
+      const uint32_t tail = (whole & (streams - 1)) == t ? size % 4 : 0;  // bytes of the last word
       if (p < nibble_parts) {
 #pragma unroll 1
         while (from.has_more()) {
@@ -171,7 +173,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     uint32_t bits = 0, total;
     if (t < streams) {
       visit_stream(t, streams, [&](uint32_t a, uint32_t b) { bits += a + b; });
-      bits &= low_mask(32 - max_length);  // lengths; codes are above
+      bits &= low_mask(32 - max_length);  // keeps the lengths; the codes are in the high bits
       device::atomic_min(&temp_.least, bits);
       device::atomic_max(&temp_.most, bits);
     }
@@ -220,7 +222,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
   __device__ static void copy(uint32_t* to, const uint32_t* from, uint32_t words) {
     copy_to_frame<Threads>({reinterpret_cast<std::byte*>(to), 4 * words}, reinterpret_cast<const std::byte*>(from));
   }
-  // A plane's words, by seven bits a value.
+  // Writes a plane with seven bits per value.
   __device__ static void write_narrow(const uint32_t* from, uint32_t quads, uint32_t* to) {
     const uint32_t warp_begin = threadIdx.x - device::lane_id();
 #pragma unroll 1
@@ -241,14 +243,14 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
 namespace tuck::inline TUCK_ABI {
 
 namespace huffman_format {
-// Of values alone.
+// Row of a chunk without side streams.
 inline constexpr uint32_t plain_row = tile_bytes + 32;
 
 __device__ inline void list_values(row_sections& sections, uint32_t size) {
   if (threadIdx.x == 0) {
     sections.list.count = 0;
     sections.list.add(size);
-    sections.at[0] = sections.at[1] = 0;  // the second is where sides would be
+    sections.at[0] = sections.at[1] = 0;  // at[1] is where side streams would begin
   }
 }
 }  // namespace huffman_format
@@ -261,7 +263,7 @@ template <element T, int Threads> class block_codec<huffman<T>, Threads> {
   static constexpr int blocks_a_processor = encoder::blocks_a_processor;
 
   struct TempStorage {
-    typename encoder::TempStorage storage;  // which begins with the row
+    typename encoder::TempStorage storage;  // begins with the row
     row_sections sections;
   };
 

@@ -1,50 +1,54 @@
-// Values by the planes of their bytes, each with a Huffman code of its own or stored: the format.
+// The format of huffman: values are split into byte planes, and each plane is Huffman-coded or stored.
 //
-// Values of more than one byte that look like floating-point ones are rotated left by one bit first, so that exponents
-// fill the upper byte: where, of a sample, more have an upper byte other than 0 and 255 than have one of these and are
-// not 0. The sample is the first 128 values of each 4096 bytes. What a type is called does not matter, so that untyped
-// codecs make the same bytes. Of values that are not rotated, the upper planes that are 0 in all of them are dropped,
-// but never the lowest one: as if values had fewer bytes.
+// Rotation. Values of more than one byte that look like floats are rotated left by one bit, so that their exponents
+// fill the upper byte. The test uses a sample: the first 128 values of each 4096 bytes. A value whose upper byte is
+// neither 0 nor 255 votes for rotation. Any other value except 0 votes against it. Values are rotated if there are more
+// votes for it. The name of the type does not matter, so untyped codecs write the same bytes. If values are not
+// rotated, the upper planes that are 0 in all values are dropped, but never the lowest plane.
 //
-// A chunk has n values of w bytes, those that are dropped not counted, and, in a chain, sides, in the order of
-// chain/chain.hpp. Sides are one string of bits, each padded with zeros to a multiple of 4 bytes, m bytes in all; an
-// edge is a bit that is not as the one before it, the first one's is 0. The parts of a chunk:
+// Parts. A chunk has n values of w bytes, without dropped planes. In a chain it also has side streams, in the order of
+// chain/chain.hpp. They form one string of bits of m bytes; each is padded with zeros to a multiple of 4 bytes. A bit
+// is an edge if it differs from the bit before it; the bit before the first is 0. The edges are m bytes too. Sizes are
+// in bytes, rounded up:
 //
-//   0      flags    m / 8     a bit for each byte of the edges: is it other than 0?
-//   1      edges              those bytes
-//   2      heads    n / 8     where the header says so, a bit for each value: is its upper byte not that of the one
-//                             before it? The first has one; else nothing
-//   3      upper    n         the upper bytes; where there are heads, those of the heads alone
+//   part   name     size      contents
+//   0      flags    m / 8     one bit for each byte of the edges: is it non-zero?
+//   1      edges              the non-zero bytes of the edges
+//   2      heads    n / 8     one bit for each value: does its upper byte differ from that of the value before it? Set
+//                             for the first value. Empty if the header says that there are no heads
+//   3      upper    n         the upper bytes; with heads, only those of the heads
 //   4...   planes   n each    the other bytes, from the second highest down
 //
-// Sizes are in bytes, rounded up; the lowest bit comes first. A chunk is, in words of 32 bits, little-endian:
+// Chunk. It consists of 32-bit little-endian words. The lowest bit comes first:
 //
-//   u32 header                bits 0 to 7: which parts are coded, others are stored; 8 heads, 9 narrow, 10 wide,
-//                             11 rotated; 12 to 14: how many planes are dropped; 16 to 31: how many heads there are,
-//                             where it has any. All others are 0
-//   u32 sizes                 bits 0 to 14: half the bits that each stream has at least; 15 to 31: the bytes of part 1
-//   tables                    of each coded part, in order
-//   u8 or u16 streams[S]      the bits that each has beyond these; u16 where `wide` is set
-//   bits                      all streams, one right behind the other, from the highest bit of each word on
-//   stored parts              in order, each padded with zeros to a multiple of 4 bytes
+//   u32 header             bits 0 to 7: which parts are coded, the others are stored; 8: heads; 9: narrow; 10: wide;
+//                          11: rotated; 12 to 14: number of dropped planes; 16 to 31: number of heads, 0 without
+//                          heads. Bit 15 is 0
+//   u32 sizes              bits 0 to 14: half of the least bits of a stream; 15 to 31: bytes of part 1
+//   tables                 of each coded part, in order
+//   u8 or u16 streams[S]   bits of each stream above the least; u16 if `wide` is set
+//   bits                   all streams without gaps, from the highest bit of each word down
+//   stored parts           in order, each padded with zeros to a multiple of 4 bytes
 //
-// Parts 0 to 2 are coded by nibbles, the low one of a byte first; all others by bytes. Each stream has words of all
-// coded parts, part after part: stream t has the words t, t + S, ... of each, and of a word, all symbols. S follows
-// from the number of coded symbols (streams_of); where it is 0, so are `wide` and the bits of streams. A table has the
-// lengths of codes (code.hpp), four bits each, the lowest first: of nibbles 16; of bytes those of eight symbols a word,
-// for the groups of eight in which any occurs, behind a word that names these. 15 is the only symbol, whose code has no
-// bits. Other codes fill all slots.
+// Streams. Parts 0 to 2 are coded by nibbles, the low nibble of a byte first. Other parts are coded by bytes. Stream t
+// has the words t, t + S, ... of each coded part, part after part, with all symbols of a word. S depends on the number
+// of coded symbols (streams_of). If it is 0, `wide` and the least bits are 0 too.
 //
-// `narrow` says that bit 0 of all values, once rotated, is 0: where the lowest plane is stored, it is, without it,
-// seven bits a value. Of 32 values, the 28 bits of four stand in a word, the first lowest, and those of the last four
-// in the high four bits of the other seven, the lowest in the first; of fewer, the words that they need. What is
-// padding, decoders do not look at; encoders write zeros.
+// Tables. A table has the lengths of the codes (code.hpp), four bits each, lowest symbol first. A table of nibbles has
+// 16 lengths. A table of bytes begins with a word that has a bit for each group of eight symbols in which a symbol
+// occurs. The lengths of each such group follow, one word per group. If only one symbol occurs, its length is stored as
+// 15 and its code has no bits. Otherwise the codes fill all slots.
 //
-// Encoders look at the sample first. They write heads where the type has more than one byte, where the sample has them
-// at 11/16 of its values at most (the first of each 128 left out), and all values at 5/8. They code a part where that
-// saves a 32nd of what it takes stored, its table counted (pays), and leave parts 4 to 7 alone where the sample's bytes
-// say that it hardly can (may_pay); parts behind these are never coded. The least of the streams' bits is rounded down
-// to an even number, and `wide` is set where one has more than 255 beyond.
+// Narrow. `narrow` is set if bit 0 of all rotated values is 0. If the lowest plane is stored, it then has seven bits
+// per value. Four values are 28 bits, the first value lowest. 32 values fill seven words: each holds four values, and
+// the 28 bits of the last four values are in the high four bits of these words, lowest bits first. Fewer values take
+// as many words as they need. Decoders ignore padding; encoders write zeros.
+//
+// Encoders' choices. Types of more than one byte get heads if at most 11/16 of the sample's values are heads, without
+// the first of each 128, and at most 5/8 of all values. A part is coded if that saves 1/32 of its stored size, with its
+// table counted (pays). Parts 4 to 7 are not tried if the sample's bytes say that coding hardly pays (may_pay), and
+// parts above 7 are never coded. The least bits of a stream are rounded down to an even number. `wide` is set if a
+// stream has more than 255 bits above that.
 #pragma once
 
 #include <tuck/codec/huffman/code.hpp>
@@ -53,46 +57,50 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// What huffman gets as the last stage of a chain: a row of bytes, of which values are the first section and sides the
-// others.
+/// The sections of a row of bytes, which huffman encodes as the last stage of a chain. The first section holds values,
+/// the others are side streams.
 struct section_list {
-  static constexpr uint32_t capacity = 4;
+  static constexpr uint32_t capacity = 4;  ///< most sections
 
-  uint32_t count;
-  uint32_t end[capacity];  // in bytes of the row
+  uint32_t count;          ///< number of sections
+  uint32_t end[capacity];  ///< end of each section in the row, in bytes
 
+  /// Appends a section of `size` bytes.
   TUCK_HD constexpr void add(uint32_t size) noexcept {
     end[count] = total() + size;
     ++count;
   }
+  /// Returns the offset of section i in bytes.
   TUCK_HD constexpr uint32_t begin(uint32_t i) const noexcept { return i == 0 ? 0 : end[i - 1]; }
+  /// Returns the size of section i in bytes.
   TUCK_HD constexpr uint32_t size(uint32_t i) const noexcept { return end[i] - begin(i); }
+  /// Returns the size of all sections in bytes.
   TUCK_HD constexpr uint32_t total() const noexcept { return begin(count); }
 };
 
-// The bytes of all sides, each padded to a multiple of 4.
+/// Returns the bytes of all side streams, each padded to a multiple of 4.
 TUCK_HD constexpr uint32_t padded_sides(const section_list& sections) noexcept {
   uint32_t sum = 0;
   for (uint32_t i = 1; i < sections.count; ++i) sum += round_up_pow2(sections.size(i), 2);
   return sum;
 }
 
-// Sections of a row in shared memory, where each begins at any of its bytes.
+/// Sections of a row in shared memory, at any offsets.
 struct row_sections {
-  section_list list;
-  uint32_t at[section_list::capacity];
+  section_list list;                    ///< sizes of the sections
+  uint32_t at[section_list::capacity];  ///< offset of each section in the row, in bytes
 };
 
 }  // namespace tuck::inline TUCK_ABI
 namespace tuck::inline TUCK_ABI::huffman_format {
 
 inline constexpr uint32_t nibble_parts = 3, upper_part = 3, most_parts = 11;
-inline constexpr uint32_t most_coded = 8;  // later parts, the lowest three planes of 8-byte values, are always stored
+inline constexpr uint32_t most_coded = 8;  // later parts, the lowest three planes of 8-byte values, are stored
 inline constexpr uint32_t max_streams = 128;
-inline constexpr uint32_t sample_run = 128;                                        // values, one behind the other
-template <uint32_t Width> inline constexpr uint32_t sample_stride = 4096 / Width;  // values, from one run to the next
+inline constexpr uint32_t sample_run = 128;                                        // consecutive values
+template <uint32_t Width> inline constexpr uint32_t sample_stride = 4096 / Width;  // values from run to run
 
-// Does a value speak for rotation, 1, against it, -1, or is it 0?
+// Returns 1 if a value speaks for rotation, -1 if it speaks against it, and 0 if it does neither.
 template <class U> TUCK_HD constexpr int rotation_vote(U value) noexcept {
   const auto upper = static_cast<uint32_t>(value >> (8 * (sizeof(U) - 1)));
   return upper != 0 && upper != 255 ? 1 : value != 0 ? -1 : 0;
@@ -107,22 +115,22 @@ TUCK_HD constexpr uint32_t streams_of(uint32_t symbols) noexcept {
                            : max_streams;
 }
 
-// Of the directory.
+// Returns the words of streams[].
 TUCK_HD constexpr uint32_t stream_words(uint32_t streams, bool wide) noexcept { return (wide ? 2 : 1) * streams / 4; }
 
 TUCK_HD constexpr bool wants_heads(uint32_t heads, uint32_t values) noexcept {
   return values != 0 && 8 * heads <= 5 * values;
 }
 
-// The same, of a sample: of `pairs` values that have one before them.
+// The same for a sample of `pairs` values, without the first of each run.
 TUCK_HD constexpr bool may_want_heads(uint32_t heads, uint32_t pairs) noexcept { return 16 * heads <= 11 * pairs; }
 
-// What a decoder knows of a chunk besides its bytes, and what its first words say.
+// What a decoder knows about a chunk: its sizes and its first two words.
 struct shape {
-  uint32_t width;  // bytes of a value, with those that are dropped
+  uint32_t width;  // bytes of a value, including dropped planes
   uint32_t values;
   uint32_t sides;                                // bytes, a multiple of 4
-  uint32_t header = 0, shortest = 0, edges = 0;  // in bits; in bytes
+  uint32_t header = 0, shortest = 0, edges = 0;  // `shortest` in bits, `edges` in bytes
 
   TUCK_HD constexpr void read(uint32_t first, uint32_t second) noexcept {
     header = first;
@@ -163,7 +171,7 @@ struct shape {
   TUCK_HD constexpr bool stored_narrow(uint32_t part) const noexcept {
     return narrow() && part + 1 == parts() && part > upper_part;
   }
-  // The words of a part that is stored.
+  // Returns the words that a part takes if it is stored.
   TUCK_HD constexpr uint32_t stored_words(uint32_t part) const noexcept {
     if (!stored_narrow(part)) return words(part);
     const uint32_t tail = (values % 32 + 3) / 4;
@@ -178,7 +186,7 @@ struct shape {
   TUCK_HD constexpr uint32_t streams() const noexcept { return streams_of(coded_symbols()); }
   TUCK_HD constexpr uint32_t stream_words() const noexcept { return huffman_format::stream_words(streams(), wide()); }
 
-  // Could an encoder have written the first words? `kept` symbols that are more than there are bytes are refused here.
+  // Returns whether an encoder can have written the first two words. Rejects more edges or heads than there can be.
   TUCK_HD constexpr bool fits() const noexcept {
     return (header & 0x8000) == 0 && dropped() < width && (header & low_mask(8) & ~low_mask(parts())) == 0 &&
            edges <= sides && (!rotated() || (width > 1 && dropped() == 0)) && (!narrow() || rotated()) &&
@@ -187,17 +195,17 @@ struct shape {
   }
 };
 
-// Does coding a part of so many symbols pay: `bits` and a table of so many words for `bytes`?
+// Returns whether coding a part of `bytes` stored bytes pays, if it takes `bits` and a table of `table_words` words.
 TUCK_HD constexpr bool pays(uint32_t bytes, uint32_t bits, uint32_t table_words) noexcept {
   return bits + 32 * table_words < 8 * bytes - bytes / 4;
 }
-// May it pay to code a plane? Of a sample of it, `squares` is the sum of the squares of its counts: a byte must be one
-// of 205 at most.
+// Returns whether coding a plane may pay. `squares` is the sum of the squared counts of its sampled bytes. They must
+// look as if drawn from at most 205 equally likely values.
 TUCK_HD constexpr bool may_pay(uint32_t sampled, uint32_t squares) noexcept {
   return 4 * squares >= 5 * (sampled * sampled / 256) + 4 * sampled;
 }
 
-// What the first byte of any chunk says cannot tell how large it will be; this is the most.
+// Returns the most bytes of an encoded chunk.
 TUCK_HD constexpr uint32_t max_bytes(uint32_t value_bytes, uint32_t sides) noexcept {
   return value_bytes + sides + sides / 8 + 8 + 4 * most_parts + 2 * max_streams + 4;
 }

@@ -1,4 +1,5 @@
-// The parts of a chunk by one thread block: values to planes, sides to edges, both ways, heads and what they keep.
+// The parts of a chunk on one thread block: conversion of values to planes and of side streams to edges, and back, and
+// the heads of upper bytes. layout.hpp describes the parts.
 #pragma once
 
 #include <tuck/codec/block_tile.cuh>
@@ -7,7 +8,7 @@
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-// The bytes of four words as four others: byte j of word i becomes byte i of word j.
+// Transposes the bytes of four words: byte j of word i becomes byte i of word j.
 __device__ __forceinline__ void transpose_bytes(uint32_t (&w)[4]) {
   const uint32_t a = device::byte_perm<0x5140>(w[0], w[1]), b = device::byte_perm<0x5140>(w[2], w[3]);
   const uint32_t c = device::byte_perm<0x7362>(w[0], w[1]), d = device::byte_perm<0x7362>(w[2], w[3]);
@@ -17,9 +18,9 @@ __device__ __forceinline__ void transpose_bytes(uint32_t (&w)[4]) {
   w[3] = device::byte_perm<0x7632>(c, d);
 }
 
-// Values 4 q to 4 q + 3 of a row of values of Width bytes.
+// Four values of Width bytes: values 4 q to 4 q + 3 of a row.
 template <uint32_t Width> struct quad {
-  uint32_t w[Width];  // as they stand, or the planes: the lowest first
+  uint32_t w[Width];  // the values, or one word of each plane, lowest plane first
 
   __device__ static quad load(const std::byte* row, uint32_t q) {
     quad x;
@@ -38,13 +39,13 @@ template <uint32_t Width> struct quad {
     }
     return x;
   }
-  // Sets all bits that another has.
+  // Sets all bits that are set in `other`.
   __device__ void merge(const quad& other) {
 #pragma unroll
     for (uint32_t i = 0; i < Width; ++i) w[i] |= other.w[i];
   }
 
-  // Shifts each value up by so many bytes, fewer than it has, and down.
+  // raise() and lower() shift each value left and right by `bytes` < Width bytes.
   __device__ void raise(uint32_t bytes) {
     if constexpr (Width == 2) {
 #pragma unroll
@@ -72,7 +73,7 @@ template <uint32_t Width> struct quad {
     }
   }
 
-  // To the words of planes, and back.
+  // to_planes() converts values to words of planes, and from_planes() converts them back.
   __device__ void to_planes() {
     if constexpr (Width == 2) {
       const uint32_t low = device::byte_perm<0x6420>(w[0], w[1]);
@@ -111,7 +112,7 @@ template <uint32_t Width> struct quad {
   }
 };
 
-// Seven bits of each of four bytes, from bit 1 on, as 28, and back.
+// squeeze() packs bits 1 to 7 of four bytes into 28 bits. widen() is the inverse.
 __device__ __forceinline__ uint32_t squeeze(uint32_t x) {
   return (x >> 1 & 0x7f) | (x >> 2 & 0x7f << 7) | (x >> 3 & 0x7f << 14) | (x >> 4 & 0x7f << 21);
 }
@@ -119,12 +120,12 @@ __device__ __forceinline__ uint32_t widen(uint32_t x) {
   return (x & 0x7f) << 1 | (x & 0x7f << 7) << 2 | (x & 0x7f << 14) << 3 | (x & 0x7f << 21) << 4;
 }
 
-// What encoder and decoder have in common.
+// Constants and types of encoder and decoder.
 template <element T, int Threads> struct block_sizes {
   static constexpr uint32_t width = sizeof(T);
   static constexpr uint32_t most_values = tile_bytes / width;
   static constexpr uint32_t warps = Threads / device::warp_size;
-  static constexpr uint32_t byte_parts = width < 5 ? width : 5;  // that may be coded
+  static constexpr uint32_t byte_parts = width < 5 ? width : 5;  // planes that may be coded
   static constexpr uint32_t coded_parts = upper_part + byte_parts;
   static constexpr bool may_have_heads = width > 1;
   using scan = device::block_scan<Threads>;
@@ -133,8 +134,8 @@ template <element T, int Threads> struct block_sizes {
   static_assert(Threads >= 128 && Threads <= 1024, "tuck: huffman wants blocks of 128 to 1024 threads");
 };
 
-// Where word i of the sides stands, in bytes of the row, and how many of its bytes are the side's. Sides stand behind
-// the values, at multiples of 16 and in their order.
+// Returns the offset of word i of the side streams in the row, in bytes. Sets `bytes` to the number of its bytes that
+// are not padding. Side streams follow the values in order, at multiples of 16.
 __device__ inline uint32_t place_of(const row_sections& sections, uint32_t i, uint32_t& bytes) {
   i *= 4;
   for (uint32_t s = 1; s < sections.list.count; ++s) {
@@ -148,12 +149,13 @@ __device__ inline uint32_t place_of(const row_sections& sections, uint32_t i, ui
   bytes = 0;
   return 0;
 }
-// Of the first side: edges take the place of sides there, for they have no more bytes.
+// Returns the offset of the first side stream in the row. Edges overwrite side streams from there, because they have no
+// more bytes.
 __device__ inline uint32_t edges_begin(const row_sections& sections) {
   return sections.list.count > 1 ? sections.at[1] : 0;
 }
 
-// By one warp: sides become edges, at the begin of where they stand, and flags. Returns the bytes of edges.
+// Replaces the side streams in the row by edges, and writes the flags. One warp calls it. Returns the bytes of edges.
 __device__ inline uint32_t sides_to_edges(std::byte* row, const row_sections& sections, uint32_t bytes,
                                           uint32_t* flags) {
   const uint32_t lane = device::lane_id(), words = bytes / 4;
@@ -173,7 +175,7 @@ __device__ inline uint32_t sides_to_edges(std::byte* row, const row_sections& se
     carry = device::shfl(mask, device::warp_size - 1);
     const uint32_t nibble = non_zero_nibble(edge);
     const uint32_t mine = popcount(nibble), up_to = device::warp_inclusive_sum(mine);
-    device::sync_warp();  // all of these words are read
+    device::sync_warp();  // these words have been read
     uint32_t to = found + up_to - mine;
 #pragma unroll
     for (uint32_t k = 0; k < 4; ++k)
@@ -189,7 +191,8 @@ __device__ inline uint32_t sides_to_edges(std::byte* row, const row_sections& se
   return found;
 }
 
-// Back, by one warp; false where the flags do not name as many bytes as there are.
+// Restores the side streams. One warp calls it. Returns false if the flags do not match `found`, the number of edge
+// bytes.
 __device__ inline bool edges_to_sides(const uint32_t* flags, const std::byte* edges, uint32_t found,
                                       const row_sections& sections, uint32_t bytes, std::byte* row) {
   const uint32_t lane = device::lane_id(), words = bytes / 4;
@@ -221,8 +224,9 @@ __device__ inline bool edges_to_sides(const uint32_t* flags, const std::byte* ed
   return device::all(sound) && used == found;
 }
 
-// Heads of the values whose upper bytes this warp has: of four from value 4 `first` on, and of each 128 behind them.
-// The byte before its first is `carry`, 256 if there is none. Returns how many there are.
+// Finds the heads among the upper bytes that this warp has. own[r] of a lane has four bytes, from value
+// 4 (first + 32 r) on. `carry` is the byte before the warp's first byte, or 256 if there is none. Returns the number of
+// heads.
 template <uint32_t Rounds>
 __device__ uint32_t find_heads(uint32_t values, uint32_t first, const uint32_t (&own)[Rounds], uint32_t carry,
                                uint32_t* heads) {
@@ -247,7 +251,7 @@ __device__ uint32_t find_heads(uint32_t values, uint32_t first, const uint32_t (
   }
   return device::warp_sum(found);
 }
-// Of the same values, the bytes that are heads, behind `before` others, and counts them.
+// Writes the bytes of the same values that are heads to `to`, from index `before` on, and counts them in `counts`.
 template <uint32_t Rounds>
 __device__ void keep_heads(uint32_t values, uint32_t first, const uint32_t (&own)[Rounds], uint32_t before,
                            const uint32_t* heads, uint32_t* to, uint32_t* counts) {
@@ -273,7 +277,7 @@ __device__ void keep_heads(uint32_t values, uint32_t first, const uint32_t (&own
   }
 }
 
-// Words of heads that a warp has: a part of all, one after the other, so that a warp counts along.
+// The range of words of heads that a warp has.
 template <int Threads> struct head_range {
   uint32_t begin, end;
   __device__ explicit head_range(uint32_t values) {
@@ -284,7 +288,8 @@ template <int Threads> struct head_range {
   }
 };
 
-// Visits this warp's values with the rank that each has among heads, from 1 on; `before` heads are in front of them.
+// Calls visit(index, rank, is_head) for this warp's values. The rank is the number of heads up to and including the
+// value. `before` is the number of heads before the warp's values.
 template <int Threads, class Visit>
 __device__ void visit_heads(uint32_t values, const uint32_t* heads, uint32_t before, const Visit& visit) {
   const head_range<Threads> mine(values);

@@ -1,46 +1,47 @@
-// A chunk as its parts, counted, by one thread block: layout.hpp says what they are.
+// Splits a chunk into its parts and counts their symbols on one thread block. layout.hpp describes the parts.
 #pragma once
 
 #include <tuck/codec/huffman/parts.cuh>
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-// Works on the row of its TempStorage, and leaves the values there.
+// Splits the row in its TempStorage. The planes below the upper one overwrite the values, and the edges the side
+// streams.
 template <element T, int Threads, uint32_t RowBytes> class block_splitter : block_sizes<T, Threads> {
   using sizes = block_sizes<T, Threads>;
   using sizes::byte_parts, sizes::may_have_heads, sizes::most_values, sizes::warps, sizes::width;
   using typename sizes::four;
   using typename sizes::scan;
   static constexpr uint32_t flag_words = RowBytes / 32 + 1;
-  // Values and sides have RowBytes together: where a value is missing, its upper byte leaves enough room for the flags
-  // of as many bytes of sides.
+  // Values and side streams together take up to RowBytes. Each missing value frees its upper byte, which is enough for
+  // the flags of as many bytes of side streams.
   static constexpr uint32_t upper_words = most_values / 4 + (RowBytes - tile_bytes) / 32 + 8;
-  static constexpr uint32_t rounds = most_values / 4 / Threads;  // of four values a thread
+  static constexpr uint32_t rounds = most_values / 4 / Threads;  // each thread has four values per round
 
  public:
   struct TempStorage {
     alignas(16) std::byte row[RowBytes];
-    uint32_t upper[width > 1 ? upper_words : flag_words];  // bytes, or those of heads, and behind them flags
+    uint32_t upper[width > 1 ? upper_words : flag_words];  // upper bytes, all or of heads; then flags
     uint32_t heads[may_have_heads ? most_values / 32 : 1];
-    uint32_t nibble_codes[nibble_parts][16];  // counts, until they have codes
+    uint32_t nibble_codes[nibble_parts][16];  // counts, then codes
     uint32_t byte_codes[byte_parts][256];
-    uint32_t found[warps];  // heads
+    uint32_t found[warps];  // heads of each warp
     typename scan::TempStorage scan_storage;
-    uint32_t seen;  // the lowest bits of rotated values together; of others, how many planes are not 0
+    uint32_t seen;  // rotated: whether any bit 0 is set; otherwise the number of planes that are not 0
     uint32_t sampled_heads;
-    uint32_t worth;  // planes below the upper one that may pay, a bit each
+    uint32_t worth;  // one bit per plane below the upper plane: may coding it pay?
     uint32_t edges;
     device::uninitialized<shape> of_chunk;
   };
 
   __device__ explicit block_splitter(TempStorage& temp) : temp_(temp) {}
 
-  // Sides to edges, by the last warp, and values to their parts; all counted that may be coded.
+  // Splits the row and counts the symbols of all parts that may be coded. The last warp converts the side streams.
   __device__ void split(const row_sections& sections) {
     sections_ = &sections;
     clear();
     const uint32_t bytes = sections.list.size(0);
-    if (threadIdx.x < 4 * width - bytes % (4 * width)) temp_.row[bytes + threadIdx.x] = std::byte{};  // to four values
+    if (threadIdx.x < 4 * width - bytes % (4 * width)) temp_.row[bytes + threadIdx.x] = std::byte{};  // a whole quad
     if (threadIdx.x == 0) temp_.of_chunk.get() = shape{width, bytes / width, padded_sides(sections.list)};
     device::sync_block();
     shape s = temp_.of_chunk.get();
@@ -48,9 +49,9 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     bool looks_for_heads = false;
     if constexpr (width > 1) looks_for_heads = look(s);
     const uint32_t lane = device::lane_id();
-    // A warp has quads one after the other, of which a thread keeps the upper bytes.
+    // A warp has consecutive quads.
     const uint32_t quads = (s.values + 3) / 4, first = device::warp_id() * (rounds * device::warp_size) + lane;
-    uint32_t carry = 256;  // the byte before, or none
+    uint32_t carry = 256;  // the byte before this warp's, or 256 if there is none
     if (looks_for_heads && first - lane != 0 && 4 * (first - lane) < s.values)
       carry = planes(s, first - lane - 1).w[width - 1] >> 24;
     four own[rounds];
@@ -60,7 +61,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
       own[r] = planes(s, q < quads ? q : bytes / (4 * width));
     }
     if constexpr (width > 1) {
-      device::sync_block();  // planes come where values were
+      device::sync_block();  // planes overwrite values
       keep_lower(s, first, own);
     }
     uint32_t upper[rounds], found = 0;
@@ -96,10 +97,10 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     count_nibbles(s);
   }
 
-  // Is it known already that coding part p does not pay?
+  // Returns whether the sample showed that coding part p does not pay.
   __device__ bool is_hopeless(uint32_t p) const { return p > upper_part && (temp_.worth >> (p - upper_part) & 1) == 0; }
 
-  // The arrays of parts.
+  // The words and codes of parts.
   __device__ uint32_t* flags() { return temp_.upper + (width > 1 ? (values_ + 3) / 4 : 0); }
   __device__ const uint32_t* part_words(uint32_t p) {
     return p == 0                         ? flags()
@@ -118,7 +119,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     for (uint32_t i = threadIdx.x; i < nibble_parts * 16; i += Threads) (&temp_.nibble_codes[0][0])[i] = 0;
     for (uint32_t i = threadIdx.x; i < byte_parts * 256; i += Threads) (&temp_.byte_codes[0][0])[i] = 0;
   }
-  // Of plane k below the upper one, which stands where values were; of values of one byte, these.
+  // Returns plane k below the upper plane, which overwrites the values. For 1-byte values, returns the values.
   __device__ uint32_t* lower(uint32_t k) {
     return reinterpret_cast<uint32_t*>(temp_.row) + (width > 1 ? (k - 1) * ((values_ + 3) / 4) : 0);
   }
@@ -132,7 +133,8 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     return x;
   }
 
-  // The sample: whether to rotate, which planes to count, whether to look for heads.
+  // Looks at the sample. Decides whether to rotate, which planes to drop and which to count. Returns whether to look
+  // for heads.
   __device__ bool look(shape& s) {
     constexpr uint32_t run = sample_run / 4, stride = sample_stride<width> / 4;  // quads
     static_assert(run == device::warp_size && tile_bytes / 4096 * device::warp_size <= Threads);
@@ -159,7 +161,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     const uint32_t heads = device::warp_sum(popcount(nibble));
     if (lane == 0 && heads != 0) device::atomic_add(&temp_.sampled_heads, heads);
     device::sync_block();
-    const uint32_t last = s.values % sample_stride<width>;  // values from the last run on
+    const uint32_t last = s.values % sample_stride<width>;  // values from the last run of the sample on
     const uint32_t runs = s.values / sample_stride<width> + (last != 0);
     const uint32_t sampled = s.values / sample_stride<width> * sample_run + (last < sample_run ? last : sample_run);
 #pragma unroll 1
@@ -174,7 +176,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     return may_want_heads(temp_.sampled_heads, sampled - runs);
   }
 
-  // How many upper planes are 0 in all values.
+  // Returns the number of upper planes that are 0 in all values.
   __device__ uint32_t find_dropped(uint32_t values) {
     four any{};
 #pragma unroll 1
@@ -190,7 +192,8 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     return width - temp_.seen;
   }
 
-  // Planes below the upper one; those are counted that may pay, and of which the sample has not been.
+  // Stores the planes below the upper plane. Counts the bytes of planes that may pay, except those of the sample, which
+  // are counted already.
   __device__ void keep_lower(const shape& s, uint32_t first, const four (&own)[rounds]) {
     const uint32_t quads = (s.values + 3) / 4, worth = temp_.worth;
     uint32_t any = 0;
@@ -202,7 +205,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
       if (q >= quads) break;
 #pragma unroll
       for (uint32_t k = 1; k < width; ++k) {
-        lower(k)[q] = own[r].w[width - 1 - k];  // of planes that are dropped as well, behind the others
+        lower(k)[q] = own[r].w[width - 1 - k];  // dropped planes too, after the others
         if (k < byte_parts && (worth >> k & 1) != 0 && q % (sample_stride<width> / 4) >= sample_run / 4)
           add(temp_.byte_codes[k], own[r].w[width - 1 - k], s.values - 4 * q);
       }
@@ -222,7 +225,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     if (threadIdx.x == 0 && padding != 0) device::atomic_add(&temp_.byte_codes[0][0], 0 - padding);
   }
 
-  // Counts the bytes of a word, or those that are left.
+  // Counts the lowest `left` bytes of a word, at most four.
   __device__ static void add(uint32_t* counts, uint32_t word, uint32_t left) {
     const device::shared_words at(counts);
     if (left >= 4) {

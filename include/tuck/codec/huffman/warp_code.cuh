@@ -1,7 +1,7 @@
-// Codes by one warp: the lengths and words of code.hpp and layout.hpp.
+// Huffman codes on one warp. The lengths are those of code.hpp, and the table words those of layout.hpp.
 //
-// Of up to 256 symbols, lane l has 8 l to 8 l + 7, which is a word of a table; of 288, it has nine. Where up to 32
-// symbols occur, each gets a lane of its own.
+// Lane l has the symbols 8 l to 8 l + 7, which are one word of a table, or nine symbols if there are 288. If up to 32
+// symbols occur, each symbol gets its own lane.
 #pragma once
 
 #include <tuck/codec/huffman/layout.hpp>
@@ -9,23 +9,23 @@
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-// A code in an encoder: the code in the highest 10 bits, its length in the lowest 4.
+// Returns the entry of a code in an encoder: the code in the highest 10 bits, its length in the lowest 4.
 TUCK_HD constexpr uint32_t code_entry(uint32_t first_slot, uint32_t length) noexcept {
   return first_slot << (32 - max_length) | length;
 }
 TUCK_HD constexpr uint32_t entry_length(uint32_t entry) noexcept { return entry & 15; }
 
-// What a warp made of a part's counts.
+// The table that a warp made from the counts of a part.
 struct warp_table {
-  uint32_t word;    // this lane's, of eight lengths
-  uint32_t groups;  // the lanes whose words are not 0
-  uint32_t bits;    // of all symbols
-  uint32_t present;
+  uint32_t word;     // this lane's word of eight lengths
+  uint32_t groups;   // mask of the lanes whose words are not 0
+  uint32_t bits;     // bits of all coded symbols
+  uint32_t present;  // number of symbols that occur
 };
 
-// Symbols of one warp, K a lane: lengths mended, then places given.
+// The lengths of a warp's symbols, K per lane.
 template <int K> struct warp_lengths {
-  uint32_t count[K], length[K];  // both 0 of symbols that do not occur
+  uint32_t count[K], length[K];  // both 0 for symbols that do not occur
 
   __device__ uint32_t used() const {
     uint32_t sum = 0;
@@ -46,7 +46,7 @@ template <int K> struct warp_lengths {
     return device::warp_sum(sum);
   }
 
-  // The first slot of each code; returns how many are taken.
+  // Sets the first slot of each code. Returns the number of slots that all codes take.
   __device__ uint32_t assign(uint32_t (&first)[K]) const {
     uint32_t next = 0;
 #pragma unroll 1
@@ -76,7 +76,8 @@ template <int K> struct warp_lengths {
   }
 
  private:
-  // Gives the symbol whose turn it is a bit more, or less. Returns the slots that it took before.
+  // Makes the code of one symbol a bit longer or shorter, by the rules of code.hpp. Returns the slots that it took
+  // before.
   template <bool Longer> __device__ uint32_t change(uint32_t taken) {
     uint32_t key[K], best = Longer ? ~0u : 0;
 #pragma unroll
@@ -106,14 +107,14 @@ template <int K> struct warp_lengths {
   }
 };
 
-// Room for what tells each lane its symbol.
+// Buffer that assigns a symbol to each lane.
 struct warp_symbols {
   uint32_t of_symbol[few_symbols];
 };
 
-// Makes the code of a part by one warp: `counts` in shared memory, of 16, 256 or 288 symbols, become entries.
+// Makes the code of a part on one warp. The counts of 16, 256 or 288 symbols in shared memory are replaced by entries.
 template <uint32_t Symbols> class warp_code_maker {
-  static constexpr int each = Symbols > 256 ? 9 : 8;  // symbols a lane
+  static constexpr int each = Symbols > 256 ? 9 : 8;  // symbols per lane
   static constexpr uint32_t lanes = Symbols / each;
 
  public:
@@ -128,7 +129,7 @@ template <uint32_t Symbols> class warp_code_maker {
       total += all.count[k];
     }
     const uint32_t up_to = device::warp_inclusive_sum(here), present = device::shfl(up_to, device::warp_size - 1);
-    device::sync_warp();  // all counts are read
+    device::sync_warp();  // all counts have been read
     warp_table made{0, 0, 0, present};
     if (present > 1 && (Symbols <= few_symbols || present <= few_symbols))
       made.bits = few(all, up_to - here, present, counts, room);
@@ -149,7 +150,7 @@ template <uint32_t Symbols> class warp_code_maker {
  private:
   static constexpr uint32_t only = 15;
 
-  // Huffman's algorithm, a lane a symbol.
+  // Huffman's algorithm, one symbol per lane.
   __device__ static uint32_t few(const warp_lengths<each>& all, uint32_t rank, uint32_t present, uint32_t* entries,
                                  warp_symbols& room) {
     const uint32_t lane = device::lane_id();
@@ -206,7 +207,7 @@ template <uint32_t Symbols> class warp_code_maker {
   }
 };
 
-// Each slot that no code begins with becomes as the one before it, by one warp: a lane has 32 of them.
+// Copies the entry of each code to all its slots. One warp calls it; each lane has 32 slots.
 __device__ inline void spread_entries(device::vec128* rows) {
   const uint32_t lane = device::lane_id();
   device::vec128 mine[4];
@@ -240,7 +241,7 @@ __device__ inline void spread_entries(device::vec128* rows) {
   device::sync_warp();
 }
 
-// A code's entries where it begins, symbol << Shift | bits, by one warp; zeros elsewhere.
+// Writes the entry of each code, symbol << Shift | length, to its first slot, and zeros elsewhere. One warp calls it.
 template <uint32_t Shift, int K>
 __device__ void place_codes(const warp_lengths<K>& all, uint16_t (&table)[slots], warp_symbols& room) {
   const uint32_t lane = device::lane_id();
@@ -273,7 +274,8 @@ __device__ void place_codes(const warp_lengths<K>& all, uint16_t (&table)[slots]
   }
 }
 
-// The table of a decoder by one warp, of this lane's word of lengths: symbol << 8 | bits. False where they are no code.
+// Makes the table of a decoder, symbol << 8 | length, from each lane's word of lengths. One warp calls it. Returns
+// false if the lengths are not those of a complete code.
 __device__ inline bool fill_lookup(uint32_t word, uint16_t (&table)[slots], warp_symbols& room) {
   const uint32_t lane = device::lane_id();
   warp_lengths<8> all;

@@ -35,12 +35,14 @@ template <floating_element T> class quantize {
 
  public:
   using value_type = T;
+  /// @cond
   using bits = bits_t<T>;
   using format = float_format<T>;
   using real = typename format::real;
   using real_format = float_format<real>;
   using word = bits_t<real>;
   using groups = detail::host_groups<sizeof(T)>;
+  /// @endcond
 
   static constexpr uint32_t chunk_bytes = 16 * 1024;
   static constexpr bool lossy = true;
@@ -86,6 +88,7 @@ template <floating_element T> class quantize {
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
+  /// @cond
   // -- for the block codec and for quantize_codes
   TUCK_HD static constexpr uint32_t limit(uint32_t count) noexcept {  // the largest chunk, in bytes
     return count * uint32_t{sizeof(T)} - count * uint32_t{sizeof(T)} / 8;
@@ -127,6 +130,7 @@ template <floating_element T> class quantize {
   uint32_t codes_of(uint32_t exponent, span<const T> values, std::byte* codes, uint32_t* fails) const noexcept;
   /// Replaces the codes in `restored` by the values that they stand for. If FromChain, codes may have any bits.
   template <bool FromChain> void restore(uint32_t exponent, span<T> restored) const noexcept;
+  /// @endcond
 
  private:
   // Calls visit(i, from, x) for the i-th 32 values at `from`, padded with zeros. Writes x, which visit fills, to `to`
@@ -230,6 +234,7 @@ TUCK_HD uint64_t quantize<T>::scaled_by_range(uint64_t factor, const range_keys&
   return detail::f64_bits_of(detail::tolerance_of<real>(detail::f64_bits_of(bound)));
 }
 
+/// @cond
 template <floating_element T> uint32_t quantize<T>::find_exponent(span<const T> values) const noexcept {
   if (!has_exponent()) return 0;
   bits largest = 0;
@@ -276,6 +281,8 @@ void quantize<T>::restore(uint32_t exponent, span<T> restored) const noexcept {
               });
   });
 }
+
+/// @endcond
 
 template <floating_element T> uint32_t quantize<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
   if (!is_usable() || values.size_bytes() > max_chunk_raw_bytes) return declined;

@@ -33,8 +33,11 @@ namespace tuck::inline TUCK_ABI {
 template <element T> struct rle_layout {
   static constexpr uint32_t group = 64;  ///< values per 8 mask bytes
 
+  /// Returns the number of groups of `count` values.
   TUCK_HD static constexpr uint32_t groups(uint32_t count) noexcept { return ceil_div(count, group); }
+  /// Returns the offset of L1 in bytes.
   TUCK_HD static constexpr uint32_t l1_begin(uint32_t count) noexcept { return 4 + 4 * ceil_div(count, 32 * group); }
+  /// Returns the offset of the values in bytes: `l0_end`, rounded up to a multiple of sizeof(T).
   TUCK_HD static constexpr uint32_t values_begin(uint32_t l0_end) noexcept {
     constexpr uint32_t low = sizeof(T) - 1;
     return (l0_end + low) & ~low;
@@ -52,7 +55,7 @@ template <element T> struct rle_layout {
 template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
   using value_type = T;
   using kept_type = T;
-  using layout = rle_layout<T>;
+  using layout = rle_layout<T>;  ///< sizes and offsets in a chunk
 
   static constexpr uint32_t kinds = Kinds;  ///< number of mask kinds: 1 or 2
   static constexpr uint32_t chunk_bytes = 16 * 1024;
