@@ -125,7 +125,7 @@ template <class T> std::vector<T> converted(const std::vector<float>& values, ui
   return out;
 }
 
-template <class T> void survey(tensor& t) {
+template <class T> void prepass(tensor& t) {
   const uint64_t count = t.values.size() / sizeof(T);
   uint64_t zeros = 0;
   double lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
@@ -187,7 +187,7 @@ tensor tensor_maker::make(const tensor_request& request) {
       case pattern::runs: block = sums<T>(count, request.sparsity, true); break;
     }
     repeat(as_bytes(span<const T>(block)), made.values);
-    survey<T>(made);
+    prepass<T>(made);
   });
   return made;
 }

@@ -63,7 +63,7 @@ template <class Model, element T> struct size_of_model {
   uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
   uint32_t encode_chunk(span<const T> values, tuck::bytes) const noexcept {
     const uint64_t size = Model::bytes(values);
-    return size < values.size_bytes() ? static_cast<uint32_t>(size) : declined;
+    return size < values.size_bytes() ? static_cast<uint32_t>(size) : incompressible;
   }
   status decode_chunk(const_bytes, span<T>) const noexcept { return status::bad_payload; }
 };

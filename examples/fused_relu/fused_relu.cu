@@ -74,7 +74,7 @@ int main() {
   uint64_t bytes = 0, wrong = 0;
   for (uint32_t b = 0; b < blocks; ++b) {
     const uint32_t n = std::min(chunk_values, count - b * chunk_values);
-    if (sizes[b] == tuck::declined) {  // would not shrink: the activation itself is what there is
+    if (sizes[b] == tuck::incompressible) {  // would not shrink: the activation itself is what there is
       bytes += n * sizeof(float);
       continue;
     }

@@ -97,6 +97,7 @@ struct page_codec_options {
   uint64_t batch = 0;            // most pages of a call
   uint32_t chunk_values = 0;     // values of a chunk, which can be decoded alone; 0: the codec's default
   tuck::error_bound bound = {};  // a value of 0: no loss is allowed
+  bool checksums = false;        // keep a digest of each chunk's values, so that damage of payloads is noticed
 };
 
 // Encodes with the lossless codec `L`, and with quantize if a page does not fit its budget.
@@ -198,7 +199,7 @@ template <tuck::codec L> class page_codec {
 
   bool loses() const noexcept { return options_.bound.value != 0; }
   tuck::frame_options frame_options() const noexcept {
-    return {.chunk_values = options_.chunk_values, .alignment = 16};
+    return {.chunk_values = options_.chunk_values, .alignment = 16, .checksums = options_.checksums};
   }
   tuck::batch_sizes sizes() const noexcept {
     return {options_.batch, tuck::saturating_mul(options_.batch, options_.page_values)};

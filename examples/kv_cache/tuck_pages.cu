@@ -71,17 +71,17 @@ tuck::error_bound bound_of(const tuck_pages_config& c) {
 bool is_sound(const tuck_pages_config& c) {
   constexpr uint64_t most = uint64_t{1} << 40;  // so that no product overflows
   const bool pages = c.page_values != 0 && c.page_values < most && c.page_stride % 4 == 0 && c.page_stride < most &&
-                     c.page_count <= INT32_MAX;
+                     c.page_stride >= 2 * c.page_values && c.page_count <= INT32_MAX;
   const bool slots = c.slot_bytes % 16 == 0 && c.slot_bytes < most && c.slot_stride % 16 == 0 && c.slot_stride < most &&
                      c.slot_stride != 0 && c.slot_count <= INT32_MAX;
   const bool loss = c.loss == TUCK_PAGES_NO_LOSS ? c.bound == 0 : c.loss > 0 && c.loss <= TUCK_PAGES_POINTWISE;
-  return pages && slots && loss;
+  return pages && slots && loss && c.checksums <= 1;
 }
 
 // Returns visit(codec) for the codec of the type, or what is wrong with the configuration.
 template <class Visit> tuck::status with_codec(const tuck_pages_config* c, const Visit& visit) noexcept {
   if (c == nullptr || !is_sound(*c)) return tuck::status::invalid_argument;
-  const kv::page_codec_options options{c->page_values, c->most_pairs, c->chunk_values, bound_of(*c)};
+  const kv::page_codec_options options{c->page_values, c->most_pairs, c->chunk_values, bound_of(*c), c->checksums != 0};
   const auto checked = [&](const auto& codec) {
     const tuck::status s = c->loss != TUCK_PAGES_NO_LOSS && !(c->bound > 0) ? tuck::status::bad_bound : codec.check();
     return s == tuck::status::ok ? visit(codec) : s;

@@ -11,8 +11,9 @@
  * returns 0, or a tuck::status if it could not enqueue the work; tuck_pages_message explains it. The current device is
  * used.
  *
- * The library writes only the given memory. A damaged frame is reported in its result. Values of its page that cannot
- * be restored are set to zero. */
+ * The library writes only the given memory. A frame whose header, directory or structure is damaged is reported in its
+ * result, and values of its page that cannot be restored are set to zero. Without `checksums`, damage of the payload that
+ * leaves a valid frame is not noticed. */
 #ifndef TUCK_PAGES_H
 #define TUCK_PAGES_H
 
@@ -49,13 +50,14 @@ typedef struct tuck_pages_config {
   int32_t loss;          /* TUCK_PAGES_NO_LOSS, or the mode of the bound */
   double bound;          /* positive and finite, or 0 with TUCK_PAGES_NO_LOSS */
   uint64_t page_values;  /* values of a hot page: tokens x heads x head size */
-  uint64_t page_stride;  /* bytes; a multiple of 4 */
+  uint64_t page_stride;  /* bytes; a multiple of 4, at least the bytes of a page */
   uint64_t page_count;   /* pages of the pool */
   uint64_t slot_bytes;   /* the budget of a cold page; a multiple of 16 */
   uint64_t slot_stride;  /* bytes; a multiple of 16 */
   uint64_t slot_count;   /* slots of the pool */
   uint32_t chunk_values; /* values of a chunk; a multiple of 32, at most 8192; 0: 8192 */
   uint32_t most_pairs;   /* most pairs of a call */
+  uint32_t checksums;    /* 1: frames have a checksum of each chunk, 8 bytes, which decoding verifies; else 0 */
 } tuck_pages_config;
 
 typedef struct tuck_page_pair {

@@ -18,7 +18,7 @@ class Config(ctypes.Structure):
     _fields_ = [("type", c_int32), ("loss", c_int32), ("bound", c_double), ("page_values", c_uint64),
                 ("page_stride", c_uint64), ("page_count", c_uint64), ("slot_bytes", c_uint64),
                 ("slot_stride", c_uint64), ("slot_count", c_uint64), ("chunk_values", c_uint32),
-                ("most_pairs", c_uint32)]
+                ("most_pairs", c_uint32), ("checksums", c_uint32)]
 
 
 class Pair(ctypes.Structure):

@@ -52,13 +52,17 @@ void check_needs_base(const decode_options& options, const frame_view& frame, co
     throw about.error(std::string(message(status::not_a_delta)) + " and takes no --base");
 }
 
-// The base of a delta into `values`, which has the bytes of the tensor.
-void read_base(const decode_options& options, bytes values) {
+// Copies the base of a delta into `values`, which has the bytes of the tensor. `restored` is the array's header.
+void read_base(const decode_options& options, const npy_header& restored, bytes values) {
   const npy_file base = read_npy(options.base);
   const const_bytes all = base.data();
   if (all.size() != values.size())
     throw file_error(options.base, "the base has " + std::to_string(all.size()) + " bytes of values, the delta needs " +
                                        std::to_string(values.size()));
+  if (base.header.type != restored.type || base.header.shape != restored.shape)
+    throw file_error(options.base, std::string("the base is ") + name(base.header.type) + " " +
+                                       shape_text(base.header.shape) + ", the delta restores " + name(restored.type) +
+                                       " " + shape_text(restored.shape));
   std::copy(all.begin(), all.end(), values.begin());
 }
 
@@ -68,7 +72,7 @@ void decode_npy(const decode_options& options) {
   check_needs_base(options, frame.view, about);
   const npy_header header = npy_header_of(frame, options.in);
   byte_buffer values(raw_bytes(frame.view));
-  if (frame.view.is_delta()) read_base(options, values.all());
+  if (frame.view.is_delta()) read_base(options, header, values.all());
   decode_all(options, {{about, frame.content.all(), frame.view, values.all()}});
   output_file out(options.out);
   out.write(bytes_of(header.prelude));

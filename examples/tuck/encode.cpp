@@ -147,6 +147,7 @@ void encode_safetensors(const encode_options& options) {
   }
   std::map<std::string, std::string> metadata = in.header.metadata;
   metadata[original_header] = in.header.text;
+  metadata[original_digest] = digest_text(checksum(bytes_of(in.header.text)));
   output_file out(options.out);
   out.write(bytes_of(safetensors_prelude(make_safetensors_header(described, metadata))));
   for (const encoded_frame& frame : frames) out.write(frame.all());
@@ -157,6 +158,8 @@ void encode_safetensors(const encode_options& options) {
 
 void encode(const encode_options& options) {
   refuse_same_file(options.in, options.out);
+  if (!options.base.empty() && same_file(options.base, options.out))
+    throw file_error(options.out, "base and output are the same file");
   is_safetensors(options.in) ? encode_safetensors(options) : encode_npy(options);
 }
 

@@ -2,6 +2,9 @@
 
 #include "codecs.hpp"
 
+#include <cinttypes>
+#include <cstdio>
+
 namespace tuck::tools {
 
 frame_view checked_frame(const_bytes content, const subject& about) {
@@ -61,6 +64,9 @@ frames_file open_frames(const std::string& path) {
   const auto original = header.metadata.find(original_header);
   if (original == header.metadata.end())
     throw file_error(path, std::string("its tensors are not frames: no '") + original_header + "' in its metadata");
+  const auto digest = header.metadata.find(original_digest);
+  if (digest == header.metadata.end() || digest->second != digest_text(checksum(bytes_of(original->second))))
+    throw file_error(path, std::string("the metadata's '") + original_header + "' fails its checksum");
   file.original = parse_safetensors_header(original->second, path);
   std::map<std::string, const named_tensor*> frames;
   for (const named_tensor& t : header.tensors) frames.emplace(t.name, &t);
@@ -99,6 +105,12 @@ std::vector<const_bytes> values_in_base(const safetensors_file& base, const std:
   }
   if (!there.empty()) throw file_error(path, about_tensor(there.begin()->first) + "it is in the base but not in " + of);
   return values;
+}
+
+std::string digest_text(uint64_t digest) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016" PRIx64, digest);
+  return text;
 }
 
 std::string failure_text(const outcome& failed, const frame_view& frame) {

@@ -42,6 +42,10 @@ npy_header npy_header_of(const frame_file& frame, const std::string& path);
 
 // Among the metadata of a file of frames: the header of the file that it was made of, as it was.
 inline constexpr const char* original_header = "tuck.header";
+inline constexpr const char* original_digest = "tuck.header.digest";  // of that header, as digest_text has it
+
+// 16 hexadecimal digits.
+std::string digest_text(uint64_t digest);
 
 struct framed_tensor {
   subject about;

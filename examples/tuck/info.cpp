@@ -34,12 +34,6 @@ std::vector<uint64_t> shape_of(const frame_file& frame, const std::string& path)
   }
 }
 
-std::string digest_text(uint64_t digest) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016" PRIx64, digest);
-  return text;
-}
-
 double ratio_of(uint64_t raw_bytes, uint64_t frame_bytes) {
   return static_cast<double>(raw_bytes) / static_cast<double>(frame_bytes);
 }

@@ -31,7 +31,7 @@ TYPED_TEST(codec_suite, restores_every_value) {
       for (const pattern how : {pattern::iid, pattern::clustered}) {
         const auto values = sample<TypeParam>::tensor(size, sparsity, how, size);
         const auto encoded = this->encode(values);
-        if (encoded.empty()) continue;  // declined
+        if (encoded.empty()) continue;  // incompressible
         ++encoded_chunks;
         auto restored = sparse_tensor<value_t<TypeParam>>(size, 0, how, 99);
         ASSERT_EQ(codec.decode_chunk(encoded, restored), status::ok) << size << ' ' << sparsity;

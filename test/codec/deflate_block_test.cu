@@ -51,7 +51,7 @@ TYPED_TEST(deflate_block, decodes_with_the_scalar_codec_s_verdict) {
       const auto what = chunk_contents[random() % std::size(chunk_contents)];
       const auto values = values_of<value>(chunk_of(what, sizeof(value) + random() % 4000, random()));
       encoded.push_back(encoded_chunk(values));
-      if (encoded.back().empty()) {  // declined
+      if (encoded.back().empty()) {  // incompressible
         encoded.pop_back();
         continue;
       }

@@ -106,7 +106,7 @@ TYPED_TEST(quantize_shapes, predicting_costs_nothing) {
     const auto size = [&](predictor prediction) {
       return encoded_chunk_of(quantize<TypeParam>(error_bound::absolute(0x1p-5), prediction), values).size();
     };
-    ASSERT_NE(size(predictor::none), declined);
+    ASSERT_NE(size(predictor::none), incompressible);
     EXPECT_LE(size(predictor::automatic), size(predictor::none));
   }
 }
@@ -217,7 +217,7 @@ TEST(quantize_format, chunks_that_save_too_little_are_declined_and_refused) {
   EXPECT_EQ(verdict(halves(), sound, 31), status::bad_payload);
   for (const size_t more : {1u, 15u}) {
     std::fill_n(values.end() - 15, more, values[0]);
-    EXPECT_EQ(encoded_chunk_of(halves(), values).size(), declined) << more;
+    EXPECT_EQ(encoded_chunk_of(halves(), values).size(), incompressible) << more;
   }
 }
 

@@ -72,7 +72,7 @@ template <floating_element T> void try_chunks(const quantize<T>& codec, const st
     const auto chunk = span<const T>(values).subspan(first, std::min(chunk_values, values.size() - first));
     ++seen.chunks;
     const uint32_t used = codec.encode_chunk(chunk, room);
-    if (used == declined) {
+    if (used == incompressible) {
       seen.values += non_zeros_of(chunk);
       continue;
     }

@@ -194,11 +194,24 @@ TEST_F(CliSafetensors, refuses_damaged_frames) {
     other.replace(other.find(from, at), from.size(), to);
     return other;
   };
-  const size_t original = content.find("tuck.header");
-  EXPECT_EQ(reason(renamed("tuck.header", "tuck.hidden", 0)),
+  // With the checksum of the header that it then has.
+  const auto sealed = [](std::string changed) {
+    const auto size = tuck::load_unaligned<uint64_t>(reinterpret_cast<const std::byte*>(changed.data()));
+    const auto metadata = nlohmann::json::parse(changed.substr(8, size))["__metadata__"];
+    const std::string header = metadata["tuck.header"], before = metadata["tuck.header.digest"];
+    char digest[17];
+    std::snprintf(digest, sizeof digest, "%016llx",
+                  static_cast<unsigned long long>(
+                      tuck::checksum({reinterpret_cast<const std::byte*>(header.data()), header.size()})));
+    return changed.replace(changed.find(before), before.size(), digest);
+  };
+  const size_t original = content.find("tuck.header\"");
+  EXPECT_EQ(reason(renamed("tuck.header\"", "tuck.hidden\"", 0)),
             "its tensors are not frames: no 'tuck.header' in its metadata");
-  EXPECT_EQ(reason(renamed("a\\\"", "c\\\"", original)), "tensor 'c': it has no frame");
-  EXPECT_EQ(reason(renamed("U8", "I8", original)), "tensor 'a': the frame has 8 values of u8, the tensor is I8 8");
+  EXPECT_EQ(reason(renamed("a\\\"", "c\\\"", original)), "the metadata's 'tuck.header' fails its checksum");
+  EXPECT_EQ(reason(sealed(renamed("a\\\"", "c\\\"", original))), "tensor 'c': it has no frame");
+  EXPECT_EQ(reason(sealed(renamed("U8", "I8", original))),
+            "tensor 'a': the frame has 8 values of u8, the tensor is I8 8");
   EXPECT_EQ(dir.names(), (arguments{"model.safetensors", "packed.safetensors"}));
 }
 

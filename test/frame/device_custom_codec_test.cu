@@ -4,7 +4,7 @@
 
 namespace mine {
 
-// Values below 256 as bytes, and a byte at the end that says all is well; any other chunk is declined.
+// Values below 256 as bytes, and a byte at the end that says all is well; any other chunk is incompressible.
 struct small_values {
   using value_type = uint32_t;
   static constexpr uint32_t chunk_bytes = 4096;
@@ -23,7 +23,7 @@ struct small_values {
   TUCK_HD uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count + 1; }
   TUCK_HD uint32_t encode_chunk(tuck::span<const uint32_t> values, tuck::bytes room) const noexcept {
     for (uint64_t i = 0; i < values.size(); ++i) {
-      if (values[i] >= 256) return tuck::declined;
+      if (values[i] >= 256) return tuck::incompressible;
       room[i] = static_cast<std::byte>(values[i] + offset);
     }
     room[values.size()] = well;
@@ -48,7 +48,7 @@ template <int Threads> struct tuck::block_codec<mine::small_values, Threads> {
   __device__ uint32_t measure(const mine::small_values&, const tile& values) {
     bool large = false;
     for (int j = 0; j < tile::words; ++j) large |= values.w[j] >= 256;
-    return device::sync_block_or(large) ? declined : values.count + 1;
+    return device::sync_block_or(large) ? incompressible : values.count + 1;
   }
   __device__ void pack(const mine::small_values& codec, const tile& values, bytes out) {
     for (int j = 0; j < tile::words; ++j)

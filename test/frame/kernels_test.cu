@@ -67,7 +67,7 @@ TYPED_TEST(kernels, execute_no_more_than_they_did) {
 }
 #endif
 
-TEST(kernels_of_ranges, survey) {
+TEST(kernels_of_ranges, prepass) {
   const quantize<float> codec(error_bound::range_relative(1e-3));
   const auto values = sample<quantize<float>>::tensor(20000, .5);
   device_queue queue;
@@ -79,7 +79,7 @@ template <codec C> void expect_batch(const C& codec) {
   expect_round_trip(batch);
 }
 TEST(kernels_of_batches, encode_and_decode) { expect_batch(zvc<float>{}); }
-TEST(kernels_of_batches, survey) { expect_batch(quantize<float>(error_bound::range_relative(1e-3))); }
+TEST(kernels_of_batches, prepass) { expect_batch(quantize<float>(error_bound::range_relative(1e-3))); }
 
 TEST(kernels_of_streams, inflate_batch) {
   const device_stream stream;

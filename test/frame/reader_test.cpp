@@ -55,7 +55,7 @@ struct narrow {
   uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count; }
   uint32_t encode_chunk(span<const uint32_t> values, bytes room) const noexcept {
     for (uint64_t i = 0; i < values.size(); ++i) {
-      if (values[i] >= 256) return declined;
+      if (values[i] >= 256) return incompressible;
       room[i] = static_cast<std::byte>(values[i] + parameter);
     }
     return static_cast<uint32_t>(values.size());
@@ -86,7 +86,7 @@ TEST(reader, a_custom_codec_needs_no_registration) {
   ASSERT_EQ(view.chunk(0, chunk), status::ok);
   EXPECT_EQ(chunk.kind, chunk_kind::encoded);
   ASSERT_EQ(view.chunk(1, chunk), status::ok);
-  EXPECT_EQ(chunk.kind, chunk_kind::raw);  // declined
+  EXPECT_EQ(chunk.kind, chunk_kind::raw);  // incompressible
 }
 
 // Codecs whose promises no compiler can check get a status.

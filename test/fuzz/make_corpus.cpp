@@ -81,7 +81,7 @@ template <codec C>
 void make_chunk(const std::filesystem::path& path, size_t number, const C& codec, const std::vector<value_t<C>>& all) {
   std::vector<std::byte> room(1 << 17);
   const uint32_t used = codec.encode_chunk(span<const value_t<C>>(all), room);
-  if (used == declined || used > longest) return;
+  if (used == incompressible || used > longest) return;
   const size_t count = all.size() - 1;  // the fuzzers add the one
   const std::string head{static_cast<char>(number), static_cast<char>(count), static_cast<char>(count >> 8), 0};
   write(path, head, room.data(), used);

@@ -71,7 +71,8 @@ template <class C> class block_against_scalar : public ::testing::Test {
     launch_on(stream, 1, Threads, encode_chunk<C, Threads>, codec, static_cast<const T*>(in.data()),
               static_cast<uint32_t>(values.size()), out.data(), size.data());
     auto expected = encode(values, codec);
-    if (expected.empty() && size.download(stream)[0] >= values.size() * sizeof(T)) return;  // declined, in other words
+    if (expected.empty() && size.download(stream)[0] >= values.size() * sizeof(T))
+      return;  // incompressible, in other words
     ASSERT_EQ(size.download(stream)[0], expected.size());
     expected.resize((expected.size() + 15) / 16 * 16);  // zeros are behind it
     ASSERT_EQ(out.download(expected.size(), stream), expected);
@@ -162,7 +163,7 @@ template <class C> class chunks_by_blocks : public ::testing::Test {
       std::vector<std::byte> expected(codec.max_chunk_bytes(static_cast<uint32_t>(chunk.size())));
       expected.resize(codec.encode_chunk(chunk, expected));
       if (expected.empty() || expected.size() >= chunk.size_bytes()) {
-        ASSERT_EQ(got_sizes[i], declined);
+        ASSERT_EQ(got_sizes[i], incompressible);
         continue;
       }
       ASSERT_EQ(got_sizes[i], expected.size());

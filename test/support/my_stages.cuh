@@ -36,7 +36,7 @@ template <int Threads> struct tuck::block_codec<mine::halved, Threads> {
 #pragma unroll
     for (int j = 0; j < tile::words; ++j)
       differs |= tile::first_value(j) < values.count && values.w[j] >> 16 != temp_.upper;
-    return device::sync_block_or(differs) ? declined : 2 + 2 * values.count;
+    return device::sync_block_or(differs) ? incompressible : 2 + 2 * values.count;
   }
   __device__ void pack(const mine::halved&, const tile& values, bytes out) {
     if (threadIdx.x == 0) put(out, 0, temp_.upper);

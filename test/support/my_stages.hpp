@@ -49,7 +49,7 @@ struct halved {
     const auto upper = static_cast<uint16_t>(values[0] >> 16);
     tuck::store_unaligned(room.data(), upper);
     for (uint64_t i = 0; i < values.size(); ++i) {
-      if (values[i] >> 16 != upper) return tuck::declined;
+      if (values[i] >> 16 != upper) return tuck::incompressible;
       tuck::store_unaligned(room.data() + 2 + 2 * i, static_cast<uint16_t>(values[i]));
     }
     return static_cast<uint32_t>(2 + 2 * values.size());

@@ -14,12 +14,12 @@
 //   struct TempStorage                                shared memory of the block codec, trivially constructible
 //   block_codec(TempStorage&)
 //   uint32_t measure(const C&, tile&)                  returns the exact size of the encoded chunk in bytes, or
-//                                                      `declined`, to all threads. A lossy codec leaves the restored
-//                                                      values in the tile unless it declines; others do not change it
-//   void     pack(const C&, const tile&, bytes out)    writes the encoded chunk, then zeros up to out.size(). Follows a
-//                                                      measure of the same tile that returned less than its size. `out`
-//                                                      is global memory; address and size are multiples of 16, and the
-//                                                      size is at most tile_bytes
+//                                                      `incompressible`, to all threads. A lossy codec leaves the
+//                                                      restored values in the tile unless it declines; others do not
+//   change it void     pack(const C&, const tile&, bytes out)    writes the encoded chunk, then zeros up to out.size().
+//                                                      Follows a measure of the same tile that returned less than its
+//                                                      size. `out` is global memory; address and size are multiples of
+//                                                      16, and the size is at most tile_bytes
 //   status   decode(const C&, const_bytes, count, Sink& sink)  restores `count` values from untrusted bytes in global
 //                                                      memory. Their address is a multiple of 16, and they are readable
 //                                                      up to the next multiple of 16. Returns the same status to all
@@ -168,8 +168,8 @@ template <element T, int Threads, bool Kept, class Values = plain_values<T, Thre
 
 namespace detail {
 
-// Encode a chunk with either kind of block codec. The measure functions return its size, or `declined`. pack_chunk
-// writes it to `out`, after a barrier.
+// Encode a chunk with either kind of block codec. The measure functions return its size, or `incompressible`.
+// pack_chunk writes it to `out`, after a barrier.
 template <class Coder, class C, class Chunk>
 __device__ uint32_t measure_taken(Coder& coder, const C& codec, Chunk& chunk) {
   if constexpr (takes_chunk<Coder>)

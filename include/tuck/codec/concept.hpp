@@ -11,7 +11,7 @@
 //
 //   codec             value_type, chunk_bytes, stages, from_stages, max_chunk_bytes, encode_chunk, decode_chunk, lossy
 //   adaptive codec    check, needs_range, device_parameter, prepare
-//   splitter          kept_type, max_growth, side_bytes, side_fits
+//   splitter          residual_type, max_growth, side_bytes, side_fits
 //   transform         value_type, result_type, describe, from_stage, apply, invert
 //   block codec       TempStorage, measure, pack, take, decode, blocks_a_processor   block.cuh
 //   ... of splitters  side_bytes, encoded, assemble, decode_assembled
@@ -89,7 +89,7 @@ struct stage_list {
 };
 
 /// What an adaptive codec may learn about the tensor before it encodes.
-struct tensor_survey {
+struct prepass_result {
   range_keys range;        ///< range of all values
   uint64_t parameter = 0;  ///< bits of the double in device memory
 };
@@ -97,7 +97,7 @@ struct tensor_survey {
 inline constexpr uint32_t max_chunk_raw_bytes = 64 * 1024;  ///< most bytes of values in a chunk
 
 /// What encode_chunk returns for a chunk that does not shrink, or that it does not try to encode.
-inline constexpr uint32_t declined = 0;
+inline constexpr uint32_t incompressible = 0;
 
 // clang-format off
 /// Encodes chunks of values and decodes them again. See the comments at each requirement.
@@ -121,7 +121,8 @@ concept codec =
       { c.max_chunk_bytes(count) } noexcept -> std::same_as<uint32_t>;
 
       // Encodes values.size() >= 1 values into `room`, of at least max_chunk_bytes(values.size()) bytes. Returns the
-      // bytes used, or `declined`. Equal input gives equal bytes. The spans do not overlap. Bytes have no alignment.
+      // bytes used, or `incompressible`. Equal input gives equal bytes. The spans do not overlap. Bytes have no
+      // alignment.
       { c.encode_chunk(values, room) } noexcept -> std::same_as<uint32_t>;
 
       // Restores restored.size() >= 1 values from exactly encoded.size() bytes. The bytes are untrusted: the function
@@ -135,7 +136,7 @@ concept codec =
 /// `stages` and these members, except `check`, so they are TUCK_HD.
 template <class C>
 concept adaptive_codec =
-    codec<C> && requires(const C& c, const tensor_survey& seen, C& prepared) {
+    codec<C> && requires(const C& c, const prepass_result& seen, C& prepared) {
       // Returns what is wrong with the parameters, as far as the host can know.
       { c.check() } noexcept -> std::same_as<status>;
 
@@ -150,7 +151,7 @@ concept adaptive_codec =
 /// passes the residual values to its next stage. A chunk has at least one value.
 template <class C>
 concept splitter =
-    codec<C> && element<typename C::kept_type> && sizeof(typename C::kept_type) == sizeof(typename C::value_type) &&
+    codec<C> && element<typename C::residual_type> && sizeof(typename C::residual_type) == sizeof(typename C::value_type) &&
     requires(const_bytes encoded, uint32_t count) {
       // Side stream and residual values together have at most so many bytes more than the values; the splitters of a
       // chain at most 4 KiB in sum. A chain skips the stage for a chunk if they have more or as many, if the chunk is

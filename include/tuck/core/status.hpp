@@ -120,7 +120,8 @@ TUCK_HD constexpr const char* message(status s) noexcept {
   return "unknown status";
 }
 
-/// Returns whether the frame may be valid but does not fit the call. Such a call leaves its output unchanged.
+/// Returns whether the frame may be valid but does not fit the call. Such a call leaves its output unchanged, except
+/// for wrong_base of a decode_delta with `chunk_by_chunk`.
 TUCK_HD constexpr bool is_mismatch(status s) noexcept {
   return s == status::bad_range || s == status::unsupported ||
          (s >= status::type_mismatch && s <= status::not_consecutive);

@@ -119,9 +119,9 @@ result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, c
   if constexpr (adaptive_codec<C>) {
     if (!tuck::aligned(codec.device_parameter(), sizeof(double))) return {status::misaligned};
     if constexpr (floating_element<value_t<C>>) {
-      job.surveyed = codec.needs_range();
-      if (job.surveyed)
-        if (const result r = detail::launch(survey_batch_kernel<C, block_threads>, job, job.slots.most(), how, stream);
+      job.has_prepass = codec.needs_range();
+      if (job.has_prepass)
+        if (const result r = detail::launch(prepass_batch_kernel<C, block_threads>, job, job.slots.most(), how, stream);
             !r)
           return r;
     }

@@ -10,7 +10,7 @@
 #include <tuck/frame/batch.hpp>
 #include <tuck/frame/decode_kernel.cuh>
 #include <tuck/frame/encode_kernel.cuh>
-#include <tuck/frame/survey_kernel.cuh>
+#include <tuck/frame/prepass_kernel.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -131,7 +131,7 @@ template <codec C, class ItemJob = encode_job<C>, class Item = encode_item<value
   outcome* outcomes;
   batch_slots slots;
   scratch_head* head;
-  bool surveyed;  // a pre-pass has run, which has opened the items
+  bool has_prepass;  // a pre-pass has run, which has opened the items
 };
 
 // A decode_job whose first_value is 0.
@@ -278,7 +278,7 @@ struct encode_slot {
     mine.head = all.item.head + at.item();
     mine.states = all.item.states + at.first_ticket();
     if (!room && at.index() == 0) leave_no_frame(in.frame);
-    if (!all.surveyed) open_item(*mine.head, at.index(), at.count() == 1, epoch);
+    if (!all.has_prepass) open_item(*mine.head, at.index(), at.count() == 1, epoch);
     return true;
   }
 
@@ -353,15 +353,15 @@ struct decode_slot {
 
 // The pre-pass of an encode_batch_job, if its codec needs the range of each item. It opens the items and does not
 // change the epoch.
-template <codec C, int Threads> struct survey_slot {
-  using survey = block_survey<value_t<C>, Threads>;
-  using TempStorage = typename survey::TempStorage;
+template <codec C, int Threads> struct prepass_slot {
+  using prepass = block_prepass<value_t<C>, Threads>;
+  using TempStorage = typename prepass::TempStorage;
   using job = encode_batch_job<C>;
   using item = encode_item<value_t<C>>;
-  using item_job = survey_job<value_t<C>>;
+  using item_job = prepass_job<value_t<C>>;
 
   __device__ static void run(TempStorage& temp, item_job& mine, const batch_cursor&, uint32_t) {
-    survey::run(temp, mine, 0, 1);
+    prepass::run(temp, mine, 0, 1);
   }
   __device__ static void end(const job& all, uint32_t epoch) {
     if (threadIdx.x == 0) reset(*all.head, epoch);
@@ -403,8 +403,8 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::batch_blocks_of<block_decode
 
 template <codec C, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
-    survey_batch_kernel(const __grid_constant__ encode_batch_job<C> job) {
-  using worker = batch_worker<survey_slot<C, Threads>, Threads>;
+    prepass_batch_kernel(const __grid_constant__ encode_batch_job<C> job) {
+  using worker = batch_worker<prepass_slot<C, Threads>, Threads>;
   using storage = typename worker::TempStorage;
   TUCK_SHARED(storage, temp);
   worker(temp, job).run();

@@ -24,8 +24,8 @@ template <codec C, int Threads = block_threads> class block_encode {
   ///                encode values that the kernel computes from registers, as below
   /// @param count   at least 1
   /// @param out     global memory, aligned to 16, of at least the bytes of the values, rounded up to 16
-  /// @return to all threads: the bytes written, with zeros behind them up to a multiple of 16; or `declined` if the
-  ///         chunk does not shrink, and nothing was written
+  /// @return to all threads: the bytes written, with zeros behind them up to a multiple of 16; or `incompressible` if
+  ///         the chunk does not shrink, and nothing was written
   __device__ uint32_t operator()(const C& codec, const value_t<C>* values, uint32_t count, std::byte* out) {
     block_chunk<value_t<C>, Threads, !detail::takes_chunk<coder>> chunk({values}, count);
     return encode(codec, chunk, count, out);
@@ -40,7 +40,7 @@ template <codec C, int Threads = block_threads> class block_encode {
  private:
   template <class Chunk> __device__ uint32_t encode(const C& codec, Chunk& chunk, uint32_t count, std::byte* out) {
     const uint32_t size = detail::measure_chunk(coder_, codec, chunk);
-    if (size == declined || size >= count * sizeof(value_t<C>)) return declined;
+    if (size == incompressible || size >= count * sizeof(value_t<C>)) return incompressible;
     device::sync_block();
     detail::pack_chunk(coder_, codec, chunk, {out, round_up_pow2(size, 4)});
     return size;

@@ -10,7 +10,7 @@
 #include <tuck/core/cuda_result.cuh>
 #include <tuck/frame/decode_kernel.cuh>
 #include <tuck/frame/encode_kernel.cuh>
-#include <tuck/frame/survey_kernel.cuh>
+#include <tuck/frame/prepass_kernel.cuh>
 
 #include <algorithm>
 
@@ -127,9 +127,9 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_
     using T = value_t<C>;
     if constexpr (floating_element<T>)
       if (codec.needs_range()) {
-        const survey_job<T> survey{job.values, values.size(), job.head};
+        const prepass_job<T> prepass{job.values, values.size(), job.head};
         const uint64_t useful = ceil_div(values.size_bytes(), uint64_t{tile_bytes});
-        if (const result r = launch(survey_kernel<T, block_threads>, survey, useful, how, stream); !r) return r;
+        if (const result r = launch(prepass_kernel<T, block_threads>, prepass, useful, how, stream); !r) return r;
       }
   }
   return launch(kernel, job, job.at.chunks, how, stream);

@@ -148,7 +148,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
 
   // Completes the codec with what the host cannot know: the range of the values, and a parameter in device memory.
   __device__ void prepare() {
-    tensor_survey seen;
+    prepass_result seen;
     if (job_.codec.needs_range())
       seen.range = {device::load_relaxed(&job_.head->range.lowest), device::load_relaxed(&job_.head->range.highest)};
     if (job_.codec.device_parameter() != nullptr)
@@ -195,7 +195,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     uint32_t size = 0;
     if (differs) {
       size = detail::measure_taken(block, codec(), chunk);
-      kind = size != declined && size < raw_bytes ? chunk_kind::encoded : chunk_kind::raw;
+      kind = size != incompressible && size < raw_bytes ? chunk_kind::encoded : chunk_kind::raw;
       if (kind == chunk_kind::raw) size = raw_bytes;
     } else if (first_bits() != 0) {
       size = sizeof(T);

@@ -49,9 +49,10 @@ class executor {
 
 /// How a host call runs. It does not change the bytes of the result.
 struct execution {
-  unsigned threads = 1;                          ///< most threads; 0: one per core. Small tensors take fewer
-  std::atomic<uint64_t>* chunks_done = nullptr;  ///< incremented per finished chunk, for progress displays; or null
-  executor pool = {};                            ///< runs the work; without a pool the call starts threads itself
+  unsigned threads = 1;  ///< most threads; 0: one per core. Small tensors take fewer
+  std::atomic<uint64_t>* chunks_done =
+      nullptr;         ///< null, or counts finished chunks, twice in decode_delta's two passes
+  executor pool = {};  ///< runs the work; without a pool the call starts threads itself
 };
 
 namespace detail {

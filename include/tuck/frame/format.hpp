@@ -242,9 +242,11 @@ constexpr uint64_t max_frame_bytes(const C& codec, uint64_t count, const frame_o
   return tuck::make_header(codec, count, options, header) == status::ok ? worst_case_bytes(header) : 0;
 }
 
-/// Returns the most bytes that a delta of `count` values can have, 0 as max_frame_bytes. A delta always has checksums.
+/// Returns the most bytes that a delta of `count` values can have; 0 as max_frame_bytes, and if the codec does not take
+/// deltas. A delta always has checksums.
 template <codec C>
 constexpr uint64_t max_delta_bytes(const C& codec, uint64_t count, frame_options options = {}) noexcept {
+  if (!takes_deltas<C>) return 0;
   options.checksums = true;
   frame_header header;
   if (tuck::make_header(codec, count, options, header) != status::ok) return 0;

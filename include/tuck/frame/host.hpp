@@ -35,7 +35,7 @@ chunk_kind encode_chunk(const C& codec, span<const value_t<C>> values, bytes roo
     return chunk_kind::uniform;
   }
   used = codec.encode_chunk(values, room);
-  if (used != declined && used < raw_bytes) return chunk_kind::encoded;
+  if (used != incompressible && used < raw_bytes) return chunk_kind::encoded;
   used = raw_bytes;
   std::memcpy(room.data(), values.data(), raw_bytes);
   return chunk_kind::raw;
@@ -122,7 +122,7 @@ template <codec C>
 status prepare(const C& codec, span<const value_t<C>> values, const execution& how, C& prepared) noexcept {
   if constexpr (adaptive_codec<C>) {
     if (codec.device_parameter() != nullptr) return status::invalid_argument;
-    tensor_survey seen;
+    prepass_result seen;
     if constexpr (floating_element<value_t<C>>)
       if (codec.needs_range()) seen.range = range_of(values, how.threads, how.pool);
     return codec.prepare(seen, prepared);

@@ -240,6 +240,23 @@ static void test_damage(void) {
   EXPECT(memcmp(pages + 5 * STRIDE, pages + 2 * STRIDE, 2 * VALUES) == 0);
 }
 
+/* With checksums damage of a payload is reported, too; without them it may not be. */
+static void test_payload_damage(void) {
+  static const tuck_page_pair out[] = {{0, 0}}, back[] = {{1, 0}};
+  tuck_pages_config c = configuration();
+  uint32_t at;
+  c.checksums = 1;
+  make_pages();
+  call(0, &c, out, 1);
+  EXPECT(results[0].status == TUCK_PAGES_OK);
+  EXPECT(pages_device_copy(slots, d_slots, sizeof slots) == 0);
+  at = (uint32_t)results[0].bytes - 100;
+  slots[at] ^= 4;
+  EXPECT(pages_device_copy(d_slots, slots, sizeof slots) == 0);
+  call(1, &c, back, 1);
+  EXPECT(results[0].status == 39);
+}
+
 /* A stride of 16 bytes: slots are extents, and indices their begins. */
 static void test_extents(void) {
   tuck_page_pair pair[2];
@@ -307,6 +324,7 @@ int main(void) {
   test_lossless();
   test_bounded();
   test_damage();
+  test_payload_damage();
   test_extents();
   test_graph();
   test_misuse();

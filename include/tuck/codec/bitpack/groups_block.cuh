@@ -57,8 +57,8 @@ class block_groups {
       for (uint32_t i = 0; i < Words; ++i) temp_.words[4 * at + of_lane % 4 + i] = integers[i];
   }
 
-  // Returns the size of a chunk of `count` integers plus `more_bytes`, or `declined` if that is more than `limit`.
-  // Integers past the end must be 0. Has barriers.
+  // Returns the size of a chunk of `count` integers plus `more_bytes`, or `incompressible` if that is more than
+  // `limit`. Integers past the end must be 0. Has barriers.
   __device__ uint32_t measure(uint32_t count, bool differences, uint32_t more, uint32_t more_bytes, uint32_t limit) {
     device::sync_warp();
     summary of_group[rounds];
@@ -103,7 +103,7 @@ class block_groups {
     const bool is_before = device::lane_id() < device::warp_id();
     const uint32_t all_groups = device::warp_sum(groups);  // [31:16]: sparse groups
     const auto at = layout::offsets_of(count, all_groups & 0xffffu, all_groups >> 16, device::warp_sum(bits));
-    if (at.end + more_bytes > limit) return declined;
+    if (at.end + more_bytes > limit) return incompressible;
     const uint32_t groups_before = device::warp_sum(is_before ? groups : 0), own_before = up_to - counts;
     bits_before_ = device::warp_sum(is_before ? bits : 0) + (own_before & 0xffffu);
     groups_before_ = groups_before + device::byte_perm(own_before, 0, 0x4342);

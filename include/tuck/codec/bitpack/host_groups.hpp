@@ -19,8 +19,8 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   using layout::group;
 
  public:
-  // Writes `count` integers. Returns the size in bytes, or `declined` if that is more than `limit`. `more` is the field
-  // of the chunk's head; unsigned integers replace it.
+  // Writes `count` integers. Returns the size in bytes, or `incompressible` if that is more than `limit`. `more` is the
+  // field of the chunk's head; unsigned integers replace it.
   static uint32_t encode(const std::byte* integers, uint32_t count, bool differences, uint32_t more, uint32_t limit,
                          std::byte* out) noexcept {
     return vectorized([=] { return write(integers, count, differences, more, limit, out); });
@@ -42,7 +42,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   [[gnu::always_inline]] static uint32_t write(const std::byte* integers, uint32_t count, bool differences,
                                                uint32_t more, uint32_t limit, std::byte* out) noexcept {
     const uint32_t groups = layout::count(count);
-    if (groups > layout::max_groups) return declined;
+    if (groups > layout::max_groups) return incompressible;
     uint32_t non_zeros[layout::max_groups];
     masks_of(span(reinterpret_cast<const untyped<Bytes>*>(integers), count), ones::non_zeros,
              reinterpret_cast<std::byte*>(non_zeros));
@@ -85,7 +85,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
       payload_bits += chosen.payload_bits(popcount(non_zeros[g]), first_bits, base_bits);
     }
     const auto at = layout::offsets_of(count, non_zero_groups, sparse_groups, payload_bits);
-    if (at.end > limit) return declined;
+    if (at.end > limit) return incompressible;
 
     std::memset(out, 0, at.masks);
     store_unaligned(out, first_bits | base_bits << 8 | more << 16);

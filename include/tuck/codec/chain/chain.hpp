@@ -63,7 +63,7 @@ template <class Chain> class host_chain {
   }
 
   uint32_t encode(span<const value<0>> values, bytes out) noexcept {
-    if (values.empty() || values.size_bytes() > max_raw) return declined;
+    if (values.empty() || values.size_bytes() > max_raw) return incompressible;
     std::memcpy(row_, values.data(), values.size_bytes());
     flow_.values[0] = static_cast<uint32_t>(values.size());
     prepare<0>();
@@ -117,7 +117,7 @@ template <class Chain> class host_chain {
     if (wanted > sizeof other_ && more == nullptr) return split_record::none();
     std::byte* const encoded = more != nullptr ? more.get() : other_;
     const uint32_t used = at<I>().encode_chunk(values<I>(), {encoded, wanted});
-    if (used == declined) return split_record::none();
+    if (used == incompressible) return split_record::none();
     const uint32_t side = stage<I>::side_bytes({encoded, used}, count), kept = used - side;
     if (!split_record::allows(raw, stage<I>::max_growth, kept, side)) return split_record::none();
     std::memmove(row_ + used, row_ + raw, flow_.sides_before(I));
@@ -137,7 +137,7 @@ template <class Chain> class host_chain {
       uint32_t used = 0;
       if (raw != 0)
         used = at<last>().encode_chunk(values<last>(), {to, at<last>().max_chunk_bytes(flow_.values[last])});
-      if (used == declined || used >= raw) std::memcpy(to, row_, used = raw);
+      if (used == incompressible || used >= raw) std::memcpy(to, row_, used = raw);
       std::memcpy(to + used, row_ + raw, sides);
       return used + sides;
     }
@@ -285,7 +285,7 @@ template <class... Stages> struct chain {
   {
     return row.first.device_parameter();
   }
-  TUCK_HD status prepare(const tensor_survey& seen, chain& prepared) const noexcept
+  TUCK_HD status prepare(const prepass_result& seen, chain& prepared) const noexcept
     requires adaptive_codec<first_stage>
   {
     prepared = *this;

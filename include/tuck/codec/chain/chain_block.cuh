@@ -80,12 +80,12 @@ class chain_finisher<Chain, Threads> {
 
   __device__ uint32_t measure(const Chain& codec, const chain_flow<Chain>& flow) {
     const uint32_t raw = flow.bytes(at_last);
-    uint32_t used = declined;
+    uint32_t used = incompressible;
     if (raw != 0) {
       tile chunk = row_tile(flow);
       used = measure_chunk(coder_, codec.template stage<at_last>(), chunk);
     }
-    shrinks_ = used != declined && used < raw;
+    shrinks_ = used != incompressible && used < raw;
     used_ = shrinks_ ? used : raw;
     if (threadIdx.x == 0) flow.list_records(temp_.records);
     return used_ + flow.sides_before(at_last) + Chain::record_bytes;

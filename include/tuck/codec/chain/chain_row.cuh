@@ -142,9 +142,9 @@ template <class Chain, int Threads> class chain_preparer {
   template <int I> __device__ void split(const Chain& codec, tile<I>& values) {
     const uint32_t raw = values.count * Chain::width;
     auto coder = block<I>();
-    const uint32_t used = raw == 0 ? declined : coder.measure(codec.template stage<I>(), values);
-    const uint32_t side = used == declined ? 0 : coder.side_bytes(values.count);
-    const bool splits = used != declined && split_record::allows(raw, stage<I>::max_growth, used - side, side);
+    const uint32_t used = raw == 0 ? incompressible : coder.measure(codec.template stage<I>(), values);
+    const uint32_t side = used == incompressible ? 0 : coder.side_bytes(values.count);
+    const bool splits = used != incompressible && split_record::allows(raw, stage<I>::max_growth, used - side, side);
     device::sync_block();
     if (splits) coder.assemble(codec.template stage<I>(), values);
     if (threadIdx.x == 0)

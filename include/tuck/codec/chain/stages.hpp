@@ -51,7 +51,7 @@ template <transform S> struct result_of_stage<S> {
   using type = typename S::result_type;
 };
 template <splitter S> struct result_of_stage<S> {
-  using type = typename S::kept_type;
+  using type = typename S::residual_type;
 };
 
 template <class... Stages> inline constexpr bool types_match = true;

@@ -67,10 +67,10 @@ inline uint64_t store_blocks(const_bytes values, std::byte* to) noexcept {
 }  // namespace deflate_format
 
 template <element T> uint32_t deflate<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
-  if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return declined;
+  if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
   deflate_format::host_encoder<width> encoder;
   const uint32_t size = encoder.measure(as_bytes(values));
-  if (size != declined) encoder.write(out.data());
+  if (size != incompressible) encoder.write(out.data());
   return size;
 }
 

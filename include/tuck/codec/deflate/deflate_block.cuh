@@ -308,7 +308,7 @@ template <element T, int Threads> class block_encoder {
     stream_ = (header + all + (temp_.counts[end_of_block] & 15) + 7) / 8;
     const uint32_t size = stream_ + index_bytes(stream_, sub_blocks_);
     words_ = size / 4;
-    return device::sync_block_or(is_long) || size >= bytes_ ? declined : size;
+    return device::sync_block_or(is_long) || size >= bytes_ ? incompressible : size;
   }
   __device__ uint32_t sub_block_bits(uint32_t i) const {
     return temp_.piece_bit[(i + 1) * parts] - temp_.piece_bit[i * parts];

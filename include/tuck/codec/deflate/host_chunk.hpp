@@ -14,7 +14,8 @@ namespace tuck::inline TUCK_ABI::deflate_format {
 // Encoder for elements of Width bytes.
 template <uint32_t Width> class host_encoder {
  public:
-  // Returns the size of the encoded chunk, which `write` then writes, or `declined` if the chunk is incompressible.
+  // Returns the size of the encoded chunk, which `write` then writes, or `incompressible` if the chunk is
+  // incompressible.
   uint32_t measure(const_bytes values) noexcept {
     values_ = values.data();
     bytes_ = static_cast<uint32_t>(values.size());
@@ -169,7 +170,7 @@ template <uint32_t Width> class host_encoder {
     token_[tokens_++] = static_cast<uint16_t>(token);
   }
 
-  // Computes the bits of each token, segment and sub-block. Returns the size of the chunk, or `declined`.
+  // Computes the bits of each token, segment and sub-block. Returns the size of the chunk, or `incompressible`.
   uint32_t size() noexcept {
     for (uint32_t t = 0; t < far_token; ++t) {
       if (t >= 256 && t < 256 + min_match) continue;
@@ -193,7 +194,7 @@ template <uint32_t Width> class host_encoder {
     }
     stream_ = ceil_div(all, 8u);
     const uint32_t size = stream_ + index_bytes(stream_, sub_blocks_);
-    return fits && size < bytes_ ? size : declined;
+    return fits && size < bytes_ ? size : incompressible;
   }
 
   const std::byte* values_ = nullptr;

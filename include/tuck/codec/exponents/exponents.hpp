@@ -42,14 +42,14 @@ template <floating_element T> struct exponents {
   }
 
   uint32_t encode_chunk(span<const T> values, bytes room) const noexcept {
-    if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return declined;
+    if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
     const auto count = static_cast<uint32_t>(values.size());
-    if (planes_bytes(count) > limit(count)) return declined;
+    if (planes_bytes(count) > limit(count)) return incompressible;
     std::byte upper[max_chunk_raw_bytes / sizeof(T)];
     for (uint32_t i = 0; i < count; ++i)
       upper[i] = static_cast<std::byte>(rotated(values.data(), i) >> (8 * sizeof(T) - 8));
     const uint32_t end = groups::encode(upper, count, false, 0, limit(count) - planes_bytes(count), room.data());
-    if (end == declined) return declined;
+    if (end == incompressible) return incompressible;
     std::byte* to = room.data() + end;
     std::memset(to, 0, planes_bytes(count));
     for (uint32_t byte = sizeof(T) - 1; byte-- > 0; to += plane_bytes(count))

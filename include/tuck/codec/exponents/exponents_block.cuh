@@ -67,7 +67,7 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
       groups_.set_row(static_cast<uint32_t>(r), upper);
     }
     const uint32_t planes = exponents<T>::planes_bytes(values.count), limit = exponents<T>::limit(values.count);
-    return planes > limit ? declined : groups_.measure(values.count, false, 0, planes, limit);
+    return planes > limit ? incompressible : groups_.measure(values.count, false, 0, planes, limit);
   }
   __device__ void pack(const exponents<T>&, const tile& values, bytes out) {
     groups_.assemble(0);

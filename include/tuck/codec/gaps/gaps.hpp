@@ -193,7 +193,7 @@ template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes 
   using namespace gaps_format;
   const auto count = static_cast<uint32_t>(values.size());
   found all;
-  if (values.size_bytes() > max_chunk_raw_bytes || !find(values, all)) return declined;
+  if (values.size_bytes() > max_chunk_raw_bytes || !find(values, all)) return incompressible;
   const uint32_t k = all.count, r = remainder_bits(k, count);
   uint64_t quotients = 0, classes = 0;
   uint32_t stored = 0, before = 0;
@@ -213,7 +213,7 @@ template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes 
   const uint32_t w = has_classes ? stored_wide : all_wide;
   const uint64_t bits = header_bits + uint64_t{k} * r + quotients + (has_classes ? with_classes : uint64_t{k} * w);
   const uint64_t size = ceil_div(bits, uint64_t{8});
-  if (size >= values.size_bytes()) return declined;
+  if (size >= values.size_bytes()) return incompressible;
 
   std::memset(room.data(), 0, size + 8);
   host_writer out(room.data());

@@ -44,7 +44,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     if (threadIdx.x == 0) temp_.any = temp_.any_stored = 0;
     device::sync_block();
     const uint32_t k = list(values.count / 4);
-    if (k > values.count / 4) return declined;
+    if (k > values.count / 4) return incompressible;
     device::sync_block();
     const uint32_t r = gaps_format::remainder_bits(k, values.count);
     const sums all = sum(k, r);

@@ -50,11 +50,11 @@ status huffman<T>::decode_row(const_bytes encoded, const section_list& sections,
   return huffman_format::host_chunk<T>(sections).decode(encoded, row.data());
 }
 template <element T> uint32_t huffman<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
-  if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return declined;
+  if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
   section_list all{};
   all.add(static_cast<uint32_t>(values.size_bytes()));
   const uint32_t used = encode_row(as_bytes(values), all, room.data());
-  return used < values.size_bytes() ? used : declined;
+  return used < values.size_bytes() ? used : incompressible;
 }
 template <element T> status huffman<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
   if (restored.size_bytes() > max_chunk_raw_bytes || encoded.size() >= restored.size_bytes())

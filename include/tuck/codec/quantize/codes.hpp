@@ -22,7 +22,7 @@ namespace tuck::inline TUCK_ABI {
 template <floating_element T> class quantize_codes {
  public:
   using value_type = T;
-  using kept_type = bits_t<T>;
+  using residual_type = bits_t<T>;
   using side = quantize_side<T>;
 
   static constexpr uint32_t chunk_bytes = 16 * 1024;
@@ -54,7 +54,7 @@ template <floating_element T> class quantize_codes {
   TUCK_HD constexpr status check() const noexcept { return rule_.check(); }
   TUCK_HD constexpr bool needs_range() const noexcept { return rule_.needs_range(); }
   TUCK_HD constexpr const double* device_parameter() const noexcept { return rule_.device_parameter(); }
-  TUCK_HD status prepare(const tensor_survey& seen, quantize_codes& prepared) const noexcept {
+  TUCK_HD status prepare(const prepass_result& seen, quantize_codes& prepared) const noexcept {
     return rule_.prepare(seen, prepared.rule_);
   }
 
@@ -79,12 +79,12 @@ template <floating_element T> class quantize_codes {
 };
 
 template <floating_element T> uint32_t quantize_codes<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
-  if (!rule_.is_usable() || values.size_bytes() > max_chunk_raw_bytes) return declined;
+  if (!rule_.is_usable() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
   const uint32_t exponent = rule_.find_exponent(values);
   uint32_t fails[max_chunk_raw_bytes / sizeof(T) / 32];
   std::byte codes[max_chunk_raw_bytes];
   const uint32_t exceptions = rule_.codes_of(exponent, values, codes, fails), size = rule_.side().bytes(exceptions);
-  if (exceptions > max_exceptions) return declined;
+  if (exceptions > max_exceptions) return incompressible;
   rule_.side().write(out.data(), exponent, exceptions, fails, values);
   std::memcpy(out.data() + size, codes, values.size_bytes());
   return size + static_cast<uint32_t>(values.size_bytes());

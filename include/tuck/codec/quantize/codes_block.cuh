@@ -29,7 +29,7 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp), quantizer_(temp.of_tile) {}
 
   __device__ uint32_t measure(const quantize_codes<T>& codec, const tile& values) {
-    if (!codec.rule().is_usable()) return declined;
+    if (!codec.rule().is_usable()) return incompressible;
     exponent_ = quantizer_.find_exponent(codec.rule(), values);
     quantizer_.with_quantizer(codec.rule(), exponent_, [&](const auto& quantizer) {
       quantizer_.quantize_rows(quantizer, values, [&](uint32_t r, const device::vec128& row, const device::vec128&) {
@@ -37,7 +37,7 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
       });
     });
     exceptions_ = quantizer_.count_exceptions();
-    if (exceptions_ > quantize_codes<T>::max_exceptions) return declined;
+    if (exceptions_ > quantize_codes<T>::max_exceptions) return incompressible;
     size_ = codec.rule().side().bytes(exceptions_);
     return size_ + values.count * uint32_t{sizeof(T)};
   }

@@ -82,7 +82,7 @@ template <floating_element T> class quantize {
   }
   TUCK_HD constexpr bool needs_range() const noexcept { return mode_ == bound_mode::range_relative; }
   TUCK_HD constexpr const double* device_parameter() const noexcept { return on_device_; }
-  TUCK_HD status prepare(const tensor_survey& seen, quantize& prepared) const noexcept;
+  TUCK_HD status prepare(const prepass_result& seen, quantize& prepared) const noexcept;
 
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
@@ -204,7 +204,7 @@ TUCK_HD status quantize<T>::from_stages(const stage_list& stages, quantize& pars
 }
 
 template <floating_element T>
-TUCK_HD status quantize<T>::prepare(const tensor_survey& seen, quantize& prepared) const noexcept {
+TUCK_HD status quantize<T>::prepare(const prepass_result& seen, quantize& prepared) const noexcept {
   quantize made = *this;
   if (on_device_ != nullptr) made.requested_ = seen.parameter;
   if (!detail::is_bound(made.requested_)) return status::bad_bound;
@@ -285,15 +285,15 @@ void quantize<T>::restore(uint32_t exponent, span<T> restored) const noexcept {
 /// @endcond
 
 template <floating_element T> uint32_t quantize<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
-  if (!is_usable() || values.size_bytes() > max_chunk_raw_bytes) return declined;
+  if (!is_usable() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
   const auto count = static_cast<uint32_t>(values.size());
   const uint32_t exponent = find_exponent(values);
   alignas(T) std::byte codes[max_chunk_raw_bytes];
   uint32_t fails[max_chunk_raw_bytes / sizeof(T) / 32];
   const uint32_t exceptions = codes_of(exponent, values, codes, fails), side_bytes = side().bytes(exceptions);
-  if (side_bytes > limit(count)) return declined;
+  if (side_bytes > limit(count)) return incompressible;
   const uint32_t size = groups::encode(codes, count, predicts(), exceptions, limit(count) - side_bytes, out.data());
-  if (size == declined) return declined;
+  if (size == incompressible) return incompressible;
   side().write(out.data() + size, exponent, exceptions, fails, values);
   return size + side_bytes;
 }

@@ -39,7 +39,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
     });
   }
   __device__ uint32_t measure(const quantize<T>& codec) {
-    if (!codec.is_usable()) return declined;
+    if (!codec.is_usable()) return incompressible;
     const uint32_t exceptions = quantizer_.count_exceptions();
     if (threadIdx.x == 0) temp_.exceptions = exceptions;
     return groups_.measure(temp_.count, codec.predicts(), exceptions, codec.side().bytes(exceptions),

@@ -54,7 +54,7 @@ template <element T> struct rle_layout {
 /// concept.hpp documents the members that are not described here.
 template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
   using value_type = T;
-  using kept_type = T;
+  using residual_type = T;
   using layout = rle_layout<T>;  ///< sizes and offsets in a chunk
 
   static constexpr uint32_t kinds = Kinds;  ///< number of mask kinds: 1 or 2
@@ -129,7 +129,7 @@ template <class Cpu>
   using loops = detail::masks_on<Cpu>;
   const auto count = static_cast<uint32_t>(values.size());
   const uint32_t groups = layout::groups(count);
-  if (groups > most_groups) return declined;
+  if (groups > most_groups) return incompressible;
   const std::byte* const from = as_bytes(values).data();
   levels masks;
   counts of_mask;
@@ -147,7 +147,7 @@ template <class Cpu>
   std::memset(masks.l0 + 4 * mask_words(count), 0, 8 * groups - 4 * mask_words(count));
   of_mask.bytes = loops::template masks_of<ones::non_zeros, 1>(masks.l0, 8 * groups, masks.l1);
   of_mask.groups = loops::template masks_of<ones::non_zeros, 1>(masks.l1, groups, masks.l2);
-  if (of_mask.size(count) >= values.size_bytes()) return declined;
+  if (of_mask.size(count) >= values.size_bytes()) return incompressible;
 
   // `pack` may write past the end of a level; the next level overwrites that.
   const std::byte* const end = out + values.size_bytes();

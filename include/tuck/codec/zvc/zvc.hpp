@@ -22,7 +22,7 @@ namespace tuck::inline TUCK_ABI {
 /// @tparam T element type
 template <element T> struct zvc {
   using value_type = T;
-  using kept_type = T;
+  using residual_type = T;
 
   static constexpr uint32_t window = mask_window;  ///< values per mask word
   static constexpr uint32_t chunk_bytes = 16 * 1024;
@@ -50,14 +50,14 @@ template <element T> struct zvc {
 template <element T> uint32_t zvc<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
   const auto count = static_cast<uint32_t>(values.size());
   const uint32_t side = mask_bytes(count), raw = max_chunk_bytes(count);
-  if (side >= raw) return declined;
+  if (side >= raw) return incompressible;
   return detail::on_cpu([=]<class Cpu>(Cpu) {
     using loops = detail::masks_on<Cpu>;
     const std::byte* const from = as_bytes(values).data();
     std::byte* const masks = out.data();
     const uint32_t kept = loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, masks);
     const uint64_t size = side + uint64_t{kept} * sizeof(T);
-    if (size >= raw) return declined;
+    if (size >= raw) return incompressible;
     loops::template pack<sizeof(T)>(from, count, masks, masks + side, masks + raw);
     return static_cast<uint32_t>(size);
   });

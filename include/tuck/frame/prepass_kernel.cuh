@@ -7,7 +7,7 @@
 
 namespace tuck::inline TUCK_ABI {
 
-template <floating_element T> struct survey_job {
+template <floating_element T> struct prepass_job {
   const T* values;  // aligned to a word of block_tile
   uint64_t count;
   scratch_head* head;
@@ -15,7 +15,7 @@ template <floating_element T> struct survey_job {
 
 // Extends the range in the scratch by the tiles `share`, `share + shares`, ... of the job. encode reads it there. Call
 // it with all threads of a block. Between two uses of the same TempStorage there must be a sync_block().
-template <floating_element T, int Threads> struct block_survey {
+template <floating_element T, int Threads> struct block_prepass {
   using tile = block_tile<T, Threads>;
   using key = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   static constexpr int warps = Threads / device::warp_size;
@@ -23,12 +23,12 @@ template <floating_element T, int Threads> struct block_survey {
     key of_warp[2 * warps];
   };
 
-  __device__ static void run(TempStorage& temp, const survey_job<T>& job, uint32_t share, uint32_t shares);
+  __device__ static void run(TempStorage& temp, const prepass_job<T>& job, uint32_t share, uint32_t shares);
 };
 
 template <floating_element T, int Threads>
-__device__ void block_survey<T, Threads>::run(TempStorage& temp, const survey_job<T>& job, uint32_t share,
-                                              uint32_t shares) {
+__device__ void block_prepass<T, Threads>::run(TempStorage& temp, const prepass_job<T>& job, uint32_t share,
+                                               uint32_t shares) {
   value_range<T> range;
   for (uint64_t begin = uint64_t{share} * tile::capacity; begin < job.count;
        begin += uint64_t{shares} * tile::capacity) {
@@ -59,11 +59,11 @@ inline namespace TUCK_ARCH {
 
 template <floating_element T, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
-    survey_kernel(const __grid_constant__ survey_job<T> job) {
-  using survey = block_survey<T, Threads>;
-  using storage = typename survey::TempStorage;
+    prepass_kernel(const __grid_constant__ prepass_job<T> job) {
+  using prepass = block_prepass<T, Threads>;
+  using storage = typename prepass::TempStorage;
   TUCK_SHARED(storage, temp);
-  survey::run(temp, job, blockIdx.x, gridDim.x);
+  prepass::run(temp, job, blockIdx.x, gridDim.x);
 }
 
 }  // namespace TUCK_ARCH
