@@ -12,8 +12,8 @@
  * used.
  *
  * The library writes only the given memory. A frame whose header, directory or structure is damaged is reported in its
- * result, and values of its page that cannot be restored are set to zero. Without `checksums`, damage of the payload that
- * leaves a valid frame is not noticed. */
+ * result, and values of its page that cannot be restored are set to zero. Without `checksums`, damage of the payload
+ * that leaves a valid frame is not noticed. */
 #ifndef TUCK_PAGES_H
 #define TUCK_PAGES_H
 

@@ -15,11 +15,12 @@
 //   block_codec(TempStorage&)
 //   uint32_t measure(const C&, tile&)                  returns the exact size of the encoded chunk in bytes, or
 //                                                      `incompressible`, to all threads. A lossy codec leaves the
-//                                                      restored values in the tile unless it declines; others do not
-//   change it void     pack(const C&, const tile&, bytes out)    writes the encoded chunk, then zeros up to out.size().
-//                                                      Follows a measure of the same tile that returned less than its
-//                                                      size. `out` is global memory; address and size are multiples of
-//                                                      16, and the size is at most tile_bytes
+//                                                      restored values in the tile unless it returns that; others do
+//                                                      not change it
+//   void     pack(const C&, const tile&, bytes out)    writes the encoded chunk, then zeros up to out.size(). Follows a
+//                                                      measure of the same tile that returned less than its size. `out`
+//                                                      is global memory; address and size are multiples of 16, and the
+//                                                      size is at most tile_bytes
 //   status   decode(const C&, const_bytes, count, Sink& sink)  restores `count` values from untrusted bytes in global
 //                                                      memory. Their address is a multiple of 16, and they are readable
 //                                                      up to the next multiple of 16. Returns the same status to all

@@ -151,7 +151,8 @@ concept adaptive_codec =
 /// passes the residual values to its next stage. A chunk has at least one value.
 template <class C>
 concept splitter =
-    codec<C> && element<typename C::residual_type> && sizeof(typename C::residual_type) == sizeof(typename C::value_type) &&
+    codec<C> && element<typename C::residual_type> &&
+    sizeof(typename C::residual_type) == sizeof(typename C::value_type) &&
     requires(const_bytes encoded, uint32_t count) {
       // Side stream and residual values together have at most so many bytes more than the values; the splitters of a
       // chain at most 4 KiB in sum. A chain skips the stage for a chunk if they have more or as many, if the chunk is
