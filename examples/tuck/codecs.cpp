@@ -72,7 +72,7 @@ template <codec C> class chosen final : public chosen_codec {
     frame_header header;
     plan.code = make_header(codec_, count, typed(options), header);
     if (plan.code != status::ok) return plan;
-    plan.most_bytes = options.checksums ? max_delta_bytes(codec_, count, typed(options)) : worst_case_bytes(header);
+    plan.most_bytes = std::max(worst_case_bytes(header), max_delta_bytes(codec_, count, typed(options)));
     plan.chunks = layout_of(header).chunks;
     return plan;
   }
