@@ -65,7 +65,13 @@ TUCK_HD inline word_sum sum_words(const_bytes data, uint64_t first_index = 0) no
     done = words / round * round;
   }
 #endif
-  for (uint64_t i = done; i < words; ++i) all.add(load_unaligned<uint32_t>(data.data() + 4 * i), first_index + i);
+  for (; done + 4 <= words; done += 4) {
+    const uint32_t key = detail::word_keys::of_four((first_index + done) / 4);
+    for (uint32_t k = 0; k < 4; ++k)
+      all.sum +=
+          uint64_t{key * detail::word_keys::multiple(k)} * load_unaligned<uint32_t>(data.data() + 4 * (done + k));
+  }
+  for (; done < words; ++done) all.add(load_unaligned<uint32_t>(data.data() + 4 * done), first_index + done);
   if (const uint64_t tail = data.size() % 4; tail != 0) {
     uint32_t word = 0;
     std::memcpy(&word, data.data() + 4 * words, tail);
