@@ -4,7 +4,7 @@ import pathlib
 import re
 import sys
 
-LINES_OF_README = 250
+LINES_OF_README = 181
 
 
 def without_code(text):

@@ -60,7 +60,7 @@ TEST_F(CliDelta, the_wrong_base_is_refused_and_nothing_is_written) {
   EXPECT_EQ(refusal({"encode", "--base", short_one, in, frame}, short_one), "the base is f32 10, the array f32 5000");
   scratch::write(short_one, npy(dict("<u4", "(50, 100)"), sparse_data(20000)));
   EXPECT_EQ(refusal({"decode", "--base", short_one, frame, out}, short_one),
-            "the base is u32 50 x 100, the delta restores f32 5000");
+            "the base is u32 50x100, the delta restores f32 5000");
   EXPECT_EQ(refusal({"encode", "--base", base, in, base}, base), "base and output are the same file");
   EXPECT_EQ(dir.names(), (arguments{"base.npy", "in.npy", "short.npy", "x.tuck"}));
   expect_ok({"encode", in, frame});
