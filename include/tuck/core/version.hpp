@@ -3,6 +3,7 @@
 
 #include <tuck/core/config.hpp>
 
+/// The library. Its calls are for a CUDA stream; tuck::host has those for the CPU.
 namespace tuck::inline TUCK_ABI {
 
 inline constexpr int version_major = 0;  ///< major version

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+/// Calls on the CPU.
 namespace tuck::inline TUCK_ABI::host {
 
 /// The work of a call: task(i) does part i.

@@ -54,8 +54,8 @@ inline constexpr uint32_t frame_magic = 0x4b435554;  ///< the first 4 bytes of a
 inline constexpr uint16_t frame_version = 1;         ///< the only version that is known
 inline constexpr uint32_t flag_checksums = 1;        ///< the frame has a checksum per chunk
 inline constexpr uint32_t flag_delta = 2;            ///< the frame is a delta; only together with flag_checksums
-/// Payloads are aligned to 16 to 4096 bytes.
-inline constexpr uint32_t min_alignment_log2 = 4, max_alignment_log2 = 12;
+inline constexpr uint32_t min_alignment_log2 = 4;    ///< payloads are aligned to at least 16 bytes
+inline constexpr uint32_t max_alignment_log2 = 12;   ///< payloads are aligned to at most 4096 bytes
 
 /// The first 128 bytes of a frame.
 ///

@@ -23,6 +23,7 @@ struct inflate_job {
 
 inline namespace TUCK_ARCH {
 
+/// @cond
 template <int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
     inflate_batch_kernel(const __grid_constant__ detail::inflate_job job) {
@@ -38,6 +39,7 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
     device::sync_warp();
   }
 }
+/// @endcond
 
 /// Decodes each stream into its output, as tuck::inflate does, and writes the result with the same index.
 ///

@@ -15,10 +15,12 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// Declares which memory each resource allocates, as CCCL's properties. A resource_ref counts as device memory.
+// Which memory each resource allocates, as CCCL's properties. A resource_ref counts as device memory.
+/// @cond
 inline void get_property(const async_resource&, cuda::mr::device_accessible) noexcept {}
 inline void get_property(const pinned_resource&, cuda::mr::device_accessible) noexcept {}
 inline void get_property(const pinned_resource&, cuda::mr::host_accessible) noexcept {}
 inline void get_property(const resource_ref&, cuda::mr::device_accessible) noexcept {}
+/// @endcond
 
 }  // namespace tuck::inline TUCK_ABI
