@@ -18,11 +18,12 @@ template <floating_element T> struct exponent_row {
   exponent_row() = default;
   // If `signs` is false, only the upper bytes are correct, unless values have one byte.
   __device__ explicit exponent_row(device::vec128 x, bool signs = true) {
-    if (signs || width == 1)
+    if (signs || width == 1) {
       rotate_values<width>(x.w);
-    else
+    } else {
 #pragma unroll
       for (uint32_t& w : x.w) w <<= 1;
+    }
 #pragma unroll
     for (uint32_t q = 0; q < quads; ++q) {
 #pragma unroll
