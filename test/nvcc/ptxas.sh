@@ -85,6 +85,7 @@ awk -F '|' -v compare="$pinned" -v few="$few" '
       bound = $2 ~ / (chain |zvc u8$)/ ? 128 : 96
       if ($2 ~ /^(decode_delta |encode_delta chain )/) bound += bound == 96 ? 32 : 40
     }
+    if ($2 ~ /_delta_batch /) bound = $2 ~ /^decode/ ? 128 : 96
     if ($2 ~ /^(encode|decode) gaps /) bound = 80
     if ($2 ~ /^encode(_batch)? (deflate |huffman |chain .*huffman)/) bound = 128
     if ($3 + 0 == 0 || $5 + 0 == 0 || $7 == "") fail("not measured")
