@@ -32,6 +32,10 @@ void UNIT(tuck::span<float> values, const tuck::frame_info& info, tuck::bytes fr
   (void)tuck::encode_batch(tuck::quantize<float>{}, tuck::span<const tuck::encode_item<float>>{}, {}, scratch, outcomes,
                            stream);
   (void)tuck::decode_batch(codec, tuck::span<const tuck::decode_item<float>>{}, {}, scratch, outcomes, stream);
+  (void)tuck::encode_delta_batch(codec, tuck::span<const tuck::encode_delta_item<float>>{}, {}, scratch, outcomes,
+                                 stream);
+  (void)tuck::decode_delta_batch(codec, tuck::span<const tuck::decode_delta_item<float>>{}, {}, scratch, outcomes,
+                                 stream);
   (void)tuck::inflate_batch({}, {}, stream);
   (void)tuck::gather_statistics(source, nullptr, scratch, stream);
   tuck::swap_stream swap({.pinned_bytes = 1 << 20}, memory);
