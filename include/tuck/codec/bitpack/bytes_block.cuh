@@ -32,7 +32,8 @@ __device__ __forceinline__ void put_bytes(device::shared_bit_writer& out, const 
     for (uint32_t k = Together / 4; k-- > 0;) {
       const uint32_t x = own[(i + k) / 4].w[(i + k) % 4];
       const uint32_t pairs = device::byte_perm<0x4341>(x, 0) * closer + x;
-      piece = (piece << (4 * width)) + (pairs >> 16) * much_closer + pairs - bases;
+      if (k + 1 < Together / 4) piece <<= 4 * width;  // A single word may have fields of 8 bits.
+      piece += (pairs >> 16) * much_closer + pairs - bases;
     }
     out.put(piece, Together * width);
   }
@@ -49,7 +50,8 @@ __device__ __forceinline__ void take_bytes(uint32_t (&words)[Words], const uint3
   for (uint32_t i = 0; i < Words; i += Together / 4, bit += Together * width) {
     uint32_t bits = device::shared_window(payload, bit);
 #pragma unroll
-    for (uint32_t k = 0; k < Together / 4; ++k, bits >>= four) {
+    for (uint32_t k = 0; k < Together / 4; ++k) {
+      if (k > 0) bits >>= four;
       const uint32_t pairs = device::byte_perm<0x5410>(bits, bits >> two);
       words[i + k] = (device::byte_perm<0x6240>(pairs, pairs >> width) & fields) + bases;
     }
