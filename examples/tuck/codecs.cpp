@@ -45,6 +45,10 @@ std::string types_of(std::string_view codec) {
   return types;
 }
 
+uint32_t most_chunk_values(std::string_view codec, dtype type) {
+  return max_chunk_values(codec == delta_codec ? gaps<uint8_t>{}.stages() : stage_list{}, size_of(type));
+}
+
 std::optional<stored_bound> bound_of(const stage_list& stages) {
   // Alone or as the first stage of a chain; its parameters do not depend on the type.
   stage_list alone{{stages.at[0]}};

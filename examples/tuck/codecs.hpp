@@ -25,9 +25,12 @@ struct codec_choice {
 
 bool is_lossy(std::string_view codec);
 
-// What deltas are encoded by unless another codec is asked for, with the bytes of its chunks.
+// What deltas are encoded by unless another codec is asked for, in the largest chunks that it takes.
 inline constexpr const char* delta_codec = "gaps";
-inline constexpr uint32_t delta_chunk_bytes = max_chunk_raw_bytes, delta_alignment = 16;
+inline constexpr uint32_t delta_alignment = 16;
+
+// The most values in a chunk of the codec of that name.
+uint32_t most_chunk_values(std::string_view codec, dtype type);
 
 // The element types that the codec of that name takes, "f16, bf16, f32" for instance.
 std::string types_of(std::string_view codec);

@@ -30,9 +30,9 @@ struct encoded_frame {
   const_bytes all() const noexcept { return room.all().subspan(0, used); }
 };
 
-// The option parser has seen to the rest; how many are too many depends on the input's type.
-void check_chunk_values(uint32_t chunk_values, dtype type) {
-  const uint32_t most = max_chunk_raw_bytes / size_of(type);
+// The option parser has checked the rest.
+void check_chunk_values(uint32_t chunk_values, std::string_view codec, dtype type) {
+  const uint32_t most = most_chunk_values(codec, type);
   if (chunk_values > most) throw usage_error("--chunk-values: at most " + std::to_string(most) + " for " + name(type));
 }
 
@@ -41,12 +41,12 @@ planned_frame plan(const encode_options& options, const tensor_to_encode& t) {
   plan.shape = {.chunk_values = options.chunk_values,
                 .checksums = !options.no_checksums || !options.base.empty(),
                 .metadata = t.metadata};
-  check_chunk_values(options.chunk_values, t.type);
   if (options.chooses_codec) {
     plan.codec.name = delta_codec;
     plan.shape.alignment = delta_alignment;
-    if (options.chunk_values == 0) plan.shape.chunk_values = delta_chunk_bytes / size_of(t.type);
+    if (options.chunk_values == 0) plan.shape.chunk_values = most_chunk_values(delta_codec, t.type);
   }
+  check_chunk_values(options.chunk_values, plan.codec.name, t.type);
   if (plan_frame(plan.codec, t.type, 0, {}).code == status::codec_mismatch)
     throw t.about.error(plan.codec.name + " takes " + types_of(plan.codec.name) + ", not " + name(t.type));
   plan.needs = plan_frame(plan.codec, t.type, t.values.size() / size_of(t.type), plan.shape);

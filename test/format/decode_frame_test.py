@@ -324,8 +324,14 @@ class Safetensors(FrameTest):
 
     def test_frames(self):
         rng = random.Random(5)
-        old = {"w": ("BF16", [40, 50], rng.randbytes(4000)), "b": ("F32", [7], rng.randbytes(28)), "0": ("U8", [0], b"")}
-        new = {name: (d, s, values[:3] + bytes(len(values[3:5])) + values[5:]) for name, (d, s, values) in old.items()}
+        old = {"w": ("BF16", [40, 1639], rng.randbytes(131120)), "b": ("F32", [7], rng.randbytes(28)),
+               "0": ("U8", [0], b"")}  # fmt: skip
+
+        def changed(values):  # at the beginning, and in the last of two chunks
+            values = values[:3] + bytes(len(values[3:5])) + values[5:]
+            return values[:-9] + bytes(len(values[-9:-7])) + values[-7:] if len(values) > 28 else values
+
+        new = {name: (dtype, shape, changed(values)) for name, (dtype, shape, values) in old.items()}
         base, model, packed = self.write("old", old), self.write("new", new), self.path("packed.safetensors")
         for options in ((), ("--base", base)):
             done = self.tuck("encode", *options, model, packed)

@@ -274,6 +274,36 @@ TEST(delta, batches_are_what_single_calls_make_of_them) {
             status::output_too_small);
 }
 
+template <element T> void expect_large_chunks() {
+  using C = gaps<T>;
+  constexpr uint32_t most = max_chunk_values(C{}.stages(), sizeof(T));
+  static_assert(most == (sizeof(T) < 2 ? 65536 : 131072 / sizeof(T)));
+  for (const double changed : {0., .001, .02, .25, 1.}) {
+    const two_tensors<T> two(2 * most + 77, changed);
+    const auto frame = delta_of<C>(two, {.chunk_values = most});
+    auto out = two.base;
+    ASSERT_TRUE(host::decode_delta(C{}, frame, out, out));
+    ASSERT_TRUE(same_bits(out, two.values)) << changed;
+    // No chunk is longer, nor that long with another codec.
+    frame_header h = header_of(frame);
+    EXPECT_EQ(check_header(h, digest_of(h)), status::ok);
+    h.chunk_values += 32;
+    EXPECT_EQ(check_header(h, h.header_digest = digest_of(h)), status::bad_header);
+    h.chunk_values = 65536 / sizeof(T) + 32;
+    h.stages = zvc<T>{}.stages();
+    EXPECT_EQ(check_header(h, h.header_digest = digest_of(h)), status::bad_header);
+  }
+  EXPECT_EQ(max_delta_bytes(C{}, 1, {.chunk_values = most + 32}), 0u);
+  EXPECT_EQ(max_delta_bytes(zvc<T>{}, 1, {.chunk_values = 65536 / sizeof(T) + 32}), 0u);
+}
+
+TEST(delta, of_gaps_may_have_larger_chunks) {
+  expect_large_chunks<uint8_t>();
+  expect_large_chunks<bf16>();
+  expect_large_chunks<float>();
+  expect_large_chunks<double>();
+}
+
 TEST(delta, is_what_the_header_says) {
   const two_tensors<bf16> two(5000, .02);
   const auto frame = delta_of<zvc<bf16>>(two);

@@ -99,7 +99,8 @@ void try_frame(const std::string& path, uint64_t file_bytes) {
   require(opens || !described, "what has information is a frame");
   if (!opens) return;
   require(frame.header().frame_bytes == file_bytes, "the file is a frame and nothing else");
-  require(raw_bytes(frame.view) <= file_bytes / sizeof(directory_entry) * max_chunk_raw_bytes, "memory is paid for");
+  require(raw_bytes(frame.view) <= file_bytes / sizeof(directory_entry) * 2 * max_chunk_raw_bytes,
+          "memory is paid for");
   if (raw_bytes(frame.view) > 1 << 20) return;  // a few bytes may stand for very many values
 
   const std::string out = files() / "out.npy";

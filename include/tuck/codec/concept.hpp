@@ -94,7 +94,14 @@ struct prepass_result {
   uint64_t parameter = 0;  ///< bits of the double in device memory
 };
 
-inline constexpr uint32_t max_chunk_raw_bytes = 64 * 1024;  ///< most bytes of values in a chunk
+inline constexpr uint32_t max_chunk_raw_bytes = 64 * 1024;  ///< most bytes of values in a chunk, except of gaps
+
+/// Returns the most values in a chunk of a codec with these stages: 64 KiB of values. Gaps alone may have 128 KiB, but
+/// not more than 65536 values.
+TUCK_HD constexpr uint32_t max_chunk_values(const stage_list& stages, uint32_t value_bytes) noexcept {
+  const bool only_gaps = stages.at[0].id == codec_id::gaps && stages.at[1].id == codec_id::none;
+  return max_chunk_raw_bytes / (only_gaps && value_bytes > 1 ? value_bytes / 2 : value_bytes);
+}
 
 /// What encode_chunk returns for a chunk that does not shrink, or that it does not try to encode.
 inline constexpr uint32_t incompressible = 0;

@@ -69,7 +69,7 @@ struct frame_header {
   dtype type = dtype::none;          ///< type of the values; not none
   uint8_t alignment_log2 = 5;        ///< payloads are aligned to 2^alignment_log2 bytes; 4 to 12
   uint32_t flags = 0;                ///< 0, flag_checksums, or flag_checksums | flag_delta
-  uint32_t chunk_values = 0;         ///< values per chunk: a multiple of 32, at most max_chunk_raw_bytes bytes, not 0
+  uint32_t chunk_values = 0;         ///< values per chunk: a multiple of 32, at most max_chunk_values, not 0
   uint64_t value_count = 0;          ///< values of the whole tensor; less than 2^61
   uint64_t frame_bytes = 0;          ///< bytes of the frame: a multiple of 2^alignment_log2, at least P
   uint64_t metadata_bytes = 0;       ///< bytes of the metadata, without padding
@@ -125,7 +125,7 @@ struct directory_entry {
   /// Offset of the payload in the frame, in units of 2^alignment_log2 bytes.
   TUCK_HD constexpr uint64_t start() const noexcept { return word & max_start; }
 };
-static_assert(max_chunk_raw_bytes <= directory_entry::max_bytes);
+static_assert(2 * max_chunk_raw_bytes <= directory_entry::max_bytes);
 
 /// Offsets of the parts of a frame, in bytes from its beginning. All arithmetic has 64 bits and saturates: numbers from
 /// an untrusted header give offsets beyond any buffer.
@@ -177,7 +177,7 @@ TUCK_HD inline uint64_t digest_of(const frame_header& h) noexcept {
 
 /// Options of a frame. Its bytes depend on these, on the codec and on the values, and on nothing else.
 struct frame_options {
-  uint32_t chunk_values = 0;            ///< values per chunk: a multiple of 32, at most 64 KiB; 0: the codec's default
+  uint32_t chunk_values = 0;            ///< values per chunk: 0, the default of the codec, or as in frame_header
   uint32_t alignment = 32;              ///< alignment of payloads in bytes: a power of two from 16 to 4096
   bool checksums = false;               ///< store a digest of the decoded values of each chunk
   const_bytes metadata = {};            ///< bytes that the frame keeps as they are; host memory, for host calls only
@@ -219,7 +219,8 @@ constexpr status plan_header(const C& codec, uint64_t count, const frame_options
     return status::invalid_argument;
   h.alignment_log2 = static_cast<uint8_t>(std::countr_zero(options.alignment));
   if (h.stages.at[0].id == codec_id::none || h.chunk_values == 0) return status::invalid_argument;
-  if (h.chunk_values % 32 != 0 || h.chunk_values > max_chunk_raw_bytes / value_bytes) return status::invalid_argument;
+  if (h.chunk_values % 32 != 0 || h.chunk_values > max_chunk_values(h.stages, value_bytes))
+    return status::invalid_argument;
   if (worst_case_bytes(h) > directory_entry::max_start << h.alignment_log2) return status::size_overflow;
   return status::ok;
 }

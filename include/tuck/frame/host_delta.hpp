@@ -9,10 +9,15 @@ namespace detail {
 
 // Sets each byte of `out` to a ^ b. All have the size of `out`, which may be `a` or `b` itself.
 inline void exclusive_or(const std::byte* a, const std::byte* b, bytes out) noexcept {
-  const uint64_t whole = out.size() & ~uint64_t{7};
-  for (uint64_t i = 0; i < whole; i += 8)
-    store_unaligned(out.data() + i, load_unaligned<uint64_t>(a + i) ^ load_unaligned<uint64_t>(b + i));
-  for (uint64_t i = whole; i < out.size(); ++i) out.data()[i] = a[i] ^ b[i];
+  tuck::detail::vectorized([=] {
+    using lanes [[gnu::vector_size(32), gnu::aligned(1), gnu::may_alias]] = uint64_t;
+    std::byte* const to = out.data();
+    const uint64_t whole = out.size() & ~uint64_t{31};
+    for (uint64_t i = 0; i < whole; i += 32)
+      *reinterpret_cast<lanes*>(to + i) =
+          *reinterpret_cast<const lanes*>(a + i) ^ *reinterpret_cast<const lanes*>(b + i);
+    for (uint64_t i = whole; i < out.size(); ++i) to[i] = a[i] ^ b[i];
+  });
 }
 
 // The digest of a tensor. Several threads add its chunks.

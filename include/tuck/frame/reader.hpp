@@ -26,7 +26,7 @@ TUCK_HD constexpr status check_header(const frame_header& h, uint64_t digest) no
   if (h.alignment_log2 < min_alignment_log2 || h.alignment_log2 > max_alignment_log2 ||
       (h.frame_bytes & ((uint64_t{1} << h.alignment_log2) - 1)) != 0)
     return status::bad_header;
-  if (h.chunk_values == 0 || h.chunk_values % 32 != 0 || uint64_t{h.chunk_values} * value_bytes > max_chunk_raw_bytes)
+  if (h.chunk_values == 0 || h.chunk_values % 32 != 0 || h.chunk_values > max_chunk_values(h.stages, value_bytes))
     return status::bad_header;
   if (h.value_count > ~uint64_t{0} / 8 || h.stages.at[0].id == codec_id::none) return status::bad_header;
   return h.frame_bytes >= layout_of(h).payloads ? status::ok : status::bad_header;

@@ -26,6 +26,7 @@
 
 #include <tuck/codec/concept.hpp>
 #include <tuck/core/bits.hpp>
+#include <tuck/core/masks.hpp>
 
 #include <bit>
 
@@ -91,19 +92,12 @@ template <element T> struct gaps {
 
  private:
   using word = bits_t<T>;
-  static constexpr uint32_t most_values = max_chunk_raw_bytes / sizeof(T) / 4;
-  // The indices and bits of a chunk's non-zero values.
-  struct found {
-    uint32_t count = 0;
-    uint16_t at[most_values + 8];
-    word value[most_values + 8];
-  };
-  static bool find(span<const T> values, found& all) noexcept;
+  static constexpr uint32_t max_values = max_chunk_values({{description()}}, sizeof(T));
 };
 
 namespace gaps_format {
 
-// Writes bits to a buffer of zeros, with 8 more bytes after the last written byte.
+// Writes bits one behind the other. Overwrites up to 8 bytes after the last written byte.
 class host_writer {
  public:
   explicit host_writer(std::byte* to) noexcept : to_(to) {}
@@ -114,19 +108,22 @@ class host_writer {
       value >>= 32;
       bits -= 32;
     }
-    std::byte* const p = to_ + bit_ / 8;
-    store_unaligned(p, load_unaligned<uint64_t>(p) | value << bit_ % 8);
-    bit_ += bits;
+    pending_ |= value << bits_;
+    bits_ += bits;
+    store_unaligned(to_, pending_);
+    to_ += bits_ / 8;
+    pending_ >>= bits_ / 8 * 8;
+    bits_ %= 8;
   }
   void put_unary(uint32_t n) noexcept {
-    bit_ += n;
-    to_[bit_ / 8] |= static_cast<std::byte>(1 << bit_ % 8);
-    ++bit_;
+    for (; n >= 32; n -= 32) put(0, 32);
+    put(uint64_t{1} << n, n + 1);
   }
 
  private:
   std::byte* to_;
-  uint64_t bit_ = 0;
+  uint64_t pending_ = 0;
+  uint32_t bits_ = 0;  // of pending_; less than 8 between calls
 };
 
 // Reads bits of a chunk that 16 bytes of zeros follow.
@@ -134,7 +131,6 @@ class host_reader {
  public:
   host_reader(const std::byte* from, uint64_t bit) noexcept : from_(from), bit_(bit) {}
 
-  uint64_t bit() const noexcept { return bit_; }
   uint64_t get(uint32_t bits) noexcept {
     if (bits > 32) {
       const uint64_t low = get(32);
@@ -144,69 +140,68 @@ class host_reader {
     bit_ += bits;
     return x;
   }
-  // Reads a number in unary. Returns false if all bits before `end` are 0.
-  bool get_unary(uint64_t end, uint32_t& n) noexcept {
-    n = 0;
-    for (; bit_ < end; n += 56, bit_ += 56) {
-      const uint64_t x = load_unaligned<uint64_t>(from_ + bit_ / 8) >> bit_ % 8 & low_bits;
-      if (x == 0) continue;
-      const auto zeros = static_cast<uint32_t>(std::countr_zero(x));
-      n += zeros;
-      bit_ += zeros + 1;
-      return true;
-    }
-    return false;
-  }
 
  private:
-  static constexpr uint64_t low_bits = (uint64_t{1} << 56) - 1;
   const std::byte* from_;
   uint64_t bit_;
 };
 
-}  // namespace gaps_format
+// Reads numbers in unary. All bits of the chunk from `end` on are 0.
+class unary_reader {
+ public:
+  unary_reader(const std::byte* from, uint64_t bit, uint64_t end) noexcept : from_(from), next_(bit), end_(end) {}
 
-// Returns false if more than a quarter of the values is not zero.
-template <element T> bool gaps<T>::find(span<const T> values, found& all) noexcept {
-  constexpr uint32_t together = 8 / sizeof(T);
-  const auto count = static_cast<uint32_t>(values.size());
-  const auto* const from = reinterpret_cast<const std::byte*>(values.data());
-  uint32_t k = 0;
-  const auto add = [&](uint32_t i) {
-    all.at[k] = static_cast<uint16_t>(i);
-    all.value[k] = bits_at(values.data(), i);
-    k += all.value[k] != 0;
-  };
-  uint32_t i = 0;
-  for (; i + together <= count; i += together) {
-    if (load_unaligned<uint64_t>(from + i * sizeof(T)) == 0) continue;
-    if (k > count / 4) return false;
-    for (uint32_t j = 0; j < together; ++j) add(i + j);
+  // Returns the index of the first bit that was not read.
+  uint64_t bit() const noexcept { return next_ - bits_; }
+  // Returns false if all bits before the end are 0.
+  bool get(uint32_t& n) noexcept {
+    for (n = 0; pending_ == 0; bits_ = 56, next_ += 56) {
+      n += bits_;
+      if (next_ >= end_) return false;
+      pending_ = load_unaligned<uint64_t>(from_ + next_ / 8) >> next_ % 8 & ((uint64_t{1} << 56) - 1);
+    }
+    const auto zeros = static_cast<uint32_t>(std::countr_zero(pending_));
+    n += zeros;
+    pending_ >>= zeros + 1;
+    bits_ -= zeros + 1;
+    return true;
   }
-  if (k > count / 4) return false;
-  for (; i < count; ++i) add(i);
-  all.count = k;
-  return k <= count / 4;
-}
+
+ private:
+  const std::byte* from_;
+  uint64_t next_, end_;
+  uint64_t pending_ = 0;
+  uint32_t bits_ = 0;  // of pending_
+};
+
+}  // namespace gaps_format
 
 template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
   using namespace gaps_format;
   const auto count = static_cast<uint32_t>(values.size());
-  found all;
-  if (values.size_bytes() > max_chunk_raw_bytes || !find(values, all)) return incompressible;
-  const uint32_t k = all.count, r = remainder_bits(k, count);
-  uint64_t quotients = 0, classes = 0;
-  uint32_t stored = 0, before = 0;
+  std::byte masks[max_values / 8];
+  if (count > max_values) return incompressible;
+  const uint32_t k = masks_of(values, ones::non_zeros, masks), r = remainder_bits(k, count);
+  if (k > count / 4) return incompressible;
+
+  uint16_t gap[max_values / 4];
+  word value[max_values / 4];
+  uint64_t quotients = k, classes = k;
+  uint32_t stored = 0, before = 0, i = 0;
   word any = 0, any_stored = 0;
-  for (uint32_t i = 0; i < k; ++i) {
-    quotients += ((all.at[i] - before) >> r) + 1;
-    before = all.at[i] + 1u;
-    const uint32_t c = class_of(all.value[i]);
-    classes += c + 1;
-    any |= all.value[i];
-    stored += c == stored_class;
-    any_stored |= c == stored_class ? all.value[i] : word{0};
-  }
+  for (uint32_t begin = 0; begin < count; begin += mask_window)
+    for (auto left = load_unaligned<uint32_t>(masks + begin / 8); left != 0; left &= left - 1, ++i) {
+      const uint32_t at = begin + static_cast<uint32_t>(std::countr_zero(left));
+      const word x = value[i] = bits_at(values.data(), at);
+      const uint32_t c = class_of(x);
+      gap[i] = static_cast<uint16_t>(at - before);
+      quotients += (at - before) >> r;
+      before = at + 1;
+      classes += c;
+      any |= x;
+      stored += c == stored_class;
+      any_stored |= c == stored_class ? x : word{0};
+    }
   const uint32_t all_wide = width_of(any), stored_wide = width_of(any_stored);
   const uint64_t with_classes = classes + uint64_t{stored} * stored_wide;
   const bool has_classes = with_classes < uint64_t{k} * all_wide;
@@ -215,47 +210,39 @@ template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes 
   const uint64_t size = ceil_div(bits, uint64_t{8});
   if (size >= values.size_bytes()) return incompressible;
 
-  std::memset(room.data(), 0, size + 8);
   host_writer out(room.data());
   out.put(header::make(k, r, w, has_classes).word, header_bits);
-  before = 0;
-  for (uint32_t i = 0; i < k; ++i) {
-    out.put((all.at[i] - before) & low_mask(r), r);
-    before = all.at[i] + 1u;
-  }
-  before = 0;
-  for (uint32_t i = 0; i < k; ++i) {
-    out.put_unary((all.at[i] - before) >> r);
-    before = all.at[i] + 1u;
-  }
+  for (i = 0; i < k; ++i) out.put(gap[i] & low_mask(r), r);
+  for (i = 0; i < k; ++i) out.put_unary(uint32_t{gap[i]} >> r);
   if (has_classes)
-    for (uint32_t i = 0; i < k; ++i) out.put_unary(class_of(all.value[i]));
-  for (uint32_t i = 0; i < k; ++i)
-    if (!has_classes || class_of(all.value[i]) == stored_class) out.put(all.value[i], w);
+    for (i = 0; i < k; ++i) out.put_unary(class_of(value[i]));
+  for (i = 0; i < k; ++i)
+    if (!has_classes || class_of(value[i]) == stored_class) out.put(value[i], w);
   return static_cast<uint32_t>(size);
 }
 
 template <element T> status gaps<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
   using namespace gaps_format;
   const auto count = static_cast<uint32_t>(restored.size());
-  if (encoded.size() < header_bits / 8 || encoded.size() >= restored.size_bytes() ||
-      restored.size_bytes() > max_chunk_raw_bytes)
+  if (encoded.size() < header_bits / 8 || encoded.size() >= restored.size_bytes() || count > max_values)
     return status::bad_payload;
-  alignas(16) std::byte chunk[max_chunk_raw_bytes + 16];
+  alignas(16) std::byte chunk[max_values * sizeof(T) + 16];
   std::memcpy(chunk, encoded.data(), encoded.size());
   std::memset(chunk + encoded.size(), 0, 16);
   const header h{load_unaligned<uint32_t>(chunk)};
   if (!h.fits(count, 8 * sizeof(T))) return status::bad_payload;
   const uint32_t k = h.values(), r = h.remainder_bits(), w = h.value_bits();
   const uint64_t end = 8 * encoded.size();
-  host_reader remainders(chunk, header_bits), in(chunk, header_bits + uint64_t{k} * r);
-  if (in.bit() > end) return status::bad_payload;
+  const uint64_t quotients = header_bits + uint64_t{k} * r;
+  if (quotients > end) return status::bad_payload;
+  host_reader remainders(chunk, header_bits);
+  unary_reader unary(chunk, quotients, end);
 
-  uint16_t at[most_values];
+  uint16_t at[max_values / 4];
   uint64_t next = 0;
   for (uint32_t i = 0; i < k; ++i) {
     uint32_t q;
-    if (!in.get_unary(end, q)) return status::bad_payload;
+    if (!unary.get(q)) return status::bad_payload;
     next += (uint64_t{q} << r | remainders.get(r));
     if (next >= count) return status::bad_payload;
     at[i] = static_cast<uint16_t>(next++);
@@ -267,15 +254,16 @@ template <element T> status gaps<T>::decode_chunk(const_bytes encoded, span<T> r
     stored = 0;
     for (uint32_t i = 0; i < k; ++i) {
       uint32_t c;
-      if (!in.get_unary(end, c) || c > 8 * sizeof(T)) return status::bad_payload;
+      if (!unary.get(c) || c > 8 * sizeof(T)) return status::bad_payload;
       set(i, static_cast<word>(gaps_format::ones(c)));
       if (c == stored_class) at[stored++] = at[i];
     }
   }
-  if (in.bit() + uint64_t{stored} * w > end) return status::bad_payload;
+  const uint64_t last = unary.bit() + uint64_t{stored} * w;
+  if (last > end || end - last >= 8) return status::bad_payload;
+  host_reader in(chunk, unary.bit());
   for (uint32_t i = 0; i < stored; ++i) set(i, static_cast<word>(in.get(w)));
-  const uint64_t rest = end - in.bit();
-  return rest < 8 && in.get(static_cast<uint32_t>(rest)) == 0 ? status::ok : status::bad_payload;
+  return in.get(static_cast<uint32_t>(end - last)) == 0 ? status::ok : status::bad_payload;
 }
 
 static_assert(codec<gaps<float>>);
