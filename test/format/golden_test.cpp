@@ -1,9 +1,9 @@
-// Frames that were written once and are kept, in golden/: encoding must give their bytes for as long as the format has
-// its version, and decoding their values, on the host and on the device. What wrote values.txt beside them, digests of
-// the restored values, was right when it was committed.
+// The frames of version 1.0.0, in golden/. Encoding must give these bytes as long as the format has its version. Decoding
+// must always give these values, on the host and on the device. values.txt has digests of the restored values.
 //
-// `golden_test --write FOLDER` writes them anew. That other bytes are right now means that the format is another one:
-// frame_version, or the version of a stage, has to change with them, and what was written before must still be read.
+// The files are frozen: golden.sha256 lists them, and the test format.frozen compares. If a codec has to write other
+// bytes, its stage gets another version, and these frames are still read. Frames of later codecs get another folder.
+// `golden_test --write FOLDER` writes the frames of all cases.
 #include "format/golden_cases.hpp"
 #include "support/bounds.hpp"
 

@@ -5,7 +5,7 @@ function hex(digits, i, n) {
   for (i = 1; i <= length(digits); ++i) n = 16 * n + index("0123456789abcdef", tolower(substr(digits, i, 1))) - 1
   return n
 }
-# "void tuck::v0::encode_kernel<tuck::v0::zvc<float>, 128>(...)" to "encode zvc f32"
+# "void tuck::v1::encode_kernel<tuck::v1::zvc<float>, 128>(...)" to "encode zvc f32"
 function short(name, i, n, word, words) {
   sub(/\(.*/, "", name)
   sub(/^void /, "", name)

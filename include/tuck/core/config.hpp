@@ -9,7 +9,7 @@
 
 /// Names the inline namespace of the library. The name changes with the layout of a public type or of the frame, so
 /// that objects built against incompatible versions do not link together.
-#define TUCK_ABI v0
+#define TUCK_ABI v1
 
 /// Names the inline namespace of kernels and of the functions that launch them, after the architectures that nvcc
 /// compiles for. Units compiled for different architectures can be linked together: each launches its own kernels.

@@ -6,8 +6,8 @@
 /// The library. Its calls are for a CUDA stream; tuck::host has those for the CPU.
 namespace tuck::inline TUCK_ABI {
 
-inline constexpr int version_major = 0;  ///< major version
-inline constexpr int version_minor = 1;  ///< minor version
+inline constexpr int version_major = 1;  ///< major version
+inline constexpr int version_minor = 0;  ///< minor version
 inline constexpr int version_patch = 0;  ///< patch level
 
 }  // namespace tuck::inline TUCK_ABI
