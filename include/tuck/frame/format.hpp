@@ -185,7 +185,8 @@ struct frame_options {
   dtype type = dtype::none;             ///< type of the values; required for codecs of `untyped`
 };
 
-/// Can this codec encode deltas? It must be lossless and must not be adaptive.
+/// Whether a codec can encode deltas: it is lossless and not an adaptive_codec. Of the library's codecs, only quantize
+/// and chains that begin with quantize_codes cannot.
 template <codec C> inline constexpr bool takes_deltas = !is_lossy<C> && !adaptive_codec<C>;
 
 /// Options of decode_delta.
