@@ -1,4 +1,4 @@
-// libtuck_torch.so: one swap_stream a device behind functions that C can call. tuck_torch.h says what they promise.
+// libtuck_torch.so: C functions for one swap_stream per device. tuck_torch.h documents them.
 #include "tuck_torch.h"
 
 #include <tuck/swap.cuh>
@@ -20,7 +20,7 @@ namespace {
 
 thread_local char last_error[256];
 
-// What the function returns, and says in tuck_last_error.
+// Sets the text of tuck_last_error. Returns `code`.
 __attribute__((format(printf, 2, 3))) int fail(tuck_code code, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -43,19 +43,19 @@ tuck_code code_of(const tuck::result& r) {
   }
 }
 
-// `subject` is the function, or the function and its argument.
+// Reports a result. `subject` is the name of the function, or of the function and its argument.
 int report(const char* subject, const tuck::result& r) {
   const char* const form = r.code == tuck::status::cuda_error ? "%s: CUDA: %s" : "%s: %s";
   return r ? int{TUCK_OK} : fail(code_of(r), form, subject, message(r));
 }
 
-// No exception leaves the library.
+// Runs the body of a function and converts exceptions to codes.
 template <class Body> int guarded(const char* function, const Body& body) noexcept {
   try {
     return body();
   } catch (const tuck::error& e) {
     return report(function, e.why());
-  } catch (...) {  // the standard library's, of memory
+  } catch (...) {  // the standard library has no more memory
     return report(function, {tuck::status::out_of_memory});
   }
 }
@@ -98,7 +98,7 @@ struct library {
   std::unordered_map<uint64_t, std::shared_ptr<const offloaded_tensor>> offloaded;
   uint64_t last_id = 0;
 };
-// Never destroyed: when the process ends, there may be no CUDA left.
+// Never destroyed: CUDA may already be gone when the process ends.
 library& all() {
   static library& l = *new library;
   return l;
@@ -141,7 +141,7 @@ int pinned_bytes_wanted(const char* function, uint64_t& bytes) {
   return fail(TUCK_BAD_ENVIRONMENT, "%s: TUCK_PINNED_BYTES: '%s' is not a positive number of bytes", function, text);
 }
 
-// The swap_stream of a device, made when it is first wanted.
+// Finds the swap_stream of a device. Makes it on first use.
 int open_device(const char* function, int device, device_state*& opened) {
   const std::lock_guard guard(all().mutex);
   if (const auto found = all().devices.find(device); found != all().devices.end()) {
@@ -171,7 +171,7 @@ device_state* find_device(int device) {
 int no_such(const char* function, uint64_t id) {
   return fail(TUCK_NO_SUCH_ID, "%s: id: no tensor %llu", function, static_cast<unsigned long long>(id));
 }
-// Whoever has found a tensor may go on with it while another thread drops it.
+// Finds a tensor. The caller may use it even if another thread drops it at the same time.
 int find(const char* function, uint64_t id, std::shared_ptr<const offloaded_tensor>& found) {
   const std::lock_guard guard(all().mutex);
   const auto at = all().offloaded.find(id);
@@ -191,7 +191,7 @@ uint32_t size_of_value(int dtype) {
   }
 }
 
-// How a tensor is to travel.
+// How a tensor is stored.
 struct manner {
   enum codec : uint8_t { raw, zvc, quantize } codec;
   tuck::error_bound bound = {};
@@ -281,20 +281,20 @@ void tuck_free(void* p, size_t /*size*/, int device, cudaStream_t stream) {
     if (const int bad = check_device(f, device)) return bad;
     if (const int bad = check_memory(f, "p", p, 1, device)) return bad;
     const device_scope scope(device);
-    const cudaError_t e = cudaFreeAsync(p, stream);  // async_resource has nobody to tell
+    const cudaError_t e = cudaFreeAsync(p, stream);  // async_resource ignores errors
     return e == cudaSuccess ? int{TUCK_OK} : report(f, tuck::from_cuda(e));
   }));
 }
 
-int tuck_park(const void* values, size_t bytes, int dtype, int device, cudaStream_t stream, uint64_t* id) {
+int tuck_offload(const void* values, size_t bytes, int dtype, int device, cudaStream_t stream, uint64_t* id) {
   return guarded(__func__, [&, f = __func__] {
     const bool floats = dtype == TUCK_F16 || dtype == TUCK_BF16 || dtype == TUCK_F32 || dtype == TUCK_F64;
     return offload(f, values, bytes, dtype, {floats ? manner::zvc : manner::raw}, device, stream, id);
   });
 }
 
-int tuck_park_as(const void* values, size_t bytes, int dtype, const char* codec, int mode, double bound, int device,
-                 cudaStream_t stream, uint64_t* id) {
+int tuck_offload_as(const void* values, size_t bytes, int dtype, const char* codec, int mode, double bound, int device,
+                    cudaStream_t stream, uint64_t* id) {
   return guarded(__func__, [&, f = __func__] {
     manner how{manner::raw, {static_cast<tuck::bound_mode>(mode), bound}};
     if (!find_codec(codec, how))

@@ -1,4 +1,4 @@
-// The codecs of the program, by name and element type: the one place that knows them all.
+// All codecs of the program, by name and element type.
 #pragma once
 
 #include "codecs.hpp"
@@ -7,7 +7,7 @@
 
 namespace tuck::tools {
 
-// Lossless codecs: one for all types of a size.
+// Lossless codecs are instantiated once per element size.
 template <template <class> class Codec>
 using over_all_types = codec_list<Codec<untyped<1>>, Codec<untyped<2>>, Codec<untyped<4>>, Codec<untyped<8>>>;
 template <template <class> class Codec>
@@ -24,7 +24,7 @@ template <codec... As, codec... Bs, class... Others>
 struct joined_lists<codec_list<As...>, codec_list<Bs...>, Others...>
     : joined_lists<codec_list<As..., Bs...>, Others...> {};
 
-// A codec of the library becomes one of the program by a line here.
+// To add a codec of the library to the program, add a line here.
 // clang-format off
 using program_codecs = joined_lists<
     over_all_types<zvc>,
@@ -43,12 +43,12 @@ using program_codecs = joined_lists<
 >::type;
 // clang-format on
 
-// Calls visitor with each codec of the list until it answers true; whether it did.
+// Calls visitor with each codec of the list until it returns true. Returns whether it did.
 template <codec... Cs, class Visitor> bool any_codec(codec_list<Cs...>, const Visitor& visitor) {
   return (visitor(Cs{}) || ...);
 }
 
-// Calls visitor with the chosen codec for elements of `type`, if there is one.
+// Calls visitor with the chosen codec for elements of `type`. Returns false if there is no such codec.
 template <class Visitor> bool with_codec(const codec_choice& choice, dtype type, const Visitor& visitor) {
   return any_codec(program_codecs{}, [&]<codec C>(const C& candidate) {
     if (!holds<value_t<C>>(type) || stage_names(candidate.stages()) != choice.name) return false;

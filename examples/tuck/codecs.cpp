@@ -50,14 +50,14 @@ uint32_t most_chunk_values(std::string_view codec, dtype type) {
 }
 
 std::optional<stored_bound> bound_of(const stage_list& stages) {
-  // Alone or as the first stage of a chain; its parameters do not depend on the type.
+  // Quantize is the only codec or the first stage of a chain. Its parameters do not depend on the type.
   stage_list alone{{stages.at[0]}};
   if (alone.at[0].id == codec_id::quantize_codes) alone.at[0].id = codec_id::quantize;
   quantize<float> stored;
   if (quantize<float>::from_stages(alone, stored) != status::ok) return {};
   double requested = stored.requested_bound();
   if (stored.mode() == bound_mode::range_relative) {
-    // Stored as a float: the shortest number that is that float is likely what was asked for.
+    // The bound is stored as an f32. The shortest decimal number that rounds to it is likely what the user wrote.
     char text[32];
     const auto end = std::to_chars(text, text + sizeof text, static_cast<float>(requested)).ptr;
     std::from_chars(text, end, requested);

@@ -1,4 +1,4 @@
-// The codecs that the program knows, behind types that are chosen at run time.
+// The codecs of the program, for codec names and element types that are known only at run time.
 #pragma once
 
 #include <tuck/codec/quantize/error_bound.hpp>
@@ -12,12 +12,12 @@
 
 namespace tuck::tools {
 
-// Names for --codec, each once: the names of a codec's stages, joined by "+".
+// Returns the names for --codec, without repetition. A name consists of the names of the codec's stages, joined by "+".
 std::vector<std::string> codec_names();
 
 std::string stage_names(const stage_list& stages);
 
-// A codec by its name, and for those that lose something the bound.
+// The name of a codec and, for lossy codecs, the error bound.
 struct codec_choice {
   std::string name = "zvc";
   error_bound bound = error_bound::range_relative(1e-3);
@@ -25,17 +25,17 @@ struct codec_choice {
 
 bool is_lossy(std::string_view codec);
 
-// What deltas are encoded by unless another codec is asked for, in the largest chunks that it takes.
+// The default codec of deltas, and the alignment in bytes. Chunks are as large as the codec takes them.
 inline constexpr const char* delta_codec = "gaps";
 inline constexpr uint32_t delta_alignment = 16;
 
-// The most values in a chunk of the codec of that name.
+// Returns the most values that a chunk of this codec may have.
 uint32_t most_chunk_values(std::string_view codec, dtype type);
 
-// The element types that the codec of that name takes, "f16, bf16, f32" for instance.
+// Returns the element types that a codec accepts, for example "f16, bf16, f32".
 std::string types_of(std::string_view codec);
 
-// How far the values of a frame may be from what was encoded; nothing for lossless codecs.
+// The error bound that a frame was encoded with. bound_of returns nothing for lossless codecs.
 struct stored_bound {
   bound_mode mode;
   double requested;
@@ -43,46 +43,47 @@ struct stored_bound {
 };
 std::optional<stored_bound> bound_of(const stage_list& stages);
 
-// What the frame of `count` values will need, before it is encoded.
+// The worst-case size and the number of chunks of a frame that has not been encoded yet.
 struct frame_plan {
   status code = status::codec_mismatch;
   uint64_t most_bytes = 0;
   uint64_t chunks = 0;
 };
 
-// A codec that was chosen, for elements of one type: what the library has as templates.
+// A codec for elements of one type: a run-time interface to the templates of the library.
 class chosen_codec {
  public:
   virtual ~chosen_codec() = default;
 
   virtual frame_plan plan(uint64_t count, const frame_options& options) const = 0;
-  // host::encode, or with a base host::encode_delta, and host::decode. Tensors are whole elements, aligned for them.
+  // Call host::encode (with a base host::encode_delta) and host::decode. Tensors consist of whole elements and are
+  // aligned for their type.
   virtual outcome encode(const_bytes values, bytes frame, const frame_options& options, const host::execution& how,
                          const const_bytes* base = nullptr) const = 0;
   virtual outcome decode(const_bytes frame, bytes values, const host::execution& how) const = 0;
 };
-// Null where there is none of that name for that type.
+// Returns null if no codec has this name and accepts this type.
 std::unique_ptr<chosen_codec> choose_codec(const codec_choice& choice, dtype type);
 
-// The same in one call; codec_mismatch where there is none.
+// The same in one call. Return codec_mismatch if no codec has this name and accepts this type.
 frame_plan plan_frame(const codec_choice& choice, dtype type, uint64_t count, const frame_options& options);
 outcome encode_frame(const codec_choice& choice, dtype type, const_bytes values, bytes frame,
                      const frame_options& options, const host::execution& how, const const_bytes* base = nullptr);
 
-// host::decode with whichever codec the frame needs.
+// Calls host::decode with the codec that the frame names.
 outcome decode_frame(const_bytes frame, bytes out, uint64_t first_value, const host::execution& how);
 
-// host::decode_delta likewise; `out` may be the base.
+// Calls host::decode_delta with the codec that the frame names. `out` may be the base.
 outcome decode_delta_frame(const_bytes frame, const_bytes base, bytes out, const host::execution& how);
 
-// host::compact_deltas of deltas of one codec; `metadata` as for encode_frame. `which`: the delta at fault.
+// Calls host::compact_deltas on deltas of one codec. Sets `which` to the index of the faulty delta after an error.
 outcome compact_delta_frames(const std::vector<const_bytes>& deltas, bytes frame, const frame_options& options,
                              const host::execution& how, uint64_t& which);
-// The most bytes that it writes.
+// Returns the maximum size in bytes of the frame that compact_delta_frames writes.
 uint64_t most_delta_bytes(const frame_header& delta, const_bytes metadata);
 
-// The same by the device calls, on a GPU or on the simulator, whichever the program was built for. Throw where there is
-// no device or it fails.
+// Encode and decode with the device calls, on a GPU or on the simulator, depending on how the program was built. Throw
+// if there is no device or if it fails.
 outcome encode_on_device(const codec_choice& choice, dtype type, const_bytes values, bytes frame,
                          const frame_options& options);
 outcome decode_on_device(const_bytes frame, bytes out);

@@ -19,14 +19,14 @@ enum class machine { host, device };
 struct encode_options {
   std::string in;
   std::string out;
-  std::string base;  // of a delta; empty: none
+  std::string base;  // file with the base of a delta; empty: no delta
   codec_choice codec;
-  bool chooses_codec = false;  // of a delta: what suits it
+  bool chooses_codec = false;  // whether to use the default codec of deltas
   machine on = machine::host;
-  dtype as = dtype::none;  // what integers really are
+  dtype as = dtype::none;  // type that the integers of the file stand for; none: integers
   bool no_checksums = false;
-  uint32_t chunk_values = 0;  // 0: the codec's own choice
-  unsigned threads = 0;       // 0: one a core
+  uint32_t chunk_values = 0;  // 0: the codec's default
+  unsigned threads = 0;       // 0: one per core
 };
 
 struct decode_options {
@@ -39,7 +39,7 @@ struct decode_options {
 
 struct compact_options {
   std::string in;                   // the first delta
-  std::vector<std::string> others;  // those behind it, and then what is written
+  std::vector<std::string> others;  // the following deltas, then the output file
   unsigned threads = 0;
 };
 
@@ -55,7 +55,7 @@ struct verify_options {
 struct compare_options {
   std::string in;  // the reference
   std::string other;
-  dtype as = dtype::none;  // what integers really are
+  dtype as = dtype::none;  // type that the integers of both files stand for; none: integers
   bool json = false;
 };
 

@@ -17,21 +17,21 @@ namespace {
 
 using real = long double;
 constexpr real infinity = std::numeric_limits<real>::infinity();
-constexpr uint64_t block_values = 4096;  // whose squares are added up by themselves, so that sums stay exact enough
+constexpr uint64_t block_values = 4096;  // values per partial sum of squares, which keeps rounding errors small
 
-// How far apart some values are. Errors are of pairs whose values are both finite.
+// The differences between two arrays. Errors count only pairs in which both values are finite.
 struct distance {
   uint64_t values = 0;
   uint64_t different_bits = 0;
-  uint64_t zero_in_reference = 0;  // and something else in the other
-  uint64_t mismatched = 0;         // one is not finite, and the other is not the same, nor are both NaN
+  uint64_t zero_in_reference = 0;  // zero in the reference, finite and not zero in the other
+  uint64_t mismatched = 0;         // pairs with a non-finite value that differ and are not both NaN
   real max_error = 0;
-  real max_relative = 0;  // of values that are not zero in the reference
-  real squares = 0;       // of the errors, summed
-  real least = infinity;  // of the reference's finite values
+  real max_relative = 0;  // over values that are not zero in the reference
+  real squares = 0;       // sum of the squared errors
+  real least = infinity;  // least finite value of the reference
   real greatest = -infinity;
 
-  // Infinite where a single pair has no error that could be told.
+  // Errors are infinite if any pair is mismatched.
   real absolute() const { return mismatched != 0 ? infinity : max_error; }
   real relative() const { return mismatched != 0 ? infinity : max_relative; }
   real rms() const {
@@ -123,14 +123,14 @@ distance distance_as(dtype type, const npy_file& a, const npy_file& b) {
     case dtype::f64: return distance_of<double>(a, b);
     case dtype::f8e4m3: return distance_of<f8e4m3>(a, b);
     case dtype::f8e5m2: return distance_of<f8e5m2>(a, b);
-    case dtype::none: break;  // which read_npy refuses
+    case dtype::none: break;  // read_npy rejects it
   }
   return {};
 }
 
 bool is_integer(dtype type) { return type <= dtype::i64; }
 
-// 9 digits tell any two f32 apart; integers have all of theirs.
+// Prints 9 digits, which distinguish any two f32 values, or all digits of an integer.
 std::string text_of(real value, bool integer = false) {
   char text[64];
   std::snprintf(text, sizeof text, integer ? "%.0Lf" : "%.9Lg", value);
@@ -160,7 +160,7 @@ void print_text(const compare_options& options, dtype type, const npy_header& he
   print_line("mismatched non-finite", values_text(d.mismatched));
 }
 
-// JSON has no infinity, and libraries make doubles of its numbers.
+// JSON has no infinity, and libraries read its numbers as doubles. Other values become strings.
 nlohmann::ordered_json json_of(real value) {
   if (std::abs(value) <= std::numeric_limits<double>::max()) return static_cast<double>(value);
   return text_of(value);

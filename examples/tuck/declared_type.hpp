@@ -1,4 +1,4 @@
-// The element type of an input file as --as declares it: of those that NumPy has not.
+// Element types that NumPy does not have. The option --as declares that the integers of a file stand for such a type.
 #pragma once
 
 #include "support/npy.hpp"
@@ -7,7 +7,8 @@ namespace tuck::tools {
 
 inline constexpr dtype declarable_types[] = {dtype::bf16, dtype::f8e4m3, dtype::f8e5m2};
 
-// `as` is one of these, or none. Throws file_error where the values are no integers of its size.
+// Returns `as`, or the type in the header if `as` is none. Throws file_error unless the values are integers of the size
+// of `as`.
 inline dtype declared_type(const npy_header& header, dtype as, const std::string& path) {
   if (as == dtype::none) return header.type;
   if (header.type > dtype::i64 || size_of(header.type) != size_of(as))

@@ -12,7 +12,7 @@ struct tensor_to_decode {
   subject about;
   const_bytes frame;
   frame_view view;
-  bytes values;  // of a delta: those of its base
+  bytes values;  // output; for a delta it holds the values of the base
 };
 
 outcome decode_values(const decode_options& options, const tensor_to_decode& t, bytes values, progress& shown) {
@@ -25,7 +25,7 @@ void decode_one(const decode_options& options, const tensor_to_decode& t, progre
   outcome done;
   if (reinterpret_cast<uintptr_t>(t.values.data()) % value_bytes(t.view) == 0) {
     done = decode_values(options, t, t.values, shown);
-  } else {  // elements may not be there
+  } else {  // misaligned for this type
     byte_buffer room(t.values.size());
     std::copy(t.values.begin(), t.values.end(), room.all().begin());
     done = decode_values(options, t, room.all(), shown);
@@ -52,7 +52,8 @@ void check_needs_base(const decode_options& options, const frame_view& frame, co
     throw about.error(std::string(message(status::not_a_delta)) + " and takes no --base");
 }
 
-// Copies the base of a delta into `values`, which has the bytes of the tensor. `restored` is the array's header.
+// Copies the base of a delta into `values`, which has the size of the tensor. `restored` is the header of the array to
+// decode.
 void read_base(const decode_options& options, const npy_header& restored, bytes values) {
   const npy_file base = read_npy(options.base);
   const const_bytes all = base.data();

@@ -1,4 +1,4 @@
-// What --on device runs, the demo, and tuck-bench.
+// Codecs on the device, for the option --on device, the demo, and tuck-bench.
 #include "device_codecs.cuh"
 
 #include "codec_list.hpp"
@@ -85,7 +85,7 @@ outcome device_session::encode(const chosen_device_codec& codec, const_bytes val
 outcome device_session::decode(const chosen_device_codec& codec, const_bytes frame, bytes values) {
   const device_memory in(frame.size()), out(values.size()), scratch(scratch_head_bytes);
   in.upload(frame, stream_);
-  out.upload(values, stream_);  // what decoding leaves alone is as it was
+  out.upload(values, stream_);  // values that decoding does not write stay as they were
   require(initialize(scratch.scratch(), stream_));
   const outcome done =
       timed([&](outcome* restored) { return codec.decode(in.all(), out.all(), scratch.scratch(), restored, stream_); });

@@ -13,7 +13,7 @@ struct tensor_to_encode {
   subject about;
   dtype type = dtype::none;
   const_bytes values;
-  const_bytes base;  // where there is one
+  const_bytes base;  // base of a delta; else empty
   const_bytes metadata;
 };
 
@@ -24,13 +24,13 @@ struct planned_frame {
 };
 
 struct encoded_frame {
-  byte_buffer room;  // of the worst case; nobody touches what is not used
+  byte_buffer room;  // worst-case size; the unused end is never written
   uint64_t used = 0;
 
   const_bytes all() const noexcept { return room.all().subspan(0, used); }
 };
 
-// The option parser has checked the rest.
+// Checks the maximum, which depends on codec and type. The option parser has checked everything else.
 void check_chunk_values(uint32_t chunk_values, std::string_view codec, dtype type) {
   const uint32_t most = most_chunk_values(codec, type);
   if (chunk_values > most) throw usage_error("--chunk-values: at most " + std::to_string(most) + " for " + name(type));
@@ -54,7 +54,7 @@ planned_frame plan(const encode_options& options, const tensor_to_encode& t) {
   return plan;
 }
 
-// The same values where elements of that type may be: where they are, or in `room`.
+// Returns the values at an address that is aligned for the type. Copies them to `room` if necessary.
 const_bytes aligned(const_bytes values, dtype type, byte_buffer& room) {
   if (reinterpret_cast<uintptr_t>(values.data()) % size_of(type) == 0) return values;
   room = byte_buffer(values.size());
@@ -92,7 +92,7 @@ std::vector<encoded_frame> encode_all(const encode_options& options, const std::
   return frames;
 }
 
-// What a delta is made against.
+// Reads the base of a delta. `a` is the header of the array to encode.
 npy_file read_base(const encode_options& options, const npy_header& a) {
   npy_file base = read_npy(options.base);
   const npy_header& b = base.header;

@@ -1,5 +1,5 @@
-// Files of frames: a .tuck file is one, whose metadata is the header of the .npy file that it was made of. In a
-// safetensors file each tensor is one.
+// Files that contain frames. A .tuck file is one frame. Its metadata is the header of the .npy file that was encoded. A
+// safetensors file can contain one frame per tensor.
 #pragma once
 
 #include "support/npy.hpp"
@@ -12,7 +12,7 @@
 
 namespace tuck::tools {
 
-// What messages are about: a file, or a tensor in it.
+// The subject of error messages: a file, or a tensor in a file.
 struct subject {
   std::string file;
   std::string tensor;  // empty, or "tensor 'a': "
@@ -23,7 +23,7 @@ struct subject {
 inline uint32_t value_bytes(const frame_view& frame) noexcept { return size_of(frame.header().type); }
 inline uint64_t raw_bytes(const frame_view& frame) noexcept { return frame.header().value_count * value_bytes(frame); }
 
-// The frame that `content` is, with nothing behind it. Throws file_error.
+// Opens and checks the frame in `content`, after which there must be no other bytes. Throws file_error.
 frame_view checked_frame(const_bytes content, const subject& about);
 
 struct frame_file {
@@ -33,23 +33,23 @@ struct frame_file {
   const frame_header& header() const noexcept { return view.header(); }
 };
 
-// Reads and checks a file that holds a frame and nothing else. Throws file_error.
+// Reads and checks a file that contains one frame and nothing else. Throws file_error.
 frame_file open_frame(const std::string& path);
 
-// The .npy header in the metadata, or that of one dimension where there is no metadata. Throws file_error where the
-// metadata is something else, or the header of another array.
+// Returns the .npy header in the metadata. Without metadata, returns the header of an array of one dimension. Throws
+// file_error if the metadata is not a .npy header, or is that of another array.
 npy_header npy_header_of(const frame_file& frame, const std::string& path);
 
-// Among the metadata of a file of frames: the header of the file that it was made of, as it was.
+// Keys in the metadata of a safetensors file of frames: the unchanged header of the file that was encoded.
 inline constexpr const char* original_header = "tuck.header";
-inline constexpr const char* original_digest = "tuck.header.digest";  // of that header, as digest_text has it
+inline constexpr const char* original_digest = "tuck.header.digest";  // and its digest, as digest_text prints it
 
-// 16 hexadecimal digits.
+// Returns a digest as 16 hexadecimal digits.
 std::string digest_text(uint64_t digest);
 
 struct framed_tensor {
   subject about;
-  named_tensor tensor;  // the original
+  named_tensor tensor;  // the tensor in the original file
   const_bytes frame;
   frame_view view;
 };
@@ -57,21 +57,21 @@ struct framed_tensor {
 struct frames_file {
   safetensors_file content;
   safetensors_header original;
-  std::vector<framed_tensor> tensors;  // as in `original`
+  std::vector<framed_tensor> tensors;  // in the order of `original`
 };
 
-// By its name.
+// Returns whether the file name ends in .safetensors.
 bool is_safetensors(const std::string& path);
 
-// Reads and checks a safetensors file of frames, one for each tensor of the original. Throws file_error.
+// Reads and checks a safetensors file with one frame per tensor of the original file. Throws file_error.
 frames_file open_frames(const std::string& path);
 
-// The values of these tensors of `of` in the base, which has no others, nor others of a name. Throws file_error about
-// the base.
+// Returns the values that these tensors, which are those of the file `of`, have in the base. Throws file_error if the
+// base has other tensors, or tensors of another type or shape.
 std::vector<const_bytes> values_in_base(const safetensors_file& base, const std::string& path,
                                         const std::vector<named_tensor>& tensors, const std::string& of);
 
-// Why decoding failed, the chunk named if it was one.
+// Returns why decoding failed. Names the first bad chunk if there is one.
 std::string failure_text(const outcome& failed, const frame_view& frame);
 
 void refuse_same_file(const std::string& in, const std::string& out);

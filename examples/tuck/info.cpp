@@ -20,12 +20,12 @@ chunk_view checked_chunk(const frame_view& frame, uint64_t i, const subject& abo
   return chunk;
 }
 
-// All chunks, before a word is printed.
+// Checks all chunks before anything is printed.
 void check_chunks(const frame_view& frame, const subject& about) {
   for (uint64_t i = 0; i < frame.chunks(); ++i) checked_chunk(frame, i, about);
 }
 
-// The array's shape; all values in a row where the metadata is not ours.
+// Returns the shape of the array. Returns one dimension if the metadata is not a .npy header.
 std::vector<uint64_t> shape_of(const frame_file& frame, const std::string& path) {
   try {
     return npy_header_of(frame, path).shape;
@@ -39,7 +39,7 @@ double ratio_of(uint64_t raw_bytes, uint64_t frame_bytes) {
 }
 double ratio_of(const frame_file& frame) { return ratio_of(raw_bytes(frame.view), frame.header().frame_bytes); }
 
-// Null if the frame is not a delta.
+// Both return null if the frame is not a delta.
 nlohmann::ordered_json base_digest_json(const frame_view& frame) {
   return frame.is_delta() ? nlohmann::ordered_json(digest_text(frame.header().base_digest)) : nullptr;
 }
@@ -49,7 +49,7 @@ nlohmann::ordered_json result_digest_json(const frame_view& frame) {
 
 void print_json(const frame_file& frame, const std::string& path) {
   const frame_header& h = frame.header();
-  nlohmann::ordered_json bound;  // null: nothing is lost
+  nlohmann::ordered_json bound;  // null: lossless
   if (const auto b = bound_of(h.stages))
     bound = {{"mode", name(b->mode)}, {"value", b->requested}, {"effective", b->effective}};
   nlohmann::ordered_json chunks = nlohmann::ordered_json::array();
@@ -78,7 +78,7 @@ void print_json(const frame_file& frame, const std::string& path) {
   std::cout << about.dump(2) << '\n';
 }
 
-// All chunks of a kind.
+// Sums over all chunks of one kind.
 struct share {
   uint64_t chunks = 0;
   uint64_t raw_bytes = 0;
@@ -99,7 +99,7 @@ share share_of(const frame_file& frame, chunk_kind kind, const std::string& path
 
 void print_field(const char* what, const std::string& text) { std::printf("%-12s %s\n", what, text.c_str()); }
 
-// A number in as few digits as tell it from its neighbours in a float.
+// Returns a number as text with at most six significant digits.
 std::string shortest(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", value);
@@ -150,7 +150,7 @@ void print_summary(const frame_file& frame, const std::string& path) {
   print_chunk_kinds(frame, path);
 }
 
-// Tensors in files, with frames or without.
+// A tensor of a safetensors file, stored as a frame or raw.
 struct listed_tensor {
   named_tensor tensor;
   frame_view frame;

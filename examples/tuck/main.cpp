@@ -1,5 +1,5 @@
-// tuck converts .npy and safetensors files to frames and back. This file has the options; commands have files of their
-// own.
+// tuck converts .npy and safetensors files to frames and back. This file defines the options. Each command has a file
+// of its own.
 #include "codecs.hpp"
 #include "commands.hpp"
 #include "declared_type.hpp"
@@ -113,7 +113,7 @@ void refuse_device(machine on) {
   if (on == machine::device) throw usage_error("--base is for --on host");
 }
 
-// If no codec is given, encode chooses the codec that suits the delta.
+// If no codec is given, encode uses the default codec of deltas.
 void choose_for_delta(const CLI::App& app, encode_options& options) {
   refuse_device(options.on);
   if (is_lossy(options.codec.name)) throw usage_error("--base needs a lossless codec, not " + options.codec.name);
@@ -213,7 +213,7 @@ int complain(const std::exception& e, int code) {
   return code;
 }
 
-// Text that could not be written is an error, as with any output.
+// Flushes standard output. A failed write is an error.
 int flush_output() {
   std::cout.flush();
   if (std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
@@ -223,7 +223,8 @@ int flush_output() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // At a file size limit, writing then fails with an error, not a signal, so that the temporary file can be removed.
+  // If a file reaches the size limit, writing then fails with an error instead of a signal, and the temporary file is
+  // removed.
   std::signal(SIGXFSZ, SIG_IGN);
   CLI::App program("Compresses arrays: .npy and safetensors files to tuck frames and back", "tuck");
   program.set_version_flag("--version", version_text(), "Print the version and exit");

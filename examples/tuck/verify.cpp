@@ -9,9 +9,9 @@
 namespace tuck::tools {
 namespace {
 
-constexpr uint64_t part_bytes = 64 * 1024 * 1024;  // restored at a time
+constexpr uint64_t part_bytes = 64 * 1024 * 1024;  // bytes of values that are decoded at a time
 
-// Restores all values, a part of whole chunks after the other in the same memory.
+// Decodes all values, one part after the other, into the same memory. A part is a number of whole chunks.
 void decode_in_parts(const_bytes frame, const frame_view& view, const subject& about) {
   if (view.is_delta()) throw about.error(std::string(message(status::needs_base)) + ": decode --base verifies both");
   const frame_header& h = view.header();

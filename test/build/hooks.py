@@ -11,7 +11,7 @@ KINDS = ["codec", "adaptive codec", "splitter", "transform", "block codec", "...
 def table(text):
     """{kind: names} of the lines `//   kind   name, name, ...   file`."""
     rows = {}
-    for line in text.split("All members that they may have")[1].split("#pragma once")[0].splitlines():
+    for line in text.split("These are all members of each kind")[1].split("#pragma once")[0].splitlines():
         if found := re.match(r"//   (\S+(?: \S+)*?)  +(\w+(?:, \w+)*)(?:  |$)", line):
             rows[found[1]] = set(found[2].split(", "))
     return rows

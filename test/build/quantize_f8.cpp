@@ -1,4 +1,4 @@
-// Quantizing is of floats of more than 8 bits.
+// quantize needs a floating-point type of more than 8 bits.
 #include <tuck/host.hpp>
 
 int main() {

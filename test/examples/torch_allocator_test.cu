@@ -45,8 +45,8 @@ struct library {
     }
     find(alloc, "tuck_alloc");
     find(free, "tuck_free");
-    find(park, "tuck_park");
-    find(park_as, "tuck_park_as");
+    find(offload, "tuck_offload");
+    find(offload_as, "tuck_offload_as");
     find(stored_bytes, "tuck_stored_bytes");
     find(restore, "tuck_restore");
     find(prefetch, "tuck_prefetch");
@@ -60,8 +60,8 @@ struct library {
   void* file;
   decltype(tuck_alloc)* alloc;
   decltype(tuck_free)* free;
-  decltype(tuck_park)* park;
-  decltype(tuck_park_as)* park_as;
+  decltype(tuck_offload)* offload;
+  decltype(tuck_offload_as)* offload_as;
   decltype(tuck_stored_bytes)* stored_bytes;
   decltype(tuck_restore)* restore;
   decltype(tuck_prefetch)* prefetch;
@@ -108,7 +108,7 @@ class torch_allocator : public ::testing::Test {
     for (const bool ahead : {false, true}) {
       T* const p = upload(values, stream);
       uint64_t id = 0;
-      ok(tuck.park(p, bytes, dtype, 0, stream, &id));
+      ok(tuck.offload(p, bytes, dtype, 0, stream, &id));
       EXPECT_NE(id, 0u);
       if (count != 0) check(cudaMemsetAsync(p, 0xff, bytes, stream));
       tuck.free(p, bytes, 0, stream);
@@ -141,7 +141,7 @@ TEST_F(torch_allocator, stores_no_zeros_of_floats) {
   const uint64_t count = 40960, bytes = count * sizeof(float);
   float* const p = upload(sparse_tensor<float>(count, .75), stream);
   uint64_t id = 0;
-  ok(tuck.park(p, bytes, TUCK_F32, 0, stream, &id));
+  ok(tuck.offload(p, bytes, TUCK_F32, 0, stream, &id));
   ok(tuck.wait(0));
   EXPECT_GT(tuck.host_bytes(0), bytes / 4);
   EXPECT_LT(tuck.host_bytes(0), bytes / 3);
@@ -158,7 +158,7 @@ TEST_F(torch_allocator, offloads_by_the_codec_that_is_named) {
        {std::tuple{"raw", 0, 0.}, {"zvc", 7, -1.}, {"quantize", 0, 1e-2}, {"quantize", 2, .5}}) {
     SCOPED_TRACE(codec);
     uint64_t id = 0, stored = 7;
-    ok(tuck.park_as(p, bytes, TUCK_F32, codec, mode, bound, 0, stream, &id));
+    ok(tuck.offload_as(p, bytes, TUCK_F32, codec, mode, bound, 0, stream, &id));
     const std::vector<float> back = restored<float>(id, count, stream);
     ok(tuck.wait(0));
     ok(tuck.stored_bytes(id, &stored));
@@ -180,17 +180,19 @@ TEST_F(torch_allocator, offloads_by_the_codec_that_is_named) {
   }
 
   uint64_t untouched = 77;
-  const auto park_as = [&](int dtype, const char* codec, int mode, double bound) {
-    return tuck.park_as(p, bytes, dtype, codec, mode, bound, 0, stream, &untouched);
+  const auto offload_as = [&](int dtype, const char* codec, int mode, double bound) {
+    return tuck.offload_as(p, bytes, dtype, codec, mode, bound, 0, stream, &untouched);
   };
-  says(park_as(TUCK_F32, "zip", 0, 0), TUCK_BAD_ARGUMENT, "tuck_park_as: codec: there is no 'zip'");
-  says(park_as(TUCK_F32, nullptr, 0, 0), TUCK_BAD_ARGUMENT, "tuck_park_as: codec: there is no ''");
-  says(park_as(TUCK_BYTES, "zvc", 0, 0), TUCK_BAD_ARGUMENT, "tuck_park_as: codec: it is not for values of dtype 0");
-  says(park_as(TUCK_F64, "quantize", 0, 1), TUCK_BAD_ARGUMENT, "tuck_park_as: codec: it is not for values of dtype 4");
-  says(park_as(TUCK_F32, "quantize", 3, 1), TUCK_BAD_ARGUMENT, "tuck_park_as: mode: there is none of number 3");
+  says(offload_as(TUCK_F32, "zip", 0, 0), TUCK_BAD_ARGUMENT, "tuck_offload_as: codec: there is no 'zip'");
+  says(offload_as(TUCK_F32, nullptr, 0, 0), TUCK_BAD_ARGUMENT, "tuck_offload_as: codec: there is no ''");
+  says(offload_as(TUCK_BYTES, "zvc", 0, 0), TUCK_BAD_ARGUMENT,
+       "tuck_offload_as: codec: it is not for values of dtype 0");
+  says(offload_as(TUCK_F64, "quantize", 0, 1), TUCK_BAD_ARGUMENT,
+       "tuck_offload_as: codec: it is not for values of dtype 4");
+  says(offload_as(TUCK_F32, "quantize", 3, 1), TUCK_BAD_ARGUMENT, "tuck_offload_as: mode: there is none of number 3");
   for (const double bad : {0., -1., double(INFINITY), double(NAN)})
-    EXPECT_EQ(park_as(TUCK_F32, "quantize", 0, bad), TUCK_BAD_ARGUMENT) << tuck.last_error();
-  EXPECT_EQ(std::string(tuck.last_error()).rfind("tuck_park_as: bound: ", 0), 0u) << tuck.last_error();
+    EXPECT_EQ(offload_as(TUCK_F32, "quantize", 0, bad), TUCK_BAD_ARGUMENT) << tuck.last_error();
+  EXPECT_EQ(std::string(tuck.last_error()).rfind("tuck_offload_as: bound: ", 0), 0u) << tuck.last_error();
   EXPECT_EQ(untouched, 77u);
   tuck.free(p, bytes, 0, stream);
 }
@@ -206,7 +208,7 @@ TEST_F(torch_allocator, threads_work_side_by_side) {
         const auto values = sparse_tensor<float>(count, .7, pattern::iid, 10 * t + i);
         float* const p = upload(values, mine);
         uint64_t id = 0;
-        ok(tuck.park(p, count * sizeof(float), TUCK_F32, 0, mine, &id));
+        ok(tuck.offload(p, count * sizeof(float), TUCK_F32, 0, mine, &id));
         tuck.free(p, count * sizeof(float), 0, mine);
         offloaded.emplace_back(id, values);
       }
@@ -226,9 +228,9 @@ TEST_F(torch_allocator, a_tensor_that_there_is_no_room_for_stays_where_it_is) {
   const auto large = noise<uint8_t>(pinned_bytes), values = noise<uint8_t>(100);
   uint8_t *const p = upload(large, stream), *const q = upload(values, stream);
   uint64_t first = 0, second = 0, third = 0;
-  ok(tuck.park(p, large.size(), TUCK_BYTES, 0, stream, &first));
-  says(tuck.park(q, values.size(), TUCK_BYTES, 0, stream, &second), TUCK_KEPT,
-       "tuck_park: the pinned memory is full; the tensor was kept where it is");
+  ok(tuck.offload(p, large.size(), TUCK_BYTES, 0, stream, &first));
+  says(tuck.offload(q, values.size(), TUCK_BYTES, 0, stream, &second), TUCK_KEPT,
+       "tuck_offload: the pinned memory is full; the tensor was kept where it is");
   ok(tuck.prefetch(second));
   EXPECT_TRUE(same_bits(restored<uint8_t>(second, values.size(), stream), values));
   ok(tuck.restore(second, q, values.size(), stream));
@@ -236,7 +238,7 @@ TEST_F(torch_allocator, a_tensor_that_there_is_no_room_for_stays_where_it_is) {
 
   ok(tuck.drop(first));
   ok(tuck.wait(0));
-  ok(tuck.park(q, values.size(), TUCK_BYTES, 0, stream, &third));
+  ok(tuck.offload(q, values.size(), TUCK_BYTES, 0, stream, &third));
   ok(tuck.drop(third));
   tuck.free(p, large.size(), 0, stream);
   tuck.free(q, values.size(), 0, stream);
@@ -247,25 +249,27 @@ TEST_F(torch_allocator, refuses_what_is_wrong_and_changes_nothing) {
   constexpr size_t bytes = 4000;
   float* const p = upload(values, stream);
   uint64_t id = 0, untouched = 77;
-  ok(tuck.park(p, bytes, TUCK_F32, 0, stream, &id));
+  ok(tuck.offload(p, bytes, TUCK_F32, 0, stream, &id));
 
   int devices = 0;
   check(cudaGetDeviceCount(&devices));
   const std::string no_device =
       "device: " + std::to_string(devices) + "; there are " + std::to_string(devices) + ", from 0";
-  const auto park = [&](const void* from, size_t size, int dtype, int device, cudaStream_t s) {
-    return tuck.park(from, size, dtype, device, s, &untouched);
+  const auto offload = [&](const void* from, size_t size, int dtype, int device, cudaStream_t s) {
+    return tuck.offload(from, size, dtype, device, s, &untouched);
   };
-  says(tuck.park(p, bytes, TUCK_F32, 0, stream, nullptr), TUCK_BAD_ARGUMENT, "tuck_park: id: is null");
-  says(park(nullptr, bytes, TUCK_F32, 0, stream), TUCK_BAD_ARGUMENT, "tuck_park: values: is null");
-  says(park(values.data(), bytes, TUCK_F32, 0, stream), TUCK_BAD_ARGUMENT, "tuck_park: values: is not device memory");
-  says(park(p, bytes - 2, TUCK_F32, 0, stream), TUCK_WRONG_SIZE, "tuck_park: bytes: 3998 are no whole values of 4");
-  says(park(p, bytes, 5, 0, stream), TUCK_BAD_ARGUMENT, "tuck_park: dtype: there is none of number 5");
-  says(park(p, bytes, -1, 0, stream), TUCK_BAD_ARGUMENT, "tuck_park: dtype: there is none of number -1");
-  says(park(p, bytes, TUCK_F32, devices, stream), TUCK_BAD_DEVICE, "tuck_park: " + no_device);
-  EXPECT_EQ(park(p, bytes, TUCK_F32, -1, stream), TUCK_BAD_DEVICE);
-  says(park(reinterpret_cast<std::byte*>(p) + 2, bytes - 4, TUCK_F32, 0, stream), TUCK_BAD_ARGUMENT,
-       "tuck_park: values: a pointer is misaligned");
+  says(tuck.offload(p, bytes, TUCK_F32, 0, stream, nullptr), TUCK_BAD_ARGUMENT, "tuck_offload: id: is null");
+  says(offload(nullptr, bytes, TUCK_F32, 0, stream), TUCK_BAD_ARGUMENT, "tuck_offload: values: is null");
+  says(offload(values.data(), bytes, TUCK_F32, 0, stream), TUCK_BAD_ARGUMENT,
+       "tuck_offload: values: is not device memory");
+  says(offload(p, bytes - 2, TUCK_F32, 0, stream), TUCK_WRONG_SIZE,
+       "tuck_offload: bytes: 3998 are no whole values of 4");
+  says(offload(p, bytes, 5, 0, stream), TUCK_BAD_ARGUMENT, "tuck_offload: dtype: there is none of number 5");
+  says(offload(p, bytes, -1, 0, stream), TUCK_BAD_ARGUMENT, "tuck_offload: dtype: there is none of number -1");
+  says(offload(p, bytes, TUCK_F32, devices, stream), TUCK_BAD_DEVICE, "tuck_offload: " + no_device);
+  EXPECT_EQ(offload(p, bytes, TUCK_F32, -1, stream), TUCK_BAD_DEVICE);
+  says(offload(reinterpret_cast<std::byte*>(p) + 2, bytes - 4, TUCK_F32, 0, stream), TUCK_BAD_ARGUMENT,
+       "tuck_offload: values: a pointer is misaligned");
   EXPECT_EQ(untouched, 77u);
 
   says(tuck.restore(0, p, bytes, stream), TUCK_NO_SUCH_ID, "tuck_restore: id: no tensor 0");
@@ -300,7 +304,7 @@ TEST_F(torch_allocator, works_on_the_default_stream) {
   ASSERT_NE(p, nullptr);
   check(cudaMemcpyAsync(p, values.data(), 8000, cudaMemcpyDefault, nullptr));
   uint64_t id = 0;
-  ok(tuck.park(p, 8000, TUCK_F32, 0, nullptr, &id));
+  ok(tuck.offload(p, 8000, TUCK_F32, 0, nullptr, &id));
   check(cudaMemsetAsync(p, 0xff, 8000, nullptr));
   ok(tuck.restore(id, p, 8000, nullptr));
   std::vector<float> back(values.size());
@@ -318,7 +322,7 @@ TEST_F(torch_allocator, an_error_leaves_everything_as_it_was) {
   constexpr size_t bytes = 8000;
   float* const p = upload(values, stream);
   uint64_t id = 0;
-  ok(tuck.park(p, bytes, TUCK_F32, 0, stream, &id));
+  ok(tuck.offload(p, bytes, TUCK_F32, 0, stream, &id));
   ok(tuck.wait(0));
   const auto sweep = [&](const auto& call) {
     for (uint64_t k = 1;; ++k) {
@@ -333,7 +337,7 @@ TEST_F(torch_allocator, an_error_leaves_everything_as_it_was) {
   };
   sweep([&] {
     uint64_t other = 0;
-    const int code = tuck.park(p, bytes, TUCK_F32, 0, stream, &other);
+    const int code = tuck.offload(p, bytes, TUCK_F32, 0, stream, &other);
     EXPECT_EQ(other != 0, code == TUCK_OK);
     if (other != 0) ok(tuck.drop(other));
     return code;
@@ -357,11 +361,11 @@ TEST_F(torch_environment, must_be_a_number) {
         uint64_t id = 0;
         for (const char* text : {"", "0", "-1", "1k", "0x10", " 1", "99999999999999999999"}) {
           static_cast<void>(setenv("TUCK_PINNED_BYTES", text, 1));
-          says(tuck.park(p, 400, TUCK_F32, 0, stream, &id), TUCK_BAD_ENVIRONMENT,
-               std::string("tuck_park: TUCK_PINNED_BYTES: '") + text + "' is not a positive number of bytes");
+          says(tuck.offload(p, 400, TUCK_F32, 0, stream, &id), TUCK_BAD_ENVIRONMENT,
+               std::string("tuck_offload: TUCK_PINNED_BYTES: '") + text + "' is not a positive number of bytes");
         }
         static_cast<void>(setenv("TUCK_PINNED_BYTES", "65536", 1));
-        ok(tuck.park(p, 400, TUCK_F32, 0, stream, &id));
+        ok(tuck.offload(p, 400, TUCK_F32, 0, stream, &id));
         std::_Exit(HasFailure() ? 1 : 0);  // nothing of it is printed
       },
       ::testing::ExitedWithCode(0), "");
@@ -376,7 +380,7 @@ TEST_F(torch_allocator, exports_its_functions_and_nothing_else) {
   std::set<std::string> names;
   std::istringstream lines(text);
   for (std::string address, kind, name; lines >> address >> kind >> name;) names.insert(name);
-  const std::set<std::string> expected = {"tuck_alloc",        "tuck_free",       "tuck_park",      "tuck_park_as",
+  const std::set<std::string> expected = {"tuck_alloc",        "tuck_free",       "tuck_offload",   "tuck_offload_as",
                                           "tuck_restore",      "tuck_prefetch",   "tuck_drop",      "tuck_wait",
                                           "tuck_stored_bytes", "tuck_host_bytes", "tuck_last_error"};
   EXPECT_EQ(names, expected);

@@ -137,8 +137,8 @@ class Swap:
 
     def __init__(self) -> None:
         function = _prototypes(_library("tuck_torch"))
-        self._park = function("tuck_park_as", _INT, _POINTER, ctypes.c_size_t, _INT, _TEXT, _INT, _REAL, _INT,
-                              _POINTER, ctypes.POINTER(_SIZE))
+        self._offload = function("tuck_offload_as", _INT, _POINTER, ctypes.c_size_t, _INT, _TEXT, _INT, _REAL, _INT,
+                                 _POINTER, ctypes.POINTER(_SIZE))
         self._restore = function("tuck_restore", _INT, _SIZE, _POINTER, ctypes.c_size_t, _POINTER)
         self._drop = function("tuck_drop", _INT, _SIZE)
         self._stored = function("tuck_stored_bytes", _INT, _SIZE, ctypes.POINTER(_SIZE))
@@ -146,16 +146,16 @@ class Swap:
         self._last_error = function("tuck_last_error", _TEXT)
         self._streams: dict[int, torch.cuda.Stream] = {}
 
-    def park(self, choice: Choice | None, t: torch.Tensor) -> int | None:
+    def offload(self, choice: Choice | None, t: torch.Tensor) -> int | None:
         """The number of a dense tensor that is on its way to the host; None where it has to stay."""
         codec, bound = ("raw", 0.0) if choice is None or t.dtype not in FLOATS else (
             choice.codec.partition("+")[0], choice.bound or 0.0)
         if codec not in ("raw", "zvc", "quantize") or (codec == "quantize" and t.dtype == torch.float64):
             codec = "zvc"
         side, number_ = self._side(t.device), ctypes.c_uint64()
-        code = self._park(t.data_ptr(), t.numel() * t.element_size(), self.TYPES.get(t.dtype, 0), codec.encode(),
-                          2 if choice and choice.pointwise else 0, bound, t.device.index, side.cuda_stream,
-                          ctypes.byref(number_))
+        code = self._offload(t.data_ptr(), t.numel() * t.element_size(), self.TYPES.get(t.dtype, 0), codec.encode(),
+                             2 if choice and choice.pointwise else 0, bound, t.device.index, side.cuda_stream,
+                             ctypes.byref(number_))
         if code == self.KEPT:
             self._drop(number_.value)
             return None
@@ -163,17 +163,17 @@ class Swap:
         t.record_stream(side)  # its memory is others' only once the side stream has read it
         return number_.value
 
-    def restore(self, parked: int, into: torch.Tensor) -> None:
+    def restore(self, offloaded: int, into: torch.Tensor) -> None:
         side = self._side(into.device)
-        self._check(self._restore(parked, into.data_ptr(), into.numel() * into.element_size(), side.cuda_stream))
+        self._check(self._restore(offloaded, into.data_ptr(), into.numel() * into.element_size(), side.cuda_stream))
         torch.cuda.current_stream(into.device).wait_stream(side)
 
-    def drop(self, parked: int) -> None:
-        self._drop(parked)
+    def drop(self, offloaded: int) -> None:
+        self._drop(offloaded)
 
-    def stored_bytes(self, parked: int) -> int:
+    def stored_bytes(self, offloaded: int) -> int:
         stored = ctypes.c_uint64()
-        self._check(self._stored(parked, ctypes.byref(stored)))
+        self._check(self._stored(offloaded, ctypes.byref(stored)))
         return stored.value
 
     def synchronize(self) -> None:

@@ -12,7 +12,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .functions import Call, Functions, Use
 from .library import DTYPES, FLOATS, Choice
 from .policies import Policy, Raw, Site
-from .store import Derived, Frame, Handle, Kept, Mask, Parked, Stored, beside
+from .store import Derived, Frame, Handle, Kept, Mask, Offloaded, Stored, beside
 
 WAITING = 6  # saves until one is stored: the operations that share it have been called by then
 AT_ONCE = 6  # frames that other threads have to encode; the training's own does what is beyond
@@ -128,7 +128,7 @@ class Session:
         if stored.pending:
             stored.uses.append((use, 1.0))
             return True
-        if isinstance(stored, (Frame, Parked)):
+        if isinstance(stored, (Frame, Offloaded)):
             return self.policy.suffices(stored.choice, use, 1.0)
         return isinstance(stored, Derived) and self._may_derive(stored.of, stored.of.use, use)
 
@@ -139,7 +139,7 @@ class Session:
         if of.stored.pending:
             of.stored.uses.append((use, factor))
             return True
-        return isinstance(of.stored, (Frame, Parked)) and self.policy.suffices(of.stored.choice, use, factor)
+        return isinstance(of.stored, (Frame, Offloaded)) and self.policy.suffices(of.stored.choice, use, factor)
 
     def _derived(self, key: tuple, whole: torch.Tensor, use: Use | None, identity) -> Derived | None:
         call, _ = self.outputs.get(key, (None, None))
@@ -160,7 +160,7 @@ class Session:
             if mask is not None:
                 return mask
         flat = whole.detach().as_strided((whole.numel(),), (1,), whole.storage_offset())
-        stored = (Parked if whole.device.type == "cuda" else Frame)(flat, site, self.policy, identity)
+        stored = (Offloaded if whole.device.type == "cuda" else Frame)(flat, site, self.policy, identity)
         stored.uses.append((use, 1.0))
         self.waiting.append(stored)
         return stored
@@ -169,7 +169,7 @@ class Session:
         stored.pending = False
         stored.choice = self._choose(stored)
         stored.uses = []
-        if isinstance(stored, Parked):
+        if isinstance(stored, Offloaded):
             stored.encode()
             stored.settle()
         elif stored.choice is None:

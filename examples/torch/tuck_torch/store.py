@@ -1,6 +1,6 @@
 """Tensors that are stored for the backward pass.
 
-    Handle -> Frame | Parked | Derived     shape and strides of one that was saved, in the memory that is stored
+    Handle -> Frame | Offloaded | Derived  shape and strides of one that was saved, in the memory that is stored
     Kept                                   as it is
 
 Memory that several operations save is stored once, whatever the shapes in which they see it. A frame is encoded a few
@@ -152,7 +152,7 @@ class Frame(Stored):
         return t
 
 
-class Parked(Stored):
+class Offloaded(Stored):
     """In pinned memory, by a swap stream; where that has no room, on the device."""
 
     __slots__ = ("number", "device", "counted")
@@ -164,7 +164,7 @@ class Parked(Stored):
     def encode(self) -> None:
         try:
             _check_version(self.source, self.version)
-            self.number = swap().park(self.choice, self.source)
+            self.number = swap().offload(self.choice, self.source)
         except Error as wrong:
             self.failed, self.source = wrong, None
             return
@@ -181,7 +181,7 @@ class Parked(Stored):
             return self._keep()
         t = torch.empty(self.count, dtype=self.dtype, device=self.device)
         swap().restore(self.number, t)
-        if not self.counted:  # when it was parked, its size was not known
+        if not self.counted:  # when it was offloaded, its size was not known
             self.policy.count(self.site).add(self.dtype, self.raw_bytes, swap().stored_bytes(self.number), 0.0,
                                              self.choice or "raw")
             self.counted = True

@@ -7,7 +7,8 @@
 //   splitter   a codec that passes residual values on to the next stage of a chain
 //   transform  maps values to as many values of the same size, such as differences. It always succeeds
 //
-// All members that they may have, here and in the files named (test/build/hooks.py compares):
+// These are all members of each kind. A file name says where they are described, if not here. test/build/hooks.py
+// checks the list.
 //
 //   codec             value_type, chunk_bytes, stages, from_stages, max_chunk_bytes, encode_chunk, decode_chunk, lossy
 //   adaptive codec    check, needs_range, device_parameter, prepare
@@ -70,7 +71,7 @@ TUCK_HD constexpr const char* name(codec_id id) noexcept {
 /// (quantize/quantize.hpp) and bitpack have parameters.
 struct stage {
   codec_id id = codec_id::none;  ///< which codec
-  uint8_t version = 0;           ///< of its format
+  uint8_t version = 0;           ///< version of the codec's format
   uint8_t mode = 0;              ///< first parameter
   uint32_t small = 0;            ///< second parameter
   uint64_t large = 0;            ///< third parameter
@@ -79,7 +80,7 @@ struct stage {
 };
 static_assert(sizeof(stage) == 16);
 
-inline constexpr int max_stages = 4;  ///< of a codec
+inline constexpr int max_stages = 4;  ///< maximum number of stages of a codec
 
 /// The stages of a codec, in the order in which encoding applies them. Unused stages are at the end.
 struct stage_list {
@@ -90,14 +91,15 @@ struct stage_list {
 
 /// What an adaptive codec may learn about the tensor before it encodes.
 struct prepass_result {
-  range_keys range;        ///< range of all values
-  uint64_t parameter = 0;  ///< bits of the double in device memory
+  range_keys range;        ///< range of the finite values
+  uint64_t parameter = 0;  ///< bits of the double at device_parameter()
 };
 
-inline constexpr uint32_t max_chunk_raw_bytes = 64 * 1024;  ///< most bytes of values in a chunk, except of gaps
+/// maximum size of a chunk's values in bytes; gaps may have twice as many, see max_chunk_values
+inline constexpr uint32_t max_chunk_raw_bytes = 64 * 1024;
 
-/// Returns the most values in a chunk of a codec with these stages: 64 KiB of values. Gaps alone may have 128 KiB, but
-/// not more than 65536 values.
+/// Returns the maximum number of values in a chunk of a codec with these stages: 64 KiB of values, or 128 KiB if gaps is
+/// the only stage. It is never more than 65536 values.
 TUCK_HD constexpr uint32_t max_chunk_values(const stage_list& stages, uint32_t value_bytes) noexcept {
   const bool only_gaps = stages.at[0].id == codec_id::gaps && stages.at[1].id == codec_id::none;
   return max_chunk_raw_bytes / (only_gaps && value_bytes > 1 ? value_bytes / 2 : value_bytes);
@@ -115,40 +117,42 @@ concept codec =
     requires(const C& c, C& parsed, const stage_list& stages, uint32_t count,
              span<const typename C::value_type> values, span<typename C::value_type> restored,
              const_bytes encoded, bytes room) {
-      // Default bytes of values in a chunk: a multiple of 32 values, at most 64 KiB.
+      // Default size of a chunk's values in bytes: a multiple of 32 values, at most 64 KiB.
       { C::chunk_bytes } -> std::convertible_to<uint32_t>;
 
-      // stages: what the frame header stores of this codec, at least one stage. from_stages: the codec that a header
-      // describes, or codec_mismatch, bad_version or bad_parameters; `parsed` is unspecified after an error.
+      // stages: returns what the frame header stores of this codec, at least one stage. from_stages: sets `parsed` to
+      // the codec that a header describes and returns ok, or returns codec_mismatch, bad_version or bad_parameters.
+      // After an error `parsed` is unspecified.
       { c.stages() } noexcept -> std::same_as<stage_list>;
       { C::from_stages(stages, parsed) } noexcept -> std::same_as<status>;
 
-      // The most bytes that encode_chunk writes for `count` values: monotonic in `count`, at most four times
-      // max_chunk_raw_bytes.
+      // Returns the maximum number of bytes that encode_chunk writes for `count` values: monotonic in `count`, at most
+      // four times max_chunk_raw_bytes.
       { c.max_chunk_bytes(count) } noexcept -> std::same_as<uint32_t>;
 
-      // Encodes values.size() >= 1 values into `room`, of at least max_chunk_bytes(values.size()) bytes. Returns the
-      // bytes used, or `incompressible`. Equal input gives equal bytes. The spans do not overlap. Bytes have no
-      // alignment.
+      // Encodes values.size() >= 1 values into `room`, which has at least max_chunk_bytes(values.size()) bytes. Returns
+      // the size of the result in bytes, or `incompressible`. Equal input gives equal bytes. The spans do not overlap.
+      // `room` and `encoded` may have any alignment.
       { c.encode_chunk(values, room) } noexcept -> std::same_as<uint32_t>;
 
-      // Restores restored.size() >= 1 values from exactly encoded.size() bytes. The bytes are untrusted: the function
-      // returns a status for any bytes, and never accesses memory outside the spans. After an error `restored` is
+      // Restores restored.size() >= 1 values from exactly encoded.size() bytes. The bytes are untrusted: whatever they
+      // are, the function returns a status and accesses no memory outside the spans. After an error `restored` is
       // unspecified.
       { c.decode_chunk(encoded, restored) } noexcept -> std::same_as<status>;
     };
 
 /// A codec whose parameters can be invalid, or depend on the whole tensor or on device memory. `prepare` makes the
-/// codec that encodes the chunks and whose stages are stored; from_stages also returns a prepared codec. Kernels call
-/// `stages` and these members, except `check`, so they are TUCK_HD.
+/// codec that encodes the chunks and whose stages are stored. A codec from from_stages is already prepared. Kernels
+/// call `stages`, needs_range, device_parameter and `prepare`: declare them TUCK_HD.
 template <class C>
 concept adaptive_codec =
     codec<C> && requires(const C& c, const prepass_result& seen, C& prepared) {
       // Returns what is wrong with the parameters, as far as the host can know.
       { c.check() } noexcept -> std::same_as<status>;
 
-      // What `prepare` needs. needs_range: the range of all values of a floating-point tensor (value_range.hpp reads
-      // it; 0, 0 if no value is finite). device_parameter: a double in device memory, or null; host calls reject it.
+      // Say what `prepare` needs. needs_range: whether it needs the range of the finite values of a floating-point
+      // tensor (value_range.hpp); lowest and highest are both 0 if no value is finite. device_parameter: the address
+      // of a double in device memory, which host calls reject; or null.
       { c.needs_range() } noexcept -> std::same_as<bool>;
       { c.device_parameter() } noexcept -> std::same_as<const double*>;
       { c.prepare(seen, prepared) } noexcept -> std::same_as<status>;
@@ -161,17 +165,19 @@ concept splitter =
     codec<C> && element<typename C::residual_type> &&
     sizeof(typename C::residual_type) == sizeof(typename C::value_type) &&
     requires(const_bytes encoded, uint32_t count) {
-      // Side stream and residual values together have at most so many bytes more than the values; the splitters of a
-      // chain at most 4 KiB in sum. A chain skips the stage for a chunk if they have more or as many, if the chunk is
-      // incompressible, if one of the two has more bytes than the values, or if the side stream has more than 32767.
+      // A chain skips the stage for a chunk unless side stream and residual values together have fewer bytes than the
+      // values plus max_growth. It also skips the stage if the chunk is incompressible, if one of the two has more
+      // bytes than the values, or if the side stream has more than 32767 bytes. The sum of max_growth over the
+      // splitters of a chain is at most 4 KiB.
       { C::max_growth } -> std::convertible_to<uint32_t>;
 
       // Returns the bytes of the side stream of a chunk of `count` values that encode_chunk wrote or decode_chunk
       // accepted.
       { C::side_bytes(encoded, count) } noexcept -> std::same_as<uint32_t>;
 
-      // side_fits(count, side bytes, residual values): can a chunk have these? Called with numbers of a chunk that may
-      // be damaged, before anything is decoded. Kernels call it, so it is TUCK_HD.
+      // side_fits(side bytes, number of residual values, count): returns whether a chunk of `count` values can have
+      // these. Called with numbers from a chunk that may be damaged, before it is decoded. Kernels call it: declare it
+      // TUCK_HD.
       { C::side_fits(count, count, count) } noexcept -> std::same_as<bool>;
     };
 
@@ -187,8 +193,7 @@ concept transform =
       { x.describe() } noexcept -> std::same_as<stage>;
       { X::from_stage(described, parsed) } noexcept -> std::same_as<status>;
 
-      // Both spans have the same size, possibly 0. invert restores what apply was given, bit for bit. The spans do not
-      // overlap.
+      // Both spans have the same size, possibly 0, and do not overlap. invert restores the input of apply, bit for bit.
       { x.apply(values, results) } noexcept -> std::same_as<void>;
       { x.invert(stored, restored) } noexcept -> std::same_as<void>;
     };
@@ -209,8 +214,9 @@ template <class C>
 concept half_adaptive = (requires { &C::prepare; } || requires { &C::check; } || requires { &C::needs_range; });
 }  // namespace detail
 
-/// Whether decoding may give other values than were encoded. A lossy codec has `static constexpr bool lossy = true`:
-/// chunk checksums are of the decoded values, and without that member decoding fails with bad_checksum.
+/// Whether decoding may give other values than were encoded. A lossy codec must have `static constexpr bool lossy =
+/// true`. Chunk checksums are then those of the decoded values. Without the member, decoding would fail with
+/// bad_checksum.
 template <codec C> inline constexpr bool is_lossy = detail::lossy_of<C>();
 
 /// The codecs that a program can decode when the frame's codec is known only at run time.

@@ -41,8 +41,8 @@ concept fancy_pointer_to = std::is_class_v<P> && requires(const P& p) {
 // clang-format on
 }  // namespace detail
 
-/// A view of `size()` contiguous elements, in host or device memory. It does not own them: it is valid as long as they
-/// are. Trivially copyable; kernels take it by value. Indices are not checked.
+/// A view of `size()` contiguous elements, in host or device memory. It does not own the elements and is valid as long
+/// as they are. Trivially copyable; kernels take it by value. Indices are not checked.
 /// @tparam T element type; const T for a read-only view
 template <class T> class span {
  public:
@@ -74,7 +74,7 @@ template <class T> class span {
   TUCK_HD constexpr bool empty() const noexcept { return size_ == 0; }             ///< no elements
   TUCK_HD constexpr T& operator[](uint64_t i) const noexcept { return data_[i]; }  ///< element i < size(), unchecked
   TUCK_HD constexpr T* begin() const noexcept { return data_; }                    ///< the first element
-  TUCK_HD constexpr T* end() const noexcept { return data_ + size_; }              ///< behind the last element
+  TUCK_HD constexpr T* end() const noexcept { return data_ + size_; }              ///< after the last element
 
   /// Returns `count` elements from index `first`. first + count <= size() is required and not checked.
   TUCK_HD constexpr span subspan(uint64_t first, uint64_t count) const noexcept { return {data_ + first, count}; }

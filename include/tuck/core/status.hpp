@@ -11,20 +11,20 @@ namespace tuck::inline TUCK_ABI {
 enum class status : uint32_t {
   ok = 0,  ///< success
 
-  // The call is wrong, or the machine cannot serve it. Detected before any values are processed.
-  invalid_argument = 1,    ///< an argument is invalid: an option that no frame can have, a null pointer
-  size_overflow = 2,       ///< a size exceeds the frame's fields, 64 bits, or what one launch can process
-  output_too_small = 3,    ///< the output holds fewer bytes or values than the result needs
+  // The call is wrong, or a resource is missing.
+  invalid_argument = 1,    ///< an argument is invalid, for example an option out of range or a null pointer
+  size_overflow = 2,       ///< a size is too large for the fields of a frame, for 64 bits, or for one launch
+  output_too_small = 3,    ///< the output buffer is smaller than the result
   bad_range = 4,           ///< the requested values lie outside the frame
   out_of_memory = 5,       ///< working memory or a thread could not be allocated
   misaligned = 6,          ///< a pointer is less aligned than its use requires
-  unsupported = 7,         ///< the device codec does not support chunks of this size
+  unsupported = 7,         ///< device codecs do not support chunks of this size
   wrong_metadata = 8,      ///< host calls take frame_options::metadata, calls on a stream metadata_on_device
   cuda_error = 9,          ///< a CUDA call failed; result::cuda has its error code
   scratch_too_small = 10,  ///< the scratch buffer is smaller than the call requires
   bad_bound = 11,          ///< the error bound is zero, negative, infinite or NaN
-  batch_too_large = 12,    ///< the batch, or one of its items, exceeds its batch_sizes
-  pool_full = 13,          ///< the pinned pool is too full for the tensor, which stays on the device
+  batch_too_large = 12,    ///< the batch or one of its items exceeds the batch_sizes of the call
+  pool_full = 13,          ///< the pinned pool has too little space for the tensor
   not_ready = 14,          ///< the operation has not finished
   not_swappable = 15,      ///< a swap_stream accepts neither capturing streams nor error bounds in device memory
 
@@ -33,7 +33,7 @@ enum class status : uint32_t {
   codec_mismatch = 17,   ///< the frame was written by another codec, or by none of the given codecs
   needs_base = 18,       ///< the frame is a delta; decode_delta applies it to its base
   not_a_delta = 19,      ///< decode_delta accepts only deltas
-  wrong_base = 20,       ///< the base differs, in its values or their number, from the base of the delta
+  wrong_base = 20,       ///< the values of the base, or their number, are not those of the delta's base
   lossy_delta = 21,      ///< a delta is lossless: a lossy codec cannot encode it
   not_consecutive = 22,  ///< the base of a delta is not the result of the delta before it, or their chunk sizes differ
 
@@ -42,7 +42,7 @@ enum class status : uint32_t {
   bad_magic = 33,        ///< the first bytes are not "TUCK"
   bad_version = 34,      ///< the format version of the frame or the codec is unknown
   bad_header = 35,       ///< the header fails its checksum, or a field is out of range
-  bad_directory = 36,    ///< metadata, directory or chunk checksums fail their checksum
+  bad_directory = 36,    ///< metadata, directory, chunk checksums or result digest do not match contents_digest
   bad_chunk_entry = 37,  ///< a directory entry points outside the payloads, or its size or kind is invalid
   bad_payload = 38,      ///< a chunk's bytes are not a valid encoding
   bad_checksum = 39,     ///< a chunk's decoded values fail the chunk's checksum
@@ -120,8 +120,8 @@ TUCK_HD constexpr const char* message(status s) noexcept {
   return "unknown status";
 }
 
-/// Returns whether the frame may be valid but does not fit the call. Such a call leaves its output unchanged, except
-/// for wrong_base of a decode_delta with `chunk_by_chunk`.
+/// Returns whether the frame may be valid but does not fit the call. A decoding call that returns such a status leaves
+/// its output unchanged. Exception: decode_delta with `chunk_by_chunk` may return wrong_base after it has written.
 TUCK_HD constexpr bool is_mismatch(status s) noexcept {
   return s == status::bad_range || s == status::unsupported ||
          (s >= status::type_mismatch && s <= status::not_consecutive);
@@ -130,7 +130,8 @@ TUCK_HD constexpr bool is_mismatch(status s) noexcept {
 /// Value of outcome::first_bad_chunk if no chunk is bad or the error concerns no chunk.
 inline constexpr uint32_t no_chunk = 0xffffffffu;
 
-/// What a call on a stream returns at once, before the data is processed: misuse, or an error of a CUDA call it made.
+/// What a call on a stream returns before the data is processed. Reports misuse, or the error of a CUDA call in the
+/// function.
 struct [[nodiscard]] result {
   status code = status::ok;  ///< ok, or why the call failed
   int cuda = 0;              ///< the cudaError_t if `code` is cuda_error, else 0

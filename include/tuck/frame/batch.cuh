@@ -1,11 +1,12 @@
-// Batches on a CUDA stream: one launch encodes or decodes many tensors. It takes two launches if a codec must see each
-// tensor first, as quantize does for a range-relative bound. For small tensors, single calls take as long as their
-// launches; a batch takes as long as its bytes.
+// Batches on a CUDA stream: one launch encodes or decodes many tensors. Encoding takes two launches if the codec must
+// see each tensor first, as quantize does for a range-relative bound. With small tensors, the launches take most of the
+// time of single calls. A batch has one launch for all of them.
 //
-// What frame/device.cuh says about single calls holds here too. Items and outcomes are in memory that the device can
-// read and write (no type can check that). Kernels read the items when they run. A captured graph therefore uses the
-// addresses and sizes that it finds there. They must not change until its last kernel is done. Device memory is best,
-// because each block reads all items; pinned memory is good enough for a few items.
+// What frame/device.cuh says about single calls holds here too. Items and outcomes must be in memory that the device
+// can read and write; the types cannot check this. Kernels read the items when they run. So each replay of a captured
+// graph uses the addresses and sizes that the items have at that time. Do not change the items before the last kernel
+// of the call is done. Device memory is best, because each block reads all items. Pinned memory is good enough for a
+// few items.
 #pragma once
 
 #include <tuck/frame/batch_kernels.cuh>
@@ -13,9 +14,9 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// Returns the bytes of scratch that encoding or decoding a batch of at most these sizes needs; 0 if the options or
-/// sizes are invalid. Single calls can use the same scratch. A batch has at most 2^30 items, and at most 2^30 chunks
-/// beyond the first chunk of each item; else encode_batch and decode_batch return size_overflow.
+/// Returns how many bytes of scratch a batch of at most these sizes needs, for encoding or decoding. Returns 0 if the
+/// options or sizes are invalid. Single calls can use the same scratch. encode_batch and decode_batch return
+/// size_overflow if there are more than 2^30 items, or if sizes.values is more than 2^30 chunks.
 template <codec C>
 constexpr uint64_t scratch_bytes(const C& codec, const batch_sizes& sizes, const frame_options& options = {}) noexcept {
   frame_header header;
@@ -40,7 +41,7 @@ status check_batch(span<const Item> items, const batch_sizes& sizes, scratch_spa
   return outcomes.size() < items.size() ? status::output_too_small : status::ok;
 }
 
-// Makes one slot per item and one per `values` of all its values. Returns false if there are too many.
+// Makes one slot per item, and one more per `values` values of the whole batch. Returns false if there are too many.
 inline bool make_slots(uint64_t items, uint64_t all_values, uint32_t values, batch_slots& slots) noexcept {
   if (items > batch_slots::max || all_values / values > batch_slots::max) return false;
   slots = {static_cast<uint32_t>(items), static_cast<uint32_t>(all_values / values), values};
@@ -77,8 +78,8 @@ template <codec C, class ItemJob, class Item>
 status make_job(decode_batch_job<C, ItemJob, Item>& job, const C& codec, span<const Item> items,
                 const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes) noexcept {
   if (const status s = detail::check_batch(items, sizes, scratch, outcomes); s != status::ok) return s;
-  // Slots depend on the output alone, because frames are untrusted: 16 KiB, or the default chunk of the codec if
-  // larger.
+  // A slot is 16 KiB of output, or the default chunk of the codec if that is larger. It does not depend on the frames,
+  // because they are untrusted.
   constexpr uint32_t slot_values = std::max<uint32_t>(C::chunk_bytes, tile_bytes) / uint32_t{sizeof(value_t<C>)};
   if (!detail::make_slots(items.size(), sizes.values, slot_values, job.slots)) return status::size_overflow;
   if (scratch.memory().size() < saturating_mul(scratch_head_bytes, saturating_add(items.size(), 1)))
@@ -96,18 +97,18 @@ status make_job(decode_batch_job<C, ItemJob, Item>& job, const C& codec, span<co
 inline namespace TUCK_ARCH {
 
 /// Encodes the values of each item into its frame. The frames are those that encode writes. All have the same options
-/// and metadata.
+/// and metadata. Asynchronous on `stream`. Frames, outcomes and scratch must not overlap each other or any input.
 ///
-/// @param items     aligned to 8 bytes. One failure does not affect other items
-/// @param sizes     at least the items and their values. If the items have more values, those whose chunks get no
-///                  scratch have the outcome batch_too_large and are not written. Earlier items get scratch first, and
-///                  items of one chunk always do
+/// @param items     aligned to 8 bytes. If one item fails, the others are not affected
+/// @param sizes     at least the number of items and of all their values. If there are more values, items get scratch
+///                  in their order. An item for which too little is left has the outcome batch_too_large, and its frame
+///                  is not written. There is always enough for an item of one chunk
 /// @param scratch   scratch_bytes(codec, sizes, options) bytes, aligned to 16, initialized once
-/// @param outcomes  aligned to 16, at least as many as items. Outcome i is what encode writes for item i, or what it
-///                  returns for its pointers. output_too_small says how many bytes are needed, also for a null frame
-/// @return errors that are known before the launch, as encode; also batch_too_large for more than sizes.items items,
-///         output_too_small for fewer outcomes than items. Nothing is written then
-/// Asynchronous on `stream`. Nothing may overlap.
+/// @param outcomes  aligned to 16, at least as many as items. Outcome i is what encode writes for item i. If a pointer
+///                  of the item is null or misaligned, it is what encode returns. With output_too_small, `bytes` is the
+///                  size that is needed, also for a null frame
+/// @return the errors that encode returns; batch_too_large if there are more than sizes.items items; output_too_small
+///         if there are fewer outcomes than items. After an error nothing is written
 template <codec C>
 result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, const batch_sizes& sizes,
                     scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
@@ -129,15 +130,16 @@ result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, c
   return detail::launch(encode_batch_kernel<C, block_threads>, job, job.slots.most(), how, stream);
 }
 
-/// Decodes the first `values.size()` values of each frame. Outcome i is what decode writes for item i, or what it
-/// returns for its pointers. A damaged frame does not affect other items.
-///
-/// @param sizes    at least the items, and the values of all outputs together. If the outputs have more values, items
-///                 that would take more work than that have the outcome batch_too_large and are not written
-/// @param scratch  scratch_bytes(codec, sizes) bytes, aligned to 16, initialized once
-/// @return errors that are known before the launch, as decode; also batch_too_large for more than sizes.items items,
-///         output_too_small for fewer outcomes than items, size_overflow. Nothing is written then
+/// Decodes the first decode_item::values.size() values of each frame. Outcome i is what decode writes for item i. If a
+/// pointer of the item is null or misaligned, it is what decode returns. A damaged frame does not affect other items.
 /// Asynchronous on `stream`: one launch. Everything else is as for encode_batch.
+///
+/// @param sizes    at least the number of items and of the values of all outputs together. If there are more values,
+///                 items are served in their order. An item for which too little of sizes.values is left
+///                 has the outcome batch_too_large, and its values do not change
+/// @param scratch  scratch_bytes(codec, sizes) bytes, aligned to 16, initialized once
+/// @return the errors that decode returns; batch_too_large if there are more than sizes.items items; output_too_small
+///         if there are fewer outcomes than items; size_overflow. After an error nothing is written
 template <codec C>
 result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, const batch_sizes& sizes,
                     scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,

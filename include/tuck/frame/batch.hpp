@@ -8,12 +8,12 @@ namespace tuck::inline TUCK_ABI {
 /// A tensor to encode.
 template <element T> struct encode_item {
   span<const T> values;  ///< the tensor
-  bytes frame;           ///< buffer for its frame; max_frame_bytes are always enough
+  bytes frame;           ///< buffer for its frame; max_frame_bytes is always enough
 };
 
 /// A frame to decode.
 template <element T> struct decode_item {
-  const_bytes frame;  ///< the frame; it may be shorter than these bytes
+  const_bytes frame;  ///< the frame, which may be followed by other bytes
   span<T> values;     ///< output: all values of the frame, or the first ones
 };
 
@@ -23,13 +23,13 @@ template <element T> struct encode_delta_item : encode_item<T> {
 };
 /// A delta to apply to its base.
 template <element T> struct decode_delta_item : decode_item<T> {
-  span<const T> base;  ///< as many values as the tensor has; may be the output itself
+  span<const T> base;  ///< as many values as the tensor has; may be the same memory as `values`
 };
 
 /// Upper bounds for a batch whose items are not yet known. A batch may have no items, and items may be empty.
 struct batch_sizes {
-  uint64_t items = 0;   ///< most items
-  uint64_t values = 0;  ///< most values of all items together
+  uint64_t items = 0;   ///< maximum number of items
+  uint64_t values = 0;  ///< maximum number of values of all items together
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -14,18 +14,18 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// The slots of a batch. Items for which `extra` does not suffice get fewer slots than they need and are not processed.
-// Tickets have 32 bits, and each block draws one ticket too many.
+// The slots of a batch. If `extra` is too small for an item, the item has fewer slots than it needs and is not
+// processed. Tickets have 32 bits, and each block draws one ticket after the last slot.
 struct batch_slots {
   uint32_t items;   // number of items, each with a first slot
-  uint32_t extra;   // most slots beyond these, of all items together
+  uint32_t extra;   // maximum number of other slots, of all items together
   uint32_t values;  // values per slot
 
   static constexpr uint64_t max = uint64_t{1} << 30;
 
   constexpr uint64_t most() const noexcept { return uint64_t{items} + extra; }
 
-  // Slots that an item of `size` values needs beyond its first; 0 if that is more than `extra`.
+  // Returns the number of slots that an item of `size` values needs beyond its first; 0 if that is more than `extra`.
   TUCK_HD constexpr uint32_t wanted(uint64_t size) const noexcept {
     const uint64_t n = size == 0 ? 0 : (size - 1) / values;
     return n <= extra ? static_cast<uint32_t>(n) : 0;
@@ -260,7 +260,7 @@ struct encode_slot {
     clear_at_wrap<Threads>(reinterpret_cast<uint64_t*>(all.head + 1), all.item.state_count, epoch);
     if (threadIdx.x == 0) reset(*all.head, epoch + 1);
   }
-  // If the buffer is too small even for the part before the payloads, the bytes that the frame needs are counted.
+  // If the buffer ends before the payloads begin, only the size of the frame is computed.
   __device__ static bool open(item in, const batch_cursor& at, const job& all, item_job& mine, uint32_t epoch) {
     outcome* const result = all.outcomes + at.item();
     if (const status s = check(in, at.fits()); s != status::ok) {
@@ -307,7 +307,7 @@ struct decode_slot {
   using job = decode_batch_job<C, ItemJob, Item>;
   using item = Item;
   using item_job = ItemJob;
-  // Has an earlier launch verified the items?
+  // Whether an earlier launch has verified the items.
   static constexpr bool verified = [] {
     if constexpr (is_delta_job<ItemJob>) return !ItemJob::template output<Threads>::summed;
     return false;

@@ -14,18 +14,18 @@ template <codec C, int Threads = block_threads> class block_encode {
   using tile = block_tile<value_t<C>, Threads>;     ///< values of a chunk in registers
   using TempStorage = typename coder::TempStorage;  ///< in shared memory
 
-  /// Of this shared memory.
+  /// Constructs an encoder with this shared memory. Call it with all threads.
   __device__ explicit block_encode(TempStorage& temp) : coder_(temp) {}
 
   /// Encodes values from global memory.
   ///
-  /// @param codec   if adaptive: prepared, or in no need of preparation
-  /// @param values  global memory, aligned to 4 bytes (8 for 8-byte values). The kernel must not have written it:
-  ///                encode values that the kernel computes from registers, as below
+  /// @param codec   an adaptive codec must have been prepared, unless it needs neither a range nor a device parameter
+  /// @param values  global memory, aligned to 4 bytes (8 for 8-byte values). The kernel must not have written it. To
+  ///                encode values that the kernel computes, use the overload for registers
   /// @param count   at least 1
-  /// @param out     global memory, aligned to 16, of at least the bytes of the values, rounded up to 16
-  /// @return to all threads: the bytes written, with zeros behind them up to a multiple of 16; or `incompressible` if
-  ///         the chunk does not shrink, and nothing was written
+  /// @param out     global memory, aligned to 16, with at least the size of the values rounded up to a multiple of 16
+  /// @return to all threads: the size of the encoded chunk in bytes. Zeros follow it up to a multiple of 16. Or
+  ///         `incompressible` if the chunk does not become smaller; then nothing has been written
   __device__ uint32_t operator()(const C& codec, const value_t<C>* values, uint32_t count, std::byte* out) {
     block_chunk<value_t<C>, Threads, !detail::takes_chunk<coder>> chunk({values}, count);
     return encode(codec, chunk, count, out);
@@ -58,17 +58,17 @@ template <codec C, int Threads = block_threads> class block_decode {
  public:
   using TempStorage = typename decoder::TempStorage;  ///< in shared memory
 
-  /// Of this shared memory.
+  /// Constructs a decoder with this shared memory. Call it with all threads.
   __device__ explicit block_decode(TempStorage& temp) : temp_(temp) {}
 
   /// Decodes chunk i < frame.chunks() to `out`.
   ///
-  /// @param codec  with the parameters of the frame, from C::from_stages(header.stages, codec)
-  /// @param frame  `frame_view(device_pointer, header)`, made on the host after read_header. All header.frame_bytes
-  ///               must be there; the view cannot check that. The digest of the directory is not verified
+  /// @param codec  set by C::from_stages(header.stages, codec), which reads the parameters of the frame
+  /// @param frame  `frame_view(device_pointer, header)`, made on the host after read_header. The buffer must have
+  ///               header.frame_bytes bytes; this is not checked. The digest of the directory is not verified
   /// @param out    global memory for the values of the chunk
-  /// @return unsupported (chunks of more than max_device_chunk_values<C>) or needs_base, and `out` does not change;
-  ///         after any other error `out` is zero
+  /// @return ok or an error. After unsupported (chunks of more than max_device_chunk_values<C>) and needs_base, `out`
+  ///         does not change. After any other error `out` is zero
   __device__ status operator()(const C& codec, const frame_view& frame, uint64_t i, value_t<C>* out) {
     if (frame.header().chunk_values > max_device_chunk_values<C>) return status::unsupported;
     if (frame.is_delta()) return status::needs_base;

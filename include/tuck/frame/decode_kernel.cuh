@@ -11,7 +11,7 @@
 namespace tuck::inline TUCK_ABI {
 
 // Decodes one chunk of an opened frame with a whole block. All threads get the status. The frame is in device memory,
-// aligned to 16. If the status is not ok, `out` may hold anything.
+// aligned to 16. If the status is not ok, the contents of `out` are unspecified.
 template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>> class chunk_decoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
@@ -123,7 +123,7 @@ struct known_zero {
 template <codec C> struct decode_job {
   template <int Threads> using output = block_output<value_t<C>, Threads>;
 
-  C codec;  // gets the parameters of the frame
+  C codec;  // its parameters are replaced by those of the frame
   const std::byte* frame;
   uint64_t frame_capacity;  // bytes that may be read
   value_t<C>* out;
@@ -196,13 +196,13 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   }
 
  private:
-  // Index of this share of the work, and number of shares. Computed anew each time, so that no registers hold them.
+  // Index of this share of the work, and number of shares. Computed at each use, so that no registers hold them.
   struct share_of_grid {
     __device__ static uint32_t index() { return blockIdx.x; }
     __device__ static uint32_t count() { return gridDim.x; }
   };
 
-  // Decodes a share. Thread 0 gets its part of the sum of the contents.
+  // Decodes a share. Returns to thread 0 its part of the sum of the contents.
   template <class Share> __device__ word_sum decode(const Share& share) {
     open();
     if (temp_.verdict == status::ok) {

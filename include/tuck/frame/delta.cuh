@@ -8,16 +8,16 @@
 namespace tuck::inline TUCK_ABI {
 inline namespace TUCK_ARCH {
 
-/// Encodes `values` relative to `base`. The bytes are those that host::encode_delta writes.
+/// Encodes `values` relative to `base`. The bytes are those that host::encode_delta writes. Asynchronous on `stream`:
+/// one launch, which reads values and base once. They must not change until the launch is done.
 ///
-/// @param codec    lossless and not adaptive, see takes_deltas
+/// @param codec    a codec for which takes_deltas is true: lossless and not adaptive
 /// @param base     as many values as `values`; device memory, aligned to 4 bytes (8 for 8-byte values)
 /// @param frame    max_delta_bytes(codec, values.size(), options) bytes are always enough
 /// @param scratch  scratch_bytes(codec, values.size(), options) bytes, aligned to 16, initialized once
-/// @param written  as for encode. If it gets output_too_small, `frame` holds no frame
-/// @return as encode; also lossy_delta if the codec cannot encode deltas, and wrong_base if the base has another number
-///         of values. After an error that is returned, nothing is written
-/// Asynchronous on `stream`: one launch, which reads values and base once. They must not change until it is done.
+/// @param written  as for encode. If the outcome is output_too_small, `frame` holds no frame
+/// @return the errors of encode; lossy_delta if the codec cannot encode deltas; wrong_base if the base has another
+///         number of values. After an error that is returned, nothing is written
 template <codec C>
 result encode_delta(const C& codec, span<const value_t<C>> values, span<const value_t<C>> base, bytes frame,
                     scratch_span scratch, outcome* written, cudaStream_t stream, frame_options options = {},
@@ -57,18 +57,20 @@ result decode_delta(void (*kernel)(decode_delta_job<C, Pass>), const C& codec, c
 
 inline namespace TUCK_ARCH {
 
-/// Restores the tensor of a delta from its base. Arguments and errors are those of decode and of host::decode_delta.
+/// Restores the tensor of a delta from its base. Other arguments and outcomes are those of decode and
+/// host::decode_delta. Asynchronous, two launches. The first verifies frame and base and writes `*restored`. If that is
+/// ok, the second writes `out`. The frame, and a base other than `out`, must not change until the second launch is
+/// done.
 ///
-/// @param base  device memory, aligned to sizeof(value); `base` and `out` both aligned to 16 are faster
+/// With `chunk_by_chunk` there is one launch. `out` does not change if the frame is truncated, or if its header is
+/// damaged or does not fit the call. Otherwise all of `out` is written, and damaged chunks become zeros. Two errors are
+/// found only at the end. bad_directory: all of `out` becomes zeros, unlike on the host. A base with a wrong digest:
+/// the outcome is wrong_base, and `out` has wrong values where the base has.
+///
+/// @param base  device memory, aligned to sizeof(value). The call is faster if `base` and `out` are aligned to 16 bytes
 /// @param out   as many values as the frame. It may be `base` itself; otherwise they must not overlap
-/// @return as decode; also lossy_delta. Nothing is written to `out` then, even if a first launch sets `*restored` to ok
-/// Asynchronous, two launches. The first verifies frame and base and writes `*restored`. The second writes `out`, but
-/// writes nothing unless `*restored` is ok. The frame, and a base other than `out`, must not change until it is done.
-///
-/// With `chunk_by_chunk` there is one launch. Nothing is written to `out` if the frame is truncated, or if its header
-/// is damaged or does not fit the call. Otherwise all of `out` is written: damaged chunks as zeros, and everything as
-/// zeros after bad_directory. bad_directory, and wrong_base for the digest, are known only at the end. After wrong_base
-/// for the digest, `out` is wrong where the base is wrong.
+/// @return the errors of decode; lossy_delta. After an error that is returned, `out` does not change. If only the
+///         second launch fails, `*restored` may still become ok: rely on the returned error
 template <codec C>
 result decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> base, span<value_t<C>> out,
                     scratch_span scratch, outcome* restored, cudaStream_t stream, const delta_options& options = {},

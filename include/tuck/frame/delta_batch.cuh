@@ -59,9 +59,9 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_batch_blocks_of<block_
 
 /// @endcond
 
-/// Encodes the values of each item relative to its base. The frames are those that encode_delta writes, and outcome i
-/// is what encode_delta writes or returns for item i. Arguments, errors and `sizes` are as for encode_batch; also
-/// lossy_delta. A base is aligned as the values are.
+/// Encodes the values of each item relative to its base. The frames are those that encode_delta writes. Outcome i is
+/// what encode_delta writes or returns for item i. Arguments and errors are those of encode_batch, and lossy_delta.
+/// Bases need the same alignment as values.
 template <codec C>
 result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C>>> items, const batch_sizes& sizes,
                           scratch_span scratch, span<outcome> outcomes, cudaStream_t stream, frame_options options = {},
@@ -98,15 +98,15 @@ result decode_delta_batch(void (*kernel)(decode_delta_batch_job<C, Pass>), const
 
 inline namespace TUCK_ARCH {
 
-/// Restores the values of each item from its frame and its base. Outcome i is what decode_delta writes or returns for
-/// item i: unless it is ok, no value of item i is written. Other items are restored all the same.
+/// Restores the values of each item from its frame and its base. Two launches: the first verifies all items, the second
+/// writes the items that are valid. Outcome i is what decode_delta writes or returns for item i. Unless it is ok, no
+/// value of item i is written. A failed item does not affect other items. With `chunk_by_chunk` there is one launch,
+/// which writes what decode_delta writes with this option.
 ///
-/// To restore all items or none, decode to other memory than the bases and look at all outcomes.
+/// To restore all items or none, do not decode in place, and check all outcomes before you use the values.
 ///
 /// @param items  the values of an item may be its base itself; otherwise they must not overlap anything
-/// @return as decode_batch; also lossy_delta. No values are written then
-/// Two launches, of which the first verifies all items; with `chunk_by_chunk` one, which writes what decode_delta
-/// writes with this option.
+/// @return the errors of decode_batch; lossy_delta. After an error no values are written
 template <codec C>
 result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C>>> items, const batch_sizes& sizes,
                           scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,

@@ -1,10 +1,12 @@
 // Frames on a CUDA stream.
 //
-// Each call launches one kernel and does nothing else. It neither allocates nor synchronizes, so CUDA Graphs can
-// capture it. It launches two kernels if a codec must see the whole tensor first, as quantize does for a range-relative
-// bound. Any stream is accepted, with CUDA's meaning: null, legacy, per-thread. The caller owns all memory. It is
-// device memory or mapped memory (no type can check that: a host vector also converts to a span) and must stay valid
-// and unchanged until the stream has done the work.
+// encode, append, encoded_bytes and decode launch one kernel and do nothing else. They neither allocate nor
+// synchronize, so CUDA Graphs can capture them. Encoding launches two kernels if the codec must see the whole tensor
+// first. quantize with a range-relative bound is such a codec.
+//
+// Any stream is accepted. The null stream, cudaStreamLegacy and cudaStreamPerThread have their usual meaning. The
+// caller owns all memory. It must be device memory or mapped memory. The types cannot check this: a host vector also
+// converts to a span. Until the stream has done the work, all memory must stay valid, and inputs must not change.
 #pragma once
 
 #include <tuck/core/cuda_result.cuh>
@@ -16,9 +18,9 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// Limits what a call takes of the GPU.
+/// Limits how much of the GPU a call uses.
 struct launch_options {
-  unsigned max_blocks = 0;  ///< most blocks to launch; 0: as many as fit on the GPU
+  unsigned max_blocks = 0;  ///< maximum number of blocks to launch; 0: as many as fit on the GPU
 };
 
 inline constexpr uint64_t device_alignment = 16;  ///< bytes; of frames, scratch and outcomes on the device
@@ -28,7 +30,7 @@ inline constexpr uint64_t device_alignment = 16;  ///< bytes; of frames, scratch
 class scratch_span {
  public:
   constexpr scratch_span() = default;                                          ///< no memory
-  constexpr explicit scratch_span(bytes memory) noexcept : memory_(memory) {}  ///< of this memory
+  constexpr explicit scratch_span(bytes memory) noexcept : memory_(memory) {}  ///< scratch in `memory`
 
   constexpr bytes memory() const noexcept { return memory_; }  ///< the memory
 
@@ -36,15 +38,16 @@ class scratch_span {
   bytes memory_;
 };
 
-/// Most chunks of a frame that is encoded on the device. Blocks draw chunks with a 32-bit ticket, and each block draws
-/// one ticket too many.
+/// Maximum number of chunks of a frame that is encoded on the device. Blocks draw chunks by 32-bit tickets. Each block
+/// also draws one ticket after the last chunk, so the limit is less than 2^32.
 inline constexpr uint64_t max_device_chunks = uint64_t{1} << 31;
 
-/// Returns the bytes of scratch that encoding `count` values needs; 0 if the options or the size are invalid. Decoding
-/// needs the bytes for count = 0, whatever the codec.
+/// Returns how many bytes of scratch encoding `count` values needs. Returns 0 if the options or the size are invalid.
+/// Decoding needs scratch_head_bytes with every codec.
 ///
-/// Scratch serves one call at a time, of any codec and any size that fits. Always pass the whole span. If it was not
-/// initialized, or if two calls use it at once, the outcome may never be written.
+/// The same scratch can be used for any codec and any size that fits, but for only one call at a time. Always pass the
+/// whole span that was initialized. If scratch was not initialized, or if two calls use it at the same time, the
+/// outcome may never be written.
 template <codec C>
 constexpr uint64_t scratch_bytes(const C& codec, uint64_t count, const frame_options& options = {}) noexcept {
   frame_header header;
@@ -54,7 +57,7 @@ constexpr uint64_t scratch_bytes(const C& codec, uint64_t count, const frame_opt
 
 namespace detail {
 
-// Launches as many blocks as fit on the device, as the work can use and as the options allow. Writes their number to
+// Launches `useful_blocks` blocks, but not more than fit on the device or than how.max_blocks. Writes their number to
 // `launched`.
 template <class Job>
 result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const launch_options& how,
@@ -76,13 +79,14 @@ result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const
   return from_cuda(cudaLaunchKernelEx(&config, kernel, job));
 }
 
-// The offset of the frame in its buffer: behind `*used`, or 0 if `used` is null.
+// Where the frame starts in its buffer: at `*used`, or at 0 if `used` is null. With `used`, the kernel writes the start
+// to `*offset`.
 struct frame_place {
   uint64_t* used = nullptr;
   uint64_t* offset = nullptr;
 };
 
-// Why encode has no buffer for a frame.
+// Returns the error for a null buffer: what is wrong with codec or options, else output_too_small.
 template <codec C> status why_no_room(const C& codec, uint64_t count, const frame_options& options) noexcept {
   frame_header header;
   const status s = tuck::make_header(codec, count, options, header);
@@ -160,7 +164,8 @@ status check_decode(const_bytes frame, span<T> out, scratch_span scratch, const 
   return scratch.memory().size() < scratch_head_bytes ? status::scratch_too_small : status::ok;
 }
 
-// Blocks that are useful: for the values, and for the directory, which may be much larger than a small range of values.
+// Returns the number of blocks that have work: to decode values, or to verify the directory. The directory is the
+// larger part if only few values are decoded.
 inline uint64_t useful_decoders(const_bytes frame, uint64_t out_bytes) noexcept {
   constexpr uint64_t frame_bytes_a_block = 4 << 20;
   return std::max(ceil_div(out_bytes, uint64_t{tile_bytes}), ceil_div(frame.size(), frame_bytes_a_block));
@@ -172,19 +177,19 @@ inline constexpr uint64_t append_alignment = uint64_t{1} << append_alignment_log
 
 inline namespace TUCK_ARCH {
 
-/// Encodes `values` into `frame`. The bytes are those that host::encode writes.
+/// Encodes `values` into `frame`. The bytes are those that host::encode writes. Asynchronous on `stream`. Values,
+/// metadata, frame, scratch and `*written` must not overlap.
 ///
 /// @param values   device memory, aligned to 4 bytes (8 for 8-byte values)
 /// @param frame    device memory, aligned to 16 bytes. max_frame_bytes(codec, values.size(), options) is always enough
 /// @param scratch  scratch_bytes(codec, values.size(), options) bytes, aligned to 16, initialized once
-/// @param written  device memory, aligned to 16. Gets the size of the frame in bytes, or output_too_small with the
-///                 bytes that are needed, or bad_bound for an invalid bound in device memory. `frame` holds no frame
-///                 then
-/// @param options  metadata goes to `metadata_on_device`, in memory that the device can read
-/// @return errors that are known before the launch: misaligned, invalid_argument, wrong_metadata, size_overflow,
-///         unsupported, scratch_too_small, output_too_small (no space before the payloads), a CUDA error. `*written`
-///         stays as it was then
-/// Asynchronous on `stream`. No two of these may overlap.
+/// @param written  device memory, aligned to 16. Receives ok and the size of the frame in bytes. Receives
+///                 output_too_small and the size that is needed if the frame does not fit, or bad_bound if the bound
+///                 in device memory is invalid. After these two errors `frame` holds no frame
+/// @param options  pass metadata in `metadata_on_device`, which must be memory that the device can read
+/// @return errors that are known before the launch: misaligned, invalid_argument, bad_bound, wrong_metadata,
+///         size_overflow, unsupported, scratch_too_small, output_too_small (`frame` ends before the payloads begin), or
+///         a CUDA error. After these errors `*written` does not change
 template <codec C>
 result encode(const C& codec, span<const value_t<C>> values, bytes frame, scratch_span scratch, outcome* written,
               cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
@@ -192,14 +197,14 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, scratc
   return detail::encode(codec, values, frame, {}, scratch, written, stream, options, how);
 }
 
-/// Encodes a frame behind earlier ones in the same buffer, although the host does not know their sizes.
+/// Encodes a frame and appends it to the frames in a buffer. The host need not know the sizes of the earlier frames.
 ///
 /// The frame starts at `*used`. Its offset is written to `*offset`, and its size, rounded up to append_alignment, is
-/// added to `*used`. If it does not fit, `written` gets output_too_small, and `*used` and `*offset` do not change.
+/// added to `*used`. If it does not fit, `written` receives output_too_small, and `*used` and `*offset` do not change.
 ///
 /// @param buffer  device memory, aligned to append_alignment
 /// @param used    device memory, aligned to 8: bytes in use, initially 0 or a multiple of append_alignment. The kernel
-///                reads it, so calls that share it must run one after the other
+///                reads and writes it, so calls with the same `used` must run one after the other
 /// @param offset  device memory, aligned to 8
 /// Everything else is as for encode.
 template <codec C>
@@ -213,24 +218,25 @@ result append(const C& codec, span<const value_t<C>> values, bytes buffer, uint6
   return detail::encode(codec, values, buffer, {used, offset}, scratch, written, stream, options, how);
 }
 
-/// Computes the size of the frame that encode would write, in bytes, and writes it to `needed`. Arguments and errors
-/// are those of encode.
+/// Computes the size in bytes of the frame that encode would write. Writes it to `needed->bytes`, with code ok. Other
+/// arguments and errors are those of encode.
 template <codec C>
 result encoded_bytes(const C& codec, span<const value_t<C>> values, scratch_span scratch, outcome* needed,
                      cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
   return detail::encode(codec, values, {}, {}, scratch, needed, stream, options, how);
 }
 
-/// Decodes values [first_value, first_value + out.size()) of a frame.
+/// Decodes values [first_value, first_value + out.size()) of a frame. Asynchronous on `stream`: one launch.
 ///
 /// @param codec     of the same type as the encoder's; its parameters come from the frame
-/// @param frame     device memory, aligned to 16. It may be longer than the frame in it, and untrusted
+/// @param frame     device memory, aligned to 16. May be longer than the frame that it contains, and may come from an
+///                  untrusted source
 /// @param out       device memory, aligned to sizeof(value)
 /// @param scratch   scratch_head_bytes, aligned to 16, initialized once
-/// @param restored  device memory, aligned to 16. Gets what host::decode returns, and `out` gets the same values; or
-///                  `unsupported` if chunks have more than max_device_chunk_values<C> values, and `out` does not change
-/// @return errors that are known before the launch: misaligned, invalid_argument, scratch_too_small, a CUDA error
-/// Asynchronous on `stream`: one launch.
+/// @param restored  device memory, aligned to 16. Receives the outcome that host::decode would return, and `out` the
+///                  same values. If chunks have more than max_device_chunk_values<C> values, the outcome is
+///                  `unsupported`, and `out` does not change
+/// @return errors that are known before the launch: misaligned, invalid_argument, scratch_too_small, or a CUDA error
 template <codec C>
 result decode(const C& codec, const_bytes frame, span<value_t<C>> out, scratch_span scratch, outcome* restored,
               cudaStream_t stream, uint64_t first_value = 0, const launch_options& how = {}) noexcept {
@@ -242,11 +248,13 @@ result decode(const C& codec, const_bytes frame, span<value_t<C>> out, scratch_s
                         stream);
 }
 
-/// Decodes a frame whose codec is known only at run time, by the codec of the list that wrote it.
+/// Decodes a frame whose codec is known only at run time. Uses the codec of `codecs` that can have written the frame.
 ///
-/// @param info  what inspect returns for the frame's header, the only part of the frame that the host must have seen
-/// @param out   as many bytes as the values have, else invalid_argument
-/// @return as visit, if no codec of the list can have written the frame; `out` does not change then
+/// @param info  filled in by inspect from the first 128 bytes of the frame. The host needs no other bytes of it
+/// @param out   buffer for the values from `first_value` on. Its size is a multiple of the element size, else
+///              invalid_argument
+/// @return what decode for a known codec returns. If no codec of the list can have written the frame: the error of
+///         visit, and `out` does not change
 template <codec... Cs>
 result decode(codec_list<Cs...> codecs, const frame_info& info, const_bytes frame, bytes out, scratch_span scratch,
               outcome* restored, cudaStream_t stream, uint64_t first_value = 0,

@@ -25,7 +25,7 @@ template <codec C> struct encode_job {
   std::byte* frame;  // null: only count bytes
   uint64_t capacity;
   uint64_t* used;    // null, or in device memory: bytes of `frame` before the new frame, whose size is added
-  uint64_t* offset;  // with `used`: gets the offset of the new frame
+  uint64_t* offset;  // with `used`: receives the offset of the frame
   outcome* result;
   scratch_head* head;
   uint64_t* states;
@@ -132,7 +132,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     if (job_.used != nullptr) append();
     if constexpr (adaptive_codec<C>) prepare();
   }
-  // Puts the frame after the bytes in use. If not even the part before the payloads fits, bytes are only counted.
+  // Places the frame after the bytes in use. If the buffer ends before the payloads begin, only the size is computed.
   __device__ void append() {
     const uint64_t used = device::load_relaxed(job_.used);
     temp_.capacity = used < job_.capacity ? job_.capacity - used : 0;
@@ -217,7 +217,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
       }
     }
   }
-  // Does a value differ from the first one of the chunk? All threads get the answer. Has barriers.
+  // Returns to all threads whether a value of the chunk differs from the first. Has barriers.
   __device__ bool differ(const tile& values) const {
     return device::sync_block_or(!values.may_be_uniform()) || device::sync_block_or(!values.all_equal(first_bits()));
   }

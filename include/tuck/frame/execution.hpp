@@ -29,7 +29,7 @@ class task {
 };
 
 /// Refers to a thread pool of the caller. `pool(count, task)` must call task(i) once for each i < count, on any threads
-/// and in any order (also sequentially), and return when all calls have returned. It must not throw.
+/// and in any order, also sequentially. It must return after all calls have returned. It must not throw.
 class executor {
  public:
   executor() = default;  ///< no pool
@@ -50,10 +50,10 @@ class executor {
 
 /// How a host call runs. It does not change the bytes of the result.
 struct execution {
-  unsigned threads = 1;  ///< most threads; 0: one per core. Small tensors take fewer
+  unsigned threads = 1;  ///< maximum number of threads; 0: one per core. Small tensors use fewer
   std::atomic<uint64_t>* chunks_done =
-      nullptr;         ///< null, or counts finished chunks, twice in decode_delta's two passes
-  executor pool = {};  ///< runs the work; without a pool the call starts threads itself
+      nullptr;         ///< null, or counts finished chunks; decode_delta counts each twice if it has two passes
+  executor pool = {};  ///< runs the work; without a pool the call starts its own threads
 };
 
 namespace detail {

@@ -1,7 +1,7 @@
 // The frame: one tensor as self-describing bytes. This file specifies its layout. docs/format.md describes the same,
 // with the payloads of all codecs and an example. test/format has a reader in Python.
 //
-//   0              header            frame_header: 128 bytes, its fields one behind the other without gaps
+//   0              header            frame_header: 128 bytes, its fields in order without gaps
 //   128            metadata          metadata_bytes bytes of the user, then zeros up to a multiple of 8
 //   D              directory         one 64-bit directory_entry per chunk
 //   C              chunk checksums   one 64-bit digest per chunk; only with flag_checksums
@@ -19,9 +19,9 @@
 //
 // Chunks. The tensor is cut into chunks of chunk_values values. The last chunk may be shorter. A tensor without values
 // has no chunks. The header of each codec specifies the payload of an encoded chunk; codec/chain/chain.hpp does so for
-// codecs of several stages. The directory alone says where payloads are: they may come in any order, leave gaps and
-// share bytes, and frame_bytes may be more than they need. Encoders of this library write them in order and fill gaps
-// with zeros. Decoders do not look at gaps.
+// codecs of several stages. The directory says where payloads are. They may be in any order, leave gaps and share
+// bytes, and frame_bytes may be more than they need. Encoders of this library write them in order and fill gaps with
+// zeros. Decoders ignore gaps.
 //
 // Digests. header_digest covers the bytes 0 to 119, contents_digest the bytes 128 to E - 1. A chunk checksum is the
 // digest of the bytes that the chunk decodes to. With a lossy codec these are the restored values, not the original
@@ -30,15 +30,15 @@
 // Deltas. With flag_delta, the frame is a tensor relative to a base of the same type and size. A chunk decodes to the
 // bits of the tensor's values XOR the bits of the base's values. A delta always has chunk checksums. base_digest is the
 // tensor_digest of the base, the result digest is that of the tensor, both in chunks of chunk_values values. Decoders
-// need not check the result digest: valid chunks and the right base always give the right tensor. It links deltas in a
-// row: if they have equal chunk_values, the result digest of one is the base_digest of the next.
+// need not check the result digest: valid chunks and the right base always give the right tensor. It links consecutive
+// deltas: if they have equal chunk_values, the result digest of a delta is the base_digest of the next delta.
 //
-// Validity. Readers refuse versions, flags, types, kinds and codecs that they do not know. They refuse unused
-// fields and unused stages that are not 0; unused stages are at the end. They do not look at the padding of metadata.
+// Validity. Readers reject versions, flags, types, kinds and codecs that they do not know. They reject unused fields
+// and unused stages that are not 0. Unused stages are at the end. Readers ignore the padding of metadata.
 //
 // Versions. Magic and version are the first 6 bytes of every version. A new flag, kind, type or field comes with
-// another version, a new codec with a new id. Under version 1, anything unknown is therefore damage. A newer frame is
-// bad_version or codec_mismatch.
+// another version, a new codec with a new id. So anything unknown in a frame of version 1 is damage. Readers report a
+// newer frame as bad_version or codec_mismatch.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -112,13 +112,13 @@ struct directory_entry {
 
   static constexpr uint64_t max_start =
       (uint64_t{1} << 40) - 1;                           ///< highest offset, in units of 2^alignment_log2 bytes
-  static constexpr uint32_t max_bytes = (1u << 20) - 1;  ///< most payload bytes that the field holds
+  static constexpr uint32_t max_bytes = (1u << 20) - 1;  ///< largest value of the field
 
   /// Makes an entry. `size` is in bytes, at most max_bytes; `start` is in units of 2^alignment_log2 bytes.
   TUCK_HD static constexpr directory_entry make(chunk_kind kind, uint32_t size, uint64_t start) noexcept {
     return {(uint64_t{static_cast<uint8_t>(kind)} << 60) | (uint64_t{size} << 40) | start};
   }
-  /// How the chunk is stored. An untrusted entry may have a kind that is no enumerator.
+  /// How the chunk is stored. In an untrusted entry this may be a number without an enumerator.
   TUCK_HD constexpr chunk_kind kind() const noexcept { return static_cast<chunk_kind>(word >> 60); }
   /// Size of the payload in bytes.
   TUCK_HD constexpr uint32_t bytes() const noexcept { return static_cast<uint32_t>(word >> 40) & max_bytes; }
@@ -138,8 +138,8 @@ struct frame_layout {
   uint64_t payloads = 0;      ///< P, the first offset that a payload can have
 };
 
-/// Computes the layout of a frame. chunk_values and alignment_log2 must be valid, as check_header has it. The other
-/// fields may have any value.
+/// Computes the layout of a frame. chunk_values and alignment_log2 must satisfy check_header. The other fields may have
+/// any value.
 TUCK_HD constexpr frame_layout layout_of(const frame_header& h) noexcept {
   frame_layout at;
   at.chunks = ceil_div(h.value_count, uint64_t{h.chunk_values});
@@ -160,7 +160,7 @@ TUCK_HD constexpr uint32_t values_in_chunk(const frame_header& h, uint64_t i) no
   return left < h.chunk_values ? static_cast<uint32_t>(left) : h.chunk_values;
 }
 
-/// Returns the bytes of the frame if all chunks are raw, which no frame of this header exceeds. Saturates.
+/// Returns the maximum size of a frame with this header in bytes: its size if all chunks are raw. Saturates.
 TUCK_HD constexpr uint64_t worst_case_bytes(const frame_header& h) noexcept {
   const frame_layout at = layout_of(h);
   if (at.chunks == 0) return at.payloads;
@@ -175,23 +175,24 @@ TUCK_HD inline uint64_t digest_of(const frame_header& h) noexcept {
   return checksum({reinterpret_cast<const std::byte*>(&h), offsetof(frame_header, header_digest)});
 }
 
-/// Options of a frame. Its bytes depend on these, on the codec and on the values, and on nothing else.
+/// Options of a frame. The bytes of a frame depend only on these options, the codec and the values.
 struct frame_options {
   uint32_t chunk_values = 0;            ///< values per chunk: 0, the default of the codec, or as in frame_header
   uint32_t alignment = 32;              ///< alignment of payloads in bytes: a power of two from 16 to 4096
   bool checksums = false;               ///< store a digest of the decoded values of each chunk
-  const_bytes metadata = {};            ///< bytes that the frame keeps as they are; host memory, for host calls only
+  const_bytes metadata = {};            ///< bytes to store in the frame, in host memory; for host calls only
   const_bytes metadata_on_device = {};  ///< the same for calls on a stream, in memory that the device can read
   dtype type = dtype::none;             ///< type of the values; required for codecs of `untyped`
 };
 
-/// Can this codec encode deltas? It must be lossless and must not be adaptive.
+/// Whether a codec can encode deltas: it is lossless and not an adaptive_codec. Of the library's codecs, only quantize
+/// and chains that begin with quantize_codes cannot.
 template <codec C> inline constexpr bool takes_deltas = !is_lossy<C> && !adaptive_codec<C>;
 
 /// Options of decode_delta.
 struct delta_options {
-  /// Decode in one pass, which writes each chunk as soon as it is decoded and verified. Otherwise a first pass verifies
-  /// the whole frame and the base, and nothing is written unless both are right.
+  /// If true, decodes in one pass, which writes each chunk as soon as it is decoded and verified. If false, a first
+  /// pass verifies the whole frame and the base, and nothing is written unless both are valid.
   bool chunk_by_chunk = false;
 };
 
@@ -225,8 +226,8 @@ constexpr status plan_header(const C& codec, uint64_t count, const frame_options
   return status::ok;
 }
 
-/// Makes a header to encode with. As plan_header, but first checks the parameters of an adaptive codec and returns what
-/// is wrong with them.
+/// Makes a header to encode with. First checks the parameters of an adaptive codec, then does the same as plan_header.
+/// @return the error of codec.check(), or what plan_header returns
 template <codec C>
 constexpr status make_header(const C& codec, uint64_t count, const frame_options& options,
                              frame_header& header) noexcept {
@@ -235,16 +236,16 @@ constexpr status make_header(const C& codec, uint64_t count, const frame_options
   return tuck::plan_header(codec, count, options, header);
 }
 
-/// Returns the most bytes that a frame of `count` values can have, which are those with all chunks raw. Returns 0 if
-/// the codec, the options or the size are invalid; encode then returns the reason.
+/// Returns the maximum size of a frame of `count` values in bytes: its size if all chunks are raw. Returns 0 if the
+/// codec, the options or the size are invalid. encode then returns the reason.
 template <codec C>
 constexpr uint64_t max_frame_bytes(const C& codec, uint64_t count, const frame_options& options = {}) noexcept {
   frame_header header;
   return tuck::make_header(codec, count, options, header) == status::ok ? worst_case_bytes(header) : 0;
 }
 
-/// Returns the most bytes that a delta of `count` values can have; 0 as max_frame_bytes, and if the codec does not take
-/// deltas. A delta always has checksums.
+/// Returns the maximum size of a delta of `count` values in bytes. Returns 0 in the cases in which max_frame_bytes
+/// does, and if takes_deltas is false. A delta always has checksums.
 template <codec C>
 constexpr uint64_t max_delta_bytes(const C& codec, uint64_t count, frame_options options = {}) noexcept {
   if (!takes_deltas<C>) return 0;
@@ -270,8 +271,8 @@ struct frame_info {
   uint32_t chunk_values = 0;    ///< values per chunk, except in the last chunk
   uint32_t alignment = 0;       ///< alignment of payloads in bytes
   uint64_t metadata_bytes = 0;  ///< size of the metadata in bytes
-  bool checksums = false;       ///< is there a digest per chunk?
-  bool delta = false;           ///< is the frame a delta?
+  bool checksums = false;       ///< whether there is a digest per chunk
+  bool delta = false;           ///< whether the frame is a delta
   uint64_t base_digest = 0;     ///< tensor_digest of a delta's base, in chunks of chunk_values values; else 0
 };
 

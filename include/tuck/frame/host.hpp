@@ -16,15 +16,15 @@ namespace tuck::inline TUCK_ABI::host {
 
 namespace detail {
 
-inline constexpr uint64_t batch_bytes = 128 * 1024;  // of values that a thread takes at a time
-inline constexpr uint64_t batch_chunks = 64;         // most chunks that a thread takes at a time
+inline constexpr uint64_t batch_bytes = 128 * 1024;  // bytes of values that a thread takes at a time
+inline constexpr uint64_t batch_chunks = 64;         // maximum number of chunks that a thread takes at a time
 
 inline bool all_equal(const_bytes values, uint32_t value_bytes) noexcept {
   return std::memcmp(values.data(), values.data() + value_bytes, values.size() - value_bytes) == 0;
 }
 
-// Encodes one chunk into `room`, which is large enough for the codec's worst case and for a raw chunk. Returns its
-// kind, and in `used` its bytes.
+// Encodes one chunk into `room`, which is large enough for the codec's worst case and for a raw chunk. Returns how the
+// chunk is stored. Sets `used` to the size of its payload in bytes.
 template <codec C>
 chunk_kind encode_chunk(const C& codec, span<const value_t<C>> values, bytes room, uint32_t& used) noexcept {
   constexpr uint32_t value_bytes = sizeof(value_t<C>);
@@ -55,8 +55,8 @@ template <codec C> status decode_chunk(const C& codec, const chunk_view& chunk, 
   return status::ok;
 }
 
-// The digest of the values that decoding `encoded` will give; `room` holds a chunk of values. 0 if the codec does not
-// decode its own bytes.
+// Returns the digest of the values that `encoded` decodes to. `room` is working memory for the values of one chunk.
+// Returns 0 if the codec cannot decode what it has encoded.
 template <codec C>
 uint64_t digest_of_decoded(const C& codec, chunk_kind kind, span<const value_t<C>> values, const_bytes encoded,
                            value_t<C>* room) noexcept {
@@ -96,7 +96,7 @@ inline void write_metadata(bytes frame, const_bytes metadata, uint64_t directory
   std::memset(frame.data() + end, 0, directory - end);
 }
 
-// Sets `to` to the larger one of both.
+// Sets `to` to the maximum of `to` and `value`.
 inline void raise(std::atomic<uint64_t>& to, uint64_t value) noexcept {
   for (uint64_t seen = to.load(std::memory_order_relaxed);
        seen < value && !to.compare_exchange_weak(seen, value, std::memory_order_relaxed);) {
@@ -117,7 +117,8 @@ template <class T> range_keys range_of(span<const T> values, unsigned threads, c
   return {lowest.load(std::memory_order_relaxed), highest.load(std::memory_order_relaxed)};
 }
 
-// The codec that encodes the chunks of this tensor.
+// Sets `prepared` to the codec that encodes these values. Its parameters are final: for example, the bound has been
+// computed from the range of the values.
 template <codec C>
 status prepare(const C& codec, span<const value_t<C>> values, const execution& how, C& prepared) noexcept {
   if constexpr (adaptive_codec<C>) {
@@ -132,8 +133,8 @@ status prepare(const C& codec, span<const value_t<C>> values, const execution& h
   }
 }
 
-// Where `encode` takes the values of a chunk from: `take` returns them, and may write them to its last argument. This
-// is a tensor; host_delta.hpp has the same for a delta.
+// The source of the values that `encode` reads. `take` returns the values of a chunk, and may use its last argument as
+// memory for them. This source reads a tensor. host_delta.hpp has sources for deltas.
 template <class T> struct plain_chunks {
   static constexpr uint32_t flags = 0;
   static span<const T> take(span<const T> chunk, uint64_t, uint64_t, T*) noexcept { return chunk; }
@@ -141,7 +142,7 @@ template <class T> struct plain_chunks {
   static constexpr uint64_t result_digest() noexcept { return 0; }
 };
 
-// Encodes into `frame`. Only counts bytes if `frame` is shorter than the part before the payloads.
+// Encodes into `frame`. If `frame` ends before the payloads begin, computes only the size of the frame.
 template <codec C, class Chunks = plain_chunks<value_t<C>>>
 outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, const frame_options& options,
                const execution& how, Chunks&& chunks = {}) noexcept {
@@ -155,7 +156,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   header.stages = codec.stages();
   const frame_layout at = layout_of(header);
   const unsigned align = header.alignment_log2;
-  // A codec may ask for more than it will use, within limits.
+  // max_chunk_bytes may be larger than the values of a chunk, but not larger than 4 * max_chunk_raw_bytes.
   const auto most = static_cast<uint32_t>(std::min<uint64_t>(header.chunk_values, values.size()));
   const uint32_t room = codec.max_chunk_bytes(most), raw = most * uint32_t{sizeof(value_t<C>)};
   if (room > 4 * max_chunk_raw_bytes) return {.code = status::size_overflow};
@@ -163,7 +164,8 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   const uint64_t batch =
       std::clamp<uint64_t>(batch_bytes / std::max(slot, 1u), 1, std::clamp<uint64_t>(at.chunks, 1, batch_chunks));
   const unsigned threads = useful_threads(how.threads, at.chunks, batch);
-  // A single thread knows each offset beforehand, and writes in place if the worst case of all chunks fits.
+  // A single thread knows each offset in advance. It writes a batch directly into `frame` if the batch fits there in
+  // the worst case. If all chunks fit in the worst case, no working memory is needed.
   const bool writes = frame.size() >= at.payloads, alone = threads <= 1 && writes;
   const bool all_in_place = alone && frame.size() - at.payloads >= at.chunks * slot;
   const uint64_t wanted_bytes = all_in_place ? 0 : threads * batch * slot;
@@ -175,7 +177,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
                                               : nullptr);
   if (decodes && restored == nullptr) return {.code = status::out_of_memory};
 
-  if (frame.size() >= sizeof header) store_unaligned(frame.data(), uint64_t{0});  // no valid frame until it is complete
+  if (frame.size() >= sizeof header) store_unaligned(frame.data(), uint64_t{0});  // invalid until encoding is complete
   if (writes) write_metadata(frame, options.metadata, at.directory);
   if (writes) std::memset(frame.data() + at.contents_end, 0, at.payloads - at.contents_end);
 
@@ -250,8 +252,8 @@ status decode_verified(const C& codec, const frame_view& frame, uint64_t i, span
                                                                                                : status::bad_checksum;
 }
 
-// Decodes the part of chunk i that lies in [first, first + out.size()), through working memory if it is not the whole
-// chunk. Sets the part to zero after an error.
+// Decodes the part of chunk i that lies in [first, first + out.size()). If that is not the whole chunk, decodes the
+// chunk into working memory first. Sets the part to zero after an error.
 template <codec C>
 status decode_part(const C& codec, const frame_view& frame, uint64_t i, uint64_t first, span<value_t<C>> out) noexcept {
   using T = value_t<C>;
@@ -278,7 +280,8 @@ template <class T> outcome zeros(span<T> out, status why) noexcept {
   return {out.size_bytes(), why};
 }
 
-// Checks that the frame is of this codec and has these values. The codec gets the frame's parameters.
+// Checks that this codec with this element type wrote the frame, and that the frame contains the requested range of
+// values. Sets `codec` to the parameters in the frame.
 template <codec C>
 outcome match(const frame_header& header, C& codec, span<value_t<C>> out, uint64_t first_value) noexcept {
   if (const status s = C::from_stages(header.stages, codec); is_mismatch(s))
@@ -300,8 +303,9 @@ outcome match(const frame_header& header, C& codec, span<value_t<C>> out, uint64
 ///                 fits. It must not overlap `values` or the metadata
 /// @param options  chunk size, alignment, checksums, metadata
 /// @param how      threads; they do not change the bytes
-/// @return the size of the frame in bytes. output_too_small: `bytes` says how many are needed, and `frame` holds no
-///         frame. invalid_argument, also for null pointers with a non-zero size
+/// @return the size of the frame in bytes, or an error. output_too_small: `bytes` is the size that is needed, and
+///         `frame` holds no frame. invalid_argument: an option is invalid, a pointer with a non-zero size is null, or
+///         the bound is in device memory. Also bad_bound, wrong_metadata, size_overflow, out_of_memory
 template <codec C>
 outcome encode(const C& codec, span<const value_t<C>> values, bytes frame, const frame_options& options = {},
                const execution& how = {}) noexcept {
@@ -346,8 +350,9 @@ outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, ui
   return failure.result(out.size_bytes());
 }
 
-/// Opens a frame, which verifies its whole directory, and decodes values of it as above. `frame` may be longer than the
-/// frame in it, and untrusted.
+/// Opens a frame, verifies its whole directory, and decodes values [first_value, first_value + out.size()) of it.
+/// @param frame  may be longer than the frame that it contains, and may come from an untrusted source
+/// @return as for an opened frame. If the header or directory is damaged, all of `out` is set to zero
 template <codec C>
 outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
@@ -361,8 +366,10 @@ outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t
   return host::decode(codec, view, out, first_value, how);
 }
 
-/// Decodes a frame whose codec is known only at run time, by the codec of the list that wrote it.
-/// @param out  as many bytes as the values have (else invalid_argument), aligned for them (else misaligned)
+/// Decodes a frame whose codec is known only at run time. Uses the codec of `codecs` that can have written the frame.
+/// @param out  buffer for the values from `first_value` on. Its size is a multiple of the element size (else
+///             invalid_argument). It is aligned to the element type (else misaligned)
+/// @return as for a known codec; type_mismatch or codec_mismatch if no codec of the list can have written the frame
 template <codec... Cs>
 outcome decode(codec_list<Cs...> codecs, const_bytes frame, bytes out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {

@@ -23,11 +23,11 @@ template <class Item, class Work> void for_items(span<const Item> items, const e
 
 }  // namespace detail
 
-/// Encodes each item into its frame. One failure does not affect other items.
+/// Encodes each item into its frame. If one item fails, the others are not affected.
 ///
-/// @param items     a null `frame` counts as a buffer of 0 bytes
-/// @param outcomes  at least as many as items. Outcome i gets what host::encode returns for item i
-/// @param how       threads, which work on the chunks of a large item or on several small items
+/// @param items     a null `frame` is treated as a buffer of 0 bytes
+/// @param outcomes  at least as many as items. Outcome i is what host::encode returns for item i
+/// @param how       threads. All threads share the chunks of a large item. One thread encodes a whole small item
 /// @return output_too_small if there are fewer outcomes than items; nothing is written then
 template <codec C>
 result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, span<outcome> outcomes,
@@ -40,8 +40,8 @@ result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, s
   return {};
 }
 
-/// Decodes the first `values.size()` values of each frame. Outcome i gets what host::decode returns for item i. All
-/// else is as for encode_batch.
+/// Decodes the first decode_item::values.size() values of each frame. Outcome i is what host::decode returns for item
+/// i. Everything else is as for encode_batch.
 template <codec C>
 result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, span<outcome> outcomes,
                     const execution& how = {}) noexcept {
@@ -52,8 +52,8 @@ result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, s
   return {};
 }
 
-/// Encodes each item relative to its base. Outcome i gets what host::encode_delta returns for item i. All else is as
-/// for encode_batch.
+/// Encodes each item relative to its base. Outcome i is what host::encode_delta returns for item i. Everything else is
+/// as for encode_batch.
 template <codec C>
 result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C>>> items, span<outcome> outcomes,
                           const frame_options& options = {}, const execution& how = {}) noexcept {
@@ -65,9 +65,9 @@ result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C
   return {};
 }
 
-/// Applies each delta to its base. Outcome i gets what host::decode_delta returns for item i: unless it is ok, the
-/// values of item i do not change (with `chunk_by_chunk` they may). Other items are restored all the same. All else is
-/// as for encode_batch.
+/// Applies each delta to its base. Outcome i is what host::decode_delta returns for item i. Unless it is ok, the values
+/// of item i do not change; with `chunk_by_chunk` they may change. A failed item does not affect other items.
+/// Everything else is as for encode_batch.
 template <codec C>
 result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C>>> items, span<outcome> outcomes,
                           const delta_options& options = {}, const execution& how = {}) noexcept {

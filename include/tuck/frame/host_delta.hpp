@@ -32,7 +32,8 @@ class shared_digest {
   std::atomic<uint64_t> sum_{0};
 };
 
-// The values of a delta to encode: `take` writes those of a chunk to `room`.
+// The source of the values that `encode` reads for a delta. `take` writes the XOR of values and base of a chunk to
+// `room`, and adds both to the digests.
 template <class T> struct delta_chunks {
   span<const T> base;
   shared_digest of_base, of_result;
@@ -49,8 +50,8 @@ template <class T> struct delta_chunks {
   uint64_t result_digest() const noexcept { return of_result.get(); }
 };
 
-// Checks that the frame is a delta of this codec, and that base and output have as many values as it. The codec gets
-// the frame's parameters.
+// Checks that the frame is a delta of this codec, and that base and output have as many values as the frame. Sets
+// `codec` to the parameters in the frame.
 template <codec C>
 status match_delta(const frame_header& header, C& codec, uint64_t base_values, uint64_t out_values) noexcept {
   if (const status s = C::from_stages(header.stages, codec); s != status::ok) return s;
@@ -67,11 +68,12 @@ template <codec C> class delta_pass {
  public:
   delta_pass(const C& codec, const frame_view& frame, span<const T> base, const execution& how) noexcept
       : codec_(codec), frame_(frame), base_(base), has_base_(true), how_(how) {}
-  // Without a base: chunks are applied to what `out` holds.
+  // Without a base: run applies the chunks to the contents of `out`.
   delta_pass(const C& codec, const frame_view& frame, const execution& how) noexcept
       : codec_(codec), frame_(frame), has_base_(false), how_(how) {}
 
-  // Verifies chunks and base if `verifies`. Applies the chunks to `out` unless that is empty.
+  // If `verifies` is true, verifies the chunks, and the base if there is one. If `out` is not empty, applies the chunks
+  // and writes the result to `out`.
   outcome run(bool verifies, span<T> out) noexcept {
     const span<const T> before = has_base_ ? base_ : out;
     const uint64_t chunk_values = frame_.header().chunk_values;
@@ -121,13 +123,16 @@ template <codec C> class delta_pass {
 
 }  // namespace detail
 
-/// Encodes `values` relative to `base`: the codec gets the bits of both, XORed. A delta always has checksums.
+/// Encodes `values` relative to `base`: the codec encodes the bits of `values` XOR the bits of `base`. A delta always
+/// has checksums.
 ///
-/// @param codec  lossless and not adaptive, see takes_deltas
+/// @param codec  a codec for which takes_deltas is true: lossless and not adaptive
 /// @param base   as many values as `values`
-/// @param frame  max_delta_bytes(codec, values.size(), options) bytes are always enough. Must not overlap the others
-/// @return as encode; also lossy_delta if the codec cannot encode deltas, and wrong_base if the base has another number
-///         of values. After output_too_small, `frame` holds no frame. After any other error, `frame` does not change
+/// @param frame  max_delta_bytes(codec, values.size(), options) bytes are always enough. It must not overlap `values`
+///               or `base`
+/// @return the errors of encode; lossy_delta if the codec cannot encode deltas; wrong_base if the base has another
+///         number of values. After output_too_small, `frame` holds no frame. After any other error, `frame` does not
+///         change
 template <codec C>
 outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const value_t<C>> base, bytes frame,
                      frame_options options = {}, const execution& how = {}) noexcept {
@@ -144,14 +149,14 @@ outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const v
 /// @param base  all values of the base
 /// @param out   as many values as the frame (else bad_range). It may be `base` itself; otherwise they must not overlap
 ///
-/// A first pass verifies frame and base, a second one writes. Unless the outcome is ok, nothing is written, `bytes` is
-/// 0, and the outcome names the first bad chunk if there is one. wrong_base: the base has another number of values or
-/// another digest, as after the delta was applied in place. not_a_delta: the frame is complete without a base.
+/// A first pass verifies frame and base, a second pass writes. Unless the outcome is ok, nothing is written, `bytes` is
+/// 0, and the outcome names the first bad chunk if there is one. wrong_base: number or digest of the base's values is
+/// not that in the frame, for example because the delta was already applied in place. not_a_delta: use decode.
 ///
-/// With `chunk_by_chunk` there is one pass. Nothing is written after errors of arguments, header and directory, after a
-/// wrong_base for the number of values, and after out_of_memory. Otherwise all of `out` is written. bad_chunk_entry,
-/// bad_payload, bad_checksum: damaged chunks are zeros, and the digest of the base is not checked. wrong_base for the
-/// digest: `out` is wrong where the base is wrong.
+/// With `chunk_by_chunk` there is one pass. Nothing is written if arguments, header or directory are invalid, if the
+/// number of values is wrong, or after out_of_memory. Otherwise all of `out` is written. Damaged chunks become zeros;
+/// the digest of the base is not checked then. If only that digest is wrong, the outcome is wrong_base, and `out` has
+/// wrong values where the base has.
 template <codec C>
 outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> base, span<value_t<C>> out,
                      const delta_options& options = {}, const execution& how = {}) noexcept {
@@ -184,8 +189,9 @@ template <class T> struct changed_chunks {
   uint64_t result_digest() const noexcept { return of_result; }
 };
 
-// Checks that the delta `next` follows a delta with header `before`, whose result has the digest `result`. The codec
-// gets the parameters of `next`.
+// Checks that the delta `next` has the type, size and chunk size of the first delta, whose header is `before`, and that
+// its base has the digest `result`, which is that of the previous delta's result. Sets `codec` to the parameters in
+// `next`.
 template <codec C>
 status match_next(const frame_header& next, const frame_header& before, uint64_t result, C& codec) noexcept {
   if (const status s = detail::match_delta(next, codec, next.value_count, next.value_count); s != status::ok) return s;
@@ -196,18 +202,18 @@ status match_next(const frame_header& next, const frame_header& before, uint64_t
 
 }  // namespace detail
 
-/// Makes one delta of several in a row, without any of the tensors: the delta from the base of the first to the result
-/// of the last. The bytes are those that encode_delta writes for these two tensors.
+/// Merges consecutive deltas into one delta, from the base of the first to the result of the last. The tensors are not
+/// needed. The bytes are those that encode_delta writes for these two tensors.
 ///
 /// @param codec    of the type that wrote the deltas
-/// @param deltas   in order, at least one. Each is verified, and its base must be the result of the one before
+/// @param deltas   in order, at least one. Each is verified. Its base must be the result of the delta before it
 /// @param room     working memory: as many values as the tensor (else bad_range)
-/// @param frame    max_delta_bytes are always enough. It must not overlap the others
-/// @param options  type and chunk size are those of the deltas, whatever is set here
-/// @param which    null, or gets the index of the last delta that was looked at: the faulty one, if a delta is faulty
-/// @return as encode_delta and decode_delta; also not_consecutive if a delta does not follow the one before, or differs
-///         in its size or chunk size. Unless ok, `frame` holds no frame. After lossy_delta, or if `frame` or `room` is
-///         null or there are no deltas, nothing is written
+/// @param frame    max_delta_bytes are always enough. It must not overlap `deltas` or `room`
+/// @param options  type and chunk size are ignored: those of the deltas are used
+/// @param which    null, or receives an index: of the faulty delta if a delta is faulty, else of the last delta
+/// @return the errors of encode_delta and decode_delta; not_consecutive if the base of a delta is not the result of the
+///         delta before it, or if sizes or chunk sizes differ. After an error `frame` holds no frame. It does not
+///         change after lossy_delta, or if `frame` or `room` is null, or if `deltas` is empty
 template <codec C>
 outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<value_t<C>> room, bytes frame,
                        frame_options options = {}, const execution& how = {}, uint64_t* which = nullptr) noexcept {

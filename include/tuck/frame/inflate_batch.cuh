@@ -8,8 +8,8 @@ namespace tuck::inline TUCK_ABI {
 
 /// A DEFLATE stream and the buffer for its output, both in device memory.
 struct inflate_item {
-  const_bytes stream;  ///< raw DEFLATE (RFC 1951), without alignment
-  bytes out;           ///< for the output, without alignment
+  const_bytes stream;  ///< raw DEFLATE (RFC 1951), with any alignment
+  bytes out;           ///< buffer for the output, with any alignment
 };
 
 namespace detail {
@@ -41,12 +41,12 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
 }
 /// @endcond
 
-/// Decodes each stream into its output, as tuck::inflate does, and writes the result with the same index.
+/// Decodes each stream into its output, as tuck::inflate does, and writes the result with the same index. Asynchronous
+/// on `stream`: one launch.
 ///
-/// @param items    in device memory. Outputs do not overlap each other or a stream; items may share a stream
+/// @param items    in device memory. Outputs must not overlap each other or a stream. Items may share a stream
 /// @param results  in device memory, at least as many as items
-/// @return invalid_argument, misaligned, output_too_small (too few results) or a CUDA error
-/// Asynchronous on `stream`: one launch.
+/// @return invalid_argument, misaligned, output_too_small (fewer results than items) or a CUDA error
 inline result inflate_batch(span<const inflate_item> items, span<inflate_result> results, cudaStream_t stream,
                             const launch_options& how = {}) noexcept {
   if (items.is_null() || results.is_null()) return {status::invalid_argument};

@@ -32,7 +32,8 @@ TUCK_HD constexpr status check_header(const frame_header& h, uint64_t digest) no
   return h.frame_bytes >= layout_of(h).payloads ? status::ok : status::bad_header;
 }
 
-/// Returns why fewer bytes than a header are no frame. Magic and version are the first 6 bytes of every version.
+/// Returns the error for a buffer that is shorter than a header. Magic and version are the first 6 bytes of every
+/// version.
 /// @param first  the first 8 of `size` bytes, filled up with zeros
 /// @return bad_magic, bad_version or truncated
 TUCK_HD constexpr status why_no_header(uint64_t first, uint64_t size) noexcept {
@@ -52,7 +53,7 @@ class frame_view {
   TUCK_HD constexpr frame_view(const std::byte* frame, const frame_header& h) noexcept
       : frame_(frame), header_(h), at_(layout_of(h)) {}
 
-  /// The header, to be written in place before set_frame. Kernels have no registers for a copy.
+  /// Returns the header, for writing it in place before set_frame. Kernels have no registers for a copy.
   TUCK_HD constexpr frame_header& header_to_be() noexcept { return header_; }
   /// Sets the frame of a view whose header was written in place, without checks.
   TUCK_HD constexpr void set_frame(const std::byte* frame) noexcept {
@@ -60,8 +61,8 @@ class frame_view {
     at_ = layout_of(header_);
   }
 
-  /// Reads and checks the header and the directory of `frame`, which may be longer than the frame in it. `view` does
-  /// not change after an error. Takes time in proportion to the number of chunks.
+  /// Reads and checks the header and the directory of a frame. `frame` may be longer than the frame that it contains.
+  /// `view` does not change after an error. Complexity: linear in the number of chunks and the size of the metadata.
   static status open(const_bytes frame, frame_view& view) noexcept {
     frame_header h;
     if (const status s = read_header(frame, h); s != status::ok) return s;
@@ -70,13 +71,13 @@ class frame_view {
     view = seen;
     return status::ok;
   }
-  /// Does the checks of `open` that come after those of the header. `size`: bytes that are there.
+  /// Does the checks of `open` that follow those of the header. `size`: size of the buffer in bytes.
   status check_contents(uint64_t size) const noexcept {
     if (size < header_.frame_bytes) return status::truncated;
     return checksum(contents()) == header_.contents_digest ? status::ok : status::bad_directory;
   }
 
-  /// Reads and checks the header. The rest of the frame need not be there.
+  /// Reads and checks the header. `frame` need not contain more than the header.
   static status read_header(const_bytes frame, frame_header& h) noexcept {
     if (frame.size() < sizeof h) {
       uint64_t first = 0;
@@ -91,20 +92,20 @@ class frame_view {
   TUCK_HD constexpr const frame_layout& layout() const noexcept { return at_; }      ///< offsets within the frame
   TUCK_HD constexpr const std::byte* data() const noexcept { return frame_; }        ///< first byte of the frame
   TUCK_HD constexpr uint64_t chunks() const noexcept { return at_.chunks; }          ///< number of chunks
-  /// Does the frame have a digest per chunk?
+  /// Returns whether the frame has a digest per chunk.
   TUCK_HD constexpr bool has_checksums() const noexcept { return (header_.flags & flag_checksums) != 0; }
-  /// Is the frame a delta?
+  /// Returns whether the frame is a delta.
   TUCK_HD constexpr bool is_delta() const noexcept { return (header_.flags & flag_delta) != 0; }
-  /// The caller's metadata.
+  /// Returns the metadata.
   TUCK_HD constexpr const_bytes metadata() const noexcept {
     return {frame_ + sizeof(frame_header), header_.metadata_bytes};
   }
-  /// The bytes that contents_digest covers.
+  /// Returns the bytes that contents_digest covers.
   TUCK_HD constexpr const_bytes contents() const noexcept {
     return {frame_ + sizeof(frame_header), at_.contents_end - sizeof(frame_header)};
   }
 
-  /// Describes chunk i < chunks() by its directory entry. Returns bad_chunk_entry if the entry is impossible.
+  /// Sets `view` to chunk i < chunks(), as `entry` describes it. Returns bad_chunk_entry if the entry is invalid.
   TUCK_HD constexpr status chunk(uint64_t i, directory_entry entry, uint32_t value_bytes,
                                  chunk_view& view) const noexcept {
     const uint32_t values = values_in_chunk(header_, i);
@@ -112,14 +113,14 @@ class frame_view {
     view = {entry.kind(), values, {frame_ + (entry.start() << header_.alignment_log2), entry.bytes()}};
     return status::ok;
   }
-  /// The same, with the entry from the directory.
+  /// Sets `view` to chunk i < chunks(), as its entry in the directory describes it.
   status chunk(uint64_t i, chunk_view& view) const noexcept {
     return chunk(i, {load_unaligned<uint64_t>(frame_ + at_.directory + 8 * i)}, size_of(header_.type), view);
   }
 
-  /// The digest of the tensor that a delta restores. The frame must be a delta.
+  /// Returns the digest of the tensor that a delta restores. The frame must be a delta.
   uint64_t result_digest() const noexcept { return load_unaligned<uint64_t>(frame_ + at_.result); }
-  /// The digest of the decoded bytes of chunk i. The frame must have checksums.
+  /// Returns the digest of the decoded bytes of chunk i. The frame must have checksums.
   uint64_t chunk_digest(uint64_t i) const noexcept { return load_unaligned<uint64_t>(frame_ + at_.checksums + 8 * i); }
 
  private:
@@ -147,7 +148,7 @@ class frame_view {
   frame_layout at_;
 };
 
-/// Says what a frame holds, from its first 128 bytes alone.
+/// Describes a frame. Needs only its first 128 bytes.
 /// @return ok, truncated, bad_magic, bad_version or bad_header; `info` does not change after an error
 inline status inspect(const_bytes frame, frame_info& info) noexcept {
   frame_header h;
@@ -167,8 +168,8 @@ inline status inspect(const_bytes frame, frame_info& info) noexcept {
 }
 
 /// Calls visitor(codec) with the first codec of the list that can have written the frame, with the frame's parameters.
-/// @return type_mismatch if codecs of the list write such frames, but of other element types; codec_mismatch if none
-///         does; otherwise what from_stages of that codec returned
+/// @return what from_stages of that codec returns; the visitor is called only if this is ok. type_mismatch if the codec
+///         is in the list, but only for other element types; codec_mismatch if it is not in the list
 template <codec... Cs, class Visitor> status visit(codec_list<Cs...>, const frame_info& info, Visitor&& visitor) {
   status answer = status::codec_mismatch;
   [[maybe_unused]] const auto attempt = [&]<class C>(C codec) {

@@ -1,5 +1,5 @@
-// Statistics of a tensor on the device: its share of zeros, for the advisor, and the mean magnitude of its values, for
-// the control of error bounds.
+// Statistics of a tensor on the device: its share of zeros, for tuck::advisor, and the mean magnitude of its values,
+// for tuck::bound_controller.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -11,31 +11,31 @@ namespace tuck::inline TUCK_ABI {
 struct tensor_statistics {
   uint64_t count = 0;  ///< values that were read
   uint64_t zeros = 0;  ///< values whose bits are all zero, as ZVC counts them
-  /// Sum of the magnitudes of finite values; 0 for integers. Infinity if the values of one thread in a piece (64 bytes)
-  /// have a sum beyond binary32.
+  /// Sum of the magnitudes of finite values; 0 for integers. Each thread sums its 128 bytes of each piece in f32 (f64
+  /// values in f64). The result is infinity if such a sum overflows.
   double magnitudes = 0;
 
   /// Share of zeros, from 0 to 1; 0 if no value was read.
   TUCK_HD double sparsity() const noexcept {
     return count == 0 ? 0 : static_cast<double>(zeros) / static_cast<double>(count);
   }
-  /// Mean magnitude of all values; 0 if no value was read.
+  /// Mean magnitude; values that are not finite count as 0. 0 if no value was read.
   TUCK_HD double mean_magnitude() const noexcept { return count == 0 ? 0 : magnitudes / static_cast<double>(count); }
 };
 
 /// How gather_statistics samples.
 struct statistics_options {
-  uint32_t sample_every = 1;  ///< read one of so many pieces of 16 KiB, spread over the tensor; 0 counts as 1
+  uint32_t sample_every = 1;  ///< read 1 of every N pieces of 16 KiB; 0 counts as 1
 };
 
-inline constexpr unsigned most_statistics_blocks = 1024;  ///< of a launch
+inline constexpr unsigned most_statistics_blocks = 1024;  ///< maximum number of blocks of a launch
 inline constexpr uint64_t statistics_scratch_bytes =
-    most_statistics_blocks * sizeof(tensor_statistics);  ///< of scratch for gather_statistics
+    most_statistics_blocks * sizeof(tensor_statistics);  ///< size of the scratch of gather_statistics
 
 namespace detail {
 
 template <element T> struct statistics_job {
-  const T* values;  // a multiple of a word's size
+  const T* values;  // aligned to a word of block_tile
   uint64_t count;
   uint64_t pieces;  // one in `every` is read
   uint32_t every;
@@ -47,7 +47,7 @@ struct fold_statistics_job {
   tensor_statistics* whole;
 };
 
-// The sum over a block's threads, always added in the same order. Thread 0 gets it.
+// Sums over the threads of a block, always in the same order. Returns the result to thread 0.
 template <int Threads> struct block_statistics {
   struct TempStorage {
     device::uninitialized<tensor_statistics> of_warp[Threads / device::warp_size];
@@ -73,8 +73,8 @@ template <int Threads> struct block_statistics {
   }
 };
 
-// The piece that represents the `every` pieces from `first` on. A hash chooses it, so that periodic tensors are sampled
-// well; a plain product would step evenly.
+// Returns the piece that is read of the `every` pieces from `first` on. A hash chooses it, so that periodic tensors are
+// sampled well. A plain product would choose pieces at equal distances.
 TUCK_HD inline uint64_t sampled_piece(uint64_t first, uint32_t every, uint64_t pieces) noexcept {
   const uint64_t hash = mix_bits((first + 1) * 0x9e3779b97f4a7c15);
   const uint64_t left = pieces - first < every ? pieces - first : every;
@@ -147,15 +147,15 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
 
 inline namespace TUCK_ARCH {
 
-/// Counts zeros and sums magnitudes of `values`, in one pass over the tensor or over a sample of it.
+/// Counts zeros and sums magnitudes of `values`, in one pass over the tensor or over a sample of it. Asynchronous on
+/// `stream`: two launches, capturable. The same values on the same GPU with the same options give the same bits. With a
+/// sample of n pieces, the standard error of the share of zeros is s / sqrt(n), where s is the standard deviation of
+/// the share between pieces.
 ///
 /// @param values   device memory, aligned as for encode
-/// @param seen     device memory; gets the statistics
-/// @param scratch  statistics_scratch_bytes, aligned to 16; needs no initialize
+/// @param seen     device memory; receives the statistics
+/// @param scratch  statistics_scratch_bytes, aligned to 16; need not be initialized
 /// @return invalid_argument, misaligned, scratch_too_small or a CUDA error
-/// Asynchronous on `stream`: two launches, capturable. The same values on the same GPU with the same options give the
-/// same bits. With a sample of n pieces the standard error of the share of zeros is the spread between pieces over
-/// sqrt(n).
 template <element T>
 result gather_statistics(span<const T> values, tensor_statistics* seen, scratch_span scratch, cudaStream_t stream,
                          const statistics_options& options = {}, const launch_options& how = {}) noexcept {

@@ -1,6 +1,6 @@
-// Makes tuck's resources cuda::mr resources, so that rmm's containers and adaptors accept them. A resource_ref passes
-// any tuck::stream_resource on to them. Resources of rmm and CCCL work in tuck without this header. It includes
-// <cuda/memory_resource> of CCCL.
+// Makes the resources of tuck resources of cuda::mr, so that rmm's containers and adaptors accept them. To pass any
+// other tuck::stream_resource, wrap it in a resource_ref. Resources of rmm and CCCL work in tuck without this header.
+// It includes <cuda/memory_resource> of CCCL.
 #pragma once
 
 #include <tuck/memory/resource.cuh>
@@ -15,7 +15,7 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// Which memory each resource allocates, as CCCL's properties. A resource_ref counts as device memory.
+// Say with CCCL's properties which memory each resource allocates. A resource_ref counts as device memory.
 /// @cond
 inline void get_property(const async_resource&, cuda::mr::device_accessible) noexcept {}
 inline void get_property(const pinned_resource&, cuda::mr::device_accessible) noexcept {}

@@ -15,7 +15,7 @@ template <stream_resource R> class device_buffer {
  public:
   /// Makes an empty buffer without a resource.
   device_buffer() = default;
-  /// Allocates `size` bytes, aligned to 256, in the order of `stream`. Throws what the resource throws.
+  /// Allocates `size` bytes, aligned to 256, in stream order on `stream`. Throws what the resource throws.
   device_buffer(R& resource, uint64_t size, cudaStream_t stream)
       : resource_(&resource), stream_(stream), size_(size), data_(allocate_from(resource, size, alignment, stream)) {}
   /// Takes over the memory; `other` becomes empty.
@@ -28,16 +28,16 @@ template <stream_resource R> class device_buffer {
     std::swap(data_, other.data_);
     return *this;
   }
-  /// Frees the memory in the order of stream().
+  /// Frees the memory in stream order on stream().
   ~device_buffer() {
     if (data_ != nullptr) deallocate_to(*resource_, data_, size_, alignment, stream_);
   }
 
   bytes all() const noexcept { return {static_cast<std::byte*>(data_), size_}; }  ///< the whole buffer
   scratch_span scratch() const noexcept { return scratch_span(all()); }           ///< the whole buffer as scratch
-  R& resource() const noexcept { return *resource_; }                             ///< the resource; not if empty
-  cudaStream_t stream() const noexcept { return stream_; }  ///< the stream in whose order it is freed
-  /// Frees the memory in the order of `stream` instead. The caller must have ordered `stream` after the work on the
+  R& resource() const noexcept { return *resource_; }                             ///< resource of a non-empty buffer
+  cudaStream_t stream() const noexcept { return stream_; }  ///< the stream on which it will be freed
+  /// Changes the stream on which the memory will be freed. The caller must have made `stream` wait for the work on the
   /// previous stream.
   void move_to(cudaStream_t stream) noexcept { stream_ = stream; }
 
@@ -72,14 +72,14 @@ template <stream_resource R> class frame_buffer {
 
   /// Returns the whole buffer as input for decode, which reads the size of the frame from its header.
   const_bytes frame() const noexcept { return frame_.all(); }
-  /// Returns the outcome of the encode, in device memory, valid on the stream after the encode.
+  /// Returns the address of the encode's outcome in device memory. It is valid for work on the stream after the encode.
   const outcome* written() const noexcept { return reinterpret_cast<const outcome*>(outcome_.all().data()); }
 
   /// Waits for the stream and returns the outcome of the encode. Throws tuck::error on CUDA errors.
   outcome wait_sync() const { return detail::read_outcome(written(), frame_.stream()); }
 
   /// Waits for the stream, then copies the frame into a buffer of its exact size and frees the larger one. The copy
-  /// itself is asynchronous. Throws tuck::error if the encode failed, and what the resource throws.
+  /// itself is asynchronous. Throws tuck::error if the encode failed. Exceptions of the resource are passed on.
   /// @return the outcome of the encode
   outcome shrink_sync() {
     const outcome done = wait_sync();
@@ -99,10 +99,10 @@ template <stream_resource R> class frame_buffer {
 
 inline namespace TUCK_ARCH {
 
-/// Encodes `values` into a frame with memory from `resource`. Otherwise as encode in frame/device.cuh: asynchronous,
-/// and the same requirements for `values` and options. Scratch is allocated and freed in stream order.
-/// Throws tuck::error for misuse and CUDA errors, and what the resource throws. An error of the encoding itself, such
-/// as a bad bound in device memory, is in the frame's outcome.
+/// Encodes `values` into a frame with memory from `resource`. Asynchronous. Requirements for `values` and options are
+/// those of encode in frame/device.cuh. Scratch is allocated and freed in stream order.
+/// Throws tuck::error for misuse and CUDA errors. Exceptions of the resource are passed on. An error that only the
+/// kernel can find, such as an invalid bound in device memory, is in the frame's outcome.
 /// @return a frame of worst-case size; shrink_sync reduces it
 template <codec C, stream_resource R>
 frame_buffer<R> encode(const C& codec, span<const value_t<C>> values, R& resource, cudaStream_t stream,
@@ -118,10 +118,10 @@ frame_buffer<R> encode(const C& codec, span<const value_t<C>> values, R& resourc
   return {std::move(written), std::move(frame)};
 }
 
-/// Decodes values [first_value, first_value + out.size()) of a frame and waits for the result. Otherwise as decode in
-/// frame/device.cuh. Scratch comes from `resource`, in stream order.
-/// Throws tuck::error for misuse and CUDA errors, and what the resource throws.
-/// @return the outcome of the decode: damaged or unsuitable frames are reported there, not thrown
+/// Decodes values [first_value, first_value + out.size()) of a frame and waits for the result. Requirements for the
+/// arguments are those of decode in frame/device.cuh. Scratch is allocated from `resource` in stream order.
+/// Throws tuck::error for misuse and CUDA errors. Exceptions of the resource are passed on.
+/// @return the outcome of the decode. It reports frames that are damaged or do not fit the call; these do not throw
 template <codec C, stream_resource R>
 outcome decode_sync(const C& codec, const_bytes frame, span<value_t<C>> out, R& resource, cudaStream_t stream,
                     uint64_t first_value = 0, const launch_options& how = {}) {

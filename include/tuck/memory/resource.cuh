@@ -12,7 +12,7 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// The exception of functions that own memory: misuse, or a CUDA error.
+/// The exception of functions and types that allocate memory. Reports misuse or a CUDA error.
 class error : public std::runtime_error {
  public:
   /// Wraps a failed result. what() is its message; CUDA errors are prefixed with "CUDA: ".
@@ -53,18 +53,18 @@ concept allocates_async = requires(R& r, cudaStream_t stream, void* p, size_t si
 
 /// A type that allocates in stream order: allocate(stream, bytes, alignment) with deallocate(stream, p, bytes,
 /// alignment), or allocate_async(bytes, alignment, stream) with deallocate_async(p, bytes, alignment, stream).
-/// Allocation throws if there is no memory. The memory may be used on that stream at once.
+/// Allocation throws if there is no memory. Work that is submitted to that stream afterwards may use the memory.
 template <class R>
 concept stream_resource = detail::allocates_stream_first<R> || detail::allocates_async<R>;
 
-/// Allocates `size` bytes from `r` in the order of `stream`, by either interface. Throws what `r` throws.
+/// Allocates `size` bytes from `r` in stream order on `stream`, by either interface. Throws what `r` throws.
 template <stream_resource R> void* allocate_from(R& r, size_t size, size_t alignment, cudaStream_t stream) {
   if constexpr (detail::allocates_stream_first<R>)
     return r.allocate(stream, size, alignment);
   else
     return r.allocate_async(size, alignment, stream);
 }
-/// Returns memory of allocate_from to `r`. Work on `stream` that was submitted before may still use it.
+/// Gives memory from allocate_from back to `r`. Work that was submitted to `stream` earlier may still use it.
 template <stream_resource R>
 void deallocate_to(R& r, void* p, size_t size, size_t alignment, cudaStream_t stream) noexcept {
   if constexpr (detail::allocates_stream_first<R>)
@@ -115,7 +115,7 @@ template <class Resource> class resource_calls {
     }
     return p;
   }
-  /// Returns memory in the order of the legacy default stream.
+  /// Frees memory in stream order on the legacy default stream.
   void deallocate_sync(void* p, size_t size, size_t alignment = 256) noexcept {
     self().deallocate(cudaStreamLegacy, p, size, alignment);
   }
@@ -125,11 +125,11 @@ template <class Resource> class resource_calls {
   void* allocate(size_t size, size_t alignment) { return allocate_sync(size, alignment); }
   /// Same as deallocate_sync.
   void deallocate(void* p, size_t size, size_t alignment) noexcept { deallocate_sync(p, size, alignment); }
-  /// Allocates in the order of `stream`.
+  /// Allocates in stream order on `stream`.
   void* allocate_async(size_t size, size_t alignment, stream_handle stream) {
     return self().allocate(stream, size, alignment);
   }
-  /// Returns memory in the order of `stream`.
+  /// Frees memory in stream order on `stream`.
   void deallocate_async(void* p, size_t size, size_t alignment, stream_handle stream) noexcept {
     self().deallocate(stream, p, size, alignment);
   }
@@ -149,7 +149,7 @@ class async_resource : public resource_calls<async_resource> {
     detail::require(cudaMallocAsync(&p, size, stream));
     return p;
   }
-  /// Frees `p` in the order of `stream`. Errors are ignored.
+  /// Frees `p` in stream order on `stream`. Errors are ignored.
   void deallocate(stream_handle stream, void* p, size_t /*size*/, size_t /*alignment*/ = 256) noexcept {
     detail::give_back([&] { return cudaFreeAsync(p, stream); });
   }
@@ -167,13 +167,14 @@ struct free_host {
 };
 using host_memory = std::unique_ptr<std::byte, free_host>;
 
-// Pinned host memory that kernels can access. Portable: pinned for all CUDA contexts. Throws tuck::error.
+// Allocates pinned host memory that kernels can access. It is pinned for all CUDA contexts (portable). Throws
+// tuck::error.
 inline host_memory allocate_host(size_t size) {
   void* p = nullptr;
   require(cudaHostAlloc(&p, size, cudaHostAllocPortable | cudaHostAllocMapped));
   return host_memory(static_cast<std::byte*>(p));
 }
-// The address that kernels use for memory of allocate_host.
+// Returns the address at which kernels access memory from allocate_host.
 template <class Pointer> std::byte* device_address(const Pointer& memory) {
   void* p = nullptr;
   require(cudaHostGetDevicePointer(&p, memory.get(), 0));
@@ -183,7 +184,8 @@ template <class Pointer> std::byte* device_address(const Pointer& memory) {
 }  // namespace detail
 
 /// Allocates pinned host memory that kernels can access (cudaHostAlloc, portable and mapped). Stateless.
-/// CUDA does not allocate it in stream order: allocating may wait for the device, deallocating waits for the stream.
+/// CUDA cannot allocate pinned memory in stream order. So allocate may wait for the device, and deallocate waits until
+/// `stream` has finished its work.
 class pinned_resource : public resource_calls<pinned_resource> {
  public:
   using resource_calls::allocate, resource_calls::deallocate;
@@ -202,7 +204,7 @@ class pinned_resource : public resource_calls<pinned_resource> {
 };
 static_assert(stream_resource<pinned_resource>);
 
-/// Refers to a resource of any type at run time. Copyable; the resource must outlive all copies.
+/// A reference to a resource whose type is known only at run time. Copyable; the resource must outlive all copies.
 class resource_ref : public resource_calls<resource_ref> {
  public:
   using resource_calls::allocate, resource_calls::deallocate;
@@ -219,11 +221,11 @@ class resource_ref : public resource_calls<resource_ref> {
           tuck::deallocate_to(*static_cast<R*>(r), p, size, alignment, stream);
         }) {}
 
-  /// Allocates from the resource in the order of `stream`. Throws what the resource throws.
+  /// Allocates from the resource in stream order on `stream`. Throws what the resource throws.
   void* allocate(stream_handle stream, size_t size, size_t alignment = 256) {
     return take_(resource_, size, alignment, stream);
   }
-  /// Returns memory to the resource in the order of `stream`.
+  /// Gives memory back to the resource in stream order on `stream`.
   void deallocate(stream_handle stream, void* p, size_t size, size_t alignment = 256) noexcept {
     give_(resource_, p, size, alignment, stream);
   }

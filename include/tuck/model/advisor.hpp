@@ -1,7 +1,7 @@
-// Decides for each tensor of a training whether to swap it raw, encode it, or recompute it: the advisor of CSWAP, for
-// any number of codecs. It knows the rates of the link and has a predictor for each codec. The user tells it the size
-// and the hidden transfer times of each tensor once, and the share of zeros every epoch. Measurements improve the
-// predictions.
+// Decides for each tensor of a training run whether to swap it raw, swap it encoded, or recompute it. This is the
+// advisor of CSWAP (Chen et al., CLUSTER 2021), extended to any number of codecs. It knows the rates of the link and
+// has a predictor for each codec. For each tensor, the user gives its size once, and how many seconds of its transfers
+// are hidden by computation. In each epoch the user gives its share of zeros. Measurements improve the predictions.
 //
 //   tuck::advisor advisor(link, {{zvc_predictor}, {quantize_predictor, /* lossy */ true}});
 //   const size_t x = advisor.add({.bytes = size, .hidden_out = 1e-3, .hidden_in = 2e-3});
@@ -26,14 +26,16 @@ struct advised_codec {
 
 /// Options of an advisor.
 struct advisor_options {
-  double hysteresis = .05;  ///< a decision changes only if the new one costs less by this share, in [0, 1]
+  double hysteresis = .05;  ///< a decision changes only if the new one costs less by this share of the old cost
   double forget = .99;      ///< factor by which each measurement reduces the weight of earlier ones
 };
 
-/// Makes decisions for the tensors of a training. Not thread-safe: one thread at a time.
+/// Makes decisions for the tensors of a training run. Not thread-safe: one thread at a time.
 class advisor {
  public:
-  /// Takes the rates of the link and the codecs to choose from. Decisions name a codec by its index in `codecs`.
+  /// Constructs an advisor without tensors.
+  /// @param link rates in bytes per second
+  /// @param codecs the codecs to choose from; a decision names a codec by its index here
   explicit advisor(const link_rates& link, std::vector<advised_codec> codecs, const advisor_options& options = {})
       : link_(link), codecs_(std::move(codecs)), options_(options), estimates_(codecs_.size()) {}
 
@@ -56,17 +58,18 @@ class advisor {
     if (is_lossy && !profile.lossy_allowed) t.decision = {};
   }
 
-  /// Decides how to swap a tensor. A codec is not chosen while one of its predictions is uncertain: its standard
-  /// deviation is unknown, or not below the predicted value.
+  /// Decides how to swap a tensor. A codec is not chosen while one of its predictions is uncertain. A prediction is
+  /// uncertain if its standard deviation is unknown (too few measurements), or not below the predicted value.
   /// Complexity: linear in the number of codecs.
-  /// @param tensor a number that add returned  @param sparsity its share of zeros, in [0, 1]
+  /// @param tensor a number that add returned  @param sparsity the tensor's share of zeros, in [0, 1]
   swap_decision decide(size_t tensor, double sparsity) {
     assert(tensor < tensors_.size());
     entry& t = tensors_[tensor];
     for (size_t i = 0; i < codecs_.size(); ++i) estimates_[i] = estimate(t.profile, sparsity, codecs_[i]);
     const swap_decision best = choose(t.profile, link_, estimates_);
     const double as_before = cost_of(t.decision, t.profile);
-    // A previous decision that is no longer allowed or predictable has infinite cost and is always replaced.
+    // The cost is infinite if the codec of the previous decision is no longer allowed, or if its prediction has become
+    // uncertain. The decision is then replaced.
     const bool stays =
         t.decided && std::isfinite(as_before) && best.cost >= as_before * (1 - std::clamp(options_.hysteresis, 0., 1.));
     if (stays) {
@@ -78,7 +81,7 @@ class advisor {
     t.decided = true;
     return t.decision;
   }
-  /// Returns the last decision for a tensor; raw before the first.
+  /// Returns the last decision for a tensor. Before the first decision it is mode::raw.
   swap_decision decision(size_t tensor) const {
     assert(tensor < tensors_.size());
     return tensors_[tensor].decision;
@@ -108,7 +111,7 @@ class advisor {
     return {seen.ratio.value, known ? seen.encode.value : never, seen.decode.value, codec.lossy};
   }
 
-  // The cost of a decision by the current estimates; infinity if it is no longer allowed.
+  // Returns the cost of a decision by the current estimates; infinity if the decision is no longer allowed.
   double cost_of(const swap_decision& d, const swap_profile& tensor) const noexcept {
     switch (d.how) {
       case swap_decision::mode::raw: return raw_cost(tensor, link_);

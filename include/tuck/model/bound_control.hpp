@@ -1,5 +1,5 @@
-// Controls the error bound of a layer's activations: the controller of COMET (Jin et al., VLDB 2022). Lossy activations
-// cause an error in the layer's weight gradients. The controller keeps that error within a share of the momentum.
+// Controls the error bound of a layer's activations, as COMET does (Jin et al., VLDB 2022). Lossy activations cause an
+// error in the layer's weight gradients. The controller keeps that error within a share of the momentum.
 //
 // An error-bounded codec causes errors that are about uniform in [-bound, bound], with variance bound^2 / 3. The
 // gradient of a weight is a sum of products l_i x_i, with the gradient l of the output and the activations x. If the
@@ -43,11 +43,11 @@ struct bound_control_options {
   double share = 0.01;      ///< sigma as a share of the mean momentum
   uint64_t refresh = 1000;  ///< iterations between updates
   double first = 1e-4;      ///< bound before the first update
-  double lowest = 1e-8,     ///< least bound; wins if it is above `highest`
+  double lowest = 1e-8,     ///< least bound; takes precedence if it is above `highest`
       highest = 1e-1;       ///< largest bound
 };
 
-/// The error bound of one layer during a training.
+/// The error bound of one layer during a training run.
 class bound_controller {
  public:
   /// Starts with the bound options.first, within the limits.
@@ -60,8 +60,8 @@ class bound_controller {
   bool wants(uint64_t iteration) const noexcept {
     return !seen_ || (iteration >= last_ && iteration - last_ >= options_.refresh);
   }
-  /// Computes the bound from the statistics of this iteration. Statistics without gradient or momentum, or with NaN, do
-  /// not change it.
+  /// Computes the bound from the statistics of this iteration. The bound does not change if gradient or momentum are 0,
+  /// or if a statistic is NaN.
   void update(uint64_t iteration, const gradient_statistics& seen) noexcept {
     const double wanted = bound_for_estimated_sigma(options_.share * seen.mean_momentum, seen, options_.a);
     if (!std::isfinite(wanted) || !(wanted > 0)) return;

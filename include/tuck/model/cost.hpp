@@ -29,10 +29,10 @@ struct link_rates {
 /// A tensor and its place in the training step.
 struct swap_profile {
   uint64_t bytes = 0;                                          ///< size of the tensor
-  double hidden_out = 0,                                       ///< seconds of the transfer out that computation hides
-      hidden_in = 0;                                           ///< seconds of the transfer in that computation hides
+  double hidden_out = 0,                                       ///< seconds of the copy out that computation hides
+      hidden_in = 0;                                           ///< seconds of the copy back that computation hides
   bool lossy_allowed = false;                                  ///< whether lossy codecs may be chosen
-  double recompute = std::numeric_limits<double>::infinity();  ///< seconds to recompute it instead
+  double recompute = std::numeric_limits<double>::infinity();  ///< seconds to recompute it; infinity: impossible
 };
 
 /// Predicted or measured behaviour of a codec on one tensor.
@@ -66,7 +66,7 @@ constexpr double encoded_cost(const swap_profile& tensor, const link_rates& link
   return by.encode + by.decode + exposed(size, link.d2h, tensor.hidden_out) + exposed(size, link.h2d, tensor.hidden_in);
 }
 
-/// How to treat a tensor, and what that costs. swap_stream::out takes it.
+/// What to do with a tensor, and the cost of that. It is an argument of swap_stream::out.
 struct swap_decision {
   /// What to do with the tensor.
   enum class mode : uint8_t {

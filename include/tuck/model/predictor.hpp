@@ -16,7 +16,7 @@ namespace tuck::inline TUCK_ABI {
 /// A predicted value.
 struct prediction {
   double value = 0;      ///< the expected measurement
-  double deviation = 0;  ///< standard deviation of a measurement; infinity while there are too few measurements
+  double deviation = 0;  ///< standard deviation of a measurement; infinity if there are too few measurements
 };
 
 /// Fits y = c . x by recursive least squares on relative errors. A plain value without pointers: it can be saved and
@@ -90,9 +90,9 @@ struct codec_predictor {
     prediction ratio;   ///< raw bytes / encoded bytes
   };
 
-  // The initial guesses of the times have deviations of 0.1 seconds per call and 1 second per MiB. They are negligible
-  // against measurements of codecs with 1 GB/s, and nearly so with 0.1 GB/s. Header and directory of a frame weigh most
-  // in small tensors.
+  // The initial guesses of the times have deviations of 0.1 seconds per call and 1 second per MiB. Measurements of
+  // codecs with 1 GB/s outweigh them completely, those of codecs with 0.1 GB/s nearly. In the model of frames, the
+  // constant stands for header and directory, which matter most in small tensors.
   regression encode{{.1, 1, 1}},  ///< model of the seconds to encode
       decode{{.1, 1, 1}},         ///< model of the seconds to decode
       frame{{1, 1e2, 1e2}};       ///< model of the MiB of a frame
@@ -103,7 +103,7 @@ struct codec_predictor {
     return {1, mib, mib * (1 - sparsity)};
   }
 
-  /// Adds a measurement of encoding and decoding a tensor. Each of the times and the ratio may be 0: not measured.
+  /// Adds a measurement of encoding and decoding a tensor. Pass 0 for a time or ratio that was not measured.
   /// Impossible values are ignored: times below a nanosecond, and ratios of frames below one byte. A sparsity outside
   /// [0, 1] discards the whole measurement.
   /// @param size bytes of the tensor  @param sparsity its share of zeros  @param ratio raw bytes / encoded bytes

@@ -10,7 +10,7 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// What a layer computes, as far as the policies distinguish it.
+/// The kinds of layers that the policies distinguish.
 enum class layer_kind : uint8_t { convolution, activation, pooling, normalization, fully_connected, softmax, other };
 
 /// A layer of a network that is a chain: the output of each layer is the input of the next.
@@ -30,8 +30,8 @@ enum class offload_set : uint8_t {
   all,   ///< inputs of all layers that may_offload allows
 };
 
-/// Returns whether the input of layer i may be offloaded. It may not for the last layer, whose backward pass follows at
-/// once, and for in-place, softmax and fully connected layers. Requires i < network.size().
+/// Returns whether the input of layer i may be offloaded. Returns false for the last layer, whose backward pass follows
+/// immediately, and for in-place, softmax and fully connected layers. Requires i < network.size().
 inline bool may_offload(span<const layer> network, size_t i) noexcept {
   const layer& l = network[i];
   return i + 1 < network.size() && !l.in_place && l.kind != layer_kind::softmax &&
@@ -44,8 +44,8 @@ inline bool offloads(offload_set set, span<const layer> network, size_t i) noexc
 }
 
 /// Decides which input to prefetch while the backward pass runs a layer: the nearest earlier input that is offloaded
-/// and not yet requested. The search stops at the first convolution that needs no prefetch, so that no input
-/// is prefetched far too early.
+/// and not yet requested. The search stops at the first convolution that needs no prefetch. Otherwise an input might be
+/// prefetched much too early.
 class prefetch_order {
  public:
   /// Starts with the inputs that `set` offloads.
@@ -70,8 +70,8 @@ class prefetch_order {
     }
     return std::nullopt;
   }
-  /// Returns whether the input of layer i is still offloaded when its backward pass starts and must be fetched at once.
-  /// It then counts as being on the device. Requires i < network.size().
+  /// Returns whether the input of layer i is still offloaded when its backward pass starts, so that it must be fetched
+  /// now. It then counts as being on the device. Requires i < network.size().
   bool demand(size_t i) {
     const bool away = away_[i];
     away_[i] = false;
@@ -119,11 +119,11 @@ inline uint64_t peak_bytes(span<const layer> network, offload_set set, bool fast
 /// A policy of vDNN.
 struct vdnn_choice {
   offload_set set = offload_set::none;  ///< which inputs are offloaded
-  bool fast_kernels = true;             ///< fastest kernels, or those with the smallest workspace
+  bool fast_kernels = true;             ///< true: fastest kernels; false: kernels with the smallest workspace
 };
 
-/// Chooses vDNN's dynamic policy: tries none, conv and all with the fastest kernels, then with those of the smallest
-/// workspace.
+/// Chooses a policy as vDNN's dynamic policy does: tries none, conv and all with the fastest kernels, then with the
+/// kernels that have the smallest workspace.
 /// @param budget device memory in bytes, compared with peak_bytes
 /// @return the first policy that fits, or nothing
 inline std::optional<vdnn_choice> choose_offload(span<const layer> network, uint64_t budget) {

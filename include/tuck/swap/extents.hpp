@@ -18,14 +18,14 @@ struct extent {
   uint64_t begin = 0;  ///< offset of the first byte
   uint64_t size = 0;   ///< bytes
 
-  constexpr uint64_t end() const noexcept { return begin + size; }  ///< offset behind the last byte
+  constexpr uint64_t end() const noexcept { return begin + size; }  ///< offset after the last byte
   /// Compares begin and size.
   friend constexpr bool operator==(const extent&, const extent&) = default;
 };
 
-/// A best-fit allocator of extents. Not thread-safe. Complexity: linear in the number of free extents to take,
-/// logarithmic to give back.
-/// Giving back may need a map node, but must not fail. Each take therefore allocates the node for its give_back.
+/// A best-fit allocator of extents. Not thread-safe. Complexity in the number of free extents: `take` is linear,
+/// give_back logarithmic.
+/// give_back may need a node of the map but must not fail. So each `take` allocates the node for its give_back.
 class free_extents {
  public:
   /// Starts with [0, size) free.
@@ -33,7 +33,8 @@ class free_extents {
     if (size != 0) by_begin_[0] = size;
   }
 
-  /// Takes the first `size` > 0 bytes of the smallest free extent that is large enough; of equal ones, the first.
+  /// Takes the first `size` > 0 bytes of the smallest free extent that is large enough. Among equal extents it takes
+  /// the first.
   /// @return false if there is no such extent. Throws std::bad_alloc without effect.
   bool take(uint64_t size, extent& taken) {
     auto best = by_begin_.end();
@@ -49,7 +50,7 @@ class free_extents {
     return true;
   }
 
-  /// Takes the whole largest free extent, the first of equal ones.
+  /// Takes the whole largest free extent. Among equal extents it takes the first.
   /// @return false if it has fewer than `least` bytes. Throws std::bad_alloc without effect.
   bool take_largest(uint64_t least, extent& taken) {
     const auto largest = find_largest();
@@ -60,8 +61,8 @@ class free_extents {
     return true;
   }
 
-  /// Prepares for one more give_back, because a taken extent will be given back in parts. Throws std::bad_alloc without
-  /// effect.
+  /// Prepares for another give_back. Needed if a taken extent will be given back in parts. Throws std::bad_alloc
+  /// without effect.
   void expect() {
     std::map<uint64_t, uint64_t> one{{0, 0}};
     spare_.push_back(one.extract(one.begin()));
@@ -69,8 +70,8 @@ class free_extents {
   /// Cancels one expected give_back.
   void forget() noexcept { spare_.pop_back(); }
 
-  /// Frees an extent that was taken, or a part of one that was announced by expect. An empty extent only uses up one
-  /// expected give_back.
+  /// Frees an extent that was taken, or, after expect, a part of it. For an empty extent only one expected give_back is
+  /// used up.
   void give_back(extent e) noexcept {
     auto node = std::move(spare_.back());
     spare_.pop_back();

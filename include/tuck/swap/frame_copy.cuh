@@ -1,4 +1,4 @@
-// A kernel that copies frames with a few blocks. It is used where only the device knows the size or offset of a frame.
+// A kernel that copies frames with few blocks. It is used if only the device knows the size or offset of a frame.
 #pragma once
 
 #include <tuck/frame/device.cuh>
@@ -11,22 +11,22 @@ struct alignas(32) offload_report {
   uint64_t offset = 0;  ///< in bytes, within the range of the frame's run (pinned_pool::run)
 };
 
-/// One copy. All pointers are accessible to the device. `from` and `to` are multiples of 16 bytes, with their offsets.
+/// One copy. The device must be able to access all pointers. `from` and `to`, plus their offsets, are multiples of 16.
 struct frame_copy_job {
   const std::byte* from;        ///< buffer of the frame
   const uint64_t* from_offset;  ///< offset of the frame in `from`; null: 0
-  const outcome* frame;         ///< its size; nothing is copied if it is not ok
+  const outcome* frame;         ///< size of the frame; nothing is copied if this is not ok
   std::byte* to;                ///< destination buffer
   uint64_t capacity;            ///< size of the destination buffer in bytes
-  uint64_t* used;           ///< null: copy to the start of `to`; else append behind `*used` bytes and add the size to
-                            ///< it, rounded up to append_alignment
+  uint64_t* used;           ///< null: copy to the start of `to`. Else copy to offset `*used`, and add the size, rounded
+                            ///< up to append_alignment, to `*used`
   offload_report* written;  ///< with `used`: receives the outcome and the offset; output_too_small if it did not fit
-  scratch_head* head;       ///< with `used`: initialized scratch, shared by the blocks
+  scratch_head* head;       ///< with `used`: initialized scratch
 };
 
 inline namespace TUCK_ARCH {
 
-/// Copies 16 bytes per thread and load. With `used`, the last block to finish writes the report and the fill level.
+/// Copies 16 bytes per thread and load. With `used`, the last block to finish writes the report and `*used`.
 /// @tparam Threads block size
 template <int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
@@ -62,12 +62,12 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
   reset(*job.head, device::load_relaxed(&job.head->epoch));
 }
 
-/// Blocks of a copy: enough to saturate a link, few enough to leave the GPU to other kernels.
+/// Maximum number of blocks of a copy: enough to saturate a link, few enough to leave the GPU to other kernels.
 inline constexpr unsigned frame_copy_blocks = 4;
 
-/// Launches a copy on `stream`. Asynchronous. All memory must stay valid until it is done. Misuse is not checked.
-/// @param how max_blocks lowers the number of blocks below frame_copy_blocks
-/// @return errors of the launch
+/// Launches a copy on `stream`. Asynchronous. All memory must stay valid until the copy is done. Misuse is not checked.
+/// @param how max_blocks can reduce the number of blocks
+/// @return ok or the error of the launch
 inline result copy_frame(const frame_copy_job& job, const launch_options& how, cudaStream_t stream) noexcept {
   const unsigned most = how.max_blocks == 0 ? frame_copy_blocks : std::min(how.max_blocks, frame_copy_blocks);
   return detail::launch(frame_copy_kernel<block_threads>, job, most, {.max_blocks = most}, stream);

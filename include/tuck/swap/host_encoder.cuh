@@ -27,7 +27,7 @@ class host_encoder {
     });
   }
 
-  // Waits while a thread is overwriting the tensor's values. The lock is released meanwhile.
+  // Waits while a thread is overwriting the tensor's values. Releases the lock while it waits.
   void wait_for(const offloaded_tensor& t, std::unique_lock<std::mutex>& lock) {
     rewritten_.wait(lock, [&] { return !t.is_rewritten; });
   }
@@ -52,8 +52,8 @@ class host_encoder {
     }));
   }
 
-  // Moves the frame into the pool: into another extent if one is free, else over the values. If the values are being
-  // read at that time, the tensor stays raw: it is being restored anyway.
+  // Copies the frame into the pool: into another extent if one is free, else over the values. If an operation is
+  // reading the values, the tensor stays raw, because it is being restored.
   void put(offloaded_tensor& t, const std::shared_ptr<pool_extent>& values, const_bytes frame, const outcome& written,
            std::unique_lock<std::mutex>& lock) {
     if (pinned_pool::round_up(frame.size()) >= values->range.size) return;

@@ -71,7 +71,7 @@ struct pool_extent {
 struct fetched_bytes {
   device_buffer<resource_ref> memory;
   pooled_event arrived;
-  uint64_t size = 0;  // of the values; for a frame an upper bound
+  uint64_t size = 0;  // bytes of the values; for a frame an upper bound
   bool is_frame = false;
 
   bytes contents() const noexcept { return memory.all().subspan(0, size); }
@@ -81,7 +81,7 @@ struct fetched_bytes {
   explicit operator bool() const noexcept { return arrived != nullptr; }
 };
 
-// A tensor between out and the destruction of its handle. Guarded by the lock of the swap_stream.
+// A tensor from `out` to the destruction of its handle. Guarded by the lock of the swap_stream.
 struct offloaded_tensor {
   enum class state : uint8_t {
     under_way,  // on its way to the pool
@@ -91,7 +91,7 @@ struct offloaded_tensor {
   };
 
   state at = state::under_way;
-  bool wanted = true;         // it has a handle
+  bool wanted = true;         // whether it has a handle
   bool is_rewritten = false;  // a CPU thread is copying its frame over its values
   bool is_frame = false;      // the pool holds a frame, not raw values
   const_bytes source;         // valid until it has been read
@@ -101,8 +101,8 @@ struct offloaded_tensor {
   std::shared_ptr<pool_extent> storage;
   pinned_pool::reservation reservation;
   report_pool::handle report;  // null once it is settled
-  pooled_event source_read;    // the source has been read; null: known to be so
-  pooled_event arrived;        // the pool holds the tensor; if kept: the producer has written the source
+  pooled_event source_read;    // after the source has been read; null: the host knows that it has been
+  pooled_event arrived;        // after the tensor is in the pool; if kept: after the producer has written the source
 
   fetched_bytes fetched;
 };

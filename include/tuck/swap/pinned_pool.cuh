@@ -1,15 +1,15 @@
 // A bounded pool of pinned host memory for offloaded tensors, allocated once.
 //
 // If a size is known, `take` returns an extent. The size of a frame is unknown while an encode kernel writes it. Such
-// frames are appended to a *run*: the largest free extent, whose fill level the device keeps (`append` in
-// frame/device.cuh). The host reserves the worst case of each frame, so that no frame finds the run full. When the
-// device has reported the size of a frame, `settle` replaces the reservation by the bytes that the frame has.
+// frames are appended to a *run*: the largest free extent, whose fill level is in device memory (`append` in
+// frame/device.cuh). The host reserves the worst case of each frame, so that each frame fits into the run. When the
+// device has reported the size of a frame, `settle` replaces the reservation by the size of the frame.
 //
 //   range of a run   | frames | reserved for frames in progress | left |
 //                    0        known                  known + reserved  range.size
 //
-// Frames are therefore compact although the host never waits for their sizes, and the source of an encode can be
-// released before the encode has run.
+// So there are no gaps between frames, although the host never waits for their sizes. The source of an encode can be
+// released in stream order before the encode has run.
 #pragma once
 
 #include <tuck/frame/device.cuh>
@@ -27,10 +27,11 @@ struct pool_statistics {
   uint64_t held = 0;      ///< occupied by offloaded tensors, in whole units
   uint64_t peak = 0;      ///< largest value of `held` so far
   uint64_t reserved = 0;  ///< reserved for frames in progress, worst case
-  uint64_t wasted = 0;    ///< free, but outside the largest contiguous part, so that only smaller tensors can use it
+  uint64_t wasted = 0;    ///< free, but outside the largest contiguous free part; only smaller tensors can use it
 };
 
-/// A pool of pinned host memory. Not thread-safe. Complexity: calls are linear in the number of free extents at most.
+/// A pool of pinned host memory. Not thread-safe. Complexity: each call is at most linear in the number of free
+/// extents.
 class pinned_pool {
  public:
   /// Alignment and granularity of all extents, in bytes.
@@ -46,7 +47,7 @@ class pinned_pool {
   bytes host(extent e) const noexcept { return {memory_.get() + e.begin, e.size}; }  ///< an extent's bytes on the host
   bytes device(extent e) const noexcept { return {mapped_ + e.begin, e.size}; }      ///< the same bytes for kernels
 
-  /// Rounds up to whole units. Sizes that would overflow become the largest multiple of a unit.
+  /// Rounds up to a multiple of `unit`. Sizes that would overflow become the largest multiple.
   static constexpr uint64_t round_up(uint64_t size) noexcept {
     return size > ~uint64_t{0} - unit ? ~uint64_t{0} / unit * unit : (size + unit - 1) / unit * unit;
   }
@@ -80,23 +81,23 @@ class pinned_pool {
     e.size = kept;
   }
 
-  /// An extent into which the device appends frames.
+  /// An extent to which the device appends frames.
   struct run {
     extent range;            ///< the extent; take may shorten it at its end
     uint64_t known = 0;      ///< bytes occupied by frames whose size is known
     uint64_t reserved = 0;   ///< worst-case bytes of frames in progress
     unsigned under_way = 0;  ///< number of frames in progress
-    bool fresh = true;       ///< there has been no reservation yet
-    bool closed = false;     ///< no further reservations; the rest is freed when no frame is in progress
+    bool fresh = true;       ///< whether there has been no reservation yet
+    bool closed = false;     ///< if true, no more reservations; the rest is freed when no frame is in progress
 
     /// Returns the bytes that are neither occupied nor reserved.
     uint64_t left() const noexcept { return range.size - known - reserved; }
   };
-  /// Guarantees capacity for a frame in progress.
+  /// Capacity that is reserved for a frame in progress.
   struct reservation {
     std::shared_ptr<run> in;  ///< the run of the frame; null: no reservation
     uint64_t most = 0;        ///< largest possible size of the frame in bytes
-    bool fresh = false;  ///< first of its run: the caller must set the device's fill level to zero before the frame
+    bool fresh = false;  ///< the first of its run: the caller must set the fill level to 0 before the frame is written
   };
 
   /// Reserves capacity in `made.in->range` for a frame of at most `most` bytes. Starts another run if necessary.
@@ -110,7 +111,7 @@ class pinned_pool {
       if (open_ != nullptr) close();
       open_ = std::move(next);
     }
-    free_.expect();  // for the frame. If this throws, the run stays open, idle and fresh
+    free_.expect();  // for the frame. If this throws, the run stays open without a reservation
     open_->reserved += most;
     reserved_ += most;
     ++open_->under_way;
@@ -137,9 +138,9 @@ class pinned_pool {
     p = {};
     return size == 0 ? extent{} : placed;
   }
-  /// Cancels a reservation whose frame will neither be written nor reported any more.
-  /// @param written whether a kernel may have written the frame. The device's fill level is then unknown, and the run
-  /// is closed. A fresh reservation closes the run as well: its fill level has not been set.
+  /// Cancels the reservation of a frame whose size will not be reported.
+  /// @param written whether a kernel may have written the frame. The fill level in device memory is then unknown, and
+  /// the run is closed. If the reservation is fresh, the fill level has not been set, and the run is closed too.
   void withdraw(reservation& p, bool written) noexcept {
     if ((written || p.fresh) && open_ == p.in) close();
     settle(p, 0, 0);
@@ -153,7 +154,7 @@ class pinned_pool {
   }
 
  private:
-  // Takes from the open run. While it has frames in progress, only the end of its range is taken: they cannot reach it.
+  // Takes from the open run. While frames are in progress, takes from the end of its range, which they cannot reach.
   bool take_from_run(uint64_t size, extent& taken) {
     if (open_ == nullptr) return false;
     if (open_->under_way == 0) {

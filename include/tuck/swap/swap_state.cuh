@@ -5,9 +5,9 @@
 //   in_    Copies tensors from the pool to device memory. Frames are decoded on the streams of their consumers.
 //
 // Only drain, on_full::block and failing calls wait for the device. A failing call waits for the work that it has
-// started, so that an error leaves everything unchanged. `reap` queries events, in order, to learn what the device has
-// finished; most calls start with it. One lock guards everything; CUDA calls under the lock are asynchronous. Internal
-// functions throw errors; `guarded` converts them to results at the end of each public call.
+// started, so that an error leaves everything unchanged. `reap` queries events, in order, to find out what the device
+// has finished. Most calls start with it. One lock guards everything. CUDA calls under the lock are asynchronous.
+// Internal functions throw errors. `guarded` converts them to results at the end of each public call.
 #pragma once
 
 #include <tuck/swap/host_encoder.cuh>
@@ -97,7 +97,7 @@ class swap_state {
     } else if (!t->is_frame && !prefetched) {
       copy_raw(*t, destination, consumer);
     } else {
-      // A tensor that is still on its way to the pool would delay others on `in_`: the consumer's stream fetches it.
+      // On `in_`, a tensor that is not yet in the pool would delay others. So the consumer's stream fetches it.
       if (!prefetched) fetch(t, t->at == offloaded_tensor::state::under_way ? consumer : in_);
       const result r = guarded([&] { restore(*t, destination, consumer); });
       if (!r && !prefetched) t->fetched = {};
@@ -317,7 +317,7 @@ class swap_state {
 
   // -- in ------------------------------------------------------------------------------------------------------------
 
-  // Submits `work` to `stream` and records the returned event behind it. If this fails, waits for what was submitted.
+  // Submits `work` to `stream` and records the returned event after it. If this fails, waits for the submitted work.
   template <class Work> pooled_event tracked(operation op, cudaStream_t stream, const Work& work) {
     pooled_event done = op.done = events_.take();
     auto& given = reading_[stream];

@@ -4,7 +4,7 @@
 //   tuck::async_resource memory;
 //   tuck::swap_stream swap({.pinned_bytes = 8ull << 30}, memory);
 //   tuck::swap_handle handle;
-//   swap.out(tuck::zvc<float>{}, values, stream, handle);   // after all work submitted to `stream`
+//   swap.out(tuck::zvc<float>{}, values, stream, handle);   // reads the values after earlier work on `stream`
 //   handle.wait_source(stream);                             // later work on `stream` may overwrite or free the values
 //   ...
 //   swap.prefetch(handle);                                  // starts the copy to the device early
@@ -14,14 +14,15 @@
 // these cases:
 //   * on_full::block: out waits for capacity in the pool.
 //   * A call that fails waits for the work that it has started.
-//   * swap_path::cpu: in and prefetch wait while a CPU thread copies the tensor's frame over its values in the pool.
-//   * More than 1024 operations in progress: CUDA allocates another 32 KiB of pinned memory.
+//   * swap_path::cpu: in and prefetch wait while a CPU thread replaces the tensor's values in the pool by its frame.
+//   * If more than 1024 operations are in progress, the call allocates another 32 KiB of pinned memory, and CUDA may
+//     wait for the device.
 // The constructor allocates all other pinned memory. No call can be captured in a CUDA graph: a capturing stream is
 // rejected as not_swappable.
 #pragma once
 
 #if !defined(__cpp_exceptions)
-#error "tuck/swap_stream.cuh owns memory and needs exceptions; tuck/frame/device.cuh does without"
+#error "tuck/swap/swap_stream.cuh owns memory and needs exceptions; tuck/frame/device.cuh does not need them"
 #endif
 
 #include <tuck/swap/swap_state.cuh>
@@ -34,7 +35,8 @@ namespace tuck::inline TUCK_ABI {
 
 namespace detail {
 
-// The shape of swap_decision (tuck/model.hpp). This folder does not include the model, so that any such type works.
+// A type with the members `how` and `codec` of swap_decision (tuck/model.hpp). Any such type is accepted, so this
+// folder does not include the model.
 template <class D>
 concept decision = requires(const D& d) {
   { d.how == D::mode::raw || d.how == D::mode::encode } -> std::convertible_to<bool>;
@@ -46,8 +48,9 @@ concept decision = requires(const D& d) {
 inline namespace TUCK_ARCH {
 
 /// Owns an offloaded tensor, or is empty. Destroying it discards the tensor. Move-only.
-/// A tensor is lost only if the device fails while it is encoded. Calls then return the error of the encode.
-/// Several threads may call in, prefetch and wait_source with the same handle at the same time, but nothing else.
+/// A tensor is lost only if the device fails while encoding it. Calls then return the error of the encode.
+/// Several threads may call `in`, `prefetch` and `wait_source` with the same handle at the same time. All other uses of
+/// a handle need external synchronization.
 class swap_handle {
  public:
   /// Makes an empty handle.
@@ -65,7 +68,7 @@ class swap_handle {
   /// Discards the tensor, as reset does.
   ~swap_handle() { reset(); }
 
-  /// Discards the tensor and returns without waiting. Its pinned memory is reused when all started transfers are done.
+  /// Discards the tensor. Does not wait. The pinned memory can be reused when all started transfers are done.
   void reset() noexcept {
     if (state_ != nullptr) state_->release(std::move(tensor_));
     tensor_ = nullptr;
@@ -77,25 +80,27 @@ class swap_handle {
 
   /// Makes `stream` wait until the source has been read. Later work on `stream` may overwrite or free the source.
   /// Asynchronous; not capturable.
-  /// Errors: pool_full if the tensor was kept on the device, so that the source must stay; invalid_argument for an
-  /// empty handle; not_swappable if `stream` is capturing; the error of the encode if the tensor is lost.
+  /// Errors: pool_full if the tensor was kept on the device: the source is then the only copy and must not be changed
+  /// or freed. invalid_argument for an empty handle; not_swappable if `stream` is capturing; the error of the encode if
+  /// the tensor is lost.
   result wait_source(cudaStream_t stream) const noexcept {
     if (tensor_ == nullptr) return {status::invalid_argument};
     return detail::guarded([&] { return state_->wait_source(tensor_, stream); });
   }
 
-  /// Returns whether the pool was full, so that the tensor was kept on the device (on_full::keep_on_device). The source
-  /// is then the only copy, and `in` copies from it. It must stay unchanged until the handle is destroyed and all
-  /// streams passed to `in` have finished the copy.
+  /// Returns whether the tensor was kept on the device because the pool was full (on_full::keep_on_device). The source
+  /// is then the only copy, and `in` copies from it. The source must stay unchanged until the handle is destroyed and
+  /// all streams passed to `in` have finished the copy.
   bool kept_on_device() const noexcept { return tensor_ != nullptr && state_->is_kept(tensor_); }
 
   /// Returns the state of the tensor without waiting. ok: it is in the pool, and `bytes` is the size of its frame, or
-  /// of its values if it is stored raw. not_ready: it is not there yet. pool_full: it was kept on the device.
+  /// of its values if it is stored raw. not_ready: it is not in the pool yet. pool_full: it was kept on the device.
   /// invalid_argument: the handle is empty. Other errors: the tensor is lost.
   outcome report() const noexcept {
     return tensor_ == nullptr ? outcome{.code = status::invalid_argument} : state_->report(tensor_);
   }
-  /// Returns the bytes that the tensor occupies in the pool, in whole units of pinned_pool::unit; 0 while not known.
+  /// Returns the bytes that the tensor occupies in the pool, a multiple of pinned_pool::unit. Returns 0 until the size
+  /// is known.
   uint64_t host_bytes() const noexcept { return tensor_ == nullptr ? 0 : state_->pool_bytes(tensor_); }
   /// Returns the size of the tensor's values in bytes; 0 for an empty handle.
   uint64_t raw_bytes() const noexcept { return tensor_ == nullptr ? 0 : tensor_->source.size(); }
@@ -110,15 +115,16 @@ class swap_handle {
 };
 
 /// Moves tensors of one device to a pool of pinned host memory and back. Thread-safe.
-/// A call that returns an error changes nothing: each tensor is where it was before and can be moved again.
-/// Tensors are offloaded in the order of the `out` calls and prefetched in the order of the `prefetch` calls. A
-/// producer that is late therefore delays all tensors behind it.
+/// If out, in, prefetch or wait_source returns an error, nothing has changed: each tensor is where it was before and
+/// can be moved again. poll and drain return errors of earlier operations. Tensors are offloaded in the order of the
+/// `out` calls and prefetched in the order of the `prefetch` calls. If the stream passed to `out` is late, all tensors
+/// of later `out` calls wait too.
 class swap_stream {
  public:
   /// Allocates the pool and starts the CPU threads.
-  /// Throws tuck::error if the device, memory or threads are not available, and what the resource throws.
-  /// @param resource allocates device memory. It must outlive this object and its handles, accept calls from every
-  /// thread that uses them, and not use them itself.
+  /// Throws tuck::error if the device, memory or threads are not available. Exceptions of the resource are passed on.
+  /// @param resource allocates device memory. It must outlive this swap_stream and its handles. It must accept calls
+  /// from every thread that uses the swap_stream or a handle. It must not call the swap_stream or a handle.
   template <stream_resource R> swap_stream(const swap_options& options, R& resource) {
     swap_options o = options;
     if (o.device < 0) detail::require(cudaGetDevice(&o.device));
@@ -136,7 +142,7 @@ class swap_stream {
   swap_stream(const swap_stream&) = delete;
   swap_stream& operator=(const swap_stream&) = delete;
 
-  /// Waits for all started work. Handles may outlive this object; then they can only be destroyed.
+  /// Waits for all started work. Handles may outlive this object, but may then only be destroyed.
   ~swap_stream() {
     if (!drain()) static_cast<void>(drain());
     state_->stop();
@@ -145,9 +151,10 @@ class swap_stream {
   /// Offloads `values` after all work submitted to `producer`. `handle` then owns the tensor; its previous tensor is
   /// discarded. Asynchronous; not capturable. The values must stay unchanged until wait_source has taken effect.
   ///
-  /// The pool needs capacity for the worst case: max_frame_bytes with alignment append_alignment, and with checksums if
-  /// the options ask for them. The unused part becomes free when the size of the frame is known. swap_path::raw and cpu
-  /// need capacity for the values only. If the pool is full, swap_options::full decides.
+  /// The pool needs capacity for the worst case: max_frame_bytes with append_alignment as alignment, and with checksums
+  /// if swap_options::checksums is set. The unused part becomes free when the size of the frame is known.
+  /// swap_path::raw and cpu need capacity for the values only. If the pool is full, swap_options::full says what
+  /// happens.
   ///
   /// Errors: those of encode; pool_full; out_of_memory if the resource throws; unsupported if chunks are too large to
   /// decode on the device; not_swappable for error bounds in device memory (their validity would be known too late) and
@@ -185,14 +192,15 @@ class swap_stream {
     });
   }
 
-  /// Offloads any bytes unchanged, of any alignment. Otherwise as above.
+  /// Offloads bytes unchanged. They may have any alignment. Everything else is as for `out` with a codec.
   result out(const_bytes values, cudaStream_t producer, swap_handle& handle) noexcept {
     return detail::guarded([&] { return start({.source = values}, producer, handle); });
   }
 
-  /// Offloads `values` as decided: raw, or encoded by the codec of `codecs` whose index is decision.codec. Otherwise as
-  /// above. invalid_argument if the decision is to recompute, or if the index is out of range.
-  /// @tparam Decision tuck::swap_decision or a type of the same shape
+  /// Offloads `values` as decided: raw, or encoded by the codec of `codecs` whose index is decision.codec. Everything
+  /// else is as for `out` with a codec. Returns invalid_argument if the decision is to recompute, or if the index is
+  /// out of range.
+  /// @tparam Decision tuck::swap_decision or a type with the same members `how` and `codec`
   template <detail::decision Decision, codec C, codec... Others>
     requires(std::same_as<value_t<Others>, value_t<C>> && ...)
   result out(const Decision& decision, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
@@ -211,8 +219,9 @@ class swap_stream {
     return answer;
   }
 
-  /// Copies an offloaded tensor to device memory, still encoded, so that the next `in` does not wait for the link. Does
-  /// nothing if the tensor is already there or was kept on the device. Asynchronous.
+  /// Copies an offloaded tensor to device memory, still encoded, so that the next `in` does not wait for the link.
+  /// Asynchronous. Does nothing if the tensor has already been prefetched, or if it was kept on the device because the
+  /// pool was full.
   /// Errors: invalid_argument if the handle is empty or of another swap_stream; out_of_memory if the resource throws;
   /// the error of the encode if the tensor is lost.
   result prefetch(const swap_handle& handle) noexcept {
@@ -220,26 +229,27 @@ class swap_stream {
     return detail::guarded([&] { return state_->prefetch(handle.tensor_); });
   }
 
-  /// Restores the values into `destination`, in the order of `consumer`. The tensor stays offloaded and can be restored
-  /// any number of times. Asynchronous; not capturable. A damaged frame is reported by poll and drain.
+  /// Restores the values into `destination`, in stream order on `consumer`. The tensor stays offloaded and can be
+  /// restored any number of times. Asynchronous; not capturable. poll and drain report a damaged frame.
   /// Errors: invalid_argument if the handle is empty or of another swap_stream, or the size differs; misaligned;
   /// not_swappable if `consumer` is capturing; out_of_memory if the resource throws; the error of the encode if the
   /// tensor is lost.
-  /// @param destination device memory of exactly the size of the values. It is aligned to the codec's element size, or
-  /// arbitrarily if no codec was used.
+  /// @param destination device memory of exactly the size of the values. It must be aligned to the codec's element
+  ///                    size.
+  /// If no codec was used (swap_path::raw), it may have any alignment.
   result in(const swap_handle& handle, bytes destination, cudaStream_t consumer) noexcept {
     if (!is_mine(handle)) return {status::invalid_argument};
     return detail::guarded([&] { return state_->in(handle.tensor_, destination, consumer); });
   }
-  /// Restores the values into a span of elements. Otherwise as above.
+  /// Restores the values into a span of elements. Everything else is as for a destination of bytes.
   template <element T> result in(const swap_handle& handle, span<T> destination, cudaStream_t consumer) noexcept {
     if (destination.size() > ~uint64_t{0} / sizeof(T)) return {status::invalid_argument};
     return in(handle, tuck::as_writable_bytes(destination), consumer);
   }
 
   /// Collects finished operations without waiting, and frees their pinned memory.
-  /// @return ok, a CUDA error, or the first error that an encode or decode has reported since the last poll. A decode
-  /// fails only if memory was damaged.
+  /// @return ok, a CUDA error, or the first error of an encode or decode since the last poll. A decode fails only if
+  /// memory was damaged.
   result poll() noexcept {
     return detail::guarded([&] { return state_->poll(); });
   }

@@ -15,11 +15,11 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// A counter that signals progress. It is rung after each step that another thread may wait for. To miss nothing, a
-/// waiting thread first calls rung, then checks its condition, and only then calls wait_beyond. Thread-safe.
+/// A counter that signals progress. `ring` is called after each step for which another thread may wait. To miss no
+/// step, a thread calls `rung`, checks its condition, and then calls wait_beyond. Thread-safe.
 class bell {
  public:
-  /// Longest wait of wait_beyond. After it, callers check their condition again: a failed device never rings.
+  /// Longest wait of wait_beyond. Callers then check their condition again, because a failed device never rings.
   static constexpr std::chrono::seconds patience{10};
 
   /// Counts up and wakes all waiting threads.
@@ -64,7 +64,7 @@ class work_queue {
   }
   work_queue(const work_queue&) = delete;
   work_queue& operator=(const work_queue&) = delete;
-  /// Stops, as stop does.
+  /// Calls stop.
   ~work_queue() { stop(); }
 
   /// Adds work, which must not throw. Throws std::bad_alloc.
@@ -89,7 +89,7 @@ class work_queue {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return idle(); });
   }
-  /// Finishes all waiting work, then ends the threads. Not to be called by two threads at once.
+  /// Finishes all waiting work, then ends the threads. Two threads must not call it at the same time.
   void stop() {
     {
       const std::lock_guard lock(mutex_);

@@ -5,23 +5,24 @@
 //
 // A splitter divides its chunk into a side stream and residual values, and passes the residual values on. A chunk has
 //
-//   the values that reach the last stage, encoded by it; stored if the last stage does not make them smaller
-//   the side streams, that of the last splitter first
+//   the values that reach the last stage, encoded by it, or raw if the last stage does not make them smaller
+//   the side streams, beginning with that of the last splitter
 //   u32 split_record (stages.hpp) of each splitter that is not the last stage, in the order of the stages
 //
-// The records and the number of values of the chunk give all sizes except that of the first part, which has the other
-// bytes. If it is as large as the values that reach the last stage, these are stored. A side stream followed by its
-// residual values is a chunk of the splitter, as the splitter's header describes it; that of quantize is in
-// quantize/codes.hpp. A splitter that would not help is skipped: its record says so, it has no side stream, and all its
-// values reach the next stage.
+// All sizes except that of the first part follow from the records and the number of values of the chunk. The first part
+// has the remaining bytes. If it is as large as the values that reach the last stage, they are stored raw. A side
+// stream followed by its residual values is a chunk of the splitter, as the header of the splitter describes it (for
+// quantize this is quantize/codes.hpp). A splitter that would not help is skipped: its record is all ones, it has no
+// side stream, and all its values reach the next stage.
 //
 // If huffman is the last stage, it encodes the values and then the side streams, in the same order and including empty
-// ones (huffman/layout.hpp); only the records follow. deflate cannot be a stage, because other programs read its
-// chunks. The header has the id, version and parameters of each stage, so decoding needs only the type. Host and device
-// write the same bytes if all stages do.
+// ones (huffman/layout.hpp). Only the records follow. deflate cannot be a stage, because other programs must be able to
+// read its chunks. The frame header has the id, version and parameters of each stage, so decoding needs only the type.
+// Host and device write the same bytes if all stages do.
 //
-// On the CPU the rows of a chunk are on the stack of the thread that encodes or decodes it: up to 600 KiB if the chain
-// ends in huffman. Threads that call the library must have this much; glibc's have 8 MiB, musl's 128 KiB.
+// On the CPU the rows of a chunk are on the stack of the thread that encodes or decodes it. They need up to 600 KiB if
+// the chain ends in huffman. Threads that call the library must have this much stack. Threads of glibc have 8 MiB by
+// default, those of musl only 128 KiB.
 #pragma once
 
 #include <tuck/codec/chain/stages.hpp>
@@ -126,7 +127,8 @@ template <class Chain> class host_chain {
     return split_record::make(kept / Chain::width, side);
   }
 
-  // Applies the last stage, and appends the side streams unless that has coded them. Returns the size in bytes.
+  // Applies the last stage, and appends the side streams unless the last stage has encoded them. Returns the size in
+  // bytes.
   uint32_t finish(std::byte* to) noexcept {
     const uint32_t raw = flow_.bytes(last), sides = flow_.sides_before(last);
     if constexpr (takes_sides<stage<last>>) {
@@ -196,7 +198,7 @@ template <class Chain> class host_chain {
 
 }  // namespace detail
 
-/// Codec of two to four stages, each of which works on the results of the one before.
+/// Codec of two to four stages. Each stage works on the results of the stage before it.
 /// All stages but the last are transforms or splitters; the last is a codec. Only the first may be adaptive or lossy.
 /// concept.hpp documents the members that are not described here.
 /// @tparam Stages stage types in the order in which encoding applies them
@@ -235,7 +237,7 @@ template <class... Stages> struct chain {
   }();
   static constexpr int splitters = std::popcount(splitter_bits);  ///< number of set bits in splitter_bits
   static constexpr uint32_t record_bytes = 4 * splitters;         ///< size of the split_records of a chunk
-  /// The most bytes by which side streams can make a chunk larger than its values.
+  /// Maximum number of bytes by which side streams can make a chunk larger than its values.
   static constexpr uint32_t growth = (0 + ... + detail::growth_of<Stages>()) - detail::growth_of<last_stage>();
   static_assert(growth <= 4096, "tuck: the max_growth of all splitters of a chain must not exceed 4 KiB in total");
   static constexpr bool lossy = !detail::lossless_stage<first_stage>();

@@ -1,4 +1,4 @@
-// Named chains that are known to be useful.
+// Names for useful chains.
 #pragma once
 
 #include <tuck/codec/bitpack/bitpack.hpp>
@@ -11,20 +11,22 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// For sparse activations, lossless: exponents of non-zero values and masks are entropy-coded, mantissas are stored.
+/// For sparse activations. Lossless. Huffman codes the byte planes of the non-zero values and the masks where that
+/// saves space: usually the exponents and masks, but not the mantissas.
 template <element T> using zvc_huffman = chain<zvc<T>, huffman<T>>;
 
-/// For sparse activations with repeated values, such as a background, lossless: zvc_huffman that keeps only the heads
-/// of runs.
+/// For sparse activations with repeated values, such as a background. Lossless. Like zvc_huffman, but of each run of
+/// equal values only the first is kept.
 template <element T> using zvc_rle_huffman = chain<zvc<T>, rle<T>, huffman<T>>;
 
-/// For smooth tensors within an error bound: codes differences, with a separate code for the mask of those that are not
-/// 0. The family of cuSZ (Tian et al., PACT 2020) and COMET (Jin et al., PPoPP 2021).
+/// For smooth tensors, within an error bound. Quantizes values, takes differences of neighbours, and Huffman-codes the
+/// non-zero differences and, with a code of its own, their mask. Related to cuSZ (Tian et al., PACT 2020) and COMET
+/// (Jin et al., VLDB 2022).
 template <floating_element T>
 using quantize_delta_huffman = chain<quantize_codes<T>, delta<bits_t<T>>, zvc<bits_t<T>>, huffman<bits_t<T>>>;
 
-/// For counters, indices and time stamps: runs of equal steps, and other steps in as few bits as needed. Has the
-/// structure of nvCOMP's Cascaded.
+/// For counters, indices and time stamps. Lossless. Takes differences, keeps the first of each run of equal
+/// differences, and packs these into as few bits as they need. Has the structure of nvCOMP's Cascaded.
 template <element T> using delta_rle_bitpack = chain<delta<T>, rle<bits_t<T>>, bitpack<bits_t<T>>>;
 
 }  // namespace tuck::inline TUCK_ABI

@@ -36,7 +36,7 @@ template <int I, class Row> TUCK_HD constexpr auto& stage_at(Row& row) noexcept 
     return detail::stage_at<I - 1>(row.rest);
 }
 
-// Whether a last stage also codes the side streams.
+// Whether a last stage also encodes the side streams.
 template <class S> inline constexpr bool takes_sides = false;
 template <element T> inline constexpr bool takes_sides<huffman<T>> = true;
 
@@ -72,8 +72,8 @@ template <class S> constexpr uint32_t growth_of() {
   return 0;
 }
 
-// A codec that has several stages itself cannot be a stage of a chain. Its description is empty, which plan_header
-// rejects.
+// Returns the description of a stage. A codec that has several stages itself cannot be a stage of a chain. Its
+// description is empty, and plan_header rejects it.
 template <class S> TUCK_HD constexpr stage describe(const S& s) noexcept {
   if constexpr (transform<S>) {
     return s.describe();
@@ -93,13 +93,13 @@ template <class S> TUCK_HD constexpr status parse(const stage& stored, S& s) noe
 
 }  // namespace detail
 
-/// What a splitter did with a chunk, as the end of the encoded chunk has it.
+/// The sizes that a splitter produced for a chunk. The encoded chunk ends with one record per splitter.
 ///   [31:15] number of residual values / [14:0] size of the side stream in bytes; all ones: the splitter was skipped
-/// Decoders reject a record unless the residual values, and the side stream, have at most as many bytes as the values
-/// that reach the splitter, and both together have fewer bytes than those plus its max_growth. That is 1028 bytes for
-/// quantize_codes and 0 for the other splitters of the library.
+/// Decoders reject a record if the residual values or the side stream have more bytes than the values that reach the
+/// splitter. They also reject it unless both together have fewer bytes than these values plus max_growth. max_growth is
+/// 1028 bytes for quantize_codes and 0 for the other splitters of the library.
 struct split_record {
-  /// The record as it is stored.
+  /// The record as stored in the chunk.
   uint32_t word;
 
   static constexpr uint32_t max_side = (1u << 15) - 1;  ///< largest side stream in bytes
@@ -124,7 +124,7 @@ struct split_record {
 
 namespace detail {
 
-// The sizes of a chunk between stages. A stage that is not a splitter has a record, too: none().
+// The sizes of a chunk between stages. The record of a stage that is not a splitter is none().
 template <class Chain> struct chain_flow {
   static constexpr int last = Chain::size - 1;
 
@@ -152,7 +152,7 @@ template <class Chain> struct chain_flow {
       if (Chain::splits(i)) list.add(side(i));
   }
 
-  // Lists the records of splitters, as the chunk has them.
+  // Lists the records of the splitters in the order in which the chunk stores them.
   TUCK_HD constexpr void list_records(uint32_t* to) const noexcept {
     for (int i = 0; i < last; ++i)
       if (Chain::splits(i)) *to++ = records[i].word;

@@ -1,9 +1,8 @@
-// deflate-lite: valid DEFLATE (RFC 1951) with literals and runs only, whose parts the lanes of a warp decode in
-// parallel.
+// deflate-lite: valid DEFLATE (RFC 1951) with literals and runs only. The lanes of a warp decode its parts in parallel.
 //
 // A chunk begins with its stream, so any inflate can read it. The index after the stream tells lanes where to begin.
-// layout.hpp has the format and the encoder's rules. Host and device write the same bytes. The encoder searches no
-// repeats farther back than the size of an element: tensors have few of these, text has many.
+// layout.hpp has the format and the rules of the encoder. Host and device write the same bytes. The encoder finds only
+// repeats at a distance of 1 byte or of one element. Text has many other repeats, tensors have few.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -17,7 +16,7 @@ namespace tuck::inline TUCK_ABI {
 template <element T> struct deflate {
   using value_type = T;
 
-  static constexpr uint32_t width = sizeof(T);  ///< distance of matches in bytes, besides 1
+  static constexpr uint32_t width = sizeof(T);  ///< distance of matches in bytes; the other distance is 1
   static constexpr uint32_t chunk_bytes = 16 * 1024;
 
   /// Returns the stage that frame headers store; the codec has no parameters.
@@ -27,12 +26,12 @@ template <element T> struct deflate {
     return match_single_stage(stages, description());
   }
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * width; }
-  /// More than 64 KiB of values are incompressible.
+  /// Returns incompressible for more than 64 KiB of values.
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
-  /// Returns the DEFLATE stream at the beginning of a chunk that encode_chunk wrote. For other bytes, the result is
-  /// some part of them, or empty.
+  /// Returns the DEFLATE stream at the beginning of a chunk that encode_chunk wrote. For other bytes, returns an
+  /// unspecified part of them.
   static const_bytes stream_of(const_bytes encoded) noexcept;
 
   /// Returns the capacity in bytes that encode_stream needs for `count` values.

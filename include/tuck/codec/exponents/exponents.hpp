@@ -1,14 +1,16 @@
 // Exponents stores floats without loss. It suits tensors whose neighbouring values have similar exponents, such as
-// weights, keys and values. Each group of 32 values has a base and a width for its exponents. Signs and mantissas are
-// stored as they are. In 8-bit floats, base and width apply to all 8 bits, exponents first.
+// weights, keys and values. The bits of each value are rotated left by one, so that its exponent begins at the highest
+// bit and its sign is the lowest bit. Each group of 32 values has a base and a width for the highest bytes: the
+// exponents of bf16 and f32; the exponents and three bits of the mantissas of f16; all bits of 8-bit floats. Other
+// bytes are stored unchanged. A chunk of n values:
 //
-// The bits of each value are rotated left by one, so that its exponent begins at the highest bit. A chunk of n values:
+//   groups     the highest bytes, as unsigned integers, in the format of bitpack/groups.hpp. No group has the
+//              form `difference`
+//   u8 plane[] the second highest byte of each value, then the third highest byte of each value, and so on. Each plane
+//              has n bytes, padded with zeros to a multiple of 4 bytes
 //
-//   groups     the upper bytes, as unsigned integers, in the format of bitpack/groups.hpp, without differences
-//   u8 plane[] the n second highest bytes, then the n third highest bytes, and so on. Each plane is padded with zeros
-//              to a multiple of 4 bytes
-//
-// A chunk that would not be smaller than its values is incompressible. Decoders ignore the padding.
+// If a chunk would not be smaller than its values, it is incompressible, and the frame stores it raw. Decoders ignore
+// the padding.
 #pragma once
 
 #include <tuck/codec/bitpack/host_groups.hpp>
@@ -24,7 +26,7 @@ template <floating_element T> struct exponents {
   using value_type = T;
 
   static constexpr uint32_t chunk_bytes = 16 * 1024;
-  static constexpr uint32_t max_width = 8;  ///< most bits of an upper byte in a chunk
+  static constexpr uint32_t max_width = 8;  ///< maximum width of a group in bits
 
   TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::exponents, .version = 1}; }
   TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
@@ -32,7 +34,7 @@ template <floating_element T> struct exponents {
     return match_single_stage(stages, description());
   }
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
-  /// Returns the largest size of a chunk of `count` values, in bytes.
+  /// Returns the largest size of an encoded chunk of `count` values in bytes: one less than that of the values.
   TUCK_HD static constexpr uint32_t limit(uint32_t count) noexcept { return count * uint32_t{sizeof(T)} - 1; }
   /// Returns the size of one plane of `count` values with its padding, in bytes.
   TUCK_HD static constexpr uint32_t plane_bytes(uint32_t count) noexcept { return (count + 3) / 4 * 4; }

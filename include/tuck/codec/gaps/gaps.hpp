@@ -1,6 +1,6 @@
 // Gaps stores sparse values: the number of zeros before each non-zero value as a Golomb-Rice code, and the value.
-// It is for deltas (frame/host_delta.hpp) whose values are at least nine tenths zeros. If changes are independent, the
-// size is close to the entropy. No tables are needed.
+// It is for deltas (frame/host_delta.hpp): at least three quarters of a chunk's values must be zeros, and it is best
+// with more than nine tenths. If changes are independent, the size is close to the entropy. No tables are needed.
 //
 // A chunk has n values. k <= n / 4 of them are not zero. A gap is the number of zeros between a non-zero value and the
 // non-zero value before it, or the beginning. The chunk is one string of bits, lowest bit of a byte first, padded with
@@ -8,8 +8,8 @@
 //
 //   header      32 bits       bits 0 to 15: k; 16 to 19: r; 20 to 26: w; 27: has classes; others: 0
 //   remainders  k times r     the lowest r bits of each gap
-//   quotients   unary         of each gap the other bits, q, as q zeros and a one
-//   classes     unary         only if bit 27 is set: the class c of each non-zero value, as c zeros and a one
+//   quotients   unary         the other bits q of each gap: q zeros, then a one
+//   classes     unary         class c of each non-zero value: c zeros, then a one. Only if bit 27 is set
 //   values      w bits each   the stored values: those of class 3, or all non-zero values if there are no classes
 //
 //   class    value
@@ -18,7 +18,8 @@
 //   4, 5...  2^c - 1
 //
 // From one training step to the next, weights often change by one in their last place. The XOR of their bits is then a
-// run of ones from the lowest bit, which has a short class. Zeros after the last non-zero value are not written.
+// run of ones from the lowest bit. Such values have low classes, which take few bits. Zeros after the last non-zero
+// value are not written.
 // Encoders set r = bit_width(31 (n - k) / (64 k)), or 0 if k is 0. They set w to the width of the widest stored value,
 // and use classes if they make the chunk smaller. A chunk that would not be smaller than its values, or with more than
 // n / 4 non-zero values, is incompressible. The bytes are canonical: host and device write the same.
@@ -66,14 +67,14 @@ template <class U> TUCK_HD constexpr uint32_t class_of(U value) noexcept {
   const uint32_t bits = width_of(value);
   return bits <= stored_class ? bits - 1 : bits;
 }
-// Returns the value of a class other than stored_class. Any value if no type has the class.
+// Returns the value of a class other than stored_class. The result is unspecified for classes that no type has.
 TUCK_HD constexpr uint64_t ones(uint32_t c) noexcept {
   return ~uint64_t{0} >> (c < stored_class ? 63 - c : c <= 64 ? 64 - c : 0);
 }
 
 }  // namespace gaps_format
 
-/// Codec for values of which at most a quarter is not zero, such as deltas. Lossless.
+/// Codec for sparse values, such as deltas: at least three quarters of each chunk are zeros. Lossless.
 /// concept.hpp documents the members that are not described here.
 /// @tparam T element type
 template <element T> struct gaps {
@@ -97,7 +98,7 @@ template <element T> struct gaps {
 
 namespace gaps_format {
 
-// Writes bits one behind the other. Overwrites up to 8 bytes after the last written byte.
+// Writes bits in order. Overwrites up to 8 bytes after the last written byte.
 class host_writer {
  public:
   explicit host_writer(std::byte* to) noexcept : to_(to) {}
@@ -126,7 +127,7 @@ class host_writer {
   uint32_t bits_ = 0;  // of pending_; less than 8 between calls
 };
 
-// Reads bits of a chunk that 16 bytes of zeros follow.
+// Reads bits of a chunk. 16 bytes of zeros must follow the chunk.
 class host_reader {
  public:
   host_reader(const std::byte* from, uint64_t bit) noexcept : from_(from), bit_(bit) {}

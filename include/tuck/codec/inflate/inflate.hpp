@@ -1,5 +1,5 @@
-// Decodes raw DEFLATE streams (RFC 1951) of any encoder. It accepts exactly the streams that zlib's inflate accepts,
-// and restores the same bytes.
+// Decodes raw DEFLATE streams (RFC 1951) from any encoder. Accepts exactly the streams that zlib's inflate accepts, and
+// restores the same bytes.
 #pragma once
 
 #include <tuck/codec/inflate/codes.hpp>
@@ -127,9 +127,9 @@ class inflater {
 /// Decodes a raw DEFLATE stream on the host: stored, fixed and dynamic blocks, and distances up to 32 KiB.
 /// Uses less than 5 KiB of stack and no heap. The time is proportional to the sizes of input and output.
 /// @param stream begins with the stream; bytes after its final block are ignored
-/// @param out must not overlap `stream`; bytes of it past the result may also be overwritten
-/// @return the size of the output and of the stream in bytes; deflate_too_long with a full `out` if the output is
-///   larger; otherwise a deflate_ status for each kind of invalid stream
+/// @param out must not overlap `stream`. Bytes of `out` after the result may be overwritten too
+/// @return the size of the output and of the stream in bytes. deflate_too_long if the output is larger than `out`,
+///   which is then full. Another deflate_ status if the stream is invalid
 inline inflate_result inflate(const_bytes stream, bytes out) noexcept {
   return deflate_format::inflater(stream, out).run();
 }

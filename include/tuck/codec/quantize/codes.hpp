@@ -5,10 +5,10 @@
 //   code[n]  the residual values: codes as wide as T in two's complement; exceptions have code 0. Unless the bound is
 //            pointwise, decoders use the low 24 bits of an f32 code and the low 31 bits of an f64 code, sign-extended
 //
-// The side stream has s bytes, the size of the chunk minus n sizeof(T). The number of exceptions is
-// floor((s - p) / (2 + sizeof(T))), where p = 2 if the side stream has an exponent and 0 otherwise, and s must be the
-// size of such a side stream. At most 1024 / (2 + sizeof(T)) - 1 exceptions are allowed, which is at most 1024 bytes; a
-// chunk with more is incompressible. Host and device write the same bytes.
+// The size s of the side stream is that of the chunk minus n sizeof(T). The number of exceptions is
+// floor((s - p) / (2 + sizeof(T))), where p = 2 if the side stream has an exponent and 0 otherwise. s must be the size
+// of a side stream with this number of exceptions. At most 1024 / (2 + sizeof(T)) - 1 exceptions are allowed, so that a
+// side stream has at most 1024 bytes. A chunk with more is incompressible. Host and device write the same bytes.
 #pragma once
 
 #include <tuck/codec/quantize/quantize.hpp>

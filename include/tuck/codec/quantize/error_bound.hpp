@@ -5,7 +5,7 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// How a bound is meant; x' is the restored value of x. Stored in frame headers: append values, never renumber them.
+/// What a bound limits. x' is the restored value of x. Stored in frame headers: append values, never renumber them.
 enum class bound_mode : uint8_t {
   absolute = 0,        ///< |x - x'| <= value
   range_relative = 1,  ///< |x - x'| <= value * (highest - lowest), over the finite values of the tensor
@@ -24,11 +24,11 @@ TUCK_HD constexpr const char* name(bound_mode mode) noexcept {
 
 /// An error bound of quantize.
 struct error_bound {
-  /// How the value is meant.
+  /// What the value limits.
   bound_mode mode = bound_mode::absolute;
-  /// The bound, positive and finite, otherwise bad_bound. For 16- and 32-bit types more than 2^120 counts as 2^120;
-  /// below 2^-125 nothing is quantized and chunks are stored raw. For f64 the limits are 2^1000 and 2^-1000. The same
-  /// limits apply to the product of a range-relative bound and its range.
+  /// The bound. It must be positive and finite, else encoding fails with bad_bound. For 16- and 32-bit types, a bound
+  /// above 2^120 is treated as 2^120. Below 2^-125 nothing is quantized and chunks are stored raw. For f64 the limits
+  /// are 2^1000 and 2^-1000. The same limits apply to the product of a range-relative bound and its range.
   double value = 0;
 
   /// If not null, the device address of the bound, which replaces `value`. The encode kernel reads it when it runs, so

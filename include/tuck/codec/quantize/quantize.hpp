@@ -1,24 +1,31 @@
-// Error-bounded quantization: the only lossy codec. Each finite value is restored within the bound, measured after
-// rounding to its type. Zeros are restored as +0.0. NaN, infinities and values that no code holds within the bound are
-// exceptions and are restored bit for bit. The encoder verifies this for each value.
+// Error-bounded quantization. All lossy codecs of the library are based on it. Each finite value is restored with an
+// error within the bound. The error is measured after the restored value has been rounded to type T. NaN, infinities,
+// and values that no code restores within the bound are exceptions. Exceptions are stored bit for bit. The encoder
+// decodes each code and compares the result with the value. Encoded chunks restore zeros as +0.0; raw and uniform
+// chunks keep -0.0.
 //
-// Values become integer codes, in steps of twice the bound. Groups of 32 codes are stored with the fewest bits that
-// hold them: the family of cuSZ (Tian et al., PACT 2020) and cuSZp (Huang et al., SC 2023). A chunk of n values has
+// Values become integer codes. With an absolute or a range-relative bound, code q stands for q steps, and a step is
+// less than twice the bound. With a pointwise bound, a code is a rounded bit pattern (quantizer.hpp). Groups of 32
+// codes are stored with the fewest bits that hold them. The method is related to cuSZ (Tian et al., PACT 2020) and
+// cuSZp (Huang et al., SC 2023). A chunk of n values has
 //
-//   groups   the codes (quantizer.hpp) of the n values as groups of integers (bitpack/groups.hpp). The field `more` is
-//            the number of exceptions. quantizer.hpp has the widths that decoders accept
+//   groups   the n codes in the format of bitpack/groups.hpp. The field `more` of that format is the number of
+//            exceptions. quantizer.hpp has the widths that decoders accept
 //   side     the side stream: exponent and exceptions (side.hpp)
 //
-// A chunk is incompressible above B - floor(B / 8) bytes, B = n sizeof(T): less compression does not pay for decoding.
-// Decoders reject larger chunks, and sizes other than that of the two parts. Host and device write the same bytes.
+// Let B = n sizeof(T). If the encoded chunk would have more than B - floor(B / 8) bytes, the chunk is incompressible:
+// saving less than an eighth is not worth the time to decode. Decoders reject larger chunks, and chunks whose size is
+// not the sum of the two parts. Host and device write the same bytes.
 //
-// The stage of quantize, and of quantize_codes, has these parameters in the frame header:
+// In the frame header, the stage of quantize has these parameters. quantize_codes, the form of quantize for chains, has
+// the same:
 //
 //   mode    bits 0 to 3: bound_mode; bits 4 to 7: predictor (bitpack/groups.hpp), 0 in chains
-//   small   with a range-relative bound its factor as the bits of an f32, rounded to nearest: 2^-125 to 2^120, or 0 for
-//           less; otherwise 0
-//   large   the bound of each value as the bits of a double, positive and finite: the absolute or the pointwise bound.
-//           With a range-relative bound also 0, for a tensor without a range; then no chunk is encoded
+//   small   range-relative bound: the factor as the bits of an f32, rounded to nearest, from 2^-125 to 2^120, or 0 if
+//           the factor is less than 2^-125. Other bounds: 0
+//   large   the bound that holds for each value, as the bits of a double, positive and finite: an absolute or a
+//           pointwise bound. A range-relative bound may give 0, if the tensor has no range or the product of factor and
+//           range is too small. No chunk is encoded then
 #pragma once
 
 #include <tuck/codec/bitpack/host_groups.hpp>
@@ -31,7 +38,7 @@ namespace tuck::inline TUCK_ABI {
 /// concept.hpp documents the members that are not described here.
 /// @tparam T floating-point element type
 template <floating_element T> class quantize {
-  static_assert(sizeof(T) >= 2, "tuck: quantize is of floats of 2, 4 or 8 bytes");
+  static_assert(sizeof(T) >= 2, "tuck: quantize<T> needs a floating-point type T of 2, 4 or 8 bytes");
 
  public:
   using value_type = T;
@@ -50,19 +57,21 @@ template <floating_element T> class quantize {
   /// Constructs a codec without a bound. It decodes any frame; encoding with it fails with bad_bound.
   quantize() = default;
   /// Constructs a codec with a bound.
-  /// @param prediction whether groups may store differences of neighbouring codes
+  /// @param prediction whether groups of codes may be stored as differences of neighbouring codes
   explicit quantize(error_bound bound, predictor prediction = predictor::automatic) noexcept
       : mode_(bound.mode), predictor_(prediction), requested_(bits_of(bound.value)), on_device_(bound.on_device) {
     if (mode_ != bound_mode::range_relative && on_device_ == nullptr && detail::is_bound(requested_))
       set_effective(requested_);
   }
 
-  /// Returns how the bound is meant.
+  /// Returns whether the bound is absolute, range-relative or pointwise.
   TUCK_HD constexpr bound_mode mode() const noexcept { return mode_; }
-  /// Returns the bound as requested. If read from a frame with a range-relative bound, it has the precision of a float.
+  /// Returns the bound as requested. If the codec was read from a frame with a range-relative bound, the value has been
+  /// rounded to f32.
   constexpr double requested_bound() const noexcept { return __builtin_bit_cast(double, requested_); }
-  /// Returns the bound that holds for each value: the absolute or the pointwise bound. It is 0 while the tensor of a
-  /// range-relative bound is unknown, and if that tensor has no range; then nothing is quantized.
+  /// Returns the bound that holds for each value: an absolute or a pointwise bound. Returns 0 if the codec has no valid
+  /// bound, if a range-relative bound has not been multiplied by the range of the tensor, if the product is too small,
+  /// or if a kernel has not yet read the bound in device memory. Nothing is quantized then.
   constexpr double effective_bound() const noexcept { return __builtin_bit_cast(double, effective_); }
 
   TUCK_HD constexpr stage_list stages() const noexcept {
@@ -90,12 +99,12 @@ template <floating_element T> class quantize {
 
   /// @cond
   // -- for the block codec and for quantize_codes
-  TUCK_HD static constexpr uint32_t limit(uint32_t count) noexcept {  // the largest chunk, in bytes
+  TUCK_HD static constexpr uint32_t limit(uint32_t count) noexcept {  // size of the largest chunk in bytes
     return count * uint32_t{sizeof(T)} - count * uint32_t{sizeof(T)} / 8;
   }
   TUCK_HD constexpr bool pointwise() const noexcept { return mode_ == bound_mode::pointwise; }
   TUCK_HD constexpr bool predicts() const noexcept { return predictor_ == predictor::automatic; }
-  /// Returns whether there is a bound that codes can hold.
+  /// Returns whether the codec has a bound that is large enough to quantize with.
   TUCK_HD constexpr bool is_usable() const noexcept { return pointwise() ? effective_ != 0 : steps_.tolerance > 0; }
   TUCK_HD constexpr bool has_exponent() const noexcept { return sizeof(T) == 2 || pointwise(); }
   TUCK_HD constexpr quantize_side<T> side() const noexcept { return {has_exponent() ? 2u : 0u}; }
@@ -128,13 +137,15 @@ template <floating_element T> class quantize {
   /// Writes the codes of the values, as wide as T, to `codes`. Sets a bit in `fails` for each value that is an
   /// exception and clears the others. Returns the number of exceptions.
   uint32_t codes_of(uint32_t exponent, span<const T> values, std::byte* codes, uint32_t* fails) const noexcept;
-  /// Replaces the codes in `restored` by the values that they stand for. If FromChain, codes may have any bits.
+  /// Replaces the codes in `restored` by the values that they stand for.
+  /// @tparam FromChain whether the codes come from the next stage of a chain and may be any bit patterns
   template <bool FromChain> void restore(uint32_t exponent, span<T> restored) const noexcept;
   /// @endcond
 
  private:
-  // Calls visit(i, from, x) for the i-th 32 values at `from`, padded with zeros. Writes x, which visit fills, to `to`
-  // unless that is null. Loops inside visit have a known length, so compilers vectorize them.
+  // Calls visit(i, from, x) for each block i of 32 values. `from` points to the block; the last block is padded with
+  // zeros. `visit` fills x. If `to` is not null, x is then copied to block i of `to`. Loops inside `visit` have a known
+  // length, so compilers vectorize them.
   template <class Visit> static void in_blocks(span<const T> values, std::byte* to, const Visit& visit) noexcept {
     detail::vectorized([&] {
       constexpr uint64_t block = 32 * sizeof(T);
@@ -165,11 +176,11 @@ template <floating_element T> class quantize {
 
   bound_mode mode_ = bound_mode::absolute;
   predictor predictor_ = predictor::automatic;
-  uint64_t requested_ = 0;  // doubles as bits: kernels copy them but never compute with them
+  uint64_t requested_ = 0;  // bits of a double: kernels copy them but never compute with them
   uint64_t effective_ = 0;
   const double* on_device_ = nullptr;
   step_quantizer<T> steps_;          // 16-bit types have only the tolerance here: their step depends on the chunk
-  mantissa_quantizer<T> mantissas_;  // without the exponent of a chunk
+  mantissa_quantizer<T> mantissas_;  // mantissas() adds the exponent of the chunk
 };
 
 template <floating_element T> TUCK_HD void quantize<T>::set_effective(uint64_t bound) noexcept {
@@ -213,21 +224,23 @@ TUCK_HD status quantize<T>::prepare(const prepass_result& seen, quantize& prepar
   return status::ok;
 }
 
-// Returns slightly less than factor * (highest - lowest). Returns 0 if there is no range: no finite values, all values
-// equal, or a difference of less than twice the least normal number. The result does not depend on denormal flushing.
+// Returns slightly less than factor * (highest - lowest). Returns 0 if there are no finite values, if all values are
+// equal, or if their difference is less than twice the least normal number. The result does not depend on denormal
+// flushing.
 template <floating_element T>
 TUCK_HD uint64_t quantize<T>::scaled_by_range(uint64_t factor, const range_keys& range) noexcept {
   if (range.highest == 0) return 0;
   constexpr real least = sizeof(T) == 8 ? real(0x1p-1021) : real(0x1p-125);
   const real high = value_range<T>::highest_of(range), low = value_range<T>::lowest_of(range);
-  // Ends with a smaller magnitude than `least` move inwards, to the next number that is 0 or at least that large.
+  // `top` and `bottom` are the ends of the range. An end with a magnitude below `least` is moved into the range, to the
+  // next of -least, 0 and least.
   const real top = real_format::magnitude(bits_of(high)) >= bits_of(least) ? high
                    : is_negative(high)                                     ? -least
                                                                            : real(0);
   const real bottom = real_format::magnitude(bits_of(low)) >= bits_of(least) ? low : is_negative(low) ? real(0) : least;
   if (!(bottom < top)) return 0;
-  // Halves, because the range may overflow its type. Each operation rounds. The last factor takes off more than the
-  // rounding can have added.
+  // Computes with half of the range, because the whole range may overflow `real`. Each operation may round up. The last
+  // factor is slightly less than 2 and reduces the result by more than that.
   const real half = exact::sub(exact::mul(top, real(.5)), exact::mul(bottom, real(.5)));
   if (bits_of(half) < bits_of(least) / 2) return 0;
   const real bound = exact::mul(exact::mul(detail::tolerance_of<real>(factor), half), real(2) - real(0x1p-19));

@@ -1,10 +1,10 @@
 // The arithmetic of quantize: from a value to a code and back, with the same result on every machine.
 //
-// A code is an integer as wide as the type. The encoder decodes each code and compares the result with the value, after
-// rounding to the element type. Every operation is one of f32 (for f64 one of f64), rounded to nearest, ties to even:
+// A code is an integer as wide as the type. The encoder decodes each code, rounds the result to the element type, and
+// compares it with the value. All operations are in f32 (for f64 in f64), rounded to nearest, ties to even:
 //
-//   tolerance   the bound in the header, rounded towards zero to f32, at most 2^120; below 2^-125 no chunk is encoded.
-//               For f64 the bound itself, with the limits 2^1000 and 2^-1000
+//   tolerance   the bound in the header, rounded towards zero to f32, at most 2^120. If it is below 2^-125, no chunk is
+//               encoded. For f64 it is the bound itself, with the limits 2^1000 and 2^-1000
 //   step        half * (2 - 2^-19), where half is the tolerance. For 16-bit types half is the least of these, where 2^e
 //               is the binade of the tolerance and 2^L the ulp of the biased exponent of the chunk (of 1 if that is 0):
 //                 tolerance * (1 - 2^-9)
@@ -18,7 +18,7 @@
 //
 // With a pointwise bound codes are rounded bit patterns instead:
 //
-//   kept        the fewest bits k of the mantissa with 2^-(k+1) <= bound, at most all; the others are `dropped`
+//   kept        the fewest bits k of the mantissa with 2^-(k+1) <= bound, or all of them. The others are `dropped`
 //   key         (magnitude + 2^(dropped-1)) >> dropped, where magnitude is the bit pattern without the sign; without
 //               the addition if dropped = 0
 //   code q      key - lowest + 1, negated if x is negative; 0 for zeros. lowest = exponent << kept, with the exponent
@@ -40,12 +40,12 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// The code of a value, and what that decodes to. If no code holds the value within the bound, the code is 0 and
-/// `restored` is the bits of the value.
+/// The code of a value, and the bits that it decodes to. If no code restores the value within the bound, the code is 0
+/// and `restored` is the bits of the value.
 template <floating_element T> struct coded {
   bits_t<T> code;
   bits_t<T> restored;
-  bits_t<T> holds;  ///< all ones or 0; as wide as the others, because g++ vectorizes that only
+  bits_t<T> holds;  ///< all ones if the code is within the bound, else 0; as wide as the others, for g++'s vectorizer
 };
 
 /// Quantizes to multiples of a step that is slightly less than twice the tolerance: |x - x'| <= tolerance.
@@ -61,7 +61,7 @@ template <floating_element T> struct step_quantizer {
   using word = bits_t<real>;
   using number = std::make_signed_t<word>;
 
-  /// Width of a code with its sign. More bits exceed the precision of the type, or verification fails too often.
+  /// Width of a code with its sign. Wider codes exceed the precision of the type, or fail the comparison too often.
   static constexpr uint32_t code_bits = sizeof(T) == 2 ? 16 : sizeof(T) == 4 ? 23 : 30;
   /// Width of the integers that decoders accept. Sums of 32 such integers still give finite values.
   static constexpr uint32_t max_width = code_bits + 2;
@@ -119,10 +119,10 @@ template <floating_element T> struct step_quantizer {
   TUCK_HD bits value(word shifted) const noexcept {
     return format::narrow(__builtin_bit_cast(real, wide_value(shifted)));
   }
-  /// Returns the same before it is rounded to the type.
+  /// Returns the same value before it is rounded to the type.
   TUCK_HD word wide_value(word shifted) const noexcept { return exact::mul(exact::sub(shifted, zero), bits_of(step)); }
 
-  /// Returns the code in an integer of a chain, which may have any bits.
+  /// Returns the code in an integer from a chain, which may be any bit pattern.
   TUCK_HD static constexpr word from_chain(bits integer) noexcept {
     constexpr uint32_t unused = 8 * sizeof(real) - (sizeof(T) == 2 ? 16 : code_bits + 1);
     return static_cast<word>(static_cast<number>(static_cast<word>(integer) << unused) >> unused);
@@ -169,9 +169,9 @@ template <floating_element T> struct mantissa_quantizer {
   using number = std::make_signed_t<word>;
 
   static constexpr word zero = 0;                                                  ///< as in step_quantizer
-  static constexpr uint32_t max_width = 8 * sizeof(T) + (sizeof(T) == 2 ? 1 : 0);  ///< of integers that decoders accept
+  static constexpr uint32_t max_width = 8 * sizeof(T) + (sizeof(T) == 2 ? 1 : 0);  ///< as in step_quantizer
 
-  uint32_t dropped = 0;  ///< bits of the mantissa
+  uint32_t dropped = 0;  ///< number of mantissa bits that are dropped
   bits below = 0;        ///< the lowest key of the chunk, minus one
 
   /// Makes a quantizer for a bound, a positive finite double given as its bits.
@@ -210,7 +210,7 @@ template <floating_element T> struct mantissa_quantizer {
     const auto magnitude = format::magnitude(static_cast<bits>(key << dropped));
     return select(x != 0, static_cast<bits>(magnitude | (sign & format::sign)), bits{0});
   }
-  /// Returns the code in an integer of a chain, which may have any bits.
+  /// Returns the code in an integer from a chain, which may be any bit pattern.
   TUCK_HD static constexpr word from_chain(bits integer) noexcept { return integer; }
 
  private:

@@ -1,12 +1,12 @@
 // The side stream of quantize: the exponent that codes depend on, and the exceptions, which are values without a code.
-// With m exceptions it has
+// A side stream with m exceptions has
 //
-//   u16 exponent       only for 16-bit types or pointwise bounds: a biased exponent of the chunk. With a pointwise
-//                      bound it is that of the finite value that is closest to 0 but not 0, otherwise that of the
+//   u16 exponent       only for 16-bit types or pointwise bounds: the biased exponent of a value of the chunk. With a
+//                      pointwise bound, that is the finite value that is closest to 0 but not 0. Otherwise it is the
 //                      finite value with the largest magnitude. 0 if there is no such value
 //   u16 position[m]    indices of the exceptions in the chunk, ascending
 //   u8  0[]            up to a multiple of sizeof(T) from the beginning of the side stream
-//   T   exception[m]   the values bit for bit
+//   T   exception[m]   the unchanged values
 //   u8  0[]            up to a multiple of 4
 //
 // Decoders ignore the padding. They reject exponents that no finite value has, and positions that do not ascend or are
@@ -30,15 +30,16 @@ template <floating_element T> struct quantize_side {
   }
   /// Returns the size in bytes.
   TUCK_HD constexpr uint32_t bytes(uint32_t exceptions) const noexcept {
-    if ((positions | exceptions) == 0) return 0;  // the most frequent case
+    if ((positions | exceptions) == 0) return 0;  // the common case
     return ceil_div(values(exceptions) + exceptions * width, 4u) * 4;
   }
-  /// Returns the number of exceptions in `size` bytes. If no side stream has that size, bytes() of the result differs.
+  /// Returns the number of exceptions of a side stream of `size` bytes. The size is valid only if bytes() of the result
+  /// is equal to `size`.
   TUCK_HD constexpr uint32_t exceptions(uint32_t size) const noexcept {
     return size < positions ? 0 : (size - positions) / (2 + width);
   }
 
-  /// Writes the side stream; `fails` has one bit per value that is set for exceptions.
+  /// Writes the side stream. `fails` has one bit per value, which is 1 for exceptions.
   void write(std::byte* to, uint32_t exponent, uint32_t exceptions, const uint32_t* fails,
              span<const T> all) const noexcept {
     std::memset(to, 0, bytes(exceptions));

@@ -1,12 +1,12 @@
-// RLE, run-length encoding by masks: a mask has one bit per value, and only the values at its ones are stored. Runs
-// have any length. An isolated value costs one bit more than itself.
+// RLE, run-length encoding by masks: a mask has one bit per value, and only the values at the ones of the mask are
+// stored. Runs can have any length. An isolated value costs one bit more than its own size.
 //
 // The mask of a chunk of n values v[0] to v[n-1] has one of two kinds. Values are compared as bit patterns, so -0.0,
 // NaN payloads and denormals survive.
 //
 //   kind  bit i is set if               v[i] is
 //   0     v[i] is not zero              the stored value of bit i if bit i is set, else 0
-//   1     v[i] != v[i-1], with v[-1]=0  the stored value of the last one at or before i; 0 if there is none
+//   1     v[i] != v[i-1], with v[-1]=0  the stored value of the last set bit at or before i; 0 without such a bit
 //
 // rle takes the kind with fewer ones in the chunk, and kind 0 if they are equal. rle_zero always takes kind 0. Bit i of
 // the mask is bit i % 8 of mask byte i / 8. Group g is the mask bytes 8 g to 8 g + 7. A chunk has
@@ -18,10 +18,10 @@
 //   u8  0[]                 up to a multiple of sizeof(T) from the beginning of the chunk
 //   T   values[]            the values at the ones of the mask, in order
 //
-// The bits of L2 past the last group and the mask bits past n are 0. If this is not less than n sizeof(T) bytes, the
-// chunk is incompressible. Host and device write the same bytes. Decoders reject other sizes, chunks that are not
-// smaller than their values, unused bits and padding that are not zero, zero bytes in L1 and L0, and kinds that the
-// codec does not write.
+// The bits of L2 after the last group and the mask bits after value n - 1 are 0. If a chunk would have n sizeof(T)
+// bytes or more, it is incompressible. Host and device write the same bytes. Decoders reject chunks of other sizes,
+// chunks that are not smaller than their values, unused bits and padding that are not zero, zero bytes in L1 and L0,
+// and kinds that the codec does not write.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -29,7 +29,7 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// Sizes and offsets in a chunk, for every reader and writer.
+/// Sizes and offsets in a chunk.
 template <element T> struct rle_layout {
   static constexpr uint32_t group = 64;  ///< values per 8 mask bytes
 

@@ -1,14 +1,16 @@
 // ZVC, zero-value compression: a mask has one bit per value, and only the non-zero values are stored.
-// The format of cDMA (Rhu et al., HPCA 2018), except that all masks of a chunk precede its values.
+// This is the format of cDMA (Rhu et al., HPCA 2018), except that all masks of a chunk precede its values.
 //
 // A chunk of n values, in windows of 32:
 //
-//   u32 mask[ceil(n / 32)]      bit i of mask[w] is set if value 32 w + i is not zero; the bits past n are 0
+//   u32 mask[ceil(n / 32)]      bit i of mask[j] is set if value 32 j + i is not zero. Bits after that of the last
+//                               value are 0
 //   T   values[popcount(mask)]  the non-zero values in order
 //
 // The size is 4 ceil(n / 32) + sizeof(T) popcount(mask) bytes. If that is not less than n sizeof(T), the chunk is
 // incompressible. A value is zero if all its bits are zero, so -0.0, NaN payloads and denormals survive. Host and
-// device write the same bytes. Decoders reject any other size and set bits past n.
+// device write the same bytes. Decoders reject chunks of any other size, and masks in which bits after that of the last
+// value are 1.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
