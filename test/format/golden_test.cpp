@@ -1,5 +1,5 @@
-// The frames of version 1.0.0, in golden/. Encoding must give these bytes as long as the format has its version. Decoding
-// must always give these values, on the host and on the device. values.txt has digests of the restored values.
+// The frames of version 1.0.0, in golden/. Encoding must give these bytes as long as the format has its version.
+// Decoding must always give these values, on the host and on the device. values.txt has digests of the restored values.
 //
 // The files are frozen: golden.sha256 lists them, and the test format.frozen compares. If a codec has to write other
 // bytes, its stage gets another version, and these frames are still read. Frames of later codecs get another folder.

@@ -98,8 +98,8 @@ struct prepass_result {
 /// maximum size of a chunk's values in bytes; gaps may have twice as many, see max_chunk_values
 inline constexpr uint32_t max_chunk_raw_bytes = 64 * 1024;
 
-/// Returns the maximum number of values in a chunk of a codec with these stages: 64 KiB of values, or 128 KiB if gaps is
-/// the only stage. It is never more than 65536 values.
+/// Returns the maximum number of values in a chunk of a codec with these stages: 64 KiB of values, or 128 KiB if gaps
+/// is the only stage. It is never more than 65536 values.
 TUCK_HD constexpr uint32_t max_chunk_values(const stage_list& stages, uint32_t value_bytes) noexcept {
   const bool only_gaps = stages.at[0].id == codec_id::gaps && stages.at[1].id == codec_id::none;
   return max_chunk_raw_bytes / (only_gaps && value_bytes > 1 ? value_bytes / 2 : value_bytes);
