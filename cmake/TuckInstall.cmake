@@ -11,7 +11,7 @@ install(EXPORT tuckTargets NAMESPACE tuck:: DESTINATION ${tuck_package_dir})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/tuckConfig.cmake.in ${PROJECT_BINARY_DIR}/tuckConfig.cmake
                               INSTALL_DESTINATION ${tuck_package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tuckConfigVersion.cmake
-                                 COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+                                 COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
 install(FILES ${PROJECT_BINARY_DIR}/tuckConfig.cmake ${PROJECT_BINARY_DIR}/tuckConfigVersion.cmake
               ${CMAKE_CURRENT_LIST_DIR}/tuckLanguages.cmake
         DESTINATION ${tuck_package_dir})

@@ -125,7 +125,7 @@ void add_encode(CLI::App& program, encode_options& options) {
       *program.add_subcommand("encode", "Encode a .npy file to a frame, or a safetensors file to a file of frames");
   app.footer(
       "The .npy header is stored in the frame. Decoding restores the identical file. With quantize, each value\n"
-      "is restored within the error bound, zeros as +0.0, and infinities and NaN exactly.\n"
+      "is restored within the error bound, and infinities and NaN exactly. -0.0 may become 0.0.\n"
       "IN.safetensors is encoded to a safetensors file with one frame per tensor.");
   app.add_option("IN.npy", options.in, "The array: NumPy format 1 to 3, C order, little-endian; or IN.safetensors")
       ->required();
