@@ -100,7 +100,7 @@ template <class Visitor> bool with_delta_codec(std::string_view name, int dtype,
 
 // Deltas change few values: large chunks, close to each other.
 template <tuck::codec C> constexpr tuck::frame_options shape_of_delta(int dtype) {
-  return {.chunk_values = tuck::max_chunk_values(C{}.stages(), sizeof(tuck::value_t<C>)),
+  return {.chunk_values = tuck::max_chunk_raw_bytes / sizeof(tuck::value_t<C>),
           .alignment = 16,
           .type = static_cast<tuck::dtype>(dtype)};
 }
