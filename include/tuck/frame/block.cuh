@@ -19,13 +19,16 @@ template <codec C, int Threads = block_threads> class block_encode {
 
   /// Encodes values from global memory.
   ///
-  /// @param codec   an adaptive codec must have been prepared, unless it needs neither a range nor a device parameter
-  /// @param values  global memory, aligned to 4 bytes (8 for 8-byte values). The kernel must not have written it. To
-  ///                encode values that the kernel computes, use the overload for registers
+  /// @param codec   for an adaptive codec (codec/concept.hpp): the result of its `prepare`. The codec itself is enough
+  ///                if needs_range() is false and device_parameter() is null
+  /// @param values  global memory, aligned to 4 bytes (8 for 8-byte values). No thread of the kernel may write it,
+  ///                because it is read through the read-only cache. To encode values that the kernel computes, use
+  ///                the overload for registers
   /// @param count   at least 1
   /// @param out     global memory, aligned to 16, with at least the size of the values rounded up to a multiple of 16
-  /// @return to all threads: the size of the encoded chunk in bytes. Zeros follow it up to a multiple of 16. Or
-  ///         `incompressible` if the chunk does not become smaller; then nothing has been written
+  /// @return to all threads: the size of the encoded chunk in bytes, or `incompressible` if the chunk does not become
+  ///         smaller. In the first case, zeros follow the chunk up to a multiple of 16 bytes. In the second case,
+  ///         nothing has been written
   __device__ uint32_t operator()(const C& codec, const value_t<C>* values, uint32_t count, std::byte* out) {
     block_chunk<value_t<C>, Threads, !detail::takes_chunk<coder>> chunk({values}, count);
     return encode(codec, chunk, count, out);
@@ -49,8 +52,8 @@ template <codec C, int Threads = block_threads> class block_encode {
   coder coder_;
 };
 
-/// Decodes one chunk of a frame in device memory that is aligned to 16. All threads of the block call it. Between two
-/// calls with the same TempStorage there must be a sync_block() or __syncthreads().
+/// Decodes one chunk of a frame. The frame is in device memory, and its address is a multiple of 16. All threads of the
+/// block call it. Between two calls with the same TempStorage there must be a sync_block() or __syncthreads().
 template <codec C, int Threads = block_threads> class block_decode {
   using decoder = chunk_decoder<C, Threads>;
   using output = block_output<value_t<C>, Threads>;
@@ -67,8 +70,9 @@ template <codec C, int Threads = block_threads> class block_decode {
   /// @param frame  `frame_view(device_pointer, header)`, made on the host after read_header. The buffer must have
   ///               header.frame_bytes bytes; this is not checked. The digest of the directory is not verified
   /// @param out    global memory for the values of the chunk
-  /// @return ok or an error. After unsupported (chunks of more than max_device_chunk_values<C>) and needs_base, `out`
-  ///         does not change. After any other error `out` is zero
+  /// @return ok or an error. unsupported: chunks have more than max_device_chunk_values<C> values. needs_base: the
+  ///         frame is a delta. After these two errors, `out` does not change. After any other error, the values of the
+  ///         chunk in `out` are zero
   __device__ status operator()(const C& codec, const frame_view& frame, uint64_t i, value_t<C>* out) {
     if (frame.header().chunk_values > max_device_chunk_values<C>) return status::unsupported;
     if (frame.is_delta()) return status::needs_base;

@@ -5,8 +5,9 @@
 // first. quantize with a range-relative bound is such a codec.
 //
 // Any stream is accepted. The null stream, cudaStreamLegacy and cudaStreamPerThread have their usual meaning. The
-// caller owns all memory. It must be device memory or mapped memory. The types cannot check this: a host vector also
-// converts to a span. Until the stream has done the work, all memory must stay valid, and inputs must not change.
+// caller owns all memory. It must be device memory or mapped host memory; below, both are called device memory. The
+// types cannot check this: a host vector also converts to a span. Until the stream has done the work, all memory must
+// stay valid, and inputs must not change.
 #pragma once
 
 #include <tuck/core/cuda_result.cuh>
@@ -233,9 +234,9 @@ result encoded_bytes(const C& codec, span<const value_t<C>> values, scratch_span
 ///                  untrusted source
 /// @param out       device memory, aligned to sizeof(value)
 /// @param scratch   scratch_head_bytes, aligned to 16, initialized once
-/// @param restored  device memory, aligned to 16. Receives the outcome that host::decode would return, and `out` the
-///                  same values. If chunks have more than max_device_chunk_values<C> values, the outcome is
-///                  `unsupported`, and `out` does not change
+/// @param restored  device memory, aligned to 16. Receives the outcome that host::decode would return. `out` receives
+///                  the values that host::decode would write. If chunks have more than max_device_chunk_values<C>
+///                  values, the outcome is `unsupported`, and `out` does not change
 /// @return errors that are known before the launch: misaligned, invalid_argument, scratch_too_small, or a CUDA error
 template <codec C>
 result decode(const C& codec, const_bytes frame, span<value_t<C>> out, scratch_span scratch, outcome* restored,

@@ -10,7 +10,7 @@
 //   P              payloads          each at a multiple of the alignment, which is 2^alignment_log2 = 16 to 4096 bytes
 //   frame_bytes    end               a multiple of the alignment
 //
-// C is D + 8 chunks. R is C, or C + 8 chunks with flag_checksums. E is R, or R + 8 with flag_delta.
+// C is D + 8 * chunks. R is C, or C + 8 * chunks with flag_checksums. E is R, or R + 8 with flag_delta.
 //
 // Conventions. All integers are little-endian. core/dtype.hpp numbers the types. codec/concept.hpp numbers the codecs
 // and has the fields of a stage. core/checksum.hpp defines all digests. Bytes after frame_bytes are not part of the

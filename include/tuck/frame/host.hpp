@@ -70,7 +70,7 @@ class place_line {
  public:
   place_line(uint64_t first_place, unsigned threads) noexcept : waits_(threads > 1), end_(first_place) {}
 
-  // Waits until all chunks before `first` have their offsets, then takes `size` bytes for the chunks up to `last`.
+  // Waits until all chunks before `first` have their offsets, then takes `size` bytes for the chunks [first, last).
   uint64_t take(uint64_t first, uint64_t last, uint64_t size) noexcept {
     if (!waits_) return std::exchange(end_, end_ + size);
     for (uint64_t turn; (turn = turn_.load(std::memory_order_acquire)) != first;)

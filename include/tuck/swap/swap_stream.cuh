@@ -1,5 +1,4 @@
-// Offloads tensors to pinned host memory and restores them while the GPU computes. In this example, error checks are
-// omitted.
+// Offloads tensors to pinned host memory and restores them while the GPU computes. An example without error checks:
 //
 //   tuck::async_resource memory;
 //   tuck::swap_stream swap({.pinned_bytes = 8ull << 30}, memory);
@@ -115,10 +114,10 @@ class swap_handle {
 };
 
 /// Moves tensors of one device to a pool of pinned host memory and back. Thread-safe.
-/// If out, in, prefetch or wait_source returns an error, nothing has changed: each tensor is where it was before and
-/// can be moved again. poll and drain return errors of earlier operations. Tensors are offloaded in the order of the
-/// `out` calls and prefetched in the order of the `prefetch` calls. If the stream passed to `out` is late, all tensors
-/// of later `out` calls wait too.
+/// If out, in, prefetch or wait_source returns an error, the call has changed nothing. The tensor is where it was before
+/// and can be moved again, unless it is lost (see swap_handle). poll and drain return errors of earlier operations.
+/// Tensors are offloaded in the order of the `out` calls and prefetched in the order of the `prefetch` calls. If the
+/// stream passed to `out` is late, all tensors of later `out` calls wait too.
 class swap_stream {
  public:
   /// Allocates the pool and starts the CPU threads.

@@ -2,9 +2,10 @@
 // integers that are small or close to their neighbours. Values of any element type are read as integers in two's
 // complement.
 //
-// groups.hpp describes the format. `more` is 0. Widths are at most 9, 17, 32 and 64 bits for integers of 1, 2, 4 and 8
-// bytes. A chunk that would not be smaller than its values is incompressible. In the frame header, the mode of the
-// stage is the predictor. Decoding does not depend on it.
+// groups.hpp describes the format. Its field `more` is 0 here. An integer of 1, 2, 4 or 8 bytes takes at most 9, 17, 32
+// or 64 bits: a difference of 8-bit integers needs 9 bits. A chunk that would not be smaller than its values is
+// incompressible. In the frame header, stage::mode says whether the encoder looked for differences (enum predictor).
+// Decoders do not need it.
 #pragma once
 
 #include <tuck/codec/bitpack/host_groups.hpp>
@@ -19,7 +20,7 @@ template <element T> class bitpack {
   using value_type = T;
 
   static constexpr uint32_t chunk_bytes = 16 * 1024;
-  /// Most bits of an integer in a chunk.
+  /// Maximum number of bits in which a chunk stores an integer.
   static constexpr uint32_t max_width = 8 * sizeof(T) == 64 ? 64 : 8 * sizeof(T) + (sizeof(T) < 4 ? 1 : 0);
 
   bitpack() = default;
@@ -37,7 +38,7 @@ template <element T> class bitpack {
     return match_single_stage(stages, parsed.stages().at[0]);
   }
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
-  /// Returns the largest size of a chunk of `count` values, in bytes.
+  /// Returns the maximum size in bytes of an encoded chunk of `count` values: one byte less than the values.
   TUCK_HD static constexpr uint32_t limit(uint32_t count) noexcept { return count * uint32_t{sizeof(T)} - 1; }
 
   uint32_t encode_chunk(span<const T> values, bytes room) const noexcept {

@@ -20,9 +20,10 @@
 // From one training step to the next, weights often change by one in their last place. The XOR of their bits is then a
 // run of ones from the lowest bit. Such values have low classes, which take few bits. Zeros after the last non-zero
 // value are not written.
-// Encoders set r = bit_width(31 (n - k) / (64 k)), or 0 if k is 0. They set w to the width of the widest stored value,
-// and use classes if they make the chunk smaller. A chunk that would not be smaller than its values, or with more than
-// n / 4 non-zero values, is incompressible. The bytes are canonical: host and device write the same.
+// Encoders set r = bit_width(31 (n - k) / (64 k)), or 0 if k is 0. They set w to the width of the widest stored value.
+// They use classes if that takes fewer bits, not counting the padding. A chunk that would not be smaller than its
+// values, or with more than n / 4 non-zero values, is incompressible. The bytes are canonical: host and device write
+// the same.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -147,14 +148,14 @@ class host_reader {
   uint64_t bit_;
 };
 
-// Reads numbers in unary. All bits of the chunk from `end` on are 0.
+// Reads numbers in unary. `end` is the end of the chunk in bits. 16 bytes of zeros must follow the chunk.
 class unary_reader {
  public:
   unary_reader(const std::byte* from, uint64_t bit, uint64_t end) noexcept : from_(from), next_(bit), end_(end) {}
 
   // Returns the index of the first bit that was not read.
   uint64_t bit() const noexcept { return next_ - bits_; }
-  // Returns false if all bits before the end are 0.
+  // Returns false if all bits that were not read yet are 0.
   bool get(uint32_t& n) noexcept {
     for (n = 0; pending_ == 0; bits_ = 56, next_ += 56) {
       n += bits_;

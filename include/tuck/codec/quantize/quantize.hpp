@@ -23,9 +23,9 @@
 //   mode    bits 0 to 3: bound_mode; bits 4 to 7: predictor (bitpack/groups.hpp), 0 in chains
 //   small   range-relative bound: the factor as the bits of an f32, rounded to nearest, from 2^-125 to 2^120, or 0 if
 //           the factor is less than 2^-125. Other bounds: 0
-//   large   the bound that holds for each value, as the bits of a double, positive and finite: an absolute or a
-//           pointwise bound. A range-relative bound may give 0, if the tensor has no range or the product of factor and
-//           range is too small. No chunk is encoded then
+//   large   the bound that holds for each value, as the bits of a double: the absolute or pointwise bound. For a
+//           range-relative bound, it is the absolute bound computed from factor and range. It is positive and finite,
+//           but 0 if the tensor has no range or if the product is too small. If it is 0, no chunk is encoded
 #pragma once
 
 #include <tuck/codec/bitpack/host_groups.hpp>
@@ -54,7 +54,7 @@ template <floating_element T> class quantize {
   static constexpr uint32_t chunk_bytes = 16 * 1024;
   static constexpr bool lossy = true;
 
-  /// Constructs a codec without a bound. It decodes any frame; encoding with it fails with bad_bound.
+  /// Constructs a codec without a bound. It decodes frames of quantize<T> with any bound. Encoding fails: bad_bound.
   quantize() = default;
   /// Constructs a codec with a bound.
   /// @param prediction whether groups of codes may be stored as differences of neighbouring codes
@@ -232,8 +232,9 @@ TUCK_HD uint64_t quantize<T>::scaled_by_range(uint64_t factor, const range_keys&
   if (range.highest == 0) return 0;
   constexpr real least = sizeof(T) == 8 ? real(0x1p-1021) : real(0x1p-125);
   const real high = value_range<T>::highest_of(range), low = value_range<T>::lowest_of(range);
-  // `top` and `bottom` are the ends of the range. An end with a magnitude below `least` is moved into the range, to the
-  // next of -least, 0 and least.
+  // `top` and `bottom` are the ends of the range. If the magnitude of an end is below `least`, `top` is moved down and
+  // `bottom` up, to the nearest of -least, 0 and least in that direction. A `top` of -0 becomes -least, a `bottom` of
+  // +0 becomes least.
   const real top = real_format::magnitude(bits_of(high)) >= bits_of(least) ? high
                    : is_negative(high)                                     ? -least
                                                                            : real(0);

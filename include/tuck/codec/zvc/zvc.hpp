@@ -1,16 +1,16 @@
 // ZVC, zero-value compression: a mask has one bit per value, and only the non-zero values are stored.
 // This is the format of cDMA (Rhu et al., HPCA 2018), except that all masks of a chunk precede its values.
 //
-// A chunk of n values, in windows of 32:
+// A chunk of n values has one mask word for each 32 values, a window. First all masks are stored, then the values:
 //
-//   u32 mask[ceil(n / 32)]      bit i of mask[j] is set if value 32 j + i is not zero. Bits after that of the last
-//                               value are 0
-//   T   values[popcount(mask)]  the non-zero values in order
+//   u32 mask[ceil(n / 32)]      bit i of mask[j] is set if value 32 j + i is not zero. The unused high bits of
+//                               the last mask are 0
+//   T   values[ones]            the non-zero values in order; `ones` is the number of 1 bits in all masks
 //
-// The size is 4 ceil(n / 32) + sizeof(T) popcount(mask) bytes. If that is not less than n sizeof(T), the chunk is
-// incompressible. A value is zero if all its bits are zero, so -0.0, NaN payloads and denormals survive. Host and
-// device write the same bytes. Decoders reject chunks of any other size, and masks in which bits after that of the last
-// value are 1.
+// The size is 4 * ceil(n / 32) + sizeof(T) * ones bytes. If this is n * sizeof(T) or more, the chunk is incompressible.
+// A value is zero if all its bits are zero, so -0.0, NaN payloads and denormals survive. Host and device write the same
+// bytes. Decoders reject a chunk if its size is not the one that its masks give, or if the last mask has an unused bit
+// that is 1.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -19,7 +19,7 @@
 namespace tuck::inline TUCK_ABI {
 
 /// Codec for scattered zeros: one mask bit per value, followed by the non-zero values. Lossless.
-/// In chains the side stream is the mask, and the residual values are the non-zero values.
+/// As a splitter in a chain: the masks are the side stream, and the non-zero values are the residual values.
 /// concept.hpp documents the members that are not described here.
 /// @tparam T element type
 template <element T> struct zvc {
