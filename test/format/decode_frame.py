@@ -235,6 +235,8 @@ def decode(data: bytes, base: bytes | None = None) -> Frame:
     require(size == len(data), f"{len(data) - size} bytes behind the frame")
     require(contents_digest == checksum(data[128:contents_end]), "metadata or directory: the digest is wrong")
     used = check_stages(stages, dtype)
+    lossy = any(stage.id in (QUANTIZE, QUANTIZE_CODES) for stage in used)
+    require(not (is_delta and lossy), "a delta cannot be quantized")
     require(is_delta or base is None, "the frame is no delta")
     require(not is_delta or base is not None, "the frame is a delta and needs its base")
 

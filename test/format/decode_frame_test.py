@@ -372,6 +372,15 @@ class Golden(unittest.TestCase):
                 with self.subTest(frame=path.name), self.assertRaisesRegex(ValueError, "base"):
                     decode_frame.decode(data, other)
 
+    def test_deltas_are_lossless(self):
+        frame = bytearray((GOLDEN / "zvc.f32.against-a-base.tuck").read_bytes())
+        base = (GOLDEN / "zvc.f32.against-a-base.base").read_bytes()
+        header = Header(frame)
+        header.stages = struct.pack("<HBBIQ48x", decode_frame.QUANTIZE, 1, 0, 0, 1023 << 52)
+        header.put(frame)
+        with self.assertRaisesRegex(ValueError, "a delta cannot be quantized"):
+            decode_frame.decode(bytes(frame), base)
+
 
 def handmade(dtype, codec, chunk_values, count, chunks, alignment=5, mode=0, bound=0):
     """A frame of a codec of one stage. Chunks are (kind, payload), or the index of one to share it with."""

@@ -114,8 +114,8 @@ class swap_handle {
 };
 
 /// Moves tensors of one device to a pool of pinned host memory and back. Thread-safe.
-/// If out, in, prefetch or wait_source returns an error, the call has changed nothing. The tensor is where it was before
-/// and can be moved again, unless it is lost (see swap_handle). poll and drain return errors of earlier operations.
+/// If out, in, prefetch or wait_source returns an error, the call has changed nothing. Unless the tensor is lost (see
+/// swap_handle), it is where it was before and can be moved again. poll and drain return errors of earlier operations.
 /// Tensors are offloaded in the order of the `out` calls and prefetched in the order of the `prefetch` calls. If the
 /// stream passed to `out` is late, all tensors of later `out` calls wait too.
 class swap_stream {
