@@ -119,11 +119,16 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
     uint32_t non_zeros = 0;  // one bit per integer
   };
 
-  // Returns the form with the fewest bits. Candidates are compared as bits << 8 | shape, so ties prefer the lower shape
-  // byte.
-  TUCK_HD static constexpr shape choose(const summary& s, uint32_t first_bits, uint32_t base_bits,
-                                        bool differences) noexcept {
-    const uint32_t non_zeros = popcount(s.non_zeros), sparse = group << 8 | shape::sparse_bit;
+  struct choice {
+    shape form;
+    uint32_t bits;  // of the payload
+  };
+
+  // Returns the form with the fewest bits, for a group with `non_zeros` non-zero integers. Candidates are compared as
+  // bits << 8 | shape, so ties prefer the lower shape byte.
+  TUCK_HD static constexpr choice choose(const summary& s, uint32_t non_zeros, uint32_t first_bits, uint32_t base_bits,
+                                         bool differences) noexcept {
+    const uint32_t sparse = group << 8 | shape::sparse_bit;
     // What one step of a width field adds to a candidate: its bits << 8, and 1 in the shape.
     const uint32_t dense_step = group * unit << 8 | 1, sparse_step = (non_zeros * unit << 8) + 1;
     const auto steps = [](word all) { return (tuck::bit_width(all) + unit - 1) / unit; };
@@ -141,7 +146,8 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
     if (differences)
       if (const uint32_t wanted = steps(s.differences); wanted < 32)
         consider(wanted * ((group - 1) * unit << 8 | 1) + (first_bits << 8 | difference << 6));
-    return {static_cast<uint8_t>(least)};
+    const shape form{static_cast<uint8_t>(least)};
+    return {form, (least >> 8) - (form.is_sparse() ? group : 0)};  // without the mask
   }
 
   // -- offsets -------------------------------------------------------------------------------------------------------

@@ -88,7 +88,8 @@ class block_groups {
     for (uint32_t r = 0; r < rounds; ++r) {
       own_group& mine = own_[r];
       if (mine.non_zeros == 0) continue;
-      const shape form = layout::choose(of_group[r], first_bits, base_bits, differences);
+      const shape form =
+          layout::choose(of_group[r], popcount(of_group[r].non_zeros), first_bits, base_bits, differences).form;
       mine.form = form.byte;
       mine.base = form.base(
           form.is_difference() ? layout::zigzag(of_group[r].first) : layout::base_lead(of_group[r].lowest, least_base),
