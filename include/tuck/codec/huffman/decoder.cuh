@@ -180,7 +180,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     for (uint32_t at = 0; at < 8 * tail; at += Bits) {
       const uint32_t entry = code.of(in.peek());
       word |= entry >> 8 << at;
-      in.skip(entry & 31);
+      in.skip(entry);
     }
     words[whole] = word;
   }
@@ -191,7 +191,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     for (uint32_t& x : pair) {
       const uint32_t window = in.peek(), a = code.of(window), b = code.of(codes::behind(window, a));
       x = device::byte_perm<0x5151>(a, b);
-      in.skip((a + b) & 31);
+      in.skip(a + b);
     }
     return device::byte_perm<0x5410>(pair[0], pair[1]);
   }
@@ -250,24 +250,89 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     return true;
   }
 
-  // Passes the values to the sink, 16 bytes at a time. A thread makes 32 bytes at once if values have 8 bytes.
+  // The words of each plane, upper plane first: in the chunk or in shared memory.
+  struct plane_words {
+    const uint32_t* from[width];
+    bool in_chunk[width];
+  };
+
   template <class Sink> __device__ void give_values(const shape& s, Sink& sink) {
-    constexpr uint32_t each = width < 4 ? 4 / width : 1, vectors = width / 4 == 2 ? 2 : 1;  // `each`: quads per thread
     const uint32_t quads = (s.values + 3) / 4, lowest_part = s.parts() - 1;
     const bool is_narrow = s.stored_narrow(lowest_part) && !s.coded(lowest_part);
     if (is_narrow) {
       widen_plane(from_ + temp_.part[lowest_part].stored, quads, temp_.part[lowest_part].words);
       device::sync_block();
     }
-    const uint32_t* from[width];  // words of each plane
-    bool in_chunk[width];         // whether these are in the chunk; otherwise in shared memory
+    plane_words planes;
 #pragma unroll
     for (uint32_t k = 0; k < width; ++k) {
       const uint32_t p = upper_part + k;
       const bool here = (k == 0 && s.has_heads()) || (p == lowest_part && is_narrow) || s.coded(p);
-      in_chunk[k] = !here;
-      if (p <= lowest_part) from[k] = (here ? plane(s, k) : from_ + temp_.part[p].stored) + each * threadIdx.x;
+      planes.in_chunk[k] = !here;
+      if (p <= lowest_part) planes.from[k] = here ? plane(s, k) : from_ + temp_.part[p].stored;
     }
+    if constexpr (width <= 4 && detail::takes_rows<Sink, some>) {
+      if (s.values == tile::capacity) {
+        give_rows(s, planes, sink);
+        return;
+      }
+    }
+    give_all(s, planes, sink);
+  }
+  static constexpr int some = tile::rows < 4 ? tile::rows : 4;  // rows in registers
+
+  // Passes the values of a full chunk to the sink, some rows at a time.
+  template <class Sink> __device__ static void give_rows(const shape& s, const plane_words& planes, Sink& sink) {
+    constexpr uint32_t each = 4 / width, row_quads = tile::row_values / 4;  // `each`: quads per thread in a row
+#pragma unroll 1
+    for (int begin = 0; begin < tile::rows; begin += some) {
+      const uint32_t first = tile::first_value(begin * tile::row_words);
+      four y[some][each];
+#pragma unroll
+      for (uint32_t k = 0; k < width; ++k)
+        if (k == 0 || k < s.planes()) {
+          const uint32_t* const from = planes.from[k] + first / 4;
+          if (planes.in_chunk[k])
+            load_plane(y, width - 1 - k, [&](uint32_t i) { return device::load(from + i); });
+          else
+            load_plane(y, width - 1 - k, [&](uint32_t i) { return from[i]; });
+        } else {
+          load_plane(y, width - 1 - k, [](uint32_t) { return 0u; });
+        }
+      device::vec128 x[some];
+      if (s.rotated())
+        to_rows(y, [](four& quad) { rotate_values_back<width>(quad.w); }, x);
+      else
+        to_rows(y, [&](four& quad) { quad.lower(s.dropped()); }, x);
+      sink(first, x);
+    }
+  }
+  template <uint32_t Each, class Load>
+  __device__ static void load_plane(four (&y)[some][Each], uint32_t k, const Load& load) {
+#pragma unroll
+    for (int r = 0; r < some; ++r)
+#pragma unroll
+      for (uint32_t j = 0; j < Each; ++j) y[r][j].w[k] = load(static_cast<uint32_t>(r) * (tile::row_values / 4) + j);
+  }
+  template <uint32_t Each, class Restore>
+  __device__ static void to_rows(four (&y)[some][Each], const Restore& restore, device::vec128 (&x)[some]) {
+#pragma unroll
+    for (int r = 0; r < some; ++r)
+#pragma unroll
+      for (uint32_t j = 0; j < Each; ++j) {
+        y[r][j].from_planes();
+        restore(y[r][j]);
+#pragma unroll
+        for (uint32_t i = 0; i < width; ++i) x[r].w[width * j + i] = y[r][j].w[i];
+      }
+  }
+
+  // Passes any number of values to the sink, 16 bytes at a time. A thread makes 32 bytes at once if values have 8 bytes.
+  template <class Sink> __device__ static void give_all(const shape& s, plane_words& planes, Sink& sink) {
+    constexpr uint32_t each = width < 4 ? 4 / width : 1, vectors = width / 4 == 2 ? 2 : 1;  // `each`: quads per thread
+    const uint32_t quads = (s.values + 3) / 4;
+#pragma unroll
+    for (uint32_t k = 0; k < width; ++k) planes.from[k] += each * threadIdx.x;
 #pragma unroll 1
     for (uint32_t q = each * threadIdx.x; q < quads; q += each * Threads) {
       four y[each];
@@ -275,19 +340,14 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
       for (uint32_t k = 0; k < width; ++k) {
         uint32_t w[each] = {};
         if (k == 0 || k < s.planes()) {
-          if (in_chunk[k]) {
 #pragma unroll
-            for (uint32_t j = 0; j < each; ++j)
-              if (j == 0 || q + j < quads) w[j] = device::load(from[k] + j);
-          } else {
-#pragma unroll
-            for (uint32_t j = 0; j < each; ++j)
-              if (j == 0 || q + j < quads) w[j] = from[k][j];
-          }
+          for (uint32_t j = 0; j < each; ++j)
+            if (j == 0 || q + j < quads)
+              w[j] = planes.in_chunk[k] ? device::load(planes.from[k] + j) : planes.from[k][j];
         }
 #pragma unroll
         for (uint32_t j = 0; j < each; ++j) y[j].w[width - 1 - k] = w[j];
-        from[k] += each * Threads;
+        planes.from[k] += each * Threads;
       }
       device::vec128 x[vectors];
 #pragma unroll
