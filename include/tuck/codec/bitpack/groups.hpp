@@ -30,9 +30,9 @@
 //
 // The encoder chooses the form with the fewest bits, including the mask. Ties prefer plain, then sparse plain, then
 // based, then difference; centered replaces plain if an x is negative. Only some encoders look for differences. A base
-// is the least x, except in exponents. base_bits is the most bits that a non-zero group would need for its base. first_bits is the most bits
-// for a first x, or 0 if the encoder does not look for differences. So the bytes are canonical: host and device write
-// the same.
+// is the least x, except in exponents. base_bits is the most bits that a non-zero group would need for its base, or for
+// what it stores in place of it. first_bits is the most bits for a first x, or 0 if the encoder does not look for
+// differences. So the bytes are canonical: host and device write the same.
 //
 // Decoders reject chunks whose parts do not add up to their size, bits of non_zero[] past the end, other sparse groups,
 // and widths, first_bits and base_bits above the caller's limit. They ignore padding and integers past the end, and

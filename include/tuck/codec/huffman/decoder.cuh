@@ -1,7 +1,7 @@
 // Decodes rows of values and side streams from untrusted bytes on one thread block. layout.hpp describes the format.
 #pragma once
 
-#include <tuck/codec/huffman/parts.cuh>
+#include <tuck/codec/huffman/plane_words.cuh>
 #include <tuck/codec/huffman/warp_code.cuh>
 #include <tuck/core/bit_lanes.cuh>
 
@@ -250,12 +250,6 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     return true;
   }
 
-  // The words of each plane, upper plane first: in the chunk or in shared memory.
-  struct plane_words {
-    const uint32_t* from[width];
-    bool in_chunk[width];
-  };
-
   template <class Sink> __device__ void give_values(const shape& s, Sink& sink) {
     const uint32_t quads = (s.values + 3) / 4, lowest_part = s.parts() - 1;
     const bool is_narrow = s.stored_narrow(lowest_part) && !s.coded(lowest_part);
@@ -263,108 +257,15 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
       widen_plane(from_ + temp_.part[lowest_part].stored, quads, temp_.part[lowest_part].words);
       device::sync_block();
     }
-    plane_words planes;
+    plane_words<T, Threads> planes;
 #pragma unroll
     for (uint32_t k = 0; k < width; ++k) {
       const uint32_t p = upper_part + k;
       const bool here = (k == 0 && s.has_heads()) || (p == lowest_part && is_narrow) || s.coded(p);
       planes.in_chunk[k] = !here;
-      if (p <= lowest_part) planes.from[k] = here ? plane(s, k) : from_ + temp_.part[p].stored;
+      planes.from[k] = p > lowest_part ? nullptr : here ? plane(s, k) : from_ + temp_.part[p].stored;
     }
-    if constexpr (width <= 4 && detail::takes_rows<Sink, some>) {
-      if (s.values == tile::capacity) {
-        give_rows(s, planes, sink);
-        return;
-      }
-    }
-    give_all(s, planes, sink);
-  }
-  static constexpr int some = tile::rows < 4 ? tile::rows : 4;  // rows in registers
-
-  // Passes the values of a full chunk to the sink, some rows at a time.
-  template <class Sink> __device__ static void give_rows(const shape& s, const plane_words& planes, Sink& sink) {
-    constexpr uint32_t each = 4 / width, row_quads = tile::row_values / 4;  // `each`: quads per thread in a row
-#pragma unroll 1
-    for (int begin = 0; begin < tile::rows; begin += some) {
-      const uint32_t first = tile::first_value(begin * tile::row_words);
-      four y[some][each];
-#pragma unroll
-      for (uint32_t k = 0; k < width; ++k)
-        if (k == 0 || k < s.planes()) {
-          const uint32_t* const from = planes.from[k] + first / 4;
-          if (planes.in_chunk[k])
-            load_plane(y, width - 1 - k, [&](uint32_t i) { return device::load(from + i); });
-          else
-            load_plane(y, width - 1 - k, [&](uint32_t i) { return from[i]; });
-        } else {
-          load_plane(y, width - 1 - k, [](uint32_t) { return 0u; });
-        }
-      device::vec128 x[some];
-      if (s.rotated())
-        to_rows(y, [](four& quad) { rotate_values_back<width>(quad.w); }, x);
-      else
-        to_rows(y, [&](four& quad) { quad.lower(s.dropped()); }, x);
-      sink(first, x);
-    }
-  }
-  template <uint32_t Each, class Load>
-  __device__ static void load_plane(four (&y)[some][Each], uint32_t k, const Load& load) {
-#pragma unroll
-    for (int r = 0; r < some; ++r)
-#pragma unroll
-      for (uint32_t j = 0; j < Each; ++j) y[r][j].w[k] = load(static_cast<uint32_t>(r) * (tile::row_values / 4) + j);
-  }
-  template <uint32_t Each, class Restore>
-  __device__ static void to_rows(four (&y)[some][Each], const Restore& restore, device::vec128 (&x)[some]) {
-#pragma unroll
-    for (int r = 0; r < some; ++r)
-#pragma unroll
-      for (uint32_t j = 0; j < Each; ++j) {
-        y[r][j].from_planes();
-        restore(y[r][j]);
-#pragma unroll
-        for (uint32_t i = 0; i < width; ++i) x[r].w[width * j + i] = y[r][j].w[i];
-      }
-  }
-
-  // Passes any number of values to the sink, 16 bytes at a time. A thread makes 32 bytes at once if values have 8 bytes.
-  template <class Sink> __device__ static void give_all(const shape& s, plane_words& planes, Sink& sink) {
-    constexpr uint32_t each = width < 4 ? 4 / width : 1, vectors = width / 4 == 2 ? 2 : 1;  // `each`: quads per thread
-    const uint32_t quads = (s.values + 3) / 4;
-#pragma unroll
-    for (uint32_t k = 0; k < width; ++k) planes.from[k] += each * threadIdx.x;
-#pragma unroll 1
-    for (uint32_t q = each * threadIdx.x; q < quads; q += each * Threads) {
-      four y[each];
-#pragma unroll
-      for (uint32_t k = 0; k < width; ++k) {
-        uint32_t w[each] = {};
-        if (k == 0 || k < s.planes()) {
-#pragma unroll
-          for (uint32_t j = 0; j < each; ++j)
-            if (j == 0 || q + j < quads)
-              w[j] = planes.in_chunk[k] ? device::load(planes.from[k] + j) : planes.from[k][j];
-        }
-#pragma unroll
-        for (uint32_t j = 0; j < each; ++j) y[j].w[width - 1 - k] = w[j];
-        planes.from[k] += each * Threads;
-      }
-      device::vec128 x[vectors];
-#pragma unroll
-      for (uint32_t j = 0; j < each; ++j) {
-        y[j].from_planes();
-        if (s.rotated())
-          rotate_values_back<width>(y[j].w);
-        else
-          y[j].lower(s.dropped());
-#pragma unroll
-        for (uint32_t i = 0; i < width; ++i) x[(width * j + i) / 4].w[(width * j + i) % 4] = y[j].w[i];
-      }
-#pragma unroll
-      for (uint32_t i = 0; i < vectors; ++i)
-        if (const uint32_t first = 4 * q + i * tile::lane_values; i == 0 || first < s.values)
-          sink(first, s.values - first >= tile::lane_values ? x[i] : tile::clip(x[i], s.values - first));
-    }
+    planes.give_values(s, sink);
   }
   // Restores a plane that is stored with seven bits per value.
   __device__ static void widen_plane(const uint32_t* from, uint32_t quads, uint32_t* to) {

@@ -182,7 +182,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     const uint32_t t = threadIdx.x, streams = temp_.streams;
     const bool joins = temp_.joins != 0;
     // Without room for all streams, the first pass only counts bits: each thread overwrites one word again and again.
-    device::codes_to_shared to(temp_.staged + t % staged_words, 0, joins ? streams : 0);
+    device::codes_to_shared to(temp_.staged + t, 0, joins ? streams : 0);
     uint32_t begin = 0;
 #pragma unroll 1
     for (bool is_placed = false;; is_placed = true) {
