@@ -36,7 +36,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
  private:
   struct parts : layout::offsets {
     uint32_t first_bits, base_bits;
-    word least;  // least base of unsigned integers
+    word least;  // of unsigned integers: the least that a group stores for its base
   };
 
   template <class Cpu>
@@ -55,12 +55,12 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
       if (non_zeros[g] == 0) continue;
       of_group[g] = summarize(group_at(integers, count, g, padded), non_zeros[g], differences);
       firsts |= layout::zigzag(of_group[g].first);
-      const auto base = static_cast<word>(of_group[g].lowest);
+      const auto end = static_cast<word>(of_group[g].end());
       if constexpr (Unsigned) {
-        least = base < least ? base : least;
-        most = base > most ? base : most;
+        least = end < least ? end : least;
+        most = end > most ? end : most;
       }
-      bases |= layout::base_lead(of_group[g].lowest, 0);
+      bases |= layout::base_lead(of_group[g].end(), 0);
     }
     if (Unsigned && most < least) least = 0;  // no groups
     if (Unsigned) more = static_cast<uint32_t>(least);
@@ -238,7 +238,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
       for (uint32_t i = 0; i < group; ++i) fields[i] = difference(x, i);
       return put_fields<Cpu>(payload, fields, group - 1, form.width());
     }
-    const word lead = layout::base_lead(s.lowest, least), base = form.base(lead, least);
+    const word lead = layout::base_lead(s.end(), least), base = form.base(lead, least);
     if (form.form() == layout::based) payload.put(lead, base_bits);
     for (uint32_t i = 0; i < group; ++i) fields[i] = select(i < integers, at(x, i) - base, word{0});
     put_fields<Cpu>(payload, fields, integers, form.width());
