@@ -13,14 +13,15 @@ std::string zero_words(int count) {
 }
 
 TEST(exponents, a_group_has_a_base_and_a_width) {
-  // 1 and -1 are 0x3f80 and 0xbf80; rotated 0x7f00 and 0x7f01. The only base, 0x7f, is the least: no bits.
+  // 1 and -1 are 0x3f80 and 0xbf80; rotated 0x7f00 and 0x7f01. The greatest exponent of the only group, 0x7f, is
+  // the least of all groups: no bits.
   std::vector<bf16> values(32, bf16{0x3f80});
   values[1] = values[2] = bf16{0xbf80};
   expect_chunk(exponents<bf16>{}, values, "00007f00 01000000 80000000 00010100" + zero_words(7));
-  // 4, 0x8100, and once 8, 0x8200: 2 from the least base on in 2 bits, then a bit each.
+  // 4, 0x8100, and once 8, 0x8200: the greatest exponent, 0x82 - 0x7f in 2 bits, then a bit each.
   values.resize(64, bf16{0x4080});
   values[33] = bf16{0x4100};
-  expect_chunk(exponents<bf16>{}, values, "00027f00 03000000 80810000 28000000 00000000 00010100" + zero_words(15));
+  expect_chunk(exponents<bf16>{}, values, "00027f00 03000000 80810000 2c000000 00000000 00010100" + zero_words(15));
 }
 
 TEST(exponents, groups_of_zeros_take_a_bit) {
@@ -29,11 +30,11 @@ TEST(exponents, groups_of_zeros_take_a_bit) {
   expect_chunk(exponents<float>{}, values, "00007f00 02000000 80000000" + zero_words(3 * 16));
 }
 
-// 1 and -1 are 0x38 and 0xb8, rotated 0x70 and 0x71: all bits above the least base, 0x70, in one each.
+// 1 and -1 are 0x38 and 0xb8, rotated 0x70 and 0x71: all bits above the base, 0x70, in one each.
 TEST(exponents, of_8_bit_floats_groups_have_all_bits) {
   std::vector<f8e4m3> values(32, f8e4m3{0x38});
   values[1] = values[2] = f8e4m3{0xb8};
-  expect_chunk(exponents<f8e4m3>{}, values, "00007000 01000000 81000000 06000000");
+  expect_chunk(exponents<f8e4m3>{}, values, "00007100 01000000 81000000 06000000");
 }
 
 template <class T> class exponents_of_8_bits : public ::testing::Test {};

@@ -14,25 +14,31 @@ struct shared_bits {
   uint32_t staged[stream_words];
 };
 
-// Each thread's codes, the first `lengths` bits of these, one stream right behind the other.
-template <device::bit_order Order, bool ByPairs>
+// Each thread's codes, the first `lengths` bits of these. Streams of pairs of codes are apart, word by word, or right
+// behind each other. All other streams are right behind each other, too.
+enum class writer { bits, pairs, pairs_apart };
+template <writer Writer>
 __global__ void __launch_bounds__(stream_threads)
     write_streams(const uint32_t* bits, const uint32_t* lengths, const uint32_t* first_bit, uint32_t* out) {
   TUCK_SHARED(shared_bits, temp);
   for (uint32_t i = threadIdx.x; i < stream_words; i += stream_threads) temp.staged[i] = 0;
   device::sync_block();
-  device::bits_to_shared<Order> to(temp.staged, first_bit[threadIdx.x]);
-  for (uint32_t k = 0; k < codes; k += 2) {
-    const uint32_t at = threadIdx.x * codes + k;
-    if constexpr (ByPairs) {
-      to.template put_codes<0xfffffc00>(bits[at] | lengths[at], bits[at + 1] | lengths[at + 1]);
-    } else {
-      to.put(bits[at], lengths[at]);
-      to.put(bits[at + 1], lengths[at + 1]);
-    }
+  const uint32_t t = threadIdx.x, begin = t * codes, first = first_bit[t];
+  if constexpr (Writer == writer::bits) {
+    device::bits_to_shared to(temp.staged, first);
+    for (uint32_t at = begin; at < begin + codes; ++at) to.put(bits[at], lengths[at]);
+    device::sync_block();
+    to.finish();
+  } else {
+    constexpr bool apart = Writer == writer::pairs_apart;
+    device::codes_to_shared to(apart ? temp.staged + t : temp.staged, apart ? 0 : first, apart ? stream_threads : 1);
+    for (uint32_t at = begin; at < begin + codes; at += 2)
+      to.put(bits[at] | lengths[at], bits[at + 1] | lengths[at + 1]);
+    if (apart) to.finish();
+    device::sync_block();
+    if (!apart) to.merge();
+    out[stream_words + t] = to.bits();
   }
-  device::sync_block();
-  to.finish();
   device::sync_block();
   for (uint32_t i = threadIdx.x; i < stream_words; i += stream_threads) out[i] = temp.staged[i];
 }
@@ -45,7 +51,7 @@ __global__ void __launch_bounds__(stream_threads)
   uint32_t sum = 0;
   for (uint32_t k = 0; k < codes; ++k) {
     sum = 31 * sum + in.peek();
-    in.skip(steps[threadIdx.x * codes + k]);
+    in.skip(steps[threadIdx.x * codes + k] | k << 8);  // the upper bytes do not count
   }
   out[threadIdx.x] = sum;
   out[stream_threads + threadIdx.x] = in.skipped();
@@ -100,15 +106,15 @@ __global__ void __launch_bounds__(stream_threads)
 
 struct streams {
   std::vector<uint32_t> bits, lengths, first_bit, expected;
+  uint32_t bits_written = 0;
 };
-streams make_streams(device::bit_order order, uint32_t longest, uint32_t seed) {
-  const bool from_highest = order == device::bit_order::highest_first;
+streams make_streams(bool from_highest, uint32_t longest, uint32_t seed) {
   std::mt19937 random(seed);
   streams all{std::vector<uint32_t>(stream_words),
               std::vector<uint32_t>(stream_words),
               {},
               std::vector<uint32_t>(stream_words)};
-  uint32_t at = 0;
+  uint32_t& at = all.bits_written;
   for (uint32_t i = 0; i < stream_words; ++i) {
     if (i % codes == 0) all.first_bit.push_back(at);
     const uint32_t length = all.lengths[i] = random() % 9 == 0 ? 0 : static_cast<uint32_t>(random()) % (longest + 1);
@@ -122,21 +128,41 @@ streams make_streams(device::bit_order order, uint32_t longest, uint32_t seed) {
   return all;
 }
 
-template <device::bit_order Order, bool ByPairs> void expect_streams(uint32_t longest) {
+// The words of streams that are apart: word k of stream t is word k * stream_threads + t.
+std::vector<uint32_t> words_apart(const streams& all) {
+  std::vector<uint32_t> words(stream_words);
+  for (uint32_t t = 0; t < stream_threads; ++t) {
+    const uint32_t begin = all.first_bit[t], end = t + 1 < stream_threads ? all.first_bit[t + 1] : all.bits_written;
+    for (uint32_t i = 0; i < end - begin; ++i) {
+      const uint32_t from = begin + i;
+      words[i / 32 * stream_threads + t] |= (all.expected[from / 32] << from % 32 >> 31) << (31 - i % 32);
+    }
+  }
+  return words;
+}
+
+template <writer Writer> void expect_streams(uint32_t longest) {
   for_schedules(3, [&] {
-    const auto all = make_streams(Order, longest, longest);
+    const auto all = make_streams(Writer != writer::bits, longest, longest);
     const device_stream stream;
     const device_array<uint32_t> bits(all.bits, stream), lengths(all.lengths, stream), first(all.first_bit, stream),
-        out(stream_words);
-    launch_on(stream, 1, stream_threads, write_streams<Order, ByPairs>, static_cast<const uint32_t*>(bits.data()),
+        out(stream_words + stream_threads);
+    launch_on(stream, 1, stream_threads, write_streams<Writer>, static_cast<const uint32_t*>(bits.data()),
               static_cast<const uint32_t*>(lengths.data()), static_cast<const uint32_t*>(first.data()), out.data());
-    ASSERT_EQ(out.download(stream), all.expected);
+    auto written = out.download(stream);
+    if (Writer != writer::bits)
+      for (uint32_t t = 0, bit = 0; t < stream_threads; ++t) {
+        ASSERT_EQ(bit, all.first_bit[t]) << t;
+        bit += written[stream_words + t];
+      }
+    written.resize(stream_words);
+    ASSERT_EQ(written, Writer == writer::pairs_apart ? words_apart(all) : all.expected);
   });
 }
 TEST(bit_lanes, writes_streams) {
-  expect_streams<device::bit_order::highest_first, false>(31);
-  expect_streams<device::bit_order::highest_first, true>(10);
-  expect_streams<device::bit_order::lowest_first, false>(31);
+  expect_streams<writer::bits>(31);
+  expect_streams<writer::pairs>(10);
+  expect_streams<writer::pairs_apart>(10);
 }
 
 TEST(bit_lanes, walks_by_steps_and_looks_up_windows) {

@@ -63,6 +63,21 @@ TEST(device_functions, byte_perm_and_select_bits_by_constants) {
   });
 }
 
+struct signs {
+  __device__ static uint32_t run(const uint32_t* in, uint32_t i) {
+    return device::byte_signs<0x7140>(in[i], in[total + i]) ^ device::select_bits(in[2 * total + i], in[i], ~in[i]);
+  }
+};
+TEST(device_functions, byte_signs_and_select_bits) {
+  expect_everywhere<signs>([](const auto& in, uint32_t i) {
+    const uint32_t bytes[] = {in[i], in[total + i], in[i] >> 8, in[total + i] >> 24};
+    uint32_t spread = 0;
+    for (uint32_t k = 0; k < 4; ++k)
+      if ((bytes[k] & 128) != 0) spread |= 255u << 8 * k;
+    return spread ^ ((in[i] & in[2 * total + i]) | (~in[i] & ~in[2 * total + i]));
+  });
+}
+
 struct perm {
   __device__ static uint32_t run(const uint32_t* in, uint32_t i) {
     return device::byte_perm(in[i], in[total + i], in[2 * total + i] & 0x7777);

@@ -11,7 +11,7 @@ PLAIN, CENTERED, BASED, DIFFERENCE = range(4)  # forms
 
 def decode(data: bytes, count: int, width: int, allowed: int, signed: bool = True) -> tuple[list[int], int]:
     """The integers modulo 2^(8 width), in up to `allowed` bits each, and where they end in `data`. Those not signed, of exponents,
-    have bases from a least one on."""
+    have a greatest integer, from a least one on, in place of a base."""
     groups, unit = ceil_div(count, GROUP), 2 if width == 8 else 1
     shapes_at = 4 + 4 * ceil_div(groups, GROUP)
     require(len(data) >= shapes_at, "groups: the chunk is cut short")
@@ -37,7 +37,7 @@ def decode(data: bytes, count: int, width: int, allowed: int, signed: bool = Tru
         require(bits <= allowed and not (form >= BASED and sparse), f"groups: one of shape {shape:#x}")
         lead_bits = {BASED: base_bits, DIFFERENCE: first_bits}.get(form, 0)
         lead_field = fields(payload, at, lead_bits, 1)[0]
-        lead = unzigzag(lead_field) if signed or form != BASED else lead_field + little(data[2:4])
+        lead = unzigzag(lead_field) if signed or form != BASED else lead_field + little(data[2:4]) - (1 << bits) + 1
         at += lead_bits
         if form == DIFFERENCE:
             integers += accumulate([lead] + [unzigzag(z) for z in fields(payload, at, bits, GROUP - 1)])

@@ -13,20 +13,24 @@ class shared_words {
 
   template <uint32_t First, uint32_t Bits> __device__ __forceinline__ uint32_t of(uint32_t x) const {
     uint32_t word;
-    asm volatile("{.reg .b32 t; bfe.u32 t, %1, %3, %4; mad.lo.u32 t, t, 4, %2; ld.shared.u32 %0, [t];}"
-                 : "=r"(word)
-                 : "r"(x), "r"(at_), "n"(First), "n"(Bits)
-                 : "memory");
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address<First, Bits>(x)) : "memory");
     return word;
   }
   // Adds 1 to the entry, atomically.
   template <uint32_t First, uint32_t Bits> __device__ __forceinline__ void count(uint32_t x) const {
-    asm volatile("{.reg .b32 t; bfe.u32 t, %0, %2, %3; mad.lo.u32 t, t, 4, %1; red.shared.add.u32 [t], 1;}" ::"r"(x),
-                 "r"(at_), "n"(First), "n"(Bits)
-                 : "memory");
+    asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(address<First, Bits>(x)) : "memory");
   }
 
  private:
+  template <uint32_t First, uint32_t Bits> __device__ __forceinline__ uint32_t address(uint32_t x) const {
+    if constexpr (Bits == 8 && First % 8 == 0) return dot4<4u << First>(x, at_);
+    uint32_t at;
+    asm("{.reg .b32 t; bfe.u32 t, %1, %3, %4; mad.lo.u32 %0, t, 4, %2;}"
+        : "=r"(at)
+        : "r"(x), "r"(at_), "n"(First), "n"(Bits));
+    return at;
+  }
+
   uint32_t at_;
 };
 
@@ -80,39 +84,66 @@ class shared_steps {
   uint32_t at_, end_, step_;
 };
 
-enum class bit_order { highest_first, lowest_first };
+// Writes a stream of codes, highest bit first, to every `step`-th word of shared memory. A code has its bits at the top
+// of a word, its length in the low four bits, and zeros between them.
+class codes_to_shared {
+ public:
+  __device__ __forceinline__ codes_to_shared(uint32_t* words, uint32_t first_bit, uint32_t step)
+      : at_(static_cast<uint32_t>(__cvta_generic_to_shared(words + first_bit / 32))),
+        step_(4 * step),
+        end_(first_bit % 32),
+        begin_(first_bit % 32) {}
 
-// Writes a bit stream to shared memory, word by word. `finish` adds the last, incomplete word.
-template <bit_order Order> class bits_to_shared {
+  // Appends two codes of up to 10 bits. The second may be 0.
+  __device__ __forceinline__ void put(uint32_t a, uint32_t b) {
+    uint32_t end;
+    asm volatile(
+        "{.reg .pred p; .reg .b32 t; add.u32 t, %4, %5; shf.l.wrap.b32 %0, %1, %0, t; shf.l.wrap.b32 %1, %4, %1, %4;"
+        " shf.l.wrap.b32 %1, %5, %1, %5; add.u32 %2, t, %7; lop3.b32 t, %2, %7, 32, 0x28; setp.ne.u32 p, t, 0;"
+        " @p shf.r.wrap.b32 t, %1, %0, %2; @p st.shared.u32 [%3], t; @p add.u32 %3, %3, %6;}"
+        : "+r"(before_), "+r"(last_), "=&r"(end), "+r"(at_)
+        : "r"(a), "r"(b), "r"(step_), "r"(end_)
+        : "memory");
+    end_ = end;
+  }
+  // Returns the number of bits that were appended: fewer than 2^22.
+  __device__ __forceinline__ uint32_t bits() const { return (end_ - begin_) & ((1u << 22) - 1); }
+  // Writes the last, incomplete word, with zeros after its bits. It may have no bits.
+  __device__ __forceinline__ void finish() {
+    asm volatile(
+        "{.reg .b32 t; and.b32 t, %1, 31; sub.u32 t, 32, t; shl.b32 t, %2, t; st.shared.u32 [%0], t;}" ::"r"(at_),
+        "r"(end_), "r"(last_)
+        : "memory");
+  }
+  // Adds the bits of the last, incomplete word to those of other threads. Call it after a barrier.
+  __device__ __forceinline__ void merge() {
+    asm volatile(
+        "{.reg .pred p; .reg .b32 t; and.b32 t, %1, 31; setp.ne.u32 p, t, 0; sub.u32 t, 32, t; shl.b32 t, %2, t;"
+        " @p red.shared.or.b32 [%0], t;}" ::"r"(at_),
+        "r"(end_), "r"(last_)
+        : "memory");
+  }
+
+ private:
+  uint32_t at_, step_, before_ = 0, last_ = 0;  // the 64 bits before the end: those of `before_` are the earlier ones
+  uint32_t end_, begin_;                        // positions in bits; the highest 10 bits of `end_` are arbitrary
+};
+
+// Writes a bit stream to shared memory, lowest bit first, word by word. `finish` adds the last, incomplete word.
+class bits_to_shared {
  public:
   __device__ __forceinline__ bits_to_shared(uint32_t* words, uint32_t first_bit)
       : at_(static_cast<uint32_t>(__cvta_generic_to_shared(words + first_bit / 32))), fill_(first_bit % 32) {}
 
   // Appends the first `count` < 32 bits of `bits`; the others must be 0.
   __device__ __forceinline__ void put(uint32_t bits, uint32_t count) {
-#define TUCK_PUT(there, back)                                                                                    \
-  asm volatile("{.reg .pred p; .reg .b32 t; " there                                                              \
-               " t, %3, %1; or.b32 %0, %0, t; add.u32 %1, %1, %4;"                                               \
-               " setp.ge.u32 p, %1, 32; @p st.shared.u32 [%2], %0; @p add.u32 %2, %2, 4; @p sub.u32 %1, %1, 32;" \
-               " sub.u32 t, %4, %1; @p " back " %0, %3, t;}"                                                     \
-               : "+r"(word_), "+r"(fill_), "+r"(at_)                                                             \
-               : "r"(bits), "r"(count)                                                                           \
-               : "memory")
-    if constexpr (Order == bit_order::highest_first)
-      TUCK_PUT("shr.u32", "shl.b32");
-    else
-      TUCK_PUT("shl.b32", "shr.u32");
-#undef TUCK_PUT
-  }
-  // Appends two codes, the second of which may be 0. A code has its bits where `Codes` has ones, and its length in the
-  // low five bits.
-  template <uint32_t Codes> __device__ __forceinline__ void put_codes(uint32_t a, uint32_t b) {
-    static_assert(Order == bit_order::highest_first);
-    uint32_t bits;
-    asm("{.reg .b32 t; shf.r.wrap.b32 t, %2, 0, %1; lop3.b32 %0, t, %1, %3, 0xa8;}"
-        : "=r"(bits)
-        : "r"(a), "r"(b), "n"(Codes));
-    put(bits, (a + b) & 31);
+    asm volatile(
+        "{.reg .pred p; .reg .b32 t; shl.b32 t, %3, %1; or.b32 %0, %0, t; add.u32 %1, %1, %4;"
+        " setp.ge.u32 p, %1, 32; @p st.shared.u32 [%2], %0; @p add.u32 %2, %2, 4; @p sub.u32 %1, %1, 32;"
+        " sub.u32 t, %4, %1; @p shr.b32 %0, %3, t;}"
+        : "+r"(word_), "+r"(fill_), "+r"(at_)
+        : "r"(bits), "r"(count)
+        : "memory");
   }
   __device__ __forceinline__ void finish() {  // call after a barrier
     asm volatile("{.reg .pred p; setp.ne.u32 p, %0, 0; @p red.shared.or.b32 [%1], %2;}" ::"r"(fill_), "r"(at_),
@@ -130,31 +161,34 @@ class bits_from_global {
  public:
   // There must be at least one word.
   __device__ __forceinline__ bits_from_global(const uint32_t* words, uint32_t count, uint32_t first_bit)
-      : words_(words), last_(count - 1), next_(first_bit / 32 + 2), offset_(first_bit % 32), first_bit_(first_bit) {
+      : words_(words), last_(count - 1), next_(first_bit / 32 + 2), at_(first_bit % 32), first_bit_(first_bit) {
     high_ = word(next_ - 2);
     low_ = word(next_ - 1);
   }
 
   __device__ __forceinline__ uint32_t peek() const {  // the next 32 bits
     uint32_t x;
-    asm("shf.l.wrap.b32 %0, %1, %2, %3;" : "=r"(x) : "r"(low_), "r"(high_), "r"(offset_));
+    asm("shf.l.wrap.b32 %0, %1, %2, %3;" : "=r"(x) : "r"(low_), "r"(high_), "r"(at_));
     return x;
   }
-  __device__ __forceinline__ void skip(uint32_t bits) {  // at most 32
+  // Skips the number of bits in the low byte of `bits`, at most 32. Ignores the other bytes.
+  __device__ __forceinline__ void skip(uint32_t bits) {
+    uint32_t at;
     asm volatile(
-        "{.reg .pred p; .reg .b32 t; .reg .b64 a; add.u32 %0, %0, %4; setp.ge.u32 p, %0, 32; @p sub.u32 %0, %0, 32;"
-        " min.u32 t, %3, %6; @p mov.b32 %1, %2; mad.wide.u32 a, t, 4, %5; @p ld.global.nc.u32 %2, [a];"
-        " @p add.u32 %3, %3, 1;}"
-        : "+r"(offset_), "+r"(high_), "+r"(low_), "+r"(next_)
-        : "r"(bits), "l"(words_), "r"(last_));
+        "{.reg .pred p; .reg .b32 t; .reg .b64 a; add.u32 %0, %4, %5; lop3.b32 t, %0, %4, 32, 0x28;"
+        " setp.ne.u32 p, t, 0; @p mov.b32 %1, %2; min.u32 t, %3, %7; mad.wide.u32 a, t, 4, %6;"
+        " @p ld.global.nc.u32 %2, [a]; @p add.u32 %3, %3, 1;}"
+        : "=&r"(at), "+r"(high_), "+r"(low_), "+r"(next_)
+        : "r"(at_), "r"(bits), "l"(words_), "r"(last_));
+    at_ = at;
   }
-  __device__ __forceinline__ uint32_t skipped() const { return 32 * (next_ - 2) + offset_ - first_bit_; }
+  __device__ __forceinline__ uint32_t skipped() const { return 32 * (next_ - 2) + at_ % 32 - first_bit_; }
 
  private:
   __device__ __forceinline__ uint32_t word(uint32_t i) const { return load(words_ + (i < last_ ? i : last_)); }
 
   const uint32_t* words_;
-  uint32_t last_, next_, offset_, first_bit_, high_, low_;
+  uint32_t last_, next_, at_, first_bit_, high_, low_;  // only the low byte of the position `at_` counts
 };
 
 }  // namespace tuck::inline TUCK_ABI::device

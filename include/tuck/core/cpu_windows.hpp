@@ -13,6 +13,7 @@
 //                                the values taken. It may read a whole window
 //   sum_words(words, rounds, four)
 //                                returns the sum of 32 * rounds words, each times its key. The first has index 4 * four
+//   merge(from, width, to)       sets to[i] to from[2 i] | from[2 i + 1] << width, for a multiple of 4 words
 #pragma once
 
 #include <tuck/core/bits.hpp>
@@ -38,8 +39,14 @@ struct word_keys {
   TUCK_HD static constexpr uint32_t of(uint64_t i) noexcept { return of_four(i / 4) * multiple(i); }
 };
 
+struct plain_merge {
+  template <class Word, size_t N> static void merge(const Word* from, uint32_t width, uint64_t (&to)[N]) noexcept {
+    for (size_t i = 0; i < N; ++i) to[i] = from[2 * i] | static_cast<uint64_t>(from[2 * i + 1]) << width;
+  }
+};
+
 // Runs on any CPU.
-struct plain_cpu {
+struct plain_cpu : plain_merge {
   template <class Body> static auto run(const Body& body) noexcept { return body(plain_cpu{}); }
 
   static uint32_t popcount(uint64_t x) noexcept {

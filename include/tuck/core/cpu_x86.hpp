@@ -118,6 +118,24 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), _mm256_add_epi64(even, odd));
     return sums[0] + sums[1] + sums[2] + sums[3];
   }
+
+  template <class Word, size_t N>
+  TUCK_AVX2 static void merge(const Word* from, uint32_t width, uint64_t (&to)[N]) noexcept {
+    const __m128i by = _mm_cvtsi32_si128(static_cast<int>(width));
+    for (size_t i = 0; i < N; i += 4) {
+      __m256i even, odd;
+      if constexpr (sizeof(Word) == 4) {
+        odd = _mm256_srli_epi64(load_vector(from + 2 * i), 32);
+        even = _mm256_blend_epi32(load_vector(from + 2 * i), _mm256_setzero_si256(), 0xaa);
+      } else {
+        const __m256i a = load_vector(from + 2 * i), b = load_vector(from + 2 * i + 4);
+        const __m256i low = _mm256_permute2x128_si256(a, b, 0x20), high = _mm256_permute2x128_si256(a, b, 0x31);
+        even = _mm256_unpacklo_epi64(low, high);
+        odd = _mm256_unpackhi_epi64(low, high);
+      }
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_or_si256(even, _mm256_sll_epi64(odd, by)));
+    }
+  }
 };
 
 template <> struct avx2_cpu::row<1> {

@@ -189,10 +189,21 @@ template <uint32_t Selectors> __device__ __forceinline__ uint32_t byte_perm(uint
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(x) : "r"(lo), "r"(hi), "n"(Selectors));
   return x;
 }
+/// The same, but each byte becomes 0xff if its highest bit is set, else 0.
+template <uint32_t Selectors> __device__ __forceinline__ uint32_t byte_signs(uint32_t lo, uint32_t hi) {
+  return byte_perm < Selectors | 0x8888 > (lo, hi);
+}
 /// Returns the bits of a where Mask has ones, and those of b elsewhere.
 template <uint32_t Mask> __device__ __forceinline__ uint32_t select_bits(uint32_t a, uint32_t b) {
   uint32_t x;
   asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(x) : "n"(Mask), "r"(a), "r"(b));
+  return x;
+}
+
+/// The same with a mask that is known only at run time.
+__device__ __forceinline__ uint32_t select_bits(uint32_t mask, uint32_t a, uint32_t b) {
+  uint32_t x;
+  asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(x) : "r"(mask), "r"(a), "r"(b));
   return x;
 }
 
@@ -209,8 +220,9 @@ __device__ __forceinline__ void split_words(uint64_t x, uint32_t& low, uint32_t&
 
 /// Returns c plus the sum of the products of the bytes of a and B.
 template <uint32_t B> __device__ __forceinline__ uint32_t dot4(uint32_t a, uint32_t c) {
-  asm("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(c) : "r"(a), "n"(B));
-  return c;
+  uint32_t sum;
+  asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "n"(B), "r"(c));
+  return sum;
 }
 /// Returns c + a * B.
 template <uint32_t B> __device__ __forceinline__ uint64_t add_product(uint64_t c, uint32_t a) {

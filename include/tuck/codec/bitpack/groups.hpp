@@ -6,8 +6,8 @@
 //
 //   u8  first_bits   bits of the first integer of each difference group
 //   u8  base_bits    bits of each base
-//   u16 more         bitpack: 0; quantize: number of exceptions, see quantize.hpp; exponents: the least base of all
-//                    non-zero groups
+//   u16 more         bitpack: 0; quantize: number of exceptions, see quantize.hpp; exponents: the least greatest
+//                    integer of all non-zero groups
 //   u32 non_zero[]   bit g % 32 of non_zero[g / 32] is set if group g has a non-zero integer; bits past the end are 0
 //   u8  shape[]      of each non-zero group: width field:5, sparse:1, form:2; padded with zeros to a multiple of 4
 //   u32 mask[]       of each sparse group: bit k is set if integer k is not 0
@@ -19,17 +19,20 @@
 //   2 based      base in base_bits, then x - base                                         field
 //   3 difference the first x in first_bits, then x[k] - x[k - 1], k = 1 to 31             field
 //
-// Bases, first integers and differences are zigzag numbers: 2 d, or -2 d - 1 for a negative d. exponents has unsigned
-// integers. It stores a base as base - least base, without zigzag. Widths are in bits; for 8-byte integers, the width
-// in the table is in pairs of bits.
+// Bases, first integers and differences are zigzag numbers: 2 d, or -2 d - 1 for a negative d. Widths are in bits; for
+// 8-byte integers, the width in the table is in pairs of bits.
+//
+// exponents has unsigned integers. Neighbouring groups of floats have similar greatest exponents, while the least ones
+// vary. So it stores the greatest integer of a group, minus `more`, in place of the base, without zigzag. The base is
+// the greatest integer - (2^width - 1).
 //
 // A sparse group is plain or centered, and its payload has only the non-zero integers.
 //
 // The encoder chooses the form with the fewest bits, including the mask. Ties prefer plain, then sparse plain, then
 // based, then difference; centered replaces plain if an x is negative. Only some encoders look for differences. A base
-// is the least x. base_bits is the most bits that a non-zero group would need for its base. first_bits is the most bits
-// for a first x, or 0 if the encoder does not look for differences. So the bytes are canonical: host and device write
-// the same.
+// is the least x, except in exponents. base_bits is the most bits that a non-zero group would need for its base, or for
+// what it stores in place of it. first_bits is the most bits for a first x, or 0 if the encoder does not look for
+// differences. So the bytes are canonical: host and device write the same.
 //
 // Decoders reject chunks whose parts do not add up to their size, bits of non_zero[] past the end, other sparse groups,
 // and widths, first_bits and base_bits above the caller's limit. They ignore padding and integers past the end, and
@@ -69,9 +72,10 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
     return static_cast<word>(d) << 1 ^ static_cast<word>(d >> (word_bits - 1));
   }
   TUCK_HD static constexpr word unzigzag(word z) noexcept { return z >> 1 ^ (word{0} - (z & 1)); }
-  // Returns what is stored before the integers of a group with this base.
-  TUCK_HD static constexpr word base_lead(number base, word least) noexcept {
-    return Unsigned ? static_cast<word>(base) - least : zigzag(base);
+  // Returns what is stored before the integers of a based group. `end` is its least integer, or its greatest one if
+  // integers are unsigned; then `least` is the least of these.
+  TUCK_HD static constexpr word base_lead(number end, word least) noexcept {
+    return Unsigned ? static_cast<word>(end) - least : zigzag(end);
   }
 
   // -- forms ---------------------------------------------------------------------------------------------------------
@@ -107,7 +111,7 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
     TUCK_HD constexpr word base(word lead, word least) const noexcept {
       return form() == centered            ? word{0} - (word{1} << (width() - 1))
              : form() == plain             ? 0
-             : Unsigned && form() == based ? lead + least
+             : Unsigned && form() == based ? lead + least - ((word{1} << width()) - 1)
                                            : unzigzag(lead);
     }
   };
@@ -117,13 +121,21 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
     number lowest = 0, highest = 0, first = 0;
     word differences = 0;    // OR of all zigzag differences
     uint32_t non_zeros = 0;  // one bit per integer
+
+    // The integer that is stored for the base.
+    TUCK_HD constexpr number end() const noexcept { return Unsigned ? highest : lowest; }
   };
 
-  // Returns the form with the fewest bits. Candidates are compared as bits << 8 | shape, so ties prefer the lower shape
-  // byte.
-  TUCK_HD static constexpr shape choose(const summary& s, uint32_t first_bits, uint32_t base_bits,
-                                        bool differences) noexcept {
-    const uint32_t non_zeros = popcount(s.non_zeros), sparse = group << 8 | shape::sparse_bit;
+  struct choice {
+    shape form;
+    uint32_t bits;  // of the payload
+  };
+
+  // Returns the form with the fewest bits, for a group with `non_zeros` non-zero integers. Candidates are compared as
+  // bits << 8 | shape, so ties prefer the lower shape byte.
+  TUCK_HD static constexpr choice choose(const summary& s, uint32_t non_zeros, uint32_t first_bits, uint32_t base_bits,
+                                         bool differences) noexcept {
+    const uint32_t sparse = group << 8 | shape::sparse_bit;
     // What one step of a width field adds to a candidate: its bits << 8, and 1 in the shape.
     const uint32_t dense_step = group * unit << 8 | 1, sparse_step = (non_zeros * unit << 8) + 1;
     const auto steps = [](word all) { return (tuck::bit_width(all) + unit - 1) / unit; };
@@ -141,7 +153,8 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
     if (differences)
       if (const uint32_t wanted = steps(s.differences); wanted < 32)
         consider(wanted * ((group - 1) * unit << 8 | 1) + (first_bits << 8 | difference << 6));
-    return {static_cast<uint8_t>(least)};
+    const shape form{static_cast<uint8_t>(least)};
+    return {form, (least >> 8) - (form.is_sparse() ? group : 0)};  // without the mask
   }
 
   // -- offsets -------------------------------------------------------------------------------------------------------

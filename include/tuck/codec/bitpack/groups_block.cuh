@@ -62,25 +62,25 @@ class block_groups {
   __device__ uint32_t measure(uint32_t count, bool differences, uint32_t more, uint32_t more_bytes, uint32_t limit) {
     device::sync_warp();
     summary of_group[rounds];
-    word firsts = 0, bases = 0;  // unsigned: largest distance of a base from highest_integer, and largest base
+    word firsts = 0, bases = 0;  // unsigned: largest distance of an end from highest_integer, and largest end
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       of_group[r] = summarize(r, differences);
       own_[r].non_zeros = of_group[r].non_zeros;
       if (of_group[r].non_zeros == 0) continue;
       if constexpr (Unsigned) {
-        const auto base = static_cast<word>(of_group[r].lowest);
-        firsts = most(firsts, highest_integer - base);
-        bases = most(bases, base);
+        const auto end = static_cast<word>(of_group[r].end());
+        firsts = most(firsts, highest_integer - end);
+        bases = most(bases, end);
       } else {
         if (rank() == 0 && differences) firsts |= layout::zigzag(of_group[r].first);
-        bases |= layout::zigzag(of_group[r].lowest);
+        bases |= layout::zigzag(of_group[r].end());
       }
     }
     block_reduce(firsts, bases);
-    const word least_base = Unsigned && bases + firsts >= highest_integer ? highest_integer - firsts : 0;
-    if (Unsigned) more = static_cast<uint32_t>(least_base);
-    const uint32_t first_bits = Unsigned ? 0 : tuck::bit_width(firsts), base_bits = tuck::bit_width(bases - least_base);
+    const word least_end = Unsigned && bases + firsts >= highest_integer ? highest_integer - firsts : 0;
+    if (Unsigned) more = static_cast<uint32_t>(least_end);
+    const uint32_t first_bits = Unsigned ? 0 : tuck::bit_width(firsts), base_bits = tuck::bit_width(bases - least_end);
 
     // Sums of a warp: [31:24] sparse groups, [23:16] non-zero groups, [15:0] bits of payload.
     uint32_t counts = 0;
@@ -88,11 +88,12 @@ class block_groups {
     for (uint32_t r = 0; r < rounds; ++r) {
       own_group& mine = own_[r];
       if (mine.non_zeros == 0) continue;
-      const shape form = layout::choose(of_group[r], first_bits, base_bits, differences);
+      const shape form =
+          layout::choose(of_group[r], popcount(of_group[r].non_zeros), first_bits, base_bits, differences).form;
       mine.form = form.byte;
       mine.base = form.base(
-          form.is_difference() ? layout::zigzag(of_group[r].first) : layout::base_lead(of_group[r].lowest, least_base),
-          least_base);
+          form.is_difference() ? layout::zigzag(of_group[r].first) : layout::base_lead(of_group[r].end(), least_end),
+          least_end);
       if (rank() == 0) counts += mine.counts(first_bits, base_bits);
     }
     const uint32_t up_to = device::warp_inclusive_sum(counts);
@@ -308,7 +309,8 @@ class block_groups {
       bit += lead_bits + integers * width;
     }
     device::shared_bit_writer out(temp_.words + temp_.at.payload / 4, bit);
-    const auto lead = static_cast<number>(mine.base);  // the first integer itself in difference groups
+    // The end of the group, or the first integer of a difference group.
+    const auto lead = static_cast<number>(mine.base + (Unsigned ? (word{1} << width) - 1 : 0));
     if (rank() == 0 && lead_bits != 0)
       put_wide(out, mine.is_difference() ? layout::zigzag(lead) : layout::base_lead(lead, temp_.head >> 16), lead_bits);
     // Writes as many integers at once as fit in 32 bits.

@@ -236,7 +236,7 @@ class block_group_reader {
   }
   // Bytes are added four at a time. If a sum could overflow its byte, the group is marked to be read byte by byte.
   __device__ static entry entry_of_bytes(shape form, uint32_t base, uint32_t bit, uint32_t present) {
-    const uint32_t width = form.width(), field = low_mask(width), flags = width | (width > 4 ? over_4 : 0);
+    const uint32_t width = form.width(), field = (1u << width) - 1, flags = width | (width > 4 ? over_4 : 0);
     if (form.is_difference()) return {0, bit, flags | not_all | differences, present};
     if (form.is_sparse() || base > 255 - field) return {base, bit, flags | not_all, present};
     return {base * 0x01010101u, bit, flags, field * 0x01010101u};

@@ -23,7 +23,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   // field of the chunk's head; unsigned integers replace it.
   static uint32_t encode(const std::byte* integers, uint32_t count, bool differences, uint32_t more, uint32_t limit,
                          std::byte* out) noexcept {
-    return vectorized([=] { return write(integers, count, differences, more, limit, out); });
+    return vectorized([=]<class Cpu>(Cpu) { return write<Cpu>(integers, count, differences, more, limit, out); });
   }
 
   // Reads `count` integers from untrusted bytes. Returns false if they are malformed. Otherwise `end` is the end of the
@@ -36,30 +36,31 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
  private:
   struct parts : layout::offsets {
     uint32_t first_bits, base_bits;
-    word least;  // least base of unsigned integers
+    word least;  // of unsigned integers: the least that a group stores for its base
   };
 
+  template <class Cpu>
   [[gnu::always_inline]] static uint32_t write(const std::byte* integers, uint32_t count, bool differences,
                                                uint32_t more, uint32_t limit, std::byte* out) noexcept {
+    using loops = masks_on<Cpu>;
     const uint32_t groups = layout::count(count);
     if (groups > layout::max_groups) return incompressible;
     uint32_t non_zeros[layout::max_groups];
-    masks_of(span(reinterpret_cast<const untyped<Bytes>*>(integers), count), ones::non_zeros,
-             reinterpret_cast<std::byte*>(non_zeros));
+    loops::template masks_of<ones::non_zeros, Bytes>(integers, count, reinterpret_cast<std::byte*>(non_zeros));
     alignas(summary) std::byte room[sizeof(summary) * layout::max_groups];  // uninitialized for groups of zeros
     auto* const of_group = reinterpret_cast<summary*>(room);
-    bits padded[1 + group];
+    bits padded[group + 1];
     word firsts = 0, bases = 0, least = Unsigned ? ~word{0} : 0, most = 0;
     for (uint32_t g = 0; g < groups; ++g) {
       if (non_zeros[g] == 0) continue;
       of_group[g] = summarize(group_at(integers, count, g, padded), non_zeros[g], differences);
       firsts |= layout::zigzag(of_group[g].first);
-      const auto base = static_cast<word>(of_group[g].lowest);
+      const auto end = static_cast<word>(of_group[g].end());
       if constexpr (Unsigned) {
-        least = base < least ? base : least;
-        most = base > most ? base : most;
+        least = end < least ? end : least;
+        most = end > most ? end : most;
       }
-      bases |= layout::base_lead(of_group[g].lowest, 0);
+      bases |= layout::base_lead(of_group[g].end(), 0);
     }
     if (Unsigned && most < least) least = 0;  // no groups
     if (Unsigned) more = static_cast<uint32_t>(least);
@@ -74,15 +75,16 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     uint32_t non_zero_groups = 0, sparse_groups = 0, payload_bits = 0;
     for (uint32_t g = 0; g < groups; ++g) {
       if (non_zeros[g] == 0) continue;
-      const shape chosen = layout::choose(of_group[g], first_bits, base_bits, differences);
+      const auto [chosen, bits] =
+          layout::choose(of_group[g], Cpu::popcount(non_zeros[g]), first_bits, base_bits, differences);
       shapes[non_zero_groups++] = chosen.byte;
+      payload_bits += bits;
       if (chosen.is_sparse()) {
         ++sparse_groups;
         const std::byte* const mask = reinterpret_cast<const std::byte*>(non_zeros + g);
-        const auto* const x = reinterpret_cast<const untyped<Bytes>*>(group_at(integers, count, g, padded));
-        next = pack(span(x, group), mask, next, packed + sizeof packed);
+        next = loops::template pack<Bytes>(group_at(integers, count, g, padded), group, mask, next,
+                                           packed + sizeof packed);
       }
-      payload_bits += chosen.payload_bits(popcount(non_zeros[g]), first_bits, base_bits);
     }
     const auto at = layout::offsets_of(count, non_zero_groups, sparse_groups, payload_bits);
     if (at.end > limit) return incompressible;
@@ -90,25 +92,34 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     std::memset(out, 0, at.masks);
     store_unaligned(out, first_bits | base_bits << 8 | more << 16);
     std::memcpy(out + at.shapes, shapes, non_zero_groups);
-    bit_writer payload(out + at.payload);
     const uint8_t* next_shape = shapes;
     std::byte* next_mask = out + at.masks;
     next = packed;
+    // Groups are written as if all their integers were present. So the last bytes go to another place first.
+    std::byte last[2 * slack], *last_bytes = nullptr;
+    position payload{out + at.payload, 0};
+    if (at.end != at.payload) *payload.to = {};
     for (uint32_t g = 0; g < groups; ++g) {
       if (non_zeros[g] == 0) continue;
+      if (last_bytes == nullptr && out + at.end - payload.to < slack) {
+        last_bytes = payload.to;
+        last[0] = *payload.to;
+        payload.to = last;
+      }
       out[layout::head_bytes + g / 8] |= static_cast<std::byte>(1 << g % 8);
       const shape form{*next_shape++};
       if (form.is_sparse()) {
         store_unaligned(next_mask, non_zeros[g]);
         next_mask += 4;
-        put_group(payload, next, popcount(non_zeros[g]), of_group[g], form, first_bits, base_bits, least);
-        next += popcount(non_zeros[g]) * Bytes;
+        const uint32_t kept = Cpu::popcount(non_zeros[g]);
+        put_group<Cpu>(payload, next, kept, of_group[g], form, first_bits, base_bits, least);
+        next += kept * Bytes;
       } else {
-        put_group(payload, group_at(integers, count, g, padded), group, of_group[g], form, first_bits, base_bits,
-                  least);
+        put_group<Cpu>(payload, group_at(integers, count, g, padded), group, of_group[g], form, first_bits, base_bits,
+                       least);
       }
     }
-    payload.finish();
+    if (last_bytes != nullptr) std::memcpy(last_bytes, last, static_cast<size_t>(out + at.end - last_bytes));
     return at.end;
   }
 
@@ -152,23 +163,23 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   // -- integers of a group -------------------------------------------------------------------------------------------
   // The loops have a known length, so that compilers vectorize them.
 
-  // Returns a whole group, padded with zeros. The integer before its first may be read.
+  // Returns a whole group, padded with zeros. The integer after its last may be read.
   [[gnu::always_inline]] static const std::byte* group_at(const std::byte* integers, uint32_t count, uint32_t g,
-                                                          bits (&padded)[1 + group]) noexcept {
+                                                          bits (&padded)[group + 1]) noexcept {
     const uint32_t left = count - group * g;
     integers += group * Bytes * g;
-    if (left >= group && g != 0) return integers;
+    if (left > group) return integers;
     std::memset(padded, 0, sizeof padded);
-    std::memcpy(padded + 1, integers, (left < group ? left : group) * Bytes);
-    return reinterpret_cast<const std::byte*>(padded + 1);
+    std::memcpy(padded, integers, left * Bytes);
+    return reinterpret_cast<const std::byte*>(padded);
   }
   [[gnu::always_inline]] static word at(const std::byte* integers, uint32_t i) noexcept {
     return static_cast<word>(layout::number_of(load_unaligned<bits>(integers + i * Bytes)));
   }
-  // Returns the zigzag difference to the integer before; 0 for the first integer.
+  // Returns the zigzag difference from integer i to the next; 0 for the last integer.
   [[gnu::always_inline]] static word difference(const std::byte* integers, uint32_t i) noexcept {
-    const word z = layout::zigzag(static_cast<number>(at(integers, i) - at(integers - Bytes, i)));
-    return select(i == 0, word{0}, z);
+    const word z = layout::zigzag(static_cast<number>(at(integers + Bytes, i) - at(integers, i)));
+    return select(i == group - 1, word{0}, z);
   }
 
   [[gnu::always_inline]] static summary summarize(const std::byte* x, uint32_t non_zeros, bool predicts) noexcept {
@@ -186,52 +197,71 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     return {lowest, highest, static_cast<number>(at(x, 0)), differences, non_zeros};
   }
 
-  [[gnu::always_inline]] static void put_group(bit_writer& payload, const std::byte* x, uint32_t integers,
+  // Where the next bit goes. The bits of *to below `bit` < 8 are in use, and those above it are 0.
+  struct position {
+    std::byte* to;
+    uint32_t bit;
+
+    void advance(uint32_t bits) noexcept {
+      to += (bit + bits) / 8;
+      bit = (bit + bits) % 8;
+    }
+    // Appends up to 64 bits, and zeros after them.
+    void put(uint64_t x, uint32_t width) noexcept {
+      const uint64_t before = static_cast<uint64_t>(*to);
+      store_unaligned(to, before | x << bit);
+      if (Bytes == 8) to[8] = static_cast<std::byte>(x >> 1 >> (63 - bit));
+      advance(width);
+    }
+    // Appends 32 fields, merged into N units of up to 64 bits, and zeros after them. Of these only the first `count`
+    // fields stay. A unit is written together with the end of the one before it, so that none waits for another.
+    template <size_t N>
+    [[gnu::always_inline]] void put(const uint64_t (&units)[N], uint64_t width, uint32_t count) noexcept {
+      constexpr uint64_t fields = group / N;  // of a unit; eight fill whole bytes
+      uint64_t before = static_cast<uint64_t>(*to);
+      for (uint64_t k = 0; k <= N; ++k) {
+        const uint64_t at = fields == 8 ? bit : bit + k * fields * width, byte = fields == 8 ? k * width : at / 8;
+        if (k > 0) before = units[k - 1] >> 1 >> (fields * width - 1 - at % 8);
+        store_unaligned(to + byte, k < N ? before | units[k] << at % 8 : before);
+      }
+      advance(count * static_cast<uint32_t>(width));
+    }
+  };
+
+  template <class Cpu>
+  [[gnu::always_inline]] static void put_group(position& payload, const std::byte* x, uint32_t integers,
                                                const summary& s, shape form, uint32_t first_bits, uint32_t base_bits,
                                                word least) noexcept {
     word fields[group];
     if (form.is_difference()) {
       payload.put(layout::zigzag(s.first), first_bits);
       for (uint32_t i = 0; i < group; ++i) fields[i] = difference(x, i);
-      return put_fields(payload, fields, 1, group, form.width());
+      return put_fields<Cpu>(payload, fields, group - 1, form.width());
     }
-    const word lead = layout::base_lead(s.lowest, least), base = form.base(lead, least);
+    const word lead = layout::base_lead(s.end(), least), base = form.base(lead, least);
     if (form.form() == layout::based) payload.put(lead, base_bits);
     for (uint32_t i = 0; i < group; ++i) fields[i] = select(i < integers, at(x, i) - base, word{0});
-    put_fields(payload, fields, 0, integers, form.width());
+    put_fields<Cpu>(payload, fields, integers, form.width());
   }
 
-  // Writes the fields from `begin`, which is 0 or 1, to `end`, as many at once as fit in 64 bits. Other fields are 0.
-  [[gnu::always_inline]] static void put_fields(bit_writer& payload, const word* fields, uint32_t begin, uint32_t end,
+  // Writes the first `count` fields, as many at once as fit in 64 bits. Other fields are 0.
+  template <class Cpu>
+  [[gnu::always_inline]] static void put_fields(position& payload, const word* fields, uint32_t count,
                                                 uint32_t width) noexcept {
-    const auto put = [&](const auto& merged) {
-      constexpr uint32_t together = group / (sizeof merged / sizeof merged[0]);
-      const uint32_t whole = end / together, rest = end % together;
-      if (begin != 0) payload.put(merged[0] >> width, (together - 1) * width);
-      for (uint32_t i = begin; i < whole; ++i) payload.put(merged[i], together * width);
-      if (rest != 0) payload.put(merged[whole], rest * width);
-    };
+    if (width == 0) return;
     if (width > 32) {
-      for (uint32_t i = begin; i < end; ++i) payload.put(fields[i], width);
+      for (uint32_t i = 0; i < count; ++i) payload.put(fields[i], width);
       return;
     }
     uint64_t pairs[group / 2], fours[group / 4], eights[group / 8];
-    for (uint32_t i = 0; i < group / 2; ++i) {
-      if constexpr (Bytes == 8) {
-        pairs[i] = fields[2 * i] | fields[2 * i + 1] << width;
-      } else {
-        const auto both = load_unaligned<uint64_t>(reinterpret_cast<const std::byte*>(fields + 2 * i));
-        pairs[i] = static_cast<uint32_t>(both) | both >> 32 << width;
-      }
-    }
-    if (width > 16) return put(pairs);
-    for (uint32_t i = 0; i < group / 4; ++i) fours[i] = pairs[2 * i] | pairs[2 * i + 1] << 2 * width;
-    if (width > 8) return put(fours);
-    for (uint32_t i = 0; i < group / 8; ++i) eights[i] = fours[2 * i] | fours[2 * i + 1] << 4 * width;
-    put(eights);
+    Cpu::merge(fields, width, pairs);
+    if (width > 16) return payload.put(pairs, width, count);
+    Cpu::merge(pairs, 2 * width, fours);
+    if (width > 8) return payload.put(fours, width, count);
+    Cpu::merge(fours, 4 * width, eights);
+    payload.put(eights, width, count);
   }
-
-  // The most bytes of a group, and the bytes that are read after it.
+  // The most bytes of a group, and the bytes that are read or written after it.
   static constexpr uint32_t slack = 33 * 8 + 32;
 
   [[gnu::always_inline]] static void take_group(const std::byte* payload, uint32_t bit, shape form, const parts& at,

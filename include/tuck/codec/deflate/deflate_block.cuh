@@ -15,7 +15,7 @@ namespace deflate_format {
 // The block codec of deflate.
 template <element T, int Threads> class block_encoder {
   static constexpr uint32_t width = sizeof(T);
-  using lane_output = device::bits_to_shared<device::bit_order::lowest_first>;  // finished after a barrier
+  using lane_output = device::bits_to_shared;  // finished after a barrier
   static constexpr uint32_t warps = Threads / device::warp_size;
   static constexpr uint32_t parts = warps < 4 ? warps : 4;     // pieces of a sub-block, one per thread
   static constexpr uint32_t max_cells = cells_of(tile_bytes);  // of the values

@@ -18,9 +18,9 @@ template <floating_element T> struct exponent_row {
   exponent_row() = default;
   // If `signs` is false, only the upper bytes are correct, unless values have one byte.
   __device__ explicit exponent_row(device::vec128 x, bool signs = true) {
-    if (signs || width == 1) {
+    if (width == 1 || (width == 4 && signs)) {
       rotate_values<width>(x.w);
-    } else {
+    } else if (width == 4) {
 #pragma unroll
       for (uint32_t& w : x.w) w <<= 1;
     }
@@ -28,7 +28,10 @@ template <floating_element T> struct exponent_row {
     for (uint32_t q = 0; q < quads; ++q) {
 #pragma unroll
       for (uint32_t k = 0; k < width; ++k) quad[q].w[k] = x.w[width * q + k];
-      quad[q].to_planes();
+      if constexpr (width == 2)
+        quad[q].to_planes_of_two(true, 0);
+      else
+        quad[q].to_planes();
     }
   }
   __device__ device::vec128 values() {

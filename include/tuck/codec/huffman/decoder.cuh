@@ -1,7 +1,7 @@
 // Decodes rows of values and side streams from untrusted bytes on one thread block. layout.hpp describes the format.
 #pragma once
 
-#include <tuck/codec/huffman/parts.cuh>
+#include <tuck/codec/huffman/plane_words.cuh>
 #include <tuck/codec/huffman/warp_code.cuh>
 #include <tuck/core/bit_lanes.cuh>
 
@@ -180,7 +180,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     for (uint32_t at = 0; at < 8 * tail; at += Bits) {
       const uint32_t entry = code.of(in.peek());
       word |= entry >> 8 << at;
-      in.skip(entry & 31);
+      in.skip(entry);
     }
     words[whole] = word;
   }
@@ -191,7 +191,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     for (uint32_t& x : pair) {
       const uint32_t window = in.peek(), a = code.of(window), b = code.of(codes::behind(window, a));
       x = device::byte_perm<0x5151>(a, b);
-      in.skip((a + b) & 31);
+      in.skip(a + b);
     }
     return device::byte_perm<0x5410>(pair[0], pair[1]);
   }
@@ -250,61 +250,22 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     return true;
   }
 
-  // Passes the values to the sink, 16 bytes at a time. A thread makes 32 bytes at once if values have 8 bytes.
   template <class Sink> __device__ void give_values(const shape& s, Sink& sink) {
-    constexpr uint32_t each = width < 4 ? 4 / width : 1, vectors = width / 4 == 2 ? 2 : 1;  // `each`: quads per thread
     const uint32_t quads = (s.values + 3) / 4, lowest_part = s.parts() - 1;
     const bool is_narrow = s.stored_narrow(lowest_part) && !s.coded(lowest_part);
     if (is_narrow) {
       widen_plane(from_ + temp_.part[lowest_part].stored, quads, temp_.part[lowest_part].words);
       device::sync_block();
     }
-    const uint32_t* from[width];  // words of each plane
-    bool in_chunk[width];         // whether these are in the chunk; otherwise in shared memory
+    plane_words<T, Threads> planes;
 #pragma unroll
     for (uint32_t k = 0; k < width; ++k) {
       const uint32_t p = upper_part + k;
       const bool here = (k == 0 && s.has_heads()) || (p == lowest_part && is_narrow) || s.coded(p);
-      in_chunk[k] = !here;
-      if (p <= lowest_part) from[k] = (here ? plane(s, k) : from_ + temp_.part[p].stored) + each * threadIdx.x;
+      planes.in_chunk[k] = !here;
+      planes.from[k] = p > lowest_part ? nullptr : here ? plane(s, k) : from_ + temp_.part[p].stored;
     }
-#pragma unroll 1
-    for (uint32_t q = each * threadIdx.x; q < quads; q += each * Threads) {
-      four y[each];
-#pragma unroll
-      for (uint32_t k = 0; k < width; ++k) {
-        uint32_t w[each] = {};
-        if (k == 0 || k < s.planes()) {
-          if (in_chunk[k]) {
-#pragma unroll
-            for (uint32_t j = 0; j < each; ++j)
-              if (j == 0 || q + j < quads) w[j] = device::load(from[k] + j);
-          } else {
-#pragma unroll
-            for (uint32_t j = 0; j < each; ++j)
-              if (j == 0 || q + j < quads) w[j] = from[k][j];
-          }
-        }
-#pragma unroll
-        for (uint32_t j = 0; j < each; ++j) y[j].w[width - 1 - k] = w[j];
-        from[k] += each * Threads;
-      }
-      device::vec128 x[vectors];
-#pragma unroll
-      for (uint32_t j = 0; j < each; ++j) {
-        y[j].from_planes();
-        if (s.rotated())
-          rotate_values_back<width>(y[j].w);
-        else
-          y[j].lower(s.dropped());
-#pragma unroll
-        for (uint32_t i = 0; i < width; ++i) x[(width * j + i) / 4].w[(width * j + i) % 4] = y[j].w[i];
-      }
-#pragma unroll
-      for (uint32_t i = 0; i < vectors; ++i)
-        if (const uint32_t first = 4 * q + i * tile::lane_values; i == 0 || first < s.values)
-          sink(first, s.values - first >= tile::lane_values ? x[i] : tile::clip(x[i], s.values - first));
-    }
+    planes.give_values(s, sink);
   }
   // Restores a plane that is stored with seven bits per value.
   __device__ static void widen_plane(const uint32_t* from, uint32_t quads, uint32_t* to) {

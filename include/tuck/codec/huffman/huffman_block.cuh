@@ -37,6 +37,8 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     uint32_t coded, stored;   // one bit per part; parts without bytes have none
     uint32_t streams, words;  // `words` without directory and bits of the streams
     uint32_t least, most;
+    uint32_t coded_bits;
+    uint32_t joins;  // Are streams written apart and then joined, in place of the upper bytes?
   };
 
   __device__ explicit block_encoder(TempStorage& temp) : temp_(temp), parts_(temp.parts) {}
@@ -44,14 +46,14 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
   // Returns the size of the encoded row in bytes.
   __device__ uint32_t measure(const row_sections& sections) {
     if (threadIdx.x == 0) {
-      temp_.coded = temp_.most = 0;
+      temp_.coded = temp_.most = temp_.coded_bits = 0;
       temp_.least = ~0u;
     }
     parts_.split(sections);
     device::sync_block();
     make_codes();
     device::sync_block();
-    return measure_streams();
+    return write_streams();
   }
 
   // Writes the encoded row, the words of `tail`, and zeros to the end of `out`. Address and size of `out` are multiples
@@ -59,7 +61,6 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
   __device__ void pack(const uint32_t* tail, uint32_t tail_words, bytes out) {
     auto* const to = reinterpret_cast<uint32_t*>(out.data());
     const shape s = temp_.parts.of_chunk.get();
-    write_streams();
     uint32_t at = shape::head_words;
     if (threadIdx.x < shape::head_words) device::store(to + threadIdx.x, threadIdx.x == 0 ? s.header : s.sizes());
 #pragma unroll 1
@@ -67,7 +68,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     write_directory(s, to + at);
     at += stream_words(temp_.streams, s.wide());
     device::sync_block();
-    copy(to + at, temp_.staged, bit_words_);
+    copy(to + at, joined(), bit_words_);
     at += bit_words_;
 #pragma unroll 1
     for (uint32_t left = temp_.stored; left != 0; left &= left - 1) {
@@ -102,7 +103,10 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
       temp_.tables[p][device::lane_id()] = made.word;
       if (device::lane_id() == 0) {
         temp_.groups[p] = made.groups;
-        if (pays(4 * s.stored_words(p), made.bits, words)) device::atomic_or(&temp_.coded, 1u << p);
+        if (pays(4 * s.stored_words(p), made.bits, words)) {
+          device::atomic_or(&temp_.coded, 1u << p);
+          device::atomic_add(&temp_.coded_bits, made.bits);
+        }
       }
     }
     device::sync_block();
@@ -124,13 +128,18 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
         words = stored_words;
       }
     }
-    symbols = device::warp_sum(symbols);
+    const uint32_t streams = streams_of(device::warp_sum(symbols));
+    // The most words that the streams can take, each beside the others: 10 bits for each symbol of each word.
+    static_assert(max_length == 10);
+    const uint32_t in_fours = symbols == 0 ? 0 : (p < nibble_parts ? 10 : 5) * (s.words(p) + streams);
+    const bool fits = device::warp_sum(in_fours) / 4 + 2 * streams <= staged_words;
     words = device::warp_sum(words) + shape::head_words;
     const uint32_t stored = device::ballot(is_stored);
     if (p != 0) return;
     temp_.parts.of_chunk.get().header = s.header | temp_.coded;
     temp_.stored = stored;
-    temp_.streams = streams_of(symbols);
+    temp_.streams = streams;
+    temp_.joins = fits && (temp_.coded >> upper_part & 1) != 0 && temp_.coded_bits / 32 < (s.values + 3) / 4;
     temp_.words = words;
   }
   __device__ static uint32_t lowest(uint32_t parts) { return static_cast<uint32_t>(device::ffs(parts)) - 1; }
@@ -168,35 +177,69 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
       for (uint32_t i = 0; i < tail; ++i) visit(code.of<0, 8>(words[whole] >> 8 * i), 0);
     }
   }
-  __device__ uint32_t measure_streams() {
+  // Encodes the streams. Returns the size of the encoded row in bytes.
+  __device__ uint32_t write_streams() {
     const uint32_t t = threadIdx.x, streams = temp_.streams;
-    uint32_t bits = 0, total;
-    if (t < streams) {
-      visit_stream(t, streams, [&](uint32_t a, uint32_t b) { bits += a + b; });
-      bits &= low_mask(32 - max_length);  // keeps the lengths; the codes are in the high bits
-      device::atomic_min(&temp_.least, bits);
-      device::atomic_max(&temp_.most, bits);
+    const bool joins = temp_.joins != 0;
+    // Without room for all streams, the first pass only counts bits: each thread overwrites one word again and again.
+    device::codes_to_shared to(temp_.staged + t, 0, joins ? streams : 0);
+    uint32_t begin = 0;
+#pragma unroll 1
+    for (bool is_placed = false;; is_placed = true) {
+      if (t < streams) visit_stream(t, streams, [&](uint32_t a, uint32_t b) { to.put(a, b); });
+      if (is_placed) break;
+      bits_ = t < streams ? to.bits() : 0;
+      if (joins && t < streams) to.finish();
+      begin = place_streams(t, streams);
+      if (joins) break;
+      to = device::codes_to_shared(temp_.staged, begin, 1);
     }
-    begin_bit_ = scan::exclusive_sum(temp_.parts.scan_storage, bits, total);
-    bits_ = bits;
-    bit_words_ = (total + 31) / 32;
-    if (t == 0 && total / 32 < staged_words) temp_.staged[total / 32] = 0;
-    device::sync_block();
-    const bool wide = streams != 0 && temp_.most - temp_.least / 2 * 2 > 255;
-    if (t == 0 && streams != 0) {
-      temp_.parts.of_chunk.get().shortest = temp_.least / 2 * 2;
-      if (wide) temp_.parts.of_chunk.get().header |= 1u << 10;
+    if (joins) {
+      join(t, streams, begin);
+    } else {
+      device::sync_block();
+      if (t < streams) to.merge();
     }
-    return 4 * (temp_.words + stream_words(streams, wide) + bit_words_);
+    return 4 * (temp_.words + stream_words(streams, temp_.parts.of_chunk.get().wide()) + bit_words_);
   }
-
-  __device__ void write_streams() {
-    const uint32_t streams = temp_.streams;
-    device::bits_to_shared<device::bit_order::highest_first> to(temp_.staged, begin_bit_);
-    if (threadIdx.x < streams)
-      visit_stream(threadIdx.x, streams, [&](uint32_t a, uint32_t b) { to.put_codes<~(~0u >> 2 * max_length)>(a, b); });
+  // Returns where this thread's stream begins, in bits. Has barriers.
+  __device__ uint32_t place_streams(uint32_t t, uint32_t streams) {
+    if (t < streams) {
+      device::atomic_min(&temp_.least, bits_);
+      device::atomic_max(&temp_.most, bits_);
+    }
+    uint32_t total;
+    const uint32_t begin = scan::exclusive_sum(temp_.parts.scan_storage, bits_, total);
+    bit_words_ = (total + 31) / 32;
+    if (t == 0 && streams != 0) {
+      if (total / 32 < staged_words) joined()[total / 32] = 0;
+      temp_.parts.of_chunk.get().shortest = temp_.least / 2 * 2;
+      if (temp_.most - temp_.least / 2 * 2 > 255) temp_.parts.of_chunk.get().header |= 1u << 10;
+    }
     device::sync_block();
-    if (threadIdx.x < streams) to.finish();
+    return begin;
+  }
+  // The words of all streams without gaps.
+  __device__ uint32_t* joined() { return temp_.joins != 0 ? parts_.upper() : temp_.staged; }
+  // Moves this thread's stream from its words in `staged` to where it belongs. Has a barrier.
+  __device__ void join(uint32_t t, uint32_t streams, uint32_t begin) {
+    const uint32_t shift = begin % 32, words = (shift + bits_) / 32;
+    uint32_t* const to = joined() + begin / 32;
+    uint32_t before = 0;
+    if (t < streams) {
+      device::shared_steps from(temp_.staged, t, staged_words, streams);
+#pragma unroll 1
+      for (uint32_t i = 0; i < words; ++i) {
+        const uint32_t now = from.take();
+        to[i] = device::funnel_shift_right(now, before, shift);
+        before = now;
+      }
+    }
+    device::sync_block();
+    if (t < streams && (shift + bits_) % 32 != 0) {
+      const uint32_t last = words <= bits_ / 32 ? temp_.staged[words * streams + t] : 0;
+      device::atomic_or(to + words, device::funnel_shift_right(last, before, shift));
+    }
   }
 
   __device__ uint32_t write_table(uint32_t p, uint32_t* to, uint32_t at) const {
@@ -220,7 +263,16 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
   }
 
   __device__ static void copy(uint32_t* to, const uint32_t* from, uint32_t words) {
-    copy_to_frame<Threads>({reinterpret_cast<std::byte*>(to), 4 * words}, reinterpret_cast<const std::byte*>(from));
+    constexpr uint32_t each = sizeof(device::vec128) / 4;
+    const uint32_t ahead = static_cast<uint32_t>(0 - reinterpret_cast<uintptr_t>(to) / 4) % each;
+    const uint32_t head = ahead < words ? ahead : words, vectors = (words - head) / each, tail = head + vectors * each;
+    if (threadIdx.x < head) device::store(to + threadIdx.x, from[threadIdx.x]);
+    if (threadIdx.x < words - tail) device::store(to + tail + threadIdx.x, from[tail + threadIdx.x]);
+    from += head + each * threadIdx.x;
+    auto* const target = reinterpret_cast<device::vec128*>(to + head);
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < vectors; i += Threads, from += each * Threads)
+      device::store(target + i, device::vec128{{from[0], from[1], from[2], from[3]}});
   }
   // Writes a plane with seven bits per value.
   __device__ static void write_narrow(const uint32_t* from, uint32_t quads, uint32_t* to) {
@@ -236,7 +288,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
 
   TempStorage& temp_;
   splitter parts_;
-  uint32_t begin_bit_ = 0, bits_ = 0, bit_words_ = 0;
+  uint32_t bits_ = 0, bit_words_ = 0;  // of this thread's stream; of all streams
 };
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format

@@ -24,7 +24,7 @@ template <uint32_t Width> struct quad {
 
   __device__ static quad load(const std::byte* row, uint32_t q) {
     quad x;
-    const auto* const from = reinterpret_cast<const uint32_t*>(row) + Width * q;
+    const auto* const from = reinterpret_cast<const uint32_t*>(row + 4 * Width * q);
     if constexpr (Width >= 4) {
 #pragma unroll
       for (uint32_t i = 0; i < Width / 4; ++i) {
@@ -38,6 +38,13 @@ template <uint32_t Width> struct quad {
       x.w[0] = *from;
     }
     return x;
+  }
+  // Returns value k.
+  __device__ auto value(uint32_t k) const {
+    if constexpr (Width == 8)
+      return device::join_words(w[2 * k], w[2 * k + 1]);
+    else
+      return static_cast<typename uint_of_size<Width>::type>(w[k * Width / 4] >> (8 * Width * k % 32));
   }
   // Sets all bits that are set in `other`.
   __device__ void merge(const quad& other) {
@@ -73,6 +80,14 @@ template <uint32_t Width> struct quad {
     }
   }
 
+  // The same as raise() or rotate_values(), then to_planes(). If `dropped` is 1, only the upper plane is correct.
+  __device__ void to_planes_of_two(bool rotated, uint32_t dropped) {
+    static_assert(Width == 2);
+    const uint32_t signs = device::byte_signs<0x7531>(w[0], w[1]);
+    const uint32_t a = w[0] << (rotated ? 1 : 0), b = w[1] << (rotated ? 1 : 0);
+    w[0] = device::select_bits(rotated ? 0x01010101 : 0, signs, device::byte_perm<0x6420>(a, b));
+    w[1] = device::byte_perm(a, b, dropped == 0 ? 0x7531 : 0x6420);
+  }
   // to_planes() converts values to words of planes, and from_planes() converts them back.
   __device__ void to_planes() {
     if constexpr (Width == 2) {

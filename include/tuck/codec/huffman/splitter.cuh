@@ -50,7 +50,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     if constexpr (width > 1) looks_for_heads = look(s);
     const uint32_t lane = device::lane_id();
     // A warp has consecutive quads.
-    const uint32_t quads = (s.values + 3) / 4, first = device::warp_id() * (rounds * device::warp_size) + lane;
+    const uint32_t last = bytes / (4 * width), first = device::warp_id() * (rounds * device::warp_size) + lane;
     uint32_t carry = 256;  // the byte before this warp's, or 256 if there is none
     if (looks_for_heads && first - lane != 0 && 4 * (first - lane) < s.values)
       carry = planes(s, first - lane - 1).w[width - 1] >> 24;
@@ -58,7 +58,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       const uint32_t q = first + r * device::warp_size;
-      own[r] = planes(s, q < quads ? q : bytes / (4 * width));
+      own[r] = planes(s, q < last ? q : last);
     }
     if constexpr (width > 1) {
       device::sync_block();  // planes overwrite values
@@ -102,12 +102,13 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
 
   // The words and codes of parts.
   __device__ uint32_t* flags() { return temp_.upper + (width > 1 ? (values_ + 3) / 4 : 0); }
+  __device__ uint32_t* upper() { return width > 1 ? temp_.upper : lower(0); }
   __device__ const uint32_t* part_words(uint32_t p) {
-    return p == 0                         ? flags()
-           : p == 1                       ? reinterpret_cast<const uint32_t*>(temp_.row + edges_begin(*sections_))
-           : p == 2                       ? temp_.heads
-           : p == upper_part && width > 1 ? temp_.upper
-                                          : lower(p - upper_part);
+    return p == 0            ? flags()
+           : p == 1          ? reinterpret_cast<const uint32_t*>(temp_.row + edges_begin(*sections_))
+           : p == 2          ? temp_.heads
+           : p == upper_part ? upper()
+                             : lower(p - upper_part);
   }
   __device__ uint32_t* codes(uint32_t p) {
     return p < nibble_parts ? temp_.nibble_codes[p] : temp_.byte_codes[p - upper_part];
@@ -125,11 +126,15 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
   }
   __device__ four planes(const shape& s, uint32_t q) const {
     four x = four::load(temp_.row, q);
-    if (width > 1 && s.rotated())
-      rotate_values<width>(x.w);
-    else
-      x.raise(s.dropped());
-    x.to_planes();
+    if constexpr (width == 2) {
+      x.to_planes_of_two(s.rotated(), s.dropped());
+    } else {
+      if (width > 1 && s.rotated())
+        rotate_values<width>(x.w);
+      else
+        x.raise(s.dropped());
+      x.to_planes();
+    }
     return x;
   }
 
@@ -142,8 +147,11 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     const bool has = 4 * q < s.values && q < most_values / 4;
     const uint32_t left = has ? s.values - 4 * q : 0;
     int votes = 0;
-    for (uint32_t k = 0; k < 4 && k < left; ++k)
-      votes += rotation_vote(reinterpret_cast<const bits_t<T>*>(temp_.row)[4 * q + k]);
+    if (has) {
+      const four values = four::load(temp_.row, q);  // with zeros past the last value
+#pragma unroll
+      for (uint32_t k = 0; k < 4; ++k) votes += rotation_vote(values.value(k));
+    }
     const bool rotates = static_cast<int>(scan::sum(temp_.scan_storage, static_cast<uint32_t>(votes))) > 0;
     const uint32_t dropped = rotates ? 0 : find_dropped(s.values);
     s.header = shape::make_header(false, false, rotates, dropped, 0);
@@ -195,31 +203,38 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
   // Stores the planes below the upper plane. Counts the bytes of planes that may pay, except those of the sample, which
   // are counted already.
   __device__ void keep_lower(const shape& s, uint32_t first, const four (&own)[rounds]) {
-    const uint32_t quads = (s.values + 3) / 4, worth = temp_.worth;
+    const uint32_t mine = rounds_of(s, first);
     uint32_t any = 0;
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) any |= own[r].w[0];
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
-      const uint32_t q = first + r * device::warp_size;
-      if (q >= quads) break;
+      if (r >= mine) break;
 #pragma unroll
-      for (uint32_t k = 1; k < width; ++k) {
-        lower(k)[q] = own[r].w[width - 1 - k];  // dropped planes too, after the others
-        if (k < byte_parts && (worth >> k & 1) != 0 && q % (sample_stride<width> / 4) >= sample_run / 4)
-          add(temp_.byte_codes[k], own[r].w[width - 1 - k], s.values - 4 * q);
-      }
+      for (uint32_t k = 1; k < width; ++k)
+        lower(k)[first + r * device::warp_size] = own[r].w[width - 1 - k];  // dropped planes too, after the others
+    }
+#pragma unroll 1
+    for (uint32_t left = temp_.worth; left != 0; left &= left - 1) {
+      const auto k = static_cast<uint32_t>(device::ffs(left)) - 1;
+#pragma unroll 1
+      for (uint32_t q = first; q < first + mine * device::warp_size; q += device::warp_size)
+        if (q % (sample_stride<width> / 4) >= sample_run / 4) add(temp_.byte_codes[k], lower(k)[q], s.values - 4 * q);
     }
     any = device::warp_or(any & 0x01010101);
     if (s.rotated() && any != 0 && device::lane_id() == 0) device::atomic_or(&temp_.seen, 1u);
   }
+  // Returns how many quads a thread has whose first one is `first`.
+  __device__ static uint32_t rounds_of(const shape& s, uint32_t first) {
+    const uint32_t quads = (s.values + 3) / 4, left = first < quads ? quads - first : 0;
+    return left < rounds * device::warp_size ? ceil_div(left, uint32_t{device::warp_size}) : rounds;
+  }
   __device__ void keep_all(const shape& s, uint32_t first, const uint32_t (&own)[rounds]) {
-    const uint32_t quads = (s.values + 3) / 4, padding = 4 * quads - s.values;
+    const uint32_t padding = (0 - s.values) % 4, mine = rounds_of(s, first);
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
-      const uint32_t q = first + r * device::warp_size;
-      if (q >= quads) break;
-      if (width > 1) temp_.upper[q] = own[r];
+      if (r >= mine) break;
+      if (width > 1) temp_.upper[first + r * device::warp_size] = own[r];
       add(temp_.byte_codes[0], own[r], 4);
     }
     if (threadIdx.x == 0 && padding != 0) device::atomic_add(&temp_.byte_codes[0][0], 0 - padding);

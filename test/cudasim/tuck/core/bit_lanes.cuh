@@ -49,21 +49,48 @@ class shared_steps {
   std::uint32_t at_, end_, step_;
 };
 
-enum class bit_order { highest_first, lowest_first };
+class codes_to_shared {
+ public:
+  codes_to_shared(std::uint32_t* words, std::uint32_t first_bit, std::uint32_t step)
+      : at_(words + first_bit / 32), step_(step), fill_(first_bit % 32) {}
+  void put(std::uint32_t a, std::uint32_t b) {
+    append(a);
+    append(b);
+  }
+  std::uint32_t bits() const { return bits_; }
+  void finish() { *at_ = static_cast<std::uint32_t>(word_ >> 32); }
+  void merge() {
+    if (fill_ != 0) atomic_or(at_, static_cast<std::uint32_t>(word_ >> 32));
+  }
 
-template <bit_order Order> class bits_to_shared {
+ private:
+  void append(std::uint32_t code) {
+    const std::uint32_t length = code & 15;
+    word_ |= static_cast<std::uint64_t>(code - length) << 32 >> fill_;
+    bits_ += length;
+    fill_ += length;
+    if (fill_ < 32) return;
+    finish();
+    at_ += step_;
+    fill_ -= 32;
+    word_ <<= 32;
+  }
+
+  std::uint32_t* at_;
+  std::uint32_t step_, fill_, bits_ = 0;
+  std::uint64_t word_ = 0;  // the highest 32 bits are not written yet
+};
+
+class bits_to_shared {
  public:
   bits_to_shared(std::uint32_t* words, std::uint32_t first_bit) : at_(words + first_bit / 32), fill_(first_bit % 32) {}
   void put(std::uint32_t bits, std::uint32_t count) {
-    word_ |= Order == bit_order::highest_first ? bits >> fill_ : bits << fill_;
+    word_ |= bits << fill_;
     fill_ += count;
     if (fill_ < 32) return;
     *at_++ = word_;
     fill_ -= 32;
-    word_ = Order == bit_order::highest_first ? bits << (count - fill_) : bits >> (count - fill_);
-  }
-  template <std::uint32_t Codes> void put_codes(std::uint32_t a, std::uint32_t b) {
-    put((a | b >> (a & 31)) & Codes, (a + b) & 31);
+    word_ = bits >> (count - fill_);
   }
   void finish() {
     if (fill_ != 0) atomic_or(at_, word_);
@@ -83,6 +110,7 @@ class bits_from_global {
   }
   std::uint32_t peek() const { return static_cast<std::uint32_t>((join_words(low_, high_) << offset_) >> 32); }
   void skip(std::uint32_t bits) {
+    bits &= 255;
     skipped_ += bits;
     offset_ += bits;
     if (offset_ < 32) return;

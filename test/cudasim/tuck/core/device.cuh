@@ -126,10 +126,16 @@ inline std::uint32_t byte_perm(std::uint32_t low, std::uint32_t high, std::uint3
 template <std::uint32_t Selectors> inline std::uint32_t byte_perm(std::uint32_t low, std::uint32_t high) {
   return __byte_perm(low, high, Selectors);
 }
+template <std::uint32_t Selectors> inline std::uint32_t byte_signs(std::uint32_t low, std::uint32_t high) {
+  return __byte_perm(low, high, Selectors | 0x8888);
+}
 template <std::uint32_t Mask> inline std::uint32_t select_bits(std::uint32_t a, std::uint32_t b) {
   return (a & Mask) | (b & ~Mask);
 }
 
+inline std::uint32_t select_bits(std::uint32_t mask, std::uint32_t a, std::uint32_t b) {
+  return (a & mask) | (b & ~mask);
+}
 inline std::uint64_t join_words(std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; }
 inline void split_words(std::uint64_t x, std::uint32_t& low, std::uint32_t& high) {
   low = static_cast<std::uint32_t>(x);
