@@ -124,6 +124,75 @@ TEST(pinned_resource, holds_frames_for_the_host) {
   EXPECT_TRUE(same_bits(decoded(zvc<float>{}, {packed.frame().begin(), packed.frame().end()}), values));
 }
 
+struct explicit_stream {  // as rmm::cuda_stream
+  cudaStream_t stream;
+  explicit operator cudaStream_t() const { return stream; }
+};
+struct stream_reference {  // as cuda::stream_ref
+  cudaStream_t stream;
+  cudaStream_t get() const { return stream; }
+};
+
+TEST(frame_buffer, takes_streams_of_every_type) {
+  const device_stream stream;
+  EXPECT_EQ(stream_handle(explicit_stream{stream}), cudaStream_t{stream});
+  EXPECT_EQ(stream_handle(stream_reference{stream}), cudaStream_t{stream});
+  EXPECT_EQ(stream_handle(nullptr), cudaStream_t{});
+  static_assert(std::is_convertible_v<cudaStream_t, stream_handle> && !std::is_convertible_v<int, stream_handle>);
+  async_resource resource;
+  const device_array<float> in(100), out(100);
+  for (int i = 0; i < 3; ++i) {
+    const auto packed = i == 0   ? encode(zvc<float>{}, span<const float>(in.all()), resource, 0)
+                        : i == 1 ? encode(zvc<float>{}, span<const float>(in.all()), resource, stream_reference{stream})
+                                 : encode(zvc<float>{}, span<const float>(in.all()), resource, explicit_stream{stream});
+    EXPECT_TRUE(packed.wait_sync());
+    EXPECT_TRUE(decode_sync(zvc<float>{}, packed.frame(), out.all(), resource, stream_reference{stream}));
+  }
+}
+
+#if defined(TUCK_CUDASIM)
+// The null stream is that of the current device.
+struct bound_resource : async_resource {
+  int device;
+  int calls = 0, wrong = 0;
+
+  explicit bound_resource(int d) : device(d) {}
+  void* allocate(cudaStream_t stream, size_t size, size_t) { return look(), async_resource::allocate(stream, size); }
+  void deallocate(cudaStream_t stream, void* p, size_t size, size_t) {
+    look();
+    async_resource::deallocate(stream, p, size);
+  }
+  void look() {
+    int now = -1;
+    check(cudaGetDevice(&now));
+    ++calls;
+    wrong += now != device;
+  }
+};
+
+TEST(frame_buffer, is_freed_on_its_device) {
+  auto settings = cudasim::current_settings();
+  settings.devices = 2;
+  cudasim::configure(settings);
+  check(cudaSetDevice(1));
+  bound_resource resource(1);
+  {
+    const device_array<float> in(std::vector<float>(5000), nullptr);
+    auto packed = encode(zvc<float>{}, span<const float>(in.all()), resource, nullptr);
+    auto moved = std::move(packed);
+    check(cudaSetDevice(0));
+    const auto last = std::move(moved);
+  }
+  EXPECT_EQ(resource.calls, 6);
+  EXPECT_EQ(resource.wrong, 0);
+  int device = -1;
+  check(cudaGetDevice(&device));
+  EXPECT_EQ(device, 0);
+  settings.devices = 1;
+  cudasim::configure(settings);
+}
+#endif
+
 TEST(pinned_resource, deallocating_waits_for_the_stream) {
   pinned_resource pinned;
   const device_stream stream;

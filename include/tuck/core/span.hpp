@@ -59,7 +59,7 @@ template <class T> class span {
   TUCK_HD constexpr span(span<U> other) noexcept : data_(other.data()), size_(other.size()) {}
 
   /// Views any contiguous range of T: std::vector, std::array, std::span, cuda::std::span, rmm::device_uvector,
-  /// thrust::device_vector. Host code only.
+  /// thrust::device_vector. Host code only. The data() of rmm::device_buffer is a void*: cast it to std::byte*.
   template <detail::contiguous_of<T> Range>
   constexpr span(Range&& range) noexcept : data_(detail::plain_pointer(std::data(range))), size_(std::size(range)) {}
   /// Views `size` elements from a fancy pointer, such as thrust::device_ptr. Host code only.

@@ -5,8 +5,9 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// Encodes one chunk of at most max_device_chunk_values<C> values. All threads of the block call it. Between two calls
-/// with the same TempStorage there must be a sync_block() or __syncthreads().
+/// Encodes one chunk of at most max_device_chunk_values<C> values. All threads of the block call it. The block must have
+/// exactly `Threads` threads, in one dimension. Between two calls with the same TempStorage there must be a sync_block()
+/// or __syncthreads(). The result is a bare chunk, not a frame: C::decode_chunk reads it, block_decode does not.
 template <codec C, int Threads = block_threads> class block_encode {
   using coder = block_codec<C, Threads>;
 
@@ -34,7 +35,7 @@ template <codec C, int Threads = block_threads> class block_encode {
     return encode(codec, chunk, count, out);
   }
 
-  /// Encodes up to tile::capacity values (16 KiB) that are in registers.
+  /// Encodes the first chunk.count values of a tile in registers, at least 1. All other words of the tile must be zero.
   __device__ uint32_t operator()(const C& codec, const tile& chunk, std::byte* out) {
     tile copy = chunk;  // a lossy codec changes it
     return encode(codec, copy, chunk.count, out);
@@ -53,7 +54,8 @@ template <codec C, int Threads = block_threads> class block_encode {
 };
 
 /// Decodes one chunk of a frame. The frame is in device memory, and its address is a multiple of 16. All threads of the
-/// block call it. Between two calls with the same TempStorage there must be a sync_block() or __syncthreads().
+/// block call it. The block must have exactly `Threads` threads, in one dimension. Between two calls with the same
+/// TempStorage there must be a sync_block() or __syncthreads().
 template <codec C, int Threads = block_threads> class block_decode {
   using decoder = chunk_decoder<C, Threads>;
   using output = block_output<value_t<C>, Threads>;
@@ -69,7 +71,8 @@ template <codec C, int Threads = block_threads> class block_decode {
   /// @param codec  set by C::from_stages(header.stages, codec), which reads the parameters of the frame
   /// @param frame  `frame_view(device_pointer, header)`, made on the host after read_header. The buffer must have
   ///               header.frame_bytes bytes; this is not checked. The digest of the directory is not verified
-  /// @param out    global memory for the values of the chunk
+  /// @param out    global memory for the values of the chunk, never shared memory. The block may read the values after a
+  ///               barrier, but not by block_encode from global memory: copy them to a tile
   /// @return ok or an error. unsupported: chunks have more than max_device_chunk_values<C> values. needs_base: the
   ///         frame is a delta. After these two errors, `out` does not change. After any other error, the values of the
   ///         chunk in `out` are zero

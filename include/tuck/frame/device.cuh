@@ -4,7 +4,8 @@
 // synchronize, so CUDA Graphs can capture them. Encoding launches two kernels if the codec must see the whole tensor
 // first. quantize with a range-relative bound is such a codec.
 //
-// Any stream is accepted. The null stream, cudaStreamLegacy and cudaStreamPerThread have their usual meaning. The
+// Any stream is accepted. Its device must be the current one. The null stream, cudaStreamLegacy and
+// cudaStreamPerThread have their usual meaning. For cuda::stream_ref pass get(), for rmm::cuda_stream value(). The
 // caller owns all memory. It must be device memory or mapped host memory; below, both are called device memory. The
 // types cannot check this: a host vector also converts to a span. Until the stream has done the work, all memory must
 // stay valid, and inputs must not change.

@@ -9,28 +9,35 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// A buffer from a resource, allocated and freed in stream order. Move-only. The resource must outlive it.
+/// A buffer from a resource, allocated and freed in stream order on the device that was current. Move-only. The resource
+/// must outlive it; if it is a reference, such as rmm::device_async_resource_ref, the reference itself must. A buffer of
+/// cudaStreamPerThread must be destroyed by the thread that made it.
 /// @tparam R type of the resource
 template <stream_resource R> class device_buffer {
  public:
   /// Makes an empty buffer without a resource.
   device_buffer() = default;
   /// Allocates `size` bytes, aligned to 256, in stream order on `stream`. Throws what the resource throws.
-  device_buffer(R& resource, uint64_t size, cudaStream_t stream)
-      : resource_(&resource), stream_(stream), size_(size), data_(allocate_from(resource, size, alignment, stream)) {}
+  device_buffer(R& resource, uint64_t size, stream_handle stream) : resource_(&resource), stream_(stream), size_(size) {
+    detail::require(cudaGetDevice(&device_));
+    data_ = allocate_from(resource, size, alignment, stream);
+  }
   /// Takes over the memory; `other` becomes empty.
   device_buffer(device_buffer&& other) noexcept { *this = std::move(other); }
   /// Exchanges the memory with `other`, which then frees it when it is destroyed.
   device_buffer& operator=(device_buffer&& other) noexcept {
     std::swap(resource_, other.resource_);
     std::swap(stream_, other.stream_);
+    std::swap(device_, other.device_);
     std::swap(size_, other.size_);
     std::swap(data_, other.data_);
     return *this;
   }
   /// Frees the memory in stream order on stream().
   ~device_buffer() {
-    if (data_ != nullptr) deallocate_to(*resource_, data_, size_, alignment, stream_);
+    if (data_ == nullptr) return;
+    const detail::device_scope device(device_);  // the null stream is that of the current device
+    deallocate_to(*resource_, data_, size_, alignment, stream_);
   }
 
   bytes all() const noexcept { return {static_cast<std::byte*>(data_), size_}; }  ///< the whole buffer
@@ -39,13 +46,14 @@ template <stream_resource R> class device_buffer {
   cudaStream_t stream() const noexcept { return stream_; }  ///< the stream on which it will be freed
   /// Changes the stream on which the memory will be freed. The caller must have made `stream` wait for the work on the
   /// previous stream.
-  void move_to(cudaStream_t stream) noexcept { stream_ = stream; }
+  void move_to(stream_handle stream) noexcept { stream_ = stream; }
 
  private:
   static constexpr size_t alignment = 256;
 
   R* resource_ = nullptr;
   cudaStream_t stream_ = nullptr;
+  int device_ = 0;
   uint64_t size_ = 0;
   void* data_ = nullptr;
 };
@@ -63,7 +71,7 @@ inline outcome read_outcome(const outcome* on_device, cudaStream_t stream) {
 }  // namespace detail
 
 /// A frame that owns its memory. The buffer has the worst-case size until shrink_sync reduces it to the size of the
-/// frame. Move-only; the resource must outlive it.
+/// frame. Move-only. Lifetimes are those of device_buffer.
 template <stream_resource R> class frame_buffer {
  public:
   /// Takes over a buffer for the outcome and a buffer for the frame; encode returns such an object.
@@ -100,12 +108,12 @@ template <stream_resource R> class frame_buffer {
 inline namespace TUCK_ARCH {
 
 /// Encodes `values` into a frame with memory from `resource`. Asynchronous. Requirements for `values` and options are
-/// those of encode in frame/device.cuh. Scratch is allocated and freed in stream order.
+/// those of encode in frame/device.cuh. Scratch is allocated and freed in stream order. The resource must be an lvalue.
 /// Throws tuck::error for misuse and CUDA errors. Exceptions of the resource are passed on. An error that only the
 /// kernel can find, such as an invalid bound in device memory, is in the frame's outcome.
 /// @return a frame of worst-case size; shrink_sync reduces it
 template <codec C, stream_resource R>
-frame_buffer<R> encode(const C& codec, span<const value_t<C>> values, R& resource, cudaStream_t stream,
+frame_buffer<R> encode(const C& codec, span<const value_t<C>> values, R& resource, stream_handle stream,
                        const frame_options& options = {}, const launch_options& how = {}) {
   const uint64_t most = tuck::max_frame_bytes(codec, values.size(), options);
   frame_header checked;
@@ -123,13 +131,18 @@ frame_buffer<R> encode(const C& codec, span<const value_t<C>> values, R& resourc
 /// Throws tuck::error for misuse and CUDA errors. Exceptions of the resource are passed on.
 /// @return the outcome of the decode. It reports frames that are damaged or do not fit the call; these do not throw
 template <codec C, stream_resource R>
-outcome decode_sync(const C& codec, const_bytes frame, span<value_t<C>> out, R& resource, cudaStream_t stream,
+outcome decode_sync(const C& codec, const_bytes frame, span<value_t<C>> out, R& resource, stream_handle stream,
                     uint64_t first_value = 0, const launch_options& how = {}) {
   const device_buffer<R> scratch(resource, scratch_head_bytes, stream), restored(resource, sizeof(outcome), stream);
   auto* const result_on_device = reinterpret_cast<outcome*>(restored.all().data());
   detail::require(initialize(scratch.scratch(), stream));
   detail::require(tuck::decode(codec, frame, out, scratch.scratch(), result_on_device, stream, first_value, how));
   return detail::read_outcome(result_on_device, stream);
+}
+
+template <no_codec X, stream_resource R>
+void encode(const X&, const auto&, R&, const auto&, const frame_options& = {}, const launch_options& = {}) {
+  static_assert(codec<X>, TUCK_NO_CODEC);
 }
 
 }  // namespace TUCK_ARCH

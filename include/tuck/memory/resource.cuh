@@ -81,16 +81,44 @@ template <class Call> void give_back(const Call& call) noexcept {
 }
 }  // namespace detail
 
+namespace detail {
+
+// Makes `device` the calling thread's current device during its lifetime.
+class device_scope {
+ public:
+  explicit device_scope(int device) noexcept {
+    error_ = cudaGetDevice(&before_);
+    if (error_ != cudaSuccess || before_ == device) return;
+    error_ = cudaSetDevice(device);
+    changed_ = error_ == cudaSuccess;
+  }
+  device_scope(const device_scope&) = delete;
+  device_scope& operator=(const device_scope&) = delete;
+  ~device_scope() {
+    if (changed_) give_back([&] { return cudaSetDevice(before_); });
+  }
+  result entered() const noexcept { return from_cuda(error_); }
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+  cudaError_t error_ = cudaSuccess;
+};
+
+}  // namespace detail
+
 /// A stream parameter that accepts the stream types of CUDA, rmm and CCCL.
 class stream_handle {
  public:
-  /// Takes anything that converts to cudaStream_t.
+  /// Takes a CUDA stream; 0 is the null stream.
+  stream_handle(cudaStream_t stream) noexcept : stream_(stream) {}
+  /// Takes anything that converts to cudaStream_t, also explicitly, such as rmm::cuda_stream.
   template <class S>
-    requires std::convertible_to<const S&, cudaStream_t>
-  stream_handle(const S& stream) noexcept : stream_(stream) {}
-  /// Takes a wrapper whose get() returns a cudaStream_t.
+    requires std::constructible_from<cudaStream_t, const S&>
+  stream_handle(const S& stream) noexcept : stream_(static_cast<cudaStream_t>(stream)) {}
+  /// Takes a wrapper whose get() returns a cudaStream_t, such as cuda::stream_ref.
   template <class S>
-    requires(!std::convertible_to<const S&, cudaStream_t> &&
+    requires(!std::constructible_from<cudaStream_t, const S&> &&
              requires(const S& s) {
                { s.get() } -> std::same_as<cudaStream_t>;
              })
@@ -138,7 +166,7 @@ template <class Resource> class resource_calls {
   Resource& self() noexcept { return static_cast<Resource&>(*this); }
 };
 
-/// Allocates device memory with cudaMallocAsync from the pool of the current device. Stateless; all objects are equal.
+/// Allocates device memory with cudaMallocAsync from the pool of the stream's device. Stateless; all objects are equal.
 class async_resource : public resource_calls<async_resource> {
  public:
   using resource_calls::allocate, resource_calls::deallocate;
@@ -204,7 +232,8 @@ class pinned_resource : public resource_calls<pinned_resource> {
 };
 static_assert(stream_resource<pinned_resource>);
 
-/// A reference to a resource whose type is known only at run time. Copyable; the resource must outlive all copies.
+/// A reference to a resource whose type is known only at run time. Copyable. The resource must outlive all copies; if it
+/// is itself a reference, such as rmm::device_async_resource_ref, that reference must outlive them too.
 class resource_ref : public resource_calls<resource_ref> {
  public:
   using resource_calls::allocate, resource_calls::deallocate;

@@ -37,28 +37,6 @@ inline void call_behind(cudaStream_t stream, std::function<void()> work) {
   static_cast<void>(call.release());
 }
 
-// Makes `device` the calling thread's current device during its lifetime.
-class device_scope {
- public:
-  explicit device_scope(int device) noexcept {
-    error_ = cudaGetDevice(&before_);
-    if (error_ != cudaSuccess || before_ == device) return;
-    error_ = cudaSetDevice(device);
-    changed_ = error_ == cudaSuccess;
-  }
-  device_scope(const device_scope&) = delete;
-  device_scope& operator=(const device_scope&) = delete;
-  ~device_scope() {
-    if (changed_) give_back([&] { return cudaSetDevice(before_); });
-  }
-  result entered() const noexcept { return from_cuda(error_); }
-
- private:
-  int before_ = 0;
-  bool changed_ = false;
-  cudaError_t error_ = cudaSuccess;
-};
-
 // Owns a CUDA handle that is created with flags.
 template <class Handle, cudaError_t (*make)(Handle*, unsigned), unsigned flags, cudaError_t (*destroy)(Handle)>
 class owned {

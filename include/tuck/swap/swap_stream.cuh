@@ -82,7 +82,7 @@ class swap_handle {
   /// Errors: pool_full if the tensor was kept on the device: the source is then the only copy and must not be changed
   /// or freed. invalid_argument for an empty handle; not_swappable if `stream` is capturing; the error of the encode if
   /// the tensor is lost.
-  result wait_source(cudaStream_t stream) const noexcept {
+  result wait_source(stream_handle stream) const noexcept {
     if (tensor_ == nullptr) return {status::invalid_argument};
     return detail::guarded([&] { return state_->wait_source(tensor_, stream); });
   }
@@ -122,8 +122,10 @@ class swap_stream {
  public:
   /// Allocates the pool and starts the CPU threads.
   /// Throws tuck::error if the device, memory or threads are not available. Exceptions of the resource are passed on.
-  /// @param resource allocates device memory. It must outlive this swap_stream and its handles. It must accept calls
-  /// from every thread that uses the swap_stream or a handle. It must not call the swap_stream or a handle.
+  /// Calls may be made while any device is current.
+  /// @param resource allocates device memory. It must outlive this swap_stream and its handles, also if it is itself a
+  /// reference. It must accept calls from every thread that uses the swap_stream or a handle. It must not call the
+  /// swap_stream or a handle.
   template <stream_resource R> swap_stream(const swap_options& options, R& resource) {
     swap_options o = options;
     if (o.device < 0) detail::require(cudaGetDevice(&o.device));
@@ -160,12 +162,12 @@ class swap_stream {
   /// for a capturing `producer`.
   /// @param values device memory, aligned as for encode; any alignment for swap_path::raw and cpu
   template <codec C>
-  result out(const C& codec, span<const value_t<C>> values, cudaStream_t producer, swap_handle& handle) noexcept {
+  result out(const C& codec, span<const value_t<C>> values, stream_handle producer, swap_handle& handle) noexcept {
     return out(codec, values, producer, handle, state_->options().path);
   }
   /// Offloads `values` by the given path instead of swap_options::path. With swap_path::raw the codec is not used.
   template <codec C>
-  result out(const C& codec, span<const value_t<C>> values, cudaStream_t producer, swap_handle& handle,
+  result out(const C& codec, span<const value_t<C>> values, stream_handle producer, swap_handle& handle,
              swap_path path) noexcept {
     if (values.size() > ~uint64_t{0} / sizeof(value_t<C>)) return {status::size_overflow};
     if (path > swap_path::cpu) return {status::invalid_argument};
@@ -192,7 +194,7 @@ class swap_stream {
   }
 
   /// Offloads bytes unchanged. They may have any alignment. Everything else is as for `out` with a codec.
-  result out(const_bytes values, cudaStream_t producer, swap_handle& handle) noexcept {
+  result out(const_bytes values, stream_handle producer, swap_handle& handle) noexcept {
     return detail::guarded([&] { return start({.source = values}, producer, handle); });
   }
 
@@ -203,7 +205,7 @@ class swap_stream {
   template <detail::decision Decision, codec C, codec... Others>
     requires(std::same_as<value_t<Others>, value_t<C>> && ...)
   result out(const Decision& decision, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
-             cudaStream_t producer, swap_handle& handle) noexcept {
+             stream_handle producer, swap_handle& handle) noexcept {
     if (decision.how == Decision::mode::raw) {
       if (values.size() > ~uint64_t{0} / sizeof(value_t<C>)) return {status::size_overflow};
       return out(tuck::as_bytes(values), producer, handle);
@@ -236,12 +238,13 @@ class swap_stream {
   /// @param destination device memory of exactly the size of the values. It must be aligned to the codec's element
   ///                    size.
   /// If no codec was used (swap_path::raw), it may have any alignment.
-  result in(const swap_handle& handle, bytes destination, cudaStream_t consumer) noexcept {
+  result in(const swap_handle& handle, bytes destination, stream_handle consumer) noexcept {
     if (!is_mine(handle)) return {status::invalid_argument};
     return detail::guarded([&] { return state_->in(handle.tensor_, destination, consumer); });
   }
-  /// Restores the values into a span of elements. Everything else is as for a destination of bytes.
-  template <element T> result in(const swap_handle& handle, span<T> destination, cudaStream_t consumer) noexcept {
+  /// Restores the values into a span of elements; of another range, pass tuck::span<T>(range). Everything else is as for
+  /// a destination of bytes.
+  template <element T> result in(const swap_handle& handle, span<T> destination, stream_handle consumer) noexcept {
     if (destination.size() > ~uint64_t{0} / sizeof(T)) return {status::invalid_argument};
     return in(handle, tuck::as_writable_bytes(destination), consumer);
   }

@@ -117,8 +117,9 @@ class chain_finisher<Chain, Threads> {
       std::byte* const side = temp_.before.row + plan::side_begin(flow, i);
       uint32_t size = flow.side(i);
       if (--left == 0) {
-        for (uint32_t k = threadIdx.x; k < Chain::record_bytes; k += Threads)
-          side[size + k] = static_cast<std::byte>(temp_.records[k / 4] >> (8 * (k % 4)));
+        if constexpr (Chain::record_bytes > 0)
+          for (uint32_t k = threadIdx.x; k < Chain::record_bytes; k += Threads)
+            side[size + k] = static_cast<std::byte>(temp_.records[k / 4] >> (8 * (k % 4)));
         size += Chain::record_bytes;
         device::sync_block();
       }
