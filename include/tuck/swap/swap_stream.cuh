@@ -242,8 +242,8 @@ class swap_stream {
     if (!is_mine(handle)) return {status::invalid_argument};
     return detail::guarded([&] { return state_->in(handle.tensor_, destination, consumer); });
   }
-  /// Restores the values into a span of elements; of another range, pass tuck::span<T>(range). Everything else is as for
-  /// a destination of bytes.
+  /// Restores the values into a span of elements. For another range, pass tuck::span<T>(range). Everything else is as
+  /// for a destination of bytes.
   template <element T> result in(const swap_handle& handle, span<T> destination, stream_handle consumer) noexcept {
     if (destination.size() > ~uint64_t{0} / sizeof(T)) return {status::invalid_argument};
     return in(handle, tuck::as_writable_bytes(destination), consumer);

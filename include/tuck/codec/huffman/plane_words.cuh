@@ -1,6 +1,7 @@
 // Values from byte planes, on one thread block.
 #pragma once
 
+#include <tuck/codec/block.cuh>
 #include <tuck/codec/huffman/parts.cuh>
 
 namespace tuck::inline TUCK_ABI::huffman_format {
