@@ -68,6 +68,18 @@ TEST(groups, eight_bytes_count_pairs_of_bits) {
   expect_bytes<int64_t>([](auto i) { return (int64_t{1} << 40) + 3 * i; },
                         "2a2a0000 01000000 c2000000 00000000 009a9999 99999999 99999999 99999999 19000000");
 }
+TEST(groups, bytes_do_not_depend_on_what_the_memory_held) {
+  for (int width = 1; width <= 64; ++width) {
+    std::vector<uint64_t> values(64);
+    values[3] = values[40] = uint64_t{1} << (width - 1);
+    std::vector<std::byte> zeros(512), ones(512, std::byte{0xff});
+    const uint32_t size = bitpack<uint64_t>{}.encode_chunk(values, zeros);
+    ASSERT_EQ(bitpack<uint64_t>{}.encode_chunk(values, ones), size);
+    ones.resize(size);
+    zeros.resize(size);
+    EXPECT_EQ(ones, zeros) << "width " << width;
+  }
+}
 TEST(groups, of_zeros) {
   expect_chunk(bitpack<double>{}, std::vector<double>(33 * 4), "00000000 00000000");
   std::vector<uint8_t> last(32 * 32 + 9);

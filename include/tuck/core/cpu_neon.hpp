@@ -8,7 +8,7 @@
 
 namespace tuck::inline TUCK_ABI::detail {
 
-struct neon_cpu : moves_rows<neon_cpu>, plain_merge {
+struct neon_cpu : moves_rows<neon_cpu>, plain_integers {
   template <class Body> static auto run(const Body& body) noexcept { return body(neon_cpu{}); }
 
   static uint32_t popcount(uint64_t x) noexcept { return vaddv_u8(vcnt_u8(vcreate_u8(x))); }

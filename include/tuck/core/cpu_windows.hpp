@@ -13,6 +13,10 @@
 //                                the values taken. It may read a whole window
 //   sum_words(words, rounds, four)
 //                                returns the sum of 32 * rounds words, each times its key. The first has index 4 * four
+//   find_range(v, lowest, highest)
+//                                finds the range of the window, as integers of their type
+//   subtract<T>(v, count, base, to)
+//                                sets word to[i] to value i of type T minus `base`, or to 0 from `count` on
 //   merge(from, width, to)       sets to[i] to from[2 i] | from[2 i + 1] << width, for a multiple of 4 words
 #pragma once
 
@@ -39,14 +43,28 @@ struct word_keys {
   TUCK_HD static constexpr uint32_t of(uint64_t i) noexcept { return of_four(i / 4) * multiple(i); }
 };
 
-struct plain_merge {
+// Loops of integers that compilers vectorize, for any CPU.
+struct plain_integers {
+  template <class T> static void find_range(const std::byte* values, T& lowest, T& highest) noexcept {
+    lowest = highest = load_unaligned<T>(values);
+    for (uint32_t i = 1; i < 32; ++i) {
+      const auto v = load_unaligned<T>(values + i * sizeof(T));
+      lowest = v < lowest ? v : lowest;
+      highest = v > highest ? v : highest;
+    }
+  }
+  template <class T, class Word>
+  static void subtract(const std::byte* values, uint32_t count, Word base, Word (&to)[32]) noexcept {
+    for (uint32_t i = 0; i < 32; ++i)
+      to[i] = select(i < count, static_cast<Word>(load_unaligned<T>(values + i * sizeof(T))) - base, Word{0});
+  }
   template <class Word, size_t N> static void merge(const Word* from, uint32_t width, uint64_t (&to)[N]) noexcept {
     for (size_t i = 0; i < N; ++i) to[i] = from[2 * i] | static_cast<uint64_t>(from[2 * i + 1]) << width;
   }
 };
 
 // Runs on any CPU.
-struct plain_cpu : plain_merge {
+struct plain_cpu : plain_integers {
   template <class Body> static auto run(const Body& body) noexcept { return body(plain_cpu{}); }
 
   static uint32_t popcount(uint64_t x) noexcept {
@@ -159,6 +177,7 @@ template <class Cpu> struct moves_rows {
   template <size_t Size>
   [[gnu::always_inline]] static std::byte* pack(const std::byte* values, uint32_t mask, std::byte* to) noexcept {
     using row = typename Cpu::template row<Size>;
+#pragma GCC unroll 8
     for (uint32_t i = 0; i < 32; i += row::step, mask >>= row::step, values += row::step * Size) {
       const uint32_t ones = mask & low_mask(row::step);
       row::move(gathered[ones].data(), values, to);
@@ -169,6 +188,7 @@ template <class Cpu> struct moves_rows {
   template <size_t Size, bool Runs>
   [[gnu::always_inline]] static const std::byte* spread(uint32_t mask, const std::byte* from, std::byte* to) noexcept {
     using row = typename Cpu::template row<Size>;
+#pragma GCC unroll 8
     for (uint32_t i = 0; i < 32; i += row::step, mask >>= row::step, to += row::step * Size) {
       const uint32_t ones = mask & low_mask(row::step);
       row::move((Runs ? repeated : scattered)[ones].data(), Runs && (ones & 1) == 0 ? from - Size : from, to);

@@ -49,6 +49,16 @@ TUCK_AVX2 inline __m256i load_vector(const void* from) noexcept {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
 }
 
+// A vector with x in all lanes.
+template <class Word> TUCK_AVX2 inline __m256i all(Word x) noexcept {
+  return sizeof(Word) == 4 ? _mm256_set1_epi32(static_cast<int>(x)) : _mm256_set1_epi64x(static_cast<int64_t>(x));
+}
+
+// Adds lanes of Word.
+template <class Word> TUCK_AVX2 inline __m256i sum(__m256i a, __m256i b) noexcept {
+  return sizeof(Word) == 4 ? _mm256_add_epi32(a, b) : _mm256_add_epi64(a, b);
+}
+
 struct avx2_cpu : moves_rows<avx2_cpu> {
   template <class Body> TUCK_AVX2 __attribute__((flatten)) static auto run(const Body& body) noexcept {
     if constexpr (requires { body(avx2_cpu{}); })
@@ -119,9 +129,64 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
     return sums[0] + sums[1] + sums[2] + sums[3];
   }
 
+  // Lanes of T, the lower ones or the higher ones of two vectors.
+  template <class T> TUCK_AVX2 static __m256i lower(__m256i a, __m256i b) noexcept {
+    if constexpr (sizeof(T) == 1) return std::is_signed_v<T> ? _mm256_min_epi8(a, b) : _mm256_min_epu8(a, b);
+    if constexpr (sizeof(T) == 2) return _mm256_min_epi16(a, b);
+    if constexpr (sizeof(T) == 4) return _mm256_min_epi32(a, b);
+    return _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(a, b));
+  }
+  template <class T> TUCK_AVX2 static __m256i higher(__m256i a, __m256i b) noexcept {
+    if constexpr (sizeof(T) == 1) return std::is_signed_v<T> ? _mm256_max_epi8(a, b) : _mm256_max_epu8(a, b);
+    if constexpr (sizeof(T) == 2) return _mm256_max_epi16(a, b);
+    if constexpr (sizeof(T) == 4) return _mm256_max_epi32(a, b);
+    return _mm256_blendv_epi8(b, a, _mm256_cmpgt_epi64(a, b));
+  }
+  template <class T> TUCK_AVX2 static void find_range(const std::byte* values, T& lowest, T& highest) noexcept {
+    static_assert(std::is_signed_v<T> || sizeof(T) == 1);
+    __m256i low = load_vector(values), high = low;
+#pragma GCC unroll 8
+    for (size_t i = 1; i < sizeof(T); ++i) {
+      low = lower<T>(low, load_vector(values + 32 * i));
+      high = higher<T>(high, load_vector(values + 32 * i));
+    }
+    // The lower halves of both become one vector, with the complements of `high`: these have a lowest lane, too.
+    const __m256i ones = _mm256_set1_epi32(-1);
+    high = _mm256_xor_si256(high, ones);
+    __m256i both = lower<T>(_mm256_permute2x128_si256(low, high, 0x20), _mm256_permute2x128_si256(low, high, 0x31));
+    both = lower<T>(both, _mm256_shuffle_epi32(both, 0x4e));
+    if constexpr (sizeof(T) < 8) both = lower<T>(both, _mm256_shuffle_epi32(both, 0xb1));
+    if constexpr (sizeof(T) < 4) both = lower<T>(both, _mm256_srli_epi32(both, 16));
+    if constexpr (sizeof(T) < 2) both = lower<T>(both, _mm256_srli_epi16(both, 8));
+    lowest = static_cast<T>(_mm256_extract_epi64(both, 0));
+    highest = static_cast<T>(~_mm256_extract_epi64(both, 2));
+  }
+
+  // Loads a vector of words from values of type T.
+  template <class T, class Word> TUCK_AVX2 static __m256i load_words(const std::byte* values) noexcept {
+    if constexpr (sizeof(T) == sizeof(Word)) return load_vector(values);
+    const auto* const from = reinterpret_cast<const __m128i*>(values);
+    if constexpr (sizeof(T) == 2) return _mm256_cvtepi16_epi32(_mm_loadu_si128(from));
+    const __m128i eight = _mm_loadl_epi64(from);
+    return std::is_signed_v<T> ? _mm256_cvtepi8_epi32(eight) : _mm256_cvtepu8_epi32(eight);
+  }
+  template <class T, class Word>
+  TUCK_AVX2 static void subtract(const std::byte* values, uint32_t count, Word base, Word (&to)[32]) noexcept {
+    constexpr bool small = sizeof(Word) == 4;
+    const __m256i less = all(Word{0} - base), end = all(Word{count}), step = all(Word{32 / sizeof(Word)});
+    __m256i i = small ? _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7) : _mm256_setr_epi64x(0, 1, 2, 3);
+#pragma GCC unroll 8
+    for (size_t k = 0; k < sizeof(Word); ++k, i = sum<Word>(i, step)) {
+      const __m256i words = sum<Word>(load_words<T, Word>(values + 32 * k / sizeof(Word) * sizeof(T)), less);
+      const __m256i within = small ? _mm256_cmpgt_epi32(end, i) : _mm256_cmpgt_epi64(end, i);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to) + k, _mm256_and_si256(words, within));
+    }
+  }
+
   template <class Word, size_t N>
   TUCK_AVX2 static void merge(const Word* from, uint32_t width, uint64_t (&to)[N]) noexcept {
     const __m128i by = _mm_cvtsi32_si128(static_cast<int>(width));
+#pragma GCC unroll 4
     for (size_t i = 0; i < N; i += 4) {
       __m256i even, odd;
       if constexpr (sizeof(Word) == 4) {
@@ -243,20 +308,12 @@ struct avx512_cpu : avx2_cpu {
 
 namespace tuck::inline TUCK_ABI::avx2 {
 
+using detail::all;
 using detail::load_vector;
+using detail::sum;
 
 // Is AVX2 in use?
 inline bool available() noexcept { return level_of_cpu() >= cpu_level::avx2; }
-
-// A vector with x in all lanes.
-template <class Word> TUCK_AVX2 inline __m256i all(Word x) noexcept {
-  return sizeof(Word) == 4 ? _mm256_set1_epi32(static_cast<int>(x)) : _mm256_set1_epi64x(static_cast<int64_t>(x));
-}
-
-// Adds lanes of Word.
-template <class Word> TUCK_AVX2 inline __m256i sum(__m256i a, __m256i b) noexcept {
-  return sizeof(Word) == 4 ? _mm256_add_epi32(a, b) : _mm256_add_epi64(a, b);
-}
 
 // Reads 32 fields of `width` bits, which begin at bit `bit` of `from`, and stores `base` + field for each. Fields have
 // up to 25 bits for 4-byte words, and an even number of up to 57 bits for 8-byte words. Reads whole vectors, up to 32

@@ -4,7 +4,7 @@
 #include <tuck/codec/bitpack/groups.hpp>
 #include <tuck/codec/concept.hpp>
 
-#include <limits>
+#include <type_traits>
 
 namespace tuck::inline TUCK_ABI::detail {
 
@@ -16,6 +16,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   using word = typename layout::word;
   using summary = typename layout::summary;
   using shape = typename layout::shape;
+  using stored = std::conditional_t<Unsigned, bits, std::make_signed_t<bits>>;
   using layout::group;
 
  public:
@@ -53,7 +54,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     word firsts = 0, bases = 0, least = Unsigned ? ~word{0} : 0, most = 0;
     for (uint32_t g = 0; g < groups; ++g) {
       if (non_zeros[g] == 0) continue;
-      of_group[g] = summarize(group_at(integers, count, g, padded), non_zeros[g], differences);
+      of_group[g] = summarize<Cpu>(group_at(integers, count, g, padded), non_zeros[g], differences);
       firsts |= layout::zigzag(of_group[g].first);
       const auto end = static_cast<word>(of_group[g].end());
       if constexpr (Unsigned) {
@@ -182,16 +183,11 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     return select(i == group - 1, word{0}, z);
   }
 
+  template <class Cpu>
   [[gnu::always_inline]] static summary summarize(const std::byte* x, uint32_t non_zeros, bool predicts) noexcept {
-    using stored =
-        std::conditional_t<Unsigned, bits, std::make_signed_t<bits>>;  // the narrowest type, for the most lanes
-    stored lowest = std::numeric_limits<stored>::max(), highest = std::numeric_limits<stored>::min();
+    stored lowest, highest;
+    Cpu::find_range(x, lowest, highest);
     word differences = 0;
-    for (uint32_t i = 0; i < group; ++i) {
-      const auto v = load_unaligned<stored>(x + i * Bytes);
-      lowest = v < lowest ? v : lowest;
-      highest = v > highest ? v : highest;
-    }
     if (predicts)
       for (uint32_t i = 0; i < group; ++i) differences |= difference(x, i);
     return {lowest, highest, static_cast<number>(at(x, 0)), differences, non_zeros};
@@ -210,7 +206,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     void put(uint64_t x, uint32_t width) noexcept {
       const uint64_t before = static_cast<uint64_t>(*to);
       store_unaligned(to, before | x << bit);
-      if (Bytes == 8) to[8] = static_cast<std::byte>(x >> 1 >> (63 - bit));
+      if (Bytes == 8) store_unaligned(to + 8, static_cast<uint32_t>(x >> 1 >> (63 - bit)));
       advance(width);
     }
     // Appends 32 fields, merged into N units of up to 64 bits, and zeros after them. Of these only the first `count`
@@ -219,6 +215,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     [[gnu::always_inline]] void put(const uint64_t (&units)[N], uint64_t width, uint32_t count) noexcept {
       constexpr uint64_t fields = group / N;  // of a unit; eight fill whole bytes
       uint64_t before = static_cast<uint64_t>(*to);
+#pragma GCC unroll 17
       for (uint64_t k = 0; k <= N; ++k) {
         const uint64_t at = fields == 8 ? bit : bit + k * fields * width, byte = fields == 8 ? k * width : at / 8;
         if (k > 0) before = units[k - 1] >> 1 >> (fields * width - 1 - at % 8);
@@ -240,7 +237,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     }
     const word lead = layout::base_lead(s.end(), least), base = form.base(lead, least);
     if (form.form() == layout::based) payload.put(lead, base_bits);
-    for (uint32_t i = 0; i < group; ++i) fields[i] = select(i < integers, at(x, i) - base, word{0});
+    Cpu::template subtract<stored>(x, integers, base, fields);
     put_fields<Cpu>(payload, fields, integers, form.width());
   }
 
