@@ -173,28 +173,29 @@ inline constexpr lane_table repeated = make_lane_table([](uint32_t mask, uint32_
 // pack and spread for a CPU that moves rows of up to 8 lanes by these tables. Cpu::row<Size> has `step`, the number of
 // lanes, and
 //   move(lanes, from, to)  sets lane i of `to` to lane lanes[i] of `from`, or to 0 for no_lane
+// All rows of a window are counted from its beginning, so that none waits for the one before it.
 template <class Cpu> struct moves_rows {
   template <size_t Size>
   [[gnu::always_inline]] static std::byte* pack(const std::byte* values, uint32_t mask, std::byte* to) noexcept {
     using row = typename Cpu::template row<Size>;
 #pragma GCC unroll 8
-    for (uint32_t i = 0; i < 32; i += row::step, mask >>= row::step, values += row::step * Size) {
-      const uint32_t ones = mask & low_mask(row::step);
-      row::move(gathered[ones].data(), values, to);
-      to += Cpu::popcount(ones) * Size;
+    for (uint32_t i = 0; i < 32; i += row::step) {
+      const uint32_t ones = mask >> i & low_mask(row::step);
+      row::move(gathered[ones].data(), values + i * Size, to + Cpu::popcount(mask & low_mask(i)) * Size);
     }
-    return to;
+    return to + Cpu::popcount(mask) * Size;
   }
   template <size_t Size, bool Runs>
   [[gnu::always_inline]] static const std::byte* spread(uint32_t mask, const std::byte* from, std::byte* to) noexcept {
     using row = typename Cpu::template row<Size>;
 #pragma GCC unroll 8
-    for (uint32_t i = 0; i < 32; i += row::step, mask >>= row::step, to += row::step * Size) {
-      const uint32_t ones = mask & low_mask(row::step);
-      row::move((Runs ? repeated : scattered)[ones].data(), Runs && (ones & 1) == 0 ? from - Size : from, to);
-      from += Cpu::popcount(ones) * Size;
+    for (uint32_t i = 0; i < 32; i += row::step) {
+      const uint32_t ones = mask >> i & low_mask(row::step);
+      const std::byte* const next = from + Cpu::popcount(mask & low_mask(i)) * Size;
+      row::move((Runs ? repeated : scattered)[ones].data(), Runs && (ones & 1) == 0 ? next - Size : next,
+                to + i * Size);
     }
-    return from;
+    return from + Cpu::popcount(mask) * Size;
   }
 };
 
