@@ -82,20 +82,11 @@ struct plain_cpu : plain_integers {
   }
 
   template <size_t Size> static std::byte* pack(const std::byte* values, uint32_t mask, std::byte* to) noexcept {
-    // Without branches: stores every value and advances only past those whose bit is 1. Two at a time if a word holds
-    // two.
-    if constexpr (Size < 8) {
-      using pair = typename uint_of_size<2 * Size>::type;
-      for (uint32_t i = 0; i < 32; i += 2, mask >>= 2) {
-        const auto two = load_unaligned<pair>(values + i * Size);
-        store_unaligned(to, static_cast<pair>(two >> 8 * Size * (~mask & 1)));
-        to += ((mask & 1) + (mask >> 1 & 1)) * Size;
-      }
-    } else {
-      for (uint32_t i = 0; i < 32; ++i, mask >>= 1) {
-        std::memcpy(to, values + i * Size, Size);
-        to += (mask & 1) * Size;
-      }
+    // Without branches: stores every value and advances only past those whose bit is 1.
+#pragma GCC unroll 32
+    for (uint32_t i = 0; i < 32; ++i) {
+      std::memcpy(to, values + i * Size, Size);
+      to += (mask >> i & 1) * Size;
     }
     return to;
   }
@@ -111,21 +102,12 @@ struct plain_cpu : plain_integers {
       std::memcpy(to, from, 32 * Size);
       return from + 32 * Size;
     }
-    if constexpr (!Runs && Size < 8) {
-      using pair = typename uint_of_size<2 * Size>::type;
-      constexpr auto all = static_cast<pair>(~pair{0}), low = static_cast<pair>(static_cast<bits>(~bits{0}));
-      constexpr pair kept[4] = {0, low, static_cast<pair>(all ^ low), all};
-      for (uint32_t i = 0; i < 32; i += 2, mask >>= 2) {
-        const auto two = static_cast<pair>(load_unaligned<pair>(from) << 8 * Size * (~mask & 1));
-        store_unaligned(to + i * Size, static_cast<pair>(two & kept[mask & 3]));
-        from += ((mask & 1) + (mask >> 1 & 1)) * Size;
-      }
-    } else {
-      for (uint32_t i = 0; i < 32; ++i, mask >>= 1) {
-        const auto x = load_unaligned<bits>(Runs ? from + (mask & 1) * Size - Size : from);
-        store_unaligned(to + i * Size, Runs ? x : static_cast<bits>(x & (bits{0} - static_cast<bits>(mask & 1))));
-        from += (mask & 1) * Size;
-      }
+#pragma GCC unroll 32
+    for (uint32_t i = 0; i < 32; ++i) {
+      const auto one = static_cast<bits>(mask >> i & 1);
+      const auto x = load_unaligned<bits>(Runs ? from + one * Size - Size : from);
+      store_unaligned(to + i * Size, Runs ? x : static_cast<bits>(x & static_cast<bits>(bits{0} - one)));
+      from += one * Size;
     }
     return from;
   }
