@@ -82,20 +82,11 @@ struct plain_cpu : plain_integers {
   }
 
   template <size_t Size> static std::byte* pack(const std::byte* values, uint32_t mask, std::byte* to) noexcept {
-    // Without branches: stores every value and advances only past those whose bit is 1. Two at a time if a word holds
-    // two.
-    if constexpr (Size < 8) {
-      using pair = typename uint_of_size<2 * Size>::type;
-      for (uint32_t i = 0; i < 32; i += 2, mask >>= 2) {
-        const auto two = load_unaligned<pair>(values + i * Size);
-        store_unaligned(to, static_cast<pair>(two >> 8 * Size * (~mask & 1)));
-        to += ((mask & 1) + (mask >> 1 & 1)) * Size;
-      }
-    } else {
-      for (uint32_t i = 0; i < 32; ++i, mask >>= 1) {
-        std::memcpy(to, values + i * Size, Size);
-        to += (mask & 1) * Size;
-      }
+    // Without branches: stores every value and advances only past those whose bit is 1.
+#pragma GCC unroll 32
+    for (uint32_t i = 0; i < 32; ++i) {
+      std::memcpy(to, values + i * Size, Size);
+      to += (mask >> i & 1) * Size;
     }
     return to;
   }
@@ -111,21 +102,12 @@ struct plain_cpu : plain_integers {
       std::memcpy(to, from, 32 * Size);
       return from + 32 * Size;
     }
-    if constexpr (!Runs && Size < 8) {
-      using pair = typename uint_of_size<2 * Size>::type;
-      constexpr auto all = static_cast<pair>(~pair{0}), low = static_cast<pair>(static_cast<bits>(~bits{0}));
-      constexpr pair kept[4] = {0, low, static_cast<pair>(all ^ low), all};
-      for (uint32_t i = 0; i < 32; i += 2, mask >>= 2) {
-        const auto two = static_cast<pair>(load_unaligned<pair>(from) << 8 * Size * (~mask & 1));
-        store_unaligned(to + i * Size, static_cast<pair>(two & kept[mask & 3]));
-        from += ((mask & 1) + (mask >> 1 & 1)) * Size;
-      }
-    } else {
-      for (uint32_t i = 0; i < 32; ++i, mask >>= 1) {
-        const auto x = load_unaligned<bits>(Runs ? from + (mask & 1) * Size - Size : from);
-        store_unaligned(to + i * Size, Runs ? x : static_cast<bits>(x & (bits{0} - static_cast<bits>(mask & 1))));
-        from += (mask & 1) * Size;
-      }
+#pragma GCC unroll 32
+    for (uint32_t i = 0; i < 32; ++i) {
+      const auto one = static_cast<bits>(mask >> i & 1);
+      const auto x = load_unaligned<bits>(Runs ? from + one * Size - Size : from);
+      store_unaligned(to + i * Size, Runs ? x : static_cast<bits>(x & static_cast<bits>(bits{0} - one)));
+      from += one * Size;
     }
     return from;
   }
@@ -173,28 +155,29 @@ inline constexpr lane_table repeated = make_lane_table([](uint32_t mask, uint32_
 // pack and spread for a CPU that moves rows of up to 8 lanes by these tables. Cpu::row<Size> has `step`, the number of
 // lanes, and
 //   move(lanes, from, to)  sets lane i of `to` to lane lanes[i] of `from`, or to 0 for no_lane
+// All rows of a window are counted from its beginning, so that none waits for the one before it.
 template <class Cpu> struct moves_rows {
   template <size_t Size>
   [[gnu::always_inline]] static std::byte* pack(const std::byte* values, uint32_t mask, std::byte* to) noexcept {
     using row = typename Cpu::template row<Size>;
 #pragma GCC unroll 8
-    for (uint32_t i = 0; i < 32; i += row::step, mask >>= row::step, values += row::step * Size) {
-      const uint32_t ones = mask & low_mask(row::step);
-      row::move(gathered[ones].data(), values, to);
-      to += Cpu::popcount(ones) * Size;
+    for (uint32_t i = 0; i < 32; i += row::step) {
+      const uint32_t ones = mask >> i & low_mask(row::step);
+      row::move(gathered[ones].data(), values + i * Size, to + Cpu::popcount(mask & low_mask(i)) * Size);
     }
-    return to;
+    return to + Cpu::popcount(mask) * Size;
   }
   template <size_t Size, bool Runs>
   [[gnu::always_inline]] static const std::byte* spread(uint32_t mask, const std::byte* from, std::byte* to) noexcept {
     using row = typename Cpu::template row<Size>;
 #pragma GCC unroll 8
-    for (uint32_t i = 0; i < 32; i += row::step, mask >>= row::step, to += row::step * Size) {
-      const uint32_t ones = mask & low_mask(row::step);
-      row::move((Runs ? repeated : scattered)[ones].data(), Runs && (ones & 1) == 0 ? from - Size : from, to);
-      from += Cpu::popcount(ones) * Size;
+    for (uint32_t i = 0; i < 32; i += row::step) {
+      const uint32_t ones = mask >> i & low_mask(row::step);
+      const std::byte* const next = from + Cpu::popcount(mask & low_mask(i)) * Size;
+      row::move((Runs ? repeated : scattered)[ones].data(), Runs && (ones & 1) == 0 ? next - Size : next,
+                to + i * Size);
     }
-    return from;
+    return from + Cpu::popcount(mask) * Size;
   }
 };
 

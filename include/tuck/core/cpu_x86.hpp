@@ -268,39 +268,44 @@ struct avx512_cpu : avx2_cpu {
     return mask;
   }
 
+  // All vectors of a window are counted from its beginning, so that none waits for the one before it.
   template <size_t Size>
   TUCK_AVX512 static std::byte* pack(const std::byte* values, uint32_t mask, std::byte* to) noexcept {
-    for (uint32_t i = 0; i < 32; i += lanes<Size>, values += 64) {
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < 32; i += lanes<Size>) {
       const uint32_t ones = mask >> i & low_mask(lanes<Size>);
+      std::byte* const next = to + popcount(mask & low_mask(i)) * Size;
       if constexpr (Size == 1) {
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_maskz_compress_epi8(ones, load_vector(values)));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(next), _mm256_maskz_compress_epi8(ones, load_vector(values)));
       } else {
-        const __m512i x = _mm512_loadu_si512(values);
-        if constexpr (Size == 2) _mm512_storeu_si512(to, _mm512_maskz_compress_epi16(ones, x));
-        if constexpr (Size == 4) _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(ones), x));
-        if constexpr (Size == 8) _mm512_storeu_si512(to, _mm512_maskz_compress_epi64(static_cast<__mmask8>(ones), x));
+        const __m512i x = _mm512_loadu_si512(values + i * Size);
+        if constexpr (Size == 2) _mm512_storeu_si512(next, _mm512_maskz_compress_epi16(ones, x));
+        if constexpr (Size == 4)
+          _mm512_storeu_si512(next, _mm512_maskz_compress_epi32(static_cast<__mmask16>(ones), x));
+        if constexpr (Size == 8) _mm512_storeu_si512(next, _mm512_maskz_compress_epi64(static_cast<__mmask8>(ones), x));
       }
-      to += popcount(ones) * Size;
     }
-    return to;
+    return to + popcount(mask) * Size;
   }
 
   template <size_t Size, bool Runs>
   TUCK_AVX512 static const std::byte* spread(uint32_t mask, const std::byte* from, std::byte* to) noexcept {
     if constexpr (Runs) return avx2_cpu::spread<Size, true>(mask, from, to);
-    for (uint32_t i = 0; i < 32; i += lanes<Size>, to += 64) {
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < 32; i += lanes<Size>) {
       const uint32_t ones = mask >> i & low_mask(lanes<Size>);
+      const std::byte* const next = from + popcount(mask & low_mask(i)) * Size;
       if constexpr (Size == 1) {
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_maskz_expand_epi8(ones, load_vector(from)));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_maskz_expand_epi8(ones, load_vector(next)));
       } else {
-        const __m512i x = _mm512_loadu_si512(from);
-        if constexpr (Size == 2) _mm512_storeu_si512(to, _mm512_maskz_expand_epi16(ones, x));
-        if constexpr (Size == 4) _mm512_storeu_si512(to, _mm512_maskz_expand_epi32(static_cast<__mmask16>(ones), x));
-        if constexpr (Size == 8) _mm512_storeu_si512(to, _mm512_maskz_expand_epi64(static_cast<__mmask8>(ones), x));
+        const __m512i x = _mm512_loadu_si512(next);
+        std::byte* const out = to + i * Size;
+        if constexpr (Size == 2) _mm512_storeu_si512(out, _mm512_maskz_expand_epi16(ones, x));
+        if constexpr (Size == 4) _mm512_storeu_si512(out, _mm512_maskz_expand_epi32(static_cast<__mmask16>(ones), x));
+        if constexpr (Size == 8) _mm512_storeu_si512(out, _mm512_maskz_expand_epi64(static_cast<__mmask8>(ones), x));
       }
-      from += popcount(ones) * Size;
     }
-    return from;
+    return from + popcount(mask) * Size;
   }
 };
 

@@ -89,11 +89,22 @@ class place_line {
   uint64_t end_;
 };
 
-// Writes the metadata and the zeros up to the directory.
-inline void write_metadata(bytes frame, const_bytes metadata, uint64_t directory) noexcept {
+// Sets the first `size` bytes of `to` to 0. The bytes after them may also become 0: a few bytes are written without a
+// call, which counts for small tensors.
+inline void fill_zeros(bytes to, uint64_t size) noexcept {
+  constexpr uint64_t few = 32;
+  if (size <= few && to.size() >= few)
+    std::memset(to.data(), 0, few);
+  else
+    std::memset(to.data(), 0, size);
+}
+
+// Writes the metadata and the zeros before and after the tables, which are written later.
+inline void write_metadata(bytes frame, const_bytes metadata, const frame_layout& at) noexcept {
   if (!metadata.empty()) std::memcpy(frame.data() + sizeof(frame_header), metadata.data(), metadata.size());
   const uint64_t end = sizeof(frame_header) + metadata.size();
-  std::memset(frame.data() + end, 0, directory - end);
+  fill_zeros(frame.subspan(end, frame.size() - end), at.directory - end);
+  fill_zeros(frame.subspan(at.contents_end, frame.size() - at.contents_end), at.payloads - at.contents_end);
 }
 
 // Sets `to` to the maximum of `to` and `value`.
@@ -178,8 +189,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   if (decodes && restored == nullptr) return {.code = status::out_of_memory};
 
   if (frame.size() >= sizeof header) store_unaligned(frame.data(), uint64_t{0});  // invalid until encoding is complete
-  if (writes) write_metadata(frame, options.metadata, at.directory);
-  if (writes) std::memset(frame.data() + at.contents_end, 0, at.payloads - at.contents_end);
+  if (writes) write_metadata(frame, options.metadata, at);
 
   place_line line(at.payloads, threads);
   in_batches(at.chunks, batch, threads, how.pool, [&](unsigned worker, uint64_t first, uint64_t last) {
@@ -195,7 +205,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
       const chunk_kind kind = detail::encode_chunk(codec, chunk, {end, slot}, used);
       entries[i - first] = directory_entry::make(kind, used, static_cast<uint64_t>(end - begin) >> align).word;
       const uint64_t padded = round_up_pow2(used, align);
-      std::memset(end + used, 0, padded - used);
+      fill_zeros({end + used, slot - used}, padded - used);
       end += padded;
       if (writes && options.checksums)
         store_unaligned(frame.data() + at.checksums + 8 * i,
@@ -274,6 +284,25 @@ status decode_part(const C& codec, const frame_view& frame, uint64_t i, uint64_t
   return s;
 }
 
+// Decodes values of a frame that `codec` wrote, at least one.
+template <codec C>
+outcome decode_all(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value,
+                   const execution& how) noexcept {
+  const uint64_t chunk_values = frame.header().chunk_values;
+  const uint64_t first_chunk = first_value / chunk_values;
+  const uint64_t chunks = (first_value + out.size() - 1) / chunk_values + 1 - first_chunk;
+  const uint64_t batch = std::max<uint64_t>(batch_bytes / (chunk_values * sizeof(value_t<C>)), 1);
+  first_failure failure;
+  in_batches(chunks, batch, useful_threads(how.threads, chunks, batch), how.pool,
+             [&](unsigned, uint64_t begin, uint64_t end) {
+               for (uint64_t i = first_chunk + begin; i < first_chunk + end; ++i)
+                 if (const status s = decode_part(codec, frame, i, first_value, out); s != status::ok)
+                   failure.note(i, s);
+               if (how.chunks_done != nullptr) how.chunks_done->fetch_add(end - begin, std::memory_order_relaxed);
+             });
+  return failure.result(out.size_bytes());
+}
+
 // Sets all of `out` to zero after an error.
 template <class T> outcome zeros(span<T> out, status why) noexcept {
   std::fill(out.begin(), out.end(), T{});
@@ -334,20 +363,7 @@ outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, ui
   if (out.is_null()) return {.code = status::invalid_argument};
   C stored = codec;
   if (const outcome o = detail::match(frame.header(), stored, out, first_value); !o || out.empty()) return o;
-  const uint64_t chunk_values = frame.header().chunk_values;
-  const uint64_t first_chunk = first_value / chunk_values;
-  const uint64_t chunks = (first_value + out.size() - 1) / chunk_values + 1 - first_chunk;
-  const uint64_t batch = std::max<uint64_t>(detail::batch_bytes / (chunk_values * sizeof(value_t<C>)), 1);
-  detail::first_failure failure;
-  detail::in_batches(chunks, batch, detail::useful_threads(how.threads, chunks, batch), how.pool,
-                     [&](unsigned, uint64_t begin, uint64_t end) {
-                       for (uint64_t i = first_chunk + begin; i < first_chunk + end; ++i)
-                         if (const status s = detail::decode_part(stored, frame, i, first_value, out); s != status::ok)
-                           failure.note(i, s);
-                       if (how.chunks_done != nullptr)
-                         how.chunks_done->fetch_add(end - begin, std::memory_order_relaxed);
-                     });
-  return failure.result(out.size_bytes());
+  return detail::decode_all(stored, frame, out, first_value, how);
 }
 
 /// Opens a frame, verifies its whole directory, and decodes values [first_value, first_value + out.size()) of it.
@@ -363,7 +379,7 @@ outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t
   if (const outcome o = detail::match(header, stored, out, first_value); !o) return o;
   const frame_view view(frame.data(), header);
   if (const status s = view.check_contents(frame.size()); s != status::ok) return detail::zeros(out, s);
-  return host::decode(codec, view, out, first_value, how);
+  return out.empty() ? outcome{} : detail::decode_all(stored, view, out, first_value, how);
 }
 
 /// Decodes a frame whose codec is known only at run time. Uses the codec of `codecs` that can have written the frame.
