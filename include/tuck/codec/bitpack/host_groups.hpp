@@ -31,7 +31,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   // groups, at most encoded.size().
   static bool decode(const_bytes encoded, uint32_t count, uint32_t max_width, std::byte* integers,
                      uint32_t& end) noexcept {
-    return vectorized([=, &end] { return read(encoded, count, max_width, integers, end); });
+    return vectorized([=, &end]<class Cpu>(Cpu) { return read<Cpu>(encoded, count, max_width, integers, end); });
   }
 
  private:
@@ -124,10 +124,11 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     return at.end;
   }
 
+  template <class Cpu>
   [[gnu::always_inline]] static bool read(const_bytes encoded, uint32_t count, uint32_t max_width, std::byte* integers,
                                           uint32_t& end) noexcept {
     parts at;
-    if (layout::count(count) > layout::max_groups || !find_parts(encoded, count, max_width, at)) return false;
+    if (layout::count(count) > layout::max_groups || !find_parts<Cpu>(encoded, count, max_width, at)) return false;
     end = at.end;
     const std::byte* const in = encoded.data();
     const std::byte *next_shape = in + at.shapes, *next_mask = in + at.masks, *payload = in + at.payload;
@@ -151,8 +152,8 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
           payload = last;
         }
         const shape form{static_cast<uint8_t>(*next_shape++)};
-        take_group(payload, bit, form, at, next_mask, to);
-        const uint32_t ones = form.is_sparse() ? popcount(load_unaligned<uint32_t>(next_mask)) : 0;
+        take_group<Cpu>(payload, bit, form, at, next_mask, to);
+        const uint32_t ones = form.is_sparse() ? Cpu::popcount(load_unaligned<uint32_t>(next_mask)) : 0;
         bit += form.payload_bits(ones, at.first_bits, at.base_bits);
         next_mask += form.is_sparse() ? 4 : 0;
       }
@@ -261,6 +262,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   // The most bytes of a group, and the bytes that are read or written after it.
   static constexpr uint32_t slack = 33 * 8 + 32;
 
+  template <class Cpu>
   [[gnu::always_inline]] static void take_group(const std::byte* payload, uint32_t bit, shape form, const parts& at,
                                                 const std::byte* mask, std::byte* to) noexcept {
     const uint32_t lead_bits = form.lead_bits(at.first_bits, at.base_bits);
@@ -277,7 +279,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
       stored = reinterpret_cast<const std::byte*>(narrow);
     }
     if (form.is_sparse())
-      spread<ones::non_zeros>(mask, stored, stored + group * Bytes, span(reinterpret_cast<untyped<Bytes>*>(to), group));
+      masks_on<Cpu>::template spread<ones::non_zeros, Bytes>(mask, stored, stored + group * Bytes, to, group);
     else
       std::memcpy(to, stored, group * Bytes);
   }
@@ -311,7 +313,9 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
 
   // Finds the offsets of all parts. Nothing is read before its presence is checked. Returns false if the bytes are
   // malformed.
-  static bool find_parts(const_bytes encoded, uint32_t count, uint32_t max_width, parts& at) noexcept {
+  template <class Cpu>
+  [[gnu::always_inline]] static bool find_parts(const_bytes encoded, uint32_t count, uint32_t max_width,
+                                                parts& at) noexcept {
     const std::byte* const in = encoded.data();
     const uint32_t groups = layout::count(count), shapes = layout::offsets_of(count, 0, 0, 0).shapes;
     if (encoded.size() < shapes) return false;
@@ -322,7 +326,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     uint32_t non_zero_groups = 0, last = 0;
     for (uint32_t i = layout::head_bytes; i < shapes; i += 4) {
       last = load_unaligned<uint32_t>(in + i);
-      non_zero_groups += popcount(last);
+      non_zero_groups += Cpu::popcount(last);
     }
     if (groups % 32 != 0 && (last & ~low_mask(groups % 32)) != 0) return false;
     const uint32_t masks = layout::offsets_of(count, non_zero_groups, 0, 0).masks;
@@ -338,7 +342,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
       if (!form.is_sound(max_width)) return false;
       uint32_t non_zeros = 0;
       if (form.is_sparse()) {
-        non_zeros = popcount(load_unaligned<uint32_t>(next_mask));
+        non_zeros = Cpu::popcount(load_unaligned<uint32_t>(next_mask));
         next_mask += 4;
       }
       payload_bits += form.payload_bits(non_zeros, at.first_bits, at.base_bits);
