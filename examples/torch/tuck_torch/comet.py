@@ -234,14 +234,15 @@ class Comet(Policy):
             zeros = zeros_of(t)
             for use, _ in uses:
                 self._zeros[use.call.key, use.role] = zeros
-        return Choice(self._lossy if self._zeros[key] >= SPARSE else self._dense, min(limits))
+        above_zero = t.dtype in (torch.float32, torch.float64) and any(need == SIGN for need, _ in needs)
+        return Choice(self._lossy if self._zeros[key] >= SPARSE else self._dense, min(limits), above_zero=above_zero)
 
     def suffices(self, choice: Choice | None, use: Use | None, factor: float) -> bool:
         if choice is None or choice.bound is None:
             return True
         need = self._need(use)
         if need in (None, SIGN, NOTHING):
-            return need == NOTHING or (need == SIGN and choice.pointwise)
+            return need == NOTHING or (need == SIGN and (choice.pointwise or choice.above_zero))
         return not choice.pointwise and choice.bound * factor <= need
 
     def recomputes(self, call: Call, use: Use) -> float | None:

@@ -15,6 +15,8 @@ FLOATS = {torch.float16: 9, torch.bfloat16: 10, torch.float32: 11, torch.float64
 INTEGERS = {torch.uint8: 1, torch.int32: 6, torch.int64: 8}
 DTYPES = {**FLOATS, **INTEGERS}
 
+LIFT, REST = 1.001, 0.99  # of a bound: just above the half step of a codec, and what rounding leaves for it
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -22,6 +24,15 @@ class Choice:
     codec: str
     bound: float | None = None  # of lossy codecs: no value is farther from what it was than this
     pointwise: bool = False     # ... than this share of it, which keeps its sign below 1
+    above_zero: bool = False    # absolute bound, of values from 0 on: those that are above it stay above it
+
+    def lifted(self, t: torch.Tensor) -> torch.Tensor:
+        """What is encoded where above_zero is set: values above zero, lifted by the bound, are not rounded to zero."""
+        return torch.nn.functional.threshold(t + LIFT * self.bound, LIFT * self.bound, 0.0)
+
+    def lower(self, t: torch.Tensor) -> torch.Tensor:
+        """Takes that back, in place."""
+        return t.sub_(LIFT * self.bound).clamp_min_(0)
 
 
 class Error(RuntimeError):
@@ -90,7 +101,10 @@ class Host:
         """The frame of a dense tensor's memory. Raises BufferError where the codec is not for its type. Threads of
         tuck's own encode beside the forward pass, so each call uses one."""
         dtype, count = DTYPES[t.dtype], t.numel()
-        how = choice.codec.encode(), 2 if choice.pointwise else 0, choice.bound or 0.0
+        bound = choice.bound or 0.0
+        if choice.above_zero:
+            t, bound = choice.lifted(t), REST * bound
+        how = choice.codec.encode(), 2 if choice.pointwise else 0, bound
         room = self._room(*how, dtype, count)
         if room == 0:
             raise BufferError(f"{choice.codec} is not for {t.dtype}")
@@ -150,6 +164,8 @@ class Swap:
         """The number of a dense tensor that is on its way to the host; None where it has to stay."""
         codec, bound = ("raw", 0.0) if choice is None or t.dtype not in FLOATS else (
             choice.codec.partition("+")[0], choice.bound or 0.0)
+        if choice is not None and choice.above_zero:
+            t, bound = choice.lifted(t), REST * bound
         if codec not in ("raw", "zvc", "quantize") or (codec == "quantize" and t.dtype == torch.float64):
             codec = "zvc"
         side, number_ = self._side(t.device), ctypes.c_uint64()

@@ -144,6 +144,8 @@ class Frame(Stored):
         begin = time.perf_counter()
         t = torch.empty(self.count, dtype=self.dtype)
         host().decode(self.frame, t)
+        if self.choice.above_zero:
+            self.choice.lower(t)
         seconds = time.perf_counter() - begin
         if self.dtype in FLOATS:
             self.policy.decoded(self, t, seconds)
@@ -181,6 +183,8 @@ class Parked(Stored):
             return self._keep()
         t = torch.empty(self.count, dtype=self.dtype, device=self.device)
         swap().restore(self.number, t)
+        if self.choice is not None and self.choice.above_zero:
+            self.choice.lower(t)
         if not self.counted:  # when it was parked, its size was not known
             self.policy.count(self.site).add(self.dtype, self.raw_bytes, swap().stored_bytes(self.number), 0.0,
                                              self.choice or "raw")
