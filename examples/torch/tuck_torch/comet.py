@@ -55,8 +55,9 @@ class Comet(Policy):
     def __init__(self, optimizer: torch.optim.Optimizer, *, lossy: str = "quantize+delta+zvc+huffman",
                  dense: str = "quantize", lossless: str = "zvc+rle+huffman", estimate: str = "exact",
                  share: float = 0.01, refresh: int = 1000, first: float = 1e-4, lowest: float = 1e-8,
-                 highest: float = 1e-1) -> None:
+                 highest: float = 1e-1, least: float = 1.25) -> None:
         super().__init__()
+        self.least = least
         for name, codec, is_lossy in (("lossy", lossy, True), ("dense", dense, True), ("lossless", lossless, False)):
             if codec not in codecs() or bool(host().is_lossy(codec.encode())) != is_lossy:
                 kind = "lossy" if is_lossy else "lossless"
@@ -65,7 +66,8 @@ class Comet(Policy):
             raise ValueError(f"estimate: {estimate!r} is neither 'exact' nor 'paper'")
         if not isinstance(getattr(optimizer, "state", None), Mapping):
             raise ValueError(f"optimizer: {type(optimizer).__name__} has no state by parameter")
-        for name, value in (("share", share), ("first", first), ("lowest", lowest), ("highest", highest)):
+        for name, value in (("share", share), ("first", first), ("lowest", lowest), ("highest", highest),
+                            ("least", least)):
             require_positive(name, value)
         if not lowest <= first <= highest:
             raise ValueError(f"first: {first} is not from lowest, {lowest}, to highest, {highest}")
@@ -79,10 +81,11 @@ class Comet(Policy):
         self._refresh = refresh
         self._updated: int | None = None
         self._looking = True
-        self._bounds: dict[tuple, int] = {}            # call and role -> bound_controller
+        self._controllers: dict[tuple, int] = {}       # call and role -> bound_controller
+        self._bounds: dict[tuple, float] = {}          # ... its bound
         self._zeros: dict[tuple, float] = {}           # call and role -> share of zeros
         self._slopes: dict[tuple, float] = {}          # call -> of its output's error to its input's
-        self._fronts: dict[tuple, list] = {}           # call and argument -> weights in front, gains
+        self._fronts: dict[tuple, dict] = {}           # call -> by role, arguments and the weights in front, gains
         self._inputs: dict[int, tuple] = {}            # id of a weight -> itself, positions, mean square of its input
 
     def entered(self) -> None:
@@ -102,13 +105,9 @@ class Comet(Policy):
             return
         if not self._is_plain(call):
             return
-        for name in {name for reached in REACHES.get(kind, {}).values() for name in reached}:
-            key = call.key, name
-            argument = arguments.get(name)
-            if (self._looking or key not in self._fronts) and isinstance(argument, torch.Tensor):
-                self._fronts[key] = self._front(argument.grad_fn)
-        call.noted["fronts"] = {role: [(name, self._fronts.get((call.key, name))) for name in reached]
-                                for role, reached in REACHES.get(kind, {}).items()}
+        if self._looking or call.key not in self._fronts:
+            self._note_fronts(call)
+        call.noted["fronts"] = self._fronts[call.key]
         if kind in ("gelu", "silu", "layer_norm", "rms_norm"):
             self._note_norm(call)
         if kind == "cross_entropy":
@@ -156,8 +155,7 @@ class Comet(Policy):
 
     def _note_norm(self, call: Call) -> None:
         """How its output is computed again. Weights that change before that are an error."""
-        a, function = call.arguments, call.function
-        x = a["input"].detach()
+        a, function, x = call.arguments, call.function, call.arguments["input"]
         if call.kind in ("gelu", "silu"):
             others = {name: value for name, value in a.items() if name not in ("input", "inplace")}
             if not a.get("inplace"):
@@ -170,7 +168,7 @@ class Comet(Policy):
         weights = [a.get(name) for name in ("weight", "bias")[:2 if call.kind == "layer_norm" else 1]]
         if any(w is not None and w.grad_fn is not None for w in weights):
             return
-        kept = [(w.detach(), w._version) if w is not None else None for w in weights]
+        kept = [(w, w._version) if w is not None else None for w in weights]
 
         def again(t):
             for w in kept:
@@ -179,14 +177,19 @@ class Comet(Policy):
             return function(t, shape, *(w[0] if w is not None else None for w in kept), eps)
 
         call.noted["again"] = again
-        form = weights[0], math.prod(shape), eps, call.kind == "layer_norm"
-        call.noted["form"] = form[0].detach() if form[0] is not None else None, *form[1:]
+        call.noted["form"] = weights[0], math.prod(shape), eps, call.kind == "layer_norm"
         if isinstance(weights[0], torch.nn.Parameter) and id(weights[0]) in self._betas:
             call.noted["weight"] = weakref.ref(weights[0])
         if self._looking or call.key not in self._slopes:
-            self._slopes[call.key] = bounds.norm_slope(x, *call.noted["form"])
+            self._slopes[call.key] = bounds.norm_slope(x.detach(), *call.noted["form"])
 
     # The weights in front.
+
+    def _note_fronts(self, call: Call) -> None:
+        reaches, arguments = REACHES.get(call.kind, {}), call.arguments
+        of = {name: self._front(arguments[name].grad_fn) for reached in reaches.values() for name in reached
+              if isinstance(arguments.get(name), torch.Tensor)}
+        self._fronts[call.key] = {role: [(name, of.get(name)) for name in reached] for role, reached in reaches.items()}
 
     def _front(self, node) -> tuple | None:
         """The nearest known weight in front of an operation, and by what the variance of a gradient's error grows until
@@ -225,7 +228,7 @@ class Comet(Policy):
     def choose(self, t: torch.Tensor, site: Site, uses: list) -> Choice | None:
         needs = [(self._need(use), factor) for use, factor in uses]
         if any(need is None for need, _ in needs):
-            return self._lossless
+            return None if self.keeps(site, t.numel() * t.element_size()) else self._lossless
         limits = [need / factor for need, factor in needs if need not in (SIGN, NOTHING)]
         if not limits:
             return self._sign
@@ -264,7 +267,11 @@ class Comet(Policy):
         return self.bound(use) if fronts and all(front is not None for _, front in fronts) else None
 
     def bound(self, use: Use) -> float:
-        return host().bound_now(self._controller((use.call.key, use.role)))
+        key = use.call.key, use.role
+        bound = self._bounds.get(key)
+        if bound is None:
+            bound = self._bounds[key] = host().bound_now(self._controller(key))
+        return bound
 
     # What is learnt.
 
@@ -284,6 +291,7 @@ class Comet(Policy):
         if worst > 0:
             host().bound_update(self._controller(key), self.iteration, worst, 1.0, max(1 - self._zeros.get(key, 0.0),
                                                                                        1e-9), 1.0)
+            self._bounds.pop(key, None)
             self._updated = self.iteration
 
     def _errors(self, use: Use, t: torch.Tensor) -> list[tuple] | None:
@@ -353,13 +361,13 @@ class Comet(Policy):
         return None
 
     def _controller(self, key: tuple) -> int:
-        if key not in self._bounds:
+        if key not in self._controllers:
             controller = host().bound_new(*self._options)
             if not controller:
                 raise MemoryError("bound_controller")
             weakref.finalize(self, host().bound_free, controller)
-            self._bounds[key] = controller
-        return self._bounds[key]
+            self._controllers[key] = controller
+        return self._controllers[key]
 
 
 def _note_gradient(call: Call | None, gradient: torch.Tensor) -> None:

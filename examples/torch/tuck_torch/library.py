@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -18,8 +18,7 @@ DTYPES = {**FLOATS, **INTEGERS}
 LIFT, REST = 1.001, 0.99  # of a bound: just above the half step of a codec, and what rounding leaves for it
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """How a tensor is stored."""
     codec: str
     bound: float | None = None  # of lossy codecs: no value is farther from what it was than this

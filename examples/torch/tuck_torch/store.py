@@ -1,7 +1,7 @@
 """Tensors that are stored for the backward pass.
 
     Handle -> Frame | Parked | Derived     shape and strides of one that was saved, in the memory that is stored
-    Kept                                   as it is
+    kept                                   as it is
 
 Memory that several operations save is stored once, whatever the shapes in which they see it. A frame is encoded a few
 saves after it was asked for, when it is known who reads it, on a thread beside the forward pass; what the backward pass
@@ -33,21 +33,13 @@ def beside() -> concurrent.futures.ThreadPoolExecutor:
     return _pool
 
 
-class Kept:
-    """A tensor as it is. Autograd does not look for later writes where there are hooks, so this does."""
-
-    __slots__ = ("tensor", "version")
-
-    def __init__(self, t: torch.Tensor) -> None:
-        self.tensor = t.detach()  # a result that knew its operation would be a circle that is never freed
-        self.version = t._version
-
-    def restore(self) -> torch.Tensor:
-        _check_version(self.tensor, self.version)
-        return self.tensor
+def kept(t: torch.Tensor) -> tuple:
+    """A tensor as it is. Autograd does not look for later writes where there are hooks, so whoever reads it does. A
+    result that knew its operation would be a circle that is never freed."""
+    return (t if t.grad_fn is None else t.detach()), t._version
 
 
-def _check_version(t: torch.Tensor, version: int) -> None:
+def check_version(t: torch.Tensor, version: int) -> None:
     if t._version != version:
         raise Error("a tensor that is needed for the backward pass was modified in place: "
                     f"shape {tuple(t.shape)}, version {t._version} instead of {version}")
@@ -99,7 +91,7 @@ class Stored:
         raise NotImplementedError
 
     def _keep(self) -> torch.Tensor:
-        _check_version(self.source, self.version)
+        check_version(self.source, self.version)
         return self.source
 
 
@@ -121,7 +113,7 @@ class Frame(Stored):
         begin = time.perf_counter()
         try:
             self.frame = host().encode(self.choice, self.source)
-            _check_version(self.source, self.version)
+            check_version(self.source, self.version)
             self.source = None
         except BufferError:
             self.choice = None
@@ -165,7 +157,7 @@ class Parked(Stored):
 
     def encode(self) -> None:
         try:
-            _check_version(self.source, self.version)
+            check_version(self.source, self.version)
             self.number = swap().park(self.choice, self.source)
         except Error as wrong:
             self.failed, self.source = wrong, None
