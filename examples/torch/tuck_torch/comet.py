@@ -118,13 +118,12 @@ class Comet(Policy):
             call.noted["attention form"] = bool(arguments.get("is_causal")), arguments.get("scale")
 
     def called(self, call: Call, output: object) -> None:
-        if not isinstance(output, torch.Tensor) or not output.requires_grad:
+        if not self._looking or not isinstance(output, torch.Tensor) or not output.requires_grad:
             return
-        if self._looking:
-            self._note_gain(call, output)
-            if call.kind in REACHES or call.kind in WEIGHTED:
-                noted = weakref.ref(call)
-                output.register_hook(lambda gradient: _note_gradient(noted(), gradient))
+        self._note_gain(call, output)
+        if call.kind in REACHES or call.kind in WEIGHTED:
+            noted = weakref.ref(call)
+            output.register_hook(lambda gradient: _note_gradient(noted(), gradient))
 
     @staticmethod
     def _is_plain(call: Call) -> bool:
@@ -226,19 +225,26 @@ class Comet(Policy):
     # What is stored.
 
     def choose(self, t: torch.Tensor, site: Site, uses: list) -> Choice | None:
-        needs = [(self._need(use), factor) for use, factor in uses]
-        if any(need is None for need, _ in needs):
+        limit, sees_sign = math.inf, False
+        for use, factor in uses:
+            need = self._need(use)
+            if need is None:
+                break
+            if need == SIGN:
+                sees_sign = True
+            elif need != NOTHING:
+                limit = min(limit, need / factor)
+        if need is None:
             return None if self.keeps(site, t.numel() * t.element_size()) else self._lossless
-        limits = [need / factor for need, factor in needs if need not in (SIGN, NOTHING)]
-        if not limits:
+        if limit == math.inf:
             return self._sign
-        key = next((use.call.key, use.role) for use, _ in uses)
+        key = uses[0][0].call.key, uses[0][0].role
         if self._looking or key not in self._zeros:
             zeros = zeros_of(t)
             for use, _ in uses:
                 self._zeros[use.call.key, use.role] = zeros
-        above_zero = t.dtype in (torch.float32, torch.float64) and any(need == SIGN for need, _ in needs)
-        return Choice(self._lossy if self._zeros[key] >= SPARSE else self._dense, min(limits), above_zero=above_zero)
+        above_zero = sees_sign and t.dtype in (torch.float32, torch.float64)
+        return Choice(self._lossy if self._zeros[key] >= SPARSE else self._dense, limit, False, above_zero)
 
     def suffices(self, choice: Choice | None, use: Use | None, factor: float) -> bool:
         if choice is None or choice.bound is None:

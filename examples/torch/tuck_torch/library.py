@@ -73,6 +73,12 @@ class Host:
         self._encode = function("tuck_host_encode", _INT, _TEXT, _INT, _REAL, _INT, _POINTER, _SIZE, _POINTER, _SIZE,
                                 _UINT, ctypes.POINTER(_SIZE))
         self._decode = function("tuck_host_decode", _INT, _POINTER, _SIZE, _INT, _POINTER, _SIZE, _UINT)
+        self._job_encode = function("tuck_job_encode", _POINTER, _TEXT, _INT, _REAL, _INT, _POINTER, _SIZE)
+        self._job_decode = function("tuck_job_decode", _POINTER, _POINTER, _SIZE, _INT, _POINTER, _SIZE)
+        self._job_wait = function("tuck_job_wait", _INT, _POINTER, ctypes.POINTER(_SIZE), ctypes.POINTER(_REAL))
+        self._job_copy = function("tuck_job_copy", None, _POINTER, _POINTER)
+        self.job_is_done = function("tuck_job_is_done", _INT, _POINTER)
+        self.job_free = function("tuck_job_free", None, _POINTER)
         self._delta_room = function("tuck_host_delta_room", _SIZE, _TEXT, _INT, _SIZE)
         self._encode_delta = function("tuck_host_encode_delta", _INT, _TEXT, _INT, _POINTER, _POINTER, _SIZE, _POINTER,
                                       _SIZE, _UINT, ctypes.POINTER(_SIZE))
@@ -100,10 +106,7 @@ class Host:
         """The frame of a dense tensor's memory. Raises BufferError where the codec is not for its type. Threads of
         tuck's own encode beside the forward pass, so each call uses one."""
         dtype, count = DTYPES[t.dtype], t.numel()
-        bound = choice.bound or 0.0
-        if choice.above_zero:
-            t, bound = choice.lifted(t), REST * bound
-        how = choice.codec.encode(), 2 if choice.pointwise else 0, bound
+        t, how = _as_encoded(choice, t)
         room = self._room(*how, dtype, count)
         if room == 0:
             raise BufferError(f"{choice.codec} is not for {t.dtype}")
@@ -118,6 +121,30 @@ class Host:
     def decode(self, frame: torch.Tensor, into: torch.Tensor) -> None:
         self._check(self._decode(frame.data_ptr(), frame.numel(), DTYPES[into.dtype], into.data_ptr(), into.numel(),
                                  1), "decode")
+
+    def begin_encode(self, choice: Choice, t: torch.Tensor) -> tuple[int, torch.Tensor]:
+        """The same on the library's thread: a job, and the tensor that it reads until it is done."""
+        t, how = _as_encoded(choice, t)
+        job = self._job_encode(*how, DTYPES[t.dtype], t.data_ptr(), t.numel())
+        if not job:
+            raise BufferError(f"{choice.codec} is not for {t.dtype}")
+        return job, t
+
+    def begin_decode(self, frame: torch.Tensor, into: torch.Tensor) -> int | None:
+        """A job that reads one and writes the other; None where there is no memory."""
+        return self._job_decode(frame.data_ptr(), frame.numel(), DTYPES[into.dtype], into.data_ptr(), into.numel())
+
+    def finish(self, job: int, what: str) -> tuple[int, float]:
+        """Waits for it, or does it if it has not begun: the size of its frame, and the seconds it took."""
+        size, seconds = _SIZE(), _REAL()
+        self._check(self._job_wait(job, ctypes.byref(size), ctypes.byref(seconds)), what)
+        return size.value, seconds.value
+
+    def finish_encode(self, job: int, codec: str) -> tuple[torch.Tensor, float]:
+        size, seconds = self.finish(job, f"encode by {codec}")
+        frame = torch.empty(size, dtype=torch.uint8)
+        self._job_copy(job, frame.data_ptr())
+        return frame, seconds
 
     def encode_delta(self, t: torch.Tensor, base: torch.Tensor, codec: str) -> torch.Tensor:
         """The frame of a dense tensor relative to a base of the same type and size, by as many threads as PyTorch has.
@@ -140,6 +167,14 @@ class Host:
     def _check(self, status: int, what: str) -> None:
         if status != 0:
             raise Error(f"{what}: {self.message(status).decode()}")
+
+
+def _as_encoded(choice: Choice, t: torch.Tensor) -> tuple[torch.Tensor, tuple]:
+    """What the codec is given: the tensor; codec, mode and bound."""
+    bound = choice.bound or 0.0
+    if choice.above_zero:
+        t, bound = choice.lifted(t), REST * bound
+    return t, (choice.codec.encode(), 2 if choice.pointwise else 0, bound)
 
 
 class Swap:

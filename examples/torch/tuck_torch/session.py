@@ -10,13 +10,13 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .functions import Call, Functions, Use
-from .library import DTYPES, FLOATS, Choice
+from .library import DTYPES, FLOATS, Choice, host
 from .policies import Policy, Raw, Site
-from .store import Derived, Frame, Handle, Mask, Parked, Stored, beside, check_version, kept
+from .store import Derived, Frame, Handle, Mask, Parked, Stored, check_version, kept
 
 WAITING = 6  # saves until one is stored: the operations that share it have been called by then
 UNTYPED = hasattr(torch.Tensor, "untyped_storage")
-AT_ONCE = 6  # frames that other threads have to encode; the training's own does what is beyond
+AT_ONCE = 6  # frames that the library's thread has to encode; the training's own does what is beyond
 OUTSIDE = Site(None, 0)
 AHEAD = 4    # tensors that are decoded before they are asked for, or kept for the next that asks
 
@@ -30,7 +30,7 @@ class Session:
         self.thread = threading.get_ident()  # hooks of modules are every thread's, those of autograd this one's
         self.functions = Functions(self.site, policy.calling, self.returned)
         self.waiting: collections.deque[Stored] = collections.deque()
-        self.encoding: collections.deque = collections.deque()  # (frame, future)
+        self.encoding: collections.deque[Frame] = collections.deque()
         self.order: list[weakref.ref] = []
         self.recent: collections.deque[Stored] = collections.deque()
         self.follows = policy.follows_functions
@@ -65,8 +65,11 @@ class Session:
         """What is saved is stored when this returns."""
         while self.waiting:
             self._store(self.waiting.popleft())
-        while self.encoding:
-            self._settle()
+        for stored in reversed(self.encoding):  # the library's thread comes from the other end
+            stored.encode()
+        for stored in self.encoding:
+            stored.settle()
+        self.encoding.clear()
         self.inside.clear()
         self.calls.clear()
         self.outputs.clear()
@@ -110,10 +113,9 @@ class Session:
         stored = packed.stored
         for index in range(stored.index - 1, max(stored.index - AHEAD, 0) - 1, -1):
             before = self.order[index]()
-            before = before.of.stored if isinstance(before, Derived) else before
-            if isinstance(before, Frame) and before.left > 0 and not before.asked and before.is_heavy():
-                before.asked = True
-                beside().submit(before.prepare)
+            before = before.of.stored if type(before) is Derived else before
+            if type(before) is Frame and before.heavy:
+                before.prepare()
         t = packed.view()
         stored.left -= 1
         if stored.left <= 0:
@@ -200,20 +202,19 @@ class Session:
         elif stored.choice is None:
             stored.settle()
         else:
-            while self.encoding and self.encoding[0][1].done():
+            while self.encoding and host().job_is_done(self.encoding[0].job):
                 self._settle()
-            if stored.is_heavy() and len(self.encoding) < AT_ONCE:
-                self.encoding.append((stored, beside().submit(stored.encode)))
+            if stored.heavy and len(self.encoding) < AT_ONCE:
+                stored.begin()
+            if stored.job is not None:
+                self.encoding.append(stored)
             else:
                 stored.encode()
                 stored.settle()
 
     def _settle(self) -> None:
-        stored, future = self.encoding.popleft()
-        if future.cancel():  # it has not begun
-            stored.encode()
-        else:
-            future.result()
+        stored = self.encoding.popleft()
+        stored.encode()
         stored.settle()
 
     def _choose(self, stored: Stored) -> Choice | None:
