@@ -33,6 +33,7 @@ struct tuck_job {
   enum class stage { waiting, running, done };
 
   std::function<int(tuck_job&)> work;
+  size_t bytes = 0;  // of values
   stage now = stage::waiting;
   int status = 0;
   double seconds = 0;
@@ -147,12 +148,14 @@ class worker {
     return one;
   }
 
+  // It is woken for several jobs: waking costs as much as encoding some 32 KiB.
   void add(tuck_job& job) {
     const std::lock_guard lock(mutex_);
     if (!runs_) std::thread([this] { loop(); }).detach();
     runs_ = true;
     jobs_.push_back(&job);
-    if (jobs_.size() == 1) added_.notify_one();
+    waiting_ += job.bytes;
+    if (waiting_ >= enough) added_.notify_one();
   }
   // Does it here if it is waiting for its turn.
   void finish(tuck_job& job) {
@@ -178,14 +181,19 @@ class worker {
   }
 
  private:
-  void take(tuck_job& job) { jobs_.erase(std::find(jobs_.begin(), jobs_.end(), &job)); }
+  static constexpr size_t enough = 1 << 19;  // bytes of values
+
+  void take(tuck_job& job) {
+    jobs_.erase(std::find(jobs_.begin(), jobs_.end(), &job));
+    waiting_ -= job.bytes;
+  }
 
   [[noreturn]] void loop() {
     std::unique_lock lock(mutex_);
     for (;;) {
       added_.wait(lock, [&] { return !jobs_.empty(); });
       tuck_job& job = *jobs_.front();
-      jobs_.pop_front();
+      take(job);
       job.now = tuck_job::stage::running;
       lock.unlock();
       job.run();
@@ -198,13 +206,15 @@ class worker {
   std::mutex mutex_;
   std::condition_variable added_, done_;
   std::deque<tuck_job*> jobs_;
+  size_t waiting_ = 0;
   bool runs_ = false;
 };
 
-template <class Work> tuck_job* begun(const Work& work) noexcept {
+template <class Work> tuck_job* begun(int dtype, uint64_t count, const Work& work) noexcept {
   try {
     auto job = std::make_unique<tuck_job>();
     job->work = work;
+    job->bytes = count * tuck::size_of(static_cast<tuck::dtype>(dtype));
     worker::get().add(*job);
     return job.release();
   } catch (...) {  // of memory, or there can be no thread
@@ -323,12 +333,12 @@ uint64_t tuck_host_digest(const void* data, uint64_t bytes) {
 
 tuck_job* tuck_job_encode(const char* codec, int mode, double bound, int dtype, const void* values, uint64_t count) {
   if (tuck_host_room(codec, mode, bound, dtype, count) == 0) return nullptr;
-  return begun([=, name = std::string(codec)](tuck_job& job) {
+  return begun(dtype, count, [=, name = std::string(codec)](tuck_job& job) {
     return encode_to(job.frame, name.c_str(), mode, bound, dtype, values, count);
   });
 }
 tuck_job* tuck_job_decode(const void* frame, uint64_t frame_bytes, int dtype, void* values, uint64_t count) {
-  return begun([=](tuck_job&) { return tuck_host_decode(frame, frame_bytes, dtype, values, count, 1); });
+  return begun(dtype, count, [=](tuck_job&) { return tuck_host_decode(frame, frame_bytes, dtype, values, count, 1); });
 }
 int tuck_job_wait(tuck_job* job, uint64_t* frame_bytes, double* seconds) {
   worker::get().finish(*job);

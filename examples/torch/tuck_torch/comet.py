@@ -35,7 +35,9 @@ class Comet(Policy):
     the same sum of gradients) every `refresh` iterations, and which are `first` before. bounds.py has the formulas, for
     inputs of convolutions and linear layers, of GELU, SiLU, LayerNorm and RMSNorm, operands of products, queries, keys,
     values and results of attention, and results of softmax and its logarithm. A tensor that several read has the
-    smallest of their bounds; a ReLU that shares it sees what is smaller than that as zero.
+    smallest of their bounds. If a ReLU is among them, what is above zero stays above zero, whatever the bound: gradients
+    that it lost where values are small would be ten times as much as the bound allows. (16-bit floats have no room for
+    that.) What has to be stored without loss stays as it is where that makes it less than `least` times smaller.
 
     What GELU, SiLU and the norms give is computed again from their stored input. What only ReLU that made it and
     pooling read - for its sign, and not at all - is stored within half of each value (Gist keeps a bit of it): no

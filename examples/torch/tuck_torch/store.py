@@ -4,8 +4,8 @@
     kept                                   as it is
 
 Memory that several operations save is stored once, whatever the shapes in which they see it. A frame is encoded a few
-saves after it was asked for, when it is known who reads it, on a thread beside the forward pass; what the backward pass
-will want soon is decoded beside that."""
+saves after it was asked for, when it is known who reads it, on the C library's thread beside the forward pass; what the
+backward pass will want soon is decoded beside that."""
 
 from __future__ import annotations
 
