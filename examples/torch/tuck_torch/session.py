@@ -16,7 +16,7 @@ from .store import Derived, Frame, Handle, Mask, Parked, Stored, check_version, 
 
 WAITING = 6  # saves until one is stored: the operations that share it have been called by then
 UNTYPED = hasattr(torch.Tensor, "untyped_storage")
-AT_ONCE, AT_ONCE_BYTES = 6, 1 << 22  # frames, bytes that the library's thread has to encode: beyond both, it is done here
+AT_ONCE = 6  # frames that the library's thread has to encode; the training's own does what is beyond
 OUTSIDE = Site(None, 0)
 AHEAD = 4    # tensors that are decoded before they are asked for, or kept for the next that asks
 
@@ -204,7 +204,7 @@ class Session:
         else:
             while self.encoding and host().job_is_done(self.encoding[0].job):
                 self._settle()
-            if stored.heavy and (len(self.encoding) < AT_ONCE or sum(s.raw_bytes for s in self.encoding) < AT_ONCE_BYTES):
+            if stored.heavy and len(self.encoding) < AT_ONCE:
                 stored.begin()
             if stored.job is not None:
                 self.encoding.append(stored)
