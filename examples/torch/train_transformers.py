@@ -119,8 +119,8 @@ class Training:
         self.model = self.task.model()
         if options.precision == "bfloat16":
             self.model = self.model.to(torch.bfloat16)
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=options.rate or self.task.rate, betas=(0.9, 0.95),
-                                           weight_decay=0.01)
+        rate = options.rate or self.task.rate
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.01)
         warm = max(1, min(20, options.steps // 4))
         self.pace = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: min(1, (step + 1) / warm) * (
             0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * min(1, step / options.steps)))))
@@ -177,9 +177,9 @@ def time_steps(options: argparse.Namespace) -> None:
         columns = list(zip(*taken[of.name][20:]))
         figures = [f(c) for f in (statistics.median, statistics.mean) for c in columns]
         base = base or figures
+        names = [f"{f} {c}" for f in ("median", "mean") for c in ("wall", "own thread", "all threads")]
         print(f"{options.network} {of.name}: " + ", ".join(
-            f"{what} {1e3 * t:.1f} ms ({t / b:.2f})" for what, t, b in zip(
-                [f"{f} {c}" for f in ("median", "mean") for c in ("wall", "own thread", "all threads")], figures, base)))
+            f"{what} {1e3 * t:.1f} ms ({t / b:.2f})" for what, t, b in zip(names, figures, base)))
 
 
 def validated(model: torch.nn.Module, task, options: argparse.Namespace) -> dict:
