@@ -110,31 +110,43 @@ def autocast(options: argparse.Namespace):
     return torch.autocast("cpu", torch.bfloat16) if options.precision == "autocast" else contextlib.nullcontext()
 
 
+class Training:
+    """A network, its optimizer, and how what it saves is stored."""
+
+    def __init__(self, name: str, seed: int, options: argparse.Namespace) -> None:
+        self.options, self.name, self.task = options, name, NETWORKS[options.network](options)
+        torch.manual_seed(seed)
+        self.model = self.task.model()
+        if options.precision == "bfloat16":
+            self.model = self.model.to(torch.bfloat16)
+        rate = options.rate or self.task.rate
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.01)
+        warm = max(1, min(20, options.steps // 4))
+        self.pace = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: min(1, (step + 1) / warm) * (
+            0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * min(1, step / options.steps)))))
+        self.policy, self.batches = policy_of(name, self.optimizer, options), self.task.batches(seed)
+
+    def step(self, x: torch.Tensor, y: torch.Tensor) -> float:
+        if self.options.precision == "bfloat16" and x.is_floating_point():
+            x = x.to(torch.bfloat16)
+        self.optimizer.zero_grad()
+        saving = tuck_torch.saved_tensors(self.policy) if self.policy else contextlib.nullcontext()
+        with autocast(self.options), saving:
+            loss = self.task.loss(self.model, x, y)
+        loss.backward()
+        self.optimizer.step()
+        self.pace.step()
+        return loss.item()
+
+
 def train(name: str, seed: int, options: argparse.Namespace) -> dict:
     """One run: losses, bytes and times of every epoch."""
-    task = NETWORKS[options.network](options)
-    torch.manual_seed(seed)
-    model = task.model()
-    if options.precision == "bfloat16":
-        model = model.to(torch.bfloat16)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=options.rate or task.rate, betas=(0.9, 0.95), weight_decay=0.01)
-    warm = max(1, min(20, options.steps // 4))
-    pace = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / warm) * (
-        0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * min(1, step / options.steps)))))
-    policy, batches = policy_of(name, optimizer, options), task.batches(seed)
+    of = Training(name, seed, options)
+    model, task, policy = of.model, of.task, of.policy
     epochs, each = [], max(1, options.steps // options.epochs)
     loss_sum, wall, busy = 0.0, time.perf_counter(), time.process_time()
     for step in range(options.steps):
-        x, y = next(batches)
-        if options.precision == "bfloat16" and x.is_floating_point():
-            x = x.to(torch.bfloat16)
-        optimizer.zero_grad()
-        with autocast(options), (tuck_torch.saved_tensors(policy) if policy else contextlib.nullcontext()):
-            loss = task.loss(model, x, y)
-        loss.backward()
-        optimizer.step()
-        pace.step()
-        loss_sum += loss.item()
+        loss_sum += of.step(*next(of.batches))
         if (step + 1) % each == 0:
             counts = policy.take_counts() if policy else {}
             raw, stored = (sum(getattr(c, what) for c in counts.values()) for what in ("raw", "stored"))
@@ -147,6 +159,27 @@ def train(name: str, seed: int, options: argparse.Namespace) -> dict:
     layers = {label: {"raw": c.raw, "stored": c.stored, "bound": c.bound, "choices": c.choices}
               for label, c in counts.items()} if seed == 1 else {}
     return {"network": options.network, "policy": name, "seed": seed, "epochs": epochs, "layers": layers}
+
+
+def time_steps(options: argparse.Namespace) -> None:
+    """A step of each policy after the other, on whole batches; the first 20 of each do not count."""
+    clocks = time.perf_counter, time.thread_time, time.process_time
+    trainings = [Training(name, options.seeds[0], options) for name in options.policy]
+    taken: dict[str, list] = {of.name: [] for of in trainings}
+    for i in range(options.time + 20):
+        for of in trainings if i % 2 else trainings[::-1]:
+            batch = next(b for b in of.batches if len(b[0]) == of.task.batch)
+            begin = [clock() for clock in clocks]
+            of.step(*batch)
+            taken[of.name].append([clock() - b for clock, b in zip(clocks, begin)])
+    base = None
+    for of in trainings:
+        columns = list(zip(*taken[of.name][20:]))
+        figures = [f(c) for f in (statistics.median, statistics.mean) for c in columns]
+        base = base or figures
+        names = [f"{f} {c}" for f in ("median", "mean") for c in ("wall", "own thread", "all threads")]
+        print(f"{options.network} {of.name}: " + ", ".join(
+            f"{what} {1e3 * t:.1f} ms ({t / b:.2f})" for what, t, b in zip(names, figures, base)))
 
 
 def validated(model: torch.nn.Module, task, options: argparse.Namespace) -> dict:
@@ -225,6 +258,8 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--refresh", type=int, default=20, help="comet: iterations between bounds; %(default)s")
     parser.add_argument("--precision", choices=("float32", "autocast", "bfloat16"), default="float32",
                         help="%(default)s; autocast computes products in bfloat16")
+    parser.add_argument("--time", type=int, default=0, metavar="STEPS",
+                        help="train nothing to its end, but time so many steps of the policies, one after the other")
     parser.add_argument("--runs", type=Path, help="a folder of finished runs")
     parser.add_argument("--json", metavar="FILE", type=Path, help="all figures")
     parser.add_argument("--plot", metavar="FILE.png", help="loss and ratio over epochs")
@@ -249,6 +284,9 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     options = arguments()
     torch.set_num_threads(1)
+    if options.time:
+        time_steps(options)
+        return 0
     runs = []
     for seed in options.seeds:
         for name in options.policy:

@@ -1,15 +1,25 @@
 // libtuck_host.so: the host codecs by name, the advisor and the bound controller, behind functions that C can call.
 // tuck_host.h says what they promise. One file, no dependency:
 //
-//   g++ -std=c++20 -O2 -shared -fPIC -fvisibility=hidden -I ../../include tuck_host.cpp -o libtuck_host.so
+//   g++ -std=c++20 -O3 -shared -fPIC -fvisibility=hidden -I ../../include tuck_host.cpp -o libtuck_host.so
 #include "tuck_host.h"
 
 #include <tuck/host.hpp>
 #include <tuck/model.hpp>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <new>
+#include <string>
 #include <string_view>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -18,6 +28,22 @@ struct tuck_advisor {
 };
 struct tuck_bound {
   tuck::bound_controller model;
+};
+struct tuck_job {
+  enum class stage { waiting, running, done };
+
+  std::function<int(tuck_job&)> work;
+  size_t bytes = 0;  // of values
+  stage now = stage::waiting;
+  int status = 0;
+  double seconds = 0;
+  std::vector<std::byte> frame;  // of those that encode
+
+  void run() noexcept {
+    const auto begin = std::chrono::steady_clock::now();
+    status = work(*this);
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
 };
 
 namespace {
@@ -114,6 +140,101 @@ template <class Body> int guarded(const Body& body) noexcept {
   }
 }
 
+// One thread, which begins with the first job.
+class worker {
+ public:
+  static worker& get() {
+    static auto& one = *new worker;  // never destroyed: jobs may be freed while the program ends
+    return one;
+  }
+
+  // It is woken for several jobs: waking costs as much as encoding some 32 KiB.
+  void add(tuck_job& job) {
+    const std::lock_guard lock(mutex_);
+    if (!runs_) std::thread([this] { loop(); }).detach();
+    runs_ = true;
+    jobs_.push_back(&job);
+    waiting_ += job.bytes;
+    if (waiting_ >= enough) added_.notify_one();
+  }
+  // Does it here if it is waiting for its turn.
+  void finish(tuck_job& job) {
+    std::unique_lock lock(mutex_);
+    if (job.now == tuck_job::stage::waiting) {
+      take(job);
+      job.now = tuck_job::stage::running;
+      lock.unlock();
+      job.run();
+      lock.lock();
+      job.now = tuck_job::stage::done;
+    }
+    done_.wait(lock, [&] { return job.now == tuck_job::stage::done; });
+  }
+  void forget(tuck_job& job) {
+    std::unique_lock lock(mutex_);
+    if (job.now == tuck_job::stage::waiting) return take(job);
+    done_.wait(lock, [&] { return job.now == tuck_job::stage::done; });
+  }
+  bool is_done(const tuck_job& job) {
+    const std::lock_guard lock(mutex_);
+    return job.now == tuck_job::stage::done;
+  }
+
+ private:
+  static constexpr size_t enough = 1 << 19;  // bytes of values
+
+  void take(tuck_job& job) {
+    jobs_.erase(std::find(jobs_.begin(), jobs_.end(), &job));
+    waiting_ -= job.bytes;
+  }
+
+  [[noreturn]] void loop() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      added_.wait(lock, [&] { return !jobs_.empty(); });
+      tuck_job& job = *jobs_.front();
+      take(job);
+      job.now = tuck_job::stage::running;
+      lock.unlock();
+      job.run();
+      lock.lock();
+      job.now = tuck_job::stage::done;
+      done_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable added_, done_;
+  std::deque<tuck_job*> jobs_;
+  size_t waiting_ = 0;
+  bool runs_ = false;
+};
+
+template <class Work> tuck_job* begun(int dtype, uint64_t count, const Work& work) noexcept {
+  try {
+    auto job = std::make_unique<tuck_job>();
+    job->work = work;
+    job->bytes = count * tuck::size_of(static_cast<tuck::dtype>(dtype));
+    worker::get().add(*job);
+    return job.release();
+  } catch (...) {  // of memory, or there can be no thread
+    return nullptr;
+  }
+}
+
+int encode_to(std::vector<std::byte>& frame, const char* codec, int mode, double bound, int dtype, const void* values,
+              uint64_t count) {
+  return guarded([&] {
+    thread_local std::vector<std::byte> scratch;
+    const uint64_t room = tuck_host_room(codec, mode, bound, dtype, count);
+    if (scratch.size() < room) scratch.resize(room);
+    uint64_t used = 0;
+    const int status = tuck_host_encode(codec, mode, bound, dtype, values, count, scratch.data(), room, 1, &used);
+    if (status == 0) frame.assign(scratch.data(), scratch.data() + used);
+    return static_cast<tuck::status>(status);
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -208,6 +329,28 @@ int tuck_host_decode_delta(const void* frame, uint64_t frame_bytes, int dtype, c
 
 uint64_t tuck_host_digest(const void* data, uint64_t bytes) {
   return tuck::checksum({static_cast<const std::byte*>(data), bytes});
+}
+
+tuck_job* tuck_job_encode(const char* codec, int mode, double bound, int dtype, const void* values, uint64_t count) {
+  if (tuck_host_room(codec, mode, bound, dtype, count) == 0) return nullptr;
+  return begun(dtype, count, [=, name = std::string(codec)](tuck_job& job) {
+    return encode_to(job.frame, name.c_str(), mode, bound, dtype, values, count);
+  });
+}
+tuck_job* tuck_job_decode(const void* frame, uint64_t frame_bytes, int dtype, void* values, uint64_t count) {
+  return begun(dtype, count, [=](tuck_job&) { return tuck_host_decode(frame, frame_bytes, dtype, values, count, 1); });
+}
+int tuck_job_wait(tuck_job* job, uint64_t* frame_bytes, double* seconds) {
+  worker::get().finish(*job);
+  *frame_bytes = job->frame.size();
+  *seconds = job->seconds;
+  return job->status;
+}
+int tuck_job_is_done(tuck_job* job) { return worker::get().is_done(*job); }
+void tuck_job_copy(const tuck_job* job, void* frame) { std::memcpy(frame, job->frame.data(), job->frame.size()); }
+void tuck_job_free(tuck_job* job) {
+  if (job != nullptr) worker::get().forget(*job);
+  delete job;
 }
 
 tuck_advisor* tuck_advisor_new(double d2h, double h2d, unsigned codecs) {

@@ -36,6 +36,21 @@ TUCK_EXPORT int tuck_host_encode(const char* codec, int mode, double bound, int 
 TUCK_EXPORT int tuck_host_decode(const void* frame, uint64_t frame_bytes, int dtype, void* values, uint64_t count,
                                  unsigned threads);
 
+/* The same on a thread of the library's own, in the order of the calls, which is woken for 512 KiB of values. What has
+ * not begun when it is waited for is done by who waits. Values and frames that are given have to stay until
+ * tuck_job_free, which waits, too, or takes back what has not begun. NULL: as tuck_host_room's 0, or there is no
+ * memory. */
+typedef struct tuck_job tuck_job;
+TUCK_EXPORT tuck_job* tuck_job_encode(const char* codec, int mode, double bound, int dtype, const void* values,
+                                      uint64_t count);
+TUCK_EXPORT tuck_job* tuck_job_decode(const void* frame, uint64_t frame_bytes, int dtype, void* values, uint64_t count);
+/* Its status, once it is done: the frame's size, and how long it took. */
+TUCK_EXPORT int tuck_job_wait(tuck_job*, uint64_t* frame_bytes, double* seconds);
+TUCK_EXPORT int tuck_job_is_done(tuck_job*);
+/* The frame of one that has been waited for, to as many bytes. */
+TUCK_EXPORT void tuck_job_copy(const tuck_job*, void* frame);
+TUCK_EXPORT void tuck_job_free(tuck_job*);
+
 /* The same of a delta: `count` values of 2 or 4 bytes against `base`, which has as many. By "gaps", for few changes, or
  * "zvc+rle+huffman". */
 TUCK_EXPORT uint64_t tuck_host_delta_room(const char* codec, int dtype, uint64_t count);

@@ -237,7 +237,7 @@ class Policies(unittest.TestCase):
                 make()
 
     def test_comet_keeps_each_value_within_the_bound_of_its_layer(self):
-        checked = {"absolute": 0, "sign": 0, "lossless": 0}
+        checked = {"absolute": 0, "sign": 0, "above zero": 0, "lossless": 0}
 
         class Watched(tuck_torch.Comet):
             def entered(self):
@@ -262,6 +262,9 @@ class Policies(unittest.TestCase):
                     assert error.max() <= choice.bound, (error.max(), choice)
                     assert (t[before == 0] == 0).all()
                     checked["absolute"] += 1
+                    if choice.above_zero:
+                        assert torch.equal(t > 0, before > 0)
+                        checked["above zero"] += 1
 
         for estimate in ("exact", "paper"):
             x, y, _, _ = train.digits(200)
@@ -277,8 +280,44 @@ class Policies(unittest.TestCase):
             bounds = [c.bound for c in policy.take_counts().values() if c.bound is not None]
             self.assertGreaterEqual(len(bounds), 5)
             self.assertTrue(any(b != 1e-4 for b in bounds))
-        # The inputs of 4 convolutions and 2 linear layers, and 2 ReLUs that are only pooled.
-        self.assertEqual(checked, {"absolute": 2 * 5 * 6, "sign": 2 * 5 * 2, "lossless": 0})
+        # The inputs of 4 convolutions and 2 linear layers, 3 of which a ReLU shares; and 2 ReLUs that are only pooled.
+        self.assertEqual(checked, {"absolute": 2 * 5 * 6, "sign": 2 * 5 * 2, "above zero": 2 * 5 * 3, "lossless": 0})
+
+    def test_comet_keeps_errors_of_gradients_behind_relus(self):
+        """A ReLU that lost its sign where values are small would bring ten times the share that is allowed."""
+        x, y, _, _ = train.digits(200)
+        model = train.network(4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        policy = tuck_torch.Comet(optimizer, refresh=1, share=0.01)
+        found = []
+        for policies in [policy] * 6 + [tuck_torch.Raw()]:
+            optimizer.zero_grad()
+            with tuck_torch.saved_tensors(policies):
+                loss = F.cross_entropy(model(x[:64]), y[:64])
+            loss.backward()
+            found.append([p.grad.clone() for p in model.parameters()])
+            if len(found) < 6:
+                optimizer.step()
+        shares = [(a - b).square().mean().sqrt().item() / optimizer.state[p]["momentum_buffer"].abs().mean().item()
+                  for p, a, b in zip(model.parameters(), *found[-2:]) if p.dim() > 1]
+        self.assertLess(max(shares), 0.03)
+        self.assertGreater(max(shares), 0.003)
+
+    def test_what_does_not_pay_stays_as_it_is(self):
+        noise = torch.randn(64, 1000, generator=torch.Generator().manual_seed(0))
+        for policy in (tuck_torch.Codec("zvc+rle+huffman"), tuck_torch.Codec("zvc+rle+huffman", least=1.0)):
+            made = []
+            for _ in range(103):
+                self.assertTrue(same_bits(round_trip(noise, policy), noise))
+                made += policy.take_counts()["functions"].choices
+            tried = [i for i, name in enumerate(made) if name != "as it is"]
+            self.assertEqual(tried, [0, 100] if policy.least > 1 else list(range(103)))
+        policy = tuck_torch.Codec("zvc+rle+huffman")
+        for _ in range(3):
+            round_trip(sparse(64, 1000), policy)
+        self.assertEqual(policy.take_counts()["functions"].choices, {"zvc+rle+huffman": 3})
+        with self.assertRaisesRegex(ValueError, "least: 0 is no"):
+            tuck_torch.Codec("zvc", least=0)
 
     def test_leave_the_random_numbers_alone(self):
         x = sparse(64, 1000).requires_grad_()

@@ -36,7 +36,7 @@ ATTENTION = getattr(F, "scaled_dot_product_attention", None)
 
 def gradients(function, tensors, head, role=None, bound=0.0):
     """Of function(*tensors) . head; errors within the bound are added to what is saved in that role, zeros excepted."""
-    functions = Functions(lambda: tuck_torch.Site(None, 0), lambda module: "", lambda call: None,
+    functions = Functions(lambda: tuck_torch.Site(None, 0), lambda call: None,
                           lambda call, output: None)
 
     def pack(t):

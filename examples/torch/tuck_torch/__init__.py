@@ -14,7 +14,7 @@ and those that are not dense in memory, nor views of a dense result, are left al
 is stored once, in whatever shapes they see it. Writes that PyTorch does not count, as through `.data`, are not seen. A
 tensor that is written to after it was saved is an error in the backward pass, as it is without tuck.
 
-Frames are encoded and decoded on threads beside the training's own.
+Frames of 64 KiB or more are encoded and decoded on a thread of the C library beside the training's own.
 
 Policies count what they stored, by layer: `policy.take_counts()`. One policy is for one training loop; in a
 DistributedDataParallel training each process has its own, and one swap stream for each device that it uses.

@@ -26,7 +26,7 @@ import torch
 
 
 def _sum(t: torch.Tensor) -> float:
-    return t.sum(dtype=torch.float64).item()
+    return t.sum().item()
 
 
 def _square(t: torch.Tensor) -> torch.Tensor:
@@ -91,7 +91,7 @@ def norm(g: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, normaliz
 def norm_slope(x: torch.Tensor, weight: torch.Tensor | None, normalized: int, eps: float, centred: bool) -> float:
     """By which the error of x becomes that of y, computed again: the root of mean(w^2) mean(r^2)."""
     x = _rows(x, normalized)
-    power = x.var(1, unbiased=False) if centred else x.square().mean(1)
+    power = (x - x.mean(1, keepdim=True) if centred else x).square().mean(1)
     scale = 1.0 if weight is None else _mean(weight.detach().float().square())
     return (scale * _mean(1 / (power + eps))) ** 0.5
 

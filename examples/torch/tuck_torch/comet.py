@@ -35,7 +35,9 @@ class Comet(Policy):
     the same sum of gradients) every `refresh` iterations, and which are `first` before. bounds.py has the formulas, for
     inputs of convolutions and linear layers, of GELU, SiLU, LayerNorm and RMSNorm, operands of products, queries, keys,
     values and results of attention, and results of softmax and its logarithm. A tensor that several read has the
-    smallest of their bounds; a ReLU that shares it sees what is smaller than that as zero.
+    smallest of their bounds. If a ReLU is among them, what is above zero stays above zero, whatever the bound: gradients
+    that it lost where values are small would be ten times as much as the bound allows. (16-bit floats have no room for
+    that.) What has to be stored without loss stays as it is where that makes it less than `least` times smaller.
 
     What GELU, SiLU and the norms give is computed again from their stored input. What only ReLU that made it and
     pooling read - for its sign, and not at all - is stored within half of each value (Gist keeps a bit of it): no
@@ -55,8 +57,9 @@ class Comet(Policy):
     def __init__(self, optimizer: torch.optim.Optimizer, *, lossy: str = "quantize+delta+zvc+huffman",
                  dense: str = "quantize", lossless: str = "zvc+rle+huffman", estimate: str = "exact",
                  share: float = 0.01, refresh: int = 1000, first: float = 1e-4, lowest: float = 1e-8,
-                 highest: float = 1e-1) -> None:
+                 highest: float = 1e-1, least: float = 1.25) -> None:
         super().__init__()
+        self.least = least
         for name, codec, is_lossy in (("lossy", lossy, True), ("dense", dense, True), ("lossless", lossless, False)):
             if codec not in codecs() or bool(host().is_lossy(codec.encode())) != is_lossy:
                 kind = "lossy" if is_lossy else "lossless"
@@ -65,7 +68,8 @@ class Comet(Policy):
             raise ValueError(f"estimate: {estimate!r} is neither 'exact' nor 'paper'")
         if not isinstance(getattr(optimizer, "state", None), Mapping):
             raise ValueError(f"optimizer: {type(optimizer).__name__} has no state by parameter")
-        for name, value in (("share", share), ("first", first), ("lowest", lowest), ("highest", highest)):
+        for name, value in (("share", share), ("first", first), ("lowest", lowest), ("highest", highest),
+                            ("least", least)):
             require_positive(name, value)
         if not lowest <= first <= highest:
             raise ValueError(f"first: {first} is not from lowest, {lowest}, to highest, {highest}")
@@ -79,10 +83,11 @@ class Comet(Policy):
         self._refresh = refresh
         self._updated: int | None = None
         self._looking = True
-        self._bounds: dict[tuple, int] = {}            # call and role -> bound_controller
+        self._controllers: dict[tuple, int] = {}       # call and role -> bound_controller
+        self._bounds: dict[tuple, float] = {}          # ... its bound
         self._zeros: dict[tuple, float] = {}           # call and role -> share of zeros
         self._slopes: dict[tuple, float] = {}          # call -> of its output's error to its input's
-        self._fronts: dict[tuple, list] = {}           # call and argument -> weights in front, gains
+        self._fronts: dict[tuple, dict] = {}           # call -> by role, arguments and the weights in front, gains
         self._inputs: dict[int, tuple] = {}            # id of a weight -> itself, positions, mean square of its input
 
     def entered(self) -> None:
@@ -102,13 +107,9 @@ class Comet(Policy):
             return
         if not self._is_plain(call):
             return
-        for name in {name for reached in REACHES.get(kind, {}).values() for name in reached}:
-            key = call.key, name
-            argument = arguments.get(name)
-            if (self._looking or key not in self._fronts) and isinstance(argument, torch.Tensor):
-                self._fronts[key] = self._front(argument.grad_fn)
-        call.noted["fronts"] = {role: [(name, self._fronts.get((call.key, name))) for name in reached]
-                                for role, reached in REACHES.get(kind, {}).items()}
+        if self._looking or call.key not in self._fronts:
+            self._note_fronts(call)
+        call.noted["fronts"] = self._fronts[call.key]
         if kind in ("gelu", "silu", "layer_norm", "rms_norm"):
             self._note_norm(call)
         if kind == "cross_entropy":
@@ -119,13 +120,12 @@ class Comet(Policy):
             call.noted["attention form"] = bool(arguments.get("is_causal")), arguments.get("scale")
 
     def called(self, call: Call, output: object) -> None:
-        if not isinstance(output, torch.Tensor) or not output.requires_grad:
+        if not self._looking or not isinstance(output, torch.Tensor) or not output.requires_grad:
             return
-        if self._looking:
-            self._note_gain(call, output)
-            if call.kind in REACHES or call.kind in WEIGHTED:
-                noted = weakref.ref(call)
-                output.register_hook(lambda gradient: _note_gradient(noted(), gradient))
+        self._note_gain(call, output)
+        if call.kind in REACHES or call.kind in WEIGHTED:
+            noted = weakref.ref(call)
+            output.register_hook(lambda gradient: _note_gradient(noted(), gradient))
 
     @staticmethod
     def _is_plain(call: Call) -> bool:
@@ -156,8 +156,7 @@ class Comet(Policy):
 
     def _note_norm(self, call: Call) -> None:
         """How its output is computed again. Weights that change before that are an error."""
-        a, function = call.arguments, call.function
-        x = a["input"].detach()
+        a, function, x = call.arguments, call.function, call.arguments["input"]
         if call.kind in ("gelu", "silu"):
             others = {name: value for name, value in a.items() if name not in ("input", "inplace")}
             if not a.get("inplace"):
@@ -170,7 +169,7 @@ class Comet(Policy):
         weights = [a.get(name) for name in ("weight", "bias")[:2 if call.kind == "layer_norm" else 1]]
         if any(w is not None and w.grad_fn is not None for w in weights):
             return
-        kept = [(w.detach(), w._version) if w is not None else None for w in weights]
+        kept = [(w, w._version) if w is not None else None for w in weights]
 
         def again(t):
             for w in kept:
@@ -179,14 +178,19 @@ class Comet(Policy):
             return function(t, shape, *(w[0] if w is not None else None for w in kept), eps)
 
         call.noted["again"] = again
-        form = weights[0], math.prod(shape), eps, call.kind == "layer_norm"
-        call.noted["form"] = form[0].detach() if form[0] is not None else None, *form[1:]
+        call.noted["form"] = weights[0], math.prod(shape), eps, call.kind == "layer_norm"
         if isinstance(weights[0], torch.nn.Parameter) and id(weights[0]) in self._betas:
             call.noted["weight"] = weakref.ref(weights[0])
         if self._looking or call.key not in self._slopes:
-            self._slopes[call.key] = bounds.norm_slope(x, *call.noted["form"])
+            self._slopes[call.key] = bounds.norm_slope(x.detach(), *call.noted["form"])
 
     # The weights in front.
+
+    def _note_fronts(self, call: Call) -> None:
+        reaches, arguments = REACHES.get(call.kind, {}), call.arguments
+        of = {name: self._front(arguments[name].grad_fn) for reached in reaches.values() for name in reached
+              if isinstance(arguments.get(name), torch.Tensor)}
+        self._fronts[call.key] = {role: [(name, of.get(name)) for name in reached] for role, reached in reaches.items()}
 
     def _front(self, node) -> tuple | None:
         """The nearest known weight in front of an operation, and by what the variance of a gradient's error grows until
@@ -223,25 +227,33 @@ class Comet(Policy):
     # What is stored.
 
     def choose(self, t: torch.Tensor, site: Site, uses: list) -> Choice | None:
-        needs = [(self._need(use), factor) for use, factor in uses]
-        if any(need is None for need, _ in needs):
-            return self._lossless
-        limits = [need / factor for need, factor in needs if need not in (SIGN, NOTHING)]
-        if not limits:
+        limit, sees_sign = math.inf, False
+        for use, factor in uses:
+            need = self._need(use)
+            if need is None:
+                break
+            if need == SIGN:
+                sees_sign = True
+            elif need != NOTHING:
+                limit = min(limit, need / factor)
+        if need is None:
+            return None if self.keeps(site, t.numel() * t.element_size()) else self._lossless
+        if limit == math.inf:
             return self._sign
-        key = next((use.call.key, use.role) for use, _ in uses)
+        key = uses[0][0].call.key, uses[0][0].role
         if self._looking or key not in self._zeros:
             zeros = zeros_of(t)
             for use, _ in uses:
                 self._zeros[use.call.key, use.role] = zeros
-        return Choice(self._lossy if self._zeros[key] >= SPARSE else self._dense, min(limits))
+        above_zero = sees_sign and t.dtype in (torch.float32, torch.float64)
+        return Choice(self._lossy if self._zeros[key] >= SPARSE else self._dense, limit, False, above_zero)
 
     def suffices(self, choice: Choice | None, use: Use | None, factor: float) -> bool:
         if choice is None or choice.bound is None:
             return True
         need = self._need(use)
         if need in (None, SIGN, NOTHING):
-            return need == NOTHING or (need == SIGN and choice.pointwise)
+            return need == NOTHING or (need == SIGN and (choice.pointwise or choice.above_zero))
         return not choice.pointwise and choice.bound * factor <= need
 
     def recomputes(self, call: Call, use: Use) -> float | None:
@@ -263,7 +275,11 @@ class Comet(Policy):
         return self.bound(use) if fronts and all(front is not None for _, front in fronts) else None
 
     def bound(self, use: Use) -> float:
-        return host().bound_now(self._controller((use.call.key, use.role)))
+        key = use.call.key, use.role
+        bound = self._bounds.get(key)
+        if bound is None:
+            bound = self._bounds[key] = host().bound_now(self._controller(key))
+        return bound
 
     # What is learnt.
 
@@ -283,6 +299,7 @@ class Comet(Policy):
         if worst > 0:
             host().bound_update(self._controller(key), self.iteration, worst, 1.0, max(1 - self._zeros.get(key, 0.0),
                                                                                        1e-9), 1.0)
+            self._bounds.pop(key, None)
             self._updated = self.iteration
 
     def _errors(self, use: Use, t: torch.Tensor) -> list[tuple] | None:
@@ -352,13 +369,13 @@ class Comet(Policy):
         return None
 
     def _controller(self, key: tuple) -> int:
-        if key not in self._bounds:
+        if key not in self._controllers:
             controller = host().bound_new(*self._options)
             if not controller:
                 raise MemoryError("bound_controller")
             weakref.finalize(self, host().bound_free, controller)
-            self._bounds[key] = controller
-        return self._bounds[key]
+            self._controllers[key] = controller
+        return self._controllers[key]
 
 
 def _note_gradient(call: Call | None, gradient: torch.Tensor) -> None:

@@ -52,37 +52,35 @@ class Use:
 class Call:
     """A call of a recognised function. `key` is the same in each iteration that calls the same functions.
 
-    arguments: by name, only while it runs. gradient: of its output, where a policy has asked for it. noted: what the
+    arguments: by name, and the tensors among them: only while it runs. gradient: of its output, where a policy has asked for it. noted: what the
     policy keeps of it."""
 
-    __slots__ = ("kind", "function", "arguments", "key", "site", "gradient", "noted", "handles", "__weakref__")
+    __slots__ = ("kind", "function", "arguments", "tensors", "key", "site", "gradient", "noted", "handles", "__weakref__")
 
     def __init__(self, kind: str, function, arguments: dict, key: tuple, site) -> None:
         self.kind, self.function, self.arguments, self.key, self.site = kind, function, arguments, key, site
+        self.tensors = [(name, a) for name, a in arguments.items() if isinstance(a, torch.Tensor)]
         self.gradient, self.noted = None, {}
         self.handles: dict[str, weakref.ref] = {}  # by role: what autograd holds of it
 
     def role_of(self, t: torch.Tensor) -> str | None:
-        tensors = {name: a for name, a in self.arguments.items() if isinstance(a, torch.Tensor)}
-        same = [name for name, a in tensors.items() if _is_same_memory(a, t)]
+        pointer, count = t.data_ptr(), t.numel()
+        same = [name for name, a in self.tensors
+                if a.data_ptr() == pointer and a.numel() == count and a.dtype == t.dtype]
         if len(same) == 1:
             return same[0]
         if same:  # an operation of a tensor and itself
             return None
-        first = next(iter(tensors.values()), None)
-        if first is None or not t.is_floating_point():
+        if not self.tensors or not t.is_floating_point():
             return None
+        _, first = self.tensors[0]
         if self.kind == "dropout":
             return "mask" if t.shape == first.shape else None
-        equal = [name for name, a in tensors.items() if _is_copy(a, t)]
+        equal = [name for name, a in self.tensors if _is_copy(a, t)]
         if len(equal) == 1:
             return equal[0]
         # A copy of one is the others' equal, too, where they are equal: nobody can tell them apart.
         return "output" if not equal and self.kind in SAVES_OUTPUT and t.numel() == first.numel() else None
-
-
-def _is_same_memory(a: torch.Tensor, t: torch.Tensor) -> bool:
-    return a.dtype == t.dtype and a.numel() == t.numel() and a.data_ptr() == t.data_ptr()
 
 
 def _is_copy(a: torch.Tensor, t: torch.Tensor) -> bool:
@@ -99,10 +97,10 @@ class Functions(TorchFunctionMode):
 
     calling(call) comes before each of them, returned(call, output) after it."""
 
-    def __init__(self, site, label, calling, returned) -> None:
+    def __init__(self, site, calling, returned) -> None:
         super().__init__()
         self.running: Call | None = None
-        self._site, self._label, self._calling, self._returned = site, label, calling, returned
+        self._site, self._calling, self._returned = site, calling, returned
         self._numbers: dict[tuple, int] = {}
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
@@ -110,13 +108,15 @@ class Functions(TorchFunctionMode):
         known = KINDS.get(getattr(function, "__name__", None))
         if known is None or not torch.is_grad_enabled():
             outer, self.running = self.running, None
+            if outer is None:
+                return function(*args, **kwargs)
             try:
                 return function(*args, **kwargs)
             finally:
                 self.running = outer
         kind, names = known
         site = self._site()
-        place = (self._label(site.module), site.call, kind)
+        place = site.label, site.call, kind
         number = self._numbers.get(place, 0)
         self._numbers[place] = number + 1
         arguments = dict(zip(names, args))
@@ -130,6 +130,6 @@ class Functions(TorchFunctionMode):
             self.running = None
             self._returned(call, output)
         finally:
-            call.arguments = {}
+            call.arguments, call.tensors = {}, []
             self.running = outer
         return output

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -15,13 +15,23 @@ FLOATS = {torch.float16: 9, torch.bfloat16: 10, torch.float32: 11, torch.float64
 INTEGERS = {torch.uint8: 1, torch.int32: 6, torch.int64: 8}
 DTYPES = {**FLOATS, **INTEGERS}
 
+LIFT, REST = 1.001, 0.99  # of a bound: just above the half step of a codec, and what rounding leaves for it
 
-@dataclass(frozen=True)
-class Choice:
+
+class Choice(NamedTuple):
     """How a tensor is stored."""
     codec: str
     bound: float | None = None  # of lossy codecs: no value is farther from what it was than this
     pointwise: bool = False     # ... than this share of it, which keeps its sign below 1
+    above_zero: bool = False    # absolute bound, of values from 0 on: those that are above it stay above it
+
+    def lifted(self, t: torch.Tensor) -> torch.Tensor:
+        """What is encoded where above_zero is set: values above zero, lifted by the bound, are not rounded to zero."""
+        return torch.nn.functional.threshold(t + LIFT * self.bound, LIFT * self.bound, 0.0)
+
+    def lower(self, t: torch.Tensor) -> torch.Tensor:
+        """Takes that back, in place."""
+        return t.sub_(LIFT * self.bound).clamp_min_(0)
 
 
 class Error(RuntimeError):
@@ -63,6 +73,12 @@ class Host:
         self._encode = function("tuck_host_encode", _INT, _TEXT, _INT, _REAL, _INT, _POINTER, _SIZE, _POINTER, _SIZE,
                                 _UINT, ctypes.POINTER(_SIZE))
         self._decode = function("tuck_host_decode", _INT, _POINTER, _SIZE, _INT, _POINTER, _SIZE, _UINT)
+        self._job_encode = function("tuck_job_encode", _POINTER, _TEXT, _INT, _REAL, _INT, _POINTER, _SIZE)
+        self._job_decode = function("tuck_job_decode", _POINTER, _POINTER, _SIZE, _INT, _POINTER, _SIZE)
+        self._job_wait = function("tuck_job_wait", _INT, _POINTER, ctypes.POINTER(_SIZE), ctypes.POINTER(_REAL))
+        self._job_copy = function("tuck_job_copy", None, _POINTER, _POINTER)
+        self.job_is_done = function("tuck_job_is_done", _INT, _POINTER)
+        self.job_free = function("tuck_job_free", None, _POINTER)
         self._delta_room = function("tuck_host_delta_room", _SIZE, _TEXT, _INT, _SIZE)
         self._encode_delta = function("tuck_host_encode_delta", _INT, _TEXT, _INT, _POINTER, _POINTER, _SIZE, _POINTER,
                                       _SIZE, _UINT, ctypes.POINTER(_SIZE))
@@ -90,7 +106,7 @@ class Host:
         """The frame of a dense tensor's memory. Raises BufferError where the codec is not for its type. Threads of
         tuck's own encode beside the forward pass, so each call uses one."""
         dtype, count = DTYPES[t.dtype], t.numel()
-        how = choice.codec.encode(), 2 if choice.pointwise else 0, choice.bound or 0.0
+        t, how = _as_encoded(choice, t)
         room = self._room(*how, dtype, count)
         if room == 0:
             raise BufferError(f"{choice.codec} is not for {t.dtype}")
@@ -105,6 +121,30 @@ class Host:
     def decode(self, frame: torch.Tensor, into: torch.Tensor) -> None:
         self._check(self._decode(frame.data_ptr(), frame.numel(), DTYPES[into.dtype], into.data_ptr(), into.numel(),
                                  1), "decode")
+
+    def begin_encode(self, choice: Choice, t: torch.Tensor) -> tuple[int, torch.Tensor]:
+        """The same on the library's thread: a job, and the tensor that it reads until it is done."""
+        t, how = _as_encoded(choice, t)
+        job = self._job_encode(*how, DTYPES[t.dtype], t.data_ptr(), t.numel())
+        if not job:
+            raise BufferError(f"{choice.codec} is not for {t.dtype}")
+        return job, t
+
+    def begin_decode(self, frame: torch.Tensor, into: torch.Tensor) -> int | None:
+        """A job that reads one and writes the other; None where there is no memory."""
+        return self._job_decode(frame.data_ptr(), frame.numel(), DTYPES[into.dtype], into.data_ptr(), into.numel())
+
+    def finish(self, job: int, what: str) -> tuple[int, float]:
+        """Waits for it, or does it if it has not begun: the size of its frame, and the seconds it took."""
+        size, seconds = _SIZE(), _REAL()
+        self._check(self._job_wait(job, ctypes.byref(size), ctypes.byref(seconds)), what)
+        return size.value, seconds.value
+
+    def finish_encode(self, job: int, codec: str) -> tuple[torch.Tensor, float]:
+        size, seconds = self.finish(job, f"encode by {codec}")
+        frame = torch.empty(size, dtype=torch.uint8)
+        self._job_copy(job, frame.data_ptr())
+        return frame, seconds
 
     def encode_delta(self, t: torch.Tensor, base: torch.Tensor, codec: str) -> torch.Tensor:
         """The frame of a dense tensor relative to a base of the same type and size, by as many threads as PyTorch has.
@@ -129,6 +169,14 @@ class Host:
             raise Error(f"{what}: {self.message(status).decode()}")
 
 
+def _as_encoded(choice: Choice, t: torch.Tensor) -> tuple[torch.Tensor, tuple]:
+    """What the codec is given: the tensor; codec, mode and bound."""
+    bound = choice.bound or 0.0
+    if choice.above_zero:
+        t, bound = choice.lifted(t), REST * bound
+    return t, (choice.codec.encode(), 2 if choice.pointwise else 0, bound)
+
+
 class Swap:
     """libtuck_torch.so, whose contract is ../torch_allocator/tuck_torch.h: a swap stream for each CUDA device."""
 
@@ -150,6 +198,8 @@ class Swap:
         """The number of a dense tensor that is on its way to the host; None where it has to stay."""
         codec, bound = ("raw", 0.0) if choice is None or t.dtype not in FLOATS else (
             choice.codec.partition("+")[0], choice.bound or 0.0)
+        if choice is not None and choice.above_zero:
+            t, bound = choice.lifted(t), REST * bound
         if codec not in ("raw", "zvc", "quantize") or (codec == "quantize" and t.dtype == torch.float64):
             codec = "zvc"
         side, number_ = self._side(t.device), ctypes.c_uint64()

@@ -7,17 +7,21 @@ import sys
 import threading
 import weakref
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 
 from .library import FLOATS, Choice, Error, codecs, host
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(NamedTuple):
     """Where a tensor is saved: in which call of which module of an iteration, counted from 0. None: in no module."""
     module: torch.nn.Module | None
     call: int
+    label: str = "functions"  # as the policy's counts call the module
+
+
+AGAIN = 100  # iterations until a lossless codec is tried again where it did not pay
 
 
 @dataclass
@@ -65,6 +69,7 @@ class Policy:
 
     Operations that are recognised are given as `functions.Use`: the call, and the role of the tensor in it."""
 
+    least = 1.0  # times smaller: what lossless codecs have to reach
     follows_functions = False  # are `called`, `suffices`, `learn` and `recomputes` wanted?
 
     def __init__(self) -> None:
@@ -72,6 +77,7 @@ class Policy:
         self.counts: dict[str, Counts] = {}
         self._labels: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._of_class: dict[str, int] = {}
+        self._poor: dict[tuple, int] = {}  # label, call and bytes -> the iteration in which it is tried again
 
     def choose(self, t: torch.Tensor, site: Site, uses: list) -> Choice | None:
         """How floating-point tensor t is stored, which operations read as `uses` say. None: as it is."""
@@ -79,6 +85,13 @@ class Policy:
 
     def encoded(self, entry, seconds: float, size: int) -> None:
         """A frame of so many bytes is written: entry.site, entry.choice and entry.raw_bytes."""
+        if entry.choice.bound is None and entry.raw_bytes < self.least * size:
+            self._poor[entry.site.label, entry.site.call, entry.raw_bytes] = self.iteration + AGAIN
+
+    def keeps(self, site: Site, raw_bytes: int) -> bool:
+        """Has a tensor of that size at that site become less than `least` times smaller without loss? Then it stays as
+        it is, until this is tried again."""
+        return self.iteration < self._poor.get((site.label, site.call, raw_bytes), 0)
 
     def decoded(self, entry, t: torch.Tensor, seconds: float) -> None:
         """It was read, as the flat tensor t. On any thread."""
@@ -104,15 +117,14 @@ class Policy:
     def entered(self) -> None:
         """An iteration begins."""
 
-    def label(self, module: torch.nn.Module | None) -> str:
+    def label(self, module: torch.nn.Module) -> str:
         """Conv2d_1 is the first module of that class that ran."""
-        if module is None:
-            return "functions"
-        if module not in self._labels:
+        label = self._labels.get(module)
+        if label is None:
             kind = type(module).__name__
             self._of_class[kind] = self._of_class.get(kind, 0) + 1
-            self._labels[module] = f"{kind}_{self._of_class[kind]}"
-        return self._labels[module]
+            label = self._labels[module] = f"{kind}_{self._of_class[kind]}"
+        return label
 
     def take_counts(self) -> dict[str, Counts]:
         """By layer, in the order in which they ran, since the last time."""
@@ -120,21 +132,30 @@ class Policy:
         return taken
 
     def count(self, site: Site) -> Counts:
-        return self.counts.setdefault(self.label(site.module), Counts())
+        counts = self.counts.get(site.label)
+        if counts is None:
+            counts = self.counts[site.label] = Counts()
+        return counts
 
 
 class Raw(Policy):
     """Everything as it is: what the others are compared with."""
+
+    def keeps(self, site: Site, raw_bytes: int) -> bool:
+        return True
 
     def choose(self, t: torch.Tensor, site: Site, uses: list) -> Choice | None:
         return None
 
 
 class Codec(Policy):
-    """One codec for all, as `codecs` names them. Lossy ones need an absolute bound."""
+    """One codec for all, as `codecs` names them. Lossy ones need an absolute bound. What a lossless one makes less than
+    `least` times smaller is stored as it is for the next 100 iterations (CSWAP's selection): it costs time for nothing."""
 
-    def __init__(self, name: str, bound: float | None = None) -> None:
+    def __init__(self, name: str, bound: float | None = None, least: float = 1.25) -> None:
         super().__init__()
+        require_positive("least", least)
+        self.least = least
         if name not in codecs():
             raise ValueError(f"codec: there is no {name!r}, but {', '.join(codecs())}")
         if host().is_lossy(name.encode()):
@@ -144,7 +165,7 @@ class Codec(Policy):
         self._choice = Choice(name, bound)
 
     def choose(self, t: torch.Tensor, site: Site, uses: list) -> Choice | None:
-        return self._choice
+        return None if self.keeps(site, t.numel() * t.element_size()) else self._choice
 
 
 class Advised(Policy):
@@ -190,7 +211,7 @@ class Advised(Policy):
                                         self._zeros.get(number, math.nan), *figures)
 
     def _number(self, site: Site, raw_bytes: int) -> int:
-        key = (self.label(site.module), site.call, raw_bytes)
+        key = (site.label, site.call, raw_bytes)
         with self._lock:
             if key not in self._numbers:
                 self._numbers[key] = host().advisor_add(self._advisor, raw_bytes, 0.0, 0.0)

@@ -10,12 +10,14 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .functions import Call, Functions, Use
-from .library import DTYPES, FLOATS, Choice
+from .library import DTYPES, FLOATS, Choice, host
 from .policies import Policy, Raw, Site
-from .store import Derived, Frame, Handle, Kept, Mask, Offloaded, Stored, beside
+from .store import Derived, Frame, Handle, Mask, Offloaded, Stored, check_version, kept
 
 WAITING = 6  # saves until one is stored: the operations that share it have been called by then
-AT_ONCE = 6  # frames that other threads have to encode; the training's own does what is beyond
+UNTYPED = hasattr(torch.Tensor, "untyped_storage")
+AT_ONCE = 6  # frames that the library's thread has to encode; the training's own does what is beyond
+OUTSIDE = Site(None, 0)
 AHEAD = 4    # tensors that are decoded before they are asked for, or kept for the next that asks
 
 
@@ -26,11 +28,13 @@ class Session:
         self.inside: list[Site] = []
         self.calls: dict[torch.nn.Module, int] = {}
         self.thread = threading.get_ident()  # hooks of modules are every thread's, those of autograd this one's
-        self.functions = Functions(self.site, policy.label, policy.calling, self.returned)
+        self.functions = Functions(self.site, policy.calling, self.returned)
         self.waiting: collections.deque[Stored] = collections.deque()
-        self.encoding: collections.deque = collections.deque()  # (frame, future)
+        self.encoding: collections.deque[Frame] = collections.deque()
         self.order: list[weakref.ref] = []
         self.recent: collections.deque[Stored] = collections.deque()
+        self.follows = policy.follows_functions
+        self.kept: set[tuple] = set()  # what stays as it is: address, size, version
         self.outputs: dict[tuple, tuple] = {}  # memory of an output that can be computed again -> its call
 
     def enter(self, module, _inputs) -> None:
@@ -38,8 +42,7 @@ class Session:
             return
         call = self.calls.get(module, 0)
         self.calls[module] = call + 1
-        self.inside.append(Site(module, call))
-        self.policy.label(module)
+        self.inside.append(Site(module, call, self.policy.label(module)))
 
     def leave(self, module, _inputs, _output) -> None:
         if threading.get_ident() != self.thread:
@@ -48,13 +51,13 @@ class Session:
             pass  # a module within raised, and whoever called it went on
 
     def site(self) -> Site:
-        return self.inside[-1] if self.inside else Site(None, 0)
+        return self.inside[-1] if self.inside else OUTSIDE
 
     def returned(self, call: Call, output: object) -> None:
         if not self.policy.follows_functions:
             return
         self.policy.called(call, output)
-        if "input" in call.handles and isinstance(output, torch.Tensor) and output.is_contiguous():
+        if "again" in call.noted and "input" in call.handles and output.is_contiguous():
             key, identity = _memory(output)
             self.outputs[key] = call, identity
 
@@ -62,23 +65,31 @@ class Session:
         """What is saved is stored when this returns."""
         while self.waiting:
             self._store(self.waiting.popleft())
-        while self.encoding:
-            self._settle()
+        for stored in reversed(self.encoding):  # the library's thread comes from the other end
+            stored.encode()
+        for stored in self.encoding:
+            stored.settle()
+        self.encoding.clear()
         self.inside.clear()
         self.calls.clear()
         self.outputs.clear()
+        self.kept.clear()
 
     # The hooks of autograd.
 
     def pack(self, t: torch.Tensor):
-        if not self._is_wanted(t):
-            return Kept(t)
+        base = t._base
+        if (t.numel() * t.element_size() < self.smallest or t.dtype not in DTYPES or _is_parameter(t)
+                or (base is not None and _is_parameter(base)) or not self._is_in_memory(t)):
+            return kept(t)
         call = self.functions.running
+        if not self.follows and t.is_cpu and self._stays(t, call):
+            return kept(t)
         role = call.role_of(t) if call is not None else None
         use = Use(call, role) if role is not None else None
         whole = _whole(t)
         if whole is None or (role == "weight" and isinstance(call.arguments["weight"], torch.nn.Parameter)):
-            return Kept(t)  # the latter is autocast's copy, which it keeps itself
+            return kept(t)  # the latter is autocast's copy, which it keeps itself
         key, identity = _memory(whole)
         stored = self.known.get(key)
         if stored is None or not self._joins(stored, use):
@@ -94,15 +105,17 @@ class Session:
         return handle
 
     def unpack(self, packed) -> torch.Tensor:
-        if isinstance(packed, Kept):
-            return packed.restore()
+        if type(packed) is tuple:
+            t, version = packed
+            if t._version != version:
+                check_version(t, version)
+            return t
         stored = packed.stored
         for index in range(stored.index - 1, max(stored.index - AHEAD, 0) - 1, -1):
             before = self.order[index]()
-            before = before.of.stored if isinstance(before, Derived) else before
-            if isinstance(before, Frame) and before.left > 0 and not before.asked and before.is_heavy():
-                before.asked = True
-                beside().submit(before.prepare)
+            before = before.of.stored if type(before) is Derived else before
+            if type(before) is Frame and before.heavy:
+                before.prepare()
         t = packed.view()
         stored.left -= 1
         if stored.left <= 0:
@@ -115,11 +128,25 @@ class Session:
             self.policy.learn(packed.use, t)
         return t
 
-    def _is_wanted(self, t: torch.Tensor) -> bool:
-        parameter = torch.nn.Parameter
-        return (t.dtype in DTYPES and t.layout is torch.strided and t.device.type in ("cpu", "cuda")
-                and not isinstance(t, parameter) and not isinstance(t._base, parameter)
-                and t.numel() * t.element_size() >= self.smallest)
+    @staticmethod
+    def _is_in_memory(t: torch.Tensor) -> bool:
+        return t.layout is torch.strided and (t.is_cpu or t.is_cuda)
+
+    def _stays(self, t: torch.Tensor, call: Call | None) -> bool:
+        """Where nothing is going to be made of it, whoever reads it: it is counted, and that is all."""
+        if t.dtype not in FLOATS or (call is not None and _may_be_mask_or_copy(t, call)):
+            return False
+        whole, site = _whole(t), self.site()
+        if whole is None:
+            return False
+        raw_bytes = whole.numel() * whole.element_size()
+        if not self.policy.keeps(site, raw_bytes):
+            return False
+        key = whole.data_ptr(), raw_bytes, whole._version
+        if key not in self.kept:  # autograd holds it, so that no other has its address
+            self.kept.add(key)
+            self.policy.count(site).add(t.dtype, raw_bytes, raw_bytes)
+        return True
 
     # How it is stored.
 
@@ -175,20 +202,19 @@ class Session:
         elif stored.choice is None:
             stored.settle()
         else:
-            while self.encoding and self.encoding[0][1].done():
+            while self.encoding and host().job_is_done(self.encoding[0].job):
                 self._settle()
-            if stored.is_heavy() and len(self.encoding) < AT_ONCE:
-                self.encoding.append((stored, beside().submit(stored.encode)))
+            if stored.heavy and len(self.encoding) < AT_ONCE:
+                stored.begin()
+            if stored.job is not None:
+                self.encoding.append(stored)
             else:
                 stored.encode()
                 stored.settle()
 
     def _settle(self) -> None:
-        stored, future = self.encoding.popleft()
-        if future.cancel():  # it has not begun
-            stored.encode()
-        else:
-            future.result()
+        stored = self.encoding.popleft()
+        stored.encode()
         stored.settle()
 
     def _choose(self, stored: Stored) -> Choice | None:
@@ -197,27 +223,35 @@ class Session:
         return None if isinstance(self.policy, Raw) else Choice("bitpack")
 
 
+def _may_be_mask_or_copy(t: torch.Tensor, call: Call) -> bool:
+    """Of a dropout; or of a weight, which autocast has made and keeps itself."""
+    weight = call.arguments.get("weight")
+    return call.kind == "dropout" or (isinstance(weight, torch.Tensor) and weight.dtype != t.dtype)
+
+
+def _is_parameter(t: torch.Tensor) -> bool:
+    return type(t) is not torch.Tensor and isinstance(t, torch.nn.Parameter)
+
+
 def _memory(t: torch.Tensor) -> tuple[tuple, StorageWeakRef]:
     """What tells a dense tensor's memory and contents from others. While the weak reference lives, no other storage has
     its number."""
-    storage = StorageWeakRef(t.untyped_storage() if hasattr(t, "untyped_storage") else t.storage())
+    storage = StorageWeakRef(t.untyped_storage() if UNTYPED else t.storage())
     return (storage.cdata, t.storage_offset(), t.numel(), t.dtype, t._version), storage
 
 
 def _whole(t: torch.Tensor) -> torch.Tensor | None:
     """The dense tensor whose memory is stored for t: itself, or the result of which it is a view, as queries, keys and
     values are of one product."""
-    if _is_dense(t):
+    if t.is_contiguous() or _is_dense(t):
         return t
     base = t._base
     is_result = base is not None and base.grad_fn is not None and base.dtype == t.dtype
-    return base if is_result and base.numel() <= 4 * t.numel() and _is_dense(base) else None
+    return base if is_result and base.numel() <= 4 * t.numel() and (base.is_contiguous() or _is_dense(base)) else None
 
 
 def _is_dense(t: torch.Tensor) -> bool:
-    """Do its values fill a piece of memory, each once, in whatever order?"""
-    if t.is_contiguous():
-        return True
+    """Do the values of a tensor that is not contiguous fill a piece of memory, each once, in whatever order?"""
     expected = 1
     for stride, size in sorted(zip(t.stride(), t.shape)):
         if size != 1:

@@ -1,16 +1,14 @@
 """Tensors that are stored for the backward pass.
 
     Handle -> Frame | Offloaded | Derived  shape and strides of one that was saved, in the memory that is stored
-    Kept                                   as it is
+    kept                                   as it is
 
 Memory that several operations save is stored once, whatever the shapes in which they see it. A frame is encoded a few
-saves after it was asked for, when it is known who reads it, on a thread beside the forward pass; what the backward pass
-will want soon is decoded beside that."""
+saves after it was asked for, when it is known who reads it, on the C library's thread beside the forward pass; what the
+backward pass will want soon is decoded beside that."""
 
 from __future__ import annotations
 
-import concurrent.futures
-import os
 import threading
 import time
 import weakref
@@ -20,34 +18,16 @@ import torch
 from .library import DTYPES, FLOATS, Error, host, swap
 
 WIDTHS = {dtype: torch.empty((), dtype=dtype).element_size() for dtype in DTYPES}
-HEAVY = 1 << 17  # bytes of a tensor for codecs with huffman, which are 8 times slower than the others
-
-_pool: concurrent.futures.ThreadPoolExecutor | None = None
+HEAVY = 1 << 16  # bytes of a tensor that the library's thread encodes and decodes; handing it over takes some 10 us
 
 
-def beside() -> concurrent.futures.ThreadPoolExecutor:
-    """The threads that encode and decode beside the training's own."""
-    global _pool
-    if _pool is None:
-        _pool = concurrent.futures.ThreadPoolExecutor(max(1, min(4, (os.cpu_count() or 1) // 2)), "tuck")
-    return _pool
+def kept(t: torch.Tensor) -> tuple:
+    """A tensor as it is. Autograd does not look for later writes where there are hooks, so whoever reads it does. A
+    result that knew its operation would be a circle that is never freed."""
+    return (t if t.grad_fn is None else t.detach()), t._version
 
 
-class Kept:
-    """A tensor as it is. Autograd does not look for later writes where there are hooks, so this does."""
-
-    __slots__ = ("tensor", "version")
-
-    def __init__(self, t: torch.Tensor) -> None:
-        self.tensor = t.detach()  # a result that knew its operation would be a circle that is never freed
-        self.version = t._version
-
-    def restore(self) -> torch.Tensor:
-        _check_version(self.tensor, self.version)
-        return self.tensor
-
-
-def _check_version(t: torch.Tensor, version: int) -> None:
+def check_version(t: torch.Tensor, version: int) -> None:
     if t._version != version:
         raise Error("a tensor that is needed for the backward pass was modified in place: "
                     f"shape {tuple(t.shape)}, version {t._version} instead of {version}")
@@ -82,15 +62,6 @@ class Stored:
                 self.cached = self._decode()
             return self.cached
 
-    def prepare(self) -> None:
-        """Decodes what is going to be read, beside whatever else happens."""
-        with self.lock:
-            if self.left > 0 and self.cached is None and self.failed is None:
-                try:
-                    self.cached = self._decode()
-                except Exception:  # whoever reads it will have it again
-                    pass
-
     def forget(self) -> None:
         with self.lock:
             self.cached = None
@@ -99,35 +70,61 @@ class Stored:
         raise NotImplementedError
 
     def _keep(self) -> torch.Tensor:
-        _check_version(self.source, self.version)
+        check_version(self.source, self.version)
         return self.source
 
 
 class Frame(Stored):
     """In CPU memory."""
 
-    __slots__ = ("frame", "asked")
+    # job: of the library's thread, which encodes it or decodes it ahead; `held` is what that reads or writes.
+    __slots__ = ("frame", "job", "held", "heavy")
 
     def __init__(self, source, site, policy, identity) -> None:
         super().__init__(source, site, policy, identity)
-        self.frame, self.asked = None, False  # asked: to be decoded ahead
+        self.frame, self.job, self.held = None, None, None
+        self.heavy = self.raw_bytes >= HEAVY  # worth another thread
 
-    def is_heavy(self) -> bool:
-        """Is it worth another thread? Handing it over costs some 0.1 ms."""
-        return self.choice is not None and self.raw_bytes >= (HEAVY if "huffman" in self.choice.codec else 8 * HEAVY)
+    def __del__(self) -> None:
+        if self.job is not None:
+            self._free()
+
+    def _free(self) -> None:
+        host().job_free(self.job)
+        self.job, self.held = None, None
+
+    def begin(self) -> None:
+        """Begins to encode it, on the library's thread. `encode` ends that."""
+        try:
+            self.job, self.held = host().begin_encode(self.choice, self.source)
+        except BufferError:  # encode says it again
+            pass
 
     def encode(self) -> None:
-        """Where the codec is not for the type, it stays as it is. On any thread."""
+        """Where the codec is not for the type, it stays as it is."""
         begin = time.perf_counter()
         try:
-            self.frame = host().encode(self.choice, self.source)
-            _check_version(self.source, self.version)
+            if self.job is not None:
+                try:
+                    self.frame, self.seconds = host().finish_encode(self.job, self.choice.codec)
+                finally:
+                    self._free()
+            else:
+                self.frame = host().encode(self.choice, self.source)
+                self.seconds = time.perf_counter() - begin
+            check_version(self.source, self.version)
             self.source = None
         except BufferError:
             self.choice = None
         except Exception as wrong:
             self.failed, self.source, self.frame = wrong, None, None
-        self.seconds = time.perf_counter() - begin
+
+    def prepare(self) -> None:
+        """Begins to decode what is going to be read, on the library's thread."""
+        with self.lock:
+            if self.left > 0 and self.frame is not None and self.cached is None and self.job is None:
+                self.held = torch.empty(self.count, dtype=self.dtype)
+                self.job = host().begin_decode(self.frame, self.held)
 
     def settle(self) -> None:
         """Counts it, once it is encoded."""
@@ -141,10 +138,19 @@ class Frame(Stored):
     def _decode(self) -> torch.Tensor:
         if self.frame is None:
             return self._keep()
-        begin = time.perf_counter()
-        t = torch.empty(self.count, dtype=self.dtype)
-        host().decode(self.frame, t)
-        seconds = time.perf_counter() - begin
+        if self.job is not None:
+            t = self.held
+            try:
+                _, seconds = host().finish(self.job, "decode")
+            finally:
+                self._free()
+        else:
+            begin = time.perf_counter()
+            t = torch.empty(self.count, dtype=self.dtype)
+            host().decode(self.frame, t)
+            seconds = time.perf_counter() - begin
+        if self.choice.above_zero:
+            self.choice.lower(t)
         if self.dtype in FLOATS:
             self.policy.decoded(self, t, seconds)
             if self.identity is not None:
@@ -163,7 +169,7 @@ class Offloaded(Stored):
 
     def encode(self) -> None:
         try:
-            _check_version(self.source, self.version)
+            check_version(self.source, self.version)
             self.number = swap().offload(self.choice, self.source)
         except Error as wrong:
             self.failed, self.source = wrong, None
@@ -181,6 +187,8 @@ class Offloaded(Stored):
             return self._keep()
         t = torch.empty(self.count, dtype=self.dtype, device=self.device)
         swap().restore(self.number, t)
+        if self.choice is not None and self.choice.above_zero:
+            self.choice.lower(t)
         if not self.counted:  # when it was offloaded, its size was not known
             self.policy.count(self.site).add(self.dtype, self.raw_bytes, swap().stored_bytes(self.number), 0.0,
                                              self.choice or "raw")
