@@ -35,10 +35,32 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   }
 
  private:
-  struct parts : layout::offsets {
+  struct widths {
     uint32_t first_bits, base_bits;
     word least;  // of unsigned integers: the least that a group stores for its base
   };
+  struct parts : layout::offsets, widths {};
+
+  // Summarizes all groups that are not zero.
+  template <class Cpu>
+  [[gnu::always_inline]] static widths summarize_all(const std::byte* integers, uint32_t count, bool differences,
+                                                     const uint32_t* non_zeros, summary* of_group) noexcept {
+    bits padded[group + 1];
+    word firsts = 0, bases = 0, least = Unsigned ? ~word{0} : 0, most = 0;
+    for (uint32_t g = 0; g < layout::count(count); ++g) {
+      if (non_zeros[g] == 0) continue;
+      of_group[g] = summarize<Cpu>(group_at(integers, count, g, padded), non_zeros[g], differences);
+      firsts |= layout::zigzag(of_group[g].first);
+      const auto end = static_cast<word>(of_group[g].end());
+      if constexpr (Unsigned) {
+        least = end < least ? end : least;
+        most = end > most ? end : most;
+      }
+      bases |= layout::base_lead(of_group[g].end(), 0);
+    }
+    if (Unsigned && most < least) least = 0;  // no groups
+    return {differences ? tuck::bit_width(firsts) : 0, tuck::bit_width(Unsigned ? most - least : bases), least};
+  }
 
   template <class Cpu>
   [[gnu::always_inline]] static uint32_t write(const std::byte* integers, uint32_t count, bool differences,
@@ -51,22 +73,8 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     alignas(summary) std::byte room[sizeof(summary) * layout::max_groups];  // uninitialized for groups of zeros
     auto* const of_group = reinterpret_cast<summary*>(room);
     bits padded[group + 1];
-    word firsts = 0, bases = 0, least = Unsigned ? ~word{0} : 0, most = 0;
-    for (uint32_t g = 0; g < groups; ++g) {
-      if (non_zeros[g] == 0) continue;
-      of_group[g] = summarize<Cpu>(group_at(integers, count, g, padded), non_zeros[g], differences);
-      firsts |= layout::zigzag(of_group[g].first);
-      const auto end = static_cast<word>(of_group[g].end());
-      if constexpr (Unsigned) {
-        least = end < least ? end : least;
-        most = end > most ? end : most;
-      }
-      bases |= layout::base_lead(of_group[g].end(), 0);
-    }
-    if (Unsigned && most < least) least = 0;  // no groups
+    const auto [first_bits, base_bits, least] = summarize_all<Cpu>(integers, count, differences, non_zeros, of_group);
     if (Unsigned) more = static_cast<uint32_t>(least);
-    const uint32_t first_bits = differences ? tuck::bit_width(firsts) : 0;
-    const uint32_t base_bits = tuck::bit_width(Unsigned ? most - least : bases);
 
     uint8_t shapes[layout::max_groups];
     // The non-zero integers of sparse groups. They are packed long before they are read, because loads that overlap
