@@ -71,8 +71,8 @@ template <codec C, int Threads = block_threads> class block_decode {
   /// @param codec  set by C::from_stages(header.stages, codec), which reads the parameters of the frame
   /// @param frame  `frame_view(device_pointer, header)`, made on the host after read_header. The buffer must have
   ///               header.frame_bytes bytes; this is not checked. The digest of the directory is not verified
-  /// @param out    global memory for the values of the chunk, never shared memory. The block may read the values after a
-  ///               barrier, but not by block_encode from global memory: copy them to a tile
+  /// @param out    global memory for the values of the chunk, never shared memory. The block may read the values after
+  ///               a barrier, but not by block_encode from global memory: copy them to a tile
   /// @return ok or an error. unsupported: chunks have more than max_device_chunk_values<C> values. needs_base: the
   ///         frame is a delta. After these two errors, `out` does not change. After any other error, the values of the
   ///         chunk in `out` are zero
