@@ -5,6 +5,7 @@
 #include <tuck/codec/concept.hpp>
 
 #include <type_traits>
+#include <utility>
 
 namespace tuck::inline TUCK_ABI::detail {
 
@@ -104,17 +105,10 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     const uint8_t* next_shape = shapes;
     std::byte* next_mask = out + at.masks;
     next = packed;
-    // Groups are written as if all their integers were present. So the last bytes go to another place first.
-    std::byte last[2 * slack], *last_bytes = nullptr;
-    position payload{out + at.payload, 0};
-    if (at.end != at.payload) *payload.to = {};
+    payload_position payload(out + at.payload, out + at.end);
     for (uint32_t g = 0; g < groups; ++g) {
       if (non_zeros[g] == 0) continue;
-      if (last_bytes == nullptr && out + at.end - payload.to < slack) {
-        last_bytes = payload.to;
-        last[0] = *payload.to;
-        payload.to = last;
-      }
+      payload.begin_group();
       out[layout::head_bytes + g / 8] |= static_cast<std::byte>(1 << g % 8);
       const shape form{*next_shape++};
       if (form.is_sparse()) {
@@ -128,7 +122,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
                        least);
       }
     }
-    if (last_bytes != nullptr) std::memcpy(last_bytes, last, static_cast<size_t>(out + at.end - last_bytes));
+    payload.finish();
     return at.end;
   }
 
@@ -234,6 +228,27 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     }
   };
 
+  // The most bytes of a group, and the bytes that are read or written after it.
+  static constexpr uint32_t slack = 33 * 8 + 32;
+
+  // Groups are written as if all their integers were present. So the last groups go to other memory first.
+  struct payload_position : position {
+    std::byte *end, *last_bytes = nullptr;  // where the bytes of `last` belong, or null
+    std::byte last[2 * slack];              // uninitialized
+
+    payload_position(std::byte* begin, std::byte* its_end) noexcept : position{begin, 0}, end(its_end) {
+      if (begin != end) *begin = {};
+    }
+    void begin_group() noexcept {
+      if (last_bytes != nullptr || end - position::to >= slack) return;
+      last_bytes = std::exchange(position::to, last);
+      last[0] = *last_bytes;
+    }
+    void finish() const noexcept {
+      if (last_bytes != nullptr) std::memcpy(last_bytes, last, static_cast<size_t>(end - last_bytes));
+    }
+  };
+
   template <class Cpu>
   [[gnu::always_inline]] static void put_group(position& payload, const std::byte* x, uint32_t integers,
                                                const summary& s, shape form, uint32_t first_bits, uint32_t base_bits,
@@ -267,9 +282,6 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     Cpu::merge(fours, 4 * width, eights);
     payload.put(eights, width, count);
   }
-  // The most bytes of a group, and the bytes that are read or written after it.
-  static constexpr uint32_t slack = 33 * 8 + 32;
-
   template <class Cpu>
   [[gnu::always_inline]] static void take_group(const std::byte* payload, uint32_t bit, shape form, const parts& at,
                                                 const std::byte* mask, std::byte* to) noexcept {
