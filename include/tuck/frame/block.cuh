@@ -7,8 +7,8 @@ namespace tuck::inline TUCK_ABI {
 
 /// Encodes one chunk of at most max_device_chunk_values<C> values. All threads of the block call it. The block must
 /// have exactly `Threads` threads, in one dimension. Between two calls with the same TempStorage there must be a
-/// sync_block() or __syncthreads(). The result is a bare chunk, not a frame: C::decode_chunk reads it, block_decode does
-/// not.
+/// sync_block() or __syncthreads(). The result is a bare chunk, not a frame. C::decode_chunk can read it; block_decode
+/// cannot.
 template <codec C, int Threads = block_threads> class block_encode {
   using coder = block_codec<C, Threads>;
 
