@@ -45,6 +45,14 @@
 #define TUCK_NEON
 #endif
 
+/// Unrolls the host loop that follows, also where compilers would not, as at -O2. nvcc does not know the pragma.
+#if defined(__CUDACC__)
+#define TUCK_UNROLL(times)
+#else
+#define TUCK_UNROLL(times) TUCK_UNROLL_BY(GCC unroll times)
+#define TUCK_UNROLL_BY(pragma) _Pragma(#pragma)
+#endif
+
 /// Marks a kernel. Its symbol is hidden, so that each binary uses the kernels that it instantiates itself.
 #define TUCK_KERNEL __attribute__((visibility("hidden"))) __global__
 

@@ -83,7 +83,7 @@ struct plain_cpu : plain_integers {
 
   template <size_t Size> static std::byte* pack(const std::byte* values, uint32_t mask, std::byte* to) noexcept {
     // Without branches: stores every value and advances only past those whose bit is 1.
-#pragma GCC unroll 32
+    TUCK_UNROLL(32)
     for (uint32_t i = 0; i < 32; ++i) {
       std::memcpy(to, values + i * Size, Size);
       to += (mask >> i & 1) * Size;
@@ -102,7 +102,7 @@ struct plain_cpu : plain_integers {
       std::memcpy(to, from, 32 * Size);
       return from + 32 * Size;
     }
-#pragma GCC unroll 32
+    TUCK_UNROLL(32)
     for (uint32_t i = 0; i < 32; ++i) {
       const auto one = static_cast<bits>(mask >> i & 1);
       const auto x = load_unaligned<bits>(Runs ? from + one * Size - Size : from);
@@ -160,7 +160,7 @@ template <class Cpu> struct moves_rows {
   template <size_t Size>
   [[gnu::always_inline]] static std::byte* pack(const std::byte* values, uint32_t mask, std::byte* to) noexcept {
     using row = typename Cpu::template row<Size>;
-#pragma GCC unroll 8
+    TUCK_UNROLL(8)
     for (uint32_t i = 0; i < 32; i += row::step) {
       const uint32_t ones = mask >> i & low_mask(row::step);
       row::move(gathered[ones].data(), values + i * Size, to + Cpu::popcount(mask & low_mask(i)) * Size);
@@ -170,7 +170,7 @@ template <class Cpu> struct moves_rows {
   template <size_t Size, bool Runs>
   [[gnu::always_inline]] static const std::byte* spread(uint32_t mask, const std::byte* from, std::byte* to) noexcept {
     using row = typename Cpu::template row<Size>;
-#pragma GCC unroll 8
+    TUCK_UNROLL(8)
     for (uint32_t i = 0; i < 32; i += row::step) {
       const uint32_t ones = mask >> i & low_mask(row::step);
       const std::byte* const next = from + Cpu::popcount(mask & low_mask(i)) * Size;

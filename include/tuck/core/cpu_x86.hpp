@@ -145,7 +145,7 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
   template <class T> TUCK_AVX2 static void find_range(const std::byte* values, T& lowest, T& highest) noexcept {
     static_assert(std::is_signed_v<T> || sizeof(T) == 1);
     __m256i low = load_vector(values), high = low;
-#pragma GCC unroll 8
+    TUCK_UNROLL(8)
     for (size_t i = 1; i < sizeof(T); ++i) {
       low = lower<T>(low, load_vector(values + 32 * i));
       high = higher<T>(high, load_vector(values + 32 * i));
@@ -175,7 +175,7 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
     constexpr bool small = sizeof(Word) == 4;
     const __m256i less = all(Word{0} - base), end = all(Word{count}), step = all(Word{32 / sizeof(Word)});
     __m256i i = small ? _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7) : _mm256_setr_epi64x(0, 1, 2, 3);
-#pragma GCC unroll 8
+    TUCK_UNROLL(8)
     for (size_t k = 0; k < sizeof(Word); ++k, i = sum<Word>(i, step)) {
       const __m256i words = sum<Word>(load_words<T, Word>(values + 32 * k / sizeof(Word) * sizeof(T)), less);
       const __m256i within = small ? _mm256_cmpgt_epi32(end, i) : _mm256_cmpgt_epi64(end, i);
@@ -186,7 +186,7 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
   template <class Word, size_t N>
   TUCK_AVX2 static void merge(const Word* from, uint32_t width, uint64_t (&to)[N]) noexcept {
     const __m128i by = _mm_cvtsi32_si128(static_cast<int>(width));
-#pragma GCC unroll 4
+    TUCK_UNROLL(4)
     for (size_t i = 0; i < N; i += 4) {
       __m256i even, odd;
       if constexpr (sizeof(Word) == 4) {
@@ -271,7 +271,7 @@ struct avx512_cpu : avx2_cpu {
   // All vectors of a window are counted from its beginning, so that none waits for the one before it.
   template <size_t Size>
   TUCK_AVX512 static std::byte* pack(const std::byte* values, uint32_t mask, std::byte* to) noexcept {
-#pragma GCC unroll 4
+    TUCK_UNROLL(4)
     for (uint32_t i = 0; i < 32; i += lanes<Size>) {
       const uint32_t ones = mask >> i & low_mask(lanes<Size>);
       std::byte* const next = to + popcount(mask & low_mask(i)) * Size;
@@ -291,7 +291,7 @@ struct avx512_cpu : avx2_cpu {
   template <size_t Size, bool Runs>
   TUCK_AVX512 static const std::byte* spread(uint32_t mask, const std::byte* from, std::byte* to) noexcept {
     if constexpr (Runs) return avx2_cpu::spread<Size, true>(mask, from, to);
-#pragma GCC unroll 4
+    TUCK_UNROLL(4)
     for (uint32_t i = 0; i < 32; i += lanes<Size>) {
       const uint32_t ones = mask >> i & low_mask(lanes<Size>);
       const std::byte* const next = from + popcount(mask & low_mask(i)) * Size;

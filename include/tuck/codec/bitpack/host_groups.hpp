@@ -218,7 +218,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     [[gnu::always_inline]] void put(const uint64_t (&units)[N], uint64_t width, uint32_t count) noexcept {
       constexpr uint64_t fields = group / N;  // of a unit; eight fill whole bytes
       uint64_t before = static_cast<uint64_t>(*to);
-#pragma GCC unroll 17
+      TUCK_UNROLL(17)
       for (uint64_t k = 0; k <= N; ++k) {
         const uint64_t at = fields == 8 ? bit : bit + k * fields * width, byte = fields == 8 ? k * width : at / 8;
         if (k > 0) before = units[k - 1] >> 1 >> (fields * width - 1 - at % 8);
