@@ -191,7 +191,8 @@ template <uint32_t Selectors> __device__ __forceinline__ uint32_t byte_perm(uint
 }
 /// The same, but each byte becomes 0xff if its highest bit is set, else 0.
 template <uint32_t Selectors> __device__ __forceinline__ uint32_t byte_signs(uint32_t lo, uint32_t hi) {
-  return byte_perm < Selectors | 0x8888 > (lo, hi);
+  constexpr uint32_t of_signs = Selectors | 0x8888;
+  return byte_perm<of_signs>(lo, hi);
 }
 /// Returns the bits of a where Mask has ones, and those of b elsewhere.
 template <uint32_t Mask> __device__ __forceinline__ uint32_t select_bits(uint32_t a, uint32_t b) {
