@@ -89,8 +89,8 @@ class place_line {
   uint64_t end_;
 };
 
-// Sets the first `size` bytes of `to` to 0. The bytes after them may also become 0: a few bytes are written without a
-// call, which counts for small tensors.
+// Sets the first `size` bytes of `to` to 0, and perhaps bytes after them: if `size` is at most 32, it sets 32 bytes. A
+// constant number of bytes needs no call of memset, which saves time for small tensors.
 inline void fill_zeros(bytes to, uint64_t size) noexcept {
   constexpr uint64_t few = 32;
   if (size <= few && to.size() >= few)
@@ -355,8 +355,9 @@ outcome encoded_bytes(const C& codec, span<const value_t<C>> values, const frame
 ///
 /// @param codec  of the same type as the encoder's; its parameters come from the frame
 /// @return the bytes written to `out`, or an error. type_mismatch, codec_mismatch, needs_base and bad_range leave
-///         `out` unchanged. If the frame is damaged, values that cannot be restored are set to zero, and the outcome
-///         names the first bad chunk
+///         `out` unchanged. If a chunk is damaged, its values are set to zero, and the outcome names the first such
+///         chunk. The same happens if there is no memory to decode a part of a chunk (out_of_memory). If the frame has
+///         invalid parameters of its codec, all of `out` is set to zero
 template <codec C>
 outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
@@ -383,8 +384,9 @@ outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t
 }
 
 /// Decodes a frame whose codec is known only at run time. Uses the codec of `codecs` that can have written the frame.
-/// @param out  buffer for the values from `first_value` on. Its size is a multiple of the element size (else
-///             invalid_argument). It is aligned to the element type (else misaligned)
+/// @param out  receives the values from `first_value` on, as many as fit; bad_range if the frame has fewer. Its size is
+///             a multiple of the element size (else invalid_argument). It is aligned to the element type (else
+///             misaligned)
 /// @return as for a known codec; type_mismatch or codec_mismatch if no codec of the list can have written the frame
 template <codec... Cs>
 outcome decode(codec_list<Cs...> codecs, const_bytes frame, bytes out, uint64_t first_value = 0,

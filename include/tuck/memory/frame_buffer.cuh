@@ -9,9 +9,9 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// A buffer from a resource, allocated and freed in stream order on the device that was current. Move-only. The
-/// resource must outlive it, also if it is itself a reference, such as rmm::device_async_resource_ref. A buffer of
-/// cudaStreamPerThread must be destroyed by the thread that made it.
+/// A buffer from a resource, allocated and freed in stream order on the device that was current. Move-only. Only the
+/// address of the resource is stored, so the resource must outlive the buffer. This is also true for a small object such
+/// as rmm::device_async_resource_ref. A buffer of cudaStreamPerThread must be destroyed by the thread that made it.
 /// @tparam R type of the resource
 template <stream_resource R> class device_buffer {
  public:

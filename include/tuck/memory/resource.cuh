@@ -232,8 +232,8 @@ class pinned_resource : public resource_calls<pinned_resource> {
 };
 static_assert(stream_resource<pinned_resource>);
 
-/// A reference to a resource whose type is known only at run time. Copyable. The resource must outlive all copies, also
-/// if it is itself a reference, such as rmm::device_async_resource_ref.
+/// A reference to a resource whose type is known only at run time. Copyable. It stores the address of the resource, so
+/// the resource must outlive all copies. This is also true for a small object such as rmm::device_async_resource_ref.
 class resource_ref : public resource_calls<resource_ref> {
  public:
   using resource_calls::allocate, resource_calls::deallocate;

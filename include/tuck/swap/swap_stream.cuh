@@ -13,7 +13,8 @@
 // these cases:
 //   * on_full::block: out waits for capacity in the pool.
 //   * A call that fails waits for the work that it has started.
-//   * swap_path::cpu: in and prefetch wait while a CPU thread replaces the tensor's values in the pool by its frame.
+//   * swap_path::cpu: if the pool has no other space for the frame, a CPU thread copies the frame over the tensor's
+//     values. in and prefetch wait during this copy. They do not wait for the encoding.
 //   * If more than 1024 operations are in progress, the call allocates another 32 KiB of pinned memory, and CUDA may
 //     wait for the device.
 // The constructor allocates all other pinned memory. No call can be captured in a CUDA graph: a capturing stream is
@@ -117,15 +118,16 @@ class swap_handle {
 /// If out, in, prefetch or wait_source returns an error, the call has changed nothing. Unless the tensor is lost (see
 /// swap_handle), it is where it was before and can be moved again. poll and drain return errors of earlier operations.
 /// Tensors are offloaded in the order of the `out` calls and prefetched in the order of the `prefetch` calls. If the
-/// stream passed to `out` is late, all tensors of later `out` calls wait too.
+/// stream passed to `out` still has much work to do, this tensor and all tensors of later `out` calls are offloaded
+/// after that work. The calls do not wait for it.
 class swap_stream {
  public:
   /// Allocates the pool and starts the CPU threads.
   /// Throws tuck::error if the device, memory or threads are not available. Exceptions of the resource are passed on.
   /// Calls may be made while any device is current.
-  /// @param resource allocates device memory. It must outlive this swap_stream and its handles, also if it is itself a
-  /// reference. It must accept calls from every thread that uses the swap_stream or a handle. It must not call the
-  /// swap_stream or a handle.
+  /// @param resource allocates device memory. Only its address is stored, so it must outlive this swap_stream and
+  /// its handles. This is also true for a small object such as rmm::device_async_resource_ref. It must accept calls
+  /// from every thread that uses the swap_stream or a handle. It must not call the swap_stream or a handle.
   template <stream_resource R> swap_stream(const swap_options& options, R& resource) {
     swap_options o = options;
     if (o.device < 0) detail::require(cudaGetDevice(&o.device));
@@ -242,14 +244,15 @@ class swap_stream {
     if (!is_mine(handle)) return {status::invalid_argument};
     return detail::guarded([&] { return state_->in(handle.tensor_, destination, consumer); });
   }
-  /// Restores the values into a span of elements. For another range, pass tuck::span<T>(range). Everything else is as
-  /// for a destination of bytes.
+  /// Restores the values into a span of elements. If the destination is a container, pass tuck::span<T>(destination).
+  /// Everything else is as for a destination of bytes.
   template <element T> result in(const swap_handle& handle, span<T> destination, stream_handle consumer) noexcept {
     if (destination.size() > ~uint64_t{0} / sizeof(T)) return {status::invalid_argument};
     return in(handle, tuck::as_writable_bytes(destination), consumer);
   }
 
-  /// Collects finished operations without waiting, and frees their pinned memory.
+  /// Collects finished operations without waiting. Frees pinned memory that is no longer needed: what frames did not
+  /// use of their reservations, and the memory of discarded or lost tensors.
   /// @return ok, a CUDA error, or the first error of an encode or decode since the last poll. A decode fails only if
   /// memory was damaged.
   result poll() noexcept {

@@ -1,11 +1,11 @@
 // Exponents stores floats without loss. It suits tensors whose neighbouring values have similar exponents, such as
 // weights, keys and values. The bits of each value are rotated left by one, so that its exponent begins at the highest
-// bit and its sign is the lowest bit. Each group of 32 values has a base and a width for the highest bytes: the
-// exponents of bf16 and f32; the exponents and three bits of the mantissas of f16; all bits of 8-bit floats. Other
-// bytes are stored unchanged. A chunk of n values:
+// bit and its sign is the lowest bit. Its highest byte is then the exponent of a bf16 or f32; the exponent and three
+// bits of the mantissa of an f16; all bits of an 8-bit float. The highest bytes are stored in groups of 32, each in as
+// few bits as the group needs. Other bytes are stored unchanged. A chunk of n values:
 //
-//   groups     the highest bytes, as unsigned integers, in the format of bitpack/groups.hpp. No group has the
-//              form `difference`
+//   groups     the highest bytes, as unsigned integers, in the format of bitpack/groups.hpp. Encoders
+//              do not write the form `difference`; decoders accept it
 //   u8 plane[] the second highest byte of each value, then the third highest byte of each value, and so on. Each plane
 //              has n bytes, padded with zeros to a multiple of 4 bytes
 //
@@ -26,7 +26,7 @@ template <floating_element T> struct exponents {
   using value_type = T;
 
   static constexpr uint32_t chunk_bytes = 16 * 1024;
-  static constexpr uint32_t max_width = 8;  ///< maximum width of a group in bits
+  static constexpr uint32_t max_width = 8;  ///< maximum number of bits of a stored integer
 
   TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::exponents, .version = 1}; }
   TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
