@@ -253,8 +253,8 @@ result decode(const C& codec, const_bytes frame, span<value_t<C>> out, scratch_s
 /// Decodes a frame whose codec is known only at run time. Uses the codec of `codecs` that can have written the frame.
 ///
 /// @param info  filled in by inspect from the first 128 bytes of the frame. The host needs no other bytes of it
-/// @param out   receives the values from `first_value` on, as many as fit. Its size is a multiple of the element size, else
-///              invalid_argument
+/// @param out   receives the values from `first_value` on, as many as fit. Its size is a multiple of the element size,
+///              else invalid_argument
 /// @return what decode for a known codec returns. If no codec of the list can have written the frame: the error of
 ///         visit, and `out` does not change
 template <codec... Cs>
