@@ -263,7 +263,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
       const uint32_t p = upper_part + k;
       const bool here = (k == 0 && s.has_heads()) || (p == lowest_part && is_narrow) || s.coded(p);
       planes.in_chunk[k] = !here;
-      planes.from[k] = p > lowest_part ? nullptr : here ? plane(s, k) : from_ + temp_.part[p].stored;
+      planes.from[k] = p > lowest_part ? from_ : here ? plane(s, k) : from_ + temp_.part[p].stored;
     }
     planes.give_values(s, sink);
   }

@@ -6,7 +6,8 @@
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-// Where the words of each plane are, upper plane first: in the chunk or in shared memory. Dropped planes are nowhere.
+// Where the words of each plane are, upper plane first: in the chunk or in shared memory. The words of dropped
+// planes are not read.
 template <element T, int Threads> class plane_words : block_sizes<T, Threads> {
   using sizes = block_sizes<T, Threads>;
   using sizes::width;
