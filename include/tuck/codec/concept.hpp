@@ -19,6 +19,7 @@
 //   block transform   TempStorage, apply, invert                                     block.cuh
 #pragma once
 
+#include <tuck/core/bits.hpp>
 #include <tuck/core/dtype.hpp>
 #include <tuck/core/span.hpp>
 #include <tuck/core/status.hpp>
@@ -102,7 +103,8 @@ inline constexpr uint32_t max_chunk_raw_bytes = 64 * 1024;
 /// is the only stage. It is never more than 65536 values.
 TUCK_HD constexpr uint32_t max_chunk_values(const stage_list& stages, uint32_t value_bytes) noexcept {
   const bool only_gaps = stages.at[0].id == codec_id::gaps && stages.at[1].id == codec_id::none;
-  return max_chunk_raw_bytes / (only_gaps && value_bytes > 1 ? value_bytes / 2 : value_bytes);
+  const uint32_t per_unit = only_gaps && value_bytes > 1 ? value_bytes / 2 : value_bytes;  // a power of two
+  return max_chunk_raw_bytes >> (tuck::bit_width(per_unit) - 1);
 }
 
 /// What encode_chunk returns for a chunk that does not shrink, or that it does not try to encode.
