@@ -211,6 +211,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     uint32_t total;
     const uint32_t begin = scan::exclusive_sum(temp_.parts.scan_storage, bits_, total);
     bit_words_ = (total + 31) / 32;
+    device::sync_block();  // all have read their symbols, and merged `least` and `most`
     if (t == 0 && streams != 0) {
       if (total / 32 < staged_words) joined()[total / 32] = 0;
       temp_.parts.of_chunk.get().shortest = temp_.least / 2 * 2;
