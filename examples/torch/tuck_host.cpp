@@ -160,14 +160,7 @@ class worker {
   // Does it here if it is waiting for its turn.
   void finish(tuck_job& job) {
     std::unique_lock lock(mutex_);
-    if (job.now == tuck_job::stage::waiting) {
-      take(job);
-      job.now = tuck_job::stage::running;
-      lock.unlock();
-      job.run();
-      lock.lock();
-      job.now = tuck_job::stage::done;
-    }
+    if (job.now == tuck_job::stage::waiting) run(lock, job);
     done_.wait(lock, [&] { return job.now == tuck_job::stage::done; });
   }
   void forget(tuck_job& job) {
@@ -188,17 +181,21 @@ class worker {
     waiting_ -= job.bytes;
   }
 
+  // Does a waiting job without the lock.
+  void run(std::unique_lock<std::mutex>& lock, tuck_job& job) {
+    take(job);
+    job.now = tuck_job::stage::running;
+    lock.unlock();
+    job.run();
+    lock.lock();
+    job.now = tuck_job::stage::done;
+  }
+
   [[noreturn]] void loop() {
     std::unique_lock lock(mutex_);
     for (;;) {
       added_.wait(lock, [&] { return !jobs_.empty(); });
-      tuck_job& job = *jobs_.front();
-      take(job);
-      job.now = tuck_job::stage::running;
-      lock.unlock();
-      job.run();
-      lock.lock();
-      job.now = tuck_job::stage::done;
+      run(lock, *jobs_.front());
       done_.notify_all();
     }
   }

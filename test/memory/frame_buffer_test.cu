@@ -152,30 +152,12 @@ TEST(frame_buffer, takes_streams_of_every_type) {
 
 #if defined(TUCK_CUDASIM)
 // The null stream is that of the current device.
-struct bound_resource : async_resource {
-  int device;
-  int calls = 0, wrong = 0;
-
-  explicit bound_resource(int d) : device(d) {}
-  void* allocate(cudaStream_t stream, size_t size, size_t) { return look(), async_resource::allocate(stream, size); }
-  void deallocate(cudaStream_t stream, void* p, size_t size, size_t) {
-    look();
-    async_resource::deallocate(stream, p, size);
-  }
-  void look() {
-    int now = -1;
-    check(cudaGetDevice(&now));
-    ++calls;
-    wrong += now != device;
-  }
-};
-
 TEST(frame_buffer, is_freed_on_its_device) {
   auto settings = cudasim::current_settings();
   settings.devices = 2;
   cudasim::configure(settings);
   check(cudaSetDevice(1));
-  bound_resource resource(1);
+  bound_resource resource{1};
   {
     const device_array<float> in(std::vector<float>(5000), nullptr);
     auto packed = encode(zvc<float>{}, span<const float>(in.all()), resource, nullptr);

@@ -6,6 +6,8 @@
 
 #include <tuck/device.cuh>
 
+#include <atomic>
+
 #if defined(TUCK_CUDASIM)
 #include <cudasim.hpp>
 #endif
@@ -137,6 +139,28 @@ class device_queue {
  private:
   device_array<std::byte> scratch_;
   device_array<outcome> outcome_;
+};
+
+// Notices calls that are made while another device is the thread's.
+struct bound_resource {
+  int device;
+  async_resource memory = {};
+  std::atomic<int> wrong = 0, calls = 0;
+
+  void* allocate_async(size_t size, size_t alignment, cudaStream_t stream) {
+    look();
+    return memory.allocate(stream, size, alignment);
+  }
+  void deallocate_async(void* p, size_t size, size_t alignment, cudaStream_t stream) {
+    look();
+    memory.deallocate(stream, p, size, alignment);
+  }
+  void look() {
+    int now = -1;
+    check(cudaGetDevice(&now));
+    ++calls;
+    wrong += now != device;
+  }
 };
 
 }  // namespace tuck::test

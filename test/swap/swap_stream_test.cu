@@ -717,28 +717,6 @@ TEST(swap_stream, the_direct_path_fills_sectors) {
   std::printf("    %.3f of the sectors filled\n", filled);
 }
 
-// Notices calls that are made while another device is the thread's.
-struct bound_resource {
-  int device;
-  async_resource memory = {};
-  std::atomic<int> wrong = 0, calls = 0;
-
-  void* allocate_async(size_t size, size_t alignment, cudaStream_t stream) {
-    look();
-    return memory.allocate(stream, size, alignment);
-  }
-  void deallocate_async(void* p, size_t size, size_t alignment, cudaStream_t stream) {
-    look();
-    memory.deallocate(stream, p, size, alignment);
-  }
-  void look() {
-    int now = -1;
-    check(cudaGetDevice(&now));
-    ++calls;
-    wrong += now != device;
-  }
-};
-
 TEST(swap_stream, belongs_to_one_device_whatever_the_thread_s) {
   auto settings = cudasim::current_settings();
   settings.devices = 2;
