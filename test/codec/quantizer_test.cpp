@@ -27,8 +27,18 @@ template <floating_element T> double value_of(bits_t<T> x) {
   }
 }
 
+template <floating_element T> using word_of = bits_t<typename float_format<T>::real>;
+
+template <floating_element T, class Quantizer> coded<bits_t<T>> code_of(const Quantizer& quantizer, bits_t<T> x) {
+  const auto c = quantizer.code(word_of<T>{x});
+  return {static_cast<bits_t<T>>(c.code), static_cast<bits_t<T>>(c.restored), static_cast<bits_t<T>>(c.holds)};
+}
+template <floating_element T, class Quantizer> bits_t<T> value_of_code(const Quantizer& quantizer, uint64_t code) {
+  return static_cast<bits_t<T>>(quantizer.value(static_cast<word_of<T>>(code)));
+}
+
 // What both quantizers owe a value.
-template <floating_element T> bool is_sound(bits_t<T> x, const coded<T>& c, bound_mode mode, double bound) {
+template <floating_element T> bool is_sound(bits_t<T> x, const coded<bits_t<T>>& c, bound_mode mode, double bound) {
   using format = float_format<T>;
   if (!c.holds) return c.code == 0 && c.restored == x;
   if (!format::is_finite(x) || !format::is_finite(c.restored)) return false;
@@ -41,14 +51,14 @@ template <floating_element T> step_quantizer<T> steps_of(double bound, uint32_t 
 }
 
 // Does a code come back from a chain, and decode to what encoding has compared with the value?
-template <floating_element T, class Quantizer> bool decodes(const Quantizer& quantizer, const coded<T>& c) {
+template <floating_element T, class Quantizer> bool decodes(const Quantizer& quantizer, const coded<bits_t<T>>& c) {
   const auto number = integer_groups<sizeof(T)>::number_of(c.code);
-  return quantizer.value(quantizer.zero + static_cast<typename Quantizer::word>(number)) == c.restored &&
-         quantizer.value(quantizer.zero + quantizer.from_chain(c.code)) == c.restored;
+  return value_of_code<T>(quantizer, static_cast<uint64_t>(number)) == c.restored &&
+         value_of_code<T>(quantizer, quantizer.from_chain(word_of<T>{c.code})) == c.restored;
 }
 
 template <floating_element T> bool is_sound(const step_quantizer<T>& steps, bits_t<T> x, double bound, bool& holds) {
-  const coded<T> c = steps.code(x);
+  const auto c = code_of<T>(steps, x);
   holds = c.holds;
   const auto code = static_cast<std::make_signed_t<bits_t<T>>>(c.code);
   if (c.holds && ((code < 0 ? ~code : code) >> (step_quantizer<T>::code_bits - 1) != 0 || !decodes<T>(steps, c)))
@@ -60,12 +70,12 @@ template <floating_element T>
 bool is_sound(const mantissa_quantizer<T>& mantissas, bits_t<T> x, double bound, bool& holds) {
   using format = float_format<T>;
   const auto own = static_cast<uint32_t>(format::magnitude(x) >> format::mantissa_bits);
-  const coded<T> c = mantissas.code(x);
+  const auto c = code_of<T>(mantissas, x);
   holds = c.holds;
   // The chunk's least exponent moves codes towards 0 and changes nothing else.
   for (const uint32_t exponent : {0u, own / 2, own}) {
     const auto from = mantissas.from(exponent);
-    const coded<T> other = from.code(x);
+    const auto other = code_of<T>(from, x);
     if (other.holds != c.holds || other.restored != c.restored || (c.holds && !decodes<T>(from, other))) return false;
     const auto code = static_cast<std::make_signed_t<bits_t<T>>>(other.code);
     if ((other.code == 0) != (!c.holds || format::magnitude(x) == 0) || (code < 0 && (x & format::sign) == 0))
@@ -90,9 +100,44 @@ TYPED_TEST(quantizer_of_any_number, steps_give_no_nan) {
     const auto steps = steps_of<TypeParam>(bound);
     const auto most = static_cast<int64_t>(16) << quantizer::max_width;
     for (const int64_t number : {-most, -most / 32, int64_t{-1}, int64_t{0}, most / 32, most})
-      wrong += is_nan(steps.value(quantizer::zero + static_cast<typename quantizer::word>(number)));
+      wrong += is_nan(value_of_code<TypeParam>(steps, static_cast<uint64_t>(number)));
     for (int i = 0; i < 100'000; ++i)
-      wrong += is_nan(steps.value(quantizer::zero + quantizer::from_chain(static_cast<bits_t<TypeParam>>(random()))));
+      wrong += is_nan(value_of_code<TypeParam>(
+          steps, quantizer::from_chain(typename quantizer::word{static_cast<bits_t<TypeParam>>(random())})));
+  }
+  EXPECT_EQ(wrong, 0u);
+}
+
+// Host loops compute with lanes; everything else here computes with words.
+TYPED_TEST(quantizer_of_any_number, lanes_give_what_words_give) {
+  using word = word_of<TypeParam>;
+  using lanes = exact::lanes<word>;
+  std::mt19937_64 random(11);
+  uint64_t wrong = 0;
+  const auto compare = [&](const auto& quantizer) {
+    for (int i = 0; i < 20'000; ++i) {
+      lanes x;
+      for (size_t k = 0; k < sizeof x / sizeof(word); ++k) {
+        // Of all magnitudes, or around 1, where bounds are.
+        const auto any = static_cast<bits_t<TypeParam>>(random());
+        const auto near = bits_of(static_cast<float>(static_cast<int64_t>(random())) * 0x1p-60f);
+        if constexpr (sizeof(TypeParam) == 2)
+          x[k] = i % 2 == 0 ? any : float_format<TypeParam>::narrow(__builtin_bit_cast(float, near));
+        else
+          x[k] = i % 2 == 0 ? any : bits_of(static_cast<TypeParam>(__builtin_bit_cast(float, near)));
+      }
+      const auto all = quantizer.code(x);
+      const lanes value = quantizer.value(quantizer.from_chain(x));
+      for (size_t k = 0; k < sizeof x / sizeof(word); ++k) {
+        const auto one = quantizer.code(word{x[k]});
+        wrong += one.code != all.code[k] || one.restored != all.restored[k] || one.holds != all.holds[k] ||
+                 quantizer.value(quantizer.from_chain(word{x[k]})) != value[k];
+      }
+    }
+  };
+  for (const double bound : {0x1p-20, .001, .3}) {
+    compare(steps_of<TypeParam>(bound, (1u << float_format<TypeParam>::exponent_bits) / 2));
+    compare(mantissa_quantizer<TypeParam>::make(bits_of(bound)).from(1));
   }
   EXPECT_EQ(wrong, 0u);
 }
@@ -149,7 +194,7 @@ TYPED_TEST(quantizer_16, steps_hold_every_pattern_up_to_the_largest_code) {
         if (magnitude > most) continue;
         ++asked;
         (magnitude < top ? missed : missed_at_the_top) += !holds;
-        lost += holds && steps.code(x).restored != x;
+        lost += holds && code_of<TypeParam>(steps, x).restored != x;
       }
     }
   }
@@ -172,7 +217,8 @@ TYPED_TEST(quantizer_16, signs_and_specials_hold_under_every_bound) {
       wrong += !is_sound<TypeParam>(steps, x, bound, holds);
       static_cast<void>(is_sound<TypeParam>(steps, y, bound, other_holds));
       // There is one negative code more.
-      const bool is_least = std::max(steps.code(x).code, steps.code(y).code) == format::sign;
+      const bool is_least =
+          std::max(code_of<TypeParam>(steps, x).code, code_of<TypeParam>(steps, y).code) == format::sign;
       wrong += holds != other_holds && !is_least;
       wrong += holds && !format::is_finite(x);
     }
@@ -190,7 +236,7 @@ TYPED_TEST(quantizer_16, mantissas_hold_every_normal_pattern) {
       bool holds;
       wrong += !is_sound<TypeParam>(mantissas, x, bound, holds);
       missed += !holds && is_easy<TypeParam>(mantissas, x);
-      lost += holds && mantissas.code(x).restored != x;
+      lost += holds && code_of<TypeParam>(mantissas, x).restored != x;
     }
   EXPECT_EQ(wrong, 0u);
   EXPECT_EQ(missed, 0u);
@@ -257,7 +303,7 @@ TYPED_TEST(quantizer, steps_give_few_exceptions) {
     constexpr uint64_t tries = TestFixture::samples / 50;
     for (uint64_t i = 0; i < tries; ++i) {
       const double share = static_cast<double>(static_cast<int64_t>(random())) * 0x1p-63;
-      missed += !steps.code(bits_of(static_cast<TypeParam>(share * 1000 * bound))).holds;
+      missed += !code_of<TypeParam>(steps, bits_of(static_cast<TypeParam>(share * 1000 * bound))).holds;
     }
     EXPECT_LT(missed, tries / 1000) << bound;
   }
@@ -273,7 +319,7 @@ TYPED_TEST(quantizer, mantissas_hold_their_bound_and_every_normal_value) {
       bool holds;
       wrong += !is_sound<TypeParam>(mantissas, x, bound, holds);
       missed += !holds && is_easy<TypeParam>(mantissas, x);
-      lost += holds && mantissas.code(x).restored != x;
+      lost += holds && code_of<TypeParam>(mantissas, x).restored != x;
     });
   }
   EXPECT_EQ(wrong, 0u);

@@ -56,14 +56,9 @@
 /// Marks a kernel. Its symbol is hidden, so that each binary uses the kernels that it instantiates itself.
 #define TUCK_KERNEL __attribute__((visibility("hidden"))) __global__
 
-/// Hides from the compiler how `result`, a float or a double, was computed (core/exact.hpp). No compiler flag can then
-/// fuse that operation with its neighbours or reorder them.
-/// GCC's __builtin_assoc_barrier allows loops to be vectorized. It is used only without FMA instructions and without
-/// -fassociative-math or -freciprocal-math: with -mfma GCC's vectorizer ignores it.
-#if defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && !defined(__CUDACC__) && defined(__SSE2_MATH__) && \
-    !defined(__FMA__) && !defined(__FMA4__) && !defined(__ASSOCIATIVE_MATH__) && !defined(__RECIPROCAL_MATH__)
-#define TUCK_OPAQUE(result) result = __builtin_assoc_barrier(result)
-#elif defined(__x86_64__)
+/// Hides from the compiler how `result`, a float, a double or a vector register of such, was computed
+/// (core/exact.hpp). No compiler flag can then fuse that operation with its neighbours or reorder them.
+#if defined(__x86_64__)
 #define TUCK_OPAQUE(result) __asm__("" : "+x"(result))
 #elif defined(__aarch64__)
 #define TUCK_OPAQUE(result) __asm__("" : "+w"(result))

@@ -6,6 +6,8 @@
 
 #include <tuck/core/bits.hpp>
 
+#include <type_traits>
+
 namespace tuck::inline TUCK_ABI::exact {
 
 // exact::add, exact::sub and exact::mul of two floats, two doubles, or the bit patterns of such. With bit patterns,
@@ -25,23 +27,50 @@ namespace tuck::inline TUCK_ABI::exact {
     TUCK_OPAQUE(r);                                                \
     return r;                                                      \
   }
-#define TUCK_EXACT_BITS(type, real, constraint, name, instruction)                         \
-  TUCK_HD inline type name(type a, type b) noexcept {                                      \
-    return bits_of(exact::name(__builtin_bit_cast(real, a), __builtin_bit_cast(real, b))); \
+#define TUCK_EXACT_BITS(type, real, constraint, name, instruction)                                          \
+  TUCK_HD inline type name(type a, type b) noexcept {                                                       \
+    return __builtin_bit_cast(type, exact::name(__builtin_bit_cast(real, a), __builtin_bit_cast(real, b))); \
   }
 #endif
-#define TUCK_EXACT_ALL(name, operation, instruction)                 \
-  TUCK_EXACT(float, "f", name, operation, instruction ".rn.f32")     \
-  TUCK_EXACT(double, "d", name, operation, instruction ".rn.f64")    \
-  TUCK_EXACT_BITS(uint32_t, float, "r", name, instruction ".rn.f32") \
-  TUCK_EXACT_BITS(uint64_t, double, "l", name, instruction ".rn.f64")
+#define TUCK_EXACT_ALL(float32, float64, uint32, uint64)   \
+  TUCK_EXACT(float32, "f", add, +, "add.rn.f32")           \
+  TUCK_EXACT(float32, "f", sub, -, "sub.rn.f32")           \
+  TUCK_EXACT(float32, "f", mul, *, "mul.rn.f32")           \
+  TUCK_EXACT(float64, "d", add, +, "add.rn.f64")           \
+  TUCK_EXACT(float64, "d", sub, -, "sub.rn.f64")           \
+  TUCK_EXACT(float64, "d", mul, *, "mul.rn.f64")           \
+  TUCK_EXACT_BITS(uint32, float32, "r", add, "add.rn.f32") \
+  TUCK_EXACT_BITS(uint32, float32, "r", sub, "sub.rn.f32") \
+  TUCK_EXACT_BITS(uint32, float32, "r", mul, "mul.rn.f32") \
+  TUCK_EXACT_BITS(uint64, float64, "l", add, "add.rn.f64") \
+  TUCK_EXACT_BITS(uint64, float64, "l", sub, "sub.rn.f64") \
+  TUCK_EXACT_BITS(uint64, float64, "l", mul, "mul.rn.f64")
 
-TUCK_EXACT_ALL(add, +, "add")
-TUCK_EXACT_ALL(sub, -, "sub")
-TUCK_EXACT_ALL(mul, *, "mul")
+TUCK_EXACT_ALL(float, double, uint32_t, uint64_t)
+
+// lanes<Word> is what loops on the CPU compute with: a vector register of bit patterns, because no compiler vectorizes
+// operations that TUCK_OPAQUE hides. nvcc has no such types in functions that are also device functions.
+#if defined(__CUDACC__)
+template <class Word> using lanes = Word;
+#else
+using f32_lanes [[gnu::vector_size(16)]] = float;
+using f64_lanes [[gnu::vector_size(16)]] = double;
+using u32_lanes [[gnu::vector_size(16)]] = uint32_t;
+using u64_lanes [[gnu::vector_size(16)]] = uint64_t;
+TUCK_EXACT_ALL(f32_lanes, f64_lanes, u32_lanes, u64_lanes)
+template <class Word> using lanes = std::conditional_t<sizeof(Word) == 4, u32_lanes, u64_lanes>;
+#endif
 
 #undef TUCK_EXACT
 #undef TUCK_EXACT_BITS
 #undef TUCK_EXACT_ALL
+
+// Returns all ones if the top bit of x is set, else 0. W is a word or lanes of words.
+template <class W> TUCK_HD constexpr W sign_mask(W x) noexcept {
+  if constexpr (std::is_integral_v<W>)
+    return static_cast<W>(static_cast<std::make_signed_t<W>>(x) >> (8 * sizeof(W) - 1));
+  else
+    return (W)((decltype(x < x))x < 0);
+}
 
 }  // namespace tuck::inline TUCK_ABI::exact

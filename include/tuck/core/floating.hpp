@@ -49,35 +49,38 @@ template <floating_element T> struct float_format {
   TUCK_HD static bits narrow(real x) noexcept;
   /// Converts the bits of two f32 to a 16-bit type like narrow; `high` goes to the upper half of the result.
   TUCK_HD static uint32_t narrow_two(uint32_t low, uint32_t high) noexcept;
+
+  // For types of 2 bytes or more, on bit patterns. W is the bits of `real`, or lanes of such (core/exact.hpp).
   /// Returns widen(x) for a finite x, and any number for others; is_finite() distinguishes them.
-  TUCK_HD static real widen_finite(bits x) noexcept;
-  /// Returns widen(narrow(x)), except for the sign of zeros, for types of 2 bytes or more. On overflow the result is
-  /// above the largest finite value.
-  TUCK_HD static real rounded(real x) noexcept;
+  template <class W> TUCK_HD static W widen_finite(W x) noexcept;
+  /// Returns widen(narrow(x)), except for the sign of zeros. On overflow the result is above the largest finite value.
+  template <class W> TUCK_HD static W rounded(W x) noexcept;
+  /// Returns narrow(x).
+  template <class W> TUCK_HD static W narrow_bits(W x) noexcept;
 };
 
 namespace detail {
 
-// Converts infinities and NaN to any number of at least 2^16.
-TUCK_HD inline float finite_f16_to_f32(uint16_t x) noexcept {
+// Functions with a parameter W compute with W, a word or lanes of such (core/exact.hpp).
+
+// Converts the bits of f16 to those of f32; infinities and NaN to any number of at least 2^16.
+template <class W> TUCK_HD W finite_f16_to_f32(W x) noexcept {
 #if defined(__CUDA_ARCH__)
   float r;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x));
-  return r;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(static_cast<uint16_t>(x)));
+  return bits_of(r);
 #else
   // v is 2^-15 plus half the value of a denormal. Then v - 2^-14 is negative, and adding it to v gives the value.
-  const auto wide = static_cast<uint32_t>(static_cast<int16_t>(x));
-  const float v = __builtin_bit_cast(float, (wide << 13 & 0x0fffe000u) + ((127u - 15u) << 23));
-  const auto above = static_cast<int32_t>(bits_of(exact::sub(v, 0x1p-14f)));
-  const float missing = __builtin_bit_cast(float, above >> 31 & above);
-  return __builtin_bit_cast(float, (wide & 0x80000000u) | bits_of(exact::add(v, missing)));
+  const W v = (x << 13 & 0x0fffe000u) + ((127u - 15u) << 23);
+  const W above = exact::sub(v, W{} + bits_of(0x1p-14f));
+  return (x << 16 & 0x80000000u) | exact::add(v, exact::sign_mask(above) & above);
 #endif
 }
 TUCK_HD inline float f16_to_f32(uint16_t x) noexcept {
+  const uint32_t finite = finite_f16_to_f32(uint32_t{x});
 #if defined(__CUDA_ARCH__)
-  return finite_f16_to_f32(x);
+  return __builtin_bit_cast(float, finite);
 #else
-  const uint32_t finite = bits_of(finite_f16_to_f32(x));
   return __builtin_bit_cast(float, finite | ((x & 0x7fff) >= 0x7c00 ? 0x7f800000u : 0));
 #endif
 }
@@ -86,50 +89,50 @@ TUCK_HD inline float f16_to_f32(uint16_t x) noexcept {
 // that f32 has in addition.
 template <uint32_t Least, uint32_t Spare> struct small_format {
   // Returns the power of two of a magnitude's binade, at least the least normal number.
-  TUCK_HD static constexpr uint32_t binade(uint32_t magnitude) noexcept {
-    const uint32_t power = magnitude & 0x7f800000u, least = Least << 23;
+  template <class W> TUCK_HD static constexpr W binade(W magnitude) noexcept {
+    const W power = magnitude & 0x7f800000u, least = W{} + (Least << 23);
     return power < least ? least : power;
   }
   // Returns the pattern of a rounded magnitude; larger magnitudes count as `most`.
-  TUCK_HD static uint32_t narrow(uint32_t magnitude, float most) noexcept {
+  template <class W> TUCK_HD static W narrow(W magnitude, float most) noexcept {
     // Rounds to multiples of the last place of the binade, or of the least normal number, by adding a number whose unit
     // in the last place that is.
-    magnitude = magnitude < bits_of(most) ? magnitude : bits_of(most);
-    const uint32_t power = binade(magnitude), large = power + (Spare << 23);
-    const uint32_t sum = bits_of(exact::add(__builtin_bit_cast(float, magnitude), __builtin_bit_cast(float, large)));
-    return sum - large + ((power >> Spare) - (Least << (23 - Spare)));
+    const W limit = W{} + bits_of(most);
+    magnitude = magnitude < limit ? magnitude : limit;
+    const W power = binade(magnitude), large = power + (Spare << 23);
+    return exact::add(magnitude, large) - large + ((power >> Spare) - (Least << (23 - Spare)));
   }
 };
 using small_f16 = small_format<127 - 14, 13>;
 
-TUCK_HD inline uint16_t f32_to_f16(float value) noexcept {
+// Converts the bits of f32 to those of f16.
+template <class W> TUCK_HD W f32_to_f16(W x) noexcept {
 #if defined(__CUDA_ARCH__)
   uint16_t r;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(value));
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(__builtin_bit_cast(float, x)));
   return r;
 #else
   // From 2^16 on all results are infinite.
-  const uint32_t x = bits_of(value);
-  return static_cast<uint16_t>((x >> 16 & 0x8000u) | small_f16::narrow(x & 0x7fffffffu, 0x1p16f));
+  return (x >> 16 & 0x8000u) | small_f16::narrow(x & 0x7fffffffu, 0x1p16f);
 #endif
 }
 
 // Rounds to f16 and converts back; on overflow the result exceeds the range of f16.
-TUCK_HD inline float rounded_to_f16(float value) noexcept {
+template <class W> TUCK_HD W rounded_to_f16(W x) noexcept {
 #if defined(__CUDA_ARCH__)
-  return f16_to_f32(f32_to_f16(value));
+  return bits_of(f16_to_f32(static_cast<uint16_t>(f32_to_f16(x))));
 #else
-  const uint32_t large =
-      small_f16::binade(bits_of(value) & 0x7fffffffu) + (13u << 23 | 1u << 22);  // 1.5 times: for any sign
-  const float steps = exact::add(value, __builtin_bit_cast(float, large));
-  return exact::sub(steps, __builtin_bit_cast(float, large));
+  const W large = small_f16::binade(x & 0x7fffffffu) + (13u << 23 | 1u << 22);  // 1.5 times: for any sign
+  return exact::sub(exact::add(x, large), large);
 #endif
 }
 
+template <class W> TUCK_HD W rounded_to_bf16(W x) noexcept { return x + 0x7fffu + (x >> 16 & 1); }
+
 // An f16's fields hold it, as 2^-8 of what it is.
 TUCK_HD inline float f8e4m3_to_f32(uint8_t x) noexcept {
-  const float finite = exact::mul(finite_f16_to_f32(static_cast<uint16_t>((x & 0x80) << 8 | (x & 0x7f) << 7)), 0x1p8f);
-  return __builtin_bit_cast(float, bits_of(finite) | ((x & 0x7f) == 0x7f ? 0x7fc00000u : 0));
+  const uint32_t small = finite_f16_to_f32((x & 0x80u) << 8 | (x & 0x7fu) << 7);
+  return __builtin_bit_cast(float, exact::mul(small, bits_of(0x1p8f)) | ((x & 0x7f) == 0x7f ? 0x7fc00000u : 0));
 }
 
 }  // namespace detail
@@ -142,18 +145,8 @@ template <floating_element T> TUCK_HD inline auto float_format<T>::widen(bits x)
   if constexpr (sizeof(T) >= 4) return __builtin_bit_cast(real, x);
 }
 
-template <floating_element T> TUCK_HD inline auto float_format<T>::widen_finite(bits x) noexcept -> real {
-  if constexpr (dtype_of<T> == dtype::f16) return detail::finite_f16_to_f32(x);
-  return widen(x);
-}
-
 template <floating_element T> TUCK_HD inline auto float_format<T>::narrow(real x) noexcept -> bits {
-  if constexpr (dtype_of<T> == dtype::f16) return detail::f32_to_f16(x);
-  if constexpr (dtype_of<T> == dtype::bf16) {
-    const uint32_t wide = bits_of(x);
-    return static_cast<bits>((wide + 0x7fffu + (wide >> 16 & 1)) >> 16);
-  }
-  if constexpr (sizeof(T) >= 4) return bits_of(x);
+  if constexpr (sizeof(T) >= 2) return static_cast<bits>(narrow_bits(bits_of(x)));
   if constexpr (sizeof(T) == 1) {
     const uint32_t wide = bits_of(x);
     using small = detail::small_format<128 - bias, 23 - mantissa_bits>;
@@ -162,12 +155,21 @@ template <floating_element T> TUCK_HD inline auto float_format<T>::narrow(real x
   }
 }
 
-template <floating_element T> TUCK_HD inline auto float_format<T>::rounded(real x) noexcept -> real {
+template <floating_element T> template <class W> TUCK_HD inline W float_format<T>::widen_finite(W x) noexcept {
+  if constexpr (dtype_of<T> == dtype::f16) return detail::finite_f16_to_f32(x);
+  if constexpr (dtype_of<T> == dtype::bf16) return x << 16;
+  if constexpr (sizeof(T) >= 4) return x;
+}
+
+template <floating_element T> template <class W> TUCK_HD inline W float_format<T>::narrow_bits(W x) noexcept {
+  if constexpr (dtype_of<T> == dtype::f16) return detail::f32_to_f16(x);
+  if constexpr (dtype_of<T> == dtype::bf16) return detail::rounded_to_bf16(x) >> 16;
+  if constexpr (sizeof(T) >= 4) return x;
+}
+
+template <floating_element T> template <class W> TUCK_HD inline W float_format<T>::rounded(W x) noexcept {
   if constexpr (dtype_of<T> == dtype::f16) return detail::rounded_to_f16(x);
-  if constexpr (dtype_of<T> == dtype::bf16) {
-    const uint32_t wide = bits_of(x);
-    return __builtin_bit_cast(float, (wide + 0x7fffu + (wide >> 16 & 1)) & 0xffff0000u);
-  }
+  if constexpr (dtype_of<T> == dtype::bf16) return detail::rounded_to_bf16(x) & 0xffff0000u;
   if constexpr (sizeof(T) >= 4) return x;
 }
 

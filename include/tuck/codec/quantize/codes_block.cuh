@@ -99,7 +99,8 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
     long_row<T> codes(row), restored;
 #pragma unroll 1
     for (uint32_t k = 0; k < tile::lane_values; ++k)
-      restored.push(quantizer.value(quantizer.zero + quantizer.from_chain(codes.push(0))));
+      restored.push(
+          static_cast<bits_t<T>>(quantizer.value(quantizer.from_chain(typename Quantizer::word{codes.push(0)}))));
     row = restored.row();
   }
 

@@ -168,6 +168,19 @@ template <floating_element T> class quantize {
     return load_unaligned<bits>(block + i * sizeof(T));
   }
 
+  // Sets to[i] to visit(value i of from) for 32 values, as many at a time as a vector register holds.
+  template <class Visit> static void in_lanes(const std::byte* from, bits (&to)[32], const Visit& visit) noexcept {
+    using lanes = exact::lanes<word>;
+    for (size_t at = 0; at < sizeof to; at += sizeof(lanes)) {
+      auto x = load_unaligned<lanes>(from + at);
+      if constexpr (sizeof(T) == 2)
+        x = (visit(x & 0xffffu) & 0xffffu) | visit(x >> 16) << 16;
+      else
+        x = visit(x);
+      store_unaligned(reinterpret_cast<std::byte*>(to) + at, x);
+    }
+  }
+
   static constexpr uint32_t exponents = (1u << format::exponent_bits) - 1;  // number of exponents of finite values
 
   TUCK_HD void set_effective(uint64_t bound) noexcept;
@@ -269,13 +282,17 @@ uint32_t quantize<T>::codes_of(uint32_t exponent, span<const T> values, std::byt
   return with_quantizer(exponent, [&](const auto quantizer) {
     uint32_t exceptions = 0;
     in_blocks(values, codes, [&](uint64_t block, const std::byte* from, bits(&code)[32]) {
-      bits failed[32];  // as wide as the codes, so that the loop is vectorized
-      for (uint32_t i = 0; i < 32; ++i) {
-        const coded<T> one = quantizer.code(bits_in(from, i));
-        code[i] = one.code;
-        failed[i] = static_cast<bits>(~one.holds);
-      }
-      masks_of(span<const bits>(failed, 32), ones::non_zeros, reinterpret_cast<std::byte*>(fails + block));
+      constexpr exact::lanes<word> all = ~exact::lanes<word>{};
+      exact::lanes<word> holds = all;
+      in_lanes(from, code, [&](auto x) {
+        const auto one = quantizer.code(x);
+        holds &= one.holds;
+        return one.code;
+      });
+      fails[block] = 0;
+      if (std::memcmp(&holds, &all, sizeof all) == 0) return;
+      for (uint32_t i = 0; i < 32; ++i)
+        fails[block] |= (quantizer.code(word{bits_in(from, i)}).holds == 0 ? 1u : 0u) << i;
       exceptions += popcount(fails[block]);
     });
     return exceptions;
@@ -288,10 +305,9 @@ void quantize<T>::restore(uint32_t exponent, span<T> restored) const noexcept {
   with_quantizer(exponent, [&](const auto quantizer) {
     in_blocks(span<const T>(restored), as_writable_bytes(restored).data(),
               [&](uint64_t, const std::byte* from, bits(&x)[32]) {
-                for (uint32_t i = 0; i < 32; ++i) {
-                  const auto code = static_cast<word>(integer_groups<sizeof(T)>::number_of(bits_in(from, i)));
-                  x[i] = quantizer.value(quantizer.zero + (FromChain ? quantizer.from_chain(bits_in(from, i)) : code));
-                }
+                in_lanes(from, x, [&](auto code) {
+                  return quantizer.value(FromChain || sizeof(T) == 2 ? quantizer.from_chain(code) : code);
+                });
               });
   });
 }

@@ -42,10 +42,11 @@ namespace tuck::inline TUCK_ABI {
 
 /// The code of a value, and the bits that it decodes to. If no code restores the value within the bound, the code is 0
 /// and `restored` is the bits of the value.
-template <floating_element T> struct coded {
-  bits_t<T> code;
-  bits_t<T> restored;
-  bits_t<T> holds;  ///< all ones if the code is within the bound, else 0; as wide as the others, for g++'s vectorizer
+/// @tparam W unsigned integer type, or lanes of such (core/exact.hpp)
+template <class W> struct coded {
+  W code;
+  W restored;
+  W holds;  ///< all ones if the code is within the bound, else 0
 };
 
 /// Quantizes to multiples of a step that is slightly less than twice the tolerance: |x - x'| <= tolerance.
@@ -60,7 +61,6 @@ template <floating_element T> struct step_quantizer {
   using real = typename format::real;
   using word = bits_t<real>;
   using number = std::make_signed_t<word>;
-
   /// Width of a code with its sign. Wider codes exceed the precision of the type, or fail the comparison too often.
   static constexpr uint32_t code_bits = sizeof(T) == 2 ? 16 : sizeof(T) == 4 ? 23 : 30;
   /// Width of the integers that decoders accept. Sums of 32 such integers still give finite values.
@@ -92,43 +92,46 @@ template <floating_element T> struct step_quantizer {
 
   /// `shifted` is the bits of zero plus the code; the code exists if shifted ^ least is less than `codes`. `product` is
   /// the bits of the value that the code stands for, before it is rounded to the type.
-  struct nearest {
-    word shifted, product;
+  /// @tparam W here and below: word, or lanes of words
+  template <class W> struct nearest {
+    W shifted, product;
   };
-  TUCK_HD static nearest nearest_to(word x, word inverse, word step) noexcept {
-    const word shifted = exact::add(exact::mul(x, inverse), zero);
-    return {shifted, exact::mul(exact::sub(shifted, zero), step)};
+  template <class W> TUCK_HD static nearest<W> nearest_to(W x, W inverse, W step) noexcept {
+    const W shifted = exact::add(exact::mul(x, inverse), W{} + zero);
+    return {shifted, exact::mul(exact::sub(shifted, W{} + zero), step)};
   }
-  /// Returns the code of x.
-  TUCK_HD coded<T> code(bits x) const noexcept {
-    const word wide = bits_of(format::widen_finite(x));
-    const nearest one = nearest_to(wide, bits_of(inverse), bits_of(step));
-    const real product = __builtin_bit_cast(real, one.product), rounded = format::rounded(product);
-    const word error = float_format<real>::magnitude(exact::sub(wide, bits_of(rounded)));
-    // Each comparison is the sign of a difference, all ones if one fails: SIMD has no better comparison for all widths.
-    const word index = one.shifted ^ least;
-    word over = (bits_of(tolerance) - error) | index | (codes - 1 - index);
-    if constexpr (dtype_of<T> == dtype::f16) over |= bits_of(65504.f) - float_format<real>::magnitude(bits_of(rounded));
-    bits fails = static_cast<bits>(static_cast<number>(over) >> top_bit);
-    if constexpr (dtype_of<T> == dtype::f16) fails = static_cast<bits>(fails | (format::is_finite(x) ? 0 : ~0));
-    return {static_cast<bits>(static_cast<bits>(one.shifted - zero) & ~fails),
-            select(fails != 0, x, format::narrow(product)), static_cast<bits>(~fails)};
+  /// Returns the code of x, a bit pattern that is extended by zeros. Codes of 16-bit types are in the lower half of the
+  /// result; the upper half is undefined.
+  template <class W> TUCK_HD coded<W> code(W x) const noexcept {
+    const W wide = format::widen_finite(x);
+    const nearest<W> one = nearest_to(wide, W{} + bits_of(inverse), W{} + bits_of(step));
+    const W rounded = format::rounded(one.product);
+    const W error = magnitude(exact::sub(wide, rounded));
+    // Each comparison is the sign of a difference, which is set if one fails.
+    const W index = one.shifted ^ least;
+    W over = (bits_of(tolerance) - error) | index | (codes - 1 - index);
+    if constexpr (dtype_of<T> == dtype::f16)
+      over |= (bits_of(65504.f) - magnitude(rounded)) | (format::infinity - 1u - (x & 0x7fffu));
+    const W holds = ~exact::sign_mask(over);
+    return {(one.shifted - zero) & holds, (format::narrow_bits(one.product) & holds) | (x & ~holds), holds};
   }
 
-  /// Returns the value that zero + code stands for. The code has at most max_width bits or is the sum of 32 such codes.
-  TUCK_HD bits value(word shifted) const noexcept {
-    return format::narrow(__builtin_bit_cast(real, wide_value(shifted)));
+  /// Returns the bits of the value that a code stands for. The code has at most max_width bits or is the sum of 32 such
+  /// codes.
+  template <class W> TUCK_HD W value(W code) const noexcept { return format::narrow_bits(wide_value(code + zero)); }
+  /// Returns the value of the code shifted - zero before it is rounded to the type.
+  template <class W> TUCK_HD W wide_value(W shifted) const noexcept {
+    return exact::mul(exact::sub(shifted, W{} + zero), W{} + bits_of(step));
   }
-  /// Returns the same value before it is rounded to the type.
-  TUCK_HD word wide_value(word shifted) const noexcept { return exact::mul(exact::sub(shifted, zero), bits_of(step)); }
 
-  /// Returns the code in an integer from a chain, which may be any bit pattern.
-  TUCK_HD static constexpr word from_chain(bits integer) noexcept {
-    constexpr uint32_t unused = 8 * sizeof(real) - (sizeof(T) == 2 ? 16 : code_bits + 1);
-    return static_cast<word>(static_cast<number>(static_cast<word>(integer) << unused) >> unused);
+  /// Returns the code in the low bits of an integer from a chain, which may be any bit pattern.
+  template <class W> TUCK_HD static constexpr W from_chain(W integer) noexcept {
+    constexpr word sign = word{1} << (sizeof(T) == 2 ? 15 : code_bits);
+    return ((integer & (2 * sign - 1)) ^ sign) - sign;
   }
 
  private:
+  template <class W> TUCK_HD static W magnitude(W x) noexcept { return x & (~word{0} >> 1); }
   TUCK_HD static real step_of(real half) noexcept { return exact::mul(half, real(2) - real(0x1p-19)); }
 
   // Returns 1 / x to within two ulps, by Newton's iteration from a guess with a relative error of at most 1/8.
@@ -164,15 +167,12 @@ template <floating_element T> struct step_quantizer {
 /// Rounds the mantissa so that half a unit of the last kept bit is within the bound: |x - x'| <= bound * |x|.
 template <floating_element T> struct mantissa_quantizer {
   using format = float_format<T>;
-  using bits = bits_t<T>;
   using word = bits_t<typename format::real>;
-  using number = std::make_signed_t<word>;
 
-  static constexpr word zero = 0;                                                  ///< as in step_quantizer
   static constexpr uint32_t max_width = 8 * sizeof(T) + (sizeof(T) == 2 ? 1 : 0);  ///< as in step_quantizer
 
   uint32_t dropped = 0;  ///< number of mantissa bits that are dropped
-  bits below = 0;        ///< the lowest key of the chunk, minus one
+  word below = 0;        ///< the lowest key of the chunk, minus one
 
   /// Makes a quantizer for a bound, a positive finite double given as its bits.
   TUCK_HD static constexpr mantissa_quantizer make(uint64_t bound) noexcept {
@@ -182,39 +182,35 @@ template <floating_element T> struct mantissa_quantizer {
   }
   /// Returns the quantizer of a chunk whose least finite value that is not 0 has this exponent.
   TUCK_HD constexpr mantissa_quantizer from(uint32_t exponent) const noexcept {
-    return {dropped, static_cast<bits>((uint64_t{exponent} << (format::mantissa_bits - dropped)) - 1)};
+    return {dropped, static_cast<word>((uint64_t{exponent} << (format::mantissa_bits - dropped)) - 1)};
   }
 
-  /// Half a unit is at most bound * |x| for normal numbers. Denormals have fewer bits and must be restored exactly.
-  TUCK_HD coded<T> code(bits x) const noexcept {
-    const bits magnitude = format::magnitude(x);
-    const bits half = static_cast<bits>(bits{1} << dropped >> 1);
-    const bits key = static_cast<bits>((magnitude + half) >> dropped);
-    const bits restored = static_cast<bits>(key << dropped);
-    const bool holds =
-        (magnitude < format::infinity) &
-        ((restored == magnitude) | ((magnitude >= format::smallest_normal) & (restored < format::infinity)));
-    const auto sign = static_cast<bits>(0 - static_cast<bits>(x >> top_bit));  // all ones if x is negative
-    const auto code = static_cast<bits>((static_cast<bits>(key - below) ^ sign) - sign);
-    const bits coded = select(holds & (magnitude != 0), bits(~bits{0}), bits{0});
-    return {static_cast<bits>(code & coded),
-            select(holds, static_cast<bits>((restored | (x & format::sign)) & coded), x),
-            static_cast<bits>(0 - bits{holds})};
+  /// Returns the code of x, as in step_quantizer. Half a unit is at most bound * |x| for normal numbers. Denormals have
+  /// fewer bits and must be restored exactly.
+  /// @tparam W here and below: word, or lanes of words
+  template <class W> TUCK_HD coded<W> code(W x) const noexcept {
+    const W magnitude = x & magnitudes;
+    const W key = (magnitude + (word{1} << dropped >> 1)) >> dropped, restored = key << dropped;
+    // Each comparison is the sign of a difference of numbers without one.
+    const W same = (restored ^ magnitude) - 1, normal = ~(magnitude - format::smallest_normal);
+    const W holds =
+        exact::sign_mask((magnitude - format::infinity) & (same | (normal & (restored - format::infinity))));
+    const W negative = W{} - (x >> sign_bit), coded = holds & exact::sign_mask(W{} - magnitude);
+    return {(((key - below) ^ negative) - negative) & coded, ((restored | (x & sign)) & coded) | (x & ~holds), holds};
   }
 
-  /// Returns the value of a code, which may be any number.
-  TUCK_HD bits value(word code) const noexcept {
-    const auto x = static_cast<bits>(code);
-    const auto sign = static_cast<bits>(0 - static_cast<bits>(x >> top_bit));
-    const auto key = static_cast<bits>(static_cast<bits>((x ^ sign) - sign) + below);
-    const auto magnitude = format::magnitude(static_cast<bits>(key << dropped));
-    return select(x != 0, static_cast<bits>(magnitude | (sign & format::sign)), bits{0});
+  /// Returns the bits of the value of a code, the low 8 sizeof(T) bits of any number.
+  template <class W> TUCK_HD W value(W number) const noexcept {
+    const W code = number & (sign | magnitudes), negative = W{} - (code >> sign_bit);
+    const W magnitude = ((code ^ negative) - negative + below) << dropped & magnitudes;
+    return (magnitude | (negative & sign)) & exact::sign_mask(code | (W{} - code));
   }
   /// Returns the code in an integer from a chain, which may be any bit pattern.
-  TUCK_HD static constexpr word from_chain(bits integer) noexcept { return integer; }
+  template <class W> TUCK_HD static constexpr W from_chain(W integer) noexcept { return integer; }
 
  private:
-  static constexpr uint32_t top_bit = 8 * sizeof(T) - 1;
+  static constexpr uint32_t sign_bit = 8 * sizeof(T) - 1;
+  static constexpr word sign = word{1} << sign_bit, magnitudes = sign - 1;
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -56,6 +56,7 @@ template <floating_element T, int Threads> class tile_quantizer {
   using format = float_format<T>;
   using real = typename format::real;
   using bits = bits_t<T>;
+  using word = typename step_quantizer<T>::word;
   using steps = step_quantizer<T>;
   using number = typename steps::number;
   using side = quantize_side<T>;
@@ -221,7 +222,7 @@ template <floating_element T, int Threads> class tile_quantizer {
 #pragma unroll
       for (int k = 0; k < 2; ++k) {
         const uint64_t value = device::join_words(x.w[2 * k], x.w[2 * k + 1]);
-        const typename steps::nearest one = steps::nearest_to(value, inverse, step);
+        const auto one = steps::nearest_to(value, inverse, step);
         special |= format::magnitude(exact::sub(value, one.product)) > bits_of(quantizer.tolerance);
         beyond |= one.shifted ^ steps::least;
         device::split_words(one.shifted - steps::zero, codes.w[2 * k], codes.w[2 * k + 1]);
@@ -242,7 +243,7 @@ template <floating_element T, int Threads> class tile_quantizer {
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
           if constexpr (sizeof(T) == 4) wide[k] = x.w[k];
-          const typename steps::nearest one = steps::nearest_to(wide[k], inverse, step);
+          const auto one = steps::nearest_to(wide[k], inverse, step);
           beyond = device::or_xor(one.shifted, steps::least, beyond);
           shifted[k] = one.shifted;
           back[k] = one.product;
@@ -278,9 +279,9 @@ template <floating_element T, int Threads> class tile_quantizer {
     long_row<T> row(x), back;
 #pragma unroll 1
     for (uint32_t k = 0; k < lane_values; ++k) {
-      const coded<T> one = quantizer.code(row.next());
-      row.push(one.code);
-      back.push(one.restored);
+      const auto one = quantizer.code(word{row.next()});
+      row.push(static_cast<bits>(one.code));
+      back.push(static_cast<bits>(one.restored));
       exceptions |= (one.holds != 0 ? 0u : 1u) << k;
     }
     codes = row.row();
