@@ -109,7 +109,8 @@ int32_t run(const tuck_pages_config* config, const tuck_page_pair* pairs, uint32
     using item = std::remove_pointer_t<decltype(Gather<T>::items)>;
     constexpr bool encodes = std::is_same_v<item, tuck::encode_item<T>>;
     if (!tuck::aligned(encodes ? static_cast<const void*>(from) : to, 4) ||
-        !tuck::aligned(encodes ? static_cast<const void*>(to) : from, 16))
+        !tuck::aligned(encodes ? static_cast<const void*>(to) : from, 16) ||
+        !tuck::aligned(pairs, alignof(tuck_page_pair)) || !tuck::aligned(results, alignof(tuck_page_result)))
       return tuck::status::misaligned;
     const auto queue = static_cast<cudaStream_t>(stream);
     auto* const items = codec.template own_items<item>(space);

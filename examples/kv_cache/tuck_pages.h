@@ -88,7 +88,8 @@ TUCK_PAGES_EXPORT int32_t tuck_pages_initialize(const tuck_pages_config* config,
                                                 uint64_t workspace_bytes, void* stream) TUCK_PAGES_NOEXCEPT;
 
 /* Encode or decode pages. `pairs` and `results` have `count` entries in memory that the device can use. They are read
- * and written in the order of the stream. No two pairs of a call may have the same dst. */
+ * and written in the order of the stream. No two pairs of a call may have the same dst. Encoding may change all
+ * slot_bytes bytes from the beginning of a slot, also behind its frame. */
 TUCK_PAGES_EXPORT int32_t tuck_pages_encode(const tuck_pages_config* config, const tuck_page_pair* pairs,
                                             uint32_t count, const void* pages, void* slots, tuck_page_result* results,
                                             void* workspace, uint64_t workspace_bytes,
