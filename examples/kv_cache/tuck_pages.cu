@@ -95,7 +95,8 @@ template <class Visit> tuck::status with_codec(const tuck_pages_config* c, const
 static_assert(TUCK_PAGES_BF16 == static_cast<int>(tuck::dtype::bf16) &&
               TUCK_PAGES_F16 == static_cast<int>(tuck::dtype::f16));
 static_assert(TUCK_PAGES_NO_FIT == static_cast<int>(tuck::status::output_too_small) &&
-              TUCK_PAGES_BAD_INDEX == static_cast<int>(tuck::status::bad_range));
+              TUCK_PAGES_BAD_INDEX == static_cast<int>(tuck::status::bad_range) &&
+              TUCK_PAGES_OTHER_TYPE == static_cast<int>(tuck::status::type_mismatch));
 
 template <template <class> class Gather, class From, class To>
 int32_t run(const tuck_pages_config* config, const tuck_page_pair* pairs, uint32_t count, const From* from, To* to,

@@ -38,12 +38,11 @@ enum { TUCK_PAGES_NO_LOSS = 0, TUCK_PAGES_ABSOLUTE = 1, TUCK_PAGES_OF_RANGE = 2,
 /* How a page was stored. */
 enum { TUCK_PAGES_RAW = 0, TUCK_PAGES_LOSSLESS = 1, TUCK_PAGES_BOUNDED = 2 };
 
-/* Statuses of a page's result if nothing is damaged. Statuses from 32 on mean damage. */
-enum {
-  TUCK_PAGES_OK = 0,
-  TUCK_PAGES_NO_FIT = 3,   /* the page fits its slot neither without loss nor within the bound: the slot has no frame */
-  TUCK_PAGES_BAD_INDEX = 4 /* dst or src is outside its pool: nothing was written */
-};
+/* Statuses of a page's result if nothing is damaged. Statuses from 32 on mean damage.
+ *   NO_FIT      the page fits its slot neither without loss nor within the bound: the slot has no frame
+ *   BAD_INDEX   dst or src is outside its pool, or the frame has fewer values than a page: nothing was written
+ *   OTHER_TYPE  the frame has another element type: nothing was written */
+enum { TUCK_PAGES_OK = 0, TUCK_PAGES_NO_FIT = 3, TUCK_PAGES_BAD_INDEX = 4, TUCK_PAGES_OTHER_TYPE = 16 };
 
 typedef struct tuck_pages_config {
   int32_t type;          /* TUCK_PAGES_BF16 or TUCK_PAGES_F16 */

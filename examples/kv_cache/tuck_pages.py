@@ -12,7 +12,7 @@ from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_uint32, c_uint
 F16, BF16 = 9, 10
 NO_LOSS, ABSOLUTE, OF_RANGE, POINTWISE = range(4)
 RAW, LOSSLESS, BOUNDED = range(3)
-OK, NO_FIT, BAD_INDEX = 0, 3, 4
+OK, NO_FIT, BAD_INDEX, OTHER_TYPE = 0, 3, 4, 16
 
 
 class Config(ctypes.Structure):

@@ -311,6 +311,24 @@ static void test_repeated_sources(void) {
   }
 }
 
+/* Frames of another type, and of fewer values than a page, are refused, and the page is left alone. */
+static void test_other_frames(void) {
+  static const tuck_page_pair pair = {0, 0}, other = {1, 0};
+  tuck_pages_config c = configuration();
+  make_pages();
+  call(0, &c, &pair, 1);
+  c.type = TUCK_PAGES_F16;
+  call(1, &c, &other, 1);
+  EXPECT(results[0].status == TUCK_PAGES_OTHER_TYPE && results[0].form == TUCK_PAGES_RAW);
+  c = configuration();
+  c.page_values = VALUES + 32;
+  c.most_pairs = 1;
+  call(1, &c, &other, 1);
+  EXPECT(results[0].status == TUCK_PAGES_BAD_INDEX && results[0].form == TUCK_PAGES_RAW);
+  EXPECT(pages_device_copy(slots, d_pages, 2 * STRIDE) == 0);
+  EXPECT(memcmp(slots, pages, 2 * STRIDE) == 0);
+}
+
 /* Pools without pages, without slots and with slots of no bytes. */
 static void test_empty_pools(void) {
   static const tuck_page_pair pair = {0, 0};
@@ -371,6 +389,7 @@ int main(void) {
   test_extents();
   test_graph();
   test_repeated_sources();
+  test_other_frames();
   test_empty_pools();
   test_misuse();
   printf("%d failures\n", failures);
