@@ -71,7 +71,7 @@ void add_options(CLI::App& app, options& o) {
            "N,...")
       ->check(CLI::Range(0, 1024).description(""));
   add_list(app, "--cpu", o.levels, "Vectors of tuck's codecs on the host: baseline, avx2, avx512", "LEVEL,...");
-  app.add_option("--data", o.recordings, "Recorded tensors: a directory of .npy files of f32")->type_name("DIR");
+  app.add_option("--data", o.recordings, "Recorded tensors: a .npy file, or a directory of them")->type_name("PATH");
   app.add_flag("--no-peers", o.no_peers, "Without the libraries beside");
   app.add_flag("--profile", o.profile, "With --where ptx: the source lines of each row that execute most");
   app.add_flag("--list", o.list, "Say what would be measured, and stop");

@@ -2,7 +2,6 @@
 
 #include "bench/support/fields.hpp"
 #include "bench/support/random.hpp"
-#include "support/npy.hpp"
 
 #include <tuck/core/floating.hpp>
 
@@ -11,6 +10,7 @@
 #include <cstring>
 #include <limits>
 #include <numbers>
+#include <stdexcept>
 #include <type_traits>
 
 namespace tuck::bench {
@@ -118,11 +118,29 @@ void repeat(const_bytes block, std::vector<std::byte>& to) {
     std::memcpy(to.data() + at, block.data(), std::min<size_t>(block.size(), to.size() - at));
 }
 
-template <class T> std::vector<T> converted(const std::vector<float>& values, uint64_t count) {
-  std::vector<T> out(std::min<uint64_t>(values.size(), count));
-  if constexpr (floating<T>)
-    for (size_t i = 0; i < out.size(); ++i) out[i] = of_number<T>(static_cast<double>(values[i]));
-  return out;
+template <class T> void append_converted(const float* values, uint64_t count, std::vector<T>& to) {
+  for (uint64_t i = 0; i < count; ++i) to.push_back(of_number<T>(static_cast<double>(values[i])));
+}
+
+// Appends at most `most` values. Unsigned integers as wide as T are its bits, because .npy has no bf16 and no fp8.
+template <class T> void append(const tools::npy_file& file, uint64_t most, std::vector<T>& to) {
+  const dtype type = file.header.type;
+  const std::byte* const values = file.data().data();
+  const uint64_t before = to.size(), count = std::min(file.header.values, most);
+  if (type == dtype_of<T> || type == dtype_of<bits_t<T>>) {
+    to.resize(before + count);
+    if (count != 0) std::memcpy(to.data() + before, values, count * sizeof(T));
+  } else if (type == dtype::f32) {
+    append_converted(reinterpret_cast<const float*>(values), count, to);
+  } else {
+    throw std::runtime_error(std::string("a recording of ") + name(type) + " cannot be used as " + name(dtype_of<T>));
+  }
+}
+
+template <class T> std::vector<T> begin_of(const std::vector<tools::npy_file>& files, uint64_t count) {
+  std::vector<T> values;
+  for (const tools::npy_file& file : files) append(file, count - values.size(), values);
+  return values;
 }
 
 template <class T> void prepass(tensor& t) {
@@ -156,18 +174,15 @@ bool makes(pattern p, dtype type) noexcept {
   return has_sparsity(p) || with_type(type, []<class T>() { return floating<T>; });
 }
 
-const std::vector<float>& tensor_maker::recorded() {
+const std::vector<tools::npy_file>& tensor_maker::recorded() {
   if (!recorded_.empty()) return recorded_;
-  std::vector<float> all;  // or nothing
-  for (const auto& path : tools::npy_files(recordings_)) {
-    const tools::npy_file file = tools::read_npy(path.string());
-    if (file.header.type != dtype::f32) throw tools::file_error(path.string(), "recordings are of f32");
-    const size_t before = all.size();
-    all.resize(before + file.header.values);
-    if (file.header.values != 0) std::memcpy(all.data() + before, file.data().data(), file.data().size());
-  }
-  if (all.empty()) throw tools::file_error(recordings_, "has no recorded values");
-  return recorded_ = std::move(all);
+  std::vector<tools::npy_file> files;
+  const bool is_file = std::filesystem::path(recordings_).extension() == ".npy";
+  for (const auto& path : is_file ? std::vector<std::filesystem::path>{recordings_} : tools::npy_files(recordings_))
+    files.push_back(tools::read_npy(path.string()));
+  if (std::all_of(files.begin(), files.end(), [](const tools::npy_file& f) { return f.header.values == 0; }))
+    throw tools::file_error(recordings_, "has no recorded values");
+  return recorded_ = std::move(files);
 }
 
 tensor tensor_maker::make(const tensor_request& request) {
@@ -181,8 +196,8 @@ tensor tensor_maker::make(const tensor_request& request) {
     switch (request.of) {
       case pattern::iid: block = sparse<T>(count, request.sparsity, false); break;
       case pattern::clustered: block = sparse<T>(count, request.sparsity, true); break;
-      case pattern::recorded: block = converted<T>(recorded(), count); break;
-      case pattern::smooth: block = converted<T>(smooth_, count); break;
+      case pattern::recorded: block = begin_of<T>(recorded(), count); break;
+      case pattern::smooth: append_converted(smooth_.data(), std::min<uint64_t>(smooth_.size(), count), block); break;
       case pattern::sums: block = sums<T>(count, request.sparsity, false); break;
       case pattern::runs: block = sums<T>(count, request.sparsity, true); break;
     }

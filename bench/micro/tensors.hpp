@@ -1,6 +1,8 @@
 // The tensors that are measured on.
 #pragma once
 
+#include "support/npy.hpp"
+
 #include <tuck/core/dtype.hpp>
 #include <tuck/core/span.hpp>
 
@@ -15,7 +17,7 @@ namespace tuck::bench {
 // What the values of a tensor are like:
 //   iid        zeros anywhere
 //   clustered  zeros in runs, of 32 on average; of more where that leaves too few other values between them
-//   recorded   ReLU outputs of a training run, repeated to the size
+//   recorded   recordings, such as ReLU outputs of a training run, repeated to the size
 //   smooth     fields as simulations write them, repeated likewise
 //   sums       zeros anywhere among sums of four uniform values of four digits; of integers one in 30 is 0 besides
 //   runs       the same in runs of 1 to 16; some of what is not zero is repeated, too
@@ -51,8 +53,9 @@ struct tensor {
   const_bytes all() const noexcept { return {values.data(), values.size()}; }
 };
 
-// Makes the same tensors everywhere, but for the last bits of logarithms and sines. `recordings` is a directory of .npy
-// files of f32. Throws tools::file_error about them.
+// Makes the same tensors everywhere, but for the last bits of logarithms and sines. `recordings` is a .npy
+// file or a directory of them: f32, or the type that is asked for, which may be stored as unsigned integers of its
+// width. Throws tools::file_error about them, and std::runtime_error about other types.
 class tensor_maker {
  public:
   explicit tensor_maker(std::string recordings) : recordings_(std::move(recordings)) {}
@@ -60,10 +63,11 @@ class tensor_maker {
   tensor make(const tensor_request& request);
 
  private:
-  const std::vector<float>& recorded();
+  const std::vector<tools::npy_file>& recorded();
 
   std::string recordings_;
-  std::vector<float> recorded_, smooth_;
+  std::vector<tools::npy_file> recorded_;
+  std::vector<float> smooth_;
 };
 
 // The largest |a - b|; infinite where a NaN became something else, or where values that are not floating differ.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a small language model whose keys and values are in pages of libtuck_pages.so. Compares tokens and perplexity
-with raw, lossless and bounded pages. lm.npz has the weights. They were trained on this repository's text with
-`lm.py --train 600`.
+with raw, lossless and bounded pages. lm.npz has the weights. They were trained with `lm.py --train 600` on an earlier
+state of this repository's text.
 
     lm.py --library LIBTUCK_PAGES [--simulator LIBPAGES_DEVICE]
 
@@ -27,11 +27,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def text():
-    """The bytes of the files as tokens. The last tenth of each file is held out."""
-    train, held = b"", b""
-    for path in sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("include/tuck/**/*.*")]):
-        content = path.read_bytes()
-        train, held = train + content[:-len(content) // 10], held + content[-len(content) // 10:]
+    """The bytes of files as tokens: those to train on, and LICENSE, which is held out."""
+    files = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("include/tuck/**/*.*")])
+    train, held = b"".join(path.read_bytes() for path in files), (ROOT / "LICENSE").read_bytes()
     return [torch.frombuffer(bytearray(t), dtype=torch.uint8).long().clamp(max=127) for t in (train, held)]
 
 

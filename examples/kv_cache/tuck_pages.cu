@@ -95,7 +95,8 @@ template <class Visit> tuck::status with_codec(const tuck_pages_config* c, const
 static_assert(TUCK_PAGES_BF16 == static_cast<int>(tuck::dtype::bf16) &&
               TUCK_PAGES_F16 == static_cast<int>(tuck::dtype::f16));
 static_assert(TUCK_PAGES_NO_FIT == static_cast<int>(tuck::status::output_too_small) &&
-              TUCK_PAGES_BAD_INDEX == static_cast<int>(tuck::status::bad_range));
+              TUCK_PAGES_BAD_INDEX == static_cast<int>(tuck::status::bad_range) &&
+              TUCK_PAGES_OTHER_TYPE == static_cast<int>(tuck::status::type_mismatch));
 
 template <template <class> class Gather, class From, class To>
 int32_t run(const tuck_pages_config* config, const tuck_page_pair* pairs, uint32_t count, const From* from, To* to,
@@ -109,7 +110,8 @@ int32_t run(const tuck_pages_config* config, const tuck_page_pair* pairs, uint32
     using item = std::remove_pointer_t<decltype(Gather<T>::items)>;
     constexpr bool encodes = std::is_same_v<item, tuck::encode_item<T>>;
     if (!tuck::aligned(encodes ? static_cast<const void*>(from) : to, 4) ||
-        !tuck::aligned(encodes ? static_cast<const void*>(to) : from, 16))
+        !tuck::aligned(encodes ? static_cast<const void*>(to) : from, 16) ||
+        !tuck::aligned(pairs, alignof(tuck_page_pair)) || !tuck::aligned(results, alignof(tuck_page_result)))
       return tuck::status::misaligned;
     const auto queue = static_cast<cudaStream_t>(stream);
     auto* const items = codec.template own_items<item>(space);

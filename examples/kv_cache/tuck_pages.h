@@ -38,12 +38,11 @@ enum { TUCK_PAGES_NO_LOSS = 0, TUCK_PAGES_ABSOLUTE = 1, TUCK_PAGES_OF_RANGE = 2,
 /* How a page was stored. */
 enum { TUCK_PAGES_RAW = 0, TUCK_PAGES_LOSSLESS = 1, TUCK_PAGES_BOUNDED = 2 };
 
-/* Statuses of a page's result if nothing is damaged. Statuses from 32 on mean damage. */
-enum {
-  TUCK_PAGES_OK = 0,
-  TUCK_PAGES_NO_FIT = 3,   /* the page fits its slot neither without loss nor within the bound: the slot has no frame */
-  TUCK_PAGES_BAD_INDEX = 4 /* dst or src is outside its pool: nothing was written */
-};
+/* Statuses of a page's result if nothing is damaged. Statuses from 32 on mean damage.
+ *   NO_FIT      the page fits its slot neither without loss nor within the bound: the slot has no frame
+ *   BAD_INDEX   dst or src is outside its pool, or the frame has fewer values than a page: nothing was written
+ *   OTHER_TYPE  the frame has another element type: nothing was written */
+enum { TUCK_PAGES_OK = 0, TUCK_PAGES_NO_FIT = 3, TUCK_PAGES_BAD_INDEX = 4, TUCK_PAGES_OTHER_TYPE = 16 };
 
 typedef struct tuck_pages_config {
   int32_t type;          /* TUCK_PAGES_BF16 or TUCK_PAGES_F16 */
@@ -88,7 +87,8 @@ TUCK_PAGES_EXPORT int32_t tuck_pages_initialize(const tuck_pages_config* config,
                                                 uint64_t workspace_bytes, void* stream) TUCK_PAGES_NOEXCEPT;
 
 /* Encode or decode pages. `pairs` and `results` have `count` entries in memory that the device can use. They are read
- * and written in the order of the stream. No two pairs of a call may have the same dst. */
+ * and written in the order of the stream. No two pairs of a call may have the same dst. Encoding may change all
+ * slot_bytes bytes from the beginning of a slot, also behind its frame. */
 TUCK_PAGES_EXPORT int32_t tuck_pages_encode(const tuck_pages_config* config, const tuck_page_pair* pairs,
                                             uint32_t count, const void* pages, void* slots, tuck_page_result* results,
                                             void* workspace, uint64_t workspace_bytes,

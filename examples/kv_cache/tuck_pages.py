@@ -1,7 +1,8 @@
 """libtuck_pages.so for Python: the functions of tuck_pages.h.
 
 Buffers are addresses, PyTorch tensors (data_ptr) or NumPy arrays. They must be memory that the device can use, and
-must stay alive until the stream has done the work. A stream is its address, such as
+must stay alive until the stream has done the work. Tensors and arrays must be contiguous and large enough, and pairs
+int32, or ValueError is raised. A stream is its address, such as
 torch.cuda.current_stream().cuda_stream; 0 is the default stream.
 """
 
@@ -11,7 +12,7 @@ from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_uint32, c_uint
 F16, BF16 = 9, 10
 NO_LOSS, ABSOLUTE, OF_RANGE, POINTWISE = range(4)
 RAW, LOSSLESS, BOUNDED = range(3)
-OK, NO_FIT, BAD_INDEX = 0, 3, 4
+OK, NO_FIT, BAD_INDEX, OTHER_TYPE = 0, 3, 4, 16
 
 
 class Config(ctypes.Structure):
@@ -37,12 +38,30 @@ class PagesError(Exception):
         self.status = status
 
 
-def address(buffer):
+def address(buffer, size, widths=None):
+    """Returns the address of a buffer that has at least `size` bytes, in elements of one of these widths. If the buffer
+    is an address, nothing is checked."""
     if buffer is None or isinstance(buffer, int):
         return buffer
     if hasattr(buffer, "data_ptr"):
-        return buffer.data_ptr()
-    return buffer.ctypes.data
+        begin, dense, width, count = buffer.data_ptr(), buffer.is_contiguous(), buffer.element_size(), buffer.numel()
+    else:
+        begin, dense, width, count = buffer.ctypes.data, buffer.flags.c_contiguous, buffer.itemsize, buffer.size
+    if not dense:
+        raise ValueError("a buffer is not contiguous")
+    if widths and width not in widths:
+        raise ValueError(f"elements have {width} bytes instead of {widths[0]}")
+    if not 0 <= size <= width * count:
+        raise ValueError(f"a buffer has {width * count} bytes instead of {size}")
+    return begin
+
+
+def pages_bytes(config):
+    return (config.page_count - 1) * config.page_stride + 2 * config.page_values if config.page_count else 0
+
+
+def slots_bytes(config):
+    return config.slot_count * config.slot_stride
 
 
 class Library:
@@ -72,15 +91,20 @@ class Library:
         return size.value
 
     def initialize(self, config, workspace, workspace_bytes, stream):
-        self._check(self._initialize(byref(config), address(workspace), workspace_bytes, stream))
+        self._check(self._initialize(byref(config), address(workspace, workspace_bytes), workspace_bytes, stream))
 
     def encode(self, config, pairs, count, pages, slots, results, workspace, workspace_bytes, stream):
-        self._check(self._encode(byref(config), address(pairs), count, address(pages), address(slots),
-                                 address(results), address(workspace), workspace_bytes, stream))
+        self._call(self._encode, config, pairs, count, address(pages, pages_bytes(config)),
+                   address(slots, slots_bytes(config)), results, workspace, workspace_bytes, stream)
 
     def decode(self, config, pairs, count, slots, pages, results, workspace, workspace_bytes, stream):
-        self._check(self._decode(byref(config), address(pairs), count, address(slots), address(pages),
-                                 address(results), address(workspace), workspace_bytes, stream))
+        self._call(self._decode, config, pairs, count, address(slots, slots_bytes(config)),
+                   address(pages, pages_bytes(config)), results, workspace, workspace_bytes, stream)
+
+    def _call(self, function, config, pairs, count, source, target, results, workspace, workspace_bytes, stream):
+        self._check(function(byref(config), address(pairs, count * ctypes.sizeof(Pair), (4, 1)), count, source, target,
+                             address(results, count * ctypes.sizeof(Result)), address(workspace, workspace_bytes),
+                             workspace_bytes, stream))
 
     def _check(self, status):
         if status != OK:

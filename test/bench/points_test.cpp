@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <set>
 
@@ -173,6 +174,16 @@ TEST(tensors, are_the_same_again_and_of_any_size) {
 
 TEST(tensors, recordings_that_are_not_there_are_an_error) {
   EXPECT_ANY_THROW(tensor_maker("no/such/directory").make({dtype::f32, pattern::recorded, 0, 64}));
+}
+
+TEST(tensors, recordings_of_the_type_keep_their_bits) {
+  const std::string path = std::string(TUCK_DATA) + "/kv/lm_layer0_k_bf16.npy";
+  const tools::npy_file file = tools::read_npy(path);
+  const tensor made = tensor_maker(path).make({dtype::bf16, pattern::recorded, 0, file.data().size()});
+  EXPECT_EQ(std::memcmp(made.values.data(), file.data().data(), file.data().size()), 0);
+  EXPECT_GT(made.range, 0);
+  for (const dtype type : {dtype::f32, dtype::f8e4m3})
+    EXPECT_ANY_THROW(tensor_maker(path).make({type, pattern::recorded, 0, 64})) << tuck::name(type);
 }
 
 row counted_row() {

@@ -124,6 +124,30 @@ class Pages(unittest.TestCase):
         self.assertEqual(library.worst_slot_bytes(config(type=1)), 0)
         self.assertGreater(library.worst_slot_bytes(config()), 2 * VALUES)
 
+    def test_wrong_buffers_are_refused(self):
+        c = config()
+        right = dict(pairs=np.array([[0, 0], [1, 1]], np.int32), pages=self.pages, slots=self.slots,
+                     results=self.results)
+        wrong = [dict(pairs=right["pairs"].astype(np.int64)), dict(pairs=right["pairs"][:1]),
+                 dict(pairs=np.zeros((2, 4), np.int32)[:, ::2]), dict(pages=self.pages[:, :-1]),
+                 dict(pages=self.pages[1:]), dict(slots=self.slots[1:]), dict(slots=self.slots[:, 16:]),
+                 dict(results=self.results[:1]), dict(results=self.results[::2])]
+        if torch is not None:
+            wrong += [dict(pairs=torch.zeros(2, 2)[:1]), dict(pairs=torch.zeros(2, 2, dtype=torch.int64)),
+                      dict(pages=torch.from_numpy(self.pages.view(np.int16)).t())]
+        workspace = simulator.array(np.zeros(library.workspace_bytes(c), np.uint8))
+        library.initialize(c, workspace, workspace.size, 0)
+        for changes in wrong:
+            b = {**right, **changes}
+            with self.assertRaises(ValueError):
+                library.encode(c, b["pairs"], 2, b["pages"], b["slots"], b["results"], workspace, workspace.size, 0)
+            with self.assertRaises(ValueError):
+                library.decode(c, b["pairs"], 2, b["slots"], b["pages"], b["results"], workspace, workspace.size, 0)
+        for size in (-1, workspace.size + 1):
+            with self.assertRaises(ValueError):
+                library.initialize(c, workspace, size, 0)
+        self.assertTrue((self.slots == 0).all())
+
 
 @unittest.skipIf(torch is None, "there is no PyTorch")
 class LanguageModel(unittest.TestCase):

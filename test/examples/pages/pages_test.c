@@ -143,6 +143,8 @@ static void test_configurations(void) {
   EXPECT(strcmp(message(0), "ok") == 0 && strlen(message(11)) > 10);
 }
 
+static void* at(void* begin, int bytes) { return (char*)begin + bytes; }
+
 static void test_misuse(void) {
   const tuck_pages_config c = configuration();
   EXPECT(encode(&c, d_pairs, 1, NULL, d_slots, d_results, d_workspace, space, stream) == 1);
@@ -151,6 +153,13 @@ static void test_misuse(void) {
   EXPECT(encode(&c, d_pairs, 1, d_pages, d_slots, d_results, d_workspace, space - 1, stream) == 10);
   EXPECT(encode(&c, d_pairs, PAIRS + 1, d_pages, d_slots, d_results, d_workspace, space, stream) == 12);
   EXPECT(decode(&c, d_pairs, 1, (char*)d_slots + 8, d_pages, d_results, d_workspace, space, stream) == 6);
+  EXPECT(encode(&c, at(d_pairs, 2), 1, d_pages, d_slots, d_results, d_workspace, space, stream) == 6);
+  EXPECT(encode(&c, d_pairs, 1, d_pages, d_slots, at(d_results, 4), d_workspace, space, stream) == 6);
+  EXPECT(decode(&c, d_pairs, 1, d_slots, d_pages, at(d_results, 4), d_workspace, space, stream) == 6);
+  EXPECT(decode(&c, d_pairs, 1, d_slots, d_pages, d_results, at(d_workspace, 16), space, stream) == 6);
+  EXPECT(decode(NULL, d_pairs, 1, d_slots, d_pages, d_results, d_workspace, space, stream) == 1);
+  EXPECT(initialize(NULL, d_workspace, space, stream) == 1 && initialize(&c, NULL, space, stream) == 1);
+  EXPECT(initialize(&c, d_workspace, space - 1, stream) == 10);
   EXPECT(encode(&c, NULL, 0, NULL, NULL, NULL, d_workspace, space, stream) == TUCK_PAGES_OK);
 }
 
@@ -286,6 +295,58 @@ static void test_extents(void) {
   EXPECT(results[0].status == TUCK_PAGES_NO_FIT);
 }
 
+/* A page may be read twice, and so may a slot. */
+static void test_repeated_sources(void) {
+  static const tuck_page_pair out[] = {{0, 2}, {5, 2}}, back[] = {{0, 5}, {4, 0}, {1, 5}};
+  const tuck_pages_config c = configuration();
+  int i;
+  make_pages();
+  call(0, &c, out, 2);
+  EXPECT(results[0].status == TUCK_PAGES_OK && results[1].status == TUCK_PAGES_OK);
+  call(1, &c, back, 3);
+  EXPECT(pages_device_copy(pages, d_pages, sizeof pages) == 0);
+  for (i = 0; i < 3; ++i) {
+    EXPECT(results[i].status == TUCK_PAGES_OK);
+    EXPECT(memcmp(pages + back[i].dst * STRIDE, pages + 2 * STRIDE, 2 * VALUES) == 0);
+  }
+}
+
+/* Frames of another type, and of fewer values than a page, are refused, and the page is left alone. */
+static void test_other_frames(void) {
+  static const tuck_page_pair pair = {0, 0}, other = {1, 0};
+  tuck_pages_config c = configuration();
+  make_pages();
+  call(0, &c, &pair, 1);
+  c.type = TUCK_PAGES_F16;
+  call(1, &c, &other, 1);
+  EXPECT(results[0].status == TUCK_PAGES_OTHER_TYPE && results[0].form == TUCK_PAGES_RAW);
+  c = configuration();
+  c.page_values = VALUES + 32;
+  c.most_pairs = 1;
+  call(1, &c, &other, 1);
+  EXPECT(results[0].status == TUCK_PAGES_BAD_INDEX && results[0].form == TUCK_PAGES_RAW);
+  EXPECT(pages_device_copy(slots, d_pages, 2 * STRIDE) == 0);
+  EXPECT(memcmp(slots, pages, 2 * STRIDE) == 0);
+}
+
+/* Pools without pages, without slots and with slots of no bytes. */
+static void test_empty_pools(void) {
+  static const tuck_page_pair pair = {0, 0};
+  tuck_pages_config c = configuration();
+  int i, decodes;
+  for (decodes = 0; decodes < 2; ++decodes)
+    for (i = 0; i < 3; ++i) {
+      c = configuration();
+      if (i == 0) c.page_count = 0;
+      if (i == 1) c.slot_count = 0;
+      if (i == 2) c.slot_bytes = 0;
+      call(decodes, &c, &pair, 1);
+      EXPECT(i == 2 ? results[0].status == TUCK_PAGES_NO_FIT || results[0].status >= 32
+                    : results[0].status == TUCK_PAGES_BAD_INDEX);
+      EXPECT(results[0].form == TUCK_PAGES_RAW);
+    }
+}
+
 /* In a graph, the pairs and pages are read when it runs. */
 static void test_graph(void) {
   static tuck_page_pair pairs[] = {{0, 3}, {1, 3}};
@@ -327,6 +388,9 @@ int main(void) {
   test_payload_damage();
   test_extents();
   test_graph();
+  test_repeated_sources();
+  test_other_frames();
+  test_empty_pools();
   test_misuse();
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
