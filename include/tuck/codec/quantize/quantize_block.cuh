@@ -87,7 +87,7 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
   __device__ status decode(const quantize<T>& codec, const_bytes encoded, uint32_t count, Sink& sink) {
     const bool pointwise = codec.pointwise();
     const uint32_t max_width = pointwise ? mantissas::max_width : steps::max_width;
-    const word zero = pointwise ? mantissas::zero : steps::zero;
+    const word zero = pointwise ? word{0} : steps::zero;
     if (!codec.is_usable() || encoded.size() > quantize<T>::limit(count) ||
         !groups_.open(encoded, count, max_width, zero))
       return status::bad_payload;
