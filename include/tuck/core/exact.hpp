@@ -1,7 +1,8 @@
 // Exact arithmetic: each operation is one IEEE 754 operation, rounded to nearest, with the same bits on every machine
-// and with every compiler flag. Without this, -ffast-math and -use_fast_math would contract, reorder or approximate. On
-// a CPU that flushes denormals, denormal results may be zero; callers must tolerate this. The CPU must round to
-// nearest, which is its default. x86 must compute with SSE, as all 64-bit compilers do unless told to use x87.
+// and with every optimization flag. Without this, -ffast-math and -use_fast_math would contract, reorder or approximate
+// the operations. On a CPU that flushes denormals, denormal results may be zero; callers must tolerate this. The CPU
+// must round to nearest, which is its default. x86 must compute with SSE, as all 64-bit compilers do unless told to use
+// x87.
 #pragma once
 
 #include <tuck/core/bits.hpp>
@@ -48,8 +49,9 @@ namespace tuck::inline TUCK_ABI::exact {
 
 TUCK_EXACT_ALL(float, double, uint32_t, uint64_t)
 
-// lanes<Word> is what loops on the CPU compute with: a vector register of bit patterns, because no compiler vectorizes
-// operations that TUCK_OPAQUE hides. nvcc has no such types in functions that are also device functions.
+// Loops on the CPU compute with lanes<Word>, a vector of 16 bytes of bit patterns, because compilers do not vectorize
+// operations that TUCK_OPAQUE hides. nvcc allows no vectors in functions that are also device functions: there
+// lanes<Word> is Word.
 #if defined(__CUDACC__)
 template <class Word> using lanes = Word;
 #else

@@ -1,8 +1,8 @@
 // Frames on a CUDA stream.
 //
-// encode, append, encoded_bytes and decode launch one kernel and do nothing else. They neither allocate nor
-// synchronize, so CUDA Graphs can capture them. Encoding launches two kernels if the codec must see the whole tensor
-// first. quantize with a range-relative bound is such a codec.
+// decode launches one kernel. encode, append and encoded_bytes launch one kernel, or two if the codec must see the
+// whole tensor first, as quantize with a range-relative bound must. The calls do nothing else. They neither allocate
+// nor synchronize, so CUDA Graphs can capture them.
 //
 // Any stream is accepted. Its device must be the current one. The null stream, cudaStreamLegacy and
 // cudaStreamPerThread have their usual meaning. For cuda::stream_ref pass get(), for rmm::cuda_stream value(). The
@@ -40,8 +40,8 @@ class scratch_span {
   bytes memory_;
 };
 
-/// Maximum number of chunks of a frame that is encoded on the device. Blocks draw chunks by 32-bit tickets. Each block
-/// also draws one ticket after the last chunk, so the limit is less than 2^32.
+/// Maximum number of chunks of a frame that is encoded on the device. Blocks take chunk numbers from a 32-bit
+/// atomic counter. Each block takes one number too many at the end, so the limit is less than 2^32.
 inline constexpr uint64_t max_device_chunks = uint64_t{1} << 31;
 
 /// Returns how many bytes of scratch encoding `count` values needs. Returns 0 if the options or the size are invalid.
@@ -59,8 +59,8 @@ constexpr uint64_t scratch_bytes(const C& codec, uint64_t count, const frame_opt
 
 namespace detail {
 
-// Launches `useful_blocks` blocks, but not more than fit on the device or than how.max_blocks. Writes their number to
-// `launched`.
+// Launches `useful_blocks` blocks, at most as many as fit on the device, and at most how.max_blocks (0: no limit).
+// Writes their number to `launched`.
 template <class Job>
 result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const launch_options& how,
               cudaStream_t stream, unsigned* launched = nullptr) noexcept {
@@ -190,7 +190,8 @@ inline namespace TUCK_ARCH {
 ///                 in device memory is invalid. After these two errors `frame` holds no frame
 /// @param options  pass metadata in `metadata_on_device`, which must be memory that the device can read
 /// @return errors that are known before the launch: misaligned, invalid_argument, bad_bound, wrong_metadata,
-///         size_overflow, unsupported, scratch_too_small, output_too_small (`frame` ends before the payloads begin), or
+///         size_overflow, unsupported, scratch_too_small, output_too_small (`frame` is null or ends before the payloads
+///         begin), or
 ///         a CUDA error. After these errors `*written` does not change
 template <codec C>
 result encode(const C& codec, span<const value_t<C>> values, bytes frame, scratch_span scratch, outcome* written,

@@ -284,7 +284,7 @@ status decode_part(const C& codec, const frame_view& frame, uint64_t i, uint64_t
   return s;
 }
 
-// Decodes values of a frame that `codec` wrote, at least one.
+// Decodes at least one value of a frame that `codec` wrote.
 template <codec C>
 outcome decode_all(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value,
                    const execution& how) noexcept {
@@ -330,7 +330,7 @@ outcome match(const frame_header& header, C& codec, span<value_t<C>> out, uint64
 ///
 /// @param frame    max_frame_bytes(codec, values.size(), options) bytes are always enough; fewer suffice if the frame
 ///                 fits. It must not overlap `values` or the metadata
-/// @param options  chunk size, alignment, checksums, metadata
+/// @param options  chunk size, alignment, checksums, metadata, element type
 /// @param how      threads; they do not change the bytes
 /// @return the size of the frame in bytes, or an error. output_too_small: `bytes` is the size that is needed, and
 ///         `frame` holds no frame. invalid_argument: an option is invalid, a pointer with a non-zero size is null, or
@@ -351,13 +351,14 @@ outcome encoded_bytes(const C& codec, span<const value_t<C>> values, const frame
   return answer;
 }
 
-/// Decodes values [first_value, first_value + out.size()) of an opened frame.
+/// Decodes values [first_value, first_value + out.size()) of a frame that frame_view::open has checked.
 ///
 /// @param codec  of the same type as the encoder's; its parameters come from the frame
 /// @return the bytes written to `out`, or an error. type_mismatch, codec_mismatch, needs_base and bad_range leave
 ///         `out` unchanged. If a chunk is damaged, its values are set to zero, and the outcome names the first such
 ///         chunk. The same happens if there is no memory to decode a part of a chunk (out_of_memory). If the frame has
-///         invalid parameters of its codec, all of `out` is set to zero
+///         invalid parameters or an unknown version of its codec, all of `out` is set to zero. invalid_argument: `out`
+///         is null and not empty
 template <codec C>
 outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {

@@ -168,7 +168,7 @@ template <floating_element T> class quantize {
     return load_unaligned<bits>(block + i * sizeof(T));
   }
 
-  // Sets to[i] to visit(value i of from) for 32 values, as many at a time as a vector register holds.
+  // Sets to[i] to visit(value i of from) for 32 values, 16 bytes at a time.
   template <class Visit> static void in_lanes(const std::byte* from, bits (&to)[32], const Visit& visit) noexcept {
     using lanes = exact::lanes<word>;
     for (size_t at = 0; at < sizeof to; at += sizeof(lanes)) {
@@ -245,16 +245,16 @@ TUCK_HD uint64_t quantize<T>::scaled_by_range(uint64_t factor, const range_keys&
   if (range.highest == 0) return 0;
   constexpr real least = sizeof(T) == 8 ? real(0x1p-1021) : real(0x1p-125);
   const real high = value_range<T>::highest_of(range), low = value_range<T>::lowest_of(range);
-  // `top` and `bottom` are the ends of the range. If the magnitude of an end is below `least`, `top` is moved down and
-  // `bottom` up, to the nearest of -least, 0 and least in that direction. A `top` of -0 becomes -least, a `bottom` of
-  // +0 becomes least.
+  // `top` and `bottom` are the ends of the range. If |top| < least, top becomes 0 if it is positive, and -least if it
+  // is negative. If |bottom| < least, bottom becomes least if it is positive, and 0 if it is negative. The sign bit
+  // decides, also for zeros.
   const real top = real_format::magnitude(bits_of(high)) >= bits_of(least) ? high
                    : is_negative(high)                                     ? -least
                                                                            : real(0);
   const real bottom = real_format::magnitude(bits_of(low)) >= bits_of(least) ? low : is_negative(low) ? real(0) : least;
   if (!(bottom < top)) return 0;
   // Computes with half of the range, because the whole range may overflow `real`. Each operation may round up. The last
-  // factor is slightly less than 2 and reduces the result by more than that.
+  // factor is slightly less than 2. This reduces the result by more than the roundings can add.
   const real half = exact::sub(exact::mul(top, real(.5)), exact::mul(bottom, real(.5)));
   if (bits_of(half) < bits_of(least) / 2) return 0;
   const real bound = exact::mul(exact::mul(detail::tolerance_of<real>(factor), half), real(2) - real(0x1p-19));

@@ -5,8 +5,9 @@
 //
 //   tolerance   the bound in the header, rounded towards zero to f32, at most 2^120. If it is below 2^-125, no chunk is
 //               encoded. For f64 it is the bound itself, with the limits 2^1000 and 2^-1000
-//   step        half * (2 - 2^-19), where half is the tolerance. For 16-bit types half is the least of these, where 2^e
-//               is the binade of the tolerance and 2^L the ulp of the biased exponent of the chunk (of 1 if that is 0):
+//   step        half * (2 - 2^-19), where half is the tolerance. For 16-bit types half is the least of these. 2^e is
+//               the largest power of two that is not above the tolerance. 2^L is the ulp of values with the biased
+//               exponent of the chunk; exponent 0 counts as 1.
 //                 tolerance * (1 - 2^-9)
 //                 (floor(tolerance / u) + 1/2) u for each u = 2^(e-7), .., 2^e with u <= 2^L
 //                 2^e if e < L
@@ -28,10 +29,10 @@
 // A value is an exception, with code 0, if no such code exists, if |x - x'| exceeds the tolerance, or if x or x' is not
 // finite. With a pointwise bound a denormal x is an exception unless x' = x.
 //
-// Decoders accept integers that no encoder writes, of up to b + 2 bits. With a pointwise bound that is as many bits as
-// the type has, and 17 for 16-bit types. They take q as the low 8 sizeof(T) bits in two's complement. Without a
-// pointwise bound f32 decoders replace q by the float z - 1.5 * 2^23, where the bits of z are those of 1.5 * 2^23 plus
-// q. This equals q if -2^22 <= q < 2^22.
+// Decoders accept integers that no encoder writes, of up to b + 2 bits. With a pointwise bound the limit is 17 bits for
+// 16-bit types, 32 for f32 and 64 for f64. Outside of chains q is the low 8 sizeof(T) bits in two's complement;
+// codes.hpp has the bits that count in chains. Without a pointwise bound f32 decoders replace q by the float
+// z - 1.5 * 2^23, where the bits of z are those of 1.5 * 2^23 plus q. This equals q if -2^22 <= q < 2^22.
 #pragma once
 
 #include <tuck/codec/quantize/error_bound.hpp>
@@ -46,15 +47,15 @@ namespace tuck::inline TUCK_ABI {
 template <class W> struct coded {
   W code;
   W restored;
-  W holds;  ///< all ones if the code is within the bound, else 0
+  W holds;  ///< all ones if the restored value is within the bound, else 0
 };
 
 /// Quantizes to multiples of a step that is slightly less than twice the tolerance: |x - x'| <= tolerance.
 ///
 /// The comparison with the tolerance is exact. If q is not 0, x and q * step are within a factor of two of each other,
-/// so their difference is representable (Sterbenz). If q is 0, the difference is x. The only other values are half an
-/// ulp below step / 2 and are rounded up. The factor in `step_of` keeps these within the bound, however the difference
-/// is rounded.
+/// so their difference is representable (Sterbenz). If q is 0, the difference is x. One case is left: x is slightly
+/// below step / 2, by half an ulp of that, and its code is rounded up to 1. The factor in `step_of` keeps the error
+/// within the bound, however the difference is rounded.
 template <floating_element T> struct step_quantizer {
   using format = float_format<T>;
   using bits = bits_t<T>;
@@ -63,7 +64,8 @@ template <floating_element T> struct step_quantizer {
   using number = std::make_signed_t<word>;
   /// Width of a code with its sign. Wider codes exceed the precision of the type, or fail the comparison too often.
   static constexpr uint32_t code_bits = sizeof(T) == 2 ? 16 : sizeof(T) == 4 ? 23 : 30;
-  /// Width of the integers that decoders accept. Sums of 32 such integers still give finite values.
+  /// Width of the integers that decoders accept. The sum of `zero` and 32 such integers is still a finite number; its
+  /// product with the step may overflow.
   static constexpr uint32_t max_width = code_bits + 2;
 
   static constexpr uint32_t top_bit = 8 * sizeof(real) - 1;
@@ -107,7 +109,7 @@ template <floating_element T> struct step_quantizer {
     const nearest<W> one = nearest_to(wide, W{} + bits_of(inverse), W{} + bits_of(step));
     const W rounded = format::rounded(one.product);
     const W error = magnitude(exact::sub(wide, rounded));
-    // Each comparison is the sign of a difference, which is set if one fails.
+    // Each comparison is a subtraction. The sign bit of the result is set if the comparison fails.
     const W index = one.shifted ^ least;
     W over = (bits_of(tolerance) - error) | index | (codes - 1 - index);
     if constexpr (dtype_of<T> == dtype::f16)
@@ -144,8 +146,8 @@ template <floating_element T> struct step_quantizer {
 
   // Restored values are rounded to the grid of ulps u of the originals. With m = floor(tolerance / u), an error of at
   // most (m + 1/2) u before that rounding is an error of at most m u after it. The result is the least of these over
-  // the ulps of the chunk. If u is more than twice the tolerance, rounding gives the original itself. The remaining
-  // exceptions are values of the largest binade that are restored into the next one, a few in 100,000.
+  // the ulps of the chunk. If u is more than twice the tolerance, rounding gives the original itself. With this step
+  // few exceptions are left, some in 100,000: values in the largest binade whose restored value is in the next one.
   TUCK_HD static float half_step(float tolerance, uint32_t exponent) noexcept {
     constexpr int finest = 7;  // ulps of less than 2^-7 of the binade of the tolerance share one term
     const uint32_t wanted = bits_of(tolerance);
@@ -191,7 +193,7 @@ template <floating_element T> struct mantissa_quantizer {
   template <class W> TUCK_HD coded<W> code(W x) const noexcept {
     const W magnitude = x & magnitudes;
     const W key = (magnitude + (word{1} << dropped >> 1)) >> dropped, restored = key << dropped;
-    // Each comparison is the sign of a difference of numbers without one.
+    // Each comparison is a subtraction of two numbers whose sign bit is 0. The sign bit of the result is the answer.
     const W same = (restored ^ magnitude) - 1, normal = ~(magnitude - format::smallest_normal);
     const W holds =
         exact::sign_mask((magnitude - format::infinity) & (same | (normal & (restored - format::infinity))));
