@@ -7,8 +7,8 @@
 //   splitter   a codec that passes residual values on to the next stage of a chain
 //   transform  maps values to as many values of the same size, such as differences. It always succeeds
 //
-// These are all members of each kind. A file name says where they are described, if not here. test/build/hooks.py
-// checks the list.
+// These are all members of each kind. Rows that end in a file name are described there. A block codec is the form that
+// one thread block runs. test/build/hooks.py checks the list.
 //
 //   codec             value_type, chunk_bytes, stages, from_stages, max_chunk_bytes, encode_chunk, decode_chunk, lossy
 //   adaptive codec    check, needs_range, device_parameter, prepare
@@ -143,9 +143,9 @@ concept codec =
       { c.decode_chunk(encoded, restored) } noexcept -> std::same_as<status>;
     };
 
-/// A codec whose parameters can be invalid, or depend on the whole tensor or on device memory. `prepare` makes the
-/// codec that encodes the chunks and whose stages are stored. A codec from from_stages is already prepared. Kernels
-/// call `stages`, needs_range, device_parameter and `prepare`: declare them TUCK_HD.
+/// A codec whose parameters can be invalid, or depend on the whole tensor or on device memory. `prepare` makes a
+/// second codec, which encodes the chunks and whose stages the frame stores. A codec from from_stages is already
+/// prepared. Kernels call `stages`, needs_range, device_parameter and `prepare`: declare them TUCK_HD.
 template <class C>
 concept adaptive_codec =
     codec<C> && requires(const C& c, const prepass_result& seen, C& prepared) {
@@ -160,16 +160,17 @@ concept adaptive_codec =
       { c.prepare(seen, prepared) } noexcept -> std::same_as<status>;
     };
 
-/// A codec whose encoded chunk is a side stream followed by residual values, at most as many as the chunk has. A chain
-/// passes the residual values to its next stage. A chunk has at least one value.
+/// A codec whose encoded chunk is a side stream (bytes, such as the masks of zvc) followed by residual values (such as
+/// the non-zero ones), at most as many as the chunk has. A chain passes the residual values to its next stage. A chunk
+/// has at least one value.
 template <class C>
 concept splitter =
     codec<C> && element<typename C::residual_type> &&
     sizeof(typename C::residual_type) == sizeof(typename C::value_type) &&
     requires(const_bytes encoded, uint32_t count) {
-      // A chain skips the stage for a chunk unless side stream and residual values together have fewer bytes than the
-      // values plus max_growth. It also skips the stage if the chunk is incompressible, if one of the two has more
-      // bytes than the values, or if the side stream has more than 32767 bytes. The sum of max_growth over the
+      // A chain skips the stage for a chunk that is incompressible, or if both parts together have at least as many
+      // bytes as the values plus max_growth, or if either part has more bytes than the values, or if the side stream
+      // has more than 32767. The sum of max_growth over the
       // splitters of a chain is at most 4 KiB.
       { C::max_growth } -> std::convertible_to<uint32_t>;
 

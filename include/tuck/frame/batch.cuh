@@ -100,13 +100,13 @@ inline namespace TUCK_ARCH {
 /// and metadata. Asynchronous on `stream`. Frames, outcomes and scratch must not overlap each other or any input.
 ///
 /// @param items     aligned to 8 bytes. If one item fails, the others are not affected
-/// @param sizes     at least the number of items and of all their values. If there are more values, items get scratch
-///                  in their order. An item for which too little is left has the outcome batch_too_large, and its frame
-///                  is not written. There is always enough for an item of one chunk
+/// @param sizes     at least the number of items and of all their values. If the items have more values than that,
+///                  they get scratch in order. An item that gets too little has the outcome batch_too_large, and its
+///                  frame is not written. Items of one chunk always get enough
 /// @param scratch   scratch_bytes(codec, sizes, options) bytes, aligned to 16, initialized once
-/// @param outcomes  aligned to 16, at least as many as items. Outcome i is what encode writes for item i. If a pointer
-///                  of the item is null or misaligned, it is what encode returns. With output_too_small, `bytes` is the
-///                  size that is needed, also for a null frame
+/// @param outcomes  aligned to 16, at least as many as items. Outcome i is what encode writes for item i, or what
+///                  encode returns if a pointer of the item is null or misaligned. With output_too_small, `bytes` is
+///                  the size that is needed, also for a null frame
 /// @return the errors that encode returns; batch_too_large if there are more than sizes.items items; output_too_small
 ///         if there are fewer outcomes than items. After an error nothing is written
 template <codec C>
@@ -130,13 +130,14 @@ result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, c
   return detail::launch(encode_batch_kernel<C, block_threads>, job, job.slots.most(), how, stream);
 }
 
-/// Decodes the first decode_item::values.size() values of each frame. Outcome i is what decode writes for item i. If a
-/// pointer of the item is null or misaligned, it is what decode returns. A damaged frame does not affect other items.
+/// Decodes the first decode_item::values.size() values of each frame. Outcome i is what decode writes for item i, or
+/// what decode returns if a pointer of the item is null or misaligned. A damaged frame does not affect other items.
 /// Asynchronous on `stream`: one launch. Everything else is as for encode_batch.
 ///
 /// @param sizes    at least the number of items and of the values of all outputs together. If there are more values,
-///                 items are served in their order. An item for which too little of sizes.values is left
-///                 has the outcome batch_too_large, and its values do not change
+///                 items are served in order. An item for which too little is left has the outcome batch_too_large,
+///                 and its values do not change. Items of up to 16 KiB, or a chunk of C if that is larger, are always
+///                 decoded
 /// @param scratch  scratch_bytes(codec, sizes) bytes, aligned to 16, initialized once
 /// @return the errors that decode returns; batch_too_large if there are more than sizes.items items; output_too_small
 ///         if there are fewer outcomes than items; size_overflow. After an error nothing is written

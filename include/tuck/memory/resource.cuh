@@ -212,7 +212,7 @@ template <class Pointer> std::byte* device_address(const Pointer& memory) {
 }  // namespace detail
 
 /// Allocates pinned host memory that kernels can access (cudaHostAlloc, portable and mapped). Stateless.
-/// CUDA cannot allocate pinned memory in stream order. So allocate may wait for the device, and deallocate waits until
+/// cudaHostAlloc does not allocate in stream order. So allocate may wait for the device, and deallocate waits until
 /// `stream` has finished its work.
 class pinned_resource : public resource_calls<pinned_resource> {
  public:

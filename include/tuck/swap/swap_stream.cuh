@@ -13,8 +13,8 @@
 // these cases:
 //   * on_full::block: out waits for capacity in the pool.
 //   * A call that fails waits for the work that it has started.
-//   * swap_path::cpu: if the pool has no other space for the frame, a CPU thread copies the frame over the tensor's
-//     values. in and prefetch wait during this copy. They do not wait for the encoding.
+//   * swap_path::cpu: if the pool has no other space for the frame, a CPU thread copies it over the raw values in
+//     the pool. in and prefetch wait during this copy. They do not wait for the encoding.
 //   * If more than 1024 operations are in progress, the call allocates another 32 KiB of pinned memory, and CUDA may
 //     wait for the device.
 // The constructor allocates all other pinned memory. No call can be captured in a CUDA graph: a capturing stream is
