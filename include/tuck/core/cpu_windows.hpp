@@ -42,6 +42,12 @@ struct word_keys {
   }
   TUCK_HD static constexpr uint32_t of(uint64_t i) noexcept { return of_four(i / 4) * multiple(i); }
 };
+// The keys of the first words, as many as a frame header has.
+inline constexpr std::array<uint32_t, 32> first_word_keys = [] {
+  std::array<uint32_t, 32> keys{};
+  for (uint32_t i = 0; i < 32; ++i) keys[i] = word_keys::of(i);
+  return keys;
+}();
 
 // Loops of integers that compilers vectorize, for any CPU.
 struct plain_integers {
@@ -68,7 +74,9 @@ struct plain_cpu : plain_integers {
   template <class Body> static auto run(const Body& body) noexcept { return body(plain_cpu{}); }
 
   static uint32_t popcount(uint64_t x) noexcept {
-    return tuck::popcount(static_cast<uint32_t>(x)) + tuck::popcount(static_cast<uint32_t>(x >> 32));
+    x -= x >> 1 & 0x5555555555555555u;
+    x = (x & 0x3333333333333333u) + (x >> 2 & 0x3333333333333333u);
+    return static_cast<uint32_t>(((x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u >> 56);
   }
 
   template <size_t Size, bool Changes> static uint32_t mask_of(const std::byte* values) noexcept {

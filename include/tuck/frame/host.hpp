@@ -20,6 +20,8 @@ inline constexpr uint64_t batch_bytes = 128 * 1024;  // bytes of values that a t
 inline constexpr uint64_t batch_chunks = 64;         // maximum number of chunks that a thread takes at a time
 
 inline bool all_equal(const_bytes values, uint32_t value_bytes) noexcept {
+  // Most tensors differ in their first values. That needs no call of memcmp.
+  if (values.size() >= 16 + value_bytes && std::memcmp(values.data(), values.data() + value_bytes, 16) != 0) return false;
   return std::memcmp(values.data(), values.data() + value_bytes, values.size() - value_bytes) == 0;
 }
 
@@ -31,7 +33,7 @@ chunk_kind encode_chunk(const C& codec, span<const value_t<C>> values, bytes roo
   const auto raw_bytes = static_cast<uint32_t>(values.size_bytes());
   if (all_equal(tuck::as_bytes(values), value_bytes)) {
     used = tuck::bits_of(values[0]) == 0 ? 0 : value_bytes;
-    std::memcpy(room.data(), values.data(), used);
+    if (used != 0) store_unaligned(room.data(), values[0]);
     return chunk_kind::uniform;
   }
   used = codec.encode_chunk(values, room);
@@ -106,6 +108,39 @@ inline void write_metadata(bytes frame, const_bytes metadata, const frame_layout
   fill_zeros(frame.subspan(end, frame.size() - end), at.directory - end);
   fill_zeros(frame.subspan(at.contents_end, frame.size() - at.contents_end), at.payloads - at.contents_end);
 }
+
+// Writes a header in two parts: at first what is known before the chunks are encoded, at last the other three fields.
+// So little is left to do at the end, which saves time for small tensors. Between them the frame is invalid.
+class header_writer {
+ public:
+  // The three fields of `header` and its digest must be 0. If `frame` is too short, writes nothing.
+  header_writer(bytes frame, const frame_header& header) noexcept : frame_(frame.data()) {
+    if (frame.size() < sizeof header) return;
+    std::memcpy(frame_, &header, sizeof header);
+    std::memcpy(&first_, frame_, sizeof first_);
+    store_unaligned(frame_, uint64_t{0});
+    sum_ = sum_words(tuck::as_bytes(span(&header, 1)).subspan(0, offsetof(frame_header, header_digest)));
+  }
+  void finish(uint64_t frame_bytes, uint64_t base_digest, uint64_t contents_digest) noexcept {
+    set(offsetof(frame_header, frame_bytes), frame_bytes);
+    set(offsetof(frame_header, base_digest), base_digest);
+    set(offsetof(frame_header, contents_digest), contents_digest);
+    constexpr uint32_t end = offsetof(frame_header, header_digest);
+    store_unaligned(frame_ + end, digest(sum_, end));
+    store_unaligned(frame_, first_);
+  }
+
+ private:
+  void set(uint32_t at, uint64_t value) noexcept {
+    sum_.add(static_cast<uint32_t>(value), at / 4);
+    sum_.add(static_cast<uint32_t>(value >> 32), at / 4 + 1);
+    store_unaligned(frame_ + at, value);
+  }
+
+  std::byte* frame_;
+  word_sum sum_;
+  uint64_t first_ = 0;  // the first 8 bytes of the header
+};
 
 // Sets `to` to the maximum of `to` and `value`.
 inline void raise(std::atomic<uint64_t>& to, uint64_t value) noexcept {
@@ -188,7 +223,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
                                               : nullptr);
   if (decodes && restored == nullptr) return {.code = status::out_of_memory};
 
-  if (frame.size() >= sizeof header) store_unaligned(frame.data(), uint64_t{0});  // invalid until encoding is complete
+  header_writer to_header(frame, header);
   if (writes) write_metadata(frame, options.metadata, at);
 
   place_line line(at.payloads, threads);
@@ -221,14 +256,11 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
     if (how.chunks_done != nullptr) how.chunks_done->fetch_add(last - first, std::memory_order_relaxed);
   });
 
-  header.frame_bytes = line.end();
-  if (header.frame_bytes > frame.size()) return {.bytes = header.frame_bytes, .code = status::output_too_small};
-  header.base_digest = chunks.base_digest();
+  if (line.end() > frame.size()) return {.bytes = line.end(), .code = status::output_too_small};
   if (at.result != at.contents_end) store_unaligned(frame.data() + at.result, uint64_t{chunks.result_digest()});
-  header.contents_digest = checksum(frame.subspan(sizeof header, at.contents_end - sizeof header));
-  header.header_digest = digest_of(header);
-  std::memcpy(frame.data(), &header, sizeof header);
-  return {.bytes = header.frame_bytes};
+  to_header.finish(line.end(), chunks.base_digest(),
+                   checksum(frame.subspan(sizeof header, at.contents_end - sizeof header)));
+  return {.bytes = line.end()};
 }
 
 // The lowest chunk that failed, and its status, whichever thread finds it.
