@@ -199,7 +199,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   if (values.is_null() || options.metadata.is_null()) return {.code = status::invalid_argument};
   C codec;
   if (const status s = detail::prepare(wanted, values, how, codec); s != status::ok) return {.code = s};
-  header.stages = codec.stages();
+  if constexpr (adaptive_codec<C>) header.stages = codec.stages();
   const frame_layout at = layout_of(header);
   const unsigned align = header.alignment_log2;
   // max_chunk_bytes may be larger than the values of a chunk, but not larger than 4 * max_chunk_raw_bytes.
