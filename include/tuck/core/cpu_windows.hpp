@@ -18,6 +18,8 @@
 //   subtract<T>(v, count, base, to)
 //                                sets word to[i] to value i of type T minus `base`, or to 0 from `count` on
 //   merge(from, width, to)       sets to[i] to from[2 i] | from[2 i + 1] << width, for a multiple of 4 words
+//   shift(words, bits, before, to)
+//                                stores 1024 + bits bits: `before`, which has bits < 8 bits, then 32 words; then zeros
 #pragma once
 
 #include <tuck/core/bits.hpp>
@@ -66,6 +68,14 @@ struct plain_integers {
   }
   template <class Word, size_t N> static void merge(const Word* from, uint32_t width, uint64_t (&to)[N]) noexcept {
     for (size_t i = 0; i < N; ++i) to[i] = from[2 * i] | static_cast<uint64_t>(from[2 * i + 1]) << width;
+  }
+  static void shift(const uint32_t* words, uint32_t bits, uint64_t before, std::byte* to) noexcept {
+    for (uint32_t i = 0; i < 16; ++i) {
+      const uint64_t two = words[2 * i] | static_cast<uint64_t>(words[2 * i + 1]) << 32;
+      store_unaligned(to + 8 * i, before | two << bits);
+      before = two >> 1 >> (63 - bits);
+    }
+    store_unaligned(to + 128, before);
   }
 };
 

@@ -264,6 +264,18 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_or_si256(even, _mm256_sll_epi64(odd, by)));
     }
   }
+  TUCK_AVX2 static void shift(const uint32_t* words, uint32_t bits, uint64_t before, std::byte* to) noexcept {
+    const __m128i up = _mm_cvtsi32_si128(static_cast<int>(bits)), down = _mm_cvtsi32_si128(64 - static_cast<int>(bits));
+    __m256i last = all(before << 1 << (63 - bits));
+    TUCK_UNROLL(4)
+    for (uint32_t i = 0; i < 4; ++i, to += 32) {
+      const __m256i x = load_vector(words + 8 * i), turned = _mm256_permute4x64_epi64(x, 0x93);
+      const __m256i low = _mm256_srl_epi64(_mm256_blend_epi32(turned, last, 3), down);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_or_si256(_mm256_sll_epi64(x, up), low));
+      last = turned;
+    }
+    store_unaligned(to, _mm256_extract_epi64(_mm256_srl_epi64(last, down), 0));
+  }
 };
 
 template <> struct avx2_cpu::row<1> {
