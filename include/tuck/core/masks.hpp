@@ -85,8 +85,8 @@ template <class Cpu> struct masks_on {
     return to + (next - packed);
   }
 
-  // Finds the masks of non-zero values and packs these values, for as many whole windows as shrink by an eighth together.
-  // Reads the values once, while masks_of and then `pack` read them twice. Returns the number of windows.
+  // Does the work of masks_of and of `pack` for whole windows, as long as they shrink by an eighth in total. Reads the
+  // values once; those two functions read them twice. Returns the number of windows.
   template <size_t Size>
   [[gnu::always_inline]] static uint32_t pack_first(const std::byte* values, uint32_t count, std::byte* masks,
                                                     std::byte*& to, const std::byte* end) noexcept {
