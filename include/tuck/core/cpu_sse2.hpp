@@ -20,11 +20,11 @@ struct alignas(64) row_moves {
 template <bool Packs, bool Runs> constexpr std::array<row_moves, 16> make_row_moves() noexcept {
   std::array<row_moves, 16> table{};
   for (uint32_t mask = 0; mask < 16; ++mask) {
-    const uint32_t ones = std::popcount(mask);
-    table[mask].bytes = 4 * ones;
+    const uint32_t ones = popcount(mask);
+    table[mask].bytes = int64_t{4} * ones;
     table[mask].begin = Runs && (mask & 1) == 0 ? -4 : 0;
     for (uint32_t i = 0; i < (Packs ? ones : 4); ++i) {
-      const uint32_t taken = std::popcount(mask & low_mask(i));
+      const uint32_t taken = popcount(mask & low_mask(i));
       const uint32_t by = Packs ? gathered[mask][i] - i : i - (Runs ? repeated[mask][i] : taken);
       const uint32_t last = by & (Packs ? 2 : 1);
       table[mask].second[i] = last != 0 ? ~0u : 0;
