@@ -52,14 +52,19 @@ struct sse2_cpu : plain_cpu {
   // The same for 16 values, with one byte for each.
   template <size_t Size, bool Changes> static __m128i equal_bytes(const std::byte* values) noexcept {
     __m128i lanes[Size];
+    TUCK_UNROLL(8)
     for (size_t i = 0; i < Size; ++i)
       lanes[i] = equal<Size>(values + 16 * i, Changes ? values + 16 * i - Size : nullptr);
-    if constexpr (Size == 8)
+    if constexpr (Size == 8) {
+      TUCK_UNROLL(4)
       for (size_t i = 0; i < 4; ++i)
         lanes[i] =
             _mm_castps_si128(_mm_shuffle_ps(_mm_castsi128_ps(lanes[2 * i]), _mm_castsi128_ps(lanes[2 * i + 1]), 0x88));
-    if constexpr (Size >= 4)
+    }
+    if constexpr (Size >= 4) {
+      TUCK_UNROLL(2)
       for (size_t i = 0; i < 2; ++i) lanes[i] = _mm_packs_epi32(lanes[2 * i], lanes[2 * i + 1]);
+    }
     return Size == 1 ? lanes[0] : _mm_packs_epi16(lanes[0], lanes[Size == 1 ? 0 : 1]);
   }
   template <size_t Size, bool Changes> static uint32_t mask_of(const std::byte* values) noexcept {
