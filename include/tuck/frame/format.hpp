@@ -222,10 +222,7 @@ constexpr status plan_header(const C& codec, uint64_t count, const frame_options
   if (h.stages.at[0].id == codec_id::none || h.chunk_values == 0) return status::invalid_argument;
   if (h.chunk_values % 32 != 0 || h.chunk_values > max_chunk_values(h.stages, value_bytes))
     return status::invalid_argument;
-  // Tensors of less than 2^32 values have room: a frame has at most 4 KiB for each 32 of them.
-  if ((h.value_count | h.metadata_bytes) >> 32 != 0 && worst_case_bytes(h) > directory_entry::max_start
-                                                                                 << h.alignment_log2)
-    return status::size_overflow;
+  if (worst_case_bytes(h) > directory_entry::max_start << h.alignment_log2) return status::size_overflow;
   return status::ok;
 }
 
