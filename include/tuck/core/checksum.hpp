@@ -63,6 +63,9 @@ TUCK_HD inline word_sum sum_words(const_bytes data, uint64_t first_index = 0) no
     constexpr uint64_t round = 32;
     detail::on_cpu([&]<class Cpu>(Cpu) { all.sum = Cpu::sum_words(data.data(), words / round, first_index / 4); });
     done = words / round * round;
+  } else if (first_index == 0) {
+    for (; done < words && done < detail::first_word_keys.size(); ++done)
+      all.sum += uint64_t{detail::first_word_keys[done]} * load_unaligned<uint32_t>(data.data() + 4 * done);
   }
 #endif
   for (; done + 4 <= words; done += 4) {

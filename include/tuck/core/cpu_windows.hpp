@@ -18,6 +18,8 @@
 //   subtract<T>(v, count, base, to)
 //                                sets word to[i] to value i of type T minus `base`, or to 0 from `count` on
 //   merge(from, width, to)       sets to[i] to from[2 i] | from[2 i + 1] << width, for a multiple of 4 words
+//   shift(words, bits, before, to)
+//                                stores 1024 + bits bits: `before`, which has bits < 8 bits, then 32 words; then zeros
 #pragma once
 
 #include <tuck/core/bits.hpp>
@@ -42,6 +44,12 @@ struct word_keys {
   }
   TUCK_HD static constexpr uint32_t of(uint64_t i) noexcept { return of_four(i / 4) * multiple(i); }
 };
+// The keys of the first words, as many as a frame header has.
+inline constexpr std::array<uint32_t, 32> first_word_keys = [] {
+  std::array<uint32_t, 32> keys{};
+  for (uint32_t i = 0; i < 32; ++i) keys[i] = word_keys::of(i);
+  return keys;
+}();
 
 // Loops of integers that compilers vectorize, for any CPU.
 struct plain_integers {
@@ -61,6 +69,14 @@ struct plain_integers {
   template <class Word, size_t N> static void merge(const Word* from, uint32_t width, uint64_t (&to)[N]) noexcept {
     for (size_t i = 0; i < N; ++i) to[i] = from[2 * i] | static_cast<uint64_t>(from[2 * i + 1]) << width;
   }
+  static void shift(const uint32_t* words, uint32_t bits, uint64_t before, std::byte* to) noexcept {
+    for (uint32_t i = 0; i < 16; ++i) {
+      const uint64_t two = words[2 * i] | static_cast<uint64_t>(words[2 * i + 1]) << 32;
+      store_unaligned(to + 8 * i, before | two << bits);
+      before = two >> 1 >> (63 - bits);
+    }
+    store_unaligned(to + 128, before);
+  }
 };
 
 // Runs on any CPU.
@@ -68,7 +84,9 @@ struct plain_cpu : plain_integers {
   template <class Body> static auto run(const Body& body) noexcept { return body(plain_cpu{}); }
 
   static uint32_t popcount(uint64_t x) noexcept {
-    return tuck::popcount(static_cast<uint32_t>(x)) + tuck::popcount(static_cast<uint32_t>(x >> 32));
+    x -= x >> 1 & 0x5555555555555555u;
+    x = (x & 0x3333333333333333u) + (x >> 2 & 0x3333333333333333u);
+    return static_cast<uint32_t>(((x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u >> 56);
   }
 
   template <size_t Size, bool Changes> static uint32_t mask_of(const std::byte* values) noexcept {

@@ -1,8 +1,8 @@
-// Windows of values on x86 CPUs. All have SSE2. Code for AVX2 and AVX-512 is compiled whatever the compiler flags are,
-// and is chosen at run time.
+// Windows of values on x86 CPUs with AVX2 or AVX-512. This code is compiled whatever the compiler flags are, and is
+// chosen at run time.
 #pragma once
 
-#include <tuck/core/cpu_windows.hpp>
+#include <tuck/core/cpu_sse2.hpp>
 
 #if defined(TUCK_AVX2)
 #include <immintrin.h>
@@ -10,40 +10,6 @@
 #include <utility>
 
 namespace tuck::inline TUCK_ABI::detail {
-
-struct sse2_cpu : plain_cpu {
-  template <class Body> static auto run(const Body& body) noexcept { return body(sse2_cpu{}); }
-
-  // Compares 16 bytes in lanes of Size bytes: all bits of a lane are 1 if it equals that of `others`, or 0 if `others`
-  // is null; else all are 0.
-  template <size_t Size> static __m128i equal(const std::byte* values, const std::byte* others) noexcept {
-    const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(values));
-    const __m128i b =
-        others == nullptr ? _mm_setzero_si128() : _mm_loadu_si128(reinterpret_cast<const __m128i*>(others));
-    if constexpr (Size == 1) return _mm_cmpeq_epi8(a, b);
-    if constexpr (Size == 2) return _mm_cmpeq_epi16(a, b);
-    const __m128i words = _mm_cmpeq_epi32(a, b);
-    return Size == 4 ? words : _mm_and_si128(words, _mm_shuffle_epi32(words, 0xb1));
-  }
-  // The same for 16 values, with one byte for each.
-  template <size_t Size, bool Changes> static __m128i equal_bytes(const std::byte* values) noexcept {
-    __m128i lanes[Size];
-    for (size_t i = 0; i < Size; ++i)
-      lanes[i] = equal<Size>(values + 16 * i, Changes ? values + 16 * i - Size : nullptr);
-    if constexpr (Size == 8)
-      for (size_t i = 0; i < 4; ++i)
-        lanes[i] =
-            _mm_castps_si128(_mm_shuffle_ps(_mm_castsi128_ps(lanes[2 * i]), _mm_castsi128_ps(lanes[2 * i + 1]), 0x88));
-    if constexpr (Size >= 4)
-      for (size_t i = 0; i < 2; ++i) lanes[i] = _mm_packs_epi32(lanes[2 * i], lanes[2 * i + 1]);
-    return Size == 1 ? lanes[0] : _mm_packs_epi16(lanes[0], lanes[Size == 1 ? 0 : 1]);
-  }
-  template <size_t Size, bool Changes> static uint32_t mask_of(const std::byte* values) noexcept {
-    const auto low = static_cast<uint32_t>(_mm_movemask_epi8(equal_bytes<Size, Changes>(values)));
-    const auto high = static_cast<uint32_t>(_mm_movemask_epi8(equal_bytes<Size, Changes>(values + 16 * Size)));
-    return ~(low | high << 16);
-  }
-};
 
 TUCK_AVX2 inline __m256i load_vector(const void* from) noexcept {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
@@ -201,6 +167,18 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_or_si256(even, _mm256_sll_epi64(odd, by)));
     }
   }
+  TUCK_AVX2 static void shift(const uint32_t* words, uint32_t bits, uint64_t before, std::byte* to) noexcept {
+    const __m128i up = _mm_cvtsi32_si128(static_cast<int>(bits)), down = _mm_cvtsi32_si128(64 - static_cast<int>(bits));
+    __m256i last = all(before << 1 << (63 - bits));
+    TUCK_UNROLL(4)
+    for (uint32_t i = 0; i < 4; ++i, to += 32) {
+      const __m256i x = load_vector(words + 8 * i), turned = _mm256_permute4x64_epi64(x, 0x93);
+      const __m256i low = _mm256_srl_epi64(_mm256_blend_epi32(turned, last, 3), down);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_or_si256(_mm256_sll_epi64(x, up), low));
+      last = turned;
+    }
+    store_unaligned(to, _mm256_extract_epi64(_mm256_srl_epi64(last, down), 0));
+  }
 };
 
 template <> struct avx2_cpu::row<1> {
@@ -356,6 +334,18 @@ TUCK_AVX2 inline void take_fields(const std::byte* from, uint32_t bit, uint32_t 
     const __m256i moved = size == 4 ? _mm256_srlv_epi32(parts, shift) : _mm256_srlv_epi64(parts, shift);
     const __m256i values = _mm256_and_si256(moved, mask);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i * size), sum<Word>(values, bases));
+  }
+}
+
+// The same for fields of 32 bits.
+TUCK_AVX2 inline void take_words(const std::byte* from, uint32_t bit, uint32_t base, std::byte* to) noexcept {
+  const __m128i down = _mm_cvtsi32_si128(static_cast<int>(bit % 8)),
+                up = _mm_cvtsi32_si128(static_cast<int>(32 - bit % 8));
+  from += bit / 8;
+  for (uint32_t i = 0; i < 128; i += 32) {
+    const __m256i low = _mm256_srl_epi32(load_vector(from + i), down),
+                  high = _mm256_sll_epi32(load_vector(from + i + 4), up);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), sum<uint32_t>(_mm256_or_si256(low, high), all(base)));
   }
 }
 

@@ -85,6 +85,23 @@ template <class Cpu> struct masks_on {
     return to + (next - packed);
   }
 
+  // Does the work of masks_of and of `pack` for whole windows, as long as they shrink by an eighth in total. Reads the
+  // values once; those two functions read them twice. Returns the number of windows.
+  template <size_t Size>
+  [[gnu::always_inline]] static uint32_t pack_first(const std::byte* values, uint32_t count, std::byte* masks,
+                                                    std::byte*& to, const std::byte* end) noexcept {
+    constexpr auto window_bytes = static_cast<ptrdiff_t>(window * Size);
+    const std::byte* const begin = to;
+    uint32_t word = 0;
+    for (; word < count / window && end - to >= window_bytes && to - begin <= window_bytes * word / 8 * 7; ++word) {
+      const std::byte* const from = values + window * Size * word;
+      const uint32_t mask = Cpu::template mask_of<Size, false>(from);
+      if (mask != 0) to = Cpu::template pack<Size>(from, mask, to);
+      store_unaligned(masks + 4 * word, mask);
+    }
+    return word;
+  }
+
   template <ones What, size_t Size>
   [[gnu::always_inline]] static void spread(const std::byte* masks, const std::byte* packed, const std::byte* end,
                                             std::byte* out, uint32_t count) noexcept {

@@ -59,6 +59,7 @@ struct execution {
 namespace detail {
 
 inline unsigned useful_threads(unsigned wanted, uint64_t count, uint64_t batch) noexcept {
+  if (count <= batch) return count != 0 ? 1 : 0;
   if (wanted == 0) wanted = std::max(std::thread::hardware_concurrency(), 1u);  // it may return 0
   return static_cast<unsigned>(std::min<uint64_t>(wanted, ceil_div(count, batch)));
 }

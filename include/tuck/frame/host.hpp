@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tuck/frame/execution.hpp>
+#include <tuck/frame/host_tables.hpp>
 #include <tuck/frame/reader.hpp>
 
 #include <algorithm>
@@ -20,6 +21,9 @@ inline constexpr uint64_t batch_bytes = 128 * 1024;  // bytes of values that a t
 inline constexpr uint64_t batch_chunks = 64;         // maximum number of chunks that a thread takes at a time
 
 inline bool all_equal(const_bytes values, uint32_t value_bytes) noexcept {
+  // Most tensors differ in their first values. That needs no call of memcmp.
+  if (values.size() >= 16 + value_bytes && std::memcmp(values.data(), values.data() + value_bytes, 16) != 0)
+    return false;
   return std::memcmp(values.data(), values.data() + value_bytes, values.size() - value_bytes) == 0;
 }
 
@@ -31,7 +35,7 @@ chunk_kind encode_chunk(const C& codec, span<const value_t<C>> values, bytes roo
   const auto raw_bytes = static_cast<uint32_t>(values.size_bytes());
   if (all_equal(tuck::as_bytes(values), value_bytes)) {
     used = tuck::bits_of(values[0]) == 0 ? 0 : value_bytes;
-    std::memcpy(room.data(), values.data(), used);
+    if (used != 0) store_unaligned(room.data(), values[0]);
     return chunk_kind::uniform;
   }
   used = codec.encode_chunk(values, room);
@@ -88,24 +92,6 @@ class place_line {
   std::atomic<uint64_t> turn_{0};
   uint64_t end_;
 };
-
-// Sets the first `size` bytes of `to` to 0, and perhaps bytes after them: if `size` is at most 32, it sets 32 bytes. A
-// constant number of bytes needs no call of memset, which saves time for small tensors.
-inline void fill_zeros(bytes to, uint64_t size) noexcept {
-  constexpr uint64_t few = 32;
-  if (size <= few && to.size() >= few)
-    std::memset(to.data(), 0, few);
-  else
-    std::memset(to.data(), 0, size);
-}
-
-// Writes the metadata and the zeros before and after the tables, which are written later.
-inline void write_metadata(bytes frame, const_bytes metadata, const frame_layout& at) noexcept {
-  if (!metadata.empty()) std::memcpy(frame.data() + sizeof(frame_header), metadata.data(), metadata.size());
-  const uint64_t end = sizeof(frame_header) + metadata.size();
-  fill_zeros(frame.subspan(end, frame.size() - end), at.directory - end);
-  fill_zeros(frame.subspan(at.contents_end, frame.size() - at.contents_end), at.payloads - at.contents_end);
-}
 
 // Sets `to` to the maximum of `to` and `value`.
 inline void raise(std::atomic<uint64_t>& to, uint64_t value) noexcept {
@@ -164,7 +150,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   if (values.is_null() || options.metadata.is_null()) return {.code = status::invalid_argument};
   C codec;
   if (const status s = detail::prepare(wanted, values, how, codec); s != status::ok) return {.code = s};
-  header.stages = codec.stages();
+  if constexpr (adaptive_codec<C>) header.stages = codec.stages();
   const frame_layout at = layout_of(header);
   const unsigned align = header.alignment_log2;
   // max_chunk_bytes may be larger than the values of a chunk, but not larger than 4 * max_chunk_raw_bytes.
@@ -188,7 +174,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
                                               : nullptr);
   if (decodes && restored == nullptr) return {.code = status::out_of_memory};
 
-  if (frame.size() >= sizeof header) store_unaligned(frame.data(), uint64_t{0});  // invalid until encoding is complete
+  header_writer to_header(frame, header);
   if (writes) write_metadata(frame, options.metadata, at);
 
   place_line line(at.payloads, threads);
@@ -221,14 +207,11 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
     if (how.chunks_done != nullptr) how.chunks_done->fetch_add(last - first, std::memory_order_relaxed);
   });
 
-  header.frame_bytes = line.end();
-  if (header.frame_bytes > frame.size()) return {.bytes = header.frame_bytes, .code = status::output_too_small};
-  header.base_digest = chunks.base_digest();
+  if (line.end() > frame.size()) return {.bytes = line.end(), .code = status::output_too_small};
   if (at.result != at.contents_end) store_unaligned(frame.data() + at.result, uint64_t{chunks.result_digest()});
-  header.contents_digest = checksum(frame.subspan(sizeof header, at.contents_end - sizeof header));
-  header.header_digest = digest_of(header);
-  std::memcpy(frame.data(), &header, sizeof header);
-  return {.bytes = header.frame_bytes};
+  to_header.finish(line.end(), chunks.base_digest(),
+                   checksum(frame.subspan(sizeof header, at.contents_end - sizeof header)));
+  return {.bytes = line.end()};
 }
 
 // The lowest chunk that failed, and its status, whichever thread finds it.

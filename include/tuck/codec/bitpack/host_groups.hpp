@@ -270,6 +270,12 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   [[gnu::always_inline]] static void put_fields(position& payload, const word* fields, uint32_t count,
                                                 uint32_t width) noexcept {
     if (width == 0) return;
+    if constexpr (sizeof(word) == 4) {
+      if (width == 32) {  // floats of both signs
+        Cpu::shift(fields, payload.bit, static_cast<uint64_t>(*payload.to), payload.to);
+        return payload.advance(32 * count);
+      }
+    }
     if (width > 32) {
       for (uint32_t i = 0; i < count; ++i) payload.put(fields[i], width);
       return;
@@ -310,6 +316,8 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
 #if defined(TUCK_AVX2)
     if (width <= (Bytes == 8 ? 57 : 25) && avx2::available())
       return avx2::take_fields<word>(payload, bit, width, base, to);
+    if constexpr (sizeof(word) == 4)
+      if (width == 32 && avx2::available()) return avx2::take_words(payload, bit, base, to);
 #endif
     for (uint32_t i = 0; i < group; ++i)
       store_unaligned(to + i * sizeof(word), base + take(payload, bit + i * width, width));

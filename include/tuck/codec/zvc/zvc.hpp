@@ -56,11 +56,14 @@ template <element T> uint32_t zvc<T>::encode_chunk(span<const T> values, bytes o
   return detail::on_cpu([=]<class Cpu>(Cpu) {
     using loops = detail::masks_on<Cpu>;
     const std::byte* const from = as_bytes(values).data();
-    std::byte* const masks = out.data();
-    const uint32_t kept = loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, masks);
-    const uint64_t size = side + uint64_t{kept} * sizeof(T);
+    std::byte *const masks = out.data(), *const packed = masks + side, *to = packed;
+    const uint32_t words = loops::template pack_first<sizeof(T)>(from, count, masks, to, masks + raw),
+                   first = words * window;
+    const std::byte* const rest = from + first * sizeof(T);
+    const uint32_t kept = loops::template masks_of<ones::non_zeros, sizeof(T)>(rest, count - first, masks + 4 * words);
+    const uint64_t size = static_cast<uint64_t>(to - masks) + uint64_t{kept} * sizeof(T);
     if (size >= raw) return incompressible;
-    loops::template pack<sizeof(T)>(from, count, masks, masks + side, masks + raw);
+    loops::template pack<sizeof(T)>(rest, count - first, masks + 4 * words, to, masks + raw);
     return static_cast<uint32_t>(size);
   });
 }
