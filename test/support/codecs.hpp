@@ -16,8 +16,8 @@ namespace tuck::test {
 using one_of_each =
     ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate<float>, bitpack<uint16_t>, gaps<bf16>, quantize<float>,
                      quantize<double>, exponents<bf16>, huffman<bf16>, zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>;
-// What is the same for all codecs, such as frames, sanitizers see with a few: they take long to compile, and other tests
-// show them each codec.
+// What is the same for all codecs, such as frames, is compiled with a few for sanitizers. Other tests show them each
+// codec.
 using some_of_them =
     ::testing::Types<zvc<float>, deflate<float>, quantize<float>, zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>;
 using every_codec =
