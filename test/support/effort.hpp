@@ -1,6 +1,6 @@
 // How much to try. Sanitizers and the PTX engine are slow: tests try less there, with fewer codecs. The quick tests are
-// the programs of the full tests and try less because of TUCK_BRIEF=1 in the environment. TUCK_LONG=1 there asks for all
-// rounds, the CMake option TUCK_LONG_TESTS for all codecs, which take long to compile.
+// the programs of the full tests and try less because of TUCK_BRIEF=1 in the environment. There, TUCK_LONG=1 asks for
+// all rounds. The CMake option TUCK_LONG_TESTS asks for all codecs, which take long to compile.
 #pragma once
 
 #include <cstdlib>
