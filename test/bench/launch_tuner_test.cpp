@@ -35,22 +35,22 @@ outcome_of_search search(const surface& s, tuner_options options) {
 class tuner_on_waves : public ::testing::TestWithParam<bench::wave_of> {};
 
 TEST_P(tuner_on_waves, comes_near_the_best_in_forty_trials) {
-  constexpr int seeds = brief ? 10 : 100;
-  int near = 0;
+  const uint64_t seeds = test::long_run() ? 100 : brief ? 10 : 30;
+  uint64_t near = 0;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     const auto r = search(make_wave_surface(seed, GetParam()), {.seed = seed});
     EXPECT_LE(r.trials, 40u);
     EXPECT_LE(r.over_expert, .02) << seed;
     near += r.over_best <= .05;
   }
-  EXPECT_GE(near, brief ? 8 : 90);
+  EXPECT_GE(near, test::long_run() ? 90u : brief ? 8u : 26u);
 }
 INSTANTIATE_TEST_SUITE_P(of, tuner_on_waves,
                          ::testing::Values(bench::wave_of::chunks, bench::wave_of::threads, bench::wave_of::blocks));
 
 // The expert's choice is the best: what merely looked faster must not win.
 TEST(launch_tuner, does_not_leave_a_good_choice) {
-  for (uint64_t seed = 101; seed <= (brief ? 105 : 130); ++seed) {
+  for (uint64_t seed = 101; seed <= (brief ? 105 : test::long_run() ? 130 : 110); ++seed) {
     surface s = make_wave_surface(seed);
     s.expert = s.best;
     EXPECT_LE(search(s, {.seed = seed}).over_expert, .02) << seed;
@@ -62,7 +62,7 @@ TEST(launch_tuner, believes_what_was_measured_of_the_expert_s_choice) {
   surface s = make_wave_surface(1);
   std::fill(s.mean.begin(), s.mean.end(), 1);
   s.mean[s.expert] = s.mean[s.best = s.expert] = .96;
-  for (uint64_t seed = 1; seed <= (brief ? 5 : 30); ++seed)
+  for (uint64_t seed = 1; seed <= (brief ? 5 : test::long_run() ? 30 : 10); ++seed)
     EXPECT_LE(search(s, {.seed = seed}).over_expert, .02) << seed;
 }
 

@@ -33,7 +33,7 @@ TYPED_TEST(bitpack_block, encodes_any_widths_to_the_scalar_codec_s_bytes) {
   using value = value_t<TypeParam>;
   std::mt19937_64 random(61);
   for_schedules(2, [&] {
-    for (uint64_t widest = 0; widest <= 8 * sizeof(value); widest += widest < 8 ? 1 : 5)
+    for (uint64_t widest = 0; widest <= 8 * sizeof(value); widest += slow ? 3 : widest < 8 ? 1 : 5)
       for (int round = 0; round < 6; ++round) {
         const uint64_t count = round < 2 ? this->capacity : 1 + random() % (round < 4 ? this->capacity : 100);
         const TypeParam codec(round % 2 == 0 ? predictor::none : predictor::automatic);
@@ -68,7 +68,7 @@ TYPED_TEST(bitpack_block, decodes_with_the_scalar_codec_s_verdict) {
   std::mt19937_64 random(63);
   std::vector<std::vector<std::byte>> encoded;
   std::vector<uint32_t> counts;
-  for (int round = 0; round < (brief ? 400 : 2000); ++round) {
+  for (int round = 0; round < (slow ? 100 : 2000); ++round) {
     const uint64_t most = round % 64 == 0 ? this->capacity : 300;
     const auto values = narrow<value>(1 + random() % most, random() % (8 * sizeof(value)), random);
     auto bytes = this->encode(values, TypeParam(round % 2 == 0 ? predictor::none : predictor::automatic));

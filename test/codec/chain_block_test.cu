@@ -19,7 +19,7 @@ using all_chains =
                      chain<zvc<float>, mine::masked, mine::halved>, chain<mine::masked, huffman<uint32_t>>>;
 using few_chains = ::testing::Types<zvc_huffman<double>, delta_rle_bitpack<int32_t>, chain<rle<uint8_t>, zvc<uint8_t>>,
                                     chain<zvc<float>, mine::masked, mine::halved>>;
-using chains = std::conditional_t<brief, few_chains, all_chains>;
+using chains = std::conditional_t<slow, few_chains, all_chains>;
 TYPED_TEST_SUITE(chain_block, chains, codec_names);
 
 template <class C> std::vector<std::byte> scalar_chunk(const std::vector<value_t<C>>& values) {

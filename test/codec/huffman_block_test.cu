@@ -14,7 +14,7 @@ using all_huffmans =
                      chain<rle<uint64_t>, zvc<uint64_t>, huffman<uint64_t>>>;
 using few_huffmans = ::testing::Types<huffman<bf16>, zvc_rle_huffman<float>, zvc_huffman<double>,
                                       chain<delta<uint32_t>, zvc<uint32_t>, huffman<uint32_t>>>;
-using tested_huffmans = std::conditional_t<brief, few_huffmans, all_huffmans>;
+using tested_huffmans = std::conditional_t<slow, few_huffmans, all_huffmans>;
 TYPED_TEST_SUITE(huffman_block, tested_huffmans, codec_names);
 
 // Values whose upper bytes have few or many values, in runs or not, of both signs or one, with zeros; small ones, whose

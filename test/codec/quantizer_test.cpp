@@ -271,7 +271,7 @@ template <floating_element T, class Visit> void by_strata(uint64_t count, double
 
 template <class T> class quantizer : public ::testing::Test {
  protected:
-  static constexpr uint64_t samples = brief ? 2'000'000 : 10'000'000;  // over all bounds
+  static constexpr uint64_t samples = slow ? 2'000'000 : 10'000'000;  // over all bounds
 };
 using wide_types = ::testing::Types<float, double>;
 TYPED_TEST_SUITE(quantizer, wide_types, element_names);

@@ -16,7 +16,7 @@ template <element T> std::vector<T> runs(uint64_t count, uint64_t longest, std::
 template <class C> class rle_block : public block_against_scalar<C> {};
 
 using run_lengths =
-    std::conditional_t<brief, ::testing::Types<rle<uint8_t>, rle<float>, rle_zero<bf16>, rle_zero<int64_t>>,
+    std::conditional_t<slow, ::testing::Types<rle<uint8_t>, rle<float>, rle_zero<bf16>, rle_zero<int64_t>>,
                        ::testing::Types<rle<uint8_t>, rle<f16>, rle<float>, rle<double>, rle_zero<uint8_t>,
                                         rle_zero<bf16>, rle_zero<float>, rle_zero<int64_t>>>;
 TYPED_TEST_SUITE(rle_block, run_lengths);
@@ -52,7 +52,7 @@ TYPED_TEST(rle_block, decodes_with_the_scalar_codec_s_verdict) {
   std::mt19937_64 random(22);
   std::vector<std::vector<std::byte>> encoded;
   std::vector<uint32_t> counts;
-  for (int round = 0; round < (brief ? 400 : 2000); ++round) {
+  for (int round = 0; round < (slow ? 100 : 2000); ++round) {
     const uint64_t most = round % 64 == 0 ? this->capacity : 300;
     const auto values = runs<value_t<TypeParam>>(1 + random() % most, uint64_t{1} << random() % 8, random);
     auto bytes = this->encode(values);

@@ -12,7 +12,7 @@ namespace {
 using namespace gzip_test;
 
 constexpr size_t member_input = gpu_gzip::member_input;
-constexpr size_t large = tuck::test::brief ? size_t{1} << 18 : size_t{1} << 20;
+const size_t large = tuck::test::brief ? size_t{1} << 18 : size_t{1} << 20;
 
 std::string random_text(size_t size) {
   const std::vector<uint8_t> values = tuck::test::noise<uint8_t>(size);

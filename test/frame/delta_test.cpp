@@ -23,7 +23,7 @@ template <class C> class delta_frames : public ::testing::Test {
     EXPECT_TRUE(same_bits(out, before));
   }
 };
-TYPED_TEST_SUITE(delta_frames, tested_codecs, codec_names);
+TYPED_TEST_SUITE(delta_frames, framed_codecs, codec_names);
 
 TYPED_TEST(delta_frames, restore_every_value) {
   using T = value_t<TypeParam>;

@@ -37,11 +37,7 @@ template <class C> class device_cost : public ::testing::Test {
     return static_cast<double>(bytes) / (32.0 * static_cast<double>(sectors));
   }
 };
-// Nothing to find for sanitizers.
-using codecs =
-    std::conditional_t<brief, ::testing::Types<zvc<float>, deflate<float>, quantize<float>, zvc_huffman<f16>>,
-                       few_codecs>;
-TYPED_TEST_SUITE(device_cost, codecs, codec_names);
+TYPED_TEST_SUITE(device_cost, framed_codecs, codec_names);
 
 // What quantize keeps as it is, it reads twice, value by value: those are looked at apart.
 template <class T> std::vector<T> without_exceptions(std::vector<T> values) {

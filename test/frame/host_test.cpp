@@ -9,12 +9,12 @@ template <class C> class frame_suite : public ::testing::Test {
  protected:
   static constexpr uint64_t chunk_values = C::chunk_bytes / sizeof(value_t<C>);
 };
-TYPED_TEST_SUITE(frame_suite, tested_codecs, codec_names);
+TYPED_TEST_SUITE(frame_suite, framed_codecs, codec_names);
 
 TYPED_TEST(frame_suite, restores_every_value_of_every_size) {
   constexpr uint64_t chunk = TestFixture::chunk_values;
   for (const uint64_t size : {uint64_t{0}, uint64_t{1}, uint64_t{31}, uint64_t{32}, uint64_t{33}, chunk - 1, chunk,
-                              chunk + 1, 3 * chunk + 7, uint64_t{brief ? 100'003 : 1'000'013}})
+                              chunk + 1, 3 * chunk + 7, uint64_t{brief ? 100'003u : 1'000'013u}})
     for (const double sparsity : {0., .1, .5, .9, .99, 1.})
       for (const pattern how : {pattern::iid, pattern::clustered}) {
         const auto values = sample<TypeParam>::tensor(size, sparsity, how, size);

@@ -10,8 +10,7 @@
 
 namespace tuck::fuzz {
 
-// The codecs whose kernels are fuzzed: each kind of code once, or all with the CMake option TUCK_LONG_TESTS. clang
-// takes half a minute for one of them.
+// The codecs whose kernels are fuzzed: each kind of code once, or all with the CMake option TUCK_LONG_TESTS.
 #if defined(TUCK_LONG_TESTS)
 using device_codecs = all_codecs;
 #else

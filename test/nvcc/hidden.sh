@@ -2,7 +2,7 @@
 # place.
 . "$(dirname "$0")/common.sh"
 need_arch 90
-compile $(shared_kernels) -Xcompiler -fPIC -arch=sm_90 -DUNIT=unit -c "$here/unit.cu" -o "$work/unit.o"
+compile $quickly $(shared_kernels) -Xcompiler -fPIC -arch=sm_90 -DUNIT=unit -c "$here/unit.cu" -o "$work/unit.o"
 "$nvcc" -shared -cudart static "$work/unit.o" -o "$work/unit.so"
 readelf -sW "$work/unit.o" >"$work/symbols"
 readelf --dyn-syms -W "$work/unit.so" >"$work/exports"

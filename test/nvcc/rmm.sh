@@ -8,5 +8,5 @@ if [ ! -d "$rmm/librmm/include/rmm" ]; then
   exit 77
 fi
 need_arch 90
-compile -arch=sm_90 -I"$rmm/librmm/include" -I"$rmm/librmm/include/rapids" -I"$rmm/rapids_logger/include" \
+compile $quickly -arch=sm_90 -I"$rmm/librmm/include" -I"$rmm/librmm/include/rapids" -I"$rmm/rapids_logger/include" \
   -I"$here/../../examples" -c "$here/rmm.cu" -o "$work/rmm.o"

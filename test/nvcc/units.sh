@@ -18,7 +18,7 @@ unit() {
 }
 unit fast -arch=sm_90 -O3 -use_fast_math -fmad=true -Xcompiler "$strict"
 unit no_exceptions -arch=sm_90 -Xcompiler "$strict,-fno-exceptions,-fno-rtti"
-every="-O1 $(shared_kernels) -DEVERY_LAUNCH -Xcompiler -ffunction-sections"
+every="-O1 $quickly $(shared_kernels) -DEVERY_LAUNCH -Xcompiler -ffunction-sections"
 unit plain -gencode arch=compute_90,code=compute_90 $every
 unit older $older $every
 unit several $several $every

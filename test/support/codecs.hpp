@@ -12,16 +12,14 @@
 
 namespace tuck::test {
 
-// One of each kind: enough for sanitizers, which take long, and for what frames of the others test as well.
+// One of each kind. The program's tests have every codec and type, whose frames and chunks are made the same way.
 using one_of_each =
     ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate<float>, bitpack<uint16_t>, gaps<bf16>, quantize<float>,
                      quantize<double>, exponents<bf16>, huffman<bf16>, zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>;
-// What has code of its own.
-using most_codecs =
-    ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<float>, rle<double>,
-                     rle_zero<f16>, deflate<uint8_t>, deflate<float>, bitpack<uint8_t>, bitpack<uint32_t>,
-                     gaps<uint8_t>, gaps<bf16>, gaps<double>, exponents<bf16>, quantize<f16>, quantize<float>,
-                     quantize<double>, zvc_huffman<float>, delta_rle_bitpack<int32_t>, quantize_delta_huffman<f16>>;
+// What is the same for all codecs, such as frames, is compiled with a few for sanitizers. Other tests show them each
+// codec.
+using some_of_them =
+    ::testing::Types<zvc<float>, deflate<float>, quantize<float>, zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>;
 using every_codec =
     ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>,
                      rle_zero<float>, rle_zero<uint8_t>, deflate<uint8_t>, deflate<f16>, deflate<float>,
@@ -30,13 +28,14 @@ using every_codec =
                      exponents<float>, quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>,
                      zvc_huffman<float>, huffman<bf16>, delta_rle_bitpack<int32_t>, quantize_delta_huffman<float>,
                      zvc_rle_huffman<bf16>>;
-using few_codecs = std::conditional_t<long_tests, every_codec, one_of_each>;
-using tested_codecs = std::conditional_t<long_tests, every_codec, std::conditional_t<brief, one_of_each, most_codecs>>;
+using tested_codecs = std::conditional_t<long_tests, every_codec, one_of_each>;
+using framed_codecs = std::conditional_t<slow && !long_tests, some_of_them, tested_codecs>;
 // Fuzzers, which have sanitizers, damage frames of every codec.
 using corrupted_codecs = std::conditional_t<
-    brief, ::testing::Types<zvc<float>, deflate<float>, quantize<f16>, delta_rle_bitpack<int64_t>>,
+    long_tests,
     ::testing::Types<zvc<float>, rle<float>, deflate<float>, bitpack<uint16_t>, quantize<float>, quantize<f16>,
-                     zvc_huffman<float>, delta_rle_bitpack<int64_t>, quantize_delta_huffman<f16>>>;
+                     zvc_huffman<float>, delta_rle_bitpack<int64_t>, quantize_delta_huffman<f16>>,
+    ::testing::Types<zvc<float>, deflate<float>, quantize<f16>, delta_rle_bitpack<int64_t>>>;
 
 struct codec_names {
   template <class C> static std::string GetName(int) {

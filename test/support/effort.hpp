@@ -1,26 +1,22 @@
-// How much to try. Sanitizers and the PTX engine take an order of magnitude longer, and the quick tests are to be
-// quick: they are brief. TUCK_LONG=1 in the environment asks for all rounds, the CMake option TUCK_LONG_TESTS for all
-// codecs, which take long to compile.
+// How much to try. Sanitizers and the PTX engine are slow: tests try less there, with fewer codecs. The quick tests are
+// the programs of the full tests and try less because of TUCK_BRIEF=1 in the environment. There, TUCK_LONG=1 asks for
+// all rounds. The CMake option TUCK_LONG_TESTS asks for all codecs, which take long to compile.
 #pragma once
-
-#if __has_include(<tuck_effort.h>)
-#include <tuck_effort.h>
-#endif
 
 #include <cstdlib>
 
 namespace tuck::test {
 
-#if defined(TUCK_BRIEF) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool brief = true;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(TUCK_CUDAPTX)
+inline constexpr bool slow = true;
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-inline constexpr bool brief = true;
+inline constexpr bool slow = true;
 #else
-inline constexpr bool brief = false;
+inline constexpr bool slow = false;
 #endif
 #else
-inline constexpr bool brief = false;
+inline constexpr bool slow = false;
 #endif
 
 #if defined(TUCK_LONG_TESTS)
@@ -29,6 +25,7 @@ inline constexpr bool long_tests = true;
 inline constexpr bool long_tests = false;
 #endif
 
+inline const bool brief = slow || std::getenv("TUCK_BRIEF") != nullptr;
 inline bool long_run() { return std::getenv("TUCK_LONG") != nullptr; }
 
 }  // namespace tuck::test
