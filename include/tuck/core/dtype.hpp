@@ -29,7 +29,8 @@ enum class dtype : uint8_t {
   f8e5m2 = 14,  ///< OCP 8-bit float E5M2: the upper byte of an f16
 };
 
-/// IEEE binary16 as a bit pattern. Lossless codecs need no arithmetic on it.
+/// IEEE binary16 as a bit pattern. Lossless codecs need no arithmetic on it. Write f16{bits} to make one: g++ 12.2 ends
+/// with an internal error on loops that std::bit_cast to such a type.
 struct f16 {
   uint16_t bits;  ///< sign, 5 bits of exponent, 10 bits of mantissa
   // Compares bits: a NaN equals itself, -0 differs from +0.
