@@ -64,8 +64,8 @@ inline namespace TUCK_ARCH {
 ///
 /// With `chunk_by_chunk` there is one launch. `out` does not change if the frame is truncated, or if its header is
 /// damaged or does not fit the call. Otherwise all of `out` is written, and damaged chunks become zeros. Two errors are
-/// found only at the end. bad_directory: all of `out` becomes zeros, unlike on the host. A base with a wrong digest:
-/// the outcome is wrong_base, and `out` has wrong values where the base has.
+/// found only at the end. bad_directory: all of `out` becomes zeros (on the host: no change). A base with a wrong
+/// digest: the outcome is wrong_base, and `out` is wrong where the base is.
 ///
 /// @param base  device memory, aligned to sizeof(value). The call is faster if `base` and `out` are aligned to 16 bytes
 /// @param out   as many values as the frame. It may be `base` itself; otherwise they must not overlap

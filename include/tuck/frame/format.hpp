@@ -30,15 +30,15 @@
 // Deltas. With flag_delta, the frame is a tensor relative to a base of the same type and size. A chunk decodes to the
 // bits of the tensor's values XOR the bits of the base's values. A delta always has chunk checksums. base_digest is the
 // tensor_digest of the base, the result digest is that of the tensor, both in chunks of chunk_values values. Decoders
-// need not check the result digest: valid chunks and the right base always give the right tensor. It links consecutive
-// deltas: if they have equal chunk_values, the result digest of a delta is the base_digest of the next delta.
+// need not check the result digest: valid chunks and the right base always give the right tensor. The result digest
+// links deltas: with equal chunk_values, it is the base_digest of the next delta.
 //
 // Validity. Readers reject versions, flags, types, kinds and codecs that they do not know. They reject unused fields
 // and unused stages that are not 0. Unused stages are at the end. Readers ignore the padding of metadata.
 //
 // Versions. Magic and version are the first 6 bytes of every version. A new flag, kind, type or field comes with
-// another version, a new codec with a new id. So anything unknown in a frame of version 1 is damage. Readers report a
-// newer frame as bad_version or codec_mismatch.
+// another version, a new codec with a new id. So in version 1, an unknown flag, kind or type is damage. Readers report
+// a newer frame as bad_version or codec_mismatch.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -104,7 +104,7 @@ TUCK_HD constexpr const char* name(chunk_kind kind) noexcept {
 ///     |  kind  |  payload bytes  |  offset in the frame / 2^alignment_log2 |
 ///     +--------+-----------------+-----------------------------------------+
 ///
-/// An encoded chunk has 1 to n w - 1 bytes (n values of w bytes), a raw chunk n w bytes, a uniform chunk w bytes or
+/// An encoded chunk has 1 to n * w - 1 bytes (n values of w bytes), a raw chunk n * w bytes, a uniform chunk w bytes or
 /// none. A payload lies between P and frame_bytes. A payload without bytes may have any offset up to frame_bytes. A
 /// word of zeros, as in fresh memory, is not a valid entry: an encoded chunk has at least 1 byte.
 struct directory_entry {
@@ -132,7 +132,7 @@ static_assert(2 * max_chunk_raw_bytes <= directory_entry::max_bytes);
 struct frame_layout {
   uint64_t chunks = 0;        ///< number of chunks: ceil(value_count / chunk_values)
   uint64_t directory = 0;     ///< D, the directory
-  uint64_t checksums = 0;     ///< C, the chunk checksums, also if there are none
+  uint64_t checksums = 0;     ///< C, where chunk checksums are or would be
   uint64_t result = 0;        ///< R, the result digest of a delta; equals contents_end without flag_delta
   uint64_t contents_end = 0;  ///< E, the end of what contents_digest covers
   uint64_t payloads = 0;      ///< P, the first offset that a payload can have
@@ -177,7 +177,7 @@ TUCK_HD inline uint64_t digest_of(const frame_header& h) noexcept {
 
 /// Options of a frame. The bytes of a frame depend only on these options, the codec and the values.
 struct frame_options {
-  uint32_t chunk_values = 0;            ///< values per chunk: 0, the default of the codec, or as in frame_header
+  uint32_t chunk_values = 0;            ///< values per chunk, as in frame_header; 0: the codec's default
   uint32_t alignment = 32;              ///< alignment of payloads in bytes: a power of two from 16 to 4096
   bool checksums = false;               ///< store a digest of the decoded values of each chunk
   const_bytes metadata = {};            ///< bytes to store in the frame, in host memory; for host calls only
@@ -185,8 +185,8 @@ struct frame_options {
   dtype type = dtype::none;             ///< type of the values; required for codecs of `untyped`
 };
 
-/// Whether a codec can encode deltas: it is lossless and not an adaptive_codec. Of the library's codecs, only quantize
-/// and chains that begin with quantize_codes cannot.
+/// Whether a codec can encode deltas: it is lossless and not an adaptive_codec (concept.hpp). Of the library's codecs,
+/// only quantize and chains that begin with quantize_codes cannot.
 template <codec C> inline constexpr bool takes_deltas = !is_lossy<C> && !adaptive_codec<C>;
 
 /// Options of decode_delta.

@@ -1,6 +1,6 @@
-// Huffman codes values by byte planes. Each plane has its own code; planes that do not compress are stored.
+// Huffman codes values by planes: byte k of all values is plane k. Each plane has its own code, or is stored.
 //
-// Alone it suits weights, keys and values: the exponents of floats compress, and the other bytes are stored (DFloat11,
+// Alone it suits weights and KV caches: the exponents of floats compress, and the other bytes are stored (DFloat11,
 // Zhang et al., 2025). As the last stage of a chain, after zvc or rle, it also codes their masks. layout.hpp describes
 // the format. The bytes are canonical: host and device write the same.
 #pragma once
@@ -32,12 +32,12 @@ template <element T> struct huffman {
 
   /// Returns the most bytes that encode_row writes for a row of `row` bytes.
   static constexpr uint32_t max_row_bytes(uint32_t row) noexcept { return huffman_format::max_bytes(row, row); }
-  /// Encodes a chain's row. The first section holds values, the others are side streams.
+  /// Encodes a row of a chain: the values of the stage before, then the side streams. Each is a section.
   /// @param to memory for max_row_bytes(row.size()) bytes
   /// @return the bytes used
   static uint32_t encode_row(const_bytes row, const section_list& sections, std::byte* to) noexcept;
   /// Restores a row with these sections from untrusted bytes.
-  /// @return ok or bad_payload; then `row` is unspecified
+  /// @return ok; or bad_payload, and `row` is unspecified
   static status decode_row(const_bytes encoded, const section_list& sections, bytes row) noexcept;
 };
 

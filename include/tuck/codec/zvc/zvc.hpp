@@ -1,7 +1,7 @@
 // ZVC, zero-value compression: a mask has one bit per value, and only the non-zero values are stored.
 // This is the format of cDMA (Rhu et al., HPCA 2018), except that all masks of a chunk precede its values.
 //
-// A chunk of n values has one mask word for each 32 values, a window. First all masks are stored, then the values:
+// A chunk of n values has one mask word per window of 32 values. First all masks are stored, then the values:
 //
 //   u32 mask[ceil(n / 32)]      bit i of mask[j] is set if value 32 j + i is not zero. The unused high bits of
 //                               the last mask are 0
