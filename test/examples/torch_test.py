@@ -99,6 +99,45 @@ class Saved(unittest.TestCase):
         self.assertEqual(policy.take_counts(), {})
         self.assertTrue(weight.grad is not None)
 
+    def test_parts_that_stay_as_they_are(self):
+        x, ids = torch.randn(8, 64, 64), torch.randint(50, (2, 64, 64))
+        linear, table = nn.Linear(64, 64, bias=False), nn.Embedding(50, 64)
+
+        def two_parts():
+            a, b = linear(x).split(4)
+            return (a.sin() * b.cos()).sum()
+
+        forms = {"split": two_parts, "many": lambda: sum(t.sin().sum() * (i + 1)
+                                                          for i, t in enumerate(linear(x).split(1))),
+                 "indices": lambda: table(ids[1]).sin().sum()}
+        for name, form in forms.items():
+            weight = table.weight if name == "indices" else linear.weight
+            (plain,) = torch.autograd.grad(form(), weight)
+            for policy in (tuck_torch.Raw(), tuck_torch.Codec("zvc"), tuck_torch.Codec("zvc+rle+huffman"),
+                           tuck_torch.Advised(1e9)):
+                for step in range(3):
+                    with tuck_torch.saved_tensors(policy):
+                        loss = form()
+                    (gradient,) = torch.autograd.grad(loss, weight)
+                    self.assertTrue(torch.equal(gradient, plain), (name, type(policy).__name__, step))
+
+    def test_dropout_of_any_strides(self):
+        linear, x = nn.Linear(64, 64), torch.randn(8, 32, 64)
+        image = torch.randn(4, 8, 16, 16).to(memory_format=torch.channels_last)
+        conv = nn.Conv2d(8, 8, 3, padding=1).to(memory_format=torch.channels_last)
+        for form, weight in ((lambda: F.dropout(linear(x).transpose(1, 2), .1).square().sum(), linear.weight),
+                             (lambda: F.dropout(conv(image), .1).square().sum(), conv.weight)):
+            gradients = []
+            for policy in (None, "zvc", "zvc+rle+huffman"):
+                torch.manual_seed(3)
+                if policy is None:
+                    loss = form()
+                else:
+                    with tuck_torch.saved_tensors(policy):
+                        loss = form()
+                gradients.append(torch.autograd.grad(loss, weight)[0])
+            self.assertTrue(torch.equal(gradients[0], gradients[1]) and torch.equal(gradients[0], gradients[2]))
+
     def test_stays_within_the_bound(self):
         t = torch.randn(100_000, generator=torch.Generator().manual_seed(1))
         t[::3] = 0

@@ -160,6 +160,39 @@ class Formulas(unittest.TestCase):
                     self.assertLess(measured[name], 1e-6)
 
 
+class Comet(unittest.TestCase):
+    def test_small_inputs_are_learnt_from(self):
+        torch.manual_seed(0)
+        x, target, weight = torch.randn(64, 32) * 1e-5, torch.randn(64, 16), nn.Parameter(torch.randn(16, 32))
+        optimizer = torch.optim.Adam([weight], lr=1e-2)
+        policy, first = tuck_torch.Comet(optimizer, refresh=20), weight.detach().clone()
+        for _ in range(5):
+            optimizer.zero_grad()
+            with tuck_torch.saved_tensors(policy, smallest=0):
+                loss = F.mse_loss(F.linear(x, weight) * 1e5, target)
+            loss.backward()
+            (exact,) = torch.autograd.grad(F.mse_loss(F.linear(x, weight) * 1e5, target), weight)
+            self.assertLess(((weight.grad - exact).norm() / exact.norm()).item(), 0.05)
+            optimizer.step()
+        self.assertGreater((weight - first).abs().max().item(), 0.03)
+
+    @unittest.skipIf(ATTENTION is None, "needs scaled_dot_product_attention")
+    def test_what_attention_scales_is_not_its_output(self):
+        roles = []
+
+        def pack(t):
+            roles.append(functions.running.role_of(t) if functions.running is not None else None)
+            return t
+
+        for width, has_output in ((16, True), (8, False)):  # values of another width take the path of products
+            q, k, v = (torch.randn(2, 2, 32, e, requires_grad=True) for e in (16, 16, width))
+            roles.clear()
+            functions = Functions(lambda: tuck_torch.Site(None, 0), lambda call: None, lambda call, output: None)
+            with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t), functions:
+                ATTENTION(q, k, v)
+            self.assertEqual("output" in roles, has_output, roles)
+
+
 class Watched(tuck_torch.Comet):
     """Compares what is decoded with what was saved, in float32."""
 

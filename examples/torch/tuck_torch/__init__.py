@@ -12,7 +12,7 @@ What is saved on the CPU becomes a frame of tuck's host codecs (libtuck_host.so)
 through that device's swap stream to pinned host memory (libtuck_torch.so). Parameters, tensors below `smallest` bytes
 and those that are not dense in memory, nor views of a dense result, are left alone. Memory that several operations save
 is stored once, in whatever shapes they see it. Writes that PyTorch does not count, as through `.data`, are not seen. A
-tensor that is written to after it was saved is an error in the backward pass, as it is without tuck.
+tensor that is written to after it was saved, and before it is encoded, is an error in the backward pass.
 
 Frames of 64 KiB or more are encoded and decoded on a thread of the C library beside the training's own.
 

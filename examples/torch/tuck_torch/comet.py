@@ -32,7 +32,8 @@ SPARSE = 0.1  # from this share of zeros on, the chain of codecs is taken
 class Comet(Policy):
     """COMET: what known operations save is stored within absolute bounds, which tuck::bound_controller sets for each
     call of an iteration from its gradients and momentum (SGD's momentum_buffer, Adam's exp_avg / (1 - beta1), which is
-    the same sum of gradients) every `refresh` iterations, and which are `first` before. bounds.py has the formulas, for
+    the same sum of gradients) every `refresh` iterations. Before, they are `first`, times the tensor's largest magnitude
+    if that is less than 1. bounds.py has the formulas, for
     inputs of convolutions and linear layers, of GELU, SiLU, LayerNorm and RMSNorm, operands of products, queries, keys,
     values and results of attention, and results of softmax and its logarithm. A tensor that several read has the
     smallest of their bounds. If a ReLU is among them, what is above zero stays above zero, whatever the bound: gradients
@@ -85,6 +86,7 @@ class Comet(Policy):
         self._looking = True
         self._controllers: dict[tuple, int] = {}       # call and role -> bound_controller
         self._bounds: dict[tuple, float] = {}          # ... its bound
+        self._learnt: set[tuple] = set()               # ... whether it has been learnt
         self._zeros: dict[tuple, float] = {}           # call and role -> share of zeros
         self._slopes: dict[tuple, float] = {}          # call -> of its output's error to its input's
         self._fronts: dict[tuple, dict] = {}           # call -> by role, arguments and the weights in front, gains
@@ -227,7 +229,7 @@ class Comet(Policy):
     # What is stored.
 
     def choose(self, t: torch.Tensor, site: Site, uses: list) -> Choice | None:
-        limit, sees_sign = math.inf, False
+        limit, sees_sign, most = math.inf, False, None
         for use, factor in uses:
             need = self._need(use)
             if need is None:
@@ -235,7 +237,10 @@ class Comet(Policy):
             if need == SIGN:
                 sees_sign = True
             elif need != NOTHING:
-                limit = min(limit, need / factor)
+                if (use.call.key, use.role) not in self._learnt:  # `first` must not be more than small values are
+                    most = (t.detach().abs().max().item() if t.numel() else 0.0) if most is None else most
+                    need *= min(1.0, most) or 1.0
+                limit = min(limit, need / max(factor, 1e-30))
         if need is None:
             return None if self.keeps(site, t.numel() * t.element_size()) else self._lossless
         if limit == math.inf:
@@ -300,6 +305,7 @@ class Comet(Policy):
             host().bound_update(self._controller(key), self.iteration, worst, 1.0, max(1 - self._zeros.get(key, 0.0),
                                                                                        1e-9), 1.0)
             self._bounds.pop(key, None)
+            self._learnt.add(key)
             self._updated = self.iteration
 
     def _errors(self, use: Use, t: torch.Tensor) -> list[tuple] | None:

@@ -52,15 +52,16 @@ class Use:
 class Call:
     """A call of a recognised function. `key` is the same in each iteration that calls the same functions.
 
-    arguments: by name, and the tensors among them: only while it runs. gradient: of its output, where a policy has asked for it. noted: what the
-    policy keeps of it."""
+    arguments: by name, and the tensors among them: only while it runs. gradient: of its output, where a policy has asked
+    for it. noted: what the policy keeps of it. seen: the arguments that were saved."""
 
-    __slots__ = ("kind", "function", "arguments", "tensors", "key", "site", "gradient", "noted", "handles", "__weakref__")
+    __slots__ = ("kind", "function", "arguments", "tensors", "key", "site", "gradient", "noted", "handles", "seen",
+                 "__weakref__")
 
     def __init__(self, kind: str, function, arguments: dict, key: tuple, site) -> None:
         self.kind, self.function, self.arguments, self.key, self.site = kind, function, arguments, key, site
         self.tensors = [(name, a) for name, a in arguments.items() if isinstance(a, torch.Tensor)]
-        self.gradient, self.noted = None, {}
+        self.gradient, self.noted, self.seen = None, {}, set()
         self.handles: dict[str, weakref.ref] = {}  # by role: what autograd holds of it
 
     def role_of(self, t: torch.Tensor) -> str | None:
@@ -68,6 +69,7 @@ class Call:
         same = [name for name, a in self.tensors
                 if a.data_ptr() == pointer and a.numel() == count and a.dtype == t.dtype]
         if len(same) == 1:
+            self.seen.add(same[0])
             return same[0]
         if same:  # an operation of a tensor and itself
             return None
@@ -78,9 +80,13 @@ class Call:
             return "mask" if t.shape == first.shape else None
         equal = [name for name, a in self.tensors if _is_copy(a, t)]
         if len(equal) == 1:
+            self.seen.add(equal[0])
             return equal[0]
-        # A copy of one is the others' equal, too, where they are equal: nobody can tell them apart.
-        return "output" if not equal and self.kind in SAVES_OUTPUT and t.numel() == first.numel() else None
+        # A copy of one is the others' equal, too, where they are equal: nobody can tell them apart. Attention that does
+        # not save its query and key as they are has others of their size.
+        if equal or self.kind not in SAVES_OUTPUT or t.numel() != first.numel():
+            return None
+        return "output" if self.kind != "attention" or {"query", "key", "value"} <= self.seen else None
 
 
 def _is_copy(a: torch.Tensor, t: torch.Tensor) -> bool:

@@ -263,7 +263,7 @@ def _is_dense(t: torch.Tensor) -> bool:
 
 def _mask(t: torch.Tensor, site: Site, policy: Policy, identity) -> Mask | None:
     """A tensor of zeros and one other value, by its bits."""
-    flat = t.detach().reshape(-1)
+    flat = t.detach().as_strided((t.numel(),), (1,), t.storage_offset())  # in the order of memory
     bits, scale = flat != 0, flat.max().item()
     if not torch.equal(bits.to(t.dtype).mul_(scale), flat):
         return None

@@ -240,4 +240,5 @@ class Handle:
         stored.left += 1
 
     def view(self) -> torch.Tensor:
-        return self.stored.value().as_strided(self.shape, self.stride, self.offset)
+        t = self.stored.value()  # what stays as it is may be a part of a storage
+        return t.as_strided(self.shape, self.stride, t.storage_offset() + self.offset)

@@ -134,7 +134,7 @@ class engine {
 
   // For the watchdog, from other threads:
   std::uint64_t visits() const { return visits_.load(std::memory_order_relaxed); }
-  bool busy() const { return busy_.load(std::memory_order_relaxed); }
+  bool busy() const { return busy_.load(std::memory_order_acquire); }
   std::string whereabouts() const;
   bool hung_since(const launch* job, std::uint64_t progress) const {
     return !busy() || job_ != job || stale_at_.load() == progress;

@@ -46,7 +46,8 @@ void engine::check_progress(site where) {
   give_time();  // what is awaited may need this processor
   if (stale_polls_ < job_->options.watchdog_polls) return;
   stale_at_.store(all);
-  if (all_hung(job_, all))
+  // Another worker may have run to its end since `all` was read. Then it is idle, but has made progress.
+  if (all_hung(job_, all) && total_progress() == all)
     fail(
         "no progress",
         [&] {
