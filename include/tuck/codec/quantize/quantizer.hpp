@@ -61,7 +61,6 @@ template <floating_element T> struct step_quantizer {
   using bits = bits_t<T>;
   using real = typename format::real;
   using word = bits_t<real>;
-  using number = std::make_signed_t<word>;
   /// Width of a code with its sign. Wider codes exceed the precision of the type, or fail the comparison too often.
   static constexpr uint32_t code_bits = sizeof(T) == 2 ? 16 : sizeof(T) == 4 ? 23 : 30;
   /// Width of the integers that decoders accept. The sum of `zero` and 32 such integers is still a finite number; its

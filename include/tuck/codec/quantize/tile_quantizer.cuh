@@ -58,7 +58,6 @@ template <floating_element T, int Threads> class tile_quantizer {
   using bits = bits_t<T>;
   using word = typename step_quantizer<T>::word;
   using steps = step_quantizer<T>;
-  using number = typename steps::number;
   using side = quantize_side<T>;
   using marks = std::conditional_t<(tile::capacity / Threads > 32), uint64_t, uint32_t>;  // a bit per value of a thread
 
