@@ -35,28 +35,48 @@ def signal_name(number):
         return f"signal {number}"
 
 
-def run(command, limit, log, env=None):
-    """Runs a command for at most `limit` seconds and appends what it prints to the file `log`.
+class Running:
+    """A command that was started, and appends what it prints to the file `log`. Raises OSError where it cannot be."""
 
-    Raises OSError where it cannot be started. It, and what it has started, is gone when this returns or raises.
-    """
-    with open(log, "a", encoding="utf-8") as out:
-        out.write(f"$ {' '.join(map(str, command))}\n")
-    with open(log, "ab") as out:
-        begin_of_text = out.tell()
-        begin = time.monotonic()
-        process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out,
-                                   stderr=subprocess.STDOUT, env={**os.environ, **(env or {})}, start_new_session=True)
+    def __init__(self, command, log, env=None):
+        with open(log, "ab") as out:
+            out.write(f"$ {' '.join(map(str, command))}\n".encode())
+            self.log, self.begin_of_text, self.begin = log, out.tell(), time.monotonic()
+            out.flush()
+            self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out,
+                                            stderr=subprocess.STDOUT, env={**os.environ, **(env or {})},
+                                            start_new_session=True)  # fmt: skip
+
+    def end(self, limit):
+        """Waits until so many seconds after the start. It, and what it has started, is gone after that."""
         try:
-            code = process.wait(timeout=limit)
+            code = self.process.wait(timeout=max(self.begin + limit - time.monotonic(), 0))
         except subprocess.TimeoutExpired:
             code = None
         finally:
-            stop(process)
-    seconds = time.monotonic() - begin
-    with open(log, "rb") as written:
-        written.seek(begin_of_text)
-        return Ran(code, written.read().decode("utf-8", "replace"), seconds)
+            stop(self.process)
+        seconds = time.monotonic() - self.begin
+        with open(self.log, "rb") as written:
+            written.seek(self.begin_of_text)
+            return Ran(code, written.read().decode("utf-8", "replace"), seconds)
+
+
+def run(command, limit, log, env=None):
+    """Runs a command for at most `limit` seconds. Raises OSError where it cannot be started."""
+    return Running(command, log, env).end(limit)
+
+
+def run_together(commands, limit, log):
+    """The same for several at once, pairs of a command and its environment, with logs beside `log` but for the first."""
+    running = []
+    try:
+        for i, (command, env) in enumerate(commands):
+            running.append(Running(command, log.with_suffix(f".{i}.log") if i else log, env))
+        return [one.end(limit) for one in running]
+    finally:
+        for one in running:
+            if one.process.poll() is None:
+                stop(one.process)
 
 
 def stop(process):

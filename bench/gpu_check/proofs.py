@@ -1,10 +1,13 @@
 """Does it work? The tests, the examples, and a few tests under compute-sanitizer."""
 
 import json
+import os
 import re
 
 import environment
 from step import Outcome, failed
+
+MOST_SHARDS = 8  # of a test program
 
 # A few small tests of every codec: for compute-sanitizer and the simulator, which take long. ctest has all of them on
 # the simulator.
@@ -17,25 +20,32 @@ FEW_TESTS = {
 
 
 def work_test(program, place):
-    """A GoogleTest program: all of it, and on the simulator a few tests."""
-    result = place.scratch / "tests.json"
-    command = [place.program(program), "--gtest_brief=1", f"--gtest_output=json:{result}"]
-    if place.simulated:
-        command.append(f"--gtest_filter={FEW_TESTS.get(program, '*')}")
+    """A GoogleTest program: all of it, by as many processes as half of the processors; on the simulator a few tests."""
     library = place.folder / "lib" / "libtuck_torch.so"
-    ran = place.run(command, {"TUCK_TORCH_LIBRARY": str(library)} if library.is_file() else None)
+    env = {"TUCK_TORCH_LIBRARY": str(library)} if library.is_file() else {}
+    shards = 1 if place.simulated else max(min((os.cpu_count() or 1) // 2, MOST_SHARDS), 1)
+    results = [place.scratch / f"tests.{i}.json" for i in range(shards)]
+    few = ["--gtest_filter=" + FEW_TESTS.get(program, "*")] if place.simulated else []
+    ran = place.run_together([
+        ([place.program(program), "--gtest_brief=1", f"--gtest_output=json:{result}", *few],
+         env | ({"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(i)} if shards > 1 else {}))
+        for i, result in enumerate(results)])  # fmt: skip
+    worst = max(ran, key=lambda one: (one.code != 0, one.timed_out))
     try:
-        suites = json.loads(result.read_text(encoding="utf-8"))["testsuites"]
-        tests = [test for suite in suites for test in suite["testsuite"] if test["status"] == "RUN"]
+        tests = {(test["classname"], test["name"]): test for result in results for test in tests_in(result)}
     except (OSError, ValueError, KeyError):  # it ended before it wrote them
-        return failed(ran)
-    bad = [f"{test['classname']}.{test['name']}" for test in tests if test.get("failures")]
-    skipped = sum(test["result"] == "SKIPPED" for test in tests)
+        return failed(worst)
+    bad = [f"{test['classname']}.{test['name']}" for test in tests.values() if test.get("failures")]
+    skipped = sum(test["result"] == "SKIPPED" for test in tests.values())
     counts = f"{len(tests) - len(bad) - skipped} passed, {len(bad)} failed, {skipped} skipped"
-    if ran.code != 0 or bad or not tests:
-        return Outcome("FAILED", f"{counts}: {', '.join(bad[:3])}" if bad else f"{counts}; {ran.why()}")
-    few = place.simulated and program in FEW_TESTS
-    return Outcome("ok", counts + ("; a few of them, ctest has all" if few else ""))
+    if worst.code != 0 or bad or not tests:
+        return Outcome("FAILED", f"{counts}: {', '.join(bad[:3])}" if bad else f"{counts}; {worst.why()}")
+    return Outcome("ok", counts + ("; a few of them, ctest has all" if few and program in FEW_TESTS else ""))
+
+
+def tests_in(result):
+    suites = json.loads(result.read_text(encoding="utf-8"))["testsuites"]
+    return [test for suite in suites for test in suite["testsuite"] if test["status"] == "RUN"]
 
 
 EXAMPLES = (("any_frame",), ("fused_relu",), ("small_tensors",), ("evicting_pool",), ("kv_cache", "DATA/kv"),
@@ -76,9 +86,9 @@ def work_sanitizer(tool, place):
     there = [name for name in FEW_TESTS if place.program(name).is_file()]
     if not there:
         return Outcome("skipped", "no tests are built")
-    for name in there:
-        ran = place.run([sanitizer, "--tool", tool, "--error-exitcode", FOUND_ERRORS, place.program(name),
-                         "--gtest_brief=1", f"--gtest_filter={FEW_TESTS[name]}"])  # fmt: skip
+    commands = [([sanitizer, "--tool", tool, "--error-exitcode", FOUND_ERRORS, place.program(name), "--gtest_brief=1",
+                  f"--gtest_filter={FEW_TESTS[name]}"], {}) for name in there]  # fmt: skip
+    for name, ran in zip(there, place.run_together(commands)):
         errors = re.findall(r"=+ .*SUMMARY: .*", ran.text)
         refused = None if errors or ran.timed_out else CANNOT_RUN.search(ran.text)
         if refused:

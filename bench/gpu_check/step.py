@@ -35,7 +35,13 @@ class Place:
         return self.folder / "bin" / name
 
     def run(self, command, env=None):
-        return programs.run(command, max(self.deadline - time.monotonic(), 0.01), self.log, env)
+        return programs.run(command, self.seconds_left(), self.log, env)
+
+    def run_together(self, commands):
+        return programs.run_together(commands, self.seconds_left(), self.log)
+
+    def seconds_left(self):
+        return max(self.deadline - time.monotonic(), 0.01)
 
 
 @dataclass(frozen=True)

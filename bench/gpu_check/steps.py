@@ -40,9 +40,9 @@ def worst(figure):
 
 STEPS = (
     experiment("copy", "copies on the device and over the link", 1, measurements.read_copies, "256MiB", "copy"),
-    test("device_test", 5), test("batch_test", 4), test("block_test", 2), test("swap_test", 4),
-    test("device_bench_test", 2), test("gpu_gzip_device_test", 1), test("kv_pool_test", 1),
-    test("evicting_pool_test", 1), test("torch_allocator_test", 1),
+    test("device_functions_test", 1), test("device_test", 5), test("delta_test", 2), test("batch_test", 4),
+    test("block_test", 2), test("swap_test", 4), test("device_bench_test", 2), test("gpu_gzip_device_test", 1),
+    test("kv_pool_test", 1), test("evicting_pool_test", 1), test("torch_allocator_test", 1),
     Step("examples", "the example programs", 2, proofs.work_examples),
     sanitizer("memcheck"), sanitizer("racecheck"), sanitizer("initcheck"), sanitizer("synccheck"),
     experiment("look_back", "ZVC by small chunks, where look-back decides", 1,

@@ -103,8 +103,9 @@ inline constexpr uint32_t max_chunk_raw_bytes = 64 * 1024;
 /// is the only stage. It is never more than 65536 values.
 TUCK_HD constexpr uint32_t max_chunk_values(const stage_list& stages, uint32_t value_bytes) noexcept {
   const bool only_gaps = stages.at[0].id == codec_id::gaps && stages.at[1].id == codec_id::none;
-  const uint32_t per_unit = only_gaps && value_bytes > 1 ? value_bytes / 2 : value_bytes;  // a power of two
-  return max_chunk_raw_bytes >> (tuck::bit_width(per_unit) - 1);
+  const uint32_t per_unit = only_gaps && value_bytes > 1 ? value_bytes / 2 : value_bytes;
+  const uint32_t log2 = per_unit / 2 - per_unit / 8;  // of 1, 2, 4 or 8, without intrinsics, for constants under nvcc
+  return max_chunk_raw_bytes >> log2;
 }
 
 /// What encode_chunk returns for a chunk that does not shrink, or that it does not try to encode.

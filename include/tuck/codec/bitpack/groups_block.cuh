@@ -199,7 +199,7 @@ class block_groups {
   __device__ summary summarize(uint32_t r, bool differences) const {
     number first = integer(own_vector(r * quads), 0), last = first;
     extremes e{first, first, 0, 0, 0};
-#pragma unroll(quads / 2)  // limits registers: otherwise all would be loaded at once
+#pragma unroll((quads + 1) / 2)  // limits registers: otherwise all would be loaded at once
     for (uint32_t q = 0; q < quads; ++q) {
       const device::vec128 own = own_vector(r * quads + q);
       number x[in_quad];
