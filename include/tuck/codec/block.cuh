@@ -102,6 +102,14 @@ inline constexpr int blocks_a_processor_of<B> = B::blocks_a_processor;
 template <class B>
 concept takes_chunk = requires { &B::take; };
 
+// Whether a block codec can leave an encoded chunk in shared memory while it measures the next one. Its measure does not
+// access what is at `encoded`.
+template <class B>
+concept leaves_chunk = requires {
+  &B::assemble;
+  &B::pack;
+};
+
 // Whether a sink takes several consecutive rows at once.
 template <class Sink, int Rows>
 concept takes_rows = requires(Sink& sink, const device::vec128 (&x)[Rows]) { sink(0u, x); };

@@ -4,10 +4,10 @@
 // is or derives from mask_storage<T, Threads>:
 //
 //   kinds                                        number of mask kinds: 2 if masks may be of changes, else 1
-//   measure(temp, values, mask, ones)            finds the mask and its ones, and returns the offset of the values. Has
-//                                                a barrier
-//   write(temp, mask)                            writes what measure has not written of the bytes before the values.
-//                                                Has a barrier if it may write past the offset of the values
+//   measure(temp, values, mask, ones)            finds the mask and its ones, and returns the offset of the values.
+//                                                Leaves temp.encoded alone. Has a barrier
+//   write(temp, mask, values_begin)              writes the bytes before the values. Has a barrier if it may write past
+//                                                the offset of the values
 //   read<Full>(temp, size, count, mask, values_begin, kind)   reads the mask of `count` values from the `size` bytes in
 //                                                temp.encoded; Full: of a full tile. The mask may have ones past
 //                                                `count`. Returns false to all threads if encoding does not write such
@@ -40,7 +40,6 @@ template <class C, int Threads, template <class, int> class Form_> class mask_co
 
   __device__ uint32_t measure(const C&, const tile& values) {
     masks::template prepare<true>(temp_.of_masks);
-    if constexpr (sizeof(T) == 1) zero_shared<Threads>(temp_.encoded);
     values_begin_ = Form::measure(temp_, values, masks_, ones_);
     return values_begin_ + ones_.all * uint32_t{sizeof(T)};
   }
@@ -65,7 +64,11 @@ template <class C, int Threads, template <class, int> class Form_> class mask_co
   __device__ std::byte* encoded(uint32_t) { return temp_.encoded; }
 
   __device__ void assemble(const C&, const tile& values) {
-    Form::write(temp_, masks_);
+    if constexpr (sizeof(T) == 1) {
+      zero_shared<Threads>(temp_.encoded);
+      device::sync_block();
+    }
+    Form::write(temp_, masks_, values_begin_);
     masks_.put(temp_.of_masks, values, masks_.find_offsets(ones_.before), temp_.encoded + values_begin_);
   }
 

@@ -1,11 +1,12 @@
 // The encode kernel of all codecs: one launch reads each value once and writes the frame once.
 //
 // Each block draws chunks by ticket. For each chunk it computes the size, finds the offset by look-back, and writes the
-// payload, the directory entry and the checksum. The last block to finish writes metadata and header. The header is all
-// zeros if the frame does not fit.
+// payload, the directory entry and the checksum. Where the codec allows it, an encoded chunk waits in shared memory for
+// its offset while the block reads, measures and publishes its next chunk. The last block to finish writes metadata and
+// header. The header is all zeros if the frame does not fit.
 #pragma once
 
-#include <tuck/codec/block.cuh>
+#include <tuck/codec/block_copies.cuh>
 #include <tuck/frame/format.hpp>
 #include <tuck/frame/look_back.cuh>
 
@@ -46,6 +47,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   static constexpr bool is_delta = is_delta_job<Job>;
   using source = std::conditional_t<is_delta, values_against<T, Threads>, plain_values<T, Threads>>;
   static constexpr bool takes_chunk = detail::takes_chunk<coder>;
+  static constexpr bool leaves_chunk = detail::leaves_chunk<coder>;
   using sums_of_block = block_sums<Threads, is_delta ? 3 : 1>;
 
  public:
@@ -67,6 +69,13 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     device::uninitialized<C> prepared;          // an adaptive codec with its final parameters
     device::uninitialized<stage_list> stages;   // stages of that codec
     status verdict;                             // on the parameters of that codec
+    // The chunk that is encoded in shared memory and waits for its offset, if the codec leaves chunks there.
+    struct {
+      bool any;
+      chunk_kind kind;
+      uint32_t chunk, values, size;
+      device::uninitialized<word_sum> sum;
+    } waiting;
     bool last;
     bool differs;  // does a value differ from the first one of the chunk? For codecs that take the chunk
   };
@@ -81,8 +90,9 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
       device::sync_block();
       if (temp_.chunk >= job_.at.chunks || !is_prepared()) break;
       encode_chunk();
-      device::sync_block();
+      if constexpr (!leaves_chunk) device::sync_block();
     }
+    if constexpr (leaves_chunk) write_waiting();
     if (threadIdx.x == 0) {
       if constexpr (is_delta) temp_.publish(*job_.head);
       temp_.last = finish_share(*job_.head, temp_.contents.get(), gridDim.x);
@@ -105,6 +115,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     device::sync_block();
     if (chunk < job_.at.chunks && is_prepared()) encode_chunk();
     device::sync_block();
+    if constexpr (leaves_chunk) write_waiting();
     if (threadIdx.x == 0) {
       if constexpr (is_delta) temp_.publish(*job_.head);
       temp_.last = finish_item_share(*job_.head, temp_.contents.get(), temp_.shares);
@@ -126,6 +137,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   __device__ void begin(uint32_t epoch) {
     temp_.epoch = epoch;
     temp_.contents.get() = {};
+    temp_.waiting.any = false;
     if constexpr (is_delta) temp_.clear_digests();
     temp_.frame = job_.frame;
     temp_.capacity = job_.capacity;
@@ -200,7 +212,13 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     } else if (first_bits() != 0) {
       size = sizeof(T);
     }
-    place(kind, size);
+    if (threadIdx.x == 0) publish(size);
+    if constexpr (leaves_chunk) {
+      write_waiting();
+      leave(block, chunk.values(), kind, size);
+      return;
+    }
+    place(temp_.chunk, kind, size);
     if (temp_.frame == nullptr) return;
     if constexpr (is_lossy<C> && !takes_chunk)
       if (temp_.kind == chunk_kind::raw) chunk_source().load(chunk.values(), chunk.count());
@@ -208,7 +226,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
       device::sync_block();
       sum(chunk.values());
     }
-    write_entry(chunk.count());
+    write_entry(temp_.chunk, chunk.count(), temp_.chunk_sum.get());
     if (std::byte* const begin = temp_.begin; begin != nullptr) {
       switch (temp_.kind) {
         case chunk_kind::encoded: detail::pack_chunk(block, codec(), chunk, {begin, temp_.padded}); break;
@@ -250,17 +268,20 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     return round_up_pow2(size, job_.header.alignment_log2) >> job_.header.alignment_log2;
   }
 
-  // Publishes the size of the chunk, finds its offset, and publishes its end.
-  __device__ void place(chunk_kind kind, uint32_t size) {
+  // Lets later chunks know the size of the current one. Call it with one thread.
+  __device__ void publish(uint32_t size) const {
+    device::store_relaxed(job_.states + temp_.chunk,
+                          chunk_state::make(chunk_state::has_size, temp_.epoch, units(size)).word);
+  }
+  // Finds the offset of a published chunk and publishes its end. Has a barrier.
+  __device__ void place(uint32_t chunk, chunk_kind kind, uint32_t size) {
     if (device::thread_id_anew() < device::warp_size) {
       const uint32_t epoch = temp_.epoch;
-      uint64_t* const state = job_.states + temp_.chunk;
-      if (device::lane_id() == 0)
-        device::store_relaxed(state, chunk_state::make(chunk_state::has_size, epoch, units(size)).word);
       const uint64_t first = job_.at.payloads >> job_.header.alignment_log2;
-      const uint64_t start = look_back(job_.states, temp_.chunk, epoch, first);
+      const uint64_t start = look_back(job_.states, chunk, epoch, first);
       if (device::lane_id() == 0) {
-        device::store_relaxed(state, chunk_state::make(chunk_state::has_end, epoch, start + units(size)).word);
+        device::store_relaxed(job_.states + chunk,
+                              chunk_state::make(chunk_state::has_end, epoch, start + units(size)).word);
         const uint64_t offset = start << job_.header.alignment_log2;
         temp_.entry = directory_entry::make(kind, size, start).word;
         temp_.kind = kind;
@@ -271,14 +292,54 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     device::sync_block();
   }
 
-  // Writes the chunk's directory entry and checksum, and adds both to this block's sum of the contents.
-  __device__ void write_entry(uint32_t values) {
+  // Encodes the measured chunk in shared memory, where it waits until its offset is known. So the next chunk is read
+  // and published while this one waits for those before it.
+  __device__ void leave(coder& block, const tile& values, chunk_kind kind, uint32_t size) {
+    if (temp_.frame != nullptr) {
+      if (!is_delta && has_checksums()) sum(values);
+      std::byte* const encoded = block.encoded(0);
+      switch (kind) {
+        case chunk_kind::encoded:
+          block.assemble(codec(), values);
+          if (sizeof(T) != 1 && threadIdx.x < 16) encoded[size + threadIdx.x] = std::byte{};
+          break;
+        case chunk_kind::raw: store_to_row(values, size, encoded); break;
+        case chunk_kind::uniform:
+          if (threadIdx.x == 0) {
+            reinterpret_cast<uint64_t*>(encoded)[0] = chunk_source().at(0);
+            reinterpret_cast<uint64_t*>(encoded)[1] = 0;
+          }
+      }
+    }
     if (threadIdx.x != 0) return;
-    const uint64_t offset = 8 * uint64_t{temp_.chunk};
+    temp_.waiting.any = true;
+    temp_.waiting.kind = kind;
+    temp_.waiting.chunk = temp_.chunk;
+    temp_.waiting.values = values.count;
+    temp_.waiting.size = size;
+    temp_.waiting.sum.get() = temp_.chunk_sum.get();
+  }
+  // Writes the chunk that waits, if there is one. Has a barrier at its end.
+  __device__ void write_waiting() {
+    if (temp_.waiting.any) {
+      const uint32_t size = temp_.waiting.size;
+      place(temp_.waiting.chunk, temp_.waiting.kind, size);
+      if (temp_.frame != nullptr) {
+        write_entry(temp_.waiting.chunk, temp_.waiting.values, temp_.waiting.sum.get());
+        if (std::byte* const begin = temp_.begin; begin != nullptr)
+          copy_from_shared<Threads>({begin, temp_.padded}, coder(temp_.codec).encoded(0), size);
+      }
+    }
+    device::sync_block();
+  }
+
+  // Writes a chunk's directory entry and checksum, and adds both to this block's sum of the contents.
+  __device__ void write_entry(uint32_t chunk, uint32_t values, const word_sum& sum) {
+    if (threadIdx.x != 0) return;
+    const uint64_t offset = 8 * uint64_t{chunk};
     write_content(job_.at.directory + offset, temp_.entry, temp_.contents.get());
     if (has_checksums())
-      write_content(job_.at.checksums + offset, digest(temp_.chunk_sum.get(), values * uint64_t{sizeof(T)}),
-                    temp_.contents.get());
+      write_content(job_.at.checksums + offset, digest(sum, values * uint64_t{sizeof(T)}), temp_.contents.get());
   }
   __device__ void write_content(uint64_t offset, uint64_t word, word_sum& sums) {
     device::store(reinterpret_cast<uint64_t*>(temp_.frame + offset), word);

@@ -19,9 +19,12 @@ template <class C, int Threads> struct block_rle_mask {
   using tile = typename masks::tile;
 
   static constexpr uint32_t kinds = C::kinds;
+  static constexpr uint32_t most_levels = round_up_pow2(
+      layout::l1_begin(tile::capacity) + layout::groups(tile::capacity) + masks::most_bytes + sizeof(T), 2);
 
   struct TempStorage : mask_storage<T, Threads> {
     alignas(8) std::byte mask[masks::most_bytes];
+    alignas(4) std::byte levels[most_levels];     // what comes before the values
     bits_t<T> last[Threads / device::warp_size];  // the last value of each warp
   };
 
@@ -31,7 +34,11 @@ template <class C, int Threads> struct block_rle_mask {
     device::sync_block();
     return write_levels(temp, kind, values.count);
   }
-  __device__ static void write(TempStorage&, const masks&) {}
+  __device__ static void write(TempStorage& temp, const masks&, uint32_t values_begin) {
+    for (uint32_t i = threadIdx.x; 4 * i < values_begin; i += Threads)
+      reinterpret_cast<uint32_t*>(temp.encoded)[i] = reinterpret_cast<const uint32_t*>(temp.levels)[i];
+    if constexpr (sizeof(T) < 4) device::sync_block();
+  }
 
   template <bool Full>
   __device__ static bool read(TempStorage& temp, uint32_t size, uint32_t count, masks& mask, uint32_t& values_begin,
@@ -73,7 +80,7 @@ template <class C, int Threads> struct block_rle_mask {
   // Writes everything before the values, for the mask in shared memory. Returns the offset of the values. Has barriers.
   __device__ static uint32_t write_levels(TempStorage& temp, uint32_t kind, uint32_t count) {
     const auto* const mask = reinterpret_cast<const uint32_t*>(temp.mask);
-    auto* const head = reinterpret_cast<uint32_t*>(temp.encoded);
+    auto* const head = reinterpret_cast<uint32_t*>(temp.levels);
     uint32_t l1[rounds], before[rounds], total = 0;
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
@@ -88,13 +95,13 @@ template <class C, int Threads> struct block_rle_mask {
     for (uint32_t r = 0; r < rounds; ++r) {
       if (l1[r] == 0) continue;
       const uint32_t g = r * Threads + threadIdx.x;
-      temp.encoded[layout::l1_begin(count) + (before[r] >> 16)] = static_cast<std::byte>(l1[r]);
+      temp.levels[layout::l1_begin(count) + (before[r] >> 16)] = static_cast<std::byte>(l1[r]);
       const uint32_t eight[] = {mask[2 * g], mask[2 * g + 1]};
-      device::shared_cursor<uint8_t> l0(temp.encoded, l0_begin + (before[r] & 0xffffu));
+      device::shared_cursor<uint8_t> l0(temp.levels, l0_begin + (before[r] & 0xffffu));
       detail::unrolled<8>([&]<int B>() { l0.template put_if<1u << B>(l1[r], eight[B / 4] >> (B % 4 * 8)); });
     }
     const uint32_t values_begin = layout::values_begin(l0_end);
-    if (l0_end + threadIdx.x < values_begin) temp.encoded[l0_end + threadIdx.x] = std::byte{};
+    if (l0_end + threadIdx.x < round_up_pow2(values_begin, 2)) temp.levels[l0_end + threadIdx.x] = std::byte{};
     if (threadIdx.x == 0) head[0] = kind;
     return values_begin;
   }

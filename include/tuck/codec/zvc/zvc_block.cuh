@@ -20,7 +20,7 @@ template <class C, int Threads> struct block_zvc_mask {
     ones = mask.sum(temp.of_masks);
     return C::mask_bytes(values.count);
   }
-  __device__ static void write(TempStorage& temp, const masks& mask) {
+  __device__ static void write(TempStorage& temp, const masks& mask, uint32_t) {
     mask.store(temp.encoded);
     device::sync_block();
   }
