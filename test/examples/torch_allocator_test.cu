@@ -156,8 +156,7 @@ TEST_F(torch_allocator, offloads_by_the_codec_that_is_named) {
   const auto values = sparse_tensor<float>(count, .5);
   float* const p = upload(values, stream);
   for (const auto& [codec, mode, bound] :
-       {std::tuple{"raw", 0, 0.}, {"zvc", 7, -1.}, {"quantize", 0, 1e-2}, {"quantize", 2, .5},
-        {"quantize+delta+zvc+huffman", 0, 1e-2}}) {
+       {std::tuple{"raw", 0, 0.}, {"zvc", 7, -1.}, {"quantize", 0, 1e-2}, {"quantize", 2, .5}}) {
     SCOPED_TRACE(codec);
     uint64_t id = 0, stored = 7;
     ok(tuck.offload_as(p, bytes, TUCK_F32, codec, mode, bound, 0, stream, &id));
@@ -222,6 +221,10 @@ TEST_F(torch_allocator, each_name_is_a_codec_of_its_own) {
     if (!lossy) {
       EXPECT_TRUE(same_bits(back, tensor));
     }
+    double error = 0;
+    if constexpr (std::is_same_v<value, float>)
+      for (uint64_t i = 0; i < tensor.size(); ++i) error = std::max(error, std::abs(double(back[i]) - tensor[i]));
+    EXPECT_LE(error, 1e-2);
     ok(tuck.wait(0));
     ok(tuck.stored_bytes(id, &stored));
     ok(tuck.drop(id));
