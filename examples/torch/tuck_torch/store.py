@@ -27,10 +27,10 @@ def kept(t: torch.Tensor) -> tuple:
     return (t if t.grad_fn is None else t.detach()), t._version
 
 
-def check_version(t: torch.Tensor, version: int) -> None:
+def check_version(t: torch.Tensor, version: int, shape: tuple | None = None) -> None:
     if t._version != version:
         raise Error("a tensor that is needed for the backward pass was modified in place: "
-                    f"shape {tuple(t.shape)}, version {t._version} instead of {version}")
+                    f"shape {shape or tuple(t.shape)}, version {t._version} instead of {version}")
 
 
 class Stored:
@@ -211,7 +211,7 @@ class Offloaded(Stored):
     def _decode(self) -> torch.Tensor:
         if self.number is None:
             return self._keep()
-        check_version(self.watched, self.version)
+        check_version(self.watched, self.version, (self.count,))
         self.stream = torch.cuda.current_stream(self.device)
         t = torch.empty(self.count, dtype=self.dtype, device=self.device)
         swap().restore(self.number, t)
