@@ -2,7 +2,7 @@
 """examples/torch on a device: what goes through libtuck_torch.so, which the simulator runs. PyTorch has no such device:
 tensors on the CPU are copied to memory of the simulator's and back.
 
-    torch_device_test.py LIBRARY    of torch_allocator.cu with the simulator in it"""
+TUCK_TORCH_LIBRARY: torch_allocator.cu with the simulator in it. TUCK_HOST_LIBRARY: as for the other tests."""
 
 import contextlib
 import ctypes
@@ -13,8 +13,6 @@ from pathlib import Path
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "torch"))
-if len(sys.argv) > 1:
-    os.environ["TUCK_TORCH_LIBRARY"] = sys.argv.pop(1)
 os.environ["TUCK_PINNED_BYTES"] = str(1 << 24)
 
 try:
@@ -190,6 +188,11 @@ class Device(unittest.TestCase):
         with self.on(SECOND):
             z.backward()
         self.assertEqual(Stream.events, [("side", "waits for", "second"), "restore", ("second", "waits for", "side")])
+
+    def test_an_allocator_that_records_no_streams_is_waited_for(self):
+        self.swap._records_streams = False
+        self.swap.offload(None, torch.randn(4096))
+        self.assertEqual(Stream.events[1:], ["offload", ("first", "waits for", "side")])
 
     def test_a_stream_that_reads_what_another_restored_waits(self):
         x = torch.randn(4096)

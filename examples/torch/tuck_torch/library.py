@@ -193,6 +193,10 @@ class Swap:
         self._wait = function("tuck_wait", _INT, _INT)
         self._last_error = function("tuck_last_error", _TEXT)
         self._streams: dict[int, torch.cuda.Stream] = {}
+        try:  # a plugged-in allocator, such as libtuck_torch.so's, knows nothing of record_stream
+            self._records_streams = torch.cuda.get_allocator_backend() != "pluggable"
+        except AttributeError:  # PyTorch is older, or has no CUDA
+            self._records_streams = True
 
     @staticmethod
     def codec_of(choice: Choice | None, dtype: torch.dtype) -> str:
@@ -216,7 +220,10 @@ class Swap:
             self._drop(number_.value)
             return None
         self._check(code)
-        t.record_stream(side)  # its memory is others' only once the side stream has read it
+        if self._records_streams:
+            t.record_stream(side)  # its memory is others' only once the side stream has read it
+        else:
+            torch.cuda.current_stream(t.device).wait_stream(side)
         return number_.value
 
     def restore(self, offloaded: int, into: torch.Tensor) -> None:
