@@ -86,8 +86,8 @@ class ViT(nn.Module):
 
 def make_deterministic(device: str) -> None:
     """Two trainings of one seed then end with the same weights. By default cuDNN's gradients of convolutions, and other
-    sums, depend on the order in which a GPU's threads add. Call it before anything is computed. PyTorch warns of operations
-    that have no deterministic form."""
+    sums, depend on the order in which a GPU's threads add. Call it before anything is computed. PyTorch warns of
+    operations that have no deterministic form."""
     if not device.startswith("cuda"):
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

@@ -109,7 +109,9 @@ def policy_of(name: str, optimizer: torch.optim.Optimizer, options: argparse.Nam
 
 
 def autocast(options: argparse.Namespace):
-    return torch.autocast(options.device.split(":")[0], torch.bfloat16) if options.precision == "autocast" else contextlib.nullcontext()
+    if options.precision != "autocast":
+        return contextlib.nullcontext()
+    return torch.autocast(options.device.split(":")[0], torch.bfloat16)
 
 
 class Training:
