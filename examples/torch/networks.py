@@ -5,6 +5,7 @@ They call torch.nn.functional as transformers do: scaled_dot_product_attention w
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 import torch
@@ -81,6 +82,18 @@ class ViT(nn.Module):
         x = F.unfold(x, self.patch, stride=self.patch).transpose(1, 2)
         x = self.embed(x) + self.positions.weight
         return self.head(self.norm(self.blocks(x)).mean(1))
+
+
+def make_deterministic(device: str) -> None:
+    """Two trainings of one seed then end with the same weights. By default cuDNN's gradients of convolutions, and other
+    sums, depend on the order in which a GPU's threads add. Call it before anything is computed. PyTorch warns of
+    operations that have no deterministic form."""
+    if not device.startswith("cuda"):
+        return
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
+    torch.use_deterministic_algorithms(True, warn_only=True)
 
 
 def text() -> torch.Tensor:

@@ -28,6 +28,7 @@ except ImportError as missing:
     sys.exit(f"train.py: {missing}; on Debian: apt-get install python3-torch python3-sklearn")
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import networks
 import tuck_torch
 from torch import nn
 from torch.nn import functional as F
@@ -125,7 +126,8 @@ def train(name: str, seed: int, options: argparse.Namespace, data: tuple[torch.T
         total = {key: sum(row[key] for row in layers.values())
                  for key in ("raw", "stored", "encode_seconds", "decode_seconds", "indices_raw", "indices_stored")}
         if options.device.startswith("cuda"):
-            total["peak_device_bytes"] = torch.cuda.max_memory_allocated()
+            # Active, not allocated: memory that the swap stream still reads counts.
+            total["peak_device_bytes"] = torch.cuda.memory_stats()["active_bytes.all.peak"]
         epochs.append({"accuracy": accuracy(model, test_x, test_y), "loss": loss.item(), "seconds": seconds,
                        "ratio": total["raw"] / max(total["stored"], 1), **total, "layers": layers})
         if sys.stderr.isatty():
@@ -139,14 +141,15 @@ def train(name: str, seed: int, options: argparse.Namespace, data: tuple[torch.T
 
 def print_run(run: dict) -> None:
     print(f"\n{run['policy']}, seed {run['seed']}")
+    on_device = "peak_device_bytes" in run["epochs"][-1]  # where nobody waits for a codec to time it
     print(f"{'epoch':>6} {'accuracy':>9} {'saved MiB':>10} {'stored MiB':>11} {'ratio':>6} {'indices':>8} "
           f"{'seconds':>8} {'encode':>7} {'decode':>7}")
     for i, e in enumerate(run["epochs"], 1):
         indices = e["indices_raw"] / e["indices_stored"] if e["indices_stored"] else math.nan
         print(f"{i:6} {100 * e['accuracy']:7.2f} % {e['raw'] / 2**20:10.1f} {e['stored'] / 2**20:11.1f} "
-              f"{e['ratio']:6.2f} {indices:8.2f} {e['seconds']:8.1f} {e['encode_seconds']:7.1f} "
-              f"{e['decode_seconds']:7.1f}")
-    if "peak_device_bytes" in run["epochs"][-1]:
+              f"{e['ratio']:6.2f} {indices:8.2f} {e['seconds']:8.1f} " + ("      -       -" if on_device else
+              f"{e['encode_seconds']:7.1f} {e['decode_seconds']:7.1f}"))
+    if on_device:
         print(f"  at most {run['epochs'][-1]['peak_device_bytes'] / 2**20:.1f} MiB on the device")
     first, last = run["epochs"][0]["layers"], run["epochs"][-1]["layers"]
     if not last:
@@ -177,12 +180,22 @@ def differences(runs: list[dict]) -> list[dict]:
     return answer
 
 
+def same_weights(run: dict, other: dict) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(run["weights"], other["weights"]))
+
+
 def differing_weights(runs: list[dict]) -> list[str]:
     """Lossless runs whose weights are not bit for bit those of the raw run."""
-    raw = {r["seed"]: r["weights"] for r in runs if r["policy"] == "raw"}
+    raw = {r["seed"]: r for r in runs if r["policy"] == "raw"}
     return [f"{r['policy']}, seed {r['seed']}" for r in runs
             if r["seed"] in raw and r["policy"] != "comet" and not r["policy"].startswith("quantize")
-            and not all(torch.equal(a, b) for a, b in zip(raw[r["seed"]], r["weights"]))]
+            and not same_weights(raw[r["seed"]], r)]
+
+
+def repeats(runs: list[dict], options: argparse.Namespace, data: tuple[torch.Tensor, ...]) -> bool:
+    """Whether a second raw run of a seed ends with the weights of the first: else those of others mean nothing."""
+    first = next(r for r in runs if r["policy"] == "raw")
+    return same_weights(first, train("raw", first["seed"], options, data))
 
 
 def plot(runs: list[dict], path: str) -> None:
@@ -257,6 +270,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 def main() -> int:
     options = arguments()
+    networks.make_deterministic(options.device)
     data = digits(options.samples)
     runs = []
     for seed in range(1, options.seeds + 1):
@@ -275,6 +289,9 @@ def main() -> int:
     if "raw" in options.policy:
         print("\nlossless policies: " + ("other weights than raw: " + "; ".join(others) if others else
                                          "bit for bit the weights of raw"))
+        if others and not repeats(runs, options, data):
+            print("That shows nothing: a second raw run ends with other weights than the first, too. This device and "
+                  "version of PyTorch do not repeat a training.")
     try:
         save(options, runs, paired, others)
     except OSError as error:

@@ -40,6 +40,7 @@ class Characters:
         self.batch, self.context, self.width = options.batch or 4, options.context, options.width or 256
         text = networks.text().long()
         cut = len(text) * 9 // 10
+        self.device = options.device
         self.train, self.valid = text[:cut], text[cut:]
 
     def model(self) -> torch.nn.Module:
@@ -59,7 +60,7 @@ class Characters:
         return [self._cut(self.valid, part) for part in starts.split(64)]
 
     def _cut(self, text: torch.Tensor, starts: torch.Tensor) -> tuple:
-        pieces = text[starts[:, None] + torch.arange(self.context + 1)]
+        pieces = text[starts[:, None] + torch.arange(self.context + 1)].to(self.device)
         return pieces[:, :-1], pieces[:, 1:]
 
 
@@ -73,6 +74,7 @@ class Digits:
         images, labels = load_digits(return_X_y=True)
         x = torch.tensor(images, dtype=torch.float32).reshape(-1, 1, 8, 8) / 16
         x, y = F.interpolate(x, size=16, mode="bilinear", align_corners=False), torch.tensor(labels)
+        x, y = x.to(options.device), y.to(options.device)
         order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))
         test, train = order[:len(y) // 2], order[len(y) // 2:]
         self.train, self.valid = (x[train], y[train]), (x[test], y[test])
@@ -107,7 +109,9 @@ def policy_of(name: str, optimizer: torch.optim.Optimizer, options: argparse.Nam
 
 
 def autocast(options: argparse.Namespace):
-    return torch.autocast("cpu", torch.bfloat16) if options.precision == "autocast" else contextlib.nullcontext()
+    if options.precision != "autocast":
+        return contextlib.nullcontext()
+    return torch.autocast(options.device.split(":")[0], torch.bfloat16)
 
 
 class Training:
@@ -116,7 +120,7 @@ class Training:
     def __init__(self, name: str, seed: int, options: argparse.Namespace) -> None:
         self.options, self.name, self.task = options, name, NETWORKS[options.network](options)
         torch.manual_seed(seed)
-        self.model = self.task.model()
+        self.model = self.task.model().to(options.device)
         if options.precision == "bfloat16":
             self.model = self.model.to(torch.bfloat16)
         rate = options.rate or self.task.rate
@@ -258,6 +262,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--refresh", type=int, default=20, help="comet: iterations between bounds; %(default)s")
     parser.add_argument("--precision", choices=("float32", "autocast", "bfloat16"), default="float32",
                         help="%(default)s; autocast computes products in bfloat16")
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda where PyTorch has it")
     parser.add_argument("--time", type=int, default=0, metavar="STEPS",
                         help="train nothing to its end, but time so many steps of the policies, one after the other")
     parser.add_argument("--runs", type=Path, help="a folder of finished runs")
@@ -276,7 +281,8 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     try:
         for name in options.policy:
             policy_of(name, torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1), options)
-    except ValueError as wrong:
+        torch.empty(0, device=options.device)
+    except (ValueError, RuntimeError, AssertionError) as wrong:  # the last is PyTorch's, without CUDA
         parser.error(str(wrong))
     return options
 
@@ -284,6 +290,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     options = arguments()
     torch.set_num_threads(1)
+    networks.make_deterministic(options.device)
     if options.time:
         time_steps(options)
         return 0

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -193,38 +194,59 @@ uint32_t size_of_value(int dtype) {
 
 // How a tensor is stored.
 struct manner {
-  enum codec : uint8_t { raw, zvc, quantize } codec;
+  enum codec : uint8_t { raw, zvc, rle, zvc_rle_huffman, quantize, quantize_delta_huffman } codec;
   tuck::error_bound bound = {};
+
+  bool is_lossy() const noexcept { return codec >= quantize; }
 };
+constexpr const char* codec_names[] = {  // in the order of manner::codec
+    "raw", "zvc", "rle", "zvc+rle+huffman", "quantize", "quantize+delta+zvc+huffman"};
 
 bool find_codec(const char* name, manner& found) {
-  for (const auto& [known, codec] :
-       {std::pair{"raw", manner::raw}, {"zvc", manner::zvc}, {"quantize", manner::quantize}})
-    if (name != nullptr && std::strcmp(name, known) == 0) {
-      found.codec = codec;
+  for (size_t i = 0; i < std::size(codec_names); ++i)
+    if (name != nullptr && std::strcmp(name, codec_names[i]) == 0) {
+      found.codec = static_cast<enum manner::codec>(i);
       return true;
     }
   return false;
 }
 
-template <tuck::element T>
-tuck::result out(const void* values, size_t bytes, const manner& how, cudaStream_t stream, offloaded_tensor& t) {
-  const tuck::span<const T> all_values(static_cast<const T*>(values), bytes / sizeof(T));
-  if (how.codec == manner::zvc) return t.owner.swap.out(tuck::zvc<T>{}, all_values, stream, t.handle);
-  if constexpr (sizeof(T) <= 4) return t.owner.swap.out(tuck::quantize<T>(how.bound), all_values, stream, t.handle);
-  return {tuck::status::codec_mismatch};
-}
-tuck::result out(const void* values, size_t bytes, int dtype, const manner& how, cudaStream_t stream,
-                 offloaded_tensor& t) {
-  if (how.codec == manner::raw) {
-    const tuck::const_bytes all(static_cast<const std::byte*>(values), bytes);
-    return t.owner.swap.out(all, stream, t.handle);
+// A request to offload: all but the codec.
+struct source {
+  tuck::const_bytes values;
+  cudaStream_t stream;
+  offloaded_tensor& tensor;
+
+  template <tuck::codec C> tuck::result out(const C& codec) const {
+    using value = tuck::value_t<C>;
+    const tuck::span<const value> all(reinterpret_cast<const value*>(values.data()), values.size() / sizeof(value));
+    return tensor.owner.swap.out(codec, all, stream, tensor.handle);
   }
+};
+
+// T: an unsigned integer of the size of the values. Lossless codecs look at bits alone, so that f16 and bf16 share
+// kernels.
+template <class T> tuck::result out_lossless(const source& from, const manner& how) {
+  switch (how.codec) {
+    case manner::zvc: return from.out(tuck::zvc<T>{});
+    case manner::rle: return from.out(tuck::rle<T>{});
+    default:
+      if constexpr (sizeof(T) <= 4) return from.out(tuck::zvc_rle_huffman<T>{});
+      return {tuck::status::codec_mismatch};
+  }
+}
+template <class T> tuck::result out_lossy(const source& from, const manner& how) {
+  return how.codec == manner::quantize ? from.out(tuck::quantize<T>(how.bound))
+                                       : from.out(tuck::quantize_delta_huffman<T>(how.bound));
+}
+tuck::result out(const source& from, int dtype, const manner& how) {
+  if (how.codec == manner::raw) return from.tensor.owner.swap.out(from.values, from.stream, from.tensor.handle);
   switch (dtype) {
-    case TUCK_F16: return out<tuck::f16>(values, bytes, how, stream, t);
-    case TUCK_BF16: return out<tuck::bf16>(values, bytes, how, stream, t);
-    case TUCK_F32: return out<float>(values, bytes, how, stream, t);
-    case TUCK_F64: return out<double>(values, bytes, how, stream, t);
+    case TUCK_F16: return how.is_lossy() ? out_lossy<tuck::f16>(from, how) : out_lossless<uint16_t>(from, how);
+    case TUCK_BF16: return how.is_lossy() ? out_lossy<tuck::bf16>(from, how) : out_lossless<uint16_t>(from, how);
+    case TUCK_F32: return how.is_lossy() ? out_lossy<float>(from, how) : out_lossless<uint32_t>(from, how);
+    case TUCK_F64:
+      return how.is_lossy() ? tuck::result{tuck::status::codec_mismatch} : out_lossless<uint64_t>(from, how);
     default: return {tuck::status::codec_mismatch};
   }
 }
@@ -242,7 +264,8 @@ int offload(const char* f, const void* values, size_t bytes, int dtype, const ma
   if (const int bad = open_device(f, device, owner)) return bad;
 
   const auto t = std::make_shared<offloaded_tensor>(offloaded_tensor{*owner, device, bytes});
-  if (const tuck::result r = out(values, bytes, dtype, how, stream, *t); !r) {
+  const source from{{static_cast<const std::byte*>(values), bytes}, stream, *t};
+  if (const tuck::result r = out(from, dtype, how); !r) {
     if (r.code == tuck::status::codec_mismatch)
       return fail(TUCK_BAD_ARGUMENT, "%s: codec: it is not for values of dtype %d", f, dtype);
     return report((std::string(f) + (r.code == tuck::status::bad_bound ? ": bound" : ": values")).c_str(), r);
@@ -299,7 +322,7 @@ int tuck_offload_as(const void* values, size_t bytes, int dtype, const char* cod
     manner how{manner::raw, {static_cast<tuck::bound_mode>(mode), bound}};
     if (!find_codec(codec, how))
       return fail(TUCK_BAD_ARGUMENT, "%s: codec: there is no '%.50s'", f, codec == nullptr ? "" : codec);
-    if (how.codec == manner::quantize && (mode < 0 || mode > 2))
+    if (how.is_lossy() && (mode < 0 || mode > 2))
       return fail(TUCK_BAD_ARGUMENT, "%s: mode: there is none of number %d", f, mode);
     return offload(f, values, bytes, dtype, how, device, stream, id);
   });

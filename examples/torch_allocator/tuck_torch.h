@@ -64,10 +64,10 @@ TUCK_EXPORT void tuck_free(void* p, size_t size, int device, cudaStream_t stream
 TUCK_EXPORT int tuck_offload(const void* values, size_t bytes, int dtype, int device, cudaStream_t stream,
                              uint64_t* id);
 
-/* The same with a codec. "raw": unchanged. "zvc": lossless, for floats. "quantize": within `bound`, for floats except
- * f64. `mode` is the number of the bound's tuck::bound_mode: 0 absolute, 1 relative to the range, 2 pointwise. The
- * other codecs ignore mode and bound. TUCK_BAD_ARGUMENT: there is no such codec for the type, or the bound is
- * invalid. */
+/* The same with a codec. "raw": unchanged. "zvc", "rle": lossless, for floats. "zvc+rle+huffman": lossless, for floats
+ * except f64. "quantize", "quantize+delta+zvc+huffman": within `bound`, for floats except f64. `mode` is the number of
+ * the bound's tuck::bound_mode: 0 absolute, 1 relative to the range, 2 pointwise. The other codecs ignore mode and
+ * bound. TUCK_BAD_ARGUMENT: there is no such codec, or not for the type, or the bound is invalid. */
 TUCK_EXPORT int tuck_offload_as(const void* values, size_t bytes, int dtype, const char* codec, int mode, double bound,
                                 int device, cudaStream_t stream, uint64_t* id);
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -195,6 +196,62 @@ TEST_F(torch_allocator, offloads_by_the_codec_that_is_named) {
   EXPECT_EQ(std::string(tuck.last_error()).rfind("tuck_offload_as: bound: ", 0), 0u) << tuck.last_error();
   EXPECT_EQ(untouched, 77u);
   tuck.free(p, bytes, 0, stream);
+}
+
+// The frames of all codecs differ in size, and a chain's is smaller than that of its first stage.
+TEST_F(torch_allocator, each_name_is_a_codec_of_its_own) {
+  // Zeros in runs, and few different values.
+  std::vector<float> values(40960);
+  std::vector<f16> halves(values.size());
+  std::vector<bf16> brains(values.size());
+  for (uint64_t i = 0; i < values.size(); ++i) {
+    values[i] = i / 64 % 2 != 0 ? 0.f : 1 + .25f * static_cast<float>(i * i % 5);
+    halves[i] = __builtin_bit_cast(f16, float_format<f16>::narrow(values[i]));
+    brains[i] = __builtin_bit_cast(bf16, float_format<bf16>::narrow(values[i]));
+  }
+  const auto stored_by = [&](const auto& tensor, int dtype, const char* codec) {
+    SCOPED_TRACE(std::string(codec) + ", dtype " + std::to_string(dtype));
+    const bool lossy = std::string(codec).starts_with("quantize");
+    const uint64_t bytes = tensor.size() * sizeof(tensor[0]);
+    auto* const p = upload(tensor, stream);
+    uint64_t id = 0, stored = 0;
+    ok(tuck.offload_as(p, bytes, dtype, codec, 0, lossy ? 1e-2 : 0, 0, stream, &id));
+    using value = std::decay_t<decltype(tensor[0])>;
+    const std::vector<value> back = restored<value>(id, tensor.size(), stream);
+    if (!lossy) {
+      EXPECT_TRUE(same_bits(back, tensor));
+    }
+    double error = 0;
+    if constexpr (std::is_same_v<value, float>)
+      for (uint64_t i = 0; i < tensor.size(); ++i) error = std::max(error, std::abs(double(back[i]) - tensor[i]));
+    EXPECT_LE(error, 1e-2);
+    ok(tuck.wait(0));
+    ok(tuck.stored_bytes(id, &stored));
+    ok(tuck.drop(id));
+    tuck.free(p, bytes, 0, stream);
+    return stored;
+  };
+  const auto all_differ = [&](const auto& tensor, int dtype) {
+    std::map<std::string, uint64_t> stored;
+    std::set<uint64_t> sizes;
+    for (const char* codec : {"raw", "zvc", "rle", "zvc+rle+huffman", "quantize", "quantize+delta+zvc+huffman"})
+      sizes.insert(stored[codec] = stored_by(tensor, dtype, codec));
+    EXPECT_EQ(sizes.size(), 6u);
+    EXPECT_LT(stored["zvc+rle+huffman"], stored["zvc"] * 3 / 4);
+    EXPECT_LT(stored["quantize+delta+zvc+huffman"], stored["quantize"]);
+  };
+  all_differ(values, TUCK_F32);
+  all_differ(halves, TUCK_F16);
+  all_differ(brains, TUCK_BF16);
+
+  uint64_t id = 0;
+  void* const p = tuck.alloc(8, 0, stream);
+  for (const char* codec : {"zvc+rle+huffman", "quantize+delta+zvc+huffman"})
+    says(tuck.offload_as(p, 8, TUCK_F64, codec, 0, 1, 0, stream, &id), TUCK_BAD_ARGUMENT,
+         "tuck_offload_as: codec: it is not for values of dtype 4");
+  says(tuck.offload_as(p, 8, TUCK_F32, "zvc+huffman", 0, 1, 0, stream, &id), TUCK_BAD_ARGUMENT,
+       "tuck_offload_as: codec: there is no 'zvc+huffman'");
+  tuck.free(p, 8, 0, stream);
 }
 
 TEST_F(torch_allocator, threads_work_side_by_side) {

@@ -19,9 +19,11 @@ Frames of 64 KiB or more are encoded and decoded on a thread of the C library be
 Policies count what they stored, by layer: `policy.take_counts()`. One policy is for one training loop; in a
 DistributedDataParallel training each process has its own, and one swap stream for each device that it uses.
 
-On a CUDA device, chains of codecs become their first stage, zvc or quantize; Raw copies to the host what the GPU needs
-no more, as vDNN does; what the pinned memory has no room for (TUCK_PINNED_BYTES, 1 GiB) stays where it is. Nothing
-waits there, so what went wrong in a decode is said later, by `synchronize()`.
+On a CUDA device, Raw copies to the host what the GPU needs no more, as vDNN does; float64 is stored by zvc or rle
+alone, and integers as they are; what the pinned memory has no room for (TUCK_PINNED_BYTES, 1 GiB) stays where it is.
+There, a write to a tensor after it was saved is an error in the backward pass even once it is encoded. Nothing waits,
+so the seconds of codecs are not known and count as 0, and what went wrong in a decode is said later, by
+`synchronize()`. Only `take_counts` waits for the device, as it needs the sizes of all frames.
 """
 
 from __future__ import annotations

@@ -193,15 +193,25 @@ class Swap:
         self._wait = function("tuck_wait", _INT, _INT)
         self._last_error = function("tuck_last_error", _TEXT)
         self._streams: dict[int, torch.cuda.Stream] = {}
+        try:  # a plugged-in allocator, such as libtuck_torch.so's, knows nothing of record_stream
+            self._records_streams = torch.cuda.get_allocator_backend() != "pluggable"
+        except AttributeError:  # PyTorch is older, or has no CUDA
+            self._records_streams = True
+
+    @staticmethod
+    def codec_of(choice: Choice | None, dtype: torch.dtype) -> str:
+        """The codec that stores a tensor. Those that are not for float64 on a device are replaced by zvc; integers are
+        copied."""
+        if choice is None or dtype not in FLOATS:
+            return "raw"
+        return "zvc" if dtype == torch.float64 and choice.codec != "rle" else choice.codec
 
     def offload(self, choice: Choice | None, t: torch.Tensor) -> int | None:
-        """The number of a dense tensor that is on its way to the host; None where it has to stay."""
-        codec, bound = ("raw", 0.0) if choice is None or t.dtype not in FLOATS else (
-            choice.codec.partition("+")[0], choice.bound or 0.0)
+        """The number of a dense tensor that is on its way to the host; None where it has to stay. The current stream
+        is the one whose work has written the tensor."""
+        codec, bound = self.codec_of(choice, t.dtype), (choice and choice.bound) or 0.0
         if choice is not None and choice.above_zero:
             t, bound = choice.lifted(t), REST * bound
-        if codec not in ("raw", "zvc", "quantize") or (codec == "quantize" and t.dtype == torch.float64):
-            codec = "zvc"
         side, number_ = self._side(t.device), ctypes.c_uint64()
         code = self._offload(t.data_ptr(), t.numel() * t.element_size(), self.TYPES.get(t.dtype, 0), codec.encode(),
                              2 if choice and choice.pointwise else 0, bound, t.device.index, side.cuda_stream,
@@ -210,10 +220,14 @@ class Swap:
             self._drop(number_.value)
             return None
         self._check(code)
-        t.record_stream(side)  # its memory is others' only once the side stream has read it
+        if self._records_streams:
+            t.record_stream(side)  # its memory is others' only once the side stream has read it
+        else:
+            torch.cuda.current_stream(t.device).wait_stream(side)
         return number_.value
 
     def restore(self, offloaded: int, into: torch.Tensor) -> None:
+        """Later work on the current stream, on which `into` was allocated, sees the values."""
         side = self._side(into.device)
         self._check(self._restore(offloaded, into.data_ptr(), into.numel() * into.element_size(), side.cuda_stream))
         torch.cuda.current_stream(into.device).wait_stream(side)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 import sys
 import threading
@@ -75,6 +76,7 @@ class Policy:
     def __init__(self) -> None:
         self.iteration = -1  # of entered contexts; the first is 0
         self.counts: dict[str, Counts] = {}
+        self._unsized: collections.deque = collections.deque()  # offloaded, of a size that is not known yet
         self._labels: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._of_class: dict[str, int] = {}
         self._poor: dict[tuple, int] = {}  # label, call and bytes -> the iteration in which it is tried again
@@ -128,8 +130,21 @@ class Policy:
 
     def take_counts(self) -> dict[str, Counts]:
         """By layer, in the order in which they ran, since the last time."""
+        self._count_offloaded(surely=True)
         taken, self.counts = self.counts, {}
         return taken
+
+    def offloaded(self, entry) -> None:
+        """A tensor is on its way to the host. It is counted as soon as its size is known."""
+        self._unsized.append(entry)
+        self._count_offloaded()
+
+    def _count_offloaded(self, surely: bool = False) -> None:
+        """Those whose size is known by now, oldest first. `surely`: waits for the device, and counts all."""
+        for device in {entry.device for entry in self._unsized} if surely else ():
+            torch.cuda.synchronize(device)
+        while self._unsized and self._unsized[0].counted(surely):
+            self._unsized.popleft()
 
     def count(self, site: Site) -> Counts:
         counts = self.counts.get(site.label)

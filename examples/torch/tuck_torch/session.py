@@ -194,12 +194,15 @@ class Session:
 
     def _store(self, stored: Stored) -> None:
         stored.pending = False
+        if isinstance(stored, Offloaded):
+            with torch.cuda.stream(stored.stream):  # the current one may be another by now
+                stored.choice = self._choose(stored)
+                stored.encode()
+            stored.uses = []
+            return stored.settle()
         stored.choice = self._choose(stored)
         stored.uses = []
-        if isinstance(stored, Offloaded):
-            stored.encode()
-            stored.settle()
-        elif stored.choice is None:
+        if stored.choice is None:
             stored.settle()
         else:
             while self.encoding and host().job_is_done(self.encoding[0].job):

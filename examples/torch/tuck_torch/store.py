@@ -27,10 +27,10 @@ def kept(t: torch.Tensor) -> tuple:
     return (t if t.grad_fn is None else t.detach()), t._version
 
 
-def check_version(t: torch.Tensor, version: int) -> None:
+def check_version(t: torch.Tensor, version: int, shape: tuple | None = None) -> None:
     if t._version != version:
         raise Error("a tensor that is needed for the backward pass was modified in place: "
-                    f"shape {tuple(t.shape)}, version {t._version} instead of {version}")
+                    f"shape {shape or tuple(t.shape)}, version {t._version} instead of {version}")
 
 
 class Stored:
@@ -161,11 +161,14 @@ class Frame(Stored):
 class Offloaded(Stored):
     """In pinned memory, by a swap stream; where that has no room, on the device."""
 
-    __slots__ = ("number", "device", "counted")
+    # stream: that on which it was saved, then that on which it is restored. watched: an empty tensor with the version
+    # of the source, whose memory the swap stream may still read when `source` is given up.
+    __slots__ = ("number", "device", "stream", "watched")
 
     def __init__(self, source, site, policy, identity) -> None:
         super().__init__(source, site, policy, identity)
-        self.device, self.number, self.counted = source.device, None, False
+        self.device, self.number, self.watched = source.device, None, None
+        self.stream = torch.cuda.current_stream(self.device)
 
     def encode(self) -> None:
         try:
@@ -176,23 +179,44 @@ class Offloaded(Stored):
             return
         if self.number is not None:
             weakref.finalize(self, swap().drop, self.number)
-            self.source = None
+            self.watched, self.source = self.source, None
+            self.watched.data = self.watched.new_empty(0)  # which keeps its version
 
     def settle(self) -> None:
-        if self.number is None and self.failed is None:
+        """Counts it: later, as the size of what was offloaded is known when the device has encoded it."""
+        if self.number is not None and self.raw_bytes:
+            self.policy.offloaded(self)
+        elif self.failed is None:
             self.policy.count(self.site).add(self.dtype, self.raw_bytes, self.raw_bytes)
+
+    def counted(self, surely: bool = False) -> bool:
+        """Whether its size is known, and is counted now."""
+        size = swap().stored_bytes(self.number)
+        if size == 0 and not surely:
+            return False
+        codec = swap().codec_of(self.choice, self.dtype)
+        chosen = self.choice is not None and codec == self.choice.codec
+        self.policy.count(self.site).add(self.dtype, self.raw_bytes, size, 0.0, self.choice if chosen else codec)
+        if chosen and size != 0:
+            self.policy.encoded(self, 0.0, size)
+        return True
+
+    def value(self) -> torch.Tensor:
+        t, now = super().value(), torch.cuda.current_stream(self.device)
+        if self.number is not None and now != self.stream:  # another has restored it
+            now.wait_stream(self.stream)
+            t.record_stream(now)
+        return t
 
     def _decode(self) -> torch.Tensor:
         if self.number is None:
             return self._keep()
+        check_version(self.watched, self.version, (self.count,))
+        self.stream = torch.cuda.current_stream(self.device)
         t = torch.empty(self.count, dtype=self.dtype, device=self.device)
         swap().restore(self.number, t)
         if self.choice is not None and self.choice.above_zero:
             self.choice.lower(t)
-        if not self.counted:  # when it was offloaded, its size was not known
-            self.policy.count(self.site).add(self.dtype, self.raw_bytes, swap().stored_bytes(self.number), 0.0,
-                                             self.choice or "raw")
-            self.counted = True
         return t
 
 
