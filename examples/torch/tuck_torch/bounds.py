@@ -17,8 +17,8 @@ Two kinds of gradients have to be kept:
                operations. An error of variance v there gives each of its gradients one of variance T * mean(x^2) * v,
                over T positions: `front_weight`.
 
-Softmax and its like are linear in the passed gradient, so the second rule holds behind several operations, with the
-product of their gains: `matmul_gain`, `softmax_gain`."""
+Gradients are linear in the gradients they come from, so the second rule holds behind several operations, with the product
+of their gains: fronts.py."""
 
 from __future__ import annotations
 
@@ -46,6 +46,20 @@ def weight(g: torch.Tensor, channels: int) -> float:
 def front_weight(positions: float, mean_square: float) -> float:
     """A weight in front, of whose output the gradient has an error d: dG_kj = sum_t d_tk x_tj, so T * mean(x^2)."""
     return positions * mean_square
+
+
+def probed(error: torch.Tensor) -> float:
+    """The gain of an operation through whose gradient signs were passed: error is what came out. Weights in front sum
+    over positions, the dimensions but that of features, which is the last or the second: the mean square of the errors,
+    and of their sums over positions, as a share of what independent errors have there. The larger one."""
+    error, n = error.double(), max(error.numel(), 1)
+    gains = [_sum(error.square()) / n]
+    for features in ((-1,), (1,), (1, -1)) if error.dim() > 1 else ():
+        kept = {i % error.dim() for i in features}
+        sums = error.sum([i for i in range(error.dim()) if i not in kept]) if len(kept) < error.dim() else error
+        if sums.numel() >= 4:  # of fewer, chance says too much
+            gains.append(_sum(sums.square()) / n)
+    return max(gains)
 
 
 def gelu(g: torch.Tensor, x: torch.Tensor, approximate: str = "none") -> float:
@@ -103,11 +117,6 @@ def matmul(g: torch.Tensor) -> tuple[float, float]:
     return square * g.shape[-2], square * g.shape[-1]
 
 
-def matmul_gain(g_columns: int, other: torch.Tensor) -> float:
-    """Of an error that g has already: dA_ij = sum_p d_ip B_jp, so columns * mean(B^2)."""
-    return g_columns * _mean(_square(other))
-
-
 def product(g: torch.Tensor) -> float:
     """c = a b: da = g b with the error g e, so mean(g^2)."""
     return _mean(_square(g))
@@ -124,13 +133,6 @@ def softmax(g: torch.Tensor, p: torch.Tensor, dim: int = -1) -> float:
     apart = g - (p * g).sum(dim, keepdim=True)
     own = apart.square() - 2 * apart * p * g
     return _mean(torch.where(p != 0, own, torch.zeros_like(g)) + p.square() * g.square().sum(dim, keepdim=True))
-
-
-def softmax_gain(p: torch.Tensor, dim: int = -1) -> float:
-    """Of an error d that g has already: p_i (d_i - sum_j p_j d_j), of variance p_i^2 (1 - 2 p_i + sum_j p_j^2)."""
-    p = p.float()
-    square = p.square()
-    return _mean(square * (1 - 2 * p + square.sum(dim, keepdim=True)))
 
 
 def log_softmax(row_sum: torch.Tensor | float, y: torch.Tensor) -> float:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import torch
 
 from . import bounds
+from .fronts import Fronts
 from .functions import Call, Use
 from .library import Choice, codecs, host
 from .policies import Policy, Site, require_positive, zeros_of
@@ -89,29 +90,34 @@ class Comet(Policy):
         self._learnt: set[tuple] = set()               # ... whether it has been learnt
         self._zeros: dict[tuple, float] = {}           # call and role -> share of zeros
         self._slopes: dict[tuple, float] = {}          # call -> of its output's error to its input's
-        self._fronts: dict[tuple, dict] = {}           # call -> by role, arguments and the weights in front, gains
-        self._inputs: dict[int, tuple] = {}            # id of a weight -> itself, positions, mean square of its input
+        self._fronts: dict[tuple, dict] = {}           # call -> by role, arguments and the weights in front
+        self._momenta: dict[int, float | None] = {}    # id of a weight -> of this iteration
+        self._passing = Fronts()
 
     def entered(self) -> None:
         self._looking = self._updated is None or self.iteration - self._updated >= self._refresh
         self._betas = {id(p): group.get("betas", (0.0,))[0] for group in self._optimizer.param_groups
                        for p in group["params"]}
+        self._passing.held = self._betas
+        self._momenta.clear()
+
+    def passing(self) -> Fronts | None:
+        return self._passing if self._looking else None
 
     # What is called.
 
     def calling(self, call: Call) -> None:
         kind, arguments = call.kind, call.arguments
-        if kind in WEIGHTED or kind == "embedding":
+        if kind in WEIGHTED:
             weight = arguments.get("weight")
-            if isinstance(weight, torch.nn.Parameter) and id(weight) in self._betas:
+            if isinstance(weight, torch.nn.Parameter) and id(weight) in self._betas and weight.requires_grad:
                 call.noted["weight"] = weakref.ref(weight)
-                self._note_input(call, weight)
             return
         if not self._is_plain(call):
             return
-        if self._looking or call.key not in self._fronts:
+        if self._looking:
             self._note_fronts(call)
-        call.noted["fronts"] = self._fronts[call.key]
+        call.noted["fronts"] = self._fronts.get(call.key, {})
         if kind in ("gelu", "silu", "layer_norm", "rms_norm"):
             self._note_norm(call)
         if kind == "cross_entropy":
@@ -124,7 +130,6 @@ class Comet(Policy):
     def called(self, call: Call, output: object) -> None:
         if not self._looking or not isinstance(output, torch.Tensor) or not output.requires_grad:
             return
-        self._note_gain(call, output)
         if call.kind in REACHES or call.kind in WEIGHTED:
             noted = weakref.ref(call)
             output.register_hook(lambda gradient: _note_gradient(noted(), gradient))
@@ -146,16 +151,6 @@ class Comet(Policy):
                     and x.shape[:x.dim() - ends] == y.shape[:y.dim() - ends])
         return True
 
-    def _note_input(self, call: Call, weight: torch.nn.Parameter) -> None:
-        if not self._looking:
-            return
-        x = call.arguments["input"].detach()
-        if call.kind == "embedding":
-            self._inputs[id(weight)] = weakref.ref(weight), x.numel(), 1 / weight.shape[0]
-        else:
-            positions = x.numel() / x.shape[-1] if call.kind == "linear" else x.shape[0] * math.prod(x.shape[2:])
-            self._inputs[id(weight)] = weakref.ref(weight), positions, bounds.product(x)
-
     def _note_norm(self, call: Call) -> None:
         """How its output is computed again. Weights that change before that are an error."""
         a, function, x = call.arguments, call.function, call.arguments["input"]
@@ -171,6 +166,8 @@ class Comet(Policy):
         weights = [a.get(name) for name in ("weight", "bias")[:2 if call.kind == "layer_norm" else 1]]
         if any(w is not None and w.grad_fn is not None for w in weights):
             return
+        if weights[0] is not None and weights[0].requires_grad and id(weights[0]) not in self._betas:
+            call.noted["fronts"] = {}
         kept = [(w, w._version) if w is not None else None for w in weights]
 
         def again(t):
@@ -186,45 +183,12 @@ class Comet(Policy):
         if self._looking or call.key not in self._slopes:
             self._slopes[call.key] = bounds.norm_slope(x.detach(), *call.noted["form"])
 
-    # The weights in front.
-
     def _note_fronts(self, call: Call) -> None:
-        reaches, arguments = REACHES.get(call.kind, {}), call.arguments
-        of = {name: self._front(arguments[name].grad_fn) for reached in reaches.values() for name in reached
-              if isinstance(arguments.get(name), torch.Tensor)}
-        self._fronts[call.key] = {role: [(name, of.get(name)) for name in reached] for role, reached in reaches.items()}
-
-    def _front(self, node) -> tuple | None:
-        """The nearest known weight in front of an operation, and by what the variance of a gradient's error grows until
-        it is that of the gradient of the weight's output."""
-        queue, seen = [(node, 1.0)], set()
-        for node, gain in queue:
-            if node is None or node in seen or len(seen) > 100:
-                continue
-            seen.add(node)
-            for ahead, _ in node.next_functions:
-                variable = getattr(ahead, "variable", None)
-                known = self._inputs.get(id(variable)) if variable is not None else None
-                if known is not None and known[0]() is variable:
-                    return known[0], gain
-            gain *= node.metadata.get("tuck_gain", 1.0)
-            queue += [(ahead, gain) for ahead, _ in node.next_functions]
-        return None
-
-    @staticmethod
-    def _note_gain(call: Call, output: torch.Tensor) -> None:
-        a, node = call.arguments, output.grad_fn
-        if call.kind == "softmax":
-            gain = bounds.softmax_gain(output.detach())
-        elif call.kind == "matmul" and all(isinstance(a.get(n), torch.Tensor) and a[n].dim() > 1
-                                           for n in ("input", "other")):
-            gain = bounds.matmul_gain(output.shape[-1], a["other"].detach())
-        elif call.kind in ("mul", "div") and isinstance(a.get("other"), (int, float)):
-            gain = float(a["other"]) ** (2 if call.kind == "mul" else -2)
-        else:
-            return
-        if node is not None:
-            node.metadata["tuck_gain"] = gain
+        """By role, the arguments that errors reach, with the weights in front; None where these are not known."""
+        fronts = self._fronts[call.key] = {}
+        for role, reached in REACHES.get(call.kind, {}).items():
+            of = [(name, self._passing.of(call.arguments[name])) for name in reached]
+            fronts[role] = of if all(f is not None for _, f in of) and any(f for _, f in of) else None
 
     # What is stored.
 
@@ -276,8 +240,7 @@ class Comet(Policy):
             return NOTHING
         if kind in WEIGHTED:
             return self.bound(use) if role == "input" and "weight" in noted else None
-        fronts = noted.get("fronts", {}).get(role)
-        return self.bound(use) if fronts and all(front is not None for _, front in fronts) else None
+        return self.bound(use) if noted.get("fronts", {}).get(role) else None
 
     def bound(self, use: Use) -> float:
         key = use.call.key, use.role
@@ -319,16 +282,14 @@ class Comet(Policy):
         passed = self._passed(use, t)
         if passed is None:
             return None
-        errors = []
-        for name, front in call.noted["fronts"][use.role]:
-            weight, gain = front[0](), front[1]
-            if id(weight) not in self._inputs:  # it is gone
-                return None
-            _, positions, mean_square = self._inputs[id(weight)]
-            errors.append((weight, bounds.front_weight(positions, mean_square) * gain * passed[name]))
+        errors: dict[int, tuple] = {}
+        for name, fronts in call.noted["fronts"][use.role]:
+            for key, (weight, factor) in fronts.items():
+                errors[key] = weight(), errors.get(key, (None, 0.0))[1] + factor * passed[name]
         if "own" in passed and "weight" in call.noted:
-            errors.append((call.noted["weight"](), passed["own"]))
-        return errors
+            weight = call.noted["weight"]()
+            errors[id(weight)] = weight, errors.get(id(weight), (None, 0.0))[1] + passed["own"]
+        return list(errors.values())
 
     def _passed(self, use: Use, t: torch.Tensor) -> dict[str, float] | None:
         """The variances of the errors of the gradients that are passed on, by argument."""
@@ -367,6 +328,11 @@ class Comet(Policy):
 
     def _momentum(self, weight: torch.Tensor | None) -> float | None:
         """The mean of |m|, m the sum of the gradients that the optimizer's decay has left."""
+        if id(weight) not in self._momenta:
+            self._momenta[id(weight)] = self._momentum_now(weight)
+        return self._momenta[id(weight)]
+
+    def _momentum_now(self, weight: torch.Tensor | None) -> float | None:
         state = self._optimizer.state.get(weight, {}) if weight is not None else {}
         if state.get("momentum_buffer") is not None:
             return state["momentum_buffer"].abs().mean().item()

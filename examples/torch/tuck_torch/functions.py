@@ -101,26 +101,31 @@ def _is_copy(a: torch.Tensor, t: torch.Tensor) -> bool:
 class Functions(TorchFunctionMode):
     """While it is entered, `running` is the recognised call that autograd saves tensors of; None for all others.
 
-    calling(call) comes before each of them, returned(call, output) after it."""
+    calling(call) comes before each of them, returned(call, output) after it. passing: a fronts.Fronts that follows all
+    functions."""
 
-    def __init__(self, site, calling, returned) -> None:
+    def __init__(self, site, calling, returned, passing=None) -> None:
         super().__init__()
+        self._passing = passing
         self.running: Call | None = None
         self._site, self._calling, self._returned = site, calling, returned
         self._numbers: dict[tuple, int] = {}
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        known = KINDS.get(getattr(function, "__name__", None))
-        if known is None or not torch.is_grad_enabled():
-            outer, self.running = self.running, None
-            if outer is None:
-                return function(*args, **kwargs)
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self.running = outer
-        kind, names = known
+        name = getattr(function, "__name__", None)
+        known = KINDS.get(name) if torch.is_grad_enabled() else None
+        inputs = self._passing.before(name, args, kwargs) if self._passing and torch.is_grad_enabled() else None
+        outer, self.running = self.running, None
+        try:
+            output = function(*args, **kwargs) if known is None else self._known(*known, function, args, kwargs)
+        finally:
+            self.running = outer
+        if inputs:
+            self._passing.after(name, function, args, kwargs, inputs, output)
+        return output
+
+    def _known(self, kind: str, names: tuple[str, ...], function, args: tuple, kwargs: dict):
         site = self._site()
         place = site.label, site.call, kind
         number = self._numbers.get(place, 0)
@@ -128,7 +133,6 @@ class Functions(TorchFunctionMode):
         arguments = dict(zip(names, args))
         arguments.update((KEYWORDS.get(name, name), value) for name, value in kwargs.items())
         call = Call(kind, function, arguments, (*place, number), site)
-        outer, self.running = self.running, None
         try:
             self._calling(call)
             self.running = call
@@ -137,5 +141,4 @@ class Functions(TorchFunctionMode):
             self._returned(call, output)
         finally:
             call.arguments, call.tensors = {}, []
-            self.running = outer
         return output

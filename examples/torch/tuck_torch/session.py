@@ -28,7 +28,7 @@ class Session:
         self.inside: list[Site] = []
         self.calls: dict[torch.nn.Module, int] = {}
         self.thread = threading.get_ident()  # hooks of modules are every thread's, those of autograd this one's
-        self.functions = Functions(self.site, policy.calling, self.returned)
+        self.functions = Functions(self.site, policy.calling, self.returned, policy.passing())
         self.waiting: collections.deque[Stored] = collections.deque()
         self.encoding: collections.deque[Frame] = collections.deque()
         self.order: list[weakref.ref] = []
