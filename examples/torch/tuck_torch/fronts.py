@@ -70,6 +70,8 @@ BIASES = {"linear": 2, "conv1d": 2, "conv2d": 2, "conv3d": 2, "layer_norm": 3, "
 class Fronts:
     """Of one policy. `held`: ids of the optimizer's parameters."""
 
+    known = KNOWN
+
     def __init__(self) -> None:
         self.held: object = ()
         self._key = f"tuck fronts {id(self)}"
@@ -102,10 +104,8 @@ class Fronts:
 
     # Functions that are called.
 
-    def before(self, name: str | None, args: tuple, kwargs: dict) -> list[tuple] | None:
-        """The arguments that lead on, with their fronts and nodes; None where the function is not known."""
-        if name not in KNOWN:
-            return None
+    def before(self, name: str, args: tuple, kwargs: dict) -> list[tuple]:
+        """The arguments that lead on, with their fronts and nodes."""
         place = BIASES.get(name)
         bias = kwargs.get("bias", args[place] if place is not None and len(args) > place else None)
         inputs = []

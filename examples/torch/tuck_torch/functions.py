@@ -11,6 +11,10 @@ import weakref
 import torch
 from torch.overrides import TorchFunctionMode
 
+is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+# What vmap and its like see: it has no memory of its own. PyTorch 1.13 has these transforms in another package.
+is_transformed = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", lambda t: False)
+
 _CONVOLUTION = ("input", "weight", "bias")
 
 # By the function's name: the kind of operation, and the names of its tensor arguments. Out of place only.
@@ -98,6 +102,10 @@ def _is_copy(a: torch.Tensor, t: torch.Tensor) -> bool:
     return any(torch.equal(form.to(t.dtype), t) for form in forms)
 
 
+def is_in_memory(t: torch.Tensor) -> bool:
+    return t.layout is torch.strided and (t.is_cpu or t.is_cuda) and not t.is_nested and not is_transformed(t)
+
+
 class Functions(TorchFunctionMode):
     """While it is entered, `running` is the recognised call that autograd saves tensors of; None for all others.
 
@@ -113,16 +121,22 @@ class Functions(TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if is_compiling():  # what torch.compile makes of it is no function that is known
+            return function(*args, **kwargs)
         name = getattr(function, "__name__", None)
         known = KINDS.get(name) if torch.is_grad_enabled() else None
-        inputs = self._passing.before(name, args, kwargs) if self._passing and torch.is_grad_enabled() else None
+        passing = self._passing if self._passing and name in self._passing.known and torch.is_grad_enabled() else None
+        if (known or passing) and any(isinstance(a, torch.Tensor) and not is_in_memory(a)
+                                      for a in (*args, *kwargs.values())):
+            known = passing = None
+        inputs = passing.before(name, args, kwargs) if passing else None
         outer, self.running = self.running, None
         try:
             output = function(*args, **kwargs) if known is None else self._known(*known, function, args, kwargs)
         finally:
             self.running = outer
         if inputs:
-            self._passing.after(name, function, args, kwargs, inputs, output)
+            passing.after(name, function, args, kwargs, inputs, output)
         return output
 
     def _known(self, kind: str, names: tuple[str, ...], function, args: tuple, kwargs: dict):
