@@ -157,7 +157,7 @@ class Formulas(unittest.TestCase):
                     self.assertLess(measured[name], 1e-6)
 
 
-SCALE = nn.Parameter(3 * torch.ones(64))
+SCALE, SIGNS = nn.Parameter(3 * torch.ones(64)), torch.arange(4096.0).view(64, 64).sin().sign()
 
 # What is between a linear layer and what errs behind it: the layer's scale at first, and a function of 64 x 64 values.
 BETWEEN = {
@@ -168,7 +168,7 @@ BETWEEN = {
     "chunk": (1, lambda h: h.chunk(4)[1]),
     "select": (1, lambda h: h[8:24]),
     "chunks stacked": (1, lambda h: torch.stack([*h.chunk(2)] * 30)),
-    "exp": (1.5, lambda h: torch.exp(3 * h) / 3),
+    "exp": (0.1, lambda h: torch.exp(8 * h) * SIGNS),
     "scaled by a tensor": (0.05, lambda h: h * torch.linspace(0, 30, 64)),
     "scaled by a parameter": (0.3, lambda h: h * SCALE),
     "LayerNorm": (0.02, lambda h: F.layer_norm(h, (64,))),
@@ -219,7 +219,7 @@ class Fronts(unittest.TestCase):
         for name, (scale, function) in BETWEEN.items():
             with self.subTest(between=name):
                 torch.manual_seed(0)
-                layer, x = nn.Linear(4, 64), torch.randn(64, 4)  # its input is too small to be stored
+                layer, x = nn.Linear(4, 64), 2 + torch.randn(64, 4)  # its input is too small to be stored
                 with torch.no_grad():
                     layer.weight.mul_(scale)
                     head = torch.randn(function(layer(x)).shape)
