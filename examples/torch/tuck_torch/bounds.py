@@ -62,6 +62,13 @@ def probed(error: torch.Tensor) -> float:
     return max(gains)
 
 
+def spread(t: torch.Tensor) -> float:
+    """The deviation of values over positions, the dimensions but the last: where a bound is larger, errors of positions
+    agree. For a normal distribution, steps of twice the deviation leave errors uniform within 1 %."""
+    t = t.float().reshape(-1, t.shape[-1]) if t.dim() > 1 else t.float().reshape(-1, 1)
+    return _mean((t - t.mean(0)).square()) ** 0.5
+
+
 def gelu(g: torch.Tensor, x: torch.Tensor, approximate: str = "none") -> float:
     """y = x Phi(x), so dx = g y'(x) with the error g y''(x) e, and y'' = phi(x) (2 - x^2). The approximation by tanh
     has nearly the same."""

@@ -91,6 +91,7 @@ class Comet(Policy):
         self._zeros: dict[tuple, float] = {}           # call and role -> share of zeros
         self._slopes: dict[tuple, float] = {}          # call -> of its output's error to its input's
         self._fronts: dict[tuple, dict] = {}           # call -> by role, arguments and the weights in front
+        self._spreads: dict[tuple, float] = {}         # ... its values' deviation: bounds are less
         self._momenta: dict[int, float | None] = {}    # id of a weight -> of this iteration
         self._passing = Fronts()
 
@@ -249,7 +250,8 @@ class Comet(Policy):
         key = use.call.key, use.role
         bound = self._bounds.get(key)
         if bound is None:
-            bound = self._bounds[key] = host().bound_now(self._controller(key))
+            bound = host().bound_now(self._controller(key))
+            bound = self._bounds[key] = max(min(bound, self._spreads.get(key, math.inf)), self._options[4])
         return bound
 
     # What is learnt.
@@ -270,6 +272,7 @@ class Comet(Policy):
         if worst > 0:
             host().bound_update(self._controller(key), self.iteration, worst, 1.0, max(1 - self._zeros.get(key, 0.0),
                                                                                        1e-9), 1.0)
+            self._spreads[key] = bounds.spread(t)
             self._bounds.pop(key, None)
             self._learnt.add(key)
             self._updated = self.iteration
