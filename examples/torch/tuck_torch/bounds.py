@@ -62,11 +62,24 @@ def probed(error: torch.Tensor) -> float:
     return max(gains)
 
 
-def spread(t: torch.Tensor) -> float:
-    """The deviation of values over positions, the dimensions but the last: where a bound is larger, errors of positions
-    agree. For a normal distribution, steps of twice the deviation leave errors uniform within 1 %."""
-    t = t.float().reshape(-1, t.shape[-1]) if t.dim() > 1 else t.float().reshape(-1, 1)
-    return _mean((t - t.mean(0)).square()) ** 0.5
+def apart(t: torch.Tensor, features: int, bound: float) -> float:
+    """By what a bound has to be multiplied for errors not to agree over positions: the sum of T independent ones has T
+    times the variance bound^2 / 3, those of values that are alike, or mostly below the bound, up to T times that. AGREE
+    times is taken for chance."""
+    t = t.reshape(-1, features) if features and t.numel() % features == 0 else t.reshape(-1, 1)
+    t, factor = t.float(), 1.0
+    err = max(torch.count_nonzero(t).item(), 1) / max(t.numel(), 1) / 3
+    for _ in range(20):
+        step = 2 * bound * factor
+        sums = torch.round(t / step).mul_(step).sub_(t).sum(0) if step > 0 else t.new_zeros(1)
+        excess = _sum(sums.square()) / max(t.numel(), 1) / max(err * (bound * factor) ** 2, 1e-300)
+        if not excess > AGREE:
+            break
+        factor /= max(excess ** 0.5, 2.0) if excess < 16 else 4.0
+    return factor
+
+
+AGREE = 4.0
 
 
 def gelu(g: torch.Tensor, x: torch.Tensor, approximate: str = "none") -> float:

@@ -91,7 +91,7 @@ class Comet(Policy):
         self._zeros: dict[tuple, float] = {}           # call and role -> share of zeros
         self._slopes: dict[tuple, float] = {}          # call -> of its output's error to its input's
         self._fronts: dict[tuple, dict] = {}           # call -> by role, arguments and the weights in front
-        self._spreads: dict[tuple, float] = {}         # ... its values' deviation: bounds are less
+        self._apart: dict[tuple, float] = {}           # ... by what its bound is less for errors not to agree
         self._momenta: dict[int, float | None] = {}    # id of a weight -> of this iteration
         self._passing = Fronts()
 
@@ -112,6 +112,7 @@ class Comet(Policy):
 
     def calling(self, call: Call) -> None:
         kind, arguments = call.kind, call.arguments
+        call.noted["features"] = (tuple(arguments["input" if kind != "attention" else "query"].shape) or (1,))[-1]
         if kind in WEIGHTED:
             weight = arguments.get("weight")
             if isinstance(weight, torch.nn.Parameter) and id(weight) in self._betas and weight.requires_grad:
@@ -218,7 +219,9 @@ class Comet(Policy):
             zeros = zeros_of(t)
             for use, _ in uses:
                 self._zeros[use.call.key, use.role] = zeros
+            self._apart[key] = bounds.apart(t.detach(), uses[0][0].call.noted.get("features", 1), limit)
         above_zero = sees_sign and t.dtype in (torch.float32, torch.float64)
+        limit = max(limit * self._apart[key], self._options[4])
         return Choice(self._lossy if self._zeros[key] >= SPARSE else self._dense, limit, False, above_zero)
 
     def suffices(self, choice: Choice | None, use: Use | None, factor: float) -> bool:
@@ -250,8 +253,7 @@ class Comet(Policy):
         key = use.call.key, use.role
         bound = self._bounds.get(key)
         if bound is None:
-            bound = host().bound_now(self._controller(key))
-            bound = self._bounds[key] = max(min(bound, self._spreads.get(key, math.inf)), self._options[4])
+            bound = self._bounds[key] = host().bound_now(self._controller(key))
         return bound
 
     # What is learnt.
@@ -272,7 +274,6 @@ class Comet(Policy):
         if worst > 0:
             host().bound_update(self._controller(key), self.iteration, worst, 1.0, max(1 - self._zeros.get(key, 0.0),
                                                                                        1e-9), 1.0)
-            self._spreads[key] = bounds.spread(t)
             self._bounds.pop(key, None)
             self._learnt.add(key)
             self._updated = self.iteration
