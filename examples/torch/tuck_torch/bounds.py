@@ -155,6 +155,13 @@ def softmax(g: torch.Tensor, p: torch.Tensor, dim: int = -1) -> float:
     return _mean(torch.where(p != 0, own, torch.zeros_like(g)) + p.square() * g.square().sum(dim, keepdim=True))
 
 
+def softmax_gain(p: torch.Tensor, dim: int = -1) -> float:
+    """Of an error d that g has already: p_i (d_i - sum_j p_j d_j), of variance p_i^2 (1 - 2 p_i + sum_j p_j^2)."""
+    p = p.float()
+    square = p.square()
+    return _mean(square * (1 - 2 * p + square.sum(dim, keepdim=True)))
+
+
 def log_softmax(row_sum: torch.Tensor | float, y: torch.Tensor) -> float:
     """y = log softmax: dx = g - exp(y) G, G the sum of a row of g; the error -exp(y) G e has exp(2 y) G^2."""
     return _mean(torch.exp(2 * y.float()) * (row_sum ** 2))

@@ -154,7 +154,11 @@ class Fronts:
             p, training = (kwargs.get(k, args[i] if len(args) > i else d)
                            for i, k, d in ((1, "p", 0.5), (2, "training", kwargs.get("train", True))))
             return [1 / max(1 - p, 1e-9) if training else 1.0]
-        return self._probe(name, function, args, kwargs) if name in PROBED else None
+        gains = self._probe(name, function, args, kwargs) if name in PROBED else None
+        if gains and name == "softmax":  # few undecided rows may have all of it, and chance says nothing of them
+            dim = kwargs.get("dim", args[1] if len(args) > 1 else -1)
+            gains = [max(gains[0], bounds.softmax_gain(output.detach(), -1 if dim is None else dim))]
+        return gains
 
     def _probe(self, name: str, function, args: tuple, kwargs: dict) -> list[float] | None:
         if kwargs.get("dropout_p") or (name == "scaled_dot_product_attention" and len(args) > 4 and args[4]):
@@ -172,7 +176,8 @@ class Fronts:
         try:
             with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(_same, _same):
                 output = function(*(copy(a) for a in args), **{key: copy(a) for key, a in kwargs.items()})
-                gains, times = [0.0] * len(copies), 1 if output.numel() >= 1024 else 8
+                gains = [0.0] * len(copies)
+                times = 1 if name in POINTWISE or output.numel() >= 1 << 16 else 4 if output.numel() >= 1024 else 16
                 for i in range(times):
                     errors = torch.autograd.grad(output, copies, self._signs(output), retain_graph=i + 1 < times,
                                                  allow_unused=True)
