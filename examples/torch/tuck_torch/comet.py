@@ -33,20 +33,25 @@ SPARSE = 0.1  # from this share of zeros on, the chain of codecs is taken
 class Comet(Policy):
     """COMET: what known operations save is stored within absolute bounds, which tuck::bound_controller sets for each
     call of an iteration from its gradients and momentum (SGD's momentum_buffer, Adam's exp_avg / (1 - beta1), which is
-    the same sum of gradients) every `refresh` iterations. Before, they are `first`, times the tensor's largest magnitude
-    if that is less than 1. bounds.py has the formulas, for
-    inputs of convolutions and linear layers, of GELU, SiLU, LayerNorm and RMSNorm, operands of products, queries, keys,
-    values and results of attention, and results of softmax and its logarithm. A tensor that several read has the
-    smallest of their bounds. If a ReLU is among them, what is above zero stays above zero, whatever the bound: gradients
-    that it lost where values are small would be ten times as much as the bound allows. (16-bit floats have no room for
-    that.) What has to be stored without loss stays as it is where that makes it less than `least` times smaller.
+    the same sum of gradients) every `refresh` iterations. Before, and for good where the optimizer has no momentum, they
+    are `first`, times the tensor's largest magnitude if that is less than 1. bounds.py has the formulas, for inputs of
+    convolutions and linear layers, of GELU, SiLU, LayerNorm and RMSNorm, operands of products, queries, keys, values
+    and results of attention, and results of softmax and its logarithm. A tensor that several read has the smallest of
+    their bounds, and a smaller one where errors would agree over positions. If a ReLU is among them, what is above zero
+    stays above zero, whatever the bound: gradients that it lost where values are small would be ten times as much as
+    the bound allows. (16-bit floats have no room for that.) What has to be stored without loss stays as it is where
+    that makes it less than `least` times smaller.
+
+    An operation that passes an error on is held to all weights in front of it, along each branch until the first one:
+    fronts.py. Biases are not held, nor what is in front of those weights.
 
     What GELU, SiLU and the norms give is computed again from their stored input. What only ReLU that made it and
     pooling read - for its sign, and not at all - is stored within half of each value (Gist keeps a bit of it): no
     gradient becomes another by that. Masks of dropout are bits.
 
     All else is stored without loss: what unknown operations read, what weights read that are not the optimizer's own
-    parameters, and where no such weight is in front.
+    parameters, where no such weight is in front, and where an unknown operation or another parameter is on the way to
+    one.
 
     share: the standard deviation of a weight gradient's error, as a share of the mean momentum, that each stored tensor
     may bring. Bounds stay in [lowest, highest]. estimate: "exact" takes the deviation from the sum of the squared
@@ -81,7 +86,7 @@ class Comet(Policy):
         self._sign = Choice(lossy, 0.5, pointwise=True)
         self._optimizer, self._lossy, self._dense, self._exact = optimizer, lossy, dense, estimate == "exact"
         self._options = (1.0, share, refresh, first, lowest, highest)
-        self._a = 0.32
+        self._a, self._lowest = 0.32, lowest
         self._refresh = refresh
         self._updated: int | None = None
         self._looking = True
@@ -216,12 +221,11 @@ class Comet(Policy):
             return self._sign
         key = uses[0][0].call.key, uses[0][0].role
         if self._looking or key not in self._zeros:
-            zeros = zeros_of(t)
+            zeros, apart = zeros_of(t), bounds.apart(t.detach(), uses[0][0].call.noted.get("features", 1), limit)
             for use, _ in uses:
-                self._zeros[use.call.key, use.role] = zeros
-            self._apart[key] = bounds.apart(t.detach(), uses[0][0].call.noted.get("features", 1), limit)
+                self._zeros[use.call.key, use.role], self._apart[use.call.key, use.role] = zeros, apart
         above_zero = sees_sign and t.dtype in (torch.float32, torch.float64)
-        limit = max(limit * self._apart[key], self._options[4])
+        limit = max(limit * self._apart[key], min(limit, self._lowest))
         return Choice(self._lossy if self._zeros[key] >= SPARSE else self._dense, limit, False, above_zero)
 
     def suffices(self, choice: Choice | None, use: Use | None, factor: float) -> bool:
