@@ -62,20 +62,28 @@ def probed(error: torch.Tensor) -> float:
     return max(gains)
 
 
-def apart(t: torch.Tensor, features: int, bound: float) -> float:
+def agreement(g: torch.Tensor, features: int) -> float:
+    """Which share of a gradient's power is the same at all positions, the dimensions but that of features."""
+    g = g.float().transpose(features, -1).reshape(-1, g.shape[features]) if g.dim() > 1 else g.float().reshape(-1, 1)
+    return _mean(g.mean(0).square()) / max(_mean(g.square()), 1e-30)
+
+
+def apart(t: torch.Tensor, features: tuple[int, int], bound: float, agreeing: float) -> float:
     """By what a bound has to be multiplied for errors not to agree over positions: the sum of T independent ones has T
-    times the variance bound^2 / 3, those of values that are alike, or mostly below the bound, up to T times that. AGREE
-    times is taken for chance."""
-    t = t.reshape(-1, features) if features and t.numel() % features == 0 else t.reshape(-1, 1)
+    times the variance bound^2 / 3, those of values that are alike, or mostly below the bound, up to T times that; in a
+    gradient, times the share in which what meets them agrees, too. AGREE times is taken for chance. features: how many,
+    and so many values of each are next to each other."""
+    count, inner = features
+    t = t.reshape(-1, count, inner) if count * inner and t.numel() % (count * inner) == 0 else t.reshape(-1, 1, 1)
     t, factor = t.float(), 1.0
     err = max(torch.count_nonzero(t).item(), 1) / max(t.numel(), 1) / 3
     for _ in range(20):
         step = 2 * bound * factor
-        sums = torch.round(t / step).mul_(step).sub_(t).sum(0) if step > 0 else t.new_zeros(1)
-        excess = _sum(sums.square()) / max(t.numel(), 1) / max(err * (bound * factor) ** 2, 1e-300)
+        sums = torch.round(t / step).mul_(step).sub_(t).sum((0, 2)) if step > 0 else t.new_zeros(1)
+        excess = agreeing * _sum(sums.square()) / max(t.numel(), 1) / max(err * (bound * factor) ** 2, 1e-300)
         if not excess > AGREE:
             break
-        factor /= max(excess ** 0.5, 2.0) if excess < 16 else 4.0
+        factor /= min(max(excess ** 0.5, 2.0), 4.0)
     return factor
 
 

@@ -96,6 +96,7 @@ class Comet(Policy):
         self._zeros: dict[tuple, float] = {}           # call and role -> share of zeros
         self._slopes: dict[tuple, float] = {}          # call -> of its output's error to its input's
         self._fronts: dict[tuple, dict] = {}           # call -> by role, arguments and the weights in front
+        self._agreeing: dict[tuple, float] = {}        # ... the share of what its errors meet that positions share
         self._apart: dict[tuple, float] = {}           # ... by what its bound is less for errors not to agree
         self._momenta: dict[int, float | None] = {}    # id of a weight -> of this iteration
         self._passing = Fronts()
@@ -117,7 +118,9 @@ class Comet(Policy):
 
     def calling(self, call: Call) -> None:
         kind, arguments = call.kind, call.arguments
-        call.noted["features"] = (tuple(arguments["input" if kind != "attention" else "query"].shape) or (1,))[-1]
+        shape = tuple(arguments["input" if kind != "attention" else "query"].shape) or (1,)
+        channels = -arguments["weight"].dim() + 1 if kind == "convolution" else -1
+        call.noted["features"] = shape[channels], math.prod(shape[channels:][1:])
         if kind in WEIGHTED:
             weight = arguments.get("weight")
             if isinstance(weight, torch.nn.Parameter) and id(weight) in self._betas and weight.requires_grad:
@@ -203,7 +206,7 @@ class Comet(Policy):
     # What is stored.
 
     def choose(self, t: torch.Tensor, site: Site, uses: list) -> Choice | None:
-        limit, sees_sign, most = math.inf, False, None
+        limit, sees_sign, most, bounded = math.inf, False, None, []
         for use, factor in uses:
             need = self._need(use)
             if need is None:
@@ -211,22 +214,27 @@ class Comet(Policy):
             if need == SIGN:
                 sees_sign = True
             elif need != NOTHING:
-                if (use.call.key, use.role) not in self._learnt:  # `first` must not be more than small values are
+                key = use.call.key, use.role
+                if key not in self._learnt:  # `first` must not be more than small values are
                     most = (t.detach().abs().max().item() if t.numel() else 0.0) if most is None else most
                     need *= min(1.0, most) or 1.0
                 limit = min(limit, need / max(factor, 1e-30))
+                bounded.append(key)
         if need is None:
             return None if self.keeps(site, t.numel() * t.element_size()) else self._lossless
         if limit == math.inf:
             return self._sign
-        key = uses[0][0].call.key, uses[0][0].role
-        if self._looking or key not in self._zeros:
-            zeros, apart = zeros_of(t), bounds.apart(t.detach(), uses[0][0].call.noted.get("features", 1), limit)
-            for use, _ in uses:
-                self._zeros[use.call.key, use.role], self._apart[use.call.key, use.role] = zeros, apart
+        if self._looking or bounded[0] not in self._zeros:
+            zeros = zeros_of(t)
+            self._zeros.update((key, zeros) for key in bounded)
+        if any(key not in self._apart for key in bounded):  # their bounds have changed
+            agreeing = max(self._agreeing.get(key, 1.0) for key in bounded)
+            features = next(use.call.noted["features"] for use, _ in uses if (use.call.key, use.role) == bounded[0])
+            apart = bounds.apart(t.detach(), features, limit, agreeing)
+            self._apart.update((key, apart) for key in bounded)
         above_zero = sees_sign and t.dtype in (torch.float32, torch.float64)
-        limit = max(limit * self._apart[key], min(limit, self._lowest))
-        return Choice(self._lossy if self._zeros[key] >= SPARSE else self._dense, limit, False, above_zero)
+        limit = max(limit * self._apart[bounded[0]], min(limit, self._lowest))
+        return Choice(self._lossy if self._zeros[bounded[0]] >= SPARSE else self._dense, limit, False, above_zero)
 
     def suffices(self, choice: Choice | None, use: Use | None, factor: float) -> bool:
         if choice is None or choice.bound is None:
@@ -278,7 +286,10 @@ class Comet(Policy):
         if worst > 0:
             host().bound_update(self._controller(key), self.iteration, worst, 1.0, max(1 - self._zeros.get(key, 0.0),
                                                                                        1e-9), 1.0)
+            if use.call.kind in WEIGHTED:
+                self._agreeing[key] = bounds.agreement(use.call.gradient, -1 if use.call.kind == "linear" else 1)
             self._bounds.pop(key, None)
+            self._apart.pop(key, None)
             self._learnt.add(key)
             self._updated = self.iteration
 
