@@ -7,18 +7,20 @@ that are zero have none. g is the gradient of the operation's output. Each follo
     variance of sum_i a_i e_i = sum_i a_i^2
 
 where the same e_i meets many a_i of changing signs, as over the positions of a sequence, cross terms are left out.
+`apart` takes care that errors of different positions do not agree.
 
 Two kinds of gradients have to be kept:
 
   weights      G_kj = sum_t g_tk x_tj, whose error is compared with the weight's momentum m: COMET's rule,
                sigma = share * mean |m|
 
-  activations  what an operation passes on becomes g of the nearest weight in front of it, through views, sums and known
-               operations. An error of variance v there gives each of its gradients one of variance T * mean(x^2) * v,
-               over T positions: `front_weight`.
+  activations  what an operation passes on becomes g of the weights in front of it, through known operations. An error
+               of variance v there gives each of their gradients one of variance T * mean(x^2) * v, over T positions:
+               `front_weight`.
 
-Gradients are linear in the gradients they come from, so the second rule holds behind several operations, with the product
-of their gains: fronts.py."""
+Gradients are linear in the gradients they come from, so the second rule holds behind several operations, with the
+product of their gains: fronts.py. Variances are means over all elements: where large errors meet large values more
+often than by chance, as where few rows of a softmax are undecided, errors are larger than these say."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ SPARSE = 0.1  # from this share of zeros on, the chain of codecs is taken
 class Comet(Policy):
     """COMET: what known operations save is stored within absolute bounds, which tuck::bound_controller sets for each
     call of an iteration from its gradients and momentum (SGD's momentum_buffer, Adam's exp_avg / (1 - beta1), which is
-    the same sum of gradients) every `refresh` iterations. Before, and for good where the optimizer has no momentum, they
+    the same sum of gradients) every `refresh` iterations. Before, and always where the optimizer has no momentum, they
     are `first`, times the tensor's largest magnitude if that is less than 1. bounds.py has the formulas, for inputs of
     convolutions and linear layers, of GELU, SiLU, LayerNorm and RMSNorm, operands of products, queries, keys, values
     and results of attention, and results of softmax and its logarithm. A tensor that several read has the smallest of

@@ -5,11 +5,11 @@ Every tensor that a known function gives is noted with the weights in front of i
   factor  the variance of the error of the weight's gradient, in the mean over its elements, where each element of the
           tensor's gradient has an error of variance 1
 
-A weight's own operation begins: linear layers, convolutions and embeddings have bounds.front_weight, and nothing before
-them counts. Further operations multiply factors by their gain, for each of their arguments, and all branches are
-followed. Where a branch leads through an operation that is not known, or to a parameter that is not the optimizer's, the
-whole is None: nothing is known of it. A parameter that an operation reads itself is in front of it, but for biases, and
-what of one dimension is added: their true gradients may be zero.
+A weight's own operation begins: linear layers, convolutions and embeddings have bounds.front_weight, and nothing
+before them counts. Further operations multiply factors by their gain, for each of their arguments, and all branches are
+followed. Where a branch leads through an operation that is not known, or to a parameter that is not the optimizer's,
+the whole is None: nothing is known of it. A parameter that an operation reads itself is in front of it, but for biases,
+and what of one dimension is added: their true gradients may be zero.
 
 Gains are known of
 
@@ -55,10 +55,10 @@ DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d"}
 LAYERS = {"linear", "conv1d", "conv2d", "conv3d", "embedding"}
 POOLINGS = {f"{kind}_pool{d}d" for kind in ("max", "avg", "adaptive_avg", "adaptive_max") for d in (1, 2, 3)}
 POINTWISE = {
-    "abs", "atan", "celu", "clamp", "clamp_max", "clamp_min", "cos", "elu", "erf", "exp", "expm1", "gelu", "hardsigmoid",
-    "hardswish", "hardtanh", "leaky_relu", "lerp", "log", "log1p", "logsigmoid", "maximum", "minimum", "mish", "pow",
-    "reciprocal", "relu6", "rsqrt", "selu", "sigmoid", "silu", "sin", "softplus", "softsign", "sqrt", "square", "tanh",
-    "where", "__pow__", "__rpow__", "__rtruediv__", "__rdiv__"}
+    "abs", "atan", "celu", "clamp", "clamp_max", "clamp_min", "cos", "elu", "erf", "exp", "expm1", "gelu",
+    "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "lerp", "log", "log1p", "logsigmoid", "maximum",
+    "minimum", "mish", "pow", "reciprocal", "relu6", "rsqrt", "selu", "sigmoid", "silu", "sin", "softplus",
+    "softsign", "sqrt", "square", "tanh", "where", "__pow__", "__rpow__", "__rtruediv__", "__rdiv__"}
 PROBED = POINTWISE | POOLINGS | (LAYERS - {"embedding"}) | {
     "baddbmm", "addmm", "batch_norm", "bmm", "group_norm", "layer_norm", "log_softmax", "matmul", "mm", "__matmul__",
     "__rmatmul__", "normalize", "rms_norm", "scaled_dot_product_attention", "softmax"} | {
