@@ -157,12 +157,14 @@ def softmax(g: torch.Tensor, p: torch.Tensor, dim: int = -1) -> float:
 
         (g_i - D)^2 + p_i^2 sum_j g_j^2 - 2 (g_i - D) p_i g_i
 
-    over those i with p_i != 0: the others have no error, and sums are over them alone."""
+    over those i with p_i != 0: the others have no error, and sums are over them alone. A row's errors add up to
+    -D sum_i e_i, as if they had D^2 each, where what they meet next is alike: the larger one."""
     g, p = g.float(), p.float()
     g = torch.where(p != 0, g, torch.zeros_like(g))
-    apart = g - (p * g).sum(dim, keepdim=True)
-    own = apart.square() - 2 * apart * p * g
-    return _mean(torch.where(p != 0, own, torch.zeros_like(g)) + p.square() * g.square().sum(dim, keepdim=True))
+    d = (p * g).sum(dim, keepdim=True)
+    own = (g - d).square() - 2 * (g - d) * p * g
+    each = _mean(torch.where(p != 0, own, torch.zeros_like(g)) + p.square() * g.square().sum(dim, keepdim=True))
+    return max(each, _mean(torch.where(p != 0, d.square(), torch.zeros_like(g))))
 
 
 def softmax_gain(p: torch.Tensor, dim: int = -1) -> float:
