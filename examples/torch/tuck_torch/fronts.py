@@ -75,7 +75,7 @@ class Fronts:
     def __init__(self) -> None:
         self.held: object = ()
         self._key = f"tuck fronts {id(self)}"
-        self._random: dict[torch.device, torch.Generator] = {}  # training's own random numbers stay as they are
+        self._pools: dict[torch.device, torch.Tensor] = {}  # of random signs; training's own random numbers stay
 
     def of(self, t: torch.Tensor) -> dict[int, tuple] | None:
         """By weight's id: a weak reference to it, and the factor. None: that is not known."""
@@ -177,19 +177,24 @@ class Fronts:
             with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(_same, _same):
                 output = function(*(copy(a) for a in args), **{key: copy(a) for key, a in kwargs.items()})
                 gains = [0.0] * len(copies)
-                times = 1 if name in POINTWISE or output.numel() >= 1 << 16 else 4 if output.numel() >= 1024 else 16
+                times = 1 if name in POINTWISE or output.numel() >= 1 << 16 else 2 if output.numel() >= 1 << 13 else 8
                 for i in range(times):
-                    errors = torch.autograd.grad(output, copies, self._signs(output), retain_graph=i + 1 < times,
+                    errors = torch.autograd.grad(output, copies, self._signs(output, i), retain_graph=i + 1 < times,
                                                  allow_unused=True)
                     gains = [gain + (0.0 if e is None else bounds.probed(e)) / times for gain, e in zip(gains, errors)]
         except (RuntimeError, TypeError, AttributeError):  # in place, or results of other types
             return None
         return gains
 
-    def _signs(self, like: torch.Tensor) -> torch.Tensor:
-        if like.device not in self._random:
-            self._random[like.device] = torch.Generator(like.device).manual_seed(1)
-        return torch.empty_like(like).bernoulli_(0.5, generator=self._random[like.device]).mul_(2).sub_(1)
+    def _signs(self, like: torch.Tensor, number: int) -> torch.Tensor:
+        """The same for tensors of a size, but for another number."""
+        count, first = like.numel(), 997 * number
+        pool = self._pools.get(like.device)
+        if pool is None or pool.numel() < first + count:
+            random = torch.Generator(like.device).manual_seed(1)
+            pool = torch.empty(first + 2 * count, device=like.device).bernoulli_(0.5, generator=random).mul_(2).sub_(1)
+            self._pools[like.device] = pool
+        return pool[first:first + count].view(like.shape).to(like.dtype)
 
 
 def _same(t: torch.Tensor) -> torch.Tensor:
