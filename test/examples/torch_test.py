@@ -397,7 +397,7 @@ class Policies(unittest.TestCase):
                     self.inner(x)
                 except RuntimeError:  # of 8 channels where there should be 3
                     pass
-                return x.exp() * x
+                return x.sinh() * x.cosh()  # functions that are not known
 
         relu, pool = nn.ReLU, lambda: nn.MaxPool2d(2)
         for make in (lambda: nn.Sequential(hooked(relu()), pool()), lambda: nn.Sequential(other(relu()), pool()),

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """examples/torch with transformers: formulas by Monte-Carlo, functions recognised, bfloat16, and a training."""
 
+import copy
 import json
 import os
 import subprocess
@@ -23,7 +24,7 @@ import networks
 import tuck_torch
 from torch import nn
 from torch.nn import functional as F
-from tuck_torch import bounds
+from tuck_torch import bounds, fronts as fronts_module
 from tuck_torch.functions import Functions
 
 try:
@@ -122,8 +123,6 @@ class Formulas(unittest.TestCase):
         for function in (torch.matmul, torch.bmm):
             self.check(self.variances(function, (a, b), g, "input", 1e-2)[1], of_a)
             self.check(self.variances(function, (a, b), g, "other", 1e-2)[0], of_b)
-        wrong = torch.randn(50, 3, 20, 10)
-        self.check((wrong @ b.detach().transpose(-2, -1)).square().mean().item(), bounds.matmul_gain(10, b.detach()))
         x, y, g = (torch.randn(50, 40, requires_grad=r) for r in (True, True, False))
         self.check(self.variances(torch.mul, (x, y), g, "other", 1e-2)[0], bounds.product(g))
         self.check(self.variances(torch.mul, (x, y), g, "input", 1e-2)[1], bounds.product(g))
@@ -158,6 +157,170 @@ class Formulas(unittest.TestCase):
                         self.check(measured[name], variance, 0.2)
                 for name in set(measured) - set(of):
                     self.assertLess(measured[name], 1e-6)
+
+
+SCALE, SIGNS = nn.Parameter(3 * torch.ones(64)), torch.arange(4096.0).view(64, 64).sin().sign()
+
+# What is between a linear layer and what errs behind it: the layer's scale at first, and a function of 64 x 64 values.
+BETWEEN = {
+    "nothing": (1, lambda h: h),
+    "cat": (1, lambda h: torch.cat((h, 10 * h), -1)),
+    "cat of the same": (1, lambda h: torch.cat([h] * 30, 1)),
+    "stack": (1, lambda h: torch.stack([h] * 30)),
+    "chunk": (1, lambda h: h.chunk(4)[1]),
+    "select": (1, lambda h: h[8:24]),
+    "chunks stacked": (1, lambda h: torch.stack([*h.chunk(2)] * 30)),
+    "exp": (0.1, lambda h: torch.exp(8 * h) * SIGNS),
+    "scaled by a tensor": (0.05, lambda h: h * torch.linspace(0, 30, 64)),
+    "scaled by a parameter": (0.3, lambda h: h * SCALE),
+    "LayerNorm": (0.02, lambda h: F.layer_norm(h, (64,))),
+    "dropout": (1, lambda h: F.dropout(h, 0.95)),
+    "mean": (1, lambda h: 2 * h.view(8, 8, 64).mean(1)),
+    "sum": (0.2, lambda h: h.view(8, 8, 64).sum(1)),
+    "expand": (1, lambda h: h.unsqueeze(0).expand(50, 64, 64)),
+    "added to itself": (0.1, lambda h: h * 10 + h),
+    "mean by a product": (1, lambda h: torch.ones(64, 64) @ h / 8),
+    "softmax": (1, lambda h: 64 * F.softmax(5 * h, -1)),
+    "pooling": (1, lambda h: F.avg_pool1d(2 * h[None], 4)[0]),
+    "an unknown operation": (0.1, lambda h: h.cumsum(0)),
+    "in place": (0.1, lambda h: h.clone().mul_(10)),
+}
+
+
+class Fronts(unittest.TestCase):
+    """What is between an operation and the weights in front of it."""
+
+    def shares(self, layers, weights, loss, smallest=1100, tries=8):
+        """The deviation of each weight gradient's error, as a share of its momentum, and what is stored how."""
+        optimizer = torch.optim.Adam([*layers.parameters(), SCALE], lr=1e-5)
+        policy = tuck_torch.Comet(optimizer, refresh=1, share=0.01, highest=1e9)
+
+        def gradients(stored, seed):
+            torch.manual_seed(seed)  # of dropout
+            optimizer.zero_grad(set_to_none=True)
+            if not stored:
+                return torch.autograd.grad(loss(), weights)
+            with tuck_torch.saved_tensors(policy, smallest=smallest):
+                value = loss()
+            value.backward()
+            return [w.grad for w in weights]
+
+        for _ in range(4):
+            gradients(True, 0)
+            optimizer.step()
+        policy.take_counts()
+        squares = [0.0] * len(weights)
+        for i in range(tries):
+            for j, (e, g) in enumerate(zip(gradients(False, i), gradients(True, i))):
+                squares[j] += (e - g).square().mean().item() / tries
+        momenta = [optimizer.state[w]["exp_avg"].abs().mean().item() / 0.1 for w in weights]
+        choices = {name for c in policy.take_counts().values() for name in c.choices}
+        return [s ** 0.5 / m for s, m in zip(squares, momenta)], choices
+
+    def test_errors_stay_a_share_of_the_momentum(self):
+        for name, (scale, function) in BETWEEN.items():
+            with self.subTest(between=name):
+                torch.manual_seed(0)
+                layer, x = nn.Linear(4, 64), 2 + torch.randn(64, 4)  # its input is too small to be stored
+                with torch.no_grad():
+                    layer.weight.mul_(scale)
+                    head = torch.randn(function(layer(x)).shape)
+                weights = [layer.weight] + [SCALE] * (name == "scaled by a parameter")
+                shares, choices = self.shares(layer, weights,
+                                              lambda: torch.dot(F.gelu(function(layer(x))).flatten(), head.flatten()))
+                self.assertLess(max(shares), 0.02)
+                if name == "an unknown operation":
+                    self.assertEqual(max(shares), 0)
+                else:
+                    self.assertTrue(any("quantize" in c for c in choices), choices)
+
+    def test_all_branches_count(self):
+        """The nearest weight in front has large gradients, those farther away have small ones."""
+        torch.manual_seed(0)
+        layers = nn.ModuleList(nn.Linear(4, 64, bias=False) for _ in range(3))
+        x, head = torch.randn(64, 4), torch.randn(64, 64)
+
+        def loss():
+            a, b, c = (layer(x) for layer in layers)
+            return torch.dot(F.gelu(a + (b + c)).flatten(), head.flatten()) + 1000 * torch.dot(a.flatten(),
+                                                                                              head.flatten())
+
+        shares, choices = self.shares(layers, [layer.weight for layer in layers], loss)
+        self.assertLess(max(shares), 0.02)
+        self.assertTrue(any("quantize" in c for c in choices), choices)
+
+    def test_who_is_in_front(self):
+        layer, other, alien = nn.Linear(8, 64), nn.Linear(8, 64), nn.Linear(8, 64)
+        x, y = torch.randn(32, 8), {}
+        fronts = fronts_module.Fronts()
+        fronts.held = {id(p): 0 for p in (*layer.parameters(), *other.parameters())}
+        with Functions(lambda: tuck_torch.Site(None, 0), lambda call: None, lambda call, output: None, fronts):
+            a, b, c = layer(x), other(x), alien(x)
+            y["both"] = torch.cat((a, b)).view(2, -1, 64).transpose(0, 1)
+            y["frozen"] = F.linear(a, alien.weight.detach().t()) * 2
+            y["alien"] = a + c
+            y["unknown"] = a.cumsum(0) + b
+            y["constant"] = a + torch.randn(64)
+            y["slice"] = a.view(4, 8, 64)[1:2]
+            with torch.no_grad():
+                y["no gradient"] = a * 2
+            z = torch.sinh(a)
+            z.mul_(3)
+            y["in place"] = z
+        found = {name: fronts.of(t) for name, t in y.items()}
+        one, mean_square = id(layer.weight), x.square().mean().item()
+        self.assertEqual(set(found["both"]), {one, id(other.weight)})
+        for name, gain in (("both", 1), ("constant", 1), ("slice", 0.25)):
+            self.assertAlmostEqual(found[name][one][1], 32 * mean_square * gain, 3)
+        self.assertEqual(set(found["frozen"]), {one})
+        self.assertEqual(found["no gradient"], {})
+        for name in ("alien", "unknown", "in place"):
+            self.assertIsNone(found[name], name)
+
+    def test_gains(self):
+        """Of what is probed, against the same by hand."""
+        torch.manual_seed(0)
+        fronts = fronts_module.Fronts()
+        x, b = torch.randn(80, 32, requires_grad=True), torch.randn(32, 10)
+        gain = lambda name, function, *args: fronts._probe(name, function, args, {})[0]
+        by_hand = 10 * b.square().mean().item()
+        self.assertLess(abs(gain("matmul", torch.matmul, x, b) / by_hand - 1), 0.4)
+        self.assertLess(abs(gain("exp", torch.exp, x) / (2 * x).exp().mean().item() - 1), 0.4)
+        self.assertGreater(gain("matmul", lambda t: torch.ones(80, 80) @ t, x), 80 * 40)  # all are the same error
+
+
+class OtherWorlds(unittest.TestCase):
+    """Tensors without memory of their own, and copies."""
+
+    def setUp(self):
+        torch.manual_seed(0)
+        self.layer, self.x = nn.Linear(64, 64), torch.randn(32, 64)
+        self.optimizer = torch.optim.SGD(self.layer.parameters(), lr=0.01, momentum=0.9)
+
+    def gradient(self, function):
+        policy = tuck_torch.Comet(self.optimizer, refresh=1)
+        self.layer.zero_grad()
+        with tuck_torch.saved_tensors(policy, smallest=0):
+            out = function()
+        out.sum().backward()
+        return self.layer.weight.grad.clone()
+
+    @unittest.skipIf(not hasattr(torch, "vmap"), "this PyTorch has no vmap")
+    def test_vmap(self):
+        one = lambda t: F.gelu(self.layer(t) * 2)
+        exact, = torch.autograd.grad(torch.vmap(one)(self.x).sum(), self.layer.weight)
+        self.assertTrue(torch.equal(self.gradient(lambda: torch.vmap(one)(self.x)), exact))
+
+    @unittest.skipIf(not hasattr(torch, "compiler"), "this PyTorch has no nested tensors that train")
+    def test_nested(self):
+        rows = lambda: torch.nested.nested_tensor([self.x[:5], self.x[5:]])
+        function = lambda: torch.nested.to_padded_tensor(F.gelu(self.layer(rows())), 0.0)
+        exact, = torch.autograd.grad(function().sum(), self.layer.weight)
+        self.assertTrue(torch.allclose(self.gradient(function), exact))
+
+    def test_copies(self):
+        with self.assertRaisesRegex(TypeError, "optimizer of the copy"):
+            copy.deepcopy(tuck_torch.Comet(self.optimizer))
 
 
 class Comet(unittest.TestCase):

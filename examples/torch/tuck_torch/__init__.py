@@ -29,6 +29,7 @@ so the seconds of codecs are not known and count as 0, and what went wrong in a 
 from __future__ import annotations
 
 import contextlib
+import sys
 
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules import module as modules
@@ -41,6 +42,12 @@ from .session import Session
 
 __all__ = ["saved_tensors", "Raw", "Codec", "Advised", "Comet", "Policy", "Counts", "Choice", "Site", "Error", "codecs",
            "synchronize", "encode", "decode", "encode_delta", "decode_delta", "digest"]
+
+
+def uncompiled(hook):
+    """A hook that torch.compile leaves alone, where the program uses it."""
+    dynamo = sys.modules.get("torch._dynamo")
+    return dynamo.disable(hook) if dynamo is not None else hook
 
 
 @contextlib.contextmanager
@@ -59,7 +66,7 @@ def saved_tensors(policy: Policy | str, *, smallest: int = 4096):
     hooks = [modules.register_module_forward_pre_hook(session.enter),
              modules.register_module_forward_hook(session.leave)]
     try:
-        with saved_tensors_hooks(session.pack, session.unpack), session.functions:
+        with saved_tensors_hooks(uncompiled(session.pack), uncompiled(session.unpack)), session.functions:
             yield policy
     finally:
         for hook in hooks:

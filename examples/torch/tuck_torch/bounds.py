@@ -7,18 +7,20 @@ that are zero have none. g is the gradient of the operation's output. Each follo
     variance of sum_i a_i e_i = sum_i a_i^2
 
 where the same e_i meets many a_i of changing signs, as over the positions of a sequence, cross terms are left out.
+`apart` takes care that errors of different positions do not agree.
 
 Two kinds of gradients have to be kept:
 
   weights      G_kj = sum_t g_tk x_tj, whose error is compared with the weight's momentum m: COMET's rule,
                sigma = share * mean |m|
 
-  activations  what an operation passes on becomes g of the nearest weight in front of it, through views, sums and known
-               operations. An error of variance v there gives each of its gradients one of variance T * mean(x^2) * v,
-               over T positions: `front_weight`.
+  activations  what an operation passes on becomes g of the weights in front of it, through known operations. An error
+               of variance v there gives each of their gradients one of variance T * mean(x^2) * v, over T positions:
+               `front_weight`.
 
-Softmax and its like are linear in the passed gradient, so the second rule holds behind several operations, with the
-product of their gains: `matmul_gain`, `softmax_gain`."""
+Gradients are linear in the gradients they come from, so the second rule holds behind several operations, with the
+product of their gains: fronts.py. Variances are means over all elements: where large errors meet large values more
+often than by chance, as where few rows of a softmax are undecided, errors are larger than these say."""
 
 from __future__ import annotations
 
@@ -46,6 +48,48 @@ def weight(g: torch.Tensor, channels: int) -> float:
 def front_weight(positions: float, mean_square: float) -> float:
     """A weight in front, of whose output the gradient has an error d: dG_kj = sum_t d_tk x_tj, so T * mean(x^2)."""
     return positions * mean_square
+
+
+def probed(error: torch.Tensor) -> float:
+    """The gain of an operation through whose gradient signs were passed: error is what came out. Weights in front sum
+    over positions, the dimensions but that of features, which is the last or the second: the mean square of the errors,
+    and of their sums over positions, as a share of what independent errors have there. The larger one."""
+    error, n = error.double(), max(error.numel(), 1)
+    gains = [_sum(error.square()) / n]
+    for features in ((-1,), (1,), (1, -1)) if error.dim() > 1 else ():
+        kept = {i % error.dim() for i in features}
+        sums = error.sum([i for i in range(error.dim()) if i not in kept]) if len(kept) < error.dim() else error
+        if sums.numel() >= 4:  # of fewer, chance says too much
+            gains.append(_sum(sums.square()) / n)
+    return max(gains)
+
+
+def agreement(g: torch.Tensor, features: int) -> float:
+    """Which share of a gradient's power is the same at all positions, the dimensions but that of features."""
+    g = g.float().transpose(features, -1).reshape(-1, g.shape[features]) if g.dim() > 1 else g.float().reshape(-1, 1)
+    return _mean(g.mean(0).square()) / max(_mean(g.square()), 1e-30)
+
+
+def apart(t: torch.Tensor, features: tuple[int, int], bound: float, agreeing: float) -> float:
+    """By what a bound has to be multiplied for errors not to agree over positions: the sum of T independent ones has T
+    times the variance bound^2 / 3, those of values that are alike, or mostly below the bound, up to T times that; in a
+    gradient, times the share in which what meets them agrees, too. AGREE times is taken for chance. features: how many,
+    and so many values of each are next to each other."""
+    count, inner = features
+    t = t.reshape(-1, count, inner) if count * inner and t.numel() % (count * inner) == 0 else t.reshape(-1, 1, 1)
+    t, factor = t.float(), 1.0
+    err = max(torch.count_nonzero(t).item(), 1) / max(t.numel(), 1) / 3
+    for _ in range(20):
+        step = 2 * bound * factor
+        sums = torch.round(t / step).mul_(step).sub_(t).sum((0, 2)) if step > 0 else t.new_zeros(1)
+        excess = agreeing * _sum(sums.square()) / max(t.numel(), 1) / max(err * (bound * factor) ** 2, 1e-300)
+        if not excess > AGREE:
+            break
+        factor /= min(max(excess ** 0.5, 2.0), 4.0)
+    return factor
+
+
+AGREE = 4.0
 
 
 def gelu(g: torch.Tensor, x: torch.Tensor, approximate: str = "none") -> float:
@@ -103,11 +147,6 @@ def matmul(g: torch.Tensor) -> tuple[float, float]:
     return square * g.shape[-2], square * g.shape[-1]
 
 
-def matmul_gain(g_columns: int, other: torch.Tensor) -> float:
-    """Of an error that g has already: dA_ij = sum_p d_ip B_jp, so columns * mean(B^2)."""
-    return g_columns * _mean(_square(other))
-
-
 def product(g: torch.Tensor) -> float:
     """c = a b: da = g b with the error g e, so mean(g^2)."""
     return _mean(_square(g))
@@ -118,12 +157,14 @@ def softmax(g: torch.Tensor, p: torch.Tensor, dim: int = -1) -> float:
 
         (g_i - D)^2 + p_i^2 sum_j g_j^2 - 2 (g_i - D) p_i g_i
 
-    over those i with p_i != 0: the others have no error, and sums are over them alone."""
+    over those i with p_i != 0: the others have no error, and sums are over them alone. A row's errors add up to
+    -D sum_i e_i, as if they had D^2 each, where what they meet next is alike: the larger one."""
     g, p = g.float(), p.float()
     g = torch.where(p != 0, g, torch.zeros_like(g))
-    apart = g - (p * g).sum(dim, keepdim=True)
-    own = apart.square() - 2 * apart * p * g
-    return _mean(torch.where(p != 0, own, torch.zeros_like(g)) + p.square() * g.square().sum(dim, keepdim=True))
+    d = (p * g).sum(dim, keepdim=True)
+    own = (g - d).square() - 2 * (g - d) * p * g
+    each = _mean(torch.where(p != 0, own, torch.zeros_like(g)) + p.square() * g.square().sum(dim, keepdim=True))
+    return max(each, _mean(torch.where(p != 0, d.square(), torch.zeros_like(g))))
 
 
 def softmax_gain(p: torch.Tensor, dim: int = -1) -> float:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import torch
 
 from . import bounds
+from .fronts import Fronts
 from .functions import Call, Use
 from .library import Choice, codecs, host
 from .policies import Policy, Site, require_positive, zeros_of
@@ -32,20 +33,25 @@ SPARSE = 0.1  # from this share of zeros on, the chain of codecs is taken
 class Comet(Policy):
     """COMET: what known operations save is stored within absolute bounds, which tuck::bound_controller sets for each
     call of an iteration from its gradients and momentum (SGD's momentum_buffer, Adam's exp_avg / (1 - beta1), which is
-    the same sum of gradients) every `refresh` iterations. Before, they are `first`, times the tensor's largest magnitude
-    if that is less than 1. bounds.py has the formulas, for
-    inputs of convolutions and linear layers, of GELU, SiLU, LayerNorm and RMSNorm, operands of products, queries, keys,
-    values and results of attention, and results of softmax and its logarithm. A tensor that several read has the
-    smallest of their bounds. If a ReLU is among them, what is above zero stays above zero, whatever the bound: gradients
-    that it lost where values are small would be ten times as much as the bound allows. (16-bit floats have no room for
-    that.) What has to be stored without loss stays as it is where that makes it less than `least` times smaller.
+    the same sum of gradients) every `refresh` iterations. Before, and always where the optimizer has no momentum, they
+    are `first`, times the tensor's largest magnitude if that is less than 1. bounds.py has the formulas, for inputs of
+    convolutions and linear layers, of GELU, SiLU, LayerNorm and RMSNorm, operands of products, queries, keys, values
+    and results of attention, and results of softmax and its logarithm. A tensor that several read has the smallest of
+    their bounds, and a smaller one where errors would agree over positions. If a ReLU is among them, what is above zero
+    stays above zero, whatever the bound: gradients that it lost where values are small would be ten times as much as
+    the bound allows. (16-bit floats have no room for that.) What has to be stored without loss stays as it is where
+    that makes it less than `least` times smaller.
+
+    An operation that passes an error on is held to all weights in front of it, along each branch until the first one:
+    fronts.py. Biases are not held, nor what is in front of those weights.
 
     What GELU, SiLU and the norms give is computed again from their stored input. What only ReLU that made it and
     pooling read - for its sign, and not at all - is stored within half of each value (Gist keeps a bit of it): no
     gradient becomes another by that. Masks of dropout are bits.
 
     All else is stored without loss: what unknown operations read, what weights read that are not the optimizer's own
-    parameters, and where no such weight is in front.
+    parameters, where no such weight is in front, and where an unknown operation or another parameter is on the way to
+    one.
 
     share: the standard deviation of a weight gradient's error, as a share of the mean momentum, that each stored tensor
     may bring. Bounds stay in [lowest, highest]. estimate: "exact" takes the deviation from the sum of the squared
@@ -80,7 +86,7 @@ class Comet(Policy):
         self._sign = Choice(lossy, 0.5, pointwise=True)
         self._optimizer, self._lossy, self._dense, self._exact = optimizer, lossy, dense, estimate == "exact"
         self._options = (1.0, share, refresh, first, lowest, highest)
-        self._a = 0.32
+        self._a, self._lowest = 0.32, lowest
         self._refresh = refresh
         self._updated: int | None = None
         self._looking = True
@@ -89,29 +95,42 @@ class Comet(Policy):
         self._learnt: set[tuple] = set()               # ... whether it has been learnt
         self._zeros: dict[tuple, float] = {}           # call and role -> share of zeros
         self._slopes: dict[tuple, float] = {}          # call -> of its output's error to its input's
-        self._fronts: dict[tuple, dict] = {}           # call -> by role, arguments and the weights in front, gains
-        self._inputs: dict[int, tuple] = {}            # id of a weight -> itself, positions, mean square of its input
+        self._fronts: dict[tuple, dict] = {}           # call -> by role, arguments and the weights in front
+        self._agreeing: dict[tuple, float] = {}        # ... the share of what its errors meet that positions share
+        self._apart: dict[tuple, float] = {}           # ... by what its bound is less for errors not to agree
+        self._momenta: dict[int, float | None] = {}    # id of a weight -> of this iteration
+        self._passing = Fronts()
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("a Comet is no copy of another: make one for the optimizer of the copy")
 
     def entered(self) -> None:
         self._looking = self._updated is None or self.iteration - self._updated >= self._refresh
         self._betas = {id(p): group.get("betas", (0.0,))[0] for group in self._optimizer.param_groups
                        for p in group["params"]}
+        self._passing.held = self._betas
+        self._momenta.clear()
+
+    def passing(self) -> Fronts | None:
+        return self._passing if self._looking else None
 
     # What is called.
 
     def calling(self, call: Call) -> None:
         kind, arguments = call.kind, call.arguments
-        if kind in WEIGHTED or kind == "embedding":
+        shape = tuple(arguments["input" if kind != "attention" else "query"].shape) or (1,)
+        channels = -arguments["weight"].dim() + 1 if kind == "convolution" else -1
+        call.noted["features"] = shape[channels], math.prod(shape[channels:][1:])
+        if kind in WEIGHTED:
             weight = arguments.get("weight")
-            if isinstance(weight, torch.nn.Parameter) and id(weight) in self._betas:
+            if isinstance(weight, torch.nn.Parameter) and id(weight) in self._betas and weight.requires_grad:
                 call.noted["weight"] = weakref.ref(weight)
-                self._note_input(call, weight)
             return
         if not self._is_plain(call):
             return
-        if self._looking or call.key not in self._fronts:
+        if self._looking:
             self._note_fronts(call)
-        call.noted["fronts"] = self._fronts[call.key]
+        call.noted["fronts"] = self._fronts.get(call.key, {})
         if kind in ("gelu", "silu", "layer_norm", "rms_norm"):
             self._note_norm(call)
         if kind == "cross_entropy":
@@ -124,7 +143,6 @@ class Comet(Policy):
     def called(self, call: Call, output: object) -> None:
         if not self._looking or not isinstance(output, torch.Tensor) or not output.requires_grad:
             return
-        self._note_gain(call, output)
         if call.kind in REACHES or call.kind in WEIGHTED:
             noted = weakref.ref(call)
             output.register_hook(lambda gradient: _note_gradient(noted(), gradient))
@@ -146,16 +164,6 @@ class Comet(Policy):
                     and x.shape[:x.dim() - ends] == y.shape[:y.dim() - ends])
         return True
 
-    def _note_input(self, call: Call, weight: torch.nn.Parameter) -> None:
-        if not self._looking:
-            return
-        x = call.arguments["input"].detach()
-        if call.kind == "embedding":
-            self._inputs[id(weight)] = weakref.ref(weight), x.numel(), 1 / weight.shape[0]
-        else:
-            positions = x.numel() / x.shape[-1] if call.kind == "linear" else x.shape[0] * math.prod(x.shape[2:])
-            self._inputs[id(weight)] = weakref.ref(weight), positions, bounds.product(x)
-
     def _note_norm(self, call: Call) -> None:
         """How its output is computed again. Weights that change before that are an error."""
         a, function, x = call.arguments, call.function, call.arguments["input"]
@@ -171,6 +179,8 @@ class Comet(Policy):
         weights = [a.get(name) for name in ("weight", "bias")[:2 if call.kind == "layer_norm" else 1]]
         if any(w is not None and w.grad_fn is not None for w in weights):
             return
+        if weights[0] is not None and weights[0].requires_grad and id(weights[0]) not in self._betas:
+            call.noted["fronts"] = {}
         kept = [(w, w._version) if w is not None else None for w in weights]
 
         def again(t):
@@ -186,50 +196,17 @@ class Comet(Policy):
         if self._looking or call.key not in self._slopes:
             self._slopes[call.key] = bounds.norm_slope(x.detach(), *call.noted["form"])
 
-    # The weights in front.
-
     def _note_fronts(self, call: Call) -> None:
-        reaches, arguments = REACHES.get(call.kind, {}), call.arguments
-        of = {name: self._front(arguments[name].grad_fn) for reached in reaches.values() for name in reached
-              if isinstance(arguments.get(name), torch.Tensor)}
-        self._fronts[call.key] = {role: [(name, of.get(name)) for name in reached] for role, reached in reaches.items()}
-
-    def _front(self, node) -> tuple | None:
-        """The nearest known weight in front of an operation, and by what the variance of a gradient's error grows until
-        it is that of the gradient of the weight's output."""
-        queue, seen = [(node, 1.0)], set()
-        for node, gain in queue:
-            if node is None or node in seen or len(seen) > 100:
-                continue
-            seen.add(node)
-            for ahead, _ in node.next_functions:
-                variable = getattr(ahead, "variable", None)
-                known = self._inputs.get(id(variable)) if variable is not None else None
-                if known is not None and known[0]() is variable:
-                    return known[0], gain
-            gain *= node.metadata.get("tuck_gain", 1.0)
-            queue += [(ahead, gain) for ahead, _ in node.next_functions]
-        return None
-
-    @staticmethod
-    def _note_gain(call: Call, output: torch.Tensor) -> None:
-        a, node = call.arguments, output.grad_fn
-        if call.kind == "softmax":
-            gain = bounds.softmax_gain(output.detach())
-        elif call.kind == "matmul" and all(isinstance(a.get(n), torch.Tensor) and a[n].dim() > 1
-                                           for n in ("input", "other")):
-            gain = bounds.matmul_gain(output.shape[-1], a["other"].detach())
-        elif call.kind in ("mul", "div") and isinstance(a.get("other"), (int, float)):
-            gain = float(a["other"]) ** (2 if call.kind == "mul" else -2)
-        else:
-            return
-        if node is not None:
-            node.metadata["tuck_gain"] = gain
+        """By role, the arguments that errors reach, with the weights in front; None where these are not known."""
+        fronts = self._fronts[call.key] = {}
+        for role, reached in REACHES.get(call.kind, {}).items():
+            of = [(name, self._passing.of(call.arguments[name])) for name in reached]
+            fronts[role] = of if all(f is not None for _, f in of) and any(f for _, f in of) else None
 
     # What is stored.
 
     def choose(self, t: torch.Tensor, site: Site, uses: list) -> Choice | None:
-        limit, sees_sign, most = math.inf, False, None
+        limit, sees_sign, most, bounded = math.inf, False, None, []
         for use, factor in uses:
             need = self._need(use)
             if need is None:
@@ -237,21 +214,27 @@ class Comet(Policy):
             if need == SIGN:
                 sees_sign = True
             elif need != NOTHING:
-                if (use.call.key, use.role) not in self._learnt:  # `first` must not be more than small values are
+                key = use.call.key, use.role
+                if key not in self._learnt:  # `first` must not be more than small values are
                     most = (t.detach().abs().max().item() if t.numel() else 0.0) if most is None else most
                     need *= min(1.0, most) or 1.0
                 limit = min(limit, need / max(factor, 1e-30))
+                bounded.append(key)
         if need is None:
             return None if self.keeps(site, t.numel() * t.element_size()) else self._lossless
         if limit == math.inf:
             return self._sign
-        key = uses[0][0].call.key, uses[0][0].role
-        if self._looking or key not in self._zeros:
+        if self._looking or bounded[0] not in self._zeros:
             zeros = zeros_of(t)
-            for use, _ in uses:
-                self._zeros[use.call.key, use.role] = zeros
+            self._zeros.update((key, zeros) for key in bounded)
+        if any(key not in self._apart for key in bounded):  # their bounds have changed
+            agreeing = max(self._agreeing.get(key, 1.0) for key in bounded)
+            features = next(use.call.noted["features"] for use, _ in uses if (use.call.key, use.role) == bounded[0])
+            apart = bounds.apart(t.detach(), features, limit, agreeing)
+            self._apart.update((key, apart) for key in bounded)
         above_zero = sees_sign and t.dtype in (torch.float32, torch.float64)
-        return Choice(self._lossy if self._zeros[key] >= SPARSE else self._dense, limit, False, above_zero)
+        limit = max(limit * self._apart[bounded[0]], min(limit, self._lowest))
+        return Choice(self._lossy if self._zeros[bounded[0]] >= SPARSE else self._dense, limit, False, above_zero)
 
     def suffices(self, choice: Choice | None, use: Use | None, factor: float) -> bool:
         if choice is None or choice.bound is None:
@@ -276,8 +259,7 @@ class Comet(Policy):
             return NOTHING
         if kind in WEIGHTED:
             return self.bound(use) if role == "input" and "weight" in noted else None
-        fronts = noted.get("fronts", {}).get(role)
-        return self.bound(use) if fronts and all(front is not None for _, front in fronts) else None
+        return self.bound(use) if noted.get("fronts", {}).get(role) else None
 
     def bound(self, use: Use) -> float:
         key = use.call.key, use.role
@@ -304,7 +286,10 @@ class Comet(Policy):
         if worst > 0:
             host().bound_update(self._controller(key), self.iteration, worst, 1.0, max(1 - self._zeros.get(key, 0.0),
                                                                                        1e-9), 1.0)
+            if use.call.kind in WEIGHTED:
+                self._agreeing[key] = bounds.agreement(use.call.gradient, -1 if use.call.kind == "linear" else 1)
             self._bounds.pop(key, None)
+            self._apart.pop(key, None)
             self._learnt.add(key)
             self._updated = self.iteration
 
@@ -319,16 +304,14 @@ class Comet(Policy):
         passed = self._passed(use, t)
         if passed is None:
             return None
-        errors = []
-        for name, front in call.noted["fronts"][use.role]:
-            weight, gain = front[0](), front[1]
-            if id(weight) not in self._inputs:  # it is gone
-                return None
-            _, positions, mean_square = self._inputs[id(weight)]
-            errors.append((weight, bounds.front_weight(positions, mean_square) * gain * passed[name]))
+        errors: dict[int, tuple] = {}
+        for name, fronts in call.noted["fronts"][use.role]:
+            for key, (weight, factor) in fronts.items():
+                errors[key] = weight(), errors.get(key, (None, 0.0))[1] + factor * passed[name]
         if "own" in passed and "weight" in call.noted:
-            errors.append((call.noted["weight"](), passed["own"]))
-        return errors
+            weight = call.noted["weight"]()
+            errors[id(weight)] = weight, errors.get(id(weight), (None, 0.0))[1] + passed["own"]
+        return list(errors.values())
 
     def _passed(self, use: Use, t: torch.Tensor) -> dict[str, float] | None:
         """The variances of the errors of the gradients that are passed on, by argument."""
@@ -367,6 +350,11 @@ class Comet(Policy):
 
     def _momentum(self, weight: torch.Tensor | None) -> float | None:
         """The mean of |m|, m the sum of the gradients that the optimizer's decay has left."""
+        if id(weight) not in self._momenta:
+            self._momenta[id(weight)] = self._momentum_now(weight)
+        return self._momenta[id(weight)]
+
+    def _momentum_now(self, weight: torch.Tensor | None) -> float | None:
         state = self._optimizer.state.get(weight, {}) if weight is not None else {}
         if state.get("momentum_buffer") is not None:
             return state["momentum_buffer"].abs().mean().item()

@@ -11,6 +11,10 @@ import weakref
 import torch
 from torch.overrides import TorchFunctionMode
 
+is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+# What vmap and its like see: it has no memory of its own. PyTorch 1.13 has these transforms in another package.
+is_transformed = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", lambda t: False)
+
 _CONVOLUTION = ("input", "weight", "bias")
 
 # By the function's name: the kind of operation, and the names of its tensor arguments. Out of place only.
@@ -98,29 +102,44 @@ def _is_copy(a: torch.Tensor, t: torch.Tensor) -> bool:
     return any(torch.equal(form.to(t.dtype), t) for form in forms)
 
 
+def is_in_memory(t: torch.Tensor) -> bool:
+    return t.layout is torch.strided and (t.is_cpu or t.is_cuda) and not t.is_nested and not is_transformed(t)
+
+
 class Functions(TorchFunctionMode):
     """While it is entered, `running` is the recognised call that autograd saves tensors of; None for all others.
 
-    calling(call) comes before each of them, returned(call, output) after it."""
+    calling(call) comes before each of them, returned(call, output) after it. passing: a fronts.Fronts that follows all
+    functions."""
 
-    def __init__(self, site, calling, returned) -> None:
+    def __init__(self, site, calling, returned, passing=None) -> None:
         super().__init__()
+        self._passing = passing
         self.running: Call | None = None
         self._site, self._calling, self._returned = site, calling, returned
         self._numbers: dict[tuple, int] = {}
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        known = KINDS.get(getattr(function, "__name__", None))
-        if known is None or not torch.is_grad_enabled():
-            outer, self.running = self.running, None
-            if outer is None:
-                return function(*args, **kwargs)
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self.running = outer
-        kind, names = known
+        if is_compiling():  # what torch.compile makes of it is no function that is known
+            return function(*args, **kwargs)
+        name = getattr(function, "__name__", None)
+        known = KINDS.get(name) if torch.is_grad_enabled() else None
+        passing = self._passing if self._passing and name in self._passing.known and torch.is_grad_enabled() else None
+        if (known or passing) and any(isinstance(a, torch.Tensor) and not is_in_memory(a)
+                                      for a in (*args, *kwargs.values())):
+            known = passing = None
+        inputs = passing.before(name, args, kwargs) if passing else None
+        outer, self.running = self.running, None
+        try:
+            output = function(*args, **kwargs) if known is None else self._known(*known, function, args, kwargs)
+        finally:
+            self.running = outer
+        if inputs:
+            passing.after(name, function, args, kwargs, inputs, output)
+        return output
+
+    def _known(self, kind: str, names: tuple[str, ...], function, args: tuple, kwargs: dict):
         site = self._site()
         place = site.label, site.call, kind
         number = self._numbers.get(place, 0)
@@ -128,7 +147,6 @@ class Functions(TorchFunctionMode):
         arguments = dict(zip(names, args))
         arguments.update((KEYWORDS.get(name, name), value) for name, value in kwargs.items())
         call = Call(kind, function, arguments, (*place, number), site)
-        outer, self.running = self.running, None
         try:
             self._calling(call)
             self.running = call
@@ -137,5 +155,4 @@ class Functions(TorchFunctionMode):
             self._returned(call, output)
         finally:
             call.arguments, call.tensors = {}, []
-            self.running = outer
         return output

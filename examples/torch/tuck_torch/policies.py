@@ -119,6 +119,10 @@ class Policy:
     def entered(self) -> None:
         """An iteration begins."""
 
+    def passing(self) -> object | None:
+        """A fronts.Fronts that follows the iteration's functions."""
+        return None
+
     def label(self, module: torch.nn.Module) -> str:
         """Conv2d_1 is the first module of that class that ran."""
         label = self._labels.get(module)

@@ -9,7 +9,7 @@ import weakref
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from .functions import Call, Functions, Use
+from .functions import Call, Functions, Use, is_compiling, is_in_memory
 from .library import DTYPES, FLOATS, Choice, host
 from .policies import Policy, Raw, Site
 from .store import Derived, Frame, Handle, Mask, Offloaded, Stored, check_version, kept
@@ -28,7 +28,7 @@ class Session:
         self.inside: list[Site] = []
         self.calls: dict[torch.nn.Module, int] = {}
         self.thread = threading.get_ident()  # hooks of modules are every thread's, those of autograd this one's
-        self.functions = Functions(self.site, policy.calling, self.returned)
+        self.functions = Functions(self.site, policy.calling, self.returned, policy.passing())
         self.waiting: collections.deque[Stored] = collections.deque()
         self.encoding: collections.deque[Frame] = collections.deque()
         self.order: list[weakref.ref] = []
@@ -38,14 +38,14 @@ class Session:
         self.outputs: dict[tuple, tuple] = {}  # memory of an output that can be computed again -> its call
 
     def enter(self, module, _inputs) -> None:
-        if threading.get_ident() != self.thread:
+        if is_compiling() or threading.get_ident() != self.thread:
             return
         call = self.calls.get(module, 0)
         self.calls[module] = call + 1
         self.inside.append(Site(module, call, self.policy.label(module)))
 
     def leave(self, module, _inputs, _output) -> None:
-        if threading.get_ident() != self.thread:
+        if is_compiling() or threading.get_ident() != self.thread:
             return
         while self.inside and self.inside.pop().module is not module:
             pass  # a module within raised, and whoever called it went on
@@ -78,9 +78,11 @@ class Session:
     # The hooks of autograd.
 
     def pack(self, t: torch.Tensor):
+        if not is_in_memory(t):
+            return kept(t)
         base = t._base
         if (t.numel() * t.element_size() < self.smallest or t.dtype not in DTYPES or _is_parameter(t)
-                or (base is not None and _is_parameter(base)) or not self._is_in_memory(t)):
+                or (base is not None and _is_parameter(base))):
             return kept(t)
         call = self.functions.running
         if not self.follows and t.is_cpu and self._stays(t, call):
@@ -127,10 +129,6 @@ class Session:
         if packed.use is not None and packed.use.call.gradient is not None:
             self.policy.learn(packed.use, t)
         return t
-
-    @staticmethod
-    def _is_in_memory(t: torch.Tensor) -> bool:
-        return t.layout is torch.strided and (t.is_cpu or t.is_cuda)
 
     def _stays(self, t: torch.Tensor, call: Call | None) -> bool:
         """Where nothing is going to be made of it, whoever reads it: it is counted, and that is all."""
