@@ -78,8 +78,8 @@ struct bench {
   async_resource memory;
 };
 
-// Keeps a stream waiting. CUDA may let other host functions wait, too: while it is closed, the test must not wait for what
-// a swap_stream that blocks, or encodes on the CPU, has put behind one of its own.
+// Keeps a stream waiting. CUDA may make other host functions wait, too: while it is closed, the test must not wait for
+// what comes behind one of them, and a swap_stream that blocks, or encodes on the CPU, has some.
 class gate {
  public:
   explicit gate(cudaStream_t stream) { check(cudaLaunchHostFunc(stream, wait, &opened_)); }
