@@ -324,7 +324,7 @@ TEST(swap_stream, a_full_pool_may_block) {
 
 // A frame whose handle is used again stays until the next one has its room, and that lies before it or behind it.
 TEST(swap_stream, a_tensor_goes_out_again_and_again) {
-  for (const double sparsity : {.3, .6, .9})
+  for (const double sparsity : {.3, .6})
     for (const swap_path path : all_paths)
       for (const bool resets : {false, true}) {
         SCOPED_TRACE(std::to_string(sparsity) + (resets ? ", reset" : ""));
@@ -332,7 +332,7 @@ TEST(swap_stream, a_tensor_goes_out_again_and_again) {
         const uint64_t most = max_frame_bytes(zvc<float>{}, b.values.size(), {.alignment = append_alignment});
         swap_stream swap({.pinned_bytes = (resets ? 1 : 3) * most, .path = path, .full = on_full::fail}, b.memory);
         swap_handle handle;
-        for (int i = 0; i < 12; ++i) {
+        for (int i = 0; i < 6; ++i) {
           if (resets) handle.reset();
           expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
           expect_ok(swap.drain());
@@ -448,13 +448,9 @@ TEST(wait_source, is_enough) {
       EXPECT_TRUE(survives_overwriting(seed, path, true)) << seed;
 }
 TEST(wait_source, is_needed) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "ThreadSanitizer reports this race, as it should";
-#else
   for (const swap_path path : all_paths)
     for (uint64_t seed = 1; seed <= 4; ++seed)
       EXPECT_FALSE(survives_overwriting(seed, path, false)) << "path " << static_cast<int>(path);
-#endif
 }
 
 TEST(swap_stream, what_is_refused) {
