@@ -156,6 +156,8 @@ class swapper {
 
   // What it took until nothing was under way any more.
   double out() {
+    // Else its frame stays until the next one has its room, and lies between two parts that are both too small.
+    handle_.reset();
     const auto begin = std::chrono::steady_clock::now();
     require(swap_.out(codec, values(), stream_, handle_));
     require(swap_.drain());

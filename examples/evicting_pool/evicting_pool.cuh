@@ -28,10 +28,16 @@ namespace example {
 
 template <tuck::stream_resource Upstream> class evicting_pool {
   struct record;
+  // One call at a time; it may allocate while a stream of the program is captured.
+  struct turn {
+    explicit turn(evicting_pool& pool) : guard(pool.mutex_) {}
+    const relaxed_capture relaxed;
+    const std::lock_guard<std::mutex> guard;
+  };
   struct forget {
     evicting_pool* pool;
     void operator()(record* r) const noexcept {
-      const std::lock_guard guard(pool->mutex_);
+      const turn now(*pool);
       pool->tensors_.erase(r->self);
     }
   };
@@ -85,16 +91,16 @@ template <tuck::stream_resource Upstream> class evicting_pool {
   template <tuck::element T> tensor<T> make(uint64_t count) { return make(count, tuck::zvc<T>{}); }
 
   void* allocate(cudaStream_t stream, size_t size, size_t alignment = 256) {
-    const std::lock_guard guard(mutex_);
+    const turn now(*this);
     return with_room(stream, [&] { return tuck::allocate_from(*upstream_, size, alignment, stream); });
   }
   void deallocate(cudaStream_t stream, void* p, size_t size, size_t alignment = 256) noexcept {
-    const std::lock_guard guard(mutex_);
+    const turn now(*this);
     tuck::deallocate_to(*upstream_, p, size, alignment, stream);
   }
 
   counts statistics() {
-    const std::lock_guard guard(mutex_);
+    const turn now(*this);
     check(swap_.poll());
     counts_.pinned = swap_.statistics();
     return counts_;
@@ -169,7 +175,7 @@ template <tuck::stream_resource Upstream> class evicting_pool {
   }
 
   void* lock(record& t, cudaStream_t stream) {
-    const std::lock_guard guard(mutex_);
+    const turn now(*this);
     if (t.at == record::locked) throw tuck::error(tuck::status::invalid_argument);
     if (is_captured(stream)) throw tuck::error(tuck::status::not_swappable);
     check(swap_.poll());

@@ -48,6 +48,25 @@ class device_stream {
   cudaStream_t stream_ = nullptr;
 };
 
+// A capture that ends with its scope, whatever is thrown there, and fails the test if it has become invalid.
+class capture_scope {
+ public:
+  explicit capture_scope(cudaStream_t stream, cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal)
+      : stream_(stream) {
+    check(cudaStreamBeginCapture(stream, mode));
+  }
+  capture_scope(const capture_scope&) = delete;
+  capture_scope& operator=(const capture_scope&) = delete;
+  ~capture_scope() {
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamEndCapture(stream_, &graph));
+    if (graph != nullptr) check(cudaGraphDestroy(graph));
+  }
+
+ private:
+  cudaStream_t stream_;
+};
+
 template <class T> class device_array {
  public:
   explicit device_array(uint64_t size) : size_(size) {

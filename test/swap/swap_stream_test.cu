@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <thread>
 
 namespace mine {
@@ -77,7 +78,8 @@ struct bench {
   async_resource memory;
 };
 
-// Keeps a stream waiting.
+// Keeps a stream waiting. CUDA may make other host functions wait, too: while it is closed, the test must not wait for
+// what comes behind one of them, and a swap_stream that blocks, or encodes on the CPU, has some.
 class gate {
  public:
   explicit gate(cudaStream_t stream) { check(cudaLaunchHostFunc(stream, wait, &opened_)); }
@@ -320,6 +322,26 @@ TEST(swap_stream, a_full_pool_may_block) {
   }
 }
 
+// A frame whose handle is used again stays until the next one has its room, and that lies before it or behind it.
+TEST(swap_stream, a_tensor_goes_out_again_and_again) {
+  for (const double sparsity : {.3, .6})
+    for (const swap_path path : all_paths)
+      for (const bool resets : {false, true}) {
+        SCOPED_TRACE(std::to_string(sparsity) + (resets ? ", reset" : ""));
+        bench b(3 * 4096, sparsity);
+        const uint64_t most = max_frame_bytes(zvc<float>{}, b.values.size(), {.alignment = append_alignment});
+        swap_stream swap({.pinned_bytes = (resets ? 1 : 3) * most, .path = path, .full = on_full::fail}, b.memory);
+        swap_handle handle;
+        for (int i = 0; i < 6; ++i) {
+          if (resets) handle.reset();
+          expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
+          expect_ok(swap.drain());
+        }
+        expect_ok(swap.in(handle, b.to.all(), b.stream));
+        EXPECT_TRUE(b.is_back());
+      }
+}
+
 // A call of `out` that waits for room asks CUDA nothing meanwhile, and goes on once `make_room` is called.
 template <codec C>
 void expect_wakes(const char* what, bench& b, swap_stream& swap, const C& codec,
@@ -366,21 +388,21 @@ TEST(swap_stream, who_waits_for_room_is_woken) {
   }
   {
     const device_stream stream;
-    gate consumer(stream);
     swap_stream swap(options(raw, swap_path::raw), b.memory);
     expect_ok(swap.out(codec, b.source(), b.stream, first));
     expect_ok(swap.drain());
+    gate consumer(stream);
     expect_ok(swap.in(first, b.to.all(), stream));
     first.reset();
     expect_wakes("by the end of a read", b, swap, codec, [&] { consumer.open(); });
   }
   {
     const device_stream stream;
-    gate consumer(stream);
     swap_stream swap(options(most + held), b.memory);
     expect_ok(swap.out(codec, b.source(), b.stream, first));
     expect_ok(swap.out(codec, b.source(), b.stream, second));
     expect_ok(swap.drain());
+    gate consumer(stream);
     expect_ok(swap.in(first, b.to.all(), stream));
     expect_wakes("by a handle", b, swap, codec, [&] { second.reset(); });
     consumer.open();
@@ -407,12 +429,17 @@ bool survives_overwriting(uint64_t seed, swap_path path, bool with_wait) {
 #endif
   static_cast<void>(seed);
   bench b(3 * 4096);
+  const device_stream late;
   swap_stream swap({.pinned_bytes = 1 << 20, .path = path}, b.memory);
-  swap_handle handle;
-  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
+  swap_handle before, handle;
+  gate others(late);
+  expect_ok(swap.out(as_bytes(b.source().subspan(0, 1)), late, before));
+  expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));  // which that one holds up
   if (with_wait) expect_ok(handle.wait_source(b.stream));
   check(cudaMemsetAsync(b.from.data(), 0x33, b.source().size_bytes(), b.stream));
+  if (!with_wait) b.stream.wait();
   expect_ok(swap.in(handle, b.to.all(), b.stream));
+  others.open();
   return b.is_back();
 }
 TEST(wait_source, is_enough) {
@@ -421,15 +448,9 @@ TEST(wait_source, is_enough) {
       EXPECT_TRUE(survives_overwriting(seed, path, true)) << seed;
 }
 TEST(wait_source, is_needed) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "ThreadSanitizer reports this race, as it should";
-#else
-  for (const swap_path path : all_paths) {
-    int lost = 0;
-    for (uint64_t seed = 1; seed <= 40; ++seed) lost += !survives_overwriting(seed, path, false);
-    EXPECT_GT(lost, 0) << "path " << static_cast<int>(path);
-  }
-#endif
+  for (const swap_path path : all_paths)
+    for (uint64_t seed = 1; seed <= 4; ++seed)
+      EXPECT_FALSE(survives_overwriting(seed, path, false)) << "path " << static_cast<int>(path);
 }
 
 TEST(swap_stream, what_is_refused) {
@@ -473,15 +494,46 @@ TEST(swap_stream, streams_that_are_captured_are_refused) {
   swap_stream swap({.pinned_bytes = 1 << 20}, b.memory);
   swap_handle handle, other;
   expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
-  cudaGraph_t graph = nullptr;
-  check(cudaStreamBeginCapture(b.stream, cudaStreamCaptureModeThreadLocal));
-  expect_code(swap.out(zvc<float>{}, b.source(), b.stream, other), status::not_swappable);
-  expect_code(swap.in(handle, b.to.all(), b.stream), status::not_swappable);
-  expect_code(handle.wait_source(b.stream), status::not_swappable);
-  check(cudaStreamEndCapture(b.stream, &graph));
-  check(cudaGraphDestroy(graph));
+  {
+    const capture_scope capture(b.stream);
+    expect_code(swap.out(zvc<float>{}, b.source(), b.stream, other), status::not_swappable);
+    expect_code(swap.in(handle, b.to.all(), b.stream), status::not_swappable);
+    expect_code(handle.wait_source(b.stream), status::not_swappable);
+  }
   expect_ok(swap.in(handle, b.to.all(), b.stream));
   EXPECT_TRUE(b.is_back());
+}
+
+// All that is asked for while another stream is captured, be it by this thread, is done, and the capture stays valid.
+TEST(swap_stream, other_streams_are_served_during_a_capture) {
+  for (const swap_path path : all_paths)
+    for (const auto mode : {cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeGlobal}) {
+      bench b(4096);
+      const device_stream captured;
+      swap_stream swap({.pinned_bytes = 1 << 20, .path = path, .full = on_full::block}, b.memory);
+      std::optional<swap_stream> later;
+      const auto everything = [&] {
+        swap_handle handle;
+        expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
+        expect_ok(handle.wait_source(b.stream));
+        expect_ok(swap.prefetch(handle));
+        expect_ok(swap.in(handle, b.to.all(), b.stream));
+        expect_ok(swap.drain());
+        EXPECT_TRUE(handle.report());
+        handle.reset();
+        expect_ok(swap.poll());
+        EXPECT_EQ(swap.statistics().held, 0u);
+      };
+      everything();  // loads the kernels
+      {
+        const capture_scope capture(captured, mode);
+        if (mode == cudaStreamCaptureModeThreadLocal)
+          everything(), later.emplace(swap_options{.pinned_bytes = 1 << 12}, b.memory);
+        else
+          std::thread(everything).join();
+      }
+      EXPECT_TRUE(b.is_back());
+    }
 }
 
 TEST(swap_stream, a_device_that_is_not_there) {

@@ -37,6 +37,26 @@ inline void call_behind(cudaStream_t stream, std::function<void()> work) {
   static_cast<void>(call.release());
 }
 
+// A device_scope in which the thread may also query events and allocate memory while a stream is being captured. CUDA
+// forbids both by default and would invalidate the capture, even one of another thread. Calls within the scope must not
+// use a capturing stream.
+class swap_scope : public device_scope {
+ public:
+  explicit swap_scope(int device) noexcept
+      : device_scope(device), changed_(cudaThreadExchangeStreamCaptureMode(&before_) == cudaSuccess) {}
+  ~swap_scope() {
+    if (!changed_) return;
+    give_back([&] {
+      auto mode = before_;
+      return cudaThreadExchangeStreamCaptureMode(&mode);
+    });
+  }
+
+ private:
+  cudaStreamCaptureMode before_ = cudaStreamCaptureModeRelaxed;
+  bool changed_;
+};
+
 // Owns a CUDA handle that is created with flags.
 template <class Handle, cudaError_t (*make)(Handle*, unsigned), unsigned flags, cudaError_t (*destroy)(Handle)>
 class owned {

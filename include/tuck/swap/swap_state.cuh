@@ -131,7 +131,7 @@ class swap_state {
 
   // The handle has been destroyed.
   void release(tensor t) noexcept {
-    const device_scope device(options_.device);
+    const swap_scope device(options_.device);
     {
       const std::lock_guard lock(mutex_);
       t->wanted = false;
@@ -150,6 +150,7 @@ class swap_state {
   }
 
   result drain() {
+    const swap_scope device(options_.device);
     for (;;) {
       std::vector<pooled_event> events;
       {
@@ -176,13 +177,13 @@ class swap_state {
     bool decodes = false;
   };
 
-  // Scope of a public call: sets the device and holds the lock.
+  // Scope of a public call: a swap_scope that holds the lock.
   struct turn {
     explicit turn(swap_state& state) : device(state.options_.device) {
       require(device.entered());
       lock = std::unique_lock(state.mutex_);
     }
-    device_scope device;
+    swap_scope device;
     std::unique_lock<std::mutex> lock;
   };
 
@@ -209,7 +210,7 @@ class swap_state {
 
   // Errors are ignored here: poll reports them.
   void look_around() noexcept {
-    const device_scope device(options_.device);
+    const swap_scope device(options_.device);
     static_cast<void>(guarded([&] { reap(); }));
   }
 

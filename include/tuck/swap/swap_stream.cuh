@@ -18,7 +18,10 @@
 //   * If more than 1024 operations are in progress, the call allocates another 32 KiB of pinned memory, and CUDA may
 //     wait for the device.
 // The constructor allocates all other pinned memory. No call can be captured in a CUDA graph: a capturing stream is
-// rejected as not_swappable.
+// rejected as not_swappable. Calls with other streams are allowed during a capture.
+//
+// on_full::block and swap_path::cpu submit host functions (cudaLaunchHostFunc). CUDA may run the host functions of all
+// streams one at a time. So a host function of the program delays them, and must never wait for a swap_stream.
 #pragma once
 
 #if !defined(__cpp_exceptions)
@@ -131,11 +134,11 @@ class swap_stream {
   template <stream_resource R> swap_stream(const swap_options& options, R& resource) {
     swap_options o = options;
     if (o.device < 0) detail::require(cudaGetDevice(&o.device));
-    const detail::device_scope device(o.device);
+    const detail::swap_scope device(o.device);
     detail::require(device.entered());
     try {
       state_ = {new detail::swap_state(o, resource_ref(resource)), [](detail::swap_state* state) {
-                  const detail::device_scope last(state->options().device);
+                  const detail::swap_scope last(state->options().device);
                   delete state;
                 }};
     } catch (const std::system_error&) {  // no more threads
@@ -156,8 +159,9 @@ class swap_stream {
   ///
   /// The pool needs capacity for the worst case: max_frame_bytes with append_alignment as alignment, and with checksums
   /// if swap_options::checksums is set. The unused part becomes free when the size of the frame is known.
-  /// swap_path::raw and cpu need capacity for the values only. If the pool is full, swap_options::full says what
-  /// happens.
+  /// swap_path::raw and cpu need capacity for the values only. The capacity must be contiguous, and the previous tensor
+  /// of `handle` still occupies its own. So a handle that is used for one tensor again and again needs a pool of three
+  /// worst cases, or of one if it is reset before each call. If the pool is full, swap_options::full says what happens.
   ///
   /// Errors: those of encode; pool_full; out_of_memory if the resource throws; unsupported if chunks are too large to
   /// decode on the device; not_swappable for error bounds in device memory (their validity would be known too late) and

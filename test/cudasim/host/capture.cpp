@@ -19,6 +19,8 @@ captures& all_captures() {
   return c;
 }
 
+constinit thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
+
 void end(const std::shared_ptr<capture>& c) {
   for (CUstream_st* s : c->members) {
     s->capturing = nullptr;
@@ -126,9 +128,9 @@ cudaError_t forbidden_while_capturing(bool even_relaxed) {
   cudaError_t e = cudaSuccess;
   for (auto& c : all_captures().active) {
     const bool mine = c->owner == std::this_thread::get_id();
-    if (!even_relaxed &&
-        (c->mode == cudaStreamCaptureModeRelaxed || (c->mode == cudaStreamCaptureModeThreadLocal && !mine)))
-      continue;
+    const bool only_mine = std::max(c->mode, thread_mode) == cudaStreamCaptureModeThreadLocal;
+    const bool relaxed = c->mode == cudaStreamCaptureModeRelaxed || thread_mode == cudaStreamCaptureModeRelaxed;
+    if (!even_relaxed && (relaxed || (only_mine && !mine))) continue;
     c->invalidated = true;
     e = cudaErrorStreamCaptureUnsupported;
   }
@@ -245,6 +247,15 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     if (c->invalidated) return cudaErrorStreamCaptureInvalidated;
     if (!complete) return cudaErrorStreamCaptureUnjoined;
     *graph = new CUgraph_st{c->graph};
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  return api(call_kind::housekeeping, [&] {
+    if (!mode || *mode < cudaStreamCaptureModeGlobal || *mode > cudaStreamCaptureModeRelaxed)
+      return cudaErrorInvalidValue;
+    std::swap(*mode, thread_mode);
     return cudaSuccess;
   });
 }

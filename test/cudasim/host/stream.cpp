@@ -293,10 +293,13 @@ cudaError_t cudaDeviceSynchronize() {
   });
 }
 
+// CUDA may run the host functions of all streams one at a time, so one must not wait for what is behind another.
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  static quiet_mutex& one_at_a_time = *new quiet_mutex;
   return api(call_kind::work, [&] {
     if (!function) return cudaErrorInvalidValue;
     return submit(stream, [=](CUstream_st&) {
+      quiet_lock lock(one_at_a_time);
       program_scope program;
       function(data);
     });
@@ -341,7 +344,7 @@ namespace {
 
 cudaError_t look_at(cudaEvent_t event) {
   if (!event) return cudaErrorInvalidResourceHandle;
-  if (!event->captured) return cudaSuccess;
+  if (!event->captured) return forbidden_while_capturing();
   event->captured->invalidated = true;
   return cudaErrorCapturedEvent;
 }

@@ -126,6 +126,40 @@ TEST_F(captures, refuse_synchronisation) {
         cudaErrorCapturedEvent);
 }
 
+// Of events that no capture has to do with: where the thread may not make unsafe calls.
+TEST_F(captures, refuse_to_look_at_events_unless_relaxed) {
+  stream other;
+  event outside;
+  require(cudaEventRecord(outside, other));
+  for (const auto look : {cudaEventQuery, cudaEventSynchronize})
+    for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal})
+      refuses([&](cudaStream_t) { return look(outside); }, cudaErrorStreamCaptureUnsupported, mode);
+  stream s;
+  begin(s);
+  std::thread([&] {  // which a global capture concerns, unless this says otherwise
+    for (const auto mode : {cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed}) {
+      cudaStreamCaptureMode m = mode;
+      require(cudaThreadExchangeStreamCaptureMode(&m));
+      EXPECT_EQ(cudaEventSynchronize(outside), cudaSuccess);
+      require(cudaThreadExchangeStreamCaptureMode(&m));
+      EXPECT_EQ(m, mode);
+    }
+  })
+      .join();
+  cudaStreamCaptureMode m = cudaStreamCaptureModeRelaxed;
+  require(cudaThreadExchangeStreamCaptureMode(&m));
+  EXPECT_EQ(m, cudaStreamCaptureModeGlobal);
+  EXPECT_EQ(cudaEventQuery(outside), cudaSuccess);
+  m = cudaStreamCaptureModeThreadLocal;
+  require(cudaThreadExchangeStreamCaptureMode(&m));
+  EXPECT_EQ(m, cudaStreamCaptureModeRelaxed);
+  EXPECT_EQ(cudaEventQuery(outside), cudaErrorStreamCaptureUnsupported);
+  m = cudaStreamCaptureModeGlobal;
+  require(cudaThreadExchangeStreamCaptureMode(&m));
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(s, &graph), cudaErrorStreamCaptureInvalidated);
+}
+
 TEST_F(captures, refuse_foreign_events) {
   stream other;
   event outside;

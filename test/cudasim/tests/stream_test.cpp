@@ -110,6 +110,23 @@ TEST_F(streams, events_tell_the_time) {
   EXPECT_GE(ms, 5.0f);
 }
 
+// As CUDA may run them: who waits in one for what is behind another waits for ever.
+TEST_F(streams, run_host_functions_one_at_a_time) {
+  static std::atomic<int> running, most;
+  running = most = 0;
+  const auto count = [](void*) {
+    const int now = ++running;
+    if (now > most) most = now;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    --running;
+  };
+  stream several[3];
+  for (int i = 0; i < 3; ++i)
+    for (stream& s : several) require(cudaLaunchHostFunc(s, count, nullptr));
+  for (stream& s : several) s.wait();
+  EXPECT_EQ(most, 1);
+}
+
 TEST_F(streams, destroyed_ones_finish_their_work) {
   buffer<unsigned> p(1);
   {
