@@ -102,7 +102,7 @@ inline constexpr int blocks_a_processor_of<B> = B::blocks_a_processor;
 template <class B>
 concept takes_chunk = requires { &B::take; };
 
-// Whether a block codec can leave an encoded chunk in shared memory while it measures the next one. Its measure does not
+// Whether a block codec can leave an encoded chunk in shared memory while it measures the next one: measure does not
 // access what is at `encoded`.
 template <class B>
 concept leaves_chunk = requires {

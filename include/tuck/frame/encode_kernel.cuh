@@ -7,36 +7,12 @@
 #pragma once
 
 #include <tuck/codec/block_copies.cuh>
-#include <tuck/frame/format.hpp>
+#include <tuck/frame/encode_job.cuh>
 #include <tuck/frame/look_back.cuh>
 
 #include <new>
 
 namespace tuck::inline TUCK_ABI {
-
-/// Appended frames start at multiples of 2^append_alignment_log2 bytes: whole lines of the link and of L2.
-inline constexpr unsigned append_alignment_log2 = 7;
-
-template <codec C> struct encode_job {
-  C codec;
-  frame_header header;  // without frame_bytes and digests; the stages of an adaptive codec are not yet the final ones
-  frame_layout at;
-  const value_t<C>* values;
-  const std::byte* metadata;
-  std::byte* frame;  // null: only count bytes
-  uint64_t capacity;
-  uint64_t* used;    // null, or in device memory: bytes of `frame` before the new frame, whose size is added
-  uint64_t* offset;  // with `used`: receives the offset of the frame
-  outcome* result;
-  scratch_head* head;
-  uint64_t* states;
-  uint64_t state_count;
-};
-
-// The job of a delta: values are XORed with those of the base as they are read.
-template <codec C> struct encode_delta_job : encode_job<C> {
-  const value_t<C>* base;
-};
 
 // What one block does of an encode_job. It encodes chunks that it draws by ticket, until there are no more, or one
 // given chunk.
@@ -355,7 +331,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     if (temp_.frame != nullptr) {
       for (uint64_t i = job_.at.contents_end + threadIdx.x; i < job_.at.payloads; i += Threads)
         device::store(temp_.frame + i, std::byte{});
-      metadata = write_metadata();
+      metadata = write_metadata<Threads>(job_, temp_.frame);
     }
     metadata = sums_of_block::reduce(temp_.sums, metadata);
     if (threadIdx.x == 0) {
@@ -369,7 +345,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     const uint64_t frame_bytes = used_bytes();
     const bool fits = temp_.frame != nullptr && frame_bytes <= temp_.capacity && is_prepared();
     if (device::warp_id() == 0 && temp_.frame != nullptr)
-      write_header_words(frame_bytes, digest(temp_.contents.get(), job_.at.contents_end - sizeof(frame_header)), fits);
+      write_header(frame_bytes, digest(temp_.contents.get(), job_.at.contents_end - sizeof(frame_header)), fits);
     if (threadIdx.x == 0) {
       const status code = !is_prepared()           ? temp_.verdict
                           : fits                   ? status::ok
@@ -390,43 +366,13 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     return last.units() << job_.header.alignment_log2;
   }
 
-  __device__ word_sum write_metadata() {
-    word_sum sums;
-    for (uint64_t i = sizeof(frame_header) + 4 * threadIdx.x; i < job_.at.directory; i += 4 * Threads) {
-      uint32_t word = 0;
-      for (uint32_t b = 0; b < 4; ++b)
-        if (const uint64_t at = i + b - sizeof(frame_header); at < job_.header.metadata_bytes)
-          word |= static_cast<uint32_t>(device::load(job_.metadata + at)) << (8 * b);
-      device::store(reinterpret_cast<uint32_t*>(temp_.frame + i), word);
-      sums.add(word, (i - sizeof(frame_header)) / 4);
-    }
-    return sums;
-  }
-
-  // One warp writes the header, one word per lane, and computes its digest.
-  __device__ void write_header_words(uint64_t frame_bytes, uint64_t contents_digest, bool fits) {
-    constexpr unsigned bytes_at = offsetof(frame_header, frame_bytes) / 4;
-    constexpr unsigned contents_at = offsetof(frame_header, contents_digest) / 4;
-    constexpr unsigned base_at = offsetof(frame_header, base_digest) / 4;
-    constexpr unsigned digest_at = offsetof(frame_header, header_digest) / 4;
-    static_assert(sizeof(frame_header) == 4 * device::warp_size);
-    const unsigned lane = device::lane_id();
-    uint32_t word = reinterpret_cast<const uint32_t*>(&job_.header)[lane];
-    if constexpr (adaptive_codec<C>) {
-      constexpr unsigned stages_at = offsetof(frame_header, stages) / 4;
-      if (lane >= stages_at && lane < stages_at + sizeof(stage_list) / 4)
-        word = reinterpret_cast<const uint32_t*>(&temp_.stages.get())[lane - stages_at];
-    }
-    if (lane / 2 == bytes_at / 2) word = static_cast<uint32_t>(frame_bytes >> (32 * (lane % 2)));
-    if (lane / 2 == contents_at / 2) word = static_cast<uint32_t>(contents_digest >> (32 * (lane % 2)));
-    if constexpr (is_delta)
-      if (lane / 2 == base_at / 2)
-        word = static_cast<uint32_t>(device::load_relaxed(&job_.head->range.lowest) >> (32 * (lane % 2)));
-    word_sum sums;
-    if (lane < digest_at) sums.add(word, lane);
-    const uint64_t header_digest = digest({device::warp_sum(sums.sum)}, 4 * digest_at);
-    if (lane >= digest_at) word = static_cast<uint32_t>(header_digest >> (32 * (lane % 2)));
-    device::store(reinterpret_cast<uint32_t*>(temp_.frame) + lane, fits ? word : 0u);
+  __device__ void write_header(uint64_t frame_bytes, uint64_t contents_digest, bool fits) const {
+    const stage_list* stages = nullptr;
+    if constexpr (adaptive_codec<C>) stages = &temp_.stages.get();
+    uint64_t base_digest = 0;
+    if constexpr (is_delta) base_digest = device::load_relaxed(&job_.head->range.lowest);
+    const final_words last{frame_bytes, contents_digest, base_digest, stages};
+    write_header_words<adaptive_codec<C>, is_delta>(job_.header, last, fits, temp_.frame);
   }
 
   TempStorage& temp_;

@@ -1,0 +1,81 @@
+// The job of an encoding call, and what its last block writes: the metadata and the header of the frame.
+#pragma once
+
+#include <tuck/codec/concept.hpp>
+#include <tuck/frame/format.hpp>
+#include <tuck/frame/look_back.cuh>
+
+namespace tuck::inline TUCK_ABI {
+
+/// Appended frames start at multiples of 2^append_alignment_log2 bytes: whole lines of the link and of L2.
+inline constexpr unsigned append_alignment_log2 = 7;
+
+template <codec C> struct encode_job {
+  C codec;
+  frame_header header;  // without frame_bytes and digests; the stages of an adaptive codec are not yet the final ones
+  frame_layout at;
+  const value_t<C>* values;
+  const std::byte* metadata;
+  std::byte* frame;  // null: only count bytes
+  uint64_t capacity;
+  uint64_t* used;    // null, or in device memory: bytes of `frame` before the new frame, whose size is added
+  uint64_t* offset;  // with `used`: receives the offset of the frame
+  outcome* result;
+  scratch_head* head;
+  uint64_t* states;
+  uint64_t state_count;
+};
+
+// The job of a delta: values are XORed with those of the base as they are read.
+template <codec C> struct encode_delta_job : encode_job<C> {
+  const value_t<C>* base;
+};
+
+// Writes the metadata of a job with a whole block. Returns this thread's part of its checksum.
+template <int Threads, class Job> __device__ word_sum write_metadata(const Job& job, std::byte* frame) {
+  word_sum sums;
+  for (uint64_t i = sizeof(frame_header) + 4 * threadIdx.x; i < job.at.directory; i += 4 * Threads) {
+    uint32_t word = 0;
+    for (uint32_t b = 0; b < 4; ++b)
+      if (const uint64_t at = i + b - sizeof(frame_header); at < job.header.metadata_bytes)
+        word |= static_cast<uint32_t>(device::load(job.metadata + at)) << (8 * b);
+    device::store(reinterpret_cast<uint32_t*>(frame + i), word);
+    sums.add(word, (i - sizeof(frame_header)) / 4);
+  }
+  return sums;
+}
+
+// What a header has only once everything else is written.
+struct final_words {
+  uint64_t frame_bytes, contents_digest;
+  uint64_t base_digest;      // of a delta
+  const stage_list* stages;  // of an adaptive codec
+};
+
+// One warp writes the header, one word per lane, and computes its digest. If the frame does not fit, all words are 0.
+template <bool Adaptive, bool Delta>
+__device__ void write_header_words(const frame_header& header, const final_words& last, bool fits, std::byte* frame) {
+  constexpr unsigned bytes_at = offsetof(frame_header, frame_bytes) / 4;
+  constexpr unsigned contents_at = offsetof(frame_header, contents_digest) / 4;
+  constexpr unsigned base_at = offsetof(frame_header, base_digest) / 4;
+  constexpr unsigned digest_at = offsetof(frame_header, header_digest) / 4;
+  static_assert(sizeof(frame_header) == 4 * device::warp_size);
+  const unsigned lane = device::lane_id();
+  uint32_t word = reinterpret_cast<const uint32_t*>(&header)[lane];
+  if constexpr (Adaptive) {
+    constexpr unsigned stages_at = offsetof(frame_header, stages) / 4;
+    if (lane >= stages_at && lane < stages_at + sizeof(stage_list) / 4)
+      word = reinterpret_cast<const uint32_t*>(last.stages)[lane - stages_at];
+  }
+  const auto half_of = [lane](uint64_t x) { return static_cast<uint32_t>(x >> (32 * (lane % 2))); };
+  if (lane / 2 == bytes_at / 2) word = half_of(last.frame_bytes);
+  if (lane / 2 == contents_at / 2) word = half_of(last.contents_digest);
+  if (Delta && lane / 2 == base_at / 2) word = half_of(last.base_digest);
+  word_sum sums;
+  if (lane < digest_at) sums.add(word, lane);
+  const uint64_t header_digest = digest({device::warp_sum(sums.sum)}, 4 * digest_at);
+  if (lane >= digest_at) word = half_of(header_digest);
+  device::store(reinterpret_cast<uint32_t*>(frame) + lane, fits ? word : 0u);
+}
+
+}  // namespace tuck::inline TUCK_ABI
