@@ -111,18 +111,6 @@ template struct batch_kernels<tuck::deflate<float>>;
 template struct batch_kernels<tuck::zvc_huffman<float>>;
 #endif
 
-#if !defined(TUCK_FEW_KERNELS)
-// Tiles are smaller than the chunks of these codecs by default.
-template <tuck::codec C>
-__global__ void __launch_bounds__(256) encode_tile(const tuck::value_t<C>* values, std::byte* out) {
-  using encoder = tuck::block_encode<C, 256>;
-  TUCK_SHARED(typename encoder::TempStorage, temp);
-  encoder{temp}(C{}, values, encoder::tile::capacity, out);
-}
-template __global__ void encode_tile<tuck::bitpack<uint8_t>>(const uint8_t*, std::byte*);
-template __global__ void encode_tile<tuck::exponents<float>>(const float*, std::byte*);
-#endif
-
 void instantiate_inflate(tuck::span<const tuck::inflate_item> items, tuck::span<tuck::inflate_result> results,
                          cudaStream_t stream) {
   (void)tuck::inflate_batch(items, results, stream);

@@ -14,6 +14,21 @@ tuck::result UNIT(tuck::span<const float> values, const tuck::frame_options& opt
 #if defined(EVERY_LAUNCH)
 #include <tuck/swap.cuh>
 
+namespace {
+
+// Tiles are smaller than the chunks that these codecs have by default.
+template <tuck::codec C>
+__global__ void __launch_bounds__(256) encode_tile(const tuck::value_t<C>* values, std::byte* out) {
+  using encoder = tuck::block_encode<C, 256>;
+  using storage = typename encoder::TempStorage;
+  TUCK_SHARED(storage, temp);
+  encoder{temp}(C{}, values, encoder::tile::capacity, out);
+}
+[[maybe_unused]] const void* const tiles[] = {reinterpret_cast<const void*>(encode_tile<tuck::bitpack<uint8_t>>),
+                                              reinterpret_cast<const void*>(encode_tile<tuck::exponents<float>>)};
+
+}  // namespace
+
 void UNIT(tuck::span<float> values, const tuck::frame_info& info, tuck::bytes frame, tuck::scratch_span scratch,
           uint64_t* numbers, tuck::span<tuck::outcome> outcomes, cudaStream_t stream) {
   const tuck::zvc<float> codec;
