@@ -31,8 +31,9 @@ template <codec C> struct encode_delta_job : encode_job<C> {
   const value_t<C>* base;
 };
 
-// Writes the metadata of a job with a whole block. Returns this thread's part of its checksum.
-template <int Threads, class Job> __device__ word_sum write_metadata(const Job& job, std::byte* frame) {
+// Writes the metadata of a job with a whole block. Returns this thread's part of its checksum. Here and below `frame`
+// is a variable in shared memory, so that no register holds it.
+template <int Threads, class Job> __device__ word_sum write_metadata(const Job& job, std::byte* const& frame) {
   word_sum sums;
   for (uint64_t i = sizeof(frame_header) + 4 * threadIdx.x; i < job.at.directory; i += 4 * Threads) {
     uint32_t word = 0;
@@ -45,16 +46,12 @@ template <int Threads, class Job> __device__ word_sum write_metadata(const Job& 
   return sums;
 }
 
-// What a header has only once everything else is written.
-struct final_words {
-  uint64_t frame_bytes, contents_digest;
-  uint64_t base_digest;      // of a delta
-  const stage_list* stages;  // of an adaptive codec
-};
-
-// One warp writes the header, one word per lane, and computes its digest. If the frame does not fit, all words are 0.
+// One warp writes the header, one word per lane, and computes its digest. `header` lacks frame_bytes, contents_digest,
+// the base_digest of a delta and the stages of an adaptive codec. If the frame does not fit, all words are 0.
 template <bool Adaptive, bool Delta>
-__device__ void write_header_words(const frame_header& header, const final_words& last, bool fits, std::byte* frame) {
+__device__ void write_header_words(const frame_header& header, uint64_t frame_bytes, uint64_t contents_digest,
+                                   const uint64_t* base_digest, const stage_list* stages, bool fits,
+                                   std::byte* const& frame) {
   constexpr unsigned bytes_at = offsetof(frame_header, frame_bytes) / 4;
   constexpr unsigned contents_at = offsetof(frame_header, contents_digest) / 4;
   constexpr unsigned base_at = offsetof(frame_header, base_digest) / 4;
@@ -65,16 +62,16 @@ __device__ void write_header_words(const frame_header& header, const final_words
   if constexpr (Adaptive) {
     constexpr unsigned stages_at = offsetof(frame_header, stages) / 4;
     if (lane >= stages_at && lane < stages_at + sizeof(stage_list) / 4)
-      word = reinterpret_cast<const uint32_t*>(last.stages)[lane - stages_at];
+      word = reinterpret_cast<const uint32_t*>(stages)[lane - stages_at];
   }
-  const auto half_of = [lane](uint64_t x) { return static_cast<uint32_t>(x >> (32 * (lane % 2))); };
-  if (lane / 2 == bytes_at / 2) word = half_of(last.frame_bytes);
-  if (lane / 2 == contents_at / 2) word = half_of(last.contents_digest);
-  if (Delta && lane / 2 == base_at / 2) word = half_of(last.base_digest);
+  if (lane / 2 == bytes_at / 2) word = static_cast<uint32_t>(frame_bytes >> (32 * (lane % 2)));
+  if (lane / 2 == contents_at / 2) word = static_cast<uint32_t>(contents_digest >> (32 * (lane % 2)));
+  if (Delta && lane / 2 == base_at / 2)
+    word = static_cast<uint32_t>(device::load_relaxed(base_digest) >> (32 * (lane % 2)));
   word_sum sums;
   if (lane < digest_at) sums.add(word, lane);
   const uint64_t header_digest = digest({device::warp_sum(sums.sum)}, 4 * digest_at);
-  if (lane >= digest_at) word = half_of(header_digest);
+  if (lane >= digest_at) word = static_cast<uint32_t>(header_digest >> (32 * (lane % 2)));
   device::store(reinterpret_cast<uint32_t*>(frame) + lane, fits ? word : 0u);
 }
 

@@ -188,8 +188,8 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     } else if (first_bits() != 0) {
       size = sizeof(T);
     }
-    if (threadIdx.x == 0) publish(size);
     if constexpr (leaves_chunk) {
+      if (threadIdx.x == 0) publish(size);
       write_waiting();
       leave(block, chunk.values(), kind, size);
       return;
@@ -249,9 +249,11 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     device::store_relaxed(job_.states + temp_.chunk,
                           chunk_state::make(chunk_state::has_size, temp_.epoch, units(size)).word);
   }
-  // Finds the offset of a published chunk and publishes its end. Has a barrier.
-  __device__ void place(uint32_t chunk, chunk_kind kind, uint32_t size) {
+  // Finds the offset of a chunk, which has been published if codecs leave chunks, and publishes its end. `chunk` is in
+  // shared memory, so that no register holds it. Has a barrier.
+  __device__ void place(const uint32_t& chunk, chunk_kind kind, uint32_t size) {
     if (device::thread_id_anew() < device::warp_size) {
+      if (!leaves_chunk && device::lane_id() == 0) publish(size);
       const uint32_t epoch = temp_.epoch;
       const uint64_t first = job_.at.payloads >> job_.header.alignment_log2;
       const uint64_t start = look_back(job_.states, chunk, epoch, first);
@@ -345,7 +347,9 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     const uint64_t frame_bytes = used_bytes();
     const bool fits = temp_.frame != nullptr && frame_bytes <= temp_.capacity && is_prepared();
     if (device::warp_id() == 0 && temp_.frame != nullptr)
-      write_header(frame_bytes, digest(temp_.contents.get(), job_.at.contents_end - sizeof(frame_header)), fits);
+      write_header_words<adaptive_codec<C>, is_delta>(
+          job_.header, frame_bytes, digest(temp_.contents.get(), job_.at.contents_end - sizeof(frame_header)),
+          &job_.head->range.lowest, &temp_.stages.get(), fits, temp_.frame);
     if (threadIdx.x == 0) {
       const status code = !is_prepared()           ? temp_.verdict
                           : fits                   ? status::ok
@@ -364,15 +368,6 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     if (job_.at.chunks == 0 || !is_prepared()) return job_.at.payloads;
     const chunk_state last{device::load_relaxed(job_.states + (job_.at.chunks - 1))};
     return last.units() << job_.header.alignment_log2;
-  }
-
-  __device__ void write_header(uint64_t frame_bytes, uint64_t contents_digest, bool fits) const {
-    const stage_list* stages = nullptr;
-    if constexpr (adaptive_codec<C>) stages = &temp_.stages.get();
-    uint64_t base_digest = 0;
-    if constexpr (is_delta) base_digest = device::load_relaxed(&job_.head->range.lowest);
-    const final_words last{frame_bytes, contents_digest, base_digest, stages};
-    write_header_words<adaptive_codec<C>, is_delta>(job_.header, last, fits, temp_.frame);
   }
 
   TempStorage& temp_;
