@@ -73,14 +73,30 @@ def to_row(where, fields):
     return Row(**known)
 
 
+def of_check(content):
+    """What a file of gpu_check has of tuck-bench: its quick sweep and the libraries beside it."""
+    environment = content.get("environment")
+    if not isinstance(environment, dict) or not isinstance(content.get("steps"), list):
+        raise BadFile("it lacks an environment or steps")
+    device = {"name": environment.get("gpu"), "driver": environment.get("driver"), "runtime": environment.get("cuda"),
+              "clocks": environment.get("highest_clocks")}  # fmt: skip
+    figures = {step.get("name"): step.get("figures", []) for step in content["steps"] if isinstance(step, dict)}
+    peers = [row for row in figures.get("peers", []) if row.get("peer")]
+    return {"environment": environment | {"device": device, "date": content.get("date"),
+                                          "command": "gpu_check.py: tuck-bench --where device --quick"},
+            "rows": figures.get("sweep", []) + peers}  # fmt: skip
+
+
 def read(path):
-    """Environment and rows of a file of schema tuck-bench/1."""
+    """Environment and rows of a file of schema tuck-bench/1, or of gpu_check."""
     try:
         content = json.loads(Path(path).read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise BadFile(getattr(error, "strerror", None) or f"no JSON: {error}") from error
     schema = content.get("schema") if isinstance(content, dict) else None
-    if schema != "tuck-bench/1":
+    if schema == "tuck-gpu-check/1":
+        content = of_check(content)
+    elif schema != "tuck-bench/1":
         raise BadFile(f"its schema is {json.dumps(schema)[:40]}, not \"tuck-bench/1\"")
     environment, rows = content.get("environment"), content.get("rows")
     if not isinstance(environment, dict) or not isinstance(rows, list):

@@ -23,8 +23,8 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     alignas(16) std::byte row[RowBytes];
     uint32_t upper[width > 1 ? upper_words : flag_words];  // upper bytes, all or of heads; then flags
     uint32_t heads[may_have_heads ? most_values / 32 : 1];
-    uint32_t nibble_codes[nibble_parts][16];  // counts, then codes
-    uint32_t byte_codes[byte_parts][256];
+    alignas(16) uint32_t nibble_codes[nibble_parts][16];  // counts, then codes
+    alignas(16) uint32_t byte_codes[byte_parts][256];
     uint32_t found[warps];  // heads of each warp
     typename scan::TempStorage scan_storage;
     uint32_t seen;  // rotated: whether any bit 0 is set; otherwise the number of planes that are not 0
