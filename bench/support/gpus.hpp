@@ -27,7 +27,7 @@ inline std::vector<gpu_rates> read_bounded_gpus(const std::string& path) {
   std::vector<gpu_rates> found;
   try {
     for (const auto& gpu : file.at("gpus"))
-      for (const char* name : {"V100-SXM2", "A100-SXM4-80GB", "H200", "B200"})
+      for (const char* name : {"V100-SXM2", "A100-SXM4-80GB", "H100 80GB HBM3", "H200", "B200"})
         if (gpu.at("name") == name) found.push_back(rates_of(gpu, file.at("assumed")));
   } catch (const nlohmann::json::exception& error) {
     throw tools::file_error(path, reason_of(error));
