@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
+#include <set>
 
 namespace cudasim::detail {
 namespace {
@@ -12,6 +14,7 @@ struct registry {
   quiet_mutex mutex;
   std::map<CUstream_st*, std::shared_ptr<CUstream_st>> streams;  // until their thread has ended
   std::map<int, CUstream_st*> legacy;                            // the default streams of devices, once used
+  std::set<CUstream_st*> destroyed;                              // names that no other stream has got since
   std::uint64_t created = 0;
 };
 
@@ -83,6 +86,7 @@ cudaError_t create(cudaStream_t* result, unsigned flags, int priority) {
     quiet_lock lock(all_streams().mutex);
     s->delays = random(mix(seed(), ++all_streams().created));
     all_streams().streams[s.get()] = s;
+    all_streams().destroyed.erase(s.get());
   }
   std::thread([s]() mutable {
     work(s);
@@ -198,8 +202,11 @@ void event_point::wait() {
 CUstream_st* valid(cudaStream_t stream) {
   if (is_default(stream)) return default_stream(stream);
   quiet_lock lock(all_streams().mutex);
-  const auto found = all_streams().streams.find(stream);
-  return found != all_streams().streams.end() && !found->second->closing ? stream : nullptr;
+  if (all_streams().destroyed.contains(stream)) {  // CUDA may crash, and the error may be one that nobody looks at
+    std::fputs("cudasim: a stream is used that has been destroyed\n", stderr);
+    std::abort();
+  }
+  return all_streams().streams.contains(stream) ? stream : nullptr;
 }
 
 cudaError_t submit(cudaStream_t stream, operation run) {
@@ -258,6 +265,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     if (!s) return cudaErrorInvalidResourceHandle;
     if (invalidate_if_capturing(*s) != cudaSuccess) return cudaErrorStreamCaptureUnsupported;
     close_stream(*s);
+    quiet_lock lock(all_streams().mutex);
+    all_streams().destroyed.insert(s);
     return cudaSuccess;
   });
 }

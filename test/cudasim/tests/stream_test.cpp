@@ -194,12 +194,15 @@ TEST_F(streams, default_ones_are_not_captured_nor_destroyed) {
   EXPECT_EQ(cudaStreamEndCapture(s, &graph), cudaErrorStreamCaptureInvalidated);
 }
 
-TEST_F(streams, destroyed_ones_are_refused) {
-  buffer<unsigned> p(1);
+TEST_F(streams, destroyed_ones_end_the_program) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   cudaStream_t gone = nullptr;
-  require(cudaStreamCreate(&gone));
-  require(cudaStreamDestroy(gone));
-  EXPECT_EQ(start(gone, 1, 1, write_value, p.get(), 1u), cudaErrorInvalidResourceHandle);
+  const auto use = [&] {
+    require(cudaStreamCreate(&gone));
+    require(cudaStreamDestroy(gone));
+    static_cast<void>(cudaFreeAsync(nullptr, gone));
+  };
+  EXPECT_DEATH(use(), "a stream is used that has been destroyed");
 }
 
 TEST_F(streams, launches_copy_arguments) {
