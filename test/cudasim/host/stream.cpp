@@ -24,6 +24,7 @@ registry& all_streams() {
 }
 
 constinit thread_local bool on_stream_thread = false;
+constinit std::atomic<std::uint32_t> host_functions{0};  // submitted and not ended; those of graphs are not counted
 
 void pause(CUstream_st& s) {
   if (!get_settings().stream_delays || s.delays.below(3) != 0) return;
@@ -236,6 +237,10 @@ void drain_all(bool legacy_only, int device) {
   for (auto& s : streams) drain(*s);
 }
 
+void wait_for_host_functions() {
+  for (std::uint32_t n = host_functions.load(); n != 0; n = host_functions.load()) host_functions.wait(n);
+}
+
 bool inside_stream() { return on_stream_thread; }
 
 void run_launch(CUstream_st& s, const kernel_launch& l) {
@@ -307,11 +312,23 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
   static quiet_mutex& one_at_a_time = *new quiet_mutex;
   return api(call_kind::work, [&] {
     if (!function) return cudaErrorInvalidValue;
-    return submit(stream, [=](CUstream_st&) {
-      quiet_lock lock(one_at_a_time);
-      program_scope program;
-      function(data);
+    CUstream_st* s = valid(stream);
+    if (!s) return cudaErrorInvalidResourceHandle;
+    const bool is_submitted = graph_of(*s) == nullptr;
+    if (is_submitted) host_functions.fetch_add(1);
+    const auto end = [=] {
+      if (is_submitted && host_functions.fetch_sub(1) == 1) host_functions.notify_all();
+    };
+    const cudaError_t e = submit(stream, [=](CUstream_st&) {
+      {
+        quiet_lock lock(one_at_a_time);
+        program_scope program;
+        function(data);
+      }
+      end();
     });
+    if (e != cudaSuccess) end();
+    return e;
   });
 }
 
