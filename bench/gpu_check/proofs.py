@@ -27,14 +27,15 @@ def work_test(program, place):
     results = [place.scratch / f"tests.{i}.json" for i in range(shards)]
     few = ["--gtest_filter=" + FEW_TESTS.get(program, "*")] if place.simulated else []
     ran = place.run_together([
-        ([place.program(program), "--gtest_brief=1", f"--gtest_output=json:{result}", *few],
+        ([place.program(program), f"--gtest_output=json:{result}", *few],
          env | ({"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(i)} if shards > 1 else {}))
         for i, result in enumerate(results)])  # fmt: skip
     worst = max(ran, key=lambda one: (one.code != 0, one.timed_out))
     try:
         tests = {(test["classname"], test["name"]): test for result in results for test in tests_in(result)}
     except (OSError, ValueError, KeyError):  # it ended before it wrote them
-        return failed(worst)
+        broken = [why_ended(one) for one in ran if unfinished_test(one.text)]
+        return Outcome("FAILED", "; ".join(broken)) if broken else failed(worst)
     bad = [f"{test['classname']}.{test['name']}" for test in tests.values() if test.get("failures")]
     skipped = sum(test["result"] == "SKIPPED" for test in tests.values())
     counts = f"{len(tests) - len(bad) - skipped} passed, {len(bad)} failed, {skipped} skipped"
@@ -46,6 +47,19 @@ def work_test(program, place):
 def tests_in(result):
     suites = json.loads(result.read_text(encoding="utf-8"))["testsuites"]
     return [test for suite in suites for test in suite["testsuite"] if test["status"] == "RUN"]
+
+
+def unfinished_test(text):
+    """The test that a GoogleTest program has begun and not ended; '' if there is none."""
+    _, begun, after = text.rpartition("[ RUN      ] ")
+    name, _, printed = after.partition("\n")
+    return name if begun and f"] {name}" not in printed else ""
+
+
+def why_ended(ran):
+    """How a GoogleTest program ended, with the test that it was running."""
+    test = unfinished_test(ran.text)
+    return f"{test}: {ran.why()}" if test else ran.why()
 
 
 EXAMPLES = (("any_frame",), ("fused_relu",), ("small_tensors",), ("evicting_pool",), ("kv_cache", "DATA/kv"),
@@ -86,7 +100,7 @@ def work_sanitizer(tool, place):
     there = [name for name in FEW_TESTS if place.program(name).is_file()]
     if not there:
         return Outcome("skipped", "no tests are built")
-    commands = [([sanitizer, "--tool", tool, "--error-exitcode", FOUND_ERRORS, place.program(name), "--gtest_brief=1",
+    commands = [([sanitizer, "--tool", tool, "--error-exitcode", FOUND_ERRORS, place.program(name),
                   f"--gtest_filter={FEW_TESTS[name]}"], {}) for name in there]  # fmt: skip
     for name, ran in zip(there, place.run_together(commands)):
         errors = re.findall(r"=+ .*SUMMARY: .*", ran.text)
@@ -95,5 +109,5 @@ def work_sanitizer(tool, place):
             line = next(line for line in ran.text.splitlines() if refused.group() in line)
             return Outcome("skipped", f"compute-sanitizer cannot run here: {line.strip('= ')[:120]}")
         if ran.code != 0:
-            return Outcome("FAILED", f"{name}: {errors[-1].strip('= ') if errors else ran.why()}")
+            return Outcome("FAILED", f"{name}: {errors[-1].strip('= ') if errors else why_ended(ran)}")
     return Outcome("ok", ", ".join(there))

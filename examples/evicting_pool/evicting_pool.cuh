@@ -10,8 +10,9 @@
 // stays where it is, and a tensor has no address but while it is locked.
 //
 // Streams: what lock(s) gives is for s, which waits for the stream that had it before; who uses it on others too brings
-// them together on the stream of unlock. A stream that needs room waits for those whose tensors make it. Streams live
-// as long as the pool. Any threads may use it; it calls upstream under its lock. One device, current in each call.
+// them together on the stream of unlock. A stream that needs room waits for those whose tensors make it. Streams are
+// destroyed after the pool, which frees memory on them. Any threads may use it; it calls upstream under its lock. One
+// device, current in each call.
 #pragma once
 
 #include "check.cuh"

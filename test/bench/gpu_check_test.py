@@ -247,6 +247,20 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(made["test/kv_pool_test"]["result"], "ok")
         self.assertFalse(runs(int(pid.read_text())))
 
+    def test_the_test_that_a_program_did_not_end_is_named(self):
+        tests = """printf '[ RUN      ] suite.t0\\n[       OK ] suite.t0 (1 ms)\\n'; %s"""
+        begins = """printf '[ RUN      ] suite/zvc.t1\\n'; """
+        self.fakes.shell("bin/batch_test", tests % "exit 3")
+        self.fakes.shell("bin/device_test", tests % begins + "exec sleep 1000")
+        self.fakes.shell("bin/kv_pool_test", tests % begins + "echo no; kill -SEGV $$")
+        self.fakes.shell("tools/compute-sanitizer", tests % begins + "exit 4")
+        _, made = self.run_to(1, "--out", self.out, "--minutes", ".2", "--only",
+                              "test/device_test,test/batch_test,test/kv_pool_test,sanitizer/memcheck")
+        self.assertRegex(made["test/device_test"]["detail"], "^suite/zvc.t1: stopped at its limit, after 2 s")
+        self.assertEqual(made["test/batch_test"]["detail"], "exit code 3: [       OK ] suite.t0 (1 ms)")
+        self.assertIn("suite/zvc.t1: ended by SIGSEGV: no", made["test/kv_pool_test"]["detail"])
+        self.assertRegex(made["sanitizer/memcheck"]["detail"], "^device_test: suite/zvc.t1: exit code 4")
+
     def test_what_is_not_there_is_skipped_by_name(self):
         for name in ("tools/compute-sanitizer", "tools/ncu", "bin/block_test", "bin/kv_cache"):
             (self.fakes.folder / name).unlink()

@@ -3,6 +3,7 @@
 
 #include <evicting_pool/evicting_pool.cuh>
 
+#include <latch>
 #include <thread>
 
 namespace tuck::test {
@@ -208,15 +209,17 @@ TEST(evicting_pool, keeps_out_of_captures) {
 }
 
 TEST(evicting_pool, is_for_many_threads) {
+  const device_stream streams[3];
   limited_resource upstream(5 * bytes + overhead);
   pool memory({.pinned_bytes = 1 << 20}, upstream);
-  const device_stream streams[3];
+  std::latch written(3);  // then there are twelve tensors, and room for five, whatever the order of the threads
   std::vector<std::thread> threads;
   for (uint64_t k = 0; k < 3; ++k)
     threads.emplace_back([&, k] {
       std::vector<pool::tensor<float>> mine;
       for (uint64_t i = 0; i < 4; ++i)
         write(mine.emplace_back(memory.make(count, rle_zero<float>{})), values_of(4 * k + i), streams[k]);
+      written.arrive_and_wait();
       for (uint64_t round = 0; round < 2; ++round)
         for (uint64_t i = 0; i < 4; ++i)
           EXPECT_TRUE(same_bits(read(mine[i], streams[(k + round) % 3]), values_of(4 * k + i))) << k << ' ' << i;

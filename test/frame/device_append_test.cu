@@ -9,7 +9,12 @@ uint64_t in_units(uint64_t size) { return (size + append_alignment - 1) / append
 
 // Rooms and results of appends.
 struct appender {
-  explicit appender(uint64_t size) : room(size), used({0}, queue.stream), offsets(16), outcomes(16) {}
+  // All memory has values, because tests download all of it.
+  explicit appender(uint64_t size)
+      : room(std::vector<std::byte>(size, std::byte{0x5a}), queue.stream),
+        used({0}, queue.stream),
+        offsets(std::vector<uint64_t>(16, ~uint64_t{0}), queue.stream),
+        outcomes(std::vector<outcome>(16, outcome{.code = status::not_ready}), queue.stream) {}
 
   template <codec C> result operator()(const C& codec, span<const value_t<C>> values, frame_options options = {}) {
     const result r = append(codec, values, room.all(), used.data(), offsets.data() + calls, queue.scratch(),

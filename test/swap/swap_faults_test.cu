@@ -58,9 +58,7 @@ bool survive(uint64_t failing_call, swap_path path, bool prefetches, bool waits)
     std::optional<swap_stream> swap;
     run.attempt("construct", [&]() -> result {
       try {
-        swap.emplace(
-            swap_options{.pinned_bytes = 1 << 18, .path = path, .full = prefetches ? on_full::block : on_full::fail},
-            memory);
+        swap.emplace(swap_options{.pinned_bytes = 1 << 18, .path = path, .full = on_full::fail}, memory);
       } catch (const error& e) {
         return e.why();
       }

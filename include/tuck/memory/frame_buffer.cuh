@@ -11,8 +11,8 @@ namespace tuck::inline TUCK_ABI {
 
 /// A buffer from a resource, allocated and freed in stream order on the device that was current. Move-only. Only the
 /// address of the resource is stored, so the resource must outlive the buffer. This is also true for a small object
-/// such as rmm::device_async_resource_ref. A buffer of cudaStreamPerThread must be destroyed by the thread that made
-/// it.
+/// such as rmm::device_async_resource_ref. The stream must outlive the buffer too. A buffer of cudaStreamPerThread must
+/// be destroyed by the thread that made it.
 /// @tparam R type of the resource
 template <stream_resource R> class device_buffer {
  public:

@@ -16,8 +16,8 @@ class host_encoder {
   using encode_call = std::function<outcome(const_bytes, bytes)>;
 
   // `mutex` is the lock of the swap_stream. It guards the pool and all tensors.
-  host_encoder(unsigned threads, std::mutex& mutex, pinned_pool& pool, std::shared_ptr<bell> done)
-      : mutex_(mutex), pool_(pool), threads_(threads, std::move(done)) {}
+  host_encoder(unsigned threads, std::mutex& mutex, pinned_pool& pool)
+      : mutex_(mutex), pool_(pool), threads_(threads) {}
 
   // Queues the encode of a tensor after all work submitted to `stream`. Its frame has at most `most` bytes.
   void add(const tensor& t, uint64_t most, const encode_call& encode, cudaStream_t stream) {

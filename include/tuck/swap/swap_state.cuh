@@ -12,8 +12,10 @@
 
 #include <tuck/swap/host_encoder.cuh>
 
+#include <chrono>
 #include <deque>
 #include <map>
+#include <thread>
 
 namespace tuck::inline TUCK_ABI::detail::inline TUCK_ARCH {
 
@@ -25,7 +27,7 @@ class swap_state {
       : options_(options),
         resource_(resource),
         pool_(options.pinned_bytes),
-        encoder_(options.cpu_threads, mutex_, pool_, progress_) {
+        encoder_(options.cpu_threads, mutex_, pool_) {
     counters_ = device_buffer<resource_ref>(resource_, 256, out_);
     require(cudaMemsetAsync(counters_.all().data(), 0, 256, out_));
   }
@@ -44,7 +46,6 @@ class swap_state {
     t->source = request.source;
     t->codec = request.calls;
     for (;;) {
-      const uint64_t seen = progress_->rung();
       reap();
       if (reserve(*t, request)) break;
       if (options_.full == on_full::keep_on_device) {
@@ -52,11 +53,12 @@ class swap_state {
         offloaded = std::move(t);
         return {};
       }
-      // Which operation frees enough capacity is unknown, so wait for any progress.
+      // Which operation frees enough capacity is unknown, so look again and again. A host function could signal each
+      // end, but it would delay the stream behind it, and host functions of the program would delay it.
       const bool idle = outgoing_.empty() && reading_.empty() && encoder_.is_idle();
       if (options_.full == on_full::fail || idle) return {status::pool_full};
       now.lock.unlock();
-      progress_->wait_beyond(seen);
+      std::this_thread::sleep_for(poll_interval);
       now.lock.lock();
     }
     bool began = false;
@@ -132,15 +134,12 @@ class swap_state {
   // The handle has been destroyed.
   void release(tensor t) noexcept {
     const swap_scope device(options_.device);
-    {
-      const std::lock_guard lock(mutex_);
-      t->wanted = false;
-      if (t->at != offloaded_tensor::state::under_way) t->storage = nullptr;
-      t->fetched = {};
-      t.reset();
-      look_around();
-    }
-    progress_->ring();
+    const std::lock_guard lock(mutex_);
+    t->wanted = false;
+    if (t->at != offloaded_tensor::state::under_way) t->storage = nullptr;
+    t->fetched = {};
+    t.reset();
+    look_around();
   }
 
   result poll() {
@@ -169,6 +168,8 @@ class swap_state {
   void stop() { encoder_.stop(); }
 
  private:
+  static constexpr std::chrono::microseconds poll_interval{200};  // of a call that waits for capacity
+
   // An operation that reads the pool, or a device copy from it, until its event.
   struct operation {
     pooled_event done = {};
@@ -197,10 +198,6 @@ class swap_state {
   uint64_t* used() const noexcept { return reinterpret_cast<uint64_t*>(counters_.all().data()); }
   scratch_head* copy_head() const noexcept {
     return reinterpret_cast<scratch_head*>(counters_.all().data() + scratch_head_bytes);
-  }
-  // Wakes calls that wait for capacity, after all work submitted to `stream`.
-  void ring_behind(cudaStream_t stream) {
-    if (options_.full == on_full::block) call_behind(stream, [progress = progress_] { progress->ring(); });
   }
   void note(status failure) noexcept {
     if (failure_ == status::ok) failure_ = failure;
@@ -286,7 +283,6 @@ class swap_state {
     else if (!request.source.empty())
       send_raw(t, request, began);
     require(cudaEventRecord(*t->arrived, out_));
-    ring_behind(out_);
   }
 
   void send_frame(offloaded_tensor& t, const swap_request& request, bool& began) {
@@ -326,7 +322,6 @@ class swap_state {
     const result r = guarded([&] {
       work();
       require(cudaEventRecord(*done, stream));
-      ring_behind(stream);
     });
     if (r) return done;
     static_cast<void>(cudaStreamSynchronize(stream));
@@ -402,7 +397,6 @@ class swap_state {
   device_buffer<resource_ref> scratch_;   // for encodes
 
   std::mutex mutex_;
-  std::shared_ptr<bell> progress_ = std::make_shared<bell>();
   std::deque<tensor> outgoing_;
   std::map<cudaStream_t, std::deque<operation>> reading_;  // operations per stream, oldest first
   status failure_ = status::ok;                            // first error of the device since the last poll

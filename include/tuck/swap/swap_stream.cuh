@@ -11,17 +11,19 @@
 //
 // out, in and prefetch are asynchronous and allocate device memory from the resource in stream order. They wait only in
 // these cases:
-//   * on_full::block: out waits for capacity in the pool.
+//   * on_full::block: out waits for capacity in the pool, and polls every 200 us.
 //   * A call that fails waits for the work that it has started.
 //   * swap_path::cpu: if the pool has no other space for the frame, a CPU thread copies it over the raw values in
 //     the pool. in and prefetch wait during this copy. They do not wait for the encoding.
 //   * If more than 1024 operations are in progress, the call allocates another 32 KiB of pinned memory, and CUDA may
 //     wait for the device.
+//   * CUDA loads a kernel when it is first launched, and may wait for the device then (CUDA_MODULE_LOADING=EAGER loads
+//     all kernels at the start).
 // The constructor allocates all other pinned memory. No call can be captured in a CUDA graph: a capturing stream is
 // rejected as not_swappable. Calls with other streams are allowed during a capture.
 //
-// on_full::block and swap_path::cpu submit host functions (cudaLaunchHostFunc). CUDA may run the host functions of all
-// streams one at a time. So a host function of the program delays them, and must never wait for a swap_stream.
+// swap_path::cpu submits host functions (cudaLaunchHostFunc). CUDA may run the host functions of all streams one at a
+// time. So a host function of the program delays them, and must never wait for a swap_stream.
 #pragma once
 
 #if !defined(__cpp_exceptions)

@@ -1,60 +1,22 @@
-// A queue of work for background threads, and a bell that signals progress to waiting threads.
+// A queue of work for background threads.
 #pragma once
 
 #include <tuck/core/config.hpp>
 
-#include <chrono>
 #include <condition_variable>
-#include <cstdint>
 #include <deque>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 namespace tuck::inline TUCK_ABI {
 
-/// A counter that signals progress. `ring` is called after each step for which another thread may wait. To miss no
-/// step, a thread calls `rung`, checks its condition, and then calls wait_beyond. Thread-safe.
-class bell {
- public:
-  /// Longest wait of wait_beyond. Callers then check their condition again, because a failed device never rings.
-  static constexpr std::chrono::seconds patience{10};
-
-  /// Counts up and wakes all waiting threads.
-  void ring() noexcept {
-    {
-      const std::lock_guard lock(mutex_);
-      ++rung_;
-    }
-    changed_.notify_all();
-  }
-  /// Returns how often the bell has been rung.
-  uint64_t rung() {
-    const std::lock_guard lock(mutex_);
-    return rung_;
-  }
-  /// Waits until the count differs from `seen`, at most for `patience`.
-  void wait_beyond(uint64_t seen) {
-    std::unique_lock lock(mutex_);
-    // The system clock, because ThreadSanitizer does not support waits on the steady clock.
-    changed_.wait_until(lock, std::chrono::system_clock::now() + patience, [&] { return rung_ != seen; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  uint64_t rung_ = 0;
-};
-
 /// Runs work on background threads, started in the order in which it was added. Thread-safe.
 class work_queue {
  public:
-  /// Starts `threads` threads, which ring `done` after each piece of work. Throws std::system_error if a thread cannot
-  /// be started.
-  explicit work_queue(unsigned threads, std::shared_ptr<bell> done = std::make_shared<bell>())
-      : done_(std::move(done)) {
+  /// Starts `threads` threads. Throws std::system_error if a thread cannot be started.
+  explicit work_queue(unsigned threads) {
     try {
       for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
     } catch (...) {
@@ -116,11 +78,9 @@ class work_queue {
       lock.lock();
       --running_;
       if (idle()) changed_.notify_all();
-      done_->ring();
     }
   }
 
-  std::shared_ptr<bell> done_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> waiting_;

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <set>
+#include <utility>
 
 namespace cudasim::detail {
 namespace {
@@ -15,7 +17,8 @@ constinit thread_local int device = 0;
 
 struct functions {
   quiet_mutex mutex;
-  std::map<const void*, int> dynamic_shared;  // opted in to
+  std::map<const void*, int> dynamic_shared;     // opted in to
+  std::set<std::pair<const void*, int>> loaded;  // on a device
 };
 
 functions& all_functions() {
@@ -64,6 +67,15 @@ cudaError_t attribute_value(int* value, cudaDeviceAttr attribute) {
   return cudaSuccess;
 }
 
+// A kernel is loaded when it is first launched.
+void load(const void* kernel) {
+  {
+    quiet_lock lock(all_functions().mutex);
+    if (!all_functions().loaded.emplace(kernel, device).second) return;
+  }
+  wait_for_host_functions();
+}
+
 cudaError_t check_device(int d) { return d >= 0 && d < get_settings().devices ? cudaSuccess : cudaErrorInvalidDevice; }
 
 }  // namespace
@@ -80,6 +92,7 @@ cudaError_t submit_launch(const cudaLaunchConfig_t& config, const void* kernel, 
     for (unsigned i = 0; i < config.numAttrs; ++i)
       if (config.attrs[i].id == cudaLaunchAttributeClusterDimension && config.attrs[i].val.clusterDim.x > 1)
         return cudaErrorNotSupported;
+    load(kernel);
     count(&counters::launches);
     count_most(&counters::largest_grid, std::uint64_t{config.gridDim.x} * config.gridDim.y * config.gridDim.z);
     return submit(config.stream, [c = config, kernel, call = std::move(call), where](CUstream_st& on) {

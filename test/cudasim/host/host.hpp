@@ -69,6 +69,9 @@ cudaError_t submit(cudaStream_t stream, operation run);
 void drain(CUstream_st& s);  // waits for all that has been submitted
 // All streams, destroyed ones too, or those the legacy default stream waits for; of one device, or all.
 void drain_all(bool legacy_only, int device = -1);
+// CUDA may wait for the device when it allocates memory, and when it loads a kernel, at its first launch. Here such
+// calls wait for host functions alone: kernels of several streams shall race.
+void wait_for_host_functions();
 bool inside_stream();  // on a stream's own thread, where CUDA calls are not allowed
 
 void run_launch(CUstream_st& s, const kernel_launch& l);

@@ -75,6 +75,7 @@ cudaError_t allocate_now(void** p, std::size_t bytes, bool device_memory) {
   if (const cudaError_t e = forbidden_while_capturing(); e != cudaSuccess) return e;
   *p = nullptr;
   if (bytes == 0) return cudaSuccess;
+  wait_for_host_functions();
   void* fresh = allocate(bytes);
   if (!fresh) return cudaErrorMemoryAllocation;
   poison(fresh, bytes);

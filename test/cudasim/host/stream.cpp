@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
+#include <set>
 
 namespace cudasim::detail {
 namespace {
@@ -12,6 +14,7 @@ struct registry {
   quiet_mutex mutex;
   std::map<CUstream_st*, std::shared_ptr<CUstream_st>> streams;  // until their thread has ended
   std::map<int, CUstream_st*> legacy;                            // the default streams of devices, once used
+  std::set<CUstream_st*> destroyed;                              // names that no other stream has got since
   std::uint64_t created = 0;
 };
 
@@ -21,6 +24,7 @@ registry& all_streams() {
 }
 
 constinit thread_local bool on_stream_thread = false;
+constinit std::atomic<std::uint32_t> host_functions{0};  // submitted and not ended; those of graphs are not counted
 
 void pause(CUstream_st& s) {
   if (!get_settings().stream_delays || s.delays.below(3) != 0) return;
@@ -83,6 +87,7 @@ cudaError_t create(cudaStream_t* result, unsigned flags, int priority) {
     quiet_lock lock(all_streams().mutex);
     s->delays = random(mix(seed(), ++all_streams().created));
     all_streams().streams[s.get()] = s;
+    all_streams().destroyed.erase(s.get());
   }
   std::thread([s]() mutable {
     work(s);
@@ -198,8 +203,11 @@ void event_point::wait() {
 CUstream_st* valid(cudaStream_t stream) {
   if (is_default(stream)) return default_stream(stream);
   quiet_lock lock(all_streams().mutex);
-  const auto found = all_streams().streams.find(stream);
-  return found != all_streams().streams.end() && !found->second->closing ? stream : nullptr;
+  if (all_streams().destroyed.contains(stream)) {  // CUDA may crash, and the error may be one that nobody looks at
+    std::fputs("cudasim: a stream is used that has been destroyed\n", stderr);
+    std::abort();
+  }
+  return all_streams().streams.contains(stream) ? stream : nullptr;
 }
 
 cudaError_t submit(cudaStream_t stream, operation run) {
@@ -227,6 +235,10 @@ void drain_all(bool legacy_only, int device) {
       if ((!legacy_only || s->legacy_waits) && (device < 0 || s->device == device)) streams.push_back(s);
   }
   for (auto& s : streams) drain(*s);
+}
+
+void wait_for_host_functions() {
+  for (std::uint32_t n = host_functions.load(); n != 0; n = host_functions.load()) host_functions.wait(n);
 }
 
 bool inside_stream() { return on_stream_thread; }
@@ -258,6 +270,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     if (!s) return cudaErrorInvalidResourceHandle;
     if (invalidate_if_capturing(*s) != cudaSuccess) return cudaErrorStreamCaptureUnsupported;
     close_stream(*s);
+    quiet_lock lock(all_streams().mutex);
+    all_streams().destroyed.insert(s);
     return cudaSuccess;
   });
 }
@@ -298,11 +312,23 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
   static quiet_mutex& one_at_a_time = *new quiet_mutex;
   return api(call_kind::work, [&] {
     if (!function) return cudaErrorInvalidValue;
-    return submit(stream, [=](CUstream_st&) {
-      quiet_lock lock(one_at_a_time);
-      program_scope program;
-      function(data);
+    CUstream_st* s = valid(stream);
+    if (!s) return cudaErrorInvalidResourceHandle;
+    const bool is_submitted = graph_of(*s) == nullptr;
+    if (is_submitted) host_functions.fetch_add(1);
+    const auto end = [=] {
+      if (is_submitted && host_functions.fetch_sub(1) == 1) host_functions.notify_all();
+    };
+    const cudaError_t e = submit(stream, [=](CUstream_st&) {
+      {
+        quiet_lock lock(one_at_a_time);
+        program_scope program;
+        function(data);
+      }
+      end();
     });
+    if (e != cudaSuccess) end();
+    return e;
   });
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -194,12 +195,45 @@ TEST_F(streams, default_ones_are_not_captured_nor_destroyed) {
   EXPECT_EQ(cudaStreamEndCapture(s, &graph), cudaErrorStreamCaptureInvalidated);
 }
 
-TEST_F(streams, destroyed_ones_are_refused) {
-  buffer<unsigned> p(1);
+__global__ void launched_once() {}
+
+TEST_F(streams, allocations_and_first_launches_wait_for_host_functions) {
+  std::atomic<bool> open{false};
+  std::atomic<int> begun{0};
+  std::atomic<int> done{0};
+  stream closed, other;
+  require(cudaLaunchHostFunc(closed, [](void* p) { static_cast<std::atomic<bool>*>(p)->wait(false); }, &open));
+  std::vector<std::jthread> threads;
+  const auto begin = [&](auto call) {
+    threads.emplace_back([&begun, &done, call] {
+      ++begun;
+      call();
+      ++done;
+    });
+  };
+  begin([&] { require(start(other, 1, 1, launched_once)); });
+  begin([] { buffer<unsigned> pinned(1); });
+  begin([] {
+    void* p = nullptr;
+    require(cudaMalloc(&p, 4));
+    require(cudaFree(p));
+  });
+  while (begun != 3) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(done, 0);
+  open = true;
+  open.notify_all();
+}
+
+TEST_F(streams, destroyed_ones_end_the_program) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   cudaStream_t gone = nullptr;
-  require(cudaStreamCreate(&gone));
-  require(cudaStreamDestroy(gone));
-  EXPECT_EQ(start(gone, 1, 1, write_value, p.get(), 1u), cudaErrorInvalidResourceHandle);
+  const auto use = [&] {
+    require(cudaStreamCreate(&gone));
+    require(cudaStreamDestroy(gone));
+    static_cast<void>(cudaFreeAsync(nullptr, gone));
+  };
+  EXPECT_DEATH(use(), "a stream is used that has been destroyed");
 }
 
 TEST_F(streams, launches_copy_arguments) {
