@@ -80,8 +80,9 @@ def of_check(content):
         raise BadFile("it lacks an environment or steps")
     device = {"name": environment.get("gpu"), "driver": environment.get("driver"), "runtime": environment.get("cuda"),
               "clocks": environment.get("highest_clocks")}  # fmt: skip
-    figures = {step.get("name"): step.get("figures", []) for step in content["steps"] if isinstance(step, dict)}
-    peers = [row for row in figures.get("peers", []) if row.get("peer")]
+    figures = {step["name"]: step["figures"] for step in content["steps"]
+               if isinstance(step, dict) and isinstance(step.get("name"), str) and isinstance(step.get("figures"), list)}
+    peers = [row for row in figures.get("peers", []) if isinstance(row, dict) and row.get("peer")]
     return {"environment": environment | {"device": device, "date": content.get("date"),
                                           "command": "gpu_check.py: tuck-bench --where device --quick"},
             "rows": figures.get("sweep", []) + peers}  # fmt: skip

@@ -148,6 +148,19 @@ class PlotTest(unittest.TestCase):
         self.assertEqual((found.returncode, found.stderr), (0, ""))
         self.expect_plots(*(f"{kind}-host" for kind in KINDS))
 
+    def test_a_file_of_gpu_check_has_its_sweep_and_the_peers(self):
+        rows = small("gpu")["rows"]
+        steps = [{"name": "copy", "figures": [{"what": "kernel"}]},
+                 {"name": "sweep", "figures": [r for r in rows if not r["peer"]]},
+                 {"name": "peers", "figures": rows}]  # fmt: skip
+        check = {"schema": "tuck-gpu-check/1", "date": "2026-11-26T03:06:39Z", "steps": steps,
+                 "environment": {"gpu": "NVIDIA H100", "commit": "abc1234"}}  # fmt: skip
+        found = self.plot(check, "--only", "pareto")
+        self.assertEqual((found.returncode, found.stderr), (0, ""))
+        self.expect_plots("pareto-gpu")
+        self.assertIn(">zlib -6</text>", (self.out / "pareto-gpu.svg").read_text())
+        self.assertIn("NVIDIA H100", (self.out / "pareto-gpu.svg").read_text())
+
     def test_what_one_point_is_too_little_for_is_said(self):
         found = self.plot(small(sizes=[MIB], sparsities=[0.5]))
         self.assertEqual(found.returncode, 0, found.stderr)
@@ -207,6 +220,7 @@ class PlotTest(unittest.TestCase):
         self.expect_refusal(whole | {"schema": "tuck-bench/2"}, "tuck-bench/2")
         self.expect_refusal(whole | {"rows": None}, "rows")
         self.expect_refusal(whole | {"rows": [[]]}, "row 0")
+        self.expect_refusal({"schema": "tuck-gpu-check/1", "environment": {}}, "steps")
         for name, value in (("codec", None), ("raw_bytes", 0), ("raw_bytes", "1"), ("where", "../x"), ("sparsity", "a"),
                             ("ratio", float("nan")), ("gb_per_s", float("inf")), ("median_seconds", -1),
                             ("operation", "x"), ("peer", 1)):
