@@ -28,6 +28,20 @@ def perceptron(dtype=torch.float32):
     return model.to(dtype), x.to(dtype), (x @ torch.randn(64, 10)).argmax(1)
 
 
+class Pool(nn.Module):
+    """Few queries that are a parameter, or the first positions, look at all positions."""
+
+    def __init__(self, learned):
+        super().__init__()
+        self.first, self.keys, self.values, self.out = (nn.Linear(64, 64) for _ in range(4))
+        self.learned = nn.Parameter(torch.randn(2, 64)) if learned else None
+
+    def forward(self, x):
+        x = F.gelu(self.first(x))
+        queries = x[:, :2] if self.learned is None else self.learned.expand(len(x), 2, 64)
+        return self.out(F.scaled_dot_product_attention(queries, self.keys(x), self.values(x))).mean(1)
+
+
 def gradients(model, x, y, policy, scale=1.0):
     model.zero_grad()
     with tuck_torch.saved_tensors(policy):
@@ -37,17 +51,17 @@ def gradients(model, x, y, policy, scale=1.0):
 
 
 class Comet(unittest.TestCase):
-    def shares(self, dtype, optimizer_of, momentum_of, scale=1.0):
+    def shares(self, optimizer_of, trained, scale=1.0, **options):
         """Errors of weights' gradients as shares of the momentum after some steps."""
-        model, x, y = perceptron(dtype)
+        model, x, y = trained
         optimizer = optimizer_of(model.parameters())
-        policy = tuck_torch.Comet(optimizer, refresh=1, share=0.01)
+        policy = tuck_torch.Comet(optimizer, refresh=1, **{"share": 0.01, **options})
         sums = [torch.zeros_like(p, dtype=torch.float32) for p in model.parameters()]
         for _ in range(8):
             for m, g in zip(sums, gradients(model, x, y, policy, scale)):
                 m.mul_(0.9).add_(g)
             optimizer.step()
-        self.assertIsNotNone(momentum_of(optimizer.state[model[0].weight]))
+        self.assertTrue(all(s["momentum_buffer"] is not None for s in optimizer.state.values()))
         policy.take_counts()
         mine, exact = (gradients(model, x, y, p, scale) for p in (policy, tuck_torch.Raw()))
         self.counts = policy.take_counts().values()
@@ -57,8 +71,7 @@ class Comet(unittest.TestCase):
     def test_relus_in_bfloat16_keep_their_signs(self):
         """Those that were lost brought 4 to 7 times the share that is allowed."""
         for dtype in (torch.float32, torch.bfloat16):
-            shares = self.shares(dtype, lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
-                                 lambda state: state.get("momentum_buffer"))
+            shares = self.shares(lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9), perceptron(dtype))
             raw, stored = (sum(getattr(c, name) for c in self.counts) for name in ("raw", "stored"))
             with self.subTest(dtype=dtype):
                 self.assertLess(max(shares), 0.02)
@@ -81,9 +94,20 @@ class Comet(unittest.TestCase):
 
     def test_rmsprop_keeps_no_sum_of_gradients(self):
         """Its momentum is of steps, which do not shrink with the gradients."""
-        shares = self.shares(torch.float32, lambda p: torch.optim.RMSprop(p, lr=1e-4, momentum=0.9),
-                             lambda state: state.get("momentum_buffer"), 1e-3)
+        shares = self.shares(lambda p: torch.optim.RMSprop(p, lr=1e-4, momentum=0.9), perceptron(), 1e-3)
         self.assertLess(max(shares), 0.02)
+
+    @unittest.skipIf(not hasattr(F, "scaled_dot_product_attention"), "this PyTorch has no such attention")
+    def test_attention_of_queries_that_are_not_stored(self):
+        """Bounds of keys and values follow from the queries, too. They stayed at the first ones."""
+        for learned, rows in ((True, 64), (False, 2)):
+            torch.manual_seed(0)
+            model, x = Pool(learned), torch.randn(rows, 32, 64)
+            y = torch.randint(64, (rows,))
+            shares = self.shares(lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9), (model, x, y), share=1e-3,
+                                 first=0.1)
+            with self.subTest(learned=learned):
+                self.assertLess(max(shares), 5e-3)
 
 
 class Lossless(unittest.TestCase):

@@ -254,6 +254,21 @@ class Mask(Stored):
         return t
 
 
+class Kept:
+    """Of what stays as it is: called, as a weak reference to a Handle is, it gives what has the view."""
+
+    __slots__ = ("t",)
+
+    def __init__(self, t: torch.Tensor) -> None:
+        self.t = t
+
+    def __call__(self) -> Kept:
+        return self
+
+    def view(self) -> torch.Tensor:
+        return self.t
+
+
 class Handle:
     """What autograd holds: a tensor within what is stored, and the operation that saved it."""
 
