@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """examples/torch at its edges: types, optimizers and ways to differentiate that trainings seldom meet."""
 
+import gc
 import sys
 import unittest
 from pathlib import Path
@@ -19,6 +20,8 @@ from torch import nn
 from torch.autograd import forward_ad
 from torch.nn import functional as F
 from tuck_torch.library import Choice, host
+from tuck_torch.session import Session
+from tuck_torch.store import Stored
 
 
 def perceptron(dtype=torch.float32):
@@ -111,6 +114,18 @@ class Comet(unittest.TestCase):
 
 
 class Lossless(unittest.TestCase):
+    def test_nothing_waits_for_the_collector_of_garbage(self):
+        model, x, y = perceptron()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        gc.collect()
+        gc.disable()
+        self.addCleanup(gc.enable)
+        for policy in (tuck_torch.Codec("zvc"), tuck_torch.Comet(optimizer, refresh=1)):
+            for _ in range(3):
+                gradients(model, x, y, policy)
+                optimizer.step()
+            self.assertEqual([o for o in gc.get_objects() if isinstance(o, (Session, Stored))], [])
+
     def test_advised_where_float64_is_the_default(self):
         self.addCleanup(torch.set_default_dtype, torch.get_default_dtype())
         torch.set_default_dtype(torch.float64)

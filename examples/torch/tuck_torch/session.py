@@ -74,11 +74,12 @@ class Session:
         self.calls.clear()
         self.outputs.clear()
         self.kept.clear()
+        self.functions = None  # it knows this, and both would stay until garbage is collected
 
     # The hooks of autograd.
 
     def pack(self, t: torch.Tensor):
-        if not is_in_memory(t):
+        if not is_in_memory(t) or self.functions is None:  # contexts were left in another order
             return kept(t)
         base, call = t._base, self.functions.running
         if (t.numel() * t.element_size() < self.smallest or t.dtype not in DTYPES or _is_parameter(t)
