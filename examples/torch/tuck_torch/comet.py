@@ -33,14 +33,15 @@ SPARSE = 0.1  # from this share of zeros on, the chain of codecs is taken
 class Comet(Policy):
     """COMET: what known operations save is stored within absolute bounds, which tuck::bound_controller sets for each
     call of an iteration from its gradients and momentum (SGD's momentum_buffer, Adam's exp_avg / (1 - beta1), which is
-    the same sum of gradients) every `refresh` iterations. Before, and always where the optimizer has no momentum, they
-    are `first`, times the tensor's largest magnitude if that is less than 1. bounds.py has the formulas, for inputs of
-    convolutions and linear layers, of GELU, SiLU, LayerNorm and RMSNorm, operands of products, queries, keys, values
-    and results of attention, and results of softmax and its logarithm. A tensor that several read has the smallest of
-    their bounds, and a smaller one where errors would agree over positions. If a ReLU is among them, what is above zero
-    stays above zero, whatever the bound: gradients that it lost where values are small would be ten times as much as
-    the bound allows. (16-bit floats have no room for that.) What has to be stored without loss stays as it is where
-    that makes it less than `least` times smaller.
+    the same sum of gradients) every `refresh` iterations. Before, and always where the optimizer has no momentum or, as
+    RMSprop, one of its steps, they are `first`, times the tensor's largest magnitude if that is less than 1. bounds.py
+    has the formulas, for inputs of convolutions and linear layers, of GELU, SiLU, LayerNorm and RMSNorm, operands of
+    products, queries, keys, values and results of attention, and results of softmax and its logarithm. A tensor that
+    several read has the smallest of their bounds, and a smaller one where errors would agree over positions. If a ReLU
+    is among them, what is above zero stays above zero, whatever the bound: gradients that it lost where values are
+    small would be ten times as much as the bound allows. (float16, and bfloat16 on a device, have no room for that, and
+    are stored without loss.) What has to be stored without loss stays as it is where that makes it less than `least`
+    times smaller.
 
     An operation that passes an error on is held to all weights in front of it, along each branch until the first one:
     fronts.py. Biases are not held, nor what is in front of those weights.
@@ -220,7 +221,8 @@ class Comet(Policy):
                     need *= min(1.0, most) or 1.0
                 limit = min(limit, need / max(factor, 1e-30))
                 bounded.append(key)
-        if need is None:
+        above_zero = sees_sign and limit < math.inf
+        if need is None or (above_zero and not _has_room(t)):
             return None if self.keeps(site, t.numel() * t.element_size()) else self._lossless
         if limit == math.inf:
             return self._sign
@@ -232,7 +234,6 @@ class Comet(Policy):
             features = next(use.call.noted["features"] for use, _ in uses if (use.call.key, use.role) == bounded[0])
             apart = bounds.apart(t.detach(), features, limit, agreeing)
             self._apart.update((key, apart) for key in bounded)
-        above_zero = sees_sign and t.dtype in (torch.float32, torch.float64)
         limit = max(limit * self._apart[bounded[0]], min(limit, self._lowest))
         return Choice(self._lossy if self._zeros[bounded[0]] >= SPARSE else self._dense, limit, False, above_zero)
 
@@ -356,6 +357,8 @@ class Comet(Policy):
 
     def _momentum_now(self, weight: torch.Tensor | None) -> float | None:
         state = self._optimizer.state.get(weight, {}) if weight is not None else {}
+        if state.get("square_avg") is not None:  # RMSprop's momentum is of steps, not of gradients
+            return None
         if state.get("momentum_buffer") is not None:
             return state["momentum_buffer"].abs().mean().item()
         if state.get("exp_avg") is not None:
@@ -370,6 +373,11 @@ class Comet(Policy):
             weakref.finalize(self, host().bound_free, controller)
             self._controllers[key] = controller
         return self._controllers[key]
+
+
+def _has_room(t: torch.Tensor) -> bool:
+    """For what Choice.above_zero adds."""
+    return t.dtype in (torch.float32, torch.float64) or (t.dtype == torch.bfloat16 and t.device.type == "cpu")
 
 
 def _note_gradient(call: Call | None, gradient: torch.Tensor) -> None:

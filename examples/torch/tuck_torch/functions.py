@@ -103,7 +103,9 @@ def _is_copy(a: torch.Tensor, t: torch.Tensor) -> bool:
 
 
 def is_in_memory(t: torch.Tensor) -> bool:
-    return t.layout is torch.strided and (t.is_cpu or t.is_cuda) and not t.is_nested and not is_transformed(t)
+    """As its values are: no zeros or signs that forward differentiation and complex numbers leave to be written."""
+    return (t.layout is torch.strided and (t.is_cpu or t.is_cuda) and not t.is_nested and not t.is_neg()
+            and not t._is_zerotensor() and not is_transformed(t))
 
 
 class Functions(TorchFunctionMode):

@@ -25,13 +25,24 @@ class Choice(NamedTuple):
     pointwise: bool = False     # ... than this share of it, which keeps its sign below 1
     above_zero: bool = False    # absolute bound, of values from 0 on: those that are above it stay above it
 
-    def lifted(self, t: torch.Tensor) -> torch.Tensor:
-        """What is encoded where above_zero is set: values above zero, lifted by the bound, are not rounded to zero."""
-        return torch.nn.functional.threshold(t + LIFT * self.bound, LIFT * self.bound, 0.0)
+    def encoded_type(self, dtype: torch.dtype) -> torch.dtype:
+        """bfloat16 has no room for what above_zero adds."""
+        return torch.float32 if self.above_zero and dtype == torch.bfloat16 else dtype
 
-    def lower(self, t: torch.Tensor) -> torch.Tensor:
-        """Takes that back, in place."""
-        return t.sub_(LIFT * self.bound).clamp_min_(0)
+    def lifted(self, t: torch.Tensor) -> tuple[torch.Tensor, float]:
+        """What is encoded where above_zero is set, and within which bound: values above zero, lifted by the bound, are
+        not rounded to zero."""
+        bound = self._within(t.dtype)
+        t = t.to(self.encoded_type(t.dtype))
+        return torch.nn.functional.threshold(t + LIFT * bound, LIFT * bound, 0.0), REST * bound
+
+    def lower(self, t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """Takes that back, in place unless the type changes."""
+        return t.sub_(LIFT * self._within(dtype)).clamp_min_(0).to(dtype)
+
+    def _within(self, dtype: torch.dtype) -> float:
+        """Rounding to bfloat16, of which the value was, may double its error."""
+        return self.bound / 2 if dtype == torch.bfloat16 else self.bound
 
 
 class Error(RuntimeError):
@@ -105,8 +116,8 @@ class Host:
     def encode(self, choice: Choice, t: torch.Tensor) -> torch.Tensor:
         """The frame of a dense tensor's memory. Raises BufferError where the codec is not for its type. Threads of
         tuck's own encode beside the forward pass, so each call uses one."""
-        dtype, count = DTYPES[t.dtype], t.numel()
         t, how = _as_encoded(choice, t)
+        dtype, count = DTYPES[t.dtype], t.numel()
         room = self._room(*how, dtype, count)
         if room == 0:
             raise BufferError(f"{choice.codec} is not for {t.dtype}")
@@ -173,7 +184,7 @@ def _as_encoded(choice: Choice, t: torch.Tensor) -> tuple[torch.Tensor, tuple]:
     """What the codec is given: the tensor; codec, mode and bound."""
     bound = choice.bound or 0.0
     if choice.above_zero:
-        t, bound = choice.lifted(t), REST * bound
+        t, bound = choice.lifted(t)
     return t, (choice.codec.encode(), 2 if choice.pointwise else 0, bound)
 
 
@@ -211,7 +222,7 @@ class Swap:
         is the one whose work has written the tensor."""
         codec, bound = self.codec_of(choice, t.dtype), (choice and choice.bound) or 0.0
         if choice is not None and choice.above_zero:
-            t, bound = choice.lifted(t), REST * bound
+            t, bound = choice.lifted(t)
         side, number_ = self._side(t.device), ctypes.c_uint64()
         code = self._offload(t.data_ptr(), t.numel() * t.element_size(), self.TYPES.get(t.dtype, 0), codec.encode(),
                              2 if choice and choice.pointwise else 0, bound, t.device.index, side.cuda_stream,

@@ -241,7 +241,7 @@ class Advised(Policy):
         from .store import Frame
         self._calibrated = True
         ours = torch.Generator().manual_seed(0)  # the training's own must not notice
-        noise, chance = torch.randn(1 << 18, generator=ours), torch.rand(1 << 18, generator=ours)
+        noise, chance = (f(1 << 18, generator=ours, dtype=torch.float32) for f in (torch.randn, torch.rand))
         for zeros in (0.3, 0.6, 0.9):
             for size in (1 << 14, 1 << 16, 1 << 18):
                 sample = noise[:size].masked_fill(chance[:size] < zeros, 0)

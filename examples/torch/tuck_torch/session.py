@@ -12,7 +12,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .functions import Call, Functions, Use, is_compiling, is_in_memory
 from .library import DTYPES, FLOATS, Choice, host
 from .policies import Policy, Raw, Site
-from .store import Derived, Frame, Handle, Mask, Offloaded, Stored, check_version, kept
+from .store import Derived, Frame, Handle, Kept, Mask, Offloaded, Stored, check_version, kept
 
 WAITING = 6  # saves until one is stored: the operations that share it have been called by then
 UNTYPED = hasattr(torch.Tensor, "untyped_storage")
@@ -74,23 +74,27 @@ class Session:
         self.calls.clear()
         self.outputs.clear()
         self.kept.clear()
+        self.functions = None  # it knows this, and both would stay until garbage is collected
 
     # The hooks of autograd.
 
     def pack(self, t: torch.Tensor):
-        if not is_in_memory(t):
+        if not is_in_memory(t) or self.functions is None:  # contexts were left in another order
             return kept(t)
-        base = t._base
+        base, call = t._base, self.functions.running
         if (t.numel() * t.element_size() < self.smallest or t.dtype not in DTYPES or _is_parameter(t)
                 or (base is not None and _is_parameter(base))):
+            if call is not None and call.kind == "attention":  # whose bounds follow from all that it saves
+                call.handles[call.role_of(t)] = Kept(t.detach())
             return kept(t)
-        call = self.functions.running
         if not self.follows and t.is_cpu and self._stays(t, call):
             return kept(t)
         role = call.role_of(t) if call is not None else None
         use = Use(call, role) if role is not None else None
         whole = _whole(t)
         if whole is None or (role == "weight" and isinstance(call.arguments["weight"], torch.nn.Parameter)):
+            if whole is None and call is not None and call.kind == "attention":
+                call.handles[role] = Kept(t.detach())
             return kept(t)  # the latter is autocast's copy, which it keeps itself
         key, identity = _memory(whole)
         stored = self.known.get(key)

@@ -123,7 +123,7 @@ class Frame(Stored):
         """Begins to decode what is going to be read, on the library's thread."""
         with self.lock:
             if self.left > 0 and self.frame is not None and self.cached is None and self.job is None:
-                self.held = torch.empty(self.count, dtype=self.dtype)
+                self.held = torch.empty(self.count, dtype=self.choice.encoded_type(self.dtype))
                 self.job = host().begin_decode(self.frame, self.held)
 
     def settle(self) -> None:
@@ -146,11 +146,11 @@ class Frame(Stored):
                 self._free()
         else:
             begin = time.perf_counter()
-            t = torch.empty(self.count, dtype=self.dtype)
+            t = torch.empty(self.count, dtype=self.choice.encoded_type(self.dtype))
             host().decode(self.frame, t)
             seconds = time.perf_counter() - begin
         if self.choice.above_zero:
-            self.choice.lower(t)
+            t = self.choice.lower(t, self.dtype)
         if self.dtype in FLOATS:
             self.policy.decoded(self, t, seconds)
             if self.identity is not None:
@@ -216,7 +216,7 @@ class Offloaded(Stored):
         t = torch.empty(self.count, dtype=self.dtype, device=self.device)
         swap().restore(self.number, t)
         if self.choice is not None and self.choice.above_zero:
-            self.choice.lower(t)
+            self.choice.lower(t, self.dtype)
         return t
 
 
@@ -252,6 +252,21 @@ class Mask(Stored):
         t = self.bits.value().to(self.dtype).mul_(self.scale)
         self.bits.forget()
         return t
+
+
+class Kept:
+    """Of what stays as it is: called, as a weak reference to a Handle is, it gives what has the view."""
+
+    __slots__ = ("t",)
+
+    def __init__(self, t: torch.Tensor) -> None:
+        self.t = t
+
+    def __call__(self) -> Kept:
+        return self
+
+    def view(self) -> torch.Tensor:
+        return self.t
 
 
 class Handle:
