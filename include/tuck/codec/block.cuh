@@ -48,6 +48,8 @@
 //                                                      (concept.hpp)
 //   void     assemble(const C&, tile&)                 like pack, but leaves the chunk at `encoded`. A lossy codec
 //                                                      changes the tile here instead of in measure
+//                                                      If the codec has pack, too, measure must not access what is at
+//                                                      `encoded`: the chunk before may wait there
 //   status   decode_assembled(const C&, side, size, count, Sink& sink)  like decode, of the `size` bytes at `encoded`;
 //                                                      also bad_payload if their side stream does not have `side` bytes
 //
@@ -102,8 +104,7 @@ inline constexpr int blocks_a_processor_of<B> = B::blocks_a_processor;
 template <class B>
 concept takes_chunk = requires { &B::take; };
 
-// Whether a block codec can leave an encoded chunk in shared memory while it measures the next one: measure does not
-// access what is at `encoded`.
+// Whether a block codec can leave an encoded chunk in shared memory while it measures the next one.
 template <class B>
 concept leaves_chunk = requires {
   &B::assemble;
