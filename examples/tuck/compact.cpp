@@ -23,7 +23,7 @@ void compact(const compact_options& options) {
   deltas.reserve(paths.size());
   for (const std::string& path : paths) {
     if (is_safetensors(path)) throw file_error(path, "compact takes .tuck files only");
-    refuse_same_file(path, options.others.back());
+    check_output(path, options.others.back());
     deltas.push_back(open_delta(path));
     frames.push_back(deltas.back().content.all());
   }

@@ -108,7 +108,7 @@ void decode_safetensors(const decode_options& options) {
 }  // namespace
 
 void decode(const decode_options& options) {
-  refuse_same_file(options.in, options.out);
+  check_output(options.in, options.out);
   is_safetensors(options.in) ? decode_safetensors(options) : decode_npy(options);
 }
 

@@ -38,9 +38,7 @@ void check_chunk_values(uint32_t chunk_values, std::string_view codec, dtype typ
 
 planned_frame plan(const encode_options& options, const tensor_to_encode& t) {
   planned_frame plan{options.codec, {}, {}};
-  plan.shape = {.chunk_values = options.chunk_values,
-                .checksums = !options.no_checksums || !options.base.empty(),
-                .metadata = t.metadata};
+  plan.shape = {.chunk_values = options.chunk_values, .checksums = !options.no_checksums, .metadata = t.metadata};
   if (options.chooses_codec) {
     plan.codec.name = delta_codec;
     plan.shape.alignment = delta_alignment;
@@ -157,7 +155,7 @@ void encode_safetensors(const encode_options& options) {
 }  // namespace
 
 void encode(const encode_options& options) {
-  refuse_same_file(options.in, options.out);
+  check_output(options.in, options.out);
   if (!options.base.empty() && same_file(options.base, options.out))
     throw file_error(options.out, "base and output are the same file");
   is_safetensors(options.in) ? encode_safetensors(options) : encode_npy(options);

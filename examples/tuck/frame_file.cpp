@@ -121,8 +121,12 @@ std::string failure_text(const outcome& failed, const frame_view& frame) {
          ": " + text;
 }
 
-void refuse_same_file(const std::string& in, const std::string& out) {
+void check_output(const std::string& in, const std::string& out) {
   if (same_file(in, out)) throw file_error(out, "input and output are the same file");
+  if (is_safetensors(in) && !is_safetensors(out))
+    throw file_error(out, "the output is a safetensors file, and its name must end in .safetensors");
+  if (is_safetensors(out) && !is_safetensors(in))
+    throw file_error(out, "the output is no safetensors file, because the input is none; choose another name");
 }
 
 }  // namespace tuck::tools

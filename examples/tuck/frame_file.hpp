@@ -74,6 +74,8 @@ std::vector<const_bytes> values_in_base(const safetensors_file& base, const std:
 // Returns why decoding failed. Names the first bad chunk if there is one.
 std::string failure_text(const outcome& failed, const frame_view& frame);
 
-void refuse_same_file(const std::string& in, const std::string& out);
+// Throws file_error if both are the same file, or if the name of one alone ends in .safetensors: later commands would
+// misread the output.
+void check_output(const std::string& in, const std::string& out);
 
 }  // namespace tuck::tools

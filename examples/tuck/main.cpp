@@ -117,6 +117,7 @@ void refuse_device(machine on) {
 void choose_for_delta(const CLI::App& app, encode_options& options) {
   refuse_device(options.on);
   if (is_lossy(options.codec.name)) throw usage_error("--base needs a lossless codec, not " + options.codec.name);
+  if (options.no_checksums) throw usage_error("--no-checksums is not for deltas, which are verified by checksums");
   options.chooses_codec = app.count("--codec") == 0;
 }
 

@@ -56,8 +56,8 @@ TEST_F(CliSafetensors, all_tensors_come_back_byte_for_byte) {
     EXPECT_EQ(scratch::read(back), scratch::read(model));
   }
   EXPECT_NE(tuck_cli({"verify", packed}).out.find("of 6 tensors in"), std::string::npos);
-  EXPECT_EQ(refusal({"encode", packed, out}, packed), "its tensors are frames already");
-  EXPECT_EQ(refusal({"decode", model, out}, model), "its tensors are not frames: no 'tuck.header' in its metadata");
+  EXPECT_EQ(refusal({"encode", packed, back}, packed), "its tensors are frames already");
+  EXPECT_EQ(refusal({"decode", model, back}, model), "its tensors are not frames: no 'tuck.header' in its metadata");
 }
 
 TEST_F(CliSafetensors, the_device_writes_the_same_file) {
@@ -222,6 +222,12 @@ TEST_F(CliSafetensors, usage_errors) {
   EXPECT_EQ(refusal({"encode", "--codec", "quantize", model, packed}, model),
             "tensor 'a': quantize takes f16, bf16, f32, f64, not u16");
   EXPECT_EQ(refusal({"encode", model, model}, model), "input and output are the same file");
+  const std::string other = dir / "other.npy";
+  EXPECT_EQ(refusal({"encode", model, other}, other),
+            "the output is a safetensors file, and its name must end in .safetensors");
+  scratch::write(other, npy(dict("<f4", "(2,)"), std::string(8, 'x')));
+  EXPECT_EQ(refusal({"encode", other, packed}, packed),
+            "the output is no safetensors file, because the input is none; choose another name");
 }
 
 }  // namespace
