@@ -23,6 +23,38 @@ __global__ void clear_low_bits(const __grid_constant__ C codec, const value_t<C>
   }
 }
 
+// Passes the values of a frame, then those of each chunk encoded again, to a function.
+template <class C>
+__global__ void visit_chunks(const __grid_constant__ C codec, const __grid_constant__ frame_view frame,
+                             const value_t<C>* values, value_t<C>* of_frame, value_t<C>* of_bare, uint32_t* visits,
+                             std::byte* slot, status* statuses) {
+  using encoder = block_encode<C>;
+  using decoder = block_decode<C>;
+  union storage {
+    typename encoder::TempStorage encode;
+    typename decoder::TempStorage decode;
+  };
+  TUCK_SHARED(storage, temp);
+  for (uint64_t i = 0; i < frame.chunks(); ++i) {
+    const uint64_t first = i * frame.header().chunk_values;
+    const uint32_t count = values_in_chunk(frame.header(), i);
+    const auto visit_to = [&](value_t<C>* to) {
+      return [=](uint32_t k, value_t<C> x) {
+        to[first + k] = x;
+        ++visits[first + k];
+      };
+    };
+    status s = decoder(temp.decode)(codec, frame, i, visit_to(of_frame));
+    device::sync_block();
+    const uint32_t size = encoder(temp.encode)(codec, values + first, count, slot);
+    device::sync_block();
+    if (s == status::ok && size != incompressible)
+      s = decoder(temp.decode)(codec, {slot, size}, count, visit_to(of_bare));
+    if (threadIdx.x == 0) statuses[i] = size == incompressible ? status::bad_payload : s;
+    device::sync_block();
+  }
+}
+
 template <class C> class block_suite : public chunks_by_blocks<C> {};
 TYPED_TEST_SUITE(block_suite, tested_codecs, codec_names);
 
@@ -94,6 +126,32 @@ TYPED_TEST(block_suite, decodes_frames_of_any_kind_of_chunk) {
         ASSERT_EQ(TestFixture::template decode<256>(frame, out), std::vector<status>(5, status::ok));
         ASSERT_TRUE(same_bits(out, restored));
       }
+    });
+  }
+}
+
+TYPED_TEST(block_suite, each_value_is_visited_once) {
+  using value = value_t<TypeParam>;
+  const auto codec = sample<TypeParam>::codec();
+  auto values = sample<TypeParam>::tensor(5 * 1024 - 11, .7, pattern::clustered);
+  std::fill_n(values.begin() + 1024, 1024, values[0]);
+  for (const bool checksums : {false, true}) {
+    const auto frame = encoded(codec, values, {.chunk_values = 1024, .checksums = checksums});
+    const auto restored = expected_values<TypeParam>(values, frame);
+    for_schedules(2, [&] {
+      const device_stream stream;
+      const device_array<std::byte> in(frame, stream), slot(tile_bytes);
+      const frame_view view(in.data(), header_of(frame));
+      const device_array<value> source(values, stream), of_frame(values.size()), of_bare(values.size());
+      const device_array<uint32_t> visits(std::vector<uint32_t>(values.size()), stream);
+      const device_array<status> statuses(5);
+      launch_on(stream, 1, block_threads, visit_chunks<TypeParam>, codec, view,
+                static_cast<const value*>(source.data()), of_frame.data(), of_bare.data(), visits.data(), slot.data(),
+                statuses.data());
+      ASSERT_EQ(statuses.download(stream), std::vector<status>(5, status::ok));
+      ASSERT_EQ(visits.download(stream), std::vector<uint32_t>(values.size(), 2));
+      ASSERT_TRUE(same_bits(of_frame.download(stream), restored));
+      ASSERT_TRUE(same_bits(of_bare.download(stream), restored));
     });
   }
 }

@@ -8,12 +8,10 @@ using namespace tuck::fuzz;
 namespace {
 
 template <class C> __global__ void decode(C codec, const_bytes payload, span<value_t<C>> out, status* verdict) {
-  using decoder = block_decoder<C, block_threads>;
+  using decoder = block_decode<C>;
   using storage = typename decoder::TempStorage;
   TUCK_SHARED(storage, temp);
-  const auto count = static_cast<uint32_t>(out.size());
-  block_output<value_t<C>, block_threads> sink(out.data(), 0, count, count, false);
-  const status s = decoder(temp).decode(codec, payload, count, sink);
+  const status s = decoder(temp)(codec, payload, static_cast<uint32_t>(out.size()), out.data());
   verdict[threadIdx.x] = s;
 }
 

@@ -24,6 +24,16 @@ __global__ void __launch_bounds__(256) encode_tile(const tuck::value_t<C>* value
   TUCK_SHARED(storage, temp);
   encoder{temp}(C{}, values, encoder::tile::capacity, out);
 }
+template <tuck::codec C>
+__global__ void __launch_bounds__(256) sum_chunk(const tuck::frame_view frame, tuck::const_bytes chunk, float* sum) {
+  using decoder = tuck::block_decode<C, 256>;
+  using storage = typename decoder::TempStorage;
+  TUCK_SHARED(storage, temp);
+  const auto add = [&](uint32_t, tuck::value_t<C> x) { atomicAdd(sum, static_cast<float>(x)); };
+  if (decoder{temp}(C{}, frame, 0, add) != tuck::status::ok) decoder{temp}(C{}, chunk, 1, add);
+}
+[[maybe_unused]] const void* const sums[] = {reinterpret_cast<const void*>(sum_chunk<tuck::zvc<float>>),
+                                             reinterpret_cast<const void*>(sum_chunk<tuck::quantize<double>>)};
 [[maybe_unused]] const void* const tiles[] = {reinterpret_cast<const void*>(encode_tile<tuck::bitpack<uint8_t>>),
                                               reinterpret_cast<const void*>(encode_tile<tuck::exponents<float>>)};
 

@@ -3,12 +3,14 @@
 
 #include <tuck/frame/decode_kernel.cuh>
 
+#include <concepts>
+
 namespace tuck::inline TUCK_ABI {
 
 /// Encodes one chunk of at most max_device_chunk_values<C> values. All threads of the block call it. The block must
 /// have exactly `Threads` threads, in one dimension. Between two calls with the same TempStorage there must be a
-/// sync_block() or __syncthreads(). The result is a bare chunk, not a frame. C::decode_chunk can read it; block_decode
-/// cannot.
+/// sync_block() or __syncthreads(). The result is a bare chunk, not a frame. block_decode reads it, and on the host
+/// C::decode_chunk.
 template <codec C, int Threads = block_threads> class block_encode {
   using coder = block_codec<C, Threads>;
 
@@ -54,12 +56,62 @@ template <codec C, int Threads = block_threads> class block_encode {
   coder coder_;
 };
 
-/// Decodes one chunk of a frame. The frame is in device memory, and its address is a multiple of 16. All threads of the
-/// block call it. The block must have exactly `Threads` threads, in one dimension. Between two calls with the same
-/// TempStorage there must be a sync_block() or __syncthreads().
+namespace detail {
+
+// A sink that calls visit(index, value) for each of the first `count` values. If `summed`, adds all values to the
+// checksum.
+template <element T, int Threads, class Visit> class visiting_output {
+  using tile = block_tile<T, Threads>;
+  using word = typename tile::word;
+
+ public:
+  word_sum sums;
+
+  __device__ visiting_output(const Visit& visit, uint32_t count, bool summed)
+      : visit_(visit), count_(count), summed_(summed) {}
+
+  __device__ void operator()(uint32_t first, word x) {
+    if (summed_) tile::add_word(sums, x, first);
+#pragma unroll
+    for (uint32_t k = 0; k < tile::per_word; ++k)
+      if (first + k < count_) visit_(first + k, __builtin_bit_cast(T, tile::value(x, static_cast<int>(k))));
+  }
+  __device__ void operator()(uint32_t first, const device::vec128& x) {
+#pragma unroll
+    for (uint32_t k = 0; k < 4; k += sizeof(word) / 4)
+      (*this)(first + k * 4 / uint32_t{sizeof(T)},
+              static_cast<word>(sizeof(word) == 4 ? x.w[k] : device::join_words(x.w[k], x.w[k | 1])));
+  }
+  template <int Rows> __device__ void operator()(uint32_t first, const device::vec128 (&x)[Rows]) {
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) (*this)(first + static_cast<uint32_t>(r) * tile::row_values, x[r]);
+  }
+
+ private:
+  const Visit& visit_;
+  uint32_t count_;
+  bool summed_;
+};
+
+}  // namespace detail
+
+/// Decodes one chunk: a chunk of a frame, or a bare chunk. All threads of the block call it. The block must have exactly
+/// `Threads` threads, in one dimension. Between two calls with the same TempStorage there must be a sync_block() or
+/// __syncthreads().
+///
+/// The values go to `out`, or to `visit`:
+///   out    global memory for the values of the chunk, never shared memory. The block may read the values after a
+///          barrier, but not by block_encode from global memory: copy them to a tile. After an error the values are zero
+///   visit  visit(index in the chunk, value) is called once for each value, by any thread of the block, in any order. It
+///          has no barrier or warp operation. If an error is returned, some values may have been visited, or wrong ones
+///
+/// Two errors come before any value: unsupported, if chunks have more than max_device_chunk_values<C> values; and
+/// needs_base, if the frame is a delta.
 template <codec C, int Threads = block_threads> class block_decode {
+  using T = value_t<C>;
+  using output = block_output<T, Threads>;
   using decoder = chunk_decoder<C, Threads>;
-  using output = block_output<value_t<C>, Threads>;
+  template <class Visit> using visiting = detail::visiting_output<T, Threads, Visit>;
 
  public:
   using TempStorage = typename decoder::TempStorage;  ///< in shared memory
@@ -67,31 +119,64 @@ template <codec C, int Threads = block_threads> class block_decode {
   /// Constructs a decoder with this shared memory. Call it with all threads.
   __device__ explicit block_decode(TempStorage& temp) : temp_(temp) {}
 
-  /// Decodes chunk i < frame.chunks() to `out`.
+  /// Decodes chunk i < frame.chunks().
   ///
   /// @param codec  set by C::from_stages(header.stages, codec), which reads the parameters of the frame
   /// @param frame  `frame_view(device_pointer, header)`, made on the host after read_header. The buffer must have
-  ///               header.frame_bytes bytes; this is not checked. The digest of the directory is not verified
-  /// @param out    global memory for the values of the chunk, never shared memory. The block may read the values after
-  ///               a barrier, but not by block_encode from global memory: copy them to a tile
-  /// @return ok or an error. unsupported: chunks have more than max_device_chunk_values<C> values. needs_base: the
-  ///         frame is a delta. After these two errors, `out` does not change. After any other error, the values of the
-  ///         chunk in `out` are zero
-  __device__ status operator()(const C& codec, const frame_view& frame, uint64_t i, value_t<C>* out) {
-    if (frame.header().chunk_values > max_device_chunk_values<C>) return status::unsupported;
-    if (frame.is_delta()) return status::needs_base;
+  ///               header.frame_bytes bytes; this is not checked. It is in device memory, and its address is a multiple
+  ///               of 16. The digest of the directory is not verified
+  /// @return ok or an error
+  __device__ status operator()(const C& codec, const frame_view& frame, uint64_t i, T* out) {
     const auto whole = [&](uint32_t values, bool summed) { return output(out, 0, values, values, summed); };
-    const status s = decoder(temp_).decode(codec, frame, i, whole);
-    if (s != status::ok) {
-      device::sync_block();
-      const uint32_t count = values_in_chunk(frame.header(), i);
-      output zeros = whole(count, false);
-      decoder::fill(0, count, zeros);
-    }
+    const status s = decode<output>(codec, frame, i, whole);
+    if (s != status::ok && !is_mismatch(s)) clear(out, values_in_chunk(frame.header(), i));
     return s;
+  }
+  template <std::invocable<uint32_t, T> Visit>
+  __device__ status operator()(const C& codec, const frame_view& frame, uint64_t i, const Visit& visit) {
+    return decode<visiting<Visit>>(
+        codec, frame, i, [&](uint32_t values, bool summed) { return visiting<Visit>(visit, values, summed); });
+  }
+
+  /// Decodes a bare chunk, which block_encode or C::encode_chunk has written. It has no checksum: damage that makes it
+  /// no valid encoding is found, other damage is not.
+  ///
+  /// @param codec    a codec with the parameters of the one that encoded; the error bound does not matter
+  /// @param encoded  the chunk in global memory. Its address is a multiple of 16, and it is readable up to the next
+  ///                 multiple of 16
+  /// @param count    number of values that were encoded
+  /// @return ok or an error
+  __device__ status operator()(const C& codec, const_bytes encoded, uint32_t count, T* out) {
+    if (!fits(count)) return status::unsupported;
+    output whole(out, 0, count, count, false);
+    const status s = coder(temp_.codec).decode(codec, encoded, count, whole);
+    if (s != status::ok) clear(out, count);
+    return s;
+  }
+  template <std::invocable<uint32_t, T> Visit>
+  __device__ status operator()(const C& codec, const_bytes encoded, uint32_t count, const Visit& visit) {
+    if (!fits(count)) return status::unsupported;
+    visiting<Visit> each(visit, count, false);
+    return coder(temp_.codec).decode(codec, encoded, count, each);
   }
 
  private:
+  using coder = block_decoder<C, Threads>;
+
+  __device__ static bool fits(uint32_t count) { return count != 0 && count <= max_device_chunk_values<C>; }
+
+  template <class Output, class OutputOf>
+  __device__ status decode(const C& codec, const frame_view& frame, uint64_t i, const OutputOf& output_of) {
+    if (!fits(frame.header().chunk_values)) return status::unsupported;
+    if (frame.is_delta()) return status::needs_base;
+    return chunk_decoder<C, Threads, Output>(temp_).decode(codec, frame, i, output_of);
+  }
+  __device__ static void clear(T* out, uint32_t count) {
+    device::sync_block();
+    output zeros(out, 0, count, count, false);
+    decoder::fill(0, count, zeros);
+  }
+
   TempStorage& temp_;
 };
 

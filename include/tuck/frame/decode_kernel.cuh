@@ -10,6 +10,14 @@
 
 namespace tuck::inline TUCK_ABI {
 
+// Shared memory of a chunk_decoder with `Sums` checksums per chunk.
+template <codec C, int Threads, int Sums> struct chunk_decoder_storage {
+  typename block_decoder<C, Threads>::TempStorage codec;
+  typename block_sums<Threads, Sums>::TempStorage sums;
+  device::uninitialized<chunk_view> chunk;
+  status verdict;  // on its entry, then on its checksum
+};
+
 // Decodes one chunk of an opened frame with a whole block. All threads get the status. The frame is in device memory,
 // aligned to 16. If the status is not ok, the contents of `out` are unspecified.
 template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>> class chunk_decoder {
@@ -21,12 +29,7 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
   using sums_of_block = block_sums<Threads, is_delta ? 2 : 1>;
 
  public:
-  struct TempStorage {
-    typename coder::TempStorage codec;
-    typename sums_of_block::TempStorage sums;
-    device::uninitialized<chunk_view> chunk;
-    status verdict;  // on its entry, then on its checksum
-  };
+  using TempStorage = chunk_decoder_storage<C, Threads, is_delta ? 2 : 1>;
 
   __device__ explicit chunk_decoder(TempStorage& temp) : temp_(temp) {}
 
