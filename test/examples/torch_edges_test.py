@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """examples/torch at its edges: types, optimizers and ways to differentiate that trainings seldom meet."""
 
+import copy
 import gc
+import pickle
 import sys
 import unittest
 from pathlib import Path
@@ -151,6 +153,18 @@ class Lossless(unittest.TestCase):
             loss = (w * torch._neg_view(x)).sum()
         loss.backward()
         self.assertTrue(torch.equal(w.grad, -x))
+
+    def test_wrong_calls_are_named(self):
+        t = torch.zeros(64)
+        for wrong, what, call in (
+                (ValueError, "'lz4' is not one of zvc, ", lambda: tuck_torch.encode(t, "lz4")),
+                (ValueError, "'quantize' is not one of zvc, ", lambda: tuck_torch.encode(t, "quantize")),
+                (BufferError, "no codec is for torch.int16", lambda: tuck_torch.encode(t.short(), "zvc")),
+                (BufferError, "no codec is for torch.bool", lambda: tuck_torch.encode_delta(t.bool(), t.bool())),
+                (TypeError, "Advised: a policy .* cannot be copied", lambda: copy.deepcopy(tuck_torch.Advised(1e9))),
+                (TypeError, "Codec: a policy .* cannot be copied", lambda: pickle.dumps(tuck_torch.Codec("zvc")))):
+            with self.subTest(what=what), self.assertRaisesRegex(wrong, what):
+                call()
 
 
 if __name__ == "__main__":

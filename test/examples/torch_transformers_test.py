@@ -319,7 +319,7 @@ class OtherWorlds(unittest.TestCase):
         self.assertTrue(torch.allclose(self.gradient(function), exact))
 
     def test_copies(self):
-        with self.assertRaisesRegex(TypeError, "optimizer of the copy"):
+        with self.assertRaisesRegex(TypeError, "cannot be copied"):
             copy.deepcopy(tuck_torch.Comet(self.optimizer))
 
 

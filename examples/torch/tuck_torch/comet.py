@@ -102,9 +102,6 @@ class Comet(Policy):
         self._momenta: dict[int, float | None] = {}    # id of a weight -> of this iteration
         self._passing = Fronts()
 
-    def __reduce_ex__(self, protocol):
-        raise TypeError("a Comet is no copy of another: make one for the optimizer of the copy")
-
     def entered(self) -> None:
         self._looking = self._updated is None or self.iteration - self._updated >= self._refresh
         self._betas = {id(p): group.get("betas", (0.0,))[0] for group in self._optimizer.param_groups

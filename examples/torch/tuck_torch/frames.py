@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from .library import Choice, host
+from .library import DTYPES, Choice, host
+
+
+def _check(*tensors: torch.Tensor) -> None:
+    _check_dense(*tensors)
+    if tensors[0].dtype not in DTYPES:
+        raise BufferError(f"no codec is for {tensors[0].dtype}")
 
 
 def _check_dense(*tensors: torch.Tensor) -> None:
@@ -18,20 +24,23 @@ def _check_dense(*tensors: torch.Tensor) -> None:
 def encode(t: torch.Tensor, codec: str) -> torch.Tensor:
     """Returns the frame of a contiguous tensor on the CPU, by a lossless codec. Raises BufferError if the codec does not
     take the type."""
-    _check_dense(t)
+    lossless = [name for name in host().codecs if not host().is_lossy(name.encode())]
+    if codec not in lossless:
+        raise ValueError(f"codec: {codec!r} is not one of {', '.join(lossless)}")
+    _check(t)
     return host().encode(Choice(codec), t)
 
 
 def decode(frame: torch.Tensor, into: torch.Tensor) -> None:
     """Decodes a frame into a tensor of the same type and size."""
-    _check_dense(into)
+    _check(into)
     host().decode(frame, into)
 
 
 def encode_delta(t: torch.Tensor, base: torch.Tensor, codec: str = "gaps") -> torch.Tensor:
     """Returns the frame of what differs between `t` and `base`: by gaps, for few changes, or by zvc+rle+huffman. Raises
     BufferError if the codec does not take the type."""
-    _check_dense(t, base)
+    _check(t, base)
     return host().encode_delta(t, base, codec)
 
 
@@ -39,7 +48,7 @@ def decode_delta(frame: torch.Tensor, base: torch.Tensor, into: torch.Tensor | N
     """Restores a tensor from its delta and its base, in place unless `into` is given. Verifies the frame and the base
     first: if one of them is wrong, raises Error and changes nothing."""
     into = base if into is None else into
-    _check_dense(base, into)
+    _check(base, into)
     host().decode_delta(frame, base, into)
 
 

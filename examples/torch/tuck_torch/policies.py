@@ -81,6 +81,9 @@ class Policy:
         self._of_class: dict[str, int] = {}
         self._poor: dict[tuple, int] = {}  # label, call and bytes -> the iteration in which it is tried again
 
+    def __reduce__(self):
+        raise TypeError(f"{type(self).__name__}: a policy belongs to one training and cannot be copied; make another")
+
     def choose(self, t: torch.Tensor, site: Site, uses: list) -> Choice | None:
         """How floating-point tensor t is stored, which operations read as `uses` say. None: as it is."""
         raise NotImplementedError
