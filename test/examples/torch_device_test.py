@@ -39,6 +39,26 @@ class Stream:
     def wait_stream(self, other):
         Stream.events.append((self.name, "waits for", other.name))
 
+    def record_event(self):
+        return Event()
+
+
+class Event:
+    """Recorded behind the n-th tensor that was offloaded. happened: so many of them have left."""
+
+    happened = 1 << 30
+
+    def __init__(self):
+        self.number = Stream.events.count("offload")
+
+    def query(self):
+        return self.number <= Event.happened
+
+    def synchronize(self):
+        if not self.query():
+            Stream.events.append(f"waits for {self.number}")
+            Event.happened = self.number
+
 
 SIDE, FIRST, SECOND = Stream("side"), Stream("first"), Stream("second")
 
@@ -193,6 +213,21 @@ class Device(unittest.TestCase):
         self.swap._records_streams = False
         self.swap.offload(None, torch.randn(4096))
         self.assertEqual(Stream.events[1:], ["offload", ("first", "waits for", "side")])
+
+    def test_few_bytes_are_on_their_way_at_once(self):
+        Event.happened, self.swap.LEAVING = 0, 3 << 14
+        self.addCleanup(setattr, Event, "happened", 1 << 30)
+        events = lambda: [e for e in Stream.events if type(e) is str]
+        for _ in range(5):
+            self.swap.offload(None, torch.randn(4096))
+        self.assertEqual(events(), ["offload"] * 4 + ["waits for 1", "offload", "waits for 2"])
+        Event.happened = 4
+        self.swap.offload(None, torch.randn(2 << 14))  # more than may be on their way, but the others have to leave
+        self.assertEqual(events()[7:], ["offload", "waits for 5"])
+        Event.happened = 6
+        self.swap.offload(None, torch.randn(4096))
+        self.assertEqual(events()[9:], ["offload"])
+        self.assertEqual(sum(self.swap._sizes.values()), 1 << 14)
 
     def test_a_stream_that_reads_what_another_restored_waits(self):
         x = torch.randn(4096)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import os
 import threading
@@ -193,6 +194,7 @@ class Swap:
 
     TYPES = {torch.float16: 1, torch.bfloat16: 2, torch.float32: 3, torch.float64: 4}  # all others are bytes
     KEPT = 1
+    LEAVING = 256 << 20  # bytes of tensors of a device that may be on their way to the host at once
 
     def __init__(self) -> None:
         function = _prototypes(_library("tuck_torch"))
@@ -204,6 +206,8 @@ class Swap:
         self._wait = function("tuck_wait", _INT, _INT)
         self._last_error = function("tuck_last_error", _TEXT)
         self._streams: dict[int, torch.cuda.Stream] = {}
+        self._leaving = collections.defaultdict(collections.deque)  # by device: event behind it, bytes; oldest first
+        self._sizes: dict[torch.device, int] = collections.Counter()  # ... the sum of their bytes
         try:  # a plugged-in allocator, such as libtuck_torch.so's, knows nothing of record_stream
             self._records_streams = torch.cuda.get_allocator_backend() != "pluggable"
         except AttributeError:  # PyTorch is older, or has no CUDA
@@ -233,6 +237,7 @@ class Swap:
         self._check(code)
         if self._records_streams:
             t.record_stream(side)  # its memory is others' only once the side stream has read it
+            self._wait_for_oldest(t.device, side, t.numel() * t.element_size())
         else:
             torch.cuda.current_stream(t.device).wait_stream(side)
         return number_.value
@@ -254,6 +259,16 @@ class Swap:
     def synchronize(self) -> None:
         for device in self._streams:
             self._check(self._wait(device))
+
+    def _wait_for_oldest(self, device: torch.device, side: torch.cuda.Stream, size: int) -> None:
+        """The CPU waits while more than LEAVING bytes are on their way. If it ran ahead, PyTorch would allocate memory
+        for later tensors before these have left."""
+        leaving, self._sizes[device] = self._leaving[device], self._sizes[device] + size
+        leaving.append((side.record_event(), size))
+        while leaving and (leaving[0][0].query() or self._sizes[device] > self.LEAVING and len(leaving) > 1):
+            event, left = leaving.popleft()
+            event.synchronize()
+            self._sizes[device] -= left
 
     def _side(self, device: torch.device) -> torch.cuda.Stream:
         """A stream of our own, behind what the caller's has been given, which need not wait for it."""
