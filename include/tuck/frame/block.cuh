@@ -3,14 +3,21 @@
 
 #include <tuck/frame/decode_kernel.cuh>
 
+#include <cassert>
 #include <concepts>
 
 namespace tuck::inline TUCK_ABI {
 
+namespace detail {
+template <int Threads> __device__ void assert_block() {
+  assert(blockDim.x == unsigned{Threads} && blockDim.y == 1 && blockDim.z == 1 && "tuck: another block size than `Threads`");
+}
+}  // namespace detail
+
 /// Encodes one chunk of at most max_device_chunk_values<C> values. All threads of the block call it. The block must
-/// have exactly `Threads` threads, in one dimension. Between two calls with the same TempStorage there must be a
-/// sync_block() or __syncthreads(). The result is a bare chunk, not a frame. block_decode reads it, and on the host
-/// C::decode_chunk.
+/// have exactly `Threads` threads, in one dimension: an assert, unless NDEBUG is defined. Between two calls with the
+/// same TempStorage there must be a sync_block() or __syncthreads(). The result is a bare chunk, not a frame.
+/// block_decode reads it, and on the host C::decode_chunk.
 template <codec C, int Threads = block_threads> class block_encode {
   using coder = block_codec<C, Threads>;
 
@@ -19,7 +26,7 @@ template <codec C, int Threads = block_threads> class block_encode {
   using TempStorage = typename coder::TempStorage;  ///< in shared memory
 
   /// Constructs an encoder with this shared memory. Call it with all threads.
-  __device__ explicit block_encode(TempStorage& temp) : coder_(temp) {}
+  __device__ explicit block_encode(TempStorage& temp) : coder_(temp) { detail::assert_block<Threads>(); }
 
   /// Encodes values from global memory.
   ///
@@ -95,9 +102,7 @@ template <element T, int Threads, class Visit> class visiting_output {
 
 }  // namespace detail
 
-/// Decodes one chunk: a chunk of a frame, or a bare chunk. All threads of the block call it. The block must have exactly
-/// `Threads` threads, in one dimension. Between two calls with the same TempStorage there must be a sync_block() or
-/// __syncthreads().
+/// Decodes one chunk: a chunk of a frame, or a bare chunk. The rules on threads are those of block_encode.
 ///
 /// The values go to `out`, or to `visit`:
 ///   out    global memory for the values of the chunk, never shared memory. The block may read the values after a
@@ -117,7 +122,7 @@ template <codec C, int Threads = block_threads> class block_decode {
   using TempStorage = typename decoder::TempStorage;  ///< in shared memory
 
   /// Constructs a decoder with this shared memory. Call it with all threads.
-  __device__ explicit block_decode(TempStorage& temp) : temp_(temp) {}
+  __device__ explicit block_decode(TempStorage& temp) : temp_(temp) { detail::assert_block<Threads>(); }
 
   /// Decodes chunk i < frame.chunks().
   ///
