@@ -10,7 +10,7 @@ namespace tuck::inline TUCK_ABI {
 
 namespace detail {
 template <int Threads> __device__ void assert_block() {
-  assert(blockDim.x == unsigned{Threads} && blockDim.y == 1 && blockDim.z == 1 && "tuck: another block size than `Threads`");
+  assert(blockDim.x == unsigned{Threads} && blockDim.y == 1 && blockDim.z == 1 && "tuck: not `Threads` threads");
 }
 }  // namespace detail
 
