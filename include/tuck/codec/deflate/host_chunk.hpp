@@ -7,64 +7,33 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 namespace tuck::inline TUCK_ABI::deflate_format {
 
 // Encoder for elements of Width bytes.
 template <uint32_t Width> class host_encoder {
  public:
-  // Returns the size of the encoded chunk, which `write` then writes, or `incompressible` if the chunk is
-  // incompressible.
-  uint32_t measure(const_bytes values) noexcept {
+  // Encodes a chunk into memory of its size. Returns the size of the encoded chunk, or `incompressible`.
+  uint32_t encode(const_bytes values, std::byte* to) noexcept {
     values_ = values.data();
     bytes_ = static_cast<uint32_t>(values.size());
     find_equal_bytes();
-    find_tokens();
+    find_sub_blocks();
     take_tokens();
-    code_.emplace(counts_);
-    huffman_format::visit_codes(code_->length, coded_symbols,
-                                [&](uint32_t s, uint32_t, uint32_t slot) { slots_[s] = slot << (32 - max_length); });
-    return size();
-  }
-
-  void write(std::byte* to) noexcept {
-    const uint32_t stream = write_stream(to);
-    std::byte* at = to + stream;
-    for (uint32_t i = 0; i < whole_segments; ++i) *at++ = static_cast<std::byte>(segment_bits_[i]);
+    if (make_entries() >= 8 * bytes_) return incompressible;
+    const uint32_t stream = write_stream(), size = stream + index_bytes(stream, sub_blocks_);
     for (uint32_t i = 0; i < sub_blocks_; ++i)
-      for (uint32_t k = 0; k < 3; ++k)
-        *at++ = static_cast<std::byte>(entry_of(begin_[i + 1] - begin_[i], bits_[i]) >> 8 * k);
-    std::byte* const end = to + stream + index_bytes(stream, sub_blocks_) - 4;
-    while (at != end) *at++ = std::byte{};
-    store_unaligned(at, chunk_end(stream | sub_blocks_ << 24).word());
+      if (bits_[i] >= max_entry_bits || begin_[i + 1] - begin_[i] > max_entry_cells) return incompressible;
+    if (size >= bytes_) return incompressible;
+    std::memcpy(to, stream_, stream);
+    write_index(to + stream, to + size - 4);
+    store_unaligned(to + size - 4, chunk_end(stream | sub_blocks_ << 24).word());
+    return size;
   }
-  // Writes the stream without an index. Returns its size in bytes.
-  uint32_t write_stream(std::byte* to) noexcept {
-    bit_writer out(to);
-    for (uint32_t i = 0; i < prefix_bits; i += 32) out.put(prefix_word<Width>(i / 32), std::min(32u, prefix_bits - i));
-    for (uint32_t i = 0; i <= whole_segments; ++i)
-      visit_segment<Width>(i, lengths_of(i), [&](uint32_t bits, uint32_t count) { out.put(bits, count); });
-    for (uint32_t i = 0; i < tokens_; ++i) {
-      const uint32_t entry = entries_[token_[i]];
-      out.put(entry & low_mask(27), entry >> 27);
-    }
-    out.put(reverse_bits(slots_[end_of_block]), code_->length[end_of_block]);
-    out.finish_bytes();
-    return static_cast<uint32_t>(ceil_div(out.position(), uint64_t{8}));
-  }
-  uint32_t stream_bytes() const noexcept { return stream_; }
 
  private:
   static constexpr uint32_t max_cells = cells_of(max_chunk_raw_bytes);
   static constexpr uint32_t far_token = 513;  // added to the near token of the same length, at most 512
-
-  auto lengths_of(uint32_t segment) const noexcept {
-    return [this, segment](uint32_t i) -> uint32_t {
-      const uint32_t s = segment * segment_symbols + i;
-      return s < coded_symbols ? code_->length[s] : distance_length<Width>(s - coded_symbols);
-    };
-  }
 
   // Fills near_ and far_ for whole cells; bytes past the end are neither.
   void find_equal_bytes() noexcept {
@@ -81,131 +50,146 @@ template <uint32_t Width> class host_encoder {
       if constexpr (Width == 1) far[i] = 0;
       before = x;
     }
-    if (bytes_ % cell_bytes != 0) {
-      near_[cells_ - 1] &= low_mask(bytes_ % cell_bytes);
-      far_[cells_ - 1] &= low_mask(bytes_ % cell_bytes);
-    }
+    near_[cells_ - 1] &= valid_bytes(cells_ - 1);
+    far_[cells_ - 1] &= valid_bytes(cells_ - 1);
   }
   static uint8_t zero_bytes(uint64_t x) noexcept {
     constexpr uint64_t low = 0x7f7f7f7f7f7f7f7f;
     return static_cast<uint8_t>((~(((x & low) + low) | x | low) >> 7) * 0x0102040810204080 >> 56);
   }
+  uint32_t valid_bytes(uint32_t cell) const noexcept { return low_mask(bytes_ - cell * cell_bytes); }
 
-  // Fills begins_ and matches_far_ for a unit. `begins` has a bit for each cell of the unit that begins a sub-block.
-  void mark_unit(uint32_t first, uint32_t begins) noexcept {
-    uint32_t near[unit_cells + 2] = {}, far[unit_cells + 2] = {}, near_run[unit_cells + 1] = {};
-    uint32_t far_run[unit_cells + 1] = {};
-    const uint32_t count = std::min(unit_cells, cells_ - first);
-    const auto begins_at = [&](uint32_t k) { return k == 0 || (begins >> k & 1) != 0; };
-    for (uint32_t k = 0; k < count; ++k) {
-      const bool is_first = (begins >> k & 1) != 0;
-      near[k] = near_[first + k] & (is_first ? ~1u : ~0u);
-      far[k] = far_[first + k] & (is_first ? ~low_mask(Width) : ~0u);
-    }
-    for (uint32_t k = 0; k < count; ++k) {
-      near_run[k] = in_runs(begins_at(k) ? 0 : near[k - 1], near[k], begins_at(k + 1) ? 0 : near[k + 1]);
-      far[k] &= ~near_run[k];
-    }
-    for (uint32_t k = 0; k < count; ++k) {
-      far_run[k] = in_runs(begins_at(k) ? 0 : far[k - 1], far[k], begins_at(k + 1) ? 0 : far[k + 1]);
-      const uint32_t of_far = run_begins(begins_at(k) ? 0 : far_run[k - 1], far_run[k]);
-      const uint32_t of_near = run_begins(begins_at(k) ? 0 : near_run[k - 1], near_run[k]);
-      begins_[first + k] = ~(near_run[k] | far_run[k]) | of_near | of_far;
-      matches_far_[first + k] = of_far;
-    }
-  }
-  uint32_t tokens_in(uint32_t cell) const noexcept {
-    return popcount(begins_[cell] & low_mask(bytes_ - cell * cell_bytes));
-  }
   // Finds the sub-blocks, and the bytes at which tokens begin.
-  void find_tokens() noexcept {
-    uint32_t tokens = 0;
-    for (uint32_t c = 0; c < cells_; c += unit_cells) mark_unit(c, c == 0);
-    for (uint32_t c = 0; c < cells_; ++c) tokens += tokens_in(c);
+  void find_sub_blocks() noexcept {
+    std::memset(cuts_, 0, sizeof cuts_);
+    near_[0] &= ~1u;
+    far_[0] &= ~low_mask(Width);
+    uint32_t tokens = 0, before = 0;
+    for (uint32_t c = 0; c < cells_; c += unit_cells) mark_unit(c);
+    for (uint32_t c = 0; c < cells_; ++c) tokens += popcount(begins_[c]);
     const sub_block_plan plan(bytes_, tokens);
     sub_blocks_ = 0;
-    uint32_t before = 0;
     for (uint32_t c = 0; c < cells_; ++c) {
       if (plan.at(c, before) == sub_blocks_) begin_[sub_blocks_++] = c;
-      before += tokens_in(c);
+      before += popcount(begins_[c]);
     }
     begin_[sub_blocks_] = cells_;
-    for (uint32_t i = 0; i < sub_blocks_;) {
-      const uint32_t first = begin_[i] / unit_cells * unit_cells;
-      uint32_t begins = 0;
-      for (; i < sub_blocks_ && begin_[i] < first + unit_cells; ++i) begins |= 1u << (begin_[i] - first);
-      mark_unit(first, begins);
+    for (uint32_t i = 1; i < sub_blocks_; ++i) {
+      const uint32_t c = begin_[i];
+      cuts_[c] = true;
+      near_[c] &= ~1u;
+      far_[c] &= ~low_mask(Width);
+      if (i + 1 == sub_blocks_ || c / unit_cells != begin_[i + 1] / unit_cells) mark_unit(c / unit_cells * unit_cells);
     }
   }
+  // Fills begins_ and far_run_ for a unit.
+  void mark_unit(uint32_t first) noexcept {
+    const uint32_t end = std::min(first + unit_cells, cells_);
+    const auto before = [&](const uint32_t* x, uint32_t c) { return c == first || cuts_[c] ? 0 : x[c - 1]; };
+    const auto after = [&](const uint32_t* x, uint32_t c) { return c + 1 == end || cuts_[c + 1] ? 0 : x[c + 1]; };
+    for (uint32_t c = first; c < end; ++c) near_run_[c] = in_runs(before(near_, c), near_[c], after(near_, c));
+    for (uint32_t c = first; c < end; ++c) other_[c] = far_[c] & ~near_run_[c];
+    for (uint32_t c = first; c < end; ++c) {
+      far_run_[c] = in_runs(before(other_, c), other_[c], after(other_, c));
+      begins_[c] = ~(near_run_[c] | far_run_[c]) | run_begins(before(near_run_, c), near_run_[c]) |
+                   run_begins(before(far_run_, c), far_run_[c]);
+    }
+    if (end == cells_) begins_[end - 1] &= valid_bytes(end - 1);
+  }
 
-  // Lists the tokens of each sub-block in token_, and counts the symbols.
+  // Lists the tokens in token_, and counts them.
   void take_tokens() noexcept {
     std::fill(std::begin(entries_), std::end(entries_), 0u);
-    tokens_ = 0;
+    uint32_t count = 0, first = 0, run = 0;  // of the last token: its first byte, and far_run_ from there on
+    const auto add = [&](uint32_t end) {
+      const uint32_t length = end - first, far = (run & 1) * far_token;
+      const uint32_t token = length == 1 ? static_cast<uint8_t>(values_[first]) : 256 + length + far;
+      ++entries_[token];
+      token_[count++] = static_cast<uint16_t>(token);
+    };
     for (uint32_t i = 0; i < sub_blocks_; ++i) {
-      token_begin_[i] = tokens_;
-      uint32_t first = begin_[i] * cell_bytes, is_far = 0;  // of the pending token
-      for (uint32_t c = begin_[i]; c < begin_[i + 1]; ++c) {
-        uint32_t x = begins_[c] & (c == begin_[i] ? ~1u : ~0u) & low_mask(bytes_ - c * cell_bytes);
-        for (; x != 0; x &= x - 1) {
+      token_begin_[i] = count;
+      for (uint32_t c = begin_[i]; c < begin_[i + 1]; ++c)
+        for (uint32_t x = begins_[c]; x != 0; x &= x - 1) {
           const uint32_t bit = trailing_zeros(x), at = c * cell_bytes + bit;
-          add_token(first, at, is_far);
+          if (at != begin_[i] * cell_bytes) add(at);
           first = at;
-          is_far = matches_far_[c] >> bit & 1;
+          run = far_run_[c] >> bit;
         }
-      }
-      add_token(first, std::min(begin_[i + 1] * cell_bytes, bytes_), is_far);
+      add(std::min(begin_[i + 1] * cell_bytes, bytes_));
     }
-    token_begin_[sub_blocks_] = tokens_;
-    std::fill(std::begin(counts_), std::end(counts_), 0u);
-    counts_[end_of_block] = 1;
+    token_begin_[sub_blocks_] = count;
+  }
+  // Makes the code, and an encoder_entry of each token. Returns the number of bits of all codes.
+  uint64_t make_entries() noexcept {
+    uint32_t counts[counted_symbols] = {}, slots[counted_symbols];
+    counts[end_of_block] = 1;
     for (uint32_t t = 0; t < far_token; ++t)
-      if (const uint32_t count = entries_[t] + entries_[t + far_token]; count != 0)
-        counts_[symbol_of_token(t)] += count;
-  }
-  void add_token(uint32_t from, uint32_t to, uint32_t is_far) noexcept {
-    const uint32_t length = to - from;
-    const uint32_t token = length == 1 ? static_cast<uint8_t>(values_[from]) : 256 + length + far_token * is_far;
-    ++entries_[token];
-    token_[tokens_++] = static_cast<uint16_t>(token);
-  }
-
-  // Computes the bits of each token, segment and sub-block. Returns the size of the chunk, or `incompressible`.
-  uint32_t size() noexcept {
+      if (const uint32_t count = entries_[t] + entries_[t + far_token]; count != 0) counts[symbol_of_token(t)] += count;
+    const huffman_format::code_maker<counted_symbols> code(counts);
+    std::memcpy(length_, code.length, sizeof length_);
+    huffman_format::visit_codes(length_, coded_symbols,
+                                [&](uint32_t s, uint32_t, uint32_t slot) { slots[s] = slot << (32 - max_length); });
     for (uint32_t t = 0; t < far_token; ++t) {
       if (t >= 256 && t < 256 + min_match) continue;
       const uint32_t s = symbol_of_token(t);
-      if (code_->length[s] == 0) continue;
-      entries_[t] = encoder_entry(t, slots_[s], code_->length[s]);
+      if (length_[s] == 0) continue;
+      entries_[t] = encoder_entry(t, slots[s], length_[s]);
       entries_[t + far_token] = far_entry<Width>(entries_[t]);
     }
-    uint32_t all = prefix_bits + code_->length[end_of_block];
+    end_code_ = reverse_bits(slots[end_of_block]);
+    return code.bits();
+  }
+
+  // Writes stream_, and sets the bits of each segment and sub-block. Returns the size in bytes.
+  uint32_t write_stream() noexcept {
+    bit_writer out(stream_);
+    uint64_t begin = prefix_bits;
+    const auto bits_of_part = [&] {
+      const uint64_t bits = out.position() - begin;
+      begin += bits;
+      return static_cast<uint32_t>(bits);
+    };
+    for (uint32_t i = 0; i < prefix_bits; i += 32) out.put(prefix_word<Width>(i / 32), std::min(32u, prefix_bits - i));
     for (uint32_t i = 0; i <= whole_segments; ++i) {
-      segment_bits_[i] = 0;
-      visit_segment<Width>(i, lengths_of(i), [&](uint32_t, uint32_t count) { segment_bits_[i] += count; });
-      all += segment_bits_[i];
+      const auto length = [&](uint32_t k) -> uint32_t {
+        const uint32_t s = i * segment_symbols + k;
+        return s < coded_symbols ? length_[s] : distance_length<Width>(s - coded_symbols);
+      };
+      visit_segment<Width>(i, length, [&](uint32_t bits, uint32_t count) { out.put(bits, count); });
+      segment_bits_[i] = bits_of_part();
     }
-    bool fits = true;
     for (uint32_t i = 0; i < sub_blocks_; ++i) {
-      bits_[i] = 0;
-      for (uint32_t t = token_begin_[i]; t < token_begin_[i + 1]; ++t) bits_[i] += entries_[token_[t]] >> 27;
-      all += bits_[i];
-      fits &= bits_[i] < max_entry_bits && begin_[i + 1] - begin_[i] <= max_entry_cells;
+      for (uint32_t t = token_begin_[i]; t < token_begin_[i + 1]; ++t) {
+        const uint32_t entry = entries_[token_[t]];
+        out.put(entry & low_mask(27), entry >> 27);
+      }
+      bits_[i] = bits_of_part();
     }
-    stream_ = ceil_div(all, 8u);
-    const uint32_t size = stream_ + index_bytes(stream_, sub_blocks_);
-    return fits && size < bytes_ ? size : incompressible;
+    out.put(end_code_, length_[end_of_block]);
+    out.finish_bytes();
+    return static_cast<uint32_t>(ceil_div(out.position(), uint64_t{8}));
+  }
+  void write_index(std::byte* to, std::byte* end) const noexcept {
+    for (uint32_t i = 0; i < whole_segments; ++i) *to++ = static_cast<std::byte>(segment_bits_[i]);
+    for (uint32_t i = 0; i < sub_blocks_; ++i)
+      for (uint32_t k = 0; k < 3; ++k)
+        *to++ = static_cast<std::byte>(entry_of(begin_[i + 1] - begin_[i], bits_[i]) >> 8 * k);
+    while (to != end) *to++ = std::byte{};
   }
 
   const std::byte* values_ = nullptr;
-  uint32_t bytes_ = 0, cells_ = 0, sub_blocks_ = 0, tokens_ = 0, stream_ = 0;
-  uint32_t near_[max_cells], far_[max_cells], begins_[max_cells], matches_far_[max_cells];
+  uint32_t bytes_ = 0, cells_ = 0, sub_blocks_ = 0, end_code_ = 0;
+  uint32_t near_[max_cells], far_[max_cells];  // a bit for each byte of a cell
+  uint32_t near_run_[max_cells], far_run_[max_cells], begins_[max_cells];
+  uint32_t other_[max_cells];  // far_ without near_run_
+  bool cuts_[max_cells];       // whether a cell begins a sub-block other than the first
   uint32_t begin_[max_sub_blocks + 1], token_begin_[max_sub_blocks + 1], bits_[max_sub_blocks];
   uint16_t token_[max_chunk_raw_bytes];
-  uint32_t counts_[counted_symbols], slots_[counted_symbols];
   uint32_t entries_[2 * far_token];  // first the counts of tokens, then their encoder_entry
+  uint8_t length_[counted_symbols];
   uint32_t segment_bits_[whole_segments + 1];
-  std::optional<huffman_format::code_maker<counted_symbols>> code_;
+  std::byte stream_[max_chunk_raw_bytes / 8 * max_length + 512];  // each byte has a literal of max_length bits
 };
 
 // Decoder for elements of Width bytes.

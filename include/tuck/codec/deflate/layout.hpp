@@ -46,7 +46,7 @@
 #pragma once
 
 #include <tuck/codec/huffman/code.hpp>
-#include <tuck/codec/inflate/symbols.hpp>
+#include <tuck/codec/inflate/codes.hpp>
 #include <tuck/core/bits.hpp>
 #include <tuck/core/span.hpp>
 
