@@ -285,6 +285,28 @@ TEST(deflate, tokens_are_those_of_the_layout) {
     }
 }
 
+TEST(deflate, the_header_is_that_of_the_layout) {
+  const auto expect_prefix = []<uint32_t Width>(std::integral_constant<uint32_t, Width>) {
+    std::byte room[16] = {};
+    bit_writer out(room);
+    out.put(1 | dynamic << 1, 3);
+    out.put(coded_symbols - first_length_symbol, 5);
+    out.put((Width == 8 ? 6 : Width) - 1, 5);
+    out.put(18 - 4, 4);
+    for (uint32_t k = 0; k < 18; ++k) {
+      const uint32_t symbol = precode_order(k);
+      out.put(symbol < 11 || symbol > 16 ? precode::length(precode::rank(symbol)) : 0, 3);
+    }
+    EXPECT_EQ(out.position(), prefix_bits);
+    out.finish();
+    for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(load_unaligned<uint32_t>(room + 4 * i), prefix_word<Width>(i));
+  };
+  expect_prefix(std::integral_constant<uint32_t, 1>{});
+  expect_prefix(std::integral_constant<uint32_t, 2>{});
+  expect_prefix(std::integral_constant<uint32_t, 4>{});
+  expect_prefix(std::integral_constant<uint32_t, 8>{});
+}
+
 TEST(deflate, the_header_s_code_is_complete) {
   uint32_t space = 0;
   for (uint32_t rank = 0; rank < 13; ++rank) {

@@ -303,8 +303,7 @@ template <element T, int Threads> class block_encoder {
     if (threadIdx.x < sub_blocks_ * parts) temp_.piece_bit[threadIdx.x] = before;
     if (threadIdx.x == 0) temp_.piece_bit[sub_blocks_ * parts] = header + all;
     device::sync_block();
-    const bool is_long = threadIdx.x < sub_blocks_ && (sub_block_bits(threadIdx.x) >= max_entry_bits ||
-                                                       sub_block_cells(threadIdx.x) > max_entry_cells);
+    const bool is_long = threadIdx.x < sub_blocks_ && sub_block_bits(threadIdx.x) >= max_entry_bits;
     stream_ = (header + all + (temp_.counts[end_of_block] & 15) + 7) / 8;
     const uint32_t size = stream_ + index_bytes(stream_, sub_blocks_);
     words_ = size / 4;
