@@ -181,17 +181,23 @@ template <element T, int Threads> class block_encoder {
 
   __device__ void find_tokens() {
     equal_bits equal[rounds];
-    uint32_t own[rounds], before[rounds], all = 0;  // numbers of tokens
+    constexpr uint32_t even = round_up_pow2(rounds, 1);
+    uint32_t own[even] = {}, before[even], all = 0;  // numbers of tokens
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       const uint32_t c = cell_of(r);
       equal[r] = c < cells_ ? equal_bytes(c) : equal_bits{};
       const token_bits found = mark(equal[r], c == 0, false);
       own[r] = c < cells_ ? popcount(found.begins & low_mask(bytes_ - c * cell_bytes)) : 0;
-      uint32_t in_round;
+    }
+#pragma unroll
+    for (uint32_t r = 0; r < rounds; r += 2) {  // the numbers of two rounds, 16 bits each, are added at once
+      uint32_t sums;
       if (r != 0) device::sync_block();
-      before[r] = all + scan::exclusive_sum(temp_.scan_storage, own[r], in_round);
-      all += in_round;
+      const uint32_t earlier = scan::exclusive_sum(temp_.scan_storage, own[r] | own[r + 1] << 16, sums);
+      before[r] = all + (earlier & 0xffff);
+      before[r + 1] = all + (sums & 0xffff) + (earlier >> 16);
+      all += (sums & 0xffff) + (sums >> 16);
     }
     const sub_block_plan plan(bytes_, all);
     sub_blocks_ = plan.count;

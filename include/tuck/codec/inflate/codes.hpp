@@ -141,20 +141,26 @@ inline constexpr uint32_t no_symbol = 0xffff;
 template <uint32_t LookupBits, uint32_t Symbols> class code_table {
  public:
   // Sorts the symbols with a code into canonical order. Called by one thread. Returns whether the lengths are those of
-  // a code that zlib accepts: it is complete, or it has no codeword but one of one bit.
+  // a code that zlib accepts: it is complete, or it has no codeword but one of one bit. Unrolled loops would take more
+  // registers than a whole kernel has otherwise.
   TUCK_HD bool sort(const uint8_t* length, uint32_t symbols) noexcept {
+    TUCK_UNROLL(1)
     for (uint32_t l = 0; l <= max_code_bits; ++l) end_[l] = 0;
+    TUCK_UNROLL(1)
     for (uint32_t s = 0; s < symbols; ++s) ++end_[length[s]];  // counts, until the last loop
     uint32_t longest = 1, before = 0;
+    TUCK_UNROLL(1)
     for (uint32_t l = 1; l <= max_code_bits; ++l) {
       shift_[l] = static_cast<uint16_t>(before);
       before += end_[l];
       if (end_[l] != 0) longest = l;
     }
     bits_ = longest < LookupBits ? longest : LookupBits;
+    TUCK_UNROLL(1)
     for (uint32_t s = 0; s < symbols; ++s)
       if (length[s] != 0) symbol_[shift_[length[s]]++] = static_cast<uint16_t>(s);
     uint32_t code = 0;
+    TUCK_UNROLL(1)
     for (uint32_t l = 1; l <= max_code_bits; ++l) {
       const uint32_t count = end_[l];
       shift_[l] = static_cast<uint16_t>(shift_[l] - count - 2 * code);
@@ -214,9 +220,9 @@ class block {
   // The members that `read` sets.
   bool is_final;
   block_type type;
-  uint32_t stored_bytes;   // of a stored block
-  uint32_t literal_count;  // number of symbols of literals and lengths, which are before the distances
-  uint8_t length[fixed_literal_symbols + fixed_distance_symbols];  // of codes; 0: the symbol has none
+  uint32_t stored_bytes;                                           // of a stored block
+  uint32_t literal_count, distance_count;                          // numbers of symbols
+  uint8_t length[fixed_literal_symbols + fixed_distance_symbols];  // of literals and lengths, then of distances; or 0
   code_table<10, fixed_literal_symbols> literals;
   code_table<8, fixed_distance_symbols> distances;
 
@@ -231,13 +237,12 @@ class block {
     status found = status::ok;
     switch (type) {
       case stored: found = read_stored(in); break;
-      case fixed:
-        if (!fixed_codes) make_fixed();
-        break;
-      case dynamic: found = read_codes(in); break;
+      case fixed: set_fixed(); break;
+      case dynamic: found = read_lengths(in); break;
       default: return status::deflate_block_type;
     }
-    return in.overrun() ? status::deflate_ends_early : found;
+    if (in.overrun()) return status::deflate_ends_early;
+    return found == status::ok && type != stored && !(type == fixed && fixed_codes) ? sort() : found;
   }
   // Does a part of the work of thread `first` of `stride` threads, which must see what `read` wrote.
   TUCK_HD void fill(uint32_t first, uint32_t stride) noexcept {
@@ -257,19 +262,19 @@ class block {
     stored_bytes = in.take(16);
     return in.take(16) == (~stored_bytes & 0xffff) ? status::ok : status::deflate_stored_length;
   }
-  TUCK_HD void make_fixed() noexcept {
+  TUCK_HD void set_fixed() noexcept {
     literal_count = fixed_literal_symbols;
+    distance_count = fixed_distance_symbols;
     for (uint32_t i = 0; i < fixed_literal_symbols; ++i) length[i] = static_cast<uint8_t>(fixed_literal_bits(i));
     for (uint32_t i = 0; i < fixed_distance_symbols; ++i) length[fixed_literal_symbols + i] = fixed_distance_bits;
-    literals.sort(length, fixed_literal_symbols);
-    distances.sort(length + fixed_literal_symbols, fixed_distance_symbols);
   }
-  // Reads the lengths of all codes (section 3.2.7), and checks them as zlib does.
-  template <class Input> TUCK_HD status read_codes(Input& in) noexcept {
+  // Reads the lengths of all codes (section 3.2.7).
+  template <class Input> TUCK_HD status read_lengths(Input& in) noexcept {
     in.refill();
     literal_count = first_length_symbol + in.take(5);
-    const uint32_t count = literal_count + 1 + in.take(5), precodes = 4 + in.take(4);
-    if (literal_count > literal_symbols || count - literal_count > distance_symbols) return status::deflate_code_counts;
+    distance_count = 1 + in.take(5);
+    const uint32_t count = literal_count + distance_count, precodes = 4 + in.take(4);
+    if (literal_count > literal_symbols || distance_count > distance_symbols) return status::deflate_code_counts;
 
     auto& precode = distances;  // until the lengths are known
     for (uint32_t i = 0; i < precode_symbols; ++i) {
@@ -291,9 +296,13 @@ class block {
       }
       for (; times != 0; --times) length[i++] = static_cast<uint8_t>(bits);
     }
+    return status::ok;
+  }
+  // Sorts both codes. Returns whether zlib accepts them.
+  TUCK_HD status sort() noexcept {
     if (length[end_of_block] == 0) return status::deflate_no_end_code;
     if (!literals.sort(length, literal_count)) return status::deflate_literal_code;
-    if (!distances.sort(length + literal_count, count - literal_count)) return status::deflate_distance_code;
+    if (!distances.sort(length + literal_count, distance_count)) return status::deflate_distance_code;
     return status::ok;
   }
 };
