@@ -45,8 +45,8 @@
 #define TUCK_NEON
 #endif
 
-/// Unrolls the loop that follows, also where compilers would not, as at -O2, or with 1 also where they would. nvcc knows
-/// no pragma for host code.
+/// Unrolls the loop that follows, also where compilers would not, as at -O2. 1 prevents unrolling. nvcc knows no such
+/// pragma for host code.
 #define TUCK_UNROLL_BY(pragma) _Pragma(#pragma)
 #if defined(__CUDA_ARCH__)
 #define TUCK_UNROLL(times) TUCK_UNROLL_BY(unroll times)

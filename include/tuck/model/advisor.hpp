@@ -8,9 +8,9 @@
 //   ...each epoch, with the sparsity from gather_statistics:
 //   const tuck::swap_decision decision = advisor.decide(x, sparsity);
 //
-// Times are in seconds, sizes in bytes, rates in bytes per second. A tensor of S bytes is copied out in the forward pass
-// and back in the backward pass. Computation hides H_out and H_in seconds of these copies. The training waits for the
-// rest of the copies and for the codec:
+// Times are in seconds, sizes in bytes, rates in bytes per second. A tensor of S bytes is copied out in the forward
+// pass and back in the backward pass. Computation hides H_out and H_in seconds of these copies. The training waits for
+// the rest of the copies and for the codec:
 //
 //   (1)  raw      max(S / d2h - H_out, 0) + max(S / h2d - H_in, 0)
 //   (2)  encoded  T_encode + T_decode + O_out + O_in

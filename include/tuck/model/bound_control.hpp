@@ -54,8 +54,8 @@ class bound_controller {
   bool wants(uint64_t iteration) const noexcept {
     return !seen_ || (iteration >= last_ && iteration - last_ >= options_.refresh);
   }
-  /// Computes the bound from the statistics of this iteration, by formula (2). The bound does not change if gradient or momentum are 0,
-  /// or if a statistic is NaN.
+  /// Computes the bound from the statistics of this iteration, by formula (2). The bound does not change if gradient or
+  /// momentum are 0, or if a statistic is NaN.
   void update(uint64_t iteration, const gradient_statistics& seen) noexcept {
     const double sigma = options_.share * seen.mean_momentum;
     const double wanted = sigma / (options_.a * seen.mean_gradient * std::sqrt(seen.batch * seen.nonzero));

@@ -1,5 +1,5 @@
-// The policies of vDNN (Rhu et al., MICRO 2016): which layers' inputs are offloaded, and when they are prefetched. These
-// functions only decide; a swap_stream moves the data.
+// The policies of vDNN (Rhu et al., MICRO 2016): which layers' inputs are offloaded, and when they are prefetched.
+// These functions only decide; a swap_stream moves the data.
 #pragma once
 
 #include <tuck/core/span.hpp>

@@ -70,12 +70,9 @@ template <uint32_t Width> class host_encoder {
     for (uint32_t i = 0; i < 4 * cells_; ++i) {
       uint64_t x = 0;
       if (8 * i < bytes_) std::memcpy(&x, values_ + 8 * i, std::min(8u, bytes_ - 8 * i));
-      auto* const near = reinterpret_cast<uint8_t*>(near_);
-      auto* const far = reinterpret_cast<uint8_t*>(far_);
-      near[i] = zero_bytes(x ^ (x << 8 | before >> 56));
-      if constexpr (Width == 8) far[i] = zero_bytes(x ^ before);
-      if constexpr (Width == 2 || Width == 4) far[i] = zero_bytes(x ^ (x << 8 * Width | before >> (64 - 8 * Width)));
-      if constexpr (Width == 1) far[i] = 0;
+      reinterpret_cast<uint8_t*>(near_)[i] = zero_bytes(x ^ (x << 8 | before >> 56));
+      const uint64_t earlier = Width == 8 ? before : x << 8 * (Width % 8) | before >> (64 - 8 * Width) % 64;
+      reinterpret_cast<uint8_t*>(far_)[i] = Width > 1 ? zero_bytes(x ^ earlier) : 0;
       before = x;
     }
     near_[cells_ - 1] &= valid_bytes(cells_ - 1);
@@ -230,9 +227,9 @@ template <uint32_t Width> class host_decoder {
     const auto last = load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4);
     const chunk_end end(last);
     if (!end.fits(last, static_cast<uint32_t>(encoded.size()), size)) return status::bad_payload;
-    std::memcpy(stream_, encoded.data(), end.stream);
-    std::memset(stream_ + end.stream, 0, end.stream < header_reach ? header_reach : sizeof(uint64_t));
     const std::byte* const index = encoded.data() + end.stream;
+    stream_ = encoded.data();
+    stream_bits_ = 8 * end.stream;
     uint32_t at = 0;
     if (!read_header(index, at)) return status::bad_payload;
     uint32_t first = 0;
@@ -244,22 +241,20 @@ template <uint32_t Width> class host_decoder {
       first += entry_cells(entry);
       if (begin >= size || (i + 1 == end.sub_blocks) != (first == cells_of(size))) return status::bad_payload;
       const uint32_t to = at + entry_bits(entry);
-      if (to > 8 * end.stream) return status::bad_payload;
-      if (!decode_sub_block(at, to, values.data() + begin, values.data() + std::min(first * cell_bytes, size)))
+      if (to > stream_bits_ ||
+          !decode_sub_block(at, to, values.data() + begin, values.data() + std::min(first * cell_bytes, size)))
         return status::bad_payload;
       at = to;
     }
     const uint32_t entry = lookup(window(at));
     if ((entry >> 4) != 0 || ceil_div(at + (entry & 15), 8u) != end.stream) return status::bad_payload;
-    for (const std::byte* p = index + whole_segments + 3 * end.sub_blocks; p != encoded.data() + encoded.size() - 4;
-         ++p)
-      if (*p != std::byte{}) return status::bad_payload;
-    return status::ok;
+    const bool is_padded = std::all_of(index + whole_segments + 3 * end.sub_blocks, encoded.data() + encoded.size() - 4,
+                                       [](std::byte b) { return b == std::byte{}; });
+    return is_padded ? status::ok : status::bad_payload;
   }
 
  private:
-  static constexpr uint32_t header_reach = 344;  // bytes that reading a header may access, for any index
-
+  // Returns at least the next 57 bits. Up to the end of the stream, the index is long enough to be read with them.
   uint64_t window(uint32_t at) const noexcept { return load_unaligned<uint64_t>(stream_ + at / 8) >> at % 8; }
 
   // Reads the header into the table, and sets `at` to the first bit after it.
@@ -270,8 +265,8 @@ template <uint32_t Width> class host_decoder {
     at = prefix_bits;
     for (uint32_t i = 0; i <= whole_segments; ++i) {
       const uint32_t to = read_segment<Width>(
-          i, at, [&](uint32_t bit) { return static_cast<uint32_t>(window(bit)); }, precode_entry,
-          [&](uint32_t k, uint32_t l) { length[i * segment_symbols + k] = static_cast<uint8_t>(l); });
+          i, at, [&](uint32_t bit) { return bit < stream_bits_ ? static_cast<uint32_t>(window(bit)) : 0; },
+          precode_entry, [&](uint32_t k, uint32_t l) { length[i * segment_symbols + k] = static_cast<uint8_t>(l); });
       if (to == 0 || (i < whole_segments && to != at + static_cast<uint8_t>(index[i]))) return false;
       at = to;
     }
@@ -326,7 +321,8 @@ template <uint32_t Width> class host_decoder {
   }
 
   uint32_t table_[huffman_format::slots];  // by the next bits, lowest first
-  std::byte stream_[(1 << 16) + 8];
+  const std::byte* stream_ = nullptr;
+  uint32_t stream_bits_ = 0;
 };
 
 }  // namespace deflate_format

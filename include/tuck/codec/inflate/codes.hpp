@@ -234,6 +234,7 @@ class block {
     is_final = in.take(1) != 0;
     type = static_cast<block_type>(in.take(2));
     if (in.overrun()) return status::deflate_ends_early;
+    if (type == fixed && fixed_codes) return status::ok;
     status found = status::ok;
     switch (type) {
       case stored: found = read_stored(in); break;
@@ -242,7 +243,7 @@ class block {
       default: return status::deflate_block_type;
     }
     if (in.overrun()) return status::deflate_ends_early;
-    return found == status::ok && type != stored && !(type == fixed && fixed_codes) ? sort() : found;
+    return found == status::ok && type != stored ? sort() : found;
   }
   // Does a part of the work of thread `first` of `stride` threads, which must see what `read` wrote.
   TUCK_HD void fill(uint32_t first, uint32_t stride) noexcept {
