@@ -144,8 +144,6 @@ class advisor {
     tensors_.push_back({profile, {}, false});
     return tensors_.size() - 1;
   }
-  size_t tensors() const noexcept { return tensors_.size(); }  ///< number of tensors
-  size_t codecs() const noexcept { return codecs_.size(); }    ///< number of codecs
 
   /// Replaces the profile of a tensor. The next decision uses it. Until then the last decision stays valid, but becomes
   /// raw if it named a lossy codec and the new profile does not allow that.

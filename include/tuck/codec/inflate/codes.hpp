@@ -144,9 +144,7 @@ template <uint32_t LookupBits, uint32_t Symbols> class code_table {
   // a code that zlib accepts: it is complete, or it has no codeword but one of one bit. Unrolled loops would take more
   // registers than a whole kernel has otherwise.
   TUCK_HD bool sort(const uint8_t* length, uint32_t symbols) noexcept {
-    TUCK_UNROLL(1)
     for (uint32_t l = 0; l <= max_code_bits; ++l) end_[l] = 0;
-    TUCK_UNROLL(1)
     for (uint32_t s = 0; s < symbols; ++s) ++end_[length[s]];  // counts, until the last loop
     uint32_t longest = 1, before = 0;
     TUCK_UNROLL(1)
