@@ -2,7 +2,7 @@
 
 #include "bench/predict/predictor_file.hpp"
 
-#include <tuck/model/cost.hpp>
+#include <tuck/model/advisor.hpp>
 
 #include <algorithm>
 #include <cmath>

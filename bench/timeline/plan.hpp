@@ -2,7 +2,7 @@
 // policy of the papers is such a plan. timeline.hpp replays them.
 //
 //   keep nothing is moved  plan_raw(network, offload_set::none)
-//   vDNN                   plan_raw(network, offload_set::all or conv, or what choose_offload says)
+//   vDNN                   plan_raw(network, offload_set::all or conv)
 //   vDNN++                 plan_encoded(..., movement::way::cpu), replayed with wait_at_layer_end = false
 //   cDMA                   plan_encoded(..., movement::way::encode) with ZVC; its engine takes no time of the GPU's:
 //                          then the estimates' encode and decode are 0
@@ -11,7 +11,7 @@
 //                          device_peak, where what is encoded stays
 #pragma once
 
-#include <tuck/model/cost.hpp>
+#include <tuck/model/advisor.hpp>
 #include <tuck/model/vdnn.hpp>
 
 #include <limits>

@@ -26,7 +26,7 @@ std::vector<std::vector<codec_estimate>> choices(const replayed& of, const codec
   return found;
 }
 
-// The first of none, conv and all whose replay fits: choose_offload knows chains only.
+// The first of none, conv and all whose replay fits.
 std::vector<movement> dynamic_plan(replayed& of, double budget, const link_rates& link) {
   for (const auto set : {offload_set::none, offload_set::conv, all}) {
     auto plan = plan_raw(of.layers, set);

@@ -19,7 +19,6 @@ namespace tuck::bench {
 struct replay_options {
   // vDNN: a layer ends when what moves beside it has moved. Otherwise who needs it waits.
   bool wait_at_layer_end = true;
-  bool fast_kernels = true;  // whose workspace counts
 };
 
 struct interval {
@@ -38,7 +37,7 @@ struct timeline {
   double codec = 0, recompute = 0;  // the GPU's time that swapping takes
   double d2h = 0, h2d = 0;          // how long each copy engine works
   uint64_t bytes_out = 0, bytes_in = 0;
-  uint64_t device_peak = 0;  // inputs, outputs, gradients, workspace, frames; without weights
+  uint64_t device_peak = 0;  // inputs, outputs, gradients, frames; without weights and workspace
   uint64_t host_peak = 0;
   std::vector<layer_times> layers;
 
@@ -149,9 +148,6 @@ class replayer {
     return ratio > 0 ? static_cast<uint64_t>(std::min(static_cast<double>(raw(i)) / ratio, 0x1p62)) : raw(i);
   }
   uint64_t on_link(size_t i) const noexcept { return plan_[i].how == way::encode ? encoded(i) : raw(i); }
-  uint64_t workspace(size_t i) const noexcept {
-    return options_.fast_kernels ? shapes_[i].fast_workspace : shapes_[i].small_workspace;
-  }
 
   void forward(size_t i) {
     layer_times& times = result_.layers[i];
@@ -168,8 +164,7 @@ class replayer {
     }
     times.forward = compute(network_[i].forward);
     if (options_.wait_at_layer_end && is_away(m)) gpu_.free_at = std::max(gpu_.free_at, times.out.end);
-    device_.hold({times.forward.begin, gpu_.free_at},
-                 (shapes_[i].in_place ? 0 : shapes_[i].output_bytes) + workspace(i));
+    device_.hold({times.forward.begin, gpu_.free_at}, (shapes_[i].in_place ? 0 : shapes_[i].output_bytes));
     if (m.how != way::keep) device_.give(std::max(gpu_.free_at, times.out.end), raw(i));
   }
 
@@ -197,7 +192,7 @@ class replayer {
     times = compute(network_[i].backward);
     if (ahead && options_.wait_at_layer_end) arrive(*ahead);
     const uint64_t gradients = l.in_place ? l.output_bytes : l.output_bytes + shapes_[k].input_bytes;
-    device_.hold({times.begin, gpu_.free_at}, gradients + workspace(i));
+    device_.hold({times.begin, gpu_.free_at}, gradients);
     if (last_[k] == i) device_.give(gpu_.free_at, raw(k));
   }
 

@@ -16,6 +16,16 @@ void require(tuck::status s) {
   if (s != tuck::status::ok) throw std::runtime_error(message(s));
 }
 
+// Writes values as one stored block, the final one. Returns its size.
+uint32_t store_block(const_bytes values, std::byte* to) noexcept {
+  const auto size = static_cast<uint16_t>(values.size());
+  *to++ = std::byte{1};
+  tuck::store_unaligned(to, size);
+  tuck::store_unaligned(to + 2, static_cast<uint16_t>(~size));
+  std::memcpy(to + 4, values.data(), size);
+  return 5 + size;
+}
+
 // Makes a frame's chunks members.
 class member_writer {
  public:
@@ -40,27 +50,29 @@ class member_writer {
 
  private:
   uint32_t write_stream(const tuck::chunk_view& chunk, std::byte* to) {
-    if (chunk.kind == chunk_kind::raw)
-      return static_cast<uint32_t>(tuck::deflate_format::store_blocks(chunk.payload, to));
-    const const_bytes stream =
-        chunk.kind == chunk_kind::encoded ? codec::stream_of(chunk.payload) : constant_stream(chunk);
+    if (chunk.kind == chunk_kind::raw) return store_block(chunk.payload, to);
+    if (chunk.kind == chunk_kind::uniform) return write_constant(chunk, to);
+    return copy(codec::stream_of(chunk.payload), to);
+  }
+
+  // Where one chunk is uniform, the next one often is so too.
+  uint32_t write_constant(const tuck::chunk_view& chunk, std::byte* to) {
+    const auto value = chunk.payload.empty() ? uint8_t{0} : static_cast<uint8_t>(chunk.payload[0]);
+    if (constant_.size() != chunk.values || constant_[0] != value) {
+      constant_.assign(chunk.values, value);
+      encoded_.resize(codec{}.max_chunk_bytes(chunk.values));
+      encoded_.resize(codec{}.encode_chunk(constant_, encoded_));
+    }
+    const tuck::span<const uint8_t> values(constant_);
+    return encoded_.empty() ? store_block(as_bytes(values), to) : copy(codec::stream_of(encoded_), to);
+  }
+  static uint32_t copy(const_bytes stream, std::byte* to) {
     std::memcpy(to, stream.data(), stream.size());
     return static_cast<uint32_t>(stream.size());
   }
 
-  // Where one chunk is uniform, the next one often is so too.
-  const_bytes constant_stream(const tuck::chunk_view& chunk) {
-    const auto value = chunk.payload.empty() ? uint8_t{0} : static_cast<uint8_t>(chunk.payload[0]);
-    if (constant_.size() != chunk.values || constant_[0] != value) {
-      constant_.assign(chunk.values, value);
-      stream_.resize(codec::max_stream_bytes(chunk.values));
-      stream_.resize(codec::encode_stream(constant_, stream_));
-    }
-    return stream_;
-  }
-
   std::vector<uint8_t> constant_;
-  std::vector<std::byte> stream_;
+  std::vector<std::byte> encoded_;  // constant_ encoded, empty if that is not smaller
 };
 
 }  // namespace

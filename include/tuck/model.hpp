@@ -3,6 +3,5 @@
 
 #include <tuck/model/advisor.hpp>
 #include <tuck/model/bound_control.hpp>
-#include <tuck/model/cost.hpp>
 #include <tuck/model/predictor.hpp>
 #include <tuck/model/vdnn.hpp>

@@ -1,5 +1,5 @@
 // DEFLATE's symbols against the tables of RFC 1951.
-#include <tuck/codec/inflate/symbols.hpp>
+#include <tuck/codec/inflate/codes.hpp>
 
 #include <gtest/gtest.h>
 
@@ -29,11 +29,6 @@ TEST(deflate_symbols, distances_are_those_of_the_rfc) {
   for (uint32_t i = 0; i < 30; ++i) {
     EXPECT_EQ(distance_of(i).base, base[i]);
     EXPECT_EQ(distance_of(i).extra_bits, extra[i]);
-  }
-  for (uint32_t distance = 1; distance <= 32768; ++distance) {
-    uint32_t i = 29;
-    while (base[i] > distance) --i;
-    ASSERT_EQ(distance_symbol(distance), i) << distance;
   }
 }
 

@@ -18,7 +18,7 @@ using namespace deflate_format;
 
 template <class T> class deflate_suite : public ::testing::Test {
  protected:
-  // The stream is one that zlib reads to its last byte, and so is the one that is written without an index.
+  // The stream is one that zlib reads to its last byte.
   static void expect_readable(const std::vector<T>& values) {
     const byte_vector encoded = encoded_chunk(values);
     if (!encoded.empty()) {
@@ -28,10 +28,6 @@ template <class T> class deflate_suite : public ::testing::Test {
       ASSERT_EQ(deflate<T>{}.decode_chunk(encoded, restored), status::ok);
       ASSERT_TRUE(same_bits(restored, values));
     }
-    byte_vector stream(deflate<T>::max_stream_bytes(static_cast<uint32_t>(values.size())));
-    const uint64_t size = deflate<T>::encode_stream(values, stream);
-    ASSERT_LE(size, stream.size());
-    expect_inflates(const_bytes(stream).subspan(0, size), values);
   }
   static void expect_inflates(const_bytes stream, const std::vector<T>& values) {
     std::vector<T> inflated(values.size());
@@ -66,31 +62,15 @@ TYPED_TEST(deflate_suite, every_small_size) {
           << count;
 }
 
-TEST(deflate, stores_what_does_not_shrink) {
-  for (const uint64_t size : {0, 1, 100, 65535, 65536}) {
-    const auto values = values_of<uint8_t>(chunk_of(chunk_content::noise, size));
-    byte_vector stream(deflate<uint8_t>::max_stream_bytes(static_cast<uint32_t>(size)));
-    const uint64_t used = deflate<uint8_t>::encode_stream(values, stream);
-    EXPECT_EQ(used, size + (size > 65535 ? 10 : 5));
-    zlib_inflater zlib;
-    std::vector<uint8_t> inflated(size);
-    const auto v = zlib.inflate(const_bytes(stream).subspan(0, used), as_writable_bytes(span<uint8_t>(inflated)));
-    EXPECT_TRUE(v.accepted && v.produced == size && v.consumed == used);
-    EXPECT_EQ(inflated, values);
+TEST(deflate, noise_and_more_than_a_chunk_are_declined) {
+  for (const uint64_t size : {1, 100, 65535, 65536}) {
+    const auto noise = values_of<uint8_t>(chunk_of(chunk_content::noise, size));
+    EXPECT_TRUE(encoded_chunk(noise).empty()) << size;
   }
-}
-
-TEST(deflate, more_than_a_chunk_is_declined_or_stored) {
   const std::vector<float> values(16'385, 1);
-  byte_vector room(deflate<float>::max_stream_bytes(values.size()));
+  byte_vector room(4 * values.size());
   EXPECT_EQ(deflate<float>{}.encode_chunk(values, room), incompressible);
   EXPECT_EQ(deflate<float>{}.encode_chunk({}, room), incompressible);
-  EXPECT_EQ(deflate<float>::encode_stream(values, room), room.size());
-  std::vector<float> inflated(values.size());
-  zlib_inflater zlib;
-  EXPECT_TRUE(zlib.inflate(room, as_writable_bytes(span<float>(inflated))).accepted);
-  EXPECT_EQ(inflated, values);
-  EXPECT_GT(deflate<double>::max_stream_bytes(1u << 29), uint64_t{1} << 32);
 }
 
 // -- recorded tensors ----------------------------------------------------------------------------------------------
@@ -237,12 +217,12 @@ TEST(deflate, codes_have_ten_bits_at_most) {
   const auto encoded = encoded_chunk(values_of<uint8_t>(chunk_of(chunk_content::fibonacci, 16'000)));
   ASSERT_FALSE(encoded.empty());
   bit_input in(deflate<uint8_t>::stream_of(encoded));
-  EXPECT_EQ(in.take(3), 1 | dynamic << 1);
-  code_lengths lengths;
-  precode_memory memory;
-  ASSERT_EQ(read_code_lengths(in, lengths, memory), status::ok);
-  EXPECT_EQ(lengths.literals, coded_symbols);
-  EXPECT_EQ(*std::max_element(lengths.of, lengths.of + lengths.literals), max_length);
+  block codes;
+  ASSERT_EQ(codes.read(in, false), status::ok);
+  EXPECT_TRUE(codes.is_final);
+  EXPECT_EQ(codes.type, dynamic);
+  EXPECT_EQ(codes.literal_count, coded_symbols);
+  EXPECT_EQ(*std::max_element(codes.length, codes.length + coded_symbols), max_length);
 }
 
 // -- the format ------------------------------------------------------------------------------------------------------
@@ -294,19 +274,37 @@ TEST(deflate, tokens_are_those_of_the_layout) {
       for (const uint32_t cells : index.cells) begins.push_back(begins.back() + cells * cell_bytes);
       begins.pop_back();
       bit_input in(deflate<float>::stream_of(encoded));
-      in.take(3);
-      code_lengths lengths;
-      precode_memory memory;
-      ASSERT_EQ(read_code_lengths(in, lengths, memory), status::ok);
-      block_codes codes;
-      codes.sort(lengths);
-      codes.fill(lengths, 0, 1);
+      block codes;
+      ASSERT_EQ(codes.read(in, false), status::ok);
+      codes.fill(0, 1);
       for (const int expected : tokens_of(data, 4, begins)) {
         const token t = take_token(in, codes);
         ASSERT_TRUE(t.is_literal() || t.is_match());
         ASSERT_EQ(t.is_literal() ? 1 : static_cast<int>(t.length()) * (t.distance() == 1 ? 1 : -1), expected);
       }
     }
+}
+
+TEST(deflate, the_header_is_that_of_the_layout) {
+  const auto expect_prefix = []<uint32_t Width>(std::integral_constant<uint32_t, Width>) {
+    std::byte room[16] = {};
+    bit_writer out(room);
+    out.put(1 | dynamic << 1, 3);
+    out.put(coded_symbols - first_length_symbol, 5);
+    out.put((Width == 8 ? 6 : Width) - 1, 5);
+    out.put(18 - 4, 4);
+    for (uint32_t k = 0; k < 18; ++k) {
+      const uint32_t symbol = precode_order(k);
+      out.put(symbol < 11 || symbol > 16 ? precode::length(precode::rank(symbol)) : 0, 3);
+    }
+    EXPECT_EQ(out.position(), prefix_bits);
+    out.finish();
+    for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(load_unaligned<uint32_t>(room + 4 * i), prefix_word<Width>(i));
+  };
+  expect_prefix(std::integral_constant<uint32_t, 1>{});
+  expect_prefix(std::integral_constant<uint32_t, 2>{});
+  expect_prefix(std::integral_constant<uint32_t, 4>{});
+  expect_prefix(std::integral_constant<uint32_t, 8>{});
 }
 
 TEST(deflate, the_header_s_code_is_complete) {

@@ -35,8 +35,12 @@ TEST(bound_control, sigma_scales_with_the_bound_and_the_root_of_what_is_not_zero
   const double one = sigma(1e-3, 400);
   EXPECT_NEAR(sigma(4e-3, 400) / one, 4, .08);
   EXPECT_NEAR(sigma(1e-3, 100) / one, .5, .01);
-  const gradient_statistics all{.mean_gradient = 1, .batch = 64, .nonzero = 1}, quarter{1, 64, .25, 0};
-  EXPECT_DOUBLE_EQ(bound_for_estimated_sigma(1e-3, quarter, .32), 2 * bound_for_estimated_sigma(1e-3, all, .32));
+  const auto bound = [](double nonzero) {
+    bound_controller control;
+    control.update(0, {.mean_gradient = 1, .batch = 64, .nonzero = nonzero, .mean_momentum = 1e-3});
+    return control.bound();
+  };
+  EXPECT_DOUBLE_EQ(bound(.25), 2 * bound(1));
 }
 
 TEST(bound_control, the_controller_follows_the_momentum) {

@@ -9,9 +9,9 @@ using enum layer_kind;
 
 // conv relu(in place) conv relu(in place) pool fc softmax, 100 bytes a tensor but for the pooled.
 std::vector<layer> network() {
-  return {{.kind = convolution, .input_bytes = 100, .output_bytes = 100, .fast_workspace = 50, .small_workspace = 10},
+  return {{.kind = convolution, .input_bytes = 100, .output_bytes = 100},
           {.kind = activation, .input_bytes = 100, .output_bytes = 100, .in_place = true},
-          {.kind = convolution, .input_bytes = 100, .output_bytes = 100, .fast_workspace = 50, .small_workspace = 10},
+          {.kind = convolution, .input_bytes = 100, .output_bytes = 100},
           {.kind = activation, .input_bytes = 100, .output_bytes = 100, .in_place = true},
           {.kind = pooling, .input_bytes = 100, .output_bytes = 25},
           {.kind = fully_connected, .input_bytes = 25, .output_bytes = 10},
@@ -84,65 +84,6 @@ TEST(vdnn, nothing_is_forgotten_or_fetched_twice) {
       }
     }
   }
-}
-
-// Worked out by hand: two inputs, an output, gradients.
-TEST(vdnn, peak_by_hand) {
-  const std::vector<layer> two{
-      {.kind = convolution, .input_bytes = 100, .output_bytes = 60, .fast_workspace = 7, .small_workspace = 1},
-      {.kind = convolution, .input_bytes = 60, .output_bytes = 30}};
-  // Backward of layer 0: input 100, gradients 60 + 100, workspace.
-  EXPECT_EQ(peak_bytes(two, offload_set::none, true), 100u + 60 + 100 + 7);
-  EXPECT_EQ(peak_bytes(two, offload_set::none, false), 100u + 60 + 100 + 1);
-  // Backward of layer 1 with layer 0's input prefetched: 60 + 100, gradients 30 + 60.
-  EXPECT_EQ(peak_bytes(two, offload_set::conv, false), 261u);
-  const std::vector<layer> three{{.kind = convolution, .input_bytes = 100, .output_bytes = 100},
-                                 {.kind = convolution, .input_bytes = 100, .output_bytes = 100},
-                                 {.kind = convolution, .input_bytes = 100, .output_bytes = 1}};
-  EXPECT_EQ(peak_bytes(three, offload_set::none, true), 401u);  // at layer 2: three inputs, gradients 1 + 100
-  EXPECT_EQ(peak_bytes(three, offload_set::conv, true), 400u);  // at layer 1: two inputs, gradients 100 + 100
-}
-
-// The output of a layer in place is the input of the one behind it, and wanted by both.
-TEST(vdnn, what_is_in_place_is_there_until_both_are_done) {
-  const std::vector<layer> layers{{.kind = other, .input_bytes = 4000, .output_bytes = 10},
-                                  {.kind = other, .input_bytes = 10, .output_bytes = 5000},
-                                  {.kind = activation, .input_bytes = 5000, .output_bytes = 5000, .in_place = true},
-                                  {.kind = convolution, .input_bytes = 5000, .output_bytes = 10},
-                                  {.kind = fully_connected, .input_bytes = 10, .output_bytes = 10}};
-  // Backward of the activation: its output, its gradients in place, its input's layer's 10, and 4000 prefetched.
-  EXPECT_EQ(peak_bytes(layers, offload_set::all, true), 5000u + 5000 + 10 + 4000);
-}
-
-TEST(vdnn, the_dynamic_choice_over_a_sweep_of_budgets) {
-  std::vector<layer> layers;
-  for (int i = 0; i < 6; ++i) {
-    layers.push_back(
-        {.kind = convolution, .input_bytes = 100, .output_bytes = 100, .fast_workspace = 80, .small_workspace = 5});
-    layers.push_back({.kind = pooling, .input_bytes = 100, .output_bytes = 100});
-  }
-  layers.push_back({.kind = softmax, .input_bytes = 100, .output_bytes = 1});
-  const auto peak = [&](offload_set set, bool fast) { return peak_bytes(layers, set, fast); };
-  EXPECT_GT(peak(offload_set::none, true), peak(offload_set::conv, true));
-  EXPECT_GT(peak(offload_set::conv, true), peak(offload_set::all, true));
-  EXPECT_GT(peak(offload_set::all, true), peak(offload_set::all, false));
-  int changes = 0;
-  std::optional<vdnn_choice> before;
-  for (uint64_t budget = 0; budget < 2 * peak(offload_set::none, true); ++budget) {
-    const auto choice = choose_offload(layers, budget);
-    EXPECT_EQ(choice.has_value(), budget >= peak(offload_set::all, false));
-    if (!choice) continue;
-    EXPECT_LE(peak(choice->set, choice->fast_kernels), budget);
-    if (choice->fast_kernels && choice->set != offload_set::none) {
-      EXPECT_GT(peak(static_cast<offload_set>(static_cast<int>(choice->set) - 1), true), budget);
-    }
-    if (!choice->fast_kernels) {
-      EXPECT_GT(peak(offload_set::all, true), budget);
-    }
-    changes += !before || before->set != choice->set || before->fast_kernels != choice->fast_kernels;
-    before = choice;
-  }
-  EXPECT_EQ(changes, 4);  // all with little workspace, then all, conv and none with the fastest kernels
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Writes DEFLATE streams by hand, right ones and wrong ones: bits, symbols, blocks.
 #pragma once
 
-#include <tuck/codec/inflate/symbols.hpp>
+#include <tuck/codec/inflate/codes.hpp>
 #include <tuck/core/span.hpp>
 
 #include <algorithm>
@@ -133,7 +133,9 @@ class deflate_writer {
     return *this;
   }
   deflate_writer& match(uint32_t length, uint32_t distance) {
-    const uint32_t l = deflate_format::length_symbol(length), d = deflate_format::distance_symbol(distance);
+    const uint32_t l = deflate_format::length_symbol(length);
+    uint32_t d = deflate_format::distance_symbols - 1;
+    while (deflate_format::distance_of(d).base > distance) --d;
     const auto of_length = deflate_format::length_of(l), of_distance = deflate_format::distance_of(d);
     symbol(l).bits(length - of_length.base, of_length.extra_bits);
     return distance_symbol(d).bits(distance - of_distance.base, of_distance.extra_bits);

@@ -45,12 +45,15 @@
 #define TUCK_NEON
 #endif
 
-/// Unrolls the host loop that follows, also where compilers would not, as at -O2. nvcc does not know the pragma.
-#if defined(__CUDACC__)
+/// Unrolls the loop that follows, also where compilers would not, as at -O2. 1 prevents unrolling. nvcc knows no such
+/// pragma for host code.
+#define TUCK_UNROLL_BY(pragma) _Pragma(#pragma)
+#if defined(__CUDA_ARCH__)
+#define TUCK_UNROLL(times) TUCK_UNROLL_BY(unroll times)
+#elif defined(__CUDACC__)
 #define TUCK_UNROLL(times)
 #else
 #define TUCK_UNROLL(times) TUCK_UNROLL_BY(GCC unroll times)
-#define TUCK_UNROLL_BY(pragma) _Pragma(#pragma)
 #endif
 
 /// Marks a kernel. Its symbol is hidden, so that each binary uses the kernels that it instantiates itself.

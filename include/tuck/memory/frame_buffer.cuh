@@ -19,44 +19,42 @@ template <stream_resource R> class device_buffer {
   /// Makes an empty buffer without a resource.
   device_buffer() = default;
   /// Allocates `size` bytes, aligned to 256, in stream order on `stream`. Throws what the resource throws.
-  device_buffer(R& resource, uint64_t size, stream_handle stream) : resource_(&resource), stream_(stream), size_(size) {
-    detail::require(cudaGetDevice(&device_));
-    data_ = allocate_from(resource, size, alignment, stream);
+  device_buffer(R& resource, uint64_t size, stream_handle stream) : own_{&resource, stream} {
+    detail::require(cudaGetDevice(&own_.device));
+    own_.memory = {static_cast<std::byte*>(allocate_from(resource, size, alignment, stream)), size};
   }
   /// Takes over the memory; `other` becomes empty.
   device_buffer(device_buffer&& other) noexcept { *this = std::move(other); }
   /// Exchanges the memory with `other`, which then frees it when it is destroyed.
   device_buffer& operator=(device_buffer&& other) noexcept {
-    std::swap(resource_, other.resource_);
-    std::swap(stream_, other.stream_);
-    std::swap(device_, other.device_);
-    std::swap(size_, other.size_);
-    std::swap(data_, other.data_);
+    std::swap(own_, other.own_);
     return *this;
   }
   /// Frees the memory in stream order on stream().
   ~device_buffer() {
-    if (data_ == nullptr) return;
-    const detail::device_scope device(device_);  // the null stream is that of the current device
-    deallocate_to(*resource_, data_, size_, alignment, stream_);
+    if (all().data() == nullptr) return;
+    const detail::device_scope device(own_.device);  // the null stream is that of the current device
+    deallocate_to(resource(), all().data(), all().size(), alignment, stream());
   }
 
-  bytes all() const noexcept { return {static_cast<std::byte*>(data_), size_}; }  ///< the whole buffer
-  scratch_span scratch() const noexcept { return scratch_span(all()); }           ///< the whole buffer as scratch
-  R& resource() const noexcept { return *resource_; }                             ///< resource of a non-empty buffer
-  cudaStream_t stream() const noexcept { return stream_; }  ///< the stream on which it will be freed
+  bytes all() const noexcept { return own_.memory; }                     ///< the whole buffer
+  scratch_span scratch() const noexcept { return scratch_span(all()); }  ///< the whole buffer as scratch
+  R& resource() const noexcept { return *own_.resource; }                ///< resource of a non-empty buffer
+  cudaStream_t stream() const noexcept { return own_.stream; }           ///< the stream on which it will be freed
   /// Changes the stream on which the memory will be freed. The caller must have made `stream` wait for the work on the
   /// previous stream.
-  void move_to(stream_handle stream) noexcept { stream_ = stream; }
+  void move_to(stream_handle stream) noexcept { own_.stream = stream; }
 
  private:
   static constexpr size_t alignment = 256;
 
-  R* resource_ = nullptr;
-  cudaStream_t stream_ = nullptr;
-  int device_ = 0;
-  uint64_t size_ = 0;
-  void* data_ = nullptr;
+  struct allocation {
+    R* resource = nullptr;
+    cudaStream_t stream = nullptr;
+    int device = 0;
+    bytes memory = {};
+  };
+  allocation own_;
 };
 
 namespace detail {

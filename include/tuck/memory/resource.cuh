@@ -79,10 +79,6 @@ namespace detail {
 template <class Call> void give_back(const Call& call) noexcept {
   if (call() != cudaSuccess) static_cast<void>(call());
 }
-}  // namespace detail
-
-namespace detail {
-
 // Makes `device` the calling thread's current device during its lifetime.
 class device_scope {
  public:

@@ -31,12 +31,6 @@ struct gradient_statistics {
   double mean_momentum = 0;  ///< mean of |m|, m being the momentum of the layer's weights
 };
 
-/// Returns the absolute bound for which formula (2) gives `sigma`. Infinite or NaN if the statistics are zero or NaN.
-/// @param sigma standard deviation of the gradients' error  @param a factor of formula (2)
-inline double bound_for_estimated_sigma(double sigma, const gradient_statistics& seen, double a) noexcept {
-  return sigma / (a * seen.mean_gradient * std::sqrt(seen.batch * seen.nonzero));
-}
-
 /// Options of a bound_controller.
 struct bound_control_options {
   double a = 0.32;          ///< factor of formula (2); the paper's value
@@ -60,10 +54,11 @@ class bound_controller {
   bool wants(uint64_t iteration) const noexcept {
     return !seen_ || (iteration >= last_ && iteration - last_ >= options_.refresh);
   }
-  /// Computes the bound from the statistics of this iteration. The bound does not change if gradient or momentum are 0,
-  /// or if a statistic is NaN.
+  /// Computes the bound from the statistics of this iteration, by formula (2). The bound does not change if gradient or
+  /// momentum are 0, or if a statistic is NaN.
   void update(uint64_t iteration, const gradient_statistics& seen) noexcept {
-    const double wanted = bound_for_estimated_sigma(options_.share * seen.mean_momentum, seen, options_.a);
+    const double sigma = options_.share * seen.mean_momentum;
+    const double wanted = sigma / (options_.a * seen.mean_gradient * std::sqrt(seen.batch * seen.nonzero));
     if (!std::isfinite(wanted) || !(wanted > 0)) return;
     bound_ = limited(wanted);
     last_ = iteration;

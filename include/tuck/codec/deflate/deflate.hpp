@@ -6,7 +6,10 @@
 #pragma once
 
 #include <tuck/codec/concept.hpp>
-#include <tuck/codec/deflate/host_chunk.hpp>
+#include <tuck/codec/deflate/layout.hpp>
+
+#include <algorithm>
+#include <cstring>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -33,44 +36,301 @@ template <element T> struct deflate {
   /// Returns the DEFLATE stream at the beginning of a chunk that encode_chunk wrote. For other bytes, returns an
   /// unspecified part of them.
   static const_bytes stream_of(const_bytes encoded) noexcept;
-
-  /// Returns the capacity in bytes that encode_stream needs for `count` values.
-  static constexpr uint64_t max_stream_bytes(uint64_t count) noexcept {
-    return count * width + 5 * std::max<uint64_t>(ceil_div<uint64_t>(count * width, deflate_format::max_stored), 1);
-  }
-  /// Writes a DEFLATE stream without an index, for other decoders. Uses stored blocks for incompressible values and for
-  /// more than 64 KiB of values.
-  /// @param out at least max_stream_bytes(values.size()) bytes
-  /// @return the size of the stream in bytes
-  static uint64_t encode_stream(span<const T> values, bytes out) noexcept;
 };
 
 namespace deflate_format {
 
-// Writes as many stored blocks as needed, at least one. Returns their size in bytes.
-inline uint64_t store_blocks(const_bytes values, std::byte* to) noexcept {
-  const std::byte* const begin = to;
-  uint64_t done = 0;
-  do {
-    const uint64_t size = std::min<uint64_t>(values.size() - done, max_stored);
-    *to++ = static_cast<std::byte>(done + size == values.size());
-    store_unaligned(to, static_cast<uint16_t>(size));
-    store_unaligned(to + 2, static_cast<uint16_t>(~size));
-    if (size != 0) std::memcpy(to + 4, values.data() + done, size);
-    to += 4 + size;
-    done += size;
-  } while (done != values.size());
-  return static_cast<uint64_t>(to - begin);
-}
+// Encoder for elements of Width bytes.
+template <uint32_t Width> class host_encoder {
+ public:
+  // Encodes a chunk into memory of its size. Returns the size of the encoded chunk, or `incompressible`.
+  uint32_t encode(const_bytes values, std::byte* to) noexcept {
+    values_ = values.data();
+    bytes_ = static_cast<uint32_t>(values.size());
+    find_equal_bytes();
+    find_sub_blocks();
+    take_tokens();
+    if (make_entries() >= 8 * bytes_) return incompressible;
+    const uint32_t stream = write_stream(), size = stream + index_bytes(stream, sub_blocks_);
+    if (size >= bytes_ || *std::max_element(bits_, bits_ + sub_blocks_) >= max_entry_bits) return incompressible;
+    std::memcpy(to, stream_, stream);
+    write_index(to + stream, to + size - 4);
+    store_unaligned(to + size - 4, chunk_end(stream | sub_blocks_ << 24).word());
+    return size;
+  }
+
+ private:
+  static constexpr uint32_t max_cells = cells_of(max_chunk_raw_bytes);
+  static constexpr uint32_t far_token = 513;  // added to the near token of the same length, at most 512
+
+  // Fills near_ and far_ for whole cells; bytes past the end are neither.
+  void find_equal_bytes() noexcept {
+    cells_ = cells_of(bytes_);
+    uint64_t before = 0;
+    for (uint32_t i = 0; i < 4 * cells_; ++i) {
+      uint64_t x = 0;
+      if (8 * i < bytes_) std::memcpy(&x, values_ + 8 * i, std::min(8u, bytes_ - 8 * i));
+      reinterpret_cast<uint8_t*>(near_)[i] = zero_bytes(x ^ (x << 8 | before >> 56));
+      const uint64_t earlier = Width == 8 ? before : x << 8 * (Width % 8) | before >> (64 - 8 * Width) % 64;
+      reinterpret_cast<uint8_t*>(far_)[i] = Width > 1 ? zero_bytes(x ^ earlier) : 0;
+      before = x;
+    }
+    near_[cells_ - 1] &= valid_bytes(cells_ - 1);
+    far_[cells_ - 1] &= valid_bytes(cells_ - 1);
+  }
+  static uint8_t zero_bytes(uint64_t x) noexcept {
+    constexpr uint64_t low = 0x7f7f7f7f7f7f7f7f;
+    return static_cast<uint8_t>((~(((x & low) + low) | x | low) >> 7) * 0x0102040810204080 >> 56);
+  }
+  uint32_t valid_bytes(uint32_t cell) const noexcept { return low_mask(bytes_ - cell * cell_bytes); }
+
+  // Finds the sub-blocks, and the bytes at which tokens begin.
+  void find_sub_blocks() noexcept {
+    std::memset(cuts_, 0, sizeof cuts_);
+    near_[0] &= ~1u;
+    far_[0] &= ~low_mask(Width);
+    uint32_t tokens = 0, before = 0;
+    for (uint32_t c = 0; c < cells_; c += unit_cells) mark_unit(c);
+    for (uint32_t c = 0; c < cells_; ++c) tokens += popcount(begins_[c]);
+    const sub_block_plan plan(bytes_, tokens);
+    sub_blocks_ = 0;
+    for (uint32_t c = 0; c < cells_; ++c) {
+      if (plan.at(c, before) == sub_blocks_) begin_[sub_blocks_++] = c;
+      before += popcount(begins_[c]);
+    }
+    begin_[sub_blocks_] = cells_;
+    for (uint32_t i = 1; i < sub_blocks_; ++i) {
+      const uint32_t c = begin_[i];
+      cuts_[c] = true;
+      near_[c] &= ~1u;
+      far_[c] &= ~low_mask(Width);
+      if (i + 1 == sub_blocks_ || c / unit_cells != begin_[i + 1] / unit_cells) mark_unit(c / unit_cells * unit_cells);
+    }
+  }
+  // Fills begins_ and far_run_ for a unit.
+  void mark_unit(uint32_t first) noexcept {
+    const uint32_t end = std::min(first + unit_cells, cells_);
+    const auto before = [&](const uint32_t* x, uint32_t c) { return c == first || cuts_[c] ? 0 : x[c - 1]; };
+    const auto after = [&](const uint32_t* x, uint32_t c) { return c + 1 == end || cuts_[c + 1] ? 0 : x[c + 1]; };
+    for (uint32_t c = first; c < end; ++c) near_run_[c] = in_runs(before(near_, c), near_[c], after(near_, c));
+    for (uint32_t c = first; c < end; ++c) other_[c] = far_[c] & ~near_run_[c];
+    for (uint32_t c = first; c < end; ++c) {
+      far_run_[c] = in_runs(before(other_, c), other_[c], after(other_, c));
+      begins_[c] = ~(near_run_[c] | far_run_[c]) | run_begins(before(near_run_, c), near_run_[c]) |
+                   run_begins(before(far_run_, c), far_run_[c]);
+    }
+    if (end == cells_) begins_[end - 1] &= valid_bytes(end - 1);
+  }
+
+  // Lists the tokens in token_, and counts them.
+  void take_tokens() noexcept {
+    std::fill(std::begin(entries_), std::end(entries_), 0u);
+    uint32_t count = 0, first = 0, run = 0;  // of the last token: its first byte, and far_run_ from there on
+    const auto add = [&](uint32_t end) {
+      const uint32_t length = end - first, far = (run & 1) * far_token;
+      const uint32_t token = length == 1 ? static_cast<uint8_t>(values_[first]) : 256 + length + far;
+      ++entries_[token];
+      token_[count++] = static_cast<uint16_t>(token);
+    };
+    for (uint32_t i = 0; i < sub_blocks_; ++i) {
+      token_begin_[i] = count;
+      for (uint32_t c = begin_[i]; c < begin_[i + 1]; ++c)
+        for (uint32_t x = begins_[c]; x != 0; x &= x - 1) {
+          const uint32_t bit = trailing_zeros(x), at = c * cell_bytes + bit;
+          if (at != begin_[i] * cell_bytes) add(at);
+          first = at;
+          run = far_run_[c] >> bit;
+        }
+      add(std::min(begin_[i + 1] * cell_bytes, bytes_));
+    }
+    token_begin_[sub_blocks_] = count;
+  }
+  // Makes the code, and an encoder_entry of each token. Returns the number of bits of all codes.
+  uint64_t make_entries() noexcept {
+    uint32_t counts[counted_symbols] = {}, slots[counted_symbols];
+    counts[end_of_block] = 1;
+    for (uint32_t t = 0; t < far_token; ++t)
+      if (const uint32_t count = entries_[t] + entries_[t + far_token]; count != 0) counts[symbol_of_token(t)] += count;
+    const huffman_format::code_maker<counted_symbols> code(counts);
+    std::memcpy(length_, code.length, sizeof length_);
+    huffman_format::visit_codes(length_, coded_symbols,
+                                [&](uint32_t s, uint32_t, uint32_t slot) { slots[s] = slot << (32 - max_length); });
+    for (uint32_t t = 0; t < far_token; ++t) {
+      if (t >= 256 && t < 256 + min_match) continue;
+      const uint32_t s = symbol_of_token(t);
+      if (length_[s] == 0) continue;
+      entries_[t] = encoder_entry(t, slots[s], length_[s]);
+      entries_[t + far_token] = far_entry<Width>(entries_[t]);
+    }
+    end_code_ = reverse_bits(slots[end_of_block]);
+    return code.bits();
+  }
+
+  // Writes stream_, and sets the bits of each segment and sub-block. Returns the size in bytes.
+  uint32_t write_stream() noexcept {
+    bit_writer out(stream_);
+    uint64_t begin = prefix_bits;
+    const auto bits_of_part = [&] {
+      const uint64_t bits = out.position() - begin;
+      begin += bits;
+      return static_cast<uint32_t>(bits);
+    };
+    for (uint32_t i = 0; i < prefix_bits; i += 32) out.put(prefix_word<Width>(i / 32), std::min(32u, prefix_bits - i));
+    for (uint32_t i = 0; i <= whole_segments; ++i) {
+      const auto length = [&](uint32_t k) -> uint32_t {
+        const uint32_t s = i * segment_symbols + k;
+        return s < coded_symbols ? length_[s] : distance_length<Width>(s - coded_symbols);
+      };
+      visit_segment<Width>(i, length, [&](uint32_t bits, uint32_t count) { out.put(bits, count); });
+      segment_bits_[i] = bits_of_part();
+    }
+    for (uint32_t i = 0; i < sub_blocks_; ++i) {
+      for (uint32_t t = token_begin_[i]; t < token_begin_[i + 1]; ++t) {
+        const uint32_t entry = entries_[token_[t]];
+        out.put(entry & low_mask(27), entry >> 27);
+      }
+      bits_[i] = bits_of_part();
+    }
+    out.put(end_code_, length_[end_of_block]);
+    out.finish_bytes();
+    return static_cast<uint32_t>(ceil_div(out.position(), uint64_t{8}));
+  }
+  void write_index(std::byte* to, std::byte* end) const noexcept {
+    for (uint32_t i = 0; i < whole_segments; ++i) *to++ = static_cast<std::byte>(segment_bits_[i]);
+    for (uint32_t i = 0; i < sub_blocks_; ++i)
+      for (uint32_t k = 0; k < 3; ++k)
+        *to++ = static_cast<std::byte>(entry_of(begin_[i + 1] - begin_[i], bits_[i]) >> 8 * k);
+    while (to != end) *to++ = std::byte{};
+  }
+
+  const std::byte* values_ = nullptr;
+  uint32_t bytes_ = 0, cells_ = 0, sub_blocks_ = 0, end_code_ = 0;
+  uint32_t near_[max_cells], far_[max_cells];  // a bit for each byte of a cell
+  uint32_t near_run_[max_cells], far_run_[max_cells], begins_[max_cells];
+  uint32_t other_[max_cells];  // far_ without near_run_
+  bool cuts_[max_cells];       // whether a cell begins a sub-block other than the first
+  uint32_t begin_[max_sub_blocks + 1], token_begin_[max_sub_blocks + 1], bits_[max_sub_blocks];
+  uint16_t token_[max_chunk_raw_bytes];
+  uint32_t entries_[2 * far_token];  // first the counts of tokens, then their encoder_entry
+  uint8_t length_[counted_symbols];
+  uint32_t segment_bits_[whole_segments + 1];
+  std::byte stream_[max_chunk_raw_bytes / 8 * max_length + 512];  // each byte has a literal of max_length bits
+};
+
+// Decoder for elements of Width bytes.
+template <uint32_t Width> class host_decoder {
+ public:
+  status decode(const_bytes encoded, bytes values) noexcept {
+    if (encoded.size() < 4 || encoded.size() > max_chunk_raw_bytes || values.size() > max_chunk_raw_bytes)
+      return status::bad_payload;
+    const auto size = static_cast<uint32_t>(values.size());
+    const auto last = load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4);
+    const chunk_end end(last);
+    if (!end.fits(last, static_cast<uint32_t>(encoded.size()), size)) return status::bad_payload;
+    const std::byte* const index = encoded.data() + end.stream;
+    stream_ = encoded.data();
+    stream_bits_ = 8 * end.stream;
+    uint32_t at = 0;
+    if (!read_header(index, at)) return status::bad_payload;
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < end.sub_blocks; ++i) {
+      uint32_t entry = 0;
+      for (uint32_t k = 0; k < 3; ++k)
+        entry |= uint32_t{static_cast<uint8_t>(index[whole_segments + 3 * i + k])} << 8 * k;
+      const uint32_t begin = first * cell_bytes;
+      first += entry_cells(entry);
+      if (begin >= size || (i + 1 == end.sub_blocks) != (first == cells_of(size))) return status::bad_payload;
+      const uint32_t to = at + entry_bits(entry);
+      if (to > stream_bits_ ||
+          !decode_sub_block(at, to, values.data() + begin, values.data() + std::min(first * cell_bytes, size)))
+        return status::bad_payload;
+      at = to;
+    }
+    const uint32_t entry = lookup(window(at));
+    if ((entry >> 4) != 0 || ceil_div(at + (entry & 15), 8u) != end.stream) return status::bad_payload;
+    const bool is_padded = std::all_of(index + whole_segments + 3 * end.sub_blocks, encoded.data() + encoded.size() - 4,
+                                       [](std::byte b) { return b == std::byte{}; });
+    return is_padded ? status::ok : status::bad_payload;
+  }
+
+ private:
+  // Returns at least the next 57 bits. Up to the end of the stream, the index is long enough to be read with them.
+  uint64_t window(uint32_t at) const noexcept { return load_unaligned<uint64_t>(stream_ + at / 8) >> at % 8; }
+
+  // Reads the header into the table, and sets `at` to the first bit after it.
+  bool read_header(const std::byte* index, uint32_t& at) noexcept {
+    for (uint32_t i = 0; i < prefix_bits; i += 32)
+      if ((static_cast<uint32_t>(window(i)) & low_mask(prefix_bits - i)) != prefix_word<Width>(i / 32)) return false;
+    uint8_t length[whole_segments * segment_symbols + segment_size<Width>(whole_segments)] = {};
+    at = prefix_bits;
+    for (uint32_t i = 0; i <= whole_segments; ++i) {
+      const uint32_t to = read_segment<Width>(
+          i, at, [&](uint32_t bit) { return bit < stream_bits_ ? static_cast<uint32_t>(window(bit)) : 0; },
+          precode_entry, [&](uint32_t k, uint32_t l) { length[i * segment_symbols + k] = static_cast<uint8_t>(l); });
+      if (to == 0 || (i < whole_segments && to != at + static_cast<uint8_t>(index[i]))) return false;
+      at = to;
+    }
+    for (uint32_t i = 0; i < distance_codes<Width>; ++i)
+      if (length[coded_symbols + i] != distance_length<Width>(i)) return false;
+    const auto fill = [&](uint32_t s, uint32_t l, uint32_t slot) {
+      const uint32_t entry = decoder_entry(s, l);
+      for (uint32_t i = reversed(slot, max_length); i < huffman_format::slots; i += 1u << l) table_[i] = entry;
+    };
+    return huffman_format::visit_codes(length, coded_symbols, fill) == huffman_format::slots &&
+           length[end_of_block] != 0;
+  }
+
+  bool decode_sub_block(uint32_t at, uint32_t end, std::byte* out, std::byte* const out_end) const noexcept {
+    const std::byte* const out_begin = out;
+    while (out != out_end) {
+      if (at >= end) return false;
+      uint64_t bits = window(at);
+      uint32_t entry = lookup(bits);
+      // A window has at least 57 bits: up to four literals of 10 bits each, and 17 bits of a match.
+      for (uint32_t i = 0; i < 3 && is_literal(entry) && out + 1 < out_end; ++i) {
+        *out++ = static_cast<std::byte>(entry >> 8);
+        bits >>= entry & 15;
+        at += entry & 15;
+        entry = lookup(bits);
+      }
+      bits >>= entry & 15;
+      at += entry & 15;
+      if (is_literal(entry)) {
+        *out++ = static_cast<std::byte>(entry >> 8);
+        continue;
+      }
+      const uint32_t extra = entry >> 4 & 15, length = (entry >> 8) + (static_cast<uint32_t>(bits) & low_mask(extra));
+      bits >>= extra;
+      const bool is_far = (bits & 1) != 0;
+      at += extra + distance_bits<Width>(is_far);
+      if (length == 0 || length > static_cast<uint32_t>(out_end - out)) return false;
+      if (is_far && (Width == 1 || (Width == 8 && (bits & 2) == 0))) return false;
+      if (out - out_begin < static_cast<std::ptrdiff_t>(is_far ? Width : 1)) return false;
+      out = is_far ? repeat<Width>(out, length) : repeat<1>(out, length);
+    }
+    return at == end;
+  }
+  uint32_t lookup(uint64_t bits) const noexcept { return table_[bits % huffman_format::slots]; }
+  template <uint32_t Distance> static std::byte* repeat(std::byte* out, uint32_t length) noexcept {
+    if constexpr (Distance == 1) {
+      std::memset(out, static_cast<int>(out[-1]), length);
+    } else {
+      for (uint32_t i = 0; i < length; ++i) out[i] = out[static_cast<std::ptrdiff_t>(i) - std::ptrdiff_t{Distance}];
+    }
+    return out + length;
+  }
+
+  uint32_t table_[huffman_format::slots];  // by the next bits, lowest first
+  const std::byte* stream_ = nullptr;
+  uint32_t stream_bits_ = 0;
+};
 
 }  // namespace deflate_format
 
 template <element T> uint32_t deflate<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
   if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
   deflate_format::host_encoder<width> encoder;
-  const uint32_t size = encoder.measure(as_bytes(values));
-  if (size != incompressible) encoder.write(out.data());
-  return size;
+  return encoder.encode(as_bytes(values), out.data());
 }
 
 template <element T> status deflate<T>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
@@ -82,15 +342,6 @@ template <element T> const_bytes deflate<T>::stream_of(const_bytes encoded) noex
   if (encoded.size() < 4) return {};
   const deflate_format::chunk_end end(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4));
   return end.stream <= encoded.size() ? encoded.subspan(0, end.stream) : const_bytes{};
-}
-
-template <element T> uint64_t deflate<T>::encode_stream(span<const T> values, bytes out) noexcept {
-  if (!values.empty() && values.size_bytes() <= max_chunk_raw_bytes) {
-    deflate_format::host_encoder<width> encoder;
-    encoder.measure(as_bytes(values));
-    if (encoder.stream_bytes() < values.size_bytes()) return encoder.write_stream(out.data());
-  }
-  return deflate_format::store_blocks(as_bytes(values), out.data());
 }
 
 static_assert(codec<deflate<float>>);

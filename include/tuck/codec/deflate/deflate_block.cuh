@@ -48,7 +48,6 @@ template <element T, int Threads> class block_encoder {
     uint32_t piece_begin[max_pieces + 1];               // in bytes
     uint32_t piece_bit[max_pieces + 1];
     uint32_t segment_bits[whole_segments + 1];
-    uint32_t tokens_of_warp[warps];
     huffman_format::warp_symbols symbols;
     typename scan::TempStorage scan_storage;
   };
@@ -58,7 +57,9 @@ template <element T, int Threads> class block_encoder {
   __device__ void take(const deflate<T>&, tile& values) {
     bytes_ = values.count * width;
     cells_ = cells_of(bytes_);
-    store_to_row(values, bytes_, reinterpret_cast<std::byte*>(temp_.row));
+#pragma unroll
+    for (int r = 0; r < tile::rows; ++r)
+      if (const uint32_t at = tile::first_value(r * tile::row_words) * width; at < bytes_) unit(at) = values.row(r);
   }
   __device__ uint32_t measure(const deflate<T>&) {
     clear();
@@ -93,27 +94,15 @@ template <element T, int Threads> class block_encoder {
   }
 
  private:
-  // Permutes the 16-byte units in each group of eight, after bytes have been compared. Without this, threads that walk
-  // at equal distances conflict on one bank of shared memory.
+  // Permutes the 16-byte units of the row. Without this, threads that walk at equal distances conflict on one bank of
+  // shared memory.
   __device__ static uint32_t dealt(uint32_t byte) { return device::xor_masked<0x70>(byte, byte >> 3); }
   __device__ uint32_t byte_at(uint32_t i) const { return reinterpret_cast<const uint8_t*>(temp_.row)[dealt(i)]; }
-  __device__ void deal() {
-    auto* const row = reinterpret_cast<std::byte*>(temp_.row);
-#pragma unroll
-    for (uint32_t r = 0; r < rounds; ++r) {
-      const uint32_t at = first_cell(r) * cell_bytes;
-      device::vec128 x[2];
-      if (at < bytes_)
-        for (uint32_t q = 0; q < 2; ++q) x[q] = *reinterpret_cast<const device::vec128*>(row + at + 16 * q);
-      device::sync_warp();
-      if (at < bytes_)
-        for (uint32_t q = 0; q < 2; ++q) *reinterpret_cast<device::vec128*>(row + dealt(at + 16 * q)) = x[q];
-    }
+  __device__ device::vec128& unit(uint32_t byte) const {
+    return *reinterpret_cast<device::vec128*>(reinterpret_cast<std::byte*>(temp_.row) + dealt(byte));
   }
-  // Returns a cell of this thread; the cells of a warp are contiguous.
-  __device__ static uint32_t first_cell(uint32_t round) {
-    return device::warp_id() * (rounds * device::warp_size) + device::lane_id() + round * device::warp_size;
-  }
+  // Returns a cell of this thread.
+  __device__ static uint32_t cell_of(uint32_t round) { return round * Threads + threadIdx.x; }
 
   // Returns a function that gives the code lengths of a segment of the header.
   __device__ auto lengths_of(uint32_t segment) const {
@@ -127,7 +116,7 @@ template <element T, int Threads> class block_encoder {
     for (uint32_t i = threadIdx.x; i < counted_symbols; i += Threads) temp_.counts[i] = i == end_of_block;
     for (uint32_t i = threadIdx.x; i < kinds; i += Threads) temp_.entries[i] = 0;
     auto* const row = reinterpret_cast<uint8_t*>(temp_.row);
-    for (uint32_t i = bytes_ + threadIdx.x; i < cells_ * cell_bytes; i += Threads) row[i] = 0;
+    for (uint32_t i = bytes_ + threadIdx.x; i < cells_ * cell_bytes; i += Threads) row[dealt(i)] = 0;
     if (threadIdx.x == 0) {
       temp_.tokens[cells_] = {1u << 31, 0};
       temp_.begin_cell[0] = temp_.begin_weight[0] = 0;
@@ -138,17 +127,17 @@ template <element T, int Threads> class block_encoder {
 
   // Returns the near and the far bytes of a cell.
   __device__ equal_bits equal_bytes(uint32_t cell) const {
-    const uint32_t* const words = temp_.row + cell * (cell_bytes / 4);
     uint32_t x[2 + 8] = {};  // beginning with the two words before the cell
     if (cell != 0) {
-      if constexpr (width == 8) x[0] = words[-2];
-      x[1] = words[-1];
+      const device::vec128& before = unit(cell * cell_bytes - 16);
+      if constexpr (width == 8) x[0] = before.w[2];
+      x[1] = before.w[3];
     }
 #pragma unroll
     for (uint32_t q = 0; q < 2; ++q) {
-      const device::vec128 row = reinterpret_cast<const device::vec128*>(words)[q];
+      const device::vec128 here = unit(cell * cell_bytes + 16 * q);
 #pragma unroll
-      for (uint32_t k = 0; k < 4; ++k) x[2 + 4 * q + k] = row.w[k];
+      for (uint32_t k = 0; k < 4; ++k) x[2 + 4 * q + k] = here.w[k];
     }
     equal_bits found{};
 #pragma unroll
@@ -192,35 +181,30 @@ template <element T, int Threads> class block_encoder {
 
   __device__ void find_tokens() {
     equal_bits equal[rounds];
-    uint32_t own[rounds], before[rounds], all = 0;  // numbers of tokens
+    constexpr uint32_t even = round_up_pow2(rounds, 1);
+    uint32_t own[even] = {}, before[even], all = 0;  // numbers of tokens
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
-      const uint32_t c = first_cell(r);
+      const uint32_t c = cell_of(r);
       equal[r] = c < cells_ ? equal_bytes(c) : equal_bits{};
       const token_bits found = mark(equal[r], c == 0, false);
       own[r] = c < cells_ ? popcount(found.begins & low_mask(bytes_ - c * cell_bytes)) : 0;
     }
 #pragma unroll
-    for (uint32_t r = 0; r < rounds; ++r) {
-      const uint32_t up_to = device::warp_inclusive_sum(own[r]);
-      before[r] = all + up_to - own[r];
-      all += device::shfl(up_to, device::warp_size - 1);
+    for (uint32_t r = 0; r < rounds; r += 2) {  // the numbers of two rounds, 16 bits each, are added at once
+      uint32_t sums;
+      if (r != 0) device::sync_block();
+      const uint32_t earlier = scan::exclusive_sum(temp_.scan_storage, own[r] | own[r + 1] << 16, sums);
+      before[r] = all + (earlier & 0xffff);
+      before[r + 1] = all + (sums & 0xffff) + (earlier >> 16);
+      all += (sums & 0xffff) + (sums >> 16);
     }
-    if (device::lane_id() == 0) temp_.tokens_of_warp[device::warp_id()] = all;
-    device::sync_block();
-    deal();
-    uint32_t sum = 0, of_others = 0;
-    for (uint32_t w = 0; w < warps; ++w) {
-      if (w == device::warp_id()) of_others = sum;
-      sum += temp_.tokens_of_warp[w];
-    }
-    const sub_block_plan plan(bytes_, sum);
+    const sub_block_plan plan(bytes_, all);
     sub_blocks_ = plan.count;
     uint32_t sub_block[rounds], next[rounds];  // of the cell, and of the next cell
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
-      const uint32_t c = first_cell(r);
-      before[r] += of_others;
+      const uint32_t c = cell_of(r);
       sub_block[r] = plan.at(c, before[r]);
       next[r] = plan.at(c + 1, before[r] + own[r]);
       if (c < cells_ && next[r] != sub_block[r]) {
@@ -231,7 +215,7 @@ template <element T, int Threads> class block_encoder {
     device::sync_block();
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
-      const uint32_t c = first_cell(r);
+      const uint32_t c = cell_of(r);
       bool begins = false, next_begins = false;
       if (c < cells_) {
         begins = temp_.begin_cell[sub_block[r]] == c;
@@ -303,8 +287,7 @@ template <element T, int Threads> class block_encoder {
     if (threadIdx.x < sub_blocks_ * parts) temp_.piece_bit[threadIdx.x] = before;
     if (threadIdx.x == 0) temp_.piece_bit[sub_blocks_ * parts] = header + all;
     device::sync_block();
-    const bool is_long = threadIdx.x < sub_blocks_ && (sub_block_bits(threadIdx.x) >= max_entry_bits ||
-                                                       sub_block_cells(threadIdx.x) > max_entry_cells);
+    const bool is_long = threadIdx.x < sub_blocks_ && sub_block_bits(threadIdx.x) >= max_entry_bits;
     stream_ = (header + all + (temp_.counts[end_of_block] & 15) + 7) / 8;
     const uint32_t size = stream_ + index_bytes(stream_, sub_blocks_);
     words_ = size / 4;

@@ -46,7 +46,7 @@
 #pragma once
 
 #include <tuck/codec/huffman/code.hpp>
-#include <tuck/codec/inflate/symbols.hpp>
+#include <tuck/codec/inflate/codes.hpp>
 #include <tuck/core/bits.hpp>
 #include <tuck/core/span.hpp>
 
@@ -60,7 +60,7 @@ inline constexpr uint32_t coded_symbols = 285;  // symbol 285 would be a match o
 inline constexpr uint32_t counted_symbols = 288;
 inline constexpr uint32_t segment_symbols = 32, whole_segments = 8;
 inline constexpr uint32_t max_sub_blocks = 160;
-inline constexpr uint32_t max_entry_cells = 1u << 11, max_entry_bits = 1u << 13;
+inline constexpr uint32_t max_entry_bits = 1u << 13;
 
 TUCK_HD constexpr uint32_t cells_of(uint32_t bytes) noexcept { return ceil_div(bytes, cell_bytes); }
 
@@ -106,29 +106,10 @@ TUCK_HD constexpr uint32_t rank_at(uint32_t bits) noexcept {
 }
 }  // namespace precode
 
-// The first 71 bits of a block, up to the first code length.
+// The bits of a block up to the first code length, as words: those of the table at the beginning of this file.
 inline constexpr uint32_t prefix_bits = 3 + 5 + 5 + 4 + 18 * 3;
-template <uint32_t Width> TUCK_HD constexpr uint32_t make_prefix(uint32_t i) noexcept {
-  uint32_t words[3] = {};
-  uint32_t at = 0;
-  const auto put = [&](uint32_t x, uint32_t bits) {
-    words[at / 32] |= x << at % 32;
-    if (at % 32 + bits > 32) words[at / 32 + 1] |= x >> (32 - at % 32);
-    at += bits;
-  };
-  put(1 | dynamic << 1, 3);
-  put(coded_symbols - first_length_symbol, 5);
-  put(distance_codes<Width> - 1, 5);
-  put(18 - 4, 4);
-  for (uint32_t k = 0; k < 18; ++k) {
-    const uint32_t symbol = precode_order(k);
-    put(symbol < 11 || symbol >= 17 ? precode::length(precode::rank(symbol)) : 0, 3);
-  }
-  return words[i];
-}
 template <uint32_t Width> TUCK_HD constexpr uint32_t prefix_word(uint32_t i) noexcept {
-  constexpr uint32_t first = make_prefix<Width>(0), second = make_prefix<Width>(1), third = make_prefix<Width>(2);
-  return i == 0 ? first : i == 1 ? second : third;
+  return i == 0 ? 0x52e1c0e5 | (distance_codes<Width> - 1) << 8 : i == 1 ? 0xc7185713 : 0x61;
 }
 
 // Number of symbols in a segment, including distances.

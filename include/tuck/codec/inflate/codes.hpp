@@ -1,15 +1,105 @@
 // The codes of a block of any RFC 1951 stream: reads them from its header, makes tables, and decodes tokens.
 #pragma once
 
-#include <tuck/codec/inflate/symbols.hpp>
+#include <tuck/core/bits.hpp>
 #include <tuck/core/span.hpp>
 #include <tuck/core/status.hpp>
 
 namespace tuck::inline TUCK_ABI::deflate_format {
 
-// Reads the bits of a DEFLATE stream, lowest first. Bits past the end are zeros; overrun() tells whether any were
-// taken.
-class bit_input {
+// -- the meaning of symbols (sections 3.2.5 to 3.2.7), by arithmetic instead of tables --------------------------------
+
+inline constexpr uint32_t literal_symbols = 286;  // 0 to 255 literals, 256 the end of the block, 257 to 285 lengths
+inline constexpr uint32_t distance_symbols = 30;
+inline constexpr uint32_t precode_symbols = 19;  // symbols of the code of code lengths
+inline constexpr uint32_t end_of_block = 256;
+inline constexpr uint32_t first_length_symbol = 257;
+inline constexpr uint32_t min_match = 3;
+inline constexpr uint32_t max_match = 258;
+inline constexpr uint32_t max_stored = 65535;  // bytes of a stored block
+inline constexpr uint32_t max_code_bits = 15;
+inline constexpr uint32_t max_precode_bits = 7;
+
+enum block_type : uint32_t { stored = 0, fixed = 1, dynamic = 2 };
+
+// The least value of a symbol, and the number of extra bits, which are added to it.
+struct symbol_meaning {
+  uint32_t base;
+  uint32_t extra_bits;
+};
+
+// Returns the meaning of a length symbol, 257 to 285.
+TUCK_HD constexpr symbol_meaning length_of(uint32_t symbol) noexcept {
+  const uint32_t i = symbol - first_length_symbol;
+  if (i < 8) return {min_match + i, 0};
+  if (i == 28) return {max_match, 0};
+  const uint32_t extra = i / 4 - 1;
+  return {min_match + ((4 + i % 4) << extra), extra};
+}
+
+// Returns the meaning of a distance symbol, 0 to 29.
+TUCK_HD constexpr symbol_meaning distance_of(uint32_t symbol) noexcept {
+  if (symbol < 4) return {1 + symbol, 0};
+  const uint32_t extra = symbol / 2 - 1;
+  return {1 + ((2 + symbol % 2) << extra), extra};
+}
+
+// Returns the symbol of a length, 3 to 258.
+TUCK_HD constexpr uint32_t length_symbol(uint32_t length) noexcept {
+  if (length == max_match) return first_length_symbol + 28;
+  const uint32_t x = length - min_match;
+  if (x < 8) return first_length_symbol + x;
+  const uint32_t extra = tuck::bit_width(x) - 3;
+  return first_length_symbol + 4 * (extra + 1) + ((x >> extra) - 4);
+}
+
+// Returns the symbol whose code length is the i-th in the header of a dynamic block: 16 17 18 0 8 7 9 6 10 5 11 4 12 3
+// 13 2 14 1 15.
+TUCK_HD constexpr uint32_t precode_order(uint32_t i) noexcept {
+  if (i < 3) return 16 + i;
+  if (i == 3) return 0;
+  return i % 2 == 0 ? 6 + i / 2 : 7 - (i - 5) / 2;
+}
+
+// Returns the length in bits of a literal or length code in a fixed block.
+TUCK_HD constexpr uint32_t fixed_literal_bits(uint32_t symbol) noexcept {
+  return symbol < 144 ? 8 : symbol < 256 ? 9 : symbol < 280 ? 7 : 8;
+}
+inline constexpr uint32_t fixed_literal_symbols = 288;
+inline constexpr uint32_t fixed_distance_symbols = 32;
+inline constexpr uint32_t fixed_distance_bits = 5;
+
+// Reverses the low `width` bits of a code, 1 to 32, into the order of a stream: first bit lowest.
+TUCK_HD constexpr uint32_t reversed(uint32_t code, uint32_t width) noexcept {
+  return reverse_bits(code) >> (32 - width);
+}
+
+// -- bits ------------------------------------------------------------------------------------------------------------
+
+// The next bits of a DEFLATE stream, lowest first. Classes that derive from it add `refill`.
+class bit_buffer {
+ public:
+  // Returns the available bits, without consuming them.
+  TUCK_HD uint32_t peek() const noexcept { return static_cast<uint32_t>(bits_); }
+  TUCK_HD void drop(uint32_t width) noexcept {
+    bits_ >>= width;
+    fill_ -= width;
+  }
+  // Consumes the next `width` <= 16 bits, which must be available.
+  TUCK_HD uint32_t take(uint32_t width) noexcept {
+    const uint32_t x = peek() & low_mask(width);
+    drop(width);
+    return x;
+  }
+  TUCK_HD void align() noexcept { drop(fill_ % 8); }  // to the next byte boundary
+
+ protected:
+  uint64_t bits_ = 0;
+  uint32_t fill_ = 0;  // number of valid bits in bits_
+};
+
+// Reads a stream from memory. Bits past the end are zeros; overrun() tells whether any were taken.
+class bit_input : public bit_buffer {
  public:
   static constexpr uint32_t refilled_bits = 48;
 
@@ -27,25 +117,11 @@ class bit_input {
         if (next_ < stream_.size()) bits_ |= uint64_t{static_cast<uint8_t>(stream_[next_])} << fill_;
     }
   }
-  // Returns the available bits, without consuming them.
-  TUCK_HD uint32_t peek() const noexcept { return static_cast<uint32_t>(bits_); }
-  TUCK_HD void drop(uint32_t width) noexcept {
-    bits_ >>= width;
-    fill_ -= width;
-  }
-  // Refills, and consumes the next `width` <= 16 bits.
-  TUCK_HD uint32_t take(uint32_t width) noexcept {
-    refill();
-    const uint32_t x = peek() & low_mask(width);
-    drop(width);
-    return x;
-  }
 
   // Returns whether the next refill reads no byte past the end.
   TUCK_HD bool ample() const noexcept { return next_ + 8 <= stream_.size(); }
   TUCK_HD uint64_t position() const noexcept { return 8 * next_ - fill_; }  // in bits from the beginning
   TUCK_HD bool overrun() const noexcept { return position() > 8 * stream_.size(); }
-  TUCK_HD void align() noexcept { drop(fill_ % 8); }  // to the next byte boundary
   TUCK_HD void seek(uint64_t byte) noexcept {
     next_ = byte;
     bits_ = 0;
@@ -55,107 +131,7 @@ class bit_input {
  private:
   const_bytes stream_;
   uint64_t next_ = 0;  // offset of the next byte
-  uint64_t bits_ = 0;
-  uint32_t fill_ = 0;  // number of valid bits in bits_
 };
-
-// -- the header of a dynamic block: the lengths of all its codes (section 3.2.7), checked as zlib checks them ---------
-
-// The code lengths of a block in bits; 0 means that the symbol has no code.
-struct code_lengths {
-  uint8_t of[literal_symbols + distance_symbols + 4];  // of literals and lengths, then of distances
-  uint32_t literals;                                   // number of symbols of each kind
-  uint32_t distances;
-
-  TUCK_HD const uint8_t* of_distances() const noexcept { return of + literals; }
-};
-
-// Working memory of the header reader: on the device one thread reads the header, without a stack.
-struct precode_memory {
-  uint8_t length[precode_symbols + 1];
-  uint8_t symbol[1 << max_precode_bits];  // by the next 7 bits: symbol | length << 5
-};
-
-namespace detail {
-
-// The part of the code space that a code fills.
-struct code_space {
-  static constexpr uint32_t all = 1u << max_code_bits;
-  uint32_t used = 0;
-  uint32_t longest = 0;
-
-  TUCK_HD void add(uint32_t length) noexcept {
-    if (length == 0) return;
-    used += all >> length;
-    if (length > longest) longest = length;
-  }
-  // Returns whether the code is complete; a single code of one bit, or no code at all, is also allowed.
-  TUCK_HD bool is_code() const noexcept { return used == all || (used < all && longest <= 1); }
-};
-
-// Fills the table of the precode, which must be complete and have codes of at most 7 bits.
-TUCK_HD inline void build_precode(precode_memory& memory) noexcept {
-  uint32_t code = 0;  // the next code, left-aligned in 7 bits
-  for (uint32_t length = 1; length <= max_precode_bits; ++length)
-    for (uint32_t symbol = 0; symbol < precode_symbols; ++symbol) {
-      if (memory.length[symbol] != length) continue;
-      const uint32_t first = reversed(code >> (max_precode_bits - length), length);
-      for (uint32_t i = first; i < 1u << max_precode_bits; i += 1u << length)
-        memory.symbol[i] = static_cast<uint8_t>(symbol | length << 5);
-      code += 1u << (max_precode_bits - length);
-    }
-}
-
-template <class Input>
-TUCK_HD status read_code_lengths(Input& in, code_lengths& lengths, precode_memory& memory) noexcept {
-  lengths.literals = first_length_symbol + in.take(5);
-  lengths.distances = 1 + in.take(5);
-  const uint32_t precodes = 4 + in.take(4);
-  if (lengths.literals > literal_symbols || lengths.distances > distance_symbols) return status::deflate_code_counts;
-
-  code_space space;
-  for (uint32_t i = 0; i < precode_symbols; ++i) {
-    const uint32_t length = i < precodes ? in.take(3) : 0;
-    memory.length[precode_order(i)] = static_cast<uint8_t>(length);
-    space.add(length);
-  }
-  if (space.used != code_space::all) return status::deflate_precode;
-  build_precode(memory);
-
-  const uint32_t count = lengths.literals + lengths.distances;
-  for (uint32_t i = 0; i < count;) {
-    in.refill();
-    const uint32_t entry = memory.symbol[in.peek() & low_mask(max_precode_bits)], symbol = entry & 31;
-    in.drop(entry >> 5);
-    uint32_t length = symbol, times = 1;
-    if (symbol >= 16) {
-      if (symbol == 16 && i == 0) return status::deflate_first_repeat;
-      length = symbol == 16 ? lengths.of[i - 1] : 0;
-      const uint32_t width = symbol == 16 ? 2 : symbol == 17 ? 3 : 7;
-      times = (symbol == 18 ? 11 : 3) + (in.peek() & low_mask(width));
-      in.drop(width);
-      if (i + times > count) return status::deflate_long_repeat;
-    }
-    for (; times != 0; --times) lengths.of[i++] = static_cast<uint8_t>(length);
-  }
-
-  code_space literals, distances;
-  for (uint32_t i = 0; i < lengths.literals; ++i) literals.add(lengths.of[i]);
-  for (uint32_t i = lengths.literals; i < count; ++i) distances.add(lengths.of[i]);
-  if (lengths.of[end_of_block] == 0) return status::deflate_no_end_code;
-  if (!literals.is_code()) return status::deflate_literal_code;
-  if (!distances.is_code()) return status::deflate_distance_code;
-  return status::ok;
-}
-
-}  // namespace detail
-
-// Reads the header of a dynamic block after its type, up to its first symbol. `Input` has the interface of bit_input.
-template <class Input>
-TUCK_HD status read_code_lengths(Input& in, code_lengths& lengths, precode_memory& memory) noexcept {
-  const status s = detail::read_code_lengths(in, lengths, memory);
-  return in.overrun() ? status::deflate_ends_early : s;
-}
 
 // -- codes as tables: a lookup by the first bits of a code; the canonical order of codes finds longer ones -----------
 
@@ -164,27 +140,34 @@ inline constexpr uint32_t no_symbol = 0xffff;
 // A code of at most `Symbols` symbols with a lookup table of at most `LookupBits` bits. Call sort, then fill.
 template <uint32_t LookupBits, uint32_t Symbols> class code_table {
  public:
-  // Sorts the symbols with a code into canonical order. Called by one thread; the lengths must satisfy is_code.
-  TUCK_HD void sort(const uint8_t* length, uint32_t symbols) noexcept {
+  // Sorts the symbols with a code into canonical order. Called by one thread. Returns whether the lengths are those of
+  // a code that zlib accepts: it is complete, or it has no codeword but one of one bit. Unrolled loops would take more
+  // registers than a whole kernel has otherwise.
+  TUCK_HD bool sort(const uint8_t* length, uint32_t symbols) noexcept {
     for (uint32_t l = 0; l <= max_code_bits; ++l) end_[l] = 0;
     for (uint32_t s = 0; s < symbols; ++s) ++end_[length[s]];  // counts, until the last loop
     uint32_t longest = 1, before = 0;
+    TUCK_UNROLL(1)
     for (uint32_t l = 1; l <= max_code_bits; ++l) {
       shift_[l] = static_cast<uint16_t>(before);
       before += end_[l];
       if (end_[l] != 0) longest = l;
     }
     bits_ = longest < LookupBits ? longest : LookupBits;
+    TUCK_UNROLL(1)
     for (uint32_t s = 0; s < symbols; ++s)
       if (length[s] != 0) symbol_[shift_[length[s]]++] = static_cast<uint16_t>(s);
-    for (uint32_t l = 1, code = 0; l <= max_code_bits; ++l) {
+    uint32_t code = 0;
+    TUCK_UNROLL(1)
+    for (uint32_t l = 1; l <= max_code_bits; ++l) {
       const uint32_t count = end_[l];
-      shift_[l] = static_cast<uint16_t>(shift_[l] - count - code);
-      code += count;
+      shift_[l] = static_cast<uint16_t>(shift_[l] - count - 2 * code);
+      code = 2 * code + count;
       end_[l] = static_cast<uint16_t>(code << (max_code_bits - l));
-      code <<= 1;
     }
+    return code == all_codes || (code < all_codes && longest == 1);
   }
+  TUCK_HD bool is_complete() const noexcept { return end_[max_code_bits] == all_codes; }
 
   // Fills part of the lookup table: thread `first` of `stride` threads, which must see what sort wrote.
   TUCK_HD void fill(const uint8_t* length, uint32_t first, uint32_t stride) noexcept {
@@ -209,6 +192,8 @@ template <uint32_t LookupBits, uint32_t Symbols> class code_table {
   }
 
  private:
+  static constexpr uint32_t all_codes = 1u << max_code_bits;
+
   template <class Input> TUCK_HD uint32_t take_long(Input& in) const noexcept {
     const uint32_t code = reversed(in.peek() & low_mask(max_code_bits), max_code_bits);
     for (uint32_t l = bits_ + 1; l <= max_code_bits; ++l) {
@@ -227,32 +212,99 @@ template <uint32_t LookupBits, uint32_t Symbols> class code_table {
   uint32_t bits_;
 };
 
-// Both codes of a block.
-struct block_codes {
-  static constexpr uint32_t literal_lookup_bits = 10;
-  static constexpr uint32_t distance_lookup_bits = 8;
+// A block of a stream up to its first symbol or byte. It has no constructor, because it may be in shared memory.
+class block {
+ public:
+  // The members that `read` sets.
+  bool is_final;
+  block_type type;
+  uint32_t stored_bytes;                                           // of a stored block
+  uint32_t literal_count, distance_count;                          // numbers of symbols
+  uint8_t length[fixed_literal_symbols + fixed_distance_symbols];  // of literals and lengths, then of distances; or 0
+  code_table<10, fixed_literal_symbols> literals;
+  code_table<8, fixed_distance_symbols> distances;
 
-  code_table<literal_lookup_bits, fixed_literal_symbols> literals;
-  code_table<distance_lookup_bits, fixed_distance_symbols> distances;
-
-  TUCK_HD void sort(const code_lengths& lengths) noexcept {
-    literals.sort(lengths.of, lengths.literals);
-    distances.sort(lengths.of_distances(), lengths.distances);
+  // Reads the header of a block on one thread. Then `fill` must complete the codes, unless the block is stored.
+  // `Input` derives from bit_buffer and has the other members of bit_input. `fixed_codes`: the codes are those of fixed
+  // blocks.
+  template <class Input> TUCK_HD status read(Input& in, bool fixed_codes) noexcept {
+    in.refill();
+    is_final = in.take(1) != 0;
+    type = static_cast<block_type>(in.take(2));
+    if (in.overrun()) return status::deflate_ends_early;
+    if (type == fixed && fixed_codes) return status::ok;
+    status found = status::ok;
+    switch (type) {
+      case stored: found = read_stored(in); break;
+      case fixed: set_fixed(); break;
+      case dynamic: found = read_lengths(in); break;
+      default: return status::deflate_block_type;
+    }
+    if (in.overrun()) return status::deflate_ends_early;
+    return found == status::ok && type != stored ? sort() : found;
   }
-  TUCK_HD void fill(const code_lengths& lengths, uint32_t first, uint32_t stride) noexcept {
-    literals.fill(lengths.of, first, stride);
-    distances.fill(lengths.of_distances(), first, stride);
+  // Does a part of the work of thread `first` of `stride` threads, which must see what `read` wrote.
+  TUCK_HD void fill(uint32_t first, uint32_t stride) noexcept {
+    literals.fill(length, first, stride);
+    distances.fill(length + literal_count, first, stride);
+  }
+  // Returns the status of a stored block of which `count` bytes were copied.
+  TUCK_HD status after_stored(uint64_t count, uint64_t capacity) const noexcept {
+    if (count == stored_bytes) return status::ok;
+    return count == capacity ? status::deflate_too_long : status::deflate_ends_early;
+  }
+
+ private:
+  template <class Input> TUCK_HD status read_stored(Input& in) noexcept {
+    in.align();
+    in.refill();
+    stored_bytes = in.take(16);
+    return in.take(16) == (~stored_bytes & 0xffff) ? status::ok : status::deflate_stored_length;
+  }
+  TUCK_HD void set_fixed() noexcept {
+    literal_count = fixed_literal_symbols;
+    distance_count = fixed_distance_symbols;
+    for (uint32_t i = 0; i < fixed_literal_symbols; ++i) length[i] = static_cast<uint8_t>(fixed_literal_bits(i));
+    for (uint32_t i = 0; i < fixed_distance_symbols; ++i) length[fixed_literal_symbols + i] = fixed_distance_bits;
+  }
+  // Reads the lengths of all codes (section 3.2.7).
+  template <class Input> TUCK_HD status read_lengths(Input& in) noexcept {
+    in.refill();
+    literal_count = first_length_symbol + in.take(5);
+    distance_count = 1 + in.take(5);
+    const uint32_t count = literal_count + distance_count, precodes = 4 + in.take(4);
+    if (literal_count > literal_symbols || distance_count > distance_symbols) return status::deflate_code_counts;
+
+    auto& precode = distances;  // until the lengths are known
+    for (uint32_t i = 0; i < precode_symbols; ++i) {
+      in.refill();
+      length[precode_order(i)] = static_cast<uint8_t>(i < precodes ? in.take(3) : 0);
+    }
+    if (!precode.sort(length, precode_symbols) || !precode.is_complete()) return status::deflate_precode;
+    precode.fill(length, 0, 1);
+
+    for (uint32_t i = 0; i < count;) {
+      in.refill();
+      const uint32_t symbol = precode.take(in);
+      uint32_t bits = symbol, times = 1;
+      if (symbol >= 16) {
+        if (symbol == 16 && i == 0) return status::deflate_first_repeat;
+        bits = symbol == 16 ? length[i - 1] : 0;
+        times = (symbol == 18 ? 11 : 3) + in.take(symbol == 16 ? 2 : symbol == 17 ? 3 : 7);
+        if (i + times > count) return status::deflate_long_repeat;
+      }
+      for (; times != 0; --times) length[i++] = static_cast<uint8_t>(bits);
+    }
+    return status::ok;
+  }
+  // Sorts both codes. Returns whether zlib accepts them.
+  TUCK_HD status sort() noexcept {
+    if (length[end_of_block] == 0) return status::deflate_no_end_code;
+    if (!literals.sort(length, literal_count)) return status::deflate_literal_code;
+    if (!distances.sort(length + literal_count, distance_count)) return status::deflate_distance_code;
+    return status::ok;
   }
 };
-
-// Sets the code lengths of fixed blocks.
-TUCK_HD inline void set_fixed(code_lengths& lengths) noexcept {
-  lengths.literals = fixed_literal_symbols;
-  lengths.distances = fixed_distance_symbols;
-  for (uint32_t i = 0; i < fixed_literal_symbols; ++i) lengths.of[i] = static_cast<uint8_t>(fixed_literal_bits(i));
-  for (uint32_t i = 0; i < fixed_distance_symbols; ++i)
-    lengths.of[fixed_literal_symbols + i] = static_cast<uint8_t>(fixed_distance_bits);
-}
 
 // A literal, a match, or the reason why the block has no more tokens:
 //
@@ -277,9 +329,8 @@ class token {
   uint32_t bits_;
 };
 
-// Decodes the next token of a block. `Input` has the interface of bit_input; a refill provides Input::refilled_bits
-// bits.
-template <class Input> TUCK_HD token take_token(Input& in, const block_codes& codes) noexcept {
+// Decodes the next token of a block. A refill provides Input::refilled_bits bits.
+template <class Input> TUCK_HD token take_token(Input& in, const block& codes) noexcept {
   in.refill();
   const uint32_t symbol = codes.literals.take(in);
   if (symbol < end_of_block) return token::literal(symbol);
@@ -287,17 +338,14 @@ template <class Input> TUCK_HD token take_token(Input& in, const block_codes& co
   if (symbol == no_symbol) return token::end(status::deflate_codeword);
   if (symbol >= literal_symbols) return token::end(status::deflate_length_symbol);
   const symbol_meaning length = length_of(symbol);
-  const uint32_t more_length = in.peek() & low_mask(length.extra_bits);
-  in.drop(length.extra_bits);
+  const uint32_t more_length = in.take(length.extra_bits);
 
   if constexpr (Input::refilled_bits < 48) in.refill();
   const uint32_t distance_symbol = codes.distances.take(in);
   if (distance_symbol == no_symbol) return token::end(status::deflate_codeword);
   if (distance_symbol >= distance_symbols) return token::end(status::deflate_distance_symbol);
   const symbol_meaning distance = distance_of(distance_symbol);
-  const uint32_t more_distance = in.peek() & low_mask(distance.extra_bits);
-  in.drop(distance.extra_bits);
-  return token::match(length.base + more_length, distance.base + more_distance);
+  return token::match(length.base + more_length, distance.base + in.take(distance.extra_bits));
 }
 
 }  // namespace tuck::inline TUCK_ABI::deflate_format

@@ -4,6 +4,8 @@
 
 #include <tuck/codec/inflate/codes.hpp>
 
+#include <algorithm>
+
 namespace tuck::inline TUCK_ABI {
 
 /// Result of inflate. `bytes` is the size of the output in bytes. After an error it is the size of the part that was
@@ -22,50 +24,27 @@ class inflater {
 
   inflate_result run() noexcept {
     status s = status::ok;
-    for (bool final = false; !final && s == status::ok;) s = decode_block(final);
+    do s = decode_block();
+    while (s == status::ok && !block_.is_final);
     return {{produced_, s}, s == status::ok ? ceil_div(in_.position(), uint64_t{8}) : 0};
   }
 
  private:
-  status decode_block(bool& final) noexcept {
-    const uint32_t header = in_.take(3);
-    if (in_.overrun()) return status::deflate_ends_early;
-    final = (header & 1) != 0;
-    switch (header >> 1) {
-      case stored: return copy_stored();
-      case fixed:
-        if (!fixed_codes_) {
-          set_fixed(lengths_);
-          make_codes();
-        }
-        fixed_codes_ = true;
-        return decode_tokens();
-      case dynamic:
-        fixed_codes_ = false;
-        if (const status s = read_code_lengths(in_, lengths_, precode_); s != status::ok) return s;
-        make_codes();
-        return decode_tokens();
-      default: return status::deflate_block_type;
-    }
-  }
-
-  void make_codes() noexcept {
-    codes_.sort(lengths_);
-    codes_.fill(lengths_, 0, 1);
+  status decode_block() noexcept {
+    if (const status s = block_.read(in_, fixed_codes_); s != status::ok) return s;
+    if (block_.type == stored) return copy_stored();
+    if (block_.type == dynamic || !fixed_codes_) block_.fill(0, 1);
+    fixed_codes_ = block_.type == fixed;
+    return decode_tokens();
   }
 
   status copy_stored() noexcept {
-    in_.align();
-    const uint32_t length = in_.take(16), complement = in_.take(16);
-    if (in_.overrun()) return status::deflate_ends_early;
-    if (length != (~complement & 0xffff)) return status::deflate_stored_length;
     const uint64_t from = in_.position() / 8, left = stream_.size() - from, capacity = out_.size() - produced_;
-    uint64_t count = length < left ? length : left;
-    if (count > capacity) count = capacity;
+    const uint64_t count = std::min({uint64_t{block_.stored_bytes}, left, capacity});
     if (count != 0) std::memcpy(out_.data() + produced_, stream_.data() + from, count);
     produced_ += count;
     in_.seek(from + count);
-    return count == length ? status::ok : count == capacity ? status::deflate_too_long : status::deflate_ends_early;
+    return block_.after_stored(count, capacity);
   }
 
   status decode_tokens() noexcept {
@@ -82,7 +61,7 @@ class inflater {
     const uint64_t size = out_.size();
     for (;;) {
       const bool ample = in.ample() && size - produced >= max_match + 8;
-      const token t = take_token(in, codes_);
+      const token t = take_token(in, block_);
       if (!ample && in.overrun()) return status::deflate_ends_early;
       if (t.is_literal() && (ample || produced != size)) {
         out[produced++] = t.byte();
@@ -116,10 +95,8 @@ class inflater {
   bytes out_;
   bit_input in_;
   uint64_t produced_ = 0;
-  bool fixed_codes_ = false;  // codes_ are those of fixed blocks
-  block_codes codes_;
-  code_lengths lengths_;
-  precode_memory precode_;
+  bool fixed_codes_ = false;  // the codes of block_ are those of fixed blocks
+  block block_;
 };
 
 }  // namespace deflate_format

@@ -9,9 +9,9 @@ namespace tuck::inline TUCK_ABI {
 
 namespace deflate_format {
 
-// bit_input for lane 0 of a warp. The next part of the stream is in shared memory, in words that are aligned in global
+// The input of lane 0 of a warp. The next part of the stream is in shared memory, in words that are aligned in global
 // memory. The whole warp calls the members, unless they are for lane 0.
-class warp_bit_input {
+class warp_bit_input : public bit_buffer {
   static constexpr uint32_t ring_words = 128;
   // The most that lane 0 reads between two calls of stage: the header of a dynamic block has at most 2293 bits, 32
   // tokens have at most 1536, and refills read up to 64 bits ahead.
@@ -40,18 +40,6 @@ class warp_bit_input {
     fill_ += 32;
     ++next_;
   }
-  __device__ uint32_t peek() const { return static_cast<uint32_t>(bits_); }
-  __device__ void drop(uint32_t width) {
-    bits_ >>= width;
-    fill_ -= width;
-  }
-  __device__ uint32_t take(uint32_t width) {
-    refill();
-    const uint32_t x = peek() & low_mask(width);
-    drop(width);
-    return x;
-  }
-  __device__ void align() { drop(fill_ % 8); }
   __device__ uint64_t position() const { return 32 * next_ - fill_ - 8 * lead_; }
   __device__ bool overrun() const { return 32 * next_ - fill_ > 8 * end_; }
 
@@ -91,9 +79,7 @@ class warp_bit_input {
   const std::byte* words_;  // word 0
   uint64_t end_;            // of the stream, in bytes from word 0
   uint64_t staged_ = 0;     // words loaded so far
-  uint64_t next_ = 0;       // index of the next word; this and the members below are valid in lane 0
-  uint64_t bits_ = 0;
-  uint32_t fill_ = 0;
+  uint64_t next_ = 0;       // index of the next word; this and the bits are valid in lane 0
 };
 
 }  // namespace deflate_format
@@ -109,14 +95,11 @@ class inflate_warp {
   /// Shared memory for one warp; it may be reused after a sync_warp().
   struct TempStorage {
     input::TempStorage ring;
-    deflate_format::block_codes codes;
-    deflate_format::code_lengths lengths;
-    deflate_format::precode_memory precode;
+    deflate_format::block block;
     token tokens[device::warp_size];
     uint16_t offsets[device::warp_size];  // offset of each token in the output
     uint32_t token_count;
-    uint32_t size;  // of the output of the tokens, or of a stored block
-    uint32_t header;
+    uint32_t size;  // of the output of the tokens
     status code;
     bool block_ended;
   };
@@ -127,60 +110,33 @@ class inflate_warp {
   __device__ inflate_result operator()(const_bytes stream, bytes out) {
     input in(temp_.ring, stream);
     inflate_result result;
-    bool fixed_codes = false;  // the tables are those of fixed blocks
-    for (bool final = false; !final && result.code == status::ok;) {
+    bool is_final = false, fixed_codes = false;  // fixed_codes: the tables are those of fixed blocks
+    do {
       in.stage();
-      if (device::lane_id() == 0) temp_.code = read_header(in, fixed_codes);
+      if (device::lane_id() == 0) temp_.code = temp_.block.read(in, fixed_codes);
       device::sync_warp();
       result.code = temp_.code;
       if (result.code != status::ok) break;
-      final = (temp_.header & 1) != 0;
-      const uint32_t type = temp_.header >> 1;
+      is_final = temp_.block.is_final;
+      const deflate_format::block_type type = temp_.block.type;
       if (type == deflate_format::stored) {
         result.code = copy_stored(in, stream, out, result.bytes);
         continue;
       }
-      if (type == deflate_format::dynamic || !fixed_codes)
-        temp_.codes.fill(temp_.lengths, device::lane_id(), device::warp_size);
+      if (type == deflate_format::dynamic || !fixed_codes) temp_.block.fill(device::lane_id(), device::warp_size);
       fixed_codes = type == deflate_format::fixed;
       result.code = decode_tokens(in, out, result.bytes);
-    }
+    } while (result.code == status::ok && !is_final);
     const uint64_t position = device::shfl(in.position(), 0);
     if (result.code == status::ok) result.consumed = ceil_div(position, uint64_t{8});
     return result;
   }
 
  private:
-  // Called by lane 0. Reads everything before the first symbol or byte of a block.
-  __device__ status read_header(input& in, bool fixed_codes) {
-    temp_.header = in.take(3);
-    if (in.overrun()) return status::deflate_ends_early;
-    switch (temp_.header >> 1) {
-      case deflate_format::stored: {
-        in.align();
-        temp_.size = in.take(16);
-        const uint32_t complement = in.take(16);
-        if (in.overrun()) return status::deflate_ends_early;
-        return temp_.size == (~complement & 0xffff) ? status::ok : status::deflate_stored_length;
-      }
-      case deflate_format::fixed:
-        if (fixed_codes) return status::ok;
-        set_fixed(temp_.lengths);
-        break;
-      case deflate_format::dynamic:
-        if (const status s = read_code_lengths(in, temp_.lengths, temp_.precode); s != status::ok) return s;
-        break;
-      default: return status::deflate_block_type;
-    }
-    temp_.codes.sort(temp_.lengths);
-    return status::ok;
-  }
-
   __device__ status copy_stored(input& in, const_bytes stream, bytes out, uint64_t& produced) {
-    const uint32_t length = temp_.size;
     const uint64_t from = device::shfl(in.position(), 0) / 8, left = stream.size() - from,
                    capacity = out.size() - produced;
-    uint32_t count = length;
+    uint32_t count = temp_.block.stored_bytes;
     if (count > left) count = static_cast<uint32_t>(left);
     if (count > capacity) count = static_cast<uint32_t>(capacity);
 #pragma unroll 4
@@ -188,7 +144,7 @@ class inflate_warp {
       device::store(out.data() + produced + i, device::load(stream.data() + from + i));
     produced += count;
     in.seek(from + count);
-    return count == length ? status::ok : count == capacity ? status::deflate_too_long : status::deflate_ends_early;
+    return temp_.block.after_stored(count, capacity);
   }
 
   __device__ status decode_tokens(input& in, bytes out, uint64_t& produced) {
@@ -207,7 +163,7 @@ class inflate_warp {
     uint32_t count = 0, size = 0;
     temp_.block_ended = true;
     for (; count < device::warp_size; ++count) {
-      token t = take_token(in, temp_.codes);
+      token t = take_token(in, temp_.block);
       if (in.overrun()) return end_tokens(count, size, status::deflate_ends_early);
       if (!t.is_literal() && !t.is_match()) return end_tokens(count, size, t.why());
       if (t.distance() > produced + size) return end_tokens(count, size, status::deflate_distance);
