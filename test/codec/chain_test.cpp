@@ -112,8 +112,8 @@ TEST(chain, nothing_keeps_more_values_than_there_are) {
     section_list sections{};
     sections.add(static_cast<uint32_t>(row.size()));
     sections.add(0);
-    byte_vector forged(huffman<uint32_t>::max_row_bytes(static_cast<uint32_t>(row.size())) + 4);
-    const uint32_t used = huffman<uint32_t>::encode_row(row, sections, forged.data());
+    byte_vector forged(huffman_format::max_bytes(sections.total(), 0) + 4);
+    const uint32_t used = huffman_format::host_chunk<uint32_t>(sections).encode(row.data(), forged.data());
     store_unaligned(forged.data() + used, split_record::make(count, 0).word);
     forged.resize(used + 4);
     std::vector<float> restored(4096);
@@ -139,9 +139,9 @@ TEST(chain, a_stage_of_several_stages_is_refused) {
 struct as_it_is {
   using value_type = uint32_t;
   using result_type = uint32_t;
-  stage describe() const noexcept { return {.id = codec_id::custom, .version = 1}; }
-  static status from_stage(const stage& s, as_it_is&) noexcept {
-    return s == as_it_is{}.describe() ? status::ok : status::codec_mismatch;
+  stage_list stages() const noexcept { return {{{.id = codec_id::custom, .version = 1}}}; }
+  static status from_stages(const stage_list& s, as_it_is&) noexcept {
+    return s == as_it_is{}.stages() ? status::ok : status::codec_mismatch;
   }
   void apply(span<const uint32_t> v, span<uint32_t> r) const noexcept { std::copy(v.begin(), v.end(), r.begin()); }
   void invert(span<const uint32_t> r, span<uint32_t> v) const noexcept { std::copy(r.begin(), r.end(), v.begin()); }

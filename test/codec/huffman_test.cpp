@@ -90,10 +90,11 @@ TEST(huffman, drops_all_but_one_plane_of_zeros) {
     std::vector<std::byte> room(huffman<uint32_t>{}.max_chunk_bytes(static_cast<uint32_t>(count)));
     section_list all{};
     all.add(static_cast<uint32_t>(4 * count));  // as in a chain, which may not shrink
-    room.resize(huffman<uint32_t>::encode_row(as_bytes(span<const uint32_t>(values)), all, room.data()));
+    using chunk = huffman_format::host_chunk<uint32_t>;
+    room.resize(chunk(all).encode(as_bytes(span<const uint32_t>(values)).data(), room.data()));
     EXPECT_EQ(words_of(room).at(0) >> 12 & 7, 3u);
     std::vector<uint32_t> restored(count, 1);
-    EXPECT_EQ(huffman<uint32_t>::decode_row(room, all, as_writable_bytes(span<uint32_t>(restored))), status::ok);
+    EXPECT_EQ(chunk(all).decode(room, as_writable_bytes(span<uint32_t>(restored)).data()), status::ok);
     EXPECT_EQ(restored, values);
   }
 }

@@ -26,13 +26,14 @@ template <transform X> void expect_round_trip(const std::vector<typename X::valu
 
 template <transform X> void expect_its_stage(codec_id id) {
   X x;
-  const stage described = x.describe();
-  EXPECT_EQ(described, (stage{.id = id, .version = 1}));
-  EXPECT_EQ(X::from_stage(described, x), status::ok);
+  const stage_list described = x.stages();
+  EXPECT_EQ(described.at[0], (stage{.id = id, .version = 1}));
+  EXPECT_EQ(described.at[1], stage{});
+  EXPECT_EQ(X::from_stages(described, x), status::ok);
   const auto answer = [&](auto change) {
-    stage changed = described;
-    change(changed);
-    return X::from_stage(changed, x);
+    stage_list changed = described;
+    change(changed.at[0]);
+    return X::from_stages(changed, x);
   };
   EXPECT_EQ(answer([](stage& s) { s.id = codec_id::zvc, s.version = 9; }), status::codec_mismatch);
   EXPECT_EQ(answer([](stage& s) { s.version = 2, s.mode = 1; }), status::bad_version);

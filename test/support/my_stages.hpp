@@ -15,8 +15,9 @@ struct masked {
   using result_type = uint32_t;
   uint32_t key = 0x5a5a5a5a;
 
-  TUCK_HD tuck::stage describe() const noexcept { return {.id = transform_id, .version = 3, .small = key}; }
-  TUCK_HD static tuck::status from_stage(const tuck::stage& described, masked& x) noexcept {
+  TUCK_HD tuck::stage_list stages() const noexcept { return {{{.id = transform_id, .version = 3, .small = key}}}; }
+  TUCK_HD static tuck::status from_stages(const tuck::stage_list& stages, masked& x) noexcept {
+    const tuck::stage& described = stages.at[0];
     if (described.id != transform_id) return tuck::status::codec_mismatch;
     if (described.version != 3) return tuck::status::bad_version;
     x.key = described.small;

@@ -23,35 +23,6 @@ template <int N, class F> __device__ __forceinline__ void unrolled(const F& f) {
 
 }  // namespace detail
 
-/// Rotates values of Width bytes left by one bit, so that the sign of a float becomes its lowest bit.
-template <uint32_t Width, uint32_t Words> __device__ __forceinline__ void rotate_values(uint32_t (&w)[Words]) {
-#pragma unroll
-  for (uint32_t i = 0; i < Words; i += Width == 8 ? 2 : 1) {
-    if constexpr (Width == 1) w[i] = device::select_bits<0xfefefefe>(w[i] << 1, w[i] >> 7);
-    if constexpr (Width == 2) w[i] = device::select_bits<0xfffefffe>(w[i] << 1, w[i] >> 15);
-    if constexpr (Width == 4) w[i] = device::funnel_shift_right(w[i], w[i], 31);
-    if constexpr (Width == 8) {
-      const uint32_t low = device::funnel_shift_right(w[i + 1], w[i], 31);
-      w[i + 1] = device::funnel_shift_right(w[i], w[i + 1], 31);
-      w[i] = low;
-    }
-  }
-}
-/// Undoes rotate_values.
-template <uint32_t Width, uint32_t Words> __device__ __forceinline__ void rotate_values_back(uint32_t (&w)[Words]) {
-#pragma unroll
-  for (uint32_t i = 0; i < Words; i += Width == 8 ? 2 : 1) {
-    if constexpr (Width == 1) w[i] = device::select_bits<0x7f7f7f7f>(w[i] >> 1, w[i] << 7);
-    if constexpr (Width == 2) w[i] = device::select_bits<0x7fff7fff>(w[i] >> 1, w[i] << 15);
-    if constexpr (Width == 4) w[i] = device::funnel_shift_right(w[i], w[i], 1);
-    if constexpr (Width == 8) {
-      const uint32_t low = device::funnel_shift_right(w[i], w[i + 1], 1);
-      w[i + 1] = device::funnel_shift_right(w[i + 1], w[i], 1);
-      w[i] = low;
-    }
-  }
-}
-
 /// At most 16 KiB of values in the registers of a block. Each warp has a contiguous part of the chunk, in rows of 512
 /// bytes. Each lane has 16 bytes of a row: 4 words of 4 bytes, or 2 words of 8-byte values.
 template <element T, int Threads> struct block_tile {

@@ -13,7 +13,7 @@
 //   codec             value_type, chunk_bytes, stages, from_stages, max_chunk_bytes, encode_chunk, decode_chunk, lossy
 //   adaptive codec    check, needs_range, device_parameter, prepare
 //   splitter          residual_type, max_growth, side_bytes, side_fits
-//   transform         value_type, result_type, describe, from_stage, apply, invert
+//   transform         value_type, result_type, stages, from_stages, apply, invert
 //   block codec       TempStorage, measure, pack, take, decode, blocks_a_processor   block.cuh
 //   ... of splitters  side_bytes, encoded, assemble, decode_assembled
 //   block transform   TempStorage, apply, invert                                     block.cuh
@@ -191,11 +191,12 @@ concept transform =
     std::is_trivially_copyable_v<X> && std::is_default_constructible_v<X> &&
     element<typename X::value_type> && element<typename X::result_type> &&
     sizeof(typename X::value_type) == sizeof(typename X::result_type) &&
-    requires(const X& x, X& parsed, const stage& described,
+    requires(const X& x, X& parsed, const stage_list& stages,
              span<const typename X::value_type> values, span<typename X::result_type> results,
              span<const typename X::result_type> stored, span<typename X::value_type> restored) {
-      { x.describe() } noexcept -> std::same_as<stage>;
-      { X::from_stage(described, parsed) } noexcept -> std::same_as<status>;
+      // The same as of a codec. The list has one stage.
+      { x.stages() } noexcept -> std::same_as<stage_list>;
+      { X::from_stages(stages, parsed) } noexcept -> std::same_as<status>;
 
       // Both spans have the same size, possibly 0, and do not overlap. invert restores the input of apply, bit for bit.
       { x.apply(values, results) } noexcept -> std::same_as<void>;

@@ -56,7 +56,8 @@ template <class Chain> class host_chain {
 
   static constexpr uint32_t max_bytes(const Chain& codec, uint32_t count) noexcept {
     const uint32_t raw = count * Chain::width;
-    if constexpr (takes_sides<stage<last>>) return stage<last>::max_row_bytes(raw + growth) + Chain::record_bytes;
+    if constexpr (takes_sides<stage<last>>)
+      return huffman_format::max_bytes(raw + growth, raw + growth) + Chain::record_bytes;
     // The last stage may use the bytes of the side streams, which are written after it.
     const uint32_t row = raw + growth + Chain::record_bytes;
     const uint32_t wanted = codec.template stage<last>().max_chunk_bytes(count);
@@ -134,7 +135,7 @@ template <class Chain> class host_chain {
     if constexpr (takes_sides<stage<last>>) {
       section_list sections;
       flow_.list_sections(sections);
-      return stage<last>::encode_row({row_, raw + sides}, sections, to);
+      return huffman_format::host_chunk<value<last>>(sections).encode(row_, to);
     } else {
       uint32_t used = 0;
       if (raw != 0)
@@ -150,7 +151,7 @@ template <class Chain> class host_chain {
     if constexpr (takes_sides<stage<last>>) {
       section_list sections;
       flow_.list_sections(sections);
-      return stage<last>::decode_row(body, sections, {row_, raw + sides});
+      return huffman_format::host_chunk<value<last>>(sections).decode(body, row_);
     } else {
       if (body.size() < sides || body.size() - sides > raw) return status::bad_payload;
       const auto used = static_cast<uint32_t>(body.size()) - sides;
@@ -245,20 +246,20 @@ template <class... Stages> struct chain {
   /// Constructs a chain of default-constructed stages, for decoding.
   constexpr chain() = default;
   /// Constructs a chain of these stages.
-  constexpr explicit chain(const Stages&... stages) : row{detail::make_row(stages...)} {}
+  constexpr explicit chain(const Stages&... stages) : row_{{stages}...} {}
   /// Constructs a chain from the parameter of its first stage, which is often the only parameter.
   template <class Parameter>
     requires(std::is_constructible_v<first_stage, const Parameter&>)
   constexpr explicit chain(const Parameter& of_first) {
-    row.first = first_stage(of_first);
+    at<0>(row_) = first_stage(of_first);
   }
 
   /// Returns stage I.
-  template <int I> TUCK_HD constexpr const stage_type<I>& stage() const noexcept { return detail::stage_at<I>(row); }
+  template <int I> TUCK_HD constexpr const stage_type<I>& stage() const noexcept { return at<I>(row_); }
 
-  TUCK_HD constexpr stage_list stages() const noexcept { return list(std::make_integer_sequence<int, size>{}); }
+  TUCK_HD constexpr stage_list stages() const noexcept { return list(indices{}); }
   TUCK_HD static constexpr status from_stages(const stage_list& stored, chain& parsed) noexcept {
-    return parse(stored, parsed, std::make_integer_sequence<int, size>{});
+    return parse(stored, parsed, indices{});
   }
 
   constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept {
@@ -275,31 +276,39 @@ template <class... Stages> struct chain {
   constexpr status check() const noexcept
     requires adaptive_codec<first_stage>
   {
-    return row.first.check();
+    return stage<0>().check();
   }
   TUCK_HD constexpr bool needs_range() const noexcept
     requires adaptive_codec<first_stage>
   {
-    return row.first.needs_range();
+    return stage<0>().needs_range();
   }
   TUCK_HD constexpr const double* device_parameter() const noexcept
     requires adaptive_codec<first_stage>
   {
-    return row.first.device_parameter();
+    return stage<0>().device_parameter();
   }
   TUCK_HD status prepare(const prepass_result& seen, chain& prepared) const noexcept
     requires adaptive_codec<first_stage>
   {
     prepared = *this;
-    return row.first.prepare(seen, prepared.row.first);
+    return stage<0>().prepare(seen, at<0>(prepared.row_));
   }
 
-  detail::stage_row<Stages...> row;  ///< the stages
-
  private:
+  using indices = std::make_integer_sequence<int, size>;
+  using stage_row = detail::stage_row<indices, Stages...>;
+
+  template <int I, class S> TUCK_HD static constexpr S& at(detail::stage_at<I, S>& x) noexcept { return x.stage; }
+  template <int I, class S> TUCK_HD static constexpr const S& at(const detail::stage_at<I, S>& x) noexcept {
+    return x.stage;
+  }
+  // A codec that has several stages itself cannot be a stage of a chain. The list is then empty, and plan_header
+  // rejects it.
   template <int... I> TUCK_HD constexpr stage_list list(std::integer_sequence<int, I...>) const noexcept {
-    const stage_list all{{detail::describe(stage<I>())...}};
-    return ((all.at[I].id != codec_id::none) && ...) ? all : stage_list{};
+    const stage_list own[] = {stage<I>().stages()...};
+    return ((own[I].at[0].id != codec_id::none && own[I].at[1] == tuck::stage{}) && ...) ? stage_list{{own[I].at[0]...}}
+                                                                                         : stage_list{};
   }
   // Compares the ids first: frames of other codecs give codec_mismatch, invalid frames of this codec another status.
   template <int... I>
@@ -307,11 +316,13 @@ template <class... Stages> struct chain {
                                         std::integer_sequence<int, I...>) noexcept {
     for (int i = size; i < max_stages; ++i)
       if (stored.at[i] != tuck::stage{}) return status::codec_mismatch;
-    if (((stored.at[I].id != detail::describe(parsed.template stage<I>()).id) || ...)) return status::codec_mismatch;
+    if (((stored.at[I].id != parsed.template stage<I>().stages().at[0].id) || ...)) return status::codec_mismatch;
     status s = status::ok;
-    static_cast<void>((((s = detail::parse(stored.at[I], detail::stage_at<I>(parsed.row))) == status::ok) && ...));
+    static_cast<void>((((s = Stages::from_stages({{stored.at[I]}}, at<I>(parsed.row_))) == status::ok) && ...));
     return s;
   }
+
+  stage_row row_;
 };
 
 }  // namespace tuck::inline TUCK_ABI

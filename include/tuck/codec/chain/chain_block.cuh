@@ -1,7 +1,14 @@
 // A chain by one thread block. It writes the bytes of chain.hpp.
+//
+// Between two stages the values are at the beginning of a row in shared memory, and the side streams of splitters are
+// stacked at its end. The block applies one stage after the other. Then the last stage encodes the row.
 #pragma once
 
-#include <tuck/codec/chain/chain_row.cuh>
+#include <tuck/codec/block_copies.cuh>
+#include <tuck/codec/chain/chain.hpp>
+#include <tuck/codec/huffman/huffman_block.cuh>
+
+#include <algorithm>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -10,129 +17,295 @@ namespace detail {
 // Blocks have 48 KiB of shared memory on every architecture, of which the kernels of the frame need some.
 inline constexpr uint32_t most_shared_bytes = 46 * 1024;
 
-// Applies the last stage to a row if it is huffman.
-template <class Chain, int Threads> class chain_finisher {
+// Stores decoded words, or 16 bytes at a time, to a row in shared memory.
+template <element T> struct row_sink {
+  std::byte* row;
+
+  template <class Word>
+    requires(!std::is_array_v<Word>)
+  __device__ void operator()(uint32_t first, const Word& x) {
+    reinterpret_cast<Word*>(row)[first / (sizeof x / sizeof(T))] = x;
+  }
+};
+
+// The class that applies a stage and undoes it.
+template <class S, int Threads>
+using stage_block = std::conditional_t<transform<S>, block_transform<S, Threads>, block_codec<S, Threads>>;
+
+// The layout of the row of a chain.
+template <class Chain> struct row_plan {
+  // Each side stream may be padded to a multiple of 4. The bytes before them may be overwritten up to a multiple of
+  // 128, and the bytes after them read up to a multiple of 16.
+  static constexpr uint32_t bytes = tile_bytes + (Chain::growth + 15) / 16 * 16 + 4 * max_stages + 16 + 128;
+
+  // Returns the offset of the side stream of stage i. The side streams of later stages are before it.
+  __device__ static uint32_t side_begin(const chain_flow<Chain>& flow, int i) {
+    uint32_t at = bytes - 16;
+    for (; i >= 0; --i) at -= round_up_pow2(flow.side(i), 2);
+    return at;
+  }
+  __device__ static void list_sections(const chain_flow<Chain>& flow, row_sections& row) {
+    flow.list_sections(row.list);
+    row.sides = side_begin(flow, Chain::size - 2);
+  }
+};
+
+template <class Tile> __device__ void load_from_row(Tile& values, uint32_t count, const std::byte* row) {
+  values.count = count;
+#pragma unroll
+  for (int r = 0; r < Tile::rows; ++r)
+    values.set_row(r, read_row<Tile>(Tile::first_value(r * Tile::row_words), count, row));
+}
+
+// Copies `bytes` bytes from `from` + `begin` to `to` in shared memory. `from` is a multiple of 4, and the ranges do not
+// overlap. If `to` is a multiple of 4, too, the bytes are rounded up to one.
+template <int Threads>
+__device__ void copy_in_shared(std::byte* to, const std::byte* from, uint32_t begin, uint32_t bytes) {
+  if (reinterpret_cast<uintptr_t>(to) % 4 != 0) {
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < bytes; i += Threads) to[i] = from[begin + i];
+    return;
+  }
+  const uint32_t skipped = begin % 4;
+  const auto* const words = reinterpret_cast<const uint32_t*>(from) + begin / 4;
+#pragma unroll 1
+  for (uint32_t i = threadIdx.x; 4 * i < bytes; i += Threads)
+    reinterpret_cast<uint32_t*>(to)[i] =
+        skipped == 0 ? words[i] : device::funnel_shift_right(words[i], words[i + 1], 8 * skipped);
+}
+
+// Applies and undoes all stages except the last, by one thread block.
+template <class Chain, int Threads> class chain_preparer {
   using plan = row_plan<Chain>;
-  using encoder = huffman_format::block_encoder<value_t<typename Chain::last_stage>, Threads, plan::bytes>;
-  using preparer = chain_preparer<Chain, Threads>;
+  static constexpr int last = Chain::size - 1;
+  template <int I> using stage = typename Chain::template stage_type<I>;
+  template <int I> using tile = block_tile<typename stage<I>::value_type, Threads>;
+
+  template <int I> using storage = typename stage_block<stage<I>, Threads>::TempStorage;
+
+  static constexpr size_t most_storage = []<int... I>(std::integer_sequence<int, I...>) {
+    return std::max({sizeof(storage<I>)...});
+  }(std::make_integer_sequence<int, last>{});
 
  public:
-  static constexpr int blocks_a_processor = encoder::blocks_a_processor;
-
-  struct preparation {
-    alignas(16) std::byte row[plan::bytes];
-    typename preparer::StageStorage stages;
-  };
-  struct TempStorage {
-    union {
-      preparation before;
-      typename encoder::TempStorage sections_storage;  // begins with the row
-    };
-    row_sections sections;
-    uint32_t records[max_stages];
+  struct StageStorage {  // of any one of these stages
+    alignas(16) std::byte bytes[most_storage];
   };
 
-  __device__ explicit chain_finisher(TempStorage& temp) : temp_(temp), encoder_(temp.sections_storage) {}
+  __device__ chain_preparer(chain_flow<Chain>& flow, std::byte* row, StageStorage& stages)
+      : flow_(flow), row_(row), stages_(stages) {}
 
-  __device__ uint32_t measure(const Chain&, const chain_flow<Chain>& flow) {
-    if (threadIdx.x == 0) {
-      plan::list_sections(flow, temp_.sections);
-      flow.list_records(temp_.records);
+  // Applies the first stage; the tile is not read afterwards. A lossy stage leaves the restored values in it.
+  __device__ void apply_first(const Chain& codec, tile<0>& values) {
+    if (threadIdx.x == 0) flow_.values[0] = values.count;
+    if constexpr (splitter<stage<0>>) {
+      split<0>(codec, values);
+    } else {
+      store_to_row(values, values.count * Chain::width, row_);
+      device::sync_block();
+      transform_row<0>(codec);
     }
-    device::sync_block();
-    return encoder_.measure(temp_.sections) + Chain::record_bytes;
   }
-  __device__ void pack(const Chain&, const chain_flow<Chain>&, bytes out) {
-    encoder_.pack(temp_.records, Chain::splitters, out);
+  __device__ void apply_others(const Chain& codec) { apply_from<1>(codec); }
+
+  // Undoes the stages. The row has the values that reach the last stage and all side streams.
+  template <class Sink> __device__ status undo(const Chain& codec, Sink& sink) {
+    return undo_from<last - 1>(codec, sink);
   }
 
  private:
-  TempStorage& temp_;
-  encoder encoder_;
+  template <int I> __device__ auto block() {
+    return stage_block<stage<I>, Threads>(reinterpret_cast<storage<I>&>(stages_));
+  }
+
+  template <int I> __device__ void apply_from(const Chain& codec) {
+    if constexpr (I < last) {
+      if constexpr (splitter<stage<I>>) {
+        tile<I> values;
+        load_from_row(values, flow_.values[I], row_);
+        split<I>(codec, values);
+      } else {
+        transform_row<I>(codec);
+      }
+      apply_from<I + 1>(codec);
+    }
+  }
+
+  template <int I> __device__ void transform_row(const Chain& codec) {
+    block<I>().apply(codec.template stage<I>(), row_, flow_.values[I]);
+    if (threadIdx.x == 0) flow_.step(I, split_record::none());
+    device::sync_block();
+  }
+
+  // Leaves the residual values in the row and the side stream at its end. If the stage is skipped, leaves the values.
+  template <int I> __device__ void split(const Chain& codec, tile<I>& values) {
+    const uint32_t raw = values.count * Chain::width;
+    auto coder = block<I>();
+    const uint32_t used = raw == 0 ? incompressible : coder.measure(codec.template stage<I>(), values);
+    const uint32_t side = used == incompressible ? 0 : coder.side_bytes(values.count);
+    const bool splits = used != incompressible && split_record::allows(raw, stage<I>::max_growth, used - side, side);
+    device::sync_block();
+    if (splits) coder.assemble(codec.template stage<I>(), values);
+    if (threadIdx.x == 0)
+      flow_.step(I, splits ? split_record::make((used - side) / Chain::width, side) : split_record::none());
+    device::sync_block();
+    if (splits) {
+      const std::byte* const encoded = coder.encoded(side);
+      copy_in_shared<Threads>(row_, encoded, side, used - side);
+      copy_in_shared<Threads>(row_ + plan::side_begin(flow_, I), encoded, 0, side);
+    } else {
+      store_to_row(values, raw, row_);
+    }
+    device::sync_block();
+    // Padding, which nobody reads before the next barrier.
+    if (splits && threadIdx.x < (0 - side) % 4) row_[plan::side_begin(flow_, I) + side + threadIdx.x] = std::byte{};
+  }
+
+  template <int I, class Sink> __device__ status undo_from(const Chain& codec, Sink& sink) {
+    if constexpr (splitter<stage<I>>) {
+      if (!flow_.records[I].skipped()) {
+        if constexpr (I == 0) {
+          return join<0>(codec, sink);
+        } else {
+          row_sink<typename stage<I>::value_type> to_row{row_};
+          const status s = join<I>(codec, to_row);
+          device::sync_block();
+          if (s != status::ok) return s;
+        }
+      }
+    } else {
+      block<I>().invert(codec.template stage<I>(), row_, flow_.values[I]);
+      device::sync_block();
+    }
+    if constexpr (I > 0) return undo_from<I - 1>(codec, sink);
+    const uint32_t count = flow_.values[0];
+#pragma unroll
+    for (int r = 0; r < tile<0>::rows; ++r)
+      if (const uint32_t first = tile<0>::first_value(r * tile<0>::row_words); first < count)
+        sink(first, read_row<tile<0>>(first, count, row_));
+    return status::ok;
+  }
+
+  template <int I, class Sink> __device__ status join(const Chain& codec, Sink& sink) {
+    const uint32_t side = flow_.side(I), kept = flow_.bytes(I + 1);
+    auto coder = block<I>();
+    std::byte* const encoded = coder.encoded(side);
+    copy_in_shared<Threads>(encoded, row_, plan::side_begin(flow_, I), side);
+    if (side % 4 != 0) device::sync_block();  // the residual values begin in the last word
+    copy_in_shared<Threads>(encoded + side, row_, 0, kept);
+    device::sync_block();
+    return coder.decode_assembled(codec.template stage<I>(), side, side + kept, flow_.values[I], sink);
+  }
+
+  chain_flow<Chain>& flow_;
+  std::byte* row_;
+  StageStorage& stages_;
 };
 
-// Applies the last stage to a row if it is any other codec.
-template <class Chain, int Threads>
-  requires(!takes_sides<typename Chain::last_stage>)
-class chain_finisher<Chain, Threads> {
-  using plan = row_plan<Chain>;
-  using last = typename Chain::last_stage;
-  using coder = block_codec<last, Threads>;
-  using tile = block_tile<value_t<last>, Threads>;
-  using preparer = chain_preparer<Chain, Threads>;
-  static constexpr int at_last = Chain::size - 1;
+// Encodes the row that reaches the last stage: here, of any codec that encodes only the values. The side streams follow
+// as they are.
+template <class C, int Threads, uint32_t RowBytes> class row_encoder {
+  using coder = block_codec<C, Threads>;
+  using tile = block_tile<value_t<C>, Threads>;
 
  public:
   static constexpr int blocks_a_processor = 5;  // 96 registers; shared memory allows no more blocks
+  using TempStorage = typename coder::TempStorage;
 
-  struct TempStorage {
-    struct {
-      alignas(16) std::byte row[plan::bytes];
-      union {
-        typename preparer::StageStorage stages;
-        typename coder::TempStorage last_storage;
-      };
-    } before;
-    uint32_t records[max_stages];
-  };
+  __device__ row_encoder(TempStorage& temp, std::byte* row) : coder_(temp), row_(row) {}
 
-  __device__ explicit chain_finisher(TempStorage& temp) : temp_(temp), coder_(temp.before.last_storage) {}
-
-  __device__ uint32_t measure(const Chain& codec, const chain_flow<Chain>& flow) {
-    const uint32_t raw = flow.bytes(at_last);
-    uint32_t used = incompressible;
+  __device__ uint32_t measure(const C& codec, const row_sections& sections) {
+    const uint32_t raw = sections.list.size(0);
+    used_ = incompressible;
     if (raw != 0) {
-      tile chunk = row_tile(flow);
-      used = measure_chunk(coder_, codec.template stage<at_last>(), chunk);
+      tile chunk = values(sections);
+      used_ = measure_chunk(coder_, codec, chunk);
     }
-    shrinks_ = used != incompressible && used < raw;
-    used_ = shrinks_ ? used : raw;
-    if (threadIdx.x == 0) flow.list_records(temp_.records);
-    return used_ + flow.sides_before(at_last) + Chain::record_bytes;
+    shrinks_ = used_ != incompressible && used_ < raw;
+    if (!shrinks_) used_ = raw;
+    return used_ + sections.list.total() - raw;
   }
-
-  __device__ void pack(const Chain& codec, const chain_flow<Chain>& flow, bytes out) {
+  __device__ void pack(const C& codec, const row_sections& sections, const uint32_t* tail, uint32_t tail_words,
+                       bytes out) {
     const bytes target = out.subspan(0, round_up_pow2(used_, 4));
     if (shrinks_) {
-      tile chunk = row_tile(flow);
-      pack_chunk(coder_, codec.template stage<at_last>(), chunk, target);
+      tile chunk = values(sections);
+      pack_chunk(coder_, codec, chunk, target);
     } else {
-      copy_from_shared<Threads>(target, temp_.before.row, used_);
+      copy_from_shared<Threads>(target, row_, used_);
     }
     device::sync_block();  // side streams overwrite its last bytes
-    pack_sides(flow, out, used_);
+    uint32_t at = used_, from = sections.sides;
+    for (uint32_t i = 1; i < sections.list.count; ++i) {
+      const uint32_t size = sections.list.size(i);
+      copy_to_frame<Threads>(out.subspan(at, size), row_ + from);
+      at += size;
+      from += round_up_pow2(size, 2);
+    }
+    for (uint32_t i = threadIdx.x; i < out.size() - at; i += Threads)
+      device::store(out.data() + at + i,
+                    i < 4 * tail_words ? static_cast<std::byte>(tail[i / 4] >> 8 * (i % 4)) : std::byte{});
   }
 
  private:
-  __device__ tile row_tile(const chain_flow<Chain>& flow) const {
+  __device__ tile values(const row_sections& sections) const {
     tile values;
-    load_from_row(values, flow.values[at_last], temp_.before.row);
+    load_from_row(values, sections.list.size(0) / uint32_t{sizeof(value_t<C>)}, row_);
     return values;
   }
-  // Writes the side streams, and the records after that of the first splitter.
-  __device__ void pack_sides(const chain_flow<Chain>& flow, bytes out, uint32_t at) {
-    uint32_t left = Chain::splitters;
-    for (int i = at_last - 1; i >= 0; --i) {
-      if (!Chain::splits(i)) continue;
-      std::byte* const side = temp_.before.row + plan::side_begin(flow, i);
-      uint32_t size = flow.side(i);
-      if (--left == 0) {
-        if constexpr (Chain::record_bytes > 0)
-          for (uint32_t k = threadIdx.x; k < Chain::record_bytes; k += Threads)
-            side[size + k] = static_cast<std::byte>(temp_.records[k / 4] >> (8 * (k % 4)));
-        size += Chain::record_bytes;
-        device::sync_block();
-      }
-      copy_to_frame<Threads>(out.subspan(at, size), side);
-      at += size;
-    }
-    for (uint64_t i = at + threadIdx.x; i < out.size(); i += Threads) device::store(out.data() + i, std::byte{});
-  }
 
-  TempStorage& temp_;
   coder coder_;
+  std::byte* row_;
   uint32_t used_ = 0;
   bool shrinks_ = false;
+};
+// Restores the row that reached the last stage.
+template <class C, int Threads, uint32_t RowBytes> class row_decoder {
+  using decoder = block_decoder<C, Threads>;
+
+ public:
+  static constexpr int blocks_a_processor = 6;  // 80 registers: shared memory allows no more blocks
+  using TempStorage = typename decoder::TempStorage;
+
+  __device__ explicit row_decoder(TempStorage& temp) : decoder_(temp) {}
+
+  template <class Sink>
+  __device__ status decode(const C& codec, const_bytes encoded, const row_sections& sections, std::byte* row,
+                           Sink& sink) {
+    const uint32_t raw = sections.list.size(0), sides = sections.list.total() - raw;
+    if (encoded.size() < sides || encoded.size() - sides > raw) return status::bad_payload;
+    const auto used = static_cast<uint32_t>(encoded.size()) - sides;
+    uint32_t at = used, to = sections.sides;
+    for (uint32_t i = 1; i < sections.list.count; ++i) {
+      const uint32_t size = sections.list.size(i);
+      load(row + to, encoded.subspan(at, size));
+      at += size;
+      to += round_up_pow2(size, 2);
+    }
+    if (used == raw) {
+      load(row, encoded.subspan(0, used));
+      return status::ok;
+    }
+    if (used == 0) return status::bad_payload;
+    return decoder_.decode(codec, encoded.subspan(0, used), raw / uint32_t{sizeof(value_t<C>)}, sink);
+  }
+
+ private:
+  __device__ static void load(std::byte* to, const_bytes from) {
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < from.size(); i += Threads) to[i] = device::load(from.data() + i);
+  }
+
+  decoder decoder_;
+};
+
+template <element T, int Threads, uint32_t RowBytes>
+class row_encoder<huffman<T>, Threads, RowBytes> : public huffman_format::block_encoder<T, Threads, RowBytes> {
+  using huffman_format::block_encoder<T, Threads, RowBytes>::block_encoder;
+};
+template <element T, int Threads, uint32_t RowBytes>
+class row_decoder<huffman<T>, Threads, RowBytes> : public huffman_format::block_decoder<T, Threads, RowBytes> {
+  using huffman_format::block_decoder<T, Threads, RowBytes>::block_decoder;
 };
 
 }  // namespace detail
@@ -140,22 +313,30 @@ class chain_finisher<Chain, Threads> {
 /// Block codec of a chain; block.cuh documents the members.
 template <class... Stages, int Threads> class block_codec<chain<Stages...>, Threads> {
   using chain_type = chain<Stages...>;
+  using plan = detail::row_plan<chain_type>;
   using preparer = detail::chain_preparer<chain_type, Threads>;
-  using finisher = detail::chain_finisher<chain_type, Threads>;
+  using encoder = detail::row_encoder<typename chain_type::last_stage, Threads, plan::bytes>;
+  static constexpr int last = chain_type::size - 1;
 
  public:
   using tile = block_tile<value_t<chain_type>, Threads>;
 
-  static constexpr int blocks_a_processor = finisher::blocks_a_processor;
+  static constexpr int blocks_a_processor = encoder::blocks_a_processor;
 
   struct TempStorage {
     detail::chain_flow<chain_type> flow;
-    typename finisher::TempStorage rest;
+    row_sections sections;
+    uint32_t records[max_stages];
+    alignas(16) std::byte row[plan::bytes];
+    union {
+      typename preparer::StageStorage stages;
+      typename encoder::TempStorage last_storage;
+    };
   };
   static_assert(sizeof(TempStorage) <= detail::most_shared_bytes,
                 "tuck: this chain needs more shared memory to encode than a block has");
 
-  __device__ explicit block_codec(TempStorage& temp) : temp_(temp), finisher_(temp.rest) {}
+  __device__ explicit block_codec(TempStorage& temp) : temp_(temp), encoder_(temp.last_storage, temp.row) {}
 
   /// A lossy chain leaves the restored values in the tile.
   __device__ void take(const chain_type& codec, tile& values) {
@@ -168,17 +349,22 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
   }
   __device__ uint32_t measure(const chain_type& codec) {
     stages().apply_others(codec);
-    return finisher_.measure(codec, temp_.flow);
+    if (threadIdx.x == 0) {
+      plan::list_sections(temp_.flow, temp_.sections);
+      temp_.flow.list_records(temp_.records);
+    }
+    device::sync_block();
+    return encoder_.measure(codec.template stage<last>(), temp_.sections) + chain_type::record_bytes;
   }
   template <class Chunk> __device__ void pack(const chain_type& codec, Chunk&, bytes out) {
-    finisher_.pack(codec, temp_.flow, out);
+    encoder_.pack(codec.template stage<last>(), temp_.sections, temp_.records, chain_type::splitters, out);
   }
 
  private:
-  __device__ preparer stages() { return {temp_.flow, temp_.rest.before.row, temp_.rest.before.stages}; }
+  __device__ preparer stages() { return {temp_.flow, temp_.row, temp_.stages}; }
 
   TempStorage& temp_;
-  finisher finisher_;
+  encoder encoder_;
 };
 
 /// Block decoder of a chain; block.cuh documents the members.
@@ -187,23 +373,14 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
   using last = typename chain_type::last_stage;
   using plan = detail::row_plan<chain_type>;
   using preparer = detail::chain_preparer<chain_type, Threads>;
-  static constexpr int at_last = chain_type::size - 1;
-  static constexpr bool takes_sides = detail::takes_sides<last>;
-  struct no_sections {};
+  using decoder = detail::row_decoder<last, Threads, plan::bytes>;
 
  public:
-  using decoder = std::conditional_t<takes_sides, huffman_format::block_decoder<value_t<last>, Threads, plan::bytes>,
-                                     block_decoder<last, Threads>>;
-
-  /// 80 registers: shared memory allows no more blocks.
-  static constexpr int blocks_a_processor = [] {
-    if constexpr (takes_sides) return decoder::blocks_a_processor;
-    return 6;
-  }();
+  static constexpr int blocks_a_processor = decoder::blocks_a_processor;
 
   struct TempStorage {
     detail::chain_flow<chain_type> flow;
-    std::conditional_t<takes_sides, row_sections, no_sections> sections;
+    row_sections sections;
     alignas(4) std::byte records[4 * max_stages];
     bool sound;
     alignas(16) std::byte row[plan::bytes];
@@ -230,46 +407,19 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
     if (threadIdx.x == 0) {
       temp_.flow.values[0] = count;
       temp_.sound = temp_.flow.read(temp_.records);
-      if constexpr (takes_sides)
-        if (temp_.sound) plan::list_sections(temp_.flow, temp_.sections);
+      if (temp_.sound) plan::list_sections(temp_.flow, temp_.sections);
     }
     device::sync_block();
     if (!temp_.sound) return status::bad_payload;
-    if (const status s = restore_row(codec, body); s != status::ok) return s;
+    detail::row_sink<value_t<last>> to_row{temp_.row};
+    const status s = decoder(temp_.last_storage)
+                         .decode(codec.template stage<chain_type::size - 1>(), body, temp_.sections, temp_.row, to_row);
+    if (s != status::ok) return s;
     device::sync_block();
     return preparer(temp_.flow, temp_.row, temp_.stages).undo(codec, sink);
   }
 
  private:
-  __device__ status restore_row(const chain_type& codec, const_bytes body) {
-    if constexpr (takes_sides) {
-      detail::row_sink<value_t<last>, Threads> to_row{temp_.row};
-      return decoder(temp_.last_storage).decode(body, temp_.sections, temp_.row, to_row);
-    } else {
-      const uint32_t raw = temp_.flow.bytes(at_last);
-      const uint32_t sides = temp_.flow.sides_before(at_last);
-      if (body.size() < sides || body.size() - sides > raw) return status::bad_payload;
-      const auto used = static_cast<uint32_t>(body.size()) - sides;
-      uint32_t at = used;
-      for (int i = at_last - 1; i >= 0; --i) {
-        load(temp_.row + plan::side_begin(temp_.flow, i), body.subspan(at, temp_.flow.side(i)));
-        at += temp_.flow.side(i);
-      }
-      if (used == raw) {
-        load(temp_.row, body.subspan(0, used));
-        return status::ok;
-      }
-      if (used == 0) return status::bad_payload;
-      detail::row_sink<value_t<last>, Threads> to_row{temp_.row};
-      return decoder(temp_.last_storage)
-          .decode(codec.template stage<at_last>(), body.subspan(0, used), temp_.flow.values[at_last], to_row);
-    }
-  }
-  __device__ static void load(std::byte* to, const_bytes from) {
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < from.size(); i += Threads) to[i] = device::load(from.data() + i);
-  }
-
   TempStorage& temp_;
 };
 

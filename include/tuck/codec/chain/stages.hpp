@@ -13,28 +13,13 @@ template <element T> struct deflate;
 
 namespace detail {
 
-// Stages in the order in which encoding applies them. (std::tuple is not trivially copyable.)
-template <class First, class... Rest> struct stage_row {
-  First first;
-  stage_row<Rest...> rest;
+// Stage I of a chain. (std::tuple is not trivially copyable.)
+template <int I, class S> struct stage_at {
+  S stage;
 };
-template <class Last> struct stage_row<Last> {
-  Last first;
-};
-
-template <class First, class... Rest> constexpr auto make_row(const First& first, const Rest&... rest) noexcept {
-  if constexpr (sizeof...(Rest) == 0)
-    return stage_row<First>{first};
-  else
-    return stage_row<First, Rest...>{first, detail::make_row(rest...)};
-}
-
-template <int I, class Row> TUCK_HD constexpr auto& stage_at(Row& row) noexcept {
-  if constexpr (I == 0)
-    return row.first;
-  else
-    return detail::stage_at<I - 1>(row.rest);
-}
+template <class Indices, class... Stages> struct stage_row;
+template <int... I, class... Stages>
+struct stage_row<std::integer_sequence<int, I...>, Stages...> : stage_at<I, Stages>... {};
 
 // Whether a last stage also encodes the side streams.
 template <class S> inline constexpr bool takes_sides = false;
@@ -43,21 +28,15 @@ template <element T> inline constexpr bool takes_sides<huffman<T>> = true;
 template <class S> inline constexpr bool is_deflate = false;
 template <element T> inline constexpr bool is_deflate<deflate<T>> = true;
 
-// The type of the values that a stage passes to the next one; void if it cannot.
-template <class S> struct result_of_stage {
-  using type = void;
-};
-template <transform S> struct result_of_stage<S> {
-  using type = typename S::result_type;
-};
-template <splitter S> struct result_of_stage<S> {
-  using type = typename S::residual_type;
-};
-
+// Whether a stage passes values of the type that the next one takes.
+template <class S, class Next> constexpr bool passes_to() {
+  if constexpr (transform<S>) return std::is_same_v<typename S::result_type, typename Next::value_type>;
+  if constexpr (splitter<S>) return std::is_same_v<typename S::residual_type, typename Next::value_type>;
+  return false;
+}
 template <class... Stages> inline constexpr bool types_match = true;
 template <class First, class Second, class... Rest>
-inline constexpr bool types_match<First, Second, Rest...> =
-    std::is_same_v<typename result_of_stage<First>::type, typename Second::value_type> && types_match<Second, Rest...>;
+inline constexpr bool types_match<First, Second, Rest...> = passes_to<First, Second>() && types_match<Second, Rest...>;
 
 // Only the first stage may depend on the whole tensor or be lossy.
 template <class S> constexpr bool lossless_stage() {
@@ -70,25 +49,6 @@ inline constexpr bool only_first_adapts = ((!adaptive_codec<Rest> && detail::los
 template <class S> constexpr uint32_t growth_of() {
   if constexpr (splitter<S>) return S::max_growth;
   return 0;
-}
-
-// Returns the description of a stage. A codec that has several stages itself cannot be a stage of a chain. Its
-// description is empty, and plan_header rejects it.
-template <class S> TUCK_HD constexpr stage describe(const S& s) noexcept {
-  if constexpr (transform<S>) {
-    return s.describe();
-  } else {
-    const stage_list own = s.stages();
-    return own.at[1] == stage{} ? own.at[0] : stage{};
-  }
-}
-template <class S> TUCK_HD constexpr status parse(const stage& stored, S& s) noexcept {
-  if constexpr (transform<S>) {
-    return S::from_stage(stored, s);
-  } else {
-    const stage_list alone{{stored}};
-    return S::from_stages(alone, s);
-  }
 }
 
 }  // namespace detail

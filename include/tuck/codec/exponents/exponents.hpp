@@ -16,6 +16,8 @@
 #include <tuck/codec/bitpack/host_groups.hpp>
 #include <tuck/core/floating.hpp>
 
+#include <bit>
+
 namespace tuck::inline TUCK_ABI {
 
 /// Codec for floats whose neighbours have similar exponents. Lossless.
@@ -49,13 +51,14 @@ template <floating_element T> struct exponents {
     if (planes_bytes(count) > limit(count)) return incompressible;
     std::byte upper[max_chunk_raw_bytes / sizeof(T)];
     for (uint32_t i = 0; i < count; ++i)
-      upper[i] = static_cast<std::byte>(rotated(values.data(), i) >> (8 * sizeof(T) - 8));
+      upper[i] = static_cast<std::byte>(std::rotl(bits_at(values.data(), i), 1) >> (8 * sizeof(T) - 8));
     const uint32_t end = groups::encode(upper, count, false, 0, limit(count) - planes_bytes(count), room.data());
     if (end == incompressible) return incompressible;
     std::byte* to = room.data() + end;
     std::memset(to, 0, planes_bytes(count));
     for (uint32_t byte = sizeof(T) - 1; byte-- > 0; to += plane_bytes(count))
-      for (uint32_t i = 0; i < count; ++i) to[i] = static_cast<std::byte>(rotated(values.data(), i) >> 8 * byte);
+      for (uint32_t i = 0; i < count; ++i)
+        to[i] = static_cast<std::byte>(std::rotl(bits_at(values.data(), i), 1) >> 8 * byte);
     return end + planes_bytes(count);
   }
 
@@ -71,19 +74,13 @@ template <floating_element T> struct exponents {
       const std::byte* plane = encoded.data() + end + i;
       uint32_t x = static_cast<uint32_t>(upper[i]);
       for (uint32_t k = 1; k < sizeof(T); ++k, plane += plane_bytes(count)) x = x << 8 | static_cast<uint32_t>(*plane);
-      store_unaligned(to + i * sizeof(T), static_cast<bits>(x >> 1 | x << (8 * sizeof(T) - 1)));
+      store_unaligned(to + i * sizeof(T), std::rotr(static_cast<bits_t<T>>(x), 1));
     }
     return status::ok;
   }
 
  private:
-  using bits = bits_t<T>;
   using groups = detail::host_groups<1, true>;
-
-  static uint32_t rotated(const T* values, uint32_t i) noexcept {
-    const uint32_t x = bits_at(values, i);
-    return static_cast<bits>(x << 1 | x >> (8 * sizeof(T) - 1));
-  }
 };
 
 static_assert(codec<exponents<float>>);

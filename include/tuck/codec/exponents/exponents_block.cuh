@@ -8,53 +8,14 @@
 
 namespace tuck::inline TUCK_ABI {
 
-namespace detail {
-
-// 16 bytes of values as quads. A quad has four values, so each of its byte planes is one word.
-template <floating_element T> struct exponent_row {
-  static constexpr uint32_t width = sizeof(T), quads = 4 / width;
-  huffman_format::quad<width> quad[quads];
-
-  exponent_row() = default;
-  // If `signs` is false, only the upper bytes are correct, unless values have one byte.
-  __device__ explicit exponent_row(device::vec128 x, bool signs = true) {
-    if (width == 1 || (width == 4 && signs)) {
-      rotate_values<width>(x.w);
-    } else if (width == 4) {
-#pragma unroll
-      for (uint32_t& w : x.w) w <<= 1;
-    }
-#pragma unroll
-    for (uint32_t q = 0; q < quads; ++q) {
-#pragma unroll
-      for (uint32_t k = 0; k < width; ++k) quad[q].w[k] = x.w[width * q + k];
-      if constexpr (width == 2)
-        quad[q].to_planes_of_two(true, 0);
-      else
-        quad[q].to_planes();
-    }
-  }
-  __device__ device::vec128 values() {
-    device::vec128 x;
-#pragma unroll
-    for (uint32_t q = 0; q < quads; ++q) {
-      quad[q].from_planes();
-#pragma unroll
-      for (uint32_t k = 0; k < width; ++k) x.w[width * q + k] = quad[q].w[k];
-    }
-    rotate_values_back<width>(x.w);
-    return x;
-  }
-};
-
-}  // namespace detail
-
 template <floating_element T, int Threads> class block_codec<exponents<T>, Threads> {
+  static constexpr uint32_t width = sizeof(T);
+
  public:
   using tile = block_tile<T, Threads>;
   using groups = block_groups<1, Threads, tile::capacity, true>;
   using TempStorage = typename groups::TempStorage;
-  using row = detail::exponent_row<T>;
+  using row = huffman_format::quad_row<sizeof(T)>;
   static_assert(Threads <= 256, "tuck: exponents are encoded by 128 or 256 threads");
 
   static constexpr int blocks_a_processor = sizeof(T) < 4 ? 5 : 6;  // 96 and 80 registers
@@ -64,10 +25,10 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
   __device__ uint32_t measure(const exponents<T>&, const tile& values) {
 #pragma unroll
     for (int r = 0; r < tile::rows; ++r) {
-      const row x(values.row(r), false);
+      const row x = planes_of(values, r);
       uint32_t upper[row::quads];
 #pragma unroll
-      for (uint32_t q = 0; q < row::quads; ++q) upper[q] = x.quad[q].w[row::width - 1];
+      for (uint32_t q = 0; q < row::quads; ++q) upper[q] = x.at[q].w[width - 1];
       groups_.set_row(static_cast<uint32_t>(r), upper);
     }
     const uint32_t planes = exponents<T>::planes_bytes(values.count), limit = exponents<T>::limit(values.count);
@@ -80,13 +41,13 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
     auto* const planes = reinterpret_cast<uint32_t*>(groups_.encoded() + end);
 #pragma unroll
     for (int r = 0; r < tile::rows; ++r) {
-      const row x(values.row(r));
+      const row x = planes_of(values, r);
 #pragma unroll
       for (uint32_t q = 0; q < row::quads; ++q) {
         const uint32_t at = first + static_cast<uint32_t>(r) * (tile::row_values / 4) + q;
         if (at < plane_words)
 #pragma unroll
-          for (uint32_t k = 0; k + 1 < row::width; ++k) planes[k * plane_words + at] = x.quad[q].w[row::width - 2 - k];
+          for (uint32_t k = 0; k + 1 < width; ++k) planes[k * plane_words + at] = x.at[q].w[width - 2 - k];
       }
     }
     const uint32_t size = end + exponents<T>::planes_bytes(values.count);
@@ -96,15 +57,24 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
   }
 
  private:
+  __device__ static row planes_of(const tile& values, int r) {
+    const device::vec128 x = values.row(r);
+    row planes;
+    planes.set(1, &x);
+    return planes;
+  }
+
   groups groups_;
 };
 
 template <floating_element T, int Threads> class block_decoder<exponents<T>, Threads> {
+  static constexpr uint32_t width = sizeof(T);
+
  public:
   using tile = block_tile<T, Threads>;
   using groups = block_group_reader<1, Threads, tile, true>;
   using TempStorage = typename groups::TempStorage;
-  using row = detail::exponent_row<T>;
+  using row = huffman_format::quad_row<sizeof(T)>;
 
   static constexpr int blocks_a_processor = sizeof(T) == 1 ? 6 : 8;  // 80 and 64 registers
 
@@ -124,11 +94,12 @@ template <floating_element T, int Threads> class block_decoder<exponents<T>, Thr
           for (uint32_t q = 0; q < row::quads; ++q) {
             const uint32_t at = first / 4 + q;  // inside the chunk's buffer, even for rows past the last value
 #pragma unroll
-            for (uint32_t k = 0; k + 1 < row::width; ++k)
-              x.quad[q].w[row::width - 2 - k] = planes[k * plane_words + at];
-            x.quad[q].w[row::width - 1] = upper[q];
+            for (uint32_t k = 0; k + 1 < width; ++k) x.at[q].w[width - 2 - k] = planes[k * plane_words + at];
+            x.at[q].w[width - 1] = upper[q];
           }
-          return x.values();
+          device::vec128 restored;
+          x.get(1, &restored);
+          return restored;
         },
         sink);
     return status::ok;

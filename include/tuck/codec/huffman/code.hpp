@@ -23,6 +23,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
@@ -48,11 +49,11 @@ template <uint32_t Symbols> class code_maker {
   uint8_t length[Symbols] = {};
   uint32_t present = 0;
 
-  explicit code_maker(const uint32_t (&counts)[Symbols]) noexcept : counts_(counts) {
-    for (uint32_t i = 0; i < Symbols; ++i)
-      if (counts[i] != 0) {
-        symbol_[present++] = static_cast<uint16_t>(i);
-        total_ += counts[i];
+  explicit code_maker(const uint32_t (&counts)[Symbols]) noexcept {
+    for (uint32_t s = 0; s < Symbols; ++s)
+      if (counts[s] != 0) {
+        symbol_[present] = s;
+        count_[present++] = counts[s];
       }
     if (present <= 1) return;
     if (present <= few_symbols)
@@ -60,108 +61,90 @@ template <uint32_t Symbols> class code_maker {
     else
       round();
     mend();
+    for (uint32_t i = 0; i < present; ++i) length[symbol_[i]] = static_cast<uint8_t>(length_[i]);
   }
 
   uint64_t bits() const noexcept {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < Symbols; ++i) sum += uint64_t{counts_[i]} * length[i];
+    for (uint32_t i = 0; i < present; ++i) sum += uint64_t{count_[i]} * length_[i];
     return sum;
   }
 
  private:
   void merge() noexcept {
-    uint32_t symbol[few_symbols], key[few_symbols], group[few_symbols], depth[few_symbols] = {}, n = 0;
-    for (uint32_t i = 0; i < Symbols; ++i)
-      if (counts_[i] != 0) {
-        symbol[n] = i;
-        key[n] = counts_[i] << 5 | n;
-        group[n] = n;
-        ++n;
-      }
-    for (uint32_t left = n; left > 1; --left) {
-      const uint32_t a = take_least(key, n), b = take_least(key, n);
+    uint32_t key[few_symbols], group[few_symbols];
+    for (uint32_t i = 0; i < present; ++i) {
+      key[i] = count_[i] << 5 | i;
+      group[i] = i;
+    }
+    const auto take_least = [&] { return std::exchange(*std::min_element(key, key + present), ~0u); };
+    for (uint32_t left = present; left > 1; --left) {
+      const uint32_t a = take_least(), b = take_least();
       key[a % 32] = (a / 32 + b / 32) << 5 | a % 32;
-      for (uint32_t i = 0; i < n; ++i)
+      for (uint32_t i = 0; i < present; ++i)
         if (group[i] == a % 32 || group[i] == b % 32) {
-          ++depth[i];
+          ++length_[i];
           group[i] = a % 32;
         }
     }
-    for (uint32_t i = 0; i < n; ++i)
-      length[symbol[i]] = static_cast<uint8_t>(depth[i] < max_length ? depth[i] : max_length);
-  }
-  static uint32_t take_least(uint32_t (&key)[few_symbols], uint32_t n) noexcept {
-    uint32_t least = 0;
-    for (uint32_t i = 1; i < n; ++i)
-      if (key[i] < key[least]) least = i;
-    const uint32_t found = key[least];
-    key[least] = ~0u;
-    return found;
+    for (uint32_t i = 0; i < present; ++i) length_[i] = std::min(length_[i], max_length);
   }
 
   void round() noexcept {
-    for (uint32_t i = 0; i < present; ++i) width_[i] = static_cast<uint8_t>(tuck::bit_width(count_of(i)));
-    uint32_t low = 0;
+    uint32_t total = 0, low = 0;
+    for (uint32_t i = 0; i < present; ++i) total += count_[i];
     for (uint32_t step = 32; step != 0; step /= 2)
-      if (kraft(round_begin(total_, low + step - 1)) > slots) low += step;
-    const uint32_t least = round_begin(total_, low);
-    for (uint32_t i = 0; i < present; ++i)
-      length[symbol_[i]] = static_cast<uint8_t>(rounded_length(count_of(i), least));
+      if (round_to(round_begin(total, low + step - 1)) > slots) low += step;
+    round_to(round_begin(total, low));
   }
-  // All counts of the same bit width have one of two lengths.
-  uint32_t kraft(uint32_t least) const noexcept {
-    uint32_t from[18], few[18], more[18], sum = 0;  // slots of the lower counts, and additional slots of the others
-    for (uint32_t w = 1, wanted = tuck::bit_width(least); w < 18; ++w) {
-      const uint32_t l = wanted > w ? wanted - w : 0;
-      from[w] = (least + (1u << l) - 1) >> l;
-      few[w] = slots_of(std::clamp(l + 1, 1u, max_length));
-      more[w] = slots_of(std::clamp(l, 1u, max_length)) - few[w];
+  // Sets each length to the rounded_length of its count. Returns the slots that all codes take. Compilers vectorize it.
+  uint32_t round_to(uint32_t least) noexcept {
+    std::fill_n(length_, present, max_length);
+    uint32_t used = present * slots_of(max_length);
+    for (uint32_t l = 1; l < max_length; ++l) {
+      const uint32_t from = (least + (1u << l) - 1) >> l;
+      uint32_t shorter = 0;
+      for (uint32_t i = 0; i < present; ++i) {
+        const uint32_t one = count_[i] >= from ? 1 : 0;
+        length_[i] -= one;
+        shorter += one;
+      }
+      used += shorter * slots_of(l + 1);
     }
-    for (uint32_t i = 0; i < present; ++i) {
-      const uint32_t w = width_[i];
-      sum += few[w] + ((0 - uint32_t{count_of(i) >= from[w]}) & more[w]);
-    }
-    return sum;
+    return used;
   }
 
   void mend() noexcept {
     uint32_t used = 0;
-    for (uint32_t i = 0; i < present; ++i) used += slots_of(length[symbol_[i]]);
-    if (used > slots) {  // the least count stays the least until it has max_length
-      std::stable_sort(symbol_, symbol_ + present, [&](uint16_t a, uint16_t b) { return counts_[a] < counts_[b]; });
-      for (uint32_t i = 0; used > slots; ++i)
-        for (uint8_t& l = length[symbol_[i]]; l < max_length && used > slots;) used -= slots_of(++l);
-      std::sort(symbol_, symbol_ + present);
+    for (uint32_t i = 0; i < present; ++i) used += slots_of(length_[i]);
+    while (used > slots) {
+      const auto key = [&](uint32_t i) { return length_[i] < max_length ? count_[i] : ~0u; };
+      uint32_t least = 0;
+      for (uint32_t i = 1; i < present; ++i) least = key(i) < key(least) ? i : least;
+      used -= slots_of(++length_[least]);
     }
-    if (used == slots) return;
-    // Free slots only decrease. A symbol whose shorter code does not fit leaves the heap for good.
+    // Free slots only decrease. A symbol whose shorter code does not fit stays out of the heap.
     uint64_t heap[Symbols], *end = heap;
-    const auto key = [&](uint64_t s) { return uint64_t{counts_[s]} << length[s] << 16 | (Symbols - s); };
-    for (uint32_t i = 0; i < present; ++i)
-      if (const uint32_t l = length[symbol_[i]]; l > 1 && slots_of(l) <= slots - used) *end++ = key(symbol_[i]);
-    for (std::make_heap(heap, end); used < slots;) {
-      std::pop_heap(heap, end);
-      const auto s = static_cast<uint32_t>(Symbols - (end[-1] & 0xffff));
-      const bool fits = slots_of(length[s]) <= slots - used;
-      if (fits) used += slots_of(length[s]--);
-      if (fits && length[s] > 1) {
-        end[-1] = key(s);
-        std::push_heap(heap, end);
-      } else {
-        --end;
-      }
+    const auto add = [&](uint32_t i) {
+      if (length_[i] == 1 || slots_of(length_[i]) > slots - used) return;
+      *end++ = uint64_t{count_[i]} << length_[i] << 16 | (Symbols - i);
+      std::push_heap(heap, end);
+    };
+    for (uint32_t i = 0; i < present; ++i) add(i);
+    while (used < slots) {
+      std::pop_heap(heap, end--);
+      const auto i = static_cast<uint32_t>(Symbols - (*end & 0xffff));
+      if (slots_of(length_[i]) <= slots - used) used += slots_of(length_[i]--);
+      add(i);
     }
   }
-  uint32_t count_of(uint32_t i) const noexcept { return counts_[symbol_[i]]; }
 
-  const uint32_t (&counts_)[Symbols];
-  uint16_t symbol_[Symbols];  // the symbols that occur
-  uint8_t width_[Symbols];    // bit widths of their counts
-  uint32_t total_ = 0;
+  // Of each symbol that occurs:
+  uint32_t symbol_[Symbols], count_[Symbols], length_[Symbols] = {};
 };
 
-// Calls visit(symbol, length, first slot) for each symbol with a code, if there are enough slots. Returns the number of
-// slots that all codes need.
+// Calls visit(symbol, length, first slot) for each symbol with a length of 1 to max_length, if there are enough slots.
+// Returns the number of slots that all codes need.
 template <class Visit> uint32_t visit_codes(const uint8_t* length, uint32_t symbols, const Visit& visit) noexcept {
   uint32_t count[16] = {}, next[max_length + 1], end = 0;
   for (uint32_t s = 0; s < symbols; ++s) ++count[length[s]];
@@ -171,7 +154,7 @@ template <class Visit> uint32_t visit_codes(const uint8_t* length, uint32_t symb
   }
   if (end > slots) return end;
   for (uint32_t s = 0; s < symbols; ++s)
-    if (const uint32_t l = length[s]; l != 0) {
+    if (const uint32_t l = length[s]; l != 0 && l <= max_length) {
       visit(s, l, next[l]);
       next[l] += slots_of(l);
     }

@@ -1,7 +1,9 @@
 // Decodes rows of values and side streams from untrusted bytes on one thread block. layout.hpp describes the format.
 #pragma once
 
-#include <tuck/codec/huffman/plane_words.cuh>
+#include <tuck/codec/block.cuh>
+#include <tuck/codec/huffman/huffman.hpp>
+#include <tuck/codec/huffman/parts.cuh>
 #include <tuck/codec/huffman/warp_code.cuh>
 #include <tuck/core/bit_lanes.cuh>
 
@@ -24,7 +26,6 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     uint32_t flags[RowBytes / 32 + 1];
     uint32_t heads[may_have_heads ? most_values / 32 : 1];
     uint32_t kept[may_have_heads ? most_values / 4 * 5 / 8 + 1 : 1];
-    uint32_t found[warps];
     warp_symbols symbols[warps];
     typename scan::TempStorage scan_storage;
     uint32_t coded_at[coded_parts];  // offset of each table, in words of the chunk
@@ -41,7 +42,8 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
 
   // Decodes the row. `row` holds the lookup tables until values are written.
   template <class Sink>
-  __device__ status decode(const_bytes encoded, const row_sections& sections, std::byte* row, Sink& sink) {
+  __device__ status decode(const huffman<T>&, const_bytes encoded, const row_sections& sections, std::byte* row,
+                           Sink& sink) {
     if (encoded.size() % 4 != 0 || encoded.size() < 4 * shape::head_words) return status::bad_payload;
     words_ = static_cast<uint32_t>(encoded.size() / 4);
     from_ = reinterpret_cast<const uint32_t*>(encoded.data());
@@ -61,14 +63,13 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     const shape s = temp_.of_chunk.get();
     if (!read_tables(s, row)) return status::bad_payload;
     if (!read_streams(s, row)) return status::bad_payload;
-    if (!undo_parts(s, sections, row)) return status::bad_payload;
+    if (!undo_parts(s, reinterpret_cast<uint32_t*>(row + sections.sides))) return status::bad_payload;
     give_values(s, sink);
     return status::ok;
   }
 
  private:
   __device__ static uint32_t coded_mask(const shape& s) { return s.header & low_mask(coded_parts); }
-  __device__ static uint32_t lowest(uint32_t parts) { return static_cast<uint32_t>(device::ffs(parts)) - 1; }
 
   // Finds the offset of each table, on one thread. Sets bits_begin to the end of the last table.
   __device__ void find_tables(const shape& s) {
@@ -206,7 +207,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     }
   }
   // Restores the side streams and the upper bytes from the first parts. Returns false if these are malformed.
-  __device__ bool undo_parts(const shape& s, const row_sections& sections, std::byte* row) {
+  __device__ bool undo_parts(const shape& s, uint32_t* sides) {
     if (s.sides == 0 && !s.has_heads()) return true;
 #pragma unroll 1
     for (uint32_t left = ~s.header & low_mask(s.has_heads() ? upper_part + 1 : upper_part); left != 0; left &= left - 1)
@@ -214,42 +215,36 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     device::sync_block();
     bool sound = true;
     if (device::warp_id() == warps - 1)
-      sound =
-          edges_to_sides(temp_.flags, reinterpret_cast<const std::byte*>(temp_.parts), s.edges, sections, s.sides, row);
+      sound = edges_to_sides(temp_.flags, reinterpret_cast<const std::byte*>(temp_.parts), s.edges, s.sides, sides);
     if constexpr (may_have_heads) {
-      if (s.has_heads()) {
-        const head_range<Threads> mine(s.values);
-        uint32_t found = 0;
-        for (uint32_t h = mine.begin + device::lane_id(); h < mine.end; h += device::warp_size)
-          found += popcount(temp_.heads[h]);
-        found = device::warp_sum(found);
-        if (device::lane_id() == 0) temp_.found[device::warp_id()] = found;
-      }
+      if (s.has_heads()) sound &= join_heads(s);
     }
-    if (device::sync_block_or(!sound)) return false;
-    if constexpr (may_have_heads) {
-      if (s.has_heads() && !join_heads(s)) return false;
-    }
-    return true;
+    return !device::sync_block_or(!sound);
   }
+  // Restores the upper bytes. Returns false if their heads are malformed. Has a barrier.
   __device__ bool join_heads(const shape& s) {
-    uint32_t before = 0, all = 0;
-    for (uint32_t w = 0; w < warps; ++w) {
-      if (w < device::warp_id()) before += temp_.found[w];
-      all += temp_.found[w];
-    }
+    const uint32_t lane = device::lane_id(), words = ceil_div(s.values, 32u), each = ceil_div(words, uint32_t{warps});
+    const uint32_t begin = device::warp_id() * each, end = begin + each < words ? begin + each : words;
+    uint32_t found = 0, all;
+    for (uint32_t h = begin + lane; h < end; h += device::warp_size) found += popcount(temp_.heads[h]);
+    uint32_t before = scan::exclusive_sum(temp_.scan_storage, found, all);
     const uint32_t tail = s.values % 32;
     if (all != s.heads() || (temp_.heads[0] & 1) == 0 ||
         (tail != 0 && (temp_.heads[s.values / 32] & ~low_mask(tail)) != 0))
       return false;
     const auto* const kept = reinterpret_cast<const uint8_t*>(temp_.kept);
     auto* const upper = reinterpret_cast<uint8_t*>(plane(s, 0));
-    visit_heads<Threads>(s.values, temp_.heads, before,
-                         [&](uint32_t i, uint32_t rank, bool) { upper[i] = kept[rank - 1]; });
-    device::sync_block();
+    before = device::shfl(before, 0);
+#pragma unroll 1
+    for (uint32_t h = begin; h < end; ++h) {  // the rank of a value is the number of heads up to and including it
+      const uint32_t word = temp_.heads[h], i = 32 * h + lane, rank = before + popcount(word << (31 - lane));
+      if (i < round_up_pow2(s.values, 2)) upper[i] = kept[rank - 1];
+      before += popcount(word);
+    }
     return true;
   }
 
+  // Passes the values of the chunk to the sink.
   template <class Sink> __device__ void give_values(const shape& s, Sink& sink) {
     const uint32_t quads = (s.values + 3) / 4, lowest_part = s.parts() - 1;
     const bool is_narrow = s.stored_narrow(lowest_part) && !s.coded(lowest_part);
@@ -257,15 +252,62 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
       widen_plane(from_ + temp_.part[lowest_part].stored, quads, temp_.part[lowest_part].words);
       device::sync_block();
     }
-    plane_words<T, Threads> planes;
+    const uint32_t* from[width];
+    bool in_chunk[width];
 #pragma unroll
     for (uint32_t k = 0; k < width; ++k) {
       const uint32_t p = upper_part + k;
       const bool here = (k == 0 && s.has_heads()) || (p == lowest_part && is_narrow) || s.coded(p);
-      planes.in_chunk[k] = !here;
-      planes.from[k] = p > lowest_part ? from_ : here ? plane(s, k) : from_ + temp_.part[p].stored;
+      in_chunk[k] = !here;
+      from[k] = p > lowest_part ? from_ : here ? plane(s, k) : from_ + temp_.part[p].stored;
     }
-    planes.give_values(s, sink);
+    constexpr int some = tile::rows < 4 ? tile::rows : 4;  // rows in registers
+    constexpr uint32_t each = quad_row<width>::quads, row_quads = tile::row_values / 4;
+    if constexpr (width <= 4 && detail::takes_rows<Sink, some>) {
+      const uint32_t first = tile::first_value() / 4;
+      if (s.values == tile::capacity)
+        return give<some>(s, from, in_chunk, first, first + tile::rows * row_quads, row_quads, sink);
+    }
+    give<1>(s, from, in_chunk, each * threadIdx.x, quads, each * Threads, sink);
+  }
+  // Passes the values of quads q, q + step, ... to the sink, Rows rows at a time. The words of each plane, upper plane
+  // first, are in the chunk or in shared memory. Those of dropped planes are not read.
+  template <uint32_t Rows, class Sink>
+  __device__ void give(const shape& s, const uint32_t* const (&from)[width], const bool (&in_chunk)[width], uint32_t q,
+                       uint32_t end, uint32_t step, Sink& sink) {
+    using quads = quad_row<width>;
+#pragma unroll 1
+    for (; q < end; q += Rows * step) {
+      quads row[Rows];
+#pragma unroll
+      for (uint32_t k = 0; k < width; ++k) {
+        const uint32_t* const words = from[k] + q;
+        const auto fill = [&](const auto& word) {
+#pragma unroll
+          for (uint32_t r = 0; r < Rows; ++r)
+#pragma unroll
+            for (uint32_t j = 0; j < quads::quads; ++j)  // a single row may be incomplete
+              row[r].at[j].w[width - 1 - k] = Rows > 1 || j == 0 || q + j < end ? word(words + r * step + j) : 0;
+        };
+        if (k != 0 && k >= s.planes())
+          fill([](const uint32_t*) { return 0u; });
+        else if (in_chunk[k])
+          fill([](const uint32_t* p) { return device::load(p); });
+        else
+          fill([](const uint32_t* p) { return *p; });
+      }
+      device::vec128 x[Rows * quads::vectors];
+#pragma unroll
+      for (uint32_t r = 0; r < Rows; ++r) row[r].get(sizes::turn(s), x + r * quads::vectors);
+      if constexpr (Rows > 1) {
+        sink(4 * q, x);
+      } else {
+#pragma unroll
+        for (uint32_t i = 0; i < quads::vectors; ++i)
+          if (const uint32_t first = 4 * q + i * tile::lane_values; i == 0 || first < s.values)
+            sink(first, tile::clip(x[i], s.values - first));
+      }
+    }
   }
   // Restores a plane that is stored with seven bits per value.
   __device__ static void widen_plane(const uint32_t* from, uint32_t quads, uint32_t* to) {
@@ -274,11 +316,8 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     for (uint32_t r = 0; r < rounds; ++r) {
       const uint32_t q = r * Threads + threadIdx.x;
       const uint32_t own = lane < 7 && q < quads ? device::load(from + q / 8 * 7 + lane) : 0;
-      uint32_t eighth = own >> 28 << 4 * lane % 32;
-      if (lane == 7) eighth = 0;
-#pragma unroll
-      for (int lanes = 1; lanes < 8; lanes *= 2) eighth |= device::shfl_xor(eighth, lanes);
-      if (q < quads) to[q] = huffman_format::widen(lane < 7 ? own & 0xfffffff : eighth);
+      const uint32_t eighth = or_of_eight(lane < 7 ? own >> 28 << 4 * lane : 0);
+      if (q < quads) to[q] = widen(lane < 7 ? own : eighth);
     }
   }
 

@@ -3,12 +3,14 @@
 
 #include <tuck/codec/concept.hpp>
 #include <tuck/codec/huffman/host_parts.hpp>
+#include <tuck/core/masks.hpp>
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
 inline constexpr uint32_t max_row_bytes = max_chunk_raw_bytes + 4096 + 16;  // values, side streams and padding
+
 template <element T> class host_chunk {
-  static constexpr uint32_t width = sizeof(T);
+  static constexpr uint32_t width = sizeof(T), max_values = max_row_bytes / width;
   using word = bits_t<T>;
 
  public:
@@ -18,57 +20,71 @@ template <element T> class host_chunk {
   uint32_t encode(const std::byte* row, std::byte* to) noexcept {
     take_values(row);
     take_sides(row);
-    choose();
+    for (uint32_t p = 0; p < shape_.parts() && p < most_coded; ++p)
+      if (p < nibble_parts ? code_part<16>(p) : code_part<256>(p)) shape_.header |= 1u << p;
     return write(to);
   }
 
   status decode(const_bytes encoded, std::byte* row) noexcept {
-    if (!read(encoded)) return status::bad_payload;
-    if (!edges_to_mask(room_.flags, room_.edges, shape_.edges, shape_.sides, mask_)) return status::bad_payload;
-    if (shape_.has_heads() &&
-        !join_heads(room_.heads, room_.planes[0], shape_.heads(), shape_.values, reinterpret_cast<uint8_t*>(upper_)))
-      return status::bad_payload;
-    give_sides(row);
-    give_values(row);
-    return status::ok;
+    return read(encoded) && give_sides(row) && give_values(row) ? status::ok : status::bad_payload;
   }
 
  private:
+  uint8_t* part(uint32_t p) noexcept {
+    if (p == upper_part && shape_.has_heads()) return kept_;
+    return p == 0 ? flags_ : p == 1 ? edges_ : p == 2 ? heads_ : planes_[p - upper_part];
+  }
+  span<uint8_t> edge_bytes() noexcept { return {reinterpret_cast<uint8_t*>(mask_), shape_.sides}; }
+  span<uint8_t> upper_bytes() noexcept { return {planes_[0], shape_.values}; }
+
   void take_values(const std::byte* row) noexcept {
     int votes = 0;
     visit_sample([&](uint32_t i, bool) { votes += rotation_vote(load_unaligned<word>(row + width * i)); });
     const bool rotates = width > 1 && votes > 0;
     word any = 0;
-    visit_blocks([&](uint32_t first, auto n) {
-      word x[block], all = 0;
-      std::memcpy(x, row + width * first, width * n);
-      for (uint32_t i = 0; i < n; ++i) all |= x[i];
-      any |= all;
-    });
-    const bool narrow = rotates && any >> (8 * width - 1) == 0;
+    for (uint32_t i = 0; i < shape_.values; ++i) any |= load_unaligned<word>(row + width * i);
     uint32_t dropped = 0;
     if (!rotates)
       while (dropped + 1 < width && any >> 8 * (width - 1 - dropped) == 0) ++dropped;
-    shape_.header = shape::make_header(false, narrow, rotates, dropped, 0);
-    const auto turn = static_cast<int>(rotates ? 1 : 8 * dropped);  // to the left, so that the upper byte is used
+    shape_.header = shape::make_header(false, rotates && any >> (8 * width - 1) == 0, rotates, dropped, 0);
     visit_blocks([&](uint32_t first, auto n) {
       word x[block];
       std::memcpy(x, row + width * first, width * n);
-      for (uint32_t i = 0; i < n; ++i) x[i] = std::rotl(x[i], turn);
+      for (uint32_t i = 0; i < n; ++i) x[i] = std::rotl(x[i], static_cast<int>(shape_.turn()));
       for (uint32_t p = 0; p < shape_.planes(); ++p) {
         uint8_t plane[block];
         for (uint32_t i = 0; i < n; ++i) plane[i] = static_cast<uint8_t>(x[i] >> 8 * (width - 1 - p));
-        std::memcpy(room_.planes[p] + first, plane, n);
+        std::memcpy(planes_[p] + first, plane, n);
       }
     });
-    for (uint32_t p = 0; p < width; ++p) std::memset(room_.planes[p] + shape_.values, 0, 4);
+    for (uint8_t(&plane)[max_values + 32] : planes_) std::memset(plane + shape_.values, 0, 32);
     if (!look()) return;
-    const uint32_t heads = split_heads(room_.planes[0], shape_.values, room_.heads, reinterpret_cast<uint8_t*>(upper_));
-    if (wants_heads(heads, shape_.values)) {
-      shape_.header |= shape::make_header(true, false, false, 0, heads);
-      std::memcpy(room_.planes[0], upper_, heads);
-      std::memset(room_.planes[0] + heads, 0, 4);
+    uint32_t heads = masks_of<uint8_t>(upper_bytes(), ones::changes, as_bytes(heads_));
+    if (planes_[0][0] == 0) ++heads;
+    heads_[0] |= 1;
+    if (!wants_heads(heads, shape_.values)) return;
+    pack<uint8_t>(upper_bytes(), as_bytes(heads_), as_bytes(kept_), as_bytes(std::end(kept_)));
+    std::memset(kept_ + heads, 0, 4);
+    shape_.header |= shape::make_header(true, false, false, 0, heads);
+  }
+  bool give_values(std::byte* row) noexcept {
+    if (shape_.has_heads()) {
+      if ((heads_[0] & 1) == 0 || !has_ones(heads_, shape_.values, shape_.heads())) return false;
+      spread<ones::changes>(as_bytes(heads_), as_bytes(kept_), as_bytes(kept_ + shape_.heads()), upper_bytes());
     }
+    visit_blocks([&](uint32_t first, auto n) {
+      word x[block];
+      for (uint32_t i = 0; i < n; ++i) x[i] = planes_[0][first + i];
+      for (uint32_t p = 1; p < shape_.planes(); ++p) {
+        uint8_t plane[block];
+        std::memcpy(plane, planes_[p] + first, n);
+        for (uint32_t i = 0; i < n; ++i) x[i] = static_cast<word>(x[i] << (width > 1 ? 8 : 0) | plane[i]);
+      }
+      if (shape_.rotated())
+        for (uint32_t i = 0; i < n; ++i) x[i] = std::rotr(x[i], 1);
+      std::memcpy(row + width * first, x, width * n);
+    });
+    return true;
   }
   // Calls visit(first, number) for blocks of values. The number is a constant, except in the last block, so that
   // compilers vectorize.
@@ -89,156 +105,124 @@ template <element T> class host_chunk {
     visit_sample([&](uint32_t i, bool paired) {
       ++sampled;
       pairs += paired;
-      heads += paired && room_.planes[0][i] != room_.planes[0][i - 1];
+      heads += paired && planes_[0][i] != planes_[0][i - 1];
     });
     for (uint32_t p = 1; p < shape_.planes() && p + upper_part < most_coded; ++p) {
       uint32_t counts[256] = {}, squares = 0;
-      visit_sample([&](uint32_t i, bool) { ++counts[room_.planes[p][i]]; });
+      visit_sample([&](uint32_t i, bool) { ++counts[planes_[p][i]]; });
       for (const uint32_t count : counts) squares += count * count;
       worth_ |= uint32_t{may_pay(sampled, squares)} << (p + upper_part);
     }
-    return width > 1 && may_want_heads(heads, pairs);
-  }
-  void take_sides(const std::byte* row) noexcept {
-    std::memset(mask_, 0, shape_.sides);
-    auto* to = reinterpret_cast<std::byte*>(mask_);
-    for (uint32_t i = 1; i < sections_.count; ++i) {
-      std::memcpy(to, row + sections_.begin(i), sections_.size(i));
-      to += round_up_pow2(sections_.size(i), 2);
-    }
-    mask_to_edges(mask_, shape_.sides, room_.flags, room_.edges, shape_.edges);
-  }
-  void give_sides(std::byte* row) const noexcept {
-    const auto* from = reinterpret_cast<const std::byte*>(mask_);
-    for (uint32_t i = 1; i < sections_.count; ++i) {
-      std::memcpy(row + sections_.begin(i), from, sections_.size(i));
-      from += round_up_pow2(sections_.size(i), 2);
-    }
-  }
-  void give_values(std::byte* row) const noexcept {
-    const auto* const upper = shape_.has_heads() ? reinterpret_cast<const uint8_t*>(upper_) : room_.planes[0];
-    visit_blocks([&](uint32_t first, auto n) {
-      word x[block];
-      for (uint32_t i = 0; i < n; ++i) x[i] = upper[first + i];
-      for (uint32_t p = 1; p < shape_.planes(); ++p) {
-        uint8_t plane[block];
-        std::memcpy(plane, room_.planes[p] + first, n);
-        for (uint32_t i = 0; i < n; ++i) x[i] = static_cast<word>(x[i] << (width > 1 ? 8 : 0) | plane[i]);
-      }
-      if (shape_.rotated())
-        for (uint32_t i = 0; i < n; ++i) x[i] = std::rotr(x[i], 1);
-      std::memcpy(row + width * first, x, width * n);
-    });
+    return shape_.values != 0 && width > 1 && may_want_heads(heads, pairs);
   }
 
-  // Chooses the parts to code, and makes their codes.
-  void choose() noexcept {
-    uint32_t coded = 0;
-    for (uint32_t p = 0; p < shape_.parts() && p < most_coded; ++p) {
-      const uint32_t bytes = shape_.bytes(p);
-      if (bytes != 0 && (p < nibble_parts ? code_part<16>(p, bytes) : code_part<256>(p, bytes))) coded |= 1u << p;
-    }
-    shape_.header |= coded;
+  void take_sides(const std::byte* row) noexcept {
+    const uint32_t words = shape_.sides / 4;
+    std::memset(mask_, 0, shape_.sides);
+    visit_sides([&](uint32_t begin, std::byte* side, uint32_t size) { std::memcpy(side, row + begin, size); });
+    for (uint32_t i = words; i-- > 0;) mask_[i] ^= mask_[i] << 1 | (i != 0 ? mask_[i - 1] >> 31 : 0);
+    shape_.edges = masks_of<uint8_t>(edge_bytes(), ones::non_zeros, as_bytes(flags_));
+    pack<uint8_t>(edge_bytes(), as_bytes(flags_), as_bytes(edges_), as_bytes(std::end(edges_)));
+    std::memset(edges_ + shape_.edges, 0, 4);
   }
-  template <uint32_t Symbols> bool code_part(uint32_t p, uint32_t bytes) noexcept {
-    if (p > upper_part && (worth_ >> p & 1) == 0) return false;
-    uint32_t counts[Symbols] = {}, more[3][Symbols] = {};  // increments of the same count would wait for each other
-    const uint8_t* const from = room_.part(p);
-    const auto add = [](uint32_t* to, uint32_t x) {
-      ++to[x % Symbols];
-      if constexpr (Symbols == 16) ++to[x / 16];
-    };
-    for (uint32_t i = 0; i < bytes % 4; ++i) add(counts, from[bytes - 1 - i]);
-    for (uint32_t i = 0; i < bytes / 4 * 4; i += 4) {
-      add(counts, from[i]);
-      for (uint32_t k = 0; k < 3; ++k) add(more[k], from[i + 1 + k]);
+  bool give_sides(std::byte* row) noexcept {
+    if (!has_ones(flags_, shape_.sides, shape_.edges)) return false;
+    spread<ones::non_zeros>(as_bytes(flags_), as_bytes(edges_), as_bytes(edges_ + shape_.edges), edge_bytes());
+    for (uint32_t i = 0, carry = 0; i < shape_.sides / 4; ++i) {
+      uint32_t x = mask_[i];
+      for (uint32_t shift = 1; shift < 32; shift *= 2) x ^= x << shift;
+      mask_[i] = x ^ (0 - carry);
+      carry = mask_[i] >> 31;
     }
-    for (uint32_t s = 0; s < Symbols; ++s) counts[s] += more[0][s] + more[1][s] + more[2][s];
-    const code_maker<Symbols> made(counts);
-    std::memcpy(made_.nibbles[p], made.length, Symbols);
-    if (made.present == 1)
-      for (uint32_t s = 0; s < Symbols; ++s)
-        if (counts[s] != 0) made_.nibbles[p][s] = only_symbol;
-    if (!pays(4 * shape_.stored_words(p), static_cast<uint32_t>(made.bits()), table_words(made_.nibbles[p], Symbols)))
-      return false;
-    made_.codes[p].assign(made.length, Symbols);
+    visit_sides([&](uint32_t begin, const std::byte* side, uint32_t size) { std::memcpy(row + begin, side, size); });
     return true;
   }
-
-  // Calls visit(part, index of the word, bytes of it) for each word of the coded parts, part after part.
-  template <class Visit> void visit_words(const Visit& visit) const noexcept {
-    for (uint32_t p = 0; p < shape_.parts(); ++p) {
-      if (!shape_.coded(p)) continue;
-      const uint32_t bytes = shape_.bytes(p);
-      for (uint32_t i = 0; i < bytes / 4; ++i) visit(p, i, std::integral_constant<uint32_t, 4>{});
-      if (bytes % 4 != 0) visit(p, bytes / 4, bytes % 4);
-    }
+  // Calls visit(its offset in the row, its place in mask_, its bytes) for each side stream.
+  template <class Visit> void visit_sides(const Visit& visit) noexcept {
+    auto* side = reinterpret_cast<std::byte*>(mask_);
+    for (uint32_t i = 1; i < sections_.count; side += round_up_pow2(sections_.size(i++), 2))
+      visit(sections_.begin(i), side, sections_.size(i));
   }
-  // Calls visit(entry, entry) for pairs of codes of such a word. The second entry may be 0: no bits.
-  template <class Size, class Visit> void visit_pairs(uint32_t p, uint32_t i, Size n, const Visit& visit) noexcept {
-    const uint32_t* const entry = made_.codes[p].entry;
-    const uint8_t* const x = room_.part(p) + 4 * i;
-    if (p < nibble_parts) {
-      for (uint32_t k = 0; k < n; ++k) visit(entry[x[k] % 16], entry[x[k] / 16]);
-    } else {
-      for (uint32_t k = 0; k < n; k += 2) visit(entry[x[k]], k + 1 < n ? entry[x[k + 1]] : 0);
+
+  // Makes the code of a part and its table. Returns whether coding it pays.
+  template <uint32_t Symbols> bool code_part(uint32_t p) noexcept {
+    const uint32_t bytes = shape_.bytes(p);
+    if (bytes == 0 || (p > upper_part && (worth_ >> p & 1) == 0)) return false;
+    uint32_t counts[4][Symbols] = {};  // four, because increments of the same count wait for each other
+    const uint8_t* const from = part(p);
+    for (uint32_t i = 0; i < bytes; ++i) {
+      ++counts[i % 4][from[i] % Symbols];
+      if constexpr (Symbols == 16) ++counts[i % 4][from[i] / 16];
     }
+    for (uint32_t s = 0; s < Symbols; ++s) counts[0][s] += counts[1][s] + counts[2][s] + counts[3][s];
+    code_maker<Symbols> made(counts[0]);
+    for (uint32_t s = 0; s < Symbols && made.present == 1; ++s)
+      if (counts[0][s] != 0) made.length[s] = only_symbol;
+    const uint32_t words = made_.table_words[p] = write_table(made.length, Symbols, made_.tables[p]);
+    if (!pays(4 * shape_.stored_words(p), static_cast<uint32_t>(made.bits()), words)) return false;
+    uint32_t* const entry = made_.codes[p];
+    std::fill_n(entry, Symbols, 0u);
+    visit_codes(made.length, Symbols,
+                [&](uint32_t s, uint32_t l, uint32_t slot) { entry[s] = slot >> (max_length - l) << 4 | l; });
+    return true;
   }
 
   uint32_t write(std::byte* to) noexcept {
     const uint32_t streams = shape_.streams();
-    uint32_t bits[max_streams] = {}, least = ~0u, most = 0, all = 0;
-    visit_words([&](uint32_t p, uint32_t i, auto n) {
-      uint32_t sum = 0;
-      visit_pairs(p, i, n, [&](uint32_t a, uint32_t b) { sum += a % 16 + b % 16; });
-      bits[i % streams] += sum;
-    });
-    for (uint32_t t = 0; t < streams; ++t) {
-      least = std::min(least, bits[t]);
-      most = std::max(most, bits[t]);
-      all += bits[t];
-    }
+    uint32_t bits[max_streams] = {};
+    const uint32_t words = encode_streams(streams, bits);
     if (streams != 0) {
-      shape_.shortest = least = least / 2 * 2;
-      if (most - least > 255) shape_.header |= 1u << 10;
+      const auto [least, most] = std::minmax_element(bits, bits + streams);
+      shape_.shortest = *least / 2 * 2;
+      if (*most - shape_.shortest > 255) shape_.header |= 1u << 10;
     }
     const uint32_t head[] = {shape_.header, shape_.sizes()};
     std::byte* at = append(to, head, sizeof head);
     for (uint32_t p = 0; p < shape_.parts(); ++p)
-      if (shape_.coded(p)) {
-        uint32_t table[33];
-        const uint32_t* const end = write_table(made_.nibbles[p], p < nibble_parts ? 16 : 256, table);
-        at = append(at, table, 4 * static_cast<uint64_t>(end - table));
-      }
+      if (shape_.coded(p)) at = append(at, made_.tables[p], 4 * made_.table_words[p]);
     for (uint32_t t = 0; t < streams; ++t) {
-      const auto more = static_cast<uint16_t>(bits[t] - least);
+      const uint32_t more = bits[t] - shape_.shortest;
       at = append(at, &more, shape_.wide() ? 2 : 1);
     }
-    at = write_bits(at, streams, bits, all);
-    for (uint32_t p = 0; p < shape_.parts(); ++p)
-      if (!shape_.coded(p)) {
-        if (shape_.stored_narrow(p)) narrow_plane(room_.part(p), shape_.values, made_.words);
-        at = append(at, shape_.stored_narrow(p) ? static_cast<const void*>(made_.words) : room_.part(p),
-                    4 * shape_.stored_words(p));
-      }
+    at = append(at, made_.words, 4 * words);
+    for (uint32_t p = 0; p < shape_.parts(); ++p) {
+      if (shape_.coded(p)) continue;
+      if (shape_.stored_narrow(p)) narrow_plane(part(p), shape_.values, made_.words);
+      at = append(at, shape_.stored_narrow(p) ? static_cast<const void*>(made_.words) : part(p),
+                  4 * shape_.stored_words(p));
+    }
     return static_cast<uint32_t>(at - to);
   }
-  std::byte* write_bits(std::byte* at, uint32_t streams, const uint32_t* bits, uint32_t all) noexcept {
-    const uint32_t words = (all + 31) / 32;
-    std::memset(made_.words, 0, 4 * words);
-    stream_writer out[max_streams];
-    for (uint32_t t = 0, begin = 0; t < streams; begin += bits[t++]) out[t] = {made_.words + begin / 32, 0, begin % 32};
-    visit_words([&](uint32_t p, uint32_t i, auto n) {
-      stream_writer own = out[i % streams];
-      visit_pairs(p, i, n, [&](uint32_t a, uint32_t b) { own.put(a, b); });
-      out[i % streams] = own;
-    });
-    for (uint32_t t = 0; t < streams; ++t) out[t].finish();
-    return append(at, made_.words, 4 * words);
-  }
-  static std::byte* append(std::byte* to, const void* from, uint64_t size) noexcept {
+  static std::byte* append(std::byte* to, const void* from, uint32_t size) noexcept {
     std::memcpy(to, from, size);
     return to + size;
+  }
+  // Encodes the streams one after the other. Sets the bits of each. Returns the words of all.
+  uint32_t encode_streams(uint32_t streams, uint32_t (&bits)[max_streams]) noexcept {
+    auto* const begin = reinterpret_cast<std::byte*>(made_.words);
+    bit_appender out{begin};
+    uint32_t all = 0;
+    for (uint32_t t = 0; t < streams; ++t) {
+      for (uint32_t p = 0; p < shape_.parts(); ++p) {
+        if (!shape_.coded(p)) continue;
+        const uint32_t size = shape_.bytes(p);
+        for (uint32_t i = 4 * t; i < size; i += 4 * streams) {
+          const auto x = load_unaligned<uint32_t>(as_bytes(part(p) + i));
+          const uint32_t left = size - i;
+          if (p >= nibble_parts) {
+            out.put(made_.codes[p], x, std::min(left, 4u), 8);
+          } else {  // the first two bytes, then the others
+            out.put(made_.codes[p], x, std::min(2 * left, 4u), 4);
+            if (left > 2) out.put(made_.codes[p], x >> 16, std::min(2 * left - 4, 4u), 4);
+          }
+        }
+      }
+      const auto end = static_cast<uint32_t>(8 * (out.to - begin)) + out.fill;
+      bits[t] = end - all;
+      all = end;
+    }
+    for (uint32_t i = 0; i < (all + 31) / 32; ++i) made_.words[i] = __builtin_bswap32(made_.words[i]);
+    return (all + 31) / 32;
   }
 
   // Reads all parts from untrusted bytes. Returns false if they are malformed.
@@ -246,35 +230,37 @@ template <element T> class host_chunk {
     if (encoded.size() % 4 != 0 || encoded.size() / 4 < shape::head_words) return false;
     const std::byte* at = encoded.data();
     auto left = static_cast<uint32_t>(encoded.size() / 4);
+    const auto skip = [&](uint32_t words) {
+      left -= words;
+      return std::exchange(at, at + 4 * words);
+    };
     shape_.read(load_unaligned<uint32_t>(at), load_unaligned<uint32_t>(at + 4));
     if (!shape_.fits()) return false;
-    at += 4 * shape::head_words;
-    left -= shape::head_words;
-    for (uint32_t p = 0; p < shape_.parts(); ++p)
-      if (shape_.coded(p)) {
-        const uint32_t used = read_table(at, left, p < nibble_parts ? 16 : 256, read_.tables[p]);
-        if (used == 0) return false;
-        at += 4 * used;
-        left -= used;
-      }
-    const uint32_t streams = shape_.streams();
-    if (left < shape_.stream_words()) return false;
-    const std::byte* const directory = at;
-    at += 4 * shape_.stream_words();
-    left -= shape_.stream_words();
+    skip(shape::head_words);
     uint32_t stored = 0;
-    for (uint32_t p = 0; p < shape_.parts(); ++p)
-      if (!shape_.coded(p)) stored += shape_.stored_words(p);
-    if (left < stored || !read_streams(directory, at, left - stored, streams)) return false;
-    at += 4 * (left - stored);
-    for (uint32_t p = 0; p < shape_.parts(); ++p)
+    for (uint32_t p = 0; p < shape_.parts(); ++p) {
       if (!shape_.coded(p)) {
-        if (shape_.stored_narrow(p))
-          widen_plane(reinterpret_cast<const uint32_t*>(at), shape_.values, room_.part(p));
-        else if (shape_.bytes(p) != 0)
-          std::memcpy(room_.part(p), at, shape_.bytes(p));
-        at += 4 * shape_.stored_words(p);
+        stored += shape_.stored_words(p);
+        continue;
       }
+      const uint32_t used = read_table(at, left, p < nibble_parts ? 16 : 256, read_.tables[p]);
+      if (used == 0) return false;
+      skip(used);
+    }
+    if (left < shape_.stream_words()) return false;
+    const std::byte* const directory = skip(shape_.stream_words());
+    if (left < stored || !read_streams(directory, at, left - stored, shape_.streams())) return false;
+    skip(left - stored);
+    for (uint32_t p = 0; p < shape_.parts(); ++p) {
+      if (!shape_.coded(p)) {
+        const std::byte* const from = skip(shape_.stored_words(p));
+        if (shape_.stored_narrow(p))
+          widen_plane(from, shape_.stored_words(p), part(p));
+        else if (shape_.bytes(p) != 0)
+          std::memcpy(part(p), from, shape_.bytes(p));
+      }
+      std::memset(part(p) + shape_.bytes(p), 0, 4);  // masks are read by words
+    }
     return true;
   }
   bool read_streams(const std::byte* directory, const std::byte* from, uint32_t words, uint32_t streams) noexcept {
@@ -289,34 +275,42 @@ template <element T> class host_chunk {
     for (uint32_t i = 0; i < words; ++i) read_.turned[i] = __builtin_bswap32(load_unaligned<uint32_t>(from + 4 * i));
     read_.turned[words] = read_.turned[words + 1] = 0;
     const auto* const bits = reinterpret_cast<const std::byte*>(read_.turned);
-    visit_words([&](uint32_t p, uint32_t i, auto n) {
-      const uint16_t* const entry = read_.tables[p].entry;
-      uint32_t own = at[i % streams], x;
-      if (p < nibble_parts) {  // the first two bytes, then the others
-        x = take_symbols(bits, 4 * words, own, entry, std::min(2 * n, 4u), 4);
-        if (n > 2) x |= take_symbols(bits, 4 * words, own, entry, 2 * n - 4, 4) << 16;
-      } else {
-        x = take_symbols(bits, 4 * words, own, entry, n, 8);
-      }
-      at[i % streams] = own;
-      std::memcpy(room_.part(p) + 4 * i, &x, n);
-    });
+    for (uint32_t p = 0; p < shape_.parts(); ++p) {
+      if (!shape_.coded(p)) continue;
+      const uint16_t* const entry = read_.tables[p];
+      uint8_t* const to = part(p);
+      const auto read_word = [&](uint32_t i, auto n) {  // with n bytes
+        uint32_t own = at[i % streams], x;
+        if (p < nibble_parts) {  // the first two bytes, then the others
+          x = take_symbols(bits, 4 * words, own, entry, std::min(2 * n, 4u), 4);
+          if (n > 2) x |= take_symbols(bits, 4 * words, own, entry, 2 * n - 4, 4) << 16;
+        } else {
+          x = take_symbols(bits, 4 * words, own, entry, n, 8);
+        }
+        at[i % streams] = own;
+        std::memcpy(to + 4 * i, &x, n);
+      };
+      const uint32_t size = shape_.bytes(p);
+      for (uint32_t i = 0; i < size / 4; ++i) read_word(i, std::integral_constant<uint32_t, 4>{});
+      if (size % 4 != 0) read_word(size / 4, size % 4);
+    }
     return std::equal(at, at + streams, end);
   }
 
   const section_list& sections_;
   shape shape_;
   uint32_t worth_ = 0;  // one bit per part below the upper part: may coding it pay?
-  part_room<width, max_row_bytes> room_;
+  // The parts, and before them the string of side streams. After each part there is capacity for padding.
   uint32_t mask_[max_row_bytes / 4];
-  uint32_t upper_[max_row_bytes / width / 4 + 2];
+  uint8_t flags_[max_row_bytes / 8 + 8], edges_[max_row_bytes + 4];
+  uint8_t heads_[max_values / 8 + 8], kept_[max_values + 32], planes_[width][max_values + 32];
   struct encoding {
-    part_code codes[most_coded];
-    uint8_t nibbles[most_coded][256];
-    uint32_t words[max_row_bytes / 4];
+    uint32_t codes[most_coded][256];
+    uint32_t tables[most_coded][33], table_words[most_coded];
+    uint32_t words[max_row_bytes / 4 + 8];
   };
   struct decoding {
-    lookup_table tables[most_coded];
+    uint16_t tables[most_coded][slots];
     uint32_t turned[max_row_bytes / 4 + 2];  // the streams, each word in reversed byte order
   };
   union {

@@ -8,8 +8,8 @@
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-// Encodes the row in its TempStorage. The row must not be changed from outside until `pack` ends. Values take at most
-// tile_bytes.
+// Encodes a row in shared memory, at a multiple of 16. The row must not be changed from outside until `pack` ends.
+// Values take at most tile_bytes.
 template <element T, int Threads, uint32_t RowBytes> class block_encoder : block_sizes<T, Threads> {
   using splitter = block_splitter<T, Threads, RowBytes>;
   using sizes = block_sizes<T, Threads>;
@@ -23,7 +23,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
   static constexpr int blocks_a_processor = 4;  // 128 registers
 
   struct TempStorage {
-    typename splitter::TempStorage parts;  // begins with the row
+    typename splitter::TempStorage parts;
     union {
       alignas(16) uint32_t staged[staged_words];
       warp_symbols symbols[warps];  // used before `staged`, while codes are made
@@ -41,10 +41,10 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     uint32_t joins;  // Are streams written apart and then joined, in place of the upper bytes?
   };
 
-  __device__ explicit block_encoder(TempStorage& temp) : temp_(temp), parts_(temp.parts) {}
+  __device__ block_encoder(TempStorage& temp, std::byte* row) : temp_(temp), parts_(temp.parts, row) {}
 
   // Returns the size of the encoded row in bytes.
-  __device__ uint32_t measure(const row_sections& sections) {
+  __device__ uint32_t measure(const huffman<T>&, const row_sections& sections) {
     if (threadIdx.x == 0) {
       temp_.coded = temp_.most = temp_.coded_bits = 0;
       temp_.least = ~0u;
@@ -58,7 +58,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
 
   // Writes the encoded row, the words of `tail`, and zeros to the end of `out`. Address and size of `out` are multiples
   // of 4.
-  __device__ void pack(const uint32_t* tail, uint32_t tail_words, bytes out) {
+  __device__ void pack(const huffman<T>&, const row_sections&, const uint32_t* tail, uint32_t tail_words, bytes out) {
     auto* const to = reinterpret_cast<uint32_t*>(out.data());
     const shape s = temp_.parts.of_chunk.get();
     uint32_t at = shape::head_words;
@@ -90,20 +90,14 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
 #pragma unroll 1
     for (uint32_t i = device::warp_id(); i < coded_parts; i += warps) {
       const uint32_t p = (i + upper_part) % coded_parts;  // planes first, because they take longest
-      const uint32_t size = p < s.parts() ? s.bytes(p) : 0;
-      if (size == 0) continue;
-      warp_table made;
-      if (p < nibble_parts) {
-        made = warp_code_maker<16>::make(temp_.parts.nibble_codes[p], temp_.symbols[device::warp_id()]);
-      } else {
-        if (parts_.is_hopeless(p)) continue;
-        made = warp_code_maker<256>::make(temp_.parts.byte_codes[p - upper_part], temp_.symbols[device::warp_id()]);
-      }
-      const uint32_t words = p < nibble_parts ? 2 : 1 + popcount(made.groups);
+      if (p >= s.parts() || s.bytes(p) == 0 || parts_.is_hopeless(p)) continue;
+      warp_symbols& room = temp_.symbols[device::warp_id()];
+      const warp_table made = p < nibble_parts ? warp_code_maker<16>::make(parts_.codes(p), room)
+                                               : warp_code_maker<256>::make(parts_.codes(p), room);
       temp_.tables[p][device::lane_id()] = made.word;
       if (device::lane_id() == 0) {
         temp_.groups[p] = made.groups;
-        if (pays(4 * s.stored_words(p), made.bits, words)) {
+        if (pays(4 * s.stored_words(p), made.bits, table_words(p))) {
           device::atomic_or(&temp_.coded, 1u << p);
           device::atomic_add(&temp_.coded_bits, made.bits);
         }
@@ -122,7 +116,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
       temp_.part[p] = {parts_.part_words(p), bytes, stored_words};
       if ((temp_.coded >> p & 1) != 0) {
         symbols = s.symbols(p);
-        words = p < nibble_parts ? 2 : 1 + popcount(temp_.groups[p]);
+        words = table_words(p);
       } else {
         is_stored = bytes != 0;
         words = stored_words;
@@ -142,39 +136,35 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     temp_.joins = fits && (temp_.coded >> upper_part & 1) != 0 && temp_.coded_bits / 32 < (s.values + 3) / 4;
     temp_.words = words;
   }
-  __device__ static uint32_t lowest(uint32_t parts) { return static_cast<uint32_t>(device::ffs(parts)) - 1; }
 
   // Calls visit(entry, entry) for pairs of codes of stream t, part after part. The second entry may be 0: no bits.
   template <class Visit> __device__ void visit_stream(uint32_t t, uint32_t streams, const Visit& visit) {
 #pragma unroll 1
     for (uint32_t left = temp_.coded; left != 0; left &= left - 1) {
-      const uint32_t p = lowest(left), size = temp_.part[p].bytes, whole = size / 4;
-      const device::shared_words code(parts_.codes(p));
-      const uint32_t* const words = temp_.part[p].words;
-      device::shared_steps from(words, t, whole, streams);
-      const uint32_t tail = (whole & (streams - 1)) == t ? size % 4 : 0;  // bytes of the last word
-      if (p < nibble_parts) {
+      const uint32_t p = lowest(left);
+      if (p < nibble_parts)
+        visit_part<4>(p, t, streams, visit);
+      else
+        visit_part<8>(p, t, streams, visit);
+    }
+  }
+  // The same for a part whose symbols have `Bits` bits.
+  template <uint32_t Bits, class Visit>
+  __device__ void visit_part(uint32_t p, uint32_t t, uint32_t streams, const Visit& visit) {
+    const uint32_t size = temp_.part[p].bytes, whole = size / 4;
+    const device::shared_words code(parts_.codes(p));
+    const uint32_t* const words = temp_.part[p].words;
+    device::shared_steps from(words, t, whole, streams);
 #pragma unroll 1
-        while (from.has_more()) {
-          const uint32_t word = from.take();
-          visit(code.of<0, 4>(word), code.of<4, 4>(word));
-          visit(code.of<8, 4>(word), code.of<12, 4>(word));
-          visit(code.of<16, 4>(word), code.of<20, 4>(word));
-          visit(code.of<24, 4>(word), code.of<28, 4>(word));
-        }
-        for (uint32_t i = 0; i < tail; ++i) {
-          const uint32_t byte = words[whole] >> 8 * i;
-          visit(code.of<0, 4>(byte), code.of<4, 4>(byte));
-        }
-        continue;
-      }
-#pragma unroll 1
-      while (from.has_more()) {
-        const uint32_t word = from.take();
-        visit(code.of<0, 8>(word), code.of<8, 8>(word));
-        visit(code.of<16, 8>(word), code.of<24, 8>(word));
-      }
-      for (uint32_t i = 0; i < tail; ++i) visit(code.of<0, 8>(words[whole] >> 8 * i), 0);
+    while (from.has_more()) {
+      const uint32_t word = from.take();
+      detail::unrolled<16 / Bits>(
+          [&]<int K>() { visit(code.of<2 * Bits * K, Bits>(word), code.of<2 * Bits * K + Bits, Bits>(word)); });
+    }
+    const uint32_t tail = (whole & (streams - 1)) == t ? size % 4 : 0;  // bytes of the last word
+    for (uint32_t i = 0; i < tail; ++i) {
+      const uint32_t byte = words[whole] >> 8 * i;
+      visit(code.of<0, Bits>(byte), Bits == 4 ? code.of<4, 4>(byte) : 0);
     }
   }
   // Encodes the streams. Returns the size of the encoded row in bytes.
@@ -243,16 +233,14 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     }
   }
 
+  __device__ uint32_t table_words(uint32_t p) const { return (p < nibble_parts ? 0 : 1) + popcount(temp_.groups[p]); }
   __device__ uint32_t write_table(uint32_t p, uint32_t* to, uint32_t at) const {
-    const uint32_t lane = threadIdx.x, groups = temp_.groups[p];
-    if (p < nibble_parts) {
-      if (lane < 2) device::store(to + at + lane, temp_.tables[p][lane]);
-      return at + 2;
-    }
-    if (lane == 0) device::store(to + at, groups);
+    const uint32_t lane = threadIdx.x, groups = temp_.groups[p], end = at + table_words(p);
+    if (p >= nibble_parts && lane == 0) device::store(to + at, groups);
+    at = end - popcount(groups);
     if (lane < 32 && (groups >> lane & 1) != 0)
-      device::store(to + at + 1 + popcount(groups & ((1u << lane) - 1)), temp_.tables[p][lane]);
-    return at + 1 + popcount(groups);
+      device::store(to + at + popcount(groups & ((1u << lane) - 1)), temp_.tables[p][lane]);
+    return end;
   }
   __device__ void write_directory(const shape& s, uint32_t* to) const {
     if (threadIdx.x >= temp_.streams) return;
@@ -264,16 +252,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
   }
 
   __device__ static void copy(uint32_t* to, const uint32_t* from, uint32_t words) {
-    constexpr uint32_t each = sizeof(device::vec128) / 4;
-    const uint32_t ahead = static_cast<uint32_t>(0 - reinterpret_cast<uintptr_t>(to) / 4) % each;
-    const uint32_t head = ahead < words ? ahead : words, vectors = (words - head) / each, tail = head + vectors * each;
-    if (threadIdx.x < head) device::store(to + threadIdx.x, from[threadIdx.x]);
-    if (threadIdx.x < words - tail) device::store(to + tail + threadIdx.x, from[tail + threadIdx.x]);
-    from += head + each * threadIdx.x;
-    auto* const target = reinterpret_cast<device::vec128*>(to + head);
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < vectors; i += Threads, from += each * Threads)
-      device::store(target + i, device::vec128{{from[0], from[1], from[2], from[3]}});
+    copy_to_frame<Threads>({reinterpret_cast<std::byte*>(to), 4 * words}, reinterpret_cast<const std::byte*>(from));
   }
   // Writes a plane with seven bits per value.
   __device__ static void write_narrow(const uint32_t* from, uint32_t quads, uint32_t* to) {
@@ -295,65 +274,55 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
 }  // namespace tuck::inline TUCK_ABI::huffman_format
 namespace tuck::inline TUCK_ABI {
 
-namespace huffman_format {
-// Row of a chunk without side streams.
-inline constexpr uint32_t plain_row = tile_bytes + 32;
-
-__device__ inline void list_values(row_sections& sections, uint32_t size) {
-  if (threadIdx.x == 0) {
-    sections.list.count = 0;
-    sections.list.add(size);
-    sections.at[0] = sections.at[1] = 0;  // at[1] is where side streams would begin
-  }
-}
-}  // namespace huffman_format
-
 template <element T, int Threads> class block_codec<huffman<T>, Threads> {
-  using encoder = huffman_format::block_encoder<T, Threads, huffman_format::plain_row>;
+  static constexpr uint32_t row_bytes = tile_bytes + 32;
+  using encoder = huffman_format::block_encoder<T, Threads, row_bytes>;
 
  public:
   using tile = block_tile<T, Threads>;
   static constexpr int blocks_a_processor = encoder::blocks_a_processor;
 
   struct TempStorage {
-    typename encoder::TempStorage storage;  // begins with the row
-    row_sections sections;
+    typename encoder::TempStorage storage;
+    alignas(16) std::byte row[row_bytes];
   };
 
-  __device__ explicit block_codec(TempStorage& temp) : temp_(temp), encoder_(temp.storage) {}
+  __device__ explicit block_codec(TempStorage& temp) : temp_(temp), encoder_(temp.storage, temp.row) {}
 
   __device__ void take(const huffman<T>&, tile& values) {
-    const uint32_t size = values.count * uint32_t{sizeof(T)};
-    huffman_format::list_values(temp_.sections, size);
-    store_to_row(values, size, temp_.storage.parts.row);
+    row_.list = {1, {values.count * uint32_t{sizeof(T)}}};
+    store_to_row(values, row_.list.total(), temp_.row);
   }
-  __device__ uint32_t measure(const huffman<T>&) { return encoder_.measure(temp_.sections); }
-  template <class Chunk> __device__ void pack(const huffman<T>&, Chunk&, bytes out) { encoder_.pack(nullptr, 0, out); }
+  __device__ uint32_t measure(const huffman<T>& codec) { return encoder_.measure(codec, row_); }
+  template <class Chunk> __device__ void pack(const huffman<T>& codec, Chunk&, bytes out) {
+    encoder_.pack(codec, row_, nullptr, 0, out);
+  }
 
  private:
   TempStorage& temp_;
   encoder encoder_;
+  row_sections row_{};
 };
 
 template <element T, int Threads> class block_decoder<huffman<T>, Threads> {
-  using decoder = huffman_format::block_decoder<T, Threads, huffman_format::plain_row>;
+  static constexpr uint32_t row_bytes = tile_bytes + 32;
+  using decoder = huffman_format::block_decoder<T, Threads, row_bytes>;
 
  public:
   static constexpr int blocks_a_processor = decoder::blocks_a_processor;
 
   struct TempStorage {
     typename decoder::TempStorage storage;
-    row_sections sections;
-    alignas(16) std::byte row[huffman_format::plain_row];
+    alignas(16) std::byte row[row_bytes];
   };
 
   __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
 
-  template <class Sink> __device__ status decode(const huffman<T>&, const_bytes encoded, uint32_t count, Sink& sink) {
+  template <class Sink>
+  __device__ status decode(const huffman<T>& codec, const_bytes encoded, uint32_t count, Sink& sink) {
     if (encoded.size() >= count * sizeof(T)) return status::bad_payload;
-    huffman_format::list_values(temp_.sections, count * uint32_t{sizeof(T)});
-    device::sync_block();
-    return decoder(temp_.storage).decode(encoded, temp_.sections, temp_.row, sink);
+    const row_sections row{{1, {count * uint32_t{sizeof(T)}}}, 0};
+    return decoder(temp_.storage).decode(codec, encoded, row, temp_.row, sink);
   }
 
  private:

@@ -85,10 +85,11 @@ TUCK_HD constexpr uint32_t padded_sides(const section_list& sections) noexcept {
   return sum;
 }
 
-/// Sections of a row in shared memory, at any offsets.
+/// Sections of a row in shared memory. The values are at its beginning. The side streams follow each other somewhere
+/// after them, each padded with zeros to a multiple of 4 bytes.
 struct row_sections {
-  section_list list;                    ///< sizes of the sections
-  uint32_t at[section_list::capacity];  ///< offset of each section in the row, in bytes
+  section_list list;  ///< sizes of the sections
+  uint32_t sides;     ///< offset of the first side stream in the row, in bytes: a multiple of 4
 };
 
 }  // namespace tuck::inline TUCK_ABI
@@ -97,7 +98,8 @@ namespace tuck::inline TUCK_ABI::huffman_format {
 inline constexpr uint32_t nibble_parts = 3, upper_part = 3, most_parts = 11;
 inline constexpr uint32_t most_coded = 8;  // later parts, the lowest three planes of 8-byte values, are stored
 inline constexpr uint32_t max_streams = 128;
-inline constexpr uint32_t sample_run = 128;                                        // consecutive values
+inline constexpr uint32_t only_symbol = 15;  // length of the only symbol of a part, in its table
+inline constexpr uint32_t sample_run = 128;  // consecutive values
 template <uint32_t Width> inline constexpr uint32_t sample_stride = 4096 / Width;  // values from run to run
 
 // Returns 1 if a value speaks for rotation, -1 if it speaks against it, and 0 if it does neither.
@@ -152,6 +154,8 @@ struct shape {
            (heads ? kept << 16 : 0);
   }
 
+  // Returns how far values are rotated to the left, in bits, so that the upper byte is used.
+  TUCK_HD constexpr uint32_t turn() const noexcept { return rotated() ? 1 : 8 * dropped(); }
   TUCK_HD constexpr uint32_t planes() const noexcept { return width - dropped(); }
   TUCK_HD constexpr uint32_t parts() const noexcept { return upper_part + planes(); }
   static constexpr uint32_t head_words = 2;
@@ -194,6 +198,14 @@ struct shape {
            (coded_symbols() != 0 || (!wide() && shortest == 0));
   }
 };
+
+// squeeze() packs bits 1 to 7 of four bytes into 28 bits. widen() is the inverse. It ignores the highest four bits.
+TUCK_HD constexpr uint32_t squeeze(uint32_t x) noexcept {
+  return (x >> 1 & 0x7f) | (x >> 2 & 0x7f << 7) | (x >> 3 & 0x7f << 14) | (x >> 4 & 0x7f << 21);
+}
+TUCK_HD constexpr uint32_t widen(uint32_t x) noexcept {
+  return (x & 0x7f) << 1 | (x & 0x7f << 7) << 2 | (x & 0x7f << 14) << 3 | (x & 0x7f << 21) << 4;
+}
 
 // Returns whether coding a part of `bytes` stored bytes pays, if it takes `bits` and a table of `table_words` words.
 TUCK_HD constexpr bool pays(uint32_t bytes, uint32_t bits, uint32_t table_words) noexcept {

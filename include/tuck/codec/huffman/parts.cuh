@@ -18,27 +18,29 @@ __device__ __forceinline__ void transpose_bytes(uint32_t (&w)[4]) {
   w[3] = device::byte_perm<0x7632>(c, d);
 }
 
-// Four values of Width bytes: values 4 q to 4 q + 3 of a row.
-template <uint32_t Width> struct quad {
+// Rotates each value right by n bits, 0 <= n <= 8 * Width.
+template <uint32_t Width> __device__ __forceinline__ void rotate_right(uint32_t (&w)[Width], uint32_t n) {
+  constexpr uint32_t bits = 8 * Width;
+  if (Width == 1 && n % bits == 0) return;  // known at compile time
+#pragma unroll
+  for (uint32_t i = 0; i < Width; i += Width == 8 ? 2 : 1) {
+    if constexpr (Width == 8) {
+      const uint64_t x = device::join_words(w[i], w[i + 1]);
+      device::split_words(x >> n % 64 | x << (64 - n) % 64, w[i], w[i + 1]);
+    } else if constexpr (Width == 4) {
+      w[i] = device::funnel_shift_right(w[i], w[i], n);
+    } else {
+      const uint32_t kept = (low_mask(bits) >> n) * (Width == 1 ? 0x01010101 : 0x00010001);
+      w[i] = device::select_bits(kept, w[i] >> n, w[i] << (bits - n));
+    }
+  }
+}
+
+// Four values of Width bytes: values 4 q to 4 q + 3 of a row, which begins at a multiple of 16.
+template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) quad {
   uint32_t w[Width];  // the values, or one word of each plane, lowest plane first
 
-  __device__ static quad load(const std::byte* row, uint32_t q) {
-    quad x;
-    const auto* const from = reinterpret_cast<const uint32_t*>(row + 4 * Width * q);
-    if constexpr (Width >= 4) {
-#pragma unroll
-      for (uint32_t i = 0; i < Width / 4; ++i) {
-        const auto v = reinterpret_cast<const device::vec128*>(from)[i];
-#pragma unroll
-        for (uint32_t k = 0; k < 4; ++k) x.w[4 * i + k] = v.w[k];
-      }
-    } else if constexpr (Width == 2) {
-      device::split_words(*reinterpret_cast<const uint64_t*>(from), x.w[0], x.w[1]);
-    } else {
-      x.w[0] = *from;
-    }
-    return x;
-  }
+  __device__ static quad load(const std::byte* row, uint32_t q) { return reinterpret_cast<const quad*>(row)[q]; }
   // Returns value k.
   __device__ auto value(uint32_t k) const {
     if constexpr (Width == 8)
@@ -46,94 +48,73 @@ template <uint32_t Width> struct quad {
     else
       return static_cast<typename uint_of_size<Width>::type>(w[k * Width / 4] >> (8 * Width * k % 32));
   }
-  // Sets all bits that are set in `other`.
-  __device__ void merge(const quad& other) {
-#pragma unroll
-    for (uint32_t i = 0; i < Width; ++i) w[i] |= other.w[i];
-  }
 
-  // raise() and lower() shift each value left and right by `bytes` < Width bytes.
-  __device__ void raise(uint32_t bytes) {
+  // Rotates each value left by `turn` bits (0, 1, or those of whole bytes) and converts the values to words of planes.
+  __device__ void to_planes(uint32_t turn) {
     if constexpr (Width == 2) {
-#pragma unroll
-      for (uint32_t& x : w) x = device::byte_perm(x, 0, bytes == 0 ? 0x3210 : 0x2404);
-    } else if constexpr (Width == 4) {
-#pragma unroll
-      for (uint32_t& x : w) x <<= 8 * bytes;
-    } else if constexpr (Width == 8) {
-#pragma unroll
-      for (uint32_t i = 0; i < 8; i += 2)
-        device::split_words(device::join_words(w[i], w[i + 1]) << 8 * bytes, w[i], w[i + 1]);
+      const bool rotates = turn == 1;
+      const uint32_t signs = device::byte_signs<0x7531>(w[0], w[1]);
+      const uint32_t a = w[0] << (rotates ? 1 : 0), b = w[1] << (rotates ? 1 : 0);
+      w[0] = device::select_bits(rotates ? 0x01010101 : 0, signs, device::byte_perm<0x6420>(a, b));
+      w[1] = device::byte_perm(a, b, turn < 8 ? 0x7531 : 0x6420);  // then the lower plane, which is dropped, is wrong
+    } else {
+      rotate_right(w, 8 * Width - turn);
+      transpose<false>();
     }
   }
-  __device__ void lower(uint32_t bytes) {
-    if constexpr (Width == 2) {
-#pragma unroll
-      for (uint32_t& x : w) x = device::byte_perm(x, 0, bytes == 0 ? 0x3210 : 0x4341);
-    } else if constexpr (Width == 4) {
-#pragma unroll
-      for (uint32_t& x : w) x >>= 8 * bytes;
-    } else if constexpr (Width == 8) {
-#pragma unroll
-      for (uint32_t i = 0; i < 8; i += 2)
-        device::split_words(device::join_words(w[i], w[i + 1]) >> 8 * bytes, w[i], w[i + 1]);
-    }
-  }
-
-  // The same as raise() or rotate_values(), then to_planes(). If `dropped` is 1, only the upper plane is correct.
-  __device__ void to_planes_of_two(bool rotated, uint32_t dropped) {
-    static_assert(Width == 2);
-    const uint32_t signs = device::byte_signs<0x7531>(w[0], w[1]);
-    const uint32_t a = w[0] << (rotated ? 1 : 0), b = w[1] << (rotated ? 1 : 0);
-    w[0] = device::select_bits(rotated ? 0x01010101 : 0, signs, device::byte_perm<0x6420>(a, b));
-    w[1] = device::byte_perm(a, b, dropped == 0 ? 0x7531 : 0x6420);
-  }
-  // to_planes() converts values to words of planes, and from_planes() converts them back.
-  __device__ void to_planes() {
-    if constexpr (Width == 2) {
-      const uint32_t low = device::byte_perm<0x6420>(w[0], w[1]);
-      w[1] = device::byte_perm<0x7531>(w[0], w[1]);
-      w[0] = low;
-    } else if constexpr (Width == 4) {
-      transpose_bytes(w);
-    } else if constexpr (Width == 8) {
-      uint32_t low[4] = {w[0], w[2], w[4], w[6]}, high[4] = {w[1], w[3], w[5], w[7]};
-      transpose_bytes(low);
-      transpose_bytes(high);
-#pragma unroll
-      for (uint32_t k = 0; k < 4; ++k) {
-        w[k] = low[k];
-        w[4 + k] = high[k];
-      }
-    }
-  }
-  __device__ void from_planes() {
+  // Undoes to_planes.
+  __device__ void from_planes(uint32_t turn) {
     if constexpr (Width == 2) {
       const uint32_t low = device::byte_perm<0x5140>(w[0], w[1]);
       w[1] = device::byte_perm<0x7362>(w[0], w[1]);
       w[0] = low;
-    } else if constexpr (Width == 4) {
-      transpose_bytes(w);
-    } else if constexpr (Width == 8) {
-      uint32_t low[4] = {w[0], w[1], w[2], w[3]}, high[4] = {w[4], w[5], w[6], w[7]};
-      transpose_bytes(low);
-      transpose_bytes(high);
+    } else {
+      transpose<true>();
+    }
+    rotate_right(w, turn);
+  }
+
+ private:
+  template <bool Back> __device__ void transpose() {
+    if constexpr (Width == 4) transpose_bytes(w);
+    if constexpr (Width == 8) {  // the lower words of the values make the lower planes
+      uint32_t half[2][4];
 #pragma unroll
-      for (uint32_t k = 0; k < 4; ++k) {
-        w[2 * k] = low[k];
-        w[2 * k + 1] = high[k];
-      }
+      for (uint32_t k = 0; k < 8; ++k) half[Back ? k / 4 : k % 2][Back ? k % 4 : k / 2] = w[k];
+      transpose_bytes(half[0]);
+      transpose_bytes(half[1]);
+#pragma unroll
+      for (uint32_t k = 0; k < 8; ++k) w[k] = half[Back ? k % 2 : k / 4][Back ? k / 2 : k % 4];
+    }
+  }
+};
+// 16 bytes of values as quads, or 32 bytes of values of 8 bytes.
+template <uint32_t Width> struct quad_row {
+  static constexpr uint32_t quads = Width < 4 ? 4 / Width : 1, vectors = Width < 8 ? 1 : 2;
+  quad<Width> at[quads];
+
+  // Converts values to words of planes.
+  __device__ void set(uint32_t turn, const device::vec128* x) {
+#pragma unroll
+    for (uint32_t q = 0; q < quads; ++q) {
+#pragma unroll
+      for (uint32_t k = 0; k < Width; ++k) at[q].w[k] = x[(Width * q + k) / 4].w[(Width * q + k) % 4];
+      at[q].to_planes(turn);
+    }
+  }
+  // Converts words of planes to values.
+  __device__ void get(uint32_t turn, device::vec128* x) {
+#pragma unroll
+    for (uint32_t q = 0; q < quads; ++q) {
+      at[q].from_planes(turn);
+#pragma unroll
+      for (uint32_t k = 0; k < Width; ++k) x[(Width * q + k) / 4].w[(Width * q + k) % 4] = at[q].w[k];
     }
   }
 };
 
-// squeeze() packs bits 1 to 7 of four bytes into 28 bits. widen() is the inverse.
-__device__ __forceinline__ uint32_t squeeze(uint32_t x) {
-  return (x >> 1 & 0x7f) | (x >> 2 & 0x7f << 7) | (x >> 3 & 0x7f << 14) | (x >> 4 & 0x7f << 21);
-}
-__device__ __forceinline__ uint32_t widen(uint32_t x) {
-  return (x & 0x7f) << 1 | (x & 0x7f << 7) << 2 | (x & 0x7f << 14) << 3 | (x & 0x7f << 21) << 4;
-}
+// Returns the position of the lowest one of a mask of parts.
+__device__ __forceinline__ uint32_t lowest(uint32_t parts) { return static_cast<uint32_t>(device::ffs(parts)) - 1; }
 
 // Constants and types of encoder and decoder.
 template <element T, int Threads> struct block_sizes {
@@ -145,71 +126,67 @@ template <element T, int Threads> struct block_sizes {
   static constexpr bool may_have_heads = width > 1;
   using scan = device::block_scan<Threads>;
   using four = quad<width>;
+  // Returns shape::turn(), as a constant if values have one byte.
+  __device__ static uint32_t turn(const shape& s) { return width > 1 ? s.turn() : 0; }
   static_assert(coded_parts <= most_coded);
   static_assert(Threads >= 128 && Threads <= 1024, "tuck: huffman wants blocks of 128 to 1024 threads");
 };
 
-// Returns the offset of word i of the side streams in the row, in bytes. Sets `bytes` to the number of its bytes that
-// are not padding. Side streams follow the values in order, at multiples of 16.
-__device__ inline uint32_t place_of(const row_sections& sections, uint32_t i, uint32_t& bytes) {
-  i *= 4;
-  for (uint32_t s = 1; s < sections.list.count; ++s) {
-    const uint32_t size = sections.list.size(s), padded = round_up_pow2(size, 2);
-    if (i < padded) {
-      bytes = size - i < 4 ? size - i : 4;
-      return sections.at[s] + i;
-    }
-    i -= padded;
-  }
-  bytes = 0;
-  return 0;
+// Returns the bits that any of eight neighbouring lanes has.
+__device__ inline uint32_t or_of_eight(uint32_t x) {
+#pragma unroll
+  for (int lanes = 1; lanes < 8; lanes *= 2) x |= device::shfl_xor(x, lanes);
+  return x;
 }
-// Returns the offset of the first side stream in the row. Edges overwrite side streams from there, because they have no
-// more bytes.
-__device__ inline uint32_t edges_begin(const row_sections& sections) {
-  return sections.list.count > 1 ? sections.at[1] : 0;
+// Stores a nibble for each word i of a string; a warp has consecutive words. `has`: there is such a word.
+__device__ inline void store_nibbles(uint32_t* to, uint32_t i, uint32_t nibble, bool has) {
+  const uint32_t word = or_of_eight(nibble << 4 * (device::lane_id() % 8));
+  if (device::lane_id() % 8 == 0 && has) to[i / 8] = word;
 }
 
-// Replaces the side streams in the row by edges, and writes the flags. One warp calls it. Returns the bytes of edges.
-__device__ inline uint32_t sides_to_edges(std::byte* row, const row_sections& sections, uint32_t bytes,
-                                          uint32_t* flags) {
+// Writes the bytes of each lane's word that its nibble selects to `to`, lane after lane, and calls each(byte) for them.
+// Returns their number.
+template <class Each> __device__ uint32_t append_bytes(uint8_t* to, uint32_t word, uint32_t nibble, const Each& each) {
+  const uint32_t mine = popcount(nibble), up_to = device::warp_inclusive_sum(mine);
+  uint32_t at = up_to - mine;
+#pragma unroll
+  for (uint32_t k = 0; k < 4; ++k)
+    if ((nibble >> k & 1) != 0) {
+      const uint32_t byte = word >> 8 * k & 255;
+      to[at++] = static_cast<uint8_t>(byte);
+      each(byte);
+    }
+  return device::shfl(up_to, device::warp_size - 1);
+}
+
+// Replaces side streams of `bytes` bytes by edges, which have no more bytes, and writes the flags. One warp calls it.
+// Returns the bytes of edges.
+__device__ inline uint32_t sides_to_edges(uint32_t* sides, uint32_t bytes, uint32_t* flags) {
   const uint32_t lane = device::lane_id(), words = bytes / 4;
-  auto* const edges = row + edges_begin(sections);
+  auto* const edges = reinterpret_cast<uint8_t*>(sides);
   uint32_t found = 0, carry = 0;
 #pragma unroll 1
   for (uint32_t first = 0; first < words; first += device::warp_size) {
     const uint32_t i = first + lane;
-    uint32_t mask = 0, filled = 0;
-    if (i < words) {
-      const uint32_t at = place_of(sections, i, filled);
-      mask = *reinterpret_cast<const uint32_t*>(row + at) & low_mask(8 * filled);
-    }
+    const uint32_t mask = i < words ? sides[i] : 0;
     uint32_t before = device::shfl_up(mask, 1);
     if (lane == 0) before = carry;
     const uint32_t edge = i < words ? mask ^ (mask << 1 | before >> 31) : 0;
     carry = device::shfl(mask, device::warp_size - 1);
     const uint32_t nibble = non_zero_nibble(edge);
-    const uint32_t mine = popcount(nibble), up_to = device::warp_inclusive_sum(mine);
     device::sync_warp();  // these words have been read
-    uint32_t to = found + up_to - mine;
-#pragma unroll
-    for (uint32_t k = 0; k < 4; ++k)
-      if ((nibble >> k & 1) != 0) edges[to++] = static_cast<std::byte>(edge >> 8 * k);
-    found += device::shfl(up_to, device::warp_size - 1);
-    uint32_t of_eight = nibble << 4 * (lane % 8);
-#pragma unroll
-    for (int lanes = 1; lanes < 8; lanes *= 2) of_eight |= device::shfl_xor(of_eight, lanes);
-    if (lane % 8 == 0 && i < words) flags[i / 8] = of_eight;
+    found += append_bytes(edges + found, edge, nibble, [](uint32_t) {});
+    store_nibbles(flags, i, nibble, i < words);
   }
-  if (lane < (0 - found) % 4) edges[found + lane] = std::byte{};
+  if (lane < (0 - found) % 4) edges[found + lane] = 0;
   device::sync_warp();
   return found;
 }
 
 // Restores the side streams. One warp calls it. Returns false if the flags do not match `found`, the number of edge
 // bytes.
-__device__ inline bool edges_to_sides(const uint32_t* flags, const std::byte* edges, uint32_t found,
-                                      const row_sections& sections, uint32_t bytes, std::byte* row) {
+__device__ inline bool edges_to_sides(const uint32_t* flags, const std::byte* edges, uint32_t found, uint32_t bytes,
+                                      uint32_t* sides) {
   const uint32_t lane = device::lane_id(), words = bytes / 4;
   uint32_t used = 0, carry = 0;
   bool sound = words % 8 == 0 || (flags[words / 8] >> words % 8 * 4) == 0;
@@ -230,18 +207,14 @@ __device__ inline bool edges_to_sides(const uint32_t* flags, const std::byte* ed
     const uint32_t odd = device::ballot(x >> 31 != 0);
     if ((popcount(odd & ((1u << lane) - 1)) + carry) % 2 != 0) x = ~x;
     carry = (carry + popcount(odd)) % 2;
-    if (i < words) {
-      uint32_t filled;
-      const uint32_t at = place_of(sections, i, filled);
-      *reinterpret_cast<uint32_t*>(row + at) = x;
-    }
+    if (i < words) sides[i] = x;
   }
   return device::all(sound) && used == found;
 }
 
 // Finds the heads among the upper bytes that this warp has. own[r] of a lane has four bytes, from value
 // 4 (first + 32 r) on. `carry` is the byte before the warp's first byte, or 256 if there is none. Returns the number of
-// heads.
+// heads of this thread.
 template <uint32_t Rounds>
 __device__ uint32_t find_heads(uint32_t values, uint32_t first, const uint32_t (&own)[Rounds], uint32_t carry,
                                uint32_t* heads) {
@@ -258,13 +231,10 @@ __device__ uint32_t find_heads(uint32_t values, uint32_t first, const uint32_t (
     const uint32_t left = 4 * q < values ? values - 4 * q : 0;
     if (left < 4) nibble &= low_mask(left);
     carry = device::shfl(own[r], device::warp_size - 1) >> 24;
-    uint32_t of_eight = nibble << 4 * (lane % 8);
-#pragma unroll
-    for (int lanes = 1; lanes < 8; lanes *= 2) of_eight |= device::shfl_xor(of_eight, lanes);
-    if (lane % 8 == 0 && left != 0) heads[q / 8] = of_eight;
+    store_nibbles(heads, q, nibble, left != 0);
     found += popcount(nibble);
   }
-  return device::warp_sum(found);
+  return found;
 }
 // Writes the bytes of the same values that are heads to `to`, from index `before` on, and counts them in `counts`.
 template <uint32_t Rounds>
@@ -278,43 +248,7 @@ __device__ void keep_heads(uint32_t values, uint32_t first, const uint32_t (&own
     const uint32_t q = first + r * device::warp_size;
     if (4 * (q - lane) >= values) break;
     const uint32_t nibble = 4 * q < values ? heads[q / 8] >> q % 8 * 4 & 15 : 0;
-    const auto mine = popcount(nibble);
-    const uint32_t up_to = device::warp_inclusive_sum(mine);
-    uint32_t at = before + up_to - mine;
-    before += device::shfl(up_to, device::warp_size - 1);
-#pragma unroll
-    for (uint32_t k = 0; k < 4; ++k)
-      if ((nibble >> k & 1) != 0) {
-        const uint32_t x = own[r] >> 8 * k & 255;
-        kept[at++] = static_cast<uint8_t>(x);
-        count.count<0, 8>(x);
-      }
-  }
-}
-
-// The range of words of heads that a warp has.
-template <int Threads> struct head_range {
-  uint32_t begin, end;
-  __device__ explicit head_range(uint32_t values) {
-    constexpr uint32_t warps = Threads / device::warp_size;
-    const uint32_t words = (values + 31) / 32, each = (words + warps - 1) / warps;
-    begin = device::warp_id() * each;
-    end = begin + each < words ? begin + each : words;
-  }
-};
-
-// Calls visit(index, rank, is_head) for this warp's values. The rank is the number of heads up to and including the
-// value. `before` is the number of heads before the warp's values.
-template <int Threads, class Visit>
-__device__ void visit_heads(uint32_t values, const uint32_t* heads, uint32_t before, const Visit& visit) {
-  const head_range<Threads> mine(values);
-  const uint32_t lane = device::lane_id();
-#pragma unroll 1
-  for (uint32_t h = mine.begin; h < mine.end; ++h) {
-    const uint32_t word = heads[h], i = 32 * h + lane;
-    const uint32_t rank = before + popcount(word << (31 - lane));
-    if (i < values) visit(i, rank, (word >> lane & 1) != 0);
-    before += popcount(word);
+    before += append_bytes(kept + before, own[r], nibble, [&](uint32_t byte) { count.count<0, 8>(byte); });
   }
 }
 

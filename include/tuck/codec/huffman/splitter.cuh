@@ -5,8 +5,8 @@
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-// Splits the row in its TempStorage. The planes below the upper one overwrite the values, and the edges the side
-// streams.
+// Splits a row in shared memory, at a multiple of 16. The planes below the upper one overwrite the values, and the
+// edges the side streams.
 template <element T, int Threads, uint32_t RowBytes> class block_splitter : block_sizes<T, Threads> {
   using sizes = block_sizes<T, Threads>;
   using sizes::byte_parts, sizes::may_have_heads, sizes::most_values, sizes::warps, sizes::width;
@@ -20,12 +20,10 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
 
  public:
   struct TempStorage {
-    alignas(16) std::byte row[RowBytes];
     uint32_t upper[width > 1 ? upper_words : flag_words];  // upper bytes, all or of heads; then flags
     uint32_t heads[may_have_heads ? most_values / 32 : 1];
     alignas(16) uint32_t nibble_codes[nibble_parts][16];  // counts, then codes
     alignas(16) uint32_t byte_codes[byte_parts][256];
-    uint32_t found[warps];  // heads of each warp
     typename scan::TempStorage scan_storage;
     uint32_t seen;  // rotated: whether any bit 0 is set; otherwise the number of planes that are not 0
     uint32_t sampled_heads;
@@ -34,14 +32,14 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     device::uninitialized<shape> of_chunk;
   };
 
-  __device__ explicit block_splitter(TempStorage& temp) : temp_(temp) {}
+  __device__ block_splitter(TempStorage& temp, std::byte* row) : temp_(temp), row_(row) {}
 
   // Splits the row and counts the symbols of all parts that may be coded. The last warp converts the side streams.
   __device__ void split(const row_sections& sections) {
-    sections_ = &sections;
+    sides_ = sections.sides;
     clear();
     const uint32_t bytes = sections.list.size(0);
-    if (threadIdx.x < 4 * width - bytes % (4 * width)) temp_.row[bytes + threadIdx.x] = std::byte{};  // a whole quad
+    if (threadIdx.x < 4 * width - bytes % (4 * width)) row_[bytes + threadIdx.x] = std::byte{};  // a whole quad
     if (threadIdx.x == 0) temp_.of_chunk.get() = shape{width, bytes / width, padded_sides(sections.list)};
     device::sync_block();
     shape s = temp_.of_chunk.get();
@@ -67,22 +65,13 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     uint32_t upper[rounds], found = 0;
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) upper[r] = own[r].w[width - 1];
-    if (looks_for_heads) {
-      found = find_heads(s.values, first, upper, carry, temp_.heads);
-      if (lane == 0) temp_.found[device::warp_id()] = found;
-    }
+    if (looks_for_heads) found = find_heads(s.values, first, upper, carry, temp_.heads);
     if (s.sides != 0 && device::warp_id() == warps - 1) {
-      const uint32_t edges = sides_to_edges(temp_.row, sections, s.sides, flags());
+      const uint32_t edges = sides_to_edges(sides(), s.sides, flags());
       if (lane == 0) temp_.edges = edges;
     }
-    device::sync_block();
-    uint32_t all = 0, before = 0;
-    if (looks_for_heads) {
-      for (uint32_t w = 0; w < warps; ++w) {
-        if (w < device::warp_id()) before += temp_.found[w];
-        all += temp_.found[w];
-      }
-    }
+    uint32_t all = 0, before = scan::exclusive_sum(temp_.scan_storage, found, all);  // has a barrier
+    before = device::shfl(before, 0);
     const bool keeps = looks_for_heads && wants_heads(all, s.values);
     if (keeps)
       keep_heads(s.values, first, upper, before, temp_.heads, temp_.upper, temp_.byte_codes[0]);
@@ -101,11 +90,12 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
   __device__ bool is_hopeless(uint32_t p) const { return p > upper_part && (temp_.worth >> (p - upper_part) & 1) == 0; }
 
   // The words and codes of parts.
+  __device__ uint32_t* sides() { return reinterpret_cast<uint32_t*>(row_ + sides_); }
   __device__ uint32_t* flags() { return temp_.upper + (width > 1 ? (values_ + 3) / 4 : 0); }
   __device__ uint32_t* upper() { return width > 1 ? temp_.upper : lower(0); }
   __device__ const uint32_t* part_words(uint32_t p) {
     return p == 0            ? flags()
-           : p == 1          ? reinterpret_cast<const uint32_t*>(temp_.row + edges_begin(*sections_))
+           : p == 1          ? sides()
            : p == 2          ? temp_.heads
            : p == upper_part ? upper()
                              : lower(p - upper_part);
@@ -122,19 +112,11 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
   }
   // Returns plane k below the upper plane, which overwrites the values. For 1-byte values, returns the values.
   __device__ uint32_t* lower(uint32_t k) {
-    return reinterpret_cast<uint32_t*>(temp_.row) + (width > 1 ? (k - 1) * ((values_ + 3) / 4) : 0);
+    return reinterpret_cast<uint32_t*>(row_) + (width > 1 ? (k - 1) * ((values_ + 3) / 4) : 0);
   }
   __device__ four planes(const shape& s, uint32_t q) const {
-    four x = four::load(temp_.row, q);
-    if constexpr (width == 2) {
-      x.to_planes_of_two(s.rotated(), s.dropped());
-    } else {
-      if (width > 1 && s.rotated())
-        rotate_values<width>(x.w);
-      else
-        x.raise(s.dropped());
-      x.to_planes();
-    }
+    four x = four::load(row_, q);
+    x.to_planes(sizes::turn(s));
     return x;
   }
 
@@ -148,7 +130,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     const uint32_t left = has ? s.values - 4 * q : 0;
     int votes = 0;
     if (has) {
-      const four values = four::load(temp_.row, q);  // with zeros past the last value
+      const four values = four::load(row_, q);  // with zeros past the last value
 #pragma unroll
       for (uint32_t k = 0; k < 4; ++k) votes += rotation_vote(values.value(k));
     }
@@ -188,8 +170,12 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
   __device__ uint32_t find_dropped(uint32_t values) {
     four any{};
 #pragma unroll 1
-    for (uint32_t q = threadIdx.x; 4 * q < values; q += Threads) any.merge(four::load(temp_.row, q));
-    any.to_planes();
+    for (uint32_t q = threadIdx.x; 4 * q < values; q += Threads) {
+      const four x = four::load(row_, q);
+#pragma unroll
+      for (uint32_t k = 0; k < width; ++k) any.w[k] |= x.w[k];
+    }
+    any.to_planes(0);
     uint32_t used = 1;
 #pragma unroll
     for (uint32_t k = 1; k < width; ++k)
@@ -216,7 +202,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     }
 #pragma unroll 1
     for (uint32_t left = temp_.worth; left != 0; left &= left - 1) {
-      const auto k = static_cast<uint32_t>(device::ffs(left)) - 1;
+      const uint32_t k = lowest(left);
 #pragma unroll 1
       for (uint32_t q = first; q < first + mine * device::warp_size; q += device::warp_size)
         if (q % (sample_stride<width> / 4) >= sample_run / 4) add(temp_.byte_codes[k], lower(k)[q], s.values - 4 * q);
@@ -240,39 +226,25 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     if (threadIdx.x == 0 && padding != 0) device::atomic_add(&temp_.byte_codes[0][0], 0 - padding);
   }
 
-  // Counts the lowest `left` bytes of a word, at most four.
-  __device__ static void add(uint32_t* counts, uint32_t word, uint32_t left) {
+  // Counts the symbols of `Bits` bits in the lowest `left` bytes of a word, at most four.
+  template <uint32_t Bits = 8> __device__ static void add(uint32_t* counts, uint32_t word, uint32_t left) {
     const device::shared_words at(counts);
-    if (left >= 4) {
-      at.count<0, 8>(word);
-      at.count<8, 8>(word);
-      at.count<16, 8>(word);
-      at.count<24, 8>(word);
-    } else {
-      for (; left != 0; --left, word >>= 8) at.count<0, 8>(word);
-    }
+    if (left >= 4) return detail::unrolled<32 / Bits>([&]<int K>() { at.count<Bits * K, Bits>(word); });
+    for (; left != 0; --left, word >>= 8) detail::unrolled<8 / Bits>([&]<int K>() { at.count<Bits * K, Bits>(word); });
   }
   __device__ void count_nibbles(const shape& s) {
 #pragma unroll 1
     for (uint32_t p = 0; p < nibble_parts; ++p) {
       const uint32_t size = s.bytes(p);
-      const device::shared_words at(temp_.nibble_codes[p]);
-      const uint32_t* const from = part_words(p);
 #pragma unroll 1
-      for (uint32_t i = threadIdx.x; 4 * i < size; i += Threads) {
-        uint32_t word = from[i];
-#pragma unroll 1
-        for (uint32_t left = size - 4 * i < 4 ? size - 4 * i : 4; left != 0; --left, word >>= 8) {
-          at.count<0, 4>(word);
-          at.count<4, 4>(word);
-        }
-      }
+      for (uint32_t i = threadIdx.x; 4 * i < size; i += Threads)
+        add<4>(temp_.nibble_codes[p], part_words(p)[i], size - 4 * i);
     }
   }
 
   TempStorage& temp_;
-  const row_sections* sections_ = nullptr;
-  uint32_t values_ = 0;
+  std::byte* row_;
+  uint32_t sides_ = 0, values_ = 0;
 };
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format

@@ -17,10 +17,9 @@ TUCK_HD constexpr uint32_t entry_length(uint32_t entry) noexcept { return entry 
 
 // The table that a warp made from the counts of a part.
 struct warp_table {
-  uint32_t word;     // this lane's word of eight lengths
-  uint32_t groups;   // mask of the lanes whose words are not 0
-  uint32_t bits;     // bits of all coded symbols
-  uint32_t present;  // number of symbols that occur
+  uint32_t word;    // this lane's word of eight lengths
+  uint32_t groups;  // mask of the lanes whose words are stored: of bytes, those that are not 0
+  uint32_t bits;    // bits of all coded symbols
 };
 
 // The lengths of a warp's symbols, K per lane.
@@ -34,10 +33,14 @@ template <int K> struct warp_lengths {
     return device::warp_sum(sum);
   }
 
+  // Adjusts the lengths by the rules of code.hpp.
   __device__ void mend() {
     uint32_t taken = used();
-    while (taken > slots) taken -= change<true>(taken) / 2;
-    while (taken < slots) taken += change<false>(taken);
+    while (taken > slots)
+      taken -= change<true>([&](int k) { return count[k] != 0 && length[k] < max_length ? ~count[k] : 0; }) / 2;
+    while (taken < slots)
+      taken += change<false>(
+          [&](int k) { return length[k] > 1 && taken + slots_of(length[k]) <= slots ? count[k] << length[k] : 0; });
   }
   __device__ uint32_t bits() const {
     uint32_t sum = 0;
@@ -76,21 +79,16 @@ template <int K> struct warp_lengths {
   }
 
  private:
-  // Makes the code of one symbol a bit longer or shorter, by the rules of code.hpp. Returns the slots that it took
+  // Makes the code of the first symbol with the largest key a bit longer or shorter. Returns the slots that it took
   // before.
-  template <bool Longer> __device__ uint32_t change(uint32_t taken) {
-    uint32_t key[K], best = Longer ? ~0u : 0;
+  template <bool Longer, class Key> __device__ uint32_t change(const Key& key_of) {
+    uint32_t key[K], best = 0;
 #pragma unroll
     for (int k = 0; k < K; ++k) {
-      if constexpr (Longer) {
-        key[k] = count[k] != 0 && length[k] < max_length ? count[k] : ~0u;
-        best = key[k] < best ? key[k] : best;
-      } else {
-        key[k] = length[k] > 1 && taken + slots_of(length[k]) <= slots ? count[k] << length[k] : 0;
-        best = key[k] > best ? key[k] : best;
-      }
+      key[k] = key_of(k);
+      best = key[k] > best ? key[k] : best;
     }
-    best = Longer ? device::warp_min(best) : device::warp_max(best);
+    best = device::warp_max(best);
     int mine = K;
 #pragma unroll
     for (int k = K - 1; k >= 0; --k)
@@ -130,7 +128,7 @@ template <uint32_t Symbols> class warp_code_maker {
     }
     const uint32_t up_to = device::warp_inclusive_sum(here), present = device::shfl(up_to, device::warp_size - 1);
     device::sync_warp();  // all counts have been read
-    warp_table made{0, 0, 0, present};
+    warp_table made{};
     if (present > 1 && (Symbols <= few_symbols || present <= few_symbols))
       made.bits = few(all, up_to - here, present, counts, room);
     else if (present > 1)
@@ -141,15 +139,13 @@ template <uint32_t Symbols> class warp_code_maker {
       if (all.count[k] != 0) {
         const uint32_t at = each * device::lane_id() + static_cast<uint32_t>(k);
         if (present == 1) counts[at] = 0;
-        if constexpr (each == 8) made.word |= (present == 1 ? only : entry_length(counts[at])) << (4 * k);
+        if constexpr (each == 8) made.word |= (present == 1 ? only_symbol : entry_length(counts[at])) << (4 * k);
       }
-    made.groups = device::ballot(made.word != 0);
+    made.groups = Symbols == 16 ? 3 : device::ballot(made.word != 0);
     return made;
   }
 
  private:
-  static constexpr uint32_t only = 15;
-
   // Huffman's algorithm, one symbol per lane.
   __device__ static uint32_t few(const warp_lengths<each>& all, uint32_t rank, uint32_t present, uint32_t* entries,
                                  warp_symbols& room) {
@@ -284,10 +280,10 @@ __device__ inline bool fill_lookup(uint32_t word, uint16_t (&table)[slots], warp
 #pragma unroll
   for (int k = 0; k < 8; ++k) {
     const uint32_t nibble = word >> (4 * k) & 15;
-    all.length[k] = nibble == 15 ? 0 : nibble;
+    all.length[k] = nibble == only_symbol ? 0 : nibble;
     all.count[k] = all.length[k];
-    sound &= nibble <= max_length || nibble == 15;
-    if (nibble == 15) {
+    sound &= nibble <= max_length || nibble == only_symbol;
+    if (nibble == only_symbol) {
       ++only;
       one = 8 * lane + static_cast<uint32_t>(k);
     }

@@ -21,9 +21,9 @@ template <element T> struct delta {
 
   /// Returns the stage that frame headers store; the transform has no parameters.
   TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::delta, .version = 1}; }
-  TUCK_HD constexpr stage describe() const noexcept { return description(); }
-  TUCK_HD static constexpr status from_stage(const stage& described, delta&) noexcept {
-    return match_stage(described, description());
+  TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
+  TUCK_HD static constexpr status from_stages(const stage_list& stages, delta&) noexcept {
+    return match_single_stage(stages, description());
   }
 
   /// Returns the zigzag code of a difference.
