@@ -151,18 +151,5 @@ result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, c
   return detail::launch(decode_batch_kernel<C, block_threads>, job, job.slots.most(), how, stream);
 }
 
-template <no_codec X>
-result encode_batch(const X&, const auto&, const batch_sizes&, scratch_span, const auto&, cudaStream_t,
-                    const frame_options& = {}, const launch_options& = {}) noexcept {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
-template <no_codec X>
-result decode_batch(const X&, const auto&, const batch_sizes&, scratch_span, const auto&, cudaStream_t,
-                    const launch_options& = {}) noexcept {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
-
 }  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

@@ -123,18 +123,5 @@ result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C
   }
 }
 
-template <no_codec X>
-result encode_delta_batch(const X&, const auto&, const batch_sizes&, scratch_span, const auto&, cudaStream_t,
-                          const frame_options& = {}, const launch_options& = {}) noexcept {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
-template <no_codec X>
-result decode_delta_batch(const X&, const auto&, const batch_sizes&, scratch_span, const auto&, cudaStream_t,
-                          const delta_options& = {}, const launch_options& = {}) noexcept {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
-
 }  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

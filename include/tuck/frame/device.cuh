@@ -275,29 +275,11 @@ result decode(codec_list<Cs...> codecs, const frame_info& info, const_bytes fram
 }
 
 template <no_codec X>
-result encode(const X&, const auto&, bytes, scratch_span, outcome*, cudaStream_t, const frame_options& = {},
-              const launch_options& = {}) noexcept {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
+codec_missing<X> encode(const X&, const auto&, bytes, scratch_span, outcome*, cudaStream_t, const frame_options& = {},
+                        const launch_options& = {});
 template <no_codec X>
-result append(const X&, const auto&, bytes, uint64_t*, uint64_t*, scratch_span, outcome*, cudaStream_t,
-              const frame_options& = {}, const launch_options& = {}) noexcept {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
-template <no_codec X>
-result encoded_bytes(const X&, const auto&, scratch_span, outcome*, cudaStream_t, const frame_options& = {},
-                     const launch_options& = {}) noexcept {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
-template <no_codec X>
-result decode(const X&, const_bytes, const auto&, scratch_span, outcome*, cudaStream_t, uint64_t = 0,
-              const launch_options& = {}) noexcept {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
+codec_missing<X> decode(const X&, const_bytes, const auto&, scratch_span, outcome*, cudaStream_t, uint64_t = 0,
+                        const launch_options& = {});
 
 }  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

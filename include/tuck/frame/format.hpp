@@ -256,11 +256,6 @@ constexpr uint64_t max_delta_bytes(const C& codec, uint64_t count, frame_options
   return worst_case_bytes(header);
 }
 
-template <no_codec X> constexpr uint64_t max_frame_bytes(const X&, uint64_t, const frame_options& = {}) noexcept {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return 0;
-}
-
 /// Describes a frame whose type and codec are not known at compile time; `inspect` fills it in.
 struct frame_info {
   dtype type = dtype::none;     ///< type of the values

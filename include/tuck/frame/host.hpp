@@ -394,17 +394,8 @@ outcome decode(codec_list<Cs...> codecs, const_bytes frame, bytes out, uint64_t 
 }
 
 // A type that is not a codec gets one readable error instead of a list of candidates.
-template <no_codec X> outcome encode(const X&, const auto&, bytes, const frame_options& = {}, const execution& = {}) {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
-template <no_codec X> outcome encoded_bytes(const X&, const auto&, const frame_options& = {}, const execution& = {}) {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
-template <no_codec X> outcome decode(const X&, const auto&, const auto&, uint64_t = 0, const execution& = {}) {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
+template <no_codec X>
+codec_missing<X> encode(const X&, const auto&, bytes, const frame_options& = {}, const execution& = {});
+template <no_codec X> codec_missing<X> decode(const X&, const auto&, const auto&, uint64_t = 0, const execution& = {});
 
 }  // namespace tuck::inline TUCK_ABI::host

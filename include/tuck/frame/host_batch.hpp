@@ -78,25 +78,5 @@ result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C
   return {};
 }
 
-template <no_codec X>
-result encode_batch(const X&, const auto&, const auto&, const frame_options& = {}, const execution& = {}) {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
-template <no_codec X> result decode_batch(const X&, const auto&, const auto&, const execution& = {}) {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
-
-template <no_codec X>
-result encode_delta_batch(const X&, const auto&, const auto&, const frame_options& = {}, const execution& = {}) {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
-template <no_codec X>
-result decode_delta_batch(const X&, const auto&, const auto&, const delta_options& = {}, const execution& = {}) {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
 
 }  // namespace tuck::inline TUCK_ABI::host

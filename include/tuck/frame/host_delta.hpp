@@ -244,16 +244,4 @@ outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<valu
                         detail::changed_chunks<value_t<C>>{base, result});
 }
 
-template <no_codec X>
-outcome encode_delta(const X&, const auto&, const auto&, bytes, const frame_options& = {}, const execution& = {}) {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
-template <no_codec X>
-outcome decode_delta(const X&, const auto&, const auto&, const auto&, const delta_options& = {},
-                     const execution& = {}) {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
-
 }  // namespace tuck::inline TUCK_ABI::host
