@@ -120,14 +120,15 @@ struct known_zero {
   __device__ constexpr operator uint64_t() const { return 0; }
 };
 
-template <codec C> struct decode_job {
+template <codec C, class First = uint64_t> struct decode_job {
   template <int Threads> using output = block_output<value_t<C>, Threads>;
+  using item = decode_item<value_t<C>>;
 
   C codec;  // its parameters are replaced by those of the frame
   const std::byte* frame;
   uint64_t frame_capacity;  // bytes that may be read
   value_t<C>* out;
-  uint64_t first_value;
+  First first_value;
   uint64_t out_values;
   outcome* result;
   scratch_head* head;
@@ -147,6 +148,11 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   }();
 
  public:
+  // Whether an earlier launch has verified the frame.
+  static constexpr bool verified = [] {
+    if constexpr (is_delta) return !output::summed;
+    return false;
+  }();
   struct TempStorage : std::conditional_t<is_delta, delta_digests, no_digests> {
     typename decoder::TempStorage chunk;
     typename block_sums<Threads>::TempStorage sums;
@@ -162,37 +168,24 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
 
   __device__ frame_decoder(TempStorage& temp, const Job& job) : temp_(temp), job_(job) {}
 
-  // Does this block's part of a call. The last block resets the scratch for the next call.
+  // Does this block's part of a call.
   __device__ void run() {
-    const word_sum contents = decode(share_of_grid{});
-    if (threadIdx.x == 0) {
-      if constexpr (is_delta) temp_.publish(*job_.head);
-      temp_.last = finish_share(*job_.head, contents, gridDim.x);
-    }
-    device::sync_block();
-    if (!temp_.last) return;
-    give_verdict();
-    if (threadIdx.x == 0) reset(*job_.head, device::load_relaxed(&job_.head->epoch));
+    if constexpr (verified)
+      if (device::load(&job_.result->code) != status::ok) return;
+    run(share_of_grid{});
   }
-
-  // The same for a frame that an earlier launch has verified.
-  __device__ void run_verified() { run_verified(share_of_grid{}); }
-  template <class Share> __device__ void run_verified(const Share& share) {
-    open();
-    if (temp_.verdict == status::ok) decode_chunks(share);
-  }
-
-  // Does a share of an item of a batch. Between two calls there must be a sync_block().
+  // Does a share of a call, or of an item of a batch. The last share writes the outcome and resets the state for the
+  // next call. Between two calls there must be a sync_block().
   template <class Share> __device__ void run(const Share& share) {
-    const word_sum contents = decode(share);
-    if (threadIdx.x == 0) {
-      if constexpr (is_delta) temp_.publish(*job_.head);
-      temp_.last = finish_item_share(*job_.head, contents, share.count());
+    open();
+    word_sum contents;
+    if (temp_.verdict == status::ok) {
+      decode_chunks(share);
+      if constexpr (!verified) contents = sum_contents(share);
+    } else if (!is_delta && !is_mismatch(temp_.verdict)) {
+      zero_fill(uint64_t{share.index()} * Threads, uint64_t{share.count()} * Threads);
     }
-    device::sync_block();
-    if (!temp_.last) return;
-    give_verdict();
-    if (threadIdx.x == 0) clear_item(*job_.head);
+    if constexpr (!verified) end(share, contents);
   }
 
  private:
@@ -202,16 +195,18 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     __device__ static uint32_t count() { return gridDim.x; }
   };
 
-  // Decodes a share. Returns to thread 0 its part of the sum of the contents.
-  template <class Share> __device__ word_sum decode(const Share& share) {
-    open();
-    if (temp_.verdict == status::ok) {
-      decode_chunks(share);
-      return sum_contents(share);
+  // Counts the share as finished.
+  template <class Share> __device__ void end(const Share& share, const word_sum& contents) {
+    constexpr bool of_item = !std::is_same_v<Share, share_of_grid>;
+    if (threadIdx.x == 0) {
+      if constexpr (is_delta) temp_.publish(*job_.head);
+      temp_.last = of_item ? finish_item_share(*job_.head, contents, share.count())
+                           : finish_share(*job_.head, contents, share.count());
     }
-    if (!is_delta && !is_mismatch(temp_.verdict))
-      zero_fill(uint64_t{share.index()} * Threads, uint64_t{share.count()} * Threads);
-    return {};
+    device::sync_block();
+    if (!temp_.last) return;
+    give_verdict();
+    if (threadIdx.x == 0) of_item ? clear_item(*job_.head) : reset(*job_.head, device::load_relaxed(&job_.head->epoch));
   }
 
   // Reads and checks the header. The checks are those of host::decode, in the same order.
@@ -348,10 +343,7 @@ inline namespace TUCK_ARCH {
 template <codec C, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_decoder<C, Threads>>)
     decode_kernel(const __grid_constant__ decode_job<C> job) {
-  using decoder = frame_decoder<C, Threads>;
-  using storage = typename decoder::TempStorage;
-  TUCK_SHARED(storage, temp);
-  decoder(temp, job).run();
+  run_worker<frame_decoder<C, Threads>>(job);
 }
 
 }  // namespace TUCK_ARCH

@@ -1,7 +1,6 @@
 // Batches on the CPU: many tensors, spread over threads.
 #pragma once
 
-#include <tuck/frame/batch.hpp>
 #include <tuck/frame/host_delta.hpp>
 
 namespace tuck::inline TUCK_ABI::host {
@@ -77,6 +76,5 @@ result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C
   });
   return {};
 }
-
 
 }  // namespace tuck::inline TUCK_ABI::host

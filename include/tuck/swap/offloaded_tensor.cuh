@@ -31,7 +31,7 @@ inline constexpr codec_calls calls_of = {
     sizeof(value_t<C>),
     [](const void* codec, const_bytes values, bytes buffer, frame_place place, scratch_span scratch, outcome* written,
        cudaStream_t stream, const frame_options& options, const launch_options& how) noexcept {
-      return detail::encode(*static_cast<const C*>(codec), span_of<value_t<C>>(values), buffer, place, scratch, written,
+      return detail::append(*static_cast<const C*>(codec), span_of<value_t<C>>(values), buffer, place, scratch, written,
                             stream, options, how);
     },
     [](const_bytes frame, bytes out, scratch_span scratch, outcome* restored, cudaStream_t stream,
