@@ -231,13 +231,15 @@ template <class X> inline constexpr bool is_codec_list = false;
 template <codec... Cs> inline constexpr bool is_codec_list<codec_list<Cs...>> = true;
 }  // namespace detail
 
-/// A class type that is not a codec. encode and decode reject it with one readable error (TUCK_NO_CODEC).
+/// A class type that is not a codec. encode and decode reject it with one readable error.
 template <class X>
 concept no_codec = std::is_class_v<X> && !codec<X> && !detail::is_codec_list<X> && !detail::is_span<X>;
 
 /// What encode and decode return for a type that is not a codec: the call does not compile.
 template <no_codec X> struct codec_missing {
-  static_assert(codec<X>, TUCK_NO_CODEC);
+  static_assert(
+      codec<X>,
+      "tuck: this type is no codec; tuck/codec/concept.hpp says what a codec has, the notes below what is missing");
 };
 
 /// Compares a stage from a frame header with the expected stage, for stages without parameters.

@@ -1,6 +1,6 @@
-// Batches on a CUDA stream: one launch encodes or decodes many tensors. Encoding takes two launches if the codec must
-// see each tensor first, as quantize does for a range-relative bound. With small tensors, the launches take most of the
-// time of single calls. A batch has one launch for all of them.
+// Batches on a CUDA stream: one launch encodes or decodes many tensors, or decodes many DEFLATE streams. Encoding takes
+// two launches if the codec must see each tensor first, as quantize does for a range-relative bound. With small
+// tensors, the launches take most of the time of single calls. A batch has one launch for all of them.
 //
 // What frame/device.cuh says about single calls holds here too. Items and outcomes must be in memory that the device
 // can read and write; the types cannot check this. Kernels read the items when they run. So each replay of a captured
@@ -9,10 +9,26 @@
 // few items.
 #pragma once
 
+#include <tuck/codec/inflate/inflate_warp.cuh>
 #include <tuck/frame/batch_kernels.cuh>
 #include <tuck/frame/device.cuh>
 
 namespace tuck::inline TUCK_ABI {
+
+/// A DEFLATE stream and the buffer for its output, both in device memory.
+struct inflate_item {
+  const_bytes stream;  ///< raw DEFLATE (RFC 1951), with any alignment
+  bytes out;           ///< buffer for the output, with any alignment
+};
+
+namespace detail {
+
+struct inflate_job {
+  span<const inflate_item> items;
+  inflate_result* results;
+};
+
+}  // namespace detail
 
 /// Returns how many bytes of scratch a batch of at most these sizes needs, for encoding or decoding. Returns 0 if the
 /// options or sizes are invalid. Single calls can use the same scratch. encode_batch and decode_batch return
@@ -40,13 +56,14 @@ status make_job(Job& job, const C& codec, span<const Item> items, const batch_si
   if (outcomes.size() < items.size()) return status::output_too_small;
   const uint64_t extra = sizes.values / slot_values;
   if (items.size() > batch_slots::max || extra > batch_slots::max) return status::size_overflow;
+  if (const status s = scratch.check(scratch_bytes); s != status::ok) return s;
   job.slots = {static_cast<uint32_t>(items.size()), static_cast<uint32_t>(extra), slot_values};
   job.item.codec = codec;
   job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
   job.item.head = job.head + 1;
   job.items = items;
   job.outcomes = outcomes.data();
-  return scratch.check(scratch_bytes);
+  return status::ok;
 }
 
 inline namespace TUCK_ARCH {
@@ -140,6 +157,42 @@ result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, c
                     const launch_options& how = {}) noexcept {
   return detail::decode_batch(decode_batch_kernel<C, block_threads>, codec, items, sizes, scratch, outcomes, stream,
                               how);
+}
+
+/// @cond
+template <int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
+    inflate_batch_kernel(const __grid_constant__ detail::inflate_job job) {
+  constexpr uint32_t warps = Threads / device::warp_size;
+  using storage = inflate_warp::TempStorage[warps];
+  TUCK_SHARED(storage, temp);
+  inflate_warp inflate(temp[device::warp_id()]);
+  for (uint64_t i = uint64_t{blockIdx.x} * warps + device::warp_id(); i < job.items.size();
+       i += uint64_t{gridDim.x} * warps) {
+    const inflate_item item = job.items[i];
+    const inflate_result result = inflate(item.stream, item.out);
+    if (device::lane_id() == 0) job.results[i] = result;
+    device::sync_warp();
+  }
+}
+/// @endcond
+
+/// Decodes each stream into its output, as tuck::inflate does, and writes the result with the same index. Asynchronous
+/// on `stream`: one launch.
+///
+/// @param items    in device memory. Outputs must not overlap each other or a stream. Items may share a stream
+/// @param results  in device memory, at least as many as items
+/// @return invalid_argument, misaligned, output_too_small (fewer results than items) or a CUDA error
+inline result inflate_batch(span<const inflate_item> items, span<inflate_result> results, cudaStream_t stream,
+                            const launch_options& how = {}) noexcept {
+  if (items.is_null() || results.is_null()) return {status::invalid_argument};
+  if (!tuck::aligned(items.data(), alignof(inflate_item)) || !tuck::aligned(results.data(), alignof(inflate_result)))
+    return {status::misaligned};
+  if (results.size() < items.size()) return {status::output_too_small};
+  if (items.empty()) return {};
+  constexpr uint64_t warps = block_threads / device::warp_size;
+  return detail::launch(inflate_batch_kernel<block_threads>, detail::inflate_job{items, results.data()},
+                        ceil_div(items.size(), warps), how, stream);
 }
 
 }  // namespace TUCK_ARCH

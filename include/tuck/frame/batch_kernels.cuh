@@ -143,7 +143,7 @@ template <int Threads, class Job> __device__ void copy_job(device::uninitialized
 
 // Checks an item as encode and decode check their arguments. `alignment`: of values and base.
 template <class Item> __device__ status check_item(const Item& item, uint64_t alignment, bool fits) {
-  constexpr bool encodes = requires(Item& i) { i.frame[0] = std::byte{}; };
+  constexpr bool encodes = std::is_same_v<decltype(Item::frame), bytes>;
   if constexpr (requires { item.base; }) {
     if (item.base.is_null()) return status::invalid_argument;
     if (encodes && item.base.size() != item.values.size()) return status::wrong_base;
@@ -154,12 +154,6 @@ template <class Item> __device__ status check_item(const Item& item, uint64_t al
     return status::misaligned;
   return fits ? status::ok : status::batch_too_large;
 }
-
-// The number of values of each item, for the cursor.
-template <class Item> struct item_sizes {
-  const Item* items;
-  __device__ uint64_t operator()(uint64_t i) const { return items[i].values.size(); }
-};
 
 }  // namespace detail
 
@@ -209,7 +203,8 @@ template <class Work, int Threads> class batch_worker {
     return cursor_.has_slot();
   }
   __device__ bool draw() {
-    return cursor_.draw(job_.slots, job_.head->ticket, detail::item_sizes<typename Work::item>{job_.items.data()});
+    return cursor_.draw(job_.slots, job_.head->ticket,
+                        [items = job_.items.data()](uint64_t i) { return items[i].values.size(); });
   }
   __device__ bool open() {
     return Work::open(job_.items[cursor_.item()], cursor_, job_, temp_.item.get(), temp_.epoch);

@@ -236,17 +236,12 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     const frame_header& header = temp_.view.get().header();
     if (const status s = check_header(header, header_digest); s != status::ok) return s;
     new (&temp_.codec.get()) C(job_.codec);
-    if (const status s = C::from_stages(header.stages, temp_.codec.get()); s != status::ok) return s;
-    if (!holds<T>(header.type)) return status::type_mismatch;
-    if constexpr (is_delta) {
-      if ((header.flags & flag_delta) == 0) return status::not_a_delta;
-      if (job_.base_values != header.value_count) return status::wrong_base;
-      if (job_.out_values != header.value_count) return status::bad_range;
-    } else if ((header.flags & flag_delta) != 0) {
-      return status::needs_base;
-    }
-    if (job_.first_value > header.value_count || job_.out_values > header.value_count - job_.first_value)
-      return status::bad_range;
+    uint64_t base_values = 0;
+    if constexpr (is_delta) base_values = job_.base_values;
+    if (const status s =
+            match_header(header, temp_.codec.get(), job_.first_value, job_.out_values, is_delta, base_values);
+        s != status::ok)
+      return s;
     if (header.chunk_values > max_device_chunk_values<C>) return status::unsupported;
     if (job_.frame_capacity < header.frame_bytes) return status::truncated;
     temp_.first_chunk = job_.first_value / header.chunk_values;

@@ -71,12 +71,10 @@ template <class Job>
 result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const launch_options& how,
               cudaStream_t stream, unsigned* launched = nullptr) noexcept {
   int device = 0, processors = 0, resident = 0;
-  if (const auto e = cudaGetDevice(&device); e != cudaSuccess) return from_cuda(e);
-  if (const auto e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device); e != cudaSuccess)
-    return from_cuda(e);
-  if (const auto e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, 0);
-      e != cudaSuccess)
-    return from_cuda(e);
+  cudaError_t e = cudaGetDevice(&device);
+  if (e == cudaSuccess) e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  if (e == cudaSuccess) e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, 0);
+  if (e != cudaSuccess) return from_cuda(e);
   uint64_t blocks = std::max<uint64_t>(static_cast<uint64_t>(processors) * static_cast<uint64_t>(resident), 1);
   if (how.max_blocks != 0) blocks = std::min<uint64_t>(blocks, how.max_blocks);
   cudaLaunchConfig_t config{};

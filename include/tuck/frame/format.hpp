@@ -248,10 +248,9 @@ constexpr uint64_t max_frame_bytes(const C& codec, uint64_t count, const frame_o
 /// does, and if takes_deltas is false. A delta always has checksums.
 template <codec C>
 constexpr uint64_t max_delta_bytes(const C& codec, uint64_t count, frame_options options = {}) noexcept {
-  if (!takes_deltas<C>) return 0;
   options.checksums = true;
   frame_header header;
-  if (tuck::make_header(codec, count, options, header) != status::ok) return 0;
+  if (!takes_deltas<C> || tuck::make_header(codec, count, options, header) != status::ok) return 0;
   header.flags |= flag_delta;
   return worst_case_bytes(header);
 }

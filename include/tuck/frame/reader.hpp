@@ -32,6 +32,23 @@ TUCK_HD constexpr status check_header(const frame_header& h, uint64_t digest) no
   return h.frame_bytes >= layout_of(h).payloads ? status::ok : status::bad_header;
 }
 
+/// Checks that a codec of this type wrote a frame with this header, and that the frame has the values [first, first +
+/// count). Sets `codec` to the parameters in the header.
+/// @param has_base     whether the call is for a delta, all of whose values must be asked for
+/// @param base_values  number of values of the base
+/// @return ok, what from_stages returns, type_mismatch, needs_base, not_a_delta, wrong_base or bad_range
+TUCK_HD_CALLS
+template <codec C>
+TUCK_HD constexpr status match_header(const frame_header& h, C& codec, uint64_t first, uint64_t count,
+                                      bool has_base = false, uint64_t base_values = 0) noexcept {
+  if (const status s = C::from_stages(h.stages, codec); s != status::ok) return s;
+  if (!holds<value_t<C>>(h.type)) return status::type_mismatch;
+  if (has_base != ((h.flags & flag_delta) != 0)) return has_base ? status::not_a_delta : status::needs_base;
+  if (has_base && base_values != h.value_count) return status::wrong_base;
+  if (has_base && count != h.value_count) return status::bad_range;
+  return first > h.value_count || count > h.value_count - first ? status::bad_range : status::ok;
+}
+
 /// Returns the error for a buffer that is shorter than a header. Magic and version are the first 6 bytes of every
 /// version.
 /// @param first  the first 8 of `size` bytes, filled up with zeros
