@@ -276,7 +276,7 @@ template <codec C, int Threads, class ItemJob = decode_job<C, known_zero>> struc
   }
   __device__ static bool open(item in, const batch_cursor& at, const job& all, item_job& mine, uint32_t epoch) {
     outcome* const result = all.outcomes + at.item();
-    if constexpr (decoder::verified) {
+    if constexpr (ItemJob::verified) {
       if (device::load(&result->code) != status::ok) return false;
     } else if (const status s = detail::check_item(in, sizeof(value_t<C>), at.fits()); s != status::ok) {
       if (at.index() == 0) device::store(result, outcome{0, s, no_chunk});
@@ -289,7 +289,7 @@ template <codec C, int Threads, class ItemJob = decode_job<C, known_zero>> struc
     mine.out_values = in.values.size();
     mine.result = result;
     mine.head = all.item.head + at.item();
-    if constexpr (!decoder::verified) open_item(*mine.head, at.index(), at.count() == 1, epoch);
+    if constexpr (!ItemJob::verified) open_item(*mine.head, at.index(), at.count() == 1, epoch);
     return true;
   }
 };

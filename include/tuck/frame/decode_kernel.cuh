@@ -123,6 +123,8 @@ struct known_zero {
 template <codec C, class First = uint64_t> struct decode_job {
   template <int Threads> using output = block_output<value_t<C>, Threads>;
   using item = decode_item<value_t<C>>;
+  static constexpr bool writes = true;     // whether the launch writes values
+  static constexpr bool verified = false;  // whether an earlier launch has verified the frame
 
   C codec;  // its parameters are replaced by those of the frame
   const std::byte* frame;
@@ -142,17 +144,8 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   using output = typename Job::template output<Threads>;
   using decoder = chunk_decoder<C, Threads, output>;
   static constexpr bool is_delta = is_delta_job<Job>;
-  static constexpr bool writes = [] {
-    if constexpr (is_delta) return output::writes;
-    return true;
-  }();
 
  public:
-  // Whether an earlier launch has verified the frame.
-  static constexpr bool verified = [] {
-    if constexpr (is_delta) return !output::summed;
-    return false;
-  }();
   struct TempStorage : std::conditional_t<is_delta, delta_digests, no_digests> {
     typename decoder::TempStorage chunk;
     typename block_sums<Threads>::TempStorage sums;
@@ -170,7 +163,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
 
   // Does this block's part of a call.
   __device__ void run() {
-    if constexpr (verified)
+    if constexpr (Job::verified)
       if (device::load(&job_.result->code) != status::ok) return;
     run(share_of_grid{});
   }
@@ -181,11 +174,11 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     word_sum contents;
     if (temp_.verdict == status::ok) {
       decode_chunks(share);
-      if constexpr (!verified) contents = sum_contents(share);
+      if constexpr (!Job::verified) contents = sum_contents(share);
     } else if (!is_delta && !is_mismatch(temp_.verdict)) {
       zero_fill(uint64_t{share.index()} * Threads, uint64_t{share.count()} * Threads);
     }
-    if constexpr (!verified) end(share, contents);
+    if constexpr (!Job::verified) end(share, contents);
   }
 
  private:
@@ -312,7 +305,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       const uint64_t failure = device::load_relaxed(&job_.head->failure);
       if (digest(sums, temp_.view.get().contents().size()) != temp_.view.get().header().contents_digest) {
         result.code = status::bad_directory;
-        if constexpr (writes) zero_fill(0, Threads);
+        if constexpr (Job::writes) zero_fill(0, Threads);
       } else if (failure != 0) {
         result.code = static_cast<status>(~failure & 0xffff);
         result.first_bad_chunk = static_cast<uint32_t>(~failure >> 16 < no_chunk ? ~failure >> 16 : no_chunk - 1);
@@ -324,7 +317,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       result.bytes = 0;
     }
     if constexpr (is_delta)
-      if (result.code != status::ok && (!writes || result.first_bad_chunk == no_chunk)) result.bytes = 0;
+      if (result.code != status::ok && (!Job::writes || result.first_bad_chunk == no_chunk)) result.bytes = 0;
     device::sync_block();
     if (threadIdx.x == 0) device::store(job_.result, result);
   }

@@ -20,7 +20,7 @@ template <codec C, delta_pass Pass> struct decode_delta_job : decode_job<C, know
   template <int Threads> using output = delta_output<decode_delta_job, Threads>;
   using item = decode_delta_item<value_t<C>>;
   using value = value_t<C>;
-  static constexpr delta_pass pass = Pass;
+  static constexpr bool writes = Pass != delta_pass::verify, verified = Pass == delta_pass::apply;
 
   const value_t<C>* base;  // may be `out`
   uint64_t base_values;
@@ -35,8 +35,7 @@ template <class Job, int Threads> class delta_output {
   using word = typename tile::word;
 
  public:
-  static constexpr bool summed = Job::pass != delta_pass::apply;
-  static constexpr bool writes = Job::pass != delta_pass::verify;
+  static constexpr bool summed = !Job::verified, writes = Job::writes;
 
   word_sum sums;  // of the XOR values
 
@@ -133,9 +132,7 @@ namespace detail {
 // Values of the base take registers too: at 5 blocks per processor a thread has 96, at 4 it has 128.
 template <class B>
 inline constexpr int delta_blocks_of = blocks_a_processor_of<B> > 5 ? 5 : blocks_a_processor_of<B> - 1;
-template <class B>
-inline constexpr int delta_batch_blocks_of =
-    delta_blocks_of<B> < batch_blocks_of<B> ? delta_blocks_of<B> : batch_blocks_of<B>;
+template <class B> inline constexpr int delta_batch_blocks_of = std::min(delta_blocks_of<B>, batch_blocks_of<B>);
 }  // namespace detail
 
 inline namespace TUCK_ARCH {

@@ -88,13 +88,9 @@ enum class chunk_kind : uint8_t {
 };
 
 /// Returns the name of a kind; "unknown" for other numbers.
-TUCK_HD constexpr const char* name(chunk_kind kind) noexcept {
-  switch (kind) {
-    case chunk_kind::encoded: return "encoded";
-    case chunk_kind::raw: return "raw";
-    case chunk_kind::uniform: return "uniform";
-  }
-  return "unknown";
+constexpr const char* name(chunk_kind kind) noexcept {
+  constexpr const char* names[] = {"encoded", "raw", "uniform", "unknown"};
+  return names[kind <= chunk_kind::uniform ? static_cast<uint8_t>(kind) : 3];
 }
 
 /// Says where the payload of a chunk is.

@@ -104,6 +104,24 @@ template <class T> outcome refuse(span<T> out, status why) noexcept {
   return {out.size_bytes(), why};
 }
 
+// Sets outcomes[i] to work(item, how) for each item: for large items one after the other, each with all threads, then
+// for small items in parallel, each on one thread.
+template <class Item, class Work>
+result for_items(span<const Item> items, span<outcome> outcomes, const execution& how, const Work& work) {
+  constexpr uint64_t large = 4 << 20;  // bytes of values that keep several threads busy
+  if (outcomes.size() < items.size()) return {status::output_too_small};
+  const execution alone{.chunks_done = how.chunks_done};
+  for (uint64_t i = 0; i < items.size(); ++i)
+    if (items[i].values.size_bytes() >= large) outcomes[i] = work(items[i], how);
+  in_batches(items.size(), 1, useful_threads(how.threads, items.size(), 1), how.pool,
+             [&](unsigned, uint64_t i, uint64_t) {
+               if (items[i].values.size_bytes() < large) outcomes[i] = work(items[i], alone);
+             });
+  return {};
+}
+// The buffer of an item.
+inline bytes room_of(bytes frame) noexcept { return frame.is_null() ? bytes{} : frame; }
+
 }  // namespace detail
 
 /// Encodes `values` into `frame`.
@@ -196,23 +214,6 @@ template <no_codec X>
 codec_missing<X> encode(const X&, const auto&, bytes, const frame_options& = {}, const execution& = {});
 template <no_codec X> codec_missing<X> decode(const X&, const auto&, const auto&, uint64_t = 0, const execution& = {});
 
-namespace detail {
-
-// Calls work(i, how) for each item: large items one after the other, each with all threads, then small items in
-// parallel, each on one thread.
-template <class Item, class Work> void for_items(span<const Item> items, const execution& how, const Work& work) {
-  constexpr uint64_t large = 4 << 20;  // bytes of values that keep several threads busy
-  const execution alone{.chunks_done = how.chunks_done};
-  for (uint64_t i = 0; i < items.size(); ++i)
-    if (items[i].values.size_bytes() >= large) work(i, how);
-  in_batches(items.size(), 1, useful_threads(how.threads, items.size(), 1), how.pool,
-             [&](unsigned, uint64_t i, uint64_t) {
-               if (items[i].values.size_bytes() < large) work(i, alone);
-             });
-}
-
-}  // namespace detail
-
 /// Encodes each item into its frame. If one item fails, the others are not affected.
 ///
 /// @param items     a null `frame` is treated as a buffer of 0 bytes
@@ -222,12 +223,9 @@ template <class Item, class Work> void for_items(span<const Item> items, const e
 template <codec C>
 result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, span<outcome> outcomes,
                     const frame_options& options = {}, const execution& how = {}) noexcept {
-  if (outcomes.size() < items.size()) return {status::output_too_small};
-  detail::for_items(items, how, [&](uint64_t i, const execution& of_item) {
-    const bytes room = items[i].frame.is_null() ? bytes{} : items[i].frame;
-    outcomes[i] = host::encode(codec, items[i].values, room, options, of_item);
+  return detail::for_items(items, outcomes, how, [&](const auto& item, const execution& of_item) {
+    return host::encode(codec, item.values, detail::room_of(item.frame), options, of_item);
   });
-  return {};
 }
 
 /// Decodes the first decode_item::values.size() values of each frame. Outcome i is what host::decode returns for item
@@ -235,11 +233,9 @@ result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, s
 template <codec C>
 result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, span<outcome> outcomes,
                     const execution& how = {}) noexcept {
-  if (outcomes.size() < items.size()) return {status::output_too_small};
-  detail::for_items(items, how, [&](uint64_t i, const execution& of_item) {
-    outcomes[i] = host::decode(codec, items[i].frame, items[i].values, 0, of_item);
+  return detail::for_items(items, outcomes, how, [&](const auto& item, const execution& of_item) {
+    return host::decode(codec, item.frame, item.values, 0, of_item);
   });
-  return {};
 }
 
 }  // namespace tuck::inline TUCK_ABI::host

@@ -136,22 +136,6 @@ outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> b
   return verified;
 }
 
-namespace detail {
-
-// Checks that the delta `next` has the type, size and chunk size of the first delta, whose header is `before`, and that
-// its base has the digest `result`, which is that of the previous delta's result. Sets `codec` to the parameters in
-// `next`.
-template <codec C>
-status match_next(const frame_header& next, const frame_header& before, uint64_t result, C& codec) noexcept {
-  if (const status s = match_header(next, codec, 0, next.value_count, true, next.value_count); s != status::ok)
-    return s;
-  if (next.type != before.type) return status::type_mismatch;
-  const bool same = next.value_count == before.value_count && next.chunk_values == before.chunk_values;
-  return same && next.base_digest == result ? status::ok : status::not_consecutive;
-}
-
-}  // namespace detail
-
 /// Merges consecutive deltas into one delta, from the base of the first to the result of the last. The tensors are not
 /// needed. The bytes are those that encode_delta writes for these two tensors.
 ///
@@ -178,10 +162,16 @@ outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<valu
     if (deltas[i].is_null()) return {.code = status::invalid_argument};
     frame_view view;
     if (const status s = frame_view::open(deltas[i], view); s != status::ok) return {.code = s};
-    if (i == 0) before = view.header(), base = result = before.base_digest;
+    const frame_header& next = view.header();
+    if (i == 0) before = next, base = result = next.base_digest;
     C stored = codec;
-    if (const status s = detail::match_next(view.header(), before, result, stored); s != status::ok) return {.code = s};
-    if (view.header().value_count != room.size()) return {.code = status::bad_range};
+    if (const status s = match_header(next, stored, 0, next.value_count, true, next.value_count); s != status::ok)
+      return {.code = s};
+    if (next.type != before.type) return {.code = status::type_mismatch};
+    if (next.value_count != before.value_count || next.chunk_values != before.chunk_values ||
+        next.base_digest != result)
+      return {.code = status::not_consecutive};
+    if (next.value_count != room.size()) return {.code = status::bad_range};
     outcome added = detail::delta_pass<C>{stored, view, how, room, false}.run(true, room);
     added.bytes = 0;
     if (!added) return added;
@@ -199,12 +189,9 @@ outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<valu
 template <codec C>
 result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C>>> items, span<outcome> outcomes,
                           const frame_options& options = {}, const execution& how = {}) noexcept {
-  if (outcomes.size() < items.size()) return {status::output_too_small};
-  detail::for_items(items, how, [&](uint64_t i, const execution& of_item) {
-    const bytes room = items[i].frame.is_null() ? bytes{} : items[i].frame;
-    outcomes[i] = host::encode_delta(codec, items[i].values, items[i].base, room, options, of_item);
+  return detail::for_items(items, outcomes, how, [&](const auto& item, const execution& of_item) {
+    return host::encode_delta(codec, item.values, item.base, detail::room_of(item.frame), options, of_item);
   });
-  return {};
 }
 
 /// Applies each delta to its base. Outcome i is what host::decode_delta returns for item i. Unless it is ok, the values
@@ -213,11 +200,9 @@ result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C
 template <codec C>
 result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C>>> items, span<outcome> outcomes,
                           const delta_options& options = {}, const execution& how = {}) noexcept {
-  if (outcomes.size() < items.size()) return {status::output_too_small};
-  detail::for_items(items, how, [&](uint64_t i, const execution& of_item) {
-    outcomes[i] = host::decode_delta(codec, items[i].frame, items[i].base, items[i].values, options, of_item);
+  return detail::for_items(items, outcomes, how, [&](const auto& item, const execution& of_item) {
+    return host::decode_delta(codec, item.frame, item.base, item.values, options, of_item);
   });
-  return {};
 }
 
 }  // namespace tuck::inline TUCK_ABI::host

@@ -142,22 +142,14 @@ class frame_view {
 
  private:
   TUCK_HD constexpr bool plausible(directory_entry entry, uint32_t values, uint32_t value_bytes) const noexcept {
-    const uint32_t raw_bytes = values * value_bytes;
-    switch (entry.kind()) {
-      case chunk_kind::encoded:
-        if (entry.bytes() == 0 || entry.bytes() >= raw_bytes) return false;
-        break;
-      case chunk_kind::raw:
-        if (entry.bytes() != raw_bytes) return false;
-        break;
-      case chunk_kind::uniform:
-        if (entry.bytes() != 0 && entry.bytes() != value_bytes) return false;
-        break;
-      default: return false;
-    }
+    const uint32_t size = entry.bytes(), raw_bytes = values * value_bytes;
+    const bool right_size = entry.kind() == chunk_kind::encoded ? size != 0 && size < raw_bytes
+                            : entry.kind() == chunk_kind::raw   ? size == raw_bytes
+                                                                : size == 0 || size == value_bytes;
+    if (entry.kind() > chunk_kind::uniform || !right_size) return false;
     // start < 2^40 and alignment <= 2^12: neither the shift nor the sum can wrap.
     const uint64_t start = entry.start() << header_.alignment_log2;
-    return start + entry.bytes() <= header_.frame_bytes && (entry.bytes() == 0 || start >= at_.payloads);
+    return start + size <= header_.frame_bytes && (size == 0 || start >= at_.payloads);
   }
 
   const std::byte* frame_ = nullptr;

@@ -33,6 +33,7 @@
 #include <tuck/swap/swap_state.cuh>
 
 #include <concepts>
+#include <optional>
 #include <system_error>
 #include <tuple>
 
@@ -165,14 +166,11 @@ class swap_stream {
   /// decode on the device; not_swappable for error bounds in device memory (their validity would be known too late) and
   /// for a capturing `producer`.
   /// @param values device memory, aligned as for encode; any alignment for swap_path::raw and cpu
-  template <codec C>
-  result out(const C& codec, span<const value_t<C>> values, stream_handle producer, swap_handle& handle) noexcept {
-    return out(codec, values, producer, handle, state_->options().path);
-  }
-  /// Offloads `values` by the given path instead of swap_options::path. With swap_path::raw the codec is not used.
+  /// @param wanted path of this tensor, in place of swap_options::path. With swap_path::raw the codec is not used
   template <codec C>
   result out(const C& codec, span<const value_t<C>> values, stream_handle producer, swap_handle& handle,
-             swap_path path) noexcept {
+             std::optional<swap_path> wanted = {}) noexcept {
+    const swap_path path = wanted.value_or(state_->options().path);
     if (values.size() > ~uint64_t{0} / sizeof(value_t<C>)) return {status::size_overflow};
     if (path > swap_path::cpu) return {status::invalid_argument};
     if (path == swap_path::raw) return out(tuck::as_bytes(values), producer, handle);
