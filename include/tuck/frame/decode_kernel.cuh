@@ -238,7 +238,8 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     if (header.chunk_values > max_device_chunk_values<C>) return status::unsupported;
     if (job_.frame_capacity < header.frame_bytes) return status::truncated;
     temp_.first_chunk = job_.first_value / header.chunk_values;
-    temp_.end_chunk = ceil_div(job_.first_value + job_.out_values, uint64_t{header.chunk_values});
+    const uint64_t end = is_delta ? header.value_count : job_.first_value + job_.out_values;
+    temp_.end_chunk = ceil_div(end, uint64_t{header.chunk_values});
     temp_.view.get().set_frame(job_.frame);
     return status::ok;
   }
