@@ -7,12 +7,12 @@ set(documented
   codec/quantize/error_bound.hpp codec/quantize/quantize.hpp codec/rle/rle.hpp codec/transform/delta.hpp
   codec/zvc/zvc.hpp
   core/dtype.hpp core/span.hpp core/status.hpp core/version.hpp
-  frame/batch.cuh frame/batch.hpp frame/block.cuh frame/delta.cuh frame/delta_batch.cuh frame/device.cuh
-  frame/execution.hpp frame/format.hpp frame/host.hpp frame/host_batch.hpp frame/host_delta.hpp
-  frame/inflate_batch.cuh frame/reader.hpp frame/statistics.cuh
+  frame/batch.cuh frame/block.cuh frame/delta.cuh frame/device.cuh
+  frame/execution.hpp frame/format.hpp frame/host.hpp frame/host_delta.hpp
+  frame/reader.hpp frame/statistics.cuh
   memory/cuda_mr.cuh memory/frame_buffer.cuh memory/resource.cuh
   model/advisor.hpp model/bound_control.hpp model/predictor.hpp model/vdnn.hpp
-  swap/swap_options.cuh swap/swap_stream.cuh)
+  swap/offloaded_tensor.cuh swap/swap_stream.cuh)
 list(TRANSFORM documented PREPEND "${PROJECT_SOURCE_DIR}/include/tuck/")
 list(APPEND documented ${PROJECT_SOURCE_DIR}/docs/reference.md)
 list(JOIN documented " " tuck_documented)

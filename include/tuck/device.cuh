@@ -17,9 +17,7 @@
 #include <tuck/frame/batch.cuh>
 #include <tuck/frame/block.cuh>
 #include <tuck/frame/delta.cuh>
-#include <tuck/frame/delta_batch.cuh>
 #include <tuck/frame/device.cuh>
-#include <tuck/frame/inflate_batch.cuh>
 #include <tuck/frame/statistics.cuh>
 
 #if defined(__cpp_exceptions)

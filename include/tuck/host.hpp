@@ -12,5 +12,4 @@
 #include <tuck/codec/zvc/zvc.hpp>
 #include <tuck/core/version.hpp>
 #include <tuck/frame/host.hpp>
-#include <tuck/frame/host_batch.hpp>
 #include <tuck/frame/host_delta.hpp>

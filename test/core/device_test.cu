@@ -281,7 +281,7 @@ TEST(device_functions, atomics) {
 // A chain of blocks: each waits for the one before, reads what that wrote, and hands on one more of everything. Blocks
 // are numbered as they start, so that each waits for one that runs.
 constexpr uint32_t links = 6;
-__global__ void __launch_bounds__(threads) chain_kernel(uint32_t* ticket, uint32_t* flags, uint32_t* data) {
+__global__ void __launch_bounds__(threads) chain_kernel(uint32_t* ticket, uint64_t* flags, uint32_t* data) {
   TUCK_SHARED(uint32_t, number);
   if (threadIdx.x == 0) number = device::atomic_add(ticket, 1u);
   device::sync_block();
@@ -295,14 +295,15 @@ __global__ void __launch_bounds__(threads) chain_kernel(uint32_t* ticket, uint32
     data[threadIdx.x] = 1000;
   }
   device::sync_block();
-  if (threadIdx.x == 0) device::store_release(flags + mine, 1u);
+  if (threadIdx.x == 0) device::store_release(flags + mine, uint64_t{1});
 }
 TEST(device_functions, release_and_acquire) {
   for_schedules(40, [&] {
     const device_stream stream;
-    const device_array<uint32_t> flags(std::vector<uint32_t>(links + 1), stream);
+    const device_array<uint32_t> ticket(std::vector<uint32_t>(1), stream);
+    const device_array<uint64_t> flags(std::vector<uint64_t>(links), stream);
     const device_array<uint32_t> data(std::vector<uint32_t>(links * threads), stream);
-    launch_on(stream, links, threads, chain_kernel, flags.data() + links, flags.data(), data.data());
+    launch_on(stream, links, threads, chain_kernel, ticket.data(), flags.data(), data.data());
     const auto out = data.download(stream);
     for (uint32_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], 1000 + i / threads) << i;
   });

@@ -7,6 +7,10 @@ function hex(digits, i, n) {
 }
 # "void tuck::v1::encode_kernel<tuck::v1::zvc<float>, 128>(...)" to "encode zvc f32"
 function short(name, i, n, word, words) {
+  # The pass of a kernel that decodes deltas, an enumerator, becomes part of the name.
+  if (sub(/, \([A-Za-z_0-9:]+\)0/, "", name)) sub(/decode_delta/, "verify_delta", name)
+  else if (sub(/, \([A-Za-z_0-9:]+\)1/, "", name)) sub(/decode_delta/, "apply_delta", name)
+  else sub(/, \([A-Za-z_0-9:]+\)2/, "", name)
   sub(/\(.*/, "", name)
   sub(/^void /, "", name)
   gsub(/[A-Za-z_0-9]+::/, "", name)

@@ -129,7 +129,7 @@ TEST(pinned_pool, a_reservation_that_throws_leaves_the_next_one_fresh) {
     EXPECT_TRUE(after.fresh) << failing;
     EXPECT_EQ(pool.statistics().reserved, unit);
   }
-  EXPECT_GE(thrown, 2u);
+  EXPECT_GE(thrown, 1u);
 }
 
 // Each handle takes two allocations of its own.

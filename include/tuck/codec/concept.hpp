@@ -48,23 +48,11 @@ enum class codec_id : uint16_t {
 };
 
 /// Returns the name of a codec, as the program `tuck` takes it; "custom" or "unknown" for other ids.
-TUCK_HD constexpr const char* name(codec_id id) noexcept {
-  switch (id) {
-    case codec_id::none: return "none";
-    case codec_id::zvc: return "zvc";
-    case codec_id::rle: return "rle";
-    case codec_id::rle_zero: return "rle-zero";
-    case codec_id::quantize: return "quantize";
-    case codec_id::deflate: return "deflate";
-    case codec_id::delta: return "delta";
-    case codec_id::bitpack: return "bitpack";
-    case codec_id::huffman: return "huffman";
-    case codec_id::gaps: return "gaps";
-    case codec_id::exponents: return "exponents";
-    case codec_id::quantize_codes: return "quantize";
-    case codec_id::custom: break;
-  }
-  return static_cast<uint16_t>(id) >= static_cast<uint16_t>(codec_id::custom) ? "custom" : "unknown";
+constexpr const char* name(codec_id id) noexcept {
+  constexpr const char* names[] = {"none",  "zvc",     "rle",      "rle-zero", "quantize", "deflate",  "unknown",
+                                   "delta", "bitpack", "quantize", "huffman",  "gaps",     "exponents"};
+  if (id <= codec_id::exponents) return names[static_cast<uint16_t>(id)];
+  return id >= codec_id::custom ? "custom" : "unknown";
 }
 
 /// One stage of a codec, as frame headers store it, without gaps between the fields. The codec defines what its
@@ -232,9 +220,16 @@ template <class X> inline constexpr bool is_codec_list = false;
 template <codec... Cs> inline constexpr bool is_codec_list<codec_list<Cs...>> = true;
 }  // namespace detail
 
-/// A class type that is not a codec. Functions that take a codec reject it with one readable error (TUCK_NO_CODEC).
+/// A class type that is not a codec. encode and decode reject it with one readable error.
 template <class X>
 concept no_codec = std::is_class_v<X> && !codec<X> && !detail::is_codec_list<X> && !detail::is_span<X>;
+
+/// What encode and decode return for a type that is not a codec: the call does not compile.
+template <no_codec X> struct codec_missing {
+  static_assert(
+      codec<X>,
+      "tuck: this type is no codec; tuck/codec/concept.hpp says what a codec has, the notes below what is missing");
+};
 
 /// Compares a stage from a frame header with the expected stage, for stages without parameters.
 /// @return ok, codec_mismatch, bad_version or bad_parameters

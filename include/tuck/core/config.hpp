@@ -73,8 +73,4 @@
   } while (false)
 #endif
 
-/// The static_assert message for a type that does not model tuck::codec.
-#define TUCK_NO_CODEC \
-  "tuck: this type is no codec; tuck/codec/concept.hpp says what a codec has, the notes below what is missing"
-
 static_assert(std::endian::native == std::endian::little, "tuck: frames are little-endian, and so must the machine be");

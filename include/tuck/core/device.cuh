@@ -103,20 +103,14 @@ template <class T> __device__ __forceinline__ void store(T* p, T value) {
 // -- between blocks: U is uint32_t or uint64_t, the scope is the device -------------------------------------------
 
 /// Reads with acquire order.
-template <class U> __device__ __forceinline__ U load_acquire(const U* p) {
-  U v;
-  if constexpr (sizeof(U) == 8)
-    asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-  else
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+__device__ __forceinline__ uint64_t load_acquire(const uint64_t* p) {
+  uint64_t v;
+  asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
   return v;
 }
 /// Writes with release order.
-template <class U> __device__ __forceinline__ void store_release(U* p, U v) {
-  if constexpr (sizeof(U) == 8)
-    asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
-  else
-    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+__device__ __forceinline__ void store_release(uint64_t* p, uint64_t v) {
+  asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 /// Reads without order.
 template <class U> __device__ __forceinline__ U load_relaxed(const U* p) {
@@ -319,7 +313,20 @@ template <class T, class Combine> __device__ __forceinline__ T warp_reduce(T v, 
 }
 }  // namespace detail
 
-/// Reductions over the whole warp, which return the result to all lanes; below sm_80 by shuffles.
+/// Reductions over the whole warp, which return the result to all lanes: by shuffles, or from sm_80 on by instructions
+/// for 32 bits.
+template <class T> __device__ __forceinline__ T warp_sum(T v) {
+  return detail::warp_reduce(v, [](T a, T b) { return a + b; });
+}
+template <class T> __device__ __forceinline__ T warp_min(T v) {
+  return detail::warp_reduce(v, [](T a, T b) { return a < b ? a : b; });
+}
+template <class T> __device__ __forceinline__ T warp_max(T v) {
+  return detail::warp_reduce(v, [](T a, T b) { return a > b ? a : b; });
+}
+template <class T> __device__ __forceinline__ T warp_or(T v) {
+  return detail::warp_reduce(v, [](T a, T b) { return a | b; });
+}
 #if __CUDA_ARCH__ >= 800
 __device__ __forceinline__ uint32_t warp_sum(uint32_t v) { return __reduce_add_sync(full_mask, v); }
 __device__ __forceinline__ uint32_t warp_min(uint32_t v) { return __reduce_min_sync(full_mask, v); }
@@ -332,26 +339,7 @@ __device__ __forceinline__ uint64_t warp_sum(uint64_t v) {
   const uint32_t middle = warp_sum(static_cast<uint32_t>(v >> 27) & part);
   return add_product<part + 1>(low, middle) + (uint64_t{warp_sum(static_cast<uint32_t>(v >> 54))} << 54);
 }
-#else
-__device__ __forceinline__ uint32_t warp_sum(uint32_t v) {
-  return detail::warp_reduce(v, [](uint32_t a, uint32_t b) { return a + b; });
-}
-__device__ __forceinline__ uint32_t warp_min(uint32_t v) {
-  return detail::warp_reduce(v, [](uint32_t a, uint32_t b) { return a < b ? a : b; });
-}
-__device__ __forceinline__ uint32_t warp_max(uint32_t v) {
-  return detail::warp_reduce(v, [](uint32_t a, uint32_t b) { return a > b ? a : b; });
-}
-__device__ __forceinline__ uint32_t warp_or(uint32_t v) {
-  return detail::warp_reduce(v, [](uint32_t a, uint32_t b) { return a | b; });
-}
-__device__ __forceinline__ uint64_t warp_sum(uint64_t v) {
-  return detail::warp_reduce(v, [](uint64_t a, uint64_t b) { return a + b; });
-}
 #endif
-__device__ __forceinline__ uint64_t warp_max(uint64_t v) {
-  return detail::warp_reduce(v, [](uint64_t a, uint64_t b) { return a > b ? a : b; });
-}
 /// Returns the sum of the values of the lanes up to and including this one. The whole warp calls it.
 __device__ __forceinline__ uint32_t warp_inclusive_sum(uint32_t v) {
 #pragma unroll

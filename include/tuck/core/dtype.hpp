@@ -89,46 +89,17 @@ template <uint32_t Bytes> inline constexpr bool is_untyped<untyped<Bytes>> = tru
 
 /// Returns the bytes of one value; 0 for dtype::none and for other numbers.
 TUCK_HD constexpr uint32_t size_of(dtype t) noexcept {
-  switch (t) {
-    case dtype::u8:
-    case dtype::i8:
-    case dtype::f8e4m3:
-    case dtype::f8e5m2: return 1;
-    case dtype::u16:
-    case dtype::i16:
-    case dtype::f16:
-    case dtype::bf16: return 2;
-    case dtype::u32:
-    case dtype::i32:
-    case dtype::f32: return 4;
-    case dtype::u64:
-    case dtype::i64:
-    case dtype::f64: return 8;
-    case dtype::none: break;
-  }
-  return 0;
+  // One hexadecimal digit for each type; that of dtype::none is the last.
+  constexpr uint64_t sizes = 0x118422884422110;
+  const auto i = static_cast<uint32_t>(t);
+  return i < 16 ? static_cast<uint32_t>(sizes >> 4 * i) & 15 : 0;
 }
 
 /// Returns the name of a type, such as "f32"; "none" for dtype::none and for other numbers.
-TUCK_HD constexpr const char* name(dtype t) noexcept {
-  switch (t) {
-    case dtype::u8: return "u8";
-    case dtype::i8: return "i8";
-    case dtype::u16: return "u16";
-    case dtype::i16: return "i16";
-    case dtype::u32: return "u32";
-    case dtype::i32: return "i32";
-    case dtype::u64: return "u64";
-    case dtype::i64: return "i64";
-    case dtype::f16: return "f16";
-    case dtype::bf16: return "bf16";
-    case dtype::f32: return "f32";
-    case dtype::f64: return "f64";
-    case dtype::f8e4m3: return "f8e4m3";
-    case dtype::f8e5m2: return "f8e5m2";
-    case dtype::none: break;
-  }
-  return "none";
+constexpr const char* name(dtype t) noexcept {
+  constexpr const char* names[] = {"none", "u8",  "i8",   "u16", "i16", "u32",    "i32",   "u64",
+                                   "i64",  "f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2"};
+  return names[t <= dtype::f8e5m2 ? static_cast<uint8_t>(t) : 0];
 }
 
 /// A type that values of a tensor can have. It is trivial, so all bits of T{} are 0.

@@ -1,6 +1,6 @@
-// Batches on a CUDA stream: one launch encodes or decodes many tensors. Encoding takes two launches if the codec must
-// see each tensor first, as quantize does for a range-relative bound. With small tensors, the launches take most of the
-// time of single calls. A batch has one launch for all of them.
+// Batches on a CUDA stream: one launch encodes or decodes many tensors, or decodes many DEFLATE streams. Encoding takes
+// two launches if the codec must see each tensor first, as quantize does for a range-relative bound. With small
+// tensors, the launches take most of the time of single calls. A batch has one launch for all of them.
 //
 // What frame/device.cuh says about single calls holds here too. Items and outcomes must be in memory that the device
 // can read and write; the types cannot check this. Kernels read the items when they run. So each replay of a captured
@@ -9,10 +9,26 @@
 // few items.
 #pragma once
 
+#include <tuck/codec/inflate/inflate_warp.cuh>
 #include <tuck/frame/batch_kernels.cuh>
 #include <tuck/frame/device.cuh>
 
 namespace tuck::inline TUCK_ABI {
+
+/// A DEFLATE stream and the buffer for its output, both in device memory.
+struct inflate_item {
+  const_bytes stream;  ///< raw DEFLATE (RFC 1951), with any alignment
+  bytes out;           ///< buffer for the output, with any alignment
+};
+
+namespace detail {
+
+struct inflate_job {
+  span<const inflate_item> items;
+  inflate_result* results;
+};
+
+}  // namespace detail
 
 /// Returns how many bytes of scratch a batch of at most these sizes needs, for encoding or decoding. Returns 0 if the
 /// options or sizes are invalid. Single calls can use the same scratch. encode_batch and decode_batch return
@@ -28,70 +44,77 @@ constexpr uint64_t scratch_bytes(const C& codec, const batch_sizes& sizes, const
 
 namespace detail {
 
-// Checks the arguments that encoding and decoding have in common.
-template <class Item>
-status check_batch(span<const Item> items, const batch_sizes& sizes, scratch_span scratch,
-                   span<outcome> outcomes) noexcept {
-  if (scratch.memory().data() == nullptr || items.is_null() || (outcomes.data() == nullptr && !items.empty()))
-    return status::invalid_argument;
-  if (!tuck::aligned(items.data(), alignof(Item)) || !tuck::aligned(outcomes.data(), alignof(outcome)) ||
-      !tuck::aligned(scratch.memory().data(), device_alignment))
+// Checks the arguments that encoding and decoding have in common, and sets the parts of the job that they have in
+// common: one slot per item, and one more per `slot_values` values of the whole batch.
+template <codec C, class Job, class Item>
+status make_job(Job& job, const C& codec, span<const Item> items, const batch_sizes& sizes, scratch_span scratch,
+                span<outcome> outcomes, uint32_t slot_values, uint64_t scratch_bytes) noexcept {
+  if (items.is_null() || (outcomes.data() == nullptr && !items.empty())) return status::invalid_argument;
+  if (!tuck::aligned(items.data(), alignof(Item)) || !tuck::aligned(outcomes.data(), alignof(outcome)))
     return status::misaligned;
   if (items.size() > sizes.items) return status::batch_too_large;
-  return outcomes.size() < items.size() ? status::output_too_small : status::ok;
-}
-
-// Makes one slot per item, and one more per `values` values of the whole batch. Returns false if there are too many.
-inline bool make_slots(uint64_t items, uint64_t all_values, uint32_t values, batch_slots& slots) noexcept {
-  if (items > batch_slots::max || all_values / values > batch_slots::max) return false;
-  slots = {static_cast<uint32_t>(items), static_cast<uint32_t>(all_values / values), values};
-  return true;
-}
-
-// Checks the arguments and makes the job of an encoding kernel.
-template <codec C, class ItemJob, class Item>
-status make_job(encode_batch_job<C, ItemJob, Item>& job, const C& codec, span<const Item> items,
-                const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes,
-                const frame_options& options) noexcept {
-  if (const status s = tuck::make_header(codec, sizes.values, options, job.item.header); s != status::ok) return s;
-  if constexpr (is_delta_job<ItemJob>) job.item.header.flags |= flag_delta;
-  if (const status s = detail::check_batch(items, sizes, scratch, outcomes); s != status::ok) return s;
-  if (!options.metadata.empty()) return status::wrong_metadata;
-  if (options.metadata_on_device.is_null()) return status::invalid_argument;
-  const uint32_t chunk_values = job.item.header.chunk_values;
-  if (chunk_values > max_device_chunk_values<C>) return status::unsupported;
-  if (!detail::make_slots(items.size(), sizes.values, chunk_values, job.slots)) return status::size_overflow;
-  if (scratch.memory().size() < tuck::scratch_bytes(codec, sizes, options)) return status::scratch_too_small;
+  if (outcomes.size() < items.size()) return status::output_too_small;
+  const uint64_t extra = sizes.values / slot_values;
+  if (items.size() > batch_slots::max || extra > batch_slots::max) return status::size_overflow;
+  if (const status s = scratch.check(scratch_bytes); s != status::ok) return s;
+  job.slots = {static_cast<uint32_t>(items.size()), static_cast<uint32_t>(extra), slot_values};
   job.item.codec = codec;
-  job.item.metadata = options.metadata_on_device.data();
   job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
   job.item.head = job.head + 1;
-  job.item.states = reinterpret_cast<uint64_t*>(job.item.head + items.size());
-  job.item.state_count = (scratch.memory().size() - scratch_head_bytes) / 8;
   job.items = items;
   job.outcomes = outcomes.data();
   return status::ok;
 }
 
-// Checks the arguments and makes the job of a decoding kernel.
-template <codec C, class ItemJob, class Item>
-status make_job(decode_batch_job<C, ItemJob, Item>& job, const C& codec, span<const Item> items,
-                const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes) noexcept {
-  if (const status s = detail::check_batch(items, sizes, scratch, outcomes); s != status::ok) return s;
+inline namespace TUCK_ARCH {
+
+template <codec C, class ItemJob>
+result encode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<const typename ItemJob::item> items,
+                    const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
+                    const frame_options& options, const launch_options& how) noexcept {
+  batch_job<ItemJob> job{};
+  frame_header& header = job.item.header;
+  if (const status s = tuck::make_header(codec, sizes.values, options, header); s != status::ok) return {s};
+  if constexpr (is_delta_job<ItemJob>) header.flags |= flag_delta;
+  if (!options.metadata.empty()) return {status::wrong_metadata};
+  if (options.metadata_on_device.is_null()) return {status::invalid_argument};
+  if (header.chunk_values > max_device_chunk_values<C>) return {status::unsupported};
+  if (const status s = detail::make_job(job, codec, items, sizes, scratch, outcomes, header.chunk_values,
+                                        tuck::scratch_bytes(codec, sizes, options));
+      s != status::ok)
+    return {s};
+  job.item.metadata = options.metadata_on_device.data();
+  job.item.states = reinterpret_cast<uint64_t*>(job.item.head + items.size());
+  job.item.state_count = (scratch.memory().size() - scratch_head_bytes) / 8;
+  if (items.empty()) return {};
+  if constexpr (adaptive_codec<C>) {
+    if (!tuck::aligned(codec.device_parameter(), sizeof(double))) return {status::misaligned};
+    if constexpr (floating_element<value_t<C>>) {
+      job.has_prepass = codec.needs_range();
+      if (job.has_prepass)
+        if (const result r = launch(prepass_batch_kernel<C, block_threads>, job, job.slots.most(), how, stream); !r)
+          return r;
+    }
+  }
+  return launch(kernel, job, job.slots.most(), how, stream);
+}
+
+template <codec C, class ItemJob>
+result decode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<const typename ItemJob::item> items,
+                    const batch_sizes& sizes, scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
+                    const launch_options& how) noexcept {
   // A slot is 16 KiB of output, or the default chunk of the codec if that is larger. It does not depend on the frames,
   // because they are untrusted.
   constexpr uint32_t slot_values = std::max<uint32_t>(C::chunk_bytes, tile_bytes) / uint32_t{sizeof(value_t<C>)};
-  if (!detail::make_slots(items.size(), sizes.values, slot_values, job.slots)) return status::size_overflow;
-  if (scratch.memory().size() < saturating_mul(scratch_head_bytes, saturating_add(items.size(), 1)))
-    return status::scratch_too_small;
-  job.item.codec = codec;
-  job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
-  job.item.head = job.head + 1;
-  job.items = items;
-  job.outcomes = outcomes.data();
-  return status::ok;
+  batch_job<ItemJob> job{};
+  if (const status s = detail::make_job(job, codec, items, sizes, scratch, outcomes, slot_values,
+                                        saturating_mul(scratch_head_bytes, saturating_add(items.size(), 1)));
+      s != status::ok)
+    return {s};
+  return items.empty() ? result{} : launch(kernel, job, job.slots.most(), how, stream);
 }
 
+}  // namespace TUCK_ARCH
 }  // namespace detail
 
 inline namespace TUCK_ARCH {
@@ -113,21 +136,8 @@ template <codec C>
 result encode_batch(const C& codec, span<const encode_item<value_t<C>>> items, const batch_sizes& sizes,
                     scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
                     const frame_options& options = {}, const launch_options& how = {}) noexcept {
-  encode_batch_job<C> job{};
-  if (const status s = detail::make_job(job, codec, items, sizes, scratch, outcomes, options); s != status::ok)
-    return {s};
-  if (items.empty()) return {};
-  if constexpr (adaptive_codec<C>) {
-    if (!tuck::aligned(codec.device_parameter(), sizeof(double))) return {status::misaligned};
-    if constexpr (floating_element<value_t<C>>) {
-      job.has_prepass = codec.needs_range();
-      if (job.has_prepass)
-        if (const result r = detail::launch(prepass_batch_kernel<C, block_threads>, job, job.slots.most(), how, stream);
-            !r)
-          return r;
-    }
-  }
-  return detail::launch(encode_batch_kernel<C, block_threads>, job, job.slots.most(), how, stream);
+  return detail::encode_batch(encode_batch_kernel<C, block_threads>, codec, items, sizes, scratch, outcomes, stream,
+                              options, how);
 }
 
 /// Decodes the first decode_item::values.size() values of each frame. Outcome i is what decode writes for item i, or
@@ -145,23 +155,44 @@ template <codec C>
 result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, const batch_sizes& sizes,
                     scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
                     const launch_options& how = {}) noexcept {
-  decode_batch_job<C> job{};
-  if (const status s = detail::make_job(job, codec, items, sizes, scratch, outcomes); s != status::ok) return {s};
-  if (items.empty()) return {};
-  return detail::launch(decode_batch_kernel<C, block_threads>, job, job.slots.most(), how, stream);
+  return detail::decode_batch(decode_batch_kernel<C, block_threads>, codec, items, sizes, scratch, outcomes, stream,
+                              how);
 }
 
-template <no_codec X>
-result encode_batch(const X&, const auto&, const batch_sizes&, scratch_span, const auto&, cudaStream_t,
-                    const frame_options& = {}, const launch_options& = {}) noexcept {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
+/// @cond
+template <int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
+    inflate_batch_kernel(const __grid_constant__ detail::inflate_job job) {
+  constexpr uint32_t warps = Threads / device::warp_size;
+  using storage = inflate_warp::TempStorage[warps];
+  TUCK_SHARED(storage, temp);
+  inflate_warp inflate(temp[device::warp_id()]);
+  for (uint64_t i = uint64_t{blockIdx.x} * warps + device::warp_id(); i < job.items.size();
+       i += uint64_t{gridDim.x} * warps) {
+    const inflate_item item = job.items[i];
+    const inflate_result result = inflate(item.stream, item.out);
+    if (device::lane_id() == 0) job.results[i] = result;
+    device::sync_warp();
+  }
 }
-template <no_codec X>
-result decode_batch(const X&, const auto&, const batch_sizes&, scratch_span, const auto&, cudaStream_t,
-                    const launch_options& = {}) noexcept {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
+/// @endcond
+
+/// Decodes each stream into its output, as tuck::inflate does, and writes the result with the same index. Asynchronous
+/// on `stream`: one launch.
+///
+/// @param items    in device memory. Outputs must not overlap each other or a stream. Items may share a stream
+/// @param results  in device memory, at least as many as items
+/// @return invalid_argument, misaligned, output_too_small (fewer results than items) or a CUDA error
+inline result inflate_batch(span<const inflate_item> items, span<inflate_result> results, cudaStream_t stream,
+                            const launch_options& how = {}) noexcept {
+  if (items.is_null() || results.is_null()) return {status::invalid_argument};
+  if (!tuck::aligned(items.data(), alignof(inflate_item)) || !tuck::aligned(results.data(), alignof(inflate_result)))
+    return {status::misaligned};
+  if (results.size() < items.size()) return {status::output_too_small};
+  if (items.empty()) return {};
+  constexpr uint64_t warps = block_threads / device::warp_size;
+  return detail::launch(inflate_batch_kernel<block_threads>, detail::inflate_job{items, results.data()},
+                        ceil_div(items.size(), warps), how, stream);
 }
 
 }  // namespace TUCK_ARCH

@@ -7,10 +7,8 @@
 // pass over the items once.
 #pragma once
 
-#include <tuck/frame/batch.hpp>
 #include <tuck/frame/decode_kernel.cuh>
 #include <tuck/frame/encode_kernel.cuh>
-#include <tuck/frame/prepass_kernel.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -125,34 +123,12 @@ __device__ inline bool finish_batch(scratch_head& head, bool& last) {
   return last;
 }
 
-template <codec C, class ItemJob = encode_job<C>, class Item = encode_item<value_t<C>>> struct encode_batch_job {
+template <class ItemJob> struct batch_job {
   ItemJob item;  // what all items have in common; head and states are those of the first item
-  span<const Item> items;
+  span<const typename ItemJob::item> items;
   outcome* outcomes;
   batch_slots slots;
-  scratch_head* head;
   bool has_prepass;  // a pre-pass has run, which has opened the items
-};
-
-// A decode_job whose first_value is 0.
-template <codec C> struct decode_item_job {
-  template <int Threads> using output = block_output<value_t<C>, Threads>;
-
-  C codec;
-  const std::byte* frame;
-  uint64_t frame_capacity;
-  value_t<C>* out;
-  known_zero first_value;
-  uint64_t out_values;
-  outcome* result;
-  scratch_head* head;
-};
-
-template <codec C, class ItemJob = decode_item_job<C>, class Item = decode_item<value_t<C>>> struct decode_batch_job {
-  ItemJob item;
-  span<const Item> items;
-  outcome* outcomes;
-  batch_slots slots;
   scratch_head* head;
 };
 
@@ -165,26 +141,19 @@ template <int Threads, class Job> __device__ void copy_job(device::uninitialized
     reinterpret_cast<uint32_t*>(to.room)[i] = reinterpret_cast<const uint32_t*>(&from)[i];
 }
 
-// Check an item as encode and decode check their arguments, in the same order.
-template <int Threads, element T> __device__ status check_item(const encode_item<T>& item, bool fits) {
-  if (item.values.is_null()) return status::invalid_argument;
-  if (!tuck::aligned(item.values.data(), sizeof(typename block_tile<T, Threads>::word)) ||
-      !tuck::aligned(item.frame.data(), sizeof(device::vec128)))
+// Checks an item as encode and decode check their arguments. `alignment`: of values and base.
+template <class Item> __device__ status check_item(const Item& item, uint64_t alignment, bool fits) {
+  constexpr bool encodes = std::is_same_v<decltype(Item::frame), bytes>;
+  if constexpr (requires { item.base; }) {
+    if (item.base.is_null()) return status::invalid_argument;
+    if (encodes && item.base.size() != item.values.size()) return status::wrong_base;
+    if (!tuck::aligned(item.base.data(), alignment)) return status::misaligned;
+  }
+  if (item.values.is_null() || (!encodes && item.frame.is_null())) return status::invalid_argument;
+  if (!tuck::aligned(item.values.data(), alignment) || !tuck::aligned(item.frame.data(), sizeof(device::vec128)))
     return status::misaligned;
   return fits ? status::ok : status::batch_too_large;
 }
-template <element T> __device__ status check_item(const decode_item<T>& item, bool fits) {
-  if (item.frame.is_null() || item.values.is_null()) return status::invalid_argument;
-  if (!tuck::aligned(item.values.data(), sizeof(T)) || !tuck::aligned(item.frame.data(), sizeof(device::vec128)))
-    return status::misaligned;
-  return fits ? status::ok : status::batch_too_large;
-}
-
-// The number of values of each item, for the cursor.
-template <class Item> struct item_sizes {
-  const Item* items;
-  __device__ uint64_t operator()(uint64_t i) const { return items[i].values.size(); }
-};
 
 }  // namespace detail
 
@@ -234,7 +203,8 @@ template <class Work, int Threads> class batch_worker {
     return cursor_.has_slot();
   }
   __device__ bool draw() {
-    return cursor_.draw(job_.slots, job_.head->ticket, detail::item_sizes<typename Work::item>{job_.items.data()});
+    return cursor_.draw(job_.slots, job_.head->ticket,
+                        [items = job_.items.data()](uint64_t i) { return items[i].values.size(); });
   }
   __device__ bool open() {
     return Work::open(job_.items[cursor_.item()], cursor_, job_, temp_.item.get(), temp_.epoch);
@@ -245,12 +215,11 @@ template <class Work, int Threads> class batch_worker {
   batch_cursor cursor_;
 };
 
-template <codec C, int Threads, class ItemJob = encode_job<C>, class Item = encode_item<value_t<C>>>
-struct encode_slot {
+template <codec C, int Threads, class ItemJob = encode_job<C>> struct encode_slot {
   using encoder = frame_encoder<C, Threads, ItemJob>;
   using TempStorage = typename encoder::TempStorage;
-  using job = encode_batch_job<C, ItemJob, Item>;
-  using item = Item;
+  using job = batch_job<ItemJob>;
+  using item = typename ItemJob::item;
   using item_job = ItemJob;
 
   __device__ static void run(TempStorage& temp, item_job& mine, const batch_cursor& at, uint32_t epoch) {
@@ -263,7 +232,8 @@ struct encode_slot {
   // If the buffer ends before the payloads begin, only the size of the frame is computed.
   __device__ static bool open(item in, const batch_cursor& at, const job& all, item_job& mine, uint32_t epoch) {
     outcome* const result = all.outcomes + at.item();
-    if (const status s = check(in, at.fits()); s != status::ok) {
+    constexpr uint64_t alignment = sizeof(typename block_tile<value_t<C>, Threads>::word);
+    if (const status s = detail::check_item(in, alignment, at.fits()); s != status::ok) {
       if (at.index() == 0) device::store(result, outcome{0, s, no_chunk});
       return false;
     }
@@ -283,15 +253,6 @@ struct encode_slot {
   }
 
  private:
-  __device__ static status check(const item& in, bool fits) {
-    if constexpr (is_delta_job<ItemJob>) {
-      if (in.base.is_null()) return status::invalid_argument;
-      if (in.base.size() != in.values.size()) return status::wrong_base;
-      if (!tuck::aligned(in.base.data(), sizeof(typename block_tile<value_t<C>, Threads>::word)))
-        return status::misaligned;
-    }
-    return detail::check_item<Threads, value_t<C>>(in, fits);
-  }
   __device__ static void leave_no_frame(bytes room) {
     if (room.data() == nullptr || room.size() < sizeof(frame_header)) return;
 #pragma unroll 1
@@ -300,33 +261,24 @@ struct encode_slot {
   }
 };
 
-template <codec C, int Threads, class ItemJob = decode_item_job<C>, class Item = decode_item<value_t<C>>>
-struct decode_slot {
+template <codec C, int Threads, class ItemJob = decode_job<C, known_zero>> struct decode_slot {
   using decoder = frame_decoder<C, Threads, ItemJob>;
   using TempStorage = typename decoder::TempStorage;
-  using job = decode_batch_job<C, ItemJob, Item>;
-  using item = Item;
+  using job = batch_job<ItemJob>;
+  using item = typename ItemJob::item;
   using item_job = ItemJob;
-  // Whether an earlier launch has verified the items.
-  static constexpr bool verified = [] {
-    if constexpr (is_delta_job<ItemJob>) return !ItemJob::template output<Threads>::summed;
-    return false;
-  }();
 
   __device__ static void run(TempStorage& temp, item_job& mine, const batch_cursor& at, uint32_t) {
-    if constexpr (verified)
-      decoder(temp, mine).run_verified(at);
-    else
-      decoder(temp, mine).run(at);
+    decoder(temp, mine).run(at);
   }
   __device__ static void end(const job& all, uint32_t epoch) {
     if (threadIdx.x == 0) reset(*all.head, epoch);
   }
   __device__ static bool open(item in, const batch_cursor& at, const job& all, item_job& mine, uint32_t epoch) {
     outcome* const result = all.outcomes + at.item();
-    if constexpr (verified) {
+    if constexpr (ItemJob::verified) {
       if (device::load(&result->code) != status::ok) return false;
-    } else if (const status s = check(in, at.fits()); s != status::ok) {
+    } else if (const status s = detail::check_item(in, sizeof(value_t<C>), at.fits()); s != status::ok) {
       if (at.index() == 0) device::store(result, outcome{0, s, no_chunk});
       return false;
     }
@@ -337,26 +289,17 @@ struct decode_slot {
     mine.out_values = in.values.size();
     mine.result = result;
     mine.head = all.item.head + at.item();
-    if constexpr (!verified) open_item(*mine.head, at.index(), at.count() == 1, epoch);
+    if constexpr (!ItemJob::verified) open_item(*mine.head, at.index(), at.count() == 1, epoch);
     return true;
-  }
-
- private:
-  __device__ static status check(const item& in, bool fits) {
-    if constexpr (is_delta_job<ItemJob>) {
-      if (in.base.is_null()) return status::invalid_argument;
-      if (!tuck::aligned(in.base.data(), sizeof(value_t<C>))) return status::misaligned;
-    }
-    return detail::check_item<value_t<C>>(in, fits);
   }
 };
 
-// The pre-pass of an encode_batch_job, if its codec needs the range of each item. It opens the items and does not
+// The pre-pass of a batch that is encoded, if its codec needs the range of each item. It opens the items and does not
 // change the epoch.
 template <codec C, int Threads> struct prepass_slot {
   using prepass = block_prepass<value_t<C>, Threads>;
   using TempStorage = typename prepass::TempStorage;
-  using job = encode_batch_job<C>;
+  using job = batch_job<encode_job<C>>;
   using item = encode_item<value_t<C>>;
   using item_job = prepass_job<value_t<C>>;
 
@@ -367,7 +310,8 @@ template <codec C, int Threads> struct prepass_slot {
     if (threadIdx.x == 0) reset(*all.head, epoch);
   }
   __device__ static bool open(item in, const batch_cursor& at, const job& all, item_job& mine, uint32_t epoch) {
-    if (detail::check_item<Threads>(in, at.fits()) != status::ok) return false;
+    constexpr uint64_t alignment = sizeof(typename prepass::tile::word);
+    if (detail::check_item(in, alignment, at.fits()) != status::ok) return false;
     scratch_head& state = all.item.head[at.item()];
     open_item(state, at.index(), false, epoch);
     const uint64_t begin = uint64_t{at.index()} * all.slots.values, left = in.values.size() - begin;
@@ -385,29 +329,18 @@ inline namespace TUCK_ARCH {
 
 template <codec C, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, detail::batch_blocks_of<block_codec<C, Threads>>)
-    encode_batch_kernel(const __grid_constant__ encode_batch_job<C> job) {
-  using worker = batch_worker<encode_slot<C, Threads>, Threads>;
-  using storage = typename worker::TempStorage;
-  TUCK_SHARED(storage, temp);
-  worker(temp, job).run();
+    encode_batch_kernel(const __grid_constant__ batch_job<encode_job<C>> job) {
+  run_worker<batch_worker<encode_slot<C, Threads>, Threads>>(job);
 }
-
 template <codec C, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, detail::batch_blocks_of<block_decoder<C, Threads>>)
-    decode_batch_kernel(const __grid_constant__ decode_batch_job<C> job) {
-  using worker = batch_worker<decode_slot<C, Threads>, Threads>;
-  using storage = typename worker::TempStorage;
-  TUCK_SHARED(storage, temp);
-  worker(temp, job).run();
+    decode_batch_kernel(const __grid_constant__ batch_job<decode_job<C, known_zero>> job) {
+  run_worker<batch_worker<decode_slot<C, Threads>, Threads>>(job);
 }
-
 template <codec C, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
-    prepass_batch_kernel(const __grid_constant__ encode_batch_job<C> job) {
-  using worker = batch_worker<prepass_slot<C, Threads>, Threads>;
-  using storage = typename worker::TempStorage;
-  TUCK_SHARED(storage, temp);
-  worker(temp, job).run();
+    prepass_batch_kernel(const __grid_constant__ batch_job<encode_job<C>> job) {
+  run_worker<batch_worker<prepass_slot<C, Threads>, Threads>>(job);
 }
 
 }  // namespace TUCK_ARCH

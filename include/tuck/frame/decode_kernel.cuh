@@ -123,14 +123,17 @@ struct known_zero {
   __device__ constexpr operator uint64_t() const { return 0; }
 };
 
-template <codec C> struct decode_job {
+template <codec C, class First = uint64_t> struct decode_job {
   template <int Threads> using output = block_output<value_t<C>, Threads>;
+  using item = decode_item<value_t<C>>;
+  static constexpr bool writes = true;     // whether the launch writes values
+  static constexpr bool verified = false;  // whether an earlier launch has verified the frame
 
   C codec;  // its parameters are replaced by those of the frame
   const std::byte* frame;
   uint64_t frame_capacity;  // bytes that may be read
   value_t<C>* out;
-  uint64_t first_value;
+  First first_value;
   uint64_t out_values;
   outcome* result;
   scratch_head* head;
@@ -144,10 +147,6 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   using output = typename Job::template output<Threads>;
   using decoder = chunk_decoder<C, Threads, output>;
   static constexpr bool is_delta = is_delta_job<Job>;
-  static constexpr bool writes = [] {
-    if constexpr (is_delta) return output::writes;
-    return true;
-  }();
 
  public:
   struct TempStorage : std::conditional_t<is_delta, delta_digests, no_digests> {
@@ -165,37 +164,24 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
 
   __device__ frame_decoder(TempStorage& temp, const Job& job) : temp_(temp), job_(job) {}
 
-  // Does this block's part of a call. The last block resets the scratch for the next call.
+  // Does this block's part of a call.
   __device__ void run() {
-    const word_sum contents = decode(share_of_grid{});
-    if (threadIdx.x == 0) {
-      if constexpr (is_delta) temp_.publish(*job_.head);
-      temp_.last = finish_share(*job_.head, contents, gridDim.x);
-    }
-    device::sync_block();
-    if (!temp_.last) return;
-    give_verdict();
-    if (threadIdx.x == 0) reset(*job_.head, device::load_relaxed(&job_.head->epoch));
+    if constexpr (Job::verified)
+      if (device::load(&job_.result->code) != status::ok) return;
+    run(share_of_grid{});
   }
-
-  // The same for a frame that an earlier launch has verified.
-  __device__ void run_verified() { run_verified(share_of_grid{}); }
-  template <class Share> __device__ void run_verified(const Share& share) {
-    open();
-    if (temp_.verdict == status::ok) decode_chunks(share);
-  }
-
-  // Does a share of an item of a batch. Between two calls there must be a sync_block().
+  // Does a share of a call, or of an item of a batch. The last share writes the outcome and resets the state for the
+  // next call. Between two calls there must be a sync_block().
   template <class Share> __device__ void run(const Share& share) {
-    const word_sum contents = decode(share);
-    if (threadIdx.x == 0) {
-      if constexpr (is_delta) temp_.publish(*job_.head);
-      temp_.last = finish_item_share(*job_.head, contents, share.count());
+    open();
+    word_sum contents;
+    if (temp_.verdict == status::ok) {
+      decode_chunks(share);
+      if constexpr (!Job::verified) contents = sum_contents(share);
+    } else if (!is_delta && !is_mismatch(temp_.verdict)) {
+      zero_fill(uint64_t{share.index()} * Threads, uint64_t{share.count()} * Threads);
     }
-    device::sync_block();
-    if (!temp_.last) return;
-    give_verdict();
-    if (threadIdx.x == 0) clear_item(*job_.head);
+    if constexpr (!Job::verified) end(share, contents);
   }
 
  private:
@@ -205,16 +191,18 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     __device__ static uint32_t count() { return gridDim.x; }
   };
 
-  // Decodes a share. Returns to thread 0 its part of the sum of the contents.
-  template <class Share> __device__ word_sum decode(const Share& share) {
-    open();
-    if (temp_.verdict == status::ok) {
-      decode_chunks(share);
-      return sum_contents(share);
+  // Counts the share as finished.
+  template <class Share> __device__ void end(const Share& share, const word_sum& contents) {
+    constexpr bool of_item = !std::is_same_v<Share, share_of_grid>;
+    if (threadIdx.x == 0) {
+      if constexpr (is_delta) temp_.publish(*job_.head);
+      temp_.last = of_item ? finish_item_share(*job_.head, contents, share.count())
+                           : finish_share(*job_.head, contents, share.count());
     }
-    if (!is_delta && !is_mismatch(temp_.verdict))
-      zero_fill(uint64_t{share.index()} * Threads, uint64_t{share.count()} * Threads);
-    return {};
+    device::sync_block();
+    if (!temp_.last) return;
+    give_verdict();
+    if (threadIdx.x == 0) of_item ? clear_item(*job_.head) : reset(*job_.head, device::load_relaxed(&job_.head->epoch));
   }
 
   // Reads and checks the header. The checks are those of host::decode, in the same order.
@@ -244,21 +232,17 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     const frame_header& header = temp_.view.get().header();
     if (const status s = check_header(header, header_digest); s != status::ok) return s;
     new (&temp_.codec.get()) C(job_.codec);
-    if (const status s = C::from_stages(header.stages, temp_.codec.get()); s != status::ok) return s;
-    if (!holds<T>(header.type)) return status::type_mismatch;
-    if constexpr (is_delta) {
-      if ((header.flags & flag_delta) == 0) return status::not_a_delta;
-      if (job_.base_values != header.value_count) return status::wrong_base;
-      if (job_.out_values != header.value_count) return status::bad_range;
-    } else if ((header.flags & flag_delta) != 0) {
-      return status::needs_base;
-    }
-    if (job_.first_value > header.value_count || job_.out_values > header.value_count - job_.first_value)
-      return status::bad_range;
+    uint64_t base_values = 0;
+    if constexpr (is_delta) base_values = job_.base_values;
+    if (const status s =
+            match_header(header, temp_.codec.get(), job_.first_value, job_.out_values, is_delta, base_values);
+        s != status::ok)
+      return s;
     if (header.chunk_values > max_device_chunk_values<C>) return status::unsupported;
     if (job_.frame_capacity < header.frame_bytes) return status::truncated;
     temp_.first_chunk = job_.first_value / header.chunk_values;
-    temp_.end_chunk = ceil_div(job_.first_value + job_.out_values, uint64_t{header.chunk_values});
+    const uint64_t end = is_delta ? header.value_count : job_.first_value + job_.out_values;
+    temp_.end_chunk = ceil_div(end, uint64_t{header.chunk_values});
     temp_.view.get().set_frame(job_.frame);
     return status::ok;
   }
@@ -325,7 +309,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       const uint64_t failure = device::load_relaxed(&job_.head->failure);
       if (digest(sums, temp_.view.get().contents().size()) != temp_.view.get().header().contents_digest) {
         result.code = status::bad_directory;
-        if constexpr (writes) zero_fill(0, Threads);
+        if constexpr (Job::writes) zero_fill(0, Threads);
       } else if (failure != 0) {
         result.code = static_cast<status>(~failure & 0xffff);
         result.first_bad_chunk = static_cast<uint32_t>(~failure >> 16 < no_chunk ? ~failure >> 16 : no_chunk - 1);
@@ -337,7 +321,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       result.bytes = 0;
     }
     if constexpr (is_delta)
-      if (result.code != status::ok && (!writes || result.first_bad_chunk == no_chunk)) result.bytes = 0;
+      if (result.code != status::ok && (!Job::writes || result.first_bad_chunk == no_chunk)) result.bytes = 0;
     device::sync_block();
     if (threadIdx.x == 0) device::store(job_.result, result);
   }
@@ -351,10 +335,7 @@ inline namespace TUCK_ARCH {
 template <codec C, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_decoder<C, Threads>>)
     decode_kernel(const __grid_constant__ decode_job<C> job) {
-  using decoder = frame_decoder<C, Threads>;
-  using storage = typename decoder::TempStorage;
-  TUCK_SHARED(storage, temp);
-  decoder(temp, job).run();
+  run_worker<frame_decoder<C, Threads>>(job);
 }
 
 }  // namespace TUCK_ARCH

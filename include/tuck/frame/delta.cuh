@@ -1,12 +1,165 @@
 // Deltas on a CUDA stream. A delta is a tensor encoded relative to a base, and is decoded with that base, also in
-// place. What frame/device.cuh says about calls holds here too.
+// place. A batch of deltas is encoded in one launch and decoded in two. What frame/device.cuh and frame/batch.cuh say
+// about calls holds here too.
+//
+// The encode kernel XORs values and base as it reads them. Decoders give XOR values to a delta_output, which XORs them
+// with the base and writes the tensor.
 #pragma once
 
-#include <tuck/frame/delta_kernels.cuh>
-#include <tuck/frame/device.cuh>
+#include <tuck/frame/batch.cuh>
 
 namespace tuck::inline TUCK_ABI {
+
+/// @cond
+// What one launch does with a delta: verify frame and base, apply a verified delta, or both at once.
+enum class delta_pass { verify, apply, both };
+
+template <class Job, int Threads> class delta_output;
+
+template <codec C, delta_pass Pass> struct decode_delta_job : decode_job<C, known_zero> {
+  template <int Threads> using output = delta_output<decode_delta_job, Threads>;
+  using item = decode_delta_item<value_t<C>>;
+  using value = value_t<C>;
+  static constexpr bool writes = Pass != delta_pass::verify, verified = Pass == delta_pass::apply;
+
+  const value_t<C>* base;  // may be `out`
+  uint64_t base_values;
+};
+
+// The output of decoders, with the interface of block_output. It gets the words of a chunk with `count` values, which
+// begins at value `first` of base and out. A thread reads only those values of the base that it writes itself, so `out`
+// may be the base. Members do not repeat what the job has, to save registers.
+template <class Job, int Threads> class delta_output {
+  using T = typename Job::value;
+  using tile = block_tile<T, Threads>;
+  using word = typename tile::word;
+
+ public:
+  static constexpr bool summed = !Job::verified, writes = Job::writes;
+
+  word_sum sums;  // of the XOR values
+
+  __device__ delta_output(const Job& job, delta_digests& all, uint64_t first, uint32_t count)
+      : job_(job), all_(all), first_(first), count_(count) {}
+
+  __device__ void operator()(uint32_t first, word x) {
+    word b = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < tile::per_word; ++k)
+      if (first + k < count_) b |= static_cast<word>(read(base() + first + k)) << (8 * sizeof(T) * k % 64);
+    if constexpr (summed) {
+      tile::add_word(sums, x, first);
+      tile::add_word(of_base_, b, first);
+    }
+    if constexpr (writes) {
+#pragma unroll
+      for (uint32_t k = 0; k < tile::per_word; ++k)
+        if (first + k < count_) device::store(out() + first + k, tile::value(x ^ b, static_cast<int>(k)));
+    }
+  }
+  __device__ void operator()(uint32_t first, const device::vec128& x) {
+    const device::vec128 one[] = {x};
+    (*this)(first, one);
+  }
+  template <int Rows> __device__ void operator()(uint32_t first, const device::vec128 (&x)[Rows]) {
+    // Chunks begin at multiples of 32 values.
+    const uintptr_t places =
+        reinterpret_cast<uintptr_t>(job_.base) | (writes ? reinterpret_cast<uintptr_t>(job_.out) : 0);
+    if (count_ % tile::lane_values == 0 && places % 16 == 0) return apply_rows(first, x);
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) apply_words(first + static_cast<uint32_t>(r) * tile::row_values, x[r]);
+  }
+
+  // The sum of this thread's values of the base.
+  __device__ word_sum of_base() const { return of_base_; }
+  // Adds a share to the digest of the base. Call it with one thread.
+  __device__ void add_base(uint64_t share) const { all_.of_base.get() += share; }
+  // Writes zeros for a chunk that cannot be restored.
+  __device__ void fill_zeros() const {
+    if constexpr (writes)
+      for (uint32_t i = threadIdx.x; i < count_; i += Threads) device::store(out() + i, bits_t<T>{0});
+  }
+
+ private:
+  __device__ const bits_t<T>* base() const { return reinterpret_cast<const bits_t<T>*>(job_.base) + first_; }
+  __device__ bits_t<T>* out() const { return reinterpret_cast<bits_t<T>*>(job_.out) + first_; }
+  template <class U> __device__ static U read(const U* p) { return writes ? device::load_written(p) : device::load(p); }
+
+  __device__ void apply_words(uint32_t first, const device::vec128& x) {
+    uint64_t low = device::join_words(x.w[0], x.w[1]), high = device::join_words(x.w[2], x.w[3]);
+#pragma unroll 1
+    for (uint32_t k = 0; k < tile::lane_values; k += tile::per_word) {
+      (*this)(first + k, static_cast<word>(low));
+      low = sizeof(word) == 8 ? high : low >> 32 | high << 32;
+      high >>= 32;
+    }
+  }
+
+  template <int Rows> __device__ void apply_rows(uint32_t first, const device::vec128 (&x)[Rows]) {
+    const auto* const from = reinterpret_cast<const device::vec128*>(base() + first);
+    auto* const to = reinterpret_cast<device::vec128*>(out() + first);
+    const auto apply = [&](int r, const device::vec128& b) {
+      device::store(to + r * device::warp_size,
+                    device::vec128{{x[r].w[0] ^ b.w[0], x[r].w[1] ^ b.w[1], x[r].w[2] ^ b.w[2], x[r].w[3] ^ b.w[3]}});
+    };
+    if constexpr (summed) {
+      device::vec128 b[Rows];
+#pragma unroll
+      for (int r = 0; r < Rows; ++r) b[r] = read(from + r * device::warp_size);
+      tile::template with_keys<Rows>(first * uint32_t{sizeof(T)} / 4, [&]<int R, int K>(uint32_t key) {
+        sums.sum = device::add_product(sums.sum, x[R].w[K], key);
+        of_base_.sum = device::add_product(of_base_.sum, b[R].w[K], key);
+      });
+#pragma unroll
+      for (int r = 0; r < Rows; ++r)
+        if constexpr (writes) apply(r, b[r]);
+    } else {  // in place, rows without changes are neither read nor written
+#pragma unroll
+      for (int r = 0; r < Rows; ++r)
+        if (job_.base != job_.out || (x[r].w[0] | x[r].w[1] | x[r].w[2] | x[r].w[3]) != 0)
+          apply(r, read(from + r * device::warp_size));
+    }
+  }
+
+  const Job& job_;
+  delta_digests& all_;
+  uint64_t first_;
+  uint32_t count_;
+  word_sum of_base_;
+};
+
+namespace detail {
+// Values of the base take registers too: at 5 blocks per processor a thread has 96, at 4 it has 128.
+template <class B>
+inline constexpr int delta_blocks_of = blocks_a_processor_of<B> > 5 ? 5 : blocks_a_processor_of<B> - 1;
+template <class B> inline constexpr int delta_batch_blocks_of = std::min(delta_blocks_of<B>, batch_blocks_of<B>);
+}  // namespace detail
+
 inline namespace TUCK_ARCH {
+
+template <codec C, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_blocks_of<block_codec<C, Threads>>)
+    encode_delta_kernel(const __grid_constant__ encode_delta_job<C> job) {
+  run_worker<frame_encoder<C, Threads, encode_delta_job<C>>>(job);
+}
+template <codec C, delta_pass Pass, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads,
+                                   detail::delta_blocks_of<block_decoder<C, Threads>> - (Pass == delta_pass::both))
+    decode_delta_kernel(const __grid_constant__ decode_delta_job<C, Pass> job) {
+  run_worker<frame_decoder<C, Threads, decode_delta_job<C, Pass>>>(job);
+}
+template <codec C, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_batch_blocks_of<block_codec<C, Threads>>)
+    encode_delta_batch_kernel(const __grid_constant__ batch_job<encode_delta_job<C>> job) {
+  run_worker<batch_worker<encode_slot<C, Threads, encode_delta_job<C>>, Threads>>(job);
+}
+template <codec C, delta_pass Pass, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_batch_blocks_of<block_decoder<C, Threads>> -
+                                                (Pass == delta_pass::both))
+    decode_delta_batch_kernel(const __grid_constant__ batch_job<decode_delta_job<C, Pass>> job) {
+  run_worker<batch_worker<decode_slot<C, Threads, decode_delta_job<C, Pass>>, Threads>>(job);
+}
+/// @endcond
 
 /// Encodes `values` relative to `base`. The bytes are those that host::encode_delta writes. Asynchronous on `stream`:
 /// one launch, which reads values and base once. They must not change until the launch is done.
@@ -26,33 +179,43 @@ result encode_delta(const C& codec, span<const value_t<C>> values, span<const va
     return {status::lossy_delta};
   } else {
     options.checksums = true;
-    if (frame.data() == nullptr) return {detail::why_no_room(codec, values.size(), options)};
     if (base.is_null()) return {status::invalid_argument};
     if (base.size() != values.size()) return {status::wrong_base};
     if (!tuck::aligned(base.data(), sizeof(typename block_tile<value_t<C>, block_threads>::word)))
       return {status::misaligned};
     encode_delta_job<C> job{};
     job.base = base.data();
-    return detail::encode(codec, values, frame, {}, scratch, written, stream, options, how,
-                          encode_delta_kernel<C, block_threads>, job);
+    return detail::encode(encode_delta_kernel<C, block_threads>, job, codec, values, frame, scratch, written, stream,
+                          options, how);
+  }
+}
+
+/// Encodes the values of each item relative to its base. The frames are those that encode_delta writes. Outcome i is
+/// what encode_delta writes or returns for item i. Arguments and errors are those of encode_batch, and lossy_delta.
+/// Bases need the same alignment as values.
+template <codec C>
+result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C>>> items, const batch_sizes& sizes,
+                          scratch_span scratch, span<outcome> outcomes, cudaStream_t stream, frame_options options = {},
+                          const launch_options& how = {}) noexcept {
+  if constexpr (!takes_deltas<C>) {
+    return {status::lossy_delta};
+  } else {
+    options.checksums = true;
+    return detail::encode_batch(encode_delta_batch_kernel<C, block_threads>, codec, items, sizes, scratch, outcomes,
+                                stream, options, how);
   }
 }
 
 }  // namespace TUCK_ARCH
 
 namespace detail {
-inline namespace TUCK_ARCH {
-template <codec C, delta_pass Pass>
-result decode_delta(void (*kernel)(decode_delta_job<C, Pass>), const C& codec, const_bytes frame,
-                    span<const value_t<C>> base, span<value_t<C>> out, scratch_span scratch, outcome* restored,
-                    cudaStream_t stream, const launch_options& how) noexcept {
-  const decode_delta_job<C, Pass> job{
-      codec,       frame.data(), frame.size(), out.data(),
-      {},          out.size(),   restored,     reinterpret_cast<scratch_head*>(scratch.memory().data()),
-      base.data(), base.size()};
-  return launch(kernel, job, useful_decoders(frame, out.size_bytes()), how, stream);
+// Calls run(pass) for the one launch of a decoding call, or for both. `Pass` is a constant.
+template <class Run> result run_delta_passes(const delta_options& options, const Run& run) noexcept {
+  using enum delta_pass;
+  if (options.chunk_by_chunk) return run(std::integral_constant<delta_pass, both>{});
+  const result verified = run(std::integral_constant<delta_pass, verify>{});
+  return verified ? run(std::integral_constant<delta_pass, apply>{}) : verified;
 }
-}  // namespace TUCK_ARCH
 }  // namespace detail
 
 inline namespace TUCK_ARCH {
@@ -80,13 +243,36 @@ result decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> ba
   } else {
     if (base.is_null()) return {status::invalid_argument};
     if (!tuck::aligned(base.data(), sizeof(value_t<C>))) return {status::misaligned};
-    if (const status s = detail::check_decode(frame, out, scratch, restored); s != status::ok) return {s};
-    const auto run = [&](auto kernel) {
-      return detail::decode_delta(kernel, codec, frame, base, out, scratch, restored, stream, how);
-    };
-    if (options.chunk_by_chunk) return run(decode_delta_kernel<C, block_threads>);
-    const result verified = run(verify_delta_kernel<C, block_threads>);
-    return verified ? run(apply_delta_kernel<C, block_threads>) : verified;
+    return detail::run_delta_passes(options, [&](auto pass) {
+      decode_delta_job<C, pass> job{};
+      job.base = base.data();
+      job.base_values = base.size();
+      return detail::decode(decode_delta_kernel<C, pass, block_threads>, job, codec, frame, out, scratch, restored,
+                            stream, how);
+    });
+  }
+}
+
+/// Restores the values of each item from its frame and its base. Two launches: the first verifies all items, the second
+/// writes the items that are valid. Outcome i is what decode_delta writes or returns for item i. Unless it is ok, no
+/// value of item i is written. A failed item does not affect other items. With `chunk_by_chunk` there is one launch,
+/// which writes what decode_delta writes with this option.
+///
+/// To restore all items or none, do not decode in place, and check all outcomes before you use the values.
+///
+/// @param items  the values of an item may be its base itself; otherwise they must not overlap anything
+/// @return the errors of decode_batch; lossy_delta. After an error no values are written
+template <codec C>
+result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C>>> items, const batch_sizes& sizes,
+                          scratch_span scratch, span<outcome> outcomes, cudaStream_t stream,
+                          const delta_options& options = {}, const launch_options& how = {}) noexcept {
+  if constexpr (!takes_deltas<C>) {
+    return {status::lossy_delta};
+  } else {
+    return detail::run_delta_passes(options, [&](auto pass) {
+      return detail::decode_batch(decode_delta_batch_kernel<C, pass, block_threads>, codec, items, sizes, scratch,
+                                  outcomes, stream, how);
+    });
   }
 }
 

@@ -14,7 +14,6 @@
 #include <tuck/core/cuda_result.cuh>
 #include <tuck/frame/decode_kernel.cuh>
 #include <tuck/frame/encode_kernel.cuh>
-#include <tuck/frame/prepass_kernel.cuh>
 
 #include <algorithm>
 
@@ -35,6 +34,13 @@ class scratch_span {
   constexpr explicit scratch_span(bytes memory) noexcept : memory_(memory) {}  ///< scratch in `memory`
 
   constexpr bytes memory() const noexcept { return memory_; }  ///< the memory
+  /// Checks scratch of which a call needs `size` bytes.
+  /// @return ok, invalid_argument, misaligned or scratch_too_small
+  status check(uint64_t size) const noexcept {
+    if (memory_.data() == nullptr) return status::invalid_argument;
+    if (!tuck::aligned(memory_.data(), device_alignment)) return status::misaligned;
+    return memory_.size() < size ? status::scratch_too_small : status::ok;
+  }
 
  private:
   bytes memory_;
@@ -65,12 +71,10 @@ template <class Job>
 result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const launch_options& how,
               cudaStream_t stream, unsigned* launched = nullptr) noexcept {
   int device = 0, processors = 0, resident = 0;
-  if (const auto e = cudaGetDevice(&device); e != cudaSuccess) return from_cuda(e);
-  if (const auto e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device); e != cudaSuccess)
-    return from_cuda(e);
-  if (const auto e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, 0);
-      e != cudaSuccess)
-    return from_cuda(e);
+  cudaError_t e = cudaGetDevice(&device);
+  if (e == cudaSuccess) e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  if (e == cudaSuccess) e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, 0);
+  if (e != cudaSuccess) return from_cuda(e);
   uint64_t blocks = std::max<uint64_t>(static_cast<uint64_t>(processors) * static_cast<uint64_t>(resident), 1);
   if (how.max_blocks != 0) blocks = std::min<uint64_t>(blocks, how.max_blocks);
   cudaLaunchConfig_t config{};
@@ -88,42 +92,31 @@ struct frame_place {
   uint64_t* offset = nullptr;
 };
 
-// Returns the error for a null buffer: what is wrong with codec or options, else output_too_small.
-template <codec C> status why_no_room(const C& codec, uint64_t count, const frame_options& options) noexcept {
-  frame_header header;
-  const status s = tuck::make_header(codec, count, options, header);
-  return s != status::ok ? s : status::output_too_small;
-}
-
 inline namespace TUCK_ARCH {
 
-// Deltas pass a job and a kernel of their own.
-template <codec C, class Job = encode_job<C>>
-result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_place place, scratch_span scratch,
-              outcome* written, cudaStream_t stream, const frame_options& options, const launch_options& how,
-              void (*kernel)(Job) = encode_kernel<C, block_threads>, Job job = Job{}) noexcept {
-  job.codec = codec;
+// `job` has what only the caller knows: the base of a delta, the place of an appended frame. `counts`: there is no
+// buffer, and only the size of the frame is computed.
+template <codec C, class Job>
+result encode(void (*kernel)(Job), Job job, const C& codec, span<const value_t<C>> values, bytes frame,
+              scratch_span scratch, outcome* written, cudaStream_t stream, const frame_options& options,
+              const launch_options& how, bool counts = false) noexcept {
   if (const status s = tuck::make_header(codec, values.size(), options, job.header); s != status::ok) return {s};
   if constexpr (is_delta_job<Job>) job.header.flags |= flag_delta;
   job.at = layout_of(job.header);
   if (!options.metadata.empty()) return {status::wrong_metadata};
-  if (written == nullptr || scratch.memory().data() == nullptr || values.is_null() ||
-      options.metadata_on_device.is_null())
-    return {status::invalid_argument};
+  if (!counts && (frame.data() == nullptr || frame.size() < job.at.payloads)) return {status::output_too_small};
+  if (written == nullptr || values.is_null() || options.metadata_on_device.is_null()) return {status::invalid_argument};
   if (!tuck::aligned(values.data(), sizeof(typename block_tile<value_t<C>, block_threads>::word)) ||
-      !tuck::aligned(frame.data(), device_alignment) || !tuck::aligned(scratch.memory().data(), device_alignment) ||
-      !tuck::aligned(written, alignof(outcome)))
+      !tuck::aligned(frame.data(), device_alignment) || !tuck::aligned(written, alignof(outcome)))
     return {status::misaligned};
   if (job.header.chunk_values > max_device_chunk_values<C>) return {status::unsupported};
   if (job.at.chunks > max_device_chunks) return {status::size_overflow};
-  if (scratch.memory().size() < scratch_head_bytes + 8 * job.at.chunks) return {status::scratch_too_small};
-  if (frame.data() != nullptr && frame.size() < job.at.payloads) return {status::output_too_small};
+  if (const status s = scratch.check(scratch_head_bytes + 8 * job.at.chunks); s != status::ok) return {s};
+  job.codec = codec;
   job.values = values.data();
   job.metadata = options.metadata_on_device.data();
   job.frame = frame.data();
   job.capacity = frame.size();
-  job.used = place.used;
-  job.offset = place.offset;
   job.result = written;
   job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
   job.states = reinterpret_cast<uint64_t*>(scratch.memory().data() + scratch_head_bytes);
@@ -141,6 +134,40 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_
   return launch(kernel, job, job.at.chunks, how, stream);
 }
 
+template <codec C>
+result append(const C& codec, span<const value_t<C>> values, bytes buffer, frame_place place, scratch_span scratch,
+              outcome* written, cudaStream_t stream, const frame_options& options, const launch_options& how) noexcept {
+  encode_job<C> job{};
+  job.used = place.used;
+  job.offset = place.offset;
+  return detail::encode(encode_kernel<C, block_threads>, job, codec, values, buffer, scratch, written, stream, options,
+                        how);
+}
+
+// `job` has what only the caller knows: the first value, or the base of a delta.
+template <codec C, class Job>
+result decode(void (*kernel)(Job), Job job, const C& codec, const_bytes frame, span<value_t<C>> out,
+              scratch_span scratch, outcome* restored, cudaStream_t stream, const launch_options& how) noexcept {
+  if (restored == nullptr || frame.is_null() || out.is_null()) return {status::invalid_argument};
+  if (!tuck::aligned(out.data(), sizeof(value_t<C>)) || !tuck::aligned(frame.data(), device_alignment) ||
+      !tuck::aligned(restored, alignof(outcome)))
+    return {status::misaligned};
+  if (const status s = scratch.check(scratch_head_bytes); s != status::ok) return {s};
+  job.codec = codec;
+  job.frame = frame.data();
+  job.frame_capacity = frame.size();
+  job.out = out.data();
+  job.out_values = out.size();
+  job.result = restored;
+  job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
+  // Blocks have work if they decode values or verify the directory. The directory is the larger part if only few values
+  // are decoded.
+  constexpr uint64_t frame_bytes_a_block = 4 << 20;
+  const uint64_t useful =
+      std::max(ceil_div(out.size_bytes(), uint64_t{tile_bytes}), ceil_div(frame.size(), frame_bytes_a_block));
+  return launch(kernel, job, useful, how, stream);
+}
+
 }  // namespace TUCK_ARCH
 }  // namespace detail
 
@@ -148,31 +175,9 @@ result encode(const C& codec, span<const value_t<C>> values, bytes frame, frame_
 /// Asynchronous: one memset on `stream`.
 /// @return invalid_argument, misaligned, scratch_too_small or a CUDA error
 inline result initialize(scratch_span scratch, cudaStream_t stream) noexcept {
-  if (scratch.memory().data() == nullptr) return {status::invalid_argument};
-  if (!tuck::aligned(scratch.memory().data(), device_alignment)) return {status::misaligned};
-  if (scratch.memory().size() < scratch_head_bytes) return {status::scratch_too_small};
+  if (const status s = scratch.check(scratch_head_bytes); s != status::ok) return {s};
   return from_cuda(cudaMemsetAsync(scratch.memory().data(), 0, scratch.memory().size(), stream));
 }
-
-namespace detail {
-// Checks the arguments of a decoding call.
-template <class T>
-status check_decode(const_bytes frame, span<T> out, scratch_span scratch, const outcome* restored) noexcept {
-  if (restored == nullptr || scratch.memory().data() == nullptr || frame.is_null() || out.is_null())
-    return status::invalid_argument;
-  if (!tuck::aligned(out.data(), sizeof(T)) || !tuck::aligned(frame.data(), device_alignment) ||
-      !tuck::aligned(scratch.memory().data(), device_alignment) || !tuck::aligned(restored, alignof(outcome)))
-    return status::misaligned;
-  return scratch.memory().size() < scratch_head_bytes ? status::scratch_too_small : status::ok;
-}
-
-// Returns the number of blocks that have work: to decode values, or to verify the directory. The directory is the
-// larger part if only few values are decoded.
-inline uint64_t useful_decoders(const_bytes frame, uint64_t out_bytes) noexcept {
-  constexpr uint64_t frame_bytes_a_block = 4 << 20;
-  return std::max(ceil_div(out_bytes, uint64_t{tile_bytes}), ceil_div(frame.size(), frame_bytes_a_block));
-}
-}  // namespace detail
 
 /// Appended frames start at multiples of this many bytes.
 inline constexpr uint64_t append_alignment = uint64_t{1} << append_alignment_log2;
@@ -196,8 +201,7 @@ inline namespace TUCK_ARCH {
 template <codec C>
 result encode(const C& codec, span<const value_t<C>> values, bytes frame, scratch_span scratch, outcome* written,
               cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
-  if (frame.data() == nullptr) return {detail::why_no_room(codec, values.size(), options)};
-  return detail::encode(codec, values, frame, {}, scratch, written, stream, options, how);
+  return detail::append(codec, values, frame, {}, scratch, written, stream, options, how);
 }
 
 /// Encodes a frame and appends it to the frames in a buffer. The host need not know the sizes of the earlier frames.
@@ -214,11 +218,10 @@ template <codec C>
 result append(const C& codec, span<const value_t<C>> values, bytes buffer, uint64_t* used, uint64_t* offset,
               scratch_span scratch, outcome* written, cudaStream_t stream, const frame_options& options = {},
               const launch_options& how = {}) noexcept {
-  if (buffer.data() == nullptr) return {detail::why_no_room(codec, values.size(), options)};
   if (used == nullptr || offset == nullptr) return {status::invalid_argument};
   if (!tuck::aligned(buffer.data(), append_alignment) || !tuck::aligned(used, 8) || !tuck::aligned(offset, 8))
     return {status::misaligned};
-  return detail::encode(codec, values, buffer, {used, offset}, scratch, written, stream, options, how);
+  return detail::append(codec, values, buffer, {used, offset}, scratch, written, stream, options, how);
 }
 
 /// Computes the size in bytes of the frame that encode would write. Writes it to `needed->bytes`, with code ok. Other
@@ -226,7 +229,8 @@ result append(const C& codec, span<const value_t<C>> values, bytes buffer, uint6
 template <codec C>
 result encoded_bytes(const C& codec, span<const value_t<C>> values, scratch_span scratch, outcome* needed,
                      cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
-  return detail::encode(codec, values, {}, {}, scratch, needed, stream, options, how);
+  return detail::encode(encode_kernel<C, block_threads>, encode_job<C>{}, codec, values, {}, scratch, needed, stream,
+                        options, how, true);
 }
 
 /// Decodes values [first_value, first_value + out.size()) of a frame. Asynchronous on `stream`: one launch.
@@ -243,12 +247,9 @@ result encoded_bytes(const C& codec, span<const value_t<C>> values, scratch_span
 template <codec C>
 result decode(const C& codec, const_bytes frame, span<value_t<C>> out, scratch_span scratch, outcome* restored,
               cudaStream_t stream, uint64_t first_value = 0, const launch_options& how = {}) noexcept {
-  if (const status s = detail::check_decode(frame, out, scratch, restored); s != status::ok) return {s};
-  const decode_job<C> job{
-      codec,       frame.data(), frame.size(), out.data(),
-      first_value, out.size(),   restored,     reinterpret_cast<scratch_head*>(scratch.memory().data())};
-  return detail::launch(decode_kernel<C, block_threads>, job, detail::useful_decoders(frame, out.size_bytes()), how,
-                        stream);
+  decode_job<C> job{};
+  job.first_value = first_value;
+  return detail::decode(decode_kernel<C, block_threads>, job, codec, frame, out, scratch, restored, stream, how);
 }
 
 /// Decodes a frame whose codec is known only at run time. Uses the codec of `codecs` that can have written the frame.
@@ -275,29 +276,11 @@ result decode(codec_list<Cs...> codecs, const frame_info& info, const_bytes fram
 }
 
 template <no_codec X>
-result encode(const X&, const auto&, bytes, scratch_span, outcome*, cudaStream_t, const frame_options& = {},
-              const launch_options& = {}) noexcept {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
+codec_missing<X> encode(const X&, const auto&, bytes, scratch_span, outcome*, cudaStream_t, const frame_options& = {},
+                        const launch_options& = {});
 template <no_codec X>
-result append(const X&, const auto&, bytes, uint64_t*, uint64_t*, scratch_span, outcome*, cudaStream_t,
-              const frame_options& = {}, const launch_options& = {}) noexcept {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
-template <no_codec X>
-result encoded_bytes(const X&, const auto&, scratch_span, outcome*, cudaStream_t, const frame_options& = {},
-                     const launch_options& = {}) noexcept {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
-template <no_codec X>
-result decode(const X&, const_bytes, const auto&, scratch_span, outcome*, cudaStream_t, uint64_t = 0,
-              const launch_options& = {}) noexcept {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
-}
+codec_missing<X> decode(const X&, const_bytes, const auto&, scratch_span, outcome*, cudaStream_t, uint64_t = 0,
+                        const launch_options& = {});
 
 }  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

@@ -1,7 +1,8 @@
-// The job of an encoding call, and what its last block writes: the metadata and the header of the frame.
+// The job of an encoding call; its pre-pass, which finds the range of the tensor for adaptive codecs; and what its last
+// block writes: the metadata and the header of the frame.
 #pragma once
 
-#include <tuck/codec/concept.hpp>
+#include <tuck/codec/block.cuh>
 #include <tuck/frame/format.hpp>
 #include <tuck/frame/look_back.cuh>
 
@@ -11,6 +12,8 @@ namespace tuck::inline TUCK_ABI {
 inline constexpr unsigned append_alignment_log2 = 7;
 
 template <codec C> struct encode_job {
+  using item = encode_item<value_t<C>>;
+
   C codec;
   frame_header header;  // without frame_bytes and digests; the stages of an adaptive codec are not yet the final ones
   frame_layout at;
@@ -28,6 +31,8 @@ template <codec C> struct encode_job {
 
 // The job of a delta: values are XORed with those of the base as they are read.
 template <codec C> struct encode_delta_job : encode_job<C> {
+  using item = encode_delta_item<value_t<C>>;
+
   const value_t<C>* base;
 };
 
@@ -75,4 +80,62 @@ __device__ void write_header_words(const frame_header& header, uint64_t frame_by
   device::store(reinterpret_cast<uint32_t*>(frame) + lane, fits ? word : 0u);
 }
 
+// The pre-pass of adaptive codecs: one launch that reads each value once and finds the range of the whole tensor before
+// it is encoded.
+template <floating_element T> struct prepass_job {
+  const T* values;  // aligned to a word of block_tile
+  uint64_t count;
+  scratch_head* head;
+};
+
+// Extends the range in the scratch by the tiles `share`, `share + shares`, ... of the job. encode reads it there. Call
+// it with all threads of a block. Between two uses of the same TempStorage there must be a sync_block().
+template <floating_element T, int Threads> struct block_prepass {
+  using tile = block_tile<T, Threads>;
+  using key = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+  static constexpr int warps = Threads / device::warp_size;
+  struct TempStorage {
+    key of_warp[2 * warps];
+  };
+
+  __device__ static void run(TempStorage& temp, const prepass_job<T>& job, uint32_t share, uint32_t shares) {
+    value_range<T> range;
+    for (uint64_t begin = uint64_t{share} * tile::capacity; begin < job.count;
+         begin += uint64_t{shares} * tile::capacity) {
+      const uint64_t left = job.count - begin;
+      tile values;
+      values.load(job.values + begin, left < tile::capacity ? static_cast<uint32_t>(left) : tile::capacity);
+#pragma unroll
+      for (int j = 0; j < tile::words; ++j)
+#pragma unroll
+        for (int k = 0; k < tile::per_word; ++k)
+          if (tile::first_value(j) + static_cast<uint32_t>(k) < values.count) range.add(tile::value(values.w[j], k));
+    }
+    const key lowest = device::warp_max(static_cast<key>(range.lowest));
+    const key highest = device::warp_max(static_cast<key>(range.highest));
+    if (device::lane_id() == 0) {
+      temp.of_warp[device::warp_id()] = lowest;
+      temp.of_warp[warps + device::warp_id()] = highest;
+    }
+    device::sync_block();
+    if (threadIdx.x != 0) return;
+    range_keys all;
+    for (int warp = 0; warp < warps; ++warp) all.add({temp.of_warp[warp], temp.of_warp[warps + warp]});
+    if (all.lowest != 0) device::atomic_max(&job.head->range.lowest, all.lowest);
+    if (all.highest != 0) device::atomic_max(&job.head->range.highest, all.highest);
+  }
+};
+
+inline namespace TUCK_ARCH {
+
+template <floating_element T, int Threads>
+TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
+    prepass_kernel(const __grid_constant__ prepass_job<T> job) {
+  using prepass = block_prepass<T, Threads>;
+  using storage = typename prepass::TempStorage;
+  TUCK_SHARED(storage, temp);
+  prepass::run(temp, job, blockIdx.x, gridDim.x);
+}
+
+}  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

@@ -68,16 +68,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
       encode_chunk();
       if constexpr (!leaves_chunk) device::sync_block();
     }
-    if constexpr (leaves_chunk) write_waiting();
-    if (threadIdx.x == 0) {
-      if constexpr (is_delta) temp_.publish(*job_.head);
-      temp_.last = finish_share(*job_.head, temp_.contents.get(), gridDim.x);
-    }
-    device::sync_block();
-    if (!temp_.last) return;
-    finish(job_.frame == nullptr ? status::ok : status::output_too_small);
-    clear_at_wrap<Threads>(job_.states, job_.state_count, temp_.epoch);
-    if (threadIdx.x == 0) reset(*job_.head, temp_.epoch + 1);
+    end<false>();
   }
 
   // Encodes one chunk of an item of a batch, if the item has it. `shares`: number of such calls for this item. Between
@@ -91,15 +82,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     device::sync_block();
     if (chunk < job_.at.chunks && is_prepared()) encode_chunk();
     device::sync_block();
-    if constexpr (leaves_chunk) write_waiting();
-    if (threadIdx.x == 0) {
-      if constexpr (is_delta) temp_.publish(*job_.head);
-      temp_.last = finish_item_share(*job_.head, temp_.contents.get(), temp_.shares);
-    }
-    device::sync_block();
-    if (!temp_.last) return;
-    finish(status::output_too_small);
-    if (threadIdx.x == 0) clear_item(*job_.head);
+    end<true>();
   }
 
  private:
@@ -132,6 +115,21 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
       return {job_.values + first, job_.base + first, {}};
     else
       return {job_.values + first};
+  }
+
+  // Counts the share as finished. The last one completes the frame and clears the state.
+  template <bool OfItem> __device__ void end() {
+    if constexpr (leaves_chunk) write_waiting();
+    if (threadIdx.x == 0) {
+      if constexpr (is_delta) temp_.publish(*job_.head);
+      temp_.last = OfItem ? finish_item_share(*job_.head, temp_.contents.get(), temp_.shares)
+                          : finish_share(*job_.head, temp_.contents.get(), gridDim.x);
+    }
+    device::sync_block();
+    if (!temp_.last) return;
+    finish(!OfItem && job_.frame == nullptr ? status::ok : status::output_too_small);
+    if (!OfItem) clear_at_wrap<Threads>(job_.states, job_.state_count, temp_.epoch);
+    if (threadIdx.x == 0) OfItem ? clear_item(*job_.head) : reset(*job_.head, temp_.epoch + 1);
   }
 
   // Completes the codec with what the host cannot know: the range of the values, and a parameter in device memory.
@@ -379,10 +377,7 @@ inline namespace TUCK_ARCH {
 template <codec C, int Threads>
 TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_codec<C, Threads>>)
     encode_kernel(const __grid_constant__ encode_job<C> job) {
-  using encoder = frame_encoder<C, Threads>;
-  using storage = typename encoder::TempStorage;
-  TUCK_SHARED(storage, temp);
-  encoder(temp, job).run();
+  run_worker<frame_encoder<C, Threads>>(job);
 }
 
 }  // namespace TUCK_ARCH

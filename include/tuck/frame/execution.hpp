@@ -12,41 +12,31 @@
 /// Calls on the CPU.
 namespace tuck::inline TUCK_ABI::host {
 
-/// The work of a call: task(i) does part i.
-class task {
+/// Refers to a function or a function object, which must outlive it, or to nothing.
+template <class... Args> class function_ref {
  public:
-  /// Refers to `body`, which must outlive it.
-  template <class Body>
-    requires(!std::is_same_v<Body, task>)
-  explicit task(const Body& body) noexcept
-      : body_(&body), call_([](const void* it, unsigned i) noexcept { (*static_cast<const Body*>(it))(i); }) {}
+  function_ref() = default;  ///< refers to nothing
+  /// Refers to `f`.
+  template <class F>
+    requires(!std::is_same_v<std::remove_const_t<F>, function_ref> && std::is_invocable_v<F&, Args...>)
+  function_ref(F& f) noexcept
+      : f_(const_cast<std::remove_const_t<F>*>(&f)),
+        call_([](void* it, Args... args) noexcept { (*static_cast<F*>(it))(args...); }) {}
 
-  void operator()(unsigned i) const noexcept { call_(body_, i); }  ///< does part i
+  explicit operator bool() const noexcept { return call_ != nullptr; }  ///< does it refer to something?
+  void operator()(Args... args) const noexcept { call_(f_, args...); }  ///< calls it
 
  private:
-  const void* body_;
-  void (*call_)(const void*, unsigned) noexcept;
+  void* f_ = nullptr;
+  void (*call_)(void*, Args...) noexcept = nullptr;
 };
+
+/// The work of a call: task(i) does part i.
+using task = function_ref<unsigned>;
 
 /// Refers to a thread pool of the caller. `pool(count, task)` must call task(i) once for each i < count, on any threads
 /// and in any order, also sequentially. It must return after all calls have returned. It must not throw.
-class executor {
- public:
-  executor() = default;  ///< no pool
-  /// Refers to `pool`, which must outlive it.
-  template <class Pool>
-    requires(!std::is_same_v<std::remove_const_t<Pool>, executor> && std::is_invocable_v<Pool&, unsigned, task>)
-  executor(Pool& pool) noexcept
-      : pool_(const_cast<std::remove_const_t<Pool>*>(&pool)),
-        call_([](void* it, unsigned count, task all) noexcept { (*static_cast<Pool*>(it))(count, all); }) {}
-
-  explicit operator bool() const noexcept { return call_ != nullptr; }                    ///< is there a pool?
-  void operator()(unsigned count, task all) const noexcept { call_(pool_, count, all); }  ///< runs on the pool
-
- private:
-  void* pool_ = nullptr;
-  void (*call_)(void*, unsigned, task) noexcept = nullptr;
-};
+using executor = function_ref<unsigned, task>;
 
 /// How a host call runs. It does not change the bytes of the result.
 struct execution {

@@ -88,13 +88,9 @@ enum class chunk_kind : uint8_t {
 };
 
 /// Returns the name of a kind; "unknown" for other numbers.
-TUCK_HD constexpr const char* name(chunk_kind kind) noexcept {
-  switch (kind) {
-    case chunk_kind::encoded: return "encoded";
-    case chunk_kind::raw: return "raw";
-    case chunk_kind::uniform: return "uniform";
-  }
-  return "unknown";
+constexpr const char* name(chunk_kind kind) noexcept {
+  constexpr const char* names[] = {"encoded", "raw", "uniform", "unknown"};
+  return names[kind <= chunk_kind::uniform ? static_cast<uint8_t>(kind) : 3];
 }
 
 /// Says where the payload of a chunk is.
@@ -248,17 +244,11 @@ constexpr uint64_t max_frame_bytes(const C& codec, uint64_t count, const frame_o
 /// does, and if takes_deltas is false. A delta always has checksums.
 template <codec C>
 constexpr uint64_t max_delta_bytes(const C& codec, uint64_t count, frame_options options = {}) noexcept {
-  if (!takes_deltas<C>) return 0;
   options.checksums = true;
   frame_header header;
-  if (tuck::make_header(codec, count, options, header) != status::ok) return 0;
+  if (!takes_deltas<C> || tuck::make_header(codec, count, options, header) != status::ok) return 0;
   header.flags |= flag_delta;
   return worst_case_bytes(header);
-}
-
-template <no_codec X> constexpr uint64_t max_frame_bytes(const X&, uint64_t, const frame_options& = {}) noexcept {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return 0;
 }
 
 /// Describes a frame whose type and codec are not known at compile time; `inspect` fills it in.
@@ -274,6 +264,34 @@ struct frame_info {
   bool checksums = false;       ///< whether there is a digest per chunk
   bool delta = false;           ///< whether the frame is a delta
   uint64_t base_digest = 0;     ///< tensor_digest of a delta's base, in chunks of chunk_values values; else 0
+};
+
+/// A tensor to encode.
+template <element T> struct encode_item {
+  span<const T> values;  ///< the tensor
+  bytes frame;           ///< buffer for its frame; max_frame_bytes is always enough, max_delta_bytes for a delta
+};
+
+/// A frame to decode.
+template <element T> struct decode_item {
+  const_bytes frame;  ///< the frame, which may be followed by other bytes
+  span<T> values;     ///< output: receives the first values.size() values of the frame
+};
+
+/// A tensor to encode relative to a base.
+template <element T> struct encode_delta_item : encode_item<T> {
+  span<const T> base;  ///< as many values as the tensor has
+};
+/// A delta to apply to its base.
+template <element T> struct decode_delta_item : decode_item<T> {
+  span<const T> base;  ///< as many values as the tensor has; may be the same memory as `values`
+};
+
+/// Upper bounds for the sizes of a batch. The host needs only these, because kernels read the items when they run. A
+/// batch may have no items, and items may be empty.
+struct batch_sizes {
+  uint64_t items = 0;   ///< maximum number of items
+  uint64_t values = 0;  ///< maximum number of values of all items together
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -20,105 +20,64 @@ inline void exclusive_or(const std::byte* a, const std::byte* b, bytes out) noex
   });
 }
 
-// The digest of a tensor. Several threads add its chunks.
-class shared_digest {
- public:
-  void add(const_bytes chunk, uint64_t i) noexcept {
-    sum_.fetch_add(share_of_digest(checksum(chunk), i), std::memory_order_relaxed);
-  }
-  uint64_t get() const noexcept { return sum_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<uint64_t> sum_{0};
-};
+// Adds chunk i to the digest of a tensor. Several threads do so.
+inline void add_chunk(std::atomic<uint64_t>& digest, const_bytes chunk, uint64_t i) noexcept {
+  digest.fetch_add(share_of_digest(checksum(chunk), i), std::memory_order_relaxed);
+}
 
 // The source of the values that `encode` reads for a delta. `take` writes the XOR of values and base of a chunk to
 // `room`, and adds both to the digests.
 template <class T> struct delta_chunks {
   span<const T> base;
-  shared_digest of_base, of_result;
+  std::atomic<uint64_t> base_digest{0}, result_digest{0};
   static constexpr uint32_t flags = flag_delta;
 
   span<const T> take(span<const T> chunk, uint64_t i, uint64_t first, T* room) noexcept {
     const auto result = tuck::as_bytes(chunk), before = tuck::as_bytes(base.subspan(first, chunk.size()));
-    of_base.add(before, i);
-    of_result.add(result, i);
+    add_chunk(base_digest, before, i);
+    add_chunk(result_digest, result, i);
     exclusive_or(result.data(), before.data(), {reinterpret_cast<std::byte*>(room), before.size()});
     return {room, chunk.size()};
   }
-  uint64_t base_digest() const noexcept { return of_base.get(); }
-  uint64_t result_digest() const noexcept { return of_result.get(); }
 };
 
-// Checks that the frame is a delta of this codec, and that base and output have as many values as the frame. Sets
-// `codec` to the parameters in the frame.
-template <codec C>
-status match_delta(const frame_header& header, C& codec, uint64_t base_values, uint64_t out_values) noexcept {
-  if (const status s = C::from_stages(header.stages, codec); s != status::ok) return s;
-  if (!holds<value_t<C>>(header.type)) return status::type_mismatch;
-  if ((header.flags & flag_delta) == 0) return status::not_a_delta;
-  if (base_values != header.value_count) return status::wrong_base;
-  return out_values == header.value_count ? status::ok : status::bad_range;
-}
-
-// One pass over the chunks of a delta.
-template <codec C> class delta_pass {
+// A pass over the chunks of a delta.
+template <codec C> struct delta_pass {
   using T = value_t<C>;
 
- public:
-  delta_pass(const C& codec, const frame_view& frame, span<const T> base, const execution& how) noexcept
-      : codec_(codec), frame_(frame), base_(base), has_base_(true), how_(how) {}
-  // Without a base: run applies the chunks to the contents of `out`.
-  delta_pass(const C& codec, const frame_view& frame, const execution& how) noexcept
-      : codec_(codec), frame_(frame), has_base_(false), how_(how) {}
+  const C& codec;
+  const frame_view& frame;
+  const execution& how;
+  span<const T> base;
+  bool checks_base;
 
-  // If `verifies` is true, verifies the chunks, and the base if there is one. If `out` is not empty, applies the chunks
-  // and writes the result to `out`.
-  outcome run(bool verifies, span<T> out) noexcept {
-    const span<const T> before = has_base_ ? base_ : out;
-    const uint64_t chunk_values = frame_.header().chunk_values;
-    const uint64_t batch = std::max<uint64_t>(batch_bytes / (chunk_values * sizeof(T)), 1);
-    const unsigned threads = useful_threads(how_.threads, frame_.chunks(), batch);
-    const std::unique_ptr<T[]> memory(new (std::nothrow) T[threads * chunk_values]);
+  // If `verifies` is true, verifies the chunks, and the base if checks_base is true. If `out` is not empty, applies the
+  // chunks to the base and writes the result to `out`.
+  outcome run(bool verifies, span<T> out) const noexcept {
+    const frame_header& h = frame.header();
+    const uint64_t batch = chunks_at_a_time<T>(h);
+    const unsigned threads = useful_threads(how.threads, frame.chunks(), batch);
+    const std::unique_ptr<T[]> memory(new (std::nothrow) T[threads * uint64_t{h.chunk_values}]);
     if (memory == nullptr) return {.code = status::out_of_memory};
-    first_failure failure;
-    shared_digest base_digest;
-    in_batches(frame_.chunks(), batch, threads, how_.pool, [&](unsigned worker, uint64_t begin, uint64_t end) {
-      for (uint64_t i = begin; i < end; ++i) {
-        const uint64_t first = i * chunk_values;
-        const span<T> room(memory.get() + worker * chunk_values, values_in_chunk(frame_.header(), i));
-        const auto of_base = tuck::as_bytes(before.subspan(first, room.size()));
-        if (verifies && has_base_) base_digest.add(of_base, i);
-        const status s = restore(i, room, verifies);
-        if (s != status::ok) failure.note(i, s);
-        if (out.empty()) continue;
-        const bytes to = tuck::as_writable_bytes(out.subspan(first, room.size()));
-        if (s == status::ok)
-          exclusive_or(tuck::as_bytes(room).data(), of_base.data(), to);
-        else
-          std::memset(to.data(), 0, to.size());
-      }
-      if (how_.chunks_done != nullptr) how_.chunks_done->fetch_add(end - begin, std::memory_order_relaxed);
-    });
-    const outcome restored = failure.result(before.size_bytes());
-    if (restored && verifies && has_base_ && base_digest.get() != frame_.header().base_digest)
-      return {.code = status::wrong_base};
-    return restored;
+    std::atomic<uint64_t> digest{0};
+    const auto work = [&](unsigned worker, uint64_t i) {
+      const uint64_t first = i * h.chunk_values;
+      const span<T> room(memory.get() + worker * uint64_t{h.chunk_values}, values_in_chunk(h, i));
+      const auto of_base = tuck::as_bytes(base.subspan(first, room.size()));
+      if (verifies && checks_base) add_chunk(digest, of_base, i);
+      const status s = decode_chunk(codec, frame, i, room, verifies);
+      if (out.empty()) return s;
+      const bytes to = tuck::as_writable_bytes(out.subspan(first, room.size()));
+      if (s == status::ok)
+        exclusive_or(tuck::as_bytes(room).data(), of_base.data(), to);
+      else
+        std::memset(to.data(), 0, to.size());
+      return s;
+    };
+    const outcome restored = for_chunks(0, frame.chunks(), batch, threads, how, base.size_bytes(), work);
+    const bool wrong = restored && verifies && checks_base && digest != h.base_digest;
+    return wrong ? outcome{.code = status::wrong_base} : restored;
   }
-
- private:
-  status restore(uint64_t i, span<T> room, bool verifies) const noexcept {
-    if (verifies) return detail::decode_verified(codec_, frame_, i, room);
-    chunk_view chunk;
-    const status s = frame_.chunk(i, chunk);
-    return s != status::ok ? s : detail::decode_chunk(codec_, chunk, room);
-  }
-
-  const C& codec_;
-  const frame_view& frame_;
-  span<const T> base_;
-  bool has_base_;
-  execution how_;
 };
 
 }  // namespace detail
@@ -140,7 +99,7 @@ outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const v
   if (frame.is_null() || base.is_null()) return {.code = status::invalid_argument};
   if (base.size() != values.size()) return {.code = status::wrong_base};
   options.checksums = true;
-  detail::delta_chunks<value_t<C>> chunks{base, {}, {}};
+  detail::delta_chunks<value_t<C>> chunks{base};
   return detail::encode(codec, values, frame, options, how, chunks);
 }
 
@@ -165,42 +124,17 @@ outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> b
   frame_header header;
   if (const status s = frame_view::read_header(frame, header); s != status::ok) return {.code = s};
   C stored = codec;
-  if (const status s = detail::match_delta(header, stored, base.size(), out.size()); s != status::ok)
+  if (const status s = match_header(header, stored, 0, out.size(), true, base.size()); s != status::ok)
     return {.code = s};
   frame_view view;
   if (const status s = frame_view::open(frame, view); s != status::ok) return {.code = s};
-  detail::delta_pass<C> pass(stored, view, base, how);
+  const detail::delta_pass<C> pass{stored, view, how, base, true};
   if (options.chunk_by_chunk) return pass.run(true, out);
   outcome verified = pass.run(true, {});
   if (verified) return pass.run(false, out);
   verified.bytes = 0;
   return verified;
 }
-
-namespace detail {
-
-// The values of a compacted delta to encode: the XOR of several deltas.
-template <class T> struct changed_chunks {
-  uint64_t of_base, of_result;
-  static constexpr uint32_t flags = flag_delta;
-
-  static span<const T> take(span<const T> chunk, uint64_t, uint64_t, T*) noexcept { return chunk; }
-  uint64_t base_digest() const noexcept { return of_base; }
-  uint64_t result_digest() const noexcept { return of_result; }
-};
-
-// Checks that the delta `next` has the type, size and chunk size of the first delta, whose header is `before`, and that
-// its base has the digest `result`, which is that of the previous delta's result. Sets `codec` to the parameters in
-// `next`.
-template <codec C>
-status match_next(const frame_header& next, const frame_header& before, uint64_t result, C& codec) noexcept {
-  if (const status s = detail::match_delta(next, codec, next.value_count, next.value_count); s != status::ok) return s;
-  if (next.type != before.type) return status::type_mismatch;
-  const bool same = next.value_count == before.value_count && next.chunk_values == before.chunk_values;
-  return same && next.base_digest == result ? status::ok : status::not_consecutive;
-}
-
-}  // namespace detail
 
 /// Merges consecutive deltas into one delta, from the base of the first to the result of the last. The tensors are not
 /// needed. The bytes are those that encode_delta writes for these two tensors.
@@ -228,11 +162,17 @@ outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<valu
     if (deltas[i].is_null()) return {.code = status::invalid_argument};
     frame_view view;
     if (const status s = frame_view::open(deltas[i], view); s != status::ok) return {.code = s};
-    if (i == 0) before = view.header(), base = result = before.base_digest;
+    const frame_header& next = view.header();
+    if (i == 0) before = next, base = result = next.base_digest;
     C stored = codec;
-    if (const status s = detail::match_next(view.header(), before, result, stored); s != status::ok) return {.code = s};
-    if (view.header().value_count != room.size()) return {.code = status::bad_range};
-    outcome added = detail::delta_pass<C>(stored, view, how).run(true, room);
+    if (const status s = match_header(next, stored, 0, next.value_count, true, next.value_count); s != status::ok)
+      return {.code = s};
+    if (next.type != before.type) return {.code = status::type_mismatch};
+    if (next.value_count != before.value_count || next.chunk_values != before.chunk_values ||
+        next.base_digest != result)
+      return {.code = status::not_consecutive};
+    if (next.value_count != room.size()) return {.code = status::bad_range};
+    outcome added = detail::delta_pass<C>{stored, view, how, room, false}.run(true, room);
     added.bytes = 0;
     if (!added) return added;
     result = view.result_digest();
@@ -241,19 +181,28 @@ outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<valu
   options.type = before.type;
   options.chunk_values = before.chunk_values;
   return detail::encode(codec, span<const value_t<C>>(room), frame, options, how,
-                        detail::changed_chunks<value_t<C>>{base, result});
+                        detail::plain_chunks<value_t<C>>{flag_delta, base, result});
 }
 
-template <no_codec X>
-outcome encode_delta(const X&, const auto&, const auto&, bytes, const frame_options& = {}, const execution& = {}) {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
+/// Encodes each item relative to its base. Outcome i is what host::encode_delta returns for item i. Everything else is
+/// as for encode_batch.
+template <codec C>
+result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C>>> items, span<outcome> outcomes,
+                          const frame_options& options = {}, const execution& how = {}) noexcept {
+  return detail::for_items(items, outcomes, how, [&](const auto& item, const execution& of_item) {
+    return host::encode_delta(codec, item.values, item.base, detail::room_of(item.frame), options, of_item);
+  });
 }
-template <no_codec X>
-outcome decode_delta(const X&, const auto&, const auto&, const auto&, const delta_options& = {},
-                     const execution& = {}) {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-  return {};
+
+/// Applies each delta to its base. Outcome i is what host::decode_delta returns for item i. Unless it is ok, the values
+/// of item i do not change; with `chunk_by_chunk` they may change. A failed item does not affect other items.
+/// Everything else is as for encode_batch.
+template <codec C>
+result decode_delta_batch(const C& codec, span<const decode_delta_item<value_t<C>>> items, span<outcome> outcomes,
+                          const delta_options& options = {}, const execution& how = {}) noexcept {
+  return detail::for_items(items, outcomes, how, [&](const auto& item, const execution& of_item) {
+    return host::decode_delta(codec, item.frame, item.base, item.values, options, of_item);
+  });
 }
 
 }  // namespace tuck::inline TUCK_ABI::host

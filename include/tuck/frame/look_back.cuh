@@ -160,4 +160,11 @@ struct no_digests {};
 
 template <class Job> inline constexpr bool is_delta_job = requires(const Job& job) { job.base; };
 
+// The body of a kernel: `Worker` does a block's part of the job, with its storage in shared memory.
+template <class Worker, class Job> __device__ __forceinline__ void run_worker(const Job& job) {
+  using storage = typename Worker::TempStorage;
+  TUCK_SHARED(storage, temp);
+  Worker(temp, job).run();
+}
+
 }  // namespace tuck::inline TUCK_ABI

@@ -32,6 +32,23 @@ TUCK_HD constexpr status check_header(const frame_header& h, uint64_t digest) no
   return h.frame_bytes >= layout_of(h).payloads ? status::ok : status::bad_header;
 }
 
+/// Checks that a codec of this type wrote a frame with this header, and that the frame has the values [first, first +
+/// count). Sets `codec` to the parameters in the header.
+/// @param has_base     whether the call is for a delta, all of whose values must be asked for
+/// @param base_values  number of values of the base
+/// @return ok, what from_stages returns, type_mismatch, needs_base, not_a_delta, wrong_base or bad_range
+TUCK_HD_CALLS
+template <codec C>
+TUCK_HD constexpr status match_header(const frame_header& h, C& codec, uint64_t first, uint64_t count,
+                                      bool has_base = false, uint64_t base_values = 0) noexcept {
+  if (const status s = C::from_stages(h.stages, codec); s != status::ok) return s;
+  if (!holds<value_t<C>>(h.type)) return status::type_mismatch;
+  if (has_base != ((h.flags & flag_delta) != 0)) return has_base ? status::not_a_delta : status::needs_base;
+  if (has_base && base_values != h.value_count) return status::wrong_base;
+  if (has_base && count != h.value_count) return status::bad_range;
+  return first > h.value_count || count > h.value_count - first ? status::bad_range : status::ok;
+}
+
 /// Returns the error for a buffer that is shorter than a header. Magic and version are the first 6 bytes of every
 /// version.
 /// @param first  the first 8 of `size` bytes, filled up with zeros
@@ -125,22 +142,14 @@ class frame_view {
 
  private:
   TUCK_HD constexpr bool plausible(directory_entry entry, uint32_t values, uint32_t value_bytes) const noexcept {
-    const uint32_t raw_bytes = values * value_bytes;
-    switch (entry.kind()) {
-      case chunk_kind::encoded:
-        if (entry.bytes() == 0 || entry.bytes() >= raw_bytes) return false;
-        break;
-      case chunk_kind::raw:
-        if (entry.bytes() != raw_bytes) return false;
-        break;
-      case chunk_kind::uniform:
-        if (entry.bytes() != 0 && entry.bytes() != value_bytes) return false;
-        break;
-      default: return false;
-    }
+    const uint32_t size = entry.bytes(), raw_bytes = values * value_bytes;
+    const bool right_size = entry.kind() == chunk_kind::encoded ? size != 0 && size < raw_bytes
+                            : entry.kind() == chunk_kind::raw   ? size == raw_bytes
+                                                                : size == 0 || size == value_bytes;
+    if (entry.kind() > chunk_kind::uniform || !right_size) return false;
     // start < 2^40 and alignment <= 2^12: neither the shift nor the sum can wrap.
     const uint64_t start = entry.start() << header_.alignment_log2;
-    return start + entry.bytes() <= header_.frame_bytes && (entry.bytes() == 0 || start >= at_.payloads);
+    return start + size <= header_.frame_bytes && (size == 0 || start >= at_.payloads);
   }
 
   const std::byte* frame_ = nullptr;

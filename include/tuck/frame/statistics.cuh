@@ -160,11 +160,10 @@ template <element T>
 result gather_statistics(span<const T> values, tensor_statistics* seen, scratch_span scratch, cudaStream_t stream,
                          const statistics_options& options = {}, const launch_options& how = {}) noexcept {
   using tile = block_tile<T, block_threads>;
-  if (seen == nullptr || scratch.memory().data() == nullptr || values.is_null()) return {status::invalid_argument};
-  if (!tuck::aligned(values.data(), sizeof(typename tile::word)) ||
-      !tuck::aligned(scratch.memory().data(), device_alignment) || !tuck::aligned(seen, alignof(tensor_statistics)))
+  if (seen == nullptr || values.is_null()) return {status::invalid_argument};
+  if (!tuck::aligned(values.data(), sizeof(typename tile::word)) || !tuck::aligned(seen, alignof(tensor_statistics)))
     return {status::misaligned};
-  if (scratch.memory().size() < statistics_scratch_bytes) return {status::scratch_too_small};
+  if (const status s = scratch.check(statistics_scratch_bytes); s != status::ok) return {s};
   const auto partial = reinterpret_cast<tensor_statistics*>(scratch.memory().data());
   const uint64_t pieces = ceil_div(values.size(), uint64_t{tile::capacity});
   const uint32_t every = options.sample_every == 0 ? 1 : options.sample_every;

@@ -140,9 +140,7 @@ outcome decode_sync(const C& codec, const_bytes frame, span<value_t<C>> out, R& 
 }
 
 template <no_codec X, stream_resource R>
-void encode(const X&, const auto&, R&, const auto&, const frame_options& = {}, const launch_options& = {}) {
-  static_assert(codec<X>, TUCK_NO_CODEC);
-}
+codec_missing<X> encode(const X&, const auto&, R&, const auto&, const frame_options& = {}, const launch_options& = {});
 
 }  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

@@ -5,10 +5,8 @@
 #include <tuck/core/config.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <map>
-#include <utility>
 #include <vector>
 
 namespace tuck::inline TUCK_ABI {
@@ -23,91 +21,79 @@ struct extent {
   friend constexpr bool operator==(const extent&, const extent&) = default;
 };
 
-/// A best-fit allocator of extents. Not thread-safe. Complexity in the number of free extents: `take` is linear,
-/// give_back logarithmic.
-/// give_back may need a node of the map but must not fail. So each `take` allocates the node for its give_back.
+/// A best-fit allocator of extents. Not thread-safe. Complexity: each call is linear in the number of free extents.
+/// give_back must not fail, so `take` allocates the memory that its give_back may need.
 class free_extents {
  public:
   /// Starts with [0, size) free.
   explicit free_extents(uint64_t size) {
-    if (size != 0) by_begin_[0] = size;
+    if (size != 0) free_.push_back({0, size});
   }
 
   /// Takes the first `size` > 0 bytes of the smallest free extent that is large enough. Among equal extents it takes
   /// the first.
   /// @return false if there is no such extent. Throws std::bad_alloc without effect.
   bool take(uint64_t size, extent& taken) {
-    auto best = by_begin_.end();
-    for (auto at = by_begin_.begin(); at != by_begin_.end(); ++at)
-      if (at->second >= size && (best == by_begin_.end() || at->second < best->second)) best = at;
-    if (best == by_begin_.end()) return false;
-    expect();
-    taken = {best->first, size};
-    auto rest = by_begin_.extract(best);
-    rest.key() += size;
-    rest.mapped() -= size;
-    if (rest.mapped() != 0) by_begin_.insert(std::move(rest));
+    size_t best = free_.size();
+    for (size_t i = 0; i < free_.size(); ++i)
+      if (free_[i].size >= size && (best == free_.size() || free_[i].size < free_[best].size)) best = i;
+    if (best == free_.size()) return false;
+    take_from(best, size, taken);
     return true;
   }
 
   /// Takes the whole largest free extent. Among equal extents it takes the first.
   /// @return false if it has fewer than `least` bytes. Throws std::bad_alloc without effect.
   bool take_largest(uint64_t least, extent& taken) {
-    const auto largest = find_largest();
-    if (largest == by_begin_.end() || largest->second < least) return false;
-    expect();
-    taken = {largest->first, largest->second};
-    by_begin_.erase(largest);
+    const auto found = find_largest();
+    if (found == free_.end() || found->size < least) return false;
+    take_from(static_cast<size_t>(found - free_.begin()), found->size, taken);
     return true;
   }
 
   /// Prepares for another give_back. Needed if a taken extent will be given back in parts. Throws std::bad_alloc
   /// without effect.
   void expect() {
-    std::map<uint64_t, uint64_t> one{{0, 0}};
-    spare_.push_back(one.extract(one.begin()));
+    const size_t most = free_.size() + expected_ + 1;
+    if (most > free_.capacity()) free_.reserve(2 * most);
+    ++expected_;
   }
   /// Cancels one expected give_back.
-  void forget() noexcept { spare_.pop_back(); }
+  void forget() noexcept { --expected_; }
 
   /// Frees an extent that was taken, or, after expect, a part of it. For an empty extent only one expected give_back is
   /// used up.
   void give_back(extent e) noexcept {
-    auto node = std::move(spare_.back());
-    spare_.pop_back();
+    --expected_;
     if (e.size == 0) return;
-    const auto after = by_begin_.upper_bound(e.begin);
-    if (after != by_begin_.end() && after->first == e.end()) {
-      e.size += after->second;
-      by_begin_.erase(after);
-    }
-    const auto next = by_begin_.upper_bound(e.begin);
-    if (next != by_begin_.begin()) {
-      const auto before = std::prev(next);
-      if (before->first + before->second == e.begin) {
-        before->second += e.size;
-        return;
-      }
-    }
-    node.key() = e.begin;
-    node.mapped() = e.size;
-    by_begin_.insert(std::move(node));
+    auto at = std::upper_bound(free_.begin(), free_.end(), e, [](extent a, extent b) { return a.begin < b.begin; });
+    at = free_.insert(at, e);
+    join(at, at + 1);
+    if (at != free_.begin()) join(at - 1, at);
   }
 
   /// Returns the size of the largest free extent.
-  uint64_t largest() const noexcept {
-    const auto found = find_largest();
-    return found == by_begin_.end() ? 0 : found->second;
-  }
+  uint64_t largest() const noexcept { return free_.empty() ? 0 : find_largest()->size; }
 
  private:
-  std::map<uint64_t, uint64_t>::const_iterator find_largest() const noexcept {
-    return std::max_element(by_begin_.begin(), by_begin_.end(),
-                            [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::vector<extent>::const_iterator find_largest() const noexcept {
+    return std::max_element(free_.begin(), free_.end(), [](extent a, extent b) { return a.size < b.size; });
+  }
+  void take_from(size_t i, uint64_t size, extent& taken) {
+    expect();
+    taken = {free_[i].begin, size};
+    free_[i] = {free_[i].begin + size, free_[i].size - size};
+    if (free_[i].size == 0) free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  // Makes one extent of two if nothing lies between them.
+  void join(std::vector<extent>::iterator a, std::vector<extent>::iterator b) noexcept {
+    if (b == free_.end() || a->end() != b->begin) return;
+    a->size += b->size;
+    free_.erase(b);
   }
 
-  std::map<uint64_t, uint64_t> by_begin_;                       // begin -> size
-  std::vector<std::map<uint64_t, uint64_t>::node_type> spare_;  // one per expected give_back
+  std::vector<extent> free_;  // in their order, with capacity for the expected ones
+  size_t expected_ = 0;       // extents that may be given back
 };
 
 }  // namespace tuck::inline TUCK_ABI

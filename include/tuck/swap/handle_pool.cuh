@@ -82,10 +82,7 @@ template <class T> class handle_pool {
   using handle = std::shared_ptr<T>;
 
   // Returns a spare object, or a new object from make(), which returns a std::unique_ptr or throws.
-  handle take() {
-    return take([] { return std::make_unique<T>(); });
-  }
-  template <class Make> handle take(const Make& make) {
+  template <class Make = decltype(&std::make_unique<T>)> handle take(const Make& make = &std::make_unique<T>) {
     std::unique_ptr<T> one;
     {
       const std::lock_guard lock(spare_->mutex);

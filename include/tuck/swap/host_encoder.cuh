@@ -3,12 +3,80 @@
 #pragma once
 
 #include <tuck/swap/offloaded_tensor.cuh>
-#include <tuck/swap/work_queue.hpp>
 
+#include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
 
-namespace tuck::inline TUCK_ABI::detail {
+namespace tuck::inline TUCK_ABI {
+
+/// Runs work on background threads, started in the order in which it was added. Thread-safe.
+class work_queue {
+ public:
+  /// Starts `threads` threads. Throws std::system_error if a thread cannot be started.
+  explicit work_queue(unsigned threads) {
+    for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this](std::stop_token stop) { run(stop); });
+  }
+
+  /// Adds work, which must not throw. Throws std::bad_alloc.
+  /// @return false if there are no threads or they have been stopped
+  bool add(std::function<void()> work) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (threads_.empty()) return false;
+      waiting_.push_back(std::move(work));
+    }
+    changed_.notify_all();
+    return true;
+  }
+
+  /// Returns whether no work is waiting or running.
+  bool is_idle() {
+    const std::lock_guard lock(mutex_);
+    return idle();
+  }
+  /// Waits until no work is waiting or running.
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return idle(); });
+  }
+  /// Finishes all waiting work, then ends the threads, as destroying the queue does.
+  void stop() {
+    std::vector<std::jthread> ending;
+    const std::unique_lock lock(mutex_);
+    ending.swap(threads_);
+  }
+
+ private:
+  bool idle() const { return waiting_.empty() && running_ == 0; }
+  void run(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (changed_.wait(lock, stop, [&] { return !waiting_.empty(); })) {
+      {
+        const auto work = std::move(waiting_.front());
+        waiting_.pop_front();
+        ++running_;
+        lock.unlock();
+        work();
+      }
+      lock.lock();
+      --running_;
+      if (idle()) changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<std::function<void()>> waiting_;
+  unsigned running_ = 0;
+  std::vector<std::jthread> threads_;  // destroyed first: each is told to stop, and finishes the work
+};
+
+namespace detail {
 
 class host_encoder {
  public:
@@ -84,4 +152,5 @@ class host_encoder {
   work_queue threads_;
 };
 
-}  // namespace tuck::inline TUCK_ABI::detail
+}  // namespace detail
+}  // namespace tuck::inline TUCK_ABI

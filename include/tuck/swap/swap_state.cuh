@@ -44,7 +44,8 @@ class swap_state {
     refuse_capture(producer);
     auto t = std::make_shared<offloaded_tensor>();
     t->source = request.source;
-    t->codec = request.calls;
+    t->alignment = request.alignment;
+    t->decode = request.decode;
     for (;;) {
       reap();
       if (reserve(*t, request)) break;
@@ -87,7 +88,7 @@ class swap_state {
 
   result in(const tensor& t, bytes destination, cudaStream_t consumer) {
     if (destination.size() != t->source.size() || destination.is_null()) return {status::invalid_argument};
-    if (t->codec != nullptr && !tuck::aligned(destination.data(), t->codec->value_bytes)) return {status::misaligned};
+    if (!tuck::aligned(destination.data(), t->alignment)) return {status::misaligned};
     turn now(*this);
     refuse_capture(consumer);
     encoder_.wait_for(*t, now.lock);
@@ -287,8 +288,7 @@ class swap_state {
 
   void send_frame(offloaded_tensor& t, const swap_request& request, bool& began) {
     const auto encode = [&](bytes buffer, frame_place place, outcome* written) {
-      const result r = request.calls->encode(request.codec, request.source, buffer, place, scratch_.scratch(), written,
-                                             out_, request.options, options_.limits);
+      const result r = request.encode(buffer, place, scratch_.scratch(), written, out_);
       began = r || r.code == status::cuda_error;
       require(r);
     };
@@ -364,7 +364,7 @@ class swap_state {
     tracked(op, consumer, [&] {
       require(cudaStreamWaitEvent(consumer, *from.arrived, 0));
       if (!op.decodes) return copy(destination, from.contents().data(), consumer);
-      require(t.codec->decode(from.contents(), destination, from.scratch(), &op.report->device->frame, consumer, {}));
+      require(t.decode(from.contents(), destination, from.scratch(), &op.report->device->frame, consumer));
     });
     from.memory.move_to(consumer);
     from = {};

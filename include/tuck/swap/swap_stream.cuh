@@ -33,6 +33,7 @@
 #include <tuck/swap/swap_state.cuh>
 
 #include <concepts>
+#include <optional>
 #include <system_error>
 #include <tuple>
 
@@ -61,24 +62,20 @@ class swap_handle {
   /// Makes an empty handle.
   swap_handle() = default;
   /// Takes over the tensor of `other`, which becomes empty.
-  swap_handle(swap_handle&& other) noexcept { *this = std::move(other); }
-  /// Discards the tensor and takes over that of `other`, which becomes empty.
-  swap_handle& operator=(swap_handle&& other) noexcept {
-    if (this == &other) return *this;
-    reset();
-    state_ = std::move(other.state_);
-    tensor_ = std::move(other.tensor_);
+  swap_handle(swap_handle&& other) noexcept = default;
+  /// Discards the tensor and takes over that of `other`.
+  swap_handle& operator=(swap_handle other) noexcept {
+    std::swap(state_, other.state_);
+    std::swap(tensor_, other.tensor_);
     return *this;
   }
   /// Discards the tensor, as reset does.
-  ~swap_handle() { reset(); }
+  ~swap_handle() {
+    if (state_ != nullptr) state_->release(std::move(tensor_));
+  }
 
   /// Discards the tensor. Does not wait. The pinned memory can be reused when all started transfers are done.
-  void reset() noexcept {
-    if (state_ != nullptr) state_->release(std::move(tensor_));
-    tensor_ = nullptr;
-    state_ = nullptr;
-  }
+  void reset() noexcept { *this = swap_handle(); }
 
   /// Returns whether there is a tensor.
   explicit operator bool() const noexcept { return tensor_ != nullptr; }
@@ -169,33 +166,40 @@ class swap_stream {
   /// decode on the device; not_swappable for error bounds in device memory (their validity would be known too late) and
   /// for a capturing `producer`.
   /// @param values device memory, aligned as for encode; any alignment for swap_path::raw and cpu
-  template <codec C>
-  result out(const C& codec, span<const value_t<C>> values, stream_handle producer, swap_handle& handle) noexcept {
-    return out(codec, values, producer, handle, state_->options().path);
-  }
-  /// Offloads `values` by the given path instead of swap_options::path. With swap_path::raw the codec is not used.
+  /// @param wanted path of this tensor, in place of swap_options::path. With swap_path::raw the codec is not used
   template <codec C>
   result out(const C& codec, span<const value_t<C>> values, stream_handle producer, swap_handle& handle,
-             swap_path path) noexcept {
+             std::optional<swap_path> wanted = {}) noexcept {
+    const swap_path path = wanted.value_or(state_->options().path);
     if (values.size() > ~uint64_t{0} / sizeof(value_t<C>)) return {status::size_overflow};
     if (path > swap_path::cpu) return {status::invalid_argument};
     if (path == swap_path::raw) return out(tuck::as_bytes(values), producer, handle);
-    detail::swap_request request{.source = tuck::as_bytes(values),
-                                 .path = path,
-                                 .codec = &codec,
-                                 .calls = &detail::calls_of<C>,
-                                 .options = {.alignment = append_alignment, .checksums = state_->options().checksums}};
+    using T = value_t<C>;
+    const frame_options options{.alignment = append_alignment, .checksums = state_->options().checksums};
     frame_header header;
-    if (const status s = tuck::make_header(codec, values.size(), request.options, header); s != status::ok) return {s};
+    if (const status s = tuck::make_header(codec, values.size(), options, header); s != status::ok) return {s};
     if (header.chunk_values > max_device_chunk_values<C>) return {status::unsupported};  // in() decodes by a kernel
     if constexpr (adaptive_codec<C>)
       if (codec.device_parameter() != nullptr) return {status::not_swappable};
-    request.most = worst_case_bytes(header);
-    request.scratch = tuck::scratch_bytes(codec, values.size(), request.options);
     return detail::guarded([&] {
+      detail::swap_request request{.source = tuck::as_bytes(values),
+                                   .path = path,
+                                   .most = worst_case_bytes(header),
+                                   .scratch = tuck::scratch_bytes(codec, values.size(), options),
+                                   .alignment = sizeof(T)};
+      request.encode = [&](bytes to, detail::frame_place place, scratch_span scratch, outcome* written,
+                           cudaStream_t stream) {
+        return detail::append(codec, values, to, place, scratch, written, stream, options, state_->options().limits);
+      };
+      request.decode = [](const_bytes frame, bytes to, scratch_span scratch, outcome* restored,
+                          cudaStream_t stream) noexcept {
+        const span<T> out(reinterpret_cast<T*>(to.data()), to.size() / sizeof(T));
+        return tuck::decode(C{}, frame, out, scratch, restored, stream);
+      };
       if (path == swap_path::cpu)
-        request.on_host = [codec, options = request.options](const_bytes from, bytes to) {
-          return host::encode(codec, detail::span_of<value_t<C>>(from), to, options, {.threads = 1});
+        request.on_host = [codec, options](const_bytes from, bytes to) {
+          const span<const T> source(reinterpret_cast<const T*>(from.data()), from.size() / sizeof(T));
+          return host::encode(codec, source, to, options);
         };
       return start(request, producer, handle);
     });

@@ -1,4 +1,4 @@
-#include <tuck/swap/work_queue.hpp>
+#include <tuck/swap/host_encoder.cuh>
 
 #include <gtest/gtest.h>
 
