@@ -49,22 +49,11 @@ enum class codec_id : uint16_t {
 
 /// Returns the name of a codec, as the program `tuck` takes it; "custom" or "unknown" for other ids.
 TUCK_HD constexpr const char* name(codec_id id) noexcept {
-  switch (id) {
-    case codec_id::none: return "none";
-    case codec_id::zvc: return "zvc";
-    case codec_id::rle: return "rle";
-    case codec_id::rle_zero: return "rle-zero";
-    case codec_id::quantize: return "quantize";
-    case codec_id::deflate: return "deflate";
-    case codec_id::delta: return "delta";
-    case codec_id::bitpack: return "bitpack";
-    case codec_id::huffman: return "huffman";
-    case codec_id::gaps: return "gaps";
-    case codec_id::exponents: return "exponents";
-    case codec_id::quantize_codes: return "quantize";
-    case codec_id::custom: break;
-  }
-  return static_cast<uint16_t>(id) >= static_cast<uint16_t>(codec_id::custom) ? "custom" : "unknown";
+  constexpr const char* names[] = {"none",  "zvc",     "rle",      "rle-zero", "quantize", "deflate",  "unknown",
+                                   "delta", "bitpack", "quantize", "huffman",  "gaps",     "exponents"};
+  const auto i = static_cast<uint16_t>(id);
+  if (id >= codec_id::custom) return "custom";
+  return i < sizeof names / sizeof *names ? names[i] : "unknown";
 }
 
 /// One stage of a codec, as frame headers store it, without gaps between the fields. The codec defines what its

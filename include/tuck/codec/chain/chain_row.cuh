@@ -4,7 +4,7 @@
 // stacked at its end. The block applies one stage after the other.
 #pragma once
 
-#include <tuck/codec/block_copies.cuh>
+#include <tuck/codec/block.cuh>
 #include <tuck/codec/chain/chain.hpp>
 #include <tuck/codec/huffman/huffman_block.cuh>
 
@@ -24,6 +24,10 @@ template <element T, int Threads> struct row_sink {
   }
   __device__ void operator()(uint32_t first, const device::vec128& x) {
     reinterpret_cast<device::vec128*>(row)[first * sizeof(T) / sizeof x] = x;
+  }
+  template <int Rows> __device__ void operator()(uint32_t first, const device::vec128 (&x)[Rows]) {
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) (*this)(first + static_cast<uint32_t>(r) * tile::row_values, x[r]);
   }
 };
 

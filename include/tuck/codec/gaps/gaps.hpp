@@ -144,6 +144,7 @@ template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes 
 
   uint16_t gap[max_values / 4];
   word value[max_values / 4];
+  uint8_t class_at[max_values / 4];
   uint64_t quotients = k, classes = k;
   uint32_t stored = 0, before = 0, i = 0;
   word any = 0, any_stored = 0;
@@ -152,6 +153,7 @@ template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes 
       const uint32_t at = begin + static_cast<uint32_t>(std::countr_zero(left));
       const word x = value[i] = bits_at(values.data(), at);
       const uint32_t c = class_of(x);
+      class_at[i] = static_cast<uint8_t>(c);
       gap[i] = static_cast<uint16_t>(at - before);
       quotients += (at - before) >> r;
       before = at + 1;
@@ -173,9 +175,9 @@ template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes 
   for (i = 0; i < k; ++i) out.put(gap[i] & low_mask(r), r);
   for (i = 0; i < k; ++i) put_unary(out, uint32_t{gap[i]} >> r);
   if (has_classes)
-    for (i = 0; i < k; ++i) put_unary(out, class_of(value[i]));
+    for (i = 0; i < k; ++i) put_unary(out, class_at[i]);
   for (i = 0; i < k; ++i)
-    if (!has_classes || class_of(value[i]) == stored_class) out.put(value[i], w);
+    if (!has_classes || class_at[i] == stored_class) out.put(value[i], w);
   out.finish_bytes();
   return static_cast<uint32_t>(size);
 }
@@ -206,7 +208,9 @@ template <element T> status gaps<T>::decode_chunk(const_bytes encoded, span<T> r
     at[i] = static_cast<uint16_t>(next++);
   }
   std::memset(static_cast<void*>(restored.data()), 0, restored.size_bytes());
-  const auto set = [&](uint32_t i, word value) { restored[at[i]] = __builtin_bit_cast(T, value); };
+  // Not by bit_cast: GCC 12 fails with an internal error when it vectorizes that loop over structs.
+  std::byte* const to = as_writable_bytes(restored).data();
+  const auto set = [&](uint32_t i, word value) { store_unaligned(to + at[i] * sizeof(T), value); };
   uint32_t stored = k;
   if (h.has_classes()) {
     stored = 0;

@@ -20,7 +20,7 @@ template <element T, int Threads> class plane_words : block_sizes<T, Threads> {
 
   // Passes the values of the chunk to the sink. Changes `from`.
   template <class Sink> __device__ void give_values(const shape& s, Sink& sink) {
-    if constexpr (width <= 4 && detail::takes_rows<Sink, some>) {
+    if constexpr (width <= 4) {
       if (s.values == tile::capacity) return give_rows(s, sink);
     }
     give_all(s, sink);

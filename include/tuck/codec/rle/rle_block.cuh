@@ -5,7 +5,7 @@
 // reverses these steps.
 #pragma once
 
-#include <tuck/codec/mask_codec_block.cuh>
+#include <tuck/codec/mask_block.cuh>
 #include <tuck/codec/rle/rle.hpp>
 
 namespace tuck::inline TUCK_ABI {
@@ -18,8 +18,8 @@ template <class C, int Threads> struct block_rle_mask {
   using tile = typename masks::tile;
 
   static constexpr uint32_t kinds = C::kinds;
-  static constexpr uint32_t most_levels = round_up_pow2(
-      C::l1_begin(tile::capacity) + C::groups(tile::capacity) + masks::most_bytes + sizeof(T), 2);
+  static constexpr uint32_t most_levels =
+      round_up_pow2(C::l1_begin(tile::capacity) + C::groups(tile::capacity) + masks::most_bytes + sizeof(T), 2);
 
   struct TempStorage : mask_storage<T, Threads> {
     alignas(8) std::byte mask[masks::most_bytes];
