@@ -35,35 +35,42 @@ template <class T> std::vector<T> runs(uint64_t count, double sparsity, uint64_t
 
 template <class T> void check_masks(const std::vector<T>& values, ones what) {
   const auto count = static_cast<uint32_t>(values.size()), words = mask_words(count);
+  const std::byte* const from = as_bytes(span<const T>(values)).data();
   const auto expected = plain_masks(values, what);
   std::vector<T> kept;
   for (size_t i = 0; i < count; ++i)
     if ((expected[i / 32] >> i % 32 & 1) != 0) kept.push_back(values[i]);
 
-  std::vector<std::byte> mask(4 * words + 1);
-  std::byte* const at = mask.data() + 1;  // nothing is aligned
-  ASSERT_EQ(masks_of(span<const T>(values), what, at), kept.size());
-  ASSERT_EQ(std::memcmp(at, expected.data(), 4 * words), 0);
+  tuck::detail::on_cpu([&]<class Cpu>(Cpu) {
+    using loops = tuck::detail::masks_on<Cpu>;
+    std::vector<std::byte> mask(4 * words + 1);
+    std::byte* const at = mask.data() + 1;  // nothing is aligned
+    const uint32_t ones_found = what == ones::changes
+                                    ? loops::template masks_of<ones::changes, sizeof(T)>(from, count, at)
+                                    : loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, at);
+    ASSERT_EQ(ones_found, kept.size());
+    ASSERT_EQ(std::memcmp(at, expected.data(), 4 * words), 0);
 
-  // Exactly the room that is needed, and more; a byte behind it stays as it was.
-  for (const size_t spare : {size_t{0}, size_t{1}, 40 * sizeof(T)}) {
-    std::vector<std::byte> packed(kept.size() * sizeof(T) + spare + 1, std::byte{0xa5});
-    std::byte* const end = packed.data() + packed.size() - 1;
-    ASSERT_EQ(pack(span<const T>(values), at, packed.data(), end), packed.data() + kept.size() * sizeof(T));
-    ASSERT_EQ(*end, std::byte{0xa5});
-    ASSERT_TRUE(std::equal(packed.begin(), packed.end() - 1 - static_cast<ptrdiff_t>(spare),
-                           as_bytes(span<const T>(kept)).begin()));
+    // Exactly the room that is needed, and more, behind a value; a byte behind it stays as it was.
+    for (const size_t spare : {size_t{0}, size_t{1}, 40 * sizeof(T)}) {
+      std::vector<std::byte> room(sizeof(T) + kept.size() * sizeof(T) + spare + 1, std::byte{0xa5});
+      std::byte *const packed = room.data() + sizeof(T), *const end = room.data() + room.size() - 1;
+      ASSERT_EQ((loops::template pack<sizeof(T)>(from, count, at, packed, end)), packed + kept.size() * sizeof(T));
+      ASSERT_EQ(*end, std::byte{0xa5});
+      ASSERT_TRUE(std::equal(packed, packed + kept.size() * sizeof(T), as_bytes(span<const T>(kept)).begin()));
 
-    std::vector<T> back(count + 1, __builtin_bit_cast(T, static_cast<bits_t<T>>(0xbbbbbbbbbbbbbbbb)));
-    const T behind = back.back();
-    if (what == ones::non_zeros)
-      spread<ones::non_zeros>(at, packed.data(), end, span<T>(back.data(), count));
-    else
-      spread<ones::changes>(at, packed.data(), end, span<T>(back.data(), count));
-    ASSERT_EQ(bits_of(back.back()), bits_of(behind));
-    back.pop_back();
-    ASSERT_TRUE(same_bits(back, values)) << spare;
-  }
+      std::vector<T> back(count + 1, __builtin_bit_cast(T, static_cast<bits_t<T>>(0xbbbbbbbbbbbbbbbb)));
+      const T behind = back.back();
+      std::byte* const to = as_writable_bytes(span<T>(back)).data();
+      if (what == ones::non_zeros)
+        loops::template spread<ones::non_zeros, sizeof(T)>(at, packed, end, to, count);
+      else
+        loops::template spread<ones::changes, sizeof(T)>(at, packed, end, to, count);
+      ASSERT_EQ(bits_of(back.back()), bits_of(behind));
+      back.pop_back();
+      ASSERT_TRUE(same_bits(back, values)) << spare;
+    }
+  });
 }
 
 TYPED_TEST(masks, pack_and_spread_what_they_say) {
@@ -78,7 +85,7 @@ TYPED_TEST(masks, pack_and_spread_what_they_say) {
   });
 }
 
-// All there and back on one CPU, with exactly the room that is needed. Returns how many values are kept.
+// All there and back on one CPU, with exactly the room that is needed behind a value. Returns how many are kept.
 template <class Cpu, class T>
 uint32_t there_and_back(const std::vector<T>& values, ones what, std::vector<uint32_t>& mask,
                         std::vector<std::byte>& packed, std::vector<T>& back) {
@@ -89,14 +96,14 @@ uint32_t there_and_back(const std::vector<T>& values, ones what, std::vector<uin
   const bool changes = what == ones::changes;
   const uint32_t kept = changes ? loops::template masks_of<ones::changes, sizeof(T)>(from, count, at)
                                 : loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, at);
-  std::byte* const end = packed.data() + kept * sizeof(T);
+  std::byte *const begin = packed.data() + sizeof(T), *const end = begin + kept * sizeof(T);
   if (loops::count_ones(at, static_cast<uint32_t>(4 * mask.size())) != kept || end > packed.data() + packed.size() ||
-      loops::template pack<sizeof(T)>(from, count, at, packed.data(), end) != end)
+      loops::template pack<sizeof(T)>(from, count, at, begin, end) != end)
     return ~0u;
   if (changes)
-    loops::template spread<ones::changes, sizeof(T)>(at, packed.data(), end, to, count);
+    loops::template spread<ones::changes, sizeof(T)>(at, begin, end, to, count);
   else
-    loops::template spread<ones::non_zeros, sizeof(T)>(at, packed.data(), end, to, count);
+    loops::template spread<ones::non_zeros, sizeof(T)>(at, begin, end, to, count);
   return kept;
 }
 
@@ -112,7 +119,7 @@ TYPED_TEST(masks, are_the_same_on_each_cpu) {
         for (const uint32_t mask : expected) kept += static_cast<size_t>(std::popcount(mask));
         for (const bool plain : {false, true}) {
           std::vector<uint32_t> mask(expected.size());
-          std::vector<std::byte> packed(kept * sizeof(T));
+          std::vector<std::byte> packed((1 + kept) * sizeof(T));
           std::vector<T> back(count);
           const uint32_t found = plain ? there_and_back<tuck::detail::plain_cpu>(values, what, mask, packed, back)
                                        : tuck::detail::on_cpu([&]<class Cpu>(Cpu) {

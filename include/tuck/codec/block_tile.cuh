@@ -1,10 +1,11 @@
-// The values that a thread block holds in registers.
+// The values that a thread block holds in registers, and copies between these, shared memory and global memory.
 #pragma once
 
 #include <tuck/core/bits.hpp>
 #include <tuck/core/checksum.hpp>
 #include <tuck/core/device.cuh>
 #include <tuck/core/dtype.hpp>
+#include <tuck/core/span.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -92,39 +93,7 @@ template <element T, int Threads> struct block_tile {
 
   /// XORs each value with the value of the same index at p; p is as for load.
   __device__ delta_sums exclusive_or(const T* p) {
-    const bool whole = is_full() && reinterpret_cast<uintptr_t>(p) % 16 == 0;
-    delta_sums sums;
-    if (!whole) {
-      block_tile other;
-      other.load_words(p, count);
-#pragma unroll
-      for (int j = 0; j < words; ++j) {
-        add_word(sums.values, w[j], first_value(j));
-        add_word(sums.base, other.w[j], first_value(j));
-        w[j] ^= other.w[j];
-        add_word(sums.left, w[j], first_value(j));
-      }
-      return sums;
-    }
-    const auto* const from = reinterpret_cast<const device::vec128*>(p + first_value());
-    constexpr int some = rows < 4 ? rows : 4;  // rows that registers can hold
-#pragma unroll
-    for (int r = 0; r < rows; r += some) {
-      device::vec128 other[some];
-#pragma unroll
-      for (int k = 0; k < some; ++k) other[k] = device::load(from + (r + k) * device::warp_size);
-      device::vec128 left[some];
-      with_keys<some>(first_value(r * row_words) * uint32_t{sizeof(T)} / 4, [&]<int K, int I>(uint32_t key) {
-        const uint32_t x = row(r + K).w[I], y = other[K].w[I];
-        left[K].w[I] = x ^ y;
-        sums.values.sum = device::add_product(sums.values.sum, x, key);
-        sums.base.sum = device::add_product(sums.base.sum, y, key);
-        sums.left.sum = device::add_product(sums.left.sum, x ^ y, key);
-      });
-#pragma unroll
-      for (int k = 0; k < some; ++k) set_row(r + k, left[k]);
-    }
-    return sums;
+    return is_full() && reinterpret_cast<uintptr_t>(p) % 16 == 0 ? exclusive_or<true>(p) : exclusive_or<false>(p);
   }
 
   /// Writes all values to p, a multiple of sizeof(T).
@@ -247,6 +216,107 @@ template <element T, int Threads> struct block_tile {
     if constexpr (per_word == 2) return value_bits * 0x00010001u;
     return value_bits;
   }
+
+ private:
+  // Whole: all values of the tile are there, and p is a multiple of 16.
+  template <bool Whole> __device__ delta_sums exclusive_or(const T* p) {
+    constexpr int some = rows < 4 ? rows : 4;  // rows that registers can hold
+    delta_sums sums;
+    block_tile other;
+    if constexpr (!Whole) other.load_words(p, count);
+    const auto* const from = reinterpret_cast<const device::vec128*>(p + first_value());
+#pragma unroll
+    for (int r = 0; r < rows; r += some) {
+      device::vec128 base[some], left[some];
+#pragma unroll
+      for (int k = 0; k < some; ++k)
+        base[k] = Whole ? device::load(from + (r + k) * device::warp_size) : other.row(r + k);
+      with_keys<some>(first_value(r * row_words) * uint32_t{sizeof(T)} / 4, [&]<int K, int I>(uint32_t key) {
+        const uint32_t x = row(r + K).w[I], y = base[K].w[I];
+        left[K].w[I] = x ^ y;
+        sums.values.sum = device::add_product(sums.values.sum, x, key);
+        sums.base.sum = device::add_product(sums.base.sum, y, key);
+        sums.left.sum = device::add_product(sums.left.sum, x ^ y, key);
+      });
+#pragma unroll
+      for (int k = 0; k < some; ++k) set_row(r + k, left[k]);
+    }
+    return sums;
+  }
 };
+
+// -- copies by a whole block: none has a barrier ----------------------------------------------------------------------
+
+// copy_to_shared and copy_from_shared copy up to tile_bytes, 16 bytes at a time, between addresses that are multiples
+// of 16.
+
+/// Copies to shared memory. Also accesses the bytes after the last one, up to a multiple of 16.
+template <int Threads> __device__ void copy_to_shared(std::byte* to, const_bytes from) {
+  const auto size = static_cast<uint32_t>(from.size());
+  const auto* const source = reinterpret_cast<const device::vec128*>(from.data());
+#pragma unroll 1
+  for (uint32_t i = threadIdx.x; 16 * i < size; i += Threads)
+    reinterpret_cast<device::vec128*>(to)[i] = device::load(source + i);
+}
+/// Copies `size` bytes, rounded up to a multiple of 16, then writes zeros up to to.size(), which is a multiple of 16.
+template <int Threads> __device__ void copy_from_shared(bytes to, const std::byte* from, uint32_t size) {
+  const auto capacity = static_cast<uint32_t>(to.size());
+  auto* const target = reinterpret_cast<device::vec128*>(to.data());
+#pragma unroll 1
+  for (uint32_t i = threadIdx.x; 16 * i < capacity; i += Threads)
+    device::store(target + i, 16 * i < size ? reinterpret_cast<const device::vec128*>(from)[i] : device::vec128{});
+}
+/// Copies any size between any addresses, 16 bytes at a time at the multiples of 16 of `to`.
+template <int Threads> __device__ void copy_to_frame(bytes to, const std::byte* from) {
+  constexpr uint32_t each = sizeof(device::vec128);
+  // All are counted from the multiple of 16 before `to`.
+  const auto begin = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to.data()) % each);
+  const uint32_t end = begin + static_cast<uint32_t>(to.size());
+  std::byte* const target = to.data() - begin;
+  const std::byte* const source = from - begin;
+  const uint32_t skipped = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(source) % 4);
+#pragma unroll 1
+  for (uint32_t at = each * threadIdx.x; at < end; at += each * Threads) {
+    if (at < begin || at + each > end) {
+      for (uint32_t i = at; i < at + each; ++i)
+        if (i >= begin && i < end) device::store(target + i, source[i]);
+      continue;
+    }
+    const auto* const words = reinterpret_cast<const uint32_t*>(source + at - skipped);
+    device::vec128 x{{words[0], words[1], words[2], words[3]}};
+    if (skipped != 0) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        x.w[k] = device::funnel_shift_right(x.w[k], k < 3 ? x.w[k + 1] : words[4], 8 * skipped);
+    }
+    device::store(reinterpret_cast<device::vec128*>(target + at), x);
+  }
+}
+/// Sets tile_bytes bytes to zero.
+template <int Threads> __device__ void zero_shared(std::byte* to) {
+#pragma unroll
+  for (uint32_t i = 0; i < tile_bytes / sizeof(device::vec128); i += Threads)
+    reinterpret_cast<device::vec128*>(to)[i + threadIdx.x] = {};
+}
+
+/// Copies a tile to the beginning of a row in shared memory, which is a multiple of 16. Writes `size` bytes, rounded up
+/// to a multiple of 16.
+template <class Tile> __device__ void store_to_row(const Tile& values, uint32_t size, std::byte* row) {
+#pragma unroll
+  for (int r = 0; r < Tile::rows; ++r) {
+    const uint32_t at = Tile::first_value(r * Tile::row_words) / Tile::lane_values;
+    if (at * sizeof(device::vec128) < size) reinterpret_cast<device::vec128*>(row)[at] = values.row(r);
+  }
+}
+/// Reads the 16 bytes of a row that begin at value `first`, with zeros past the last value.
+template <class Tile> __device__ device::vec128 read_row(uint32_t first, uint32_t count, const std::byte* row) {
+  const uint32_t at = first / Tile::lane_values, words = (count * (16 / Tile::lane_values) + 3) / 4;
+  if (first + Tile::lane_values <= count) return reinterpret_cast<const device::vec128*>(row)[at];
+  device::vec128 x{};
+#pragma unroll
+  for (uint32_t k = 0; k < 4; ++k)
+    if (4 * at + k < words) x.w[k] = reinterpret_cast<const uint32_t*>(row)[4 * at + k];
+  return Tile::clip(x, first < count ? count - first : 0);
+}
 
 }  // namespace tuck::inline TUCK_ABI

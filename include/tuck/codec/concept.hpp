@@ -247,4 +247,18 @@ TUCK_HD constexpr status match_single_stage(const stage_list& stages, const stag
   return match_stage(stages.at[0], expected);
 }
 
+/// Base of a codec C of T that has no parameters, is a single stage, and whose chunks are smaller than their values.
+template <class C, element T, codec_id Id> struct plain_codec {
+  using value_type = T;
+
+  static constexpr uint32_t chunk_bytes = 16 * 1024;
+
+  TUCK_HD static constexpr stage description() noexcept { return {.id = Id, .version = 1}; }
+  TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
+  TUCK_HD static constexpr status from_stages(const stage_list& stages, C&) noexcept {
+    return match_single_stage(stages, description());
+  }
+  TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
+};
+
 }  // namespace tuck::inline TUCK_ABI

@@ -1,13 +1,13 @@
-// Masks by one thread block: the basis of ZVC and RLE, with the bits of masks.hpp.
+// Masks by one thread block, with the bits of masks.hpp, and codecs that consist of a mask and the values at its ones.
 //
 // A lane has 16 bytes of each row of its warp, and so 2 to 16 consecutive bits of the mask of each row. Rows are
 // counted and scanned together, as fields of one word: of 16 bits for 1-byte values, otherwise of a byte. The values at
 // the ones are then written or read row by row, without branches.
 #pragma once
 
-#include <tuck/codec/block_copies.cuh>
+#include <tuck/codec/block.cuh>
+#include <tuck/core/bit_lanes.cuh>
 #include <tuck/core/masks.hpp>
-#include <tuck/core/shared_values.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -41,12 +41,7 @@ template <element T, int Threads> class block_masks {
   // -- from values to masks ------------------------------------------------------------------------------------------
 
   /// Sets the bits of values that are not zero.
-  __device__ void find_non_zeros(const tile& values) {
-    tile zeros;
-#pragma unroll
-    for (int j = 0; j < tile::words; ++j) zeros.w[j] = 0;
-    find(values, zeros);
-  }
+  __device__ void find_non_zeros(const tile& values) { find(values, tile{}); }
   /// Sets the bits of values that differ from the value before them. `last` is the value before the first of the warp.
   /// The caller clips the bits past the end of the chunk.
   __device__ void find_changes(const tile& values, bits_t<T> last) {
@@ -193,7 +188,7 @@ template <element T, int Threads> class block_masks {
   template <bool Repeats>
   __device__ device::vec128 get(const TempStorage& temp, int r, const offsets& p, const std::byte* packed) const {
     const uint32_t mask = bits[r / rows_a_word] >> shift_of(r);
-    tile row;
+    tile row{};
     if constexpr (sizeof(T) == 1 && !Repeats) {
       const auto skipped = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(packed) % 4);
       const auto* const from = reinterpret_cast<const uint32_t*>(packed - skipped);
@@ -207,8 +202,6 @@ template <element T, int Threads> class block_masks {
       }
     } else {
       device::shared_cursor<T> in(packed, p.of_row[r]);
-#pragma unroll
-      for (int k = 0; k < row_words; ++k) row.w[k] = 0;
       detail::unrolled<static_cast<int>(row_bits)>([&]<int I>() {
         const word x = Repeats ? in.template step_if<1u << I>(mask) : in.template get_if<1u << I>(mask);
         row.w[I / per_word] |= x << (8 * sizeof(T) * (I % per_word));
@@ -280,6 +273,120 @@ template <element T, int Threads> class block_masks {
       }
     return all | n << (Packed ? 19 : 16);
   }
+};
+
+/// Shared memory of a codec with masks.
+template <element T, int Threads> struct mask_storage {
+  alignas(16) std::byte encoded[tile_bytes + 16];  ///< the encoded chunk, smaller than its values
+  typename block_masks<T, Threads>::TempStorage of_masks;
+};
+
+/// Block codec with masks; block.cuh documents the members. Encoded chunks are assembled and decoded in shared memory.
+//
+// A class Form<C, Threads> of static functions finds and stores the mask of codec C. `temp` is its TempStorage, which
+// is or derives from mask_storage<T, Threads>:
+//
+//   kinds                                        number of mask kinds: 2 if masks may be of changes, else 1
+//   measure(temp, values, mask, ones)            finds the mask and its ones, and returns the offset of the values.
+//                                                Leaves temp.encoded alone. Has a barrier
+//   write(temp, mask, values_begin)              writes the bytes before the values. Has a barrier if it may write past
+//                                                the offset of the values
+//   read<Full>(temp, size, count, mask, values_begin, kind)   reads the mask of `count` values from the `size` bytes in
+//                                                temp.encoded; Full: of a full tile. The mask may have ones past
+//                                                `count`. Returns false to all threads if encoding does not write such
+//                                                bytes
+template <class C, int Threads, template <class, int> class Form_> class mask_codec_block {
+  using Form = Form_<C, Threads>;
+  using T = value_t<C>;
+  using masks = block_masks<T, Threads>;
+  using tile = typename masks::tile;
+
+ public:
+  using TempStorage = typename Form::TempStorage;
+
+  static constexpr int blocks_a_processor = sizeof(T) == 1 ? 5 : sizeof(T) == 2 ? 6 : 8;  ///< 96, 80 and 64 registers
+
+  __device__ explicit mask_codec_block(TempStorage& temp) : temp_(temp) {}
+
+  __device__ uint32_t measure(const C&, const tile& values) {
+    masks::template prepare<true>(temp_.of_masks);
+    typename masks::sums ones;
+    values_begin_ = Form::measure(temp_, values, masks_, ones);
+    ones_before_ = ones.before;
+    return size_ = values_begin_ + ones.all * uint32_t{sizeof(T)};
+  }
+
+  __device__ void pack(const C& codec, const tile& values, bytes out) {
+    assemble(codec, values);
+    if (sizeof(T) != 1 && threadIdx.x < 16) temp_.encoded[size_ + threadIdx.x] = std::byte{};
+    device::sync_block();
+    copy_from_shared<Threads>(out, temp_.encoded, size_);
+  }
+
+  template <class Sink> __device__ status decode(const C& codec, const_bytes encoded, uint32_t count, Sink& sink) {
+    if (encoded.size() > tile_bytes) return status::bad_payload;
+    copy_to_shared<Threads>(temp_.encoded, encoded);
+    device::sync_block();
+    return decode_assembled(codec, any_side, static_cast<uint32_t>(encoded.size()), count, sink);
+  }
+
+  // -- for chains
+  __device__ uint32_t side_bytes(uint32_t) const { return values_begin_; }
+  __device__ std::byte* encoded(uint32_t) { return temp_.encoded; }
+
+  __device__ void assemble(const C&, const tile& values) {
+    if constexpr (sizeof(T) == 1) {
+      zero_shared<Threads>(temp_.encoded);
+      device::sync_block();
+    }
+    Form::write(temp_, masks_, values_begin_);
+    masks_.put(temp_.of_masks, values, masks_.find_offsets(ones_before_), temp_.encoded + values_begin_);
+  }
+
+  template <class Sink>
+  __device__ status decode_assembled(const C&, uint32_t side, uint32_t size, uint32_t count, Sink& sink) {
+    return count == tile::capacity ? decode_assembled<true>(side, size, count, sink)
+                                   : decode_assembled<false>(side, size, count, sink);
+  }
+
+ private:
+  static constexpr uint32_t any_side = ~0u;
+
+  template <bool Full, class Sink>
+  __device__ status decode_assembled(uint32_t side, uint32_t size, uint32_t count, Sink& sink) {
+    uint32_t kind = 0;
+    if (!Form::template read<Full>(temp_, size, count, masks_, values_begin_, kind)) return status::bad_payload;
+    if (side != any_side && side != values_begin_) return status::bad_payload;
+    if constexpr (!Full) {
+      const uint32_t before = masks_.ones();
+      masks_.clip(count);
+      if (device::sync_block_or(masks_.ones() != before)) return status::bad_payload;
+    }
+    masks::template prepare<false>(temp_.of_masks);
+    if constexpr (sizeof(T) == 1)
+      if (threadIdx.x < 8) temp_.encoded[size + threadIdx.x] = std::byte{};
+    if (Form::kinds == 2 && kind == 1 && threadIdx.x < sizeof(T))  // the value before the first
+      temp_.encoded[values_begin_ - sizeof(T) + threadIdx.x] = std::byte{};
+    const typename masks::sums ones = masks_.sum(temp_.of_masks);
+    if (values_begin_ + ones.all * sizeof(T) != size) return status::bad_payload;
+    const typename masks::offsets offsets = masks_.find_offsets(ones.before);
+    const auto give = [&]<bool Repeats>() {
+      detail::give_rows<tile, Full>(count, sink, [&](int r) {
+        const auto x = masks_.template get<Repeats>(temp_.of_masks, r, offsets, temp_.encoded + values_begin_);
+        return Repeats && !Full ? tile::clip(x, count - tile::first_value(r * tile::row_words)) : x;
+      });
+    };
+    if (Form::kinds == 2 && kind == 1)
+      give.template operator()<true>();
+    else
+      give.template operator()<false>();
+    return status::ok;
+  }
+
+  TempStorage& temp_;
+  // Of the chunk that was measured or is decoded.
+  masks masks_;
+  uint32_t values_begin_ = 0, ones_before_ = 0, size_ = 0;
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -7,22 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace tuck::inline TUCK_ABI {
 
 /// Unsigned integer type of Size bytes: 1, 2, 4 or 8.
-template <size_t Size> struct uint_of_size;
-template <> struct uint_of_size<1> {
-  using type = uint8_t;
-};
-template <> struct uint_of_size<2> {
-  using type = uint16_t;
-};
-template <> struct uint_of_size<4> {
-  using type = uint32_t;
-};
-template <> struct uint_of_size<8> {
-  using type = uint64_t;
+template <size_t Size> struct uint_of_size {
+  using type = std::conditional_t<(Size < 4), std::conditional_t<Size == 1, uint8_t, uint16_t>,
+                                  std::conditional_t<Size == 4, uint32_t, uint64_t>>;
 };
 
 /// Unsigned integer type of the same size as T.

@@ -5,6 +5,8 @@
 #include <tuck/core/dtype.hpp>
 #include <tuck/core/span.hpp>
 
+#include <algorithm>
+
 namespace tuck::inline TUCK_ABI {
 
 inline constexpr uint32_t mask_window = 32;  ///< values per mask word
@@ -18,12 +20,7 @@ enum class ones { non_zeros, changes };
 
 namespace detail {
 
-// Returns the top bit of each byte of `mask` that is not zero.
-TUCK_HD constexpr uint32_t non_zero_bytes(uint32_t mask) noexcept {
-  return (((mask & 0x7f7f7f7fu) + 0x7f7f7f7fu) | mask) & 0x80808080u;
-}
-
-// The functions at the end of this file for one CPU level, always inlined into code for that level.
+// Masks on one CPU, always inlined into code for it. Nothing needs to be aligned.
 template <class Cpu> struct masks_on {
   static constexpr uint32_t window = mask_window;
 
@@ -31,6 +28,8 @@ template <class Cpu> struct masks_on {
     return load_unaligned<uint32_t>(masks + 4 * word);
   }
 
+  // Computes the mask of `count` values: mask_words(count) words. Bits past the last value are 0. Returns the number of
+  // ones.
   template <ones What, size_t Size>
   [[gnu::always_inline]] static uint32_t masks_of(const std::byte* values, uint32_t count, std::byte* masks) noexcept {
     constexpr bool changes = What == ones::changes;
@@ -64,6 +63,8 @@ template <class Cpu> struct masks_on {
     return sum + Cpu::popcount(rest);
   }
 
+  // Copies the values at the ones to the range from `to` to `end`, which must have the capacity for them. Bytes of that
+  // range after the copied values may also be overwritten. Returns the end of the copied values.
   template <size_t Size>
   [[gnu::always_inline]] static std::byte* pack(const std::byte* values, uint32_t count, const std::byte* masks,
                                                 std::byte* to, const std::byte* end) noexcept {
@@ -72,17 +73,14 @@ template <class Cpu> struct masks_on {
     for (; word < count / window && end - to >= window_bytes; ++word)
       if (const uint32_t mask = mask_at(masks, word); mask != 0)
         to = Cpu::template pack<Size>(values + window * Size * word, mask, to);
-    if (word == mask_words(count)) return to;
-    // Less than a window of values remains to be written.
-    std::byte last[window * Size] = {}, packed[2 * window * Size];
-    std::byte* next = packed;
     for (; word < mask_words(count); ++word) {
-      const std::byte* from = values + window * Size * word;
-      if (word == count / window) from = static_cast<std::byte*>(std::memcpy(last, from, count % window * Size));
-      next = Cpu::template pack<Size>(from, mask_at(masks, word), next);
+      std::byte copy[window * Size] = {}, packed[window * Size];
+      std::memcpy(copy, values + window * Size * word, (word < count / window ? window : count % window) * Size);
+      const auto size = static_cast<size_t>(Cpu::template pack<Size>(copy, mask_at(masks, word), packed) - packed);
+      std::memcpy(to, packed, size);
+      to += size;
     }
-    std::memcpy(to, packed, static_cast<size_t>(next - packed));
-    return to + (next - packed);
+    return to;
   }
 
   // Does the work of masks_of and of `pack` for whole windows, as long as they shrink by an eighth in total. Reads the
@@ -102,81 +100,36 @@ template <class Cpu> struct masks_on {
     return word;
   }
 
+  // Undoes `pack`: gives each one of the mask its value from the range from `packed` to `end`, which must have as many
+  // values as the mask has ones. Gives each zero the value zero, or with ones::changes the value of the last one before
+  // it, if there is any. Then it also reads the value before `packed`.
   template <ones What, size_t Size>
   [[gnu::always_inline]] static void spread(const std::byte* masks, const std::byte* packed, const std::byte* end,
                                             std::byte* out, uint32_t count) noexcept {
     constexpr bool runs = What == ones::changes;
     constexpr auto window_bytes = static_cast<ptrdiff_t>(window * Size);
+    constexpr size_t before = runs ? Size : 0;
     uint32_t word = 0;
-    // Before the first change all values are zero. The window with the first change needs a zero before it.
-    std::byte copy[(1 + 2 * window) * Size];
-    const auto to_copy = [&](size_t before) __attribute__((always_inline)) {
-      std::memset(copy, 0, sizeof copy);
-      const auto left = static_cast<size_t>(end - packed);
-      std::memcpy(copy + Size - before, packed - before, before + (left < window * Size ? left : window * Size));
-    };
-    const auto one = [&](const std::byte* from) __attribute__((always_inline)) {
-      if (word < count / window)
-        return Cpu::template spread<Size, runs>(mask_at(masks, word), from, out + window * Size * word);
-      std::byte last[window * Size];
-      from = Cpu::template spread<Size, runs>(mask_at(masks, word), from, last);
-      std::memcpy(out + window * Size * word, last, count % window * Size);
-      return from;
-    };
-    if (runs) {
-      while (word < mask_words(count) && mask_at(masks, word) == 0) ++word;
-      std::memset(out, 0, (word < mask_words(count) ? window * word : count) * Size);
-      if (word == mask_words(count)) return;
-      to_copy(0);
-      packed += one(copy + Size) - (copy + Size);
-      ++word;
-    }
     for (; word < count / window && end - packed >= window_bytes; ++word)
       packed = Cpu::template spread<Size, runs>(mask_at(masks, word), packed, out + window * Size * word);
-    if (word == mask_words(count)) return;
-    // Less than a window of values remains, or one window.
-    to_copy(runs ? Size : 0);
-    for (packed = copy + Size; word < mask_words(count); ++word) packed = one(packed);
+    if (word < mask_words(count)) {
+      // At most a window of values remains, in any number of windows of the mask.
+      std::byte copy[(1 + 2 * window) * Size] = {}, last[window * Size];
+      const size_t left = std::min(static_cast<size_t>(end - packed), size_t{window * Size});
+      std::memcpy(copy + Size - before, packed - before, before + left);
+      packed = copy + Size;
+      for (; word < count / window; ++word)
+        packed = Cpu::template spread<Size, runs>(mask_at(masks, word), packed, out + window * Size * word);
+      if (word < mask_words(count)) Cpu::template spread<Size, runs>(mask_at(masks, word), packed, last);
+      std::memcpy(out + window * Size * word, last, count % window * Size);
+    }
+    if constexpr (runs) {
+      for (word = 0; word < mask_words(count) && mask_at(masks, word) == 0;) ++word;
+      const uint32_t zeros = window * word + (word < mask_words(count) ? trailing_zeros(mask_at(masks, word)) : 0);
+      std::memset(out, 0, std::min(zeros, count) * Size);
+    }
   }
 };
 
 }  // namespace detail
-
-// These functions handle few values at a time, inside other `vectorized` code.
-
-/// Computes the mask of `values`. Bits past the last value are 0.
-/// @param masks 4 * mask_words(values.size()) bytes
-/// @return the number of ones
-template <element T> uint32_t masks_of(span<const T> values, ones what, std::byte* masks) noexcept {
-  const auto count = static_cast<uint32_t>(values.size());
-  const std::byte* const from = as_bytes(values).data();
-  return detail::vectorized([=]<class Cpu>(Cpu) {
-    using loops = detail::masks_on<Cpu>;
-    if (what == ones::changes) return loops::template masks_of<ones::changes, sizeof(T)>(from, count, masks);
-    return loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, masks);
-  });
-}
-
-/// Copies the values at the ones to the range from `to` to `end`, which must have the capacity for them.
-/// Bytes of that range after the copied values may also be overwritten.
-/// @return the end of the copied values
-template <element T>
-std::byte* pack(span<const T> values, const std::byte* masks, std::byte* to, const std::byte* end) noexcept {
-  return detail::vectorized([=]<class Cpu>(Cpu) {
-    return detail::masks_on<Cpu>::template pack<sizeof(T)>(as_bytes(values).data(),
-                                                           static_cast<uint32_t>(values.size()), masks, to, end);
-  });
-}
-
-/// Undoes `pack`: gives each one of the mask its value from the range from `packed` to `end`, which must have as many
-/// values as the mask has ones. Gives each zero the value zero, or with ones::changes the value of the last one before
-/// it, if there is any.
-template <ones What, element T>
-void spread(const std::byte* masks, const std::byte* packed, const std::byte* end, span<T> out) noexcept {
-  detail::vectorized([=]<class Cpu>(Cpu) {
-    detail::masks_on<Cpu>::template spread<What, sizeof(T)>(masks, packed, end, as_writable_bytes(out).data(),
-                                                            static_cast<uint32_t>(out.size()));
-  });
-}
-
 }  // namespace tuck::inline TUCK_ABI

@@ -6,7 +6,7 @@
 // header. The header is all zeros if the frame does not fit.
 #pragma once
 
-#include <tuck/codec/block_copies.cuh>
+#include <tuck/codec/block.cuh>
 #include <tuck/frame/encode_job.cuh>
 #include <tuck/frame/look_back.cuh>
 

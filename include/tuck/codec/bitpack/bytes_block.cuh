@@ -3,7 +3,7 @@
 #pragma once
 
 #include <tuck/codec/block.cuh>
-#include <tuck/core/shared_values.cuh>
+#include <tuck/core/bit_lanes.cuh>
 
 namespace tuck::inline TUCK_ABI::detail {
 

@@ -7,8 +7,8 @@
 
 #include <tuck/codec/bitpack/bytes_block.cuh>
 #include <tuck/codec/bitpack/groups.hpp>
-#include <tuck/codec/block_copies.cuh>
-#include <tuck/core/shared_values.cuh>
+#include <tuck/codec/block.cuh>
+#include <tuck/core/bit_lanes.cuh>
 
 namespace tuck::inline TUCK_ABI {
 

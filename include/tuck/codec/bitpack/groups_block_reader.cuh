@@ -6,8 +6,8 @@
 
 #include <tuck/codec/bitpack/bytes_block.cuh>
 #include <tuck/codec/bitpack/groups.hpp>
-#include <tuck/codec/block_copies.cuh>
-#include <tuck/core/shared_values.cuh>
+#include <tuck/codec/block.cuh>
+#include <tuck/core/bit_lanes.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -122,11 +122,9 @@ class block_group_reader {
       const uint32_t first = tile::first_value(begin * tile::row_words);
       device::vec128 x[some];
       decode_rows(first, row, x);
-      if constexpr (detail::takes_rows<Sink, some>) {
-        if (count == tile::capacity) {
-          sink(first, x);
-          continue;
-        }
+      if (count == tile::capacity) {
+        sink(first, x);
+        continue;
       }
 #pragma unroll
       for (int r = 0; r < some; ++r)

@@ -4,7 +4,7 @@
 // stacked at its end. The block applies one stage after the other. Then the last stage encodes the row.
 #pragma once
 
-#include <tuck/codec/block_copies.cuh>
+#include <tuck/codec/block.cuh>
 #include <tuck/codec/chain/chain.hpp>
 #include <tuck/codec/huffman/huffman_block.cuh>
 
@@ -25,6 +25,11 @@ template <element T> struct row_sink {
     requires(!std::is_array_v<Word>)
   __device__ void operator()(uint32_t first, const Word& x) {
     reinterpret_cast<Word*>(row)[first / (sizeof x / sizeof(T))] = x;
+  }
+  template <int Rows> __device__ void operator()(uint32_t first, const device::vec128 (&x)[Rows]) {
+#pragma unroll
+    for (int r = 0; r < Rows; ++r)
+      (*this)(first + static_cast<uint32_t>(r) * device::warp_size * uint32_t{sizeof *x / sizeof(T)}, x[r]);
   }
 };
 

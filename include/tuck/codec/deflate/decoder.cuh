@@ -2,10 +2,10 @@
 // warp decodes a sub-block.
 #pragma once
 
-#include <tuck/codec/block_copies.cuh>
+#include <tuck/codec/block.cuh>
 #include <tuck/codec/deflate/deflate.hpp>
 #include <tuck/codec/huffman/warp_code.cuh>
-#include <tuck/core/shared_values.cuh>
+#include <tuck/core/bit_lanes.cuh>
 
 namespace tuck::inline TUCK_ABI {
 

@@ -16,19 +16,9 @@ namespace tuck::inline TUCK_ABI {
 /// Codec that writes valid DEFLATE with literals and runs: any inflate can restore a chunk. Lossless.
 /// concept.hpp documents the members that are not described here.
 /// @tparam T element type
-template <element T> struct deflate {
-  using value_type = T;
-
+template <element T> struct deflate : plain_codec<deflate<T>, T, codec_id::deflate> {
   static constexpr uint32_t width = sizeof(T);  ///< distance of matches in bytes; the other distance is 1
-  static constexpr uint32_t chunk_bytes = 16 * 1024;
 
-  /// Returns the stage that frame headers store; the codec has no parameters.
-  TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::deflate, .version = 1}; }
-  TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
-  TUCK_HD static constexpr status from_stages(const stage_list& stages, deflate&) noexcept {
-    return match_single_stage(stages, description());
-  }
-  TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * width; }
   /// Returns incompressible for more than 64 KiB of values.
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;

@@ -23,19 +23,11 @@ namespace tuck::inline TUCK_ABI {
 /// Codec for floats whose neighbours have similar exponents. Lossless.
 /// concept.hpp documents the members that are not described here.
 /// @tparam T f16, bf16, f32, f8e4m3 or f8e5m2
-template <floating_element T> struct exponents {
+template <floating_element T> struct exponents : plain_codec<exponents<T>, T, codec_id::exponents> {
   static_assert(sizeof(T) <= 4, "tuck: exponents are of floats of 1, 2 or 4 bytes");
-  using value_type = T;
 
-  static constexpr uint32_t chunk_bytes = 16 * 1024;
   static constexpr uint32_t max_width = 8;  ///< maximum number of bits of a stored integer
 
-  TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::exponents, .version = 1}; }
-  TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
-  TUCK_HD static constexpr status from_stages(const stage_list& stages, exponents&) noexcept {
-    return match_single_stage(stages, description());
-  }
-  TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
   /// Returns the largest size of an encoded chunk of `count` values in bytes: one less than that of the values.
   TUCK_HD static constexpr uint32_t limit(uint32_t count) noexcept { return count * uint32_t{sizeof(T)} - 1; }
   /// Returns the size of one plane of `count` values with its padding, in bytes.

@@ -78,75 +78,28 @@ TUCK_HD constexpr uint64_t ones(uint32_t c) noexcept {
 /// Codec for sparse values, such as deltas: at least three quarters of each chunk are zeros. Lossless.
 /// concept.hpp documents the members that are not described here.
 /// @tparam T element type
-template <element T> struct gaps {
-  using value_type = T;
-
-  static constexpr uint32_t chunk_bytes = 16 * 1024;
-
-  TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::gaps, .version = 1}; }
-  TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
-  TUCK_HD static constexpr status from_stages(const stage_list& stages, gaps&) noexcept {
-    return match_single_stage(stages, description());
-  }
-  TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)} + 16; }
+template <element T> struct gaps : plain_codec<gaps<T>, T, codec_id::gaps> {
   uint32_t encode_chunk(span<const T> values, bytes room) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
  private:
   using word = bits_t<T>;
-  static constexpr uint32_t max_values = max_chunk_values({{description()}}, sizeof(T));
+  static constexpr uint32_t max_values = max_chunk_values({{gaps::description()}}, sizeof(T));
 };
 
 namespace gaps_format {
 
-// Writes bits in order. Overwrites up to 8 bytes after the last written byte.
-class host_writer {
- public:
-  explicit host_writer(std::byte* to) noexcept : to_(to) {}
+// Returns `width` <= 64 bits from bit `bit` on. Reads 9 bytes.
+inline uint64_t bits_from(const std::byte* from, uint64_t bit, uint32_t width) noexcept {
+  uint64_t x = load_unaligned<uint64_t>(from + bit / 8) >> bit % 8;
+  if (width > 56) x |= static_cast<uint64_t>(from[bit / 8 + 8]) << 1 << (63 - bit % 8);
+  return width < 64 ? x & ((uint64_t{1} << width) - 1) : x;
+}
 
-  void put(uint64_t value, uint32_t bits) noexcept {
-    if (bits > 32) {
-      put(value & 0xffffffff, 32);
-      value >>= 32;
-      bits -= 32;
-    }
-    pending_ |= value << bits_;
-    bits_ += bits;
-    store_unaligned(to_, pending_);
-    to_ += bits_ / 8;
-    pending_ >>= bits_ / 8 * 8;
-    bits_ %= 8;
-  }
-  void put_unary(uint32_t n) noexcept {
-    for (; n >= 32; n -= 32) put(0, 32);
-    put(uint64_t{1} << n, n + 1);
-  }
-
- private:
-  std::byte* to_;
-  uint64_t pending_ = 0;
-  uint32_t bits_ = 0;  // of pending_; less than 8 between calls
-};
-
-// Reads bits of a chunk. 16 bytes of zeros must follow the chunk.
-class host_reader {
- public:
-  host_reader(const std::byte* from, uint64_t bit) noexcept : from_(from), bit_(bit) {}
-
-  uint64_t get(uint32_t bits) noexcept {
-    if (bits > 32) {
-      const uint64_t low = get(32);
-      return low | get(bits - 32) << 32;
-    }
-    const uint64_t x = load_unaligned<uint64_t>(from_ + bit_ / 8) >> bit_ % 8 & ((uint64_t{1} << bits) - 1);
-    bit_ += bits;
-    return x;
-  }
-
- private:
-  const std::byte* from_;
-  uint64_t bit_;
-};
+[[gnu::always_inline]] inline void put_unary(bit_writer& out, uint32_t n) noexcept {
+  for (; n >= 64; n -= 64) out.put(0, 64);
+  out.put(uint64_t{1} << n, n + 1);
+}
 
 // Reads numbers in unary. `end` is the end of the chunk in bits. 16 bytes of zeros must follow the chunk.
 class unary_reader {
@@ -183,11 +136,15 @@ template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes 
   const auto count = static_cast<uint32_t>(values.size());
   std::byte masks[max_values / 8];
   if (count > max_values) return incompressible;
-  const uint32_t k = masks_of(values, ones::non_zeros, masks), r = remainder_bits(k, count);
+  const uint32_t k = detail::vectorized([&]<class Cpu>(Cpu) {
+    return detail::masks_on<Cpu>::template masks_of<ones::non_zeros, sizeof(T)>(as_bytes(values).data(), count, masks);
+  });
   if (k > count / 4) return incompressible;
+  const uint32_t r = remainder_bits(k, count);
 
   uint16_t gap[max_values / 4];
   word value[max_values / 4];
+  uint8_t class_at[max_values / 4];
   uint64_t quotients = k, classes = k;
   uint32_t stored = 0, before = 0, i = 0;
   word any = 0, any_stored = 0;
@@ -196,6 +153,7 @@ template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes 
       const uint32_t at = begin + static_cast<uint32_t>(std::countr_zero(left));
       const word x = value[i] = bits_at(values.data(), at);
       const uint32_t c = class_of(x);
+      class_at[i] = static_cast<uint8_t>(c);
       gap[i] = static_cast<uint16_t>(at - before);
       quotients += (at - before) >> r;
       before = at + 1;
@@ -212,14 +170,15 @@ template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes 
   const uint64_t size = ceil_div(bits, uint64_t{8});
   if (size >= values.size_bytes()) return incompressible;
 
-  host_writer out(room.data());
+  bit_writer out(room.data());
   out.put(header::make(k, r, w, has_classes).word, header_bits);
   for (i = 0; i < k; ++i) out.put(gap[i] & low_mask(r), r);
-  for (i = 0; i < k; ++i) out.put_unary(uint32_t{gap[i]} >> r);
+  for (i = 0; i < k; ++i) put_unary(out, uint32_t{gap[i]} >> r);
   if (has_classes)
-    for (i = 0; i < k; ++i) out.put_unary(class_of(value[i]));
+    for (i = 0; i < k; ++i) put_unary(out, class_at[i]);
   for (i = 0; i < k; ++i)
-    if (!has_classes || class_of(value[i]) == stored_class) out.put(value[i], w);
+    if (!has_classes || class_at[i] == stored_class) out.put(value[i], w);
+  out.finish_bytes();
   return static_cast<uint32_t>(size);
 }
 
@@ -237,7 +196,6 @@ template <element T> status gaps<T>::decode_chunk(const_bytes encoded, span<T> r
   const uint64_t end = 8 * encoded.size();
   const uint64_t quotients = header_bits + uint64_t{k} * r;
   if (quotients > end) return status::bad_payload;
-  host_reader remainders(chunk, header_bits);
   unary_reader unary(chunk, quotients, end);
 
   uint16_t at[max_values / 4];
@@ -245,12 +203,14 @@ template <element T> status gaps<T>::decode_chunk(const_bytes encoded, span<T> r
   for (uint32_t i = 0; i < k; ++i) {
     uint32_t q;
     if (!unary.get(q)) return status::bad_payload;
-    next += (uint64_t{q} << r | remainders.get(r));
+    next += (uint64_t{q} << r | bits_from(chunk, header_bits + i * r, r));
     if (next >= count) return status::bad_payload;
     at[i] = static_cast<uint16_t>(next++);
   }
   std::memset(static_cast<void*>(restored.data()), 0, restored.size_bytes());
-  const auto set = [&](uint32_t i, word value) { restored[at[i]] = __builtin_bit_cast(T, value); };
+  // Not by bit_cast: GCC 12 fails with an internal error when it vectorizes that loop over structs.
+  std::byte* const to = as_writable_bytes(restored).data();
+  const auto set = [&](uint32_t i, word value) { store_unaligned(to + at[i] * sizeof(T), value); };
   uint32_t stored = k;
   if (h.has_classes()) {
     stored = 0;
@@ -263,9 +223,8 @@ template <element T> status gaps<T>::decode_chunk(const_bytes encoded, span<T> r
   }
   const uint64_t last = unary.bit() + uint64_t{stored} * w;
   if (last > end || end - last >= 8) return status::bad_payload;
-  host_reader in(chunk, unary.bit());
-  for (uint32_t i = 0; i < stored; ++i) set(i, static_cast<word>(in.get(w)));
-  return in.get(static_cast<uint32_t>(end - last)) == 0 ? status::ok : status::bad_payload;
+  for (uint32_t i = 0; i < stored; ++i) set(i, static_cast<word>(bits_from(chunk, unary.bit() + uint64_t{i} * w, w)));
+  return bits_from(chunk, last, static_cast<uint32_t>(end - last)) == 0 ? status::ok : status::bad_payload;
 }
 
 static_assert(codec<gaps<float>>);

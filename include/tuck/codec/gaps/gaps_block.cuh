@@ -24,7 +24,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     alignas(16) std::byte mask[masks::most_bytes];
     uint16_t at[2 * most_values];  // indices; decoding: first the zeros before each 1 bit, of classes from k on
     word value[most_values];
-    uint64_t any, any_stored;  // OR of the values, and of the stored ones
+    uint32_t all_wide, stored_wide;  // bits of the widest value, and of the widest stored one
     uint32_t unary_end;
     typename scan::TempStorage of_scan;
   };
@@ -37,18 +37,15 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     masks mask;
     mask.find_non_zeros(values);
     mask.store(temp_.mask);
-#pragma unroll
-    for (int row = 0; row < tile::rows; ++row)
-      reinterpret_cast<device::vec128*>(temp_.chunk)[tile::first_value(row * tile::row_words) / tile::lane_values] =
-          values.row(row);
-    if (threadIdx.x == 0) temp_.any = temp_.any_stored = 0;
+    store_to_row(values, tile_bytes, temp_.chunk);
+    if (threadIdx.x == 0) temp_.all_wide = temp_.stored_wide = 0;
     device::sync_block();
     const uint32_t k = list(values.count / 4);
     if (k > values.count / 4) return incompressible;
     device::sync_block();
     const uint32_t r = gaps_format::remainder_bits(k, values.count);
     const sums all = sum(k, r);
-    const uint32_t all_wide = gaps_format::width_of(temp_.any), stored_wide = gaps_format::width_of(temp_.any_stored);
+    const uint32_t all_wide = temp_.all_wide, stored_wide = temp_.stored_wide;
     const uint32_t with_classes = all.classes() + all.stored() * stored_wide, without = k * all_wide;
     const bool has_classes = with_classes < without;
     header_ = header::make(k, r, has_classes ? stored_wide : all_wide, has_classes);
@@ -59,31 +56,31 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   }
 
   __device__ void pack(const gaps<T>&, const tile&, bytes out) {
-#pragma unroll 1
-    for (uint32_t i = 16 * threadIdx.x; i < out.size(); i += 16 * Threads)
-      *reinterpret_cast<device::vec128*>(temp_.chunk + i) = {};
+    zero_shared<Threads>(temp_.chunk);
     device::sync_block();
-    if (threadIdx.x == 0) put(0, header_.word, gaps_format::header_bits);
+    if (threadIdx.x == 0) *reinterpret_cast<uint32_t*>(temp_.chunk) = header_.word;
     const uint32_t k = header_.values(), r = header_.remainder_bits(), w = header_.value_bits();
     const bool has_classes = header_.has_classes();
     const own_entries own(k);
     uint32_t quotient = gaps_format::header_bits + k * r + before_.quotients(), c_at = classes_ + before_.classes();
-    uint32_t at = stored_ + (has_classes ? before_.stored() : own.begin) * w;
+    device::shared_bit_writer remainders(temp_.chunk, gaps_format::header_bits + own.begin * r);
+    device::shared_bit_writer stored(temp_.chunk, stored_ + (has_classes ? before_.stored() : own.begin) * w);
 #pragma unroll 1
     for (uint32_t i = own.begin; i < own.end; ++i) {
       const uint32_t gap = gap_of(i);
       const word x = temp_.value[i];
       const uint32_t c = gaps_format::class_of(x);
-      put(gaps_format::header_bits + i * r, gap & low_mask(r), r);
+      remainders.put(gap & low_mask(r), r);
       put_one(quotient += gap >> r);
       ++quotient;
       if (has_classes) put_one(c_at += c);
       ++c_at;
-      if (!has_classes || c == gaps_format::stored_class) {
-        put(at, x, w);
-        at += w;
-      }
+      if (has_classes && c != gaps_format::stored_class) continue;
+      stored.put(static_cast<uint32_t>(x), w < 32 ? w : 32);
+      if constexpr (sizeof(T) == 8) stored.put(static_cast<uint32_t>(x >> 32), w < 32 ? 0 : w - 32);
     }
+    remainders.finish();
+    stored.finish();
     device::sync_block();
     copy_from_shared<Threads>(out, temp_.chunk, size_);
   }
@@ -91,19 +88,26 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   template <class Sink> __device__ status decode(const gaps<T>&, const_bytes encoded, uint32_t count, Sink& sink) {
     if (encoded.size() < gaps_format::header_bits / 8 || encoded.size() >= count * sizeof(T) || count > tile::capacity)
       return status::bad_payload;
+    const auto end = static_cast<uint32_t>(encoded.size());
     copy_to_shared<Threads>(temp_.chunk, encoded);
     device::sync_block();
+    if (threadIdx.x < 16) temp_.chunk[end + threadIdx.x] = std::byte{};
+    device::sync_block();
     const header h{*reinterpret_cast<const uint32_t*>(temp_.chunk)};
-    const uint32_t end = 8 * static_cast<uint32_t>(encoded.size());
-    if (!h.fits(count, 8 * sizeof(T)) || gaps_format::header_bits + h.values() * h.remainder_bits() > end ||
-        device::sync_block_or(!find_ones(h, end)) || device::sync_block_or(!restore(h, end, count)))
+    if (!h.fits(count, 8 * sizeof(T)) || gaps_format::header_bits + h.values() * h.remainder_bits() > 8 * end ||
+        device::sync_block_or(!find_ones(h, 8 * end)) || device::sync_block_or(!restore(h, 8 * end, count)))
       return status::bad_payload;
     zero_shared<Threads>(temp_.chunk);
     device::sync_block();
     for (uint32_t i = threadIdx.x; i < h.values(); i += Threads)
       reinterpret_cast<word*>(temp_.chunk)[temp_.at[i]] = temp_.value[i];
     device::sync_block();
-    give(count, sink);
+    const auto* const rows = reinterpret_cast<const device::vec128*>(temp_.chunk);
+    const auto row = [&](int r) { return rows[tile::first_value(r * tile::row_words) / tile::lane_values]; };
+    if (count == tile::capacity)
+      detail::give_rows<tile, true>(count, sink, row);
+    else
+      detail::give_rows<tile, false>(count, sink, row);
     return status::ok;
   }
 
@@ -157,7 +161,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   // Returns the sums over all entries, and sets before_ to the sums before this thread's entries. Has barriers.
   __device__ sums sum(uint32_t k, uint32_t r) {
     sums mine;
-    uint64_t any = 0, any_stored = 0;
+    word any = 0, any_stored = 0;
     const own_entries own(k);
 #pragma unroll 1
     for (uint32_t i = own.begin; i < own.end; ++i) {
@@ -168,38 +172,23 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
       any |= x;
       any_stored |= is_stored ? x : word{0};
     }
-    any = all_bits(any);
-    any_stored = all_bits(any_stored);
+    const uint32_t all_wide = device::warp_max(gaps_format::width_of(any));
+    const uint32_t stored_wide = device::warp_max(gaps_format::width_of(any_stored));
     if (device::lane_id() == 0) {
-      device::atomic_or(&temp_.any, any);
-      device::atomic_or(&temp_.any_stored, any_stored);
+      device::atomic_max(&temp_.all_wide, all_wide);
+      device::atomic_max(&temp_.stored_wide, stored_wide);
     }
     sums all;
     before_.word = scan::exclusive_sum(temp_.of_scan, mine.word, all.word);
     device::sync_block();
     return all;
   }
-  __device__ static uint64_t all_bits(uint64_t x) {
-    const uint32_t low = device::warp_or(static_cast<uint32_t>(x));
-    if constexpr (sizeof(T) < 8) return low;
-    return low | uint64_t{device::warp_or(static_cast<uint32_t>(x >> 32))} << 32;
-  }
-
-  __device__ void put(uint32_t bit, uint64_t value, uint32_t bits) {
-    auto* to = reinterpret_cast<uint32_t*>(temp_.chunk) + bit / 32;
-    const uint32_t shift = bit % 32;
-    if (bits != 0) device::atomic_or(to, static_cast<uint32_t>(value << shift));
-    if (shift + bits > 32) device::atomic_or(to + 1, static_cast<uint32_t>(value << shift >> 32));
-    if (shift + bits > 64) device::atomic_or(to + 2, static_cast<uint32_t>(value >> (64 - shift)));
-  }
   __device__ void put_one(uint32_t bit) {
     device::atomic_or(reinterpret_cast<uint32_t*>(temp_.chunk) + bit / 32, 1u << bit % 32);
   }
-  // Returns 32 bits of the chunk. Bits from `end` on are 0.
-  __device__ uint32_t get(uint32_t bit, uint32_t end) const {
-    if (bit >= end) return 0;
-    const auto* const from = reinterpret_cast<const uint32_t*>(temp_.chunk) + bit / 32;
-    return device::funnel_shift_right(from[0], from[1], bit) & low_mask(end - bit);
+  // Returns 32 bits of the chunk from a bit on that is at most its end. Zeros follow the chunk.
+  __device__ uint32_t get(uint32_t bit) const {
+    return device::shared_window(reinterpret_cast<const uint32_t*>(temp_.chunk), bit);
   }
 
   // Finds the 1 bits that end quotients and classes, and stores the zeros before each. Returns false if there are too
@@ -212,7 +201,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     bool good = true;
     for (uint32_t begin = first; found < wanted && begin < end; begin += 32 * Threads) {
       const uint32_t bit = begin + 32 * threadIdx.x;
-      uint32_t ones = get(bit, end), all;
+      uint32_t ones = bit < end ? get(bit) : 0, all;
       uint32_t i = found + scan::exclusive_sum(temp_.of_scan, popcount(ones), all);
 #pragma unroll 1
       for (; ones != 0 && i < wanted; ones &= ones - 1, ++i) {
@@ -236,13 +225,15 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     const auto class_at = [&](uint32_t i) {
       return h.has_classes() ? temp_.at[k + i] - (i != 0 ? temp_.at[k + i - 1] : quotients) : gaps_format::stored_class;
     };
-    const auto remainder = [&](uint32_t i) { return get(gaps_format::header_bits + i * r, end) & low_mask(r); };
+    const auto remainder = [&](uint32_t i) { return get(gaps_format::header_bits + i * r) & low_mask(r); };
     sums mine;
 #pragma unroll 1
     for (uint32_t i = own.begin; i < own.end; ++i) mine.add(remainder(i), 0, class_at(i) == gaps_format::stored_class);
     uint64_t all;
     mine.word = scan::exclusive_sum(temp_.of_scan, mine.word, all);
+    const uint32_t last = values + static_cast<uint32_t>(all >> (2 * sums::field)) * w;
     device::sync_block();  // class_at reads what the next loop overwrites
+    if (last > end || end - last >= 8 || get(last) != 0) return false;
     uint32_t before = static_cast<uint32_t>(mine.word), at = values + mine.stored() * w;
     bool good = true;
 #pragma unroll 1
@@ -253,39 +244,17 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
       good &= place < count && c <= 8 * sizeof(T);
       temp_.at[i] = static_cast<uint16_t>(place);
       const bool is_stored = c == gaps_format::stored_class;
-      temp_.value[i] = static_cast<word>(is_stored ? stored_value(at, w, end) : gaps_format::ones(c));
+      temp_.value[i] = is_stored ? stored_value(at, w) : static_cast<word>(gaps_format::ones(c));
       at += is_stored ? w : 0;
     }
-    const uint32_t last = values + static_cast<uint32_t>(all >> (2 * sums::field)) * w;
-    return good && last <= end && end - last < 8 && get(last, end) == 0;
+    return good;
   }
-  __device__ uint64_t stored_value(uint32_t bit, uint32_t w, uint32_t end) const {
-    const uint32_t low = get(bit, end) & low_mask(w);
-    if constexpr (sizeof(T) < 8) return low;
-    return low | (w > 32 ? uint64_t{get(bit + 32, end) & low_mask(w - 32)} << 32 : 0);
-  }
-
-  template <class Sink> __device__ void give(uint32_t count, Sink& sink) const {
-    constexpr int some = tile::rows < 4 ? tile::rows : 4;
-    const auto row = [&](uint32_t first) {
-      return reinterpret_cast<const device::vec128*>(temp_.chunk)[first / tile::lane_values];
-    };
-#pragma unroll
-    for (int begin = 0; begin < tile::rows; begin += some) {
-      const uint32_t first = tile::first_value(begin * tile::row_words);
-      if constexpr (detail::takes_rows<Sink, some>) {
-        if (count == tile::capacity) {
-          device::vec128 x[some];
-#pragma unroll
-          for (int r = 0; r < some; ++r) x[r] = row(first + static_cast<uint32_t>(r) * tile::row_values);
-          sink(first, x);
-          continue;
-        }
-      }
-#pragma unroll
-      for (int r = 0; r < some; ++r)
-        if (const uint32_t at = first + static_cast<uint32_t>(r) * tile::row_values; at < count) sink(at, row(at));
-    }
+  __device__ word stored_value(uint32_t bit, uint32_t w) const {
+    const uint32_t low = get(bit) & low_mask(w);
+    if constexpr (sizeof(T) < 8)
+      return static_cast<word>(low);
+    else
+      return low | (w > 32 ? uint64_t{get(bit + 32) & low_mask(w - 32)} << 32 : 0);
   }
 
   TempStorage& temp_;

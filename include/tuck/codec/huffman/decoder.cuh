@@ -263,7 +263,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     }
     constexpr int some = tile::rows < 4 ? tile::rows : 4;  // rows in registers
     constexpr uint32_t each = quad_row<width>::quads, row_quads = tile::row_values / 4;
-    if constexpr (width <= 4 && detail::takes_rows<Sink, some>) {
+    if constexpr (width <= 4) {
       const uint32_t first = tile::first_value() / 4;
       if (s.values == tile::capacity)
         return give<some>(s, from, in_chunk, first, first + tile::rows * row_quads, row_quads, sink);

@@ -13,17 +13,9 @@ namespace tuck::inline TUCK_ABI {
 /// Codec for values whose bytes are unevenly distributed, such as weights. Lossless. Can be the last stage of a chain.
 /// concept.hpp documents the members that are not described here.
 /// @tparam T element type
-template <element T> struct huffman {
-  using value_type = T;
-
+template <element T> struct huffman : plain_codec<huffman<T>, T, codec_id::huffman> {
   static constexpr uint32_t width = sizeof(T);  ///< bytes of a value
-  static constexpr uint32_t chunk_bytes = 16 * 1024;
 
-  TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::huffman, .version = 1}; }
-  TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
-  TUCK_HD static constexpr status from_stages(const stage_list& stages, huffman&) noexcept {
-    return match_single_stage(stages, description());
-  }
   TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept {
     return huffman_format::max_bytes(count * width, 0);
   }

@@ -1,7 +1,7 @@
 // Huffman on one thread block, for chunks and for rows of chains. The bytes are those of layout.hpp.
 #pragma once
 
-#include <tuck/codec/block_copies.cuh>
+#include <tuck/codec/block.cuh>
 #include <tuck/codec/huffman/decoder.cuh>
 #include <tuck/codec/huffman/huffman.hpp>
 #include <tuck/codec/huffman/splitter.cuh>

@@ -1,7 +1,7 @@
 // Quantizes the values of a tile by one thread block, and writes its exceptions to the side stream.
 #pragma once
 
-#include <tuck/codec/block_copies.cuh>
+#include <tuck/codec/block.cuh>
 #include <tuck/codec/quantize/quantize.hpp>
 
 namespace tuck::inline TUCK_ABI {

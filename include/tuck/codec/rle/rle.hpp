@@ -29,9 +29,32 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// Sizes and offsets in a chunk.
-template <element T> struct rle_layout {
-  static constexpr uint32_t group = 64;  ///< values per 8 mask bytes
+/// Common part of rle and rle_zero, which differ in the kinds that they write and read. Lossless.
+/// In chains the side stream is everything before the values, and the residual values are those at the ones.
+/// concept.hpp documents the members that are not described here.
+template <element T, codec_id Id, uint32_t Kinds> struct rle_codec : plain_codec<rle_codec<T, Id, Kinds>, T, Id> {
+  using residual_type = T;
+
+  static constexpr uint32_t kinds = Kinds;  ///< number of mask kinds: 1 or 2
+  static constexpr uint32_t group = 64;     ///< values per 8 mask bytes
+
+  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept {
+    return detail::on_cpu([=]<class Cpu>(Cpu) { return on<Cpu>::encode(values, out.data()); });
+  }
+  status decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
+    return detail::on_cpu([=]<class Cpu>(Cpu) { return on<Cpu>::decode(encoded, restored); });
+  }
+
+  static constexpr uint32_t max_growth = 0;
+  static uint32_t side_bytes(const_bytes encoded, uint32_t count) noexcept {
+    return detail::on_cpu([=]<class Cpu>(Cpu) {
+      counts of_mask;
+      return on<Cpu>::read_counts(encoded, count, of_mask) ? of_mask.values_begin(count) : 0;
+    });
+  }
+  TUCK_HD static constexpr bool side_fits(uint32_t side, uint32_t, uint32_t count) noexcept {
+    return side >= l1_begin(count) && side % sizeof(T) == 0;
+  }
 
   /// Returns the number of groups of `count` values.
   TUCK_HD static constexpr uint32_t groups(uint32_t count) noexcept { return ceil_div(count, group); }
@@ -43,54 +66,16 @@ template <element T> struct rle_layout {
     return (l0_end + low) & ~low;
   }
 
-  /// Returns a mask of the 8 bytes of a group, one bit for each non-zero byte.
-  TUCK_HD static constexpr uint32_t non_zeros(uint32_t low, uint32_t high) noexcept {
-    return detail::non_zero_bytes(low) * 0x00204081u >> 28 | detail::non_zero_bytes(high) * 0x00204081u >> 28 << 4;
-  }
-};
-
-/// Common part of rle and rle_zero, which differ in the kinds that they write and read. Lossless.
-/// In chains the side stream is everything before the values, and the residual values are those at the ones.
-/// concept.hpp documents the members that are not described here.
-template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
-  using value_type = T;
-  using residual_type = T;
-  using layout = rle_layout<T>;  ///< sizes and offsets in a chunk
-
-  static constexpr uint32_t kinds = Kinds;  ///< number of mask kinds: 1 or 2
-  static constexpr uint32_t chunk_bytes = 16 * 1024;
-
-  /// Returns the stage that frame headers store; the codec has no parameters.
-  TUCK_HD static constexpr stage description() noexcept { return {.id = Id, .version = 1}; }
-  TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
-  TUCK_HD static constexpr status from_stages(const stage_list& stages, rle_codec&) noexcept {
-    return match_single_stage(stages, description());
-  }
-  TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
-  uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
-  status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
-
-  static constexpr uint32_t max_growth = 0;
-  static uint32_t side_bytes(const_bytes encoded, uint32_t count) noexcept {
-    return detail::on_cpu([=]<class Cpu>(Cpu) {
-      counts of_mask;
-      return read_counts<Cpu>(encoded, count, of_mask) ? of_mask.values_begin(count) : 0;
-    });
-  }
-  TUCK_HD static constexpr bool side_fits(uint32_t side, uint32_t, uint32_t count) noexcept {
-    return side >= layout::l1_begin(count) && side % sizeof(T) == 0;
-  }
-
  private:
-  static constexpr uint32_t most_groups = max_chunk_raw_bytes / sizeof(T) / layout::group;
+  static constexpr uint32_t most_groups = max_chunk_raw_bytes / sizeof(T) / group;
 
   // The number of groups with a non-zero byte, of non-zero mask bytes, and of ones in the mask.
   struct counts {
     uint32_t groups = 0, bytes = 0, ones = 0;
 
-    constexpr uint32_t l0_begin(uint32_t count) const noexcept { return layout::l1_begin(count) + groups; }
+    constexpr uint32_t l0_begin(uint32_t count) const noexcept { return l1_begin(count) + groups; }
     constexpr uint32_t l0_end(uint32_t count) const noexcept { return l0_begin(count) + bytes; }
-    constexpr uint32_t values_begin(uint32_t count) const noexcept { return layout::values_begin(l0_end(count)); }
+    constexpr uint32_t values_begin(uint32_t count) const noexcept { return rle_codec::values_begin(l0_end(count)); }
     constexpr uint64_t size(uint32_t count) const noexcept { return values_begin(count) + uint64_t{ones} * sizeof(T); }
   };
   // Each level is the mask of the non-zero bytes of the level below.
@@ -98,11 +83,94 @@ template <element T, codec_id Id, uint32_t Kinds> struct rle_codec {
     std::byte l0[8 * most_groups], l1[most_groups + 4], l2[(most_groups + 31) / 32 * 4];
   };
 
-  template <class Cpu> static uint32_t encode(span<const T> values, std::byte* out) noexcept;
-  template <class Cpu> static status decode(const_bytes encoded, span<T> restored) noexcept;
-  template <class Cpu> static bool read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept;
-  template <class Cpu>
-  static bool read_levels(const std::byte* encoded, const counts&, uint32_t count, levels& masks) noexcept;
+  template <class Cpu> struct on {
+    using loops = detail::masks_on<Cpu>;
+
+    [[gnu::always_inline]] static uint32_t encode(span<const T> values, std::byte* out) noexcept {
+      const auto count = static_cast<uint32_t>(values.size());
+      const uint32_t all_groups = groups(count);
+      if (all_groups > most_groups) return incompressible;
+      const std::byte* const from = as_bytes(values).data();
+      levels masks;
+      counts of_mask;
+      uint32_t kind = 0;
+      of_mask.ones = loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, masks.l0);
+      if constexpr (Kinds == 2) {
+        std::byte changes[8 * most_groups];
+        const uint32_t of_changes = loops::template masks_of<ones::changes, sizeof(T)>(from, count, changes);
+        if (of_changes < of_mask.ones) {
+          kind = 1;
+          of_mask.ones = of_changes;
+          std::memcpy(masks.l0, changes, 4 * mask_words(count));
+        }
+      }
+      std::memset(masks.l0 + 4 * mask_words(count), 0, 8 * all_groups - 4 * mask_words(count));
+      of_mask.bytes = loops::template masks_of<ones::non_zeros, 1>(masks.l0, 8 * all_groups, masks.l1);
+      of_mask.groups = loops::template masks_of<ones::non_zeros, 1>(masks.l1, all_groups, masks.l2);
+      if (of_mask.size(count) >= values.size_bytes()) return incompressible;
+
+      // `pack` may write past the end of a level; the next level overwrites that.
+      const std::byte* const end = out + values.size_bytes();
+      store_unaligned(out, kind);
+      std::memcpy(out + 4, masks.l2, l1_begin(count) - 4);
+      loops::template pack<1>(masks.l1, all_groups, masks.l2, out + l1_begin(count), end);
+      loops::template pack<1>(masks.l0, 8 * all_groups, masks.l1, out + of_mask.l0_begin(count), end);
+      const uint32_t begin = of_mask.values_begin(count);
+      std::memset(out + of_mask.l0_end(count), 0, begin - of_mask.l0_end(count));
+      loops::template pack<sizeof(T)>(from, count, masks.l0, out + begin, end);
+      return static_cast<uint32_t>(of_mask.size(count));
+    }
+
+    [[gnu::always_inline]] static status decode(const_bytes encoded, span<T> restored) noexcept {
+      const auto count = static_cast<uint32_t>(restored.size());
+      if (encoded.size() >= restored.size_bytes() || groups(count) > most_groups) return status::bad_payload;
+      counts of_mask;
+      if (!read_counts(encoded, count, of_mask) || of_mask.size(count) != encoded.size()) return status::bad_payload;
+      const auto kind = load_unaligned<uint32_t>(encoded.data());  // includes the three zeros
+      if (kind >= Kinds) return status::bad_payload;
+      for (uint32_t i = of_mask.l0_end(count); i < of_mask.values_begin(count); ++i)
+        if (encoded[i] != std::byte{}) return status::bad_payload;
+      levels masks;
+      if (!read_levels(encoded.data(), of_mask, count, masks)) return status::bad_payload;
+      const std::byte* const packed = encoded.data() + of_mask.values_begin(count);
+      const std::byte* const end = encoded.data() + encoded.size();
+      std::byte* const to = as_writable_bytes(restored).data();
+      if (Kinds == 1 || kind == 0)
+        loops::template spread<ones::non_zeros, sizeof(T)>(masks.l0, packed, end, to, count);
+      else
+        loops::template spread<ones::changes, sizeof(T)>(masks.l0, packed, end, to, count);
+      return status::ok;
+    }
+
+    // Counts the mask of `encoded`. Returns false if `encoded` is too short for the bytes before the values.
+    [[gnu::always_inline]] static bool read_counts(const_bytes encoded, uint32_t count, counts& of_mask) noexcept {
+      const std::byte* const from = encoded.data();
+      const uint32_t l1 = l1_begin(count);
+      if (encoded.size() < l1) return false;
+      of_mask.groups = loops::count_ones(from + 4, l1 - 4);
+      if (encoded.size() < of_mask.l0_begin(count)) return false;
+      of_mask.bytes = loops::count_ones(from + l1, of_mask.groups);
+      if (encoded.size() < of_mask.values_begin(count)) return false;
+      of_mask.ones = loops::count_ones(from + of_mask.l0_begin(count), of_mask.bytes);
+      return true;
+    }
+
+    // Restores the mask. Returns false if a level is not what encode writes, or has bits past its end.
+    [[gnu::always_inline]] static bool read_levels(const std::byte* encoded, const counts& of_mask, uint32_t count,
+                                                   levels& masks) noexcept {
+      const uint32_t all_groups = groups(count), tail = count % group;
+      const std::byte *const l1 = encoded + l1_begin(count), *const l0 = encoded + of_mask.l0_begin(count);
+      std::memset(masks.l1 + all_groups, 0, 4);
+      loops::template spread<ones::non_zeros, 1>(encoded + 4, l1, l0, masks.l1, all_groups);
+      loops::template spread<ones::non_zeros, 1>(masks.l1, l0, l0 + of_mask.bytes, masks.l0, 8 * all_groups);
+      // Every stored byte must be non-zero and inside its level. Then each level has as many non-zero bytes as the
+      // level above has ones.
+      std::byte above[most_groups + 4];
+      if (loops::template masks_of<ones::non_zeros, 1>(masks.l1, all_groups, above) != of_mask.groups) return false;
+      if (loops::template masks_of<ones::non_zeros, 1>(masks.l0, 8 * all_groups, above) != of_mask.bytes) return false;
+      return tail == 0 || load_unaligned<uint64_t>(masks.l0 + 8 * all_groups - 8) >> tail == 0;
+    }
+  };
 };
 
 /// Codec for runs of any value: takes the mask kind with fewer ones in each chunk.
@@ -112,114 +180,6 @@ template <element T> struct rle : rle_codec<T, codec_id::rle, 2> {};
 /// Codec for runs of zeros: always takes kind 0, which encodes faster.
 /// @tparam T element type
 template <element T> struct rle_zero : rle_codec<T, codec_id::rle_zero, 1> {};
-
-template <element T, codec_id Id, uint32_t Kinds>
-uint32_t rle_codec<T, Id, Kinds>::encode_chunk(span<const T> values, bytes out) const noexcept {
-  return detail::on_cpu([=]<class Cpu>(Cpu) { return encode<Cpu>(values, out.data()); });
-}
-
-template <element T, codec_id Id, uint32_t Kinds>
-status rle_codec<T, Id, Kinds>::decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
-  return detail::on_cpu([=]<class Cpu>(Cpu) { return decode<Cpu>(encoded, restored); });
-}
-
-template <element T, codec_id Id, uint32_t Kinds>
-template <class Cpu>
-[[gnu::always_inline]] inline uint32_t rle_codec<T, Id, Kinds>::encode(span<const T> values, std::byte* out) noexcept {
-  using loops = detail::masks_on<Cpu>;
-  const auto count = static_cast<uint32_t>(values.size());
-  const uint32_t groups = layout::groups(count);
-  if (groups > most_groups) return incompressible;
-  const std::byte* const from = as_bytes(values).data();
-  levels masks;
-  counts of_mask;
-  uint32_t kind = 0;
-  of_mask.ones = loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, masks.l0);
-  if constexpr (Kinds == 2) {
-    std::byte changes[8 * most_groups];
-    const uint32_t of_changes = loops::template masks_of<ones::changes, sizeof(T)>(from, count, changes);
-    if (of_changes < of_mask.ones) {
-      kind = 1;
-      of_mask.ones = of_changes;
-      std::memcpy(masks.l0, changes, 4 * mask_words(count));
-    }
-  }
-  std::memset(masks.l0 + 4 * mask_words(count), 0, 8 * groups - 4 * mask_words(count));
-  of_mask.bytes = loops::template masks_of<ones::non_zeros, 1>(masks.l0, 8 * groups, masks.l1);
-  of_mask.groups = loops::template masks_of<ones::non_zeros, 1>(masks.l1, groups, masks.l2);
-  if (of_mask.size(count) >= values.size_bytes()) return incompressible;
-
-  // `pack` may write past the end of a level; the next level overwrites that.
-  const std::byte* const end = out + values.size_bytes();
-  store_unaligned(out, kind);
-  std::memcpy(out + 4, masks.l2, layout::l1_begin(count) - 4);
-  loops::template pack<1>(masks.l1, groups, masks.l2, out + layout::l1_begin(count), end);
-  loops::template pack<1>(masks.l0, 8 * groups, masks.l1, out + of_mask.l0_begin(count), end);
-  const uint32_t values_begin = of_mask.values_begin(count);
-  std::memset(out + of_mask.l0_end(count), 0, values_begin - of_mask.l0_end(count));
-  loops::template pack<sizeof(T)>(from, count, masks.l0, out + values_begin, end);
-  return static_cast<uint32_t>(of_mask.size(count));
-}
-
-template <element T, codec_id Id, uint32_t Kinds>
-template <class Cpu>
-[[gnu::always_inline]] inline status rle_codec<T, Id, Kinds>::decode(const_bytes encoded, span<T> restored) noexcept {
-  using loops = detail::masks_on<Cpu>;
-  const auto count = static_cast<uint32_t>(restored.size());
-  if (encoded.size() >= restored.size_bytes() || layout::groups(count) > most_groups) return status::bad_payload;
-  counts of_mask;
-  if (!read_counts<Cpu>(encoded, count, of_mask) || of_mask.size(count) != encoded.size()) return status::bad_payload;
-  const auto kind = load_unaligned<uint32_t>(encoded.data());  // includes the three zeros
-  if (kind >= Kinds) return status::bad_payload;
-  for (uint32_t i = of_mask.l0_end(count); i < of_mask.values_begin(count); ++i)
-    if (encoded[i] != std::byte{}) return status::bad_payload;
-  levels masks;
-  if (!read_levels<Cpu>(encoded.data(), of_mask, count, masks)) return status::bad_payload;
-  const std::byte* const packed = encoded.data() + of_mask.values_begin(count);
-  const std::byte* const end = encoded.data() + encoded.size();
-  std::byte* const to = as_writable_bytes(restored).data();
-  if (Kinds == 1 || kind == 0)
-    loops::template spread<ones::non_zeros, sizeof(T)>(masks.l0, packed, end, to, count);
-  else
-    loops::template spread<ones::changes, sizeof(T)>(masks.l0, packed, end, to, count);
-  return status::ok;
-}
-
-// Counts the mask of `encoded`. Returns false if `encoded` is too short for the bytes before the values.
-template <element T, codec_id Id, uint32_t Kinds>
-template <class Cpu>
-[[gnu::always_inline]] inline bool rle_codec<T, Id, Kinds>::read_counts(const_bytes encoded, uint32_t count,
-                                                                        counts& of_mask) noexcept {
-  using loops = detail::masks_on<Cpu>;
-  const std::byte* const from = encoded.data();
-  const uint32_t l1 = layout::l1_begin(count);
-  if (encoded.size() < l1) return false;
-  of_mask.groups = loops::count_ones(from + 4, l1 - 4);
-  if (encoded.size() < of_mask.l0_begin(count)) return false;
-  of_mask.bytes = loops::count_ones(from + l1, of_mask.groups);
-  if (encoded.size() < of_mask.values_begin(count)) return false;
-  of_mask.ones = loops::count_ones(from + of_mask.l0_begin(count), of_mask.bytes);
-  return true;
-}
-
-// Restores the mask. Returns false if a level is not what encode writes, or has bits past its end.
-template <element T, codec_id Id, uint32_t Kinds>
-template <class Cpu>
-[[gnu::always_inline]] inline bool rle_codec<T, Id, Kinds>::read_levels(const std::byte* encoded, const counts& of_mask,
-                                                                        uint32_t count, levels& masks) noexcept {
-  using loops = detail::masks_on<Cpu>;
-  const uint32_t groups = layout::groups(count), tail = count % layout::group;
-  const std::byte *const l1 = encoded + layout::l1_begin(count), *const l0 = encoded + of_mask.l0_begin(count);
-  std::memset(masks.l1 + groups, 0, 4);
-  loops::template spread<ones::non_zeros, 1>(encoded + 4, l1, l0, masks.l1, groups);
-  loops::template spread<ones::non_zeros, 1>(masks.l1, l0, l0 + of_mask.bytes, masks.l0, 8 * groups);
-  // Every stored byte must be non-zero and inside its level. Then each level has as many non-zero bytes as the level
-  // above has ones.
-  std::byte above[most_groups + 4];
-  if (loops::template masks_of<ones::non_zeros, 1>(masks.l1, groups, above) != of_mask.groups) return false;
-  if (loops::template masks_of<ones::non_zeros, 1>(masks.l0, 8 * groups, above) != of_mask.bytes) return false;
-  return tail == 0 || load_unaligned<uint64_t>(masks.l0 + 8 * groups - 8) >> tail == 0;
-}
 
 static_assert(splitter<rle<float>> && splitter<rle_zero<float>>);
 

@@ -5,7 +5,7 @@
 // reverses these steps.
 #pragma once
 
-#include <tuck/codec/mask_codec_block.cuh>
+#include <tuck/codec/mask_block.cuh>
 #include <tuck/codec/rle/rle.hpp>
 
 namespace tuck::inline TUCK_ABI {
@@ -13,14 +13,13 @@ namespace tuck::inline TUCK_ABI {
 /// The mask format of rle and rle_zero for mask_codec_block.
 template <class C, int Threads> struct block_rle_mask {
   using T = value_t<C>;
-  using layout = rle_layout<T>;
   using masks = block_masks<T, Threads>;
   using sums = typename masks::sums;
   using tile = typename masks::tile;
 
   static constexpr uint32_t kinds = C::kinds;
-  static constexpr uint32_t most_levels = round_up_pow2(
-      layout::l1_begin(tile::capacity) + layout::groups(tile::capacity) + masks::most_bytes + sizeof(T), 2);
+  static constexpr uint32_t most_levels =
+      round_up_pow2(C::l1_begin(tile::capacity) + C::groups(tile::capacity) + masks::most_bytes + sizeof(T), 2);
 
   struct TempStorage : mask_storage<T, Threads> {
     alignas(8) std::byte mask[masks::most_bytes];
@@ -43,7 +42,7 @@ template <class C, int Threads> struct block_rle_mask {
   template <bool Full>
   __device__ static bool read(TempStorage& temp, uint32_t size, uint32_t count, masks& mask, uint32_t& values_begin,
                               uint32_t& kind) {
-    if (size >= count * sizeof(T) || size < layout::l1_begin(count)) return false;
+    if (size >= count * sizeof(T) || size < C::l1_begin(count)) return false;
     kind = reinterpret_cast<const uint32_t*>(temp.encoded)[0];  // includes the three zeros
     if (kind >= kinds || !read_levels(temp, size, count, values_begin)) return false;
     mask.template load<true>(temp.mask);
@@ -52,8 +51,13 @@ template <class C, int Threads> struct block_rle_mask {
 
  private:
   static constexpr uint32_t warps = Threads / device::warp_size;
-  static constexpr uint32_t groups = tile::capacity / layout::group;
+  static constexpr uint32_t groups = tile::capacity / C::group;
   static constexpr uint32_t rounds = ceil_div(groups, uint32_t{Threads});  // groups per thread, Threads apart
+
+  // Returns a mask of the 8 bytes of a group, one bit for each non-zero byte.
+  __device__ static uint32_t non_zeros(uint32_t low, uint32_t high) {
+    return non_zero_nibble(low) | non_zero_nibble(high) << 4;
+  }
 
   // Finds the mask and its ones, and returns its kind.
   __device__ static uint32_t find(TempStorage& temp, const tile& values, masks& mask, sums& ones) {
@@ -85,22 +89,22 @@ template <class C, int Threads> struct block_rle_mask {
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       const uint32_t g = r * Threads + threadIdx.x;
-      l1[r] = g < groups ? layout::non_zeros(mask[2 * g], mask[2 * g + 1]) : 0;
+      l1[r] = g < groups ? non_zeros(mask[2 * g], mask[2 * g + 1]) : 0;
       const uint32_t l2 = device::ballot(l1[r] != 0);
-      if (device::lane_id() == 0 && g / 32 * 32 < layout::groups(count)) head[1 + g / 32] = l2;
+      if (device::lane_id() == 0 && g / 32 * 32 < C::groups(count)) head[1 + g / 32] = l2;
       before[r] = sum_levels(temp, (l1[r] != 0 ? 1u << 16 : 0) | popcount(l1[r]), total);
     }
-    const uint32_t l0_begin = layout::l1_begin(count) + (total >> 16), l0_end = l0_begin + (total & 0xffffu);
+    const uint32_t l0_begin = C::l1_begin(count) + (total >> 16), l0_end = l0_begin + (total & 0xffffu);
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       if (l1[r] == 0) continue;
       const uint32_t g = r * Threads + threadIdx.x;
-      temp.levels[layout::l1_begin(count) + (before[r] >> 16)] = static_cast<std::byte>(l1[r]);
+      temp.levels[C::l1_begin(count) + (before[r] >> 16)] = static_cast<std::byte>(l1[r]);
       const uint32_t eight[] = {mask[2 * g], mask[2 * g + 1]};
       device::shared_cursor<uint8_t> l0(temp.levels, l0_begin + (before[r] & 0xffffu));
       detail::unrolled<8>([&]<int B>() { l0.template put_if<1u << B>(l1[r], eight[B / 4] >> (B % 4 * 8)); });
     }
-    const uint32_t values_begin = layout::values_begin(l0_end);
+    const uint32_t values_begin = C::values_begin(l0_end);
     if (l0_end + threadIdx.x < round_up_pow2(values_begin, 2)) temp.levels[l0_end + threadIdx.x] = std::byte{};
     if (threadIdx.x == 0) head[0] = kind;
     return values_begin;
@@ -121,7 +125,7 @@ template <class C, int Threads> struct block_rle_mask {
   // Restores the mask and finds the offset of the values. Returns false to all threads if the levels are not what
   // encoding writes. Bits of L2 past the last group become ones past the end of the mask.
   __device__ static bool read_levels(TempStorage& temp, uint32_t size, uint32_t count, uint32_t& values_begin) {
-    const uint32_t l1_begin = layout::l1_begin(count), l2_words = l1_begin / 4 - 1;
+    const uint32_t l1_begin = C::l1_begin(count), l2_words = l1_begin / 4 - 1;
     const auto* const l2 = reinterpret_cast<const uint32_t*>(temp.encoded) + 1;
     // One lane per word of L2.
     const uint32_t l2_ones = device::lane_id() < l2_words ? popcount(l2[device::lane_id()]) : 0;
@@ -141,7 +145,7 @@ template <class C, int Threads> struct block_rle_mask {
       before[r] = sum_levels(temp, popcount(l1[r]), total);
     }
     const uint32_t l0_end = l0_begin + total;
-    values_begin = layout::values_begin(l0_end);
+    values_begin = C::values_begin(l0_end);
     if (values_begin > size) return false;
     bad |= l0_end + threadIdx.x < values_begin && temp.encoded[l0_end + threadIdx.x] != std::byte{};
 #pragma unroll
@@ -152,7 +156,7 @@ template <class C, int Threads> struct block_rle_mask {
       if (l1[r] != 0) {
         device::shared_cursor<uint8_t> l0(temp.encoded, l0_begin + before[r]);
         detail::unrolled<8>([&]<int B>() { eight[B / 4] |= l0.template get_if<1u << B>(l1[r]) << (B % 4 * 8); });
-        bad |= layout::non_zeros(eight[0], eight[1]) != l1[r];
+        bad |= non_zeros(eight[0], eight[1]) != l1[r];
       }
       reinterpret_cast<uint64_t*>(temp.mask)[g] = eight[0] | uint64_t{eight[1]} << 32;
     }

@@ -22,23 +22,11 @@ namespace tuck::inline TUCK_ABI {
 /// As a splitter in a chain: the masks are the side stream, and the non-zero values are the residual values.
 /// concept.hpp documents the members that are not described here.
 /// @tparam T element type
-template <element T> struct zvc {
-  using value_type = T;
+template <element T> struct zvc : plain_codec<zvc<T>, T, codec_id::zvc> {
   using residual_type = T;
-
-  static constexpr uint32_t window = mask_window;  ///< values per mask word
-  static constexpr uint32_t chunk_bytes = 16 * 1024;
 
   /// Returns the size of the masks of `count` values in bytes.
   TUCK_HD static constexpr uint32_t mask_bytes(uint32_t count) noexcept { return 4 * mask_words(count); }
-
-  /// Returns the stage that frame headers store; the codec has no parameters.
-  TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::zvc, .version = 1}; }
-  TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
-  TUCK_HD static constexpr status from_stages(const stage_list& stages, zvc&) noexcept {
-    return match_single_stage(stages, description());
-  }
-  TUCK_HD constexpr uint32_t max_chunk_bytes(uint32_t count) const noexcept { return count * uint32_t{sizeof(T)}; }
   uint32_t encode_chunk(span<const T> values, bytes out) const noexcept;
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept;
 
@@ -51,14 +39,14 @@ template <element T> struct zvc {
 
 template <element T> uint32_t zvc<T>::encode_chunk(span<const T> values, bytes out) const noexcept {
   const auto count = static_cast<uint32_t>(values.size());
-  const uint32_t side = mask_bytes(count), raw = max_chunk_bytes(count);
+  const uint32_t side = mask_bytes(count), raw = this->max_chunk_bytes(count);
   if (side >= raw) return incompressible;
   return detail::on_cpu([=]<class Cpu>(Cpu) {
     using loops = detail::masks_on<Cpu>;
     const std::byte* const from = as_bytes(values).data();
     std::byte *const masks = out.data(), *const packed = masks + side, *to = packed;
     const uint32_t words = loops::template pack_first<sizeof(T)>(from, count, masks, to, masks + raw),
-                   first = words * window;
+                   first = words * mask_window;
     const std::byte* const rest = from + first * sizeof(T);
     const uint32_t kept = loops::template masks_of<ones::non_zeros, sizeof(T)>(rest, count - first, masks + 4 * words);
     const uint64_t size = static_cast<uint64_t>(to - masks) + uint64_t{kept} * sizeof(T);
@@ -74,8 +62,8 @@ template <element T> status zvc<T>::decode_chunk(const_bytes encoded, span<T> re
     const auto count = static_cast<uint32_t>(restored.size());
     const std::byte *const masks = encoded.data(), *const packed = masks + mask_bytes(count);
     if (encoded.size() < mask_bytes(count)) return status::bad_payload;
-    const uint32_t tail = count % window;
-    if (tail != 0 && (loops::mask_at(masks, count / window) & ~low_mask(tail)) != 0) return status::bad_payload;
+    const uint32_t tail = count % mask_window;
+    if (tail != 0 && (loops::mask_at(masks, count / mask_window) & ~low_mask(tail)) != 0) return status::bad_payload;
     const uint64_t kept = loops::count_ones(masks, mask_bytes(count));
     if (encoded.size() != mask_bytes(count) + kept * sizeof(T)) return status::bad_payload;
     loops::template spread<ones::non_zeros, sizeof(T)>(masks, packed, packed + kept * sizeof(T),

@@ -1,7 +1,7 @@
 // ZVC by one thread block. It writes the bytes of zvc.hpp.
 #pragma once
 
-#include <tuck/codec/mask_codec_block.cuh>
+#include <tuck/codec/mask_block.cuh>
 #include <tuck/codec/zvc/zvc.hpp>
 
 namespace tuck::inline TUCK_ABI {
