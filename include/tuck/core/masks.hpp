@@ -132,4 +132,42 @@ template <class Cpu> struct masks_on {
 };
 
 }  // namespace detail
+
+// These functions handle few values at a time, inside other `vectorized` code.
+
+/// Computes the mask of `values`. Bits past the last value are 0.
+/// @param masks 4 * mask_words(values.size()) bytes
+/// @return the number of ones
+template <element T> uint32_t masks_of(span<const T> values, ones what, std::byte* masks) noexcept {
+  const auto count = static_cast<uint32_t>(values.size());
+  const std::byte* const from = as_bytes(values).data();
+  return detail::vectorized([=]<class Cpu>(Cpu) {
+    using loops = detail::masks_on<Cpu>;
+    if (what == ones::changes) return loops::template masks_of<ones::changes, sizeof(T)>(from, count, masks);
+    return loops::template masks_of<ones::non_zeros, sizeof(T)>(from, count, masks);
+  });
+}
+
+/// Copies the values at the ones to the range from `to` to `end`, which must have the capacity for them.
+/// Bytes of that range after the copied values may also be overwritten.
+/// @return the end of the copied values
+template <element T>
+std::byte* pack(span<const T> values, const std::byte* masks, std::byte* to, const std::byte* end) noexcept {
+  return detail::vectorized([=]<class Cpu>(Cpu) {
+    return detail::masks_on<Cpu>::template pack<sizeof(T)>(as_bytes(values).data(),
+                                                           static_cast<uint32_t>(values.size()), masks, to, end);
+  });
+}
+
+/// Undoes `pack`: gives each one of the mask its value from the range from `packed` to `end`, which must have as many
+/// values as the mask has ones. Gives each zero the value zero, or with ones::changes the value of the last one before
+/// it, if there is any. Then it also reads the value before `packed`.
+template <ones What, element T>
+void spread(const std::byte* masks, const std::byte* packed, const std::byte* end, span<T> out) noexcept {
+  detail::vectorized([=]<class Cpu>(Cpu) {
+    detail::masks_on<Cpu>::template spread<What, sizeof(T)>(masks, packed, end, as_writable_bytes(out).data(),
+                                                            static_cast<uint32_t>(out.size()));
+  });
+}
+
 }  // namespace tuck::inline TUCK_ABI

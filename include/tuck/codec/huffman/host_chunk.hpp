@@ -303,7 +303,8 @@ template <element T> class host_chunk {
   // The parts, and before them the string of side streams. After each part there is capacity for padding.
   uint32_t mask_[max_row_bytes / 4];
   uint8_t flags_[max_row_bytes / 8 + 8], edges_[max_row_bytes + 4];
-  uint8_t heads_[max_values / 8 + 8], kept_[max_values + 32], planes_[width][max_values + 32];
+  uint8_t heads_[max_values / 8 + 8], kept_[max_values + 32];  // spread reads, and ignores, the byte before kept_
+  uint8_t planes_[width][max_values + 32];
   struct encoding {
     uint32_t codes[most_coded][256];
     uint32_t tables[most_coded][33], table_words[most_coded];
