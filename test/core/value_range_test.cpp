@@ -1,6 +1,6 @@
 #include "support/tensors.hpp"
 
-#include <tuck/core/value_range.hpp>
+#include <tuck/core/floating.hpp>
 
 #include <gtest/gtest.h>
 

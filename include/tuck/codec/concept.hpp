@@ -21,9 +21,9 @@
 
 #include <tuck/core/bits.hpp>
 #include <tuck/core/dtype.hpp>
+#include <tuck/core/floating.hpp>
 #include <tuck/core/span.hpp>
 #include <tuck/core/status.hpp>
-#include <tuck/core/value_range.hpp>
 
 #include <concepts>
 #include <type_traits>
@@ -154,7 +154,7 @@ concept adaptive_codec =
       { c.check() } noexcept -> std::same_as<status>;
 
       // Say what `prepare` needs. needs_range: whether it needs the range of the finite values of a floating-point
-      // tensor (value_range.hpp); lowest and highest are both 0 if no value is finite. device_parameter: the address
+      // tensor (range_keys in floating.hpp); lowest and highest are both 0 if no value is finite. device_parameter: the address
       // of a double in device memory, which host calls reject; or null.
       { c.needs_range() } noexcept -> std::same_as<bool>;
       { c.device_parameter() } noexcept -> std::same_as<const double*>;

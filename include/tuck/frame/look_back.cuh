@@ -9,8 +9,8 @@
 
 #include <tuck/core/checksum.hpp>
 #include <tuck/core/device.cuh>
+#include <tuck/core/floating.hpp>
 #include <tuck/core/status.hpp>
-#include <tuck/core/value_range.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
