@@ -212,10 +212,12 @@ template <size_t Size> struct avx2_cpu::row {
   TUCK_AVX2 static void move(const uint8_t* from, const std::byte* in, std::byte* out) noexcept {
     const __m128i lanes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
     if constexpr (Size <= 2) {
-      const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in)), twice = _mm_adds_epi8(lanes, lanes);
+      const auto* const values = reinterpret_cast<const __m128i*>(in);
+      const __m128i twice = _mm_adds_epi8(lanes, lanes);
       const __m128i bytes = _mm_unpacklo_epi8(twice, _mm_add_epi8(twice, _mm_set1_epi8(1)));
-      if constexpr (Size == 2) _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm_shuffle_epi8(values, bytes));
-      if constexpr (Size == 1) _mm_storel_epi64(reinterpret_cast<__m128i*>(out), _mm_shuffle_epi8(values, lanes));
+      auto* const to = reinterpret_cast<__m128i*>(out);
+      if constexpr (Size == 2) _mm_storeu_si128(to, _mm_shuffle_epi8(_mm_loadu_si128(values), bytes));
+      if constexpr (Size == 1) _mm_storel_epi64(to, _mm_shuffle_epi8(_mm_loadl_epi64(values), lanes));
     } else {
       __m256i words = Size == 4 ? _mm256_cvtepi8_epi32(lanes) : _mm256_shuffle_epi32(_mm256_cvtepi8_epi64(lanes), 0xa0);
       const __m256i none = _mm256_srai_epi32(words, 31);
