@@ -276,8 +276,10 @@ struct sse2_cpu : plain_cpu {
     const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(values));
     const __m128i b =
         others == nullptr ? _mm_setzero_si128() : _mm_loadu_si128(reinterpret_cast<const __m128i*>(others));
-    using lanes [[gnu::vector_size(16)]] = typename uint_of_size<Size>::type;
-    return (__m128i)((lanes)a == (lanes)b ? ~lanes{} : lanes{});
+    if constexpr (Size == 1) return _mm_cmpeq_epi8(a, b);
+    if constexpr (Size == 2) return _mm_cmpeq_epi16(a, b);
+    const __m128i words = _mm_cmpeq_epi32(a, b);
+    return Size == 4 ? words : _mm_and_si128(words, _mm_shuffle_epi32(words, 0xb1));
   }
   // The same for 16 values, with one byte for each.
   template <size_t Size, bool Changes> static __m128i equal_bytes(const std::byte* values) noexcept {
