@@ -4,7 +4,7 @@ set(documented
   host.hpp device.cuh swap.cuh model.hpp
   codec/concept.hpp codec/bitpack/bitpack.hpp codec/chain/chain.hpp codec/chain/chains.hpp codec/deflate/deflate.hpp
   codec/exponents/exponents.hpp codec/gaps/gaps.hpp codec/huffman/huffman.hpp codec/inflate/inflate.hpp
-  codec/quantize/error_bound.hpp codec/quantize/quantize.hpp codec/rle/rle.hpp codec/transform/delta.hpp
+  codec/quantize/quantizer.hpp codec/quantize/quantize.hpp codec/rle/rle.hpp codec/transform/delta.hpp
   codec/zvc/zvc.hpp
   core/dtype.hpp core/span.hpp core/status.hpp core/version.hpp
   frame/batch.cuh frame/block.cuh frame/delta.cuh frame/device.cuh

@@ -1,6 +1,6 @@
 #include "bench/micro/environment.hpp"
 
-#include <tuck/core/cpu_level.hpp>
+#include <tuck/core/cpu.hpp>
 #include <tuck/core/version.hpp>
 
 #include <ctime>

@@ -3,7 +3,7 @@
 
 #include "bench/micro/tensors.hpp"
 
-#include <tuck/core/cpu_level.hpp>
+#include <tuck/core/cpu.hpp>
 
 #include <functional>
 #include <optional>

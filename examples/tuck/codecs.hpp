@@ -1,7 +1,7 @@
 // The codecs of the program, for codec names and element types that are known only at run time.
 #pragma once
 
-#include <tuck/codec/quantize/error_bound.hpp>
+#include <tuck/codec/quantize/quantizer.hpp>
 #include <tuck/frame/host.hpp>
 
 #include <memory>

@@ -8,7 +8,6 @@
 #include <tuck/codec/exponents/exponents_block.cuh>
 #include <tuck/codec/gaps/gaps_block.cuh>
 #include <tuck/codec/huffman/huffman_block.cuh>
-#include <tuck/codec/quantize/codes_block.cuh>
 #include <tuck/codec/quantize/quantize_block.cuh>
 #include <tuck/codec/rle/rle_block.cuh>
 #include <tuck/codec/transform/delta_block.cuh>

@@ -1,4 +1,4 @@
-"""Chunks of quantize, alone (codec/quantize/quantize.hpp) and as the first stage of a chain (codec/quantize/codes.hpp).
+"""Chunks of quantize, alone (codec/quantize/quantize.hpp) and as the first stage of a chain.
 
 Floats are bit for bit those of C++. Python's are IEEE doubles: a product of two f32 is exact in one, so that c_float's
 rounding is the only one; from there struct rounds to f16 as IEEE does, and bf16 is rounded as the integer that it is.
@@ -124,7 +124,7 @@ def restorer(rule: Rule, exponent: int) -> Callable[[int], int]:
 
 
 class Side(NamedTuple):
-    """Where things are in a side (codec/quantize/side.hpp) of so many exceptions."""
+    """Where things are in a side (codec/quantize/quantizer.hpp) of so many exceptions."""
 
     positions: int
     values: int

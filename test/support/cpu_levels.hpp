@@ -1,7 +1,7 @@
 // The levels of vector instructions that this CPU has, one after the other.
 #pragma once
 
-#include <tuck/core/cpu_level.hpp>
+#include <tuck/core/cpu.hpp>
 
 namespace tuck::test {
 

@@ -142,8 +142,8 @@ concept adaptive_codec =
       { c.check() } noexcept -> std::same_as<status>;
 
       // Say what `prepare` needs. needs_range: whether it needs the range of the finite values of a floating-point
-      // tensor (floating.hpp); lowest and highest are both 0 if no value is finite. device_parameter: the address
-      // of a double in device memory, which host calls reject; or null.
+      // tensor (range_keys, floating.hpp); lowest and highest are both 0 if no value is finite. device_parameter: the
+      // address of a double in device memory, which host calls reject; or null.
       { c.needs_range() } noexcept -> std::same_as<bool>;
       { c.device_parameter() } noexcept -> std::same_as<const double*>;
       { c.prepare(seen, prepared) } noexcept -> std::same_as<status>;

@@ -40,7 +40,7 @@
 #define TUCK_AVX512 __attribute__((target("avx2,bmi,popcnt,avx512f,avx512bw,avx512vl,avx512vbmi2")))
 #endif
 
-/// Defined on 64-bit ARM, where core/cpu_neon.hpp is used.
+/// Defined on 64-bit ARM, where core/cpu_windows.hpp uses NEON.
 #if defined(__aarch64__) && defined(__GNUC__) && !defined(__CUDA_ARCH__)
 #define TUCK_NEON
 #endif

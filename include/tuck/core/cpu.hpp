@@ -1,10 +1,67 @@
-// Chooses among the CPUs of core/cpu_windows.hpp. No other host code does.
+// Which vector instructions host code uses. That is found out once, at run time; compiler flags have no influence. The
+// environment variable TUCK_CPU, set to baseline, avx2 or avx512, lowers the level. All levels write the same bytes.
+// No other host code chooses among the CPUs of core/cpu_windows.hpp.
 #pragma once
 
-#include <tuck/core/cpu_neon.hpp>
 #include <tuck/core/cpu_x86.hpp>
 
-namespace tuck::inline TUCK_ABI::detail {
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+namespace tuck::inline TUCK_ABI {
+
+/// A set of vector instructions. baseline: what every CPU has, which is SSE2 on x86-64 and NEON on aarch64. Each level
+/// includes the one before.
+enum class cpu_level : uint8_t { baseline, avx2, avx512 };
+
+/// Returns the name of a level, as TUCK_CPU takes it.
+constexpr const char* name(cpu_level level) noexcept {
+  constexpr const char* names[] = {"baseline", "avx2", "avx512"};
+  return names[static_cast<int>(level)];
+}
+
+namespace detail {
+
+// Returns the level of this CPU. Checks each extension that the macros of config.hpp name, because a virtual machine
+// may offer some of them and hide others.
+inline cpu_level highest_cpu_level() noexcept {
+#if defined(TUCK_AVX2)
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("popcnt"))
+    return cpu_level::baseline;
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+      !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512vbmi2"))
+    return cpu_level::avx2;
+  return cpu_level::avx512;
+#else
+  return cpu_level::baseline;
+#endif
+}
+
+inline constexpr uint8_t not_found_yet = 0xff;
+inline constinit std::atomic<uint8_t> level_in_use{not_found_yet};
+
+// Finds the level to use and keeps it. Threads that do this at the same time find the same.
+inline cpu_level find_cpu_level() noexcept {
+  cpu_level level = highest_cpu_level();
+  if (const char* const wanted = std::getenv("TUCK_CPU"); wanted != nullptr)
+    for (const cpu_level lower : {cpu_level::baseline, cpu_level::avx2})
+      if (std::string_view(wanted) == name(lower) && lower < level) level = lower;
+  level_in_use.store(static_cast<uint8_t>(level), std::memory_order_relaxed);
+  return level;
+}
+
+}  // namespace detail
+
+/// Returns the level in use. Other values of TUCK_CPU than the three names, or a higher level than the CPU's, have no
+/// effect.
+inline cpu_level level_of_cpu() noexcept {
+  const uint8_t level = detail::level_in_use.load(std::memory_order_relaxed);
+  return level != detail::not_found_yet ? static_cast<cpu_level>(level) : detail::find_cpu_level();
+}
+
+namespace detail {
 
 #if defined(TUCK_AVX2)
 using baseline_cpu = sse2_cpu;
@@ -30,7 +87,7 @@ template <class Body> auto on_cpu(const Body& body) noexcept {
 // vectorize. Such bodies can be nested.
 template <class Body> auto vectorized(const Body& body) noexcept {
 #if defined(TUCK_AVX2)
-  if (avx2::available()) return avx2_cpu::run(body);
+  if (level_of_cpu() >= cpu_level::avx2) return avx2_cpu::run(body);
 #endif
   if constexpr (requires { body(baseline_cpu{}); })
     return baseline_cpu::run(body);
@@ -38,4 +95,6 @@ template <class Body> auto vectorized(const Body& body) noexcept {
     return body();
 }
 
-}  // namespace tuck::inline TUCK_ABI::detail
+}  // namespace detail
+
+}  // namespace tuck::inline TUCK_ABI

@@ -18,14 +18,24 @@
 //   subtract<T>(v, count, base, to)
 //                                sets word to[i] to value i of type T minus `base`, or to 0 from `count` on
 //   merge(from, width, to)       sets to[i] to from[2 i] | from[2 i + 1] << width, for a multiple of 4 words
+//   take_fields(from, bit, width, base, to)
+//                                reads 32 fields of `width` bits, which begin at bit `bit` of `from`, and stores `base`
+//                                plus field as a word for each. It may read 32 bytes beyond the fields
+//   add_differences(first, words)
+//                                turns 32 zigzag differences into words, in place. Word 0 is `first`, and word i + 1 is
+//                                word i plus difference i
 //   shift(words, bits, before, to)
 //                                stores 1024 + bits bits: `before`, which has bits < 8 bits, then 32 words; then zeros
 #pragma once
 
 #include <tuck/core/bits.hpp>
-#include <tuck/core/cpu_level.hpp>
 
 #include <array>
+#if defined(TUCK_AVX2)
+#include <emmintrin.h>
+#elif defined(TUCK_NEON)
+#include <arm_neon.h>
+#endif
 
 namespace tuck::inline TUCK_ABI::detail {
 
@@ -51,8 +61,17 @@ inline constexpr std::array<uint32_t, 32> first_word_keys = [] {
   return keys;
 }();
 
-// Loops of integers that compilers vectorize, for any CPU.
+// Loops over integers for any CPU. Compilers vectorize most of them.
 struct plain_integers {
+  static uint64_t sum_words(const std::byte* words, uint64_t rounds, uint64_t four) noexcept {
+    uint64_t sum = 0;
+    for (const uint64_t end = four + 8 * rounds; four < end; ++four, words += 16) {
+      const uint32_t key = word_keys::of_four(four);
+      for (uint32_t i = 0; i < 4; ++i)
+        sum += uint64_t{key * word_keys::multiple(i)} * load_unaligned<uint32_t>(words + 4 * i);
+    }
+    return sum;
+  }
   template <class T> static void find_range(const std::byte* values, T& lowest, T& highest) noexcept {
     lowest = highest = load_unaligned<T>(values);
     for (uint32_t i = 1; i < 32; ++i) {
@@ -76,6 +95,34 @@ struct plain_integers {
       before = two >> 1 >> (63 - bits);
     }
     store_unaligned(to + 128, before);
+  }
+  // Reads one field of `width` bits. Reads 8 bytes from the byte of its first bit on, or 9 for an 8-byte word.
+  template <class Word> static Word take(const std::byte* from, uint32_t bit, uint32_t width) noexcept {
+    uint64_t x = load_unaligned<uint64_t>(from + bit / 8) >> bit % 8;
+    if (sizeof(Word) == 8) x |= static_cast<uint64_t>(from[bit / 8 + 8]) << 1 << (63 - bit % 8);
+    return static_cast<Word>(x) & (width == 0 ? 0 : ~Word{0} >> (8 * sizeof(Word) - width));
+  }
+  template <class Word>
+  static void take_fields(const std::byte* from, uint32_t bit, uint32_t width, Word base, std::byte* to) noexcept {
+    constexpr uint32_t all = 8 * sizeof(Word);
+    if (width != all) {
+      for (uint32_t i = 0; i < 32; ++i)
+        store_unaligned(to + i * sizeof(Word), base + take<Word>(from, bit + i * width, width));
+    } else {  // a loop that compilers vectorize
+      from += bit / 8;
+      for (uint32_t i = 0; i < 32; ++i) {
+        const auto low = load_unaligned<Word>(from + i * sizeof(Word));
+        const auto high = load_unaligned<Word>(from + (i + 1) * sizeof(Word));
+        store_unaligned(to + i * sizeof(Word), base + (low >> bit % 8 | high << 1 << (all - 1 - bit % 8)));
+      }
+    }
+  }
+  template <class Word> static void add_differences(Word first, std::byte* words) noexcept {
+    for (uint32_t i = 0; i < 32; ++i) {
+      const auto z = load_unaligned<Word>(words + i * sizeof(Word));
+      store_unaligned(words + i * sizeof(Word), first);
+      first += z >> 1 ^ (Word{0} - (z & 1));
+    }
   }
 };
 
@@ -128,16 +175,6 @@ struct plain_cpu : plain_integers {
       from += one * Size;
     }
     return from;
-  }
-
-  static uint64_t sum_words(const std::byte* words, uint64_t rounds, uint64_t four) noexcept {
-    uint64_t sum = 0;
-    for (const uint64_t end = four + 8 * rounds; four < end; ++four, words += 16) {
-      const uint32_t key = word_keys::of_four(four);
-      for (uint32_t i = 0; i < 4; ++i)
-        sum += uint64_t{key * word_keys::multiple(i)} * load_unaligned<uint32_t>(words + 4 * i);
-    }
-    return sum;
   }
 };
 
@@ -198,5 +235,174 @@ template <class Cpu> struct moves_rows {
     return from + Cpu::popcount(mask) * Size;
   }
 };
+
+#if defined(TUCK_AVX2)
+
+// -- x86 CPUs with no more than SSE2, which all have -----------------------------------------------------------------
+
+// How 4-byte values move in a row of four, for each mask of 4 bits. SSE2 cannot move lanes by a table. So all lanes
+// move twice, and each takes the moved value or keeps its own. pack moves values by one lane, then by two; spread by
+// two lanes, then by one.
+struct alignas(64) row_moves {
+  uint32_t first[4], second[4];  // all ones in lanes that take the moved value, else 0
+  uint32_t kept[4];              // all ones in lanes of values, 0 in lanes of zeros
+  int64_t bytes, begin;          // of the packed values: how many, and where spread begins to read
+};
+
+template <bool Packs, bool Runs> constexpr std::array<row_moves, 16> make_row_moves() noexcept {
+  std::array<row_moves, 16> table{};
+  for (uint32_t mask = 0; mask < 16; ++mask) {
+    const uint32_t ones = popcount(mask);
+    table[mask].bytes = int64_t{4} * ones;
+    table[mask].begin = Runs && (mask & 1) == 0 ? -4 : 0;
+    for (uint32_t i = 0; i < (Packs ? ones : 4); ++i) {
+      const uint32_t taken = popcount(mask & low_mask(i));
+      const uint32_t by = Packs ? gathered[mask][i] - i : i - (Runs ? repeated[mask][i] : taken);
+      const uint32_t last = by & (Packs ? 2 : 1);
+      table[mask].second[i] = last != 0 ? ~0u : 0;
+      table[mask].first[Packs ? i + last : i - last] = last != by ? ~0u : 0;
+    }
+    for (uint32_t i = 0; i < 4; ++i) table[mask].kept[i] = Runs || (mask >> i & 1) != 0 ? ~0u : 0;
+  }
+  return table;
+}
+
+struct sse2_cpu : plain_cpu {
+  template <class Body> static auto run(const Body& body) noexcept { return body(sse2_cpu{}); }
+
+  // Compares 16 bytes in lanes of Size bytes: all bits of a lane are 1 if it equals that of `others`, or 0 if `others`
+  // is null; else all are 0.
+  template <size_t Size> static __m128i equal(const std::byte* values, const std::byte* others) noexcept {
+    const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(values));
+    const __m128i b =
+        others == nullptr ? _mm_setzero_si128() : _mm_loadu_si128(reinterpret_cast<const __m128i*>(others));
+    if constexpr (Size == 1) return _mm_cmpeq_epi8(a, b);
+    if constexpr (Size == 2) return _mm_cmpeq_epi16(a, b);
+    const __m128i words = _mm_cmpeq_epi32(a, b);
+    return Size == 4 ? words : _mm_and_si128(words, _mm_shuffle_epi32(words, 0xb1));
+  }
+  // The same for 16 values, with one byte for each.
+  template <size_t Size, bool Changes> static __m128i equal_bytes(const std::byte* values) noexcept {
+    __m128i lanes[Size];
+    TUCK_UNROLL(8)
+    for (size_t i = 0; i < Size; ++i)
+      lanes[i] = equal<Size>(values + 16 * i, Changes ? values + 16 * i - Size : nullptr);
+    if constexpr (Size == 8) {
+      TUCK_UNROLL(4)
+      for (size_t i = 0; i < 4; ++i)
+        lanes[i] =
+            _mm_castps_si128(_mm_shuffle_ps(_mm_castsi128_ps(lanes[2 * i]), _mm_castsi128_ps(lanes[2 * i + 1]), 0x88));
+    }
+    if constexpr (Size >= 4) {
+      TUCK_UNROLL(2)
+      for (size_t i = 0; i < 2; ++i) lanes[i] = _mm_packs_epi32(lanes[2 * i], lanes[2 * i + 1]);
+    }
+    return Size == 1 ? lanes[0] : _mm_packs_epi16(lanes[0], lanes[Size == 1 ? 0 : 1]);
+  }
+  template <size_t Size, bool Changes> static uint32_t mask_of(const std::byte* values) noexcept {
+    const auto low = static_cast<uint32_t>(_mm_movemask_epi8(equal_bytes<Size, Changes>(values)));
+    const auto high = static_cast<uint32_t>(_mm_movemask_epi8(equal_bytes<Size, Changes>(values + 16 * Size)));
+    return ~(low | high << 16);
+  }
+
+  template <bool Packs, bool Runs> static constexpr std::array<row_moves, 16> moves = make_row_moves<Packs, Runs>();
+
+  static __m128i load(const void* from) noexcept { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
+  // Returns lanes of `moved` where `ones` is all ones, else of x.
+  static __m128i choose(const uint32_t (&ones)[4], __m128i moved, __m128i x) noexcept {
+    return _mm_xor_si128(x, _mm_and_si128(_mm_xor_si128(moved, x), *reinterpret_cast<const __m128i*>(ones)));
+  }
+
+  template <size_t Size> static std::byte* pack(const std::byte* values, uint32_t mask, std::byte* to) noexcept {
+    if constexpr (Size != 4) return plain_cpu::pack<Size>(values, mask, to);
+    TUCK_UNROLL(8)
+    for (uint32_t i = 0; i < 32; i += 4) {
+      const row_moves& move = moves<true, false>[mask >> i & 15];
+      __m128i x = load(values + 4 * i);
+      x = choose(move.first, _mm_shuffle_epi32(x, 0xf9), x);
+      x = choose(move.second, _mm_shuffle_epi32(x, 0xfe), x);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), x);
+      to += move.bytes;
+    }
+    return to;
+  }
+  template <size_t Size, bool Runs>
+  static const std::byte* spread(uint32_t mask, const std::byte* from, std::byte* to) noexcept {
+    if constexpr (Size != 4) return plain_cpu::spread<Size, Runs>(mask, from, to);
+    TUCK_UNROLL(8)
+    for (uint32_t i = 0; i < 32; i += 4) {
+      const row_moves& move = moves<false, Runs>[mask >> i & 15];
+      __m128i x = load(from + (Runs ? move.begin : 0));
+      x = choose(move.first, _mm_shuffle_epi32(x, 0x44), x);
+      x = choose(move.second, _mm_shuffle_epi32(x, 0x90), x);
+      if (!Runs) x = _mm_and_si128(x, *reinterpret_cast<const __m128i*>(move.kept));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 4 * i), x);
+      from += move.bytes;
+    }
+    return from;
+  }
+};
+
+#elif defined(TUCK_NEON)
+
+// -- 64-bit ARM CPUs, which all have NEON ----------------------------------------------------------------------------
+
+struct neon_cpu : moves_rows<neon_cpu>, plain_integers {
+  template <class Body> static auto run(const Body& body) noexcept { return body(neon_cpu{}); }
+
+  static uint32_t popcount(uint64_t x) noexcept { return vaddv_u8(vcnt_u8(vcreate_u8(x))); }
+  static uint8x16_t load(const std::byte* from) noexcept { return vld1q_u8(reinterpret_cast<const uint8_t*>(from)); }
+  static void store(std::byte* to, uint8x16_t x) noexcept { vst1q_u8(reinterpret_cast<uint8_t*>(to), x); }
+
+  // One byte for each of 16 values: all ones if the value is 0. With Changes: if it equals the value before it.
+  template <size_t Size, bool Changes> static uint8x16_t equal_bytes(const std::byte* values) noexcept {
+    uint8x16_t lanes[Size];
+    for (size_t i = 0; i < Size; ++i) {
+      const uint8x16_t a = load(values + 16 * i), b = Changes ? load(values + 16 * i - Size) : vdupq_n_u8(0);
+      using integers [[gnu::vector_size(16)]] = typename uint_of_size<Size>::type;
+      lanes[i] = (uint8x16_t)((integers)a == (integers)b ? ~integers{} : integers{});
+    }
+    // Keeps every second byte of two vectors until each value has one byte.
+    for (size_t n = Size / 2; n > 0; n /= 2)
+      for (size_t i = 0; i < n; ++i) lanes[i] = vuzp1q_u8(lanes[2 * i], lanes[2 * i + 1]);
+    return lanes[0];
+  }
+  template <size_t Size, bool Changes> static uint32_t mask_of(const std::byte* values) noexcept {
+    const uint8x16_t bits = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u));
+    const uint8x16_t low = vbicq_u8(bits, equal_bytes<Size, Changes>(values));
+    const uint8x16_t high = vbicq_u8(bits, equal_bytes<Size, Changes>(values + 16 * Size));
+    uint8x16_t sums = vpaddq_u8(low, high);
+    sums = vpaddq_u8(sums, sums);
+    return vgetq_lane_u32(vreinterpretq_u32_u8(vpaddq_u8(sums, sums)), 0);
+  }
+
+  template <size_t Size> struct row {
+    static constexpr uint32_t step = Size == 8 ? 4 : 8;
+    static void move(const uint8_t* lanes, const std::byte* from, std::byte* to) noexcept {
+      if constexpr (Size == 1) {
+        vst1_u8(reinterpret_cast<uint8_t*>(to),
+                vtbl1_u8(vld1_u8(reinterpret_cast<const uint8_t*>(from)), vld1_u8(lanes)));
+      } else {
+        // The source of each byte: first byte of its lane, plus its index in the lane. no_lane gives an index beyond
+        // all bytes, for which the instruction returns 0.
+        const uint8x16_t first = vqshlq_n_u8(vcombine_u8(vld1_u8(lanes), vdup_n_u8(0)), std::countr_zero(Size));
+        const uint8x16_t in_lane = vandq_u8(counting, vdupq_n_u8(Size - 1));
+        const uint8x16_t half = vshrq_n_u8(counting, std::countr_zero(Size));
+        const uint8x16_t low = vqaddq_u8(vqtbl1q_u8(first, half), in_lane);
+        if constexpr (Size == 2) {
+          store(to, vqtbl1q_u8(load(from), low));
+        } else {
+          const uint8x16_t high = vqaddq_u8(vqtbl1q_u8(first, vaddq_u8(half, vdupq_n_u8(16 / Size))), in_lane);
+          const uint8x16x2_t in{{load(from), load(from + 16)}};
+          store(to, vqtbl2q_u8(in, low));
+          store(to + 16, vqtbl2q_u8(in, high));
+        }
+      }
+    }
+    static constexpr uint8x16_t counting{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  };
+};
+
+#endif
 
 }  // namespace tuck::inline TUCK_ABI::detail

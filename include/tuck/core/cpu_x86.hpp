@@ -2,12 +2,10 @@
 // chosen at run time.
 #pragma once
 
-#include <tuck/core/cpu_sse2.hpp>
+#include <tuck/core/cpu_windows.hpp>
 
 #if defined(TUCK_AVX2)
 #include <immintrin.h>
-
-#include <utility>
 
 namespace tuck::inline TUCK_ABI::detail {
 
@@ -15,17 +13,7 @@ TUCK_AVX2 inline __m256i load_vector(const void* from) noexcept {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
 }
 
-// A vector with x in all lanes.
-template <class Word> TUCK_AVX2 inline __m256i all(Word x) noexcept {
-  return sizeof(Word) == 4 ? _mm256_set1_epi32(static_cast<int>(x)) : _mm256_set1_epi64x(static_cast<int64_t>(x));
-}
-
-// Adds lanes of Word.
-template <class Word> TUCK_AVX2 inline __m256i sum(__m256i a, __m256i b) noexcept {
-  return sizeof(Word) == 4 ? _mm256_add_epi32(a, b) : _mm256_add_epi64(a, b);
-}
-
-struct avx2_cpu : moves_rows<avx2_cpu> {
+struct avx2_cpu : moves_rows<avx2_cpu>, plain_integers {
   template <class Body> TUCK_AVX2 __attribute__((flatten)) static auto run(const Body& body) noexcept {
     if constexpr (requires { body(avx2_cpu{}); })
       return body(avx2_cpu{});
@@ -39,10 +27,8 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
   template <size_t Size, bool Changes> TUCK_AVX2 static __m256i equal(const std::byte* values, size_t i) noexcept {
     const __m256i a = load_vector(values + 32 * i);
     const __m256i b = Changes ? load_vector(values + 32 * i - Size) : _mm256_setzero_si256();
-    if constexpr (Size == 1) return _mm256_cmpeq_epi8(a, b);
-    if constexpr (Size == 2) return _mm256_cmpeq_epi16(a, b);
-    if constexpr (Size == 4) return _mm256_cmpeq_epi32(a, b);
-    return _mm256_cmpeq_epi64(a, b);
+    using lanes [[gnu::vector_size(32)]] = typename uint_of_size<Size>::type;
+    return (__m256i)((lanes)a == (lanes)b ? ~lanes{} : lanes{});
   }
   template <size_t Size, bool Changes> TUCK_AVX2 static uint32_t mask_of(const std::byte* values) noexcept {
     if constexpr (Size == 1) return ~static_cast<uint32_t>(_mm256_movemask_epi8(equal<Size, Changes>(values, 0)));
@@ -50,16 +36,14 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
       const __m256i bytes = _mm256_packs_epi16(equal<Size, Changes>(values, 0), equal<Size, Changes>(values, 1));
       return ~static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_permute4x64_epi64(bytes, 0xd8)));
     }
-    if constexpr (Size >= 4) return ~equal_lanes<Size, Changes>(values, std::make_index_sequence<Size>{});
-  }
-  // A fold, because compilers do not unroll a loop of this length at -O2.
-  template <size_t Size, bool Changes, size_t... I>
-  TUCK_AVX2 static uint32_t equal_lanes(const std::byte* values, std::index_sequence<I...>) noexcept {
-    if constexpr (Size == 4)
-      return (... |
-              static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(equal<Size, Changes>(values, I))) << 8 * I));
-    return (... |
-            static_cast<uint32_t>(_mm256_movemask_pd(_mm256_castsi256_pd(equal<Size, Changes>(values, I))) << 4 * I));
+    uint32_t mask = 0;
+    TUCK_UNROLL(8)
+    for (size_t i = 0; i < Size; ++i) {
+      const __m256i lanes = equal<Size, Changes>(values, i);
+      if constexpr (Size == 4) mask |= static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(lanes))) << 8 * i;
+      if constexpr (Size == 8) mask |= static_cast<uint32_t>(_mm256_movemask_pd(_mm256_castsi256_pd(lanes))) << 4 * i;
+    }
+    return ~mask;
   }
 
   template <size_t Size> struct row;
@@ -95,30 +79,20 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
     return sums[0] + sums[1] + sums[2] + sums[3];
   }
 
-  // Lanes of T, the lower ones or the higher ones of two vectors.
+  // Finds the range of a window of integers.
   template <class T> TUCK_AVX2 static __m256i lower(__m256i a, __m256i b) noexcept {
-    if constexpr (sizeof(T) == 1) return std::is_signed_v<T> ? _mm256_min_epi8(a, b) : _mm256_min_epu8(a, b);
-    if constexpr (sizeof(T) == 2) return _mm256_min_epi16(a, b);
-    if constexpr (sizeof(T) == 4) return _mm256_min_epi32(a, b);
-    return _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(a, b));
-  }
-  template <class T> TUCK_AVX2 static __m256i higher(__m256i a, __m256i b) noexcept {
-    if constexpr (sizeof(T) == 1) return std::is_signed_v<T> ? _mm256_max_epi8(a, b) : _mm256_max_epu8(a, b);
-    if constexpr (sizeof(T) == 2) return _mm256_max_epi16(a, b);
-    if constexpr (sizeof(T) == 4) return _mm256_max_epi32(a, b);
-    return _mm256_blendv_epi8(b, a, _mm256_cmpgt_epi64(a, b));
+    using lanes [[gnu::vector_size(32)]] = T;
+    return (__m256i)((lanes)a < (lanes)b ? (lanes)a : (lanes)b);
   }
   template <class T> TUCK_AVX2 static void find_range(const std::byte* values, T& lowest, T& highest) noexcept {
-    static_assert(std::is_signed_v<T> || sizeof(T) == 1);
-    __m256i low = load_vector(values), high = low;
+    // The highest values are the complements of the lowest complements.
+    __m256i low = load_vector(values), high = ~low;
     TUCK_UNROLL(8)
     for (size_t i = 1; i < sizeof(T); ++i) {
       low = lower<T>(low, load_vector(values + 32 * i));
-      high = higher<T>(high, load_vector(values + 32 * i));
+      high = lower<T>(high, ~load_vector(values + 32 * i));
     }
-    // The lower halves of both become one vector, with the complements of `high`: these have a lowest lane, too.
-    const __m256i ones = _mm256_set1_epi32(-1);
-    high = _mm256_xor_si256(high, ones);
+    // The lower halves of both become one vector.
     __m256i both = lower<T>(_mm256_permute2x128_si256(low, high, 0x20), _mm256_permute2x128_si256(low, high, 0x31));
     both = lower<T>(both, _mm256_shuffle_epi32(both, 0x4e));
     if constexpr (sizeof(T) < 8) both = lower<T>(both, _mm256_shuffle_epi32(both, 0xb1));
@@ -138,14 +112,14 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
   }
   template <class T, class Word>
   TUCK_AVX2 static void subtract(const std::byte* values, uint32_t count, Word base, Word (&to)[32]) noexcept {
-    constexpr bool small = sizeof(Word) == 4;
-    const __m256i less = all(Word{0} - base), end = all(Word{count}), step = all(Word{32 / sizeof(Word)});
-    __m256i i = small ? _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7) : _mm256_setr_epi64x(0, 1, 2, 3);
+    using lanes [[gnu::vector_size(32)]] = Word;
+    constexpr uint32_t each = 32 / sizeof(Word);
+    lanes index;
+    for (uint32_t i = 0; i < each; ++i) index[i] = i;
     TUCK_UNROLL(8)
-    for (size_t k = 0; k < sizeof(Word); ++k, i = sum<Word>(i, step)) {
-      const __m256i words = sum<Word>(load_words<T, Word>(values + 32 * k / sizeof(Word) * sizeof(T)), less);
-      const __m256i within = small ? _mm256_cmpgt_epi32(end, i) : _mm256_cmpgt_epi64(end, i);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to) + k, _mm256_and_si256(words, within));
+    for (uint32_t i = 0; i < 32; i += each, index += each) {
+      const lanes x = (lanes)load_words<T, Word>(values + i * sizeof(T)) - base;
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), (__m256i)(index < count ? x : lanes{}));
     }
   }
 
@@ -154,22 +128,19 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
     const __m128i by = _mm_cvtsi32_si128(static_cast<int>(width));
     TUCK_UNROLL(4)
     for (size_t i = 0; i < N; i += 4) {
-      __m256i even, odd;
-      if constexpr (sizeof(Word) == 4) {
-        odd = _mm256_srli_epi64(load_vector(from + 2 * i), 32);
-        even = _mm256_blend_epi32(load_vector(from + 2 * i), _mm256_setzero_si256(), 0xaa);
-      } else {
-        const __m256i a = load_vector(from + 2 * i), b = load_vector(from + 2 * i + 4);
-        const __m256i low = _mm256_permute2x128_si256(a, b, 0x20), high = _mm256_permute2x128_si256(a, b, 0x31);
-        even = _mm256_unpacklo_epi64(low, high);
-        odd = _mm256_unpackhi_epi64(low, high);
-      }
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_or_si256(even, _mm256_sll_epi64(odd, by)));
+      const __m256i a = load_vector(from + 2 * i), b = load_vector(from + 2 * i + (sizeof(Word) == 8 ? 4 : 0));
+      __m256i both;
+      if constexpr (sizeof(Word) == 4)
+        both = _mm256_blend_epi32(a, _mm256_setzero_si256(), 0xaa) | _mm256_sll_epi64(_mm256_srli_epi64(a, 32), by);
+      else
+        both = _mm256_permute4x64_epi64(_mm256_unpacklo_epi64(a, b) | _mm256_sll_epi64(_mm256_unpackhi_epi64(a, b), by),
+                                        0xd8);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), both);
     }
   }
   TUCK_AVX2 static void shift(const uint32_t* words, uint32_t bits, uint64_t before, std::byte* to) noexcept {
     const __m128i up = _mm_cvtsi32_si128(static_cast<int>(bits)), down = _mm_cvtsi32_si128(64 - static_cast<int>(bits));
-    __m256i last = all(before << 1 << (63 - bits));
+    __m256i last = _mm256_set1_epi64x(static_cast<int64_t>(before << 1 << (63 - bits)));
     TUCK_UNROLL(4)
     for (uint32_t i = 0; i < 4; ++i, to += 32) {
       const __m256i x = load_vector(words + 8 * i), turned = _mm256_permute4x64_epi64(x, 0x93);
@@ -179,48 +150,82 @@ struct avx2_cpu : moves_rows<avx2_cpu> {
     }
     store_unaligned(to, _mm256_extract_epi64(_mm256_srl_epi64(last, down), 0));
   }
+
+  // Fields of 8-byte words have an even number of bits.
+  template <class Word>
+  TUCK_AVX2 static void take_fields(const std::byte* from, uint32_t bit, uint32_t width, Word base,
+                                    std::byte* to) noexcept {
+    using words [[gnu::vector_size(32)]] = Word;
+    using words32 [[gnu::vector_size(32)]] = uint32_t;
+    constexpr uint32_t size = sizeof(Word), lanes = 32 / size;
+    if (width > (size == 8 ? 57 : 25)) return plain_integers::take_fields(from, bit, width, base, to);
+    struct table {
+      Word number[lanes];
+      uint8_t first[32], byte[32];  // for each byte of a vector: the first byte of its lane, and its index in the lane
+    };
+    static constexpr table lane = [] {
+      table t{};
+      for (uint32_t i = 0; i < lanes; ++i) t.number[i] = i;
+      for (uint32_t i = 0; i < 32; ++i) t.first[i] = static_cast<uint8_t>(i % 16 / size * size);
+      for (uint32_t i = 0; i < 32; ++i) t.byte[i] = static_cast<uint8_t>(i % size);
+      return t;
+    }();
+    const auto in = [](const auto& of_lanes) { return reinterpret_cast<const std::byte*>(of_lanes); };
+    // Each row of fields begins at the same bit of a byte. Each half of a vector takes its fields from 16 bytes.
+    const uint32_t first = bit % 8, half = (first + lanes / 2 * width) / 8;
+    const words32 begin = (words32)load_vector(in(lane.number)) * width + first;
+    const __m256i at = (__m256i)(begin >> 3), of_half = _mm256_shuffle_epi8(at, _mm256_setzero_si256());
+    const __m256i bytes = _mm256_add_epi8(
+        _mm256_sub_epi8(_mm256_shuffle_epi8(at, load_vector(in(lane.first))), of_half), load_vector(in(lane.byte)));
+    const words shift = (words)begin & 7;
+    from += bit / 8;
+    for (uint32_t i = 0; i < 32; i += lanes, from += width * lanes / 8) {
+      const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+      const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + half));
+      const auto parts = (words)_mm256_shuffle_epi8(_mm256_set_m128i(high, low), bytes);
+      const words values = (parts >> shift & ((Word{1} << width) - 1)) + base;
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i * size), (__m256i)values);
+    }
+  }
+
+  template <class Word> TUCK_AVX2 static void add_differences(Word first, std::byte* words) noexcept {
+    constexpr bool small = sizeof(Word) == 4;
+    using lanes [[gnu::vector_size(32)]] = Word;
+    lanes before = lanes{} + first;
+    for (std::byte* const end = words + 32 * sizeof(Word); words != end; words += 32) {
+      const auto z = (lanes)load_vector(words), d = z >> 1 ^ -(z & 1);
+      // Prefix sums: first within each half, then the sum of the low half is added to the high half.
+      lanes s = d + (lanes)_mm256_bslli_epi128((__m256i)d, sizeof(Word));
+      if (small) s += (lanes)_mm256_bslli_epi128((__m256i)s, 8);
+      const __m256i low = _mm256_permute2x128_si256((__m256i)s, (__m256i)s, 0x08);
+      s += (lanes)_mm256_shuffle_epi32(low, small ? 0xff : 0xee);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), (__m256i)(before + (s - d)));
+      const __m256i last = _mm256_permute4x64_epi64((__m256i)s, 0xff);
+      before += (lanes)(small ? _mm256_shuffle_epi32(last, 0xff) : last);
+    }
+  }
 };
 
-template <> struct avx2_cpu::row<1> {
-  static constexpr uint32_t step = 8;
+// Shuffles of bytes move values of up to 2 bytes; those of words move larger ones. For no_lane the highest bit is set.
+template <size_t Size> struct avx2_cpu::row {
+  static constexpr uint32_t step = Size == 8 ? 4 : 8;
   TUCK_AVX2 static void move(const uint8_t* from, const std::byte* in, std::byte* out) noexcept {
     const __m128i lanes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
-    const __m128i values = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(in));
-    _mm_storel_epi64(reinterpret_cast<__m128i*>(out), _mm_shuffle_epi8(values, lanes));
-  }
-};
-
-template <> struct avx2_cpu::row<2> {
-  static constexpr uint32_t step = 8;
-  TUCK_AVX2 static void move(const uint8_t* from, const std::byte* in, std::byte* out) noexcept {
-    const __m128i lanes = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
-    const __m128i both = _mm_add_epi16(_mm_mullo_epi16(lanes, _mm_set1_epi16(0x0202)), _mm_set1_epi16(0x0100));
-    const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in));
-    const __m128i moved = _mm_shuffle_epi8(values, _mm_or_si128(both, _mm_srai_epi16(lanes, 15)));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), moved);
-  }
-};
-
-template <> struct avx2_cpu::row<4> {
-  static constexpr uint32_t step = 8;
-  TUCK_AVX2 static void move(const uint8_t* from, const std::byte* in, std::byte* out) noexcept {
-    const __m256i lanes = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
-    const __m256i moved = _mm256_permutevar8x32_epi32(load_vector(in), lanes);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_andnot_si256(_mm256_srai_epi32(lanes, 31), moved));
-  }
-};
-
-template <> struct avx2_cpu::row<8> {
-  static constexpr uint32_t step = 4;
-  TUCK_AVX2 static void move(const uint8_t* from, const std::byte* in, std::byte* out) noexcept {
-    const __m256i lanes = _mm256_cvtepi8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
-    const __m256i low = _mm256_slli_epi64(lanes, 1);
-    const __m256i halves = _mm256_or_si256(
-        _mm256_or_si256(_mm256_blend_epi32(low, _mm256_setzero_si256(), 0xaa), _mm256_slli_epi64(low, 32)),
-        _mm256_set1_epi64x(int64_t{1} << 32));
-    const __m256i moved = _mm256_permutevar8x32_epi32(load_vector(in), halves);
-    const __m256i none = _mm256_cmpgt_epi64(_mm256_setzero_si256(), lanes);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_andnot_si256(none, moved));
+    if constexpr (Size <= 2) {
+      const auto* const values = reinterpret_cast<const __m128i*>(in);
+      const __m128i twice = _mm_adds_epi8(lanes, lanes);
+      const __m128i bytes = _mm_unpacklo_epi8(twice, _mm_add_epi8(twice, _mm_set1_epi8(1)));
+      auto* const to = reinterpret_cast<__m128i*>(out);
+      if constexpr (Size == 2) _mm_storeu_si128(to, _mm_shuffle_epi8(_mm_loadu_si128(values), bytes));
+      if constexpr (Size == 1) _mm_storel_epi64(to, _mm_shuffle_epi8(_mm_loadl_epi64(values), lanes));
+    } else {
+      __m256i words = Size == 4 ? _mm256_cvtepi8_epi32(lanes) : _mm256_shuffle_epi32(_mm256_cvtepi8_epi64(lanes), 0xa0);
+      const __m256i none = _mm256_srai_epi32(words, 31);
+      if constexpr (Size == 8)
+        words = _mm256_add_epi32(_mm256_add_epi32(words, words), _mm256_set1_epi64x(int64_t{1} << 32));
+      const __m256i moved = _mm256_permutevar8x32_epi32(load_vector(in), words);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_andnot_si256(none, moved));
+    }
   }
 };
 
@@ -288,88 +293,5 @@ struct avx512_cpu : avx2_cpu {
 };
 
 }  // namespace tuck::inline TUCK_ABI::detail
-
-namespace tuck::inline TUCK_ABI::avx2 {
-
-using detail::all;
-using detail::load_vector;
-using detail::sum;
-
-// Is AVX2 in use?
-inline bool available() noexcept { return level_of_cpu() >= cpu_level::avx2; }
-
-// Reads 32 fields of `width` bits, which begin at bit `bit` of `from`, and stores `base` + field for each. Fields have
-// up to 25 bits for 4-byte words, and an even number of up to 57 bits for 8-byte words. Reads whole vectors, up to 32
-// bytes beyond the fields.
-template <class Word>
-TUCK_AVX2 inline void take_fields(const std::byte* from, uint32_t bit, uint32_t width, Word base,
-                                  std::byte* to) noexcept {
-  constexpr uint32_t size = sizeof(Word), lanes = 32 / size;
-  struct table {
-    Word number[lanes];
-    uint8_t first[32], byte[32];  // for each byte of a vector: the first byte of its lane, and its index in the lane
-  };
-  static constexpr table lane = [] {
-    table t{};
-    for (uint32_t i = 0; i < lanes; ++i) t.number[i] = i;
-    for (uint32_t i = 0; i < 32; ++i) t.first[i] = static_cast<uint8_t>(i % 16 / size * size);
-    for (uint32_t i = 0; i < 32; ++i) t.byte[i] = static_cast<uint8_t>(i % size);
-    return t;
-  }();
-  const auto in = [](const auto& of_lanes) { return reinterpret_cast<const std::byte*>(of_lanes); };
-  // Each row of fields begins at the same bit of a byte. Each half of a vector takes its fields from 16 bytes.
-  const uint32_t first = bit % 8, half = (first + lanes / 2 * width) / 8;
-  const __m256i begin =
-      _mm256_add_epi32(_mm256_mullo_epi32(load_vector(in(lane.number)), all<Word>(width)), all<Word>(first));
-  const __m256i at = _mm256_srli_epi32(begin, 3), shift = _mm256_and_si256(begin, _mm256_set1_epi32(7));
-  const __m256i of_half = _mm256_shuffle_epi8(at, _mm256_setzero_si256());
-  const __m256i bytes = _mm256_add_epi8(_mm256_sub_epi8(_mm256_shuffle_epi8(at, load_vector(in(lane.first))), of_half),
-                                        load_vector(in(lane.byte)));
-  const __m256i mask = all<Word>((Word{1} << width) - 1), bases = all(base);
-  from += bit / 8;
-  for (uint32_t i = 0; i < 32; i += lanes, from += width * lanes / 8) {
-    const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + half));
-    const __m256i parts = _mm256_shuffle_epi8(_mm256_set_m128i(high, low), bytes);
-    const __m256i moved = size == 4 ? _mm256_srlv_epi32(parts, shift) : _mm256_srlv_epi64(parts, shift);
-    const __m256i values = _mm256_and_si256(moved, mask);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i * size), sum<Word>(values, bases));
-  }
-}
-
-// The same for fields of 32 bits.
-TUCK_AVX2 inline void take_words(const std::byte* from, uint32_t bit, uint32_t base, std::byte* to) noexcept {
-  const __m128i down = _mm_cvtsi32_si128(static_cast<int>(bit % 8)),
-                up = _mm_cvtsi32_si128(static_cast<int>(32 - bit % 8));
-  from += bit / 8;
-  for (uint32_t i = 0; i < 128; i += 32) {
-    const __m256i low = _mm256_srl_epi32(load_vector(from + i), down),
-                  high = _mm256_sll_epi32(load_vector(from + i + 4), up);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), sum<uint32_t>(_mm256_or_si256(low, high), all(base)));
-  }
-}
-
-// Turns 32 zigzag differences into words, in place. Word 0 is `first`, and word i + 1 is word i plus difference i.
-template <class Word> TUCK_AVX2 inline void add_differences(Word first, std::byte* words) noexcept {
-  constexpr bool small = sizeof(Word) == 4;
-  const __m256i zero = _mm256_setzero_si256(), one = all(Word{1});
-  __m256i before = all(first);
-  for (std::byte* const end = words + 32 * sizeof(Word); words != end; words += 32) {
-    const __m256i z = load_vector(words);
-    const __m256i sign = _mm256_and_si256(z, one), half = small ? _mm256_srli_epi32(z, 1) : _mm256_srli_epi64(z, 1);
-    const __m256i d = _mm256_xor_si256(half, small ? _mm256_sub_epi32(zero, sign) : _mm256_sub_epi64(zero, sign));
-    // Prefix sums: first within each half, then the sum of the low half is added to the high half.
-    __m256i s = sum<Word>(d, _mm256_bslli_epi128(d, sizeof(Word)));
-    if (small) s = sum<Word>(s, _mm256_bslli_epi128(s, 8));
-    const __m256i low = _mm256_permute2x128_si256(s, s, 0x08);
-    s = sum<Word>(s, small ? _mm256_shuffle_epi32(low, 0xff) : _mm256_shuffle_epi32(low, 0xee));
-    const __m256i without = small ? _mm256_sub_epi32(s, d) : _mm256_sub_epi64(s, d);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), sum<Word>(before, without));
-    const __m256i last = _mm256_permute4x64_epi64(s, 0xff);
-    before = sum<Word>(before, small ? _mm256_shuffle_epi32(last, 0xff) : last);
-  }
-}
-
-}  // namespace tuck::inline TUCK_ABI::avx2
 
 #endif

@@ -1,4 +1,4 @@
-// The formats of the floating-point element types, and conversions between them on bit patterns.
+// The formats of the floating-point element types, conversions between them on bit patterns, and ranges of values.
 #pragma once
 
 #include <tuck/core/bits.hpp>

@@ -206,7 +206,13 @@ class block_groups {
 #pragma unroll
       for (uint32_t i = 0; i < in_quad; ++i) x[i] = integer(own, i);
       if (!Unsigned) e.non_zeros >>= in_quad;
-      add_all(e, x, std::make_integer_sequence<uint32_t, in_quad>{});
+      detail::unrolled<in_quad>([&]<int I>() {
+        e.lowest = least(e.lowest, x[I]);
+        e.highest = most(e.highest, x[I]);
+        if constexpr (!Unsigned)
+          e.non_zeros =
+              device::or_if_differ<1u << (group - in_quad + I)>(e.non_zeros, static_cast<word>(x[I]), word{0});
+      });
       if (differences) {
 #pragma unroll
         for (uint32_t i = 0; i < in_quad; ++i) {
@@ -239,14 +245,6 @@ class block_groups {
       first = device::shfl(first, static_cast<int>(device::lane_id() / team * team));
     }
     return {e.lowest, e.highest, first, layout::zigzag(e.least_step) | layout::zigzag(e.most_step), e.non_zeros};
-  }
-  template <uint32_t... I>
-  __device__ static void add_all(extremes& e, const number (&x)[in_quad], std::integer_sequence<uint32_t, I...>) {
-    ((e.lowest = least(e.lowest, x[I]), e.highest = most(e.highest, x[I]),
-      e.non_zeros =
-          Unsigned ? 0
-                   : device::or_if_differ<1u << (group - in_quad + I)>(e.non_zeros, static_cast<word>(x[I]), word{0})),
-     ...);
   }
   __device__ static void add_step(extremes& e, number x, number before) {
     const auto step = static_cast<number>(static_cast<word>(x) - static_cast<word>(before));

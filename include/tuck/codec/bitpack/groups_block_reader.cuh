@@ -336,24 +336,16 @@ class block_group_reader {
       x[0] = (present & 1) != 0 ? take(payload, bit, width) + e.base : absent;
       x[1] = (present & 2) != 0 ? take(payload, bit + (present & 1) * width, width) + e.base : absent;
     } else {
-      take_windows<Together>(x, payload, bit, present, width, e.base, absent,
-                             std::make_integer_sequence<uint32_t, in_lane / Together>{});
+      const uint32_t field = Together == 1 ? low_mask(width) : (1u << width) - 1;
+      uint32_t next = bit;
+      detail::unrolled<in_lane / Together>([&]<int Window>() {
+        uint32_t bits = device::shared_window(payload, next);
+        detail::unrolled<Together>([&]<int I>() {
+          constexpr uint32_t i = Window * Together + I;
+          x[i] = device::take_if<1u << i>(present, bits, next, field, width, e.base, absent);
+        });
+      });
     }
-  }
-  template <uint32_t Together, uint32_t... I>
-  __device__ static void take_windows(word (&x)[in_lane], const uint32_t* payload, uint32_t bit, uint32_t present,
-                                      uint32_t width, uint32_t base, uint32_t absent,
-                                      std::integer_sequence<uint32_t, I...>) {
-    const uint32_t field = Together == 1 ? low_mask(width) : (1u << width) - 1;
-    (take_window<I * Together>(x, device::shared_window(payload, bit), bit, present, width, field, base, absent,
-                               std::make_integer_sequence<uint32_t, Together>{}),
-     ...);
-  }
-  template <uint32_t First, uint32_t... I>
-  __device__ static void take_window(word (&x)[in_lane], uint32_t bits, uint32_t& bit, uint32_t present, uint32_t width,
-                                     uint32_t field, uint32_t base, uint32_t absent,
-                                     std::integer_sequence<uint32_t, I...>) {
-    ((x[First + I] = device::take_if<1u << (First + I)>(present, bits, bit, field, width, base, absent)), ...);
   }
 
   // Sums up the differences of a difference group over the lanes that share it. The whole warp calls it.

@@ -292,11 +292,11 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   [[gnu::always_inline]] static void take_group(const std::byte* payload, uint32_t bit, shape form, const parts& at,
                                                 const std::byte* mask, std::byte* to) noexcept {
     const uint32_t lead_bits = form.lead_bits(at.first_bits, at.base_bits);
-    const word base = form.base(lead_bits == 0 ? 0 : take(payload, bit, lead_bits), at.least);
+    const word base = form.base(lead_bits == 0 ? 0 : Cpu::template take<word>(payload, bit, lead_bits), at.least);
     word fields[group];
     auto* const x = Bytes == sizeof(word) && !form.is_sparse() ? to : reinterpret_cast<std::byte*>(fields);
-    take_fields(payload, bit + lead_bits, form.width(), form.is_difference() ? 0 : base, x);
-    if (form.is_difference()) add_differences(base, x);
+    Cpu::take_fields(payload, bit + lead_bits, form.width(), form.is_difference() ? 0 : base, x);
+    if (form.is_difference()) Cpu::add_differences(base, x);
     if (x == to) return;
     bits narrow[group];
     const std::byte* stored = x;
@@ -308,35 +308,6 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
       masks_on<Cpu>::template spread<ones::non_zeros, Bytes>(mask, stored, stored + group * Bytes, to, group);
     else
       std::memcpy(to, stored, group * Bytes);
-  }
-
-  // Reads 32 fields and adds `base` to each. The last fields may lie after the group.
-  [[gnu::always_inline]] static void take_fields(const std::byte* payload, uint32_t bit, uint32_t width, word base,
-                                                 std::byte* to) noexcept {
-#if defined(TUCK_AVX2)
-    if (width <= (Bytes == 8 ? 57 : 25) && avx2::available())
-      return avx2::take_fields<word>(payload, bit, width, base, to);
-    if constexpr (sizeof(word) == 4)
-      if (width == 32 && avx2::available()) return avx2::take_words(payload, bit, base, to);
-#endif
-    for (uint32_t i = 0; i < group; ++i)
-      store_unaligned(to + i * sizeof(word), base + take(payload, bit + i * width, width));
-  }
-  // Replaces zigzag differences by integers: the first is `first`, and each difference leads to the next integer.
-  [[gnu::always_inline]] static void add_differences(word first, std::byte* x) noexcept {
-#if defined(TUCK_AVX2)
-    if (avx2::available()) return avx2::add_differences(first, x);
-#endif
-    for (uint32_t i = 0; i < group; ++i) {
-      const auto difference = load_unaligned<word>(x + i * sizeof(word));
-      store_unaligned(x + i * sizeof(word), first);
-      first += layout::unzigzag(difference);
-    }
-  }
-  [[gnu::always_inline]] static word take(const std::byte* payload, uint32_t bit, uint32_t width) noexcept {
-    uint64_t x = load_unaligned<uint64_t>(payload + bit / 8) >> bit % 8;
-    if (Bytes == 8) x |= static_cast<uint64_t>(payload[bit / 8 + 8]) << 1 << (63 - bit % 8);
-    return static_cast<word>(x) & (width == 0 ? 0 : ~word{0} >> (layout::word_bits - width));
   }
 
   // Finds the offsets of all parts. Nothing is read before its presence is checked. Returns false if the bytes are

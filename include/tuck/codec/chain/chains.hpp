@@ -4,7 +4,7 @@
 #include <tuck/codec/bitpack/bitpack.hpp>
 #include <tuck/codec/chain/chain.hpp>
 #include <tuck/codec/huffman/huffman.hpp>
-#include <tuck/codec/quantize/codes.hpp>
+#include <tuck/codec/quantize/quantize.hpp>
 #include <tuck/codec/rle/rle.hpp>
 #include <tuck/codec/transform/delta.hpp>
 #include <tuck/codec/zvc/zvc.hpp>

@@ -23,7 +23,7 @@
 //   key         (magnitude + 2^(dropped-1)) >> dropped, where magnitude is the bit pattern without the sign; without
 //               the addition if dropped = 0
 //   code q      key - lowest + 1, negated if x is negative; 0 for zeros. lowest = exponent << kept, with the exponent
-//               of the chunk (side.hpp)
+//               of the chunk (the side stream, below)
 //   x'          the bit pattern (|q| - 1 + lowest) << dropped without its top bit, with the sign of q; +0.0 for q = 0
 //
 // A value is an exception, with code 0, if no such code exists, if |x - x'| exceeds the tolerance, or if x or x' is not
@@ -31,15 +31,95 @@
 //
 // Decoders accept integers that no encoder writes, of up to b + 2 bits. With a pointwise bound the limit is 17 bits for
 // 16-bit types, 32 for f32 and 64 for f64. Outside of chains q is the low 8 sizeof(T) bits in two's complement;
-// codes.hpp has the bits that count in chains. Without a pointwise bound f32 decoders replace q by the float
+// quantize.hpp has the bits that count in chains. Without a pointwise bound f32 decoders replace q by the float
 // z - 1.5 * 2^23, where the bits of z are those of 1.5 * 2^23 plus q. This equals q if -2^22 <= q < 2^22.
 #pragma once
 
-#include <tuck/codec/quantize/error_bound.hpp>
-#include <tuck/core/exact.hpp>
+#include <tuck/codec/concept.hpp>
 #include <tuck/core/floating.hpp>
 
 namespace tuck::inline TUCK_ABI {
+
+// -- error bounds: how far a restored value may be from the original -------------------------------------------------
+
+/// What a bound limits. x' is the restored value of x. Stored in frame headers: append values, never renumber them.
+enum class bound_mode : uint8_t {
+  absolute = 0,        ///< |x - x'| <= value
+  range_relative = 1,  ///< |x - x'| <= value * (highest - lowest), over the finite values of the tensor
+  pointwise = 2,       ///< |x - x'| <= value * |x|
+};
+
+/// Returns the name of a mode, as the command line uses it.
+TUCK_HD constexpr const char* name(bound_mode mode) noexcept {
+  switch (mode) {
+    case bound_mode::absolute: return "absolute";
+    case bound_mode::range_relative: return "range";
+    case bound_mode::pointwise: return "pointwise";
+  }
+  return "unknown";
+}
+
+/// An error bound of quantize.
+struct error_bound {
+  /// What the value limits.
+  bound_mode mode = bound_mode::absolute;
+  /// The bound. It must be positive and finite, else encoding fails with bad_bound. For 16- and 32-bit types, a bound
+  /// above 2^120 is treated as 2^120. Below 2^-125 nothing is quantized and chunks are stored raw. For f64 the limits
+  /// are 2^1000 and 2^-1000. The same limits apply to the product of a range-relative bound and its range.
+  double value = 0;
+
+  /// If not null, the device address of the bound, which replaces `value`. The encode kernel reads it when it runs, so
+  /// a captured graph uses the current value. If that is not positive and finite, the outcome is bad_bound. Encoding on
+  /// the host returns invalid_argument.
+  const double* on_device = nullptr;
+
+  /// Makes a bound of |x - x'|.
+  static constexpr error_bound absolute(double value) noexcept { return {bound_mode::absolute, value, nullptr}; }
+  /// Makes a bound of |x - x'| relative to the range of the finite values.
+  static constexpr error_bound range_relative(double value) noexcept {
+    return {bound_mode::range_relative, value, nullptr};
+  }
+  /// Makes a bound of |x - x'| relative to |x|.
+  static constexpr error_bound pointwise(double value) noexcept { return {bound_mode::pointwise, value, nullptr}; }
+};
+
+namespace detail {
+
+// Returns whether a double is positive and finite, from its bits: kernels then need no arithmetic on doubles.
+TUCK_HD constexpr bool is_bound(uint64_t bits) noexcept { return bits != 0 && bits < uint64_t{0x7ff} << 52; }
+
+// Returns the exponent of the largest power of two that is not above a bound.
+TUCK_HD constexpr int exponent_of(uint64_t bits) noexcept { return static_cast<int>(bits >> 52) - 1023; }
+
+// Rounds a positive double towards zero to a Real. Returns at most 2^120, and 0 below 2^-125; for double the limits are
+// 2^1000 and 2^-1000. In between, everything that quantizing computes with the result is a normal number.
+template <class Real> TUCK_HD constexpr Real tolerance_of(uint64_t bits) noexcept {
+  constexpr bool wide = sizeof(Real) == 8;
+  const int exponent = exponent_of(bits);
+  if (exponent >= (wide ? 1000 : 120)) return static_cast<Real>(wide ? 0x1p1000 : 0x1p120);
+  if (exponent < (wide ? -1000 : -125)) return 0;
+  if constexpr (wide)
+    return __builtin_bit_cast(double, bits);
+  else
+    return __builtin_bit_cast(
+        float, static_cast<uint32_t>(exponent + 127) << 23 | (static_cast<uint32_t>(bits >> 29) & 0x7fffffu));
+}
+// Rounds such a double to the nearest float, with the same limits of 2^120 and 2^-125.
+TUCK_HD constexpr float nearest_f32(uint64_t bits) noexcept { return tolerance_of<float>(bits + (uint64_t{1} << 28)); }
+// Returns whether nearest_f32 can return a float with these bits.
+TUCK_HD constexpr bool is_nearest_f32(uint32_t bits) noexcept {
+  return bits == 0 || (bits >= bits_of(0x1p-125f) && bits <= bits_of(0x1p120f));
+}
+TUCK_HD constexpr uint64_t f64_bits_of(float tolerance) noexcept {
+  const uint32_t bits = bits_of(tolerance);
+  if (bits == 0) return 0;
+  return ((bits >> 23) - 127 + uint64_t{1023}) << 52 | uint64_t{bits & 0x7fffffu} << 29;
+}
+TUCK_HD constexpr uint64_t f64_bits_of(double tolerance) noexcept { return bits_of(tolerance); }
+
+}  // namespace detail
+
+// -- codes -----------------------------------------------------------------------------------------------------------
 
 /// The code of a value, and the bits that it decodes to. If no code restores the value within the bound, the code is 0
 /// and `restored` is the bits of the value.
@@ -212,6 +292,75 @@ template <floating_element T> struct mantissa_quantizer {
  private:
   static constexpr uint32_t sign_bit = 8 * sizeof(T) - 1;
   static constexpr word sign = word{1} << sign_bit, magnitudes = sign - 1;
+};
+
+// -- exceptions ------------------------------------------------------------------------------------------------------
+
+// The side stream of quantize: the exponent that codes depend on, and the exceptions, which are values without a code.
+// A side stream with m exceptions has
+//
+//   u16 exponent       only for 16-bit types or pointwise bounds: the biased exponent of a value of the chunk. With a
+//                      pointwise bound, that is the finite value that is closest to 0 but not 0. Otherwise it is the
+//                      finite value with the largest magnitude. 0 if there is no such value
+//   u16 position[m]    indices of the exceptions in the chunk, ascending
+//   u8  0[]            up to a multiple of sizeof(T) from the beginning of the side stream
+//   T   exception[m]   the unchanged values
+//   u8  0[]            up to a multiple of 4
+//
+// Decoders ignore the padding. They reject exponents that no finite value has, and positions that do not ascend or are
+// past the end.
+
+/// Layout of the side stream of quantize and quantize_codes.
+template <floating_element T> struct quantize_side {
+  static constexpr uint32_t width = sizeof(T);
+
+  uint32_t positions;  ///< offset of the positions: 2 after an exponent, else 0
+
+  /// Returns the offset of the exceptions.
+  TUCK_HD constexpr uint32_t values(uint32_t exceptions) const noexcept {
+    return ceil_div(positions + 2 * exceptions, width) * width;
+  }
+  /// Returns the size in bytes.
+  TUCK_HD constexpr uint32_t bytes(uint32_t exceptions) const noexcept {
+    if ((positions | exceptions) == 0) return 0;  // the common case
+    return ceil_div(values(exceptions) + exceptions * width, 4u) * 4;
+  }
+  /// Returns the number of exceptions of a side stream of `size` bytes. The size is valid only if bytes() of the result
+  /// is equal to `size`.
+  TUCK_HD constexpr uint32_t exceptions(uint32_t size) const noexcept {
+    return size < positions ? 0 : (size - positions) / (2 + width);
+  }
+
+  /// Writes the side stream. `fails` has one bit per value, which is 1 for exceptions.
+  void write(std::byte* to, uint32_t exponent, uint32_t exceptions, const uint32_t* fails,
+             span<const T> all) const noexcept {
+    std::memset(to, 0, bytes(exceptions));
+    if (positions != 0) store_unaligned(to, static_cast<uint16_t>(exponent));
+    std::byte *position = to + positions, *value = to + values(exceptions);
+    for (uint32_t i = 0; exceptions != 0 && 32 * i < all.size(); ++i)
+      for (uint32_t left = fails[i]; left != 0; left &= left - 1) {
+        const uint32_t at = 32 * i + trailing_zeros(left);
+        store_unaligned(position, static_cast<uint16_t>(at));
+        tuck::store_unaligned(value, all[at]);
+        position += 2;
+        value += width;
+      }
+  }
+
+  TUCK_HD uint32_t exponent(const std::byte* side) const noexcept {
+    return positions != 0 ? load_unaligned<uint16_t>(side) : 0;
+  }
+  /// Writes the exceptions to their positions. Returns false if the positions do not ascend or are past the end.
+  bool patch(const std::byte* side, uint32_t exceptions, span<T> all) const noexcept {
+    uint32_t next = 0;  // the lowest position that is allowed
+    for (uint32_t i = 0; i < exceptions; ++i) {
+      const uint32_t at = load_unaligned<uint16_t>(side + positions + 2 * i);
+      if (at < next || at >= all.size()) return false;
+      next = at + 1;
+      std::memcpy(&all[at], side + values(exceptions) + i * width, width);
+    }
+    return true;
+  }
 };
 
 }  // namespace tuck::inline TUCK_ABI

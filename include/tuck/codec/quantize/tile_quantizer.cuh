@@ -86,7 +86,7 @@ template <floating_element T, int Threads> class tile_quantizer {
     }
   }
 
-  /// Returns the exponent of the chunk, see side.hpp. Has a barrier if the chunk has an exponent.
+  /// Returns the exponent of the chunk, see quantizer.hpp. Has a barrier if the chunk has an exponent.
   __device__ uint32_t find_exponent(const quantize<T>& codec, const tile& values) {
     if (!codec.has_exponent()) return 0;
     bits largest = 0;
