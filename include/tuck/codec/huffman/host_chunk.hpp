@@ -221,6 +221,7 @@ template <element T> class host_chunk {
       bits[t] = end - all;
       all = end;
     }
+    out.finish();
     for (uint32_t i = 0; i < (all + 31) / 32; ++i) made_.words[i] = __builtin_bswap32(made_.words[i]);
     return (all + 31) / 32;
   }

@@ -100,6 +100,8 @@ struct bit_appender {
     bits <<= fill / 8 * 8;
     fill %= 8;
   }
+  // Makes the bits of the last word zero that no code has set.
+  void finish() const noexcept { store_unaligned(to, __builtin_bswap64(bits)); }
 };
 // Reads up to four codes at bit `at` of words in reversed byte order. Returns their symbols, the first lowest. Reads
 // past byte `last` are redirected to it.
