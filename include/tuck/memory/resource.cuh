@@ -246,6 +246,11 @@ class resource_ref : public resource_calls<resource_ref> {
           tuck::deallocate_to(*static_cast<R*>(r), p, size, alignment, stream);
         }) {}
 
+  /// A temporary resource would not outlive the reference: give it a name first.
+  template <stream_resource R>
+    requires(!std::same_as<R, resource_ref>)
+  resource_ref(const R&& resource) = delete;
+
   /// Allocates from the resource in stream order on `stream`. Throws what the resource throws.
   void* allocate(stream_handle stream, size_t size, size_t alignment = 256) {
     return take_(resource_, size, alignment, stream);
