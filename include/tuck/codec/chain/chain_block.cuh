@@ -21,15 +21,12 @@ inline constexpr uint32_t most_shared_bytes = 46 * 1024;
 template <element T> struct row_sink {
   std::byte* row;
 
-  template <class Word>
-    requires(!std::is_array_v<Word>)
-  __device__ void operator()(uint32_t first, const Word& x) {
+  template <class Word> __device__ void operator()(uint32_t first, const Word& x) {
     reinterpret_cast<Word*>(row)[first / (sizeof x / sizeof(T))] = x;
   }
-  template <int Rows> __device__ void operator()(uint32_t first, const device::vec128 (&x)[Rows]) {
+  template <size_t Rows> __device__ void operator()(uint32_t first, const device::vec128 (&x)[Rows]) {
 #pragma unroll
-    for (int r = 0; r < Rows; ++r)
-      (*this)(first + static_cast<uint32_t>(r) * device::warp_size * uint32_t{sizeof *x / sizeof(T)}, x[r]);
+    for (uint32_t r = 0; r < Rows; ++r) (*this)(first + r * device::warp_size * uint32_t{16 / sizeof(T)}, x[r]);
   }
 };
 
@@ -375,10 +372,10 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
 /// Block decoder of a chain; block.cuh documents the members.
 template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Threads> {
   using chain_type = chain<Stages...>;
-  using last = typename chain_type::last_stage;
   using plan = detail::row_plan<chain_type>;
   using preparer = detail::chain_preparer<chain_type, Threads>;
-  using decoder = detail::row_decoder<last, Threads, plan::bytes>;
+  using decoder = detail::row_decoder<typename chain_type::last_stage, Threads, plan::bytes>;
+  static constexpr int last = chain_type::size - 1;
 
  public:
   static constexpr int blocks_a_processor = decoder::blocks_a_processor;
@@ -416,9 +413,9 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
     }
     device::sync_block();
     if (!temp_.sound) return status::bad_payload;
-    detail::row_sink<value_t<last>> to_row{temp_.row};
-    const status s = decoder(temp_.last_storage)
-                         .decode(codec.template stage<chain_type::size - 1>(), body, temp_.sections, temp_.row, to_row);
+    detail::row_sink<value_t<typename chain_type::last_stage>> to_row{temp_.row};
+    decoder row(temp_.last_storage);
+    const status s = row.decode(codec.template stage<last>(), body, temp_.sections, temp_.row, to_row);
     if (s != status::ok) return s;
     device::sync_block();
     return preparer(temp_.flow, temp_.row, temp_.stages).undo(codec, sink);
