@@ -269,27 +269,24 @@ template <int Threads> __device__ void copy_from_shared(bytes to, const std::byt
 /// Copies any size between any addresses, 16 bytes at a time at the multiples of 16 of `to`.
 template <int Threads> __device__ void copy_to_frame(bytes to, const std::byte* from) {
   constexpr uint32_t each = sizeof(device::vec128);
-  // All are counted from the multiple of 16 before `to`.
-  const auto begin = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to.data()) % each);
-  const uint32_t end = begin + static_cast<uint32_t>(to.size());
-  std::byte* const target = to.data() - begin;
-  const std::byte* const source = from - begin;
-  const uint32_t skipped = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(source) % 4);
+  const auto size = static_cast<uint32_t>(to.size());
+  uint32_t head = static_cast<uint32_t>(-reinterpret_cast<uintptr_t>(to.data()) % each);
+  if (head > size) head = size;
+  const uint32_t vectors = (size - head) / each, tail = head + vectors * each;
+  if (threadIdx.x < head) device::store(to.data() + threadIdx.x, from[threadIdx.x]);
+  if (threadIdx.x < size - tail) device::store(to.data() + tail + threadIdx.x, from[tail + threadIdx.x]);
+  const uint32_t skipped = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from + head) % 4);
+  const auto* words = reinterpret_cast<const uint32_t*>(from + head - skipped) + 4 * threadIdx.x;
+  auto* target = reinterpret_cast<device::vec128*>(to.data() + head) + threadIdx.x;
 #pragma unroll 1
-  for (uint32_t at = each * threadIdx.x; at < end; at += each * Threads) {
-    if (at < begin || at + each > end) {
-      for (uint32_t i = at; i < at + each; ++i)
-        if (i >= begin && i < end) device::store(target + i, source[i]);
-      continue;
-    }
-    const auto* const words = reinterpret_cast<const uint32_t*>(source + at - skipped);
+  for (uint32_t i = threadIdx.x; i < vectors; i += Threads, words += 4 * Threads, target += Threads) {
     device::vec128 x{{words[0], words[1], words[2], words[3]}};
     if (skipped != 0) {
 #pragma unroll
       for (int k = 0; k < 4; ++k)
         x.w[k] = device::funnel_shift_right(x.w[k], k < 3 ? x.w[k + 1] : words[4], 8 * skipped);
     }
-    device::store(reinterpret_cast<device::vec128*>(target + at), x);
+    device::store(target, x);
   }
 }
 /// Sets tile_bytes bytes to zero.

@@ -19,7 +19,7 @@ class work_queue {
  public:
   /// Starts `threads` threads. Throws std::system_error if a thread cannot be started.
   explicit work_queue(unsigned threads) {
-    for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this](std::stop_token stop) { run(stop); });
+    for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this](const std::stop_token& stop) { run(stop); });
   }
 
   /// Adds work, which must not throw. Throws std::bad_alloc.
