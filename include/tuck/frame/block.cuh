@@ -137,6 +137,7 @@ template <codec C, int Threads = block_threads> class block_decode {
     if (s != status::ok && !is_mismatch(s)) clear(out, values_in_chunk(frame.header(), i));
     return s;
   }
+  /// The same, with the values passed to `visit`.
   template <std::invocable<uint32_t, T> Visit>
   __device__ status operator()(const C& codec, const frame_view& frame, uint64_t i, const Visit& visit) {
     return decode<visiting<Visit>>(
@@ -158,6 +159,7 @@ template <codec C, int Threads = block_threads> class block_decode {
     if (s != status::ok) clear(out, count);
     return s;
   }
+  /// The same, with the values passed to `visit`.
   template <std::invocable<uint32_t, T> Visit>
   __device__ status operator()(const C& codec, const_bytes encoded, uint32_t count, const Visit& visit) {
     if (!fits(count)) return status::unsupported;

@@ -344,6 +344,7 @@ template <floating_element T> status quantize<T>::decode_chunk(const_bytes encod
 
 static_assert(adaptive_codec<quantize<float>>);
 
+/// @cond
 // -- the form for chains ---------------------------------------------------------------------------------------------
 
 // quantize_codes: quantize as the first stage of a chain, whose next stages compress the codes. Values are coded as in
@@ -447,5 +448,6 @@ status quantize_codes<T>::decode_chunk(const_bytes encoded, span<T> restored) co
 }
 
 static_assert(adaptive_codec<quantize_codes<float>> && splitter<quantize_codes<float>>);
+/// @endcond
 
 }  // namespace tuck::inline TUCK_ABI

@@ -119,6 +119,7 @@ TUCK_HD constexpr uint64_t f64_bits_of(double tolerance) noexcept { return bits_
 
 }  // namespace detail
 
+/// @cond
 // -- codes -----------------------------------------------------------------------------------------------------------
 
 /// The code of a value, and the bits that it decodes to. If no code restores the value within the bound, the code is 0
@@ -362,5 +363,6 @@ template <floating_element T> struct quantize_side {
     return true;
   }
 };
+/// @endcond
 
 }  // namespace tuck::inline TUCK_ABI
