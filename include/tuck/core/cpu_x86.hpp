@@ -238,6 +238,12 @@ struct avx512_cpu : avx2_cpu {
   // Lanes of a vector: of 32 bytes for 1-byte values, else of 64 bytes.
   template <size_t Size> static constexpr uint32_t lanes = Size == 1 ? 32 : 64 / Size;
 
+  // Moves a mask to a general register at once. Otherwise g++ 12 may store the 8 or 16 bits of a mask register, and then
+  // read 32.
+  TUCK_AVX512 static uint32_t widened(uint32_t mask) noexcept {
+    asm("" : "+r"(mask));
+    return mask;
+  }
   template <size_t Size, bool Changes> TUCK_AVX512 static uint32_t mask_of(const std::byte* values) noexcept {
     if constexpr (Size == 1) return avx2_cpu::mask_of<1, Changes>(values);
     uint32_t mask = 0;
@@ -245,8 +251,8 @@ struct avx512_cpu : avx2_cpu {
       const __m512i a = _mm512_loadu_si512(values);
       const __m512i b = Changes ? _mm512_loadu_si512(values - Size) : _mm512_setzero_si512();
       if constexpr (Size == 2) mask = _mm512_cmpneq_epi16_mask(a, b);
-      if constexpr (Size == 4) mask |= uint32_t{_mm512_cmpneq_epi32_mask(a, b)} << i;
-      if constexpr (Size == 8) mask |= uint32_t{_mm512_cmpneq_epi64_mask(a, b)} << i;
+      if constexpr (Size == 4) mask |= widened(_mm512_cmpneq_epi32_mask(a, b)) << i;
+      if constexpr (Size == 8) mask |= widened(_mm512_cmpneq_epi64_mask(a, b)) << i;
     }
     return mask;
   }
