@@ -10,10 +10,10 @@ source=$(cd "$here/../../.." && pwd)
 faults='
 funnel_shift|__funnelshift_r(lo, hi, shift)|__funnelshift_r(hi, lo, shift)
 shuffle_mask|__shfl_sync(mask, v, lane)|__shfl_sync(mask >> 1, v, lane)
-missing_release|st.release.gpu.global.u32|st.relaxed.gpu.global.u32
+missing_release|st.release.gpu.global.u64|st.relaxed.gpu.global.u64
 byte_selector|__byte_perm(lo, hi, selectors)|__byte_perm(lo, hi, selectors ^ 1)
 vector_store|{%1,%2,%3,%4};" ::|{%2,%1,%3,%4};" ::
-missing_acquire|ld.acquire.gpu.global.u32|ld.relaxed.gpu.global.u32
+missing_acquire|ld.acquire.gpu.global.u64|ld.relaxed.gpu.global.u64
 shuffle_delta|__shfl_up_sync(mask, v, delta)|__shfl_up_sync(mask, v, delta + 1)
 inclusive_sum|+ up_to - value;|+ up_to;
 '
