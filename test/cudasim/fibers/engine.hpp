@@ -66,7 +66,8 @@ struct block {
   site barrier_site{"", 0};
   int barrier_result = 0;
   std::uint64_t barriers = 0;  // completed; its parity picks the order point
-  std::array<order_point, 2> order;
+  std::uint64_t sums = 0;      // the same of block_sum
+  std::array<order_point, 2> order, sum_order;
   order_point start;
   struct storage_use {
     const std::byte *begin, *end;

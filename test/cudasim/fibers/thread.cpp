@@ -137,7 +137,10 @@ std::uint64_t engine::sum(const void* storage, std::size_t bytes, std::uint64_t 
   }
   arrive(b, barrier_op::sum, where);
   f.request.value = value;
+  order_point& order = b.sum_order[b.sums & 1];
+  order.release();
   if (b.arrived == b.threads) {
+    ++b.sums;
     std::uint64_t before = 0;
     for (unsigned t = 0; t < b.threads; ++t) {
       b.fibers[t].result = before;
@@ -151,6 +154,7 @@ std::uint64_t engine::sum(const void* storage, std::size_t bytes, std::uint64_t 
     leave();
     f.doing = activity::running;
   }
+  order.acquire();
   total = b.sum;
   return f.result;
 }

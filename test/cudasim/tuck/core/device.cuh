@@ -227,8 +227,7 @@ template <atomic_word T> inline T warp_inclusive_sum(T v, call_site at = call_si
   return v;
 }
 
-// Blocks of exactly Threads threads. Has one barrier, as on the device: after it the threads read TempStorage, which is
-// free again behind a sync_block.
+// Blocks of exactly Threads threads. Orders memory as a barrier does; TempStorage is free again behind a sync_block.
 template <int Threads> struct block_scan {
   struct TempStorage {
     unsigned char touched[Threads];  // each thread writes its own, so that other uses of the bytes are seen to conflict
@@ -236,8 +235,6 @@ template <int Threads> struct block_scan {
 
   template <std::integral T>
   static T exclusive_sum(TempStorage& storage, T value, T& total, call_site at = call_site::here()) {
-    storage.touched[threadIdx.x] = 0xee;
-    sync_block(at);
     storage.touched[threadIdx.x] = 0xee;
     std::uint64_t all = 0;
     const std::uint64_t before =
