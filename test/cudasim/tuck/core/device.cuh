@@ -239,6 +239,7 @@ template <int Threads> struct block_scan {
     std::uint64_t all = 0;
     const std::uint64_t before =
         ::cudasim::detail::block_sum(&storage, sizeof storage, static_cast<std::uint64_t>(value), all, at);
+    storage.touched[threadIdx.x] = 0xee;  // behind the barrier too
     total = static_cast<T>(all);
     return static_cast<T>(before);
   }
