@@ -1,6 +1,6 @@
-// ReLU with its activation compressed, in two kernels. Forward, each block applies ReLU to one chunk in registers, stores
-// the activation for the next layer, and encodes the same registers into a slot. Backward, it decodes the slot and masks
-// the gradient; the decoded activation is never written to memory.
+// ReLU with its activation compressed, in two kernels. Forward, each block applies ReLU to one chunk in registers,
+// stores the activation for the next layer, and encodes the same registers into a slot. Backward, it decodes the slot
+// and masks the gradient; the decoded activation is never written to memory.
 //
 // A slot has room for a whole chunk, so this example shows the calls and saves no memory. A real program gives each
 // chunk only the bytes that it needs, or writes frames by tuck::encode, which block_decode reads too.

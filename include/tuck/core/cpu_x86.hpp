@@ -238,8 +238,8 @@ struct avx512_cpu : avx2_cpu {
   // Lanes of a vector: of 32 bytes for 1-byte values, else of 64 bytes.
   template <size_t Size> static constexpr uint32_t lanes = Size == 1 ? 32 : 64 / Size;
 
-  // Moves a mask to a general register at once. Otherwise g++ 12 may store the 8 or 16 bits of a mask register, and then
-  // read 32.
+  // Moves a mask to a general register at once. Otherwise g++ 12 may store the 8 or 16 bits of a mask register, and
+  // then read 32.
   TUCK_AVX512 static uint32_t widened(uint32_t mask) noexcept {
     asm("" : "+r"(mask));
     return mask;

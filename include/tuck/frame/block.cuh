@@ -106,9 +106,11 @@ template <element T, int Threads, class Visit> class visiting_output {
 ///
 /// The values go to `out`, or to `visit`:
 ///   out    global memory for the values of the chunk, never shared memory. The block may read the values after a
-///          barrier, but not by block_encode from global memory: copy them to a tile. After an error the values are zero
-///   visit  visit(index in the chunk, value) is called once for each value, by any thread of the block, in any order. It
-///          has no barrier or warp operation. If an error is returned, some values may have been visited, or wrong ones
+///          barrier, but not by block_encode from global memory: copy them to a tile. After an error the values are
+///          zero
+///   visit  visit(index in the chunk, value) is called once for each value, by any thread of the block, in any order.
+///          It has no barrier or warp operation. If an error is returned, some values may have been visited, or wrong
+///          ones
 ///
 /// Two errors come before any value: unsupported, if chunks have more than max_device_chunk_values<C> values; and
 /// needs_base, if the frame is a delta.
