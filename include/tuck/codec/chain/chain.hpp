@@ -41,8 +41,9 @@ namespace detail {
 template <class S> inline constexpr bool is_chain = false;
 template <class... Stages> inline constexpr bool is_chain<chain<Stages...>> = true;
 
-// Encodes and decodes a chunk of up to 64 KiB of values on one thread. A row has the values that reach a stage,
-// followed by the side streams.
+// Encodes and decodes a chunk of up to 64 KiB of values on one thread. A row has the side streams, that of the first
+// splitter first, and directly after them the values that reach a stage, at a multiple of 16 bytes. So each side stream
+// is followed by its residual values.
 template <class Chain> class host_chain {
   static constexpr int last = Chain::size - 1;
   template <int I> using stage = typename Chain::template stage_type<I>;
@@ -83,15 +84,16 @@ template <class Chain> class host_chain {
     const const_bytes body = encoded.subspan(0, encoded.size() - Chain::record_bytes);
     flow_.values[0] = static_cast<uint32_t>(restored.size());
     if (!flow_.read(body.data() + body.size())) return status::bad_payload;
-    if (const status s = restore_row(body); s != status::ok) return s;
-    if (const status s = undo<last - 1>(); s != status::ok) return s;
-    std::memcpy(restored.data(), row_, restored.size_bytes());
-    return status::ok;
+    const status s = restore_row(body);
+    return s == status::ok ? undo<last - 1>(row_, other_, restored) : s;
   }
 
  private:
-  template <int I> span<const value<I>> values() const noexcept {
-    return {reinterpret_cast<const value<I>*>(row_), flow_.values[I]};
+  // Returns the values of a row, after `sides` bytes of side streams.
+  static std::byte* values_in(std::byte* row, uint32_t sides) noexcept { return row + round_up_pow2(sides, 4); }
+  // Returns the values that reach stage I.
+  template <int I> span<value<I>> values() noexcept {
+    return {reinterpret_cast<value<I>*>(values_in(row_, flow_.sides_before(I))), flow_.values[I]};
   }
   template <int I> const stage<I>& at() const noexcept { return codec_.template stage<I>(); }
 
@@ -103,7 +105,7 @@ template <class Chain> class host_chain {
         record = split<I>();
       } else {
         at<I>().apply(values<I>(), {reinterpret_cast<value<I + 1>*>(other_), flow_.values[I]});
-        std::memcpy(row_, other_, flow_.bytes(I));
+        std::memcpy(values<I>().data(), other_, flow_.bytes(I));
       }
       flow_.step(I, record);
       prepare<I + 1>();
@@ -122,78 +124,79 @@ template <class Chain> class host_chain {
     if (used == incompressible) return split_record::none();
     const uint32_t side = stage<I>::side_bytes({encoded, used}, count), kept = used - side;
     if (!split_record::allows(raw, stage<I>::max_growth, kept, side)) return split_record::none();
-    std::memmove(row_ + used, row_ + raw, flow_.sides_before(I));
-    std::memcpy(row_, encoded + side, kept);
-    std::memcpy(row_ + kept, encoded, side);
+    const uint32_t before = flow_.sides_before(I);
+    std::byte* const to = values_in(row_, before + side) - side;
+    std::memmove(to - before, values_in(row_, before) - before, before);
+    std::memcpy(to, encoded, used);
     return split_record::make(kept / Chain::width, side);
   }
 
   // Applies the last stage, and appends the side streams unless the last stage has encoded them. Returns the size in
   // bytes.
   uint32_t finish(std::byte* to) noexcept {
-    const uint32_t raw = flow_.bytes(last), sides = flow_.sides_before(last);
+    const std::byte* const from = as_bytes(values<last>()).data();
+    section_list sections;
+    flow_.list_sections(sections);
     if constexpr (takes_sides<stage<last>>) {
-      section_list sections;
-      flow_.list_sections(sections);
-      return huffman_format::host_chunk<value<last>>(sections).encode(row_, to);
+      return huffman_format::host_chunk<value<last>>(sections).encode(from, to);
     } else {
+      const uint32_t raw = sections.size(0);
       uint32_t used = 0;
       if (raw != 0)
         used = at<last>().encode_chunk(values<last>(), {to, at<last>().max_chunk_bytes(flow_.values[last])});
-      if (used == incompressible || used >= raw) std::memcpy(to, row_, used = raw);
-      std::memcpy(to + used, row_ + raw, sides);
-      return used + sides;
+      if (used == incompressible || used >= raw) std::memcpy(to, from, used = raw);
+      for (uint32_t i = 1; i < sections.count; used += sections.size(i++))
+        std::memcpy(to + used, from - sections.before_values(i), sections.size(i));
+      return used;
     }
   }
 
   status restore_row(const const_bytes body) noexcept {
-    const uint32_t raw = flow_.bytes(last), sides = flow_.sides_before(last);
+    std::byte* const to = as_writable_bytes(values<last>()).data();
+    section_list sections;
+    flow_.list_sections(sections);
     if constexpr (takes_sides<stage<last>>) {
-      section_list sections;
-      flow_.list_sections(sections);
-      return huffman_format::host_chunk<value<last>>(sections).decode(body, row_);
+      return huffman_format::host_chunk<value<last>>(sections).decode(body, to);
     } else {
+      const uint32_t raw = sections.size(0), sides = sections.total() - raw;
       if (body.size() < sides || body.size() - sides > raw) return status::bad_payload;
       const auto used = static_cast<uint32_t>(body.size()) - sides;
-      std::memcpy(row_ + raw, body.data() + used, sides);
+      for (uint32_t i = 1, at = used; i < sections.count; at += sections.size(i++))
+        std::memcpy(to - sections.before_values(i), body.data() + at, sections.size(i));
       if (used == raw) {
-        std::memcpy(row_, body.data(), used);
+        std::memcpy(to, body.data(), used);
         return status::ok;
       }
-      return used == 0 ? status::bad_payload
-                       : at<last>().decode_chunk(body.subspan(0, used),
-                                                 {reinterpret_cast<value<last>*>(row_), flow_.values[last]});
+      return used == 0 ? status::bad_payload : at<last>().decode_chunk(body.subspan(0, used), values<last>());
     }
   }
 
-  // Restores the values of the chunk from those that reach stage I + 1.
-  template <int I> status undo() noexcept {
-    if constexpr (splitter<stage<I>>) {
-      if (const status s = join<I>(); s != status::ok) return s;
+  // Restores the values of the chunk from a row of those that reach stage I + 1.
+  template <int I> status undo(std::byte* row, std::byte* other, span<value<0>> restored) noexcept {
+    const uint32_t before = flow_.sides_before(I), side = flow_.side(I);
+    const std::byte* const from = values_in(row, before + side);
+    std::byte* const to = I == 0 ? as_writable_bytes(restored).data() : values_in(other, before);
+    const span<value<I>> target(reinterpret_cast<value<I>*>(to), flow_.values[I]);
+    if constexpr (!splitter<stage<I>>) {
+      at<I>().invert({reinterpret_cast<const value<I + 1>*>(from), target.size()}, target);
+    } else if (flow_.records[I].skipped()) {
+      if constexpr (I > 0) return undo<I - 1>(row, other, restored);
+      std::memcpy(to, from, target.size_bytes());
     } else {
-      at<I>().invert(values<I + 1>(), {reinterpret_cast<value<I>*>(other_), flow_.values[I]});
-      std::memcpy(row_, other_, flow_.bytes(I));
+      const const_bytes encoded(from - side, side + flow_.bytes(I + 1));
+      if (const status s = at<I>().decode_chunk(encoded, target); s != status::ok) return s;
+      if (stage<I>::side_bytes(encoded, flow_.values[I]) != side) return status::bad_payload;
     }
-    if constexpr (I > 0) return undo<I - 1>();
+    if constexpr (I > 0) {
+      std::memcpy(to - before, from - side - before, before);
+      return undo<I - 1>(other, row, restored);
+    }
     return status::ok;
-  }
-
-  template <int I> status join() noexcept {
-    if (flow_.records[I].skipped()) return status::ok;
-    const uint32_t side = flow_.side(I), kept = flow_.bytes(I + 1);
-    std::memcpy(other_, row_ + kept, side);
-    std::memcpy(other_ + side, row_, kept);
-    std::memmove(row_ + flow_.bytes(I), row_ + kept + side, flow_.sides_before(I));
-    const const_bytes encoded(other_, side + kept);
-    const uint32_t count = flow_.values[I];
-    if (const status s = at<I>().decode_chunk(encoded, {reinterpret_cast<value<I>*>(row_), count}); s != status::ok)
-      return s;
-    return stage<I>::side_bytes(encoded, count) == side ? status::ok : status::bad_payload;
   }
 
   const Chain& codec_;
   chain_flow<Chain> flow_;
-  alignas(16) std::byte row_[max_raw + growth];
+  alignas(16) std::byte row_[max_raw + growth + 16];
   alignas(16) std::byte other_[max_raw + max_raw / 4];
 };
 

@@ -68,21 +68,23 @@ template <element T> class host_chunk {
     shape_.header |= shape::make_header(true, false, false, 0, heads);
   }
   bool give_values(std::byte* row) noexcept {
+    const auto turn = static_cast<int>(shape_.turn());
     if (shape_.has_heads()) {
       if ((heads_[0] & 1) == 0 || !has_ones(heads_, shape_.values, shape_.heads())) return false;
       spread<ones::changes>(as_bytes(heads_), as_bytes(kept_), as_bytes(kept_ + shape_.heads()), upper_bytes());
     }
-    visit_blocks([&](uint32_t first, auto n) {
-      word x[block];
-      for (uint32_t i = 0; i < n; ++i) x[i] = planes_[0][first + i];
-      for (uint32_t p = 1; p < shape_.planes(); ++p) {
-        uint8_t plane[block];
-        std::memcpy(plane, planes_[p] + first, n);
-        for (uint32_t i = 0; i < n; ++i) x[i] = static_cast<word>(x[i] << (width > 1 ? 8 : 0) | plane[i]);
-      }
-      if (shape_.rotated())
-        for (uint32_t i = 0; i < n; ++i) x[i] = std::rotr(x[i], 1);
-      std::memcpy(row + width * first, x, width * n);
+    detail::vectorized([&] {
+      visit_blocks([&](uint32_t first, auto n) {
+        uint8_t bytes[width][block];
+        word x[block];
+        for (uint32_t p = 0; p < width; ++p) std::memcpy(bytes[p], planes_[p] + first, n);
+        for (uint32_t i = 0; i < n; ++i) {
+          word value = 0;
+          for (const uint8_t(&plane)[block] : bytes) value = static_cast<word>(value << (width > 1 ? 8 : 0) | plane[i]);
+          x[i] = std::rotr(value, turn);
+        }
+        std::memcpy(row + width * first, x, width * n);
+      });
     });
     return true;
   }
@@ -119,7 +121,7 @@ template <element T> class host_chunk {
   void take_sides(const std::byte* row) noexcept {
     const uint32_t words = shape_.sides / 4;
     std::memset(mask_, 0, shape_.sides);
-    visit_sides([&](uint32_t begin, std::byte* side, uint32_t size) { std::memcpy(side, row + begin, size); });
+    visit_sides([&](uint32_t begin, std::byte* side, uint32_t size) { std::memcpy(side, row - begin, size); });
     for (uint32_t i = words; i-- > 0;) mask_[i] ^= mask_[i] << 1 | (i != 0 ? mask_[i - 1] >> 31 : 0);
     shape_.edges = masks_of<uint8_t>(edge_bytes(), ones::non_zeros, as_bytes(flags_));
     pack<uint8_t>(edge_bytes(), as_bytes(flags_), as_bytes(edges_), as_bytes(std::end(edges_)));
@@ -134,14 +136,14 @@ template <element T> class host_chunk {
       mask_[i] = x ^ (0 - carry);
       carry = mask_[i] >> 31;
     }
-    visit_sides([&](uint32_t begin, const std::byte* side, uint32_t size) { std::memcpy(row + begin, side, size); });
+    visit_sides([&](uint32_t begin, const std::byte* side, uint32_t size) { std::memcpy(row - begin, side, size); });
     return true;
   }
-  // Calls visit(its offset in the row, its place in mask_, its bytes) for each side stream.
+  // Calls visit(where it begins before the values, its place in mask_, its bytes) for each side stream.
   template <class Visit> void visit_sides(const Visit& visit) noexcept {
     auto* side = reinterpret_cast<std::byte*>(mask_);
     for (uint32_t i = 1; i < sections_.count; side += round_up_pow2(sections_.size(i++), 2))
-      visit(sections_.begin(i), side, sections_.size(i));
+      visit(sections_.before_values(i), side, sections_.size(i));
   }
 
   // Makes the code of a part and its table. Returns whether coding it pays.
@@ -262,6 +264,7 @@ template <element T> class host_chunk {
       }
       std::memset(part(p) + shape_.bytes(p), 0, 4);  // masks are read by words
     }
+    for (uint32_t p = shape_.planes(); p < width; ++p) std::memset(planes_[p], 0, shape_.values);
     return true;
   }
   bool read_streams(const std::byte* directory, const std::byte* from, uint32_t words, uint32_t streams) noexcept {
@@ -273,29 +276,34 @@ template <element T> class host_chunk {
       end[t] = all;
     }
     if ((all + 31) / 32 != words || words > max_row_bytes / 4) return false;
-    for (uint32_t i = 0; i < words; ++i) read_.turned[i] = __builtin_bswap32(load_unaligned<uint32_t>(from + 4 * i));
+    detail::vectorized([&] {
+      for (uint32_t i = 0; i < words; ++i) read_.turned[i] = __builtin_bswap32(load_unaligned<uint32_t>(from + 4 * i));
+    });
     read_.turned[words] = read_.turned[words + 1] = 0;
-    const auto* const bits = reinterpret_cast<const std::byte*>(read_.turned);
-    for (uint32_t p = 0; p < shape_.parts(); ++p) {
-      if (!shape_.coded(p)) continue;
-      const uint16_t* const entry = read_.tables[p];
-      uint8_t* const to = part(p);
-      const auto read_word = [&](uint32_t i, auto n) {  // with n bytes
-        uint32_t own = at[i % streams], x;
-        if (p < nibble_parts) {  // the first two bytes, then the others
-          x = take_symbols(bits, 4 * words, own, entry, std::min(2 * n, 4u), 4);
-          if (n > 2) x |= take_symbols(bits, 4 * words, own, entry, 2 * n - 4, 4) << 16;
-        } else {
-          x = take_symbols(bits, 4 * words, own, entry, n, 8);
-        }
-        at[i % streams] = own;
-        std::memcpy(to + 4 * i, &x, n);
-      };
-      const uint32_t size = shape_.bytes(p);
-      for (uint32_t i = 0; i < size / 4; ++i) read_word(i, std::integral_constant<uint32_t, 4>{});
-      if (size % 4 != 0) read_word(size / 4, size % 4);
-    }
+    for (uint32_t p = 0; p < shape_.parts(); ++p)
+      if (shape_.coded(p)) p < nibble_parts ? read_part<4>(p, streams, words, at) : read_part<8>(p, streams, words, at);
     return std::equal(at, at + streams, end);
+  }
+  // Reads the symbols of a part from the streams, which begin at bits at[0], at[1], ...
+  template <uint32_t SymbolBits>
+  void read_part(uint32_t p, uint32_t streams, uint32_t words, uint32_t (&at)[max_streams]) noexcept {
+    const auto* const bits = reinterpret_cast<const std::byte*>(read_.turned);
+    const uint16_t* const entry = read_.tables[p];
+    uint8_t* const to = part(p);
+    const auto read_word = [=, &at](uint32_t i, auto n) {  // with n bytes
+      uint32_t& own = at[i & (streams - 1)];
+      uint32_t x;
+      if constexpr (SymbolBits == 8) {
+        x = take_symbols<8>(bits, 4 * words, own, entry, n);
+      } else {  // the first two bytes, then the others
+        x = take_symbols<4>(bits, 4 * words, own, entry, std::min(2 * n, 4u));
+        if (n > 2) x |= take_symbols<4>(bits, 4 * words, own, entry, 2 * n - 4) << 16;
+      }
+      std::memcpy(to + 4 * i, &x, n);
+    };
+    const uint32_t size = shape_.bytes(p);
+    for (uint32_t i = 0; i < size / 4; ++i) read_word(i, std::integral_constant<uint32_t, 4>{});
+    if (size % 4 != 0) read_word(size / 4, size % 4);
   }
 
   const section_list& sections_;

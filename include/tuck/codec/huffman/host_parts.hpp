@@ -31,12 +31,17 @@ inline void narrow_plane(const uint8_t* plane, uint32_t values, uint32_t* to) no
   }
 }
 inline void widen_plane(const std::byte* from, uint32_t words, uint8_t* plane) noexcept {
-  for (uint32_t first = 0; first < words; first += 7, plane += 32) {
-    uint32_t quads[8] = {};
-    std::memcpy(quads, from + 4 * first, 4 * std::min(words - first, 7u));
-    for (uint32_t q = 0; q < 7; ++q) quads[7] |= quads[q] >> 28 << 4 * q;
-    for (uint32_t& quad : quads) quad = widen(quad);
-    std::memcpy(plane, quads, sizeof quads);
+  std::byte rest[28] = {};
+  std::memcpy(rest, from + words / 7 * 28, words % 7 * 4);
+  for (uint32_t first = 0; first < words; first += 7, plane += 32, from += 28) {
+    const std::byte* const own = first + 7 <= words ? from : rest;
+    uint32_t last = 0;
+    for (uint32_t q = 0; q < 7; ++q) {
+      const auto x = load_unaligned<uint32_t>(own + 4 * q);
+      last |= x >> 28 << 4 * q;
+      store_unaligned(as_bytes(plane + 4 * q), widen(x));
+    }
+    store_unaligned(as_bytes(plane + 28), widen(last));
   }
 }
 
@@ -53,7 +58,7 @@ inline uint32_t write_table(const uint8_t* length, uint32_t symbols, uint32_t* t
   if (symbols != 16) to[0] = groups;
   return used;
 }
-// Reads a table from at most `left` words. Sets the entry of each pattern of max_length bits: symbol << 4 | length.
+// Reads a table from at most `left` words. Sets the entry of each pattern of max_length bits: symbol << 8 | length.
 // Returns the number of words used, or 0 if they are malformed.
 inline uint32_t read_table(const std::byte* from, uint32_t left, uint32_t symbols, uint16_t (&entry)[slots]) noexcept {
   uint8_t length[256] = {};
@@ -61,21 +66,20 @@ inline uint32_t read_table(const std::byte* from, uint32_t left, uint32_t symbol
   if (used > left) return 0;
   const uint32_t groups = symbols == 16 ? 3 : load_unaligned<uint32_t>(from);
   if (used + popcount(groups) > left) return 0;
-  for (uint32_t g = 0; g < 32; ++g)
-    if ((groups >> g & 1) != 0) {
-      const auto word = load_unaligned<uint32_t>(from + 4 * used++);
-      for (uint32_t k = 0; k < 8; ++k) length[8 * g + k] = static_cast<uint8_t>(word >> 4 * k & 15);
-    }
-  const auto fill = [&](uint32_t s, uint32_t l, uint32_t slot) {
-    std::fill_n(entry + slot, slots_of(l), static_cast<uint16_t>(s << 4 | l));
-  };
   uint32_t only = 0;
-  for (uint32_t s = 0; s < 256; ++s) {
-    if (length[s] > max_length && length[s] != only_symbol) return 0;
-    if (length[s] != only_symbol) continue;
-    if (only++ == 0) std::fill_n(entry, slots, static_cast<uint16_t>(s << 4));
+  for (uint32_t mask = groups; mask != 0; mask &= mask - 1) {
+    const auto word = load_unaligned<uint32_t>(from + 4 * used++);
+    for (uint32_t k = 0, s = 8 * trailing_zeros(mask); k < 8; ++k, ++s) {
+      length[s] = word >> 4 * k & 15;
+      if (length[s] <= max_length) continue;
+      if (length[s] != only_symbol || only++ != 0) return 0;
+      std::fill_n(entry, slots, static_cast<uint16_t>(s << 8));
+    }
   }
-  return only <= 1 && visit_codes(length, 256, fill) == (only == 1 ? 0 : slots) ? used : 0;
+  const auto fill = [&](uint32_t s, uint32_t l, uint32_t slot) {
+    std::fill_n(entry + slot, slots_of(l), static_cast<uint16_t>(s << 8 | l));
+  };
+  return visit_codes(length, symbols, fill) == (only == 1 ? 0 : slots) ? used : 0;
 }
 
 // Writes bits from the highest bit of each byte down. Memory after the bits may be overwritten, up to 8 bytes.
@@ -105,17 +109,18 @@ struct bit_appender {
 };
 // Reads up to four codes at bit `at` of words in reversed byte order. Returns their symbols, the first lowest. Reads
 // past byte `last` are redirected to it.
-inline uint32_t take_symbols(const std::byte* from, uint32_t last, uint32_t& at, const uint16_t* entry,
-                             uint32_t symbols, uint32_t symbol_bits) noexcept {
+template <uint32_t SymbolBits>
+uint32_t take_symbols(const std::byte* from, uint32_t last, uint32_t& at, const uint16_t* entry,
+                      uint32_t symbols) noexcept {
   uint64_t bits = __builtin_bswap64(load_unaligned<uint64_t>(from + std::min(at / 8, last))) << at % 8;
-  uint32_t x = 0, used = 0;
+  uint32_t x = 0, used = 0;  // `used`: in the lowest eight bits
   for (uint32_t k = 0; k < symbols; ++k) {
     const uint32_t e = entry[bits >> (64 - max_length)];
-    x |= e / 16 << symbol_bits * k;
-    bits <<= e % 16;
-    used += e % 16;
+    x |= e >> 8 << SymbolBits * k;
+    bits <<= e % 64;
+    used += e;
   }
-  at += used;
+  at += used % 256;
   return x;
 }
 

@@ -58,7 +58,7 @@
 namespace tuck::inline TUCK_ABI {
 
 /// The sections of a row of bytes, which huffman encodes as the last stage of a chain. The first section holds values,
-/// the others are side streams.
+/// the others are side streams. On the host, the side streams are directly before the values, the last one first.
 struct section_list {
   static constexpr uint32_t capacity = 4;  ///< most sections
 
@@ -70,12 +70,12 @@ struct section_list {
     end[count] = total() + size;
     ++count;
   }
-  /// Returns the offset of section i in bytes.
-  TUCK_HD constexpr uint32_t begin(uint32_t i) const noexcept { return i == 0 ? 0 : end[i - 1]; }
   /// Returns the size of section i in bytes.
-  TUCK_HD constexpr uint32_t size(uint32_t i) const noexcept { return end[i] - begin(i); }
+  TUCK_HD constexpr uint32_t size(uint32_t i) const noexcept { return end[i] - (i == 0 ? 0 : end[i - 1]); }
   /// Returns the size of all sections in bytes.
-  TUCK_HD constexpr uint32_t total() const noexcept { return begin(count); }
+  TUCK_HD constexpr uint32_t total() const noexcept { return count == 0 ? 0 : end[count - 1]; }
+  /// Returns where section i > 0 begins on the host, in bytes before the values.
+  constexpr uint32_t before_values(uint32_t i) const noexcept { return end[i] - end[0]; }
 };
 
 /// Returns the bytes of all side streams, each padded to a multiple of 4.
