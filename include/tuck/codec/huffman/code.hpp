@@ -147,24 +147,17 @@ template <uint32_t Symbols> class code_maker {
 // Returns the number of slots that all codes need.
 template <class Visit> uint32_t visit_codes(const uint8_t* length, uint32_t symbols, const Visit& visit) noexcept {
   uint32_t count[16] = {}, next[max_length + 1], end = 0;
-  const auto visit_used = [&](const auto& use) {  // skips eight symbols at a time that do not occur
-    for (uint32_t s = 0; s < symbols; ++s)
-      if (s + 8 <= symbols && load_unaligned<uint64_t>(reinterpret_cast<const std::byte*>(length + s)) == 0)
-        s += 7;
-      else if (length[s] != 0)
-        use(s, length[s]);
-  };
-  visit_used([&](uint32_t, uint32_t l) { ++count[l]; });
+  for (uint32_t s = 0; s < symbols; ++s) ++count[length[s]];
   for (uint32_t l = 1; l <= max_length; ++l) {
     next[l] = end;
     end += count[l] * slots_of(l);
   }
   if (end > slots) return end;
-  visit_used([&](uint32_t s, uint32_t l) {
-    if (l > max_length) return;
-    visit(s, l, next[l]);
-    next[l] += slots_of(l);
-  });
+  for (uint32_t s = 0; s < symbols; ++s)
+    if (const uint32_t l = length[s]; l != 0 && l <= max_length) {
+      visit(s, l, next[l]);
+      next[l] += slots_of(l);
+    }
   return end;
 }
 

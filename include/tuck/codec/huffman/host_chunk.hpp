@@ -210,13 +210,11 @@ template <element T> class host_chunk {
         const uint32_t size = shape_.bytes(p);
         for (uint32_t i = 4 * t; i < size; i += 4 * streams) {
           const auto x = load_unaligned<uint32_t>(as_bytes(part(p) + i));
-          const uint32_t left = size - i;
-          if (p >= nibble_parts) {
-            out.put(made_.codes[p], x, std::min(left, 4u), 8);
-          } else {  // the first two bytes, then the others
-            out.put(made_.codes[p], x, std::min(2 * left, 4u), 4);
-            if (left > 2) out.put(made_.codes[p], x >> 16, std::min(2 * left - 4, 4u), 4);
-          }
+          const uint32_t end = 8 * std::min(size - i, 4u);
+          if (p >= nibble_parts)
+            out.put<8>(made_.codes[p], x, end / 8);
+          else
+            for (uint32_t bit = 0; bit < end; bit += 16) out.put<4>(made_.codes[p], x >> bit, (end - bit) / 4);
         }
       }
       const auto end = static_cast<uint32_t>(8 * (out.to - begin)) + out.fill;
@@ -257,10 +255,12 @@ template <element T> class host_chunk {
     for (uint32_t p = 0; p < shape_.parts(); ++p) {
       if (!shape_.coded(p)) {
         const std::byte* const from = skip(shape_.stored_words(p));
-        if (shape_.stored_narrow(p))
-          widen_plane(from, shape_.stored_words(p), part(p));
-        else if (shape_.bytes(p) != 0)
+        if (shape_.stored_narrow(p)) {
+          std::memcpy(read_.turned, from, 4 * shape_.stored_words(p));
+          widen_plane(read_.turned, shape_.values, part(p));
+        } else if (shape_.bytes(p) != 0) {
           std::memcpy(part(p), from, shape_.bytes(p));
+        }
       }
       std::memset(part(p) + shape_.bytes(p), 0, 4);  // masks are read by words
     }
@@ -291,14 +291,9 @@ template <element T> class host_chunk {
     const uint16_t* const entry = read_.tables[p];
     uint8_t* const to = part(p);
     const auto read_word = [=, &at](uint32_t i, auto n) {  // with n bytes
-      uint32_t& own = at[i & (streams - 1)];
-      uint32_t x;
-      if constexpr (SymbolBits == 8) {
-        x = take_symbols<8>(bits, 4 * words, own, entry, n);
-      } else {  // the first two bytes, then the others
-        x = take_symbols<4>(bits, 4 * words, own, entry, std::min(2 * n, 4u));
-        if (n > 2) x |= take_symbols<4>(bits, 4 * words, own, entry, 2 * n - 4) << 16;
-      }
+      uint32_t x = 0;
+      for (uint32_t bit = 0; bit < 8 * n; bit += 4 * SymbolBits)
+        x |= take_symbols<SymbolBits>(bits, 4 * words, at[i & (streams - 1)], entry, (8 * n - bit) / SymbolBits) << bit;
       std::memcpy(to + 4 * i, &x, n);
     };
     const uint32_t size = shape_.bytes(p);
@@ -321,7 +316,7 @@ template <element T> class host_chunk {
   };
   struct decoding {
     uint16_t tables[most_coded][slots];
-    uint32_t turned[max_row_bytes / 4 + 2];  // the streams, each word in reversed byte order
+    uint32_t turned[max_row_bytes / 4 + 8];  // the streams, each word in reversed byte order; then narrow planes
   };
   union {
     encoding made_;

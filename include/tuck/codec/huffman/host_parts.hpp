@@ -21,7 +21,7 @@ inline bool has_ones(const uint8_t* mask, uint32_t count, uint32_t found) noexce
   return ones == found && (count % 8 == 0 || mask[count / 8] >> count % 8 == 0);
 }
 
-// Conversion of a plane to seven bits per byte, and back. All accesses to the plane are of 32 bytes.
+// Conversion of a plane to seven bits per byte, and back. All accesses are of 32 bytes of the plane, and of seven words.
 inline void narrow_plane(const uint8_t* plane, uint32_t values, uint32_t* to) noexcept {
   for (uint32_t first = 0; first < values; first += 32) {
     uint32_t quads[8];
@@ -30,18 +30,15 @@ inline void narrow_plane(const uint8_t* plane, uint32_t values, uint32_t* to) no
     for (uint32_t q = 0; q < 7; ++q) *to++ = squeeze(quads[q]) | (last >> 4 * q & 15) << 28;
   }
 }
-inline void widen_plane(const std::byte* from, uint32_t words, uint8_t* plane) noexcept {
-  std::byte rest[28] = {};
-  std::memcpy(rest, from + words / 7 * 28, words % 7 * 4);
-  for (uint32_t first = 0; first < words; first += 7, plane += 32, from += 28) {
-    const std::byte* const own = first + 7 <= words ? from : rest;
-    uint32_t last = 0;
+inline void widen_plane(const uint32_t* from, uint32_t values, uint8_t* plane) noexcept {
+  for (uint32_t first = 0; first < values; first += 32, from += 7) {
+    uint32_t quads[8] = {};
     for (uint32_t q = 0; q < 7; ++q) {
-      const auto x = load_unaligned<uint32_t>(own + 4 * q);
-      last |= x >> 28 << 4 * q;
-      store_unaligned(as_bytes(plane + 4 * q), widen(x));
+      quads[q] = widen(from[q]);
+      quads[7] |= from[q] >> 28 << 4 * q;
     }
-    store_unaligned(as_bytes(plane + 28), widen(last));
+    quads[7] = widen(quads[7]);
+    std::memcpy(plane + first, quads, sizeof quads);
   }
 }
 
@@ -88,12 +85,12 @@ struct bit_appender {
   uint64_t bits = 0;  // the last `fill` < 8 bits, at the top
   uint32_t fill = 0;
 
-  // Appends the codes of up to four symbols, the first of which is lowest in x. An entry is code << 4 | length.
-  void put(const uint32_t* entry, uint32_t x, uint32_t symbols, uint32_t symbol_bits) noexcept {
+  // Appends the codes of the first four symbols of x, or of all, the first of which is lowest. An entry is code << 4 | length.
+  template <uint32_t SymbolBits> void put(const uint32_t* entry, uint32_t x, uint32_t symbols) noexcept {
     uint64_t codes = 0;
     uint32_t length = 0;
-    for (uint32_t k = 0; k < symbols; ++k) {
-      const uint32_t e = entry[x >> symbol_bits * k & low_mask(symbol_bits)];
+    for (uint32_t k = 0; k < std::min(symbols, 4u); ++k) {
+      const uint32_t e = entry[x >> SymbolBits * k & low_mask(SymbolBits)];
       codes = codes << e % 16 | e / 16;
       length += e % 16;
     }
@@ -114,7 +111,7 @@ uint32_t take_symbols(const std::byte* from, uint32_t last, uint32_t& at, const 
                       uint32_t symbols) noexcept {
   uint64_t bits = __builtin_bswap64(load_unaligned<uint64_t>(from + std::min(at / 8, last))) << at % 8;
   uint32_t x = 0, used = 0;  // `used`: in the lowest eight bits
-  for (uint32_t k = 0; k < symbols; ++k) {
+  for (uint32_t k = 0; k < std::min(symbols, 4u); ++k) {
     const uint32_t e = entry[bits >> (64 - max_length)];
     x |= e >> 8 << SymbolBits * k;
     bits <<= e % 64;
