@@ -21,7 +21,7 @@ inline bool has_ones(const uint8_t* mask, uint32_t count, uint32_t found) noexce
   return ones == found && (count % 8 == 0 || mask[count / 8] >> count % 8 == 0);
 }
 
-// Conversion of a plane to seven bits per byte, and back. All accesses are of 32 bytes of the plane, and of seven words.
+// Conversion of a plane to seven bits per byte, and back. All accesses are of 32 bytes of the plane or of seven words.
 inline void narrow_plane(const uint8_t* plane, uint32_t values, uint32_t* to) noexcept {
   for (uint32_t first = 0; first < values; first += 32) {
     uint32_t quads[8];
@@ -85,7 +85,7 @@ struct bit_appender {
   uint64_t bits = 0;  // the last `fill` < 8 bits, at the top
   uint32_t fill = 0;
 
-  // Appends the codes of the first four symbols of x, or of all, the first of which is lowest. An entry is code << 4 | length.
+  // Appends the codes of the first `symbols` symbols of x, at most four, lowest first. An entry is code << 4 | length.
   template <uint32_t SymbolBits> void put(const uint32_t* entry, uint32_t x, uint32_t symbols) noexcept {
     uint64_t codes = 0;
     uint32_t length = 0;
@@ -104,8 +104,8 @@ struct bit_appender {
   // Makes the bits of the last word zero that no code has set.
   void finish() const noexcept { store_unaligned(to, __builtin_bswap64(bits)); }
 };
-// Reads up to four codes at bit `at` of words in reversed byte order. Returns their symbols, the first lowest. Reads
-// past byte `last` are redirected to it.
+// Reads `symbols` codes, at most four, at bit `at` of words in reversed byte order. Returns their symbols, the first
+// lowest. Reads past byte `last` are redirected to it.
 template <uint32_t SymbolBits>
 uint32_t take_symbols(const std::byte* from, uint32_t last, uint32_t& at, const uint16_t* entry,
                       uint32_t symbols) noexcept {
