@@ -253,18 +253,20 @@ template <element T, int Threads> struct block_tile {
 /// Copies to shared memory. Also accesses the bytes after the last one, up to a multiple of 16.
 template <int Threads> __device__ void copy_to_shared(std::byte* to, const_bytes from) {
   const auto size = static_cast<uint32_t>(from.size());
-  const auto* const source = reinterpret_cast<const device::vec128*>(from.data());
+  const auto* source = reinterpret_cast<const device::vec128*>(from.data()) + threadIdx.x;
+  auto* target = reinterpret_cast<device::vec128*>(to) + threadIdx.x;
 #pragma unroll 1
-  for (uint32_t i = threadIdx.x; 16 * i < size; i += Threads)
-    reinterpret_cast<device::vec128*>(to)[i] = device::load(source + i);
+  for (uint32_t at = 16 * threadIdx.x; at < size; at += 16 * Threads, source += Threads, target += Threads)
+    *target = device::load(source);
 }
 /// Copies `size` bytes, rounded up to a multiple of 16, then writes zeros up to to.size(), which is a multiple of 16.
 template <int Threads> __device__ void copy_from_shared(bytes to, const std::byte* from, uint32_t size) {
   const auto capacity = static_cast<uint32_t>(to.size());
-  auto* const target = reinterpret_cast<device::vec128*>(to.data());
+  const auto* source = reinterpret_cast<const device::vec128*>(from) + threadIdx.x;
+  auto* target = reinterpret_cast<device::vec128*>(to.data()) + threadIdx.x;
 #pragma unroll 1
-  for (uint32_t i = threadIdx.x; 16 * i < capacity; i += Threads)
-    device::store(target + i, 16 * i < size ? reinterpret_cast<const device::vec128*>(from)[i] : device::vec128{});
+  for (uint32_t at = 16 * threadIdx.x; at < capacity; at += 16 * Threads, source += Threads, target += Threads)
+    device::store(target, at < size ? *source : device::vec128{});
 }
 /// Copies any size between any addresses, 16 bytes at a time at the multiples of 16 of `to`.
 template <int Threads> __device__ void copy_to_frame(bytes to, const std::byte* from) {
