@@ -110,26 +110,6 @@ concept leaves_chunk = requires {
   &B::assemble;
   &B::pack;
 };
-
-// Passes the rows of this thread in a chunk of `count` values to a sink, some at a time if the chunk fills the tile:
-// Full. row.operator()<R>() returns the 16 bytes of row R, with zeros past the last value.
-template <class Tile, bool Full, class Sink, class Row>
-__device__ void give_rows(uint32_t count, Sink& sink, const Row& row) {
-  constexpr int some = Tile::rows < 4 ? Tile::rows : 4;  // rows that registers can hold
-  unrolled<Tile::rows / some>([&]<int Part>() {
-    const uint32_t first = Tile::first_value(Part * some * Tile::row_words);
-    if constexpr (Full) {
-      device::vec128 x[some];
-      unrolled<some>([&]<int R>() { x[R] = row.template operator()<Part * some + R>(); });
-      sink(first, x);
-    } else {
-      unrolled<some>([&]<int R>() {
-        if (const uint32_t at = first + R * Tile::row_values; at < count)
-          sink(at, row.template operator()<Part * some + R>());
-      });
-    }
-  });
-}
 }  // namespace detail
 
 /// The largest number of values of a chunk that kernels accept.

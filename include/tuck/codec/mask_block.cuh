@@ -284,10 +284,9 @@ template <element T, int Threads> struct mask_storage {
   typename block_masks<T, Threads>::TempStorage of_masks;
 };
 
-/// Block codec with masks; block.cuh documents the members. Encoded chunks are assembled and decoded in shared memory.
+/// Finds and stores the mask of codec C, whose encoded chunks are a mask and the values at its ones.
 //
-// A class Form<C, Threads> of static functions finds and stores the mask of codec C. `temp` is its TempStorage, which
-// is or derives from mask_storage<T, Threads>:
+// A specialisation has static functions. `temp` is its TempStorage, which is or derives from mask_storage<T, Threads>:
 //
 //   kinds                                        number of mask kinds: 2 if masks may be of changes, else 1
 //   measure(temp, values, mask, ones)            finds the mask and its ones, and returns the offset of the values.
@@ -298,8 +297,13 @@ template <element T, int Threads> struct mask_storage {
 //                                                temp.encoded; Full: of a full tile. The mask may have ones past
 //                                                `count`. Returns false to all threads if encoding does not write such
 //                                                bytes
-template <class C, int Threads, template <class, int> class Form_> class mask_codec_block {
-  using Form = Form_<C, Threads>;
+template <class C, int Threads> struct block_mask;
+
+/// Block codec with masks; block.cuh documents the members. Encoded chunks are assembled and decoded in shared memory.
+template <class C, int Threads>
+  requires requires { typename block_mask<C, Threads>::masks; }
+class block_codec<C, Threads> {
+  using Form = block_mask<C, Threads>;
   using T = value_t<C>;
   using masks = block_masks<T, Threads>;
   using tile = typename masks::tile;
@@ -309,7 +313,7 @@ template <class C, int Threads, template <class, int> class Form_> class mask_co
 
   static constexpr int blocks_a_processor = sizeof(T) == 1 ? 5 : sizeof(T) == 2 ? 6 : 8;  ///< 96, 80 and 64 registers
 
-  __device__ explicit mask_codec_block(TempStorage& temp) : temp_(temp) {}
+  __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
 
   __device__ uint32_t measure(const C&, const tile& values) {
     masks::template prepare<true>(temp_.of_masks);

@@ -225,7 +225,6 @@ template <class U> class shared_place {
                : "r"(at_), "r"(mask), "n"(Bits)                                                      \
                : "memory")
 #define TUCK_GET_SMALL(type) TUCK_GET("r", "mov.b32 %0, 0; @p ld.shared." type " %0, [%1];")
-#define TUCK_BEFORE(registers, load) asm volatile(load : "=" registers(v) : "r"(at_), "n"(-size) : "memory")
 
   // Writes the low bytes of v if `mask & Bits` is not 0.
   template <uint32_t Bits> __device__ __forceinline__ void put_if(uint32_t mask, word v) const {
@@ -249,36 +248,30 @@ template <class U> class shared_place {
     return v;
   }
 
-  // Returns the value before this position.
-  __device__ __forceinline__ word before() const {
-    word v;
-    if constexpr (size == 8)
-      TUCK_BEFORE("l", "{.reg .b32 l, h; ld.shared.b32 l, [%1 + %2]; ld.shared.b32 h, [%1 + -4]; mov.b64 %0, {l, h};}");
-    if constexpr (size == 4) TUCK_BEFORE("r", "ld.shared.b32 %0, [%1 + %2];");
-    if constexpr (size == 2) TUCK_BEFORE("r", "ld.shared.u16 %0, [%1 + %2];");
-    if constexpr (size == 1) TUCK_BEFORE("r", "ld.shared.u8 %0, [%1 + %2];");
-    return v;
-  }
-
 #undef TUCK_PUT
 #undef TUCK_GET
 #undef TUCK_GET_SMALL
-#undef TUCK_BEFORE
 
-  // Returns the next four bytes; reads words that are multiples of 4.
+  // Returns the value before this position.
+  __device__ __forceinline__ word before() const {
+    const auto* const from = address<std::conditional_t<size == 8, uint32_t, U>>(at_ - size);
+    if constexpr (size == 8)
+      return join_words(from[0], from[1]);
+    else
+      return from[0];
+  }
+  // Returns the next four bytes. Reads the words that they are in, or one more.
   __device__ __forceinline__ uint32_t four_bytes() const {
-    uint32_t x;
-    asm volatile(
-        "{.reg .b32 a, b, s; and.b32 a, %1, 0xfffffffc; ld.shared.b32 b, [a + 4]; ld.shared.b32 a, [a];"
-        " shl.b32 s, %1, 3; shf.r.wrap.b32 %0, a, b, s;}"
-        : "=r"(x)
-        : "r"(at_)
-        : "memory");
-    return x;
+    const auto* const from = address<uint32_t>(at_ / 4 * 4);
+    return funnel_shift_right(from[0], from[1], 8 * at_);
   }
 
  private:
   friend class shared_bit_writer;
+  template <class V> __device__ __forceinline__ static const V* address(uint32_t at) {
+    return static_cast<const V*>(__cvta_shared_to_generic(at));
+  }
+
   uint32_t at_;
 };
 
