@@ -11,9 +11,7 @@
 namespace tuck::inline TUCK_ABI {
 
 /// The mask format of rle and rle_zero.
-template <class C, int Threads>
-  requires(C::kinds > 0)
-struct block_mask<C, Threads> {
+template <class C, int Threads> struct block_rle_mask {
   using T = value_t<C>;
   using masks = block_masks<T, Threads>;
   using sums = typename masks::sums;
@@ -167,5 +165,8 @@ struct block_mask<C, Threads> {
     return !device::sync_block_or(bad);
   }
 };
+
+template <element T, int Threads> struct block_mask<rle<T>, Threads> : block_rle_mask<rle<T>, Threads> {};
+template <element T, int Threads> struct block_mask<rle_zero<T>, Threads> : block_rle_mask<rle_zero<T>, Threads> {};
 
 }  // namespace tuck::inline TUCK_ABI
