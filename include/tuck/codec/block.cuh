@@ -110,28 +110,6 @@ concept leaves_chunk = requires {
   &B::assemble;
   &B::pack;
 };
-
-// Passes the rows of this thread in a chunk of `count` values to a sink, some at a time if the chunk fills the tile:
-// Full. row(r) returns the 16 bytes of row r, with zeros past the last value.
-template <class Tile, bool Full, class Sink, class Row>
-__device__ void give_rows(uint32_t count, Sink& sink, const Row& row) {
-  constexpr int some = Tile::rows < 4 ? Tile::rows : 4;  // rows that registers can hold
-#pragma unroll
-  for (int begin = 0; begin < Tile::rows; begin += some) {
-    const uint32_t first = Tile::first_value(begin * Tile::row_words);
-    if constexpr (Full) {
-      device::vec128 x[some];
-#pragma unroll
-      for (int r = 0; r < some; ++r) x[r] = row(begin + r);
-      sink(first, x);
-    } else {
-#pragma unroll
-      for (int r = 0; r < some; ++r)
-        if (const uint32_t at = first + static_cast<uint32_t>(r) * Tile::row_values; at < count)
-          sink(at, row(begin + r));
-    }
-  }
-}
 }  // namespace detail
 
 /// The largest number of values of a chunk that kernels accept.

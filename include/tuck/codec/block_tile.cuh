@@ -22,6 +22,26 @@ template <int N, class F> __device__ __forceinline__ void unrolled(const F& f) {
   }(std::make_integer_sequence<int, N>{});
 }
 
+// Passes the rows of this thread in a chunk of `count` values to a sink, some at a time if the chunk fills the tile:
+// Full. row.operator()<R>() returns the 16 bytes of row R, with zeros past the last value.
+template <class Tile, bool Full, class Sink, class Row>
+__device__ void give_rows(uint32_t count, Sink& sink, const Row& row) {
+  constexpr int some = Tile::rows < 4 ? Tile::rows : 4;  // rows that registers can hold
+  unrolled<Tile::rows / some>([&]<int Part>() {
+    const uint32_t first = Tile::first_value(Part * some * Tile::row_words);
+    if constexpr (Full) {
+      device::vec128 x[some];
+      unrolled<some>([&]<int R>() { x[R] = row.template operator()<Part * some + R>(); });
+      sink(first, x);
+    } else {
+      unrolled<some>([&]<int R>() {
+        if (const uint32_t at = first + R * Tile::row_values; at < count)
+          sink(at, row.template operator()<Part * some + R>());
+      });
+    }
+  });
+}
+
 }  // namespace detail
 
 /// At most 16 KiB of values in the registers of a block. Each warp has a contiguous part of the chunk, in rows of 512
@@ -99,10 +119,7 @@ template <element T, int Threads> struct block_tile {
   /// Writes all values to p, a multiple of sizeof(T).
   __device__ void store(std::byte* p) const {
     block_output<T, Threads> out(reinterpret_cast<T*>(p), 0, count, count, false);
-    const uint32_t first = first_value(device::thread_id_anew(), 0);
-#pragma unroll
-    for (uint32_t r = 0; r < static_cast<uint32_t>(rows); ++r)
-      if (first + r * row_values < count) out(first + r * row_values, row(static_cast<int>(r)));
+    detail::give_rows<block_tile, false>(count, out, [&]<int R>() { return row(R); });
   }
   /// Writes the values to p, padded with zeros to `size` <= tile_bytes bytes. p and size are multiples of 16.
   __device__ void store_padded(std::byte* p, uint32_t size) const {
@@ -253,18 +270,20 @@ template <element T, int Threads> struct block_tile {
 /// Copies to shared memory. Also accesses the bytes after the last one, up to a multiple of 16.
 template <int Threads> __device__ void copy_to_shared(std::byte* to, const_bytes from) {
   const auto size = static_cast<uint32_t>(from.size());
-  const auto* const source = reinterpret_cast<const device::vec128*>(from.data());
+  const auto* source = reinterpret_cast<const device::vec128*>(from.data()) + threadIdx.x;
+  auto* target = reinterpret_cast<device::vec128*>(to) + threadIdx.x;
 #pragma unroll 1
-  for (uint32_t i = threadIdx.x; 16 * i < size; i += Threads)
-    reinterpret_cast<device::vec128*>(to)[i] = device::load(source + i);
+  for (uint32_t at = 16 * threadIdx.x; at < size; at += 16 * Threads, source += Threads, target += Threads)
+    *target = device::load(source);
 }
 /// Copies `size` bytes, rounded up to a multiple of 16, then writes zeros up to to.size(), which is a multiple of 16.
 template <int Threads> __device__ void copy_from_shared(bytes to, const std::byte* from, uint32_t size) {
   const auto capacity = static_cast<uint32_t>(to.size());
-  auto* const target = reinterpret_cast<device::vec128*>(to.data());
+  const auto* source = reinterpret_cast<const device::vec128*>(from) + threadIdx.x;
+  auto* target = reinterpret_cast<device::vec128*>(to.data()) + threadIdx.x;
 #pragma unroll 1
-  for (uint32_t i = threadIdx.x; 16 * i < capacity; i += Threads)
-    device::store(target + i, 16 * i < size ? reinterpret_cast<const device::vec128*>(from)[i] : device::vec128{});
+  for (uint32_t at = 16 * threadIdx.x; at < capacity; at += 16 * Threads, source += Threads, target += Threads)
+    device::store(target, at < size ? *source : device::vec128{});
 }
 /// Copies any size between any addresses, 16 bytes at a time at the multiples of 16 of `to`.
 template <int Threads> __device__ void copy_to_frame(bytes to, const std::byte* from) {

@@ -2,7 +2,8 @@
 //
 // A lane has 16 bytes of each row of its warp, and so 2 to 16 consecutive bits of the mask of each row. Rows are
 // counted and scanned together, as fields of one word: of 16 bits for 1-byte values, otherwise of a byte. The values at
-// the ones are then written or read row by row, without branches.
+// the ones are then written or read row by row, without branches: the ones before bit k of all rows of a word are
+// counted together, and one dot product adds them to the place of a row.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -16,6 +17,7 @@ template <element T, int Threads> class block_masks {
  public:
   using tile = block_tile<T, Threads>;
   using word = typename tile::word;
+  using place = device::shared_place<bits_t<T>>;
 
   static constexpr uint32_t most_bytes = tile::capacity / 8;  ///< size of the mask of a full tile
 
@@ -118,33 +120,34 @@ template <element T, int Threads> class block_masks {
     uint32_t before, all;
   };
   __device__ static sums sum_warps(TempStorage& temp, uint32_t own) {
-    if (device::lane_id() == 0) temp.of_warp[device::warp_id()] = own;
+    const uint32_t lane = device::lane_id(), warp = device::warp_id();
+    device::shared_place<uint32_t>(temp.of_warp, 4 * warp).put_if<1>(1u >> lane, own);  // lane 0 does
     device::sync_block();
-    const uint32_t of_warp = device::lane_id() < warps ? temp.of_warp[device::lane_id()] : 0;
-    return {device::warp_sum(device::lane_id() < device::warp_id() ? of_warp : 0), device::warp_sum(of_warp)};
+    const uint32_t seen = temp.of_warp[lane % warps], of_warp = lane < warps ? seen : 0;
+    return {device::warp_sum(lane < warp ? of_warp : 0), device::warp_sum(of_warp)};
   }
   /// Returns the numbers of ones.
   __device__ sums sum(TempStorage& temp) const { return sum_warps(temp, device::warp_sum(ones())); }
 
-  /// Byte offsets of this thread's first value in each row, from the first value at a one. `before` is the number of
-  /// ones of the warps before this one.
-  struct offsets {
-    uint32_t of_row[rows];
+  /// Where this thread's first value at a one is in each row, among the values at the ones from `packed` on. `before`
+  /// is the number of ones of the warps before this one.
+  struct places {
+    place of_row[rows];
   };
-  __device__ offsets find_offsets(uint32_t before) const {
+  __device__ places find_places(const void* packed, uint32_t before) const {
     // A field of 8 bits holds the count of 32 lanes, except with 2-byte values: these allow only 31 lanes.
     constexpr bool fits = row_bits != 8;
-    offsets p;
-    uint32_t begin = before * uint32_t{sizeof(T)};
+    places p;
+    place begin(packed, before * uint32_t{sizeof(T)});
 #pragma unroll
     for (int i = 0; i < words; ++i) {
-      const uint32_t own = count_fields(bits[i]), up_to = device::warp_inclusive_sum(own), below = up_to - own;
+      const uint32_t own = ones_before<row_bits>(bits[i]), up_to = device::warp_inclusive_sum(own), below = up_to - own;
       const uint32_t last = device::shfl(fits ? up_to : below, 31), last_own = fits ? 0 : device::shfl(own, 31);
       detail::unrolled<rows_a_word>([&]<int R>() {
         if (rows_a_word * i + R >= rows) return;
-        p.of_row[rows_a_word * i + R] = add_bytes<R>(below, begin);
-        begin = add_bytes<R>(last, begin);
-        if constexpr (!fits) begin = add_bytes<R>(last_own, begin);
+        p.of_row[rows_a_word * i + R] = after<R>(begin, below);
+        begin = after<R>(begin, last);
+        if constexpr (!fits) begin = after<R>(begin, last_own);
       });
     }
     return p;
@@ -158,52 +161,46 @@ template <element T, int Threads> class block_masks {
       if (threadIdx.x < 16) temp.turn[threadIdx.x] = selectors<Put>(threadIdx.x);
   }
 
-  /// Writes the values at the ones to `packed` in shared memory, at a multiple of sizeof(T) or of 4. For 1-byte values
-  /// that memory must be zero.
-  __device__ void put(const TempStorage& temp, const tile& values, const offsets& p, std::byte* packed) const {
-#pragma unroll
-    for (int r = 0; r < rows; ++r) {
-      const word* const w = values.w + r * row_words;
-      const uint32_t mask = bits[r / rows_a_word] >> shift_of(r);
+  /// Writes the values at the ones to their places in shared memory. For 1-byte values that memory must be zero.
+  __device__ void put(const TempStorage& temp, const tile& values, const places& p) const {
+    detail::unrolled<rows>([&]<int R>() {
+      const word* const w = values.w + R * row_words;
+      const uint32_t mask = bits[R / rows_a_word];
       if constexpr (sizeof(T) == 1) {
-        const auto skipped = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(packed) % 4);
-        device::shared_bit_writer out(packed - skipped, 8 * (p.of_row[r] + skipped));
+        device::shared_bit_writer out(p.of_row[R]);
 #pragma unroll
         for (int k = 0; k < row_words; ++k) {
-          const uint32_t turn = temp.turn[mask >> (4 * k) & 15];
+          const uint32_t turn = temp.turn[mask >> (shift_of(R) + 4 * k) & 15];
           out.put(device::byte_perm(w[k], 0, turn), turn >> 16);
         }
         out.finish();
       } else {
-        device::shared_cursor<T> out(packed, p.of_row[r]);
-        detail::unrolled<static_cast<int>(row_bits)>(
-            [&]<int I>() { out.template put_if<1u << I>(mask, w[I / per_word] >> (8 * sizeof(T) * (I % per_word))); });
+        detail::unrolled<static_cast<int>(row_bits)>([&]<int I>() {
+          place_of<R, I>(p).template put_if<1u << (shift_of(R) + I)>(
+              mask, w[I / per_word] >> (8 * sizeof(T) * (I % per_word)));
+        });
       }
-    }
+    });
   }
 
-  /// Returns the 16 bytes of this thread in row r: values at the ones, and zeros elsewhere. If Repeats, other positions
-  /// get the value of the last one, which may be the value before `packed`. Without Repeats, 1-byte values read up to 8
-  /// bytes past the last value.
-  template <bool Repeats>
-  __device__ device::vec128 get(const TempStorage& temp, int r, const offsets& p, const std::byte* packed) const {
-    const uint32_t mask = bits[r / rows_a_word] >> shift_of(r);
+  /// Returns the 16 bytes of this thread in row R: values at the ones, and zeros elsewhere. If Repeats, other positions
+  /// get the value of the last one, which may be the value before the first. Without Repeats, 1-byte values read up to
+  /// 8 bytes past the last value.
+  template <bool Repeats, int R> __device__ device::vec128 get(const TempStorage& temp, const places& p) const {
+    const uint32_t mask = bits[R / rows_a_word];
     tile row{};
     if constexpr (sizeof(T) == 1 && !Repeats) {
-      const auto skipped = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(packed) % 4);
-      const auto* const from = reinterpret_cast<const uint32_t*>(packed - skipped);
-      uint32_t byte = skipped + p.of_row[r];
+      place at = p.of_row[R];
 #pragma unroll
       for (int k = 0; k < row_words; ++k) {
-        const uint32_t turn = temp.turn[mask >> (4 * k) & 15];
-        const uint32_t four = device::funnel_shift_right(from[byte / 4], from[byte / 4 + 1], 8 * byte);
-        row.w[k] = device::byte_perm(four, 0, turn);
-        byte += turn >> 16;
+        const uint32_t turn = temp.turn[mask >> (shift_of(R) + 4 * k) & 15];
+        row.w[k] = device::byte_perm(at.four_bytes(), 0, turn);
+        at = at.after(turn >> 16);
       }
     } else {
-      device::shared_cursor<T> in(packed, p.of_row[r]);
       detail::unrolled<static_cast<int>(row_bits)>([&]<int I>() {
-        const word x = Repeats ? in.template step_if<1u << I>(mask) : in.template get_if<1u << I>(mask);
+        const word x =
+            Repeats ? place_of<R, I + 1>(p).before() : place_of<R, I>(p).template get_if<1u << (shift_of(R) + I)>(mask);
         row.w[I / per_word] |= x << (8 * sizeof(T) * (I % per_word));
       });
     }
@@ -244,20 +241,26 @@ template <element T, int Threads> class block_masks {
     }
   }
 
-  // Returns the number of ones in each field.
-  __device__ static uint32_t count_fields(uint32_t x) {
-    if constexpr (field == 16) return popcount(x & 0xffffu) + (popcount(x >> 16) << 16);
-    x -= x >> 1 & 0x55555555u;
-    if constexpr (row_bits > 2) x = (x & 0x33333333u) + (x >> 2 & 0x33333333u);
-    if constexpr (row_bits > 4) x = (x + (x >> 4)) & 0x0f0f0f0fu;
-    return x;
-  }
-  // Returns `begin` plus the size of as many values as field R counts.
-  template <int R> __device__ static uint32_t add_bytes(uint32_t fields, uint32_t begin) {
-    if constexpr (field == 16)
-      return begin + (fields >> (16 * R) & 0xffffu);
+  // Returns the number of ones among the first Count bits of each field.
+  template <uint32_t Count> __device__ static uint32_t ones_before(uint32_t x) {
+    if constexpr (Count == 0)
+      return 0;
+    else if constexpr (Count == 16)
+      return popcount(x & 0xffffu) + (popcount(x >> 16) << 16);
     else
-      return device::dot4<uint32_t{sizeof(T)} << (8 * R)>(fields, begin);
+      return ones_before<Count - 1>(x) + (x >> (Count - 1) & (field == 16 ? 0x00010001u : 0x01010101u));
+  }
+  // Returns the place after as many values as field R counts.
+  template <int R> __device__ static place after(place begin, uint32_t fields) {
+    if constexpr (field == 16)
+      return begin.after(fields >> (16 * R) & 0xffffu);
+    else
+      return begin.template after_byte<R>(fields);
+  }
+  // Returns where the value of bit I of row R is, if the bit is set.
+  template <int R, uint32_t I> __device__ place place_of(const places& p) const {
+    if constexpr (I == 0) return p.of_row[R];
+    return after<R % rows_a_word>(p.of_row[R], ones_before<I>(bits[R / rows_a_word]));
   }
 
   // Returns byte_perm selectors for the four bytes of a mask of four bits. Packed: moves the bytes at the ones to the
@@ -281,10 +284,9 @@ template <element T, int Threads> struct mask_storage {
   typename block_masks<T, Threads>::TempStorage of_masks;
 };
 
-/// Block codec with masks; block.cuh documents the members. Encoded chunks are assembled and decoded in shared memory.
+/// Finds and stores the mask of codec C, whose encoded chunks are a mask and the values at its ones.
 //
-// A class Form<C, Threads> of static functions finds and stores the mask of codec C. `temp` is its TempStorage, which
-// is or derives from mask_storage<T, Threads>:
+// A specialisation has static functions. `temp` is its TempStorage, which is or derives from mask_storage<T, Threads>:
 //
 //   kinds                                        number of mask kinds: 2 if masks may be of changes, else 1
 //   measure(temp, values, mask, ones)            finds the mask and its ones, and returns the offset of the values.
@@ -295,8 +297,13 @@ template <element T, int Threads> struct mask_storage {
 //                                                temp.encoded; Full: of a full tile. The mask may have ones past
 //                                                `count`. Returns false to all threads if encoding does not write such
 //                                                bytes
-template <class C, int Threads, template <class, int> class Form_> class mask_codec_block {
-  using Form = Form_<C, Threads>;
+template <class C, int Threads> struct block_mask;
+
+/// Block codec with masks; block.cuh documents the members. Encoded chunks are assembled and decoded in shared memory.
+template <class C, int Threads>
+  requires requires { typename block_mask<C, Threads>::masks; }
+class block_codec<C, Threads> {
+  using Form = block_mask<C, Threads>;
   using T = value_t<C>;
   using masks = block_masks<T, Threads>;
   using tile = typename masks::tile;
@@ -306,7 +313,7 @@ template <class C, int Threads, template <class, int> class Form_> class mask_co
 
   static constexpr int blocks_a_processor = sizeof(T) == 1 ? 5 : sizeof(T) == 2 ? 6 : 8;  ///< 96, 80 and 64 registers
 
-  __device__ explicit mask_codec_block(TempStorage& temp) : temp_(temp) {}
+  __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
 
   __device__ uint32_t measure(const C&, const tile& values) {
     masks::template prepare<true>(temp_.of_masks);
@@ -340,7 +347,7 @@ template <class C, int Threads, template <class, int> class Form_> class mask_co
       device::sync_block();
     }
     Form::write(temp_, masks_, values_begin_);
-    masks_.put(temp_.of_masks, values, masks_.find_offsets(ones_before_), temp_.encoded + values_begin_);
+    masks_.put(temp_.of_masks, values, masks_.find_places(temp_.encoded + values_begin_, ones_before_));
   }
 
   template <class Sink>
@@ -369,11 +376,11 @@ template <class C, int Threads, template <class, int> class Form_> class mask_co
       temp_.encoded[values_begin_ - sizeof(T) + threadIdx.x] = std::byte{};
     const typename masks::sums ones = masks_.sum(temp_.of_masks);
     if (values_begin_ + ones.all * sizeof(T) != size) return status::bad_payload;
-    const typename masks::offsets offsets = masks_.find_offsets(ones.before);
+    const typename masks::places places = masks_.find_places(temp_.encoded + values_begin_, ones.before);
     const auto give = [&]<bool Repeats>() {
-      detail::give_rows<tile, Full>(count, sink, [&](int r) {
-        const auto x = masks_.template get<Repeats>(temp_.of_masks, r, offsets, temp_.encoded + values_begin_);
-        return Repeats && !Full ? tile::clip(x, count - tile::first_value(r * tile::row_words)) : x;
+      detail::give_rows<tile, Full>(count, sink, [&]<int R>() {
+        const auto x = masks_.template get<Repeats, R>(temp_.of_masks, places);
+        return Repeats && !Full ? tile::clip(x, count - tile::first_value(R * tile::row_words)) : x;
       });
     };
     if (Form::kinds == 2 && kind == 1)

@@ -191,33 +191,43 @@ class bits_from_global {
   uint32_t last_, next_, at_, first_bit_, high_, low_;  // only the low byte of the position `at_` counts
 };
 
-// A position in an array of U. Each operation accesses the next value and advances if `mask & Bits` is not 0. Values of
-// 8 bytes may be at multiples of 4.
-template <class U> class shared_cursor {
+// A position in an array of U in shared memory. Values of 8 bytes may be at multiples of 4.
+template <class U> class shared_place {
   static constexpr int size = sizeof(U);
   using word = std::conditional_t<size == 8, uint64_t, uint32_t>;
 
  public:
-  __device__ __forceinline__ shared_cursor(const void* base, uint32_t offset)
+  shared_place() = default;
+  __device__ __forceinline__ shared_place(const void* base, uint32_t offset)
       : at_(static_cast<uint32_t>(__cvta_generic_to_shared(base)) + offset) {}
 
-// The instructions of the members without the memory type: for values of up to 4 bytes, and for halves of 8 bytes.
-#define TUCK_PUT(registers, store)                                                                \
-  asm volatile("{.reg .pred p; .reg .b32 t, l, h; and.b32 t, %1, %3; setp.ne.b32 p, t, 0; " store \
-               " @p add.u32 %0, %0, %4;}"                                                         \
-               : "+r"(at_)                                                                        \
-               : "r"(mask), registers(v), "n"(Bits), "n"(size)                                    \
-               : "memory")
-#define TUCK_GET(registers, load)                                                                \
-  asm volatile("{.reg .pred p; .reg .b32 t, l, h; and.b32 t, %2, %3; setp.ne.b32 p, t, 0; " load \
-               : "=&" registers(v), "+r"(at_)                                                    \
-               : "r"(mask), "n"(Bits), "n"(size)                                                 \
-               : "memory")
-#define TUCK_GET_SMALL(type) TUCK_GET("r", "mov.b32 %0, 0; @p ld.shared." type " %0, [%1]; @p add.u32 %1, %1, %4;}")
-#define TUCK_STEP(registers, load) asm volatile(load : "=" registers(v) : "r"(at_), "n"(-size) : "memory")
+  // Returns the position `count` values further.
+  __device__ __forceinline__ shared_place after(uint32_t count) const {
+    shared_place p = *this;
+    p.at_ += count * size;
+    return p;
+  }
+  // The same; byte `Byte` of `counts` is the number of values.
+  template <int Byte> __device__ __forceinline__ shared_place after_byte(uint32_t counts) const {
+    shared_place p;
+    p.at_ = dot4<uint32_t{size} << (8 * Byte)>(counts, at_);
+    return p;
+  }
 
-  // Writes the low bytes of v.
-  template <uint32_t Bits> __device__ __forceinline__ void put_if(uint32_t mask, word v) {
+// The instructions of the members without the memory type: for values of up to 4 bytes, and for halves of 8 bytes.
+#define TUCK_PUT(registers, store)                                                                                \
+  asm volatile("{.reg .pred p; .reg .b32 t, l, h; and.b32 t, %1, %3; setp.ne.b32 p, t, 0; " store "}" ::"r"(at_), \
+               "r"(mask), registers(v), "n"(Bits)                                                                 \
+               : "memory")
+#define TUCK_GET(registers, load)                                                                    \
+  asm volatile("{.reg .pred p; .reg .b32 t, l, h; and.b32 t, %2, %3; setp.ne.b32 p, t, 0; " load "}" \
+               : "=&" registers(v)                                                                   \
+               : "r"(at_), "r"(mask), "n"(Bits)                                                      \
+               : "memory")
+#define TUCK_GET_SMALL(type) TUCK_GET("r", "mov.b32 %0, 0; @p ld.shared." type " %0, [%1];")
+
+  // Writes the low bytes of v if `mask & Bits` is not 0.
+  template <uint32_t Bits> __device__ __forceinline__ void put_if(uint32_t mask, word v) const {
     if constexpr (size == 8)
       TUCK_PUT("l", "mov.b64 {l, h}, %2; @p st.shared.b32 [%0], l; @p st.shared.b32 [%0 + 4], h;");
     if constexpr (size == 4) TUCK_PUT("r", "@p st.shared.b32 [%0], %2;");
@@ -225,39 +235,43 @@ template <class U> class shared_cursor {
     if constexpr (size == 1) TUCK_PUT("r", "@p st.shared.b8 [%0], %2;");
   }
 
-  // Returns the next value, or 0 if the position does not advance.
-  template <uint32_t Bits> __device__ __forceinline__ word get_if(uint32_t mask) {
+  // Returns the value here if `mask & Bits` is not 0, else 0.
+  template <uint32_t Bits> __device__ __forceinline__ word get_if(uint32_t mask) const {
     word v;
     if constexpr (size == 8)
       TUCK_GET("l",
                "mov.b32 l, 0; mov.b32 h, 0; @p ld.shared.b32 l, [%1]; @p ld.shared.b32 h, [%1 + 4];"
-               " @p add.u32 %1, %1, %4; mov.b64 %0, {l, h};}");
+               " mov.b64 %0, {l, h};");
     if constexpr (size == 4) TUCK_GET_SMALL("b32");
     if constexpr (size == 2) TUCK_GET_SMALL("u16");
     if constexpr (size == 1) TUCK_GET_SMALL("u8");
     return v;
   }
 
-  // Advances if `mask & Bits` is not 0. Returns the value before the position.
-  template <uint32_t Bits> __device__ __forceinline__ word step_if(uint32_t mask) {
-    word v;
-    asm volatile("{.reg .pred p; .reg .b32 t; and.b32 t, %1, %2; setp.ne.b32 p, t, 0; @p add.u32 %0, %0, %3;}"
-                 : "+r"(at_)
-                 : "r"(mask), "n"(Bits), "n"(size));
-    if constexpr (size == 8)
-      TUCK_STEP("l", "{.reg .b32 l, h; ld.shared.b32 l, [%1 + %2]; ld.shared.b32 h, [%1 + -4]; mov.b64 %0, {l, h};}");
-    if constexpr (size == 4) TUCK_STEP("r", "ld.shared.b32 %0, [%1 + %2];");
-    if constexpr (size == 2) TUCK_STEP("r", "ld.shared.u16 %0, [%1 + %2];");
-    if constexpr (size == 1) TUCK_STEP("r", "ld.shared.u8 %0, [%1 + %2];");
-    return v;
-  }
-
 #undef TUCK_PUT
 #undef TUCK_GET
 #undef TUCK_GET_SMALL
-#undef TUCK_STEP
+
+  // Returns the value before this position.
+  __device__ __forceinline__ word before() const {
+    const auto* const from = address<std::conditional_t<size == 8, uint32_t, U>>(at_ - size);
+    if constexpr (size == 8)
+      return join_words(from[0], from[1]);
+    else
+      return from[0];
+  }
+  // Returns the next four bytes. Reads the words that they are in, or one more.
+  __device__ __forceinline__ uint32_t four_bytes() const {
+    const auto* const from = address<uint32_t>(at_ / 4 * 4);
+    return funnel_shift_right(from[0], from[1], 8 * at_);
+  }
 
  private:
+  friend class shared_bit_writer;
+  template <class V> __device__ __forceinline__ static const V* address(uint32_t at) {
+    return static_cast<const V*>(__cvta_shared_to_generic(at));
+  }
+
   uint32_t at_;
 };
 
@@ -267,6 +281,8 @@ class shared_bit_writer {
   // Begins at bit `bit` after `base`, which is a multiple of 4.
   __device__ __forceinline__ shared_bit_writer(void* base, uint32_t bit)
       : at_(static_cast<uint32_t>(__cvta_generic_to_shared(base)) + bit / 32 * 4), fill_(bit % 32) {}
+  __device__ __forceinline__ explicit shared_bit_writer(shared_place<uint8_t> begin)
+      : at_(begin.at_ / 4 * 4), fill_(begin.at_ % 4 * 8) {}
 
   // Appends the low `bits` <= 32 of x; the other bits of x must be zero.
   __device__ __forceinline__ void put(uint32_t x, uint32_t bits) {

@@ -287,13 +287,13 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
 
   // Finds the part of chunk i that the job asks for.
   __device__ void find_part(uint64_t i) {
-    const uint64_t begin = i * temp_.view.get().header().chunk_values;
-    const uint64_t end = job_.first_value + job_.out_values;
-    const uint32_t count = values_in_chunk(temp_.view.get().header(), i);
+    const uint32_t most = temp_.view.get().header().chunk_values;
+    const uint64_t begin = i * most, end = job_.first_value + job_.out_values;
     // May point before `out`. Values before `out` are not written.
     temp_.part = reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(job_.out) + (begin - job_.first_value) * sizeof(T));
     temp_.part_begin = static_cast<uint32_t>(job_.first_value > begin ? job_.first_value - begin : 0);
-    temp_.part_end = static_cast<uint32_t>(end - begin < count ? end - begin : count);
+    temp_.part_end = static_cast<uint32_t>(end - begin < most ? end - begin : most);
+    const uint32_t count = end == temp_.view.get().header().value_count ? temp_.part_end : most;  // if it is whole
     temp_.part_is_whole = block_output<T, Threads>::is_whole(temp_.part, temp_.part_begin, temp_.part_end, count);
   }
 

@@ -103,7 +103,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
       reinterpret_cast<word*>(temp_.chunk)[temp_.at[i]] = temp_.value[i];
     device::sync_block();
     const auto* const rows = reinterpret_cast<const device::vec128*>(temp_.chunk);
-    const auto row = [&](int r) { return rows[tile::first_value(r * tile::row_words) / tile::lane_values]; };
+    const auto row = [&]<int R>() { return rows[tile::first_value(R * tile::row_words) / tile::lane_values]; };
     if (count == tile::capacity)
       detail::give_rows<tile, true>(count, sink, row);
     else

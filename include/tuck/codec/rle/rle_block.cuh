@@ -10,21 +10,27 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// The mask format of rle and rle_zero for mask_codec_block.
+/// The mask format of rle and rle_zero.
 template <class C, int Threads> struct block_rle_mask {
   using T = value_t<C>;
   using masks = block_masks<T, Threads>;
   using sums = typename masks::sums;
   using tile = typename masks::tile;
 
+  using scan = device::block_scan<Threads>;
+
   static constexpr uint32_t kinds = C::kinds;
+  static constexpr uint32_t warps = Threads / device::warp_size;
+  static constexpr uint32_t groups = tile::capacity / C::group;
+  static constexpr uint32_t rounds = ceil_div(groups, uint32_t{Threads});  // groups per thread, Threads apart
   static constexpr uint32_t most_levels =
       round_up_pow2(C::l1_begin(tile::capacity) + C::groups(tile::capacity) + masks::most_bytes + sizeof(T), 2);
 
   struct TempStorage : mask_storage<T, Threads> {
     alignas(8) std::byte mask[masks::most_bytes];
-    alignas(4) std::byte levels[most_levels];     // what comes before the values
-    bits_t<T> last[Threads / device::warp_size];  // the last value of each warp
+    alignas(4) std::byte levels[most_levels];  // what comes before the values
+    bits_t<T> last[warps];                     // the last value of each warp
+    typename scan::TempStorage of_levels[rounds];
   };
 
   __device__ static uint32_t measure(TempStorage& temp, const tile& values, masks& mask, sums& ones) {
@@ -50,10 +56,6 @@ template <class C, int Threads> struct block_rle_mask {
   }
 
  private:
-  static constexpr uint32_t warps = Threads / device::warp_size;
-  static constexpr uint32_t groups = tile::capacity / C::group;
-  static constexpr uint32_t rounds = ceil_div(groups, uint32_t{Threads});  // groups per thread, Threads apart
-
   // Returns a mask of the 8 bytes of a group, one bit for each non-zero byte.
   __device__ static uint32_t non_zeros(uint32_t low, uint32_t high) {
     return non_zero_nibble(low) | non_zero_nibble(high) << 4;
@@ -92,7 +94,9 @@ template <class C, int Threads> struct block_rle_mask {
       l1[r] = g < groups ? non_zeros(mask[2 * g], mask[2 * g + 1]) : 0;
       const uint32_t l2 = device::ballot(l1[r] != 0);
       if (device::lane_id() == 0 && g / 32 * 32 < C::groups(count)) head[1 + g / 32] = l2;
-      before[r] = sum_levels(temp, (l1[r] != 0 ? 1u << 16 : 0) | popcount(l1[r]), total);
+      uint32_t all;
+      before[r] = total + scan::exclusive_sum(temp.of_levels[r], (l1[r] != 0 ? 1u << 16 : 0) | popcount(l1[r]), all);
+      total += all;
     }
     const uint32_t l0_begin = C::l1_begin(count) + (total >> 16), l0_end = l0_begin + (total & 0xffffu);
 #pragma unroll
@@ -101,23 +105,16 @@ template <class C, int Threads> struct block_rle_mask {
       const uint32_t g = r * Threads + threadIdx.x;
       temp.levels[C::l1_begin(count) + (before[r] >> 16)] = static_cast<std::byte>(l1[r]);
       const uint32_t eight[] = {mask[2 * g], mask[2 * g + 1]};
-      device::shared_cursor<uint8_t> l0(temp.levels, l0_begin + (before[r] & 0xffffu));
-      detail::unrolled<8>([&]<int B>() { l0.template put_if<1u << B>(l1[r], eight[B / 4] >> (B % 4 * 8)); });
+      device::shared_place<uint8_t> l0(temp.levels, l0_begin + (before[r] & 0xffffu));
+      detail::unrolled<8>([&]<int B>() {
+        l0.template put_if<1u << B>(l1[r], eight[B / 4] >> (B % 4 * 8));
+        l0 = l0.after(l1[r] >> B & 1);
+      });
     }
     const uint32_t values_begin = C::values_begin(l0_end);
     if (l0_end + threadIdx.x < round_up_pow2(values_begin, 2)) temp.levels[l0_end + threadIdx.x] = std::byte{};
     if (threadIdx.x == 0) head[0] = kind;
     return values_begin;
-  }
-
-  // Returns `total` plus the counts of the threads before this one, and adds all counts to `total`. Has two barriers.
-  __device__ static uint32_t sum_levels(TempStorage& temp, uint32_t counted, uint32_t& total) {
-    const uint32_t up_to = device::warp_inclusive_sum(counted);
-    device::sync_block();
-    const sums s = masks::sum_warps(temp.of_masks, device::shfl(up_to, 31));
-    const uint32_t before = total + s.before + up_to - counted;
-    total += s.all;
-    return before;
   }
 
   // -- decoding ------------------------------------------------------------------------------------------------------
@@ -142,7 +139,9 @@ template <class C, int Threads> struct block_rle_mask {
       const bool there = (mine >> device::lane_id() & 1) != 0;
       l1[r] = there ? static_cast<uint32_t>(temp.encoded[l1_begin + rank]) : 0;
       bad |= there && l1[r] == 0;
-      before[r] = sum_levels(temp, popcount(l1[r]), total);
+      uint32_t all;
+      before[r] = total + scan::exclusive_sum(temp.of_levels[r], popcount(l1[r]), all);
+      total += all;
     }
     const uint32_t l0_end = l0_begin + total;
     values_begin = C::values_begin(l0_end);
@@ -154,8 +153,11 @@ template <class C, int Threads> struct block_rle_mask {
       if (g >= groups) continue;
       uint32_t eight[2] = {};
       if (l1[r] != 0) {
-        device::shared_cursor<uint8_t> l0(temp.encoded, l0_begin + before[r]);
-        detail::unrolled<8>([&]<int B>() { eight[B / 4] |= l0.template get_if<1u << B>(l1[r]) << (B % 4 * 8); });
+        device::shared_place<uint8_t> l0(temp.encoded, l0_begin + before[r]);
+        detail::unrolled<8>([&]<int B>() {
+          eight[B / 4] |= l0.template get_if<1u << B>(l1[r]) << (B % 4 * 8);
+          l0 = l0.after(l1[r] >> B & 1);
+        });
         bad |= non_zeros(eight[0], eight[1]) != l1[r];
       }
       reinterpret_cast<uint64_t*>(temp.mask)[g] = eight[0] | uint64_t{eight[1]} << 32;
@@ -164,15 +166,7 @@ template <class C, int Threads> struct block_rle_mask {
   }
 };
 
-/// Block codec of rle; block.cuh documents the members.
-template <element T, int Threads>
-struct block_codec<rle<T>, Threads> : mask_codec_block<rle<T>, Threads, block_rle_mask> {
-  using mask_codec_block<rle<T>, Threads, block_rle_mask>::mask_codec_block;
-};
-/// Block codec of rle_zero; block.cuh documents the members.
-template <element T, int Threads>
-struct block_codec<rle_zero<T>, Threads> : mask_codec_block<rle_zero<T>, Threads, block_rle_mask> {
-  using mask_codec_block<rle_zero<T>, Threads, block_rle_mask>::mask_codec_block;
-};
+template <element T, int Threads> struct block_mask<rle<T>, Threads> : block_rle_mask<rle<T>, Threads> {};
+template <element T, int Threads> struct block_mask<rle_zero<T>, Threads> : block_rle_mask<rle_zero<T>, Threads> {};
 
 }  // namespace tuck::inline TUCK_ABI

@@ -6,9 +6,8 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// The mask format of zvc for mask_codec_block.
-template <class C, int Threads> struct block_zvc_mask {
-  using T = value_t<C>;
+/// The mask format of zvc.
+template <element T, int Threads> struct block_mask<zvc<T>, Threads> {
   using masks = block_masks<T, Threads>;
   using TempStorage = mask_storage<T, Threads>;
 
@@ -18,7 +17,7 @@ template <class C, int Threads> struct block_zvc_mask {
                                      typename masks::sums& ones) {
     mask.find_non_zeros(values);
     ones = mask.sum(temp.of_masks);
-    return C::mask_bytes(values.count);
+    return zvc<T>::mask_bytes(values.count);
   }
   __device__ static void write(TempStorage& temp, const masks& mask, uint32_t) {
     mask.store(temp.encoded);
@@ -27,17 +26,11 @@ template <class C, int Threads> struct block_zvc_mask {
   template <bool Full>
   __device__ static bool read(TempStorage& temp, uint32_t size, uint32_t count, masks& mask, uint32_t& values_begin,
                               uint32_t&) {
-    values_begin = Full ? masks::most_bytes : C::mask_bytes(count);
+    values_begin = Full ? masks::most_bytes : zvc<T>::mask_bytes(count);
     if (size < values_begin) return false;
     mask.template load<Full>(temp.encoded, values_begin);
     return true;
   }
-};
-
-/// Block codec of zvc; block.cuh documents the members.
-template <element T, int Threads>
-struct block_codec<zvc<T>, Threads> : mask_codec_block<zvc<T>, Threads, block_zvc_mask> {
-  using mask_codec_block<zvc<T>, Threads, block_zvc_mask>::mask_codec_block;
 };
 
 }  // namespace tuck::inline TUCK_ABI

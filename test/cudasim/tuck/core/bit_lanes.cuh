@@ -129,45 +129,52 @@ class bits_from_global {
   std::uint32_t last_, next_, offset_, high_, low_, skipped_ = 0;
 };
 
-template <class U> class shared_cursor {
+template <class U> class shared_place {
   static constexpr std::ptrdiff_t size = sizeof(U);
   using word = std::conditional_t<size == 8, std::uint64_t, std::uint32_t>;
   using aligned =
       std::conditional_t<size == 1, std::uint8_t, std::conditional_t<size == 2, std::uint16_t, std::uint32_t>>;
 
  public:
-  shared_cursor(const void* base, std::uint32_t offset)
+  shared_place() = default;
+  shared_place(const void* base, std::uint32_t offset)
       : at_(static_cast<std::byte*>(const_cast<void*>(base)) + offset) {}
 
-  template <std::uint32_t Bits> void put_if(std::uint32_t mask, word v, call_site at = call_site::here()) {
+  shared_place after(std::uint32_t count) const {
+    shared_place p = *this;
+    p.at_ += count * size;
+    return p;
+  }
+  template <int Byte> shared_place after_byte(std::uint32_t counts) const { return after(counts >> (8 * Byte) & 255); }
+
+  template <std::uint32_t Bits> void put_if(std::uint32_t mask, word v, call_site at = call_site::here()) const {
     if ((mask & Bits) == 0) return;
     check(at_, at);
     auto* const to = reinterpret_cast<aligned*>(at_);
     to[0] = static_cast<aligned>(v);
     if constexpr (size == 8) to[1] = static_cast<aligned>(v >> 32);
-    at_ += size;
   }
-  template <std::uint32_t Bits> word get_if(std::uint32_t mask, call_site at = call_site::here()) {
-    if ((mask & Bits) == 0) return 0;
-    at_ += size;
-    return before(at);
+  template <std::uint32_t Bits> word get_if(std::uint32_t mask, call_site at = call_site::here()) const {
+    return (mask & Bits) != 0 ? after(1).before(at) : 0;
   }
-  template <std::uint32_t Bits> word step_if(std::uint32_t mask, call_site at = call_site::here()) {
-    if ((mask & Bits) != 0) at_ += size;
-    return before(at);
-  }
-
- private:
-  static void check(const std::byte* p, call_site at) {
-    if (reinterpret_cast<std::uintptr_t>(p) % sizeof(aligned) != 0) ::cudasim::detail::misaligned(p, sizeof(U), at);
-  }
-  word before(call_site at) const {
+  word before(call_site at = call_site::here()) const {
     check(at_ - size, at);
     const auto* const from = reinterpret_cast<const aligned*>(at_ - size);
     if constexpr (size == 8)
       return from[0] | static_cast<word>(from[1]) << 32;
     else
       return from[0];
+  }
+  std::uint32_t four_bytes() const {
+    const auto byte = reinterpret_cast<std::uintptr_t>(at_) % 4;
+    const auto* const words = reinterpret_cast<const std::uint32_t*>(at_ - byte);
+    return funnel_shift_right(words[0], words[1], static_cast<std::uint32_t>(8 * byte));
+  }
+
+ private:
+  friend class shared_bit_writer;
+  static void check(const std::byte* p, call_site at) {
+    if (reinterpret_cast<std::uintptr_t>(p) % sizeof(aligned) != 0) ::cudasim::detail::misaligned(p, sizeof(U), at);
   }
   std::byte* at_;
 };
@@ -176,6 +183,10 @@ class shared_bit_writer {
  public:
   shared_bit_writer(void* base, std::uint32_t bit)
       : at_(static_cast<std::uint32_t*>(base) + bit / 32), fill_(bit % 32) {}
+  explicit shared_bit_writer(shared_place<std::uint8_t> begin)
+      : fill_(8 * static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(begin.at_) % 4)) {
+    at_ = reinterpret_cast<std::uint32_t*>(begin.at_ - fill_ / 8);
+  }
 
   void put(std::uint32_t x, std::uint32_t bits, call_site at = call_site::here()) {
     pending_ |= std::uint64_t{x} << fill_;
