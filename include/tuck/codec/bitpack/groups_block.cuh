@@ -138,7 +138,10 @@ class block_groups {
       word last = 0;  // the integer before this thread's integers
       if constexpr (team > 1) last = device::shfl_up(static_cast<word>(integer(own[quads - 1], in_quad - 1)), 1u);
       if (mine.non_zeros != 0) {
-        if (rank() == 0) put_tables(mine, groups);
+        if (rank() == 0) {
+          encoded()[temp_.at.shapes + (groups & 0xffffu)] = static_cast<std::byte>(mine.form);
+          if (mine.is_sparse()) temp_.words[temp_.at.masks / 4 + (groups >> 16)] = mine.non_zeros;
+        }
         put_integers(mine, own + r * quads, last, bit);
       }
       put_non_zero_bits(r);
@@ -224,10 +227,7 @@ class block_groups {
   }
   // Finds the extremes of the integers that this thread has of a group, from 16 bytes number `begin` on.
   __device__ extremes find_extremes(uint32_t begin, bool differences) const {
-    if constexpr (in_pairs) {
-      const auto e = detail::find_extremes<4 * quads>(&own_vector(begin), differences);
-      return {e.lowest, e.highest, e.least_step, e.most_step, e.non_zeros};
-    }
+    if constexpr (in_pairs) return detail::find_extremes<extremes, 4 * quads>(&own_vector(begin), differences);
     number last = integer(own_vector(begin), 0);
     extremes e{last, last, 0, 0, 0};
 #pragma unroll((quads + 1) / 2)  // limits registers: otherwise all would be loaded at once
@@ -291,10 +291,6 @@ class block_groups {
 
   // -- bytes ---------------------------------------------------------------------------------------------------------
 
-  __device__ void put_tables(const own_group& mine, uint32_t groups) {
-    encoded()[temp_.at.shapes + (groups & 0xffffu)] = static_cast<std::byte>(mine.form);
-    if (mine.is_sparse()) temp_.words[temp_.at.masks / 4 + (groups >> 16)] = mine.non_zeros;
-  }
   // The bits of a warp's groups lie in few words, so each word is combined in the warp first.
   __device__ void put_non_zero_bits(uint32_t r) {
     constexpr uint32_t spanned = ceil_div(device::warp_size / team * rounds, 32u);
@@ -349,6 +345,9 @@ class block_groups {
     const bool sparse = mine.is_sparse(), difference = mine.is_difference();
     const U base = difference ? 0 : static_cast<U>(mine.base);
     const uint32_t width = mine.as_shape().width(), room = width - 1 < 31 ? 1u << width : 0;
+    uint32_t bases = static_cast<uint32_t>(base);  // in the field of each integer
+#pragma unroll
+    for (uint32_t k = 1; k < Together; ++k) bases = bases * room + static_cast<uint32_t>(base);
     U last = static_cast<U>(before);
 #pragma unroll
     for (uint32_t q = 0; q < quads; ++q) {
@@ -379,9 +378,10 @@ class block_groups {
             device::join_if_not_zero(x[i + k], x[i + k] - base, piece, bits, room, width);
           out.put(piece, bits);
         } else {
-          uint32_t piece = 0;
+          uint32_t piece = x[i + Together - 1];
 #pragma unroll
-          for (uint32_t k = Together; k-- > 0;) piece = piece * room + (x[i + k] - base);
+          for (uint32_t k = Together - 1; k-- > 0;) piece = piece * room + x[i + k];
+          piece -= bases;
           i == 0 ? out.put(piece >> skipped, Together * width - skipped) : out.put(piece, Together * width);
         }
       }

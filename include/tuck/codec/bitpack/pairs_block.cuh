@@ -12,12 +12,9 @@ __device__ __forceinline__ uint32_t fall_of_pair(uint32_t pair, uint32_t before)
   return device::add_pair(device::funnel_shift_right(before, pair, 16), ~pair);
 }
 
-// What block_groups finds out about the integers that a thread has of a group.
-struct extremes_of_pairs {
-  int32_t lowest, highest, least_step, most_step;
-  uint32_t non_zeros;
-};
-template <uint32_t Words> __device__ extremes_of_pairs find_extremes(const device::vec128* own, bool differences) {
+// Finds the Extremes, a struct of block_groups, of the integers that a thread has of a group.
+template <class Extremes, uint32_t Words>
+__device__ Extremes find_extremes(const device::vec128* own, bool differences) {
   const auto low = [](uint32_t pair) { return static_cast<int32_t>(pair << 16) >> 16; };
   const auto high = [](uint32_t pair) { return static_cast<int32_t>(pair) >> 16; };
   const auto least = [&](uint32_t pair) { return low(pair) < high(pair) ? low(pair) : high(pair); };
@@ -42,7 +39,7 @@ template <uint32_t Words> __device__ extremes_of_pairs find_extremes(const devic
       });
     }
   });
-  extremes_of_pairs e{least(lowest), most(highest), ~most(most_fall), ~least(least_fall), non_zeros};
+  Extremes e{least(lowest), most(highest), ~most(most_fall), ~least(least_fall), non_zeros};
   if (differences && e.highest - e.lowest >= 1 << 15) {  // not all differences need fit in 16 bits
     int32_t last = low(first);
     e.least_step = e.most_step = 0;
