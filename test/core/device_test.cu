@@ -93,6 +93,59 @@ TEST(device_functions, byte_perm) {
   });
 }
 
+template <class Op> struct pairs {
+  __device__ static uint32_t run(const uint32_t* in, uint32_t i) { return Op::of(in[i], in[total + i]); }
+};
+struct least {
+  __device__ static uint32_t of(uint32_t a, uint32_t b) { return device::least_pair(a, b); }
+};
+struct most {
+  __device__ static uint32_t of(uint32_t a, uint32_t b) { return device::most_pair(a, b); }
+};
+struct sum {
+  __device__ static uint32_t of(uint32_t a, uint32_t b) { return device::add_pair(a, b); }
+};
+struct non_zero {  // of a word that often has a half of zeros
+  __device__ static uint32_t of(uint32_t a, uint32_t b) {
+    return device::non_zero_pair(a & (b << 16 | (b & 0x8000u ? 0xffffu : 0)));
+  }
+};
+TEST(device_functions, pairs_of_16_bits) {
+  const auto expect = []<class Op>(const auto& of) {
+    expect_everywhere<pairs<Op>>([&](const auto& in, uint32_t i) {
+      const auto half = [&](int k) {
+        const auto a = static_cast<int16_t>(in[i] >> 16 * k), b = static_cast<int16_t>(in[total + i] >> 16 * k);
+        return uint32_t{static_cast<uint16_t>(of(a, b))};
+      };
+      return half(1) << 16 | half(0);
+    });
+  };
+  expect.operator()<least>([](int16_t a, int16_t b) { return std::min(a, b); });
+  expect.operator()<most>([](int16_t a, int16_t b) { return std::max(a, b); });
+  expect.operator()<sum>([](int16_t a, int16_t b) { return a + b; });
+  expect_everywhere<pairs<non_zero>>([](const auto& in, uint32_t i) {
+    const uint32_t b = in[total + i], x = in[i] & (b << 16 | (b & 0x8000u ? 0xffffu : 0));
+    return ((x & 0xffffu) != 0 ? 1u : 0) | (x >> 16 != 0 ? 0x10000u : 0);
+  });
+}
+
+struct products {
+  __device__ static uint32_t run(const uint32_t* in, uint32_t i) {
+    const uint32_t a = in[i], b = in[total + i], c = in[2 * total + i], four[4] = {a, b, c, a ^ c};
+    return device::dot4(a, b, c) ^ device::xor_masked(c, a, b) ^ device::or_differences<0x4b400000>(b, four) ^
+           device::or_differences<0>(0, {a & 2, c & 4, c & 8, c & 16});
+  }
+};
+TEST(device_functions, dot_products_and_masks) {
+  expect_everywhere<products>([](const auto& in, uint32_t i) {
+    const uint32_t a = in[i], b = in[total + i], c = in[2 * total + i];
+    uint32_t dot = c;
+    for (uint32_t k = 0; k < 32; k += 8) dot += (a >> k & 255) * (b >> k & 255);
+    const uint32_t k = 0x4b400000, differences = b | (a ^ k) | (c ^ k) | (b ^ k) | (a ^ c ^ k);
+    return dot ^ c ^ (a & b) ^ differences ^ ((a & 2) | (c & 28));
+  });
+}
+
 struct counts {
   __device__ static uint32_t run(const uint32_t* in, uint32_t i) {
     return popcount(in[i]) + 64 * static_cast<uint32_t>(device::ffs(in[i])) + 4096 * tuck::bit_width(in[i]);

@@ -280,35 +280,41 @@ class shared_bit_writer {
  public:
   // Begins at bit `bit` after `base`, which is a multiple of 4.
   __device__ __forceinline__ shared_bit_writer(void* base, uint32_t bit)
-      : at_(static_cast<uint32_t>(__cvta_generic_to_shared(base)) + bit / 32 * 4), fill_(bit % 32) {}
+      : at_(static_cast<uint32_t>(__cvta_generic_to_shared(base)) + bit / 32 * 4), end_(bit % 32) {}
   __device__ __forceinline__ explicit shared_bit_writer(shared_place<uint8_t> begin)
-      : at_(begin.at_ / 4 * 4), fill_(begin.at_ % 4 * 8) {}
+      : at_(begin.at_ / 4 * 4), end_(begin.at_ % 4 * 8) {}
 
-  // Appends the low `bits` <= 32 of x; the other bits of x must be zero.
+  // Appends the low `bits` <= 32 of x; ignores the other bits of x.
   __device__ __forceinline__ void put(uint32_t x, uint32_t bits) {
+    uint32_t end;
     asm volatile(
-        "{.reg .pred p; .reg .b32 h, s; shl.b32 s, %3, %1; or.b32 %0, %0, s; shf.l.clamp.b32 h, %3, 0, %1;"
-        " add.u32 %1, %1, %4; setp.ge.u32 p, %1, 32; @p red.shared.or.b32 [%2], %0; @p add.u32 %2, %2, 4;"
-        " @p mov.b32 %0, h; @p sub.u32 %1, %1, 32;}"
-        : "+r"(pending_), "+r"(fill_), "+r"(at_)
-        : "r"(x), "r"(bits)
+        "{.reg .pred p; .reg .b32 t; shf.r.clamp.b32 %0, %0, %1, %5; shf.r.clamp.b32 %1, %1, %4, %5;"
+        " add.u32 %2, %6, %5; lop3.b32 t, %2, %6, 32, 0x28; setp.ne.u32 p, t, 0; @p shf.l.wrap.b32 t, %0, %1, %2;"
+        " @p red.shared.or.b32 [%3], t; @p add.u32 %3, %3, 4;}"
+        : "+r"(before_), "+r"(last_), "=&r"(end), "+r"(at_)
+        : "r"(x), "r"(bits), "r"(end_)
         : "memory");
+    end_ = end;
   }
   __device__ __forceinline__ void finish() {
-    asm volatile("{.reg .pred p; setp.ne.b32 p, %1, 0; @p red.shared.or.b32 [%0], %1;}" ::"r"(at_), "r"(pending_)
-                 : "memory");
+    asm volatile(
+        "{.reg .pred p; .reg .b32 t; shf.l.wrap.b32 t, %1, 0, %2; setp.ne.b32 p, t, 0; @p red.shared.or.b32 [%0], "
+        "t;}" ::"r"(at_),
+        "r"(last_), "r"(end_)
+        : "memory");
   }
 
  private:
-  uint32_t at_, fill_, pending_ = 0;
+  uint32_t at_, before_ = 0, last_ = 0;  // the 64 bits before the end: those of `before_` are the earlier ones
+  uint32_t end_;                         // only the low five bits count
 };
 
-// If x is not 0, multiplies `piece` by `factor`, which frees its lowest bits for x, adds x, and adds `width` to `bits`.
-__device__ __forceinline__ void join_if_not_zero(uint32_t x, uint32_t& piece, uint32_t& bits, uint32_t factor,
-                                                 uint32_t width) {
-  asm("{.reg .pred p; setp.ne.b32 p, %2, 0; @p mad.lo.u32 %0, %0, %3, %2; @p add.u32 %1, %1, %4;}"
+// If x is not 0, multiplies `piece` by `factor`, which frees its lowest bits, adds `field`, and adds `width` to `bits`.
+__device__ __forceinline__ void join_if_not_zero(uint32_t x, uint32_t field, uint32_t& piece, uint32_t& bits,
+                                                 uint32_t factor, uint32_t width) {
+  asm("{.reg .pred p; setp.ne.b32 p, %2, 0; @p mad.lo.u32 %0, %0, %4, %3; @p add.u32 %1, %1, %5;}"
       : "+r"(piece), "+r"(bits)
-      : "r"(x), "r"(factor), "r"(width));
+      : "r"(x), "r"(field), "r"(factor), "r"(width));
 }
 
 // Returns the 32 bits from bit `bit` on of words in shared memory. Nobody may write these words after `bit` is
@@ -321,15 +327,15 @@ __device__ __forceinline__ uint32_t shared_window(const uint32_t* words, uint32_
       : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(words))), "r"(bit));
   return x;
 }
-// If `mask & Bit` is not 0, returns base + (window & field), removes `width` bits from the window, and adds `width` to
-// `bits`. Otherwise returns `absent`.
+// If `mask & Bit` is not 0, returns base + (window & field), and removes `width` bits from the window. Otherwise
+// returns `absent`.
 template <uint32_t Bit>
-__device__ __forceinline__ uint32_t take_if(uint32_t mask, uint32_t& window, uint32_t& bits, uint32_t field,
-                                            uint32_t width, uint32_t base, uint32_t absent) {
+__device__ __forceinline__ uint32_t take_if(uint32_t mask, uint32_t& window, uint32_t field, uint32_t width,
+                                            uint32_t base, uint32_t absent) {
   uint32_t x;
-  asm("{.reg .pred p; .reg .b32 t; and.b32 t, %3, %7; setp.ne.b32 p, t, 0; mov.b32 %0, %8; and.b32 t, %1, %4;"
-      " @p add.u32 %0, t, %6; @p shr.u32 %1, %1, %5; @p add.u32 %2, %2, %5;}"
-      : "=&r"(x), "+r"(window), "+r"(bits)
+  asm("{.reg .pred p; .reg .b32 t; and.b32 t, %2, %6; setp.ne.b32 p, t, 0; mov.b32 %0, %7; and.b32 t, %1, %3;"
+      " @p add.u32 %0, t, %5; @p shr.u32 %1, %1, %4;}"
+      : "=&r"(x), "+r"(window)
       : "r"(mask), "r"(field), "r"(width), "r"(base), "n"(Bit), "r"(absent));
   return x;
 }

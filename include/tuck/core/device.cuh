@@ -219,6 +219,12 @@ template <uint32_t B> __device__ __forceinline__ uint32_t dot4(uint32_t a, uint3
   asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "n"(B), "r"(c));
   return sum;
 }
+/// The same with factors that are known only at run time.
+__device__ __forceinline__ uint32_t dot4(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t sum;
+  asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+  return sum;
+}
 /// Returns c + a * B.
 template <uint32_t B> __device__ __forceinline__ uint64_t add_product(uint64_t c, uint32_t a) {
   asm("mad.wide.u32 %0, %1, %2, %0;" : "+l"(c) : "r"(a), "n"(B));
@@ -240,10 +246,26 @@ template <uint32_t Bits> __device__ __forceinline__ uint32_t or_if_differ(uint32
   return x;
 }
 
+// Two signed integers of 16 bits in a word: one instruction each from sm_90 on.
+/// Returns the smaller integers.
+__device__ __forceinline__ uint32_t least_pair(uint32_t a, uint32_t b) { return __vmins2(a, b); }
+/// Returns the larger integers.
+__device__ __forceinline__ uint32_t most_pair(uint32_t a, uint32_t b) { return __vmaxs2(a, b); }
+/// Returns the sums, modulo 2^16.
+__device__ __forceinline__ uint32_t add_pair(uint32_t a, uint32_t b) { return __vadd2(a, b); }
+/// Returns 1 in place of each integer that is not 0.
+__device__ __forceinline__ uint32_t non_zero_pair(uint32_t x) { return __vminu2(x, 0x00010001u); }
+
 /// Returns a ^ (b & Mask).
 template <uint32_t Mask> __device__ __forceinline__ uint32_t xor_masked(uint32_t a, uint32_t b) {
   uint32_t x;
   asm("lop3.b32 %0, %1, %2, %3, 0x78;" : "=r"(x) : "r"(a), "r"(b), "n"(Mask));
+  return x;
+}
+/// The same with a mask that is known only at run time.
+__device__ __forceinline__ uint32_t xor_masked(uint32_t a, uint32_t b, uint32_t mask) {
+  uint32_t x;
+  asm("lop3.b32 %0, %1, %2, %3, 0x78;" : "=r"(x) : "r"(a), "r"(b), "r"(mask));
   return x;
 }
 /// Returns ~(a | b | Mask).
@@ -258,10 +280,12 @@ __device__ __forceinline__ uint32_t odd_xor(uint32_t a, uint32_t b) {
   asm("lop3.b32 %0, %1, %2, 1, 0xbe;" : "=r"(x) : "r"(a), "r"(b));
   return x;
 }
-/// Returns (a ^ b) | c.
-__device__ __forceinline__ uint32_t or_xor(uint32_t a, uint32_t b, uint32_t c) {
-  asm("lop3.b32 %0, %1, %2, %0, 0xbe;" : "+r"(c) : "r"(a), "r"(b));
-  return c;
+/// Returns `bits`, with the bits set in which any of four words differs from B.
+template <uint32_t B> __device__ __forceinline__ uint32_t or_differences(uint32_t bits, const uint32_t (&x)[4]) {
+  asm("{.reg .b32 t, u; lop3.b32 t, %1, %2, %5, 0x7e; lop3.b32 u, %3, %4, %5, 0x7e; lop3.b32 %0, %0, t, u, 0xfe;}"
+      : "+r"(bits)
+      : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "n"(B));
+  return bits;
 }
 /// Returns whether any of four f32, given as bit patterns, is NaN or has a magnitude above the limit.
 __device__ __forceinline__ bool any_above(const uint32_t (&x)[4], uint32_t limit) {

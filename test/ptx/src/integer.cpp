@@ -198,6 +198,13 @@ template <bool a_signed, bool b_signed> struct dp4a_op {
   }
 };
 
+// An operation on each half of a word.
+template <class Op, class T> struct pair_op {
+  static uint32_t of(uint32_t a, uint32_t b) {
+    const auto half = [=](unsigned at) { return uint32_t{static_cast<uint16_t>(Op::of(T(a >> at), T(b >> at)))}; };
+    return half(16) << 16 | half(0);
+  }
+};
 // The handler of an operation on values of type t alone; null where it has none.
 template <class Op, class... More> handler signed_or_not(type t) {
   switch (t) {
@@ -291,8 +298,20 @@ template <bool subtracts, bool multiplies> void decode_carry(decoder& d, bool re
 
 // --- decoding -------------------------------------------------------------------------------------------------------
 
+// Pairs of 16 bits, which sm_90 introduced. Returns whether the next modifier says so.
+template <class Op> bool decode_pairs(decoder& d) {
+  const int which = d.take_one({"u16x2", "s16x2"});
+  if (which < 0) return false;
+  operands(d, type::b32, {type::b32, type::b32});
+  d.i.run = which == 0 ? lanes_of<pair_op<Op, uint16_t>, uint32_t, uint32_t, uint32_t>
+                       : lanes_of<pair_op<Op, int16_t>, uint32_t, uint32_t, uint32_t>;
+  return true;
+}
+
 template <class Op, bool subtracts> void decode_sum(decoder& d) {
   if (decode_floating(d)) return;
+  if constexpr (!subtracts)
+    if (decode_pairs<Op>(d)) return;
   if (d.take("cc")) {
     d.i.flag = true;
     d.i.from_predicates[0] = {d.known.temporary_predicate(), false};
@@ -309,6 +328,8 @@ template <class Op, bool subtracts> void decode_sum(decoder& d) {
 
 template <class Op> void decode_binary(decoder& d) {
   if (decode_floating(d)) return;
+  if constexpr (std::is_same_v<Op, min_op> || std::is_same_v<Op, max_op>)
+    if (decode_pairs<Op>(d)) return;
   const type t = d.need_type(all_integers);
   operands(d, t, {t, t});
   d.i.run = binary<Op>(t);

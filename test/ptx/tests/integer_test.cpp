@@ -63,6 +63,23 @@ TYPED_TEST(Integers, DivideAndCompare) {
   }
 }
 
+template <class T> void pairs(const std::string& t) {
+  const auto each = [](uint32_t a, uint32_t b, const auto& of) {
+    const auto half = [&](int at) {
+      return uint32_t{static_cast<uint16_t>(of(static_cast<T>(a >> at), static_cast<T>(b >> at)))};
+    };
+    return half(16) << 16 | half(0);
+  };
+  using u = uint32_t;
+  form("min." + t + " %d, %a, %b;", [=](u a, u b) { return each(a, b, [](T x, T y) { return std::min(x, y); }); });
+  form("max." + t + " %d, %a, %b;", [=](u a, u b) { return each(a, b, [](T x, T y) { return std::max(x, y); }); });
+  form("add." + t + " %d, %a, %b;", [=](u a, u b) { return each(a, b, [](T x, T y) { return x + y; }); });
+}
+TEST(Integers, Pairs) {
+  pairs<int16_t>("s16x2");
+  pairs<uint16_t>("u16x2");
+}
+
 template <class T> void carries(const std::string& t) {
   const std::string regs = "{ .reg .b" + t.substr(1) + " %x, %y; ";
   const int bits = sizeof(T) * 8;

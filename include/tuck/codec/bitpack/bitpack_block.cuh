@@ -23,7 +23,7 @@ template <element T, int Threads> class block_codec<bitpack<T>, Threads> {
     return groups_.measure(values.count, codec.predicts(), 0, 0, bitpack<T>::limit(values.count));
   }
   __device__ void pack(const bitpack<T>&, const tile&, bytes out) {
-    groups_.assemble(0);
+    groups_.assemble();
     device::sync_block();
     copy_from_shared<Threads>(out, groups_.encoded(), groups_.end());
   }

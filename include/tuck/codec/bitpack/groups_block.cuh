@@ -7,6 +7,7 @@
 
 #include <tuck/codec/bitpack/bytes_block.cuh>
 #include <tuck/codec/bitpack/groups.hpp>
+#include <tuck/codec/bitpack/pairs_block.cuh>
 #include <tuck/codec/block.cuh>
 #include <tuck/core/bit_lanes.cuh>
 
@@ -28,6 +29,7 @@ class block_groups {
   static constexpr uint32_t team = group / part;                           // threads of a group
   static constexpr uint32_t in_quad = 16 / Bytes;                          // integers in 16 bytes
   static constexpr uint32_t quads = part / in_quad;
+  static constexpr bool in_pairs = Bytes == 2 && !Unsigned;
   static constexpr word highest_integer = Unsigned ? low_mask(8 * Bytes) : 0;
   // measure() counts the groups and bits of a warp in one word.
   static_assert(Threads >= 128 && Threads <= 1024, "tuck: bitpack and quantize are encoded by 128 to 1024 threads");
@@ -119,15 +121,14 @@ class block_groups {
     return at.end + more_bytes;
   }
 
-  // Writes the chunk to encoded(), up to end(), and `more_bytes` zeros after it. Call it after a barrier. Has barriers.
-  __device__ void assemble(uint32_t more_bytes) {
+  // Writes the chunk to encoded(), up to end(), and zeros after it. Call it after a barrier. Has barriers.
+  __device__ void assemble() {
     // The chunk overwrites the integers.
     device::vec128 own[rounds * quads];
 #pragma unroll
     for (uint32_t q = 0; q < rounds * quads; ++q) own[q] = own_vector(q);
     device::sync_block();
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; 16 * i < temp_.at.end + more_bytes; i += Threads) vectors()[i] = {};
+    zero_shared<Threads>(encoded());
     device::sync_block();
     if (threadIdx.x == 0) temp_.words[0] = temp_.head;
     uint32_t bit = bits_before_, groups = groups_before_;
@@ -137,7 +138,10 @@ class block_groups {
       word last = 0;  // the integer before this thread's integers
       if constexpr (team > 1) last = device::shfl_up(static_cast<word>(integer(own[quads - 1], in_quad - 1)), 1u);
       if (mine.non_zeros != 0) {
-        if (rank() == 0) put_tables(mine, groups);
+        if (rank() == 0) {
+          encoded()[temp_.at.shapes + (groups & 0xffffu)] = static_cast<std::byte>(mine.form);
+          if (mine.is_sparse()) temp_.words[temp_.at.masks / 4 + (groups >> 16)] = mine.non_zeros;
+        }
         put_integers(mine, own + r * quads, last, bit);
       }
       put_non_zero_bits(r);
@@ -197,34 +201,9 @@ class block_groups {
   };
 
   __device__ summary summarize(uint32_t r, bool differences) const {
-    number first = integer(own_vector(r * quads), 0), last = first;
-    extremes e{first, first, 0, 0, 0};
-#pragma unroll((quads + 1) / 2)  // limits registers: otherwise all would be loaded at once
-    for (uint32_t q = 0; q < quads; ++q) {
-      const device::vec128 own = own_vector(r * quads + q);
-      number x[in_quad];
-#pragma unroll
-      for (uint32_t i = 0; i < in_quad; ++i) x[i] = integer(own, i);
-      if (!Unsigned) e.non_zeros >>= in_quad;
-      detail::unrolled<in_quad>([&]<int I>() {
-        e.lowest = least(e.lowest, x[I]);
-        e.highest = most(e.highest, x[I]);
-        if constexpr (!Unsigned)
-          e.non_zeros =
-              device::or_if_differ<1u << (group - in_quad + I)>(e.non_zeros, static_cast<word>(x[I]), word{0});
-      });
-      if (differences) {
-#pragma unroll
-        for (uint32_t i = 0; i < in_quad; ++i) {
-          add_step(e, x[i], last);
-          last = x[i];
-        }
-      }
-    }
-    if constexpr (Unsigned)
-      e.non_zeros = e.lowest != 0 ? low_mask(part) : detail::find_non_zeros<4 * quads>(&own_vector(r * quads));
-    else
-      e.non_zeros >>= group - part;
+    number first = integer(own_vector(r * quads), 0);
+    const number last = integer(own_vector(r * quads + quads - 1), in_quad - 1);
+    extremes e = find_extremes(r * quads, differences);
     e.non_zeros <<= rank() * part;
     if constexpr (team > 1) {
       if (differences) {
@@ -245,6 +224,39 @@ class block_groups {
       first = device::shfl(first, static_cast<int>(device::lane_id() / team * team));
     }
     return {e.lowest, e.highest, first, layout::zigzag(e.least_step) | layout::zigzag(e.most_step), e.non_zeros};
+  }
+  // Finds the extremes of the integers that this thread has of a group, from 16 bytes number `begin` on.
+  __device__ extremes find_extremes(uint32_t begin, bool differences) const {
+    if constexpr (in_pairs) return detail::find_extremes<extremes, 4 * quads>(&own_vector(begin), differences);
+    number last = integer(own_vector(begin), 0);
+    extremes e{last, last, 0, 0, 0};
+#pragma unroll((quads + 1) / 2)  // limits registers: otherwise all would be loaded at once
+    for (uint32_t q = 0; q < quads; ++q) {
+      const device::vec128 own = own_vector(begin + q);
+      number x[in_quad];
+#pragma unroll
+      for (uint32_t i = 0; i < in_quad; ++i) x[i] = integer(own, i);
+      if (!Unsigned) e.non_zeros >>= in_quad;
+      detail::unrolled<in_quad>([&]<int I>() {
+        e.lowest = least(e.lowest, x[I]);
+        e.highest = most(e.highest, x[I]);
+        if constexpr (!Unsigned)
+          e.non_zeros =
+              device::or_if_differ<1u << (group - in_quad + I)>(e.non_zeros, static_cast<word>(x[I]), word{0});
+      });
+      if (differences) {
+#pragma unroll
+        for (uint32_t i = 0; i < in_quad; ++i) {
+          add_step(e, x[i], last);
+          last = x[i];
+        }
+      }
+    }
+    if constexpr (Unsigned)
+      e.non_zeros = e.lowest != 0 ? low_mask(part) : detail::find_non_zeros<4 * quads>(&own_vector(begin));
+    else
+      e.non_zeros >>= group - part;
+    return e;
   }
   __device__ static void add_step(extremes& e, number x, number before) {
     const auto step = static_cast<number>(static_cast<word>(x) - static_cast<word>(before));
@@ -279,10 +291,6 @@ class block_groups {
 
   // -- bytes ---------------------------------------------------------------------------------------------------------
 
-  __device__ void put_tables(const own_group& mine, uint32_t groups) {
-    encoded()[temp_.at.shapes + (groups & 0xffffu)] = static_cast<std::byte>(mine.form);
-    if (mine.is_sparse()) temp_.words[temp_.at.masks / 4 + (groups >> 16)] = mine.non_zeros;
-  }
   // The bits of a warp's groups lie in few words, so each word is combined in the warp first.
   __device__ void put_non_zero_bits(uint32_t r) {
     constexpr uint32_t spanned = ceil_div(device::warp_size / team * rounds, 32u);
@@ -314,42 +322,44 @@ class block_groups {
     // Writes as many integers at once as fit in 32 bits.
     if constexpr (Unsigned) {
       if (mine.is_sparse())
-        put_all<4>(out, mine, own, last);
+        put_all<uint32_t, 4>(out, mine, own, last);
       else
         width <= 4 ? detail::put_bytes<8, 4 * quads>(out, own, width, mine.base)
                    : detail::put_bytes<4, 4 * quads>(out, own, width, mine.base);
-    } else if (Bytes < 8 && width <= 8)
-      put_all<Bytes == 8 ? 2 : 4>(out, mine, own, last);
-    else if (width <= 16)
-      put_all<2>(out, mine, own, last);
+    } else if constexpr (in_pairs)
+      detail::put_pairs<4 * quads>(out, own, {static_cast<uint8_t>(mine.form)}, mine.base, last, rank() == 0);
+    else if (width > 32)
+      put_all<word, 1>(out, mine, own, last);
+    else if (width > 16)
+      put_all<uint32_t, 1>(out, mine, own, last);
+    else if (width > 8)
+      put_all<uint32_t, 2>(out, mine, own, last);
     else
-      put_all<1>(out, mine, own, last);
+      put_all < uint32_t, in_quad<4 ? in_quad : 4>(out, mine, own, last);
     out.finish();
   }
-  template <uint32_t Together>
+  // Writes `Together` integers at once. U: as many of their low bits as are needed.
+  template <class U, uint32_t Together>
   __device__ static void put_all(device::shared_bit_writer& out, const own_group& mine, const device::vec128* own,
-                                 word last) {
+                                 word before) {
     const bool sparse = mine.is_sparse(), difference = mine.is_difference();
-    const word base = difference ? 0 : mine.base;
+    const U base = difference ? 0 : static_cast<U>(mine.base);
     const uint32_t width = mine.as_shape().width(), room = width - 1 < 31 ? 1u << width : 0;
-    // The base in each field: in the first `Together` fields, and in so many that one more field changes no bit.
-    uint32_t bases = static_cast<uint32_t>(base), all_bases = bases;
+    uint32_t bases = static_cast<uint32_t>(base);  // in the field of each integer
 #pragma unroll
     for (uint32_t k = 1; k < Together; ++k) bases = bases * room + static_cast<uint32_t>(base);
-    if (Bytes < 8 && sparse) {
-#pragma unroll
-      for (uint32_t k = 1, more = room; k < 32; k *= 2, more *= more) all_bases += all_bases * more;
-    }
+    U last = static_cast<U>(before);
 #pragma unroll
     for (uint32_t q = 0; q < quads; ++q) {
-      word x[in_quad];
+      U x[in_quad];
 #pragma unroll
-      for (uint32_t i = 0; i < in_quad; ++i) x[i] = static_cast<word>(integer(own[q], i));
+      for (uint32_t i = 0; i < in_quad; ++i)
+        x[i] = Bytes == 8 && sizeof(U) == 4 ? own[q].w[2 * i] : static_cast<U>(integer(own[q], i));
       if (difference) {
 #pragma unroll
         for (uint32_t i = 0; i < in_quad; ++i) {
-          const word now = x[i];
-          x[i] = layout::zigzag(static_cast<number>(now - last));
+          const U now = x[i];
+          x[i] = integer_groups<sizeof(U)>::zigzag(static_cast<std::make_signed_t<U>>(now - last));
           last = now;
         }
       }
@@ -359,28 +369,20 @@ class block_groups {
       if (leads) x[0] = 0;
 #pragma unroll
       for (uint32_t i = 0; i < in_quad; i += Together) {
-        if (sparse) {
-          if constexpr (Bytes == 8) {
+        if constexpr (sizeof(U) == 8) {
+          if (!sparse || x[i] != 0) put_wide(out, x[i] - base, i == 0 ? width - skipped : width);
+        } else if (sparse) {
+          uint32_t piece = 0, bits = 0;
 #pragma unroll
-            for (uint32_t k = 0; k < Together; ++k)
-              if (x[i + k] != 0) put_wide(out, x[i + k] - base, width);
-          } else {
-            uint32_t piece = all_bases, bits = 0;
-#pragma unroll
-            for (uint32_t k = Together; k-- > 0;) device::join_if_not_zero(x[i + k], piece, bits, room, width);
-            out.put(piece - all_bases, bits);
-          }
-        } else if (Bytes == 8 && Together == 1) {
-          put_wide(out, x[i] - base, i == 0 ? width - skipped : width);
+          for (uint32_t k = Together; k-- > 0;)
+            device::join_if_not_zero(x[i + k], x[i + k] - base, piece, bits, room, width);
+          out.put(piece, bits);
         } else {
-          uint32_t piece = static_cast<uint32_t>(x[i + Together - 1]);
+          uint32_t piece = x[i + Together - 1];
 #pragma unroll
-          for (uint32_t k = 1; k < Together; ++k) piece = piece * room + static_cast<uint32_t>(x[i + Together - 1 - k]);
+          for (uint32_t k = Together - 1; k-- > 0;) piece = piece * room + x[i + k];
           piece -= bases;
-          if (i == 0)
-            out.put(piece >> skipped, Together * width - skipped);
-          else
-            out.put(piece, Together * width);
+          i == 0 ? out.put(piece >> skipped, Together * width - skipped) : out.put(piece, Together * width);
         }
       }
     }

@@ -30,7 +30,7 @@ class block_group_reader {
   // What is needed to read the integers of a group. For bytes that are all present, base and field are repeated four
   // times in a word.
   struct alignas(Bytes == 8 ? 8 : 16) entry {
-    word base;         // added to each integer, `zero` included
+    word base;         // added to each integer, `zero` included. Difference groups: zigzag of the first integer
     uint32_t bit;      // offset of the integers in the payload
     uint32_t meta;     // width | flags
     uint32_t present;  // one bit per integer: is it in the payload? Bytes that are all present: the field
@@ -42,7 +42,7 @@ class block_group_reader {
   struct TempStorage {
     alignas(16) uint32_t encoded[tile_bytes / 4 + 4];  // with space for reads of three words at its end
     entry of_group[most_groups];
-    word absent[most_groups];  // value of an integer that is not in the payload
+    uint32_t places[Bytes == 8 ? 1 : 16];  // places_of() for each value of four bits
     uint32_t sparse[warps], bits[warps];
     uint32_t payload, end;  // offsets in bytes; uniform, kept here to save registers
   };
@@ -53,12 +53,14 @@ class block_group_reader {
   // Returns false, to all threads, if the groups are malformed. Has barriers.
   __device__ bool open(const_bytes encoded, uint32_t count, uint32_t max_width, word zero) {
     const auto size = static_cast<uint32_t>(encoded.size());
+    zero_ = zero;
     const uint32_t groups = layout::count(count), words = (groups + 31) / 32;
     const uint32_t shapes = layout::head_bytes + 4 * words;
     if (encoded.size() > tile_bytes || size < shapes) return false;
     copy_to_shared<Threads>(reinterpret_cast<std::byte*>(temp_.encoded), encoded);
     device::sync_block();
     if (threadIdx.x < 3) temp_.encoded[(size + 3) / 4 + threadIdx.x] = 0;
+    if (Bytes < 8 && threadIdx.x < 16) temp_.places[threadIdx.x] = places_of(threadIdx.x);
     const uint32_t first_bits = head() & 255, base_bits = head() >> 8 & 255;
     bool bad = (first_bits > max_width) | (base_bits > max_width);
 
@@ -86,7 +88,7 @@ class block_group_reader {
       temp_.payload = at.payload;
       temp_.end = at.end;
     }
-    if (takes_part()) put_entries(own, at.payload, sum_before(bits_of_warp), zero);
+    if (takes_part()) put_entries(own, at.payload, sum_before(bits_of_warp));
     device::sync_block();
     return true;
   }
@@ -203,7 +205,7 @@ class block_group_reader {
   }
 
   // `bit` is the offset in the payload at which this warp's groups begin.
-  __device__ void put_entries(const own_groups& own, uint32_t payload, uint32_t bit, word zero) {
+  __device__ void put_entries(const own_groups& own, uint32_t payload, uint32_t bit) {
     const uint32_t first = threadIdx.x * each;
     bit += own.before;
 #pragma unroll
@@ -211,9 +213,8 @@ class block_group_reader {
       const shape form = own.form[i];
       const uint32_t lead = form.lead_bits(head() & 255, head() >> 8 & 255), width = form.width();
       const bool is_zero = (own.there >> i & 1) == 0;  // no bits and no base
-      const word base = zero + (is_zero ? 0 : form.base(take(temp_.encoded + payload / 4, bit, lead), head() >> 16));
-      // In a difference group, the first integer takes the place of the missing first difference.
-      temp_.absent[first + i] = form.is_difference() ? layout::zigzag(static_cast<number>(base)) : zero;
+      word base = zero_ + (is_zero ? 0 : form.base(take(temp_.encoded + payload / 4, bit, lead), head() >> 16));
+      if (form.is_difference()) base = layout::zigzag(static_cast<number>(base));
       if constexpr (Unsigned) {
         temp_.of_group[first + i] = is_zero ? entry{} : entry_of_bytes(form, base, bit + lead, own.present[i]);
         bit += own.bits[i];
@@ -222,7 +223,7 @@ class block_group_reader {
       const uint32_t meta = width | (form.is_sparse() ? not_all : 0) |
                             (form.is_difference() ? not_all | differences : 0) | (width > 8 ? over_8 : 0) |
                             (width > 16 ? over_16 : 0);
-      temp_.of_group[first + i] = {form.is_difference() ? 0 : base, bit + lead, is_zero ? 0 : meta, own.present[i]};
+      temp_.of_group[first + i] = {base, bit + lead, is_zero ? 0 : meta, own.present[i]};
       bit += own.bits[i];
     }
   }
@@ -235,7 +236,7 @@ class block_group_reader {
   // Bytes are added four at a time. If a sum could overflow its byte, the group is marked to be read byte by byte.
   __device__ static entry entry_of_bytes(shape form, uint32_t base, uint32_t bit, uint32_t present) {
     const uint32_t width = form.width(), field = (1u << width) - 1, flags = width | (width > 4 ? over_4 : 0);
-    if (form.is_difference()) return {0, bit, flags | not_all | differences, present};
+    if (form.is_difference()) return {base, bit, flags | not_all | differences, present};
     if (form.is_sparse() || base > 255 - field) return {base, bit, flags | not_all, present};
     return {base * 0x01010101u, bit, flags, field * 0x01010101u};
   }
@@ -286,14 +287,13 @@ class block_group_reader {
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
       const uint32_t at = first + static_cast<uint32_t>(r) * tile::row_values;
+      const entry own = SomeAbsent ? in_full(e[r]) : e[r];
       word x[in_lane];
-      if constexpr (SomeAbsent) {
-        take_present<Together>(x, payload, in_full(e[r]), column,
-                               temp_.absent[first / group + static_cast<uint32_t>(r) * (tile::row_values / group)]);
-        if (any_differences) sum_differences(x, (e[r].meta & differences) != 0);
-      } else {
-        take_all<Together>(x, payload, e[r], column);
-      }
+      if constexpr (Together == 4)
+        take_small<SomeAbsent>(x, payload, own, column);
+      else
+        take_large<Together, SomeAbsent>(x, payload, own, column);
+      if (SomeAbsent && any_differences) sum_differences(x, own.base, (own.meta & differences) != 0);
       if constexpr (Unsigned)
         rows[r] = row(at, detail::bytes_of(x).w);
       else
@@ -301,17 +301,27 @@ class block_group_reader {
     }
   }
 
-  // Reads the integers from `column` of a group whose integers are all present.
-  template <uint32_t Together>
-  __device__ static void take_all(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column) {
-    const uint32_t width = e.meta & 255, field = (1u << width) - 1;
-    uint32_t bit = e.bit + column * width;
-#pragma unroll
-    for (uint32_t i = 0; i < in_lane; i += Together, bit += Together * width) {
-      uint32_t bits = device::shared_window(payload, bit);
-#pragma unroll
-      for (uint32_t k = 0; k < Together; ++k, bits >>= width) x[i + k] = (bits & field) + e.base;
-    }
+  // Reads integers of at most 8 bits, four at once.
+  template <bool SomeAbsent>
+  __device__ void take_small(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column) const {
+    const uint32_t width = e.meta & 255, fields = (0x01010101u << width) - 0x01010101u, present = e.present >> column;
+    const uint32_t first = e.bit + (SomeAbsent ? popcount(e.present & low_mask(column)) : column) * width;
+    const uint32_t absent = device::byte_perm(zero_ - e.base, 0, 0);  // added to the base, it gives `zero`
+    detail::unrolled<in_lane / 4>([&]<int Window>() {
+      constexpr uint32_t i = 4 * Window;
+      uint32_t four[1];
+      detail::take_bytes<4>(four, payload, first + (SomeAbsent ? popcount(present & low_mask(i)) : i) * width, 0, width,
+                            fields, 0);
+      if (SomeAbsent)
+        four[0] = device::byte_perm(four[0], absent, device::shared_words(temp_.places).of<i, 4>(present));
+      detail::unrolled<4>([&]<int K>() { x[i + K] = device::dot4<1u << 8 * K>(four[0], e.base); });
+    });
+  }
+  // Returns byte_perm selectors for the presence bits of four bytes. They move the bytes that are present from the
+  // front to their places, and select the second operand elsewhere.
+  __device__ static uint32_t places_of(uint32_t bits) {
+    const uint32_t ones = (bits & 1) | (bits & 2) << 3 | (bits & 4) << 6 | (bits & 8) << 9;  // a nibble each
+    return ones * (0x1110 - 4) + 0x4444;  // the number of ones before a nibble, plus 4 if it is not one
   }
   // Reads rows of bytes that are all present.
   template <uint32_t Together, class Row, int Rows>
@@ -326,34 +336,40 @@ class block_group_reader {
       rows[r] = row(first + static_cast<uint32_t>(r) * tile::row_values, words);
     }
   }
-  // Reads integers of which some may be absent.
-  template <uint32_t Together>
-  __device__ static void take_present(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column,
-                                      word absent) {
+  // Reads integers of any width.
+  template <uint32_t Together, bool SomeAbsent>
+  __device__ void take_large(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column) const {
     const uint32_t width = e.meta & 255, present = e.present >> column;
-    const uint32_t bit = e.bit + popcount(e.present & low_mask(column)) * width;
+    const uint32_t bit = e.bit + (SomeAbsent ? popcount(e.present & low_mask(column)) : column) * width;
     if constexpr (Bytes == 8) {
-      x[0] = (present & 1) != 0 ? take(payload, bit, width) + e.base : absent;
-      x[1] = (present & 2) != 0 ? take(payload, bit + (present & 1) * width, width) + e.base : absent;
+      x[0] = (present & 1) != 0 ? take(payload, bit, width) + e.base : zero_;
+      x[1] = (present & 2) != 0 ? take(payload, bit + (present & 1) * width, width) + e.base : zero_;
     } else {
       const uint32_t field = Together == 1 ? low_mask(width) : (1u << width) - 1;
-      uint32_t next = bit;
       detail::unrolled<in_lane / Together>([&]<int Window>() {
-        uint32_t bits = device::shared_window(payload, next);
+        constexpr uint32_t i = Window * Together;
+        const uint32_t before = SomeAbsent ? popcount(present & low_mask(i)) : i;
+        uint32_t bits = device::shared_window(payload, bit + before * width);
         detail::unrolled<Together>([&]<int I>() {
-          constexpr uint32_t i = Window * Together + I;
-          x[i] = device::take_if<1u << i>(present, bits, next, field, width, e.base, absent);
+          if constexpr (SomeAbsent) {
+            x[i + I] = device::take_if<1u << (i + I)>(present, bits, field, width, e.base, zero_);
+          } else {
+            x[i + I] = (bits & field) + e.base;
+            bits >>= width;
+          }
         });
       });
     }
   }
 
-  // Sums up the differences of a difference group over the lanes that share it. The whole warp calls it.
-  __device__ static void sum_differences(word (&x)[in_lane], bool is_difference) {
+  // Sums up the differences of a difference group over the lanes that share it. The first integer, in zigzag form, has
+  // been added to each difference, and takes the place of the missing first difference. The whole warp calls it.
+  __device__ static void sum_differences(word (&x)[in_lane], word first, bool is_difference) {
     constexpr uint32_t lanes = group / in_lane;
     word sums[in_lane], sum = 0;
 #pragma unroll
-    for (uint32_t i = 0; i < in_lane; ++i) sums[i] = sum += layout::unzigzag(x[i]);
+    for (uint32_t i = 0; i < in_lane; ++i)
+      sums[i] = sum += layout::unzigzag(i == 0 && device::lane_id() % lanes == 0 ? first : x[i] - first);
     word before = sum;
 #pragma unroll
     for (uint32_t delta = 1; delta < lanes; delta *= 2) {
@@ -367,6 +383,7 @@ class block_group_reader {
   }
 
   TempStorage& temp_;
+  word zero_ = 0;  // added to each integer
 };
 
 }  // namespace tuck::inline TUCK_ABI

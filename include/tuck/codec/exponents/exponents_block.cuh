@@ -35,7 +35,7 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
     return planes > limit ? incompressible : groups_.measure(values.count, false, 0, planes, limit);
   }
   __device__ void pack(const exponents<T>&, const tile& values, bytes out) {
-    groups_.assemble(0);
+    groups_.assemble();
     const uint32_t end = groups_.end(), plane_words = exponents<T>::plane_bytes(values.count) / 4;
     const uint32_t first = tile::first_value() / 4;
     auto* const planes = reinterpret_cast<uint32_t*>(groups_.encoded() + end);

@@ -47,7 +47,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   }
   template <class Chunk> __device__ void pack(const quantize<T>& codec, Chunk& chunk, bytes out) {
     const uint32_t end = groups_.end(), side = codec.side().bytes(temp_.exceptions);
-    groups_.assemble(side);
+    groups_.assemble();
     quantizer_.write_side(codec.side(), groups_.encoded() + end, exponent_, temp_.exceptions, chunk);
     device::sync_block();
     copy_from_shared<Threads>(out, groups_.encoded(), end + side);

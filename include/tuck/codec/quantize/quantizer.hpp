@@ -235,9 +235,11 @@ template <floating_element T> struct step_quantizer {
                             static_cast<int>(format::mantissa_bits);  // as a power of two
     const int tolerance_exponent = static_cast<int>(wanted >> 23) - 127;
     uint32_t best = bits_of(exact::mul(tolerance, 1 - 0x1p-9f));
-    for (int i = finest; i >= 0 && tolerance_exponent - i <= largest_ulp; --i) {
+    const int coarsest = tolerance_exponent > largest_ulp ? tolerance_exponent - largest_ulp : 0;
+    uint32_t below = low_mask(23 - finest);  // the bits of the mantissa that are less than u
+    for (int i = finest; i >= coarsest; --i, below += below + 1) {
       // u = 2^-i of the binade: keep i bits of the mantissa and add half a unit.
-      const uint32_t candidate = (wanted & ~low_mask(23 - static_cast<uint32_t>(i))) | 1u << (22 - i);
+      const uint32_t candidate = (wanted | below) ^ below >> 1;
       best = candidate < best ? candidate : best;
     }
     // u = twice the lower end of the binade.

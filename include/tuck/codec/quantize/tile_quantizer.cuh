@@ -91,14 +91,10 @@ template <floating_element T, int Threads> class tile_quantizer {
     if (!codec.has_exponent()) return 0;
     bits largest = 0;
     if constexpr (sizeof(T) == 2) {
-      uint32_t high = 0, low = 0;
+      uint32_t both = 0;
 #pragma unroll
-      for (int j = 0; j < tile::words; ++j) {
-        const uint32_t both = values.w[j] & 0x7fff7fffu;
-        high = both > high ? both : high;
-        low = both << 16 > low ? both << 16 : low;
-      }
-      largest = static_cast<bits>((high > low ? high : low) >> 16);
+      for (int j = 0; j < tile::words; ++j) both = device::most_pair(both, values.w[j] & 0x7fff7fffu);
+      largest = static_cast<bits>(both >> 16 > (both & 0xffffu) ? both >> 16 : both);
     }
     if (codec.pointwise() || largest >= format::infinity) {
       largest = 0;
@@ -243,10 +239,10 @@ template <floating_element T, int Threads> class tile_quantizer {
         for (int k = 0; k < 4; ++k) {
           if constexpr (sizeof(T) == 4) wide[k] = x.w[k];
           const auto one = steps::nearest_to(wide[k], inverse, step);
-          beyond = device::or_xor(one.shifted, steps::least, beyond);
           shifted[k] = one.shifted;
           back[k] = one.product;
         }
+        beyond = device::or_differences<steps::least>(beyond, shifted);
         if constexpr (sizeof(T) == 2) {
 #pragma unroll
           for (int k = 0; k < 4; k += 2) {

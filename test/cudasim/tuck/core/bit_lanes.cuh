@@ -189,7 +189,8 @@ class shared_bit_writer {
   }
 
   void put(std::uint32_t x, std::uint32_t bits, call_site at = call_site::here()) {
-    pending_ |= std::uint64_t{x} << fill_;
+    const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
+    pending_ |= (x & mask) << fill_;
     fill_ += bits;
     if (fill_ < 32) return;
     atomicOr(at_++, static_cast<std::uint32_t>(pending_), at);
@@ -206,10 +207,10 @@ class shared_bit_writer {
   std::uint64_t pending_ = 0;
 };
 
-inline void join_if_not_zero(std::uint32_t x, std::uint32_t& piece, std::uint32_t& bits, std::uint32_t factor,
-                             std::uint32_t width) {
+inline void join_if_not_zero(std::uint32_t x, std::uint32_t field, std::uint32_t& piece, std::uint32_t& bits,
+                             std::uint32_t factor, std::uint32_t width) {
   if (x == 0) return;
-  piece = piece * factor + x;
+  piece = piece * factor + field;
   bits += width;
 }
 inline std::uint32_t shared_window(const std::uint32_t* words, std::uint32_t bit) {
@@ -217,12 +218,11 @@ inline std::uint32_t shared_window(const std::uint32_t* words, std::uint32_t bit
   return funnel_shift_right(words[0], words[1], bit);
 }
 template <std::uint32_t Bit>
-inline std::uint32_t take_if(std::uint32_t mask, std::uint32_t& window, std::uint32_t& bits, std::uint32_t field,
-                             std::uint32_t width, std::uint32_t base, std::uint32_t absent) {
+inline std::uint32_t take_if(std::uint32_t mask, std::uint32_t& window, std::uint32_t field, std::uint32_t width,
+                             std::uint32_t base, std::uint32_t absent) {
   if ((mask & Bit) == 0) return absent;
   const std::uint32_t x = (window & field) + base;
   window = width < 32 ? window >> width : 0;
-  bits += width;
   return x;
 }
 

@@ -141,10 +141,11 @@ inline void split_words(std::uint64_t x, std::uint32_t& low, std::uint32_t& high
   low = static_cast<std::uint32_t>(x);
   high = static_cast<std::uint32_t>(x >> 32);
 }
-template <std::uint32_t B> inline std::uint32_t dot4(std::uint32_t a, std::uint32_t c) {
-  for (int byte = 0; byte < 4; ++byte) c += (a >> 8 * byte & 0xff) * (B >> 8 * byte & 0xff);
+inline std::uint32_t dot4(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+  for (int byte = 0; byte < 4; ++byte) c += (a >> 8 * byte & 0xff) * (b >> 8 * byte & 0xff);
   return c;
 }
+template <std::uint32_t B> inline std::uint32_t dot4(std::uint32_t a, std::uint32_t c) { return dot4(a, B, c); }
 template <std::uint32_t B> inline std::uint64_t add_product(std::uint64_t c, std::uint32_t a) {
   return c + std::uint64_t{a} * B;
 }
@@ -155,9 +156,24 @@ inline std::uint32_t or_if_differ(std::uint32_t x, U a, std::type_identity_t<U> 
   return a != b ? x | Bits : x;
 }
 
+inline std::uint32_t make_pair(std::uint32_t low, std::uint32_t high) { return (low & 0xffffu) | high << 16; }
+inline std::int16_t of_pair(std::uint32_t x, int k) { return static_cast<std::int16_t>(x >> 16 * k); }
+inline std::uint32_t least_pair(std::uint32_t a, std::uint32_t b) {
+  return make_pair(std::min(of_pair(a, 0), of_pair(b, 0)), std::min(of_pair(a, 1), of_pair(b, 1)));
+}
+inline std::uint32_t most_pair(std::uint32_t a, std::uint32_t b) {
+  return make_pair(std::max(of_pair(a, 0), of_pair(b, 0)), std::max(of_pair(a, 1), of_pair(b, 1)));
+}
+inline std::uint32_t add_pair(std::uint32_t a, std::uint32_t b) { return make_pair(a + b, (a >> 16) + (b >> 16)); }
+inline std::uint32_t non_zero_pair(std::uint32_t x) { return make_pair(of_pair(x, 0) != 0, of_pair(x, 1) != 0); }
+
 template <std::uint32_t Mask> std::uint32_t xor_masked(std::uint32_t a, std::uint32_t b) { return a ^ (b & Mask); }
+inline std::uint32_t xor_masked(std::uint32_t a, std::uint32_t b, std::uint32_t mask) { return a ^ (b & mask); }
 template <std::uint32_t Mask> std::uint32_t nor_masked(std::uint32_t a, std::uint32_t b) { return ~(a | b | Mask); }
-inline std::uint32_t or_xor(std::uint32_t a, std::uint32_t b, std::uint32_t c) { return (a ^ b) | c; }
+template <std::uint32_t B> std::uint32_t or_differences(std::uint32_t bits, const std::uint32_t (&x)[4]) {
+  for (const std::uint32_t one : x) bits |= one ^ B;
+  return bits;
+}
 inline bool any_above(const std::uint32_t (&x)[4], std::uint32_t limit) {
   bool any = false;
   for (const std::uint32_t one : x) any |= (one & 0x7fffffffu) > limit;
