@@ -131,7 +131,7 @@ void runner::prepare(const point& p) {
     wanted_ = p.tensor;
   }
   const std::string name = row_name("", p.coder.name, p.tensor, p.where, p.way);
-  tuck::detail::level_in_use = static_cast<uint8_t>(p.way.level.value_or(usual_level_));
+  tuck::detail::level_in_use() = p.way.level.value_or(usual_level_);
   if (coder_name_ == name) return;
   coder_name_.clear();
   verified_ = false;

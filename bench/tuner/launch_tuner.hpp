@@ -60,10 +60,15 @@ struct tuner_options {
 
 namespace detail {
 
-// SplitMix64: 64 random bits a call, the same everywhere.
+// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): 64 random bits a call, the same everywhere.
 struct split_mix {
   uint64_t state;
-  uint64_t operator()() noexcept { return mix_bits(state += 0x9e3779b97f4a7c15); }
+  uint64_t operator()() noexcept {
+    uint64_t x = state += 0x9e3779b97f4a7c15;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return x ^ x >> 31;
+  }
   size_t below(size_t n) noexcept { return static_cast<size_t>((*this)() % n); }
 };
 

@@ -24,10 +24,10 @@ template <tuck::codec C, class Make> byte_vector received(const C& codec, const 
 
 // A frame on the host to its values on the host, by the device. Throws where CUDA does, and where the header says more
 // than the frame has.
-byte_vector decode(const byte_vector& frame, const tuck::frame_info& info, cudaStream_t stream) {
-  if (info.bytes > frame.size()) throw tuck::error(tuck::status::truncated);
+byte_vector decode(const byte_vector& frame, const tuck::frame_header& header, cudaStream_t stream) {
+  if (header.frame_bytes > frame.size()) throw tuck::error(tuck::status::truncated);
   tuck::async_resource memory;
-  byte_vector values(info.values * tuck::size_of(info.type));
+  byte_vector values(header.value_count * tuck::size_of(header.type));
   const tuck::device_buffer in(memory, frame.size(), stream), out(memory, values.size(), stream);
   const tuck::device_buffer scratch(memory, tuck::scratch_head_bytes, stream), written(memory, 16, stream);
   auto* const outcome = reinterpret_cast<tuck::outcome*>(written.all().data());
@@ -40,7 +40,7 @@ byte_vector decode(const byte_vector& frame, const tuck::frame_info& info, cudaS
   };
   copy(in.all().data(), frame.data(), frame.size());
   require(tuck::initialize(scratch.scratch(), stream));
-  require(tuck::decode(known{}, info, in.all(), out.all(), scratch.scratch(), outcome, stream));
+  require(tuck::decode(known{}, header, in.all(), out.all(), scratch.scratch(), outcome, stream));
   tuck::outcome seen;
   copy(&seen, outcome, sizeof seen);
   copy(values.data(), out.all().data(), values.size());
@@ -63,11 +63,11 @@ int main() {
   if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return 1;
   int decoded = 0, refused = 0;
   for (const byte_vector& frame : frames) try {
-      tuck::frame_info info;
-      if (const auto s = tuck::inspect(frame, info); s != tuck::status::ok) throw tuck::error(s);
-      std::printf("%-8s of %llu %s: ", name(info.stages.at[0].id), static_cast<unsigned long long>(info.values),
-                  name(info.type));
-      const byte_vector values = decode(frame, info, stream);
+      tuck::frame_header header;
+      if (const auto s = tuck::inspect(frame, header); s != tuck::status::ok) throw tuck::error(s);
+      std::printf("%-8s of %llu %s: ", name(header.stages.at[0].id),
+                  static_cast<unsigned long long>(header.value_count), name(header.type));
+      const byte_vector values = decode(frame, header, stream);
       byte_vector on_host(values.size());
       const bool same = tuck::host::decode(known{}, frame, on_host) && on_host == values;
       std::printf("%zu bytes from %zu, %s\n", values.size(), frame.size(),

@@ -108,10 +108,10 @@ double largest_error(tuck::const_bytes values, tuck::const_bytes restored, doubl
 // the same and are not, or are further off than the bound.
 double error_of_bound(tuck::const_bytes values, const std::vector<std::byte>& restored,
                       const std::vector<std::byte>& frame) {
-  tuck::frame_info info;
-  if (inspect(frame, info) != tuck::status::ok) throw std::runtime_error("the frame is damaged");
-  if (const auto bound = tuck::tools::bound_of(info.stages)) {
-    switch (info.type) {
+  tuck::frame_header header;
+  if (inspect(frame, header) != tuck::status::ok) throw std::runtime_error("the frame is damaged");
+  if (const auto bound = tuck::tools::bound_of(header.stages)) {
+    switch (header.type) {
       case tuck::dtype::f16: return largest_error<tuck::f16>(values, restored, bound->effective);
       case tuck::dtype::f32: return largest_error<float>(values, restored, bound->effective);
       case tuck::dtype::f64: return largest_error<double>(values, restored, bound->effective);

@@ -53,6 +53,7 @@ class training {
     wrong_ = uncounted(others_, sizeof(uint32_t), stream_);
     tuck::detail::require(cudaMemsetAsync(wrong_.all().data(), 0, sizeof(uint32_t), stream_));
     scratch_ = uncounted(others_, tuck::statistics_scratch_bytes, stream_);
+    tuck::detail::require(tuck::initialize(scratch_.scratch(), stream_));
     seen_ = uncounted(others_, network.size() * statistics_a_layer * sizeof(tuck::tensor_statistics), stream_);
     tuck::detail::require(cudaMemsetAsync(seen_.all().data(), 0, seen_.all().size(), stream_));
     momentum_ = uncounted(others_, momentum_sample * sizeof(float), stream_);

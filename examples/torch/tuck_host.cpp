@@ -276,11 +276,11 @@ int tuck_host_decode(const void* frame, uint64_t frame_bytes, int dtype, void* v
                      unsigned threads) {
   return guarded([&] {
     const tuck::const_bytes from(static_cast<const std::byte*>(frame), frame_bytes);
-    tuck::frame_info info;
-    if (const auto s = tuck::inspect(from, info); s != tuck::status::ok) return s;
-    if (static_cast<int>(info.type) != dtype) return tuck::status::type_mismatch;
-    if (info.values != count) return tuck::status::invalid_argument;
-    const tuck::bytes to(static_cast<std::byte*>(values), count * tuck::size_of(info.type));
+    tuck::frame_header header;
+    if (const auto s = tuck::inspect(from, header); s != tuck::status::ok) return s;
+    if (static_cast<int>(header.type) != dtype) return tuck::status::type_mismatch;
+    if (header.value_count != count) return tuck::status::invalid_argument;
+    const tuck::bytes to(static_cast<std::byte*>(values), count * tuck::size_of(header.type));
     return tuck::host::decode(all_codecs{}, from, to, 0, {.threads = threads}).code;
   });
 }
@@ -311,11 +311,11 @@ int tuck_host_decode_delta(const void* frame, uint64_t frame_bytes, int dtype, c
                            uint64_t count, unsigned threads) {
   return guarded([&] {
     const tuck::const_bytes from(static_cast<const std::byte*>(frame), frame_bytes);
-    tuck::frame_info info;
-    if (const auto s = tuck::inspect(from, info); s != tuck::status::ok) return s;
-    if (static_cast<int>(info.type) != dtype) return tuck::status::type_mismatch;
+    tuck::frame_header header;
+    if (const auto s = tuck::inspect(from, header); s != tuck::status::ok) return s;
+    if (static_cast<int>(header.type) != dtype) return tuck::status::type_mismatch;
     tuck::outcome done;
-    const tuck::status found = tuck::visit(delta_codecs{}, info, [&]<class C>(const C& c) {
+    const tuck::status found = tuck::visit(delta_codecs{}, header, [&]<class C>(const C& c) {
       using T = tuck::value_t<C>;
       done = tuck::host::decode_delta(c, from, {static_cast<const T*>(base), count}, {static_cast<T*>(values), count},
                                       {}, {.threads = threads});

@@ -128,10 +128,10 @@ outcome decode_frame(const_bytes frame, bytes out, uint64_t first_value, const h
 }
 
 outcome decode_delta_frame(const_bytes frame, const_bytes base, bytes out, const host::execution& how) {
-  frame_info info;
-  outcome answer{.code = inspect(frame, info)};
+  frame_header header;
+  outcome answer{.code = inspect(frame, header)};
   if (!answer) return answer;
-  const status found = visit(program_codecs{}, info, [&]<class C>(const C& codec) {
+  const status found = visit(program_codecs{}, header, [&]<class C>(const C& codec) {
     using T = value_t<C>;
     answer = host::decode_delta(codec, frame, {reinterpret_cast<const T*>(base.data()), base.size() / sizeof(T)},
                                 {reinterpret_cast<T*>(out.data()), out.size() / sizeof(T)}, {}, how);
@@ -148,11 +148,11 @@ uint64_t most_delta_bytes(const frame_header& delta, const_bytes metadata) {
 outcome compact_delta_frames(const std::vector<const_bytes>& deltas, bytes frame, const frame_options& options,
                              const host::execution& how, uint64_t& which) {
   which = 0;
-  frame_info info;
-  outcome answer{.code = inspect(deltas.front(), info)};
+  frame_header header;
+  outcome answer{.code = inspect(deltas.front(), header)};
   if (!answer) return answer;
-  const status found = visit(program_codecs{}, info, [&]<class C>(const C& codec) {
-    std::vector<value_t<C>> room(info.values);
+  const status found = visit(program_codecs{}, header, [&]<class C>(const C& codec) {
+    std::vector<value_t<C>> room(header.value_count);
     answer = host::compact_deltas(codec, deltas, room, frame, options, how, &which);
   });
   return found == status::ok ? answer : outcome{.code = found};

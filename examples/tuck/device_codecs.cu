@@ -108,11 +108,11 @@ outcome encode_on_device(const codec_choice& choice, dtype type, const_bytes val
 }
 
 outcome decode_on_device(const_bytes frame, bytes out) {
-  frame_info info;
-  outcome answer{.code = inspect(frame, info)};
+  frame_header header;
+  outcome answer{.code = inspect(frame, header)};
   if (!answer) return answer;
-  const status found = visit(program_codecs{}, info, [&]<class C>(const C& codec) {
-    answer = device_session().decode(chosen_on_device<C>(codec, info.type), frame, out);
+  const status found = visit(program_codecs{}, header, [&]<class C>(const C& codec) {
+    answer = device_session().decode(chosen_on_device<C>(codec, header.type), frame, out);
   });
   if (found != status::ok) answer.code = found;
   return answer;

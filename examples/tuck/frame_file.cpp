@@ -13,7 +13,7 @@ frame_view checked_frame(const_bytes content, const subject& about) {
   const status s = frame_view::open(content, view);
   frame_header header;
   if (s == status::truncated) {
-    const bool has_header = frame_view::read_header(content, header) == status::ok;
+    const bool has_header = inspect(content, header) == status::ok;
     const uint64_t needed = has_header ? header.frame_bytes : sizeof header;
     throw about.error(std::string(message(s)) + ": " + std::to_string(there) + " bytes are there and " +
                       (has_header ? "" : "at least ") + std::to_string(needed) + " are needed");

@@ -113,8 +113,8 @@ TYPED_TEST(quantize_device, a_bound_in_device_memory_that_is_none_is_refused) {
     const outcome o = queue.finish(encode(codec, all, room.all(), queue.scratch(), queue.written(), queue.stream));
     EXPECT_EQ(o.code, status::bad_bound) << value;
     EXPECT_EQ(o.bytes, 0u);
-    frame_info info;
-    EXPECT_NE(inspect(room.download(queue.stream), info), status::ok);
+    frame_header header;
+    EXPECT_NE(inspect(room.download(queue.stream), header), status::ok);
     const outcome counted = queue.finish(encoded_bytes(codec, all, queue.scratch(), queue.written(), queue.stream));
     EXPECT_EQ(counted.code, status::bad_bound);
   }

@@ -47,10 +47,10 @@ TEST(recorded, rle_beats_zvc) {
 double log_gain(const std::vector<float>& values) {
   const quantize<float> codec(error_bound::range_relative(1e-3));
   const auto frame = encoded(codec, values);
-  frame_info info;
+  frame_header header;
   quantize<float> stored;
-  EXPECT_EQ(inspect(frame, info), status::ok);
-  EXPECT_EQ(quantize<float>::from_stages(info.stages, stored), status::ok);
+  EXPECT_EQ(inspect(frame, header), status::ok);
+  EXPECT_EQ(quantize<float>::from_stages(header.stages, stored), status::ok);
   const double bound = stored.effective_bound();
   const auto restored = decoded(quantize<float>{}, frame);
   for (size_t i = 0; i < values.size(); ++i)

@@ -182,8 +182,8 @@ TEST(delta, compaction_names_what_does_not_follow) {
     EXPECT_EQ(o.code, why) << message(o.code);
     EXPECT_EQ(which, where);
     EXPECT_EQ(o.bytes, 0u);
-    frame_info info;
-    EXPECT_EQ(inspect(all, info), status::bad_magic);
+    frame_header header;
+    EXPECT_EQ(inspect(all, header), status::bad_magic);
   };
   expect({deltas[0], deltas[2]}, status::not_consecutive, 1);
   expect({deltas[0], deltas[1], deltas[1]}, status::not_consecutive, 2);
@@ -307,14 +307,14 @@ TEST(delta, of_gaps_may_have_larger_chunks) {
 TEST(delta, is_what_the_header_says) {
   const two_tensors<bf16> two(5000, .02);
   const auto frame = delta_of<zvc<bf16>>(two);
-  frame_info info;
-  ASSERT_EQ(inspect(frame, info), status::ok);
-  EXPECT_TRUE(info.delta && info.checksums);
-  EXPECT_EQ(info.base_digest, tensor_digest(as_bytes(span<const bf16>(two.base)), info.chunk_values * 2));
+  frame_header header;
+  ASSERT_EQ(inspect(frame, header), status::ok);
+  EXPECT_TRUE((header.flags & flag_delta) != 0 && (header.flags & flag_checksums) != 0);
+  EXPECT_EQ(header.base_digest, tensor_digest(as_bytes(span<const bf16>(two.base)), header.chunk_values * 2));
   EXPECT_LT(frame.size(), 1500u);
   frame_view view;
   ASSERT_EQ(frame_view::open(frame, view), status::ok);
-  EXPECT_EQ(view.result_digest(), tensor_digest(as_bytes(span<const bf16>(two.values)), info.chunk_values * 2));
+  EXPECT_EQ(view.result_digest(), tensor_digest(as_bytes(span<const bf16>(two.values)), header.chunk_values * 2));
   const auto forge = [&](auto change) {
     frame_header h = header_of(frame);
     change(h);

@@ -249,8 +249,8 @@ TEST(device_batch, a_bound_in_device_memory_is_followed) {
     EXPECT_EQ(o.code, status::bad_bound);
     EXPECT_EQ(o.bytes, 0u);
   }
-  frame_info info;
-  EXPECT_EQ(inspect(batch.frame(0, 128), info), status::bad_magic);
+  frame_header header;
+  EXPECT_EQ(inspect(batch.frame(0, 128), header), status::bad_magic);
 }
 
 }  // namespace

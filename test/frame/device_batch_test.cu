@@ -97,12 +97,12 @@ TYPED_TEST(device_batch_suite, a_room_that_is_too_small_harms_no_other) {
       const bool small = i == 0 || i == 3 || (i >= 5 && i <= 7);
       ASSERT_EQ(written[i].code, small ? status::output_too_small : status::ok) << i;
       ASSERT_EQ(written[i].bytes, expected[i].size()) << i;
-      frame_info info;
+      frame_header header;
       const auto after = batch.frame(i, expected[i].size());
       if (!small) {
         ASSERT_EQ(after, expected[i]) << i;
       } else if (i == 0 || i == 3) {
-        ASSERT_EQ(inspect(after, info), status::bad_magic) << i;
+        ASSERT_EQ(inspect(after, header), status::bad_magic) << i;
       }
     }
     batch.encode_items = whole;

@@ -15,12 +15,13 @@ struct answer {
 
 answer decode_any(const frame_bytes& frame, uint64_t out_bytes, uint64_t first_value = 0) {
   device_queue queue;
-  frame_info info;
-  EXPECT_EQ(inspect(const_bytes(frame).subspan(0, sizeof(frame_header)), info), status::ok);
+  frame_header header;
+  EXPECT_EQ(inspect(const_bytes(frame).subspan(0, sizeof(frame_header)), header), status::ok);
   const device_array<std::byte> in(frame, queue.stream);
   const device_array<std::byte> out(std::vector<std::byte>(out_bytes, std::byte{0x77}), queue.stream);
   answer a;
-  a.started = decode(codecs{}, info, in.all(), out.all(), queue.scratch(), queue.written(), queue.stream, first_value);
+  a.started =
+      decode(codecs{}, header, in.all(), out.all(), queue.scratch(), queue.written(), queue.stream, first_value);
   if (a.started) a.restored = queue.finish(a.started);
   a.out = out.download(queue.stream);
   return a;

@@ -143,8 +143,8 @@ TYPED_TEST(device_suite, a_frame_that_does_not_fit_is_none) {
   EXPECT_EQ(o.code, status::output_too_small);
   EXPECT_EQ(o.bytes, expected.size());
   const auto after = room.download(queue.stream);
-  frame_info info;
-  EXPECT_NE(inspect(after, info), status::ok);
+  frame_header header;
+  EXPECT_NE(inspect(after, header), status::ok);
   EXPECT_TRUE(std::equal(after.begin() + static_cast<std::ptrdiff_t>(size), after.end(),
                          expected.begin() + static_cast<std::ptrdiff_t>(size)));  // nothing beyond the room
   ASSERT_NO_FATAL_FAILURE(TestFixture::expect_same(queue, values));               // and the scratch is as it should be

@@ -102,8 +102,8 @@ TYPED_TEST(frame_suite, too_small_an_output_is_refused_and_holds_no_frame) {
     const outcome o = host::encode(sample<TypeParam>::codec(), values, room);
     ASSERT_EQ(o.code, status::output_too_small);
     ASSERT_EQ(o.bytes, good.size());
-    frame_info info;
-    ASSERT_NE(inspect(room, info), status::ok);
+    frame_header header;
+    ASSERT_NE(inspect(room, header), status::ok);
   }
 }
 

@@ -116,6 +116,7 @@ TEST(kernels_of_tensors, statistics) {
   const device_array<float> from(values, stream);
   const device_array<tensor_statistics> seen(1);
   const device_array<std::byte> scratch(statistics_scratch_bytes);
+  ASSERT_EQ(initialize(scratch.scratch(), stream).code, status::ok);
   ASSERT_EQ(gather_statistics(span<const float>(from.all()), seen.data(), scratch.scratch(), stream).code, status::ok);
   const tensor_statistics s = seen.download(stream)[0];
   EXPECT_EQ(s.count, values.size());

@@ -119,10 +119,10 @@ TEST(reader, careless_codecs_are_refused) {
 TEST(reader, a_newer_version_is_named_before_anything_else_is_wrong) {
   auto frame = encoded(narrow{}, small_values_with_one_large());
   frame[4] = std::byte{2};
-  frame_info info;
+  frame_header header;
   for (const size_t size : {size_t{6}, size_t{64}, frame.size()})
-    EXPECT_EQ(inspect(const_bytes(frame.data(), size), info), status::bad_version) << size;
-  EXPECT_EQ(inspect(const_bytes(frame.data(), 5), info), status::truncated);
+    EXPECT_EQ(inspect(const_bytes(frame.data(), size), header), status::bad_version) << size;
+  EXPECT_EQ(inspect(const_bytes(frame.data(), 5), header), status::truncated);
 }
 
 TEST(reader, null_pointers_to_something_are_refused) {
@@ -150,37 +150,37 @@ TEST(reader, inspect_needs_the_header_only) {
   auto frame = encoded(narrow{}, values, {.alignment = 64, .checksums = true});
   const uint64_t whole = frame.size();
   frame.resize(128);
-  frame_info info;
-  ASSERT_EQ(inspect(frame, info), status::ok);
-  EXPECT_EQ(info.type, dtype::u32);
-  EXPECT_EQ(info.stages, narrow{}.stages());
-  EXPECT_EQ(info.values, 1000u);
-  EXPECT_EQ(info.bytes, whole);
-  EXPECT_EQ(info.chunks, 4u);
-  EXPECT_EQ(info.chunk_values, 256u);
-  EXPECT_EQ(info.alignment, 64u);
-  EXPECT_TRUE(info.checksums);
+  frame_header header;
+  ASSERT_EQ(inspect(frame, header), status::ok);
+  EXPECT_EQ(header.type, dtype::u32);
+  EXPECT_EQ(header.stages, narrow{}.stages());
+  EXPECT_EQ(header.value_count, 1000u);
+  EXPECT_EQ(header.frame_bytes, whole);
+  EXPECT_EQ(layout_of(header).chunks, 4u);
+  EXPECT_EQ(header.chunk_values, 256u);
+  EXPECT_EQ(1u << header.alignment_log2, 64u);
+  EXPECT_TRUE((header.flags & flag_checksums) != 0);
 }
 
 TEST(reader, visit_finds_the_codec_or_says_why_not) {
-  frame_info info;
-  ASSERT_EQ(inspect(encoded(narrow{.parameter = 4}, small_values_with_one_large()), info), status::ok);
+  frame_header header;
+  ASSERT_EQ(inspect(encoded(narrow{.parameter = 4}, small_values_with_one_large()), header), status::ok);
   uint32_t seen = 0;
-  EXPECT_EQ(visit(codec_list<zvc<uint32_t>, narrow>{}, info,
+  EXPECT_EQ(visit(codec_list<zvc<uint32_t>, narrow>{}, header,
                   [&]<class C>(C codec) {
                     if constexpr (std::is_same_v<C, narrow>) seen = codec.parameter;
                   }),
             status::ok);
   EXPECT_EQ(seen, 4u);
   const auto never = [](auto) { FAIL(); };
-  EXPECT_EQ(visit(codec_list<zvc<uint32_t>>{}, info, never), status::codec_mismatch);
-  info.type = dtype::i32;
-  EXPECT_EQ(visit(codec_list<narrow>{}, info, never), status::type_mismatch);
-  info.type = dtype::u32;
-  info.stages.at[0].small = 0;
-  EXPECT_EQ(visit(codec_list<narrow>{}, info, never), status::bad_parameters);
-  info.stages.at[0].version = 9;
-  EXPECT_EQ(visit(codec_list<narrow>{}, info, never), status::bad_version);
+  EXPECT_EQ(visit(codec_list<zvc<uint32_t>>{}, header, never), status::codec_mismatch);
+  header.type = dtype::i32;
+  EXPECT_EQ(visit(codec_list<narrow>{}, header, never), status::type_mismatch);
+  header.type = dtype::u32;
+  header.stages.at[0].small = 0;
+  EXPECT_EQ(visit(codec_list<narrow>{}, header, never), status::bad_parameters);
+  header.stages.at[0].version = 9;
+  EXPECT_EQ(visit(codec_list<narrow>{}, header, never), status::bad_version);
 }
 
 TEST(reader, a_frame_of_another_codec_or_type_leaves_the_output_alone) {

@@ -17,9 +17,10 @@ void put(span<std::byte> frame, const frame_header& h) {
   mend(frame);
 }
 
-outcome apply(const_bytes frame, const frame_info& info, const_bytes base, bytes out, const delta_options& options) {
+outcome apply(const_bytes frame, const frame_header& header, const_bytes base, bytes out,
+              const delta_options& options) {
   outcome answer;
-  const status found = visit(all_codecs{}, info, [&]<class C>(const C& codec) {
+  const status found = visit(all_codecs{}, header, [&]<class C>(const C& codec) {
     using T = value_t<C>;
     answer = host::decode_delta(codec, frame, {reinterpret_cast<const T*>(base.data()), base.size() / sizeof(T)},
                                 {reinterpret_cast<T*>(out.data()), out.size() / sizeof(T)}, options, {.threads = 1});
@@ -41,8 +42,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     h.base_digest = h.chunk_values == 0 ? 0 : tensor_digest(base.all(), h.chunk_values * value_bytes);
   }
   put(frame.all(), h);
-  frame_info info;
-  if (inspect(frame.all(), info) != status::ok) return 0;
+  frame_header header;
+  if (inspect(frame.all(), header) != status::ok) return 0;
   std::memcpy(plain.data(), frame.data(), size);
   const uint64_t payloads = layout_of(h).payloads;
   h.flags &= ~flag_delta;
@@ -50,14 +51,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   put(plain.all(), h);
 
   const exact_room<std::byte> restored(base.data(), base.size()), changes(base.size()), at_once(base.size());
-  const outcome done = apply(frame.all(), info, restored.all(), restored.all(), {});
+  const outcome done = apply(frame.all(), header, restored.all(), restored.all(), {});
   if (!done) require(restored == base && done.bytes == 0, "what is refused changes nothing");
-  if (!info.delta) require(!done, "a frame that is no delta is refused");
-  if (!info.delta || done.code == status::wrong_base || done.code == status::lossy_delta) return 0;
+  if ((header.flags & flag_delta) == 0) require(!done, "a frame that is no delta is refused");
+  if ((header.flags & flag_delta) == 0 || done.code == status::wrong_base || done.code == status::lossy_delta) return 0;
   if (layout_of(h).payloads != payloads) return 0;  // what may be a payload's place is another
   const outcome of_plain = host::decode(all_codecs{}, plain.all(), changes.all(), 0, {.threads = 1});
   require(done.code == of_plain.code && done.first_bad_chunk == of_plain.first_bad_chunk, "decode's verdict");
-  const outcome one_pass = apply(frame.all(), info, base.all(), at_once.all(), {.chunk_by_chunk = true});
+  const outcome one_pass = apply(frame.all(), header, base.all(), at_once.all(), {.chunk_by_chunk = true});
   require(one_pass.code == done.code && one_pass.first_bad_chunk == done.first_bad_chunk, "in one pass, too");
   if (!done) return 0;
   for (size_t i = 0; i < base.size(); ++i)

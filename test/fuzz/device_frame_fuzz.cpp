@@ -20,13 +20,14 @@ scratch_span scratch() {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  with_frame(data, size, [](const_bytes frame, const frame_info& info, uint64_t value_bytes) {
+  with_frame(data, size, [](const_bytes frame, const frame_header& header, uint64_t value_bytes) {
     for (const bool all : {true, false}) {
-      const uint64_t first = all ? 0 : info.values / 3, count = all ? info.values : info.values / 2;
+      const uint64_t first = all ? 0 : header.value_count / 3,
+                     count = all ? header.value_count : header.value_count / 2;
       const exact_room<std::byte> out(count * value_bytes), expected(out.size());
       outcome mine, host = host::decode(device_codecs{}, frame, expected.all(), first, {.threads = 1});
       const result started =
-          decode(device_codecs{}, info, frame, out.all(), scratch(), &mine, stream(), first, {.max_blocks = 2});
+          decode(device_codecs{}, header, frame, out.all(), scratch(), &mine, stream(), first, {.max_blocks = 2});
       wait();
       if (!started) mine = {.code = started.code};
       const bool unsupported = mine.code == status::unsupported;  // the one status that only the device has

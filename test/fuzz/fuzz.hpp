@@ -106,11 +106,11 @@ inline void mend(span<std::byte> frame) {
 template <class Visitor> void with_frame(const uint8_t* data, size_t size, const Visitor& visitor) {
   const exact_room<std::byte> frame(data, size);
   mend(frame.all());
-  frame_info info;
-  if (inspect(frame.all(), info) != status::ok) return;
-  const uint64_t value_bytes = size_of(info.type);
-  if (info.values > (1 << 20) / value_bytes) return;  // a few bytes may stand for very many values
-  visitor(const_bytes(frame.all()), info, value_bytes);
+  frame_header header;
+  if (inspect(frame.all(), header) != status::ok) return;
+  const uint64_t value_bytes = size_of(header.type);
+  if (header.value_count > (1 << 20) / value_bytes) return;  // a few bytes may stand for very many values
+  visitor(const_bytes(frame.all()), header, value_bytes);
 }
 
 }  // namespace tuck::fuzz

@@ -39,14 +39,14 @@ __global__ void __launch_bounds__(256) sum_chunk(const tuck::frame_view frame, t
 
 }  // namespace
 
-void UNIT(tuck::span<float> values, const tuck::frame_info& info, tuck::bytes frame, tuck::scratch_span scratch,
+void UNIT(tuck::span<float> values, const tuck::frame_header& header, tuck::bytes frame, tuck::scratch_span scratch,
           uint64_t* numbers, tuck::span<tuck::outcome> outcomes, cudaStream_t stream) {
   const tuck::zvc<float> codec;
   const tuck::span<const float> source(values);
   (void)tuck::encode(codec, source, frame, scratch, outcomes.data(), stream);
   (void)tuck::encoded_bytes(tuck::quantize<float>{}, source, scratch, outcomes.data(), stream);
   (void)tuck::append(codec, source, frame, numbers, numbers, scratch, outcomes.data(), stream);
-  (void)tuck::decode(tuck::codec_list<tuck::zvc<float>>{}, info, frame, tuck::as_writable_bytes(values), scratch,
+  (void)tuck::decode(tuck::codec_list<tuck::zvc<float>>{}, header, frame, tuck::as_writable_bytes(values), scratch,
                      outcomes.data(), stream);
   (void)tuck::encode_delta(codec, source, source, frame, scratch, outcomes.data(), stream);
   (void)tuck::decode_delta(codec, frame, source, values, scratch, outcomes.data(), stream);

@@ -27,9 +27,9 @@ frame_bytes encoded(const C& codec, const std::vector<value_t<C>>& values, const
 }
 
 template <codec C> std::vector<value_t<C>> decoded(const C& codec, const frame_bytes& frame, unsigned threads = 1) {
-  frame_info info;
-  EXPECT_EQ(inspect(frame, info), status::ok);
-  std::vector<value_t<C>> values(info.values);
+  frame_header header;
+  EXPECT_EQ(inspect(frame, header), status::ok);
+  std::vector<value_t<C>> values(header.value_count);
   EXPECT_EQ(host::decode(codec, frame, values, 0, {.threads = threads}).code, status::ok);
   return values;
 }

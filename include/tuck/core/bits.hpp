@@ -136,14 +136,6 @@ TUCK_HD inline bool aligned(const void* p, uint64_t alignment) noexcept {
   return reinterpret_cast<uintptr_t>(p) % alignment == 0;
 }
 
-/// Returns 64 random-looking bits, different for each x: the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA
-/// 2014). Its generator steps x by 0x9e3779b97f4a7c15.
-TUCK_HD constexpr uint64_t mix_bits(uint64_t x) noexcept {
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-  x = (x ^ x >> 27) * 0x94d049bb133111eb;
-  return x ^ x >> 31;
-}
-
 /// Writes a bit stream, lowest bit first in little-endian words, into memory that is large enough.
 class bit_writer {
  public:

@@ -39,16 +39,17 @@ inline cpu_level highest_cpu_level() noexcept {
 #endif
 }
 
-inline constexpr uint8_t not_found_yet = 0xff;
-inline constinit std::atomic<uint8_t> level_in_use{not_found_yet};
-
-// Finds the level to use and keeps it. Threads that do this at the same time find the same.
 inline cpu_level find_cpu_level() noexcept {
   cpu_level level = highest_cpu_level();
   if (const char* const wanted = std::getenv("TUCK_CPU"); wanted != nullptr)
     for (const cpu_level lower : {cpu_level::baseline, cpu_level::avx2})
       if (std::string_view(wanted) == name(lower) && lower < level) level = lower;
-  level_in_use.store(static_cast<uint8_t>(level), std::memory_order_relaxed);
+  return level;
+}
+
+// The level that host code uses. Tests change it.
+inline std::atomic<cpu_level>& level_in_use() noexcept {
+  static std::atomic<cpu_level> level{find_cpu_level()};
   return level;
 }
 
@@ -56,10 +57,7 @@ inline cpu_level find_cpu_level() noexcept {
 
 /// Returns the level in use. Other values of TUCK_CPU than the three names, or a higher level than the CPU's, have no
 /// effect.
-inline cpu_level level_of_cpu() noexcept {
-  const uint8_t level = detail::level_in_use.load(std::memory_order_relaxed);
-  return level != detail::not_found_yet ? static_cast<cpu_level>(level) : detail::find_cpu_level();
-}
+inline cpu_level level_of_cpu() noexcept { return detail::level_in_use().load(std::memory_order_relaxed); }
 
 namespace detail {
 

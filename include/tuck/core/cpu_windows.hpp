@@ -30,6 +30,7 @@
 
 #include <tuck/core/bits.hpp>
 
+#include <algorithm>
 #include <array>
 #if defined(TUCK_AVX2)
 #include <emmintrin.h>
@@ -270,23 +271,18 @@ template <bool Packs, bool Runs> constexpr std::array<row_moves, 16> make_row_mo
 struct sse2_cpu : plain_cpu {
   template <class Body> static auto run(const Body& body) noexcept { return body(sse2_cpu{}); }
 
-  // Compares 16 bytes in lanes of Size bytes: all bits of a lane are 1 if it equals that of `others`, or 0 if `others`
-  // is null; else all are 0.
-  template <size_t Size> static __m128i equal(const std::byte* values, const std::byte* others) noexcept {
-    const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(values));
-    const __m128i b =
-        others == nullptr ? _mm_setzero_si128() : _mm_loadu_si128(reinterpret_cast<const __m128i*>(others));
-    if constexpr (Size == 1) return _mm_cmpeq_epi8(a, b);
-    if constexpr (Size == 2) return _mm_cmpeq_epi16(a, b);
-    const __m128i words = _mm_cmpeq_epi32(a, b);
-    return Size == 4 ? words : _mm_and_si128(words, _mm_shuffle_epi32(words, 0xb1));
-  }
-  // The same for 16 values, with one byte for each.
+  static __m128i load(const void* from) noexcept { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
+
+  // One byte for each of 16 values: all ones if the value is 0. With Changes: if it equals the value before it.
   template <size_t Size, bool Changes> static __m128i equal_bytes(const std::byte* values) noexcept {
     __m128i lanes[Size];
     TUCK_UNROLL(8)
-    for (size_t i = 0; i < Size; ++i)
-      lanes[i] = equal<Size>(values + 16 * i, Changes ? values + 16 * i - Size : nullptr);
+    for (size_t i = 0; i < Size; ++i) {
+      const __m128i a = load(values + 16 * i), b = Changes ? load(values + 16 * i - Size) : _mm_setzero_si128();
+      using integers [[gnu::vector_size(16)]] = typename uint_of_size<std::min<size_t>(Size, 4)>::type;
+      lanes[i] = (__m128i)((integers)a == (integers)b ? ~integers{} : integers{});
+      if (Size == 8) lanes[i] = _mm_and_si128(lanes[i], _mm_shuffle_epi32(lanes[i], 0xb1));
+    }
     if constexpr (Size == 8) {
       TUCK_UNROLL(4)
       for (size_t i = 0; i < 4; ++i)
@@ -307,7 +303,6 @@ struct sse2_cpu : plain_cpu {
 
   template <bool Packs, bool Runs> static constexpr std::array<row_moves, 16> moves = make_row_moves<Packs, Runs>();
 
-  static __m128i load(const void* from) noexcept { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
   // Returns lanes of `moved` where `ones` is all ones, else of x.
   static __m128i choose(const uint32_t (&ones)[4], __m128i moved, __m128i x) noexcept {
     return _mm_xor_si128(x, _mm_and_si128(_mm_xor_si128(moved, x), *reinterpret_cast<const __m128i*>(ones)));

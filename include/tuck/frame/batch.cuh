@@ -21,15 +21,6 @@ struct inflate_item {
   bytes out;           ///< buffer for the output, with any alignment
 };
 
-namespace detail {
-
-struct inflate_job {
-  span<const inflate_item> items;
-  inflate_result* results;
-};
-
-}  // namespace detail
-
 /// Returns how many bytes of scratch a batch of at most these sizes needs, for encoding or decoding. Returns 0 if the
 /// options or sizes are invalid. Single calls can use the same scratch. encode_batch and decode_batch return
 /// size_overflow if there are more than 2^30 items, or if sizes.values is more than 2^30 chunks.
@@ -43,6 +34,11 @@ constexpr uint64_t scratch_bytes(const C& codec, const batch_sizes& sizes, const
 }
 
 namespace detail {
+
+struct inflate_job {
+  span<const inflate_item> items;
+  inflate_result* results;
+};
 
 // Checks the arguments that encoding and decoding have in common, and sets the parts of the job that they have in
 // common: one slot per item, and one more per `slot_values` values of the whole batch.

@@ -134,6 +134,9 @@ template <class ItemJob> struct batch_job {
 
 namespace detail {
 
+// A block keeps values in registers from one item to the next. 64 registers per thread are too few on some processors.
+template <class B> inline constexpr int batch_blocks_of = std::min(blocks_a_processor_of<B>, 6);
+
 // Copies a job with all threads. A barrier must follow.
 template <int Threads, class Job> __device__ void copy_job(device::uninitialized<Job>& to, const Job& from) {
   static_assert(sizeof(Job) % 4 == 0);
@@ -319,11 +322,6 @@ template <codec C, int Threads> struct prepass_slot {
     return true;
   }
 };
-
-namespace detail {
-// A block keeps values in registers from one item to the next. 64 registers per thread are too few on some processors.
-template <class B> inline constexpr int batch_blocks_of = blocks_a_processor_of<B> < 6 ? blocks_a_processor_of<B> : 6;
-}  // namespace detail
 
 inline namespace TUCK_ARCH {
 

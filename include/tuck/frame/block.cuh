@@ -129,7 +129,7 @@ template <codec C, int Threads = block_threads> class block_decode {
   /// Decodes chunk i < frame.chunks().
   ///
   /// @param codec  set by C::from_stages(header.stages, codec), which reads the parameters of the frame
-  /// @param frame  `frame_view(device_pointer, header)`, made on the host after read_header. The buffer must have
+  /// @param frame  `frame_view(device_pointer, header)`, made on the host after inspect. The buffer must have
   ///               header.frame_bytes bytes; this is not checked. It is in device memory, and its address is a multiple
   ///               of 16. The digest of the directory is not verified
   /// @return ok or an error

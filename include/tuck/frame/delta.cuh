@@ -133,6 +133,14 @@ namespace detail {
 template <class B>
 inline constexpr int delta_blocks_of = blocks_a_processor_of<B> > 5 ? 5 : blocks_a_processor_of<B> - 1;
 template <class B> inline constexpr int delta_batch_blocks_of = std::min(delta_blocks_of<B>, batch_blocks_of<B>);
+
+// Calls run(pass) for the one launch of a decoding call, or for both. `pass` is a constant.
+template <class Run> result run_delta_passes(const delta_options& options, const Run& run) noexcept {
+  using enum delta_pass;
+  if (options.chunk_by_chunk) return run(std::integral_constant<delta_pass, both>{});
+  const result verified = run(std::integral_constant<delta_pass, verify>{});
+  return verified ? run(std::integral_constant<delta_pass, apply>{}) : verified;
+}
 }  // namespace detail
 
 inline namespace TUCK_ARCH {
@@ -205,20 +213,6 @@ result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C
                                 stream, options, how);
   }
 }
-
-}  // namespace TUCK_ARCH
-
-namespace detail {
-// Calls run(pass) for the one launch of a decoding call, or for both. `Pass` is a constant.
-template <class Run> result run_delta_passes(const delta_options& options, const Run& run) noexcept {
-  using enum delta_pass;
-  if (options.chunk_by_chunk) return run(std::integral_constant<delta_pass, both>{});
-  const result verified = run(std::integral_constant<delta_pass, verify>{});
-  return verified ? run(std::integral_constant<delta_pass, apply>{}) : verified;
-}
-}  // namespace detail
-
-inline namespace TUCK_ARCH {
 
 /// Restores the tensor of a delta from its base. Other arguments and outcomes are those of decode and
 /// host::decode_delta. Asynchronous, two launches. The first verifies frame and base and writes `*restored`. If that is

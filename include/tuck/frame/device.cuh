@@ -66,10 +66,9 @@ constexpr uint64_t scratch_bytes(const C& codec, uint64_t count, const frame_opt
 namespace detail {
 
 // Launches `useful_blocks` blocks, at most as many as fit on the device, and at most how.max_blocks (0: no limit).
-// Writes their number to `launched`.
 template <class Job>
 result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const launch_options& how,
-              cudaStream_t stream, unsigned* launched = nullptr) noexcept {
+              cudaStream_t stream) noexcept {
   int device = 0, processors = 0, resident = 0;
   cudaError_t e = cudaGetDevice(&device);
   if (e == cudaSuccess) e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
@@ -81,7 +80,6 @@ result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const
   config.gridDim = dim3(static_cast<unsigned>(std::clamp<uint64_t>(useful_blocks, 1, blocks)));
   config.blockDim = dim3(block_threads);
   config.stream = stream;
-  if (launched != nullptr) *launched = config.gridDim.x;
   return from_cuda(cudaLaunchKernelEx(&config, kernel, job));
 }
 
@@ -254,17 +252,17 @@ result decode(const C& codec, const_bytes frame, span<value_t<C>> out, scratch_s
 
 /// Decodes a frame whose codec is known only at run time. Uses the codec of `codecs` that can have written the frame.
 ///
-/// @param info  filled in by inspect from the first 128 bytes of the frame. The host needs no other bytes of it
-/// @param out   receives the values from `first_value` on, as many as fit. Its size is a multiple of the element size,
-///              else invalid_argument
+/// @param header  of the frame, from inspect. The host needs no other bytes of the frame
+/// @param out     receives the values from `first_value` on, as many as fit. Its size is a multiple of the element
+///                size, else invalid_argument
 /// @return what decode for a known codec returns. If no codec of the list can have written the frame: the error of
 ///         visit, and `out` does not change
 template <codec... Cs>
-result decode(codec_list<Cs...> codecs, const frame_info& info, const_bytes frame, bytes out, scratch_span scratch,
+result decode(codec_list<Cs...> codecs, const frame_header& header, const_bytes frame, bytes out, scratch_span scratch,
               outcome* restored, cudaStream_t stream, uint64_t first_value = 0,
               const launch_options& how = {}) noexcept {
   result answer;
-  const status found = tuck::visit(codecs, info, [&]<class C>(const C& codec) {
+  const status found = tuck::visit(codecs, header, [&]<class C>(const C& codec) {
     using T = value_t<C>;
     if (out.size() % sizeof(T) != 0)
       answer = {status::invalid_argument};

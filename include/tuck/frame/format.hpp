@@ -251,21 +251,6 @@ constexpr uint64_t max_delta_bytes(const C& codec, uint64_t count, frame_options
   return worst_case_bytes(header);
 }
 
-/// Describes a frame whose type and codec are not known at compile time; `inspect` fills it in.
-struct frame_info {
-  dtype type = dtype::none;     ///< type of the values
-  stage_list stages;            ///< the codec
-  uint64_t values = 0;          ///< number of values
-  uint64_t bytes = 0;           ///< size of the frame in bytes
-  uint64_t chunks = 0;          ///< number of chunks
-  uint32_t chunk_values = 0;    ///< values per chunk, except in the last chunk
-  uint32_t alignment = 0;       ///< alignment of payloads in bytes
-  uint64_t metadata_bytes = 0;  ///< size of the metadata in bytes
-  bool checksums = false;       ///< whether there is a digest per chunk
-  bool delta = false;           ///< whether the frame is a delta
-  uint64_t base_digest = 0;     ///< tensor_digest of a delta's base, in chunks of chunk_values values; else 0
-};
-
 /// A tensor to encode.
 template <element T> struct encode_item {
   span<const T> values;  ///< the tensor

@@ -85,23 +85,27 @@ status decode_part(const C& codec, const frame_view& frame, uint64_t i, uint64_t
   return s;
 }
 
-// Decodes at least one value of a frame that `codec` wrote.
-template <codec C>
-outcome decode_all(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value,
-                   const execution& how) noexcept {
-  const frame_header& h = frame.header();
-  const uint64_t first = first_value / h.chunk_values;
-  const uint64_t count = (first_value + out.size() - 1) / h.chunk_values + 1 - first;
-  const uint64_t batch = chunks_at_a_time<value_t<C>>(h);
-  return for_chunks(first, count, batch, useful_threads(how.threads, count, batch), how, out.size_bytes(),
-                    [&](unsigned, uint64_t i) { return decode_part(codec, frame, i, first_value, out); });
-}
-
 // The outcome of a call that cannot decode. Unless the frame may be valid, sets all of `out` to zero.
 template <class T> outcome refuse(span<T> out, status why) noexcept {
   if (is_mismatch(why)) return {.code = why};
   std::fill(out.begin(), out.end(), T{});
   return {out.size_bytes(), why};
+}
+
+// Decodes values of a frame whose header is valid. check() verifies the directory.
+template <codec C, class Check>
+outcome decode_opened(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value,
+                      const execution& how, const Check& check) noexcept {
+  const frame_header& h = frame.header();
+  C stored = codec;
+  if (const status s = match_header(h, stored, first_value, out.size()); s != status::ok) return refuse(out, s);
+  if (const status s = check(); s != status::ok) return refuse(out, s);
+  if (out.empty()) return {};
+  const uint64_t first = first_value / h.chunk_values;
+  const uint64_t count = (first_value + out.size() - 1) / h.chunk_values + 1 - first;
+  const uint64_t batch = chunks_at_a_time<value_t<C>>(h);
+  return for_chunks(first, count, batch, useful_threads(how.threads, count, batch), how, out.size_bytes(),
+                    [&](unsigned, uint64_t i) { return decode_part(stored, frame, i, first_value, out); });
 }
 
 // Sets outcomes[i] to work(item, how) for each item: for large items one after the other, each with all threads, then
@@ -161,10 +165,7 @@ template <codec C>
 outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
   if (out.is_null()) return {.code = status::invalid_argument};
-  C stored = codec;
-  if (const status s = match_header(frame.header(), stored, first_value, out.size()); s != status::ok)
-    return detail::refuse(out, s);
-  return out.empty() ? outcome{} : detail::decode_all(stored, frame, out, first_value, how);
+  return detail::decode_opened(codec, frame, out, first_value, how, [] { return status::ok; });
 }
 
 /// Opens a frame, verifies its whole directory, and decodes values [first_value, first_value + out.size()) of it.
@@ -175,13 +176,9 @@ outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t
                const execution& how = {}) noexcept {
   if (frame.is_null() || out.is_null()) return {.code = status::invalid_argument};
   frame_header header;
-  if (const status s = frame_view::read_header(frame, header); s != status::ok) return detail::refuse(out, s);
-  C stored = codec;
-  if (const status s = match_header(header, stored, first_value, out.size()); s != status::ok)
-    return detail::refuse(out, s);
+  if (const status s = inspect(frame, header); s != status::ok) return detail::refuse(out, s);
   const frame_view view(frame.data(), header);
-  if (const status s = view.check_contents(frame.size()); s != status::ok) return detail::refuse(out, s);
-  return out.empty() ? outcome{} : detail::decode_all(stored, view, out, first_value, how);
+  return detail::decode_opened(codec, view, out, first_value, how, [&] { return view.check_contents(frame.size()); });
 }
 
 /// Decodes a frame whose codec is known only at run time. Uses the codec of `codecs` that can have written the frame.
@@ -193,10 +190,10 @@ template <codec... Cs>
 outcome decode(codec_list<Cs...> codecs, const_bytes frame, bytes out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
   if (frame.is_null() || out.is_null()) return {.code = status::invalid_argument};
-  frame_info info;
-  if (const status s = inspect(frame, info); s != status::ok) return detail::refuse(out, s);
+  frame_header header;
+  if (const status s = inspect(frame, header); s != status::ok) return detail::refuse(out, s);
   outcome answer;
-  const status found = tuck::visit(codecs, info, [&]<class C>(const C& codec) {
+  const status found = tuck::visit(codecs, header, [&]<class C>(const C& codec) {
     using T = value_t<C>;
     if (out.size() % sizeof(T) != 0)
       answer.code = status::invalid_argument;

@@ -122,12 +122,12 @@ outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> b
   if (!takes_deltas<C>) return {.code = status::lossy_delta};
   if (frame.is_null() || base.is_null() || out.is_null()) return {.code = status::invalid_argument};
   frame_header header;
-  if (const status s = frame_view::read_header(frame, header); s != status::ok) return {.code = s};
+  if (const status s = inspect(frame, header); s != status::ok) return {.code = s};
   C stored = codec;
   if (const status s = match_header(header, stored, 0, out.size(), true, base.size()); s != status::ok)
     return {.code = s};
-  frame_view view;
-  if (const status s = frame_view::open(frame, view); s != status::ok) return {.code = s};
+  const frame_view view(frame.data(), header);
+  if (const status s = view.check_contents(frame.size()); s != status::ok) return {.code = s};
   const detail::delta_pass<C> pass{stored, view, how, base, true};
   if (options.chunk_by_chunk) return pass.run(true, out);
   outcome verified = pass.run(true, {});

@@ -12,66 +12,16 @@
 
 namespace tuck::inline TUCK_ABI::host::detail {
 
-// Sets the first `size` bytes of `to` to 0, and perhaps bytes after them: if `size` is at most 32, it sets 32 bytes. A
-// constant number of bytes needs no call of memset, which saves time for small tensors.
-inline void fill_zeros(bytes to, uint64_t size) noexcept {
-  constexpr uint64_t few = 32;
-  if (size <= few && to.size() >= few)
-    std::memset(to.data(), 0, few);
-  else
-    std::memset(to.data(), 0, size);
-}
-
 // Writes the metadata and the zeros before and after the tables, which are written later.
 inline void write_metadata(bytes frame, const_bytes metadata, const frame_layout& at) noexcept {
   if (!metadata.empty()) std::memcpy(frame.data() + sizeof(frame_header), metadata.data(), metadata.size());
   const uint64_t end = sizeof(frame_header) + metadata.size();
-  fill_zeros(frame.subspan(end, frame.size() - end), at.directory - end);
-  fill_zeros(frame.subspan(at.contents_end, frame.size() - at.contents_end), at.payloads - at.contents_end);
+  std::memset(frame.data() + end, 0, at.directory - end);
+  std::memset(frame.data() + at.contents_end, 0, at.payloads - at.contents_end);
 }
-
-// Writes a header in two parts: at first what is known before the chunks are encoded, at last the other three fields.
-// So little is left to do at the end, which saves time for small tensors. Between them the frame is invalid.
-class header_writer {
- public:
-  // The three fields of `header` and its digest must be 0. If `frame` is too short, writes nothing.
-  header_writer(bytes frame, const frame_header& header) noexcept : frame_(frame.data()) {
-    if (frame.size() < sizeof header) return;
-    std::memcpy(frame_, &header, sizeof header);
-    std::memcpy(&first_, frame_, sizeof first_);
-    store_unaligned(frame_, uint64_t{0});
-    sum_ = sum_words(tuck::as_bytes(span(&header, 1)).subspan(0, offsetof(frame_header, header_digest)));
-  }
-  void finish(uint64_t frame_bytes, uint64_t base_digest, uint64_t contents_digest) noexcept {
-    set(offsetof(frame_header, frame_bytes), frame_bytes);
-    set(offsetof(frame_header, base_digest), base_digest);
-    set(offsetof(frame_header, contents_digest), contents_digest);
-    constexpr uint32_t end = offsetof(frame_header, header_digest);
-    store_unaligned(frame_ + end, digest(sum_, end));
-    store_unaligned(frame_, first_);
-  }
-
- private:
-  void set(uint32_t at, uint64_t value) noexcept {
-    sum_.add(static_cast<uint32_t>(value), at / 4);
-    sum_.add(static_cast<uint32_t>(value >> 32), at / 4 + 1);
-    store_unaligned(frame_ + at, value);
-  }
-
-  std::byte* frame_;
-  word_sum sum_;
-  uint64_t first_ = 0;  // the first 8 bytes of the header
-};
 
 inline constexpr uint64_t batch_bytes = 128 * 1024;  // bytes of values that a thread takes at a time
 inline constexpr uint64_t batch_chunks = 64;         // maximum number of chunks that a thread takes at a time
-
-inline bool all_equal(const_bytes values, uint32_t value_bytes) noexcept {
-  // Most tensors differ in their first values. That needs no call of memcmp.
-  if (values.size() >= 16 + value_bytes && std::memcmp(values.data(), values.data() + value_bytes, 16) != 0)
-    return false;
-  return std::memcmp(values.data(), values.data() + value_bytes, values.size() - value_bytes) == 0;
-}
 
 // Encodes one chunk into `room`, which is large enough for the codec's worst case and for a raw chunk. Returns how the
 // chunk is stored. Sets `used` to the size of its payload in bytes.
@@ -79,7 +29,7 @@ template <codec C>
 chunk_kind encode_chunk(const C& codec, span<const value_t<C>> values, bytes room, uint32_t& used) noexcept {
   constexpr uint32_t value_bytes = sizeof(value_t<C>);
   const auto raw_bytes = static_cast<uint32_t>(values.size_bytes());
-  if (all_equal(tuck::as_bytes(values), value_bytes)) {
+  if (std::memcmp(values.data(), values.data() + 1, raw_bytes - value_bytes) == 0) {
     used = tuck::bits_of(values[0]) == 0 ? 0 : value_bytes;
     if (used != 0) store_unaligned(room.data(), values[0]);
     return chunk_kind::uniform;
@@ -206,7 +156,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
                                               : nullptr);
   if (decodes && restored == nullptr) return {.code = status::out_of_memory};
 
-  header_writer to_header(frame, header);
+  if (frame.size() >= 8) store_unaligned(frame.data(), uint64_t{0});  // no frame until the header is written
   if (writes) write_metadata(frame, options.metadata, at);
 
   place_line line(at.payloads, threads);
@@ -223,7 +173,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
       const chunk_kind kind = detail::encode_chunk(codec, chunk, {end, slot}, used);
       entries[i - first] = directory_entry::make(kind, used, static_cast<uint64_t>(end - begin) >> align).word;
       const uint64_t padded = round_up_pow2(used, align);
-      fill_zeros({end + used, slot - used}, padded - used);
+      std::memset(end + used, 0, padded - used);
       end += padded;
       if (writes && options.checksums)
         store_unaligned(frame.data() + at.checksums + 8 * i,
@@ -241,8 +191,11 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
 
   if (line.end() > frame.size()) return {.bytes = line.end(), .code = status::output_too_small};
   if (at.result != at.contents_end) store_unaligned(frame.data() + at.result, uint64_t{chunks.result_digest});
-  to_header.finish(line.end(), chunks.base_digest,
-                   checksum(frame.subspan(sizeof header, at.contents_end - sizeof header)));
+  header.frame_bytes = line.end();
+  header.base_digest = chunks.base_digest;
+  header.contents_digest = checksum(frame.subspan(sizeof header, at.contents_end - sizeof header));
+  header.header_digest = digest_of(header);
+  std::memcpy(frame.data(), &header, sizeof header);
   return {.bytes = line.end()};
 }
 

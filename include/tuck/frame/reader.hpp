@@ -60,6 +60,18 @@ TUCK_HD constexpr status why_no_header(uint64_t first, uint64_t size) noexcept {
   return has_version && static_cast<uint16_t>(first >> 32) != frame_version ? status::bad_version : status::truncated;
 }
 
+/// Reads and checks the header of a frame: type, codec, sizes. Needs only the first 128 bytes of the frame.
+/// @return ok, truncated, bad_magic, bad_version or bad_header; `header` is unspecified after an error
+inline status inspect(const_bytes frame, frame_header& header) noexcept {
+  if (frame.size() < sizeof header) {
+    uint64_t first = 0;
+    if (!frame.empty()) std::memcpy(&first, frame.data(), frame.size() < 8 ? frame.size() : 8);
+    return why_no_header(first, frame.size());
+  }
+  std::memcpy(&header, frame.data(), sizeof header);
+  return check_header(header, digest_of(header));
+}
+
 /// A frame whose header and directory have been checked. Chunks are checked when they are requested. A view does not
 /// own the frame: its bytes must stay valid and unchanged. A frame may start at any address.
 class frame_view {
@@ -82,7 +94,7 @@ class frame_view {
   /// `view` does not change after an error. Complexity: linear in the number of chunks and the size of the metadata.
   static status open(const_bytes frame, frame_view& view) noexcept {
     frame_header h;
-    if (const status s = read_header(frame, h); s != status::ok) return s;
+    if (const status s = inspect(frame, h); s != status::ok) return s;
     const frame_view seen(frame.data(), h);
     if (const status s = seen.check_contents(frame.size()); s != status::ok) return s;
     view = seen;
@@ -92,17 +104,6 @@ class frame_view {
   status check_contents(uint64_t size) const noexcept {
     if (size < header_.frame_bytes) return status::truncated;
     return checksum(contents()) == header_.contents_digest ? status::ok : status::bad_directory;
-  }
-
-  /// Reads and checks the header. `frame` need not contain more than the header.
-  static status read_header(const_bytes frame, frame_header& h) noexcept {
-    if (frame.size() < sizeof h) {
-      uint64_t first = 0;
-      if (!frame.empty()) std::memcpy(&first, frame.data(), frame.size() < 8 ? frame.size() : 8);
-      return why_no_header(first, frame.size());
-    }
-    std::memcpy(&h, frame.data(), sizeof h);
-    return check_header(h, checksum(frame.subspan(0, offsetof(frame_header, header_digest))));
   }
 
   TUCK_HD constexpr const frame_header& header() const noexcept { return header_; }  ///< the header
@@ -157,34 +158,15 @@ class frame_view {
   frame_layout at_;
 };
 
-/// Describes a frame. Needs only its first 128 bytes.
-/// @return ok, truncated, bad_magic, bad_version or bad_header; `info` does not change after an error
-inline status inspect(const_bytes frame, frame_info& info) noexcept {
-  frame_header h;
-  if (const status s = frame_view::read_header(frame, h); s != status::ok) return s;
-  info = {.type = h.type,
-          .stages = h.stages,
-          .values = h.value_count,
-          .bytes = h.frame_bytes,
-          .chunks = layout_of(h).chunks,
-          .chunk_values = h.chunk_values,
-          .alignment = 1u << h.alignment_log2,
-          .metadata_bytes = h.metadata_bytes,
-          .checksums = (h.flags & flag_checksums) != 0,
-          .delta = (h.flags & flag_delta) != 0,
-          .base_digest = h.base_digest};
-  return status::ok;
-}
-
 /// Calls visitor(codec) with the first codec of the list that can have written the frame, with the frame's parameters.
 /// @return what from_stages of that codec returns; the visitor is called only if this is ok. type_mismatch if the codec
 ///         is in the list, but only for other element types; codec_mismatch if it is not in the list
-template <codec... Cs, class Visitor> status visit(codec_list<Cs...>, const frame_info& info, Visitor&& visitor) {
+template <codec... Cs, class Visitor> status visit(codec_list<Cs...>, const frame_header& header, Visitor&& visitor) {
   status answer = status::codec_mismatch;
   [[maybe_unused]] const auto attempt = [&]<class C>(C codec) {
-    const status s = C::from_stages(info.stages, codec);
+    const status s = C::from_stages(header.stages, codec);
     if (s == status::codec_mismatch) return false;
-    if (!holds<value_t<C>>(info.type)) {
+    if (!holds<value_t<C>>(header.type)) {
       if (answer == status::codec_mismatch) answer = status::type_mismatch;
       return false;
     }

@@ -30,7 +30,7 @@ struct statistics_options {
 
 inline constexpr unsigned most_statistics_blocks = 1024;  ///< maximum number of blocks of a launch
 inline constexpr uint64_t statistics_scratch_bytes =
-    most_statistics_blocks * sizeof(tensor_statistics);  ///< size of the scratch of gather_statistics
+    scratch_head_bytes + most_statistics_blocks * sizeof(tensor_statistics);  ///< scratch of gather_statistics
 
 namespace detail {
 
@@ -40,11 +40,8 @@ template <element T> struct statistics_job {
   uint64_t pieces;  // one in `every` is read
   uint32_t every;
   tensor_statistics* partial;  // one per block
-};
-struct fold_statistics_job {
-  const tensor_statistics* partial;
-  uint32_t partials;
   tensor_statistics* whole;
+  scratch_head* head;
 };
 
 // Sums over the threads of a block, always in the same order. Returns the result to thread 0.
@@ -76,7 +73,7 @@ template <int Threads> struct block_statistics {
 // Returns the piece that is read of the `every` pieces from `first` on. A hash chooses it, so that periodic tensors are
 // sampled well. A plain product would choose pieces at equal distances.
 TUCK_HD inline uint64_t sampled_piece(uint64_t first, uint32_t every, uint64_t pieces) noexcept {
-  const uint64_t hash = mix_bits((first + 1) * 0x9e3779b97f4a7c15);
+  const uint64_t hash = mix((first + 1) * 0x9e3779b97f4a7c15);
   const uint64_t left = pieces - first < every ? pieces - first : every;
   return first + (hash >> 32) * left / (uint64_t{1} << 32);
 }
@@ -90,6 +87,7 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
   using of_block = block_statistics<Threads>;
   using storage = typename of_block::TempStorage;
   TUCK_SHARED(storage, temp);
+  TUCK_SHARED(bool, last);
   tensor_statistics mine;
   uint64_t looked_at = 0;
   uint64_t nonzeros = 0;
@@ -123,23 +121,21 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
       mine.magnitudes = exact::add(mine.magnitudes, static_cast<double>(magnitudes));
   }
   mine.zeros = nonzeros;
-  tensor_statistics all = of_block::sum(temp, mine);
-  if (threadIdx.x != 0) return;
-  all.count = looked_at;  // each thread has counted all values of the block
-  all.zeros = all.count - all.zeros;
-  job.partial[blockIdx.x] = all;
-}
-
-template <int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
-    fold_statistics_kernel(const __grid_constant__ fold_statistics_job job) {
-  using of_block = block_statistics<Threads>;
-  using storage = typename of_block::TempStorage;
-  TUCK_SHARED(storage, temp);
-  tensor_statistics mine;
-  for (uint32_t i = threadIdx.x; i < job.partials; i += Threads) of_block::add(mine, job.partial[i]);
   mine = of_block::sum(temp, mine);
-  if (threadIdx.x == 0) *job.whole = mine;
+  if (threadIdx.x == 0) {
+    mine.count = looked_at;  // each thread has counted all values of the block
+    mine.zeros = mine.count - mine.zeros;
+    job.partial[blockIdx.x] = mine;
+    last = finish_share(*job.head, {}, gridDim.x);
+  }
+  device::sync_block();
+  if (!last) return;
+  mine = {};
+  for (uint32_t i = threadIdx.x; i < gridDim.x; i += Threads) of_block::add(mine, job.partial[i]);
+  mine = of_block::sum(temp, mine);
+  if (threadIdx.x != 0) return;
+  *job.whole = mine;
+  reset(*job.head, device::load_relaxed(&job.head->epoch));
 }
 
 }  // namespace TUCK_ARCH
@@ -148,13 +144,13 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
 inline namespace TUCK_ARCH {
 
 /// Counts zeros and sums magnitudes of `values`, in one pass over the tensor or over a sample of it. Asynchronous on
-/// `stream`: two launches, capturable. The same values on the same GPU with the same options give the same bits. With a
+/// `stream`: one launch, capturable. The same values on the same GPU with the same options give the same bits. With a
 /// sample of n pieces, the standard error of the share of zeros is s / sqrt(n), where s is the standard deviation of
 /// the share between pieces.
 ///
 /// @param values   device memory, aligned as for encode
 /// @param seen     device memory; receives the statistics
-/// @param scratch  statistics_scratch_bytes, aligned to 16; need not be initialized
+/// @param scratch  statistics_scratch_bytes, aligned to 16, initialized once
 /// @return invalid_argument, misaligned, scratch_too_small or a CUDA error
 template <element T>
 result gather_statistics(span<const T> values, tensor_statistics* seen, scratch_span scratch, cudaStream_t stream,
@@ -164,18 +160,13 @@ result gather_statistics(span<const T> values, tensor_statistics* seen, scratch_
   if (!tuck::aligned(values.data(), sizeof(typename tile::word)) || !tuck::aligned(seen, alignof(tensor_statistics)))
     return {status::misaligned};
   if (const status s = scratch.check(statistics_scratch_bytes); s != status::ok) return {s};
-  const auto partial = reinterpret_cast<tensor_statistics*>(scratch.memory().data());
+  auto* const head = reinterpret_cast<scratch_head*>(scratch.memory().data());
+  auto* const partial = reinterpret_cast<tensor_statistics*>(head + 1);
   const uint64_t pieces = ceil_div(values.size(), uint64_t{tile::capacity});
-  const uint32_t every = options.sample_every == 0 ? 1 : options.sample_every;
-  const auto useful =
-      static_cast<unsigned>(std::clamp<uint64_t>(ceil_div(pieces, uint64_t{every}), 1, most_statistics_blocks));
-  unsigned blocks = 0;
-  const detail::statistics_job<T> job{values.data(), values.size(), pieces, every, partial};
-  if (const result r = detail::launch(detail::statistics_kernel<T, block_threads>, job, useful, how, stream, &blocks);
-      !r)
-    return r;
-  return detail::launch(detail::fold_statistics_kernel<block_threads>,
-                        detail::fold_statistics_job{partial, blocks, seen}, 1, how, stream);
+  const uint32_t every = std::max(options.sample_every, 1u);
+  const uint64_t useful = std::min<uint64_t>(ceil_div(pieces, uint64_t{every}), most_statistics_blocks);
+  const detail::statistics_job<T> job{values.data(), values.size(), pieces, every, partial, seen, head};
+  return detail::launch(detail::statistics_kernel<T, block_threads>, job, useful, how, stream);
 }
 
 }  // namespace TUCK_ARCH

@@ -35,6 +35,33 @@ inline void require(cudaError_t e) {
   if (e != cudaSuccess) throw error(e);
 }
 
+// Calls a CUDA function that frees or restores something, and repeats it once if it fails: CUDA may return the pending
+// error of an earlier call. A second failure is ignored. It is normal at process exit, when CUDA may already be gone.
+template <class Call> void give_back(const Call& call) noexcept {
+  if (call() != cudaSuccess) static_cast<void>(call());
+}
+// Makes `device` the calling thread's current device during its lifetime.
+class device_scope {
+ public:
+  explicit device_scope(int device) noexcept {
+    error_ = cudaGetDevice(&before_);
+    if (error_ != cudaSuccess || before_ == device) return;
+    error_ = cudaSetDevice(device);
+    changed_ = error_ == cudaSuccess;
+  }
+  device_scope(const device_scope&) = delete;
+  device_scope& operator=(const device_scope&) = delete;
+  ~device_scope() {
+    if (changed_) give_back([&] { return cudaSetDevice(before_); });
+  }
+  result entered() const noexcept { return from_cuda(error_); }
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+  cudaError_t error_ = cudaSuccess;
+};
+
 // clang-format off
 // The interface of current rmm and CCCL.
 template <class R>
@@ -72,36 +99,6 @@ void deallocate_to(R& r, void* p, size_t size, size_t alignment, cudaStream_t st
   else
     r.deallocate_async(p, size, alignment, stream);
 }
-
-namespace detail {
-// Calls a CUDA function that frees or restores something, and repeats it once if it fails: CUDA may return the pending
-// error of an earlier call. A second failure is ignored. It is normal at process exit, when CUDA may already be gone.
-template <class Call> void give_back(const Call& call) noexcept {
-  if (call() != cudaSuccess) static_cast<void>(call());
-}
-// Makes `device` the calling thread's current device during its lifetime.
-class device_scope {
- public:
-  explicit device_scope(int device) noexcept {
-    error_ = cudaGetDevice(&before_);
-    if (error_ != cudaSuccess || before_ == device) return;
-    error_ = cudaSetDevice(device);
-    changed_ = error_ == cudaSuccess;
-  }
-  device_scope(const device_scope&) = delete;
-  device_scope& operator=(const device_scope&) = delete;
-  ~device_scope() {
-    if (changed_) give_back([&] { return cudaSetDevice(before_); });
-  }
-  result entered() const noexcept { return from_cuda(error_); }
-
- private:
-  int before_ = 0;
-  bool changed_ = false;
-  cudaError_t error_ = cudaSuccess;
-};
-
-}  // namespace detail
 
 /// A stream parameter that accepts the stream types of CUDA, rmm and CCCL.
 class stream_handle {

@@ -1,10 +1,11 @@
-// Pools of handles that a swap_stream needs for each operation: CUDA events, and reports in pinned memory. Also helpers
-// for streams, devices and exceptions.
+// A pool of what a swap_stream needs for each operation: a CUDA event, and a report in pinned memory. Also helpers for
+// streams, devices and exceptions.
 #pragma once
 
 #include <tuck/memory/resource.cuh>
 #include <tuck/swap/frame_copy.cuh>
 
+#include <bit>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -75,80 +76,58 @@ class owned {
 using owned_stream = owned<cudaStream_t, cudaStreamCreateWithFlags, cudaStreamNonBlocking, cudaStreamDestroy>;
 using event = owned<cudaEvent_t, cudaEventCreateWithFlags, cudaEventDisableTiming, cudaEventDestroy>;
 
-// A pool of reusable objects. A pooled handle gives exclusive use of one object and returns it when the last copy of
-// the handle is destroyed, on any thread. Handles may outlive the pool. Thread-safe.
-template <class T> class handle_pool {
- public:
-  using handle = std::shared_ptr<T>;
+// What the host learns of an operation on a stream: an event, and what kernels before it have reported.
+struct signal : event {
+  std::shared_ptr<offload_report> report;  // in pinned memory; a part of a slab
+  offload_report* on_device;               // the same for kernels
+};
 
-  // Returns a spare object, or a new object from make(), which returns a std::unique_ptr or throws.
-  template <class Make = decltype(&std::make_unique<T>)> handle take(const Make& make = &std::make_unique<T>) {
-    std::unique_ptr<T> one;
-    {
-      const std::lock_guard lock(spare_->mutex);
-      if (!spare_->things.empty()) {
-        one = std::move(spare_->things.back());
-        spare_->things.pop_back();
-      } else {
-        if (++spare_->made > spare_->things.capacity())
-          spare_->things.reserve(2 * spare_->made);  // so that returning an object never allocates
-      }
-    }
-    if (one == nullptr) one = make();
-    return handle(one.release(), [spare = spare_](T* thing) {
-      const std::lock_guard lock(spare->mutex);
-      spare->things.emplace_back(thing);
+// A pool of reusable signals. A handle gives exclusive use of one. The signal returns to the pool when the last copy of
+// the handle is destroyed, on any thread. Handles may outlive the pool. Thread-safe.
+class signal_pool {
+ public:
+  using handle = std::shared_ptr<signal>;
+
+  // Reports per allocation. The constructor makes the first allocation, take makes others when all are in use.
+  static constexpr size_t slab_reports = 1024;
+
+  signal_pool() { add_slab(); }
+
+  handle take() {
+    std::unique_lock lock(spare_->mutex);
+    if (spare_->signals.empty()) make_one();
+    std::unique_ptr<signal> one = std::move(spare_->signals.back());
+    spare_->signals.pop_back();
+    lock.unlock();
+    return handle(one.release(), [spare = spare_](signal* s) {
+      const std::lock_guard returning(spare->mutex);
+      spare->signals.emplace_back(s);
     });
   }
 
  private:
   struct shelf {
     std::mutex mutex;
-    std::vector<std::unique_ptr<T>> things;
-    size_t made = 0;
+    std::vector<std::unique_ptr<signal>> signals;  // with capacity for all, so that returning one never allocates
   };
-  std::shared_ptr<shelf> spare_ = std::make_shared<shelf>();
-};
 
-using pooled_event = handle_pool<event>::handle;
-
-// A pool of offload_reports in pinned memory, which kernels write.
-class report_pool {
- public:
-  struct report {
-    std::shared_ptr<offload_report> slab;
-    offload_report* host = nullptr;
-    offload_report* device = nullptr;
-  };
-  using handle = handle_pool<report>::handle;
-
-  // Reports per allocation. The constructor makes the first allocation, take makes others when all are in use.
-  static constexpr unsigned slab_reports = 1024;
-
-  report_pool() { add_slab(); }
-  handle take() {
-    return reports_.take([&] {
-      const std::lock_guard lock(mutex_);
-      if (taken_ == slab_reports) add_slab();
-      auto one = std::make_unique<report>(report{slab_, slab_.get() + taken_, device_ + taken_});
-      ++taken_;
-      return one;
-    });
+  void make_one() {
+    if (made_ != 0 && made_ % slab_reports == 0) add_slab();
+    const size_t i = made_ % slab_reports;
+    spare_->signals.reserve(std::bit_ceil(made_ + 1));
+    spare_->signals.emplace_back(new signal{{}, {slab_, slab_.get() + i}, device_ + i});
+    ++made_;
   }
-
- private:
   void add_slab() {
     const std::shared_ptr<std::byte> memory = allocate_host(slab_reports * sizeof(offload_report));
     device_ = reinterpret_cast<offload_report*>(device_address(memory));
     slab_ = {memory, reinterpret_cast<offload_report*>(memory.get())};
-    taken_ = 0;
   }
 
-  std::mutex mutex_;
-  std::shared_ptr<offload_report> slab_;
+  std::shared_ptr<shelf> spare_ = std::make_shared<shelf>();
+  std::shared_ptr<offload_report> slab_;  // the last one
   offload_report* device_ = nullptr;
-  unsigned taken_ = 0;
-  handle_pool<report> reports_;
+  size_t made_ = 0;
 };
 
 }  // namespace tuck::inline TUCK_ABI::detail

@@ -69,7 +69,7 @@ struct pool_extent {
 // A device copy of a frame or of raw values, with scratch to decode it, ready for a consumer.
 struct fetched_bytes {
   device_buffer<resource_ref> memory;
-  pooled_event arrived;
+  signal_pool::handle arrived;
   uint64_t size = 0;  // bytes of the values; for a frame an upper bound
   bool is_frame = false;
 
@@ -100,9 +100,9 @@ struct offloaded_tensor {
 
   std::shared_ptr<pool_extent> storage;
   pinned_pool::reservation reservation;
-  report_pool::handle report;  // null once it is settled
-  pooled_event source_read;    // after the source has been read; null: the host knows that it has been
-  pooled_event arrived;        // after the tensor is in the pool; if kept: after the producer has written the source
+  signal_pool::handle source_read;  // after the source has been read; null: the host knows that it has been
+  signal_pool::handle arrived;      // after the tensor is in the pool, with the report of its frame; null: settled. If
+                                    // kept: after the producer has written the source
 
   fetched_bytes fetched;
 };

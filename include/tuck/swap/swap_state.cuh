@@ -152,7 +152,7 @@ class swap_state {
   result drain() {
     const swap_scope device(options_.device);
     for (;;) {
-      std::vector<pooled_event> events;
+      std::vector<signal_pool::handle> events;
       {
         const turn now(*this);
         reap();
@@ -160,7 +160,7 @@ class swap_state {
         for (const auto& [stream, given] : reading_) events.push_back(given.back().done);
       }
       if (events.empty()) break;
-      for (const pooled_event& e : events) require(cudaEventSynchronize(*e));
+      for (const signal_pool::handle& e : events) require(cudaEventSynchronize(*e));
     }
     encoder_.wait();
     return poll();
@@ -173,9 +173,9 @@ class swap_state {
 
   // An operation that reads the pool, or a device copy from it, until its event.
   struct operation {
-    pooled_event done = {};
+    signal_pool::handle done = {};  // with the report of a decode
     std::shared_ptr<pool_extent> storage = {};
-    report_pool::handle report = {};  // read by a fetch of a frame of unknown size, or written by a decode
+    signal_pool::handle arrived = {};  // of the tensor, if the operation reads its report
     bool decodes = false;
   };
 
@@ -212,7 +212,7 @@ class swap_state {
     static_cast<void>(guarded([&] { reap(); }));
   }
 
-  static bool happened(const pooled_event& e) {
+  static bool happened(const signal_pool::handle& e) {
     const auto error = cudaEventQuery(*e);
     if (error != cudaErrorNotReady) require(error);
     return error == cudaSuccess;
@@ -225,24 +225,23 @@ class swap_state {
     for (auto consumer = reading_.begin(); consumer != reading_.end();) {
       auto& given = consumer->second;
       for (; !given.empty() && happened(given.front().done); given.pop_front())
-        if (const operation& op = given.front(); op.decodes && !op.report->host->frame)
-          note(op.report->host->frame.code);
+        if (const operation& op = given.front(); op.decodes && !op.done->report->frame)
+          note(op.done->report->frame.code);
       consumer = given.empty() ? reading_.erase(consumer) : std::next(consumer);
     }
   }
 
   void settle(offloaded_tensor& t) {
     t.at = offloaded_tensor::state::offloaded;
-    if (t.report != nullptr) {
-      t.written = t.report->host->frame;
-      t.storage->range = pool_.settle(t.reservation, t.report->host->offset, t.written ? t.written.bytes : 0);
-      t.report = nullptr;
+    if (t.reservation.in != nullptr) {
+      t.written = t.arrived->report->frame;
+      t.storage->range = pool_.settle(t.reservation, t.arrived->report->offset, t.written ? t.written.bytes : 0);
       if (!t.written) {
         t.at = offloaded_tensor::state::lost;
         note(t.written.code);
       }
     }
-    t.source_read = nullptr;
+    t.arrived = t.source_read = nullptr;
     if (!t.wanted) t.storage = nullptr;
   }
 
@@ -256,17 +255,16 @@ class swap_state {
   }
 
   void keep(offloaded_tensor& t, cudaStream_t producer) {
-    t.arrived = events_.take();
+    t.arrived = signals_.take();
     require(cudaEventRecord(*t.arrived, producer));
     t.at = offloaded_tensor::state::kept;
     t.written = {t.source.size(), status::pool_full, no_chunk};
   }
 
   void send(const tensor& t, const swap_request& request, cudaStream_t producer, bool& began) {
-    t->arrived = t->source_read = events_.take();
+    t->arrived = t->source_read = signals_.take();
     if (t->is_frame) {
-      t->report = reports_.take();
-      *t->report->host = {{.code = status::not_ready}};
+      *t->arrived->report = {{.code = status::not_ready}};
       if (scratch_.all().size() < request.scratch) {
         device_buffer<resource_ref> larger(resource_, request.scratch, out_);
         require(initialize(larger.scratch(), out_));
@@ -293,14 +291,14 @@ class swap_state {
       require(r);
     };
     const bytes to = pool_.device(t.reservation.in->range);
-    offload_report* const report = t.report->device;
+    offload_report* const report = t.arrived->on_device;
     if (request.path == swap_path::direct) return encode(to, {used(), &report->offset}, &report->frame);
     const uint64_t capacity = pinned_pool::round_up(request.most);
     const device_buffer<resource_ref> staging(resource_, capacity + sizeof(outcome), out_);
     std::byte* const from = staging.all().data();
     auto* const written = reinterpret_cast<outcome*>(from + capacity);
     encode({from, capacity}, {}, written);
-    t.source_read = events_.take();
+    t.source_read = signals_.take();
     require(cudaEventRecord(*t.source_read, out_));
     require(
         copy_frame({from, nullptr, written, to.data(), to.size(), used(), report, copy_head()}, options_.limits, out_));
@@ -315,8 +313,9 @@ class swap_state {
   // -- in ------------------------------------------------------------------------------------------------------------
 
   // Submits `work` to `stream` and records the returned event after it. If this fails, waits for the submitted work.
-  template <class Work> pooled_event tracked(operation op, cudaStream_t stream, const Work& work) {
-    pooled_event done = op.done = events_.take();
+  template <class Work> signal_pool::handle tracked(operation op, cudaStream_t stream, const Work& work) {
+    if (op.done == nullptr) op.done = signals_.take();
+    auto done = op.done;
     auto& given = reading_[stream];
     given.push_back(std::move(op));
     const result r = guarded([&] {
@@ -341,11 +340,11 @@ class swap_state {
     to.is_frame = t->is_frame;
     to.size = !t->is_frame ? t->source.size() : known ? t->written.bytes : t->reservation.most;
     to.memory = device_buffer<resource_ref>(resource_, pinned_pool::round_up(to.size) + scratch_head_bytes, stream);
-    to.arrived = tracked({.storage = t->storage, .report = t->report}, stream, [&] {
+    to.arrived = tracked({.storage = t->storage, .arrived = t->arrived}, stream, [&] {
       wait_arrived(*t, stream);
       require(initialize(to.scratch(), stream));
       if (known) return copy(to.contents(), pool_.host(t->storage->range).data(), stream);
-      const offload_report* const report = t->report->device;
+      const offload_report* const report = t->arrived->on_device;
       require(copy_frame({pool_.device(t->reservation.in->range).data(), &report->offset, &report->frame,
                           to.memory.all().data(), to.size, nullptr, nullptr, nullptr},
                          options_.limits, stream));
@@ -356,15 +355,12 @@ class swap_state {
   // Decodes or copies fetched bytes to the destination, and frees them.
   void restore(offloaded_tensor& t, bytes destination, cudaStream_t consumer) {
     fetched_bytes& from = t.fetched;
-    operation op{.decodes = from.is_frame};
-    if (op.decodes) {
-      op.report = reports_.take();
-      op.report->host->frame = {.code = status::not_ready};
-    }
+    const operation op{.done = signals_.take(), .decodes = from.is_frame};
+    op.done->report->frame = {.code = status::not_ready};
     tracked(op, consumer, [&] {
       require(cudaStreamWaitEvent(consumer, *from.arrived, 0));
       if (!op.decodes) return copy(destination, from.contents().data(), consumer);
-      require(t.decode(from.contents(), destination, from.scratch(), &op.report->device->frame, consumer));
+      require(t.decode(from.contents(), destination, from.scratch(), &op.done->on_device->frame, consumer));
     });
     from.memory.move_to(consumer);
     from = {};
@@ -391,8 +387,7 @@ class swap_state {
   owned_stream out_, in_;
   pinned_pool pool_;
   event turn_;  // orders out_ after a producer; reused by each call
-  handle_pool<event> events_;
-  report_pool reports_;
+  signal_pool signals_;
   device_buffer<resource_ref> counters_;  // fill level of the run, and scratch of frame copies
   device_buffer<resource_ref> scratch_;   // for encodes
 
