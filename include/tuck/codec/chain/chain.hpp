@@ -161,8 +161,8 @@ template <class Chain> class host_chain {
       const uint32_t raw = sections.size(0), sides = sections.total() - raw;
       if (body.size() < sides || body.size() - sides > raw) return status::bad_payload;
       const auto used = static_cast<uint32_t>(body.size()) - sides;
-      for (uint32_t i = 1, at = used; i < sections.count; at += sections.size(i++))
-        std::memcpy(to - sections.before_values(i), body.data() + at, sections.size(i));
+      for (uint32_t i = 1, from = used; i < sections.count; from += sections.size(i++))
+        std::memcpy(to - sections.before_values(i), body.data() + from, sections.size(i));
       if (used == raw) {
         std::memcpy(to, body.data(), used);
         return status::ok;
