@@ -110,19 +110,19 @@ struct non_zero {  // of a word that often has a half of zeros
     return device::non_zero_pair(a & (b << 16 | (b & 0x8000u ? 0xffffu : 0)));
   }
 };
+template <class Op, class Of> void expect_pairs(const Of& of) {
+  expect_everywhere<pairs<Op>>([&](const auto& in, uint32_t i) {
+    const auto half = [&](int k) {
+      const auto a = static_cast<int16_t>(in[i] >> 16 * k), b = static_cast<int16_t>(in[total + i] >> 16 * k);
+      return uint32_t{static_cast<uint16_t>(of(a, b))};
+    };
+    return half(1) << 16 | half(0);
+  });
+}
 TEST(device_functions, pairs_of_16_bits) {
-  const auto expect = []<class Op>(const auto& of) {
-    expect_everywhere<pairs<Op>>([&](const auto& in, uint32_t i) {
-      const auto half = [&](int k) {
-        const auto a = static_cast<int16_t>(in[i] >> 16 * k), b = static_cast<int16_t>(in[total + i] >> 16 * k);
-        return uint32_t{static_cast<uint16_t>(of(a, b))};
-      };
-      return half(1) << 16 | half(0);
-    });
-  };
-  expect.operator()<least>([](int16_t a, int16_t b) { return std::min(a, b); });
-  expect.operator()<most>([](int16_t a, int16_t b) { return std::max(a, b); });
-  expect.operator()<sum>([](int16_t a, int16_t b) { return a + b; });
+  expect_pairs<least>([](int16_t a, int16_t b) { return std::min(a, b); });
+  expect_pairs<most>([](int16_t a, int16_t b) { return std::max(a, b); });
+  expect_pairs<sum>([](int16_t a, int16_t b) { return a + b; });
   expect_everywhere<pairs<non_zero>>([](const auto& in, uint32_t i) {
     const uint32_t b = in[total + i], x = in[i] & (b << 16 | (b & 0x8000u ? 0xffffu : 0));
     return ((x & 0xffffu) != 0 ? 1u : 0) | (x >> 16 != 0 ? 0x10000u : 0);
