@@ -60,6 +60,12 @@ TYPED_TEST(bitpack_block, encodes_each_width) {
     for (auto& one : values)
       one = __builtin_bit_cast(value, static_cast<bits_t<value>>((random() | uint64_t{1} << 63) >> (64 - width)));
     ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)) << width << ' ' << values.size();
+    // Differences of this width.
+    const uint64_t step = (uint64_t{1} << (width - 1)) - 1;
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = __builtin_bit_cast(value, static_cast<bits_t<value>>(i % 32 * step));
+    const TypeParam codec(predictor::automatic);
+    ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values, codec)) << width;
   }
 }
 

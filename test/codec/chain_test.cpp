@@ -25,6 +25,9 @@ split_record record_of(const byte_vector& encoded, uint64_t from_the_end) {
   return {load_unaligned<uint32_t>(encoded.data() + (encoded.size() - 4 * from_the_end))};
 }
 
+// A splitter has at least one value, even of a damaged chunk.
+static_assert(!split_record::allows(0, 4, 0, 0) && split_record::allows(4, 0, 0, 2));
+
 TEST(chain, a_chunk_is_what_the_last_stage_makes_then_sides_then_records) {
   using codec = chain<zvc<uint32_t>, delta<uint32_t>, zvc<uint32_t>>;
   std::vector<uint32_t> values(64);

@@ -25,7 +25,7 @@ def spread(mask: int, kept: Sequence[int], count: int, width: int, runs: bool) -
 
 def zvc(data: bytes, count: int, width: int) -> tuple[bytes, int]:
     side = 4 * ceil_div(count, GROUP)
-    require(len(data) >= side, "zvc: the masks are cut short")
+    require(side <= len(data) < count * width, f"zvc: {len(data)} bytes cannot be a chunk")
     return spread(little(data[:side]), unpack(data[side:], width), count, width, runs=False), side
 
 

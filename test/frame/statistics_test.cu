@@ -79,6 +79,18 @@ TEST(statistics, are_the_same_bits_under_every_schedule) {
   });
 }
 
+// Other calls take what is there for the states of chunks.
+TEST(statistics, leave_no_sums_in_the_scratch) {
+  const auto values = some_values<double>(20 * 2048, .3, 5);
+  const device_stream stream;
+  const device_array<double> from(values, stream);
+  const device_array<tensor_statistics> seen(1);
+  const device_array<std::byte> scratch(statistics_scratch_bytes);
+  ASSERT_EQ(initialize(scratch.scratch(), stream).code, status::ok);
+  ASSERT_EQ(gather_statistics(span<const double>(from.all()), seen.data(), scratch.scratch(), stream).code, status::ok);
+  EXPECT_EQ(scratch.download(stream), byte_vector(statistics_scratch_bytes));
+}
+
 TEST(statistics, a_sample_is_near_the_whole) {
   const auto values = some_values<float>(200 * 4096 + 5, .7, 7);
   const tensor_statistics whole = statistics_of(values), sample = statistics_of(values, {.sample_every = 10});

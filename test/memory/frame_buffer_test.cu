@@ -150,9 +150,31 @@ TEST(frame_buffer, takes_streams_of_every_type) {
   }
 }
 
+TEST(device_buffer, of_no_bytes_asks_for_none) {
+  stream_first resource;
+  const device_buffer empty(resource, 0, nullptr);
+  EXPECT_TRUE(resource.out.empty());
+  EXPECT_EQ(empty.all().data(), nullptr);
+}
+
+struct const_calls {
+  void* allocate(cudaStream_t stream, size_t size, size_t) const { return async_resource().allocate(stream, size); }
+  void deallocate(cudaStream_t stream, void* p, size_t size, size_t) const {
+    async_resource().deallocate(stream, p, size);
+  }
+};
+
+TEST(resource_ref, takes_a_const_resource) {
+  const device_stream stream;
+  const const_calls resource;
+  resource_ref ref(resource);
+  const device_buffer buffer(ref, 100, stream);
+  EXPECT_NE(buffer.all().data(), nullptr);
+}
+
 #if defined(TUCK_CUDASIM)
 // The null stream is that of the current device.
-TEST(frame_buffer, is_freed_on_its_device) {
+TEST(frame_buffer, is_read_and_freed_on_its_device) {
   auto settings = cudasim::current_settings();
   settings.devices = 2;
   cudasim::configure(settings);
@@ -163,9 +185,10 @@ TEST(frame_buffer, is_freed_on_its_device) {
     auto packed = encode(zvc<float>{}, span<const float>(in.all()), resource, nullptr);
     auto moved = std::move(packed);
     check(cudaSetDevice(0));
+    EXPECT_TRUE(moved.shrink_sync());
     const auto last = std::move(moved);
   }
-  EXPECT_EQ(resource.calls, 6);
+  EXPECT_EQ(resource.calls, 8);
   EXPECT_EQ(resource.wrong, 0);
   int device = -1;
   check(cudaGetDevice(&device));

@@ -269,21 +269,25 @@ template <element T, int Threads> struct block_tile {
 
 /// Copies to shared memory. Also accesses the bytes after the last one, up to a multiple of 16.
 template <int Threads> __device__ void copy_to_shared(std::byte* to, const_bytes from) {
-  const auto size = static_cast<uint32_t>(from.size());
-  const auto* source = reinterpret_cast<const device::vec128*>(from.data()) + threadIdx.x;
-  auto* target = reinterpret_cast<device::vec128*>(to) + threadIdx.x;
-#pragma unroll 1
-  for (uint32_t at = 16 * threadIdx.x; at < size; at += 16 * Threads, source += Threads, target += Threads)
-    *target = device::load(source);
+  const auto* const source = reinterpret_cast<const device::vec128*>(from.data()) + threadIdx.x;
+  auto* const target = reinterpret_cast<device::vec128*>(to) + threadIdx.x;
+  const auto left = static_cast<int>(from.size()) - static_cast<int>(16 * threadIdx.x);
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(tile_bytes / 16) && 16 * i < left; i += Threads)
+    target[i] = device::load(source + i);
 }
 /// Copies `size` bytes, rounded up to a multiple of 16, then writes zeros up to to.size(), which is a multiple of 16.
 template <int Threads> __device__ void copy_from_shared(bytes to, const std::byte* from, uint32_t size) {
+  const auto* const source = reinterpret_cast<const device::vec128*>(from) + threadIdx.x;
+  auto* const target = reinterpret_cast<device::vec128*>(to.data()) + threadIdx.x;
+  const auto left = static_cast<int>(size) - static_cast<int>(16 * threadIdx.x);
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(tile_bytes / 16) && 16 * i < left; i += Threads)
+    device::store(target + i, source[i]);
   const auto capacity = static_cast<uint32_t>(to.size());
-  const auto* source = reinterpret_cast<const device::vec128*>(from) + threadIdx.x;
-  auto* target = reinterpret_cast<device::vec128*>(to.data()) + threadIdx.x;
 #pragma unroll 1
-  for (uint32_t at = 16 * threadIdx.x; at < capacity; at += 16 * Threads, source += Threads, target += Threads)
-    device::store(target, at < size ? *source : device::vec128{});
+  for (uint32_t i = ceil_div(size, 16u) + threadIdx.x; 16 * i < capacity; i += Threads)
+    device::store(reinterpret_cast<device::vec128*>(to.data()) + i, device::vec128{});
 }
 /// Copies any size between any addresses, 16 bytes at a time at the multiples of 16 of `to`.
 template <int Threads> __device__ void copy_to_frame(bytes to, const std::byte* from) {
@@ -318,10 +322,11 @@ template <int Threads> __device__ void zero_shared(std::byte* to) {
 /// Copies a tile to the beginning of a row in shared memory, which is a multiple of 16. Writes `size` bytes, rounded up
 /// to a multiple of 16.
 template <class Tile> __device__ void store_to_row(const Tile& values, uint32_t size, std::byte* row) {
+  auto* const to = reinterpret_cast<device::vec128*>(row) + Tile::first_value() / Tile::lane_values;
 #pragma unroll
   for (int r = 0; r < Tile::rows; ++r) {
     const uint32_t at = Tile::first_value(r * Tile::row_words) / Tile::lane_values;
-    if (at * sizeof(device::vec128) < size) reinterpret_cast<device::vec128*>(row)[at] = values.row(r);
+    if (size == tile_bytes || at * sizeof(device::vec128) < size) to[r * device::warp_size] = values.row(r);
   }
 }
 /// Reads the 16 bytes of a row that begin at value `first`, with zeros past the last value.

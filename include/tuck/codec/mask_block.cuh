@@ -331,7 +331,7 @@ class block_codec<C, Threads> {
   }
 
   template <class Sink> __device__ status decode(const C& codec, const_bytes encoded, uint32_t count, Sink& sink) {
-    if (encoded.size() > tile_bytes) return status::bad_payload;
+    if (encoded.size() >= count * sizeof(T)) return status::bad_payload;
     copy_to_shared<Threads>(temp_.encoded, encoded);
     device::sync_block();
     return decode_assembled(codec, any_side, static_cast<uint32_t>(encoded.size()), count, sink);

@@ -112,6 +112,9 @@ template <element T, int Threads, class Visit> class visiting_output {
 ///          It has no barrier or warp operation. If an error is returned, some values may have been visited, or wrong
 ///          ones
 ///
+/// The encoded bytes are read through the read-only cache, so no thread of the kernel may write them: decode in a later
+/// launch what block_encode has written.
+///
 /// Two errors come before any value: unsupported, if chunks have more than max_device_chunk_values<C> values; and
 /// needs_base, if the frame is a delta.
 template <codec C, int Threads = block_threads> class block_decode {

@@ -279,7 +279,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
           block.assemble(codec(), values);
           if (sizeof(T) != 1 && threadIdx.x < 16) encoded[size + threadIdx.x] = std::byte{};
           break;
-        case chunk_kind::raw: store_to_row(values, size, encoded); break;
+        case chunk_kind::raw: store_to_row(values, tile_bytes, encoded); break;
         case chunk_kind::uniform:
           if (threadIdx.x == 0) {
             reinterpret_cast<uint64_t*>(encoded)[0] = chunk_source().at(0);

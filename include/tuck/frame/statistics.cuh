@@ -131,7 +131,10 @@ TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
   device::sync_block();
   if (!last) return;
   mine = {};
-  for (uint32_t i = threadIdx.x; i < gridDim.x; i += Threads) of_block::add(mine, job.partial[i]);
+  for (uint32_t i = threadIdx.x; i < gridDim.x; i += Threads) {
+    of_block::add(mine, job.partial[i]);
+    job.partial[i] = {};  // other calls have the states of chunks there
+  }
   mine = of_block::sum(temp, mine);
   if (threadIdx.x != 0) return;
   *job.whole = mine;

@@ -18,10 +18,11 @@ template <stream_resource R> class device_buffer {
  public:
   /// Makes an empty buffer without a resource.
   device_buffer() = default;
-  /// Allocates `size` bytes, aligned to 256, in stream order on `stream`. Throws what the resource throws.
+  /// Allocates `size` bytes, aligned to 256, in stream order on `stream`; nothing if `size` is 0. Throws what the
+  /// resource throws.
   device_buffer(R& resource, uint64_t size, stream_handle stream) : own_{&resource, stream} {
     detail::require(cudaGetDevice(&own_.device));
-    own_.memory = {static_cast<std::byte*>(allocate_from(resource, size, alignment, stream)), size};
+    if (size != 0) own_.memory = {static_cast<std::byte*>(allocate_from(resource, size, alignment, stream)), size};
   }
   /// Takes over the memory; `other` becomes empty.
   device_buffer(device_buffer&& other) noexcept { *this = std::move(other); }
@@ -41,6 +42,7 @@ template <stream_resource R> class device_buffer {
   scratch_span scratch() const noexcept { return scratch_span(all()); }  ///< the whole buffer as scratch
   R& resource() const noexcept { return *own_.resource; }                ///< resource of a non-empty buffer
   cudaStream_t stream() const noexcept { return own_.stream; }           ///< the stream on which it will be freed
+  int device() const noexcept { return own_.device; }                    ///< the device that has the buffer
   /// Changes the stream on which the memory will be freed. The caller must have made `stream` wait for the work on the
   /// previous stream.
   void move_to(stream_handle stream) noexcept { own_.stream = stream; }
@@ -70,7 +72,7 @@ inline outcome read_outcome(const outcome* on_device, cudaStream_t stream) {
 }  // namespace detail
 
 /// A frame that owns its memory. The buffer has the worst-case size until shrink_sync reduces it to the size of the
-/// frame. Move-only. Lifetimes are those of device_buffer.
+/// frame. Move-only. Lifetimes are those of device_buffer. Any device may be current when its members are called.
 template <stream_resource R> class frame_buffer {
  public:
   /// Takes over a buffer for the outcome and a buffer for the frame; encode returns such an object.
@@ -83,7 +85,11 @@ template <stream_resource R> class frame_buffer {
   const outcome* written() const noexcept { return reinterpret_cast<const outcome*>(outcome_.all().data()); }
 
   /// Waits for the stream and returns the outcome of the encode. Throws tuck::error on CUDA errors.
-  outcome wait_sync() const { return detail::read_outcome(written(), frame_.stream()); }
+  outcome wait_sync() const {
+    const detail::device_scope device(frame_.device());
+    detail::require(device.entered());
+    return detail::read_outcome(written(), frame_.stream());
+  }
 
   /// Waits for the stream, then copies the frame into a buffer of its exact size and frees the larger one. The copy
   /// itself is asynchronous. Throws tuck::error if the encode failed. Exceptions of the resource are passed on.
@@ -92,6 +98,7 @@ template <stream_resource R> class frame_buffer {
     const outcome done = wait_sync();
     if (!done) throw error(done.code);
     if (done.bytes == frame_.all().size()) return done;
+    const detail::device_scope device(frame_.device());
     device_buffer<R> exact(frame_.resource(), done.bytes, frame_.stream());
     detail::require(
         cudaMemcpyAsync(exact.all().data(), frame_.all().data(), done.bytes, cudaMemcpyDefault, frame_.stream()));
@@ -107,7 +114,8 @@ template <stream_resource R> class frame_buffer {
 inline namespace TUCK_ARCH {
 
 /// Encodes `values` into a frame with memory from `resource`. Asynchronous. Requirements for `values` and options are
-/// those of encode in frame/device.cuh. Scratch is allocated and freed in stream order. The resource must be an lvalue.
+/// those of encode in frame/device.cuh. Scratch is allocated and freed in stream order. The resource must be an
+/// lvalue, not a pointer.
 /// Throws tuck::error for misuse and CUDA errors. Exceptions of the resource are passed on. An error that only the
 /// kernel can find, such as an invalid bound in device memory, is in the frame's outcome.
 /// @return a frame of worst-case size; shrink_sync reduces it

@@ -235,7 +235,7 @@ class resource_ref : public resource_calls<resource_ref> {
   template <stream_resource R>
     requires(!std::same_as<R, resource_ref>)
   resource_ref(R& resource) noexcept
-      : resource_(&resource),
+      : resource_(const_cast<std::remove_const_t<R>*>(&resource)),
         take_([](void* r, size_t size, size_t alignment, cudaStream_t stream) {
           return tuck::allocate_from(*static_cast<R*>(r), size, alignment, stream);
         }),

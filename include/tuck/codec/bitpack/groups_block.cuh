@@ -382,7 +382,8 @@ class block_groups {
 #pragma unroll
           for (uint32_t k = Together - 1; k-- > 0;) piece = piece * room + x[i + k];
           piece -= bases;
-          i == 0 ? out.put(piece >> skipped, Together * width - skipped) : out.put(piece, Together * width);
+          const uint32_t kept = Together == 1 ? piece : piece >> skipped;  // of a single integer: all bits or none
+          i == 0 ? out.put(kept, Together * width - skipped) : out.put(piece, Together * width);
         }
       }
     }

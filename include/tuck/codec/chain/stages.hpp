@@ -55,9 +55,9 @@ template <class S> constexpr uint32_t growth_of() {
 
 /// The sizes that a splitter produced for a chunk. The encoded chunk ends with one record per splitter.
 ///   [31:15] number of residual values / [14:0] size of the side stream in bytes; all ones: the splitter was skipped
-/// Decoders reject a record if the residual values or the side stream have more bytes than the values that reach the
-/// splitter. They also reject it unless both together have fewer bytes than these values plus max_growth. max_growth is
-/// 1028 bytes for quantize_codes and 0 for the other splitters of the library.
+/// Decoders reject a record if no values reach the splitter, or if the residual values or the side stream have more
+/// bytes than those. They also reject it unless both together have fewer bytes than these values plus max_growth.
+/// max_growth is 1028 bytes for quantize_codes and 0 for the other splitters of the library.
 struct split_record {
   /// The record as stored in the chunk.
   uint32_t word;
@@ -67,7 +67,7 @@ struct split_record {
   /// Returns whether residual values and a side stream of these sizes may replace values of `raw` bytes.
   /// @param growth the max_growth of the splitter
   TUCK_HD static constexpr bool allows(uint32_t raw, uint32_t growth, uint32_t kept, uint32_t side) noexcept {
-    return kept <= raw && side <= raw && side <= max_side && kept + side < raw + growth;
+    return raw != 0 && kept <= raw && side <= raw && side <= max_side && kept + side < raw + growth;
   }
 
   /// Returns the record of a skipped splitter.

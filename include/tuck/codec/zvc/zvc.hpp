@@ -9,8 +9,8 @@
 //
 // The size is 4 * ceil(n / 32) + sizeof(T) * ones bytes. If this is n * sizeof(T) or more, the chunk is incompressible.
 // A value is zero if all its bits are zero, so -0.0, NaN payloads and denormals survive. Host and device write the same
-// bytes. Decoders reject a chunk if its size is not the one that its masks give, or if the last mask has an unused bit
-// that is 1.
+// bytes. Decoders reject a chunk if its size is not the one that its masks give, if it is not smaller than its values,
+// or if the last mask has an unused bit that is 1.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -61,7 +61,7 @@ template <element T> status zvc<T>::decode_chunk(const_bytes encoded, span<T> re
     using loops = detail::masks_on<Cpu>;
     const auto count = static_cast<uint32_t>(restored.size());
     const std::byte *const masks = encoded.data(), *const packed = masks + mask_bytes(count);
-    if (encoded.size() < mask_bytes(count)) return status::bad_payload;
+    if (encoded.size() < mask_bytes(count) || encoded.size() >= restored.size_bytes()) return status::bad_payload;
     const uint32_t tail = count % mask_window;
     if (tail != 0 && (loops::mask_at(masks, count / mask_window) & ~low_mask(tail)) != 0) return status::bad_payload;
     const uint64_t kept = loops::count_ones(masks, mask_bytes(count));
