@@ -323,11 +323,14 @@ template <int Threads> __device__ void zero_shared(std::byte* to) {
 /// to a multiple of 16.
 template <class Tile> __device__ void store_to_row(const Tile& values, uint32_t size, std::byte* row) {
   auto* const to = reinterpret_cast<device::vec128*>(row) + Tile::first_value() / Tile::lane_values;
+  const auto store = [&](uint32_t end) {
 #pragma unroll
-  for (int r = 0; r < Tile::rows; ++r) {
-    const uint32_t at = Tile::first_value(r * Tile::row_words) / Tile::lane_values;
-    if (size == tile_bytes || at * sizeof(device::vec128) < size) to[r * device::warp_size] = values.row(r);
-  }
+    for (int r = 0; r < Tile::rows; ++r) {
+      const uint32_t at = Tile::first_value(r * Tile::row_words) / Tile::lane_values;
+      if (end == tile_bytes || at * sizeof(device::vec128) < end) to[r * device::warp_size] = values.row(r);
+    }
+  };
+  size == tile_bytes ? store(tile_bytes) : store(size);  // a whole tile without comparisons
 }
 /// Reads the 16 bytes of a row that begin at value `first`, with zeros past the last value.
 template <class Tile> __device__ device::vec128 read_row(uint32_t first, uint32_t count, const std::byte* row) {

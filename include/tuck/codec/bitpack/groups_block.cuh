@@ -5,9 +5,8 @@
 // block give the offset of each group, and each thread writes the bits of its own integers.
 #pragma once
 
-#include <tuck/codec/bitpack/bytes_block.cuh>
 #include <tuck/codec/bitpack/groups.hpp>
-#include <tuck/codec/bitpack/pairs_block.cuh>
+#include <tuck/codec/bitpack/words_block.cuh>
 #include <tuck/codec/block.cuh>
 #include <tuck/core/bit_lanes.cuh>
 

@@ -4,8 +4,8 @@
 // lane reads the integers of 16 bytes of output. Unsigned integers are bytes and stay four in a word.
 #pragma once
 
-#include <tuck/codec/bitpack/bytes_block.cuh>
 #include <tuck/codec/bitpack/groups.hpp>
+#include <tuck/codec/bitpack/words_block.cuh>
 #include <tuck/codec/block.cuh>
 #include <tuck/core/bit_lanes.cuh>
 
