@@ -66,7 +66,7 @@ void print_setting(const options& o, const setting& in) {
   if (o.codecs.empty())
     std::printf(
         "The GPU's codecs: BOUNDS, the least time of what kernels were counted to execute, at %.0f %% of\n"
-        "issue; no GPU has run them yet. Ratios as measured on a host.\n",
+        "issue, not times of a GPU. Ratios as measured on a host.\n",
         100 * good_issue);
   else
     std::printf("The GPU's codecs: predicted by %s.\n", o.codecs.c_str());
