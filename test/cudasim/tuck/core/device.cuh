@@ -159,10 +159,12 @@ inline std::uint32_t or_if_differ(std::uint32_t x, U a, std::type_identity_t<U> 
 inline std::uint32_t make_pair(std::uint32_t low, std::uint32_t high) { return (low & 0xffffu) | high << 16; }
 inline std::int16_t of_pair(std::uint32_t x, int k) { return static_cast<std::int16_t>(x >> 16 * k); }
 inline std::uint32_t least_pair(std::uint32_t a, std::uint32_t b) {
-  return make_pair(std::min(of_pair(a, 0), of_pair(b, 0)), std::min(of_pair(a, 1), of_pair(b, 1)));
+  const auto least = [&](int k) { return static_cast<std::uint32_t>(std::min(of_pair(a, k), of_pair(b, k))); };
+  return make_pair(least(0), least(1));
 }
 inline std::uint32_t most_pair(std::uint32_t a, std::uint32_t b) {
-  return make_pair(std::max(of_pair(a, 0), of_pair(b, 0)), std::max(of_pair(a, 1), of_pair(b, 1)));
+  const auto most = [&](int k) { return static_cast<std::uint32_t>(std::max(of_pair(a, k), of_pair(b, k))); };
+  return make_pair(most(0), most(1));
 }
 inline std::uint32_t add_pair(std::uint32_t a, std::uint32_t b) { return make_pair(a + b, (a >> 16) + (b >> 16)); }
 inline std::uint32_t non_zero_pair(std::uint32_t x) { return make_pair(of_pair(x, 0) != 0, of_pair(x, 1) != 0); }
