@@ -10,7 +10,7 @@ option(TUCK_ALL_KERNELS "With TUCK_TESTS=kernels: all programs that run some, no
 set(tuck_no_memory any_frame fused_relu inflate_batch small_tensors kv_cache evicting_pool swap_training kernels_test
                    native_test model_test bench_test peers_test points_test predict_test timeline_test
                    golden_test swap_training_test tuner_test tuck_bench_test device_bench_test cli_test
-                   guide_device_1 guide_device_2 adding_a_codec)
+                   guide_device_1 guide_device_2 guide_device_3 adding_a_codec)
 set(tuck_no_threads ${tuck_no_memory} core_test codec_test deflate_test chain_test quantize_test gpu_gzip_test
                     files_test)
 set(tuck_no_kernels native_test model_test bench_test peers_test points_test predict_test timeline_test tuner_test
@@ -20,7 +20,7 @@ set(tuck_few_kernels device_functions_test kernels_test fused_relu small_tensors
 # Compilers, measurements and what takes long.
 set(tuck_no_quick native_test bench_test peers_test points_test predict_test timeline_test tuner_test tuck_bench_test
                   device_bench_test kernels_test block_test cudasim_test swap_training swap_training_test inflate_batch
-                  kv_cache torch_allocator_test guide_device_1 guide_device_2)
+                  kv_cache torch_allocator_test guide_device_1 guide_device_2 guide_device_3)
 
 set(tuck_quick_python docs.links format.decoder)
 
