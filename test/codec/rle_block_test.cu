@@ -1,4 +1,4 @@
-// RLE by blocks against the scalar codec: its bytes for runs of any kind, its verdict on anything.
+// Rle by blocks against the scalar codec: its bytes for runs of any kind, its verdict on anything. Also a verdict of zvc.
 #include "support/block_payloads.hpp"
 
 namespace tuck::test {
@@ -74,6 +74,17 @@ TYPED_TEST(rle_block, decodes_with_the_scalar_codec_s_verdict) {
     EXPECT_GT(accepted, static_cast<int>(encoded.size() / 2));
     EXPECT_LT(accepted, static_cast<int>(encoded.size() * 5 / 2));
   });
+}
+
+class zvc_block : public block_against_scalar<zvc<float>> {};
+
+TEST_F(zvc_block, refuses_chunks_that_are_not_smaller_than_their_values) {
+  for (const uint32_t count : {32u, uint32_t{capacity}}) {
+    const std::vector<std::byte> all_ones(zvc<float>::mask_bytes(count) + 4 * count, std::byte{0xff});
+    int accepted = 0;
+    ASSERT_NO_FATAL_FAILURE(expect_scalar_verdicts<128>({all_ones}, {count}, accepted));
+    EXPECT_EQ(accepted, 0) << count;
+  }
 }
 
 }  // namespace

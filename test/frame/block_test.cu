@@ -23,7 +23,7 @@ __global__ void clear_low_bits(const __grid_constant__ C codec, const value_t<C>
   }
 }
 
-// Passes the values of a frame, then those of each chunk encoded again, to a function.
+// Passes the values of each chunk of a frame, then those of the same chunk bare, to a function.
 template <class C>
 __global__ void visit_chunks(const __grid_constant__ C codec, const __grid_constant__ frame_view frame,
                              value_t<C>* of_frame, value_t<C>* of_bare, uint32_t* visits, const std::byte* chunks,

@@ -49,7 +49,8 @@
 //   void     assemble(const C&, tile&)                 like pack, but leaves the chunk at `encoded`. A lossy codec
 //                                                      changes the tile here instead of in measure
 //                                                      If the codec has pack, too, measure must not access what is at
-//                                                      `encoded`: the chunk before may wait there
+//                                                      `encoded`: the chunk before may wait there, also one that is
+//                                                      stored raw. So there must be tile_bytes + 16 bytes
 //   status   decode_assembled(const C&, side, size, count, Sink& sink)  like decode, of the `size` bytes at `encoded`;
 //                                                      also bad_payload if their side stream does not have `side` bytes
 //
