@@ -1,4 +1,4 @@
-// Rle by blocks against the scalar codec: its bytes for runs of any kind, its verdict on anything. Also a verdict of zvc.
+// Rle by blocks against the scalar codec: its bytes for runs of any kind, its verdict on anything. A verdict of zvc.
 #include "support/block_payloads.hpp"
 
 namespace tuck::test {
