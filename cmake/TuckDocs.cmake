@@ -7,7 +7,7 @@ set(documented
   codec/quantize/quantizer.hpp codec/quantize/quantize.hpp codec/rle/rle.hpp codec/transform/delta.hpp
   codec/zvc/zvc.hpp
   core/dtype.hpp core/span.hpp core/status.hpp core/version.hpp
-  frame/batch.cuh frame/block.cuh frame/delta.cuh frame/device.cuh
+  frame/any_codec.hpp frame/batch.cuh frame/block.cuh frame/delta.cuh frame/device.cuh
   frame/execution.hpp frame/format.hpp frame/host.hpp frame/host_delta.hpp
   frame/reader.hpp frame/statistics.cuh
   memory/cuda_mr.cuh memory/frame_buffer.cuh memory/resource.cuh

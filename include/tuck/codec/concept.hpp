@@ -212,12 +212,15 @@ concept half_adaptive = (requires { &C::prepare; } || requires { &C::check; } ||
 /// bad_checksum.
 template <codec C> inline constexpr bool is_lossy = detail::lossy_of<C>();
 
-/// The codecs that a program can decode when the frame's codec is known only at run time.
+/// The codecs among which a program chooses at run time: for decoding by the frame, for encoding by an any_codec
+/// (frame/any_codec.hpp).
 template <codec... Cs> struct codec_list {};
+template <class List> class any_codec;
 
 namespace detail {
 template <class X> inline constexpr bool is_codec_list = false;
 template <codec... Cs> inline constexpr bool is_codec_list<codec_list<Cs...>> = true;
+template <class List> inline constexpr bool is_codec_list<any_codec<List>> = true;
 }  // namespace detail
 
 /// A class type that is not a codec. encode and decode reject it with one readable error.

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <tuck/core/cuda_result.cuh>
+#include <tuck/frame/any_codec.hpp>
 #include <tuck/frame/decode_kernel.cuh>
 #include <tuck/frame/encode_kernel.cuh>
 
@@ -61,6 +62,15 @@ constexpr uint64_t scratch_bytes(const C& codec, uint64_t count, const frame_opt
   frame_header header;
   if (tuck::plan_header(codec, count, options, header) != status::ok) return 0;
   return scratch_head_bytes + 8 * layout_of(header).chunks;
+}
+
+/// Returns the same for a codec that was chosen at run time; 0 also if none was chosen.
+template <codec... Cs>
+uint64_t scratch_bytes(const any_codec<codec_list<Cs...>>& codec, uint64_t count,
+                       const frame_options& options = {}) noexcept {
+  uint64_t most = 0;
+  codec.visit([&](const auto& chosen) { most = tuck::scratch_bytes(chosen, count, codec.typed(options)); });
+  return most;
 }
 
 namespace detail {
@@ -200,6 +210,20 @@ template <codec C>
 result encode(const C& codec, span<const value_t<C>> values, bytes frame, scratch_span scratch, outcome* written,
               cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
   return detail::append(codec, values, frame, {}, scratch, written, stream, options, how);
+}
+
+/// Encodes with a codec that was chosen at run time.
+/// @param values  the bytes of whole elements of the codec's type, else invalid_argument
+/// @return what encode for a known codec returns; unknown_codec if none was chosen
+template <codec... Cs>
+result encode(const any_codec<codec_list<Cs...>>& codec, const_bytes values, bytes frame, scratch_span scratch,
+              outcome* written, cudaStream_t stream, const frame_options& options = {},
+              const launch_options& how = {}) noexcept {
+  result answer;
+  const status found = codec.visit(values, [&](const auto& chosen, auto elements) {
+    answer = tuck::encode(chosen, elements, frame, scratch, written, stream, codec.typed(options), how);
+  });
+  return found == status::ok ? answer : result{found};
 }
 
 /// Encodes a frame and appends it to the frames in a buffer. The host need not know the sizes of the earlier frames.

@@ -2,6 +2,7 @@
 // The bytes do not depend on the number of threads, and are the same as on a GPU.
 #pragma once
 
+#include <tuck/frame/any_codec.hpp>
 #include <tuck/frame/host_encode.hpp>
 #include <tuck/frame/reader.hpp>
 
@@ -142,6 +143,20 @@ outcome encode(const C& codec, span<const value_t<C>> values, bytes frame, const
                const execution& how = {}) noexcept {
   if (frame.is_null()) return {.code = status::invalid_argument};
   return detail::encode(codec, values, frame, options, how);
+}
+
+/// Encodes with a codec that was chosen at run time.
+/// @param values  the bytes of whole elements of the codec's type (else invalid_argument), aligned to that type (else
+///                misaligned)
+/// @return as for a known codec; unknown_codec if none was chosen
+template <codec... Cs>
+outcome encode(const any_codec<codec_list<Cs...>>& codec, const_bytes values, bytes frame,
+               const frame_options& options = {}, const execution& how = {}) noexcept {
+  outcome answer;
+  const status found = codec.visit(values, [&](const auto& chosen, auto elements) {
+    answer = host::encode(chosen, elements, frame, codec.typed(options), how);
+  });
+  return found == status::ok ? answer : outcome{.code = found};
 }
 
 /// Returns the size in bytes of the frame that encode would write. Costs about as much as encoding.

@@ -5,6 +5,7 @@
 #include <tuck/frame/device.cuh>
 #include <tuck/memory/resource.cuh>
 
+#include <optional>
 #include <utility>
 
 namespace tuck::inline TUCK_ABI {
@@ -12,7 +13,7 @@ namespace tuck::inline TUCK_ABI {
 /// A buffer from a resource, allocated and freed in stream order on the device that was current. Move-only. Only the
 /// address of the resource is stored, so the resource must outlive the buffer. This is also true for a small object
 /// such as rmm::device_async_resource_ref. The stream must outlive the buffer too. A buffer of cudaStreamPerThread must
-/// be destroyed by the thread that made it.
+/// be used and destroyed by the thread that made it.
 /// @tparam R type of the resource
 template <stream_resource R> class device_buffer {
  public:
@@ -69,6 +70,14 @@ inline outcome read_outcome(const outcome* on_device, cudaStream_t stream) {
   require(cudaStreamSynchronize(stream));
   return seen;
 }
+// Calls decode(scratch, outcome) with memory from `resource`, and waits for the outcome.
+template <stream_resource R, class Decode> outcome decode_sync(R& resource, cudaStream_t stream, const Decode& decode) {
+  const device_buffer<R> scratch(resource, scratch_head_bytes, stream), restored(resource, sizeof(outcome), stream);
+  auto* const result_on_device = reinterpret_cast<outcome*>(restored.all().data());
+  require(initialize(scratch.scratch(), stream));
+  require(decode(scratch.scratch(), result_on_device));
+  return read_outcome(result_on_device, stream);
+}
 }  // namespace detail
 
 /// A frame that owns its memory. The buffer has the worst-case size until shrink_sync reduces it to the size of the
@@ -91,8 +100,9 @@ template <stream_resource R> class frame_buffer {
     return detail::read_outcome(written(), frame_.stream());
   }
 
-  /// Waits for the stream, then copies the frame into a buffer of its exact size and frees the larger one. The copy
-  /// itself is asynchronous. Throws tuck::error if the encode failed. Exceptions of the resource are passed on.
+  /// Waits for the stream, copies the frame into a buffer of its exact size, waits for the copy, and frees the larger
+  /// buffer in stream order. Throws tuck::error if the encode failed, or on CUDA errors. Exceptions of the resource are
+  /// passed on. After an exception the frame is as before.
   /// @return the outcome of the encode
   outcome shrink_sync() {
     const outcome done = wait_sync();
@@ -102,6 +112,7 @@ template <stream_resource R> class frame_buffer {
     device_buffer<R> exact(frame_.resource(), done.bytes, frame_.stream());
     detail::require(
         cudaMemcpyAsync(exact.all().data(), frame_.all().data(), done.bytes, cudaMemcpyDefault, frame_.stream()));
+    detail::require(cudaStreamSynchronize(frame_.stream()));
     frame_ = std::move(exact);
     return done;
   }
@@ -133,6 +144,18 @@ frame_buffer<R> encode(const C& codec, span<const value_t<C>> values, R& resourc
   return {std::move(written), std::move(frame)};
 }
 
+/// Encodes with a codec that was chosen at run time. `values` are the bytes of whole elements of the codec's type. Throws
+/// unknown_codec if none was chosen. Everything else is as for a known codec.
+template <codec... Cs, stream_resource R>
+frame_buffer<R> encode(const any_codec<codec_list<Cs...>>& codec, const_bytes values, R& resource, stream_handle stream,
+                       const frame_options& options = {}, const launch_options& how = {}) {
+  std::optional<frame_buffer<R>> made;
+  detail::require(result{codec.visit(values, [&](const auto& chosen, auto elements) {
+    made.emplace(tuck::encode(chosen, elements, resource, stream, codec.typed(options), how));
+  })});
+  return *std::move(made);
+}
+
 /// Decodes values [first_value, first_value + out.size()) of a frame and waits for the result. Requirements for the
 /// arguments are those of decode in frame/device.cuh. Scratch is allocated from `resource` in stream order.
 /// Throws tuck::error for misuse and CUDA errors. Exceptions of the resource are passed on.
@@ -140,11 +163,19 @@ frame_buffer<R> encode(const C& codec, span<const value_t<C>> values, R& resourc
 template <codec C, stream_resource R>
 outcome decode_sync(const C& codec, const_bytes frame, span<value_t<C>> out, R& resource, stream_handle stream,
                     uint64_t first_value = 0, const launch_options& how = {}) {
-  const device_buffer<R> scratch(resource, scratch_head_bytes, stream), restored(resource, sizeof(outcome), stream);
-  auto* const result_on_device = reinterpret_cast<outcome*>(restored.all().data());
-  detail::require(initialize(scratch.scratch(), stream));
-  detail::require(tuck::decode(codec, frame, out, scratch.scratch(), result_on_device, stream, first_value, how));
-  return detail::read_outcome(result_on_device, stream);
+  return detail::decode_sync(resource, stream, [&](scratch_span scratch, outcome* restored) {
+    return tuck::decode(codec, frame, out, scratch, restored, stream, first_value, how);
+  });
+}
+
+/// Decodes a frame whose codec is known only at run time, and waits for the result. `header` is from inspect. Throws
+/// the error of visit if no codec of the list can have written the frame. Everything else is as for a known codec.
+template <codec... Cs, stream_resource R>
+outcome decode_sync(codec_list<Cs...> codecs, const frame_header& header, const_bytes frame, bytes out, R& resource,
+                    stream_handle stream, uint64_t first_value = 0, const launch_options& how = {}) {
+  return detail::decode_sync(resource, stream, [&](scratch_span scratch, outcome* restored) {
+    return tuck::decode(codecs, header, frame, out, scratch, restored, stream, first_value, how);
+  });
 }
 
 template <no_codec X, stream_resource R>

@@ -136,9 +136,10 @@ template <class Resource> class resource_calls {
     }
     return p;
   }
-  /// Frees memory in stream order on the legacy default stream.
+  /// Frees memory in stream order on the legacy default stream and waits for it. Errors of waiting are ignored.
   void deallocate_sync(void* p, size_t size, size_t alignment = 256) noexcept {
     self().deallocate(cudaStreamLegacy, p, size, alignment);
+    detail::give_back([] { return cudaStreamSynchronize(cudaStreamLegacy); });
   }
 
   // The interface of CCCL 3.0.

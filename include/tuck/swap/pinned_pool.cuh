@@ -44,6 +44,7 @@ class pinned_pool {
     mapped_ = detail::device_address(memory_);
   }
 
+  uint64_t capacity() const noexcept { return capacity_; }                           ///< size of the pool in bytes
   bytes host(extent e) const noexcept { return {memory_.get() + e.begin, e.size}; }  ///< an extent's bytes on the host
   bytes device(extent e) const noexcept { return {mapped_ + e.begin, e.size}; }      ///< the same bytes for kernels
 

@@ -42,15 +42,19 @@ class swap_state {
   result out(const swap_request& request, cudaStream_t producer, tensor& offloaded) {
     turn now(*this);
     refuse_capture(producer);
+    const bool fits =
+        pinned_pool::round_up(is_frame(request) ? request.most : request.source.size()) <= pool_.capacity();
+    if (!fits && (options_.full != on_full::keep_on_device || pool_.capacity() == 0)) return {status::pool_too_small};
     auto t = std::make_shared<offloaded_tensor>();
     t->source = request.source;
+    t->type = request.type;
     t->alignment = request.alignment;
     t->decode = request.decode;
     for (;;) {
       reap();
       if (reserve(*t, request)) break;
       if (options_.full == on_full::keep_on_device) {
-        keep(*t, producer);
+        keep(*t, producer, fits ? status::pool_full : status::pool_too_small);
         offloaded = std::move(t);
         return {};
       }
@@ -87,7 +91,8 @@ class swap_state {
   }
 
   result in(const tensor& t, bytes destination, cudaStream_t consumer) {
-    if (destination.size() != t->source.size() || destination.is_null()) return {status::invalid_argument};
+    if (destination.is_null()) return {status::null_pointer};
+    if (destination.size() != t->source.size()) return {status::wrong_size};
     if (!tuck::aligned(destination.data(), t->alignment)) return {status::misaligned};
     turn now(*this);
     refuse_capture(consumer);
@@ -112,8 +117,7 @@ class swap_state {
   result wait_source(const tensor& t, cudaStream_t stream) {
     const turn now(*this);
     refuse_capture(stream);
-    if (t->at == offloaded_tensor::state::kept) return {status::pool_full};
-    if (t->at == offloaded_tensor::state::lost) return {t->written.code};
+    if (t->at == offloaded_tensor::state::kept || t->at == offloaded_tensor::state::lost) return {t->written.code};
     return t->source_read == nullptr ? result{} : from_cuda(cudaStreamWaitEvent(stream, *t->source_read, 0));
   }
 
@@ -247,18 +251,22 @@ class swap_state {
 
   // -- out -----------------------------------------------------------------------------------------------------------
 
+  // Whether the device writes a frame, rather than the values as they are.
+  static bool is_frame(const swap_request& request) noexcept {
+    return request.path == swap_path::direct || request.path == swap_path::staged;
+  }
   bool reserve(offloaded_tensor& t, const swap_request& request) {
     t.storage = std::make_shared<pool_extent>(pool_);
-    t.is_frame = request.path == swap_path::direct || request.path == swap_path::staged;
+    t.is_frame = is_frame(request);
     return t.is_frame ? pool_.reserve(request.most, t.reservation)
                       : pool_.take(request.source.size(), t.storage->range);
   }
 
-  void keep(offloaded_tensor& t, cudaStream_t producer) {
+  void keep(offloaded_tensor& t, cudaStream_t producer, status why) {
     t.arrived = signals_.take();
     require(cudaEventRecord(*t.arrived, producer));
     t.at = offloaded_tensor::state::kept;
-    t.written = {t.source.size(), status::pool_full, no_chunk};
+    t.written = {t.source.size(), why, no_chunk};
   }
 
   void send(const tensor& t, const swap_request& request, cudaStream_t producer, bool& began) {
@@ -373,9 +381,11 @@ class swap_state {
     });
   }
 
-  static void copy_kept(offloaded_tensor& t, bytes destination, cudaStream_t consumer) {
-    require(cudaStreamWaitEvent(consumer, *t.arrived, 0));
-    if (destination.data() != t.source.data()) copy(destination, t.source.data(), consumer);
+  void copy_kept(offloaded_tensor& t, bytes destination, cudaStream_t consumer) {
+    tracked({}, consumer, [&] {
+      require(cudaStreamWaitEvent(consumer, *t.arrived, 0));
+      if (destination.data() != t.source.data()) copy(destination, t.source.data(), consumer);
+    });
   }
 
   static void copy(bytes to, const std::byte* from, cudaStream_t stream) {

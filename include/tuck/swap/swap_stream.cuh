@@ -82,24 +82,24 @@ class swap_handle {
 
   /// Makes `stream` wait until the source has been read. Later work on `stream` may overwrite or free the source.
   /// Asynchronous; not capturable.
-  /// Errors: pool_full if the tensor was kept on the device: the source is then the only copy and must not be changed
-  /// or freed. invalid_argument for an empty handle; not_swappable if `stream` is capturing; the error of the encode if
-  /// the tensor is lost.
+  /// Errors: pool_full or pool_too_small if the tensor was kept on the device: the source is then the only copy and
+  /// must not be changed or freed. empty_handle; not_swappable if `stream` is capturing; the error of the encode if the
+  /// tensor is lost.
   result wait_source(stream_handle stream) const noexcept {
-    if (tensor_ == nullptr) return {status::invalid_argument};
+    if (tensor_ == nullptr) return {status::empty_handle};
     return detail::guarded([&] { return state_->wait_source(tensor_, stream); });
   }
 
-  /// Returns whether the tensor was kept on the device because the pool was full (on_full::keep_on_device). The source
-  /// is then the only copy, and `in` copies from it. The source must stay unchanged until the handle is destroyed and
-  /// all streams passed to `in` have finished the copy.
+  /// Returns whether the tensor was kept on the device because the pool was full or too small
+  /// (on_full::keep_on_device). The source is then the only copy, and `in` copies from it. The source must stay
+  /// unchanged until the handle is destroyed and all streams passed to `in` have finished the copy.
   bool kept_on_device() const noexcept { return tensor_ != nullptr && state_->is_kept(tensor_); }
 
   /// Returns the state of the tensor without waiting. ok: it is in the pool, and `bytes` is the size of its frame, or
-  /// of its values if it is stored raw. not_ready: it is not in the pool yet. pool_full: it was kept on the device.
-  /// invalid_argument: the handle is empty. Other errors: the tensor is lost.
+  /// of its values if it is stored raw. not_ready: it is not in the pool yet. pool_full, pool_too_small: it was kept on
+  /// the device. empty_handle: there is none. Other errors: the tensor is lost.
   outcome report() const noexcept {
-    return tensor_ == nullptr ? outcome{.code = status::invalid_argument} : state_->report(tensor_);
+    return tensor_ == nullptr ? outcome{.code = status::empty_handle} : state_->report(tensor_);
   }
   /// Returns the bytes that the tensor occupies in the pool, a multiple of pinned_pool::unit. Returns 0 until the size
   /// is known.
@@ -162,20 +162,21 @@ class swap_stream {
   /// of `handle` still occupies its own. So a handle that is used for one tensor again and again needs a pool of three
   /// worst cases, or of one if it is reset before each call. If the pool is full, swap_options::full says what happens.
   ///
-  /// Errors: those of encode; pool_full; out_of_memory if the resource throws; unsupported if chunks are too large to
-  /// decode on the device; not_swappable for error bounds in device memory (their validity would be known too late) and
-  /// for a capturing `producer`.
+  /// Errors: those of encode, but null_pointer for null; pool_full; pool_too_small; out_of_memory if the resource
+  /// throws; unsupported if chunks are too large to decode on the device; not_swappable for error bounds in device
+  /// memory (their validity would be known too late) and for a capturing `producer`.
   /// @param values device memory, aligned as for encode; any alignment for swap_path::raw and cpu
   /// @param wanted path of this tensor, in place of swap_options::path. With swap_path::raw the codec is not used
   template <codec C>
   result out(const C& codec, span<const value_t<C>> values, stream_handle producer, swap_handle& handle,
              std::optional<swap_path> wanted = {}) noexcept {
     const swap_path path = wanted.value_or(state_->options().path);
-    if (values.size() > ~uint64_t{0} / sizeof(value_t<C>)) return {status::size_overflow};
     if (path > swap_path::cpu) return {status::invalid_argument};
-    if (path == swap_path::raw) return out(tuck::as_bytes(values), producer, handle);
+    if (path == swap_path::raw) return out_raw(values, producer, handle);
     using T = value_t<C>;
-    const frame_options options{.alignment = append_alignment, .checksums = state_->options().checksums};
+    const frame_options options{.alignment = append_alignment,
+                                .checksums = state_->options().checksums,
+                                .type = is_untyped<T> ? dtype_of<bits_t<T>> : dtype_of<T>};
     frame_header header;
     if (const status s = tuck::make_header(codec, values.size(), options, header); s != status::ok) return {s};
     if (header.chunk_values > max_device_chunk_values<C>) return {status::unsupported};  // in() decodes by a kernel
@@ -183,6 +184,7 @@ class swap_stream {
       if (codec.device_parameter() != nullptr) return {status::not_swappable};
     return detail::guarded([&] {
       detail::swap_request request{.source = tuck::as_bytes(values),
+                                   .type = detail::element_type::of<T>(),
                                    .path = path,
                                    .most = worst_case_bytes(header),
                                    .scratch = tuck::scratch_bytes(codec, values.size(), options),
@@ -218,10 +220,7 @@ class swap_stream {
     requires(std::same_as<value_t<Others>, value_t<C>> && ...)
   result out(const Decision& decision, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
              stream_handle producer, swap_handle& handle) noexcept {
-    if (decision.how == Decision::mode::raw) {
-      if (values.size() > ~uint64_t{0} / sizeof(value_t<C>)) return {status::size_overflow};
-      return out(tuck::as_bytes(values), producer, handle);
-    }
+    if (decision.how == Decision::mode::raw) return out_raw(values, producer, handle);
     result answer{status::invalid_argument};
     if (decision.how != Decision::mode::encode) return answer;
     size_t number = 0;
@@ -233,31 +232,32 @@ class swap_stream {
   }
 
   /// Copies an offloaded tensor to device memory, still encoded, so that the next `in` does not wait for the link.
-  /// Asynchronous. Does nothing if the tensor has already been prefetched, or if it was kept on the device because the
-  /// pool was full.
-  /// Errors: invalid_argument if the handle is empty or of another swap_stream; out_of_memory if the resource throws;
-  /// the error of the encode if the tensor is lost.
+  /// Asynchronous. Does nothing if the tensor has already been prefetched, or if it was kept on the device.
+  /// Errors: empty_handle; foreign_handle; out_of_memory if the resource throws; the error of the encode if the tensor
+  /// is lost.
   result prefetch(const swap_handle& handle) noexcept {
-    if (!is_mine(handle)) return {status::invalid_argument};
+    if (const status s = check(handle); s != status::ok) return {s};
     return detail::guarded([&] { return state_->prefetch(handle.tensor_); });
   }
 
   /// Restores the values into `destination`, in stream order on `consumer`. The tensor stays offloaded and can be
   /// restored any number of times. Asynchronous; not capturable. poll and drain report a damaged frame.
-  /// Errors: invalid_argument if the handle is empty or of another swap_stream, or the size differs; misaligned;
-  /// not_swappable if `consumer` is capturing; out_of_memory if the resource throws; the error of the encode if the
-  /// tensor is lost.
+  /// Errors: empty_handle; foreign_handle; null_pointer; wrong_size; misaligned; not_swappable if `consumer` is
+  /// capturing; out_of_memory if the resource throws; the error of the encode if the tensor is lost.
   /// @param destination device memory of exactly the size of the values. It must be aligned to the codec's element
   ///                    size.
   /// If no codec was used (swap_path::raw), it may have any alignment.
   result in(const swap_handle& handle, bytes destination, stream_handle consumer) noexcept {
-    if (!is_mine(handle)) return {status::invalid_argument};
+    if (const status s = check(handle); s != status::ok) return {s};
     return detail::guarded([&] { return state_->in(handle.tensor_, destination, consumer); });
   }
   /// Restores the values into a span of elements. If the destination is a container, pass tuck::span<T>(destination).
-  /// Everything else is as for a destination of bytes.
+  /// Returns wrong_type if T is not the type of the values that were offloaded; `untyped` stands for all types of its
+  /// size, and offloaded bytes have no type. Everything else is as for a destination of bytes.
   template <element T> result in(const swap_handle& handle, span<T> destination, stream_handle consumer) noexcept {
-    if (destination.size() > ~uint64_t{0} / sizeof(T)) return {status::invalid_argument};
+    if (const status s = check(handle); s != status::ok) return {s};
+    if (!handle.tensor_->type.template fits<T>()) return {status::wrong_type};
+    if (destination.size() > ~uint64_t{0} / sizeof(T)) return {status::wrong_size};
     return in(handle, tuck::as_writable_bytes(destination), consumer);
   }
 
@@ -277,11 +277,17 @@ class swap_stream {
   pool_statistics statistics() const { return state_->statistics(); }
 
  private:
-  bool is_mine(const swap_handle& handle) const noexcept {
-    return handle.tensor_ != nullptr && handle.state_ == state_;
+  status check(const swap_handle& handle) const noexcept {
+    if (handle.tensor_ == nullptr) return status::empty_handle;
+    return handle.state_ == state_ ? status::ok : status::foreign_handle;
+  }
+  template <element T> result out_raw(span<const T> values, cudaStream_t producer, swap_handle& handle) noexcept {
+    if (values.size() > ~uint64_t{0} / sizeof(T)) return {status::size_overflow};
+    const detail::swap_request request{.source = tuck::as_bytes(values), .type = detail::element_type::of<T>()};
+    return detail::guarded([&] { return start(request, producer, handle); });
   }
   result start(const detail::swap_request& request, cudaStream_t producer, swap_handle& handle) {
-    if (request.source.is_null()) return {status::invalid_argument};
+    if (request.source.is_null()) return {status::null_pointer};
     detail::swap_state::tensor tensor;
     if (const result r = state_->out(request, producer, tensor); !r) return r;
     handle = swap_handle(state_, std::move(tensor));
