@@ -295,6 +295,11 @@ TEST_F(torch_allocator, a_tensor_that_there_is_no_room_for_stays_where_it_is) {
 
   ok(tuck.drop(first));
   ok(tuck.wait(0));
+  uint8_t* const larger = upload(noise<uint8_t>(pinned_bytes + 1), stream);  // than all of it
+  says(tuck.offload(larger, pinned_bytes + 1, TUCK_BYTES, 0, stream, &second), TUCK_KEPT,
+       "tuck_offload: the pinned memory is full; the tensor was kept where it is");
+  ok(tuck.drop(second));
+  tuck.free(larger, pinned_bytes + 1, 0, stream);
   ok(tuck.offload(q, values.size(), TUCK_BYTES, 0, stream, &third));
   ok(tuck.drop(third));
   tuck.free(p, large.size(), 0, stream);
