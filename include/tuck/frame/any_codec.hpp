@@ -43,8 +43,8 @@ template <codec... Cs> class any_codec<codec_list<Cs...>> {
 
   /// Chooses the first codec of the list that has this name and takes values of this type.
   /// @param name        the names of the codec's stages, joined by "+", such as "zvc" or "zvc+huffman"
-  /// @param parameters  arguments to construct the codec with, such as an error_bound. Codecs that cannot be constructed
-  ///                    with them ignore them, as lossless codecs do
+  /// @param parameters  arguments to construct the codec with, such as an error_bound. Codecs that cannot be
+  ///                    constructed with them ignore them, as lossless codecs do
   /// @return ok; unknown_codec if no codec of the list has this name; type_not_taken if those that have it take other
   ///         types. After an error there is no codec
   template <class... Parameters>

@@ -144,8 +144,8 @@ frame_buffer<R> encode(const C& codec, span<const value_t<C>> values, R& resourc
   return {std::move(written), std::move(frame)};
 }
 
-/// Encodes with a codec that was chosen at run time. `values` are the bytes of whole elements of the codec's type. Throws
-/// unknown_codec if none was chosen. Everything else is as for a known codec.
+/// Encodes with a codec that was chosen at run time. `values` are the bytes of whole elements of the codec's type.
+/// Throws unknown_codec if none was chosen. Everything else is as for a known codec.
 template <codec... Cs, stream_resource R>
 frame_buffer<R> encode(const any_codec<codec_list<Cs...>>& codec, const_bytes values, R& resource, stream_handle stream,
                        const frame_options& options = {}, const launch_options& how = {}) {
