@@ -118,20 +118,24 @@ void encode_npy(const encode_options& options, input from) {
   out.commit();
 }
 
-// Prints the tensors that no codec takes, in one line. Output may be the file, so errors are the place.
-void print_left_out(const std::string& path, const std::vector<std::string>& tensors) {
+// Prints a line about what was done, to standard error if the file went to standard output.
+void print_note(const encode_options& options, const std::string& path, const std::string& text) {
+  const bool is_taken = options.out == standard_stream || same_file(options.out, "/dev/stdout");
+  (is_taken ? std::cerr << "tuck: " : std::cout) << printable(path + ": " + text) << '\n';
+}
+
+// Names the tensors that no codec takes.
+void print_left_out(const encode_options& options, const std::string& path, const std::vector<std::string>& tensors) {
   constexpr size_t most = 12;
   if (tensors.empty()) return;
   std::string list;
   for (size_t i = 0; i < std::min(most, tensors.size()); ++i) list += (i == 0 ? "" : ", ") + tensors[i];
   if (tensors.size() > most) list += ", and " + std::to_string(tensors.size() - most) + " more";
-  const std::string count = tensors.size() == 1 ? "1 tensor" : std::to_string(tensors.size()) + " tensors";
-  std::cerr << printable("tuck: " + path + ": stored raw, because --codec has no codec for their type: " + list)
-            << '\n';
+  print_note(options, path, "stored raw, because --codec has no codec for their type: " + list);
 }
 
 // Writes frames, then raw tensors, those whose size is a multiple of 8 first. So all begin aligned for their type.
-void write_safetensors(const encode_options& options, const safetensors_file& in,
+void write_safetensors(const encode_options& options, const std::string& path, const safetensors_file& in,
                        const std::vector<encoded_tensor>& encoded) {
   const std::vector<named_tensor>& tensors = in.header.tensors;
   std::vector<const_bytes> raw;
@@ -163,8 +167,8 @@ void write_safetensors(const encode_options& options, const safetensors_file& in
   out.commit();
   const uint64_t before = in.content.size(), after = prelude.size() + end;
   if (after > before)
-    std::cerr << "tuck: " << printable(options.out) << ": larger than its input, " << after << " bytes instead of "
-              << before << '\n';
+    print_note(options, path,
+               "the output is larger, " + std::to_string(after) + " bytes instead of " + std::to_string(before));
 }
 
 void encode_safetensors(const encode_options& options, input from) {
@@ -187,10 +191,11 @@ void encode_safetensors(const encode_options& options, input from) {
                        .values = in.values(t),
                        .base = of_base[tensors.size()],
                        .metadata = {}});
-    if (options.codecs.codec_of(t.type()).empty()) left_out.push_back(t.name.substr(0, 80) + " (" + t.dtype + ")");
+    if (options.codecs.codec_of(t.type()).empty())
+      left_out.push_back(t.name.substr(0, 80) + " (" + t.dtype.substr(0, 20) + ")");
   }
-  write_safetensors(options, in, encode_all(options, tensors, true));
-  print_left_out(path, left_out);
+  write_safetensors(options, path, in, encode_all(options, tensors, true));
+  print_left_out(options, path, left_out);
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ template <class Change> void reseal(const std::string& path, const Change& chang
 
 TEST_F(ForeignFrame, of_an_unknown_codec_is_named) {
   write_frame<float>({1, 0, 2, 0}, "");
-  for (const uint16_t id : {0x8000, 0x8007, 0xffff}) {
+  for (const int id : {0x8000, 0x8007, 0xffff}) {
     reseal(frame, [&](tuck::frame_header& h, std::string&) { h.stages.at[0].id = static_cast<tuck::codec_id>(id); });
     const std::string named = "custom(" + std::to_string(id) + ")";
     EXPECT_EQ(info_json()["codec"], named);

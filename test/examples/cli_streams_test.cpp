@@ -35,7 +35,7 @@ TEST_F(CliStreams, arrays) {
             "standard input: ok, 30000 values in 8 chunks, checksums verified\n");
   EXPECT_EQ(tuck_cli_reading(frame, {"info", "--json", "-"}).out, tuck_cli({"info", "--json", frame}).out);
   EXPECT_EQ(tuck_cli_reading(in, {"compare", out, "-"}).code, 0);
-  EXPECT_EQ(tuck_cli_reading(in, {"compare", "-", out}).out.substr(0, 37), "reference              standard input\n");
+  EXPECT_EQ(tuck_cli_reading(in, {"compare", "-", out}).out.substr(0, 38), "reference              standard input\n");
   // By a pipe, in pieces of any size.
   EXPECT_EQ(of_shell("cat \"$1\" | \"$0\" encode - - | \"$0\" decode - -", {in}).out, scratch::read(in));
 }
