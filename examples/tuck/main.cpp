@@ -150,9 +150,7 @@ void add_encode(CLI::App& program, encode_options& options) {
                  "The frame; an existing file is replaced when the frame is complete; - is standard output")
       ->required();
   const auto set_codec = [&options](const std::string& text) { options.codecs = codec_rules(text); };
-  app.add_option_function<std::string>(
-         "--codec", set_codec,
-         "Codec, or one for each type, as in f32=quantize,*=zvc: " + CLI::detail::join(codec_names(), ", "))
+  app.add_option_function<std::string>("--codec", set_codec, "Codec: " + CLI::detail::join(codec_names(), ", "))
       ->default_str("zvc")
       ->type_name("NAME");
   add_base(app, options.base, "Encode a delta against this array, of the same type and shape");
