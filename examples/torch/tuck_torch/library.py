@@ -218,6 +218,7 @@ class Swap:
         self._stored = function("tuck_stored_bytes", _INT, _SIZE, ctypes.POINTER(_SIZE))
         self._wait = function("tuck_wait", _INT, _INT)
         self._last_error = function("tuck_last_error", _TEXT)
+        self._process = os.getpid()
         self._streams: dict[int, torch.cuda.Stream] = {}
         self._leaving = collections.defaultdict(collections.deque)  # by device: event behind it, bytes; oldest first
         self._sizes: dict[torch.device, int] = collections.Counter()  # ... the sum of their bytes
@@ -262,7 +263,8 @@ class Swap:
         torch.cuda.current_stream(into.device).wait_stream(side)
 
     def drop(self, offloaded: int) -> None:
-        self._drop(offloaded)
+        if self._process == os.getpid():  # a child of fork() has no CUDA
+            self._drop(offloaded)
 
     def stored_bytes(self, offloaded: int) -> int:
         stored = ctypes.c_uint64()
