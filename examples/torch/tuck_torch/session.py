@@ -12,7 +12,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .functions import Call, Functions, Use, is_compiling, is_in_memory
 from .library import DTYPES, FLOATS, Choice, host, storage_of
 from .policies import Policy, Raw, Site
-from .store import Derived, Frame, Handle, Kept, Mask, Offloaded, Stored, check_version, kept
+from .store import Derived, Frame, Handle, Kept, Mask, Offloaded, Stored, check_version, counts_writes, kept
 
 WAITING = 6  # saves until one is stored: the operations that share it have been called by then
 AT_ONCE = 6  # frames that the library's thread has to encode; the training's own does what is beyond
@@ -110,6 +110,9 @@ class Session:
         return handle
 
     def unpack(self, packed) -> torch.Tensor:
+        if torch.is_inference_mode_enabled():
+            with torch.inference_mode(False):  # else writes to what is decoded would not be counted
+                return self.unpack(packed)
         if type(packed) is tuple:
             t, version = packed
             if t._version != version:
@@ -131,7 +134,7 @@ class Session:
                 self.recent.popleft().forget()
         if packed.use is not None and packed.use.call.gradient is not None:
             self.policy.learn(packed.use, t)
-        return t
+        return t if stored.left <= 0 or counts_writes() else t.clone()
 
     def _stays(self, t: torch.Tensor, call: Call | None) -> bool:
         """Where nothing is going to be made of it, whoever reads it: it is counted, and that is all."""

@@ -9,6 +9,7 @@ backward pass will want soon is decoded beside that."""
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 import weakref
@@ -25,6 +26,17 @@ def kept(t: torch.Tensor) -> tuple:
     """A tensor as it is. Autograd does not look for later writes where there are hooks, so whoever reads it does. A
     result that knew its operation would be a circle that is never freed."""
     return (t if t.grad_fn is None else t.detach()), t._version
+
+
+@functools.lru_cache(maxsize=None)
+def counts_writes() -> bool:
+    """Whether PyTorch counts, for what a hook has given back, writes to what it made of that. 1.13 does not."""
+    given = torch.ones(1, device="cpu")
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(lambda t: given, lambda t: t):
+        saved = torch.ones(1, device="cpu", requires_grad=True).exp().grad_fn._saved_result
+    with torch.no_grad():
+        saved.zero_()
+    return given._version != 0
 
 
 def check_version(t: torch.Tensor, version: int, shape: tuple | None = None) -> None:
@@ -61,9 +73,8 @@ class Stored:
                 raise self.failed
             t = self.cached
             if t is None or t._version != self.decoded:  # a backward function has written to it
-                t = self._decode()
-                if not t.is_inference():  # to which writes are not counted
-                    self.cached, self.decoded = t, t._version
+                t = self.cached = self._decode()
+                self.decoded = t._version
             return t
 
     def has_source(self) -> bool:
