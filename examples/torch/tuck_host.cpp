@@ -36,7 +36,7 @@ struct tuck_job {
 
   std::function<int(tuck_job&)> work;
   const void* owner = nullptr;  // the worker that has it
-  size_t bytes = 0;  // of values
+  size_t bytes = 0;             // of values
   stage now = stage::waiting;
   int status = 0;
   double seconds = 0;

@@ -4,7 +4,6 @@
 import contextlib
 import copy
 import gc
-import math
 import os
 import pickle
 import signal
@@ -173,9 +172,13 @@ class Lossless(unittest.TestCase):
                 call()
 
 
+def comet_of_others():
+    return tuck_torch.Comet(torch.optim.SGD([nn.Parameter(torch.zeros(3, device="cpu"))], 0.1, momentum=0.9))
+
+
 ALL = {"raw": tuck_torch.Raw, "zvc": lambda: tuck_torch.Codec("zvc", least=1e-9),
-       "zvc+rle+huffman": lambda: tuck_torch.Codec("zvc+rle+huffman", least=1e-9), "advised": lambda: tuck_torch.Advised(1e7),
-       "comet": lambda: tuck_torch.Comet(torch.optim.SGD([nn.Parameter(torch.zeros(3, device="cpu"))], 0.1, momentum=0.9))}
+       "zvc+rle+huffman": lambda: tuck_torch.Codec("zvc+rle+huffman", least=1e-9),
+       "advised": lambda: tuck_torch.Advised(1e7), "comet": comet_of_others}
 
 
 class Overwriting(torch.autograd.Function):
@@ -464,7 +467,8 @@ class DefaultDevice(unittest.TestCase):
                 self.assertTrue(all(map(torch.equal, gradients(model, x, y, ALL[policy]()), plain)))
         t = x.relu()
         for encode, decode in ((lambda: tuck_torch.encode(t, "zvc"), tuck_torch.decode),
-                               (lambda: tuck_torch.encode_delta(t, x), lambda f, into: tuck_torch.decode_delta(f, x, into))):
+                               (lambda: tuck_torch.encode_delta(t, x),
+                                lambda frame, into: tuck_torch.decode_delta(frame, x, into))):
             into = torch.zeros_like(t)
             decode(encode(), into)
             self.assertTrue(torch.equal(into, t))
@@ -522,9 +526,10 @@ class Scaled(unittest.TestCase):
                 self.assertAlmostEqual(ratio, plain, 3)
                 self.assertLess(max(errors), 0.05)
         self.assertAlmostEqual(self.trained(1.0, clip=1e-3)[1], plain, 1)  # so is the momentum
-        self.assertAlmostEqual(self.trained(2.0 ** 16, optimizer_of=adam)[1], self.trained(1.0, optimizer_of=adam)[1], 3)
+        scaled, plain = (self.trained(scale, optimizer_of=adam)[1] for scale in (2.0 ** 16, 1.0))
+        self.assertAlmostEqual(scaled, plain, 3)
 
-    @unittest.skipIf(not hasattr(getattr(torch, "amp", None), "GradScaler"), "this PyTorch has no GradScaler for the CPU")
+    @unittest.skipIf(not hasattr(getattr(torch, "amp", None), "GradScaler"), "no GradScaler for the CPU in this PyTorch")
     def test_grad_scaler(self):
         scaler = lambda: torch.amp.GradScaler("cpu", init_scale=2.0 ** 16, growth_interval=2)
         sgd, fused = (lambda p, f=f: torch.optim.SGD(p, lr=1e-2, momentum=0.9, fused=f) for f in (None, True))

@@ -34,7 +34,10 @@ SPARSE = 0.1  # from this share of zeros on, the chain of codecs is taken
 class Comet(Policy):
     """COMET: what known operations save is stored within absolute bounds, which tuck::bound_controller sets for each
     call of an iteration from its gradients and momentum (SGD's momentum_buffer, Adam's exp_avg / (1 - beta1), which is
-    the same sum of gradients) every `refresh` iterations. Before, and always where the optimizer has no momentum or, as
+    the same sum of gradients) every `refresh` iterations, when the optimizer steps. Each weight's gradient is
+    measured there and in the backward pass, so bounds follow what GradScaler and clipping do to it. Nothing is learnt
+    from a step that GradScaler skips. Optimizers without a hook for their steps, as those of PyTorch 1.13, are taken to
+    leave gradients as they are. Before, and always where the optimizer has no momentum or, as
     RMSprop, one of its steps, they are `first`, times the tensor's largest magnitude if that is less than 1. bounds.py
     has the formulas, for inputs of convolutions and linear layers, of GELU, SiLU, LayerNorm and RMSNorm, operands of
     products, queries, keys, values and results of attention, and results of softmax and its logarithm. A tensor that
@@ -421,12 +424,12 @@ def _has_room(t: torch.Tensor) -> bool:
 
 def _mean_magnitude(t: torch.Tensor) -> float | None:
     """None where the optimizer keeps it in a form that does not say its values."""
-    if not is_in_memory(t):
-        try:
-            t = t.dequantize()
-        except Exception:  # a subclass may raise any
-            return None
-    return t.abs().mean().item()
+    if is_in_memory(t):
+        return t.abs().mean().item()
+    try:
+        return t.dequantize().abs().mean().item()
+    except Exception:  # a subclass may raise any
+        return None
 
 
 def _note_gradient(call: Call | None, gradient: torch.Tensor) -> None:

@@ -188,7 +188,7 @@ def storage_of(t: torch.Tensor):
 
 
 def _is_only_ours(t: torch.Tensor) -> bool:
-    """Whether nothing but this tensor, and the one of which it is a view, holds its memory. PyTorch 1.13 cannot tell."""
+    """Whether only this tensor, and the one of which it is a view, hold its memory. PyTorch 1.13 cannot tell."""
     storage = storage_of(t)
     uses = getattr(torch._C, "_storage_Use_Count", None)
     return uses is not None and uses(storage._cdata) <= 2 + (t._base is not None)  # one is that of `storage`

@@ -78,7 +78,7 @@ class Stored:
             return t
 
     def has_source(self) -> bool:
-        """Whether the source's memory is that which was saved. It may have been given back, to be filled again later."""
+        """Whether the source still has the memory that was saved. A program may free it, and fill it again later."""
         t = self.source
         end = (t.storage_offset() + self.count) * t.element_size()
         return t.data_ptr() == self.address and storage_of(t).nbytes() >= end
