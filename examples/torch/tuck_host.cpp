@@ -7,6 +7,8 @@
 #include <tuck/host.hpp>
 #include <tuck/model.hpp>
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -33,7 +35,8 @@ struct tuck_job {
   enum class stage { waiting, running, done };
 
   std::function<int(tuck_job&)> work;
-  size_t bytes = 0;  // of values
+  const void* owner = nullptr;  // the worker that has it
+  size_t bytes = 0;             // of values
   stage now = stage::waiting;
   int status = 0;
   double seconds = 0;
@@ -140,42 +143,55 @@ template <class Body> int guarded(const Body& body) noexcept {
   }
 }
 
-// One thread, which begins with the first job.
+// One thread, which begins with the first job. fork() copies no threads, but perhaps a locked mutex: the child has a
+// worker of its own.
 class worker {
  public:
-  static worker& get() {
-    static auto& one = *new worker;  // never destroyed: jobs may be freed while the program ends
-    return one;
-  }
+  static worker& get() { return *now; }
 
   // It is woken for several jobs: waking costs as much as encoding some 32 KiB.
   void add(tuck_job& job) {
     const std::lock_guard lock(mutex_);
     if (!runs_) std::thread([this] { loop(); }).detach();
     runs_ = true;
-    jobs_.push_back(&job);
-    waiting_ += job.bytes;
+    push(job);
     if (waiting_ >= enough) added_.notify_one();
   }
   // Does it here if it is waiting for its turn.
   void finish(tuck_job& job) {
     std::unique_lock lock(mutex_);
+    adopt(job);
     if (job.now == tuck_job::stage::waiting) run(lock, job);
     done_.wait(lock, [&] { return job.now == tuck_job::stage::done; });
   }
   void forget(tuck_job& job) {
     std::unique_lock lock(mutex_);
+    adopt(job);
     if (job.now == tuck_job::stage::waiting) return take(job);
     done_.wait(lock, [&] { return job.now == tuck_job::stage::done; });
   }
-  bool is_done(const tuck_job& job) {
+  bool is_done(tuck_job& job) {
     const std::lock_guard lock(mutex_);
+    adopt(job);
     return job.now == tuck_job::stage::done;
   }
 
  private:
   static constexpr size_t enough = 1 << 19;  // bytes of values
+  static worker* now;                        // never destroyed: jobs may be freed while the program ends
 
+  void push(tuck_job& job) {
+    job.owner = this;
+    jobs_.push_back(&job);
+    waiting_ += job.bytes;
+  }
+  // In a child of fork(), what its parent's thread has not done waits again. A frame half written is left behind.
+  void adopt(tuck_job& job) {
+    if (job.owner == this || job.now == tuck_job::stage::done) return;
+    new (&job.frame) std::vector<std::byte>;
+    job.now = tuck_job::stage::waiting;
+    push(job);
+  }
   void take(tuck_job& job) {
     jobs_.erase(std::find(jobs_.begin(), jobs_.end(), &job));
     waiting_ -= job.bytes;
@@ -206,6 +222,10 @@ class worker {
   size_t waiting_ = 0;
   bool runs_ = false;
 };
+worker* worker::now = [] {
+  pthread_atfork(nullptr, nullptr, [] { now = new worker; });
+  return new worker;
+}();
 
 template <class Work> tuck_job* begun(int dtype, uint64_t count, const Work& work) noexcept {
   try {

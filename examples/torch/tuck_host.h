@@ -38,8 +38,8 @@ TUCK_EXPORT int tuck_host_decode(const void* frame, uint64_t frame_bytes, int dt
 
 /* The same on a thread of the library's own, in the order of the calls, which is woken for 512 KiB of values. What has
  * not begun when it is waited for is done by who waits. Values and frames that are given have to stay until
- * tuck_job_free, which waits, too, or takes back what has not begun. NULL: as tuck_host_room's 0, or there is no
- * memory. */
+ * tuck_job_free, which waits, too, or takes back what has not begun. A child of fork() may wait for its parent's jobs
+ * and free them, and begins anew what was not done. NULL: as tuck_host_room's 0, or there is no memory. */
 typedef struct tuck_job tuck_job;
 TUCK_EXPORT tuck_job* tuck_job_encode(const char* codec, int mode, double bound, int dtype, const void* values,
                                       uint64_t count);
