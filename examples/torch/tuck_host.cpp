@@ -27,6 +27,7 @@
 
 struct tuck_advisor {
   tuck::advisor model;
+  uint64_t codecs, tensors = 0;
 };
 struct tuck_bound {
   tuck::bound_controller model;
@@ -97,17 +98,24 @@ template <tuck::codec C> C with_bound(const tuck::error_bound& bound) {
     return C{};
 }
 
+// The enumeration of a C caller's number. Numbers that do not fit become `unknown`, not what their low bits say.
+template <class Enum> Enum enum_of(int number, Enum unknown) {
+  const auto e = static_cast<Enum>(number);
+  return static_cast<int>(e) == number ? e : unknown;
+}
+tuck::dtype type_of(int dtype) { return enum_of(dtype, tuck::dtype::none); }
 tuck::error_bound bound_of(int mode, double bound) {
-  return {.mode = static_cast<tuck::bound_mode>(mode), .value = bound};
+  return {.mode = enum_of(mode, tuck::bound_mode{255}), .value = bound};
 }
 
 // visitor(codec) for the one of that name and type in Lists, which `called` names; whether there is one.
 template <class Lists, size_t n, class Visitor>
-bool with_codec(const named (&called)[n], std::string_view name, const tuck::error_bound& bound, int dtype,
+bool with_codec(const named (&called)[n], const char* name, const tuck::error_bound& bound, int dtype,
                 const Visitor& visitor) {
+  if (name == nullptr) return false;
   const auto in_list = [&]<tuck::codec... Cs>(tuck::codec_list<Cs...>) {
     const auto one = [&]<class C>(std::type_identity<C>) {
-      if (!tuck::holds<tuck::value_t<C>>(static_cast<tuck::dtype>(dtype))) return false;
+      if (!tuck::holds<tuck::value_t<C>>(type_of(dtype))) return false;
       visitor(with_bound<C>(bound));
       return true;
     };
@@ -115,23 +123,22 @@ bool with_codec(const named (&called)[n], std::string_view name, const tuck::err
   };
   bool found = false;
   [&]<size_t... I>(std::index_sequence<I...>) {
-    found = ((name == called[I].name && in_list(std::tuple_element_t<I, Lists>{})) || ...);
+    found = ((std::string_view(name) == called[I].name && in_list(std::tuple_element_t<I, Lists>{})) || ...);
   }(std::make_index_sequence<n>{});
   return found;
 }
 template <class Visitor>
-bool with_codec(std::string_view name, const tuck::error_bound& bound, int dtype, const Visitor& visitor) {
+bool with_codec(const char* name, const tuck::error_bound& bound, int dtype, const Visitor& visitor) {
   return with_codec<lists>(names, name, bound, dtype, visitor);
 }
-template <class Visitor> bool with_delta_codec(std::string_view name, int dtype, const Visitor& visitor) {
+template <class Visitor> bool with_delta_codec(const char* name, int dtype, const Visitor& visitor) {
   return with_codec<delta_lists>(delta_names, name, {}, dtype, visitor);
 }
 
 // Deltas change few values: large chunks, close to each other.
 template <tuck::codec C> constexpr tuck::frame_options shape_of_delta(int dtype) {
-  return {.chunk_values = tuck::max_chunk_raw_bytes / sizeof(tuck::value_t<C>),
-          .alignment = 16,
-          .type = static_cast<tuck::dtype>(dtype)};
+  return {
+      .chunk_values = tuck::max_chunk_raw_bytes / sizeof(tuck::value_t<C>), .alignment = 16, .type = type_of(dtype)};
 }
 
 // What was asked for, or the status of what went wrong; no exception leaves the library.
@@ -231,7 +238,7 @@ template <class Work> tuck_job* begun(int dtype, uint64_t count, const Work& wor
   try {
     auto job = std::make_unique<tuck_job>();
     job->work = work;
-    job->bytes = count * tuck::size_of(static_cast<tuck::dtype>(dtype));
+    job->bytes = count * tuck::size_of(type_of(dtype));
     worker::get().add(*job);
     return job.release();
   } catch (...) {  // of memory, or there can be no thread
@@ -267,7 +274,7 @@ const char* const* tuck_host_codecs(void) {
 
 int tuck_host_is_lossy(const char* codec) {
   for (const named& n : names)
-    if (n.name == std::string_view(codec)) return n.lossy;
+    if (codec != nullptr && n.name == std::string_view(codec)) return n.lossy;
   return 0;
 }
 
@@ -372,7 +379,7 @@ void tuck_job_free(tuck_job* job) {
 
 tuck_advisor* tuck_advisor_new(double d2h, double h2d, unsigned codecs) {
   try {
-    return new tuck_advisor{tuck::advisor({d2h, h2d}, std::vector<tuck::advised_codec>(codecs))};
+    return new tuck_advisor{tuck::advisor({d2h, h2d}, std::vector<tuck::advised_codec>(codecs)), codecs};
   } catch (...) {
     return nullptr;
   }
@@ -380,18 +387,21 @@ tuck_advisor* tuck_advisor_new(double d2h, double h2d, unsigned codecs) {
 void tuck_advisor_free(tuck_advisor* a) { delete a; }
 int64_t tuck_advisor_add(tuck_advisor* a, uint64_t bytes, double hidden_out, double hidden_in) {
   try {
-    return static_cast<int64_t>(a->model.add({.bytes = bytes, .hidden_out = hidden_out, .hidden_in = hidden_in}));
+    const size_t tensor = a->model.add({.bytes = bytes, .hidden_out = hidden_out, .hidden_in = hidden_in});
+    a->tensors = tensor + 1;
+    return static_cast<int64_t>(tensor);
   } catch (...) {
     return -1;
   }
 }
 int64_t tuck_advisor_decide(tuck_advisor* a, uint64_t tensor, double sparsity) {
+  if (tensor >= a->tensors) return -1;
   const tuck::swap_decision& d = a->model.decide(tensor, sparsity);
   return d.how == tuck::swap_decision::mode::encode ? static_cast<int64_t>(d.codec) : -1;
 }
 void tuck_advisor_measured(tuck_advisor* a, uint64_t tensor, uint64_t codec, double sparsity, double encode,
                            double decode, double ratio) {
-  a->model.measured(tensor, codec, sparsity, encode, decode, ratio);
+  if (tensor < a->tensors && codec < a->codecs) a->model.measured(tensor, codec, sparsity, encode, decode, ratio);
 }
 
 tuck_bound* tuck_bound_new(double a, double share, uint64_t refresh, double first, double lowest, double highest) {

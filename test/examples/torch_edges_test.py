@@ -3,6 +3,7 @@
 
 import contextlib
 import copy
+import ctypes
 import gc
 import os
 import pickle
@@ -118,6 +119,84 @@ class Comet(unittest.TestCase):
                                  first=0.1)
             with self.subTest(learned=learned):
                 self.assertLess(max(shares), 5e-3)
+
+
+class Numbers(unittest.TestCase):
+    """Of tuck_host.h: an int is not taken for what its low bits say."""
+
+    F32, ABSOLUTE = 11, 0
+    BAD_MODE, OTHER_TYPE, NO_CODEC = 1, 16, 17
+
+    def setUp(self):
+        self.values = torch.linspace(-1, 1, 1000)
+        self.frame = torch.zeros(8192, dtype=torch.uint8)
+
+    def status(self, codec, mode, dtype):
+        """Of encoding in each way, which have to agree."""
+        lib, used = host(), ctypes.c_uint64(77)
+        data, count = self.values.data_ptr(), self.values.numel()
+        room = lib._room(codec, mode, 0.01, dtype, count)
+        status = lib._encode(codec, mode, 0.01, dtype, data, count, self.frame.data_ptr(), self.frame.numel(), 1, used)
+        job = lib._job_encode(codec, mode, 0.01, dtype, data, count)
+        self.assertEqual((room == 0, job is None), (status != 0, status != 0))
+        lib.job_free(job)
+        self.assertEqual(used.value == 0, status != 0)
+        return status
+
+    def wide(self, low):
+        """Others with the same low bits, and others at all."""
+        return [n + low for n in (256, 512, 65536, -256, -2**31)] + [255, 2**31 - 1, -1, -2**31 + 255]
+
+    def test_modes(self):
+        self.assertEqual([self.status(b"quantize", m, self.F32) for m in range(3)], [0, 0, 0])
+        for codec in (b"quantize", b"quantize+delta+zvc+huffman"):
+            for mode in [3, 4, *self.wide(0), *self.wide(1), *self.wide(2)]:
+                self.assertEqual(self.status(codec, mode, self.F32), self.BAD_MODE, (codec, mode))
+
+    def test_types(self):
+        for codec in (b"zvc", b"quantize"):
+            self.assertEqual(self.status(codec, self.ABSOLUTE, self.F32), 0)
+            for dtype in [0, 15, *self.wide(self.F32), *self.wide(0)]:
+                self.assertEqual(self.status(codec, self.ABSOLUTE, dtype), self.NO_CODEC, (codec, dtype))
+        self.status(b"zvc", self.ABSOLUTE, self.F32)
+        into, lib, kept = torch.full_like(self.values, 7), host(), self.frame.clone()
+        for dtype in [0, 15, *self.wide(self.F32)]:
+            arguments = self.frame.data_ptr(), self.frame.numel(), dtype, into.data_ptr(), into.numel()
+            self.assertEqual(lib._decode(*arguments, 1), self.OTHER_TYPE)
+            job = lib._job_decode(*arguments)
+            self.assertEqual(lib._job_wait(job, ctypes.c_uint64(), ctypes.c_double()), self.OTHER_TYPE)
+            lib.job_free(job)
+        self.assertTrue((into == 7).all())
+        self.assertTrue(torch.equal(self.frame, kept))
+
+    def test_types_of_deltas(self):
+        lib, used, data, count = host(), ctypes.c_uint64(), self.values.data_ptr(), self.values.numel()
+        to = self.frame.data_ptr(), self.frame.numel(), 1
+        self.assertEqual(lib._encode_delta(b"gaps", self.F32, data, data, count, *to, used), 0)
+        into = torch.full_like(self.values, 7)
+        for dtype in [0, 15, *self.wide(self.F32)]:
+            self.assertEqual(lib._delta_room(b"gaps", dtype, count), 0)
+            self.assertEqual(lib._decode_delta(self.frame.data_ptr(), used.value, dtype, data, into.data_ptr(), count, 1),
+                             self.OTHER_TYPE)
+            self.assertEqual(lib._encode_delta(b"gaps", dtype, data, data, count, *to, ctypes.c_uint64()),
+                             self.NO_CODEC)
+        self.assertTrue((into == 7).all())
+
+    def test_codecs_and_what_the_advisor_numbers(self):
+        for codec in (None, b"", b"zip", b"zvc+rle"):
+            self.assertEqual(self.status(codec, self.ABSOLUTE, self.F32), self.NO_CODEC)
+            self.assertEqual(host().is_lossy(codec), 0)
+            self.assertEqual(host()._delta_room(codec, self.F32, 1000), 0)
+        advisor = host().advisor_new(1e9, 1e9, 1)
+        tensor = host().advisor_add(advisor, 1 << 20, 0.0, 0.0)
+        for number in (1, 256, 2**32, 2**64 - 1):
+            self.assertEqual(host().advisor_decide(advisor, number, 0.5), -1)
+            host().advisor_measured(advisor, number, 0, 0.5, 1e-9, 1e-9, 2.0)
+            host().advisor_measured(advisor, tensor, number, 0.5, 1e-9, 1e-9, 2.0)
+        self.assertEqual(host().advisor_decide(advisor, tensor, 0.5), -1)
+        host().advisor_free(advisor)
+        for status in (256, -1, -2**31):
+            self.assertEqual(host().message(status), b"unknown status")
 
 
 class Lossless(unittest.TestCase):

@@ -256,7 +256,7 @@ template <class C, element T, codec_id Id> struct plain_codec {
 
   static constexpr uint32_t chunk_bytes = 16 * 1024;
 
-  TUCK_HD static constexpr stage description() noexcept { return {.id = Id, .version = 1}; }
+  TUCK_HD static constexpr stage description() noexcept { return stage{.id = Id, .version = 1}; }
   TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
   TUCK_HD static constexpr status from_stages(const stage_list& stages, C&) noexcept {
     return match_single_stage(stages, description());

@@ -3,6 +3,12 @@
 // them.
 #pragma once
 
+// The second line ends the compilation: nothing below would compile.
+#if !defined(__CUDACC__)
+#error "tuck: .cuh headers need nvcc: put this into a .cu file, or include tuck/host.hpp or tuck/swap.hpp"
+#include <tuck: see the error above>
+#endif
+
 #include <tuck/core/config.hpp>
 
 #include <cuda_runtime.h>
