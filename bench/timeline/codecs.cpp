@@ -105,7 +105,8 @@ codec_models counted_codecs(const machine& on, const std::map<std::string, count
 codec_models predicted_codecs(const std::string& path) {
   const std::set<std::string> wanted(std::begin(codec_names), std::end(codec_names));
   codec_models found;
-  for (const fitted& f : load(path).codecs) {
+  const predictor_file file = load(path);
+  for (const fitted& f : file.codecs) {
     if (f.of.on.where != "gpu" || f.of.on.type != "f32" || f.of.on.pattern != "clustered" ||
         !wanted.contains(f.of.codec))
       continue;
