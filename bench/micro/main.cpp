@@ -43,7 +43,7 @@ void interrupt(int signal) {
 
 struct options {
   bool quick = false, full = false, list = false, no_peers = false, profile = false;
-  std::string out, where = "both";
+  std::string out, where = "both", peer_chunk = "64KiB";
   std::optional<std::string> recordings;
   std::vector<std::string> coders, types, patterns, sizes;
   std::vector<double> sparsities;
@@ -73,6 +73,9 @@ void add_options(CLI::App& app, options& o) {
       ->check(CLI::Range(0, 1024).description(""));
   add_list(app, "--cpu", o.levels, "Vectors of tuck's codecs on the host: baseline, avx2, avx512", "LEVEL,...");
   app.add_option("--data", o.recordings, "Recorded tensors: a .npy file, or a directory of them")->type_name("PATH");
+  app.add_option("--peer-chunk", o.peer_chunk, "What peers with chunks code on its own")
+      ->capture_default_str()
+      ->type_name("SIZE");
   app.add_flag("--no-peers", o.no_peers, "Without the libraries beside");
   app.add_flag("--profile", o.profile, "With --where ptx: the source lines of each row that execute most");
   app.add_flag("--list", o.list, "Say what would be measured, and stop");
@@ -148,6 +151,21 @@ std::vector<host_way> wanted_ways(const options& o) {
   for (const auto& level : levels)
     for (const unsigned threads : o.threads.empty() ? std::vector{1u} : o.threads) ways.push_back({threads, level});
   return ways;
+}
+
+// Throws CLI::ValidationError.
+uint64_t wanted_peer_chunk(const options& o) {
+  const auto size = size_of_name(o.peer_chunk);
+  if (!size || *size % 16 != 0 || *size > 16 << 20)
+    throw CLI::ValidationError("--peer-chunk", o.peer_chunk + " is no multiple of 16 bytes, at most 16MiB");
+  return *size;
+}
+
+// The recordings that come with tuck: of the sources that this was built from, or carried beside the program.
+std::string usual_recordings() {
+  std::error_code none;
+  if (std::filesystem::exists(TUCK_BENCH_DATA, none)) return TUCK_BENCH_DATA;
+  return (std::filesystem::read_symlink("/proc/self/exe", none).parent_path().parent_path() / "data").string();
 }
 
 // Where the device's rows are from. Throws CLI::ValidationError where they cannot be what was asked for.
@@ -283,9 +301,11 @@ int bench(int argc, char** argv) {
   CLI::App app("Measures tuck's codecs, beside memcpy and other libraries: speed, ratio, traffic.", "tuck-bench");
   add_options(app, o);
   std::vector<point> points;
+  uint64_t peer_chunk = 0;
   try {
     app.parse(static_cast<int>(ours.size()), ours.data());
     points = wanted_points(o);
+    peer_chunk = wanted_peer_chunk(o);
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error, std::cout, std::cerr);
     return code == 0 ? 0 : bad_usage;
@@ -305,7 +325,7 @@ int bench(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(count, for_google.data())) return bad_usage;
 
   const run_limits limits = o.quick ? run_limits{3, 15, .03} : run_limits{5, 40, .15};
-  runner run(o.recordings.value_or(TUCK_BENCH_DATA), limits);
+  runner run(o.recordings.value_or(usual_recordings()), limits, peer_chunk);
   progress_line progress(points);
   findings found;
   for (const point& p : points)

@@ -5,6 +5,7 @@
 
 #include "support/files.hpp"
 
+#include <cmath>
 #include <set>
 
 namespace tuck::bench {
@@ -110,8 +111,11 @@ codec_models predicted_codecs(const std::string& path) {
     if (f.of.on.where != "gpu" || f.of.on.type != "f32" || f.of.on.pattern != "clustered" ||
         !wanted.contains(f.of.codec))
       continue;
-    found[f.of.codec] = [f](uint64_t size, double zeros) {
+    found[f.of.codec] = [f, path](uint64_t size, double zeros) {
       const auto e = f.model.at(size, zeros);
+      if (!e.encode.sure() || !e.decode.sure() || !e.ratio.sure())
+        throw tools::file_error(path, f.of.codec + " is not sure of " + std::to_string(size) + " bytes, " +
+                                          std::to_string(std::lround(100 * zeros)) + " % of them zero: measure such");
       return codec_estimate{e.ratio.value, e.encode.value, e.decode.value, f.of.lossy};
     };
   }

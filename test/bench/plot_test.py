@@ -94,7 +94,8 @@ def run_here(path, out, *options):
     with unittest.mock.patch("sys.path", [str(PLOT.parent), *sys.path]):
         import plot
     said = io.StringIO()
-    with unittest.mock.patch("sys.argv", [str(PLOT), str(path), "--out", str(out), *options]), contextlib.redirect_stderr(said):
+    words = [str(PLOT), str(path), "--out", str(out), *options]
+    with unittest.mock.patch("sys.argv", words), contextlib.redirect_stderr(said):
         return plot.main(), said.getvalue()
 
 
@@ -187,7 +188,8 @@ class PlotTest(unittest.TestCase):
         both = small()
         both["rows"] += [r | {"type": "bf16", "gb_per_s": r["gb_per_s"] / 2, "median_seconds": 2 * r["median_seconds"]}
                          for r in both["rows"]]
-        self.assertEqual(self.plot_here(both, "--only", "size"), (0, "plot.py: plots of host are of f32; --type takes bf16\n"))
+        self.assertEqual(self.plot_here(both, "--only", "size"),
+                         (0, "plot.py: plots of host are of f32; --type takes bf16\n"))
         self.assertIn("f32, clustered", (self.out / "size-host.svg").read_text())
         code, said = self.plot_here(both, "--only", "size", "--type", "bf16")
         self.assertEqual((code, said), (0, "plot.py: plots of host are of bf16; --type takes f32\n"))

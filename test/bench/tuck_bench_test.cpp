@@ -287,6 +287,7 @@ TEST_F(tuck_bench, refuses_what_it_does_not_know_and_writes_nothing) {
   refused("--type f64 --size 7B", "nothing to measure");
   refused("--quick --full", "--full");
   refused("--frobnicate", "--frobnicate");
+  for (const char* size : {"7B", "32MiB", "a"}) refused(std::string("--peer-chunk ") + size, "--peer-chunk");
   refused("--codec quantize --type u8", "quantize");
   EXPECT_EQ(run("--codec zvc --size 4KiB --where host --out " + path("no/such/directory.json")), 1);
   EXPECT_NE(output_.find("no/such/directory.json"), std::string::npos) << output_;
