@@ -18,25 +18,27 @@ inline void machine(const experiment_settings&) {
 }
 #else
 
+// ptxas makes one instruction of two steps, or none, where it can (a + b + c; a shuffle by the same lane twice): these
+// are chains that it keeps.
 // x: what the chain goes through; y: an operand that the compiler does not know; at: the lane's own word of shared
 // memory.
 #define TUCK_CHAINS(X)                                                                          \
-  X(add, "add.u32 %0, %0, %1;")                                                                 \
+  X(add_with_carry_twice, "add.cc.u32 %0, %0, %1; addc.u32 %0, %0, %2;")                        \
   X(mad, "mad.lo.u32 %0, %0, %1, %1;")                                                          \
   X(logic, "lop3.b32 %0, %0, %1, %2, 0x96;")                                                    \
   X(funnel_shift, "shf.l.wrap.b32 %0, %0, %1, %0;")                                             \
   X(permute, "prmt.b32 %0, %0, %1, 0x2103;")                                                    \
-  X(select, "{.reg .pred p; setp.gt.u32 p, %0, %1; selp.u32 %0, %1, %0, p;}")                   \
+  X(select, "{.reg .pred p; setp.gt.u32 p, %0, %1; selp.u32 %0, %2, %0, p;}")                   \
   X(popc, "popc.b32 %0, %0;")                                                                   \
   X(find_bit, "bfind.u32 %0, %0;")                                                              \
   X(reverse, "brev.b32 %0, %0;")                                                                \
   X(multiply_high, "mul.hi.u32 %0, %0, %1;")                                                    \
-  X(convert_twice, "{.reg .f32 f; cvt.rn.f32.u32 f, %0; cvt.rzi.u32.f32 %0, f;}")               \
-  X(shuffle, "shfl.sync.idx.b32 %0, %0, %1, 0x1f, 0xffffffff;")                                 \
+  X(convert, "{.reg .f32 f; cvt.rn.f32.u32 f, %0; mov.b32 %0, f;}")                             \
+  X(shuffle, "shfl.sync.idx.b32 %0, %0, %0, 0x1f, 0xffffffff;")                                 \
   X(vote, "{.reg .pred p; setp.gt.u32 p, %0, %1; vote.sync.ballot.b32 %0, p, 0xffffffff;}")     \
   X(match, "match.any.sync.b32 %0, %0, 0xffffffff;")                                            \
   X(shared_load, "{.reg .u32 a; and.b32 a, %0, 124; add.u32 a, a, %2; ld.shared.u32 %0, [a];}") \
-  X(shared_store_load, "st.shared.u32 [%2], %0; ld.shared.u32 %0, [%2];")                       \
+  X(shared_store_load, "st.volatile.shared.u32 [%2], %0; ld.volatile.shared.u32 %0, [%2];")     \
   X(shared_atomic, "atom.shared.add.u32 %0, [%2], %0;")                                         \
   X(barrier_of_warp, "bar.warp.sync 0xffffffff;")                                               \
   X(barrier, "bar.sync 0;")                                                                     \
