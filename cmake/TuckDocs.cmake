@@ -11,7 +11,8 @@ set(documented
   frame/execution.hpp frame/format.hpp frame/host.hpp frame/host_delta.hpp
   frame/launch.hpp frame/reader.hpp frame/statistics.cuh
   memory/cuda_mr.cuh memory/frame_buffer.cuh memory/frame_buffer.hpp memory/resource.hpp
-  model/advisor.hpp model/bound_control.hpp model/predictor.hpp model/vdnn.hpp
+  model/advisor.hpp model/bound_control.hpp model/predictor.hpp model/predictor_file.hpp
+  model/vdnn.hpp
   swap/swap_options.hpp swap/swap_stream.cuh swap/swap_stream.hpp)
 list(TRANSFORM documented PREPEND "${PROJECT_SOURCE_DIR}/include/tuck/")
 list(APPEND documented ${PROJECT_SOURCE_DIR}/docs/reference.md)

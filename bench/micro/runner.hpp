@@ -14,7 +14,9 @@ namespace tuck::bench {
 
 class runner {
  public:
-  runner(std::string recordings, const run_limits& limits) : tensors_(std::move(recordings)), limits_(limits) {}
+  // peer_chunk_bytes: of what peers code on its own.
+  runner(std::string recordings, const run_limits& limits, uint64_t peer_chunk_bytes = 64 * 1024)
+      : tensors_(std::move(recordings)), limits_(limits), peer_chunk_bytes_(peer_chunk_bytes) {}
 
   // Every coder there is, copies among them.
   static std::vector<entry> host_coders(bool with_peers);
@@ -44,6 +46,7 @@ class runner {
 
   tensor_maker tensors_;
   run_limits limits_;
+  uint64_t peer_chunk_bytes_;
   cpu_level usual_level_ = level_of_cpu();
 
   tensor_request wanted_{};
