@@ -18,7 +18,8 @@ namespace ptx {
 struct error : std::runtime_error {
   error(std::string fault, const std::string& report) : std::runtime_error(report), kind(std::move(fault)) {}
   std::string kind;  // "out of bounds", "misaligned", "uninitialised", "race", "divergent barrier", "divergent sync",
-                     // "trap", "assert", "no progress", "deadlock", "unknown instruction", "invalid module"
+                     // "pending copy": what an asynchronous copy writes or reads, touched before the wait;
+  // "unfinished copy": no wait at all; "mbarrier": its rules; "trap", "assert", "no progress", "deadlock", "unknown instruction", "invalid module"
 };
 
 // --- Modules ------------------------------------------------------------------------------------------------------
