@@ -283,6 +283,7 @@ void decode_cp(decoder& d) {
   const auto size = d.immediate(d.next_operand());
   if (!size || (*size != 16 && (cache == 1 || (*size != 4 && *size != 8)))) d.fail("not of a size that is supported");
   d.i.copy_bytes = static_cast<uint8_t>(*size);
+  if (const auto n = d.immediate(d.peek()); n && *n > *size) d.fail("src-size is more than cp-size");
   if (d.next_is_predicate())
     d.i.from_predicates[0] = d.source_predicate();
   else if (d.operands_left() != 0)
@@ -316,6 +317,7 @@ void decode_mbarrier(decoder& d) {
     take_order(d, {"release", "relaxed"});
     if (what == 2) d.i.to[0] = d.destination_or_sink(d.next_operand(), type::b64);
     d.address();
+    if (d.operands_left() != 0) d.needs_target(90);
     if (d.i.mode != 0 || d.operands_left() != 0) d.i.from_columns[1] = d.source(type::u32);
     d.i.run = &run_arrive;
   } else {

@@ -134,7 +134,7 @@ TEST(Copies, OfWrongPlacesAndSizes) {
   faulty("misaligned", "cp.async.cg.shared.global [%r1], [%rd1+8], 16;");
   faulty("misaligned", "cp.async.ca.shared.global [%r1+2], [%rd1], 4;");
   faulty("misaligned", "cp.async.ca.shared.global [%r1], [%rd1+4], 8, 4;");
-  faulty("out of bounds", "cp.async.cg.shared.global [%r1], [%rd1], 16, 17;");
+  expect_fault("out of bounds", places + "mov.u32 %r20, 17;\nBUG cp.async.cg.shared.global [%r1], [%rd1], 16, %r20;");
   faulty("out of bounds", "cp.async.cg.shared.global [%r1+1024], [%rd1], 16;");
   faulty("out of bounds", "cp.async.cg.shared.global [%r1], [%rd1+1024], 16;", {1, 32});
   faulty("uninitialised", "cp.async.cg.shared.global [%r1], [%P1], 16;");
@@ -373,7 +373,7 @@ TEST(Copies, CountAsLoads) {
 const char* const refused = R"(
 cp.async.cg.shared.global [%r1], [%rd1], 8; cp.async.ca.shared.global [%r1], [%rd1], 12;
 cp.async.ca.global.shared [%rd1], [%r1], 4; cp.async.shared.global [%r1], [%rd1], 4; cp.async.wait_group %r1;
-cp.async.ca.shared.global [%r1], [%rd1]; cp.async.commit_group 1; cp.async.bulk.commit_group;
+cp.async.ca.shared.global [%r1], [%rd1]; cp.async.ca.shared.global [%r1], [%rd1], 4, 5; cp.async.commit_group 1; cp.async.bulk.commit_group;
 cp.async.bulk.shared::cluster.global.bulk_group [%r1], [%rd1], 16;
 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 16;
 cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r1], 16; cp.reduce.async.bulk.global [%rd1], [%r1], 16;
@@ -395,6 +395,7 @@ TEST(Copies, Refused) {
   refuses("mbarrier.init.shared.b64 [%r1], 1;", "sm_75");
   refuses("mbarrier.try_wait.parity.shared.b64 %p1, [%r1], 0;", "sm_80");
   refuses("mbarrier.arrive.expect_tx.shared.b64 _, [%r1], 16;", "sm_80");
+  refuses("mbarrier.arrive.shared.b64 _, [%r1], 2;", "sm_80");
   refuses("fence.proxy.async;", "sm_80");
   refuses("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 16, [%r2];", "sm_86");
 }

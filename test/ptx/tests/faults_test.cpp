@@ -333,6 +333,7 @@ TEST(Faults, RefusalsHaveNames) {
   expect_refusal(".global .u32 x = 0f3F800000;", "another type");
   expect_refusal(".visible .entry k() {\ncall.uni (r),\n  vprintf,\n\t(a,\n  b);\nret; }",
                  "calls are not supported: call.uni (r), vprintf, (a, b)\n");
+  expect_refusal(".visible .entry k() {\n{ again: }\n{ again: }\nret; }", "PTX line 6: a label twice: again");
   // Behind dynamic shared memory nothing else has room.
   expect_refusal(
       ".extern .shared .align 16 .b8 dynamic[];\n.visible .entry k() {\n.reg .b32 %r1;\n"
