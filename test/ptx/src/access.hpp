@@ -24,7 +24,8 @@ inline uint64_t address_in(const warp& w, const instruction& i, int lane) {
 target_place find_place(warp& w, const instruction& i, int lane, uint64_t address, unsigned bytes, access kind,
                         const std::byte* value);
 
-// The same for a range of any size and alignment: shared memory has these bytes; a copy may read these of global memory.
+// The same for a range of any size and alignment: shared memory has these bytes; a copy may read these of global
+// memory.
 void check_shared_bounds(const warp& w, uint64_t address, uint64_t bytes, int lane);
 void check_source(warp& w, const instruction& i, int lane, uint64_t address, unsigned bytes);
 std::string describe(const warp& w, const async_copy& c);  // who started it, and where

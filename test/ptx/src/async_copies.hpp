@@ -1,6 +1,9 @@
-// A block's asynchronous copies while they last, and its mbarriers. A copy's bytes come to shared memory as late as they
-// may: with cp.async when the thread waits, with bulk copies some time before a thread sees their phase complete. They
-// are read from global memory at once or in the end, as the seed decides.
+// A block's asynchronous copies while they last, and its mbarriers. The bytes of cp.async come to shared memory when
+// the thread waits; those of bulk copies at a random time, before their phase completes. They are read from global
+// memory at once or in the end, as the seed decides.
+//
+// A model of time sees instruction::copies (module.hpp), start() and wait(), and decides with arrive() when bulk copies
+// come.
 #pragma once
 
 #include "weak_memory.hpp"

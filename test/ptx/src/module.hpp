@@ -59,8 +59,8 @@ enum class flow : uint8_t { next, branch, branch_table, exit, warp_sync, block_b
 enum class work : uint8_t { integer, floating, memory, control, barrier };
 // What it does to memory.
 enum class traffic : uint8_t { none, load, store, atomic };
-// What it has to do with asynchronous copies. start: cp.async, instruction::copy_bytes for each lane. wait: for all of a
-// lane's groups but the last so many (instruction::offset). bulk: cp.async.bulk, a size for each lane
+// What it has to do with asynchronous copies. start: cp.async, instruction::copy_bytes for each lane. wait: for all of
+// a lane's groups but the last so many (instruction::offset). bulk: cp.async.bulk, a size for each lane
 // (from_columns[1]). poll: mbarrier.test_wait and try_wait.
 enum class copying : uint8_t { none, start, commit, wait, bulk, init, arrive, poll };
 

@@ -29,8 +29,8 @@ class warp_clock {
   std::unique_ptr<table> known_;  // until when a lane knows of another; only where a part of the warp synchronised
 };
 
-// Relaxed reads and atomic accesses do not race with each other. mbarrier: an atomic access to an mbarrier object, which
-// no other kind may touch.
+// Relaxed reads and atomic accesses do not race with each other. mbarrier: an atomic access to an mbarrier object,
+// which no other kind may touch.
 enum class access : uint8_t { read, relaxed_read, write, atomic, mbarrier };
 
 // What is wrong with an access: nothing, or a text.

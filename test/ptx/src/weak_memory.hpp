@@ -51,7 +51,8 @@ class weak_memory {
   void fence(block& b, weak_view& view, bool sequential);
   void release_all(block& b);
   void release_some(block& b);  // a few, at random
-  // When this launch last wrote there, as far as the block may know: 0 where it has not, ~0 where only the block sees it.
+  // When this launch last wrote there, as far as the block may know: 0 where it has not, ~0 where only the block sees
+  // it.
   uint64_t last_write(const block& b, uint64_t address, unsigned bytes) const;
   bool wrote(const block& b, uint64_t address, unsigned bytes) const { return last_write(b, address, bytes) != 0; }
   uint64_t now() const { return now_; }

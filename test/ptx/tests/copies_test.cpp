@@ -373,7 +373,8 @@ TEST(Copies, CountAsLoads) {
 const char* const refused = R"(
 cp.async.cg.shared.global [%r1], [%rd1], 8; cp.async.ca.shared.global [%r1], [%rd1], 12;
 cp.async.ca.global.shared [%rd1], [%r1], 4; cp.async.shared.global [%r1], [%rd1], 4; cp.async.wait_group %r1;
-cp.async.ca.shared.global [%r1], [%rd1]; cp.async.ca.shared.global [%r1], [%rd1], 4, 5; cp.async.commit_group 1; cp.async.bulk.commit_group;
+cp.async.ca.shared.global [%r1], [%rd1]; cp.async.ca.shared.global [%r1], [%rd1], 4, 5;
+cp.async.commit_group 1; cp.async.bulk.commit_group;
 cp.async.bulk.shared::cluster.global.bulk_group [%r1], [%rd1], 16;
 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 16;
 cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r1], 16; cp.reduce.async.bulk.global [%rd1], [%r1], 16;

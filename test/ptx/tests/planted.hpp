@@ -28,7 +28,8 @@ inline ptx::counters run_body(const std::string& body, shape s, memory& m) {
   return launch(load_one(kernel_text(2, "\n.loc 1 7 1\n" + with_lines(body), ".file 1 \"planted.cu\"\n")), s,
                 {m.host.address(), m.device.address()});
 }
-// P0: 256 words of the host, zero; P1: 256 words that nobody wrote. `kind`: or several, of which the schedule picks one.
+// P0: 256 words of the host, zero; P1: 256 words that nobody wrote. `kind`: or several, of which the schedule picks
+// one.
 inline void expect_fault(const std::string& kind, const std::string& body, shape s = {1, 64}) {
   const std::string text = kernel_text(2, "\n.loc 1 7 1\n" + with_lines(body), ".file 1 \"planted.cu\"\n");
   std::vector<std::string> lines;  // any of the marked ones
