@@ -22,6 +22,7 @@ std::vector<std::byte> some_bytes(std::size_t n) {
 // Each thread fetches its value of three rows in a group each, uses the first while the others are on their way, and
 // gives a neighbour's of each.
 template <class T> __global__ void __launch_bounds__(copiers) rows_kernel(const T* in, T* out) {
+  out += blockIdx.x * 3 * copiers;
   using tile = T[3][copiers];
   TUCK_SHARED(tile, rows);
   const uint32_t t = threadIdx.x, other = copiers - 1 - t;
@@ -43,12 +44,12 @@ template <class T> void expect_rows() {
   for_schedules(6, [&] {
     const device_stream stream;
     const auto bytes = some_bytes(3 * copiers * sizeof(T));
-    const device_array<std::byte> in(bytes, stream), out(bytes.size());
+    const device_array<std::byte> in(bytes, stream), out(copy_blocks * bytes.size());
     launch_on(stream, copy_blocks, copiers, rows_kernel<T>, reinterpret_cast<const T*>(in.data()),
               reinterpret_cast<T*>(out.data()));
     const auto got = out.download(stream);
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-      const std::size_t value = i / sizeof(T), row = value / copiers,
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const std::size_t value = i % bytes.size() / sizeof(T), row = value / copiers,
                         source = row * copiers + copiers - 1 - value % copiers;
       ASSERT_EQ(got[i], bytes[source * sizeof(T) + i % sizeof(T)]) << i;
     }

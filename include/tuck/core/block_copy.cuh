@@ -30,8 +30,7 @@ template <int Threads> class block_copy {
   __device__ explicit block_copy([[maybe_unused]] TempStorage& temp) {
 #if __CUDA_ARCH__ >= 900
     arrived_ = shared_address(&temp.arrived);
-    if (threadIdx.x == 0)
-      asm volatile("mbarrier.init.shared.b64 [%0], 1; fence.proxy.async.shared::cta;" ::"r"(arrived_) : "memory");
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(arrived_) : "memory");
 #endif
     sync_block();
   }
@@ -75,7 +74,7 @@ template <int Threads> class block_copy {
   __device__ static uint32_t shared_address(const void* p) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(p));
   }
-  // The fence: threads may have written to the target before they met.
+  // The fence: threads may have written to the target before they met, and this one began the mbarrier.
   __device__ void copy_vectors(vec128* to, const vec128* from, uint32_t count) {
     if (threadIdx.x != 0) return;
     const auto bytes = static_cast<uint32_t>(count * sizeof(vec128));

@@ -214,7 +214,7 @@ template <class... P, class... A> void run_or_throw(unsigned grid, unsigned bloc
 
 void copy_and_reverse(copy_bug bug, unsigned values = 64) {
   buffer<dev::vec128> in(values), out(64);
-  run_or_throw(2, 64, reverse_copies, in.get(), out.get(), 64u, bug);
+  run_or_throw(1, 64, reverse_copies, in.get(), out.get(), 64u, bug);
 }
 
 const std::map<std::string, std::function<void()>>& scenarios() {
