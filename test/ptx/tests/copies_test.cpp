@@ -244,6 +244,11 @@ TEST(Copies, OfTheBulkAreSeenByWhoWaits) {
   expect_pass(started + of_first + "bar.sync 3, 64;\n" + load("%r2"));
   // The phase before has the other parity, and is complete.
   expect_fault("pending copy, race", started + wait("", "1", "v") + "BUG " + load("%r1") + wait());
+  // The copy has arrived, but its phase lacks an arrival.
+  expect_fault("pending copy, race", places + clear + sync + "@%p1 mbarrier.init.shared.b64 [m], 2;\n" + fence + sync +
+                                         expect + "BUG " + bulk + "nanosleep.u32 9;\nnanosleep.u32 9;\n" +
+                                         wait("", "1", "v") + "BUG " + load("%r1") +
+                                         "@%p1 mbarrier.arrive.shared.b64 _, [m];\n" + wait());
   // Without acquiring anything.
   expect_fault("pending copy, race", started +
                                          "w: mbarrier.try_wait.parity.relaxed.cta.shared.b64 %p4, [m], 0;\n@!%p4 bra "
