@@ -34,7 +34,7 @@ SPARSE = 0.1  # from this share of zeros on, the chain of codecs is taken
 class Comet(Policy):
     """COMET: what known operations save is stored within absolute bounds, which tuck::bound_controller sets for each
     call of an iteration from its gradients and momentum (SGD's momentum_buffer, Adam's exp_avg / (1 - beta1), which is
-    the same sum of gradients) after 1, 2, 4, ... iterations, and then every `refresh` of them, when the optimizer steps:
+    the same sum of gradients) after 1, 2, 4, ... iterations and then every `refresh` of them, when the optimizer steps:
     at first momentum grows and gradients shrink within a few. Each weight's gradient is
     measured there and in the backward pass, so bounds follow what GradScaler and clipping do to it. Nothing is learnt
     from a step that GradScaler skips. Optimizers without a hook for their steps, as those of PyTorch 1.13, are taken to
