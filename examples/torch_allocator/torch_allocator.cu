@@ -240,8 +240,11 @@ template <class T> tuck::result out_lossy(const source& from, const manner& how)
   return how.codec == manner::quantize ? from.out(tuck::quantize<T>(how.bound))
                                        : from.out(tuck::quantize_delta_huffman<T>(how.bound));
 }
+tuck::result out_raw(const source& from) {
+  return from.tensor.owner.swap.out(from.values, from.stream, from.tensor.handle);
+}
 tuck::result out(const source& from, int dtype, const manner& how) {
-  if (how.codec == manner::raw) return from.tensor.owner.swap.out(from.values, from.stream, from.tensor.handle);
+  if (how.codec == manner::raw) return out_raw(from);
   switch (dtype) {
     case TUCK_F16: return how.is_lossy() ? out_lossy<tuck::f16>(from, how) : out_lossless<uint16_t>(from, how);
     case TUCK_BF16: return how.is_lossy() ? out_lossy<tuck::bf16>(from, how) : out_lossless<uint16_t>(from, how);
@@ -266,16 +269,19 @@ int offload(const char* f, const void* values, size_t bytes, int dtype, const ma
 
   const auto t = std::make_shared<offloaded_tensor>(offloaded_tensor{*owner, device, bytes});
   const source from{{static_cast<const std::byte*>(values), bytes}, stream, *t};
-  if (const tuck::result r = out(from, dtype, how); !r) {
+  tuck::result r = out(from, dtype, how);
+  // A view may begin between the words that encoders read.
+  if (r.code == tuck::status::misaligned && tuck::aligned(values, size)) r = out_raw(from);
+  if (!r) {
     if (r.code == tuck::status::codec_mismatch)
       return fail(TUCK_BAD_ARGUMENT, "%s: codec: it is not for values of dtype %d", f, dtype);
     return report((std::string(f) + (r.code == tuck::status::bad_bound ? ": bound" : ": values")).c_str(), r);
   }
   const bool kept = t->handle.kept_on_device();
   if (!kept)
-    if (const tuck::result r = t->handle.wait_source(stream); !r) {
+    if (const tuck::result waited = t->handle.wait_source(stream); !waited) {
       static_cast<void>(owner->swap.drain());  // the caller may free the values
-      return report(f, r);
+      return report(f, waited);
     }
   const std::lock_guard guard(all().mutex);
   all().offloaded.emplace(all().last_id + 1, t);

@@ -59,6 +59,9 @@ TUCK_EXPORT void tuck_free(void* p, size_t size, int device, cudaStream_t stream
  *
  * The memory must have at least `bytes` bytes. This is not checked, here or in tuck_restore.
  *
+ * `values` must be aligned to the size of a value, or TUCK_BAD_ARGUMENT is returned. If it is aligned to less than 4
+ * bytes, the values are stored unchanged, whatever the codec. tuck_restore needs the alignment of a value, too.
+ *
  * TUCK_KEPT: there was no space. The id then stands for the memory at `values`, which must not be changed or freed
  * until tuck_drop. The other functions work as if the tensor had been offloaded. */
 TUCK_EXPORT int tuck_offload(const void* values, size_t bytes, int dtype, int device, cudaStream_t stream,

@@ -152,6 +152,38 @@ TEST_F(torch_allocator, stores_no_zeros_of_floats) {
   tuck.free(p, bytes, 0, stream);
 }
 
+TEST_F(torch_allocator, takes_views_that_are_aligned_as_values_are) {
+  const auto offset = [&]<class T>(int dtype, T) {
+    const auto values = sparse_tensor<T>(20001, .5);
+    T* const p = upload(values, stream);
+    for (const char* const codec : {"raw", "zvc", "rle", "zvc+rle+huffman", "quantize", "quantize+delta+zvc+huffman"})
+      for (const uint64_t from : {1, 2, 3, 4}) {
+        if (sizeof(T) == 8 && codec != std::string("raw") && codec != std::string("zvc")) continue;
+        const bool unencoded = from * sizeof(T) % 4 != 0;
+        if (!unencoded && codec[0] == 'q') continue;  // which does not restore every bit
+        SCOPED_TRACE(std::string(codec) + ", dtype " + std::to_string(dtype) + ", from " + std::to_string(from));
+        const uint64_t count = 20000 - from, bytes = count * sizeof(T);
+        uint64_t id = 0, stored = 0;
+        ok(tuck.offload_as(p + from, bytes, dtype, codec, 0, 1e-2, 0, stream, &id));
+        T* const back = upload(std::vector<T>(values.size()), stream);
+        ok(tuck.restore(id, back + 1, bytes, stream));
+        std::vector<T> read(count);
+        check(cudaMemcpyAsync(read.data(), back + 1, bytes, cudaMemcpyDefault, stream));
+        check(cudaStreamSynchronize(stream));
+        EXPECT_TRUE(same_bits(read, std::vector<T>(values.begin() + from, values.begin() + from + count)));
+        ok(tuck.wait(0));
+        ok(tuck.stored_bytes(id, &stored));
+        EXPECT_EQ(stored >= bytes, unencoded || codec == std::string("raw")) << stored;
+        tuck.free(back, values.size() * sizeof(T), 0, stream);
+        ok(tuck.drop(id));
+      }
+    tuck.free(p, values.size() * sizeof(T), 0, stream);
+  };
+  offset(TUCK_F16, f16{});
+  offset(TUCK_BF16, bf16{});
+  offset(TUCK_F64, double{});
+}
+
 TEST_F(torch_allocator, offloads_by_the_codec_that_is_named) {
   const uint64_t count = 40960, bytes = count * sizeof(float);
   const auto values = sparse_tensor<float>(count, .5);

@@ -34,7 +34,8 @@ SPARSE = 0.1  # from this share of zeros on, the chain of codecs is taken
 class Comet(Policy):
     """COMET: what known operations save is stored within absolute bounds, which tuck::bound_controller sets for each
     call of an iteration from its gradients and momentum (SGD's momentum_buffer, Adam's exp_avg / (1 - beta1), which is
-    the same sum of gradients) every `refresh` iterations, when the optimizer steps. Each weight's gradient is
+    the same sum of gradients) after 1, 2, 4, ... iterations and then every `refresh` of them, when the optimizer steps:
+    at first momentum grows and gradients shrink within a few. Each weight's gradient is
     measured there and in the backward pass, so bounds follow what GradScaler and clipping do to it. Nothing is learnt
     from a step that GradScaler skips. Optimizers without a hook for their steps, as those of PyTorch 1.13, are taken to
     leave gradients as they are. Before, and always where the optimizer has no momentum or, as
@@ -90,9 +91,9 @@ class Comet(Policy):
         self._lossless = Choice(lossless)
         self._sign = Choice(lossy, 0.5, pointwise=True)
         self._optimizer, self._lossy, self._dense, self._exact = optimizer, lossy, dense, estimate == "exact"
-        self._options = (1.0, share, refresh, first, lowest, highest)
+        self._options = (1.0, share, 1, first, lowest, highest)
         self._a, self._lowest = 0.32, lowest
-        self._refresh = refresh
+        self._refresh, self._period = refresh, 1  # iterations: the longest between bounds, and the current one
         self._updated: int | None = None
         self._looking = True
         self._controllers: dict[tuple, int] = {}       # call and role -> bound_controller
@@ -113,7 +114,7 @@ class Comet(Policy):
             self._stepping()
         self._seen.clear()  # of a step that was skipped
         self._scales.forget()
-        self._looking = self._updated is None or self.iteration - self._updated >= self._refresh
+        self._looking = self._updated is None or self.iteration - self._updated >= self._period
         self._betas = {id(p): group.get("betas", (0.0,))[0] for group in self._optimizer.param_groups
                        for p in group["params"]}
         self._passing.held = self._betas
@@ -296,6 +297,7 @@ class Comet(Policy):
     def _stepping(self) -> None:
         """Sets bounds by what the backward pass has seen."""
         seen, self._seen = self._seen, {}
+        before = self._updated
         for key, (iteration, deviations, agreeing) in seen.items() if not self._scales.overflowed() else ():
             shares = [self._share(weight(), deviation) for weight, deviation in deviations]
             worst = max(shares, default=0.0)
@@ -309,6 +311,8 @@ class Comet(Policy):
             self._apart.pop(key, None)
             self._learnt.add(key)
             self._updated = iteration
+        if before is not None and self._updated != before:
+            self._period = min(2 * self._period, self._refresh)
         self._scales.forget()
         self._momenta.clear()
 

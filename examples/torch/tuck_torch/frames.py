@@ -21,6 +21,12 @@ def _check_dense(*tensors: torch.Tensor) -> None:
             raise ValueError("a tensor and its base must have the same type and size")
 
 
+def _count_write(t: torch.Tensor) -> None:
+    """Tells autograd of a write that PyTorch has not made, by one of its own that changes no value."""
+    if not t.is_inference():  # PyTorch counts no writes to those
+        t.detach().view(-1)[:0].zero_()
+
+
 def encode(t: torch.Tensor, codec: str) -> torch.Tensor:
     """Returns the frame of a contiguous tensor on the CPU, by a lossless codec. Raises BufferError if the codec does not
     take the type."""
@@ -32,8 +38,9 @@ def encode(t: torch.Tensor, codec: str) -> torch.Tensor:
 
 
 def decode(frame: torch.Tensor, into: torch.Tensor) -> None:
-    """Decodes a frame into a tensor of the same type and size."""
+    """Decodes a frame into a tensor of the same type and size. Autograd counts that as a write in place."""
     _check(into)
+    _count_write(into)  # also if the frame is damaged: the values before the damage may have been written
     host().decode(frame, into)
 
 
@@ -46,10 +53,11 @@ def encode_delta(t: torch.Tensor, base: torch.Tensor, codec: str = "gaps") -> to
 
 def decode_delta(frame: torch.Tensor, base: torch.Tensor, into: torch.Tensor | None = None) -> None:
     """Restores a tensor from its delta and its base, in place unless `into` is given. Verifies the frame and the base
-    first: if one of them is wrong, raises Error and changes nothing."""
+    first: if one of them is wrong, raises Error and changes nothing. Autograd counts the rest as a write in place."""
     into = base if into is None else into
     _check(base, into)
     host().decode_delta(frame, base, into)
+    _count_write(into)
 
 
 def digest(t: torch.Tensor) -> int:
