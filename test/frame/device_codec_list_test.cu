@@ -98,7 +98,9 @@ TEST(device_codec_list, refuses_to_encode_by_name) {
   expect_refused(raw, status::unknown_codec);
   EXPECT_EQ(codec.choose("rle", dtype::f32), status::type_not_taken);
   expect_refused(raw, status::unknown_codec);
-  EXPECT_EQ(codec.choose("quantize", dtype::f32), status::ok);
+  EXPECT_EQ(codec.choose("quantize", dtype::f32), status::bad_bound);
+  expect_refused(raw, status::unknown_codec);
+  codec = quantize<float>{};
   expect_refused(raw, status::bad_bound);
   EXPECT_EQ(codec.choose("zvc", dtype::f32), status::ok);
   expect_refused(raw.subspan(1), status::invalid_argument);

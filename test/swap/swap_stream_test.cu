@@ -840,6 +840,23 @@ TEST(swap_stream, chunks_that_kernels_do_not_take_are_refused_on_every_path_that
   }
 }
 
+TEST(swap_stream, refuses_options_out_of_range) {
+  bench b(4096);
+  const auto expect_refused = [&](const swap_options& options) {
+    try {
+      const swap_stream swap(options, b.memory);
+      ADD_FAILURE();
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), status::invalid_argument);
+    }
+  };
+  expect_refused({.pinned_bytes = 1 << 20, .path = swap_path{4}});
+  expect_refused({.pinned_bytes = 1 << 20, .full = on_full{3}});
+  for (const unsigned threads : {1025u, 4'000'000'000u})
+    expect_refused({.pinned_bytes = 1 << 20, .cpu_threads = threads});
+  const swap_stream most({.pinned_bytes = 1 << 20, .path = swap_path::cpu, .full = on_full::block}, b.memory);
+}
+
 #if defined(TUCK_CUDASIM)
 TEST(swap_stream, nothing_synchronises_and_no_pinned_memory_is_allocated) {
   for (const swap_path path : all_paths) {

@@ -46,7 +46,8 @@ template <codec... Cs> class any_codec<codec_list<Cs...>> {
   /// @param parameters  arguments to construct the codec with, such as an error_bound. Codecs that cannot be
   ///                    constructed with them ignore them, as lossless codecs do
   /// @return ok; unknown_codec if no codec of the list has this name; type_not_taken if those that have it take other
-  ///         types. After an error there is no codec
+  ///         types; what encode returns for the parameters of the codec, such as bad_bound, also if it needs others
+  ///         than these. After an error there is no codec
   template <class... Parameters>
   status choose(std::string_view name, dtype type, const Parameters&... parameters) noexcept {
     return choose_if([&](const auto& codec, size_t) { return detail::has_name(codec.stages(), name); }, type,
@@ -109,7 +110,9 @@ template <codec... Cs> class any_codec<codec_list<Cs...>> {
         *this = any_codec(C(parameters...), type);
       else
         *this = any_codec(codec, type);
-      answer = status::ok;
+      frame_header unused;
+      static_cast<void>(visit([&](const auto& c) { answer = make_header(c, 0, {.type = type}, unused); }));
+      if (answer != status::ok) *this = {};
       return true;
     };
     static_cast<void>((attempt(Cs{}) || ...));

@@ -194,7 +194,8 @@ struct delta_options {
 
 /// Makes a header of a frame with `count` values, to compute sizes. frame_bytes and the digests stay 0. An adaptive
 /// codec may still lack its parameters.
-/// @return invalid_argument for an option that no frame can have, wrong_metadata if both kinds of metadata are given,
+/// @return type_not_taken if options.type does not fit the elements, or is missing for untyped ones;
+///         invalid_argument for an option that no frame can have, wrong_metadata if both kinds of metadata are given,
 ///         size_overflow if the worst case does not fit the fields of the directory
 template <codec C>
 constexpr status plan_header(const C& codec, uint64_t count, const frame_options& options, frame_header& h) noexcept {
@@ -204,7 +205,7 @@ constexpr status plan_header(const C& codec, uint64_t count, const frame_options
   const frame_header fresh;
   h = fresh;
   h.type = options.type != dtype::none ? options.type : dtype_of<value_t<C>>;
-  if (!holds<value_t<C>>(h.type)) return status::invalid_argument;
+  if (!holds<value_t<C>>(h.type)) return status::type_not_taken;
   h.flags = options.checksums ? flag_checksums : 0;
   h.chunk_values = options.chunk_values != 0 ? options.chunk_values : C::chunk_bytes / value_bytes;
   h.value_count = count;

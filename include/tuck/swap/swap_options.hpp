@@ -32,7 +32,7 @@ struct swap_options {
   launch_options limits{.max_blocks = 32};  ///< for offload kernels: 32 reach 92 % of PCIe 5 on an H100, 16 reach 77 %
   swap_path path = swap_path::direct;       ///< default path
   on_full full = on_full::fail;             ///< what to do if the pool is full
-  unsigned cpu_threads = 1;                 ///< threads for swap_path::cpu; 0: such tensors stay raw
+  unsigned cpu_threads = 1;                 ///< threads for swap_path::cpu, at most 1024; 0: such tensors stay raw
   bool checksums = false;                   ///< store a digest of each chunk's values, to detect damage in host memory
 };
 

@@ -16,6 +16,7 @@ template <stream_resource R, class Kernels>
   requires(detail::kernels_here<Kernels>::value)
 swap_stream::swap_stream(const swap_options& options, R& resource) {
   swap_options o = options;
+  if (o.path > swap_path::cpu || o.full > on_full::block || o.cpu_threads > 1024) throw error(status::invalid_argument);
   if (o.device < 0) detail::require(cudaGetDevice(&o.device));
   const detail::swap_scope device(o.device);
   detail::require(device.entered());
