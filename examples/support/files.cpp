@@ -52,6 +52,13 @@ byte_buffer read_to_end(int descriptor, const std::string& path) {
   }
 }
 
+byte_buffer read_pipe(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) throw file_error(path, errno);
+  const std::unique_ptr<const int, void (*)(const int*)> closing(&descriptor, [](const int* d) { ::close(*d); });
+  return read_to_end(descriptor, path);
+}
+
 // Where a name leads once its symbolic links have been followed; the last part need not exist.
 struct destination {
   std::string path;
@@ -173,6 +180,8 @@ std::string shown_input(const std::string& path) { return path == standard_strea
 
 byte_buffer read_file(const std::string& path) {
   if (path == standard_stream) return read_to_end(STDIN_FILENO, shown_input(path));
+  struct stat status;
+  if (::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode)) return read_pipe(path);
   input_file file(path);
   byte_buffer content(file.size());
   std::byte beyond;

@@ -65,7 +65,8 @@ class input_file {
 // The name that stands for standard input and standard output.
 inline constexpr std::string_view standard_stream = "-";
 
-// The content of a regular file, or of standard input for "-". Throws file_error.
+// The content of a regular file or a pipe, or of standard input for "-". Waits for the writer of a pipe. Throws
+// file_error.
 byte_buffer read_file(const std::string& path);
 
 // An input as messages name it: "-" is standard input.

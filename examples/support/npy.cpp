@@ -177,13 +177,13 @@ void dict_reader::expect(char c) {
   if (!accept(c)) malformed(std::string("'") + c + "'");
 }
 
-// Values of a shape of elements of value_bytes; nothing where their bytes do not fit 64 bits.
+// Values of a shape of elements of value_bytes. Nothing for an array that is too large for NumPy: its bytes must fit 63
+// bits, counted without dimensions of 0.
 std::optional<uint64_t> count_values(const std::vector<uint64_t>& shape, uint32_t value_bytes) {
-  if (std::find(shape.begin(), shape.end(), 0u) != shape.end()) return 0;
   uint64_t values = 1;
-  for (const uint64_t dimension : shape) values = saturating_mul(values, dimension);
-  if (saturating_mul(values, value_bytes) == ~uint64_t{0}) return {};
-  return values;
+  for (const uint64_t dimension : shape) values = saturating_mul(values, std::max<uint64_t>(dimension, 1));
+  if (saturating_mul(values, value_bytes) >> 63 != 0) return {};
+  return std::find(shape.begin(), shape.end(), 0u) != shape.end() ? 0 : values;
 }
 
 std::string bytes_text(uint64_t count) { return std::to_string(count) + (count == 1 ? " byte" : " bytes"); }

@@ -17,7 +17,7 @@ struct npy_header {
   std::string opaque;           // the dtype, such as "<V2", where it says no more than a size; `type` is then unsigned
   std::vector<uint64_t> shape;  // empty: one value, without dimensions
   bool fortran_order = false;   // whether neighbours differ in the first index; false with one dimension
-  uint64_t values = 1;          // product of the shape; `values` elements do not exceed 64 bits of bytes
+  uint64_t values = 1;          // product of the shape; bytes of `values` elements fit 63 bits
   std::string prelude;          // all that comes before the values, verbatim
 };
 

@@ -5,11 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <iterator>
 #include <numeric>
-#include <set>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -45,24 +44,58 @@ const file_type* find_type(std::string_view name) noexcept {
   return found == std::end(file_types) ? nullptr : found;
 }
 
-// Parses the text as a JSON object. Rejects duplicate keys in an object.
+// Builds the value of the text, as json::parse does, but stops at the second of two equal keys. A callback for the
+// parser could do so too, but with one, nlohmann's parser looks through all members of an object after each of them.
+class json_builder final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  nlohmann::json root;
+  std::optional<std::string> repeated;  // the key
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(size_t) override { return open(nlohmann::json::object()); }
+  bool start_array(size_t) override { return open(nlohmann::json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    nlohmann::json& object = *open_.back();
+    if (open_.size() <= checked_depth && object.contains(name)) repeated = name;
+    member_ = &object[name];
+    return !repeated;
+  }
+  bool parse_error(size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
+
+ private:
+  static constexpr size_t checked_depth = 2;  // tensors, and what describes them; what is deeper has no meaning
+
+  nlohmann::json& place(nlohmann::json value) {
+    if (open_.empty()) return root = std::move(value);
+    if (!open_.back()->is_array()) return *member_ = std::move(value);
+    open_.back()->push_back(std::move(value));
+    return open_.back()->back();
+  }
+  bool add(nlohmann::json value) { return place(std::move(value)), true; }
+  bool open(nlohmann::json empty) { return open_.push_back(&place(std::move(empty))), true; }
+  bool close() { return open_.pop_back(), true; }
+
+  std::vector<nlohmann::json*> open_;
+  nlohmann::json* member_ = nullptr;  // of the innermost object
+};
+
+// Parses the text as a JSON object. Rejects duplicate keys.
 nlohmann::json parse_once(const std::string& text, const std::string& file) {
   // To the parser, this byte is the end of the text.
   if (text.find('\0') != std::string::npos) throw file_error(file, "the safetensors header has a byte 0");
-  std::array<std::set<std::string>, 3> seen;  // keys at depths 0, 1 and 2
-  const auto watch = [&](int depth, nlohmann::json::parse_event_t event, const nlohmann::json& value) {
-    const auto at = static_cast<size_t>(depth);
-    if (event == nlohmann::json::parse_event_t::object_start && at + 1 < seen.size()) seen[at + 1].clear();
-    if (event == nlohmann::json::parse_event_t::key && at < seen.size() && !seen[at].insert(value).second)
-      throw file_error(file, "the safetensors header has two '" + value.get<std::string>() + "'");
-    return true;
-  };
-  try {
-    nlohmann::json parsed = nlohmann::json::parse(text, watch);
-    if (parsed.is_object()) return parsed;
-  } catch (const nlohmann::json::exception&) {
-  }
-  throw file_error(file, "the safetensors header is not a JSON object");
+  json_builder builder;
+  const bool parsed = nlohmann::json::sax_parse(text, &builder);
+  if (builder.repeated) throw file_error(file, "the safetensors header has two '" + *builder.repeated + "'");
+  if (!parsed || !builder.root.is_object()) throw file_error(file, "the safetensors header is not a JSON object");
+  return std::move(builder.root);
 }
 
 class tensor_reader {
@@ -87,18 +120,26 @@ class tensor_reader {
  private:
   // Checks that the values have as many bytes as type and shape need.
   void check_size(const named_tensor& t) const {
-    uint64_t values = std::find(t.shape.begin(), t.shape.end(), 0u) == t.shape.end();
-    for (const uint64_t dimension : t.shape) values = saturating_mul(values, dimension);
-    const uint64_t bytes = t.end - t.begin;
+    const uint64_t values = multiply(t.shape), bytes = t.end - t.begin;
     const std::string apart = "its 'data_offsets' are " + std::to_string(bytes) + " bytes apart, ";
     if (const file_type* const known = find_type(t.dtype)) {
       const uint64_t group = 8 / std::gcd(8u, known->bits);  // values that are whole bytes together
       if (values % group != 0) fail("its " + std::to_string(values) + " values of " + t.dtype + " are no whole bytes");
-      const uint64_t needed = saturating_mul(values / group, group * known->bits / 8);
+      const uint64_t needed = multiply({values / group, group * known->bits / 8});
       if (bytes != needed) fail(apart + "its shape needs " + std::to_string(needed));
     } else if (values == 0 ? bytes != 0 : bytes == 0 || saturating_mul(bytes, 8) % values != 0) {
       fail(apart + "no whole number of bits for each of its " + std::to_string(values) + " values");
     }
+  }
+
+  // Multiplies in order, as the reference implementation does: a 0 behind a product of more than 64 bits does not help.
+  uint64_t multiply(const std::vector<uint64_t>& factors) const {
+    uint64_t product = 1;
+    for (const uint64_t factor : factors) {
+      if (factor != 0 && product > ~uint64_t{0} / factor) fail("the shape is too large");
+      product *= factor;
+    }
+    return product;
   }
 
   const nlohmann::json& field(const char* key) const {
@@ -164,6 +205,13 @@ safetensors_header parse_safetensors_header(std::string text, const std::string&
   return header;
 }
 
+bool looks_like_safetensors(const_bytes content) noexcept {
+  const std::string_view all(reinterpret_cast<const char*>(content.data()), content.size());
+  const size_t first = all.find_first_not_of(" \t\n\r", length_bytes);
+  return first != std::string_view::npos && all[first] == '{' && !all.starts_with("\x93NUMPY") &&
+         !all.starts_with("TUCK");
+}
+
 safetensors_file read_safetensors(const std::string& path) { return parse_safetensors(read_file(path), path); }
 
 safetensors_file parse_safetensors(byte_buffer content, const std::string& path) {
@@ -176,8 +224,8 @@ safetensors_file parse_safetensors(byte_buffer content, const std::string& path)
   if (length > there)
     throw file_error(path, "truncated safetensors header: " + std::to_string(there) + " bytes of " +
                                std::to_string(length) + " are there");
+  if (!looks_like_safetensors(all)) throw file_error(path, "not a safetensors file");
   const char* const text = reinterpret_cast<const char*>(all.data()) + length_bytes;
-  if (*text != '{') throw file_error(path, "not a safetensors file");
   file.header = parse_safetensors_header({text, length}, path);
   const uint64_t data = there - length, needed = file.header.data_bytes;
   for (const named_tensor& t : file.header.tensors)

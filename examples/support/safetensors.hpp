@@ -44,6 +44,9 @@ struct safetensors_file {
   const_bytes values(const named_tensor& t) const noexcept { return data().subspan(t.begin, t.end - t.begin); }
 };
 
+// Returns whether this is the begin of a safetensors file rather than of a .npy file or a frame.
+bool looks_like_safetensors(const_bytes content) noexcept;
+
 // Throws file_error if the file cannot be read, is not a safetensors file, or its size does not match its tensors.
 safetensors_file read_safetensors(const std::string& path);
 // The same of content that has been read.

@@ -22,7 +22,13 @@ dtype rule_type(std::string_view text) {
 void check_codec(std::string_view codec) {
   const std::vector<std::string> known = codec_names();
   if (std::find(known.begin(), known.end(), codec) == known.end())
-    throw usage_error("--codec: unknown codec '" + std::string(codec) + "'; see 'tuck encode --help'");
+    throw usage_error("--codec: unknown codec '" + std::string(codec) +
+                      "'; pass CODEC or TYPE=CODEC, see 'tuck encode --help'");
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = std::min(text.find_first_not_of(' '), text.size());
+  return text.substr(first, text.find_last_not_of(' ') + 1 - first);
 }
 
 bool takes(std::string_view codec, dtype type) { return choose_codec({std::string(codec), {}}, type) != nullptr; }
@@ -35,16 +41,16 @@ std::string refusal(std::string_view codec, dtype type) {
 
 codec_rules::codec_rules(const std::string& text) {
   if (text.find('=') == std::string::npos) {
-    check_codec(text);
-    rules_[dtype::none] = text;
+    check_codec(trimmed(text));
+    rules_[dtype::none] = trimmed(text);
     return;
   }
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string_view rule = std::string_view(text).substr(begin, end - begin);
+    const std::string_view rule = trimmed(std::string_view(text).substr(begin, end - begin));
     const size_t equal = rule.find('=');
     if (equal == std::string_view::npos) throw usage_error("--codec: '" + std::string(rule) + "' is not TYPE=CODEC");
-    add(rule.substr(0, equal), rule.substr(equal + 1));
+    add(trimmed(rule.substr(0, equal)), trimmed(rule.substr(equal + 1)));
     begin = end + 1;
   }
 }

@@ -10,7 +10,7 @@
 namespace tuck::tools {
 
 // "zvc", or "f32=quantize,bf16=exponents,*=zvc". "*" stands for all types without a rule of their own. Types are those
-// of the library, so booleans, and types that it does not have, are u8.
+// of the library, so booleans, and types that it does not have, are u8. Spaces around names are ignored.
 class codec_rules {
  public:
   // Throws usage_error for an unknown or repeated type, an unknown codec, or a codec that does not take its type.

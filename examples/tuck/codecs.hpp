@@ -34,6 +34,8 @@ inline constexpr std::string_view device_delta_codecs[] = {"gaps", "rle", "zvc"}
 
 // Returns the most values that a chunk of this codec may have.
 uint32_t most_chunk_values(std::string_view codec, dtype type);
+// The largest chunk that encode_on_device takes, in bytes of values.
+inline constexpr uint32_t most_device_chunk_bytes = 16 * 1024;
 
 // Returns the element types that a codec accepts, for example "f16, bf16, f32".
 std::string types_of(std::string_view codec);

@@ -8,6 +8,8 @@
 namespace tuck::tools {
 namespace {
 
+static_assert(most_device_chunk_bytes == tile_bytes);
+
 // Those of device_delta_codecs. More would take long to compile.
 template <codec C> inline constexpr bool has_delta_kernels = false;
 template <element T> inline constexpr bool has_delta_kernels<gaps<T>> = true;

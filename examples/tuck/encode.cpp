@@ -33,10 +33,13 @@ struct encoded_tensor {
   bool is_frame = false;
 };
 
-// Checks the maximum, which depends on codec and type. The option parser has checked everything else.
-void check_chunk_values(uint32_t chunk_values, std::string_view codec, dtype type) {
-  const uint32_t most = most_chunk_values(codec, type);
-  if (chunk_values > most) throw usage_error("--chunk-values: at most " + std::to_string(most) + " for " + name(type));
+// Checks the maximum, which depends on codec, type and machine. The option parser has checked everything else.
+void check_chunk_values(const encode_options& options, std::string_view codec, dtype type) {
+  const bool on_device = options.on == machine::device;
+  const uint32_t most = on_device ? most_device_chunk_bytes / size_of(type) : most_chunk_values(codec, type);
+  if (options.chunk_values > most)
+    throw usage_error("--chunk-values: at most " + std::to_string(most) + " for " + name(type) +
+                      (on_device ? " with --on device" : ""));
 }
 
 planned_frame plan(const encode_options& options, const tensor_to_encode& t) {
@@ -50,7 +53,7 @@ planned_frame plan(const encode_options& options, const tensor_to_encode& t) {
       plan.shape.chunk_values = most_chunk_values(delta_codec, t.type);
   }
   if (plan.codec.name.empty()) return plan;
-  check_chunk_values(options.chunk_values, plan.codec.name, t.type);
+  check_chunk_values(options, plan.codec.name, t.type);
   plan.needs = plan_frame(plan.codec, t.type, t.values.size() / size_of(t.type), plan.shape);
   if (plan.needs.code != status::ok) throw t.about.error(message(plan.needs.code));
   return plan;
@@ -95,14 +98,16 @@ std::vector<encoded_tensor> encode_all(const encode_options& options, const std:
 npy_file read_base(const encode_options& options, const npy_header& a) {
   input from = read_input(options.base);
   npy_file base = parse_npy(std::move(from.content), from.path);
+  if (options.as != dtype::none) base.header.type = declared_type(base.header, options.as, from.path);
   check_base(base.header, from.path, a, "the array ");
   return base;
 }
 
 void encode_npy(const encode_options& options, input from) {
-  const npy_file in = parse_npy(std::move(from.content), from.path);
+  npy_file in = parse_npy(std::move(from.content), from.path);
+  in.header.type = declared_type(in.header, options.as, from.path);
   tensor_to_encode tensor{.about = {from.path, {}},
-                          .type = declared_type(in.header, options.as, from.path),
+                          .type = in.header.type,
                           .values = in.data(),
                           .base = {},
                           .metadata = bytes_of(in.header.prelude)};
@@ -126,11 +131,12 @@ void print_note(const encode_options& options, const std::string& path, const st
 
 // Names the tensors that no codec takes.
 void print_left_out(const encode_options& options, const std::string& path, const std::vector<std::string>& tensors) {
-  constexpr size_t most = 12;
+  constexpr size_t most = 120;  // bytes of names
   if (tensors.empty()) return;
-  std::string list;
-  for (size_t i = 0; i < std::min(most, tensors.size()); ++i) list += (i == 0 ? "" : ", ") + tensors[i];
-  if (tensors.size() > most) list += ", and " + std::to_string(tensors.size() - most) + " more";
+  std::string list = tensors[0];
+  size_t named = 1;
+  for (; named < tensors.size() && list.size() + tensors[named].size() < most; ++named) list += ", " + tensors[named];
+  if (named < tensors.size()) list += ", and " + std::to_string(tensors.size() - named) + " more";
   print_note(options, path, "stored raw, because --codec has no codec for their type: " + list);
 }
 
@@ -175,7 +181,9 @@ void encode_safetensors(const encode_options& options, input from) {
   if (options.as != dtype::none) throw usage_error("--as is for .npy files; safetensors files store their types");
   const std::string path = from.path;
   const safetensors_file in = parse_safetensors(std::move(from.content), path);
-  if (in.header.metadata.contains(original_header)) throw file_error(path, "its tensors are frames already");
+  if (in.header.metadata.contains(original_header))
+    throw file_error(
+        path, std::string("its metadata has '") + original_header + "', which marks tensors that are frames already");
   safetensors_file base;
   std::vector<const_bytes> of_base(in.header.tensors.size());
   if (!options.base.empty()) {

@@ -61,21 +61,12 @@ namespace {
 
 bool has_safetensors_name(const std::string& path) { return path.ends_with(".safetensors"); }
 
-// Returns whether this is the begin of a safetensors file rather than of a .npy file or a frame.
-bool looks_like_safetensors(const_bytes content) {
-  const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
-  return text.size() > 8 && text[8] == '{' && !text.starts_with("\x93NUMPY") && !text.starts_with("TUCK");
-}
-
 }  // namespace
 
 input read_input(const std::string& path, const std::string& out) {
-  const bool piped = path == standard_stream;
-  input file{shown_input(path), {}, has_safetensors_name(path)};
-  if (!piped && !out.empty()) check_output(path, file.is_safetensors, out);
-  file.content = read_file(path);
-  if (!piped) return file;
-  file.is_safetensors = looks_like_safetensors(file.content.all());
+  input file{shown_input(path), read_file(path), {}};
+  if (file.content.size() == 0) throw file_error(file.path, "the input is empty");
+  file.is_safetensors = has_safetensors_name(path) || looks_like_safetensors(file.content.all());
   if (!out.empty()) check_output(path, file.is_safetensors, out);
   return file;
 }

@@ -19,8 +19,8 @@ struct input {
   bool is_safetensors;
 };
 
-// Reads a file whose name says whether it is a safetensors file, or standard input, whose content says it. `out` is the
-// file to write, which is checked as check_output does, or empty. Throws file_error.
+// Reads an input. Its content says whether it is a safetensors file; with a name in .safetensors it must be one. `out`
+// is the file to write, which is checked as check_output does, or empty. Throws file_error.
 input read_input(const std::string& path, const std::string& out = {});
 
 // The subject of error messages: a file, or a tensor in a file.
@@ -101,7 +101,7 @@ const_bytes aligned(const_bytes values, dtype type, byte_buffer& room);
 std::string failure_text(const outcome& failed, const frame_view& frame);
 
 // Throws file_error if both are the same file, or if the name of the output does not say whether it is a safetensors
-// file, as the input is: later commands would misread it.
+// file, as the input is: other programs would misread it.
 void check_output(const std::string& in, bool is_safetensors, const std::string& out);
 
 }  // namespace tuck::tools

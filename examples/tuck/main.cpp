@@ -28,6 +28,7 @@ using namespace tuck::tools;
 constexpr int bad_input = 1;
 constexpr int differs = 1;
 constexpr int bad_usage = 2;
+constexpr int not_compared = 2;
 
 std::string version_text() {
   return "tuck " + std::to_string(tuck::version_major) + "." + std::to_string(tuck::version_minor) + "." +
@@ -142,7 +143,9 @@ void add_encode(CLI::App& program, encode_options& options) {
       "\n"
       "--codec f32=quantize,bf16=exponents,*=zvc chooses by type; * stands for all other types. Types are u8, i8,\n"
       "u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64, f8e4m3, f8e5m2. BOOL and all types that are not in this\n"
-      "list count as u8, one value per byte. Types without a codec are stored raw.");
+      "list count as u8, one value per byte. Types without a codec are stored raw. Upper and lower case are the same "
+      "in\n"
+      "types, and F8_E4M3 is f8e4m3, as in safetensors files.");
   app.add_option("IN.npy", options.in,
                  "The array: NumPy format 1 to 3, little-endian; or IN.safetensors; - is standard input")
       ->required();
@@ -208,7 +211,7 @@ void add_info(CLI::App& program, info_options& options) {
   CLI::App& app =
       *program.add_subcommand("info", "Show the contents of a frame or a safetensors file, without decoding it");
   app.footer("Checks the header and the directory, but not the values; see verify.");
-  app.add_option("IN.tuck", options.in, "The frame; or IN.safetensors")->required();
+  app.add_option("IN.tuck", options.in, "The frame; or IN.safetensors; - is standard input")->required();
   app.add_flag("--json", options.json, "For programs: one JSON object, with every chunk of a frame");
   app.callback(run(info, options));
 }
@@ -216,23 +219,27 @@ void add_info(CLI::App& program, info_options& options) {
 void add_verify(CLI::App& program, verify_options& options) {
   CLI::App& app = *program.add_subcommand("verify", "Decode a frame and check its values, without writing them");
   app.footer("Reports the first damaged chunk.");
-  app.add_option("IN.tuck", options.in, "The frame; or IN.safetensors with frames")->required();
+  app.add_option("IN.tuck", options.in, "The frame; or IN.safetensors with frames; - is standard input")->required();
   app.callback(run(verify, options));
 }
 
-void add_compare(CLI::App& program, compare_options& options, int& exit_code) {
+// Sets the exit code, and the one after an error, which are those of cmp and diff.
+void add_compare(CLI::App& program, compare_options& options, int& exit_code, int& error_code) {
   CLI::App& app = *program.add_subcommand("compare", "Show the differences of two arrays or safetensors files");
   app.footer(
       "A is the reference, and errors are those of B. Values with equal bits have no error, and two NaN have\n"
       "none either. If a value is not finite otherwise, the error is infinite. In JSON, a number that no double\n"
       "can hold is a string, such as \"inf\". Values of types that tuck does not have, such as F4, are compared as\n"
-      "bytes. The exit code is 0 if all values have equal bits, and 1 if any differ.");
+      "bytes. The exit code is 0 if all values have equal bits, 1 if any differ, and 2 if they\n"
+      "cannot be compared.");
   app.add_option("A.npy", options.in, "The reference; or A.safetensors; - is standard input")->required();
-  app.add_option("B.npy", options.other, "The array to compare, of the same shape and type; or B.safetensors")
+  app.add_option("B.npy", options.other,
+                 "The array to compare, of the same shape and type; or B.safetensors; - is standard input")
       ->required();
   add_declared_type(app, options.as, "files");
   app.add_flag("--json", options.json, "For programs: one JSON object");
-  app.callback([&options, &exit_code] {
+  app.callback([&options, &exit_code, &error_code] {
+    error_code = not_compared;
     refuse_one_stream_twice({options.in, options.other});
     if (!run(compare, options)()) exit_code = differs;
   });
@@ -243,11 +250,11 @@ int complain(const std::exception& e, int code) {
   return code;
 }
 
-// Flushes standard output. A failed write is an error.
-int flush_output() {
+// Flushes standard output. Returns error_code if that fails.
+int flush_output(int error_code) {
   std::cout.flush();
   if (std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
-  return complain(file_error("standard output", errno), bad_input);
+  return complain(file_error("standard output", errno), error_code);
 }
 
 }  // namespace
@@ -262,32 +269,32 @@ int main(int argc, char** argv) {
   program.require_subcommand(1);
   program.footer(
       "'tuck COMMAND --help' describes a command. As a file, - is standard input or standard output.\n"
-      "Exit codes: 0 done, 1 bad input or (compare) different values, 2 bad usage.");
+      "Exit codes: 0 done, 1 bad input, 2 bad usage. compare: 0 equal, 1 different, 2 not compared.");
   encode_options to_encode;
   decode_options to_decode;
   compact_options to_compact;
   info_options to_show;
   verify_options to_verify;
   compare_options to_compare;
-  int exit_code = 0;
+  int exit_code = 0, error_code = bad_input;
   add_encode(program, to_encode);
   add_decode(program, to_decode);
   add_compact(program, to_compact);
   add_info(program, to_show);
   add_verify(program, to_verify);
-  add_compare(program, to_compare, exit_code);
+  add_compare(program, to_compare, exit_code, error_code);
   try {
     const auto is_first = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
     if (argc > 1 && argv[1][0] != '-' && program.get_subcommands(is_first).empty())
       throw usage_error("unknown command '" + std::string(argv[1]) + "'; see 'tuck --help'");
     program.parse(argc, argv);
-    const int flushed = flush_output();
+    const int flushed = flush_output(error_code);
     return flushed != 0 ? flushed : exit_code;
   } catch (const CLI::ParseError& e) {
-    return program.exit(e) == 0 ? flush_output() : bad_usage;
+    return program.exit(e) == 0 ? flush_output(error_code) : bad_usage;
   } catch (const usage_error& e) {
     return complain(e, bad_usage);
   } catch (const std::exception& e) {
-    return complain(e, bad_input);
+    return complain(e, error_code);
   }
 }

@@ -28,6 +28,9 @@ class Compare : public Cli {
   const std::string a = dir / "a.npy";
   const std::string b = dir / "b.npy";
 
+  // Exit code 2, as of cmp and diff; 1 is for values that differ.
+  std::string not_compared(const arguments& words, const std::string& file) { return refusal(words, file, 2); }
+
   // What `tuck compare --json` says of two arrays.
   template <class T>
   nlohmann::json compared(const std::vector<T>& reference, const std::vector<T>& other, arguments options = {}) {
@@ -180,8 +183,8 @@ TEST_F(Compare, sixteen_bit_integers_as_bf16) {
   scratch::write(b, npy(dict("<i2", "(3,)"), bytes_of(other)));
   EXPECT_EQ(tuck_cli({"compare", "--as", "bf16", a, b}).code, 1);
   scratch::write(b, npy(dict("<f4", "(3,)"), std::string(12, 'x')));
-  EXPECT_EQ(refusal({"compare", "--as", "bf16", a, b}, b), "--as bf16 takes 16-bit integers, not f32");
-  EXPECT_EQ(refusal({"compare", "--as", "bf16", b, a}, b), "--as bf16 takes 16-bit integers, not f32");
+  EXPECT_EQ(not_compared({"compare", "--as", "bf16", a, b}, b), "--as bf16 takes 16-bit integers, not f32");
+  EXPECT_EQ(not_compared({"compare", "--as", "bf16", b, a}, b), "--as bf16 takes 16-bit integers, not f32");
 }
 
 TEST_F(Compare, eight_bit_integers_as_8_bit_floats) {
@@ -263,7 +266,7 @@ TEST_F(Compare, refuses_what_cannot_be_compared) {
   scratch::write(a, npy(dict("<f4", "(2, 3)"), std::string(24, 'x')));
   const auto reason = [&](const std::string& content) {
     scratch::write(b, content);
-    return refusal({"compare", a, b}, b);
+    return not_compared({"compare", a, b}, b);
   };
   EXPECT_EQ(reason(npy(dict("<f4", "(3, 2)"), std::string(24, 'x'))), "its shape is 3x2, the reference's is 2x3");
   EXPECT_EQ(reason(npy(dict("<f4", "(6,)"), std::string(24, 'x'))), "its shape is 6, the reference's is 2x3");
@@ -273,9 +276,9 @@ TEST_F(Compare, refuses_what_cannot_be_compared) {
             "one of the arrays is in Fortran order; save both in one order");
   EXPECT_EQ(reason("garbage"), "not a .npy file");
   EXPECT_EQ(reason(npy(dict("<f4", "(2, 3)"), "xx")), "truncated: 2 bytes of data are there and 24 are needed");
-  EXPECT_EQ(refusal({"compare", b, a}, b), "truncated: 2 bytes of data are there and 24 are needed");
-  EXPECT_EQ(refusal({"compare", a, dir / "none"}, dir / "none"), "No such file or directory");
-  EXPECT_EQ(refusal({"compare", "--json", dir / "none", a}, dir / "none"), "No such file or directory");
+  EXPECT_EQ(not_compared({"compare", b, a}, b), "truncated: 2 bytes of data are there and 24 are needed");
+  EXPECT_EQ(not_compared({"compare", a, dir / "none"}, dir / "none"), "No such file or directory");
+  EXPECT_EQ(not_compared({"compare", "--json", dir / "none", a}, dir / "none"), "No such file or directory");
 }
 
 class CompareSafetensors : public Compare {
@@ -328,7 +331,7 @@ TEST_F(CompareSafetensors, needs_the_same_tensors) {
   write_two(described("w", "F32", "2", 0, 8), "12345678", "12345678");
   const auto reason = [&](const std::string& json) {
     scratch::write(other, safetensors("{" + json + "}", "12345678"));
-    return refusal({"compare", reference, other}, other);
+    return not_compared({"compare", reference, other}, other);
   };
   EXPECT_EQ(reason(described("v", "F32", "2", 0, 8)),
             "tensor 'w': it is in " + reference + " but not in the compared file");
@@ -338,8 +341,8 @@ TEST_F(CompareSafetensors, needs_the_same_tensors) {
             "tensor 'w': F32 1x2 in the compared file, F32 2 in " + reference);
   EXPECT_EQ(reason(described("w", "C64", "1", 0, 8)), "tensor 'w': C64 1 in the compared file, F32 2 in " + reference);
   scratch::write(a, array_of<float>({1}));
-  EXPECT_EQ(refusal({"compare", reference, a}, a), "this is no safetensors file, the reference is one");
-  EXPECT_EQ(refusal({"compare", a, reference}, reference), "this is a safetensors file, the reference is none");
+  EXPECT_EQ(not_compared({"compare", reference, a}, a), "this is no safetensors file, the reference is one");
+  EXPECT_EQ(not_compared({"compare", a, reference}, reference), "this is a safetensors file, the reference is none");
 }
 
 TEST_F(Compare, usage_errors) {

@@ -65,6 +65,13 @@ TEST_F(CliDelta, the_wrong_base_is_refused_and_nothing_is_written) {
   EXPECT_EQ(dir.names(), (arguments{"base.npy", "in.npy", "short.npy", "x.tuck"}));
   expect_ok({"encode", in, frame});
   EXPECT_EQ(refusal({"decode", "--base", base, frame, out}, frame), "the frame is not a delta and takes no --base");
+  scratch::write(in, npy(dict("<u2", "(10,)"), sparse_data(20)));
+  scratch::write(base, npy(dict("<V2", "(5,)"), sparse_data(10)));
+  EXPECT_EQ(refusal({"encode", "--as", "bf16", "--base", base, in, frame}, base),
+            "the base is bf16 5, the array bf16 10");
+  scratch::write(base, npy(dict("<f2", "(10,)"), sparse_data(20)));
+  EXPECT_EQ(refusal({"encode", "--as", "bf16", "--base", base, in, frame}, base),
+            "--as bf16 takes 16-bit integers, not f16");
 }
 
 TEST_F(CliDelta, deltas_in_a_row_become_one) {

@@ -66,9 +66,9 @@ class Cli : public testing::Test {
   }
 
   // Exit code 1, one line about `file`; returns its reason.
-  std::string refusal(const arguments& words, const std::string& file) {
+  std::string refusal(const arguments& words, const std::string& file, int code = 1) {
     const answer a = tuck_cli(words);
-    EXPECT_EQ(a.code, 1) << a.err;
+    EXPECT_EQ(a.code, code) << a.err;
     EXPECT_EQ(a.out, "");
     EXPECT_EQ(std::count(a.err.begin(), a.err.end(), '\n'), 1) << a.err;
     const std::string begin = "tuck: " + file + ": ";

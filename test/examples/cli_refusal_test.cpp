@@ -74,7 +74,7 @@ TEST_F(Cli, refuses_what_is_no_frame) {
     return first;
   };
   EXPECT_EQ(reason("garbage"), message(tuck::status::bad_magic));
-  EXPECT_EQ(reason(""), "the frame is truncated: 0 bytes are there and at least 128 are needed");
+  EXPECT_EQ(reason(""), "the input is empty");
   EXPECT_EQ(reason(good.substr(0, 77)), "the frame is truncated: 77 bytes are there and at least 128 are needed");
   EXPECT_EQ(reason(good.substr(0, good.size() - 1)), "the frame is truncated: " + std::to_string(good.size() - 1) +
                                                          " bytes are there and " + std::to_string(good.size()) +
@@ -169,6 +169,28 @@ TEST_F(Cli, full_standard_output_is_an_error) {
   const answer a = run_program({"/bin/sh", "-c", "exec \"$0\" \"$@\" > /dev/full", TUCK_CLI, "info", frame});
   EXPECT_EQ(a.code, 1);
   EXPECT_EQ(a.err, "tuck: standard output: No space left on device\n");
+}
+
+// A line about what was done, after the file itself.
+TEST_F(Cli, a_note_that_cannot_be_printed_is_an_error) {
+  const std::string model = dir / "in.safetensors", packed = dir / "out.safetensors";
+  scratch::write(model, safetensors("{" + described("n", "I64", "", 0, 8) + "}", "12345678"));
+  const answer a = run_program({"/bin/sh", "-c", "exec \"$0\" \"$@\" > /dev/full", TUCK_CLI, "encode", model, packed});
+  EXPECT_EQ(a.code, 1);
+  EXPECT_EQ(a.err, "tuck: standard output: No space left on device\n");
+  expect_ok({"verify", packed});
+}
+
+TEST_F(Cli, the_most_values_of_a_chunk_are_named) {
+  scratch::write(in, npy(dict("<f8", "(2,)"), sparse_data(16)));
+  const auto complaint = [&](const char* on, const char* values) {
+    const answer a = tuck_cli({"encode", "--on", on, "--chunk-values", values, in, frame});
+    EXPECT_EQ(a.code, 2);
+    return a.err;
+  };
+  EXPECT_EQ(complaint("host", "8224"), "tuck: --chunk-values: at most 8192 for f64\n");
+  EXPECT_EQ(complaint("device", "4096"), "tuck: --chunk-values: at most 2048 for f64 with --on device\n");
+  expect_ok({"encode", "--on", "device", "--chunk-values", "2048", in, frame});
 }
 
 }  // namespace

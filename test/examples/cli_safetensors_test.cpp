@@ -1,6 +1,8 @@
 // safetensors files by the program: all tensors of a file to frames and back, with a base too.
 #include "examples/cli_fixture.hpp"
 
+#include <chrono>
+
 namespace {
 
 using namespace cli;
@@ -44,7 +46,8 @@ TEST_F(CliSafetensors, all_tensors_come_back_byte_for_byte) {
     EXPECT_EQ(scratch::read(back), scratch::read(model));
   }
   EXPECT_NE(tuck_cli({"verify", packed}).out.find("of 6 tensors in"), std::string::npos);
-  EXPECT_EQ(refusal({"encode", packed, back}, packed), "its tensors are frames already");
+  EXPECT_EQ(refusal({"encode", packed, back}, packed),
+            "its metadata has 'tuck.header', which marks tensors that are frames already");
   EXPECT_EQ(refusal({"decode", model, back}, model), "its tensors are not frames: no 'tuck.header' in its metadata");
 }
 
@@ -141,13 +144,17 @@ TEST_F(CliSafetensors, refuses_damaged_headers) {
   const auto one = [&](const std::string& json, size_t bytes = 8) {
     return reason(safetensors(json, std::string(bytes, 'x')));
   };
-  EXPECT_EQ(reason(""), "not a safetensors file");
+  EXPECT_EQ(reason(""), "the input is empty");
+  EXPECT_EQ(reason("1234567"), "not a safetensors file");
   EXPECT_EQ(reason("\x93NUMPY and more"), "not a safetensors file");
   EXPECT_EQ(reason(safetensors("{" + a + "}", "12345678").substr(0, 20)),
             "truncated safetensors header: 12 bytes of 60 are there");
   EXPECT_EQ(one("[1]"), "not a safetensors file");
   EXPECT_EQ(one("{\"a\": "), "the safetensors header is not a JSON object");
   EXPECT_EQ(one("{" + a + "," + a + "}"), "the safetensors header has two 'a'");
+  EXPECT_EQ(one("{\"\": [], \"\": []}"), "the safetensors header has two ''");
+  EXPECT_EQ(one("{\"a\": {\"shape\": [1], \"shape\": [1]}}"), "the safetensors header has two 'shape'");
+  EXPECT_EQ(one("{\"__metadata__\": {\"b\": \"\", \"b\": \"\"}}"), "the safetensors header has two 'b'");
   EXPECT_EQ(one("{\"a\": 1}"), "tensor 'a': its description is not a JSON object");
   EXPECT_EQ(one("{\"a\": {}}"), "tensor 'a': it has no 'shape'");
   EXPECT_EQ(one("{\"__metadata__\": {\"a\": 1}," + a + "}"), "its '__metadata__' is not an object of strings");
@@ -159,13 +166,38 @@ TEST_F(CliSafetensors, refuses_damaged_headers) {
   EXPECT_EQ(one("{" + described("a", "F32", "8", 0, 8) + "}"),
             "tensor 'a': its 'data_offsets' are 8 bytes apart, its shape needs 32");
   EXPECT_EQ(one("{" + described("a", "F32", "4611686018427387904, 4", 0, 0) + "}"),
-            "tensor 'a': its 'data_offsets' are 0 bytes apart, its shape needs 18446744073709551615");
+            "tensor 'a': the shape is too large");
+  EXPECT_EQ(one("{" + described("a", "U8", "9223372036854775808, 2, 0", 0, 0) + "}"),
+            "tensor 'a': the shape is too large");
   EXPECT_EQ(one("{" + a + "}", 7), "tensor 'a': its values end at byte 8 of the data, of which 7 are there");
   EXPECT_EQ(one("{" + a + "}", 9), "1 byte after the values of all tensors");
   EXPECT_EQ(reason(two(a, described("b", "U8", "8", 4, 12), 12)), "tensor 'b': its values overlap those of 'a'");
   EXPECT_EQ(reason(two(a, described("b", "U8", "8", 12, 20), 20)),
             "tensor 'b': the 4 bytes before its values belong to no tensor");
   EXPECT_EQ(dir.names(), arguments{"model.safetensors"});
+}
+
+// As the reference implementation does.
+TEST_F(CliSafetensors, takes_headers_that_begin_with_spaces_and_shapes_with_a_0) {
+  for (const char* const before : {"", " ", "\n", " \t\r\n "})
+    for (const char* const shape : {"9223372036854775808, 0", "0, 9223372036854775808, 9223372036854775808"}) {
+      scratch::write(model, safetensors(before + ("{" + described("a", "U8", shape, 0, 0) + "}"), ""));
+      EXPECT_EQ(tuck_cli({"encode", model, packed}).code, 0) << before << shape;
+      expect_ok({"decode", packed, back});
+      EXPECT_EQ(scratch::read(back), scratch::read(model));
+    }
+}
+
+// In linear time: a parser that looks through all tensors after each of them takes minutes.
+TEST_F(CliSafetensors, many_tensors) {
+  constexpr size_t count = 100'000;
+  std::string json;
+  for (size_t i = 0; i < count; ++i)
+    json += (i == 0 ? "" : ",") + described("layers." + std::to_string(i), "U8", "0", 0, 0);
+  scratch::write(model, safetensors("{" + json + "}", ""));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(tuck_cli({"info", model}).code, 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
 }
 
 TEST_F(CliSafetensors, refuses_damaged_frames) {

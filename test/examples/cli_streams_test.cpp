@@ -62,6 +62,36 @@ TEST_F(CliStreams, safetensors_files) {
   EXPECT_EQ(scratch::read(back), scratch::read(model));
 }
 
+// Whatever the name. Pipes have names too, such as those of <(command).
+TEST_F(CliStreams, safetensors_files_by_their_content) {
+  write_model();
+  expect_ok({"encode", model, packed});
+  const std::string other = dir / "model.bin", frames = dir / "packed.bin", empty = dir / "empty";
+  scratch::write(other, scratch::read(model));
+  scratch::write(frames, scratch::read(packed));
+  const auto expect_back = [&](const std::string& script, const arguments& words, const std::string& expected) {
+    ::unlink(back.c_str());
+    const answer a = of_shell(script, words);
+    EXPECT_EQ(a.code, 0) << a.err;
+    EXPECT_EQ(scratch::read(back), scratch::read(expected)) << script;
+  };
+  expect_back("\"$0\" encode \"$1\" \"$2\"", {other, back}, packed);
+  expect_back("\"$0\" encode /dev/stdin \"$2\" < \"$1\"", {other, back}, packed);
+  expect_back("cat \"$1\" | \"$0\" encode /dev/stdin \"$2\"", {model, back}, packed);
+  expect_back("\"$0\" decode \"$1\" \"$2\"", {frames, back}, model);
+  expect_back("cat \"$1\" | \"$0\" decode /dev/stdin \"$2\"", {frames, back}, model);
+  expect_ok({"verify", frames});
+  EXPECT_EQ(tuck_cli({"compare", model, other}).code, 0);
+  scratch::write(in, npy(dict("<f4", "(3000,)"), sparse_data(12000)));
+  expect_ok({"encode", in, frame});
+  EXPECT_EQ(of_shell("cat \"$1\" | \"$0\" encode /dev/stdin -", {in}).out, scratch::read(frame));
+  scratch::write(empty, "");
+  EXPECT_EQ(refusal({"encode", empty, back}, empty), "the input is empty");
+  EXPECT_EQ(refusal({"encode", dir / ".", back}, dir / "."), "Is a directory");
+  EXPECT_EQ(refusal({"encode", other, out}, out),
+            "the output is a safetensors file, and its name must end in .safetensors");
+}
+
 TEST_F(CliStreams, deltas) {
   const std::string base = dir / "base.npy", all = dir / "all.tuck";
   scratch::write(base, npy(dict("<f4", "(3000,)"), std::string(12000, 'x')));
@@ -93,9 +123,9 @@ TEST_F(CliStreams, what_goes_wrong_is_named) {
     return a.err;
   };
   const std::string nothing = "exec \"$0\" \"$@\" < /dev/null", closed = "exec \"$0\" \"$@\" <&-";
-  EXPECT_EQ(complaint(nothing, {"encode", "-", out}), "tuck: standard input: not a .npy file\n");
-  EXPECT_EQ(complaint(nothing, {"info", "-"}),
-            "tuck: standard input: the frame is truncated: 0 bytes are there and at least 128 are needed\n");
+  EXPECT_EQ(complaint(nothing, {"encode", "-", out}), "tuck: standard input: the input is empty\n");
+  EXPECT_EQ(complaint(nothing, {"encode", "-", packed}), "tuck: standard input: the input is empty\n");
+  EXPECT_EQ(complaint(nothing, {"info", "-"}), "tuck: standard input: the input is empty\n");
   EXPECT_EQ(complaint(closed, {"verify", "-"}), "tuck: standard input: Bad file descriptor\n");
   EXPECT_EQ(complaint("exec \"$0\" \"$@\" > /dev/full", {"decode", frame, "-"}),
             "tuck: standard output: No space left on device\n");

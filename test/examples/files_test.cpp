@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <thread>
 
 namespace {
 
@@ -78,11 +79,19 @@ TEST(InputFile, notices_a_file_that_changes) {
 
 TEST(ReadFile, refuses_what_is_no_regular_file) {
   const scratch::directory dir;
-  ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(message_of([&] { read_file(dir / "none"); }), dir / "none" + ": No such file or directory");
   EXPECT_EQ(message_of([&] { read_file(dir / ""); }), dir / "" + ": Is a directory");
-  EXPECT_EQ(message_of([&] { read_file(dir / "pipe"); }), dir / "pipe" + ": not a regular file");
   EXPECT_EQ(message_of([&] { read_file("/dev/null"); }), "/dev/null: not a regular file");
+}
+
+TEST(ReadFile, reads_a_pipe_to_its_end) {
+  const scratch::directory dir;
+  ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(message_of([&] { input_file file(dir / "pipe"); }), dir / "pipe" + ": not a regular file");
+  const std::string content(200'000, 'x');
+  std::jthread writer([&] { scratch::write(dir / "pipe", content); });
+  const byte_buffer read = read_file(dir / "pipe");
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(read.all().data()), read.size()), content);
 }
 
 TEST(OutputFile, appears_on_commit) {

@@ -47,7 +47,7 @@ inline cpu_level find_cpu_level() noexcept {
   if (wanted == nullptr || *wanted == '\0') return highest;
   for (const cpu_level level : {cpu_level::baseline, cpu_level::avx2, cpu_level::avx512})
     if (std::string_view(wanted) == name(level)) return level < highest ? level : highest;
-  std::fprintf(stderr, "tuck: TUCK_CPU: unknown value '%.20s' is ignored; use baseline, avx2 or avx512\n", wanted);
+  std::fputs("tuck: TUCK_CPU: an unknown value is ignored; use baseline, avx2 or avx512\n", stderr);
   return highest;
 }
 

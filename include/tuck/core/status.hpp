@@ -45,7 +45,7 @@ enum class status : uint32_t {
   wrong_size = 27,      ///< the destination has another size than the offloaded tensor
   wrong_type = 28,      ///< the destination has another element type than the offloaded tensor
   unknown_codec = 29,   ///< no codec of the list has the name or index, or any_codec has no codec
-  type_not_taken = 30,  ///< the codec of that name or index does not take the element type
+  type_not_taken = 30,  ///< the codec does not take the element type
 
   // The frame is damaged, malicious, or not a frame.
   truncated = 32,        ///< fewer bytes than a header has, or than the header announces
