@@ -14,7 +14,8 @@ namespace tuck::bench {
 
 class runner {
  public:
-  runner(std::string recordings, const run_limits& limits) : tensors_(std::move(recordings)), limits_(limits) {}
+  runner(std::string recordings, const run_limits& limits, model_request model = {})
+      : tensors_(std::move(recordings)), limits_(limits), model_(std::move(model)) {}
 
   // Every coder there is, copies among them.
   static std::vector<entry> host_coders(bool with_peers);
@@ -34,6 +35,8 @@ class runner {
   };
 
   void prepare(const point& p);
+  tensor_request run_tensor(const point& p);
+  row whole(row r) const;
   exactness lossy_bounds();
   exactness as_exact_as(const peer& zfp, double bound);
   double tolerance_for(const point& p);
@@ -44,6 +47,8 @@ class runner {
 
   tensor_maker tensors_;
   run_limits limits_;
+  model_request model_;
+  model_sample sample_ = {};
   cpu_level usual_level_ = level_of_cpu();
 
   tensor_request wanted_{};

@@ -206,7 +206,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* ke
   });
 }
 
-// By threads and shared memory, a guess, unless registers are known.
+// By threads and shared memory, a guess, unless registers count.
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* kernel, int threads,
                                                                    std::size_t dynamic_bytes, unsigned) {
   return api(call_kind::work, [&] {
@@ -219,8 +219,6 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, 
     const std::size_t each = k.static_shared + dynamic_bytes + static_cast<std::size_t>(d.shared_reserved);
     const int by_shared = too_much ? 0 : each == 0 ? d.blocks_per_sm : d.shared_per_sm / static_cast<int>(each);
     *blocks = std::min({by_threads, by_shared, d.blocks_per_sm});
-    if (*blocks == 0) return cudaSuccess;
-    if (const int known = known_blocks(kernel, threads, dynamic_bytes); known != 0) *blocks = known;
-    return cudaSuccess;
+    return *blocks == 0 ? cudaSuccess : count_registers(kernel, threads, dynamic_bytes, *blocks);
   });
 }

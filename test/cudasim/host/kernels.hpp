@@ -65,8 +65,8 @@ struct kernel_limits {
   std::size_t static_shared = 0, local = 0;
 };
 cudaError_t find_kernel(const void* kernel, kernel_limits& l);
-// The blocks that a multiprocessor holds, where registers are known; else 0.
-int known_blocks(const void* kernel, int threads, std::size_t dynamic_bytes);
+// The blocks that a multiprocessor holds, if registers count; else leaves `blocks` as it is.
+cudaError_t count_registers(const void* kernel, int threads, std::size_t dynamic_bytes, int& blocks);
 
 // --- What kernels may touch, if anyone wants to know ---------------------------------------------------------------
 

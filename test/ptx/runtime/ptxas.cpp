@@ -1,5 +1,6 @@
 #include "ptxas.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
@@ -65,22 +66,29 @@ std::uint32_t ask(const std::string& text, int arch) {
 
 }  // namespace
 
-// nvcc begins each kernel with a line ".visible .entry name(" and ends it with a line "}".
+// nvcc begins each kernel with a line ".visible .entry name(". Its body is in braces, with those of inline assembly.
 std::string only_kernel(std::string_view module, std::string_view kernel_name) {
   std::string kept;
-  bool in_kernel = false, wanted = false;
+  bool in_kernel = false, wanted = true;
+  int depth = 0;
   for (std::size_t at = 0; at < module.size();) {
     const std::size_t end = std::min(module.find('\n', at), module.size() - 1) + 1;
-    const std::string_view line = module.substr(at, end - at);
+    const std::string_view line = module.substr(at, end - at), code = line.substr(0, line.find("//"));
     at = end;
     constexpr std::string_view begin = ".entry ";
-    if (const std::size_t entry = line.find(begin); !in_kernel && line.starts_with('.') && entry != line.npos) {
-      const std::string_view name = line.substr(entry + begin.size());
+    if (const std::size_t entry = code.find(begin); !in_kernel && entry != code.npos) {
+      const std::string_view name = code.substr(entry + begin.size());
       in_kernel = true;
       wanted = name.substr(0, name.find_first_of("( \n")) == kernel_name;
     }
-    if (!in_kernel || wanted) kept += line;
-    if (line.starts_with('}')) in_kernel = false;
+    if (wanted) kept += line;
+    if (!in_kernel) continue;
+    const auto count = [&](char c) { return static_cast<int>(std::count(code.begin(), code.end(), c)); };
+    const int closed = count('}');
+    depth += count('{') - closed;
+    if (depth != 0 || closed == 0) continue;
+    in_kernel = false;
+    wanted = true;
   }
   return kept;
 }

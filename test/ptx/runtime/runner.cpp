@@ -121,13 +121,20 @@ cudaError_t find_kernel(const void* kernel, kernel_limits& l) {
   return e;
 }
 
-int known_blocks(const void* kernel, int threads, std::size_t dynamic_bytes) {
+cudaError_t count_registers(const void* kernel, int threads, std::size_t dynamic_bytes, int& blocks) {
   const auto model = ptx::time::current_model();
+  if (model == nullptr) return cudaSuccess;
   const ptx::kernel* code = nullptr;
-  if (model == nullptr || cudaptx::find(kernel, code) != cudaSuccess) return 0;
-  const std::size_t shared = ptx::static_shared_bytes(*code) + dynamic_bytes;
-  return static_cast<int>(ptx::time::resident_blocks(
-      model->on, model->registers(*code), static_cast<std::uint32_t>(threads), static_cast<std::uint32_t>(shared)));
+  if (const cudaError_t e = cudaptx::find(kernel, code); e != cudaSuccess) return e;
+  try {
+    const std::size_t shared = ptx::static_shared_bytes(*code) + dynamic_bytes;
+    blocks = static_cast<int>(ptx::time::resident_blocks(
+        model->on, model->registers(*code), static_cast<std::uint32_t>(threads), static_cast<std::uint32_t>(shared)));
+    return cudaSuccess;
+  } catch (const std::exception& e) {
+    record_error(std::string(e.what()) + "\n");
+    return cudaErrorInvalidKernelImage;
+  }
 }
 
 // A graph's replays hand out the same memory again and again.
