@@ -1,6 +1,6 @@
 // The GPUs. Each constant of the H100 has its source beside it; other GPUs say where they differ.
 //
-//   measured    fitted to the rows of half the codecs that an H100 ran (bench/model/rows.json says which)
+//   measured    fitted to the rows of half the codecs that an H100 ran (bench/model/rows.py says which)
 //   SASS        the stall counts that ptxas 13.0 writes between a producer and a consumer
 //   sheet       NVIDIA's data sheets and whitepapers
 //   guide       CUDA C++ programming guide: throughput of arithmetic instructions, compute capabilities
