@@ -49,6 +49,14 @@ def runs(found):
         yield options, keys
 
 
+def short(row):
+    """A predicted row without what only a profile needs."""
+    model = {name: value for name, value in row["model"].items() if name != "lines"}
+    model["waits"] = {name: round(share, 4) for name, share in model["waits"].items()}
+    return {**{name: row[name] for name in ("operation", "codec", "type", "pattern", "sparsity", "raw_bytes", "ratio")},
+            "model": model}
+
+
 def beside(row, of):
     """A predicted row with what was measured."""
     model = row["model"]

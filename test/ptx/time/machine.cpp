@@ -60,13 +60,6 @@ constexpr constant all_constants[] = {
     {"next_block", &machine::next_block},
 };
 
-// All names, as "a, b, c".
-template <class List> std::string names_in(const List& list) {
-  std::string all;
-  for (const auto& one : list) all += (all.empty() ? "" : ", ") + std::string(one.name);
-  return all;
-}
-
 }  // namespace
 
 std::span<const constant> constants() { return all_constants; }
@@ -79,13 +72,15 @@ void set(machine& m, std::string_view name, double value) {
     m.*c.value = value;
     return;
   }
-  throw std::invalid_argument("unknown constant '" + std::string(name) + "'; there are " + names_in(all_constants));
+  throw std::invalid_argument("unknown constant '" + std::string(name) + "'; time/machine.hpp has them all");
 }
 
 const machine& find_machine(std::string_view name) {
   for (const machine& m : machines())
     if (m.name == name) return m;
-  throw std::invalid_argument("unknown GPU '" + std::string(name) + "'; there are " + names_in(machines()));
+  std::string known;
+  for (const machine& m : machines()) known += (known.empty() ? "" : ", ") + m.name;
+  throw std::invalid_argument("unknown GPU '" + std::string(name) + "'; there are " + known);
 }
 
 machine sample_of(machine m, uint32_t processors) {
