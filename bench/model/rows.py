@@ -6,8 +6,6 @@ import statistics
 
 MIB = 1 << 20
 
-# Constants were fitted to rows of these codecs alone. The others are held out.
-CALIBRATED = {"copy", "zvc", "bitpack", "zvc+huffman", "deflate", "quantize+delta+zvc+huffman"}
 CODECS = ["zvc", "rle", "bitpack", "exponents", "quantize", "huffman", "zvc+huffman", "zvc+rle+huffman", "deflate",
           "delta+rle+bitpack", "quantize+delta+zvc+huffman"]
 FILES = ["h100-256MiB-2026-11-26.json", "h100-80gb-hbm3-2026-11-26.json"]
@@ -25,6 +23,12 @@ def wanted(row):
     if row["raw_bytes"] == 256 * MIB:
         return row["type"] in ("f32", "bf16")
     return row["type"] == "f32" and row["raw_bytes"] in (MIB, 16 * MIB)
+
+
+def was_seen(row):
+    """Whether it was beside a prototype's prediction when constants were set. Of which rows the rate of atomics was
+    fitted to there is no record, so that no row is held out in the strict sense."""
+    return row["pattern"] == "clustered" and row["sparsity"] == .6 and row["raw_bytes"] > MIB
 
 
 def measured(folder):
@@ -62,7 +66,7 @@ def beside(row, of):
     model = row["model"]
     waits = {name: round(share, 4) for name, share in model["waits"].items()}
     return {**{name: row[name] for name in ("operation", "codec", "type", "pattern", "sparsity", "raw_bytes", "ratio")},
-            "held_out": row["codec"] not in CALIBRATED, "measured_seconds": of["median_seconds"],
+            "unseen": not was_seen(row), "measured_seconds": of["median_seconds"],
             "measured_R": of["R"], "predicted_seconds": model["seconds"], "predicted_R": model["R"],
             "sampled_processors": model["sampled_processors"], "issue_active": round(model["issue_active"], 4),
             "resident_blocks": model["resident_blocks"], "registers": model["registers"], "waits": waits}
@@ -100,6 +104,24 @@ def sparsity_of(row):
     return "recorded" if row["pattern"] == "recorded" else f"{100 * row['sparsity']:.0f} %"
 
 
+def tensor_of(row):
+    return f"{row['raw_bytes'] // MIB} MiB {row['type']} {sparsity_of(row)}"
+
+
+def by_codec(all_rows):
+    """Markdown: errors in percent, encode / decode, a line a codec and a column a tensor."""
+    found = {(row["codec"], tensor_of(row), row["operation"]): row for row in all_rows if row["raw_bytes"] > MIB}
+    tensors = sorted({tensor for _, tensor, _ in found}, key=lambda name: (int(name.split()[0]), name))
+    lines = ["| error, % | " + " | ".join(tensors) + " |", "|---" * (len(tensors) + 1) + "|"]
+    for codec in CODECS:
+        cells = []
+        for tensor in tensors:
+            both = [found.get((codec, tensor, operation)) for operation in ("encode", "decode")]
+            cells.append(" / ".join("-" if row is None else f"{100 * error(row):+.0f}" for row in both))
+        lines.append(f"| {codec} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def table(all_rows):
     """Markdown: all rows, then the errors."""
     lines = ["| size, type, zeros | operation | codec | | measured us | predicted us | error | warps wait for, % |",
@@ -107,16 +129,16 @@ def table(all_rows):
     order = lambda row: (row["raw_bytes"], row["type"], sparsity_of(row), row["operation"], row["measured_seconds"])
     all_rows = sorted(all_rows, key=order)
     for row in all_rows:
-        held = "held out" if row["held_out"] else ""
-        lines.append(f"| {row['raw_bytes'] // MIB} MiB {row['type']} {sparsity_of(row)} | {row['operation']} | "
-                     f"{row['codec']} | {held} | {1e6 * row['measured_seconds']:.1f} | "
+        unseen = "unseen" if row["unseen"] else ""
+        lines.append(f"| {tensor_of(row)} | {row['operation']} | "
+                     f"{row['codec']} | {unseen} | {1e6 * row['measured_seconds']:.1f} | "
                      f"{1e6 * row['predicted_seconds']:.1f} | {100 * error(row):+.0f} % | {main_waits(row)} |")
-    lines += ["", "| rows | number | median error | worst error | Kendall's tau |", "|---|---|---|---|---|"]
+    lines += ["", by_codec(all_rows), "", "| rows | number | median error | worst error | Kendall's tau |", "|---|---|---|---|---|"]
     coders = [row for row in all_rows if row["operation"] != "copy"]
-    parts = [(f"{size} MiB, {'held out' if held else 'calibration'}",
-              [row for row in coders if row["raw_bytes"] == size * MIB and row["held_out"] == held])
-             for size in (1, 16, 256) for held in (True, False)]
-    parts.append(("all held out", [row for row in coders if row["held_out"]]))
+    parts = [(f"{size} MiB, {'unseen' if unseen else 'seen'}",
+              [row for row in coders if row["raw_bytes"] == size * MIB and row["unseen"] == unseen])
+             for size in (1, 16, 256) for unseen in (True, False)]
+    parts += [("all unseen", [row for row in coders if row["unseen"]]), ("all", coders)]
     lines += [summary(name, some) for name, some in parts if some]
     return "\n".join(lines)
 

@@ -1,6 +1,7 @@
 // The GPUs. Each constant of the H100 has its source beside it; other GPUs say where they differ.
 //
-//   measured    fitted to the rows of half the codecs that an H100 ran (bench/model/rows.py says which)
+//   measured    from the rows of one H100: launch and DRAM by its copies of 16 and 256 MiB; atomics by a prototype of
+//               this model, which does not record the rows that it was fitted to
 //   SASS        the stall counts that ptxas 13.0 writes between a producer and a consumer
 //   sheet       NVIDIA's data sheets and whitepapers
 //   guide       CUDA C++ programming guide: throughput of arithmetic instructions, compute capabilities
