@@ -27,8 +27,8 @@ except ImportError as error:
 
 from plotting.page import FONT, GREY, INK, LEFT, LOOK, PALE, WIDTH
 from plotting.page import draw_lines, lightness, page, panel, place_legend, place_names, scale, stack, wrap
-from plotting.results import NONE, BadFile, Results, Row, TooLittle
-from plotting.results import densest, duration, front, human, point, read, read_aims, series, swaps
+from plotting.results import NONE, BadFile, Results, TooLittle
+from plotting.results import densest, duration, front, human, point, read, read_aims, series, shares, swaps
 
 LINK = {"host": 1.25, "gpu": 25.0}  # GB/s: 10 GbE, PCIe 4.0 x16 as it comes out
 SMALL = 64 * 1024  # bytes: up to here the call itself may be most of the time
@@ -38,8 +38,8 @@ SMALL = 64 * 1024  # bytes: up to here the call itself may be most of the time
 
 
 def plot_sparsity(results, title):
-    rows = densest(results.rows, ("pattern", "raw_bytes"), "sparsity",
-                   lambda group: (group[0].pattern == "clustered", len(group), group[0].raw_bytes))
+    rows = densest(results.rows, "raw_bytes", "share", lambda group: (len(group), group[0].raw_bytes))
+    others = len({r.raw_bytes for r in results.rows}) - 1
     lines = {operation: series([r for r in rows if r.operation == operation], "sparsity", "gb_per_s")
              for operation in ("encode", "decode")}
     lines["ratio"] = series(rows, "sparsity", "ratio")
@@ -48,7 +48,7 @@ def plot_sparsity(results, title):
     copies = [(x, speed) for size, speed in results.copies if size == rows[0].raw_bytes for x in ends]
     fig, axes = stack(lines, max(map(len, lines.values())) + 1,
                       title("Throughput and ratio against sparsity"),
-                      point(rows[0], "type", "pattern", "raw_bytes") + note_losses(rows), results)
+                      point(rows, "type", "pattern", "raw_bytes", others=others) + note_losses(rows), results)
     speeds = [r.gb_per_s for r in rows] + [speed for _, speed in copies]
     ratios = [r.ratio for r in rows if r.ratio]
     for ax, (name, of_name) in zip(axes, lines.items()):
@@ -62,16 +62,16 @@ def plot_sparsity(results, title):
 
 
 def plot_size(results, title):
-    rows = densest(results.rows, ("pattern", "sparsity"), "raw_bytes",
-                   lambda group: (len({r.raw_bytes for r in group}), len(group), group[0].pattern == "clustered",
-                                  -abs((group[0].sparsity or 0) - 0.6)))
+    rows = densest(results.rows, "share", "raw_bytes",
+                   lambda group: (len({r.raw_bytes for r in group}), len(group), -abs((group[0].share or 0) - 0.6)))
+    others = len({r.share for r in results.rows}) - 1
     sizes = sorted({r.raw_bytes for r in rows})
     copies = [copy for copy in results.copies if sizes[0] <= copy[0] <= sizes[-1]]
     panels = {operation: [r for r in rows if r.operation == operation] for operation in ("encode", "decode")}
     lines = {operation: series(of_operation, "raw_bytes", "gb_per_s")
              for operation, of_operation in panels.items() if of_operation}
     fig, axes = stack(lines, max(map(len, lines.values())) + 1, title("Throughput against size"),
-                      point(rows[0], "type", "pattern", "sparsity") + note_losses(rows), results)
+                      point(rows, "type", "pattern", "sparsity", others=others) + note_losses(rows), results)
     for ax, (operation, of_operation) in zip(axes, lines.items()):
         scale_sizes(ax, sizes)
         scale(ax.yaxis, [r.gb_per_s for r in rows] + [speed for _, speed in copies], always_log=True)
@@ -121,27 +121,28 @@ def draw_floor(ax, rows, name):
 
 
 def plot_break_even(results, title):
-    patterns = swaps(results)
-    pattern = max(patterns, key=lambda p: (len(patterns[p]), p == "clustered"), default=None)
-    cells = patterns.get(pattern, {})
+    cells = swaps(results)
     of_size = Counter(size for size, _ in cells)  # of a size of which little is known nothing is shown
     cells = {at: best for at, best in cells.items() if 2 * of_size[at[0]] >= max(of_size.values())}
     if len(cells) < 2:
         raise TooLittle("needs both ways of a lossless codec at two points of size and sparsity")
-    sizes, sparsities = sorted({size for size, _ in cells}), sorted({sparsity for _, sparsity in cells})
+    sizes = sorted({size for size, _ in cells})
+    sparsities = sorted({share for _, share in cells}, key=lambda share: share or 0)
     best = {codec for _, codec in cells.values()}
     colours = {codec: style["color"] for (peer, codec), style in results.styles.items() if codec in best and not peer}
     colours |= {NONE: PALE} if NONE in best else {}
     legend = [Patch(facecolor=colour, label=codec) for codec, colour in colours.items()]
     if len(cells) < len(sizes) * len(sparsities):
         legend.append(Patch(facecolor="white", hatch="////", linewidth=0, label="not measured"))
-    shared = Row("", "", "", 1, type=results.type, pattern=pattern)
     body, foot = max(0.34 * len(sparsities), 0.8), 1.1 + 0.2 * math.ceil(len(legend) / 3)
     fig = page(body + foot + 0.75, title(f"The fastest swap over a link of {results.link:g} GB/s"),
-               point(shared, "type", "pattern") + "; lossless codecs, and how many times as fast as without: encode, "
+               point(results.rows, "type", "pattern") + "; lossless codecs, and how many times as fast as without: encode, "
                "send, fetch, decode in turn", results)
     ax = panel(fig, "", LEFT, foot, min(WIDTH - LEFT - 0.2, 1.2 * len(sizes)), body)
     draw_cells(ax, cells, sizes, sparsities, colours)
+    ax.set_yticks([i + 0.5 for i in range(len(sparsities))],
+                  [shares([r for r in results.rows if r.share == share]).replace(" to ", "\nto ")
+                   for share in sparsities])
     place_legend(fig, legend, 3)
     return fig
 
@@ -161,7 +162,6 @@ def draw_cells(ax, cells, sizes, sparsities, colours):
                 fontsize=small, color="white" if lightness(colours[name]) < 0.5 else INK)
     ax.set_xticks([i + 0.5 for i in range(len(sizes))],
                   [human(size).replace(" ", "\n" if len(sizes) > 8 else " ") for size in sizes])
-    ax.set_yticks([i + 0.5 for i in range(len(sparsities))], [f"{sparsity:.3g}" for sparsity in sparsities])
     ax.tick_params(length=0)
     ax.tick_params(axis="x", labelsize=min(FONT, 140 / len(sizes)))
     ax.set(xlim=(0, len(sizes)), ylim=(0, len(sparsities)))
@@ -173,16 +173,14 @@ def plot_pareto(results, title):
     groups = defaultdict(list)
     for r in results.rows:
         if r.ratio:
-            groups[r.raw_bytes, r.pattern, r.sparsity].append(r)
-    taste = ("iid", "clustered", "recorded")
+            groups[r.raw_bytes, r.share].append(r)
     rows = max(groups.values(), default=[], key=lambda group: (
-        len({(r.key, r.operation) for r in group}), group[0].raw_bytes,
-        taste.index(group[0].pattern) if group[0].pattern in taste else -1, -abs((group[0].sparsity or 0) - 0.6)))
+        len({(r.key, r.operation) for r in group}), group[0].raw_bytes, -abs((group[0].share or 0) - 0.6)))
     if len({r.key for r in rows}) < 2:
         raise TooLittle("needs two codecs at one point")
     height = 4.6
     fig = page(height + 2.0, title("Ratio against throughput"),
-               point(rows[0], "type", "pattern", "sparsity", "raw_bytes"), results)
+               point(rows, "type", "pattern", "sparsity", "raw_bytes", others=len(groups) - 1), results)
     copies = [speed for size, speed in results.copies if size == rows[0].raw_bytes]
     for i, operation in enumerate(("encode", "decode")):
         ax = panel(fig, operation, LEFT + i * 4.15, 1.15, 3.9, height)
@@ -288,17 +286,23 @@ def save(fig, stem):
 
 
 def make(options, results):
-    """Saves what there is to draw of one place, and gives how many plots that were."""
+    """Saves what there is to draw of one place, a file a pattern, and gives how many plots that were."""
     made, plots = 0, COUNTED if results.counted else PLOTS
+    patterns = {None: results} if results.counted else results.by_pattern()
     for name in options.only or plots:
         if name not in plots:
             continue
-        try:
-            fig = plots[name](results, lambda text: f"{options.title}: {text}" if options.title else text)
-            save(fig, options.out / f"{name}-{results.where}")
-            made += 1
-        except TooLittle as error:
-            complain(f"no {name}-{results.where}: it {error}")
+        stem, absent, drawn = f"{name}-{results.where}", {}, 0
+        for pattern, of in patterns.items():
+            try:
+                fig = plots[name](of, lambda text: f"{options.title}: {text}" if options.title else text)
+                save(fig, options.out / (f"{stem}-{pattern}" if drawn else stem))
+                drawn += 1
+            except TooLittle as error:
+                absent.setdefault(str(error), []).append(pattern)
+        made += drawn
+        for reason, names in absent.items():
+            complain(f"no {stem}: it {reason}" if not drawn else f"no {stem} of {', '.join(names)}: it {reason}")
     return made
 
 
@@ -306,9 +310,10 @@ def complain(text):
     print(f"plot.py: {text}", file=sys.stderr)
 
 
-def positive(text):
-    if not 0 < float(text) < math.inf:
-        raise ValueError
+def link_rate(text):
+    """GB/s; what no link has is mostly in another unit."""
+    if not 1e-3 <= float(text) <= 1e5:
+        raise argparse.ArgumentTypeError(f"{text} is no rate in GB/s, from 0.001 to 100000")
     return float(text)
 
 
@@ -316,9 +321,10 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0].split(":")[0] + ".")
     parser.add_argument("results", metavar="RESULTS.json", help="what tuck-bench wrote")
     parser.add_argument("--out", metavar="DIR", type=Path, default=Path("."), help="where the plots go (default: here)")
-    parser.add_argument("--link", metavar="GB/s", type=positive, help="of break-even (default: host 1.25, gpu 25)")
+    parser.add_argument("--link", metavar="GB/s", type=link_rate, help="of break-even (default: host 1.25, gpu 25)")
     parser.add_argument("--only", metavar="NAME", nargs="+", choices=PLOTS | COUNTED,
                         help=f"some of {', '.join(PLOTS | COUNTED)}")
+    parser.add_argument("--type", help="element type to draw (default: f32, or that with most rows)")
     parser.add_argument("--title", metavar="TEXT", help="put before each title")
     return parser.parse_args()
 
@@ -330,7 +336,9 @@ def main():
         environment, rows = read(options.results)
         made = 0
         for where in sorted({r.where for r in rows}, reverse=True):
-            results = Results(environment, rows, where, options.link or LINK.get(where))
+            results = Results(environment, rows, where, options.link or LINK.get(where), options.type)
+            if others := ", ".join(sorted(str(t) for t in results.types if t != results.type)):
+                complain(f"plots of {where} are of {results.type}; --type takes {others}")
             if results.rows or results.counted:
                 made += make(options, results)
             else:

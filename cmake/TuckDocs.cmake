@@ -1,18 +1,19 @@
 # The target `docs`: the reference, made by Doxygen of the headers with what users call. A comment that is missing or
 # wrong is an error.
 set(documented
-  host.hpp device.cuh swap.cuh model.hpp
+  host.hpp device.cuh swap.cuh swap.hpp model.hpp
   codec/concept.hpp codec/bitpack/bitpack.hpp codec/chain/chain.hpp codec/chain/chains.hpp codec/deflate/deflate.hpp
   codec/exponents/exponents.hpp codec/gaps/gaps.hpp codec/huffman/huffman.hpp codec/inflate/inflate.hpp
   codec/quantize/quantizer.hpp codec/quantize/quantize.hpp codec/rle/rle.hpp codec/transform/delta.hpp
   codec/zvc/zvc.hpp
   core/dtype.hpp core/span.hpp core/status.hpp core/version.hpp
-  frame/batch.cuh frame/block.cuh frame/delta.cuh frame/device.cuh
+  frame/any_codec.hpp frame/batch.cuh frame/block.cuh frame/delta.cuh frame/device.cuh
   frame/execution.hpp frame/format.hpp frame/host.hpp frame/host_delta.hpp
-  frame/reader.hpp frame/statistics.cuh
-  memory/cuda_mr.cuh memory/frame_buffer.cuh memory/resource.cuh
-  model/advisor.hpp model/bound_control.hpp model/predictor.hpp model/vdnn.hpp
-  swap/offloaded_tensor.cuh swap/swap_stream.cuh)
+  frame/launch.hpp frame/reader.hpp frame/statistics.cuh
+  memory/cuda_mr.cuh memory/frame_buffer.cuh memory/frame_buffer.hpp memory/resource.hpp
+  model/advisor.hpp model/bound_control.hpp model/predictor.hpp model/predictor_file.hpp
+  model/vdnn.hpp
+  swap/swap_options.hpp swap/swap_stream.cuh swap/swap_stream.hpp)
 list(TRANSFORM documented PREPEND "${PROJECT_SOURCE_DIR}/include/tuck/")
 list(APPEND documented ${PROJECT_SOURCE_DIR}/docs/reference.md)
 list(JOIN documented " " tuck_documented)

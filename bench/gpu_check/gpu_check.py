@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Does tuck work on this machine's GPU, and how fast is it? Tests, compute-sanitizer, experiments and benchmarks, in at
-most half an hour; one JSON file and one summary. Without a GPU the kernels run on the simulator, and what needs a GPU
-is skipped by name.
+"""Does tuck work on this machine's GPU, and how fast is it? Tests, compute-sanitizer, experiments and benchmarks, in
+nine minutes, the most telling first; one JSON file and one summary. Without a GPU the kernels run on the simulator, and
+what needs a GPU is skipped by name.
 
 Exit code: 0 all is well or skipped, 1 something failed, 2 it cannot be done like that, 130 interrupted.
 """
@@ -19,13 +19,18 @@ from pathlib import Path
 sys.dont_write_bytecode = True  # no __pycache__ among the sources
 
 import environment
+import predictions
 import programs
 import report as reports
 import steps
 from step import Outcome, Place
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+CARRIED = HERE.parent if (HERE.parent / "bin").is_dir() else None  # a build's folder, with these scripts in it
+ROOT = HERE.parents[1]
 RESULTS = ROOT / "bench" / "results"
+DATA = CARRIED / "data" if CARRIED else ROOT / "examples" / "data"
+COUNTS = HERE / "ptx-counts.json" if CARRIED else RESULTS / "ptx-counts.json"
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
 BUILD_LIMIT = 4 * 3600  # seconds: fat binaries on two cores take hours
 
@@ -54,30 +59,41 @@ def parse_arguments(arguments):
     source.add_argument("--build", metavar="DIR", type=Path,
                         help="build the programs there (default: build/cuda, without a GPU build/sim)")
     source.add_argument("--prebuilt", metavar="DIR", type=Path,
-                        help="take programs that are there: a build's bin/ and lib/, with the target gpu_check built")
+                        help="take programs that are there: a build's folder, with the target gpu_check built; its "
+                             "bin/, lib/, data/ and gpu_check/ may be carried anywhere")
     parser.add_argument("--sim", action="store_true", help="run the kernels on the simulator, GPU or not")
-    parser.add_argument("--minutes", metavar="N", type=minutes_of, default=steps.HALF_HOUR,
-                        help="end after so many, building aside; steps' limits shrink or grow with it (default: 30)")
+    parser.add_argument("--minutes", metavar="N", type=minutes_of, default=steps.MINUTES,
+                        help="end after so many, building aside; steps' limits shrink or grow with it (default: 9)")
     target = parser.add_mutually_exclusive_group()
     target.add_argument("--out", metavar="FILE", type=Path,
                         help="the JSON file (default: bench/results/<gpu>-<date>.json, without a GPU where the "
                              "programs are); beside it .txt, the summary, and .logs, what programs said")
-    target.add_argument("--resume", metavar="FILE", type=Path,
-                        help="go on with a file: what it lacks, and what was skipped")
-    parser.add_argument("--counts", metavar="FILE", type=Path, default=RESULTS / "ptx-counts.json",
+    target.add_argument("--resume", metavar="FILE", type=Path, nargs="?", const=Path(),
+                        help="go on with a file: what it lacks, and what was skipped; without a name the latest one, "
+                             "or a new one if there is none")
+    parser.add_argument("--predictions", metavar="FILE", type=Path,
+                        help="rows of a model of time, with the keys of tuck-bench's: each stands beside what is "
+                             "measured, and the errors at the end")
+    parser.add_argument("--recordings", metavar="DIR", type=Path,
+                        help="dense tensors to measure besides, as weights_bf16.npy and keys_f8e4m3.npy: the type is "
+                             "the last part of the name")
+    parser.add_argument("--counts", metavar="FILE", type=Path, default=COUNTS,
                         help="what tuck-bench --where ptx wrote, for the bound beside each R "
                              "(default: bench/results/ptx-counts.json)")
     parser.add_argument("--only", metavar="STEP,...", type=lambda text: [s for s in text.split(",") if s], default=[],
                         help="only these steps or groups of them, as test or sanitizer/memcheck, done or not")
     parser.add_argument("--list", action="store_true", help="say what there is to do and what there is not, and stop")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if CARRIED and not (options.build or options.prebuilt):
+        options.prebuilt = CARRIED
+    return options
 
 
 def show_list(minutes):
-    print("Steps, and the minutes that each may take at most:")
+    print("Steps, and the seconds that each may take at most:")
     for step in steps.STEPS:
-        limit = step.minutes * minutes / steps.HALF_HOUR
-        print(f"  {step.name:<26} {limit:4.1f}  {step.what}{' (GPU only)' if step.gpu_only else ''}")
+        limit = step.seconds * minutes / steps.MINUTES
+        print(f"  {step.name:<26} {limit:4.0f}  {step.what}{' (GPU only)' if step.gpu_only else ''}")
     print("\nNot there, for want of such kernels:")
     for what, why in steps.NOT_THERE:
         print(f"  {what}:\n      {why}")
@@ -140,17 +156,24 @@ def command_line():
 
 
 def path_of_results(options, folder, found):
+    if options.resume == Path():  # the latest
+        there = sorted((folder if CARRIED or not found["gpu"] else RESULTS).glob(f"{start_of_name(found)}-*.json"))
+        options.resume = there[-1] if there else None
     if options.resume or options.out:
         path = (options.resume or options.out).resolve()
         if path.suffix != ".json":
             raise BadUsage(f"{path}: the name ends in .json")
     elif found["gpu"]:
-        path = RESULTS / f"{environment.short_name(found['gpu'])}-{time.strftime('%Y-%m-%d')}.json"
+        path = (CARRIED or RESULTS) / f"{start_of_name(found)}-{time.strftime('%Y-%m-%d')}.json"
     else:
-        path = folder / f"gpu_check-{time.strftime('%Y-%m-%dT%H%M%S')}.json"
+        path = folder / f"{start_of_name(found)}-{time.strftime('%Y-%m-%dT%H%M%S')}.json"
     if path.exists() and not options.resume:
         raise BadUsage(f"{path} is there already: --resume goes on with it, --out takes another name")
     return path
+
+
+def start_of_name(found):
+    return environment.short_name(found["gpu"]) if found["gpu"] else "gpu_check"
 
 
 def open_report(options, path, found, first_steps):
@@ -162,6 +185,8 @@ def open_report(options, path, found, first_steps):
                                options.counts)
         report["not_there"] = [{"what": what, "why": why} for what, why in steps.NOT_THERE]
         report["steps"] = first_steps
+    if options.predictions:
+        report["predictions"] = predictions.read(options.predictions)
     try:
         logs_of(path).mkdir(exist_ok=True)
         reports.save(path, report)
@@ -196,7 +221,8 @@ class Check:
 
     def __init__(self, options, folder, path, report):
         self.folder, self.path, self.report = folder, path, report
-        self.scale = options.minutes / steps.HALF_HOUR
+        self.scale = options.minutes / steps.MINUTES
+        self.recordings = options.recordings
         self.end = time.monotonic() + 60 * options.minutes
         self.again = bool(options.only)
 
@@ -208,7 +234,7 @@ class Check:
         if kept and kept["result"] != "skipped" and not self.again:
             return show(kept, " (kept)")
         begin = time.monotonic()
-        limit = max(60 * step.minutes * self.scale, 1)
+        limit = max(step.seconds * self.scale, 1)
         log = logs_of(self.path) / f"{step.name.replace('/', '-')}.log"
         if begin >= self.end:
             made = entry(step.name, Outcome("skipped", "the time is over"), 0, limit, forgone=True)
@@ -225,8 +251,8 @@ class Check:
         """What became of it, and whether it was given up because the time was over."""
         with tempfile.TemporaryDirectory(prefix="gpu_check.") as scratch:
             earlier = {name: entry["figures"] for name, entry in self.results().items()}
-            place = Place(self.folder, ROOT / "examples" / "data", self.report["environment"]["kernels"],
-                                Path(scratch), log, min(begin + limit, self.end), earlier)  # fmt: skip
+            place = Place(self.folder, DATA, self.report["environment"]["kernels"], Path(scratch), log,
+                          min(begin + limit, self.end), earlier, self.recordings)  # fmt: skip
             why_not = step.why_not(place)
             if why_not:
                 return Outcome("skipped", why_not), False
@@ -285,6 +311,7 @@ def check(options):
 def conclude(path, report):
     made = [step["result"] for step in report["steps"]]
     counts = ", ".join(f"{made.count(result)} {result}" for result in reports.RESULTS)
+    print(predictions.errors(report), end="")
     print(f"\n{reports.goals_table(report)}\n" if report["environment"]["kernels"] == "gpu" else "", end="")
     print(f"{counts}\nresults: {path}\nsummary: {path.with_suffix('.txt')}\nlogs:    {logs_of(path)}")
     if not report["complete"]:

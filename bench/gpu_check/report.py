@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import bounds
+import predictions
 
 SCHEMA = "tuck-gpu-check/1"
 IDENTITY = {"gpu": "GPU", "commit": "commit", "programs": "set of programs"}
@@ -106,9 +107,9 @@ def figures_of(report, name):
 def summary(report):
     parts = [head(report), steps_table(report)]
     if report["environment"]["kernels"] == "gpu":
-        tables = (goals_table, copy_table, sweep_table, chunks_table, parts_table, swap_table, blocks_table,
-                  latency_table)  # fmt: skip
-        parts += [bounds.line(report["bounds"]), *(make(report) for make in tables)]
+        tables = (goals_table, machine_table, phases_table, blocks_in_time_table, copy_table, sweep_table,
+                  chunks_table, parts_table, swap_table, blocks_table, latency_table)  # fmt: skip
+        parts += [bounds.line(report["bounds"]), *(make(report) for make in tables), model_table(report)]
     else:
         parts.append("No GPU has run this: there are no speeds here.\n")
     return "\n".join(part for part in parts if part)
@@ -185,12 +186,47 @@ def copy_table(report):
 
 
 def sweep_table(report):
-    rows = [(r["codec"], r["operation"], f"{r['raw_bytes'] / 2**20:g} MiB", r["pattern"], number(r["sparsity"]),
-             number(r["ratio"]), number(r["gb_per_s"], 1), number(r["R"]),
-             number(bounds.of_row(report["bounds"], r)))
-            for r in figures_of(report, "sweep") + figures_of(report, "peers")
-            if r["raw_bytes"] >= 2**20 and r["operation"] != "copy"]
-    return table("Sweep, of 1 MiB and more", ("codec", "", "size", "pattern", "zeros", "ratio", "GB/s", "R", "bound"), rows)
+    rows = [(r.get("recording") or r["pattern"], r["codec"] + chunks_of(r), r["type"], r["operation"],
+             f"{r['raw_bytes'] / 2**20:g} MiB", number(r["sparsity"]), number(r["ratio"]), number(r["gb_per_s"], 1),
+             number(r["R"]), number(bounds.of_row(report["bounds"], r)))
+            for step in report["steps"] if step["name"].split("/")[0] in ("dense", "codecs", "sweep", "peers", "ans")
+            for r in step["figures"] if r["raw_bytes"] >= 2**20 and r["operation"] != "copy"]
+    return table("Codecs and peers, of 1 MiB and more",
+                 ("tensor", "codec", "type", "", "size", "zeros", "ratio", "GB/s", "R", "bound"), rows)
+
+
+def chunks_of(row):
+    return f" by {row['chunk_bytes'] >> 10} KiB" if row.get("chunk_bytes") else ""
+
+
+def machine_table(report):
+    rows = [(r["what"].replace("_", " "), number(r["latency_clocks"], 1), number(r.get("clocks_each"), 3))
+            for r in figures_of(report, "machine")]
+    return table("Clocks of instructions: of a step of a chain, and of each of 32 warps",
+                 ("what", "latency", "each"), rows)
+
+
+def phases_table(report):
+    rows = [(r["codec"], r["operation"], f"{r['file']}:{r['line']}", r["clocks"], number(r["waited_clocks"], 0))
+            for r in figures_of(report, "phases")]
+    return table("One chunk alone: clocks from barrier to barrier, and those that a warp waited at it on average",
+                 ("codec", "", "until", "clocks", "waited"), rows)
+
+
+def blocks_in_time_table(report):
+    rows = [(r["codec"], r["round"], r["chunks"],
+             *(" ".join(number(r[f"{what}_{which}_us"], 1) for which in ("first", "median", "last"))
+               for what in ("ticket", "size", "offset", "end"))) for r in figures_of(report, "blocks")]
+    return table("Rounds of chunks at 256 MiB: microseconds from the first ticket (first, median, last block)",
+                 ("codec", "round", "chunks", "ticket", "size", "offset", "end"), rows)
+
+
+def model_table(report):
+    rows = [(predictions.name(row), number(row["sparsity"]), number(row["median_seconds"] * 1e6, 1),
+             number(seconds * 1e6, 1), number(seconds / row["median_seconds"]))
+            for row, seconds in predictions.pairs(report)]
+    return table("Times, measured and predicted, in microseconds",
+                 ("what", "zeros", "measured", "predicted", "predicted / measured"), rows) + predictions.errors(report)
 
 
 def chunks_table(report):

@@ -26,6 +26,7 @@ class Place:
     log: Path
     deadline: float  # of time.monotonic
     earlier: dict  # figures of steps by their names
+    recordings: "Path | None" = None  # a folder of dense tensors besides
 
     @property
     def simulated(self):
@@ -48,7 +49,7 @@ class Place:
 class Step:
     name: str
     what: str
-    minutes: float  # at most, of half an hour
+    seconds: float  # at most, of nine minutes
     work: Callable
     gpu_only: bool = False
     program: str = ""  # without which it is skipped

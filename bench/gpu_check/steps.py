@@ -4,9 +4,9 @@ import measurements
 import proofs
 from step import Step
 
-HALF_HOUR = 30  # minutes that the steps' limits are made for
+MINUTES = 9  # that the steps' limits are made for
 
-# Experiments that a half hour on a new GPU should have, but for which the library has no kernels.
+# Experiments that a new GPU should have, but for which the library has no kernels.
 NOT_THERE = (
     ("look-back: windows of 32, 128 and 256, tickets of 1, 2 and 4, delays",
      "there is one look-back; experiment/look_back has its share by chunks that are small"),
@@ -18,18 +18,18 @@ NOT_THERE = (
 )  # fmt: skip
 
 
-def test(program, minutes):
-    return Step(f"test/{program}", "all tests of that program", minutes,
+def test(program, seconds):
+    return Step(f"test/{program}", "all tests of that program", seconds,
                 lambda place: proofs.work_test(program, place), program=program)  # fmt: skip
 
 
 def sanitizer(tool):
-    return Step(f"sanitizer/{tool}", "a few tests of every codec under compute-sanitizer", 3,
+    return Step(f"sanitizer/{tool}", "a few tests of every codec under compute-sanitizer", 85,
                 lambda place: proofs.work_sanitizer(tool, place), gpu_only=True)  # fmt: skip
 
 
-def experiment(name, what, minutes, read, size="64MiB", step=None):
-    return Step(step or f"experiment/{name}", what, minutes,
+def experiment(name, what, seconds, read, size="64MiB", step=None):
+    return Step(step or f"experiment/{name}", what, seconds,
                 lambda place: measurements.work_experiment(name, size, read, place),
                 program="tuck-experiments")  # fmt: skip
 
@@ -38,25 +38,45 @@ def worst(figure):
     return lambda records: measurements.read_worst(figure, records)
 
 
+def traced(name, what, seconds, read, gpu_only=False):
+    return Step(name, what, seconds, lambda place: measurements.work_trace(name, read, place),
+                gpu_only=gpu_only, program="tuck-trace")  # fmt: skip
+
+
+def codecs(size, types, seconds, gpu_only=True):
+    return Step(f"codecs/{size}", f"each codec both ways at {size}, {types}", seconds,
+                lambda place: measurements.work_codecs(size, types, place),
+                gpu_only=gpu_only, program="tuck-bench")  # fmt: skip
+
+
+# In the order of what they are worth: what never ran on a GPU, or failed there, first.
 STEPS = (
-    experiment("copy", "copies on the device and over the link", 1, measurements.read_copies, "256MiB", "copy"),
-    test("device_functions_test", 1), test("device_test", 5), test("delta_test", 2), test("batch_test", 4),
-    test("block_test", 2), test("swap_test", 4), test("device_bench_test", 2), test("gpu_gzip_device_test", 1),
-    test("kv_pool_test", 1), test("evicting_pool_test", 1), test("torch_allocator_test", 1),
-    Step("examples", "the example programs", 2, proofs.work_examples),
-    sanitizer("memcheck"), sanitizer("racecheck"), sanitizer("initcheck"), sanitizer("synccheck"),
-    experiment("look_back", "ZVC by small chunks, where look-back decides", 1,
-               lambda records: measurements.read_best("chunks_per_us", records)),
-    experiment("chunks", "each codec at six sparsities, by chunk size", 4, worst("R")),
-    experiment("threads", "ZVC's block coder by 128, 256 and 512 threads", 1, worst("R")),
-    experiment("ablation", "ZVC with checksums, other alignments, counting alone", 1, worst("R")),
-    experiment("blocks", "swapping out by 1 to 64 blocks, alone and beside a kernel", 2, worst("of_link")),
-    experiment("latency", "short calls: alone, in a row, in a graph, in a batch", 1, measurements.read_shortest),
-    Step("sweep", "tuck-bench --quick", 3, measurements.work_sweep, program="tuck-bench"),
-    experiment("swap", "swapping out and in by each path", 2, worst("of_link"), "256MiB", "swap"),
-    Step("peers", "nvCOMP, where it was found, and CUB beside", 2, measurements.work_peers, gpu_only=True,
+    test("swap_test", 60), test("evicting_pool_test", 20), sanitizer("racecheck"), sanitizer("initcheck"),
+    traced("machine", "latencies and rates of instructions, memory and messages", 20, measurements.read_machine, True),
+    traced("blocks", "each block's ticket, size, offset and end at 256 MiB", 30, measurements.read_blocks),
+    traced("phases", "clocks between the barriers of one chunk alone", 20, measurements.read_phases),
+    Step("dense", "huffman and exponents on dense bf16 and fp8", 60, measurements.work_dense, program="tuck-bench"),
+    codecs("256MiB", "f32,bf16", 80, gpu_only=False),  # the others would be the same without a GPU
+    Step("ans", "nvCOMP's ANS on bf16 and fp8, by chunk size", 60, measurements.work_ans, gpu_only=True,
          program="tuck-bench"),
-    Step("ncu", "Nsight Compute on the two kernels of the least R", 2, measurements.work_ncu, gpu_only=True,
+    codecs("1MiB", "f32", 25), codecs("16MiB", "f32", 30), codecs("64MiB", "f32", 40),
+    experiment("copy", "copies on the device and over the link", 20, measurements.read_copies, "256MiB", "copy"),
+    test("device_functions_test", 20), test("device_test", 85), test("delta_test", 40), test("batch_test", 80),
+    test("block_test", 40), test("device_bench_test", 40), test("gpu_gzip_device_test", 20), test("kv_pool_test", 20),
+    test("torch_allocator_test", 20), Step("examples", "the example programs", 40, proofs.work_examples),
+    experiment("swap", "swapping out and in by each path", 45, worst("of_link"), "256MiB", "swap"),
+    experiment("latency", "short calls: alone, in a row, in a graph, in a batch", 20, measurements.read_shortest),
+    Step("ncu", "Nsight Compute on the two kernels of the least R", 60, measurements.work_ncu, gpu_only=True,
+         program="tuck-bench"),
+    sanitizer("memcheck"), sanitizer("synccheck"),
+    experiment("look_back", "ZVC by small chunks, where look-back decides", 20,
+               lambda records: measurements.read_best("chunks_per_us", records)),
+    experiment("chunks", "each codec at six sparsities, by chunk size", 85, worst("R")),
+    experiment("threads", "ZVC's block coder by 128, 256 and 512 threads", 20, worst("R")),
+    experiment("ablation", "ZVC with checksums, other alignments, counting alone", 20, worst("R")),
+    experiment("blocks", "swapping out by 1 to 64 blocks, alone and beside a kernel", 40, worst("of_link")),
+    Step("sweep", "tuck-bench --quick", 60, measurements.work_sweep, program="tuck-bench"),
+    Step("peers", "nvCOMP, where it was found, and CUB beside", 45, measurements.work_peers, gpu_only=True,
          program="tuck-bench"),
 )  # fmt: skip
 

@@ -44,7 +44,8 @@ void interrupt(int signal) {
 
 struct options {
   bool quick = false, full = false, list = false, no_peers = false, profile = false;
-  std::string out, where = "both", recordings = TUCK_BENCH_DATA;
+  std::string out, where = "both", peer_chunk = "64KiB";
+  std::optional<std::string> recordings;
   std::vector<std::string> coders, types, patterns, sizes;
   std::vector<double> sparsities;
   std::vector<unsigned> threads;
@@ -60,7 +61,7 @@ CLI::Option* add_list(CLI::App& app, const std::string& name, auto& values, cons
 void add_options(CLI::App& app, options& o) {
   auto* quick = app.add_flag("--quick", o.quick, "A look at everything, in less than a minute");
   app.add_flag("--full", o.full, "The whole grid, which takes hours")->excludes(quick);
-  app.add_option("--out", o.out, "Write the results there, as JSON")->type_name("FILE");
+  app.add_option("--out", o.out, "Write the results there, as JSON; as CSV if it ends in .csv")->type_name("FILE");
   add_list(app, "--codec", o.coders, "Only these codecs and peers", "NAME,...");
   add_list(app, "--type", o.types, "Element types, as f32 or bf16", "TYPE,...");
   add_list(app, "--pattern", o.patterns, "iid, clustered, recorded, smooth, sums, runs", "NAME,...");
@@ -75,6 +76,9 @@ void add_options(CLI::App& app, options& o) {
       ->check(CLI::Range(0, 1024).description(""));
   add_list(app, "--cpu", o.levels, "Vectors of tuck's codecs on the host: baseline, avx2, avx512", "LEVEL,...");
   app.add_option("--data", o.recordings, "Recorded tensors: a .npy file, or a directory of them")->type_name("PATH");
+  app.add_option("--peer-chunk", o.peer_chunk, "What peers with chunks code on its own")
+      ->capture_default_str()
+      ->type_name("SIZE");
   app.add_flag("--no-peers", o.no_peers, "Without the libraries beside");
   app.add_flag("--profile", o.profile,
                "With --where ptx: the source lines that execute most; with model: that wait most");
@@ -90,6 +94,20 @@ void add_options(CLI::App& app, options& o) {
   app.footer(
       "An axis that is given replaces its default, and all that is given is combined. Flags of Google Benchmark\n"
       "(--benchmark_filter=REGEX and so on) are taken as well. bench/README.md says what the figures mean.");
+}
+
+// Recordings that were named are measured: theirs is the pattern, and the type where none is asked for. Throws
+// CLI::ValidationError, and tools::file_error about the recordings.
+void add_recordings(selection& to, const std::string& recordings) {
+  to.recorded = recorded_type(recordings);
+  if (to.patterns.empty()) to.patterns = {pattern::recorded};
+  if (std::find(to.patterns.begin(), to.patterns.end(), pattern::recorded) == to.patterns.end())
+    throw CLI::ValidationError("--data", "is read for --pattern recorded only");
+  if (to.types.empty()) to.types = {to.recorded};
+  for (const tuck::dtype type : to.types)
+    if (!makes(pattern::recorded, type, to.recorded))
+      throw CLI::ValidationError("--type", std::string("a recording of ") + tuck::name(to.recorded) +
+                                               " cannot be used as " + tuck::name(type));
 }
 
 // Turns what was typed into a selection. Throws CLI::ValidationError.
@@ -126,6 +144,7 @@ selection selected(const options& o, const std::vector<entry>& coders) {
     if (!(share >= 0 && share <= 1)) throw CLI::ValidationError("--sparsity", "is from 0 to 1");
     s.sparsities.push_back(std::round(share * 1e9) / 1e9);
   }
+  if (o.recordings) add_recordings(s, *o.recordings);
   return s;
 }
 
@@ -144,6 +163,21 @@ std::vector<host_way> wanted_ways(const options& o) {
   for (const auto& level : levels)
     for (const unsigned threads : o.threads.empty() ? std::vector{1u} : o.threads) ways.push_back({threads, level});
   return ways;
+}
+
+// Throws CLI::ValidationError.
+uint64_t wanted_peer_chunk(const options& o) {
+  const auto size = size_of_name(o.peer_chunk);
+  if (!size || *size % 16 != 0 || *size > 16 << 20)
+    throw CLI::ValidationError("--peer-chunk", o.peer_chunk + " is no multiple of 16 bytes, at most 16MiB");
+  return *size;
+}
+
+// The recordings that come with tuck: of the sources that this was built from, or carried beside the program.
+std::string usual_recordings() {
+  std::error_code none;
+  if (std::filesystem::exists(TUCK_BENCH_DATA, none)) return TUCK_BENCH_DATA;
+  return (std::filesystem::read_symlink("/proc/self/exe", none).parent_path().parent_path() / "data").string();
 }
 
 // Where the device's rows are from. Throws CLI::ValidationError where they cannot be what was asked for.
@@ -172,6 +206,8 @@ std::vector<point> wanted_points(const options& o) {
   auto points = in_ways(points_of(wanted, on_host, place::host), wanted_ways(o));
   const auto more = points_of(wanted, on_device, device);
   points.insert(points.end(), more.begin(), more.end());
+  for (const std::string& line : left_out(wanted, all))
+    std::fprintf(stderr, "tuck-bench: left out: %s\n", line.c_str());
   if (points.empty())
     throw CLI::ValidationError("nothing to measure", o.coders.empty() ? "no codec takes such tensors"
                                                                       : o.coders.front() + " takes no such tensors");
@@ -265,7 +301,9 @@ int conclude(const options& o, const findings& found, const std::string& command
               around.at("device").is_null() ? text("cpu").c_str() : around["device"]["name"].get<std::string>().c_str(),
               text("compiler").c_str(), text("version").c_str(), text("commit").c_str(), text("date").c_str());
   if (out) {
-    out->write(tuck::tools::bytes_of(as_text(as_json(around, found.rows, complete, gpus))));
+    const auto file = as_json(around, found.rows, complete, gpus);
+    out->write(
+        tuck::tools::bytes_of(std::filesystem::path(o.out).extension() == ".csv" ? as_csv(file) : as_text(file)));
     out->commit();
     std::printf("%zu rows are in %s%s\n", found.rows.size(), o.out.c_str(), complete ? "" : ", which is not complete");
   }
@@ -283,9 +321,11 @@ int bench(int argc, char** argv) {
   CLI::App app("Measures tuck's codecs, beside memcpy and other libraries: speed, ratio, traffic.", "tuck-bench");
   add_options(app, o);
   std::vector<point> points;
+  uint64_t peer_chunk = 0;
   try {
     app.parse(static_cast<int>(ours.size()), ours.data());
     points = wanted_points(o);
+    peer_chunk = wanted_peer_chunk(o);
     if (o.where == "model") use_model(o.model, 1);
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error, std::cout, std::cerr);
@@ -309,7 +349,7 @@ int bench(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(count, for_google.data())) return bad_usage;
 
   const run_limits limits = o.quick ? run_limits{3, 15, .03} : run_limits{5, 40, .15};
-  runner run(o.recordings, limits, o.model);
+  runner run(o.recordings.value_or(usual_recordings()), limits, peer_chunk, o.model);
   progress_line progress(points);
   findings found;
   for (const point& p : points)

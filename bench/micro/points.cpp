@@ -56,10 +56,11 @@ bool is_mapped(const entry& coder) {
 
 class collector {
  public:
-  collector(const std::vector<entry>& coders, place where) : coders_(coders), where_(where) {}
+  collector(const std::vector<entry>& coders, place where, dtype recorded)
+      : coders_(coders), where_(where), recorded_(recorded) {}
 
   void add(const entry& coder, tensor_request t) {
-    if (t.type == dtype::none || !coder.takes(t.type) || !makes(t.of, t.type)) return;
+    if (t.type == dtype::none || !coder.takes(t.type) || !makes(t.of, t.type, recorded_)) return;
     if (!has_sparsity(t.of)) t.sparsity = 0;
     t.raw_bytes -= t.raw_bytes % size_of(t.type);
     if (t.raw_bytes == 0) return;
@@ -82,6 +83,7 @@ class collector {
  private:
   const std::vector<entry>& coders_;
   place where_;
+  dtype recorded_;
   std::vector<point> points_;
 };
 
@@ -182,7 +184,7 @@ std::vector<point> points_of(const selection& wanted, const std::vector<entry>& 
   const axes known = all_of(wanted.how_much, where);
   const uint64_t size = default_size(wanted.how_much, where);
   const pattern usual = default_pattern(where);
-  collector to(coders, where);
+  collector to(coders, where, wanted.recorded);
 
   const bool given =
       !wanted.types.empty() || !wanted.patterns.empty() || !wanted.sparsities.empty() || !wanted.sizes.empty();
@@ -210,6 +212,24 @@ std::vector<point> points_of(const selection& wanted, const std::vector<entry>& 
         for (const uint64_t each : known.sizes)
           if (each <= 16 * MiB) to.add(coder, {default_type(coder), usual, s, each});
   return to.sorted();
+}
+
+std::vector<std::string> left_out(const selection& wanted, const std::vector<entry>& all) {
+  std::vector<std::string> lines;
+  for (const dtype type : wanted.types) {
+    const std::string of = std::string(" ") + tuck::name(type);
+    std::string coders;
+    for (const entry& coder : chosen(wanted, all))
+      if (!coder.takes(type) && (", " + coders + ", ").find(", " + coder.name + ", ") == std::string::npos)
+        coders += (coders.empty() ? "" : ", ") + coder.name;
+    if (!coders.empty()) lines.push_back("no" + of + " is taken by " + coders);
+    for (const pattern p : wanted.patterns)
+      if (!makes(p, type, wanted.recorded))
+        lines.push_back("there are no " + std::string(name(p)) + " tensors of" + of);
+    for (const uint64_t size : wanted.sizes)
+      if (size < size_of(type)) lines.push_back(size_name(size) + " has no value of" + of);
+  }
+  return lines;
 }
 
 }  // namespace tuck::bench

@@ -61,10 +61,15 @@ struct selection {
   std::vector<pattern> patterns = {};
   std::vector<double> sparsities = {};
   std::vector<uint64_t> sizes = {};
+  dtype recorded = dtype::f32;  // type of the recordings
 };
 
 // The points, all of a tensor one behind the other and each once. Coders that do not take a type are left out there.
 std::vector<point> points_of(const selection& wanted, const std::vector<entry>& coders, place where);
+
+// What has no point although it was asked for by name, a line each: coders that do not take a type, patterns that have
+// no tensor of it, and sizes without a value of it.
+std::vector<std::string> left_out(const selection& wanted, const std::vector<entry>& coders);
 
 // These points, those of tuck's codecs on the host once for each of the ways.
 std::vector<point> in_ways(const std::vector<point>& points, const std::vector<host_way>& ways);

@@ -3,6 +3,7 @@
 #include "bench/micro/counts.hpp"
 #include "bench/micro/predictions.hpp"
 
+#include <algorithm>
 #include <map>
 
 namespace tuck::bench {
@@ -60,6 +61,35 @@ std::string as_text(const nlohmann::ordered_json& file) {
     before = ",\n";
   }
   return text + "\n]}\n";
+}
+
+std::string as_csv(const nlohmann::ordered_json& file) {
+  std::vector<std::string> columns;
+  for (const auto& row : file.at("rows"))
+    for (const auto& [key, value] : row.items())
+      if (key != "bound_R" && std::find(columns.begin(), columns.end(), key) == columns.end()) columns.push_back(key);
+  std::string text;
+  const auto put = [&](size_t column, const std::string& cell) {
+    text += column == 0 ? "" : ",";
+    if (cell.find_first_of(",\"\r\n") == std::string::npos) {
+      text += cell;
+      return;
+    }
+    text += '"';
+    for (const char c : cell) text += std::string(c == '"' ? 2 : 1, c);
+    text += '"';
+  };
+  for (size_t i = 0; i < columns.size(); ++i) put(i, columns[i]);
+  text += '\n';
+  for (const auto& row : file.at("rows")) {
+    for (size_t i = 0; i < columns.size(); ++i) {
+      const auto value = row.find(columns[i]);
+      const bool none = value == row.end() || value->is_null();
+      put(i, none ? "" : value->is_string() ? value->template get<std::string>() : value->dump());
+    }
+    text += '\n';
+  }
+  return text;
 }
 
 namespace {

@@ -54,6 +54,10 @@ nlohmann::ordered_json as_json(const nlohmann::ordered_json& environment, const 
 // The same as text, a line a row.
 std::string as_text(const nlohmann::ordered_json& file);
 
+// Its rows as CSV: a header, then a line a row, empty where nothing was measured. Without bounds and
+// environment.
+std::string as_csv(const nlohmann::ordered_json& file);
+
 // A table for people, a block a tensor and a line a coder, without rows whose instructions were counted.
 void print_table(const std::vector<row>& rows, std::FILE* to);
 

@@ -12,7 +12,6 @@
 namespace tuck::bench {
 namespace {
 
-constexpr uint64_t peer_chunk_bytes = 64 * 1024;
 constexpr double range_bound = 1e-3, counted_bound = 1e-3;  // of the range; absolute
 constexpr const char* host_copy = "memcpy";
 constexpr const char* device_copy = "copy";
@@ -168,7 +167,7 @@ void runner::prepare(const point& p) {
   tolerance_ = 0;
   if (!is_copy(p.coder.name)) {
     tolerance_ = tolerance_for(p);
-    const coder_request request{tensor.type, tensor.raw_bytes, peer_chunk_bytes, tolerance_};
+    const coder_request request{tensor.type, tensor.raw_bytes, peer_chunk_bytes_, tolerance_};
     if (p.where != place::host) {
       const device_peer* const found = device_peer_of(p.coder.name);
       device_ = found != nullptr ? found->make(request) : make_device_coder(p.coder.name, request);
@@ -209,7 +208,7 @@ runner::exactness runner::lossy_bounds() {
 runner::exactness runner::as_exact_as(const peer& zfp, double bound) {
   constexpr uint64_t part_bytes = 1 << 20;
   const auto error_at = [&](double tolerance, uint64_t raw_bytes) {
-    const auto coder = zfp.make({tensor_.type, raw_bytes, peer_chunk_bytes, tolerance});
+    const auto coder = zfp.make({tensor_.type, raw_bytes, peer_chunk_bytes_, tolerance});
     const const_bytes part = tensor_.all().subspan(0, raw_bytes);
     coder->encode(part);
     coder->decode({restored_.data(), raw_bytes});

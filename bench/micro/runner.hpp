@@ -14,8 +14,13 @@ namespace tuck::bench {
 
 class runner {
  public:
-  runner(std::string recordings, const run_limits& limits, model_request model = {})
-      : tensors_(std::move(recordings)), limits_(limits), model_(std::move(model)) {}
+  // peer_chunk_bytes: of what peers code on its own.
+  runner(std::string recordings, const run_limits& limits, uint64_t peer_chunk_bytes = 64 * 1024,
+         model_request model = {})
+      : tensors_(std::move(recordings)),
+        limits_(limits),
+        peer_chunk_bytes_(peer_chunk_bytes),
+        model_(std::move(model)) {}
 
   // Every coder there is, copies among them.
   static std::vector<entry> host_coders(bool with_peers);
@@ -47,6 +52,7 @@ class runner {
 
   tensor_maker tensors_;
   run_limits limits_;
+  uint64_t peer_chunk_bytes_;
   model_request model_;
   model_sample sample_ = {};
   cpu_level usual_level_ = level_of_cpu();

@@ -127,13 +127,13 @@ template <class T> void append(const tools::npy_file& file, uint64_t most, std::
   const dtype type = file.header.type;
   const std::byte* const values = file.data().data();
   const uint64_t before = to.size(), count = std::min(file.header.values, most);
-  if (type == dtype_of<T> || type == dtype_of<bits_t<T>>) {
+  if (!makes(pattern::recorded, dtype_of<T>, type))
+    throw std::runtime_error(std::string("a recording of ") + name(type) + " cannot be used as " + name(dtype_of<T>));
+  if (type == dtype::f32 && dtype_of<T> != dtype::f32)
+    append_converted(reinterpret_cast<const float*>(values), count, to);
+  else {
     to.resize(before + count);
     if (count != 0) std::memcpy(to.data() + before, values, count * sizeof(T));
-  } else if (type == dtype::f32) {
-    append_converted(reinterpret_cast<const float*>(values), count, to);
-  } else {
-    throw std::runtime_error(std::string("a recording of ") + name(type) + " cannot be used as " + name(dtype_of<T>));
   }
 }
 
@@ -141,6 +141,17 @@ template <class T> std::vector<T> begin_of(const std::vector<tools::npy_file>& f
   std::vector<T> values;
   for (const tools::npy_file& file : files) append(file, count - values.size(), values);
   return values;
+}
+
+// At least one of them has values.
+std::vector<tools::npy_file> read_recordings(const std::string& recordings) {
+  std::vector<tools::npy_file> files;
+  const bool is_file = std::filesystem::path(recordings).extension() == ".npy";
+  for (const auto& path : is_file ? std::vector<std::filesystem::path>{recordings} : tools::npy_files(recordings))
+    files.push_back(tools::read_npy(path.string()));
+  if (std::all_of(files.begin(), files.end(), [](const tools::npy_file& f) { return f.header.values == 0; }))
+    throw tools::file_error(recordings, "has no recorded values");
+  return files;
 }
 
 template <class T> void prepass(tensor& t) {
@@ -170,19 +181,23 @@ std::optional<pattern> pattern_of(std::string_view text) noexcept {
   return {};
 }
 
-bool makes(pattern p, dtype type) noexcept {
-  return has_sparsity(p) || with_type(type, []<class T>() { return floating<T>; });
+bool makes(pattern p, dtype type, dtype recorded) noexcept {
+  if (has_sparsity(p)) return true;
+  return with_type(type, [=]<class T>() {
+    if (p == pattern::recorded && (recorded == dtype_of<T> || recorded == dtype_of<bits_t<T>>)) return true;
+    return floating<T> && (p == pattern::smooth || recorded == dtype::f32);
+  });
+}
+
+dtype recorded_type(const std::string& recordings) {
+  for (const tools::npy_file& file : read_recordings(recordings))
+    if (file.header.values != 0) return file.header.type;
+  return dtype::none;
 }
 
 const std::vector<tools::npy_file>& tensor_maker::recorded() {
-  if (!recorded_.empty()) return recorded_;
-  std::vector<tools::npy_file> files;
-  const bool is_file = std::filesystem::path(recordings_).extension() == ".npy";
-  for (const auto& path : is_file ? std::vector<std::filesystem::path>{recordings_} : tools::npy_files(recordings_))
-    files.push_back(tools::read_npy(path.string()));
-  if (std::all_of(files.begin(), files.end(), [](const tools::npy_file& f) { return f.header.values == 0; }))
-    throw tools::file_error(recordings_, "has no recorded values");
-  return recorded_ = std::move(files);
+  if (recorded_.empty()) recorded_ = read_recordings(recordings_);
+  return recorded_;
 }
 
 tensor tensor_maker::make(const tensor_request& request) {

@@ -30,8 +30,9 @@ constexpr const char* name(pattern p) noexcept {
 }
 std::optional<pattern> pattern_of(std::string_view name) noexcept;
 
-// Is there such a tensor of that type? Recordings and fields are of floating types.
-bool makes(pattern p, dtype type) noexcept;
+// Is there such a tensor of that type? Fields are of floating types. Recordings are of the type that they were
+// `recorded` in. f32 is rounded to any floating type, and unsigned integers may be the bits of any type as wide.
+bool makes(pattern p, dtype type, dtype recorded = dtype::f32) noexcept;
 
 // The share of zeros is asked for where it can be chosen.
 constexpr bool has_sparsity(pattern p) noexcept { return p != pattern::recorded && p != pattern::smooth; }
@@ -53,9 +54,12 @@ struct tensor {
   const_bytes all() const noexcept { return {values.data(), values.size()}; }
 };
 
+// The type of the first recording. Throws tools::file_error.
+dtype recorded_type(const std::string& recordings);
+
 // Makes the same tensors everywhere, but for the last bits of logarithms and sines. `recordings` is a .npy
-// file or a directory of them: f32, or the type that is asked for, which may be stored as unsigned integers of its
-// width. Throws tools::file_error about them, and std::runtime_error about other types.
+// file or a directory of them. Throws tools::file_error about them, and std::runtime_error about types that they cannot
+// be used as.
 class tensor_maker {
  public:
   explicit tensor_maker(std::string recordings) : recordings_(std::move(recordings)) {}

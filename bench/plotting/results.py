@@ -4,8 +4,9 @@ Sizes are bytes, times seconds, throughputs 1e9 bytes of the raw tensor a second
 """
 
 import json
+from copy import copy
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -42,10 +43,23 @@ class Row:
     gb_per_s: float | None = None
     max_error: float | None = None
     instructions_per_128_bytes: float | None = None
+    threads: int | None = None
+    cpu_level: str | None = None
 
     @property
     def key(self):
         return (self.peer, self.codec)
+
+    @property
+    def share(self):
+        """The share of zeros where it was chosen; recordings and fields have the one that they have."""
+        return None if self.pattern in ("recorded", "smooth") else self.sparsity
+
+    @property
+    def way(self):
+        """How the host ran it, in words."""
+        return ", ".join([self.cpu_level] * (self.cpu_level is not None) +
+                         [f"{self.threads} thread{'s' * (self.threads != 1)}"] * (self.threads is not None))
 
 
 def to_row(where, fields):
@@ -57,7 +71,7 @@ def to_row(where, fields):
         value = fields.get(name)
         if value is None and hasattr(Row, name):
             continue
-        if kind in (int, float | None):
+        if kind in (int, int | None, float | None):
             sound = type(value) in (int, float) and 0 <= value < 1e300
         else:
             sound = isinstance(value, bool if kind is bool else str)
@@ -70,7 +84,12 @@ def to_row(where, fields):
             raise BadFile(f"{where}: {name} is none of {', '.join(values)}")
     if known["raw_bytes"] <= 0:
         raise BadFile(f"{where}: raw_bytes is 0")
-    return Row(**known)
+    row = Row(**known)
+    if row.median_seconds and row.gb_per_s:
+        speed = row.raw_bytes / row.median_seconds * 1e-9
+        if not 0.99 < row.gb_per_s / speed < 1.01:
+            raise BadFile(f"{where}: gb_per_s is {row.gb_per_s:.4g}, raw_bytes / median_seconds is {speed:.4g} GB/s")
+    return row
 
 
 def of_check(content):
@@ -102,7 +121,16 @@ def read(path):
     environment, rows = content.get("environment"), content.get("rows")
     if not isinstance(environment, dict) or not isinstance(rows, list):
         raise BadFile("it lacks an environment or rows")
-    return environment, [to_row(f"row {i}", fields) for i, fields in enumerate(rows)]
+    return environment, by_way([to_row(f"row {i}", fields) for i, fields in enumerate(rows)])
+
+
+def by_way(rows):
+    """The rows; where codecs ran on the host in several ways, their names say in which."""
+    ways = {r.way for r in rows if r.where == "host" and not r.peer and r.operation != "copy"}
+    if len(ways) < 2:
+        return rows
+    return [replace(r, codec=f"{r.codec} ({r.way})")
+            if r.where == "host" and not r.peer and r.operation != "copy" else r for r in rows]
 
 
 def read_aims():
@@ -115,12 +143,12 @@ def read_aims():
 class Results:
     """The timed rows of one place, of one element type, and how their codecs are drawn; and the counted rows of any."""
 
-    def __init__(self, environment, rows, where, link):
+    def __init__(self, environment, rows, where, link, wanted_type=None):
         self.environment, self.where, self.link = environment, where, link
         timed = [r for r in rows if r.where == where and r.median_seconds and r.gb_per_s]
         coded = [r for r in timed if r.operation != "copy"]
-        types = Counter(r.type for r in coded)
-        self.type = "f32" if "f32" in types else max(types, key=types.get, default=None)
+        self.types = Counter(r.type for r in coded)
+        self.type = wanted_type or ("f32" if "f32" in self.types else max(self.types, key=self.types.get, default=None))
         self.rows = [r for r in coded if r.type == self.type]
         copies = defaultdict(list)  # of the same bytes, whatever they are
         for r in timed:
@@ -132,16 +160,25 @@ class Results:
         self.lossy = {r.key for r in rows if r.lossy or r.max_error}
         self.styles = make_styles({r.key for r in rows if r.operation != "copy"})
 
+    def by_pattern(self):
+        """{pattern: its rows alone}, that with most of them first."""
+        found = {}
+        patterns = Counter(r.pattern for r in self.rows)
+        for pattern in sorted(patterns, key=lambda p: (-patterns[p], p != "clustered", str(p))):
+            found[pattern] = copy(self)
+            found[pattern].rows = [r for r in self.rows if r.pattern == pattern]
+        return found
 
-def densest(rows, fields, along, prefer):
-    """The rows that agree in `fields`, have two or more values of `along`, and are most by `prefer(rows)`."""
+
+def densest(rows, across, along, prefer):
+    """The rows that agree in `across`, have two or more values of `along`, and are most by `prefer(rows)`."""
     groups = defaultdict(list)
     for r in rows:
         if getattr(r, along) is not None:
-            groups[tuple(getattr(r, f) for f in fields)].append(r)
+            groups[getattr(r, across)].append(r)
     groups = [g for g in groups.values() if len({getattr(r, along) for r in g}) > 1]
     if not groups:
-        raise TooLittle(f"needs two values of {along}, all else equal")
+        raise TooLittle(f"needs two values of {along.replace('share', 'sparsity')}, all else equal")
     return max(groups, key=prefer)
 
 
@@ -169,29 +206,38 @@ def duration(seconds):
     return f"{seconds * 1e9:.3g} ns"
 
 
-def point(row, *fields):
-    """What the rows of a plot share, in words."""
+def shares(rows):
+    """The share of zeros of the rows: "0.6", "0.611 to 0.618"."""
+    found = [f"{f(r.sparsity for r in rows if r.sparsity is not None):.3g}" for f in (min, max)]
+    return " to ".join(dict.fromkeys(found))
+
+
+def point(rows, *fields, others=0):
+    """What the rows of a plot share, in words; others: how many points like this the file has besides."""
+    row = rows[0]
     words = {
         "type": row.type,
         "pattern": f"{row.pattern} zeros" if row.pattern in ("iid", "clustered") else row.pattern,
         "raw_bytes": human(row.raw_bytes),
-        "sparsity": None if row.sparsity is None else f"sparsity {row.sparsity:.3g}",
+        "sparsity": None if row.sparsity is None else f"sparsity {shares(rows)}",
     }
-    return ", ".join(words[f] for f in fields if words[f])
+    more = f" (one of {others + 1} in the file)" if others else ""
+    return ", ".join(words[f] for f in fields if words[f]) + more
 
 
 def swaps(results):
-    """{pattern: {(raw bytes, sparsity): (factor, codec)}}: the fastest way out and back, against no codec at all."""
-    halves, cells = defaultdict(dict), defaultdict(dict)
+    """{(raw bytes, share of zeros): (factor, codec)}: the fastest way out and back, against no codec at all. Recordings
+    have no share."""
+    halves, cells = defaultdict(dict), {}
     for r in results.rows:
         if not r.peer and r.key not in results.lossy and r.encoded_bytes and r.sparsity is not None:
-            halves[r.pattern, r.raw_bytes, r.sparsity, r.codec][r.operation] = r
-    for (pattern, size, sparsity, codec), half in halves.items():
+            halves[r.raw_bytes, r.share, r.codec][r.operation] = r
+    for (size, share, codec), half in halves.items():
         if len(half) == 2:
             encode, decode, link = half["encode"], half["decode"], results.link * 1e9
             coded = encode.median_seconds + 2 * encode.encoded_bytes / link + decode.median_seconds
-            factor, cell = 2 * size / link / coded, cells[pattern]
-            cell[size, sparsity] = max(cell.get((size, sparsity), (1.0, NONE)), (factor, codec))
+            factor = 2 * size / link / coded
+            cells[size, share] = max(cells.get((size, share), (1.0, NONE)), (factor, codec))
     return cells
 
 

@@ -53,8 +53,7 @@ struct forecast {
   // Not to be chosen where a figure may as well be nothing, or twice as much.
   codec_estimate by_prediction() const {
     const auto& [encode, decode, ratio] = predicted;
-    const bool sure =
-        encode.deviation < encode.value && decode.deviation < decode.value && ratio.deviation < ratio.value;
+    const bool sure = encode.sure() && decode.sure() && ratio.sure();
     return {ratio.value, sure ? encode.value : INFINITY, decode.value, measured->of.lossy};
   }
 };
@@ -71,22 +70,27 @@ std::vector<forecast> forecasts_of(const split& parts) {
 
 class errors {
  public:
+  // Predictions without a deviation are refusals.
   void add(const prediction& p, double measured) {
+    ++asked_;
+    if (!std::isfinite(p.deviation)) return;
     relative_.push_back(std::abs(p.value / measured - 1));
     within_ += std::abs(p.value - measured) <= 2 * p.deviation;
   }
-  size_t count() const { return relative_.size(); }
+  size_t asked() const { return asked_; }
   error_summary summary() {
     std::sort(relative_.begin(), relative_.end());
+    const auto count = static_cast<double>(relative_.size());
     const auto at = [&](double share) {
-      return relative_[static_cast<size_t>(std::ceil(share * static_cast<double>(count()))) - 1];
+      return count > 0 ? relative_[static_cast<size_t>(std::ceil(share * count)) - 1] : 0;
     };
-    return {at(.5), at(.9), static_cast<double>(within_) / static_cast<double>(count())};
+    return {at(.5), at(.9), count > 0 ? static_cast<double>(within_) / count : 0,
+            1 - count / static_cast<double>(asked_)};
   }
 
  private:
   std::vector<double> relative_;
-  size_t within_ = 0;
+  size_t within_ = 0, asked_ = 0;
 };
 
 // Decisions of one question, as they are counted together.
@@ -151,7 +155,8 @@ void decide(questions& to, const std::vector<forecast>& forecasts, const std::ve
 }
 
 nlohmann::ordered_json as_json(const error_summary& e) {
-  return {{"median_error", e.median}, {"p90_error", e.p90}, {"within_two_deviations", e.within}};
+  return {
+      {"median_error", e.median}, {"p90_error", e.p90}, {"within_two_deviations", e.within}, {"refused", e.refused}};
 }
 
 }  // namespace
@@ -176,7 +181,7 @@ check_report check(const std::vector<measurement>& measured, const check_options
   }
   check_report report;
   for (auto& [of, e] : codecs)
-    report.codecs.push_back({of, e[0].count(), e[0].summary(), e[1].summary(), e[2].summary()});
+    report.codecs.push_back({of, e[0].asked(), e[0].summary(), e[1].summary(), e[2].summary()});
   for (const auto& [question, answers] : asked) {
     const auto& [where, among, gb_per_s] = question;
     report.choices.push_back(answers.summary(where, among, gb_per_s));

@@ -21,6 +21,7 @@ std::vector<double> default_links(const std::string& where);
 struct error_summary {
   double median = 0, p90 = 0;  // |predicted / measured - 1|
   double within = 0;           // share of those no more than two predicted deviations off
+  double refused = 0;          // share of all that had no deviation, and count in none of the others
 };
 
 struct accuracy {

@@ -17,31 +17,40 @@ namespace {
 
 using namespace tuck::bench;
 using tuck::codec_predictor;
+using tuck::tensor_regression;
 using tuck::tools::file_error;
 
 std::string name_of(const coder_key& key) {
   return key.codec + ", " + key.on.type + ", " + key.on.pattern + ", " + key.on.where + (key.lossy ? ", lossy" : "");
 }
 
-// A coefficient, or the sum of two, and its standard deviation.
+// A sum of coefficients, and its standard deviation.
 struct coefficient {
   double value, deviation;
 };
 
-coefficient sum(const codec_predictor::regression& r, std::initializer_list<size_t> of) {
+template <size_t N> coefficient sum(const tensor_regression<N>& r, const std::array<double, N>& weights) {
   coefficient c{0, 0};
-  for (const size_t i : of) {
-    c.value += r.c[i];
-    for (const size_t j : of) c.deviation += r.covariance[i][j];
+  for (size_t i = 0; i < N; ++i) {
+    c.value += r.c[i] * weights[i];
+    for (size_t j = 0; j < N; ++j) c.deviation += weights[i] * r.covariance[i][j] * weights[j];
   }
-  const double freedom = r.count - static_cast<double>(r.c.size());
-  c.deviation = freedom > 0 ? std::sqrt(c.deviation * r.squares / freedom) : INFINITY;
+  c.deviation = r.freedom() > 0 ? std::sqrt(c.deviation * r.squares / r.freedom()) : INFINITY;
   return c;
 }
 
-double spread(const codec_predictor::regression& r) {
-  const double freedom = r.count - static_cast<double>(r.c.size());
-  return freedom > 0 ? std::sqrt(r.squares / freedom) : INFINITY;
+template <size_t N> double spread(const tensor_regression<N>& r) {
+  return r.freedom() > 0 ? std::sqrt(r.squares / r.freedom()) : INFINITY;
+}
+
+// "1.5 MiB"
+std::string size(double bytes) {
+  const char* const units[] = {"B", "KiB", "MiB", "GiB"};
+  size_t unit = 0;
+  for (; bytes >= 1024 && unit < 3; ++unit) bytes /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g %s", bytes, units[unit]);
+  return text;
 }
 
 // "12.3 GB/s +- 4 %"; a time that is not above 0 is lost beside the others.
@@ -53,27 +62,36 @@ std::string rate(const coefficient& seconds_per_mib) {
   return text;
 }
 
-void show_time(const char* what, const codec_predictor::regression& r) {
-  const coefficient call = sum(r, {0});
-  std::printf("  %s  %.2g +- %.1g us a call; zeros at %s, values at %s;\n          measurements spread by %.0f %%\n",
-              what, 1e6 * call.value, 1e6 * call.deviation, rate(sum(r, {1})).c_str(), rate(sum(r, {1, 2})).c_str(),
-              100 * spread(r));
+// Of bytes that are zero, and of others; of all where no shares of zeros tell them apart. beyond: the share of a tensor
+// that is beyond each step.
+std::string rates(const codec_predictor::time_model& r, double beyond) {
+  const auto of = [&](double values) { return rate(sum(r, {0, 1, values, beyond, beyond, beyond, beyond})); };
+  if (r.most_zeros - r.least_zeros < .1) return "bytes at " + of(1 - (r.least_zeros + r.most_zeros) / 2);
+  return "zeros at " + of(0) + ", values at " + of(1);
+}
+
+void show_time(const char* what, const codec_predictor::time_model& r) {
+  const coefficient call = sum(r, {1});
+  std::printf("  %s  %.2g +- %.1g us a call; %s;\n", what, 1e6 * call.value, 1e6 * call.deviation, rates(r, 0).c_str());
+  if (r.most_bytes > codec_predictor::steps.back() * (1 << 20))
+    std::printf("          in the largest tensors %s;\n", rates(r, 1).c_str());
+  std::printf("          measurements spread by %.0f %%\n", 100 * spread(r));
 }
 
 void show(const std::string& path) {
   const predictor_file file = load(path);
   std::printf("%s\n", file.environment.dump(1).c_str());
   for (const auto& [of, model] : file.codecs) {
-    std::printf("\n%s: %.0f measurements\n", name_of(of).c_str(), model.encode.count);
+    std::printf("\n%s: %.0f measurements from %s to %s, %.0f to %.0f %% of zeros\n", name_of(of).c_str(),
+                model.encode.count, size(model.encode.least_bytes).c_str(), size(model.encode.most_bytes).c_str(),
+                100 * model.encode.least_zeros, 100 * model.encode.most_zeros);
     show_time("encode", model.encode);
     show_time("decode", model.decode);
-    const coefficient call = sum(model.frame, {0}), zeros = sum(model.frame, {1}), values = sum(model.frame, {1, 2});
-    std::printf("  frame   %.0f +- %.0f bytes, %.4f +- %.4f for a byte of zeros, %.4f +- %.4f for one of values;\n",
+    const coefficient call = sum(model.frame, {1}), zeros = sum(model.frame, {0, 1}),
+                      values = sum(model.frame, {0, 1, 1});
+    std::printf("  frame   %.0f +- %.0f bytes, %.4f +- %.4f for a byte of zeros, %.4f +- %.4f for one of values\n",
                 call.value * (1 << 20), call.deviation * (1 << 20), zeros.value, zeros.deviation, values.value,
                 values.deviation);
-    const auto half = model.at(64 << 20, .5).ratio, sparse = model.at(64 << 20, .9).ratio;
-    std::printf("          a large tensor's ratio is %.3g +- %.2g at 50 %% of zeros, %.3g +- %.2g at 90 %%\n",
-                half.value, half.deviation, sparse.value, sparse.deviation);
   }
 }
 
@@ -89,17 +107,26 @@ void fit_to(const std::vector<std::string>& in, const std::string& out) {
   const predictor_file file{std::move(found.environment), fit(found.all)};
   if (file.codecs.empty()) throw file_error(in.front(), "too few points for any codec");
   save(out, file);
+  std::puts("worst residual of each predictor: predicted / measured");
+  for (const fitted& one : file.codecs) {
+    const residual worst = worst_residual(one, found.all);
+    std::printf("  %-50s %5.2f", name_of(one.of).c_str(), worst.factor);
+    if (worst.at != nullptr)
+      std::printf("  %s of %s, %.0f %% of zeros%s", worst.operation, size(static_cast<double>(worst.at->size)).c_str(),
+                  100 * worst.at->zeros, worst.size() > 2 ? ": not what the model describes" : "");
+    std::puts("");
+  }
   std::printf("%zu predictors of %zu measurements are in %s; %zu codecs on kinds of tensors have too few points\n",
               file.codecs.size(), found.all.size(), out.c_str(), kinds.size() - file.codecs.size());
 }
 
 void print(const check_report& report) {
-  std::printf("%-58s %6s  %-16s  %-16s  %-16s\n", "error, %: median, 90 % below; share within 2 deviations", "points",
-              "encode", "decode", "ratio");
+  std::printf("%-58s %6s  %-21s  %-21s  %-21s\n", "error, %: median, 90 % below; within 2 deviations; refused",
+              "points", "encode", "decode", "ratio");
   for (const accuracy& a : report.codecs) {
     std::printf("%-58s %6zu", name_of(a.of).c_str(), a.points);
     for (const error_summary* e : {&a.encode, &a.decode, &a.ratio})
-      std::printf("  %5.1f %5.1f %4.0f", 100 * e->median, 100 * e->p90, 100 * e->within);
+      std::printf("  %5.1f %5.1f %4.0f %4.0f", 100 * e->median, 100 * e->p90, 100 * e->within, 100 * e->refused);
     std::puts("");
   }
   std::printf("\n%-8s %-12s %10s %6s %8s %10s %8s %14s\n", "where", "among", "link GB/s", "points", "right",
@@ -177,7 +204,7 @@ int main(int argc, char** argv) {
                   "Rates of links, GB/s each way; 0.1,0.3,1,1.25,3,6,12 on a host and 12.8,25.6,32,64 else")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(number([](double v) { return v > 0 && std::isfinite(v); }, "above 0"))
+      ->check(number([](double v) { return v >= 1e-3 && v <= 1e5; }, "a rate in GB/s, from 0.001 to 100000"))
       ->type_name("GB/s");
   to_check.add_flag("--json", json, "For programs: one JSON object");
   to_check.callback([&] { check_on(in, options, !json); });

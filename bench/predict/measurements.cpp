@@ -37,6 +37,11 @@ void add(points& to, const ordered_json& row, size_t file) {
                 .file = file};
   if (!(m.zeros >= 0 && m.zeros <= 1)) throw std::domain_error("zeros is not from 0 to 1");
   const double seconds = positive(row, "median_seconds");
+  if (const auto rate = row.find("gb_per_s"); rate != row.end() && !rate->is_null()) {
+    const double is = static_cast<double>(m.size) / seconds * 1e-9;
+    if (!(std::abs(rate->get<double>() / is - 1) < .01))
+      throw std::domain_error("gb_per_s is not raw_bytes / median_seconds in 1e9 bytes a second");
+  }
   both_ways& at = to.try_emplace({m.of, m.size, m.sparsity}, both_ways{m}).first->second;
   (encodes ? at.of.encode : at.of.decode) = seconds;
   (encodes ? at.has_encode : at.has_decode) = true;

@@ -1,95 +1,53 @@
 #include "bench/predict/predictor_file.hpp"
 
-#include "bench/predict/json_file.hpp"
+#include "support/files.hpp"
 
+#include <charconv>
 #include <cmath>
 #include <map>
-#include <set>
+#include <sstream>
 
 namespace tuck::bench {
 namespace {
 
-using nlohmann::ordered_json;
-using regression = codec_predictor::regression;
-
-constexpr const char* schema = "tuck-predictors/1";
-
-struct part {
-  const char* name;
-  regression codec_predictor::* at;
-};
-constexpr part parts[] = {
-    {"encode", &codec_predictor::encode}, {"decode", &codec_predictor::decode}, {"frame", &codec_predictor::frame}};
-
-ordered_json as_json(const regression& r) {
-  return {{"c", r.c}, {"covariance", r.covariance}, {"squares", r.squares}, {"count", r.count}};
+template <class... Numbers> void put(std::string& to, const char* name, const Numbers&... numbers) {
+  to += name;
+  const auto one = [&](auto number) {
+    char text[32];
+    to += ' ';
+    to.append(text, std::to_chars(text, text + sizeof text, number).ptr);
+  };
+  (one(numbers), ...);
 }
 
-ordered_json as_json(const predictor_file& file) {
-  ordered_json codecs = ordered_json::array();
+template <size_t N> void put_part(std::string& to, const char* name, const tensor_regression<N>& part) {
+  to += name;
+  put(to, " count", part.count);
+  put(to, " used", part.used);
+  put(to, " squares", part.squares);
+  put(to, " bytes", part.least_bytes, part.most_bytes);
+  put(to, " zeros", part.least_zeros, part.most_zeros);
+  put(to, " least", part.least);
+  to += " c";
+  for (const double c : part.c) put(to, "", c);
+  to += " covariance";
+  for (size_t i = 0; i < N; ++i)
+    for (size_t j = 0; j <= i; ++j) put(to, "", part.covariance[i][j]);
+  to += '\n';
+}
+
+std::string as_text(const predictor_file& file) {
+  std::string text = "tuck-predictors/2\nenvironment " + file.environment.dump() + "\n";
+  put(text, "codecs", file.codecs.size());
+  text += '\n';
   for (const auto& [of, model] : file.codecs) {
-    codecs.push_back({{"codec", of.codec},
-                      {"type", of.on.type},
-                      {"where", of.on.where},
-                      {"pattern", of.on.pattern},
-                      {"lossy", of.lossy}});
-    for (const part& p : parts) codecs.back()[p.name] = as_json(model.*p.at);
+    text += "codec " + of.codec + " " + of.on.type + " " + of.on.where + " " + of.on.pattern +
+            (of.lossy ? " lossy\n" : " lossless\n");
+    put_part(text, "encode", model.encode);
+    put_part(text, "decode", model.decode);
+    put_part(text, "frame", model.frame);
   }
-  return {{"schema", schema}, {"environment", file.environment}, {"codecs", codecs}};
-}
-
-// nlohmann_json takes an array that is too long.
-template <class T, size_t N> void get_exactly(const ordered_json& from, std::array<T, N>& to) {
-  if (!from.is_array() || from.size() != N) throw std::domain_error("not " + std::to_string(N) + " coefficients");
-  if constexpr (std::is_same_v<T, double>)
-    to = from.get<std::array<T, N>>();
-  else
-    for (size_t i = 0; i < N; ++i) get_exactly(from[i], to[i]);
-}
-
-regression regression_of(const ordered_json& from) {
-  regression r;
-  get_exactly(from.at("c"), r.c);
-  get_exactly(from.at("covariance"), r.covariance);
-  r.squares = from.at("squares");
-  r.count = from.at("count");
-  bool sane = std::isfinite(r.squares) && std::isfinite(r.count) && r.squares >= 0 && r.count >= 0;
-  for (size_t i = 0; i < r.c.size(); ++i) {
-    sane = sane && std::isfinite(r.c[i]) && r.covariance[i][i] >= 0;
-    for (const double v : r.covariance[i]) sane = sane && std::isfinite(v);
-  }
-  if (!sane) throw std::domain_error("figures that no fit has");
-  return r;
-}
-
-fitted fitted_of(const ordered_json& from) {
-  fitted one{{{from.at("where"), from.at("type"), from.at("pattern")}, from.at("codec"), from.at("lossy")}, {}};
-  for (const part& p : parts) {
-    try {
-      one.model.*p.at = regression_of(from.at(p.name));
-    } catch (const std::domain_error& error) {
-      throw std::domain_error(std::string(p.name) + ": " + error.what());
-    }
-  }
-  return one;
-}
-
-predictor_file of_json(const ordered_json& file, const std::string& path) {
-  size_t number = 0;
-  try {
-    predictor_file found{file.at("environment"), {}};
-    std::set<coder_key> names;
-    for (const ordered_json& one : file.at("codecs")) {
-      ++number;
-      found.codecs.push_back(fitted_of(one));
-      if (!names.insert(found.codecs.back().of).second) throw std::domain_error("it is there twice");
-    }
-    return found;
-  } catch (const nlohmann::json::exception& error) {
-    throw tools::file_error(path, (number == 0 ? "" : "codec " + std::to_string(number) + ": ") + reason_of(error));
-  } catch (const std::domain_error& error) {
-    throw tools::file_error(path, "codec " + std::to_string(number) + ": " + error.what());
-  }
+  return text;
 }
 
 }  // namespace
@@ -99,19 +57,37 @@ std::vector<fitted> fit(const std::vector<measurement>& measured) {
   for (const measurement& m : measured) models[m.of].add(m.size, m.zeros, m.encode, m.decode, m.ratio);
   std::vector<fitted> found;
   for (const auto& [of, model] : models)
-    if (model.encode.count > static_cast<double>(model.encode.c.size())) found.push_back({of, model});
+    if (model.encode.freedom() > 0) found.push_back({of, model});
   return found;
 }
 
+residual worst_residual(const fitted& one, const std::vector<measurement>& measured) {
+  residual worst;
+  for (const measurement& m : measured) {
+    if (m.of != one.of) continue;
+    const auto e = one.model.at(m.size, m.zeros);
+    for (const residual r :
+         {residual{e.encode.value / m.encode, &m, "encode"}, residual{e.decode.value / m.decode, &m, "decode"}})
+      if (r.size() > worst.size()) worst = r;
+  }
+  return worst;
+}
+
 void save(const std::string& path, const predictor_file& file) {
-  const ordered_json json = as_json(file);
-  of_json(json, path);  // what could not be read again is not written
-  const std::string text = json.dump(1) + "\n";
+  const std::string text = as_text(file);
+  std::istringstream again(text);  // what could not be read again is not written
+  read_predictors(again, path);
   tools::output_file out(path);
   out.write(tools::bytes_of(text));
   out.commit();
 }
 
-predictor_file load(const std::string& path) { return of_json(read_json(path, schema), path); }
+predictor_file load(const std::string& path) {
+  const saved_predictors found = read_predictors(path);
+  predictor_file file{nlohmann::ordered_json::parse(found.environment, nullptr, false), {}};
+  for (const saved_predictor& one : found.codecs)
+    file.codecs.push_back({{{one.where, one.type, one.pattern}, one.codec, one.lossy}, one.predictor});
+  return file;
+}
 
 }  // namespace tuck::bench

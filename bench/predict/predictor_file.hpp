@@ -3,7 +3,7 @@
 
 #include "bench/predict/measurements.hpp"
 
-#include <tuck/model/predictor.hpp>
+#include <tuck/model/predictor_file.hpp>
 
 #include <string>
 #include <vector>
@@ -24,8 +24,18 @@ struct predictor_file {
 // that each says how sure it is.
 std::vector<fitted> fit(const std::vector<measurement>& measured);
 
-// {"schema": "tuck-predictors/1", ...}, as bench/README.md describes it; all doubles come back bit by bit. A file is
-// written entirely or not at all. Both throw tools::file_error, also about figures that are not finite.
+// The time of a measurement that a predictor misses most, by its factor.
+struct residual {
+  double factor = 1;  // predicted / measured
+  const measurement* at = nullptr;
+  const char* operation = "";
+
+  double size() const { return factor > 1 ? factor : 1 / factor; }
+};
+residual worst_residual(const fitted& one, const std::vector<measurement>& measured);
+
+// The file that tuck/model/predictor_file.hpp describes. It is written entirely or not at all. Both throw
+// std::runtime_error, also about figures that are not finite.
 void save(const std::string& path, const predictor_file& file);
 predictor_file load(const std::string& path);
 

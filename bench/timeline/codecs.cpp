@@ -5,6 +5,7 @@
 
 #include "support/files.hpp"
 
+#include <cmath>
 #include <set>
 
 namespace tuck::bench {
@@ -105,12 +106,16 @@ codec_models counted_codecs(const machine& on, const std::map<std::string, count
 codec_models predicted_codecs(const std::string& path) {
   const std::set<std::string> wanted(std::begin(codec_names), std::end(codec_names));
   codec_models found;
-  for (const fitted& f : load(path).codecs) {
+  const predictor_file file = load(path);
+  for (const fitted& f : file.codecs) {
     if (f.of.on.where != "gpu" || f.of.on.type != "f32" || f.of.on.pattern != "clustered" ||
         !wanted.contains(f.of.codec))
       continue;
-    found[f.of.codec] = [f](uint64_t size, double zeros) {
+    found[f.of.codec] = [f, path](uint64_t size, double zeros) {
       const auto e = f.model.at(size, zeros);
+      if (!e.encode.sure() || !e.decode.sure() || !e.ratio.sure())
+        throw tools::file_error(path, f.of.codec + " is not sure of " + std::to_string(size) + " bytes, " +
+                                          std::to_string(std::lround(100 * zeros)) + " % of them zero: measure such");
       return codec_estimate{e.ratio.value, e.encode.value, e.decode.value, f.of.lossy};
     };
   }

@@ -28,7 +28,7 @@ class relaxed_capture {
 // Of any kind, also pinned memory.
 inline bool is_lack_of_memory(const tuck::result& r) {
   return r.code == tuck::status::out_of_memory || r.code == tuck::status::pool_full ||
-         r.cuda == cudaErrorMemoryAllocation;
+         r.code == tuck::status::pool_too_small || r.cuda == cudaErrorMemoryAllocation;
 }
 
 }  // namespace example

@@ -2,8 +2,8 @@
 
 Buffers are addresses, PyTorch tensors (data_ptr) or NumPy arrays. They must be memory that the device can use, and
 must stay alive until the stream has done the work. Tensors and arrays must be contiguous and large enough, and pairs
-int32, or ValueError is raised. A stream is its address, such as
-torch.cuda.current_stream().cuda_stream; 0 is the default stream.
+int32, or ValueError is raised, as for a number that its field or argument cannot hold: ctypes would cut it. A stream
+is its address, such as torch.cuda.current_stream().cuda_stream; 0 is the default stream.
 """
 
 import ctypes
@@ -15,11 +15,21 @@ RAW, LOSSLESS, BOUNDED = range(3)
 OK, NO_FIT, BAD_INDEX, OTHER_TYPE = 0, 3, 4, 16
 
 
+def fitting(name, value, kind):
+    """Returns a number that the C type can hold."""
+    if isinstance(value, int) and kind is not None and kind(value).value != value:
+        raise ValueError(f"{name}: {value} does not fit into {8 * ctypes.sizeof(kind)} bits")
+    return value
+
+
 class Config(ctypes.Structure):
     _fields_ = [("type", c_int32), ("loss", c_int32), ("bound", c_double), ("page_values", c_uint64),
                 ("page_stride", c_uint64), ("page_count", c_uint64), ("slot_bytes", c_uint64),
                 ("slot_stride", c_uint64), ("slot_count", c_uint64), ("chunk_values", c_uint32),
                 ("most_pairs", c_uint32), ("checksums", c_uint32)]
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, fitting(name, value, dict(self._fields_).get(name)))
 
 
 class Pair(ctypes.Structure):
@@ -91,6 +101,7 @@ class Library:
         return size.value
 
     def initialize(self, config, workspace, workspace_bytes, stream):
+        fitting("workspace_bytes", workspace_bytes, c_uint64)
         self._check(self._initialize(byref(config), address(workspace, workspace_bytes), workspace_bytes, stream))
 
     def encode(self, config, pairs, count, pages, slots, results, workspace, workspace_bytes, stream):
@@ -102,6 +113,8 @@ class Library:
                    address(pages, pages_bytes(config)), results, workspace, workspace_bytes, stream)
 
     def _call(self, function, config, pairs, count, source, target, results, workspace, workspace_bytes, stream):
+        fitting("count", count, c_uint32)
+        fitting("workspace_bytes", workspace_bytes, c_uint64)
         self._check(function(byref(config), address(pairs, count * ctypes.sizeof(Pair), (4, 1)), count, source, target,
                              address(results, count * ctypes.sizeof(Result)), address(workspace, workspace_bytes),
                              workspace_bytes, stream))

@@ -39,6 +39,19 @@ uint64_t read_fully(int descriptor, bytes room, const std::string& path) {
   return done;
 }
 
+// Reads what comes from a pipe or a terminal, whose size is not known before its end.
+byte_buffer read_to_end(int descriptor, const std::string& path) {
+  byte_buffer content(uint64_t{1} << 16);
+  for (uint64_t used = 0;;) {
+    used += read_fully(descriptor, content.all().subspan(used), path);
+    const bool ended = used < content.size();
+    byte_buffer next(ended ? used : 2 * used);
+    std::memcpy(next.all().data(), content.all().data(), used);
+    content = std::move(next);
+    if (ended) return content;
+  }
+}
+
 // Where a name leads once its symbolic links have been followed; the last part need not exist.
 struct destination {
   std::string path;
@@ -156,7 +169,10 @@ uint64_t input_file::read(bytes room) {
   return got;
 }
 
+std::string shown_input(const std::string& path) { return path == standard_stream ? "standard input" : path; }
+
 byte_buffer read_file(const std::string& path) {
+  if (path == standard_stream) return read_to_end(STDIN_FILENO, shown_input(path));
   input_file file(path);
   byte_buffer content(file.size());
   std::byte beyond;
@@ -172,6 +188,11 @@ bool same_file(const std::string& a, const std::string& b) noexcept {
 }
 
 output_file::output_file(std::string path) : path_(std::move(path)) {
+  if (path_ == standard_stream) {
+    path_ = "standard output";
+    if ((descriptor_ = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)) < 0) fail(errno);
+    return;
+  }
   const destination to = follow(path_);
   target_ = to.path;
   struct stat status;

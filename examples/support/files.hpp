@@ -62,16 +62,22 @@ class input_file {
   uint64_t done_ = 0;
 };
 
-// The content of a regular file. Throws file_error.
+// The name that stands for standard input and standard output.
+inline constexpr std::string_view standard_stream = "-";
+
+// The content of a regular file, or of standard input for "-". Throws file_error.
 byte_buffer read_file(const std::string& path);
+
+// An input as messages name it: "-" is standard input.
+std::string shown_input(const std::string& path);
 
 // Do both names lead to one existing file?
 bool same_file(const std::string& a, const std::string& b) noexcept;
 
 // A file being written. Bytes go to a temporary beside the target, which commit() renames over it; without
 // commit() the temporary goes and the target stays as it was. A target that exists keeps its mode, and its
-// owner where that is allowed; a new one gets what umask leaves. Symbolic links are followed. Devices, pipes
-// and /dev/stdout are written directly. Whatever goes wrong is a file_error.
+// owner where that is allowed; a new one gets what umask leaves. Symbolic links are followed. Devices, pipes,
+// /dev/stdout and standard output, "-", are written directly. Whatever goes wrong is a file_error.
 class output_file {
  public:
   explicit output_file(std::string path);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 namespace tuck::tools {
 namespace {
@@ -25,12 +26,14 @@ constexpr named_type known_types[] = {
     {"f2", dtype::f16}, {"u4", dtype::u32}, {"i4", dtype::i32}, {"f4", dtype::f32}, {"u8", dtype::u64},
     {"i8", dtype::i64}, {"f8", dtype::f64}, {"?", dtype::u8},
 };
+// How NumPy saves types that it does not have itself, such as those of ml_dtypes.
+constexpr named_type opaque_types[] = {{"V1", dtype::u8}, {"f1", dtype::u8}, {"V2", dtype::u16}};
 
-// The element type of a descr; none where there is no such one. Single bytes have no order to be wrong.
-dtype type_of(std::string_view descr) {
+// The element type of a descr in this table; none where there is no such one. Single bytes have no order to be wrong.
+dtype type_of(std::string_view descr, span<const named_type> types) {
   const char order = descr.empty() ? '\0' : descr.front();
   if (order == '<' || order == '>' || order == '=' || order == '|') descr.remove_prefix(1);
-  for (const named_type& known : known_types)
+  for (const named_type& known : types)
     if (known.name == descr) return order == '>' && size_of(known.type) > 1 ? dtype::none : known.type;
   return dtype::none;
 }
@@ -44,7 +47,7 @@ class dict_reader {
 
  private:
   void read_item(npy_header& header);
-  dtype descr();
+  void descr(npy_header& header);
   bool boolean();
   std::vector<uint64_t> shape();
   uint64_t dimension();
@@ -88,10 +91,10 @@ void dict_reader::read_item(npy_header& header) {
   };
   if (key == "descr") {
     once(has_descr_);
-    header.type = descr();
+    descr(header);
   } else if (key == "fortran_order") {
     once(has_order_);
-    if (boolean()) fail("Fortran order is not supported; save numpy.ascontiguousarray(a)");
+    header.fortran_order = boolean();
   } else if (key == "shape") {
     once(has_shape_);
     header.shape = shape();
@@ -100,12 +103,14 @@ void dict_reader::read_item(npy_header& header) {
   }
 }
 
-dtype dict_reader::descr() {
+void dict_reader::descr(npy_header& header) {
   if (peek() == '[' || peek() == '(') fail("unsupported dtype: a structured one");
   const std::string name = quoted();
-  const dtype type = type_of(name);
-  if (type == dtype::none) fail("unsupported dtype '" + name + "'");
-  return type;
+  header.type = type_of(name, known_types);
+  if (header.type != dtype::none) return;
+  header.type = type_of(name, opaque_types);
+  if (header.type == dtype::none) fail("unsupported dtype '" + name + "'");
+  header.opaque = name;
 }
 
 bool dict_reader::boolean() {
@@ -228,13 +233,16 @@ npy_header parse_npy_header(const_bytes content, const std::string& file) {
   const std::optional<uint64_t> values = count_values(header.shape, size_of(header.type));
   if (!values) throw file_error(file, "the shape is too large");
   header.values = *values;
+  header.fortran_order = header.fortran_order && header.shape.size() > 1;
   header.prelude = text.substr(0, end);
   return header;
 }
 
-npy_file read_npy(const std::string& path) {
+npy_file read_npy(const std::string& path) { return parse_npy(read_file(path), path); }
+
+npy_file parse_npy(byte_buffer content, const std::string& path) {
   npy_file file;
-  file.content = read_file(path);
+  file.content = std::move(content);
   file.header = parse_npy_header(file.content.all(), path);
   file.first = file.header.prelude.size();
   const uint64_t there = file.content.size() - file.first;
@@ -300,6 +308,11 @@ std::vector<std::filesystem::path> npy_files(const std::string& directory) {
 std::string shape_text(const std::vector<uint64_t>& shape) {
   if (shape.empty()) return "scalar";
   return joined(shape, "x");
+}
+
+std::string array_text(const npy_header& header) {
+  return std::string(name(header.type)) + " " + shape_text(header.shape) +
+         (header.fortran_order ? " in Fortran order" : "");
 }
 
 }  // namespace tuck::tools

@@ -14,13 +14,15 @@ namespace tuck::tools {
 
 struct npy_header {
   dtype type = dtype::none;     // booleans are u8
+  std::string opaque;           // the dtype, such as "<V2", where it says no more than a size; `type` is then unsigned
   std::vector<uint64_t> shape;  // empty: one value, without dimensions
+  bool fortran_order = false;   // whether neighbours differ in the first index; false with one dimension
   uint64_t values = 1;          // product of the shape; `values` elements do not exceed 64 bits of bytes
   std::string prelude;          // all that comes before the values, verbatim
 };
 
-// Parses what `content` begins with; there may be anything behind. What this library has no element type for, and
-// Fortran order, is refused. Throws file_error about `file`.
+// Parses what `content` begins with; there may be anything behind. Types that this library does not have are refused.
+// Throws file_error about `file`.
 npy_header parse_npy_header(const_bytes content, const std::string& file);
 
 struct npy_file {
@@ -33,6 +35,8 @@ struct npy_file {
 
 // Throws file_error where the file cannot be read, is no .npy file, or has not exactly the bytes of its shape.
 npy_file read_npy(const std::string& path);
+// The same of content that has been read.
+npy_file parse_npy(byte_buffer content, const std::string& file);
 
 // The header of an array in C order as NumPy writes it, values beginning at a multiple of 64. NumPy has no bf16, which
 // becomes <u2, nor 8-bit floats, which become |u1.
@@ -46,5 +50,7 @@ std::vector<std::filesystem::path> npy_files(const std::string& directory);
 
 // A shape as one shows it: "16x32x32x32", "scalar" where there are no dimensions.
 std::string shape_text(const std::vector<uint64_t>& shape);
+// An array as one shows it: "f32 16x32", "f32 16x32 in Fortran order".
+std::string array_text(const npy_header& header);
 
 }  // namespace tuck::tools

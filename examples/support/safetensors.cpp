@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -20,14 +22,33 @@ constexpr uint64_t most_header_bytes = 100'000'000;  // limit of the reference i
 constexpr uint64_t data_alignment = 64;
 constexpr const char* metadata_key = "__metadata__";
 
-constexpr std::pair<std::string_view, dtype> known_dtypes[] = {
-    {"BOOL", dtype::u8},        {"U8", dtype::u8},   {"I8", dtype::i8},   {"F8_E4M3", dtype::f8e4m3},
-    {"F8_E5M2", dtype::f8e5m2}, {"U16", dtype::u16}, {"I16", dtype::i16}, {"F16", dtype::f16},
-    {"BF16", dtype::bf16},      {"U32", dtype::u32}, {"I32", dtype::i32}, {"F32", dtype::f32},
-    {"U64", dtype::u64},        {"I64", dtype::i64}, {"F64", dtype::f64}};
+// All types of safetensors 0.8, those of the library first.
+struct file_type {
+  std::string_view name;
+  dtype type;
+  uint32_t bits;
+};
+constexpr file_type file_types[] = {
+    {"U8", dtype::u8, 8},          {"I8", dtype::i8, 8},          {"F8_E4M3", dtype::f8e4m3, 8},
+    {"F8_E5M2", dtype::f8e5m2, 8}, {"U16", dtype::u16, 16},       {"I16", dtype::i16, 16},
+    {"F16", dtype::f16, 16},       {"BF16", dtype::bf16, 16},     {"U32", dtype::u32, 32},
+    {"I32", dtype::i32, 32},       {"F32", dtype::f32, 32},       {"U64", dtype::u64, 64},
+    {"I64", dtype::i64, 64},       {"F64", dtype::f64, 64},       {"BOOL", dtype::u8, 8},
+    {"F4", dtype::u8, 4},          {"F6_E2M3", dtype::u8, 6},     {"F6_E3M2", dtype::u8, 6},
+    {"F8_E8M0", dtype::u8, 8},     {"F8_E4M3FNUZ", dtype::u8, 8}, {"F8_E5M2FNUZ", dtype::u8, 8},
+    {"C64", dtype::u8, 64}};
+
+// Returns null for a type that is not known.
+const file_type* find_type(std::string_view name) noexcept {
+  const auto* const found =
+      std::find_if(std::begin(file_types), std::end(file_types), [&](const file_type& t) { return t.name == name; });
+  return found == std::end(file_types) ? nullptr : found;
+}
 
 // Parses the text as a JSON object. Rejects duplicate keys in an object.
 nlohmann::json parse_once(const std::string& text, const std::string& file) {
+  // To the parser, this byte is the end of the text.
+  if (text.find('\0') != std::string::npos) throw file_error(file, "the safetensors header has a byte 0");
   std::array<std::set<std::string>, 3> seen;  // keys at depths 0, 1 and 2
   const auto watch = [&](int depth, nlohmann::json::parse_event_t event, const nlohmann::json& value) {
     const auto at = static_cast<size_t>(depth);
@@ -56,20 +77,30 @@ class tensor_reader {
     const nlohmann::json& type = field("dtype");
     if (!type.is_string()) fail("its 'dtype' is not a string");
     t.dtype = type;
-    if (t.type() == dtype::none) fail("unsupported dtype '" + t.dtype + "'");
     const std::vector<uint64_t> place = numbers("data_offsets");
     if (place.size() != 2 || place[0] > place[1]) fail("its 'data_offsets' are not a begin and an end");
     t.begin = place[0], t.end = place[1];
-    uint64_t size = size_of(t.type());
-    if (std::find(t.shape.begin(), t.shape.end(), 0u) != t.shape.end()) size = 0;
-    for (const uint64_t dimension : t.shape) size = saturating_mul(size, dimension);
-    if (size != t.end - t.begin)
-      fail("its 'data_offsets' are " + std::to_string(t.end - t.begin) + " bytes apart, its shape needs " +
-           std::to_string(size));
+    check_size(t);
     return t;
   }
 
  private:
+  // Checks that the values have as many bytes as type and shape need.
+  void check_size(const named_tensor& t) const {
+    uint64_t values = std::find(t.shape.begin(), t.shape.end(), 0u) == t.shape.end();
+    for (const uint64_t dimension : t.shape) values = saturating_mul(values, dimension);
+    const uint64_t bytes = t.end - t.begin;
+    const std::string apart = "its 'data_offsets' are " + std::to_string(bytes) + " bytes apart, ";
+    if (const file_type* const known = find_type(t.dtype)) {
+      const uint64_t group = 8 / std::gcd(8u, known->bits);  // values that are whole bytes together
+      if (values % group != 0) fail("its " + std::to_string(values) + " values of " + t.dtype + " are no whole bytes");
+      const uint64_t needed = saturating_mul(values / group, group * known->bits / 8);
+      if (bytes != needed) fail(apart + "its shape needs " + std::to_string(needed));
+    } else if (values == 0 ? bytes != 0 : bytes == 0 || saturating_mul(bytes, 8) % values != 0) {
+      fail(apart + "no whole number of bits for each of its " + std::to_string(values) + " values");
+    }
+  }
+
   const nlohmann::json& field(const char* key) const {
     const auto found = described_.find(key);
     if (found == described_.end()) fail(std::string("it has no '") + key + "'");
@@ -110,9 +141,8 @@ uint64_t check_places(std::vector<named_tensor>& tensors, const std::string& fil
 }  // namespace
 
 dtype named_tensor::type() const noexcept {
-  for (const auto& known : known_dtypes)
-    if (known.first == dtype) return known.second;
-  return tuck::dtype::none;
+  const file_type* const known = find_type(dtype);
+  return known == nullptr ? tuck::dtype::u8 : known->type;
 }
 
 safetensors_header parse_safetensors_header(std::string text, const std::string& file) {
@@ -123,6 +153,7 @@ safetensors_header parse_safetensors_header(std::string text, const std::string&
       header.tensors.push_back(tensor_reader(name, described, file).read());
       continue;
     }
+    if (described.is_null()) continue;  // as if there were none
     const auto is_text = [](const nlohmann::json& value) { return value.is_string(); };
     if (!described.is_object() || !std::all_of(described.begin(), described.end(), is_text))
       throw file_error(file, "its '__metadata__' is not an object of strings");
@@ -133,9 +164,11 @@ safetensors_header parse_safetensors_header(std::string text, const std::string&
   return header;
 }
 
-safetensors_file read_safetensors(const std::string& path) {
+safetensors_file read_safetensors(const std::string& path) { return parse_safetensors(read_file(path), path); }
+
+safetensors_file parse_safetensors(byte_buffer content, const std::string& path) {
   safetensors_file file;
-  file.content = read_file(path);
+  file.content = std::move(content);
   const const_bytes all = file.content.all();
   const uint64_t there = all.size() - std::min(all.size(), length_bytes);
   const uint64_t length = all.size() < length_bytes ? 0 : load_unaligned<uint64_t>(all.data());

@@ -20,7 +20,7 @@ struct named_tensor {
   uint64_t begin = 0;  // offsets of its values in the data
   uint64_t end = 0;
 
-  // The element type: u8 where the library has none, as for booleans and floats of 8 bits.
+  // The element type: u8, bytes, where the library has none, as for BOOL, F4, C64, and types that later files may have.
   tuck::dtype type() const noexcept;
 };
 
@@ -32,7 +32,7 @@ struct safetensors_header {
 };
 
 // Throws file_error about `file` if the text is not a header, if values overlap or have gaps, or if their size does not
-// match the shape.
+// match type and shape. Each value of an unknown type must have a whole number of bits.
 safetensors_header parse_safetensors_header(std::string text, const std::string& file);
 
 struct safetensors_file {
@@ -46,6 +46,8 @@ struct safetensors_file {
 
 // Throws file_error if the file cannot be read, is not a safetensors file, or its size does not match its tensors.
 safetensors_file read_safetensors(const std::string& path);
+// The same of content that has been read.
+safetensors_file parse_safetensors(byte_buffer content, const std::string& file);
 
 // Returns everything before the data: the length and `text`.
 std::string safetensors_prelude(const std::string& text);

@@ -46,7 +46,7 @@ class training {
         layers_(layers_of(network)),
         options_(options),
         memory_(options.device_bytes),
-        swap_({.pinned_bytes = options.pinned_bytes, .path = p.path}, memory_),
+        swap_({.pinned_bytes = options.pinned_bytes, .path = p.path, .full = tuck::on_full::keep_on_device}, memory_),
         records_(network.size()),
         bounds_(network.size(), tuck::bound_controller({.refresh = static_cast<uint64_t>(options.steps)})) {
     if (p.decides == rule::advised) advisor_ = make_advisor(network, profile, p.codecs);

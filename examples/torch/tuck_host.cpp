@@ -7,6 +7,8 @@
 #include <tuck/host.hpp>
 #include <tuck/model.hpp>
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -25,6 +27,7 @@
 
 struct tuck_advisor {
   tuck::advisor model;
+  uint64_t codecs, tensors = 0;
 };
 struct tuck_bound {
   tuck::bound_controller model;
@@ -33,7 +36,8 @@ struct tuck_job {
   enum class stage { waiting, running, done };
 
   std::function<int(tuck_job&)> work;
-  size_t bytes = 0;  // of values
+  const void* owner = nullptr;  // the worker that has it
+  size_t bytes = 0;             // of values
   stage now = stage::waiting;
   int status = 0;
   double seconds = 0;
@@ -94,17 +98,24 @@ template <tuck::codec C> C with_bound(const tuck::error_bound& bound) {
     return C{};
 }
 
+// The enumeration of a C caller's number. Numbers that do not fit become `unknown`, not what their low bits say.
+template <class Enum> Enum enum_of(int number, Enum unknown) {
+  const auto e = static_cast<Enum>(number);
+  return static_cast<int>(e) == number ? e : unknown;
+}
+tuck::dtype type_of(int dtype) { return enum_of(dtype, tuck::dtype::none); }
 tuck::error_bound bound_of(int mode, double bound) {
-  return {.mode = static_cast<tuck::bound_mode>(mode), .value = bound};
+  return {.mode = enum_of(mode, tuck::bound_mode{255}), .value = bound};
 }
 
 // visitor(codec) for the one of that name and type in Lists, which `called` names; whether there is one.
 template <class Lists, size_t n, class Visitor>
-bool with_codec(const named (&called)[n], std::string_view name, const tuck::error_bound& bound, int dtype,
+bool with_codec(const named (&called)[n], const char* name, const tuck::error_bound& bound, int dtype,
                 const Visitor& visitor) {
+  if (name == nullptr) return false;
   const auto in_list = [&]<tuck::codec... Cs>(tuck::codec_list<Cs...>) {
     const auto one = [&]<class C>(std::type_identity<C>) {
-      if (!tuck::holds<tuck::value_t<C>>(static_cast<tuck::dtype>(dtype))) return false;
+      if (!tuck::holds<tuck::value_t<C>>(type_of(dtype))) return false;
       visitor(with_bound<C>(bound));
       return true;
     };
@@ -112,23 +123,22 @@ bool with_codec(const named (&called)[n], std::string_view name, const tuck::err
   };
   bool found = false;
   [&]<size_t... I>(std::index_sequence<I...>) {
-    found = ((name == called[I].name && in_list(std::tuple_element_t<I, Lists>{})) || ...);
+    found = ((std::string_view(name) == called[I].name && in_list(std::tuple_element_t<I, Lists>{})) || ...);
   }(std::make_index_sequence<n>{});
   return found;
 }
 template <class Visitor>
-bool with_codec(std::string_view name, const tuck::error_bound& bound, int dtype, const Visitor& visitor) {
+bool with_codec(const char* name, const tuck::error_bound& bound, int dtype, const Visitor& visitor) {
   return with_codec<lists>(names, name, bound, dtype, visitor);
 }
-template <class Visitor> bool with_delta_codec(std::string_view name, int dtype, const Visitor& visitor) {
+template <class Visitor> bool with_delta_codec(const char* name, int dtype, const Visitor& visitor) {
   return with_codec<delta_lists>(delta_names, name, {}, dtype, visitor);
 }
 
 // Deltas change few values: large chunks, close to each other.
 template <tuck::codec C> constexpr tuck::frame_options shape_of_delta(int dtype) {
-  return {.chunk_values = tuck::max_chunk_raw_bytes / sizeof(tuck::value_t<C>),
-          .alignment = 16,
-          .type = static_cast<tuck::dtype>(dtype)};
+  return {
+      .chunk_values = tuck::max_chunk_raw_bytes / sizeof(tuck::value_t<C>), .alignment = 16, .type = type_of(dtype)};
 }
 
 // What was asked for, or the status of what went wrong; no exception leaves the library.
@@ -140,42 +150,55 @@ template <class Body> int guarded(const Body& body) noexcept {
   }
 }
 
-// One thread, which begins with the first job.
+// One thread, which begins with the first job. fork() copies no threads, but perhaps a locked mutex: the child has a
+// worker of its own.
 class worker {
  public:
-  static worker& get() {
-    static auto& one = *new worker;  // never destroyed: jobs may be freed while the program ends
-    return one;
-  }
+  static worker& get() { return *now; }
 
   // It is woken for several jobs: waking costs as much as encoding some 32 KiB.
   void add(tuck_job& job) {
     const std::lock_guard lock(mutex_);
     if (!runs_) std::thread([this] { loop(); }).detach();
     runs_ = true;
-    jobs_.push_back(&job);
-    waiting_ += job.bytes;
+    push(job);
     if (waiting_ >= enough) added_.notify_one();
   }
   // Does it here if it is waiting for its turn.
   void finish(tuck_job& job) {
     std::unique_lock lock(mutex_);
+    adopt(job);
     if (job.now == tuck_job::stage::waiting) run(lock, job);
     done_.wait(lock, [&] { return job.now == tuck_job::stage::done; });
   }
   void forget(tuck_job& job) {
     std::unique_lock lock(mutex_);
+    adopt(job);
     if (job.now == tuck_job::stage::waiting) return take(job);
     done_.wait(lock, [&] { return job.now == tuck_job::stage::done; });
   }
-  bool is_done(const tuck_job& job) {
+  bool is_done(tuck_job& job) {
     const std::lock_guard lock(mutex_);
+    adopt(job);
     return job.now == tuck_job::stage::done;
   }
 
  private:
   static constexpr size_t enough = 1 << 19;  // bytes of values
+  static worker* now;                        // never destroyed: jobs may be freed while the program ends
 
+  void push(tuck_job& job) {
+    job.owner = this;
+    jobs_.push_back(&job);
+    waiting_ += job.bytes;
+  }
+  // In a child of fork(), what its parent's thread has not done waits again. A frame half written is left behind.
+  void adopt(tuck_job& job) {
+    if (job.owner == this || job.now == tuck_job::stage::done) return;
+    new (&job.frame) std::vector<std::byte>;
+    job.now = tuck_job::stage::waiting;
+    push(job);
+  }
   void take(tuck_job& job) {
     jobs_.erase(std::find(jobs_.begin(), jobs_.end(), &job));
     waiting_ -= job.bytes;
@@ -206,12 +229,16 @@ class worker {
   size_t waiting_ = 0;
   bool runs_ = false;
 };
+worker* worker::now = [] {
+  pthread_atfork(nullptr, nullptr, [] { now = new worker; });
+  return new worker;
+}();
 
 template <class Work> tuck_job* begun(int dtype, uint64_t count, const Work& work) noexcept {
   try {
     auto job = std::make_unique<tuck_job>();
     job->work = work;
-    job->bytes = count * tuck::size_of(static_cast<tuck::dtype>(dtype));
+    job->bytes = count * tuck::size_of(type_of(dtype));
     worker::get().add(*job);
     return job.release();
   } catch (...) {  // of memory, or there can be no thread
@@ -247,7 +274,7 @@ const char* const* tuck_host_codecs(void) {
 
 int tuck_host_is_lossy(const char* codec) {
   for (const named& n : names)
-    if (n.name == std::string_view(codec)) return n.lossy;
+    if (codec != nullptr && n.name == std::string_view(codec)) return n.lossy;
   return 0;
 }
 
@@ -352,7 +379,7 @@ void tuck_job_free(tuck_job* job) {
 
 tuck_advisor* tuck_advisor_new(double d2h, double h2d, unsigned codecs) {
   try {
-    return new tuck_advisor{tuck::advisor({d2h, h2d}, std::vector<tuck::advised_codec>(codecs))};
+    return new tuck_advisor{tuck::advisor({d2h, h2d}, std::vector<tuck::advised_codec>(codecs)), codecs};
   } catch (...) {
     return nullptr;
   }
@@ -360,18 +387,21 @@ tuck_advisor* tuck_advisor_new(double d2h, double h2d, unsigned codecs) {
 void tuck_advisor_free(tuck_advisor* a) { delete a; }
 int64_t tuck_advisor_add(tuck_advisor* a, uint64_t bytes, double hidden_out, double hidden_in) {
   try {
-    return static_cast<int64_t>(a->model.add({.bytes = bytes, .hidden_out = hidden_out, .hidden_in = hidden_in}));
+    const size_t tensor = a->model.add({.bytes = bytes, .hidden_out = hidden_out, .hidden_in = hidden_in});
+    a->tensors = tensor + 1;
+    return static_cast<int64_t>(tensor);
   } catch (...) {
     return -1;
   }
 }
 int64_t tuck_advisor_decide(tuck_advisor* a, uint64_t tensor, double sparsity) {
+  if (tensor >= a->tensors) return -1;
   const tuck::swap_decision& d = a->model.decide(tensor, sparsity);
   return d.how == tuck::swap_decision::mode::encode ? static_cast<int64_t>(d.codec) : -1;
 }
 void tuck_advisor_measured(tuck_advisor* a, uint64_t tensor, uint64_t codec, double sparsity, double encode,
                            double decode, double ratio) {
-  a->model.measured(tensor, codec, sparsity, encode, decode, ratio);
+  if (tensor < a->tensors && codec < a->codecs) a->model.measured(tensor, codec, sparsity, encode, decode, ratio);
 }
 
 tuck_bound* tuck_bound_new(double a, double share, uint64_t refresh, double first, double lowest, double highest) {

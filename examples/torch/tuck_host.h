@@ -15,10 +15,13 @@ extern "C" {
 
 #define TUCK_EXPORT __attribute__((visibility("default")))
 
-/* Element types: tuck::dtype's numbers, as frames have them. */
+/* Element types: tuck::dtype's numbers, as frames have them. A number that no type or mode has is refused, however
+ * large it is: a type as one that the codec is not for, 17, or as another than the frame's, 16; a lossy codec's mode
+ * by 1. */
 
 /* The codecs, as their stages are named, ended by NULL. The lossy ones take a bound and its mode, tuck::bound_mode's
- * number: 0 absolute, 1 of the range, 2 pointwise. The others do not look at them. */
+ * number: 0 absolute, 1 of the range, 2 pointwise. The others do not look at them. A name that is not in the
+ * list, or NULL, is refused by 17, and is not lossy. */
 TUCK_EXPORT const char* const* tuck_host_codecs(void);
 TUCK_EXPORT int tuck_host_is_lossy(const char* codec);
 
@@ -38,8 +41,8 @@ TUCK_EXPORT int tuck_host_decode(const void* frame, uint64_t frame_bytes, int dt
 
 /* The same on a thread of the library's own, in the order of the calls, which is woken for 512 KiB of values. What has
  * not begun when it is waited for is done by who waits. Values and frames that are given have to stay until
- * tuck_job_free, which waits, too, or takes back what has not begun. NULL: as tuck_host_room's 0, or there is no
- * memory. */
+ * tuck_job_free, which waits, too, or takes back what has not begun. A child of fork() may wait for its parent's jobs
+ * and free them, and begins anew what was not done. NULL: as tuck_host_room's 0, or there is no memory. */
 typedef struct tuck_job tuck_job;
 TUCK_EXPORT tuck_job* tuck_job_encode(const char* codec, int mode, double bound, int dtype, const void* values,
                                       uint64_t count);
@@ -66,7 +69,8 @@ TUCK_EXPORT int tuck_host_decode_delta(const void* frame, uint64_t frame_bytes, 
 TUCK_EXPORT uint64_t tuck_host_digest(const void* data, uint64_t bytes);
 
 /* tuck::advisor over lossless codecs, numbered from 0, and a link of so many bytes a second each way. Tensors are
- * numbered from 0, too. Decisions are a codec's number, or -1: as it is. NULL: there is no memory. */
+ * numbered from 0, too. Decisions are a codec's number, or -1: as it is, also for a number that no tensor
+ * has. Measurements of these, or of codecs that there are not, are dropped. NULL: there is no memory. */
 typedef struct tuck_advisor tuck_advisor;
 TUCK_EXPORT tuck_advisor* tuck_advisor_new(double d2h, double h2d, unsigned codecs);
 TUCK_EXPORT void tuck_advisor_free(tuck_advisor*);

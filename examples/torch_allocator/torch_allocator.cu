@@ -80,7 +80,8 @@ class device_scope {
 
 struct device_state {
   device_state(uint64_t pinned_bytes, int device)
-      : swap({.pinned_bytes = pinned_bytes, .device = device, .cpu_threads = 0}, memory) {}
+      : swap({.pinned_bytes = pinned_bytes, .device = device, .full = tuck::on_full::keep_on_device, .cpu_threads = 0},
+             memory) {}
 
   tuck::async_resource memory;
   tuck::swap_stream swap;

@@ -10,8 +10,6 @@ namespace tuck::tools {
 // Lossless codecs are instantiated once per element size.
 template <template <class> class Codec>
 using over_all_types = codec_list<Codec<untyped<1>>, Codec<untyped<2>>, Codec<untyped<4>>, Codec<untyped<8>>>;
-template <template <class> class Codec>
-using over_wide_types = codec_list<Codec<untyped<2>>, Codec<untyped<4>>, Codec<untyped<8>>>;
 
 template <template <class> class Codec>
 using over_floating_types = codec_list<Codec<f16>, Codec<bf16>, Codec<float>, Codec<double>>;
@@ -36,8 +34,8 @@ using program_codecs = joined_lists<
     codec_list<exponents<f16>, exponents<bf16>, exponents<float>, exponents<f8e4m3>, exponents<f8e5m2>>,
     over_all_types<gaps>,
     over_floating_types<quantize>,
-    over_wide_types<zvc_huffman>,
-    over_wide_types<zvc_rle_huffman>,
+    over_all_types<zvc_huffman>,
+    over_all_types<zvc_rle_huffman>,
     over_all_types<delta_rle_bitpack>,
     over_floating_types<quantize_delta_huffman>
 >::type;

@@ -10,6 +10,7 @@ std::string stage_names(const stage_list& stages) {
     if (s.id == codec_id::none) break;
     if (!names.empty()) names += '+';
     names += name(s.id);
+    if (s.id >= codec_id::custom) names += '(' + std::to_string(static_cast<uint16_t>(s.id)) + ')';
   }
   return names;
 }

@@ -29,6 +29,9 @@ bool is_lossy(std::string_view codec);
 inline constexpr const char* delta_codec = "gaps";
 inline constexpr uint32_t delta_alignment = 16;
 
+// Codecs whose deltas the device encodes and decodes. Each takes four kernels per element size.
+inline constexpr std::string_view device_delta_codecs[] = {"gaps", "rle", "zvc"};
+
 // Returns the most values that a chunk of this codec may have.
 uint32_t most_chunk_values(std::string_view codec, dtype type);
 
@@ -83,9 +86,9 @@ outcome compact_delta_frames(const std::vector<const_bytes>& deltas, bytes frame
 uint64_t most_delta_bytes(const frame_header& delta, const_bytes metadata);
 
 // Encode and decode with the device calls, on a GPU or on the simulator, depending on how the program was built. Throw
-// if there is no device or if it fails.
+// if there is no device or if it fails. To decode a delta, `out` contains the base.
 outcome encode_on_device(const codec_choice& choice, dtype type, const_bytes values, bytes frame,
-                         const frame_options& options);
+                         const frame_options& options, const const_bytes* base = nullptr);
 outcome decode_on_device(const_bytes frame, bytes out);
 
 }  // namespace tuck::tools

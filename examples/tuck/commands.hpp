@@ -1,8 +1,11 @@
-// The program's commands. Each throws file_error for bad input (exit 1) and usage_error for a bad call (exit 2).
+// The program's commands. Each throws file_error for bad input (exit 1) and usage_error for a bad call (exit 2). As a
+// file, "-" is standard input or standard output.
 #pragma once
 
+#include "codec_rules.hpp"
 #include "codecs.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -16,11 +19,17 @@ struct usage_error : std::runtime_error {
 
 enum class machine { host, device };
 
+inline bool has_device_deltas(std::string_view codec) {
+  return std::find(std::begin(device_delta_codecs), std::end(device_delta_codecs), codec) !=
+         std::end(device_delta_codecs);
+}
+
 struct encode_options {
   std::string in;
   std::string out;
   std::string base;  // file with the base of a delta; empty: no delta
-  codec_choice codec;
+  codec_rules codecs{"zvc"};
+  error_bound bound = codec_choice{}.bound;
   bool chooses_codec = false;  // whether to use the default codec of deltas
   machine on = machine::host;
   dtype as = dtype::none;  // type that the integers of the file stand for; none: integers
@@ -64,6 +73,7 @@ void decode(const decode_options& options);
 void compact(const compact_options& options);
 void info(const info_options& options);
 void verify(const verify_options& options);
-void compare(const compare_options& options);
+// Returns whether all values have equal bits.
+bool compare(const compare_options& options);
 
 }  // namespace tuck::tools

@@ -3,12 +3,16 @@
 #include "frame_file.hpp"
 #include "support/progress.hpp"
 
+#include <utility>
+
 namespace tuck::tools {
 namespace {
 
-frame_file open_delta(const std::string& path) {
-  frame_file frame = open_frame(path);
-  if (!frame.view.is_delta()) throw file_error(path, message(status::not_a_delta));
+frame_file open_delta(const std::string& path, const std::string& out) {
+  input in = read_input(path, out);
+  if (in.is_safetensors) throw file_error(in.path, "compact takes .tuck files only");
+  frame_file frame = open_frame(std::move(in));
+  if (!frame.view.is_delta()) throw file_error(shown_input(path), message(status::not_a_delta));
   return frame;
 }
 
@@ -22,9 +26,7 @@ void compact(const compact_options& options) {
   std::vector<const_bytes> frames;
   deltas.reserve(paths.size());
   for (const std::string& path : paths) {
-    if (is_safetensors(path)) throw file_error(path, "compact takes .tuck files only");
-    check_output(path, options.others.back());
-    deltas.push_back(open_delta(path));
+    deltas.push_back(open_delta(path, options.others.back()));
     frames.push_back(deltas.back().content.all());
   }
   const frame_file& last = deltas.back();
@@ -38,7 +40,7 @@ void compact(const compact_options& options) {
     progress shown("compacting", deltas.front().view.chunks() * (deltas.size() + 1), raw_bytes(last.view));
     done = compact_delta_frames(frames, frame.all(), shape, shown.execution(options.threads), which);
   }
-  if (!done) throw file_error(paths[which], failure_text(done, deltas[which].view));
+  if (!done) throw file_error(shown_input(paths[which]), failure_text(done, deltas[which].view));
   out.write(frame.all().subspan(0, done.bytes));
   out.commit();
 }

@@ -1,16 +1,20 @@
 #include "commands.hpp"
 #include "declared_type.hpp"
+#include "frame_file.hpp"
 #include "support/numbers.hpp"
 #include "support/progress.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <limits>
 #include <new>
+#include <utility>
+#include <vector>
 
 namespace tuck::tools {
 namespace {
@@ -90,14 +94,14 @@ template <element T> distance distance_of_block(span<const T> a, span<const T> b
   return found;
 }
 
-template <element T> distance distance_of(const npy_file& a, const npy_file& b) {
-  const uint64_t values = a.header.values;
-  const auto typed = [&](const npy_file& file, uint64_t first) {
-    return span<const T>(reinterpret_cast<const T*>(file.data().data()), values)
+template <element T> distance distance_of(const_bytes a, const_bytes b) {
+  const uint64_t values = a.size() / sizeof(T);
+  const auto typed = [&](const_bytes all, uint64_t first) {
+    return span<const T>(reinterpret_cast<const T*>(all.data()), values)
         .subspan(first, std::min(block_values, values - first));
   };
   const uint64_t blocks = ceil_div(values, block_values);
-  progress shown("comparing", blocks, a.data().size());
+  progress shown("comparing", blocks, a.size());
   std::atomic<uint64_t>& done = *shown.execution(1).chunks_done;
   distance sum;
   for (uint64_t block = 0; block < blocks; ++block) {
@@ -107,7 +111,8 @@ template <element T> distance distance_of(const npy_file& a, const npy_file& b) 
   return sum;
 }
 
-distance distance_as(dtype type, const npy_file& a, const npy_file& b) {
+// Both have the same size, and are aligned for the type.
+distance distance_as(dtype type, const_bytes a, const_bytes b) {
   switch (type) {
     case dtype::u8: return distance_of<uint8_t>(a, b);
     case dtype::i8: return distance_of<int8_t>(a, b);
@@ -123,7 +128,7 @@ distance distance_as(dtype type, const npy_file& a, const npy_file& b) {
     case dtype::f64: return distance_of<double>(a, b);
     case dtype::f8e4m3: return distance_of<f8e4m3>(a, b);
     case dtype::f8e5m2: return distance_of<f8e5m2>(a, b);
-    case dtype::none: break;  // read_npy rejects it
+    case dtype::none: break;  // readers reject it
   }
   return {};
 }
@@ -141,21 +146,31 @@ std::string values_text(uint64_t count) { return std::to_string(count) + (count 
 
 void print_line(const char* what, const std::string& text) { std::printf("%-22s %s\n", what, text.c_str()); }
 
-void print_text(const compare_options& options, dtype type, const npy_header& header, const distance& d) {
-  char psnr[64], share[32];
+std::string relative_text(const distance& d) {
+  if (d.zero_in_reference == 0) return text_of(d.relative());
+  return text_of(d.relative()) + ", without " + values_text(d.zero_in_reference) + " where only the reference is 0";
+}
+
+std::string psnr_text(const distance& d) {
+  char psnr[64];
   std::snprintf(psnr, sizeof psnr, std::isfinite(d.psnr()) ? "%.2Lf dB" : "%Lf", d.psnr());
+  return psnr;
+}
+
+void print_files(const std::string& reference, const std::string& other) {
+  print_line("reference", printable(reference));
+  print_line("compared", printable(other));
+}
+
+void print_text(dtype type, const npy_header& header, const distance& d) {
+  char share[32];
   std::snprintf(share, sizeof share, ", %.3g %%", 100 * d.share_of_different());
-  std::string relative = text_of(d.relative());
-  if (d.zero_in_reference != 0)
-    relative += ", without " + values_text(d.zero_in_reference) + " where only the reference is 0";
-  print_line("reference", printable(options.in));
-  print_line("compared", printable(options.other));
   print_line("tensor", std::string(name(type)) + " " + shape_text(header.shape));
   print_line("values", std::to_string(d.values));
   print_line("max absolute error", text_of(d.absolute(), is_integer(type)));
-  print_line("max relative error", relative);
+  print_line("max relative error", relative_text(d));
   print_line("RMS error", text_of(d.rms()));
-  print_line("PSNR", psnr);
+  print_line("PSNR", psnr_text(d));
   print_line("different bits", values_text(d.different_bits) + share);
   print_line("mismatched non-finite", values_text(d.mismatched));
 }
@@ -171,47 +186,106 @@ nlohmann::ordered_json max_error_json(dtype type, const distance& d) {
   return json_of(d.absolute());
 }
 
-void print_json(dtype type, const npy_header& header, const distance& d) {
-  const nlohmann::ordered_json about = {{"dtype", name(type)},
-                                        {"shape", header.shape},
-                                        {"values", d.values},
-                                        {"max_absolute_error", max_error_json(type, d)},
-                                        {"max_relative_error", json_of(d.relative())},
-                                        {"zero_in_reference_only", d.zero_in_reference},
-                                        {"rms_error", json_of(d.rms())},
-                                        {"psnr_db", json_of(d.psnr())},
-                                        {"different_bits", d.different_bits},
-                                        {"different_bits_share", d.share_of_different()},
-                                        {"mismatched_non_finite", d.mismatched}};
-  std::cout << about.dump(2) << '\n';
+nlohmann::ordered_json json_of(dtype type, const std::string& type_name, const std::vector<uint64_t>& shape,
+                               const distance& d) {
+  return {{"dtype", type_name},
+          {"shape", shape},
+          {"values", d.values},
+          {"max_absolute_error", max_error_json(type, d)},
+          {"max_relative_error", json_of(d.relative())},
+          {"zero_in_reference_only", d.zero_in_reference},
+          {"rms_error", json_of(d.rms())},
+          {"psnr_db", json_of(d.psnr())},
+          {"different_bits", d.different_bits},
+          {"different_bits_share", d.share_of_different()},
+          {"mismatched_non_finite", d.mismatched}};
 }
 
-npy_file read_one(const std::string& path) {
+input read_one(const std::string& path) {
   try {
-    return read_npy(path);
+    return read_input(path);
   } catch (const std::bad_alloc&) {
-    throw file_error(path, "not enough memory");
+    throw file_error(shown_input(path), "not enough memory");
   }
+}
+
+bool compare_npy(const compare_options& options, input reference, input other) {
+  const npy_file a = parse_npy(std::move(reference.content), reference.path);
+  const npy_file b = parse_npy(std::move(other.content), other.path);
+  const dtype type = declared_type(a.header, options.as, reference.path);
+  const dtype type_of_other = declared_type(b.header, options.as, other.path);
+  if (type != type_of_other)
+    throw file_error(other.path,
+                     std::string("its values are ") + name(type_of_other) + ", the reference's are " + name(type));
+  if (a.header.shape != b.header.shape)
+    throw file_error(other.path, "its shape is " + shape_text(b.header.shape) + ", the reference's is " +
+                                     shape_text(a.header.shape));
+  if (a.header.fortran_order != b.header.fortran_order)
+    throw file_error(other.path, "one of the arrays is in Fortran order; save both in one order");
+  const distance d = distance_as(type, a.data(), b.data());
+  if (options.json) {
+    std::cout << json_of(type, name(type), a.header.shape, d).dump(2) << '\n';
+  } else {
+    print_files(reference.path, other.path);
+    print_text(type, a.header, d);
+  }
+  return d.different_bits == 0;
+}
+
+// A tensor of both files, and how far its values are apart.
+struct compared_tensor {
+  const named_tensor& tensor;
+  distance apart;
+};
+
+void print_table(const std::vector<compared_tensor>& tensors) {
+  std::printf("\n%-24s %14s %14s %16s %16s %16s  %s\n", "tensor", "values", "different", "max error", "RMS error",
+              "PSNR", "name");
+  for (const auto& [t, d] : tensors)
+    std::printf("%-24s %14" PRIu64 " %14" PRIu64 " %16s %16s %16s  %s\n",
+                printable(t.dtype + " " + shape_text(t.shape)).c_str(), d.values, d.different_bits,
+                text_of(d.absolute(), is_integer(t.type())).c_str(), text_of(d.rms()).c_str(), psnr_text(d).c_str(),
+                printable(t.name).c_str());
+}
+
+bool compare_safetensors(const compare_options& options, input reference, input other) {
+  if (options.as != dtype::none) throw usage_error("--as is for .npy files; safetensors files store their types");
+  const safetensors_file a = parse_safetensors(std::move(reference.content), reference.path);
+  const safetensors_file b = parse_safetensors(std::move(other.content), other.path);
+  const std::vector<const_bytes> in_other =
+      values_in(b, other.path, a.header.tensors, reference.path, "the compared file");
+  std::vector<compared_tensor> tensors;
+  uint64_t different = 0;
+  for (const named_tensor& t : a.header.tensors) {
+    byte_buffer room, room_of_other;
+    tensors.push_back({t, distance_as(t.type(), aligned(a.values(t), t.type(), room),
+                                      aligned(in_other[tensors.size()], t.type(), room_of_other))});
+    different += tensors.back().apart.different_bits != 0;
+  }
+  if (options.json) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const auto& [t, d] : tensors) {
+      list.push_back({{"name", t.name}});
+      list.back().update(json_of(t.type(), t.dtype, t.shape, d));
+    }
+    std::cout << nlohmann::ordered_json{{"different_tensors", different}, {"tensors", std::move(list)}}.dump(2) << '\n';
+  } else {
+    print_files(reference.path, other.path);
+    print_line("different tensors", std::to_string(different) + " of " + std::to_string(tensors.size()));
+    print_table(tensors);
+  }
+  return different == 0;
 }
 
 }  // namespace
 
-void compare(const compare_options& options) {
-  const npy_file a = read_one(options.in);
-  const npy_file b = read_one(options.other);
-  const dtype type = declared_type(a.header, options.as, options.in);
-  const dtype other = declared_type(b.header, options.as, options.other);
-  if (type != other)
-    throw file_error(options.other,
-                     std::string("its values are ") + name(other) + ", the reference's are " + name(type));
-  if (a.header.shape != b.header.shape)
-    throw file_error(options.other, "its shape is " + shape_text(b.header.shape) + ", the reference's is " +
-                                        shape_text(a.header.shape));
-  const distance d = distance_as(type, a, b);
-  if (options.json)
-    print_json(type, a.header, d);
-  else
-    print_text(options, type, a.header, d);
+bool compare(const compare_options& options) {
+  input a = read_one(options.in), b = read_one(options.other);
+  if (a.is_safetensors != b.is_safetensors)
+    throw file_error(b.path, std::string("this is ") + (b.is_safetensors ? "a" : "no") +
+                                 " safetensors file, the reference is " + (a.is_safetensors ? "one" : "none"));
+  const auto compare_two = a.is_safetensors ? compare_safetensors : compare_npy;
+  return compare_two(options, std::move(a), std::move(b));
 }
 
 }  // namespace tuck::tools

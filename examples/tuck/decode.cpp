@@ -4,6 +4,7 @@
 #include "support/progress.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tuck::tools {
 namespace {
@@ -22,6 +23,9 @@ outcome decode_values(const decode_options& options, const tensor_to_decode& t, 
 }
 
 void decode_one(const decode_options& options, const tensor_to_decode& t, progress& shown) {
+  const std::string codec = stage_names(t.view.header().stages);
+  if (options.on == machine::device && t.view.is_delta() && !has_device_deltas(codec))
+    throw t.about.error("--on device decodes no deltas of " + codec + "; pass --on host");
   outcome done;
   if (reinterpret_cast<uintptr_t>(t.values.data()) % value_bytes(t.view) == 0) {
     done = decode_values(options, t, t.values, shown);
@@ -31,7 +35,8 @@ void decode_one(const decode_options& options, const tensor_to_decode& t, progre
     done = decode_values(options, t, room.all(), shown);
     std::copy(room.all().begin(), room.all().end(), t.values.begin());
   }
-  if (done.code == status::wrong_base) throw subject{options.base, t.about.tensor}.error(message(done.code));
+  if (done.code == status::wrong_base)
+    throw subject{shown_input(options.base), t.about.tensor}.error(message(done.code));
   if (!done) throw t.about.error(failure_text(done, t.view));
 }
 
@@ -55,23 +60,21 @@ void check_needs_base(const decode_options& options, const frame_view& frame, co
 // Copies the base of a delta into `values`, which has the size of the tensor. `restored` is the header of the array to
 // decode.
 void read_base(const decode_options& options, const npy_header& restored, bytes values) {
-  const npy_file base = read_npy(options.base);
+  input from = read_input(options.base);
+  const npy_file base = parse_npy(std::move(from.content), from.path);
   const const_bytes all = base.data();
   if (all.size() != values.size())
-    throw file_error(options.base, "the base has " + std::to_string(all.size()) + " bytes of values, the delta needs " +
-                                       std::to_string(values.size()));
-  if (base.header.type != restored.type || base.header.shape != restored.shape)
-    throw file_error(options.base, std::string("the base is ") + name(base.header.type) + " " +
-                                       shape_text(base.header.shape) + ", the delta restores " + name(restored.type) +
-                                       " " + shape_text(restored.shape));
+    throw file_error(from.path, "the base has " + std::to_string(all.size()) + " bytes of values, the delta needs " +
+                                    std::to_string(values.size()));
+  check_base(base.header, from.path, restored, "the delta restores ");
   std::copy(all.begin(), all.end(), values.begin());
 }
 
-void decode_npy(const decode_options& options) {
-  const frame_file frame = open_frame(options.in);
-  const subject about{options.in, {}};
+void decode_npy(const decode_options& options, input in) {
+  const subject about{in.path, {}};
+  const frame_file frame = open_frame(std::move(in));
   check_needs_base(options, frame.view, about);
-  const npy_header header = npy_header_of(frame, options.in);
+  const npy_header header = npy_header_of(frame, about.file);
   byte_buffer values(raw_bytes(frame.view));
   if (frame.view.is_delta()) read_base(options, header, values.all());
   decode_all(options, {{about, frame.content.all(), frame.view, values.all()}});
@@ -81,22 +84,27 @@ void decode_npy(const decode_options& options) {
   out.commit();
 }
 
-void decode_safetensors(const decode_options& options) {
-  const frames_file in = open_frames(options.in);
+void decode_safetensors(const decode_options& options, input from) {
+  const std::string path = from.path;
+  const frames_file in = open_frames(parse_safetensors(std::move(from.content), path), path);
+  check_raw_tensors(in, path);
   byte_buffer values(in.original.data_bytes);
   safetensors_file base;
   std::vector<const_bytes> of_base(in.tensors.size());
-  for (const framed_tensor& t : in.tensors) check_needs_base(options, t.view, t.about);
+  for (const stored_tensor& t : in.tensors)
+    if (t.is_frame) check_needs_base(options, t.view, t.about);
   if (!options.base.empty()) {
-    base = read_safetensors(options.base);
-    of_base = values_in_base(base, options.base, in.original.tensors, options.in);
+    input old = read_input(options.base);
+    base = parse_safetensors(std::move(old.content), old.path);
+    of_base = values_in(base, old.path, in.original.tensors, path);
   }
   std::vector<tensor_to_decode> tensors;
-  for (const framed_tensor& t : in.tensors) {
-    const bytes place = values.all().subspan(t.tensor.begin, t.tensor.end - t.tensor.begin);
-    const const_bytes from = of_base[tensors.size()];
-    std::copy(from.begin(), from.end(), place.begin());
-    tensors.push_back({t.about, t.frame, t.view, place});
+  for (size_t i = 0; i < in.tensors.size(); ++i) {
+    const stored_tensor& t = in.tensors[i];
+    const bytes place = values.all().subspan(t.tensor.begin, t.raw_bytes());
+    const const_bytes from_file = t.is_frame ? of_base[i] : t.content;
+    std::copy(from_file.begin(), from_file.end(), place.begin());
+    if (t.is_frame) tensors.push_back({t.about, t.content, t.view, place});
   }
   decode_all(options, tensors);
   output_file out(options.out);
@@ -108,8 +116,8 @@ void decode_safetensors(const decode_options& options) {
 }  // namespace
 
 void decode(const decode_options& options) {
-  check_output(options.in, options.out);
-  is_safetensors(options.in) ? decode_safetensors(options) : decode_npy(options);
+  input in = read_input(options.in, options.out);
+  in.is_safetensors ? decode_safetensors(options, std::move(in)) : decode_npy(options, std::move(in));
 }
 
 }  // namespace tuck::tools

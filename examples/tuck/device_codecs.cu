@@ -3,8 +3,16 @@
 
 #include "codec_list.hpp"
 
+#include <tuck/frame/delta.cuh>
+
 namespace tuck::tools {
 namespace {
+
+// Those of device_delta_codecs. More would take long to compile.
+template <codec C> inline constexpr bool has_delta_kernels = false;
+template <element T> inline constexpr bool has_delta_kernels<gaps<T>> = true;
+template <element T> inline constexpr bool has_delta_kernels<rle<T>> = true;
+template <element T> inline constexpr bool has_delta_kernels<zvc<T>> = true;
 
 template <codec C> class chosen_on_device final : public chosen_device_codec {
  public:
@@ -18,18 +26,34 @@ template <codec C> class chosen_on_device final : public chosen_device_codec {
   }
   result encode(const_bytes values, bytes frame, scratch_span scratch, outcome* written, cudaStream_t stream,
                 const frame_options& options) const override {
-    const span<const T> all(reinterpret_cast<const T*>(values.data()), values.size() / sizeof(T));
-    return tuck::encode(codec_, all, frame, scratch, written, stream, typed(options));
+    return tuck::encode(codec_, elements(values), frame, scratch, written, stream, typed(options));
   }
   result decode(const_bytes frame, bytes values, scratch_span scratch, outcome* restored,
                 cudaStream_t stream) const override {
-    const span<T> all(reinterpret_cast<T*>(values.data()), values.size() / sizeof(T));
-    return tuck::decode(codec_, frame, all, scratch, restored, stream);
+    return tuck::decode(codec_, frame, elements(values), scratch, restored, stream);
+  }
+  result encode_delta(const_bytes values, const_bytes base, bytes frame, scratch_span scratch, outcome* written,
+                      cudaStream_t stream, const frame_options& options) const override {
+    if constexpr (has_delta_kernels<C>)
+      return tuck::encode_delta(codec_, elements(values), elements(base), frame, scratch, written, stream,
+                                typed(options));
+    else
+      return {status::codec_mismatch};
+  }
+  result decode_delta(const_bytes frame, bytes values, scratch_span scratch, outcome* restored,
+                      cudaStream_t stream) const override {
+    if constexpr (has_delta_kernels<C>)
+      return tuck::decode_delta(codec_, frame, elements(const_bytes(values)), elements(values), scratch, restored,
+                                stream);
+    else
+      return {status::codec_mismatch};
   }
 
  private:
   using T = value_t<C>;
 
+  static span<const T> elements(const_bytes b) { return {reinterpret_cast<const T*>(b.data()), b.size() / sizeof(T)}; }
+  static span<T> elements(bytes b) { return {reinterpret_cast<T*>(b.data()), b.size() / sizeof(T)}; }
   frame_options typed(frame_options options) const {
     options.type = type_;
     return options;
@@ -67,28 +91,33 @@ template <class Call> outcome device_session::timed(const Call& call) {
 }
 
 outcome device_session::encode(const chosen_device_codec& codec, const_bytes values, uint64_t count, bytes frame,
-                               frame_options options) {
-  const device_memory in(values.size()), metadata(options.metadata.size()), out(frame.size());
+                               frame_options options, const const_bytes* base) {
+  const device_memory in(values.size()), before(base == nullptr ? 0 : base->size()), metadata(options.metadata.size()),
+      out(frame.size());
   const device_memory scratch(codec.scratch_bytes(count, options));
   in.upload(values, stream_);
+  if (base != nullptr) before.upload(*base, stream_);
   metadata.upload(options.metadata, stream_);
   options.metadata = {};
   options.metadata_on_device = metadata.all();
   require(initialize(scratch.scratch(), stream_));
   const outcome done = timed([&](outcome* written) {
-    return codec.encode(in.all(), out.all(), scratch.scratch(), written, stream_, options);
+    if (base == nullptr) return codec.encode(in.all(), out.all(), scratch.scratch(), written, stream_, options);
+    return codec.encode_delta(in.all(), before.all(), out.all(), scratch.scratch(), written, stream_, options);
   });
   if (done) out.download(frame.subspan(0, done.bytes), stream_);
   return done;
 }
 
-outcome device_session::decode(const chosen_device_codec& codec, const_bytes frame, bytes values) {
+outcome device_session::decode(const chosen_device_codec& codec, const_bytes frame, bytes values, bool is_delta) {
   const device_memory in(frame.size()), out(values.size()), scratch(scratch_head_bytes);
   in.upload(frame, stream_);
-  out.upload(values, stream_);  // values that decoding does not write stay as they were
+  out.upload(values, stream_);  // values that decoding does not write stay as they were; those of a delta's base
   require(initialize(scratch.scratch(), stream_));
-  const outcome done =
-      timed([&](outcome* restored) { return codec.decode(in.all(), out.all(), scratch.scratch(), restored, stream_); });
+  const outcome done = timed([&](outcome* restored) {
+    return is_delta ? codec.decode_delta(in.all(), out.all(), scratch.scratch(), restored, stream_)
+                    : codec.decode(in.all(), out.all(), scratch.scratch(), restored, stream_);
+  });
   out.download(values, stream_);
   return done;
 }
@@ -101,10 +130,10 @@ std::unique_ptr<chosen_device_codec> choose_device_codec(const codec_choice& cho
 }
 
 outcome encode_on_device(const codec_choice& choice, dtype type, const_bytes values, bytes frame,
-                         const frame_options& options) {
+                         const frame_options& options, const const_bytes* base) {
   const auto codec = choose_device_codec(choice, type);
   if (codec == nullptr) return {.code = status::codec_mismatch};
-  return device_session().encode(*codec, values, values.size() / size_of(type), frame, options);
+  return device_session().encode(*codec, values, values.size() / size_of(type), frame, options, base);
 }
 
 outcome decode_on_device(const_bytes frame, bytes out) {
@@ -112,7 +141,8 @@ outcome decode_on_device(const_bytes frame, bytes out) {
   outcome answer{.code = inspect(frame, header)};
   if (!answer) return answer;
   const status found = visit(program_codecs{}, header, [&]<class C>(const C& codec) {
-    answer = device_session().decode(chosen_on_device<C>(codec, header.type), frame, out);
+    const bool is_delta = (header.flags & flag_delta) != 0;
+    answer = device_session().decode(chosen_on_device<C>(codec, header.type), frame, out, is_delta);
   });
   if (found != status::ok) answer.code = found;
   return answer;

@@ -26,6 +26,12 @@ class chosen_device_codec {
                         const frame_options& options = {}) const = 0;
   virtual result decode(const_bytes frame, bytes values, scratch_span scratch, outcome* restored,
                         cudaStream_t stream) const = 0;
+
+  // The same for deltas, restored in place of their base. Return codec_mismatch without device_delta_codecs.
+  virtual result encode_delta(const_bytes values, const_bytes base, bytes frame, scratch_span scratch, outcome* written,
+                              cudaStream_t stream, const frame_options& options) const = 0;
+  virtual result decode_delta(const_bytes frame, bytes values, scratch_span scratch, outcome* restored,
+                              cudaStream_t stream) const = 0;
 };
 
 // Returns null if no codec has this name and accepts this type.
@@ -35,10 +41,10 @@ std::unique_ptr<chosen_device_codec> choose_device_codec(const codec_choice& cho
 // and frames are on the host. Errors of tuck are returned as outcomes. Errors of CUDA throw.
 class device_session {
  public:
-  // `frame` has at least max_frame_bytes.
+  // `frame` has at least max_frame_bytes, and 8 bytes more for a delta.
   outcome encode(const chosen_device_codec& codec, const_bytes values, uint64_t count, bytes frame,
-                 frame_options options = {});
-  outcome decode(const chosen_device_codec& codec, const_bytes frame, bytes values);
+                 frame_options options = {}, const const_bytes* base = nullptr);
+  outcome decode(const chosen_device_codec& codec, const_bytes frame, bytes values, bool is_delta = false);
 
   // Returns the cost of the last call: bytes moved on the simulator, seconds on a GPU.
   double cost() const noexcept { return cost_; }

@@ -5,6 +5,9 @@
 #include "support/progress.hpp"
 
 #include <algorithm>
+#include <iostream>
+#include <numeric>
+#include <utility>
 
 namespace tuck::tools {
 namespace {
@@ -23,11 +26,11 @@ struct planned_frame {
   frame_plan needs;
 };
 
-struct encoded_frame {
-  byte_buffer room;  // worst-case size; the unused end is never written
-  uint64_t used = 0;
-
-  const_bytes all() const noexcept { return room.all().subspan(0, used); }
+// A tensor as the output stores it: its frame, or its values as they are.
+struct encoded_tensor {
+  byte_buffer room;  // of a frame; worst-case size, whose unused end is never written
+  const_bytes content;
+  bool is_frame = false;
 };
 
 // Checks the maximum, which depends on codec and type. The option parser has checked everything else.
@@ -37,46 +40,40 @@ void check_chunk_values(uint32_t chunk_values, std::string_view codec, dtype typ
 }
 
 planned_frame plan(const encode_options& options, const tensor_to_encode& t) {
-  planned_frame plan{options.codec, {}, {}};
+  planned_frame plan{{std::string(options.codecs.codec_of(t.type)), options.bound}, {}, {}};
   plan.shape = {.chunk_values = options.chunk_values, .checksums = !options.no_checksums, .metadata = t.metadata};
   if (options.chooses_codec) {
     plan.codec.name = delta_codec;
     plan.shape.alignment = delta_alignment;
-    if (options.chunk_values == 0) plan.shape.chunk_values = most_chunk_values(delta_codec, t.type);
+    // Chunks of the device have at most the default size.
+    if (options.chunk_values == 0 && options.on == machine::host)
+      plan.shape.chunk_values = most_chunk_values(delta_codec, t.type);
   }
+  if (plan.codec.name.empty()) return plan;
   check_chunk_values(options.chunk_values, plan.codec.name, t.type);
-  if (plan_frame(plan.codec, t.type, 0, {}).code == status::codec_mismatch)
-    throw t.about.error(plan.codec.name + " takes " + types_of(plan.codec.name) + ", not " + name(t.type));
   plan.needs = plan_frame(plan.codec, t.type, t.values.size() / size_of(t.type), plan.shape);
   if (plan.needs.code != status::ok) throw t.about.error(message(plan.needs.code));
   return plan;
 }
 
-// Returns the values at an address that is aligned for the type. Copies them to `room` if necessary.
-const_bytes aligned(const_bytes values, dtype type, byte_buffer& room) {
-  if (reinterpret_cast<uintptr_t>(values.data()) % size_of(type) == 0) return values;
-  room = byte_buffer(values.size());
-  std::copy(values.begin(), values.end(), room.all().begin());
-  return room.all();
-}
-
-encoded_frame encode_one(const encode_options& options, const tensor_to_encode& t, const planned_frame& plan,
-                         progress& shown) {
+encoded_tensor encode_one(const encode_options& options, const tensor_to_encode& t, const planned_frame& plan,
+                          progress& shown) {
+  if (plan.codec.name.empty()) return {.room = {}, .content = t.values};
   byte_buffer values_room, base_room;
   const const_bytes values = aligned(t.values, t.type, values_room), base = aligned(t.base, t.type, base_room);
-  encoded_frame frame{byte_buffer(plan.needs.most_bytes)};
-  outcome done;
-  if (options.on == machine::device)
-    done = encode_on_device(plan.codec, t.type, values, frame.room.all(), plan.shape);
-  else
-    done = encode_frame(plan.codec, t.type, values, frame.room.all(), plan.shape, shown.execution(options.threads),
-                        options.base.empty() ? nullptr : &base);
+  const const_bytes* const relative_to = options.base.empty() ? nullptr : &base;
+  byte_buffer room(plan.needs.most_bytes);
+  const outcome done = options.on == machine::device
+                           ? encode_on_device(plan.codec, t.type, values, room.all(), plan.shape, relative_to)
+                           : encode_frame(plan.codec, t.type, values, room.all(), plan.shape,
+                                          shown.execution(options.threads), relative_to);
   if (!done) throw t.about.error(message(done.code));
-  frame.used = done.bytes;
-  return frame;
+  const const_bytes content = room.all().subspan(0, done.bytes);
+  return {std::move(room), content, true};
 }
 
-std::vector<encoded_frame> encode_all(const encode_options& options, const std::vector<tensor_to_encode>& tensors) {
+std::vector<encoded_tensor> encode_all(const encode_options& options, const std::vector<tensor_to_encode>& tensors,
+                                       bool keeps_small) {
   std::vector<planned_frame> plans;
   uint64_t chunks = 0, bytes = 0;
   for (const tensor_to_encode& t : tensors) {
@@ -85,80 +82,129 @@ std::vector<encoded_frame> encode_all(const encode_options& options, const std::
     bytes += t.values.size();
   }
   progress shown("encoding", options.on == machine::device ? 0 : chunks, bytes);
-  std::vector<encoded_frame> frames;
-  for (size_t i = 0; i < tensors.size(); ++i) frames.push_back(encode_one(options, tensors[i], plans[i], shown));
-  return frames;
+  std::vector<encoded_tensor> encoded;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    encoded.push_back(encode_one(options, tensors[i], plans[i], shown));
+    if (keeps_small && encoded.back().content.size() >= tensors[i].values.size())
+      encoded.back() = {.room = {}, .content = tensors[i].values};
+  }
+  return encoded;
 }
 
 // Reads the base of a delta. `a` is the header of the array to encode.
 npy_file read_base(const encode_options& options, const npy_header& a) {
-  npy_file base = read_npy(options.base);
-  const npy_header& b = base.header;
-  if (a.type != b.type || a.shape != b.shape)
-    throw file_error(options.base, std::string("the base is ") + name(b.type) + " " + shape_text(b.shape) +
-                                       ", the array " + name(a.type) + " " + shape_text(a.shape));
+  input from = read_input(options.base);
+  npy_file base = parse_npy(std::move(from.content), from.path);
+  check_base(base.header, from.path, a, "the array ");
   return base;
 }
 
-void encode_npy(const encode_options& options) {
-  const npy_file in = read_npy(options.in);
-  tensor_to_encode tensor{.about = {options.in, {}},
-                          .type = declared_type(in.header, options.as, options.in),
+void encode_npy(const encode_options& options, input from) {
+  const npy_file in = parse_npy(std::move(from.content), from.path);
+  tensor_to_encode tensor{.about = {from.path, {}},
+                          .type = declared_type(in.header, options.as, from.path),
                           .values = in.data(),
                           .base = {},
                           .metadata = bytes_of(in.header.prelude)};
+  if (options.codecs.codec_of(tensor.type).empty()) throw tensor.about.error(options.codecs.why_none(tensor.type));
   npy_file base;
   if (!options.base.empty()) {
     base = read_base(options, in.header);
     tensor.base = base.data();
   }
-  const std::vector<encoded_frame> frames = encode_all(options, {tensor});
+  const std::vector<encoded_tensor> frames = encode_all(options, {tensor}, false);
   output_file out(options.out);
-  out.write(frames[0].all());
+  out.write(frames[0].content);
   out.commit();
 }
 
-void encode_safetensors(const encode_options& options) {
-  if (options.as != dtype::none) throw usage_error("--as is for .npy files; safetensors files store their types");
-  const safetensors_file in = read_safetensors(options.in);
-  if (in.header.metadata.contains(original_header)) throw file_error(options.in, "its tensors are frames already");
-  safetensors_file base;
-  std::vector<const_bytes> of_base(in.header.tensors.size());
-  if (!options.base.empty()) {
-    base = read_safetensors(options.base);
-    of_base = values_in_base(base, options.base, in.header.tensors, options.in);
-  }
-  std::vector<tensor_to_encode> tensors;
-  for (const named_tensor& t : in.header.tensors)
-    tensors.push_back({.about = {options.in, about_tensor(t.name)},
-                       .type = t.type(),
-                       .values = in.values(t),
-                       .base = of_base[tensors.size()],
-                       .metadata = {}});
-  const std::vector<encoded_frame> frames = encode_all(options, tensors);
+// Prints a line about what was done, to standard error if the file went to standard output.
+void print_note(const encode_options& options, const std::string& path, const std::string& text) {
+  const bool is_taken = options.out == standard_stream || same_file(options.out, "/dev/stdout");
+  (is_taken ? std::cerr << "tuck: " : std::cout) << printable(path + ": " + text) << '\n';
+}
 
+// Names the tensors that no codec takes.
+void print_left_out(const encode_options& options, const std::string& path, const std::vector<std::string>& tensors) {
+  constexpr size_t most = 12;
+  if (tensors.empty()) return;
+  std::string list;
+  for (size_t i = 0; i < std::min(most, tensors.size()); ++i) list += (i == 0 ? "" : ", ") + tensors[i];
+  if (tensors.size() > most) list += ", and " + std::to_string(tensors.size() - most) + " more";
+  print_note(options, path, "stored raw, because --codec has no codec for their type: " + list);
+}
+
+// Writes frames, then raw tensors, those whose size is a multiple of 8 first. So all begin aligned for their type.
+void write_safetensors(const encode_options& options, const std::string& path, const safetensors_file& in,
+                       const std::vector<encoded_tensor>& encoded) {
+  const std::vector<named_tensor>& tensors = in.header.tensors;
+  std::vector<const_bytes> raw;
+  std::vector<size_t> order;
+  for (size_t i = 0; i < encoded.size(); ++i) {
+    order.push_back(i);
+    if (!encoded[i].is_frame) raw.push_back(encoded[i].content);
+  }
+  const auto unit = [&](size_t i) { return encoded[i].is_frame ? 16 : std::gcd(encoded[i].content.size(), 8u); };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return unit(a) > unit(b); });
   std::vector<named_tensor> described;
   uint64_t end = 0;
-  for (const encoded_frame& frame : frames) {
-    described.push_back({in.header.tensors[described.size()].name, "U8", {frame.used}, end, end + frame.used});
-    end += frame.used;
+  for (const size_t i : order) {
+    described.push_back(tensors[i]);
+    const uint64_t size = encoded[i].content.size();
+    if (encoded[i].is_frame) described.back().dtype = "U8", described.back().shape = {size};
+    described.back().begin = end;
+    described.back().end = end += size;
   }
   std::map<std::string, std::string> metadata = in.header.metadata;
   metadata[original_header] = in.header.text;
   metadata[original_digest] = digest_text(checksum(bytes_of(in.header.text)));
+  metadata.erase(raw_digest);
+  if (!raw.empty()) metadata[raw_digest] = digest_text(raw_tensors_digest(raw));
+  const std::string prelude = safetensors_prelude(make_safetensors_header(described, metadata));
   output_file out(options.out);
-  out.write(bytes_of(safetensors_prelude(make_safetensors_header(described, metadata))));
-  for (const encoded_frame& frame : frames) out.write(frame.all());
+  out.write(bytes_of(prelude));
+  for (const size_t i : order) out.write(encoded[i].content);
   out.commit();
+  const uint64_t before = in.content.size(), after = prelude.size() + end;
+  if (after > before)
+    print_note(options, path,
+               "the output is larger, " + std::to_string(after) + " bytes instead of " + std::to_string(before));
+}
+
+void encode_safetensors(const encode_options& options, input from) {
+  if (options.as != dtype::none) throw usage_error("--as is for .npy files; safetensors files store their types");
+  const std::string path = from.path;
+  const safetensors_file in = parse_safetensors(std::move(from.content), path);
+  if (in.header.metadata.contains(original_header)) throw file_error(path, "its tensors are frames already");
+  safetensors_file base;
+  std::vector<const_bytes> of_base(in.header.tensors.size());
+  if (!options.base.empty()) {
+    input old = read_input(options.base);
+    base = parse_safetensors(std::move(old.content), old.path);
+    of_base = values_in(base, old.path, in.header.tensors, path);
+  }
+  std::vector<tensor_to_encode> tensors;
+  std::vector<std::string> left_out;
+  for (const named_tensor& t : in.header.tensors) {
+    tensors.push_back({.about = {path, about_tensor(t.name)},
+                       .type = t.type(),
+                       .values = in.values(t),
+                       .base = of_base[tensors.size()],
+                       .metadata = {}});
+    if (options.codecs.codec_of(t.type()).empty())
+      left_out.push_back(t.name.substr(0, 80) + " (" + t.dtype.substr(0, 20) + ")");
+  }
+  write_safetensors(options, path, in, encode_all(options, tensors, true));
+  print_left_out(options, path, left_out);
 }
 
 }  // namespace
 
 void encode(const encode_options& options) {
-  check_output(options.in, options.out);
-  if (!options.base.empty() && same_file(options.base, options.out))
+  if (!options.base.empty() && options.out != standard_stream && same_file(options.base, options.out))
     throw file_error(options.out, "base and output are the same file");
-  is_safetensors(options.in) ? encode_safetensors(options) : encode_npy(options);
+  input in = read_input(options.in, options.out);
+  in.is_safetensors ? encode_safetensors(options, std::move(in)) : encode_npy(options, std::move(in));
 }
 
 }  // namespace tuck::tools

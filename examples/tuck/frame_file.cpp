@@ -2,8 +2,10 @@
 
 #include "codecs.hpp"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <utility>
 
 namespace tuck::tools {
 
@@ -24,10 +26,10 @@ frame_view checked_frame(const_bytes content, const subject& about) {
   return view;
 }
 
-frame_file open_frame(const std::string& path) {
+frame_file open_frame(input file) {
   frame_file frame;
-  frame.content = read_file(path);
-  frame.view = checked_frame(frame.content.all(), {path, {}});
+  frame.content = std::move(file.content);
+  frame.view = checked_frame(frame.content.all(), {file.path, {}});
   return frame;
 }
 
@@ -55,11 +57,32 @@ npy_header npy_header_of(const frame_file& frame, const std::string& path) {
   return described;
 }
 
-bool is_safetensors(const std::string& path) { return path.ends_with(".safetensors"); }
+namespace {
 
-frames_file open_frames(const std::string& path) {
+bool has_safetensors_name(const std::string& path) { return path.ends_with(".safetensors"); }
+
+// Returns whether this is the begin of a safetensors file rather than of a .npy file or a frame.
+bool looks_like_safetensors(const_bytes content) {
+  const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
+  return text.size() > 8 && text[8] == '{' && !text.starts_with("\x93NUMPY") && !text.starts_with("TUCK");
+}
+
+}  // namespace
+
+input read_input(const std::string& path, const std::string& out) {
+  const bool piped = path == standard_stream;
+  input file{shown_input(path), {}, has_safetensors_name(path)};
+  if (!piped && !out.empty()) check_output(path, file.is_safetensors, out);
+  file.content = read_file(path);
+  if (!piped) return file;
+  file.is_safetensors = looks_like_safetensors(file.content.all());
+  if (!out.empty()) check_output(path, file.is_safetensors, out);
+  return file;
+}
+
+frames_file open_frames(safetensors_file content, const std::string& path) {
   frames_file file;
-  file.content = read_safetensors(path);
+  file.content = std::move(content);
   const safetensors_header& header = file.content.header;
   const auto original = header.metadata.find(original_header);
   if (original == header.metadata.end())
@@ -68,43 +91,79 @@ frames_file open_frames(const std::string& path) {
   if (digest == header.metadata.end() || digest->second != digest_text(checksum(bytes_of(original->second))))
     throw file_error(path, std::string("the metadata's '") + original_header + "' fails its checksum");
   file.original = parse_safetensors_header(original->second, path);
-  std::map<std::string, const named_tensor*> frames;
-  for (const named_tensor& t : header.tensors) frames.emplace(t.name, &t);
+  const bool has_raw = header.metadata.contains(raw_digest);
+  std::map<std::string, const named_tensor*> stored;
+  for (const named_tensor& t : header.tensors) stored.emplace(t.name, &t);
   for (const named_tensor& t : file.original.tensors) {
-    framed_tensor framed{.about = {path, about_tensor(t.name)}, .tensor = t, .frame = {}, .view = {}};
-    const auto found = frames.extract(t.name);
-    if (found.empty()) throw framed.about.error("it has no frame");
-    framed.frame = file.content.values(*found.mapped());
-    framed.view = checked_frame(framed.frame, framed.about);
-    const frame_header& h = framed.view.header();
-    if (h.type != t.type() || raw_bytes(framed.view) != t.end - t.begin)
-      throw framed.about.error("the frame has " + std::to_string(h.value_count) + " values of " + name(h.type) +
-                               ", the tensor is " + t.dtype + " " + shape_text(t.shape));
-    file.tensors.push_back(std::move(framed));
+    stored_tensor one{.about = {path, about_tensor(t.name)}, .tensor = t, .content = {}, .view = {}};
+    const auto found = stored.extract(t.name);
+    if (found.empty()) throw one.about.error("it has no frame");
+    const named_tensor& there = *found.mapped();
+    one.content = file.content.values(there);
+    one.is_frame = !has_raw || one.content.size() != one.raw_bytes();
+    if (one.is_frame) {
+      one.view = checked_frame(one.content, one.about);
+      const frame_header& h = one.view.header();
+      if (h.type != t.type() || raw_bytes(one.view) != one.raw_bytes())
+        throw one.about.error("the frame has " + std::to_string(h.value_count) + " values of " + name(h.type) +
+                              ", the tensor is " + t.dtype + " " + shape_text(t.shape));
+    } else if (there.dtype != t.dtype || there.shape != t.shape) {
+      throw one.about.error("it is stored as " + there.dtype + " " + shape_text(there.shape) + ", the tensor is " +
+                            t.dtype + " " + shape_text(t.shape));
+    }
+    file.tensors.push_back(std::move(one));
   }
-  if (!frames.empty())
+  if (!stored.empty())
     throw file_error(path,
-                     about_tensor(frames.begin()->first) + "it is not in the metadata's '" + original_header + "'");
+                     about_tensor(stored.begin()->first) + "it is not in the metadata's '" + original_header + "'");
   return file;
 }
 
-std::vector<const_bytes> values_in_base(const safetensors_file& base, const std::string& path,
-                                        const std::vector<named_tensor>& tensors, const std::string& of) {
+uint64_t raw_tensors_digest(const std::vector<const_bytes>& values) {
+  std::vector<uint64_t> digests;
+  for (const const_bytes& v : values) digests.push_back(checksum(v));
+  return checksum(as_bytes(span<const uint64_t>(digests)));
+}
+
+void check_raw_tensors(const frames_file& file, const std::string& path) {
+  std::vector<const_bytes> raw;
+  for (const stored_tensor& t : file.tensors)
+    if (!t.is_frame) raw.push_back(t.content);
+  if (!raw.empty() && file.content.header.metadata.at(raw_digest) != digest_text(raw_tensors_digest(raw)))
+    throw file_error(path, "the tensors that are stored raw fail their checksum");
+}
+
+void check_base(const npy_header& base, const std::string& path, const npy_header& wanted, const std::string& what) {
+  if (array_text(base) != array_text(wanted))
+    throw file_error(path, "the base is " + array_text(base) + ", " + what + array_text(wanted));
+}
+
+std::vector<const_bytes> values_in(const safetensors_file& file, const std::string& path,
+                                   const std::vector<named_tensor>& tensors, const std::string& of,
+                                   const std::string& role) {
   std::map<std::string, const named_tensor*> there;
-  for (const named_tensor& t : base.header.tensors) there.emplace(t.name, &t);
+  for (const named_tensor& t : file.header.tensors) there.emplace(t.name, &t);
   std::vector<const_bytes> values;
   for (const named_tensor& t : tensors) {
     const subject about{path, about_tensor(t.name)};
     const auto found = there.extract(t.name);
-    if (found.empty()) throw about.error("it is in " + of + " but not in the base");
+    if (found.empty()) throw about.error("it is in " + of + " but not in " + role);
     const named_tensor& b = *found.mapped();
     if (b.dtype != t.dtype || b.shape != t.shape)
-      throw about.error(b.dtype + " " + shape_text(b.shape) + " in the base, " + t.dtype + " " + shape_text(t.shape) +
-                        " in " + of);
-    values.push_back(base.values(b));
+      throw about.error(b.dtype + " " + shape_text(b.shape) + " in " + role + ", " + t.dtype + " " +
+                        shape_text(t.shape) + " in " + of);
+    values.push_back(file.values(b));
   }
-  if (!there.empty()) throw file_error(path, about_tensor(there.begin()->first) + "it is in the base but not in " + of);
+  if (!there.empty())
+    throw file_error(path, about_tensor(there.begin()->first) + "it is in " + role + " but not in " + of);
   return values;
+}
+
+const_bytes aligned(const_bytes values, dtype type, byte_buffer& room) {
+  if (reinterpret_cast<uintptr_t>(values.data()) % size_of(type) == 0) return values;
+  room = byte_buffer(values.size());
+  std::copy(values.begin(), values.end(), room.all().begin());
+  return room.all();
 }
 
 std::string digest_text(uint64_t digest) {
@@ -121,11 +180,12 @@ std::string failure_text(const outcome& failed, const frame_view& frame) {
          ": " + text;
 }
 
-void check_output(const std::string& in, const std::string& out) {
-  if (same_file(in, out)) throw file_error(out, "input and output are the same file");
-  if (is_safetensors(in) && !is_safetensors(out))
+void check_output(const std::string& in, bool is_safetensors, const std::string& out) {
+  if (out == standard_stream) return;
+  if (in != standard_stream && same_file(in, out)) throw file_error(out, "input and output are the same file");
+  if (is_safetensors && !has_safetensors_name(out))
     throw file_error(out, "the output is a safetensors file, and its name must end in .safetensors");
-  if (is_safetensors(out) && !is_safetensors(in))
+  if (!is_safetensors && has_safetensors_name(out))
     throw file_error(out, "the output is no safetensors file, because the input is none; choose another name");
 }
 

@@ -1,5 +1,5 @@
 // Files that contain frames. A .tuck file is one frame. Its metadata is the header of the .npy file that was encoded. A
-// safetensors file can contain one frame per tensor.
+// safetensors file can contain one frame per tensor, and tensors stored raw.
 #pragma once
 
 #include "support/npy.hpp"
@@ -11,6 +11,17 @@
 #include <vector>
 
 namespace tuck::tools {
+
+// A file, or standard input.
+struct input {
+  std::string path;  // for messages
+  byte_buffer content;
+  bool is_safetensors;
+};
+
+// Reads a file whose name says whether it is a safetensors file, or standard input, whose content says it. `out` is the
+// file to write, which is checked as check_output does, or empty. Throws file_error.
+input read_input(const std::string& path, const std::string& out = {});
 
 // The subject of error messages: a file, or a tensor in a file.
 struct subject {
@@ -33,8 +44,8 @@ struct frame_file {
   const frame_header& header() const noexcept { return view.header(); }
 };
 
-// Reads and checks a file that contains one frame and nothing else. Throws file_error.
-frame_file open_frame(const std::string& path);
+// Checks a file that contains one frame and nothing else. Throws file_error.
+frame_file open_frame(input file);
 
 // Returns the .npy header in the metadata. Without metadata, returns the header of an array of one dimension. Throws
 // file_error if the metadata is not a .npy header, or is that of another array.
@@ -43,39 +54,54 @@ npy_header npy_header_of(const frame_file& frame, const std::string& path);
 // Keys in the metadata of a safetensors file of frames: the unchanged header of the file that was encoded.
 inline constexpr const char* original_header = "tuck.header";
 inline constexpr const char* original_digest = "tuck.header.digest";  // and its digest, as digest_text prints it
+// If tensors are stored raw: raw_tensors_digest of these. All frames of the file are then smaller than their tensors.
+inline constexpr const char* raw_digest = "tuck.raw.digest";
 
 // Returns a digest as 16 hexadecimal digits.
 std::string digest_text(uint64_t digest);
 
-struct framed_tensor {
+// A tensor of the original file, stored as a frame or raw.
+struct stored_tensor {
   subject about;
   named_tensor tensor;  // the tensor in the original file
-  const_bytes frame;
-  frame_view view;
+  const_bytes content;
+  bool is_frame = true;
+  frame_view view;  // of the frame
+
+  uint64_t raw_bytes() const noexcept { return tensor.end - tensor.begin; }
 };
 
 struct frames_file {
   safetensors_file content;
   safetensors_header original;
-  std::vector<framed_tensor> tensors;  // in the order of `original`
+  std::vector<stored_tensor> tensors;  // in the order of `original`
 };
 
-// Returns whether the file name ends in .safetensors.
-bool is_safetensors(const std::string& path);
+// Checks a safetensors file with all tensors of the original file. Throws file_error about `path`.
+frames_file open_frames(safetensors_file content, const std::string& path);
 
-// Reads and checks a safetensors file with one frame per tensor of the original file. Throws file_error.
-frames_file open_frames(const std::string& path);
+// Returns the digest of the values of tensors that are stored raw, in the order of the original file.
+uint64_t raw_tensors_digest(const std::vector<const_bytes>& values);
+// Throws file_error if the values of tensors that are stored raw fail their digest.
+void check_raw_tensors(const frames_file& file, const std::string& path);
 
-// Returns the values that these tensors, which are those of the file `of`, have in the base. Throws file_error if the
-// base has other tensors, or tensors of another type or shape.
-std::vector<const_bytes> values_in_base(const safetensors_file& base, const std::string& path,
-                                        const std::vector<named_tensor>& tensors, const std::string& of);
+// Throws file_error if the base at `path` has another type, shape or order than `wanted`, which messages call `what`.
+void check_base(const npy_header& base, const std::string& path, const npy_header& wanted, const std::string& what);
+
+// Returns the values that these tensors, which are those of the file `of`, have in the file `path`. Throws file_error
+// if it has other tensors, or tensors of another type or shape. Messages call it `role`, such as "the base".
+std::vector<const_bytes> values_in(const safetensors_file& file, const std::string& path,
+                                   const std::vector<named_tensor>& tensors, const std::string& of,
+                                   const std::string& role = "the base");
+
+// Returns the values at an address that is aligned for the type. Copies them to `room` if necessary.
+const_bytes aligned(const_bytes values, dtype type, byte_buffer& room);
 
 // Returns why decoding failed. Names the first bad chunk if there is one.
 std::string failure_text(const outcome& failed, const frame_view& frame);
 
-// Throws file_error if both are the same file, or if the name of one alone ends in .safetensors: later commands would
-// misread the output.
-void check_output(const std::string& in, const std::string& out);
+// Throws file_error if both are the same file, or if the name of the output does not say whether it is a safetensors
+// file, as the input is: later commands would misread it.
+void check_output(const std::string& in, bool is_safetensors, const std::string& out);
 
 }  // namespace tuck::tools

@@ -7,6 +7,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <iostream>
+#include <utility>
 
 namespace tuck::tools {
 namespace {
@@ -150,83 +151,72 @@ void print_summary(const frame_file& frame, const std::string& path) {
   print_chunk_kinds(frame, path);
 }
 
-// A tensor of a safetensors file, stored as a frame or raw.
-struct listed_tensor {
-  named_tensor tensor;
-  frame_view frame;
-  bool is_frame = false;
-
-  uint64_t raw() const noexcept { return tensor.end - tensor.begin; }
-};
-
-std::vector<listed_tensor> list_tensors(const frames_file& framed, const safetensors_file& plain) {
-  std::vector<listed_tensor> tensors;
-  for (const framed_tensor& t : framed.tensors) {
-    check_chunks(t.view, t.about);
-    tensors.push_back({t.tensor, t.view, true});
-  }
-  for (const named_tensor& t : plain.header.tensors) tensors.push_back({t, {}});
-  return tensors;
-}
-
-void print_json(const std::vector<listed_tensor>& tensors) {
+void print_json(const std::vector<stored_tensor>& tensors) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const listed_tensor& t : tensors) {
+  for (const stored_tensor& t : tensors) {
     list.push_back(
-        {{"name", t.tensor.name}, {"dtype", t.tensor.dtype}, {"shape", t.tensor.shape}, {"raw_bytes", t.raw()}});
+        {{"name", t.tensor.name}, {"dtype", t.tensor.dtype}, {"shape", t.tensor.shape}, {"raw_bytes", t.raw_bytes()}});
     if (!t.is_frame) continue;
-    const frame_header& h = t.frame.header();
+    const frame_header& h = t.view.header();
     list.back().update({{"codec", stage_names(h.stages)},
                         {"frame_bytes", h.frame_bytes},
-                        {"ratio", ratio_of(t.raw(), h.frame_bytes)},
-                        {"checksums", t.frame.has_checksums()},
-                        {"base_digest", base_digest_json(t.frame)}});
+                        {"ratio", ratio_of(t.raw_bytes(), h.frame_bytes)},
+                        {"checksums", t.view.has_checksums()},
+                        {"base_digest", base_digest_json(t.view)}});
   }
   std::cout << nlohmann::ordered_json{{"tensors", std::move(list)}}.dump(2) << '\n';
 }
 
-void print_row(const std::string& type, const std::string& codec, uint64_t raw, uint64_t frame,
+void print_row(const std::string& type, const std::string& codec, uint64_t raw, uint64_t in_file,
                const std::string& name) {
   char ratio[32];
-  std::snprintf(ratio, sizeof ratio, "%.2f", frame == 0 ? 1 : ratio_of(raw, frame));
-  std::printf("%-24s %-24s %14" PRIu64 " %14" PRIu64 " %8s  %s\n", type.c_str(), codec.c_str(), raw,
-              frame == 0 ? raw : frame, ratio, printable(name).c_str());
+  std::snprintf(ratio, sizeof ratio, "%.2f", in_file == 0 ? 1 : ratio_of(raw, in_file));
+  std::printf("%-24s %-24s %14" PRIu64 " %14" PRIu64 " %8s  %s\n", printable(type).c_str(), codec.c_str(), raw, in_file,
+              ratio, printable(name).c_str());
 }
 
-void print_summary(const std::vector<listed_tensor>& tensors, const std::string& path) {
-  uint64_t raw = 0, frames = 0;
+void print_summary(const std::vector<stored_tensor>& tensors, const std::string& path) {
+  uint64_t raw = 0, in_file = 0;
   print_field("file", printable(path));
   std::printf("\n%-24s %-24s %14s %14s %8s  %s\n", "tensor", "codec", "bytes", "in file", "ratio", "name");
-  for (const listed_tensor& t : tensors) {
-    const uint64_t frame_bytes = t.is_frame ? t.frame.header().frame_bytes : 0;
-    const std::string codec = t.is_frame ? stage_names(t.frame.header().stages) : "raw";
+  for (const stored_tensor& t : tensors) {
+    const uint64_t here = t.is_frame ? t.view.header().frame_bytes : t.raw_bytes();
+    const std::string codec = t.is_frame ? stage_names(t.view.header().stages) : "raw";
     print_row(t.tensor.dtype + " " + shape_text(t.tensor.shape),
-              codec + (t.is_frame && t.frame.is_delta() ? ", a delta" : ""), t.raw(), frame_bytes, t.tensor.name);
-    raw += t.raw();
-    frames += frame_bytes;
+              codec + (t.is_frame && t.view.is_delta() ? ", a delta" : ""), t.raw_bytes(), here, t.tensor.name);
+    raw += t.raw_bytes();
+    in_file += here;
   }
-  print_row("all", "", raw, frames, std::to_string(tensors.size()) + (tensors.size() == 1 ? " tensor" : " tensors"));
+  print_row("all", "", raw, in_file, std::to_string(tensors.size()) + (tensors.size() == 1 ? " tensor" : " tensors"));
 }
 
-void info_safetensors(const info_options& options) {
-  safetensors_file plain = read_safetensors(options.in);
-  const bool has_frames = plain.header.metadata.contains(original_header);
-  const frames_file framed = has_frames ? open_frames(options.in) : frames_file{};
-  if (has_frames) plain = {};
-  const std::vector<listed_tensor> tensors = list_tensors(framed, plain);
-  options.json ? print_json(tensors) : print_summary(tensors, options.in);
+void info_safetensors(const info_options& options, input in) {
+  const std::string path = in.path;
+  safetensors_file file = parse_safetensors(std::move(in.content), path);
+  frames_file listed;
+  if (file.header.metadata.contains(original_header)) {
+    listed = open_frames(std::move(file), path);
+    for (const stored_tensor& t : listed.tensors)
+      if (t.is_frame) check_chunks(t.view, t.about);
+  } else {
+    for (const named_tensor& t : file.header.tensors)
+      listed.tensors.push_back({.about = {}, .tensor = t, .content = {}, .is_frame = false, .view = {}});
+  }
+  options.json ? print_json(listed.tensors) : print_summary(listed.tensors, path);
 }
 
 }  // namespace
 
 void info(const info_options& options) {
-  if (is_safetensors(options.in)) return info_safetensors(options);
-  const frame_file frame = open_frame(options.in);
-  check_chunks(frame.view, {options.in, {}});
+  input in = read_input(options.in);
+  if (in.is_safetensors) return info_safetensors(options, std::move(in));
+  const std::string path = in.path;
+  const frame_file frame = open_frame(std::move(in));
+  check_chunks(frame.view, {path, {}});
   if (options.json)
-    print_json(frame, options.in);
+    print_json(frame, path);
   else
-    print_summary(frame, options.in);
+    print_summary(frame, path);
 }
 
 }  // namespace tuck::tools

@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -18,12 +19,14 @@
 #include <new>
 #include <string>
 #include <system_error>
+#include <vector>
 
 namespace {
 
 using namespace tuck::tools;
 
 constexpr int bad_input = 1;
+constexpr int differs = 1;
 constexpr int bad_usage = 2;
 
 std::string version_text() {
@@ -32,14 +35,19 @@ std::string version_text() {
 }
 
 // Runs a command. If memory runs out, the error names the input.
-template <class Options> auto run(void (*command)(const Options&), const Options& options) {
+template <class Answer, class Options> auto run(Answer (*command)(const Options&), const Options& options) {
   return [command, &options] {
     try {
-      command(options);
+      return command(options);
     } catch (const std::bad_alloc&) {
-      throw file_error(options.in, "not enough memory");
+      throw file_error(shown_input(options.in), "not enough memory");
     }
   };
+}
+
+void refuse_one_stream_twice(const std::vector<std::string>& inputs) {
+  if (std::count(inputs.begin(), inputs.end(), standard_stream) > 1)
+    throw usage_error("standard input, '-', can be one input only");
 }
 
 void add_machine(CLI::App& app, machine& on, unsigned& threads) {
@@ -81,15 +89,15 @@ void add_error_bound(CLI::App& app, encode_options& options) {
     const bool whole = error == std::errc() && end == text.data() + text.size();
     return whole && value > 0 && std::isfinite(value) ? "" : "must be a positive, finite number";
   };
-  CLI::Option* value = app.add_option("--error-bound", options.codec.bound.value,
+  CLI::Option* value = app.add_option("--error-bound", options.bound.value,
                                       "Largest change of a value; for --codec quantize, alone or in a chain")
                            ->check(CLI::Validator(positive, ""))
                            ->capture_default_str()
                            ->type_name("E");
   const auto set = [&options](const std::string& name) {
-    options.codec.bound.mode = name == "absolute" ? tuck::bound_mode::absolute
-                               : name == "range"  ? tuck::bound_mode::range_relative
-                                                  : tuck::bound_mode::pointwise;
+    options.bound.mode = name == "absolute" ? tuck::bound_mode::absolute
+                         : name == "range"  ? tuck::bound_mode::range_relative
+                                            : tuck::bound_mode::pointwise;
   };
   CLI::Option* mode =
       app.add_option_function<std::string>("--bound", set,
@@ -98,25 +106,25 @@ void add_error_bound(CLI::App& app, encode_options& options) {
           ->check(CLI::IsMember({"absolute", "range", "pointwise"}).description(""))
           ->default_str("range")
           ->type_name("MODE");
-  app.parse_complete_callback([&options, value, mode] {
-    if ((*value || *mode) && !is_lossy(options.codec.name))
-      throw usage_error("--error-bound and --bound need --codec quantize or a chain with it; " + options.codec.name +
-                        " is lossless");
+  app.parse_complete_callback([&options, value, mode, codec = app.get_option("--codec")] {
+    if ((*value || *mode) && options.codecs.lossy().empty())
+      throw usage_error("--error-bound and --bound need --codec quantize or a chain with it; " +
+                        codec->as<std::string>() + " is lossless");
   });
 }
 
 void add_base(CLI::App& app, std::string& base, const std::string& what) {
-  app.add_option("--base", base, what + "; on the host")->type_name("OLD.npy");
-}
-
-void refuse_device(machine on) {
-  if (on == machine::device) throw usage_error("--base is for --on host");
+  app.add_option("--base", base, what)->type_name("OLD.npy");
 }
 
 // If no codec is given, encode uses the default codec of deltas.
 void choose_for_delta(const CLI::App& app, encode_options& options) {
-  refuse_device(options.on);
-  if (is_lossy(options.codec.name)) throw usage_error("--base needs a lossless codec, not " + options.codec.name);
+  const auto refuse = [](const std::string& what, std::string_view codec) {
+    if (!codec.empty()) throw usage_error(what + ", not " + std::string(codec));
+  };
+  refuse("--base needs a lossless codec", options.codecs.lossy());
+  if (options.on == machine::device)
+    refuse("--base with --on device needs gaps, rle or zvc", options.codecs.without_device_deltas());
   if (options.no_checksums) throw usage_error("--no-checksums is not for deltas, which are verified by checksums");
   options.chooses_codec = app.count("--codec") == 0;
 }
@@ -127,14 +135,23 @@ void add_encode(CLI::App& program, encode_options& options) {
   app.footer(
       "The .npy header is stored in the frame. Decoding restores the identical file. With quantize, each value\n"
       "is restored within the error bound, and infinities and NaN exactly. -0.0 may become 0.0.\n"
-      "IN.safetensors is encoded to a safetensors file with one frame per tensor.");
-  app.add_option("IN.npy", options.in, "The array: NumPy format 1 to 3, C order, little-endian; or IN.safetensors")
+      "\n"
+      "IN.safetensors is encoded to a safetensors file with one frame per tensor. Tensors of a type that the codec\n"
+      "does not take, and tensors whose frame would not be smaller, are stored raw. A line at the end names the\n"
+      "former.\n"
+      "\n"
+      "--codec f32=quantize,bf16=exponents,*=zvc chooses by type; * stands for all other types. Types are u8, i8,\n"
+      "u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64, f8e4m3, f8e5m2. BOOL and all types that are not in this\n"
+      "list count as u8, one value per byte. Types without a codec are stored raw.");
+  app.add_option("IN.npy", options.in,
+                 "The array: NumPy format 1 to 3, little-endian; or IN.safetensors; - is standard input")
       ->required();
-  app.add_option("OUT.tuck", options.out, "The frame; an existing file is replaced when the frame is complete")
+  app.add_option("OUT.tuck", options.out,
+                 "The frame; an existing file is replaced when the frame is complete; - is standard output")
       ->required();
-  app.add_option("--codec", options.codec.name, "Codec: " + CLI::detail::join(codec_names(), ", "))
-      ->check(CLI::IsMember(codec_names()).description(""))
-      ->capture_default_str()
+  const auto set_codec = [&options](const std::string& text) { options.codecs = codec_rules(text); };
+  app.add_option_function<std::string>("--codec", set_codec, "Codec: " + CLI::detail::join(codec_names(), ", "))
+      ->default_str("zvc")
       ->type_name("NAME");
   add_base(app, options.base, "Encode a delta against this array, of the same type and shape");
   add_error_bound(app, options);
@@ -147,6 +164,7 @@ void add_encode(CLI::App& program, encode_options& options) {
   app.add_flag("--no-checksums", options.no_checksums,
                "Store no checksums of the values, which take 8 bytes per chunk");
   app.callback([&app, &options] {
+    refuse_one_stream_twice({options.in, options.base});
     if (!options.base.empty()) choose_for_delta(app, options);
     run(encode, options)();
   });
@@ -157,13 +175,14 @@ void add_decode(CLI::App& program, decode_options& options) {
   app.footer(
       "A frame without a .npy header is decoded to an array of one dimension. bf16 is written as <u2,\n8-bit floats as "
       "|u1.");
-  app.add_option("IN.tuck", options.in, "The frame; or IN.safetensors with frames")->required();
-  app.add_option("OUT.npy", options.out, "The array; an existing file is replaced when the array is complete")
+  app.add_option("IN.tuck", options.in, "The frame; or IN.safetensors with frames; - is standard input")->required();
+  app.add_option("OUT.npy", options.out,
+                 "The array; an existing file is replaced when the array is complete; - is standard output")
       ->required();
   add_base(app, options.base, "The base of the delta");
   add_machine(app, options.on, options.threads);
   app.callback([&options] {
-    if (!options.base.empty()) refuse_device(options.on);
+    refuse_one_stream_twice({options.in, options.base});
     run(decode, options)();
   });
 }
@@ -177,7 +196,12 @@ void add_compact(CLI::App& program, compact_options& options) {
       ->check(CLI::Range(0, 1024).description(""))
       ->default_str("0")
       ->type_name("N");
-  app.callback(run(compact, options));
+  app.callback([&options] {
+    std::vector<std::string> inputs = options.others;
+    if (!inputs.empty()) inputs.back() = options.in;
+    refuse_one_stream_twice(inputs);
+    run(compact, options)();
+  });
 }
 
 void add_info(CLI::App& program, info_options& options) {
@@ -196,17 +220,22 @@ void add_verify(CLI::App& program, verify_options& options) {
   app.callback(run(verify, options));
 }
 
-void add_compare(CLI::App& program, compare_options& options) {
-  CLI::App& app = *program.add_subcommand("compare", "Show the differences of two arrays");
+void add_compare(CLI::App& program, compare_options& options, int& exit_code) {
+  CLI::App& app = *program.add_subcommand("compare", "Show the differences of two arrays or safetensors files");
   app.footer(
       "A is the reference, and errors are those of B. Values with equal bits have no error, and two NaN have\n"
       "none either. If a value is not finite otherwise, the error is infinite. In JSON, a number that no double\n"
-      "can hold is a string, such as \"inf\". The exit code is 0 even if the arrays differ.");
-  app.add_option("A.npy", options.in, "The reference")->required();
-  app.add_option("B.npy", options.other, "The array to compare, of the same shape and type")->required();
+      "can hold is a string, such as \"inf\". Values of types that tuck does not have, such as F4, are compared as\n"
+      "bytes. The exit code is 0 if all values have equal bits, and 1 if any differ.");
+  app.add_option("A.npy", options.in, "The reference; or A.safetensors; - is standard input")->required();
+  app.add_option("B.npy", options.other, "The array to compare, of the same shape and type; or B.safetensors")
+      ->required();
   add_declared_type(app, options.as, "files");
   app.add_flag("--json", options.json, "For programs: one JSON object");
-  app.callback(run(compare, options));
+  app.callback([&options, &exit_code] {
+    refuse_one_stream_twice({options.in, options.other});
+    if (!run(compare, options)()) exit_code = differs;
+  });
 }
 
 int complain(const std::exception& e, int code) {
@@ -225,30 +254,35 @@ int flush_output() {
 
 int main(int argc, char** argv) {
   // If a file reaches the size limit, writing then fails with an error instead of a signal, and the temporary file is
-  // removed.
+  // removed. The same holds for a pipe that nobody reads any more.
   std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
   CLI::App program("Compresses arrays: .npy and safetensors files to tuck frames and back", "tuck");
   program.set_version_flag("--version", version_text(), "Print the version and exit");
   program.require_subcommand(1);
-  program.footer("'tuck COMMAND --help' describes a command. Exit codes: 0 done, 1 bad input, 2 bad usage.");
+  program.footer(
+      "'tuck COMMAND --help' describes a command. As a file, - is standard input or standard output.\n"
+      "Exit codes: 0 done, 1 bad input or (compare) different values, 2 bad usage.");
   encode_options to_encode;
   decode_options to_decode;
   compact_options to_compact;
   info_options to_show;
   verify_options to_verify;
   compare_options to_compare;
+  int exit_code = 0;
   add_encode(program, to_encode);
   add_decode(program, to_decode);
   add_compact(program, to_compact);
   add_info(program, to_show);
   add_verify(program, to_verify);
-  add_compare(program, to_compare);
+  add_compare(program, to_compare, exit_code);
   try {
     const auto is_first = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
     if (argc > 1 && argv[1][0] != '-' && program.get_subcommands(is_first).empty())
       throw usage_error("unknown command '" + std::string(argv[1]) + "'; see 'tuck --help'");
     program.parse(argc, argv);
-    return flush_output();
+    const int flushed = flush_output();
+    return flushed != 0 ? flushed : exit_code;
   } catch (const CLI::ParseError& e) {
     return program.exit(e) == 0 ? flush_output() : bad_usage;
   } catch (const usage_error& e) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <utility>
 
 namespace tuck::tools {
 namespace {
@@ -34,30 +35,35 @@ void print_sound(const std::string& path, const std::string& values, uint64_t ch
             << (has_checksums ? "checksums verified" : "no checksums to verify") << '\n';
 }
 
-void verify_safetensors(const verify_options& options) {
-  const frames_file file = open_frames(options.in);
+void verify_safetensors(input in) {
+  const std::string path = in.path;
+  const frames_file file = open_frames(parse_safetensors(std::move(in.content), path), path);
+  check_raw_tensors(file, path);
   uint64_t values = 0, chunks = 0;
   bool has_checksums = true;
-  for (const framed_tensor& t : file.tensors) {
-    decode_in_parts(t.frame, t.view, t.about);
-    values += t.view.header().value_count;
+  for (const stored_tensor& t : file.tensors) {
+    values += t.raw_bytes() / size_of(t.tensor.type());
+    if (!t.is_frame) continue;
+    decode_in_parts(t.content, t.view, t.about);
     chunks += t.view.chunks();
     has_checksums = has_checksums && t.view.has_checksums();
   }
-  print_sound(options.in, std::to_string(values) + " values of " + std::to_string(file.tensors.size()) + " tensors",
-              chunks, has_checksums);
+  print_sound(path, std::to_string(values) + " values of " + std::to_string(file.tensors.size()) + " tensors", chunks,
+              has_checksums);
 }
 
 }  // namespace
 
 void verify(const verify_options& options) {
-  if (is_safetensors(options.in)) return verify_safetensors(options);
-  const frame_file frame = open_frame(options.in);
-  decode_in_parts(frame.content.all(), frame.view, {options.in, {}});
-  print_sound(options.in, std::to_string(frame.header().value_count) + " values", frame.view.chunks(),
+  input in = read_input(options.in);
+  if (in.is_safetensors) return verify_safetensors(std::move(in));
+  const std::string path = in.path;
+  const frame_file frame = open_frame(std::move(in));
+  decode_in_parts(frame.content.all(), frame.view, {path, {}});
+  print_sound(path, std::to_string(frame.header().value_count) + " values", frame.view.chunks(),
               frame.view.has_checksums());
   try {
-    static_cast<void>(npy_header_of(frame, options.in));
+    static_cast<void>(npy_header_of(frame, path));
   } catch (const file_error& no_array) {
     std::cout << no_array.what() << ", so decode rejects it\n";
   }

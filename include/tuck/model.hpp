@@ -4,4 +4,5 @@
 #include <tuck/model/advisor.hpp>
 #include <tuck/model/bound_control.hpp>
 #include <tuck/model/predictor.hpp>
+#include <tuck/model/predictor_file.hpp>
 #include <tuck/model/vdnn.hpp>

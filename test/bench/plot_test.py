@@ -88,13 +88,14 @@ def run(path, out, *options):
     return subprocess.run(command, capture_output=True, text=True, timeout=100)
 
 
-def run_here(path, out):
+def run_here(path, out, *options):
     """The same, without the time a process takes."""
     sys.dont_write_bytecode = True
     with unittest.mock.patch("sys.path", [str(PLOT.parent), *sys.path]):
         import plot
     said = io.StringIO()
-    with unittest.mock.patch("sys.argv", [str(PLOT), str(path), "--out", str(out)]), contextlib.redirect_stderr(said):
+    words = [str(PLOT), str(path), "--out", str(out), *options]
+    with unittest.mock.patch("sys.argv", words), contextlib.redirect_stderr(said):
         return plot.main(), said.getvalue()
 
 
@@ -107,6 +108,10 @@ class PlotTest(unittest.TestCase):
     def plot(self, content, *options):
         self.file.write_text(content if isinstance(content, str) else json.dumps(content))
         return run(self.file, self.out, *options)
+
+    def plot_here(self, content, *options):
+        self.file.write_text(json.dumps(content))
+        return run_here(self.file, self.out, *options)
 
     def written(self):
         return sorted(path.name for path in self.out.iterdir()) if self.out.exists() else []
@@ -147,6 +152,58 @@ class PlotTest(unittest.TestCase):
         found = self.plot(small())
         self.assertEqual((found.returncode, found.stderr), (0, ""))
         self.expect_plots(*(f"{kind}-host" for kind in KINDS))
+
+    def test_all_sizes_of_a_recording_are_drawn(self):
+        """Each size has a share of zeros of its own, by a little."""
+        recorded = small(sizes=[4 * KIB, 64 * KIB, MIB, 16 * MIB], sparsities=[0.6])
+        for r in recorded["rows"]:
+            r["pattern"], r["sparsity"] = "recorded", 0.6 + r["raw_bytes"] / (1 << 30)
+        found = self.plot_here(recorded)
+        self.assertEqual(found, (0, "plot.py: no sparsity-host: it needs two values of sparsity, all else equal\n"))
+        self.expect_plots("size-host", "break-even-host", "pareto-host")
+        size, swap = ((self.out / f"{name}-host.svg").read_text() for name in ("size", "break-even"))
+        self.assertIn("f32, recorded, sparsity 0.6 to 0.616", size)
+        for text in ("4 KiB", "64 KiB", "1 MiB", "16 MiB"):
+            self.assertIn(f">{text}</text>", size)
+            self.assertIn(f">{text}</text>", swap)
+        self.assertEqual(swap.count("×</text>"), 4)
+        self.assertNotIn("not measured", swap)
+
+    def test_every_pattern_is_drawn(self):
+        """Those that are too little for a plot are named."""
+        both = small(sizes=(MIB, 16 * MIB, 64 * MIB))
+        iid = results(sizes=[MIB, 64 * MIB], sparsities=[0.5, 0.9], codecs={"zvc": CODECS["zvc"]}, pattern="iid")
+        smooth = results(sizes=[MIB], sparsities=[0.0], codecs={"zvc": CODECS["zvc"]}, pattern="smooth")
+        both["rows"] += iid["rows"] + smooth["rows"]
+        code, said = self.plot_here(both, "--only", "size", "pareto")
+        self.assertEqual(code, 0, said)
+        self.expect_plots("size-host", "size-host-iid", "pareto-host")
+        self.assertIn("clustered zeros, sparsity 0.5 (one of 2 in the file)", (self.out / "size-host.svg").read_text())
+        self.assertIn("iid zeros", (self.out / "size-host-iid.svg").read_text())
+        self.assertEqual(said.splitlines(), [
+            "plot.py: no size-host of smooth: it needs two values of raw_bytes, all else equal",
+            "plot.py: no pareto-host of iid, smooth: it needs two codecs at one point"])
+
+    def test_types_that_are_not_drawn_are_named(self):
+        both = small()
+        both["rows"] += [r | {"type": "bf16", "gb_per_s": r["gb_per_s"] / 2, "median_seconds": 2 * r["median_seconds"]}
+                         for r in both["rows"]]
+        self.assertEqual(self.plot_here(both, "--only", "size"),
+                         (0, "plot.py: plots of host are of f32; --type takes bf16\n"))
+        self.assertIn("f32, clustered", (self.out / "size-host.svg").read_text())
+        code, said = self.plot_here(both, "--only", "size", "--type", "bf16")
+        self.assertEqual((code, said), (0, "plot.py: plots of host are of bf16; --type takes f32\n"))
+        self.assertIn("bf16, clustered", (self.out / "size-host.svg").read_text())
+        self.assertEqual(self.plot_here(both, "--type", "u8")[0], 1)
+
+    def test_ways_of_the_host_are_codecs_of_their_own(self):
+        ways = small(codecs=("zvc",))
+        coded = [r for r in ways["rows"] if r["operation"] != "copy"]
+        ways["rows"] = [r | {"threads": threads, "cpu_level": "avx2"} for r in coded for threads in (1, 2)]
+        self.assertEqual(self.plot_here(ways, "--only", "size"), (0, ""))
+        svg = (self.out / "size-host.svg").read_text()
+        for text in ("zvc (avx2, 1 thread)", "zvc (avx2, 2 threads)"):
+            self.assertIn(text, svg.replace("</text>", " ").replace("\n", " "))
 
     def test_a_file_of_gpu_check_has_its_sweep_and_the_peers(self):
         rows = small("gpu")["rows"]
@@ -226,6 +283,14 @@ class PlotTest(unittest.TestCase):
                             ("operation", "x"), ("peer", 1)):
             rows = whole["rows"][:3] + [whole["rows"][3] | {name: value}]
             self.expect_refusal(whole | {"rows": rows}, f"row 3: {name}")
+
+    def test_rates_in_another_unit_are_refused(self):
+        whole = small()
+        rows = [whole["rows"][0], whole["rows"][1] | {"gb_per_s": whole["rows"][1]["gb_per_s"] * 1e9}]
+        self.expect_refusal(whole | {"rows": rows}, "row 1: gb_per_s is")
+        found = self.plot(whole, "--link", "25e9")
+        self.assertEqual(found.returncode, 2)
+        self.assertIn("25e9 is no rate in GB/s", found.stderr)
 
     def test_a_broken_file_is_refused_by_the_program(self):
         found = self.plot(json.dumps(small())[:-1])

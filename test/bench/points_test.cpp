@@ -5,6 +5,8 @@
 #include "bench/micro/tensors.hpp"
 #include "bench/support/gpus.hpp"
 
+#include "support/scratch.hpp"
+
 #include <tuck/core/bits.hpp>
 
 #include <gtest/gtest.h>
@@ -184,6 +186,39 @@ TEST(tensors, recordings_of_the_type_keep_their_bits) {
   EXPECT_GT(made.range, 0);
   for (const dtype type : {dtype::f32, dtype::f8e4m3})
     EXPECT_ANY_THROW(tensor_maker(path).make({type, pattern::recorded, 0, 64})) << tuck::name(type);
+}
+
+// As whatever they were recorded, and as what unsigned integers may be the bits of.
+TEST(tensors, recordings_may_be_integers) {
+  using tools::write_npy;
+  scratch::directory dir;
+  const std::string path = dir / "file.npy";
+  for (const dtype type : {dtype::i8, dtype::u16, dtype::i32, dtype::u64, dtype::f64}) {
+    std::vector<std::byte> values(96 * size_of(type));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::byte>(i % 11);
+    write_npy(path, type, {96}, as_bytes(span<const std::byte>(values)));
+    EXPECT_EQ(recorded_type(path), type);
+    EXPECT_TRUE(makes(pattern::recorded, type, type));
+    EXPECT_EQ(tensor_maker(path).make({type, pattern::recorded, 0, values.size()}).values, values) << name(type);
+  }
+  EXPECT_ANY_THROW(recorded_type(dir / "none.npy"));
+  EXPECT_TRUE(makes(pattern::recorded, dtype::bf16, dtype::u16));
+  EXPECT_TRUE(makes(pattern::recorded, dtype::i8, dtype::u8));
+  EXPECT_TRUE(makes(pattern::recorded, dtype::f8e4m3, dtype::f32));
+  EXPECT_FALSE(makes(pattern::recorded, dtype::i8, dtype::f32));
+  EXPECT_FALSE(makes(pattern::recorded, dtype::f32, dtype::i8));
+  EXPECT_FALSE(makes(pattern::recorded, dtype::u8, dtype::i8));
+  EXPECT_FALSE(makes(pattern::smooth, dtype::i8, dtype::i8));
+}
+
+TEST(points, that_were_asked_for_and_cannot_be_are_named) {
+  const selection wanted{.types = {dtype::f64, dtype::i8}, .patterns = {pattern::recorded, pattern::iid}, .sizes = {7}};
+  EXPECT_EQ(left_out(wanted, coders),
+            (std::vector<std::string>{"no f64 is taken by quantize, delta+rle+bitpack", "7B has no value of f64",
+                                      "no i8 is taken by quantize, delta+rle+bitpack",
+                                      "there are no recorded tensors of i8"}));
+  EXPECT_TRUE(left_out({.coders = {"zvc"}, .types = {dtype::i8}}, coders).empty());
+  EXPECT_TRUE(left_out({}, coders).empty());
 }
 
 row counted_row() {

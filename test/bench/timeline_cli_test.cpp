@@ -95,7 +95,7 @@ TEST(timeline_program, refuses_what_it_does_not_know) {
   refused({"lenet"}, 1, "lenet.json: ");
   refused({"--gpu", "GeForce 256"}, 1, "gpus.json: it has no GPU GeForce 256, but ");
   refused({"--link", "a wire"}, 1, "gpus.json: it has no link a wire, but ");
-  refused({"--codecs", TUCK_NETWORKS "/gpus.json"}, 1, "its schema is tuck-gpus/1 instead of tuck-predictors/1");
+  refused({"--codecs", TUCK_NETWORKS "/gpus.json"}, 1, "line 1: tuck-predictors/2: is due");
   refused({"--counts", TUCK_NETWORKS "/gpus.json"}, 1, "its schema is tuck-gpus/1 instead of tuck-bench/1");
   refused({"--layers", "nothing"}, 2, "nothing");
   refused({"--layers", "keep", "--check"}, 2, "--check");

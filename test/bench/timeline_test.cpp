@@ -248,6 +248,7 @@ TEST(timeline_codecs, are_predicted_where_a_gpu_was_measured) {
   EXPECT_NEAR(zvc.encode, 80.2e-6, 1e-8);
   EXPECT_NEAR(zvc.ratio, 1 / (1e-4 + .03 + .5), 1e-3);
   EXPECT_TRUE(codecs.at("quantize")(1 << 20, .5).lossy);
+  EXPECT_THROW(codecs.at("zvc")(1 << 30, .5), tools::file_error);  // 64 MiB is the largest that was measured
 }
 
 TEST(timeline_policies, plan_as_the_papers_say) {

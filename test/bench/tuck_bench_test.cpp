@@ -5,6 +5,7 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -172,6 +173,47 @@ TEST_F(tuck_bench, gives_no_figure_for_what_fails) {
   EXPECT_EQ(file.at("rows").size(), 4u) << output_;
 }
 
+// As for a stranger's int8 tensor: its type is the recording's, its pattern recorded.
+TEST_F(tuck_bench, measures_recordings_of_integers) {
+  std::string header = "{'descr': '|i1', 'fortran_order': False, 'shape': (4096,), }";
+  header.resize(117, ' ');
+  std::string values(4096, '\0');
+  for (size_t i = 0; i < values.size(); i += 3) values[i] = static_cast<char>(i % 7 - 3);
+  std::ofstream(path("r.npy"), std::ios::binary) << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header << '\n'
+                                                 << values;
+  const std::string data = " --where host --no-peers --size 4KiB --data " + path("r.npy");
+  ASSERT_EQ(run("--quick --codec zvc,quantize --out " + path("r.json") + data), 0) << output_;
+  EXPECT_NE(output_.find("tuck-bench: left out: no i8 is taken by quantize\n"), std::string::npos) << output_;
+  const json file = results("r.json");
+  expect_schema(file);
+  ASSERT_EQ(file.at("rows").size(), 2u);
+  for (const json& row : file.at("rows")) {
+    EXPECT_EQ(row.at("type"), "i8");
+    EXPECT_EQ(row.at("pattern"), "recorded");
+    EXPECT_EQ(row.at("encoded_bytes"), file.at("rows")[0].at("encoded_bytes"));
+  }
+
+  ASSERT_EQ(run("--quick --codec zvc --out " + path("r.csv") + data), 0) << output_;
+  std::ifstream csv(path("r.csv"));
+  std::string first, encode, decode;
+  std::getline(csv, first);
+  std::getline(csv, encode);
+  std::getline(csv, decode);
+  EXPECT_EQ(first.find("name,operation,codec,peer,lossy,type,"), 0u) << first;
+  EXPECT_EQ(encode.find("encode/zvc/i8/s:any/recorded/4KiB/host,encode,zvc,false,false,i8,"), 0u) << encode;
+  EXPECT_EQ(std::count(first.begin(), first.end(), ','), std::count(decode.begin(), decode.end(), ','));
+  EXPECT_FALSE(std::getline(csv, first));
+
+  const auto refused = [&](const std::string& arguments, int code, const std::string& word) {
+    EXPECT_EQ(run(arguments + " --out " + path("none.json")), code) << output_;
+    EXPECT_NE(output_.find(word), std::string::npos) << output_;
+    EXPECT_FALSE(std::filesystem::exists(path("none.json")));
+  };
+  refused("--list --data " + path("none.npy"), 1, path("none.npy") + ": No such file or directory");
+  refused("--codec zvc --pattern iid" + data, 2, "--data: is read for --pattern recorded only");
+  refused("--codec zvc --type f32" + data, 2, "a recording of i8 cannot be used as f32");
+}
+
 TEST_F(tuck_bench, keeps_what_it_has_when_it_is_told_to_stop) {
   // In the foreground: otherwise `timeout` sends the signal twice, and the second one stops the program at once.
   EXPECT_EQ(shell("timeout --foreground -s TERM 2 " TUCK_BENCH " --where host --codec deflate,zvc --out " +
@@ -290,6 +332,7 @@ TEST_F(tuck_bench, refuses_what_it_does_not_know_and_writes_nothing) {
   refused("--type f64 --size 7B", "nothing to measure");
   refused("--quick --full", "--full");
   refused("--frobnicate", "--frobnicate");
+  for (const char* size : {"7B", "32MiB", "a"}) refused(std::string("--peer-chunk ") + size, "--peer-chunk");
   refused("--codec quantize --type u8", "quantize");
   refused("--where host --gpu h100", "--where model");
   refused("--where host --what-if dram=0", "--where model");

@@ -7,6 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <thread>
+
 namespace tuck::test {
 namespace {
 
@@ -150,6 +153,27 @@ TEST(word_sum, of_vectors_are_those_of_words) {
           [&](cpu_level level) { EXPECT_EQ(sum_words(unaligned, first).sum, expected.sum) << size << name(level); });
     }
   }
+}
+
+// In a process of its own: the level is found once.
+TEST(cpu_level, an_unknown_one_is_reported_once) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto expect_says = [](const char* value, const std::string& text) {
+    EXPECT_EXIT(
+        {
+          static_cast<void>(setenv("TUCK_CPU", value, 1));
+          {
+            std::vector<std::jthread> threads;
+            for (int i = 0; i < 4; ++i) threads.emplace_back([] { static_cast<void>(level_of_cpu()); });
+          }
+          std::exit(level_of_cpu() <= tuck::detail::highest_cpu_level() ? 0 : 1);
+        },
+        testing::ExitedWithCode(0), ::testing::Matcher<const std::string&>(text));
+  };
+  const std::string end = "' is ignored; use baseline, avx2 or avx512\n";
+  for (const char* const value : {"avx3", "AVX2", "avx2 ", "0"})
+    expect_says(value, "tuck: TUCK_CPU: unknown value '" + std::string(value) + end);
+  for (const char* const value : {"", "baseline", "avx2", "avx512"}) expect_says(value, "");
 }
 
 }  // namespace

@@ -35,9 +35,10 @@ class Compare : public Cli {
     scratch::write(b, array_of(other));
     options.insert(options.begin(), {"compare", "--json", a, b});
     const answer said = tuck_cli(options);
-    EXPECT_EQ(said.code, 0) << said.err;
     EXPECT_EQ(said.err, "");
-    return nlohmann::json::parse(said.out);
+    nlohmann::json about = nlohmann::json::parse(said.out);
+    EXPECT_EQ(said.code, about["different_bits"] == 0 ? 0 : 1);
+    return about;
   }
 };
 
@@ -177,7 +178,7 @@ TEST_F(Compare, sixteen_bit_integers_as_bf16) {
   EXPECT_EQ(d["max_absolute_error"], 0x40);
   // Declared to be the same, they are.
   scratch::write(b, npy(dict("<i2", "(3,)"), bytes_of(other)));
-  expect_ok({"compare", "--as", "bf16", a, b});
+  EXPECT_EQ(tuck_cli({"compare", "--as", "bf16", a, b}).code, 1);
   scratch::write(b, npy(dict("<f4", "(3,)"), std::string(12, 'x')));
   EXPECT_EQ(refusal({"compare", "--as", "bf16", a, b}, b), "--as bf16 takes 16-bit integers, not f32");
   EXPECT_EQ(refusal({"compare", "--as", "bf16", b, a}, b), "--as bf16 takes 16-bit integers, not f32");
@@ -268,11 +269,77 @@ TEST_F(Compare, refuses_what_cannot_be_compared) {
   EXPECT_EQ(reason(npy(dict("<f4", "(6,)"), std::string(24, 'x'))), "its shape is 6, the reference's is 2x3");
   EXPECT_EQ(reason(npy(dict("<f4", "()"), "xxxx")), "its shape is scalar, the reference's is 2x3");
   EXPECT_EQ(reason(npy(dict("<i4", "(2, 3)"), std::string(24, 'x'))), "its values are i32, the reference's are f32");
+  EXPECT_EQ(reason(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3)}", std::string(24, 'x'))),
+            "one of the arrays is in Fortran order; save both in one order");
   EXPECT_EQ(reason("garbage"), "not a .npy file");
   EXPECT_EQ(reason(npy(dict("<f4", "(2, 3)"), "xx")), "truncated: 2 bytes of data are there and 24 are needed");
   EXPECT_EQ(refusal({"compare", b, a}, b), "truncated: 2 bytes of data are there and 24 are needed");
   EXPECT_EQ(refusal({"compare", a, dir / "none"}, dir / "none"), "No such file or directory");
   EXPECT_EQ(refusal({"compare", "--json", dir / "none", a}, dir / "none"), "No such file or directory");
+}
+
+class CompareSafetensors : public Compare {
+ protected:
+  const std::string reference = dir / "a.safetensors", other = dir / "b.safetensors";
+
+  void write_two(const std::string& json, const std::string& data, const std::string& changed) {
+    scratch::write(reference, safetensors("{" + json + "}", data));
+    scratch::write(other, safetensors("{" + json + "}", changed));
+  }
+};
+
+TEST_F(CompareSafetensors, tensor_by_tensor) {
+  const std::vector<float> values{1, 2, -4, 0};
+  std::vector<float> changed = values;
+  changed[1] = 2.5f;
+  const std::string odd = "x", scales = "1234";
+  write_two(described("odd", "BOOL", "1", 0, 1) + "," + described("w", "F32", "2, 2", 1, 17) + "," +
+                described("s", "F4", "8", 17, 21),
+            odd + bytes_of(values) + scales, odd + bytes_of(changed) + "1294");
+  const answer said = tuck_cli({"compare", "--json", reference, other});
+  EXPECT_EQ(said.code, 1);
+  EXPECT_EQ(said.err, "");
+  const auto about = nlohmann::json::parse(said.out);
+  EXPECT_EQ(about["different_tensors"], 2);
+  ASSERT_EQ(about["tensors"].size(), 3u);
+  EXPECT_EQ(about["tensors"][0]["different_bits"], 0);
+  const auto& w = about["tensors"][1];
+  EXPECT_EQ(w["name"], "w");
+  EXPECT_EQ(w["dtype"], "F32");
+  EXPECT_EQ(w["shape"], (nlohmann::json{2, 2}));
+  EXPECT_EQ(w["different_bits"], 1);
+  EXPECT_EQ(w["max_absolute_error"], .5);
+  EXPECT_EQ(w["max_relative_error"], .25);
+  // Of a type that the library does not have: bytes.
+  EXPECT_EQ(about["tensors"][2]["dtype"], "F4");
+  EXPECT_EQ(about["tensors"][2]["values"], 4);
+  EXPECT_EQ(about["tensors"][2]["different_bits"], 1);
+  EXPECT_EQ(about["tensors"][2]["max_absolute_error"], '9' - '3');
+
+  const std::string text = tuck_cli({"compare", reference, other}).out;
+  EXPECT_NE(text.find("different tensors      2 of 3\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("F32 2x2                               4              1              0.5"), std::string::npos)
+      << text;
+  EXPECT_EQ(tuck_cli({"compare", reference, reference}).code, 0);
+  EXPECT_EQ(tuck_cli({"compare", "--as", "bf16", reference, other}).code, 2);
+}
+
+TEST_F(CompareSafetensors, needs_the_same_tensors) {
+  write_two(described("w", "F32", "2", 0, 8), "12345678", "12345678");
+  const auto reason = [&](const std::string& json) {
+    scratch::write(other, safetensors("{" + json + "}", "12345678"));
+    return refusal({"compare", reference, other}, other);
+  };
+  EXPECT_EQ(reason(described("v", "F32", "2", 0, 8)),
+            "tensor 'w': it is in " + reference + " but not in the compared file");
+  EXPECT_EQ(reason(described("v", "U8", "0", 0, 0) + "," + described("w", "F32", "2", 0, 8)),
+            "tensor 'v': it is in the compared file but not in " + reference);
+  EXPECT_EQ(reason(described("w", "F32", "1, 2", 0, 8)),
+            "tensor 'w': F32 1x2 in the compared file, F32 2 in " + reference);
+  EXPECT_EQ(reason(described("w", "C64", "1", 0, 8)), "tensor 'w': C64 1 in the compared file, F32 2 in " + reference);
+  scratch::write(a, array_of<float>({1}));
+  EXPECT_EQ(refusal({"compare", reference, a}, a), "this is no safetensors file, the reference is one");
+  EXPECT_EQ(refusal({"compare", a, reference}, reference), "this is a safetensors file, the reference is none");
 }
 
 TEST_F(Compare, usage_errors) {

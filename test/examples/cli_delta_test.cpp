@@ -95,12 +95,38 @@ TEST_F(CliDelta, deltas_in_a_row_become_one) {
   EXPECT_EQ(tuck_cli({"compact", deltas[0]}).code, 2);
 }
 
+TEST_F(CliDelta, device_and_host_make_the_same_deltas) {
+  for (const auto& [descr, size] : {std::pair<const char*, size_t>{"|u1", 1}, {"<f2", 2}, {"<f4", 4}, {"<i8", 8}})
+    for (const char* codec : {"gaps", "rle", "zvc"}) {
+      SCOPED_TRACE(std::string(codec) + ' ' + descr);
+      write_two(dict(descr, "(3, 3001)"), 3 * 3001 * size);
+      expect_ok({"encode", "--base", base, "--codec", codec, in, frame});
+      const std::string of_the_host = scratch::read(frame);
+      expect_ok({"encode", "--base", base, "--codec", codec, "--on", "device", in, frame});
+      EXPECT_EQ(scratch::read(frame), of_the_host);
+      scratch::write(out, "");
+      expect_ok({"decode", "--base", base, "--on", "device", frame, out});
+      EXPECT_EQ(scratch::read(out), scratch::read(in));
+    }
+  EXPECT_EQ(refusal({"decode", "--base", in, "--on", "device", frame, out}, in),
+            "the base is not the tensor that the delta was made against");
+  // By default, chunks of the host are larger than those that the device takes.
+  expect_ok({"encode", "--base", base, "--on", "device", in, frame});
+  expect_ok({"decode", "--base", base, frame, out});
+  EXPECT_EQ(scratch::read(out), scratch::read(in));
+  expect_ok({"encode", "--base", base, "--codec", "huffman", in, frame});
+  EXPECT_EQ(refusal({"decode", "--base", base, "--on", "device", frame, out}, frame),
+            "--on device decodes no deltas of huffman; pass --on host");
+  expect_ok({"encode", "--base", base, in, frame});
+  EXPECT_EQ(refusal({"decode", "--base", base, "--on", "device", frame, out}, frame),
+            "the device codec does not support chunks of this size");
+}
+
 TEST_F(CliDelta, usage_errors) {
   write_two(dict("<f4", "(5000,)"), 20000);
   for (const arguments& words : {arguments{"encode", "--base", base, "--codec", "quantize", in, frame},
-                                 arguments{"encode", "--base", base, "--on", "device", in, frame},
-                                 arguments{"encode", "--base", base, "--no-checksums", in, frame},
-                                 arguments{"decode", "--base", base, "--on", "device", in, frame}})
+                                 arguments{"encode", "--base", base, "--on", "device", "--codec", "huffman", in, frame},
+                                 arguments{"encode", "--base", base, "--no-checksums", in, frame}})
     EXPECT_EQ(tuck_cli(words).code, 2);
 }
 

@@ -23,6 +23,35 @@ inline answer tuck_cli(arguments words) {
   return run_program(std::move(words));
 }
 
+// The same with the content of a file as standard input, and its output as it comes.
+inline answer tuck_cli_reading(const std::string& file, arguments words) {
+  words.insert(words.begin(), {"/bin/sh", "-c", "file=$1; shift; exec \"$0\" \"$@\" < \"$file\"", TUCK_CLI, file});
+  return run_program(std::move(words));
+}
+
+inline std::string safetensors(const std::string& json, const std::string& data) {
+  std::string content;
+  for (int i = 0; i < 8; ++i) content += static_cast<char>(json.size() >> (8 * i) & 0xff);
+  return content + json + data;
+}
+
+inline std::string described(const std::string& name, const std::string& dtype, const std::string& shape, size_t begin,
+                             size_t end) {
+  return "\"" + name + "\": {\"dtype\": \"" + dtype + "\", \"shape\": [" + shape + "], \"data_offsets\": [" +
+         std::to_string(begin) + ", " + std::to_string(end) + "]}";
+}
+
+// Bytes without zeros or repetition, which no codec makes smaller.
+inline std::string dense_data(size_t size) {
+  std::string data(size, '\0');
+  uint64_t state = 1;
+  for (char& byte : data) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    byte = static_cast<char>(state >> 56 | 1);
+  }
+  return data;
+}
+
 class Cli : public testing::Test {
  protected:
   scratch::directory dir;

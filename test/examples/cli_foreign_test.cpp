@@ -74,10 +74,14 @@ template <class Change> void reseal(const std::string& path, const Change& chang
 
 TEST_F(ForeignFrame, of_an_unknown_codec_is_named) {
   write_frame<float>({1, 0, 2, 0}, "");
-  reseal(frame, [](tuck::frame_header& header, std::string&) { header.stages.at[0].id = tuck::codec_id::custom; });
-  EXPECT_EQ(info_json()["codec"], "custom");
-  const std::string reason = std::string(message(tuck::status::codec_mismatch)) + ": custom";
-  EXPECT_EQ(refusal({"decode", frame, out}, frame), reason);
+  for (const int id : {0x8000, 0x8007, 0xffff}) {
+    reseal(frame, [&](tuck::frame_header& h, std::string&) { h.stages.at[0].id = static_cast<tuck::codec_id>(id); });
+    const std::string named = "custom(" + std::to_string(id) + ")";
+    EXPECT_EQ(info_json()["codec"], named);
+    EXPECT_NE(tuck_cli({"info", frame}).out.find("codec        " + named + "\n"), std::string::npos);
+    EXPECT_EQ(refusal({"decode", frame, out}, frame), message(tuck::status::codec_mismatch) + (": " + named));
+  }
+  const std::string reason = message(tuck::status::codec_mismatch) + std::string(": custom(65535)");
   EXPECT_EQ(refusal({"verify", frame}, frame), reason);
 }
 

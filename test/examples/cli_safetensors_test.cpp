@@ -5,18 +5,6 @@ namespace {
 
 using namespace cli;
 
-std::string safetensors(const std::string& json, const std::string& data) {
-  std::string content;
-  for (int i = 0; i < 8; ++i) content += static_cast<char>(json.size() >> (8 * i) & 0xff);
-  return content + json + data;
-}
-
-std::string described(const std::string& name, const std::string& dtype, const std::string& shape, size_t begin,
-                      size_t end) {
-  return "\"" + name + "\": {\"dtype\": \"" + dtype + "\", \"shape\": [" + shape + "], \"data_offsets\": [" +
-         std::to_string(begin) + ", " + std::to_string(end) + "]}";
-}
-
 class CliSafetensors : public Cli {
  protected:
   const std::string model = dir / "model.safetensors", base = dir / "base.safetensors",
@@ -83,12 +71,13 @@ TEST_F(CliSafetensors, frames_are_bytes_with_a_name) {
   uint64_t sum = 0;
   for (const auto& [name, tensor] : header.items()) {
     if (name == "__metadata__") continue;
-    EXPECT_EQ(tensor["dtype"], "U8");
     const uint64_t begin = tensor["data_offsets"][0], end = tensor["data_offsets"][1];
+    sum += end - begin;
+    if (name != "w") continue;  // the others are too small
+    EXPECT_EQ(tensor["dtype"], "U8");
     EXPECT_EQ(tensor["shape"][0], end - begin);
     EXPECT_EQ(content.substr(8 + length + begin, 4), "TUCK") << name;
     EXPECT_EQ(begin % 32, 0u);
-    sum += end - begin;
   }
   EXPECT_EQ(8 + length + sum, content.size());
 }
@@ -110,15 +99,15 @@ TEST_F(CliSafetensors, deltas) {
 
   scratch::write(back, "precious");
   EXPECT_EQ(refusal({"decode", packed, back}, packed),
-            "tensor 'odd': the frame is a delta and needs its base: pass it with --base");
+            "tensor 'w': the frame is a delta and needs its base: pass it with --base");
   EXPECT_EQ(refusal({"verify", packed}, packed),
-            "tensor 'odd': the frame is a delta and needs its base: decode --base verifies both");
+            "tensor 'w': the frame is a delta and needs its base: decode --base verifies both");
   EXPECT_EQ(refusal({"decode", "--base", model, packed, back}, model),
             "tensor 'w': the base is not the tensor that the delta was made against");
   EXPECT_EQ(scratch::read(back), "precious");
   expect_ok({"encode", model, packed});
   EXPECT_EQ(refusal({"decode", "--base", base, packed, back}, packed),
-            "tensor 'odd': the frame is not a delta and takes no --base");
+            "tensor 'w': the frame is not a delta and takes no --base");
   EXPECT_EQ(dir.names(),
             (arguments{"back.safetensors", "base.safetensors", "model.safetensors", "packed.safetensors"}));
 }
@@ -162,7 +151,8 @@ TEST_F(CliSafetensors, refuses_damaged_headers) {
   EXPECT_EQ(one("{\"a\": 1}"), "tensor 'a': its description is not a JSON object");
   EXPECT_EQ(one("{\"a\": {}}"), "tensor 'a': it has no 'shape'");
   EXPECT_EQ(one("{\"__metadata__\": {\"a\": 1}," + a + "}"), "its '__metadata__' is not an object of strings");
-  EXPECT_EQ(one("{" + described("a", "F4", "8", 0, 8) + "}"), "tensor 'a': unsupported dtype 'F4'");
+  EXPECT_EQ(one("{" + described("a", "F4", "8", 0, 8) + "}"),
+            "tensor 'a': its 'data_offsets' are 8 bytes apart, its shape needs 4");
   EXPECT_EQ(one("{" + described("a", "U8", "-8", 0, 8) + "}"), "tensor 'a': its 'shape' is not a list of sizes");
   EXPECT_EQ(one("{" + described("a", "U8", "8", 8, 0) + "}"),
             "tensor 'a': its 'data_offsets' are not a begin and an end");
@@ -179,7 +169,7 @@ TEST_F(CliSafetensors, refuses_damaged_headers) {
 }
 
 TEST_F(CliSafetensors, refuses_damaged_frames) {
-  scratch::write(model, two(described("a", "U8", "8", 0, 8), described("b", "U8", "8", 8, 16), 16));
+  scratch::write(model, two(described("a", "U8", "800", 0, 800), described("b", "U8", "800", 800, 1600), 1600));
   expect_ok({"encode", model, packed});
   const std::string content = scratch::read(packed);
   const auto reason = [&](std::string damaged) {
@@ -211,7 +201,7 @@ TEST_F(CliSafetensors, refuses_damaged_frames) {
   EXPECT_EQ(reason(renamed("a\\\"", "c\\\"", original)), "the metadata's 'tuck.header' fails its checksum");
   EXPECT_EQ(reason(sealed(renamed("a\\\"", "c\\\"", original))), "tensor 'c': it has no frame");
   EXPECT_EQ(reason(sealed(renamed("U8", "I8", original))),
-            "tensor 'a': the frame has 8 values of u8, the tensor is I8 8");
+            "tensor 'a': the frame has 800 values of u8, the tensor is I8 800");
   EXPECT_EQ(dir.names(), (arguments{"model.safetensors", "packed.safetensors"}));
 }
 
@@ -219,8 +209,6 @@ TEST_F(CliSafetensors, usage_errors) {
   scratch::write(model, safetensors("{" + described("a", "U16", "8", 0, 16) + "}", std::string(16, 'x')));
   EXPECT_EQ(tuck_cli({"encode", "--as", "bf16", model, packed}).code, 2);
   EXPECT_EQ(tuck_cli({"encode", "--chunk-values", "65536", model, packed}).code, 2);
-  EXPECT_EQ(refusal({"encode", "--codec", "quantize", model, packed}, model),
-            "tensor 'a': quantize takes f16, bf16, f32, f64, not u16");
   EXPECT_EQ(refusal({"encode", model, model}, model), "input and output are the same file");
   const std::string other = dir / "other.npy";
   EXPECT_EQ(refusal({"encode", model, other}, other),

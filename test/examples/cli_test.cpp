@@ -104,6 +104,39 @@ TEST_F(Cli, eight_bit_integers_as_8_bit_floats) {
   EXPECT_EQ(refusal({"encode", "--as", "f8e4m3", in, frame}, in), "--as f8e4m3 takes 8-bit integers, not u16");
 }
 
+// As numpy.save writes bf16 and 8-bit floats of ml_dtypes.
+TEST_F(Cli, values_of_a_declared_type) {
+  for (const auto& [descr, type] : {std::pair{"<V2", "bf16"},
+                                    {"|V2", "u16"},
+                                    {"<V1", "f8e4m3"},
+                                    {"|V1", "f8e5m2"},
+                                    {"<f1", "f8e5m2"},
+                                    {"<V1", "u8"}}) {
+    SCOPED_TRACE(descr);
+    const size_t size = descr[2] == '2' ? 2 : 1;
+    expect_round_trip(npy(dict(descr, "(3, 333)"), sparse_data(999 * size)), {"--as", type});
+    EXPECT_EQ(info_json()["dtype"], type);
+    EXPECT_EQ(tuck_cli({"compare", "--as", type, in, out}).code, 0);
+    EXPECT_EQ(tuck_cli({"compare", in, out}).code, 1);
+  }
+  EXPECT_EQ(refusal({"encode", "--as", "bf16", in, frame}, in), "--as bf16 takes 16-bit integers, not u8");
+}
+
+TEST_F(Cli, fortran_order_stays) {
+  const std::string header = "{'descr': '<f4', 'fortran_order': True, 'shape': (30, 11)}";
+  expect_round_trip(npy(header, sparse_data(1320)));
+  EXPECT_EQ(info_json()["shape"], (nlohmann::json{30, 11}));
+  expect_ok({"compare", in, out});
+  const std::string base = dir / "base.npy", delta = dir / "delta.tuck";
+  scratch::write(base, npy(header, std::string(1320, 'x')));
+  expect_ok({"encode", "--base", base, in, delta});
+  expect_ok({"decode", "--base", base, delta, out});
+  EXPECT_EQ(scratch::read(out), scratch::read(in));
+  scratch::write(base, npy(dict("<f4", "(30, 11)"), std::string(1320, 'x')));
+  EXPECT_EQ(refusal({"encode", "--base", base, in, delta}, base),
+            "the base is f32 30x11, the array f32 30x11 in Fortran order");
+}
+
 TEST_F(Cli, info_json_has_exactly_its_keys_and_true_offsets) {
   std::string data = sparse_data(1024 * 4);                               // shrinks
   for (int i = 0; i < 4096; ++i) data += static_cast<char>(i % 255 + 1);  // does not

@@ -54,16 +54,36 @@ TEST(NpyHeader, every_element_type) {
 }
 
 TEST(NpyHeader, refuses_other_types_by_name) {
-  for (const char* descr : {">f4", ">u2", ">i8", "<c8", "<c16", "|O", "|S5", "<U3", "|V4", "<M8[ns]", "<f16", "f", "",
-                            "<", "<f44", "float32", "<<f4", "e", "<f4 "})
+  for (const char* descr :
+       {">f4", ">u2",     ">i8",  "<c8", "<c16", "|O", "|S5",  "<U3",     "|V4",  "<V8", "<W4", "<V",
+        ">V2", "<M8[ns]", "<f16", "f",   "",     "<",  "<f44", "float32", "<<f4", "e",   "<f4 "})
     EXPECT_EQ(complaint(npy(dict(descr, "(1,)"), "")), "unsupported dtype '" + std::string(descr) + "'");
   EXPECT_EQ(complaint(npy("{'descr': [('a', '<f4'), ('b', '<i4')], 'fortran_order': False, 'shape': (1,), }", "")),
             "unsupported dtype: a structured one");
 }
 
-TEST(NpyHeader, refuses_fortran_order) {
-  EXPECT_EQ(complaint(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", "")),
-            "Fortran order is not supported; save numpy.ascontiguousarray(a)");
+// numpy.save writes the types of ml_dtypes so.
+TEST(NpyHeader, types_that_say_a_size_only) {
+  for (const auto& [descr, type] : {std::pair{"<V2", tuck::dtype::u16},
+                                    {"|V2", tuck::dtype::u16},
+                                    {"<V1", tuck::dtype::u8},
+                                    {"|V1", tuck::dtype::u8},
+                                    {">V1", tuck::dtype::u8},
+                                    {"<f1", tuck::dtype::u8}}) {
+    EXPECT_EQ(parse(npy(dict(descr, "(2, 3)"), "")).type, type) << descr;
+    EXPECT_EQ(parse(npy(dict(descr, "(2, 3)"), "")).opaque, descr);
+  }
+  EXPECT_EQ(parse(npy(dict("<u2", "(2, 3)"), "")).opaque, "");
+}
+
+TEST(NpyHeader, fortran_order) {
+  const auto header = [](const char* shape, const char* order) {
+    return parse(npy("{'descr': '<f4', 'fortran_order': " + std::string(order) + ", 'shape': " + shape + "}", ""));
+  };
+  EXPECT_TRUE(header("(2, 3)", "True").fortran_order);
+  EXPECT_EQ(array_text(header("(2, 3)", "True")), "f32 2x3 in Fortran order");
+  EXPECT_EQ(array_text(header("(2, 3)", "False")), "f32 2x3");
+  for (const char* shape : {"()", "(6,)"}) EXPECT_FALSE(header(shape, "True").fortran_order) << shape;
 }
 
 TEST(NpyHeader, any_order_spacing_and_quotes) {

@@ -124,6 +124,22 @@ class Pages(unittest.TestCase):
         self.assertEqual(library.worst_slot_bytes(config(type=1)), 0)
         self.assertGreater(library.worst_slot_bytes(config()), 2 * VALUES)
 
+    def test_numbers_are_not_cut(self):
+        for changes in ({"type": tuck_pages.BF16 + 2**32}, {"type": -2**31 - 1}, {"loss": 2**32},
+                        {"chunk_values": 2**32 + CHUNK}, {"most_pairs": -1}, {"page_count": 2**64 + PAGES}):
+            with self.assertRaisesRegex(ValueError, f"{list(changes)[0]}: .* does not fit into (32|64) bits"):
+                config(**changes)
+        c, size = config(), library.workspace_bytes(config())
+        workspace, pairs = simulator.array(np.zeros(size, np.uint8)), simulator.array(np.zeros((1, 2), np.int32))
+        library.initialize(c, workspace, size, 0)
+        for count, room in ((2**32 + 1, size), (-1, size), (1, size + 2**64)):
+            for call in (library.encode, library.decode):
+                with self.assertRaisesRegex(ValueError, "does not fit"):
+                    call(c, pairs.ctypes.data, count, self.pages.ctypes.data, self.slots.ctypes.data,
+                         self.results.ctypes.data, workspace.ctypes.data, room, 0)
+        with self.assertRaisesRegex(ValueError, "workspace_bytes: .* does not fit into 64 bits"):
+            library.initialize(c, workspace.ctypes.data, size + 2**64, 0)
+
     def test_wrong_buffers_are_refused(self):
         c = config()
         right = dict(pairs=np.array([[0, 0], [1, 1]], np.int32), pages=self.pages, slots=self.slots,

@@ -4,6 +4,7 @@
 #include <torch_allocator/tuck_torch.h>
 
 #include <dlfcn.h>
+#include <climits>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -190,7 +191,9 @@ TEST_F(torch_allocator, offloads_by_the_codec_that_is_named) {
        "tuck_offload_as: codec: it is not for values of dtype 0");
   says(offload_as(TUCK_F64, "quantize", 0, 1), TUCK_BAD_ARGUMENT,
        "tuck_offload_as: codec: it is not for values of dtype 4");
-  says(offload_as(TUCK_F32, "quantize", 3, 1), TUCK_BAD_ARGUMENT, "tuck_offload_as: mode: there is none of number 3");
+  for (const int mode : {3, 255, 256, 257, 65536, INT_MAX, INT_MIN, INT_MIN + 2, -1, -254})
+    says(offload_as(TUCK_F32, "quantize", mode, 1), TUCK_BAD_ARGUMENT,
+         "tuck_offload_as: mode: there is none of number " + std::to_string(mode));
   for (const double bad : {0., -1., double(INFINITY), double(NAN)})
     EXPECT_EQ(offload_as(TUCK_F32, "quantize", 0, bad), TUCK_BAD_ARGUMENT) << tuck.last_error();
   EXPECT_EQ(std::string(tuck.last_error()).rfind("tuck_offload_as: bound: ", 0), 0u) << tuck.last_error();
@@ -295,6 +298,11 @@ TEST_F(torch_allocator, a_tensor_that_there_is_no_room_for_stays_where_it_is) {
 
   ok(tuck.drop(first));
   ok(tuck.wait(0));
+  uint8_t* const larger = upload(noise<uint8_t>(pinned_bytes + 1), stream);  // than all of it
+  says(tuck.offload(larger, pinned_bytes + 1, TUCK_BYTES, 0, stream, &second), TUCK_KEPT,
+       "tuck_offload: the pinned memory is full; the tensor was kept where it is");
+  ok(tuck.drop(second));
+  tuck.free(larger, pinned_bytes + 1, 0, stream);
   ok(tuck.offload(q, values.size(), TUCK_BYTES, 0, stream, &third));
   ok(tuck.drop(third));
   tuck.free(p, large.size(), 0, stream);
@@ -321,10 +329,15 @@ TEST_F(torch_allocator, refuses_what_is_wrong_and_changes_nothing) {
        "tuck_offload: values: is not device memory");
   says(offload(p, bytes - 2, TUCK_F32, 0, stream), TUCK_WRONG_SIZE,
        "tuck_offload: bytes: 3998 are no whole values of 4");
-  says(offload(p, bytes, 5, 0, stream), TUCK_BAD_ARGUMENT, "tuck_offload: dtype: there is none of number 5");
-  says(offload(p, bytes, -1, 0, stream), TUCK_BAD_ARGUMENT, "tuck_offload: dtype: there is none of number -1");
+  for (const int dtype : {5, -1, 256, 256 + TUCK_F32, 65536 + TUCK_F32, INT_MAX, INT_MIN, INT_MIN + TUCK_F32})
+    says(offload(p, bytes, dtype, 0, stream), TUCK_BAD_ARGUMENT,
+         "tuck_offload: dtype: there is none of number " + std::to_string(dtype));
   says(offload(p, bytes, TUCK_F32, devices, stream), TUCK_BAD_DEVICE, "tuck_offload: " + no_device);
-  EXPECT_EQ(offload(p, bytes, TUCK_F32, -1, stream), TUCK_BAD_DEVICE);
+  for (const int device : {-1, 256, 65536, INT_MIN}) {
+    EXPECT_EQ(offload(p, bytes, TUCK_F32, device, stream), TUCK_BAD_DEVICE);
+    EXPECT_EQ(tuck.wait(device), TUCK_BAD_DEVICE);
+    EXPECT_EQ(tuck.alloc(bytes, device, stream), nullptr);
+  }
   says(offload(reinterpret_cast<std::byte*>(p) + 2, bytes - 4, TUCK_F32, 0, stream), TUCK_BAD_ARGUMENT,
        "tuck_offload: values: a pointer is misaligned");
   EXPECT_EQ(untouched, 77u);

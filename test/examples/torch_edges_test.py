@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
 """examples/torch at its edges: types, optimizers and ways to differentiate that trainings seldom meet."""
 
+import contextlib
 import copy
+import ctypes
 import gc
+import os
 import pickle
+import signal
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -21,9 +26,10 @@ import tuck_torch
 from torch import nn
 from torch.autograd import forward_ad
 from torch.nn import functional as F
+from torch.utils._pytree import tree_map
 from tuck_torch.library import Choice, host
 from tuck_torch.session import Session
-from tuck_torch.store import Stored
+from tuck_torch.store import Stored, counts_writes
 
 
 def perceptron(dtype=torch.float32):
@@ -115,6 +121,84 @@ class Comet(unittest.TestCase):
                 self.assertLess(max(shares), 5e-3)
 
 
+class Numbers(unittest.TestCase):
+    """Of tuck_host.h: an int is not taken for what its low bits say."""
+
+    F32, ABSOLUTE = 11, 0
+    BAD_MODE, OTHER_TYPE, NO_CODEC = 1, 16, 17
+
+    def setUp(self):
+        self.values = torch.linspace(-1, 1, 1000)
+        self.frame = torch.zeros(8192, dtype=torch.uint8)
+
+    def status(self, codec, mode, dtype):
+        """Of encoding in each way, which have to agree."""
+        lib, used = host(), ctypes.c_uint64(77)
+        data, count = self.values.data_ptr(), self.values.numel()
+        room = lib._room(codec, mode, 0.01, dtype, count)
+        status = lib._encode(codec, mode, 0.01, dtype, data, count, self.frame.data_ptr(), self.frame.numel(), 1, used)
+        job = lib._job_encode(codec, mode, 0.01, dtype, data, count)
+        self.assertEqual((room == 0, job is None), (status != 0, status != 0))
+        lib.job_free(job)
+        self.assertEqual(used.value == 0, status != 0)
+        return status
+
+    def wide(self, low):
+        """Others with the same low bits, and others at all."""
+        return [n + low for n in (256, 512, 65536, -256, -2**31)] + [255, 2**31 - 1, -1, -2**31 + 255]
+
+    def test_modes(self):
+        self.assertEqual([self.status(b"quantize", m, self.F32) for m in range(3)], [0, 0, 0])
+        for codec in (b"quantize", b"quantize+delta+zvc+huffman"):
+            for mode in [3, 4, *self.wide(0), *self.wide(1), *self.wide(2)]:
+                self.assertEqual(self.status(codec, mode, self.F32), self.BAD_MODE, (codec, mode))
+
+    def test_types(self):
+        for codec in (b"zvc", b"quantize"):
+            self.assertEqual(self.status(codec, self.ABSOLUTE, self.F32), 0)
+            for dtype in [0, 15, *self.wide(self.F32), *self.wide(0)]:
+                self.assertEqual(self.status(codec, self.ABSOLUTE, dtype), self.NO_CODEC, (codec, dtype))
+        self.status(b"zvc", self.ABSOLUTE, self.F32)
+        into, lib, kept = torch.full_like(self.values, 7), host(), self.frame.clone()
+        for dtype in [0, 15, *self.wide(self.F32)]:
+            arguments = self.frame.data_ptr(), self.frame.numel(), dtype, into.data_ptr(), into.numel()
+            self.assertEqual(lib._decode(*arguments, 1), self.OTHER_TYPE)
+            job = lib._job_decode(*arguments)
+            self.assertEqual(lib._job_wait(job, ctypes.c_uint64(), ctypes.c_double()), self.OTHER_TYPE)
+            lib.job_free(job)
+        self.assertTrue((into == 7).all())
+        self.assertTrue(torch.equal(self.frame, kept))
+
+    def test_types_of_deltas(self):
+        lib, used, data, count = host(), ctypes.c_uint64(), self.values.data_ptr(), self.values.numel()
+        to = self.frame.data_ptr(), self.frame.numel(), 1
+        self.assertEqual(lib._encode_delta(b"gaps", self.F32, data, data, count, *to, used), 0)
+        into = torch.full_like(self.values, 7)
+        for dtype in [0, 15, *self.wide(self.F32)]:
+            self.assertEqual(lib._delta_room(b"gaps", dtype, count), 0)
+            self.assertEqual(lib._decode_delta(self.frame.data_ptr(), used.value, dtype, data, into.data_ptr(), count, 1),
+                             self.OTHER_TYPE)
+            self.assertEqual(lib._encode_delta(b"gaps", dtype, data, data, count, *to, ctypes.c_uint64()),
+                             self.NO_CODEC)
+        self.assertTrue((into == 7).all())
+
+    def test_codecs_and_what_the_advisor_numbers(self):
+        for codec in (None, b"", b"zip", b"zvc+rle"):
+            self.assertEqual(self.status(codec, self.ABSOLUTE, self.F32), self.NO_CODEC)
+            self.assertEqual(host().is_lossy(codec), 0)
+            self.assertEqual(host()._delta_room(codec, self.F32, 1000), 0)
+        advisor = host().advisor_new(1e9, 1e9, 1)
+        tensor = host().advisor_add(advisor, 1 << 20, 0.0, 0.0)
+        for number in (1, 256, 2**32, 2**64 - 1):
+            self.assertEqual(host().advisor_decide(advisor, number, 0.5), -1)
+            host().advisor_measured(advisor, number, 0, 0.5, 1e-9, 1e-9, 2.0)
+            host().advisor_measured(advisor, tensor, number, 0.5, 1e-9, 1e-9, 2.0)
+        self.assertEqual(host().advisor_decide(advisor, tensor, 0.5), -1)
+        host().advisor_free(advisor)
+        for status in (256, -1, -2**31):
+            self.assertEqual(host().message(status), b"unknown status")
+
+
 class Lossless(unittest.TestCase):
     def test_nothing_waits_for_the_collector_of_garbage(self):
         model, x, y = perceptron()
@@ -165,6 +249,412 @@ class Lossless(unittest.TestCase):
                 (TypeError, "Codec: a policy .* cannot be copied", lambda: pickle.dumps(tuck_torch.Codec("zvc")))):
             with self.subTest(what=what), self.assertRaisesRegex(wrong, what):
                 call()
+
+
+def comet_of_others():
+    return tuck_torch.Comet(torch.optim.SGD([nn.Parameter(torch.zeros(3, device="cpu"))], 0.1, momentum=0.9))
+
+
+ALL = {"raw": tuck_torch.Raw, "zvc": lambda: tuck_torch.Codec("zvc", least=1e-9),
+       "zvc+rle+huffman": lambda: tuck_torch.Codec("zvc+rle+huffman", least=1e-9),
+       "advised": lambda: tuck_torch.Advised(1e7), "comet": comet_of_others}
+
+
+class Overwriting(torch.autograd.Function):
+    """The sine. Its backward function writes into the tensor that was saved, as kernels do that save memory."""
+
+    overwrites = True
+
+    @staticmethod
+    def forward(ctx, h):
+        ctx.save_for_backward(h)
+        return h.sin()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (h,) = ctx.saved_tensors
+        return (h.cos_() if Overwriting.overwrites else h.cos()).mul(gradient)
+
+
+class Overwritten(unittest.TestCase):
+    """The next reader has what was saved, or an error, as in PyTorch without hooks."""
+
+    forms = {"before": lambda h: Overwriting.apply(h) + h * h, "after": lambda h: h * h + Overwriting.apply(h),
+             "a view": lambda h: (h * h).flatten() + Overwriting.apply(h.flatten()),
+             "twice": lambda h: Overwriting.apply(h) + Overwriting.apply(h) + h.exp() + h * h}
+
+    def gradients(self, form, context):
+        torch.manual_seed(0)
+        x = torch.randn(64, 64, requires_grad=True)
+        with context:
+            y = form(x * 2).sum()
+        found = []
+        for _ in range(2):
+            x.grad = None
+            y.backward(retain_graph=True)
+            found.append(x.grad)
+        return torch.stack(found)
+
+    def test_other_readers_have_what_was_saved(self):
+        self.addCleanup(setattr, Overwriting, "overwrites", True)
+        for name, form in self.forms.items():
+            Overwriting.overwrites = False
+            right = self.gradients(form, contextlib.nullcontext())
+            Overwriting.overwrites = True
+            for policy in ("raw", "zvc", "zvc+rle+huffman", "comet"):
+                with self.subTest(form=name, policy=policy):
+                    if policy == "raw":  # which keeps it as it is
+                        if not counts_writes():
+                            self.skipTest("this PyTorch does not count writes to what hooks give back")
+                        with self.assertRaisesRegex(RuntimeError, "modified in place: .* version . instead of 0"):
+                            self.gradients(form, tuck_torch.saved_tensors(ALL[policy]()))
+                    else:
+                        got = self.gradients(form, tuck_torch.saved_tensors(ALL[policy]()))
+                        self.assertTrue(torch.equal(got, right))
+
+    @unittest.skipIf(not hasattr(torch, "inference_mode"), "this PyTorch has no inference mode")
+    def test_backward_in_inference_mode(self):
+        x, found = torch.randn(4096, requires_grad=True), []
+        for context in (contextlib.nullcontext(), tuck_torch.saved_tensors(ALL["zvc"]())):
+            with context:
+                h = x * 2
+                y = (h * h + h.exp()).sum()
+            x.grad = None
+            with torch.inference_mode():
+                y.backward()
+            found.append(x.grad)
+        self.assertTrue(torch.equal(*found))
+
+
+class GivenBack(unittest.TestCase):
+    """Memory of saved tensors that is given back, or moved, before it is encoded."""
+
+    @staticmethod
+    def storage(t):
+        return t.untyped_storage() if hasattr(t, "untyped_storage") else t.storage()
+
+    def take(self, how, t):
+        if how == "share_memory_":
+            t.share_memory_()
+        else:
+            self.storage(t).resize_(0)
+
+    def gradient(self, how, lag, context):
+        random = torch.Generator().manual_seed(0)
+        x = torch.randn(1 << 15, generator=random).requires_grad_()
+        factors = [torch.randn(1 << 15, generator=random).relu() for _ in range(16)]
+        copies, y = [w.clone() for w in factors], x
+        with context:
+            for i, w in enumerate(factors):
+                y = y * w
+                if i >= lag:
+                    self.take(how, factors[i - lag])
+                junk = torch.full((1 << 15,), 7.0)  # takes that memory
+        del junk
+        for w, before in zip(factors, copies):
+            if self.storage(w).nbytes() == 0:
+                self.storage(w).resize_(self.storage(before).nbytes() // (1 if hasattr(w, "untyped_storage") else 4))
+                w.data.copy_(before)
+        y.sum().backward()
+        return x.grad
+
+    def test_gradients_are_right(self):
+        for how in ("resize_(0)", "share_memory_"):
+            for lag in (0, 3, 8):
+                right = self.gradient(how, lag, contextlib.nullcontext())
+                for policy in ALL:
+                    with self.subTest(how=how, lag=lag, policy=policy):
+                        got = self.gradient(how, lag, tuck_torch.saved_tensors(ALL[policy]()))
+                        self.assertTrue(torch.equal(got, right))
+
+    def test_the_thread_reads_memory_that_others_do_not_give_back(self):
+        t = torch.randn(1 << 21).relu()
+        before = t.clone()
+        job, held = host().begin_encode(Choice("zvc+rle+huffman"), t.detach().view(-1))
+        self.storage(t).resize_(0)
+        frame, _ = host().finish_encode(job, "zvc+rle+huffman")
+        host().job_free(job)
+        into = torch.empty_like(before)
+        host().decode(frame, into)
+        self.assertTrue(torch.equal(into, before))
+
+    @unittest.skipIf(not hasattr(torch._C, "_storage_Use_Count"), "this PyTorch does not count who holds memory")
+    def test_what_nobody_else_holds_is_not_copied(self):
+        for others in (False, True):
+            t = torch.randn(1 << 18)
+            alone = t.detach().view(-1)
+            address, other = t.data_ptr(), t[5:] if others else None
+            del t
+            job, held = host().begin_encode(Choice("zvc"), alone)
+            self.assertEqual(held.data_ptr() == address, not others)
+            host().job_free(job)
+
+
+class Wrapped(torch.Tensor):
+    """A subclass whose values are in another tensor. `only`: the operations that it knows; all if that is empty."""
+
+    only: tuple = ()
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, within):
+        return torch.Tensor._make_wrapper_subclass(cls, within.shape, strides=within.stride(), dtype=within.dtype,
+                                                   device=within.device, requires_grad=within.requires_grad)
+
+    def __init__(self, within):
+        self.within = within
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        if cls.only and function.__name__.split(".")[0] not in cls.only:
+            raise NotImplementedError(f"{cls.__name__}: {function}")
+        inner = tree_map(lambda t: t.within if isinstance(t, Wrapped) else t, (args, kwargs or {}))
+        back = cls if not cls.only or function.__name__.split(".")[0] in ("detach", "t") else lambda t: t
+        return tree_map(lambda t: back(t) if type(t) is torch.Tensor else t, function(*inner[0], **inner[1]))
+
+
+class Frozen(Wrapped):
+    only = ("detach", "t", "mm", "addmm")
+
+
+class State(Wrapped):
+    only = ("detach",)
+
+    def dequantize(self):
+        return self.within
+
+
+class Closed(Wrapped):
+    only = ("detach",)
+
+
+class Subclasses(unittest.TestCase):
+    """Tensors without memory of their own train as without tuck."""
+
+    @staticmethod
+    def wrapped():
+        x, w = (Wrapped(torch.randn(64, 64)).requires_grad_() for _ in range(2))
+        yield
+        h = x @ w
+        for _ in range(8):
+            h = torch.tanh(h) * h
+        yield h.sum()
+        yield [x.grad.within, w.grad.within]
+
+    @staticmethod
+    def adapters():
+        """Trained matrices beside one that is frozen, and of a type that knows few operations."""
+        frozen = Frozen(torch.randn(64, 64))
+        a, b, x = nn.Linear(64, 8, bias=False), nn.Linear(8, 64, bias=False), torch.randn(64, 64)
+        yield
+        h = torch.tanh(F.linear(x, frozen) + b(a(x)))
+        yield (F.linear(h, frozen) + b(a(h))).square().sum()
+        yield [a.weight.grad, b.weight.grad]
+
+    @staticmethod
+    def without_operations():
+        """Such as are in memory, and of another type: what is given back is of that type."""
+
+        class Named(torch.Tensor):
+            pass
+
+        x = torch.randn(64, 64).as_subclass(Named).requires_grad_()
+        yield
+        yield (x.sin() * x.cos()).sum()
+        yield [x.grad.as_subclass(torch.Tensor)]
+
+    @staticmethod
+    def masked():
+        from torch.masked import masked_tensor
+        x = masked_tensor(torch.randn(64, 64), torch.rand(64, 64) > 0.5, requires_grad=True)
+        yield
+        yield (x * x).sum()
+        yield [x.grad.get_data() * x.grad.get_mask()]
+
+    @staticmethod
+    def fake():
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        with FakeTensorMode():
+            model, x = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64)), torch.randn(256, 64)
+            yield
+            yield model(x).square().sum()
+            shapes = [p.grad.shape for p in model.parameters()]
+        yield [torch.tensor(s) for s in shapes]
+
+    @staticmethod
+    def sparse():
+        x, w = torch.randn(64, 64).relu().to_sparse(), torch.randn(64, 64, requires_grad=True)
+        yield
+        yield torch.sparse.mm(x, w.sin()).square().sum()
+        yield [w.grad]
+
+    def gradients(self, form, context):
+        torch.manual_seed(0)
+        steps = form()
+        next(steps)
+        with context:
+            loss = next(steps)
+        loss.backward()
+        return list(next(steps))
+
+    def test_train_as_without(self):
+        for form in (self.wrapped, self.adapters, self.without_operations, self.masked, self.fake, self.sparse):
+            with self.subTest(form=form.__name__):
+                try:
+                    plain = self.gradients(form, contextlib.nullcontext())
+                    self.gradients(form, torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t))
+                except (ImportError, AttributeError, TypeError, NotImplementedError, RuntimeError) as missing:
+                    self.skipTest(f"this PyTorch does not train such: {missing}")
+                for policy in ALL:
+                    got = self.gradients(form, tuck_torch.saved_tensors(ALL[policy](), smallest=0))
+                    self.assertTrue(all(map(torch.equal, got, plain)), policy)
+
+    def test_momentum_of_another_type(self):
+        """It is used where it says its values; else bounds stay as they are at first."""
+
+        class Optimizer(torch.optim.SGD):
+            def step(self):
+                for state in self.state.values():
+                    state["momentum_buffer"] = getattr(state["momentum_buffer"], "within", state["momentum_buffer"])
+                super().step()
+                for state in self.state.values() if kind else ():
+                    state["momentum_buffer"] = kind(state["momentum_buffer"])
+
+        found = {}
+        for kind in (None, State, Closed):
+            model, x, y = perceptron()
+            optimizer = Optimizer(model.parameters(), lr=0.0, momentum=0.9)
+            policy = tuck_torch.Comet(optimizer, refresh=100)
+            for _ in range(4):
+                gradients(model, x, y, policy)
+                optimizer.step()
+            found[kind] = policy._bounds
+        self.assertEqual(set(found[Closed].values()), {1e-4})
+        self.assertEqual(found[State], found[None])
+        self.assertNotIn(1e-4, found[State].values())
+
+
+@unittest.skipIf(not hasattr(torch, "set_default_device"), "this PyTorch has no default device")
+class DefaultDevice(unittest.TestCase):
+    def test_tensors_of_another_device(self):
+        model, x, y = perceptron()
+        plain = gradients(model, x, y, tuck_torch.Raw())
+        torch.set_default_device("meta")
+        self.addCleanup(torch.set_default_device, None)
+        for policy in ALL:
+            with self.subTest(policy=policy):
+                self.assertTrue(all(map(torch.equal, gradients(model, x, y, ALL[policy]()), plain)))
+        t = x.relu()
+        for encode, decode in ((lambda: tuck_torch.encode(t, "zvc"), tuck_torch.decode),
+                               (lambda: tuck_torch.encode_delta(t, x),
+                                lambda frame, into: tuck_torch.decode_delta(frame, x, into))):
+            into = torch.zeros_like(t)
+            decode(encode(), into)
+            self.assertTrue(torch.equal(into, t))
+
+
+class Scaled(unittest.TestCase):
+    """Losses that are scaled, by GradScaler or by hand."""
+
+    def trained(self, scale, overflows=(), optimizer_of=lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9), clip=None,
+                scaler=None, refresh=1, size=1.0, steps=6):
+        """Relative errors of the first weight's gradient, by step, and bytes saved by bytes stored in the last."""
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64))
+        x, y = torch.randn(128, 64) * size, torch.randn(128, 64)
+        optimizer = optimizer_of(model.parameters())
+        policy = tuck_torch.Comet(optimizer, refresh=refresh)
+        weights, errors = list(model.parameters()), []
+        for step in range(steps):
+            policy.take_counts()
+            optimizer.zero_grad(set_to_none=True)
+            with tuck_torch.saved_tensors(policy):
+                loss = (model(x) - y).square().mean()
+            (exact,) = torch.autograd.grad((model(x) - y).square().mean(), weights[0])
+            by = scaler.get_scale() if scaler else scale
+            if step in overflows:  # of squares of gradients, or of all
+                loss = loss * 1e38 * (1e38 if scaler else 1.0)
+            (scaler.scale(loss) if scaler else loss * by).backward()
+            if step not in overflows:
+                errors.append(((weights[0].grad / by - exact).norm() / exact.norm()).item())
+            if scaler:
+                scaler.step(optimizer)
+                scaler.update()
+            elif step not in overflows:
+                for w in weights:
+                    w.grad.div_(by)
+                if clip:
+                    nn.utils.clip_grad_norm_(weights, clip)
+                optimizer.step()
+        counts = policy.take_counts().values()
+        return errors, sum(c.raw for c in counts) / sum(c.stored for c in counts)
+
+    def test_overflow_teaches_nothing(self):
+        for overflows in ((), (1,), (1, 2), (3,), (0, 1, 4)):
+            with self.subTest(overflows=overflows):
+                errors, _ = self.trained(1.0, overflows, refresh=1000, size=1e-5)
+                self.assertLess(max(errors), 0.1)
+
+    @unittest.skipIf(not hasattr(torch.optim.Optimizer, "register_step_pre_hook"),
+                     "optimizers of this PyTorch do not say when they step")
+    def test_scaled_gradients_are_compared_with_momentum_of_their_scale(self):
+        adam = lambda p: torch.optim.AdamW(p, lr=1e-4)
+        _, plain = self.trained(1.0)
+        for scale in (2.0 ** -100, 2.0 ** -16, 2.0 ** 16, 2.0 ** 100):  # whose squares are no float32
+            with self.subTest(scale=scale):
+                errors, ratio = self.trained(scale)
+                self.assertAlmostEqual(ratio, plain, 3)
+                self.assertLess(max(errors), 0.05)
+        self.assertAlmostEqual(self.trained(1.0, clip=1e-3)[1], plain, 1)  # so is the momentum
+        scaled, plain = (self.trained(scale, optimizer_of=adam)[1] for scale in (2.0 ** 16, 1.0))
+        self.assertAlmostEqual(scaled, plain, 3)
+
+    @unittest.skipIf(not hasattr(getattr(torch, "amp", None), "GradScaler"), "this PyTorch lacks it on the CPU")
+    def test_grad_scaler(self):
+        scaler = lambda: torch.amp.GradScaler("cpu", init_scale=2.0 ** 16, growth_interval=2)
+        sgd, fused = (lambda p, f=f: torch.optim.SGD(p, lr=1e-2, momentum=0.9, fused=f) for f in (None, True))
+        _, plain = self.trained(1.0)
+        for optimizer_of in (sgd, fused):
+            for overflows in ((), (1,), (2, 3)):
+                with self.subTest(fused=optimizer_of is fused, overflows=overflows):
+                    errors, ratio = self.trained(1.0, overflows, optimizer_of, scaler=scaler())
+                    self.assertLess(max(errors), 0.05)
+                    self.assertLess(abs(ratio / plain - 1), 0.05)
+
+
+@unittest.skipIf(not hasattr(os, "fork"), "this system has no fork")
+class Forked(unittest.TestCase):
+    def test_while_the_thread_encodes(self):
+        self.addCleanup(torch.set_num_threads, torch.get_num_threads())
+        torch.set_num_threads(1)  # OpenMP's threads are not the child's
+        choice, t, x = Choice("zvc+rle+huffman"), torch.randn(1 << 21).relu(), torch.randn(1 << 18, requires_grad=True)
+        jobs, held = zip(*(host().begin_encode(choice, t) for _ in range(4)))
+        with tuck_torch.saved_tensors(ALL["zvc+rle+huffman"]()):
+            y = x
+            for _ in range(12):
+                y = torch.sinh(y).relu()
+            time.sleep(0.01)
+            child = os.fork()
+            if child == 0:
+                signal.alarm(30)  # ends it where it hangs
+        frames = []
+        for job in jobs[1:]:
+            frames.append(host().finish_encode(job, "")[0])
+        for job in jobs:
+            host().job_free(job)
+        job, read = host().begin_encode(choice, t)
+        deadline = time.monotonic() + 20
+        while not host().job_is_done(job) and time.monotonic() < deadline:  # by a thread of the process's own
+            time.sleep(0.001)
+        done = host().job_is_done(job)
+        frames.append(host().finish_encode(job, "")[0])
+        host().job_free(job)
+        right = done and all(torch.equal(frame, host().encode(choice, t)) for frame in frames)
+        del y
+        if child == 0:
+            os._exit(0 if right else 1)
+        self.assertTrue(right)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
 
 
 if __name__ == "__main__":

@@ -212,6 +212,61 @@ TEST(host, types_known_at_run_time) {
   EXPECT_TRUE(same_bits(out, values));
 }
 
+// The choice of the name, the type and the parameters; and bytes that are those of the codec itself.
+TEST(host, codecs_chosen_at_run_time) {
+  using codecs = codec_list<zvc<untyped<4>>, zvc<f16>, rle<float>, rle_zero<float>, zvc_huffman<float>, quantize<float>,
+                            quantize_delta_huffman<float>>;
+  const auto values = sparse_tensor<float>(5000, .5);
+  const const_bytes raw = as_bytes(span<const float>(values));
+  const auto bound = error_bound::absolute(.01);
+  any_codec<codecs> codec;
+  frame_bytes room(1 << 16);
+  const auto expect_writes = [&](status chosen, const frame_bytes& expected, const frame_options& options = {}) {
+    EXPECT_EQ(chosen, status::ok);
+    EXPECT_TRUE(codec);
+    EXPECT_EQ(codec.type(), dtype::f32);
+    const outcome o = host::encode(codec, raw, room, options);
+    ASSERT_EQ(o.code, status::ok);
+    EXPECT_LE(o.bytes, max_frame_bytes(codec, values.size(), options));
+    EXPECT_EQ(frame_bytes(room.begin(), room.begin() + static_cast<std::ptrdiff_t>(o.bytes)), expected);
+  };
+  expect_writes(codec.choose("zvc", dtype::f32), encoded(zvc<float>{}, values));
+  EXPECT_EQ(max_frame_bytes(codec, values.size()), max_frame_bytes(zvc<float>{}, values.size()));
+  expect_writes(codec.choose("rle", dtype::f32, bound), encoded(rle<float>{}, values));
+  expect_writes(codec.choose("rle-zero", dtype::f32), encoded(rle_zero<float>{}, values));
+  expect_writes(codec.choose("zvc+huffman", dtype::f32), encoded(zvc_huffman<float>{}, values));
+  expect_writes(codec.choose("quantize", dtype::f32, bound), encoded(quantize<float>(bound), values));
+  expect_writes(codec.choose("quantize+delta+zvc+huffman", dtype::f32, bound),
+                encoded(quantize_delta_huffman<float>(bound), values));
+  expect_writes(codec.choose(3, dtype::f32), encoded(rle_zero<float>{}, values));
+  codec = rle<float>{};
+  expect_writes(status::ok, encoded(rle<float>{}, values, {.checksums = true}), {.checksums = true});
+  codec = {zvc<untyped<4>>{}, dtype::f32};
+  expect_writes(status::ok, encoded(zvc<float>{}, values));
+  EXPECT_EQ(codec.visit([](const auto& c) { EXPECT_EQ(c.stages(), zvc<float>{}.stages()); }), status::ok);
+
+  EXPECT_EQ(host::encode(codec, raw.subspan(1), room).code, status::invalid_argument);
+  EXPECT_EQ(host::encode(codec, raw.subspan(2, 8), room).code, status::misaligned);
+  EXPECT_EQ(host::encode(codec, raw, room, {.type = dtype::f16}).code, status::invalid_argument);
+  EXPECT_EQ(codec.choose("quantize", dtype::f32), status::ok);
+  EXPECT_EQ(host::encode(codec, raw, room).code, status::bad_bound);
+  for (const char* const name : {"", "zv", "zvcx", "zvc+", "+zvc", "zvc+huffman+", "huffman", "rle-", "unknown"}) {
+    EXPECT_EQ(codec.choose(name, dtype::f32), status::unknown_codec) << name;
+    EXPECT_FALSE(codec);
+    EXPECT_EQ(host::encode(codec, raw, room).code, status::unknown_codec);
+    EXPECT_EQ(max_frame_bytes(codec, values.size()), 0u);
+    EXPECT_EQ(codec.visit([](const auto&) { FAIL(); }), status::unknown_codec);
+  }
+  EXPECT_EQ(codec.choose(7, dtype::f32), status::unknown_codec);
+  for (const dtype type : {dtype::none, dtype::f64, dtype::bf16, dtype{200}}) {
+    EXPECT_EQ(codec.choose("zvc", type), status::type_not_taken) << name(type);
+    EXPECT_EQ(codec.choose(0, type), status::type_not_taken) << name(type);
+    EXPECT_FALSE(codec);
+  }
+  EXPECT_EQ(codec.choose("zvc", dtype::f16), status::ok);
+  EXPECT_EQ(any_codec<codec_list<>>{}.choose("zvc", dtype::f32), status::unknown_codec);
+}
+
 // One codec for all types of a size, which writes what theirs would.
 TEST(host, untyped_elements_are_of_any_type_of_their_size) {
   const auto values = sparse_tensor<float>(5000, .5);

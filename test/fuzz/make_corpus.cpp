@@ -99,16 +99,26 @@ void make_files(const std::filesystem::path& folder) {
   const std::string tensor = file("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 1, 24);
   const std::string others[] = {file("{'descr': '|b1', 'fortran_order': False, 'shape': (), }", 1, 1),
                                 file("{'descr': '<i8', 'fortran_order': False, 'shape': (0, 9), }", 3, 0),
-                                file("{\"shape\": (2L,), \"fortran_order\": False, \"descr\": \"<u2\"}", 2, 4)};
+                                file("{\"shape\": (2L,), \"fortran_order\": False, \"descr\": \"<u2\"}", 2, 4),
+                                file("{'descr': '<V2', 'fortran_order': True, 'shape': (2, 3), }", 1, 12)};
   write(folder / "npy-0", {0}, tensor.data(), tensor.size());
   for (int i = 1; const std::string& other : others)
     write(folder / ("npy-" + std::to_string(i++)), {0}, other.data(), other.size());
 
-  const std::string header = R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"__metadata__":{"of":"b"},)"
-                             R"("b":{"dtype":"U8","shape":[],"data_offsets":[24,25]}} )";
-  const auto length = static_cast<char>(header.size());
-  const std::string named = std::string{length, 0, 0, 0, 0, 0, 0, 0} + header + std::string(25, '\1');
-  write(folder / "safetensors", {3}, named.data(), named.size());
+  const auto named = [&](const char* name, const std::string& header, size_t bytes) {
+    const auto low = static_cast<char>(header.size()), high = static_cast<char>(header.size() >> 8);
+    const std::string all = std::string{low, high, 0, 0, 0, 0, 0, 0} + header + std::string(bytes, '\1');
+    write(folder / name, {3}, all.data(), all.size());
+  };
+  named("safetensors",
+        R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"__metadata__":{"of":"b"},)"
+        R"("b":{"dtype":"U8","shape":[],"data_offsets":[24,25]}} )",
+        25);
+  // Types that the library lacks, one unknown, and one whose frame is smaller than the tensor.
+  named("safetensors-types",
+        R"({"f":{"dtype":"F4","shape":[3,2],"data_offsets":[0,3]},"n":{"dtype":"NEXT","shape":[2],)"
+        R"("data_offsets":[3,6]},"c":{"dtype":"C64","shape":[100],"data_offsets":[6,806]}})",
+        806);
 
   std::vector<std::byte> frame(1 << 12);
   const const_bytes content(reinterpret_cast<const std::byte*>(tensor.data()), tensor.size());

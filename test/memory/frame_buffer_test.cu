@@ -111,6 +111,33 @@ TYPED_TEST(frame_buffer_suite, misuse_throws_and_leaks_nothing) {
   stream.wait();
 }
 
+// What ends in _sync is done when it returns, also for work that is ordered behind no stream of it: the legacy default
+// stream does not wait for streams that do not block.
+TYPED_TEST(frame_buffer_suite, what_has_waited_is_done) {
+  TypeParam resource;
+  cudaStream_t stream;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  const auto values = sparse_tensor<float>(3 * 4096 + 1, .9);
+  const auto expected = encoded(zvc<float>{}, values);
+  {
+    const device_array<float> in(values, stream), out(values.size());
+    const span<const float> all = in.all();
+    auto packed = encode(zvc<float>{}, all, resource, stream);
+    frame_bytes seen(packed.wait_sync().bytes);
+    check(cudaMemcpy(seen.data(), packed.frame().data(), seen.size(), cudaMemcpyDefault));
+    EXPECT_EQ(seen, expected);
+    ASSERT_EQ(packed.shrink_sync().bytes, expected.size());
+    std::fill(seen.begin(), seen.end(), std::byte{});
+    check(cudaMemcpy(seen.data(), packed.frame().data(), seen.size(), cudaMemcpyDefault));
+    EXPECT_EQ(seen, expected);
+    EXPECT_TRUE(decode_sync(zvc<float>{}, packed.frame(), out.all(), resource, stream));
+    std::vector<float> restored(values.size());
+    check(cudaMemcpy(restored.data(), out.data(), values.size() * sizeof(float), cudaMemcpyDefault));
+    EXPECT_TRUE(same_bits(restored, values));
+  }
+  check(cudaStreamDestroy(stream));
+}
+
 // Frames straight in pinned memory, which the host can read.
 TEST(pinned_resource, holds_frames_for_the_host) {
   pinned_resource pinned;
@@ -217,6 +244,21 @@ TEST(pinned_resource, deallocating_waits_for_the_stream) {
   EXPECT_EQ(cudasim::snapshot().synchronisations, 1u);  // for CUDA may wait in cudaFreeHost, or not
 #endif
   stream.wait();
+}
+
+TEST(async_resource, waits_where_it_says_so) {
+  async_resource resource;
+  std::atomic<int> done{0};
+  const auto late = [](void* number) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ++*static_cast<std::atomic<int>*>(number);
+  };
+  check(cudaLaunchHostFunc(cudaStreamLegacy, late, &done));
+  void* const memory = resource.allocate_sync(100);
+  EXPECT_EQ(done, 1);
+  check(cudaLaunchHostFunc(cudaStreamLegacy, late, &done));
+  resource.deallocate_sync(memory, 100);
+  EXPECT_EQ(done, 2);
 }
 
 TEST(pinned_resource, impossible_sizes_throw) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <stdexcept>
+
 namespace tuck::advisor_tests {
 namespace {
 
@@ -129,6 +132,37 @@ TEST(advisor, what_cannot_be_is_not_learnt) {
     a.measured(x, 0, .6, seconds, seconds, 0);
   for (const double ratio : {std::nan(""), infinity, -1., 1e200}) a.measured(x, 0, .6, 0, 0, ratio);
   EXPECT_EQ(a.decide(x, .6).cost, before);
+}
+
+TEST(advisor, rates_in_another_unit_are_refused) {
+  for (const double rate : {25., 12.8e3, 0., -1., 25e18, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    EXPECT_THROW(advisor({.d2h = rate, .h2d = 10e9}, {}), std::invalid_argument) << rate;
+    EXPECT_THROW(advisor({.d2h = 10e9, .h2d = rate}, {}), std::invalid_argument) << rate;
+  }
+}
+
+TEST(advisor, numbers_that_it_did_not_return_are_refused) {
+  advisor a(link, {zvc_like(20e9)});
+  EXPECT_THROW(a.decide(0, .5), std::out_of_range);
+  const size_t x = a.add({.bytes = size});
+  EXPECT_EQ(a.decide(x, .9).how, mode::encode);
+  EXPECT_THROW(a.decide(x + 1, .5), std::out_of_range);
+  EXPECT_THROW(a.decision(x + 1), std::out_of_range);
+  EXPECT_THROW(a.change(x + 1, {}), std::out_of_range);
+  EXPECT_THROW(a.measured(x + 1, 0, .5, 1, 1, 1), std::out_of_range);
+  EXPECT_THROW(a.measured(x, 1, .5, 1, 1, 1), std::out_of_range);
+  try {
+    a.decide(7, .5);
+  } catch (const std::out_of_range& error) {
+    EXPECT_STREQ(error.what(), "tuck::advisor: tensor 7 of 1");
+  }
+}
+
+// What it does not know of is not encoded, and no codec is chosen by what it makes of small tensors.
+TEST(advisor, tensors_beyond_those_measured_stay_raw) {
+  advisor a(link, {zvc_like(200e9)});
+  EXPECT_EQ(a.decide(a.add({.bytes = 512 << 20}), .9).how, mode::encode);
+  EXPECT_EQ(a.decide(a.add({.bytes = 1 << 30}), .9).how, mode::raw);
 }
 
 TEST(advisor, permission_beats_hysteresis) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 namespace tuck::predictor_tests {
@@ -91,6 +92,61 @@ TEST(codec_predictor, predicts_what_it_has_not_seen) {
     within += std::abs(encode(mib, s) * noise(random) - e.encode.value) < 2 * e.encode.deviation;
   }
   EXPECT_NEAR(within, 954, 30);  // of a normal distribution, within two deviations
+}
+
+// What a CPU took to encode f16 with zvc: its rate falls by 6 where tensors outgrow a cache, and by 10 in all.
+struct measured_time {
+  uint64_t kib;
+  double seconds;
+};
+constexpr measured_time zvc_of_a_cpu[] = {{4, 1.516e-7},    {16, 4.123e-7},   {64, 1.578e-6},    {256, 7.191e-6},
+                                          {1024, 4.783e-5}, {4096, 2.506e-4}, {16384, 5.752e-3}, {65536, 3.703e-2}};
+
+TEST(codec_predictor, follows_rates_that_caches_change) {
+  codec_predictor model;
+  for (const double s : {.3, .6, .9})
+    for (const auto& [kib, seconds] : zvc_of_a_cpu) model.add(kib << 10, s, seconds, seconds, 2);
+  for (const auto& [kib, seconds] : zvc_of_a_cpu) {
+    const prediction encode = model.at(kib << 10, .6).encode;
+    EXPECT_NEAR(encode.value / seconds, 1, .15) << kib << " KiB";
+    EXPECT_LT(encode.deviation, .2 * encode.value) << kib << " KiB";
+  }
+}
+
+TEST(codec_predictor, refuses_tensors_unlike_the_measured_ones) {
+  codec_predictor model;
+  for (const auto& [kib, seconds] : zvc_of_a_cpu)
+    for (const double s : {.4, .6}) model.add(kib << 10, s, seconds, kib <= 4096 ? seconds : 0, 2);
+  const auto sure = [&](uint64_t size, double s) {
+    const auto e = model.at(size, s);
+    return std::array{e.encode.sure(), e.decode.sure(), e.ratio.sure()};
+  };
+  EXPECT_EQ(sure(2 << 20, .5), (std::array{true, true, true}));
+  EXPECT_EQ(sure(9 << 20, .5), (std::array{true, false, true}));  // decoding was measured up to 4 MiB
+  EXPECT_EQ(sure(128 << 20, .5), (std::array{true, false, true}));
+  EXPECT_EQ(sure((128 << 20) + 1, .5), (std::array{false, false, false}));
+  EXPECT_EQ(sure(2048, .5), (std::array{true, true, true}));
+  EXPECT_EQ(sure(2047, .5), (std::array{false, false, false}));
+  EXPECT_EQ(sure(2 << 20, .29), (std::array{false, false, false}));
+  EXPECT_EQ(sure(2 << 20, .31), (std::array{true, true, true}));
+  EXPECT_EQ(sure(2 << 20, .71), (std::array{false, false, false}));
+  EXPECT_EQ(sure(2 << 20, std::nan("")), (std::array{false, false, false}));
+}
+
+// A time that is predicted ten times too low is within the deviation, however small the difference is beside it.
+TEST(codec_predictor, is_not_sure_of_times_that_follow_no_law) {
+  codec_predictor model;
+  for (int i = 0; i < 60; ++i) model.add(1 << 20, .5, i % 3 == 0 ? 1e-2 : 1e-4, 1e-4, 2);
+  for (const double s : {.3, .7}) model.add(2 << 20, s, 1e-3, 2e-4, 2);
+  EXPECT_FALSE(model.at(1 << 20, .5).encode.sure());
+  EXPECT_TRUE(model.at(1 << 20, .5).decode.sure());
+}
+
+TEST(codec_predictor, no_time_is_below_half_the_least_one) {
+  codec_predictor model;
+  for (const uint64_t mib : {1, 2, 4}) model.add(mib << 20, .5, 1e-5 * static_cast<double>(mib * mib), 1e-5, 2);
+  EXPECT_GE(model.at(1 << 19, .5).encode.value, 5e-6);
+  EXPECT_EQ(model.at(1, .5).encode.value, 5e-6);
 }
 
 // However small a frame is predicted to be, or below nothing.

@@ -1,5 +1,8 @@
-// What of tuck goes together with what comes with nvcc: spans with Thrust and libcu++, resources with CCCL.
+// What of tuck goes together with what comes with nvcc: spans with Thrust and libcu++, resources with CCCL, and CUDA's
+// floats.
+#include <tuck/core/cuda_types.hpp>
 #include <tuck/core/span.hpp>
+#include <tuck/device.cuh>
 #include <tuck/memory/cuda_mr.cuh>
 
 #include "evicting_pool/evicting_pool.cuh"
@@ -45,6 +48,11 @@ static_assert(mr::resource_with<tuck::pinned_resource, mr::device_accessible, mr
 static_assert(mr::resource_with<tuck::resource_ref, mr::device_accessible>);
 #endif
 static_assert(!mr::resource_with<tuck::async_resource, mr::host_accessible>);
+
+tuck::result of_halves(tuck::span<const __half> values, tuck::bytes frame, tuck::scratch_span scratch,
+                       tuck::outcome* written) {
+  return tuck::encode(tuck::zvc<__half>{}, values, frame, scratch, written, nullptr);
+}
 
 // Thrust's vectors in a pool that evicts.
 using pool = example::evicting_pool<tuck::async_resource>;

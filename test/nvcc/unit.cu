@@ -39,6 +39,15 @@ __global__ void __launch_bounds__(256) sum_chunk(const tuck::frame_view frame, t
 
 }  // namespace
 
+// The classes are the same in all units.
+std::unique_ptr<tuck::swap_stream> UNIT(tuck::async_resource& memory) {
+  return std::make_unique<tuck::swap_stream>(tuck::swap_options{.pinned_bytes = 1 << 20}, memory);
+}
+tuck::result UNIT(tuck::swap_stream& swap, tuck::span<const float> values, cudaStream_t stream,
+                  tuck::swap_handle& handle) {
+  return swap.out(tuck::zvc<float>{}, values, stream, handle);
+}
+
 void UNIT(tuck::span<float> values, const tuck::frame_header& header, tuck::bytes frame, tuck::scratch_span scratch,
           uint64_t* numbers, tuck::span<tuck::outcome> outcomes, cudaStream_t stream) {
   const tuck::zvc<float> codec;
@@ -63,9 +72,9 @@ void UNIT(tuck::span<float> values, const tuck::frame_header& header, tuck::byte
                                  stream);
   (void)tuck::inflate_batch({}, {}, stream);
   (void)tuck::gather_statistics(source, nullptr, scratch, stream);
-  tuck::swap_stream swap({.pinned_bytes = 1 << 20}, memory);
   tuck::swap_handle handle;
-  (void)swap.out(codec, source, stream, handle);
-  (void)swap.in(handle, values, stream);
+  const auto swap = UNIT(memory);
+  (void)UNIT(*swap, source, stream, handle);
+  (void)swap->in(handle, values, stream);
 }
 #endif

@@ -17,8 +17,10 @@ namespace ptx {
 // block, warp and lanes, the PTX line with its text, and the source line where the module was compiled with -lineinfo.
 struct error : std::runtime_error {
   error(std::string fault, const std::string& report) : std::runtime_error(report), kind(std::move(fault)) {}
-  std::string kind;  // "out of bounds", "misaligned", "uninitialised", "race", "divergent barrier", "divergent sync",
-                     // "trap", "assert", "no progress", "deadlock", "unknown instruction", "invalid module"
+  // "out of bounds", "misaligned", "uninitialised", "race", "divergent barrier", "divergent sync", "trap", "assert",
+  // "no progress", "deadlock", "unknown instruction", "invalid module"; "pending copy": an access, before the wait, to
+  // what an asynchronous copy writes or reads; "unfinished copy": no wait before the end; "mbarrier": its rules
+  std::string kind;
 };
 
 // --- Modules ------------------------------------------------------------------------------------------------------

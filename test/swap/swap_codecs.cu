@@ -31,8 +31,8 @@ template <codec C> swap_codec make_swap_codec(bool slow = false) {
   c.allows = [](const std::vector<std::byte>& raw, const std::vector<std::byte>& restored) {
     return static_cast<bool>(restores(sample<C>::codec(), values_of<T>(raw), values_of<T>(restored)));
   };
-  c.frame_bytes = [](const std::vector<std::byte>& raw) {
-    return host::encoded_bytes(sample<C>::codec(), values_of<T>(raw), {.alignment = append_alignment}).bytes;
+  c.max_frame_bytes = [](uint64_t count, bool checksums) {
+    return max_frame_bytes(sample<C>::codec(), count, {.alignment = append_alignment, .checksums = checksums});
   };
   return c;
 }

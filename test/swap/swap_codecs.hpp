@@ -17,7 +17,7 @@ struct swap_codec {
   std::function<result(swap_stream&, const_bytes values, cudaStream_t, swap_handle&, swap_path)> out;
   // Are these what it may make of those?
   std::function<bool(const std::vector<std::byte>& values, const std::vector<std::byte>& restored)> allows;
-  std::function<uint64_t(const std::vector<std::byte>& values)> frame_bytes;  // in the pool
+  std::function<uint64_t(uint64_t values, bool checksums)> max_frame_bytes;  // in the pool
 };
 
 const std::vector<swap_codec>& swap_codecs();

@@ -296,37 +296,103 @@ TEST(swap_stream, what_the_cpu_saves_is_room_for_others) {
   }
 }
 
-TEST(swap_stream, a_full_pool_keeps_the_tensor_where_it_is) {
+// The most that a tensor may take of the pool.
+uint64_t most_bytes(const bench& b, swap_path path) {
+  if (path == swap_path::raw || path == swap_path::cpu) return pinned_pool::round_up(b.source().size_bytes());
+  return max_frame_bytes(zvc<float>{}, b.values.size(), {.alignment = append_alignment});
+}
+
+TEST(swap_stream, a_full_pool_may_keep_the_tensor_where_it_is) {
+  for (const swap_path path : all_paths)
+    for (const bool small : {false, true}) {
+      bench b(4096);
+      const uint64_t most = most_bytes(b, path);
+      swap_stream swap({.pinned_bytes = small ? most - 128 : most, .path = path, .full = on_full::keep_on_device},
+                       b.memory);
+      const status why = small ? status::pool_too_small : status::pool_full;
+      swap_handle other, handle;
+      expect_ok(swap.out(as_bytes(b.source()).subspan(0, 128), b.stream, other));
+      expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
+      EXPECT_TRUE(handle);
+      EXPECT_TRUE(handle.kept_on_device());
+      EXPECT_EQ(handle.host_bytes(), 0u);
+      EXPECT_EQ(handle.report().code, why);
+      expect_code(handle.wait_source(b.stream), why);
+      expect_ok(swap.prefetch(handle));
+      expect_ok(swap.in(handle, b.to.all(), b.stream));
+      EXPECT_TRUE(b.is_back());
+      expect_ok(swap.in(handle, b.from.all(), b.stream));  // to where it is
+      EXPECT_TRUE(same_bits(b.from.download(b.stream), b.values));
+    }
+}
+
+TEST(swap_stream, a_full_pool_fails) {
   for (const swap_path path : all_paths) {
     bench b(4096);
-    swap_stream swap({.pinned_bytes = 4096, .path = path}, b.memory);
-    swap_handle handle;
-    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
-    EXPECT_TRUE(handle);
-    EXPECT_TRUE(handle.kept_on_device());
-    EXPECT_EQ(handle.host_bytes(), 0u);
-    EXPECT_EQ(handle.report().code, status::pool_full);
-    expect_code(handle.wait_source(b.stream), status::pool_full);
-    expect_ok(swap.prefetch(handle));
-    expect_ok(swap.in(handle, b.to.all(), b.stream));
-    EXPECT_TRUE(b.is_back());
-    expect_ok(swap.in(handle, b.from.all(), b.stream));  // to where it is
+    swap_stream swap({.pinned_bytes = most_bytes(b, path), .path = path}, b.memory);
+    swap_handle handle, other;
+    const const_bytes little = as_bytes(b.source()).subspan(0, 128);
+    expect_ok(swap.out(little, b.stream, handle));
+    expect_code(swap.out(zvc<float>{}, b.source(), b.stream, other), status::pool_full);
+    EXPECT_FALSE(other);
+    expect_code(swap.out(zvc<float>{}, b.source(), b.stream, handle), status::pool_full);
+    EXPECT_TRUE(handle) << "a failed out leaves the handle as it was";
+    EXPECT_EQ(handle.raw_bytes(), little.size());
     EXPECT_TRUE(same_bits(b.from.download(b.stream), b.values));
+    handle.reset();
+    expect_ok(swap.drain());
+    expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
   }
 }
 
-TEST(swap_stream, a_full_pool_may_fail) {
+// Waiting would not help, and a pool of 0 bytes is a mistake whatever is to be done.
+TEST(swap_stream, a_pool_that_is_too_small_is_named) {
+  for (const swap_path path : all_paths)
+    for (const on_full full : {on_full::keep_on_device, on_full::fail, on_full::block})
+      for (const bool none : {false, true}) {
+        if (full == on_full::keep_on_device && !none) continue;
+        bench b(4096);
+        swap_stream swap({.pinned_bytes = none ? 0 : most_bytes(b, path) - 128, .path = path, .full = full}, b.memory);
+        swap_handle handle;
+        expect_code(swap.out(zvc<float>{}, b.source(), b.stream, handle), status::pool_too_small);
+        if (none) expect_code(swap.out(as_bytes(b.source()).subspan(0, 1), b.stream, handle), status::pool_too_small);
+        EXPECT_FALSE(handle);
+        expect_ok(swap.out(const_bytes{}, b.stream, handle));  // needs no room
+        expect_ok(swap.in(handle, bytes{}, b.stream));
+        expect_ok(swap.drain());
+      }
   bench b(4096);
-  swap_stream swap({.pinned_bytes = 4096, .full = on_full::fail}, b.memory);
+  swap_stream swap({}, b.memory);
   swap_handle handle;
-  expect_code(swap.out(zvc<float>{}, b.source(), b.stream, handle), status::pool_full);
-  EXPECT_FALSE(handle);
-  EXPECT_TRUE(same_bits(b.from.download(b.stream), b.values));
-  const span<const float> little = b.source().subspan(0, 512);
-  expect_ok(swap.out(zvc<float>{}, little, b.stream, handle));
-  expect_code(swap.out(zvc<float>{}, b.source(), b.stream, handle), status::pool_full);
-  EXPECT_TRUE(handle) << "a failed out leaves the handle as it was";
-  EXPECT_EQ(handle.raw_bytes(), little.size_bytes());
+  expect_code(swap.out(zvc<float>{}, b.source(), b.stream, handle), status::pool_too_small);
+}
+
+// Also for the copy of a tensor that was kept on the device.
+TEST(swap_stream, what_has_been_drained_is_done) {
+  for (const bool kept : {false, true})
+    for (const swap_path path : all_paths) {
+      bench b(4096);
+      cudaStream_t stream;
+      check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+      {
+        swap_stream swap({.pinned_bytes = kept ? 128u : 1u << 20, .path = path, .full = on_full::keep_on_device},
+                         b.memory);
+        swap_handle handle;
+        expect_ok(swap.out(zvc<float>{}, b.source(), stream, handle));
+        EXPECT_EQ(handle.kept_on_device(), kept);
+        gate before(stream);
+        expect_ok(swap.in(handle, b.to.all(), stream));
+        std::jthread opens([&] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          before.open();
+        });
+        expect_ok(swap.drain());
+        std::vector<float> seen(b.values.size());
+        check(cudaMemcpy(seen.data(), b.to.data(), b.source().size_bytes(), cudaMemcpyDefault));
+        EXPECT_TRUE(same_bits(seen, b.values)) << static_cast<int>(path) << (kept ? " kept" : "");
+      }
+      check(cudaStreamDestroy(stream));
+    }
 }
 
 // Room for the worst case of one tensor, and for the frames of many: each waits until the one before has reported.
@@ -475,7 +541,8 @@ TEST(swap_stream, what_is_refused) {
   swap_handle handle, none;
   expect_code(swap.out(zvc<float>{}, b.source(), b.stream, handle, static_cast<swap_path>(9)),
               status::invalid_argument);
-  expect_code(swap.out(zvc<float>{}, {nullptr, 10}, b.stream, handle), status::invalid_argument);
+  for (const swap_path path : all_paths)
+    expect_code(swap.out(zvc<float>{}, {nullptr, 10}, b.stream, handle, path), status::null_pointer);
   const span<const float> odd(reinterpret_cast<const float*>(reinterpret_cast<const char*>(b.from.data()) + 1), 10);
   expect_code(swap.out(zvc<float>{}, odd, b.stream, handle), status::misaligned);
   expect_code(swap.out(quantize<float>(error_bound::absolute(-1)), b.source(), b.stream, handle), status::bad_bound);
@@ -488,20 +555,62 @@ TEST(swap_stream, what_is_refused) {
     expect_code(swap.out(zvc<float>{}, {b.from.data(), (uint64_t{1} << 62) + 1}, b.stream, handle, path),
                 status::size_overflow);
   EXPECT_FALSE(handle);
-  EXPECT_EQ(handle.report().code, status::invalid_argument);
+  EXPECT_EQ(handle.report().code, status::empty_handle);
 
   expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
-  expect_code(none.wait_source(b.stream), status::invalid_argument);
-  expect_code(swap.in(none, b.to.all(), b.stream), status::invalid_argument);
-  expect_code(swap.prefetch(none), status::invalid_argument);
-  expect_code(other.in(handle, b.to.all(), b.stream), status::invalid_argument);
-  expect_code(other.prefetch(handle), status::invalid_argument);
-  expect_code(swap.in(handle, b.to.all().subspan(1), b.stream), status::invalid_argument);
-  expect_code(swap.in(handle, bytes(nullptr, 4096 * 4), b.stream), status::invalid_argument);
+  expect_code(none.wait_source(b.stream), status::empty_handle);
+  expect_code(swap.in(none, b.to.all(), b.stream), status::empty_handle);
+  expect_code(swap.in(none, as_writable_bytes(b.to.all()), b.stream), status::empty_handle);
+  expect_code(swap.prefetch(none), status::empty_handle);
+  expect_code(other.in(handle, b.to.all(), b.stream), status::foreign_handle);
+  expect_code(other.in(handle, as_writable_bytes(b.to.all()), b.stream), status::foreign_handle);
+  expect_code(other.prefetch(handle), status::foreign_handle);
+  expect_code(swap.in(handle, b.to.all().subspan(1), b.stream), status::wrong_size);
+  expect_code(swap.in(handle, as_writable_bytes(b.to.all()).subspan(0, 7), b.stream), status::wrong_size);
+  expect_code(swap.in(handle, span<float>(b.to.data(), (uint64_t{1} << 62) + 4096), b.stream), status::wrong_size);
+  expect_code(swap.in(handle, bytes(nullptr, 4096 * 4), b.stream), status::null_pointer);
+  expect_code(swap.in(handle, span<float>(nullptr, 4096), b.stream), status::null_pointer);
   expect_code(swap.in(handle, bytes(reinterpret_cast<std::byte*>(b.to.data()) + 2, 4096 * 4), b.stream),
               status::misaligned);
   expect_ok(swap.in(handle, b.to.all(), b.stream));
   EXPECT_TRUE(b.is_back());
+}
+
+// Whatever the path, be it as it is or kept on the device: the type is remembered, not only the bytes.
+TEST(swap_stream, comes_back_as_what_it_was) {
+  for (const swap_path path : all_paths)
+    for (const uint64_t pinned : {1 << 20, 128}) {
+      bench b(4096);
+      swap_stream swap({.pinned_bytes = pinned, .path = path, .full = on_full::keep_on_device}, b.memory);
+      swap_handle handle;
+      const auto in = [&]<class T>(T) {
+        const span<T> to(reinterpret_cast<T*>(b.to.data()), 4096 * sizeof(float) / sizeof(T));
+        return swap.in(handle, to, b.stream);
+      };
+      expect_ok(swap.out(zvc<float>{}, b.source(), b.stream, handle));
+      expect_code(in(double{}), status::wrong_type);
+      expect_code(in(uint32_t{}), status::wrong_type);
+      expect_code(in(f16{}), status::wrong_type);
+      expect_code(in(untyped<8>{}), status::wrong_type);
+      expect_ok(in(untyped<4>{}));
+      EXPECT_TRUE(b.is_back());
+      expect_ok(swap.in(handle, as_writable_bytes(b.to.all()), b.stream));
+
+      const span<const untyped<4>> bits(reinterpret_cast<const untyped<4>*>(b.from.data()), 4096);
+      expect_ok(swap.out(zvc<untyped<4>>{}, bits, b.stream, handle));
+      expect_code(in(double{}), status::wrong_type);
+      expect_ok(in(uint32_t{}));
+      expect_ok(in(float{}));
+      EXPECT_TRUE(b.is_back());
+
+      expect_ok(swap.out(as_bytes(b.source()), b.stream, handle));
+      expect_ok(in(double{}));
+      EXPECT_TRUE(b.is_back());
+      const std::tuple codecs(zvc<float>{});
+      expect_ok(swap.out(swap_decision{.how = swap_decision::mode::raw}, codecs, b.source(), b.stream, handle));
+      expect_code(in(double{}), status::wrong_type);
+      expect_ok(in(float{}));
+    }
 }
 
 // What a graph would do again and again must not be promised once.

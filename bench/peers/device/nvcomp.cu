@@ -125,6 +125,7 @@ struct ans {
     auto options = nvcompBatchedANSCompressDefaultOpts;
     if (type == dtype::f16 || type == dtype::bf16) options.data_type = NVCOMP_TYPE_FLOAT16;
     if (type == dtype::f32) options.data_type = NVCOMP_TYPE_FLOAT32;
+    if (type == dtype::f8e4m3) options.data_type = NVCOMP_TYPE_FLOAT8_E4M3;
     return options;
   }
   static auto decode_options() { return nvcompBatchedANSDecompressDefaultOpts; }

@@ -10,9 +10,12 @@
 
 What is saved on the CPU becomes a frame of tuck's host codecs (libtuck_host.so); what is saved on a CUDA device goes
 through that device's swap stream to pinned host memory (libtuck_torch.so). Parameters, tensors below `smallest` bytes
-and those that are not dense in memory, nor views of a dense result, are left alone. Memory that several operations save
+and those that are not dense in memory, nor views of a dense result, are left alone. So are subclasses of tensors, such
+as DTensor, FakeTensor and quantized tensors: their values may be in another place. Memory that several operations save
 is stored once, in whatever shapes they see it. Writes that PyTorch does not count, as through `.data`, are not seen. A
-tensor that is written to after it was saved, and before it is encoded, is an error in the backward pass.
+tensor that is written to after it was saved, and before it is encoded, is an error in the backward pass. Memory that is
+freed before, by `untyped_storage().resize_(0)`, has to be filled again for the backward pass, as without tuck. If a
+backward function overwrites what it was given, the next reader of an encoded tensor gets the saved values.
 
 Frames of 64 KiB or more are encoded and decoded on a thread of the C library beside the training's own.
 

@@ -10,9 +10,10 @@ import torch
 
 from . import bounds
 from .fronts import Fronts
-from .functions import Call, Use
+from .functions import Call, Use, is_in_memory
 from .library import Choice, codecs, host
 from .policies import Policy, Site, require_positive, zeros_of
+from .scales import Scales
 
 # What a use of a tensor needs: a bound, or one of these; None is every bit.
 SIGN, NOTHING = "sign", "nothing"
@@ -33,7 +34,10 @@ SPARSE = 0.1  # from this share of zeros on, the chain of codecs is taken
 class Comet(Policy):
     """COMET: what known operations save is stored within absolute bounds, which tuck::bound_controller sets for each
     call of an iteration from its gradients and momentum (SGD's momentum_buffer, Adam's exp_avg / (1 - beta1), which is
-    the same sum of gradients) every `refresh` iterations. Before, and always where the optimizer has no momentum or, as
+    the same sum of gradients) every `refresh` iterations, when the optimizer steps. Each weight's gradient is
+    measured there and in the backward pass, so bounds follow what GradScaler and clipping do to it. Nothing is learnt
+    from a step that GradScaler skips. Optimizers without a hook for their steps, as those of PyTorch 1.13, are taken to
+    leave gradients as they are. Before, and always where the optimizer has no momentum or, as
     RMSprop, one of its steps, they are `first`, times the tensor's largest magnitude if that is less than 1. bounds.py
     has the formulas, for inputs of convolutions and linear layers, of GELU, SiLU, LayerNorm and RMSNorm, operands of
     products, queries, keys, values and results of attention, and results of softmax and its logarithm. A tensor that
@@ -101,8 +105,14 @@ class Comet(Policy):
         self._apart: dict[tuple, float] = {}           # ... by what its bound is less for errors not to agree
         self._momenta: dict[int, float | None] = {}    # id of a weight -> of this iteration
         self._passing = Fronts()
+        self._seen: dict[tuple, tuple] = {}            # call and role -> iteration, errors by weight, what agrees
+        self._scales = Scales(optimizer, weakref.WeakMethod(self._stepping))
 
     def entered(self) -> None:
+        if not self._scales.known:
+            self._stepping()
+        self._seen.clear()  # of a step that was skipped
+        self._scales.forget()
         self._looking = self._updated is None or self.iteration - self._updated >= self._refresh
         self._betas = {id(p): group.get("betas", (0.0,))[0] for group in self._optimizer.param_groups
                        for p in group["params"]}
@@ -272,26 +282,60 @@ class Comet(Policy):
         key = use.call.key, use.role
         if self._need(use) in (None, SIGN, NOTHING) or not host().bound_wants(self._controller(key), self.iteration):
             return
-        errors = self._errors(use, t)  # of weights' gradients: variances where values have errors of variance 1
-        if errors is None:
+        size = self._normalize(use.call)
+        errors = self._errors(use, t) if size > 0 else None
+        if errors is None or any(weight is None or not weight.requires_grad for weight, _ in errors):
             return
-        worst = 0.0
-        for weight, error in errors:
-            momentum = self._momentum(weight)
-            if momentum is None or not momentum > 0:  # before the first step
-                return
-            worst = max(worst, math.sqrt(error / 3) / momentum)
-        if worst > 0:
-            host().bound_update(self._controller(key), self.iteration, worst, 1.0, max(1 - self._zeros.get(key, 0.0),
-                                                                                       1e-9), 1.0)
-            if use.call.kind in WEIGHTED:
-                self._agreeing[key] = bounds.agreement(use.call.gradient, -1 if use.call.kind == "linear" else 1)
+        kind = use.call.kind
+        agreeing = bounds.agreement(use.call.gradient, -1 if kind == "linear" else 1) if kind in WEIGHTED else None
+        for weight, _ in errors:
+            self._scales.watch(weight)
+        deviations = [(weakref.ref(weight), math.sqrt(error / 3) * size) for weight, error in errors]
+        self._seen[key] = self.iteration, deviations, agreeing
+
+    def _stepping(self) -> None:
+        """Sets bounds by what the backward pass has seen."""
+        seen, self._seen = self._seen, {}
+        for key, (iteration, deviations, agreeing) in seen.items() if not self._scales.overflowed() else ():
+            shares = [self._share(weight(), deviation) for weight, deviation in deviations]
+            worst = max(shares, default=0.0)
+            if not all(map(math.isfinite, shares)) or not worst > 0:
+                continue
+            nonzero = max(1 - self._zeros.get(key, 0.0), 1e-9)
+            host().bound_update(self._controller(key), iteration, worst, 1.0, nonzero, 1.0)
+            if agreeing is not None:
+                self._agreeing[key] = agreeing
             self._bounds.pop(key, None)
             self._apart.pop(key, None)
             self._learnt.add(key)
-            self._updated = self.iteration
+            self._updated = iteration
+        self._scales.forget()
+        self._momenta.clear()
+
+    def _share(self, weight: torch.Tensor | None, deviation: float) -> float:
+        """The deviation of a weight gradient's error, as a share of the momentum. NaN if that is not known."""
+        momentum = self._momentum(weight)
+        if momentum is None or not momentum > 0:
+            return math.nan
+        scale = self._scales.of(weight)
+        return deviation * scale / momentum if scale > 0 else math.nan
+
+    @staticmethod
+    def _normalize(call: Call) -> float:
+        """Divides the call's gradient once by a power of two, so that no square of it overflows or vanishes. Returns
+        that; 0 where the gradient is zero or not finite."""
+        if "size" not in call.noted:
+            g = call.gradient
+            largest = g.abs().max().item() if g.numel() else 0.0
+            most = 1000 if g.dtype == torch.float64 else 120
+            exponent = math.frexp(largest)[1] if 0 < largest < math.inf else None
+            call.noted["size"] = size = 0.0 if exponent is None else 2.0 ** min(max(exponent, -most), most)
+            if size > 0:
+                call.gradient = g / size
+        return call.noted["size"]
 
     def _errors(self, use: Use, t: torch.Tensor) -> list[tuple] | None:
+        """Of the gradients of weights: variances where values have errors of variance 1."""
         call, g = use.call, use.call.gradient
         if call.kind in WEIGHTED:
             weight = call.noted["weight"]()
@@ -357,9 +401,10 @@ class Comet(Policy):
         if state.get("square_avg") is not None:  # RMSprop's momentum is of steps, not of gradients
             return None
         if state.get("momentum_buffer") is not None:
-            return state["momentum_buffer"].abs().mean().item()
+            return _mean_magnitude(state["momentum_buffer"])
         if state.get("exp_avg") is not None:
-            return state["exp_avg"].abs().mean().item() / (1 - self._betas.get(id(weight), 0.0))
+            mean = _mean_magnitude(state["exp_avg"])
+            return mean and mean / (1 - self._betas.get(id(weight), 0.0))
         return None
 
     def _controller(self, key: tuple) -> int:
@@ -377,6 +422,18 @@ def _has_room(t: torch.Tensor) -> bool:
     return t.dtype in (torch.float32, torch.float64) or (t.dtype == torch.bfloat16 and t.device.type == "cpu")
 
 
+def _mean_magnitude(t: torch.Tensor) -> float | None:
+    """None where the optimizer keeps it in a form that does not say its values."""
+    if is_in_memory(t):
+        return t.abs().mean().item()
+    try:
+        return t.dequantize().abs().mean().item()
+    except Exception:  # a subclass may raise any
+        return None
+
+
 def _note_gradient(call: Call | None, gradient: torch.Tensor) -> None:
     if call is not None:
         call.gradient = gradient.detach()
+        call.noted.pop("size", None)  # of an earlier backward pass through the same graph
+        call.noted.pop("attention", None)

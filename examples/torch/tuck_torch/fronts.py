@@ -35,6 +35,7 @@ import weakref
 import torch
 
 from . import bounds
+from .functions import tensors_of
 from .policies import zeros_of
 
 STEPS = 100
@@ -109,7 +110,9 @@ class Fronts:
         place = BIASES.get(name)
         bias = kwargs.get("bias", args[place] if place is not None and len(args) > place else None)
         inputs = []
-        for t in _tensors(args, kwargs):
+        for t in tensors_of((*args, *kwargs.values())):
+            if not t.requires_grad:
+                continue
             skipped = t is bias or (name in ADDS and t.is_leaf and t.dim() <= 1 and id(t) in self.held)
             inputs.append((t, {} if skipped else self.of(t), t.grad_fn))
         return inputs
@@ -199,14 +202,6 @@ class Fronts:
 
 def _same(t: torch.Tensor) -> torch.Tensor:
     return t
-
-
-def _tensors(args: tuple, kwargs: dict):
-    """The tensors that need gradients, in order."""
-    for a in (*args, *kwargs.values()):
-        for t in a if isinstance(a, (tuple, list)) else (a,):
-            if isinstance(t, torch.Tensor) and t.requires_grad:
-                yield t
 
 
 def _layer(name: str, x: torch.Tensor, weight: torch.Tensor, output: torch.Tensor) -> float:

@@ -15,6 +15,8 @@ is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda:
 # What vmap and its like see: it has no memory of its own. PyTorch 1.13 has these transforms in another package.
 is_transformed = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", lambda t: False)
 
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+
 _CONVOLUTION = ("input", "weight", "bias")
 
 # By the function's name: the kind of operation, and the names of its tensor arguments. Out of place only.
@@ -103,9 +105,19 @@ def _is_copy(a: torch.Tensor, t: torch.Tensor) -> bool:
 
 
 def is_in_memory(t: torch.Tensor) -> bool:
-    """As its values are: no zeros or signs that forward differentiation and complex numbers leave to be written."""
-    return (t.layout is torch.strided and (t.is_cpu or t.is_cuda) and not t.is_nested and not t.is_neg()
-            and not t._is_zerotensor() and not is_transformed(t))
+    """Whether its values are in memory of its own. Subclasses, such as DTensor, may have them in another place. Forward
+    differentiation and complex numbers leave zeros and signs to be written."""
+    return (type(t) in PLAIN and t.layout is torch.strided and (t.is_cpu or t.is_cuda) and not t.is_nested
+            and not t.is_neg() and not t._is_zerotensor() and not is_transformed(t))
+
+
+def tensors_of(arguments):
+    """The tensors among a function's arguments, in order. They may be in lists and tuples."""
+    for a in arguments:
+        if isinstance(a, torch.Tensor):
+            yield a
+        elif isinstance(a, (tuple, list)):
+            yield from tensors_of(a)
 
 
 class Functions(TorchFunctionMode):
@@ -128,8 +140,7 @@ class Functions(TorchFunctionMode):
         name = getattr(function, "__name__", None)
         known = KINDS.get(name) if torch.is_grad_enabled() else None
         passing = self._passing if self._passing and name in self._passing.known and torch.is_grad_enabled() else None
-        if (known or passing) and any(isinstance(a, torch.Tensor) and not is_in_memory(a)
-                                      for a in (*args, *kwargs.values())):
+        if (known or passing) and not all(map(is_in_memory, tensors_of((*args, *kwargs.values())))):
             known = passing = None
         inputs = passing.before(name, args, kwargs) if passing else None
         outer, self.running = self.running, None

@@ -124,7 +124,7 @@ class Host:
             raise BufferError(f"{choice.codec} is not for {t.dtype}")
         buffer = getattr(self._scratch, "buffer", None)
         if buffer is None or buffer.numel() < room:
-            buffer = self._scratch.buffer = torch.empty(room, dtype=torch.uint8)
+            buffer = self._scratch.buffer = torch.empty(room, dtype=torch.uint8, device="cpu")
         used = ctypes.c_uint64()
         self._check(self._encode(*how, dtype, t.data_ptr(), count, buffer.data_ptr(), buffer.numel(),
                                  1, ctypes.byref(used)), f"encode by {choice.codec}")
@@ -135,8 +135,10 @@ class Host:
                                  1), "decode")
 
     def begin_encode(self, choice: Choice, t: torch.Tensor) -> tuple[int, torch.Tensor]:
-        """The same on the library's thread: a job, and the tensor that it reads until it is done."""
-        t, how = _as_encoded(choice, t)
+        """The same on the library's thread: a job, and the tensor that it reads until it is done. Others who hold the
+        tensor may give its memory back meanwhile, so the job reads a copy then."""
+        values, how = _as_encoded(choice, t)
+        t = values.clone() if values is t and not _is_only_ours(t) else values
         job = self._job_encode(*how, DTYPES[t.dtype], t.data_ptr(), t.numel())
         if not job:
             raise BufferError(f"{choice.codec} is not for {t.dtype}")
@@ -154,7 +156,7 @@ class Host:
 
     def finish_encode(self, job: int, codec: str) -> tuple[torch.Tensor, float]:
         size, seconds = self.finish(job, f"encode by {codec}")
-        frame = torch.empty(size, dtype=torch.uint8)
+        frame = torch.empty(size, dtype=torch.uint8, device="cpu")
         self._job_copy(job, frame.data_ptr())
         return frame, seconds
 
@@ -165,7 +167,7 @@ class Host:
         room = self._delta_room(codec.encode(), dtype, count)
         if room == 0:
             raise BufferError(f"{codec} is not for deltas of {t.dtype}")
-        frame = torch.empty(room, dtype=torch.uint8)
+        frame = torch.empty(room, dtype=torch.uint8, device="cpu")
         used = ctypes.c_uint64()
         self._check(self._encode_delta(codec.encode(), dtype, t.data_ptr(), base.data_ptr(), count, frame.data_ptr(),
                                        frame.numel(), torch.get_num_threads(), ctypes.byref(used)),
@@ -179,6 +181,17 @@ class Host:
     def _check(self, status: int, what: str) -> None:
         if status != 0:
             raise Error(f"{what}: {self.message(status).decode()}")
+
+
+def storage_of(t: torch.Tensor):
+    return t.untyped_storage() if hasattr(t, "untyped_storage") else t.storage()
+
+
+def _is_only_ours(t: torch.Tensor) -> bool:
+    """Whether only this tensor, and the one of which it is a view, hold its memory. PyTorch 1.13 cannot tell."""
+    storage = storage_of(t)
+    uses = getattr(torch._C, "_storage_Use_Count", None)
+    return uses is not None and uses(storage._cdata) <= 2 + (t._base is not None)  # one is that of `storage`
 
 
 def _as_encoded(choice: Choice, t: torch.Tensor) -> tuple[torch.Tensor, tuple]:
@@ -205,6 +218,7 @@ class Swap:
         self._stored = function("tuck_stored_bytes", _INT, _SIZE, ctypes.POINTER(_SIZE))
         self._wait = function("tuck_wait", _INT, _INT)
         self._last_error = function("tuck_last_error", _TEXT)
+        self._process = os.getpid()
         self._streams: dict[int, torch.cuda.Stream] = {}
         self._leaving = collections.defaultdict(collections.deque)  # by device: event behind it, bytes; oldest first
         self._sizes: dict[torch.device, int] = collections.Counter()  # ... the sum of their bytes
@@ -249,7 +263,8 @@ class Swap:
         torch.cuda.current_stream(into.device).wait_stream(side)
 
     def drop(self, offloaded: int) -> None:
-        self._drop(offloaded)
+        if self._process == os.getpid():  # a child of fork() has no CUDA
+            self._drop(offloaded)
 
     def stored_bytes(self, offloaded: int) -> int:
         stored = ctypes.c_uint64()

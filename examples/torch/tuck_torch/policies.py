@@ -243,8 +243,9 @@ class Advised(Policy):
         """Codecs that nothing is known of are not chosen: a few tensors of noise, each of its own sparsity."""
         from .store import Frame
         self._calibrated = True
-        ours = torch.Generator().manual_seed(0)  # the training's own must not notice
-        noise, chance = (f(1 << 18, generator=ours, dtype=torch.float32) for f in (torch.randn, torch.rand))
+        ours = torch.Generator("cpu").manual_seed(0)  # the training's own must not notice
+        noise, chance = (f(1 << 18, generator=ours, dtype=torch.float32, device="cpu")
+                         for f in (torch.randn, torch.rand))
         for zeros in (0.3, 0.6, 0.9):
             for size in (1 << 14, 1 << 16, 1 << 18):
                 sample = noise[:size].masked_fill(chance[:size] < zeros, 0)

@@ -10,12 +10,11 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .functions import Call, Functions, Use, is_compiling, is_in_memory
-from .library import DTYPES, FLOATS, Choice, host
+from .library import DTYPES, FLOATS, Choice, host, storage_of
 from .policies import Policy, Raw, Site
-from .store import Derived, Frame, Handle, Kept, Mask, Offloaded, Stored, check_version, kept
+from .store import Derived, Frame, Handle, Kept, Mask, Offloaded, Stored, check_version, counts_writes, kept
 
 WAITING = 6  # saves until one is stored: the operations that share it have been called by then
-UNTYPED = hasattr(torch.Tensor, "untyped_storage")
 AT_ONCE = 6  # frames that the library's thread has to encode; the training's own does what is beyond
 OUTSIDE = Site(None, 0)
 AHEAD = 4    # tensors that are decoded before they are asked for, or kept for the next that asks
@@ -111,6 +110,9 @@ class Session:
         return handle
 
     def unpack(self, packed) -> torch.Tensor:
+        if torch.is_inference_mode_enabled():
+            with torch.inference_mode(False):  # else writes to what is decoded would not be counted
+                return self.unpack(packed)
         if type(packed) is tuple:
             t, version = packed
             if t._version != version:
@@ -132,7 +134,7 @@ class Session:
                 self.recent.popleft().forget()
         if packed.use is not None and packed.use.call.gradient is not None:
             self.policy.learn(packed.use, t)
-        return t
+        return t if stored.left <= 0 or counts_writes() else t.clone()
 
     def _stays(self, t: torch.Tensor, call: Call | None) -> bool:
         """Where nothing is going to be made of it, whoever reads it: it is counted, and that is all."""
@@ -196,6 +198,9 @@ class Session:
 
     def _store(self, stored: Stored) -> None:
         stored.pending = False
+        if not stored.has_source():  # so it stays as it is, whatever is there when it is read
+            stored.uses = []
+            return stored.settle()
         if isinstance(stored, Offloaded):
             with torch.cuda.stream(stored.stream):  # the current one may be another by now
                 stored.choice = self._choose(stored)
@@ -241,7 +246,7 @@ def _is_parameter(t: torch.Tensor) -> bool:
 def _memory(t: torch.Tensor) -> tuple[tuple, StorageWeakRef]:
     """What tells a dense tensor's memory and contents from others. While the weak reference lives, no other storage has
     its number."""
-    storage = StorageWeakRef(t.untyped_storage() if UNTYPED else t.storage())
+    storage = StorageWeakRef(storage_of(t))
     return (storage.cdata, t.storage_offset(), t.numel(), t.dtype, t._version), storage
 
 
@@ -251,7 +256,7 @@ def _whole(t: torch.Tensor) -> torch.Tensor | None:
     if t.is_contiguous() or _is_dense(t):
         return t
     base = t._base
-    is_result = base is not None and base.grad_fn is not None and base.dtype == t.dtype
+    is_result = base is not None and is_in_memory(base) and base.grad_fn is not None and base.dtype == t.dtype
     return base if is_result and base.numel() <= 4 * t.numel() and (base.is_contiguous() or _is_dense(base)) else None
 
 

@@ -9,15 +9,16 @@ backward pass will want soon is decoded beside that."""
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 import weakref
 
 import torch
 
-from .library import DTYPES, FLOATS, Error, host, swap
+from .library import DTYPES, FLOATS, Error, host, storage_of, swap
 
-WIDTHS = {dtype: torch.empty((), dtype=dtype).element_size() for dtype in DTYPES}
+WIDTHS = {dtype: torch.empty((), dtype=dtype, device="cpu").element_size() for dtype in DTYPES}
 HEAVY = 1 << 16  # bytes of a tensor that the library's thread encodes and decodes; handing it over takes some 10 us
 
 
@@ -25,6 +26,17 @@ def kept(t: torch.Tensor) -> tuple:
     """A tensor as it is. Autograd does not look for later writes where there are hooks, so whoever reads it does. A
     result that knew its operation would be a circle that is never freed."""
     return (t if t.grad_fn is None else t.detach()), t._version
+
+
+@functools.lru_cache(maxsize=None)
+def counts_writes() -> bool:
+    """Whether PyTorch counts, for what a hook has given back, writes to what it made of that. 1.13 does not."""
+    given = torch.ones(1, device="cpu")
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(lambda t: given, lambda t: t):
+        saved = torch.ones(1, device="cpu", requires_grad=True).exp().grad_fn._saved_result
+    with torch.no_grad():
+        saved.zero_()
+    return given._version != 0
 
 
 def check_version(t: torch.Tensor, version: int, shape: tuple | None = None) -> None:
@@ -36,16 +48,17 @@ def check_version(t: torch.Tensor, version: int, shape: tuple | None = None) -> 
 class Stored:
     """A piece of memory, as a tensor of one dimension, whoever saved it.
 
-    left: so many of those who saved it have not read it yet."""
+    left: so many of those who saved it have not read it yet. cached: what was decoded, as of the version `decoded`."""
 
     # Until it is stored it is `source`, and stays that where it has to. `identity` keeps the storage's number its own.
     __slots__ = ("source", "version", "dtype", "count", "site", "policy", "identity", "uses", "choice", "left", "index",
-                 "lock", "cached", "failed", "seconds", "pending", "__weakref__")
+                 "lock", "cached", "decoded", "failed", "seconds", "pending", "address", "__weakref__")
 
     def __init__(self, source: torch.Tensor | None, site, policy, identity: object) -> None:
         self.source, self.site, self.policy, self.identity = source, site, policy, identity
         if source is not None:
             self.version, self.dtype, self.count = source._version, source.dtype, source.numel()
+            self.address = source.data_ptr()
         self.uses, self.choice, self.left, self.index = [], None, 0, -1
         self.lock, self.cached, self.failed, self.seconds = threading.RLock(), None, None, 0.0
         self.pending = True
@@ -58,9 +71,17 @@ class Stored:
         with self.lock:
             if self.failed is not None:
                 raise self.failed
-            if self.cached is None:
-                self.cached = self._decode()
-            return self.cached
+            t = self.cached
+            if t is None or t._version != self.decoded:  # a backward function has written to it
+                t = self.cached = self._decode()
+                self.decoded = t._version
+            return t
+
+    def has_source(self) -> bool:
+        """Whether the source still has the memory that was saved. A program may free it, and fill it again later."""
+        t = self.source
+        end = (t.storage_offset() + self.count) * t.element_size()
+        return t.data_ptr() == self.address and storage_of(t).nbytes() >= end
 
     def forget(self) -> None:
         with self.lock:
@@ -123,8 +144,11 @@ class Frame(Stored):
         """Begins to decode what is going to be read, on the library's thread."""
         with self.lock:
             if self.left > 0 and self.frame is not None and self.cached is None and self.job is None:
-                self.held = torch.empty(self.count, dtype=self.choice.encoded_type(self.dtype))
+                self.held = self._room()
                 self.job = host().begin_decode(self.frame, self.held)
+
+    def _room(self) -> torch.Tensor:
+        return torch.empty(self.count, dtype=self.choice.encoded_type(self.dtype), device="cpu")
 
     def settle(self) -> None:
         """Counts it, once it is encoded."""
@@ -146,7 +170,7 @@ class Frame(Stored):
                 self._free()
         else:
             begin = time.perf_counter()
-            t = torch.empty(self.count, dtype=self.choice.encoded_type(self.dtype))
+            t = self._room()
             host().decode(self.frame, t)
             seconds = time.perf_counter() - begin
         if self.choice.above_zero:

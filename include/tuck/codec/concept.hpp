@@ -212,12 +212,15 @@ concept half_adaptive = (requires { &C::prepare; } || requires { &C::check; } ||
 /// bad_checksum.
 template <codec C> inline constexpr bool is_lossy = detail::lossy_of<C>();
 
-/// The codecs that a program can decode when the frame's codec is known only at run time.
+/// The codecs among which a program chooses at run time: for decoding by the frame, for encoding by an any_codec
+/// (frame/any_codec.hpp).
 template <codec... Cs> struct codec_list {};
+template <class List> class any_codec;
 
 namespace detail {
 template <class X> inline constexpr bool is_codec_list = false;
 template <codec... Cs> inline constexpr bool is_codec_list<codec_list<Cs...>> = true;
+template <class List> inline constexpr bool is_codec_list<any_codec<List>> = true;
 }  // namespace detail
 
 /// A class type that is not a codec. encode and decode reject it with one readable error.
@@ -253,7 +256,7 @@ template <class C, element T, codec_id Id> struct plain_codec {
 
   static constexpr uint32_t chunk_bytes = 16 * 1024;
 
-  TUCK_HD static constexpr stage description() noexcept { return {.id = Id, .version = 1}; }
+  TUCK_HD static constexpr stage description() noexcept { return stage{.id = Id, .version = 1}; }
   TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
   TUCK_HD static constexpr status from_stages(const stage_list& stages, C&) noexcept {
     return match_single_stage(stages, description());

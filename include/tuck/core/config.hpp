@@ -13,7 +13,7 @@
 
 /// Names the inline namespace of kernels and of the functions that launch them, after the architectures that nvcc
 /// compiles for. Units compiled for different architectures can be linked together: each launches its own kernels.
-/// Of the public types only swap_stream and swap_handle are in this namespace.
+/// No public type is in this namespace, so that all units, those of .cpp files too, have the same types.
 #if defined(__CUDA_ARCH_LIST__)
 #define TUCK_ARCH TUCK_ARCH_OF(__CUDA_ARCH_LIST__)
 #define TUCK_ARCH_OF(...) TUCK_ARCH_JOIN(__VA_ARGS__, , , , , , , , , , , , , , , , )

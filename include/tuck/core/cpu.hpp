@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
@@ -39,12 +40,15 @@ inline cpu_level highest_cpu_level() noexcept {
 #endif
 }
 
+// Reports an unknown value of TUCK_CPU on the standard error. An empty value counts as none.
 inline cpu_level find_cpu_level() noexcept {
-  cpu_level level = highest_cpu_level();
-  if (const char* const wanted = std::getenv("TUCK_CPU"); wanted != nullptr)
-    for (const cpu_level lower : {cpu_level::baseline, cpu_level::avx2})
-      if (std::string_view(wanted) == name(lower) && lower < level) level = lower;
-  return level;
+  const cpu_level highest = highest_cpu_level();
+  const char* const wanted = std::getenv("TUCK_CPU");
+  if (wanted == nullptr || *wanted == '\0') return highest;
+  for (const cpu_level level : {cpu_level::baseline, cpu_level::avx2, cpu_level::avx512})
+    if (std::string_view(wanted) == name(level)) return level < highest ? level : highest;
+  std::fprintf(stderr, "tuck: TUCK_CPU: unknown value '%.20s' is ignored; use baseline, avx2 or avx512\n", wanted);
+  return highest;
 }
 
 // The level that host code uses. Tests change it.
@@ -55,8 +59,8 @@ inline std::atomic<cpu_level>& level_in_use() noexcept {
 
 }  // namespace detail
 
-/// Returns the level in use. Other values of TUCK_CPU than the three names, or a higher level than the CPU's, have no
-/// effect.
+/// Returns the level in use. A higher level than the CPU's in TUCK_CPU has no effect. Nor has an unknown value, which
+/// the first call reports on the standard error.
 inline cpu_level level_of_cpu() noexcept { return detail::level_in_use().load(std::memory_order_relaxed); }
 
 namespace detail {

@@ -3,6 +3,12 @@
 // them.
 #pragma once
 
+// The second line ends the compilation: nothing below would compile.
+#if !defined(__CUDACC__)
+#error "tuck: .cuh headers need nvcc: put this into a .cu file, or include tuck/host.hpp or tuck/swap.hpp"
+#include <tuck: see the error above>
+#endif
+
 #include <tuck/core/config.hpp>
 
 #include <cuda_runtime.h>
@@ -408,5 +414,38 @@ template <int Threads> struct block_scan {
     return total;
   }
 };
+
+// -- copies from global to shared memory, in the background -------------------------------------------------------
+
+/// Starts to copy a T of 4, 8 or 16 bytes, aligned to its size. Until this thread has waited for it, nobody may access
+/// the target or write the source; other threads may access the target behind a barrier that follows the wait. Before
+/// sm_80 the copy takes place at once. A thread waits for all its copies before it ends.
+template <class T> __device__ __forceinline__ void copy_async(T* shared, const T* global) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
+#if __CUDA_ARCH__ >= 800
+  const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  if constexpr (sizeof(T) == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(global), "n"(sizeof(T)) : "memory");
+#else
+  *shared = load(global);
+#endif
+}
+/// Makes a group of this thread's copies since the last group.
+__device__ __forceinline__ void commit_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+/// Waits for this thread's copies: for all, or with Newest > 0 for all groups but the last so many.
+template <int Newest = 0> __device__ __forceinline__ void wait_copies() {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (Newest == 0)
+    asm volatile("cp.async.wait_all;" ::: "memory");
+  else
+    asm volatile("cp.async.wait_group %0;" ::"n"(Newest) : "memory");
+#endif
+}
 
 }  // namespace tuck::inline TUCK_ABI::device

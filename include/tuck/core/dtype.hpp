@@ -53,11 +53,10 @@ struct f8e5m2 {
   friend bool operator==(f8e5m2, f8e5m2) = default;
 };
 
-/// The dtype of a C++ type; dtype::none for types that are not elements. Specialize it for types of a vendor:
+/// The dtype of a C++ type; dtype::none for types that are not elements. core/cuda_types.hpp has those of CUDA's
+/// floats. Specialize it for types of another vendor:
 ///
-///     template <> inline constexpr tuck::dtype tuck::dtype_of<__half> = tuck::dtype::f16;
-///
-/// and likewise for __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2.
+///     template <> inline constexpr tuck::dtype tuck::dtype_of<my_half> = tuck::dtype::f16;
 template <class T> inline constexpr dtype dtype_of = dtype::none;
 template <> inline constexpr dtype dtype_of<uint8_t> = dtype::u8;
 template <> inline constexpr dtype dtype_of<int8_t> = dtype::i8;

@@ -149,7 +149,7 @@ template <floating_element T> TUCK_HD inline auto float_format<T>::narrow(real x
   if constexpr (sizeof(T) >= 2) return static_cast<bits>(narrow_bits(bits_of(x)));
   if constexpr (sizeof(T) == 1) {
     const uint32_t wide = bits_of(x);
-    using small = detail::small_format<128 - bias, 23 - mantissa_bits>;
+    using small = detail::small_format<uint32_t{128 - bias}, 23 - mantissa_bits>;
     return static_cast<bits>((wide >> 24 & sign) |
                              small::narrow(wide & 0x7fffffffu, dtype_of<T> == dtype::f8e4m3 ? 480.f : 0x1p16f));
   }

@@ -24,7 +24,7 @@ enum class status : uint32_t {
   scratch_too_small = 10,  ///< the scratch buffer is smaller than the call requires
   bad_bound = 11,          ///< the error bound is zero, negative, infinite or NaN
   batch_too_large = 12,    ///< the batch or one of its items exceeds the batch_sizes of the call
-  pool_full = 13,          ///< the pinned pool has too little space for the tensor
+  pool_full = 13,          ///< the pinned pool has too little space left for the tensor
   not_ready = 14,          ///< the operation has not finished
   not_swappable = 15,      ///< a swap_stream accepts neither capturing streams nor error bounds in device memory
 
@@ -36,6 +36,16 @@ enum class status : uint32_t {
   wrong_base = 20,       ///< the values of the base, or their number, are not those of the delta's base
   lossy_delta = 21,      ///< a delta is lossless: a lossy codec cannot encode it
   not_consecutive = 22,  ///< the base of a delta is not the result of the delta before it, or their chunk sizes differ
+
+  // As in the first group: the call is wrong.
+  pool_too_small = 23,  ///< swap_options::pinned_bytes is less than the tensor needs, or 0
+  empty_handle = 24,    ///< the swap_handle has no tensor: `out` has not set it, or it was reset or moved from
+  foreign_handle = 25,  ///< the swap_handle is of another swap_stream
+  null_pointer = 26,    ///< a pointer passed to a swap_stream is null, and its size is not 0
+  wrong_size = 27,      ///< the destination has another size than the offloaded tensor
+  wrong_type = 28,      ///< the destination has another element type than the offloaded tensor
+  unknown_codec = 29,   ///< no codec of the list has the name or index, or any_codec has no codec
+  type_not_taken = 30,  ///< the codec of that name or index does not take the element type
 
   // The frame is damaged, malicious, or not a frame.
   truncated = 32,        ///< fewer bytes than a header has, or than the header announces
@@ -92,6 +102,14 @@ TUCK_HD constexpr const char* message(status s) noexcept {
     case status::wrong_base: return "the base is not the tensor that the delta was made against";
     case status::lossy_delta: return "a delta needs a lossless codec";
     case status::not_consecutive: return "the base of the delta is not the result of the delta before it";
+    case status::pool_too_small: return "the pinned pool is too small for the tensor; raise pinned_bytes";
+    case status::empty_handle: return "the swap_handle is empty";
+    case status::foreign_handle: return "the swap_handle belongs to another swap_stream";
+    case status::null_pointer: return "a pointer is null, and its size is not 0";
+    case status::wrong_size: return "the destination does not have the size of the offloaded tensor";
+    case status::wrong_type: return "the destination does not have the element type of the offloaded tensor";
+    case status::unknown_codec: return "no codec of the list has this name or index, or none was chosen";
+    case status::type_not_taken: return "the chosen codec does not take this element type";
     case status::truncated: return "the frame is truncated";
     case status::bad_magic: return "not a tuck frame";
     case status::bad_version: return "unknown format version";

@@ -11,40 +11,15 @@
 // stay valid, and inputs must not change.
 #pragma once
 
-#include <tuck/core/cuda_result.cuh>
+#include <tuck/core/cuda_result.hpp>
+#include <tuck/frame/any_codec.hpp>
 #include <tuck/frame/decode_kernel.cuh>
 #include <tuck/frame/encode_kernel.cuh>
+#include <tuck/frame/launch.hpp>
 
 #include <algorithm>
 
 namespace tuck::inline TUCK_ABI {
-
-/// Limits how much of the GPU a call uses.
-struct launch_options {
-  unsigned max_blocks = 0;  ///< maximum number of blocks to launch; 0: as many as fit on the GPU
-};
-
-inline constexpr uint64_t device_alignment = 16;  ///< bytes; of frames, scratch and outcomes on the device
-
-/// Working memory of a call, in device memory. It is a type of its own so that it cannot be confused with a frame.
-/// `scratch_bytes` says how much a call needs. `initialize` prepares it for the first use.
-class scratch_span {
- public:
-  constexpr scratch_span() = default;                                          ///< no memory
-  constexpr explicit scratch_span(bytes memory) noexcept : memory_(memory) {}  ///< scratch in `memory`
-
-  constexpr bytes memory() const noexcept { return memory_; }  ///< the memory
-  /// Checks scratch of which a call needs `size` bytes.
-  /// @return ok, invalid_argument, misaligned or scratch_too_small
-  status check(uint64_t size) const noexcept {
-    if (memory_.data() == nullptr) return status::invalid_argument;
-    if (!tuck::aligned(memory_.data(), device_alignment)) return status::misaligned;
-    return memory_.size() < size ? status::scratch_too_small : status::ok;
-  }
-
- private:
-  bytes memory_;
-};
 
 /// Maximum number of chunks of a frame that is encoded on the device. Blocks take chunk numbers from a 32-bit
 /// atomic counter. Each block takes one number too many at the end, so the limit is less than 2^32.
@@ -61,6 +36,15 @@ constexpr uint64_t scratch_bytes(const C& codec, uint64_t count, const frame_opt
   frame_header header;
   if (tuck::plan_header(codec, count, options, header) != status::ok) return 0;
   return scratch_head_bytes + 8 * layout_of(header).chunks;
+}
+
+/// Returns the same for a codec that was chosen at run time; 0 also if none was chosen.
+template <codec... Cs>
+uint64_t scratch_bytes(const any_codec<codec_list<Cs...>>& codec, uint64_t count,
+                       const frame_options& options = {}) noexcept {
+  uint64_t most = 0;
+  codec.visit([&](const auto& chosen) { most = tuck::scratch_bytes(chosen, count, codec.typed(options)); });
+  return most;
 }
 
 namespace detail {
@@ -82,13 +66,6 @@ result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const
   config.stream = stream;
   return from_cuda(cudaLaunchKernelEx(&config, kernel, job));
 }
-
-// Where the frame starts in its buffer: at `*used`, or at 0 if `used` is null. With `used`, the kernel writes the start
-// to `*offset`.
-struct frame_place {
-  uint64_t* used = nullptr;
-  uint64_t* offset = nullptr;
-};
 
 inline namespace TUCK_ARCH {
 
@@ -200,6 +177,20 @@ template <codec C>
 result encode(const C& codec, span<const value_t<C>> values, bytes frame, scratch_span scratch, outcome* written,
               cudaStream_t stream, const frame_options& options = {}, const launch_options& how = {}) noexcept {
   return detail::append(codec, values, frame, {}, scratch, written, stream, options, how);
+}
+
+/// Encodes with a codec that was chosen at run time.
+/// @param values  the bytes of whole elements of the codec's type, else invalid_argument
+/// @return what encode for a known codec returns; unknown_codec if none was chosen
+template <codec... Cs>
+result encode(const any_codec<codec_list<Cs...>>& codec, const_bytes values, bytes frame, scratch_span scratch,
+              outcome* written, cudaStream_t stream, const frame_options& options = {},
+              const launch_options& how = {}) noexcept {
+  result answer;
+  const status found = codec.visit(values, [&](const auto& chosen, auto elements) {
+    answer = tuck::encode(chosen, elements, frame, scratch, written, stream, codec.typed(options), how);
+  });
+  return found == status::ok ? answer : result{found};
 }
 
 /// Encodes a frame and appends it to the frames in a buffer. The host need not know the sizes of the earlier frames.

@@ -2,6 +2,7 @@
 // The bytes do not depend on the number of threads, and are the same as on a GPU.
 #pragma once
 
+#include <tuck/frame/any_codec.hpp>
 #include <tuck/frame/host_encode.hpp>
 #include <tuck/frame/reader.hpp>
 
@@ -17,7 +18,7 @@ class first_failure {
   void note(uint64_t chunk, status s) noexcept { raise(key_, ~(chunk << 16 | static_cast<uint32_t>(s))); }
   outcome result(uint64_t bytes) const noexcept {
     const uint64_t key = ~key_.load(std::memory_order_relaxed);
-    if (key == ~uint64_t{0}) return {.bytes = bytes};
+    if (key == ~uint64_t{0}) return outcome{.bytes = bytes};
     return {bytes, static_cast<status>(key & 0xffff),
             static_cast<uint32_t>(std::min<uint64_t>(key >> 16, no_chunk - 1))};
   }
@@ -87,7 +88,7 @@ status decode_part(const C& codec, const frame_view& frame, uint64_t i, uint64_t
 
 // The outcome of a call that cannot decode. Unless the frame may be valid, sets all of `out` to zero.
 template <class T> outcome refuse(span<T> out, status why) noexcept {
-  if (is_mismatch(why)) return {.code = why};
+  if (is_mismatch(why)) return outcome{.code = why};
   std::fill(out.begin(), out.end(), T{});
   return {out.size_bytes(), why};
 }
@@ -140,8 +141,22 @@ inline bytes room_of(bytes frame) noexcept { return frame.is_null() ? bytes{} : 
 template <codec C>
 outcome encode(const C& codec, span<const value_t<C>> values, bytes frame, const frame_options& options = {},
                const execution& how = {}) noexcept {
-  if (frame.is_null()) return {.code = status::invalid_argument};
+  if (frame.is_null()) return outcome{.code = status::invalid_argument};
   return detail::encode(codec, values, frame, options, how);
+}
+
+/// Encodes with a codec that was chosen at run time.
+/// @param values  the bytes of whole elements of the codec's type (else invalid_argument), aligned to that type (else
+///                misaligned)
+/// @return as for a known codec; unknown_codec if none was chosen
+template <codec... Cs>
+outcome encode(const any_codec<codec_list<Cs...>>& codec, const_bytes values, bytes frame,
+               const frame_options& options = {}, const execution& how = {}) noexcept {
+  outcome answer;
+  const status found = codec.visit(values, [&](const auto& chosen, auto elements) {
+    answer = host::encode(chosen, elements, frame, codec.typed(options), how);
+  });
+  return found == status::ok ? answer : outcome{.code = found};
 }
 
 /// Returns the size in bytes of the frame that encode would write. Costs about as much as encoding.
@@ -164,7 +179,7 @@ outcome encoded_bytes(const C& codec, span<const value_t<C>> values, const frame
 template <codec C>
 outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
-  if (out.is_null()) return {.code = status::invalid_argument};
+  if (out.is_null()) return outcome{.code = status::invalid_argument};
   return detail::decode_opened(codec, frame, out, first_value, how, [] { return status::ok; });
 }
 
@@ -174,7 +189,7 @@ outcome decode(const C& codec, const frame_view& frame, span<value_t<C>> out, ui
 template <codec C>
 outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
-  if (frame.is_null() || out.is_null()) return {.code = status::invalid_argument};
+  if (frame.is_null() || out.is_null()) return outcome{.code = status::invalid_argument};
   frame_header header;
   if (const status s = inspect(frame, header); s != status::ok) return detail::refuse(out, s);
   const frame_view view(frame.data(), header);
@@ -189,7 +204,7 @@ outcome decode(const C& codec, const_bytes frame, span<value_t<C>> out, uint64_t
 template <codec... Cs>
 outcome decode(codec_list<Cs...> codecs, const_bytes frame, bytes out, uint64_t first_value = 0,
                const execution& how = {}) noexcept {
-  if (frame.is_null() || out.is_null()) return {.code = status::invalid_argument};
+  if (frame.is_null() || out.is_null()) return outcome{.code = status::invalid_argument};
   frame_header header;
   if (const status s = inspect(frame, header); s != status::ok) return detail::refuse(out, s);
   outcome answer;

@@ -58,7 +58,7 @@ template <codec C> struct delta_pass {
     const uint64_t batch = chunks_at_a_time<T>(h);
     const unsigned threads = useful_threads(how.threads, frame.chunks(), batch);
     const std::unique_ptr<T[]> memory(new (std::nothrow) T[threads * uint64_t{h.chunk_values}]);
-    if (memory == nullptr) return {.code = status::out_of_memory};
+    if (memory == nullptr) return outcome{.code = status::out_of_memory};
     std::atomic<uint64_t> digest{0};
     const auto work = [&](unsigned worker, uint64_t i) {
       const uint64_t first = i * h.chunk_values;
@@ -95,9 +95,9 @@ template <codec C> struct delta_pass {
 template <codec C>
 outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const value_t<C>> base, bytes frame,
                      frame_options options = {}, const execution& how = {}) noexcept {
-  if (!takes_deltas<C>) return {.code = status::lossy_delta};
-  if (frame.is_null() || base.is_null()) return {.code = status::invalid_argument};
-  if (base.size() != values.size()) return {.code = status::wrong_base};
+  if (!takes_deltas<C>) return outcome{.code = status::lossy_delta};
+  if (frame.is_null() || base.is_null()) return outcome{.code = status::invalid_argument};
+  if (base.size() != values.size()) return outcome{.code = status::wrong_base};
   options.checksums = true;
   detail::delta_chunks<value_t<C>> chunks{base};
   return detail::encode(codec, values, frame, options, how, chunks);
@@ -119,15 +119,15 @@ outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const v
 template <codec C>
 outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> base, span<value_t<C>> out,
                      const delta_options& options = {}, const execution& how = {}) noexcept {
-  if (!takes_deltas<C>) return {.code = status::lossy_delta};
-  if (frame.is_null() || base.is_null() || out.is_null()) return {.code = status::invalid_argument};
+  if (!takes_deltas<C>) return outcome{.code = status::lossy_delta};
+  if (frame.is_null() || base.is_null() || out.is_null()) return outcome{.code = status::invalid_argument};
   frame_header header;
-  if (const status s = inspect(frame, header); s != status::ok) return {.code = s};
+  if (const status s = inspect(frame, header); s != status::ok) return outcome{.code = s};
   C stored = codec;
   if (const status s = match_header(header, stored, 0, out.size(), true, base.size()); s != status::ok)
-    return {.code = s};
+    return outcome{.code = s};
   const frame_view view(frame.data(), header);
-  if (const status s = view.check_contents(frame.size()); s != status::ok) return {.code = s};
+  if (const status s = view.check_contents(frame.size()); s != status::ok) return outcome{.code = s};
   const detail::delta_pass<C> pass{stored, view, how, base, true};
   if (options.chunk_by_chunk) return pass.run(true, out);
   outcome verified = pass.run(true, {});
@@ -151,27 +151,27 @@ outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> b
 template <codec C>
 outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<value_t<C>> room, bytes frame,
                        frame_options options = {}, const execution& how = {}, uint64_t* which = nullptr) noexcept {
-  if (!takes_deltas<C>) return {.code = status::lossy_delta};
-  if (deltas.empty() || frame.is_null() || room.is_null()) return {.code = status::invalid_argument};
+  if (!takes_deltas<C>) return outcome{.code = status::lossy_delta};
+  if (deltas.empty() || frame.is_null() || room.is_null()) return outcome{.code = status::invalid_argument};
   if (frame.size() >= 8) store_unaligned(frame.data(), uint64_t{0});
   std::fill(room.begin(), room.end(), value_t<C>{});
   frame_header before;
   uint64_t base = 0, result = 0;
   for (uint64_t i = 0; i < deltas.size(); ++i) {
     if (which != nullptr) *which = i;
-    if (deltas[i].is_null()) return {.code = status::invalid_argument};
+    if (deltas[i].is_null()) return outcome{.code = status::invalid_argument};
     frame_view view;
-    if (const status s = frame_view::open(deltas[i], view); s != status::ok) return {.code = s};
+    if (const status s = frame_view::open(deltas[i], view); s != status::ok) return outcome{.code = s};
     const frame_header& next = view.header();
     if (i == 0) before = next, base = result = next.base_digest;
     C stored = codec;
     if (const status s = match_header(next, stored, 0, next.value_count, true, next.value_count); s != status::ok)
-      return {.code = s};
-    if (next.type != before.type) return {.code = status::type_mismatch};
+      return outcome{.code = s};
+    if (next.type != before.type) return outcome{.code = status::type_mismatch};
     if (next.value_count != before.value_count || next.chunk_values != before.chunk_values ||
         next.base_digest != result)
-      return {.code = status::not_consecutive};
-    if (next.value_count != room.size()) return {.code = status::bad_range};
+      return outcome{.code = status::not_consecutive};
+    if (next.value_count != room.size()) return outcome{.code = status::bad_range};
     outcome added = detail::delta_pass<C>{stored, view, how, room, false}.run(true, room);
     added.bytes = 0;
     if (!added) return added;

@@ -126,19 +126,20 @@ template <codec C, class Chunks = plain_chunks<value_t<C>>>
 outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, const frame_options& options,
                const execution& how, Chunks&& chunks = {}) noexcept {
   frame_header header;
-  if (const status s = tuck::make_header(wanted, values.size(), options, header); s != status::ok) return {.code = s};
+  if (const status s = tuck::make_header(wanted, values.size(), options, header); s != status::ok)
+    return outcome{.code = s};
   header.flags |= chunks.flags;
-  if (!options.metadata_on_device.empty()) return {.code = status::wrong_metadata};
-  if (values.is_null() || options.metadata.is_null()) return {.code = status::invalid_argument};
+  if (!options.metadata_on_device.empty()) return outcome{.code = status::wrong_metadata};
+  if (values.is_null() || options.metadata.is_null()) return outcome{.code = status::invalid_argument};
   C codec;
-  if (const status s = detail::prepare(wanted, values, how, codec); s != status::ok) return {.code = s};
+  if (const status s = detail::prepare(wanted, values, how, codec); s != status::ok) return outcome{.code = s};
   if constexpr (adaptive_codec<C>) header.stages = codec.stages();
   const frame_layout at = layout_of(header);
   const unsigned align = header.alignment_log2;
   // max_chunk_bytes may be larger than the values of a chunk, but not larger than 4 * max_chunk_raw_bytes.
   const auto most = static_cast<uint32_t>(std::min<uint64_t>(header.chunk_values, values.size()));
   const uint32_t room = codec.max_chunk_bytes(most), raw = most * uint32_t{sizeof(value_t<C>)};
-  if (room > 4 * max_chunk_raw_bytes) return {.code = status::size_overflow};
+  if (room > 4 * max_chunk_raw_bytes) return outcome{.code = status::size_overflow};
   const uint32_t slot = round_up_pow2(room > raw ? room : raw, align);
   const uint64_t batch =
       std::clamp<uint64_t>(batch_bytes / std::max(slot, 1u), 1, std::clamp<uint64_t>(at.chunks, 1, batch_chunks));
@@ -149,12 +150,12 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   const bool all_in_place = alone && frame.size() - at.payloads >= at.chunks * slot;
   const uint64_t wanted_bytes = all_in_place ? 0 : threads * batch * slot;
   const std::unique_ptr<std::byte[]> memory(wanted_bytes == 0 ? nullptr : new (std::nothrow) std::byte[wanted_bytes]);
-  if (wanted_bytes != 0 && memory == nullptr) return {.code = status::out_of_memory};
+  if (wanted_bytes != 0 && memory == nullptr) return outcome{.code = status::out_of_memory};
   using T = value_t<C>;
   const bool decodes = (is_lossy<C> && options.checksums) || header.flags > flag_checksums;
   const std::unique_ptr<T[]> restored(decodes ? new (std::nothrow) T[threads * uint64_t{header.chunk_values}]
                                               : nullptr);
-  if (decodes && restored == nullptr) return {.code = status::out_of_memory};
+  if (decodes && restored == nullptr) return outcome{.code = status::out_of_memory};
 
   if (frame.size() >= 8) store_unaligned(frame.data(), uint64_t{0});  // no frame until the header is written
   if (writes) write_metadata(frame, options.metadata, at);
@@ -189,14 +190,14 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
     if (how.chunks_done != nullptr) how.chunks_done->fetch_add(last - first, std::memory_order_relaxed);
   });
 
-  if (line.end() > frame.size()) return {.bytes = line.end(), .code = status::output_too_small};
+  if (line.end() > frame.size()) return outcome{.bytes = line.end(), .code = status::output_too_small};
   if (at.result != at.contents_end) store_unaligned(frame.data() + at.result, uint64_t{chunks.result_digest});
   header.frame_bytes = line.end();
   header.base_digest = chunks.base_digest;
   header.contents_digest = checksum(frame.subspan(sizeof header, at.contents_end - sizeof header));
   header.header_digest = digest_of(header);
   std::memcpy(frame.data(), &header, sizeof header);
-  return {.bytes = line.end()};
+  return outcome{.bytes = line.end()};
 }
 
 }  // namespace tuck::inline TUCK_ABI::host::detail

@@ -3,7 +3,7 @@
 // It includes <cuda/memory_resource> of CCCL.
 #pragma once
 
-#include <tuck/memory/resource.cuh>
+#include <tuck/memory/resource.hpp>
 
 #if defined(LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE)
 #include <cuda/memory_resource>

@@ -24,7 +24,8 @@
 #include <tuck/model/predictor.hpp>
 
 #include <algorithm>
-#include <cassert>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -129,14 +130,20 @@ struct advisor_options {
   double forget = .99;      ///< factor by which each measurement reduces the weight of earlier ones
 };
 
-/// Makes decisions for the tensors of a training run. Not thread-safe: one thread at a time.
+/// Makes decisions for the tensors of a training run. Not thread-safe: one thread at a time. Functions that take the
+/// number of a tensor or codec throw std::out_of_range if there is none.
 class advisor {
  public:
-  /// Constructs an advisor without tensors.
+  /// Constructs an advisor without tensors. Throws std::invalid_argument about rates that no link has: those below
+  /// 1 MB/s are mostly in another unit.
   /// @param link rates in bytes per second
   /// @param codecs the codecs to choose from; a decision names a codec by its index here
   explicit advisor(const link_rates& link, std::vector<advised_codec> codecs, const advisor_options& options = {})
-      : link_(link), codecs_(std::move(codecs)), options_(options), estimates_(codecs_.size()) {}
+      : link_(link), codecs_(std::move(codecs)), options_(options), estimates_(codecs_.size()) {
+    for (const double rate : {link.d2h, link.h2d})
+      if (!(rate >= 1e6 && rate <= 1e15))
+        throw std::invalid_argument("tuck::advisor: link_rates are bytes per second, from 1e6 to 1e15");
+  }
 
   /// Adds a tensor.
   /// @return its number: 0, 1, 2, ...
@@ -148,20 +155,19 @@ class advisor {
   /// Replaces the profile of a tensor. The next decision uses it. Until then the last decision stays valid, but becomes
   /// raw if it named a lossy codec and the new profile does not allow that.
   void change(size_t tensor, const swap_profile& profile) {
-    assert(tensor < tensors_.size());
-    entry& t = tensors_[tensor];
+    entry& t = at(tensors_, tensor, "tensor");
     t.profile = profile;
     const bool is_lossy = t.decision.how == swap_decision::mode::encode && codecs_[t.decision.codec].lossy;
     if (is_lossy && !profile.lossy_allowed) t.decision = {};
   }
 
   /// Decides how to swap a tensor. A codec is not chosen while one of its predictions is uncertain. A prediction is
-  /// uncertain if its standard deviation is unknown (too few measurements), or not below the predicted value.
+  /// uncertain if its standard deviation is unknown (too few measurements, or none of such tensors), or not below the
+  /// predicted value.
   /// Complexity: linear in the number of codecs.
   /// @param tensor a number that add returned  @param sparsity the tensor's share of zeros, in [0, 1]
   swap_decision decide(size_t tensor, double sparsity) {
-    assert(tensor < tensors_.size());
-    entry& t = tensors_[tensor];
+    entry& t = at(tensors_, tensor, "tensor");
     for (size_t i = 0; i < codecs_.size(); ++i) estimates_[i] = estimate(t.profile, sparsity, codecs_[i]);
     const swap_decision best = choose(t.profile, link_, estimates_);
     const double as_before = cost_of(t.decision, t.profile, link_, estimates_);
@@ -179,18 +185,15 @@ class advisor {
     return t.decision;
   }
   /// Returns the last decision for a tensor. Before the first decision it is mode::raw.
-  swap_decision decision(size_t tensor) const {
-    assert(tensor < tensors_.size());
-    return tensors_[tensor].decision;
-  }
+  swap_decision decision(size_t tensor) const { return at(tensors_, tensor, "tensor").decision; }
 
   /// Reports a measurement of a codec on a tensor, to improve the predictions.
   /// @param sparsity the tensor's share of zeros, in [0, 1]
   /// @param encode, decode seconds; 0: not measured
   /// @param ratio raw bytes / encoded bytes; 0: not measured
   void measured(size_t tensor, size_t codec, double sparsity, double encode, double decode, double ratio) {
-    assert(tensor < tensors_.size() && codec < codecs_.size());
-    codecs_[codec].predictor.add(tensors_[tensor].profile.bytes, sparsity, encode, decode, ratio, options_.forget);
+    const uint64_t size = at(tensors_, tensor, "tensor").profile.bytes;
+    at(codecs_, codec, "codec").predictor.add(size, sparsity, encode, decode, ratio, options_.forget);
   }
 
  private:
@@ -200,10 +203,16 @@ class advisor {
     bool decided = false;
   };
 
+  // The element of that index. Throws std::out_of_range.
+  template <class List> static auto at(List& list, size_t index, const char* what) -> decltype(list[index]) {
+    if (index < list.size()) return list[index];
+    throw std::out_of_range("tuck::advisor: " + std::string(what) + ' ' + std::to_string(index) + " of " +
+                            std::to_string(list.size()));
+  }
+
   static codec_estimate estimate(const swap_profile& tensor, double sparsity, const advised_codec& codec) noexcept {
     const auto seen = codec.predictor.at(tensor.bytes, sparsity);
-    const auto sure = [](const prediction& p) { return p.deviation < p.value; };
-    const bool known = sure(seen.encode) && sure(seen.decode) && sure(seen.ratio);
+    const bool known = seen.encode.sure() && seen.decode.sure() && seen.ratio.sure();
     const double never = std::numeric_limits<double>::infinity();
     return {seen.ratio.value, known ? seen.encode.value : never, seen.decode.value, codec.lossy};
   }

@@ -2,31 +2,17 @@
 // streams, devices and exceptions.
 #pragma once
 
-#include <tuck/memory/resource.cuh>
+#include <tuck/memory/resource.hpp>
 #include <tuck/swap/frame_copy.cuh>
+#include <tuck/swap/swap_backend.hpp>
 
 #include <bit>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <type_traits>
 #include <vector>
 
 namespace tuck::inline TUCK_ABI::detail {
-
-// Runs `body` and converts exceptions: an `error` to its result, any other to out_of_memory. A void body gives ok.
-template <class Body> result guarded(const Body& body) noexcept {
-  try {
-    if constexpr (std::is_void_v<decltype(body())>)
-      return body(), result{};
-    else
-      return body();
-  } catch (const error& e) {
-    return e.why();
-  } catch (...) {
-    return {status::out_of_memory};
-  }
-}
 
 // Calls `work` on a CUDA thread after all work submitted to `stream`. `work` must not call CUDA. Throws `error`.
 inline void call_behind(cudaStream_t stream, std::function<void()> work) {

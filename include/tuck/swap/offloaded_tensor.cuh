@@ -1,56 +1,15 @@
-// Options of a swap_stream, and the state of one offloaded tensor.
+// The state of one offloaded tensor.
 #pragma once
 
 #include <tuck/frame/host.hpp>
 #include <tuck/memory/frame_buffer.cuh>
 #include <tuck/swap/handle_pool.cuh>
 #include <tuck/swap/pinned_pool.cuh>
+#include <tuck/swap/swap_backend.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
-/// How a tensor is copied to the host. Restoring is the same call for all of them.
-enum class swap_path : uint8_t {
-  direct,  ///< the encode kernel, with few blocks, writes the frame into pinned memory, as the engine of cDMA would
-  staged,  ///< encoded in device memory, then copied by at most 4 blocks. The source can be reused earlier than with
-           ///< `direct`
-  raw,     ///< copied unchanged by the copy engine, as in vDNN
-  cpu,     ///< copied unchanged, then encoded by CPU threads to occupy less pinned memory, as in vDNN++. A tensor that
-           ///< is restored before it is encoded has its original values, even if the codec is lossy
-};
-
-/// What `out` does if the pool has no capacity for the largest possible frame of the tensor (raw, cpu: its values).
-enum class on_full : uint8_t {
-  keep_on_device,  ///< keeps the tensor in the caller's memory: see swap_handle::kept_on_device
-  fail,            ///< returns pool_full
-  block,           ///< waits for capacity. Returns pool_full if no operation in progress can free enough. Does not wait
-                   ///< for the program to destroy handles
-};
-
-/// Options of a swap_stream.
-struct swap_options {
-  uint64_t pinned_bytes = 0;                ///< size of the pool, allocated by the constructor
-  int device = -1;                          ///< -1: the current device
-  launch_options limits{.max_blocks = 32};  ///< for offload kernels: 32 reach 92 % of PCIe 5 on an H100, 16 reach 77 %
-  swap_path path = swap_path::direct;       ///< default path
-  on_full full = on_full::keep_on_device;   ///< what to do if the pool is full
-  unsigned cpu_threads = 1;                 ///< threads for swap_path::cpu; 0: such tensors stay raw
-  bool checksums = false;                   ///< store a digest of each chunk's values, to detect damage in host memory
-};
-
 namespace detail {
-
-// A request to offload a tensor.
-struct swap_request {
-  const_bytes source;
-  swap_path path = swap_path::raw;
-  uint64_t most = 0;       // worst-case bytes of the frame
-  uint64_t scratch = 0;    // bytes of scratch for encoding
-  uint32_t alignment = 1;  // of destinations, in bytes
-  // Encodes into a buffer, on the device. It is called during the call only.
-  std::function<result(bytes, frame_place, scratch_span, outcome*, cudaStream_t)> encode = {};
-  result (*decode)(const_bytes, bytes, scratch_span, outcome*, cudaStream_t) noexcept = nullptr;  // on the device
-  std::function<outcome(const_bytes, bytes)> on_host = {};  // encodes on the CPU, for swap_path::cpu
-};
 
 // Owns an extent of the pool and returns it on destruction. Shared by the tensor and the operations that read it.
 // Shared pointers to it are copied and destroyed under the lock of the swap_stream.
@@ -94,7 +53,8 @@ struct offloaded_tensor {
   bool is_rewritten = false;  // a CPU thread is copying its frame over its values
   bool is_frame = false;      // the pool holds a frame, not raw values
   const_bytes source;         // valid until it has been read
-  uint32_t alignment = 1;     // of destinations, in bytes
+  element_type type;
+  uint32_t alignment = 1;  // of destinations, in bytes
   result (*decode)(const_bytes, bytes, scratch_span, outcome*, cudaStream_t) noexcept = nullptr;
   outcome written{.code = status::not_ready};
 

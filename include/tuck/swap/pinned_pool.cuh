@@ -13,22 +13,14 @@
 #pragma once
 
 #include <tuck/frame/device.cuh>
-#include <tuck/memory/resource.cuh>
+#include <tuck/memory/resource.hpp>
 #include <tuck/swap/extents.hpp>
+#include <tuck/swap/swap_options.hpp>
 
 #include <memory>
 #include <utility>
 
 namespace tuck::inline TUCK_ABI {
-
-/// Usage of a pool, in bytes.
-struct pool_statistics {
-  uint64_t capacity = 0;  ///< size of the pool
-  uint64_t held = 0;      ///< occupied by offloaded tensors, in whole units
-  uint64_t peak = 0;      ///< largest value of `held` so far
-  uint64_t reserved = 0;  ///< reserved for frames in progress, worst case
-  uint64_t wasted = 0;    ///< free, but outside the largest contiguous free part; only smaller tensors can use it
-};
 
 /// A pool of pinned host memory. Not thread-safe. Complexity: each call is at most linear in the number of free
 /// extents.
@@ -44,6 +36,7 @@ class pinned_pool {
     mapped_ = detail::device_address(memory_);
   }
 
+  uint64_t capacity() const noexcept { return capacity_; }                           ///< size of the pool in bytes
   bytes host(extent e) const noexcept { return {memory_.get() + e.begin, e.size}; }  ///< an extent's bytes on the host
   bytes device(extent e) const noexcept { return {mapped_ + e.begin, e.size}; }      ///< the same bytes for kernels
 

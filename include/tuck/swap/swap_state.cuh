@@ -19,10 +19,8 @@
 
 namespace tuck::inline TUCK_ABI::detail::inline TUCK_ARCH {
 
-class swap_state {
+class swap_state final : public swap_backend {
  public:
-  using tensor = std::shared_ptr<offloaded_tensor>;
-
   swap_state(const swap_options& options, resource_ref resource)
       : options_(options),
         resource_(resource),
@@ -32,25 +30,29 @@ class swap_state {
     require(cudaMemsetAsync(counters_.all().data(), 0, 256, out_));
   }
 
-  const swap_options& options() const noexcept { return options_; }
-  pool_statistics statistics() {
+  const swap_options& options() const noexcept override { return options_; }
+  pool_statistics statistics() override {
     const std::lock_guard lock(mutex_);
     look_around();
     return pool_.statistics();
   }
 
-  result out(const swap_request& request, cudaStream_t producer, tensor& offloaded) {
+  result out(const swap_request& request, cudaStream_t producer, tensor& offloaded) override {
     turn now(*this);
     refuse_capture(producer);
+    const bool fits =
+        pinned_pool::round_up(is_frame(request) ? request.most : request.source.size()) <= pool_.capacity();
+    if (!fits && (options_.full != on_full::keep_on_device || pool_.capacity() == 0)) return {status::pool_too_small};
     auto t = std::make_shared<offloaded_tensor>();
     t->source = request.source;
+    t->type = request.type;
     t->alignment = request.alignment;
     t->decode = request.decode;
     for (;;) {
       reap();
       if (reserve(*t, request)) break;
       if (options_.full == on_full::keep_on_device) {
-        keep(*t, producer);
+        keep(*t, producer, fits ? status::pool_full : status::pool_too_small);
         offloaded = std::move(t);
         return {};
       }
@@ -77,7 +79,7 @@ class swap_state {
     return r;
   }
 
-  result prefetch(const tensor& t) {
+  result prefetch(const tensor& t) override {
     turn now(*this);
     encoder_.wait_for(*t, now.lock);
     reap();
@@ -86,8 +88,9 @@ class swap_state {
     return {};
   }
 
-  result in(const tensor& t, bytes destination, cudaStream_t consumer) {
-    if (destination.size() != t->source.size() || destination.is_null()) return {status::invalid_argument};
+  result in(const tensor& t, bytes destination, cudaStream_t consumer) override {
+    if (destination.is_null()) return {status::null_pointer};
+    if (destination.size() != t->source.size()) return {status::wrong_size};
     if (!tuck::aligned(destination.data(), t->alignment)) return {status::misaligned};
     turn now(*this);
     refuse_capture(consumer);
@@ -109,31 +112,32 @@ class swap_state {
     return {};
   }
 
-  result wait_source(const tensor& t, cudaStream_t stream) {
+  result wait_source(const tensor& t, cudaStream_t stream) override {
     const turn now(*this);
     refuse_capture(stream);
-    if (t->at == offloaded_tensor::state::kept) return {status::pool_full};
-    if (t->at == offloaded_tensor::state::lost) return {t->written.code};
+    if (t->at == offloaded_tensor::state::kept || t->at == offloaded_tensor::state::lost) return {t->written.code};
     return t->source_read == nullptr ? result{} : from_cuda(cudaStreamWaitEvent(stream, *t->source_read, 0));
   }
 
-  outcome report(const tensor& t) {
+  outcome report(const tensor& t) override {
     const std::lock_guard lock(mutex_);
     look_around();
     return t->at == offloaded_tensor::state::under_way ? outcome{.code = status::not_ready} : t->written;
   }
-  bool is_kept(const tensor& t) {
+  bool is_kept(const tensor& t) override {
     const std::lock_guard lock(mutex_);
     return t->at == offloaded_tensor::state::kept;
   }
-  uint64_t pool_bytes(const tensor& t) {
+  uint64_t pool_bytes(const tensor& t) override {
     const std::lock_guard lock(mutex_);
     look_around();
     return t->storage == nullptr ? 0 : t->storage->range.size;
   }
 
-  // The handle has been destroyed.
-  void release(tensor t) noexcept {
+  uint64_t raw_bytes(const tensor& t) const noexcept override { return t->source.size(); }
+  element_type type(const tensor& t) const noexcept override { return t->type; }
+
+  void release(tensor t) noexcept override {
     const swap_scope device(options_.device);
     const std::lock_guard lock(mutex_);
     t->wanted = false;
@@ -143,13 +147,13 @@ class swap_state {
     look_around();
   }
 
-  result poll() {
+  result poll() override {
     const turn now(*this);
     reap();
     return {std::exchange(failure_, status::ok)};
   }
 
-  result drain() {
+  result drain() override {
     const swap_scope device(options_.device);
     for (;;) {
       std::vector<signal_pool::handle> events;
@@ -166,7 +170,7 @@ class swap_state {
     return poll();
   }
 
-  void stop() { encoder_.stop(); }
+  void stop() override { encoder_.stop(); }
 
  private:
   static constexpr std::chrono::microseconds poll_interval{200};  // of a call that waits for capacity
@@ -247,18 +251,22 @@ class swap_state {
 
   // -- out -----------------------------------------------------------------------------------------------------------
 
+  // Whether the device writes a frame, rather than the values as they are.
+  static bool is_frame(const swap_request& request) noexcept {
+    return request.path == swap_path::direct || request.path == swap_path::staged;
+  }
   bool reserve(offloaded_tensor& t, const swap_request& request) {
     t.storage = std::make_shared<pool_extent>(pool_);
-    t.is_frame = request.path == swap_path::direct || request.path == swap_path::staged;
+    t.is_frame = is_frame(request);
     return t.is_frame ? pool_.reserve(request.most, t.reservation)
                       : pool_.take(request.source.size(), t.storage->range);
   }
 
-  void keep(offloaded_tensor& t, cudaStream_t producer) {
+  void keep(offloaded_tensor& t, cudaStream_t producer, status why) {
     t.arrived = signals_.take();
     require(cudaEventRecord(*t.arrived, producer));
     t.at = offloaded_tensor::state::kept;
-    t.written = {t.source.size(), status::pool_full, no_chunk};
+    t.written = {t.source.size(), why, no_chunk};
   }
 
   void send(const tensor& t, const swap_request& request, cudaStream_t producer, bool& began) {
@@ -373,9 +381,11 @@ class swap_state {
     });
   }
 
-  static void copy_kept(offloaded_tensor& t, bytes destination, cudaStream_t consumer) {
-    require(cudaStreamWaitEvent(consumer, *t.arrived, 0));
-    if (destination.data() != t.source.data()) copy(destination, t.source.data(), consumer);
+  void copy_kept(offloaded_tensor& t, bytes destination, cudaStream_t consumer) {
+    tracked({}, consumer, [&] {
+      require(cudaStreamWaitEvent(consumer, *t.arrived, 0));
+      if (destination.data() != t.source.data()) copy(destination, t.source.data(), consumer);
+    });
   }
 
   static void copy(bytes to, const std::byte* from, cudaStream_t stream) {

@@ -1,295 +1,73 @@
-// Offloads tensors to pinned host memory and restores them while the GPU computes. An example without error checks:
-//
-//   tuck::async_resource memory;
-//   tuck::swap_stream swap({.pinned_bytes = 8ull << 30}, memory);
-//   tuck::swap_handle handle;
-//   swap.out(tuck::zvc<float>{}, values, stream, handle);   // reads the values after earlier work on `stream`
-//   handle.wait_source(stream);                             // later work on `stream` may overwrite or free the values
-//   ...
-//   swap.prefetch(handle);                                  // starts the copy to the device early
-//   swap.in(handle, destination, stream);                   // later work on `stream` sees the values
-//
-// out, in and prefetch are asynchronous and allocate device memory from the resource in stream order. They wait only in
-// these cases:
-//   * on_full::block: out waits for capacity in the pool, and polls every 200 us.
-//   * A call that fails waits for the work that it has started.
-//   * swap_path::cpu: if the pool has no other space for the frame, a CPU thread copies it over the raw values in
-//     the pool. in and prefetch wait during this copy. They do not wait for the encoding.
-//   * If more than 1024 operations are in progress, the call allocates another 32 KiB of pinned memory, and CUDA may
-//     wait for the device.
-//   * CUDA loads a kernel when it is first launched, and may wait for the device then (CUDA_MODULE_LOADING=EAGER loads
-//     all kernels at the start).
-// The constructor allocates all other pinned memory. No call can be captured in a CUDA graph: a capturing stream is
-// rejected as not_swappable. Calls with other streams are allowed during a capture.
-//
-// swap_path::cpu submits host functions (cudaLaunchHostFunc). CUDA may run the host functions of all streams one at a
-// time. So a host function of the program delays them, and must never wait for a swap_stream.
+// The functions of swap_stream that launch kernels. swap_stream.hpp has the classes and describes them.
 #pragma once
 
-#if !defined(__cpp_exceptions)
-#error "tuck/swap/swap_stream.cuh owns memory and needs exceptions; tuck/frame/device.cuh does not need them"
-#endif
-
 #include <tuck/swap/swap_state.cuh>
+#include <tuck/swap/swap_stream.hpp>
 
-#include <concepts>
-#include <optional>
 #include <system_error>
-#include <tuple>
 
 namespace tuck::inline TUCK_ABI {
 
-namespace detail {
+namespace detail::inline TUCK_ARCH {
+struct swap_kernels {};
+}  // namespace detail::inline TUCK_ARCH
 
-// A type with the members `how` and `codec` of swap_decision (tuck/model.hpp). Any such type is accepted, so this
-// folder does not include the model.
-template <class D>
-concept decision = requires(const D& d) {
-  { d.how == D::mode::raw || d.how == D::mode::encode } -> std::convertible_to<bool>;
-  { d.codec } -> std::convertible_to<size_t>;
-};
-
-}  // namespace detail
-
-inline namespace TUCK_ARCH {
-
-/// Owns an offloaded tensor, or is empty. Destroying it discards the tensor. Move-only.
-/// A tensor is lost only if the device fails while encoding it. Calls then return the error of the encode.
-/// Several threads may call `in`, `prefetch` and `wait_source` with the same handle at the same time. All other uses of
-/// a handle need external synchronization.
-class swap_handle {
- public:
-  /// Makes an empty handle.
-  swap_handle() = default;
-  /// Takes over the tensor of `other`, which becomes empty.
-  swap_handle(swap_handle&& other) noexcept = default;
-  /// Discards the tensor and takes over that of `other`.
-  swap_handle& operator=(swap_handle other) noexcept {
-    std::swap(state_, other.state_);
-    std::swap(tensor_, other.tensor_);
-    return *this;
+template <stream_resource R, class Kernels>
+  requires(detail::kernels_here<Kernels>::value)
+swap_stream::swap_stream(const swap_options& options, R& resource) {
+  swap_options o = options;
+  if (o.device < 0) detail::require(cudaGetDevice(&o.device));
+  const detail::swap_scope device(o.device);
+  detail::require(device.entered());
+  try {
+    state_ = {new detail::swap_state(o, resource_ref(resource)), [](detail::swap_state* state) {
+                const detail::swap_scope last(state->options().device);
+                delete state;
+              }};
+  } catch (const std::system_error&) {  // no more threads
+    throw error(status::out_of_memory);
   }
-  /// Discards the tensor, as reset does.
-  ~swap_handle() {
-    if (state_ != nullptr) state_->release(std::move(tensor_));
-  }
+}
 
-  /// Discards the tensor. Does not wait. The pinned memory can be reused when all started transfers are done.
-  void reset() noexcept { *this = swap_handle(); }
-
-  /// Returns whether there is a tensor.
-  explicit operator bool() const noexcept { return tensor_ != nullptr; }
-
-  /// Makes `stream` wait until the source has been read. Later work on `stream` may overwrite or free the source.
-  /// Asynchronous; not capturable.
-  /// Errors: pool_full if the tensor was kept on the device: the source is then the only copy and must not be changed
-  /// or freed. invalid_argument for an empty handle; not_swappable if `stream` is capturing; the error of the encode if
-  /// the tensor is lost.
-  result wait_source(stream_handle stream) const noexcept {
-    if (tensor_ == nullptr) return {status::invalid_argument};
-    return detail::guarded([&] { return state_->wait_source(tensor_, stream); });
-  }
-
-  /// Returns whether the tensor was kept on the device because the pool was full (on_full::keep_on_device). The source
-  /// is then the only copy, and `in` copies from it. The source must stay unchanged until the handle is destroyed and
-  /// all streams passed to `in` have finished the copy.
-  bool kept_on_device() const noexcept { return tensor_ != nullptr && state_->is_kept(tensor_); }
-
-  /// Returns the state of the tensor without waiting. ok: it is in the pool, and `bytes` is the size of its frame, or
-  /// of its values if it is stored raw. not_ready: it is not in the pool yet. pool_full: it was kept on the device.
-  /// invalid_argument: the handle is empty. Other errors: the tensor is lost.
-  outcome report() const noexcept {
-    return tensor_ == nullptr ? outcome{.code = status::invalid_argument} : state_->report(tensor_);
-  }
-  /// Returns the bytes that the tensor occupies in the pool, a multiple of pinned_pool::unit. Returns 0 until the size
-  /// is known.
-  uint64_t host_bytes() const noexcept { return tensor_ == nullptr ? 0 : state_->pool_bytes(tensor_); }
-  /// Returns the size of the tensor's values in bytes; 0 for an empty handle.
-  uint64_t raw_bytes() const noexcept { return tensor_ == nullptr ? 0 : tensor_->source.size(); }
-
- private:
-  friend class swap_stream;
-  swap_handle(std::shared_ptr<detail::swap_state> state, detail::swap_state::tensor tensor) noexcept
-      : state_(std::move(state)), tensor_(std::move(tensor)) {}
-
-  std::shared_ptr<detail::swap_state> state_;
-  detail::swap_state::tensor tensor_;
-};
-
-/// Moves tensors of one device to a pool of pinned host memory and back. Thread-safe.
-/// If out, in, prefetch or wait_source returns an error, the call has changed nothing. Unless the tensor is lost (see
-/// swap_handle), it is where it was before and can be moved again. poll and drain return errors of earlier operations.
-/// Tensors are offloaded in the order of the `out` calls and prefetched in the order of the `prefetch` calls. If the
-/// stream passed to `out` still has much work to do, this tensor and all tensors of later `out` calls are offloaded
-/// after that work. The calls do not wait for it.
-class swap_stream {
- public:
-  /// Allocates the pool and starts the CPU threads.
-  /// Throws tuck::error if the device, memory or threads are not available. Exceptions of the resource are passed on.
-  /// Calls may be made while any device is current.
-  /// @param resource allocates device memory. Only its address is stored, so it must outlive this swap_stream and
-  /// its handles. This is also true for a small object such as rmm::device_async_resource_ref. It must accept calls
-  /// from every thread that uses the swap_stream or a handle. It must not call the swap_stream or a handle.
-  template <stream_resource R> swap_stream(const swap_options& options, R& resource) {
-    swap_options o = options;
-    if (o.device < 0) detail::require(cudaGetDevice(&o.device));
-    const detail::swap_scope device(o.device);
-    detail::require(device.entered());
-    try {
-      state_ = {new detail::swap_state(o, resource_ref(resource)), [](detail::swap_state* state) {
-                  const detail::swap_scope last(state->options().device);
-                  delete state;
-                }};
-    } catch (const std::system_error&) {  // no more threads
-      throw error(status::out_of_memory);
-    }
-  }
-  swap_stream(const swap_stream&) = delete;
-  swap_stream& operator=(const swap_stream&) = delete;
-
-  /// Waits for all started work. Handles may outlive this object, but may then only be destroyed.
-  ~swap_stream() {
-    if (!drain()) static_cast<void>(drain());
-    state_->stop();
-  }
-
-  /// Offloads `values` after all work submitted to `producer`. `handle` then owns the tensor; its previous tensor is
-  /// discarded. Asynchronous; not capturable. The values must stay unchanged until wait_source has taken effect.
-  ///
-  /// The pool needs capacity for the worst case: max_frame_bytes with append_alignment as alignment, and with checksums
-  /// if swap_options::checksums is set. The unused part becomes free when the size of the frame is known.
-  /// swap_path::raw and cpu need capacity for the values only. The capacity must be contiguous, and the previous tensor
-  /// of `handle` still occupies its own. So a handle that is used for one tensor again and again needs a pool of three
-  /// worst cases, or of one if it is reset before each call. If the pool is full, swap_options::full says what happens.
-  ///
-  /// Errors: those of encode; pool_full; out_of_memory if the resource throws; unsupported if chunks are too large to
-  /// decode on the device; not_swappable for error bounds in device memory (their validity would be known too late) and
-  /// for a capturing `producer`.
-  /// @param values device memory, aligned as for encode; any alignment for swap_path::raw and cpu
-  /// @param wanted path of this tensor, in place of swap_options::path. With swap_path::raw the codec is not used
-  template <codec C>
-  result out(const C& codec, span<const value_t<C>> values, stream_handle producer, swap_handle& handle,
-             std::optional<swap_path> wanted = {}) noexcept {
-    const swap_path path = wanted.value_or(state_->options().path);
-    if (values.size() > ~uint64_t{0} / sizeof(value_t<C>)) return {status::size_overflow};
-    if (path > swap_path::cpu) return {status::invalid_argument};
-    if (path == swap_path::raw) return out(tuck::as_bytes(values), producer, handle);
-    using T = value_t<C>;
-    const frame_options options{.alignment = append_alignment, .checksums = state_->options().checksums};
-    frame_header header;
-    if (const status s = tuck::make_header(codec, values.size(), options, header); s != status::ok) return {s};
-    if (header.chunk_values > max_device_chunk_values<C>) return {status::unsupported};  // in() decodes by a kernel
-    if constexpr (adaptive_codec<C>)
-      if (codec.device_parameter() != nullptr) return {status::not_swappable};
-    return detail::guarded([&] {
-      detail::swap_request request{.source = tuck::as_bytes(values),
-                                   .path = path,
-                                   .most = worst_case_bytes(header),
-                                   .scratch = tuck::scratch_bytes(codec, values.size(), options),
-                                   .alignment = sizeof(T)};
-      request.encode = [&](bytes to, detail::frame_place place, scratch_span scratch, outcome* written,
-                           cudaStream_t stream) {
-        return detail::append(codec, values, to, place, scratch, written, stream, options, state_->options().limits);
-      };
-      request.decode = [](const_bytes frame, bytes to, scratch_span scratch, outcome* restored,
-                          cudaStream_t stream) noexcept {
-        const span<T> out(reinterpret_cast<T*>(to.data()), to.size() / sizeof(T));
-        return tuck::decode(C{}, frame, out, scratch, restored, stream);
-      };
-      if (path == swap_path::cpu)
-        request.on_host = [codec, options](const_bytes from, bytes to) {
-          const span<const T> source(reinterpret_cast<const T*>(from.data()), from.size() / sizeof(T));
-          return host::encode(codec, source, to, options);
-        };
-      return start(request, producer, handle);
-    });
-  }
-
-  /// Offloads bytes unchanged. They may have any alignment. Everything else is as for `out` with a codec.
-  result out(const_bytes values, stream_handle producer, swap_handle& handle) noexcept {
-    return detail::guarded([&] { return start({.source = values}, producer, handle); });
-  }
-
-  /// Offloads `values` as decided: raw, or encoded by the codec of `codecs` whose index is decision.codec. Everything
-  /// else is as for `out` with a codec. Returns invalid_argument if the decision is to recompute, or if the index is
-  /// out of range.
-  /// @tparam Decision tuck::swap_decision or a type with the same members `how` and `codec`
-  template <detail::decision Decision, codec C, codec... Others>
-    requires(std::same_as<value_t<Others>, value_t<C>> && ...)
-  result out(const Decision& decision, const std::tuple<C, Others...>& codecs, span<const value_t<C>> values,
-             stream_handle producer, swap_handle& handle) noexcept {
-    if (decision.how == Decision::mode::raw) {
-      if (values.size() > ~uint64_t{0} / sizeof(value_t<C>)) return {status::size_overflow};
-      return out(tuck::as_bytes(values), producer, handle);
-    }
-    result answer{status::invalid_argument};
-    if (decision.how != Decision::mode::encode) return answer;
-    size_t number = 0;
-    const auto try_codec = [&](const auto& codec) {
-      if (number++ == decision.codec) answer = out(codec, values, producer, handle);
+template <codec C, class Kernels>
+  requires(detail::kernels_here<Kernels>::value)
+result swap_stream::out(const C& codec, span<const value_t<C>> values, stream_handle producer, swap_handle& handle,
+                        std::optional<swap_path> wanted) noexcept {
+  const swap_path path = wanted.value_or(state_->options().path);
+  if (path > swap_path::cpu) return {status::invalid_argument};
+  if (path == swap_path::raw) return out_raw(values, producer, handle);
+  using T = value_t<C>;
+  const frame_options options{.alignment = append_alignment,
+                              .checksums = state_->options().checksums,
+                              .type = is_untyped<T> ? dtype_of<bits_t<T>> : dtype_of<T>};
+  frame_header header;
+  if (const status s = tuck::make_header(codec, values.size(), options, header); s != status::ok) return {s};
+  if (header.chunk_values > max_device_chunk_values<C>) return {status::unsupported};  // in() decodes by a kernel
+  if constexpr (adaptive_codec<C>)
+    if (codec.device_parameter() != nullptr) return {status::not_swappable};
+  return detail::guarded([&] {
+    detail::swap_request request{.source = tuck::as_bytes(values),
+                                 .type = detail::element_type::of<T>(),
+                                 .path = path,
+                                 .most = worst_case_bytes(header),
+                                 .scratch = tuck::scratch_bytes(codec, values.size(), options),
+                                 .alignment = sizeof(T)};
+    request.encode = [&](bytes to, detail::frame_place place, scratch_span scratch, outcome* written,
+                         cudaStream_t stream) {
+      return detail::append(codec, values, to, place, scratch, written, stream, options, state_->options().limits);
     };
-    std::apply([&](const auto&... each) { (try_codec(each), ...); }, codecs);
-    return answer;
-  }
+    request.decode = [](const_bytes frame, bytes to, scratch_span scratch, outcome* restored,
+                        cudaStream_t stream) noexcept {
+      const span<T> out(reinterpret_cast<T*>(to.data()), to.size() / sizeof(T));
+      return tuck::decode(C{}, frame, out, scratch, restored, stream);
+    };
+    if (path == swap_path::cpu)
+      request.on_host = [codec, options](const_bytes from, bytes to) {
+        const span<const T> source(reinterpret_cast<const T*>(from.data()), from.size() / sizeof(T));
+        return host::encode(codec, source, to, options);
+      };
+    return start(request, producer, handle);
+  });
+}
 
-  /// Copies an offloaded tensor to device memory, still encoded, so that the next `in` does not wait for the link.
-  /// Asynchronous. Does nothing if the tensor has already been prefetched, or if it was kept on the device because the
-  /// pool was full.
-  /// Errors: invalid_argument if the handle is empty or of another swap_stream; out_of_memory if the resource throws;
-  /// the error of the encode if the tensor is lost.
-  result prefetch(const swap_handle& handle) noexcept {
-    if (!is_mine(handle)) return {status::invalid_argument};
-    return detail::guarded([&] { return state_->prefetch(handle.tensor_); });
-  }
-
-  /// Restores the values into `destination`, in stream order on `consumer`. The tensor stays offloaded and can be
-  /// restored any number of times. Asynchronous; not capturable. poll and drain report a damaged frame.
-  /// Errors: invalid_argument if the handle is empty or of another swap_stream, or the size differs; misaligned;
-  /// not_swappable if `consumer` is capturing; out_of_memory if the resource throws; the error of the encode if the
-  /// tensor is lost.
-  /// @param destination device memory of exactly the size of the values. It must be aligned to the codec's element
-  ///                    size.
-  /// If no codec was used (swap_path::raw), it may have any alignment.
-  result in(const swap_handle& handle, bytes destination, stream_handle consumer) noexcept {
-    if (!is_mine(handle)) return {status::invalid_argument};
-    return detail::guarded([&] { return state_->in(handle.tensor_, destination, consumer); });
-  }
-  /// Restores the values into a span of elements. If the destination is a container, pass tuck::span<T>(destination).
-  /// Everything else is as for a destination of bytes.
-  template <element T> result in(const swap_handle& handle, span<T> destination, stream_handle consumer) noexcept {
-    if (destination.size() > ~uint64_t{0} / sizeof(T)) return {status::invalid_argument};
-    return in(handle, tuck::as_writable_bytes(destination), consumer);
-  }
-
-  /// Collects finished operations without waiting. Frees pinned memory that is no longer needed: what frames did not
-  /// use of their reservations, and the memory of discarded or lost tensors.
-  /// @return ok, a CUDA error, or the first error of an encode or decode since the last poll. A decode fails only if
-  /// memory was damaged.
-  result poll() noexcept {
-    return detail::guarded([&] { return state_->poll(); });
-  }
-  /// Waits for all started work, on the device and on CPU threads, then returns what poll returns.
-  result drain() noexcept {
-    return detail::guarded([&] { return state_->drain(); });
-  }
-
-  /// Returns the current usage of the pool.
-  pool_statistics statistics() const { return state_->statistics(); }
-
- private:
-  bool is_mine(const swap_handle& handle) const noexcept {
-    return handle.tensor_ != nullptr && handle.state_ == state_;
-  }
-  result start(const detail::swap_request& request, cudaStream_t producer, swap_handle& handle) {
-    if (request.source.is_null()) return {status::invalid_argument};
-    detail::swap_state::tensor tensor;
-    if (const result r = state_->out(request, producer, tensor); !r) return r;
-    handle = swap_handle(state_, std::move(tensor));
-    return {};
-  }
-
-  std::shared_ptr<detail::swap_state> state_;
-};
-
-}  // namespace TUCK_ARCH
 }  // namespace tuck::inline TUCK_ABI

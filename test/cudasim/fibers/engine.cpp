@@ -204,6 +204,8 @@ void engine::start_fiber(block& b, unsigned thread) {
   f.home = &b.warps[thread / 32];
   f.doing = activity::running;
   f.where = {"", 0};
+  f.copies.clear();
+  f.copy_groups = 0;
 }
 
 void engine::finish_block(block& b) {

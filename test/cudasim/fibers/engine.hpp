@@ -27,6 +27,15 @@ class engine;
 
 enum class activity : unsigned char { running, collective, barrier, polling, exited };
 
+// Of a thread, until it waits for it.
+struct pending_copy {
+  void* to;
+  const void* from;
+  std::size_t bytes;
+  unsigned group;
+  site where;
+};
+
 struct fiber {
   context registers;
   uint3 thread{};
@@ -36,6 +45,8 @@ struct fiber {
   std::uint64_t result = 0;
   activity doing = activity::running;
   site where{"", 0};  // the last call into the runtime
+  std::vector<pending_copy> copies;
+  unsigned copy_groups = 0;  // committed
 };
 
 struct warp {
@@ -111,6 +122,8 @@ class engine {
   int barrier(barrier_op op, bool predicate, site where);
   std::uint64_t sum(const void* storage, std::size_t storage_bytes, std::uint64_t value, std::uint64_t& total,
                     site where);
+  void begin_copy(pending_copy c);
+  void wait_for_copies(unsigned newest);
   void poll(site where);
   void idle(site where);  // a step that changed nothing
   void give_way(site where);

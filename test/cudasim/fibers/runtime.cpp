@@ -31,6 +31,12 @@ std::uint64_t block_sum(const void* storage, std::size_t bytes, std::uint64_t va
   return running(where).sum(storage, bytes, value, total, where);
 }
 
+void begin_copy(void* to, const void* from, std::size_t bytes, site where) {
+  running(where).begin_copy({to, from, bytes, 0, where});
+}
+void commit_copies() { ++running(site::here()).current()->copy_groups; }
+void wait_for_copies(unsigned newest) { running(site::here()).wait_for_copies(newest); }
+
 void* shared_slot(const void* key, std::size_t bytes, std::size_t alignment, const char* name, site where) {
   engine& e = running(where);
   void* p = nullptr;

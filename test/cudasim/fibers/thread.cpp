@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace cudasim::detail {
 
@@ -159,8 +160,36 @@ std::uint64_t engine::sum(const void* storage, std::size_t bytes, std::uint64_t 
   return f.result;
 }
 
+// The copies read and write as the thread itself does, so that sanitizers see them.
+void engine::begin_copy(pending_copy c) {
+  fiber& f = *current_;
+  f.where = c.where;
+  c.group = f.copy_groups;
+  std::memset(c.to, job_->options.poison, c.bytes);
+  hide(c.to, c.bytes);
+  runtime_scope quiet;
+  f.copies.push_back(c);
+}
+
+void engine::wait_for_copies(unsigned newest) {
+  fiber& f = *current_;
+  if (newest == 0) ++f.copy_groups;  // also what belongs to none
+  const auto awaited = [&](const pending_copy& c) { return f.copy_groups - c.group > newest; };
+  for (const pending_copy& c : f.copies) {
+    if (!awaited(c)) continue;
+    unhide(c.to, c.bytes);
+    std::memcpy(c.to, c.from, c.bytes);
+  }
+  runtime_scope quiet;
+  std::erase_if(f.copies, awaited);
+}
+
 void engine::exit() {
   fiber& f = *current_;
+  if (!f.copies.empty())
+    fail(
+        "unfinished copy", [] { return "the thread returns from the kernel and has not waited for it"; },
+        f.copies[0].where);
   warp& w = *f.home;
   block& b = *w.home;
   const unsigned bit = 1u << f.lane;

@@ -97,7 +97,7 @@ template <class T>
 concept atomic_word = std::integral<T> && (sizeof(T) == 4 || sizeof(T) == 8);
 
 // An atomic that gives `after(old)` to the memory and returns the old value.
-template <atomic_word T, class After> T update(T* p, site where, After after) {
+template <class T, class After> T update(T* p, site where, After after) {
   std::atomic_ref<T> word(*p);
   T old = word.load(std::memory_order_relaxed);
   while (!word.compare_exchange_weak(old, after(old), std::memory_order_relaxed)) {
@@ -115,6 +115,11 @@ T atomicAdd(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = cuda
   const T old = std::atomic_ref<T>(*p).fetch_add(v, std::memory_order_relaxed);
   cudasim::detail::atomic_done(p, v != 0, where);
   return old;
+}
+// Of floats, in any order, as on a GPU.
+template <std::floating_point T>
+T atomicAdd(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = cudasim::detail::site::here()) {
+  return cudasim::detail::update(p, where, [v](T old) { return old + v; });
 }
 template <cudasim::detail::atomic_word T>
 T atomicMax(T* p, cudasim::detail::same<T> v, cudasim::detail::site where = cudasim::detail::site::here()) {

@@ -1,5 +1,5 @@
-// CUDA's qualifiers and built-in variables. __shared__ is left out on purpose: a block's memory comes
-// from TUCK_SHARED, because a static or thread_local variable is wrong once two blocks are resident.
+// CUDA's qualifiers and built-in variables. __shared__ is an error: a block's memory comes from TUCK_SHARED, because a
+// static or thread_local variable is wrong once two blocks are resident.
 #pragma once
 
 #include "vector_types.hpp"
@@ -8,6 +8,7 @@
 #define __device__
 #define __host__
 #define __constant__
+#define __shared__ _Pragma("GCC error \"the simulator has no __shared__: use TUCK_SHARED(type, name)\"")
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __forceinline__ inline __attribute__((always_inline))

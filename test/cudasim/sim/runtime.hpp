@@ -46,6 +46,12 @@ std::uint64_t warp_collective(const warp_request& request, site where);
 enum class barrier_op : unsigned char { plain, any, all, count, sum };  // sum: block_sum alone
 int block_barrier(barrier_op op, bool predicate, site where);
 
+// Copies of this thread from global to shared memory, which take place when it waits: for all of them (newest 0), or
+// for all committed groups but the newest. Until then the target is poison.
+void begin_copy(void* to, const void* from, std::size_t bytes, site where);
+void commit_copies();
+void wait_for_copies(unsigned newest);
+
 // The block's copy of the variable that `key` stands for; poisoned, not constructed.
 void* shared_slot(const void* key, std::size_t bytes, std::size_t alignment, const char* name, site where);
 std::byte* dynamic_shared_memory();

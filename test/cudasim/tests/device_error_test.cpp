@@ -109,6 +109,25 @@ __global__ void scan_twice(unsigned* out, bool synchronised) {
   out[threadIdx.x] = a + scan::sum(temp, 1u) + total;
 }
 
+// In two groups, of which it waits for the first, or for both; or not at all.
+__global__ void copy_two(const unsigned* in, unsigned* out, int newest) {
+  TUCK_SHARED(words, copied);
+  const unsigned t = threadIdx.x;
+  dev::copy_async(copied + t, in + t);
+  dev::commit_copies();
+  dev::copy_async(copied + 32 + t, in + 32 + t);
+  dev::commit_copies();
+  if (newest == 2) return;
+  if (newest == 1) dev::wait_copies<1>();
+  if (newest == 0) dev::wait_copies();
+  for (unsigned i = t; i < 64; i += 32) out[i] = copied[i];
+  dev::wait_copies();
+}
+__global__ void copy_misaligned(const std::byte* in) {
+  TUCK_SHARED(words, copied);
+  dev::copy_async(reinterpret_cast<std::uint64_t*>(copied + 1), reinterpret_cast<const std::uint64_t*>(in));
+}
+
 class device_error : public testing::Test {
  protected:
   void SetUp() override {
@@ -222,6 +241,21 @@ TEST_F(device_error, temp_storage_reused) {
   expect({"TempStorage reused", "no barrier since its last use"}, 1, 64, scan_twice, out.get(), false);
 }
 
+TEST_F(device_error, copies_are_waited_for) {
+  buffer<unsigned> in(64);
+  for (unsigned i = 0; i < 64; ++i) in[i] = i;
+  expect({"unfinished copy", "device_error_test.cpp:"}, 1, 32, copy_two, in.get(), out.get(), 2);
+  expect({"misaligned access", "8 bytes at address"}, 1, 1, copy_misaligned, reinterpret_cast<std::byte*>(in.get()));
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    use_seed(seed);
+    EXPECT_EQ(run(1, 32, copy_two, in.get(), out.get(), 0), cudaSuccess);
+    for (unsigned i = 0; i < 64; ++i) EXPECT_EQ(out[i], i);
+    if (with_asan) continue;  // it ends the process; see planted_test
+    EXPECT_EQ(run(1, 32, copy_two, in.get(), out.get(), 1), cudaSuccess);
+    for (unsigned i = 0; i < 64; ++i) EXPECT_EQ(out[i], i < 32 ? i : 0xcdcdcdcdu);
+  }
+}
+
 TEST_F(device_error, is_sticky_until_reset) {
   stream s;
   testing::internal::CaptureStderr();
@@ -236,6 +270,21 @@ TEST_F(device_error, is_sticky_until_reset) {
   EXPECT_EQ(cudasim::last_report(), "");
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   EXPECT_EQ(run(1, 32, poll, std::addressof(out[0] = 1)), cudaSuccess);
+}
+
+TEST_F(device_error, copies_read_too_early_are_poison) {
+  if (with_asan || with_tsan) GTEST_SKIP() << "sanitizers report them; see planted_test";
+  buffer<dev::vec128> in(64), reversed(64);
+  for (unsigned i = 0; i < 64; ++i) in[i] = {{i, i, i, i}};
+  const auto right = [&] {
+    unsigned n = 0;
+    for (unsigned i = 0; i < 64; ++i) n += reversed[i].w[3] == 63 - i;
+    return n;
+  };
+  EXPECT_EQ(run(1, 64, reverse_copies, in.get(), reversed.get(), 64u, copy_bug::none), cudaSuccess);
+  EXPECT_EQ(right(), 64u);
+  EXPECT_EQ(run(1, 64, reverse_copies, in.get(), reversed.get(), 64u, copy_bug::read_before_the_wait), cudaSuccess);
+  EXPECT_LT(right(), 64u);
 }
 
 // --- Bugs that show in the output -----------------------------------------------------------------------

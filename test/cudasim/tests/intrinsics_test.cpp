@@ -133,6 +133,24 @@ TEST(intrinsics, blocks) {
   }
 }
 
+__global__ void sums(float* f, double* d) {
+  atomicAdd(&f[0], 0.5f);
+  atomicAdd(d, static_cast<double>(threadIdx.x));
+  const float old = atomicAdd(&f[1], 1.0f);
+  atomicAdd(&f[2], old);
+}
+
+TEST(intrinsics, atomic_sums_of_floats) {
+  buffer<float> f(3);
+  buffer<double> d(1);
+  f[0] = -2;
+  ASSERT_EQ(run(2, 64, sums, f.get(), d.get()), cudaSuccess);
+  EXPECT_EQ(f[0], 62.0f);
+  EXPECT_EQ(f[1], 128.0f);
+  EXPECT_EQ(f[2], 127.0f * 64);  // each thread sees another one
+  EXPECT_EQ(d[0], 63.0 * 64);
+}
+
 __global__ void atomics(unsigned* w, int* i, unsigned long long* l) {
   atomicAdd(&w[0], 1u);
   atomicMax(&w[1], threadIdx.x);

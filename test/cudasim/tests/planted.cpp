@@ -24,6 +24,20 @@ __global__ void reverse_warp(unsigned* reversed, bool synchronised) {
   dev::store(reversed + threadIdx.x, tile[threadIdx.x ^ 31]);
 }
 
+__global__ void reverse_copies(const dev::vec128* in, dev::vec128* reversed, unsigned count, copy_bug bug) {
+  using tile = dev::vec128[64];
+  TUCK_SHARED(tile, copied);
+  const unsigned t = threadIdx.x;
+  for (int turn = 0; turn < 2; ++turn) {
+    if (t < count) dev::copy_async(copied + t, in + t);
+    if (bug != copy_bug::read_before_the_wait) dev::wait_copies();
+    if (bug != copy_bug::no_barrier) dev::sync_block();
+    dev::store(reversed + t, copied[63 - t]);
+    if (bug == copy_bug::read_before_the_wait) dev::wait_copies();
+    if (bug != copy_bug::copied_over_early) dev::sync_block();
+  }
+}
+
 namespace {
 
 __global__ void shuffle_is_no_barrier(unsigned* out) {
@@ -198,6 +212,11 @@ template <class... P, class... A> void run_or_throw(unsigned grid, unsigned bloc
   require(run(grid, block, kernel, std::forward<A>(a)...));
 }
 
+void copy_and_reverse(copy_bug bug, unsigned values = 64) {
+  buffer<dev::vec128> in(values), out(64);
+  run_or_throw(1, 64, reverse_copies, in.get(), out.get(), 64u, bug);
+}
+
 const std::map<std::string, std::function<void()>>& scenarios() {
   static const std::map<std::string, std::function<void()>> all = {
       {"missing block barrier",
@@ -266,6 +285,11 @@ const std::map<std::string, std::function<void()>>& scenarios() {
          buffer<unsigned> out(64);
          run_or_throw(1, 64, block_totals, out.get(), false);
        }},
+      {"copies", [] { copy_and_reverse(copy_bug::none); }},
+      {"copy read before the wait", [] { copy_and_reverse(copy_bug::read_before_the_wait); }},
+      {"copy without a barrier", [] { copy_and_reverse(copy_bug::no_barrier); }},
+      {"copy over what is read", [] { copy_and_reverse(copy_bug::copied_over_early); }},
+      {"copy from behind the end", [] { copy_and_reverse(copy_bug::none, 63); }},
       {"global overrun",
        [] {
          buffer<unsigned> out(30);

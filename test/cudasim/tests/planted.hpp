@@ -14,4 +14,8 @@ __global__ void reverse(unsigned* reversed, bool synchronised);
 // The same among the lanes of a warp.
 __global__ void reverse_warp(unsigned* reversed, bool synchronised);
 
+// Writes reversed[i] = in[63 - i], by copies in the background, of `count` values, and that twice.
+enum class copy_bug { none, read_before_the_wait, no_barrier, copied_over_early };
+__global__ void reverse_copies(const dev::vec128* in, dev::vec128* reversed, unsigned count, copy_bug bug);
+
 }  // namespace sim_test

@@ -61,22 +61,24 @@ TEST_P(planted_bug, is_reported) {
 constexpr const char* race = "WARNING: ThreadSanitizer: data race";
 INSTANTIATE_TEST_SUITE_P(
     sanitizers, planted_bug,
-    testing::Values(expectation{"missing block barrier", nullptr, race},
-                    expectation{"missing warp barrier", nullptr, race},
-                    expectation{"shuffle for a barrier", nullptr, race}, expectation{"relaxed publish", nullptr, race},
-                    expectation{"race between blocks", nullptr, race}, expectation{"unordered kernels", nullptr, race},
-                    expectation{"unordered free", nullptr, "WARNING: ThreadSanitizer: "},
-                    expectation{"host reads early", nullptr, race}, expectation{"host writes early", nullptr, race},
-                    expectation{"unordered nodes", nullptr, race}, expectation{"storage used again", nullptr, race},
-                    expectation{"use after free", "heap-use-after-free", "heap-use-after-free"},
-                    expectation{"global overrun", "heap-buffer-overflow", nullptr},
-                    expectation{"shared overrun", "use-after-poison", "overwritten"},
-                    expectation{"misaligned", "misaligned address", nullptr},
-                    expectation{"wild pointer", "SEGV", "SEGV", "invalid access at address"},
-                    expectation{"stack overflow", "stack-overflow", nullptr, "stack overflow at address"},
-                    expectation{"endless loop", "has not given way for", "has not given way for",
-                                "has not given way for"},
-                    expectation{"wide shift", "shift exponent 32 is too large", nullptr}),
+    testing::Values(
+        expectation{"missing block barrier", nullptr, race}, expectation{"missing warp barrier", nullptr, race},
+        expectation{"shuffle for a barrier", nullptr, race}, expectation{"relaxed publish", nullptr, race},
+        expectation{"race between blocks", nullptr, race}, expectation{"unordered kernels", nullptr, race},
+        expectation{"unordered free", nullptr, "WARNING: ThreadSanitizer: "},
+        expectation{"host reads early", nullptr, race}, expectation{"host writes early", nullptr, race},
+        expectation{"unordered nodes", nullptr, race}, expectation{"storage used again", nullptr, race},
+        expectation{"copy read before the wait", "use-after-poison", nullptr},
+        expectation{"copy without a barrier", nullptr, race}, expectation{"copy over what is read", nullptr, race},
+        expectation{"copy from behind the end", "heap-buffer-overflow", nullptr},
+        expectation{"use after free", "heap-use-after-free", "heap-use-after-free"},
+        expectation{"global overrun", "heap-buffer-overflow", nullptr},
+        expectation{"shared overrun", "use-after-poison", "overwritten"},
+        expectation{"misaligned", "misaligned address", nullptr},
+        expectation{"wild pointer", "SEGV", "SEGV", "invalid access at address"},
+        expectation{"stack overflow", "stack-overflow", nullptr, "stack overflow at address"},
+        expectation{"endless loop", "has not given way for", "has not given way for", "has not given way for"},
+        expectation{"wide shift", "shift exponent 32 is too large", nullptr}),
     test_name);
 
 class correct_twin : public testing::TestWithParam<const char*> {};
@@ -90,7 +92,7 @@ TEST_P(correct_twin, is_quiet) {
 INSTANTIATE_TEST_SUITE_P(sanitizers, correct_twin,
                          testing::Values("block barrier", "warp barrier", "released publish", "fenced publish",
                                          "ordered kernels", "ordered free", "host reads in time", "host writes in time",
-                                         "ordered nodes", "storage used in turn"));
+                                         "ordered nodes", "storage used in turn", "copies"));
 
 }  // namespace
 }  // namespace sim_test

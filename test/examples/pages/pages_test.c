@@ -121,6 +121,30 @@ static tuck_pages_config configuration(void) {
   return c;
 }
 
+/* Numbers whose low 8 or 16 bits may be valid. */
+static void test_numbers_are_not_cut(void) {
+  static const int32_t wide[] = {256, 257, 65536, 65537, INT32_MAX, INT32_MIN, INT32_MIN + 1, -1};
+  size_t i;
+  for (i = 0; i < sizeof wide / sizeof *wide; ++i) {
+    tuck_pages_config c = configuration();
+    uint64_t bytes = 77;
+    c.type = wide[i];
+    EXPECT(workspace_bytes(&c, &bytes) == TUCK_PAGES_OTHER_TYPE && worst_slot_bytes(&c) == 0);
+    c.type = (int32_t)((uint32_t)wide[i] & ~255u) + TUCK_PAGES_BF16;
+    if (c.type != TUCK_PAGES_BF16) EXPECT(workspace_bytes(&c, &bytes) == TUCK_PAGES_OTHER_TYPE);
+    c = configuration();
+    c.loss = wide[i];
+    EXPECT(workspace_bytes(&c, &bytes) == 1);
+    c.bound = .1;
+    EXPECT(workspace_bytes(&c, &bytes) == 1 && worst_slot_bytes(&c) == 0);
+    c = configuration();
+    c.checksums = (uint32_t)wide[i];
+    EXPECT(workspace_bytes(&c, &bytes) == 1);
+    EXPECT(bytes == 77);
+    EXPECT(strcmp(message(wide[i]), "unknown status") == 0);
+  }
+}
+
 static void test_configurations(void) {
   tuck_pages_config c = configuration();
   uint64_t bytes = 0;
@@ -374,6 +398,7 @@ int main(void) {
   const tuck_pages_config c = configuration();
   load(carried != NULL ? carried : TUCK_PAGES_LIBRARY);
   test_configurations();
+  test_numbers_are_not_cut();
   if (workspace_bytes(&c, &space) != TUCK_PAGES_OK) return 1;
   d_pages = pages_device_allocate(sizeof pages);
   d_slots = pages_device_allocate(sizeof slots);

@@ -3,7 +3,9 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 
 namespace cudaptx {
 namespace {
@@ -43,10 +45,15 @@ int target_of(std::string_view text) {
   return target;
 }
 
+int target_of_gpu() {
+  const char* const target = std::getenv("CUDASIM_TARGET");
+  return target != nullptr ? std::atoi(target) : std::numeric_limits<int>::max();
+}
+
 }  // namespace
 
 image find_ptx(const void* wrapper) {
-  image newest{{}, "a fat binary without PTX: compile with -gencode arch=compute_NN,code=compute_NN", 0};
+  image newest{{}, "a fat binary without PTX for this GPU: compile with -gencode arch=compute_NN,code=compute_NN", 0};
   const auto w = read<wrapper_layout>(static_cast<const std::byte*>(wrapper));
   if (w.magic != wrapper_magic) return {{}, "not a fat binary", 0};
   const auto header = read<header_layout>(w.data);
@@ -62,7 +69,7 @@ image find_ptx(const void* wrapper) {
     const int target = target_of(text);
     if (target == 0) {
       newest.problem = "its PTX is compressed: compile with -Xfatbin --compress=false";
-    } else if (target > newest.target) {
+    } else if (target > newest.target && target <= target_of_gpu()) {
       newest = {text, {}, target};
     }
   }

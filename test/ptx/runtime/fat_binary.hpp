@@ -11,7 +11,8 @@ struct image {
   int target = 0;  // 75 for sm_75
 };
 
-// Of several the one for the newest architecture. `wrapper` is what __cudaRegisterFatBinary gets.
+// Of several the one for the newest architecture, or the newest up to CUDASIM_TARGET in the environment (80: the GPU is
+// of sm_80). `wrapper` is what __cudaRegisterFatBinary gets.
 image find_ptx(const void* wrapper);
 
 }  // namespace cudaptx

@@ -21,14 +21,14 @@ space space_of(uint64_t address, space named) {
   }
 }
 
-[[noreturn]] void out_of_bounds(const warp& w, space s, uint64_t address, unsigned bytes, uint64_t size, int lane) {
+[[noreturn]] void out_of_bounds(const warp& w, space s, uint64_t address, uint64_t bytes, uint64_t size, int lane) {
   fault(w, "out of bounds",
         std::string(name_of(s)) + " memory: access of " + std::to_string(bytes) + " bytes at byte " +
             std::to_string(address) + " of " + std::to_string(size),
         lane);
 }
 
-bool fits(uint64_t address, unsigned bytes, uint64_t size) { return address <= size && bytes <= size - address; }
+bool fits(uint64_t address, uint64_t bytes, uint64_t size) { return address <= size && bytes <= size - address; }
 
 bool needs(const instruction& i, unsigned byte) { return byte >= 32 || (i.used_bytes >> byte & 1) != 0; }
 
@@ -51,7 +51,11 @@ target_place in_global(warp& w, const instruction& i, int lane, uint64_t address
   if (value == nullptr && w.run->how.check) check_written(w, i, *a, address, bytes, lane);
   if (i.read_only && w.run->how.weak && w.run->weak.wrote(*w.home, address, bytes))
     fault(w, "race", "a load through the read-only path of what this launch has written", lane);
-  if ((kind == access::write || kind == access::atomic) && a->written) {
+  const bool writes = kind == access::write || kind == access::atomic;
+  if (writes && w.run->sources.may_touch(address, bytes))
+    if (const async_copy* c = w.run->copy_reading(address, bytes))
+      fault(w, "pending copy", "global memory: a write to what is copied, before the wait\n" + describe(w, *c), lane);
+  if (writes && a->written) {
     if (w.run->how.check)
       a->written->mark(address - a->begin, bytes);
     else
@@ -63,23 +67,47 @@ target_place in_global(warp& w, const instruction& i, int lane, uint64_t address
 target_place in_shared(warp& w, const instruction& i, int lane, uint64_t address, unsigned bytes, access kind,
                        const std::byte* value) {
   shared_memory& s = w.home->shared;
-  if (!fits(address, bytes, s.size())) out_of_bounds(w, space::shared, address, bytes, s.size(), lane);
+  check_shared_bounds(w, address, bytes, lane);
   if (s.checked()) {
     uint32_t other = 0;
     const char* wrong = s.touch(kind, static_cast<uint32_t>(address), bytes, w.index * 32 + static_cast<uint32_t>(lane),
                                 w.clock, value, i.used_bytes, w.run->may_read_unwritten(w.pc), other);
-    if (wrong != nullptr)
-      fault(w, wrong,
-            "shared memory, byte " + std::to_string(address) +
-                (std::string_view(wrong) == "race"
-                     ? ": thread " + std::to_string(other) + " touched it since the last barrier"
-                     : " has never been written"),
-            lane);
+    if (wrong != nullptr) fault_in_shared(w, wrong, address, other, lane);
   }
   return {space::shared, address, s.data() + address};
 }
 
 }  // namespace
+
+std::string describe(const warp& w, const async_copy& c) {
+  std::string s =
+      "  of " + std::to_string(c.bytes) + " bytes, by thread " + std::to_string(c.thread) + ":\n" + w.code->place(c.pc);
+  s.pop_back();  // the end of the line
+  return s;
+}
+
+void check_shared_bounds(const warp& w, uint64_t address, uint64_t bytes, int lane) {
+  const uint64_t size = w.home->shared.size();
+  if (!fits(address, bytes, size)) out_of_bounds(w, space::shared, address, bytes, size, lane);
+}
+
+void check_source(warp& w, const instruction& i, int lane, uint64_t address, unsigned bytes) {
+  in_global(w, i, lane, address, bytes, access::read, nullptr);
+}
+
+void fault_in_shared(const warp& w, const char* wrong, uint64_t address, uint32_t other, int lane) {
+  const std::string_view what = wrong;
+  const std::string byte = "shared memory, byte " + std::to_string(address), thread = "thread " + std::to_string(other);
+  if (what == "race") fault(w, wrong, byte + ": " + thread + " touched it since the last barrier", lane);
+  if (what == "pending copy")
+    fault(w, wrong, byte + ": this thread knows of no wait for the copy\n" + describe(w, w.home->copies.all()[other]),
+          lane);
+  if (what == "proxy")
+    fault(w, "race", byte + ": " + thread + " wrote it, and no fence.proxy.async lies between that and a bulk copy",
+          lane);
+  if (what == "mbarrier") fault(w, wrong, byte + " is of an mbarrier", lane);
+  fault(w, wrong, byte + " has never been written", lane);
+}
 
 target_place find_place(warp& w, const instruction& i, int lane, uint64_t address, unsigned bytes, access kind,
                         const std::byte* value) {

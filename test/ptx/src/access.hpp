@@ -24,6 +24,14 @@ inline uint64_t address_in(const warp& w, const instruction& i, int lane) {
 target_place find_place(warp& w, const instruction& i, int lane, uint64_t address, unsigned bytes, access kind,
                         const std::byte* value);
 
+// The same for a range of any size and alignment: shared memory has these bytes; a copy may read these of global
+// memory.
+void check_shared_bounds(const warp& w, uint64_t address, uint64_t bytes, int lane);
+void check_source(warp& w, const instruction& i, int lane, uint64_t address, unsigned bytes);
+std::string describe(const warp& w, const async_copy& c);  // who started it, and where
+// Ends the launch: what shared_memory says of an access to these bytes.
+[[noreturn]] void fault_in_shared(const warp& w, const char* wrong, uint64_t address, uint32_t other, int lane);
+
 // Sectors and wavefronts of a warp's access.
 void count_traffic(warp& w, const instruction& i, uint32_t lanes, unsigned bytes, bool reads, bool writes);
 

@@ -106,6 +106,18 @@ bool decoder::take(std::string_view modifier) {
   return false;
 }
 
+bool decoder::has(std::string_view modifier) const {
+  for (std::size_t k = 1; k < parts_.size(); ++k)
+    if (!taken_[k] && parts_[k] == modifier) return true;
+  return false;
+}
+
+bool decoder::take_both(std::string_view first, std::string_view next) {
+  for (std::size_t k = 1; k + 1 < parts_.size(); ++k)
+    if (parts_[k] == first && parts_[k + 1] == next) return taken_[k] = taken_[k + 1] = true;
+  return false;
+}
+
 int decoder::take_one(std::initializer_list<std::string_view> choices, int otherwise) {
   int at = 0;
   for (const auto choice : choices) {
@@ -294,6 +306,20 @@ void decoder::address() {
   i.from_columns[0] = known.constant(*number, 64);
 }
 
+address_operand decoder::another_address() {
+  const instruction first = i;
+  i.offset = 0;
+  i.flag = false;
+  address();
+  const address_operand a{i.from_columns[0], i.offset, i.flag};
+  i = first;
+  return a;
+}
+
+void decoder::needs_target(int target) const {
+  if (known.target() < target) fail("needs sm_" + std::to_string(target));
+}
+
 instruction decoder::finish() {
   for (std::size_t k = 1; k < parts_.size(); ++k)
     if (!taken_[k]) fail("modifier ." + std::string(parts_[k]) + " is not supported here");
@@ -305,7 +331,7 @@ instruction decode(names& known, std::string_view text) {
   static const auto table = [] {
     std::unordered_map<std::string_view, decode_function> all;
     for (const auto part : {integer_mnemonics(), floating_mnemonics(), move_mnemonics(), convert_mnemonics(),
-                            memory_mnemonics(), warp_mnemonics(), control_mnemonics()})
+                            memory_mnemonics(), copy_mnemonics(), warp_mnemonics(), control_mnemonics()})
       for (const auto& [name, function] : part) all.emplace(name, function);
     return all;
   }();

@@ -30,6 +30,7 @@ class names {
   virtual uint32_t label(std::string_view name) = 0;  // a number that becomes an address later
   virtual uint32_t branch_table(std::string_view name) = 0;
   virtual uint32_t temporary_predicate() = 0;
+  virtual int target() const = 0;  // 75 for sm_75
 };
 
 class decoder {
@@ -40,6 +41,8 @@ class decoder {
   // Modifiers. Types are taken in order.
   std::string_view mnemonic() const { return parts_[0]; }
   bool take(std::string_view modifier);
+  bool has(std::string_view modifier) const;                      // and nobody has taken it
+  bool take_both(std::string_view first, std::string_view next);  // the one right behind the other
   // The one that is there, by its place in the list; `otherwise` where there is none.
   int take_one(std::initializer_list<std::string_view> choices, int otherwise = -1);
   int need_one(std::initializer_list<std::string_view> choices);
@@ -67,7 +70,9 @@ class decoder {
   bool next_is_predicate() const;
   std::optional<uint64_t> immediate(std::string_view text) const;
   std::vector<std::string_view> vector_operand();  // {a, b} or a
-  void address();                                  // [register + offset] into from_columns[0] and offset
+  void address();                                  // [register + offset] into from_columns[0], offset and flag
+  address_operand another_address();               // the next one, the first stays as it is
+  void needs_target(int target) const;
   // "d|p"
   std::pair<std::string_view, std::string_view> paired_operand();
 
@@ -95,11 +100,15 @@ std::span<const mnemonic> floating_mnemonics();
 std::span<const mnemonic> move_mnemonics();
 std::span<const mnemonic> convert_mnemonics();
 std::span<const mnemonic> memory_mnemonics();
+std::span<const mnemonic> copy_mnemonics();
 std::span<const mnemonic> warp_mnemonics();
 std::span<const mnemonic> control_mnemonics();
 
 // Of mnemonics that integers and floats share: true if the next type is a float, and then it is decoded.
 bool decode_floating(decoder& d);
+
+// fence.proxy and fence.mbarrier_init.
+void decode_proxy_fence(decoder& d);
 
 instruction decode(names& known, std::string_view text);
 

@@ -123,7 +123,10 @@ void launch_run::step() {
     if (went_on) break;
     if (++b == live_.end()) b = live_.begin();
   }
-  if (!went_on) report_deadlock();
+  const bool copies = std::any_of(live_.begin(), live_.end(), [](const block& o) { return o.copies.any_on_its_way(); });
+  if (!went_on && !copies) report_deadlock();
+  if (copies)
+    for (block& o : live_) o.copies.arrive_some(o, !went_on);
   if (how.weak) weak.release_some(*b);
   if (changes != seen_changes_) {
     seen_changes_ = changes;
@@ -131,11 +134,13 @@ void launch_run::step() {
   } else if ((since_change_ += budget) > how.no_progress) {
     const auto w = std::find_if(b->warps.begin(), b->warps.end(), [](const warp& x) { return x.alive != 0; });
     w->pc = w->groups[0].pc;
-    fault(*w, "no progress", "threads run, and nothing changes that others could wait for");
+    fault(*w, "no progress",
+          "threads run, and nothing changes that others could wait for" + b->copies.what_mbarriers_lack());
   } else if (since_change_ > 100000) {
     std::this_thread::yield();  // for another launch, or the host
   }
   if (b->alive == 0) {
+    check_bulk_copies(*b);
     if (how.weak) weak.release_all(*b);
     live_.erase(b);
     start_block();
@@ -278,6 +283,7 @@ void launch_run::switch_to_targets(warp& w, std::size_t g, uint32_t lanes) {
 
 void launch_run::leave(warp& w, std::size_t g, uint32_t lanes) {
   block& b = *w.home;
+  check_copies(w, lanes);
   w.alive &= ~lanes;
   b.alive -= static_cast<uint32_t>(std::popcount(lanes));
   ++changes;
@@ -428,8 +434,35 @@ void launch_run::complete(block& b, uint32_t id) {
     known.join(w.view);
   }
   for (warp* w : there) w->view.join(known);
-  b.shared.barrier(at.warps, at.warps == first_lanes(static_cast<uint32_t>(b.warps.size())));
+  const bool all = at.warps == first_lanes(static_cast<uint32_t>(b.warps.size()));
+  b.shared.barrier(at.warps, all);
+  if (all) b.copies.met(b);
   at = {};
+}
+
+// --- asynchronous copies --------------------------------------------------------------------------------------------
+
+const async_copy* launch_run::copy_reading(uint64_t address, uint32_t bytes) const {
+  for (const block& b : live_)
+    if (const async_copy* c = b.copies.reading(address, bytes)) return c;
+  return nullptr;
+}
+
+// Of lanes that end.
+void launch_run::check_copies(warp& w, uint32_t lanes) {
+  for_lanes(lanes, [&](int l) {
+    if (const async_copy* c = w.home->copies.unfinished(w.index * 32 + static_cast<uint32_t>(l)))
+      report_unfinished(w, *c);
+  });
+}
+
+void launch_run::check_bulk_copies(block& b) {
+  if (const async_copy* c = b.copies.unfinished_bulk(b)) report_unfinished(b.warps[c->thread / 32], *c);
+}
+
+void launch_run::report_unfinished(warp& w, const async_copy& c) {
+  w.pc = c.pc;
+  fault(w, "unfinished copy", "nobody has waited for this copy when the kernel ends", static_cast<int>(c.thread % 32));
 }
 
 void launch_run::report_deadlock() {

@@ -39,10 +39,13 @@ class launch_run {
   weak_memory weak;
   std::vector<pc_counts> counts;
   counters totals;
+  copy_sources sources;
   access_record* record = nullptr;  // of the last access, if anyone wants to know; needs settings::traffic
   uint64_t changes = 0;             // stores, atomics that change a value, and exits: without any, nobody gets on
 
   uint64_t clock() { return ++clock_; }
+  bool flip() { return random_.below(2) == 0; }
+  const async_copy* copy_reading(uint64_t address, uint32_t bytes) const;
   bool is_tensor(uint64_t address) const {
     for (const range& r : job.tensors)
       if (address >= r.begin && address < r.end) return true;
@@ -70,6 +73,9 @@ class launch_run {
   void arrive(warp& w, std::size_t g, uint32_t lanes);
   void check_barrier(const warp& w, const instruction& i, uint32_t lanes) const;
   void complete(block& b, uint32_t id);
+  void check_copies(warp& w, uint32_t lanes);
+  void check_bulk_copies(block& b);
+  [[noreturn]] void report_unfinished(warp& w, const async_copy& c);
   [[noreturn]] void report_deadlock();
 
   random random_;

@@ -289,6 +289,7 @@ void decode_membar(decoder& d) {
 }
 void decode_fence(decoder& d) {
   d.i.counts_as = work::memory;
+  if (d.has("proxy") || d.has("mbarrier_init")) return decode_proxy_fence(d);
   d.i.flag = d.need_one({"acq_rel", "sc"}) == 1;
   const int scope = d.need_one({"cta", "gpu", "sys"});
   d.i.run = scope == 0 ? &run_nothing : &run_fence;

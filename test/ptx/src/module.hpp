@@ -59,6 +59,10 @@ enum class flow : uint8_t { next, branch, branch_table, exit, warp_sync, block_b
 enum class work : uint8_t { integer, floating, memory, control, barrier };
 // What it does to memory.
 enum class traffic : uint8_t { none, load, store, atomic };
+// What it has to do with asynchronous copies. start: cp.async, instruction::copy_bytes for each lane. wait: for all of
+// a lane's groups but the last so many (instruction::offset). bulk: cp.async.bulk, a size for each lane
+// (from_columns[1]). poll: mbarrier.test_wait and try_wait.
+enum class copying : uint8_t { none, start, commit, wait, bulk, init, arrive, poll };
 
 inline constexpr uint32_t no_operand = ~0u;
 // Of an operand's column: in the kernel's constants, not in the warp's registers.
@@ -69,11 +73,20 @@ struct predicate {
   bool negated = false;
 };
 
+// What stands in brackets.
+struct address_operand {
+  uint32_t column = no_operand;
+  int64_t offset = 0;
+  bool narrow = false;  // a column of 32 bits
+};
+
 struct instruction {
   handler run = nullptr;
   flow how = flow::next;
   work counts_as = work::integer;
   traffic moves = traffic::none;
+  copying copies = copying::none;
+  uint8_t copy_bytes = 0;
   type t = type::none, from = type::none;
   space where = space::generic;
   uint8_t vector = 1;
@@ -86,8 +99,9 @@ struct instruction {
   std::array<uint32_t, 2> to_predicates{no_operand, no_operand};
   std::array<predicate, 2> from_predicates;
   int64_t offset = 0;
-  uint32_t target = 0;        // of a branch; of a branch_table, its index
-  uint32_t used_bytes = ~0u;  // of a load, from nvcc's pragma
+  address_operand source, mbarrier;  // of a copy
+  uint32_t target = 0;               // of a branch; of a branch_table, its index
+  uint32_t used_bytes = ~0u;         // of a load, from nvcc's pragma
 };
 
 enum class special : uint8_t {

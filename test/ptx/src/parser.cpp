@@ -390,7 +390,9 @@ void module_parser::read_body() {
         for (const std::string_view t : split_operands(text.substr(14))) targets.push_back(label(t));
         continue;
       }
-      label_pcs_[label(name)].pc = static_cast<uint32_t>(k_->code.size());
+      label_place& place = label_pcs_[label(name)];
+      if (place.pc != no_operand) fail("a label twice: " + std::string(name));
+      place.pc = static_cast<uint32_t>(k_->code.size());
     } else {
       read_statement();
     }

@@ -51,6 +51,7 @@ class module_parser final : public names {
   uint32_t label(std::string_view name) override;
   uint32_t branch_table(std::string_view name) override;
   uint32_t temporary_predicate() override;
+  int target() const override { return target_; }
 
  private:
   // Registers by name, or as "%r<100>" by what stands before the number.

@@ -1,6 +1,7 @@
 // What a launch is made of while it runs: blocks, their warps, and groups of lanes that stand at the same instruction.
 #pragma once
 
+#include "async_copies.hpp"
 #include "memory.hpp"
 #include "module.hpp"
 #include "shared_memory.hpp"
@@ -74,6 +75,7 @@ struct block {
   std::vector<warp> warps;
   shared_memory shared;
   weak_stores stores;
+  async_copies copies;
   std::array<barrier, 16> barriers;
 };
 

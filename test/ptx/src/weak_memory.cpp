@@ -72,12 +72,13 @@ void weak_memory::release_some(block& b) {
   }
 }
 
-bool weak_memory::wrote(const block& b, uint64_t address, unsigned bytes) const {
-  bool any = false;
+uint64_t weak_memory::last_write(const block& b, uint64_t address, unsigned bytes) const {
+  uint64_t last = 0;
   for_words(address, bytes, [&](uint64_t word, unsigned, unsigned, unsigned) {
-    any = any || words_.contains(word) || b.stores.words.contains(word);
+    if (const auto f = words_.find(word); f != words_.end()) last = std::max(last, f->second.now.time);
+    if (b.stores.words.contains(word)) last = ~uint64_t{0};
   });
-  return any;
+  return last;
 }
 
 // A value that the block may see: none older than one that it wrote, saw or acquired. Null: what is in memory.

@@ -51,8 +51,11 @@ class weak_memory {
   void fence(block& b, weak_view& view, bool sequential);
   void release_all(block& b);
   void release_some(block& b);  // a few, at random
-  // Has this launch written there, as far as the block may know?
-  bool wrote(const block& b, uint64_t address, unsigned bytes) const;
+  // When this launch last wrote there, as far as the block may know: 0 where it has not, ~0 where only the block sees
+  // it.
+  uint64_t last_write(const block& b, uint64_t address, unsigned bytes) const;
+  bool wrote(const block& b, uint64_t address, unsigned bytes) const { return last_write(b, address, bytes) != 0; }
+  uint64_t now() const { return now_; }
 
  private:
   struct version {

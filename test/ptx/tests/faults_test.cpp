@@ -4,68 +4,10 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "support.hpp"
+#include "planted.hpp"
 
 namespace {
 using namespace proof;
-using ptx::memory_kind;
-
-// A kernel body: the text behind "BUG " is of line 42 of a file.
-std::string with_lines(const std::string& body) {
-  std::string text;
-  for (std::size_t at = 0; at < body.size();) {
-    const std::size_t end = std::min(body.find('\n', at), body.size());
-    const std::string line = body.substr(at, end - at);
-    const bool bug = line.compare(0, 4, "BUG ") == 0;
-    text += bug ? ".loc 1 42 3\n" + line.substr(4) + "\n.loc 1 50 3\n" : line + "\n";
-    at = end + 1;
-  }
-  return text;
-}
-
-struct memory {
-  buffer<uint32_t> host{256}, device{256, memory_kind::device};
-};
-ptx::counters run_body(const std::string& body, shape s, memory& m) {
-  return launch(load_one(kernel_text(2, "\n.loc 1 7 1\n" + with_lines(body), ".file 1 \"planted.cu\"\n")), s,
-                {m.host.address(), m.device.address()});
-}
-// P0: 256 words of the host, zero; P1: 256 words that nobody wrote.
-void expect_fault(const std::string& kind, const std::string& body, shape s = {1, 64}) {
-  const std::string text = kernel_text(2, "\n.loc 1 7 1\n" + with_lines(body), ".file 1 \"planted.cu\"\n");
-  std::vector<std::string> lines;  // any of the marked ones
-  for (auto bug = text.find(".loc 1 42 3"); bug != text.npos; bug = text.find(".loc 1 42 3", bug + 1))
-    lines.push_back(
-        "PTX line " +
-        std::to_string(2 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bug), '\n')) + ":");
-  for (s.seed = 1; s.seed <= 5; ++s.seed) {
-    memory m;
-    try {
-      run_body(body, s, m);
-      ADD_FAILURE() << "no fault: " << kind << " seed " << s.seed << "\n" << body;
-      return;
-    } catch (const ptx::error& e) {
-      const std::string what = e.what();
-      EXPECT_EQ(e.kind, kind) << what;
-      EXPECT_NE(what.find("kernel k"), what.npos) << what;
-      if (lines.empty()) continue;
-      const auto named = [&](const std::string& line) { return what.find(line) != what.npos; };
-      EXPECT_TRUE(std::any_of(lines.begin(), lines.end(), named)) << lines[0] << "\n" << what;
-      EXPECT_NE(what.find("planted.cu:42"), what.npos) << what;
-    }
-  }
-}
-void expect_pass(const std::string& body, shape s = {1, 64}, int seeds = 50) {
-  for (s.seed = 1; s.seed <= static_cast<uint64_t>(seeds); ++s.seed) {
-    memory m;
-    try {
-      run_body(body, s, m);
-    } catch (const ptx::error& e) {
-      ADD_FAILURE() << "seed " << s.seed << " " << e.what() << body;
-      return;
-    }
-  }
-}
 
 TEST(Faults, OutOfBounds) {
   expect_fault("out of bounds",
@@ -391,6 +333,7 @@ TEST(Faults, RefusalsHaveNames) {
   expect_refusal(".global .u32 x = 0f3F800000;", "another type");
   expect_refusal(".visible .entry k() {\ncall.uni (r),\n  vprintf,\n\t(a,\n  b);\nret; }",
                  "calls are not supported: call.uni (r), vprintf, (a, b)\n");
+  expect_refusal(".visible .entry k() {\n{ again: }\n{ again: }\nret; }", "PTX line 6: a label twice: again");
   // Behind dynamic shared memory nothing else has room.
   expect_refusal(
       ".extern .shared .align 16 .b8 dynamic[];\n.visible .entry k() {\n.reg .b32 %r1;\n"

@@ -332,7 +332,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     if (encoded.size() < masks) return false;
     uint32_t sparse_groups = 0;
     for (uint32_t i = 0; i < non_zero_groups; ++i)
-      sparse_groups += shape{static_cast<uint8_t>(in[shapes + i])}.is_sparse() ? 1 : 0;
+      sparse_groups += shape{static_cast<uint8_t>(in[shapes + i])}.is_sparse() ? 1u : 0u;
     if (encoded.size() < masks + 4 * uint64_t{sparse_groups}) return false;
     uint32_t payload_bits = 0;
     const std::byte* next_mask = in + masks;

@@ -219,7 +219,7 @@ template <class... Stages> struct chain {
 
   static constexpr int size = sizeof...(Stages);  ///< number of stages
   /// Type of stage I.
-  template <int I> using stage_type = std::tuple_element_t<I, std::tuple<Stages...>>;
+  template <int I> using stage_type = std::tuple_element_t<size_t{I}, std::tuple<Stages...>>;
   /// Type of the first stage.
   using first_stage = stage_type<0>;
   /// Type of the last stage.

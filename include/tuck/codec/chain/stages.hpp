@@ -89,7 +89,7 @@ template <class Chain> struct chain_flow {
   static constexpr int last = Chain::size - 1;
 
   uint32_t values[Chain::size];  // number of values that reach each stage
-  split_record records[last];
+  split_record records[size_t{last}];
 
   // Sets the number of values that reach stage i + 1, from those that reach stage i.
   TUCK_HD constexpr void step(int i, split_record record) noexcept {

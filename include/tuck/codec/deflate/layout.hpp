@@ -87,7 +87,7 @@ TUCK_HD constexpr uint32_t code(uint32_t rank) noexcept {  // left-aligned in 7 
   if (rank >= 11) return 126 + rank - 11;
   if (rank >= 8) return 120 + 2 * (rank - 8);
   const uint32_t bits = 2 + rank / 2;
-  return 128 - (256 >> (bits - 1)) + (rank % 2) * (128 >> bits);
+  return 128 - (256u >> (bits - 1)) + (rank % 2) * (128u >> bits);
 }
 TUCK_HD constexpr uint32_t rank(uint32_t symbol) noexcept {
   const uint32_t s = symbol < 16 ? symbol : symbol - 6;

@@ -20,7 +20,7 @@ template <element T> struct delta {
   using result_type = bits_t<T>;
 
   /// Returns the stage that frame headers store; the transform has no parameters.
-  TUCK_HD static constexpr stage description() noexcept { return {.id = codec_id::delta, .version = 1}; }
+  TUCK_HD static constexpr stage description() noexcept { return stage{.id = codec_id::delta, .version = 1}; }
   TUCK_HD constexpr stage_list stages() const noexcept { return {{description()}}; }
   TUCK_HD static constexpr status from_stages(const stage_list& stages, delta&) noexcept {
     return match_single_stage(stages, description());

@@ -268,4 +268,14 @@ template <int Threads> struct block_scan {
   }
 };
 
+// Copies in the background: they take place when the thread waits.
+template <memory_word T> inline void copy_async(T* shared, const T* global, call_site at = call_site::here()) {
+  static_assert(sizeof(T) >= 4);
+  check_access(global, false, at);
+  if (reinterpret_cast<std::uintptr_t>(shared) % sizeof(T) != 0) ::cudasim::detail::misaligned(shared, sizeof(T), at);
+  ::cudasim::detail::begin_copy(shared, global, sizeof(T), at);
+}
+inline void commit_copies() { ::cudasim::detail::commit_copies(); }
+template <int Newest = 0> inline void wait_copies() { ::cudasim::detail::wait_for_copies(Newest); }
+
 }  // namespace tuck::inline TUCK_ABI::device

@@ -1,4 +1,4 @@
-// CUDA error codes as tuck results.
+// CUDA error codes as tuck results. Needs the headers of CUDA's runtime, but no nvcc.
 #pragma once
 
 #include <tuck/core/status.hpp>

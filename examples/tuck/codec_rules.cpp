@@ -1,0 +1,87 @@
+#include "codec_rules.hpp"
+
+#include "codecs.hpp"
+#include "commands.hpp"
+
+#include <algorithm>
+
+namespace tuck::tools {
+namespace {
+
+// Returns dtype::none for "*". Takes the names of safetensors too: "F8_E4M3" is f8e4m3.
+dtype rule_type(std::string_view text) {
+  if (text == "*") return dtype::none;
+  std::string wanted;
+  for (const char c : text)
+    if (c != '_') wanted += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  for (uint8_t t = 1; size_of(dtype{t}) != 0; ++t)
+    if (wanted == name(dtype{t})) return dtype{t};
+  throw usage_error("--codec: unknown type '" + std::string(text) + "'; see 'tuck encode --help'");
+}
+
+void check_codec(std::string_view codec) {
+  const std::vector<std::string> known = codec_names();
+  if (std::find(known.begin(), known.end(), codec) == known.end())
+    throw usage_error("--codec: unknown codec '" + std::string(codec) + "'; see 'tuck encode --help'");
+}
+
+bool takes(std::string_view codec, dtype type) { return choose_codec({std::string(codec), {}}, type) != nullptr; }
+
+std::string refusal(std::string_view codec, dtype type) {
+  return std::string(codec) + " takes " + types_of(codec) + ", not " + name(type);
+}
+
+}  // namespace
+
+codec_rules::codec_rules(const std::string& text) {
+  if (text.find('=') == std::string::npos) {
+    check_codec(text);
+    rules_[dtype::none] = text;
+    return;
+  }
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view rule = std::string_view(text).substr(begin, end - begin);
+    const size_t equal = rule.find('=');
+    if (equal == std::string_view::npos) throw usage_error("--codec: '" + std::string(rule) + "' is not TYPE=CODEC");
+    add(rule.substr(0, equal), rule.substr(equal + 1));
+    begin = end + 1;
+  }
+}
+
+void codec_rules::add(std::string_view type_name, std::string_view codec) {
+  const dtype type = rule_type(type_name);
+  check_codec(codec);
+  if (!rules_.emplace(type, codec).second)
+    throw usage_error("--codec: two codecs for '" + std::string(type_name) + "'");
+  if (type != dtype::none && !takes(codec, type)) throw usage_error("--codec: " + refusal(codec, type));
+}
+
+std::string_view codec_rules::rule_of(dtype type) const {
+  auto found = rules_.find(type);
+  if (found == rules_.end()) found = rules_.find(dtype::none);
+  return found == rules_.end() ? std::string_view{} : found->second;
+}
+
+std::string_view codec_rules::codec_of(dtype type) const {
+  const std::string_view codec = rule_of(type);
+  return !codec.empty() && takes(codec, type) ? codec : std::string_view{};
+}
+
+std::string codec_rules::why_none(dtype type) const {
+  const std::string_view codec = rule_of(type);
+  return codec.empty() ? std::string("--codec has no codec for ") + name(type) : refusal(codec, type);
+}
+
+template <class Test> std::string_view codec_rules::first(const Test& test) const {
+  const auto found = std::find_if(rules_.begin(), rules_.end(), [&](const auto& rule) { return test(rule.second); });
+  return found == rules_.end() ? std::string_view{} : found->second;
+}
+
+std::string_view codec_rules::lossy() const { return first(is_lossy); }
+
+std::string_view codec_rules::without_device_deltas() const {
+  return first([](std::string_view codec) { return !has_device_deltas(codec); });
+}
+
+}  // namespace tuck::tools

@@ -1,0 +1,354 @@
+// Asynchronous copies from global to shared memory, mbarriers, and fences of the async proxy.
+#include "access.hpp"
+
+#include <algorithm>
+
+namespace ptx {
+namespace {
+
+uint32_t thread_of(const warp& w, int lane) { return w.index * 32 + static_cast<uint32_t>(lane); }
+
+uint64_t address_of(const warp& w, const address_operand& a, int lane) {
+  const std::byte* column = w.in(a.column);
+  if (a.narrow) return get<uint32_t>(column, lane) + static_cast<uint32_t>(a.offset);
+  return get<uint64_t>(column, lane) + static_cast<uint64_t>(a.offset);
+}
+
+void need_multiple(const warp& w, const char* what, uint64_t value, unsigned of, int lane) {
+  if (value % of != 0)
+    fault(w, "misaligned", std::string(what) + " " + std::to_string(value) + " is no multiple of " + std::to_string(of),
+          lane);
+}
+
+// The last operand's sectors, after the first one's wavefronts.
+void count_source(warp& w, const instruction& i, uint32_t lanes, unsigned bytes) {
+  instruction source = i;
+  source.from_columns[0] = i.source.column;
+  source.offset = i.source.offset;
+  source.flag = i.source.narrow;
+  source.where = space::global;
+  count_traffic(w, source, lanes, bytes, true, false);
+}
+
+// --- cp.async -------------------------------------------------------------------------------------------------------
+
+void run_copy(warp& w, const instruction& i, uint32_t lanes) {
+  if (w.run->how.traffic) {
+    count_traffic(w, i, lanes, i.copy_bytes, false, true);
+    count_source(w, i, lanes, i.copy_bytes);
+  }
+  w.clock.tick();
+  ++w.run->counts[w.pc].global;
+  const uint32_t ignored = i.from_predicates[0].index != no_operand ? w.mask(i.from_predicates[0]) : 0;
+  for_lanes(lanes, [&](int l) {
+    async_copy c;
+    const uint64_t to = address_in(w, i, l);
+    c.from = address_of(w, i.source, l);
+    c.bytes = c.read = i.copy_bytes;
+    if (i.from_columns[1] != no_operand) c.read = get<uint32_t>(w.in(i.from_columns[1]), l);
+    if ((ignored >> l & 1) != 0) c.read = 0;
+    if (c.read > c.bytes) fault(w, "out of bounds", "src-size is " + std::to_string(c.read) + ", more than cp-size", l);
+    need_multiple(w, "shared memory: address", to, c.bytes, l);
+    need_multiple(w, "global memory: address", c.from, c.bytes, l);
+    check_shared_bounds(w, to, c.bytes, l);
+    if (c.read != 0) check_source(w, i, l, c.from, c.read);
+    c.to = static_cast<uint32_t>(to);
+    c.thread = thread_of(w, l);
+    c.pc = w.pc;
+    w.home->copies.start(w, l, std::move(c));
+  });
+}
+
+void run_commit(warp& w, const instruction&, uint32_t lanes) {
+  for_lanes(lanes, [&](int l) { w.home->copies.commit(thread_of(w, l)); });
+}
+
+void run_wait(warp& w, const instruction& i, uint32_t lanes) {
+  w.clock.tick();
+  for_lanes(lanes, [&](int l) { w.home->copies.wait(w, l, static_cast<uint32_t>(i.offset), i.flag); });
+}
+
+// --- mbarriers ------------------------------------------------------------------------------------------------------
+
+// Checks the address and touches it; it need not have begun.
+uint32_t mbarrier_address(warp& w, uint64_t address, space named, int lane) {
+  if (named == space::generic) {
+    if ((address & window_mask) != shared_window)
+      fault(w, "out of bounds", "an mbarrier outside of shared memory", lane);
+    address &= ~window_mask;
+  }
+  need_multiple(w, "mbarrier: address", address, 8, lane);
+  check_shared_bounds(w, address, 8, lane);
+  return static_cast<uint32_t>(address);
+}
+
+void touch_mbarrier(warp& w, uint32_t address, access kind, int lane) {
+  uint32_t other = 0;
+  shared_memory& s = w.home->shared;
+  const char* wrong =
+      s.checked() ? s.touch(kind, address, 8, thread_of(w, lane), w.clock, nullptr, ~0u, true, other) : nullptr;
+  if (wrong != nullptr) fault_in_shared(w, wrong, address, other, lane);
+}
+
+mbarrier& live_mbarrier(warp& w, uint32_t address, int lane) {
+  auto& all = w.home->copies.mbarriers;
+  const auto m = all.find(address);
+  if (m == all.end()) fault(w, "uninitialised", "no mbarrier begins at byte " + std::to_string(address), lane);
+  touch_mbarrier(w, address, access::mbarrier, lane);
+  return m->second;
+}
+
+void run_init(warp& w, const instruction& i, uint32_t lanes) {
+  w.clock.tick();
+  ++w.run->changes;
+  for_lanes(lanes, [&](int l) {
+    const uint32_t a = mbarrier_address(w, address_in(w, i, l), i.where, l);
+    auto& all = w.home->copies.mbarriers;
+    const auto n = get<uint32_t>(w.in(i.from_columns[1]), l);
+    if (n == 0 || n > async_copies::most_arrivals)
+      fault(w, "mbarrier", "a phase of " + std::to_string(n) + " arrivals", l);
+    if (const auto m = all.find(a); m != all.end())
+      fault(w, "mbarrier", "begun again without mbarrier.inval; begun before at\n" + w.code->place(m->second.pc), l);
+    touch_mbarrier(w, a, access::write, l);
+    if (w.home->shared.checked()) w.home->shared.set_mbarrier(a, true);
+    all[a] = {n, n, 0, 0, w.pc};
+  });
+}
+
+void run_inval(warp& w, const instruction& i, uint32_t lanes) {
+  w.clock.tick();
+  for_lanes(lanes, [&](int l) {
+    const uint32_t a = mbarrier_address(w, address_in(w, i, l), i.where, l);
+    live_mbarrier(w, a, l);
+    if (const async_copy* c = w.home->copies.on_its_way(a))
+      fault(w, "mbarrier", "ended while a copy is on its way\n" + describe(w, *c), l);
+    shared_memory& s = w.home->shared;
+    if (s.checked()) s.set_mbarrier(a, false);
+    touch_mbarrier(w, a, access::write, l);
+    if (s.checked()) s.set_mbarrier(a, false);
+    w.home->copies.mbarriers.erase(a);
+  });
+}
+
+// The state that arrive gives: its phase, and whose it is.
+uint64_t state_of(uint32_t address, const mbarrier& m) { return m.phase << 20 | address; }
+
+// mode: 0 arrives, 1 expects bytes and arrives, 2 expects bytes.
+void run_arrive(warp& w, const instruction& i, uint32_t lanes) {
+  w.clock.tick();
+  ++w.run->changes;
+  for_lanes(lanes, [&](int l) {
+    const uint32_t a = mbarrier_address(w, address_in(w, i, l), i.where, l);
+    mbarrier& m = live_mbarrier(w, a, l);
+    const uint32_t n = i.from_columns[1] == no_operand ? 1 : get<uint32_t>(w.in(i.from_columns[1]), l);
+    if (i.to[0] != no_operand) put<uint64_t>(w.out(i.to[0]), l, state_of(a, m));
+    if (i.mode != 0) {
+      m.bytes += n;
+      if (m.bytes > async_copies::most_bytes)
+        fault(w, "mbarrier", "a phase that expects " + std::to_string(m.bytes) + " bytes", l);
+    }
+    if (i.mode == 2) return;
+    const uint32_t arrivals = i.mode == 0 ? n : 1;
+    if (arrivals == 0 || arrivals > m.pending)
+      fault(w, "mbarrier", std::to_string(arrivals) + " arrivals at a phase that lacks " + std::to_string(m.pending),
+            l);
+    m.pending -= arrivals;
+    async_copies::complete_phase(m);
+  });
+}
+
+void run_poll(warp& w, const instruction& i, uint32_t lanes) {
+  w.clock.tick();
+  uint32_t done = 0;
+  for_lanes(lanes, [&](int l) {
+    const uint32_t a = mbarrier_address(w, address_in(w, i, l), i.where, l);
+    const mbarrier& m = live_mbarrier(w, a, l);
+    if (i.mode != 0) {
+      const auto parity = get<uint32_t>(w.in(i.from_columns[1]), l);
+      if (parity > 1) fault(w, "mbarrier", "a parity of " + std::to_string(parity), l);
+      done |= uint32_t((m.phase & 1) != parity) << l;
+    } else {
+      const auto state = get<uint64_t>(w.in(i.from_columns[1]), l);
+      const uint64_t now = state_of(a, m), before = now - (uint64_t{1} << 20);
+      if (state != now && (m.phase == 0 || state != before))
+        fault(w, "mbarrier", "a state that is not of this phase nor of the last one", l);
+      done |= uint32_t(state != now) << l;
+    }
+    if ((done >> l & 1) != 0 && !i.relaxed) w.home->copies.saw_phase(w, l, a);
+  });
+  w.set(i.to_predicates[0], lanes, done);
+  if (done != lanes) w.yields = true;
+}
+
+// --- cp.async.bulk --------------------------------------------------------------------------------------------------
+
+void run_bulk(warp& w, const instruction& i, uint32_t lanes) {
+  w.clock.tick();
+  launch_run& run = *w.run;
+  ++run.counts[w.pc].global;
+  for_lanes(lanes, [&](int l) {
+    async_copy c;
+    const uint64_t to = address_in(w, i, l);
+    c.from = address_of(w, i.source, l);
+    c.bytes = c.read = get<uint32_t>(w.in(i.from_columns[1]), l);
+    need_multiple(w, "shared memory: address", to, 16, l);
+    need_multiple(w, "global memory: address", c.from, 16, l);
+    need_multiple(w, "a bulk copy's size", c.bytes, 16, l);
+    check_shared_bounds(w, to, c.bytes, l);
+    c.mbarrier = mbarrier_address(w, address_of(w, i.mbarrier, l), space::shared, l);
+    live_mbarrier(w, c.mbarrier, l);
+    c.thread = thread_of(w, l);
+    uint32_t other = 0;
+    shared_memory& s = w.home->shared;
+    if (s.checked() && s.check_fence(c.mbarrier, 8, c.thread, other) != nullptr)
+      fault_in_shared(w, "proxy", c.mbarrier, other, l);
+    if (c.bytes == 0) return;
+    check_source(w, i, l, c.from, c.read);
+    if (run.how.weak && run.weak.last_write(*w.home, c.from, c.read) > w.home->copies.global_fence(c.thread))
+      fault(w, "race", "a bulk copy of what this launch has written, and no fence.proxy.async between", l);
+    if (run.how.traffic) {
+      const uint64_t wavefronts = (c.bytes + 127) / 128;
+      pc_counts& counts = run.counts[w.pc];
+      ++counts.requests;
+      counts.wavefronts += wavefronts;
+      counts.least_wavefronts += wavefronts;
+      count_source(w, i, 1u << l, c.bytes);
+    }
+    c.to = static_cast<uint32_t>(to);
+    c.pc = w.pc;
+    c.is_bulk = true;
+    w.home->copies.start(w, l, std::move(c));
+  });
+}
+
+// mode: 1 shared memory, 2 global memory, 3 both.
+void run_proxy_fence(warp& w, const instruction& i, uint32_t lanes) {
+  w.clock.tick();
+  launch_run& run = *w.run;
+  if ((i.mode & 2) != 0 && run.how.weak) run.weak.release_all(*w.home);
+  for_lanes(lanes, [&](int l) {
+    const uint32_t thread = thread_of(w, l);
+    if ((i.mode & 1) != 0) w.home->shared.fence(thread, w.clock);
+    if ((i.mode & 2) != 0) w.home->copies.global_fence(thread) = run.weak.now();
+  });
+}
+
+// --- decoding -------------------------------------------------------------------------------------------------------
+
+void decode_bulk(decoder& d) {
+  d.needs_target(90);
+  d.i.copies = copying::bulk;
+  d.i.moves = traffic::load;
+  if ((!d.take_both("shared::cluster", "global") && !d.take_both("shared::cta", "global")) ||
+      !d.take("mbarrier::complete_tx::bytes"))
+    d.fail("only bulk copies from global to shared memory, with an mbarrier");
+  d.i.where = space::shared;
+  d.address();
+  d.i.source = d.another_address();
+  d.i.from_columns[1] = d.source(type::u32);
+  d.i.mbarrier = d.another_address();
+  d.i.run = &run_bulk;
+}
+
+void decode_cp(decoder& d) {
+  d.i.counts_as = work::memory;
+  if (!d.take("async")) d.fail("only cp.async");
+  if (d.take("bulk")) return decode_bulk(d);
+  d.needs_target(80);
+  if (d.take("commit_group")) {
+    d.i.copies = copying::commit;
+    d.i.run = &run_commit;
+    return;
+  }
+  if (const int wait = d.take_one({"wait_group", "wait_all"}); wait >= 0) {
+    d.i.copies = copying::wait;
+    d.i.flag = wait == 1;
+    if (wait == 0) {
+      const auto n = d.immediate(d.next_operand());
+      if (!n) d.fail("a number of groups is missing");
+      d.i.offset = static_cast<int64_t>(*n);
+    }
+    d.i.run = &run_wait;
+    return;
+  }
+  const int cache = d.need_one({"ca", "cg"});
+  if (!d.take_both("shared", "global") && !d.take_both("shared::cta", "global"))
+    d.fail("copies are from global to shared memory");
+  d.take_one({"L2::64B", "L2::128B", "L2::256B"});
+  d.i.copies = copying::start;
+  d.i.moves = traffic::load;
+  d.i.where = space::shared;
+  d.address();
+  d.i.source = d.another_address();
+  const auto size = d.immediate(d.next_operand());
+  if (!size || (*size != 16 && (cache == 1 || (*size != 4 && *size != 8)))) d.fail("not of a size that is supported");
+  d.i.copy_bytes = static_cast<uint8_t>(*size);
+  if (const auto n = d.immediate(d.peek()); n && *n > *size) d.fail("src-size is more than cp-size");
+  if (d.next_is_predicate())
+    d.i.from_predicates[0] = d.source_predicate();
+  else if (d.operands_left() != 0)
+    d.i.from_columns[1] = d.source(type::u32);
+  d.i.run = &run_copy;
+}
+
+void take_order(decoder& d, std::initializer_list<std::string_view> orders) {
+  const int order = d.take_one(orders);
+  if (order >= 0) d.need_one({"cta", "cluster"});
+  d.i.relaxed = order == 1;
+}
+
+void decode_mbarrier(decoder& d) {
+  d.i.counts_as = work::memory;
+  d.needs_target(80);
+  const int what = d.need_one({"init", "inval", "arrive", "expect_tx", "test_wait", "try_wait"});
+  if (what == 3 || what == 5) d.needs_target(90);
+  d.i.where = d.take_one({"shared", "shared::cta"}) >= 0 ? space::shared : space::generic;
+  d.need_type({type::b64});
+  if (what <= 1) {
+    d.i.copies = copying::init;
+    d.address();
+    if (what == 0) d.i.from_columns[1] = d.source(type::u32);
+    d.i.run = what == 0 ? &run_init : &run_inval;
+  } else if (what <= 3) {
+    d.i.copies = copying::arrive;
+    const bool bytes = what == 2 && d.take("expect_tx");
+    if (bytes) d.needs_target(90);
+    d.i.mode = what == 3 ? 2 : bytes ? 1 : 0;
+    take_order(d, {"release", "relaxed"});
+    if (what == 2) d.i.to[0] = d.destination_or_sink(d.next_operand(), type::b64);
+    d.address();
+    if (d.operands_left() != 0) d.needs_target(90);
+    if (d.i.mode != 0 || d.operands_left() != 0) d.i.from_columns[1] = d.source(type::u32);
+    d.i.run = &run_arrive;
+  } else {
+    d.i.copies = copying::poll;
+    d.i.mode = d.take("parity") ? 1 : 0;
+    take_order(d, {"acquire", "relaxed"});
+    d.i.to_predicates[0] = d.destination_predicate(d.next_operand());
+    d.address();
+    d.i.from_columns[1] = d.source(d.i.mode != 0 ? type::u32 : type::b64);
+    if (what == 5 && d.operands_left() != 0) d.source(type::u32);  // how long it may wait
+    d.i.run = &run_poll;
+  }
+}
+
+constexpr mnemonic table[] = {{"cp", &decode_cp}, {"mbarrier", &decode_mbarrier}};
+
+}  // namespace
+
+std::span<const mnemonic> copy_mnemonics() { return table; }
+
+void decode_proxy_fence(decoder& d) {
+  d.needs_target(90);
+  if (d.take("mbarrier_init")) {
+    if (!d.take("release") || !d.take("cluster")) d.fail("only fence.mbarrier_init.release.cluster");
+    d.i.mode = 1;
+  } else {
+    if (!d.take("proxy") || !d.take("async")) d.fail("only fence.proxy.async");
+    const int where = d.take_one({"shared::cta", "shared::cluster", "global"});
+    d.i.mode = where < 0 ? 3 : where == 2 ? 2 : 1;
+  }
+  d.i.run = &run_proxy_fence;
+}
+
+}  // namespace ptx
