@@ -125,6 +125,105 @@ TEST(Time, AtomicsAtOneWordGoOneByOne) {
                 32 * m.atomic_every + m.atomic, {"atomic_every"}, .05);
 }
 
+// --- Asynchronous copies --------------------------------------------------------------------------------------------
+
+// Two rooms of 16 bytes a lane and an mbarrier; %r9 is the lane's place in the first, %r8 a phase's parity.
+const std::string rooms =
+    ".shared .align 16 .b8 s[1024];\n.shared .align 8 .b64 m;\nmov.u32 %r9, s; mad.lo.u32 %r9, %t, 16, %r9;\n"
+    "setp.eq.u32 %p1, %t, 0; mov.u32 %r8, 0;\n@%p1 mbarrier.init.shared.b64 [m], 1;\n"
+    "@%p1 fence.proxy.async.shared::cta;\nbar.warp.sync -1;\n";
+
+std::string bulk(uint32_t bytes) {
+  const std::string n = std::to_string(bytes);
+  return "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [m], " + n +
+         ";\n@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%P0], " + n + ", [m];\n";
+}
+std::string wait_for_bulk(const std::string& label) {
+  return label + ": mbarrier.try_wait.parity.shared.b64 %p4, [m], %r8;\n@!%p4 bra " + label +
+         ";\nxor.b32 %r8, %r8, 1;\n";
+}
+
+TEST(Time, AWaitRightAfterACopyTakesItsLatency) {
+  constexpr int steps = 32;
+  const machine m = one_processor();
+  buffer<uint64_t> chain(16 * (steps + 1));
+  const auto point = [&](int by) {
+    for (int k = 0; k < steps; ++k) chain[16 * k] = reinterpret_cast<uint64_t>(&chain[16 * (by * (k + 1))]);
+  };
+  const auto run = [&](const std::string& body) {
+    const std::string text = kernel_text(1, rooms + body);
+    return [&, text](const machine& on) { return timed(on, text, {1, 1}, {chain.address()}).clocks; };
+  };
+  const std::string next = "ld.shared.u64 %P0, [%r9];\n";
+  const auto chase = [&](const std::string& copy) {
+    return run(repeated(steps, copy + "cp.async.wait_all;\n" + next));
+  };
+  std::string by_bulk;
+  for (int k = 0; k < steps; ++k) by_bulk += bulk(16) + wait_for_bulk("w" + std::to_string(k)) + next;
+  const std::string cg = "cp.async.cg.shared.global [%r9], [%P0], 16;\n",
+                    ca = "cp.async.ca.shared.global [%r9], [%P0], 8;\n";
+  point(1);
+  expect_clocks(chase(cg), steps * (m.dram + m.shared + 3), {"dram"}, .02);
+  // The bytes come with the poll's result, and its branch.
+  const double poll = m.shared + m.to_guard + m.not_taken;
+  expect_clocks(run(by_bulk), steps * (m.dram + m.bulk + poll + m.shared), {"dram", "bulk"}, .02);
+  point(0);
+  expect_clocks(chase(cg), m.dram + steps * (m.l2 + m.shared + 3), {"l2"}, .05);
+  expect_clocks(chase(ca), m.dram + steps * (m.l1 + m.shared + 3), {"l1"}, .05);
+}
+
+// 24 pieces, each of which comes while the warp computes on the one before, or after that.
+std::string pieces(const std::string& copy, const std::function<std::string(std::string)>& wait, int computes,
+                   bool ahead) {
+  return kernel_text(1, rooms + "mov.u32 %r1, 24;\n" + (ahead ? copy : "") + "again:\n" + (ahead ? "" : copy) +
+                            wait("w") + "ld.shared.u32 %r2, [%r9];\nadd.u64 %P0, %P0, 512;\n" + (ahead ? copy : "") +
+                            repeated(computes, "min.u32 %r2, %r2, %t;\n") +
+                            "add.u32 %r1, %r1, -1;\nsetp.ne.u32 %p2, %r1, 0;\n@%p2 bra again;\n" +
+                            (ahead ? wait("last") : ""));
+}
+
+TEST(Time, ACopyAheadTakesTheLongerOfCopyAndComputing) {
+  const machine m = one_processor();
+  const buffer<uint64_t> from(25 * 64);
+  const auto run = [&](const std::string& text) {
+    return [&, text](const machine& on) { return timed(on, text, {1, 32}, {from.address()}).clocks; };
+  };
+  const std::string copy =
+      "mad.wide.u32 %rd1, %t, 16, %P0;\ncp.async.cg.shared.global [%r9], [%rd1], 16;\ncp.async.commit_group;\n";
+  const auto wait = [](const std::string&) { return std::string("cp.async.wait_group 0;\n"); };
+  const double bytes = 512 / m.port_bytes + 512 / m.dram_bytes, accepted = 4 + 4 * m.wavefront_every;
+  const double poll = m.shared + m.to_guard + m.not_taken;
+  const std::tuple<std::string, std::function<std::string(std::string)>, double> ways[] = {
+      {copy, wait, m.dram + accepted + bytes}, {bulk(512), wait_for_bulk, m.dram + m.bulk + bytes + poll}};
+  for (const auto& [start, waits, comes] : ways) {
+    const double behind = m.shared + m.to_guard + m.taken;
+    expect_clocks(run(pieces(start, waits, 30, true)), 25 * comes, {"dram"}, .03);
+    expect_clocks(run(pieces(start, waits, 250, true)), 24 * (250 * m.alu + behind) + comes, {"alu"}, .03);
+    expect_clocks(run(pieces(start, waits, 150, false)), 24 * (comes + 150 * m.alu + behind), {"dram", "alu"}, .03);
+  }
+}
+
+TEST(Time, AWaitForGroupsLeavesTheLastOnTheirWay) {
+  constexpr int between = 60, behind = 100;
+  const machine m = one_processor();
+  const buffer<uint64_t> from(128);
+  const auto run = [&](const std::string& newest) {
+    const std::string text = kernel_text(
+        1,
+        ".shared .align 16 .b8 s[32];\nmov.u32 %r9, s;\ncp.async.cg.shared.global [%r9], [%P0], 16;\n"
+        "cp.async.commit_group;\n" +
+            repeated(between, "min.u32 %r2, %r2, 7;\n") +
+            "mul.wide.u32 %rd2, %r2, 0; add.u64 %rd1, %P0, %rd2;\n"
+            "cp.async.cg.shared.global [%r9+16], [%rd1+512], 16;\ncp.async.commit_group;\ncp.async.wait_group " +
+            newest + ";\nld.shared.u32 %r3, [%r9];\n" + repeated(behind, "min.u32 %r3, %r3, 7;\n") +
+            "cp.async.wait_all;\n");
+    return [&, text](const machine& on) { return timed(on, text, {1, 1}, {from.address()}).clocks; };
+  };
+  const double rest = m.dram + m.shared + behind * m.alu;
+  expect_clocks(run("1"), rest, {"dram", "alu"}, .03);
+  expect_clocks(run("0"), rest + between * m.alu, {"dram", "alu"}, .03);
+}
+
 // --- Pipes ----------------------------------------------------------------------------------------------------------
 
 constexpr int loop_length = 256;

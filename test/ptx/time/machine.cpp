@@ -44,6 +44,7 @@ constexpr constant all_constants[] = {
     {"l2", &machine::l2},
     {"dram", &machine::dram},
     {"atomic", &machine::atomic},
+    {"bulk", &machine::bulk},
     {"barrier", &machine::barrier},
     {"warp_sync", &machine::warp_sync},
     {"taken", &machine::taken},

@@ -41,6 +41,7 @@ struct machine {
   double alu = 0, wide = 0, fp64 = 0, slow = 0, mufu = 0, special = 0, vote = 0, redux = 0, match = 0;
   double to_guard = 0;  // in addition, if a guard uses it
   double shuffle = 0, shared = 0, shared_atomic = 0, l1 = 0, l2 = 0, dram = 0, atomic = 0;
+  double bulk = 0;  // in addition, of a bulk copy
 
   // When the warp's next instruction can issue.
   double barrier = 0, warp_sync = 0, taken = 0, not_taken = 0, divergent = 0, fence = 0;

@@ -46,7 +46,7 @@ machine h100() {
   m.redux = 16, m.match = 24, m.shuffle = 24;  // literature
   m.shared = 30, m.shared_atomic = 50;         // literature
   m.l1 = 36, m.l2 = 270, m.dram = 560;         // literature
-  m.atomic = 650;                              // estimate
+  m.atomic = 650, m.bulk = 150;                // estimate
 
   m.barrier = 24, m.warp_sync = 4;                  // estimate
   m.taken = 10, m.not_taken = 5, m.divergent = 14;  // SASS and estimate

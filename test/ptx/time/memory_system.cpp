@@ -20,12 +20,15 @@ memory_system::answer memory_system::access(memory_port& port, const access_reco
   if (i.how == flow::warp_sync)
     return {occupy(port, now, m_.shuffle_every) + static_cast<cycle>(o.latency) - 1, o.kind};
   if (a.where == space::shared) return {shared(port, a, i, o, now), wait::shared};
-  if (a.where != space::global) {  // a fence, local or constant memory
+  if (o.copies == copying::bulk) return {occupy(port, now, 1), wait::global};
+  if (a.where != space::global) {  // a fence, an mbarrier, local or constant memory
     if (i.moves == traffic::none) return {now + static_cast<cycle>(o.latency), o.kind};
     return {occupy(port, now, m_.wavefront_every) + static_cast<cycle>(m_.l1), o.kind};
   }
   const std::size_t lines = std::max<std::size_t>(1, (a.sectors.size() + line_sectors - 1) / line_sectors);
-  const cycle begun = occupy(port, now, static_cast<double>(lines));
+  // cp.async takes its wavefronts in advance.
+  const double stores = o.copies == copying::start ? m_.wavefront_every * std::max(1u, a.wavefronts) : 0;
+  const cycle begun = occupy(port, now, static_cast<double>(lines) + stores);
   switch (i.moves) {
     case traffic::atomic: return {atomic(a, begun), wait::atomic};
     case traffic::store: write(port, a, begun); return {begun, wait::global};
@@ -65,6 +68,13 @@ cycle memory_system::load(memory_port& port, const access_record& a, const opera
   for (const uint64_t sector : a.sectors)
     if (!hits_l1(port, sector)) missing_.push_back(sector);
   return missing_.empty() ? begun + static_cast<cycle>(m_.l1) : read(port, missing_, begun);
+}
+
+cycle memory_system::bulk_copy(memory_port& port, uint64_t from, uint32_t bytes, cycle now) {
+  missing_.clear();
+  for (uint64_t sector = from / sector_bytes; sector * sector_bytes < from + bytes; ++sector)
+    missing_.push_back(sector);
+  return read(port, missing_, now) + static_cast<cycle>(m_.bulk);
 }
 
 cycle memory_system::read(memory_port& port, std::span<const uint64_t> sectors, cycle at) {

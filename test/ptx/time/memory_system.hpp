@@ -35,10 +35,8 @@ class memory_system {
   answer access(memory_port& port, const access_record& a, const instruction& i, const operation& o, cycle now,
                 bool polls);
 
-  // Reads sectors past the L1 cache, from `at` on, when the request has been accepted. Returns when they are at the
-  // multiprocessor. Copies that run beside the warp (cp.async and bulk copies) are such reads, with a time that their
-  // wait asks for, and stores to shared memory at that time.
-  cycle read(memory_port& port, std::span<const uint64_t> sectors, cycle at);
+  // A bulk copy that issues `now`: when its bytes are in shared memory.
+  cycle bulk_copy(memory_port& port, uint64_t from, uint32_t bytes, cycle now);
 
   uint64_t dram_bytes() const { return dram_.total(); }
 
@@ -46,6 +44,9 @@ class memory_system {
   cycle shared(memory_port& port, const access_record& a, const instruction& i, const operation& o, cycle now) const;
   cycle atomic(const access_record& a, cycle begun);
   void write(memory_port& port, const access_record& a, cycle begun);
+  // Reads sectors past the L1 cache, from `at` on, when the request has been accepted. Returns when they are at the
+  // multiprocessor.
+  cycle read(memory_port& port, std::span<const uint64_t> sectors, cycle at);
   cycle load(memory_port& port, const access_record& a, const operation& o, cycle begun);
   static bool hits_l1(memory_port& port, uint64_t sector);
   bool touch(uint64_t sector);

@@ -50,7 +50,8 @@ operation of_memory(const described& d, const machine& m) {
   operation o = made(pipe::memory, m.l1, wait::shared);
   if (d.i.where == space::constant) return o;
   o.counts_one = adds_one(d);
-  o.keeps_l1 = !has(d.opcode, "no_allocate") && !d.i.relaxed && !d.i.acquires;
+  o.keeps_l1 = d.i.copies != copying::none ? has(d.opcode, ".ca")
+                                           : !has(d.opcode, "no_allocate") && !d.i.relaxed && !d.i.acquires;
   return o;
 }
 
@@ -109,6 +110,12 @@ operation of_arithmetic(const described& d, const machine& m) {
   return made(pipe::alu, m.alu, wait::latency, halves);  // logic, shifts, selects, prmt
 }
 
+// What copies and mbarriers do beside their traffic. A poll that fails waits for threads that have not arrived.
+operation of_copies(const described& d, const machine& m) {
+  if (d.i.copies == copying::commit || d.i.copies == copying::wait) return made(pipe::control, 0, wait::branch);
+  return made(pipe::memory, m.shared, d.i.copies == copying::poll ? wait::barrier : wait::shared);
+}
+
 operation kind_of(const described& d, const machine& m) {
   switch (d.i.how) {
     case flow::branch:
@@ -119,8 +126,12 @@ operation kind_of(const described& d, const machine& m) {
     case flow::next: break;
   }
   if (d.i.moves != traffic::none) return of_memory(d, m);
+  if (d.i.copies != copying::none) return of_copies(d, m);
   if (d.is({"vote", "activemask", "elect", "bar", "barrier"})) return of_warp(d, m);
-  if (d.is({"fence", "membar"})) return made(pipe::memory, has(d.opcode, ".cta") ? 8 : m.fence, wait::atomic);
+  if (d.is({"fence", "membar"})) {
+    const bool near = d.any({".cta", "shared::", "mbarrier_init"});
+    return made(pipe::memory, near ? 8 : m.fence, wait::atomic);
+  }
   if (d.name == "nanosleep") return made(pipe::control, 0, wait::look_back);
   if (d.is({"prefetch", "griddepcontrol"})) return made(pipe::alu, m.alu);
   if (d.name == "mov") return of_move(d, m);
@@ -131,8 +142,12 @@ operation kind_of(const described& d, const machine& m) {
 
 void take_operands(const instruction& i, operation& o) {
   constexpr uint32_t column_bytes = 128;
-  for (const uint32_t c : i.from_columns)
+  const auto take = [&](uint32_t c) {
     if (c != no_operand && (c & is_constant) == 0) o.source[o.sources++] = static_cast<uint16_t>(c / column_bytes);
+  };
+  for (const uint32_t c : i.from_columns) take(c);
+  take(i.source.column);
+  take(i.mbarrier.column);
   for (const uint32_t c : i.to)
     if (c != no_operand) o.result[o.results++] = static_cast<uint16_t>(c / column_bytes);
   o.guarded = i.guard.index != no_operand;
@@ -155,6 +170,7 @@ operation operation_of(const instruction& i, std::string_view text, const machin
   const std::string_view opcode = opcode_of(text);
   const bool wide = has(opcode, ".b64") || has(opcode, ".u64") || has(opcode, ".s64") || bits_of(i.t) == 64;
   operation o = kind_of({i, text, opcode, mnemonic_of(opcode), wide}, m);
+  o.copies = i.copies;
   take_operands(i, o);
   return o;
 }

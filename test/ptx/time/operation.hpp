@@ -17,7 +17,8 @@ struct operation {
   uint8_t issues = 1;     // machine instructions
   bool free = false;      // ptxas makes nothing of it, or it is part of another
   bool costless = false;  // a what-if: as free, but barriers and polls keep their order
-  double latency = 0;     // of its result, if it does not depend on memory
+  copying copies = copying::none;
+  double latency = 0;  // of its result, if it does not depend on memory
   wait kind = wait::latency;
   bool keeps_l1 = false;    // a load whose line stays in the L1 cache
   bool counts_one = false;  // an atomic that adds 1: lanes at one word are combined

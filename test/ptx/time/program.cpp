@@ -5,13 +5,14 @@
 namespace ptx::time {
 namespace {
 
-// Where basic blocks begin, the end of the kernel too.
+// Where basic blocks begin, or what is placed like one; the end of the kernel too.
 std::set<std::size_t> block_begins(const kernel& k) {
   std::set<std::size_t> begins = {0, k.code.size()};
   for (std::size_t pc = 0; pc < k.code.size(); ++pc) {
     const instruction& i = k.code[pc];
     if (i.how == flow::branch || i.how == flow::branch_table || i.how == flow::exit) begins.insert(pc + 1);
     if (i.how == flow::branch) begins.insert(i.target);
+    if (i.copies == copying::wait) begins.insert(pc);  // ptxas waits no earlier than the program
     if (i.how == flow::branch_table) begins.insert(k.branch_tables[i.target].begin(), k.branch_tables[i.target].end());
   }
   return begins;

@@ -74,8 +74,8 @@ class dependences {
   bool is_wall(std::size_t at) const {
     const instruction& i = k_.code[begin_ + at];
     const operation& o = operations_[begin_ + at];
-    return i.how == flow::block_barrier || i.releases || i.acquires || i.relaxed || o.kind == wait::atomic ||
-           (o.where == pipe::control && i.moves == traffic::none);
+    return i.how == flow::block_barrier || i.copies != copying::none || i.releases || i.acquires || i.relaxed ||
+           o.kind == wait::atomic || (o.where == pipe::control && i.moves == traffic::none);
   }
   void by_memory(std::size_t at) {
     const instruction& i = k_.code[begin_ + at];

@@ -1,7 +1,7 @@
 // Of timed_run, which warp issues when, and what that costs.
 #include "timed_run.hpp"
 
-#include "../src/handlers.hpp"
+#include "../src/access.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -106,12 +106,35 @@ warp_state* timed_run::choose(multiprocessor& p, scheduler_state& s, cycle now, 
       s.ready[at] = x.ready = x.known = now + static_cast<cycle>(m_.first_code);
       x.reason = wait::code;
       next = std::min(next, x.ready);
+    } else if (const cycle known = copies_known(x); known > now) {
+      s.ready[at] = x.ready = x.known = known;
+      x.reason = wait::global;
+      next = std::min(next, known);
     } else {
       s.last = at;
       return &x;
     }
   }
   return nullptr;
+}
+
+// When the copies have come that the warp's next instruction waits for.
+cycle timed_run::copies_known(const warp_state& x) {
+  const copying what = operations_[x.pc].copies;
+  if (what != copying::wait && what != copying::poll) return 0;
+  const warp& w = *x.w;
+  const instruction& i = code.code[x.pc];
+  const uint32_t guard = i.guard.index == no_operand ? ~0u : w.mask(i.guard);
+  return static_cast<cycle>(copies_due(w, i, w.groups[choose_group(w)].lanes & guard));
+}
+
+// These lanes have just started copies.
+void timed_run::start_copies(multiprocessor& p, warp& w, const operation& o, uint32_t lanes, cycle now, cycle known) {
+  if (o.copies == copying::start)
+    for_lanes(lanes, [&](int l) { w.home->copies.last_of(w.index * 32 + static_cast<uint32_t>(l)).due = known; });
+  if (o.copies == copying::bulk)
+    for (async_copy* const c : w.home->copies.bulks_not_due())
+      c->due = memory_.bulk_copy(p.port, c->from, c->read, now);
 }
 
 // What the warp waited for until now.
@@ -133,7 +156,9 @@ void timed_run::issue(multiprocessor& p, scheduler_state& s, warp_state& x, cycl
   access_.where = space::generic;
   const std::size_t g = choose_group(w), groups = w.groups.size();
   const uint32_t guard = i.guard.index == no_operand ? ~0u : w.mask(i.guard);
-  const bool acts = (w.groups[g].lanes & guard) != 0;
+  const uint32_t lanes = w.groups[g].lanes & guard;
+  const bool acts = lanes != 0;
+  if (o.copies == copying::poll) w.home->copies.arrive_due(*w.home, now);
   go_on(w, g, 1);
   const bool polls = std::exchange(w.yields, false);
 
@@ -144,6 +169,7 @@ void timed_run::issue(multiprocessor& p, scheduler_state& s, warp_state& x, cycl
   occupy_pipe(s, o, m_, now);
   const auto [known, kind] = result(p, i, o, now, polls, acts);
   if (acts) {
+    start_copies(p, w, o, lanes, now, known);
     for (int k = 0; k < o.results; ++k) x.registers[o.result[k]] = stamp(known, kind);
     for (int k = 0; k < o.to_flags; ++k) x.flags[o.to_flag[k]] = stamp(known, kind);
   }

@@ -175,7 +175,7 @@ void timed_run::find_next(warp_state& x, cycle earliest) {
     x.pc = w.groups[g].pc;
     const operation& o = operations_[x.pc];
     const instruction& i = code.code[x.pc];
-    const bool meets = i.how == flow::block_barrier || i.relaxed || i.acquires;
+    const bool meets = i.how == flow::block_barrier || i.relaxed || i.acquires || o.copies == copying::poll;
     if ((!o.free && !o.costless) || (o.costless && meets)) {
       x.ready = x.known = when_known(x, o, earliest, x.reason);
       x.waits = false;
