@@ -224,6 +224,17 @@ TEST(Time, AWaitForGroupsLeavesTheLastOnTheirWay) {
   expect_clocks(run("0"), rest + between * m.alu, {"dram", "alu"}, .03);
 }
 
+TEST(Time, APollOfAPhaseThatIsOverWaitsForNothing) {
+  const machine m = one_processor();
+  const buffer<uint64_t> from(2);
+  const std::string over = "p: mbarrier.try_wait.parity.shared.b64 %p4, [m], 0;\n@!%p4 bra p;\n";
+  const std::string text = kernel_text(1, rooms + bulk(16) + wait_for_bulk("first") + bulk(16) + over +
+                                              repeated(100, "min.u32 %r2, %r2, 7;\n") + wait_for_bulk("second"));
+  const double start = m.special + m.alu + m.to_guard + m.warp_sync, poll = m.shared + m.to_guard + m.not_taken;
+  expect_clocks([&](const machine& on) { return timed(on, text, {1, 1}, {from.address()}).clocks; },
+                start + m.dram + m.bulk + 3 * poll + 100 * m.alu, {"dram", "alu"}, .05);
+}
+
 // --- Pipes ----------------------------------------------------------------------------------------------------------
 
 constexpr int loop_length = 256;
