@@ -14,14 +14,13 @@ double bound_of(const row& r, const gpu_rates& on, double seconds) {
 
 double by_unit(const row& r, double count) { return count * 128 / static_cast<double>(r.tensor.raw_bytes); }
 
-// From the library's folder on: where it was built is nobody's business.
+}  // namespace
+
 std::string short_name(const std::string& file) {
   for (const char* folder : {"/include/tuck/", "/bench/", "/examples/", "/test/"})
     if (const size_t at = file.rfind(folder); at != std::string::npos) return file.substr(at + 1);
   return file.substr(file.rfind('/') + 1);
 }
-
-}  // namespace
 
 void add_counts(nlohmann::ordered_json& to, const row& r, const std::vector<gpu_rates>& gpus) {
   for (const char* key :

@@ -14,4 +14,7 @@ void print_counts(const std::vector<row>& rows, const std::vector<gpu_rates>& gp
 // The source lines of each row that execute most.
 void print_profile(const std::vector<row>& rows, std::FILE* to);
 
+// A path from the library's folder on: where it was built is nobody's business.
+std::string short_name(const std::string& file);
+
 }  // namespace tuck::bench

@@ -66,7 +66,7 @@ device_cost copy_on_device([[maybe_unused]] uint64_t raw_bytes, [[maybe_unused]]
   device_cost cost;
 #if defined(TUCK_CUDAPTX)
   const device_timing timing(1, 2 * raw_bytes);
-  cost = timing.measure(limits, [&](uint32_t i) { timing.copy_plainly(i, raw_bytes); }, [] {});
+  cost = timing.measure(limits, [&](uint32_t i) { timing.copy_plainly(i, raw_bytes); }, [=] { return 2 * raw_bytes; });
 #elif !defined(TUCK_CUDASIM)
   const uint64_t moved = 2 * raw_bytes;
   cost.seconds = device_timing(buffers_in_turn(raw_bytes), moved).copy_seconds(limits, moved);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "bench/micro/coder.hpp"
+#include "bench/micro/model.hpp"
 #include "bench/micro/points.hpp"
 #include "bench/support/roofline.hpp"
 
@@ -26,6 +27,7 @@ struct device_cost {
   uint64_t launches = 0;                // counted, as the bytes
   device_counts counts = {};            // by the engine
   std::vector<source_line> lines = {};  // likewise, that which executes most first
+  prediction predicted = {};            // under the model of time
 };
 
 // How long to go on: at least `least_runs`, then until `seconds` have passed, at most `most_runs`. The simulator runs

@@ -1,6 +1,7 @@
 // tuck-bench: how fast the codecs are and how small tensors get. This file is the options and the course of a run.
 #include "bench/micro/counts.hpp"
 #include "bench/micro/environment.hpp"
+#include "bench/micro/predictions.hpp"
 #include "bench/micro/progress_line.hpp"
 #include "bench/micro/runner.hpp"
 #include "bench/support/gpus.hpp"
@@ -49,6 +50,7 @@ struct options {
   std::vector<double> sparsities;
   std::vector<unsigned> threads;
   std::vector<std::string> levels;
+  model_request model;
 };
 
 CLI::Option* add_list(CLI::App& app, const std::string& name, auto& values, const std::string& what,
@@ -65,8 +67,9 @@ void add_options(CLI::App& app, options& o) {
   add_list(app, "--pattern", o.patterns, "iid, clustered, recorded, smooth, sums, runs", "NAME,...");
   add_list(app, "--sparsity", o.sparsities, "Shares of zeros", "S,...");
   add_list(app, "--size", o.sizes, "Sizes of a tensor, as 64KiB or 1GiB", "SIZE,...");
-  app.add_option("--where", o.where, "host, device or both; ptx: the instructions of kernels, in preset ptx")
-      ->check(CLI::IsMember({"host", "device", "both", "ptx"}).description(""))
+  app.add_option("--where", o.where,
+                 "host, device or both; in preset ptx: ptx, the instructions of kernels, or model, their time")
+      ->check(CLI::IsMember({"host", "device", "both", "ptx", "model"}).description(""))
       ->type_name("WHERE");
   add_list(app, "--threads", o.threads, "Threads of tuck's codecs on the host; 0 is one a core. Peers have one",
            "N,...")
@@ -77,7 +80,16 @@ void add_options(CLI::App& app, options& o) {
       ->capture_default_str()
       ->type_name("SIZE");
   app.add_flag("--no-peers", o.no_peers, "Without the libraries beside");
-  app.add_flag("--profile", o.profile, "With --where ptx: the source lines of each row that execute most");
+  app.add_flag("--profile", o.profile,
+               "With --where ptx: the source lines that execute most; with model: that wait most");
+  auto* gpu = app.add_option("--gpu", o.model.gpu, "With --where model: h100 (calibrated), a100, h200, b200, t4, a10");
+  gpu->type_name("NAME");
+  add_list(app, "--what-if", o.model.what_ifs,
+           "With --where model: blocks=2, free=FILE:FIRST-LAST (lines that cost nothing), or a constant: dram=0",
+           "NAME=VALUE,...");
+  app.add_option("--sample", o.model.sampled, "With --where model: multiprocessors that stand for all; 4 above 64 MiB")
+      ->check(CLI::Range(1, 1024).description(""))
+      ->type_name("N");
   app.add_flag("--list", o.list, "Say what would be measured, and stop");
   app.footer(
       "An axis that is given replaces its default, and all that is given is combined. Flags of Google Benchmark\n"
@@ -171,19 +183,22 @@ std::string usual_recordings() {
 // Where the device's rows are from. Throws CLI::ValidationError where they cannot be what was asked for.
 place wanted_device(const options& o) {
   const place there = device_place();
-  if ((o.where == "ptx" || o.profile) && there != place::ptx)
-    throw CLI::ValidationError(o.where == "ptx" ? "--where ptx" : "--profile",
+  const bool modelled = o.where == "model", by_engine = modelled || o.where == "ptx";
+  if ((by_engine || o.profile) && there != place::ptx)
+    throw CLI::ValidationError(by_engine ? "--where " + o.where : "--profile",
                                std::string("kernels of this build run on ") +
                                    (there == place::gpu ? "a GPU" : "the simulator") +
                                    ", where nobody counts instructions; those of preset ptx are counted");
-  return there;
+  if (!modelled && (!o.model.gpu.empty() || !o.model.what_ifs.empty()))
+    throw CLI::ValidationError(o.model.gpu.empty() ? "--what-if" : "--gpu", "needs --where model");
+  return modelled ? place::model : there;
 }
 
 // Throws CLI::ValidationError.
 std::vector<point> wanted_points(const options& o) {
   const place device = wanted_device(o);
-  const auto on_host =
-      o.where == "device" || o.where == "ptx" ? std::vector<entry>{} : runner::host_coders(!o.no_peers);
+  const auto on_host = o.where == "device" || o.where == "ptx" || o.where == "model" ? std::vector<entry>{}
+                                                                                     : runner::host_coders(!o.no_peers);
   const auto on_device = o.where == "host" ? std::vector<entry>{} : runner::device_coders(!o.no_peers);
   std::vector<entry> all = on_host;
   all.insert(all.end(), on_device.begin(), on_device.end());
@@ -274,8 +289,13 @@ int conclude(const options& o, const findings& found, const std::string& command
   const auto around = environment(threads != 0 ? threads : std::thread::hardware_concurrency(), command);
   const auto gpus = device_place() == place::ptx ? read_bounded_gpus(TUCK_BENCH_GPUS) : std::vector<gpu_rates>{};
   print_table(found.rows, stdout);
-  print_counts(found.rows, gpus, stdout);
-  if (o.profile) print_profile(found.rows, stdout);
+  if (o.where == "model") {
+    print_predictions(found.rows, stdout);
+    if (o.profile) print_waits(found.rows, stdout);
+  } else {
+    print_counts(found.rows, gpus, stdout);
+    if (o.profile) print_profile(found.rows, stdout);
+  }
   const auto text = [&](const char* key) { return around.at(key).get<std::string>(); };
   std::printf("\n%s, %s; tuck %s at %s; %s\n",
               around.at("device").is_null() ? text("cpu").c_str() : around["device"]["name"].get<std::string>().c_str(),
@@ -306,9 +326,13 @@ int bench(int argc, char** argv) {
     app.parse(static_cast<int>(ours.size()), ours.data());
     points = wanted_points(o);
     peer_chunk = wanted_peer_chunk(o);
+    if (o.where == "model") use_model(o.model, 1);
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error, std::cout, std::cerr);
     return code == 0 ? 0 : bad_usage;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "tuck-bench: --where model: %s\n", error.what());
+    return bad_usage;
   }
   if (o.list) {
     for (const point& p : points)
@@ -325,7 +349,7 @@ int bench(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(count, for_google.data())) return bad_usage;
 
   const run_limits limits = o.quick ? run_limits{3, 15, .03} : run_limits{5, 40, .15};
-  runner run(o.recordings.value_or(usual_recordings()), limits, peer_chunk);
+  runner run(o.recordings.value_or(usual_recordings()), limits, peer_chunk, o.model);
   progress_line progress(points);
   findings found;
   for (const point& p : points)

@@ -23,6 +23,7 @@ struct axes {
 };
 
 axes all_of(extent how_much, place where) {
+  if (where == place::model) return {{pattern::clustered}, {default_sparsity}, {default_size(how_much, where)}};
   if (where == place::ptx) {
     if (how_much == extent::quick) return {{pattern::sums}, {0, .6}, {default_size(how_much, where)}};
     return {{pattern::sums, pattern::runs}, {0, .3, .5, .6, .9, .95, 1}, {default_size(how_much, where)}};
@@ -172,6 +173,7 @@ uint64_t default_size(extent how_much, place where) noexcept {
     case place::host: return how_much == extent::quick ? 4 * MiB : 16 * MiB;
     case place::gpu: return how_much == extent::quick ? 16 * MiB : 256 * MiB;
     case place::ptx: return how_much == extent::quick ? MiB : 8 * MiB;
+    case place::model: return how_much == extent::quick ? MiB : 256 * MiB;
     case place::sim: break;
   }
   return how_much == extent::quick ? 64 * KiB : 256 * KiB;

@@ -12,11 +12,11 @@
 
 namespace tuck::bench {
 
-// Where a coder runs: ptx is the engine that executes what nvcc emits, and counts.
-enum class place { host, gpu, sim, ptx };
+// Where a coder runs: ptx is the engine that executes what nvcc emits, and counts; model is its model of time.
+enum class place { host, gpu, sim, ptx, model };
 
 constexpr const char* name(place p) noexcept {
-  constexpr const char* names[] = {"host", "gpu", "sim", "ptx"};
+  constexpr const char* names[] = {"host", "gpu", "sim", "ptx", "model"};
   return names[static_cast<int>(p)];
 }
 

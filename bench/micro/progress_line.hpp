@@ -48,6 +48,9 @@ class progress_line {
     char figure[64] = "failed";
     if (r != nullptr && r->time.runs != 0)
       std::snprintf(figure, sizeof figure, "%.3f GB/s, R %.3f", r->gb_per_s(), r->of_copy);
+    else if (r != nullptr && r->predicted.made())
+      std::snprintf(figure, sizeof figure, "%.1f us, %.0f GB/s, R %.2f", 1e6 * r->predicted.seconds,
+                    r->predicted_gb_per_s(), r->predicted_of_copy());
     else if (r != nullptr && r->counted())
       std::snprintf(figure, sizeof figure, "%.2f instructions for 128 bytes",
                     r->counts.instructions * 128 / double(r->tensor.raw_bytes));

@@ -1,6 +1,7 @@
 #include "bench/micro/results.hpp"
 
 #include "bench/micro/counts.hpp"
+#include "bench/micro/predictions.hpp"
 
 #include <algorithm>
 #include <map>
@@ -45,6 +46,7 @@ nlohmann::ordered_json as_json(const nlohmann::ordered_json& environment, const 
       if (r.way.level) one["cpu_level"] = name(*r.way.level);
     }
     add_counts(one, r, gpus);
+    if (r.predicted.made()) one["model"] = prediction_json(r);
     list.push_back(one);
   }
   return {{"schema", "tuck-bench/1"}, {"complete", complete}, {"environment", environment}, {"rows", list}};

@@ -36,10 +36,13 @@ struct row {
   double max_error = 0;
   device_counts counts = {};  // by the engine
   std::vector<source_line> lines = {};
+  prediction predicted = {};  // of the whole tensor, also where a part was run
 
   std::string name() const { return row_name(bench::name(what), coder, tensor, where, way); }
   double ratio() const { return static_cast<double>(tensor.raw_bytes) / static_cast<double>(encoded_bytes); }
   bool counted() const { return counts.instructions > 0; }
+  double predicted_gb_per_s() const { return static_cast<double>(tensor.raw_bytes) / predicted.seconds * 1e-9; }
+  double predicted_of_copy() const { return predicted.copy_seconds / predicted.seconds; }
   double gb_per_s() const { return static_cast<double>(tensor.raw_bytes) / time.median * 1e-9; }
 };
 

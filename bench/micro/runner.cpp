@@ -118,16 +118,43 @@ std::vector<operation> runner::operations_of(const point& p) {
   return {operation::encode, operation::decode};
 }
 
+// Under the model of time a part of a large tensor is run, on as small a part of the GPU.
+tensor_request runner::run_tensor(const point& p) {
+  tensor_request t = p.tensor;
+  sample_ = p.where == place::model ? use_model(model_, t.raw_bytes) : model_sample{};
+  if (sample_.share == 1) return t;
+  constexpr double unit = 64 * 1024;
+  const double units = std::round(sample_.share * static_cast<double>(t.raw_bytes) / unit);
+  t.raw_bytes = static_cast<uint64_t>(std::max(units, 1.) * unit);
+  return t;
+}
+
+// What a row of the part says of the whole: the time is the same, but for the rounding of the part's size.
+row runner::whole(row r) const {
+  r.predicted.sampled = sample_.processors;
+  if (sample_.share == 1) return r;
+  const double part = static_cast<double>(wanted_.raw_bytes) / static_cast<double>(r.tensor.raw_bytes);
+  for (double* const seconds : {&r.predicted.seconds, &r.predicted.copy_seconds})
+    *seconds = r.predicted.launch_seconds + (*seconds - r.predicted.launch_seconds) * sample_.share / part;
+  r.encoded_bytes = static_cast<uint64_t>(std::round(static_cast<double>(r.encoded_bytes) / part));
+  r.moved_bytes /= part;
+  for (double* const count :
+       {&r.counts.instructions, &r.counts.lanes, &r.counts.wavefronts, &r.counts.least_wavefronts, &r.counts.sectors})
+    *count /= part;
+  return r;
+}
+
 // The tensor, if it is another than before, and the coder.
 void runner::prepare(const point& p) {
-  if (!(wanted_ == p.tensor) || tensor_.values.empty()) {
+  const tensor_request tensor = run_tensor(p);
+  if (!(wanted_ == tensor) || tensor_.values.empty()) {
     host_.reset();
     device_.reset();
     coder_name_.clear();
     bounds_.reset();
-    tensor_ = tensors_.make(p.tensor);
+    tensor_ = tensors_.make(tensor);
     restored_.assign(tensor_.values.size(), std::byte{});
-    wanted_ = p.tensor;
+    wanted_ = tensor;
   }
   const std::string name = row_name("", p.coder.name, p.tensor, p.where, p.way);
   tuck::detail::level_in_use() = p.way.level.value_or(usual_level_);
@@ -140,7 +167,7 @@ void runner::prepare(const point& p) {
   tolerance_ = 0;
   if (!is_copy(p.coder.name)) {
     tolerance_ = tolerance_for(p);
-    const coder_request request{p.tensor.type, p.tensor.raw_bytes, peer_chunk_bytes_, tolerance_};
+    const coder_request request{tensor.type, tensor.raw_bytes, peer_chunk_bytes_, tolerance_};
     if (p.where != place::host) {
       const device_peer* const found = device_peer_of(p.coder.name);
       device_ = found != nullptr ? found->make(request) : make_device_coder(p.coder.name, request);
@@ -220,22 +247,23 @@ row runner::measure(const point& p, operation what) {
   r.sparsity = tensor_.sparsity;
   r.where = p.where;
   r.way = p.way;
-  if (what == operation::copy) return measure_copy(r);
-  return p.where == place::host ? measure_on_host(r) : measure_on_device(r);
+  if (what == operation::copy) return whole(measure_copy(r));
+  return p.where == place::host ? measure_on_host(r) : whole(measure_on_device(r));
 }
 
 row runner::measure_copy(row r) {
-  r.encoded_bytes = r.tensor.raw_bytes;
-  r.moved_bytes = 2 * static_cast<double>(r.tensor.raw_bytes);
+  r.encoded_bytes = wanted_.raw_bytes;
+  r.moved_bytes = 2 * static_cast<double>(wanted_.raw_bytes);
   std::vector<double> seconds, again;
   if (r.where == place::host) {
     const auto copy = [&] { std::memcpy(restored_.data(), tensor_.values.data(), restored_.size()); };
     run_in_turn(limits_, r.tensor.raw_bytes, copy, copy, seconds, again);
   } else {
-    const device_cost cost = copy_on_device(r.tensor.raw_bytes, limits_);
+    const device_cost cost = copy_on_device(wanted_.raw_bytes, limits_);
     seconds = cost.seconds;
     r.counts = cost.counts;
     r.lines = cost.lines;
+    r.predicted = cost.predicted;
   }
   r.time = statistics_of(seconds);
   r.of_copy = 1;
@@ -281,6 +309,7 @@ row runner::measure_on_device(row r) {
   r.max_error = error_;
   r.counts = cost.counts;
   r.lines = cost.lines;
+  r.predicted = cost.predicted;
   r.time = statistics_of(cost.seconds);
   if (r.time.runs != 0) r.of_copy = statistics_of(cost.copy_seconds).median / r.time.median;
   return r;

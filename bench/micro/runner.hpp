@@ -15,8 +15,12 @@ namespace tuck::bench {
 class runner {
  public:
   // peer_chunk_bytes: of what peers code on its own.
-  runner(std::string recordings, const run_limits& limits, uint64_t peer_chunk_bytes = 64 * 1024)
-      : tensors_(std::move(recordings)), limits_(limits), peer_chunk_bytes_(peer_chunk_bytes) {}
+  runner(std::string recordings, const run_limits& limits, uint64_t peer_chunk_bytes = 64 * 1024,
+         model_request model = {})
+      : tensors_(std::move(recordings)),
+        limits_(limits),
+        peer_chunk_bytes_(peer_chunk_bytes),
+        model_(std::move(model)) {}
 
   // Every coder there is, copies among them.
   static std::vector<entry> host_coders(bool with_peers);
@@ -36,6 +40,8 @@ class runner {
   };
 
   void prepare(const point& p);
+  tensor_request run_tensor(const point& p);
+  row whole(row r) const;
   exactness lossy_bounds();
   exactness as_exact_as(const peer& zfp, double bound);
   double tolerance_for(const point& p);
@@ -47,6 +53,8 @@ class runner {
   tensor_maker tensors_;
   run_limits limits_;
   uint64_t peer_chunk_bytes_;
+  model_request model_;
+  model_sample sample_ = {};
   cpu_level usual_level_ = level_of_cpu();
 
   tensor_request wanted_{};

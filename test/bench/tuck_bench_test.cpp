@@ -82,7 +82,7 @@ void expect_schema(const json& file) {
     for (const char* key :
          {"instructions_per_128_bytes", "active_lanes", "shared_wavefronts", "least_wavefronts", "sectors"})
       EXPECT_EQ(row.at(key).is_number(), counted) << name << " " << key;
-    EXPECT_EQ(row.at("bound_R").is_null() ? 0u : row.at("bound_R").size(), counted ? 4u : 0u) << name;
+    EXPECT_EQ(row.at("bound_R").is_null() ? 0u : row.at("bound_R").size(), counted ? 5u : 0u) << name;
     if (!timed) continue;
     EXPECT_GE(row.at("runs"), 3);
     EXPECT_GT(row.at("best_seconds"), 0);
@@ -267,6 +267,51 @@ TEST_F(tuck_bench, counts_instructions_where_they_are_counted) {
   }
 }
 
+// Likewise.
+TEST_F(tuck_bench, predicts_time_where_there_is_a_model) {
+  const std::string options = "--where model --no-peers --codec copy,zvc --size 64KiB --sparsity .6 --type f32 ";
+  const int code = run(options + "--profile --out " + path("model.json"));
+  if (code == 2) {
+    EXPECT_NE(output_.find("those of preset ptx"), std::string::npos) << output_;
+    EXPECT_TRUE(std::filesystem::is_empty(directory_));
+    return;
+  }
+  ASSERT_EQ(code, 0) << output_;
+  EXPECT_NE(output_.find("warps spend most clocks"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("include/tuck/"), std::string::npos) << "no source lines";
+  const json file = results("model.json");
+  ASSERT_EQ(file.at("rows").size(), 3u);
+  for (const json& row : file.at("rows")) {
+    const json& model = row.at("model");
+    EXPECT_GT(model.at("seconds"), 4e-6);
+    EXPECT_LT(model.at("seconds"), 100e-6);
+    EXPECT_NEAR(model.at("gb_per_s"), 65536 / model.at("seconds").get<double>() * 1e-9, 1e-6);
+    EXPECT_LE(model.at("R"), 1.01);
+    EXPECT_GT(model.at("registers"), 15);
+    EXPECT_TRUE(model.at("sampled_processors").is_null());
+    double shares = 0;
+    for (const json& share : model.at("waits")) shares += share.get<double>();
+    EXPECT_NEAR(shares, 1, 1e-6);
+    EXPECT_TRUE(row.at("median_seconds").is_null());  // nothing was measured
+    EXPECT_GT(row.at("instructions_per_128_bytes"), 2);
+  }
+  // Twice as many blocks take no longer; a memory without latency takes less.
+  const auto seconds = [&](const std::string& more) {
+    EXPECT_EQ(run(options + more + " --out " + path("other.json")), 0) << output_;
+    return results("other.json").at("rows").at(1).at("model").at("seconds").get<double>();
+  };
+  EXPECT_LT(seconds("--what-if dram=0,l2=0"), .95 * seconds(""));
+  const auto refused = [&](const std::string& more, const std::string& word) {
+    EXPECT_EQ(run(options + more), 2) << more;
+    EXPECT_NE(output_.find(word), std::string::npos) << output_;
+  };
+  refused("--gpu h101", "unknown GPU 'h101'");
+  refused("--what-if dram", "NAME=VALUE");
+  refused("--what-if drum=1", "unknown constant 'drum'");
+  refused("--what-if free=encoder.cuh:9", "free=FILE:FIRST-LAST");
+  refused("--what-if blocks=0", "blocks");
+}
+
 TEST_F(tuck_bench, says_what_it_would_do) {
   ASSERT_EQ(run("--list --where host --codec zvc --size 64MiB --sparsity 0.9"), 0);
   EXPECT_EQ(output_, "encode/zvc/f32/s:0.90/clustered/64MiB/host\ndecode/zvc/f32/s:0.90/clustered/64MiB/host\n");
@@ -289,6 +334,8 @@ TEST_F(tuck_bench, refuses_what_it_does_not_know_and_writes_nothing) {
   refused("--frobnicate", "--frobnicate");
   for (const char* size : {"7B", "32MiB", "a"}) refused(std::string("--peer-chunk ") + size, "--peer-chunk");
   refused("--codec quantize --type u8", "quantize");
+  refused("--where host --gpu h100", "--where model");
+  refused("--where host --what-if dram=0", "--where model");
   EXPECT_EQ(run("--codec zvc --size 4KiB --where host --out " + path("no/such/directory.json")), 1);
   EXPECT_NE(output_.find("no/such/directory.json"), std::string::npos) << output_;
   EXPECT_EQ(run("--codec zvc --size 4KiB --where host --pattern recorded --data " + path("")), 1);

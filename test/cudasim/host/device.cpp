@@ -44,12 +44,17 @@ cudaError_t check(const cudaLaunchConfig_t& c, const void* kernel, std::uint64_t
   return cudaSuccess;
 }
 
+int processors() {
+  const int known = limits().processors;
+  return known != 0 ? known : get_settings().sm_count;
+}
+
 cudaError_t attribute_value(int* value, cudaDeviceAttr attribute) {
   switch (attribute) {
     case cudaDevAttrMaxThreadsPerBlock: *value = max_threads; break;
     case cudaDevAttrMaxSharedMemoryPerBlock: *value = max_static_shared; break;
     case cudaDevAttrWarpSize: *value = 32; break;
-    case cudaDevAttrMultiProcessorCount: *value = get_settings().sm_count; break;
+    case cudaDevAttrMultiProcessorCount: *value = processors(); break;
     case cudaDevAttrL2CacheSize: *value = 4 << 20; break;
     case cudaDevAttrMaxThreadsPerMultiProcessor: *value = limits().threads_per_sm; break;
     case cudaDevAttrComputeCapabilityMajor: *value = limits().compute_capability / 10; break;
@@ -151,7 +156,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int d) {
     p->sharedMemPerMultiprocessor = static_cast<std::size_t>(limits().shared_per_sm);
     p->warpSize = 32;
     p->maxThreadsPerBlock = max_threads;
-    p->multiProcessorCount = get_settings().sm_count;
+    p->multiProcessorCount = processors();
     p->maxThreadsPerMultiProcessor = limits().threads_per_sm;
     p->major = limits().compute_capability / 10;
     p->minor = limits().compute_capability % 10;
@@ -201,7 +206,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* ke
   });
 }
 
-// By threads and shared memory: a guess, because registers are not known.
+// By threads and shared memory, a guess, unless registers count.
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* kernel, int threads,
                                                                    std::size_t dynamic_bytes, unsigned) {
   return api(call_kind::work, [&] {
@@ -214,6 +219,6 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, 
     const std::size_t each = k.static_shared + dynamic_bytes + static_cast<std::size_t>(d.shared_reserved);
     const int by_shared = too_much ? 0 : each == 0 ? d.blocks_per_sm : d.shared_per_sm / static_cast<int>(each);
     *blocks = std::min({by_threads, by_shared, d.blocks_per_sm});
-    return cudaSuccess;
+    return *blocks == 0 ? cudaSuccess : count_registers(kernel, threads, dynamic_bytes, *blocks);
   });
 }

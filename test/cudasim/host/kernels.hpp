@@ -56,6 +56,7 @@ struct device_limits {
   int threads_per_sm, blocks_per_sm;
   int shared_per_sm, shared_per_block,
       shared_reserved;  // that a kernel may opt in to; that a block costs beside its own
+  int processors = 0;   // 0: as the settings say
 };
 device_limits limits();
 
@@ -64,6 +65,8 @@ struct kernel_limits {
   std::size_t static_shared = 0, local = 0;
 };
 cudaError_t find_kernel(const void* kernel, kernel_limits& l);
+// The blocks that a multiprocessor holds, if registers count; else leaves `blocks` as it is.
+cudaError_t count_registers(const void* kernel, int threads, std::size_t dynamic_bytes, int& blocks);
 
 // --- What kernels may touch, if anyone wants to know ---------------------------------------------------------------
 

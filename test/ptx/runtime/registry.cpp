@@ -17,6 +17,7 @@ struct module {
   image ptx;
   bool loaded = false;
   std::map<std::string, const ptx::kernel*> kernels;
+  std::map<std::string, std::uint32_t> registers;
   std::string failure;
 
   void load() {
@@ -65,6 +66,19 @@ cudaError_t find(const void* host, const ptx::kernel*& kernel) {
   if (k == home.kernels.end()) return cudaErrorInvalidDeviceFunction;
   kernel = k->second;
   return cudaSuccess;
+}
+
+// By name: the model has kernels in an order of its own.
+std::uint32_t registers_of(const ptx::kernel& kernel, int arch) {
+  cudasim::detail::quiet_lock lock(all().mutex);
+  const std::string& name = ptx::name(kernel);
+  for (const auto& m : all().modules) {
+    if (!m->kernels.contains(name)) continue;
+    std::uint32_t& known = m->registers[name];
+    if (known == 0) known = registers_of(m->ptx.text, name, arch);
+    return known;
+  }
+  throw std::runtime_error(name + ": a kernel of no module");
 }
 
 int target() {

@@ -3,6 +3,7 @@
 
 #include "launch.hpp"
 #include "registry.hpp"
+#include "time.hpp"
 
 #include <cstdlib>
 #include <mutex>
@@ -67,6 +68,12 @@ constexpr architecture architectures[] = {
     {120, {120, 1536, 24, 100 * kib, 99 * kib, kib}},
 };
 
+device_limits limits_of(int target) {
+  for (const architecture& a : architectures)
+    if (a.target == target) return a.limits;
+  return architectures[0].limits;
+}
+
 }  // namespace
 
 // CUDASIM_MAY_READ_UNWRITTEN=one.cuh:two.cuh in the environment.
@@ -95,17 +102,39 @@ void apply(const settings& s) {
 void clear_traffic() { ptx::clear_counts(); }
 
 device_limits limits() {
-  const int target = cudaptx::target();
-  for (const architecture& a : architectures)
-    if (a.target == target) return a.limits;
-  return architectures[0].limits;
+  if (const auto model = ptx::time::current_model()) {
+    const auto whole = [](double n) { return static_cast<int>(n); };
+    const ptx::time::machine& on = model->on;
+    device_limits l = limits_of(on.arch);
+    l.threads_per_sm = whole(on.threads);
+    l.blocks_per_sm = whole(on.blocks);
+    l.shared_per_sm = whole(on.shared_bytes);
+    l.processors = whole(on.processors);
+    return l;
+  }
+  return limits_of(cudaptx::target());
 }
-
 cudaError_t find_kernel(const void* kernel, kernel_limits& l) {
   const ptx::kernel* code = nullptr;
   const cudaError_t e = cudaptx::find(kernel, code);
   if (e == cudaSuccess) l = {ptx::max_threads(*code), ptx::static_shared_bytes(*code), ptx::local_bytes(*code)};
   return e;
+}
+
+cudaError_t count_registers(const void* kernel, int threads, std::size_t dynamic_bytes, int& blocks) {
+  const auto model = ptx::time::current_model();
+  if (model == nullptr) return cudaSuccess;
+  const ptx::kernel* code = nullptr;
+  if (const cudaError_t e = cudaptx::find(kernel, code); e != cudaSuccess) return e;
+  try {
+    const std::size_t shared = ptx::static_shared_bytes(*code) + dynamic_bytes;
+    blocks = static_cast<int>(ptx::time::resident_blocks(
+        model->on, model->registers(*code), static_cast<std::uint32_t>(threads), static_cast<std::uint32_t>(shared)));
+    return cudaSuccess;
+  } catch (const std::exception& e) {
+    record_error(std::string(e.what()) + "\n");
+    return cudaErrorInvalidKernelImage;
+  }
 }
 
 // A graph's replays hand out the same memory again and again.

@@ -1,6 +1,7 @@
 #include "access.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace ptx {
 namespace {
@@ -137,35 +138,71 @@ namespace {
 
 // Distinct numbers among those that fill `all`.
 std::size_t unique_count(std::vector<uint64_t>& all) {
-  std::sort(all.begin(), all.end());
+  if (!std::is_sorted(all.begin(), all.end())) std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
   return all.size();
 }
 
+// The words that a warp's access touches, by bank. A lane touches at most one word of a bank.
+class bank_words {
+ public:
+  void end_round() {
+    ++round_;
+    wavefronts_ += most_;
+    lane_wavefronts_ += most_lanes_;
+    most_ = most_lanes_ = 0;
+    distinct_in_round_.fill(0);
+    lanes_in_round_.fill(0);
+  }
+  void touch(uint64_t word) {
+    const std::size_t bank = word % banks;
+    most_lanes_ = std::max(most_lanes_, ++lanes_in_round_[bank]);
+    seen* const first = words_[bank].data();
+    seen* const last = first + distinct_[bank];
+    seen* const found = std::find_if(first, last, [=](const seen& s) { return s.word == word; });
+    if (found != last && found->round == round_) return;
+    if (found == last) ++distinct_[bank];
+    *found = {word, round_};
+    most_ = std::max(most_, ++distinct_in_round_[bank]);
+  }
+
+  // Of the rounds that have ended.
+  uint32_t wavefronts() const { return wavefronts_; }
+  uint32_t lane_wavefronts() const { return lane_wavefronts_; }
+  uint32_t distinct() const { return std::accumulate(distinct_.begin(), distinct_.end(), 0u); }
+
+ private:
+  static constexpr std::size_t banks = 32;
+  struct seen {
+    uint64_t word;
+    uint32_t round;
+  };
+  std::array<std::array<seen, 32>, banks> words_;
+  std::array<uint32_t, banks> distinct_{}, distinct_in_round_{}, lanes_in_round_{};
+  uint32_t round_ = 0, most_ = 0, most_lanes_ = 0, wavefronts_ = 0, lane_wavefronts_ = 0;
+};
+
 // Accesses of 8 and 16 bytes take 2 and 4 rounds of lanes; in each, a bank gives one word, or changes one for one lane.
 void count_shared(warp& w, const instruction& i, uint32_t lanes, unsigned bytes) {
-  static thread_local std::vector<uint64_t> round, all;
   const int lanes_a_round = bytes <= 4 ? 32 : static_cast<int>(128 / bytes);
-  uint64_t wavefronts = 0;
-  all.clear();
+  bank_words words;
   for (int first = 0; first < 32; first += lanes_a_round) {
-    round.clear();
     for (int l = first; l < first + lanes_a_round; ++l) {
       if ((lanes >> l & 1) == 0) continue;
       const uint64_t a = address_in(w, i, l) & ~window_mask;
-      for (uint64_t word = a / 4; word <= (a + bytes - 1) / 4; ++word) round.push_back(word);
+      for (uint64_t word = a / 4; word <= (a + bytes - 1) / 4; ++word) words.touch(word);
     }
-    if (round.empty()) continue;
-    all.insert(all.end(), round.begin(), round.end());
-    if (i.moves != traffic::atomic) unique_count(round);
-    std::array<uint32_t, 32> banks{};
-    for (const uint64_t word : round) ++banks[word % 32];
-    wavefronts += *std::max_element(banks.begin(), banks.end());
+    words.end_round();
   }
   pc_counts& c = w.run->counts[w.pc];
   ++c.requests;
-  c.wavefronts += wavefronts;
-  c.least_wavefronts += (unique_count(all) + 31) / 32;
+  c.wavefronts += i.moves == traffic::atomic ? words.lane_wavefronts() : words.wavefronts();
+  c.least_wavefronts += (words.distinct() + 31) / 32;
+  if (access_record* const r = w.run->record) {
+    r->where = space::shared;
+    r->wavefronts = words.wavefronts();
+    r->lane_wavefronts = words.lane_wavefronts();
+  }
 }
 
 }  // namespace
@@ -189,6 +226,10 @@ void count_traffic(warp& w, const instruction& i, uint32_t lanes, unsigned bytes
     }
   }
   const uint64_t n = unique_count(all), tensors = unique_count(of_tensors);
+  if (access_record* const r = w.run->record) {
+    r->where = space::global;
+    r->sectors = all;
+  }
   w.run->counts[w.pc].sectors += n;
   counters& c = w.run->totals;
   if (reads) {

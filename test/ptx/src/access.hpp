@@ -32,6 +32,10 @@ std::string describe(const warp& w, const async_copy& c);  // who started it, an
 // Ends the launch: what shared_memory says of an access to these bytes.
 [[noreturn]] void fault_in_shared(const warp& w, const char* wrong, uint64_t address, uint32_t other, int lane);
 
+// When the last of the copies comes that these lanes wait for, or whose mbarrier they poll while it lacks nothing else.
+// 0 if they wait for none.
+uint64_t copies_due(const warp& w, const instruction& i, uint32_t lanes);
+
 // Sectors and wavefronts of a warp's access.
 void count_traffic(warp& w, const instruction& i, uint32_t lanes, unsigned bytes, bool reads, bool writes);
 

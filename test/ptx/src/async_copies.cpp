@@ -69,7 +69,7 @@ void async_copies::wait(warp& w, int lane, uint32_t newest, bool all) {
   if (all) ++t.groups;
   std::erase_if(t.open, [&](uint16_t number) {
     async_copy& c = copies_[number];
-    if (c.group >= t.groups || t.groups - c.group <= newest) return false;
+    if (!waits_for(c, t.groups, newest)) return false;
     finish(w, c);
     shared_memory& s = w.home->shared;
     if (s.checked()) s.finish_copy(c.to, c.bytes, thread, w.clock, number);
@@ -103,6 +103,36 @@ void async_copies::arrive_some(block& b, bool all) {
   for (std::size_t n = 0; n < copies_.size(); ++n)
     if (copies_[n].bytes != 0 && copies_[n].is_bulk && !copies_[n].arrived && (all || b.warps[0].run->flip()))
       arrive(b, static_cast<uint16_t>(n));
+}
+
+void async_copies::arrive_due(block& b, uint64_t now) {
+  if (on_their_way_ == 0) return;
+  for (std::size_t n = 0; n < copies_.size(); ++n)
+    if (const async_copy& c = copies_[n]; c.bytes != 0 && c.is_bulk && !c.arrived && c.due <= now)
+      arrive(b, static_cast<uint16_t>(n));
+}
+
+std::vector<async_copy*> async_copies::bulks_not_due() {
+  std::vector<async_copy*> found;
+  for (async_copy& c : copies_)
+    if (c.bytes != 0 && c.is_bulk && !c.arrived && c.due == 0) found.push_back(&c);
+  return found;
+}
+
+uint64_t async_copies::due(uint32_t thread, uint32_t newest, bool all) const {
+  uint64_t last = 0;
+  if (thread >= threads_.size()) return last;
+  const thread_copies& t = threads_[thread];
+  for (const uint16_t number : t.open)
+    if (const async_copy& c = copies_[number]; waits_for(c, t.groups + all, newest)) last = std::max(last, c.due);
+  return last;
+}
+
+uint64_t async_copies::due(uint32_t mbarrier) const {
+  uint64_t last = 0;
+  for (const async_copy& c : copies_)
+    if (c.bytes != 0 && c.is_bulk && !c.arrived && c.mbarrier == mbarrier) last = std::max(last, c.due);
+  return last;
 }
 
 void async_copies::saw_phase(warp& w, int lane, uint32_t address) {

@@ -2,8 +2,7 @@
 // the thread waits; those of bulk copies at a random time, before their phase completes. They are read from global
 // memory at once or in the end, as the seed decides.
 //
-// A model of time sees instruction::copies (module.hpp), start() and wait(), and decides with arrive() when bulk copies
-// come.
+// A model of time sees instruction::copies (module.hpp), says when each copy is due, and lets bulk copies come then.
 #pragma once
 
 #include "weak_memory.hpp"
@@ -31,6 +30,7 @@ struct async_copy {
   uint32_t mbarrier = 0;  // of a bulk copy
   uint64_t phase = 0;     // of the mbarrier when it arrived
   bool arrived = false;
+  uint64_t due = 0;              // when it comes, by a model of time; 0 if none has said so
   std::vector<std::byte> early;  // what has been read
 };
 
@@ -62,10 +62,16 @@ class async_copies {
   // cp.async.commit_group, and wait_group. `all`: also what has not been committed.
   void commit(uint32_t thread) { ++of_thread(thread).groups; }
   void wait(warp& w, int lane, uint32_t newest, bool all);
-  // Bulk copies come. On their own with settings as they are; a model of time may say when by these, too.
+  // Bulk copies come: some of them, as the seed decides; or those that are due.
   bool any_on_its_way() const { return on_their_way_ != 0; }
-  void arrive(block& b, uint16_t number);
   void arrive_some(block& b, bool all);
+  void arrive_due(block& b, uint64_t now);
+  // The thread's last cp.async, and bulk copies on their way for which nobody has said when they come.
+  async_copy& last_of(uint32_t thread) { return copies_[of_thread(thread).open.back()]; }
+  std::vector<async_copy*> bulks_not_due();
+  // When the last of those comes that a wait is for; or of those that an mbarrier lacks. 0 if there are none.
+  uint64_t due(uint32_t thread, uint32_t newest, bool all) const;
+  uint64_t due(uint32_t mbarrier) const;
   const std::vector<async_copy>& all() const { return copies_; }  // by number
 
   uint64_t& global_fence(uint32_t thread) { return of_thread(thread).global_fence; }
@@ -96,6 +102,10 @@ class async_copies {
     if (threads_.size() <= thread) threads_.resize(thread + 1u);
     return threads_[thread];
   }
+  static bool waits_for(const async_copy& c, uint32_t groups, uint32_t newest) {
+    return c.group < groups && groups - c.group > newest;
+  }
+  void arrive(block& b, uint16_t number);
   uint16_t free_number();
   void read(warp& w, async_copy& c);
   void finish(warp& w, async_copy& c);  // its bytes are there

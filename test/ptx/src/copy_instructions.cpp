@@ -157,6 +157,12 @@ void run_arrive(warp& w, const instruction& i, uint32_t lanes) {
   });
 }
 
+// Whether the phase that a poll's parity or state names is over.
+bool is_over(const warp& w, const instruction& i, int lane, uint32_t address, const mbarrier& m) {
+  if (i.mode != 0) return (m.phase & 1) != get<uint32_t>(w.in(i.from_columns[1]), lane);
+  return get<uint64_t>(w.in(i.from_columns[1]), lane) != state_of(address, m);
+}
+
 void run_poll(warp& w, const instruction& i, uint32_t lanes) {
   w.clock.tick();
   uint32_t done = 0;
@@ -166,14 +172,13 @@ void run_poll(warp& w, const instruction& i, uint32_t lanes) {
     if (i.mode != 0) {
       const auto parity = get<uint32_t>(w.in(i.from_columns[1]), l);
       if (parity > 1) fault(w, "mbarrier", "a parity of " + std::to_string(parity), l);
-      done |= uint32_t((m.phase & 1) != parity) << l;
     } else {
       const auto state = get<uint64_t>(w.in(i.from_columns[1]), l);
       const uint64_t now = state_of(a, m), before = now - (uint64_t{1} << 20);
       if (state != now && (m.phase == 0 || state != before))
         fault(w, "mbarrier", "a state that is not of this phase nor of the last one", l);
-      done |= uint32_t(state != now) << l;
     }
+    done |= uint32_t(is_over(w, i, l, a, m)) << l;
     if ((done >> l & 1) != 0 && !i.relaxed) w.home->copies.saw_phase(w, l, a);
   });
   w.set(i.to_predicates[0], lanes, done);
@@ -335,6 +340,22 @@ void decode_mbarrier(decoder& d) {
 constexpr mnemonic table[] = {{"cp", &decode_cp}, {"mbarrier", &decode_mbarrier}};
 
 }  // namespace
+
+uint64_t copies_due(const warp& w, const instruction& i, uint32_t lanes) {
+  const async_copies& copies = w.home->copies;
+  uint64_t last = 0;
+  for_lanes(lanes, [&](int l) {
+    if (i.copies == copying::wait) {
+      last = std::max(last, copies.due(thread_of(w, l), static_cast<uint32_t>(i.offset), i.flag));
+    } else if (i.copies == copying::poll) {
+      const auto a = static_cast<uint32_t>(address_in(w, i, l));
+      const auto m = copies.mbarriers.find(a);
+      if (m != copies.mbarriers.end() && m->second.pending == 0 && !is_over(w, i, l, a, m->second))
+        last = std::max(last, copies.due(a));
+    }
+  });
+  return last;
+}
 
 std::span<const mnemonic> copy_mnemonics() { return table; }
 

@@ -2,6 +2,7 @@
 #include "handlers.hpp"
 #include "launch_run.hpp"
 #include "parser.hpp"
+#include "time/model.hpp"
 
 #include <cxxabi.h>
 
@@ -156,15 +157,22 @@ settings current_settings() {
 }
 
 counters run(const launch& l) {
-  launch_run r(l);
-  const counters rest = r.run();
+  std::vector<pc_counts> counts;
+  counters rest;
+  if (const auto m = time::current_model()) {
+    rest = time::run_timed(l, *m, counts, demangled(l.code->name));
+  } else {
+    launch_run r(l);
+    rest = r.run();
+    counts = std::move(r.counts);
+  }
   const std::lock_guard lock(all().mutex);
   engine::sums& s = all().counted[l.code];
-  s.counts.resize(r.counts.size());
-  for (std::size_t pc = 0; pc < r.counts.size(); ++pc) add(s.counts[pc], r.counts[pc]);
+  s.counts.resize(counts.size());
+  for (std::size_t pc = 0; pc < counts.size(); ++pc) add(s.counts[pc], counts[pc]);
   s.totals += rest;
   ++s.launches;
-  return total_of(*l.code, r.counts, rest);
+  return total_of(*l.code, counts, rest);
 }
 
 counters& counters::operator+=(const counters& c) {

@@ -14,8 +14,8 @@ uint32_t first_lanes(uint32_t count) { return count >= 32 ? ~0u : (1u << count) 
 
 }  // namespace
 
-launch_run::launch_run(const launch& l)
-    : job(l), how(current_settings()), code(*l.code), weak(l.seed + 1), counts(code.code.size()), random_(l.seed) {
+launch_run::launch_run(const launch& l, settings s)
+    : job(l), how(std::move(s)), code(*l.code), weak(l.seed + 1), counts(code.code.size()), random_(l.seed) {
   blocks_ = uint64_t{l.grid.x} * l.grid.y * l.grid.z;
   if (!how.may_read_unwritten.empty())
     for (const std::string& file : code.files) {

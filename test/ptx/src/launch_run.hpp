@@ -20,9 +20,16 @@ struct pc_counts {
   uint64_t polls = 0;           // threads
 };
 
+// A warp's access to memory, for the model of time.
+struct access_record {
+  space where = space::generic;                  // generic: none
+  uint32_t wavefronts = 0, lane_wavefronts = 0;  // of shared memory; the latter: if lanes at one word take turns
+  std::vector<uint64_t> sectors;                 // of global memory, sorted
+};
+
 class launch_run {
  public:
-  explicit launch_run(const launch& l);
+  explicit launch_run(const launch& l, settings s = current_settings());
   counters run();
 
   const launch& job;
@@ -33,7 +40,8 @@ class launch_run {
   std::vector<pc_counts> counts;
   counters totals;
   copy_sources sources;
-  uint64_t changes = 0;  // stores, atomics that change a value, and exits: without any, nobody gets on
+  access_record* record = nullptr;  // of the last access, if anyone wants to know; needs settings::traffic
+  uint64_t changes = 0;             // stores, atomics that change a value, and exits: without any, nobody gets on
 
   uint64_t clock() { return ++clock_; }
   bool flip() { return random_.below(2) == 0; }
@@ -47,7 +55,7 @@ class launch_run {
   bool may_read_unwritten(std::size_t pc) const { return !spared_.empty() && spared_[code.sources[pc].file]; }
   const std::byte* arguments() const { return job.arguments.data(); }
 
- private:
+ protected:                                   // the model of time chooses itself who goes on
   bool take(std::array<uint32_t, 3>& index);  // the next block, in an order permuted within windows
   bool start_block();
   void start_warp(block& b, warp& w, uint32_t index, uint32_t threads);

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Tests of bench/model: which rows are compared, and how errors and orders are counted."""
+
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True  # no __pycache__ among the sources
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "bench" / "model"))
+sys.path.insert(0, str(ROOT / "test" / "ptx"))
+import rows
+import time_budgets
+
+
+def row(codec="zvc", measured=1e-5, predicted=1e-5, **more):
+    return {"operation": "encode", "codec": codec, "type": "f32", "pattern": "clustered", "sparsity": .6,
+            "raw_bytes": 16 * rows.MIB, "ratio": 2, "unseen": codec != "zvc",
+            "measured_seconds": measured, "predicted_seconds": predicted,
+            "waits": {"issued": .5, "barrier": .3, "global": .2, "nothing": 0}, **more}
+
+
+class Rows(unittest.TestCase):
+    def test_kendall(self):
+        self.assertEqual(rows.kendall([(1, 10), (2, 20), (3, 30)]), 1)
+        self.assertEqual(rows.kendall([(1, 30), (2, 20), (3, 10)]), -1)
+        self.assertAlmostEqual(rows.kendall([(1, 10), (2, 30), (3, 20)]), 1 / 3)
+        self.assertEqual(rows.kendall([(1, 5), (2, 5)]), 0)
+
+    def test_errors_are_of_the_time(self):
+        self.assertAlmostEqual(rows.error(row(measured=2e-5, predicted=1e-5)), -.5)
+        self.assertAlmostEqual(rows.error(row(measured=1e-5, predicted=2e-5)), 1)
+
+    def test_each_measured_row_is_compared_once(self):
+        found = rows.measured(ROOT / "bench" / "results")
+        coders = [key for key in found if key[1] != "copy"]
+        self.assertEqual(len(coders), 22 * (5 + 2) + 4 * 2 * 3)
+        self.assertEqual(len([key for key in coders if not rows.was_seen(found[key])]), 22 * 4 + 4 * 2 * 3)
+        runs = [key for _, keys in rows.runs(found) for key in keys]
+        self.assertEqual(sorted(map(str, runs)), sorted(map(str, found)))
+
+    def test_table_has_each_row_and_its_errors(self):
+        table = rows.table([row(), row("rle", predicted=1.2e-5), row("quantize", 3e-5, 2.4e-5)])
+        self.assertIn("| 16 MiB f32 60 % | encode | rle | unseen | 10.0 | 12.0 | +20 % | barrier 30, global 20 |", table)
+        self.assertIn("| error, % | 16 MiB f32 60 % |\n|---|---|\n| zvc | +0 / - |\n| rle | +20 / - |", table)
+        self.assertIn("| all unseen | 2 | 20 % | 20 % (", table)
+        self.assertIn("| 16 MiB, seen | 1 | 0 % | 0 %", table)
+
+    def test_codec_list_is_cut_to_what_was_measured(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "codec_list.hpp"
+            path.write_text((ROOT / "examples/tuck/codec_list.hpp").read_text())
+            rows.keep_measured_codecs(path)
+            text = path.read_text()
+        self.assertIn("codec_list<exponents<bf16>, exponents<float>>", text)
+        self.assertNotIn("over_all_types<", text[text.index("using program_codecs"):text.index(">::type;")])
+
+
+class Budgets(unittest.TestCase):
+    LINE = "include/tuck/frame/look_back.cuh:47"
+
+    def predicted(self, seconds, share):
+        return time_budgets.times([row(model={"seconds": seconds, "lines": [{"at": self.LINE, "share": share}]})])
+
+    def test_lines_have_their_text_and_their_share_of_the_time(self):
+        of = self.predicted(1e-5, .25)["zvc.f32.encode"]
+        self.assertEqual(of["us"], 10)
+        (text, us), = of["lines"].items()
+        self.assertTrue(text.startswith("look_back.cuh: ") and len(text) > 20, text)
+        self.assertEqual(us, 2.5)
+
+    def test_five_percent_more_are_over_the_budget_and_lines_are_named(self):
+        then = self.predicted(1e-5, .25)
+        self.assertEqual(time_budgets.slower(self.predicted(1.04e-5, .3), then), [])
+        self.assertEqual(time_budgets.slower(self.predicted(.5e-5, .9), then), [])
+        wrong = time_budgets.slower(self.predicted(1.06e-5, .5), then)
+        self.assertEqual(wrong[0], "zvc.f32.encode: 10.0 -> 10.6 us")
+        self.assertIn("2.50 -> 5.30  look_back.cuh: ", wrong[1])
+
+    def test_without_a_budget_is_an_error(self):
+        self.assertIn("no budget", time_budgets.slower(self.predicted(1e-5, .5), {})[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
