@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -412,6 +413,8 @@ tuck_bound* tuck_bound_new(double a, double share, uint64_t refresh, double firs
   if (first != 0) o.first = first;
   if (lowest != 0) o.lowest = lowest;
   if (highest != 0) o.highest = highest;
+  for (const double option : {o.a, o.share, o.first, o.lowest, o.highest})
+    if (!(option > 0 && std::isfinite(option))) return nullptr;
   return new (std::nothrow) tuck_bound{tuck::bound_controller(o)};
 }
 void tuck_bound_free(tuck_bound* b) { delete b; }

@@ -70,7 +70,8 @@ TUCK_EXPORT uint64_t tuck_host_digest(const void* data, uint64_t bytes);
 
 /* tuck::advisor over lossless codecs, numbered from 0, and a link of so many bytes a second each way. Tensors are
  * numbered from 0, too. Decisions are a codec's number, or -1: as it is, also for a number that no tensor
- * has. Measurements of these, or of codecs that there are not, are dropped. NULL: there is no memory. */
+ * has. Measurements of these, or of codecs that there are not, are dropped. NULL: a rate is not from 1e6 to 1e15, or
+ * there is no memory. */
 typedef struct tuck_advisor tuck_advisor;
 TUCK_EXPORT tuck_advisor* tuck_advisor_new(double d2h, double h2d, unsigned codecs);
 TUCK_EXPORT void tuck_advisor_free(tuck_advisor*);
@@ -79,7 +80,8 @@ TUCK_EXPORT int64_t tuck_advisor_decide(tuck_advisor*, uint64_t tensor, double s
 TUCK_EXPORT void tuck_advisor_measured(tuck_advisor*, uint64_t tensor, uint64_t codec, double sparsity, double encode,
                                        double decode, double ratio);
 
-/* tuck::bound_controller, of one layer; an option that is 0 is the default. NULL: there is no memory. */
+/* tuck::bound_controller, of one layer; an option that is 0 is the default. NULL: an option is negative or not
+ * finite, or there is no memory. */
 typedef struct tuck_bound tuck_bound;
 TUCK_EXPORT tuck_bound* tuck_bound_new(double a, double share, uint64_t refresh, double first, double lowest,
                                        double highest);

@@ -163,6 +163,16 @@ class Numbers(unittest.TestCase):
         self.values = torch.linspace(-1, 1, 1000)
         self.frame = torch.zeros(8192, dtype=torch.uint8)
 
+    def test_options_of_bounds_are_positive(self):
+        good = [.32, .01, 1, 1e-4, 1e-8, 1e-1]
+        for place in (0, 1, 3, 4, 5):
+            for wrong in (-1.0, float("nan"), float("inf")):
+                with self.subTest(place=place, wrong=wrong):
+                    self.assertFalse(host().bound_new(*good[:place], wrong, *good[place + 1:]))
+        controller = host().bound_new(*good)
+        self.assertTrue(controller)
+        host().bound_free(controller)
+
     def status(self, codec, mode, dtype):
         """Of encoding in each way, which have to agree."""
         lib, used = host(), ctypes.c_uint64(77)

@@ -262,6 +262,7 @@ class Policies(unittest.TestCase):
                              (lambda: tuck_torch.Codec("quantize", float("nan")), "bound: .* nan is no"),
                              (lambda: tuck_torch.Codec("zvc", 1e-3), "bound: zvc loses nothing and takes none"),
                              (lambda: tuck_torch.Advised(0), "link: 0 is no finite number"),
+                             (lambda: tuck_torch.Advised(12), "link: 12 bytes per second are not 1e6 to 1e15"),
                              (lambda: tuck_torch.Comet(sgd, lossy="zvc"), "lossy: 'zvc' is no lossy codec"),
                              (lambda: tuck_torch.Comet(sgd, lossless="quantize"),
                               "lossless: 'quantize' is no lossless codec"),

@@ -199,6 +199,8 @@ class Advised(Policy):
     def __init__(self, link: float) -> None:
         super().__init__()
         require_positive("link", link)
+        if not 1e6 <= link <= 1e15:
+            raise ValueError(f"link: {link!r} bytes per second are not 1e6 to 1e15")
         self._advisor = host().advisor_new(link, link, len(self.CODECS))
         if not self._advisor:
             raise MemoryError("advisor")
