@@ -143,9 +143,8 @@ void add_encode(CLI::App& program, encode_options& options) {
       "\n"
       "--codec f32=quantize,bf16=exponents,*=zvc chooses by type; * stands for all other types. Types are u8, i8,\n"
       "u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64, f8e4m3, f8e5m2. BOOL and all types that are not in this\n"
-      "list count as u8, one value per byte. Types without a codec are stored raw. Upper and lower case are the same "
-      "in\n"
-      "types, and F8_E4M3 is f8e4m3, as in safetensors files.");
+      "list count as u8, one value per byte. Types without a codec are stored raw. Types ignore\n"
+      "case, and F8_E4M3 is f8e4m3, as in safetensors files.");
   app.add_option("IN.npy", options.in,
                  "The array: NumPy format 1 to 3, little-endian; or IN.safetensors; - is standard input")
       ->required();
