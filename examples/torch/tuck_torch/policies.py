@@ -207,15 +207,16 @@ class Advised(Policy):
         weakref.finalize(self, host().advisor_free, self._advisor)
         self._numbers: dict[tuple, int] = {}
         self._zeros: dict[int, float] = {}  # of each tensor's number, the last time
-        self._calibrated = False
+        self._largest = 0  # bytes of the noise that codecs were measured on
         self._lock = threading.Lock()  # frames are decoded on other threads, too
 
     def choose(self, t: torch.Tensor, site: Site, uses: list) -> Choice | None:
         if t.device.type != "cpu":
             raise Error(f"Advised: what codecs take on {t.device} is not measured; use Codec or Comet there")
-        if not self._calibrated:
-            self._calibrate()
-        zeros, number = zeros_of(t), self._number(site, t.numel() * t.element_size())
+        raw_bytes = t.numel() * t.element_size()
+        if raw_bytes > self._largest:
+            self._calibrate(raw_bytes)
+        zeros, number = zeros_of(t), self._number(site, raw_bytes)
         with self._lock:
             self._zeros[number] = zeros
             best = host().advisor_decide(self._advisor, number, zeros)
@@ -241,20 +242,23 @@ class Advised(Policy):
                 self._numbers[key] = host().advisor_add(self._advisor, raw_bytes, 0.0, 0.0)
             return self._numbers[key]
 
-    def _calibrate(self) -> None:
-        """Codecs that nothing is known of are not chosen: a few tensors of noise, each of its own sparsity."""
+    def _calibrate(self, raw_bytes: int) -> None:
+        """Codecs are chosen for tensors like measured ones only: noise of several sizes, up to that of the tensor, each
+        of several sparsities."""
+        while self._largest < max(1 << 20, raw_bytes):
+            self._largest = 4 * self._largest or 1 << 16
+            for zeros in (0.3, 0.6, 0.9) if self._largest <= 1 << 26 else (0.6,):
+                self._measure_noise(self._largest // 4, zeros)
+
+    def _measure_noise(self, size: int, zeros: float) -> None:
         from .store import Frame
-        self._calibrated = True
-        ours = torch.Generator("cpu").manual_seed(0)  # the training's own must not notice
-        noise, chance = (f(1 << 18, generator=ours, dtype=torch.float32, device="cpu")
-                         for f in (torch.randn, torch.rand))
-        for zeros in (0.3, 0.6, 0.9):
-            for size in (1 << 14, 1 << 16, 1 << 18):
-                sample = noise[:size].masked_fill(chance[:size] < zeros, 0)
-                self._zeros[self._number(Site(None, size), 4 * size)] = zeros_of(sample)
-                for name in self.CODECS:
-                    entry = Frame(sample, Site(None, size), self, None)
-                    entry.choice = Choice(name)
-                    entry.encode()
-                    self.encoded(entry, entry.seconds, entry.frame.numel())
-                    entry.value()
+        ours = torch.Generator("cpu").manual_seed(size)  # the training's own must not notice
+        noise, chance = (f(size, generator=ours, dtype=torch.float32, device="cpu") for f in (torch.randn, torch.rand))
+        sample = noise.masked_fill_(chance < zeros, 0)
+        self._zeros[self._number(Site(None, size), 4 * size)] = zeros_of(sample)
+        for name in self.CODECS:
+            entry = Frame(sample, Site(None, size), self, None)
+            entry.choice = Choice(name)
+            entry.encode()
+            self.encoded(entry, entry.seconds, entry.frame.numel())
+            entry.value()
