@@ -326,10 +326,12 @@ int bench(int argc, char** argv) {
     app.parse(static_cast<int>(ours.size()), ours.data());
     points = wanted_points(o);
     peer_chunk = wanted_peer_chunk(o);
-    if (o.where == "model") use_model(o.model, 1);
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error, std::cout, std::cerr);
     return code == 0 ? 0 : bad_usage;
+  }
+  try {
+    if (o.where == "model") use_model(o.model, 1);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tuck-bench: --where model: %s\n", error.what());
     return bad_usage;

@@ -21,7 +21,7 @@ class profiler {
   // Times are measured where they mean something, and assumed elsewhere; ratios are measured.
   training_profile run() {
     training_profile profile;
-    for (const uint64_t size : {most_, most_ / 4, most_ / 16})
+    for (const uint64_t size : {most_, most_ / 4, most_ / 16, most_ / 64, most_ / 256})
       for (const double sparsity : {0., .5, .9}) {
         const auto values = values_in(values_).subspan(0, size / sizeof(float));
         fill(activation_of(1, sparsity), values, stream_);

@@ -22,7 +22,7 @@ training_profile profile_of(const std::vector<shaped_layer>& network, double sec
                            .forward = std::vector<double>(network.size(), nothing),
                            .backward = std::vector<double>(network.size(), nothing)};
   for (size_t c = 0; c < codec_count; ++c)
-    for (const uint64_t size : {1 << 18, 1 << 16, 1 << 14})
+    for (const uint64_t size : {1 << 18, 1 << 16, 1 << 14, 1 << 12, 1 << 6})
       for (const double s : {0., .5, .9}) {
         const double seconds = static_cast<double>(size) * seconds_a_byte;
         profile.codecs[c].push_back({size, s, seconds, seconds, codec_is_lossy[c] ? 4 : tuck::zvc_ratio(s, 4)});
