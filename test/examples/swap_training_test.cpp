@@ -22,7 +22,7 @@ training_profile profile_of(const std::vector<shaped_layer>& network, double sec
                            .forward = std::vector<double>(network.size(), nothing),
                            .backward = std::vector<double>(network.size(), nothing)};
   for (size_t c = 0; c < codec_count; ++c)
-    for (const uint64_t size : {1 << 18, 1 << 16, 1 << 14, 1 << 12, 1 << 6})
+    for (const uint64_t size : {1 << 18, 1 << 16, 1 << 14, 1 << 12})
       for (const double s : {0., .5, .9}) {
         const double seconds = static_cast<double>(size) * seconds_a_byte;
         profile.codecs[c].push_back({size, s, seconds, seconds, codec_is_lossy[c] ? 4 : tuck::zvc_ratio(s, 4)});
@@ -73,7 +73,7 @@ TEST(swap_training, only_inputs_of_convolutions_may_be_lossy) {
       const tuck::swap_decision& d = advisor.decide(i, sparsity);
       if (network[i].allows_loss())
         EXPECT_TRUE(d.how == mode::encode && d.codec == 2) << network[i].name;
-      else if (sparsity == 0)
+      else if (sparsity == 0 || network[i].name == "softmax")  // whose input is 40 bytes
         EXPECT_EQ(d.how, mode::raw) << network[i].name;
       else
         EXPECT_TRUE(d.how == mode::encode && d.codec == 0) << network[i].name;

@@ -131,7 +131,8 @@ struct advisor_options {
 };
 
 /// Makes decisions for the tensors of a training run. Not thread-safe: one thread at a time. Functions that take the
-/// number of a tensor or codec throw std::out_of_range if there is none.
+/// number of a tensor or codec throw std::out_of_range if there is none. With -fno-exceptions, what throws here ends the
+/// program.
 class advisor {
  public:
   /// Constructs an advisor without tensors. Throws std::invalid_argument about rates that no link has: those below
@@ -142,7 +143,7 @@ class advisor {
       : link_(link), codecs_(std::move(codecs)), options_(options), estimates_(codecs_.size()) {
     for (const double rate : {link.d2h, link.h2d})
       if (!(rate >= 1e6 && rate <= 1e15))
-        throw std::invalid_argument("tuck::advisor: link_rates are bytes per second, from 1e6 to 1e15");
+        detail::raise(std::invalid_argument("tuck::advisor: link_rates are bytes per second, from 1e6 to 1e15"));
   }
 
   /// Adds a tensor.
@@ -206,8 +207,8 @@ class advisor {
   // The element of that index. Throws std::out_of_range.
   template <class List> static auto at(List& list, size_t index, const char* what) -> decltype(list[index]) {
     if (index < list.size()) return list[index];
-    throw std::out_of_range("tuck::advisor: " + std::string(what) + ' ' + std::to_string(index) + " of " +
-                            std::to_string(list.size()));
+    detail::raise(std::out_of_range("tuck::advisor: " + std::string(what) + ' ' + std::to_string(index) + " of " +
+                                    std::to_string(list.size())));
   }
 
   static codec_estimate estimate(const swap_profile& tensor, double sparsity, const advised_codec& codec) noexcept {

@@ -13,9 +13,23 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 
 namespace tuck::inline TUCK_ABI {
+
+namespace detail {
+// Throws the error. Without exceptions, prints it and ends the program.
+template <class Error> [[noreturn]] void raise(const Error& error) {
+#if defined(__cpp_exceptions)
+  throw error;
+#else
+  std::fprintf(stderr, "%s\n", error.what());
+  std::abort();
+#endif
+}
+}  // namespace detail
 
 /// A predicted value.
 struct prediction {

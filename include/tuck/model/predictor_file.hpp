@@ -90,8 +90,8 @@ class predictor_lines {
   }
 
   [[noreturn]] void fail(const std::string& reason) const {
-    throw std::runtime_error(path_ + ": line " + std::to_string(number_) + ": " +
-                             (field_.empty() ? "" : field_ + ": ") + reason);
+    detail::raise(std::runtime_error(path_ + ": line " + std::to_string(number_) + ": " +
+                                     (field_.empty() ? "" : field_ + ": ") + reason));
   }
 
  private:
@@ -160,7 +160,7 @@ inline saved_predictors read_predictors(std::istream& file, const std::string& p
 /// Reads the file of that path.
 inline saved_predictors read_predictors(const std::string& path) {
   std::ifstream file(path);
-  if (!file) throw std::system_error(errno, std::generic_category(), path);
+  if (!file) detail::raise(std::system_error(errno, std::generic_category(), path));
   return read_predictors(file, path);
 }
 

@@ -1,6 +1,7 @@
 // What swap_stream and swap_handle call. swap_state.cuh implements it with kernels, for the architectures of its file.
 #pragma once
 
+#include <tuck/core/dtype.hpp>
 #include <tuck/memory/resource.hpp>
 #include <tuck/swap/swap_options.hpp>
 
