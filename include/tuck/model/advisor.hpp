@@ -131,8 +131,8 @@ struct advisor_options {
 };
 
 /// Makes decisions for the tensors of a training run. Not thread-safe: one thread at a time. Functions that take the
-/// number of a tensor or codec throw std::out_of_range if there is none. With -fno-exceptions, what throws here ends the
-/// program.
+/// number of a tensor or codec throw std::out_of_range if there is none. With -fno-exceptions, what would throw ends
+/// the program.
 class advisor {
  public:
   /// Constructs an advisor without tensors. Throws std::invalid_argument about rates that no link has: those below
