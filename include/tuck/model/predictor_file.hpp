@@ -16,6 +16,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <stdexcept>
 #include <string>
@@ -65,7 +66,7 @@ class predictor_lines {
   std::string word(std::string_view field) {
     field_ = field;
     const size_t end = std::min(left_.find(' '), left_.size());
-    const std::string found(left_.substr(0, end));
+    std::string found(left_.substr(0, end));
     left_.remove_prefix(std::min(end + 1, left_.size()));
     if (found.empty()) fail("is missing");
     return found;
@@ -85,7 +86,8 @@ class predictor_lines {
     Number value{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) fail("\"" + text.substr(0, 40) + "\" is no number");
-    if (!(value - value == 0) || static_cast<double>(value) < least) fail(text.substr(0, 40) + " is out of range");
+    if (!std::isfinite(static_cast<double>(value)) || static_cast<double>(value) < least)
+      fail(text.substr(0, 40) + " is out of range");
     return value;
   }
 
