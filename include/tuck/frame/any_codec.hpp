@@ -111,7 +111,7 @@ template <codec... Cs> class any_codec<codec_list<Cs...>> {
       else
         *this = any_codec(codec, type);
       frame_header unused;
-      static_cast<void>(visit([&](const auto& c) { answer = make_header(c, 0, {.type = type}, unused); }));
+      static_cast<void>(visit([&](const auto& c) { answer = make_header(c, 0, frame_options{.type = type}, unused); }));
       if (answer != status::ok) *this = {};
       return true;
     };
