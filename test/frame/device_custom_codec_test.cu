@@ -42,20 +42,22 @@ static_assert(tuck::codec<small_values>);
 
 template <int Threads> struct tuck::block_codec<mine::small_values, Threads> {
   using tile = block_tile<uint32_t, Threads>;
-  struct TempStorage {};
-  __device__ explicit block_codec(TempStorage&) {}
+  struct TempStorage {
+    alignas(16) std::byte chunk[tile_bytes];
+  };
+  __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
 
   __device__ uint32_t measure(const mine::small_values&, const tile& values) {
     bool large = false;
     for (int j = 0; j < tile::words; ++j) large |= values.w[j] >= 256;
     return device::sync_block_or(large) ? incompressible : values.count + 1;
   }
-  __device__ void pack(const mine::small_values& codec, const tile& values, bytes out) {
+  __device__ std::byte* chunk() { return temp_.chunk; }
+  __device__ void write(const mine::small_values& codec, const tile& values, std::byte* to) {
     for (int j = 0; j < tile::words; ++j)
       if (const uint32_t i = tile::first_value(j); i < values.count)
-        device::store(out.data() + i, static_cast<std::byte>(values.w[j] + codec.offset));
-    for (uint32_t i = values.count + threadIdx.x; i < out.size(); i += Threads)
-      device::store(out.data() + i, i == values.count ? mine::small_values::well : std::byte{});
+        to[i] = static_cast<std::byte>(values.w[j] + codec.offset);
+    if (threadIdx.x == 0) to[values.count] = mine::small_values::well;
   }
   // Hands words over in another order than the frame's own, and finds out last that they were wrong.
   template <class Sink>
@@ -65,6 +67,9 @@ template <int Threads> struct tuck::block_codec<mine::small_values, Threads> {
       sink(i, static_cast<uint8_t>(static_cast<uint32_t>(device::load(encoded.data() + i)) - codec.offset));
     return device::load(encoded.data() + count) == mine::small_values::well ? status::ok : status::bad_payload;
   }
+
+ private:
+  TempStorage& temp_;
 };
 
 namespace tuck::test {

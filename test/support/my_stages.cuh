@@ -25,6 +25,7 @@ template <int Threads> struct tuck::block_transform<mine::masked, Threads> {
 template <int Threads> struct tuck::block_codec<mine::halved, Threads> {
   using tile = block_tile<uint32_t, Threads>;
   struct TempStorage {
+    alignas(16) std::byte chunk[tile_bytes];
     uint32_t upper;
   };
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
@@ -38,13 +39,13 @@ template <int Threads> struct tuck::block_codec<mine::halved, Threads> {
       differs |= tile::first_value(j) < values.count && values.w[j] >> 16 != temp_.upper;
     return device::sync_block_or(differs) ? incompressible : 2 + 2 * values.count;
   }
-  __device__ void pack(const mine::halved&, const tile& values, bytes out) {
-    if (threadIdx.x == 0) put(out, 0, temp_.upper);
+  __device__ std::byte* chunk() { return temp_.chunk; }
+  __device__ void write(const mine::halved&, const tile& values, std::byte* to) {
+    auto* const halves = reinterpret_cast<uint16_t*>(to);
+    if (threadIdx.x == 0) halves[0] = static_cast<uint16_t>(temp_.upper);
 #pragma unroll
     for (int j = 0; j < tile::words; ++j)
-      if (const uint32_t i = tile::first_value(j); i < values.count) put(out, 2 + 2 * i, values.w[j]);
-    for (uint64_t i = 2 + 2 * values.count + threadIdx.x; i < out.size(); i += Threads)
-      device::store(out.data() + i, std::byte{});
+      if (const uint32_t i = tile::first_value(j); i < values.count) halves[1 + i] = static_cast<uint16_t>(values.w[j]);
   }
   template <class Sink> __device__ status decode(const mine::halved&, const_bytes encoded, uint32_t count, Sink& sink) {
     if (encoded.size() != 2 + 2 * count) return status::bad_payload;
@@ -53,10 +54,6 @@ template <int Threads> struct tuck::block_codec<mine::halved, Threads> {
   }
 
  private:
-  __device__ static void put(bytes out, uint32_t at, uint32_t x) {
-    device::store(out.data() + at, static_cast<std::byte>(x));
-    device::store(out.data() + at + 1, static_cast<std::byte>(x >> 8));
-  }
   __device__ static uint32_t half(const_bytes from, uint32_t at) {
     return static_cast<uint32_t>(device::load(from.data() + at)) |
            static_cast<uint32_t>(device::load(from.data() + at + 1)) << 8;

@@ -14,48 +14,51 @@
 //   struct TempStorage                                shared memory of the block codec, trivially constructible
 //   block_codec(TempStorage&)
 //   uint32_t measure(const C&, tile&)                  returns the exact size of the encoded chunk in bytes, or
-//                                                      `incompressible`, to all threads. A lossy codec leaves the
-//                                                      restored values in the tile unless it returns that; others do
-//                                                      not change it
-//   void     pack(const C&, const tile&, bytes out)    writes the encoded chunk, then zeros up to out.size(). Follows a
-//                                                      measure of the same tile that returned less than its size. `out`
-//                                                      is global memory; address and size are multiples of 16, and the
-//                                                      size is at most tile_bytes
+//                                                      `incompressible`, to all threads. It must not access the bytes
+//                                                      at chunk(): the chunk before may wait there
+//   void     write(const C&, const tile&, std::byte* to)  writes the encoded chunk to `to`, which is chunk() or other
+//                                                      shared memory of tile_bytes at a multiple of 16. Follows a
+//                                                      measure of the same tile that returned less than its size. A
+//                                                      lossy splitter replaces the values as `approximate` does
+//   std::byte* chunk()                                 returns where TempStorage has room for a chunk, like `to`. The
+//                                                      frame also stores other chunks there
 //   status   decode(const C&, const_bytes, count, Sink& sink)  restores `count` values from untrusted bytes in global
 //                                                      memory. Their address is a multiple of 16, and they are readable
 //                                                      up to the next multiple of 16. Returns the same status to all
 //                                                      threads. If it is ok, the sink has got all words, with zeros
 //                                                      past the last value
 //
-//   static constexpr int blocks_a_processor            optional: blocks per multiprocessor, less than 8 if the codec
-//                                                      needs more registers
+// A lossy codec also has:
 //
-// A codec that needs the registers of the tile for something else takes the chunk first. It has, instead of measure and
-// pack above:
+//   void     approximate(const C&, tile&)              replaces the values by those that decoding will restore. Comes
+//                                                      before measure. If the chunk is not encoded after all, the frame
+//                                                      reads it again
 //
-//   void     take(const C&, tile&)                     takes the chunk; a lossy codec leaves the restored values in it
-//   uint32_t measure(const C&)                         as above
-//   void     pack(const C&, Chunk& chunk, bytes out)   as above; chunk.value_of(r, k) is the k-th value of the 16 bytes
-//                                                      of this thread in row r
+// Some of these may be constants of the block codec:
+//
+//   static constexpr int blocks_a_processor            blocks per multiprocessor, less than 8 if the codec needs more
+//                                                      registers
+//   static constexpr bool keeps_tile                   false: `write` gets something else than a tile, whose
+//                                                      value_of(r, k) returns the k-th value of the 16 bytes of this
+//                                                      thread in row r. So no registers hold the values after measure,
+//                                                      which may change the tile
+//   static constexpr bool chunk_waits                  false: measure may use the memory at chunk()
+//   static constexpr int waiting_blocks                blocks per multiprocessor if chunks of such a codec get other
+//                                                      memory to wait in. Without it, `to` is always chunk()
 //
 // The block codec of a splitter also has, for chains:
 //
 //   uint32_t side_bytes(count)                         returns the size of the side stream of the chunk that was
-//                                                      measured, to all threads
-//   std::byte* encoded(side)                           returns where TempStorage holds an encoded chunk with a side
+//                                                      measured, to all threads. Then chunk() is a multiple of 4, and
+//                                                      the residual values are at a multiple of their size or of 4
+//   std::byte* encoded(side)                           returns where TempStorage holds a chunk to decode with a side
 //                                                      stream of `side` bytes: a multiple of 4. Its residual values are
-//                                                      at a multiple of their size or of 4. `side` satisfies side_fits
-//                                                      (concept.hpp)
-//   void     assemble(const C&, tile&)                 like pack, but leaves the chunk at `encoded`. A lossy codec
-//                                                      changes the tile here instead of in measure
-//                                                      If the codec has pack, too, measure must not access what is at
-//                                                      `encoded`: the chunk before may wait there, also one that is
-//                                                      stored raw. So there must be tile_bytes + 16 bytes
+//                                                      as above. `side` satisfies side_fits (concept.hpp)
 //   status   decode_assembled(const C&, side, size, count, Sink& sink)  like decode, of the `size` bytes at `encoded`;
 //                                                      also bad_payload if their side stream does not have `side` bytes
 //
 // The whole block of exactly Threads threads calls each member. Threads is a power of two; a codec may restrict it. The
-// caller puts a sync_block() between two calls, also between measure and pack. Kernels call C::from_stages, which must
+// caller puts a sync_block() between two calls, also between measure and write. Kernels call C::from_stages, which must
 // be TUCK_HD, and the TUCK_HD members of an adaptive codec.
 #pragma once
 
@@ -101,16 +104,39 @@ template <class B>
   requires(B::blocks_a_processor > 0)
 inline constexpr int blocks_a_processor_of<B> = B::blocks_a_processor;
 
-// Whether a block codec takes a chunk before it is measured.
-template <class B>
-concept takes_chunk = requires { &B::take; };
+// Bytes of shared memory of a multiprocessor.
+#if !defined(__CUDA_ARCH__) || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200)
+inline constexpr uint32_t shared_of_processor = 228 * 1024;
+#elif __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 870
+inline constexpr uint32_t shared_of_processor = 164 * 1024;
+#elif __CUDA_ARCH__ >= 800
+inline constexpr uint32_t shared_of_processor = 100 * 1024;
+#else
+inline constexpr uint32_t shared_of_processor = 64 * 1024;
+#endif
 
-// Whether a block codec can leave an encoded chunk in shared memory while it measures the next one.
+// Whether a chunk waits for its offset in memory of its own: if the multiprocessor has enough for all blocks.
+template <class B> inline constexpr bool waits_apart = false;
 template <class B>
-concept leaves_chunk = requires {
-  &B::assemble;
-  &B::pack;
-};
+  requires(B::waiting_blocks > 0)
+inline constexpr bool waits_apart<B> =
+    B::waiting_blocks * (sizeof(typename B::TempStorage) + tile_bytes + 2048) <= shared_of_processor;
+
+// Blocks per multiprocessor of the kernels that encode frames.
+template <class B> inline constexpr int encoding_blocks_of = blocks_a_processor_of<B>;
+template <class B>
+  requires(waits_apart<B>)
+inline constexpr int encoding_blocks_of<B> = B::waiting_blocks;
+
+template <class B> inline constexpr bool keeps_tile = true;
+template <class B>
+  requires(!B::keeps_tile)
+inline constexpr bool keeps_tile<B> = false;
+
+template <class B> inline constexpr bool chunk_waits = true;
+template <class B>
+  requires(!B::chunk_waits)
+inline constexpr bool chunk_waits<B> = false;
 }  // namespace detail
 
 /// The largest number of values of a chunk that kernels accept.
@@ -124,6 +150,10 @@ template <element T, int Threads> struct plain_values {
   __device__ void load(block_tile<T, Threads>& tile, uint32_t count) { tile.load(values, count); }
   /// Reads one value.
   __device__ bits_t<T> at(uint32_t i) const { return device::load(reinterpret_cast<const bits_t<T>*>(values) + i); }
+  /// Reads one value, numbered as in a tile.
+  __device__ bits_t<T> value_of(int r, uint32_t k) const {
+    return at(block_tile<T, Threads>::first_value(r * block_tile<T, Threads>::row_words) + k);
+  }
 };
 
 /// The values of a chunk XOR those of a base. Sums both as it loads them.
@@ -142,65 +172,8 @@ template <element T, int Threads> struct values_against {
     return device::load(reinterpret_cast<const bits_t<T>*>(values) + i) ^
            device::load(reinterpret_cast<const bits_t<T>*>(base) + i);
   }
+  __device__ bits_t<T> value_of(int r, uint32_t k) const { return at(tile::first_value(r * tile::row_words) + k); }
 };
-
-/// A chunk of `count` values in global memory. If Kept, it is read once and stays in registers. Otherwise it is read
-/// for each use, and `count` must remain valid; this frees the registers. A tile has the same interface.
-template <element T, int Threads, bool Kept, class Values = plain_values<T, Threads>> class block_chunk {
- public:
-  using tile = block_tile<T, Threads>;
-
-  __device__ block_chunk(const Values& values, const uint32_t& count) : values_(values), count_(count) {
-    if constexpr (Kept) values_.load(tile_, count);
-  }
-
-  __device__ uint32_t count() const { return Kept ? tile_.count : count_; }  // number of values
-  /// Returns where the values are.
-  __device__ const Values& source() const { return values_; }
-  /// Returns the chunk as a tile.
-  __device__ tile& values() {
-    if constexpr (!Kept) values_.load(tile_, count_);
-    return tile_;
-  }
-  /// Reads one value, numbered as in a tile.
-  __device__ bits_t<T> value_of(int r, uint32_t k) const {
-    return values_.at(tile::first_value(r * tile::row_words) + k);
-  }
-
- private:
-  Values values_;
-  const uint32_t& count_;
-  tile tile_;
-};
-
-namespace detail {
-
-// Encode a chunk with either kind of block codec. The measure functions return its size, or `incompressible`.
-// pack_chunk writes it to `out`, after a barrier.
-template <class Coder, class C, class Chunk>
-__device__ uint32_t measure_taken(Coder& coder, const C& codec, Chunk& chunk) {
-  if constexpr (takes_chunk<Coder>)
-    return coder.measure(codec);
-  else
-    return coder.measure(codec, chunk.values());
-}
-template <class Coder, class C, class Chunk>
-__device__ uint32_t measure_chunk(Coder& coder, const C& codec, Chunk& chunk) {
-  if constexpr (takes_chunk<Coder>) {
-    coder.take(codec, chunk.values());
-    device::sync_block();
-  }
-  return measure_taken(coder, codec, chunk);
-}
-template <class Coder, class C, class Chunk>
-__device__ void pack_chunk(Coder& coder, const C& codec, Chunk& chunk, bytes out) {
-  if constexpr (takes_chunk<Coder>)
-    coder.pack(codec, chunk, out);
-  else
-    coder.pack(codec, chunk.values(), out);
-}
-
-}  // namespace detail
 
 /// The sink of decoders. Of a chunk of `count` values, stores those with lo <= index < hi at p[index]; p is a multiple
 /// of sizeof(T). If `summed`, adds all values to the checksum.

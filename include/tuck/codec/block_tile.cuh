@@ -44,6 +44,16 @@ __device__ void give_rows(uint32_t count, Sink& sink, const Row& row) {
 
 }  // namespace detail
 
+/// Returns the first n < 16 bytes of 16, followed by zeros.
+__device__ inline device::vec128 first_bytes(device::vec128 x, uint32_t n) {
+#pragma unroll
+  for (uint32_t k = 0; k < 4; ++k) {
+    const uint32_t left = n > 4 * k ? n - 4 * k : 0;
+    x.w[k] &= low_mask(8 * (left < 4 ? left : 4));
+  }
+  return x;
+}
+
 /// At most 16 KiB of values in the registers of a block. Each warp has a contiguous part of the chunk, in rows of 512
 /// bytes. Each lane has 16 bytes of a row: 4 words of 4 bytes, or 2 words of 8-byte values.
 template <element T, int Threads> struct block_tile {
@@ -78,8 +88,6 @@ template <element T, int Threads> struct block_tile {
   }
   /// Returns whether the chunk fills the tile.
   __device__ bool is_full() const { return count == capacity; }
-  /// Returns this tile, like a block_chunk.
-  __device__ block_tile& values() { return *this; }
 
   /// Reads n <= capacity values from global memory that the kernel does not write. p is a multiple of the word size.
   __device__ void load(const T* p, uint32_t n) {
@@ -120,20 +128,6 @@ template <element T, int Threads> struct block_tile {
   __device__ void store(std::byte* p) const {
     block_output<T, Threads> out(reinterpret_cast<T*>(p), 0, count, count, false);
     detail::give_rows<block_tile, false>(count, out, [&]<int R>() { return row(R); });
-  }
-  /// Writes the values to p, padded with zeros to `size` <= tile_bytes bytes. p and size are multiples of 16.
-  __device__ void store_padded(std::byte* p, uint32_t size) const {
-    const uint32_t at = first_value(device::thread_id_anew(), 0) * uint32_t{sizeof(T)};
-    auto* const to = reinterpret_cast<device::vec128*>(p + at);
-    if (size >= tile_bytes) {
-#pragma unroll
-      for (int r = 0; r < rows; ++r) device::store(to + r * device::warp_size, row(r));
-    } else {
-#pragma unroll
-      for (int r = 0; r < rows; ++r)
-        if (at + static_cast<uint32_t>(r) * (16 * device::warp_size) < size)
-          device::store(to + r * device::warp_size, row(r));
-    }
   }
 
   /// Returns the 16 bytes of this thread in row r.
@@ -216,15 +210,8 @@ template <element T, int Threads> struct block_tile {
   __device__ static word clip(word x, uint32_t n) { return x & ((word{1} << (8 * sizeof(T) * n)) - 1); }
 
   /// Returns the first n values of 16 bytes, followed by zeros.
-  __device__ static device::vec128 clip(device::vec128 x, uint32_t n) {
-    if (n < lane_values) {
-#pragma unroll
-      for (uint32_t k = 0; k < 4; ++k) {
-        const uint32_t left = n * uint32_t{sizeof(T)} > 4 * k ? n * uint32_t{sizeof(T)} - 4 * k : 0;
-        x.w[k] &= low_mask(8 * (left < 4 ? left : 4));
-      }
-    }
-    return x;
+  __device__ static device::vec128 clip(const device::vec128& x, uint32_t n) {
+    return n < lane_values ? first_bytes(x, n * uint32_t{sizeof(T)}) : x;
   }
 
   /// Returns a word of equal values.
@@ -276,41 +263,20 @@ template <int Threads> __device__ void copy_to_shared(std::byte* to, const_bytes
   for (int i = 0; i < static_cast<int>(tile_bytes / 16) && 16 * i < left; i += Threads)
     target[i] = device::load(source + i);
 }
-/// Copies `size` bytes, rounded up to a multiple of 16, then writes zeros up to to.size(), which is a multiple of 16.
+/// Copies `size` bytes from shared memory, then writes zeros up to to.size(), which is a multiple of 16.
 template <int Threads> __device__ void copy_from_shared(bytes to, const std::byte* from, uint32_t size) {
   const auto* const source = reinterpret_cast<const device::vec128*>(from) + threadIdx.x;
   auto* const target = reinterpret_cast<device::vec128*>(to.data()) + threadIdx.x;
   const auto left = static_cast<int>(size) - static_cast<int>(16 * threadIdx.x);
 #pragma unroll
-  for (int i = 0; i < static_cast<int>(tile_bytes / 16) && 16 * i < left; i += Threads)
+  for (int i = 0; i < static_cast<int>(tile_bytes / 16) && 16 * i + 16 <= left; i += Threads)
     device::store(target + i, source[i]);
   const auto capacity = static_cast<uint32_t>(to.size());
 #pragma unroll 1
-  for (uint32_t i = ceil_div(size, 16u) + threadIdx.x; 16 * i < capacity; i += Threads)
-    device::store(reinterpret_cast<device::vec128*>(to.data()) + i, device::vec128{});
-}
-/// Copies any size between any addresses, 16 bytes at a time at the multiples of 16 of `to`.
-template <int Threads> __device__ void copy_to_frame(bytes to, const std::byte* from) {
-  constexpr uint32_t each = sizeof(device::vec128);
-  const auto size = static_cast<uint32_t>(to.size());
-  uint32_t head = static_cast<uint32_t>(-reinterpret_cast<uintptr_t>(to.data()) % each);
-  if (head > size) head = size;
-  const uint32_t vectors = (size - head) / each, tail = head + vectors * each;
-  if (threadIdx.x < head) device::store(to.data() + threadIdx.x, from[threadIdx.x]);
-  if (threadIdx.x < size - tail) device::store(to.data() + tail + threadIdx.x, from[tail + threadIdx.x]);
-  const uint32_t skipped = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from + head) % 4);
-  const auto* words = reinterpret_cast<const uint32_t*>(from + head - skipped) + 4 * threadIdx.x;
-  auto* target = reinterpret_cast<device::vec128*>(to.data() + head) + threadIdx.x;
-#pragma unroll 1
-  for (uint32_t i = threadIdx.x; i < vectors; i += Threads, words += 4 * Threads, target += Threads) {
-    device::vec128 x{{words[0], words[1], words[2], words[3]}};
-    if (skipped != 0) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k)
-        x.w[k] = device::funnel_shift_right(x.w[k], k < 3 ? x.w[k + 1] : words[4], 8 * skipped);
-    }
-    device::store(target, x);
-  }
+  for (uint32_t i = size / 16 + threadIdx.x; 16 * i < capacity; i += Threads)
+    device::store(reinterpret_cast<device::vec128*>(to.data()) + i,
+                  16 * i < size ? first_bytes(reinterpret_cast<const device::vec128*>(from)[i], size - 16 * i)
+                                : device::vec128{});
 }
 /// Sets tile_bytes bytes to zero.
 template <int Threads> __device__ void zero_shared(std::byte* to) {

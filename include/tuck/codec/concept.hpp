@@ -14,9 +14,10 @@
 //   adaptive codec    check, needs_range, device_parameter, prepare
 //   splitter          residual_type, max_growth, side_bytes, side_fits
 //   transform         value_type, result_type, stages, from_stages, apply, invert
-//   block codec       TempStorage, measure, pack, take, decode, blocks_a_processor   block.cuh
-//   ... of splitters  side_bytes, encoded, assemble, decode_assembled
-//   block transform   TempStorage, apply, invert                                     block.cuh
+//   block codec       TempStorage, measure, write, chunk, decode, approximate, keeps_tile, chunk_waits,
+//                     waiting_blocks, blocks_a_processor
+//   ... of splitters  side_bytes, encoded, decode_assembled
+//   block transform   TempStorage, apply, invert      all three: block.cuh
 #pragma once
 
 #include <tuck/core/bits.hpp>

@@ -280,7 +280,7 @@ template <element T, int Threads> class block_masks {
 
 /// Shared memory of a codec with masks.
 template <element T, int Threads> struct mask_storage {
-  alignas(16) std::byte encoded[tile_bytes + 16];  ///< the encoded chunk, smaller than its values
+  alignas(16) std::byte encoded[tile_bytes + 16];  ///< the encoded chunk
   typename block_masks<T, Threads>::TempStorage of_masks;
 };
 
@@ -291,7 +291,7 @@ template <element T, int Threads> struct mask_storage {
 //   kinds                                        number of mask kinds: 2 if masks may be of changes, else 1
 //   measure(temp, values, mask, ones)            finds the mask and its ones, and returns the offset of the values.
 //                                                Leaves temp.encoded alone. Has a barrier
-//   write(temp, mask, values_begin)              writes the bytes before the values. Has a barrier if it may write past
+//   write(temp, mask, values_begin, to)          writes the bytes before the values. Has a barrier if it may write past
 //                                                the offset of the values
 //   read<Full>(temp, size, count, mask, values_begin, kind)   reads the mask of `count` values from the `size` bytes in
 //                                                temp.encoded; Full: of a full tile. The mask may have ones past
@@ -320,14 +320,17 @@ class block_codec<C, Threads> {
     typename masks::sums ones;
     values_begin_ = Form::measure(temp_, values, masks_, ones);
     ones_before_ = ones.before;
-    return size_ = values_begin_ + ones.all * uint32_t{sizeof(T)};
+    return values_begin_ + ones.all * uint32_t{sizeof(T)};
   }
 
-  __device__ void pack(const C& codec, const tile& values, bytes out) {
-    assemble(codec, values);
-    if (sizeof(T) != 1 && threadIdx.x < 16) temp_.encoded[size_ + threadIdx.x] = std::byte{};
-    device::sync_block();
-    copy_from_shared<Threads>(out, temp_.encoded, size_);
+  __device__ std::byte* chunk() { return temp_.encoded; }
+  __device__ void write(const C&, const tile& values, std::byte* to) {
+    if constexpr (sizeof(T) == 1) {
+      zero_shared<Threads>(to);
+      device::sync_block();
+    }
+    Form::write(temp_, masks_, values_begin_, to);
+    masks_.put(temp_.of_masks, values, masks_.find_places(to + values_begin_, ones_before_));
   }
 
   template <class Sink> __device__ status decode(const C& codec, const_bytes encoded, uint32_t count, Sink& sink) {
@@ -340,15 +343,6 @@ class block_codec<C, Threads> {
   // -- for chains
   __device__ uint32_t side_bytes(uint32_t) const { return values_begin_; }
   __device__ std::byte* encoded(uint32_t) { return temp_.encoded; }
-
-  __device__ void assemble(const C&, const tile& values) {
-    if constexpr (sizeof(T) == 1) {
-      zero_shared<Threads>(temp_.encoded);
-      device::sync_block();
-    }
-    Form::write(temp_, masks_, values_begin_);
-    masks_.put(temp_.of_masks, values, masks_.find_places(temp_.encoded + values_begin_, ones_before_));
-  }
 
   template <class Sink>
   __device__ status decode_assembled(const C&, uint32_t side, uint32_t size, uint32_t count, Sink& sink) {
@@ -393,7 +387,7 @@ class block_codec<C, Threads> {
   TempStorage& temp_;
   // Of the chunk that was measured or is decoded.
   masks masks_;
-  uint32_t values_begin_ = 0, ones_before_ = 0, size_ = 0;
+  uint32_t values_begin_ = 0, ones_before_ = 0;
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -41,23 +41,49 @@ template <codec C, int Threads = block_threads> class block_encode {
   ///         smaller. In the first case, zeros follow the chunk up to a multiple of 16 bytes. In the second case,
   ///         nothing has been written
   __device__ uint32_t operator()(const C& codec, const value_t<C>* values, uint32_t count, std::byte* out) {
-    block_chunk<value_t<C>, Threads, !detail::takes_chunk<coder>> chunk({values}, count);
-    return encode(codec, chunk, count, out);
+    plain_values<value_t<C>, Threads> source{values};
+    tile chunk;
+    source.load(chunk, count);
+    const uint32_t size = measure(codec, chunk);
+    if (size == incompressible) return size;
+    if constexpr (detail::keeps_tile<coder>)
+      write_from(codec, chunk, size, out);
+    else
+      write_from(codec, source, size, out);
+    return size;
   }
 
   /// Encodes the first chunk.count values of a tile in registers, at least 1. All other words of the tile must be zero.
   __device__ uint32_t operator()(const C& codec, const tile& chunk, std::byte* out) {
-    tile copy = chunk;  // a lossy codec changes it
-    return encode(codec, copy, chunk.count, out);
+    tile copy = chunk;  // which measure may change
+    const uint32_t size = measure(codec, copy);
+    if (size != incompressible) write_from(codec, is_lossy<C> ? copy : chunk, size, out);
+    return size;
+  }
+
+  /// The same in two steps, for kernels that choose the place by the size. `measure` returns the size that `write` will
+  /// write, or `incompressible`. It may change the tile: of a lossy codec, to the values that decoding will restore.
+  __device__ uint32_t measure(const C& codec, tile& chunk) {
+    const uint32_t raw_bytes = chunk.count * uint32_t{sizeof(value_t<C>)};
+    if constexpr (is_lossy<C>) {
+      coder_.approximate(codec, chunk);
+      device::sync_block();
+    }
+    const uint32_t size = coder_.measure(codec, chunk);
+    return size < raw_bytes ? size : incompressible;
+  }
+  /// Follows `measure`, of the same tile, by the same object: writes `size` bytes to `out`, as above.
+  __device__ void write(const C& codec, const tile& chunk, uint32_t size, std::byte* out) {
+    write_from(codec, chunk, size, out);
   }
 
  private:
-  template <class Chunk> __device__ uint32_t encode(const C& codec, Chunk& chunk, uint32_t count, std::byte* out) {
-    const uint32_t size = detail::measure_chunk(coder_, codec, chunk);
-    if (size == incompressible || size >= count * sizeof(value_t<C>)) return incompressible;
+  template <class Values>
+  __device__ void write_from(const C& codec, const Values& values, uint32_t size, std::byte* out) {
     device::sync_block();
-    detail::pack_chunk(coder_, codec, chunk, {out, round_up_pow2(size, 4)});
-    return size;
+    coder_.write(codec, values, coder_.chunk());
+    device::sync_block();
+    copy_from_shared<Threads>({out, round_up_pow2(size, 4)}, coder_.chunk(), size);
   }
 
   coder coder_;

@@ -1,9 +1,9 @@
 // The encode kernel of all codecs: one launch reads each value once and writes the frame once.
 //
 // Each block draws chunks by ticket. For each chunk it computes the size, finds the offset by look-back, and writes the
-// payload, the directory entry and the checksum. Where the codec allows it, an encoded chunk waits in shared memory for
-// its offset while the block reads, measures and publishes its next chunk. The last block to finish writes metadata and
-// header. The header is all zeros if the frame does not fit.
+// payload, the directory entry and the checksum. A chunk is encoded in shared memory. Where the codec allows it, it waits
+// there for its offset while the block reads, measures and publishes its next chunk. The last block to finish writes
+// metadata and header. The header is all zeros if the frame does not fit.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -22,22 +22,22 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   using coder = block_codec<C, Threads>;
   static constexpr bool is_delta = is_delta_job<Job>;
   using source = std::conditional_t<is_delta, values_against<T, Threads>, plain_values<T, Threads>>;
-  static constexpr bool takes_chunk = detail::takes_chunk<coder>;
-  static constexpr bool leaves_chunk = detail::leaves_chunk<coder>;
+  static constexpr bool keeps_tile = detail::keeps_tile<coder>, waits_apart = detail::waits_apart<coder>;
+  static constexpr bool chunk_waits = detail::chunk_waits<coder> || waits_apart;
   using sums_of_block = block_sums<Threads, is_delta ? 3 : 1>;
 
  public:
   struct TempStorage : std::conditional_t<is_delta, delta_digests, no_digests> {
     typename coder::TempStorage codec;
+    alignas(16) std::byte apart[waits_apart ? tile_bytes : 16];
     typename sums_of_block::TempStorage sums;
     std::byte* frame;  // address of the frame; null: only count bytes
     uint64_t capacity;
     uint32_t chunk;    // current chunk
     uint32_t values;   // number of values in it
-    uint64_t entry;    // its directory entry, once its offset is known
+    uint64_t entry;    // directory entry of the chunk that is written
     std::byte* begin;  // address of its payload; null: it does not fit
     uint32_t padded;   // bytes of its payload, with the zeros after it
-    chunk_kind kind;
     uint32_t epoch;
     uint32_t shares;                            // of the item; here, so that no register holds them
     device::uninitialized<word_sum> contents;   // of directory entries and checksums that this block wrote
@@ -45,7 +45,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     device::uninitialized<C> prepared;          // an adaptive codec with its final parameters
     device::uninitialized<stage_list> stages;   // stages of that codec
     status verdict;                             // on the parameters of that codec
-    // The chunk that is encoded in shared memory and waits for its offset, if the codec leaves chunks there.
+    // The chunk that waits for its offset in shared memory.
     struct {
       bool any;
       chunk_kind kind;
@@ -53,7 +53,6 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
       device::uninitialized<word_sum> sum;
     } waiting;
     bool last;
-    bool differs;  // does a value differ from the first one of the chunk? For codecs that take the chunk
   };
 
   __device__ frame_encoder(TempStorage& temp, const Job& job) : temp_(temp), job_(job) {}
@@ -66,7 +65,6 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
       device::sync_block();
       if (temp_.chunk >= job_.at.chunks || !is_prepared()) break;
       encode_chunk();
-      if constexpr (!leaves_chunk) device::sync_block();
     }
     end<false>();
   }
@@ -81,7 +79,6 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     }
     device::sync_block();
     if (chunk < job_.at.chunks && is_prepared()) encode_chunk();
-    device::sync_block();
     end<true>();
   }
 
@@ -90,7 +87,6 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   __device__ void set_chunk(uint32_t chunk) {
     temp_.chunk = chunk;
     temp_.values = values_in_chunk(job_.header, chunk);
-    temp_.differs = false;
     temp_.chunk_sum.get() = {};
   }
   __device__ void begin(uint32_t epoch) {
@@ -109,8 +105,9 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     temp_.capacity = used < job_.capacity ? job_.capacity - used : 0;
     temp_.frame = temp_.capacity < job_.at.payloads ? nullptr : job_.frame + used;
   }
-  __device__ source chunk_source() const {
-    const uint64_t first = uint64_t{temp_.chunk} * job_.header.chunk_values;
+  __device__ source chunk_source() const { return chunk_source(temp_.chunk); }
+  __device__ source chunk_source(uint32_t chunk) const {
+    const uint64_t first = uint64_t{chunk} * job_.header.chunk_values;
     if constexpr (is_delta)
       return {job_.values + first, job_.base + first, {}};
     else
@@ -119,7 +116,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
 
   // Counts the share as finished. The last one completes the frame and clears the state.
   template <bool OfItem> __device__ void end() {
-    if constexpr (leaves_chunk) write_waiting();
+    if constexpr (chunk_waits) write_waiting();
     if (threadIdx.x == 0) {
       if constexpr (is_delta) temp_.publish(*job_.head);
       temp_.last = OfItem ? finish_item_share(*job_.head, temp_.contents.get(), temp_.shares)
@@ -159,69 +156,69 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     return static_cast<bits_t<T>>(device::shfl(device::lane_id() == 0 ? word{chunk_source().at(0)} : word{0}, 0));
   }
 
+  // Where chunks are encoded.
+  __device__ std::byte* encoded() { return waits_apart ? temp_.apart : coder(temp_.codec).chunk(); }
+
+  // Encodes the current chunk in shared memory. Ends with a barrier, unless the chunk waits.
   __device__ void encode_chunk() {
-    block_chunk<T, Threads, !takes_chunk, source> chunk(chunk_source(), temp_.values);
-    if constexpr (is_delta && !takes_chunk) sum(chunk.source().sums);
+    const uint32_t own = temp_.chunk;
+    // The source, once more. If the chunk waits, thread 0 may be ahead and have set the next chunk.
+    const auto again = [&] { return chunk_waits ? chunk_source(own) : chunk_source(); };
+    tile values;
+    source from = chunk_source();
+    from.load(values, temp_.values);
+    if constexpr (is_delta) sum(from.sums);
     coder block(temp_.codec);
-    bool differs;
-    if constexpr (takes_chunk) {  // then no registers hold the values any longer
-      tile& values = chunk.values();
-      if constexpr (is_delta) sum(chunk.source().sums);
-      if (differ(values) && threadIdx.x == 0) temp_.differs = true;
-      if (!is_delta && !is_lossy<C> && has_checksums()) sum(values);
-      block.take(codec(), values);
-      if (is_lossy<C> && has_checksums()) sum(values);
-      device::sync_block();
-      differs = temp_.differs;
-    } else {
-      differs = differ(chunk.values());
+    const bool differs = differ(values);
+    if constexpr (is_lossy<C>) {
+      if (differs) block.approximate(codec(), values);
     }
-    const uint32_t raw_bytes = chunk.count() * uint32_t{sizeof(T)};
+    if (!keeps_tile && sums_values()) sum(values);
+    if constexpr (is_lossy<C>) device::sync_block();
+    const uint32_t count = values.count, raw_bytes = count * uint32_t{sizeof(T)};
     chunk_kind kind = chunk_kind::uniform;
     uint32_t size = 0;
     if (differs) {
-      size = detail::measure_taken(block, codec(), chunk);
+      size = block.measure(codec(), values);
       kind = size != incompressible && size < raw_bytes ? chunk_kind::encoded : chunk_kind::raw;
       if (kind == chunk_kind::raw) size = raw_bytes;
     } else if (first_bits() != 0) {
       size = sizeof(T);
     }
-    if constexpr (leaves_chunk) {
-      if (threadIdx.x == 0) publish(size);
+    if (threadIdx.x == 0) publish(size);
+    if constexpr (chunk_waits)
       write_waiting();
-      leave(block, chunk.values(), kind, size);
-      return;
-    }
-    place(temp_.chunk, kind, size);
-    if (temp_.frame == nullptr) return;
-    if constexpr (is_lossy<C> && !takes_chunk)
-      if (temp_.kind == chunk_kind::raw) chunk_source().load(chunk.values(), chunk.count());
-    if (!is_delta && has_checksums() && (!takes_chunk || (is_lossy<C> && temp_.kind != chunk_kind::encoded))) {
+    else
       device::sync_block();
-      sum(chunk.values());
-    }
-    write_entry(temp_.chunk, chunk.count(), temp_.chunk_sum.get());
-    if (std::byte* const begin = temp_.begin; begin != nullptr) {
-      switch (temp_.kind) {
-        case chunk_kind::encoded: detail::pack_chunk(block, codec(), chunk, {begin, temp_.padded}); break;
-        case chunk_kind::raw: chunk.values().store_padded(begin, temp_.padded); break;
-        case chunk_kind::uniform: write_uniform(begin);
+    if (temp_.frame != nullptr) {
+      const bool is_changed = kind == chunk_kind::raw && (is_lossy<C> || !keeps_tile);
+      if (is_changed) again().load(values, count);
+      if (sums_values() && (keeps_tile || (is_lossy<C> && is_changed))) sum(values);
+      switch (kind) {
+        case chunk_kind::encoded:
+          if constexpr (keeps_tile)
+            block.write(codec(), values, encoded());
+          else
+            block.write(codec(), again(), encoded());
+          break;
+        case chunk_kind::raw: store_to_row(values, tile_bytes, encoded()); break;
+        case chunk_kind::uniform:
+          if (threadIdx.x == 0) *reinterpret_cast<uint64_t*>(encoded()) = chunk_source().at(0);
       }
     }
+    if constexpr (!chunk_waits) return write_chunk(temp_.chunk, kind, count, size, temp_.chunk_sum.get());
+    if (threadIdx.x != 0) return;
+    temp_.waiting.any = true;
+    temp_.waiting.kind = kind;
+    temp_.waiting.chunk = temp_.chunk;
+    temp_.waiting.values = count;
+    temp_.waiting.size = size;
+    temp_.waiting.sum.get() = temp_.chunk_sum.get();
   }
   // Returns to all threads whether a value of the chunk differs from the first. Has barriers.
   __device__ bool differ(const tile& values) const {
     return device::sync_block_or(!values.may_be_uniform()) || device::sync_block_or(!values.all_equal(first_bits()));
   }
-  // Writes the first value, then zeros.
-  __device__ void write_uniform(std::byte* begin) const {
-    const uint64_t value = first_bits();
-    for (uint32_t i = 16 * threadIdx.x; i < temp_.padded; i += 16 * Threads)
-      device::store(reinterpret_cast<device::vec128*>(begin + i),
-                    i != 0 ? device::vec128{}
-                           : device::vec128{{static_cast<uint32_t>(value), static_cast<uint32_t>(value >> 32)}});
-  }
-
   // Both have a barrier.
   __device__ void sum(const tile& values) {
     const word_sum sums = sums_of_block::reduce(temp_.sums, values.sums());
@@ -236,6 +233,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     temp_.of_base.get() += share_of_digest(digest(sums[1], size), temp_.chunk);
     temp_.of_result.get() += share_of_digest(digest(sums[2], size), temp_.chunk);
   }
+  __device__ bool sums_values() const { return !is_delta && has_checksums(); }
   __device__ bool has_checksums() const { return job_.frame != nullptr && (job_.header.flags & flag_checksums) != 0; }
   // Converts bytes to units of the alignment, rounded up.
   __device__ uint32_t units(uint32_t size) const {
@@ -247,11 +245,10 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     device::store_relaxed(job_.states + temp_.chunk,
                           chunk_state::make(chunk_state::has_size, temp_.epoch, units(size)).word);
   }
-  // Finds the offset of a chunk, which has been published if codecs leave chunks, and publishes its end. `chunk` is in
-  // shared memory, so that no register holds it. Has a barrier.
+  // Finds the offset of a chunk that has been published, and publishes its end. `chunk` is in shared memory, so that no
+  // register holds it. Has a barrier.
   __device__ void place(const uint32_t& chunk, chunk_kind kind, uint32_t size) {
     if (device::thread_id_anew() < device::warp_size) {
-      if (!leaves_chunk && device::lane_id() == 0) publish(size);
       const uint32_t epoch = temp_.epoch;
       const uint64_t first = job_.at.payloads >> job_.header.alignment_log2;
       const uint64_t start = look_back(job_.states, chunk, epoch, first);
@@ -260,7 +257,6 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
                               chunk_state::make(chunk_state::has_end, epoch, start + units(size)).word);
         const uint64_t offset = start << job_.header.alignment_log2;
         temp_.entry = directory_entry::make(kind, size, start).word;
-        temp_.kind = kind;
         temp_.padded = units(size) << job_.header.alignment_log2;
         temp_.begin = offset + temp_.padded <= temp_.capacity ? temp_.frame + offset : nullptr;
       }
@@ -268,44 +264,22 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     device::sync_block();
   }
 
-  // Encodes the measured chunk in shared memory, where it waits until its offset is known. So the next chunk is read
-  // and published while this one waits for those before it.
-  __device__ void leave(coder& block, const tile& values, chunk_kind kind, uint32_t size) {
+  // Writes the encoded chunk in shared memory to the frame. Has a barrier at its end.
+  __device__ void write_chunk(const uint32_t& chunk, chunk_kind kind, uint32_t values, uint32_t size,
+                              const word_sum& sum) {
+    place(chunk, kind, size);
     if (temp_.frame != nullptr) {
-      if (!is_delta && has_checksums()) sum(values);
-      std::byte* const encoded = block.encoded(0);
-      switch (kind) {
-        case chunk_kind::encoded:
-          block.assemble(codec(), values);
-          if (sizeof(T) != 1 && threadIdx.x < 16) encoded[size + threadIdx.x] = std::byte{};
-          break;
-        case chunk_kind::raw: store_to_row(values, tile_bytes, encoded); break;
-        case chunk_kind::uniform:
-          if (threadIdx.x == 0) {
-            reinterpret_cast<uint64_t*>(encoded)[0] = chunk_source().at(0);
-            reinterpret_cast<uint64_t*>(encoded)[1] = 0;
-          }
-      }
+      write_entry(chunk, values, sum);
+      if (std::byte* const begin = temp_.begin; begin != nullptr)
+        copy_from_shared<Threads>({begin, temp_.padded}, encoded(), size);
     }
-    if (threadIdx.x != 0) return;
-    temp_.waiting.any = true;
-    temp_.waiting.kind = kind;
-    temp_.waiting.chunk = temp_.chunk;
-    temp_.waiting.values = values.count;
-    temp_.waiting.size = size;
-    temp_.waiting.sum.get() = temp_.chunk_sum.get();
+    device::sync_block();
   }
-  // Writes the chunk that waits, if there is one. Has a barrier at its end.
+  // Writes the chunk that waits, if there is one. Has a barrier at its end. Meanwhile later blocks can find its size.
   __device__ void write_waiting() {
-    if (temp_.waiting.any) {
-      const uint32_t size = temp_.waiting.size;
-      place(temp_.waiting.chunk, temp_.waiting.kind, size);
-      if (temp_.frame != nullptr) {
-        write_entry(temp_.waiting.chunk, temp_.waiting.values, temp_.waiting.sum.get());
-        if (std::byte* const begin = temp_.begin; begin != nullptr)
-          copy_from_shared<Threads>({begin, temp_.padded}, coder(temp_.codec).encoded(0), size);
-      }
-    }
+    if (temp_.waiting.any)
+      return write_chunk(temp_.waiting.chunk, temp_.waiting.kind, temp_.waiting.values, temp_.waiting.size,
+                         temp_.waiting.sum.get());
     device::sync_block();
   }
 
@@ -375,7 +349,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
 inline namespace TUCK_ARCH {
 
 template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_codec<C, Threads>>)
+TUCK_KERNEL void __launch_bounds__(Threads, detail::encoding_blocks_of<block_codec<C, Threads>>)
     encode_kernel(const __grid_constant__ encode_job<C> job) {
   run_worker<frame_encoder<C, Threads>>(job);
 }

@@ -14,6 +14,8 @@ template <element T, int Threads> class block_codec<bitpack<T>, Threads> {
   using TempStorage = typename groups::TempStorage;
 
   static constexpr int blocks_a_processor = sizeof(T) < 4 ? 5 : 8;  // 96 registers, or 64
+  static constexpr bool keeps_tile = false, chunk_waits = false;
+  static constexpr int waiting_blocks = 6;
 
   __device__ explicit block_codec(TempStorage& temp) : groups_(temp) {}
 
@@ -22,11 +24,8 @@ template <element T, int Threads> class block_codec<bitpack<T>, Threads> {
     for (int r = 0; r < tile::rows; ++r) groups_.set_row(static_cast<uint32_t>(r), values.row(r).w);
     return groups_.measure(values.count, codec.predicts(), 0, 0, bitpack<T>::limit(values.count));
   }
-  __device__ void pack(const bitpack<T>&, const tile&, bytes out) {
-    groups_.assemble();
-    device::sync_block();
-    copy_from_shared<Threads>(out, groups_.encoded(), groups_.end());
-  }
+  __device__ std::byte* chunk() { return groups_.chunk(); }
+  template <class Values> __device__ void write(const bitpack<T>&, const Values&, std::byte* to) { groups_.write(to); }
 
  private:
   groups groups_;

@@ -35,7 +35,7 @@ class block_groups {
 
  public:
   struct TempStorage {
-    // The integers, with 16 unused bytes in each 144. Later the encoded chunk.
+    // The integers, with 16 unused bytes in each 144. Later the encoded chunk, unless it has another place.
     alignas(16) uint32_t words[tile_bytes / 4 * 9 / 8];
     uint32_t sums[warps];
     word leads[warps][2];
@@ -120,16 +120,17 @@ class block_groups {
     return at.end + more_bytes;
   }
 
-  // Writes the chunk to encoded(), up to end(), and zeros after it. Call it after a barrier. Has barriers.
-  __device__ void assemble() {
-    // The chunk overwrites the integers.
+  // Writes the chunk to `to`, up to end(), and zeros up to tile_bytes. Call it after a barrier. Has barriers. `to` is
+  // chunk(), where the integers were, or other shared memory at a multiple of 16.
+  __device__ void write(std::byte* to) {
     device::vec128 own[rounds * quads];
 #pragma unroll
     for (uint32_t q = 0; q < rounds * quads; ++q) own[q] = own_vector(q);
+    if (to == chunk()) device::sync_block();  // the chunk overwrites the integers
+    zero_shared<Threads>(to);
     device::sync_block();
-    zero_shared<Threads>(encoded());
-    device::sync_block();
-    if (threadIdx.x == 0) temp_.words[0] = temp_.head;
+    auto* const words = reinterpret_cast<uint32_t*>(to);
+    if (threadIdx.x == 0) words[0] = temp_.head;
     uint32_t bit = bits_before_, groups = groups_before_;
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
@@ -138,12 +139,12 @@ class block_groups {
       if constexpr (team > 1) last = device::shfl_up(static_cast<word>(integer(own[quads - 1], in_quad - 1)), 1u);
       if (mine.non_zeros != 0) {
         if (rank() == 0) {
-          encoded()[temp_.at.shapes + (groups & 0xffffu)] = static_cast<std::byte>(mine.form);
-          if (mine.is_sparse()) temp_.words[temp_.at.masks / 4 + (groups >> 16)] = mine.non_zeros;
+          to[temp_.at.shapes + (groups & 0xffffu)] = static_cast<std::byte>(mine.form);
+          if (mine.is_sparse()) words[temp_.at.masks / 4 + (groups >> 16)] = mine.non_zeros;
         }
-        put_integers(mine, own + r * quads, last, bit);
+        put_integers(words, mine, own + r * quads, last, bit);
       }
-      put_non_zero_bits(r);
+      put_non_zero_bits(words, r);
       if (rounds > 1 && mine.non_zeros != 0) {
         const uint32_t counts = mine.counts(temp_.head & 255, temp_.head >> 8 & 255);
         bit += counts & 0xffffu;
@@ -151,7 +152,7 @@ class block_groups {
       }
     }
   }
-  __device__ std::byte* encoded() { return reinterpret_cast<std::byte*>(temp_.words); }
+  __device__ std::byte* chunk() { return reinterpret_cast<std::byte*>(temp_.words); }
   __device__ uint32_t end() const { return temp_.at.end; }
 
  private:
@@ -291,19 +292,19 @@ class block_groups {
   // -- bytes ---------------------------------------------------------------------------------------------------------
 
   // The bits of a warp's groups lie in few words, so each word is combined in the warp first.
-  __device__ void put_non_zero_bits(uint32_t r) {
+  __device__ void put_non_zero_bits(uint32_t* words, uint32_t r) {
     constexpr uint32_t spanned = ceil_div(device::warp_size / team * rounds, 32u);
     const bool speaks = rank() == 0 && own_[r].non_zeros != 0;
     const uint32_t first_word = device::warp_id() * (device::warp_size / team * rounds) / 32;
 #pragma unroll
     for (uint32_t w = first_word; w < first_word + spanned; ++w) {
       const uint32_t bits = device::warp_or(speaks && group_of(r) / 32 == w ? 1u << group_of(r) % 32 : 0);
-      if (device::lane_id() == 0 && bits != 0) device::atomic_or(&temp_.words[layout::head_bytes / 4 + w], bits);
+      if (device::lane_id() == 0 && bits != 0) device::atomic_or(words + layout::head_bytes / 4 + w, bits);
     }
   }
 
   // Writes this thread's part of a group whose payload begins at `bit`.
-  __device__ void put_integers(const own_group& mine, device::vec128* own, word last, uint32_t bit) {
+  __device__ void put_integers(uint32_t* words, const own_group& mine, device::vec128* own, word last, uint32_t bit) {
     const uint32_t width = mine.as_shape().width();
     const uint32_t lead_bits = mine.as_shape().lead_bits(temp_.head & 255, temp_.head >> 8 & 255);
     if (rank() != 0) {
@@ -313,7 +314,7 @@ class block_groups {
                                                        : before;
       bit += lead_bits + integers * width;
     }
-    device::shared_bit_writer out(temp_.words + temp_.at.payload / 4, bit);
+    device::shared_bit_writer out(words + temp_.at.payload / 4, bit);
     // The end of the group, or the first integer of a difference group.
     const auto lead = static_cast<number>(mine.base + (Unsigned ? (word{1} << width) - 1 : 0));
     if (rank() == 0 && lead_bits != 0)

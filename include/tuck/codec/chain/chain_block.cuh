@@ -60,20 +60,21 @@ template <class Tile> __device__ void load_from_row(Tile& values, uint32_t count
 }
 
 // Copies `bytes` bytes from `from` + `begin` to `to` in shared memory. `from` is a multiple of 4, and the ranges do not
-// overlap. If `to` is a multiple of 4, too, the bytes are rounded up to one.
+// overlap.
 template <int Threads>
 __device__ void copy_in_shared(std::byte* to, const std::byte* from, uint32_t begin, uint32_t bytes) {
-  if (reinterpret_cast<uintptr_t>(to) % 4 != 0) {
+  uint32_t whole = 0;  // bytes that are copied as words
+  if (reinterpret_cast<uintptr_t>(to) % 4 == 0) {
+    whole = bytes / 4 * 4;
+    const uint32_t skipped = begin % 4;
+    const auto* const words = reinterpret_cast<const uint32_t*>(from) + begin / 4;
 #pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < bytes; i += Threads) to[i] = from[begin + i];
-    return;
+    for (uint32_t i = threadIdx.x; 4 * i < whole; i += Threads)
+      reinterpret_cast<uint32_t*>(to)[i] =
+          skipped == 0 ? words[i] : device::funnel_shift_right(words[i], words[i + 1], 8 * skipped);
   }
-  const uint32_t skipped = begin % 4;
-  const auto* const words = reinterpret_cast<const uint32_t*>(from) + begin / 4;
 #pragma unroll 1
-  for (uint32_t i = threadIdx.x; 4 * i < bytes; i += Threads)
-    reinterpret_cast<uint32_t*>(to)[i] =
-        skipped == 0 ? words[i] : device::funnel_shift_right(words[i], words[i + 1], 8 * skipped);
+  for (uint32_t i = whole + threadIdx.x; i < bytes; i += Threads) to[i] = from[begin + i];
 }
 
 // Applies and undoes all stages except the last, by one thread block.
@@ -147,12 +148,12 @@ template <class Chain, int Threads> class chain_preparer {
     const uint32_t side = used == incompressible ? 0 : coder.side_bytes(values.count);
     const bool splits = used != incompressible && split_record::allows(raw, stage<I>::max_growth, used - side, side);
     device::sync_block();
-    if (splits) coder.assemble(codec.template stage<I>(), values);
+    if (splits) coder.write(codec.template stage<I>(), values, coder.chunk());
     if (threadIdx.x == 0)
       flow_.step(I, splits ? split_record::make((used - side) / Chain::width, side) : split_record::none());
     device::sync_block();
     if (splits) {
-      const std::byte* const encoded = coder.encoded(side);
+      const std::byte* const encoded = coder.chunk();
       copy_in_shared<Threads>(row_, encoded, side, used - side);
       copy_in_shared<Threads>(row_ + plan::side_begin(flow_, I), encoded, 0, side);
     } else {
@@ -193,7 +194,6 @@ template <class Chain, int Threads> class chain_preparer {
     auto coder = block<I>();
     std::byte* const encoded = coder.encoded(side);
     copy_in_shared<Threads>(encoded, row_, plan::side_begin(flow_, I), side);
-    if (side % 4 != 0) device::sync_block();  // the residual values begin in the last word
     copy_in_shared<Threads>(encoded + side, row_, 0, kept);
     device::sync_block();
     return coder.decode_assembled(codec.template stage<I>(), side, side + kept, flow_.values[I], sink);
@@ -221,32 +221,27 @@ template <class C, int Threads, uint32_t RowBytes> class row_encoder {
     used_ = incompressible;
     if (raw != 0) {
       tile chunk = values(sections);
-      used_ = measure_chunk(coder_, codec, chunk);
+      used_ = coder_.measure(codec, chunk);
     }
     shrinks_ = used_ != incompressible && used_ < raw;
     if (!shrinks_) used_ = raw;
     return used_ + sections.list.total() - raw;
   }
-  __device__ void pack(const C& codec, const row_sections& sections, const uint32_t* tail, uint32_t tail_words,
-                       bytes out) {
-    const bytes target = out.subspan(0, round_up_pow2(used_, 4));
+  __device__ std::byte* chunk() { return coder_.chunk(); }
+  __device__ void write(const C& codec, const row_sections& sections) {
     if (shrinks_) {
-      tile chunk = values(sections);
-      pack_chunk(coder_, codec, chunk, target);
+      coder_.write(codec, values(sections), chunk());
+      device::sync_block();  // side streams overwrite its last bytes
     } else {
-      copy_from_shared<Threads>(target, row_, used_);
+      copy_in_shared<Threads>(chunk(), row_, 0, used_);
     }
-    device::sync_block();  // side streams overwrite its last bytes
     uint32_t at = used_, from = sections.sides;
     for (uint32_t i = 1; i < sections.list.count; ++i) {
       const uint32_t size = sections.list.size(i);
-      copy_to_frame<Threads>(out.subspan(at, size), row_ + from);
+      copy_in_shared<Threads>(chunk() + at, row_ + from, 0, size);
       at += size;
       from += round_up_pow2(size, 2);
     }
-    for (uint32_t i = threadIdx.x; i < out.size() - at; i += Threads)
-      device::store(out.data() + at + i,
-                    i < 4 * tail_words ? static_cast<std::byte>(tail[i / 4] >> 8 * (i % 4)) : std::byte{});
   }
 
  private:
@@ -303,7 +298,11 @@ template <class C, int Threads, uint32_t RowBytes> class row_decoder {
 
 template <element T, int Threads, uint32_t RowBytes>
 class row_encoder<huffman<T>, Threads, RowBytes> : public huffman_format::block_encoder<T, Threads, RowBytes> {
+ public:
   using huffman_format::block_encoder<T, Threads, RowBytes>::block_encoder;
+  __device__ void write(const huffman<T>&, const row_sections&) {
+    huffman_format::block_encoder<T, Threads, RowBytes>::write();
+  }
 };
 template <element T, int Threads, uint32_t RowBytes>
 class row_decoder<huffman<T>, Threads, RowBytes> : public huffman_format::block_decoder<T, Threads, RowBytes> {
@@ -324,6 +323,7 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
   using tile = block_tile<value_t<chain_type>, Threads>;
 
   static constexpr int blocks_a_processor = encoder::blocks_a_processor;
+  static constexpr bool keeps_tile = false, chunk_waits = false;
 
   struct TempStorage {
     detail::chain_flow<chain_type> flow;
@@ -340,26 +340,26 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
 
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp), encoder_(temp.last_storage, temp.row) {}
 
-  /// A lossy chain leaves the restored values in the tile.
-  __device__ void take(const chain_type& codec, tile& values) {
-    if constexpr (is_lossy<chain_type>) {
+  __device__ void approximate(const chain_type& codec, tile& values) { stages().apply_first(codec, values); }
+  __device__ uint32_t measure(const chain_type& codec, tile& values) {
+    if constexpr (!is_lossy<chain_type>) {
       stages().apply_first(codec, values);
-    } else {
-      tile copy = values;
-      stages().apply_first(codec, copy);
+      device::sync_block();
     }
-  }
-  __device__ uint32_t measure(const chain_type& codec) {
     stages().apply_others(codec);
     if (threadIdx.x == 0) {
       plan::list_sections(temp_.flow, temp_.sections);
       temp_.flow.list_records(temp_.records);
     }
     device::sync_block();
-    return encoder_.measure(codec.template stage<last>(), temp_.sections) + chain_type::record_bytes;
+    used_ = encoder_.measure(codec.template stage<last>(), temp_.sections);
+    return used_ + chain_type::record_bytes;
   }
-  template <class Chunk> __device__ void pack(const chain_type& codec, Chunk&, bytes out) {
-    encoder_.pack(codec.template stage<last>(), temp_.sections, temp_.records, chain_type::splitters, out);
+  __device__ std::byte* chunk() { return encoder_.chunk(); }
+  template <class Values> __device__ void write(const chain_type& codec, const Values&, std::byte*) {
+    encoder_.write(codec.template stage<last>(), temp_.sections);
+    if (threadIdx.x < chain_type::record_bytes)
+      chunk()[used_ + threadIdx.x] = reinterpret_cast<const std::byte*>(temp_.records)[threadIdx.x];
   }
 
  private:
@@ -367,6 +367,7 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
 
   TempStorage& temp_;
   encoder encoder_;
+  uint32_t used_ = 0;  // bytes of the encoded row
 };
 
 /// Block decoder of a chain; block.cuh documents the members.

@@ -37,6 +37,7 @@ template <element T, int Threads> class block_encoder {
   using tile = block_tile<T, Threads>;
   static constexpr int blocks_a_processor =
       width < 4 ? 4 : 5;  // 128 and 96 registers; shared memory allows no more blocks
+  static constexpr bool keeps_tile = false;
 
   struct TempStorage {
     alignas(16) uint32_t row[tile_bytes / 4];
@@ -54,14 +55,12 @@ template <element T, int Threads> class block_encoder {
 
   __device__ explicit block_encoder(TempStorage& temp) : temp_(temp) {}
 
-  __device__ void take(const deflate<T>&, tile& values) {
+  __device__ uint32_t measure(const deflate<T>&, const tile& values) {
     bytes_ = values.count * width;
     cells_ = cells_of(bytes_);
 #pragma unroll
     for (int r = 0; r < tile::rows; ++r)
       if (const uint32_t at = tile::first_value(r * tile::row_words) * width; at < bytes_) unit(at) = values.row(r);
-  }
-  __device__ uint32_t measure(const deflate<T>&) {
     clear();
     device::sync_block();
     find_tokens();
@@ -85,12 +84,11 @@ template <element T, int Threads> class block_encoder {
     return measure_bits();
   }
 
-  template <class Chunk> __device__ void pack(const deflate<T>&, Chunk&, bytes out) {
-    write_stream();
+  __device__ std::byte* chunk() { return reinterpret_cast<std::byte*>(temp_.staged); }
+  template <class Values> __device__ void write(const deflate<T>&, const Values&, std::byte* to) {
+    write_stream(reinterpret_cast<uint32_t*>(to));
     device::sync_block();
-    write_index();
-    device::sync_block();
-    copy_from_shared<Threads>(out, reinterpret_cast<const std::byte*>(temp_.staged), 4 * words_);
+    write_index(reinterpret_cast<uint32_t*>(to));
   }
 
  private:
@@ -116,7 +114,8 @@ template <element T, int Threads> class block_encoder {
     for (uint32_t i = threadIdx.x; i < counted_symbols; i += Threads) temp_.counts[i] = i == end_of_block;
     for (uint32_t i = threadIdx.x; i < kinds; i += Threads) temp_.entries[i] = 0;
     auto* const row = reinterpret_cast<uint8_t*>(temp_.row);
-    for (uint32_t i = bytes_ + threadIdx.x; i < cells_ * cell_bytes; i += Threads) row[dealt(i)] = 0;
+    const uint32_t stored = round_up_pow2(bytes_, 4);  // with the zeros of the last row
+    for (uint32_t i = stored + threadIdx.x; i < cells_ * cell_bytes; i += Threads) row[dealt(i)] = 0;
     if (threadIdx.x == 0) {
       temp_.tokens[cells_] = {1u << 31, 0};
       temp_.begin_cell[0] = temp_.begin_weight[0] = 0;
@@ -298,20 +297,20 @@ template <element T, int Threads> class block_encoder {
   }
   __device__ uint32_t sub_block_cells(uint32_t i) const { return temp_.begin_cell[i + 1] - temp_.begin_cell[i]; }
 
-  __device__ void write_stream() {
+  __device__ void write_stream(uint32_t* staged) {
     const uint32_t end = temp_.piece_bit[sub_blocks_ * parts];
-    for (uint32_t i = end / 32 + threadIdx.x; i < round_up_pow2(words_, 2); i += Threads) temp_.staged[i] = 0;
+    for (uint32_t i = end / 32 + threadIdx.x; i < round_up_pow2(words_, 2); i += Threads) staged[i] = 0;
     const bool writes_header = threadIdx.x <= whole_segments;
     uint32_t begin = prefix_bits;
     if (writes_header)
       for (uint32_t i = 0; i < threadIdx.x; ++i) begin += temp_.segment_bits[i];
-    lane_output header(temp_.staged, begin);
+    lane_output header(staged, begin);
     if (writes_header)
       visit_segment<width>(threadIdx.x, lengths_of(threadIdx.x),
                            [&](uint32_t bits, uint32_t count) { header.put(bits, count); });
-    if (threadIdx.x < 2) temp_.staged[threadIdx.x] = prefix_word<width>(threadIdx.x);
+    if (threadIdx.x < 2) staged[threadIdx.x] = prefix_word<width>(threadIdx.x);
     const bool writes = threadIdx.x < sub_blocks_ * parts;
-    lane_output out(temp_.staged, writes ? temp_.piece_bit[threadIdx.x] : 0);
+    lane_output out(staged, writes ? temp_.piece_bit[threadIdx.x] : 0);
     walk([&](uint32_t at, uint32_t length, bool is_far) {
       uint32_t entry = temp_.entries[token_of(at, length)];
       if (width > 1 && is_far) entry = far_entry<width>(entry);
@@ -321,20 +320,20 @@ template <element T, int Threads> class block_encoder {
     if (writes_header) header.finish();
     if (writes) out.finish();
     if (threadIdx.x == 0) {
-      device::atomic_or(temp_.staged + 2, prefix_word<width>(2));
+      device::atomic_or(staged + 2, prefix_word<width>(2));
       const uint32_t code = temp_.counts[end_of_block], bits = reversed(code >> 16, 16) & low_mask(max_length);
-      device::atomic_or(temp_.staged + end / 32, bits << end % 32);
-      if (end % 32 + (code & 15) > 32) device::atomic_or(temp_.staged + end / 32 + 1, bits >> (32 - end % 32));
+      device::atomic_or(staged + end / 32, bits << end % 32);
+      if (end % 32 + (code & 15) > 32) device::atomic_or(staged + end / 32 + 1, bits >> (32 - end % 32));
     }
   }
-  __device__ void write_index() {
-    auto* const to = reinterpret_cast<uint8_t*>(temp_.staged) + stream_;
+  __device__ void write_index(uint32_t* staged) {
+    auto* const to = reinterpret_cast<uint8_t*>(staged) + stream_;
     if (threadIdx.x < whole_segments) to[threadIdx.x] = static_cast<uint8_t>(temp_.segment_bits[threadIdx.x]);
     if (threadIdx.x < sub_blocks_) {
       const uint32_t entry = entry_of(sub_block_cells(threadIdx.x), sub_block_bits(threadIdx.x));
       for (uint32_t k = 0; k < 3; ++k) to[whole_segments + 3 * threadIdx.x + k] = static_cast<uint8_t>(entry >> 8 * k);
     }
-    if (threadIdx.x == 0) temp_.staged[words_ - 1] = chunk_end(stream_ | sub_blocks_ << 24).word();
+    if (threadIdx.x == 0) staged[words_ - 1] = chunk_end(stream_ | sub_blocks_ << 24).word();
   }
 
   TempStorage& temp_;

@@ -19,6 +19,8 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
   static_assert(Threads <= 256, "tuck: exponents are encoded by 128 or 256 threads");
 
   static constexpr int blocks_a_processor = sizeof(T) < 4 ? 5 : 6;  // 96 and 80 registers
+  static constexpr bool chunk_waits = false;
+  static constexpr int waiting_blocks = 5;
 
   __device__ explicit block_codec(TempStorage& temp) : groups_(temp) {}
 
@@ -34,11 +36,12 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
     const uint32_t planes = exponents<T>::planes_bytes(values.count), limit = exponents<T>::limit(values.count);
     return planes > limit ? incompressible : groups_.measure(values.count, false, 0, planes, limit);
   }
-  __device__ void pack(const exponents<T>&, const tile& values, bytes out) {
-    groups_.assemble();
-    const uint32_t end = groups_.end(), plane_words = exponents<T>::plane_bytes(values.count) / 4;
+  __device__ std::byte* chunk() { return groups_.chunk(); }
+  __device__ void write(const exponents<T>&, const tile& values, std::byte* to) {
+    groups_.write(to);
+    const uint32_t plane_words = exponents<T>::plane_bytes(values.count) / 4;
     const uint32_t first = tile::first_value() / 4;
-    auto* const planes = reinterpret_cast<uint32_t*>(groups_.encoded() + end);
+    auto* const planes = reinterpret_cast<uint32_t*>(to + groups_.end());
 #pragma unroll
     for (int r = 0; r < tile::rows; ++r) {
       const row x = planes_of(values, r);
@@ -50,10 +53,6 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
           for (uint32_t k = 0; k + 1 < width; ++k) planes[k * plane_words + at] = x.at[q].w[width - 2 - k];
       }
     }
-    const uint32_t size = end + exponents<T>::planes_bytes(values.count);
-    if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(groups_.encoded() + size)[threadIdx.x] = 0;  // copied too
-    device::sync_block();
-    copy_from_shared<Threads>(out, groups_.encoded(), size);
   }
 
  private:

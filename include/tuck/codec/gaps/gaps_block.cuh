@@ -30,6 +30,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   };
 
   static constexpr int blocks_a_processor = 6;  // 80 registers
+  static constexpr bool keeps_tile = false, chunk_waits = false;
 
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
 
@@ -51,29 +52,29 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     header_ = header::make(k, r, has_classes ? stored_wide : all_wide, has_classes);
     classes_ = gaps_format::header_bits + k * r + all.quotients();
     stored_ = classes_ + (has_classes ? all.classes() : 0);
-    size_ = ceil_div(stored_ + (has_classes ? all.stored() : k) * header_.value_bits(), 8u);
-    return size_;
+    return ceil_div(stored_ + (has_classes ? all.stored() : k) * header_.value_bits(), 8u);
   }
 
-  __device__ void pack(const gaps<T>&, const tile&, bytes out) {
-    zero_shared<Threads>(temp_.chunk);
+  __device__ std::byte* chunk() { return temp_.chunk; }
+  template <class Values> __device__ void write(const gaps<T>&, const Values&, std::byte* to) {
+    zero_shared<Threads>(to);
     device::sync_block();
-    if (threadIdx.x == 0) *reinterpret_cast<uint32_t*>(temp_.chunk) = header_.word;
+    if (threadIdx.x == 0) *reinterpret_cast<uint32_t*>(to) = header_.word;
     const uint32_t k = header_.values(), r = header_.remainder_bits(), w = header_.value_bits();
     const bool has_classes = header_.has_classes();
     const own_entries own(k);
     uint32_t quotient = gaps_format::header_bits + k * r + before_.quotients(), c_at = classes_ + before_.classes();
-    device::shared_bit_writer remainders(temp_.chunk, gaps_format::header_bits + own.begin * r);
-    device::shared_bit_writer stored(temp_.chunk, stored_ + (has_classes ? before_.stored() : own.begin) * w);
+    device::shared_bit_writer remainders(to, gaps_format::header_bits + own.begin * r);
+    device::shared_bit_writer stored(to, stored_ + (has_classes ? before_.stored() : own.begin) * w);
 #pragma unroll 1
     for (uint32_t i = own.begin; i < own.end; ++i) {
       const uint32_t gap = gap_of(i);
       const word x = temp_.value[i];
       const uint32_t c = gaps_format::class_of(x);
       remainders.put(gap & low_mask(r), r);
-      put_one(quotient += gap >> r);
+      put_one(to, quotient += gap >> r);
       ++quotient;
-      if (has_classes) put_one(c_at += c);
+      if (has_classes) put_one(to, c_at += c);
       ++c_at;
       if (has_classes && c != gaps_format::stored_class) continue;
       stored.put(static_cast<uint32_t>(x), w < 32 ? w : 32);
@@ -81,8 +82,6 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     }
     remainders.finish();
     stored.finish();
-    device::sync_block();
-    copy_from_shared<Threads>(out, temp_.chunk, size_);
   }
 
   template <class Sink> __device__ status decode(const gaps<T>&, const_bytes encoded, uint32_t count, Sink& sink) {
@@ -183,8 +182,8 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     device::sync_block();
     return all;
   }
-  __device__ void put_one(uint32_t bit) {
-    device::atomic_or(reinterpret_cast<uint32_t*>(temp_.chunk) + bit / 32, 1u << bit % 32);
+  __device__ static void put_one(std::byte* to, uint32_t bit) {
+    device::atomic_or(reinterpret_cast<uint32_t*>(to) + bit / 32, 1u << bit % 32);
   }
   // Returns 32 bits of the chunk from a bit on that is at most its end. Zeros follow the chunk.
   __device__ uint32_t get(uint32_t bit) const {
@@ -262,7 +261,6 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   header header_;
   sums before_;
   uint32_t classes_ = 0, stored_ = 0;  // offsets of classes and of stored values, in bits
-  uint32_t size_ = 0;
 };
 
 }  // namespace tuck::inline TUCK_ABI

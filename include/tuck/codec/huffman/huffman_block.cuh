@@ -36,6 +36,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     } part[most_parts];
     uint32_t coded, stored;   // one bit per part; parts without bytes have none
     uint32_t streams, words;  // `words` without directory and bits of the streams
+    uint32_t front;           // words of head and tables
     uint32_t least, most;
     uint32_t coded_bits;
     uint32_t joins;  // Are streams written apart and then joined, in place of the upper bytes?
@@ -56,19 +57,20 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     return write_streams();
   }
 
-  // Writes the encoded row, the words of `tail`, and zeros to the end of `out`. Address and size of `out` are multiples
-  // of 4.
-  __device__ void pack(const huffman<T>&, const row_sections&, const uint32_t* tail, uint32_t tail_words, bytes out) {
-    auto* const to = reinterpret_cast<uint32_t*>(out.data());
+  // The encoded row. It overwrites what streams were joined from.
+  __device__ std::byte* chunk() { return reinterpret_cast<std::byte*>(temp_.staged); }
+
+  // Writes the encoded row, except for streams that are there already.
+  __device__ void write() {
+    uint32_t* const to = temp_.staged;
     const shape s = temp_.parts.of_chunk.get();
     uint32_t at = shape::head_words;
-    if (threadIdx.x < shape::head_words) device::store(to + threadIdx.x, threadIdx.x == 0 ? s.header : s.sizes());
+    if (threadIdx.x < shape::head_words) to[threadIdx.x] = threadIdx.x == 0 ? s.header : s.sizes();
 #pragma unroll 1
     for (uint32_t left = temp_.coded; left != 0; left &= left - 1) at = write_table(lowest(left), to, at);
     write_directory(s, to + at);
     at += stream_words(temp_.streams, s.wide());
-    device::sync_block();
-    copy(to + at, joined(), bit_words_);
+    if (temp_.joins != 0) copy(to + at, parts_.upper(), bit_words_);
     at += bit_words_;
 #pragma unroll 1
     for (uint32_t left = temp_.stored; left != 0; left &= left - 1) {
@@ -79,9 +81,6 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
         copy(to + at, temp_.part[p].words, words);
       at += words;
     }
-    const auto words = static_cast<uint32_t>(out.size() / 4);
-    for (uint32_t i = at + threadIdx.x; i < words; i += Threads)
-      device::store(to + i, i - at < tail_words ? tail[i - at] : 0);
   }
 
  private:
@@ -127,9 +126,11 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     static_assert(max_length == 10);
     const uint32_t in_fours = symbols == 0 ? 0 : (p < nibble_parts ? 10 : 5) * (s.words(p) + streams);
     const bool fits = device::warp_sum(in_fours) / 4 + 2 * streams <= staged_words;
+    const uint32_t front = device::warp_sum(is_stored ? 0 : words) + shape::head_words;
     words = device::warp_sum(words) + shape::head_words;
     const uint32_t stored = device::ballot(is_stored);
     if (p != 0) return;
+    temp_.front = front;
     temp_.parts.of_chunk.get().header = s.header | temp_.coded;
     temp_.stored = stored;
     temp_.streams = streams;
@@ -167,10 +168,12 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
       visit(code.of<0, Bits>(byte), Bits == 4 ? code.of<4, 4>(byte) : 0);
     }
   }
-  // Encodes the streams. Returns the size of the encoded row in bytes.
+  // Encodes the streams. Returns the size of the encoded row in bytes. Streams that are not joined get to where they
+  // belong at once, if the row fits.
   __device__ uint32_t write_streams() {
     const uint32_t t = threadIdx.x, streams = temp_.streams;
     const bool joins = temp_.joins != 0;
+    uint32_t size = 0;
     // Without room for all streams, the first pass only counts bits: each thread overwrites one word again and again.
     device::codes_to_shared to(temp_.staged + t, 0, joins ? streams : 0);
     uint32_t begin = 0;
@@ -181,16 +184,17 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
       bits_ = t < streams ? to.bits() : 0;
       if (joins && t < streams) to.finish();
       begin = place_streams(t, streams);
-      if (joins) break;
-      to = device::codes_to_shared(temp_.staged, begin, 1);
+      size = temp_.words + stream_words(streams, temp_.parts.of_chunk.get().wide()) + bit_words_;
+      if (joins || size > staged_words) break;
+      to = device::codes_to_shared(joined(), begin, 1);
     }
     if (joins) {
       join(t, streams, begin);
-    } else {
+    } else if (size <= staged_words) {
       device::sync_block();
       if (t < streams) to.merge();
     }
-    return 4 * (temp_.words + stream_words(streams, temp_.parts.of_chunk.get().wide()) + bit_words_);
+    return 4 * size;
   }
   // Returns where this thread's stream begins, in bits. Has barriers.
   __device__ uint32_t place_streams(uint32_t t, uint32_t streams) {
@@ -203,15 +207,19 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     bit_words_ = (total + 31) / 32;
     device::sync_block();  // all have read their symbols, and merged `least` and `most`
     if (t == 0 && streams != 0) {
-      if (total / 32 < staged_words) joined()[total / 32] = 0;
       temp_.parts.of_chunk.get().shortest = temp_.least / 2 * 2;
       if (temp_.most - temp_.least / 2 * 2 > 255) temp_.parts.of_chunk.get().header |= 1u << 10;
+      if (uint32_t* const last = joined() + total / 32; temp_.joins != 0 || last < temp_.staged + staged_words)
+        *last = 0;
     }
     device::sync_block();
     return begin;
   }
   // The words of all streams without gaps.
-  __device__ uint32_t* joined() { return temp_.joins != 0 ? parts_.upper() : temp_.staged; }
+  __device__ uint32_t* joined() {
+    if (temp_.joins != 0) return parts_.upper();
+    return temp_.staged + temp_.front + stream_words(temp_.streams, temp_.parts.of_chunk.get().wide());
+  }
   // Moves this thread's stream from its words in `staged` to where it belongs. Has a barrier.
   __device__ void join(uint32_t t, uint32_t streams, uint32_t begin) {
     const uint32_t shift = begin % 32, words = (shift + bits_) / 32;
@@ -236,23 +244,23 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
   __device__ uint32_t table_words(uint32_t p) const { return (p < nibble_parts ? 0 : 1) + popcount(temp_.groups[p]); }
   __device__ uint32_t write_table(uint32_t p, uint32_t* to, uint32_t at) const {
     const uint32_t lane = threadIdx.x, groups = temp_.groups[p], end = at + table_words(p);
-    if (p >= nibble_parts && lane == 0) device::store(to + at, groups);
+    if (p >= nibble_parts && lane == 0) to[at] = groups;
     at = end - popcount(groups);
-    if (lane < 32 && (groups >> lane & 1) != 0)
-      device::store(to + at + popcount(groups & ((1u << lane) - 1)), temp_.tables[p][lane]);
+    if (lane < 32 && (groups >> lane & 1) != 0) to[at + popcount(groups & ((1u << lane) - 1))] = temp_.tables[p][lane];
     return end;
   }
   __device__ void write_directory(const shape& s, uint32_t* to) const {
     if (threadIdx.x >= temp_.streams) return;
     const uint32_t more = bits_ - s.shortest;
     if (s.wide())
-      device::store(reinterpret_cast<uint16_t*>(to) + threadIdx.x, static_cast<uint16_t>(more));
+      reinterpret_cast<uint16_t*>(to)[threadIdx.x] = static_cast<uint16_t>(more);
     else
-      device::store(reinterpret_cast<uint8_t*>(to) + threadIdx.x, static_cast<uint8_t>(more));
+      reinterpret_cast<uint8_t*>(to)[threadIdx.x] = static_cast<uint8_t>(more);
   }
 
   __device__ static void copy(uint32_t* to, const uint32_t* from, uint32_t words) {
-    copy_to_frame<Threads>({reinterpret_cast<std::byte*>(to), 4 * words}, reinterpret_cast<const std::byte*>(from));
+#pragma unroll 4
+    for (uint32_t i = threadIdx.x; i < words; i += Threads) to[i] = from[i];
   }
   // Writes a plane with seven bits per value.
   __device__ static void write_narrow(const uint32_t* from, uint32_t quads, uint32_t* to) {
@@ -262,7 +270,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
       const uint32_t q = first + device::lane_id(), lane = q % 8;
       const uint32_t own = q < quads ? squeeze(from[q]) : 0;
       const uint32_t eighth = device::shfl(own, static_cast<int>(device::lane_id() | 7));
-      if (lane < 7 && q < quads) device::store(to + q / 8 * 7 + lane, own | (eighth >> 4 * lane & 15) << 28);
+      if (lane < 7 && q < quads) to[q / 8 * 7 + lane] = own | (eighth >> 4 * lane & 15) << 28;
     }
   }
 
@@ -281,6 +289,7 @@ template <element T, int Threads> class block_codec<huffman<T>, Threads> {
  public:
   using tile = block_tile<T, Threads>;
   static constexpr int blocks_a_processor = encoder::blocks_a_processor;
+  static constexpr bool keeps_tile = false, chunk_waits = false;
 
   struct TempStorage {
     typename encoder::TempStorage storage;
@@ -289,19 +298,18 @@ template <element T, int Threads> class block_codec<huffman<T>, Threads> {
 
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp), encoder_(temp.storage, temp.row) {}
 
-  __device__ void take(const huffman<T>&, tile& values) {
-    row_.list = {1, {values.count * uint32_t{sizeof(T)}}};
-    store_to_row(values, row_.list.total(), temp_.row);
+  __device__ uint32_t measure(const huffman<T>& codec, const tile& values) {
+    const row_sections row{{1, {values.count * uint32_t{sizeof(T)}}}, 0};
+    store_to_row(values, row.list.total(), temp_.row);
+    device::sync_block();
+    return encoder_.measure(codec, row);
   }
-  __device__ uint32_t measure(const huffman<T>& codec) { return encoder_.measure(codec, row_); }
-  template <class Chunk> __device__ void pack(const huffman<T>& codec, Chunk&, bytes out) {
-    encoder_.pack(codec, row_, nullptr, 0, out);
-  }
+  __device__ std::byte* chunk() { return encoder_.chunk(); }
+  template <class Values> __device__ void write(const huffman<T>&, const Values&, std::byte*) { encoder_.write(); }
 
  private:
   TempStorage& temp_;
   encoder encoder_;
-  row_sections row_{};
 };
 
 template <element T, int Threads> class block_decoder<huffman<T>, Threads> {

@@ -15,19 +15,19 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   using quantizer_of_tile = tile_quantizer<T, Threads>;
 
   static constexpr int blocks_a_processor = sizeof(T) == 4 ? 8 : sizeof(T) == 8 ? 6 : 5;  ///< 64, 80 and 96 registers
+  static constexpr bool keeps_tile = false, chunk_waits = false;
+  static constexpr int waiting_blocks = 6;
 
   struct TempStorage {
     typename groups::TempStorage of_groups;
     typename quantizer_of_tile::TempStorage of_tile;
-    uint32_t count, exceptions;  // the same for all threads; kept here to save registers
+    uint32_t exceptions;  // the same for all threads; kept here to save registers
   };
 
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp), groups_(temp.of_groups), quantizer_(temp.of_tile) {}
 
-  /// Leaves the restored values in the tile, except for exceptions, which keep their values. `pack` reads these again,
-  /// so that no registers hold values while codes are packed.
-  __device__ void take(const quantize<T>& codec, tile& values) {
-    if (threadIdx.x == 0) temp_.count = values.count;
+  /// Exceptions keep their values. `write` reads these again, so that no registers hold values while codes are packed.
+  __device__ void approximate(const quantize<T>& codec, tile& values) {
     if (!codec.is_usable()) return;
     exponent_ = quantizer_.find_exponent(codec, values);
     quantizer_.with_quantizer(codec, exponent_, [&](const auto& quantizer) {
@@ -38,19 +38,17 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
                                });
     });
   }
-  __device__ uint32_t measure(const quantize<T>& codec) {
+  __device__ uint32_t measure(const quantize<T>& codec, const tile& values) {
     if (!codec.is_usable()) return incompressible;
     const uint32_t exceptions = quantizer_.count_exceptions();
     if (threadIdx.x == 0) temp_.exceptions = exceptions;
-    return groups_.measure(temp_.count, codec.predicts(), exceptions, codec.side().bytes(exceptions),
-                           quantize<T>::limit(temp_.count));
+    return groups_.measure(values.count, codec.predicts(), exceptions, codec.side().bytes(exceptions),
+                           quantize<T>::limit(values.count));
   }
-  template <class Chunk> __device__ void pack(const quantize<T>& codec, Chunk& chunk, bytes out) {
-    const uint32_t end = groups_.end(), side = codec.side().bytes(temp_.exceptions);
-    groups_.assemble();
-    quantizer_.write_side(codec.side(), groups_.encoded() + end, exponent_, temp_.exceptions, chunk);
-    device::sync_block();
-    copy_from_shared<Threads>(out, groups_.encoded(), end + side);
+  __device__ std::byte* chunk() { return groups_.chunk(); }
+  template <class Values> __device__ void write(const quantize<T>& codec, const Values& values, std::byte* to) {
+    groups_.write(to);
+    quantizer_.write_side(codec.side(), to + groups_.end(), exponent_, temp_.exceptions, values);
   }
 
  private:
@@ -178,6 +176,7 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
  public:
   using tile = block_tile<T, Threads>;
   static constexpr int blocks_a_processor = 6;  ///< 80 registers per thread
+  static constexpr bool chunk_waits = false;
 
  private:
   using quantizer_of_tile = tile_quantizer<T, Threads>;
@@ -209,12 +208,13 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
 
   __device__ uint32_t side_bytes(uint32_t) const { return size_; }
   __device__ std::byte* encoded(uint32_t side_bytes) { return temp_.encoded + max_side - side_bytes; }
+  __device__ std::byte* chunk() { return encoded(size_); }
 
-  /// Leaves the restored values in the tile.
-  __device__ void assemble(const quantize_codes<T>& codec, tile& values) {
-    for (uint32_t i = threadIdx.x; i < size_; i += Threads) encoded(size_)[i] = std::byte{};
+  /// For chains: the codes are at chunk() already.
+  __device__ void write(const quantize_codes<T>& codec, tile& values, std::byte* to) {
+    for (uint32_t i = threadIdx.x; i < size_; i += Threads) to[i] = std::byte{};
     device::sync_block();
-    quantizer_.write_side(codec.rule().side(), encoded(size_), exponent_, exceptions_, values);
+    quantizer_.write_side(codec.rule().side(), to, exponent_, exceptions_, values);
     quantizer_.with_quantizer(codec.rule(), exponent_, [&](const auto& quantizer) {
 #pragma unroll
       for (int r = 0; r < tile::rows; ++r) {

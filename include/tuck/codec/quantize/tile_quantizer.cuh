@@ -141,7 +141,7 @@ template <floating_element T, int Threads> class tile_quantizer {
   }
 
   /// Writes the side stream after a barrier: the exponent and `exceptions` values. `to` is a multiple of 4 in shared
-  /// memory that is zero. `values` is a tile or a block_chunk: its value_of returns the exceptions.
+  /// memory that is zero. The value_of of `values` returns the exceptions.
   template <class Values>
   __device__ void write_side(const side& form, std::byte* to, uint32_t exponent, uint32_t exceptions,
                              const Values& values) const {

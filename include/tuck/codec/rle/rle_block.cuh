@@ -39,9 +39,9 @@ template <class C, int Threads> struct block_rle_mask {
     device::sync_block();
     return write_levels(temp, kind, values.count);
   }
-  __device__ static void write(TempStorage& temp, const masks&, uint32_t values_begin) {
+  __device__ static void write(TempStorage& temp, const masks&, uint32_t values_begin, std::byte* to) {
     for (uint32_t i = threadIdx.x; 4 * i < values_begin; i += Threads)
-      reinterpret_cast<uint32_t*>(temp.encoded)[i] = reinterpret_cast<const uint32_t*>(temp.levels)[i];
+      reinterpret_cast<uint32_t*>(to)[i] = reinterpret_cast<const uint32_t*>(temp.levels)[i];
     if constexpr (sizeof(T) < 4) device::sync_block();
   }
 

@@ -19,8 +19,8 @@ template <element T, int Threads> struct block_mask<zvc<T>, Threads> {
     ones = mask.sum(temp.of_masks);
     return zvc<T>::mask_bytes(values.count);
   }
-  __device__ static void write(TempStorage& temp, const masks& mask, uint32_t) {
-    mask.store(temp.encoded);
+  __device__ static void write(TempStorage&, const masks& mask, uint32_t, std::byte* to) {
+    mask.store(to);
     device::sync_block();
   }
   template <bool Full>
