@@ -162,8 +162,6 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   // Encodes the current chunk in shared memory. Ends with a barrier, unless the chunk waits.
   __device__ void encode_chunk() {
     const uint32_t own = temp_.chunk;
-    // The source, once more. If the chunk waits, thread 0 may be ahead and have set the next chunk.
-    const auto again = [&] { return chunk_waits ? chunk_source(own) : chunk_source(); };
     tile values;
     source from = chunk_source();
     from.load(values, temp_.values);
@@ -175,11 +173,11 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     }
     if (!keeps_tile && sums_values()) sum(values);
     if constexpr (is_lossy<C>) device::sync_block();
-    const uint32_t count = values.count, raw_bytes = count * uint32_t{sizeof(T)};
     chunk_kind kind = chunk_kind::uniform;
     uint32_t size = 0;
     if (differs) {
       size = block.measure(codec(), values);
+      const uint32_t raw_bytes = temp_.values * uint32_t{sizeof(T)};
       kind = size != incompressible && size < raw_bytes ? chunk_kind::encoded : chunk_kind::raw;
       if (kind == chunk_kind::raw) size = raw_bytes;
     } else if (first_bits() != 0) {
@@ -191,27 +189,36 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     else
       device::sync_block();
     if (temp_.frame != nullptr) {
-      const bool is_changed = kind == chunk_kind::raw && (is_lossy<C> || !keeps_tile);
-      if (is_changed) again().load(values, count);
-      if (sums_values() && (keeps_tile || (is_lossy<C> && is_changed))) sum(values);
+      constexpr bool reads_again = is_lossy<C> || !keeps_tile;  // raw chunks
+      if (keeps_tile && sums_values() && !(reads_again && kind == chunk_kind::raw)) sum(values);
       switch (kind) {
         case chunk_kind::encoded:
           if constexpr (keeps_tile)
             block.write(codec(), values, encoded());
           else
-            block.write(codec(), again(), encoded());
+            block.write(codec(), chunk_source(own), encoded());  // thread 0 may have set the next chunk
           break;
-        case chunk_kind::raw: store_to_row(values, tile_bytes, encoded()); break;
+        case chunk_kind::raw:
+          if constexpr (reads_again) {
+            tile original;
+            chunk_source().load(original, temp_.values);
+            device::sync_block();  // before thread 0 sets the next chunk
+            if (is_lossy<C> && sums_values()) sum(original);
+            store_to_row(original, tile_bytes, encoded());
+          } else {
+            store_to_row(values, tile_bytes, encoded());
+          }
+          break;
         case chunk_kind::uniform:
           if (threadIdx.x == 0) *reinterpret_cast<uint64_t*>(encoded()) = chunk_source().at(0);
       }
     }
-    if constexpr (!chunk_waits) return write_chunk(temp_.chunk, kind, count, size, temp_.chunk_sum.get());
+    if constexpr (!chunk_waits) return write_chunk(temp_.chunk, kind, temp_.values, size, temp_.chunk_sum.get());
     if (threadIdx.x != 0) return;
     temp_.waiting.any = true;
     temp_.waiting.kind = kind;
     temp_.waiting.chunk = temp_.chunk;
-    temp_.waiting.values = count;
+    temp_.waiting.values = temp_.values;
     temp_.waiting.size = size;
     temp_.waiting.sum.get() = temp_.chunk_sum.get();
   }

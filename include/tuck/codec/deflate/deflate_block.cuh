@@ -50,6 +50,7 @@ template <element T, int Threads> class block_encoder {
     uint32_t piece_bit[max_pieces + 1];
     uint32_t segment_bits[whole_segments + 1];
     huffman_format::warp_symbols symbols;
+    uint32_t stream, words;  // size of the stream in bytes, and of the chunk in words
     typename scan::TempStorage scan_storage;
   };
 
@@ -287,9 +288,9 @@ template <element T, int Threads> class block_encoder {
     if (threadIdx.x == 0) temp_.piece_bit[sub_blocks_ * parts] = header + all;
     device::sync_block();
     const bool is_long = threadIdx.x < sub_blocks_ && sub_block_bits(threadIdx.x) >= max_entry_bits;
-    stream_ = (header + all + (temp_.counts[end_of_block] & 15) + 7) / 8;
-    const uint32_t size = stream_ + index_bytes(stream_, sub_blocks_);
-    words_ = size / 4;
+    const uint32_t stream = (header + all + (temp_.counts[end_of_block] & 15) + 7) / 8;
+    const uint32_t size = stream + index_bytes(stream, sub_blocks_);
+    if (threadIdx.x == 0) temp_.stream = stream, temp_.words = size / 4;
     return device::sync_block_or(is_long) || size >= bytes_ ? incompressible : size;
   }
   __device__ uint32_t sub_block_bits(uint32_t i) const {
@@ -299,7 +300,7 @@ template <element T, int Threads> class block_encoder {
 
   __device__ void write_stream(uint32_t* staged) {
     const uint32_t end = temp_.piece_bit[sub_blocks_ * parts];
-    for (uint32_t i = end / 32 + threadIdx.x; i < round_up_pow2(words_, 2); i += Threads) staged[i] = 0;
+    for (uint32_t i = end / 32 + threadIdx.x; i < round_up_pow2(temp_.words, 2); i += Threads) staged[i] = 0;
     const bool writes_header = threadIdx.x <= whole_segments;
     uint32_t begin = prefix_bits;
     if (writes_header)
@@ -327,18 +328,17 @@ template <element T, int Threads> class block_encoder {
     }
   }
   __device__ void write_index(uint32_t* staged) {
-    auto* const to = reinterpret_cast<uint8_t*>(staged) + stream_;
+    auto* const to = reinterpret_cast<uint8_t*>(staged) + temp_.stream;
     if (threadIdx.x < whole_segments) to[threadIdx.x] = static_cast<uint8_t>(temp_.segment_bits[threadIdx.x]);
     if (threadIdx.x < sub_blocks_) {
       const uint32_t entry = entry_of(sub_block_cells(threadIdx.x), sub_block_bits(threadIdx.x));
       for (uint32_t k = 0; k < 3; ++k) to[whole_segments + 3 * threadIdx.x + k] = static_cast<uint8_t>(entry >> 8 * k);
     }
-    if (threadIdx.x == 0) staged[words_ - 1] = chunk_end(stream_ | sub_blocks_ << 24).word();
+    if (threadIdx.x == 0) staged[temp_.words - 1] = chunk_end(temp_.stream | sub_blocks_ << 24).word();
   }
 
   TempStorage& temp_;
   uint32_t bytes_ = 0, cells_ = 0, sub_blocks_ = 0;
-  uint32_t stream_ = 0, words_ = 0;  // size of the stream in bytes, and of the chunk in words
 };
 
 }  // namespace deflate_format

@@ -37,6 +37,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     uint32_t coded, stored;   // one bit per part; parts without bytes have none
     uint32_t streams, words;  // `words` without directory and bits of the streams
     uint32_t front;           // words of head and tables
+    uint32_t bit_words;       // words of all streams
     uint32_t least, most;
     uint32_t coded_bits;
     uint32_t joins;  // Are streams written apart and then joined, in place of the upper bytes?
@@ -70,8 +71,8 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     for (uint32_t left = temp_.coded; left != 0; left &= left - 1) at = write_table(lowest(left), to, at);
     write_directory(s, to + at);
     at += stream_words(temp_.streams, s.wide());
-    if (temp_.joins != 0) copy(to + at, parts_.upper(), bit_words_);
-    at += bit_words_;
+    if (temp_.joins != 0) copy(to + at, parts_.upper(), temp_.bit_words);
+    at += temp_.bit_words;
 #pragma unroll 1
     for (uint32_t left = temp_.stored; left != 0; left &= left - 1) {
       const uint32_t p = lowest(left), words = temp_.part[p].stored_words;
@@ -184,7 +185,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
       bits_ = t < streams ? to.bits() : 0;
       if (joins && t < streams) to.finish();
       begin = place_streams(t, streams);
-      size = temp_.words + stream_words(streams, temp_.parts.of_chunk.get().wide()) + bit_words_;
+      size = temp_.words + stream_words(streams, temp_.parts.of_chunk.get().wide()) + temp_.bit_words;
       if (joins || size > staged_words) break;
       to = device::codes_to_shared(joined(), begin, 1);
     }
@@ -204,7 +205,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     }
     uint32_t total;
     const uint32_t begin = scan::exclusive_sum(temp_.parts.scan_storage, bits_, total);
-    bit_words_ = (total + 31) / 32;
+    if (t == 0) temp_.bit_words = (total + 31) / 32;
     device::sync_block();  // all have read their symbols, and merged `least` and `most`
     if (t == 0 && streams != 0) {
       temp_.parts.of_chunk.get().shortest = temp_.least / 2 * 2;
@@ -276,7 +277,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
 
   TempStorage& temp_;
   splitter parts_;
-  uint32_t bits_ = 0, bit_words_ = 0;  // of this thread's stream; of all streams
+  uint32_t bits_ = 0;  // of this thread's stream
 };
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format
