@@ -1,8 +1,8 @@
 // The encode kernel of all codecs: one launch reads each value once and writes the frame once.
 //
 // Each block draws chunks by ticket. For each chunk it computes the size, finds the offset by look-back, and writes the
-// payload, the directory entry and the checksum. A chunk is encoded in shared memory. Where the codec allows it, it waits
-// there for its offset while the block reads, measures and publishes its next chunk. The last block to finish writes
+// payload, the directory entry and the checksum. A chunk is encoded in shared memory. Where there is room, it waits for
+// its offset there, while the block reads, measures and publishes its next chunk. The last block to finish writes
 // metadata and header. The header is all zeros if the frame does not fit.
 #pragma once
 

@@ -298,11 +298,7 @@ template <class C, int Threads, uint32_t RowBytes> class row_decoder {
 
 template <element T, int Threads, uint32_t RowBytes>
 class row_encoder<huffman<T>, Threads, RowBytes> : public huffman_format::block_encoder<T, Threads, RowBytes> {
- public:
   using huffman_format::block_encoder<T, Threads, RowBytes>::block_encoder;
-  __device__ void write(const huffman<T>&, const row_sections&) {
-    huffman_format::block_encoder<T, Threads, RowBytes>::write();
-  }
 };
 template <element T, int Threads, uint32_t RowBytes>
 class row_decoder<huffman<T>, Threads, RowBytes> : public huffman_format::block_decoder<T, Threads, RowBytes> {

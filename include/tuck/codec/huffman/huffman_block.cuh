@@ -62,7 +62,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
   __device__ std::byte* chunk() { return reinterpret_cast<std::byte*>(temp_.staged); }
 
   // Writes the encoded row, except for streams that are there already.
-  __device__ void write() {
+  __device__ void write(const huffman<T>&, const row_sections&) {
     uint32_t* const to = temp_.staged;
     const shape s = temp_.parts.of_chunk.get();
     uint32_t at = shape::head_words;
@@ -306,7 +306,9 @@ template <element T, int Threads> class block_codec<huffman<T>, Threads> {
     return encoder_.measure(codec, row);
   }
   __device__ std::byte* chunk() { return encoder_.chunk(); }
-  template <class Values> __device__ void write(const huffman<T>&, const Values&, std::byte*) { encoder_.write(); }
+  template <class Values> __device__ void write(const huffman<T>& codec, const Values&, std::byte*) {
+    encoder_.write(codec, {});
+  }
 
  private:
   TempStorage& temp_;
