@@ -79,6 +79,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     }
     device::sync_block();
     if (chunk < job_.at.chunks && is_prepared()) encode_chunk();
+    device::sync_block();
     end<true>();
   }
 
