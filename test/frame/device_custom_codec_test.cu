@@ -42,17 +42,14 @@ static_assert(tuck::codec<small_values>);
 
 template <int Threads> struct tuck::block_codec<mine::small_values, Threads> {
   using tile = block_tile<uint32_t, Threads>;
-  struct TempStorage {
-    alignas(16) std::byte chunk[tile_bytes];
-  };
-  __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
+  struct TempStorage {};
+  __device__ explicit block_codec(TempStorage&) {}
 
   __device__ uint32_t measure(const mine::small_values&, const tile& values) {
     bool large = false;
     for (int j = 0; j < tile::words; ++j) large |= values.w[j] >= 256;
     return device::sync_block_or(large) ? incompressible : values.count + 1;
   }
-  __device__ std::byte* chunk() { return temp_.chunk; }
   __device__ void write(const mine::small_values& codec, const tile& values, std::byte* to) {
     for (int j = 0; j < tile::words; ++j)
       if (const uint32_t i = tile::first_value(j); i < values.count)
@@ -61,15 +58,13 @@ template <int Threads> struct tuck::block_codec<mine::small_values, Threads> {
   }
   // Hands words over in another order than the frame's own, and finds out last that they were wrong.
   template <class Sink>
-  __device__ status decode(const mine::small_values& codec, const_bytes encoded, uint32_t count, Sink& sink) {
-    if (encoded.size() != count + 1 || codec.knob != 7) return status::bad_payload;
+  __device__ status read(const mine::small_values& codec, const std::byte* from, uint32_t size, uint32_t count,
+                         Sink& sink) {
+    if (size != count + 1 || codec.knob != 7) return status::bad_payload;
     for (uint32_t i = Threads - 1 - threadIdx.x; i < count; i += Threads)
-      sink(i, static_cast<uint8_t>(static_cast<uint32_t>(device::load(encoded.data() + i)) - codec.offset));
-    return device::load(encoded.data() + count) == mine::small_values::well ? status::ok : status::bad_payload;
+      sink(i, static_cast<uint8_t>(static_cast<uint32_t>(from[i]) - codec.offset));
+    return from[count] == mine::small_values::well ? status::ok : status::bad_payload;
   }
-
- private:
-  TempStorage& temp_;
 };
 
 namespace tuck::test {

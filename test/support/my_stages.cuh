@@ -25,7 +25,6 @@ template <int Threads> struct tuck::block_transform<mine::masked, Threads> {
 template <int Threads> struct tuck::block_codec<mine::halved, Threads> {
   using tile = block_tile<uint32_t, Threads>;
   struct TempStorage {
-    alignas(16) std::byte chunk[tile_bytes];
     uint32_t upper;
   };
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
@@ -39,7 +38,6 @@ template <int Threads> struct tuck::block_codec<mine::halved, Threads> {
       differs |= tile::first_value(j) < values.count && values.w[j] >> 16 != temp_.upper;
     return device::sync_block_or(differs) ? incompressible : 2 + 2 * values.count;
   }
-  __device__ std::byte* chunk() { return temp_.chunk; }
   __device__ void write(const mine::halved&, const tile& values, std::byte* to) {
     auto* const halves = reinterpret_cast<uint16_t*>(to);
     if (threadIdx.x == 0) halves[0] = static_cast<uint16_t>(temp_.upper);
@@ -47,17 +45,14 @@ template <int Threads> struct tuck::block_codec<mine::halved, Threads> {
     for (int j = 0; j < tile::words; ++j)
       if (const uint32_t i = tile::first_value(j); i < values.count) halves[1 + i] = static_cast<uint16_t>(values.w[j]);
   }
-  template <class Sink> __device__ status decode(const mine::halved&, const_bytes encoded, uint32_t count, Sink& sink) {
-    if (encoded.size() != 2 + 2 * count) return status::bad_payload;
-    for (uint32_t i = threadIdx.x; i < count; i += Threads) sink(i, half(encoded, 0) << 16 | half(encoded, 2 + 2 * i));
+  template <class Sink>
+  __device__ status read(const mine::halved&, const std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
+    if (size != 2 + 2 * count) return status::bad_payload;
+    const auto* const halves = reinterpret_cast<const uint16_t*>(from);
+    for (uint32_t i = threadIdx.x; i < count; i += Threads) sink(i, uint32_t{halves[0]} << 16 | halves[1 + i]);
     return status::ok;
   }
 
  private:
-  __device__ static uint32_t half(const_bytes from, uint32_t at) {
-    return static_cast<uint32_t>(device::load(from.data() + at)) |
-           static_cast<uint32_t>(device::load(from.data() + at + 1)) << 8;
-  }
-
   TempStorage& temp_;
 };

@@ -47,7 +47,7 @@ template <int Threads> struct tuck::block_codec<mine::late, Threads> : tuck::blo
 template <int Threads>
 struct tuck::block_codec<mine::forgetful, Threads> : tuck::block_codec<tuck::zvc<float>, Threads> {
   using tuck::block_codec<tuck::zvc<float>, Threads>::block_codec;
-  template <class Sink> __device__ status decode(const mine::forgetful&, const_bytes, uint32_t, Sink&) {
+  template <class Sink> __device__ status read(const mine::forgetful&, const std::byte*, uint32_t, uint32_t, Sink&) {
     return status::bad_payload;
   }
 };

@@ -11,51 +11,46 @@
 //
 // A codec specialises block_codec<C, Threads>:
 //
-//   struct TempStorage                                shared memory of the block codec, trivially constructible
+//   struct TempStorage
+//       shared memory of the block codec, trivially constructible
 //   block_codec(TempStorage&)
-//   uint32_t measure(const C&, tile&)                  returns the exact size of the encoded chunk in bytes, or
-//                                                      `incompressible`, to all threads. It must not access the bytes
-//                                                      at chunk(): the chunk before may wait there
-//   void     write(const C&, const tile&, std::byte* to)  writes the encoded chunk to `to`, which is chunk() or other
-//                                                      shared memory of tile_bytes at a multiple of 16. Follows a
-//                                                      measure of the same tile that returned less than its size. A
-//                                                      lossy splitter replaces the values as `approximate` does
-//   std::byte* chunk()                                 returns where TempStorage has room for a chunk, like `to`. The
-//                                                      frame also stores other chunks there
-//   status   decode(const C&, const_bytes, count, Sink& sink)  restores `count` values from untrusted bytes in global
-//                                                      memory. Their address is a multiple of 16, and they are readable
-//                                                      up to the next multiple of 16. Returns the same status to all
-//                                                      threads. If it is ok, the sink has got all words, with zeros
-//                                                      past the last value
+//   uint32_t measure(const C&, tile&)
+//       returns the exact size of the encoded chunk in bytes, or `incompressible`, to all threads
+//   void     write(const C&, const tile&, std::byte* to)
+//       writes the encoded chunk to `to`: shared memory of tile_bytes at a multiple of 16. Follows a measure of the
+//       same tile that returned less than its size
+//   status   read(const C&, std::byte* from, size, count, Sink&)
+//       restores `count` values from `size` <= tile_bytes untrusted bytes. `from` is shared memory of tile_bytes +
+//       32 at a multiple of 16, which the codec may overwrite. Returns the same status to all threads. If it is ok,
+//       the sink has got all words, with zeros past the last value
 //
-// A lossy codec also has:
+// It may also have:
 //
-//   void     approximate(const C&, tile&)              replaces the values by those that decoding will restore. Comes
-//                                                      before measure. If the chunk is not encoded after all, the frame
-//                                                      reads it again
-//
-// Some of these may be constants of the block codec:
-//
-//   static constexpr int blocks_a_processor            blocks per multiprocessor, less than 8 if the codec needs more
-//                                                      registers
-//   static constexpr bool keeps_tile                   false: `write` gets something else than a tile, whose
-//                                                      value_of(r, k) returns the k-th value of the 16 bytes of this
-//                                                      thread in row r. So no registers hold the values after measure,
-//                                                      which may change the tile
-//   static constexpr bool chunk_waits                  false: measure may use the memory at chunk()
-//   static constexpr int waiting_blocks                blocks per multiprocessor if chunks of such a codec get other
-//                                                      memory to wait in. Without it, `to` is always chunk()
+//   void     approximate(const C&, tile&)
+//       of a lossy codec: replaces the values by those that decoding will restore. Comes before measure. If the
+//       chunk is not encoded after all, the frame reads it again. A lossy splitter does this in `write`
+//   std::byte* chunk()
+//       returns room for a chunk in TempStorage, which measure uses too. Then `to` is there, or elsewhere if there
+//       are waiting_blocks
+//   static constexpr bool keeps_tile
+//       false: `write` gets something else than a tile, whose value_of(r, k) returns the k-th value of the 16 bytes
+//       of this thread in row r. So no registers hold the values after measure, which may change the tile
+//   static constexpr bool reads_global
+//       true: `from` is global memory that no thread writes, readable up to the next multiple of 16
+//   static constexpr int blocks_a_processor
+//       blocks per multiprocessor, less than 8 if threads need more registers
+//   static constexpr int waiting_blocks
+//       the same, if chunks wait for their offset in memory of their own although there is a chunk()
 //
 // The block codec of a splitter also has, for chains:
 //
-//   uint32_t side_bytes(count)                         returns the size of the side stream of the chunk that was
-//                                                      measured, to all threads. Then chunk() is a multiple of 4, and
-//                                                      the residual values are at a multiple of their size or of 4
-//   std::byte* encoded(side)                           returns where TempStorage holds a chunk to decode with a side
-//                                                      stream of `side` bytes: a multiple of 4. Its residual values are
-//                                                      as above. `side` satisfies side_fits (concept.hpp)
-//   status   decode_assembled(const C&, side, size, count, Sink& sink)  like decode, of the `size` bytes at `encoded`;
-//                                                      also bad_payload if their side stream does not have `side` bytes
+//   uint32_t side_bytes(count)
+//       returns the size of the side stream of the chunk that was measured, to all threads. The residual values are
+//       then at a multiple of their size or of 4
+//   status   read_parts(const C&, std::byte* side, side_bytes, std::byte* values, bytes, count, Sink&)
+//       like read, of a side stream at a multiple of 4 and `bytes` bytes of residual values at a multiple of 16. May
+//       overwrite 16 bytes before and after the values. side_fits (concept.hpp) has accepted the sizes; others than
+//       encoding writes are bad_payload
 //
 // The whole block of exactly Threads threads calls each member. Threads is a power of two; a codec may restrict it. The
 // caller puts a sync_block() between two calls, also between measure and write. Kernels call C::from_stages, which must
@@ -75,8 +70,7 @@ template <class C, int Threads> struct block_codec {
   static_assert(sizeof(C) == 0, "tuck: this codec has no block codec, which kernels need; see tuck/codec/block.cuh");
 };
 
-/// The class that decodes chunks of C: the block codec, or a specialisation with only TempStorage and decode, if that
-/// needs fewer resources.
+/// The class that decodes chunks of C: the block codec, or a specialisation with what decoding needs.
 template <class C, int Threads> struct block_decoder : block_codec<C, Threads> {
   using block_codec<C, Threads>::block_codec;
 };
@@ -133,10 +127,33 @@ template <class B>
   requires(!B::keeps_tile)
 inline constexpr bool keeps_tile<B> = false;
 
-template <class B> inline constexpr bool chunk_waits = true;
+template <class B> inline constexpr bool reads_global = false;
 template <class B>
-  requires(!B::chunk_waits)
-inline constexpr bool chunk_waits<B> = false;
+  requires(B::reads_global)
+inline constexpr bool reads_global<B> = true;
+
+// Whether chunks are written to TempStorage of the codec, where they cannot wait.
+template <class B>
+concept has_chunk = requires(B& block) { block.chunk(); };
+
+// Shared memory of a block codec that encodes, with room for its chunk. Apart: the room is not in TempStorage.
+template <class B, bool Apart = !has_chunk<B>> struct encoder_storage {
+  typename B::TempStorage codec;
+  alignas(16) std::byte room[Apart ? tile_bytes : 16];
+
+  // Where `block` writes.
+  __device__ std::byte* chunk([[maybe_unused]] B& block) {
+    if constexpr (Apart)
+      return room;
+    else
+      return block.chunk();
+  }
+};
+// The same for decoding.
+template <class B> struct decoder_storage {
+  typename B::TempStorage codec;
+  alignas(16) std::byte room[reads_global<B> ? 16 : tile_bytes + 32];
+};
 }  // namespace detail
 
 /// The largest number of values of a chunk that kernels accept.

@@ -309,4 +309,29 @@ template <class Tile> __device__ device::vec128 read_row(uint32_t first, uint32_
   return Tile::clip(x, first < count ? count - first : 0);
 }
 
+/// Reads `count` values of a row.
+template <class Tile> __device__ void load_from_row(Tile& values, uint32_t count, const std::byte* row) {
+  values.count = count;
+#pragma unroll
+  for (int r = 0; r < Tile::rows; ++r)
+    values.set_row(r, read_row<Tile>(Tile::first_value(r * Tile::row_words), count, row));
+}
+/// Copies `bytes` bytes from `from` + `begin` to `to` in shared memory. `from` is a multiple of 4. The ranges do not
+/// overlap.
+template <int Threads>
+__device__ void copy_in_shared(std::byte* to, const std::byte* from, uint32_t begin, uint32_t bytes) {
+  uint32_t whole = 0;  // bytes that are copied as words
+  if (reinterpret_cast<uintptr_t>(to) % 4 == 0) {
+    whole = bytes / 4 * 4;
+    const uint32_t skipped = begin % 4;
+    const auto* const words = reinterpret_cast<const uint32_t*>(from) + begin / 4;
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; 4 * i < whole; i += Threads)
+      reinterpret_cast<uint32_t*>(to)[i] =
+          skipped == 0 ? words[i] : device::funnel_shift_right(words[i], words[i + 1], 8 * skipped);
+  }
+#pragma unroll 1
+  for (uint32_t i = whole + threadIdx.x; i < bytes; i += Threads) to[i] = from[begin + i];
+}
+
 }  // namespace tuck::inline TUCK_ABI

@@ -14,9 +14,9 @@
 //   adaptive codec    check, needs_range, device_parameter, prepare
 //   splitter          residual_type, max_growth, side_bytes, side_fits
 //   transform         value_type, result_type, stages, from_stages, apply, invert
-//   block codec       TempStorage, measure, write, chunk, decode, approximate, keeps_tile, chunk_waits,
-//                     waiting_blocks, blocks_a_processor
-//   ... of splitters  side_bytes, encoded, decode_assembled
+//   block codec       TempStorage, measure, write, read, approximate, chunk, keeps_tile, reads_global,
+//                     blocks_a_processor, waiting_blocks
+//   ... of splitters  side_bytes, read_parts
 //   block transform   TempStorage, apply, invert      all three: block.cuh
 #pragma once
 

@@ -278,28 +278,23 @@ template <element T, int Threads> class block_masks {
   }
 };
 
-/// Shared memory of a codec with masks.
-template <element T, int Threads> struct mask_storage {
-  alignas(16) std::byte encoded[tile_bytes + 16];  ///< the encoded chunk
-  typename block_masks<T, Threads>::TempStorage of_masks;
-};
-
 /// Finds and stores the mask of codec C, whose encoded chunks are a mask and the values at its ones.
 //
-// A specialisation has static functions. `temp` is its TempStorage, which is or derives from mask_storage<T, Threads>:
+// A specialisation has static functions. `temp` is its TempStorage, which has block_masks<T, Threads>::TempStorage
+// of_masks:
 //
 //   kinds                                        number of mask kinds: 2 if masks may be of changes, else 1
 //   measure(temp, values, mask, ones)            finds the mask and its ones, and returns the offset of the values.
-//                                                Leaves temp.encoded alone. Has a barrier
+//                                                Has a barrier
 //   write(temp, mask, values_begin, to)          writes the bytes before the values. Has a barrier if it may write past
 //                                                the offset of the values
-//   read<Full>(temp, size, count, mask, values_begin, kind)   reads the mask of `count` values from the `size` bytes in
-//                                                temp.encoded; Full: of a full tile. The mask may have ones past
+//   read<Full>(temp, from, size, count, mask, values_begin, kind)   reads the mask of `count` values from the first of
+//                                                `size` bytes; Full: of a full tile. The mask may have ones past
 //                                                `count`. Returns false to all threads if encoding does not write such
 //                                                bytes
 template <class C, int Threads> struct block_mask;
 
-/// Block codec with masks; block.cuh documents the members. Encoded chunks are assembled and decoded in shared memory.
+/// Block codec with masks; block.cuh documents the members.
 template <class C, int Threads>
   requires requires { typename block_mask<C, Threads>::masks; }
 class block_codec<C, Threads> {
@@ -323,7 +318,6 @@ class block_codec<C, Threads> {
     return values_begin_ + ones.all * uint32_t{sizeof(T)};
   }
 
-  __device__ std::byte* chunk() { return temp_.encoded; }
   __device__ void write(const C&, const tile& values, std::byte* to) {
     if constexpr (sizeof(T) == 1) {
       zero_shared<Threads>(to);
@@ -333,30 +327,32 @@ class block_codec<C, Threads> {
     masks_.put(temp_.of_masks, values, masks_.find_places(to + values_begin_, ones_before_));
   }
 
-  template <class Sink> __device__ status decode(const C& codec, const_bytes encoded, uint32_t count, Sink& sink) {
-    if (encoded.size() >= count * sizeof(T)) return status::bad_payload;
-    copy_to_shared<Threads>(temp_.encoded, encoded);
-    device::sync_block();
-    return decode_assembled(codec, any_side, static_cast<uint32_t>(encoded.size()), count, sink);
+  template <class Sink> __device__ status read(const C&, std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
+    return read(from, any_side, size, nullptr, count, sink);
   }
 
   // -- for chains
   __device__ uint32_t side_bytes(uint32_t) const { return values_begin_; }
-  __device__ std::byte* encoded(uint32_t) { return temp_.encoded; }
-
   template <class Sink>
-  __device__ status decode_assembled(const C&, uint32_t side, uint32_t size, uint32_t count, Sink& sink) {
-    return count == tile::capacity ? decode_assembled<true>(side, size, count, sink)
-                                   : decode_assembled<false>(side, size, count, sink);
+  __device__ status read_parts(const C&, std::byte* side, uint32_t side_bytes, std::byte* values, uint32_t bytes,
+                               uint32_t count, Sink& sink) {
+    return read(side, side_bytes, side_bytes + bytes, values, count, sink);
   }
 
  private:
   static constexpr uint32_t any_side = ~0u;
 
+  // `values`: where the values are, if they do not follow the side stream.
+  template <class Sink>
+  __device__ status read(std::byte* from, uint32_t side, uint32_t size, std::byte* values, uint32_t count, Sink& sink) {
+    if (size >= count * sizeof(T)) return status::bad_payload;
+    return count == tile::capacity ? read<true>(from, side, size, values, count, sink)
+                                   : read<false>(from, side, size, values, count, sink);
+  }
   template <bool Full, class Sink>
-  __device__ status decode_assembled(uint32_t side, uint32_t size, uint32_t count, Sink& sink) {
+  __device__ status read(std::byte* from, uint32_t side, uint32_t size, std::byte* values, uint32_t count, Sink& sink) {
     uint32_t kind = 0;
-    if (!Form::template read<Full>(temp_, size, count, masks_, values_begin_, kind)) return status::bad_payload;
+    if (!Form::template read<Full>(temp_, from, size, count, masks_, values_begin_, kind)) return status::bad_payload;
     if (side != any_side && side != values_begin_) return status::bad_payload;
     if constexpr (!Full) {
       const uint32_t before = masks_.ones();
@@ -364,13 +360,15 @@ class block_codec<C, Threads> {
       if (device::sync_block_or(masks_.ones() != before)) return status::bad_payload;
     }
     masks::template prepare<false>(temp_.of_masks);
+    if (values == nullptr) values = from + values_begin_;
+    const uint32_t bytes = size - values_begin_;
     if constexpr (sizeof(T) == 1)
-      if (threadIdx.x < 8) temp_.encoded[size + threadIdx.x] = std::byte{};
+      if (threadIdx.x < 8) values[bytes + threadIdx.x] = std::byte{};
     if (Form::kinds == 2 && kind == 1 && threadIdx.x < sizeof(T))  // the value before the first
-      temp_.encoded[values_begin_ - sizeof(T) + threadIdx.x] = std::byte{};
+      values[static_cast<int>(threadIdx.x) - static_cast<int>(sizeof(T))] = std::byte{};
     const typename masks::sums ones = masks_.sum(temp_.of_masks);
-    if (values_begin_ + ones.all * sizeof(T) != size) return status::bad_payload;
-    const typename masks::places places = masks_.find_places(temp_.encoded + values_begin_, ones.before);
+    if (ones.all * sizeof(T) != bytes) return status::bad_payload;
+    const typename masks::places places = masks_.find_places(values, ones.before);
     const auto give = [&]<bool Repeats>() {
       detail::give_rows<tile, Full>(count, sink, [&]<int R>() {
         const auto x = masks_.template get<Repeats, R>(temp_.of_masks, places);

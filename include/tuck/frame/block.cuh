@@ -22,11 +22,13 @@ template <codec C, int Threads = block_threads> class block_encode {
   using coder = block_codec<C, Threads>;
 
  public:
-  using tile = block_tile<value_t<C>, Threads>;     ///< values of a chunk in registers
-  using TempStorage = typename coder::TempStorage;  ///< in shared memory
+  using tile = block_tile<value_t<C>, Threads>;        ///< values of a chunk in registers
+  using TempStorage = detail::encoder_storage<coder>;  ///< in shared memory
 
   /// Constructs an encoder with this shared memory. Call it with all threads.
-  __device__ explicit block_encode(TempStorage& temp) : coder_(temp) { detail::assert_block<Threads>(); }
+  __device__ explicit block_encode(TempStorage& temp) : coder_(temp.codec), temp_(temp) {
+    detail::assert_block<Threads>();
+  }
 
   /// Encodes values from global memory.
   ///
@@ -81,12 +83,13 @@ template <codec C, int Threads = block_threads> class block_encode {
   template <class Values>
   __device__ void write_from(const C& codec, const Values& values, uint32_t size, std::byte* out) {
     device::sync_block();
-    coder_.write(codec, values, coder_.chunk());
+    coder_.write(codec, values, temp_.chunk(coder_));
     device::sync_block();
-    copy_from_shared<Threads>({out, round_up_pow2(size, 4)}, coder_.chunk(), size);
+    copy_from_shared<Threads>({out, round_up_pow2(size, 4)}, temp_.chunk(coder_), size);
   }
 
   coder coder_;
+  TempStorage& temp_;
 };
 
 namespace detail {
@@ -186,7 +189,7 @@ template <codec C, int Threads = block_threads> class block_decode {
   __device__ status operator()(const C& codec, const_bytes encoded, uint32_t count, T* out) {
     if (!fits(count)) return status::unsupported;
     output whole(out, 0, count, count, false);
-    const status s = coder(temp_.codec).decode(codec, encoded, count, whole);
+    const status s = decoder(temp_).decode(codec, encoded, count, whole);
     if (s != status::ok) clear(out, count);
     return s;
   }
@@ -195,12 +198,10 @@ template <codec C, int Threads = block_threads> class block_decode {
   __device__ status operator()(const C& codec, const_bytes encoded, uint32_t count, const Visit& visit) {
     if (!fits(count)) return status::unsupported;
     visiting<Visit> each(visit, count, false);
-    return coder(temp_.codec).decode(codec, encoded, count, each);
+    return chunk_decoder<C, Threads, visiting<Visit>>(temp_).decode(codec, encoded, count, each);
   }
 
  private:
-  using coder = block_decoder<C, Threads>;
-
   __device__ static bool fits(uint32_t count) { return count != 0 && count <= max_device_chunk_values<C>; }
 
   template <class Output, class OutputOf>

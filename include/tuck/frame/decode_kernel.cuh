@@ -12,7 +12,7 @@ namespace tuck::inline TUCK_ABI {
 
 // Shared memory of a chunk_decoder with `Sums` checksums per chunk.
 template <codec C, int Threads, int Sums> struct chunk_decoder_storage {
-  typename block_decoder<C, Threads>::TempStorage codec;
+  detail::decoder_storage<block_decoder<C, Threads>> block;
   typename block_sums<Threads, Sums>::TempStorage sums;
   device::uninitialized<chunk_view> chunk;
   status verdict;  // on its entry, then on its checksum
@@ -64,6 +64,20 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
     return temp_.verdict;
   }
 
+  // Decodes a bare chunk.
+  __device__ status decode(const C& codec, const_bytes encoded, uint32_t count, output& out) {
+    if (encoded.size() > tile_bytes) return status::bad_payload;
+    const auto size = static_cast<uint32_t>(encoded.size());
+    coder block(temp_.block.codec);
+    if constexpr (detail::reads_global<coder>) {
+      return block.read(codec, encoded.data(), size, count, out);
+    } else {
+      copy_to_shared<Threads>(temp_.block.room, encoded);
+      device::sync_block();
+      return block.read(codec, temp_.block.room, size, count, out);
+    }
+  }
+
   // Gives `out` the same bits for each of `values` values.
   __device__ static void fill(bits_t<T> bits, uint32_t values, output& out) {
     const word x = tile::repeat(bits);
@@ -99,7 +113,7 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
 
   __device__ status restore(const C& codec, const chunk_view& chunk, output& out) {
     switch (chunk.kind) {
-      case chunk_kind::encoded: return coder(temp_.codec).decode(codec, chunk.payload, chunk.values, out);
+      case chunk_kind::encoded: return decode(codec, chunk.payload, chunk.values, out);
       case chunk_kind::raw: {
         const auto* const from = reinterpret_cast<const device::vec128*>(chunk.payload.data());
         for_rows(chunk.values, out, [&](uint32_t first, int r) {

@@ -23,13 +23,12 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   static constexpr bool is_delta = is_delta_job<Job>;
   using source = std::conditional_t<is_delta, values_against<T, Threads>, plain_values<T, Threads>>;
   static constexpr bool keeps_tile = detail::keeps_tile<coder>, waits_apart = detail::waits_apart<coder>;
-  static constexpr bool chunk_waits = detail::chunk_waits<coder> || waits_apart;
+  static constexpr bool chunk_waits = !detail::has_chunk<coder> || waits_apart;
   using sums_of_block = block_sums<Threads, is_delta ? 3 : 1>;
 
  public:
   struct TempStorage : std::conditional_t<is_delta, delta_digests, no_digests> {
-    typename coder::TempStorage codec;
-    alignas(16) std::byte apart[waits_apart ? tile_bytes : 16];
+    detail::encoder_storage<coder, chunk_waits> block;
     typename sums_of_block::TempStorage sums;
     std::byte* frame;  // address of the frame; null: only count bytes
     uint64_t capacity;
@@ -158,7 +157,10 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   }
 
   // Where chunks are encoded.
-  __device__ std::byte* encoded() { return waits_apart ? temp_.apart : coder(temp_.codec).chunk(); }
+  __device__ std::byte* encoded() {
+    coder block(temp_.block.codec);
+    return temp_.block.chunk(block);
+  }
 
   // Encodes the current chunk in shared memory. Ends with a barrier, unless the chunk waits.
   __device__ void encode_chunk() {
@@ -167,7 +169,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     source from = chunk_source();
     from.load(values, temp_.values);
     if constexpr (is_delta) sum(from.sums);
-    coder block(temp_.codec);
+    coder block(temp_.block.codec);
     const bool differs = differ(values);
     if constexpr (is_lossy<C>) {
       if (differs) block.approximate(codec(), values);

@@ -14,7 +14,7 @@ template <element T, int Threads> class block_codec<bitpack<T>, Threads> {
   using TempStorage = typename groups::TempStorage;
 
   static constexpr int blocks_a_processor = sizeof(T) < 4 ? 5 : 8;  // 96 registers, or 64
-  static constexpr bool keeps_tile = false, chunk_waits = false;
+  static constexpr bool keeps_tile = false;
   static constexpr int waiting_blocks = 6;
 
   __device__ explicit block_codec(TempStorage& temp) : groups_(temp) {}
@@ -40,9 +40,10 @@ template <element T, int Threads> class block_decoder<bitpack<T>, Threads> {
 
   __device__ explicit block_decoder(TempStorage& temp) : groups_(temp) {}
 
-  template <class Sink> __device__ status decode(const bitpack<T>&, const_bytes encoded, uint32_t count, Sink& sink) {
-    if (encoded.size() > bitpack<T>::limit(count) || !groups_.open(encoded, count, bitpack<T>::max_width, 0) ||
-        groups_.more() != 0 || groups_.end() != encoded.size())
+  template <class Sink>
+  __device__ status read(const bitpack<T>&, std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
+    if (size > bitpack<T>::limit(count) || !groups_.open(from, size, count, bitpack<T>::max_width, 0) ||
+        groups_.more() != 0 || groups_.end() != size)
       return status::bad_payload;
     groups_.decode(count, [](uint32_t, const auto& x) { return groups::as_row(x); }, sink);
     return status::ok;

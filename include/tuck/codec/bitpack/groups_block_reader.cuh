@@ -40,7 +40,6 @@ class block_group_reader {
 
  public:
   struct TempStorage {
-    alignas(16) uint32_t encoded[tile_bytes / 4 + 4];  // with space for reads of three words at its end
     entry of_group[most_groups];
     uint32_t places[Bytes == 8 ? 1 : 16];  // places_of() for each value of four bits
     uint32_t sparse[warps], bits[warps];
@@ -49,17 +48,16 @@ class block_group_reader {
 
   __device__ explicit block_group_reader(TempStorage& temp) : temp_(temp) {}
 
-  // Opens a chunk of `count` integers. `encoded` may continue after the groups. `zero` is added to each integer.
-  // Returns false, to all threads, if the groups are malformed. Has barriers.
-  __device__ bool open(const_bytes encoded, uint32_t count, uint32_t max_width, word zero) {
-    const auto size = static_cast<uint32_t>(encoded.size());
+  // Opens a chunk of `count` integers: `size` bytes in shared memory, which may continue after the groups. Overwrites
+  // up to 16 bytes after them. `zero` is added to each integer. Returns false, to all threads, if the groups are
+  // malformed. Has barriers.
+  __device__ bool open(std::byte* encoded, uint32_t size, uint32_t count, uint32_t max_width, word zero) {
+    encoded_ = reinterpret_cast<uint32_t*>(encoded);
     zero_ = zero;
     const uint32_t groups = layout::count(count), words = (groups + 31) / 32;
     const uint32_t shapes = layout::head_bytes + 4 * words;
-    if (encoded.size() > tile_bytes || size < shapes) return false;
-    copy_to_shared<Threads>(reinterpret_cast<std::byte*>(temp_.encoded), encoded);
-    device::sync_block();
-    if (threadIdx.x < 3) temp_.encoded[(size + 3) / 4 + threadIdx.x] = 0;
+    if (size < shapes) return false;
+    if (threadIdx.x < 3) encoded_[(size + 3) / 4 + threadIdx.x] = 0;
     if (Bytes < 8 && threadIdx.x < 16) temp_.places[threadIdx.x] = places_of(threadIdx.x);
     const uint32_t first_bits = head() & 255, base_bits = head() >> 8 & 255;
     bool bad = (first_bits > max_width) | (base_bits > max_width);
@@ -111,7 +109,7 @@ class block_group_reader {
 
   // The `more` field, the bytes, and the end of the groups of an open chunk.
   __device__ uint32_t more() const { return head() >> 16; }
-  __device__ const std::byte* encoded() const { return reinterpret_cast<const std::byte*>(temp_.encoded); }
+  __device__ const std::byte* encoded() const { return reinterpret_cast<const std::byte*>(encoded_); }
   __device__ uint32_t end() const { return temp_.end; }
 
   // Passes `count` values to the sink. `row(first, x)` makes 16 bytes of values from the integers x, with `zero` added;
@@ -146,8 +144,8 @@ class block_group_reader {
   };
   static constexpr uint32_t too_many = 1 << 20;  // bits; more than any chunk has
 
-  __device__ uint32_t head() const { return temp_.encoded[0]; }
-  __device__ uint32_t non_zero(uint32_t word_index) const { return temp_.encoded[layout::head_bytes / 4 + word_index]; }
+  __device__ uint32_t head() const { return encoded_[0]; }
+  __device__ uint32_t non_zero(uint32_t word_index) const { return encoded_[layout::head_bytes / 4 + word_index]; }
   // Returns this lane's word of non_zero[], 0 past its end.
   __device__ uint32_t own_word(uint32_t words) const {
     return device::lane_id() < words ? non_zero(device::lane_id()) : 0;
@@ -173,7 +171,7 @@ class block_group_reader {
 #pragma unroll
     for (uint32_t i = 0; i < each; ++i) {
       own.form[i] = {};
-      if ((own.there >> i & 1) != 0) own.form[i] = {reinterpret_cast<const uint8_t*>(temp_.encoded)[shapes + rank++]};
+      if ((own.there >> i & 1) != 0) own.form[i] = {reinterpret_cast<const uint8_t*>(encoded_)[shapes + rank++]};
       sparse += own.form[i].is_sparse() ? 1 : 0;
     }
     uint32_t up_to;
@@ -192,7 +190,7 @@ class block_group_reader {
     for (uint32_t i = 0; i < each; ++i) {
       const shape form = own.form[i];
       own.present[i] = form.is_difference() ? ~1u : ~0u;
-      if (form.is_sparse()) own.present[i] = temp_.encoded[mask_at++];
+      if (form.is_sparse()) own.present[i] = encoded_[mask_at++];
       own.bits[i] = form.is_sound(max_width)
                         ? form.payload_bits(popcount(own.present[i]), head() & 255, head() >> 8 & 255)
                         : too_many;
@@ -213,7 +211,7 @@ class block_group_reader {
       const shape form = own.form[i];
       const uint32_t lead = form.lead_bits(head() & 255, head() >> 8 & 255), width = form.width();
       const bool is_zero = (own.there >> i & 1) == 0;  // no bits and no base
-      word base = zero_ + (is_zero ? 0 : form.base(take(temp_.encoded + payload / 4, bit, lead), head() >> 16));
+      word base = zero_ + (is_zero ? 0 : form.base(take(encoded_ + payload / 4, bit, lead), head() >> 16));
       if (form.is_difference()) base = layout::zigzag(static_cast<number>(base));
       if constexpr (Unsigned) {
         temp_.of_group[first + i] = is_zero ? entry{} : entry_of_bytes(form, base, bit + lead, own.present[i]);
@@ -282,7 +280,7 @@ class block_group_reader {
   __device__ void decode_rows_by(uint32_t first, uint32_t all, const entry (&e)[Rows], const Row& row,
                                  device::vec128 (&rows)[Rows]) const {
     const uint32_t column = first % group;
-    const uint32_t* const payload = temp_.encoded + temp_.payload / 4;
+    const uint32_t* const payload = encoded_ + temp_.payload / 4;
     const bool any_differences = (all & differences) != 0;
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
@@ -327,7 +325,7 @@ class block_group_reader {
   template <uint32_t Together, class Row, int Rows>
   __device__ void decode_bytes_by(uint32_t first, const entry (&e)[Rows], const Row& row,
                                   device::vec128 (&rows)[Rows]) const {
-    const uint32_t* const payload = temp_.encoded + temp_.payload / 4;
+    const uint32_t* const payload = encoded_ + temp_.payload / 4;
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
       uint32_t words[detail::bytes_words<in_lane>];
@@ -383,6 +381,7 @@ class block_group_reader {
   }
 
   TempStorage& temp_;
+  uint32_t* encoded_ = nullptr;
   word zero_ = 0;  // added to each integer
 };
 

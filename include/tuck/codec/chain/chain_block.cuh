@@ -30,9 +30,16 @@ template <element T> struct row_sink {
   }
 };
 
-// The class that applies a stage and undoes it.
-template <class S, int Threads>
-using stage_block = std::conditional_t<transform<S>, block_transform<S, Threads>, block_codec<S, Threads>>;
+// Shared memory of a stage: of a splitter, with room for the chunk that it writes. Decoding needs no room.
+template <class S, int Threads, bool Decodes> struct stage_storage {
+  typename block_transform<S, Threads>::TempStorage of_stage;
+};
+template <splitter S, int Threads> struct stage_storage<S, Threads, false> {
+  encoder_storage<block_codec<S, Threads>> of_stage;
+};
+template <splitter S, int Threads> struct stage_storage<S, Threads, true> {
+  typename block_decoder<S, Threads>::TempStorage of_stage;
+};
 
 // The layout of the row of a chain.
 template <class Chain> struct row_plan {
@@ -52,39 +59,14 @@ template <class Chain> struct row_plan {
   }
 };
 
-template <class Tile> __device__ void load_from_row(Tile& values, uint32_t count, const std::byte* row) {
-  values.count = count;
-#pragma unroll
-  for (int r = 0; r < Tile::rows; ++r)
-    values.set_row(r, read_row<Tile>(Tile::first_value(r * Tile::row_words), count, row));
-}
-
-// Copies `bytes` bytes from `from` + `begin` to `to` in shared memory. `from` is a multiple of 4, and the ranges do not
-// overlap.
-template <int Threads>
-__device__ void copy_in_shared(std::byte* to, const std::byte* from, uint32_t begin, uint32_t bytes) {
-  uint32_t whole = 0;  // bytes that are copied as words
-  if (reinterpret_cast<uintptr_t>(to) % 4 == 0) {
-    whole = bytes / 4 * 4;
-    const uint32_t skipped = begin % 4;
-    const auto* const words = reinterpret_cast<const uint32_t*>(from) + begin / 4;
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; 4 * i < whole; i += Threads)
-      reinterpret_cast<uint32_t*>(to)[i] =
-          skipped == 0 ? words[i] : device::funnel_shift_right(words[i], words[i + 1], 8 * skipped);
-  }
-#pragma unroll 1
-  for (uint32_t i = whole + threadIdx.x; i < bytes; i += Threads) to[i] = from[begin + i];
-}
-
-// Applies and undoes all stages except the last, by one thread block.
-template <class Chain, int Threads> class chain_preparer {
+// Applies all stages except the last, or undoes them, by one thread block.
+template <class Chain, int Threads, bool Decodes> class chain_preparer {
   using plan = row_plan<Chain>;
   static constexpr int last = Chain::size - 1;
   template <int I> using stage = typename Chain::template stage_type<I>;
   template <int I> using tile = block_tile<typename stage<I>::value_type, Threads>;
 
-  template <int I> using storage = typename stage_block<stage<I>, Threads>::TempStorage;
+  template <int I> using storage = stage_storage<stage<I>, Threads, Decodes>;
 
   static constexpr size_t most_storage = []<int... I>(std::integer_sequence<int, I...>) {
     return std::max({sizeof(storage<I>)...});
@@ -94,6 +76,11 @@ template <class Chain, int Threads> class chain_preparer {
   struct StageStorage {  // of any one of these stages
     alignas(16) std::byte bytes[most_storage];
   };
+
+  // Whether a stage after the first one is a splitter.
+  static constexpr bool needs_room = []<int... I>(std::integer_sequence<int, I...>) {
+    return ((I != 0 && splitter<stage<I>>) || ...);
+  }(std::make_integer_sequence<int, last>{});
 
   __device__ chain_preparer(chain_flow<Chain>& flow, std::byte* row, StageStorage& stages)
       : flow_(flow), row_(row), stages_(stages) {}
@@ -111,15 +98,15 @@ template <class Chain, int Threads> class chain_preparer {
   }
   __device__ void apply_others(const Chain& codec) { apply_from<1>(codec); }
 
-  // Undoes the stages. The row has the values that reach the last stage and all side streams.
-  template <class Sink> __device__ status undo(const Chain& codec, Sink& sink) {
-    return undo_from<last - 1>(codec, sink);
+  // Undoes the stages. The row has the values that reach the last stage and all side streams. `room` is tile_bytes + 32
+  // of shared memory, if a stage after the first one is a splitter.
+  template <class Sink> __device__ status undo(const Chain& codec, std::byte* room, Sink& sink) {
+    return undo_from<last - 1>(codec, room, sink);
   }
 
  private:
-  template <int I> __device__ auto block() {
-    return stage_block<stage<I>, Threads>(reinterpret_cast<storage<I>&>(stages_));
-  }
+  template <int I> __device__ auto& storage_of() { return reinterpret_cast<storage<I>&>(stages_).of_stage; }
+  template <int I> __device__ auto transform_of() { return block_transform<stage<I>, Threads>(storage_of<I>()); }
 
   template <int I> __device__ void apply_from(const Chain& codec) {
     if constexpr (I < last) {
@@ -135,7 +122,7 @@ template <class Chain, int Threads> class chain_preparer {
   }
 
   template <int I> __device__ void transform_row(const Chain& codec) {
-    block<I>().apply(codec.template stage<I>(), row_, flow_.values[I]);
+    transform_of<I>().apply(codec.template stage<I>(), row_, flow_.values[I]);
     if (threadIdx.x == 0) flow_.step(I, split_record::none());
     device::sync_block();
   }
@@ -143,17 +130,17 @@ template <class Chain, int Threads> class chain_preparer {
   // Leaves the residual values in the row and the side stream at its end. If the stage is skipped, leaves the values.
   template <int I> __device__ void split(const Chain& codec, tile<I>& values) {
     const uint32_t raw = values.count * Chain::width;
-    auto coder = block<I>();
+    block_codec<stage<I>, Threads> coder(storage_of<I>().codec);
     const uint32_t used = raw == 0 ? incompressible : coder.measure(codec.template stage<I>(), values);
     const uint32_t side = used == incompressible ? 0 : coder.side_bytes(values.count);
     const bool splits = used != incompressible && split_record::allows(raw, stage<I>::max_growth, used - side, side);
     device::sync_block();
-    if (splits) coder.write(codec.template stage<I>(), values, coder.chunk());
+    std::byte* const encoded = storage_of<I>().chunk(coder);
+    if (splits) coder.write(codec.template stage<I>(), values, encoded);
     if (threadIdx.x == 0)
       flow_.step(I, splits ? split_record::make((used - side) / Chain::width, side) : split_record::none());
     device::sync_block();
     if (splits) {
-      const std::byte* const encoded = coder.chunk();
       copy_in_shared<Threads>(row_, encoded, side, used - side);
       copy_in_shared<Threads>(row_ + plan::side_begin(flow_, I), encoded, 0, side);
     } else {
@@ -164,23 +151,25 @@ template <class Chain, int Threads> class chain_preparer {
     if (splits && threadIdx.x < (0 - side) % 4) row_[plan::side_begin(flow_, I) + side + threadIdx.x] = std::byte{};
   }
 
-  template <int I, class Sink> __device__ status undo_from(const Chain& codec, Sink& sink) {
+  template <int I, class Sink> __device__ status undo_from(const Chain& codec, std::byte* room, Sink& sink) {
     if constexpr (splitter<stage<I>>) {
       if (!flow_.records[I].skipped()) {
         if constexpr (I == 0) {
-          return join<0>(codec, sink);
+          return join<0>(codec, row_, sink);
         } else {
           row_sink<typename stage<I>::value_type> to_row{row_};
-          const status s = join<I>(codec, to_row);
+          copy_in_shared<Threads>(room + 16, row_, 0, flow_.bytes(I + 1));
+          device::sync_block();
+          const status s = join<I>(codec, room + 16, to_row);
           device::sync_block();
           if (s != status::ok) return s;
         }
       }
     } else {
-      block<I>().invert(codec.template stage<I>(), row_, flow_.values[I]);
+      transform_of<I>().invert(codec.template stage<I>(), row_, flow_.values[I]);
       device::sync_block();
     }
-    if constexpr (I > 0) return undo_from<I - 1>(codec, sink);
+    if constexpr (I > 0) return undo_from<I - 1>(codec, room, sink);
     const uint32_t count = flow_.values[0];
 #pragma unroll
     for (int r = 0; r < tile<0>::rows; ++r)
@@ -189,14 +178,11 @@ template <class Chain, int Threads> class chain_preparer {
     return status::ok;
   }
 
-  template <int I, class Sink> __device__ status join(const Chain& codec, Sink& sink) {
-    const uint32_t side = flow_.side(I), kept = flow_.bytes(I + 1);
-    auto coder = block<I>();
-    std::byte* const encoded = coder.encoded(side);
-    copy_in_shared<Threads>(encoded, row_, plan::side_begin(flow_, I), side);
-    copy_in_shared<Threads>(encoded + side, row_, 0, kept);
-    device::sync_block();
-    return coder.decode_assembled(codec.template stage<I>(), side, side + kept, flow_.values[I], sink);
+  // `values`: the residual values, which may be overwritten up to 16 bytes before and after them.
+  template <int I, class Sink> __device__ status join(const Chain& codec, std::byte* values, Sink& sink) {
+    return block_decoder<stage<I>, Threads>(storage_of<I>())
+        .read_parts(codec.template stage<I>(), row_ + plan::side_begin(flow_, I), flow_.side(I), values,
+                    flow_.bytes(I + 1), flow_.values[I], sink);
   }
 
   chain_flow<Chain>& flow_;
@@ -212,9 +198,9 @@ template <class C, int Threads, uint32_t RowBytes> class row_encoder {
 
  public:
   static constexpr int blocks_a_processor = 5;  // 96 registers; shared memory allows no more blocks
-  using TempStorage = typename coder::TempStorage;
+  using TempStorage = encoder_storage<coder>;
 
-  __device__ row_encoder(TempStorage& temp, std::byte* row) : coder_(temp), row_(row) {}
+  __device__ row_encoder(TempStorage& temp, std::byte* row) : coder_(temp.codec), temp_(temp), row_(row) {}
 
   __device__ uint32_t measure(const C& codec, const row_sections& sections) {
     const uint32_t raw = sections.list.size(0);
@@ -227,7 +213,7 @@ template <class C, int Threads, uint32_t RowBytes> class row_encoder {
     if (!shrinks_) used_ = raw;
     return used_ + sections.list.total() - raw;
   }
-  __device__ std::byte* chunk() { return coder_.chunk(); }
+  __device__ std::byte* chunk() { return temp_.chunk(coder_); }
   __device__ void write(const C& codec, const row_sections& sections) {
     if (shrinks_) {
       coder_.write(codec, values(sections), chunk());
@@ -252,6 +238,7 @@ template <class C, int Threads, uint32_t RowBytes> class row_encoder {
   }
 
   coder coder_;
+  TempStorage& temp_;
   std::byte* row_;
   uint32_t used_ = 0;
   bool shrinks_ = false;
@@ -266,33 +253,31 @@ template <class C, int Threads, uint32_t RowBytes> class row_decoder {
 
   __device__ explicit row_decoder(TempStorage& temp) : decoder_(temp) {}
 
+  static constexpr bool reads_global = false;
+
   template <class Sink>
-  __device__ status decode(const C& codec, const_bytes encoded, const row_sections& sections, std::byte* row,
-                           Sink& sink) {
+  __device__ status read(const C& codec, std::byte* from, uint32_t size, const row_sections& sections, std::byte* row,
+                         Sink& sink) {
     const uint32_t raw = sections.list.size(0), sides = sections.list.total() - raw;
-    if (encoded.size() < sides || encoded.size() - sides > raw) return status::bad_payload;
-    const auto used = static_cast<uint32_t>(encoded.size()) - sides;
+    if (size < sides || size - sides > raw) return status::bad_payload;
+    const uint32_t used = size - sides;
     uint32_t at = used, to = sections.sides;
     for (uint32_t i = 1; i < sections.list.count; ++i) {
-      const uint32_t size = sections.list.size(i);
-      load(row + to, encoded.subspan(at, size));
-      at += size;
-      to += round_up_pow2(size, 2);
+      const uint32_t bytes = sections.list.size(i);
+      copy_in_shared<Threads>(row + to, from, at, bytes);
+      at += bytes;
+      to += round_up_pow2(bytes, 2);
     }
     if (used == raw) {
-      load(row, encoded.subspan(0, used));
+      copy_in_shared<Threads>(row, from, 0, used);
       return status::ok;
     }
     if (used == 0) return status::bad_payload;
-    return decoder_.decode(codec, encoded.subspan(0, used), raw / uint32_t{sizeof(value_t<C>)}, sink);
+    device::sync_block();
+    return decoder_.read(codec, from, used, raw / uint32_t{sizeof(value_t<C>)}, sink);
   }
 
  private:
-  __device__ static void load(std::byte* to, const_bytes from) {
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < from.size(); i += Threads) to[i] = device::load(from.data() + i);
-  }
-
   decoder decoder_;
 };
 
@@ -311,7 +296,7 @@ class row_decoder<huffman<T>, Threads, RowBytes> : public huffman_format::block_
 template <class... Stages, int Threads> class block_codec<chain<Stages...>, Threads> {
   using chain_type = chain<Stages...>;
   using plan = detail::row_plan<chain_type>;
-  using preparer = detail::chain_preparer<chain_type, Threads>;
+  using preparer = detail::chain_preparer<chain_type, Threads, false>;
   using encoder = detail::row_encoder<typename chain_type::last_stage, Threads, plan::bytes>;
   static constexpr int last = chain_type::size - 1;
 
@@ -319,7 +304,7 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
   using tile = block_tile<value_t<chain_type>, Threads>;
 
   static constexpr int blocks_a_processor = encoder::blocks_a_processor;
-  static constexpr bool keeps_tile = false, chunk_waits = false;
+  static constexpr bool keeps_tile = false;
 
   struct TempStorage {
     detail::chain_flow<chain_type> flow;
@@ -370,37 +355,46 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
 template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Threads> {
   using chain_type = chain<Stages...>;
   using plan = detail::row_plan<chain_type>;
-  using preparer = detail::chain_preparer<chain_type, Threads>;
+  using preparer = detail::chain_preparer<chain_type, Threads, true>;
   using decoder = detail::row_decoder<typename chain_type::last_stage, Threads, plan::bytes>;
   static constexpr int last = chain_type::size - 1;
 
  public:
   static constexpr int blocks_a_processor = decoder::blocks_a_processor;
+  static constexpr bool reads_global = decoder::reads_global;
 
+ private:
+  static constexpr uint32_t room_bytes = tile_bytes + 32;
+
+ public:
   struct TempStorage {
     detail::chain_flow<chain_type> flow;
     row_sections sections;
     alignas(4) std::byte records[4 * max_stages];
     bool sound;
-    alignas(16) std::byte row[plan::bytes];
+    alignas(16) std::byte before_row[16];  // see read_parts
+    std::byte row[plan::bytes];
     union {
       typename decoder::TempStorage last_storage;
-      typename preparer::StageStorage stages;
+      struct {
+        typename preparer::StageStorage stages;
+        alignas(16) std::byte room[reads_global && preparer::needs_room ? room_bytes : 16];
+      };
     };
   };
-  static_assert(sizeof(TempStorage) <= detail::most_shared_bytes,
+  static_assert(sizeof(TempStorage) + (reads_global ? 0 : room_bytes) <= detail::most_shared_bytes,
                 "tuck: this chain needs more shared memory to decode than a block has");
 
   __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
 
-  template <class Sink>
-  __device__ status decode(const chain_type& codec, const_bytes encoded, uint32_t count, Sink& sink) {
-    const_bytes body = encoded;
+  /// Byte: const, if these bytes are in global memory.
+  template <class Byte, class Sink>
+  __device__ status read(const chain_type& codec, Byte* from, uint32_t size, uint32_t count, Sink& sink) {
     if constexpr (chain_type::splitters > 0) {
-      if (encoded.size() < chain_type::record_bytes) return status::bad_payload;
-      body = encoded.subspan(0, encoded.size() - chain_type::record_bytes);
+      if (size < chain_type::record_bytes) return status::bad_payload;
+      size -= chain_type::record_bytes;
       if (threadIdx.x < chain_type::record_bytes)
-        temp_.records[threadIdx.x] = device::load(body.data() + body.size() + threadIdx.x);
+        temp_.records[threadIdx.x] = reads_global ? device::load(from + size + threadIdx.x) : from[size + threadIdx.x];
       device::sync_block();
     }
     if (threadIdx.x == 0) {
@@ -412,10 +406,14 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
     if (!temp_.sound) return status::bad_payload;
     detail::row_sink<value_t<typename chain_type::last_stage>> to_row{temp_.row};
     decoder row(temp_.last_storage);
-    const status s = row.decode(codec.template stage<last>(), body, temp_.sections, temp_.row, to_row);
+    const status s = row.read(codec.template stage<last>(), from, size, temp_.sections, temp_.row, to_row);
     if (s != status::ok) return s;
     device::sync_block();
-    return preparer(temp_.flow, temp_.row, temp_.stages).undo(codec, sink);
+    preparer stages(temp_.flow, temp_.row, temp_.stages);
+    if constexpr (reads_global)
+      return stages.undo(codec, temp_.room, sink);
+    else
+      return stages.undo(codec, from, sink);
   }
 
  private:

@@ -29,7 +29,6 @@ template <element T, int Threads> class block_decoder {
     uint16_t precode[128];
   };
   struct TempStorage {
-    alignas(16) std::byte encoded[tile_bytes + 16];
     alignas(16) uint8_t row[tile_bytes];
     union {
       uint32_t table[huffman_format::slots];
@@ -40,15 +39,15 @@ template <element T, int Threads> class block_decoder {
 
   __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
 
-  template <class Sink> __device__ status decode(const deflate<T>&, const_bytes encoded, uint32_t count, Sink& sink) {
+  template <class Sink>
+  __device__ status read(const deflate<T>&, const std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
+    from_ = from;
     bytes_ = count * width;
-    if (encoded.size() >= bytes_ || encoded.size() % 4 != 0 || encoded.size() < 4) return status::bad_payload;
-    const auto size = static_cast<uint32_t>(encoded.size());
-    const uint32_t last = device::load_uniform(reinterpret_cast<const uint32_t*>(encoded.data()) + size / 4 - 1);
+    if (size >= bytes_ || size % 4 != 0 || size < 4) return status::bad_payload;
+    const uint32_t last = reinterpret_cast<const uint32_t*>(from)[size / 4 - 1];
     const chunk_end end(last);
     if (!end.fits(last, size, bytes_)) return status::bad_payload;
     auto* const rows = reinterpret_cast<device::vec128*>(temp_.row);
-    copy_to_shared<Threads>(temp_.encoded, encoded);
     for (uint32_t i = threadIdx.x; 128 * (i / 8) < bytes_; i += Threads) rows[i] = {};
     prepare_header();
     device::sync_block();
@@ -69,10 +68,10 @@ template <element T, int Threads> class block_decoder {
   __device__ static uint32_t dealt(uint32_t byte) { return device::xor_masked<0x70>(byte, byte >> 5); }
 
   __device__ uint32_t window(uint32_t at) const {  // the next 32 bits
-    return device::shared_window(reinterpret_cast<const uint32_t*>(temp_.encoded), at);
+    return device::shared_window(reinterpret_cast<const uint32_t*>(from_), at);
   }
   __device__ uint32_t index_byte(const chunk_end& end, uint32_t i) const {
-    return static_cast<uint8_t>(temp_.encoded[end.stream + i]);
+    return static_cast<uint8_t>(from_[end.stream + i]);
   }
 
   __device__ void prepare_header() {
@@ -153,7 +152,7 @@ template <element T, int Threads> class block_decoder {
   __device__ bool padding_is_zero(const chunk_end& end) const {
     const uint32_t begin = end.stream + whole_segments + 3 * end.sub_blocks;
     const uint32_t size = round_up_pow2(begin, 2) - begin;
-    return device::lane_id() >= size || temp_.encoded[begin + device::lane_id()] == std::byte{};
+    return device::lane_id() >= size || from_[begin + device::lane_id()] == std::byte{};
   }
 
   // Decodes up to two literals and one more token per iteration. The row is zero where nothing has been written.
@@ -201,6 +200,7 @@ template <element T, int Threads> class block_decoder {
   }
 
   TempStorage& temp_;
+  const std::byte* from_ = nullptr;
   uint32_t bytes_ = 0;
 };
 

@@ -42,7 +42,6 @@ template <element T, int Threads> class block_encoder {
   struct TempStorage {
     alignas(16) uint32_t row[tile_bytes / 4];
     alignas(8) token_bits tokens[max_cells + 1];
-    alignas(16) uint32_t staged[tile_bytes / 4];
     uint32_t entries[kinds];                            // first the counts of tokens, then their encoder_entry
     uint32_t counts[counted_symbols];                   // first the counts of symbols, then their codes
     uint32_t begin_cell[32 + 1], begin_weight[32 + 1];  // of sub-blocks
@@ -85,7 +84,6 @@ template <element T, int Threads> class block_encoder {
     return measure_bits();
   }
 
-  __device__ std::byte* chunk() { return reinterpret_cast<std::byte*>(temp_.staged); }
   template <class Values> __device__ void write(const deflate<T>&, const Values&, std::byte* to) {
     write_stream(reinterpret_cast<uint32_t*>(to));
     device::sync_block();

@@ -19,7 +19,6 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
   static_assert(Threads <= 256, "tuck: exponents are encoded by 128 or 256 threads");
 
   static constexpr int blocks_a_processor = sizeof(T) < 4 ? 5 : 6;  // 96 and 80 registers
-  static constexpr bool chunk_waits = false;
   static constexpr int waiting_blocks = 5;
 
   __device__ explicit block_codec(TempStorage& temp) : groups_(temp) {}
@@ -79,9 +78,10 @@ template <floating_element T, int Threads> class block_decoder<exponents<T>, Thr
 
   __device__ explicit block_decoder(TempStorage& temp) : groups_(temp) {}
 
-  template <class Sink> __device__ status decode(const exponents<T>&, const_bytes encoded, uint32_t count, Sink& sink) {
-    if (encoded.size() > exponents<T>::limit(count) || !groups_.open(encoded, count, exponents<T>::max_width, 0) ||
-        groups_.end() + exponents<T>::planes_bytes(count) != encoded.size())
+  template <class Sink>
+  __device__ status read(const exponents<T>&, std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
+    if (size > exponents<T>::limit(count) || !groups_.open(from, size, count, exponents<T>::max_width, 0) ||
+        groups_.end() + exponents<T>::planes_bytes(count) != size)
       return status::bad_payload;
     const auto* const planes = reinterpret_cast<const uint32_t*>(groups_.encoded() + groups_.end());
     const uint32_t plane_words = exponents<T>::plane_bytes(count) / 4;

@@ -10,27 +10,59 @@
 
 namespace tuck::inline TUCK_ABI {
 
-template <element T, int Threads> class block_codec<gaps<T>, Threads> {
+/// What encoder and decoder share.
+template <element T, int Threads> struct block_gaps {
   using tile = block_tile<T, Threads>;
-  using masks = block_masks<T, Threads>;
   using scan = device::block_scan<Threads>;
   using word = bits_t<T>;
   using header = gaps_format::header;
   static constexpr uint32_t most_values = tile::capacity / 4;
 
- public:
-  struct TempStorage {
-    alignas(16) std::byte chunk[tile_bytes + 16];  // the encoded chunk, or the values
-    alignas(16) std::byte mask[masks::most_bytes];
+  struct lists {
     uint16_t at[2 * most_values];  // indices; decoding: first the zeros before each 1 bit, of classes from k on
     word value[most_values];
-    uint32_t all_wide, stored_wide;  // bits of the widest value, and of the widest stored one
-    uint32_t unary_end;
     typename scan::TempStorage of_scan;
   };
 
+  // The range of entries that a thread has.
+  struct own_entries {
+    uint32_t begin, end;
+    __device__ explicit own_entries(uint32_t k) {
+      const uint32_t each = ceil_div(k, uint32_t{Threads});
+      begin = each * threadIdx.x < k ? each * threadIdx.x : k;
+      end = begin + each < k ? begin + each : k;
+    }
+  };
+  // Three sums in one word: bits of quotients, bits of classes, and number of stored values.
+  struct sums {
+    uint64_t word = 0;
+    __device__ void add(uint32_t quotients, uint32_t classes, bool is_stored) {
+      word += quotients + (uint64_t{classes} << field) + (uint64_t{is_stored} << (2 * field));
+    }
+    __device__ uint32_t quotients() const { return static_cast<uint32_t>(word) & low_mask(field); }
+    __device__ uint32_t classes() const { return static_cast<uint32_t>(word >> field) & low_mask(field); }
+    __device__ uint32_t stored() const { return static_cast<uint32_t>(word >> (2 * field)); }
+    static constexpr uint32_t field = 20;
+  };
+};
+
+template <element T, int Threads> class block_codec<gaps<T>, Threads> : block_gaps<T, Threads> {
+  using base = block_gaps<T, Threads>;
+  using masks = block_masks<T, Threads>;
+  using typename base::header, typename base::own_entries, typename base::scan, typename base::sums,
+      typename base::word;
+
+ public:
+  using tile = block_tile<T, Threads>;
+
+  struct TempStorage : base::lists {
+    alignas(16) std::byte chunk[tile_bytes];  // the values, then the encoded chunk
+    alignas(16) std::byte mask[masks::most_bytes];
+    uint32_t all_wide, stored_wide;  // bits of the widest value, and of the widest stored one
+  };
+
   static constexpr int blocks_a_processor = 6;  // 80 registers
-  static constexpr bool keeps_tile = false, chunk_waits = false;
+  static constexpr bool keeps_tile = false;
 
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
 
@@ -84,32 +116,6 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     stored.finish();
   }
 
-  template <class Sink> __device__ status decode(const gaps<T>&, const_bytes encoded, uint32_t count, Sink& sink) {
-    if (encoded.size() < gaps_format::header_bits / 8 || encoded.size() >= count * sizeof(T) || count > tile::capacity)
-      return status::bad_payload;
-    const auto end = static_cast<uint32_t>(encoded.size());
-    copy_to_shared<Threads>(temp_.chunk, encoded);
-    device::sync_block();
-    if (threadIdx.x < 16) temp_.chunk[end + threadIdx.x] = std::byte{};
-    device::sync_block();
-    const header h{*reinterpret_cast<const uint32_t*>(temp_.chunk)};
-    if (!h.fits(count, 8 * sizeof(T)) || gaps_format::header_bits + h.values() * h.remainder_bits() > 8 * end ||
-        device::sync_block_or(!find_ones(h, 8 * end)) || device::sync_block_or(!restore(h, 8 * end, count)))
-      return status::bad_payload;
-    zero_shared<Threads>(temp_.chunk);
-    device::sync_block();
-    for (uint32_t i = threadIdx.x; i < h.values(); i += Threads)
-      reinterpret_cast<word*>(temp_.chunk)[temp_.at[i]] = temp_.value[i];
-    device::sync_block();
-    const auto* const rows = reinterpret_cast<const device::vec128*>(temp_.chunk);
-    const auto row = [&]<int R>() { return rows[tile::first_value(R * tile::row_words) / tile::lane_values]; };
-    if (count == tile::capacity)
-      detail::give_rows<tile, true>(count, sink, row);
-    else
-      detail::give_rows<tile, false>(count, sink, row);
-    return status::ok;
-  }
-
  private:
   // Lists the indices and bits of the non-zero values; each thread lists those of some mask words. Returns their
   // number. If it exceeds `most`, lists nothing.
@@ -135,27 +141,6 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
     return all;
   }
   __device__ uint32_t gap_of(uint32_t i) const { return temp_.at[i] - (i != 0 ? temp_.at[i - 1] + 1u : 0u); }
-
-  // The range of entries that a thread has.
-  struct own_entries {
-    uint32_t begin, end;
-    __device__ explicit own_entries(uint32_t k) {
-      const uint32_t each = ceil_div(k, uint32_t{Threads});
-      begin = each * threadIdx.x < k ? each * threadIdx.x : k;
-      end = begin + each < k ? begin + each : k;
-    }
-  };
-  // Three sums in one word: bits of quotients, bits of classes, and number of stored values.
-  struct sums {
-    uint64_t word = 0;
-    __device__ void add(uint32_t quotients, uint32_t classes, bool is_stored) {
-      word += quotients + (uint64_t{classes} << field) + (uint64_t{is_stored} << (2 * field));
-    }
-    __device__ uint32_t quotients() const { return static_cast<uint32_t>(word) & low_mask(field); }
-    __device__ uint32_t classes() const { return static_cast<uint32_t>(word >> field) & low_mask(field); }
-    __device__ uint32_t stored() const { return static_cast<uint32_t>(word >> (2 * field)); }
-    static constexpr uint32_t field = 20;
-  };
 
   // Returns the sums over all entries, and sets before_ to the sums before this thread's entries. Has barriers.
   __device__ sums sum(uint32_t k, uint32_t r) {
@@ -185,9 +170,57 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   __device__ static void put_one(std::byte* to, uint32_t bit) {
     device::atomic_or(reinterpret_cast<uint32_t*>(to) + bit / 32, 1u << bit % 32);
   }
+
+  TempStorage& temp_;
+  // Of the measured chunk.
+  header header_;
+  sums before_;
+  uint32_t classes_ = 0, stored_ = 0;  // offsets of classes and of stored values, in bits
+};
+
+template <element T, int Threads> class block_decoder<gaps<T>, Threads> : block_gaps<T, Threads> {
+  using base = block_gaps<T, Threads>;
+  using typename base::header, typename base::own_entries, typename base::scan, typename base::sums,
+      typename base::tile, typename base::word;
+
+ public:
+  struct TempStorage : base::lists {
+    uint32_t unary_end;
+  };
+
+  static constexpr int blocks_a_processor = 6;  // 80 registers
+
+  __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
+
+  /// The values are restored where the chunk was.
+  template <class Sink>
+  __device__ status read(const gaps<T>&, std::byte* from, uint32_t end, uint32_t count, Sink& sink) {
+    if (end < gaps_format::header_bits / 8 || end >= count * sizeof(T)) return status::bad_payload;
+    from_ = from;
+    if (threadIdx.x < 16) from[end + threadIdx.x] = std::byte{};
+    device::sync_block();
+    const header h{*reinterpret_cast<const uint32_t*>(from)};
+    if (!h.fits(count, 8 * sizeof(T)) || gaps_format::header_bits + h.values() * h.remainder_bits() > 8 * end ||
+        device::sync_block_or(!find_ones(h, 8 * end)) || device::sync_block_or(!restore(h, 8 * end, count)))
+      return status::bad_payload;
+    zero_shared<Threads>(from);
+    device::sync_block();
+    for (uint32_t i = threadIdx.x; i < h.values(); i += Threads)
+      reinterpret_cast<word*>(from)[temp_.at[i]] = temp_.value[i];
+    device::sync_block();
+    const auto* const rows = reinterpret_cast<const device::vec128*>(from);
+    const auto row = [&]<int R>() { return rows[tile::first_value(R * tile::row_words) / tile::lane_values]; };
+    if (count == tile::capacity)
+      detail::give_rows<tile, true>(count, sink, row);
+    else
+      detail::give_rows<tile, false>(count, sink, row);
+    return status::ok;
+  }
+
+ private:
   // Returns 32 bits of the chunk from a bit on that is at most its end. Zeros follow the chunk.
   __device__ uint32_t get(uint32_t bit) const {
-    return device::shared_window(reinterpret_cast<const uint32_t*>(temp_.chunk), bit);
+    return device::shared_window(reinterpret_cast<const uint32_t*>(from_), bit);
   }
 
   // Finds the 1 bits that end quotients and classes, and stores the zeros before each. Returns false if there are too
@@ -257,10 +290,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> {
   }
 
   TempStorage& temp_;
-  // Of the measured chunk.
-  header header_;
-  sums before_;
-  uint32_t classes_ = 0, stored_ = 0;  // offsets of classes and of stored values, in bits
+  const std::byte* from_ = nullptr;
 };
 
 }  // namespace tuck::inline TUCK_ABI

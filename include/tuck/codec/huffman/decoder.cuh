@@ -20,6 +20,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
 
  public:
   static constexpr int blocks_a_processor = 5;  // 96 registers
+  static constexpr bool reads_global = true;
 
   struct TempStorage {
     uint32_t parts[RowBytes / 4];  // edges, then planes, upper plane first; not larger than the row
@@ -42,11 +43,11 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
 
   // Decodes the row. `row` holds the lookup tables until values are written.
   template <class Sink>
-  __device__ status decode(const huffman<T>&, const_bytes encoded, const row_sections& sections, std::byte* row,
-                           Sink& sink) {
-    if (encoded.size() % 4 != 0 || encoded.size() < 4 * shape::head_words) return status::bad_payload;
-    words_ = static_cast<uint32_t>(encoded.size() / 4);
-    from_ = reinterpret_cast<const uint32_t*>(encoded.data());
+  __device__ status read(const huffman<T>&, const std::byte* from, uint32_t size, const row_sections& sections,
+                         std::byte* row, Sink& sink) {
+    if (size % 4 != 0 || size < 4 * shape::head_words) return status::bad_payload;
+    words_ = size / 4;
+    from_ = reinterpret_cast<const uint32_t*>(from);
     if (threadIdx.x == 0) {
       shape s{width, sections.list.size(0) / width, padded_sides(sections.list)};
       s.read(device::load(from_), device::load(from_ + 1));

@@ -290,7 +290,7 @@ template <element T, int Threads> class block_codec<huffman<T>, Threads> {
  public:
   using tile = block_tile<T, Threads>;
   static constexpr int blocks_a_processor = encoder::blocks_a_processor;
-  static constexpr bool keeps_tile = false, chunk_waits = false;
+  static constexpr bool keeps_tile = false;
 
   struct TempStorage {
     typename encoder::TempStorage storage;
@@ -321,6 +321,7 @@ template <element T, int Threads> class block_decoder<huffman<T>, Threads> {
 
  public:
   static constexpr int blocks_a_processor = decoder::blocks_a_processor;
+  static constexpr bool reads_global = true;
 
   struct TempStorage {
     typename decoder::TempStorage storage;
@@ -330,10 +331,10 @@ template <element T, int Threads> class block_decoder<huffman<T>, Threads> {
   __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
 
   template <class Sink>
-  __device__ status decode(const huffman<T>& codec, const_bytes encoded, uint32_t count, Sink& sink) {
-    if (encoded.size() >= count * sizeof(T)) return status::bad_payload;
+  __device__ status read(const huffman<T>& codec, const std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
+    if (size >= count * sizeof(T)) return status::bad_payload;
     const row_sections row{{1, {count * uint32_t{sizeof(T)}}}, 0};
-    return decoder(temp_.storage).decode(codec, encoded, row, temp_.row, sink);
+    return decoder(temp_.storage).read(codec, from, size, row, temp_.row, sink);
   }
 
  private:

@@ -15,7 +15,7 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   using quantizer_of_tile = tile_quantizer<T, Threads>;
 
   static constexpr int blocks_a_processor = sizeof(T) == 4 ? 8 : sizeof(T) == 8 ? 6 : 5;  ///< 64, 80 and 96 registers
-  static constexpr bool keeps_tile = false, chunk_waits = false;
+  static constexpr bool keeps_tile = false;
   static constexpr int waiting_blocks = 6;
 
   struct TempStorage {
@@ -82,16 +82,15 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
   __device__ explicit block_decoder(TempStorage& temp) : temp_(temp), groups_(temp.of_groups) {}
 
   template <class Sink>
-  __device__ status decode(const quantize<T>& codec, const_bytes encoded, uint32_t count, Sink& sink) {
+  __device__ status read(const quantize<T>& codec, std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
     const bool pointwise = codec.pointwise();
     const uint32_t max_width = pointwise ? mantissas::max_width : steps::max_width;
     const word zero = pointwise ? word{0} : steps::zero;
-    if (!codec.is_usable() || encoded.size() > quantize<T>::limit(count) ||
-        !groups_.open(encoded, count, max_width, zero))
+    if (!codec.is_usable() || size > quantize<T>::limit(count) || !groups_.open(from, size, count, max_width, zero))
       return status::bad_payload;
     const uint32_t exceptions = groups_.more(), end = groups_.end();
     const quantize_side<T> side = codec.side();
-    if (end + side.bytes(exceptions) != encoded.size()) return status::bad_payload;
+    if (end + side.bytes(exceptions) != size) return status::bad_payload;
     const std::byte* const of_side = groups_.encoded() + end;
     uint32_t exponent = 0;
     if (codec.has_exponent()) {
@@ -170,13 +169,11 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
   groups groups_;
 };
 
-/// Block codec of quantize_codes, for chains; block.cuh documents the members. Values are quantized in the tile, and
-/// codes are replaced by restored values in shared memory.
+/// Block codec of quantize_codes, for chains; block.cuh documents the members.
 template <floating_element T, int Threads> class block_codec<quantize_codes<T>, Threads> {
  public:
   using tile = block_tile<T, Threads>;
   static constexpr int blocks_a_processor = 6;  ///< 80 registers per thread
-  static constexpr bool chunk_waits = false;
 
  private:
   using quantizer_of_tile = tile_quantizer<T, Threads>;
@@ -207,8 +204,7 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
   }
 
   __device__ uint32_t side_bytes(uint32_t) const { return size_; }
-  __device__ std::byte* encoded(uint32_t side_bytes) { return temp_.encoded + max_side - side_bytes; }
-  __device__ std::byte* chunk() { return encoded(size_); }
+  __device__ std::byte* chunk() { return temp_.encoded + max_side - size_; }
 
   /// For chains: the codes are at chunk() already.
   __device__ void write(const quantize_codes<T>& codec, tile& values, std::byte* to) {
@@ -219,59 +215,61 @@ template <floating_element T, int Threads> class block_codec<quantize_codes<T>, 
 #pragma unroll
       for (int r = 0; r < tile::rows; ++r) {
         device::vec128 row = row_at(r);
-        restore(quantizer, row);
+        quantizer_of_tile::restore(quantizer, row);
         quantizer_.keep_exceptions(r, row, values);
       }
     });
   }
 
+ private:
+  // Returns the 16 bytes of this thread in row r of the codes.
+  __device__ device::vec128& row_at(int r) { return quantizer_of_tile::row_at(temp_.encoded + max_side, r); }
+
+  TempStorage& temp_;
+  quantizer_of_tile quantizer_;
+  uint32_t exponent_ = 0, exceptions_ = 0, size_ = 0;
+};
+
+/// Block decoder of quantize_codes, for chains; block.cuh documents the members. Values replace the codes in place.
+template <floating_element T, int Threads> class block_decoder<quantize_codes<T>, Threads> {
+  using tile = block_tile<T, Threads>;
+  using quantizer_of_tile = tile_quantizer<T, Threads>;
+
+ public:
+  using TempStorage = typename quantizer_of_tile::TempStorage;
+
+  __device__ explicit block_decoder(TempStorage& temp) : quantizer_(temp) {}
+
   template <class Sink>
-  __device__ status decode_assembled(const quantize_codes<T>& codec, uint32_t side_bytes, uint32_t, uint32_t count,
-                                     Sink& sink) {
+  __device__ status read_parts(const quantize_codes<T>& codec, std::byte* of_side, uint32_t side_bytes,
+                               std::byte* values, uint32_t, uint32_t count, Sink& sink) {
     const quantize_side<T> side = codec.rule().side();
     if (!codec.rule().is_usable() || !quantize_codes<T>::is_side(side, side_bytes)) return status::bad_payload;
     const uint32_t exceptions = side.exceptions(side_bytes);
-    const std::byte* const of_side = encoded(side_bytes);
     const uint32_t exponent = quantizer_of_tile::exponent(side, of_side);
     if (!codec.rule().exponent_is_sound(exponent)) return status::bad_payload;
     quantizer_.with_quantizer(codec.rule(), exponent, [&](const auto& quantizer) {
 #pragma unroll 1
       for (int r = 0; r < tile::rows; ++r)
-        if (tile::first_value(r * tile::row_words) < count) restore(quantizer, row_at(r));
+        if (tile::first_value(r * tile::row_words) < count)
+          quantizer_of_tile::restore(quantizer, quantizer_of_tile::row_at(values, r));
     });
     device::sync_block();
     const auto* const position = reinterpret_cast<const uint16_t*>(of_side + side.positions);
     if (!quantizer_of_tile::are_sound(position, exceptions, count)) return status::bad_payload;
     for (uint32_t i = threadIdx.x; i < exceptions; i += Threads)
-      quantizer_of_tile::put(codes() + position[i] * sizeof(T),
+      quantizer_of_tile::put(values + position[i] * sizeof(T),
                              quantizer_of_tile::get(of_side + side.values(exceptions) + i * sizeof(T)));
     device::sync_block();
 #pragma unroll 1
     for (int r = 0; r < tile::rows; ++r)
       if (const uint32_t first = tile::first_value(r * tile::row_words); first < count)
-        sink(first, tile::clip(row_at(r), count - first));
+        sink(first, tile::clip(quantizer_of_tile::row_at(values, r), count - first));
     return status::ok;
   }
 
  private:
-  __device__ std::byte* codes() { return temp_.encoded + max_side; }
-  // Returns the 16 bytes of this thread in row r.
-  __device__ device::vec128& row_at(int r) {
-    return reinterpret_cast<device::vec128*>(codes() + tile::first_value() * sizeof(T))[r * device::warp_size];
-  }
-  // Replaces the codes of a row by the values that they stand for.
-  template <class Quantizer> __device__ static void restore(const Quantizer& quantizer, device::vec128& row) {
-    long_row<T> codes(row), restored;
-#pragma unroll 1
-    for (uint32_t k = 0; k < tile::lane_values; ++k)
-      restored.push(
-          static_cast<bits_t<T>>(quantizer.value(quantizer.from_chain(typename Quantizer::word{codes.push(0)}))));
-    row = restored.row();
-  }
-
-  TempStorage& temp_;
   quantizer_of_tile quantizer_;
-  uint32_t exponent_ = 0, exceptions_ = 0, size_ = 0;
 };
 
 }  // namespace tuck::inline TUCK_ABI

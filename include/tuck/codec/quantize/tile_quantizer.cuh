@@ -189,6 +189,20 @@ template <floating_element T, int Threads> class tile_quantizer {
     values.set_row(r, row.row());
   }
 
+  /// Replaces the codes of a row by the values that they stand for.
+  template <class Quantizer> __device__ static void restore(const Quantizer& quantizer, device::vec128& row) {
+    long_row<T> codes(row), restored;
+#pragma unroll 1
+    for (uint32_t k = 0; k < tile::lane_values; ++k)
+      restored.push(
+          static_cast<bits_t<T>>(quantizer.value(quantizer.from_chain(typename Quantizer::word{codes.push(0)}))));
+    row = restored.row();
+  }
+  /// Returns the 16 bytes of this thread in row r of values or codes in shared memory.
+  __device__ static device::vec128& row_at(std::byte* row, int r) {
+    return reinterpret_cast<device::vec128*>(row + tile::first_value() * sizeof(T))[r * device::warp_size];
+  }
+
   // -- a value in shared memory, at a multiple of sizeof(T) or of 4
   __device__ static void put(std::byte* to, bits value) {
     if constexpr (sizeof(T) == 8) {

@@ -26,7 +26,8 @@ template <class C, int Threads> struct block_rle_mask {
   static constexpr uint32_t most_levels =
       round_up_pow2(C::l1_begin(tile::capacity) + C::groups(tile::capacity) + masks::most_bytes + sizeof(T), 2);
 
-  struct TempStorage : mask_storage<T, Threads> {
+  struct TempStorage {
+    typename masks::TempStorage of_masks;
     alignas(8) std::byte mask[masks::most_bytes];
     alignas(4) std::byte levels[most_levels];  // what comes before the values
     bits_t<T> last[warps];                     // the last value of each warp
@@ -46,11 +47,11 @@ template <class C, int Threads> struct block_rle_mask {
   }
 
   template <bool Full>
-  __device__ static bool read(TempStorage& temp, uint32_t size, uint32_t count, masks& mask, uint32_t& values_begin,
-                              uint32_t& kind) {
-    if (size >= count * sizeof(T) || size < C::l1_begin(count)) return false;
-    kind = reinterpret_cast<const uint32_t*>(temp.encoded)[0];  // includes the three zeros
-    if (kind >= kinds || !read_levels(temp, size, count, values_begin)) return false;
+  __device__ static bool read(TempStorage& temp, const std::byte* from, uint32_t size, uint32_t count, masks& mask,
+                              uint32_t& values_begin, uint32_t& kind) {
+    if (size < C::l1_begin(count)) return false;
+    kind = reinterpret_cast<const uint32_t*>(from)[0];  // includes the three zeros
+    if (kind >= kinds || !read_levels(temp, from, size, count, values_begin)) return false;
     mask.template load<true>(temp.mask);
     return true;
   }
@@ -121,9 +122,10 @@ template <class C, int Threads> struct block_rle_mask {
 
   // Restores the mask and finds the offset of the values. Returns false to all threads if the levels are not what
   // encoding writes. Bits of L2 past the last group become ones past the end of the mask.
-  __device__ static bool read_levels(TempStorage& temp, uint32_t size, uint32_t count, uint32_t& values_begin) {
+  __device__ static bool read_levels(TempStorage& temp, const std::byte* from, uint32_t size, uint32_t count,
+                                     uint32_t& values_begin) {
     const uint32_t l1_begin = C::l1_begin(count), l2_words = l1_begin / 4 - 1;
-    const auto* const l2 = reinterpret_cast<const uint32_t*>(temp.encoded) + 1;
+    const auto* const l2 = reinterpret_cast<const uint32_t*>(from) + 1;
     // One lane per word of L2.
     const uint32_t l2_ones = device::lane_id() < l2_words ? popcount(l2[device::lane_id()]) : 0;
     const uint32_t l0_begin = l1_begin + device::warp_sum(l2_ones);
@@ -137,7 +139,7 @@ template <class C, int Threads> struct block_rle_mask {
       const uint32_t rank =
           device::warp_sum(device::lane_id() < word ? l2_ones : 0) + popcount(mine & low_mask(device::lane_id()));
       const bool there = (mine >> device::lane_id() & 1) != 0;
-      l1[r] = there ? static_cast<uint32_t>(temp.encoded[l1_begin + rank]) : 0;
+      l1[r] = there ? static_cast<uint32_t>(from[l1_begin + rank]) : 0;
       bad |= there && l1[r] == 0;
       uint32_t all;
       before[r] = total + scan::exclusive_sum(temp.of_levels[r], popcount(l1[r]), all);
@@ -146,14 +148,14 @@ template <class C, int Threads> struct block_rle_mask {
     const uint32_t l0_end = l0_begin + total;
     values_begin = C::values_begin(l0_end);
     if (values_begin > size) return false;
-    bad |= l0_end + threadIdx.x < values_begin && temp.encoded[l0_end + threadIdx.x] != std::byte{};
+    bad |= l0_end + threadIdx.x < values_begin && from[l0_end + threadIdx.x] != std::byte{};
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
       const uint32_t g = r * Threads + threadIdx.x;
       if (g >= groups) continue;
       uint32_t eight[2] = {};
       if (l1[r] != 0) {
-        device::shared_place<uint8_t> l0(temp.encoded, l0_begin + before[r]);
+        device::shared_place<uint8_t> l0(from, l0_begin + before[r]);
         detail::unrolled<8>([&]<int B>() {
           eight[B / 4] |= l0.template get_if<1u << B>(l1[r]) << (B % 4 * 8);
           l0 = l0.after(l1[r] >> B & 1);

@@ -9,7 +9,9 @@ namespace tuck::inline TUCK_ABI {
 /// The mask format of zvc.
 template <element T, int Threads> struct block_mask<zvc<T>, Threads> {
   using masks = block_masks<T, Threads>;
-  using TempStorage = mask_storage<T, Threads>;
+  struct TempStorage {
+    typename masks::TempStorage of_masks;
+  };
 
   static constexpr uint32_t kinds = 1;
 
@@ -24,11 +26,11 @@ template <element T, int Threads> struct block_mask<zvc<T>, Threads> {
     device::sync_block();
   }
   template <bool Full>
-  __device__ static bool read(TempStorage& temp, uint32_t size, uint32_t count, masks& mask, uint32_t& values_begin,
-                              uint32_t&) {
+  __device__ static bool read(TempStorage&, const std::byte* from, uint32_t size, uint32_t count, masks& mask,
+                              uint32_t& values_begin, uint32_t&) {
     values_begin = Full ? masks::most_bytes : zvc<T>::mask_bytes(count);
     if (size < values_begin) return false;
-    mask.template load<Full>(temp.encoded, values_begin);
+    mask.template load<Full>(from, values_begin);
     return true;
   }
 };
