@@ -60,6 +60,8 @@
 #include <tuck/codec/block_tile.cuh>
 #include <tuck/codec/concept.hpp>
 
+#include <algorithm>
+
 namespace tuck::inline TUCK_ABI {
 
 inline constexpr int block_threads = 128;     ///< threads per block of the library's kernels
@@ -98,35 +100,6 @@ template <class B>
   requires(B::blocks_a_processor > 0)
 inline constexpr int blocks_a_processor_of<B> = B::blocks_a_processor;
 
-// Bytes of shared memory of a multiprocessor.
-#if !defined(__CUDA_ARCH__) || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200)
-inline constexpr uint32_t shared_of_processor = 228 * 1024;
-#elif __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 870
-inline constexpr uint32_t shared_of_processor = 164 * 1024;
-#elif __CUDA_ARCH__ >= 800
-inline constexpr uint32_t shared_of_processor = 100 * 1024;
-#else
-inline constexpr uint32_t shared_of_processor = 64 * 1024;
-#endif
-
-// Whether a chunk waits for its offset in memory of its own: if the multiprocessor has enough for all blocks.
-template <class B> inline constexpr bool waits_apart = false;
-template <class B>
-  requires(B::waiting_blocks > 0)
-inline constexpr bool waits_apart<B> =
-    B::waiting_blocks * (sizeof(typename B::TempStorage) + tile_bytes + 2048) <= shared_of_processor;
-
-// Blocks per multiprocessor of the kernels that encode frames.
-template <class B> inline constexpr int encoding_blocks_of = blocks_a_processor_of<B>;
-template <class B>
-  requires(waits_apart<B>)
-inline constexpr int encoding_blocks_of<B> = B::waiting_blocks;
-
-template <class B> inline constexpr bool keeps_tile = true;
-template <class B>
-  requires(!B::keeps_tile)
-inline constexpr bool keeps_tile<B> = false;
-
 template <class B> inline constexpr bool reads_global = false;
 template <class B>
   requires(B::reads_global)
@@ -149,11 +122,60 @@ template <class B, bool Apart = !has_chunk<B>> struct encoder_storage {
       return block.chunk();
   }
 };
-// The same for decoding.
-template <class B> struct decoder_storage {
+// The same for decoding, with room for as many chunks.
+template <class B, int Chunks = 1> struct decoder_storage {
   typename B::TempStorage codec;
-  alignas(16) std::byte room[reads_global<B> ? 16 : tile_bytes + 32];
+  alignas(16) std::byte room[Chunks][reads_global<B> ? 16 : tile_bytes + 32];
 };
+// Blocks have 48 KiB of shared memory on every architecture, of which the kernels of the frame need some.
+inline constexpr uint32_t most_shared_bytes = 46 * 1024;
+
+// Bytes of shared memory of a multiprocessor.
+#if !defined(__CUDA_ARCH__) || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200)
+inline constexpr uint32_t shared_of_processor = 228 * 1024;
+#elif __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 870
+inline constexpr uint32_t shared_of_processor = 164 * 1024;
+#elif __CUDA_ARCH__ >= 800
+inline constexpr uint32_t shared_of_processor = 100 * 1024;
+#else
+inline constexpr uint32_t shared_of_processor = 64 * 1024;
+#endif
+
+// Whether copies to shared memory are in the background there (core/block_copy.cuh).
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+inline constexpr bool copies_in_background = false;
+#else
+inline constexpr bool copies_in_background = true;
+#endif
+
+// Whether a chunk waits for its offset in memory of its own: if the multiprocessor has enough for all blocks.
+template <class B> inline constexpr bool waits_apart = false;
+template <class B>
+  requires(B::waiting_blocks > 0)
+inline constexpr bool waits_apart<B> =
+    B::waiting_blocks * (sizeof(typename B::TempStorage) + tile_bytes + 2048) <= shared_of_processor;
+
+// Whether a chunk is fetched while the one before is decoded: if the multiprocessor has enough memory for both, for as
+// many blocks as its registers allow, or for 6.
+template <class B>
+inline constexpr bool fetches =
+    copies_in_background && !reads_global<B> && sizeof(decoder_storage<B, 2>) <= most_shared_bytes &&
+    std::min(blocks_a_processor_of<B>, 6) * (sizeof(decoder_storage<B, 2>) + 2048) <= shared_of_processor;
+// Blocks per multiprocessor of the kernels that decode frames.
+template <class B>
+inline constexpr int decoding_blocks_of = fetches<B> ? std::min(blocks_a_processor_of<B>, 6) : blocks_a_processor_of<B>;
+
+// Blocks per multiprocessor of the kernels that encode frames.
+template <class B> inline constexpr int encoding_blocks_of = blocks_a_processor_of<B>;
+template <class B>
+  requires(waits_apart<B>)
+inline constexpr int encoding_blocks_of<B> = B::waiting_blocks;
+
+template <class B> inline constexpr bool keeps_tile = true;
+template <class B>
+  requires(!B::keeps_tile)
+inline constexpr bool keeps_tile<B> = false;
+
 }  // namespace detail
 
 /// The largest number of values of a chunk that kernels accept.

@@ -1,7 +1,7 @@
 // Encode and decode inside your own kernel: one chunk per thread block.
 #pragma once
 
-#include <tuck/frame/decode_kernel.cuh>
+#include <tuck/frame/chunk_decoder.cuh>
 
 #include <cassert>
 #include <concepts>

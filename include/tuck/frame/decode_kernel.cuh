@@ -1,136 +1,15 @@
 // The decode kernel of all codecs. Frames are untrusted: each block checks the header and the directory entries that it
 // uses, and all blocks together check the digest of the contents. Values that cannot be restored become zeros.
+//
+// While a block decodes a chunk, the next one comes to shared memory, and the directory entry of the one after that.
 #pragma once
 
-#include <tuck/codec/block.cuh>
-#include <tuck/frame/look_back.cuh>
-#include <tuck/frame/reader.hpp>
+#include <tuck/core/block_copy.cuh>
+#include <tuck/frame/chunk_decoder.cuh>
 
 #include <new>
 
 namespace tuck::inline TUCK_ABI {
-
-// Shared memory of a chunk_decoder with `Sums` checksums per chunk.
-template <codec C, int Threads, int Sums> struct chunk_decoder_storage {
-  detail::decoder_storage<block_decoder<C, Threads>> block;
-  typename block_sums<Threads, Sums>::TempStorage sums;
-  device::uninitialized<chunk_view> chunk;
-  status verdict;  // on its entry, then on its checksum
-};
-
-// Decodes one chunk of an opened frame with a whole block. All threads get the status. The frame is in device memory,
-// aligned to 16. If the status is not ok, the contents of `out` are unspecified.
-template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>> class chunk_decoder {
-  using T = value_t<C>;
-  using tile = block_tile<T, Threads>;
-  using output = Output;
-  using coder = block_decoder<C, Threads>;
-  static constexpr bool is_delta = requires { output::summed; };
-  using sums_of_block = block_sums<Threads, is_delta ? 2 : 1>;
-
- public:
-  using TempStorage = chunk_decoder_storage<C, Threads, is_delta ? 2 : 1>;
-
-  __device__ explicit chunk_decoder(TempStorage& temp) : temp_(temp) {}
-
-  // Decodes chunk i. output_of(values, summed) makes the output; it is called after a barrier.
-  template <class OutputOf>
-  __device__ status decode(const C& codec, const frame_view& frame, uint64_t i, const OutputOf& output_of) {
-    if (threadIdx.x == 0) {
-      const directory_entry entry{device::load(word_at(frame, frame.layout().directory, i))};
-      temp_.verdict = frame.chunk(i, entry, sizeof(T), temp_.chunk.get());
-    }
-    device::sync_block();
-    if (temp_.verdict != status::ok) return temp_.verdict;
-    const chunk_view chunk = temp_.chunk.get();
-    const bool summed = [&] {
-      if constexpr (is_delta) return output::summed;
-      return frame.has_checksums();
-    }();
-    output out = output_of(chunk.values, summed);
-    if (const status s = restore(codec, chunk, out); s != status::ok) return s;
-    if (!summed) return status::ok;
-    word_sum sums[is_delta ? 2 : 1] = {out.sums};
-    if constexpr (is_delta) sums[1] = out.of_base();
-    sums_of_block::reduce(temp_.sums, sums);
-    if (threadIdx.x == 0) {
-      const uint64_t size = chunk.values * uint64_t{sizeof(T)};
-      if constexpr (is_delta) out.add_base(share_of_digest(digest(sums[1], size), i));
-      temp_.verdict = digest(sums[0], size) == device::load(word_at(frame, frame.layout().checksums, i))
-                          ? status::ok
-                          : status::bad_checksum;
-    }
-    device::sync_block();
-    return temp_.verdict;
-  }
-
-  // Decodes a bare chunk.
-  __device__ status decode(const C& codec, const_bytes encoded, uint32_t count, output& out) {
-    if (encoded.size() > tile_bytes) return status::bad_payload;
-    const auto size = static_cast<uint32_t>(encoded.size());
-    coder block(temp_.block.codec);
-    if constexpr (detail::reads_global<coder>) {
-      return block.read(codec, encoded.data(), size, count, out);
-    } else {
-      copy_to_shared<Threads>(temp_.block.room, encoded);
-      device::sync_block();
-      return block.read(codec, temp_.block.room, size, count, out);
-    }
-  }
-
-  // Gives `out` the same bits for each of `values` values.
-  __device__ static void fill(bits_t<T> bits, uint32_t values, output& out) {
-    const word x = tile::repeat(bits);
-    const auto low = static_cast<uint32_t>(x), high = static_cast<uint32_t>(uint64_t{x} >> 32);
-    const uint32_t odd = sizeof(T) == 8 ? high : low;
-    const device::vec128 all{{low, odd, low, odd}};
-    for_rows(values, out, [&](uint32_t, int) { return all; });
-  }
-
- private:
-  using word = typename tile::word;
-
-  // Gives `out` this thread's rows of a chunk with `values` values. row(first, r) returns row r after value `first`.
-  template <class Row> __device__ static void for_rows(uint32_t values, output& out, const Row& row) {
-    const uint32_t own = tile::first_value();
-    uint32_t before = 0;
-#pragma unroll 1
-    for (; values - before >= tile::capacity; before += tile::capacity) {
-      device::vec128 x[tile::rows];
-#pragma unroll
-      for (int r = 0; r < tile::rows; ++r) x[r] = row(before + own, r);
-      out(before + own, x);
-    }
-#pragma unroll 1
-    for (uint32_t first = before + own; first < values && first - own < before + tile::rows * tile::row_values;
-         first += tile::row_values)
-      out(first, tile::clip(row(first, 0), values - first));
-  }
-
-  __device__ static const uint64_t* word_at(const frame_view& frame, uint64_t table, uint64_t i) {
-    return reinterpret_cast<const uint64_t*>(frame.data() + table) + i;
-  }
-
-  __device__ status restore(const C& codec, const chunk_view& chunk, output& out) {
-    switch (chunk.kind) {
-      case chunk_kind::encoded: return decode(codec, chunk.payload, chunk.values, out);
-      case chunk_kind::raw: {
-        const auto* const from = reinterpret_cast<const device::vec128*>(chunk.payload.data());
-        for_rows(chunk.values, out, [&](uint32_t first, int r) {
-          return device::load(from + first / tile::lane_values + r * device::warp_size);
-        });
-        break;
-      }
-      case chunk_kind::uniform: {
-        const auto* const value = reinterpret_cast<const bits_t<T>*>(chunk.payload.data());
-        fill(chunk.payload.empty() ? bits_t<T>{0} : device::load_uniform(value), chunk.values, out);
-      }
-    }
-    return status::ok;
-  }
-
-  TempStorage& temp_;
-};
 
 // The first_value of jobs that restore all values. It is known at compile time, which saves registers.
 struct known_zero {
@@ -159,12 +38,16 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
   using output = typename Job::template output<Threads>;
-  using decoder = chunk_decoder<C, Threads, output>;
-  static constexpr bool is_delta = is_delta_job<Job>;
+  static constexpr bool is_delta = is_delta_job<Job>,
+                        fetches = detail::fetches<block_decoder<C, Threads>> && std::is_same_v<Job, decode_job<C>>;
+  using decoder = chunk_decoder<C, Threads, output, fetches ? 2 : 1>;
+  using copy = device::block_copy<Threads>;
 
  public:
   struct TempStorage : std::conditional_t<is_delta, delta_digests, no_digests> {
     typename decoder::TempStorage chunk;
+    typename copy::TempStorage of_copy;
+    uint64_t entry;  // of the next chunk but one
     typename block_sums<Threads>::TempStorage sums;
     device::uninitialized<frame_view> view;
     device::uninitialized<C> codec;
@@ -275,28 +158,69 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
 
   template <class Share> __device__ void decode_chunks(const Share& share) {
     if (job_.out_values == 0) return;
+    if constexpr (fetches) return fetch_and_decode_chunks(share);
     for (uint64_t i = temp_.first_chunk + share.index(); i < temp_.end_chunk; i += share.count()) {
       if (!is_delta && threadIdx.x == 0) find_part(i);
-      const auto output_of = [&](uint32_t values, bool summed) -> output {
-        if constexpr (is_delta)
-          return {job_, temp_, i * temp_.view.get().header().chunk_values, values};
-        else
-          return {temp_.part, temp_.part_begin, temp_.part_end, temp_.part_is_whole, summed};
-      };
-      const status s = decoder(temp_.chunk).decode(temp_.codec.get(), temp_.view.get(), i, output_of);
-      if (s != status::ok) {
-        device::sync_block();  // the codec may have written values; zeros must come later
-        const uint32_t values = values_in_chunk(temp_.view.get().header(), i);
-        if constexpr (is_delta) {
-          output_of(values, false).fill_zeros();
-        } else {
-          auto out = output_of(values, false);
-          decoder::fill(0, values, out);
-        }
-        if (threadIdx.x == 0) device::atomic_max(&job_.head->failure, ~(i << 16 | static_cast<uint32_t>(s)));
-      }
-      device::sync_block();
+      decode_chunk(i, [&](const auto& output_of) {
+        return decoder(temp_.chunk).decode(temp_.codec.get(), temp_.view.get(), i, output_of);
+      });
     }
+  }
+  // The same, with the next chunk on its way to shared memory.
+  template <class Share> __device__ void fetch_and_decode_chunks(const Share& share) {
+    decoder block(temp_.chunk);
+    const auto load_entry = [&](uint64_t i) {
+      if (i < temp_.end_chunk) device::copy_async(&temp_.entry, decoder::entry_of(temp_.view.get(), i));
+    };
+    const auto find = [&](uint64_t i, int slot) {
+      device::wait_copies();
+      if (i < temp_.end_chunk) block.find(temp_.view.get(), i, {temp_.entry}, slot);
+    };
+    uint64_t i = temp_.first_chunk + share.index();
+    if (threadIdx.x == 0) {
+      load_entry(i);
+      find(i, 0);
+      load_entry(i + share.count());
+    }
+    copy fetched(temp_.of_copy);
+    const auto fetch = [&](int slot) {
+      const const_bytes payload = block.to_fetch(slot);
+      fetched.begin(temp_.chunk.block.room[slot], payload.data(), static_cast<uint32_t>(payload.size()));
+    };
+    if (i < temp_.end_chunk) fetch(0);
+    for (int slot = 0; i < temp_.end_chunk; i += share.count(), slot ^= 1) {
+      if (threadIdx.x == 0) {
+        find(i + share.count(), slot ^ 1);
+        find_part(i);
+      }
+      fetched.wait();
+      if (threadIdx.x == 0) load_entry(i + 2 * uint64_t{share.count()});
+      if (i + share.count() < temp_.end_chunk) fetch(slot ^ 1);
+      decode_chunk(i, [&](const auto& output_of) {
+        return block.decode_fetched(temp_.codec.get(), temp_.view.get(), i, slot, output_of);
+      });
+    }
+  }
+  // Decodes chunk i by decode(output_of). Ends with a barrier.
+  template <class Decode> __device__ void decode_chunk(uint64_t i, const Decode& decode) {
+    const auto output_of = [&](uint32_t values, bool summed) -> output {
+      if constexpr (is_delta)
+        return {job_, temp_, i * temp_.view.get().header().chunk_values, values};
+      else
+        return {temp_.part, temp_.part_begin, temp_.part_end, temp_.part_is_whole, summed};
+    };
+    if (const status s = decode(output_of); s != status::ok) {
+      device::sync_block();  // the codec may have written values; zeros must come later
+      const uint32_t values = values_in_chunk(temp_.view.get().header(), i);
+      if constexpr (is_delta) {
+        output_of(values, false).fill_zeros();
+      } else {
+        auto out = output_of(values, false);
+        decoder::fill(0, values, out);
+      }
+      if (threadIdx.x == 0) device::atomic_max(&job_.head->failure, ~(i << 16 | static_cast<uint32_t>(s)));
+    }
+    device::sync_block();
   }
 
   // Finds the part of chunk i that the job asks for.
@@ -347,7 +271,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
 inline namespace TUCK_ARCH {
 
 template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_a_processor_of<block_decoder<C, Threads>>)
+TUCK_KERNEL void __launch_bounds__(Threads, detail::decoding_blocks_of<block_decoder<C, Threads>>)
     decode_kernel(const __grid_constant__ decode_job<C> job) {
   run_worker<frame_decoder<C, Threads>>(job);
 }

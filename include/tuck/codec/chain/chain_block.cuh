@@ -14,9 +14,6 @@ namespace tuck::inline TUCK_ABI {
 
 namespace detail {
 
-// Blocks have 48 KiB of shared memory on every architecture, of which the kernels of the frame need some.
-inline constexpr uint32_t most_shared_bytes = 46 * 1024;
-
 // Stores decoded words, or 16 bytes at a time, to a row in shared memory.
 template <element T> struct row_sink {
   std::byte* row;

@@ -1,0 +1,157 @@
+// Decodes chunks of a frame, or bare ones, by one thread block.
+#pragma once
+
+#include <tuck/codec/block.cuh>
+#include <tuck/frame/look_back.cuh>
+#include <tuck/frame/reader.hpp>
+
+namespace tuck::inline TUCK_ABI {
+
+// Shared memory of a chunk_decoder with `Sums` checksums per chunk, for `Chunks` chunks at once.
+template <codec C, int Threads, int Sums, int Chunks> struct chunk_decoder_storage {
+  detail::decoder_storage<block_decoder<C, Threads>, Chunks> block;
+  typename block_sums<Threads, Sums>::TempStorage sums;
+  device::uninitialized<chunk_view> chunk[Chunks];
+  status verdict[Chunks];  // on its entry, then on its checksum
+};
+
+// Decodes chunks of an opened frame with a whole block, each in one of `Chunks` slots. All threads get the status. The
+// frame is in device memory, aligned to 16. If the status is not ok, the contents of `out` are unspecified.
+template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>, int Chunks = 1> class chunk_decoder {
+  using T = value_t<C>;
+  using tile = block_tile<T, Threads>;
+  using output = Output;
+  using coder = block_decoder<C, Threads>;
+  static constexpr bool is_delta = requires { output::summed; };
+  using sums_of_block = block_sums<Threads, is_delta ? 2 : 1>;
+
+ public:
+  using TempStorage = chunk_decoder_storage<C, Threads, is_delta ? 2 : 1, Chunks>;
+
+  __device__ explicit chunk_decoder(TempStorage& temp) : temp_(temp) {}
+
+  // Decodes chunk i. output_of(values, summed) makes the output; it is called after a barrier.
+  template <class OutputOf>
+  __device__ status decode(const C& codec, const frame_view& frame, uint64_t i, const OutputOf& output_of) {
+    if (threadIdx.x == 0) find(frame, i, {device::load(entry_of(frame, i))}, 0);
+    device::sync_block();
+    if (const const_bytes payload = to_fetch(0); !payload.empty()) {
+      copy_to_shared<Threads>(temp_.block.room[0], payload);
+      device::sync_block();
+    }
+    return decode_fetched(codec, frame, i, 0, output_of);
+  }
+
+  // The steps of `decode`. One thread calls `find`, with the directory entry of chunk i.
+  __device__ void find(const frame_view& frame, uint64_t i, directory_entry entry, int slot) {
+    temp_.verdict[slot] = frame.chunk(i, entry, sizeof(T), temp_.chunk[slot].get());
+  }
+  __device__ static const uint64_t* entry_of(const frame_view& frame, uint64_t i) {
+    return word_at(frame, frame.layout().directory, i);
+  }
+  // After a barrier: returns the bytes that have to come to room[slot] before the next step.
+  __device__ const_bytes to_fetch(int slot) const {
+    const chunk_view& chunk = temp_.chunk[slot].get();
+    if (detail::reads_global<coder> || temp_.verdict[slot] != status::ok || chunk.kind != chunk_kind::encoded)
+      return {};
+    return chunk.payload;
+  }
+  template <class OutputOf>
+  __device__ status decode_fetched(const C& codec, const frame_view& frame, uint64_t i, int slot,
+                                   const OutputOf& output_of) {
+    if (temp_.verdict[slot] != status::ok) return temp_.verdict[slot];
+    const chunk_view chunk = temp_.chunk[slot].get();
+    const bool summed = [&] {
+      if constexpr (is_delta) return output::summed;
+      return frame.has_checksums();
+    }();
+    output out = output_of(chunk.values, summed);
+    if (const status s = restore(codec, chunk, slot, out); s != status::ok) return s;
+    if (!summed) return status::ok;
+    word_sum sums[is_delta ? 2 : 1] = {out.sums};
+    if constexpr (is_delta) sums[1] = out.of_base();
+    sums_of_block::reduce(temp_.sums, sums);
+    if (threadIdx.x == 0) {
+      const uint64_t size = chunk.values * uint64_t{sizeof(T)};
+      if constexpr (is_delta) out.add_base(share_of_digest(digest(sums[1], size), i));
+      temp_.verdict[slot] = digest(sums[0], size) == device::load(word_at(frame, frame.layout().checksums, i))
+                                ? status::ok
+                                : status::bad_checksum;
+    }
+    device::sync_block();
+    return temp_.verdict[slot];
+  }
+
+  // Decodes a bare chunk.
+  __device__ status decode(const C& codec, const_bytes encoded, uint32_t count, output& out) {
+    if (encoded.size() > tile_bytes) return status::bad_payload;
+    if constexpr (!detail::reads_global<coder>) {
+      copy_to_shared<Threads>(temp_.block.room[0], encoded);
+      device::sync_block();
+    }
+    return read(codec, encoded, count, 0, out);
+  }
+
+  // Gives `out` the same bits for each of `values` values.
+  __device__ static void fill(bits_t<T> bits, uint32_t values, output& out) {
+    const word x = tile::repeat(bits);
+    const auto low = static_cast<uint32_t>(x), high = static_cast<uint32_t>(uint64_t{x} >> 32);
+    const uint32_t odd = sizeof(T) == 8 ? high : low;
+    const device::vec128 all{{low, odd, low, odd}};
+    for_rows(values, out, [&](uint32_t, int) { return all; });
+  }
+
+ private:
+  using word = typename tile::word;
+
+  // Gives `out` this thread's rows of a chunk with `values` values. row(first, r) returns row r after value `first`.
+  template <class Row> __device__ static void for_rows(uint32_t values, output& out, const Row& row) {
+    const uint32_t own = tile::first_value();
+    uint32_t before = 0;
+#pragma unroll 1
+    for (; values - before >= tile::capacity; before += tile::capacity) {
+      device::vec128 x[tile::rows];
+#pragma unroll
+      for (int r = 0; r < tile::rows; ++r) x[r] = row(before + own, r);
+      out(before + own, x);
+    }
+#pragma unroll 1
+    for (uint32_t first = before + own; first < values && first - own < before + tile::rows * tile::row_values;
+         first += tile::row_values)
+      out(first, tile::clip(row(first, 0), values - first));
+  }
+
+  __device__ static const uint64_t* word_at(const frame_view& frame, uint64_t table, uint64_t i) {
+    return reinterpret_cast<const uint64_t*>(frame.data() + table) + i;
+  }
+
+  __device__ status read(const C& codec, const_bytes payload, uint32_t count, int slot, output& out) {
+    const auto size = static_cast<uint32_t>(payload.size());
+    coder block(temp_.block.codec);
+    if constexpr (detail::reads_global<coder>)
+      return block.read(codec, payload.data(), size, count, out);
+    else
+      return block.read(codec, temp_.block.room[slot], size, count, out);
+  }
+  __device__ status restore(const C& codec, const chunk_view& chunk, int slot, output& out) {
+    switch (chunk.kind) {
+      case chunk_kind::encoded: return read(codec, chunk.payload, chunk.values, slot, out);
+      case chunk_kind::raw: {
+        const auto* const from = reinterpret_cast<const device::vec128*>(chunk.payload.data());
+        for_rows(chunk.values, out, [&](uint32_t first, int r) {
+          return device::load(from + first / tile::lane_values + r * device::warp_size);
+        });
+        break;
+      }
+      case chunk_kind::uniform: {
+        const auto* const value = reinterpret_cast<const bits_t<T>*>(chunk.payload.data());
+        fill(chunk.payload.empty() ? bits_t<T>{0} : device::load_uniform(value), chunk.values, out);
+      }
+    }
+    return status::ok;
+  }
+
+  TempStorage& temp_;
+};
+
+}  // namespace tuck::inline TUCK_ABI
