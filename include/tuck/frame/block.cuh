@@ -183,7 +183,8 @@ template <codec C, int Threads = block_threads> class block_decode {
   ///
   /// @param codec    a codec with the parameters of the one that encoded; the error bound does not matter
   /// @param encoded  the chunk in global memory. Its address is a multiple of 16, and it is readable up to the next
-  ///                 multiple of 16
+  ///                 multiple of 16. More than tile_bytes are bad_payload: C::encode_chunk writes so many only if values
+  ///                 are incompressible
   /// @param count    number of values that were encoded
   /// @return ok or an error
   __device__ status operator()(const C& codec, const_bytes encoded, uint32_t count, T* out) {
