@@ -278,6 +278,76 @@ TEST(Time, AChainTakesItsLatency) {
   expect_clocks(chain("shfl.sync.bfly.b32 %r1, %r1, 1, 31, -1;\n"), 200 * m.shuffle, {"shuffle"}, .03);
 }
 
+// --- What ptxas combines ----------------------------------------------------------------------------------------------
+
+// Each of `n` reads what the one before has written, and another number.
+std::string chain_of(int n, const std::string& operation) {
+  std::string body = ".reg .b32 %n<40>;\nmin.u32 %r1, %t, 7;\n";
+  for (int k = 1; k <= n; ++k) {
+    const std::string at = std::to_string(k);
+    body += operation + " %r" + std::to_string(k + 1) + ", %r" + at + ", %n" + at + ";\n";
+  }
+  return kernel_text(0, body + "min.u32 %r39, %r" + std::to_string(n + 1) + ", 7;\n");
+}
+
+TEST(Time, OneInstructionTakesThreeInputs) {
+  const machine m = one_processor();
+  for (const char* const operation : {"add.u32", "xor.b32", "and.b32"})
+    for (const int n : {1, 2, 3, 4, 8, 15, 30}) {
+      const timed_launch chain = timed(m, chain_of(n, operation), {1, 32}, {});
+      const timed_launch other = timed(m, chain_of((n + 1) / 2, "min.u32"), {1, 32}, {});
+      EXPECT_NEAR(chain.clocks, other.clocks, 1) << n << " " << operation;
+      EXPECT_EQ(chain.slots, other.slots) << n << " " << operation;
+    }
+}
+
+// As nvdisasm shows the code of ptxas for sm_90.
+TEST(Time, WhatPtxasCombines) {
+  const std::pair<const char*, int> bodies[] = {
+      // LOP3: three inputs, however often they are read, one of which may be an immediate.
+      {"and.b32 %r1, %r11, %r12; or.b32 %r2, %r1, %r13; xor.b32 %r3, %r2, %r11; and.b32 %r4, %r3, %r12;", 1},
+      {"and.b32 %r1, %r11, %r12; and.b32 %r2, %r13, %r14; or.b32 %r3, %r1, %r2;", 2},
+      {"and.b32 %r1, %r11, 255; or.b32 %r2, %r1, %r12;", 1},
+      {"and.b32 %r1, %r11, 255; or.b32 %r2, %r1, 256;", 2},
+      {"not.b32 %r1, %r11; and.b32 %r2, %r1, %r12; or.b32 %r3, %r2, %r13;", 1},
+      {"xor.b64 %rd1, %rd11, %rd12; xor.b64 %rd2, %rd1, %rd13;", 2},
+      {"and.b32 %r1, %r11, %r12; setp.ne.u32 %p1, %r1, 0;", 1},
+      {"and.b32 %r1, %r11, %r12; setp.ne.u32 %p1, %r1, 5;", 2},
+      {"and.b32 %r1, %r11, %r12; setp.lt.u32 %p1, %r1, 0;", 2},
+      // IADD3, IMAD and LEA.
+      {"neg.s32 %r1, %r11; add.s32 %r2, %r1, %r12; sub.s32 %r3, %r2, %r13;", 1},
+      {"add.u32 %r1, %r11, %r12; add.u32 %r2, %r1, 99;", 1},
+      {"mul.lo.u32 %r1, %r11, %r12; add.u32 %r2, %r1, %r13; add.u32 %r3, %r2, %r14;", 2},
+      {"mul.lo.u32 %r1, %r11, %r12; mul.lo.u32 %r2, %r13, %r14; add.u32 %r3, %r1, %r2;", 2},
+      {"shl.b32 %r1, %r11, 3; add.u32 %r2, %r1, %r12; add.u32 %r3, %r2, %r13;", 2},
+      {"shl.b32 %r1, %r11, %r12; add.u32 %r2, %r1, %r13;", 2},
+      {"add.u32 %r1, %r11, %r12; shl.b32 %r2, %r1, 4; add.u32 %r3, %r2, %r13;", 2},
+      {"shl.b32 %r1, %r11, 3; or.b32 %r2, %r1, %r12;", 2},
+      // Of 64 bits two each, but for IMAD.WIDE.
+      {"add.u64 %rd1, %rd11, %rd12; add.u64 %rd2, %rd1, %rd13;", 2},
+      {"shl.b64 %rd1, %rd11, 3; add.u64 %rd2, %rd1, %rd12;", 2},
+      {"mul.wide.u32 %rd1, %r11, %r12; add.u64 %rd2, %rd1, %rd11; add.u64 %rd3, %rd2, %rd12;", 3},
+      {"mul.wide.u32 %rd1, %r11, %r12; sub.u64 %rd2, %rd11, %rd1;", 3},
+  };
+  const auto slots = [](const std::string& body) {
+    return timed(one_processor(), kernel_text(0, body), {1, 32}, {}).slots;
+  };
+  for (const auto& [body, instructions] : bodies) EXPECT_EQ(slots(body) - slots(""), instructions) << body;
+}
+
+TEST(Time, AChainOfMultiplyAddsTakesTheirLatency) {
+  std::string body = "min.u32 %r1, %t, 7;\n";
+  for (int k = 1; k < 30; k += 2) {
+    const std::string n[] = {std::to_string(k), std::to_string(k + 1), std::to_string(k + 2)};
+    body += "mul.lo.u32 %r" + n[1] + ", %r" + n[0] + ", %t;\nadd.u32 %r" + n[2] + ", %r" + n[1] + ", %t;\n";
+  }
+  const machine m = one_processor();
+  const auto run = [&](const machine& on) {
+    return timed(on, kernel_text(0, body + "min.u32 %r39, %r31, 7;\n"), {1, 32}, {}).clocks;
+  };
+  expect_clocks(run, m.special + 17 * m.alu, {"alu"}, .05);
+}
+
 TEST(Time, CodeIsFetchedOnce) {
   machine m = sample_of(find_machine("h100"), 1);
   const std::string text = kernel_text(0, repeated(320, "min.u32 %r1, %t, 7;\n"));
