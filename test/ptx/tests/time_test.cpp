@@ -96,6 +96,29 @@ TEST(Time, APointerChaseTakesItsLatencies) {
   expect_clocks(run(chase(steps, "ld.global.u64")), m.dram + (steps - 1) * (m.l1 + 1), {"l1"}, .04);
 }
 
+// A walk over 150 KiB twice: L1 keeps it, wherever the host has it.
+TEST(Time, HitsDoNotDependOnAddresses) {
+  constexpr int lines = 1200;
+  const buffer<uint64_t> data(16 * (lines + 1000));
+  const std::string text = kernel_text(
+      1, "mov.u32 %r1, 2;\nouter:\nmov.u32 %r2, 0;\nmov.u64 %rd1, %P0;\ninner:\nld.global.u64 %rd2, [%rd1];\n"
+         "add.u64 %rd1, %rd1, %rd2;\nadd.u64 %rd1, %rd1, 128;\nadd.u32 %r2, %r2, 1;\nsetp.ne.u32 %p1, %r2, " +
+             std::to_string(lines) +
+             ";\n@%p1 bra inner;\nadd.u32 %r1, %r1, -1;\nsetp.ne.u32 %p2, %r1, 0;\n@%p2 bra outer;\n");
+  const machine m = one_processor();
+  const auto run = [&](const machine& on, uint32_t skipped) {
+    return timed(on, text, {1, 1}, {data.address() + 128 * skipped}).clocks;
+  };
+  const double round = 2 * m.alu + m.to_guard + m.taken;
+  const double first = run(m, 0);
+  EXPECT_NEAR(first, lines * (m.dram + m.l1 + 2 * round), .05 * first);
+  for (const uint32_t skipped : {1, 77, 500, 999}) EXPECT_EQ(run(m, skipped), first) << skipped;
+  // Half the cache keeps nothing of a walk that is longer.
+  machine small = m;
+  small.l1_bytes = 128 * 1024;
+  EXPECT_NEAR(run(small, 0) - first, lines * (m.l2 - m.l1), .02 * first);
+}
+
 std::string shared_loads(int n, uint32_t stride) {
   return kernel_text(0, ".shared .align 16 .b8 s[8192];\nmov.u32 %r9, s; mad.lo.u32 %r9, %t, " +
                             std::to_string(stride) + ", %r9;\n" + repeated(n, "ld.shared.u32 %r1, [%r9];\n"));
@@ -411,6 +434,20 @@ TEST(Time, LinesThatCostNothing) {
   EXPECT_NEAR(all - rest, 50 * (m.not_taken + 3 * m.alu + 1 - m.taken), 50);
 }
 
+TEST(Time, AKernelThatCostsNothing) {
+  machine m = one_processor();
+  m.next_block = m.first_blocks = 0;
+  const auto run = [&](const std::string& body, uint32_t last) {
+    const std::string text = header + std::string(".file 1 \"late.cu\"\n.visible .entry k()\n{\n.reg .b32 %r<9>;\n") +
+                             ".loc 1 2 1\nmov.u32 %r1, %tid.x;\n" + body + ".loc 1 3 1\nret;\n}\n";
+    return timed(m, text, {40, 96}, {}, 32, {{"late.cu", 2, last}}).clocks;
+  };
+  // Ends and barriers keep their order, one after the other.
+  EXPECT_LE(run("min.u32 %r2, %r1, 7;\n", 3), 100);
+  EXPECT_LE(run("bar.sync 0;\nmin.u32 %r2, %r1, 7;\n", 3), 200);
+  EXPECT_LT(run("bar.sync 0;\n", 3), run("bar.sync 0;\n", 0));
+}
+
 TEST(Time, HalfTheBlocksTakeTwiceAsLong) {
   constexpr int steps = 8;
   buffer<uint64_t> self(1);
@@ -485,6 +522,14 @@ TEST(Time, EachGpuIsComplete) {
   EXPECT_THROW(set(m, "dram", std::nan("")), std::invalid_argument);
   set(m, "dram", 40);
   EXPECT_EQ(m.dram, 40);
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, double>>{
+           {"dram", 2.7e8}, {"alu", 1e12}, {"processors", 0}, {"ghz", 0}, {"port_bytes", 0}, {"threads", 0},
+           {"registers", 0}, {"alu_every", 1e9}, {"launch_us", HUGE_VAL}, {"dram_bytes", 1e9}, {"sleep", 1e6}})
+    EXPECT_THROW(set(m, name, value), std::invalid_argument) << name;
+  for (const constant& c : constants()) {
+    EXPECT_NO_THROW(set(m, c.name, c.least)) << c.name;
+    EXPECT_NO_THROW(set(m, c.name, c.most)) << c.name;
+  }
 }
 
 TEST(Time, WithoutEndIsAnError) {
@@ -496,6 +541,7 @@ TEST(Time, WithoutEndIsAnError) {
     ADD_FAILURE() << "it ended";
   } catch (const ptx::error& e) {
     EXPECT_EQ(e.kind, "no progress");
+    EXPECT_NE(std::string(e.what()).find("nothing changes that others could wait for"), std::string::npos) << e.what();
   }
 }
 
