@@ -63,10 +63,11 @@ struct machine {
 struct constant {
   std::string_view name;
   double machine::* value;
+  double least, most;
 };
 // All of the above that are numbers.
 std::span<const constant> constants();
-// Throws std::invalid_argument for an unknown name, or a value that is negative or not finite.
+// Throws std::invalid_argument for an unknown name, or a value out of its range.
 void set(machine& m, std::string_view name, double value);
 
 std::span<const machine> machines();

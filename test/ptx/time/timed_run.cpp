@@ -13,6 +13,9 @@ namespace {
 // early or too late.
 constexpr cycle quantum = 64;
 
+// A launch in which nothing changes for so many clocks, some milliseconds, hangs.
+constexpr cycle no_progress = 1 << 23;
+
 // The model decides on all orders; it needs sectors and wavefronts, and nothing is checked.
 settings timed_settings() {
   settings s = current_settings();
@@ -54,12 +57,18 @@ counters timed_run::run() {
   for (std::size_t slot = 0; slot < resident_; ++slot)
     for (multiprocessor& p : processors_)
       if (!place(p, static_cast<cycle>(static_cast<double>(slot) * m_.first_blocks))) break;
-  for (cycle until = quantum; !live_.empty(); until += quantum) {
+  for (cycle until = quantum, changed = 0; !live_.empty(); until += quantum) {
     cycle next = never;
     for (multiprocessor& p : processors_) next = std::min(next, go(p, until));
     if (live_.empty()) break;
     if (next == never) report_deadlock();
     if (next > until) until = next / quantum * quantum;
+    if (seen_changes_ != changes) {
+      seen_changes_ = changes;
+      changed = until;
+    } else if (until - changed > no_progress) {
+      report_no_progress(live_.front());
+    }
     if (until > stamp::latest / 2)
       throw error("no progress", "PTX engine: a launch takes longer than the model of time can count: over " +
                                      std::to_string(stamp::latest / 2 / m_.ghz * 1e-6) + " ms\n");
@@ -175,15 +184,15 @@ void timed_run::find_next(warp_state& x, cycle earliest) {
     x.pc = w.groups[g].pc;
     const operation& o = operations_[x.pc];
     const instruction& i = code.code[x.pc];
-    const bool meets = i.how == flow::block_barrier || i.relaxed || i.acquires || o.copies == copying::poll;
-    if ((!o.free && !o.costless) || (o.costless && meets)) {
+    const bool others_see = i.how == flow::block_barrier || i.how == flow::exit || i.relaxed || i.acquires ||
+                            o.copies == copying::poll;
+    if ((!o.free && !o.costless) || (o.costless && others_see)) {
       x.ready = x.known = when_known(x, o, earliest, x.reason);
       x.waits = false;
       x.home->ready[x.slot] = x.ready;
       return;
     }
     execute_free(x, g, o);
-    if (w.alive == 0) return stop(x, true);
   }
 }
 
