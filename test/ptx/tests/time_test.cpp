@@ -96,6 +96,16 @@ TEST(Time, APointerChaseTakesItsLatencies) {
   expect_clocks(run(chase(steps, "ld.global.u64")), m.dram + (steps - 1) * (m.l1 + 1), {"l1"}, .04);
 }
 
+// Wherever it lies: addresses differ from run to run, and times do not.
+TEST(Time, WhatFitsL1StaysThere) {
+  constexpr int lines = 1000, apart = 3 * 16;
+  buffer<uint64_t> ring(lines * apart);
+  for (int k = 0; k < lines; ++k) ring[k * apart] = reinterpret_cast<uint64_t>(&ring[(k + 1) % lines * apart]);
+  const std::string text = chase(2 * lines, "ld.global.u64");
+  expect_clocks([&](const machine& on) { return timed(on, text, {1, 1}, {ring.address()}).clocks; },
+                lines * (one_processor().dram + one_processor().l1 + 3), {"dram"}, .01);
+}
+
 std::string shared_loads(int n, uint32_t stride) {
   return kernel_text(0, ".shared .align 16 .b8 s[8192];\nmov.u32 %r9, s; mad.lo.u32 %r9, %t, " +
                             std::to_string(stride) + ", %r9;\n" + repeated(n, "ld.shared.u32 %r1, [%r9];\n"));

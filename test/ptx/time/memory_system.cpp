@@ -86,9 +86,9 @@ cycle memory_system::read(memory_port& port, std::span<const uint64_t> sectors, 
   return std::max(from_l2, dram_.pass(passed, sector_bytes * fresh) + static_cast<cycle>(m_.dram));
 }
 
-// A line has one place. What was there leaves it.
+// A line has one place. What was there leaves it. Places go by numbers: addresses differ from run to run.
 bool memory_system::hits_l1(memory_port& port, uint64_t sector) {
-  const uint64_t line = sector / line_sectors, at = (line ^ line >> 11) % port.l1_lines.size();
+  const uint64_t line = number_of_line(sector), at = (line ^ line >> 11) % port.l1_lines.size();
   const auto bit = static_cast<uint8_t>(1u << sector % line_sectors);
   if (port.l1_lines[at] != line) {
     port.l1_lines[at] = line;
@@ -99,16 +99,25 @@ bool memory_system::hits_l1(memory_port& port, uint64_t sector) {
   return there;
 }
 
-// Is the sector touched for the first time? L2 begins cold and keeps all that a launch touches.
-bool memory_system::touch(uint64_t sector) {
-  const uint64_t page = sector >> 12;
-  if (page != last_page_) {
-    auto& found = pages_[page];
-    if (found == nullptr) found = std::make_unique<std::array<uint64_t, 64>>();
-    last_page_ = page;
+memory_system::page& memory_system::page_of(uint64_t sector) {
+  if (const uint64_t at = sector >> 12; at != last_page_) {
+    auto& found = pages_[at];
+    if (found == nullptr) found = std::make_unique<page>();
+    last_page_ = at;
     last_ = found.get();
   }
-  uint64_t& bits = (*last_)[sector >> 6 & 63];
+  return *last_;
+}
+
+uint32_t memory_system::number_of_line(uint64_t sector) {
+  uint32_t& number = page_of(sector).lines[sector / line_sectors & 1023];
+  if (number == 0) number = ++lines_;
+  return number;
+}
+
+// Is the sector touched for the first time? L2 begins cold and keeps all that a launch touches.
+bool memory_system::touch(uint64_t sector) {
+  uint64_t& bits = page_of(sector).sectors[sector >> 6 & 63];
   const uint64_t bit = uint64_t{1} << (sector & 63);
   const bool fresh = (bits & bit) == 0;
   bits |= bit;

@@ -48,15 +48,23 @@ class memory_system {
   // multiprocessor.
   cycle read(memory_port& port, std::span<const uint64_t> sectors, cycle at);
   cycle load(memory_port& port, const access_record& a, const operation& o, cycle begun);
-  static bool hits_l1(memory_port& port, uint64_t sector);
+  bool hits_l1(memory_port& port, uint64_t sector);
   bool touch(uint64_t sector);
+  // Of 4096 sectors.
+  struct page {
+    std::array<uint64_t, 64> sectors{};  // that L2 has, as bits
+    std::array<uint32_t, 1024> lines{};  // their numbers from 1 on, in the order in which they are first loaded
+  };
+  page& page_of(uint64_t sector);
+  uint32_t number_of_line(uint64_t sector);
   cycle leave(memory_port& port, cycle at, std::size_t sectors) const;
 
   const machine& m_;
   byte_pipe dram_, l2_;
-  std::unordered_map<uint64_t, std::unique_ptr<std::array<uint64_t, 64>>> pages_;  // sectors that L2 has, as bits
+  std::unordered_map<uint64_t, std::unique_ptr<page>> pages_;
   uint64_t last_page_ = ~uint64_t{0};
-  std::array<uint64_t, 64>* last_ = nullptr;
+  page* last_ = nullptr;
+  uint32_t lines_ = 0;  // that have numbers
   std::unordered_map<uint64_t, double> atomics_;  // until when a sector is busy with them
   std::vector<uint64_t> missing_;
 };
