@@ -64,7 +64,7 @@ class memory_system {
   std::unordered_map<uint64_t, std::unique_ptr<page>> pages_;
   uint64_t last_page_ = ~uint64_t{0};
   page* last_ = nullptr;
-  uint32_t lines_ = 0;  // that have numbers
+  uint32_t lines_ = 0;                            // that have numbers
   std::unordered_map<uint64_t, double> atomics_;  // until when a sector is busy with them
   std::vector<uint64_t> missing_;
 };
