@@ -96,8 +96,7 @@ predicted_line line_of(const timed_line& l, double all, double longest_way) {
 
 model_sample use_model(const model_request& request, uint64_t raw_bytes) {
   cudaptx::require_ptxas();
-  auto m = std::make_shared<model>();
-  m->on = gpu_of(request);
+  const auto m = cudaptx::model_of(gpu_of(request));
   for (const std::string& what_if : request.what_ifs) apply(what_if, *m);
   model_sample sample;
   const uint32_t wanted = request.sampled != 0 ? request.sampled : raw_bytes > largest_whole ? usual_sample : 0;
@@ -105,10 +104,7 @@ model_sample use_model(const model_request& request, uint64_t raw_bytes) {
     sample = {wanted, wanted / m->on.processors};
     m->on = sample_of(m->on, wanted);
   }
-  const int arch = m->on.arch;
-  m->registers = [arch](const ptx::kernel& k) { return cudaptx::registers_of(k, arch); };
-  m->helpers = {"/core/device.cuh", "/core/bits.hpp", "/cub/", "/cuda/", "/targets/"};
-  use_model(std::shared_ptr<const model>(std::move(m)));
+  use_model(m);
   return sample;
 }
 
