@@ -138,6 +138,7 @@ row runner::whole(row r) const {
   const double part = static_cast<double>(wanted_.raw_bytes) / static_cast<double>(r.tensor.raw_bytes);
   r.encoded_bytes = static_cast<uint64_t>(std::round(static_cast<double>(r.encoded_bytes) / part));
   r.moved_bytes /= part;
+  r.predicted.blocks = static_cast<uint32_t>(std::round(r.predicted.blocks / sample_.share));
   for (double* const count :
        {&r.counts.instructions, &r.counts.lanes, &r.counts.wavefronts, &r.counts.least_wavefronts, &r.counts.sectors})
     *count /= part;

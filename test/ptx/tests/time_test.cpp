@@ -371,6 +371,16 @@ TEST(Time, AChainOfMultiplyAddsTakesTheirLatency) {
   expect_clocks(run, m.special + 17 * m.alu, {"alu"}, .05);
 }
 
+TEST(Time, SpecialRegistersThatTakeTime) {
+  const auto clocks = [](const std::string& name) {
+    const std::string text = kernel_text(0, "mov.u32 %r1, " + name + ";\nmin.u32 %r2, %r1, 7;\n");
+    return timed(one_processor(), text, {1, 32}, {}).clocks;
+  };
+  for (const char* const name : {"%laneid", "%warpid", "%smid", "%lanemask_lt", "%ctaid.x", "%tid.y"})
+    EXPECT_GE(clocks(name), clocks("5") + 20) << name;
+  for (const char* const name : {"%ntid.x", "%nctaid.x"}) EXPECT_EQ(clocks(name), clocks("5")) << name;
+}
+
 TEST(Time, CodeIsFetchedOnce) {
   machine m = sample_of(find_machine("h100"), 1);
   const std::string text = kernel_text(0, repeated(320, "min.u32 %r1, %t, 7;\n"));
@@ -446,6 +456,29 @@ TEST(Time, AKernelThatCostsNothing) {
   EXPECT_LE(run("min.u32 %r2, %r1, 7;\n", 3), 100);
   EXPECT_LE(run("bar.sync 0;\nmin.u32 %r2, %r1, 7;\n", 3), 200);
   EXPECT_LT(run("bar.sync 0;\n", 3), run("bar.sync 0;\n", 0));
+}
+
+// A load comes, then code is fetched: each has its own clocks.
+TEST(Time, AWaitForCodeIsNoWaitForMemory) {
+  machine m = sample_of(find_machine("h100"), 1);
+  const buffer<uint64_t> from(1);
+  const std::string text = kernel_text(1, "ld.global.u32 %r1, [%P0];\n" + repeated(28, "min.u32 %r2, %t, 7;\n") +
+                                              "bra next;\nnext:\n" + repeated(40, "min.u32 %r3, %r1, 7;\n"));
+  const timed_launch t = timed(m, text, {1, 32}, {from.address()});
+  EXPECT_NEAR(t.waited[wait::code], 3 * m.first_code, 2);
+  EXPECT_GT(t.waited[wait::global], m.dram - 100);
+}
+
+TEST(Time, LinesOfAFile) {
+  const machine m = one_processor();
+  const auto in_range = [&](const std::string& file) {
+    const timed_launch t = timed(m, late_warp(), {1, 64}, {}, 32, {{"late.cu", 2, 2}, {file, 2, 2}});
+    EXPECT_EQ(t.costless.at(0), 4u);
+    return t.costless.at(1);
+  };
+  EXPECT_EQ(in_range("late.cu"), 4u);
+  EXPECT_EQ(in_range("ate.cu"), 0u);  // a file's whole name
+  EXPECT_EQ(in_range("nosuch.cu"), 0u);
 }
 
 TEST(Time, HalfTheBlocksTakeTwiceAsLong) {

@@ -98,7 +98,7 @@ machine sample_of(machine m, uint32_t processors) {
 
 machine with_more_blocks(machine m, double factor) {
   for (double machine::* const value :
-       {&machine::registers, &machine::shared_bytes, &machine::threads, &machine::blocks})
+       {&machine::registers, &machine::shared_bytes, &machine::l1_bytes, &machine::threads, &machine::blocks})
     m.*value *= factor;
   return m;
 }

@@ -56,8 +56,6 @@ class memory_system {
   // A bulk copy that issues `now`: when its bytes are in shared memory.
   cycle bulk_copy(memory_port& port, uint64_t from, uint32_t bytes, cycle now);
 
-  uint64_t dram_bytes() const { return dram_.total(); }
-
  private:
   cycle shared(memory_port& port, const access_record& a, const instruction& i, const operation& o, cycle now) const;
   cycle atomic(const access_record& a, cycle begun);

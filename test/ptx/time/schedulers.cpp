@@ -109,12 +109,10 @@ warp_state* timed_run::choose(multiprocessor& p, scheduler_state& s, cycle now, 
       next = std::min(next, free);
     } else if (!p.has_code[x.pc / code_line]) {
       p.has_code[x.pc / code_line] = true;
-      s.ready[at] = x.ready = x.known = now + static_cast<cycle>(m_.first_code);
-      x.reason = wait::code;
+      wait_longer(x, wait::code, now, now + static_cast<cycle>(m_.first_code));
       next = std::min(next, x.ready);
     } else if (const cycle known = copies_known(x); known > now) {
-      s.ready[at] = x.ready = x.known = known;
-      x.reason = wait::global;
+      wait_longer(x, wait::global, now, known);
       next = std::min(next, known);
     } else {
       s.last = at;
@@ -150,6 +148,15 @@ void timed_run::charge(warp_state& x, const operation& o, cycle now) {
   const wait held = o.where == pipe::memory ? wait::shared_queue : wait::pipe;
   if (now > from) account_.spend(x.pc, x.held ? held : wait::not_selected, now - from);
   x.held = false;
+}
+
+// It could issue now but for another reason, until `known`.
+void timed_run::wait_longer(warp_state& x, wait reason, cycle now, cycle known) {
+  charge(x, operations_[x.pc], now);
+  x.since_barrier.add(x.pc, now - x.last);
+  x.last = now;
+  x.home->ready[x.slot] = x.ready = x.known = known;
+  x.reason = reason;
 }
 
 void timed_run::issue(multiprocessor& p, scheduler_state& s, warp_state& x, cycle now) {

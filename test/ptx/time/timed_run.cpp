@@ -86,7 +86,7 @@ timed_launch timed_run::report(const program& p) const {
   t.resident_blocks = static_cast<uint32_t>(resident_);
   t.registers = registers_;
   t.shared_bytes = code.shared_bytes + job.dynamic_shared;
-  t.dram_bytes = static_cast<double>(memory_.dram_bytes());
+  t.costless = p.costless;
   const double warps = m_.processors * static_cast<double>(resident_) * ((t.threads + 31) / 32);
   account_.report(t, p, model_.helpers, warps * end_);
   t.issue_active = t.slots / (schedulers_each * m_.processors * std::max(end_, 1u));
@@ -131,8 +131,7 @@ void timed_run::leave_block(multiprocessor& p, const warp_state& x, cycle now) {
 // x came to a barrier, or ended: others may wait no longer.
 void timed_run::arrive(multiprocessor& p, warp_state& x, uint32_t pc, cycle now) {
   block_state& b = p.home(x);
-  const auto clocks = static_cast<cycle>(m_.barrier);
-  const cycle at = now + clocks;
+  const cycle at = std::max(now + static_cast<cycle>(m_.barrier), x.last);
   bool woke = b.warps.size() == 1;
   for (const auto& y : b.warps) {
     if (y.get() == &x || !y->waits || y->done || !is_ready(*y)) continue;
@@ -146,11 +145,11 @@ void timed_run::arrive(multiprocessor& p, warp_state& x, uint32_t pc, cycle now)
   if (x.done) return;
   if (!is_ready(x)) return stop(x, false);
   if (woke) {  // the last one
-    x.since_barrier.add(pc, clocks);
+    x.since_barrier.add(pc, at - x.last);
     account_.longest(x.since_barrier);
     x.since_barrier.clear();
   }
-  account_.spend(pc, wait::barrier, clocks);
+  account_.spend(pc, wait::barrier, at - x.last);
   x.last = x.earliest = at;
 }
 

@@ -34,6 +34,7 @@ class timed_run final : public launch_run {
   warp_state* choose(multiprocessor& p, scheduler_state& s, cycle now, cycle& next);
   cycle copies_known(const warp_state& x);
   void start_copies(multiprocessor& p, warp& w, const operation& o, uint32_t lanes, cycle now, cycle known);
+  void wait_longer(warp_state& x, wait reason, cycle now, cycle known);
   void charge(warp_state& x, const operation& o, cycle now);
   void issue(multiprocessor& p, scheduler_state& s, warp_state& x, cycle now);
   memory_system::answer result(multiprocessor& p, const instruction& i, const operation& o, cycle now, bool polls,
