@@ -10,6 +10,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #endif
 
 namespace tuck::bench {
@@ -17,9 +18,10 @@ namespace tuck::bench {
 #if !defined(TUCK_CUDAPTX)
 
 model_sample use_model(const model_request&, uint64_t) {
-  throw std::runtime_error("the model of time needs preset ptx");
+  throw std::runtime_error("the model of time needs a build of preset ptx");
 }
 bool model_in_use() { return false; }
+std::vector<std::string> unmet_what_ifs(const model_request&) { return {}; }
 prediction take_prediction() { return {}; }
 
 #else
@@ -50,7 +52,7 @@ const machine& gpu_of(const model_request& request) {
 line_range range_of(const std::string& text) {
   const size_t colon = text.rfind(':');
   line_range r{text.substr(0, colon)};
-  if (colon != text.npos) {
+  if (colon != text.npos && colon != 0) {
     const char* const end = text.data() + text.size();
     const auto first = std::from_chars(text.data() + colon + 1, end, r.first);
     if (first.ec == std::errc{} && first.ptr != end && *first.ptr == '-') {
@@ -69,10 +71,23 @@ void apply(const std::string& what_if, model& m) {
   char* end = nullptr;
   const double number = std::strtod(value.c_str(), &end);
   if (value.empty() || *end != '\0') throw std::invalid_argument(what_if + ": the value must be a number");
-  if (name != "blocks") return set(m.on, name, number);
-  if (!(number > 0 && number <= 16)) throw std::invalid_argument("blocks must be a factor above 0, up to 16");
+  if (name != "occupancy") return set(m.on, name, number);
+  if (!(number > 0 && number <= 16)) throw std::invalid_argument("occupancy must be a factor above 0, up to 16");
   m.on = with_more_blocks(m.on, number);
 }
+
+// Of one thread, which chooses models and asks for predictions.
+std::vector<std::string>& what_ifs_in_use() {
+  static std::vector<std::string> all;
+  return all;
+}
+// By the what-if: kernels have had such lines.
+std::map<std::string, bool>& met() {
+  static std::map<std::string, bool> all;
+  return all;
+}
+
+bool is_of_lines(const std::string& what_if) { return what_if.starts_with("free="); }
 
 std::vector<std::pair<std::string, double> > shares(const waits& w) {
   std::vector<std::pair<std::string, double> > all;
@@ -81,6 +96,13 @@ std::vector<std::pair<std::string, double> > shares(const waits& w) {
     all.emplace_back(name(on), w.total() > 0 ? w[on] / w.total() : 0);
   }
   return all;
+}
+
+void note_lines_met(const std::vector<timed_launch>& launches) {
+  std::vector<std::string> ranges = what_ifs_in_use();
+  std::erase_if(ranges, [](const std::string& w) { return !is_of_lines(w); });
+  for (const timed_launch& l : launches)
+    for (size_t k = 0; k < l.costless.size(); ++k) met()[ranges[k]] |= l.costless[k] != 0;
 }
 
 predicted_line line_of(const timed_line& l, double all, double longest_way) {
@@ -96,23 +118,28 @@ predicted_line line_of(const timed_line& l, double all, double longest_way) {
 
 model_sample use_model(const model_request& request, uint64_t raw_bytes) {
   cudaptx::require_ptxas();
-  auto m = std::make_shared<model>();
-  m->on = gpu_of(request);
+  const auto m = cudaptx::model_of(gpu_of(request));
   for (const std::string& what_if : request.what_ifs) apply(what_if, *m);
   model_sample sample;
+  if (request.sampled >= m->on.processors)
+    throw std::invalid_argument("--sample must be fewer than the GPU's multiprocessors");
+  what_ifs_in_use() = request.what_ifs;
   const uint32_t wanted = request.sampled != 0 ? request.sampled : raw_bytes > largest_whole ? usual_sample : 0;
   if (wanted != 0 && wanted < m->on.processors) {
     sample = {wanted, wanted / m->on.processors};
     m->on = sample_of(m->on, wanted);
   }
-  const int arch = m->on.arch;
-  m->registers = [arch](const ptx::kernel& k) { return cudaptx::registers_of(k, arch); };
-  m->helpers = {"/core/device.cuh", "/core/bits.hpp", "/cub/", "/cuda/", "/targets/"};
-  use_model(std::shared_ptr<const model>(std::move(m)));
+  use_model(m);
   return sample;
 }
 
 bool model_in_use() { return current_model() != nullptr; }
+
+std::vector<std::string> unmet_what_ifs(const model_request& request) {
+  std::vector<std::string> all = request.what_ifs;
+  std::erase_if(all, [](const std::string& w) { return !is_of_lines(w) || met()[w]; });
+  return all;
+}
 
 prediction take_prediction() {
   const std::vector<timed_launch> launches = take_timed();
@@ -120,7 +147,8 @@ prediction take_prediction() {
   prediction p;
   if (launches.empty() || on == nullptr) return p;
   p.gpu = on->on.name;
-  p.calibrated = on->on.calibrated;
+  p.what_ifs = what_ifs_in_use();
+  p.calibrated = on->on.calibrated && p.what_ifs.empty();
   waits waited;
   double clocks = 0, longest_way = 0, longest = 0;
   for (const timed_launch& l : launches) {
@@ -137,7 +165,8 @@ prediction take_prediction() {
     p.shared_bytes = l.shared_bytes;
     p.blocks = l.blocks;
   }
-  p.issue_active /= clocks;
+  if (clocks > 0) p.issue_active /= clocks;
+  note_lines_met(launches);
   p.waits = shares(waited);
   const double busy = waited.total() - waited[wait::nothing];
   for (const timed_launch& l : launches)

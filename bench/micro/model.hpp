@@ -10,7 +10,7 @@ namespace tuck::bench {
 
 struct model_request {
   std::string gpu = {};                    // "h100"; empty: the one of this build's architecture that is calibrated
-  std::vector<std::string> what_ifs = {};  // "blocks=2", "free=encoder.cuh:10-20", or a constant: "dram=0"
+  std::vector<std::string> what_ifs = {};  // "occupancy=2", "free=encoder.cuh:10-20", or a constant: "dram=0"
   uint32_t sampled = 0;                    // multiprocessors; 0: all up to 64 MiB, a few beyond
 };
 
@@ -26,6 +26,7 @@ struct predicted_line {
 struct prediction {
   std::string gpu = {};
   bool calibrated = false;
+  std::vector<std::string> what_ifs = {};
   double seconds = 0, copy_seconds = 0;  // of the call, and of a copy that moves as many bytes
   double launch_seconds = 0;             // of the former, for launches
   double issue_active = 0;               // share of the schedulers' clocks that issue
@@ -48,6 +49,9 @@ struct model_sample {
 model_sample use_model(const model_request& request, uint64_t raw_bytes);
 
 bool model_in_use();
+
+// What-ifs of lines that no kernel has had since the program began.
+std::vector<std::string> unmet_what_ifs(const model_request& request);
 
 // What has run since the last call, all launches one after the other; nothing without a model.
 prediction take_prediction();

@@ -34,12 +34,20 @@ std::string source_text(const std::string& file, int n) {
   return first == text.npos ? "" : text.substr(first, 60);
 }
 
+// "h100", "a100, by data sheet, not calibrated", "h100 if dram=0"
+std::string text_of_gpu(const prediction& p) {
+  std::string text = p.gpu;
+  for (const std::string& what_if : p.what_ifs) text += (text == p.gpu ? " if " : ", ") + what_if;
+  return p.calibrated || !p.what_ifs.empty() ? text : text + " (by data sheet, not calibrated)";
+}
+
 }  // namespace
 
 nlohmann::ordered_json prediction_json(const row& r) {
   const prediction& p = r.predicted;
   nlohmann::ordered_json json{{"gpu", p.gpu},
                               {"calibrated", p.calibrated},
+                              {"what_ifs", p.what_ifs},
                               {"seconds", p.seconds},
                               {"gb_per_s", r.predicted_gb_per_s()},
                               {"R", r.predicted_of_copy()},
@@ -66,8 +74,8 @@ void print_predictions(const std::vector<row>& rows, std::FILE* to) {
   const auto first = std::find_if(rows.begin(), rows.end(), [](const row& r) { return r.predicted.made(); });
   if (first == rows.end()) return;
   std::fprintf(to,
-               "\nPredicted for %s%s. issue: share of clocks that issue; blocks: resident on a multiprocessor\n  %-58s",
-               first->predicted.gpu.c_str(), first->predicted.calibrated ? "" : " (by data sheet, not calibrated)", "");
+               "\nPredicted for %s. issue: share of clocks that issue; blocks: resident on a multiprocessor\n  %-58s",
+               text_of_gpu(first->predicted).c_str(), "");
   for (const char* column : {"ratio", "us", "GB/s", "R", "issue", "blocks"}) std::fprintf(to, " %8s", column);
   std::fprintf(to, "  warps wait for, %%");
   for (const row& r : rows) {

@@ -123,21 +123,22 @@ tensor_request runner::run_tensor(const point& p) {
   tensor_request t = p.tensor;
   sample_ = p.where == place::model ? use_model(model_, t.raw_bytes) : model_sample{};
   if (sample_.share == 1) return t;
-  constexpr double unit = 64 * 1024;
-  const double units = std::round(sample_.share * static_cast<double>(t.raw_bytes) / unit);
-  t.raw_bytes = static_cast<uint64_t>(std::max(units, 1.) * unit);
+  constexpr uint64_t chunk = 16 * 1024;
+  const double chunks = std::round(sample_.share * static_cast<double>(t.raw_bytes) / chunk);
+  if (chunks < sample_.processors)
+    throw std::runtime_error("too few bytes for --sample: no chunk for each multiprocessor; choose a larger --size");
+  t.raw_bytes = static_cast<uint64_t>(chunks) * chunk;
   return t;
 }
 
-// What a row of the part says of the whole: the time is the same, but for the rounding of the part's size.
+// What a row of the part says of the whole: the time is the same.
 row runner::whole(row r) const {
   r.predicted.sampled = sample_.processors;
   if (sample_.share == 1) return r;
   const double part = static_cast<double>(wanted_.raw_bytes) / static_cast<double>(r.tensor.raw_bytes);
-  for (double* const seconds : {&r.predicted.seconds, &r.predicted.copy_seconds})
-    *seconds = r.predicted.launch_seconds + (*seconds - r.predicted.launch_seconds) * sample_.share / part;
   r.encoded_bytes = static_cast<uint64_t>(std::round(static_cast<double>(r.encoded_bytes) / part));
   r.moved_bytes /= part;
+  r.predicted.blocks = static_cast<uint32_t>(std::round(r.predicted.blocks / sample_.share));
   for (double* const count :
        {&r.counts.instructions, &r.counts.lanes, &r.counts.wavefronts, &r.counts.least_wavefronts, &r.counts.sectors})
     *count /= part;

@@ -10,9 +10,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True  # no __pycache__ among the sources
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "bench" / "model"))
-sys.path.insert(0, str(ROOT / "test" / "ptx"))
 import rows
-import time_budgets
 
 
 def row(codec="zvc", measured=1e-5, predicted=1e-5, **more):
@@ -56,31 +54,6 @@ class Rows(unittest.TestCase):
             text = path.read_text()
         self.assertIn("codec_list<exponents<bf16>, exponents<float>>", text)
         self.assertNotIn("over_all_types<", text[text.index("using program_codecs"):text.index(">::type;")])
-
-
-class Budgets(unittest.TestCase):
-    LINE = "include/tuck/frame/look_back.cuh:47"
-
-    def predicted(self, seconds, share):
-        return time_budgets.times([row(model={"seconds": seconds, "lines": [{"at": self.LINE, "share": share}]})])
-
-    def test_lines_have_their_text_and_their_share_of_the_time(self):
-        of = self.predicted(1e-5, .25)["zvc.f32.encode"]
-        self.assertEqual(of["us"], 10)
-        (text, us), = of["lines"].items()
-        self.assertTrue(text.startswith("look_back.cuh: ") and len(text) > 20, text)
-        self.assertEqual(us, 2.5)
-
-    def test_five_percent_more_are_over_the_budget_and_lines_are_named(self):
-        then = self.predicted(1e-5, .25)
-        self.assertEqual(time_budgets.slower(self.predicted(1.04e-5, .3), then), [])
-        self.assertEqual(time_budgets.slower(self.predicted(.5e-5, .9), then), [])
-        wrong = time_budgets.slower(self.predicted(1.06e-5, .5), then)
-        self.assertEqual(wrong[0], "zvc.f32.encode: 10.0 -> 10.6 us")
-        self.assertIn("2.50 -> 5.30  look_back.cuh: ", wrong[1])
-
-    def test_without_a_budget_is_an_error(self):
-        self.assertIn("no budget", time_budgets.slower(self.predicted(1e-5, .5), {})[0])
 
 
 if __name__ == "__main__":

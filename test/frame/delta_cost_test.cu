@@ -4,7 +4,7 @@
 #include "support/device.hpp"
 
 #if defined(TUCK_CUDAPTX)
-#include "ptx/budgets.hpp"
+#include "ptx/costs.hpp"
 #endif
 
 namespace tuck::test {
@@ -31,8 +31,8 @@ void expect_cost([[maybe_unused]] double encode, [[maybe_unused]] double in_one_
     };
   };
 #if defined(TUCK_CUDAPTX)
-  const counted_call calls[] = {count_call(bytes, encoding), count_call(bytes, decoding(true)),
-                                count_call(bytes, decoding(false)), count_call(bytes, decoding(false, true))};
+  const call_cost calls[] = {counted(bytes, encoding), counted(bytes, decoding(true)), counted(bytes, decoding(false)),
+                             counted(bytes, decoding(false, true))};
   const double most[] = {encode, in_one_pass, verified, verified};
   const char* const names[] = {"encode_delta", "decode_delta in one pass", "decode_delta, verified",
                                "the same in place"};
@@ -40,7 +40,7 @@ void expect_cost([[maybe_unused]] double encode, [[maybe_unused]] double in_one_
     std::printf("    %-26s %5.1f instructions, %4.1f lanes, %5.2f sectors\n", names[i], calls[i].instructions,
                 calls[i].lanes, calls[i].sectors);
     if (std::getenv("TUCK_LINES") != nullptr)
-      for (const auto& [line, n] : calls[i].lines) std::printf("      %6.2f %s\n", n, line.c_str());
+      for (const auto& [line, cost] : calls[i].lines) std::printf("      %6.2f %s\n", cost.instructions, line.c_str());
     EXPECT_LE(calls[i].instructions, most[i]) << names[i];
   }
 #else

@@ -58,14 +58,14 @@ struct timed_launch {
   double launch_us = 0;
   double clocks = 0, slots = 0, issue_active = 0;  // the latter: share of the schedulers' clocks that issue
   uint32_t blocks = 0, threads = 0, resident_blocks = 0, registers = 0, shared_bytes = 0;
-  double dram_bytes = 0;
+  std::vector<uint32_t> costless;  // the kernel's instructions in each of model::costless
   waits waited;
   std::vector<timed_line> lines;  // those whose warps spent most clocks first
 };
 
 // Lines whose instructions take no time, with all that is inlined there: a what-if.
 struct line_range {
-  std::string file;  // how its path ends
+  std::string file;  // its last part, or its last parts: "block.cuh", "codec/block.cuh"
   uint32_t first = 0, last = 0;
 };
 

@@ -81,6 +81,14 @@ std::uint32_t registers_of(const ptx::kernel& kernel, int arch) {
   throw std::runtime_error(name + ": a kernel of no module");
 }
 
+std::shared_ptr<ptx::time::model> model_of(const ptx::time::machine& gpu) {
+  auto m = std::make_shared<ptx::time::model>();
+  m->on = gpu;
+  m->registers = [arch = gpu.arch](const ptx::kernel& k) { return registers_of(k, arch); };
+  m->helpers = {"/core/device.cuh", "/core/bits.hpp", "/cub/", "/cuda/", "/targets/"};
+  return m;
+}
+
 int target() {
   cudasim::detail::quiet_lock lock(all().mutex);
   for (const auto& m : all().modules)

@@ -3,10 +3,12 @@
 
 #include "ptx.hpp"
 #include "ptxas.hpp"
+#include "time.hpp"
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <memory>
 
 namespace cudaptx {
 
@@ -16,6 +18,9 @@ cudaError_t find(const void* host, const ptx::kernel*& kernel);
 
 // The registers of a thread of this kernel on sm_ARCH. Throws std::runtime_error: see ptxas.hpp.
 std::uint32_t registers_of(const ptx::kernel& kernel, int arch);
+
+// The model of time on this GPU, for these kernels. Lines of helper functions count as those that call them.
+std::shared_ptr<ptx::time::model> model_of(const ptx::time::machine& gpu);
 
 int target();  // of the first module that has PTX, 75 where none has
 

@@ -132,10 +132,7 @@ void launch_run::step() {
     seen_changes_ = changes;
     since_change_ = 0;
   } else if ((since_change_ += budget) > how.no_progress) {
-    const auto w = std::find_if(b->warps.begin(), b->warps.end(), [](const warp& x) { return x.alive != 0; });
-    w->pc = w->groups[0].pc;
-    fault(*w, "no progress",
-          "threads run, and nothing changes that others could wait for" + b->copies.what_mbarriers_lack());
+    report_no_progress(*b);
   } else if (since_change_ > 100000) {
     std::this_thread::yield();  // for another launch, or the host
   }
@@ -145,6 +142,13 @@ void launch_run::step() {
     live_.erase(b);
     start_block();
   }
+}
+
+void launch_run::report_no_progress(block& b) {
+  const auto w = std::find_if(b.warps.begin(), b.warps.end(), [](const warp& x) { return x.alive != 0; });
+  w->pc = w->groups[0].pc;
+  fault(*w, "no progress",
+        "threads run, and nothing changes that others could wait for" + b.copies.what_mbarriers_lack());
 }
 
 // Returns whether anything was executed.

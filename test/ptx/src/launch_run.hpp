@@ -77,6 +77,7 @@ class launch_run {
   void check_bulk_copies(block& b);
   [[noreturn]] void report_unfinished(warp& w, const async_copy& c);
   [[noreturn]] void report_deadlock();
+  [[noreturn]] void report_no_progress(block& b);
 
   random random_;
   std::list<block> live_;

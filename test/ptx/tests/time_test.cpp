@@ -96,6 +96,29 @@ TEST(Time, APointerChaseTakesItsLatencies) {
   expect_clocks(run(chase(steps, "ld.global.u64")), m.dram + (steps - 1) * (m.l1 + 1), {"l1"}, .04);
 }
 
+// A walk over 150 KiB twice: L1 keeps it, wherever the host has it.
+TEST(Time, HitsDoNotDependOnAddresses) {
+  constexpr int lines = 1200;
+  const buffer<uint64_t> data(16 * (lines + 1000));
+  const std::string text = kernel_text(
+      1, "mov.u32 %r1, 2;\nouter:\nmov.u32 %r2, 0;\nmov.u64 %rd1, %P0;\ninner:\nld.global.u64 %rd2, [%rd1];\n"
+         "add.u64 %rd1, %rd1, %rd2;\nadd.u64 %rd1, %rd1, 128;\nadd.u32 %r2, %r2, 1;\nsetp.ne.u32 %p1, %r2, " +
+             std::to_string(lines) +
+             ";\n@%p1 bra inner;\nadd.u32 %r1, %r1, -1;\nsetp.ne.u32 %p2, %r1, 0;\n@%p2 bra outer;\n");
+  const machine m = one_processor();
+  const auto run = [&](const machine& on, uint32_t skipped) {
+    return timed(on, text, {1, 1}, {data.address() + 128 * skipped}).clocks;
+  };
+  const double round = 2 * m.alu + m.to_guard + m.taken;
+  const double first = run(m, 0);
+  EXPECT_NEAR(first, lines * (m.dram + m.l1 + 2 * round), .05 * first);
+  for (const uint32_t skipped : {1, 77, 500, 999}) EXPECT_EQ(run(m, skipped), first) << skipped;
+  // Half the cache keeps nothing of a walk that is longer.
+  machine small = m;
+  small.l1_bytes = 128 * 1024;
+  EXPECT_NEAR(run(small, 0) - first, lines * (m.l2 - m.l1), .02 * first);
+}
+
 std::string shared_loads(int n, uint32_t stride) {
   return kernel_text(0, ".shared .align 16 .b8 s[8192];\nmov.u32 %r9, s; mad.lo.u32 %r9, %t, " +
                             std::to_string(stride) + ", %r9;\n" + repeated(n, "ld.shared.u32 %r1, [%r9];\n"));
@@ -278,6 +301,86 @@ TEST(Time, AChainTakesItsLatency) {
   expect_clocks(chain("shfl.sync.bfly.b32 %r1, %r1, 1, 31, -1;\n"), 200 * m.shuffle, {"shuffle"}, .03);
 }
 
+// --- What ptxas combines ----------------------------------------------------------------------------------------------
+
+// Each of `n` reads what the one before has written, and another number.
+std::string chain_of(int n, const std::string& operation) {
+  std::string body = ".reg .b32 %n<40>;\nmin.u32 %r1, %t, 7;\n";
+  for (int k = 1; k <= n; ++k) {
+    const std::string at = std::to_string(k);
+    body += operation + " %r" + std::to_string(k + 1) + ", %r" + at + ", %n" + at + ";\n";
+  }
+  return kernel_text(0, body + "min.u32 %r39, %r" + std::to_string(n + 1) + ", 7;\n");
+}
+
+TEST(Time, OneInstructionTakesThreeInputs) {
+  const machine m = one_processor();
+  for (const char* const operation : {"add.u32", "xor.b32", "and.b32"})
+    for (const int n : {1, 2, 3, 4, 8, 15, 30}) {
+      const timed_launch chain = timed(m, chain_of(n, operation), {1, 32}, {});
+      const timed_launch other = timed(m, chain_of((n + 1) / 2, "min.u32"), {1, 32}, {});
+      EXPECT_NEAR(chain.clocks, other.clocks, 1) << n << " " << operation;
+      EXPECT_EQ(chain.slots, other.slots) << n << " " << operation;
+    }
+}
+
+// As nvdisasm shows the code of ptxas for sm_90.
+TEST(Time, WhatPtxasCombines) {
+  const std::pair<const char*, int> bodies[] = {
+      // LOP3: three inputs, however often they are read, one of which may be an immediate.
+      {"and.b32 %r1, %r11, %r12; or.b32 %r2, %r1, %r13; xor.b32 %r3, %r2, %r11; and.b32 %r4, %r3, %r12;", 1},
+      {"and.b32 %r1, %r11, %r12; and.b32 %r2, %r13, %r14; or.b32 %r3, %r1, %r2;", 2},
+      {"and.b32 %r1, %r11, 255; or.b32 %r2, %r1, %r12;", 1},
+      {"and.b32 %r1, %r11, 255; or.b32 %r2, %r1, 256;", 2},
+      {"not.b32 %r1, %r11; and.b32 %r2, %r1, %r12; or.b32 %r3, %r2, %r13;", 1},
+      {"xor.b64 %rd1, %rd11, %rd12; xor.b64 %rd2, %rd1, %rd13;", 2},
+      {"and.b32 %r1, %r11, %r12; setp.ne.u32 %p1, %r1, 0;", 1},
+      {"and.b32 %r1, %r11, %r12; setp.ne.u32 %p1, %r1, 5;", 2},
+      {"and.b32 %r1, %r11, %r12; setp.lt.u32 %p1, %r1, 0;", 2},
+      // IADD3, IMAD and LEA.
+      {"neg.s32 %r1, %r11; add.s32 %r2, %r1, %r12; sub.s32 %r3, %r2, %r13;", 1},
+      {"add.u32 %r1, %r11, %r12; add.u32 %r2, %r1, 99;", 1},
+      {"mul.lo.u32 %r1, %r11, %r12; add.u32 %r2, %r1, %r13; add.u32 %r3, %r2, %r14;", 2},
+      {"mul.lo.u32 %r1, %r11, %r12; mul.lo.u32 %r2, %r13, %r14; add.u32 %r3, %r1, %r2;", 2},
+      {"shl.b32 %r1, %r11, 3; add.u32 %r2, %r1, %r12; add.u32 %r3, %r2, %r13;", 2},
+      {"shl.b32 %r1, %r11, %r12; add.u32 %r2, %r1, %r13;", 2},
+      {"add.u32 %r1, %r11, %r12; shl.b32 %r2, %r1, 4; add.u32 %r3, %r2, %r13;", 2},
+      {"shl.b32 %r1, %r11, 3; or.b32 %r2, %r1, %r12;", 2},
+      // Of 64 bits two each, but for IMAD.WIDE.
+      {"add.u64 %rd1, %rd11, %rd12; add.u64 %rd2, %rd1, %rd13;", 2},
+      {"shl.b64 %rd1, %rd11, 3; add.u64 %rd2, %rd1, %rd12;", 2},
+      {"mul.wide.u32 %rd1, %r11, %r12; add.u64 %rd2, %rd1, %rd11; add.u64 %rd3, %rd2, %rd12;", 3},
+      {"mul.wide.u32 %rd1, %r11, %r12; sub.u64 %rd2, %rd11, %rd1;", 3},
+  };
+  const auto slots = [](const std::string& body) {
+    return timed(one_processor(), kernel_text(0, body), {1, 32}, {}).slots;
+  };
+  for (const auto& [body, instructions] : bodies) EXPECT_EQ(slots(body) - slots(""), instructions) << body;
+}
+
+TEST(Time, AChainOfMultiplyAddsTakesTheirLatency) {
+  std::string body = "min.u32 %r1, %t, 7;\n";
+  for (int k = 1; k < 30; k += 2) {
+    const std::string n[] = {std::to_string(k), std::to_string(k + 1), std::to_string(k + 2)};
+    body += "mul.lo.u32 %r" + n[1] + ", %r" + n[0] + ", %t;\nadd.u32 %r" + n[2] + ", %r" + n[1] + ", %t;\n";
+  }
+  const machine m = one_processor();
+  const auto run = [&](const machine& on) {
+    return timed(on, kernel_text(0, body + "min.u32 %r39, %r31, 7;\n"), {1, 32}, {}).clocks;
+  };
+  expect_clocks(run, m.special + 17 * m.alu, {"alu"}, .05);
+}
+
+TEST(Time, SpecialRegistersThatTakeTime) {
+  const auto clocks = [](const std::string& name) {
+    const std::string text = kernel_text(0, "mov.u32 %r1, " + name + ";\nmin.u32 %r2, %r1, 7;\n");
+    return timed(one_processor(), text, {1, 32}, {}).clocks;
+  };
+  for (const char* const name : {"%laneid", "%warpid", "%smid", "%lanemask_lt", "%ctaid.x", "%tid.y"})
+    EXPECT_GE(clocks(name), clocks("5") + 20) << name;
+  for (const char* const name : {"%ntid.x", "%nctaid.x"}) EXPECT_EQ(clocks(name), clocks("5")) << name;
+}
+
 TEST(Time, CodeIsFetchedOnce) {
   machine m = sample_of(find_machine("h100"), 1);
   const std::string text = kernel_text(0, repeated(320, "min.u32 %r1, %t, 7;\n"));
@@ -339,6 +442,43 @@ TEST(Time, LinesThatCostNothing) {
   const double rest = timed(m, late_warp(), {1, 64}, {}, 32, {{"late.cu", 2, 2}}).clocks;
   // Now the other warp, whose branch is taken, comes last.
   EXPECT_NEAR(all - rest, 50 * (m.not_taken + 3 * m.alu + 1 - m.taken), 50);
+}
+
+TEST(Time, AKernelThatCostsNothing) {
+  machine m = one_processor();
+  m.next_block = m.first_blocks = 0;
+  const auto run = [&](const std::string& body, uint32_t last) {
+    const std::string text = header + std::string(".file 1 \"late.cu\"\n.visible .entry k()\n{\n.reg .b32 %r<9>;\n") +
+                             ".loc 1 2 1\nmov.u32 %r1, %tid.x;\n" + body + ".loc 1 3 1\nret;\n}\n";
+    return timed(m, text, {40, 96}, {}, 32, {{"late.cu", 2, last}}).clocks;
+  };
+  // Ends and barriers keep their order, one after the other.
+  EXPECT_LE(run("min.u32 %r2, %r1, 7;\n", 3), 100);
+  EXPECT_LE(run("bar.sync 0;\nmin.u32 %r2, %r1, 7;\n", 3), 200);
+  EXPECT_LT(run("bar.sync 0;\n", 3), run("bar.sync 0;\n", 0));
+}
+
+// A load comes, then code is fetched: each has its own clocks.
+TEST(Time, AWaitForCodeIsNoWaitForMemory) {
+  machine m = sample_of(find_machine("h100"), 1);
+  const buffer<uint64_t> from(1);
+  const std::string text = kernel_text(1, "ld.global.u32 %r1, [%P0];\n" + repeated(28, "min.u32 %r2, %t, 7;\n") +
+                                              "bra next;\nnext:\n" + repeated(40, "min.u32 %r3, %r1, 7;\n"));
+  const timed_launch t = timed(m, text, {1, 32}, {from.address()});
+  EXPECT_NEAR(t.waited[wait::code], 3 * m.first_code, 2);
+  EXPECT_GT(t.waited[wait::global], m.dram - 100);
+}
+
+TEST(Time, LinesOfAFile) {
+  const machine m = one_processor();
+  const auto in_range = [&](const std::string& file) {
+    const timed_launch t = timed(m, late_warp(), {1, 64}, {}, 32, {{"late.cu", 2, 2}, {file, 2, 2}});
+    EXPECT_EQ(t.costless.at(0), 4u);
+    return t.costless.at(1);
+  };
+  EXPECT_EQ(in_range("late.cu"), 4u);
+  EXPECT_EQ(in_range("ate.cu"), 0u);  // a file's whole name
+  EXPECT_EQ(in_range("nosuch.cu"), 0u);
 }
 
 TEST(Time, HalfTheBlocksTakeTwiceAsLong) {
@@ -415,6 +555,14 @@ TEST(Time, EachGpuIsComplete) {
   EXPECT_THROW(set(m, "dram", std::nan("")), std::invalid_argument);
   set(m, "dram", 40);
   EXPECT_EQ(m.dram, 40);
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, double>>{
+           {"dram", 2.7e8}, {"alu", 1e12}, {"processors", 0}, {"ghz", 0}, {"port_bytes", 0}, {"threads", 0},
+           {"registers", 0}, {"alu_every", 1e9}, {"launch_us", HUGE_VAL}, {"dram_bytes", 1e9}, {"sleep", 1e6}})
+    EXPECT_THROW(set(m, name, value), std::invalid_argument) << name;
+  for (const constant& c : constants()) {
+    EXPECT_NO_THROW(set(m, c.name, c.least)) << c.name;
+    EXPECT_NO_THROW(set(m, c.name, c.most)) << c.name;
+  }
 }
 
 TEST(Time, WithoutEndIsAnError) {
@@ -426,6 +574,7 @@ TEST(Time, WithoutEndIsAnError) {
     ADD_FAILURE() << "it ended";
   } catch (const ptx::error& e) {
     EXPECT_EQ(e.kind, "no progress");
+    EXPECT_NE(std::string(e.what()).find("nothing changes that others could wait for"), std::string::npos) << e.what();
   }
 }
 

@@ -27,6 +27,18 @@ const source_line& own_line(const kernel& k, std::size_t pc, const std::vector<s
 
 std::string_view name(wait w) { return wait_names[static_cast<std::size_t>(w)]; }
 
+void way::sum_up() {
+  std::sort(steps_.begin(), steps_.end());
+  std::size_t n = 0;
+  for (const auto& step : steps_)
+    if (n != 0 && steps_[n - 1].first == step.first)
+      steps_[n - 1].second += step.second;
+    else
+      steps_[n++] = step;
+  steps_.resize(n);
+  room_ = std::max(room_, 2 * n);
+}
+
 double waits::total() const {
   double sum = 0;
   for (const double c : clocks) sum += c;

@@ -7,20 +7,28 @@
 
 namespace ptx::time {
 
-// Of one warp: instructions, and the clocks from the one before to each.
+// Of one warp: instructions, and the clocks from the one before to each. An instruction may come several times.
 class way {
  public:
   void add(uint32_t pc, uint32_t clocks) {
     if (!steps_.empty() && steps_.back().first == pc)
       steps_.back().second += clocks;
     else
-      steps_.emplace_back(pc, clocks);
+      more(pc, clocks);
   }
   void clear() { steps_.clear(); }
   const std::vector<std::pair<uint32_t, uint32_t>>& steps() const { return steps_; }
 
  private:
+  void more(uint32_t pc, uint32_t clocks) {
+    if (steps_.size() >= room_) sum_up();
+    steps_.emplace_back(pc, clocks);
+  }
+  // Where a warp meets no other for long: an entry for each instruction.
+  void sum_up();
+
   std::vector<std::pair<uint32_t, uint32_t>> steps_;
+  std::size_t room_ = 8192;
 };
 
 class account {

@@ -18,7 +18,6 @@ class byte_pipe {
 
   // When the last of these bytes has passed.
   cycle pass(cycle at, uint32_t bytes) {
-    total_ += bytes;
     for (std::size_t b = with_room(at / bucket_clocks);; b = with_room(b)) {
       const uint32_t fits = std::min(bytes, capacity_ - used_[b]);
       used_[b] += fits;
@@ -28,7 +27,6 @@ class byte_pipe {
       if (bytes == 0) return std::max(at, static_cast<cycle>(b * bucket_clocks + offset));
     }
   }
-  uint64_t total() const { return total_; }
 
  private:
   static constexpr uint32_t bucket_clocks = 32;
@@ -52,7 +50,6 @@ class byte_pipe {
   }
 
   uint32_t capacity_;
-  uint64_t total_ = 0;
   std::vector<uint32_t> next_, used_;
 };
 

@@ -1,7 +1,11 @@
-// LOP3 takes three operands, IADD3 and IMAD too, and comparisons combine with another predicate.
+// What ptxas makes one machine instruction of, as its code for sm_90 shows: LOP3 is any logic of three inputs, IADD3 adds
+// three, IMAD and LEA add to a product or a shift, LOP3 also compares with 0, and a comparison takes another predicate.
 #include "program.hpp"
 
+#include "../src/decoder.hpp"
+
 #include <map>
+#include <set>
 
 namespace ptx::time {
 namespace {
@@ -34,15 +38,31 @@ struct lives {
 
 bool is_logic(std::string_view name) { return name == "and" || name == "or" || name == "xor" || name == "not"; }
 
+// What a machine instruction reads. An immediate or a constant takes the place of a register.
+struct inputs {
+  std::multiset<uint16_t> registers;
+  int constants = 0;
+  bool full = false;  // a product or a shift beside the sum
+};
+
+inputs inputs_of(const instruction& i, const operation& o) {
+  inputs in;
+  in.registers.insert(o.source.begin(), o.source.begin() + o.sources);
+  for (const uint32_t c : i.from_columns) in.constants += c != no_operand && (c & is_constant) != 0;
+  return in;
+}
+
 class fuser {
  public:
   fuser(const kernel& k, std::vector<operation>& all, const std::vector<std::size_t>& block_of)
-      : k_(k), all_(all), block_of_(block_of), lives_(all) {}
+      : k_(k), all_(all), block_of_(block_of), lives_(all) {
+    for (std::size_t pc = 0; pc < all.size(); ++pc) inputs_.push_back(inputs_of(k.code[pc], all[pc]));
+  }
 
   void run() {
     for (std::size_t pc = 0; pc < all_.size(); ++pc) {
       if (all_[pc].free) continue;
-      take_in_a_source(pc);
+      take_in_sources(pc);
       vanish_into_comparison(pc);
     }
   }
@@ -54,25 +74,64 @@ class fuser {
     return only ? l.definition : pc;
   }
 
-  void take_in_a_source(std::size_t pc) {
+  void take_in_sources(std::size_t pc) {
     operation& o = all_[pc];
     for (int s = 0; s < o.sources; ++s) {
       const std::size_t from = only_source(lives_.registers[o.source[s]], pc);
       if (from == pc || k_.code[from].guard.index != no_operand || all_[from].free || !combine(from, pc)) continue;
-      if (mnemonic_of(opcode_of(k_.text[from])) == "mul" && !has(opcode_of(k_.text[pc]), "64")) o.where = pipe::fma;
       all_[from].free = true;
-      return;
+      if (name_of(from) != "mul") continue;
+      o.where = pipe::fma;
+      o.issues = 1;
+      o.latency = all_[from].latency;
     }
   }
 
-  // Are these two one machine instruction?
-  bool combine(std::size_t from, std::size_t pc) const {
+  std::string_view name_of(std::size_t pc) const { return mnemonic_of(opcode_of(k_.text[pc])); }
+
+  // "3" of "shl.b32 %r1, %r2, 3;"
+  static std::string_view last_operand(std::string_view text) {
+    const std::string_view last = trimmed(text.substr(text.rfind(',') + 1));
+    return trimmed(last.substr(0, last.find(';')));
+  }
+  static bool compares_with_zero(std::string_view text, std::string_view op) {
+    return (has(op, ".eq") || has(op, ".ne")) && last_operand(text) == "0";
+  }
+
+  // Are these two one machine instruction? Then its inputs become those of `pc`.
+  bool combine(std::size_t from, std::size_t pc) {
+    const std::string_view name = name_of(pc), of = name_of(from);
+    inputs both = inputs_[from];
+    both.constants += inputs_[pc].constants;
+    both.registers.insert(inputs_[pc].registers.begin(), inputs_[pc].registers.end());
+    both.registers.erase(all_[from].result[0]);
+    const bool fits = is_logic(name) || name == "setp" ? is_logic(of) && logic(both, pc) : sum(both, from, pc);
+    if (fits) inputs_[pc] = std::move(both);
+    return fits;
+  }
+
+  bool logic(inputs& both, std::size_t pc) const {
+    const std::string_view op = opcode_of(k_.text[pc]);
+    if (name_of(pc) == "setp") {
+      if (has(op, "64") || all_[pc].from_flags != all_[pc].guarded || !compares_with_zero(k_.text[pc], op)) return false;
+      --both.constants;
+    }
+    const std::set<uint16_t> distinct(both.registers.begin(), both.registers.end());
+    return both.constants <= 1 && static_cast<int>(distinct.size()) + both.constants <= 3;
+  }
+
+  bool sum(inputs& both, std::size_t from, std::size_t pc) const {
     const std::string_view op = opcode_of(k_.text[pc]), source = opcode_of(k_.text[from]);
     const std::string_view name = mnemonic_of(op), of = mnemonic_of(source);
-    if (is_logic(name)) return is_logic(of) && (!has(op, ".pred") || of == "not");
-    if ((name != "add" && name != "sub") || is_float(k_.code[pc].t)) return false;
-    if (has(op, "64")) return has(source, "mul.wide");
-    return of == "shl" || of == "add" || of == "sub" || of == "neg" || (of == "mul" && has(source, ".lo"));
+    if ((name != "add" && name != "sub") || is_float(k_.code[pc].t) || inputs_[pc].full || inputs_[from].full)
+      return false;
+    if (of == "add" || of == "sub" || of == "neg")
+      return has(op, "64") == has(source, "64") && static_cast<int>(both.registers.size()) + both.constants <= 3;
+    // The sum has room for one product or shift and another number.
+    if (inputs_[pc].registers.size() + static_cast<std::size_t>(inputs_[pc].constants) > 2) return false;
+    both.full = true;
+    if (of == "shl") return has(op, "64") == has(source, "64") && !last_operand(k_.text[from]).starts_with('%');
+    return of == "mul" && (has(op, "64") ? has(source, ".wide") && name == "add" : has(source, ".lo"));
   }
 
   // "and.pred" of a comparison: the comparison takes the other predicate.
@@ -90,6 +149,7 @@ class fuser {
   std::vector<operation>& all_;
   const std::vector<std::size_t>& block_of_;
   lives lives_;
+  std::vector<inputs> inputs_;
 };
 
 }  // namespace

@@ -1,64 +1,64 @@
 #include "machine.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
+#include <cstdio>
 #include <stdexcept>
 
 namespace ptx::time {
 namespace {
 
+// Within these ranges no clock and no byte overflows its type.
 constexpr constant all_constants[] = {
-    {"ghz", &machine::ghz},
-    {"launch_us", &machine::launch_us},
-    {"processors", &machine::processors},
-    {"registers", &machine::registers},
-    {"shared_bytes", &machine::shared_bytes},
-    {"threads", &machine::threads},
-    {"blocks", &machine::blocks},
-    {"reserved_bytes", &machine::reserved_bytes},
-    {"l1_bytes", &machine::l1_bytes},
-    {"alu_every", &machine::alu_every},
-    {"fma_every", &machine::fma_every},
-    {"fp32_every", &machine::fp32_every},
-    {"fp64_every", &machine::fp64_every},
-    {"slow_every", &machine::slow_every},
-    {"shuffle_every", &machine::shuffle_every},
-    {"wavefront_every", &machine::wavefront_every},
-    {"atomic_wavefront_every", &machine::atomic_wavefront_every},
-    {"queue", &machine::queue},
-    {"alu", &machine::alu},
-    {"wide", &machine::wide},
-    {"fp64", &machine::fp64},
-    {"slow", &machine::slow},
-    {"mufu", &machine::mufu},
-    {"special", &machine::special},
-    {"vote", &machine::vote},
-    {"redux", &machine::redux},
-    {"match", &machine::match},
-    {"to_guard", &machine::to_guard},
-    {"shuffle", &machine::shuffle},
-    {"shared", &machine::shared},
-    {"shared_atomic", &machine::shared_atomic},
-    {"l1", &machine::l1},
-    {"l2", &machine::l2},
-    {"dram", &machine::dram},
-    {"atomic", &machine::atomic},
-    {"bulk", &machine::bulk},
-    {"barrier", &machine::barrier},
-    {"warp_sync", &machine::warp_sync},
-    {"taken", &machine::taken},
-    {"not_taken", &machine::not_taken},
-    {"divergent", &machine::divergent},
-    {"fence", &machine::fence},
-    {"sleep", &machine::sleep},
-    {"first_code", &machine::first_code},
-    {"dram_bytes", &machine::dram_bytes},
-    {"l2_bytes", &machine::l2_bytes},
-    {"port_bytes", &machine::port_bytes},
-    {"atomic_every", &machine::atomic_every},
-    {"first_blocks", &machine::first_blocks},
-    {"next_block", &machine::next_block},
+    {"ghz", &machine::ghz, .1, 10},
+    {"launch_us", &machine::launch_us, 0, 1e6},
+    {"processors", &machine::processors, 1, 1024},
+    {"registers", &machine::registers, 1, 1e8},
+    {"shared_bytes", &machine::shared_bytes, 1, 1e8},
+    {"threads", &machine::threads, 1, 1e8},
+    {"blocks", &machine::blocks, 1, 1e8},
+    {"reserved_bytes", &machine::reserved_bytes, 0, 1e6},
+    {"l1_bytes", &machine::l1_bytes, 1, 1e8},
+    {"alu_every", &machine::alu_every, 0, 1e4},
+    {"fma_every", &machine::fma_every, 0, 1e4},
+    {"fp32_every", &machine::fp32_every, 0, 1e4},
+    {"fp64_every", &machine::fp64_every, 0, 1e4},
+    {"slow_every", &machine::slow_every, 0, 1e4},
+    {"shuffle_every", &machine::shuffle_every, 0, 1e4},
+    {"wavefront_every", &machine::wavefront_every, 0, 1e4},
+    {"atomic_wavefront_every", &machine::atomic_wavefront_every, 0, 1e4},
+    {"queue", &machine::queue, 0, 1e6},
+    {"alu", &machine::alu, 0, 1e6},
+    {"wide", &machine::wide, 0, 1e6},
+    {"fp64", &machine::fp64, 0, 1e6},
+    {"slow", &machine::slow, 0, 1e6},
+    {"mufu", &machine::mufu, 0, 1e6},
+    {"special", &machine::special, 0, 1e6},
+    {"vote", &machine::vote, 0, 1e6},
+    {"redux", &machine::redux, 0, 1e6},
+    {"match", &machine::match, 0, 1e6},
+    {"to_guard", &machine::to_guard, 0, 1e6},
+    {"shuffle", &machine::shuffle, 0, 1e6},
+    {"shared", &machine::shared, 0, 1e6},
+    {"shared_atomic", &machine::shared_atomic, 0, 1e6},
+    {"l1", &machine::l1, 0, 1e6},
+    {"l2", &machine::l2, 0, 1e6},
+    {"dram", &machine::dram, 0, 1e6},
+    {"atomic", &machine::atomic, 0, 1e6},
+    {"bulk", &machine::bulk, 0, 1e6},
+    {"barrier", &machine::barrier, 0, 1e6},
+    {"warp_sync", &machine::warp_sync, 0, 1e6},
+    {"taken", &machine::taken, 0, 1e6},
+    {"not_taken", &machine::not_taken, 0, 1e6},
+    {"divergent", &machine::divergent, 0, 1e6},
+    {"fence", &machine::fence, 0, 1e6},
+    {"sleep", &machine::sleep, 0, 100},
+    {"first_code", &machine::first_code, 0, 1e6},
+    {"dram_bytes", &machine::dram_bytes, 1, 1e7},
+    {"l2_bytes", &machine::l2_bytes, 1, 1e7},
+    {"port_bytes", &machine::port_bytes, 1, 1e7},
+    {"atomic_every", &machine::atomic_every, 0, 1e4},
+    {"first_blocks", &machine::first_blocks, 0, 1e6},
+    {"next_block", &machine::next_block, 0, 1e6},
 };
 
 }  // namespace
@@ -68,8 +68,11 @@ std::span<const constant> constants() { return all_constants; }
 void set(machine& m, std::string_view name, double value) {
   for (const constant& c : all_constants) {
     if (c.name != name) continue;
-    if (!(value >= 0) || !std::isfinite(value))
-      throw std::invalid_argument(std::string(name) + " must be a number from 0 on");
+    if (!(value >= c.least && value <= c.most)) {
+      char range[64];
+      std::snprintf(range, sizeof range, " must be a number from %g to %g", c.least, c.most);
+      throw std::invalid_argument(std::string(name) + range);
+    }
     m.*c.value = value;
     return;
   }
@@ -95,7 +98,7 @@ machine sample_of(machine m, uint32_t processors) {
 
 machine with_more_blocks(machine m, double factor) {
   for (double machine::* const value :
-       {&machine::registers, &machine::shared_bytes, &machine::threads, &machine::blocks})
+       {&machine::registers, &machine::shared_bytes, &machine::l1_bytes, &machine::threads, &machine::blocks})
     m.*value *= factor;
   return m;
 }

@@ -63,10 +63,11 @@ struct machine {
 struct constant {
   std::string_view name;
   double machine::* value;
+  double least, most;
 };
 // All of the above that are numbers.
 std::span<const constant> constants();
-// Throws std::invalid_argument for an unknown name, or a value that is negative or not finite.
+// Throws std::invalid_argument for an unknown name, or a value out of its range.
 void set(machine& m, std::string_view name, double value);
 
 std::span<const machine> machines();
@@ -76,7 +77,7 @@ const machine& find_machine(std::string_view name);
 // A part of the GPU: `processors` multiprocessors with their share of the memory, which behave as on the whole GPU.
 machine sample_of(machine m, uint32_t processors);
 
-// Times `factor` as many blocks fit a multiprocessor.
+// Times `factor` as many blocks fit a multiprocessor, and leave each the same part of L1.
 machine with_more_blocks(machine m, double factor);
 
 // Blocks of a kernel that a multiprocessor holds at once; at least 1.

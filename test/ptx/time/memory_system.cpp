@@ -15,6 +15,25 @@ cycle occupy(memory_port& port, cycle now, double clocks) {
 
 }  // namespace
 
+bool l1_cache::hits(uint64_t sector) {
+  const uint64_t number = sector / line_sectors;
+  const auto bit = static_cast<uint8_t>(1u << sector % line_sectors);
+  const auto [found, fresh] = places_.try_emplace(number);
+  if (!fresh) {
+    lines_.splice(lines_.begin(), lines_, found->second);
+  } else {
+    lines_.push_front({number, 0});
+    found->second = lines_.begin();
+    if (lines_.size() > room_) {
+      places_.erase(lines_.back().number);
+      lines_.pop_back();
+    }
+  }
+  const bool there = (lines_.front().sectors & bit) != 0;
+  lines_.front().sectors |= bit;
+  return there;
+}
+
 memory_system::answer memory_system::access(memory_port& port, const access_record& a, const instruction& i,
                                             const operation& o, cycle now, bool polls) {
   if (i.how == flow::warp_sync)
@@ -66,7 +85,7 @@ cycle memory_system::load(memory_port& port, const access_record& a, const opera
   if (!o.keeps_l1) return read(port, a.sectors, begun);
   missing_.clear();
   for (const uint64_t sector : a.sectors)
-    if (!hits_l1(port, sector)) missing_.push_back(sector);
+    if (!port.l1.hits(sector)) missing_.push_back(sector);
   return missing_.empty() ? begun + static_cast<cycle>(m_.l1) : read(port, missing_, begun);
 }
 
@@ -84,19 +103,6 @@ cycle memory_system::read(memory_port& port, std::span<const uint64_t> sectors, 
   const cycle from_l2 = passed + static_cast<cycle>(m_.l2);
   if (fresh == 0) return from_l2;
   return std::max(from_l2, dram_.pass(passed, sector_bytes * fresh) + static_cast<cycle>(m_.dram));
-}
-
-// A line has one place. What was there leaves it.
-bool memory_system::hits_l1(memory_port& port, uint64_t sector) {
-  const uint64_t line = sector / line_sectors, at = (line ^ line >> 11) % port.l1_lines.size();
-  const auto bit = static_cast<uint8_t>(1u << sector % line_sectors);
-  if (port.l1_lines[at] != line) {
-    port.l1_lines[at] = line;
-    port.l1_sectors[at] = 0;
-  }
-  const bool there = (port.l1_sectors[at] & bit) != 0;
-  port.l1_sectors[at] |= bit;
-  return there;
 }
 
 // Is the sector touched for the first time? L2 begins cold and keeps all that a launch touches.

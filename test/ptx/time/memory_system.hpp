@@ -7,20 +7,38 @@
 #include "../src/launch_run.hpp"
 
 #include <array>
+#include <list>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
 namespace ptx::time {
 
+// A line may be in any place, so that hits do not depend on where the host has the buffers.
+class l1_cache {
+ public:
+  explicit l1_cache(std::size_t lines) : room_(lines) {}
+
+  // Is the sector there? It is then. A line that comes drives out the one that was used longest ago.
+  bool hits(uint64_t sector);
+
+ private:
+  struct line {
+    uint64_t number;
+    uint8_t sectors;  // those that are there, as bits
+  };
+  std::size_t room_;
+  std::list<line> lines_;  // the last used first
+  std::unordered_map<uint64_t, std::list<line>::iterator> places_;
+};
+
 // What the schedulers of one multiprocessor share.
 struct memory_port {
   double busy = 0;  // until when it takes loads, stores and shuffles
   double out = 0;   // until when its requests to L2 have left
-  std::vector<uint64_t> l1_lines;
-  std::vector<uint8_t> l1_sectors;  // of each line, those that are there
+  l1_cache l1;
 
-  explicit memory_port(std::size_t lines) : l1_lines(lines, ~uint64_t{0}), l1_sectors(lines, 0) {}
+  explicit memory_port(std::size_t lines) : l1(lines) {}
 };
 
 class memory_system {
@@ -38,8 +56,6 @@ class memory_system {
   // A bulk copy that issues `now`: when its bytes are in shared memory.
   cycle bulk_copy(memory_port& port, uint64_t from, uint32_t bytes, cycle now);
 
-  uint64_t dram_bytes() const { return dram_.total(); }
-
  private:
   cycle shared(memory_port& port, const access_record& a, const instruction& i, const operation& o, cycle now) const;
   cycle atomic(const access_record& a, cycle begun);
@@ -48,7 +64,6 @@ class memory_system {
   // multiprocessor.
   cycle read(memory_port& port, std::span<const uint64_t> sectors, cycle at);
   cycle load(memory_port& port, const access_record& a, const operation& o, cycle begun);
-  static bool hits_l1(memory_port& port, uint64_t sector);
   bool touch(uint64_t sector);
   cycle leave(memory_port& port, cycle at, std::size_t sectors) const;
 

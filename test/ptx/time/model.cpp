@@ -22,6 +22,8 @@ in_use& all() {
 
 std::shared_ptr<const program> program_of(const kernel& k, const model& m) {
   const std::lock_guard lock(all().mutex);
+  // A launch may still hold a model that is no longer in use.
+  if (all().current.get() != &m) return std::make_shared<const program>(make_program(k, m.on, m.costless));
   std::shared_ptr<const program>& p = all().programs[&k];
   if (p == nullptr) p = std::make_shared<const program>(make_program(k, m.on, m.costless));
   return p;

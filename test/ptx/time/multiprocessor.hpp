@@ -4,6 +4,7 @@
 #include "account.hpp"
 #include "memory_system.hpp"
 
+#include <algorithm>
 #include <array>
 #include <list>
 #include <memory>
@@ -20,7 +21,7 @@ class stamp {
   static constexpr cycle latest = (1u << 28) - 1;
 
   stamp() = default;
-  stamp(cycle at, wait kind) : bits_(at << 4 | static_cast<uint32_t>(kind)) {}
+  stamp(cycle at, wait kind) : bits_(std::min(at, latest) << 4 | static_cast<uint32_t>(kind)) {}
   cycle at() const { return bits_ >> 4; }
   wait kind() const { return static_cast<wait>(bits_ & 15); }
 

@@ -64,7 +64,9 @@ operation of_warp(const described& d, const machine& m) {
 }
 
 operation of_move(const described& d, const machine& m) {
-  constexpr std::string_view special_registers[] = {"%tid", "%ctaid", "%nctaid", "%ntid", "%lanemask"};
+  // Others are constants: sizes of grid and block.
+  constexpr std::string_view special_registers[] = {"%tid",  "%ctaid",    "%laneid", "%warpid",
+                                                    "%smid", "%lanemask", "%clock",  "%globaltimer"};
   for (const std::string_view reads : special_registers)
     if (has(d.text, reads)) return made(pipe::slow, m.special, wait::special);
   return nothing();

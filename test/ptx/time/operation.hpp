@@ -16,7 +16,7 @@ struct operation {
   pipe where = pipe::alu;
   uint8_t issues = 1;     // machine instructions
   bool free = false;      // ptxas makes nothing of it, or it is part of another
-  bool costless = false;  // a what-if: as free, but barriers and polls keep their order
+  bool costless = false;  // a what-if: as free, but what other warps see keeps its order
   copying copies = copying::none;
   double latency = 0;  // of its result, if it does not depend on memory
   wait kind = wait::latency;

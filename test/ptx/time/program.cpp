@@ -25,11 +25,15 @@ std::vector<std::size_t> blocks_of(const std::set<std::size_t>& begins, std::siz
   return block_of;
 }
 
-bool is_in(const kernel& k, std::size_t pc, const std::vector<line_range>& ranges) {
-  if (ranges.empty()) return false;
+// "src/block.cuh" is of "block.cuh", not of "lock.cuh".
+bool is_of(std::string_view path, std::string_view end) {
+  if (!path.ends_with(end)) return false;
+  return path.size() == end.size() || path[path.size() - end.size() - 1] == '/';
+}
+
+bool is_in(const kernel& k, std::size_t pc, const line_range& r) {
   for (const source_line* at = &k.sources[pc];; at = &k.callers[at->caller]) {
-    for (const line_range& r : ranges)
-      if (at->line >= r.first && at->line <= r.last && k.files[at->file].ends_with(r.file)) return true;
+    if (at->line >= r.first && at->line <= r.last && is_of(k.files[at->file], r.file)) return true;
     if (at->caller == no_operand) return false;
   }
 }
@@ -43,15 +47,20 @@ bool falls_through(const instruction& i, std::size_t pc) {
 program make_program(const kernel& k, const machine& m, const std::vector<line_range>& costless) {
   const std::size_t n = k.code.size();
   std::vector<operation> operations(n);
+  std::vector<uint32_t> in_range(costless.size());
   for (std::size_t pc = 0; pc < n; ++pc) {
     operations[pc] = operation_of(k.code[pc], k.text[pc], m);
     operations[pc].free |= falls_through(k.code[pc], pc);
-    operations[pc].costless = is_in(k, pc, costless);
+    for (std::size_t r = 0; r < costless.size(); ++r) {
+      if (!is_in(k, pc, costless[r])) continue;
+      operations[pc].costless = true;
+      ++in_range[r];
+    }
   }
   const std::set<std::size_t> begins = block_begins(k);
   fuse(k, operations, blocks_of(begins, n));
 
-  program p{k, {}, {}};
+  program p{k, {}, in_range, {}};
   for (auto at = begins.begin(); std::next(at) != begins.end(); ++at)
     for (const std::size_t pc : scheduled(k, operations, *at, *std::next(at)))
       p.original_pc.push_back(static_cast<uint32_t>(pc));

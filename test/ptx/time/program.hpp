@@ -11,7 +11,8 @@ namespace ptx::time {
 struct program {
   kernel code;                        // in the model's order
   std::vector<uint32_t> original_pc;  // by the pc in that order
-  std::vector<operation> operations;  // likewise
+  std::vector<uint32_t> costless;     // instructions in each of the model's ranges
+  std::vector<operation> operations;  // by the pc in that order
 };
 
 program make_program(const kernel& k, const machine& m, const std::vector<line_range>& costless);

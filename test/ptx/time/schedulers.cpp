@@ -4,6 +4,7 @@
 #include "../src/access.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace ptx::time {
@@ -49,6 +50,11 @@ void occupy_pipe(scheduler_state& s, const operation& o, const machine& m, cycle
       return;
     default: return;
   }
+}
+
+// The clocks of a nanosleep, which takes no more than a millisecond.
+cycle asleep(uint32_t nanoseconds, const machine& m) {
+  return static_cast<cycle>(std::min(nanoseconds, 1000000u) * m.ghz * m.sleep);
 }
 
 uint32_t next_pc(const warp& w) {
@@ -103,12 +109,10 @@ warp_state* timed_run::choose(multiprocessor& p, scheduler_state& s, cycle now, 
       next = std::min(next, free);
     } else if (!p.has_code[x.pc / code_line]) {
       p.has_code[x.pc / code_line] = true;
-      s.ready[at] = x.ready = x.known = now + static_cast<cycle>(m_.first_code);
-      x.reason = wait::code;
+      wait_longer(x, wait::code, now, now + static_cast<cycle>(m_.first_code));
       next = std::min(next, x.ready);
     } else if (const cycle known = copies_known(x); known > now) {
-      s.ready[at] = x.ready = x.known = known;
-      x.reason = wait::global;
+      wait_longer(x, wait::global, now, known);
       next = std::min(next, known);
     } else {
       s.last = at;
@@ -146,6 +150,15 @@ void timed_run::charge(warp_state& x, const operation& o, cycle now) {
   x.held = false;
 }
 
+// It could issue now but for another reason, until `known`.
+void timed_run::wait_longer(warp_state& x, wait reason, cycle now, cycle known) {
+  charge(x, operations_[x.pc], now);
+  x.since_barrier.add(x.pc, now - x.last);
+  x.last = now;
+  x.home->ready[x.slot] = x.ready = x.known = known;
+  x.reason = reason;
+}
+
 void timed_run::issue(multiprocessor& p, scheduler_state& s, warp_state& x, cycle now) {
   warp& w = *x.w;
   const uint32_t pc = x.pc;
@@ -173,7 +186,7 @@ void timed_run::issue(multiprocessor& p, scheduler_state& s, warp_state& x, cycl
     for (int k = 0; k < o.results; ++k) x.registers[o.result[k]] = stamp(known, kind);
     for (int k = 0; k < o.to_flags; ++k) x.flags[o.to_flag[k]] = stamp(known, kind);
   }
-  settle(p, x, pc, now, next_issue(x, o, pc, groups, acts, now, known), i.how == flow::block_barrier && acts);
+  settle(p, x, pc, now, next_issue(x, o, pc, groups, lanes, now, known), i.how == flow::block_barrier && acts);
 }
 
 memory_system::answer timed_run::result(multiprocessor& p, const instruction& i, const operation& o, cycle now,
@@ -183,9 +196,9 @@ memory_system::answer timed_run::result(multiprocessor& p, const instruction& i,
   return {now + slots - 1 + static_cast<cycle>(o.latency), o.kind};
 }
 
-// When the warp's next instruction may issue, operands aside.
-cycle timed_run::next_issue(const warp_state& x, const operation& o, uint32_t pc, std::size_t groups_before, bool acts,
-                            cycle now, cycle known) const {
+// When the warp's next instruction may issue, operands aside. lanes: that execute this one.
+cycle timed_run::next_issue(const warp_state& x, const operation& o, uint32_t pc, std::size_t groups_before,
+                            uint32_t lanes, cycle now, cycle known) const {
   const warp& w = *x.w;
   const instruction& i = code.code[pc];
   if (i.how == flow::branch || i.how == flow::branch_table) {
@@ -194,8 +207,8 @@ cycle timed_run::next_issue(const warp_state& x, const operation& o, uint32_t pc
     return now + static_cast<cycle>(split ? m_.divergent : taken ? m_.taken : m_.not_taken);
   }
   if (o.where == pipe::control && i.how == flow::warp_sync) return now + static_cast<cycle>(m_.warp_sync);
-  const bool sleeps = o.where == pipe::control && i.how == flow::next && acts && i.from_columns[0] != no_operand;
-  if (sleeps) return now + static_cast<cycle>(get<uint32_t>(w.in(i.from_columns[0]), 0) * m_.ghz * m_.sleep);
+  const bool sleeps = o.where == pipe::control && i.how == flow::next && lanes != 0 && i.from_columns[0] != no_operand;
+  if (sleeps) return now + asleep(get<uint32_t>(w.in(i.from_columns[0]), std::countr_zero(lanes)), m_);
   if (o.kind == wait::atomic && i.moves == traffic::none) return known;  // a fence
   return now + (o.costless ? 1u : std::max<uint32_t>(1, o.issues));
 }
@@ -210,9 +223,6 @@ void timed_run::settle(multiprocessor& p, warp_state& x, uint32_t pc, cycle now,
     earliest = std::max(earliest, x.earliest);
   }
   find_next(x, earliest);
-  if (!x.done) return;
-  arrive(p, x, pc, now);
-  leave_block(p, x, now);
 }
 
 }  // namespace ptx::time

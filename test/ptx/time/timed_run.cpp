@@ -13,6 +13,9 @@ namespace {
 // early or too late.
 constexpr cycle quantum = 64;
 
+// A launch in which nothing changes for so many clocks, some milliseconds, hangs.
+constexpr cycle no_progress = 1 << 23;
+
 // The model decides on all orders; it needs sectors and wavefronts, and nothing is checked.
 settings timed_settings() {
   settings s = current_settings();
@@ -54,12 +57,18 @@ counters timed_run::run() {
   for (std::size_t slot = 0; slot < resident_; ++slot)
     for (multiprocessor& p : processors_)
       if (!place(p, static_cast<cycle>(static_cast<double>(slot) * m_.first_blocks))) break;
-  for (cycle until = quantum; !live_.empty(); until += quantum) {
+  for (cycle until = quantum, changed = 0; !live_.empty(); until += quantum) {
     cycle next = never;
     for (multiprocessor& p : processors_) next = std::min(next, go(p, until));
     if (live_.empty()) break;
     if (next == never) report_deadlock();
     if (next > until) until = next / quantum * quantum;
+    if (seen_changes_ != changes) {
+      seen_changes_ = changes;
+      changed = until;
+    } else if (until - changed > no_progress) {
+      report_no_progress(live_.front());
+    }
     if (until > stamp::latest / 2)
       throw error("no progress", "PTX engine: a launch takes longer than the model of time can count: over " +
                                      std::to_string(stamp::latest / 2 / m_.ghz * 1e-6) + " ms\n");
@@ -77,7 +86,7 @@ timed_launch timed_run::report(const program& p) const {
   t.resident_blocks = static_cast<uint32_t>(resident_);
   t.registers = registers_;
   t.shared_bytes = code.shared_bytes + job.dynamic_shared;
-  t.dram_bytes = static_cast<double>(memory_.dram_bytes());
+  t.costless = p.costless;
   const double warps = m_.processors * static_cast<double>(resident_) * ((t.threads + 31) / 32);
   account_.report(t, p, model_.helpers, warps * end_);
   t.issue_active = t.slots / (schedulers_each * m_.processors * std::max(end_, 1u));
@@ -122,8 +131,7 @@ void timed_run::leave_block(multiprocessor& p, const warp_state& x, cycle now) {
 // x came to a barrier, or ended: others may wait no longer.
 void timed_run::arrive(multiprocessor& p, warp_state& x, uint32_t pc, cycle now) {
   block_state& b = p.home(x);
-  const auto clocks = static_cast<cycle>(m_.barrier);
-  const cycle at = now + clocks;
+  const cycle at = std::max(now + static_cast<cycle>(m_.barrier), x.last);
   bool woke = b.warps.size() == 1;
   for (const auto& y : b.warps) {
     if (y.get() == &x || !y->waits || y->done || !is_ready(*y)) continue;
@@ -137,11 +145,11 @@ void timed_run::arrive(multiprocessor& p, warp_state& x, uint32_t pc, cycle now)
   if (x.done) return;
   if (!is_ready(x)) return stop(x, false);
   if (woke) {  // the last one
-    x.since_barrier.add(pc, clocks);
+    x.since_barrier.add(pc, at - x.last);
     account_.longest(x.since_barrier);
     x.since_barrier.clear();
   }
-  account_.spend(pc, wait::barrier, clocks);
+  account_.spend(pc, wait::barrier, at - x.last);
   x.last = x.earliest = at;
 }
 
@@ -175,15 +183,15 @@ void timed_run::find_next(warp_state& x, cycle earliest) {
     x.pc = w.groups[g].pc;
     const operation& o = operations_[x.pc];
     const instruction& i = code.code[x.pc];
-    const bool meets = i.how == flow::block_barrier || i.relaxed || i.acquires || o.copies == copying::poll;
-    if ((!o.free && !o.costless) || (o.costless && meets)) {
+    const bool others_see = i.how == flow::block_barrier || i.how == flow::exit || i.relaxed || i.acquires ||
+                            o.copies == copying::poll;
+    if ((!o.free && !o.costless) || (o.costless && others_see)) {
       x.ready = x.known = when_known(x, o, earliest, x.reason);
       x.waits = false;
       x.home->ready[x.slot] = x.ready;
       return;
     }
     execute_free(x, g, o);
-    if (w.alive == 0) return stop(x, true);
   }
 }
 
