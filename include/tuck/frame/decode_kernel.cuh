@@ -158,12 +158,15 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
 
   template <class Share> __device__ void decode_chunks(const Share& share) {
     if (job_.out_values == 0) return;
-    if constexpr (fetches) return fetch_and_decode_chunks(share);
-    for (uint64_t i = temp_.first_chunk + share.index(); i < temp_.end_chunk; i += share.count()) {
-      if (!is_delta && threadIdx.x == 0) find_part(i);
-      decode_chunk(i, [&](const auto& output_of) {
-        return decoder(temp_.chunk).decode(temp_.codec.get(), temp_.view.get(), i, output_of);
-      });
+    if constexpr (fetches) {
+      fetch_and_decode_chunks(share);
+    } else {
+      for (uint64_t i = temp_.first_chunk + share.index(); i < temp_.end_chunk; i += share.count()) {
+        if (!is_delta && threadIdx.x == 0) find_part(i);
+        decode_chunk(i, [&](const auto& output_of) {
+          return decoder(temp_.chunk).decode(temp_.codec.get(), temp_.view.get(), i, output_of);
+        });
+      }
     }
   }
   // The same, with the next chunk on its way to shared memory.

@@ -216,7 +216,13 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
           if (threadIdx.x == 0) *reinterpret_cast<uint64_t*>(encoded()) = chunk_source().at(0);
       }
     }
-    if constexpr (!chunk_waits) return write_chunk(temp_.chunk, kind, temp_.values, size, temp_.chunk_sum.get());
+    if constexpr (chunk_waits)
+      leave(kind, size);
+    else
+      write_chunk(temp_.chunk, kind, temp_.values, size, temp_.chunk_sum.get());
+  }
+  // Lets the current chunk wait.
+  __device__ void leave(chunk_kind kind, uint32_t size) {
     if (threadIdx.x != 0) return;
     temp_.waiting.any = true;
     temp_.waiting.kind = kind;
