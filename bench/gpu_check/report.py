@@ -53,6 +53,17 @@ def read(path, environment):
     return report
 
 
+def latest(paths, environment):
+    """The path of the last report that was made here; None where there is none."""
+    for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
+        try:
+            read(path, environment)
+        except BadReport:
+            continue
+        return path
+    return None
+
+
 def check_shape(path, report):
     if not isinstance(report, dict) or report.get("schema") != SCHEMA:
         raise BadReport(f"{path} is no file of {SCHEMA}")
@@ -94,7 +105,11 @@ def lines(figures):
 def save(path, report):
     """The report, and the summary beside it."""
     write(path, as_text(report))
-    write(path.with_suffix(".txt"), summary(report))
+    try:
+        text = summary(report)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # the steps that follow are worth more
+        text = f"{steps_table(report)}\nNo summary can be made of these figures: {error!r}\n"
+    write(path.with_suffix(".txt"), text)
 
 
 # -- the summary ---------------------------------------------------------------------------------------------------
