@@ -53,7 +53,7 @@ done
 exit 0"""
 # tuck-bench at a limit: it ends its row at a polite signal, and writes what it has. The first time only.
 CUT_OFF = """out=
-for word; do test "$out" = next && out=$word; test "$word" = --out && out=next; done
+for word; do test "$word" = --list && exit; test "$out" = next && out=$word; test "$word" = --out && out=next; done
 test -e DATA.again && cat DATA.again > "$out" && exit
 mv DATA.next DATA.again 2> /dev/null
 trap 'cat DATA > "$out"; exit 130' TERM
