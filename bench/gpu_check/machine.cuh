@@ -21,10 +21,10 @@ inline void machine(const experiment_settings&) {
 #else
 
 // Name, instructions of a step as ptxas 13.0 makes them for sm_90, text. ptxas makes one instruction of two steps, or
-// none, where it can (a + b + c; a shuffle by the same lane twice; a barrier of a warp whose mask it knows): these are
-// chains that it keeps.
+// none, where it can (a + b + c; a shuffle by the same lane twice; a barrier of a warp that has not diverged, which is a
+// NOP): these are chains that it keeps.
 // %0: what the chain goes through; %1: an operand that the compiler does not know; %2: the lane's own word of shared
-// memory; %3: the mask of all lanes, which the compiler does not know either; %4: the lane's own word of global memory.
+// memory; %3: the lane's own word of global memory.
 #define TUCK_CHAINS(X)                                                                                       \
   X(add_with_carry_twice, 2, "add.cc.u32 %0, %0, %1; addc.u32 %0, %0, %2;")                                  \
   X(mad, 1, "mad.lo.u32 %0, %0, %1, %1;")                                                                    \
@@ -47,9 +47,8 @@ inline void machine(const experiment_settings&) {
   X(shared_load, 1, "ld.volatile.shared.u32 %0, [%0];")                                                      \
   X(shared_store_load, 2, "st.volatile.shared.u32 [%2], %0; ld.volatile.shared.u32 %0, [%2];")               \
   X(shared_atomic, 1, "atom.shared.add.u32 %0, [%2], %0;")                                                   \
-  X(barrier_of_warp, 1, "bar.warp.sync %3;")                                                                 \
   X(barrier, 1, "bar.sync 0;")                                                                               \
-  X(fence_after_store, 2, "st.volatile.global.u32 [%4], %0; fence.acq_rel.gpu;")
+  X(fence_after_store, 2, "st.volatile.global.u32 [%3], %0; fence.acq_rel.gpu;")
 
 enum class chain {
 #define TUCK_CHAIN(name, instructions, text) name,
@@ -58,9 +57,9 @@ enum class chain {
 };
 
 template <chain What>
-__device__ __forceinline__ void chain_step(uint32_t& x, uint32_t y, uint32_t at, uint32_t all, uint32_t* word) {
+__device__ __forceinline__ void chain_step(uint32_t& x, uint32_t y, uint32_t at, uint32_t* word) {
 #define TUCK_CHAIN(name, instructions, text) \
-  if constexpr (What == chain::name) asm volatile(text : "+r"(x) : "r"(y), "r"(at), "r"(all), "l"(word) : "memory");
+  if constexpr (What == chain::name) asm volatile(text : "+r"(x) : "r"(y), "r"(at), "l"(word) : "memory");
   TUCK_CHAINS(TUCK_CHAIN)
 #undef TUCK_CHAIN
 }
@@ -74,7 +73,7 @@ __device__ __forceinline__ uint32_t clock_now() {
 }
 
 // Clocks of chain_steps by each warp, the fewest of several runs; behind them those of the first warp's first run.
-template <chain What> __global__ void chain_kernel(uint32_t* clocks, uint32_t y, uint32_t all) {
+template <chain What> __global__ void chain_kernel(uint32_t* clocks, uint32_t y) {
   __shared__ uint32_t words[1024];
   const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(words + threadIdx.x));
   words[threadIdx.x] = at;  // of which shared_load is a chain
@@ -84,7 +83,7 @@ template <chain What> __global__ void chain_kernel(uint32_t* clocks, uint32_t y,
     __syncthreads();
     const uint32_t begin = clock_now();
 #pragma unroll
-    for (int i = 0; i < chain_steps; ++i) chain_step<What>(x, y, at, all, word);
+    for (int i = 0; i < chain_steps; ++i) chain_step<What>(x, y, at, word);
     const uint32_t took = clock_now() - begin;
     if (run == 0) first = took;
     fewest = min(fewest, took);
@@ -148,13 +147,14 @@ __global__ void sleep_kernel(uint32_t times, uint32_t* nanoseconds) {
   nanoseconds[0] = static_cast<uint32_t>(end - begin);
 }
 
-// Each block reads all of `from` in the second level, from a place of its own on. Clocks of the slowest block.
+// Each block reads all of `from` in the second level, from a place of its own on; `count` is a power of two. Clocks of
+// the slowest block.
 __global__ void read_kernel(const uint4* from, uint32_t count, uint32_t* clocks) {
   const uint32_t begin = clock_now();
-  uint32_t sum = 0, at = threadIdx.x + blockIdx.x * 8192 % count;
+  uint32_t sum = 0, at = threadIdx.x + blockIdx.x * 8192;
 #pragma unroll 8
   for (uint32_t i = 0; i < count; i += blockDim.x, at += blockDim.x) {
-    const uint4 v = __ldcg(from + at % count);
+    const uint4 v = __ldcg(from + (at & (count - 1)));
     sum += v.x ^ v.y ^ v.z ^ v.w;
   }
   __syncthreads();
@@ -233,7 +233,7 @@ class machine_check {
     tools::require(cudaMemsetAsync(memory.all().data(), 0, bytes, stream_));
     int processors = 0;
     tools::require(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0));
-    for (const auto& [what, blocks] : {std::pair{"port, bytes a clock", 1}, std::pair{"second level, bytes a clock", 2 * processors}}) {
+    for (const auto& [what, blocks] : {std::pair{"port", 1}, std::pair{"second level", 2 * processors}}) {
       double best = 0;
       for (int run = 0; run < 3; ++run) {
         clear();
@@ -271,7 +271,7 @@ class machine_check {
     }
     for (auto& [what, clocks] : {std::pair{"between the first blocks", &between}, std::pair{"next block", &next}}) {
       if (clocks->empty()) continue;
-      std::nth_element(clocks->begin(), clocks->begin() + static_cast<std::ptrdiff_t>(clocks->size() / 2), clocks->end());
+      std::sort(clocks->begin(), clocks->end());
       found(what, (*clocks)[clocks->size() / 2]);
     }
   }
@@ -281,11 +281,11 @@ class machine_check {
 
   template <chain What> void chain_of(const char* what, int instructions) {
     clear();
-    launch(chain_kernel<What>, 1, 32, words(), 3, ~0u);
+    launch(chain_kernel<What>, 1, 32, words(), 3);
     const auto one = fetch(33);
     const double latency = one[0] / static_cast<double>(chain_steps);
     const double code = 32. * (one[32] - one[0]) / (chain_steps * instructions);
-    launch(chain_kernel<What>, 1, 1024, words(), 3, ~0u);
+    launch(chain_kernel<What>, 1, 1024, words(), 3);
     const auto all = fetch(32);
     const double each = *std::max_element(all.begin(), all.end()) / (32. * chain_steps);
     s_.found(record("machine")

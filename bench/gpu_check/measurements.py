@@ -151,7 +151,7 @@ TRACED = {"machine": [""], "phases": ["huffman", "zvc+rle+huffman", "deflate", "
 
 
 def read_machine(records):
-    of = {r["what"]: r["latency_clocks"] for r in records}
+    of = {r["what"]: r.get("latency_clocks") for r in records}
     return ", ".join(f"{what} {of[what]:.0f}" for what in ("shared_load", "load, second level", "load, DRAM"))
 
 

@@ -215,16 +215,17 @@ def chunks_of(row):
 
 
 def machine_table(report):
-    rows = [(r["what"].replace("_", " "), number(r["latency_clocks"], 1), number(r.get("clocks_each"), 3))
+    rows = [(r["what"].replace("_", " "), r.get("instructions", ""), number(r.get("latency_clocks"), 1),
+             number(r.get("clocks_each"), 3), number(r.get("bytes_a_clock"), 0), number(r.get("of_asked")))
             for r in figures_of(report, "machine")]
-    return table("Clocks of instructions: of a step of a chain, and of each of 32 warps",
-                 ("what", "latency", "each"), rows)
+    return table("Clocks of a step of a chain, and of each of 32 warps; bytes a clock; sleep, over what was asked",
+                 ("what", "instructions", "latency", "each", "bytes", "of asked"), rows)
 
 
 def phases_table(report):
     rows = [(r["codec"], r["operation"], f"{r['file']}:{r['line']}", r["clocks"], number(r["waited_clocks"], 0))
             for r in figures_of(report, "phases")]
-    return table("One chunk alone: clocks from barrier to barrier, and those that a warp waited at it on average",
+    return table("One chunk alone: clocks from barrier to barrier, but those of scans, and those that a warp waited at it",
                  ("codec", "", "until", "clocks", "waited"), rows)
 
 

@@ -22,6 +22,7 @@ PROGRAM = ROOT / "bench" / "gpu_check" / "gpu_check.py"
 BUILD = Path(sys.argv.pop(1)) if len(sys.argv) > 1 and "/" in sys.argv[1] else None
 
 sys.path.insert(0, str(PROGRAM.parent))
+import constants
 import predictions
 import programs
 import recordings
@@ -96,7 +97,7 @@ def traces():
     times = {f"{what}_{which}_us": 1.5 for what in ("ticket", "size", "offset", "end")
              for which in ("first", "median", "last")}  # fmt: skip
     return {
-        "machine": [{"what": what, "latency_clocks": 33.5, "clocks_each": 1.0}
+        "machine": [{"what": what, "instructions": 1, "latency_clocks": 33.5, "clocks_each": 1.0}
                     for what in ("shared_load", "load, second level", "load, DRAM")],
         "phases": [{"codec": "deflate", "operation": "encode", "barrier": i, "file": "a.cuh", "line": 7, "clocks": 900,
                     "first_clocks": 100, "waited_clocks": 512.4} for i in (1, 2)],
@@ -229,7 +230,7 @@ class GpuCheck(unittest.TestCase):
         self.assertRegex(text, r"4 +yes +0.90 +600.0 +0.90 +3.5")
         self.assertIn("encode of rle, encode of zvc: in the log", text)
         self.assertIn("nvcomp-lz4", text)
-        self.assertRegex(text, r"shared load +33.5 +1.000")
+        self.assertRegex(text, r"shared load +1 +33.5 +1.000")
         self.assertRegex(text, r"deflate +encode +a.cuh:7 +900 +512")
         self.assertRegex(text, r"zvc +0 +1056 +1.5 1.5 1.5")
         self.assertRegex(text, r"kv +zvc +f32 +encode +64 MiB")
@@ -633,6 +634,42 @@ class Simulated(unittest.TestCase):
         needs_gpu = {step.name for step in steps.STEPS if step.gpu_only}
         self.assertLessEqual(needs_gpu, skipped)
         self.assertFalse([step for step in report["steps"] if step["forgone"]])
+
+
+class Constants(unittest.TestCase):
+    folder = ROOT / "test" / "ptx" / "time"
+
+    def test_names_are_those_of_the_model(self):
+        text = (self.folder / "machine.hpp").read_text().partition("struct constant")[0]
+        declared = re.findall(r"^  (?:double|std::string|int|bool) ([^;]*);", text, re.M)
+        known = {word.split("=")[0].strip() for text in declared for word in text.split(",")}
+        named = [name for name, *_ in constants.CONSTANTS]
+        self.assertEqual(len(set(named)), len(named))
+        self.assertLessEqual({*named, *constants.NOT_MEASURED}, known)
+        self.assertFalse(set(named) & set(constants.NOT_MEASURED))
+        sizes = {"name", "title", "source", "calibrated", "arch", "ghz", "processors", "registers", "shared_bytes",
+                 "threads", "blocks", "reserved_bytes", "l1_bytes"}  # of sheets and guides
+        self.assertEqual(known - {*named, *constants.NOT_MEASURED}, sizes)
+
+    def test_records_are_those_of_tuck_trace(self):
+        text = (PROGRAM.parent / "machine.cuh").read_text()
+        chains = set(re.findall(r"^  X\((\w+), \d", text, re.M))
+        for _, what, _, made in constants.CONSTANTS:
+            self.assertTrue(what in chains or f'"{what}"' in text, what)
+            self.assertTrue(not isinstance(made, str) or made in chains)
+
+    def test_a_report_becomes_lines_of_the_table(self):
+        figures = [{"what": "logic", "latency_clocks": 4.5, "clocks_each": 0.5, "first_code_clocks": 33},
+                   {"what": "vote", "latency_clocks": 12.0}, {"what": "shuffle", "clocks_each": 1.0},
+                   {"what": "sleep", "of_asked": 1.25}]  # fmt: skip
+        made = constants.lines({"steps": [{"name": "machine", "figures": figures}]},
+                               "machine h100() {\n  m.alu = 5, m.vote = 8;\n  return m; m.alu = 9;")
+        self.assertEqual(made, [
+            "m.alu = 4.5;  // measured; the H100's is 5", "m.alu_every = 2;  // measured; the H100's is nan",
+            "m.vote = 7.5;  // measured; the H100's is 8", "m.shuffle_every = 1;  // measured; the H100's is nan",
+            "m.first_code = 33;  // measured; the H100's is nan", "m.sleep = 1.25;  // measured; the H100's is nan"])
+        self.assertEqual(constants.earlier((self.folder / "machines.cpp").read_text()).keys() &
+                         {"alu", "l2_bytes", "next_block"}, {"alu", "l2_bytes", "next_block"})  # fmt: skip
 
 
 class Programs(unittest.TestCase):
