@@ -88,8 +88,8 @@ static __device__ bool is_end(uint64_t word);
 template <class U> __device__ __forceinline__ void at_store(U* p, uint64_t word) {
   const auto* const at = reinterpret_cast<const uint64_t*>(p);
   if (log.warps == 0 && at >= log.states && at < log.states_end)
-    note(blockIdx.x, {is_end(word) ? kind::end : kind::size, 0, reinterpret_cast<uint64_t>(at),
-                      nanoseconds(), 0, processor()});
+    note(blockIdx.x,
+         {is_end(word) ? kind::end : kind::size, 0, reinterpret_cast<uint64_t>(at), nanoseconds(), 0, processor()});
 }
 
 }  // namespace tuck::trace
