@@ -38,7 +38,7 @@ inline void machine(const experiment_settings&) {
   X(multiply_high, 1, "mul.hi.u32 %0, %0, %1;")                                                          \
   X(to_float, 1, "{.reg .f32 f; cvt.rn.f32.u32 f, %0; mov.b32 %0, f;}")                                  \
   X(from_float, 1, "{.reg .f32 f; mov.b32 f, %0; cvt.rzi.u32.f32 %0, f;}")                               \
-  X(fma_f32, 1, "{.reg .f32 f, g; mov.b32 f, %0; mov.b32 g, %1; fma.rn.f32 f, f, g, g; mov.b32 %0, f;}") \
+  X(fma_f32, 1, "{.reg .f32 f; mov.b32 f, %0; fma.rn.f32 f, f, f, f; mov.b32 %0, f;}")                   \
   X(exp2_f32, 1, "{.reg .f32 f; mov.b32 f, %0; ex2.approx.ftz.f32 f, f; mov.b32 %0, f;}")                \
   X(add_f64, 1, "{.reg .f64 d; .reg .b32 l; mov.b64 d, {%1, %0}; add.f64 d, d, d; mov.b64 {l, %0}, d;}") \
   X(shuffle, 1, "shfl.sync.idx.b32 %0, %0, %0, 0x1f, 0xffffffff;")                                       \

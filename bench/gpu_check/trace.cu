@@ -234,10 +234,10 @@ template <class C> void blocks(const char* codec, const experiment_settings& s, 
   frame_header header;
   tools::require(result{.code = plan_header(codec_of<C>(), t.values.size() / sizeof(value_t<C>), {}, header)});
   const uint64_t chunks = layout_of(header).chunks;
-  int processors = 0;
-  tools::require(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0));
+  int of_gpu = 0;
+  tools::require(cudaDeviceGetAttribute(&of_gpu, cudaDevAttrMultiProcessorCount, 0));
   // A list for each block that a GPU may have at once, with room for many times its share of chunks.
-  const uint32_t lists = std::max(static_cast<uint32_t>(processors) * 32, 256u);
+  const uint32_t lists = std::max(static_cast<uint32_t>(of_gpu) * 32, 256u);
   traced_call<C> call(t, lists, 256 + static_cast<uint32_t>(16 * 3 * chunks / lists));
   std::vector<chunk_times> all;
   for (int run = 0; run < (tools::simulated ? 1 : 3); ++run) all = by_chunk(call.run(true, 0), chunks);
