@@ -25,29 +25,29 @@ inline void machine(const experiment_settings&) {
 // NOP): these are chains that it keeps.
 // %0: what the chain goes through; %1: an operand that the compiler does not know; %2: the lane's own word of shared
 // memory; %3: the lane's own word of global memory.
-#define TUCK_CHAINS(X)                                                                                   \
-  X(add_with_carry_twice, 2, "add.cc.u32 %0, %0, %1; addc.u32 %0, %0, %2;")                              \
-  X(mad, 1, "mad.lo.u32 %0, %0, %1, %1;")                                                                \
-  X(logic, 1, "lop3.b32 %0, %0, %1, %2, 0x96;")                                                          \
-  X(funnel_shift, 1, "shf.l.wrap.b32 %0, %0, %1, %0;")                                                   \
-  X(permute, 1, "prmt.b32 %0, %0, %1, 0x2103;")                                                          \
-  X(select, 2, "{.reg .pred p; setp.gt.u32 p, %0, %1; selp.u32 %0, %2, %0, p;}")                         \
-  X(popc, 1, "popc.b32 %0, %0;")                                                                         \
-  X(find_bit, 1, "bfind.u32 %0, %0;")                                                                    \
-  X(reverse, 1, "brev.b32 %0, %0;")                                                                      \
-  X(multiply_high, 1, "mul.hi.u32 %0, %0, %1;")                                                          \
-  X(to_float, 1, "{.reg .f32 f; cvt.rn.f32.u32 f, %0; mov.b32 %0, f;}")                                  \
-  X(from_float, 1, "{.reg .f32 f; mov.b32 f, %0; cvt.rzi.u32.f32 %0, f;}")                               \
-  X(fma_f32, 1, "{.reg .f32 f; mov.b32 f, %0; fma.rn.f32 f, f, f, f; mov.b32 %0, f;}")                   \
-  X(exp2_f32, 1, "{.reg .f32 f; mov.b32 f, %0; ex2.approx.ftz.f32 f, f; mov.b32 %0, f;}")                \
-  X(add_f64, 1, "{.reg .f64 d; .reg .b32 l; mov.b64 d, {%1, %0}; add.f64 d, d, d; mov.b64 {l, %0}, d;}") \
-  X(shuffle, 1, "shfl.sync.idx.b32 %0, %0, %0, 0x1f, 0xffffffff;")                                       \
-  X(vote, 2, "{.reg .pred p; setp.gt.u32 p, %0, %1; vote.sync.ballot.b32 %0, p, 0xffffffff;}")           \
-  X(match, 1, "match.any.sync.b32 %0, %0, 0xffffffff;")                                                  \
-  X(shared_load, 1, "ld.volatile.shared.u32 %0, [%0];")                                                  \
-  X(shared_store_load, 2, "st.volatile.shared.u32 [%2], %0; ld.volatile.shared.u32 %0, [%2];")           \
-  X(shared_atomic, 1, "atom.shared.add.u32 %0, [%2], %0;")                                               \
-  X(barrier, 1, "bar.sync 0;")                                                                           \
+#define TUCK_CHAINS(X)                                                                         \
+  X(add_with_carry_twice, 2, "add.cc.u32 %0, %0, %1; addc.u32 %0, %0, %2;")                    \
+  X(mad, 1, "mad.lo.u32 %0, %0, %1, %1;")                                                      \
+  X(logic, 1, "lop3.b32 %0, %0, %1, %2, 0x96;")                                                \
+  X(funnel_shift, 1, "shf.l.wrap.b32 %0, %0, %1, %0;")                                         \
+  X(permute, 1, "prmt.b32 %0, %0, %1, 0x2103;")                                                \
+  X(select, 2, "{.reg .pred p; setp.gt.u32 p, %0, %1; selp.u32 %0, %2, %0, p;}")               \
+  X(popc, 1, "popc.b32 %0, %0;")                                                               \
+  X(find_bit, 1, "bfind.u32 %0, %0;")                                                          \
+  X(reverse, 1, "brev.b32 %0, %0;")                                                            \
+  X(multiply_high, 1, "mul.hi.u32 %0, %0, %1;")                                                \
+  X(to_float, 1, "{.reg .f32 f; cvt.rn.f32.u32 f, %0; mov.b32 %0, f;}")                        \
+  X(from_float, 1, "{.reg .f32 f; mov.b32 f, %0; cvt.rzi.u32.f32 %0, f;}")                     \
+  X(fma_f32, 1, "{.reg .f32 f; mov.b32 f, %0; fma.rn.f32 f, f, f, f; mov.b32 %0, f;}")         \
+  X(exp2_f32, 1, "{.reg .f32 f; mov.b32 f, %0; ex2.approx.ftz.f32 f, f; mov.b32 %0, f;}")      \
+  X(add_f64, 1, "{.reg .f64 d; mov.b64 d, {%1, %0}; add.f64 d, d, d; mov.b64 {_, %0}, d;}")    \
+  X(shuffle, 1, "shfl.sync.idx.b32 %0, %0, %0, 0x1f, 0xffffffff;")                             \
+  X(vote, 2, "{.reg .pred p; setp.gt.u32 p, %0, %1; vote.sync.ballot.b32 %0, p, 0xffffffff;}") \
+  X(match, 1, "match.any.sync.b32 %0, %0, 0xffffffff;")                                        \
+  X(shared_load, 1, "ld.volatile.shared.u32 %0, [%0];")                                        \
+  X(shared_store_load, 2, "st.volatile.shared.u32 [%2], %0; ld.volatile.shared.u32 %0, [%2];") \
+  X(shared_atomic, 1, "atom.shared.add.u32 %0, [%2], %0;")                                     \
+  X(barrier, 1, "bar.sync 0;")                                                                 \
   X(fence_after_store, 2, "st.volatile.global.u32 [%3], %0; fence.acq_rel.gpu;")
 
 enum class chain {

@@ -12,8 +12,8 @@ SMALL = "64KiB"  # of tensors on the simulator
 
 def work_experiment(name, size, read, place):
     """An experiment of tuck-experiments."""
-    return concluded(place, [take_points(place, "tuck-experiments", name, "--size", SMALL if place.simulated else size)],
-                     read, "point")  # fmt: skip
+    ran = take_points(place, "tuck-experiments", name, "--size", SMALL if place.simulated else size)
+    return concluded(place, [ran], read, "point")
 
 
 def take_points(place, program, *words):
@@ -127,7 +127,8 @@ def work_ans(place):
         return failed(listing)
     if "nvcomp-ans" not in listing.text:
         return Outcome("skipped", "these programs were built without nvCOMP")
-    runs = [(["--codec", "nvcomp-ans", "--size", "256MiB", "--peer-chunk", f"{chunk}KiB", "--data", path, "--type", kind],
+    words = ["--codec", "nvcomp-ans", "--size", "256MiB"]
+    runs = [([*words, "--peer-chunk", f"{chunk}KiB", "--data", path, "--type", kind],
              {"recording": name, "chunk_bytes": chunk << 10})
             for name, kind, path in recordings.dense(place, ("bf16", "f8e4m3"))
             for chunk in (64, 128, 256, 512, 1024)]  # fmt: skip

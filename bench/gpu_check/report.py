@@ -225,7 +225,7 @@ def machine_table(report):
 def phases_table(report):
     rows = [(r["codec"], r["operation"], f"{r['file']}:{r['line']}", r["clocks"], number(r["waited_clocks"], 0))
             for r in figures_of(report, "phases")]
-    return table("One chunk alone: clocks from barrier to barrier, but those of scans, and those that a warp waited at it",
+    return table("One chunk alone: clocks from barrier to barrier, but those in scans, and those waited at it",
                  ("codec", "", "until", "clocks", "waited"), rows)
 
 

@@ -264,7 +264,7 @@ class GpuCheck(unittest.TestCase):
         self.run_to(0, "--resume", self.out, "--only", "sweep", "--predictions", file)
         compared = [{key: row[key] for key in row if key != "model"} | {"predicted_seconds": row["model"]["seconds"]}
                     for row in rows_of_model]  # fmt: skip
-        for content, why in (("{", "no predictions that can be read"), ('{"rows": []}', "it predicts nothing for NVIDIA"),
+        for content, why in (("{", "no predictions that can be read"), ('{"rows": []}', "it predicts nothing for"),
                              (json.dumps({"rows": [row | {"codec": "x"} for row in compared]}), "No measured row"),
                              (json.dumps({"rows": compared}), "rows, median 50%")):  # of model.py compare
             file.write_text(content)
@@ -362,16 +362,14 @@ class GpuCheck(unittest.TestCase):
         _, made = self.run_to(1, "--out", self.out, "--only", "blocks,dense,ans,swap")
         self.assertEqual({name: (made[name]["result"], len(made[name]["figures"])) for name in
                           ("blocks", "dense", "ans", "swap")},
-                         {"blocks": ("FAILED", 2), "dense": ("FAILED", 3), "ans": ("FAILED", 15), "swap": ("FAILED", 1)})
+                         {"blocks": ("FAILED", 2), "dense": ("FAILED", 3), "ans": ("FAILED", 15),
+                          "swap": ("FAILED", 1)})  # fmt: skip
         self.assertRegex(made["blocks"]["detail"], "^2 points; exit code 3: broken")
 
     def test_what_failed_is_repeated_last_and_loses_no_figures(self):
-        count = self.fakes.folder / "count"
-        again = f"printf x >> {count}; test $(wc -c < {count}) = 1 || exit 1\n"
-        self.fakes.shell("bin/tuck-bench", f"{BENCH.replace('exit 0', '')}\n{again}exit 1", json.dumps({"rows": rows()}))
+        self.fakes.shell("bin/tuck-bench", BENCH.replace("exit 0", "exit 1"), json.dumps({"rows": rows()}))
         self.fakes.gtest("swap_test", bad=True)
         self.run_to(1, "--out", self.out, "--only", "test/swap_test,sweep")
-        self.fakes.shell("bin/tuck-bench.data", "")  # nothing is written any more, which only the data decides
         (self.fakes.folder / "bin" / "tuck-bench.data").write_text('{"rows": []}')
         printed, made = self.run_to(1, "--resume", self.out, "--only", "test/swap_test,sweep,copy")
         self.assertEqual([line.split()[0] for line in printed.splitlines() if " s  " in line][-3:],
