@@ -21,8 +21,8 @@ inline void machine(const experiment_settings&) {
 #else
 
 // Name, instructions of a step as ptxas 13.0 makes them for sm_90, text. ptxas makes one instruction of two steps, or
-// none, where it can (a + b + c; a shuffle by the same lane twice; a barrier of a warp that has not diverged): these are
-// chains that it keeps.
+// none, where it can (a + b + c; a shuffle by the same lane twice; a barrier of a warp that has not diverged): these
+// are chains that it keeps.
 // %0: what the chain goes through; %1: an operand that the compiler does not know; %2: the lane's own word of shared
 // memory; %3: the lane's own word of global memory.
 #define TUCK_CHAINS(X)                                                                         \
