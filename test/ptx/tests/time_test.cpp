@@ -100,11 +100,12 @@ TEST(Time, APointerChaseTakesItsLatencies) {
 TEST(Time, HitsDoNotDependOnAddresses) {
   constexpr int lines = 1200;
   const buffer<uint64_t> data(16 * (lines + 1000));
-  const std::string text = kernel_text(
-      1, "mov.u32 %r1, 2;\nouter:\nmov.u32 %r2, 0;\nmov.u64 %rd1, %P0;\ninner:\nld.global.u64 %rd2, [%rd1];\n"
-         "add.u64 %rd1, %rd1, %rd2;\nadd.u64 %rd1, %rd1, 128;\nadd.u32 %r2, %r2, 1;\nsetp.ne.u32 %p1, %r2, " +
-             std::to_string(lines) +
-             ";\n@%p1 bra inner;\nadd.u32 %r1, %r1, -1;\nsetp.ne.u32 %p2, %r1, 0;\n@%p2 bra outer;\n");
+  const std::string text =
+      kernel_text(1,
+                  "mov.u32 %r1, 2;\nouter:\nmov.u32 %r2, 0;\nmov.u64 %rd1, %P0;\ninner:\nld.global.u64 %rd2, [%rd1];\n"
+                  "add.u64 %rd1, %rd1, %rd2;\nadd.u64 %rd1, %rd1, 128;\nadd.u32 %r2, %r2, 1;\nsetp.ne.u32 %p1, %r2, " +
+                      std::to_string(lines) +
+                      ";\n@%p1 bra inner;\nadd.u32 %r1, %r1, -1;\nsetp.ne.u32 %p2, %r1, 0;\n@%p2 bra outer;\n");
   const machine m = one_processor();
   const auto run = [&](const machine& on, uint32_t skipped) {
     return timed(on, text, {1, 1}, {data.address() + 128 * skipped}).clocks;
@@ -256,6 +257,17 @@ TEST(Time, APollOfAPhaseThatIsOverWaitsForNothing) {
   const double start = m.special + m.alu + m.to_guard + m.warp_sync, poll = m.shared + m.to_guard + m.not_taken;
   expect_clocks([&](const machine& on) { return timed(on, text, {1, 1}, {from.address()}).clocks; },
                 start + m.dram + m.bulk + 3 * poll + 100 * m.alu, {"dram", "alu"}, .05);
+}
+
+TEST(Time, ManyBulkCopiesWithoutABarrierOfTheBlock) {
+  constexpr int copies = 66000;  // more than have a number at once
+  const buffer<uint64_t> from(2);
+  machine m = one_processor();
+  m.dram = m.l2 = m.bulk = 0;
+  const std::string text =
+      kernel_text(1, rooms + "mov.u32 %r1, " + std::to_string(copies) + ";\nagain:\n" + bulk(16) + wait_for_bulk("w") +
+                         "add.u32 %r1, %r1, -1;\nsetp.ne.u32 %p2, %r1, 0;\n@%p2 bra again;\n");
+  EXPECT_GT(timed(m, text, {1, 32}, {from.address()}).clocks, copies * m.shared);
 }
 
 // --- Pipes ----------------------------------------------------------------------------------------------------------
@@ -555,9 +567,17 @@ TEST(Time, EachGpuIsComplete) {
   EXPECT_THROW(set(m, "dram", std::nan("")), std::invalid_argument);
   set(m, "dram", 40);
   EXPECT_EQ(m.dram, 40);
-  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, double>>{
-           {"dram", 2.7e8}, {"alu", 1e12}, {"processors", 0}, {"ghz", 0}, {"port_bytes", 0}, {"threads", 0},
-           {"registers", 0}, {"alu_every", 1e9}, {"launch_us", HUGE_VAL}, {"dram_bytes", 1e9}, {"sleep", 1e6}})
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, double>>{{"dram", 2.7e8},
+                                                                                         {"alu", 1e12},
+                                                                                         {"processors", 0},
+                                                                                         {"ghz", 0},
+                                                                                         {"port_bytes", 0},
+                                                                                         {"threads", 0},
+                                                                                         {"registers", 0},
+                                                                                         {"alu_every", 1e9},
+                                                                                         {"launch_us", HUGE_VAL},
+                                                                                         {"dram_bytes", 1e9},
+                                                                                         {"sleep", 1e6}})
     EXPECT_THROW(set(m, name, value), std::invalid_argument) << name;
   for (const constant& c : constants()) {
     EXPECT_NO_THROW(set(m, c.name, c.least)) << c.name;

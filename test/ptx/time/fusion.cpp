@@ -113,7 +113,8 @@ class fuser {
   bool logic(inputs& both, std::size_t pc) const {
     const std::string_view op = opcode_of(k_.text[pc]);
     if (name_of(pc) == "setp") {
-      if (has(op, "64") || all_[pc].from_flags != all_[pc].guarded || !compares_with_zero(k_.text[pc], op)) return false;
+      if (has(op, "64") || all_[pc].from_flags != all_[pc].guarded || !compares_with_zero(k_.text[pc], op))
+        return false;
       --both.constants;
     }
     const std::set<uint16_t> distinct(both.registers.begin(), both.registers.end());
