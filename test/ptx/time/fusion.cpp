@@ -1,5 +1,5 @@
-// What ptxas makes one machine instruction of, as its code for sm_90 shows: LOP3 is any logic of three inputs, IADD3 adds
-// three, IMAD and LEA add to a product or a shift, LOP3 also compares with 0, and a comparison takes another predicate.
+// What ptxas makes one machine instruction of, as its code for sm_90 shows: LOP3 is any logic of three inputs and
+// compares it with 0, IADD3 adds three, IMAD and LEA add to a product or a shift, a comparison takes another predicate.
 #include "program.hpp"
 
 #include "../src/decoder.hpp"
@@ -113,7 +113,8 @@ class fuser {
   bool logic(inputs& both, std::size_t pc) const {
     const std::string_view op = opcode_of(k_.text[pc]);
     if (name_of(pc) == "setp") {
-      if (has(op, "64") || all_[pc].from_flags != all_[pc].guarded || !compares_with_zero(k_.text[pc], op)) return false;
+      if (has(op, "64") || all_[pc].from_flags != all_[pc].guarded || !compares_with_zero(k_.text[pc], op))
+        return false;
       --both.constants;
     }
     const std::set<uint16_t> distinct(both.registers.begin(), both.registers.end());

@@ -183,8 +183,8 @@ void timed_run::find_next(warp_state& x, cycle earliest) {
     x.pc = w.groups[g].pc;
     const operation& o = operations_[x.pc];
     const instruction& i = code.code[x.pc];
-    const bool others_see = i.how == flow::block_barrier || i.how == flow::exit || i.relaxed || i.acquires ||
-                            o.copies == copying::poll;
+    const bool others_see =
+        i.how == flow::block_barrier || i.how == flow::exit || i.relaxed || i.acquires || o.copies == copying::poll;
     if ((!o.free && !o.costless) || (o.costless && others_see)) {
       x.ready = x.known = when_known(x, o, earliest, x.reason);
       x.waits = false;

@@ -39,8 +39,8 @@ class timed_run final : public launch_run {
   void issue(multiprocessor& p, scheduler_state& s, warp_state& x, cycle now);
   memory_system::answer result(multiprocessor& p, const instruction& i, const operation& o, cycle now, bool polls,
                                bool acts);
-  cycle next_issue(const warp_state& x, const operation& o, uint32_t pc, std::size_t groups_before,
-                   uint32_t lanes, cycle now, cycle known) const;
+  cycle next_issue(const warp_state& x, const operation& o, uint32_t pc, std::size_t groups_before, uint32_t lanes,
+                   cycle now, cycle known) const;
   void settle(multiprocessor& p, warp_state& x, uint32_t pc, cycle now, cycle earliest, bool meets);
 
   const model& model_;
