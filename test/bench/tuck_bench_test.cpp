@@ -301,8 +301,7 @@ TEST_F(tuck_bench, predicts_time_where_there_is_a_model) {
     return results("other.json").at("rows").at(1).at("model").at("seconds").get<double>();
   };
   EXPECT_LT(seconds("--what-if dram=0,l2=0"), .95 * seconds(""));
-  EXPECT_EQ(seconds("--what-if free=device.cuh:1-9999"),
-            seconds("--what-if free=core/device.cuh:1-9999"));
+  EXPECT_EQ(seconds("--what-if free=device.cuh:1-9999"), seconds("--what-if free=core/device.cuh:1-9999"));
   const json free = results("other.json").at("rows").at(1).at("model");
   EXPECT_EQ(free.at("what_ifs"), json({"free=core/device.cuh:1-9999"}));
   EXPECT_FALSE(free.at("calibrated"));
