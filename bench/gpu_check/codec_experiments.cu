@@ -249,7 +249,7 @@ void try_without(const experiment_settings& s, const tensor& t, double sparsity,
               .add_cost(cost, s.raw_bytes));
 }
 
-// A part more or less each. Without look-back and directory it is `threads` at 256.
+// A part more or less each. Without look-back and directory it is `threads` at 128.
 void ablation(const experiment_settings& s) {
   for (const double sparsity : {.5, .9}) {
     const tensor t = tensor_for<zvc<float>>(sparsity, s.raw_bytes);

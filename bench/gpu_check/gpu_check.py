@@ -31,6 +31,7 @@ ROOT = HERE.parents[1]
 RESULTS = ROOT / "bench" / "results"
 DATA = CARRIED / "data" if CARRIED else ROOT / "examples" / "data"
 COUNTS = HERE / "ptx-counts.json" if CARRIED else RESULTS / "ptx-counts.json"
+PREDICTIONS = max((HERE if CARRIED else RESULTS).glob("model-today-*.json"), default=None)
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
 BUILD_LIMIT = 4 * 3600  # seconds: fat binaries on two cores take hours
 
@@ -63,17 +64,17 @@ def parse_arguments(arguments):
                              "bin/, lib/, data/ and gpu_check/ may be carried anywhere")
     parser.add_argument("--sim", action="store_true", help="run the kernels on the simulator, GPU or not")
     parser.add_argument("--minutes", metavar="N", type=minutes_of, default=steps.MINUTES,
-                        help="end after so many, building aside; steps' limits shrink or grow with it (default: 9)")
+                        help="end after so many, building aside (default: 9)")
     target = parser.add_mutually_exclusive_group()
     target.add_argument("--out", metavar="FILE", type=Path,
                         help="the JSON file (default: bench/results/<gpu>-<date>.json, without a GPU where the "
                              "programs are); beside it .txt, the summary, and .logs, what programs said")
     target.add_argument("--resume", metavar="FILE", type=Path, nargs="?", const=Path(),
-                        help="go on with a file: what it lacks, and what was skipped; without a name the latest one, "
-                             "or a new one if there is none")
+                        help="go on with a file: what it lacks, then what was skipped or failed; without a name the "
+                             "latest one of this GPU, commit and programs, or a new one if there is none")
     parser.add_argument("--predictions", metavar="FILE", type=Path,
-                        help="rows of a model of time, with the keys of tuck-bench's: each stands beside what is "
-                             "measured, and the errors at the end")
+                        help="what tuck-bench --where model or model.py wrote: each time stands beside the one that is "
+                             "measured, and the errors at the end (default: model-today-*.json in bench/results)")
     parser.add_argument("--recordings", metavar="DIR", type=Path,
                         help="dense tensors to measure besides, as weights_bf16.npy and keys_f8e4m3.npy: the type is "
                              "the last part of the name")
@@ -89,11 +90,10 @@ def parse_arguments(arguments):
     return options
 
 
-def show_list(minutes):
+def show_list():
     print("Steps, and the seconds that each may take at most:")
     for step in steps.STEPS:
-        limit = step.seconds * minutes / steps.MINUTES
-        print(f"  {step.name:<26} {limit:4.0f}  {step.what}{' (GPU only)' if step.gpu_only else ''}")
+        print(f"  {step.name:<26} {step.seconds:4.0f}  {step.what}{' (GPU only)' if step.gpu_only else ''}")
     print("\nNot there, for want of such kernels:")
     for what, why in steps.NOT_THERE:
         print(f"  {what}:\n      {why}")
@@ -156,17 +156,16 @@ def command_line():
 
 
 def path_of_results(options, folder, found):
-    if options.resume == Path():  # the latest
-        there = sorted((folder if CARRIED or not found["gpu"] else RESULTS).glob(f"{start_of_name(found)}-*.json"))
-        options.resume = there[-1] if there else None
+    where = folder if not found["gpu"] else CARRIED or RESULTS
+    path = where / f"{start_of_name(found)}-{time.strftime('%Y-%m-%d' if found['gpu'] else '%Y-%m-%dT%H%M%S')}.json"
+    if options.resume == Path():  # the latest of here
+        options.resume = reports.latest(where.glob(f"{start_of_name(found)}-*.json"), found)
+        if options.resume is None and path.exists():  # of another commit or other programs
+            path = path.with_name(f"{path.stem}T{time.strftime('%H%M%S')}.json")
     if options.resume or options.out:
         path = (options.resume or options.out).resolve()
         if path.suffix != ".json":
             raise BadUsage(f"{path}: the name ends in .json")
-    elif found["gpu"]:
-        path = (CARRIED or RESULTS) / f"{start_of_name(found)}-{time.strftime('%Y-%m-%d')}.json"
-    else:
-        path = folder / f"{start_of_name(found)}-{time.strftime('%Y-%m-%dT%H%M%S')}.json"
     if path.exists() and not options.resume:
         raise BadUsage(f"{path} is there already: --resume goes on with it, --out takes another name")
     return path
@@ -185,8 +184,9 @@ def open_report(options, path, found, first_steps):
                                options.counts)
         report["not_there"] = [{"what": what, "why": why} for what, why in steps.NOT_THERE]
         report["steps"] = first_steps
-    if options.predictions:
-        report["predictions"] = predictions.read(options.predictions)
+    chosen = options.predictions or (PREDICTIONS if found["gpu"] and "predictions" not in report else None)
+    if chosen:
+        report["predictions"] = predictions.read(chosen, found["gpu"])
     try:
         logs_of(path).mkdir(exist_ok=True)
         reports.save(path, report)
@@ -199,9 +199,21 @@ def logs_of(path):
     return path.with_suffix(".logs")
 
 
-def entry(name, outcome, seconds, limit, log=None, forgone=False):
+def entry(name, outcome, seconds, limit, log=None, forgone=False, figures=()):
     return {"name": name, "result": outcome.result, "detail": outcome.detail, "seconds": round(seconds, 2),
-            "limit_seconds": round(limit, 2), "forgone": forgone, "log": log, "figures": outcome.figures}  # fmt: skip
+            "limit_seconds": round(limit, 2), "forgone": forgone, "cut_off": outcome.cut_off, "log": log,
+            "figures": list(figures)}  # fmt: skip
+
+
+def better(kept, made):
+    """What to keep of a step that was done again: no figures are lost."""
+    if not kept or not kept["figures"] and not made["forgone"]:
+        return made
+    if made["result"] == "skipped" and kept["result"] != "skipped":
+        return kept
+    if made["result"] == "ok" or len(made["figures"]) >= len(kept["figures"]):
+        return made
+    return made | {"figures": kept["figures"], "detail": f"{made['detail']}; the figures are those of an earlier try"}
 
 
 def put(report, made):
@@ -221,48 +233,62 @@ class Check:
 
     def __init__(self, options, folder, path, report):
         self.folder, self.path, self.report = folder, path, report
-        self.scale = options.minutes / steps.MINUTES
         self.recordings = options.recordings
-        self.end = time.monotonic() + 60 * options.minutes
+        self.seconds = 60 * options.minutes
+        self.end = time.monotonic() + self.seconds
         self.again = bool(options.only)
 
     def results(self):
         return {step["name"]: step for step in self.report["steps"]}
 
+    def in_order(self, wanted):
+        """What was never done comes before what failed: that may hang again."""
+        done = self.results()
+        return sorted(wanted, key=lambda step: done.get(step.name, {}).get("result") == "FAILED")
+
     def do(self, step):
         kept = self.results().get(step.name)
-        if kept and kept["result"] != "skipped" and not self.again:
+        if kept and kept["result"] == "ok" and not self.again:
             return show(kept, " (kept)")
         begin = time.monotonic()
-        limit = max(step.seconds * self.scale, 1)
+        # A GPU is lent for minutes; the simulator's steps may take all of the time.
+        limit = self.seconds if self.report["environment"]["kernels"] == "simulator" else step.seconds
         log = logs_of(self.path) / f"{step.name.replace('/', '-')}.log"
+        figures = []
         if begin >= self.end:
-            made = entry(step.name, Outcome("skipped", "the time is over"), 0, limit, forgone=True)
-        else:
-            print_over(f"{step.name:<25} ...")
-            outcome, forgone = self.try_step(step, log, begin, limit)
-            seconds = time.monotonic() - begin
-            made = entry(step.name, outcome, seconds, limit, log.name if log.exists() else None, forgone)
-        put(self.report, made)
+            return self.keep(kept, entry(step.name, Outcome("skipped", "the time is over"), 0, limit, forgone=True))
+        print_over(f"{step.name:<25} ...")
+        outcome, forgone = Outcome("skipped", "interrupted"), True
+        try:
+            outcome, forgone = self.try_step(step, log, begin, limit, figures)
+        finally:
+            if figures or outcome.detail != "interrupted":
+                seconds = time.monotonic() - begin
+                made = entry(step.name, outcome, seconds, limit, log.name if log.exists() else None, forgone, figures)
+                self.keep(kept, made)
+        return made
+
+    def keep(self, kept, made):
+        put(self.report, better(kept, made))
         reports.save(self.path, self.report)
         return show(made)
 
-    def try_step(self, step, log, begin, limit):
+    def try_step(self, step, log, begin, limit, figures):
         """What became of it, and whether it was given up because the time was over."""
         with tempfile.TemporaryDirectory(prefix="gpu_check.") as scratch:
             earlier = {name: entry["figures"] for name, entry in self.results().items()}
             place = Place(self.folder, DATA, self.report["environment"]["kernels"], Path(scratch), log,
-                          min(begin + limit, self.end), earlier, self.recordings)  # fmt: skip
+                          min(begin + limit, self.end), earlier, self.recordings, figures)  # fmt: skip
             why_not = step.why_not(place)
             if why_not:
                 return Outcome("skipped", why_not), False
             log.unlink(missing_ok=True)
             try:
                 outcome = step.work(place)
-            except (OSError, LookupError, TypeError, ValueError) as error:  # of what programs wrote, or wrote not
+            except Exception as error:  # of what programs wrote, or wrote not: the next steps are worth their time
                 outcome = Outcome("FAILED", f"it cannot be run or read: {error!r}")
         if outcome.result == "FAILED" and time.monotonic() >= self.end and begin + limit > self.end:
-            return Outcome("skipped", "the time was over before it was done"), True
+            return Outcome("skipped", f"the time was over before it was done: {outcome.detail}"), True
         return outcome, False
 
 
@@ -299,7 +325,7 @@ def check(options):
         show(made)
     course = Check(options, folder, path, report)
     try:
-        for step in wanted:
+        for step in course.in_order(wanted):
             course.do(step)
     except KeyboardInterrupt:
         print_over("")
@@ -316,13 +342,15 @@ def conclude(path, report):
     print(f"{counts}\nresults: {path}\nsummary: {path.with_suffix('.txt')}\nlogs:    {logs_of(path)}")
     if not report["complete"]:
         print(f"Not complete: --resume {path} goes on with the rest.")
+    elif "FAILED" in made:
+        print(f"--resume {path} tries again what failed.")
     return FAILED if "FAILED" in made else 0
 
 
 def main(arguments=None):
     options = parse_arguments(arguments)
     if options.list:
-        show_list(options.minutes)
+        show_list()
         return 0
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)

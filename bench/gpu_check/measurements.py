@@ -4,6 +4,7 @@ import json
 import re
 
 import environment
+import recordings
 from step import Outcome, failed, plural
 
 SMALL = "64KiB"  # of tensors on the simulator
@@ -11,14 +12,33 @@ SMALL = "64KiB"  # of tensors on the simulator
 
 def work_experiment(name, size, read, place):
     """An experiment of tuck-experiments."""
-    ran = place.run([place.program("tuck-experiments"), name, "--size", SMALL if place.simulated else size])
-    if ran.code != 0:
-        return failed(ran)
-    records = [json.loads(line) for line in ran.text.splitlines() if line.startswith('{"experiment"')]
-    if not records:
+    ran = take_points(place, "tuck-experiments", name, "--size", SMALL if place.simulated else size)
+    return concluded(place, [ran], read, "point")
+
+
+def take_points(place, program, *words):
+    """Runs a program that prints a line of JSON for each point. What it printed is kept, however it ends."""
+    begin = place.log.stat().st_size if place.log.exists() else 0
+    try:
+        return place.run([place.program(program), *words])
+    finally:
+        with open(place.log, "rb") as log:
+            log.seek(begin)
+            printed = log.read().decode("utf-8", "replace").splitlines()
+        place.figures.extend(json.loads(line) for line in printed
+                             if line.startswith('{"experiment"') and line.endswith("}"))  # fmt: skip
+
+
+def concluded(place, ran, read, what):
+    """What became of a step that has run programs: it fails if one did, and says how much there is nevertheless."""
+    count = plural(len(place.figures), what)
+    bad = [one for one in ran if one.code != 0]
+    if bad:
+        return Outcome("FAILED", f"{count}; {'; '.join(one.why() for one in bad)}", any(one.timed_out for one in bad))
+    if not place.figures:
         return Outcome("FAILED", "it has measured nothing")
-    detail = "on the simulator: without times" if place.simulated else read(records)
-    return Outcome("ok", f"{plural(len(records), 'point')}; {detail}", records)
+    detail = "on the simulator: without times" if place.simulated else read(place.figures)
+    return Outcome("ok", f"{count}; {detail}" if detail else count)
 
 
 def read_copies(records):
@@ -48,88 +68,83 @@ KEPT = ("operation", "codec", "peer", "lossy", "type", "sparsity", "pattern", "r
         "max_error")  # fmt: skip
 
 
-def bench(place, words):
-    """Runs tuck-bench on the device; gives what ran and its rows, none where it has failed."""
+def bench(place, words, more=None):
+    """Runs tuck-bench on the device. The rows that it wrote are kept with `more`, however it ends: at a polite signal
+    it ends the row that it measures, and writes all."""
     result = place.scratch / "bench.json"
-    ran = place.run([place.program("tuck-bench"), "--where", "device", "--out", result, *words])
-    if ran.code != 0:
-        return ran, []
-    rows = json.loads(result.read_text(encoding="utf-8"))["rows"]
-    return ran, [{key: row[key] for key in KEPT} for row in rows]
+    result.unlink(missing_ok=True)
+    try:
+        return place.run([place.program("tuck-bench"), "--where", "device", "--out", result, *words])
+    finally:
+        if result.exists():
+            rows = json.loads(result.read_text(encoding="utf-8"))["rows"]
+            place.figures.extend({key: row[key] for key in KEPT} | (more or {}) for row in rows)
+
+
+def bench_each(place, runs):
+    """The same for pairs of words and `more`, one after the other: one that fails does not keep the others away."""
+    ran = []
+    for words, more in runs:
+        if ran and place.seconds_left() < 1:
+            break  # the last one was cut off
+        ran.append(bench(place, words, more))
+    return ran
+
+
+def read_least_r(rows):
+    return read_worst("R", [row for row in rows if large(row)])
 
 
 def work_sweep(place):
     """tuck-bench's quick sweep over all codecs."""
-    ran, rows = bench(place, ["--quick", "--no-peers"])
-    if ran.code != 0:
-        return failed(ran)
-    detail = "on the simulator: bytes alone" if place.simulated else read_worst("R", [r for r in rows if large(r)])
-    return Outcome("ok", f"{plural(len(rows), 'row')}; {detail}", rows)
+    return concluded(place, [bench(place, ["--quick", "--no-peers"])], read_least_r, "row")
 
 
 def work_codecs(size, types, place):
     """Each codec both ways at one size, 60 % zeros."""
-    ran, rows = bench(place, ["--no-peers", "--size", SMALL if place.simulated else size, "--type", types])
-    if ran.code != 0:
-        return failed(ran)
-    detail = "on the simulator: bytes alone" if place.simulated else read_worst("R", [r for r in rows if large(r)])
-    return Outcome("ok", f"{plural(len(rows), 'row')}; {detail}", rows)
+    size = ["--no-peers", "--size", SMALL if place.simulated else size]
+    return concluded(place, bench_each(place, [([*size, "--type", one], {}) for one in types.split(",")]),
+                     read_least_r, "row")  # fmt: skip
 
 
 def work_dense(place):
-    """huffman and exponents on dense tensors: keys and values that come with tuck, and --recordings."""
-    files = sorted((place.data / "kv").glob("*_bf16.npy"))[:2]
-    files += sorted(place.recordings.glob("*.npy")) if place.recordings else []
-    rows = []
-    for file in files:
-        words = ["--no-peers", "--data", file, "--type", TYPES.get(file.stem.split("_")[-1], file.stem.split("_")[-1]),
-                 "--size", SMALL if place.simulated else "256MiB", "--codec", "huffman,exponents"]  # fmt: skip
-        ran, more = bench(place, words)
-        if ran.code != 0:
-            return failed(ran)
-        rows += [row | {"recording": file.stem} for row in more]
-    best = {} if place.simulated else {(r["codec"], r["operation"]): r["gb_per_s"] for r in rows}
-    detail = ", ".join(f"{codec} {way} {speed:.0f} GB/s" for (codec, way), speed in best.items())
-    return Outcome("ok" if rows else "FAILED", f"{plural(len(files), 'tensor')}: {detail or 'no times'}", rows)
+    """huffman and exponents on dense tensors."""
+    size = SMALL if place.simulated else "256MiB"
+    runs = [(["--no-peers", "--size", size, "--codec", "huffman,exponents", "--data", path, "--type", kind],
+             {"recording": name}) for name, kind, path in recordings.dense(place)]  # fmt: skip
+    return concluded(place, bench_each(place, runs), read_dense, "row")
 
 
-TYPES = {"fp8": "f8e4m3", "e4m3": "f8e4m3", "e5m2": "f8e5m2"}
+def read_dense(rows):
+    best = {(r["recording"], r["codec"], r["operation"]): r["gb_per_s"] for r in rows if r["operation"] != "copy"}
+    return ", ".join(f"{codec} {way} {speed:.0f} GB/s" for (name, codec, way), speed in best.items() if name == "kv")
 
 
 def work_ans(place):
-    """nvCOMP's ANS with the types that it knows, by chunks of 64 KiB to 1 MiB."""
+    """nvCOMP's ANS with the types that it knows, by chunks of 64 KiB to 1 MiB, on the tensors of `dense`."""
     listing = place.run([place.program("tuck-bench"), "--where", "device", "--quick", "--list"])
     if listing.code != 0:
         return failed(listing)
     if "nvcomp-ans" not in listing.text:
         return Outcome("skipped", "these programs were built without nvCOMP")
-    rows = []
-    for chunk in (64, 128, 256, 512, 1024):
-        for words in (["--type", "bf16", "--data", place.data / "kv"], ["--type", "f8e4m3", "--sparsity", "0"]):
-            ran, more = bench(place, ["--codec", "nvcomp-ans", "--size", "256MiB", "--peer-chunk", f"{chunk}KiB",
-                                      *words])  # fmt: skip
-            if ran.code != 0:
-                return failed(ran)
-            rows += [row | {"chunk_bytes": chunk << 10} for row in more]
-    return Outcome("ok", plural(len(rows), "row"), rows)
+    words = ["--codec", "nvcomp-ans", "--size", "256MiB"]
+    runs = [([*words, "--peer-chunk", f"{chunk}KiB", "--data", path, "--type", kind],
+             {"recording": name, "chunk_bytes": chunk << 10})
+            for name, kind, path in recordings.dense(place, ("bf16", "f8e4m3"))
+            for chunk in (64, 128, 256, 512, 1024)]  # fmt: skip
+    return concluded(place, bench_each(place, runs), lambda rows: "", "row")
 
 
 def work_trace(what, read, place):
     """What tuck-trace notes from inside kernels."""
     size = ["--size", SMALL] if place.simulated else []
-    raw = [] if what != "blocks" or place.simulated else ["--raw", place.log.with_suffix(".csv")]
-    records = []
+    ran = []
     for codec in TRACED[what]:
-        if raw:
-            raw[1] = place.log.with_suffix(f".{codec}.csv")
-        ran = place.run([place.program("tuck-trace"), what, *codec.split(), *size, *raw])
-        if ran.code != 0:
-            return failed(ran)
-        records += [json.loads(line) for line in ran.text.splitlines() if line.startswith('{"experiment"')]
-    if not records:
-        return Outcome("FAILED", "it has measured nothing")
-    detail = "on the simulator: without times" if place.simulated else read(records)
-    return Outcome("ok", f"{plural(len(records), 'point')}; {detail}", records)
+        raw = ["--raw", place.log.with_suffix(f".{codec}.csv")] if what == "blocks" and not place.simulated else []
+        if ran and place.seconds_left() < 1:
+            break  # the last one was cut off
+        ran.append(take_points(place, "tuck-trace", what, *codec.split(), *size, *raw))
+    return concluded(place, ran, read, "point")
 
 
 TRACED = {"machine": [""], "phases": ["huffman", "zvc+rle+huffman", "deflate", "quantize"],
@@ -137,7 +152,7 @@ TRACED = {"machine": [""], "phases": ["huffman", "zvc+rle+huffman", "deflate", "
 
 
 def read_machine(records):
-    of = {r["what"]: r["latency_clocks"] for r in records}
+    of = {r["what"]: r.get("latency_clocks") for r in records}
     return ", ".join(f"{what} {of[what]:.0f}" for what in ("shared_load", "load, second level", "load, DRAM"))
 
 
@@ -165,11 +180,9 @@ def work_peers(place):
     peers = sorted(set(re.findall(r"^\w+/((?:nvcomp|cub)-[^/]+)/", listing.text, re.MULTILINE)))
     if not peers:
         return Outcome("skipped", "these programs were built without nvCOMP and CUB")
-    ran, rows = bench(place, ["--quick", "--codec", ",".join(peers)])
-    if ran.code != 0:
-        return failed(ran)
     without = "" if any(peer.startswith("nvcomp") for peer in peers) else "; nvCOMP was not found by the build"
-    return Outcome("ok", f"{plural(len(rows), 'row')}: {', '.join(peers)}{without}", rows)
+    return concluded(place, [bench(place, ["--quick", "--codec", ",".join(peers)])],
+                     lambda rows: ", ".join(peers) + without, "row")  # fmt: skip
 
 
 # -- ncu -----------------------------------------------------------------------------------------------------------

@@ -88,7 +88,10 @@ def stop(process):
         except subprocess.TimeoutExpired:
             pass  # it has had its chance
     signal_group(process.pid, signal.SIGKILL)
-    process.wait()
+    try:
+        process.wait(timeout=GRACE)
+    except subprocess.TimeoutExpired:
+        pass  # stuck in a driver, where no signal reaches it; the check goes on
 
 
 def signal_group(group, number):

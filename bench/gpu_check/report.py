@@ -53,6 +53,17 @@ def read(path, environment):
     return report
 
 
+def latest(paths, environment):
+    """The path of the last report that was made here; None where there is none."""
+    for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
+        try:
+            read(path, environment)
+        except BadReport:
+            continue
+        return path
+    return None
+
+
 def check_shape(path, report):
     if not isinstance(report, dict) or report.get("schema") != SCHEMA:
         raise BadReport(f"{path} is no file of {SCHEMA}")
@@ -94,7 +105,11 @@ def lines(figures):
 def save(path, report):
     """The report, and the summary beside it."""
     write(path, as_text(report))
-    write(path.with_suffix(".txt"), summary(report))
+    try:
+        text = summary(report)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # the steps that follow are worth more
+        text = f"{steps_table(report)}\nNo summary can be made of these figures: {error!r}\n"
+    write(path.with_suffix(".txt"), text)
 
 
 # -- the summary ---------------------------------------------------------------------------------------------------
@@ -200,16 +215,17 @@ def chunks_of(row):
 
 
 def machine_table(report):
-    rows = [(r["what"].replace("_", " "), number(r["latency_clocks"], 1), number(r.get("clocks_each"), 3))
+    rows = [(r["what"].replace("_", " "), r.get("instructions", ""), number(r.get("latency_clocks"), 1),
+             number(r.get("clocks_each"), 3), number(r.get("bytes_a_clock"), 0), number(r.get("of_asked")))
             for r in figures_of(report, "machine")]
-    return table("Clocks of instructions: of a step of a chain, and of each of 32 warps",
-                 ("what", "latency", "each"), rows)
+    return table("Clocks of a step of a chain, and of each of 32 warps; bytes a clock; sleep, over what was asked",
+                 ("what", "instructions", "latency", "each", "bytes", "of asked"), rows)
 
 
 def phases_table(report):
     rows = [(r["codec"], r["operation"], f"{r['file']}:{r['line']}", r["clocks"], number(r["waited_clocks"], 0))
             for r in figures_of(report, "phases")]
-    return table("One chunk alone: clocks from barrier to barrier, and those that a warp waited at it on average",
+    return table("One chunk alone: clocks from barrier to barrier, but those in scans, and those waited at it",
                  ("codec", "", "until", "clocks", "waited"), rows)
 
 

@@ -12,7 +12,7 @@ import programs
 class Outcome:
     result: str  # ok, FAILED or skipped
     detail: str = ""
-    figures: list = field(default_factory=list)
+    cut_off: bool = False  # it was stopped at its limit
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Place:
     deadline: float  # of time.monotonic
     earlier: dict  # figures of steps by their names
     recordings: "Path | None" = None  # a folder of dense tensors besides
+    figures: list = field(default_factory=list)  # what was measured: kept, however the step ends
 
     @property
     def simulated(self):
@@ -49,7 +50,7 @@ class Place:
 class Step:
     name: str
     what: str
-    seconds: float  # at most, of nine minutes
+    seconds: float  # at most
     work: Callable
     gpu_only: bool = False
     program: str = ""  # without which it is skipped
@@ -66,7 +67,7 @@ class Step:
 
 
 def failed(ran):
-    return Outcome("FAILED", ran.why())
+    return Outcome("FAILED", ran.why(), ran.timed_out)
 
 
 def plural(count, what):

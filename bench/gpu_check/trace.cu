@@ -17,6 +17,8 @@
 #include <map>
 #include <set>
 
+__device__ bool tuck::trace::is_end(uint64_t word) { return chunk_state{word}.is_end(); }
+
 namespace {
 
 using namespace tuck;
@@ -24,7 +26,7 @@ using namespace tuck::bench;
 using trace::event;
 using trace::kind;
 
-constexpr uint32_t warps = 4;
+constexpr uint32_t warps = block_threads / device::warp_size;
 
 __global__ void set_log(trace::log_view to) {
   if (blockIdx.x == 0 && threadIdx.x == 0) trace::log = to;
@@ -232,7 +234,11 @@ template <class C> void blocks(const char* codec, const experiment_settings& s, 
   frame_header header;
   tools::require(result{.code = plan_header(codec_of<C>(), t.values.size() / sizeof(value_t<C>), {}, header)});
   const uint64_t chunks = layout_of(header).chunks;
-  traced_call<C> call(t, 4096, 256);  // more blocks than any GPU has at once
+  int of_gpu = 0;
+  tools::require(cudaDeviceGetAttribute(&of_gpu, cudaDevAttrMultiProcessorCount, 0));
+  // A list for each block that a GPU may have at once, with room for many times its share of chunks.
+  const uint32_t lists = std::max(static_cast<uint32_t>(of_gpu) * 32, 256u);
+  traced_call<C> call(t, lists, 256 + static_cast<uint32_t>(16 * 3 * chunks / lists));
   std::vector<chunk_times> all;
   for (int run = 0; run < (tools::simulated ? 1 : 3); ++run) all = by_chunk(call.run(true, 0), chunks);
   uint64_t first = ~uint64_t{0};

@@ -1,4 +1,5 @@
-// core/device.cuh with a log: barriers, draws of a ticket, and the words of look-back are noted with their time.
+// core/device.cuh with a log: barriers, draws of a ticket, and the words of look-back are noted with their time. The
+// barriers inside core/device.cuh itself are not, such as those of block_scan: a phase spans them.
 // Include it before all of tuck, in a program whose only kernels are its own. The library's headers are as they are:
 // macros give its calls other names.
 #pragma once
@@ -82,11 +83,13 @@ template <class U> __device__ __forceinline__ void at_draw(U* p, U drawn) {
   if (log.warps == 0 && reinterpret_cast<const void*>(p) == log.ticket)
     note(blockIdx.x, {kind::ticket, static_cast<uint32_t>(drawn), 0, nanoseconds(), 0, processor()});
 }
+// Is this word of look-back an end, rather than a size? The program defines it, behind chunk_state.
+static __device__ bool is_end(uint64_t word);
 template <class U> __device__ __forceinline__ void at_store(U* p, uint64_t word) {
   const auto* const at = reinterpret_cast<const uint64_t*>(p);
   if (log.warps == 0 && at >= log.states && at < log.states_end)
-    note(blockIdx.x, {(word >> 40 & 1) != 0 ? kind::end : kind::size, 0, reinterpret_cast<uint64_t>(at), nanoseconds(),
-                      0, processor()});
+    note(blockIdx.x,
+         {is_end(word) ? kind::end : kind::size, 0, reinterpret_cast<uint64_t>(at), nanoseconds(), 0, processor()});
 }
 
 }  // namespace tuck::trace

@@ -29,7 +29,10 @@ def run(*command, **more):
 
 def prepare(directory):
     directory.mkdir(parents=True, exist_ok=True)
-    archive = subprocess.run(["git", "-C", str(ROOT), "archive", COMMIT], check=True, stdout=subprocess.PIPE).stdout
+    found = subprocess.run(["git", "-C", str(ROOT), "archive", COMMIT], stdout=subprocess.PIPE)
+    if found.returncode != 0:
+        sys.exit(f"model.py: this clone lacks commit {COMMIT}; fetch it (git fetch --unshallow)")
+    archive = found.stdout
     subprocess.run(["tar", "x", "-C", str(directory)], input=archive, check=True)
     for path in GRAFTED:
         there = directory / path
@@ -37,7 +40,10 @@ def prepare(directory):
         run("cp", "-r", ROOT / path, there)
     # There is no such function at that commit. It chooses vectors of the host, which nobody times here.
     runner = directory / "bench/micro/runner.cpp"
-    runner.write_text("".join(line for line in runner.read_text().splitlines(True) if "level_in_use()" not in line))
+    lines = runner.read_text().splitlines(True)
+    kept = [line for line in lines if "level_in_use()" not in line]
+    assert len(kept) == len(lines) - 1, f"{runner}: one line with level_in_use() was expected"
+    runner.write_text("".join(kept))
     # The measured codecs and types alone: nvcc takes most of the time.
     rows.keep_measured_codecs(directory / "examples/tuck/codec_list.hpp")
     run("cmake", "--preset", "ptx", "-DTUCK_PTX_ARCH=90", cwd=directory)
@@ -60,6 +66,7 @@ def write(path, value):
 
 def compare(directory, out):
     bench = directory / "build/ptx/bin/tuck-bench"
+    check(bench, out)
     file = json.loads(out.read_text()) if out.exists() else {"schema": "tuck-model/1", "commit": COMMIT, "rows": []}
     measured = rows.measured(ROOT / "bench/results")
     for options, keys in rows.runs(measured):
@@ -81,7 +88,16 @@ PROFILED = [["--codec", "quantize,zvc+rle+huffman,deflate", "--size", "256MiB", 
              "--data", ROOT / "examples/data/kv"]]
 
 
+def check(bench, out):
+    """Before minutes of work: is all there?"""
+    if not bench.exists():
+        sys.exit(f"model.py: {bench} is not there; build it first")
+    if not out.parent.is_dir():
+        sys.exit(f"model.py: {out.parent} is no folder")
+
+
 def today(bench, out):
+    check(bench, out)
     file = {"schema": "tuck-model/1", "commit": None, "rows": []}
     for options in TODAY:
         found = predicted(bench, options)

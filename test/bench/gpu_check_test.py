@@ -4,9 +4,11 @@ gpu_check_test.py [BUILD]."""
 
 import json
 import os
+import re
 import shutil
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -20,6 +22,10 @@ PROGRAM = ROOT / "bench" / "gpu_check" / "gpu_check.py"
 BUILD = Path(sys.argv.pop(1)) if len(sys.argv) > 1 and "/" in sys.argv[1] else None
 
 sys.path.insert(0, str(PROGRAM.parent))
+import constants
+import predictions
+import programs
+import recordings
 import report as reports
 import steps
 from environment import QUERY
@@ -46,6 +52,20 @@ for word; do
   out=; test "$word" = --out && out=next
 done
 exit 0"""
+# tuck-bench at a limit: it ends its row at a polite signal, and writes what it has. The first time only.
+CUT_OFF = """out=
+for word; do test "$word" = --list && exit; test "$out" = next && out=$word; test "$word" = --out && out=next; done
+test -e DATA.again && cat DATA.again > "$out" && exit
+mv DATA.next DATA.again 2> /dev/null
+trap 'cat DATA > "$out"; exit 130' TERM
+sleep 1000 & wait
+"""
+LIMITED = """import dataclasses, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, "{}")
+import gpu_check, steps
+steps.STEPS = tuple(dataclasses.replace(step, seconds={}) for step in steps.STEPS)
+sys.exit(gpu_check.main())"""
 
 
 def gtest_results(bad):
@@ -77,7 +97,7 @@ def traces():
     times = {f"{what}_{which}_us": 1.5 for what in ("ticket", "size", "offset", "end")
              for which in ("first", "median", "last")}  # fmt: skip
     return {
-        "machine": [{"what": what, "latency_clocks": 33.5, "clocks_each": 1.0}
+        "machine": [{"what": what, "instructions": 1, "latency_clocks": 33.5, "clocks_each": 1.0}
                     for what in ("shared_load", "load, second level", "load, DRAM")],
         "phases": [{"codec": "deflate", "operation": "encode", "barrier": i, "file": "a.cuh", "line": 7, "clocks": 900,
                     "first_clocks": 100, "waited_clocks": 512.4} for i in (1, 2)],
@@ -137,17 +157,19 @@ class Fakes:
         path.write_text(f"#!/bin/sh\n{script.replace('DATA', str(beside))}\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
-    def command(self, *words):
+    def command(self, *words, limit=None):
+        """Of gpu_check.py; with a limit, each step has so many seconds."""
         counts = [] if "--counts" in words else ["--counts", self.folder / "none.json"]
-        return [sys.executable, PROGRAM, "--prebuilt", self.folder, *counts, *map(str, words)]
+        program = [PROGRAM] if limit is None else ["-c", LIMITED.format(PROGRAM.parent, limit)]
+        return [sys.executable, *program, "--prebuilt", self.folder, *counts, *map(str, words)]
 
     def environment(self):
         # A toolkit that this machine has is not looked at.
         return os.environ | {"PATH": f"{self.folder / 'tools'}:/usr/bin:/bin", "CUDA_HOME": str(self.folder / "none")}
 
-    def run(self, *words):
-        return subprocess.run(self.command(*words), env=self.environment(), text=True, capture_output=True, timeout=100)
-
+    def run(self, *words, limit=None):
+        return subprocess.run(self.command(*words, limit=limit), env=self.environment(), text=True,
+                              capture_output=True, timeout=100)  # fmt: skip
 
 
 def runs(pid):
@@ -165,16 +187,16 @@ class GpuCheck(unittest.TestCase):
         self.fakes = Fakes(Path(scratch.name), DESCRIPTION)
         self.out = self.fakes.folder / "out" / "h200.json"
 
-    def printed_with(self, code, *words):
+    def printed_with(self, code, *words, limit=None):
         """Runs it, expects that exit code, and gives what it printed."""
-        ran = self.fakes.run(*words)
+        ran = self.fakes.run(*words, limit=limit)
         self.assertEqual(ran.returncode, code, ran.stdout + ran.stderr)
         self.assertNotIn("Traceback", ran.stderr)
         return ran.stdout + ran.stderr
 
-    def run_to(self, code, *words):
+    def run_to(self, code, *words, limit=None):
         """The same, and the steps of its file."""
-        return self.printed_with(code, *words), self.steps()
+        return self.printed_with(code, *words, limit=limit), self.steps()
 
     def steps(self):
         return {s["name"]: s for s in json.loads(self.out.read_text())["steps"]}
@@ -195,8 +217,8 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(report["environment"]["nvidia_smi"]["name"], "NVIDIA H200")
         self.assertEqual(len(report["not_there"]), len(steps.NOT_THERE))
         for s in made.values():
-            self.assertEqual(set(s), {"name", "result", "detail", "seconds", "limit_seconds", "forgone", "log",
-                                      "figures"})
+            self.assertEqual(set(s), {"name", "result", "detail", "seconds", "limit_seconds", "forgone", "cut_off",
+                                      "log", "figures"})
             self.assertTrue(s["log"] is None or (self.out.with_suffix(".logs") / s["log"]).is_file(), s)
         self.assertNotIn(str(self.fakes.folder), self.out.read_text())
 
@@ -208,45 +230,177 @@ class GpuCheck(unittest.TestCase):
         self.assertRegex(text, r"4 +yes +0.90 +600.0 +0.90 +3.5")
         self.assertIn("encode of rle, encode of zvc: in the log", text)
         self.assertIn("nvcomp-lz4", text)
-        self.assertRegex(text, r"shared load +33.5 +1.000")
+        self.assertRegex(text, r"shared load +1 +33.5 +1.000")
         self.assertRegex(text, r"deflate +encode +a.cuh:7 +900 +512")
         self.assertRegex(text, r"zvc +0 +1056 +1.5 1.5 1.5")
-        self.assertRegex(text, r"lm_layer0_k_bf16 +zvc +f32 +encode +64 MiB")
+        self.assertRegex(text, r"kv +zvc +f32 +encode +64 MiB")
         self.assertRegex(text, r"zvc by 1024 KiB")
 
+    def predicted(self):
+        """A cut of the model's predictions that come with tuck, and rows as tuck-bench would measure them in twice the
+        time."""
+        file = max((ROOT / "bench" / "results").glob("model-today-*.json"))
+        rows_of_model = [row for row in json.loads(file.read_text())["rows"] if row["codec"] in ("zvc", "huffman")]
+        measured = [dict.fromkeys(KEPT) | TIMES | {key: row[key] for key in row if key != "model"}
+                    | {"peer": False, "R": 0.5, "median_seconds": 2 * row["model"]["seconds"]} for row in rows_of_model]
+        return file, rows_of_model, measured  # fmt: skip
+
     def test_predictions_stand_beside_what_was_measured(self):
-        file = self.fakes.folder / "model.json"
-        seen = {"operation": "encode", "codec": "zvc", "type": "f32", "pattern": "clustered", "raw_bytes": 1 << 26,
-                "sparsity": 0.89}  # fmt: skip
-        file.write_text(json.dumps({"rows": [seen | {"median_seconds": 1.1e-4}, seen | {"median_seconds": None},
-                                             seen | {"operation": "decode", "gb_per_s": 2684.35456},
-                                             seen | {"codec": "gaps", "median_seconds": 1}]}))
-        printed, _ = self.run_to(0, "--out", self.out, "--only", "sweep", "--predictions", file)
-        errors = ("The model's errors (model.json): 2 rows, median 43%, worst 0.25 of the measured time "
-                  "(decode zvc f32 clustered 64 MiB)")  # fmt: skip
+        file, rows_of_model, measured = self.predicted()
+        h100 = DESCRIPTION | {"device": GPU | {"name": "NVIDIA H100 80GB HBM3"}}
+        self.fakes.describe(h100)
+        self.fakes.shell("tools/nvidia-smi", f"echo 'NVIDIA H100 80GB HBM3{', 1' * (len(QUERY) - 1)}'")
+        self.fakes.shell("bin/tuck-bench", BENCH, json.dumps({"rows": measured}))
+        printed, made = self.run_to(0, "--out", self.out, "--only", "sweep")  # by default those that come with tuck
+        self.assertEqual(len(made["sweep"]["figures"]), len(rows_of_model))
+        errors = f"The model's errors ({file.name}): {len(rows_of_model)} rows, median 50%, worst 0.50 of the measured"
         self.assertIn(errors, printed)
         text = self.out.with_suffix(".txt").read_text()
         self.assertIn(errors, text)
-        self.assertRegex(text, r"encode zvc f32 clustered 64 MiB +0.90 +100.0 +110.0 +1.10")
-        self.run_to(0, "--resume", self.out, "--only", "sweep")  # they are in the file
-        self.assertIn(errors, self.out.with_suffix(".txt").read_text())
-        for content, why in (("{", "no predictions that can be read"), ('{"rows": []}', "no row has median_seconds"),
-                             (json.dumps({"rows": [seen | {"codec": "x", "median_seconds": 1}]}), "No measured row")):
+        zvc = next(row for row in rows_of_model if row["codec"] == "zvc" and row["type"] == "f32")
+        us = zvc["model"]["seconds"] * 1e6
+        self.assertRegex(text, rf"{zvc['operation']} zvc f32 clustered 256 MiB +0.60 +{2 * us:.1f} +{us:.1f} +0.50")
+        file = self.fakes.folder / "other.json"
+        self.run_to(0, "--resume", self.out, "--only", "sweep", "--predictions", file)
+        compared = [{key: row[key] for key in row if key != "model"} | {"predicted_seconds": row["model"]["seconds"]}
+                    for row in rows_of_model]  # fmt: skip
+        for content, why in (("{", "no predictions that can be read"), ('{"rows": []}', "it predicts nothing for"),
+                             (json.dumps({"rows": [row | {"codec": "x"} for row in compared]}), "No measured row"),
+                             (json.dumps({"rows": compared}), "rows, median 50%")):  # of model.py compare
             file.write_text(content)
             self.assertIn(why, self.run_to(0, "--resume", self.out, "--only", "sweep", "--predictions", file)[0])
+            self.run_to(0, "--resume", self.out, "--only", "sweep")  # they are in the file
+            self.assertIn(why, self.out.with_suffix(".txt").read_text())
 
-    def test_recordings_are_measured_by_the_type_in_their_name(self):
+    def test_a_prediction_stands_beside_its_own_tensor_only(self):
+        _, rows_of_model, measured = self.predicted()
+        zvc = next(row for row in rows_of_model if row["codec"] == "zvc")
+        dense = next(row for row in rows_of_model if row["pattern"] == "recorded")
+        file = self.fakes.folder / "model.json"
+        file.write_text(json.dumps({"rows": [zvc, dense]}))
+        report = {"steps": [], "predictions": predictions.read(file, "NVIDIA H100 PCIe")}
+        at = [rows_of_model.index(zvc), rows_of_model.index(dense)]
+        report["steps"] = [{"name": "ans", "figures": [
+            measured[at[0]], measured[at[0]] | {"chunk_bytes": 65536}, measured[at[0]] | {"sparsity": 0.5},
+            measured[at[1]] | {"recording": "kv"}, measured[at[1]] | {"recording": "same"},
+            measured[at[1]] | {"recording": "k", "ratio": dense["ratio"] * 1.02}]}]  # fmt: skip
+        self.assertEqual([(row["codec"], row.get("recording")) for row, _ in predictions.pairs(report)],
+                         [("zvc", None), ("huffman", "kv"), ("huffman", "same")])
+        for gpu, there in (("NVIDIA H100", 2), ("NVIDIA H200", 0), ("NVIDIA GH1000", 0), (None, 0)):
+            self.assertEqual(len(predictions.read(file, gpu)["rows"]), there, gpu)
+        file.write_text(json.dumps({"rows": [zvc | {"model": zvc["model"] | {"gpu": "a10"}}]}))
+        self.assertEqual([len(predictions.read(file, gpu)["rows"]) for gpu in ("NVIDIA A10", "NVIDIA A100")], [1, 0])
+
+    def test_ans_and_dense_measure_the_same_tensors(self):
         folder = self.fakes.folder / "dense"
         folder.mkdir()
         for name in ("weights_bf16.npy", "keys_fp8.npy"):
             (folder / name).write_text("")
         said = self.fakes.folder / "said"
         self.fakes.shell("bin/tuck-bench", f'echo "$@" >> {said}\n{BENCH}', json.dumps({"rows": rows()}))
-        _, made = self.run_to(0, "--out", self.out, "--only", "dense", "--recordings", folder)
-        self.assertEqual([r["recording"] for r in made["dense"]["figures"]][::3],
-                         ["lm_layer0_k_bf16", "lm_layer0_v_bf16", "keys_fp8", "weights_bf16"])
-        self.assertIn(f"--data {folder}/keys_fp8.npy --type f8e4m3", said.read_text())
-        self.assertIn(f"--data {folder}/weights_bf16.npy --type bf16", said.read_text())
+        _, made = self.run_to(0, "--out", self.out, "--only", "dense,ans", "--recordings", folder)
+        tensors = ["kv", "kv", "keys_fp8", "weights_bf16"]
+        self.assertEqual([r["recording"] for r in made["dense"]["figures"]][::3], tensors)
+        self.assertEqual([r["recording"] for r in made["ans"]["figures"]][::15], tensors)
+        seen = [re.search(r"--data (\S+) --type (\S+)", line) for line in said.read_text().splitlines()]
+        data = ROOT / "examples" / "data"
+        of_dense = [match.groups() for match in seen if match][:4]
+        self.assertEqual(of_dense[0], (str(data / "kv"), "bf16"))
+        self.assertEqual(of_dense[1][1], "f8e4m3")
+        self.assertEqual(of_dense[2:], [(f"{folder}/keys_fp8.npy", "f8e4m3"), (f"{folder}/weights_bf16.npy", "bf16")])
+
+    def test_keys_and_values_are_cast_to_fp8(self):
+        source, target = self.fakes.folder / "kv", self.fakes.folder / "fp8"
+        source.mkdir()
+        # 1, -1.1875, 448, 500, 2^-9, ties of the smallest steps, -0, infinity, NaN
+        values = [0x3F80, 0xBF98, 0x43E0, 0x43FA, 0x3B00, 0x3A80, 0x3B40, 0x8000, 0x7F80, 0x7FC0]
+        header = "{'descr': '<u2', 'fortran_order': False, 'shape': (10,), }".ljust(117) + "\n"
+        content = b"\x93NUMPY\x01\x00" + struct.pack("<H118s10H", 118, header.encode(), *values)
+        (source / "k_bf16.npy").write_bytes(content)
+        recordings.cast(source, target)
+        made = (target / "k_f8e4m3.npy").read_bytes()
+        self.assertEqual(made[:10], content[:10])
+        self.assertEqual(made[10:128], header.replace("<u2", "|u1").encode())
+        self.assertEqual(made[128:], bytes([0x38, 0xBA, 0x7E, 0x7E, 0x01, 0x00, 0x02, 0x80, 0x7E, 0x7F]))
+        (source / "v_bf16.npy").write_bytes(content.replace(b"<u2", b"<f4"))
+        with self.assertRaises(ValueError):
+            recordings.cast(source, target)
+
+    def cut_off_at_first(self):
+        self.fakes.shell("bin/tuck-bench", CUT_OFF, json.dumps({"rows": rows()[:2]}))
+        (self.fakes.folder / "bin" / "tuck-bench.data.next").write_text(json.dumps({"rows": rows()}))
+
+    def test_a_step_that_is_cut_off_keeps_its_rows_and_is_repeated(self):
+        self.cut_off_at_first()
+        _, made = self.run_to(1, "--out", self.out, "--only", "codecs/16MiB", limit=1)
+        step = made["codecs/16MiB"]
+        self.assertEqual((step["result"], step["cut_off"], len(step["figures"])), ("FAILED", True, 2))
+        self.assertRegex(step["detail"], "2 rows; stopped at its limit")
+        self.assertRegex(self.out.with_suffix(".txt").read_text(), r"zvc +f32 +decode +64 MiB")
+        _, made = self.run_to(0, "--resume", self.out)
+        step = made["codecs/16MiB"]
+        self.assertEqual((step["result"], step["cut_off"], len(step["figures"])), ("ok", False, 3))
+
+    def test_when_the_time_is_over_rows_are_kept(self):
+        self.cut_off_at_first()
+        printed, made = self.run_to(0, "--out", self.out, "--minutes", ".02", "--only", "codecs/16MiB")
+        step = made["codecs/16MiB"]
+        self.assertEqual((step["result"], step["forgone"], len(step["figures"])), ("skipped", True, 2), printed)
+        self.assertIn("the time was over before it was done: 2 rows", step["detail"])
+        self.run_to(0, "--resume", self.out, "--minutes", ".0001")
+        self.assertEqual(len(self.steps()["codecs/16MiB"]["figures"]), 2)  # no time: what was there stays
+        self.assertEqual(len(self.run_to(0, "--resume", self.out)[1]["codecs/16MiB"]["figures"]), 3)
+
+    def test_one_bad_codec_does_not_take_the_others_with_it(self):
+        self.fakes.shell("bin/tuck-trace", f'test "$2" = bitpack && echo broken && exit 3\n{EXPERIMENTS}',
+                         "".join(json.dumps({"experiment": "blocks"} | r) + "\n" for r in traces()["blocks"]))
+        self.fakes.shell("bin/tuck-bench", f'case "$*" in *f8e4m3*) echo bad; exit 1; esac\n{BENCH}',
+                         json.dumps({"rows": rows()}))  # fmt: skip
+        self.fakes.shell("bin/tuck-experiments", f"{EXPERIMENTS}\ntest $1 != swap", "".join(
+            json.dumps(line) + "\n" for line in [DESCRIPTION | {"asked by": "--describe"},
+                                                 *({"experiment": "swap"} | r for r in records()["swap"])]))
+        _, made = self.run_to(1, "--out", self.out, "--only", "blocks,dense,ans,swap")
+        self.assertEqual({name: (made[name]["result"], len(made[name]["figures"])) for name in
+                          ("blocks", "dense", "ans", "swap")},
+                         {"blocks": ("FAILED", 2), "dense": ("FAILED", 3), "ans": ("FAILED", 15),
+                          "swap": ("FAILED", 1)})  # fmt: skip
+        self.assertRegex(made["blocks"]["detail"], "^2 points; exit code 3: broken")
+
+    def test_what_failed_is_repeated_last_and_loses_no_figures(self):
+        self.fakes.shell("bin/tuck-bench", BENCH.replace("exit 0", "exit 1"), json.dumps({"rows": rows()}))
+        self.fakes.gtest("swap_test", bad=True)
+        self.run_to(1, "--out", self.out, "--only", "test/swap_test,sweep")
+        (self.fakes.folder / "bin" / "tuck-bench.data").write_text('{"rows": []}')
+        printed, made = self.run_to(1, "--resume", self.out, "--only", "test/swap_test,sweep,copy")
+        self.assertEqual([line.split()[0] for line in printed.splitlines() if " s  " in line][-3:],
+                         ["copy", "test/swap_test", "sweep"])
+        self.assertEqual(len(made["sweep"]["figures"]), 3)
+        self.assertIn("the figures are those of an earlier try", made["sweep"]["detail"])
+
+    def test_resume_without_a_name_takes_what_was_made_here(self):
+        """A report of another commit, a broken one: a new file is begun, and gone on with."""
+        folder = self.fakes.folder
+        shutil.copytree(PROGRAM.parent, folder / "gpu_check", ignore=shutil.ignore_patterns("*.c*", "__pycache__"))
+        command = [sys.executable, folder / "gpu_check" / "gpu_check.py", "--resume", "--only", "copy"]
+        run = lambda: subprocess.run(command, env=self.fakes.environment(), text=True, capture_output=True, timeout=100)
+        self.assertEqual(run().returncode, 0)
+        first, = folder.glob("h200-*.json")
+        other = json.loads(first.read_text())
+        other["environment"]["commit"] = "5c9dcd72f4"
+        first.write_text(json.dumps(other))
+        (folder / "h200-2099-01-01.json").write_text("{")
+        before = first.read_text()
+        for _ in range(2):
+            ran = run()
+            self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+            self.assertEqual(len(list(folder.glob("h200-*.json"))), 3)
+        self.assertEqual(first.read_text(), before)
+
+    def test_limits_do_not_change_with_the_minutes(self):
+        for minutes in (4, 18):
+            self.run_to(0, "--out", self.out, "--minutes", minutes, "--only", "copy")
+            self.assertEqual(self.steps()["copy"]["limit_seconds"], 10)
+            self.out.unlink()
 
     def test_a_carried_build_needs_no_sources(self):
         """Scripts, recordings and counts are beside the programs; the file of results is there, too."""
@@ -254,7 +408,7 @@ class GpuCheck(unittest.TestCase):
         shutil.copytree(PROGRAM.parent, folder / "gpu_check", ignore=shutil.ignore_patterns("*.c*", "__pycache__"))
         (folder / "gpu_check" / "ptx-counts.json").write_text(json.dumps({"rows": counted()}))
         (folder / "data" / "kv").mkdir(parents=True)
-        (folder / "data" / "kv" / "k_bf16.npy").write_text("")
+        shutil.copy(ROOT / "examples" / "data" / "kv" / "lm_layer0_k_bf16.npy", folder / "data" / "kv" / "k_bf16.npy")
         command = [sys.executable, folder / "gpu_check" / "gpu_check.py", "--minutes", "9", "--resume"]
         for words in (["--only", "dense,copy"], ["--only", "machine"]):
             ran = subprocess.run([*command, *words], env=self.fakes.environment(), text=True, capture_output=True,
@@ -263,7 +417,7 @@ class GpuCheck(unittest.TestCase):
         files = list(folder.glob("h200-*.json"))  # --resume went on with the one that the first run began
         self.assertEqual(len(files), 1)
         report = json.loads(files[0].read_text())
-        self.assertEqual([s["name"] for s in report["steps"]], ["build", "environment", "machine", "dense", "copy"])
+        self.assertEqual([s["name"] for s in report["steps"]], ["build", "environment", "dense", "machine", "copy"])
         self.assertEqual(len(report["bounds"]["rows"]), 3)
 
     def test_bounds_stand_beside_what_was_measured(self):
@@ -315,7 +469,7 @@ class GpuCheck(unittest.TestCase):
     def test_a_step_that_does_not_end_is_stopped_with_its_children(self):
         pid = self.fakes.folder / "pid"
         self.fakes.shell("bin/device_test", f"sleep 1000 & echo $! > {pid}; wait")
-        _, made = self.run_to(1, "--out", self.out, "--minutes", ".2", "--only", "test/device_test,test/kv_pool_test")
+        _, made = self.run_to(1, "--out", self.out, "--only", "test/device_test,test/kv_pool_test", limit=2)
         self.assertRegex(made["test/device_test"]["detail"], "stopped at its limit, after 2 s")
         self.assertEqual(made["test/kv_pool_test"]["result"], "ok")
         self.assertFalse(runs(int(pid.read_text())))
@@ -327,8 +481,8 @@ class GpuCheck(unittest.TestCase):
         self.fakes.shell("bin/device_test", tests % begins + "exec sleep 1000")
         self.fakes.shell("bin/kv_pool_test", tests % begins + "echo no; kill -SEGV $$")
         self.fakes.shell("tools/compute-sanitizer", tests % begins + "exit 4")
-        _, made = self.run_to(1, "--out", self.out, "--minutes", ".2", "--only",
-                              "test/device_test,test/batch_test,test/kv_pool_test,sanitizer/memcheck")
+        _, made = self.run_to(1, "--out", self.out, "--only",
+                              "test/device_test,test/batch_test,test/kv_pool_test,sanitizer/memcheck", limit=2)
         self.assertRegex(made["test/device_test"]["detail"], "^suite/zvc.t1: stopped at its limit, after 2 s")
         self.assertEqual(made["test/batch_test"]["detail"], "exit code 3: [       OK ] suite.t0 (1 ms)")
         self.assertIn("suite/zvc.t1: ended by SIGSEGV: no", made["test/kv_pool_test"]["detail"])
@@ -460,6 +614,8 @@ class GpuCheck(unittest.TestCase):
     def test_steps_take_no_longer_than_they_may(self):
         self.assertEqual(len({step.name for step in steps.STEPS}), len(steps.STEPS))
         self.assertTrue(all(step.seconds < 90 for step in steps.STEPS))
+        for half in (steps.FIRST_HALF, steps.SECOND_HALF):
+            self.assertLess(sum(step.seconds for step in half), 60 * steps.MINUTES)
 
 
 class Simulated(unittest.TestCase):
@@ -476,6 +632,56 @@ class Simulated(unittest.TestCase):
         needs_gpu = {step.name for step in steps.STEPS if step.gpu_only}
         self.assertLessEqual(needs_gpu, skipped)
         self.assertFalse([step for step in report["steps"] if step["forgone"]])
+
+
+class Constants(unittest.TestCase):
+    folder = ROOT / "test" / "ptx" / "time"
+
+    def test_names_are_those_of_the_model(self):
+        text = (self.folder / "machine.hpp").read_text().partition("struct constant")[0]
+        declared = re.findall(r"^  (?:double|std::string|int|bool) ([^;]*);", text, re.M)
+        known = {word.split("=")[0].strip() for text in declared for word in text.split(",")}
+        named = [name for name, *_ in constants.CONSTANTS]
+        self.assertEqual(len(set(named)), len(named))
+        self.assertLessEqual({*named, *constants.NOT_MEASURED}, known)
+        self.assertFalse(set(named) & set(constants.NOT_MEASURED))
+        sizes = {"name", "title", "source", "calibrated", "arch", "ghz", "processors", "registers", "shared_bytes",
+                 "threads", "blocks", "reserved_bytes", "l1_bytes"}  # of sheets and guides
+        self.assertEqual(known - {*named, *constants.NOT_MEASURED}, sizes)
+
+    def test_records_are_those_of_tuck_trace(self):
+        text = (PROGRAM.parent / "machine.cuh").read_text()
+        chains = set(re.findall(r"^  X\((\w+), \d", text, re.M))
+        for _, what, _, made in constants.CONSTANTS:
+            self.assertTrue(what in chains or f'"{what}"' in text, what)
+            self.assertTrue(not isinstance(made, str) or made in chains)
+
+    def test_a_report_becomes_lines_of_the_table(self):
+        figures = [{"what": "logic", "latency_clocks": 4.5, "clocks_each": 0.5, "first_code_clocks": 33},
+                   {"what": "vote", "latency_clocks": 12.0}, {"what": "shuffle", "clocks_each": 1.0},
+                   {"what": "sleep", "of_asked": 1.25}]  # fmt: skip
+        made = constants.lines({"steps": [{"name": "machine", "figures": figures}]},
+                               "machine h100() {\n  m.alu = 5, m.vote = 8;\n  return m; m.alu = 9;")
+        self.assertEqual(made, [
+            "m.alu = 4.5;  // measured; the H100's is 5", "m.alu_every = 2;  // measured; the H100's is nan",
+            "m.vote = 7.5;  // measured; the H100's is 8", "m.shuffle_every = 1;  // measured; the H100's is nan",
+            "m.first_code = 33;  // measured; the H100's is nan", "m.sleep = 1.25;  // measured; the H100's is nan"])
+        self.assertEqual(constants.earlier((self.folder / "machines.cpp").read_text()).keys() &
+                         {"alu", "l2_bytes", "next_block"}, {"alu", "l2_bytes", "next_block"})  # fmt: skip
+
+
+class Programs(unittest.TestCase):
+    def test_a_process_that_no_signal_reaches_does_not_stop_the_check(self):
+        class Stuck:
+            pid = 1 << 30  # of nothing
+
+            def poll(self):
+                return None
+
+            def wait(self, timeout=60):
+                raise subprocess.TimeoutExpired("stuck", timeout)
+
+        programs.stop(Stuck())
 
 
 class Files(unittest.TestCase):

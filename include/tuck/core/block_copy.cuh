@@ -1,4 +1,5 @@
 // Copies by a block from global to shared memory while it computes: the next chunk comes while this one is decoded.
+// For block codecs; those of the library load chunks by themselves.
 //
 //   block_copy<threads> copy(temp);
 //   auto* next = copy.begin(room[0], first chunk);
@@ -18,10 +19,11 @@
 
 namespace tuck::inline TUCK_ABI::device {
 
-/// Copies by a block of Threads threads, one at a time. All threads call each function.
+/// Copies by a block of Threads threads, one at a time. All threads call each function. begin() and wait() take turns:
+/// a wait() without a begin(), or a begin() without a wait() before the next one, hangs.
 template <int Threads> class block_copy {
  public:
-  /// Stays as it is until the block ends.
+  /// Stays as it is until the block ends. Only one block_copy of a block may have it, once.
   struct TempStorage {
     uint64_t arrived;  // an mbarrier
   };
@@ -39,7 +41,7 @@ template <int Threads> class block_copy {
   /// multiple of 16, plus what `from` is more than a multiple of 16. A barrier must lie behind the last access to the
   /// target. Until wait() nobody may access it. The source must not change during the kernel.
   __device__ std::byte* begin(std::byte* to, const std::byte* from, uint32_t size) {
-    static_assert(Threads >= warp_size);
+    static_assert(Threads >= warp_size);  // enough for head and tail, of at most 15 bytes each
     constexpr uint32_t each = sizeof(vec128);
     const auto skipped = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from) % each);
     to += skipped;

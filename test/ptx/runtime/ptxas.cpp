@@ -32,7 +32,12 @@ class scratch_file {
     const int file = mkstemp(path_.data());
     if (file < 0) throw std::runtime_error(path_ + ": cannot be created");
     close(file);
-    std::ofstream(path_) << content;
+    std::ofstream out(path_);
+    out << content;
+    out.close();
+    if (out) return;
+    std::remove(path_.c_str());
+    throw std::runtime_error(path_ + ": cannot be written to");
   }
   scratch_file(const scratch_file&) = delete;
   scratch_file& operator=(const scratch_file&) = delete;
@@ -42,6 +47,13 @@ class scratch_file {
  private:
   std::string path_;
 };
+
+// For the shell.
+std::string quoted(const std::string& path) {
+  std::string text = "'";
+  for (const char c : path) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
 
 std::string output_of(const std::string& command) {
   std::FILE* const pipe = popen(command.c_str(), "r");
@@ -55,8 +67,8 @@ std::string output_of(const std::string& command) {
 
 std::uint32_t ask(const std::string& text, int arch) {
   const scratch_file file(text);
-  const std::string seen =
-      output_of(std::string(ptxas) + " -arch=sm_" + std::to_string(arch) + " -v -o /dev/null " + file.path() + " 2>&1");
+  const std::string seen = output_of(quoted(std::string(ptxas)) + " -arch=sm_" + std::to_string(arch) +
+                                     " -v -o /dev/null " + quoted(file.path()) + " 2>&1");
   std::uint32_t registers = 0;
   const std::size_t used = seen.find("Used ");
   if (used != seen.npos) std::istringstream(seen.substr(used + 5)) >> registers;

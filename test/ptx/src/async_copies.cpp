@@ -96,6 +96,13 @@ void async_copies::arrive(block& b, uint16_t number) {
   complete_phase(m);
   --on_their_way_;
   ++w.run->changes;
+  if (!b.shared.checked()) forget(number);  // nobody asks who has seen it
+}
+
+void async_copies::forget(uint16_t bulk) {
+  --bulks_;
+  copies_[bulk].bytes = 0;
+  free_.push_back(bulk);
 }
 
 void async_copies::arrive_some(block& b, bool all) {
@@ -147,13 +154,11 @@ void async_copies::saw_phase(warp& w, int lane, uint32_t address) {
 void async_copies::met(block& b) {
   if (bulks_ == 0) return;
   for (std::size_t n = 0; n < copies_.size(); ++n) {
-    async_copy& c = copies_[n];
+    const async_copy& c = copies_[n];
     const auto number = static_cast<uint16_t>(n);
     if (!c.is_bulk || c.bytes == 0 || !c.arrived || !b.shared.anyone_saw(number)) continue;
     b.shared.all_saw_bulk(c.to, c.bytes, number);
-    --bulks_;
-    c.bytes = 0;
-    free_.push_back(number);
+    forget(number);
   }
 }
 

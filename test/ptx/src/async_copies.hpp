@@ -106,6 +106,7 @@ class async_copies {
     return c.group < groups && groups - c.group > newest;
   }
   void arrive(block& b, uint16_t number);
+  void forget(uint16_t bulk);
   uint16_t free_number();
   void read(warp& w, async_copy& c);
   void finish(warp& w, async_copy& c);  // its bytes are there

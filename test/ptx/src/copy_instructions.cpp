@@ -33,20 +33,25 @@ void count_source(warp& w, const instruction& i, uint32_t lanes, unsigned bytes)
 // --- cp.async -------------------------------------------------------------------------------------------------------
 
 void run_copy(warp& w, const instruction& i, uint32_t lanes) {
+  const uint32_t ignored = i.from_predicates[0].index != no_operand ? w.mask(i.from_predicates[0]) : 0;
+  const auto read_by = [&](int l) {
+    if ((ignored >> l & 1) != 0) return 0u;
+    return i.from_columns[1] == no_operand ? i.copy_bytes : get<uint32_t>(w.in(i.from_columns[1]), l);
+  };
   if (w.run->how.traffic) {
     count_traffic(w, i, lanes, i.copy_bytes, false, true);
-    count_source(w, i, lanes, i.copy_bytes);
+    uint32_t reading = 0;
+    for_lanes(lanes, [&](int l) { reading |= uint32_t{read_by(l) != 0} << l; });
+    if (reading != 0) count_source(w, i, reading, i.copy_bytes);
   }
   w.clock.tick();
   ++w.run->counts[w.pc].global;
-  const uint32_t ignored = i.from_predicates[0].index != no_operand ? w.mask(i.from_predicates[0]) : 0;
   for_lanes(lanes, [&](int l) {
     async_copy c;
     const uint64_t to = address_in(w, i, l);
     c.from = address_of(w, i.source, l);
-    c.bytes = c.read = i.copy_bytes;
-    if (i.from_columns[1] != no_operand) c.read = get<uint32_t>(w.in(i.from_columns[1]), l);
-    if ((ignored >> l & 1) != 0) c.read = 0;
+    c.bytes = i.copy_bytes;
+    c.read = read_by(l);
     if (c.read > c.bytes) fault(w, "out of bounds", "src-size is " + std::to_string(c.read) + ", more than cp-size", l);
     need_multiple(w, "shared memory: address", to, c.bytes, l);
     need_multiple(w, "global memory: address", c.from, c.bytes, l);

@@ -259,6 +259,17 @@ TEST(Time, APollOfAPhaseThatIsOverWaitsForNothing) {
                 start + m.dram + m.bulk + 3 * poll + 100 * m.alu, {"dram", "alu"}, .05);
 }
 
+TEST(Time, ManyBulkCopiesWithoutABarrierOfTheBlock) {
+  constexpr int copies = 66000;  // more than have a number at once
+  const buffer<uint64_t> from(2);
+  machine m = one_processor();
+  m.dram = m.l2 = m.bulk = 0;
+  const std::string text =
+      kernel_text(1, rooms + "mov.u32 %r1, " + std::to_string(copies) + ";\nagain:\n" + bulk(16) + wait_for_bulk("w") +
+                         "add.u32 %r1, %r1, -1;\nsetp.ne.u32 %p2, %r1, 0;\n@%p2 bra again;\n");
+  EXPECT_GT(timed(m, text, {1, 32}, {from.address()}).clocks, copies * m.shared);
+}
+
 // --- Pipes ----------------------------------------------------------------------------------------------------------
 
 constexpr int loop_length = 256;
@@ -302,7 +313,7 @@ TEST(Time, AChainTakesItsLatency) {
   expect_clocks(chain("shfl.sync.bfly.b32 %r1, %r1, 1, 31, -1;\n"), 200 * m.shuffle, {"shuffle"}, .03);
 }
 
-// --- What ptxas combines ----------------------------------------------------------------------------------------------
+// --- What ptxas combines --------------------------------------------------------------------------------------------
 
 // Each of `n` reads what the one before has written, and another number.
 std::string chain_of(int n, const std::string& operation) {
@@ -370,6 +381,39 @@ TEST(Time, AChainOfMultiplyAddsTakesTheirLatency) {
     return timed(on, kernel_text(0, body + "min.u32 %r39, %r31, 7;\n"), {1, 32}, {}).clocks;
   };
   expect_clocks(run, m.special + 17 * m.alu, {"alu"}, .05);
+}
+
+// A chain of one instruction for each latency, on one warp.
+TEST(Time, EachLatencyIsOfItsInstruction) {
+  buffer<uint64_t> word(8);
+  const std::string rooms_of_words = ".shared .align 16 .b8 s[1024];\nmov.u32 %r9, s;\n";
+  const std::tuple<const char*, const char*, const char*> chains[] = {
+      {"wide", "mul.wide.u32 %rd1, %r1, %t; cvt.u32.u64 %r1, %rd1;", ""},
+      {"fp64", "fma.rn.f64 %at, %at, %at, %at;", ""},
+      {"vote", "vote.sync.ballot.b32 %r1, %p1, -1; setp.ne.u32 %p1, %r1, 7;", ""},
+      {"redux", "redux.sync.add.s32 %r1, %r1, -1;", ""},
+      {"match", "match.any.sync.b32 %r1, %r1, -1;", ""},
+      {"special", "mov.u32 %r1, %tid.y; mul.lo.u32 %r2, %r1, %r2; bar.warp.sync -1;", ""},
+      {"shared_atomic", "atom.shared.add.u32 %r1, [%r9], %r1;", ""},
+      {"atomic", "atom.global.add.u32 %r1, [%P0], %r1;", ""},
+      {"fence", "fence.acq_rel.gpu;", ""},
+      {"warp_sync", "bar.warp.sync -1;", ""},
+      {"sleep", "nanosleep.u32 100;", ""},
+  };
+  for (const auto& [name, instruction, before] : chains) {
+    const std::string text = kernel_text(1, rooms_of_words + before + repeated(100, std::string(instruction) + "\n"));
+    const auto clocks = [&](double machine::* value, double factor) {
+      machine m = one_processor();
+      m.*value *= factor;
+      return timed(m, text, {1, 32}, {word.address()}).clocks;
+    };
+    for (const constant& c : constants()) {
+      if (c.name != name) continue;
+      const double is = clocks(c.value, 1), each = 100 * .2 * one_processor().*c.value * (c.name == "sleep" ? 198 : 1);
+      EXPECT_NEAR(clocks(c.value, 1.2) - is, each, .25 * each + 100) << name;
+      EXPECT_GT(clocks(c.value, 2) - is, 2 * each) << name;
+    }
+  }
 }
 
 TEST(Time, SpecialRegistersThatTakeTime) {

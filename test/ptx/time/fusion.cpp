@@ -1,5 +1,5 @@
-// What ptxas makes one machine instruction of, as its code for sm_90 shows: LOP3 is any logic of three inputs, IADD3 adds
-// three, IMAD and LEA add to a product or a shift, LOP3 also compares with 0, and a comparison takes another predicate.
+// What ptxas makes one machine instruction of, as its code for sm_90 shows: LOP3 is any logic of three inputs and
+// compares it with 0, IADD3 adds three, IMAD and LEA add to a product or a shift, a comparison takes another predicate.
 #include "program.hpp"
 
 #include "../src/decoder.hpp"
