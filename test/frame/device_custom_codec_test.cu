@@ -56,13 +56,17 @@ template <int Threads> struct tuck::block_codec<mine::small_values, Threads> {
         to[i] = static_cast<std::byte>(values.w[j] + codec.offset);
     if (threadIdx.x == 0) to[values.count] = mine::small_values::well;
   }
-  // Hands words over in another order than the frame's own, and finds out last that they were wrong.
+  // Hands values over in another order than the frame's own, and finds out last that they were wrong.
   template <class Sink>
   __device__ status read(const mine::small_values& codec, const std::byte* from, uint32_t size, uint32_t count,
                          Sink& sink) {
     if (size != count + 1 || codec.knob != 7) return status::bad_payload;
-    for (uint32_t i = Threads - 1 - threadIdx.x; i < count; i += Threads)
-      sink(i, static_cast<uint8_t>(static_cast<uint32_t>(from[i]) - codec.offset));
+    for (uint32_t i = 4 * (Threads - 1 - threadIdx.x); i < count; i += 4 * Threads) {
+      device::vec128 four{};
+      for (uint32_t k = 0; k < 4; ++k)
+        if (i + k < count) four.w[k] = static_cast<uint8_t>(static_cast<uint32_t>(from[i + k]) - codec.offset);
+      sink(i, four);
+    }
     return from[count] == mine::small_values::well ? status::ok : status::bad_payload;
   }
 };

@@ -49,7 +49,12 @@ template <int Threads> struct tuck::block_codec<mine::halved, Threads> {
   __device__ status read(const mine::halved&, const std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
     if (size != 2 + 2 * count) return status::bad_payload;
     const auto* const halves = reinterpret_cast<const uint16_t*>(from);
-    for (uint32_t i = threadIdx.x; i < count; i += Threads) sink(i, uint32_t{halves[0]} << 16 | halves[1 + i]);
+    for (uint32_t i = 4 * threadIdx.x; i < count; i += 4 * Threads) {
+      device::vec128 four{};
+      for (uint32_t k = 0; k < 4; ++k)
+        if (i + k < count) four.w[k] = uint32_t{halves[0]} << 16 | halves[1 + i + k];
+      sink(i, four);
+    }
     return status::ok;
   }
 

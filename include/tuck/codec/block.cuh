@@ -2,10 +2,9 @@
 // codec, by one thread block.
 //
 // A block holds the chunk that it encodes in registers as a block_tile: the chunk is read from memory once, whether it
-// is then counted, packed, stored raw, or summed. A decoder passes each word of values to a sink exactly once, in any
-// order, in one of these forms:
+// is then counted, packed, stored raw, or summed. A decoder passes all values to a sink, 16 bytes at a time, each once
+// and in any order, in one of these forms:
 //
-//   sink(index of the first value of the word, word)
 //   sink(index of the first value, device::vec128)          16 bytes, at a multiple of 16 bytes in the chunk
 //   sink(index of the first value, device::vec128 (&)[N])   N consecutive rows of a tile
 //
@@ -22,7 +21,7 @@
 //   status   read(const C&, std::byte* from, size, count, Sink&)
 //       restores `count` values from `size` <= tile_bytes untrusted bytes. `from` is shared memory of tile_bytes +
 //       32 at a multiple of 16, which the codec may overwrite. Returns the same status to all threads. If it is ok,
-//       the sink has got all words, with zeros past the last value
+//       the sink has got all values, with zeros past the last one
 //
 // It may also have:
 //
@@ -234,12 +233,6 @@ template <element T, int Threads> class block_output {
   /// Constructs a sink with the result of is_whole.
   __device__ block_output(T* p, uint32_t lo, uint32_t hi, bool whole, bool summed)
       : p_(p), lo_(lo), hi_(hi), whole_(whole), summed_(summed) {}
-
-  /// Stores a word; `first` is the index of its first value.
-  __device__ void operator()(uint32_t first, word x) {
-    if (summed_) tile::add_word(sums, x, first);
-    store_values(first, x);
-  }
 
   /// Stores the 16 bytes of one thread in a row.
   __device__ void operator()(uint32_t first, const device::vec128& x) {

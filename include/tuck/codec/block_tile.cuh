@@ -309,6 +309,15 @@ template <class Tile> __device__ device::vec128 read_row(uint32_t first, uint32_
   return Tile::clip(x, first < count ? count - first : 0);
 }
 
+/// Passes `count` values of a row to a sink.
+template <class Tile, class Sink> __device__ void give_row(uint32_t count, const std::byte* row, Sink& sink) {
+  const auto* const vectors = reinterpret_cast<const device::vec128*>(row) + Tile::first_value() / Tile::lane_values;
+  if (count == Tile::capacity)
+    detail::give_rows<Tile, true>(count, sink, [&]<int R>() { return vectors[R * device::warp_size]; });
+  else
+    detail::give_rows<Tile, false>(
+        count, sink, [&]<int R>() { return read_row<Tile>(Tile::first_value(R * Tile::row_words), count, row); });
+}
 /// Reads `count` values of a row.
 template <class Tile> __device__ void load_from_row(Tile& values, uint32_t count, const std::byte* row) {
   values.count = count;

@@ -106,17 +106,11 @@ template <element T, int Threads, class Visit> class visiting_output {
   __device__ visiting_output(const Visit& visit, uint32_t count, bool summed)
       : visit_(visit), count_(count), summed_(summed) {}
 
-  __device__ void operator()(uint32_t first, word x) {
-    if (summed_) tile::add_word(sums, x, first);
-#pragma unroll
-    for (uint32_t k = 0; k < tile::per_word; ++k)
-      if (first + k < count_) visit_(first + k, __builtin_bit_cast(T, tile::value(x, static_cast<int>(k))));
-  }
   __device__ void operator()(uint32_t first, const device::vec128& x) {
 #pragma unroll
     for (uint32_t k = 0; k < 4; k += sizeof(word) / 4)
-      (*this)(first + k * 4 / uint32_t{sizeof(T)},
-              static_cast<word>(sizeof(word) == 4 ? x.w[k] : device::join_words(x.w[k], x.w[k | 1])));
+      visit(first + k * 4 / uint32_t{sizeof(T)},
+            static_cast<word>(sizeof(word) == 4 ? x.w[k] : device::join_words(x.w[k], x.w[k | 1])));
   }
   template <int Rows> __device__ void operator()(uint32_t first, const device::vec128 (&x)[Rows]) {
 #pragma unroll
@@ -124,6 +118,13 @@ template <element T, int Threads, class Visit> class visiting_output {
   }
 
  private:
+  __device__ void visit(uint32_t first, word x) {
+    if (summed_) tile::add_word(sums, x, first);
+#pragma unroll
+    for (uint32_t k = 0; k < tile::per_word; ++k)
+      if (first + k < count_) visit_(first + k, __builtin_bit_cast(T, tile::value(x, static_cast<int>(k))));
+  }
+
   const Visit& visit_;
   uint32_t count_;
   bool summed_;
@@ -183,8 +184,8 @@ template <codec C, int Threads = block_threads> class block_decode {
   ///
   /// @param codec    a codec with the parameters of the one that encoded; the error bound does not matter
   /// @param encoded  the chunk in global memory. Its address is a multiple of 16, and it is readable up to the next
-  ///                 multiple of 16. More than tile_bytes are bad_payload: C::encode_chunk writes so many only if values
-  ///                 are incompressible
+  ///                 multiple of 16. More than tile_bytes are bad_payload: C::encode_chunk writes so many only of
+  ///                 incompressible values
   /// @param count    number of values that were encoded
   /// @return ok or an error
   __device__ status operator()(const C& codec, const_bytes encoded, uint32_t count, T* out) {

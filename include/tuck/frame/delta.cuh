@@ -26,7 +26,7 @@ template <codec C, delta_pass Pass> struct decode_delta_job : decode_job<C, know
   uint64_t base_values;
 };
 
-// The output of decoders, with the interface of block_output. It gets the words of a chunk with `count` values, which
+// The output of decoders, with the interface of block_output. It gets the values of a chunk with `count` values, which
 // begins at value `first` of base and out. A thread reads only those values of the base that it writes itself, so `out`
 // may be the base. Members do not repeat what the job has, to save registers.
 template <class Job, int Threads> class delta_output {
@@ -42,21 +42,6 @@ template <class Job, int Threads> class delta_output {
   __device__ delta_output(const Job& job, delta_digests& all, uint64_t first, uint32_t count)
       : job_(job), all_(all), first_(first), count_(count) {}
 
-  __device__ void operator()(uint32_t first, word x) {
-    word b = 0;
-#pragma unroll
-    for (uint32_t k = 0; k < tile::per_word; ++k)
-      if (first + k < count_) b |= static_cast<word>(read(base() + first + k)) << (8 * sizeof(T) * k % 64);
-    if constexpr (summed) {
-      tile::add_word(sums, x, first);
-      tile::add_word(of_base_, b, first);
-    }
-    if constexpr (writes) {
-#pragma unroll
-      for (uint32_t k = 0; k < tile::per_word; ++k)
-        if (first + k < count_) device::store(out() + first + k, tile::value(x ^ b, static_cast<int>(k)));
-    }
-  }
   __device__ void operator()(uint32_t first, const device::vec128& x) {
     const device::vec128 one[] = {x};
     (*this)(first, one);
@@ -85,11 +70,26 @@ template <class Job, int Threads> class delta_output {
   __device__ bits_t<T>* out() const { return reinterpret_cast<bits_t<T>*>(job_.out) + first_; }
   template <class U> __device__ static U read(const U* p) { return writes ? device::load_written(p) : device::load(p); }
 
+  __device__ void apply_word(uint32_t first, word x) {
+    word b = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < tile::per_word; ++k)
+      if (first + k < count_) b |= static_cast<word>(read(base() + first + k)) << (8 * sizeof(T) * k % 64);
+    if constexpr (summed) {
+      tile::add_word(sums, x, first);
+      tile::add_word(of_base_, b, first);
+    }
+    if constexpr (writes) {
+#pragma unroll
+      for (uint32_t k = 0; k < tile::per_word; ++k)
+        if (first + k < count_) device::store(out() + first + k, tile::value(x ^ b, static_cast<int>(k)));
+    }
+  }
   __device__ void apply_words(uint32_t first, const device::vec128& x) {
     uint64_t low = device::join_words(x.w[0], x.w[1]), high = device::join_words(x.w[2], x.w[3]);
 #pragma unroll 1
     for (uint32_t k = 0; k < tile::lane_values; k += tile::per_word) {
-      (*this)(first + k, static_cast<word>(low));
+      apply_word(first + k, static_cast<word>(low));
       low = sizeof(word) == 8 ? high : low >> 32 | high << 32;
       high >>= 32;
     }

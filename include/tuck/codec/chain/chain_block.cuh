@@ -167,11 +167,7 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
       device::sync_block();
     }
     if constexpr (I > 0) return undo_from<I - 1>(codec, room, sink);
-    const uint32_t count = flow_.values[0];
-#pragma unroll
-    for (int r = 0; r < tile<0>::rows; ++r)
-      if (const uint32_t first = tile<0>::first_value(r * tile<0>::row_words); first < count)
-        sink(first, read_row<tile<0>>(first, count, row_));
+    give_row<tile<0>>(flow_.values[0], row_, sink);
     return status::ok;
   }
 

@@ -208,12 +208,7 @@ template <element T, int Threads> class block_decoder<gaps<T>, Threads> : block_
     for (uint32_t i = threadIdx.x; i < h.values(); i += Threads)
       reinterpret_cast<word*>(from)[temp_.at[i]] = temp_.value[i];
     device::sync_block();
-    const auto* const rows = reinterpret_cast<const device::vec128*>(from);
-    const auto row = [&]<int R>() { return rows[tile::first_value(R * tile::row_words) / tile::lane_values]; };
-    if (count == tile::capacity)
-      detail::give_rows<tile, true>(count, sink, row);
-    else
-      detail::give_rows<tile, false>(count, sink, row);
+    give_row<tile>(count, from, sink);
     return status::ok;
   }
 

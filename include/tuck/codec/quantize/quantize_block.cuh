@@ -261,10 +261,7 @@ template <floating_element T, int Threads> class block_decoder<quantize_codes<T>
       quantizer_of_tile::put(values + position[i] * sizeof(T),
                              quantizer_of_tile::get(of_side + side.values(exceptions) + i * sizeof(T)));
     device::sync_block();
-#pragma unroll 1
-    for (int r = 0; r < tile::rows; ++r)
-      if (const uint32_t first = tile::first_value(r * tile::row_words); first < count)
-        sink(first, tile::clip(quantizer_of_tile::row_at(values, r), count - first));
+    give_row<tile>(count, values, sink);
     return status::ok;
   }
 
