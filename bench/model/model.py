@@ -3,10 +3,11 @@
 
     model.py prepare DIR                   the measured kernels, under this tree's engine: checks out, grafts, builds
     model.py compare DIR --out FILE        runs them under the model, beside the measured rows
-    model.py table FILE                    the table of such a file again
+    model.py table FILE                    the table of such a file again, or of one of `today`
     model.py today BENCH --out FILE        predictions of a tuck-bench of preset ptx, and where four codecs wait
 
-Python 3.9 and nothing else. `compare` takes half an hour on one core, and goes on with what FILE lacks."""
+Python 3.9 and nothing else. On one core `prepare` compiles for five minutes, and `compare` takes half an hour. It goes
+on with what FILE lacks."""
 
 import argparse
 import json
@@ -64,10 +65,27 @@ def write(path, value):
     fresh.replace(path)
 
 
+def read(path):
+    """A file that `compare` or `today` wrote."""
+    try:
+        file = json.loads(path.read_text())
+    except (OSError, ValueError) as wrong:
+        sys.exit(f"model.py: {path} cannot be read: {wrong}")
+    if not isinstance(file, dict) or file.get("schema") != "tuck-model/1" or not isinstance(file.get("rows"), list):
+        sys.exit(f"model.py: {path} is no file of model.py")
+    return file
+
+
+def table(file):
+    """Rows of `compare` have what was measured."""
+    measured = all("measured_seconds" in row for row in file["rows"])
+    return rows.table(file["rows"]) if measured else rows.today_table(file["rows"])
+
+
 def compare(directory, out):
     bench = directory / "build/ptx/bin/tuck-bench"
     check(bench, out)
-    file = json.loads(out.read_text()) if out.exists() else {"schema": "tuck-model/1", "commit": COMMIT, "rows": []}
+    file = read(out) if out.exists() else {"schema": "tuck-model/1", "commit": COMMIT, "rows": []}
     measured = rows.measured(ROOT / "bench/results")
     for options, keys in rows.runs(measured):
         known = {rows.key(row) for row in file["rows"]}
@@ -126,7 +144,7 @@ def main():
     elif given.command == "compare":
         compare(given.directory, given.out)
     elif given.command == "table":
-        print(rows.table(json.loads(given.file.read_text())["rows"]))
+        print(table(read(given.file)))
     else:
         today(given.bench, given.out)
 
