@@ -116,6 +116,8 @@ def check(bench, out):
 
 def today(bench, out):
     check(bench, out)
+    if out.exists():
+        read(out)  # no other file is overwritten
     file = {"schema": "tuck-model/1", "commit": None, "rows": []}
     for options in TODAY:
         found = predicted(bench, options)

@@ -605,6 +605,11 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(list(self.steps()), ["build", "environment", "copy"])
         self.assertEqual([path.name for path in self.out.parent.glob(".h200*")], [])
 
+    def test_recordings_that_are_not_there_are_refused_at_once(self):
+        printed = self.printed_with(2, "--out", self.out, "--only", "dense", "--recordings", self.out.parent / "nothing")
+        self.assertIn("nothing is no folder", printed)
+        self.assertFalse(self.out.exists())
+
     def test_the_list_has_every_step(self):
         printed = self.printed_with(0, "--list")
         for step in steps.STEPS:
