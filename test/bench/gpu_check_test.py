@@ -566,7 +566,11 @@ class GpuCheck(unittest.TestCase):
                           ('{"schema": "tuck-bench/1"}', "is no file of"),
                           (json.dumps(report | {"steps": {}}), "no steps"),
                           (json.dumps(report | {"steps": [{"name": "copy"}]}), "a step that is none"),
-                          (json.dumps(report | {"steps": figures}), "figures that cannot be read")):  # fmt: skip
+                          (json.dumps(report | {"steps": figures}), "figures that cannot be read"),
+                          (json.dumps(report | {"steps": [report["steps"][0] | {"figures": None}]}),
+                           "figures that cannot be read"),
+                          (json.dumps(report | {"steps": 2 * report["steps"]}), "a step twice"),
+                          (json.dumps(report | {"predictions": [1]}), "predictions that cannot be read")):  # fmt: skip
             with self.subTest(text=text[:40]):
                 self.out.write_text(text)
                 self.refuses(why, "--resume", self.out)
