@@ -85,6 +85,8 @@ def parse_arguments(arguments):
                         help="only these steps or groups of them, as test or sanitizer/memcheck, done or not")
     parser.add_argument("--list", action="store_true", help="say what there is to do and what there is not, and stop")
     options = parser.parse_args(arguments)
+    if options.recordings is not None and not any(options.recordings.glob("*.npy")):
+        parser.error(f"--recordings {options.recordings} is no folder with .npy files")
     if CARRIED and not (options.build or options.prebuilt):
         options.prebuilt = CARRIED
     return options

@@ -73,6 +73,13 @@ def check_shape(path, report):
     for step in steps:
         if not isinstance(step, dict) or not isinstance(step.get("name"), str) or step.get("result") not in RESULTS:
             raise BadReport(f"{path} has a step that is none: {str(step)[:80]}")
+        figures = step.get("figures")
+        if not isinstance(figures, list) or not all(isinstance(figure, dict) for figure in figures):
+            raise BadReport(f"{path} has figures that cannot be read: those of {step['name']}")
+    if len({step["name"] for step in steps}) != len(steps):
+        raise BadReport(f"{path} has a step twice")
+    if not isinstance(report.get("predictions", {}), dict):
+        raise BadReport(f"{path} has predictions that cannot be read")
 
 
 def write(path, text):

@@ -25,7 +25,12 @@ GRAFTED = ["test/ptx", "test/cudasim", "bench/micro", "cmake/TuckBackend.cmake"]
 
 def run(*command, **more):
     print("+", *command, file=sys.stderr, flush=True)
-    subprocess.run([str(word) for word in command], check=True, **more)
+    try:
+        ran = subprocess.run([str(word) for word in command], **more)
+    except OSError as wrong:
+        sys.exit(f"model.py: {command[0]} cannot be run: {wrong}")
+    if ran.returncode != 0:
+        sys.exit(f"model.py: {command[0]} ended with {ran.returncode}")
 
 
 def prepare(directory):
@@ -56,6 +61,8 @@ def predicted(bench, options):
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "rows.json"
         run(bench, "--where", "model", "--no-peers", "--out", out, *options)
+        if not out.exists():
+            sys.exit(f"model.py: {bench} wrote no rows")
         return json.loads(out.read_text())
 
 
@@ -65,19 +72,20 @@ def write(path, value):
     fresh.replace(path)
 
 
-def read(path):
-    """A file that `compare` or `today` wrote."""
+def read(path, measured=None):
+    """A file that `compare` (measured) or `today` (not) wrote; None: either."""
     try:
         file = json.loads(path.read_text())
     except (OSError, ValueError) as wrong:
         sys.exit(f"model.py: {path} cannot be read: {wrong}")
     if not isinstance(file, dict) or file.get("schema") != "tuck-model/1" or not isinstance(file.get("rows"), list):
         sys.exit(f"model.py: {path} is no file of model.py")
+    if measured is not None and any(("measured_seconds" in row) != measured for row in file["rows"]):
+        sys.exit(f"model.py: {path} is a file of {'today' if measured else 'compare'}")
     return file
 
 
 def table(file):
-    """Rows of `compare` have what was measured."""
     measured = all("measured_seconds" in row for row in file["rows"])
     return rows.table(file["rows"]) if measured else rows.today_table(file["rows"])
 
@@ -85,7 +93,7 @@ def table(file):
 def compare(directory, out):
     bench = directory / "build/ptx/bin/tuck-bench"
     check(bench, out)
-    file = read(out) if out.exists() else {"schema": "tuck-model/1", "commit": COMMIT, "rows": []}
+    file = read(out, True) if out.exists() else {"schema": "tuck-model/1", "commit": COMMIT, "rows": []}
     measured = rows.measured(ROOT / "bench/results")
     for options, keys in rows.runs(measured):
         known = {rows.key(row) for row in file["rows"]}
@@ -116,6 +124,8 @@ def check(bench, out):
 
 def today(bench, out):
     check(bench, out)
+    if out.exists():
+        read(out, False)  # no other file is overwritten
     file = {"schema": "tuck-model/1", "commit": None, "rows": []}
     for options in TODAY:
         found = predicted(bench, options)

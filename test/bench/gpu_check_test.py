@@ -566,7 +566,11 @@ class GpuCheck(unittest.TestCase):
                           ('{"schema": "tuck-bench/1"}', "is no file of"),
                           (json.dumps(report | {"steps": {}}), "no steps"),
                           (json.dumps(report | {"steps": [{"name": "copy"}]}), "a step that is none"),
-                          (json.dumps(report | {"steps": figures}), "figures that cannot be read")):  # fmt: skip
+                          (json.dumps(report | {"steps": figures}), "figures that cannot be read"),
+                          (json.dumps(report | {"steps": [report["steps"][0] | {"figures": None}]}),
+                           "figures that cannot be read"),
+                          (json.dumps(report | {"steps": 2 * report["steps"]}), "a step twice"),
+                          (json.dumps(report | {"predictions": [1]}), "predictions that cannot be read")):  # fmt: skip
             with self.subTest(text=text[:40]):
                 self.out.write_text(text)
                 self.refuses(why, "--resume", self.out)
@@ -604,6 +608,11 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("--resume", printed)
         self.assertEqual(list(self.steps()), ["build", "environment", "copy"])
         self.assertEqual([path.name for path in self.out.parent.glob(".h200*")], [])
+
+    def test_recordings_that_are_not_there_are_refused_at_once(self):
+        printed = self.printed_with(2, "--out", self.out, "--only", "dense", "--recordings", self.out.parent / "nothing")
+        self.assertIn("nothing is no folder", printed)
+        self.assertFalse(self.out.exists())
 
     def test_the_list_has_every_step(self):
         printed = self.printed_with(0, "--list")

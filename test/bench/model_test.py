@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Tests of bench/model: which rows are compared, and how errors and orders are counted."""
+"""Tests of bench/model: which rows are compared, how errors and orders are counted, and which files are taken."""
 
 import json
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -54,6 +55,43 @@ class Rows(unittest.TestCase):
             text = path.read_text()
         self.assertIn("codec_list<exponents<bf16>, exponents<float>>", text)
         self.assertNotIn("over_all_types<", text[text.index("using program_codecs"):text.index(">::type;")])
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.folder = Path(made.name)
+        (self.folder / "build/ptx/bin").mkdir(parents=True)
+        self.bench = self.folder / "build/ptx/bin/tuck-bench"
+        self.bench.write_text("#!/bin/sh\nexit 3\n")
+        self.bench.chmod(0o755)
+
+    def ends_with(self, said, *words):
+        ran = subprocess.run([sys.executable, ROOT / "bench/model/model.py", *words], capture_output=True, text=True)
+        self.assertEqual(ran.returncode, 1, ran.stderr)
+        self.assertTrue(ran.stderr.rstrip().endswith(said), ran.stderr)
+        self.assertNotIn("Traceback", ran.stderr)
+
+    def test_other_files_are_neither_read_nor_overwritten(self):
+        for text in "[]", '{"schema": "tuck-bench/1", "rows": []}':
+            path = self.folder / "other.json"
+            path.write_text(text)
+            for words in ["table", path], ["today", self.bench, "--out", path], ["compare", self.folder, "--out", path]:
+                self.ends_with("other.json is no file of model.py", *words)
+            self.assertEqual(path.read_text(), text)
+        self.ends_with("No such file or directory: '" + str(self.folder / "none.json") + "'", "table",
+                       self.folder / "none.json")
+
+    def test_the_two_kinds_of_files_are_kept_apart(self):
+        compared = self.folder / "compared.json"
+        compared.write_text(json.dumps({"schema": "tuck-model/1", "rows": [row()]}))
+        self.ends_with("compared.json is a file of compare", "today", self.bench, "--out", compared)
+        of_today = max((ROOT / "bench/results").glob("model-today-*.json"))
+        self.ends_with(f"{of_today} is a file of today", "compare", self.folder, "--out", of_today)
+
+    def test_a_program_that_fails_is_named(self):
+        self.ends_with("tuck-bench ended with 3", "today", self.bench, "--out", self.folder / "new.json")
 
 
 if __name__ == "__main__":
