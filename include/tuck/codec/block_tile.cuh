@@ -325,13 +325,13 @@ template <class Tile> __device__ void load_from_row(Tile& values, uint32_t count
   for (int r = 0; r < Tile::rows; ++r)
     values.set_row(r, read_row<Tile>(Tile::first_value(r * Tile::row_words), count, row));
 }
-/// Copies `bytes` bytes from `from` + `begin` to `to` in shared memory. `from` is a multiple of 4. The ranges do not
+/// Copies `size` bytes from `from` + `begin` to `to` in shared memory. `from` is a multiple of 4. The ranges do not
 /// overlap.
 template <int Threads>
-__device__ void copy_in_shared(std::byte* to, const std::byte* from, uint32_t begin, uint32_t bytes) {
+__device__ void copy_in_shared(std::byte* to, const std::byte* from, uint32_t begin, uint32_t size) {
   uint32_t whole = 0;  // bytes that are copied as words
   if (reinterpret_cast<uintptr_t>(to) % 4 == 0) {
-    whole = bytes / 4 * 4;
+    whole = size / 4 * 4;
     const uint32_t skipped = begin % 4;
     const auto* const words = reinterpret_cast<const uint32_t*>(from) + begin / 4;
 #pragma unroll 1
@@ -340,7 +340,7 @@ __device__ void copy_in_shared(std::byte* to, const std::byte* from, uint32_t be
           skipped == 0 ? words[i] : device::funnel_shift_right(words[i], words[i + 1], 8 * skipped);
   }
 #pragma unroll 1
-  for (uint32_t i = whole + threadIdx.x; i < bytes; i += Threads) to[i] = from[begin + i];
+  for (uint32_t i = whole + threadIdx.x; i < size; i += Threads) to[i] = from[begin + i];
 }
 
 }  // namespace tuck::inline TUCK_ABI

@@ -334,9 +334,9 @@ class block_codec<C, Threads> {
   // -- for chains
   __device__ uint32_t side_bytes(uint32_t) const { return values_begin_; }
   template <class Sink>
-  __device__ status read_parts(const C&, std::byte* side, uint32_t side_bytes, std::byte* values, uint32_t bytes,
+  __device__ status read_parts(const C&, std::byte* side, uint32_t side_bytes, std::byte* values, uint32_t rest,
                                uint32_t count, Sink& sink) {
-    return read(side, side_bytes, side_bytes + bytes, values, count, sink);
+    return read(side, side_bytes, side_bytes + rest, values, count, sink);
   }
 
  private:
@@ -361,13 +361,13 @@ class block_codec<C, Threads> {
     }
     masks::template prepare<false>(temp_.of_masks);
     if (values == nullptr) values = from + values_begin_;
-    const uint32_t bytes = size - values_begin_;
+    const uint32_t rest = size - values_begin_;
     if constexpr (sizeof(T) == 1)
-      if (threadIdx.x < 8) values[bytes + threadIdx.x] = std::byte{};
+      if (threadIdx.x < 8) values[rest + threadIdx.x] = std::byte{};
     if (Form::kinds == 2 && kind == 1 && threadIdx.x < sizeof(T))  // the value before the first
       values[static_cast<int>(threadIdx.x) - static_cast<int>(sizeof(T))] = std::byte{};
     const typename masks::sums ones = masks_.sum(temp_.of_masks);
-    if (ones.all * sizeof(T) != bytes) return status::bad_payload;
+    if (ones.all * sizeof(T) != rest) return status::bad_payload;
     const typename masks::places places = masks_.find_places(values, ones.before);
     const auto give = [&]<bool Repeats>() {
       detail::give_rows<tile, Full>(count, sink, [&]<int R>() {

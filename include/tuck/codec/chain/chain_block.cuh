@@ -370,9 +370,9 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
     union {
       typename decoder::TempStorage last_storage;
       struct {
-        typename preparer::StageStorage stages;
+        typename preparer::StageStorage storage;
         alignas(16) std::byte room[reads_global && preparer::needs_room ? room_bytes : 16];
-      };
+      } stages;
     };
   };
   static_assert(sizeof(TempStorage) + (reads_global ? 0 : room_bytes) <= detail::most_shared_bytes,
@@ -402,9 +402,9 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
     const status s = row.read(codec.template stage<last>(), from, size, temp_.sections, temp_.row, to_row);
     if (s != status::ok) return s;
     device::sync_block();
-    preparer stages(temp_.flow, temp_.row, temp_.stages);
+    preparer stages(temp_.flow, temp_.row, temp_.stages.storage);
     if constexpr (reads_global)
-      return stages.undo(codec, temp_.room, sink);
+      return stages.undo(codec, temp_.stages.room, sink);
     else
       return stages.undo(codec, from, sink);
   }
