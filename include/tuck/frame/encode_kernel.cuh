@@ -1,6 +1,6 @@
 // The encode kernel of all codecs: one launch reads each value once and writes the frame once.
 //
-// Each block draws chunks by ticket. For each chunk it computes the size, finds the offset by look-back, and writes the
+// Each block draws chunks by ticket, if there are more chunks than blocks. For each chunk it computes the size, finds the offset by look-back, and writes the
 // payload, the directory entry and the checksum. A chunk is encoded in shared memory. Where there is room, it waits for
 // its offset there, while the block reads, measures and publishes its next chunk. The last block to finish writes
 // metadata and header. The header is all zeros if the frame does not fit.
@@ -14,8 +14,8 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// What one block does of an encode_job. It encodes chunks that it draws by ticket, until there are no more, or one
-// given chunk.
+// What one block does of an encode_job. It encodes chunks that it draws by ticket, until there are no more; or the
+// chunk of its index, if there is a block for each; or one given chunk.
 template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
@@ -58,9 +58,13 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
 
   // Does this block's part of a call. The last block resets the scratch for the next call.
   __device__ void run() {
-    if (threadIdx.x == 0) begin(device::load_relaxed(&job_.head->epoch));
+    if (threadIdx.x == 0) {
+      begin(device::load_relaxed(&job_.head->epoch));
+      temp_.chunk = blockIdx.x - gridDim.x;  // the one before the first
+    }
+    const bool draws = gridDim.x < job_.at.chunks;
     for (;;) {
-      if (threadIdx.x == 0) set_chunk(device::atomic_add(&job_.head->ticket, 1u));
+      if (threadIdx.x == 0) set_chunk(draws ? device::atomic_add(&job_.head->ticket, 1u) : temp_.chunk + gridDim.x);
       device::sync_block();
       if (temp_.chunk >= job_.at.chunks || !is_prepared()) break;
       encode_chunk();

@@ -1,10 +1,15 @@
 // How blocks find the offsets of their chunks: decoupled look-back (Merrill and Garland, 2016) over one 64-bit word per
 // chunk, in scratch of the caller that is not cleared between calls.
 //
-// Blocks draw chunks in order by a ticket, so all earlier chunks have already been started. A block
-// publishes the size of its chunk as soon as it is known. Then it reads the words before it, 32 at a time, back to the
-// nearest chunk whose end is known, and publishes the end of its own chunk. The epoch of a call distinguishes its words
-// from those of earlier calls.
+// A block may wait only for chunks that other blocks have started. Blocks draw chunks in order by a ticket, so all
+// earlier chunks have been. If there is a block for each chunk, no ticket is drawn: a GPU starts the blocks of a grid in
+// the order of their indices (CUB's scans rely on that too), and none draws a second chunk. A block that did might wait
+// for a block that cannot start while it runs.
+//
+// A block publishes the size of its chunk as soon as it is known. Then it reads the words before it, 96 at a time,
+// back to the nearest chunk whose end is known, and publishes the end of its own chunk. Of n blocks that run in step,
+// the last one finds its end after about sqrt(n / 48) such reads. The epoch of a call distinguishes its words from those
+// of earlier calls.
 #pragma once
 
 #include <tuck/core/checksum.hpp>
@@ -52,21 +57,32 @@ struct chunk_state {
 // Returns the offset of `chunk` to all lanes, in units of the alignment. Call it with a whole warp. `first`: the offset
 // of chunk 0.
 __device__ inline uint64_t look_back(const uint64_t* states, uint32_t chunk, uint32_t epoch, uint64_t first) {
+  constexpr uint32_t words = 3;  // that a lane reads at a time
   uint64_t before = 0;
-  for (uint32_t end = chunk;; end -= device::warp_size) {
-    // Lane l reads the (l + 1)-th chunk before `end`. Chunks before chunk 0 count as ended at `first`.
-    const uint32_t distance = device::lane_id() + 1;
-    chunk_state seen = distance <= end ? chunk_state{} : chunk_state::make(chunk_state::has_end, epoch, first);
-    for (;;) {
-      if (!seen.known(epoch)) seen.word = device::load_relaxed(states + (end - distance));
-      if (!device::any(!seen.known(epoch))) break;
-      device::backoff(20);
+  for (uint32_t end = chunk;; end -= words * device::warp_size) {
+    // Lane l reads the (32 i + l + 1)-th chunk before `end`. Chunks before chunk 0 count as ended at `first`.
+    chunk_state seen[words];
+    const auto read = [&](uint32_t i) {
+      const uint32_t distance = i * device::warp_size + device::lane_id() + 1;
+      if (distance <= end)
+        seen[i].word = device::load_relaxed(states + (end - distance));
+      else
+        seen[i] = chunk_state::make(chunk_state::has_end, epoch, first);
+    };
+#pragma unroll
+    for (uint32_t i = 0; i < words; ++i) read(i);
+#pragma unroll
+    for (uint32_t i = 0; i < words; ++i) {
+      while (device::any(!seen[i].known(epoch))) {
+        device::backoff(20);
+        if (!seen[i].known(epoch)) read(i);
+      }
+      const unsigned ends = device::ballot(seen[i].is_end());
+      // 32 bits are enough for sizes, but not for ends.
+      const unsigned nearer = ~ends & (ends - 1);
+      before += device::warp_sum((nearer >> device::lane_id() & 1) != 0 ? static_cast<uint32_t>(seen[i].units()) : 0);
+      if (ends != 0) return before + device::shfl(seen[i].units(), device::ffs(ends) - 1);
     }
-    const unsigned ends = device::ballot(seen.is_end());
-    // 32 bits are enough for sizes, but not for ends.
-    const unsigned nearer = ~ends & (ends - 1);
-    before += device::warp_sum((nearer >> device::lane_id() & 1) != 0 ? static_cast<uint32_t>(seen.units()) : 0);
-    if (ends != 0) return before + device::shfl(seen.units(), device::ffs(ends) - 1);
   }
 }
 
