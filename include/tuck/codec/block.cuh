@@ -29,17 +29,16 @@
 //       of a lossy codec: replaces the values by those that decoding will restore. Comes before measure. If the
 //       chunk is not encoded after all, the frame reads it again. A lossy splitter does this in `write`
 //   std::byte* chunk()
-//       returns room for a chunk in TempStorage, which measure uses too. Then `to` is there, or elsewhere if there
-//       are waiting_blocks
+//       returns room for a chunk in TempStorage, which measure uses too. Then `to` is there, or elsewhere if a
+//       multiprocessor has the memory
 //   static constexpr bool keeps_tile
 //       false: `write` gets something else than a tile, whose value_of(r, k) returns the k-th value of the 16 bytes
 //       of this thread in row r. So no registers hold the values after measure, which may change the tile
 //   static constexpr bool reads_global
 //       true: `from` is global memory that no thread writes, readable up to the next multiple of 16
-//   static constexpr int blocks_a_processor
-//       blocks per multiprocessor, less than 8 if threads need more registers
-//   static constexpr int waiting_blocks
-//       the same, if chunks wait for their offset in memory of their own although there is a chunk()
+//   static constexpr int registers
+//       registers that a thread needs in kernels, if 64 are too few: 80, 96 or 128. The fewer, the more blocks a
+//       multiprocessor holds (block_policy.cuh)
 //
 // The block codec of a splitter also has, for chains:
 //
@@ -56,15 +55,11 @@
 // be TUCK_HD, and the TUCK_HD members of an adaptive codec.
 #pragma once
 
+#include <tuck/codec/block_policy.cuh>
 #include <tuck/codec/block_tile.cuh>
 #include <tuck/codec/concept.hpp>
 
-#include <algorithm>
-
 namespace tuck::inline TUCK_ABI {
-
-inline constexpr int block_threads = 128;     ///< threads per block of the library's kernels
-inline constexpr int blocks_a_processor = 8;  ///< blocks that a multiprocessor must hold: 64 registers per thread
 
 /// The block codec of C: a specialisation for each codec that kernels use, with the members described in this file.
 template <class C, int Threads> struct block_codec {
@@ -92,90 +87,6 @@ template <class C, int Threads> struct block_decoder : block_codec<C, Threads> {
 template <class X, int Threads> struct block_transform {
   static_assert(sizeof(X) == 0, "tuck: this transform has no block transform; see tuck/codec/block.cuh");
 };
-
-namespace detail {
-template <class B> inline constexpr int blocks_a_processor_of = blocks_a_processor;
-template <class B>
-  requires(B::blocks_a_processor > 0)
-inline constexpr int blocks_a_processor_of<B> = B::blocks_a_processor;
-
-template <class B> inline constexpr bool reads_global = false;
-template <class B>
-  requires(B::reads_global)
-inline constexpr bool reads_global<B> = true;
-
-// Whether chunks are written to TempStorage of the codec, where they cannot wait.
-template <class B>
-concept has_chunk = requires(B& block) { block.chunk(); };
-
-// Shared memory of a block codec that encodes, with room for its chunk. Apart: the room is not in TempStorage.
-template <class B, bool Apart = !has_chunk<B>> struct encoder_storage {
-  typename B::TempStorage codec;
-  alignas(16) std::byte room[Apart ? tile_bytes : 16];
-
-  // Where `block` writes.
-  __device__ std::byte* chunk([[maybe_unused]] B& block) {
-    if constexpr (Apart)
-      return room;
-    else
-      return block.chunk();
-  }
-};
-// The same for decoding, with room for as many chunks.
-template <class B, int Chunks = 1> struct decoder_storage {
-  typename B::TempStorage codec;
-  alignas(16) std::byte room[Chunks][reads_global<B> ? 16 : tile_bytes + 32];
-};
-// Blocks have 48 KiB of shared memory on every architecture, of which the kernels of the frame need some.
-inline constexpr uint32_t most_shared_bytes = 46 * 1024;
-
-// Bytes of shared memory of a multiprocessor.
-#if !defined(__CUDA_ARCH__) || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200)
-inline constexpr uint32_t shared_of_processor = 228 * 1024;
-#elif __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 870
-inline constexpr uint32_t shared_of_processor = 164 * 1024;
-#elif __CUDA_ARCH__ >= 800
-inline constexpr uint32_t shared_of_processor = 100 * 1024;
-#else
-inline constexpr uint32_t shared_of_processor = 64 * 1024;
-#endif
-
-// Whether copies to shared memory are in the background there (core/block_copy.cuh).
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-inline constexpr bool copies_in_background = false;
-#else
-inline constexpr bool copies_in_background = true;
-#endif
-
-// Whether a chunk waits for its offset in memory of its own: if the multiprocessor has enough for all blocks.
-template <class B> inline constexpr bool waits_apart = false;
-template <class B>
-  requires(B::waiting_blocks > 0)
-inline constexpr bool waits_apart<B> =
-    B::waiting_blocks * (sizeof(typename B::TempStorage) + tile_bytes + 2048) <= shared_of_processor;
-
-// Whether a chunk is fetched while the one before is decoded: if the multiprocessor has enough memory for both, for as
-// many blocks as its registers allow, or for 6.
-template <class B>
-inline constexpr bool fetches =
-    copies_in_background && !reads_global<B> && sizeof(decoder_storage<B, 2>) <= most_shared_bytes &&
-    std::min(blocks_a_processor_of<B>, 6) * (sizeof(decoder_storage<B, 2>) + 2048) <= shared_of_processor;
-// Blocks per multiprocessor of the kernels that decode frames.
-template <class B>
-inline constexpr int decoding_blocks_of = fetches<B> ? std::min(blocks_a_processor_of<B>, 6) : blocks_a_processor_of<B>;
-
-// Blocks per multiprocessor of the kernels that encode frames.
-template <class B> inline constexpr int encoding_blocks_of = blocks_a_processor_of<B>;
-template <class B>
-  requires(waits_apart<B>)
-inline constexpr int encoding_blocks_of<B> = B::waiting_blocks;
-
-template <class B> inline constexpr bool keeps_tile = true;
-template <class B>
-  requires(!B::keeps_tile)
-inline constexpr bool keeps_tile<B> = false;
-
-}  // namespace detail
 
 /// The largest number of values of a chunk that kernels accept.
 template <codec C> inline constexpr uint32_t max_device_chunk_values = tile_bytes / uint32_t{sizeof(value_t<C>)};

@@ -14,8 +14,7 @@
 //   adaptive codec    check, needs_range, device_parameter, prepare
 //   splitter          residual_type, max_growth, side_bytes, side_fits
 //   transform         value_type, result_type, stages, from_stages, apply, invert
-//   block codec       TempStorage, measure, write, read, approximate, chunk, keeps_tile, reads_global,
-//                     blocks_a_processor, waiting_blocks
+//   block codec       TempStorage, measure, write, read, approximate, chunk, keeps_tile, reads_global, registers
 //   ... of splitters  side_bytes, read_parts
 //   block transform   TempStorage, apply, invert      all three: block.cuh
 #pragma once

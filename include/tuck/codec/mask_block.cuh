@@ -306,7 +306,7 @@ class block_codec<C, Threads> {
  public:
   using TempStorage = typename Form::TempStorage;
 
-  static constexpr int blocks_a_processor = sizeof(T) == 1 ? 5 : sizeof(T) == 2 ? 6 : 8;  ///< 96, 80 and 64 registers
+  static constexpr int registers = sizeof(T) == 1 ? 96 : sizeof(T) == 2 ? 80 : 64;
 
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
 

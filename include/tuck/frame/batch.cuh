@@ -157,7 +157,7 @@ result decode_batch(const C& codec, span<const decode_item<value_t<C>>> items, c
 
 /// @cond
 template <int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
+TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_with(64))
     inflate_batch_kernel(const __grid_constant__ detail::inflate_job job) {
   constexpr uint32_t warps = Threads / device::warp_size;
   using storage = inflate_warp::TempStorage[warps];

@@ -134,9 +134,6 @@ template <class ItemJob> struct batch_job {
 
 namespace detail {
 
-// A block keeps values in registers from one item to the next. 64 registers per thread are too few on some processors.
-template <class B> inline constexpr int batch_blocks_of = std::min(blocks_a_processor_of<B>, 6);
-
 // Copies a job with all threads. A barrier must follow.
 template <int Threads, class Job> __device__ void copy_job(device::uninitialized<Job>& to, const Job& from) {
   static_assert(sizeof(Job) % 4 == 0);
@@ -336,7 +333,7 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::batch_blocks_of<block_decode
   run_worker<batch_worker<decode_slot<C, Threads>, Threads>>(job);
 }
 template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
+TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_with(64))
     prepass_batch_kernel(const __grid_constant__ batch_job<encode_job<C>> job) {
   run_worker<batch_worker<prepass_slot<C, Threads>, Threads>>(job);
 }

@@ -39,7 +39,8 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   using tile = block_tile<T, Threads>;
   using output = typename Job::template output<Threads>;
   static constexpr bool is_delta = is_delta_job<Job>,
-                        fetches = detail::fetches<block_decoder<C, Threads>> && std::is_same_v<Job, decode_job<C>>;
+                        fetches = detail::decode_policy<block_decoder<C, Threads>>::fetches &&
+                                  std::is_same_v<Job, decode_job<C>>;
   using decoder = chunk_decoder<C, Threads, output, fetches ? 2 : 1>;
   using copy = device::block_copy<Threads>;
 
@@ -274,7 +275,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
 inline namespace TUCK_ARCH {
 
 template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, detail::decoding_blocks_of<block_decoder<C, Threads>>)
+TUCK_KERNEL void __launch_bounds__(Threads, detail::decode_policy<block_decoder<C, Threads>>::blocks)
     decode_kernel(const __grid_constant__ decode_job<C> job) {
   run_worker<frame_decoder<C, Threads>>(job);
 }

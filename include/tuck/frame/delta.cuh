@@ -129,11 +129,6 @@ template <class Job, int Threads> class delta_output {
 };
 
 namespace detail {
-// Values of the base take registers too: at 5 blocks per processor a thread has 96, at 4 it has 128.
-template <class B>
-inline constexpr int delta_blocks_of = blocks_a_processor_of<B> > 5 ? 5 : blocks_a_processor_of<B> - 1;
-template <class B> inline constexpr int delta_batch_blocks_of = std::min(delta_blocks_of<B>, batch_blocks_of<B>);
-
 // Calls run(pass) for the one launch of a decoding call, or for both. `pass` is a constant.
 template <class Run> result run_delta_passes(const delta_options& options, const Run& run) noexcept {
   using enum delta_pass;
@@ -157,13 +152,13 @@ TUCK_KERNEL void __launch_bounds__(Threads,
   run_worker<frame_decoder<C, Threads, decode_delta_job<C, Pass>>>(job);
 }
 template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_batch_blocks_of<block_codec<C, Threads>>)
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_blocks_of<block_codec<C, Threads>>)
     encode_delta_batch_kernel(const __grid_constant__ batch_job<encode_delta_job<C>> job) {
   run_worker<batch_worker<encode_slot<C, Threads, encode_delta_job<C>>, Threads>>(job);
 }
 template <codec C, delta_pass Pass, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_batch_blocks_of<block_decoder<C, Threads>> -
-                                                (Pass == delta_pass::both))
+TUCK_KERNEL void __launch_bounds__(Threads,
+                                   detail::delta_blocks_of<block_decoder<C, Threads>> - (Pass == delta_pass::both))
     decode_delta_batch_kernel(const __grid_constant__ batch_job<decode_delta_job<C, Pass>> job) {
   run_worker<batch_worker<decode_slot<C, Threads, decode_delta_job<C, Pass>>, Threads>>(job);
 }

@@ -50,8 +50,8 @@ uint64_t scratch_bytes(const any_codec<codec_list<Cs...>>& codec, uint64_t count
 namespace detail {
 
 // Launches `useful_blocks` blocks, at most as many as fit on the device, and at most how.max_blocks (0: no limit).
-// `in_order`: if there are as many as useful, the kernel relies on their order (look_back.cuh). For a GPU nothing changes
-// by that: the simulators of test/ start other blocks in any order.
+// `in_order`: if there are as many as useful, the kernel relies on the order in which they start (look_back.cuh). A GPU
+// ignores the attribute that says so. The simulators of test/ start other blocks in any order.
 template <class Job>
 result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const launch_options& how,
               cudaStream_t stream, bool in_order = false) noexcept {

@@ -129,7 +129,7 @@ template <floating_element T, int Threads> struct block_prepass {
 inline namespace TUCK_ARCH {
 
 template <floating_element T, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
+TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_with(64))
     prepass_kernel(const __grid_constant__ prepass_job<T> job) {
   using prepass = block_prepass<T, Threads>;
   using storage = typename prepass::TempStorage;

@@ -1,9 +1,9 @@
 // The encode kernel of all codecs: one launch reads each value once and writes the frame once.
 //
-// Each block draws chunks by ticket, if there are more chunks than blocks. For each chunk it computes the size, finds the offset by look-back, and writes the
-// payload, the directory entry and the checksum. A chunk is encoded in shared memory. Where there is room, it waits for
-// its offset there, while the block reads, measures and publishes its next chunk. The last block to finish writes
-// metadata and header. The header is all zeros if the frame does not fit.
+// If there are more chunks than blocks, each block draws chunks by ticket. For each chunk it computes the size, finds
+// the offset by look-back, and writes the payload, the directory entry and the checksum. A chunk is encoded in shared
+// memory. Where there is room, it waits for its offset there, while the block reads, measures and publishes its next
+// chunk. The last block to finish writes metadata and header. The header is all zeros if the frame does not fit.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -22,8 +22,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   using coder = block_codec<C, Threads>;
   static constexpr bool is_delta = is_delta_job<Job>;
   using source = std::conditional_t<is_delta, values_against<T, Threads>, plain_values<T, Threads>>;
-  static constexpr bool keeps_tile = detail::keeps_tile<coder>, waits_apart = detail::waits_apart<coder>;
-  static constexpr bool chunk_waits = !detail::has_chunk<coder> || waits_apart;
+  static constexpr bool keeps_tile = detail::keeps_tile<coder>, chunk_waits = detail::encode_policy<coder>::waits;
   using sums_of_block = block_sums<Threads, is_delta ? 3 : 1>;
 
  public:
@@ -369,7 +368,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
 inline namespace TUCK_ARCH {
 
 template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, detail::encoding_blocks_of<block_codec<C, Threads>>)
+TUCK_KERNEL void __launch_bounds__(Threads, detail::encode_policy<block_codec<C, Threads>>::blocks)
     encode_kernel(const __grid_constant__ encode_job<C> job) {
   run_worker<frame_encoder<C, Threads>>(job);
 }

@@ -2,14 +2,14 @@
 // chunk, in scratch of the caller that is not cleared between calls.
 //
 // A block may wait only for chunks that other blocks have started. Blocks draw chunks in order by a ticket, so all
-// earlier chunks have been. If there is a block for each chunk, no ticket is drawn: a GPU starts the blocks of a grid in
-// the order of their indices (CUB's scans rely on that too), and none draws a second chunk. A block that did might wait
-// for a block that cannot start while it runs.
+// earlier chunks have been. If there is a block for each chunk, none draws a ticket: a GPU starts the blocks of a grid
+// in the order of their indices, which CUB's scans rely on too. A block with a second chunk might wait for one that
+// cannot start while it runs.
 //
-// A block publishes the size of its chunk as soon as it is known. Then it reads the words before it, 96 at a time,
-// back to the nearest chunk whose end is known, and publishes the end of its own chunk. Of n blocks that run in step,
-// the last one finds its end after about sqrt(n / 48) such reads. The epoch of a call distinguishes its words from those
-// of earlier calls.
+// A block publishes the size of its chunk as soon as it is known. Then it reads the words before it, 96 at a time, back
+// to the nearest chunk whose end is known, and publishes the end of its own chunk. Of n blocks that run in step, the
+// last one finds its end after about sqrt(n / 48) such reads. The epoch of a call distinguishes its words from those of
+// earlier calls.
 #pragma once
 
 #include <tuck/core/checksum.hpp>

@@ -81,7 +81,7 @@ TUCK_HD inline uint64_t sampled_piece(uint64_t first, uint32_t every, uint64_t p
 inline namespace TUCK_ARCH {
 
 template <element T, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
+TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_with(64))
     statistics_kernel(const __grid_constant__ statistics_job<T> job) {
   using tile = block_tile<T, Threads>;
   using of_block = block_statistics<Threads>;

@@ -29,7 +29,7 @@ inline namespace TUCK_ARCH {
 /// Copies 16 bytes per thread and load. With `used`, the last block to finish writes the report and `*used`.
 /// @tparam Threads block size
 template <int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, blocks_a_processor)
+TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_with(64))
     frame_copy_kernel(const __grid_constant__ frame_copy_job job) {
   outcome frame = device::load(job.frame);
   const uint64_t used = job.used == nullptr ? 0 : device::load_relaxed(job.used);

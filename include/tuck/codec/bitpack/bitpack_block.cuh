@@ -13,9 +13,8 @@ template <element T, int Threads> class block_codec<bitpack<T>, Threads> {
   using groups = block_groups<sizeof(T), Threads>;
   using TempStorage = typename groups::TempStorage;
 
-  static constexpr int blocks_a_processor = sizeof(T) < 4 ? 5 : 8;  // 96 registers, or 64
+  static constexpr int registers = sizeof(T) == 1 ? 96 : sizeof(T) == 2 ? 80 : 64;
   static constexpr bool keeps_tile = false;
-  static constexpr int waiting_blocks = 6;
 
   __device__ explicit block_codec(TempStorage& temp) : groups_(temp) {}
 
@@ -36,7 +35,7 @@ template <element T, int Threads> class block_decoder<bitpack<T>, Threads> {
   using groups = block_group_reader<sizeof(T), Threads>;
   using TempStorage = typename groups::TempStorage;
 
-  static constexpr int blocks_a_processor = sizeof(T) < 4 ? 6 : 8;  // 80 registers, or 64
+  static constexpr int registers = sizeof(T) < 4 ? 80 : 64;
 
   __device__ explicit block_decoder(TempStorage& temp) : groups_(temp) {}
 

@@ -190,7 +190,7 @@ template <class C, int Threads, uint32_t RowBytes> class row_encoder {
   using tile = block_tile<value_t<C>, Threads>;
 
  public:
-  static constexpr int blocks_a_processor = 5;  // 96 registers; shared memory allows no more blocks
+  static constexpr int registers = 96;  // shared memory allows no more blocks
   using TempStorage = encoder_storage<coder>;
 
   __device__ row_encoder(TempStorage& temp, std::byte* row) : coder_(temp.codec), temp_(temp), row_(row) {}
@@ -241,7 +241,7 @@ template <class C, int Threads, uint32_t RowBytes> class row_decoder {
   using decoder = block_decoder<C, Threads>;
 
  public:
-  static constexpr int blocks_a_processor = 6;  // 80 registers: shared memory allows no more blocks
+  static constexpr int registers = 80;  // shared memory allows no more blocks
   using TempStorage = typename decoder::TempStorage;
 
   __device__ explicit row_decoder(TempStorage& temp) : decoder_(temp) {}
@@ -296,7 +296,7 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
  public:
   using tile = block_tile<value_t<chain_type>, Threads>;
 
-  static constexpr int blocks_a_processor = encoder::blocks_a_processor;
+  static constexpr int registers = encoder::registers;
   static constexpr bool keeps_tile = false;
 
   struct TempStorage {
@@ -353,7 +353,7 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
   static constexpr int last = chain_type::size - 1;
 
  public:
-  static constexpr int blocks_a_processor = decoder::blocks_a_processor;
+  static constexpr int registers = decoder::registers;
   static constexpr bool reads_global = decoder::reads_global;
 
  private:

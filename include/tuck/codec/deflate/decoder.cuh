@@ -18,7 +18,7 @@ template <element T, int Threads> class block_decoder {
   static_assert(sub_block_plan::most(tile_bytes) <= lanes);
 
  public:
-  static constexpr int blocks_a_processor = 6;
+  static constexpr int registers = 80;
 
   struct header_storage {
     alignas(16) uint16_t codes[huffman_format::slots];

@@ -35,8 +35,7 @@ template <element T, int Threads> class block_encoder {
 
  public:
   using tile = block_tile<T, Threads>;
-  static constexpr int blocks_a_processor =
-      width < 4 ? 4 : 5;  // 128 and 96 registers; shared memory allows no more blocks
+  static constexpr int registers = width < 4 ? 128 : 96;  // shared memory allows no more blocks
   static constexpr bool keeps_tile = false;
 
   struct TempStorage {

@@ -18,8 +18,7 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
   using row = huffman_format::quad_row<sizeof(T)>;
   static_assert(Threads <= 256, "tuck: exponents are encoded by 128 or 256 threads");
 
-  static constexpr int blocks_a_processor = sizeof(T) < 4 ? 5 : 6;  // 96 and 80 registers
-  static constexpr int waiting_blocks = 5;
+  static constexpr int registers = sizeof(T) < 4 ? 96 : 80;
 
   __device__ explicit block_codec(TempStorage& temp) : groups_(temp) {}
 
@@ -74,7 +73,7 @@ template <floating_element T, int Threads> class block_decoder<exponents<T>, Thr
   using TempStorage = typename groups::TempStorage;
   using row = huffman_format::quad_row<sizeof(T)>;
 
-  static constexpr int blocks_a_processor = sizeof(T) == 1 ? 6 : 8;  // 80 and 64 registers
+  static constexpr int registers = sizeof(T) == 1 ? 80 : 64;
 
   __device__ explicit block_decoder(TempStorage& temp) : groups_(temp) {}
 

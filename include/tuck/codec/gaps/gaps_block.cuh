@@ -61,7 +61,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> : block_ga
     uint32_t all_wide, stored_wide;  // bits of the widest value, and of the widest stored one
   };
 
-  static constexpr int blocks_a_processor = 6;  // 80 registers
+  static constexpr int registers = 80;
   static constexpr bool keeps_tile = false;
 
   __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
@@ -188,7 +188,7 @@ template <element T, int Threads> class block_decoder<gaps<T>, Threads> : block_
     uint32_t unary_end;
   };
 
-  static constexpr int blocks_a_processor = 6;  // 80 registers
+  static constexpr int registers = 80;
 
   __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
 

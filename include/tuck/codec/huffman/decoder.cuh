@@ -19,7 +19,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
   static_assert(RowBytes >= tile_bytes + 16 && RowBytes >= coded_parts * slots * sizeof(uint16_t));
 
  public:
-  static constexpr int blocks_a_processor = 5;  // 96 registers
+  static constexpr int registers = 96;
   static constexpr bool reads_global = true;
 
   struct TempStorage {

@@ -20,7 +20,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
   static constexpr uint32_t staged_words = tile_bytes / 4;  // encoded streams are smaller than the values
 
  public:
-  static constexpr int blocks_a_processor = 4;  // 128 registers
+  static constexpr int registers = 128;
 
   struct TempStorage {
     typename splitter::TempStorage parts;
@@ -289,7 +289,7 @@ template <element T, int Threads> class block_codec<huffman<T>, Threads> {
 
  public:
   using tile = block_tile<T, Threads>;
-  static constexpr int blocks_a_processor = encoder::blocks_a_processor;
+  static constexpr int registers = encoder::registers;
   static constexpr bool keeps_tile = false;
 
   struct TempStorage {
@@ -320,7 +320,7 @@ template <element T, int Threads> class block_decoder<huffman<T>, Threads> {
   using decoder = huffman_format::block_decoder<T, Threads, row_bytes>;
 
  public:
-  static constexpr int blocks_a_processor = decoder::blocks_a_processor;
+  static constexpr int registers = decoder::registers;
   static constexpr bool reads_global = true;
 
   struct TempStorage {

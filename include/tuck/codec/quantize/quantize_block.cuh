@@ -14,9 +14,8 @@ template <floating_element T, int Threads> class block_codec<quantize<T>, Thread
   using groups = block_groups<sizeof(T), Threads>;
   using quantizer_of_tile = tile_quantizer<T, Threads>;
 
-  static constexpr int blocks_a_processor = sizeof(T) == 4 ? 8 : sizeof(T) == 8 ? 6 : 5;  ///< 64, 80 and 96 registers
+  static constexpr int registers = sizeof(T) == 4 ? 64 : sizeof(T) == 8 ? 80 : 96;
   static constexpr bool keeps_tile = false;
-  static constexpr int waiting_blocks = 6;
 
   struct TempStorage {
     typename groups::TempStorage of_groups;
@@ -70,7 +69,7 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
   static constexpr uint32_t words = block_tile<T, Threads>::capacity / 32;  // one bit per value
 
  public:
-  static constexpr int blocks_a_processor = sizeof(T) == 4 ? 8 : 6;  ///< 64 and 80 registers per thread
+  static constexpr int registers = sizeof(T) == 4 ? 64 : 80;
 
   struct TempStorage {
     typename groups::TempStorage of_groups;
@@ -173,7 +172,7 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
 template <floating_element T, int Threads> class block_codec<quantize_codes<T>, Threads> {
  public:
   using tile = block_tile<T, Threads>;
-  static constexpr int blocks_a_processor = 6;  ///< 80 registers per thread
+  static constexpr int registers = 80;
 
  private:
   using quantizer_of_tile = tile_quantizer<T, Threads>;

@@ -1,0 +1,87 @@
+// How the kernels of a codec share a multiprocessor: how many blocks it holds, whether an encoded chunk waits for its
+// offset while the next one is measured, and whether the next chunk is fetched while one is decoded.
+//
+// All of it follows from the registers and the shared memory that a block needs, and from what the multiprocessor has
+// (core/architecture.cuh).
+#pragma once
+
+#include <tuck/codec/block_tile.cuh>
+#include <tuck/core/architecture.cuh>
+
+#include <algorithm>
+
+namespace tuck::inline TUCK_ABI {
+
+inline constexpr int block_threads = 128;  ///< threads per block of the library's kernels
+
+namespace detail {
+// A block has 48 KiB on every architecture. The kernels of the frame need some of them.
+inline constexpr uint32_t most_shared_bytes = 46 * 1024, shared_of_kernel = 2 * 1024;
+
+// Blocks per multiprocessor whose threads have so many registers.
+constexpr int blocks_with(int registers) noexcept {
+  return static_cast<int>(architecture::registers) / (block_threads * registers);
+}
+constexpr int blocks_with_memory(uint64_t bytes) noexcept {
+  return static_cast<int>(architecture::shared_bytes / (bytes + shared_of_kernel));
+}
+
+// What a block codec or block decoder B declares.
+template <class B> inline constexpr int blocks_of = blocks_with(64);
+template <class B>
+  requires(B::registers > 0)
+inline constexpr int blocks_of<B> = blocks_with(B::registers);
+
+template <class B> inline constexpr bool keeps_tile = true;
+template <class B>
+  requires(!B::keeps_tile)
+inline constexpr bool keeps_tile<B> = false;
+
+template <class B> inline constexpr bool reads_global = false;
+template <class B>
+  requires(B::reads_global)
+inline constexpr bool reads_global<B> = true;
+
+template <class B>
+concept has_chunk = requires(B& block) { block.chunk(); };
+
+// Shared memory of a block codec that encodes, with room for its chunk. Apart: the room is not in TempStorage.
+template <class B, bool Apart = !has_chunk<B>> struct encoder_storage {
+  typename B::TempStorage codec;
+  alignas(16) std::byte room[Apart ? tile_bytes : 16];
+
+  // Where `block` writes.
+  __device__ std::byte* chunk([[maybe_unused]] B& block) {
+    if constexpr (Apart)
+      return room;
+    else
+      return block.chunk();
+  }
+};
+// The same for decoding, with room for as many chunks.
+template <class B, int Chunks = 1> struct decoder_storage {
+  typename B::TempStorage codec;
+  alignas(16) std::byte room[Chunks][reads_global<B> ? 16 : tile_bytes + 32];
+};
+
+// A chunk waits in memory of its own: always if TempStorage has no room for it, else if there is memory for 5 blocks.
+template <class B> struct encode_policy {
+  static constexpr int with_memory = blocks_with_memory(sizeof(encoder_storage<B, true>));
+  static constexpr bool waits = !has_chunk<B> || with_memory >= 5;
+  static constexpr int blocks = has_chunk<B> && waits ? std::min(blocks_of<B>, with_memory) : blocks_of<B>;
+};
+// The next chunk is fetched if there is memory for as many blocks as have registers, or for 6.
+template <class B> struct decode_policy {
+  static constexpr uint64_t bytes = sizeof(decoder_storage<B, 2>);
+  static constexpr int fewer = std::min(blocks_of<B>, 6);
+  static constexpr bool fetches = architecture::copies_in_background && !reads_global<B> &&
+                                  bytes <= most_shared_bytes && fewer <= blocks_with_memory(bytes);
+  static constexpr int blocks = fetches ? fewer : blocks_of<B>;
+};
+// A block of a batch keeps values in registers from one item to the next. 64 are too few on some processors.
+template <class B> inline constexpr int batch_blocks_of = std::min(blocks_of<B>, 6);
+// The values of a delta's base take registers too: at 5 blocks a thread has 96, at 4 it has 128.
+template <class B> inline constexpr int delta_blocks_of = blocks_of<B> > 5 ? 5 : blocks_of<B> - 1;
+
+}  // namespace detail
+}  // namespace tuck::inline TUCK_ABI
