@@ -72,14 +72,12 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   // next call. Between two calls there must be a sync_block().
   template <class Share> __device__ void run(const Share& share) {
     open();
-    word_sum contents;
     if (temp_.verdict == status::ok) {
       decode_chunks(share);
-      if constexpr (!Job::verified) contents = sum_contents(share);
     } else if (!is_delta && !is_mismatch(temp_.verdict)) {
       zero_fill(uint64_t{share.index()} * Threads, uint64_t{share.count()} * Threads);
     }
-    if constexpr (!Job::verified) end(share, contents);
+    if constexpr (!Job::verified) end(share);
   }
 
  private:
@@ -90,12 +88,11 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   };
 
   // Counts the share as finished.
-  template <class Share> __device__ void end(const Share& share, const word_sum& contents) {
+  template <class Share> __device__ void end(const Share& share) {
     constexpr bool of_item = !std::is_same_v<Share, share_of_grid>;
     if (threadIdx.x == 0) {
       if constexpr (is_delta) temp_.publish(*job_.head);
-      temp_.last = of_item ? finish_item_share(*job_.head, contents, share.count())
-                           : finish_share(*job_.head, contents, share.count());
+      temp_.last = finish_share(*job_.head, share.count());
     }
     device::sync_block();
     if (!temp_.last) return;
@@ -145,23 +142,26 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     return status::ok;
   }
 
-  // Most shares have no words of the contents.
-  template <class Share> __device__ word_sum sum_contents(const Share& share) {
+  // Adds the share of the checksum of the contents. Most shares have no words of them.
+  template <class Share> __device__ void sum_contents(const Share& share) {
+    if constexpr (Job::verified) return;
     const const_bytes contents = temp_.view.get().contents();
     const uint64_t begin = uint64_t{share.index()} * Threads, count = contents.size() / 4;
-    if (begin >= count) return {};
+    if (begin >= count) return;
     word_sum sums;
     const auto* words = reinterpret_cast<const uint32_t*>(contents.data());
     for (uint64_t i = begin + device::thread_id_anew(); i < count; i += uint64_t{share.count()} * Threads)
       sums.add(device::load(words + i), i);
-    return block_sums<Threads>::reduce(temp_.sums, sums);
+    sums = block_sums<Threads>::reduce(temp_.sums, sums);
+    if (threadIdx.x == 0) add_contents(*job_.head, sums, share.count());
   }
 
   template <class Share> __device__ void decode_chunks(const Share& share) {
-    if (job_.out_values == 0) return;
+    if (job_.out_values == 0) return sum_contents(share);
     if constexpr (fetches) {
       fetch_and_decode_chunks(share);
     } else {
+      sum_contents(share);
       for (uint64_t i = temp_.first_chunk + share.index(); i < temp_.end_chunk; i += share.count()) {
         if (!is_delta && threadIdx.x == 0) find_part(i);
         decode_chunk(i, [&](const auto& output_of) {
@@ -192,6 +192,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       fetched.begin(temp_.chunk.block.room[slot], payload.data(), static_cast<uint32_t>(payload.size()));
     };
     if (i < temp_.end_chunk) fetch(0);
+    sum_contents(share);
     for (int slot = 0; i < temp_.end_chunk; i += share.count(), slot ^= 1) {
       if (threadIdx.x == 0) {
         find(i + share.count(), slot ^ 1);

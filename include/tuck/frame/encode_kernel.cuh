@@ -58,7 +58,8 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   // Does this block's part of a call. The last block resets the scratch for the next call.
   __device__ void run() {
     if (threadIdx.x == 0) {
-      begin(device::load_relaxed(&job_.head->epoch));
+      device::copy_async(&temp_.epoch, &job_.head->epoch);  // publish waits for it
+      begin();
       temp_.chunk = blockIdx.x - gridDim.x;  // the one before the first
     }
     const bool draws = gridDim.x < job_.at.chunks;
@@ -77,7 +78,8 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     if (threadIdx.x == 0) {
       set_chunk(chunk);
       temp_.shares = shares;
-      begin(epoch);
+      temp_.epoch = epoch;
+      begin();
     }
     device::sync_block();
     if (chunk < job_.at.chunks && is_prepared()) encode_chunk();
@@ -92,8 +94,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     temp_.values = values_in_chunk(job_.header, chunk);
     temp_.chunk_sum.get() = {};
   }
-  __device__ void begin(uint32_t epoch) {
-    temp_.epoch = epoch;
+  __device__ void begin() {
     temp_.contents.get() = {};
     temp_.waiting.any = false;
     if constexpr (is_delta) temp_.clear_digests();
@@ -121,9 +122,11 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   template <bool OfItem> __device__ void end() {
     if constexpr (chunk_waits) write_waiting();
     if (threadIdx.x == 0) {
+      device::wait_copies();  // a block without chunks has not yet
       if constexpr (is_delta) temp_.publish(*job_.head);
-      temp_.last = OfItem ? finish_item_share(*job_.head, temp_.contents.get(), temp_.shares)
-                          : finish_share(*job_.head, temp_.contents.get(), gridDim.x);
+      const uint32_t shares = OfItem ? temp_.shares : gridDim.x;
+      add_contents(*job_.head, temp_.contents.get(), shares);
+      temp_.last = finish_share(*job_.head, shares);
     }
     device::sync_block();
     if (!temp_.last) return;
@@ -261,6 +264,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
 
   // Lets later chunks know the size of the current one. Call it with one thread.
   __device__ void publish(uint32_t size) const {
+    device::wait_copies();
     device::store_relaxed(job_.states + temp_.chunk,
                           chunk_state::make(chunk_state::has_size, temp_.epoch, units(size)).word);
   }

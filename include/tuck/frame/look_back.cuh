@@ -86,11 +86,16 @@ __device__ inline uint64_t look_back(const uint64_t* states, uint32_t chunk, uin
   }
 }
 
-// Adds a share to the checksum of the contents and counts it as finished. Returns whether it is the last; then
-// everything that other shares did before is visible. Call it with one thread.
-__device__ inline bool finish_share(scratch_head& head, const word_sum& sums, uint32_t shares) {
-  if (sums.sum != 0) device::atomic_add(&head.contents, sums.sum);
-  return device::atomic_count_acq_rel(&head.done) == shares - 1;
+// Adds a share to the checksum of the contents. Call these with one thread.
+__device__ inline void add_contents(scratch_head& head, const word_sum& sums, uint32_t shares) {
+  if (shares == 1)
+    device::store_relaxed(&head.contents, sums.sum);
+  else if (sums.sum != 0)
+    device::atomic_add(&head.contents, sums.sum);
+}
+// Counts a share as finished. Returns whether it is the last; then everything that other shares did before is visible.
+__device__ inline bool finish_share(scratch_head& head, uint32_t shares) {
+  return shares == 1 || device::atomic_count_acq_rel(&head.done) == shares - 1;
 }
 
 // Resets the state for the next call, whose epoch is `next`. Call it with one thread of the last block.
@@ -120,12 +125,6 @@ __device__ inline void open_item(scratch_head& item, uint32_t slot, bool alone, 
   } else {
     while (device::load_acquire(&item.ready) != ready) device::backoff(20);
   }
-}
-// As finish_share. A single share is not counted.
-__device__ inline bool finish_item_share(scratch_head& item, const word_sum& sums, uint32_t shares) {
-  if (shares != 1) return finish_share(item, sums, shares);
-  device::store_relaxed(&item.contents, sums.sum);
-  return true;
 }
 
 // Clears the words of all earlier calls when the epoch wraps around. Call it with all threads of the last block. It
