@@ -118,7 +118,7 @@ class batch_cursor {
 // Counts this block as finished with the batch and returns whether it is the last. Call it with all threads; they share
 // `last`.
 __device__ inline bool finish_batch(scratch_head& head, bool& last) {
-  if (threadIdx.x == 0) last = device::atomic_count_acq_rel(&head.done) == gridDim.x - 1;
+  if (threadIdx.x == 0) last = finish_share(head, group_of_block(head), gridDim.x);
   device::sync_block();
   return last;
 }
@@ -226,7 +226,7 @@ template <codec C, int Threads, class ItemJob = encode_job<C>> struct encode_slo
     encoder(temp, mine).run_share(at.index(), at.count(), epoch);
   }
   __device__ static void end(const job& all, uint32_t epoch) {
-    clear_at_wrap<Threads>(reinterpret_cast<uint64_t*>(all.head + 1), all.item.state_count, epoch);
+    clear_at_wrap<Threads>(reinterpret_cast<uint64_t*>(all.item.head), all.item.state_count, epoch);
     if (threadIdx.x == 0) reset(*all.head, epoch + 1);
   }
   // If the buffer ends before the payloads begin, only the size of the frame is computed.

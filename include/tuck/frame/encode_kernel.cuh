@@ -124,9 +124,9 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     if (threadIdx.x == 0) {
       device::wait_copies();  // a block without chunks has not yet
       if constexpr (is_delta) temp_.publish(*job_.head);
-      const uint32_t shares = OfItem ? temp_.shares : gridDim.x;
-      add_contents(*job_.head, temp_.contents.get(), shares);
-      temp_.last = finish_share(*job_.head, shares);
+      share_group* const group = OfItem ? nullptr : group_of_block(*job_.head);
+      add_contents(*job_.head, group, temp_.contents.get());
+      temp_.last = finish_share(*job_.head, group, OfItem ? temp_.shares : gridDim.x);
     }
     device::sync_block();
     if (!temp_.last) return;

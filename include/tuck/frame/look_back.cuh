@@ -30,9 +30,17 @@ struct alignas(16) scratch_head {
   range_keys range;   // of the tensor, if its codec needs it; of a delta, the digests of its base and its result
   uint64_t ready;     // of an item of a batch: a chunk_state with the epoch of the call that cleared this state
 };
+// The blocks of a large grid are counted in groups, each in a sector of its own: an H100 does 1,000 atomic operations on
+// one word in 4 us. The groups follow the scratch_head of a call. Between calls, they are 0.
+struct share_group {
+  uint64_t contents;
+  uint32_t done;
+  uint32_t unused[5];
+};
+inline constexpr uint32_t share_groups = 16;
 /// Bytes of scratch that decoding a frame needs.
-inline constexpr uint64_t scratch_head_bytes = 64;
-static_assert(sizeof(scratch_head) == scratch_head_bytes);
+inline constexpr uint64_t scratch_head_bytes = sizeof(scratch_head) + share_groups * sizeof(share_group);
+static_assert(scratch_head_bytes == 64 + 512);
 
 // The state of a chunk:
 //
@@ -86,15 +94,25 @@ __device__ inline uint64_t look_back(const uint64_t* states, uint32_t chunk, uin
   }
 }
 
-// Adds a share to the checksum of the contents. Call these with one thread.
-__device__ inline void add_contents(scratch_head& head, const word_sum& sums, uint32_t shares) {
-  if (shares == 1)
-    device::store_relaxed(&head.contents, sums.sum);
-  else if (sums.sum != 0)
-    device::atomic_add(&head.contents, sums.sum);
+// Returns the group of this block, or null in a small grid. Call this and the next two with one thread. They get null
+// too where shares are not blocks.
+__device__ inline share_group* group_of_block(scratch_head& head) {
+  return gridDim.x < 4 * share_groups ? nullptr : reinterpret_cast<share_group*>(&head + 1) + blockIdx.x % share_groups;
+}
+// Adds a share to the checksum of the contents.
+__device__ inline void add_contents(scratch_head& head, share_group* group, const word_sum& sums) {
+  if (sums.sum != 0) device::atomic_add(group != nullptr ? &group->contents : &head.contents, sums.sum);
 }
 // Counts a share as finished. Returns whether it is the last; then everything that other shares did before is visible.
-__device__ inline bool finish_share(scratch_head& head, uint32_t shares) {
+__device__ inline bool finish_share(scratch_head& head, share_group* group, uint32_t shares) {
+  if (group != nullptr) {
+    const uint32_t others = (gridDim.x - 1 - blockIdx.x % share_groups) / share_groups;
+    if (device::atomic_count_acq_rel(&group->done) != others) return false;
+    add_contents(head, nullptr, {device::load_relaxed(&group->contents)});
+    device::store_relaxed(&group->contents, uint64_t{0});
+    device::store_relaxed(&group->done, uint32_t{0});
+    shares = share_groups;
+  }
   return shares == 1 || device::atomic_count_acq_rel(&head.done) == shares - 1;
 }
 
