@@ -86,7 +86,6 @@ struct launch {
   const kernel* code = nullptr;
   extent grid, block;
   uint32_t dynamic_shared = 0;
-  bool in_order = false;             // blocks start in the order of their indices, whatever the seed
   std::vector<std::byte> arguments;  // parameter_bytes(*code) of them, each at its parameter's offset
   uint64_t seed = 1;
   uint8_t poison = 0xcd;  // fills shared memory, registers and local memory

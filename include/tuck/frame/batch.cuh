@@ -30,7 +30,7 @@ constexpr uint64_t scratch_bytes(const C& codec, const batch_sizes& sizes, const
   if (tuck::plan_header(codec, sizes.values, options, header) != status::ok) return 0;
   const uint64_t slots = saturating_add(sizes.items, sizes.values / header.chunk_values);
   return saturating_add(scratch_head_bytes,
-                        saturating_add(saturating_mul(sizeof(scratch_head), sizes.items), saturating_mul(8, slots)));
+                        saturating_add(saturating_mul(scratch_head_bytes, sizes.items), saturating_mul(8, slots)));
 }
 
 namespace detail {
@@ -56,7 +56,7 @@ status make_job(Job& job, const C& codec, span<const Item> items, const batch_si
   job.slots = {static_cast<uint32_t>(items.size()), static_cast<uint32_t>(extra), slot_values};
   job.item.codec = codec;
   job.head = reinterpret_cast<scratch_head*>(scratch.memory().data());
-  job.item.head = reinterpret_cast<scratch_head*>(scratch.memory().data() + scratch_head_bytes);
+  job.item.head = job.head + 1;
   job.items = items;
   job.outcomes = outcomes.data();
   return status::ok;
@@ -103,9 +103,8 @@ result decode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<con
   // because they are untrusted.
   constexpr uint32_t slot_values = std::max<uint32_t>(C::chunk_bytes, tile_bytes) / uint32_t{sizeof(value_t<C>)};
   batch_job<ItemJob> job{};
-  if (const status s =
-          detail::make_job(job, codec, items, sizes, scratch, outcomes, slot_values,
-                           saturating_add(scratch_head_bytes, saturating_mul(sizeof(scratch_head), items.size())));
+  if (const status s = detail::make_job(job, codec, items, sizes, scratch, outcomes, slot_values,
+                                        saturating_mul(scratch_head_bytes, saturating_add(items.size(), 1)));
       s != status::ok)
     return {s};
   return items.empty() ? result{} : launch(kernel, job, job.slots.most(), how, stream);

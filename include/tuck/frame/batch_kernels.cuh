@@ -5,6 +5,9 @@
 // the items and drawn by a ticket, so all earlier slots of the same item have already begun. The tickets of a block
 // only grow. It keeps a cursor into the items and moves it forward, 128 items at a time. All draws of a block together
 // pass over the items once.
+//
+// A single call is no batch of one, because the cursor takes registers: a thread that encodes f32 by zvc has 72 here and
+// 64 there, where a multiprocessor holds one block more.
 #pragma once
 
 #include <tuck/frame/decode_kernel.cuh>
@@ -118,7 +121,7 @@ class batch_cursor {
 // Counts this block as finished with the batch and returns whether it is the last. Call it with all threads; they share
 // `last`.
 __device__ inline bool finish_batch(scratch_head& head, bool& last) {
-  if (threadIdx.x == 0) last = finish_share(head, group_of_block(head), gridDim.x);
+  if (threadIdx.x == 0) last = device::atomic_count_acq_rel(&head.done) == gridDim.x - 1;
   device::sync_block();
   return last;
 }
@@ -226,7 +229,7 @@ template <codec C, int Threads, class ItemJob = encode_job<C>> struct encode_slo
     encoder(temp, mine).run_share(at.index(), at.count(), epoch);
   }
   __device__ static void end(const job& all, uint32_t epoch) {
-    clear_at_wrap<Threads>(reinterpret_cast<uint64_t*>(all.item.head), all.item.state_count, epoch);
+    clear_at_wrap<Threads>(reinterpret_cast<uint64_t*>(all.head + 1), all.item.state_count, epoch);
     if (threadIdx.x == 0) reset(*all.head, epoch + 1);
   }
   // If the buffer ends before the payloads begin, only the size of the frame is computed.

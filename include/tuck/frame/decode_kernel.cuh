@@ -87,22 +87,17 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     __device__ static uint32_t count() { return gridDim.x; }
   };
 
-  template <class Share> static constexpr bool of_item = !std::is_same_v<Share, share_of_grid>;
-  template <class Share> __device__ share_group* group() const {
-    return of_item<Share> ? nullptr : group_of_block(*job_.head);
-  }
-
   // Counts the share as finished.
   template <class Share> __device__ void end(const Share& share) {
+    constexpr bool of_item = !std::is_same_v<Share, share_of_grid>;
     if (threadIdx.x == 0) {
       if constexpr (is_delta) temp_.publish(*job_.head);
-      temp_.last = finish_share(*job_.head, group<Share>(), share.count());
+      temp_.last = finish_share(*job_.head, share.count());
     }
     device::sync_block();
     if (!temp_.last) return;
     give_verdict();
-    if (threadIdx.x == 0)
-      of_item<Share> ? clear_item(*job_.head) : reset(*job_.head, device::load_relaxed(&job_.head->epoch));
+    if (threadIdx.x == 0) of_item ? clear_item(*job_.head) : reset(*job_.head, device::load_relaxed(&job_.head->epoch));
   }
 
   // Reads and checks the header. The checks are those of host::decode, in the same order.
@@ -158,7 +153,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     for (uint64_t i = begin + device::thread_id_anew(); i < count; i += uint64_t{share.count()} * Threads)
       sums.add(device::load(words + i), i);
     sums = block_sums<Threads>::reduce(temp_.sums, sums);
-    if (threadIdx.x == 0) add_contents(*job_.head, group<Share>(), sums);
+    if (threadIdx.x == 0) add_contents(*job_.head, sums);
   }
 
   template <class Share> __device__ void decode_chunks(const Share& share) {

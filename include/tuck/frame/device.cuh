@@ -50,11 +50,9 @@ uint64_t scratch_bytes(const any_codec<codec_list<Cs...>>& codec, uint64_t count
 namespace detail {
 
 // Launches `useful_blocks` blocks, at most as many as fit on the device, and at most how.max_blocks (0: no limit).
-// `in_order`: if there are as many as useful, the kernel relies on the order in which they start (look_back.cuh). A GPU
-// ignores the attribute that says so. The simulators of test/ start other blocks in any order.
 template <class Job>
 result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const launch_options& how,
-              cudaStream_t stream, bool in_order = false) noexcept {
+              cudaStream_t stream) noexcept {
   int device = 0, processors = 0, resident = 0;
   cudaError_t e = cudaGetDevice(&device);
   if (e == cudaSuccess) e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
@@ -66,10 +64,6 @@ result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const
   config.gridDim = dim3(static_cast<unsigned>(std::clamp<uint64_t>(useful_blocks, 1, blocks)));
   config.blockDim = dim3(block_threads);
   config.stream = stream;
-  cudaLaunchAttribute ordered{};
-  ordered.id = cudaLaunchAttributeIgnore;
-  config.attrs = &ordered;
-  config.numAttrs = in_order && useful_blocks <= blocks ? 1 : 0;
   return from_cuda(cudaLaunchKernelEx(&config, kernel, job));
 }
 
@@ -112,7 +106,7 @@ result encode(void (*kernel)(Job), Job job, const C& codec, span<const value_t<C
         if (const result r = launch(prepass_kernel<T, block_threads>, prepass, useful, how, stream); !r) return r;
       }
   }
-  return launch(kernel, job, job.at.chunks, how, stream, true);
+  return launch(kernel, job, job.at.chunks, how, stream);
 }
 
 template <codec C>

@@ -1,9 +1,9 @@
 // The encode kernel of all codecs: one launch reads each value once and writes the frame once.
 //
-// If there are more chunks than blocks, each block draws chunks by ticket. For each chunk it computes the size, finds
-// the offset by look-back, and writes the payload, the directory entry and the checksum. A chunk is encoded in shared
-// memory. Where there is room, it waits for its offset there, while the block reads, measures and publishes its next
-// chunk. The last block to finish writes metadata and header. The header is all zeros if the frame does not fit.
+// Each block draws chunks by ticket. For each chunk it computes the size, finds the offset by look-back, and writes the
+// payload, the directory entry and the checksum. A chunk is encoded in shared memory. Where there is room, it waits for
+// its offset there, while the block reads, measures and publishes its next chunk. The last block to finish writes
+// metadata and header. The header is all zeros if the frame does not fit.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -14,8 +14,8 @@
 
 namespace tuck::inline TUCK_ABI {
 
-// What one block does of an encode_job. It encodes chunks that it draws by ticket, until there are no more; or the
-// chunk of its index, if there is a block for each; or one given chunk.
+// What one block does of an encode_job. It encodes chunks that it draws by ticket, until there are no more, or one
+// given chunk.
 template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
@@ -60,15 +60,13 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     if (threadIdx.x == 0) {
       device::copy_async(&temp_.epoch, &job_.head->epoch);  // publish waits for it
       begin();
-      temp_.chunk = blockIdx.x - gridDim.x;  // the one before the first
     }
-    const bool draws = gridDim.x < job_.at.chunks;
-    for (;;) {
-      if (threadIdx.x == 0) set_chunk(draws ? device::atomic_add(&job_.head->ticket, 1u) : temp_.chunk + gridDim.x);
+    do {
+      if (threadIdx.x == 0) set_chunk(device::atomic_add(&job_.head->ticket, 1u));
       device::sync_block();
       if (temp_.chunk >= job_.at.chunks || !is_prepared()) break;
       encode_chunk();
-    }
+    } while (gridDim.x < job_.at.chunks);  // else each block has drawn one
     end<false>();
   }
 
@@ -83,7 +81,6 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     }
     device::sync_block();
     if (chunk < job_.at.chunks && is_prepared()) encode_chunk();
-    device::sync_block();
     end<true>();
   }
 
@@ -120,13 +117,13 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
 
   // Counts the share as finished. The last one completes the frame and clears the state.
   template <bool OfItem> __device__ void end() {
+    device::sync_block();
     if constexpr (chunk_waits) write_waiting();
     if (threadIdx.x == 0) {
       device::wait_copies();  // a block without chunks has not yet
       if constexpr (is_delta) temp_.publish(*job_.head);
-      share_group* const group = OfItem ? nullptr : group_of_block(*job_.head);
-      add_contents(*job_.head, group, temp_.contents.get());
-      temp_.last = finish_share(*job_.head, group, OfItem ? temp_.shares : gridDim.x);
+      add_contents(*job_.head, temp_.contents.get());
+      temp_.last = finish_share(*job_.head, OfItem ? temp_.shares : gridDim.x);
     }
     device::sync_block();
     if (!temp_.last) return;

@@ -1,15 +1,10 @@
 // How blocks find the offsets of their chunks: decoupled look-back (Merrill and Garland, 2016) over one 64-bit word per
 // chunk, in scratch of the caller that is not cleared between calls.
 //
-// A block may wait only for chunks that other blocks have started. Blocks draw chunks in order by a ticket, so all
-// earlier chunks have been. If there is a block for each chunk, none draws a ticket: a GPU starts the blocks of a grid
-// in the order of their indices, which CUB's scans rely on too. A block with a second chunk might wait for one that
-// cannot start while it runs.
-//
-// A block publishes the size of its chunk as soon as it is known. Then it reads the words before it, 96 at a time, back
-// to the nearest chunk whose end is known, and publishes the end of its own chunk. Of n blocks that run in step, the
-// last one finds its end after about sqrt(n / 48) such reads. The epoch of a call distinguishes its words from those of
-// earlier calls.
+// Blocks draw chunks in order by a ticket, so all earlier chunks have already been started. A block
+// publishes the size of its chunk as soon as it is known. Then it reads the words before it, 32 at a time, back to the
+// nearest chunk whose end is known, and publishes the end of its own chunk. The epoch of a call distinguishes its words
+// from those of earlier calls.
 #pragma once
 
 #include <tuck/core/checksum.hpp>
@@ -30,17 +25,9 @@ struct alignas(16) scratch_head {
   range_keys range;   // of the tensor, if its codec needs it; of a delta, the digests of its base and its result
   uint64_t ready;     // of an item of a batch: a chunk_state with the epoch of the call that cleared this state
 };
-// The blocks of a large grid are counted in groups, each in a sector of its own: an H100 does 1,000 atomic operations on
-// one word in 4 us. The groups follow the scratch_head of a call. Between calls, they are 0.
-struct share_group {
-  uint64_t contents;
-  uint32_t done;
-  uint32_t unused[5];
-};
-inline constexpr uint32_t share_groups = 16;
 /// Bytes of scratch that decoding a frame needs.
-inline constexpr uint64_t scratch_head_bytes = sizeof(scratch_head) + share_groups * sizeof(share_group);
-static_assert(scratch_head_bytes == 64 + 512);
+inline constexpr uint64_t scratch_head_bytes = 64;
+static_assert(sizeof(scratch_head) == scratch_head_bytes);
 
 // The state of a chunk:
 //
@@ -65,54 +52,30 @@ struct chunk_state {
 // Returns the offset of `chunk` to all lanes, in units of the alignment. Call it with a whole warp. `first`: the offset
 // of chunk 0.
 __device__ inline uint64_t look_back(const uint64_t* states, uint32_t chunk, uint32_t epoch, uint64_t first) {
-  constexpr uint32_t words = 3;  // that a lane reads at a time
   uint64_t before = 0;
-  for (uint32_t end = chunk;; end -= words * device::warp_size) {
-    // Lane l reads the (32 i + l + 1)-th chunk before `end`. Chunks before chunk 0 count as ended at `first`.
-    chunk_state seen[words];
-    const auto read = [&](uint32_t i) {
-      const uint32_t distance = i * device::warp_size + device::lane_id() + 1;
-      if (distance <= end)
-        seen[i].word = device::load_relaxed(states + (end - distance));
-      else
-        seen[i] = chunk_state::make(chunk_state::has_end, epoch, first);
-    };
-#pragma unroll
-    for (uint32_t i = 0; i < words; ++i) read(i);
-#pragma unroll
-    for (uint32_t i = 0; i < words; ++i) {
-      while (device::any(!seen[i].known(epoch))) {
-        device::backoff(20);
-        if (!seen[i].known(epoch)) read(i);
-      }
-      const unsigned ends = device::ballot(seen[i].is_end());
-      // 32 bits are enough for sizes, but not for ends.
-      const unsigned nearer = ~ends & (ends - 1);
-      before += device::warp_sum((nearer >> device::lane_id() & 1) != 0 ? static_cast<uint32_t>(seen[i].units()) : 0);
-      if (ends != 0) return before + device::shfl(seen[i].units(), device::ffs(ends) - 1);
+  for (uint32_t end = chunk;; end -= device::warp_size) {
+    // Lane l reads the (l + 1)-th chunk before `end`. Chunks before chunk 0 count as ended at `first`.
+    const uint32_t distance = device::lane_id() + 1;
+    chunk_state seen = distance <= end ? chunk_state{} : chunk_state::make(chunk_state::has_end, epoch, first);
+    for (;;) {
+      if (!seen.known(epoch)) seen.word = device::load_relaxed(states + (end - distance));
+      if (!device::any(!seen.known(epoch))) break;
+      device::backoff(20);
     }
+    const unsigned ends = device::ballot(seen.is_end());
+    // 32 bits are enough for sizes, but not for ends.
+    const unsigned nearer = ~ends & (ends - 1);
+    before += device::warp_sum((nearer >> device::lane_id() & 1) != 0 ? static_cast<uint32_t>(seen.units()) : 0);
+    if (ends != 0) return before + device::shfl(seen.units(), device::ffs(ends) - 1);
   }
 }
 
-// Returns the group of this block, or null in a small grid. Call this and the next two with one thread. They get null
-// too where shares are not blocks.
-__device__ inline share_group* group_of_block(scratch_head& head) {
-  return gridDim.x < 4 * share_groups ? nullptr : reinterpret_cast<share_group*>(&head + 1) + blockIdx.x % share_groups;
-}
-// Adds a share to the checksum of the contents.
-__device__ inline void add_contents(scratch_head& head, share_group* group, const word_sum& sums) {
-  if (sums.sum != 0) device::atomic_add(group != nullptr ? &group->contents : &head.contents, sums.sum);
+// Adds a share to the checksum of the contents. Call these with one thread.
+__device__ inline void add_contents(scratch_head& head, const word_sum& sums) {
+  if (sums.sum != 0) device::atomic_add(&head.contents, sums.sum);
 }
 // Counts a share as finished. Returns whether it is the last; then everything that other shares did before is visible.
-__device__ inline bool finish_share(scratch_head& head, share_group* group, uint32_t shares) {
-  if (group != nullptr) {
-    const uint32_t others = (gridDim.x - 1 - blockIdx.x % share_groups) / share_groups;
-    if (device::atomic_count_acq_rel(&group->done) != others) return false;
-    add_contents(head, nullptr, {device::load_relaxed(&group->contents)});
-    device::store_relaxed(&group->contents, uint64_t{0});
-    device::store_relaxed(&group->done, uint32_t{0});
-    shares = share_groups;
-  }
+__device__ inline bool finish_share(scratch_head& head, uint32_t shares) {
   return shares == 1 || device::atomic_count_acq_rel(&head.done) == shares - 1;
 }
 

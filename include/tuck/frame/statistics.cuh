@@ -126,7 +126,7 @@ TUCK_KERNEL void __launch_bounds__(Threads, detail::blocks_with(64))
     mine.count = looked_at;  // each thread has counted all values of the block
     mine.zeros = mine.count - mine.zeros;
     job.partial[blockIdx.x] = mine;
-    last = finish_share(*job.head, group_of_block(*job.head), gridDim.x);
+    last = finish_share(*job.head, gridDim.x);
   }
   device::sync_block();
   if (!last) return;
@@ -164,7 +164,7 @@ result gather_statistics(span<const T> values, tensor_statistics* seen, scratch_
     return {status::misaligned};
   if (const status s = scratch.check(statistics_scratch_bytes); s != status::ok) return {s};
   auto* const head = reinterpret_cast<scratch_head*>(scratch.memory().data());
-  auto* const partial = reinterpret_cast<tensor_statistics*>(scratch.memory().data() + scratch_head_bytes);
+  auto* const partial = reinterpret_cast<tensor_statistics*>(head + 1);
   const uint64_t pieces = ceil_div(values.size(), uint64_t{tile::capacity});
   const uint32_t every = std::max(options.sample_every, 1u);
   const uint64_t useful = std::min<uint64_t>(ceil_div(pieces, uint64_t{every}), most_statistics_blocks);

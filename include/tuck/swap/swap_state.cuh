@@ -26,9 +26,8 @@ class swap_state final : public swap_backend {
         resource_(resource),
         pool_(options.pinned_bytes),
         encoder_(options.cpu_threads, mutex_, pool_) {
-    constexpr uint64_t size = sizeof(device::vec128) + scratch_head_bytes;
-    counters_ = device_buffer<resource_ref>(resource_, size, out_);
-    require(cudaMemsetAsync(counters_.all().data(), 0, size, out_));
+    counters_ = device_buffer<resource_ref>(resource_, 256, out_);
+    require(cudaMemsetAsync(counters_.all().data(), 0, 256, out_));
   }
 
   const swap_options& options() const noexcept override { return options_; }
@@ -203,7 +202,7 @@ class swap_state final : public swap_backend {
 
   uint64_t* used() const noexcept { return reinterpret_cast<uint64_t*>(counters_.all().data()); }
   scratch_head* copy_head() const noexcept {
-    return reinterpret_cast<scratch_head*>(counters_.all().data() + sizeof(device::vec128));
+    return reinterpret_cast<scratch_head*>(counters_.all().data() + scratch_head_bytes);
   }
   void note(status failure) noexcept {
     if (failure_ == status::ok) failure_ = failure;

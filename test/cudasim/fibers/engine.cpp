@@ -48,7 +48,7 @@ bool launch::take(uint3& index) {
   std::array<std::uint64_t, window> order;
   std::iota(order.begin(), order.end(), first);
   random shuffle(mix(seed, first + 1));
-  for (std::size_t i = in_order ? 0 : size; i > 1; --i) std::swap(order[i - 1], order[shuffle.below(i)]);
+  for (std::size_t i = size; i > 1; --i) std::swap(order[i - 1], order[shuffle.below(i)]);
   const std::uint64_t b = order[position - first];
   index.x = static_cast<unsigned>(b % grid.x);
   index.y = static_cast<unsigned>(b / grid.x % grid.y);

@@ -97,15 +97,12 @@ cudaError_t submit_launch(const cudaLaunchConfig_t& config, const void* kernel, 
     for (unsigned i = 0; i < config.numAttrs; ++i)
       if (config.attrs[i].id == cudaLaunchAttributeClusterDimension && config.attrs[i].val.clusterDim.x > 1)
         return cudaErrorNotSupported;
-    // A GPU ignores this attribute. Here it says that the kernel may rely on the order in which blocks start.
-    const bool in_order = std::any_of(config.attrs, config.attrs + config.numAttrs,
-                                      [](const auto& a) { return a.id == cudaLaunchAttributeIgnore; });
     load(kernel);
     count(&counters::launches);
     count_most(&counters::largest_grid, std::uint64_t{config.gridDim.x} * config.gridDim.y * config.gridDim.z);
-    return submit(config.stream, [c = config, in_order, kernel, call = std::move(call), where](CUstream_st& on) {
+    return submit(config.stream, [c = config, kernel, call = std::move(call), where](CUstream_st& on) {
       if (device_failed()) return;
-      run_launch(on, {call, kernel, c.gridDim, c.blockDim, c.dynamicSmemBytes, in_order, where, next_launch_seed(),
+      run_launch(on, {call, kernel, c.gridDim, c.blockDim, c.dynamicSmemBytes, where, next_launch_seed(),
                       get_settings(), current_tensors()});
     });
   });

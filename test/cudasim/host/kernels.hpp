@@ -30,7 +30,6 @@ struct kernel_launch {
   const void* kernel = nullptr;
   dim3 grid, block;
   std::size_t dynamic_bytes = 0;
-  bool in_order = false;  // blocks start in the order of their indices, as on a GPU
   site where{"", 0};
   std::uint64_t seed = 0;
   settings options;

@@ -226,15 +226,6 @@ TEST_F(device_error, look_back_without_ticket) {
     std::fill(state.begin(), state.end(), 0u);
     hung += run(64, 1, look_back, state.get(), static_cast<unsigned*>(nullptr)) != cudaSuccess;
     cudasim::reset();
-    std::fill(state.begin(), state.end(), 0u);
-    cudaLaunchAttribute in_order{};
-    in_order.id = cudaLaunchAttributeIgnore;
-    stream s;
-    cudaLaunchConfig_t c = config(s, 64, 1);
-    c.attrs = &in_order;
-    c.numAttrs = 1;
-    EXPECT_EQ(cudaLaunchKernelEx(&c, look_back, state.get(), static_cast<unsigned*>(nullptr)), cudaSuccess);
-    EXPECT_EQ(cudaStreamSynchronize(s), cudaSuccess);
   }
   EXPECT_EQ(hung, 4);
 }

@@ -43,7 +43,6 @@ class ptx_runner final : public kernel_runner {
     job.block = extent(l.block);
     job.dynamic_shared = static_cast<std::uint32_t>(l.dynamic_bytes);
     job.arguments = l.call->arguments;
-    job.in_order = l.in_order;
     job.seed = l.seed;
     job.poison = l.options.poison;
     job.tensors = tensors;

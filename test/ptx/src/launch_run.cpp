@@ -38,7 +38,7 @@ bool launch_run::take(std::array<uint32_t, 3>& index) {
   constexpr uint64_t window = 16;
   const uint64_t position = next_block_++, first = position / window * window;
   uint64_t b = position;
-  if (how.shuffle && !job.in_order) {
+  if (how.shuffle) {
     std::array<uint64_t, window> order;
     const auto size = static_cast<std::size_t>(std::min(window, blocks_ - first));
     std::iota(order.begin(), order.end(), first);
