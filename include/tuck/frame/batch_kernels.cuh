@@ -6,8 +6,8 @@
 // only grow. It keeps a cursor into the items and moves it forward, 128 items at a time. All draws of a block together
 // pass over the items once.
 //
-// A single call is no batch of one, because the cursor takes registers: a thread that encodes f32 by zvc has 72 here and
-// 64 there, where a multiprocessor holds one block more.
+// A single call is no batch of one, because the cursor takes registers: a thread that encodes f32 by zvc has 72 here
+// and 64 there, so that a multiprocessor holds a block less.
 #pragma once
 
 #include <tuck/frame/decode_kernel.cuh>
