@@ -278,10 +278,10 @@ template <element T, int Threads> class block_masks {
   }
 };
 
-/// Finds and stores the mask of codec C, whose encoded chunks are a mask and the values at its ones.
+/// Block codec of C, whose encoded chunks are a mask and the values at its ones; block.cuh documents the members.
 //
-// A specialisation has static functions. `temp` is its TempStorage, which has block_masks<T, Threads>::TempStorage
-// of_masks:
+// Form finds and stores the mask, with static functions. `temp` is its TempStorage, which has block_masks<T,
+// Threads>::TempStorage of_masks:
 //
 //   kinds                                        number of mask kinds: 2 if masks may be of changes, else 1
 //   measure(temp, values, mask, ones)            finds the mask and its ones, and returns the offset of the values.
@@ -292,13 +292,7 @@ template <element T, int Threads> class block_masks {
 //                                                `size` bytes; Full: of a full tile. The mask may have ones past
 //                                                `count`. Returns false to all threads if encoding does not write such
 //                                                bytes
-template <class C, int Threads> struct block_mask;
-
-/// Block codec with masks; block.cuh documents the members.
-template <class C, int Threads>
-  requires requires { typename block_mask<C, Threads>::masks; }
-class block_codec<C, Threads> {
-  using Form = block_mask<C, Threads>;
+template <codec C, class Form, int Threads> class block_mask_codec {
   using T = value_t<C>;
   using masks = block_masks<T, Threads>;
   using tile = typename masks::tile;
@@ -308,7 +302,7 @@ class block_codec<C, Threads> {
 
   static constexpr int blocks_a_processor = sizeof(T) == 1 ? 5 : sizeof(T) == 2 ? 6 : 8;  ///< 96, 80 and 64 registers
 
-  __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
+  __device__ explicit block_mask_codec(TempStorage& temp) : temp_(temp) {}
 
   __device__ uint32_t measure(const C&, const tile& values) {
     masks::template prepare<true>(temp_.of_masks);

@@ -47,9 +47,9 @@ namespace detail {
 
 // A type with the members `how` and `codec` of swap_decision (tuck/model.hpp). Any such type is accepted, so this
 // folder does not include the model.
-template <class D>
-concept decision = requires(const D& d) {
-  { d.how == D::mode::raw || d.how == D::mode::encode } -> std::convertible_to<bool>;
+template <class Decision>
+concept decision = requires(const Decision& d) {
+  { d.how == Decision::mode::raw || d.how == Decision::mode::encode } -> std::convertible_to<bool>;
   { d.codec } -> std::convertible_to<size_t>;
 };
 

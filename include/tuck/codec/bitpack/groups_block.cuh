@@ -195,10 +195,7 @@ class block_groups {
 
   // -- summaries -----------------------------------------------------------------------------------------------------
 
-  struct extremes {
-    number lowest, highest, least_step, most_step;
-    uint32_t non_zeros;
-  };
+  using extremes = detail::group_extremes<number>;
 
   __device__ summary summarize(uint32_t r, bool differences) const {
     number first = integer(own_vector(r * quads), 0);
@@ -227,7 +224,7 @@ class block_groups {
   }
   // Finds the extremes of the integers that this thread has of a group, from 16 bytes number `begin` on.
   __device__ extremes find_extremes(uint32_t begin, bool differences) const {
-    if constexpr (in_pairs) return detail::find_extremes<extremes, 4 * quads>(&own_vector(begin), differences);
+    if constexpr (in_pairs) return detail::find_extremes<4 * quads>(&own_vector(begin), differences);
     number last = integer(own_vector(begin), 0);
     extremes e{last, last, 0, 0, 0};
 #pragma unroll((quads + 1) / 2)  // limits registers: otherwise all would be loaded at once

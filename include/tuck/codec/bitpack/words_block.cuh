@@ -83,9 +83,15 @@ __device__ __forceinline__ uint32_t fall_of_pair(uint32_t pair, uint32_t before)
   return device::add_pair(device::funnel_shift_right(before, pair, 16), ~pair);
 }
 
-// Finds the Extremes, a struct of block_groups, of the integers that a thread has of a group.
-template <class Extremes, uint32_t Words>
-__device__ Extremes find_extremes(const device::vec128* own, bool differences) {
+// Of integers, and of the differences of neighbours.
+template <class Number> struct group_extremes {
+  Number lowest, highest, least_step, most_step;
+  uint32_t non_zeros;
+};
+
+// Finds the extremes of the integers that a thread has of a group.
+template <uint32_t Words>
+__device__ group_extremes<int32_t> find_extremes(const device::vec128* own, bool differences) {
   const auto low = [](uint32_t pair) { return static_cast<int32_t>(pair << 16) >> 16; };
   const auto high = [](uint32_t pair) { return static_cast<int32_t>(pair) >> 16; };
   const auto least = [&](uint32_t pair) { return low(pair) < high(pair) ? low(pair) : high(pair); };
@@ -110,7 +116,7 @@ __device__ Extremes find_extremes(const device::vec128* own, bool differences) {
       });
     }
   });
-  Extremes e{least(lowest), most(highest), ~most(most_fall), ~least(least_fall), non_zeros};
+  group_extremes<int32_t> e{least(lowest), most(highest), ~most(most_fall), ~least(least_fall), non_zeros};
   if (differences && e.highest - e.lowest >= 1 << 15) {  // not all differences need fit in 16 bits
     int32_t last = low(first);
     e.least_step = e.most_step = 0;
