@@ -98,7 +98,7 @@ TEST(groups, of_equal_sizes_the_first_is_chosen) {
   const auto chosen = [](int32_t lowest, int32_t highest, uint32_t non_zeros, uint32_t base_bits,
                          uint32_t differences = ~0u, uint32_t first_bits = 32, bool predicts = true) {
     const groups::summary s{lowest, highest, 0, differences, low_mask(non_zeros)};
-    return int{groups::choose(s, non_zeros, first_bits, base_bits, predicts).form.byte};
+    return int{groups::choose(s, non_zeros, first_bits, base_bits, predicts).coding.byte};
   };
   // 16 integers of 2 bits and a mask are as many bits as 32 integers.
   EXPECT_EQ(chosen(0, 3, 16, 32), 1);

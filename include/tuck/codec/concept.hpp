@@ -188,10 +188,9 @@ concept splitter =
     codec<C> && element<typename C::residual_type> &&
     sizeof(typename C::residual_type) == sizeof(typename C::value_type) &&
     requires(const_bytes encoded, uint32_t count) {
-      // A chain skips the stage for a chunk that is incompressible, or if both parts together have at least as many
-      // bytes as the values plus max_growth, or if either part has more bytes than the values, or if the side stream
-      // has more than 32767. The sum of max_growth over the
-      // splitters of a chain is at most 4 KiB.
+      // In bytes. A chain skips the stage for a chunk that is incompressible, or if both parts together have at least
+      // as many bytes as the values plus max_growth, or if either part has more bytes than the values, or if the side
+      // stream has more than 32767 bytes. The sum of max_growth over the splitters of a chain is at most 4 KiB.
       { C::max_growth } -> std::convertible_to<uint32_t>;
 
       // Returns the bytes of the side stream of a chunk of `count` values that encode_chunk wrote or decode_chunk

@@ -275,12 +275,12 @@ template <class C, int Threads, uint32_t RowBytes> class row_decoder {
 };
 
 template <element T, int Threads, uint32_t RowBytes>
-class row_encoder<huffman<T>, Threads, RowBytes> : public huffman_format::block_encoder<T, Threads, RowBytes> {
-  using huffman_format::block_encoder<T, Threads, RowBytes>::block_encoder;
+class row_encoder<huffman<T>, Threads, RowBytes> : public huffman_format::huffman_encoder<T, Threads, RowBytes> {
+  using huffman_format::huffman_encoder<T, Threads, RowBytes>::huffman_encoder;
 };
 template <element T, int Threads, uint32_t RowBytes>
-class row_decoder<huffman<T>, Threads, RowBytes> : public huffman_format::block_decoder<T, Threads, RowBytes> {
-  using huffman_format::block_decoder<T, Threads, RowBytes>::block_decoder;
+class row_decoder<huffman<T>, Threads, RowBytes> : public huffman_format::huffman_decoder<T, Threads, RowBytes> {
+  using huffman_format::huffman_decoder<T, Threads, RowBytes>::huffman_decoder;
 };
 
 }  // namespace detail

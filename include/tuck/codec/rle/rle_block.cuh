@@ -88,6 +88,12 @@ template <element T, uint32_t Kinds, int Threads> struct block_rle_mask {
   __device__ static uint32_t write_levels(TempStorage& temp, uint32_t kind, uint32_t count) {
     const auto* const mask = reinterpret_cast<const uint32_t*>(temp.mask);
     auto* const head = reinterpret_cast<uint32_t*>(temp.levels);
+    // `before` and `total` count two levels at once:
+    //
+    //    31             16 15              0
+    //   +-----------------+-----------------+
+    //   |   bytes of L1   |   bytes of L0   |
+    //   +-----------------+-----------------+
     uint32_t l1[rounds], before[rounds], total = 0;
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
