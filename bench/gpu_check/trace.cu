@@ -134,7 +134,7 @@ const char* file_of(uint32_t site) {
                                  "deflate/decoder.cuh",
                                  "huffman/huffman_block.cuh",
                                  "huffman/decoder.cuh",
-                                 "huffman/splitter.cuh"})
+                                 "huffman/plane_parts.cuh"})
     if (trace::site_of(name, site & 0xffff) == site) return name;
   return "another";
 }

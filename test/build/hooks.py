@@ -1,49 +1,25 @@
-"""The table of names in codec/concept.hpp, beside what the headers ask codecs, transforms and their blocks for: the
-concepts, the contracts of block.cuh, and each other `requires`. Prints how many names there are."""
+"""The customisation points: members that the headers use of a type that is a template parameter, and class templates
+that are specialised. The lists in codec/concept.hpp must name them all, and nothing else; block.cuh describes those of
+block codecs and block transforms.
+
+A list gives a kind, what stands for it in the code, and its members."""
 import re
 import sys
+from collections import defaultdict
 from pathlib import Path
 
-KINDS = ["codec", "adaptive codec", "splitter", "transform", "block codec", "... of splitters", "block transform"]
+CLOSED = {"stage_storage", "stage_row", "any_codec"}  # specialised, but for no type
+CONTRACTS = ["block codec", "block codec of a splitter", "block transform"]  # in the order of block.cuh
+SPECIALISED = r"^(?:template <.*> )?(?:(?:class|struct) (\w+)<|inline constexpr \w+ (?!is_)(\w+)<(?![A-Z]))"
+NESTED = r"(?:[^<>()]|\((?:[^()]|\([^()]*\))*\)|<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>)*"  # in the brackets of a template
+
+CALL = rf"(?:<{NESTED}>\(\))?"  # of a function template, such as stage<0>()
 
 
-def table(text):
-    """{kind: names} of the lines `//   kind   name, name, ...   file`."""
-    rows = {}
-    for line in text.split("These are all members of each kind")[1].split("#pragma once")[0].splitlines():
-        if found := re.match(r"//   (\S+(?: \S+)*?)  +(\w+(?:, \w+)*),?(?:  |$)", line):
-            kind, rows[found[1]] = found[1], set(found[2].split(", "))
-        elif rows and (more := re.match(r"//  {10,}(\w+(?:, \w+)*)$", line)):
-            rows[kind] |= set(more[1].split(", "))
-    return rows
-
-
-def balanced(text, begin):
-    """The end of the bracket that opens at `begin`."""
-    depth = 0
-    for at in range(begin, len(text)):
-        depth += (text[at] in "({") - (text[at] in ")}")
-        if depth == 0:
-            return at + 1
-    sys.exit("unbalanced")
-
-
-def members(text, ours):
-    """The names that `text` asks of types that `ours` matches, and of variables that it declares as such."""
-    asked = set(re.findall(rf"\b{ours}::(\w+)", text))
-    if variables := re.findall(rf"\b{ours}& (\w+)", text):
-        asked |= set(re.findall(rf"\b(?:{'|'.join(variables)})\.(\w+)", text))
-    return asked
-
-
-def requirements(text):
-    """Each `requires`, with its brackets or to the end of its line."""
-    for found in re.finditer(r"\brequires\b\s*", text):
-        end = found.end()
-        while end < len(text) and text[end] in "({":
-            end = balanced(text, end)
-            end += len(text[end:]) - len(text[end:].lstrip(" "))
-        yield text[found.start():max(end, text.find("\n", found.end()))]
+def lists(text):
+    """{kind: (stand-ins, members)} of each list, `//   kind (stand-in, ...)   member, member,` and lines that go on."""
+    found = re.findall(r"^//   ([^\s(][^()\n]*?) \((\w+(?:, \w+)*)\)(?: +((?:\w+, ?(?:\n//  +)?)*\w+))?$", text, re.M)
+    return {kind: (set(of.split(", ")), set(re.findall(r"\w+", re.sub("//", "", names)))) for kind, of, names in found}
 
 
 def contracts(text):
@@ -53,38 +29,75 @@ def contracts(text):
     return [set(re.findall(declared, part, re.M)) - {"block_codec", "block_transform"} for part in parts]
 
 
+def declarations(text):
+    """(template parameters, first line, lines) of each template, generic lambdas too."""
+    for head in re.finditer(rf"(?:\btemplate|[\])]) ?<({NESTED})>", text):
+        parameters = head[1]
+        while parameters != (parameters := re.sub(r"<[^<>]*>", "", parameters)):
+            pass
+        depth, end = 0, []
+        for line in text[head.end():].split("\n"):
+            end.append(line)
+            depth += sum(map(line.count, "({[")) - sum(map(line.count, ")}]"))
+            ends = line.rstrip().endswith((";", "}")) and not line.lstrip().startswith("requires")
+            if depth < 0 or depth == 0 and ends:
+                break
+        yield re.findall(r"([A-Z]\w*)\s*(?:=[^,]*)?(?:,|$)", parameters), text.count("\n", 0, head.end()) + 1, end
+
+
+def uses(text, templates):
+    """(stand-in, member, line, whether a concept asks) of each use of a member of a template parameter, or of a type
+    made of `templates`: by the type itself, an alias of it or a variable of it."""
+    for parameters, first, lines in declarations(text):
+        whole = "\n".join(lines)
+        asks = whole.lstrip().startswith("concept")
+        names = {name: name for name in [*parameters, *templates]}
+        alias = rf"using (\w+) =\s*(?:typename )?(?:\w+::)?(?:template )?({'|'.join(names)})\b(?=[;<])"
+        names.update(re.findall(alias, whole))
+        for name, of in names.items():
+            typed = rf"\b{name}(?:<{NESTED}>)?"
+            variables = set(re.findall(rf"{typed}(?: const)?[&*.]* ([a-z]\w*)\s*[;,)=({{]", whole)) - {"const"}
+            member = rf"{typed}(?:\(\)\.|::)(?:template )?(\w+)"
+            if variables:
+                member += rf"|(?<![\w.>])(?:{'|'.join(variables)}){CALL}(?:\.|->)(?:template )?(\w+)"
+            for i, line in enumerate(lines):
+                yield from ((of, found[1] or found[2], first + i, asks) for found in re.finditer(member, line))
+
+
 def main(include):
-    wrong = []
-
-    def compare(where, listed, asked):
-        wrong.extend(f"{where}: {name} is in the table, and not asked for" for name in sorted(listed - asked))
-        wrong.extend(f"{where}: {name} is asked for, and not in the table" for name in sorted(asked - listed))
-
-    concepts = (include / "tuck/codec/concept.hpp").read_text()
-    rows = table(concepts)
-    if list(rows) != KINDS:
-        sys.exit(f"the table has {', '.join(rows)}, not {', '.join(KINDS)}")
-    code = re.sub(r"//.*", "", concepts)
-    for kind in KINDS[:4]:
-        whole = re.search(rf"template <class (\w)>\s*concept {kind.replace(' ', '_')} =(.*?)\n    }};\n", code, re.S)
-        of_codecs = {"value_type"} - rows[kind]  # which a splitter has as a codec
-        compare(kind, rows[kind] - {"lossy"}, members(whole[2], whole[1]) - of_codecs)
-    blocks = contracts((include / "tuck/codec/block.cuh").read_text())
-    for kind, declared in zip(KINDS[4:], blocks):
-        compare(kind, rows[kind], declared)
-
-    every = set().union(*rows.values())
-    seen = 0
-    for room in ["codec", "frame"]:
-        for path in sorted((include / "tuck" / room).rglob("*.*")):
-            text = re.sub(r"//.*", "", path.read_text())
-            for clause in requirements(text):
-                seen += 1
-                for name in sorted(members(clause, r"(?!Chain|Job)[A-Z]\w*") - every):
-                    wrong.append(f"{path.name}: {name} is asked for, and not in the table")
-    count = sum(len(names) for names in rows.values())
-    print("\n".join(wrong + [f"{count} names, {seen} requirements"]))
-    return 1 if wrong or seen < 10 else 0
+    rows = lists((include / "tuck/codec/concept.hpp").read_text())
+    listed, used, specialised, wrong = defaultdict(set), defaultdict(set), set(), []
+    for of, members in rows.values():
+        for name in of:
+            listed[name] |= members
+    every = ""
+    for path in sorted(include.rglob("*.*")):
+        text = re.sub(r"//.*|\"(?:\\.|[^\"\\\n])*\"", "", path.read_text())
+        where = path.relative_to(include)
+        every += text
+        for of, member, line, asks in uses(text, [name for name in listed if name[0].islower()]):
+            if not asks:
+                used[of].add(member)
+            if member not in listed[of] | {of, "operator"}:
+                wrong.append(f"{where}:{line}: {of} has to have {member}, which no list of concept.hpp names")
+        for found in re.finditer(SPECIALISED, text, re.M):
+            name = found[1] or found[2]
+            specialised.add(name)
+            if name not in listed.keys() | CLOSED:
+                line = text.count("\n", 0, found.start()) + 1
+                wrong.append(f"{where}:{line}: {name} is specialised, and no list of concept.hpp names it")
+    for kind, (of, members) in rows.items():
+        for member in sorted(members - set().union(*(used[name] for name in of))):
+            wrong.append(f"concept.hpp: {member} of {kind}: nothing uses it")
+        wrong += [f"concept.hpp: {name} of {kind} stands for nothing" for name in sorted(of)
+                  if not re.search(rf"\b{name}\b", every)]
+    wrong += [f"hooks.py: {name} is not specialised" for name in sorted(CLOSED - specialised)]
+    declared = contracts((include / "tuck/codec/block.cuh").read_text())
+    for kind, members in zip(CONTRACTS, declared):
+        wrong += [f"block.cuh: {name} of {kind} is not in both lists" for name in sorted(members ^ rows[kind][1])]
+    count = sum(len(members) for _, members in rows.values())
+    print("\n".join(sorted(set(wrong)) + [f"{len(rows)} kinds, {count} members"]))
+    return 1 if wrong or len(rows) < 20 else 0
 
 
 if __name__ == "__main__":

@@ -1,10 +1,7 @@
 // Frames that own their memory, over resources of every known shape.
 #include "support/device.hpp"
 
-#include <atomic>
-#include <chrono>
 #include <map>
-#include <thread>
 
 namespace tuck::test {
 namespace {
@@ -39,11 +36,6 @@ struct async_verbs : counting {
   void* allocate_async(size_t size, size_t, cudaStream_t stream) { return take(size, stream); }
   void deallocate_async(void* p, size_t size, size_t, cudaStream_t stream) { give(p, size, stream); }
 };
-struct no_resource {
-  void* (*allocate)(size_t);  // takes no stream
-};
-static_assert(stream_resource<stream_first> && stream_resource<async_verbs> && !stream_resource<no_resource>);
-
 template <class R> class frame_buffer_suite : public ::testing::Test {};
 // The same where only a reference is left that has forgotten its type.
 struct referred {
@@ -162,10 +154,6 @@ struct stream_reference {  // as cuda::stream_ref
 
 TEST(frame_buffer, takes_streams_of_every_type) {
   const device_stream stream;
-  EXPECT_EQ(stream_handle(explicit_stream{stream}), cudaStream_t{stream});
-  EXPECT_EQ(stream_handle(stream_reference{stream}), cudaStream_t{stream});
-  EXPECT_EQ(stream_handle(nullptr), cudaStream_t{});
-  static_assert(std::is_convertible_v<cudaStream_t, stream_handle> && !std::is_convertible_v<int, stream_handle>);
   async_resource resource;
   const device_array<float> in(100), out(100);
   for (int i = 0; i < 3; ++i) {
@@ -182,21 +170,6 @@ TEST(device_buffer, of_no_bytes_asks_for_none) {
   const device_buffer empty(resource, 0, nullptr);
   EXPECT_TRUE(resource.out.empty());
   EXPECT_EQ(empty.all().data(), nullptr);
-}
-
-struct const_calls {
-  void* allocate(cudaStream_t stream, size_t size, size_t) const { return async_resource().allocate(stream, size); }
-  void deallocate(cudaStream_t stream, void* p, size_t size, size_t) const {
-    async_resource().deallocate(stream, p, size);
-  }
-};
-
-TEST(resource_ref, takes_a_const_resource) {
-  const device_stream stream;
-  const const_calls resource;
-  resource_ref ref(resource);
-  const device_buffer buffer(ref, 100, stream);
-  EXPECT_NE(buffer.all().data(), nullptr);
 }
 
 #if defined(TUCK_CUDASIM)
@@ -224,48 +197,6 @@ TEST(frame_buffer, is_read_and_freed_on_its_device) {
   cudasim::configure(settings);
 }
 #endif
-
-TEST(pinned_resource, deallocating_waits_for_the_stream) {
-  pinned_resource pinned;
-  const device_stream stream;
-  void* const memory = pinned.allocate(stream, 100);
-  std::atomic<bool> done{false};
-  const auto late = [](void* flag) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    *static_cast<std::atomic<bool>*>(flag) = true;
-  };
-  check(cudaLaunchHostFunc(stream, late, &done));
-#if defined(TUCK_CUDASIM)
-  cudasim::clear_counters();
-#endif
-  pinned.deallocate(stream, memory, 100);
-  EXPECT_TRUE(done);
-#if defined(TUCK_CUDASIM)
-  EXPECT_EQ(cudasim::snapshot().synchronisations, 1u);  // for CUDA may wait in cudaFreeHost, or not
-#endif
-  stream.wait();
-}
-
-TEST(async_resource, waits_where_it_says_so) {
-  async_resource resource;
-  std::atomic<int> done{0};
-  const auto late = [](void* number) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    ++*static_cast<std::atomic<int>*>(number);
-  };
-  check(cudaLaunchHostFunc(cudaStreamLegacy, late, &done));
-  void* const memory = resource.allocate_sync(100);
-  EXPECT_EQ(done, 1);
-  check(cudaLaunchHostFunc(cudaStreamLegacy, late, &done));
-  resource.deallocate_sync(memory, 100);
-  EXPECT_EQ(done, 2);
-}
-
-TEST(pinned_resource, impossible_sizes_throw) {
-  pinned_resource pinned;
-  const device_stream stream;
-  EXPECT_THROW(static_cast<void>(pinned.allocate(stream, size_t{1} << 60)), error);
-}
 
 }  // namespace
 }  // namespace tuck::test

@@ -191,10 +191,10 @@ template <element T, int Threads> struct block_tile {
   /// Calls add<r, k>(key) for each word k of the 16 bytes of this thread in each row r, with the key of the checksum.
   template <int Rows, class Add> __device__ __forceinline__ static void with_keys(uint32_t at, const Add& add) {
     using keys = detail::word_keys;
-    const uint64_t place = uint64_t{at / 4} * keys::step + keys::first;
+    const uint64_t seed = uint64_t{at / 4} * keys::step + keys::first;
     detail::unrolled<Rows>([&]<int R>() {
       uint32_t low, high;
-      device::split_words(place + R * device::warp_size * keys::step, low, high);
+      device::split_words(seed + R * device::warp_size * keys::step, low, high);
       const uint32_t key = device::odd_xor(low, high);
       detail::unrolled<4>([&]<int K>() { add.template operator()<R, K>(key * keys::multiple(K)); });
     });

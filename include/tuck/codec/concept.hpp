@@ -7,16 +7,47 @@
 //   splitter   a codec that passes residual values on to the next stage of a chain
 //   transform  maps values to as many values of the same size, such as differences. It always succeeds
 //
-// These are all members of each kind. Rows that end in a file name are described there. A block codec is the form that
-// one thread block runs. test/build/hooks.py checks the list.
+// These are all members that code of the library uses of a type that may be another one. In brackets: the template
+// parameters and the templates that stand for such a type. A block codec is the form that one thread block runs.
+// test/build/hooks.py checks the lists.
 //
-//   codec             value_type, chunk_bytes, stages, from_stages, max_chunk_bytes, encode_chunk, decode_chunk, lossy
-//   adaptive codec    check, needs_range, device_parameter, prepare
-//   splitter          residual_type, max_growth, side_bytes, side_fits
-//   transform         value_type, result_type, stages, from_stages, apply, invert
-//   block codec       TempStorage, measure, write, read, approximate, chunk, keeps_tile, reads_global, registers
-//   ... of splitters  side_bytes, read_parts
-//   block transform   TempStorage, apply, invert      all three: block.cuh
+//   codec (C, S, Next, Stages, stage_type)   value_type, chunk_bytes, stages, from_stages, max_chunk_bytes,
+//       encode_chunk, decode_chunk, lossy
+//   adaptive codec (C, stage_type)           check, needs_range, device_parameter, prepare
+//   splitter (C, S, stage_type)              residual_type, max_growth, side_bytes, side_fits
+//   transform (X, S, Stages, stage_type)     value_type, result_type, stages, from_stages, apply, invert
+//   block codec (B, block_codec, block_decoder)              TempStorage, measure, write, read, approximate, chunk,
+//       keeps_tile, reads_global, registers
+//   block codec of a splitter (block_codec, block_decoder)   side_bytes, read_parts
+//   block transform (block_transform, transform_of)          TempStorage, apply, invert
+//   memory resource (R)                      allocate, deallocate, allocate_async, deallocate_async
+//   decision of swap_stream (Decision)       how, mode, codec
+//   pointer or stream (P, S)                 get
+//
+// Types of these kinds are only in the library:
+//
+//   element (dtype_of)
+//   sink of decoders (Sink)
+//   mask format (Form)                       TempStorage, kinds, measure, write, read
+//   last stage (row_encoder, row_decoder, takes_sides)   TempStorage, measure, chunk, write, read, registers,
+//       reads_global
+//   quantizer (Quantizer)                    word, code, value, wide_value, from_chain
+//   values of a chunk (Values)               value_of
+//   instructions (Cpu)                       add_differences, find_range, mask_of, merge, pack, popcount, row, shift,
+//       spread, subtract, sum_words, take, take_fields
+//   bits of inflate (Input)                  align, drop, overrun, peek, refill, refilled_bits, take
+//   values to encode on the host (Chunks)    take, flags, base_digest, result_digest
+//   job of a kernel (Job, ItemJob)           at, base, base_values, capacity, codec, first_value, frame,
+//       frame_capacity, head, header, item, items, metadata, offset, out, out_values, outcomes, output, result, slots,
+//       state_count, states, used, value, values, verified, writes
+//   part of a job (Share)                    count, index
+//   item of a batch (Item)                   base, frame, values
+//   slot of a batch (Work)                   TempStorage, item_job, job, open, run, end
+//   block of a kernel (Worker)               TempStorage
+//   output of decoders (Output)              summed, sums, of_base, add_base
+//   always chain (Chain)                     growth, record_bytes, size, splits, stage, stage_type, width
+//   always block_tile (Tile)                 capacity, clip, count, first_value, lane_values, row, row_values,
+//       row_words, rows, set_row
 #pragma once
 
 #include <tuck/core/bits.hpp>
@@ -157,10 +188,9 @@ concept splitter =
     codec<C> && element<typename C::residual_type> &&
     sizeof(typename C::residual_type) == sizeof(typename C::value_type) &&
     requires(const_bytes encoded, uint32_t count) {
-      // A chain skips the stage for a chunk that is incompressible, or if both parts together have at least as many
-      // bytes as the values plus max_growth, or if either part has more bytes than the values, or if the side stream
-      // has more than 32767. The sum of max_growth over the
-      // splitters of a chain is at most 4 KiB.
+      // In bytes. A chain skips the stage for a chunk that is incompressible, or if both parts together have at least
+      // as many bytes as the values plus max_growth, or if either part has more bytes than the values, or if the side
+      // stream has more than 32767 bytes. The sum of max_growth over the splitters of a chain is at most 4 KiB.
       { C::max_growth } -> std::convertible_to<uint32_t>;
 
       // Returns the bytes of the side stream of a chunk of `count` values that encode_chunk wrote or decode_chunk

@@ -1,9 +1,16 @@
 // Masks by one thread block, with the bits of masks.hpp, and codecs that consist of a mask and the values at its ones.
 //
-// A lane has 16 bytes of each row of its warp, and so 2 to 16 consecutive bits of the mask of each row. Rows are
-// counted and scanned together, as fields of one word: of 16 bits for 1-byte values, otherwise of a byte. The values at
-// the ones are then written or read row by row, without branches: the ones before bit k of all rows of a word are
-// counted together, and one dot product adds them to the place of a row.
+// A lane has 16 bytes of each row of its warp, and so 2 to 16 consecutive bits of the mask of each row. They are fields
+// of one word, so that rows are counted and scanned together:
+//
+//   1-byte values           2 to 8 bytes
+//    31      16 15       0   31  24 23  16 15   8 7     0
+//   +----------+----------+ +------+------+------+------+
+//   | row r + 1|  row r   | | r + 3| r + 2| r + 1| row r|   of a byte, the lowest 8, 4 or 2 bits: lowest value first
+//   +----------+----------+ +------+------+------+------+
+//
+// The values at the ones are then written or read row by row, without branches: the ones before bit k of all rows of a
+// word are counted together, and one dot product adds them to the place of a row.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -35,7 +42,7 @@ template <element T, int Threads> class block_masks {
  public:
   struct TempStorage {
     uint32_t of_warp[warps];
-    uint32_t turn[sizeof(T) == 1 ? 16 : 1];  // byte_perm selectors for each value of four bits
+    uint32_t selector[sizeof(T) == 1 ? 16 : 1];  // byte_perm selectors for each value of four bits
   };
 
   uint32_t bits[words];  ///< of this thread: one field per row
@@ -155,10 +162,10 @@ template <element T, int Threads> class block_masks {
 
   // -- values --------------------------------------------------------------------------------------------------------
 
-  /// Prepares `turn` for put, or for get, of 1-byte values. The caller adds a barrier.
+  /// Prepares `selector` for put, or for get, of 1-byte values. The caller adds a barrier.
   template <bool Put> __device__ static void prepare(TempStorage& temp) {
     if constexpr (sizeof(T) == 1)
-      if (threadIdx.x < 16) temp.turn[threadIdx.x] = selectors<Put>(threadIdx.x);
+      if (threadIdx.x < 16) temp.selector[threadIdx.x] = selectors<Put>(threadIdx.x);
   }
 
   /// Writes the values at the ones to their places in shared memory. For 1-byte values that memory must be zero.
@@ -170,8 +177,8 @@ template <element T, int Threads> class block_masks {
         device::shared_bit_writer out(p.of_row[R]);
 #pragma unroll
         for (int k = 0; k < row_words; ++k) {
-          const uint32_t turn = temp.turn[mask >> (shift_of(R) + 4 * k) & 15];
-          out.put(device::byte_perm(w[k], 0, turn), turn >> 16);
+          const uint32_t selector = temp.selector[mask >> (shift_of(R) + 4 * k) & 15];
+          out.put(device::byte_perm(w[k], 0, selector), selector >> 16);
         }
         out.finish();
       } else {
@@ -193,9 +200,9 @@ template <element T, int Threads> class block_masks {
       place at = p.of_row[R];
 #pragma unroll
       for (int k = 0; k < row_words; ++k) {
-        const uint32_t turn = temp.turn[mask >> (shift_of(R) + 4 * k) & 15];
-        row.w[k] = device::byte_perm(at.four_bytes(), 0, turn);
-        at = at.after(turn >> 16);
+        const uint32_t selector = temp.selector[mask >> (shift_of(R) + 4 * k) & 15];
+        row.w[k] = device::byte_perm(at.four_bytes(), 0, selector);
+        at = at.after(selector >> 16);
       }
     } else {
       detail::unrolled<static_cast<int>(row_bits)>([&]<int I>() {
@@ -278,10 +285,10 @@ template <element T, int Threads> class block_masks {
   }
 };
 
-/// Finds and stores the mask of codec C, whose encoded chunks are a mask and the values at its ones.
+/// Block codec of C, whose encoded chunks are a mask and the values at its ones; block.cuh documents the members.
 //
-// A specialisation has static functions. `temp` is its TempStorage, which has block_masks<T, Threads>::TempStorage
-// of_masks:
+// Form finds and stores the mask, with static functions. `temp` is its TempStorage, which has block_masks<T,
+// Threads>::TempStorage of_masks:
 //
 //   kinds                                        number of mask kinds: 2 if masks may be of changes, else 1
 //   measure(temp, values, mask, ones)            finds the mask and its ones, and returns the offset of the values.
@@ -292,13 +299,7 @@ template <element T, int Threads> class block_masks {
 //                                                `size` bytes; Full: of a full tile. The mask may have ones past
 //                                                `count`. Returns false to all threads if encoding does not write such
 //                                                bytes
-template <class C, int Threads> struct block_mask;
-
-/// Block codec with masks; block.cuh documents the members.
-template <class C, int Threads>
-  requires requires { typename block_mask<C, Threads>::masks; }
-class block_codec<C, Threads> {
-  using Form = block_mask<C, Threads>;
+template <codec C, class Form, int Threads> class block_mask_codec {
   using T = value_t<C>;
   using masks = block_masks<T, Threads>;
   using tile = typename masks::tile;
@@ -308,7 +309,7 @@ class block_codec<C, Threads> {
 
   static constexpr int registers = sizeof(T) == 1 ? 96 : sizeof(T) == 2 ? 80 : 64;
 
-  __device__ explicit block_codec(TempStorage& temp) : temp_(temp) {}
+  __device__ explicit block_mask_codec(TempStorage& temp) : temp_(temp) {}
 
   __device__ uint32_t measure(const C&, const tile& values) {
     masks::template prepare<true>(temp_.of_masks);

@@ -3,7 +3,7 @@
 //
 //   run(body)                    calls body(CPU), compiled for this CPU together with all functions that it inlines
 //   popcount(word)               counts ones in 64 bits
-//   mask_of<Size, Changes>(v)    returns a mask: bit i is 1 if value i is not 0. With Changes: if value i differs from
+//   mask_of<Size, Changes>(v)    returns a mask. Bit i is 1 if value i is not 0; with Changes, if value i differs from
 //                                the value before it in memory
 //   pack<Size>(v, mask, to)      stores the values whose bit is 1 one behind the other, and returns their end. It may
 //                                write a whole window

@@ -95,8 +95,8 @@ template <uint32_t Least, uint32_t Spare> struct small_format {
   }
   // Returns the pattern of a rounded magnitude; larger magnitudes count as `most`.
   template <class W> TUCK_HD static W narrow(W magnitude, float most) noexcept {
-    // Rounds to multiples of the last place of the binade, or of the least normal number, by adding a number whose unit
-    // in the last place that is.
+    // Rounds to a multiple of u: the unit in the last place of the binade, at least that of the lowest normal number.
+    // Adding a number whose own unit in the last place is u does that.
     const W limit = W{} + bits_of(most);
     magnitude = magnitude < limit ? magnitude : limit;
     const W power = binade(magnitude), large = power + (Spare << 23);
@@ -129,7 +129,7 @@ template <class W> TUCK_HD W rounded_to_f16(W x) noexcept {
 
 template <class W> TUCK_HD W rounded_to_bf16(W x) noexcept { return x + 0x7fffu + (x >> 16 & 1); }
 
-// An f16's fields hold it, as 2^-8 of what it is.
+// The exponent and mantissa fit in those of an f16, whose value is then 2^-8 of the result.
 TUCK_HD inline float f8e4m3_to_f32(uint8_t x) noexcept {
   const uint32_t small = finite_f16_to_f32((x & 0x80u) << 8 | (x & 0x7fu) << 7);
   return __builtin_bit_cast(float, exact::mul(small, bits_of(0x1p8f)) | ((x & 0x7f) == 0x7f ? 0x7fc00000u : 0));

@@ -160,15 +160,15 @@ template <class Item> __device__ status check_item(const Item& item, uint64_t al
 
 }  // namespace detail
 
-// What one block does of a batch: it runs `Work` on each slot that it draws. The job of the current item is in shared
-// memory. It starts as a copy of job.item if that has the type Work::item_job. One thread calls
+// One block's part of a batch: draws slots and runs `Work` on each. Work has the types TempStorage, job (of the batch)
+// and item_job, and static functions:
 //
-//   open(item, batch_cursor, job, item_job&, epoch)            makes the job of the item; false: skip this slot
+//   open(item, batch_cursor, job, item_job&, epoch)            by one thread: makes the job of the slot's item. Returns
+//                                                              false to skip the slot
+//   run(TempStorage&, item_job&, const batch_cursor&, epoch)   by all threads: does the slot
+//   end(job, epoch)                                            by all threads of the last block: resets the scratch
 //
-// and all threads call
-//
-//   run(TempStorage&, item_job&, const batch_cursor&, epoch)   does the slot
-//   end(job, epoch)                                            only in the last block: resets the scratch
+// The item_job is in shared memory. It starts as a copy of job.item if that has the same type.
 template <class Work, int Threads> class batch_worker {
   using job = typename Work::job;
   using item_job = typename Work::item_job;

@@ -48,9 +48,9 @@ template <class Job, int Threads> class delta_output {
   }
   template <int Rows> __device__ void operator()(uint32_t first, const device::vec128 (&x)[Rows]) {
     // Chunks begin at multiples of 32 values.
-    const uintptr_t places =
+    const uintptr_t addresses =
         reinterpret_cast<uintptr_t>(job_.base) | (writes ? reinterpret_cast<uintptr_t>(job_.out) : 0);
-    if (count_ % tile::lane_values == 0 && places % 16 == 0) return apply_rows(first, x);
+    if (count_ % tile::lane_values == 0 && addresses % 16 == 0) return apply_rows(first, x);
 #pragma unroll
     for (int r = 0; r < Rows; ++r) apply_words(first + static_cast<uint32_t>(r) * tile::row_values, x[r]);
   }

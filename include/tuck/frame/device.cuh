@@ -69,7 +69,7 @@ result launch(void (*kernel)(Job), const Job& job, uint64_t useful_blocks, const
 
 inline namespace TUCK_ARCH {
 
-// `job` has what only the caller knows: the base of a delta, the place of an appended frame. `counts`: there is no
+// `job` has what only the caller knows: the base of a delta, the target of an appended frame. `counts`: there is no
 // buffer, and only the size of the frame is computed.
 template <codec C, class Job>
 result encode(void (*kernel)(Job), Job job, const C& codec, span<const value_t<C>> values, bytes frame,
@@ -110,11 +110,11 @@ result encode(void (*kernel)(Job), Job job, const C& codec, span<const value_t<C
 }
 
 template <codec C>
-result append(const C& codec, span<const value_t<C>> values, bytes buffer, frame_place place, scratch_span scratch,
+result append(const C& codec, span<const value_t<C>> values, bytes buffer, append_target target, scratch_span scratch,
               outcome* written, cudaStream_t stream, const frame_options& options, const launch_options& how) noexcept {
   encode_job<C> job{};
-  job.used = place.used;
-  job.offset = place.offset;
+  job.used = target.used;
+  job.offset = target.offset;
   return detail::encode(encode_kernel<C, block_threads>, job, codec, values, buffer, scratch, written, stream, options,
                         how);
 }

@@ -42,7 +42,7 @@ template <class T> struct delta_chunks {
 };
 
 // A pass over the chunks of a delta.
-template <codec C> struct delta_pass {
+template <codec C> struct chunk_pass {
   using T = value_t<C>;
 
   const C& codec;
@@ -128,7 +128,7 @@ outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> b
     return outcome{.code = s};
   const frame_view view(frame.data(), header);
   if (const status s = view.check_contents(frame.size()); s != status::ok) return outcome{.code = s};
-  const detail::delta_pass<C> pass{stored, view, how, base, true};
+  const detail::chunk_pass<C> pass{stored, view, how, base, true};
   if (options.chunk_by_chunk) return pass.run(true, out);
   outcome verified = pass.run(true, {});
   if (verified) return pass.run(false, out);
@@ -172,7 +172,7 @@ outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<valu
         next.base_digest != result)
       return outcome{.code = status::not_consecutive};
     if (next.value_count != room.size()) return outcome{.code = status::bad_range};
-    outcome added = detail::delta_pass<C>{stored, view, how, room, false}.run(true, room);
+    outcome added = detail::chunk_pass<C>{stored, view, how, room, false}.run(true, room);
     added.bytes = 0;
     if (!added) return added;
     result = view.result_digest();

@@ -52,20 +52,20 @@ uint64_t digest_of_decoded(const C& codec, chunk_kind kind, span<const value_t<C
 }
 
 // Assigns offsets in the frame in chunk order, whichever thread asks first.
-class place_line {
+class offset_line {
  public:
-  place_line(uint64_t first_place, unsigned threads) noexcept : waits_(threads > 1), end_(first_place) {}
+  offset_line(uint64_t first_offset, unsigned threads) noexcept : waits_(threads > 1), end_(first_offset) {}
 
   // Waits until all chunks before `first` have their offsets, then takes `size` bytes for the chunks [first, last).
   uint64_t take(uint64_t first, uint64_t last, uint64_t size) noexcept {
     if (!waits_) return std::exchange(end_, end_ + size);
     for (uint64_t turn; (turn = turn_.load(std::memory_order_acquire)) != first;)
       turn_.wait(turn, std::memory_order_acquire);
-    const uint64_t place = end_;
+    const uint64_t offset = end_;
     end_ += size;
     turn_.store(last, std::memory_order_release);
     turn_.notify_all();
-    return place;
+    return offset;
   }
   uint64_t end() const noexcept { return end_; }
 
@@ -160,7 +160,7 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   if (frame.size() >= 8) store_unaligned(frame.data(), uint64_t{0});  // no frame until the header is written
   if (writes) write_metadata(frame, options.metadata, at);
 
-  place_line line(at.payloads, threads);
+  offset_line line(at.payloads, threads);
   in_batches(at.chunks, batch, threads, how.pool, [&](unsigned worker, uint64_t first, uint64_t last) {
     const bool in_place = alone && frame.size() - std::min(line.end(), frame.size()) >= (last - first) * slot;
     std::byte* const begin = in_place ? frame.data() + line.end() : memory.get() + worker * batch * slot;
@@ -181,11 +181,11 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
                         digest_of_decoded(codec, kind, chunk, {end - padded, used}, values_room));
     }
     const auto size = static_cast<uint64_t>(end - begin);
-    const uint64_t place = line.take(first, last, size);
-    if (writes && place + size <= frame.size()) {
+    const uint64_t offset = line.take(first, last, size);
+    if (writes && offset + size <= frame.size()) {
       for (uint64_t i = first; i < last; ++i)
-        store_unaligned(frame.data() + at.directory + 8 * i, entries[i - first] + (place >> align));
-      if (!in_place) std::memcpy(frame.data() + place, begin, size);
+        store_unaligned(frame.data() + at.directory + 8 * i, entries[i - first] + (offset >> align));
+      if (!in_place) std::memcpy(frame.data() + offset, begin, size);
     }
     if (how.chunks_done != nullptr) how.chunks_done->fetch_add(last - first, std::memory_order_relaxed);
   });

@@ -38,7 +38,7 @@ namespace detail {
 
 // Where the frame starts in its buffer: at `*used`, or at 0 if `used` is null. With `used`, the kernel writes the start
 // to `*offset`.
-struct frame_place {
+struct append_target {
   uint64_t* used = nullptr;
   uint64_t* offset = nullptr;
 };

@@ -198,9 +198,9 @@ inline host_memory allocate_host(size_t size) {
   return host_memory(static_cast<std::byte*>(p));
 }
 // Returns the address at which kernels access memory from allocate_host.
-template <class Pointer> std::byte* device_address(const Pointer& memory) {
+inline std::byte* device_address(std::byte* memory) {
   void* p = nullptr;
-  require(cudaHostGetDevicePointer(&p, memory.get(), 0));
+  require(cudaHostGetDevicePointer(&p, memory, 0));
   return static_cast<std::byte*>(p);
 }
 

@@ -24,6 +24,7 @@
 #include <tuck/model/predictor.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -206,9 +207,9 @@ class advisor {
 
   // The element of that index. Throws std::out_of_range.
   template <class List> static auto at(List& list, size_t index, const char* what) -> decltype(list[index]) {
-    if (index < list.size()) return list[index];
+    if (index < std::size(list)) return list[index];
     detail::raise(std::out_of_range("tuck::advisor: " + std::string(what) + ' ' + std::to_string(index) + " of " +
-                                    std::to_string(list.size())));
+                                    std::to_string(std::size(list))));
   }
 
   static codec_estimate estimate(const swap_profile& tensor, double sparsity, const advised_codec& codec) noexcept {

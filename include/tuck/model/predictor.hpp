@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <limits>
 
 namespace tuck::inline TUCK_ABI {
@@ -25,7 +26,7 @@ template <class Error> [[noreturn]] void raise(const Error& error) {
 #if defined(__cpp_exceptions)
   throw error;
 #else
-  std::fprintf(stderr, "%s\n", error.what());
+  std::fprintf(stderr, "%s\n", static_cast<const std::exception&>(error).what());
   std::abort();
 #endif
 }

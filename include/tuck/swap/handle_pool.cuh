@@ -106,7 +106,7 @@ class signal_pool {
   }
   void add_slab() {
     const std::shared_ptr<std::byte> memory = allocate_host(slab_reports * sizeof(offload_report));
-    device_ = reinterpret_cast<offload_report*>(device_address(memory));
+    device_ = reinterpret_cast<offload_report*>(device_address(memory.get()));
     slab_ = {memory, reinterpret_cast<offload_report*>(memory.get())};
   }
 

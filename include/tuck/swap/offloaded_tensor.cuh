@@ -60,9 +60,9 @@ struct offloaded_tensor {
 
   std::shared_ptr<pool_extent> storage;
   pinned_pool::reservation reservation;
-  signal_pool::handle source_read;  // after the source has been read; null: the host knows that it has been
-  signal_pool::handle arrived;      // after the tensor is in the pool, with the report of its frame; null: settled. If
-                                    // kept: after the producer has written the source
+  // Each is null once the host has seen it.
+  signal_pool::handle source_read;  // the source has been read
+  signal_pool::handle arrived;      // the tensor is in the pool, with its report; if kept: its source has been written
 
   fetched_bytes fetched;
 };

@@ -33,7 +33,7 @@ class pinned_pool {
   explicit pinned_pool(uint64_t size) : capacity_(round_up(size)), free_(capacity_) {
     if (capacity_ == 0) return;
     memory_ = detail::allocate_host(capacity_);
-    mapped_ = detail::device_address(memory_);
+    mapped_ = detail::device_address(memory_.get());
   }
 
   uint64_t capacity() const noexcept { return capacity_; }                           ///< size of the pool in bytes

@@ -46,7 +46,7 @@ struct swap_request {
   uint64_t scratch = 0;    // bytes of scratch for encoding
   uint32_t alignment = 1;  // of destinations, in bytes
   // Encodes into a buffer, on the device. It is called during the call only.
-  std::function<result(bytes, frame_place, scratch_span, outcome*, cudaStream_t)> encode = {};
+  std::function<result(bytes, append_target, scratch_span, outcome*, cudaStream_t)> encode = {};
   result (*decode)(const_bytes, bytes, scratch_span, outcome*, cudaStream_t) noexcept = nullptr;  // on the device
   std::function<outcome(const_bytes, bytes)> on_host = {};  // encodes on the CPU, for swap_path::cpu
 };

@@ -38,7 +38,7 @@ class swap_state final : public swap_backend {
   }
 
   result out(const swap_request& request, cudaStream_t producer, tensor& offloaded) override {
-    turn now(*this);
+    public_call now(*this);
     refuse_capture(producer);
     const bool fits =
         pinned_pool::round_up(is_frame(request) ? request.most : request.source.size()) <= pool_.capacity();
@@ -80,7 +80,7 @@ class swap_state final : public swap_backend {
   }
 
   result prefetch(const tensor& t) override {
-    turn now(*this);
+    public_call now(*this);
     encoder_.wait_for(*t, now.lock);
     reap();
     if (t->at == offloaded_tensor::state::lost) return {t->written.code};
@@ -92,7 +92,7 @@ class swap_state final : public swap_backend {
     if (destination.is_null()) return {status::null_pointer};
     if (destination.size() != t->source.size()) return {status::wrong_size};
     if (!tuck::aligned(destination.data(), t->alignment)) return {status::misaligned};
-    turn now(*this);
+    public_call now(*this);
     refuse_capture(consumer);
     encoder_.wait_for(*t, now.lock);
     reap();
@@ -113,7 +113,7 @@ class swap_state final : public swap_backend {
   }
 
   result wait_source(const tensor& t, cudaStream_t stream) override {
-    const turn now(*this);
+    const public_call now(*this);
     refuse_capture(stream);
     if (t->at == offloaded_tensor::state::kept || t->at == offloaded_tensor::state::lost) return {t->written.code};
     return t->source_read == nullptr ? result{} : from_cuda(cudaStreamWaitEvent(stream, *t->source_read, 0));
@@ -148,7 +148,7 @@ class swap_state final : public swap_backend {
   }
 
   result poll() override {
-    const turn now(*this);
+    const public_call now(*this);
     reap();
     return {std::exchange(failure_, status::ok)};
   }
@@ -158,7 +158,7 @@ class swap_state final : public swap_backend {
     for (;;) {
       std::vector<signal_pool::handle> events;
       {
-        const turn now(*this);
+        const public_call now(*this);
         reap();
         for (const tensor& t : outgoing_) events.push_back(t->arrived);
         for (const auto& [stream, given] : reading_) events.push_back(given.back().done);
@@ -184,8 +184,8 @@ class swap_state final : public swap_backend {
   };
 
   // Scope of a public call: a swap_scope that holds the lock.
-  struct turn {
-    explicit turn(swap_state& state) : device(state.options_.device) {
+  struct public_call {
+    explicit public_call(swap_state& state) : device(state.options_.device) {
       require(device.entered());
       lock = std::unique_lock(state.mutex_);
     }
@@ -282,8 +282,8 @@ class swap_state final : public swap_backend {
       t->written = {request.source.size()};
     }
     outgoing_.push_back(t);
-    require(cudaEventRecord(turn_, producer));
-    require(cudaStreamWaitEvent(out_, turn_, 0));
+    require(cudaEventRecord(producer_done_, producer));
+    require(cudaStreamWaitEvent(out_, producer_done_, 0));
     if (t->is_frame && t->reservation.fresh) require(cudaMemsetAsync(used(), 0, sizeof(uint64_t), out_));
     if (t->is_frame)
       send_frame(*t, request, began);
@@ -293,8 +293,8 @@ class swap_state final : public swap_backend {
   }
 
   void send_frame(offloaded_tensor& t, const swap_request& request, bool& began) {
-    const auto encode = [&](bytes buffer, frame_place place, outcome* written) {
-      const result r = request.encode(buffer, place, scratch_.scratch(), written, out_);
+    const auto encode = [&](bytes buffer, append_target target, outcome* written) {
+      const result r = request.encode(buffer, target, scratch_.scratch(), written, out_);
       began = r || r.code == status::cuda_error;
       require(r);
     };
@@ -396,7 +396,7 @@ class swap_state final : public swap_backend {
   resource_ref resource_;
   owned_stream out_, in_;
   pinned_pool pool_;
-  event turn_;  // orders out_ after a producer; reused by each call
+  event producer_done_;  // orders out_ after a producer; reused by each call
   signal_pool signals_;
   device_buffer<resource_ref> counters_;  // fill level of the run, and scratch of frame copies
   device_buffer<resource_ref> scratch_;   // for encodes

@@ -53,9 +53,9 @@ result swap_stream::out(const C& codec, span<const value_t<C>> values, stream_ha
                                  .most = worst_case_bytes(header),
                                  .scratch = tuck::scratch_bytes(codec, values.size(), options),
                                  .alignment = sizeof(T)};
-    request.encode = [&](bytes to, detail::frame_place place, scratch_span scratch, outcome* written,
+    request.encode = [&](bytes to, detail::append_target target, scratch_span scratch, outcome* written,
                          cudaStream_t stream) {
-      return detail::append(codec, values, to, place, scratch, written, stream, options, state_->options().limits);
+      return detail::append(codec, values, to, target, scratch, written, stream, options, state_->options().limits);
     };
     request.decode = [](const_bytes frame, bytes to, scratch_span scratch, outcome* restored,
                         cudaStream_t stream) noexcept {

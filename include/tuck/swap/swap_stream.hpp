@@ -47,9 +47,9 @@ namespace detail {
 
 // A type with the members `how` and `codec` of swap_decision (tuck/model.hpp). Any such type is accepted, so this
 // folder does not include the model.
-template <class D>
-concept decision = requires(const D& d) {
-  { d.how == D::mode::raw || d.how == D::mode::encode } -> std::convertible_to<bool>;
+template <class Decision>
+concept decision = requires(const Decision& d) {
+  { d.how == Decision::mode::raw || d.how == Decision::mode::encode } -> std::convertible_to<bool>;
   { d.codec } -> std::convertible_to<size_t>;
 };
 
@@ -201,9 +201,8 @@ class swap_stream {
   /// restored any number of times. Asynchronous; not capturable. poll and drain report a damaged frame.
   /// Errors: empty_handle; foreign_handle; null_pointer; wrong_size; misaligned; not_swappable if `consumer` is
   /// capturing; out_of_memory if the resource throws; the error of the encode if the tensor is lost.
-  /// @param destination device memory of exactly the size of the values. It must be aligned to the codec's element
-  ///                    size.
-  /// If no codec was used (swap_path::raw), it may have any alignment.
+  /// @param destination device memory of exactly the size of the values, aligned to the codec's element size, or of any
+  ///                    alignment if no codec was used (swap_path::raw)
   result in(const swap_handle& handle, bytes destination, stream_handle consumer) noexcept {
     if (const status s = check(handle); s != status::ok) return {s};
     return detail::guarded([&] { return state_->in(handle.tensor_, destination, consumer); });

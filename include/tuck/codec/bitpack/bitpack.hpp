@@ -2,7 +2,7 @@
 // integers that are small or close to their neighbours. Values of any element type are read as integers in two's
 // complement.
 //
-// groups.hpp describes the format. Its field `more` is 0 here. An integer of 1, 2, 4 or 8 bytes takes at most 9, 17, 32
+// groups.hpp describes the format. The field `extra` is 0. An integer of 1, 2, 4 or 8 bytes takes at most 9, 17, 32
 // or 64 bits: a difference of 8-bit integers needs 9 bits. A chunk that would not be smaller than its values is
 // incompressible. In the frame header, stage::mode says whether the encoder looked for differences (enum predictor).
 // Decoders do not need it.

@@ -42,7 +42,7 @@ template <element T, int Threads> class block_decoder<bitpack<T>, Threads> {
   template <class Sink>
   __device__ status read(const bitpack<T>&, std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
     if (size > bitpack<T>::limit(count) || !groups_.open(from, size, count, bitpack<T>::max_width, 0) ||
-        groups_.more() != 0 || groups_.end() != size)
+        groups_.extra() != 0 || groups_.end() != size)
       return status::bad_payload;
     groups_.decode(count, [](uint32_t, const auto& x) { return groups::as_row(x); }, sink);
     return status::ok;

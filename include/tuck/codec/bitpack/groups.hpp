@@ -6,8 +6,8 @@
 //
 //   u8  first_bits   bits of the first integer of each difference group
 //   u8  base_bits    bits of each base
-//   u16 more         bitpack: 0; quantize: number of exceptions, see quantize.hpp; exponents: the least greatest
-//                    integer of all non-zero groups
+//   u16 extra        bitpack: 0; quantize: number of exceptions, see quantize.hpp; exponents: the lowest of the
+//                    greatest integers of the non-zero groups
 //   u32 non_zero[]   bit g % 32 of non_zero[g / 32] is set if group g has a non-zero integer; bits past the end are 0
 //   u8  shape[]      of each non-zero group: width field:5, sparse:1, form:2; padded with zeros to a multiple of 4
 //   u32 mask[]       of each sparse group: bit k is set if integer k is not 0
@@ -23,7 +23,7 @@
 // 8-byte integers, the width in the table is in pairs of bits.
 //
 // exponents has unsigned integers. Neighbouring groups of floats have similar greatest exponents, while the least ones
-// vary. So it stores the greatest integer of a group, minus `more`, in place of the base, without zigzag. The base is
+// vary. So it stores the greatest integer of a group, minus `extra`, in place of the base, without zigzag. The base is
 // the greatest integer - (2^width - 1).
 //
 // A sparse group is plain or centered, and its payload has only the non-zero integers.
@@ -72,10 +72,10 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
     return static_cast<word>(d) << 1 ^ static_cast<word>(d >> (word_bits - 1));
   }
   TUCK_HD static constexpr word unzigzag(word z) noexcept { return z >> 1 ^ (word{0} - (z & 1)); }
-  // Returns what is stored before the integers of a based group. `end` is its least integer, or its greatest one if
+  // Returns what is stored before the integers of a based group. `anchor` is its least integer, or its greatest one if
   // integers are unsigned; then `least` is the least of these.
-  TUCK_HD static constexpr word base_lead(number end, word least) noexcept {
-    return Unsigned ? static_cast<word>(end) - least : zigzag(end);
+  TUCK_HD static constexpr word base_lead(number anchor, word least) noexcept {
+    return Unsigned ? static_cast<word>(anchor) - least : zigzag(anchor);
   }
 
   // -- forms ---------------------------------------------------------------------------------------------------------
@@ -123,15 +123,15 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
     uint32_t non_zeros = 0;  // one bit per integer
 
     // The integer that is stored for the base.
-    TUCK_HD constexpr number end() const noexcept { return Unsigned ? highest : lowest; }
+    TUCK_HD constexpr number anchor() const noexcept { return Unsigned ? highest : lowest; }
   };
 
   struct choice {
-    shape form;
+    shape coding;
     uint32_t bits;  // of the payload
   };
 
-  // Returns the form with the fewest bits, for a group with `non_zeros` non-zero integers. Candidates are compared as
+  // Returns the shape with the fewest bits, for a group with `non_zeros` non-zero integers. Candidates are compared as
   // bits << 8 | shape, so ties prefer the lower shape byte.
   TUCK_HD static constexpr choice choose(const summary& s, uint32_t non_zeros, uint32_t first_bits, uint32_t base_bits,
                                          bool differences) noexcept {
@@ -153,8 +153,8 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
     if (differences)
       if (const uint32_t wanted = steps(s.differences); wanted < 32)
         consider(wanted * ((group - 1) * unit << 8 | 1) + (first_bits << 8 | difference << 6));
-    const shape form{static_cast<uint8_t>(least)};
-    return {form, (least >> 8) - (form.is_sparse() ? group : 0)};  // without the mask
+    const shape coding{static_cast<uint8_t>(least)};
+    return {coding, (least >> 8) - (coding.is_sparse() ? group : 0)};  // without the mask
   }
 
   // -- offsets -------------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class block_groups {
   template <uint32_t Words> __device__ void set_row(uint32_t r, const uint32_t (&integers)[Words]) {
     constexpr uint32_t rows = Capacity * Bytes / (4 * Words) / Threads, vectors_of_row = device::warp_size * Words / 4;
     const uint32_t of_lane = device::lane_id() * Words;
-    const uint32_t at = place(device::warp_id() * (rows * vectors_of_row) + of_lane / 4) + place(r * vectors_of_row);
+    const uint32_t at = padded(device::warp_id() * (rows * vectors_of_row) + of_lane / 4) + padded(r * vectors_of_row);
     if constexpr (Words == 4)
       vectors()[at] = {{integers[0], integers[1], integers[2], integers[3]}};
     else
@@ -58,9 +58,9 @@ class block_groups {
       for (uint32_t i = 0; i < Words; ++i) temp_.words[4 * at + of_lane % 4 + i] = integers[i];
   }
 
-  // Returns the size of a chunk of `count` integers plus `more_bytes`, or `incompressible` if that is more than
+  // Returns the size of a chunk of `count` integers plus `bytes_after`, or `incompressible` if that is more than
   // `limit`. Integers past the end must be 0. Has barriers.
-  __device__ uint32_t measure(uint32_t count, bool differences, uint32_t more, uint32_t more_bytes, uint32_t limit) {
+  __device__ uint32_t measure(uint32_t count, bool differences, uint32_t extra, uint32_t bytes_after, uint32_t limit) {
     device::sync_warp();
     summary of_group[rounds];
     word firsts = 0, bases = 0;  // unsigned: largest distance of an end from highest_integer, and largest end
@@ -70,17 +70,17 @@ class block_groups {
       own_[r].non_zeros = of_group[r].non_zeros;
       if (of_group[r].non_zeros == 0) continue;
       if constexpr (Unsigned) {
-        const auto end = static_cast<word>(of_group[r].end());
+        const auto end = static_cast<word>(of_group[r].anchor());
         firsts = most(firsts, highest_integer - end);
         bases = most(bases, end);
       } else {
         if (rank() == 0 && differences) firsts |= layout::zigzag(of_group[r].first);
-        bases |= layout::zigzag(of_group[r].end());
+        bases |= layout::zigzag(of_group[r].anchor());
       }
     }
     block_reduce(firsts, bases);
     const word least_end = Unsigned && bases + firsts >= highest_integer ? highest_integer - firsts : 0;
-    if (Unsigned) more = static_cast<uint32_t>(least_end);
+    if (Unsigned) extra = static_cast<uint32_t>(least_end);
     const uint32_t first_bits = Unsigned ? 0 : tuck::bit_width(firsts), base_bits = tuck::bit_width(bases - least_end);
 
     // Sums of a warp: [31:24] sparse groups, [23:16] non-zero groups, [15:0] bits of payload.
@@ -89,12 +89,12 @@ class block_groups {
     for (uint32_t r = 0; r < rounds; ++r) {
       own_group& mine = own_[r];
       if (mine.non_zeros == 0) continue;
-      const shape form =
-          layout::choose(of_group[r], popcount(of_group[r].non_zeros), first_bits, base_bits, differences).form;
-      mine.form = form.byte;
-      mine.base = form.base(
-          form.is_difference() ? layout::zigzag(of_group[r].first) : layout::base_lead(of_group[r].end(), least_end),
-          least_end);
+      const shape coding =
+          layout::choose(of_group[r], popcount(of_group[r].non_zeros), first_bits, base_bits, differences).coding;
+      mine.form = coding.byte;
+      mine.base = coding.base(coding.is_difference() ? layout::zigzag(of_group[r].first)
+                                                     : layout::base_lead(of_group[r].anchor(), least_end),
+                              least_end);
       if (rank() == 0) counts += mine.counts(first_bits, base_bits);
     }
     const uint32_t up_to = device::warp_inclusive_sum(counts);
@@ -105,7 +105,7 @@ class block_groups {
     const bool is_before = device::lane_id() < device::warp_id();
     const uint32_t all_groups = device::warp_sum(groups);  // [31:16]: sparse groups
     const auto at = layout::offsets_of(count, all_groups & 0xffffu, all_groups >> 16, device::warp_sum(bits));
-    if (at.end + more_bytes > limit) return incompressible;
+    if (at.end + bytes_after > limit) return incompressible;
     const uint32_t groups_before = device::warp_sum(is_before ? groups : 0), own_before = up_to - counts;
     bits_before_ = device::warp_sum(is_before ? bits : 0) + (own_before & 0xffffu);
     groups_before_ = groups_before + device::byte_perm(own_before, 0, 0x4342);
@@ -115,9 +115,9 @@ class block_groups {
     }
     if (threadIdx.x == 0) {
       temp_.at = at;
-      temp_.head = first_bits | base_bits << 8 | more << 16;
+      temp_.head = first_bits | base_bits << 8 | extra << 16;
     }
-    return at.end + more_bytes;
+    return at.end + bytes_after;
   }
 
   // Writes the chunk to `to`, up to end(), and zeros up to tile_bytes. Call it after a barrier. Has barriers. `to` is
@@ -174,12 +174,12 @@ class block_groups {
   __device__ static uint32_t rank() { return threadIdx.x % team; }
   __device__ static uint32_t group_of(uint32_t r) { return threadIdx.x / team * rounds + r; }
   // Returns the index in vectors() of the 16 bytes with number `quad`. It avoids bank conflicts both by rows and by
-  // threads. Within a row, and within the quads of a thread, place(a + b) is place(a) + place(b).
-  __device__ static constexpr uint32_t place(uint32_t quad) { return quad + quad / 8; }
+  // threads. Within a row, and within the quads of a thread, padded(a + b) is padded(a) + padded(b).
+  __device__ static constexpr uint32_t padded(uint32_t quad) { return quad + quad / 8; }
   // Returns the q-th 16 bytes of this thread.
   __device__ const device::vec128& own_vector(uint32_t q) const {
     constexpr uint32_t vectors_of_thread = rounds * quads;
-    return vectors()[place(threadIdx.x * vectors_of_thread) + place(q)];
+    return vectors()[padded(threadIdx.x * vectors_of_thread) + padded(q)];
   }
 
   __device__ device::vec128* vectors() const { return reinterpret_cast<device::vec128*>(temp_.words); }
@@ -195,10 +195,7 @@ class block_groups {
 
   // -- summaries -----------------------------------------------------------------------------------------------------
 
-  struct extremes {
-    number lowest, highest, least_step, most_step;
-    uint32_t non_zeros;
-  };
+  using extremes = detail::group_extremes<number>;
 
   __device__ summary summarize(uint32_t r, bool differences) const {
     number first = integer(own_vector(r * quads), 0);
@@ -227,7 +224,7 @@ class block_groups {
   }
   // Finds the extremes of the integers that this thread has of a group, from 16 bytes number `begin` on.
   __device__ extremes find_extremes(uint32_t begin, bool differences) const {
-    if constexpr (in_pairs) return detail::find_extremes<extremes, 4 * quads>(&own_vector(begin), differences);
+    if constexpr (in_pairs) return detail::find_extremes<4 * quads>(&own_vector(begin), differences);
     number last = integer(own_vector(begin), 0);
     extremes e{last, last, 0, 0, 0};
 #pragma unroll((quads + 1) / 2)  // limits registers: otherwise all would be loaded at once

@@ -27,21 +27,26 @@ class block_group_reader {
   static constexpr uint32_t in_lane = tile::lane_values;                      // integers per 16 bytes of output
   static_assert(!Unsigned || Bytes == 1);
 
-  // What is needed to read the integers of a group. For bytes that are all present, base and field are repeated four
-  // times in a word.
+  // How to read the integers of a group. If all are bytes in the payload, base and field (the ones of the width) are
+  // repeated four times in a word.
   struct alignas(Bytes == 8 ? 8 : 16) entry {
-    word base;         // added to each integer, `zero` included. Difference groups: zigzag of the first integer
-    uint32_t bit;      // offset of the integers in the payload
-    uint32_t meta;     // width | flags
-    uint32_t present;  // one bit per integer: is it in the payload? Bytes that are all present: the field
+    word base;     // added to each integer, `zero` included. Difference groups: zigzag of the first integer
+    uint32_t bit;  // offset of the integers in the payload
+    uint32_t width_and_flags;
+    uint32_t there_or_field;  // one bit per integer: is it in the payload? Bytes that are all present: the field
   };
-  static constexpr uint32_t not_all = 1 << 8, differences = 1 << 9, over_8 = 1 << 10, over_16 = 1 << 11;  // flags
-  static constexpr uint32_t over_4 = over_8;                                                              // for bytes
+  // width_and_flags. `wide`: a width over 8, of bytes over 4. The flags ascend, so comparing tells the widest of rows:
+  //
+  //    31      12   11      10      9             8         7      0
+  //   +----------+---------+------+-------------+---------+---------+
+  //   |     0    | over_16 | wide | differences | not_all |  width  |
+  //   +----------+---------+------+-------------+---------+---------+
+  static constexpr uint32_t not_all = 1 << 8, differences = 1 << 9, wide = 1 << 10, over_16 = 1 << 11;
 
  public:
   struct TempStorage {
     entry of_group[most_groups];
-    uint32_t places[Bytes == 8 ? 1 : 16];  // places_of() for each value of four bits
+    uint32_t selectors[Bytes == 8 ? 1 : 16];  // selectors_of() for each value of four bits
     uint32_t sparse[warps], bits[warps];
     uint32_t payload, end;  // offsets in bytes; uniform, kept here to save registers
   };
@@ -58,7 +63,7 @@ class block_group_reader {
     const uint32_t shapes = layout::head_bytes + 4 * words;
     if (size < shapes) return false;
     if (threadIdx.x < 3) encoded_[(size + 3) / 4 + threadIdx.x] = 0;
-    if (Bytes < 8 && threadIdx.x < 16) temp_.places[threadIdx.x] = places_of(threadIdx.x);
+    if (Bytes < 8 && threadIdx.x < 16) temp_.selectors[threadIdx.x] = selectors_of(threadIdx.x);
     const uint32_t first_bits = head() & 255, base_bits = head() >> 8 & 255;
     bool bad = (first_bits > max_width) | (base_bits > max_width);
 
@@ -107,8 +112,8 @@ class block_group_reader {
     return row;
   }
 
-  // The `more` field, the bytes, and the end of the groups of an open chunk.
-  __device__ uint32_t more() const { return head() >> 16; }
+  // The `extra` field, the bytes, and the end of the groups of an open chunk.
+  __device__ uint32_t extra() const { return head() >> 16; }
   __device__ const std::byte* encoded() const { return reinterpret_cast<const std::byte*>(encoded_); }
   __device__ uint32_t end() const { return temp_.end; }
 
@@ -136,7 +141,7 @@ class block_group_reader {
  private:
   // What a thread knows about its groups.
   struct own_groups {
-    shape form[each];
+    shape coding[each];
     uint32_t there = 0;   // one bit per group: does it have a non-zero integer?
     uint32_t sparse = 0;  // sparse groups of this warp before those of this thread
     uint32_t present[each], bits[each];
@@ -170,9 +175,9 @@ class block_group_reader {
     uint32_t sparse = 0;
 #pragma unroll
     for (uint32_t i = 0; i < each; ++i) {
-      own.form[i] = {};
-      if ((own.there >> i & 1) != 0) own.form[i] = {reinterpret_cast<const uint8_t*>(encoded_)[shapes + rank++]};
-      sparse += own.form[i].is_sparse() ? 1 : 0;
+      own.coding[i] = {};
+      if ((own.there >> i & 1) != 0) own.coding[i] = {reinterpret_cast<const uint8_t*>(encoded_)[shapes + rank++]};
+      sparse += own.coding[i].is_sparse() ? 1 : 0;
     }
     uint32_t up_to;
     if constexpr (each == 1)
@@ -188,11 +193,11 @@ class block_group_reader {
     uint32_t mask_at = masks + own.sparse, bits = 0;
 #pragma unroll
     for (uint32_t i = 0; i < each; ++i) {
-      const shape form = own.form[i];
-      own.present[i] = form.is_difference() ? ~1u : ~0u;
-      if (form.is_sparse()) own.present[i] = encoded_[mask_at++];
-      own.bits[i] = form.is_sound(max_width)
-                        ? form.payload_bits(popcount(own.present[i]), head() & 255, head() >> 8 & 255)
+      const shape coding = own.coding[i];
+      own.present[i] = coding.is_difference() ? ~1u : ~0u;
+      if (coding.is_sparse()) own.present[i] = encoded_[mask_at++];
+      own.bits[i] = coding.is_sound(max_width)
+                        ? coding.payload_bits(popcount(own.present[i]), head() & 255, head() >> 8 & 255)
                         : too_many;
       if ((own.there >> i & 1) == 0) own.bits[i] = 0;
       bits += own.bits[i];
@@ -208,34 +213,34 @@ class block_group_reader {
     bit += own.before;
 #pragma unroll
     for (uint32_t i = 0; i < each; ++i) {
-      const shape form = own.form[i];
-      const uint32_t lead = form.lead_bits(head() & 255, head() >> 8 & 255), width = form.width();
+      const shape coding = own.coding[i];
+      const uint32_t lead = coding.lead_bits(head() & 255, head() >> 8 & 255), width = coding.width();
       const bool is_zero = (own.there >> i & 1) == 0;  // no bits and no base
-      word base = zero_ + (is_zero ? 0 : form.base(take(encoded_ + payload / 4, bit, lead), head() >> 16));
-      if (form.is_difference()) base = layout::zigzag(static_cast<number>(base));
+      word base = zero_ + (is_zero ? 0 : coding.base(take(encoded_ + payload / 4, bit, lead), head() >> 16));
+      if (coding.is_difference()) base = layout::zigzag(static_cast<number>(base));
       if constexpr (Unsigned) {
-        temp_.of_group[first + i] = is_zero ? entry{} : entry_of_bytes(form, base, bit + lead, own.present[i]);
+        temp_.of_group[first + i] = is_zero ? entry{} : entry_of_bytes(coding, base, bit + lead, own.present[i]);
         bit += own.bits[i];
         continue;
       }
-      const uint32_t meta = width | (form.is_sparse() ? not_all : 0) |
-                            (form.is_difference() ? not_all | differences : 0) | (width > 8 ? over_8 : 0) |
-                            (width > 16 ? over_16 : 0);
-      temp_.of_group[first + i] = {base, bit + lead, is_zero ? 0 : meta, own.present[i]};
+      const uint32_t flags = width | (coding.is_sparse() ? not_all : 0) |
+                             (coding.is_difference() ? not_all | differences : 0) | (width > 8 ? wide : 0) |
+                             (width > 16 ? over_16 : 0);
+      temp_.of_group[first + i] = {base, bit + lead, is_zero ? 0 : flags, own.present[i]};
       bit += own.bits[i];
     }
   }
 
   // Converts the entry of bytes that are all present to the form that other entries have.
   __device__ static entry in_full(const entry& e) {
-    if (!Unsigned || (e.meta & not_all) != 0) return e;
-    return {e.base & 255, e.bit, e.meta, ~0u};
+    if (!Unsigned || (e.width_and_flags & not_all) != 0) return e;
+    return {e.base & 255, e.bit, e.width_and_flags, ~0u};
   }
   // Bytes are added four at a time. If a sum could overflow its byte, the group is marked to be read byte by byte.
-  __device__ static entry entry_of_bytes(shape form, uint32_t base, uint32_t bit, uint32_t present) {
-    const uint32_t width = form.width(), field = (1u << width) - 1, flags = width | (width > 4 ? over_4 : 0);
-    if (form.is_difference()) return {base, bit, flags | not_all | differences, present};
-    if (form.is_sparse() || base > 255 - field) return {base, bit, flags | not_all, present};
+  __device__ static entry entry_of_bytes(shape coding, uint32_t base, uint32_t bit, uint32_t present) {
+    const uint32_t width = coding.width(), field = (1u << width) - 1, flags = width | (width > 4 ? wide : 0);
+    if (coding.is_difference()) return {base, bit, flags | not_all | differences, present};
+    if (coding.is_sparse() || base > 255 - field) return {base, bit, flags | not_all, present};
     return {base * 0x01010101u, bit, flags, field * 0x01010101u};
   }
 
@@ -256,20 +261,20 @@ class block_group_reader {
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
       e[r] = temp_.of_group[first / group + static_cast<uint32_t>(r) * (tile::row_values / group)];
-      all |= e[r].meta;
+      all |= e[r].width_and_flags;
     }
     all = device::warp_or(all);
     // Reads as many integers at once as one window of 32 bits holds.
     if constexpr (Unsigned) {
       if ((all & not_all) != 0)
         decode_rows_by<4, true>(first, all, e, row, rows);
-      else if (all >= over_4)
+      else if (all >= wide)
         decode_bytes_by<4>(first, e, row, rows);
       else
         decode_bytes_by < in_lane<8 ? 4 : 8>(first, e, row, rows);
     } else if (Bytes == 8 || all >= over_16)
       decode_rows_by<1, true>(first, all, e, row, rows);
-    else if (all >= over_8)
+    else if (all >= wide)
       (all & not_all) != 0 ? decode_rows_by<Bytes == 8 ? 1 : 2, true>(first, all, e, row, rows)
                            : decode_rows_by<Bytes == 8 ? 1 : 2, false>(first, all, e, row, rows);
     else
@@ -291,7 +296,7 @@ class block_group_reader {
         take_small<SomeAbsent>(x, payload, own, column);
       else
         take_large<Together, SomeAbsent>(x, payload, own, column);
-      if (SomeAbsent && any_differences) sum_differences(x, own.base, (own.meta & differences) != 0);
+      if (SomeAbsent && any_differences) sum_differences(x, own.base, (own.width_and_flags & differences) != 0);
       if constexpr (Unsigned)
         rows[r] = row(at, detail::bytes_of(x).w);
       else
@@ -302,8 +307,9 @@ class block_group_reader {
   // Reads integers of at most 8 bits, four at once.
   template <bool SomeAbsent>
   __device__ void take_small(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column) const {
-    const uint32_t width = e.meta & 255, fields = (0x01010101u << width) - 0x01010101u, present = e.present >> column;
-    const uint32_t first = e.bit + (SomeAbsent ? popcount(e.present & low_mask(column)) : column) * width;
+    const uint32_t width = e.width_and_flags & 255, fields = (0x01010101u << width) - 0x01010101u,
+                   present = e.there_or_field >> column;
+    const uint32_t first = e.bit + (SomeAbsent ? popcount(e.there_or_field & low_mask(column)) : column) * width;
     const uint32_t absent = device::byte_perm(zero_ - e.base, 0, 0);  // added to the base, it gives `zero`
     detail::unrolled<in_lane / 4>([&]<int Window>() {
       constexpr uint32_t i = 4 * Window;
@@ -311,13 +317,13 @@ class block_group_reader {
       detail::take_bytes<4>(four, payload, first + (SomeAbsent ? popcount(present & low_mask(i)) : i) * width, 0, width,
                             fields, 0);
       if (SomeAbsent)
-        four[0] = device::byte_perm(four[0], absent, device::shared_words(temp_.places).of<i, 4>(present));
+        four[0] = device::byte_perm(four[0], absent, device::shared_words(temp_.selectors).of<i, 4>(present));
       detail::unrolled<4>([&]<int K>() { x[i + K] = device::dot4<1u << 8 * K>(four[0], e.base); });
     });
   }
   // Returns byte_perm selectors for the presence bits of four bytes. They move the bytes that are present from the
   // front to their places, and select the second operand elsewhere.
-  __device__ static uint32_t places_of(uint32_t bits) {
+  __device__ static uint32_t selectors_of(uint32_t bits) {
     const uint32_t ones = (bits & 1) | (bits & 2) << 3 | (bits & 4) << 6 | (bits & 8) << 9;  // a nibble each
     return ones * (0x1110 - 4) + 0x4444;  // the number of ones before a nibble, plus 4 if it is not one
   }
@@ -329,16 +335,16 @@ class block_group_reader {
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
       uint32_t words[detail::bytes_words<in_lane>];
-      detail::take_bytes<Together>(words, payload, e[r].bit, first % group, e[r].meta & 255, e[r].present,
-                                   static_cast<uint32_t>(e[r].base));
+      detail::take_bytes<Together>(words, payload, e[r].bit, first % group, e[r].width_and_flags & 255,
+                                   e[r].there_or_field, static_cast<uint32_t>(e[r].base));
       rows[r] = row(first + static_cast<uint32_t>(r) * tile::row_values, words);
     }
   }
   // Reads integers of any width.
   template <uint32_t Together, bool SomeAbsent>
   __device__ void take_large(word (&x)[in_lane], const uint32_t* payload, const entry& e, uint32_t column) const {
-    const uint32_t width = e.meta & 255, present = e.present >> column;
-    const uint32_t bit = e.bit + (SomeAbsent ? popcount(e.present & low_mask(column)) : column) * width;
+    const uint32_t width = e.width_and_flags & 255, present = e.there_or_field >> column;
+    const uint32_t bit = e.bit + (SomeAbsent ? popcount(e.there_or_field & low_mask(column)) : column) * width;
     if constexpr (Bytes == 8) {
       x[0] = (present & 1) != 0 ? take(payload, bit, width) + e.base : zero_;
       x[1] = (present & 2) != 0 ? take(payload, bit + (present & 1) * width, width) + e.base : zero_;

@@ -21,11 +21,11 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   using layout::group;
 
  public:
-  // Writes `count` integers. Returns the size in bytes, or `incompressible` if that is more than `limit`. `more` is the
+  // Writes `count` integers. Returns the size in bytes, or `incompressible` if that is more than `limit`. `extra` is a
   // field of the chunk's head; unsigned integers replace it.
-  static uint32_t encode(const std::byte* integers, uint32_t count, bool differences, uint32_t more, uint32_t limit,
+  static uint32_t encode(const std::byte* integers, uint32_t count, bool differences, uint32_t extra, uint32_t limit,
                          std::byte* out) noexcept {
-    return vectorized([=]<class Cpu>(Cpu) { return write<Cpu>(integers, count, differences, more, limit, out); });
+    return vectorized([=]<class Cpu>(Cpu) { return write<Cpu>(integers, count, differences, extra, limit, out); });
   }
 
   // Reads `count` integers from untrusted bytes. Returns false if they are malformed. Otherwise `end` is the end of the
@@ -52,12 +52,12 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
       if (non_zeros[g] == 0) continue;
       of_group[g] = summarize<Cpu>(group_at(integers, count, g, padded), non_zeros[g], differences);
       firsts |= layout::zigzag(of_group[g].first);
-      const auto end = static_cast<word>(of_group[g].end());
+      const auto end = static_cast<word>(of_group[g].anchor());
       if constexpr (Unsigned) {
         least = end < least ? end : least;
         most = end > most ? end : most;
       }
-      bases |= layout::base_lead(of_group[g].end(), 0);
+      bases |= layout::base_lead(of_group[g].anchor(), 0);
     }
     if (Unsigned && most < least) least = 0;  // no groups
     return {differences ? tuck::bit_width(firsts) : 0, tuck::bit_width(Unsigned ? most - least : bases), least};
@@ -65,7 +65,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
 
   template <class Cpu>
   [[gnu::always_inline]] static uint32_t write(const std::byte* integers, uint32_t count, bool differences,
-                                               uint32_t more, uint32_t limit, std::byte* out) noexcept {
+                                               uint32_t extra, uint32_t limit, std::byte* out) noexcept {
     using loops = masks_on<Cpu>;
     const uint32_t groups = layout::count(count);
     if (groups > layout::max_groups) return incompressible;
@@ -75,7 +75,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     auto* const of_group = reinterpret_cast<summary*>(room);
     bits padded[group + 1];
     const auto [first_bits, base_bits, least] = summarize_all<Cpu>(integers, count, differences, non_zeros, of_group);
-    if (Unsigned) more = static_cast<uint32_t>(least);
+    if (Unsigned) extra = static_cast<uint32_t>(least);
 
     uint8_t shapes[layout::max_groups];
     // The non-zero integers of sparse groups. They are packed long before they are read, because loads that overlap
@@ -100,7 +100,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     if (at.end > limit) return incompressible;
 
     std::memset(out, 0, at.masks);
-    store_unaligned(out, first_bits | base_bits << 8 | more << 16);
+    store_unaligned(out, first_bits | base_bits << 8 | extra << 16);
     std::memcpy(out + at.shapes, shapes, non_zero_groups);
     const uint8_t* next_shape = shapes;
     std::byte* next_mask = out + at.masks;
@@ -110,15 +110,15 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
       if (non_zeros[g] == 0) continue;
       payload.begin_group();
       out[layout::head_bytes + g / 8] |= static_cast<std::byte>(1 << g % 8);
-      const shape form{*next_shape++};
-      if (form.is_sparse()) {
+      const shape coding{*next_shape++};
+      if (coding.is_sparse()) {
         store_unaligned(next_mask, non_zeros[g]);
         next_mask += 4;
         const uint32_t kept = Cpu::popcount(non_zeros[g]);
-        put_group<Cpu>(payload, next, kept, of_group[g], form, first_bits, base_bits, least);
+        put_group<Cpu>(payload, next, kept, of_group[g], coding, first_bits, base_bits, least);
         next += kept * Bytes;
       } else {
-        put_group<Cpu>(payload, group_at(integers, count, g, padded), group, of_group[g], form, first_bits, base_bits,
+        put_group<Cpu>(payload, group_at(integers, count, g, padded), group, of_group[g], coding, first_bits, base_bits,
                        least);
       }
     }
@@ -153,11 +153,11 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
           std::memset(last + rest, 0, sizeof last - rest);
           payload = last;
         }
-        const shape form{static_cast<uint8_t>(*next_shape++)};
-        take_group<Cpu>(payload, bit, form, at, next_mask, to);
-        const uint32_t ones = form.is_sparse() ? Cpu::popcount(load_unaligned<uint32_t>(next_mask)) : 0;
-        bit += form.payload_bits(ones, at.first_bits, at.base_bits);
-        next_mask += form.is_sparse() ? 4 : 0;
+        const shape coding{static_cast<uint8_t>(*next_shape++)};
+        take_group<Cpu>(payload, bit, coding, at, next_mask, to);
+        const uint32_t ones = coding.is_sparse() ? Cpu::popcount(load_unaligned<uint32_t>(next_mask)) : 0;
+        bit += coding.payload_bits(ones, at.first_bits, at.base_bits);
+        next_mask += coding.is_sparse() ? 4 : 0;
       }
       if (left < group) std::memcpy(integers + group * Bytes * g, padded, left * Bytes);
     }
@@ -251,18 +251,18 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
 
   template <class Cpu>
   [[gnu::always_inline]] static void put_group(position& payload, const std::byte* x, uint32_t integers,
-                                               const summary& s, shape form, uint32_t first_bits, uint32_t base_bits,
+                                               const summary& s, shape coding, uint32_t first_bits, uint32_t base_bits,
                                                word least) noexcept {
     word fields[group];
-    if (form.is_difference()) {
+    if (coding.is_difference()) {
       payload.put(layout::zigzag(s.first), first_bits);
       for (uint32_t i = 0; i < group; ++i) fields[i] = difference(x, i);
-      return put_fields<Cpu>(payload, fields, group - 1, form.width());
+      return put_fields<Cpu>(payload, fields, group - 1, coding.width());
     }
-    const word lead = layout::base_lead(s.end(), least), base = form.base(lead, least);
-    if (form.form() == layout::based) payload.put(lead, base_bits);
+    const word lead = layout::base_lead(s.anchor(), least), base = coding.base(lead, least);
+    if (coding.form() == layout::based) payload.put(lead, base_bits);
     Cpu::template subtract<stored>(x, integers, base, fields);
-    put_fields<Cpu>(payload, fields, integers, form.width());
+    put_fields<Cpu>(payload, fields, integers, coding.width());
   }
 
   // Writes the first `count` fields, as many at once as fit in 64 bits. Other fields are 0.
@@ -289,14 +289,14 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     payload.put(eights, width, count);
   }
   template <class Cpu>
-  [[gnu::always_inline]] static void take_group(const std::byte* payload, uint32_t bit, shape form, const parts& at,
+  [[gnu::always_inline]] static void take_group(const std::byte* payload, uint32_t bit, shape coding, const parts& at,
                                                 const std::byte* mask, std::byte* to) noexcept {
-    const uint32_t lead_bits = form.lead_bits(at.first_bits, at.base_bits);
-    const word base = form.base(lead_bits == 0 ? 0 : Cpu::template take<word>(payload, bit, lead_bits), at.least);
+    const uint32_t lead_bits = coding.lead_bits(at.first_bits, at.base_bits);
+    const word base = coding.base(lead_bits == 0 ? 0 : Cpu::template take<word>(payload, bit, lead_bits), at.least);
     word fields[group];
-    auto* const x = Bytes == sizeof(word) && !form.is_sparse() ? to : reinterpret_cast<std::byte*>(fields);
-    Cpu::take_fields(payload, bit + lead_bits, form.width(), form.is_difference() ? 0 : base, x);
-    if (form.is_difference()) Cpu::add_differences(base, x);
+    auto* const x = Bytes == sizeof(word) && !coding.is_sparse() ? to : reinterpret_cast<std::byte*>(fields);
+    Cpu::take_fields(payload, bit + lead_bits, coding.width(), coding.is_difference() ? 0 : base, x);
+    if (coding.is_difference()) Cpu::add_differences(base, x);
     if (x == to) return;
     bits narrow[group];
     const std::byte* stored = x;
@@ -304,7 +304,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
       for (uint32_t i = 0; i < group; ++i) narrow[i] = static_cast<bits>(fields[i]);
       stored = reinterpret_cast<const std::byte*>(narrow);
     }
-    if (form.is_sparse())
+    if (coding.is_sparse())
       masks_on<Cpu>::template spread<ones::non_zeros, Bytes>(mask, stored, stored + group * Bytes, to, group);
     else
       std::memcpy(to, stored, group * Bytes);
@@ -337,14 +337,14 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     uint32_t payload_bits = 0;
     const std::byte* next_mask = in + masks;
     for (uint32_t i = 0; i < non_zero_groups; ++i) {
-      const shape form{static_cast<uint8_t>(in[shapes + i])};
-      if (!form.is_sound(max_width)) return false;
+      const shape coding{static_cast<uint8_t>(in[shapes + i])};
+      if (!coding.is_sound(max_width)) return false;
       uint32_t non_zeros = 0;
-      if (form.is_sparse()) {
+      if (coding.is_sparse()) {
         non_zeros = Cpu::popcount(load_unaligned<uint32_t>(next_mask));
         next_mask += 4;
       }
-      payload_bits += form.payload_bits(non_zeros, at.first_bits, at.base_bits);
+      payload_bits += coding.payload_bits(non_zeros, at.first_bits, at.base_bits);
     }
     static_cast<typename layout::offsets&>(at) =
         layout::offsets_of(count, non_zero_groups, sparse_groups, payload_bits);

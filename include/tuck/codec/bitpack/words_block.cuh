@@ -83,9 +83,15 @@ __device__ __forceinline__ uint32_t fall_of_pair(uint32_t pair, uint32_t before)
   return device::add_pair(device::funnel_shift_right(before, pair, 16), ~pair);
 }
 
-// Finds the Extremes, a struct of block_groups, of the integers that a thread has of a group.
-template <class Extremes, uint32_t Words>
-__device__ Extremes find_extremes(const device::vec128* own, bool differences) {
+// Of integers, and of the differences of neighbours.
+template <class Number> struct group_extremes {
+  Number lowest, highest, least_step, most_step;
+  uint32_t non_zeros;
+};
+
+// Finds the extremes of the integers that a thread has of a group.
+template <uint32_t Words>
+__device__ group_extremes<int32_t> find_extremes(const device::vec128* own, bool differences) {
   const auto low = [](uint32_t pair) { return static_cast<int32_t>(pair << 16) >> 16; };
   const auto high = [](uint32_t pair) { return static_cast<int32_t>(pair) >> 16; };
   const auto least = [&](uint32_t pair) { return low(pair) < high(pair) ? low(pair) : high(pair); };
@@ -110,7 +116,7 @@ __device__ Extremes find_extremes(const device::vec128* own, bool differences) {
       });
     }
   });
-  Extremes e{least(lowest), most(highest), ~most(most_fall), ~least(least_fall), non_zeros};
+  group_extremes<int32_t> e{least(lowest), most(highest), ~most(most_fall), ~least(least_fall), non_zeros};
   if (differences && e.highest - e.lowest >= 1 << 15) {  // not all differences need fit in 16 bits
     int32_t last = low(first);
     e.least_step = e.most_step = 0;
@@ -128,12 +134,13 @@ __device__ Extremes find_extremes(const device::vec128* own, bool differences) {
 // Writes a thread's part of a group: the encoder uses at most 16 bits for an integer. `base` is the group's, and
 // `before` is the integer before the part. If `leads`, the part begins the group.
 template <uint32_t Words>
-__device__ void put_pairs(device::shared_bit_writer& out, const device::vec128* own, integer_groups<2>::shape form,
+__device__ void put_pairs(device::shared_bit_writer& out, const device::vec128* own, integer_groups<2>::shape coding,
                           uint32_t base, uint32_t before, bool leads) {
-  const uint32_t width = form.width(), field = low_mask(width);
-  if (form.is_sparse()) {
+  const uint32_t width = coding.width(), field = low_mask(width);
+  if (coding.is_sparse()) {
     // In the centered form, x is stored as its low bits with the top one changed.
-    const uint32_t top = form.form() == integer_groups<2>::centered ? 1u << (width - 1) : 0, tops = top << width | top;
+    const uint32_t top = coding.form() == integer_groups<2>::centered ? 1u << (width - 1) : 0,
+                   tops = top << width | top;
 #pragma unroll
     for (uint32_t i = 0; i < Words; ++i) {
       const uint32_t x = own[i / 4].w[i % 4], there = device::non_zero_pair(x);
@@ -142,18 +149,18 @@ __device__ void put_pairs(device::shared_bit_writer& out, const device::vec128* 
     }
     return;
   }
-  const uint32_t biases = form.is_difference() ? 0 : ((0u - base) & 0xffffu) * 0x00010001u;
+  const uint32_t biases = coding.is_difference() ? 0 : ((0u - base) & 0xffffu) * 0x00010001u;
   const uint32_t closer = (1u << width) - (1u << 16);  // times the high integer moves it next to the low one
   before <<= 16;
 #pragma unroll
   for (uint32_t i = 0; i < Words; ++i) {
     uint32_t x = device::add_pair(own[i / 4].w[i % 4], biases), bits = 2 * width;
-    if (form.is_difference()) {
+    if (coding.is_difference()) {
       const uint32_t fall = fall_of_pair(x, before);
       before = x;
       x = (device::add_pair(fall, fall) | 0x00010001u) ^ device::byte_signs<0x3311>(fall, fall);  // zigzag
     }
-    if (i == 0 && leads && form.is_difference()) {  // The first integer of the group was written before.
+    if (i == 0 && leads && coding.is_difference()) {  // The first integer of the group was written before.
       x >>= 16;
       bits = width;
     } else {

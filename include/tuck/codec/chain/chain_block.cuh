@@ -173,9 +173,9 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
 
   // `values`: the residual values, which may be overwritten up to 16 bytes before and after them.
   template <int I, class Sink> __device__ status join(const Chain& codec, std::byte* values, Sink& sink) {
-    return block_decoder<stage<I>, Threads>(storage_of<I>())
-        .read_parts(codec.template stage<I>(), row_ + plan::side_begin(flow_, I), flow_.side(I), values,
-                    flow_.bytes(I + 1), flow_.values[I], sink);
+    block_decoder<stage<I>, Threads> decoder(storage_of<I>());
+    return decoder.read_parts(codec.template stage<I>(), row_ + plan::side_begin(flow_, I), flow_.side(I), values,
+                              flow_.bytes(I + 1), flow_.values[I], sink);
   }
 
   chain_flow<Chain>& flow_;
@@ -275,12 +275,12 @@ template <class C, int Threads, uint32_t RowBytes> class row_decoder {
 };
 
 template <element T, int Threads, uint32_t RowBytes>
-class row_encoder<huffman<T>, Threads, RowBytes> : public huffman_format::block_encoder<T, Threads, RowBytes> {
-  using huffman_format::block_encoder<T, Threads, RowBytes>::block_encoder;
+class row_encoder<huffman<T>, Threads, RowBytes> : public huffman_format::huffman_encoder<T, Threads, RowBytes> {
+  using huffman_format::huffman_encoder<T, Threads, RowBytes>::huffman_encoder;
 };
 template <element T, int Threads, uint32_t RowBytes>
-class row_decoder<huffman<T>, Threads, RowBytes> : public huffman_format::block_decoder<T, Threads, RowBytes> {
-  using huffman_format::block_decoder<T, Threads, RowBytes>::block_decoder;
+class row_decoder<huffman<T>, Threads, RowBytes> : public huffman_format::huffman_decoder<T, Threads, RowBytes> {
+  using huffman_format::huffman_decoder<T, Threads, RowBytes>::huffman_decoder;
 };
 
 }  // namespace detail

@@ -53,11 +53,16 @@ template <class S> constexpr uint32_t growth_of() {
 
 }  // namespace detail
 
-/// The sizes that a splitter produced for a chunk. The encoded chunk ends with one record per splitter.
-///   [31:15] number of residual values / [14:0] size of the side stream in bytes; all ones: the splitter was skipped
-/// Decoders reject a record if no values reach the splitter, or if the residual values or the side stream have more
-/// bytes than those. They also reject it unless both together have fewer bytes than these values plus max_growth.
-/// max_growth is 1028 bytes for quantize_codes and 0 for the other splitters of the library.
+/// The sizes that a splitter produced for a chunk. The encoded chunk ends with one record per splitter:
+///
+///    31                        15 14                             0
+///   +----------------------------+--------------------------------+
+///   | number of residual values  | bytes of the side stream       |   all ones: the splitter was skipped
+///   +----------------------------+--------------------------------+
+///
+/// Let n be the bytes of the values that reach the splitter. Decoders reject a record if n is 0, if the residual values
+/// or the side stream have more than n bytes, or if both together have n + max_growth bytes or more. max_growth is 1028
+/// for quantize_codes and 0 for the other splitters of the library.
 struct split_record {
   /// The record as stored in the chunk.
   uint32_t word;

@@ -12,7 +12,7 @@ namespace tuck::inline TUCK_ABI {
 namespace deflate_format {
 
 // The block decoder of deflate.
-template <element T, int Threads> class block_decoder {
+template <element T, int Threads> class deflate_decoder {
   static constexpr uint32_t width = sizeof(T);
   static constexpr uint32_t lanes = device::warp_size;
   static_assert(sub_block_plan::most(tile_bytes) <= lanes);
@@ -37,7 +37,7 @@ template <element T, int Threads> class block_decoder {
     uint32_t first_bit;
   };
 
-  __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
+  __device__ explicit deflate_decoder(TempStorage& temp) : temp_(temp) {}
 
   template <class Sink>
   __device__ status read(const deflate<T>&, const std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
@@ -58,14 +58,14 @@ template <element T, int Threads> class block_decoder {
     device::sync_block();
     if (device::warp_id() == 0) sound = decode_sub_blocks(end);
     if (device::sync_block_or(!sound)) return status::bad_payload;
-    for (uint32_t i = threadIdx.x; 16 * i < bytes_; i += Threads) sink(16 / width * i, rows[dealt(16 * i) / 16]);
+    for (uint32_t i = threadIdx.x; 16 * i < bytes_; i += Threads) sink(16 / width * i, rows[swizzled(16 * i) / 16]);
     return status::ok;
   }
 
  private:
   // Permutes the 16-byte units of the row. Without this, lanes with sub-blocks of equal size conflict on one bank of
   // shared memory.
-  __device__ static uint32_t dealt(uint32_t byte) { return device::xor_masked<0x70>(byte, byte >> 5); }
+  __device__ static uint32_t swizzled(uint32_t byte) { return device::xor_masked<0x70>(byte, byte >> 5); }
 
   __device__ uint32_t window(uint32_t at) const {  // the next 32 bits
     return device::shared_window(reinterpret_cast<const uint32_t*>(from_), at);
@@ -160,7 +160,7 @@ template <element T, int Threads> class block_decoder {
     uint8_t* const row = temp_.row;
     uint32_t to = begin, last = 0;  // `last` is the table entry of the last byte
     const auto put_literal = [&](uint32_t entry) {
-      row[dealt(to++)] = static_cast<uint8_t>(entry >> 8);
+      row[swizzled(to++)] = static_cast<uint8_t>(entry >> 8);
       last = entry;
     };
     while (to < row_end && at < end) {
@@ -193,8 +193,8 @@ template <element T, int Threads> class block_decoder {
       to += length;
       if (!is_far && (last & 0xff00) == 0) continue;
 #pragma unroll 1
-      for (uint32_t i = from; i < to; ++i) row[dealt(i)] = row[dealt(i - distance)];
-      last = uint32_t{row[dealt(to - 1)]} << 8;
+      for (uint32_t i = from; i < to; ++i) row[swizzled(i)] = row[swizzled(i - distance)];
+      last = uint32_t{row[swizzled(to - 1)]} << 8;
     }
     return to == row_end && at == end;
   }
@@ -208,8 +208,8 @@ template <element T, int Threads> class block_decoder {
 
 /// Block decoder of deflate; block.cuh documents the members.
 template <element T, int Threads>
-class block_decoder<deflate<T>, Threads> : public deflate_format::block_decoder<T, Threads> {
-  using deflate_format::block_decoder<T, Threads>::block_decoder;
+class block_decoder<deflate<T>, Threads> : public deflate_format::deflate_decoder<T, Threads> {
+  using deflate_format::deflate_decoder<T, Threads>::deflate_decoder;
 };
 
 }  // namespace tuck::inline TUCK_ABI

@@ -13,7 +13,7 @@ namespace tuck::inline TUCK_ABI {
 namespace deflate_format {
 
 // The block codec of deflate.
-template <element T, int Threads> class block_encoder {
+template <element T, int Threads> class deflate_encoder {
   static constexpr uint32_t width = sizeof(T);
   using lane_output = device::bits_to_shared;  // finished after a barrier
   static constexpr uint32_t warps = Threads / device::warp_size;
@@ -25,7 +25,8 @@ template <element T, int Threads> class block_encoder {
   using scan = device::block_scan<Threads>;
   static_assert(sub_block_plan::most(tile_bytes) <= 32);
 
-  // One bit per byte of a cell: whether it is near, or far; whether a token begins there, and whether that is far.
+  // One bit per byte of a cell, the first lowest: whether it equals the byte before it (near) or that of the value
+  // before (far); whether a token begins there, and whether that token repeats far bytes.
   struct equal_bits {
     uint32_t near, far;
   };
@@ -52,7 +53,7 @@ template <element T, int Threads> class block_encoder {
     typename scan::TempStorage scan_storage;
   };
 
-  __device__ explicit block_encoder(TempStorage& temp) : temp_(temp) {}
+  __device__ explicit deflate_encoder(TempStorage& temp) : temp_(temp) {}
 
   __device__ uint32_t measure(const deflate<T>&, const tile& values) {
     bytes_ = values.count * width;
@@ -92,10 +93,10 @@ template <element T, int Threads> class block_encoder {
  private:
   // Permutes the 16-byte units of the row. Without this, threads that walk at equal distances conflict on one bank of
   // shared memory.
-  __device__ static uint32_t dealt(uint32_t byte) { return device::xor_masked<0x70>(byte, byte >> 3); }
-  __device__ uint32_t byte_at(uint32_t i) const { return reinterpret_cast<const uint8_t*>(temp_.row)[dealt(i)]; }
+  __device__ static uint32_t spread(uint32_t byte) { return device::xor_masked<0x70>(byte, byte >> 3); }
+  __device__ uint32_t byte_at(uint32_t i) const { return reinterpret_cast<const uint8_t*>(temp_.row)[spread(i)]; }
   __device__ device::vec128& unit(uint32_t byte) const {
-    return *reinterpret_cast<device::vec128*>(reinterpret_cast<std::byte*>(temp_.row) + dealt(byte));
+    return *reinterpret_cast<device::vec128*>(reinterpret_cast<std::byte*>(temp_.row) + spread(byte));
   }
   // Returns a cell of this thread.
   __device__ static uint32_t cell_of(uint32_t round) { return round * Threads + threadIdx.x; }
@@ -113,7 +114,7 @@ template <element T, int Threads> class block_encoder {
     for (uint32_t i = threadIdx.x; i < kinds; i += Threads) temp_.entries[i] = 0;
     auto* const row = reinterpret_cast<uint8_t*>(temp_.row);
     const uint32_t stored = round_up_pow2(bytes_, 4);  // with the zeros of the last row
-    for (uint32_t i = stored + threadIdx.x; i < cells_ * cell_bytes; i += Threads) row[dealt(i)] = 0;
+    for (uint32_t i = stored + threadIdx.x; i < cells_ * cell_bytes; i += Threads) row[spread(i)] = 0;
     if (threadIdx.x == 0) {
       temp_.tokens[cells_] = {1u << 31, 0};
       temp_.begin_cell[0] = temp_.begin_weight[0] = 0;
@@ -342,8 +343,8 @@ template <element T, int Threads> class block_encoder {
 
 /// Block codec of deflate; block.cuh documents the members.
 template <element T, int Threads>
-class block_codec<deflate<T>, Threads> : public deflate_format::block_encoder<T, Threads> {
-  using deflate_format::block_encoder<T, Threads>::block_encoder;
+class block_codec<deflate<T>, Threads> : public deflate_format::deflate_encoder<T, Threads> {
+  using deflate_format::deflate_encoder<T, Threads>::deflate_encoder;
 };
 
 }  // namespace tuck::inline TUCK_ABI

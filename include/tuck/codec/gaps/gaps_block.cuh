@@ -267,9 +267,9 @@ template <element T, int Threads> class block_decoder<gaps<T>, Threads> : block_
     for (uint32_t i = own.begin; i < own.end; ++i) {
       const uint32_t c = class_at(i);
       before += remainder(i);
-      const uint32_t place = (uint32_t{temp_.at[i]} << r) + before + i;
-      good &= place < count && c <= 8 * sizeof(T);
-      temp_.at[i] = static_cast<uint16_t>(place);
+      const uint32_t index = (uint32_t{temp_.at[i]} << r) + before + i;
+      good &= index < count && c <= 8 * sizeof(T);
+      temp_.at[i] = static_cast<uint16_t>(index);
       const bool is_stored = c == gaps_format::stored_class;
       temp_.value[i] = is_stored ? stored_value(at, w) : static_cast<word>(gaps_format::ones(c));
       at += is_stored ? w : 0;

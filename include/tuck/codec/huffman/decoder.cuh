@@ -9,7 +9,7 @@
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-template <element T, int Threads, uint32_t RowBytes> class block_decoder : block_sizes<T, Threads> {
+template <element T, int Threads, uint32_t RowBytes> class huffman_decoder : block_sizes<T, Threads> {
   using sizes = block_sizes<T, Threads>;
   using sizes::byte_parts, sizes::coded_parts, sizes::may_have_heads, sizes::most_values, sizes::warps, sizes::width;
   using typename sizes::four;
@@ -39,7 +39,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
     device::uninitialized<shape> of_chunk;
   };
 
-  __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
+  __device__ explicit huffman_decoder(TempStorage& temp) : temp_(temp) {}
 
   // Decodes the row. `row` holds the lookup tables until values are written.
   template <class Sink>
@@ -248,7 +248,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
   // Passes the values of the chunk to the sink.
   template <class Sink> __device__ void give_values(const shape& s, Sink& sink) {
     const uint32_t quads = (s.values + 3) / 4, lowest_part = s.parts() - 1;
-    const bool is_narrow = s.stored_narrow(lowest_part) && !s.coded(lowest_part);
+    const bool is_narrow = s.narrow_if_stored(lowest_part) && !s.coded(lowest_part);
     if (is_narrow) {
       widen_plane(from_ + temp_.part[lowest_part].stored, quads, temp_.part[lowest_part].words);
       device::sync_block();
@@ -299,7 +299,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_decoder : block
       }
       device::vec128 x[Rows * quads::vectors];
 #pragma unroll
-      for (uint32_t r = 0; r < Rows; ++r) row[r].get(sizes::turn(s), x + r * quads::vectors);
+      for (uint32_t r = 0; r < Rows; ++r) row[r].get(sizes::rotation(s), x + r * quads::vectors);
       if constexpr (Rows > 1) {
         sink(4 * q, x);
       } else {

@@ -50,7 +50,7 @@ template <element T> class host_chunk {
     visit_blocks([&](uint32_t first, auto n) {
       word x[block];
       std::memcpy(x, row + width * first, width * n);
-      for (uint32_t i = 0; i < n; ++i) x[i] = std::rotl(x[i], static_cast<int>(shape_.turn()));
+      for (uint32_t i = 0; i < n; ++i) x[i] = std::rotl(x[i], static_cast<int>(shape_.rotation()));
       for (uint32_t p = 0; p < shape_.planes(); ++p) {
         uint8_t plane[block];
         for (uint32_t i = 0; i < n; ++i) plane[i] = static_cast<uint8_t>(x[i] >> 8 * (width - 1 - p));
@@ -68,7 +68,7 @@ template <element T> class host_chunk {
     shape_.header |= shape::make_header(true, false, false, 0, heads);
   }
   bool give_values(std::byte* row) noexcept {
-    const auto turn = static_cast<int>(shape_.turn());
+    const auto rotation = static_cast<int>(shape_.rotation());
     if (shape_.has_heads()) {
       if ((heads_[0] & 1) == 0 || !has_ones(heads_, shape_.values, shape_.heads())) return false;
       spread<ones::changes>(as_bytes(heads_), as_bytes(kept_), as_bytes(kept_ + shape_.heads()), upper_bytes());
@@ -81,7 +81,7 @@ template <element T> class host_chunk {
         for (uint32_t i = 0; i < n; ++i) {
           word value = 0;
           for (const uint8_t(&plane)[block] : bytes) value = static_cast<word>(value << (width > 1 ? 8 : 0) | plane[i]);
-          x[i] = std::rotr(value, turn);
+          x[i] = std::rotr(value, rotation);
         }
         std::memcpy(row + width * first, x, width * n);
       });
@@ -189,8 +189,8 @@ template <element T> class host_chunk {
     at = append(at, made_.words, 4 * words);
     for (uint32_t p = 0; p < shape_.parts(); ++p) {
       if (shape_.coded(p)) continue;
-      if (shape_.stored_narrow(p)) narrow_plane(part(p), shape_.values, made_.words);
-      at = append(at, shape_.stored_narrow(p) ? static_cast<const void*>(made_.words) : part(p),
+      if (shape_.narrow_if_stored(p)) narrow_plane(part(p), shape_.values, made_.words);
+      at = append(at, shape_.narrow_if_stored(p) ? static_cast<const void*>(made_.words) : part(p),
                   4 * shape_.stored_words(p));
     }
     return static_cast<uint32_t>(at - to);
@@ -255,7 +255,7 @@ template <element T> class host_chunk {
     for (uint32_t p = 0; p < shape_.parts(); ++p) {
       if (!shape_.coded(p)) {
         const std::byte* const from = skip(shape_.stored_words(p));
-        if (shape_.stored_narrow(p)) {
+        if (shape_.narrow_if_stored(p)) {
           std::memcpy(read_.turned, from, 4 * shape_.stored_words(p));
           widen_plane(read_.turned, shape_.values, part(p));
         } else if (shape_.bytes(p) != 0) {

@@ -4,14 +4,14 @@
 #include <tuck/codec/block.cuh>
 #include <tuck/codec/huffman/decoder.cuh>
 #include <tuck/codec/huffman/huffman.hpp>
-#include <tuck/codec/huffman/splitter.cuh>
+#include <tuck/codec/huffman/plane_parts.cuh>
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
 // Encodes a row in shared memory, at a multiple of 16. The row must not be changed from outside until `pack` ends.
 // Values take at most tile_bytes.
-template <element T, int Threads, uint32_t RowBytes> class block_encoder : block_sizes<T, Threads> {
-  using splitter = block_splitter<T, Threads, RowBytes>;
+template <element T, int Threads, uint32_t RowBytes> class huffman_encoder : block_sizes<T, Threads> {
+  using plane_parts = block_plane_parts<T, Threads, RowBytes>;
   using sizes = block_sizes<T, Threads>;
   using sizes::coded_parts, sizes::warps, sizes::width;
   using typename sizes::four;
@@ -23,7 +23,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
   static constexpr int registers = 128;
 
   struct TempStorage {
-    typename splitter::TempStorage parts;
+    typename plane_parts::TempStorage parts;
     union {
       alignas(16) uint32_t staged[staged_words];
       warp_symbols symbols[warps];  // used before `staged`, while codes are made
@@ -43,7 +43,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
     uint32_t joins;  // Are streams written apart and then joined, in place of the upper bytes?
   };
 
-  __device__ block_encoder(TempStorage& temp, std::byte* row) : temp_(temp), parts_(temp.parts, row) {}
+  __device__ huffman_encoder(TempStorage& temp, std::byte* row) : temp_(temp), parts_(temp.parts, row) {}
 
   // Returns the size of the encoded row in bytes.
   __device__ uint32_t measure(const huffman<T>&, const row_sections& sections) {
@@ -76,7 +76,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
 #pragma unroll 1
     for (uint32_t left = temp_.stored; left != 0; left &= left - 1) {
       const uint32_t p = lowest(left), words = temp_.part[p].stored_words;
-      if (s.stored_narrow(p))
+      if (s.narrow_if_stored(p))
         write_narrow(temp_.part[p].words, (s.values + 3) / 4, to + at);
       else
         copy(to + at, temp_.part[p].words, words);
@@ -276,7 +276,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_encoder : block
   }
 
   TempStorage& temp_;
-  splitter parts_;
+  plane_parts parts_;
   uint32_t bits_ = 0;  // of this thread's stream
 };
 
@@ -285,7 +285,7 @@ namespace tuck::inline TUCK_ABI {
 
 template <element T, int Threads> class block_codec<huffman<T>, Threads> {
   static constexpr uint32_t row_bytes = tile_bytes + 32;
-  using encoder = huffman_format::block_encoder<T, Threads, row_bytes>;
+  using encoder = huffman_format::huffman_encoder<T, Threads, row_bytes>;
 
  public:
   using tile = block_tile<T, Threads>;
@@ -317,7 +317,7 @@ template <element T, int Threads> class block_codec<huffman<T>, Threads> {
 
 template <element T, int Threads> class block_decoder<huffman<T>, Threads> {
   static constexpr uint32_t row_bytes = tile_bytes + 32;
-  using decoder = huffman_format::block_decoder<T, Threads, row_bytes>;
+  using decoder = huffman_format::huffman_decoder<T, Threads, row_bytes>;
 
  public:
   static constexpr int registers = decoder::registers;

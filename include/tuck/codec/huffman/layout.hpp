@@ -131,8 +131,17 @@ TUCK_HD constexpr bool may_want_heads(uint32_t heads, uint32_t pairs) noexcept {
 struct shape {
   uint32_t width;  // bytes of a value, including dropped planes
   uint32_t values;
-  uint32_t sides;                                // bytes, a multiple of 4
-  uint32_t header = 0, shortest = 0, edges = 0;  // `shortest` in bits, `edges` in bytes
+  uint32_t sides;  // bytes, a multiple of 4
+  // `shortest` in bits, `edges` in bytes. The two words of a chunk:
+  //
+  //    31           16  15  14     12     11     10     9       8    7         0
+  //   +---------------+----+---------+---------+------+--------+-------+---------+
+  //   |     heads     | 0  | dropped | rotated | wide | narrow | heads?| coded[] |   header
+  //   +---------------+----+---------+---------+------+--------+-------+---------+
+  //   |       edges        |                  shortest / 2                       |   sizes
+  //   +--------------------+-----------------------------------------------------+
+  //    31               15  14                                                  0
+  uint32_t header = 0, shortest = 0, edges = 0;
 
   TUCK_HD constexpr void read(uint32_t first, uint32_t second) noexcept {
     header = first;
@@ -155,7 +164,7 @@ struct shape {
   }
 
   // Returns how far values are rotated to the left, in bits, so that the upper byte is used.
-  TUCK_HD constexpr uint32_t turn() const noexcept { return rotated() ? 1 : 8 * dropped(); }
+  TUCK_HD constexpr uint32_t rotation() const noexcept { return rotated() ? 1 : 8 * dropped(); }
   TUCK_HD constexpr uint32_t planes() const noexcept { return width - dropped(); }
   TUCK_HD constexpr uint32_t parts() const noexcept { return upper_part + planes(); }
   static constexpr uint32_t head_words = 2;
@@ -172,12 +181,13 @@ struct shape {
   TUCK_HD constexpr uint32_t symbols(uint32_t part) const noexcept {
     return part < nibble_parts ? 2 * bytes(part) : bytes(part);
   }
-  TUCK_HD constexpr bool stored_narrow(uint32_t part) const noexcept {
+  // Returns whether a part takes seven bits a value if it is stored; coded parts never do.
+  TUCK_HD constexpr bool narrow_if_stored(uint32_t part) const noexcept {
     return narrow() && part + 1 == parts() && part > upper_part;
   }
   // Returns the words that a part takes if it is stored.
   TUCK_HD constexpr uint32_t stored_words(uint32_t part) const noexcept {
-    if (!stored_narrow(part)) return words(part);
+    if (!narrow_if_stored(part)) return words(part);
     const uint32_t tail = (values % 32 + 3) / 4;
     return values / 32 * 7 + (tail < 7 ? tail : 7);
   }

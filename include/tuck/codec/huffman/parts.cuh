@@ -49,21 +49,21 @@ template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) quad {
       return static_cast<typename uint_of_size<Width>::type>(w[k * Width / 4] >> (8 * Width * k % 32));
   }
 
-  // Rotates each value left by `turn` bits (0, 1, or those of whole bytes) and converts the values to words of planes.
-  __device__ void to_planes(uint32_t turn) {
+  // Rotates values left by `rotation` bits (0, 1, or those of whole bytes) and converts them to words of planes.
+  __device__ void to_planes(uint32_t rotation) {
     if constexpr (Width == 2) {
-      const bool rotates = turn == 1;
+      const bool rotates = rotation == 1;
       const uint32_t signs = device::byte_signs<0x7531>(w[0], w[1]);
       const uint32_t a = w[0] << (rotates ? 1 : 0), b = w[1] << (rotates ? 1 : 0);
       w[0] = device::select_bits(rotates ? 0x01010101 : 0, signs, device::byte_perm<0x6420>(a, b));
-      w[1] = device::byte_perm(a, b, turn < 8 ? 0x7531 : 0x6420);  // then the lower plane, which is dropped, is wrong
+      w[1] = device::byte_perm(a, b, rotation < 8 ? 0x7531 : 0x6420);  // 0x6420: the lower plane is dropped, so wrong
     } else {
-      rotate_right(w, 8 * Width - turn);
+      rotate_right(w, 8 * Width - rotation);
       transpose<false>();
     }
   }
   // Undoes to_planes.
-  __device__ void from_planes(uint32_t turn) {
+  __device__ void from_planes(uint32_t rotation) {
     if constexpr (Width == 2) {
       const uint32_t low = device::byte_perm<0x5140>(w[0], w[1]);
       w[1] = device::byte_perm<0x7362>(w[0], w[1]);
@@ -71,7 +71,7 @@ template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) quad {
     } else {
       transpose<true>();
     }
-    rotate_right(w, turn);
+    rotate_right(w, rotation);
   }
 
  private:
@@ -94,19 +94,19 @@ template <uint32_t Width> struct quad_row {
   quad<Width> at[quads];
 
   // Converts values to words of planes.
-  __device__ void set(uint32_t turn, const device::vec128* x) {
+  __device__ void set(uint32_t rotation, const device::vec128* x) {
 #pragma unroll
     for (uint32_t q = 0; q < quads; ++q) {
 #pragma unroll
       for (uint32_t k = 0; k < Width; ++k) at[q].w[k] = x[(Width * q + k) / 4].w[(Width * q + k) % 4];
-      at[q].to_planes(turn);
+      at[q].to_planes(rotation);
     }
   }
   // Converts words of planes to values.
-  __device__ void get(uint32_t turn, device::vec128* x) {
+  __device__ void get(uint32_t rotation, device::vec128* x) {
 #pragma unroll
     for (uint32_t q = 0; q < quads; ++q) {
-      at[q].from_planes(turn);
+      at[q].from_planes(rotation);
 #pragma unroll
       for (uint32_t k = 0; k < Width; ++k) x[(Width * q + k) / 4].w[(Width * q + k) % 4] = at[q].w[k];
     }
@@ -126,8 +126,8 @@ template <element T, int Threads> struct block_sizes {
   static constexpr bool may_have_heads = width > 1;
   using scan = device::block_scan<Threads>;
   using four = quad<width>;
-  // Returns shape::turn(), as a constant if values have one byte.
-  __device__ static uint32_t turn(const shape& s) { return width > 1 ? s.turn() : 0; }
+  // Returns shape::rotation(), as a constant if values have one byte.
+  __device__ static uint32_t rotation(const shape& s) { return width > 1 ? s.rotation() : 0; }
   static_assert(coded_parts <= most_coded);
   static_assert(Threads >= 128 && Threads <= 1024, "tuck: huffman wants blocks of 128 to 1024 threads");
 };

@@ -146,7 +146,13 @@ template <uint32_t Symbols> class warp_code_maker {
   }
 
  private:
-  // Huffman's algorithm, one symbol per lane.
+  // Huffman's algorithm, one symbol per lane. room.of_symbol has the symbols that occur. Then each lane has the key of
+  // a tree, named by the lane of one of its symbols, or all ones:
+  //
+  //    31              9 8            0      31                     5 4           0
+  //   +-----------------+--------------+    +------------------------+-------------+
+  //   |      count      |    symbol    |    |    count of the tree   |    lane     |
+  //   +-----------------+--------------+    +------------------------+-------------+
   __device__ static uint32_t few(const warp_lengths<each>& all, uint32_t rank, uint32_t present, uint32_t* entries,
                                  warp_symbols& room) {
     const uint32_t lane = device::lane_id();

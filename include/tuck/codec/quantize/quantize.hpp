@@ -9,7 +9,7 @@
 // codes are stored with the fewest bits that hold them. The method is related to cuSZ (Tian et al., PACT 2020) and
 // cuSZp (Huang et al., SC 2023). A chunk of n values has
 //
-//   groups   the n codes in the format of bitpack/groups.hpp. The field `more` of that format is the number of
+//   groups   the n codes in the format of bitpack/groups.hpp. The field `extra` of that format is the number of
 //            exceptions. quantizer.hpp has the widths that decoders accept
 //   side     the side stream: exponent and exceptions (quantizer.hpp)
 //

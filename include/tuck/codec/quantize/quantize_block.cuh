@@ -87,7 +87,7 @@ template <floating_element T, int Threads> class block_decoder<quantize<T>, Thre
     const word zero = pointwise ? word{0} : steps::zero;
     if (!codec.is_usable() || size > quantize<T>::limit(count) || !groups_.open(from, size, count, max_width, zero))
       return status::bad_payload;
-    const uint32_t exceptions = groups_.more(), end = groups_.end();
+    const uint32_t exceptions = groups_.extra(), end = groups_.end();
     const quantize_side<T> side = codec.side();
     if (end + side.bytes(exceptions) != size) return status::bad_payload;
     const std::byte* const of_side = groups_.encoded() + end;

@@ -11,15 +11,15 @@
 namespace tuck::inline TUCK_ABI {
 
 /// The mask format of rle and rle_zero.
-template <class C, int Threads> struct block_rle_mask {
-  using T = value_t<C>;
+template <element T, uint32_t Kinds, int Threads> struct block_rle_mask {
+  using C = rle<T>;  // both have the same layout
   using masks = block_masks<T, Threads>;
   using sums = typename masks::sums;
   using tile = typename masks::tile;
 
   using scan = device::block_scan<Threads>;
 
-  static constexpr uint32_t kinds = C::kinds;
+  static constexpr uint32_t kinds = Kinds;
   static constexpr uint32_t warps = Threads / device::warp_size;
   static constexpr uint32_t groups = tile::capacity / C::group;
   static constexpr uint32_t rounds = ceil_div(groups, uint32_t{Threads});  // groups per thread, Threads apart
@@ -88,6 +88,12 @@ template <class C, int Threads> struct block_rle_mask {
   __device__ static uint32_t write_levels(TempStorage& temp, uint32_t kind, uint32_t count) {
     const auto* const mask = reinterpret_cast<const uint32_t*>(temp.mask);
     auto* const head = reinterpret_cast<uint32_t*>(temp.levels);
+    // `before` and `total` count two levels at once:
+    //
+    //    31             16 15              0
+    //   +-----------------+-----------------+
+    //   |   bytes of L1   |   bytes of L0   |
+    //   +-----------------+-----------------+
     uint32_t l1[rounds], before[rounds], total = 0;
 #pragma unroll
     for (uint32_t r = 0; r < rounds; ++r) {
@@ -168,7 +174,14 @@ template <class C, int Threads> struct block_rle_mask {
   }
 };
 
-template <element T, int Threads> struct block_mask<rle<T>, Threads> : block_rle_mask<rle<T>, Threads> {};
-template <element T, int Threads> struct block_mask<rle_zero<T>, Threads> : block_rle_mask<rle_zero<T>, Threads> {};
+template <element T, int Threads>
+struct block_codec<rle<T>, Threads> : block_mask_codec<rle<T>, block_rle_mask<T, rle<T>::kinds, Threads>, Threads> {
+  using block_mask_codec<rle<T>, block_rle_mask<T, rle<T>::kinds, Threads>, Threads>::block_mask_codec;
+};
+template <element T, int Threads>
+struct block_codec<rle_zero<T>, Threads>
+    : block_mask_codec<rle_zero<T>, block_rle_mask<T, rle_zero<T>::kinds, Threads>, Threads> {
+  using block_mask_codec<rle_zero<T>, block_rle_mask<T, rle_zero<T>::kinds, Threads>, Threads>::block_mask_codec;
+};
 
 }  // namespace tuck::inline TUCK_ABI

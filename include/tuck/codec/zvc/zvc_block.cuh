@@ -7,7 +7,7 @@
 namespace tuck::inline TUCK_ABI {
 
 /// The mask format of zvc.
-template <element T, int Threads> struct block_mask<zvc<T>, Threads> {
+template <element T, int Threads> struct block_zvc_mask {
   using masks = block_masks<T, Threads>;
   struct TempStorage {
     typename masks::TempStorage of_masks;
@@ -33,6 +33,11 @@ template <element T, int Threads> struct block_mask<zvc<T>, Threads> {
     mask.template load<Full>(from, values_begin);
     return true;
   }
+};
+
+template <element T, int Threads>
+struct block_codec<zvc<T>, Threads> : block_mask_codec<zvc<T>, block_zvc_mask<T, Threads>, Threads> {
+  using block_mask_codec<zvc<T>, block_zvc_mask<T, Threads>, Threads>::block_mask_codec;
 };
 
 }  // namespace tuck::inline TUCK_ABI

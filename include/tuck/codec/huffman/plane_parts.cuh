@@ -7,7 +7,7 @@ namespace tuck::inline TUCK_ABI::huffman_format {
 
 // Splits a row in shared memory, at a multiple of 16. The planes below the upper one overwrite the values, and the
 // edges the side streams.
-template <element T, int Threads, uint32_t RowBytes> class block_splitter : block_sizes<T, Threads> {
+template <element T, int Threads, uint32_t RowBytes> class block_plane_parts : block_sizes<T, Threads> {
   using sizes = block_sizes<T, Threads>;
   using sizes::byte_parts, sizes::may_have_heads, sizes::most_values, sizes::warps, sizes::width;
   using typename sizes::four;
@@ -32,7 +32,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
     device::uninitialized<shape> of_chunk;
   };
 
-  __device__ block_splitter(TempStorage& temp, std::byte* row) : temp_(temp), row_(row) {}
+  __device__ block_plane_parts(TempStorage& temp, std::byte* row) : temp_(temp), row_(row) {}
 
   // Splits the row and counts the symbols of all parts that may be coded. The last warp converts the side streams.
   __device__ void split(const row_sections& sections) {
@@ -116,7 +116,7 @@ template <element T, int Threads, uint32_t RowBytes> class block_splitter : bloc
   }
   __device__ four planes(const shape& s, uint32_t q) const {
     four x = four::load(row_, q);
-    x.to_planes(sizes::turn(s));
+    x.to_planes(sizes::rotation(s));
     return x;
   }
 

@@ -1,0 +1,47 @@
+// Gaps by blocks against the scalar codec: its bytes, its verdict on anything.
+#include "support/block_payloads.hpp"
+
+namespace tuck::test {
+namespace {
+
+template <class C> class gaps_block : public block_against_scalar<C> {};
+using gaps_types = ::testing::Types<gaps<uint8_t>, gaps<bf16>, gaps<double>>;
+TYPED_TEST_SUITE(gaps_block, gaps_types);
+
+// Up to a quarter of non-zero values, and one more.
+TYPED_TEST(gaps_block, encodes_to_the_scalar_codec_s_bytes) {
+  std::mt19937_64 random(81);
+  for_schedules(2, [&] {
+    for (const uint32_t count : {1u, 3u, 4u, 129u, this->capacity - 1, this->capacity})
+      for (const uint32_t ones : {0u, 1u, count / 40, count / 4, count / 4 + 1}) {
+        std::vector<value_t<TypeParam>> values(count);
+        for (uint32_t i = 0; i < ones && i < count; ++i) values[i] = non_zero<value_t<TypeParam>>(random);
+        std::shuffle(values.begin(), values.end(), random);
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)) << count << ' ' << ones;
+      }
+  });
+}
+
+TYPED_TEST(gaps_block, decodes_with_the_scalar_codec_s_verdict) {
+  std::mt19937_64 random(82);
+  std::vector<std::vector<std::byte>> encoded;
+  std::vector<uint32_t> counts;
+  for (int round = 0; round < (brief ? 100 : 400); ++round) {
+    const uint64_t count = 1 + random() % (round % 64 == 0 ? this->capacity : 300);
+    auto bytes = this->encode(sample<TypeParam>::tensor(count, .8 + round % 3 * .1, pattern::iid, random()));
+    const auto in_front = std::min<size_t>(bytes.size(), 12);
+    for (uint64_t changes = random() % 3; changes-- > 0 && !bytes.empty();)
+      bytes[random() % (random() % 2 == 0 ? in_front : bytes.size())] ^= static_cast<std::byte>(1 << random() % 8);
+    encoded.push_back(std::move(bytes));
+    counts.push_back(static_cast<uint32_t>(count));
+  }
+  for_schedules(2, [&] {
+    int accepted = 0;
+    ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<128>(encoded, counts, accepted));
+    EXPECT_GT(accepted, static_cast<int>(encoded.size() / 5));
+    EXPECT_LT(accepted, static_cast<int>(encoded.size()));
+  });
+}
+
+}  // namespace
+}  // namespace tuck::test
