@@ -33,7 +33,8 @@
 //       multiprocessor has the memory
 //   static constexpr bool keeps_tile
 //       false: `write` gets something else than a tile, whose value_of(r, k) returns the k-th value of the 16 bytes
-//       of this thread in row r. So no registers hold the values after measure, which may change the tile
+//       of this thread in row r. So no registers hold the values after measure, which may change the tile. Lossy
+//       codecs that block_encode takes have it: `write` then gets the values before approximate
 //   static constexpr bool reads_global
 //       true: `from` is global memory that no thread writes, readable up to the next multiple of 16
 //   static constexpr int registers

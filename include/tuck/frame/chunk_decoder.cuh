@@ -82,14 +82,15 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
     return temp_.verdict[slot];
   }
 
-  // Decodes a bare chunk.
+  // Decodes a bare chunk, which has the values if it is as large as they are.
   __device__ status decode(const C& codec, const_bytes encoded, uint32_t count, output& out) {
-    if (encoded.size() > tile_bytes) return status::bad_payload;
-    if constexpr (!detail::reads_global<coder>) {
+    if (encoded.size() > count * sizeof(T)) return status::bad_payload;
+    const bool is_raw = encoded.size() == count * sizeof(T);
+    if (!detail::reads_global<coder> && !is_raw) {
       copy_to_shared<Threads>(temp_.block.room[0], encoded);
       device::sync_block();
     }
-    return read(codec, encoded, count, 0, out);
+    return restore(codec, {is_raw ? chunk_kind::raw : chunk_kind::encoded, count, encoded}, 0, out);
   }
 
   // Gives `out` the same bits for each of `values` values.
