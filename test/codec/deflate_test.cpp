@@ -216,7 +216,7 @@ TEST(deflate, the_index_is_small) {
 TEST(deflate, codes_have_ten_bits_at_most) {
   const auto encoded = encoded_chunk(values_of<uint8_t>(chunk_of(chunk_content::fibonacci, 16'000)));
   ASSERT_FALSE(encoded.empty());
-  bit_input in(deflate<uint8_t>::stream_of(encoded));
+  bit_reader in(deflate<uint8_t>::stream_of(encoded));
   block codes;
   ASSERT_EQ(codes.read(in, false), status::ok);
   EXPECT_TRUE(codes.is_final);
@@ -273,7 +273,7 @@ TEST(deflate, tokens_are_those_of_the_layout) {
       std::vector<uint32_t> begins{0};
       for (const uint32_t cells : index.cells) begins.push_back(begins.back() + cells * cell_bytes);
       begins.pop_back();
-      bit_input in(deflate<float>::stream_of(encoded));
+      bit_reader in(deflate<float>::stream_of(encoded));
       block codes;
       ASSERT_EQ(codes.read(in, false), status::ok);
       codes.fill(0, 1);

@@ -34,7 +34,7 @@
 //   quantizer (Quantizer)                    word, code, value, wide_value, from_chain
 //   values of a chunk (Values)               value_of
 //   instructions (Cpu)                       add_differences, find_range, mask_of, merge, pack, popcount, row, shift,
-//       spread, subtract, sum_words, take, take_fields
+//       spread, subtract, sum_words, take_fields
 //   bits of inflate (Input)                  align, drop, overrun, peek, refill, refilled_bits, take
 //   values to encode on the host (Chunks)    take, flags, base_digest, result_digest
 //   job of a kernel (Job, ItemJob)           at, base, base_values, capacity, codec, first_value, frame,

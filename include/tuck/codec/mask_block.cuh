@@ -15,6 +15,7 @@
 
 #include <tuck/codec/block.cuh>
 #include <tuck/core/bit_lanes.cuh>
+#include <tuck/core/block_reduce.cuh>
 #include <tuck/core/masks.hpp>
 
 namespace tuck::inline TUCK_ABI {
@@ -36,12 +37,12 @@ template <element T, int Threads> class block_masks {
   static constexpr int words = ceil_div(rows, rows_a_word);
   static constexpr uint32_t group = row_bits < 8 ? 8 / row_bits : 1;  // lanes whose bits share a byte
   static constexpr uint32_t row_bytes = device::warp_size * row_bits / 8;
-  static constexpr uint32_t warps = Threads / device::warp_size;
+  using of_warps = device::block_reduce<Threads>;
   using piece = std::conditional_t<field == 16, uint16_t, uint8_t>;  // the bits of a group in a row
 
  public:
   struct TempStorage {
-    uint32_t of_warp[warps];
+    typename of_warps::TempStorage ones;
     uint32_t selector[sizeof(T) == 1 ? 16 : 1];  // byte_perm selectors for each value of four bits
   };
 
@@ -128,10 +129,10 @@ template <element T, int Threads> class block_masks {
   };
   __device__ static sums sum_warps(TempStorage& temp, uint32_t own) {
     const uint32_t lane = device::lane_id(), warp = device::warp_id();
-    device::shared_place<uint32_t>(temp.of_warp, 4 * warp).put_if<1>(1u >> lane, own);  // lane 0 does
+    device::shared_place<uint32_t>(temp.ones.of_warp, 4 * warp).put_if<1>(1u >> lane, own);  // without a branch
     device::sync_block();
-    const uint32_t seen = temp.of_warp[lane % warps], of_warp = lane < warps ? seen : 0;
-    return {device::warp_sum(lane < warp ? of_warp : 0), device::warp_sum(of_warp)};
+    const uint32_t of_warp = of_warps::get(temp.ones);
+    return {of_warps::sum_before(of_warp), device::warp_sum(of_warp)};
   }
   /// Returns the numbers of ones.
   __device__ sums sum(TempStorage& temp) const { return sum_warps(temp, device::warp_sum(ones())); }

@@ -1,6 +1,7 @@
 // Bit streams, one per thread, and tables, packed values and bit fields in shared memory, without branches.
 #pragma once
 
+#include <tuck/core/bits.hpp>
 #include <tuck/core/device.cuh>
 
 namespace tuck::inline TUCK_ABI::device {
@@ -127,32 +128,6 @@ class codes_to_shared {
  private:
   uint32_t at_, step_, before_ = 0, last_ = 0;  // the 64 bits before the end: those of `before_` are the earlier ones
   uint32_t end_, begin_;                        // positions in bits; the highest 10 bits of `end_` are arbitrary
-};
-
-// Writes a bit stream to shared memory, lowest bit first, word by word. `finish` adds the last, incomplete word.
-class bits_to_shared {
- public:
-  __device__ __forceinline__ bits_to_shared(uint32_t* words, uint32_t first_bit)
-      : at_(static_cast<uint32_t>(__cvta_generic_to_shared(words + first_bit / 32))), fill_(first_bit % 32) {}
-
-  // Appends the first `count` < 32 bits of `bits`; the others must be 0.
-  __device__ __forceinline__ void put(uint32_t bits, uint32_t count) {
-    asm volatile(
-        "{.reg .pred p; .reg .b32 t; shl.b32 t, %3, %1; or.b32 %0, %0, t; add.u32 %1, %1, %4;"
-        " setp.ge.u32 p, %1, 32; @p st.shared.u32 [%2], %0; @p add.u32 %2, %2, 4; @p sub.u32 %1, %1, 32;"
-        " sub.u32 t, %4, %1; @p shr.b32 %0, %3, t;}"
-        : "+r"(word_), "+r"(fill_), "+r"(at_)
-        : "r"(bits), "r"(count)
-        : "memory");
-  }
-  __device__ __forceinline__ void finish() {  // call after a barrier
-    asm volatile("{.reg .pred p; setp.ne.u32 p, %0, 0; @p red.shared.or.b32 [%1], %2;}" ::"r"(fill_), "r"(at_),
-                 "r"(word_)
-                 : "memory");
-  }
-
- private:
-  uint32_t at_, fill_, word_ = 0;
 };
 
 // Reads bits, highest first, from global memory that the kernel does not write. After the last word, it repeats that
@@ -296,6 +271,12 @@ class shared_bit_writer {
         : "memory");
     end_ = end;
   }
+  // The same for a word of 4 or 8 bytes.
+  template <class Word> __device__ __forceinline__ void put_word(Word x, uint32_t bits) {
+    put(static_cast<uint32_t>(x), bits < 32 ? bits : 32);
+    if constexpr (sizeof(Word) == 8)
+      if (bits > 32) put(static_cast<uint32_t>(x >> 32), bits - 32);
+  }
   __device__ __forceinline__ void finish() {
     asm volatile(
         "{.reg .pred p; .reg .b32 t; shf.l.wrap.b32 t, %1, 0, %2; setp.ne.b32 p, t, 0; @p red.shared.or.b32 [%0], "
@@ -326,6 +307,13 @@ __device__ __forceinline__ uint32_t shared_window(const uint32_t* words, uint32_
       : "=r"(x)
       : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(words))), "r"(bit));
   return x;
+}
+// Returns `bits` <= 8 sizeof(Word) bits from bit `bit` on of words in shared memory, as shared_window.
+template <class Word> __device__ Word shared_bits(const uint32_t* words, uint32_t bit, uint32_t bits) {
+  const uint32_t low = shared_window(words, bit) & low_mask(bits);
+  if constexpr (sizeof(Word) == 8)
+    if (bits > 32) return low | static_cast<Word>(shared_window(words, bit + 32) & low_mask(bits - 32)) << 32;
+  return static_cast<Word>(low);
 }
 // If `mask & Bit` is not 0, returns base + (window & field), and removes `width` bits from the window. Otherwise
 // returns `absent`.

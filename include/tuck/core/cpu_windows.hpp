@@ -28,7 +28,8 @@
 //                                stores 1024 + bits bits: `before`, which has bits < 8 bits, then 32 words; then zeros
 #pragma once
 
-#include <tuck/core/bits.hpp>
+#include <tuck/core/bit_reader.hpp>
+#include <tuck/core/zigzag.hpp>
 
 #include <algorithm>
 #include <array>
@@ -97,18 +98,12 @@ struct plain_integers {
     }
     store_unaligned(to + 128, before);
   }
-  // Reads one field of `width` bits. Reads 8 bytes from the byte of its first bit on, or 9 for an 8-byte word.
-  template <class Word> static Word take(const std::byte* from, uint32_t bit, uint32_t width) noexcept {
-    uint64_t x = load_unaligned<uint64_t>(from + bit / 8) >> bit % 8;
-    if (sizeof(Word) == 8) x |= static_cast<uint64_t>(from[bit / 8 + 8]) << 1 << (63 - bit % 8);
-    return static_cast<Word>(x) & (width == 0 ? 0 : ~Word{0} >> (8 * sizeof(Word) - width));
-  }
   template <class Word>
   static void take_fields(const std::byte* from, uint32_t bit, uint32_t width, Word base, std::byte* to) noexcept {
     constexpr uint32_t all = 8 * sizeof(Word);
     if (width != all) {
       for (uint32_t i = 0; i < 32; ++i)
-        store_unaligned(to + i * sizeof(Word), base + take<Word>(from, bit + i * width, width));
+        store_unaligned(to + i * sizeof(Word), base + bits_from<Word>(from, bit + i * width, width));
     } else {  // a loop that compilers vectorize
       from += bit / 8;
       for (uint32_t i = 0; i < 32; ++i) {
@@ -122,7 +117,7 @@ struct plain_integers {
     for (uint32_t i = 0; i < 32; ++i) {
       const auto z = load_unaligned<Word>(words + i * sizeof(Word));
       store_unaligned(words + i * sizeof(Word), first);
-      first += z >> 1 ^ (Word{0} - (z & 1));
+      first += unzigzag(z);
     }
   }
 };

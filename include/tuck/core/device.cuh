@@ -194,14 +194,7 @@ template <uint32_t Selectors> __device__ __forceinline__ uint32_t byte_signs(uin
   constexpr uint32_t of_signs = Selectors | 0x8888;
   return byte_perm<of_signs>(lo, hi);
 }
-/// Returns the bits of a where Mask has ones, and those of b elsewhere.
-template <uint32_t Mask> __device__ __forceinline__ uint32_t select_bits(uint32_t a, uint32_t b) {
-  uint32_t x;
-  asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(x) : "n"(Mask), "r"(a), "r"(b));
-  return x;
-}
-
-/// The same with a mask that is known only at run time.
+/// Returns the bits of a where the mask has ones, and those of b elsewhere.
 __device__ __forceinline__ uint32_t select_bits(uint32_t mask, uint32_t a, uint32_t b) {
   uint32_t x;
   asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(x) : "r"(mask), "r"(a), "r"(b));
@@ -231,12 +224,7 @@ __device__ __forceinline__ uint32_t dot4(uint32_t a, uint32_t b, uint32_t c) {
   asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
   return sum;
 }
-/// Returns c + a * B.
-template <uint32_t B> __device__ __forceinline__ uint64_t add_product(uint64_t c, uint32_t a) {
-  asm("mad.wide.u32 %0, %1, %2, %0;" : "+l"(c) : "r"(a), "n"(B));
-  return c;
-}
-/// The same with a factor that is known only at run time.
+/// Returns c + a * b.
 __device__ __forceinline__ uint64_t add_product(uint64_t c, uint32_t a, uint32_t b) {
   asm("mad.wide.u32 %0, %1, %2, %0;" : "+l"(c) : "r"(a), "r"(b));
   return c;
@@ -367,7 +355,7 @@ __device__ __forceinline__ uint64_t warp_sum(uint64_t v) {
   constexpr uint32_t part = (1u << 27) - 1;
   const uint32_t low = warp_sum(static_cast<uint32_t>(v) & part);
   const uint32_t middle = warp_sum(static_cast<uint32_t>(v >> 27) & part);
-  return add_product<part + 1>(low, middle) + (uint64_t{warp_sum(static_cast<uint32_t>(v >> 54))} << 54);
+  return add_product(low, middle, part + 1) + (uint64_t{warp_sum(static_cast<uint32_t>(v >> 54))} << 54);
 }
 #endif
 /// Returns the sum of the values of the lanes up to and including this one. The whole warp calls it.

@@ -197,12 +197,6 @@ TUCK_HD inline uint32_t float_format<T>::narrow_two(uint32_t low, uint32_t high)
 struct range_keys {
   uint64_t lowest = 0;   ///< complement of the lowest value's key; 0: no finite value seen
   uint64_t highest = 0;  ///< key of the highest value; 0: no finite value seen
-
-  /// Merges another range into this one.
-  TUCK_HD constexpr void add(const range_keys& other) noexcept {
-    lowest = lowest < other.lowest ? other.lowest : lowest;
-    highest = highest < other.highest ? other.highest : highest;
-  }
 };
 
 /// Collects the range of values of type T, given as bit patterns.

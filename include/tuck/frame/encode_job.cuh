@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tuck/codec/block.cuh>
+#include <tuck/core/block_reduce.cuh>
 #include <tuck/frame/format.hpp>
 #include <tuck/frame/look_back.cuh>
 
@@ -93,9 +94,9 @@ template <floating_element T> struct prepass_job {
 template <floating_element T, int Threads> struct block_prepass {
   using tile = block_tile<T, Threads>;
   using key = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-  static constexpr int warps = Threads / device::warp_size;
+  using of_warps = device::block_reduce<Threads, key>;
   struct TempStorage {
-    key of_warp[2 * warps];
+    typename of_warps::TempStorage lowest, highest;
   };
 
   __device__ static void run(TempStorage& temp, const prepass_job<T>& job, uint32_t share, uint32_t shares) {
@@ -111,16 +112,8 @@ template <floating_element T, int Threads> struct block_prepass {
         for (int k = 0; k < tile::per_word; ++k)
           if (tile::first_value(j) + static_cast<uint32_t>(k) < values.count) range.add(tile::value(values.w[j], k));
     }
-    const key lowest = device::warp_max(static_cast<key>(range.lowest));
-    const key highest = device::warp_max(static_cast<key>(range.highest));
-    if (device::lane_id() == 0) {
-      temp.of_warp[device::warp_id()] = lowest;
-      temp.of_warp[warps + device::warp_id()] = highest;
-    }
-    device::sync_block();
+    const range_keys all{of_warps::max(temp.lowest, range.lowest), of_warps::max(temp.highest, range.highest)};
     if (threadIdx.x != 0) return;
-    range_keys all;
-    for (int warp = 0; warp < warps; ++warp) all.add({temp.of_warp[warp], temp.of_warp[warps + warp]});
     if (all.lowest != 0) device::atomic_max(&job.head->range.lowest, all.lowest);
     if (all.highest != 0) device::atomic_max(&job.head->range.highest, all.highest);
   }

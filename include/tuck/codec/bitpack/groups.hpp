@@ -42,6 +42,7 @@
 
 #include <tuck/core/bits.hpp>
 #include <tuck/core/masks.hpp>
+#include <tuck/core/zigzag.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -68,10 +69,6 @@ template <uint32_t Bytes, bool Unsigned = false> struct integer_groups {
   TUCK_HD static constexpr number number_of(bits x) noexcept {
     return Unsigned ? static_cast<number>(x) : static_cast<number>(static_cast<std::make_signed_t<bits>>(x));
   }
-  TUCK_HD static constexpr word zigzag(number d) noexcept {
-    return static_cast<word>(d) << 1 ^ static_cast<word>(d >> (word_bits - 1));
-  }
-  TUCK_HD static constexpr word unzigzag(word z) noexcept { return z >> 1 ^ (word{0} - (z & 1)); }
   // Returns what is stored before the integers of a based group. `anchor` is its least integer, or its greatest one if
   // integers are unsigned; then `least` is the least of these.
   TUCK_HD static constexpr word base_lead(number anchor, word least) noexcept {

@@ -9,6 +9,7 @@
 #include <tuck/codec/bitpack/words_block.cuh>
 #include <tuck/codec/block.cuh>
 #include <tuck/core/bit_lanes.cuh>
+#include <tuck/core/block_reduce.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -19,9 +20,10 @@ class block_groups {
   using word = typename layout::word;
   using shape = typename layout::shape;
   using summary = typename layout::summary;
+  using of_warps = device::block_reduce<Threads>;
+  using leads = device::block_reduce<Threads, word>;
 
   static constexpr uint32_t group = layout::group;
-  static constexpr uint32_t warps = Threads / device::warp_size;
   static constexpr uint32_t of_thread = Capacity / Threads;                // integers of a thread
   static constexpr uint32_t part = of_thread < group ? of_thread : group;  // of these in one group
   static constexpr uint32_t rounds = of_thread / part;                     // groups of a thread
@@ -37,8 +39,8 @@ class block_groups {
   struct TempStorage {
     // The integers, with 16 unused bytes in each 144. Later the encoded chunk, unless it has another place.
     alignas(16) uint32_t words[tile_bytes / 4 * 9 / 8];
-    uint32_t sums[warps];
-    word leads[warps][2];
+    typename of_warps::TempStorage sums;
+    typename leads::TempStorage leads_of_warps[2];
     typename layout::offsets at;  // uniform; kept here to save registers
     uint32_t head;
   };
@@ -74,8 +76,8 @@ class block_groups {
         firsts = most(firsts, highest_integer - end);
         bases = most(bases, end);
       } else {
-        if (rank() == 0 && differences) firsts |= layout::zigzag(of_group[r].first);
-        bases |= layout::zigzag(of_group[r].anchor());
+        if (rank() == 0 && differences) firsts |= zigzag(of_group[r].first);
+        bases |= zigzag(of_group[r].anchor());
       }
     }
     block_reduce(firsts, bases);
@@ -92,22 +94,19 @@ class block_groups {
       const shape coding =
           layout::choose(of_group[r], popcount(of_group[r].non_zeros), first_bits, base_bits, differences).coding;
       mine.form = coding.byte;
-      mine.base = coding.base(coding.is_difference() ? layout::zigzag(of_group[r].first)
-                                                     : layout::base_lead(of_group[r].anchor(), least_end),
-                              least_end);
+      mine.base = coding.base(
+          coding.is_difference() ? zigzag(of_group[r].first) : layout::base_lead(of_group[r].anchor(), least_end),
+          least_end);
       if (rank() == 0) counts += mine.counts(first_bits, base_bits);
     }
     const uint32_t up_to = device::warp_inclusive_sum(counts);
-    if (device::lane_id() == device::warp_size - 1) temp_.sums[device::warp_id()] = up_to;
-    device::sync_block();
-    const uint32_t of_warp = device::lane_id() < warps ? temp_.sums[device::lane_id()] : 0;
+    const uint32_t of_warp = of_warps::exchange(temp_.sums, up_to, device::warp_size - 1);
     const uint32_t groups = device::byte_perm(of_warp, 0, 0x4342), bits = of_warp & 0xffffu;
-    const bool is_before = device::lane_id() < device::warp_id();
     const uint32_t all_groups = device::warp_sum(groups);  // [31:16]: sparse groups
     const auto at = layout::offsets_of(count, all_groups & 0xffffu, all_groups >> 16, device::warp_sum(bits));
     if (at.end + bytes_after > limit) return incompressible;
-    const uint32_t groups_before = device::warp_sum(is_before ? groups : 0), own_before = up_to - counts;
-    bits_before_ = device::warp_sum(is_before ? bits : 0) + (own_before & 0xffffu);
+    const uint32_t groups_before = of_warps::sum_before(groups), own_before = up_to - counts;
+    bits_before_ = of_warps::sum_before(bits) + (own_before & 0xffffu);
     groups_before_ = groups_before + device::byte_perm(own_before, 0, 0x4342);
     if constexpr (team > 1) {  // the sums before the group, not before the thread
       const int first = static_cast<int>(device::lane_id() / team * team);
@@ -220,7 +219,7 @@ class block_groups {
       }
       first = device::shfl(first, static_cast<int>(device::lane_id() / team * team));
     }
-    return {e.lowest, e.highest, first, layout::zigzag(e.least_step) | layout::zigzag(e.most_step), e.non_zeros};
+    return {e.lowest, e.highest, first, zigzag(e.least_step) | zigzag(e.most_step), e.non_zeros};
   }
   // Finds the extremes of the integers that this thread has of a group, from 16 bytes number `begin` on.
   __device__ extremes find_extremes(uint32_t begin, bool differences) const {
@@ -265,16 +264,11 @@ class block_groups {
 
   // Reduces over all threads, for all threads: OR, or the maximum of unsigned integers. Has a barrier.
   __device__ void block_reduce(word& a, word& b) {
-    a = reduce(a);
-    b = reduce(b);
-    if (device::lane_id() == 0) {
-      temp_.leads[device::warp_id()][0] = a;
-      temp_.leads[device::warp_id()][1] = b;
-    }
+    leads::set(temp_.leads_of_warps[0], reduce(a));
+    leads::set(temp_.leads_of_warps[1], reduce(b));
     device::sync_block();
-    const bool there = device::lane_id() < warps;
-    a = reduce(there ? temp_.leads[device::lane_id()][0] : 0);
-    b = reduce(there ? temp_.leads[device::lane_id()][1] : 0);
+    a = reduce(leads::get(temp_.leads_of_warps[0]));
+    b = reduce(leads::get(temp_.leads_of_warps[1]));
   }
   __device__ static word reduce(word x) {
     if constexpr (Unsigned)
@@ -315,7 +309,7 @@ class block_groups {
     // The end of the group, or the first integer of a difference group.
     const auto lead = static_cast<number>(mine.base + (Unsigned ? (word{1} << width) - 1 : 0));
     if (rank() == 0 && lead_bits != 0)
-      put_wide(out, mine.is_difference() ? layout::zigzag(lead) : layout::base_lead(lead, temp_.head >> 16), lead_bits);
+      out.put_word(mine.is_difference() ? zigzag(lead) : layout::base_lead(lead, temp_.head >> 16), lead_bits);
     // Writes as many integers at once as fit in 32 bits.
     if constexpr (Unsigned) {
       if (mine.is_sparse())
@@ -356,7 +350,7 @@ class block_groups {
 #pragma unroll
         for (uint32_t i = 0; i < in_quad; ++i) {
           const U now = x[i];
-          x[i] = integer_groups<sizeof(U)>::zigzag(static_cast<std::make_signed_t<U>>(now - last));
+          x[i] = zigzag(now - last);
           last = now;
         }
       }
@@ -367,7 +361,7 @@ class block_groups {
 #pragma unroll
       for (uint32_t i = 0; i < in_quad; i += Together) {
         if constexpr (sizeof(U) == 8) {
-          if (!sparse || x[i] != 0) put_wide(out, x[i] - base, i == 0 ? width - skipped : width);
+          if (!sparse || x[i] != 0) out.put_word(x[i] - base, i == 0 ? width - skipped : width);
         } else if (sparse) {
           uint32_t piece = 0, bits = 0;
 #pragma unroll
@@ -384,11 +378,6 @@ class block_groups {
         }
       }
     }
-  }
-  __device__ static void put_wide(device::shared_bit_writer& out, word x, uint32_t bits) {
-    out.put(static_cast<uint32_t>(x), bits < 32 ? bits : 32);
-    if constexpr (sizeof(word) == 8)
-      if (bits > 32) out.put(static_cast<uint32_t>(x >> 32), bits - 32);
   }
 
   TempStorage& temp_;

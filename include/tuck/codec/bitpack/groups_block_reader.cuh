@@ -8,6 +8,7 @@
 #include <tuck/codec/bitpack/words_block.cuh>
 #include <tuck/codec/block.cuh>
 #include <tuck/core/bit_lanes.cuh>
+#include <tuck/core/block_reduce.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -19,9 +20,9 @@ class block_group_reader {
   using word = typename layout::word;
   using shape = typename layout::shape;
   using tile = Tile;
+  using of_warps = device::block_reduce<Threads>;
 
   static constexpr uint32_t group = layout::group;
-  static constexpr uint32_t warps = Threads / device::warp_size;
   static constexpr uint32_t most_groups = tile::capacity / group;
   static constexpr uint32_t each = ceil_div(most_groups, uint32_t{Threads});  // groups of a thread
   static constexpr uint32_t in_lane = tile::lane_values;                      // integers per 16 bytes of output
@@ -47,7 +48,7 @@ class block_group_reader {
   struct TempStorage {
     entry of_group[most_groups];
     uint32_t selectors[Bytes == 8 ? 1 : 16];  // selectors_of() for each value of four bits
-    uint32_t sparse[warps], bits[warps];
+    typename of_warps::TempStorage sparse, bits;
     uint32_t payload, end;  // offsets in bytes; uniform, kept here to save registers
   };
 
@@ -74,16 +75,17 @@ class block_group_reader {
     own_groups own;
     if (takes_part()) {
       find_shapes(own, words, shapes);
-    } else if (device::lane_id() == 0) {
-      temp_.sparse[device::warp_id()] = temp_.bits[device::warp_id()] = 0;
+    } else {
+      of_warps::set(temp_.sparse, 0);
+      of_warps::set(temp_.bits, 0);
     }
     device::sync_block();
-    const uint32_t sparse_of_warp = device::lane_id() < warps ? temp_.sparse[device::lane_id()] : 0;
+    const uint32_t sparse_of_warp = of_warps::get(temp_.sparse);
     const uint32_t sparse_groups = device::warp_sum(sparse_of_warp);
     if (size < masks + 4 * sparse_groups) return false;
-    if (takes_part()) find_sizes(own, masks / 4 + sum_before(sparse_of_warp), max_width);
+    if (takes_part()) find_sizes(own, masks / 4 + of_warps::sum_before(sparse_of_warp), max_width);
     device::sync_block();
-    const uint32_t bits_of_warp = device::lane_id() < warps ? temp_.bits[device::lane_id()] : 0;
+    const uint32_t bits_of_warp = of_warps::get(temp_.bits);
     const uint32_t payload_bits = device::warp_sum(bits_of_warp);
     const auto at = layout::offsets_of(count, non_zero_groups, sparse_groups, payload_bits);
     if (bad | (payload_bits >= too_many) | (at.end > size)) return false;
@@ -91,7 +93,7 @@ class block_group_reader {
       temp_.payload = at.payload;
       temp_.end = at.end;
     }
-    if (takes_part()) put_entries(own, at.payload, sum_before(bits_of_warp));
+    if (takes_part()) put_entries(own, at.payload, of_warps::sum_before(bits_of_warp));
     device::sync_block();
     return true;
   }
@@ -157,10 +159,6 @@ class block_group_reader {
   }
   // Returns whether this warp has groups.
   __device__ static bool takes_part() { return device::warp_id() * (device::warp_size * each) < most_groups; }
-  // Returns the sum over the warps before this one. Lane i has the value of warp i.
-  __device__ static uint32_t sum_before(uint32_t of_warp) {
-    return device::warp_sum(device::lane_id() < device::warp_id() ? of_warp : 0);
-  }
 
   __device__ void find_shapes(own_groups& own, uint32_t words, uint32_t shapes) {
     const uint32_t first = threadIdx.x * each, w = first / 32, bits = w < words ? non_zero(w) : 0;
@@ -185,7 +183,7 @@ class block_group_reader {
     else
       up_to = device::warp_inclusive_sum(sparse);
     own.sparse = up_to - sparse;
-    if (device::lane_id() == device::warp_size - 1) temp_.sparse[device::warp_id()] = up_to;
+    of_warps::set(temp_.sparse, up_to, device::warp_size - 1);
   }
 
   // `masks` is the word at which this warp's masks begin.
@@ -204,7 +202,7 @@ class block_group_reader {
     }
     const uint32_t up_to = device::warp_inclusive_sum(bits);
     own.before = up_to - bits;
-    if (device::lane_id() == device::warp_size - 1) temp_.bits[device::warp_id()] = up_to;
+    of_warps::set(temp_.bits, up_to, device::warp_size - 1);
   }
 
   // `bit` is the offset in the payload at which this warp's groups begin.
@@ -216,8 +214,10 @@ class block_group_reader {
       const shape coding = own.coding[i];
       const uint32_t lead = coding.lead_bits(head() & 255, head() >> 8 & 255), width = coding.width();
       const bool is_zero = (own.there >> i & 1) == 0;  // no bits and no base
-      word base = zero_ + (is_zero ? 0 : coding.base(take(encoded_ + payload / 4, bit, lead), head() >> 16));
-      if (coding.is_difference()) base = layout::zigzag(static_cast<number>(base));
+      word base =
+          zero_ +
+          (is_zero ? 0 : coding.base(device::shared_bits<word>(encoded_ + payload / 4, bit, lead), head() >> 16));
+      if (coding.is_difference()) base = zigzag(base);
       if constexpr (Unsigned) {
         temp_.of_group[first + i] = is_zero ? entry{} : entry_of_bytes(coding, base, bit + lead, own.present[i]);
         bit += own.bits[i];
@@ -242,14 +242,6 @@ class block_group_reader {
     if (coding.is_difference()) return {base, bit, flags | not_all | differences, present};
     if (coding.is_sparse() || base > 255 - field) return {base, bit, flags | not_all, present};
     return {base * 0x01010101u, bit, flags, field * 0x01010101u};
-  }
-
-  // Returns up to 64 bits from bit `bit` on.
-  __device__ static word take(const uint32_t* from, uint32_t bit, uint32_t bits) {
-    const uint32_t low = device::shared_window(from, bit) & low_mask(bits);
-    if constexpr (sizeof(word) == 8)
-      if (bits > 32) return low | static_cast<word>(device::shared_window(from, bit + 32) & low_mask(bits - 32)) << 32;
-    return low;
   }
 
   // Decodes this thread's 16 bytes of some rows. `first` is their value index in the first row. The whole warp calls
@@ -346,8 +338,9 @@ class block_group_reader {
     const uint32_t width = e.width_and_flags & 255, present = e.there_or_field >> column;
     const uint32_t bit = e.bit + (SomeAbsent ? popcount(e.there_or_field & low_mask(column)) : column) * width;
     if constexpr (Bytes == 8) {
-      x[0] = (present & 1) != 0 ? take(payload, bit, width) + e.base : zero_;
-      x[1] = (present & 2) != 0 ? take(payload, bit + (present & 1) * width, width) + e.base : zero_;
+      x[0] = (present & 1) != 0 ? device::shared_bits<word>(payload, bit, width) + e.base : zero_;
+      x[1] =
+          (present & 2) != 0 ? device::shared_bits<word>(payload, bit + (present & 1) * width, width) + e.base : zero_;
     } else {
       const uint32_t field = Together == 1 ? low_mask(width) : (1u << width) - 1;
       detail::unrolled<in_lane / Together>([&]<int Window>() {
@@ -373,7 +366,7 @@ class block_group_reader {
     word sums[in_lane], sum = 0;
 #pragma unroll
     for (uint32_t i = 0; i < in_lane; ++i)
-      sums[i] = sum += layout::unzigzag(i == 0 && device::lane_id() % lanes == 0 ? first : x[i] - first);
+      sums[i] = sum += unzigzag(i == 0 && device::lane_id() % lanes == 0 ? first : x[i] - first);
     word before = sum;
 #pragma unroll
     for (uint32_t delta = 1; delta < lanes; delta *= 2) {

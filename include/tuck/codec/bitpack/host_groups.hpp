@@ -51,7 +51,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
     for (uint32_t g = 0; g < layout::count(count); ++g) {
       if (non_zeros[g] == 0) continue;
       of_group[g] = summarize<Cpu>(group_at(integers, count, g, padded), non_zeros[g], differences);
-      firsts |= layout::zigzag(of_group[g].first);
+      firsts |= zigzag(of_group[g].first);
       const auto end = static_cast<word>(of_group[g].anchor());
       if constexpr (Unsigned) {
         least = end < least ? end : least;
@@ -182,7 +182,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   }
   // Returns the zigzag difference from integer i to the next; 0 for the last integer.
   [[gnu::always_inline]] static word difference(const std::byte* integers, uint32_t i) noexcept {
-    const word z = layout::zigzag(static_cast<number>(at(integers + Bytes, i) - at(integers, i)));
+    const word z = zigzag(at(integers + Bytes, i) - at(integers, i));
     return select(i == group - 1, word{0}, z);
   }
 
@@ -255,7 +255,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
                                                word least) noexcept {
     word fields[group];
     if (coding.is_difference()) {
-      payload.put(layout::zigzag(s.first), first_bits);
+      payload.put(zigzag(s.first), first_bits);
       for (uint32_t i = 0; i < group; ++i) fields[i] = difference(x, i);
       return put_fields<Cpu>(payload, fields, group - 1, coding.width());
     }
@@ -292,7 +292,7 @@ template <uint32_t Bytes, bool Unsigned = false> class host_groups : integer_gro
   [[gnu::always_inline]] static void take_group(const std::byte* payload, uint32_t bit, shape coding, const parts& at,
                                                 const std::byte* mask, std::byte* to) noexcept {
     const uint32_t lead_bits = coding.lead_bits(at.first_bits, at.base_bits);
-    const word base = coding.base(lead_bits == 0 ? 0 : Cpu::template take<word>(payload, bit, lead_bits), at.least);
+    const word base = coding.base(lead_bits == 0 ? 0 : bits_from<word>(payload, bit, lead_bits), at.least);
     word fields[group];
     auto* const x = Bytes == sizeof(word) && !coding.is_sparse() ? to : reinterpret_cast<std::byte*>(fields);
     Cpu::take_fields(payload, bit + lead_bits, coding.width(), coding.is_difference() ? 0 : base, x);

@@ -7,6 +7,7 @@
 
 #include <tuck/codec/concept.hpp>
 #include <tuck/codec/deflate/layout.hpp>
+#include <tuck/core/bit_writer.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -182,7 +183,7 @@ template <uint32_t Width> class host_encoder {
       bits_[i] = bits_of_part();
     }
     out.put(end_code_, length_[end_of_block]);
-    out.finish_bytes();
+    out.finish();
     return static_cast<uint32_t>(ceil_div(out.position(), uint64_t{8}));
   }
   void write_index(std::byte* to, std::byte* end) const noexcept {
@@ -244,8 +245,8 @@ template <uint32_t Width> class host_decoder {
   }
 
  private:
-  // Returns at least the next 57 bits. Up to the end of the stream, the index is long enough to be read with them.
-  uint64_t window(uint32_t at) const noexcept { return load_unaligned<uint64_t>(stream_ + at / 8) >> at % 8; }
+  // Up to the end of the stream, the index is long enough to be read with the next bits.
+  uint64_t window(uint32_t at) const noexcept { return bit_window(stream_, at); }
 
   // Reads the header into the table, and sets `at` to the first bit after it.
   bool read_header(const std::byte* index, uint32_t& at) noexcept {

@@ -15,7 +15,6 @@ namespace deflate_format {
 // The block codec of deflate.
 template <element T, int Threads> class deflate_encoder {
   static constexpr uint32_t width = sizeof(T);
-  using lane_output = device::bits_to_shared;  // finished after a barrier
   static constexpr uint32_t warps = Threads / device::warp_size;
   static constexpr uint32_t parts = warps < 4 ? warps : 4;     // pieces of a sub-block, one per thread
   static constexpr uint32_t max_cells = cells_of(tile_bytes);  // of the values
@@ -85,6 +84,8 @@ template <element T, int Threads> class deflate_encoder {
   }
 
   template <class Values> __device__ void write(const deflate<T>&, const Values&, std::byte* to) {
+    zero_shared<Threads>(to);
+    device::sync_block();
     write_stream(reinterpret_cast<uint32_t*>(to));
     device::sync_block();
     write_index(reinterpret_cast<uint32_t*>(to));
@@ -297,32 +298,29 @@ template <element T, int Threads> class deflate_encoder {
   __device__ uint32_t sub_block_cells(uint32_t i) const { return temp_.begin_cell[i + 1] - temp_.begin_cell[i]; }
 
   __device__ void write_stream(uint32_t* staged) {
-    const uint32_t end = temp_.piece_bit[sub_blocks_ * parts];
-    for (uint32_t i = end / 32 + threadIdx.x; i < round_up_pow2(temp_.words, 2); i += Threads) staged[i] = 0;
-    const bool writes_header = threadIdx.x <= whole_segments;
-    uint32_t begin = prefix_bits;
-    if (writes_header)
+    if (threadIdx.x < 3) device::atomic_or(staged + threadIdx.x, prefix_word<width>(threadIdx.x));
+    if (threadIdx.x <= whole_segments) {
+      uint32_t begin = prefix_bits;
       for (uint32_t i = 0; i < threadIdx.x; ++i) begin += temp_.segment_bits[i];
-    lane_output header(staged, begin);
-    if (writes_header)
+      device::shared_bit_writer header(staged, begin);
       visit_segment<width>(threadIdx.x, lengths_of(threadIdx.x),
                            [&](uint32_t bits, uint32_t count) { header.put(bits, count); });
-    if (threadIdx.x < 2) staged[threadIdx.x] = prefix_word<width>(threadIdx.x);
-    const bool writes = threadIdx.x < sub_blocks_ * parts;
-    lane_output out(staged, writes ? temp_.piece_bit[threadIdx.x] : 0);
-    walk([&](uint32_t at, uint32_t length, bool is_far) {
-      uint32_t entry = temp_.entries[token_of(at, length)];
-      if (width > 1 && is_far) entry = far_entry<width>(entry);
-      out.put(entry & low_mask(27), entry >> 27);
-    });
-    device::sync_block();
-    if (writes_header) header.finish();
-    if (writes) out.finish();
+      header.finish();
+    }
+    if (threadIdx.x < sub_blocks_ * parts) {
+      device::shared_bit_writer out(staged, temp_.piece_bit[threadIdx.x]);
+      walk([&](uint32_t at, uint32_t length, bool is_far) {
+        uint32_t entry = temp_.entries[token_of(at, length)];
+        if (width > 1 && is_far) entry = far_entry<width>(entry);
+        out.put(entry, entry >> 27);
+      });
+      out.finish();
+    }
     if (threadIdx.x == 0) {
-      device::atomic_or(staged + 2, prefix_word<width>(2));
-      const uint32_t code = temp_.counts[end_of_block], bits = reversed(code >> 16, 16) & low_mask(max_length);
-      device::atomic_or(staged + end / 32, bits << end % 32);
-      if (end % 32 + (code & 15) > 32) device::atomic_or(staged + end / 32 + 1, bits >> (32 - end % 32));
+      device::shared_bit_writer last(staged, temp_.piece_bit[sub_blocks_ * parts]);
+      const uint32_t code = temp_.counts[end_of_block];
+      last.put(reversed(code >> 16, 16), code & 15);
+      last.finish();
     }
   }
   __device__ void write_index(uint32_t* staged) {

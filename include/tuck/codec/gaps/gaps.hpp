@@ -27,7 +27,8 @@
 #pragma once
 
 #include <tuck/codec/concept.hpp>
-#include <tuck/core/bits.hpp>
+#include <tuck/core/bit_reader.hpp>
+#include <tuck/core/bit_writer.hpp>
 #include <tuck/core/masks.hpp>
 
 #include <bit>
@@ -89,13 +90,6 @@ template <element T> struct gaps : plain_codec<gaps<T>, T, codec_id::gaps> {
 
 namespace gaps_format {
 
-// Returns `width` <= 64 bits from bit `bit` on. Reads 9 bytes.
-inline uint64_t bits_from(const std::byte* from, uint64_t bit, uint32_t width) noexcept {
-  uint64_t x = load_unaligned<uint64_t>(from + bit / 8) >> bit % 8;
-  if (width > 56) x |= static_cast<uint64_t>(from[bit / 8 + 8]) << 1 << (63 - bit % 8);
-  return width < 64 ? x & ((uint64_t{1} << width) - 1) : x;
-}
-
 [[gnu::always_inline]] inline void put_unary(bit_writer& out, uint32_t n) noexcept {
   for (; n >= 64; n -= 64) out.put(0, 64);
   out.put(uint64_t{1} << n, n + 1);
@@ -107,26 +101,23 @@ class unary_reader {
   unary_reader(const std::byte* from, uint64_t bit, uint64_t end) noexcept : from_(from), next_(bit), end_(end) {}
 
   // Returns the index of the first bit that was not read.
-  uint64_t bit() const noexcept { return next_ - bits_; }
+  uint64_t bit() const noexcept { return next_; }
   // Returns false if all bits that were not read yet are 0.
   bool get(uint32_t& n) noexcept {
-    for (n = 0; pending_ == 0; bits_ = 56, next_ += 56) {
-      n += bits_;
+    const uint64_t begin = next_;
+    uint64_t bits;
+    while ((bits = bit_window(from_, next_)) == 0) {
+      next_ += 57;
       if (next_ >= end_) return false;
-      pending_ = load_unaligned<uint64_t>(from_ + next_ / 8) >> next_ % 8 & ((uint64_t{1} << 56) - 1);
     }
-    const auto zeros = static_cast<uint32_t>(std::countr_zero(pending_));
-    n += zeros;
-    pending_ >>= zeros + 1;
-    bits_ -= zeros + 1;
+    next_ += static_cast<uint32_t>(std::countr_zero(bits));
+    n = static_cast<uint32_t>(next_++ - begin);
     return true;
   }
 
  private:
   const std::byte* from_;
   uint64_t next_, end_;
-  uint64_t pending_ = 0;
-  uint32_t bits_ = 0;  // of pending_
 };
 
 }  // namespace gaps_format
@@ -178,7 +169,7 @@ template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes 
     for (i = 0; i < k; ++i) put_unary(out, class_at[i]);
   for (i = 0; i < k; ++i)
     if (!has_classes || class_at[i] == stored_class) out.put(value[i], w);
-  out.finish_bytes();
+  out.finish();
   return static_cast<uint32_t>(size);
 }
 
@@ -203,7 +194,7 @@ template <element T> status gaps<T>::decode_chunk(const_bytes encoded, span<T> r
   for (uint32_t i = 0; i < k; ++i) {
     uint32_t q;
     if (!unary.get(q)) return status::bad_payload;
-    next += (uint64_t{q} << r | bits_from(chunk, header_bits + i * r, r));
+    next += (uint64_t{q} << r | bits_from<uint32_t>(chunk, header_bits + i * r, r));
     if (next >= count) return status::bad_payload;
     at[i] = static_cast<uint16_t>(next++);
   }
@@ -223,8 +214,9 @@ template <element T> status gaps<T>::decode_chunk(const_bytes encoded, span<T> r
   }
   const uint64_t last = unary.bit() + uint64_t{stored} * w;
   if (last > end || end - last >= 8) return status::bad_payload;
-  for (uint32_t i = 0; i < stored; ++i) set(i, static_cast<word>(bits_from(chunk, unary.bit() + uint64_t{i} * w, w)));
-  return bits_from(chunk, last, static_cast<uint32_t>(end - last)) == 0 ? status::ok : status::bad_payload;
+  for (uint32_t i = 0; i < stored; ++i)
+    set(i, static_cast<word>(bits_from<uint64_t>(chunk, unary.bit() + uint64_t{i} * w, w)));
+  return bits_from<uint64_t>(chunk, last, static_cast<uint32_t>(end - last)) == 0 ? status::ok : status::bad_payload;
 }
 
 static_assert(codec<gaps<float>>);

@@ -109,8 +109,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> : block_ga
       if (has_classes) put_one(to, c_at += c);
       ++c_at;
       if (has_classes && c != gaps_format::stored_class) continue;
-      stored.put(static_cast<uint32_t>(x), w < 32 ? w : 32);
-      if constexpr (sizeof(T) == 8) stored.put(static_cast<uint32_t>(x >> 32), w < 32 ? 0 : w - 32);
+      stored.put_word(x, w);
     }
     remainders.finish();
     stored.finish();
@@ -214,9 +213,8 @@ template <element T, int Threads> class block_decoder<gaps<T>, Threads> : block_
 
  private:
   // Returns 32 bits of the chunk from a bit on that is at most its end. Zeros follow the chunk.
-  __device__ uint32_t get(uint32_t bit) const {
-    return device::shared_window(reinterpret_cast<const uint32_t*>(from_), bit);
-  }
+  __device__ uint32_t get(uint32_t bit) const { return device::shared_window(words(), bit); }
+  __device__ const uint32_t* words() const { return reinterpret_cast<const uint32_t*>(from_); }
 
   // Finds the 1 bits that end quotients and classes, and stores the zeros before each. Returns false if there are too
   // few 1 bits, or more zeros than any chunk has.
@@ -271,17 +269,10 @@ template <element T, int Threads> class block_decoder<gaps<T>, Threads> : block_
       good &= index < count && c <= 8 * sizeof(T);
       temp_.at[i] = static_cast<uint16_t>(index);
       const bool is_stored = c == gaps_format::stored_class;
-      temp_.value[i] = is_stored ? stored_value(at, w) : static_cast<word>(gaps_format::ones(c));
+      temp_.value[i] = is_stored ? device::shared_bits<word>(words(), at, w) : static_cast<word>(gaps_format::ones(c));
       at += is_stored ? w : 0;
     }
     return good;
-  }
-  __device__ word stored_value(uint32_t bit, uint32_t w) const {
-    const uint32_t low = get(bit) & low_mask(w);
-    if constexpr (sizeof(T) < 8)
-      return static_cast<word>(low);
-    else
-      return low | (w > 32 ? uint64_t{get(bit + 32) & low_mask(w - 32)} << 32 : 0);
   }
 
   TempStorage& temp_;

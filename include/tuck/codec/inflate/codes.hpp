@@ -1,8 +1,7 @@
 // The codes of a block of any RFC 1951 stream: reads them from its header, makes tables, and decodes tokens.
 #pragma once
 
-#include <tuck/core/bits.hpp>
-#include <tuck/core/span.hpp>
+#include <tuck/core/bit_reader.hpp>
 #include <tuck/core/status.hpp>
 
 namespace tuck::inline TUCK_ABI::deflate_format {
@@ -16,9 +15,7 @@ inline constexpr uint32_t end_of_block = 256;
 inline constexpr uint32_t first_length_symbol = 257;
 inline constexpr uint32_t min_match = 3;
 inline constexpr uint32_t max_match = 258;
-inline constexpr uint32_t max_stored = 65535;  // bytes of a stored block
 inline constexpr uint32_t max_code_bits = 15;
-inline constexpr uint32_t max_precode_bits = 7;
 
 enum block_type : uint32_t { stored = 0, fixed = 1, dynamic = 2 };
 
@@ -73,65 +70,6 @@ inline constexpr uint32_t fixed_distance_bits = 5;
 TUCK_HD constexpr uint32_t reversed(uint32_t code, uint32_t width) noexcept {
   return reverse_bits(code) >> (32 - width);
 }
-
-// -- bits ------------------------------------------------------------------------------------------------------------
-
-// The next bits of a DEFLATE stream, lowest first. Classes that derive from it add `refill`.
-class bit_buffer {
- public:
-  // Returns the available bits, without consuming them.
-  TUCK_HD uint32_t peek() const noexcept { return static_cast<uint32_t>(bits_); }
-  TUCK_HD void drop(uint32_t width) noexcept {
-    bits_ >>= width;
-    fill_ -= width;
-  }
-  // Consumes the next `width` <= 16 bits, which must be available.
-  TUCK_HD uint32_t take(uint32_t width) noexcept {
-    const uint32_t x = peek() & low_mask(width);
-    drop(width);
-    return x;
-  }
-  TUCK_HD void align() noexcept { drop(fill_ % 8); }  // to the next byte boundary
-
- protected:
-  uint64_t bits_ = 0;
-  uint32_t fill_ = 0;  // number of valid bits in bits_
-};
-
-// Reads a stream from memory. Bits past the end are zeros; overrun() tells whether any were taken.
-class bit_input : public bit_buffer {
- public:
-  static constexpr uint32_t refilled_bits = 48;
-
-  TUCK_HD explicit constexpr bit_input(const_bytes stream) noexcept : stream_(stream) {}
-
-  // Makes the next 48 bits available.
-  TUCK_HD void refill() noexcept {
-    if (ample()) {
-      bits_ |= load_unaligned<uint64_t>(stream_.data() + next_) << fill_;
-      const uint32_t taken = (63 - fill_) / 8;
-      next_ += taken;
-      fill_ += 8 * taken;
-    } else {
-      for (; fill_ <= 56; fill_ += 8, ++next_)
-        if (next_ < stream_.size()) bits_ |= uint64_t{static_cast<uint8_t>(stream_[next_])} << fill_;
-    }
-  }
-
-  // Returns whether the next refill reads no byte past the end.
-  TUCK_HD bool ample() const noexcept { return next_ + 8 <= stream_.size(); }
-  TUCK_HD uint64_t position() const noexcept { return 8 * next_ - fill_; }  // in bits from the beginning
-  TUCK_HD bool overrun() const noexcept { return position() > 8 * stream_.size(); }
-  TUCK_HD void seek(uint64_t byte) noexcept {
-    next_ = byte;
-    bits_ = 0;
-    fill_ = 0;
-  }
-
- private:
-  const_bytes stream_;
-  uint64_t next_ = 0;  // offset of the next byte
-};
 
 // -- codes as tables: a lookup by the first bits of a code; the canonical order of codes finds longer ones -----------
 
@@ -225,8 +163,8 @@ class block {
   code_table<8, fixed_distance_symbols> distances;
 
   // Reads the header of a block on one thread. Then `fill` must complete the codes, unless the block is stored.
-  // `Input` derives from bit_buffer and has the other members of bit_input. `fixed_codes`: the codes are those of fixed
-  // blocks.
+  // `Input` derives from bit_buffer and has the other members of bit_reader. `fixed_codes`: the codes are those of
+  // fixed blocks.
   template <class Input> TUCK_HD status read(Input& in, bool fixed_codes) noexcept {
     in.refill();
     is_final = in.take(1) != 0;

@@ -48,7 +48,7 @@ class inflater {
   }
 
   status decode_tokens() noexcept {
-    bit_input in = in_;  // a copy, because stores of bytes might alias this object
+    bit_reader in = in_;  // a copy, because stores of bytes might alias this object
     uint64_t produced = produced_;
     const status s = decode_tokens(in, produced);
     in_ = in;
@@ -56,7 +56,7 @@ class inflater {
     return s;
   }
 
-  status decode_tokens(bit_input& in, uint64_t& produced) const noexcept {
+  status decode_tokens(bit_reader& in, uint64_t& produced) const noexcept {
     std::byte* const out = out_.data();
     const uint64_t size = out_.size();
     for (;;) {
@@ -93,7 +93,7 @@ class inflater {
 
   const_bytes stream_;
   bytes out_;
-  bit_input in_;
+  bit_reader in_;
   uint64_t produced_ = 0;
   bool fixed_codes_ = false;  // the codes of block_ are those of fixed blocks
   block block_;

@@ -148,7 +148,6 @@ template <floating_element T> struct step_quantizer {
   /// product with the step may overflow.
   static constexpr uint32_t max_width = code_bits + 2;
 
-  static constexpr uint32_t top_bit = 8 * sizeof(real) - 1;
   static constexpr word codes = word{1} << code_bits;
   /// Adding `zero` rounds a number to an integer q: the bits of the sum are those of zero plus q. With the least q they
   /// are `least`: 2^23 for f32, 1.5 * 2^23 for 16-bit types, 1.5 * 2^52 for f64.

@@ -3,6 +3,7 @@
 
 #include <tuck/codec/block.cuh>
 #include <tuck/codec/quantize/quantize.hpp>
+#include <tuck/core/block_reduce.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -61,13 +62,13 @@ template <floating_element T, int Threads> class tile_quantizer {
   using side = quantize_side<T>;
   using marks = std::conditional_t<(tile::capacity / Threads > 32), uint64_t, uint32_t>;  // a bit per value of a thread
 
-  static constexpr uint32_t warps = Threads / device::warp_size;
+  using of_warps = device::block_reduce<Threads>;
   static constexpr uint32_t lane_values = tile::lane_values;  // values of a thread in a row
   static_assert(Threads >= 128, "tuck: quantize is encoded and decoded by 128 threads or more");
 
  public:
   struct TempStorage {
-    uint32_t of_warp[warps];
+    typename of_warps::TempStorage of_warp;  // exponents, then numbers of exceptions
     device::uninitialized<steps> quantizer;  // used by 16-bit types only
   };
 
@@ -108,10 +109,7 @@ template <floating_element T, int Threads> class tile_quantizer {
         }
       }
     }
-    const uint32_t of_warp = device::warp_max(static_cast<uint32_t>(largest >> format::mantissa_bits));
-    if (device::lane_id() == 0) temp_.of_warp[device::warp_id()] = of_warp;
-    device::sync_block();
-    const uint32_t all = device::warp_max(device::lane_id() < warps ? temp_.of_warp[device::lane_id()] : 0);
+    const uint32_t all = of_warps::max(temp_.of_warp, static_cast<uint32_t>(largest >> format::mantissa_bits));
     return codec.exponent_of(static_cast<bits>(bits{static_cast<bits>(all)} << format::mantissa_bits));
   }
 
@@ -135,9 +133,7 @@ template <floating_element T, int Threads> class tile_quantizer {
     const uint64_t all{exceptional_};
     const uint32_t own =
         device::warp_sum(popcount(static_cast<uint32_t>(all)) + popcount(static_cast<uint32_t>(all >> 32)));
-    if (device::lane_id() == 0) temp_.of_warp[device::warp_id()] = own;
-    device::sync_block();
-    return device::warp_sum(device::lane_id() < warps ? temp_.of_warp[device::lane_id()] : 0);
+    return device::warp_sum(of_warps::exchange(temp_.of_warp, own));
   }
 
   /// Writes the side stream after a barrier: the exponent and `exceptions` values. `to` is a multiple of 4 in shared
@@ -148,8 +144,7 @@ template <floating_element T, int Threads> class tile_quantizer {
     if (form.positions != 0 && threadIdx.x == 0) *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(exponent);
     if (exceptions == 0) return;
     // Positions ascend with the warp, the row, the lane, and the offset in the 16 bytes of the lane.
-    uint32_t next =
-        device::warp_sum(device::lane_id() < device::warp_id() ? temp_.of_warp[device::lane_id() % warps] : 0);
+    uint32_t next = of_warps::sum_before(of_warps::get(temp_.of_warp));
 #pragma unroll
     for (int r = 0; r < tile::rows; ++r) {
       const auto mine = static_cast<uint32_t>(exceptional_ >> (r * lane_values)) & low_mask(lane_values);

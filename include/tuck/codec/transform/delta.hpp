@@ -9,6 +9,7 @@
 
 #include <tuck/codec/concept.hpp>
 #include <tuck/core/bits.hpp>
+#include <tuck/core/zigzag.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -26,34 +27,22 @@ template <element T> struct delta {
     return match_single_stage(stages, description());
   }
 
-  /// Returns the zigzag code of a difference.
-  TUCK_HD static constexpr bits_t<T> fold(bits_t<T> d) noexcept {
-    return static_cast<bits_t<T>>(wide{d} << 1 ^ (0 - (wide{d} >> (8 * sizeof(T) - 1))));
-  }
-  /// Returns the difference that has a zigzag code.
-  TUCK_HD static constexpr bits_t<T> unfold(bits_t<T> z) noexcept {
-    return static_cast<bits_t<T>>(wide{z} >> 1 ^ (0 - (wide{z} & 1)));
-  }
-
   /// Writes the zigzag codes of the differences of `values`. Both spans have the same size and do not alias.
   TUCK_HD void apply(span<const T> values, span<bits_t<T>> results) const noexcept {
     if (values.empty()) return;
-    results[0] = fold(tuck::bits_of(values[0]));
+    results[0] = zigzag(tuck::bits_of(values[0]));
     for (uint64_t i = 1; i < values.size(); ++i)
-      results[i] = fold(static_cast<bits_t<T>>(bits_at(values.data(), i) - bits_at(values.data(), i - 1)));
+      results[i] = zigzag(static_cast<bits_t<T>>(bits_at(values.data(), i) - bits_at(values.data(), i - 1)));
   }
   /// Restores the values; undoes `apply`. Both spans have the same size and do not alias.
   TUCK_HD void invert(span<const bits_t<T>> results, span<T> restored) const noexcept {
-    wide value = 0;
+    bits_t<T> value = 0;
     for (uint64_t i = 0; i < restored.size(); ++i) {
-      value += unfold(results[i]);
+      value = static_cast<bits_t<T>>(value + unzigzag(results[i]));
       // Not by bit_cast: GCC 12 fails with an internal error when it vectorizes that loop over structs.
-      tuck::store_unaligned(reinterpret_cast<std::byte*>(&restored[i]), static_cast<bits_t<T>>(value));
+      tuck::store_unaligned(reinterpret_cast<std::byte*>(&restored[i]), value);
     }
   }
-
- private:
-  using wide = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;  // smaller types are promoted to signed int
 };
 
 static_assert(transform<delta<float>>);

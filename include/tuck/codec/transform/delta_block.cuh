@@ -8,6 +8,7 @@
 
 #include <tuck/codec/block.cuh>
 #include <tuck/codec/transform/delta.hpp>
+#include <tuck/core/block_reduce.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -19,14 +20,12 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
   static constexpr uint32_t per_word = sizeof(word) / sizeof(T);            // values per word
   static constexpr uint32_t words = sizeof(device::vec128) / sizeof(word);  // words of a lane in one row
   static constexpr uint32_t rows = tile_bytes / sizeof(device::vec128) / Threads;
-  static constexpr uint32_t warps = Threads / device::warp_size;
-  static_assert(rows * sizeof(device::vec128) * Threads == tile_bytes && warps <= device::warp_size,
+  using of_warps = device::block_reduce<Threads, word>;
+  static_assert(rows * sizeof(device::vec128) * Threads == tile_bytes && of_warps::warps <= device::warp_size,
                 "tuck: a block has a power of two of threads, 32 or more");
 
  public:
-  struct TempStorage {
-    word of_warp[warps];  // the sum of each warp
-  };
+  using TempStorage = typename of_warps::TempStorage;
 
   __device__ explicit block_transform(TempStorage& temp) : temp_(temp) {}
 
@@ -60,10 +59,7 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
       store(results, j, count, x);
       carry += device::shfl(up_to, device::warp_size - 1);
     }
-    if (device::lane_id() == 0) temp_.of_warp[device::warp_id()] = carry;
-    device::sync_block();
-    const bool below = device::lane_id() < device::warp_id();
-    const word before = device::warp_sum(below ? temp_.of_warp[device::lane_id()] : word{0});
+    const word before = of_warps::sum_before(of_warps::exchange(temp_, carry));
     if (device::warp_id() == 0) return;
 #pragma unroll 1
     for (uint32_t j = 0; j < rows && has_row(j, count); ++j) {
@@ -119,7 +115,7 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
     if constexpr (per_word == 1) return a - b;
     return ((a | highest()) - (b & ~highest())) ^ ((a ^ ~b) & highest());
   }
-  // Applies delta::fold, or delta::unfold, to each value of a word.
+  // Applies zigzag, or unzigzag, to each value of a word.
   __device__ static word fold(word d) {
     return (d & ~highest()) << 1 ^ ((d & highest()) >> (value_bits - 1)) * static_cast<bits_t<T>>(~bits_t<T>{0});
   }

@@ -1,6 +1,7 @@
 // The simulator's version of include/tuck/core/bit_lanes.cuh.
 #pragma once
 
+#include <tuck/core/bits.hpp>
 #include <tuck/core/device.cuh>
 
 namespace tuck::inline TUCK_ABI::device {
@@ -79,26 +80,6 @@ class codes_to_shared {
   std::uint32_t* at_;
   std::uint32_t step_, fill_, bits_ = 0;
   std::uint64_t word_ = 0;  // the highest 32 bits are not written yet
-};
-
-class bits_to_shared {
- public:
-  bits_to_shared(std::uint32_t* words, std::uint32_t first_bit) : at_(words + first_bit / 32), fill_(first_bit % 32) {}
-  void put(std::uint32_t bits, std::uint32_t count) {
-    word_ |= bits << fill_;
-    fill_ += count;
-    if (fill_ < 32) return;
-    *at_++ = word_;
-    fill_ -= 32;
-    word_ = bits >> (count - fill_);
-  }
-  void finish() {
-    if (fill_ != 0) atomic_or(at_, word_);
-  }
-
- private:
-  std::uint32_t* at_;
-  std::uint32_t fill_, word_ = 0;
 };
 
 class bits_from_global {
@@ -197,6 +178,10 @@ class shared_bit_writer {
     pending_ >>= 32;
     fill_ -= 32;
   }
+  template <class Word> void put_word(Word x, std::uint32_t bits, call_site at = call_site::here()) {
+    put(static_cast<std::uint32_t>(x), std::min(bits, 32u), at);
+    if (bits > 32) put(static_cast<std::uint32_t>(std::uint64_t{x} >> 32), bits - 32, at);
+  }
   void finish(call_site at = call_site::here()) {
     if (pending_ != 0) atomicOr(at_, static_cast<std::uint32_t>(pending_), at);
   }
@@ -216,6 +201,10 @@ inline void join_if_not_zero(std::uint32_t x, std::uint32_t field, std::uint32_t
 inline std::uint32_t shared_window(const std::uint32_t* words, std::uint32_t bit) {
   words += bit / 32;
   return funnel_shift_right(words[0], words[1], bit);
+}
+template <class Word> Word shared_bits(const std::uint32_t* words, std::uint32_t bit, std::uint32_t bits) {
+  const std::uint64_t high = bits > 32 ? shared_window(words, bit + 32) & low_mask(bits - 32) : 0;
+  return static_cast<Word>((shared_window(words, bit) & low_mask(bits)) | high << 32);
 }
 template <std::uint32_t Bit>
 inline std::uint32_t take_if(std::uint32_t mask, std::uint32_t& window, std::uint32_t field, std::uint32_t width,

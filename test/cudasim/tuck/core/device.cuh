@@ -129,10 +129,6 @@ template <std::uint32_t Selectors> inline std::uint32_t byte_perm(std::uint32_t 
 template <std::uint32_t Selectors> inline std::uint32_t byte_signs(std::uint32_t low, std::uint32_t high) {
   return __byte_perm(low, high, Selectors | 0x8888);
 }
-template <std::uint32_t Mask> inline std::uint32_t select_bits(std::uint32_t a, std::uint32_t b) {
-  return (a & Mask) | (b & ~Mask);
-}
-
 inline std::uint32_t select_bits(std::uint32_t mask, std::uint32_t a, std::uint32_t b) {
   return (a & mask) | (b & ~mask);
 }
@@ -146,9 +142,6 @@ inline std::uint32_t dot4(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
   return c;
 }
 template <std::uint32_t B> inline std::uint32_t dot4(std::uint32_t a, std::uint32_t c) { return dot4(a, B, c); }
-template <std::uint32_t B> inline std::uint64_t add_product(std::uint64_t c, std::uint32_t a) {
-  return c + std::uint64_t{a} * B;
-}
 inline std::uint64_t add_product(std::uint64_t c, std::uint32_t a, std::uint32_t b) { return c + std::uint64_t{a} * b; }
 inline std::uint32_t odd_xor(std::uint32_t a, std::uint32_t b) { return (a ^ b) | 1; }
 template <std::uint32_t Bits, class U>

@@ -1,0 +1,48 @@
+// core/block_reduce.cuh: what each lane of each warp gets.
+#include "support/device.hpp"
+
+#include <tuck/core/block_reduce.cuh>
+
+namespace tuck::test {
+namespace {
+
+constexpr uint32_t threads = 96, warps = threads / 32;
+
+struct answer {
+  uint64_t exchanged, before, largest;
+};
+
+template <class T> __global__ void __launch_bounds__(threads) reduce_kernel(uint32_t lane, answer* out) {
+  using reduce = device::block_reduce<threads, T>;
+  using storage = typename reduce::TempStorage;
+  TUCK_SHARED(storage, temp);
+  TUCK_SHARED(storage, of_largest);
+  // Other lanes have other numbers, which nobody must see.
+  const T mine = device::lane_id() == lane ? T{10} << device::warp_id() : T{1000};
+  const T of_warp = reduce::exchange(temp, mine, lane);
+  answer& mine_out = out[threadIdx.x];
+  mine_out.exchanged = of_warp;
+  mine_out.before = reduce::sum_before(reduce::get(temp));
+  mine_out.largest = reduce::max(of_largest, static_cast<T>(threadIdx.x * 7919 % threads));
+}
+
+template <class T> void expect_answers() {
+  for (const uint32_t lane : {0u, 5u, 31u}) {
+    const device_stream stream;
+    device_array<answer> out(threads);
+    launch_on(stream, 1, threads, reduce_kernel<T>, lane, out.data());
+    const auto found = out.download(stream);
+    for (uint32_t t = 0; t < threads; ++t) {
+      EXPECT_EQ(found[t].exchanged, t % 32 < warps ? 10u << t % 32 : 0u) << t;
+      EXPECT_EQ(found[t].before, 10 * ((1u << t / 32) - 1)) << t;
+      EXPECT_EQ(found[t].largest, threads - 1) << t;
+    }
+  }
+}
+TEST(block_reduce, words_of_4_and_of_8_bytes) {
+  expect_answers<uint32_t>();
+  expect_answers<uint64_t>();
+}
+
+}  // namespace
+}  // namespace tuck::test
