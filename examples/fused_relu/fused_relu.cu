@@ -1,7 +1,7 @@
 // ReLU with its activation compressed, in two kernels. Forward, each block applies ReLU to one chunk in registers,
-// stores the activation for the next layer, and encodes the same registers. All chunks are in one buffer, each with
-// only the bytes that it needs. Backward, a block decodes a chunk and masks the gradient; the decoded activation is
-// never written to memory. A chunk that does not become smaller is stored as it is; neither kernel has to know.
+// stores the activation for the next layer, and encodes the same registers. All chunks are in one buffer, each with the
+// bytes that it needs. Backward, a block decodes a chunk and masks the gradient; the decoded activation is never
+// written to memory. A chunk that does not become smaller is stored as it is; neither kernel has to know.
 #include <tuck/device.cuh>
 
 #include <cstdio>
