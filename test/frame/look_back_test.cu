@@ -109,7 +109,8 @@ TEST(scratch_head, is_reset_to_the_next_epoch) {
 __global__ void share_item(scratch_head* item, uint32_t epoch, uint32_t* last) {
   if (threadIdx.x != 0) return;
   open_item(*item, blockIdx.x, gridDim.x == 1, epoch);
-  if (!finish_item_share(*item, {uint64_t{1} << blockIdx.x}, gridDim.x)) return;
+  add_contents(*item, {uint64_t{1} << blockIdx.x});
+  if (!finish_share(*item, gridDim.x)) return;
   device::atomic_add(last, 1u);
   device::store(last + 1, static_cast<uint32_t>(device::load_relaxed(&item->contents)));
 }
