@@ -10,11 +10,12 @@ namespace tuck::inline TUCK_ABI {
 inline uint64_t bit_window(const std::byte* from, uint64_t bit) noexcept {
   return load_unaligned<uint64_t>(from + bit / 8) >> bit % 8;
 }
-/// Returns `width` <= 8 sizeof(Word) bits from bit `bit` on. Reads 8 bytes, or 9 for an 8-byte word.
-template <class Word> Word bits_from(const std::byte* from, uint64_t bit, uint32_t width) noexcept {
+/// Returns `width` <= 8 sizeof(Word) bits from bit `bit` on. Reads 8 bytes, or 9 for more than 56 bits.
+template <class Word>
+[[gnu::always_inline]] inline Word bits_from(const std::byte* from, uint64_t bit, uint32_t width) noexcept {
   uint64_t x = bit_window(from, bit);
-  if (sizeof(Word) == 8) x |= static_cast<uint64_t>(from[bit / 8 + 8]) << 1 << (63 - bit % 8);
-  return static_cast<Word>(x) & (width == 0 ? 0 : ~Word{0} >> (8 * sizeof(Word) - width));
+  if (sizeof(Word) == 8 && width > 56) x |= static_cast<uint64_t>(from[bit / 8 + 8]) << 1 << (63 - bit % 8);
+  return width < 8 * sizeof(Word) ? static_cast<Word>(x) & ((Word{1} << width) - 1) : static_cast<Word>(x);
 }
 
 /// The next bits of a string. Classes that derive from it add `refill`.

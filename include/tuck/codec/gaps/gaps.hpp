@@ -101,23 +101,26 @@ class unary_reader {
   unary_reader(const std::byte* from, uint64_t bit, uint64_t end) noexcept : from_(from), next_(bit), end_(end) {}
 
   // Returns the index of the first bit that was not read.
-  uint64_t bit() const noexcept { return next_; }
+  uint64_t bit() const noexcept { return next_ - bits_; }
   // Returns false if all bits that were not read yet are 0.
   bool get(uint32_t& n) noexcept {
-    const uint64_t begin = next_;
-    uint64_t bits;
-    while ((bits = bit_window(from_, next_)) == 0) {
-      next_ += 57;
+    for (n = 0; pending_ == 0; bits_ = 56, next_ += 56) {
+      n += bits_;
       if (next_ >= end_) return false;
+      pending_ = bit_window(from_, next_) & ((uint64_t{1} << 56) - 1);
     }
-    next_ += static_cast<uint32_t>(std::countr_zero(bits));
-    n = static_cast<uint32_t>(next_++ - begin);
+    const auto zeros = static_cast<uint32_t>(std::countr_zero(pending_));
+    n += zeros;
+    pending_ >>= zeros + 1;
+    bits_ -= zeros + 1;
     return true;
   }
 
  private:
   const std::byte* from_;
   uint64_t next_, end_;
+  uint64_t pending_ = 0;
+  uint32_t bits_ = 0;  // of pending_
 };
 
 }  // namespace gaps_format
@@ -214,9 +217,10 @@ template <element T> status gaps<T>::decode_chunk(const_bytes encoded, span<T> r
   }
   const uint64_t last = unary.bit() + uint64_t{stored} * w;
   if (last > end || end - last >= 8) return status::bad_payload;
+  using field = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   for (uint32_t i = 0; i < stored; ++i)
-    set(i, static_cast<word>(bits_from<uint64_t>(chunk, unary.bit() + uint64_t{i} * w, w)));
-  return bits_from<uint64_t>(chunk, last, static_cast<uint32_t>(end - last)) == 0 ? status::ok : status::bad_payload;
+    set(i, static_cast<word>(bits_from<field>(chunk, unary.bit() + uint64_t{i} * w, w)));
+  return bits_from<uint32_t>(chunk, last, static_cast<uint32_t>(end - last)) == 0 ? status::ok : status::bad_payload;
 }
 
 static_assert(codec<gaps<float>>);
