@@ -129,15 +129,6 @@ TEST(groups, of_equal_sizes_the_first_is_chosen) {
 
 using layout = integer_groups<2>;
 
-TEST(groups, zigzag_numbers_are_small_near_zero) {
-  const std::pair<int32_t, uint32_t> pairs[] = {{0, 0}, {-1, 1}, {1, 2}, {-2, 3}, {INT32_MAX, ~1u}, {INT32_MIN, ~0u}};
-  for (const auto& [number, zigzag] : pairs) {
-    EXPECT_EQ(layout::zigzag(number), zigzag);
-    EXPECT_EQ(layout::unzigzag(zigzag), static_cast<uint32_t>(number));
-  }
-  EXPECT_EQ(integer_groups<8>::zigzag(INT64_MIN), ~uint64_t{0});
-  EXPECT_EQ(integer_groups<8>::unzigzag(~uint64_t{0}), uint64_t{1} << 63);
-}
 TEST(groups, shapes_tell_widths_and_payloads) {
   constexpr layout::shape dense{31}, sparse{0x40 | 0x20 | 3}, based{0x80 | 4}, difference{0xc0 | 2};
   EXPECT_EQ(dense.width(), 32u);
