@@ -2,11 +2,11 @@
 // offset while the next one is measured, and whether the next chunk is fetched while one is decoded.
 //
 // All of it follows from the registers and the shared memory that a block needs, and from what the multiprocessor has
-// (core/architecture.cuh).
+// (core/architecture.hpp).
 #pragma once
 
 #include <tuck/codec/block_tile.cuh>
-#include <tuck/core/architecture.cuh>
+#include <tuck/core/architecture.hpp>
 
 #include <algorithm>
 

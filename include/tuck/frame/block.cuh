@@ -111,7 +111,9 @@ template <codec C, int Threads = block_threads> class block_encode {
 
 /// Shared memory for the values of a chunk, at a multiple of 16 bytes and rounded up to one: zeros follow the values.
 template <element T> struct to_shared {
-  T* values;
+  T* values;  ///< aligned to 16 bytes
+
+  /// Constructs the target of a block_decode.
   __device__ explicit to_shared(T* p) : values(p) {}
 };
 
