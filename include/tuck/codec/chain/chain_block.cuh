@@ -367,12 +367,13 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
     bool sound;
     alignas(16) std::byte before_row[16];  // see read_parts
     std::byte row[plan::bytes];
+    struct of_stages {
+      typename preparer::StageStorage storage;
+      alignas(16) std::byte room[reads_global && preparer::needs_room ? room_bytes : 16];
+    };
     union {
       typename decoder::TempStorage last_storage;
-      struct {
-        typename preparer::StageStorage storage;
-        alignas(16) std::byte room[reads_global && preparer::needs_room ? room_bytes : 16];
-      } stages;
+      of_stages stages;
     };
   };
   static_assert(sizeof(TempStorage) + (reads_global ? 0 : room_bytes) <= detail::most_shared_bytes,
