@@ -108,8 +108,9 @@ TEST(scratch_head, is_reset_to_the_next_epoch) {
 // The blocks of an item share its state, which holds anything before.
 __global__ void share_item(scratch_head* item, uint32_t epoch, uint32_t* last) {
   if (threadIdx.x != 0) return;
-  open_item(*item, blockIdx.x, gridDim.x == 1, epoch);
-  add_contents(*item, {uint64_t{1} << blockIdx.x});
+  const uint32_t slot = device::atomic_add(last + 2, 1u);  // blocks may start in any order
+  open_item(*item, slot, gridDim.x == 1, epoch);
+  add_contents(*item, {uint64_t{1} << slot});
   if (!finish_share(*item, gridDim.x)) return;
   device::atomic_add(last, 1u);
   device::store(last + 1, static_cast<uint32_t>(device::load_relaxed(&item->contents)));
@@ -121,9 +122,9 @@ TEST(scratch_head, of_an_item_is_cleared_by_its_first_slot) {
       scratch_head any{};
       std::memset(static_cast<void*>(&any), 0xa5, sizeof any);
       const device_array<scratch_head> item(std::vector<scratch_head>{any}, stream);
-      const device_array<uint32_t> last(std::vector<uint32_t>(2), stream);
+      const device_array<uint32_t> last(std::vector<uint32_t>(3), stream);
       launch_on(stream, shares, 32, share_item, item.data(), 4u, last.data());
-      EXPECT_EQ(last.download(stream), (std::vector<uint32_t>{1, (1u << shares) - 1})) << shares;
+      EXPECT_EQ(last.download(stream), (std::vector<uint32_t>{1, (1u << shares) - 1, shares})) << shares;
     }
   });
 }
