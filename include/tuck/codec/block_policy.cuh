@@ -82,6 +82,8 @@ template <class B> struct decode_policy {
 template <class B> inline constexpr int batch_blocks_of = std::min(blocks_of<B>, 6);
 // The values of a delta's base take registers too: at 5 blocks a thread has 96, at 4 it has 128.
 template <class B> inline constexpr int delta_blocks_of = blocks_of<B> > 5 ? 5 : blocks_of<B> - 1;
+// And so does the cursor of a batch that is encoded.
+template <class B> inline constexpr int delta_batch_blocks_of = delta_blocks_of<B> - 1;
 
 }  // namespace detail
 }  // namespace tuck::inline TUCK_ABI

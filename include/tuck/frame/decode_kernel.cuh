@@ -137,7 +137,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     if (job_.frame_capacity < header.frame_bytes) return status::truncated;
     temp_.first_chunk = job_.first_value / header.chunk_values;
     const uint64_t end = is_delta ? header.value_count : job_.first_value + job_.out_values;
-    temp_.end_chunk = ceil_div(end, uint64_t{header.chunk_values});
+    temp_.end_chunk = job_.out_values == 0 ? 0 : ceil_div(end, uint64_t{header.chunk_values});
     temp_.view.get().set_frame(job_.frame);
     return status::ok;
   }
@@ -157,7 +157,6 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   }
 
   template <class Share> __device__ void decode_chunks(const Share& share) {
-    if (job_.out_values == 0) return sum_contents(share);
     if constexpr (fetches) {
       fetch_and_decode_chunks(share);
     } else {

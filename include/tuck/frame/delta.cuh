@@ -152,7 +152,7 @@ TUCK_KERNEL void __launch_bounds__(Threads,
   run_worker<frame_decoder<C, Threads, decode_delta_job<C, Pass>>>(job);
 }
 template <codec C, int Threads>
-TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_blocks_of<block_codec<C, Threads>>)
+TUCK_KERNEL void __launch_bounds__(Threads, detail::delta_batch_blocks_of<block_codec<C, Threads>>)
     encode_delta_batch_kernel(const __grid_constant__ batch_job<encode_delta_job<C>> job) {
   run_worker<batch_worker<encode_slot<C, Threads, encode_delta_job<C>>, Threads>>(job);
 }
