@@ -85,7 +85,8 @@ TYPED_TEST(chain_block, restores_full_chunks_of_any_sparsity) {
   ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<128>(payloads, counts, accepted));
   ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<256>(payloads, counts, accepted));
   ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<512>(payloads, counts, accepted));
-  const auto fits = std::count_if(payloads.begin(), payloads.end(), [](const auto& p) { return p.size() <= tile_bytes; });
+  const auto fits =
+      std::count_if(payloads.begin(), payloads.end(), [](const auto& p) { return p.size() <= tile_bytes; });
   EXPECT_GE(accepted, 2 * fits);
   EXPECT_GE(2 * fits, static_cast<int>(payloads.size()));
 }
