@@ -18,7 +18,7 @@ namespace detail {
 // A block has 48 KiB on every architecture. The kernels of the frame need some of them.
 inline constexpr uint32_t most_shared_bytes = 46 * 1024, shared_of_kernel = 2 * 1024;
 
-// Blocks per multiprocessor whose threads have so many registers.
+// Return how many blocks a multiprocessor has registers, or shared memory, for.
 constexpr int blocks_with(int registers) noexcept {
   return static_cast<int>(architecture::registers) / (block_threads * registers);
 }
@@ -82,7 +82,7 @@ template <class B> struct decode_policy {
 template <class B> inline constexpr int batch_blocks_of = std::min(blocks_of<B>, 6);
 // The values of a delta's base take registers too: at 5 blocks a thread has 96, at 4 it has 128.
 template <class B> inline constexpr int delta_blocks_of = blocks_of<B> > 5 ? 5 : blocks_of<B> - 1;
-// And so does the cursor of a batch that is encoded.
+// The cursor of a batch that is encoded takes registers besides.
 template <class B> inline constexpr int delta_batch_blocks_of = delta_blocks_of<B> - 1;
 
 }  // namespace detail

@@ -7,8 +7,9 @@
 //   splitter   a codec that passes residual values on to the next stage of a chain
 //   transform  maps values to as many values of the same size, such as differences. It always succeeds
 //
-// These are all members that code of the library uses of a type that may be another one. In brackets: the template
-// parameters and the templates that stand for such a type. A block codec is the form that one thread block runs.
+// The lists below name all members that templates of the library use of their parameters. In brackets: the names that
+// such a type has there, as a template parameter or as a template that is specialised for it. A block codec is the form
+// that one thread block runs.
 // test/build/hooks.py checks the lists.
 //
 //   codec (C, S, Next, Stages, stage_type)   value_type, chunk_bytes, stages, from_stages, max_chunk_bytes,

@@ -8,7 +8,7 @@
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-// Encodes a row in shared memory, at a multiple of 16. The row must not be changed from outside until `pack` ends.
+// Encodes a row in shared memory, at a multiple of 16. The row must not be changed from outside until `write` ends.
 // Values take at most tile_bytes.
 template <element T, int Threads, uint32_t RowBytes> class huffman_encoder : block_sizes<T, Threads> {
   using plane_parts = block_plane_parts<T, Threads, RowBytes>;
