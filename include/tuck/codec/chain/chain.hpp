@@ -138,7 +138,8 @@ template <class Chain> class host_chain {
     section_list sections;
     flow_.list_sections(sections);
     if constexpr (takes_sides<stage<last>>) {
-      return huffman_format::host_chunk<value<last>>(sections).encode(from, to);
+      return huffman_format::host_chunk<value<last>>(sections).encode(
+          from, at<last>().how, to, max_raw + growth);
     } else {
       const uint32_t raw = sections.size(0);
       uint32_t used = 0;

@@ -143,6 +143,42 @@ template <uint32_t Symbols> class code_maker {
   uint32_t symbol_[Symbols], count_[Symbols], length_[Symbols] = {};
 };
 
+// Makes the lengths of a code by rounded logarithms alone: `round` and `shorter` of the rules above, with at most Most
+// bits. A symbol that occurs alone gets a code of one bit, and so does the symbol whose number differs in bit 0.
+template <uint32_t Symbols, uint32_t Most>
+void round_lengths(const uint32_t (&counts)[Symbols], uint8_t (&length)[Symbols]) noexcept {
+  uint32_t total = 0, present = 0, one = 0;
+  for (uint32_t s = 0; s < Symbols; ++s) {
+    length[s] = 0;
+    total += counts[s];
+    if (counts[s] != 0) ++present, one = s;
+  }
+  if (present <= 1) {
+    if (present == 1) length[one] = length[one ^ 1] = 1;
+    return;
+  }
+  const auto round_to = [&](uint32_t least) {
+    uint32_t used = 0;
+    for (uint32_t s = 0; s < Symbols; ++s) {
+      if (counts[s] == 0) continue;
+      length[s] = static_cast<uint8_t>(std::min(rounded_length(counts[s], least), Most));
+      used += slots_of(length[s]);
+    }
+    return used;
+  };
+  uint32_t low = 0;
+  for (uint32_t step = 32; step != 0; step /= 2)
+    if (round_to(round_begin(total, low + step - 1)) > slots) low += step;
+  for (uint32_t used = round_to(round_begin(total, low)); used != slots;) {
+    uint32_t best = 0, which = 0;
+    for (uint32_t s = 0; s < Symbols; ++s) {
+      if (length[s] <= 1 || used + slots_of(length[s]) > slots) continue;
+      if (const uint32_t key = counts[s] << length[s]; key > best) best = key, which = s;
+    }
+    used += slots_of(length[which]--);
+  }
+}
+
 // Calls visit(symbol, length, first slot) for each symbol with a length of 1 to max_length, if there are enough slots.
 // Returns the number of slots that all codes need.
 template <class Visit> uint32_t visit_codes(const uint8_t* length, uint32_t symbols, const Visit& visit) noexcept {

@@ -11,111 +11,90 @@ inline constexpr uint32_t max_row_bytes = max_chunk_raw_bytes + 4096 + 16;  // v
 
 template <element T> class host_chunk {
   static constexpr uint32_t width = sizeof(T), max_values = max_row_bytes / width;
-  using word = bits_t<T>;
+  using value = bits_t<T>;
+  using word = std::conditional_t<width == 8, uint64_t, uint32_t>;
+  using lanes = lanes_of<word, width>;
 
  public:
   host_chunk(const section_list& sections) noexcept
       : sections_(sections), shape_{width, sections.size(0) / width, padded_sides(sections)} {}
 
-  uint32_t encode(const std::byte* row, std::byte* to) noexcept {
-    take_values(row);
+  // Returns the size of the encoded row in bytes. Writes it if it is not larger than `limit`.
+  uint32_t encode(const std::byte* row, mapping how, std::byte* to, uint32_t limit) noexcept {
+    take_values(row, how);
     take_sides(row);
-    for (uint32_t p = 0; p < shape_.parts() && p < most_coded; ++p)
-      if (p < nibble_parts ? code_part<16>(p) : code_part<256>(p)) shape_.header |= 1u << p;
-    return write(to);
+    const uint32_t bytes = 4 * measure();
+    if (bytes <= limit) write(row, to);
+    return bytes;
   }
 
   status decode(const_bytes encoded, std::byte* row) noexcept {
-    return read(encoded) && give_sides(row) && give_values(row) ? status::ok : status::bad_payload;
+    return read(encoded, row) && give_sides(row) ? status::ok : status::bad_payload;
   }
 
  private:
-  uint8_t* part(uint32_t p) noexcept {
-    if (p == upper_part && shape_.has_heads()) return kept_;
-    return p == 0 ? flags_ : p == 1 ? edges_ : p == 2 ? heads_ : planes_[p - upper_part];
-  }
+  static constexpr uint32_t flags_part = 0, edges_part = 1;
   span<uint8_t> edge_bytes() noexcept { return {reinterpret_cast<uint8_t*>(mask_), shape_.sides}; }
-  span<uint8_t> upper_bytes() noexcept { return {planes_[0], shape_.values}; }
+  uint8_t* part(uint32_t p) noexcept { return p == flags_part ? flags_ : edges_; }
+  uint32_t part_bytes(uint32_t p) const noexcept { return p == flags_part ? shape_.flag_bytes() : shape_.edges(); }
+  bool codes_part(uint32_t p) const noexcept { return p == flags_part ? shape_.codes_flags() : shape_.codes_edges(); }
 
-  void take_values(const std::byte* row) noexcept {
-    int votes = 0;
-    visit_sample([&](uint32_t i, bool) { votes += rotation_vote(load_unaligned<word>(row + width * i)); });
-    const bool rotates = width > 1 && votes > 0;
+  // Finds the numbers, and the code of their symbols.
+  void take_values(const std::byte* row, mapping how) noexcept {
+    const uint32_t n = shape_.values;
+    uint32_t top = 0;
     word any = 0;
-    for (uint32_t i = 0; i < shape_.values; ++i) any |= load_unaligned<word>(row + width * i);
-    uint32_t dropped = 0;
-    if (!rotates)
-      while (dropped + 1 < width && any >> 8 * (width - 1 - dropped) == 0) ++dropped;
-    shape_.header = shape::make_header(false, rotates && any >> (8 * width - 1) == 0, rotates, dropped, 0);
-    visit_blocks([&](uint32_t first, auto n) {
-      word x[block];
-      std::memcpy(x, row + width * first, width * n);
-      for (uint32_t i = 0; i < n; ++i) x[i] = std::rotl(x[i], static_cast<int>(shape_.rotation()));
-      for (uint32_t p = 0; p < shape_.planes(); ++p) {
-        uint8_t plane[block];
-        for (uint32_t i = 0; i < n; ++i) plane[i] = static_cast<uint8_t>(x[i] >> 8 * (width - 1 - p));
-        std::memcpy(planes_[p] + first, plane, n);
-      }
-    });
-    for (uint8_t(&plane)[max_values + 32] : planes_) std::memset(plane + shape_.values, 0, 32);
-    if (!look()) return;
-    uint32_t heads = masks_of<uint8_t>(upper_bytes(), ones::changes, as_bytes(heads_));
-    if (planes_[0][0] == 0) ++heads;
-    heads_[0] |= 1;
-    if (!wants_heads(heads, shape_.values)) return;
-    pack<uint8_t>(upper_bytes(), as_bytes(heads_), as_bytes(kept_), as_bytes(std::end(kept_)));
-    std::memset(kept_ + heads, 0, 4);
-    shape_.header |= shape::make_header(true, false, false, 0, heads);
-  }
-  bool give_values(std::byte* row) noexcept {
-    const auto rotation = static_cast<int>(shape_.rotation());
-    if (shape_.has_heads()) {
-      if ((heads_[0] & 1) == 0 || !has_ones(heads_, shape_.values, shape_.heads())) return false;
-      spread<ones::changes>(as_bytes(heads_), as_bytes(kept_), as_bytes(kept_ + shape_.heads()), upper_bytes());
+    if (how.exponent != 0) {
+      word most = 0;
+      const word field = ~lanes::low(8 * width - how.exponent) & lanes::low(8 * width - 1) << 1;
+      for (uint32_t i = 0; i < n; ++i)
+        most = std::max(most, static_cast<word>(static_cast<value>(load_unaligned<value>(row + width * i) << 1)));
+      top = static_cast<uint32_t>((most & field & low_word()) >> (8 * width - how.exponent));
     }
-    detail::vectorized([&] {
-      visit_blocks([&](uint32_t first, auto n) {
-        uint8_t bytes[width][block];
-        word x[block];
-        for (uint32_t p = 0; p < width; ++p) std::memcpy(bytes[p], planes_[p] + first, n);
-        for (uint32_t i = 0; i < n; ++i) {
-          word value = 0;
-          for (const uint8_t(&plane)[block] : bytes) value = static_cast<word>(value << (width > 1 ? 8 : 0) | plane[i]);
-          x[i] = std::rotr(value, rotation);
+    for (uint32_t i = 0; i < n; ++i) {
+      const auto y = static_cast<value>(
+          lanes::number(load_unaligned<value>(row + width * i), how.exponent, how.zigzag, top));
+      numbers_[i] = y;
+      any |= y;
+    }
+    const bool samples = n >= sampled_from;
+    uint32_t shift = how.exponent != 0 ? float_shift(width, how.exponent) : 0, counted = 0;
+    const auto visit = [&](const auto& f) {
+      for (uint32_t i = 0; i < n; ++i)
+        if (!samples || i / 4 % 2 == 0) f(numbers_[i]);
+    };
+    if (how.exponent == 0) {
+      uint32_t of_width[65] = {}, above = 0;
+      visit([&](value y) { ++of_width[bit_width(static_cast<word>(y))], ++counted; });
+      for (uint32_t b = 8 * width; b > symbol_bits; --b) {
+        above += of_width[b];
+        if (64 * above > counted) {
+          shift = round_up(b - symbol_bits);
+          break;
         }
-        std::memcpy(row + width * first, x, width * n);
-      });
-    });
-    return true;
-  }
-  // Calls visit(first, number) for blocks of values. The number is a constant, except in the last block, so that
-  // compilers vectorize.
-  static constexpr uint32_t block = 64;
-  template <class Visit> void visit_blocks(const Visit& visit) const noexcept {
-    uint32_t first = 0;
-    for (; first + block <= shape_.values; first += block) visit(first, std::integral_constant<uint32_t, block>{});
-    if (first != shape_.values) visit(first, shape_.values - first);
-  }
-  // Calls visit(index, paired) for each value of the sample. `paired`: it is not the first of its run.
-  template <class Visit> void visit_sample(const Visit& visit) const noexcept {
-    for (uint32_t begin = 0; begin < shape_.values; begin += sample_stride<width>)
-      for (uint32_t i = begin; i < std::min(begin + sample_run, shape_.values); ++i) visit(i, i != begin);
-  }
-  // Finds the planes that may pay. Returns whether to look for heads.
-  bool look() noexcept {
-    uint32_t sampled = 0, pairs = 0, heads = 0;
-    visit_sample([&](uint32_t i, bool paired) {
-      ++sampled;
-      pairs += paired;
-      heads += paired && planes_[0][i] != planes_[0][i - 1];
-    });
-    for (uint32_t p = 1; p < shape_.planes() && p + upper_part < most_coded; ++p) {
-      uint32_t counts[256] = {}, squares = 0;
-      visit_sample([&](uint32_t i, bool) { ++counts[planes_[p][i]]; });
-      for (const uint32_t count : counts) squares += count * count;
-      worth_ |= uint32_t{may_pay(sampled, squares)} << (p + upper_part);
+      }
     }
-    return shape_.values != 0 && width > 1 && may_want_heads(heads, pairs);
+    uint32_t dropped = 0;
+    while (dropped < shift / 8 && (any >> 8 * dropped & 255) == 0) ++dropped;
+    shape_.head[0] = shift | dropped << 6 | how.exponent << 9 | uint32_t{how.zigzag} << 13 | top << 21;
+    counted = 0;
+    uint32_t counts[symbols] = {};
+    visit([&](value y) { ++counts[symbol_of(y)], ++counted; });
+    if (n == 0) return;
+    uint32_t escapes = counts[escape];
+    if (counts[escape] == 0) counts[escape] = 1;
+    round_lengths<symbols, max_length>(counts, length_);
+    uint32_t bits = escapes * shape_.escape_bits();
+    for (uint32_t s = 0; s < symbols; ++s) bits += counts[s] * length_[s];
+    if (!pays(counted, bits, shape_.escape_bits())) shape_.head[0] = 1u << 14;
+  }
+  static constexpr word low_word() noexcept { return ~word{0} >> (8 * sizeof(word) - 8 * width); }
+  static constexpr uint32_t round_up(uint32_t shift) noexcept {
+    return (shift + shift_step(width) - 1) / shift_step(width) * shift_step(width);
+  }
+  uint32_t symbol_of(value y) const noexcept {
+    const auto s = static_cast<word>(y) >> shape_.shift();
+    return s < escape ? static_cast<uint32_t>(s) : escape;
   }
 
   void take_sides(const std::byte* row) noexcept {
@@ -123,13 +102,21 @@ template <element T> class host_chunk {
     std::memset(mask_, 0, shape_.sides);
     visit_sides([&](uint32_t begin, std::byte* side, uint32_t size) { std::memcpy(side, row - begin, size); });
     for (uint32_t i = words; i-- > 0;) mask_[i] ^= mask_[i] << 1 | (i != 0 ? mask_[i - 1] >> 31 : 0);
-    shape_.edges = masks_of<uint8_t>(edge_bytes(), ones::non_zeros, as_bytes(flags_));
+    shape_.head[1] = masks_of<uint8_t>(edge_bytes(), ones::non_zeros, as_bytes(flags_));
     pack<uint8_t>(edge_bytes(), as_bytes(flags_), as_bytes(edges_), as_bytes(std::end(edges_)));
-    std::memset(edges_ + shape_.edges, 0, 4);
+    std::memset(edges_ + shape_.edges(), 0, 4);
+    std::memset(flags_ + shape_.flag_bytes(), 0, 4);
+    for (const uint32_t p : {flags_part, edges_part}) {
+      uint32_t counts[nibbles] = {}, bits = 0;
+      for (uint32_t i = 0; i < part_bytes(p); ++i) ++counts[part(p)[i] & 15], ++counts[part(p)[i] >> 4];
+      round_lengths<nibbles, nibble_length>(counts, nibble_lengths_[p]);
+      for (uint32_t s = 0; s < nibbles; ++s) bits += counts[s] * nibble_lengths_[p][s];
+      if (nibbles_pay(part_bytes(p), bits)) shape_.head[0] |= 1u << (15 + p);
+    }
   }
   bool give_sides(std::byte* row) noexcept {
-    if (!has_ones(flags_, shape_.sides, shape_.edges)) return false;
-    spread<ones::non_zeros>(as_bytes(flags_), as_bytes(edges_), as_bytes(edges_ + shape_.edges), edge_bytes());
+    if (!has_ones(flags_, shape_.sides, shape_.edges())) return false;
+    spread<ones::non_zeros>(as_bytes(flags_), as_bytes(edges_), as_bytes(edges_ + shape_.edges()), edge_bytes());
     for (uint32_t i = 0, carry = 0; i < shape_.sides / 4; ++i) {
       uint32_t x = mask_[i];
       for (uint32_t shift = 1; shift < 32; shift *= 2) x ^= x << shift;
@@ -146,182 +133,230 @@ template <element T> class host_chunk {
       visit(sections_.before_values(i), side, sections_.size(i));
   }
 
-  // Makes the code of a part and its table. Returns whether coding it pays.
-  template <uint32_t Symbols> bool code_part(uint32_t p) noexcept {
-    const uint32_t bytes = shape_.bytes(p);
-    if (bytes == 0 || (p > upper_part && (worth_ >> p & 1) == 0)) return false;
-    uint32_t counts[4][Symbols] = {};  // four, because increments of the same count wait for each other
-    const uint8_t* const from = part(p);
-    for (uint32_t i = 0; i < bytes; ++i) {
-      ++counts[i % 4][from[i] % Symbols];
-      if constexpr (Symbols == 16) ++counts[i % 4][from[i] / 16];
-    }
-    for (uint32_t s = 0; s < Symbols; ++s) counts[0][s] += counts[1][s] + counts[2][s] + counts[3][s];
-    code_maker<Symbols> made(counts[0]);
-    for (uint32_t s = 0; s < Symbols && made.present == 1; ++s)
-      if (counts[0][s] != 0) made.length[s] = only_symbol;
-    const uint32_t words = made_.table_words[p] = write_table(made.length, Symbols, made_.tables[p]);
-    if (!pays(4 * shape_.stored_words(p), static_cast<uint32_t>(made.bits()), words)) return false;
-    uint32_t* const entry = made_.codes[p];
-    std::fill_n(entry, Symbols, 0u);
-    visit_codes(made.length, Symbols,
-                [&](uint32_t s, uint32_t l, uint32_t slot) { entry[s] = slot >> (max_length - l) << 4 | l; });
-    return true;
+  // Calls value(quad) and nibbles(part, byte) for what stream t has, in this order.
+  template <class Quad, class Byte> void visit_stream(uint32_t t, const Quad& quad, const Byte& byte) const noexcept {
+    const uint32_t streams = shape_.streams();
+    if (shape_.codes_values())
+      for (uint32_t i = 4 * t; i < shape_.values; i += 4 * streams) quad(i, std::min(shape_.values - i, 4u));
+    for (const uint32_t p : {flags_part, edges_part})
+      if (codes_part(p))
+        for (uint32_t i = 4 * t; i < part_bytes(p); i += 4 * streams)
+          for (uint32_t k = i; k < std::min(i + 4, part_bytes(p)); ++k) byte(p, k);
   }
 
-  uint32_t write(std::byte* to) noexcept {
+  // Sets the head. Returns the words of the chunk.
+  uint32_t measure() noexcept {
+    const auto entry = [](uint32_t slot, uint32_t l) { return slot >> (max_length - l) << 4 | l; };
+    if (shape_.codes_values()) {
+      std::fill_n(code_, symbols, 0u);
+      visit_codes(length_, symbols, [&](uint32_t s, uint32_t l, uint32_t slot) { code_[s] = entry(slot, l); });
+    }
+    for (const uint32_t p : {flags_part, edges_part})
+      visit_codes(nibble_lengths_[p], nibbles,
+                  [&](uint32_t s, uint32_t l, uint32_t slot) { nibble_code_[p][s] = entry(slot, l); });
+    uint32_t cost[symbols];
+    for (uint32_t s = 0; s < symbols; ++s)
+      cost[s] = s == escape || code_[s] == 0 ? (code_[escape] & 15) + shape_.escape_bits() : code_[s] & 15;
     const uint32_t streams = shape_.streams();
-    uint32_t bits[max_streams] = {};
-    const uint32_t words = encode_streams(streams, bits);
+    uint32_t least = ~0u, most = 0;
+    bits_ = 0;
+    for (uint32_t t = 0; t < streams; ++t) {
+      uint32_t bits = 0;
+      visit_stream(
+          t,
+          [&](uint32_t i, uint32_t count) {
+            for (uint32_t k = 0; k < count; ++k) bits += cost[symbol_of(numbers_[i + k])];
+          },
+          [&](uint32_t p, uint32_t i) {
+            const uint8_t x = part(p)[i];
+            bits += (nibble_code_[p][x & 15] & 15) + (nibble_code_[p][x >> 4] & 15);
+          });
+      stream_bits_[t] = bits;
+      bits_ += bits;
+      least = std::min(least, bits);
+      most = std::max(most, bits);
+    }
     if (streams != 0) {
-      const auto [least, most] = std::minmax_element(bits, bits + streams);
-      shape_.shortest = *least / 2 * 2;
-      if (*most - shape_.shortest > 255) shape_.header |= 1u << 10;
+      least = std::min(least / 2 * 2, 2 * low_mask(15));
+      if (bit_width(most - least) > 15) return 1u << 20;
+      shape_.head[0] |= bit_width(most - least) << 17;
+      shape_.head[1] |= least / 2 << 17;
     }
-    const uint32_t head[] = {shape_.header, shape_.sizes()};
-    std::byte* at = append(to, head, sizeof head);
-    for (uint32_t p = 0; p < shape_.parts(); ++p)
-      if (shape_.coded(p)) at = append(at, made_.tables[p], 4 * made_.table_words[p]);
-    for (uint32_t t = 0; t < streams; ++t) {
-      const uint32_t more = bits[t] - shape_.shortest;
-      at = append(at, &more, shape_.wide() ? 2 : 1);
-    }
-    at = append(at, made_.words, 4 * words);
-    for (uint32_t p = 0; p < shape_.parts(); ++p) {
-      if (shape_.coded(p)) continue;
-      if (shape_.narrow_if_stored(p)) narrow_plane(part(p), shape_.values, made_.words);
-      at = append(at, shape_.narrow_if_stored(p) ? static_cast<const void*>(made_.words) : part(p),
-                  4 * shape_.stored_words(p));
-    }
-    return static_cast<uint32_t>(at - to);
+    return shape_.bits_at() + (bits_ + 31) / 32;
   }
-  static std::byte* append(std::byte* to, const void* from, uint32_t size) noexcept {
-    std::memcpy(to, from, size);
-    return to + size;
-  }
-  // Encodes the streams one after the other. Sets the bits of each. Returns the words of all.
-  uint32_t encode_streams(uint32_t streams, uint32_t (&bits)[max_streams]) noexcept {
-    auto* const begin = reinterpret_cast<std::byte*>(made_.words);
-    bit_appender out{begin};
-    uint32_t all = 0;
-    for (uint32_t t = 0; t < streams; ++t) {
-      for (uint32_t p = 0; p < shape_.parts(); ++p) {
-        if (!shape_.coded(p)) continue;
-        const uint32_t size = shape_.bytes(p);
-        for (uint32_t i = 4 * t; i < size; i += 4 * streams) {
-          const auto x = load_unaligned<uint32_t>(as_bytes(part(p) + i));
-          const uint32_t end = 8 * std::min(size - i, 4u);
-          if (p >= nibble_parts)
-            out.put<8>(made_.codes[p], x, end / 8);
-          else
-            for (uint32_t bit = 0; bit < end; bit += 16) out.put<4>(made_.codes[p], x >> bit, (end - bit) / 4);
-        }
-      }
-      const auto end = static_cast<uint32_t>(8 * (out.to - begin)) + out.fill;
-      bits[t] = end - all;
-      all = end;
-    }
+
+  void write(const std::byte* row, std::byte* to) noexcept {
+    std::memset(to, 0, 4 * (size_t{shape_.bits_at()} + (bits_ + 31) / 32));
+    std::memcpy(to, shape_.head, sizeof shape_.head);
+    std::byte* at = to + 4 * shape::head_words;
+    if (shape_.plain())
+      std::memcpy(at, row, width * shape_.values);
+    else
+      visit_planes([&](uint32_t from, uint32_t k, uint32_t words) {
+        write_plane(from, k, at);
+        at += 4 * words;
+      });
+    for (const uint32_t p : {flags_part, edges_part})
+      if (!codes_part(p)) std::memcpy(to + 4 * (p == flags_part ? shape_.flags_at() : shape_.edges_at()), part(p), part_bytes(p));
+    at = to + 4 * shape_.tables_at();
+    if (shape_.codes_values()) at = write_lengths(length_, symbols, at);
+    for (const uint32_t p : {flags_part, edges_part})
+      if (codes_part(p)) at = write_lengths(nibble_lengths_[p], nibbles, at);
+    bit_writer directory(at);
+    for (uint32_t t = 0; t < shape_.streams(); ++t) directory.put(stream_bits_[t] - shape_.least(), shape_.more());
+    directory.finish();
+    word_writer out{to + 4 * shape_.bits_at()};
+    for (uint32_t t = 0; t < shape_.streams(); ++t)
+      visit_stream(
+          t,
+          [&](uint32_t i, uint32_t count) {
+            for (uint32_t k = 0; k < count; ++k) {
+              const uint32_t s = symbol_of(numbers_[i + k]), e = code_[s];
+              if (s != escape && e != 0) {
+                out.put(e >> 4, e & 15);
+              } else {
+                const uint32_t bits = shape_.escape_bits();
+                const uint64_t x = static_cast<word>(numbers_[i + k]) >> shape_.shift();
+                out.put(code_[escape] >> 4, code_[escape] & 15);
+                if (bits > 32) out.put(static_cast<uint32_t>(x >> 32), bits - 32);
+                out.put(static_cast<uint32_t>(x), std::min(bits, 32u));
+              }
+            }
+          },
+          [&](uint32_t p, uint32_t i) {
+            for (const uint32_t s : {uint32_t{part(p)[i]} & 15, uint32_t{part(p)[i]} >> 4})
+              out.put(nibble_code_[p][s] >> 4, nibble_code_[p][s] & 15);
+          });
     out.finish();
-    for (uint32_t i = 0; i < (all + 31) / 32; ++i) made_.words[i] = __builtin_bswap32(made_.words[i]);
-    return (all + 31) / 32;
+  }
+  static std::byte* write_lengths(const uint8_t* length, uint32_t count, std::byte* to) noexcept {
+    for (uint32_t s = 0; s < count; s += 2) *to++ = static_cast<std::byte>(length[s] | length[s + 1] << 4);
+    return to;
+  }
+  // Calls visit(lowest bit in a number, bits, words) for each plane of the rests.
+  template <class Visit> void visit_planes(const Visit& visit) const noexcept {
+    for (uint32_t b = shape_.dropped(); b < shape_.shift() / 8; ++b) visit(8 * b, 8, shape_.plane_words(8));
+    uint32_t from = shape_.shift() / 8 * 8;
+    for (uint32_t k = 4; k != 0; k /= 2)
+      if ((shape_.shift() & k) != 0) {
+        visit(from, k, shape_.plane_words(k));
+        from += k;
+      }
+  }
+  void write_plane(uint32_t from, uint32_t k, std::byte* to) const noexcept {
+    bit_writer out(to);
+    for (uint32_t i = 0; i < shape_.values; ++i) out.put(numbers_[i] >> from & low_mask(k), k);
+    out.finish();
   }
 
   // Reads all parts from untrusted bytes. Returns false if they are malformed.
-  bool read(const_bytes encoded) noexcept {
+  bool read(const_bytes encoded, std::byte* row) noexcept {
     if (encoded.size() % 4 != 0 || encoded.size() / 4 < shape::head_words) return false;
-    const std::byte* at = encoded.data();
-    auto left = static_cast<uint32_t>(encoded.size() / 4);
-    const auto skip = [&](uint32_t words) {
-      left -= words;
-      return std::exchange(at, at + 4 * words);
-    };
-    shape_.read(load_unaligned<uint32_t>(at), load_unaligned<uint32_t>(at + 4));
-    if (!shape_.fits()) return false;
-    skip(shape::head_words);
-    uint32_t stored = 0;
-    for (uint32_t p = 0; p < shape_.parts(); ++p) {
-      if (!shape_.coded(p)) {
-        stored += shape_.stored_words(p);
-        continue;
-      }
-      const uint32_t used = read_table(at, left, p < nibble_parts ? 16 : 256, read_.tables[p]);
-      if (used == 0) return false;
-      skip(used);
+    std::memcpy(shape_.head, encoded.data(), sizeof shape_.head);
+    if (!shape_.fits() || shape_.bits_at() > encoded.size() / 4) return false;
+    const std::byte* at = encoded.data() + 4 * shape_.tables_at();
+    if (shape_.codes_values()) {
+      at = read_lengths(at, symbols, length_);
+      for (uint32_t s = 0; s < escape; ++s)
+        if (length_[s] != 0 && s > shape_.largest()) return false;
+      if (!fill(length_, symbols, max_length, entry_)) return false;
     }
-    if (left < shape_.stream_words()) return false;
-    const std::byte* const directory = skip(shape_.stream_words());
-    if (left < stored || !read_streams(directory, at, left - stored, shape_.streams())) return false;
-    skip(left - stored);
-    for (uint32_t p = 0; p < shape_.parts(); ++p) {
-      if (!shape_.coded(p)) {
-        const std::byte* const from = skip(shape_.stored_words(p));
-        if (shape_.narrow_if_stored(p)) {
-          std::memcpy(read_.turned, from, 4 * shape_.stored_words(p));
-          widen_plane(read_.turned, shape_.values, part(p));
-        } else if (shape_.bytes(p) != 0) {
-          std::memcpy(part(p), from, shape_.bytes(p));
-        }
+    for (const uint32_t p : {flags_part, edges_part})
+      if (codes_part(p)) {
+        at = read_lengths(at, nibbles, nibble_lengths_[p]);
+        if (!fill(nibble_lengths_[p], nibbles, nibble_length, nibble_entry_[p])) return false;
+      } else {
+        std::memcpy(part(p), encoded.data() + 4 * (p == flags_part ? shape_.flags_at() : shape_.edges_at()), part_bytes(p));
       }
-      std::memset(part(p) + shape_.bytes(p), 0, 4);  // masks are read by words
+    const uint32_t words = static_cast<uint32_t>(encoded.size() / 4) - shape_.bits_at();
+    if (!read_streams(at, encoded.data() + 4 * shape_.bits_at(), words)) return false;
+    for (const uint32_t p : {flags_part, edges_part}) std::memset(part(p) + part_bytes(p), 0, 4);
+    at = encoded.data() + 4 * shape::head_words;
+    if (shape_.plain()) {
+      std::memcpy(row, at, width * shape_.values);
+      return true;
     }
-    for (uint32_t p = shape_.planes(); p < width; ++p) std::memset(planes_[p], 0, shape_.values);
+    for (uint32_t i = 0; i < shape_.values; ++i) numbers_[i] = static_cast<value>(static_cast<word>(numbers_[i]) << shape_.shift());
+    visit_planes([&](uint32_t from, uint32_t k, uint32_t plane) {
+      for (uint32_t i = 0; i < shape_.values; ++i)
+        numbers_[i] |= static_cast<value>(static_cast<word>(static_cast<uint32_t>(at[i * k / 8]) >> i * k % 8 & low_mask(k)) << from);
+      at += 4 * plane;
+    });
+    for (uint32_t i = 0; i < shape_.values; ++i)
+      store_unaligned(row + width * i, static_cast<value>(lanes::value(numbers_[i], shape_.exponent(), shape_.zigzag(), shape_.top())));
     return true;
   }
-  bool read_streams(const std::byte* directory, const std::byte* from, uint32_t words, uint32_t streams) noexcept {
-    uint32_t at[max_streams], end[max_streams], all = 0;
-    for (uint32_t t = 0; t < streams; ++t) {
-      at[t] = all;
-      all += shape_.shortest +
-             (shape_.wide() ? load_unaligned<uint16_t>(directory + 2 * t) : static_cast<uint8_t>(directory[t]));
-      end[t] = all;
+  static const std::byte* read_lengths(const std::byte* from, uint32_t count, uint8_t* length) noexcept {
+    for (uint32_t s = 0; s < count; s += 2, ++from) {
+      length[s] = static_cast<uint8_t>(*from) & 15;
+      length[s + 1] = static_cast<uint8_t>(*from) >> 4;
     }
-    if ((all + 31) / 32 != words || words > max_row_bytes / 4) return false;
-    detail::vectorized([&] {
-      for (uint32_t i = 0; i < words; ++i) read_.turned[i] = __builtin_bswap32(load_unaligned<uint32_t>(from + 4 * i));
-    });
-    read_.turned[words] = read_.turned[words + 1] = 0;
-    for (uint32_t p = 0; p < shape_.parts(); ++p)
-      if (shape_.coded(p)) p < nibble_parts ? read_part<4>(p, streams, words, at) : read_part<8>(p, streams, words, at);
-    return std::equal(at, at + streams, end);
+    return from;
   }
-  // Reads the symbols of a part from the streams, which begin at bits at[0], at[1], ...
-  template <uint32_t SymbolBits>
-  void read_part(uint32_t p, uint32_t streams, uint32_t words, uint32_t (&at)[max_streams]) noexcept {
-    const auto* const bits = reinterpret_cast<const std::byte*>(read_.turned);
-    const uint16_t* const entry = read_.tables[p];
-    uint8_t* const to = part(p);
-    const auto read_word = [=, &at](uint32_t i, auto n) {  // with n bytes
-      uint32_t x = 0;
-      for (uint32_t bit = 0; bit < 8 * n; bit += 4 * SymbolBits)
-        x |= take_symbols<SymbolBits>(bits, 4 * words, at[i & (streams - 1)], entry, (8 * n - bit) / SymbolBits) << bit;
-      std::memcpy(to + 4 * i, &x, n);
-    };
-    const uint32_t size = shape_.bytes(p);
-    for (uint32_t i = 0; i < size / 4; ++i) read_word(i, std::integral_constant<uint32_t, 4>{});
-    if (size % 4 != 0) read_word(size / 4, size % 4);
+  // Sets the entry of each pattern of `most` bits: symbol << 8 | length. Returns whether the code is complete.
+  static bool fill(const uint8_t* length, uint32_t count, uint32_t most, uint16_t* entry) noexcept {
+    for (uint32_t s = 0; s < count; ++s)
+      if (length[s] > most) return false;
+    return visit_codes(length, count, [&](uint32_t s, uint32_t l, uint32_t slot) {
+             std::fill_n(entry + (slot >> (max_length - most)), 1u << (most - l), static_cast<uint16_t>(s << 8 | l));
+           }) == slots;
+  }
+  bool read_streams(const std::byte* directory, const std::byte* from, uint32_t words) noexcept {
+    uint32_t all = 0;
+    for (uint32_t t = 0, bit = 0; t < shape_.streams(); ++t, bit += shape_.more()) {
+      uint32_t more = 0;  // byte by byte: nothing behind the directory is read
+      for (uint32_t b = 0; b < shape_.more(); ++b)
+        more |= (static_cast<uint32_t>(directory[(bit + b) / 8]) >> (bit + b) % 8 & 1) << b;
+      stream_bits_[t] = shape_.least() + more;
+      all += stream_bits_[t];
+    }
+    if ((all + 31) / 32 != words) return false;
+    uint32_t begin = 0;
+    for (uint32_t t = 0; t < shape_.streams(); ++t) {
+      word_reader in{from, words, begin};
+      bool sound = true;
+      visit_stream(
+          t,
+          [&](uint32_t i, uint32_t count) {
+            for (uint32_t k = 0; k < count; ++k) {
+              const uint32_t e = entry_[in.peek() >> (32 - max_length)];
+              in.skip(e & 255);
+              uint64_t x = e >> 8;
+              if (x == escape) {
+                const uint32_t bits = shape_.escape_bits();
+                x = 0;
+                if (bits > 32) x = uint64_t{in.take(bits - 32)} << 32;
+                x |= in.take(std::min(bits, 32u));
+                sound &= x <= shape_.largest();
+              }
+              numbers_[i + k] = static_cast<value>(x);
+            }
+          },
+          [&](uint32_t p, uint32_t i) {
+            uint32_t x = 0;
+            for (uint32_t k = 0; k < 8; k += 4) {
+              const uint32_t e = nibble_entry_[p][in.peek() >> (32 - nibble_length)];
+              in.skip(e & 255);
+              x |= e >> 8 << k;
+            }
+            part(p)[i] = static_cast<uint8_t>(x);
+          });
+      begin += stream_bits_[t];
+      if (!sound || in.at != begin) return false;
+    }
+    return true;
   }
 
   const section_list& sections_;
   shape shape_;
-  uint32_t worth_ = 0;  // one bit per part below the upper part: may coding it pay?
-  // The parts, and before them the string of side streams. After each part there is capacity for padding.
+  uint32_t bits_ = 0, stream_bits_[max_streams];
+  uint8_t length_[symbols] = {}, nibble_lengths_[2][nibbles] = {};
+  uint32_t code_[symbols], nibble_code_[2][nibbles];  // code << 4 | length
+  uint16_t entry_[slots], nibble_entry_[2][1u << nibble_length];
+  // The parts, and before them the string of side streams. After each there is capacity for padding.
   uint32_t mask_[max_row_bytes / 4];
   uint8_t flags_[max_row_bytes / 8 + 8], edges_[max_row_bytes + 4];
-  uint8_t heads_[max_values / 8 + 8], kept_[max_values + 32];  // spread reads, and ignores, the byte before kept_
-  uint8_t planes_[width][max_values + 32];
-  struct encoding {
-    uint32_t codes[most_coded][256];
-    uint32_t tables[most_coded][33], table_words[most_coded];
-    uint32_t words[max_row_bytes / 4 + 8];
-  };
-  struct decoding {
-    uint16_t tables[most_coded][slots];
-    uint32_t turned[max_row_bytes / 4 + 8];  // the streams, each word in reversed byte order; then narrow planes
-  };
-  union {
-    encoding made_;
-    decoding read_;
-  };
+  value numbers_[max_values];
 };
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format

@@ -1,8 +1,9 @@
-// Huffman codes values by planes: byte k of all values is plane k. Each plane has its own code, or is stored.
+// Huffman codes the upper bits of each value: of a float its exponent, relative to the largest of the chunk, its sign and
+// the highest bit of its mantissa. The other bits, which hardly compress, are stored.
 //
-// Alone it suits weights and KV caches: the exponents of floats compress, and the other bytes are stored (DFloat11,
-// Zhang et al., 2025). As the last stage of a chain, after zvc or rle, it also codes their masks. layout.hpp describes
-// the format. The bytes are canonical: host and device write the same.
+// Alone it suits weights, activations without zeros, and KV caches (DFloat11, Zhang et al., 2025, codes exponents). As
+// the last stage of a chain, after zvc or rle, it also codes their masks. layout.hpp describes the format. The bytes are
+// canonical: host and device write the same.
 #pragma once
 
 #include <tuck/codec/concept.hpp>
@@ -21,14 +22,21 @@ template <element T> struct huffman : plain_codec<huffman<T>, T, codec_id::huffm
   }
   uint32_t encode_chunk(span<const T> values, bytes room) const noexcept {
     if (values.empty() || values.size_bytes() > max_chunk_raw_bytes) return incompressible;
-    const uint32_t used = huffman_format::host_chunk<T>(only(values)).encode(as_bytes(values).data(), room.data());
-    return used < values.size_bytes() ? used : incompressible;
+    const auto limit = static_cast<uint32_t>(values.size_bytes()) - 1;
+    const section_list sections = only(values);
+    const uint32_t used =
+        huffman_format::host_chunk<T>(sections).encode(as_bytes(values).data(), how, room.data(), limit);
+    return used <= limit ? used : incompressible;
   }
   status decode_chunk(const_bytes encoded, span<T> restored) const noexcept {
     if (restored.size_bytes() > max_chunk_raw_bytes || encoded.size() >= restored.size_bytes())
       return status::bad_payload;
-    return huffman_format::host_chunk<T>(only(restored)).decode(encoded, as_writable_bytes(restored).data());
+    const section_list sections = only(restored);
+    return huffman_format::host_chunk<T>(sections).decode(encoded, as_writable_bytes(restored).data());
   }
+
+  /// How values become numbers; only codecs of `untyped` need it.
+  huffman_format::mapping how = huffman_format::mapping_of(dtype_of<T>);
 
  private:
   static section_list only(span<const T> values) noexcept {

@@ -1,57 +1,48 @@
-// The format of huffman: values are split into byte planes, and each plane is Huffman-coded or stored.
+// The format of huffman: each value becomes a symbol of six bits, which has a code, and a rest, which is stored.
 //
-// Rotation. Values of more than one byte that look like floats are rotated left by one bit, so that their exponents
-// fill the upper byte. The test uses a sample: the first 128 values of each 4096 bytes. A value whose upper byte is
-// neither 0 nor 255 votes for rotation. Any other value except 0 votes against it. Values are rotated if there are more
-// votes for it. The name of the type does not matter, so untyped codecs write the same bytes. If values are not
-// rotated, the upper planes that are 0 in all values are dropped, but never the lowest plane.
+// Numbers. Each value of w bytes becomes a number y of 8 w bits. A float has a sign, an exponent field and m bits of
+// mantissa. Its rank is the largest exponent field of the chunk, `top`, less its own:
 //
-// Parts. A chunk has n values of w bytes, without dropped planes. In a chain it also has side streams, in the order of
-// chain/chain.hpp. They form one string of bits of m bytes; each is padded with zeros to a multiple of 4 bytes. A bit
-// is an edge if it differs from the bit before it; the bit before the first is 0. The edges are m bytes too. Sizes are
-// in bytes, rounded up:
+//   float      y = rank | sign | mantissa       from the highest bit on; the sign has one bit, the mantissa m
+//   integer    y = value, or with `zigzag` 2 value for values from 0 on, and -2 value - 1 for others
 //
-//   part   name     size      contents
-//   0      flags    m / 8     one bit for each byte of the edges: is it non-zero?
-//   1      edges              the non-zero bytes of the edges
-//   2      heads    n / 8     one bit for each value: does its upper byte differ from that of the value before it? Set
-//                             for the first value. Empty if the header says that there are no heads
-//   3      upper    n         the upper bytes; with heads, only those of the heads
-//   4...   planes   n each    the other bytes, from the second highest down
+// Symbols. The symbol of a value is y >> shift, at most 63. The rest is the lowest `shift` bits of y. A symbol that has
+// no code, and each 63, is written as the code of 63 (the escape), followed by all 8 w - shift bits of y >> shift.
 //
-// Chunk. It consists of 32-bit little-endian words. The lowest bit comes first:
+// Side streams. In a chain a chunk also has side streams, in the order of chain/chain.hpp. They form one string of bits
+// of m bytes; each is padded with zeros to a multiple of 4 bytes. A bit is an edge if it differs from the bit before it;
+// the bit before the first is 0. The edges are m bytes too. They make two parts, whose symbols are nibbles:
 //
-//   u32 header             bits 0 to 7: which parts are coded, the others are stored; 8: heads; 9: narrow; 10: wide;
-//                          11: rotated; 12 to 14: number of dropped planes; 16 to 31: number of heads, 0 without
-//                          heads. Bit 15 is 0
-//   u32 sizes              bits 0 to 14: half of the least bits of a stream; 15 to 31: bytes of part 1
-//   tables                 of each coded part, in order
-//   u8 or u16 streams[S]   bits of each stream above the least; u16 if `wide` is set
+//   flags      m / 8 bytes, rounded up: one bit for each byte of the edges: is it not 0?
+//   edges      the bytes of the edges that are not 0
+//
+// Chunk. It consists of 32-bit little-endian words:
+//
+//   u32 head[2]            see `shape`
+//   planes                 the rests: bytes `dropped` to shift / 8 - 1 of all numbers, a plane of n bytes each, lowest
+//                          first. Then the remaining shift % 8 bits of all rests, in planes of 4, 2 and 1 bits a value
+//                          as its binary digits say, those of 4 bits lowest. With `plain` the values, and no rests
+//   flags, edges           if they are not coded
+//   u32 lengths[8]         of the 64 codes, four bits each, lowest symbol first; absent with `plain`, or without values
+//   u32 lengths[2] twice   of the codes of flags and edges, if they are coded
+//   directory              `more` bits for each of S streams: its bits above `least`
 //   bits                   all streams without gaps, from the highest bit of each word down
-//   stored parts           in order, each padded with zeros to a multiple of 4 bytes
 //
-// Streams. Parts 0 to 2 are coded by nibbles, the low nibble of a byte first. Other parts are coded by bytes. Stream t
-// has the words t, t + S, ... of each coded part, part after part, with all symbols of a word. S depends on the number
-// of coded symbols (streams_of). If it is 0, `wide` and the least bits are 0 too.
+// Each part is padded with zeros to whole words. A plane of k bits has value i at bit i k, lowest bits first.
 //
-// Tables. A table has the lengths of the codes (code.hpp), four bits each, lowest symbol first. A table of nibbles has
-// 16 lengths. A table of bytes begins with a word that has a bit for each group of eight symbols in which a symbol
-// occurs. The lengths of each such group follow, one word per group. If only one symbol occurs, its length is stored as
-// 15 and its code has no bits. Otherwise the codes fill all slots.
+// Streams. A quad is four values, a word four bytes of flags or edges. Stream t has the quads t, t + S, ..., then the
+// words t, t + S, ... of the flags if they are coded, then those of the edges. Each has its values or bytes in order,
+// of a byte the lower nibble first. S depends on the number of symbols (streams_of).
 //
-// Narrow. `narrow` is set if bit 0 of all rotated values is 0. If the lowest plane is stored, it then has seven bits
-// per value. Four values are 28 bits, the first value lowest. 32 values fill seven words: each holds four values, and
-// the 28 bits of the last four values are in the high four bits of these words, lowest bits first. Fewer values take
-// as many words as they need. Decoders ignore padding; encoders write zeros.
-//
-// Encoders' choices. Types of more than one byte get heads if at most 11/16 of the sample's values are heads, without
-// the first of each 128, and at most 5/8 of all values. A part is coded if that saves 1/32 of its stored size, with its
-// table counted (pays). Parts 4 to 7 are not tried if the sample's bytes say that coding hardly pays (may_pay), and
-// parts above 7 are never coded. The least bits of a stream are rounded down to an even number. `wide` is set if a
-// stream has more than 255 bits above that.
+// Encoders' choices. The shift of a float leaves a symbol of rank, sign and the highest bit of the mantissa; for f64
+// rank and sign. That of an integer is the least multiple of shift_step for which at most 1/64 of the counted values
+// have more than shift + 6 bits. `dropped` is as large as it can be. Codes are those of code.hpp, from the counts of
+// every second quad, or of all quads of fewer than 2048 values. Each count of 63 is at least 1. Values are `plain` if
+// coding them does not pay (pays), flags and edges are stored if that is not longer (code and table).
 #pragma once
 
 #include <tuck/codec/huffman/code.hpp>
+#include <tuck/core/floating.hpp>
 #include <tuck/core/span.hpp>
 #include <tuck/core/status.hpp>
 
@@ -95,141 +86,167 @@ struct row_sections {
 }  // namespace tuck::inline TUCK_ABI
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-inline constexpr uint32_t nibble_parts = 3, upper_part = 3, most_parts = 11;
-inline constexpr uint32_t most_coded = 8;  // later parts, the lowest three planes of 8-byte values, are stored
+inline constexpr uint32_t symbol_bits = 6, symbols = 1u << symbol_bits, escape = symbols - 1;
+inline constexpr uint32_t nibbles = 16, nibble_length = 7;  // the latter: most bits of the code of a nibble
 inline constexpr uint32_t max_streams = 128;
-inline constexpr uint32_t only_symbol = 15;  // length of the only symbol of a part, in its table
-inline constexpr uint32_t sample_run = 128;  // consecutive values
-template <uint32_t Width> inline constexpr uint32_t sample_stride = 4096 / Width;  // values from run to run
+inline constexpr uint32_t sampled_from = 2048;  // values
 
-// Returns 1 if a value speaks for rotation, -1 if it speaks against it, and 0 if it does neither.
-template <class U> TUCK_HD constexpr int rotation_vote(U value) noexcept {
-  const auto upper = static_cast<uint32_t>(value >> (8 * (sizeof(U) - 1)));
-  return upper != 0 && upper != 255 ? 1 : value != 0 ? -1 : 0;
-}
-
-TUCK_HD constexpr uint32_t streams_of(uint32_t symbols) noexcept {
-  return symbols == 0      ? 0
-         : symbols <= 768  ? 8
-         : symbols <= 2048 ? 16
-         : symbols <= 4096 ? 32
-         : symbols <= 8192 ? 64
-                           : max_streams;
-}
-
-// Returns the words of streams[].
-TUCK_HD constexpr uint32_t stream_words(uint32_t streams, bool wide) noexcept { return (wide ? 2 : 1) * streams / 4; }
-
-TUCK_HD constexpr bool wants_heads(uint32_t heads, uint32_t values) noexcept {
-  return values != 0 && 8 * heads <= 5 * values;
-}
-
-// The same for a sample of `pairs` values, without the first of each run.
-TUCK_HD constexpr bool may_want_heads(uint32_t heads, uint32_t pairs) noexcept { return 16 * heads <= 11 * pairs; }
-
-// What a decoder knows about a chunk: its sizes and its first two words.
-struct shape {
-  uint32_t width;  // bytes of a value, including dropped planes
-  uint32_t values;
-  uint32_t sides;  // bytes, a multiple of 4
-  // `shortest` in bits, `edges` in bytes. The two words of a chunk:
-  //
-  //    31           16  15  14     12     11     10     9       8    7         0
-  //   +---------------+----+---------+---------+------+--------+-------+---------+
-  //   |     heads     | 0  | dropped | rotated | wide | narrow | heads?| coded[] |   header
-  //   +---------------+----+---------+---------+------+--------+-------+---------+
-  //   |       edges        |                  shortest / 2                       |   sizes
-  //   +--------------------+-----------------------------------------------------+
-  //    31               15  14                                                  0
-  uint32_t header = 0, shortest = 0, edges = 0;
-
-  TUCK_HD constexpr void read(uint32_t first, uint32_t second) noexcept {
-    header = first;
-    shortest = 2 * (second & 0x7fff);
-    edges = second >> 15;
+// How values of T become numbers.
+struct mapping {
+  uint32_t exponent = 0;  // bits of the exponent; 0: integers
+  bool zigzag = false;
+};
+TUCK_HD constexpr mapping mapping_of(dtype t) noexcept {
+  switch (t) {
+    case dtype::f16:
+    case dtype::f8e5m2: return {5};
+    case dtype::bf16:
+    case dtype::f32: return {8};
+    case dtype::f64: return {11};
+    case dtype::f8e4m3: return {4};
+    case dtype::i8:
+    case dtype::i16:
+    case dtype::i32:
+    case dtype::i64: return {0, true};
+    default: return {};
   }
-  TUCK_HD constexpr uint32_t sizes() const noexcept { return shortest / 2 | edges << 15; }
+}
 
-  TUCK_HD constexpr bool coded(uint32_t part) const noexcept { return part < most_coded && (header >> part & 1) != 0; }
-  TUCK_HD constexpr bool has_heads() const noexcept { return (header >> 8 & 1) != 0; }
-  TUCK_HD constexpr bool narrow() const noexcept { return (header >> 9 & 1) != 0; }
-  TUCK_HD constexpr bool wide() const noexcept { return (header >> 10 & 1) != 0; }
-  TUCK_HD constexpr bool rotated() const noexcept { return (header >> 11 & 1) != 0; }
-  TUCK_HD constexpr uint32_t dropped() const noexcept { return header >> 12 & 7; }
-  TUCK_HD constexpr uint32_t heads() const noexcept { return header >> 16; }
-  TUCK_HD static constexpr uint32_t make_header(bool heads, bool narrow, bool rotated, uint32_t dropped,
-                                                uint32_t kept) noexcept {
-    return uint32_t{heads} << 8 | uint32_t{narrow} << 9 | uint32_t{rotated} << 11 | dropped << 12 |
-           (heads ? kept << 16 : 0);
+// Returns of what shifts are multiples, so that the planes of four values have whole bytes.
+TUCK_HD constexpr uint32_t shift_step(uint32_t width) noexcept { return width < 4 ? 1 : width / 2; }
+// Returns the shift of floats.
+TUCK_HD constexpr uint32_t float_shift(uint32_t width, uint32_t exponent) noexcept {
+  return (8 * width - exponent - 2 + shift_step(width) - 1) / shift_step(width) * shift_step(width);
+}
+
+TUCK_HD constexpr uint32_t streams_of(uint32_t coded) noexcept {
+  return coded == 0 ? 0 : coded < 512 ? 8 : coded < 1024 ? 16 : coded < 2048 ? 32 : coded < 4096 ? 64 : max_streams;
+}
+
+// Converts numbers: the values in the lanes of a word W, each of `Width` bytes.
+template <class W, uint32_t Width> struct lanes_of {
+  static constexpr uint32_t bits = 8 * Width;
+  // Returns x in each lane. The bits of x above a lane must be 0.
+  TUCK_HD static constexpr W all(W x) noexcept {
+    for (uint32_t b = bits; b < 8 * sizeof(W); b *= 2) x |= x << b;
+    return x;
   }
-
-  // Returns how far values are rotated to the left, in bits, so that the upper byte is used.
-  TUCK_HD constexpr uint32_t rotation() const noexcept { return rotated() ? 1 : 8 * dropped(); }
-  TUCK_HD constexpr uint32_t planes() const noexcept { return width - dropped(); }
-  TUCK_HD constexpr uint32_t parts() const noexcept { return upper_part + planes(); }
-  static constexpr uint32_t head_words = 2;
-  TUCK_HD constexpr uint32_t bytes(uint32_t part) const noexcept {
-    switch (part) {
-      case 0: return (sides + 7) / 8;
-      case 1: return edges;
-      case 2: return has_heads() ? (values + 7) / 8 : 0;
-      case upper_part: return has_heads() ? heads() : values;
-      default: return values;
+  TUCK_HD static constexpr W low(uint32_t n) noexcept {  // the lowest n < bits of each lane
+    return all(static_cast<W>((W{1} << n) - 1));
+  }
+  TUCK_HD static constexpr W number(W x, uint32_t exponent, bool zigzag, uint32_t top) noexcept {
+    if (exponent == 0) {
+      if (!zigzag) return x;
+      const W negative = x >> (bits - 1) & low(1);
+      return (x << 1 & ~low(1)) ^ static_cast<W>((negative << (bits - 1) << 1) - negative);
     }
+    const uint32_t rest = bits - exponent;  // sign and mantissa
+    const W sign = x >> (exponent) & (low(rest) & ~low(rest - 1)), mantissa = x & low(rest - 1);
+    return (all(static_cast<W>(W{top} << rest)) - (x << 1 & ~low(rest))) | sign | mantissa;
   }
-  TUCK_HD constexpr uint32_t words(uint32_t part) const noexcept { return (bytes(part) + 3) / 4; }
-  TUCK_HD constexpr uint32_t symbols(uint32_t part) const noexcept {
-    return part < nibble_parts ? 2 * bytes(part) : bytes(part);
-  }
-  // Returns whether a part takes seven bits a value if it is stored; coded parts never do.
-  TUCK_HD constexpr bool narrow_if_stored(uint32_t part) const noexcept {
-    return narrow() && part + 1 == parts() && part > upper_part;
-  }
-  // Returns the words that a part takes if it is stored.
-  TUCK_HD constexpr uint32_t stored_words(uint32_t part) const noexcept {
-    if (!narrow_if_stored(part)) return words(part);
-    const uint32_t tail = (values % 32 + 3) / 4;
-    return values / 32 * 7 + (tail < 7 ? tail : 7);
-  }
-  TUCK_HD constexpr uint32_t coded_symbols() const noexcept {
-    uint32_t sum = 0;
-    for (uint32_t p = 0; p < most_coded; ++p)
-      if (coded(p)) sum += symbols(p);
-    return sum;
-  }
-  TUCK_HD constexpr uint32_t streams() const noexcept { return streams_of(coded_symbols()); }
-  TUCK_HD constexpr uint32_t stream_words() const noexcept { return huffman_format::stream_words(streams(), wide()); }
-
-  // Returns whether an encoder can have written the first two words. Rejects more edges or heads than there can be.
-  TUCK_HD constexpr bool fits() const noexcept {
-    return (header & 0x8000) == 0 && dropped() < width && (header & low_mask(8) & ~low_mask(parts())) == 0 &&
-           edges <= sides && (!rotated() || (width > 1 && dropped() == 0)) && (!narrow() || rotated()) &&
-           (has_heads() ? width > 1 && wants_heads(heads(), values) && heads() != 0 : heads() == 0) &&
-           (coded_symbols() != 0 || (!wide() && shortest == 0));
+  TUCK_HD static constexpr W value(W y, uint32_t exponent, bool zigzag, uint32_t top) noexcept {
+    if (exponent == 0) {
+      if (!zigzag) return y;
+      const W negative = y & low(1);
+      return (y >> 1 & low(bits - 1)) ^ static_cast<W>((negative << (bits - 1) << 1) - negative);
+    }
+    const uint32_t rest = bits - exponent;
+    const W field = all(static_cast<W>(W{top} << rest)) - (y & ~low(rest));
+    const W sign = (y & (low(rest) & ~low(rest - 1))) << exponent;
+    return (field >> 1 & low(bits - 1)) | sign | (y & low(rest - 1));
   }
 };
 
-// squeeze() packs bits 1 to 7 of four bytes into 28 bits. widen() is the inverse. It ignores the highest four bits.
-TUCK_HD constexpr uint32_t squeeze(uint32_t x) noexcept {
-  return (x >> 1 & 0x7f) | (x >> 2 & 0x7f << 7) | (x >> 3 & 0x7f << 14) | (x >> 4 & 0x7f << 21);
-}
-TUCK_HD constexpr uint32_t widen(uint32_t x) noexcept {
-  return (x & 0x7f) << 1 | (x & 0x7f << 7) << 2 | (x & 0x7f << 14) << 3 | (x & 0x7f << 21) << 4;
-}
+// What a decoder knows about a chunk: its sizes and its first two words.
+//
+//    31       21 20    17   16      15      14     13     12       9  8       6 5       0
+//   +-----------+--------+-------+-------+-------+--------+----------+---------+---------+
+//   |    top    |  more  | edges | flags | plain | zigzag | exponent | dropped |  shift  |   head[0]
+//   +-----------+--------+-------+-------+-------+--------+----------+---------+---------+
+//                           coded?  coded?
+//    31                      17 16                                                  0
+//   +--------------------------+-----------------------------------------------------+
+//   |        least / 2         |                   bytes of edges                    |     head[1]
+//   +--------------------------+-----------------------------------------------------+
+struct shape {
+  uint32_t width;   // bytes of a value
+  uint32_t values;
+  uint32_t sides;   // bytes, a multiple of 4
+  uint32_t head[2] = {};
 
-// Returns whether coding a part of `bytes` stored bytes pays, if it takes `bits` and a table of `table_words` words.
-TUCK_HD constexpr bool pays(uint32_t bytes, uint32_t bits, uint32_t table_words) noexcept {
-  return bits + 32 * table_words < 8 * bytes - bytes / 4;
-}
-// Returns whether coding a plane may pay. `squares` is the sum of the squared counts of its sampled bytes. They must
-// look as if drawn from at most 205 equally likely values.
-TUCK_HD constexpr bool may_pay(uint32_t sampled, uint32_t squares) noexcept {
-  return 4 * squares >= 5 * (sampled * sampled / 256) + 4 * sampled;
-}
+  static constexpr uint32_t head_words = 2;
+  TUCK_HD constexpr uint32_t shift() const noexcept { return head[0] & 63; }
+  TUCK_HD constexpr uint32_t dropped() const noexcept { return head[0] >> 6 & 7; }
+  TUCK_HD constexpr uint32_t exponent() const noexcept { return head[0] >> 9 & 15; }
+  TUCK_HD constexpr bool zigzag() const noexcept { return (head[0] >> 13 & 1) != 0; }
+  TUCK_HD constexpr bool plain() const noexcept { return (head[0] >> 14 & 1) != 0; }
+  TUCK_HD constexpr bool codes_flags() const noexcept { return (head[0] >> 15 & 1) != 0; }
+  TUCK_HD constexpr bool codes_edges() const noexcept { return (head[0] >> 16 & 1) != 0; }
+  TUCK_HD constexpr uint32_t more() const noexcept { return head[0] >> 17 & 15; }
+  TUCK_HD constexpr uint32_t top() const noexcept { return head[0] >> 21; }
+  TUCK_HD constexpr uint32_t edges() const noexcept { return head[1] & low_mask(17); }
+  TUCK_HD constexpr uint32_t least() const noexcept { return head[1] >> 17 << 1; }
 
-// Returns the most bytes of an encoded chunk.
+  TUCK_HD constexpr bool codes_values() const noexcept { return !plain() && values != 0; }
+  TUCK_HD constexpr uint32_t flag_bytes() const noexcept { return (sides + 7) / 8; }
+  TUCK_HD constexpr uint32_t escape_bits() const noexcept { return 8 * width - shift(); }
+  // Returns the largest y >> shift that a value can have.
+  TUCK_HD constexpr uint64_t largest() const noexcept {
+    const uint64_t all = ~uint64_t{0} >> (64 - escape_bits());
+    const uint32_t below = 8 * width - exponent() - shift();  // bits below the rank
+    return exponent() == 0 ? all : ((uint64_t{top()} + 1) << below) - 1;
+  }
+
+  // Returns the words of a plane of k bits.
+  TUCK_HD constexpr uint32_t plane_words(uint32_t k) const noexcept { return (values * k + 31) / 32; }
+  TUCK_HD constexpr uint32_t rest_words() const noexcept {
+    if (plain()) return (values * width + 3) / 4;
+    return (shift() / 8 - dropped()) * plane_words(8) + partial_words(0);
+  }
+  // Returns the words of the planes of 4, 2 and 1 bits after that of k bits; k = 0: of all.
+  TUCK_HD constexpr uint32_t partial_words(uint32_t k) const noexcept {
+    uint32_t sum = 0;
+    for (uint32_t b = k == 0 ? 4 : k / 2; b != 0; b /= 2)
+      if ((shift() & b) != 0) sum += plane_words(b);
+    return sum;
+  }
+  TUCK_HD constexpr uint32_t flags_at() const noexcept { return head_words + rest_words(); }
+  TUCK_HD constexpr uint32_t edges_at() const noexcept {
+    return flags_at() + (codes_flags() ? 0 : (flag_bytes() + 3) / 4);
+  }
+  TUCK_HD constexpr uint32_t tables_at() const noexcept {
+    return edges_at() + (codes_edges() ? 0 : (edges() + 3) / 4);
+  }
+  TUCK_HD constexpr uint32_t directory_at() const noexcept {
+    return tables_at() + (codes_values() ? symbols / 8 : 0) + (codes_flags() ? 2 : 0) + (codes_edges() ? 2 : 0);
+  }
+  TUCK_HD constexpr uint32_t streams() const noexcept {
+    return streams_of((codes_values() ? values : 0) + (codes_flags() ? 2 * flag_bytes() : 0) +
+                      (codes_edges() ? 2 * edges() : 0));
+  }
+  TUCK_HD constexpr uint32_t bits_at() const noexcept { return directory_at() + (streams() * more() + 31) / 32; }
+
+  // Returns whether an encoder can have written the head.
+  TUCK_HD constexpr bool fits() const noexcept {
+    const uint32_t e = exponent(), bits = 8 * width;
+    if (edges() > sides || (e != 0 && (e + 2 > bits || zigzag() || top() >> e != 0)) || (e == 0 && top() != 0) ||
+        (plain() && (shift() != 0 || e != 0 || zigzag() || dropped() != 0)) || shift() >= bits ||
+        (e != 0 && shift() + e > bits) || shift() % shift_step(width) != 0 || dropped() > shift() / 8)
+      return false;
+    return streams() != 0 || (least() == 0 && more() == 0);
+  }
+};
+
+// Returns whether coding values pays, if `counted` of them take `bits` bits with their escapes.
+TUCK_HD constexpr bool pays(uint32_t counted, uint32_t bits, uint32_t escape_bits) noexcept {
+  return bits + counted / 16 < counted * escape_bits;
+}
+// Returns whether flags or edges of `bytes` bytes are coded, if that takes `bits` bits.
+TUCK_HD constexpr bool nibbles_pay(uint32_t bytes, uint32_t bits) noexcept { return bits + 32 * 2 < 8 * bytes; }
+
+// Returns the most bytes of an encoded chunk that is not given up.
 TUCK_HD constexpr uint32_t max_bytes(uint32_t value_bytes, uint32_t sides) noexcept {
-  return value_bytes + sides + sides / 8 + 8 + 4 * most_parts + 2 * max_streams + 4;
+  return value_bytes + sides + sides / 8 + 4 * shape::head_words + 16;
 }
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format
