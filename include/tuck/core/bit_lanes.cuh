@@ -107,6 +107,11 @@ class codes_to_shared {
         : "memory");
     end_ = end;
   }
+  // Goes back to `last` if the next word lies behind it. Bits that follow overwrite others.
+  __device__ __forceinline__ void stay_before(uint32_t* last) {
+    const auto limit = static_cast<uint32_t>(__cvta_generic_to_shared(last));
+    at_ = at_ < limit ? at_ : limit;
+  }
   // Returns the number of bits that were appended: fewer than 2^22.
   __device__ __forceinline__ uint32_t bits() const { return (end_ - begin_) & ((1u << 22) - 1); }
   // Writes the last, incomplete word, with zeros after its bits. It may have no bits.

@@ -179,6 +179,10 @@ __device__ __forceinline__ int ffs(uint32_t x) { return __ffs(static_cast<int>(x
 __device__ __forceinline__ uint32_t funnel_shift_right(uint32_t lo, uint32_t hi, uint32_t shift) {
   return __funnelshift_r(lo, hi, shift);
 }
+/// Returns the high word of (hi:lo) << (shift mod 32).
+__device__ __forceinline__ uint32_t funnel_shift_left(uint32_t lo, uint32_t hi, uint32_t shift) {
+  return __funnelshift_l(lo, hi, shift);
+}
 /// Returns four of the eight bytes of (hi:lo), selected by the low four nibbles of `selectors`, each 0 to 7.
 __device__ __forceinline__ uint32_t byte_perm(uint32_t lo, uint32_t hi, uint32_t selectors) {
   return __byte_perm(lo, hi, selectors);

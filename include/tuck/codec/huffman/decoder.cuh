@@ -3,328 +3,284 @@
 
 #include <tuck/codec/block.cuh>
 #include <tuck/codec/huffman/huffman.hpp>
+#include <tuck/codec/huffman/numbers.cuh>
 #include <tuck/codec/huffman/parts.cuh>
 #include <tuck/codec/huffman/warp_code.cuh>
-#include <tuck/core/bit_lanes.cuh>
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
-template <element T, int Threads, uint32_t RowBytes> class huffman_decoder : block_sizes<T, Threads> {
-  using sizes = block_sizes<T, Threads>;
-  using sizes::byte_parts, sizes::coded_parts, sizes::may_have_heads, sizes::most_values, sizes::warps, sizes::width;
-  using typename sizes::four;
-  using typename sizes::scan;
+template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
+  static constexpr uint32_t width = sizeof(T), warps = Threads / device::warp_size;
+  using quad = number_quad<width>;
+  using group = number_group<width>;
+  using word = typename quad::word;
+  using scan = device::block_scan<Threads>;
   using codes = device::shared_codes<max_length>;
+  using nibble_codes = device::shared_codes<nibble_length>;
   using tile = block_tile<T, Threads>;
-  static_assert(RowBytes >= tile_bytes + 16 && RowBytes >= coded_parts * slots * sizeof(uint16_t));
 
  public:
-  static constexpr int registers = 96;
-  static constexpr bool reads_global = true;
+  static constexpr int registers = 64;
+  static constexpr bool reads_global = false;
 
   struct TempStorage {
-    uint32_t parts[RowBytes / 4];  // edges, then planes, upper plane first; not larger than the row
+    alignas(16) uint16_t table[slots];
+    alignas(16) uint16_t nibble_table[2][1u << nibble_length];
     uint32_t flags[RowBytes / 32 + 1];
-    uint32_t heads[may_have_heads ? most_values / 32 : 1];
-    uint32_t kept[may_have_heads ? most_values / 4 * 5 / 8 + 1 : 1];
-    warp_symbols symbols[warps];
+    uint32_t edges[RowBytes / 8 + 4];
+    warp_symbols room;
     typename scan::TempStorage scan_storage;
-    uint32_t coded_at[coded_parts];  // offset of each table, in words of the chunk
-    struct {
-      uint32_t* words;         // target of decoding
-      uint32_t bytes, stored;  // `stored`: offset if it is stored, in words of the chunk
-    } part[most_parts];
-    uint32_t streams, bits_begin, stored_begin;  // the last two are offsets in words of the chunk
-    uint32_t sound;
-    device::uninitialized<shape> of_chunk;
   };
 
   __device__ explicit huffman_decoder(TempStorage& temp) : temp_(temp) {}
 
-  // Decodes the row. `row` holds the lookup tables until values are written.
+  // Decodes the row. `from` is shared memory.
   template <class Sink>
   __device__ status read(const huffman<T>&, const std::byte* from, uint32_t size, const row_sections& sections,
                          std::byte* row, Sink& sink) {
-    if (size % 4 != 0 || size < 4 * shape::head_words) return status::bad_payload;
-    words_ = size / 4;
     from_ = reinterpret_cast<const uint32_t*>(from);
-    if (threadIdx.x == 0) {
-      shape s{width, sections.list.size(0) / width, padded_sides(sections.list)};
-      s.read(device::load(from_), device::load(from_ + 1));
-      temp_.sound = s.fits();
-      temp_.of_chunk.get() = s;
-      if (temp_.sound != 0) find_tables(s);
+    const uint32_t words = size / 4;
+    shape_ = {width, sections.list.size(0) / width, padded_sides(sections.list)};
+    if (size % 4 != 0 || words < shape::head_words) return status::bad_payload;
+    shape_.head[0] = from_[0];
+    shape_.head[1] = from_[1];
+    if (!shape_.fits() || shape_.bits_at() > words || shape_.edges() > sizeof temp_.edges) return status::bad_payload;
+    const bool sound = read_tables();
+    uint32_t bits = 0, total;
+    const uint32_t t = threadIdx.x, streams = shape_.streams(), directory = shape_.directory_at();
+    if (t < streams)
+      bits = shape_.least() + (device::shared_window(from_ + directory, t * shape_.more()) & low_mask(shape_.more()));
+    const uint32_t begin = scan::exclusive_sum(temp_.scan_storage, bits, total);
+    if (device::sync_block_or(!sound) || (total + 31) / 32 != words - shape_.bits_at()) return status::bad_payload;
+    bool whole = true;
+    if (t < streams) whole = read_stream(t, streams, words, begin, bits, row);
+    if (device::sync_block_or(!whole)) return status::bad_payload;
+    if (shape_.sides != 0) {
+      bool fits = true;
+      if (device::warp_id() == warps - 1) {
+        const uint32_t* const flags = shape_.codes_flags() ? temp_.flags : from_ + shape_.flags_at();
+        const uint32_t* const edges = shape_.codes_edges() ? temp_.edges : from_ + shape_.edges_at();
+        fits = edges_to_sides(flags, reinterpret_cast<const std::byte*>(edges), shape_.edges(), shape_.sides,
+                              reinterpret_cast<uint32_t*>(row + sections.sides));
+      }
+      if (device::sync_block_or(!fits)) return status::bad_payload;
     }
-    if (device::warp_id() == 0) {
-      device::sync_warp();
-      if (temp_.sound != 0) list_parts(temp_.of_chunk.get());
-    }
-    device::sync_block();
-    if (temp_.sound == 0) return status::bad_payload;
-    const shape s = temp_.of_chunk.get();
-    if (!read_tables(s, row)) return status::bad_payload;
-    if (!read_streams(s, row)) return status::bad_payload;
-    if (!undo_parts(s, reinterpret_cast<uint32_t*>(row + sections.sides))) return status::bad_payload;
-    give_values(s, sink);
+    give_values(row, sink);
     return status::ok;
   }
 
  private:
-  __device__ static uint32_t coded_mask(const shape& s) { return s.header & low_mask(coded_parts); }
-
-  // Finds the offset of each table, on one thread. Sets bits_begin to the end of the last table.
-  __device__ void find_tables(const shape& s) {
-    uint32_t at = shape::head_words;
-    for (uint32_t left = coded_mask(s); left != 0; left &= left - 1) {
-      const uint32_t p = lowest(left);
-      temp_.coded_at[p] = at;
-      if (p < nibble_parts)
-        at += 2;
-      else if (at < words_)
-        at += 1 + popcount(device::load(from_ + at));
-      else
-        ++at;
-    }
-    temp_.bits_begin = at;
-    if (at > words_) temp_.sound = 0;
-  }
-  // Finds the source and target of each part, on one warp.
-  __device__ void list_parts(const shape& s) {
-    const uint32_t p = device::lane_id();
-    const bool is_part = p < s.parts(), is_coded = is_part && s.coded(p);
-    const uint32_t stored = is_part && !is_coded ? s.stored_words(p) : 0;
-    const uint32_t up_to = device::warp_inclusive_sum(stored);
-    const uint32_t all = device::shfl(up_to, device::warp_size - 1);
-    const uint32_t streams = streams_of(device::warp_sum(is_coded ? s.symbols(p) : 0));
-    const uint32_t begin = temp_.bits_begin + stream_words(streams, s.wide());
-    if (is_part) temp_.part[p] = {target(s, p), s.bytes(p), words_ - all + up_to - stored};
-    device::sync_warp();  // all lanes have read bits_begin
-    if (p != 0) return;
-    temp_.streams = streams;
-    temp_.bits_begin = begin;
-    temp_.stored_begin = words_ - all;
-    if (begin + all > words_) temp_.sound = 0;
-  }
-  __device__ static uint16_t (&table(std::byte* row, uint32_t p))[slots] {
-    return reinterpret_cast<uint16_t(*)[slots]>(row)[p];
-  }
-  __device__ bool read_tables(const shape& s, std::byte* row) {
+  __device__ bool read_tables() {
+    bool sound = true;
     const uint32_t lane = device::lane_id();
-    bool sound = true;
-#pragma unroll 1
-    for (uint32_t i = device::warp_id(); i < coded_parts; i += warps) {
-      const uint32_t p = (i + upper_part) % coded_parts;
-      if (!s.coded(p)) continue;
-      uint32_t at = temp_.coded_at[p], groups = 3;
-      if (p >= nibble_parts) groups = device::load_uniform(from_ + at++);
-      const uint32_t rank = popcount(groups & ((1u << lane) - 1));
-      const uint32_t word = (groups >> lane & 1) != 0 ? device::load(from_ + at + rank) : 0;
-      sound &= fill_lookup(word, table(row, p), temp_.symbols[device::warp_id()]);
-    }
-    return !device::sync_block_or(!sound);
-  }
-
-  __device__ bool read_streams(const shape& s, std::byte* row) {
-    const uint32_t streams = temp_.streams, t = threadIdx.x, begin = temp_.bits_begin;
-    const uint32_t words = temp_.stored_begin - begin;
-    uint32_t bits = 0, total;
-    if (t < streams) {
-      const auto* const directory = from_ + begin - stream_words(streams, s.wide());
-      bits = s.shortest + (s.wide() ? device::load(reinterpret_cast<const uint16_t*>(directory) + t)
-                                    : device::load(reinterpret_cast<const uint8_t*>(directory) + t));
-    }
-    const uint32_t first = scan::exclusive_sum(temp_.scan_storage, bits, total);
-    bool sound = (total + 31) / 32 == words;
-    if (t < streams && sound) {
-      // If there are no words, the reader gets a valid one, and any stream that reads bits is malformed.
-      device::bits_from_global in(words != 0 ? from_ + begin : from_, words != 0 ? words : 1, first);
-#pragma unroll 1
-      for (uint32_t left = coded_mask(s); left != 0; left &= left - 1) {
-        const uint32_t p = lowest(left);
-        const codes code(table(row, p));
-        if (p < nibble_parts)
-          read_part<4>(temp_.part[p].words, temp_.part[p].bytes, t, streams, code, in);
-        else
-          read_part<8>(temp_.part[p].words, temp_.part[p].bytes, t, streams, code, in);
-      }
-      sound = in.skipped() == bits;
-    }
-    return !device::sync_block_or(!sound);
-  }
-  // Returns the words that part p is decoded to.
-  __device__ uint32_t* target(const shape& s, uint32_t p) {
-    return p == 0                             ? temp_.flags
-           : p == 1                           ? temp_.parts
-           : p == 2                           ? temp_.heads
-           : p == upper_part && s.has_heads() ? temp_.kept
-                                              : plane(s, p - upper_part);
-  }
-  __device__ uint32_t* plane(const shape& s, uint32_t k) {
-    return temp_.parts + (s.edges + 3) / 4 + k * ((s.values + 3) / 4);
-  }
-  // Decodes this stream's words of a part whose symbols have `Bits` bits.
-  template <uint32_t Bits>
-  __device__ static void read_part(uint32_t* words, uint32_t size, uint32_t t, uint32_t streams, const codes& code,
-                                   device::bits_from_global& in) {
-    const uint32_t whole = size / 4, tail = (whole & (streams - 1)) == t ? size % 4 : 0;  // bytes of the last word
-    device::shared_steps to(words, t, whole, streams);
-#pragma unroll 1
-    while (to.has_more()) {
-      uint32_t word = read_four(code, in);
-      if constexpr (Bits == 4) {
-        const uint32_t more = read_four(code, in);
-        word = device::byte_perm<0x6420>(word | word >> 4, more | more >> 4);
-      }
-      to.put(word);
-    }
-    if (tail == 0) return;
-    uint32_t word = 0;
-    for (uint32_t at = 0; at < 8 * tail; at += Bits) {
-      const uint32_t entry = code.of(in.peek());
-      word |= entry >> 8 << at;
-      in.skip(entry);
-    }
-    words[whole] = word;
-  }
-  // Decodes four symbols, one per byte.
-  __device__ static uint32_t read_four(const codes& code, device::bits_from_global& in) {
-    uint32_t pair[2];
+    if (device::warp_id() == 0 && shape_.codes_values()) {
+      const uint32_t pair = from_[shape_.tables_at() + lane / 4] >> 8 * (lane % 4);
+      warp_lengths<2> all;
 #pragma unroll
-    for (uint32_t& x : pair) {
-      const uint32_t window = in.peek(), a = code.of(window), b = code.of(codes::behind(window, a));
-      x = device::byte_perm<0x5151>(a, b);
-      in.skip(a + b);
+      for (uint32_t k = 0; k < 2; ++k) {
+        const uint32_t l = pair >> 4 * k & 15, s = 2 * lane + k;
+        sound &= l <= max_length && (l == 0 || s == escape || s <= shape_.largest());
+        all.count[k] = all.length[k] = l;
+      }
+      sound = device::all(sound) && all.used() == slots;
+      if (sound) {
+        place_codes<8>(all, temp_.table, temp_.room);
+        device::sync_warp();
+        spread_entries(reinterpret_cast<device::vec128*>(temp_.table));
+      }
     }
-    return device::byte_perm<0x5410>(pair[0], pair[1]);
-  }
-
-  // Copies the words of a stored part to the target of decoding.
-  __device__ void copy_stored(uint32_t p) {
-    const uint32_t bytes = temp_.part[p].bytes;
-    const uint32_t* const from = from_ + temp_.part[p].stored;
-    for (uint32_t i = threadIdx.x; 4 * i < bytes; i += Threads) {
-      const uint32_t left = bytes - 4 * i;
-      temp_.part[p].words[i] = device::load(from + i) & low_mask(left < 4 ? 8 * left : 32);
-    }
-  }
-  // Restores the side streams and the upper bytes from the first parts. Returns false if these are malformed.
-  __device__ bool undo_parts(const shape& s, uint32_t* sides) {
-    if (s.sides == 0 && !s.has_heads()) return true;
+    uint32_t at = shape_.tables_at() + (shape_.codes_values() ? symbols / 8 : 0);
 #pragma unroll 1
-    for (uint32_t left = ~s.header & low_mask(s.has_heads() ? upper_part + 1 : upper_part); left != 0; left &= left - 1)
-      copy_stored(lowest(left));
-    device::sync_block();
-    bool sound = true;
-    if (device::warp_id() == warps - 1)
-      sound = edges_to_sides(temp_.flags, reinterpret_cast<const std::byte*>(temp_.parts), s.edges, s.sides, sides);
-    if constexpr (may_have_heads) {
-      if (s.has_heads()) sound &= join_heads(s);
+    for (uint32_t p = 0; p < 2; ++p) {
+      if (!(p == 0 ? shape_.codes_flags() : shape_.codes_edges())) continue;
+      if (device::warp_id() == (p + 1) % warps) sound &= read_nibble_table(from_ + at, temp_.nibble_table[p]);
+      at += 2;
     }
-    return !device::sync_block_or(!sound);
+    return sound;
   }
-  // Restores the upper bytes. Returns false if their heads are malformed. Has a barrier.
-  __device__ bool join_heads(const shape& s) {
-    const uint32_t lane = device::lane_id(), words = ceil_div(s.values, 32u), each = ceil_div(words, uint32_t{warps});
-    const uint32_t begin = device::warp_id() * each, end = begin + each < words ? begin + each : words;
-    uint32_t found = 0, all;
-    for (uint32_t h = begin + lane; h < end; h += device::warp_size) found += popcount(temp_.heads[h]);
-    uint32_t before = scan::exclusive_sum(temp_.scan_storage, found, all);
-    const uint32_t tail = s.values % 32;
-    if (all != s.heads() || (temp_.heads[0] & 1) == 0 ||
-        (tail != 0 && (temp_.heads[s.values / 32] & ~low_mask(tail)) != 0))
-      return false;
-    const auto* const kept = reinterpret_cast<const uint8_t*>(temp_.kept);
-    auto* const upper = reinterpret_cast<uint8_t*>(plane(s, 0));
-    before = device::shfl(before, 0);
+  // Makes the table of a code of nibbles, on one warp. Each lane has four slots.
+  __device__ static bool read_nibble_table(const uint32_t* from, uint16_t* table) {
+    const uint32_t lane = device::lane_id();
+    const uint32_t l = lane < nibbles ? from[lane / 8] >> 4 * (lane % 8) & 15 : 0;
+    const warp_lengths<1> mine{{l}, {l}};
+    if (!device::all(l <= nibble_length) || mine.used() != slots) return false;
+    uint32_t first[1] = {};
+    mine.assign(first);
+    constexpr uint32_t each = slots >> nibble_length;
+    uint32_t entry[4] = {};
 #pragma unroll 1
-    for (uint32_t h = begin; h < end; ++h) {  // the rank of a value is the number of heads up to and including it
-      const uint32_t word = temp_.heads[h], i = 32 * h + lane, rank = before + popcount(word << (31 - lane));
-      if (i < round_up_pow2(s.values, 2)) upper[i] = kept[rank - 1];
-      before += popcount(word);
+    for (uint32_t s = 0; s < nibbles; ++s) {
+      const uint32_t length = device::shfl(l, static_cast<int>(s)), begin = device::shfl(first[0], static_cast<int>(s)) / each;
+#pragma unroll
+      for (uint32_t k = 0; k < 4; ++k)
+        if (const uint32_t i = 4 * lane + k; length != 0 && i >= begin && i < begin + (1u << (nibble_length - length)))
+          entry[k] = s << 8 | length;
     }
+#pragma unroll
+    for (uint32_t k = 0; k < 4; ++k) table[4 * lane + k] = static_cast<uint16_t>(entry[k]);
     return true;
   }
 
-  // Passes the values of the chunk to the sink.
-  template <class Sink> __device__ void give_values(const shape& s, Sink& sink) {
-    const uint32_t quads = (s.values + 3) / 4, lowest_part = s.parts() - 1;
-    const bool is_narrow = s.narrow_if_stored(lowest_part) && !s.coded(lowest_part);
-    if (is_narrow) {
-      widen_plane(from_ + temp_.part[lowest_part].stored, quads, temp_.part[lowest_part].words);
-      device::sync_block();
-    }
-    const uint32_t* from[width];
-    bool in_chunk[width];
-#pragma unroll
-    for (uint32_t k = 0; k < width; ++k) {
-      const uint32_t p = upper_part + k;
-      const bool here = (k == 0 && s.has_heads()) || (p == lowest_part && is_narrow) || s.coded(p);
-      in_chunk[k] = !here;
-      from[k] = p > lowest_part ? from_ : here ? plane(s, k) : from_ + temp_.part[p].stored;
-    }
-    constexpr int some = tile::rows < 4 ? tile::rows : 4;  // rows in registers
-    constexpr uint32_t each = quad_row<width>::quads, row_quads = tile::row_values / 4;
-    if constexpr (width <= 4) {
-      const uint32_t first = tile::first_value() / 4;
-      if (s.values == tile::capacity)
-        return give<some>(s, from, in_chunk, first, first + tile::rows * row_quads, row_quads, sink);
-    }
-    give<1>(s, from, in_chunk, each * threadIdx.x, quads, each * Threads, sink);
+  // The next 32 bits, highest first. Behind the last word come other words of the chunk's buffer.
+  __device__ uint32_t window(uint32_t bit) const {
+    uint32_t i = bit / 32;
+    i = i < last_ ? i : last_;
+    return device::funnel_shift_left(from_[i + 1], from_[i], bit);
   }
-  // Passes the values of quads q, q + step, ... to the sink, Rows rows at a time. The words of each plane, upper plane
-  // first, are in the chunk or in shared memory. Those of dropped planes are not read.
-  template <uint32_t Rows, class Sink>
-  __device__ void give(const shape& s, const uint32_t* const (&from)[width], const bool (&in_chunk)[width], uint32_t q,
-                       uint32_t end, uint32_t step, Sink& sink) {
-    using quads = quad_row<width>;
+  __device__ uint32_t take(uint32_t& at, uint32_t count) const {
+    const uint32_t x = count == 0 ? 0 : window(at) >> (32 - count);
+    at += count;
+    return x;
+  }
+  __device__ bool read_stream(uint32_t t, uint32_t streams, uint32_t words, uint32_t begin, uint32_t bits,
+                              std::byte* row) {
+    last_ = words - 1;
+    uint32_t at = 32 * shape_.bits_at() + begin;
+    const uint32_t end = at + bits;
+    bool sound = true;
+    if (shape_.codes_values()) {
+      const codes code(temp_.table);
+      const uint32_t whole = shape_.values / 4;
+      uint32_t q = t;
 #pragma unroll 1
-    for (; q < end; q += Rows * step) {
-      quads row[Rows];
-#pragma unroll
-      for (uint32_t k = 0; k < width; ++k) {
-        const uint32_t* const words = from[k] + q;
-        const auto fill = [&](const auto& word) {
-#pragma unroll
-          for (uint32_t r = 0; r < Rows; ++r)
-#pragma unroll
-            for (uint32_t j = 0; j < quads::quads; ++j)  // a single row may be incomplete
-              row[r].at[j].w[width - 1 - k] = Rows > 1 || j == 0 || q + j < end ? word(words + r * step + j) : 0;
-        };
-        if (k != 0 && k >= s.planes())
-          fill([](const uint32_t*) { return 0u; });
-        else if (in_chunk[k])
-          fill([](const uint32_t* p) { return device::load(p); });
-        else
-          fill([](const uint32_t* p) { return *p; });
+      for (; q < whole; q += streams) {
+        uint32_t w = window(at);
+        const uint32_t a = code.of(w);
+        w = codes::behind(w, a);
+        const uint32_t b = code.of(w);
+        w = codes::behind(w, b);
+        const uint32_t c = code.of(w);
+        w = codes::behind(w, c);
+        const uint32_t d = code.of(w);
+        const uint32_t s = device::byte_perm<0x5410>(device::byte_perm<0x5151>(a, b), device::byte_perm<0x5151>(c, d));
+        const uint32_t used = (a + b + c + d) & 255;
+        if (used > 32 || ((s + 0x01010101) & 0x40404040) != 0) {
+          sound &= read_quad(at, q, 4, row);
+        } else {
+          at += used;
+          quad x;
+          x.set_bytes(s);
+          x.store(row, q);
+        }
       }
-      device::vec128 x[Rows * quads::vectors];
+      if (q == whole && shape_.values % 4 != 0) sound &= read_quad(at, q, shape_.values % 4, row);
+    }
+    if (shape_.codes_flags()) read_nibbles(at, t, streams, shape_.flag_bytes(), temp_.nibble_table[0], temp_.flags);
+    if (shape_.codes_edges()) read_nibbles(at, t, streams, shape_.edges(), temp_.nibble_table[1], temp_.edges);
+    return sound && at == end;
+  }
+  // Decodes up to four values, with escapes.
+  __device__ bool read_quad(uint32_t& at, uint32_t q, uint32_t count, std::byte* row) const {
+    const codes code(temp_.table);
+    bool sound = true;
+#pragma unroll 1
+    for (uint32_t k = 0; k < count; ++k) {
+      const uint32_t e = code.of(window(at));
+      at += e & 255;
+      word x = e >> 8;
+      if (x == escape) {
+        const uint32_t bits = shape_.escape_bits();
+        x = 0;
+        if constexpr (width == 8)
+          if (bits > 32) x = static_cast<word>(take(at, bits - 32)) << 32;
+        x |= take(at, bits < 32 ? bits : 32);
+        sound &= x <= shape_.largest();
+      }
+      reinterpret_cast<bits_t<T>*>(row)[4 * q + k] = static_cast<bits_t<T>>(x);
+    }
+    return sound;
+  }
+  __device__ void read_nibbles(uint32_t& at, uint32_t t, uint32_t streams, uint32_t bytes, const uint16_t* table,
+                               uint32_t* to) const {
+    const nibble_codes code(table);
+#pragma unroll 1
+    for (uint32_t i = t; 4 * i < bytes; i += streams) {
+      uint32_t x = 0;
+      const uint32_t bits = bytes - 4 * i < 4 ? 8 * (bytes - 4 * i) : 32;
+#pragma unroll 1
+      for (uint32_t b = 0; b < bits; b += 4) {
+        const uint32_t e = code.of(window(at));
+        at += e & 255;
+        x |= e >> 8 << b;
+      }
+      to[i] = x;
+    }
+  }
+
+  // Passes the values to the sink. The row has what is above their rests.
+  template <class Sink> __device__ void give_values(const std::byte* row, Sink& sink) const {
+    const uint32_t shift = shape_.shift(), dropped = shape_.dropped(), groups = group::number(shape_.values);
+    const uint32_t* const rests = from_ + shape::head_words;
+#pragma unroll 1
+    for (uint32_t g = threadIdx.x; g < groups; g += Threads) {
+      group x;
+      if (shape_.plain()) {
 #pragma unroll
-      for (uint32_t r = 0; r < Rows; ++r) row[r].get(sizes::rotation(s), x + r * quads::vectors);
-      if constexpr (Rows > 1) {
-        sink(4 * q, x);
+        for (uint32_t v = 0; v < group::vectors; ++v) {
+          device::vec128 y;
+#pragma unroll
+          for (uint32_t i = 0; i < 4; ++i) y.w[i] = rests[4 * (g * group::vectors + v) + i];
+          x.set_vector(v, y);
+        }
       } else {
+        x = group::load(row, g);
+        add_rests(x, g, shift, dropped);
 #pragma unroll
-        for (uint32_t i = 0; i < quads::vectors; ++i)
-          if (const uint32_t first = 4 * q + i * tile::lane_values; i == 0 || first < s.values)
-            sink(first, tile::clip(x[i], s.values - first));
+        for (uint32_t i = 0; i < group::quads; ++i)
+          x.at[i].to_values(shape_.exponent(), shape_.zigzag(), shape_.top());
+      }
+#pragma unroll
+      for (uint32_t v = 0; v < group::vectors; ++v) {
+        const uint32_t first = g * group::values + v * tile::lane_values;
+        if (v == 0 || first < shape_.values) sink(first, tile::clip(x.vector(v), shape_.values - first));
       }
     }
   }
-  // Restores a plane that is stored with seven bits per value.
-  __device__ static void widen_plane(const uint32_t* from, uint32_t quads, uint32_t* to) {
-    const uint32_t rounds = (quads + Threads - 1) / Threads, lane = threadIdx.x % 8;
-#pragma unroll 1
-    for (uint32_t r = 0; r < rounds; ++r) {
-      const uint32_t q = r * Threads + threadIdx.x;
-      const uint32_t own = lane < 7 && q < quads ? device::load(from + q / 8 * 7 + lane) : 0;
-      const uint32_t eighth = or_of_eight(lane < 7 ? own >> 28 << 4 * lane : 0);
-      if (q < quads) to[q] = widen(lane < 7 ? own : eighth);
-    }
+  __device__ void add_rests(group& x, uint32_t g, uint32_t shift, uint32_t dropped) const {
+    const uint32_t* plane = from_ + shape::head_words;
+    // Each number: the upper part moves up, and the planes come below it.
+    constexpr uint32_t per = number_quad<width>::words;
+#pragma unroll
+    for (uint32_t i = 0; i < group::quads; ++i)
+#pragma unroll
+      for (uint32_t k = 0; k < per; ++k) x.at[i].set(k, x.at[i].at(k) << shift);  // lanes have room for it
+#pragma unroll
+    for (uint32_t b = 0; b + 1 < width; ++b)
+      if (b >= dropped && b < shift / 8) {
+#pragma unroll
+        for (uint32_t i = 0; i < group::quads; ++i) or_bytes(x.at[i], plane[g * group::quads + i], b);
+        plane += shape_.plane_words(8);
+      }
+    if (shift % 8 == 0) return;
+    uint32_t rest[group::quads] = {}, from = 0;
+    const auto add = [&]<uint32_t K>() {
+      if ((shift & K) == 0) return;
+#pragma unroll
+      for (uint32_t i = 0; i < group::quads; ++i) rest[i] |= group::template load_bits<K>(plane, g, i) << from;
+      plane += shape_.plane_words(K);
+      from += K;
+    };
+    add.template operator()<4>();
+    add.template operator()<2>();
+    if constexpr (width < 4) add.template operator()<1>();
+#pragma unroll
+    for (uint32_t b = 0; b < width; ++b)
+      if (b == shift / 8)
+#pragma unroll
+        for (uint32_t i = 0; i < group::quads; ++i) or_bytes(x.at[i], rest[i], b);
+  }
+  // Adds four bytes as byte b of the numbers.
+  __device__ static void or_bytes(quad& x, uint32_t bytes, uint32_t b) {
+    quad y;
+    y.set_bytes(bytes);
+#pragma unroll
+    for (uint32_t i = 0; i < quad::words; ++i) x.set(i, x.at(i) | y.at(i) << 8 * b);
   }
 
   TempStorage& temp_;
   const uint32_t* from_ = nullptr;
-  uint32_t words_ = 0;
+  uint32_t last_ = 0;
+  shape shape_{};
 };
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format

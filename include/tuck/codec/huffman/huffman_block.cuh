@@ -4,230 +4,393 @@
 #include <tuck/codec/block.cuh>
 #include <tuck/codec/huffman/decoder.cuh>
 #include <tuck/codec/huffman/huffman.hpp>
-#include <tuck/codec/huffman/plane_parts.cuh>
+#include <tuck/codec/huffman/numbers.cuh>
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
 // Encodes a row in shared memory, at a multiple of 16. The row must not be changed from outside until `write` ends.
 // Values take at most tile_bytes.
-template <element T, int Threads, uint32_t RowBytes> class huffman_encoder : block_sizes<T, Threads> {
-  using plane_parts = block_plane_parts<T, Threads, RowBytes>;
-  using sizes = block_sizes<T, Threads>;
-  using sizes::coded_parts, sizes::warps, sizes::width;
-  using typename sizes::four;
-  using typename sizes::scan;
-
-  static constexpr uint32_t staged_words = tile_bytes / 4;  // encoded streams are smaller than the values
+template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
+  static constexpr uint32_t width = sizeof(T), warps = Threads / device::warp_size;
+  using quad = number_quad<width>;
+  using word = typename quad::word;
+  using lanes = typename quad::lanes;
+  using scan = device::block_scan<Threads>;
+  static constexpr uint32_t chunk_words = tile_bytes / 4, flag_words = RowBytes / 32 + 1;
+  static constexpr uint32_t most_words_of_quad = 3;  // after which a stream is kept from running out of its room
 
  public:
-  static constexpr int registers = 128;
+  static constexpr int registers = 80;
 
   struct TempStorage {
-    typename plane_parts::TempStorage parts;
-    union {
-      alignas(16) uint32_t staged[staged_words];
-      warp_symbols symbols[warps];  // used before `staged`, while codes are made
-    };
-    uint32_t tables[coded_parts][32];
-    uint32_t groups[coded_parts];
-    struct {
-      const uint32_t* words;
-      uint32_t bytes, stored_words;
-    } part[most_parts];
-    uint32_t coded, stored;   // one bit per part; parts without bytes have none
-    uint32_t streams, words;  // `words` without directory and bits of the streams
-    uint32_t front;           // words of head and tables
-    uint32_t bit_words;       // words of all streams
+    alignas(16) uint32_t chunk[chunk_words];
+    alignas(16) uint32_t codes[symbols], nibble_codes[2][nibbles];  // counts, then entries
+    uint32_t lengths[8], nibble_lengths[2][2];
+    uint32_t flags[flag_words];
+    typename scan::TempStorage scan_storage;
+    typename device::block_reduce<Threads>::TempStorage top_storage;
+    uint32_t any[2];   // of all numbers
+    uint32_t edges, coded, escapes, value_bits;
     uint32_t least, most;
-    uint32_t coded_bits;
-    uint32_t joins;  // Are streams written apart and then joined, in place of the upper bytes?
   };
 
-  __device__ huffman_encoder(TempStorage& temp, std::byte* row) : temp_(temp), parts_(temp.parts, row) {}
+  __device__ huffman_encoder(TempStorage& temp, std::byte* row) : temp_(temp), row_(row) {}
 
   // Returns the size of the encoded row in bytes.
-  __device__ uint32_t measure(const huffman<T>&, const row_sections& sections) {
-    if (threadIdx.x == 0) {
-      temp_.coded = temp_.most = temp_.coded_bits = 0;
-      temp_.least = ~0u;
+  __device__ uint32_t measure(const huffman<T>& codec, const row_sections& sections) {
+    const mapping how = is_untyped<T> ? codec.how : mapping_of(dtype_of<T>);
+    sides_ = reinterpret_cast<uint32_t*>(row_ + sections.sides);
+    shape_ = {width, sections.list.size(0) / width, padded_sides(sections.list)};
+    clear();
+    device::sync_block();
+    const uint32_t top = look(how);
+    if (shape_.sides != 0 && device::warp_id() == warps - 1) {
+      const uint32_t edges = sides_to_edges(sides_, shape_.sides, temp_.flags);
+      if (device::lane_id() == 0) temp_.edges = edges;
     }
-    parts_.split(sections);
     device::sync_block();
+    const uint32_t shift = how.exponent != 0 ? float_shift(width, how.exponent) : integer_shift();
+    shape_.head[0] = shift | how.exponent << 9 | uint32_t{how.zigzag} << 13 | top << 21;
+    shape_.head[1] = temp_.edges;
+    if (how.exponent == 0) {  // the counts of widths have been read
+      device::sync_block();
+      if (threadIdx.x < symbols) temp_.codes[threadIdx.x] = 0;
+      device::sync_block();
+    }
+    make_numbers();
+    if (shape_.sides != 0) count_nibbles();
+    device::sync_block();
+    shape_.head[0] |= find_dropped() << 6;
     make_codes();
+    if (shape_.values != 0) write_rests();
     device::sync_block();
-    return write_streams();
+    shape_.head[0] |= temp_.coded << 15;
+    if ((temp_.coded & 4) != 0) make_plain();
+    return encode_streams();
   }
 
-  // The encoded row. It overwrites what streams were joined from.
-  __device__ std::byte* chunk() { return reinterpret_cast<std::byte*>(temp_.staged); }
+  // The encoded row.
+  __device__ std::byte* chunk() { return reinterpret_cast<std::byte*>(temp_.chunk); }
 
-  // Writes the encoded row, except for streams that are there already.
+  // Writes the encoded row, except for rests, which are there already.
   __device__ void write(const huffman<T>&, const row_sections&) {
-    uint32_t* const to = temp_.staged;
-    const shape s = temp_.parts.of_chunk.get();
-    uint32_t at = shape::head_words;
-    if (threadIdx.x < shape::head_words) to[threadIdx.x] = threadIdx.x == 0 ? s.header : s.sizes();
-#pragma unroll 1
-    for (uint32_t left = temp_.coded; left != 0; left &= left - 1) at = write_table(lowest(left), to, at);
-    write_directory(s, to + at);
-    at += stream_words(temp_.streams, s.wide());
-    if (temp_.joins != 0) copy(to + at, parts_.upper(), temp_.bit_words);
-    at += temp_.bit_words;
-#pragma unroll 1
-    for (uint32_t left = temp_.stored; left != 0; left &= left - 1) {
-      const uint32_t p = lowest(left), words = temp_.part[p].stored_words;
-      if (s.narrow_if_stored(p))
-        write_narrow(temp_.part[p].words, (s.values + 3) / 4, to + at);
-      else
-        copy(to + at, temp_.part[p].words, words);
-      at += words;
+    if (joins_) {
+      join();
+      device::sync_block();
+    }
+    uint32_t* const to = temp_.chunk;
+    if (threadIdx.x < shape::head_words) to[threadIdx.x] = shape_.head[threadIdx.x];
+    if (shape_.sides != 0) {
+      if (!shape_.codes_flags()) copy(to + shape_.flags_at(), temp_.flags, (shape_.flag_bytes() + 3) / 4);
+      if (!shape_.codes_edges()) copy(to + shape_.edges_at(), sides_, (shape_.edges() + 3) / 4);
+    }
+    uint32_t at = shape_.tables_at();
+    const auto put_table = [&](bool coded, const uint32_t* lengths, uint32_t words) {
+      if (coded && threadIdx.x < words) to[at + threadIdx.x] = lengths[threadIdx.x];
+      at += coded ? words : 0;
+    };
+    put_table(shape_.codes_values(), temp_.lengths, 8);
+    put_table(shape_.codes_flags(), temp_.nibble_lengths[0], 2);
+    put_table(shape_.codes_edges(), temp_.nibble_lengths[1], 2);
+    const uint32_t bits_at = shape_.bits_at();
+    for (uint32_t i = at + threadIdx.x; i < bits_at; i += Threads) to[i] = 0;
+    if (joins_) copy(to + bits_at, reinterpret_cast<const uint32_t*>(row_), bit_words_);
+    device::sync_block();
+    if (threadIdx.x < shape_.streams()) {
+      device::shared_bit_writer directory(to + at, threadIdx.x * shape_.more());
+      directory.put(bits_ - shape_.least(), shape_.more());
+      directory.finish();
     }
   }
 
  private:
-  __device__ void make_codes() {
-    const shape s = temp_.parts.of_chunk.get();
-#pragma unroll 1
-    for (uint32_t i = device::warp_id(); i < coded_parts; i += warps) {
-      const uint32_t p = (i + upper_part) % coded_parts;  // planes first, because they take longest
-      if (p >= s.parts() || s.bytes(p) == 0 || parts_.is_hopeless(p)) continue;
-      warp_symbols& room = temp_.symbols[device::warp_id()];
-      const warp_table made = p < nibble_parts ? warp_code_maker<16>::make(parts_.codes(p), room)
-                                               : warp_code_maker<256>::make(parts_.codes(p), room);
-      temp_.tables[p][device::lane_id()] = made.word;
-      if (device::lane_id() == 0) {
-        temp_.groups[p] = made.groups;
-        if (pays(4 * s.stored_words(p), made.bits, table_words(p))) {
-          device::atomic_or(&temp_.coded, 1u << p);
-          device::atomic_add(&temp_.coded_bits, made.bits);
-        }
-      }
-    }
-    device::sync_block();
-    if (device::warp_id() == 0) list_parts(s);
+  __device__ static void copy(uint32_t* to, const uint32_t* from, uint32_t words) {
+#pragma unroll 4
+    for (uint32_t i = threadIdx.x; i < words; i += Threads) to[i] = from[i];
   }
-  // Decides for each part whether it is coded or stored, on one warp.
-  __device__ void list_parts(const shape& s) {
-    const uint32_t p = device::lane_id();
-    uint32_t symbols = 0, words = 0;
-    bool is_stored = false;
-    if (p < s.parts()) {
-      const uint32_t bytes = s.bytes(p), stored_words = s.stored_words(p);
-      temp_.part[p] = {parts_.part_words(p), bytes, stored_words};
-      if ((temp_.coded >> p & 1) != 0) {
-        symbols = s.symbols(p);
-        words = table_words(p);
-      } else {
-        is_stored = bytes != 0;
-        words = stored_words;
-      }
+  __device__ void clear() {
+    if (threadIdx.x < symbols) temp_.codes[threadIdx.x] = 0;
+    if (threadIdx.x < 2 * nibbles) temp_.nibble_codes[0][threadIdx.x] = 0;
+    if (threadIdx.x == 0) {
+      temp_.any[0] = temp_.any[1] = temp_.edges = temp_.coded = temp_.escapes = temp_.most = 0;
+      temp_.least = ~0u;
     }
-    const uint32_t streams = streams_of(device::warp_sum(symbols));
-    // The most words that the streams can take, each beside the others: 10 bits for each symbol of each word.
-    static_assert(max_length == 10);
-    const uint32_t in_fours = symbols == 0 ? 0 : (p < nibble_parts ? 10 : 5) * (s.words(p) + streams);
-    const bool fits = device::warp_sum(in_fours) / 4 + 2 * streams <= staged_words;
-    const uint32_t front = device::warp_sum(is_stored ? 0 : words) + shape::head_words;
-    words = device::warp_sum(words) + shape::head_words;
-    const uint32_t stored = device::ballot(is_stored);
-    if (p != 0) return;
-    temp_.front = front;
-    temp_.parts.of_chunk.get().header = s.header | temp_.coded;
-    temp_.stored = stored;
-    temp_.streams = streams;
-    temp_.joins = fits && (temp_.coded >> upper_part & 1) != 0 && temp_.coded_bits / 32 < (s.values + 3) / 4;
-    temp_.words = words;
+    const uint32_t bytes = shape_.values * width;  // the last quad has zeros behind the values
+    if (threadIdx.x < 4 * width - bytes % (4 * width)) row_[bytes + threadIdx.x] = std::byte{};
+  }
+  __device__ uint32_t quads() const { return (shape_.values + 3) / 4; }
+  // Is quad q counted?
+  __device__ bool is_counted(uint32_t q) const { return shape_.values < sampled_from || q % 2 == 0; }
+  __device__ uint32_t counted() const {  // values
+    if (shape_.values < sampled_from) return shape_.values;
+    const uint32_t q = shape_.values / 4, left = shape_.values % 4;
+    return (q + 1) / 2 * 4 + (q % 2 == 0 ? left : 0);
   }
 
-  // Calls visit(entry, entry) for pairs of codes of stream t, part after part. The second entry may be 0: no bits.
-  template <class Visit> __device__ void visit_stream(uint32_t t, uint32_t streams, const Visit& visit) {
-#pragma unroll 1
-    for (uint32_t left = temp_.coded; left != 0; left &= left - 1) {
-      const uint32_t p = lowest(left);
-      if (p < nibble_parts)
-        visit_part<4>(p, t, streams, visit);
-      else
-        visit_part<8>(p, t, streams, visit);
+  // Finds the largest exponent, or counts the widths of integers. Returns the former. Has a barrier for floats.
+  __device__ uint32_t look(mapping how) {
+    if (how.exponent == 0) {
+      for (uint32_t q = threadIdx.x; q < quads(); q += Threads) {
+        if (!is_counted(q)) continue;
+        for (uint32_t k = 0; k < 4 && 4 * q + k < shape_.values; ++k) {
+          const word x = reinterpret_cast<const bits_t<T>*>(row_)[4 * q + k];
+          const uint32_t b = bit_width(static_cast<word>(static_cast<bits_t<T>>(lanes::number(x, 0, how.zigzag, 0))));
+          if (b > symbol_bits) device::atomic_add(&temp_.codes[b - symbol_bits - 1], 1u);
+        }
+      }
+      return 0;
+    }
+    word most = 0;
+#pragma unroll 4
+    for (uint32_t q = threadIdx.x; q < quads(); q += Threads) quad::load(row_, q).add_magnitudes(most);
+    const uint32_t mine = quad::exponent_of(most, how.exponent);
+    return device::block_reduce<Threads>::max(temp_.top_storage, mine);
+  }
+  __device__ uint32_t integer_shift() const {
+    uint32_t above = 0;
+    for (uint32_t b = 8 * width; b > symbol_bits; --b) {
+      above += temp_.codes[b - symbol_bits - 1];
+      if (64 * above > counted()) return (b - symbol_bits + shift_step(width) - 1) / shift_step(width) * shift_step(width);
+    }
+    return 0;
+  }
+  // Replaces the values by numbers, and counts their symbols.
+  __device__ void make_numbers() {
+    const device::shared_words count(temp_.codes);
+    const uint32_t exponent = shape_.exponent(), top = shape_.top(), shift = shape_.shift();
+    const bool zigzag = shape_.zigzag();
+    word any = 0;
+#pragma unroll 2
+    for (uint32_t q = threadIdx.x; q < quads(); q += Threads) {
+      quad x = quad::load(row_, q);
+      x.to_numbers(exponent, zigzag, top, any);
+      x.store(row_, q);
+      if (!is_counted(q)) continue;
+      const uint32_t s = x.symbols(shift);
+      const uint32_t left = shape_.values - 4 * q;
+      count.template count<0, 8>(s);
+      if (left > 1) count.template count<8, 8>(s);
+      if (left > 2) count.template count<16, 8>(s);
+      if (left > 3) count.template count<24, 8>(s);
+    }
+    uint32_t low = device::warp_or(static_cast<uint32_t>(any)), high = 0;
+    if constexpr (width == 8) high = device::warp_or(static_cast<uint32_t>(any >> 32));
+    if (device::lane_id() == 0) {
+      device::atomic_or(&temp_.any[0], low);
+      if constexpr (width == 8) device::atomic_or(&temp_.any[1], high);
     }
   }
-  // The same for a part whose symbols have `Bits` bits.
-  template <uint32_t Bits, class Visit>
-  __device__ void visit_part(uint32_t p, uint32_t t, uint32_t streams, const Visit& visit) {
-    const uint32_t size = temp_.part[p].bytes, whole = size / 4;
-    const device::shared_words code(parts_.codes(p));
-    const uint32_t* const words = temp_.part[p].words;
-    device::shared_steps from(words, t, whole, streams);
+  __device__ uint32_t find_dropped() const {
+    uint32_t low = temp_.any[0];
+    if constexpr (width == 1) low |= low >> 8 | low >> 16 | low >> 24;
+    if constexpr (width == 2) low |= low >> 16;
+    const uint64_t any = low | uint64_t{temp_.any[1]} << 32;
+    uint32_t n = 0;
+    while (n < shape_.shift() / 8 && (any >> 8 * n & 255) == 0) ++n;
+    return n;
+  }
+  __device__ uint32_t part_bytes(uint32_t p) const { return p == 0 ? shape_.flag_bytes() : shape_.edges(); }
+  __device__ const uint32_t* part(uint32_t p) const { return p == 0 ? temp_.flags : sides_; }
+  __device__ void count_nibbles() {
 #pragma unroll 1
-    while (from.has_more()) {
-      const uint32_t word = from.take();
-      detail::unrolled<16 / Bits>(
-          [&]<int K>() { visit(code.of<2 * Bits * K, Bits>(word), code.of<2 * Bits * K + Bits, Bits>(word)); });
-    }
-    const uint32_t tail = (whole & (streams - 1)) == t ? size % 4 : 0;  // bytes of the last word
-    for (uint32_t i = 0; i < tail; ++i) {
-      const uint32_t byte = words[whole] >> 8 * i;
-      visit(code.of<0, Bits>(byte), Bits == 4 ? code.of<4, 4>(byte) : 0);
+    for (uint32_t p = 0; p < 2; ++p) {
+      const device::shared_words count(temp_.nibble_codes[p]);
+      for (uint32_t i = threadIdx.x; i < part_bytes(p); i += Threads) {
+        const uint32_t x = reinterpret_cast<const uint8_t*>(part(p))[i];
+        count.template count<0, 4>(x);
+        count.template count<4, 4>(x);
+      }
     }
   }
-  // Encodes the streams. Returns the size of the encoded row in bytes. Streams that are not joined get to where they
-  // belong at once, if the row fits.
-  __device__ uint32_t write_streams() {
-    const uint32_t t = threadIdx.x, streams = temp_.streams;
-    const bool joins = temp_.joins != 0;
-    uint32_t size = 0;
-    // Without room for all streams, the first pass only counts bits: each thread overwrites one word again and again.
-    device::codes_to_shared to(temp_.staged + t, 0, joins ? streams : 0);
-    uint32_t begin = 0;
+
+  // Makes the codes on a warp each. Sets temp_.coded: flags, edges; 4: values are plain.
+  __device__ void make_codes() {
+    if (device::warp_id() == 0 && shape_.values != 0) {
+      const uint32_t escapes = temp_.codes[escape];
+      device::sync_warp();
+      if (device::lane_id() == 0 && escapes == 0) temp_.codes[escape] = 1;
+      device::sync_warp();
+      const uint32_t bits = round_code<symbols, max_length>(temp_.codes, temp_.lengths);
+      device::sync_warp();
+      // Symbols without a code, and the escape, have a mark, and the code of the escape.
+      const uint32_t of_escape = temp_.codes[escape] | escape_mark;
+      device::sync_warp();
+#pragma unroll
+      for (uint32_t s = device::lane_id(); s < symbols; s += device::warp_size)
+        if (temp_.codes[s] == 0 || s == escape) temp_.codes[s] = of_escape;
+      if (device::lane_id() == 0 &&
+          !pays(counted(), bits + escapes * shape_.escape_bits(), shape_.escape_bits()))
+        device::atomic_or(&temp_.coded, 4u);
+    }
+    if (shape_.sides == 0) return;
 #pragma unroll 1
-    for (bool is_placed = false;; is_placed = true) {
-      if (t < streams) visit_stream(t, streams, [&](uint32_t a, uint32_t b) { to.put(a, b); });
-      if (is_placed) break;
-      bits_ = t < streams ? to.bits() : 0;
-      if (joins && t < streams) to.finish();
-      begin = place_streams(t, streams);
-      size = temp_.words + stream_words(streams, temp_.parts.of_chunk.get().wide()) + temp_.bit_words;
-      if (joins || size > staged_words) break;
-      to = device::codes_to_shared(joined(), begin, 1);
+    for (uint32_t p = device::warp_id(); p < 2 + 1; p += warps) {
+      if (p == 0) continue;  // the warp of the values
+      const uint32_t bits = round_code<nibbles, nibble_length>(temp_.nibble_codes[p - 1], temp_.nibble_lengths[p - 1]);
+      if (device::lane_id() == 0 && nibbles_pay(part_bytes(p - 1), bits)) device::atomic_or(&temp_.coded, 1u << (p - 1));
     }
-    if (joins) {
-      join(t, streams, begin);
-    } else if (size <= staged_words) {
-      device::sync_block();
-      if (t < streams) to.merge();
-    }
-    return 4 * size;
   }
-  // Returns where this thread's stream begins, in bits. Has barriers.
-  __device__ uint32_t place_streams(uint32_t t, uint32_t streams) {
+
+  // Writes the planes of the rests.
+  __device__ void write_rests() {
+    using group = number_group<width>;
+    const uint32_t shift = shape_.shift(), dropped = shape_.dropped();
+    const uint32_t groups = group::number(shape_.values);
+#pragma unroll 2
+    for (uint32_t g = threadIdx.x; g < (groups + 3) / 4 * 4; g += Threads) {  // also the zeros behind the planes
+      const group x = g < groups ? group::load(row_, g) : group{};
+      uint32_t* to = temp_.chunk + shape::head_words;
+#pragma unroll
+      for (uint32_t b = 0; b + 1 < width; ++b)
+        if (b >= dropped && b < shift / 8) {
+          const uint32_t words = shape_.plane_words(8);
+          x.store_bytes(to, words, g, b);
+          to += words;
+        }
+      uint32_t from = 0;
+      const auto store = [&]<uint32_t K>() {
+        if ((shift & K) == 0) return;
+        const uint32_t words = shape_.plane_words(K);
+        x.template store_bits<K>(to, words, g, shift / 8, from);
+        to += words;
+        from += K;
+      };
+      store.template operator()<4>();
+      store.template operator()<2>();
+      if constexpr (width < 4) store.template operator()<1>();
+    }
+  }
+  // Restores the values, as the rests.
+  __device__ void make_plain() {
+    const uint32_t exponent = shape_.exponent(), top = shape_.top();
+    const bool zigzag = shape_.zigzag();
+    shape_.head[0] = 1u << 14 | (temp_.coded & 3) << 15;
+    auto* const to = reinterpret_cast<std::byte*>(temp_.chunk + shape::head_words);
+    for (uint32_t q = threadIdx.x; q < quads(); q += Threads) {
+      quad x = quad::load(row_, q);
+      x.to_values(exponent, zigzag, top);
+      auto* const words = reinterpret_cast<uint32_t*>(to) + q * width;
+#pragma unroll
+      for (uint32_t i = 0; i < width; ++i)
+        if (4 * i < (shape_.values - 4 * q) * width && shape::head_words + q * width + i < chunk_words) words[i] = x.w[i];
+    }
+  }
+
+  // Appends quad q to a stream.
+  __device__ void put_quad(device::codes_to_shared& to, uint32_t q, uint32_t shift, uint32_t count) const {
+    const device::shared_words code(temp_.codes);
+    const quad x = quad::load(row_, q);
+    const uint32_t s = x.symbols(shift);
+    uint32_t e[4] = {code.template of<0, 8>(s), code.template of<8, 8>(s), code.template of<16, 8>(s),
+                     code.template of<24, 8>(s)};
+    if (count == 4 && ((e[0] | e[1] | e[2] | e[3]) & escape_mark) == 0) {
+      to.put(e[0], e[1]);
+      to.put(e[2], e[3]);
+      return;
+    }
+#pragma unroll 1
+    for (uint32_t k = 0; k < count; ++k) {
+      const uint32_t entry = code.template of<0, 8>(s >> 8 * k);
+      to.put(entry & ~escape_mark, 0);
+      if ((entry & escape_mark) == 0) continue;
+      const word y = static_cast<word>(reinterpret_cast<const bits_t<T>*>(row_)[4 * q + k]) >> shift;
+      for (uint32_t left = 8 * width - shift; left != 0;) {  // up to 10 bits at a time
+        const uint32_t bits = left < max_length ? left : max_length;
+        left -= bits;
+        to.put(static_cast<uint32_t>(y >> left) << (32 - bits) | bits, 0);
+      }
+    }
+  }
+  __device__ void put_nibbles(device::codes_to_shared& to, uint32_t p, uint32_t i) const {
+    const device::shared_words code(temp_.nibble_codes[p]);
+    const uint32_t x = part(p)[i], bytes = part_bytes(p) - 4 * i;
+#pragma unroll 1
+    for (uint32_t k = 0; k < 4 && k < bytes; ++k)
+      to.put(code.template of<0, 4>(x >> 8 * k), code.template of<4, 4>(x >> 8 * k));
+  }
+  template <class Check>
+  __device__ void put_stream(device::codes_to_shared& to, uint32_t t, uint32_t streams, const Check& check) const {
+    const uint32_t shift = shape_.shift();
+    if (shape_.codes_values()) {
+      const uint32_t whole = shape_.values / 4;
+      uint32_t q = t;
+#pragma unroll 1
+      for (; q < whole; q += streams) {
+        put_quad(to, q, shift, 4);
+        check();
+      }
+      if (q == whole && shape_.values % 4 != 0) {
+        put_quad(to, q, shift, shape_.values % 4);
+        check();
+      }
+    }
+#pragma unroll 1
+    for (uint32_t p = 0; p < 2; ++p)
+      if (p == 0 ? shape_.codes_flags() : shape_.codes_edges())
+#pragma unroll 1
+        for (uint32_t i = t; 4 * i < part_bytes(p); i += streams) {
+          put_nibbles(to, p, i);
+          check();
+        }
+  }
+
+  // Encodes the streams. Returns the size of the encoded row in bytes.
+  __device__ uint32_t encode_streams() {
+    const uint32_t t = threadIdx.x, streams = shape_.streams();
+    const uint32_t front = shape::head_words + shape_.rest_words();
+    if (streams == 0) {
+      joins_ = false;
+      bit_words_ = 0;
+      return 4 * shape_.bits_at();
+    }
+    const uint32_t room = chunk_words > front ? (chunk_words - front) / streams : 0;  // words of a stream
+    joins_ = room > most_words_of_quad;
+    uint32_t* const staged = temp_.chunk + front;
+    begin_ = 0;
+    bits_ = 0;
     if (t < streams) {
+      device::codes_to_shared to(joins_ ? staged + t : staged, 0, joins_ ? streams : 0);
+      put_stream(to, t, streams, [&] { to.stay_before(staged + t + (joins_ ? room - most_words_of_quad : 0) * streams); });
+      bits_ = to.bits();
+      if (joins_) to.finish();
       device::atomic_min(&temp_.least, bits_);
       device::atomic_max(&temp_.most, bits_);
     }
     uint32_t total;
-    const uint32_t begin = scan::exclusive_sum(temp_.parts.scan_storage, bits_, total);
-    if (t == 0) temp_.bit_words = (total + 31) / 32;
-    device::sync_block();  // all have read their symbols, and merged `least` and `most`
-    if (t == 0 && streams != 0) {
-      temp_.parts.of_chunk.get().shortest = temp_.least / 2 * 2;
-      if (temp_.most - temp_.least / 2 * 2 > 255) temp_.parts.of_chunk.get().header |= 1u << 10;
-      if (uint32_t* const last = joined() + total / 32; temp_.joins != 0 || last < temp_.staged + staged_words)
-        *last = 0;
+    begin_ = scan::exclusive_sum(temp_.scan_storage, bits_, total);  // has barriers
+    bit_words_ = (total + 31) / 32;
+    const uint32_t least = temp_.least / 2 * 2 < 2 * low_mask(15) ? temp_.least / 2 * 2 : 2 * low_mask(15);
+    const uint32_t more = bit_width(temp_.most - least);
+    if (more > 15) return 1u << 22;
+    shape_.head[0] |= more << 17;
+    shape_.head[1] |= least / 2 << 17;
+    const uint32_t words = shape_.bits_at() + bit_words_;
+    const auto sides_at = static_cast<uint32_t>(reinterpret_cast<const std::byte*>(sides_) - row_);
+    if (temp_.most > 32 * (room - most_words_of_quad) || (shape_.sides != 0 && 4 * bit_words_ > sides_at)) joins_ = false;
+    if (!joins_ && words <= chunk_words) {  // once more, to where the bits belong
+      uint32_t* const at = temp_.chunk + shape_.bits_at();
+      device::sync_block();
+      if (t == 0) at[bit_words_ - 1] = 0;
+      device::sync_block();
+      device::codes_to_shared to(at, begin_, 1);
+      if (t < streams) put_stream(to, t, streams, [] {});
+      device::sync_block();
+      if (t < streams) to.merge();
     }
+    return 4 * words;
+  }
+  // Moves this thread's stream from its words in the chunk to where it belongs among the bits of all, in place of the
+  // numbers. Has a barrier.
+  __device__ void join() {
+    const uint32_t t = threadIdx.x, streams = shape_.streams(), shift = begin_ % 32, words = (shift + bits_) / 32;
+    const uint32_t* const staged = temp_.chunk + shape::head_words + shape_.rest_words();
+    auto* const all = reinterpret_cast<uint32_t*>(row_);
+    if (t == 0 && bit_words_ != 0) all[bit_words_ - 1] = 0;
     device::sync_block();
-    return begin;
-  }
-  // The words of all streams without gaps.
-  __device__ uint32_t* joined() {
-    if (temp_.joins != 0) return parts_.upper();
-    return temp_.staged + temp_.front + stream_words(temp_.streams, temp_.parts.of_chunk.get().wide());
-  }
-  // Moves this thread's stream from its words in `staged` to where it belongs. Has a barrier.
-  __device__ void join(uint32_t t, uint32_t streams, uint32_t begin) {
-    const uint32_t shift = begin % 32, words = (shift + bits_) / 32;
-    uint32_t* const to = joined() + begin / 32;
+    uint32_t* const to = all + begin_ / 32;
     uint32_t before = 0;
     if (t < streams) {
-      device::shared_steps from(temp_.staged, t, staged_words, streams);
+      device::shared_steps from(staged, t, chunk_words, streams);
 #pragma unroll 1
       for (uint32_t i = 0; i < words; ++i) {
         const uint32_t now = from.take();
@@ -237,47 +400,19 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder : blo
     }
     device::sync_block();
     if (t < streams && (shift + bits_) % 32 != 0) {
-      const uint32_t last = words <= bits_ / 32 ? temp_.staged[words * streams + t] : 0;
+      const uint32_t last = words <= bits_ / 32 ? staged[words * streams + t] : 0;
       device::atomic_or(to + words, device::funnel_shift_right(last, before, shift));
     }
   }
 
-  __device__ uint32_t table_words(uint32_t p) const { return (p < nibble_parts ? 0 : 1) + popcount(temp_.groups[p]); }
-  __device__ uint32_t write_table(uint32_t p, uint32_t* to, uint32_t at) const {
-    const uint32_t lane = threadIdx.x, groups = temp_.groups[p], end = at + table_words(p);
-    if (p >= nibble_parts && lane == 0) to[at] = groups;
-    at = end - popcount(groups);
-    if (lane < 32 && (groups >> lane & 1) != 0) to[at + popcount(groups & ((1u << lane) - 1))] = temp_.tables[p][lane];
-    return end;
-  }
-  __device__ void write_directory(const shape& s, uint32_t* to) const {
-    if (threadIdx.x >= temp_.streams) return;
-    const uint32_t more = bits_ - s.shortest;
-    if (s.wide())
-      reinterpret_cast<uint16_t*>(to)[threadIdx.x] = static_cast<uint16_t>(more);
-    else
-      reinterpret_cast<uint8_t*>(to)[threadIdx.x] = static_cast<uint8_t>(more);
-  }
-
-  __device__ static void copy(uint32_t* to, const uint32_t* from, uint32_t words) {
-#pragma unroll 4
-    for (uint32_t i = threadIdx.x; i < words; i += Threads) to[i] = from[i];
-  }
-  // Writes a plane with seven bits per value.
-  __device__ static void write_narrow(const uint32_t* from, uint32_t quads, uint32_t* to) {
-    const uint32_t warp_begin = threadIdx.x - device::lane_id();
-#pragma unroll 1
-    for (uint32_t first = warp_begin; first < quads; first += Threads) {
-      const uint32_t q = first + device::lane_id(), lane = q % 8;
-      const uint32_t own = q < quads ? squeeze(from[q]) : 0;
-      const uint32_t eighth = device::shfl(own, static_cast<int>(device::lane_id() | 7));
-      if (lane < 7 && q < quads) to[q / 8 * 7 + lane] = own | (eighth >> 4 * lane & 15) << 28;
-    }
-  }
+  static constexpr uint32_t escape_mark = 32;  // in entries of codes
 
   TempStorage& temp_;
-  plane_parts parts_;
-  uint32_t bits_ = 0;  // of this thread's stream
+  std::byte* row_;
+  uint32_t* sides_ = nullptr;
+  shape shape_{};
+  uint32_t bits_ = 0, begin_ = 0, bit_words_ = 0;  // of this thread's stream; of all
+  bool joins_ = false;
 };
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format
@@ -321,7 +456,6 @@ template <element T, int Threads> class block_decoder<huffman<T>, Threads> {
 
  public:
   static constexpr int registers = decoder::registers;
-  static constexpr bool reads_global = true;
 
   struct TempStorage {
     typename decoder::TempStorage storage;
@@ -331,7 +465,7 @@ template <element T, int Threads> class block_decoder<huffman<T>, Threads> {
   __device__ explicit block_decoder(TempStorage& temp) : temp_(temp) {}
 
   template <class Sink>
-  __device__ status read(const huffman<T>& codec, const std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
+  __device__ status read(const huffman<T>& codec, std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
     if (size >= count * sizeof(T)) return status::bad_payload;
     const row_sections row{{1, {count * uint32_t{sizeof(T)}}}, 0};
     return decoder(temp_.storage).read(codec, from, size, row, temp_.row, sink);

@@ -113,25 +113,6 @@ template <uint32_t Width> struct quad_row {
   }
 };
 
-// Returns the position of the lowest one of a mask of parts.
-__device__ __forceinline__ uint32_t lowest(uint32_t parts) { return static_cast<uint32_t>(device::ffs(parts)) - 1; }
-
-// Constants and types of encoder and decoder.
-template <element T, int Threads> struct block_sizes {
-  static constexpr uint32_t width = sizeof(T);
-  static constexpr uint32_t most_values = tile_bytes / width;
-  static constexpr uint32_t warps = Threads / device::warp_size;
-  static constexpr uint32_t byte_parts = width < 5 ? width : 5;  // planes that may be coded
-  static constexpr uint32_t coded_parts = upper_part + byte_parts;
-  static constexpr bool may_have_heads = width > 1;
-  using scan = device::block_scan<Threads>;
-  using four = quad<width>;
-  // Returns shape::rotation(), as a constant if values have one byte.
-  __device__ static uint32_t rotation(const shape& s) { return width > 1 ? s.rotation() : 0; }
-  static_assert(coded_parts <= most_coded);
-  static_assert(Threads >= 128 && Threads <= 1024, "tuck: huffman wants blocks of 128 to 1024 threads");
-};
-
 // Returns the bits that any of eight neighbouring lanes has.
 __device__ inline uint32_t or_of_eight(uint32_t x) {
 #pragma unroll
@@ -210,46 +191,6 @@ __device__ inline bool edges_to_sides(const uint32_t* flags, const std::byte* ed
     if (i < words) sides[i] = x;
   }
   return device::all(sound) && used == found;
-}
-
-// Finds the heads among the upper bytes that this warp has. own[r] of a lane has four bytes, from value
-// 4 (first + 32 r) on. `carry` is the byte before the warp's first byte, or 256 if there is none. Returns the number of
-// heads of this thread.
-template <uint32_t Rounds>
-__device__ uint32_t find_heads(uint32_t values, uint32_t first, const uint32_t (&own)[Rounds], uint32_t carry,
-                               uint32_t* heads) {
-  const uint32_t lane = device::lane_id();
-  uint32_t found = 0;
-#pragma unroll
-  for (uint32_t r = 0; r < Rounds; ++r) {
-    const uint32_t q = first + r * device::warp_size;
-    if (4 * (q - lane) >= values) break;
-    uint32_t before = device::shfl_up(own[r], 1) >> 24;
-    if (lane == 0) before = carry;
-    uint32_t nibble = non_zero_nibble(own[r] ^ (own[r] << 8 | (before & 255)));
-    if (before == 256) nibble |= 1;
-    const uint32_t left = 4 * q < values ? values - 4 * q : 0;
-    if (left < 4) nibble &= low_mask(left);
-    carry = device::shfl(own[r], device::warp_size - 1) >> 24;
-    store_nibbles(heads, q, nibble, left != 0);
-    found += popcount(nibble);
-  }
-  return found;
-}
-// Writes the bytes of the same values that are heads to `to`, from index `before` on, and counts them in `counts`.
-template <uint32_t Rounds>
-__device__ void keep_heads(uint32_t values, uint32_t first, const uint32_t (&own)[Rounds], uint32_t before,
-                           const uint32_t* heads, uint32_t* to, uint32_t* counts) {
-  const uint32_t lane = device::lane_id();
-  auto* const kept = reinterpret_cast<uint8_t*>(to);
-  const device::shared_words count(counts);
-#pragma unroll
-  for (uint32_t r = 0; r < Rounds; ++r) {
-    const uint32_t q = first + r * device::warp_size;
-    if (4 * (q - lane) >= values) break;
-    const uint32_t nibble = 4 * q < values ? heads[q / 8] >> q % 8 * 4 & 15 : 0;
-    before += append_bytes(kept + before, own[r], nibble, [&](uint32_t byte) { count.count<0, 8>(byte); });
-  }
 }
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format

@@ -15,6 +15,8 @@ TUCK_HD constexpr uint32_t code_entry(uint32_t first_slot, uint32_t length) noex
 }
 TUCK_HD constexpr uint32_t entry_length(uint32_t entry) noexcept { return entry & 15; }
 
+inline constexpr uint32_t only_symbol = 15;  // length of the only symbol
+
 // The table that a warp made from the counts of a part.
 struct warp_table {
   uint32_t word;    // this lane's word of eight lengths
@@ -209,6 +211,63 @@ template <uint32_t Symbols> class warp_code_maker {
   }
 };
 
+// Makes a code by the rules of round_lengths (code.hpp) on one warp. The counts of `Symbols` <= 64 symbols in shared
+// memory are replaced by entries, or 0 for symbols without a code. Writes the lengths, four bits each. Returns the bits
+// of all counted symbols.
+template <uint32_t Symbols, uint32_t Most>
+__device__ uint32_t round_code(uint32_t* counts, uint32_t* lengths) {
+  constexpr int each = Symbols > device::warp_size ? 2 : 1;
+  const uint32_t lane = device::lane_id(), first_symbol = each * lane;
+  warp_lengths<each> all;
+  uint32_t total = 0, here = 0;
+#pragma unroll
+  for (int k = 0; k < each; ++k) {
+    all.count[k] = first_symbol < Symbols ? counts[first_symbol + static_cast<uint32_t>(k)] : 0;
+    total += all.count[k];
+    here |= all.count[k] != 0 ? 1u << k : 0;
+  }
+  total = device::warp_sum(total);
+  const uint32_t with = device::ballot(here != 0);
+  if (popcount(with) <= 1 && !device::any(here == 3)) {  // one symbol: it and its neighbour get a bit
+    const uint32_t pair = each == 2 ? with : with | (with & 0x55555555) << 1 | (with & 0xaaaaaaaa) >> 1;
+#pragma unroll
+    for (int k = 0; k < each; ++k) all.length[k] = pair >> lane & 1;
+  } else {
+    const auto round = [&](uint32_t least) {
+#pragma unroll
+      for (int k = 0; k < each; ++k) {
+        const uint32_t l = all.count[k] != 0 ? rounded_length(all.count[k], least) : 0;
+        all.length[k] = l < Most ? l : Most;
+      }
+    };
+    uint32_t low = 0;
+#pragma unroll 1
+    for (uint32_t step = 32; step != 0; step /= 2) {
+      round(round_begin(total, low + step - 1));
+      if (all.used() > slots) low += step;
+    }
+    round(round_begin(total, low));
+    all.mend();
+  }
+  uint32_t first[each];
+  all.assign(first);
+  const uint32_t bits = all.bits();
+  device::sync_warp();
+  uint32_t word = 0;
+#pragma unroll
+  for (int k = 0; k < each; ++k) {
+    if (first_symbol < Symbols)
+      counts[first_symbol + static_cast<uint32_t>(k)] = all.length[k] != 0 ? code_entry(first[k], all.length[k]) : 0;
+    word |= all.length[k] << 4 * k;
+  }
+  constexpr uint32_t lanes = 8 / each;  // whose lengths make a word
+  word <<= 4 * each * (lane % lanes);
+#pragma unroll
+  for (uint32_t d = 1; d < lanes; d *= 2) word |= device::shfl_xor(word, static_cast<int>(d));
+  if (lane % lanes == 0 && first_symbol < Symbols) lengths[lane / lanes] = word;
+  return bits;
+}
+
 // Copies the entry of each code to all its slots. One warp calls it; each lane has 32 slots.
 __device__ inline void spread_entries(device::vec128* rows) {
   const uint32_t lane = device::lane_id();
@@ -274,35 +333,6 @@ __device__ void place_codes(const warp_lengths<K>& all, uint16_t (&table)[slots]
       if (all.length[k] != 0)
         table[first[k]] = static_cast<uint16_t>((K * lane + static_cast<uint32_t>(k)) << Shift | all.length[k]);
   }
-}
-
-// Makes the table of a decoder, symbol << 8 | length, from each lane's word of lengths. One warp calls it. Returns
-// false if the lengths are not those of a complete code.
-__device__ inline bool fill_lookup(uint32_t word, uint16_t (&table)[slots], warp_symbols& room) {
-  const uint32_t lane = device::lane_id();
-  warp_lengths<8> all;
-  uint32_t only = 0, one = 0;
-  bool sound = true;
-#pragma unroll
-  for (int k = 0; k < 8; ++k) {
-    const uint32_t nibble = word >> (4 * k) & 15;
-    all.length[k] = nibble == only_symbol ? 0 : nibble;
-    all.count[k] = all.length[k];
-    sound &= nibble <= max_length || nibble == only_symbol;
-    if (nibble == only_symbol) {
-      ++only;
-      one = 8 * lane + static_cast<uint32_t>(k);
-    }
-  }
-  only = device::warp_sum(only);
-  one = device::warp_max(one);
-  const uint32_t taken = all.used();
-  if (!device::all(sound) || only > 1 || taken != (only == 1 ? 0 : slots)) return false;
-  place_codes<8>(all, table, room);
-  if (lane == 0 && only == 1) table[0] = static_cast<uint16_t>(one << 8);
-  device::sync_warp();
-  spread_entries(reinterpret_cast<device::vec128*>(table));
-  return true;
 }
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format

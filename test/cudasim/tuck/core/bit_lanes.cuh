@@ -58,6 +58,7 @@ class codes_to_shared {
     append(a);
     append(b);
   }
+  void stay_before(std::uint32_t* last) { at_ = std::min(at_, last); }
   std::uint32_t bits() const { return bits_; }
   void finish() { *at_ = static_cast<std::uint32_t>(word_ >> 32); }
   void merge() {

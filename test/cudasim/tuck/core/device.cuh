@@ -120,6 +120,9 @@ inline int ffs(std::uint32_t v) { return __ffs(static_cast<int>(v)); }
 inline std::uint32_t funnel_shift_right(std::uint32_t low, std::uint32_t high, std::uint32_t shift) {
   return __funnelshift_r(low, high, shift);
 }
+inline std::uint32_t funnel_shift_left(std::uint32_t low, std::uint32_t high, std::uint32_t shift) {
+  return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) << shift % 32 >> 32);
+}
 inline std::uint32_t byte_perm(std::uint32_t low, std::uint32_t high, std::uint32_t selectors) {
   return __byte_perm(low, high, selectors);
 }
