@@ -27,7 +27,6 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     alignas(16) uint16_t table[slots];
     alignas(16) uint16_t nibble_table[2][1u << nibble_length];
     uint32_t flags[RowBytes / 32 + 1];
-    uint32_t edges[RowBytes / 8 + 4];
     warp_symbols room;
     typename scan::TempStorage scan_storage;
   };
@@ -44,7 +43,10 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     if (size % 4 != 0 || words < shape::head_words) return status::bad_payload;
     shape_.head[0] = from_[0];
     shape_.head[1] = from_[1];
-    if (!shape_.fits() || shape_.bits_at() > words || shape_.edges() > sizeof temp_.edges) return status::bad_payload;
+    if (!shape_.fits() || shape_.bits_at() > words) return status::bad_payload;
+    auto* const sides = reinterpret_cast<uint32_t*>(row + sections.sides);
+    // Decoded edges lie at the end of the side streams that replace them one by one.
+    edges_ = sides + shape_.sides / 4 + 1 - (shape_.edges() + 3) / 4;
     const bool sound = read_tables();
     uint32_t bits = 0, total;
     const uint32_t t = threadIdx.x, streams = shape_.streams(), directory = shape_.directory_at();
@@ -59,9 +61,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
       bool fits = true;
       if (device::warp_id() == warps - 1) {
         const uint32_t* const flags = shape_.codes_flags() ? temp_.flags : from_ + shape_.flags_at();
-        const uint32_t* const edges = shape_.codes_edges() ? temp_.edges : from_ + shape_.edges_at();
-        fits = edges_to_sides(flags, reinterpret_cast<const std::byte*>(edges), shape_.edges(), shape_.sides,
-                              reinterpret_cast<uint32_t*>(row + sections.sides));
+        const uint32_t* const edges = shape_.codes_edges() ? edges_ : from_ + shape_.edges_at();
+        fits = edges_to_sides(flags, reinterpret_cast<const std::byte*>(edges), shape_.edges(), shape_.sides, sides);
       }
       if (device::sync_block_or(!fits)) return status::bad_payload;
     }
@@ -166,7 +167,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
       if (q == whole && shape_.values % 4 != 0) sound &= read_quad(at, q, shape_.values % 4, row);
     }
     if (shape_.codes_flags()) read_nibbles(at, t, streams, shape_.flag_bytes(), temp_.nibble_table[0], temp_.flags);
-    if (shape_.codes_edges()) read_nibbles(at, t, streams, shape_.edges(), temp_.nibble_table[1], temp_.edges);
+    if (shape_.codes_edges()) read_nibbles(at, t, streams, shape_.edges(), temp_.nibble_table[1], edges_);
     return sound && at == end;
   }
   // Decodes up to four values, with escapes.
@@ -279,6 +280,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
 
   TempStorage& temp_;
   const uint32_t* from_ = nullptr;
+  uint32_t* edges_ = nullptr;
   uint32_t last_ = 0;
   shape shape_{};
 };

@@ -164,7 +164,7 @@ __device__ inline uint32_t sides_to_edges(uint32_t* sides, uint32_t bytes, uint3
   return found;
 }
 
-// Restores the side streams. One warp calls it. Returns false if the flags do not match `found`, the number of edge
+// Restores the side streams. `edges` may end a word behind them. One warp calls it. Returns false if the flags do not match `found`, the number of edge
 // bytes.
 __device__ inline bool edges_to_sides(const uint32_t* flags, const std::byte* edges, uint32_t found, uint32_t bytes,
                                       uint32_t* sides) {
@@ -185,6 +185,7 @@ __device__ inline bool edges_to_sides(const uint32_t* flags, const std::byte* ed
       if ((nibble >> k & 1) != 0 && from < found) x |= static_cast<uint32_t>(edges[from++]) << 8 * k;
 #pragma unroll
     for (uint32_t shift = 1; shift < 32; shift *= 2) x ^= x << shift;
+    device::sync_warp();  // these edges have been read
     const uint32_t odd = device::ballot(x >> 31 != 0);
     if ((popcount(odd & ((1u << lane) - 1)) + carry) % 2 != 0) x = ~x;
     carry = (carry + popcount(odd)) % 2;
