@@ -64,7 +64,7 @@ TEST(device_functions, byte_perm_by_a_constant) {
 
 struct signs {
   __device__ static uint32_t run(const uint32_t* in, uint32_t i) {
-    return device::byte_signs<0x7140>(in[i], in[total + i]) ^ device::select_bits(in[2 * total + i], in[i], ~in[i]);
+    return device::byte_signs<0x7140>(in[i], in[total + i]) ^ select_bits<uint32_t>(in[2 * total + i], in[i], ~in[i]);
   }
 };
 TEST(device_functions, byte_signs_and_select_bits) {

@@ -107,6 +107,27 @@ class codes_to_shared {
         : "memory");
     end_ = end;
   }
+  // Appends four codes of 10 bits at most, if their lengths are 32 or less in all. A length may be marked by 32 more: it
+  // is then not. Returns whether they were appended.
+  __device__ __forceinline__ bool put_four(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    uint32_t joined, bits;
+    asm("{.reg .b32 x, y, s, t; shf.r.wrap.b32 x, %3, 0, %2; lop3.b32 x, x, %2, 0xfffff000, 0xa8; add.u32 s, %2, %3;"
+        " shf.r.wrap.b32 y, %5, 0, %4; lop3.b32 y, y, %4, 0xfffff000, 0xa8; add.u32 t, %4, %5;"
+        " shf.r.wrap.b32 y, y, 0, s; or.b32 %0, x, y; add.u32 %1, s, t; and.b32 %1, %1, 255;}"
+        : "=r"(joined), "=r"(bits)
+        : "r"(a), "r"(b), "r"(c), "r"(d));
+    if (bits > 32) return false;
+    uint32_t end;
+    asm volatile(
+        "{.reg .pred p; .reg .b32 t; shf.l.clamp.b32 %0, %1, %0, %4; shf.l.clamp.b32 %1, %5, %1, %4;"
+        " add.u32 %2, %4, %7; lop3.b32 t, %2, %7, 32, 0x28; setp.ne.u32 p, t, 0;"
+        " @p shf.r.wrap.b32 t, %1, %0, %2; @p st.shared.u32 [%3], t; @p add.u32 %3, %3, %6;}"
+        : "+r"(before_), "+r"(last_), "=&r"(end), "+r"(at_)
+        : "r"(bits), "r"(joined), "r"(step_), "r"(end_)
+        : "memory");
+    end_ = end;
+    return true;
+  }
   // Goes back to `last` if the next word lies behind it. Bits that follow overwrite others.
   __device__ __forceinline__ void stay_before(uint32_t* last) {
     const auto limit = static_cast<uint32_t>(__cvta_generic_to_shared(last));
@@ -135,40 +156,27 @@ class codes_to_shared {
   uint32_t end_, begin_;                        // positions in bits; the highest 10 bits of `end_` are arbitrary
 };
 
-// Reads bits, highest first, from global memory that the kernel does not write. After the last word, it repeats that
-// word.
-class bits_from_global {
+// Bits in words of shared memory, highest first. After the last word comes that word again.
+class bits_in_shared {
  public:
-  // There must be at least one word.
-  __device__ __forceinline__ bits_from_global(const uint32_t* words, uint32_t count, uint32_t first_bit)
-      : words_(words), last_(count - 1), next_(first_bit / 32 + 2), at_(first_bit % 32), first_bit_(first_bit) {
-    high_ = word(next_ - 2);
-    low_ = word(next_ - 1);
-  }
+  // There must be at least one word. The word after the last one is read, and ignored.
+  __device__ __forceinline__ bits_in_shared(const uint32_t* words, uint32_t count)
+      : at_(static_cast<uint32_t>(__cvta_generic_to_shared(words))), last_(count - 1) {}
 
-  __device__ __forceinline__ uint32_t peek() const {  // the next 32 bits
+  // Returns the 32 bits from bit `bit` on.
+  __device__ __forceinline__ uint32_t from(uint32_t bit) const {
     uint32_t x;
-    asm("shf.l.wrap.b32 %0, %1, %2, %3;" : "=r"(x) : "r"(low_), "r"(high_), "r"(at_));
+    asm volatile(
+        "{.reg .b32 a, b; shr.u32 a, %1, 5; min.u32 a, a, %3; mad.lo.u32 a, a, 4, %2; ld.shared.u32 b, [a + 4];"
+        " ld.shared.u32 a, [a]; shf.l.wrap.b32 %0, b, a, %1;}"
+        : "=r"(x)
+        : "r"(bit), "r"(at_), "r"(last_)
+        : "memory");
     return x;
   }
-  // Skips the number of bits in the low byte of `bits`, at most 32. Ignores the other bytes.
-  __device__ __forceinline__ void skip(uint32_t bits) {
-    uint32_t at;
-    asm volatile(
-        "{.reg .pred p; .reg .b32 t; .reg .b64 a; add.u32 %0, %4, %5; lop3.b32 t, %0, %4, 32, 0x28;"
-        " setp.ne.u32 p, t, 0; @p mov.b32 %1, %2; min.u32 t, %3, %7; mad.wide.u32 a, t, 4, %6;"
-        " @p ld.global.nc.u32 %2, [a]; @p add.u32 %3, %3, 1;}"
-        : "=&r"(at), "+r"(high_), "+r"(low_), "+r"(next_)
-        : "r"(at_), "r"(bits), "l"(words_), "r"(last_));
-    at_ = at;
-  }
-  __device__ __forceinline__ uint32_t skipped() const { return 32 * (next_ - 2) + at_ % 32 - first_bit_; }
 
  private:
-  __device__ __forceinline__ uint32_t word(uint32_t i) const { return load(words_ + (i < last_ ? i : last_)); }
-
-  const uint32_t* words_;
-  uint32_t last_, next_, at_, first_bit_, high_, low_;  // only the low byte of the position `at_` counts
+  uint32_t at_, last_;
 };
 
 // A position in an array of U in shared memory. Values of 8 bytes may be at multiples of 4.

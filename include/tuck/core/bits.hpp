@@ -31,6 +31,18 @@ template <class U> TUCK_HD constexpr U select(bool one, U a, U b) noexcept {
   return static_cast<U>((a & mask) | (b & ~mask));
 }
 
+/// Returns the bits of `a` that the mask selects, and the other bits of `b`.
+template <class U> TUCK_HD constexpr U select_bits(U mask, U a, U b) noexcept {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(U) == 4) {
+    U x = 0;
+    asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(x) : "r"(mask), "r"(a), "r"(b));
+    return x;
+  }
+#endif
+  return static_cast<U>((a & mask) | (b & ~mask));
+}
+
 /// Returns the number of set bits.
 TUCK_HD constexpr uint32_t popcount(uint32_t x) noexcept {
 #if defined(__CUDA_ARCH__)

@@ -179,10 +179,6 @@ __device__ __forceinline__ int ffs(uint32_t x) { return __ffs(static_cast<int>(x
 __device__ __forceinline__ uint32_t funnel_shift_right(uint32_t lo, uint32_t hi, uint32_t shift) {
   return __funnelshift_r(lo, hi, shift);
 }
-/// Returns the high word of (hi:lo) << (shift mod 32).
-__device__ __forceinline__ uint32_t funnel_shift_left(uint32_t lo, uint32_t hi, uint32_t shift) {
-  return __funnelshift_l(lo, hi, shift);
-}
 /// Returns four of the eight bytes of (hi:lo), selected by the low four nibbles of `selectors`, each 0 to 7.
 __device__ __forceinline__ uint32_t byte_perm(uint32_t lo, uint32_t hi, uint32_t selectors) {
   return __byte_perm(lo, hi, selectors);
@@ -198,10 +194,10 @@ template <uint32_t Selectors> __device__ __forceinline__ uint32_t byte_signs(uin
   constexpr uint32_t of_signs = Selectors | 0x8888;
   return byte_perm<of_signs>(lo, hi);
 }
-/// Returns the bits of a where the mask has ones, and those of b elsewhere.
-__device__ __forceinline__ uint32_t select_bits(uint32_t mask, uint32_t a, uint32_t b) {
+/// Returns (a | b) & mask.
+__device__ __forceinline__ uint32_t or_masked(uint32_t a, uint32_t b, uint32_t mask) {
   uint32_t x;
-  asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(x) : "r"(mask), "r"(a), "r"(b));
+  asm("lop3.b32 %0, %1, %2, %3, 0xa8;" : "=r"(x) : "r"(a), "r"(b), "r"(mask));
   return x;
 }
 

@@ -25,9 +25,10 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
 
   struct TempStorage {
     alignas(16) uint16_t table[slots];
+    uint16_t entries[symbols];  // of the symbols with a code, by code
+    uint32_t firsts[slots / 32], before[slots / 32];  // a bit for each slot where a code begins; their number before
     alignas(16) uint16_t nibble_table[2][1u << nibble_length];
     uint32_t flags[RowBytes / 32 + 1];
-    warp_symbols room;
     typename scan::TempStorage scan_storage;
   };
 
@@ -47,13 +48,17 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     auto* const sides = reinterpret_cast<uint32_t*>(row + sections.sides);
     // Decoded edges lie at the end of the side streams that replace them one by one.
     edges_ = sides + shape_.sides / 4 + 1 - (shape_.edges() + 3) / 4;
-    const bool sound = read_tables();
+    const bool sound = read_codes();
     uint32_t bits = 0, total;
     const uint32_t t = threadIdx.x, streams = shape_.streams(), directory = shape_.directory_at();
     if (t < streams)
       bits = shape_.least() + (device::shared_window(from_ + directory, t * shape_.more()) & low_mask(shape_.more()));
     const uint32_t begin = scan::exclusive_sum(temp_.scan_storage, bits, total);
     if (device::sync_block_or(!sound) || (total + 31) / 32 != words - shape_.bits_at()) return status::bad_payload;
+    if (shape_.codes_values()) {
+      fill_table();
+      device::sync_block();
+    }
     bool whole = true;
     if (t < streams) whole = read_stream(t, streams, words, begin, bits, row);
     if (device::sync_block_or(!whole)) return status::bad_payload;
@@ -71,25 +76,10 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
   }
 
  private:
-  __device__ bool read_tables() {
+  // Reads the lengths of the codes, each by a warp. Returns false in a warp that finds no complete code.
+  __device__ bool read_codes() {
     bool sound = true;
-    const uint32_t lane = device::lane_id();
-    if (device::warp_id() == 0 && shape_.codes_values()) {
-      const uint32_t pair = from_[shape_.tables_at() + lane / 4] >> 8 * (lane % 4);
-      warp_lengths<2> all;
-#pragma unroll
-      for (uint32_t k = 0; k < 2; ++k) {
-        const uint32_t l = pair >> 4 * k & 15, s = 2 * lane + k;
-        sound &= l <= max_length && (l == 0 || s == escape || s <= shape_.largest());
-        all.count[k] = all.length[k] = l;
-      }
-      sound = device::all(sound) && all.used() == slots;
-      if (sound) {
-        place_codes<8>(all, temp_.table, temp_.room);
-        device::sync_warp();
-        spread_entries(reinterpret_cast<device::vec128*>(temp_.table));
-      }
-    }
+    if (device::warp_id() == 0 && shape_.codes_values()) sound = read_code();
     uint32_t at = shape_.tables_at() + (shape_.codes_values() ? symbols / 8 : 0);
 #pragma unroll 1
     for (uint32_t p = 0; p < 2; ++p) {
@@ -98,6 +88,58 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
       at += 2;
     }
     return sound;
+  }
+  // Lists the entries of symbols by their codes, and marks the first slot of each.
+  __device__ bool read_code() {
+    const uint32_t lane = device::lane_id(), pair = from_[shape_.tables_at() + lane / 4] >> 8 * (lane % 4);
+    warp_lengths<2> all;
+    bool sound = true;
+#pragma unroll
+    for (uint32_t k = 0; k < 2; ++k) {
+      const uint32_t l = pair >> 4 * k & 15, s = 2 * lane + k;
+      sound &= l <= max_length && (l == 0 || s == escape || s <= shape_.largest());
+      all.count[k] = all.length[k] = l;
+    }
+    if (!device::all(sound) || all.used() != slots) return false;
+    uint32_t first[2] = {};
+    all.assign(first);
+    temp_.firsts[lane] = 0;
+    device::sync_warp();
+#pragma unroll
+    for (uint32_t k = 0; k < 2; ++k)
+      if (all.length[k] != 0) device::atomic_or(&temp_.firsts[first[k] / 32], 1u << first[k] % 32);
+    device::sync_warp();
+    const uint32_t mine = popcount(temp_.firsts[lane]);
+    temp_.before[lane] = device::warp_inclusive_sum(mine) - mine;
+    device::sync_warp();
+#pragma unroll
+    for (uint32_t k = 0; k < 2; ++k)
+      if (all.length[k] != 0)
+        temp_.entries[rank_of(first[k])] = static_cast<uint16_t>(
+            (2 * lane + k) << 8 | all.length[k] | (2 * lane + k == escape ? escape_mark : 0));
+    return true;
+  }
+  // Returns how many codes begin before a slot.
+  __device__ uint32_t rank_of(uint32_t slot) const {
+    return temp_.before[slot / 32] + popcount(temp_.firsts[slot / 32] & ((1u << slot % 32) - 1));
+  }
+  // Gives each slot the entry of its code.
+  __device__ void fill_table() {
+    constexpr uint32_t each = slots / Threads < 8 ? slots / Threads : 8;
+    const uint32_t first = each * threadIdx.x;
+    if (first >= slots) return;
+    uint32_t rank = rank_of(first), starts = temp_.firsts[first / 32] >> first % 32;
+    uint32_t pair[each / 2];
+#pragma unroll
+    for (uint32_t i = 0; i < each / 2; ++i) {
+      rank += starts & 1;
+      const uint32_t low = temp_.entries[rank - 1];
+      rank += starts >> 1 & 1;
+      pair[i] = low | uint32_t{temp_.entries[rank - 1]} << 16;
+      starts >>= 2;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < each / 2; ++i) reinterpret_cast<uint32_t*>(temp_.table)[first / 2 + i] = pair[i];
   }
   // Makes the table of a code of nibbles, on one warp. Each lane has four slots.
   __device__ static bool read_nibble_table(const uint32_t* from, uint16_t* table) {
@@ -122,20 +164,15 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     return true;
   }
 
-  // The next 32 bits, highest first. Behind the last word come other words of the chunk's buffer.
-  __device__ uint32_t window(uint32_t bit) const {
-    uint32_t i = bit / 32;
-    i = i < last_ ? i : last_;
-    return device::funnel_shift_left(from_[i + 1], from_[i], bit);
-  }
-  __device__ uint32_t take(uint32_t& at, uint32_t count) const {
-    const uint32_t x = count == 0 ? 0 : window(at) >> (32 - count);
+  using bits_type = device::bits_in_shared;
+  __device__ static uint32_t take(const bits_type& in, uint32_t& at, uint32_t count) {
+    const uint32_t x = count == 0 ? 0 : in.from(at) >> (32 - count);
     at += count;
     return x;
   }
   __device__ bool read_stream(uint32_t t, uint32_t streams, uint32_t words, uint32_t begin, uint32_t bits,
                               std::byte* row) {
-    last_ = words - 1;
+    const bits_type in(from_, words);
     uint32_t at = 32 * shape_.bits_at() + begin;
     const uint32_t end = at + bits;
     bool sound = true;
@@ -145,7 +182,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
       uint32_t q = t;
 #pragma unroll 1
       for (; q < whole; q += streams) {
-        uint32_t w = window(at);
+        uint32_t w = in.from(at);
         const uint32_t a = code.of(w);
         w = codes::behind(w, a);
         const uint32_t b = code.of(w);
@@ -155,8 +192,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
         const uint32_t d = code.of(w);
         const uint32_t s = device::byte_perm<0x5410>(device::byte_perm<0x5151>(a, b), device::byte_perm<0x5151>(c, d));
         const uint32_t used = (a + b + c + d) & 255;
-        if (used > 32 || ((s + 0x01010101) & 0x40404040) != 0) {
-          sound &= read_quad(at, q, 4, row);
+        if (used > 32) {  // or there is an escape, whose length is marked
+          sound &= read_quad(in, at, q, 4, row);
         } else {
           at += used;
           quad x;
@@ -164,34 +201,34 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
           x.store(row, q);
         }
       }
-      if (q == whole && shape_.values % 4 != 0) sound &= read_quad(at, q, shape_.values % 4, row);
+      if (q == whole && shape_.values % 4 != 0) sound &= read_quad(in, at, q, shape_.values % 4, row);
     }
-    if (shape_.codes_flags()) read_nibbles(at, t, streams, shape_.flag_bytes(), temp_.nibble_table[0], temp_.flags);
-    if (shape_.codes_edges()) read_nibbles(at, t, streams, shape_.edges(), temp_.nibble_table[1], edges_);
+    if (shape_.codes_flags()) read_nibbles(in, at, t, streams, shape_.flag_bytes(), temp_.nibble_table[0], temp_.flags);
+    if (shape_.codes_edges()) read_nibbles(in, at, t, streams, shape_.edges(), temp_.nibble_table[1], edges_);
     return sound && at == end;
   }
   // Decodes up to four values, with escapes.
-  __device__ bool read_quad(uint32_t& at, uint32_t q, uint32_t count, std::byte* row) const {
+  __device__ bool read_quad(const bits_type& in, uint32_t& at, uint32_t q, uint32_t count, std::byte* row) const {
     const codes code(temp_.table);
     bool sound = true;
 #pragma unroll 1
     for (uint32_t k = 0; k < count; ++k) {
-      const uint32_t e = code.of(window(at));
-      at += e & 255;
+      const uint32_t e = code.of(in.from(at));
+      at += e & ~escape_mark & 255;
       word x = e >> 8;
       if (x == escape) {
         const uint32_t bits = shape_.escape_bits();
         x = 0;
         if constexpr (width == 8)
-          if (bits > 32) x = static_cast<word>(take(at, bits - 32)) << 32;
-        x |= take(at, bits < 32 ? bits : 32);
+          if (bits > 32) x = static_cast<word>(take(in, at, bits - 32)) << 32;
+        x |= take(in, at, bits < 32 ? bits : 32);
         sound &= x <= shape_.largest();
       }
       reinterpret_cast<bits_t<T>*>(row)[4 * q + k] = static_cast<bits_t<T>>(x);
     }
     return sound;
   }
-  __device__ void read_nibbles(uint32_t& at, uint32_t t, uint32_t streams, uint32_t bytes, const uint16_t* table,
+  __device__ void read_nibbles(const bits_type& in, uint32_t& at, uint32_t t, uint32_t streams, uint32_t bytes, const uint16_t* table,
                                uint32_t* to) const {
     const nibble_codes code(table);
 #pragma unroll 1
@@ -200,7 +237,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
       const uint32_t bits = bytes - 4 * i < 4 ? 8 * (bytes - 4 * i) : 32;
 #pragma unroll 1
       for (uint32_t b = 0; b < bits; b += 4) {
-        const uint32_t e = code.of(window(at));
+        const uint32_t e = code.of(in.from(at));
         at += e & 255;
         x |= e >> 8 << b;
       }
@@ -210,9 +247,9 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
 
   // Passes the values to the sink. The row has what is above their rests.
   template <class Sink> __device__ void give_values(const std::byte* row, Sink& sink) const {
-    const uint32_t shift = shape_.shift(), dropped = shape_.dropped(), groups = group::number(shape_.values);
-    const uint32_t* const rests = from_ + shape::head_words;
-#pragma unroll 1
+    const uint32_t groups = group::number(shape_.values);
+    const rest_planes rests(shape_, from_ + shape::head_words);
+#pragma unroll 2
     for (uint32_t g = threadIdx.x; g < groups; g += Threads) {
       group x;
       if (shape_.plain()) {
@@ -220,12 +257,12 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
         for (uint32_t v = 0; v < group::vectors; ++v) {
           device::vec128 y;
 #pragma unroll
-          for (uint32_t i = 0; i < 4; ++i) y.w[i] = rests[4 * (g * group::vectors + v) + i];
+          for (uint32_t i = 0; i < 4; ++i) y.w[i] = rests.first[4 * (g * group::vectors + v) + i];
           x.set_vector(v, y);
         }
       } else {
         x = group::load(row, g);
-        add_rests(x, g, shift, dropped);
+        rests.add(x, g);
 #pragma unroll
         for (uint32_t i = 0; i < group::quads; ++i)
           x.at[i].to_values(shape_.exponent(), shape_.zigzag(), shape_.top());
@@ -233,43 +270,49 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
 #pragma unroll
       for (uint32_t v = 0; v < group::vectors; ++v) {
         const uint32_t first = g * group::values + v * tile::lane_values;
-        if (v == 0 || first < shape_.values) sink(first, tile::clip(x.vector(v), shape_.values - first));
+        if (first + tile::lane_values <= shape_.values)
+          sink(first, x.vector(v));
+        else if (v == 0 || first < shape_.values)
+          sink(first, tile::clip(x.vector(v), shape_.values - first));
       }
     }
   }
-  __device__ void add_rests(group& x, uint32_t g, uint32_t shift, uint32_t dropped) const {
-    const uint32_t* plane = from_ + shape::head_words;
-    // Each number: the upper part moves up, and the planes come below it.
-    constexpr uint32_t per = number_quad<width>::words;
+  // The planes of the rests.
+  struct rest_planes {
+    const uint32_t *first, *of_four, *of_two, *of_one;
+    uint32_t shift, bytes, dropped, plane;
+
+    __device__ rest_planes(const shape& s, const uint32_t* begin)
+        : first(begin), shift(s.shift()), bytes(s.shift() / 8), dropped(s.dropped()), plane(s.plane_words(8)) {
+      of_four = first + (bytes - dropped) * plane;
+      of_two = of_four + (shift & 4) / 4 * s.plane_words(4);
+      of_one = of_two + (shift & 2) / 2 * s.plane_words(2);
+    }
+    // Moves numbers up and adds their rests.
+    __device__ void add(group& x, uint32_t g) const {
 #pragma unroll
-    for (uint32_t i = 0; i < group::quads; ++i)
+      for (uint32_t i = 0; i < group::quads; ++i) {
 #pragma unroll
-      for (uint32_t k = 0; k < per; ++k) x.at[i].set(k, x.at[i].at(k) << shift);  // lanes have room for it
+        for (uint32_t k = 0; k < quad::words; ++k) x.at[i].set(k, x.at[i].at(k) << shift);  // lanes have room
+        const uint32_t* from = first + g * group::quads + i;
 #pragma unroll
-    for (uint32_t b = 0; b + 1 < width; ++b)
-      if (b >= dropped && b < shift / 8) {
+        for (uint32_t b = 0; b + 1 < width; ++b)
+          if (b >= dropped && b < bytes) {
+            or_bytes(x.at[i], *from, b);
+            from += plane;
+          }
+        if (shift % 8 == 0) continue;
+        uint32_t rest = 0;
+        if ((shift & 4) != 0) rest = group::template load_bits<4>(of_four, g, i);
+        if ((shift & 2) != 0) rest |= group::template load_bits<2>(of_two, g, i) << (shift & 4);
+        if constexpr (width < 4)
+          if ((shift & 1) != 0) rest |= group::template load_bits<1>(of_one, g, i) << (shift & 6);
 #pragma unroll
-        for (uint32_t i = 0; i < group::quads; ++i) or_bytes(x.at[i], plane[g * group::quads + i], b);
-        plane += shape_.plane_words(8);
+        for (uint32_t b = 0; b < width; ++b)
+          if (b == bytes) or_bytes(x.at[i], rest, b);
       }
-    if (shift % 8 == 0) return;
-    uint32_t rest[group::quads] = {}, from = 0;
-    const auto add = [&]<uint32_t K>() {
-      if ((shift & K) == 0) return;
-#pragma unroll
-      for (uint32_t i = 0; i < group::quads; ++i) rest[i] |= group::template load_bits<K>(plane, g, i) << from;
-      plane += shape_.plane_words(K);
-      from += K;
-    };
-    add.template operator()<4>();
-    add.template operator()<2>();
-    if constexpr (width < 4) add.template operator()<1>();
-#pragma unroll
-    for (uint32_t b = 0; b < width; ++b)
-      if (b == shift / 8)
-#pragma unroll
-        for (uint32_t i = 0; i < group::quads; ++i) or_bytes(x.at[i], rest[i], b);
-  }
+    }
+  };
   // Adds four bytes as byte b of the numbers.
   __device__ static void or_bytes(quad& x, uint32_t bytes, uint32_t b) {
     quad y;
@@ -278,10 +321,11 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     for (uint32_t i = 0; i < quad::words; ++i) x.set(i, x.at(i) | y.at(i) << 8 * b);
   }
 
+  static constexpr uint32_t escape_mark = 32;  // in the length of an entry: more than a window has
+
   TempStorage& temp_;
   const uint32_t* from_ = nullptr;
   uint32_t* edges_ = nullptr;
-  uint32_t last_ = 0;
   shape shape_{};
 };
 

@@ -57,18 +57,13 @@ template <element T> class host_chunk {
       numbers_[i] = y;
       any |= y;
     }
-    const bool samples = n >= sampled_from;
-    uint32_t shift = how.exponent != 0 ? float_shift(width, how.exponent) : 0, counted = 0;
-    const auto visit = [&](const auto& f) {
-      for (uint32_t i = 0; i < n; ++i)
-        if (!samples || i / 4 % 2 == 0) f(numbers_[i]);
-    };
+    uint32_t shift = how.exponent != 0 ? float_shift(width, how.exponent) : 0;
     if (how.exponent == 0) {
       uint32_t of_width[65] = {}, above = 0;
-      visit([&](value y) { ++of_width[bit_width(static_cast<word>(y))], ++counted; });
+      for (uint32_t i = 0; i < n; ++i) ++of_width[bit_width(static_cast<word>(numbers_[i]))];
       for (uint32_t b = 8 * width; b > symbol_bits; --b) {
         above += of_width[b];
-        if (64 * above > counted) {
+        if (64 * above > n) {
           shift = round_up(b - symbol_bits);
           break;
         }
@@ -77,16 +72,15 @@ template <element T> class host_chunk {
     uint32_t dropped = 0;
     while (dropped < shift / 8 && (any >> 8 * dropped & 255) == 0) ++dropped;
     shape_.head[0] = shift | dropped << 6 | how.exponent << 9 | uint32_t{how.zigzag} << 13 | top << 21;
-    counted = 0;
-    uint32_t counts[symbols] = {};
-    visit([&](value y) { ++counts[symbol_of(y)], ++counted; });
     if (n == 0) return;
+    uint32_t counts[symbols] = {};
+    for (uint32_t i = 0; i < n; ++i) ++counts[symbol_of(numbers_[i])];
     uint32_t escapes = counts[escape];
     if (counts[escape] == 0) counts[escape] = 1;
     round_lengths<symbols, max_length>(counts, length_);
     uint32_t bits = escapes * shape_.escape_bits();
     for (uint32_t s = 0; s < symbols; ++s) bits += counts[s] * length_[s];
-    if (!pays(counted, bits, shape_.escape_bits())) shape_.head[0] = 1u << 14;
+    if (!pays(n, bits, shape_.escape_bits())) shape_.head[0] = 1u << 14;
   }
   static constexpr word low_word() noexcept { return ~word{0} >> (8 * sizeof(word) - 8 * width); }
   static constexpr uint32_t round_up(uint32_t shift) noexcept {

@@ -13,6 +13,7 @@ namespace tuck::inline TUCK_ABI::huffman_format {
 template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   static constexpr uint32_t width = sizeof(T), warps = Threads / device::warp_size;
   using quad = number_quad<width>;
+  using group = number_group<width>;
   using word = typename quad::word;
   using lanes = typename quad::lanes;
   using scan = device::block_scan<Threads>;
@@ -38,12 +39,18 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
 
   // Returns the size of the encoded row in bytes.
   __device__ uint32_t measure(const huffman<T>& codec, const row_sections& sections) {
+    return measure(codec, sections, of_row{row_});
+  }
+  // The same for values that are not in the row yet: values.visit(f) calls f(index, group) for each group that this
+  // thread has.
+  template <class Values>
+  __device__ uint32_t measure(const huffman<T>& codec, const row_sections& sections, const Values& values) {
     const mapping how = is_untyped<T> ? codec.how : mapping_of(dtype_of<T>);
     sides_ = reinterpret_cast<uint32_t*>(row_ + sections.sides);
     shape_ = {width, sections.list.size(0) / width, padded_sides(sections.list)};
     clear();
     device::sync_block();
-    const uint32_t top = look(how);
+    const uint32_t top = look(how, values);
     if (shape_.sides != 0 && device::warp_id() == warps - 1) {
       const uint32_t edges = sides_to_edges(sides_, shape_.sides, temp_.flags);
       if (device::lane_id() == 0) temp_.edges = edges;
@@ -57,7 +64,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
       if (threadIdx.x < symbols) temp_.codes[threadIdx.x] = 0;
       device::sync_block();
     }
-    make_numbers();
+    make_numbers(values);
     if (shape_.sides != 0) count_nibbles();
     device::sync_block();
     shape_.head[0] |= find_dropped() << 6;
@@ -104,6 +111,14 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   }
 
  private:
+  struct of_row {
+    const std::byte* row;
+    template <class Visit> __device__ void visit(uint32_t count, const Visit& f) const {
+      const uint32_t groups = group::number(count);
+#pragma unroll 2
+      for (uint32_t g = threadIdx.x; g < groups; g += Threads) f(g, group::load(row, g));
+    }
+  };
   __device__ static void copy(uint32_t* to, const uint32_t* from, uint32_t words) {
 #pragma unroll 4
     for (uint32_t i = threadIdx.x; i < words; i += Threads) to[i] = from[i];
@@ -119,30 +134,28 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     if (threadIdx.x < 4 * width - bytes % (4 * width)) row_[bytes + threadIdx.x] = std::byte{};
   }
   __device__ uint32_t quads() const { return (shape_.values + 3) / 4; }
-  // Is quad q counted?
-  __device__ bool is_counted(uint32_t q) const { return shape_.values < sampled_from || q % 2 == 0; }
-  __device__ uint32_t counted() const {  // values
-    if (shape_.values < sampled_from) return shape_.values;
-    const uint32_t q = shape_.values / 4, left = shape_.values % 4;
-    return (q + 1) / 2 * 4 + (q % 2 == 0 ? left : 0);
-  }
 
   // Finds the largest exponent, or counts the widths of integers. Returns the former. Has a barrier for floats.
-  __device__ uint32_t look(mapping how) {
+  template <class Values> __device__ uint32_t look(mapping how, const Values& values) {
     if (how.exponent == 0) {
-      for (uint32_t q = threadIdx.x; q < quads(); q += Threads) {
-        if (!is_counted(q)) continue;
-        for (uint32_t k = 0; k < 4 && 4 * q + k < shape_.values; ++k) {
-          const word x = reinterpret_cast<const bits_t<T>*>(row_)[4 * q + k];
-          const uint32_t b = bit_width(static_cast<word>(static_cast<bits_t<T>>(lanes::number(x, 0, how.zigzag, 0))));
-          if (b > symbol_bits) device::atomic_add(&temp_.codes[b - symbol_bits - 1], 1u);
-        }
-      }
+      values.visit(shape_.values, [&](uint32_t g, const group& x) {
+#pragma unroll
+        for (uint32_t i = 0; i < group::quads; ++i)
+#pragma unroll
+          for (uint32_t k = 0; k < 4; ++k) {
+            const word y = lanes::low_value(lanes::number(x.at[i].value(k), 0, how.zigzag, 0));
+            const uint32_t b = bit_width(y);
+            if (b > symbol_bits && g * group::values + 4 * i + k < shape_.values)
+              device::atomic_add(&temp_.codes[b - symbol_bits - 1], 1u);
+          }
+      });
       return 0;
     }
     word most = 0;
-#pragma unroll 4
-    for (uint32_t q = threadIdx.x; q < quads(); q += Threads) quad::load(row_, q).add_magnitudes(most);
+    values.visit(shape_.values, [&](uint32_t, const group& x) {
+#pragma unroll
+      for (uint32_t i = 0; i < group::quads; ++i) x.at[i].add_magnitudes(most);
+    });
     const uint32_t mine = quad::exponent_of(most, how.exponent);
     return device::block_reduce<Threads>::max(temp_.top_storage, mine);
   }
@@ -150,29 +163,33 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     uint32_t above = 0;
     for (uint32_t b = 8 * width; b > symbol_bits; --b) {
       above += temp_.codes[b - symbol_bits - 1];
-      if (64 * above > counted()) return (b - symbol_bits + shift_step(width) - 1) / shift_step(width) * shift_step(width);
+      if (64 * above > shape_.values) return (b - symbol_bits + shift_step(width) - 1) / shift_step(width) * shift_step(width);
     }
     return 0;
   }
   // Replaces the values by numbers, and counts their symbols.
-  __device__ void make_numbers() {
+  template <class Values> __device__ void make_numbers(const Values& values) {
     const device::shared_words count(temp_.codes);
     const uint32_t exponent = shape_.exponent(), top = shape_.top(), shift = shape_.shift();
     const bool zigzag = shape_.zigzag();
     word any = 0;
-#pragma unroll 2
-    for (uint32_t q = threadIdx.x; q < quads(); q += Threads) {
-      quad x = quad::load(row_, q);
-      x.to_numbers(exponent, zigzag, top, any);
-      x.store(row_, q);
-      if (!is_counted(q)) continue;
-      const uint32_t s = x.symbols(shift);
-      const uint32_t left = shape_.values - 4 * q;
-      count.template count<0, 8>(s);
-      if (left > 1) count.template count<8, 8>(s);
-      if (left > 2) count.template count<16, 8>(s);
-      if (left > 3) count.template count<24, 8>(s);
-    }
+    values.visit(shape_.values, [&](uint32_t g, group x) {
+#pragma unroll
+      for (uint32_t i = 0; i < group::quads; ++i) {
+        x.at[i].to_numbers(exponent, zigzag, top, any);
+        const uint32_t s = x.at[i].symbols(shift), first = g * group::values + 4 * i;
+        if (first + 4 <= shape_.values) {
+          count.template count<0, 8>(s);
+          count.template count<8, 8>(s);
+          count.template count<16, 8>(s);
+          count.template count<24, 8>(s);
+        } else {
+#pragma unroll 1
+          for (uint32_t k = 0; first + k < shape_.values; ++k) count.template count<0, 8>(s >> 8 * k);
+        }
+      }
+      x.store(row_, g);
+    });
     uint32_t low = device::warp_or(static_cast<uint32_t>(any)), high = 0;
     if constexpr (width == 8) high = device::warp_or(static_cast<uint32_t>(any >> 32));
     if (device::lane_id() == 0) {
@@ -219,7 +236,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
       for (uint32_t s = device::lane_id(); s < symbols; s += device::warp_size)
         if (temp_.codes[s] == 0 || s == escape) temp_.codes[s] = of_escape;
       if (device::lane_id() == 0 &&
-          !pays(counted(), bits + escapes * shape_.escape_bits(), shape_.escape_bits()))
+          !pays(shape_.values, bits + escapes * shape_.escape_bits(), shape_.escape_bits()))
         device::atomic_or(&temp_.coded, 4u);
     }
     if (shape_.sides == 0) return;
@@ -231,33 +248,36 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     }
   }
 
-  // Writes the planes of the rests.
+  // Writes the planes of the rests, by all warps but the first one, which makes a code meanwhile.
   __device__ void write_rests() {
-    using group = number_group<width>;
-    const uint32_t shift = shape_.shift(), dropped = shape_.dropped();
-    const uint32_t groups = group::number(shape_.values);
+    const uint32_t shift = shape_.shift(), dropped = shape_.dropped(), bytes = shift / 8;
+    const uint32_t groups = group::number(shape_.values), plane = shape_.plane_words(8);
+    const uint32_t of_four = shape_.plane_words(4), of_two = shape_.plane_words(2), of_one = shape_.plane_words(1);
+    if (device::warp_id() == 0) return;
 #pragma unroll 2
-    for (uint32_t g = threadIdx.x; g < (groups + 3) / 4 * 4; g += Threads) {  // also the zeros behind the planes
-      const group x = g < groups ? group::load(row_, g) : group{};
+    for (uint32_t g = threadIdx.x - device::warp_size; g < (groups + 3) / 4 * 4; g += Threads - device::warp_size) {
+      const group x = g < groups ? group::load(row_, g) : group{};  // also the zeros behind the planes
       uint32_t* to = temp_.chunk + shape::head_words;
 #pragma unroll
       for (uint32_t b = 0; b + 1 < width; ++b)
-        if (b >= dropped && b < shift / 8) {
-          const uint32_t words = shape_.plane_words(8);
-          x.store_bytes(to, words, g, b);
-          to += words;
+        if (b >= dropped && b < bytes) {
+          x.store_bytes(to, plane, g, b);
+          to += plane;
         }
-      uint32_t from = 0;
-      const auto store = [&]<uint32_t K>() {
-        if ((shift & K) == 0) return;
-        const uint32_t words = shape_.plane_words(K);
-        x.template store_bits<K>(to, words, g, shift / 8, from);
-        to += words;
-        from += K;
-      };
-      store.template operator()<4>();
-      store.template operator()<2>();
-      if constexpr (width < 4) store.template operator()<1>();
+      if (shift % 8 == 0) continue;
+      uint32_t part[group::quads];
+#pragma unroll
+      for (uint32_t i = 0; i < group::quads; ++i) part[i] = x.at[i].bytes(bytes);
+      if ((shift & 4) != 0) {
+        group::template store_bits<4>(to, of_four, g, part, 0);
+        to += of_four;
+      }
+      if ((shift & 2) != 0) {
+        group::template store_bits<2>(to, of_two, g, part, shift & 4);
+        to += of_two;
+      }
+      if constexpr (width < 4)
+        if ((shift & 1) != 0) group::template store_bits<1>(to, of_one, g, part, shift & 6);
     }
   }
   // Restores the values, as the rests.
@@ -281,13 +301,9 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     const device::shared_words code(temp_.codes);
     const quad x = quad::load(row_, q);
     const uint32_t s = x.symbols(shift);
-    uint32_t e[4] = {code.template of<0, 8>(s), code.template of<8, 8>(s), code.template of<16, 8>(s),
+    const uint32_t e[4] = {code.template of<0, 8>(s), code.template of<8, 8>(s), code.template of<16, 8>(s),
                      code.template of<24, 8>(s)};
-    if (count == 4 && ((e[0] | e[1] | e[2] | e[3]) & escape_mark) == 0) {
-      to.put(e[0], e[1]);
-      to.put(e[2], e[3]);
-      return;
-    }
+    if (count == 4 && to.put_four(e[0], e[1], e[2], e[3])) return;
 #pragma unroll 1
     for (uint32_t k = 0; k < count; ++k) {
       const uint32_t entry = code.template of<0, 8>(s >> 8 * k);
@@ -436,9 +452,7 @@ template <element T, int Threads> class block_codec<huffman<T>, Threads> {
 
   __device__ uint32_t measure(const huffman<T>& codec, const tile& values) {
     const row_sections row{{1, {values.count * uint32_t{sizeof(T)}}}, 0};
-    store_to_row(values, row.list.total(), temp_.row);
-    device::sync_block();
-    return encoder_.measure(codec, row);
+    return encoder_.measure(codec, row, of_tile{values});
   }
   __device__ std::byte* chunk() { return encoder_.chunk(); }
   template <class Values> __device__ void write(const huffman<T>& codec, const Values&, std::byte*) {
@@ -446,6 +460,38 @@ template <element T, int Threads> class block_codec<huffman<T>, Threads> {
   }
 
  private:
+  struct of_tile {
+    const tile& values;
+    template <class Visit> __device__ void visit(uint32_t count, const Visit& f) const {
+      using group = huffman_format::number_group<sizeof(T)>;
+      constexpr int rows = group::vectors;  // a group of 8-byte values is that of two lanes
+      if constexpr (rows == 1) {
+#pragma unroll
+        for (int r = 0; r < tile::rows; ++r) {
+          const uint32_t first = tile::first_value(r * tile::row_words);
+          group x;
+          x.set_vector(0, values.row(r));
+          if (first < count) f(first / group::values, x);
+        }
+      } else {
+#pragma unroll
+        for (int r = 0; r < tile::rows; r += 2) {
+          // Even lanes take the groups of row r, odd lanes those of row r + 1.
+          const bool odd = threadIdx.x % 2 != 0;
+          const device::vec128 a = values.row(r), b = values.row(r + 1);
+          device::vec128 keep = odd ? b : a, give = odd ? a : b, got;
+#pragma unroll
+          for (int i = 0; i < 4; ++i) got.w[i] = device::shfl_xor(give.w[i], 1);
+          group x;
+          x.set_vector(0, odd ? got : keep);
+          x.set_vector(1, odd ? keep : got);
+          const uint32_t first = tile::first_value((r + odd) * tile::row_words) / group::values * group::values;
+          if (first < count) f(first / group::values, x);
+        }
+      }
+    }
+  };
+
   TempStorage& temp_;
   encoder encoder_;
 };

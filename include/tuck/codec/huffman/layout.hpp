@@ -35,10 +35,10 @@
 // of a byte the lower nibble first. S depends on the number of symbols (streams_of).
 //
 // Encoders' choices. The shift of a float leaves a symbol of rank, sign and the highest bit of the mantissa; for f64
-// rank and sign. That of an integer is the least multiple of shift_step for which at most 1/64 of the counted values
-// have more than shift + 6 bits. `dropped` is as large as it can be. Codes are those of code.hpp, from the counts of
-// every second quad, or of all quads of fewer than 2048 values. Each count of 63 is at least 1. Values are `plain` if
-// coding them does not pay (pays), flags and edges are stored if that is not longer (code and table).
+// rank and sign. That of an integer is the least multiple of shift_step for which at most 1/64 of the values have more
+// than shift + 6 bits. `dropped` is as large as it can be. Codes are those of code.hpp; the count of 63 is at least 1.
+// Values are `plain` if coding them does not pay (pays), flags and edges are stored if that is not longer (code and
+// table).
 #pragma once
 
 #include <tuck/codec/huffman/code.hpp>
@@ -89,7 +89,6 @@ namespace tuck::inline TUCK_ABI::huffman_format {
 inline constexpr uint32_t symbol_bits = 6, symbols = 1u << symbol_bits, escape = symbols - 1;
 inline constexpr uint32_t nibbles = 16, nibble_length = 7;  // the latter: most bits of the code of a nibble
 inline constexpr uint32_t max_streams = 128;
-inline constexpr uint32_t sampled_from = 2048;  // values
 
 // How values of T become numbers.
 struct mapping {
@@ -134,6 +133,10 @@ template <class W, uint32_t Width> struct lanes_of {
   TUCK_HD static constexpr W low(uint32_t n) noexcept {  // the lowest n < bits of each lane
     return all(static_cast<W>((W{1} << n) - 1));
   }
+  // Returns the lowest lane.
+  TUCK_HD static constexpr W low_value(W x) noexcept {
+    return bits == 8 * sizeof(W) ? x : static_cast<W>(x & ((W{1} << bits % (8 * sizeof(W))) - 1));
+  }
   TUCK_HD static constexpr W number(W x, uint32_t exponent, bool zigzag, uint32_t top) noexcept {
     if (exponent == 0) {
       if (!zigzag) return x;
@@ -141,8 +144,8 @@ template <class W, uint32_t Width> struct lanes_of {
       return (x << 1 & ~low(1)) ^ static_cast<W>((negative << (bits - 1) << 1) - negative);
     }
     const uint32_t rest = bits - exponent;  // sign and mantissa
-    const W sign = x >> (exponent) & (low(rest) & ~low(rest - 1)), mantissa = x & low(rest - 1);
-    return (all(static_cast<W>(W{top} << rest)) - (x << 1 & ~low(rest))) | sign | mantissa;
+    const W below = select_bits<W>(low(rest - 1), x, static_cast<W>(x >> exponent));  // sign and mantissa
+    return select_bits<W>(low(rest), below, static_cast<W>(all(static_cast<W>(W{top} << rest)) - (x << 1 & ~low(rest))));
   }
   TUCK_HD static constexpr W value(W y, uint32_t exponent, bool zigzag, uint32_t top) noexcept {
     if (exponent == 0) {
@@ -152,8 +155,7 @@ template <class W, uint32_t Width> struct lanes_of {
     }
     const uint32_t rest = bits - exponent;
     const W field = all(static_cast<W>(W{top} << rest)) - (y & ~low(rest));
-    const W sign = (y & (low(rest) & ~low(rest - 1))) << exponent;
-    return (field >> 1 & low(bits - 1)) | sign | (y & low(rest - 1));
+    return select_bits<W>(low(rest - 1), y, select_bits<W>(low(bits - 1), static_cast<W>(field >> 1), static_cast<W>(y << exponent)));
   }
 };
 
@@ -237,9 +239,9 @@ struct shape {
   }
 };
 
-// Returns whether coding values pays, if `counted` of them take `bits` bits with their escapes.
-TUCK_HD constexpr bool pays(uint32_t counted, uint32_t bits, uint32_t escape_bits) noexcept {
-  return bits + counted / 16 < counted * escape_bits;
+// Returns whether coding values pays, if the symbols take `bits` bits with their escapes.
+TUCK_HD constexpr bool pays(uint32_t values, uint32_t bits, uint32_t escape_bits) noexcept {
+  return bits + values / 16 < values * escape_bits;
 }
 // Returns whether flags or edges of `bytes` bytes are coded, if that takes `bits` bits.
 TUCK_HD constexpr bool nibbles_pay(uint32_t bytes, uint32_t bits) noexcept { return bits + 32 * 2 < 8 * bytes; }

@@ -32,21 +32,26 @@ template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) number_quad
       w[i] = x;
   }
 
-  // Takes the larger of `most` and each value without its sign. The values are at the top of words.
+  // Returns value k, with other values above it.
+  __device__ word value(uint32_t k) const { return at(k * Width / sizeof(word)) >> (8 * Width * k % (8 * sizeof(word))); }
+
+  // Takes the larger of `most` and each value without its sign, in the lanes of words of pairs.
   __device__ void add_magnitudes(word& most) const {
-    constexpr uint32_t lanes_of_word = sizeof(word) / Width;
-    constexpr word field = ((word{1} << (8 * Width - 1)) - 1) << (8 * (sizeof(word) - Width));
 #pragma unroll
-    for (uint32_t i = 0; i < words; ++i)
-#pragma unroll
-      for (uint32_t k = 0; k < lanes_of_word; ++k) {
-        const word x = at(i) << 8 * Width * k & field;
+    for (uint32_t i = 0; i < words; ++i) {
+      const word x = at(i) & lanes::low(8 * Width - 1);
+      if constexpr (Width == 1)
+        most = device::most_pair(device::most_pair(most, x >> 8 & 0x00ff00ff), x & 0x00ff00ff);
+      else if constexpr (Width == 2)
+        most = device::most_pair(most, x);
+      else
         most = x > most ? x : most;
-      }
+    }
   }
   // Returns the exponent of what add_magnitudes found.
   __device__ static uint32_t exponent_of(word most, uint32_t exponent) {
-    return static_cast<uint32_t>(most << 1 >> (8 * sizeof(word) - exponent));
+    if constexpr (Width <= 2) most = most >> 16 > (most & 0xffff) ? most >> 16 : most & 0xffff;
+    return static_cast<uint32_t>(most >> (8 * Width - 1 - exponent));
   }
   __device__ void to_numbers(uint32_t exponent, bool zigzag, uint32_t top, word& any) {
 #pragma unroll
@@ -72,21 +77,19 @@ template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) number_quad
       }
       return device::byte_perm<0x5410>(device::byte_perm<0x0040>(s[0], s[1]), device::byte_perm<0x0040>(s[2], s[3]));
     } else {
-      uint32_t s, over;
-      const uint32_t large = ~lanes::low(shift + symbol_bits < 8 * Width ? shift + symbol_bits : 8 * Width - 1);
+      const uint32_t large = shift + symbol_bits < 8 * Width ? ~lanes::low(shift + symbol_bits) : 0;
+      uint32_t s = w[0] >> shift, over = w[0];
       if constexpr (Width == 2) {
-        over = (w[0] | w[1]) & large;
-        s = device::byte_perm<0x6420>(w[0] >> shift, w[1] >> shift);
-      } else {
-        over = w[0] & large;
-        s = w[0] >> shift;
+        s = device::byte_perm<0x6420>(s, w[1] >> shift);
+        over |= w[1];
       }
-      if (shift + symbol_bits >= 8 * Width) over = 0;
       s &= 0x3f3f3f3f;
-      if (over != 0) {
-#pragma unroll
-        for (uint32_t k = 0; k < 4; ++k)
-          if ((w[k * Width / 4] >> (8 * Width * k % 32) & large & low_mask(8 * Width)) != 0) s |= escape << 8 * k;
+      if ((over & large) != 0) {
+#pragma unroll 1
+        for (uint32_t k = 0; k < 4; ++k) {
+          const uint32_t x = (Width == 2 && k > 1 ? w[Width - 1] : w[0]) >> (8 * Width * k % 32);
+          if ((x & large & low_mask(8 * Width)) != 0) s |= escape << 8 * k;
+        }
       }
       return s;
     }
@@ -146,28 +149,34 @@ template <uint32_t Width> struct number_group {
     return x;
   }
 
+  __device__ void store(std::byte* row, uint32_t g) const {
+    auto* const to = reinterpret_cast<device::vec128*>(row) + g * vectors;
+#pragma unroll
+    for (uint32_t v = 0; v < vectors; ++v) to[v] = vector(v);
+  }
+
   // Writes byte b of the numbers to a plane of `words` words.
   __device__ void store_bytes(uint32_t* plane, uint32_t words, uint32_t g, uint32_t b) const {
 #pragma unroll
     for (uint32_t i = 0; i < quads; ++i)
       if (g * quads + i < words) plane[g * quads + i] = at[i].bytes(b);
   }
-  // Writes K bits of byte b of the numbers, from bit `from` on.
+  // Writes K bits of a byte of each number, from bit `from` on.
   template <uint32_t K>
-  __device__ void store_bits(uint32_t* plane, uint32_t words, uint32_t g, uint32_t b, uint32_t from) const {
+  __device__ static void store_bits(uint32_t* plane, uint32_t words, uint32_t g, const uint32_t (&part)[quads],
+                                    uint32_t from) {
+    constexpr uint32_t bits = K * values;  // of all quads
     uint32_t x[quads];
 #pragma unroll
-    for (uint32_t i = 0; i < quads; ++i) x[i] = squeeze<K>(at[i].bytes(b) >> from);
-    using piece = std::conditional_t<K * values == 8, uint8_t, std::conditional_t<K * values == 16, uint16_t, uint32_t>>;
-    constexpr uint32_t pieces = K * values / 8 / sizeof(piece), each = quads / pieces;
-    static_assert(K * values >= 8);
-#pragma unroll
-    for (uint32_t j = 0; j < pieces; ++j) {
-      uint32_t joined = 0;
-#pragma unroll
-      for (uint32_t i = 0; i < each; ++i) joined |= x[j * each + i] << 4 * K * i;
-      if ((g * pieces + j) * sizeof(piece) < 4 * words)
-        reinterpret_cast<piece*>(plane)[g * pieces + j] = static_cast<piece>(joined);
+    for (uint32_t i = 0; i < quads; ++i) x[i] = squeeze<K>(part[i] >> from);
+    if constexpr (bits == 64) {
+      if (2 * g < words) plane[2 * g] = joined<K>(x[0], x[1]);
+      if (2 * g + 1 < words) plane[2 * g + 1] = joined<K>(x[2], x[3]);
+    } else {
+      using piece = std::conditional_t<bits == 8, uint8_t, std::conditional_t<bits == 16, uint16_t, uint32_t>>;
+      uint32_t all = joined<K>(x[0], quads > 1 ? x[quads > 1] : 0);
+      if constexpr (quads == 4) all |= joined<K>(x[2], x[3]) << 8 * K;
+      if (g * sizeof(piece) < 4 * words) reinterpret_cast<piece*>(plane)[g] = static_cast<piece>(all);
     }
   }
   // Returns these bits of quad i, one number per byte, from a plane.
@@ -182,24 +191,28 @@ template <uint32_t Width> struct number_group {
   }
 
  private:
-  // Moves the lowest K bits of each byte together, and back.
+  // Moves the lowest K bits of each byte together: to the lower halves of both halves of a word for 4, else to the
+  // highest byte.
   template <uint32_t K> __device__ static uint32_t squeeze(uint32_t x) {
-    if constexpr (K == 4) {
-      x &= 0x0f0f0f0f;
-      x = (x | x >> 4) & 0x00ff00ff;
-      return (x | x >> 8) & 0xffff;
-    }
-    if constexpr (K == 2) return (x & 0x03030303) * 0x01041040 >> 24;
-    return ((x & 0x01010101) * 0x01020408 >> 24) & 15;
+    if constexpr (K == 4) return device::or_masked(x & 0x0f0f0f0f, (x & 0x0f0f0f0f) >> 4, 0x00ff00ff);
+    if constexpr (K == 2) return (x & 0x03030303) * 0x01041040;
+    return (x & 0x01010101) * 0x01020408;
   }
+  // Returns the bits of two quads.
+  template <uint32_t K> __device__ static uint32_t joined(uint32_t a, uint32_t b) {
+    if constexpr (K == 4) return device::byte_perm<0x6420>(a, b);
+    if constexpr (K == 2) return device::byte_perm<0x4473>(a, b) & 0xffff;
+    return (a >> 24 & 15) | (b >> 20 & 0xf0);
+  }
+  // Moves K bits each to a byte each.
   template <uint32_t K> __device__ static uint32_t widen(uint32_t x) {
     if constexpr (K == 4) {
-      x = (x | x << 8) & 0x00ff00ff;
-      return (x | x << 4) & 0x0f0f0f0f;
+      x = device::or_masked(x, x << 8, 0x00ff00ff);
+      return device::or_masked(x, x << 4, 0x0f0f0f0f);
     }
     if constexpr (K == 2) {
-      x = (x | x << 12) & 0x000f000f;
-      return (x | x << 6) & 0x03030303;
+      x = device::or_masked(x, x << 12, 0x000f000f);
+      return device::or_masked(x, x << 6, 0x03030303);
     }
     return x * 0x00204081 & 0x01010101;
   }

@@ -31,7 +31,7 @@ template <uint32_t Width> __device__ __forceinline__ void rotate_right(uint32_t 
       w[i] = device::funnel_shift_right(w[i], w[i], n);
     } else {
       const uint32_t kept = (low_mask(bits) >> n) * (Width == 1 ? 0x01010101 : 0x00010001);
-      w[i] = device::select_bits(kept, w[i] >> n, w[i] << (bits - n));
+      w[i] = select_bits<uint32_t>(kept, w[i] >> n, w[i] << (bits - n));
     }
   }
 }
@@ -55,7 +55,7 @@ template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) quad {
       const bool rotates = rotation == 1;
       const uint32_t signs = device::byte_signs<0x7531>(w[0], w[1]);
       const uint32_t a = w[0] << (rotates ? 1 : 0), b = w[1] << (rotates ? 1 : 0);
-      w[0] = device::select_bits(rotates ? 0x01010101 : 0, signs, device::byte_perm<0x6420>(a, b));
+      w[0] = select_bits<uint32_t>(rotates ? 0x01010101 : 0, signs, device::byte_perm<0x6420>(a, b));
       w[1] = device::byte_perm(a, b, rotation < 8 ? 0x7531 : 0x6420);  // 0x6420: the lower plane is dropped, so wrong
     } else {
       rotate_right(w, 8 * Width - rotation);

@@ -58,6 +58,12 @@ class codes_to_shared {
     append(a);
     append(b);
   }
+  bool put_four(std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+    if (((a + b + c + d) & 255) > 32) return false;
+    put(a, b);
+    put(c, d);
+    return true;
+  }
   void stay_before(std::uint32_t* last) { at_ = std::min(at_, last); }
   std::uint32_t bits() const { return bits_; }
   void finish() { *at_ = static_cast<std::uint32_t>(word_ >> 32); }
@@ -83,32 +89,17 @@ class codes_to_shared {
   std::uint64_t word_ = 0;  // the highest 32 bits are not written yet
 };
 
-class bits_from_global {
+class bits_in_shared {
  public:
-  bits_from_global(const std::uint32_t* words, std::uint32_t count, std::uint32_t first_bit)
-      : words_(words), last_(count - 1), next_(first_bit / 32), offset_(first_bit % 32) {
-    high_ = take();
-    low_ = take();
+  bits_in_shared(const std::uint32_t* words, std::uint32_t count) : words_(words), last_(count - 1) {}
+  std::uint32_t from(std::uint32_t bit) const {
+    const std::uint32_t i = std::min(bit / 32, last_);
+    return static_cast<std::uint32_t>((std::uint64_t{words_[i]} << 32 | words_[i + 1]) << bit % 32 >> 32);
   }
-  std::uint32_t peek() const { return static_cast<std::uint32_t>((join_words(low_, high_) << offset_) >> 32); }
-  void skip(std::uint32_t bits) {
-    bits &= 255;
-    skipped_ += bits;
-    offset_ += bits;
-    if (offset_ < 32) return;
-    offset_ -= 32;
-    high_ = low_;
-    low_ = take();
-  }
-  std::uint32_t skipped() const { return skipped_; }
 
  private:
-  std::uint32_t take() {
-    next_ = std::min(next_, last_);
-    return load(words_ + next_++);
-  }
   const std::uint32_t* words_;
-  std::uint32_t last_, next_, offset_, high_, low_, skipped_ = 0;
+  std::uint32_t last_;
 };
 
 template <class U> class shared_place {

@@ -120,9 +120,6 @@ inline int ffs(std::uint32_t v) { return __ffs(static_cast<int>(v)); }
 inline std::uint32_t funnel_shift_right(std::uint32_t low, std::uint32_t high, std::uint32_t shift) {
   return __funnelshift_r(low, high, shift);
 }
-inline std::uint32_t funnel_shift_left(std::uint32_t low, std::uint32_t high, std::uint32_t shift) {
-  return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) << shift % 32 >> 32);
-}
 inline std::uint32_t byte_perm(std::uint32_t low, std::uint32_t high, std::uint32_t selectors) {
   return __byte_perm(low, high, selectors);
 }
@@ -132,9 +129,7 @@ template <std::uint32_t Selectors> inline std::uint32_t byte_perm(std::uint32_t 
 template <std::uint32_t Selectors> inline std::uint32_t byte_signs(std::uint32_t low, std::uint32_t high) {
   return __byte_perm(low, high, Selectors | 0x8888);
 }
-inline std::uint32_t select_bits(std::uint32_t mask, std::uint32_t a, std::uint32_t b) {
-  return (a & mask) | (b & ~mask);
-}
+inline std::uint32_t or_masked(std::uint32_t a, std::uint32_t b, std::uint32_t mask) { return (a | b) & mask; }
 inline std::uint64_t join_words(std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; }
 inline void split_words(std::uint64_t x, std::uint32_t& low, std::uint32_t& high) {
   low = static_cast<std::uint32_t>(x);
