@@ -54,16 +54,21 @@ template <int K> struct warp_lengths {
   // Sets the first slot of each code. Returns the number of slots that all codes take.
   __device__ uint32_t assign(uint32_t (&first)[K]) const {
     uint32_t next = 0;
-#pragma unroll 1
+#pragma unroll K <= 2 ? 10 : 1
     for (uint32_t l = 1; l <= max_length; ++l) {
-      uint32_t mine = 0, before, all;
+      uint32_t before = 0, all = 0;
+      if constexpr (K <= 2) {  // without waiting for one length after the other
+        const uint32_t below = (1u << device::lane_id()) - 1;
 #pragma unroll
-      for (int k = 0; k < K; ++k) mine += length[k] == l;
-      if constexpr (K == 1) {
-        const uint32_t who = device::ballot(mine != 0);
-        before = popcount(who & ((1u << device::lane_id()) - 1));
-        all = popcount(who);
+        for (int k = 0; k < K; ++k) {
+          const uint32_t who = device::ballot(length[k] == l);
+          before += popcount(who & below);
+          all += popcount(who);
+        }
       } else {
+        uint32_t mine = 0;
+#pragma unroll
+        for (int k = 0; k < K; ++k) mine += length[k] == l;
         if (!device::any(mine != 0)) continue;
         before = device::warp_inclusive_sum(mine) - mine;
         all = device::shfl(before + mine, device::warp_size - 1);
@@ -247,9 +252,19 @@ __device__ uint32_t round_code(uint32_t* counts, uint32_t* lengths) {
       if (all.used() > slots) low += step;
     }
     round(round_begin(total, low));
-    all.mend();
+    for (uint32_t taken = all.used(); taken < slots;) {  // the key of a symbol: count << length, then its number
+      uint32_t best = 0;
+#pragma unroll
+      for (uint32_t k = 0; k < each; ++k) {
+        const uint32_t l = all.length[k], key = (all.count[k] << l) << 6 | (63 - first_symbol - k);
+        best = l > 1 && taken + slots_of(l) <= slots && key > best ? key : best;
+      }
+      const uint32_t s = 63 - device::warp_max(best) % 64;
+      taken += slots_of(device::shfl(s % each == 0 ? all.length[0] : all.length[each - 1], static_cast<int>(s / each)));
+      if (lane == s / each) --(s % each == 0 ? all.length[0] : all.length[each - 1]);
+    }
   }
-  uint32_t first[each];
+  uint32_t first[each] = {};
   all.assign(first);
   const uint32_t bits = all.bits();
   device::sync_warp();
