@@ -18,6 +18,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
   using codes = device::shared_codes<max_length>;
   using nibble_codes = device::shared_codes<nibble_length>;
   using tile = block_tile<T, Threads>;
+  using known = known_mapping<T>;
 
  public:
   static constexpr int registers = 64;
@@ -44,17 +45,20 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     if (size % 4 != 0 || words < shape::head_words) return status::bad_payload;
     shape_.head[0] = from_[0];
     shape_.head[1] = from_[1];
-    if (!shape_.fits() || shape_.bits_at() > words) return status::bad_payload;
+    if (!shape_.fits() || (known::is_known && !shape_.plain() && !shape_.how().is(known::how.exponent, known::how.zigzag)))
+      return status::bad_payload;
+    at_ = shape_.find();
+    if (at_.bits > words) return status::bad_payload;
     auto* const sides = reinterpret_cast<uint32_t*>(row + sections.sides);
     // Decoded edges lie at the end of the side streams that replace them one by one.
     edges_ = sides + shape_.sides / 4 + 1 - (shape_.edges() + 3) / 4;
     const bool sound = read_codes();
     uint32_t bits = 0, total;
-    const uint32_t t = threadIdx.x, streams = shape_.streams(), directory = shape_.directory_at();
+    const uint32_t t = threadIdx.x, streams = at_.streams, directory = at_.directory;
     if (t < streams)
       bits = shape_.least() + (device::shared_window(from_ + directory, t * shape_.more()) & low_mask(shape_.more()));
     const uint32_t begin = scan::exclusive_sum(temp_.scan_storage, bits, total);
-    if (device::sync_block_or(!sound) || (total + 31) / 32 != words - shape_.bits_at()) return status::bad_payload;
+    if (device::sync_block_or(!sound) || (total + 31) / 32 != words - at_.bits) return status::bad_payload;
     if (shape_.codes_values()) {
       fill_table();
       device::sync_block();
@@ -65,8 +69,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     if (shape_.sides != 0) {
       bool fits = true;
       if (device::warp_id() == warps - 1) {
-        const uint32_t* const flags = shape_.codes_flags() ? temp_.flags : from_ + shape_.flags_at();
-        const uint32_t* const edges = shape_.codes_edges() ? edges_ : from_ + shape_.edges_at();
+        const uint32_t* const flags = shape_.codes_flags() ? temp_.flags : from_ + at_.flags;
+        const uint32_t* const edges = shape_.codes_edges() ? edges_ : from_ + at_.edges;
         fits = edges_to_sides(flags, reinterpret_cast<const std::byte*>(edges), shape_.edges(), shape_.sides, sides);
       }
       if (device::sync_block_or(!fits)) return status::bad_payload;
@@ -80,7 +84,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
   __device__ bool read_codes() {
     bool sound = true;
     if (device::warp_id() == 0 && shape_.codes_values()) sound = read_code();
-    uint32_t at = shape_.tables_at() + (shape_.codes_values() ? symbols / 8 : 0);
+    uint32_t at = at_.tables + (shape_.codes_values() ? symbols / 8 : 0);
 #pragma unroll 1
     for (uint32_t p = 0; p < 2; ++p) {
       if (!(p == 0 ? shape_.codes_flags() : shape_.codes_edges())) continue;
@@ -91,7 +95,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
   }
   // Lists the entries of symbols by their codes, and marks the first slot of each.
   __device__ bool read_code() {
-    const uint32_t lane = device::lane_id(), pair = from_[shape_.tables_at() + lane / 4] >> 8 * (lane % 4);
+    const uint32_t lane = device::lane_id(), pair = from_[at_.tables + lane / 4] >> 8 * (lane % 4);
     warp_lengths<2> all;
     bool sound = true;
 #pragma unroll
@@ -173,7 +177,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
   __device__ bool read_stream(uint32_t t, uint32_t streams, uint32_t words, uint32_t begin, uint32_t bits,
                               std::byte* row) {
     const bits_type in(from_, words);
-    uint32_t at = 32 * shape_.bits_at() + begin;
+    uint32_t at = 32 * at_.bits + begin;
     const uint32_t end = at + bits;
     bool sound = true;
     if (shape_.codes_values()) {
@@ -249,6 +253,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
   template <class Sink> __device__ void give_values(const std::byte* row, Sink& sink) const {
     const uint32_t groups = group::number(shape_.values);
     const rest_planes rests(shape_, from_ + shape::head_words);
+    const mapping how = known::is_known ? known::how : shape_.how();
+    const uint32_t top = shape_.top();
 #pragma unroll 2
     for (uint32_t g = threadIdx.x; g < groups; g += Threads) {
       group x;
@@ -265,7 +271,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
         rests.add(x, g);
 #pragma unroll
         for (uint32_t i = 0; i < group::quads; ++i)
-          x.at[i].to_values(shape_.exponent(), shape_.zigzag(), shape_.top());
+          x.at[i].to_values(how.exponent, how.zigzag, top);
       }
 #pragma unroll
       for (uint32_t v = 0; v < group::vectors; ++v) {
@@ -283,7 +289,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     uint32_t shift, bytes, dropped, plane;
 
     __device__ rest_planes(const shape& s, const uint32_t* begin)
-        : first(begin), shift(s.shift()), bytes(s.shift() / 8), dropped(s.dropped()), plane(s.plane_words(8)) {
+        : first(begin), shift(known::has_shift ? known::shift : s.shift()), bytes(shift / 8),
+          dropped(bytes == 0 ? 0 : s.dropped()), plane(s.plane_words(8)) {
       of_four = first + (bytes - dropped) * plane;
       of_two = of_four + (shift & 4) / 4 * s.plane_words(4);
       of_one = of_two + (shift & 2) / 2 * s.plane_words(2);
@@ -327,6 +334,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
   const uint32_t* from_ = nullptr;
   uint32_t* edges_ = nullptr;
   shape shape_{};
+  shape::places at_{};
 };
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format

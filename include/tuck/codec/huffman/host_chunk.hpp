@@ -14,6 +14,7 @@ template <element T> class host_chunk {
   using value = bits_t<T>;
   using word = std::conditional_t<width == 8, uint64_t, uint32_t>;
   using lanes = lanes_of<word, width>;
+  using known = known_mapping<T>;
 
  public:
   host_chunk(const section_list& sections) noexcept
@@ -129,7 +130,7 @@ template <element T> class host_chunk {
 
   // Calls value(quad) and nibbles(part, byte) for what stream t has, in this order.
   template <class Quad, class Byte> void visit_stream(uint32_t t, const Quad& quad, const Byte& byte) const noexcept {
-    const uint32_t streams = shape_.streams();
+    const uint32_t streams = at_.streams;
     if (shape_.codes_values())
       for (uint32_t i = 4 * t; i < shape_.values; i += 4 * streams) quad(i, std::min(shape_.values - i, 4u));
     for (const uint32_t p : {flags_part, edges_part})
@@ -151,7 +152,7 @@ template <element T> class host_chunk {
     uint32_t cost[symbols];
     for (uint32_t s = 0; s < symbols; ++s)
       cost[s] = s == escape || code_[s] == 0 ? (code_[escape] & 15) + shape_.escape_bits() : code_[s] & 15;
-    const uint32_t streams = shape_.streams();
+    const uint32_t streams = at_.streams = shape_.streams();
     uint32_t least = ~0u, most = 0;
     bits_ = 0;
     for (uint32_t t = 0; t < streams; ++t) {
@@ -176,11 +177,12 @@ template <element T> class host_chunk {
       shape_.head[0] |= bit_width(most - least) << 17;
       shape_.head[1] |= least / 2 << 17;
     }
-    return shape_.bits_at() + (bits_ + 31) / 32;
+    at_ = shape_.find();
+    return at_.bits + (bits_ + 31) / 32;
   }
 
   void write(const std::byte* row, std::byte* to) noexcept {
-    std::memset(to, 0, 4 * (size_t{shape_.bits_at()} + (bits_ + 31) / 32));
+    std::memset(to, 0, 4 * (size_t{at_.bits} + (bits_ + 31) / 32));
     std::memcpy(to, shape_.head, sizeof shape_.head);
     std::byte* at = to + 4 * shape::head_words;
     if (shape_.plain())
@@ -191,16 +193,16 @@ template <element T> class host_chunk {
         at += 4 * words;
       });
     for (const uint32_t p : {flags_part, edges_part})
-      if (!codes_part(p)) std::memcpy(to + 4 * (p == flags_part ? shape_.flags_at() : shape_.edges_at()), part(p), part_bytes(p));
-    at = to + 4 * shape_.tables_at();
+      if (!codes_part(p)) std::memcpy(to + 4 * (p == flags_part ? at_.flags : at_.edges), part(p), part_bytes(p));
+    at = to + 4 * at_.tables;
     if (shape_.codes_values()) at = write_lengths(length_, symbols, at);
     for (const uint32_t p : {flags_part, edges_part})
       if (codes_part(p)) at = write_lengths(nibble_lengths_[p], nibbles, at);
     bit_writer directory(at);
-    for (uint32_t t = 0; t < shape_.streams(); ++t) directory.put(stream_bits_[t] - shape_.least(), shape_.more());
+    for (uint32_t t = 0; t < at_.streams; ++t) directory.put(stream_bits_[t] - shape_.least(), shape_.more());
     directory.finish();
-    word_writer out{to + 4 * shape_.bits_at()};
-    for (uint32_t t = 0; t < shape_.streams(); ++t)
+    word_writer out{to + 4 * at_.bits};
+    for (uint32_t t = 0; t < at_.streams; ++t)
       visit_stream(
           t,
           [&](uint32_t i, uint32_t count) {
@@ -247,8 +249,10 @@ template <element T> class host_chunk {
   bool read(const_bytes encoded, std::byte* row) noexcept {
     if (encoded.size() % 4 != 0 || encoded.size() / 4 < shape::head_words) return false;
     std::memcpy(shape_.head, encoded.data(), sizeof shape_.head);
-    if (!shape_.fits() || shape_.bits_at() > encoded.size() / 4) return false;
-    const std::byte* at = encoded.data() + 4 * shape_.tables_at();
+    if (!shape_.fits() || (known::is_known && !shape_.plain() && !shape_.how().is(known::how.exponent, known::how.zigzag))) return false;
+    at_ = shape_.find();
+    if (at_.bits > encoded.size() / 4) return false;
+    const std::byte* at = encoded.data() + 4 * at_.tables;
     if (shape_.codes_values()) {
       at = read_lengths(at, symbols, length_);
       for (uint32_t s = 0; s < escape; ++s)
@@ -260,10 +264,10 @@ template <element T> class host_chunk {
         at = read_lengths(at, nibbles, nibble_lengths_[p]);
         if (!fill(nibble_lengths_[p], nibbles, nibble_length, nibble_entry_[p])) return false;
       } else {
-        std::memcpy(part(p), encoded.data() + 4 * (p == flags_part ? shape_.flags_at() : shape_.edges_at()), part_bytes(p));
+        std::memcpy(part(p), encoded.data() + 4 * (p == flags_part ? at_.flags : at_.edges), part_bytes(p));
       }
-    const uint32_t words = static_cast<uint32_t>(encoded.size() / 4) - shape_.bits_at();
-    if (!read_streams(at, encoded.data() + 4 * shape_.bits_at(), words)) return false;
+    const uint32_t words = static_cast<uint32_t>(encoded.size() / 4) - at_.bits;
+    if (!read_streams(at, encoded.data() + 4 * at_.bits, words)) return false;
     for (const uint32_t p : {flags_part, edges_part}) std::memset(part(p) + part_bytes(p), 0, 4);
     at = encoded.data() + 4 * shape::head_words;
     if (shape_.plain()) {
@@ -297,7 +301,7 @@ template <element T> class host_chunk {
   }
   bool read_streams(const std::byte* directory, const std::byte* from, uint32_t words) noexcept {
     uint32_t all = 0;
-    for (uint32_t t = 0, bit = 0; t < shape_.streams(); ++t, bit += shape_.more()) {
+    for (uint32_t t = 0, bit = 0; t < at_.streams; ++t, bit += shape_.more()) {
       uint32_t more = 0;  // byte by byte: nothing behind the directory is read
       for (uint32_t b = 0; b < shape_.more(); ++b)
         more |= (static_cast<uint32_t>(directory[(bit + b) / 8]) >> (bit + b) % 8 & 1) << b;
@@ -306,7 +310,7 @@ template <element T> class host_chunk {
     }
     if ((all + 31) / 32 != words) return false;
     uint32_t begin = 0;
-    for (uint32_t t = 0; t < shape_.streams(); ++t) {
+    for (uint32_t t = 0; t < at_.streams; ++t) {
       word_reader in{from, words, begin};
       bool sound = true;
       visit_stream(
@@ -343,6 +347,7 @@ template <element T> class host_chunk {
 
   const section_list& sections_;
   shape shape_;
+  shape::places at_{};
   uint32_t bits_ = 0, stream_bits_[max_streams];
   uint8_t length_[symbols] = {}, nibble_lengths_[2][nibbles] = {};
   uint32_t code_[symbols], nibble_code_[2][nibbles];  // code << 4 | length

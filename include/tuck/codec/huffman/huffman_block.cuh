@@ -16,6 +16,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   using group = number_group<width>;
   using word = typename quad::word;
   using lanes = typename quad::lanes;
+  using known = known_mapping<T>;
   using scan = device::block_scan<Threads>;
   static constexpr uint32_t chunk_words = tile_bytes / 4, flag_words = RowBytes / 32 + 1;
   static constexpr uint32_t most_words_of_quad = 3;  // after which a stream is kept from running out of its room
@@ -45,7 +46,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   // thread has.
   template <class Values>
   __device__ uint32_t measure(const huffman<T>& codec, const row_sections& sections, const Values& values) {
-    const mapping how = is_untyped<T> ? codec.how : mapping_of(dtype_of<T>);
+    const mapping how = known::is_known ? known::how : codec.how;
     sides_ = reinterpret_cast<uint32_t*>(row_ + sections.sides);
     shape_ = {width, sections.list.size(0) / width, padded_sides(sections.list)};
     clear();
@@ -56,15 +57,15 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
       if (device::lane_id() == 0) temp_.edges = edges;
     }
     device::sync_block();
-    const uint32_t shift = how.exponent != 0 ? float_shift(width, how.exponent) : integer_shift();
-    shape_.head[0] = shift | how.exponent << 9 | uint32_t{how.zigzag} << 13 | top << 21;
+    shift_ = how.exponent != 0 ? float_shift(width, how.exponent) : integer_shift();
+    shape_.head[0] = shift_ | how.exponent << 9 | uint32_t{how.zigzag} << 13 | top << 21;
     shape_.head[1] = temp_.edges;
     if (how.exponent == 0) {  // the counts of widths have been read
       device::sync_block();
       if (threadIdx.x < symbols) temp_.codes[threadIdx.x] = 0;
       device::sync_block();
     }
-    make_numbers(values);
+    make_numbers(how, top, values);
     if (shape_.sides != 0) count_nibbles();
     device::sync_block();
     shape_.head[0] |= find_dropped() << 6;
@@ -86,12 +87,13 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
       device::sync_block();
     }
     uint32_t* const to = temp_.chunk;
+    const shape::places places = shape_.find();
     if (threadIdx.x < shape::head_words) to[threadIdx.x] = shape_.head[threadIdx.x];
     if (shape_.sides != 0) {
-      if (!shape_.codes_flags()) copy(to + shape_.flags_at(), temp_.flags, (shape_.flag_bytes() + 3) / 4);
-      if (!shape_.codes_edges()) copy(to + shape_.edges_at(), sides_, (shape_.edges() + 3) / 4);
+      if (!shape_.codes_flags()) copy(to + places.flags, temp_.flags, (shape_.flag_bytes() + 3) / 4);
+      if (!shape_.codes_edges()) copy(to + places.edges, sides_, (shape_.edges() + 3) / 4);
     }
-    uint32_t at = shape_.tables_at();
+    uint32_t at = places.tables;
     const auto put_table = [&](bool coded, const uint32_t* lengths, uint32_t words) {
       if (coded && threadIdx.x < words) to[at + threadIdx.x] = lengths[threadIdx.x];
       at += coded ? words : 0;
@@ -99,11 +101,10 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     put_table(shape_.codes_values(), temp_.lengths, 8);
     put_table(shape_.codes_flags(), temp_.nibble_lengths[0], 2);
     put_table(shape_.codes_edges(), temp_.nibble_lengths[1], 2);
-    const uint32_t bits_at = shape_.bits_at();
-    for (uint32_t i = at + threadIdx.x; i < bits_at; i += Threads) to[i] = 0;
-    if (joins_) copy(to + bits_at, reinterpret_cast<const uint32_t*>(row_), bit_words_);
+    for (uint32_t i = at + threadIdx.x; i < places.bits; i += Threads) to[i] = 0;
+    if (joins_) copy(to + places.bits, reinterpret_cast<const uint32_t*>(row_), bit_words_);
     device::sync_block();
-    if (threadIdx.x < shape_.streams()) {
+    if (threadIdx.x < places.streams) {
       device::shared_bit_writer directory(to + at, threadIdx.x * shape_.more());
       directory.put(bits_ - shape_.least(), shape_.more());
       directory.finish();
@@ -133,6 +134,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     const uint32_t bytes = shape_.values * width;  // the last quad has zeros behind the values
     if (threadIdx.x < 4 * width - bytes % (4 * width)) row_[bytes + threadIdx.x] = std::byte{};
   }
+  __device__ uint32_t shift() const { return known::has_shift ? known::shift : shift_; }
   __device__ uint32_t quads() const { return (shape_.values + 3) / 4; }
 
   // Finds the largest exponent, or counts the widths of integers. Returns the former. Has a barrier for floats.
@@ -168,15 +170,14 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     return 0;
   }
   // Replaces the values by numbers, and counts their symbols.
-  template <class Values> __device__ void make_numbers(const Values& values) {
+  template <class Values> __device__ void make_numbers(mapping how, uint32_t top, const Values& values) {
     const device::shared_words count(temp_.codes);
-    const uint32_t exponent = shape_.exponent(), top = shape_.top(), shift = shape_.shift();
-    const bool zigzag = shape_.zigzag();
+    const uint32_t shift = this->shift();
     word any = 0;
     values.visit(shape_.values, [&](uint32_t g, group x) {
 #pragma unroll
       for (uint32_t i = 0; i < group::quads; ++i) {
-        x.at[i].to_numbers(exponent, zigzag, top, any);
+        x.at[i].to_numbers(how.exponent, how.zigzag, top, any);
         const uint32_t s = x.at[i].symbols(shift), first = g * group::values + 4 * i;
         if (first + 4 <= shape_.values) {
           count.template count<0, 8>(s);
@@ -203,7 +204,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     if constexpr (width == 2) low |= low >> 16;
     const uint64_t any = low | uint64_t{temp_.any[1]} << 32;
     uint32_t n = 0;
-    while (n < shape_.shift() / 8 && (any >> 8 * n & 255) == 0) ++n;
+    while (n < shift() / 8 && (any >> 8 * n & 255) == 0) ++n;
     return n;
   }
   __device__ uint32_t part_bytes(uint32_t p) const { return p == 0 ? shape_.flag_bytes() : shape_.edges(); }
@@ -250,7 +251,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
 
   // Writes the planes of the rests, by all warps but the first one, which makes a code meanwhile.
   __device__ void write_rests() {
-    const uint32_t shift = shape_.shift(), dropped = shape_.dropped(), bytes = shift / 8;
+    const uint32_t shift = this->shift(), bytes = shift / 8, dropped = bytes == 0 ? 0 : shape_.dropped();
     const uint32_t groups = group::number(shape_.values), plane = shape_.plane_words(8);
     const uint32_t of_four = shape_.plane_words(4), of_two = shape_.plane_words(2), of_one = shape_.plane_words(1);
     if (device::warp_id() == 0) return;
@@ -326,7 +327,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   }
   template <class Check>
   __device__ void put_stream(device::codes_to_shared& to, uint32_t t, uint32_t streams, const Check& check) const {
-    const uint32_t shift = shape_.shift();
+    const uint32_t shift = this->shift();
     if (shape_.codes_values()) {
       const uint32_t whole = shape_.values / 4;
       uint32_t q = t;
@@ -352,12 +353,12 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
 
   // Encodes the streams. Returns the size of the encoded row in bytes.
   __device__ uint32_t encode_streams() {
-    const uint32_t t = threadIdx.x, streams = shape_.streams();
-    const uint32_t front = shape::head_words + shape_.rest_words();
+    const uint32_t t = threadIdx.x, streams = streams_ = shape_.streams();
+    const uint32_t front = front_ = shape::head_words + shape_.rest_words();
     if (streams == 0) {
       joins_ = false;
       bit_words_ = 0;
-      return 4 * shape_.bits_at();
+      return 4 * shape_.find().bits;
     }
     const uint32_t room = chunk_words > front ? (chunk_words - front) / streams : 0;  // words of a stream
     joins_ = room > most_words_of_quad;
@@ -380,11 +381,11 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     if (more > 15) return 1u << 22;
     shape_.head[0] |= more << 17;
     shape_.head[1] |= least / 2 << 17;
-    const uint32_t words = shape_.bits_at() + bit_words_;
+    const uint32_t bits_at = shape_.find().bits, words = bits_at + bit_words_;
     const auto sides_at = static_cast<uint32_t>(reinterpret_cast<const std::byte*>(sides_) - row_);
     if (temp_.most > 32 * (room - most_words_of_quad) || (shape_.sides != 0 && 4 * bit_words_ > sides_at)) joins_ = false;
     if (!joins_ && words <= chunk_words) {  // once more, to where the bits belong
-      uint32_t* const at = temp_.chunk + shape_.bits_at();
+      uint32_t* const at = temp_.chunk + bits_at;
       device::sync_block();
       if (t == 0) at[bit_words_ - 1] = 0;
       device::sync_block();
@@ -398,8 +399,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   // Moves this thread's stream from its words in the chunk to where it belongs among the bits of all, in place of the
   // numbers. Has a barrier.
   __device__ void join() {
-    const uint32_t t = threadIdx.x, streams = shape_.streams(), shift = begin_ % 32, words = (shift + bits_) / 32;
-    const uint32_t* const staged = temp_.chunk + shape::head_words + shape_.rest_words();
+    const uint32_t t = threadIdx.x, streams = streams_, shift = begin_ % 32, words = (shift + bits_) / 32;
+    const uint32_t* const staged = temp_.chunk + front_;
     auto* const all = reinterpret_cast<uint32_t*>(row_);
     if (t == 0 && bit_words_ != 0) all[bit_words_ - 1] = 0;
     device::sync_block();
@@ -427,6 +428,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   std::byte* row_;
   uint32_t* sides_ = nullptr;
   shape shape_{};
+  uint32_t shift_ = 0, front_ = 0, streams_ = 0;
   uint32_t bits_ = 0, begin_ = 0, bit_words_ = 0;  // of this thread's stream; of all
   bool joins_ = false;
 };

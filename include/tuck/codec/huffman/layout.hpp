@@ -94,6 +94,8 @@ inline constexpr uint32_t max_streams = 128;
 struct mapping {
   uint32_t exponent = 0;  // bits of the exponent; 0: integers
   bool zigzag = false;
+
+  TUCK_HD constexpr bool is(uint32_t e, bool z) const noexcept { return exponent == e && zigzag == z; }
 };
 TUCK_HD constexpr mapping mapping_of(dtype t) noexcept {
   switch (t) {
@@ -121,6 +123,14 @@ TUCK_HD constexpr uint32_t float_shift(uint32_t width, uint32_t exponent) noexce
 TUCK_HD constexpr uint32_t streams_of(uint32_t coded) noexcept {
   return coded == 0 ? 0 : coded < 512 ? 8 : coded < 1024 ? 16 : coded < 2048 ? 32 : coded < 4096 ? 64 : max_streams;
 }
+
+// The mapping and the shift of values of T, as far as they are known when kernels are compiled.
+template <element T> struct known_mapping {
+  static constexpr bool is_known = !is_untyped<T>;
+  static constexpr mapping how = is_known ? mapping_of(dtype_of<T>) : mapping{};
+  static constexpr bool has_shift = how.exponent != 0;
+  static constexpr uint32_t shift = has_shift ? float_shift(sizeof(T), how.exponent) : 0;
+};
 
 // Converts numbers: the values in the lanes of a word W, each of `Width` bytes.
 template <class W, uint32_t Width> struct lanes_of {
@@ -203,30 +213,30 @@ struct shape {
   TUCK_HD constexpr uint32_t plane_words(uint32_t k) const noexcept { return (values * k + 31) / 32; }
   TUCK_HD constexpr uint32_t rest_words() const noexcept {
     if (plain()) return (values * width + 3) / 4;
-    return (shift() / 8 - dropped()) * plane_words(8) + partial_words(0);
-  }
-  // Returns the words of the planes of 4, 2 and 1 bits after that of k bits; k = 0: of all.
-  TUCK_HD constexpr uint32_t partial_words(uint32_t k) const noexcept {
-    uint32_t sum = 0;
-    for (uint32_t b = k == 0 ? 4 : k / 2; b != 0; b /= 2)
-      if ((shift() & b) != 0) sum += plane_words(b);
-    return sum;
-  }
-  TUCK_HD constexpr uint32_t flags_at() const noexcept { return head_words + rest_words(); }
-  TUCK_HD constexpr uint32_t edges_at() const noexcept {
-    return flags_at() + (codes_flags() ? 0 : (flag_bytes() + 3) / 4);
-  }
-  TUCK_HD constexpr uint32_t tables_at() const noexcept {
-    return edges_at() + (codes_edges() ? 0 : (edges() + 3) / 4);
-  }
-  TUCK_HD constexpr uint32_t directory_at() const noexcept {
-    return tables_at() + (codes_values() ? symbols / 8 : 0) + (codes_flags() ? 2 : 0) + (codes_edges() ? 2 : 0);
+    const uint32_t k = shift();
+    return (k / 8 - dropped()) * plane_words(8) + ((k & 4) != 0 ? plane_words(4) : 0) +
+           ((k & 2) != 0 ? plane_words(2) : 0) + ((k & 1) != 0 ? plane_words(1) : 0);
   }
   TUCK_HD constexpr uint32_t streams() const noexcept {
     return streams_of((codes_values() ? values : 0) + (codes_flags() ? 2 * flag_bytes() : 0) +
                       (codes_edges() ? 2 * edges() : 0));
   }
-  TUCK_HD constexpr uint32_t bits_at() const noexcept { return directory_at() + (streams() * more() + 31) / 32; }
+
+  // Where the parts begin, in words, and the number of streams.
+  struct places {
+    uint32_t flags, edges, tables, directory, bits, streams;
+  };
+  TUCK_HD constexpr places find() const noexcept {
+    places p{};
+    p.flags = head_words + rest_words();
+    p.edges = p.flags + (codes_flags() ? 0 : (flag_bytes() + 3) / 4);
+    p.tables = p.edges + (codes_edges() ? 0 : (edges() + 3) / 4);
+    p.directory = p.tables + (codes_values() ? symbols / 8 : 0) + (codes_flags() ? 2 : 0) + (codes_edges() ? 2 : 0);
+    p.streams = streams();
+    p.bits = p.directory + (p.streams * more() + 31) / 32;
+    return p;
+  }
+  TUCK_HD constexpr mapping how() const noexcept { return {exponent(), zigzag()}; }
 
   // Returns whether an encoder can have written the head.
   TUCK_HD constexpr bool fits() const noexcept {
