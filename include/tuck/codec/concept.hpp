@@ -15,6 +15,7 @@
 //   codec (C, S, Next, Stages, stage_type)   value_type, chunk_bytes, stages, from_stages, max_chunk_bytes,
 //       encode_chunk, decode_chunk, lossy
 //   adaptive codec (C, stage_type)           check, needs_range, device_parameter, prepare
+//   codec that depends on the type (C, last_stage)       of_type
 //   splitter (C, S, stage_type)              residual_type, max_growth, side_bytes, side_fits
 //   transform (X, S, Stages, stage_type)     value_type, result_type, stages, from_stages, apply, invert
 //   block codec (B, block_codec, block_decoder)              TempStorage, measure, write, read, approximate, chunk,
@@ -279,6 +280,20 @@ TUCK_HD constexpr status match_single_stage(const stage_list& stages, const stag
   for (int i = 1; i < max_stages; ++i)
     if (stages.at[i] != stage{}) return status::codec_mismatch;
   return match_stage(stages.at[0], expected);
+}
+
+/// A codec whose chunks depend on the type of the values, which `untyped` elements do not tell: of_type(t) returns the
+/// codec for values of type t.
+template <class C>
+concept typed_codec = codec<C> && requires(const C& c, dtype t) {
+  { c.of_type(t) } -> std::same_as<C>;
+};
+/// Returns the codec for values of type t. For the XOR of two values, t is the unsigned integer of their size.
+template <codec C> TUCK_HD constexpr C codec_of_type(const C& codec, [[maybe_unused]] dtype t) noexcept {
+  if constexpr (typed_codec<C>)
+    return codec.of_type(t);
+  else
+    return codec;
 }
 
 /// Base of a codec C of T that has no parameters, is a single stage, and whose chunks are smaller than their values.

@@ -79,6 +79,7 @@ result encode_batch(void (*kernel)(batch_job<ItemJob>), const C& codec, span<con
                                         tuck::scratch_bytes(codec, sizes, options));
       s != status::ok)
     return {s};
+  job.item.codec = codec_of_values(codec, header);
   job.item.metadata = options.metadata_on_device.data();
   job.item.states = reinterpret_cast<uint64_t*>(job.item.head + items.size());
   job.item.state_count = (scratch.memory().size() - scratch_head_bytes) / 8;

@@ -87,7 +87,7 @@ result encode(void (*kernel)(Job), Job job, const C& codec, span<const value_t<C
   if (job.header.chunk_values > max_device_chunk_values<C>) return {status::unsupported};
   if (job.at.chunks > max_device_chunks) return {status::size_overflow};
   if (const status s = scratch.check(scratch_head_bytes + 8 * job.at.chunks); s != status::ok) return {s};
-  job.codec = codec;
+  job.codec = codec_of_values(codec, job.header);
   job.values = values.data();
   job.metadata = options.metadata_on_device.data();
   job.frame = frame.data();

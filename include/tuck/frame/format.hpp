@@ -181,6 +181,11 @@ struct frame_options {
   dtype type = dtype::none;             ///< type of the values; required for codecs of `untyped`
 };
 
+/// Returns the codec for the values of a frame: those of a delta are the XOR of two values.
+template <codec C> constexpr C codec_of_values(const C& codec, const frame_header& h) noexcept {
+  return codec_of_type(codec, (h.flags & flag_delta) != 0 ? dtype_of<bits_t<value_t<C>>> : h.type);
+}
+
 /// Whether a codec can encode deltas: it is lossless and not an adaptive_codec (concept.hpp). Of the library's codecs,
 /// only quantize and chains that begin with quantize_codes cannot.
 template <codec C> inline constexpr bool takes_deltas = !is_lossy<C> && !adaptive_codec<C>;

@@ -276,6 +276,16 @@ template <class... Stages> struct chain {
     return detail::host_chain<chain>(*this).decode(encoded, restored);
   }
 
+  /// Returns the chain for values of type t, if its last stage depends on it and takes values of the same type.
+  TUCK_HD constexpr chain of_type(dtype t) const noexcept
+    requires typed_codec<last_stage>
+  {
+    chain typed = *this;
+    if constexpr (std::is_same_v<value_type, typename last_stage::value_type>)
+      at<size - 1>(typed.row_) = stage<size - 1>().of_type(t);
+    return typed;
+  }
+
   // -- members of an adaptive codec, if the first stage is adaptive; see codec/concept.hpp
   constexpr status check() const noexcept
     requires adaptive_codec<first_stage>

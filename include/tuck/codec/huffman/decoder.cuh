@@ -18,7 +18,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
   using codes = device::shared_codes<max_length>;
   using nibble_codes = device::shared_codes<nibble_length>;
   using tile = block_tile<T, Threads>;
-  using known = known_mapping<T>;
+  using known = known_float<T>;
 
  public:
   static constexpr int registers = 64;
@@ -45,8 +45,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     if (size % 4 != 0 || words < shape::head_words) return status::bad_payload;
     shape_.head[0] = from_[0];
     shape_.head[1] = from_[1];
-    if (!shape_.fits() || (known::is_known && !shape_.plain() && !shape_.how().is(known::how.exponent, known::how.zigzag)))
-      return status::bad_payload;
+    if (!shape_.fits()) return status::bad_payload;
     at_ = shape_.find();
     if (at_.bits > words) return status::bad_payload;
     auto* const sides = reinterpret_cast<uint32_t*>(row + sections.sides);
@@ -75,7 +74,10 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
       }
       if (device::sync_block_or(!fits)) return status::bad_payload;
     }
-    give_values(row, sink);
+    if (known::exponent != 0 && shape_.exponent() == known::exponent)
+      give_values<known::exponent>(row, sink);
+    else
+      give_values<0>(row, sink);
     return status::ok;
   }
 
@@ -250,11 +252,11 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
   }
 
   // Passes the values to the sink. The row has what is above their rests.
-  template <class Sink> __device__ void give_values(const std::byte* row, Sink& sink) const {
-    const uint32_t groups = group::number(shape_.values);
-    const rest_planes rests(shape_, from_ + shape::head_words);
-    const mapping how = known::is_known ? known::how : shape_.how();
-    const uint32_t top = shape_.top();
+  template <uint32_t Exponent, class Sink> __device__ void give_values(const std::byte* row, Sink& sink) const {
+    const uint32_t groups = group::number(shape_.values), top = shape_.top();
+    const uint32_t exponent = Exponent != 0 ? Exponent : shape_.exponent();
+    const bool zigzag = Exponent == 0 && shape_.zigzag();
+    const rest_planes<Exponent> rests(shape_, from_ + shape::head_words);
 #pragma unroll 2
     for (uint32_t g = threadIdx.x; g < groups; g += Threads) {
       group x;
@@ -271,7 +273,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
         rests.add(x, g);
 #pragma unroll
         for (uint32_t i = 0; i < group::quads; ++i)
-          x.at[i].to_values(how.exponent, how.zigzag, top);
+          x.at[i].to_values(exponent, zigzag, top);
       }
 #pragma unroll
       for (uint32_t v = 0; v < group::vectors; ++v) {
@@ -284,12 +286,12 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     }
   }
   // The planes of the rests.
-  struct rest_planes {
+  template <uint32_t Exponent> struct rest_planes {
     const uint32_t *first, *of_four, *of_two, *of_one;
     uint32_t shift, bytes, dropped, plane;
 
     __device__ rest_planes(const shape& s, const uint32_t* begin)
-        : first(begin), shift(known::has_shift ? known::shift : s.shift()), bytes(shift / 8),
+        : first(begin), shift(Exponent != 0 ? known::shift : s.shift()), bytes(shift / 8),
           dropped(bytes == 0 ? 0 : s.dropped()), plane(s.plane_words(8)) {
       of_four = first + (bytes - dropped) * plane;
       of_two = of_four + (shift & 4) / 4 * s.plane_words(4);

@@ -35,8 +35,14 @@ template <element T> struct huffman : plain_codec<huffman<T>, T, codec_id::huffm
     return huffman_format::host_chunk<T>(sections).decode(encoded, as_writable_bytes(restored).data());
   }
 
-  /// How values become numbers; only codecs of `untyped` need it.
-  huffman_format::mapping how = huffman_format::mapping_of(dtype_of<T>);
+  /// Returns the codec for values of type t, which may be another one than T of the same size.
+  TUCK_HD constexpr huffman of_type(dtype t) const noexcept {
+    huffman codec;
+    codec.how = huffman_format::mapping_of(t);
+    return codec;
+  }
+
+  huffman_format::mapping how = huffman_format::mapping_of(dtype_of<T>);  ///< how values become numbers
 
  private:
   static section_list only(span<const T> values) noexcept {

@@ -16,7 +16,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   using group = number_group<width>;
   using word = typename quad::word;
   using lanes = typename quad::lanes;
-  using known = known_mapping<T>;
+  using known = known_float<T>;
   using scan = device::block_scan<Threads>;
   static constexpr uint32_t chunk_words = tile_bytes / 4, flag_words = RowBytes / 32 + 1;
   static constexpr uint32_t most_words_of_quad = 3;  // after which a stream is kept from running out of its room
@@ -46,7 +46,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   // thread has.
   template <class Values>
   __device__ uint32_t measure(const huffman<T>& codec, const row_sections& sections, const Values& values) {
-    const mapping how = known::is_known ? known::how : codec.how;
+    const mapping how = codec.how;
     sides_ = reinterpret_cast<uint32_t*>(row_ + sections.sides);
     shape_ = {width, sections.list.size(0) / width, padded_sides(sections.list)};
     clear();
@@ -65,12 +65,12 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
       if (threadIdx.x < symbols) temp_.codes[threadIdx.x] = 0;
       device::sync_block();
     }
-    make_numbers(how, top, values);
+    with_exponent([&]<uint32_t Exponent>() { make_numbers<Exponent>(top, values); });
     if (shape_.sides != 0) count_nibbles();
     device::sync_block();
     shape_.head[0] |= find_dropped() << 6;
     make_codes();
-    if (shape_.values != 0) write_rests();
+    if (shape_.values != 0) with_exponent([&]<uint32_t Exponent>() { write_rests<Exponent>(); });
     device::sync_block();
     shape_.head[0] |= temp_.coded << 15;
     if ((temp_.coded & 4) != 0) make_plain();
@@ -134,7 +134,14 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     const uint32_t bytes = shape_.values * width;  // the last quad has zeros behind the values
     if (threadIdx.x < 4 * width - bytes % (4 * width)) row_[bytes + threadIdx.x] = std::byte{};
   }
-  __device__ uint32_t shift() const { return known::has_shift ? known::shift : shift_; }
+  // Calls f<E>(): E is the exponent of floats of type T, or 0 for values whose mapping is known only now.
+  template <class F> __device__ void with_exponent(const F& f) const {
+    if (known::exponent != 0 && shape_.exponent() == known::exponent)
+      f.template operator()<known::exponent>();
+    else
+      f.template operator()<0>();
+  }
+  template <uint32_t Exponent> __device__ uint32_t shift_of() const { return Exponent != 0 ? known::shift : shift_; }
   __device__ uint32_t quads() const { return (shape_.values + 3) / 4; }
 
   // Finds the largest exponent, or counts the widths of integers. Returns the former. Has a barrier for floats.
@@ -170,14 +177,15 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     return 0;
   }
   // Replaces the values by numbers, and counts their symbols.
-  template <class Values> __device__ void make_numbers(mapping how, uint32_t top, const Values& values) {
+  template <uint32_t Exponent, class Values> __device__ void make_numbers(uint32_t top, const Values& values) {
     const device::shared_words count(temp_.codes);
-    const uint32_t shift = this->shift();
+    const uint32_t shift = shift_of<Exponent>(), exponent = Exponent != 0 ? Exponent : shape_.exponent();
+    const bool zigzag = Exponent == 0 && shape_.zigzag();
     word any = 0;
     values.visit(shape_.values, [&](uint32_t g, group x) {
 #pragma unroll
       for (uint32_t i = 0; i < group::quads; ++i) {
-        x.at[i].to_numbers(how.exponent, how.zigzag, top, any);
+        x.at[i].to_numbers(exponent, zigzag, top, any);
         const uint32_t s = x.at[i].symbols(shift), first = g * group::values + 4 * i;
         if (first + 4 <= shape_.values) {
           count.template count<0, 8>(s);
@@ -204,7 +212,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     if constexpr (width == 2) low |= low >> 16;
     const uint64_t any = low | uint64_t{temp_.any[1]} << 32;
     uint32_t n = 0;
-    while (n < shift() / 8 && (any >> 8 * n & 255) == 0) ++n;
+    while (n < shift_ / 8 && (any >> 8 * n & 255) == 0) ++n;
     return n;
   }
   __device__ uint32_t part_bytes(uint32_t p) const { return p == 0 ? shape_.flag_bytes() : shape_.edges(); }
@@ -250,8 +258,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   }
 
   // Writes the planes of the rests, by all warps but the first one, which makes a code meanwhile.
-  __device__ void write_rests() {
-    const uint32_t shift = this->shift(), bytes = shift / 8, dropped = bytes == 0 ? 0 : shape_.dropped();
+  template <uint32_t Exponent> __device__ void write_rests() {
+    const uint32_t shift = shift_of<Exponent>(), bytes = shift / 8, dropped = bytes == 0 ? 0 : shape_.dropped();
     const uint32_t groups = group::number(shape_.values), plane = shape_.plane_words(8);
     const uint32_t of_four = shape_.plane_words(4), of_two = shape_.plane_words(2), of_one = shape_.plane_words(1);
     if (device::warp_id() == 0) return;
@@ -325,22 +333,23 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     for (uint32_t k = 0; k < 4 && k < bytes; ++k)
       to.put(code.template of<0, 4>(x >> 8 * k), code.template of<4, 4>(x >> 8 * k));
   }
+  // Writes the symbols of stream t. Calls check() after each quad or word.
   template <class Check>
   __device__ void put_stream(device::codes_to_shared& to, uint32_t t, uint32_t streams, const Check& check) const {
-    const uint32_t shift = this->shift();
-    if (shape_.codes_values()) {
-      const uint32_t whole = shape_.values / 4;
-      uint32_t q = t;
+    if (shape_.codes_values())
+      with_exponent([&]<uint32_t Exponent>() {
+        const uint32_t shift = shift_of<Exponent>(), whole = shape_.values / 4;
+        uint32_t q = t;
 #pragma unroll 1
-      for (; q < whole; q += streams) {
-        put_quad(to, q, shift, 4);
-        check();
-      }
-      if (q == whole && shape_.values % 4 != 0) {
-        put_quad(to, q, shift, shape_.values % 4);
-        check();
-      }
-    }
+        for (; q < whole; q += streams) {
+          put_quad(to, q, shift, 4);
+          check();
+        }
+        if (q == whole && shape_.values % 4 != 0) {
+          put_quad(to, q, shift, shape_.values % 4);
+          check();
+        }
+      });
 #pragma unroll 1
     for (uint32_t p = 0; p < 2; ++p)
       if (p == 0 ? shape_.codes_flags() : shape_.codes_edges())

@@ -94,8 +94,6 @@ inline constexpr uint32_t max_streams = 128;
 struct mapping {
   uint32_t exponent = 0;  // bits of the exponent; 0: integers
   bool zigzag = false;
-
-  TUCK_HD constexpr bool is(uint32_t e, bool z) const noexcept { return exponent == e && zigzag == z; }
 };
 TUCK_HD constexpr mapping mapping_of(dtype t) noexcept {
   switch (t) {
@@ -124,12 +122,10 @@ TUCK_HD constexpr uint32_t streams_of(uint32_t coded) noexcept {
   return coded == 0 ? 0 : coded < 512 ? 8 : coded < 1024 ? 16 : coded < 2048 ? 32 : coded < 4096 ? 64 : max_streams;
 }
 
-// The mapping and the shift of values of T, as far as they are known when kernels are compiled.
-template <element T> struct known_mapping {
-  static constexpr bool is_known = !is_untyped<T>;
-  static constexpr mapping how = is_known ? mapping_of(dtype_of<T>) : mapping{};
-  static constexpr bool has_shift = how.exponent != 0;
-  static constexpr uint32_t shift = has_shift ? float_shift(sizeof(T), how.exponent) : 0;
+// The exponent and the shift of most values of T, if T is a float: then known when kernels are compiled. Values of
+// deltas are integers.
+template <element T> struct known_float {
+  static constexpr uint32_t exponent = mapping_of(dtype_of<T>).exponent, shift = float_shift(sizeof(T), exponent);
 };
 
 // Converts numbers: the values in the lanes of a word W, each of `Width` bytes.
@@ -236,14 +232,13 @@ struct shape {
     p.bits = p.directory + (p.streams * more() + 31) / 32;
     return p;
   }
-  TUCK_HD constexpr mapping how() const noexcept { return {exponent(), zigzag()}; }
 
   // Returns whether an encoder can have written the head.
   TUCK_HD constexpr bool fits() const noexcept {
     const uint32_t e = exponent(), bits = 8 * width;
-    if (edges() > sides || (e != 0 && (e + 2 > bits || zigzag() || top() >> e != 0)) || (e == 0 && top() != 0) ||
+    if (edges() > sides || (e == 0 ? top() != 0 : e + 2 > bits || zigzag() || top() >> e != 0) ||
         (plain() && (shift() != 0 || e != 0 || zigzag() || dropped() != 0)) || shift() >= bits ||
-        (e != 0 && shift() + e > bits) || shift() % shift_step(width) != 0 || dropped() > shift() / 8)
+        (e != 0 && shift() != float_shift(width, e)) || shift() % shift_step(width) != 0 || dropped() > shift() / 8)
       return false;
     return streams() != 0 || (least() == 0 && more() == 0);
   }
