@@ -19,7 +19,6 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   using known = known_float<T>;
   using scan = device::block_scan<Threads>;
   static constexpr uint32_t chunk_words = tile_bytes / 4, flag_words = RowBytes / 32 + 1;
-  static constexpr uint32_t most_words_of_quad = 3;  // after which a stream is kept from running out of its room
 
  public:
   static constexpr int registers = 80;
@@ -32,8 +31,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     typename scan::TempStorage scan_storage;
     typename device::block_reduce<Threads>::TempStorage top_storage;
     uint32_t any[2];   // of all numbers
-    uint32_t edges, coded, escapes, value_bits;
-    uint32_t least, most;
+    uint32_t edges, coded, least, most;
+    uint32_t spare[max_streams];  // for a word of each stream, if the chunk has no room for streams
   };
 
   __device__ huffman_encoder(TempStorage& temp, std::byte* row) : temp_(temp), row_(row) {}
@@ -128,7 +127,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     if (threadIdx.x < symbols) temp_.codes[threadIdx.x] = 0;
     if (threadIdx.x < 2 * nibbles) temp_.nibble_codes[0][threadIdx.x] = 0;
     if (threadIdx.x == 0) {
-      temp_.any[0] = temp_.any[1] = temp_.edges = temp_.coded = temp_.escapes = temp_.most = 0;
+      temp_.any[0] = temp_.any[1] = temp_.edges = temp_.coded = temp_.most = 0;
       temp_.least = ~0u;
     }
     const uint32_t bytes = shape_.values * width;  // the last quad has zeros behind the values
@@ -305,35 +304,42 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     }
   }
 
-  // Appends quad q to a stream.
-  __device__ void put_quad(device::codes_to_shared& to, uint32_t q, uint32_t shift, uint32_t count) const {
+  // Appends quad q to a stream. Calls check() after each word at most.
+  template <class Check>
+  __device__ void put_quad(device::codes_to_shared& to, uint32_t q, uint32_t shift, uint32_t count,
+                           const Check& check) const {
     const device::shared_words code(temp_.codes);
     const quad x = quad::load(row_, q);
     const uint32_t s = x.symbols(shift);
     const uint32_t e[4] = {code.template of<0, 8>(s), code.template of<8, 8>(s), code.template of<16, 8>(s),
                      code.template of<24, 8>(s)};
-    if (count == 4 && to.put_four(e[0], e[1], e[2], e[3])) return;
+    if (count == 4 && to.put_four(e[0], e[1], e[2], e[3])) return check();
 #pragma unroll 1
     for (uint32_t k = 0; k < count; ++k) {
       const uint32_t entry = code.template of<0, 8>(s >> 8 * k);
       to.put(entry & ~escape_mark, 0);
+      check();
       if ((entry & escape_mark) == 0) continue;
       const word y = static_cast<word>(reinterpret_cast<const bits_t<T>*>(row_)[4 * q + k]) >> shift;
       for (uint32_t left = 8 * width - shift; left != 0;) {  // up to 10 bits at a time
         const uint32_t bits = left < max_length ? left : max_length;
         left -= bits;
         to.put(static_cast<uint32_t>(y >> left) << (32 - bits) | bits, 0);
+        check();
       }
     }
   }
-  __device__ void put_nibbles(device::codes_to_shared& to, uint32_t p, uint32_t i) const {
+  template <class Check>
+  __device__ void put_nibbles(device::codes_to_shared& to, uint32_t p, uint32_t i, const Check& check) const {
     const device::shared_words code(temp_.nibble_codes[p]);
     const uint32_t x = part(p)[i], bytes = part_bytes(p) - 4 * i;
 #pragma unroll 1
-    for (uint32_t k = 0; k < 4 && k < bytes; ++k)
+    for (uint32_t k = 0; k < 4 && k < bytes; ++k) {
       to.put(code.template of<0, 4>(x >> 8 * k), code.template of<4, 4>(x >> 8 * k));
+      check();
+    }
   }
-  // Writes the symbols of stream t. Calls check() after each quad or word.
+  // Writes the symbols of stream t.
   template <class Check>
   __device__ void put_stream(device::codes_to_shared& to, uint32_t t, uint32_t streams, const Check& check) const {
     if (shape_.codes_values())
@@ -341,23 +347,14 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
         const uint32_t shift = shift_of<Exponent>(), whole = shape_.values / 4;
         uint32_t q = t;
 #pragma unroll 1
-        for (; q < whole; q += streams) {
-          put_quad(to, q, shift, 4);
-          check();
-        }
-        if (q == whole && shape_.values % 4 != 0) {
-          put_quad(to, q, shift, shape_.values % 4);
-          check();
-        }
+        for (; q < whole; q += streams) put_quad(to, q, shift, 4, check);
+        if (q == whole && shape_.values % 4 != 0) put_quad(to, q, shift, shape_.values % 4, check);
       });
 #pragma unroll 1
     for (uint32_t p = 0; p < 2; ++p)
       if (p == 0 ? shape_.codes_flags() : shape_.codes_edges())
 #pragma unroll 1
-        for (uint32_t i = t; 4 * i < part_bytes(p); i += streams) {
-          put_nibbles(to, p, i);
-          check();
-        }
+        for (uint32_t i = t; 4 * i < part_bytes(p); i += streams) put_nibbles(to, p, i, check);
   }
 
   // Encodes the streams. Returns the size of the encoded row in bytes.
@@ -370,13 +367,15 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
       return 4 * shape_.find().bits;
     }
     const uint32_t room = chunk_words > front ? (chunk_words - front) / streams : 0;  // words of a stream
-    joins_ = room > most_words_of_quad;
+    joins_ = room != 0;
     uint32_t* const staged = temp_.chunk + front;
     begin_ = 0;
     bits_ = 0;
     if (t < streams) {
-      device::codes_to_shared to(joins_ ? staged + t : staged, 0, joins_ ? streams : 0);
-      put_stream(to, t, streams, [&] { to.stay_before(staged + t + (joins_ ? room - most_words_of_quad : 0) * streams); });
+      uint32_t* const first = joins_ ? staged + t : temp_.spare + t;
+      device::codes_to_shared to(first, 0, joins_ ? streams : 0);
+      uint32_t* const last = first + (joins_ ? (room - 1) * streams : 0);
+      put_stream(to, t, streams, [&] { to.stay_before(last); });  // what does not fit is written again later
       bits_ = to.bits();
       if (joins_) to.finish();
       device::atomic_min(&temp_.least, bits_);
@@ -392,7 +391,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     shape_.head[1] |= least / 2 << 17;
     const uint32_t bits_at = shape_.find().bits, words = bits_at + bit_words_;
     const auto sides_at = static_cast<uint32_t>(reinterpret_cast<const std::byte*>(sides_) - row_);
-    if (temp_.most > 32 * (room - most_words_of_quad) || (shape_.sides != 0 && 4 * bit_words_ > sides_at)) joins_ = false;
+    if (temp_.most >= 32 * room || (shape_.sides != 0 && 4 * bit_words_ > sides_at)) joins_ = false;
     if (!joins_ && words <= chunk_words) {  // once more, to where the bits belong
       uint32_t* const at = temp_.chunk + bits_at;
       device::sync_block();
