@@ -71,6 +71,7 @@ template <class Chain> class host_chain {
     flow_.values[0] = static_cast<uint32_t>(values.size());
     prepare<0>();
     const uint32_t used = finish(out.data());
+    if (used > flow_.bytes(0)) return incompressible;  // huffman has not written it
     uint32_t records[max_stages] = {};
     flow_.list_records(records);
     std::memcpy(out.data() + used, records, Chain::record_bytes);

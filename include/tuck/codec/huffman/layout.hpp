@@ -244,9 +244,10 @@ struct shape {
   }
 };
 
-// Returns whether coding values pays, if the symbols take `bits` bits with their escapes.
+// Returns whether coding values pays, if the symbols take `bits` bits with their escapes. The lengths of the code take
+// 256 bits, and the directory some 1/8 bit a value.
 TUCK_HD constexpr bool pays(uint32_t values, uint32_t bits, uint32_t escape_bits) noexcept {
-  return bits + values / 16 < values * escape_bits;
+  return bits + 256 + values / 8 < values * escape_bits;
 }
 // Returns whether flags or edges of `bytes` bytes are coded, if that takes `bits` bits.
 TUCK_HD constexpr bool nibbles_pay(uint32_t bytes, uint32_t bits) noexcept { return bits + 32 * 2 < 8 * bytes; }

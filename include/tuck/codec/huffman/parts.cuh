@@ -170,7 +170,8 @@ __device__ inline bool edges_to_sides(const uint32_t* flags, const std::byte* ed
                                       uint32_t* sides) {
   const uint32_t lane = device::lane_id(), words = bytes / 4;
   uint32_t used = 0, carry = 0;
-  bool sound = words % 8 == 0 || (flags[words / 8] >> words % 8 * 4) == 0;
+  const uint32_t tail = words % 8 * 4;  // flags in the last word; bytes behind them are padding
+  bool sound = tail == 0 || (flags[words / 8] & low_mask((tail + 7) / 8 * 8)) >> tail == 0;
 #pragma unroll 1
   for (uint32_t first = 0; first < words; first += device::warp_size) {
     const uint32_t i = first + lane;
