@@ -38,10 +38,10 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
   using T = value_t<C>;
   using tile = block_tile<T, Threads>;
   using output = typename Job::template output<Threads>;
-  static constexpr bool is_delta = is_delta_job<Job>,
-                        fetches = detail::decode_policy<block_decoder<C, Threads>>::fetches &&
-                                  std::is_same_v<Job, decode_job<C>>;
-  using decoder = chunk_decoder<C, Threads, output, fetches ? 2 : 1>;
+  static constexpr bool is_delta = is_delta_job<Job>, fetches = std::is_same_v<Job, decode_job<C>>;
+  // Rooms for chunks: with two, the next chunk comes while one is decoded, else only its directory entry.
+  static constexpr int rooms = fetches && detail::decode_policy<block_decoder<C, Threads>>::fetches ? 2 : 1;
+  using decoder = chunk_decoder<C, Threads, output, rooms>;
   using copy = device::block_copy<Threads>;
 
  public:
@@ -169,7 +169,7 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       }
     }
   }
-  // The same, with the next chunk on its way to shared memory.
+  // The same, with the next directory entry on its way, and with two rooms the next chunk.
   template <class Share> __device__ void fetch_and_decode_chunks(const Share& share) {
     decoder block(temp_.chunk);
     const auto load_entry = [&](uint64_t i) {
@@ -179,30 +179,44 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       device::wait_copies();
       if (i < temp_.end_chunk) block.find(temp_.view.get(), i, {temp_.entry}, slot);
     };
+    copy fetched(temp_.of_copy);
+    const auto fetch = [&](uint64_t i, int slot) {
+      if (i >= temp_.end_chunk) return;
+      const const_bytes payload = block.to_fetch(slot);
+      fetched.begin(temp_.chunk.block.room[slot], payload.data(), static_cast<uint32_t>(payload.size()));
+    };
     uint64_t i = temp_.first_chunk + share.index();
     if (threadIdx.x == 0) {
       load_entry(i);
       find(i, 0);
       load_entry(i + share.count());
     }
-    copy fetched(temp_.of_copy);
-    const auto fetch = [&](int slot) {
-      const const_bytes payload = block.to_fetch(slot);
-      fetched.begin(temp_.chunk.block.room[slot], payload.data(), static_cast<uint32_t>(payload.size()));
-    };
-    if (i < temp_.end_chunk) fetch(0);
+    device::sync_block();
+    fetch(i, 0);
     sum_contents(share);
-    for (int slot = 0; i < temp_.end_chunk; i += share.count(), slot ^= 1) {
-      if (threadIdx.x == 0) {
-        find(i + share.count(), slot ^ 1);
-        find_part(i);
-      }
+    for (int slot = 0; i < temp_.end_chunk; i += share.count()) {
+      const uint64_t next = i + share.count();
+      const auto find_next = [&](int to) {
+        if (threadIdx.x == 0) find(next, to);
+      };
+      if (threadIdx.x == 0) find_part(i);
+      if constexpr (rooms == 2) find_next(slot ^ 1);
       fetched.wait();
-      if (threadIdx.x == 0) load_entry(i + 2 * uint64_t{share.count()});
-      if (i + share.count() < temp_.end_chunk) fetch(slot ^ 1);
+      if constexpr (rooms == 2) {
+        if (threadIdx.x == 0) load_entry(next + share.count());
+        fetch(next, slot ^ 1);
+      }
       decode_chunk(i, [&](const auto& output_of) {
         return block.decode_fetched(temp_.codec.get(), temp_.view.get(), i, slot, output_of);
       });
+      if constexpr (rooms == 2) {
+        slot ^= 1;
+      } else {
+        find_next(0);
+        device::sync_block();
+        if (threadIdx.x == 0) load_entry(next + share.count());
+        fetch(next, 0);
+      }
     }
   }
   // Decodes chunk i by decode(output_of). Ends with a barrier.
