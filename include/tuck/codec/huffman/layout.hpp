@@ -7,7 +7,9 @@
 //   integer    y = value, or with `zigzag` 2 value for values from 0 on, and -2 value - 1 for others
 //
 // Symbols. The symbol of a value is y >> shift, at most 63. The rest is the lowest `shift` bits of y. A symbol that has
-// no code, and each 63, is written as the code of 63 (the escape), followed by all 8 w - shift bits of y >> shift.
+// no code, and each 63, is written as the code of 63 (the escape), followed by all 8 w - shift bits of y >> shift. The
+// shift of floats is fixed (float_shift): a symbol has rank, sign and the highest bit of the mantissa; for f64 rank and
+// sign.
 //
 // Side streams. In a chain a chunk also has side streams, in the order of chain/chain.hpp. They form one string of bits
 // of m bytes; each is padded with zeros to a multiple of 4 bytes. A bit is an edge if it differs from the bit before it;
@@ -34,10 +36,9 @@
 // words t, t + S, ... of the flags if they are coded, then those of the edges. Each has its values or bytes in order,
 // of a byte the lower nibble first. S depends on the number of symbols (streams_of).
 //
-// Encoders' choices. The shift of a float leaves a symbol of rank, sign and the highest bit of the mantissa; for f64
-// rank and sign. That of an integer is the least multiple of shift_step for which at most 1/64 of the values have more
-// than shift + 6 bits. `dropped` is as large as it can be. Codes are those of code.hpp; the count of 63 is at least 1.
-// Values are `plain` if coding them does not pay (pays), flags and edges are stored if that is not longer (code and
+// Encoders' choices. The shift of integers is the least multiple of shift_step for which at most 1/64 of the values have
+// more than shift + 6 bits. `dropped` is as large as it can be. Codes are those of code.hpp; the count of 63 is at least
+// 1. Values are `plain` if coding them does not pay (pays), flags and edges are stored if that is not longer (code and
 // table).
 #pragma once
 
@@ -238,7 +239,8 @@ struct shape {
     const uint32_t e = exponent(), bits = 8 * width;
     if (edges() > sides || (e == 0 ? top() != 0 : e + 2 > bits || zigzag() || top() >> e != 0) ||
         (plain() && (shift() != 0 || e != 0 || zigzag() || dropped() != 0)) || shift() >= bits ||
-        (e != 0 && shift() != float_shift(width, e)) || shift() % shift_step(width) != 0 || dropped() > shift() / 8)
+        (e != 0 && (shift() != float_shift(width, e) || shift() + e > bits)) || shift() % shift_step(width) != 0 ||
+        dropped() > shift() / 8)
       return false;
     return streams() != 0 || (least() == 0 && more() == 0);
   }
