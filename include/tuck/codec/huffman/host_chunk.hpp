@@ -80,7 +80,7 @@ template <element T> class host_chunk {
     round_lengths<symbols, max_length>(counts, length_);
     uint32_t bits = escapes * shape_.escape_bits();
     for (uint32_t s = 0; s < symbols; ++s) bits += counts[s] * length_[s];
-    if (!pays(n, bits, shape_.escape_bits())) shape_.head[0] = 1u << 14;
+    if (!pays(n, bits, shape_.saved_bits())) shape_.head[0] = 1u << 14;
   }
   static constexpr word low_word() noexcept { return ~word{0} >> (8 * sizeof(word) - 8 * width); }
   static constexpr uint32_t round_up(uint32_t shift) noexcept {

@@ -244,7 +244,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
       for (uint32_t s = device::lane_id(); s < symbols; s += device::warp_size)
         if (temp_.codes[s] == 0 || s == escape) temp_.codes[s] = of_escape;
       if (device::lane_id() == 0 &&
-          !pays(shape_.values, bits + escapes * shape_.escape_bits(), shape_.escape_bits()))
+          !pays(shape_.values, bits + escapes * shape_.escape_bits(), shape_.saved_bits()))
         device::atomic_or(&temp_.coded, 4u);
     }
     if (shape_.sides == 0) return;

@@ -199,6 +199,8 @@ struct shape {
   TUCK_HD constexpr bool codes_values() const noexcept { return !plain() && values != 0; }
   TUCK_HD constexpr uint32_t flag_bytes() const noexcept { return (sides + 7) / 8; }
   TUCK_HD constexpr uint32_t escape_bits() const noexcept { return 8 * width - shift(); }
+  // Returns the bits of a value that are not among the rests.
+  TUCK_HD constexpr uint32_t saved_bits() const noexcept { return escape_bits() + 8 * dropped(); }
   // Returns the largest y >> shift that a value can have.
   TUCK_HD constexpr uint64_t largest() const noexcept {
     const uint64_t all = ~uint64_t{0} >> (64 - escape_bits());
@@ -247,9 +249,9 @@ struct shape {
 };
 
 // Returns whether coding values pays, if the symbols take `bits` bits with their escapes. The lengths of the code take
-// 256 bits, and the directory some 1/8 bit a value.
-TUCK_HD constexpr bool pays(uint32_t values, uint32_t bits, uint32_t escape_bits) noexcept {
-  return bits + 256 + values / 8 < values * escape_bits;
+// 256 bits, and the directory some 1/8 bit a value. `saved` are the bits of each value that are not among the rests.
+TUCK_HD constexpr bool pays(uint32_t values, uint32_t bits, uint32_t saved) noexcept {
+  return bits + 256 + values / 8 < values * saved;
 }
 // Returns whether flags or edges of `bytes` bytes are coded, if that takes `bits` bits.
 TUCK_HD constexpr bool nibbles_pay(uint32_t bytes, uint32_t bits) noexcept { return bits + 32 * 2 < 8 * bytes; }
