@@ -1,6 +1,6 @@
-"""Chunks of huffman, alone and at the end of a chain: codec/huffman/layout.hpp has their format, code.hpp the codes.
+"""Chunks of huffman, alone and at the end of a chain: the section huffman of docs/format.md describes them.
 
-Encoders choose codes by rules; here any code that a table can have is decoded, as decoders do.
+Encoders choose codes by rules. Here each code that a table can have is decoded, as decoders do.
 """
 
 from __future__ import annotations
@@ -9,17 +9,34 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import lossless
-from bits import GROUP, ceil_div, fields, flags, little, pack, require, round_up, unpack
+from bits import Dtype, ceil_div, fields, flags, little, pack, require, round_up, unpack, unzigzag
 
-MAX_LENGTH = 10  # bits of the longest code
-SLOTS = 1 << MAX_LENGTH
-ONLY_SYMBOL = 15  # instead of a length
-FLAGS, EDGES, HEADS, UPPER = range(4)  # parts; behind them are the other planes
-MOST_CODED = 8  # later parts are always stored
-STREAMS = ((0, 0), (768, 8), (2048, 16), (4096, 32), (8192, 64))  # up to so many symbols: so many streams
+SYMBOLS, ESCAPE, MAX_LENGTH = 64, 63, 10  # of the values
+NIBBLES, NIBBLE_LENGTH = 16, 7  # of flags and edges
+STREAMS = ((0, 0), (511, 8), (1023, 16), (2047, 32), (4095, 64))  # up to so many symbols: so many streams
 MOST_STREAMS = 128
 
 Table = list[tuple[int, int]]  # symbol and length of the code that the next bits begin with
+
+
+class Mapping(NamedTuple):
+    """How values become numbers."""
+
+    width: int  # bytes
+    exponent: int  # bits; 0 for integers
+    zigzag: bool
+
+    def value(self, number: int, top: int) -> int:
+        if not self.exponent:
+            return unzigzag(number) % 2 ** (8 * self.width) if self.zigzag else number
+        mantissa = 8 * self.width - self.exponent - 1  # bits
+        upper, sign = number >> mantissa + 1, number >> mantissa & 1
+        return (sign << self.exponent | top - upper) << mantissa | number % 2**mantissa
+
+
+def mapping_of(dtype: Dtype) -> Mapping:
+    exponent = 8 * dtype.width - 1 - dtype.mantissa if dtype.mantissa else 0
+    return Mapping(dtype.width, exponent, dtype.name.startswith("i"))
 
 
 class Input:
@@ -29,123 +46,129 @@ class Input:
         require(len(data) % 4 == 0, f"huffman: {len(data)} bytes are no words")
         self.left = data
 
-    def take(self, size: int) -> bytes:
-        require(0 <= size <= len(self.left), "huffman: the chunk is cut short")
+    def take(self, bits: int) -> bytes:
+        """The words that have so many bits."""
+        size = 4 * ceil_div(bits, 32)
+        require(size <= len(self.left), "huffman: the chunk is cut short")
         taken, self.left = self.left[:size], self.left[size:]
         return taken
 
-    def word(self) -> int:
-        return little(self.take(4))
 
-
-class Shape(NamedTuple):
+class Head(NamedTuple):
     """What the first two words say."""
 
-    sizes: list[int]  # bytes of each part
-    coded: list[int]  # parts; the others are stored
-    shortest: int  # bits that each stream has at least
-    has_heads: bool
-    narrow: bool
-    wide: bool
-    rotated: bool
-    dropped: int  # upper planes that are 0
-
-    def symbols(self, part: int) -> int:
-        return self.sizes[part] * (2 if part < UPPER else 1)
-
-    def streams(self) -> int:
-        symbols = sum(self.symbols(part) for part in self.coded)
-        return next((streams for most, streams in STREAMS if symbols <= most), MOST_STREAMS)
-
-    def is_narrow(self, part: int) -> bool:
-        return self.narrow and part == len(self.sizes) - 1
-
-    def stored_bytes(self, part: int) -> int:
-        if not self.is_narrow(part):
-            return round_up(self.sizes[part], 4)
-        groups, rest = divmod(self.sizes[part], GROUP)
-        return 4 * (7 * groups + min(7, ceil_div(rest, 4)))
+    shift: int
+    dropped: int
+    exponent: int
+    zigzag: bool
+    plain: bool
+    codes_flags: bool
+    codes_edges: bool
+    more_bits: int
+    top: int
+    edges: int  # bytes
+    least: int  # bits of the shortest stream, or fewer
 
 
-def read_shape(chunk: Input, count: int, sides: int, width: int) -> Shape:
-    header, second = chunk.word(), chunk.word()
-    coded, heads, edges = header & 0xFF, header >> 16, second >> 15
-    has_heads, narrow, wide, rotated = flags(header >> 8 & 15, 4)
-    dropped = header >> 12 & 7
-    require(dropped < width and not (rotated and dropped), f"huffman: {dropped} planes dropped of {width}")
-    planes = width - dropped
-    require(header & 0x8000 == 0 and coded >> UPPER + planes == 0, "huffman: unknown flags or parts")
-    require(edges <= sides, f"huffman: {edges} bytes of edges in sides of {sides}")
-    require(width > 1 or not rotated, "huffman: values of one byte are never rotated")
-    require(rotated or not narrow, "huffman: only rotated values are narrow")
-    fits = width > 1 and 0 < 8 * heads <= 5 * count if has_heads else heads == 0
-    require(fits, f"huffman: {heads} heads of {count} values")
-    upper = [ceil_div(count, 8), heads] if has_heads else [0, count]
-    sizes = [ceil_div(sides, 8), edges, *upper] + [count] * (planes - 1)
-    parts = [part for part in range(MOST_CODED) if coded >> part & 1]
-    shape = Shape(sizes, parts, 2 * (second & 0x7FFF), has_heads, narrow, wide, rotated, dropped)
-    require(shape.streams() or not (wide or shape.shortest), "huffman: no streams to be wide or of any bits")
-    return shape
+def shift_step(width: int) -> int:
+    return max(1, width // 2)
 
 
-def read_table(chunk: Input, part: int) -> Table:
-    groups = 3 if part < UPPER else chunk.word()
-    lengths = []
-    for there in flags(groups, 32):
-        lengths += fields(chunk.word(), 0, 4, 8) if there else [0] * 8
+def read_head(chunk: Input, count: int, sides: int, how: Mapping) -> Head:
+    first, second = unpack(chunk.take(64), 4)
+    head = Head(first & 63, first >> 6 & 7, first >> 9 & 15, *flags(first >> 13 & 15, 4), first >> 17 & 15, first >> 21,
+                second & 0x1FFFF, second >> 17 << 1)  # fmt: skip
+    bits, step = 8 * how.width, shift_step(how.width)
+    require(head.edges <= sides, f"huffman: {head.edges} bytes of edges in side streams of {sides}")
+    if head.plain:
+        require(not (head.shift or head.dropped or head.exponent or head.zigzag or head.top), "huffman: plain numbers")
+    else:
+        require((head.exponent, head.zigzag) == how[1:], "huffman: numbers of another type")
+        require(head.dropped <= head.shift // 8, f"huffman: {head.dropped} bytes dropped of {head.shift} bits")
+        require(head.top >> how.exponent == 0, f"huffman: an exponent of {head.top}")
+        fits = head.shift < bits and head.shift % step == 0
+        fits = fits and (not how.exponent or head.shift == round_up(bits - how.exponent - 2, step))
+        require(fits, f"huffman: a shift of {head.shift}")
+    return head
+
+
+def read_table(chunk: Input, symbols: int, most: int) -> Table:
+    lengths = fields(little(chunk.take(4 * symbols)), 0, 4, symbols)
     codes = sorted((length, symbol) for symbol, length in enumerate(lengths) if length)
-    require(len(codes) > 0, "huffman: a table without codes")
-    if len(codes) == 1 and codes[0][0] == ONLY_SYMBOL:
-        return [(codes[0][1], 0)] * SLOTS
-    require(codes[-1][0] <= MAX_LENGTH, f"huffman: a code of more than {MAX_LENGTH} bits")
-    table = [(symbol, length) for length, symbol in codes for _ in range(SLOTS >> length)]
-    require(len(table) == SLOTS, "huffman: codes that do not fill their space")
+    require(max(lengths) <= most, f"huffman: a code of more than {most} bits")
+    table = [(symbol, length) for length, symbol in codes for _ in range(2**most >> length)]
+    require(len(table) == 2**most, "huffman: codes that do not fill their space")
     return table
 
 
-def read_coded(chunk: Input, shape: Shape, stored: int) -> dict[int, bytes]:
-    """The coded parts, of a chunk in which `stored` bytes stand behind the streams."""
-    tables = {part: read_table(chunk, part) for part in shape.coded}
-    streams, width = shape.streams(), 2 if shape.wide else 1
-    more = unpack(chunk.take(width * streams), width)
-    words = unpack(chunk.take(len(chunk.left) - stored), 4)
-    bits = "".join(f"{word:032b}" for word in words)
-    begins = [0, *accumulate(shape.shortest + bits_more for bits_more in more)]
-    require(ceil_div(begins[-1], 32) == len(words), f"huffman: {len(words)} words for {begins[-1]} bits")
-    at, parts = begins[:-1], {}
-    for part, table in tables.items():
-        symbols = []
-        for i in range(shape.symbols(part)):
-            stream = i // (8 if part < UPPER else 4) % streams
-            next_bits = bits[at[stream] : at[stream] + MAX_LENGTH]
-            symbol, length = table[int(next_bits.ljust(MAX_LENGTH, "0"), 2)]
-            at[stream] += length
-            symbols.append(symbol)
-        if part < UPPER:
-            symbols = [low | high << 4 for low, high in zip(symbols[::2], symbols[1::2])]
-        parts[part] = bytes(symbols)
-    require(at == begins[1:], "huffman: a stream of another number of bits")
-    return parts
+class Bits:
+    """The bits of all streams."""
+
+    def __init__(self, words: bytes) -> None:
+        self.string, self.at = "".join(f"{word:032b}" for word in unpack(words, 4)), 0
+
+    def peek(self, count: int) -> int:
+        return int(self.string[self.at : self.at + count].ljust(count, "0"), 2)
+
+    def take(self, count: int) -> int:
+        bits = self.peek(count)
+        self.at += count
+        return bits
+
+    def symbol(self, table: Table, most: int) -> int:
+        symbol, length = table[self.peek(most)]
+        self.at += length
+        return symbol
 
 
-def widen(data: bytes, count: int) -> bytes:
-    """A plane of bytes whose lowest bit is 0, from the other seven bits of each."""
-    words, plane = unpack(data, 4), []
-    for first in range(0, len(words), 7):
-        group = words[first : first + 7]
-        quads = [word % 2**28 for word in group] + [sum(word >> 28 << 4 * i for i, word in enumerate(group))]
-        for quad in quads:
-            plane += fields(quad, 0, 7, 4)
-    return bytes(seven << 1 for seven in plane[:count])
+def items_of_stream(t: int, streams: int, count: int) -> list[int]:
+    """Those of each four that stream t has."""
+    return [i for first in range(4 * t, count, 4 * streams) for i in range(first, min(first + 4, count))]
 
 
-def read_parts(chunk: Input, shape: Shape) -> list[bytes]:
-    stored = [part for part in range(len(shape.sizes)) if part not in shape.coded]
-    parts = read_coded(chunk, shape, sum(shape.stored_bytes(part) for part in stored))
-    for part in stored:
-        data, size = chunk.take(shape.stored_bytes(part)), shape.sizes[part]
-        parts[part] = widen(data, size) if shape.is_narrow(part) else data[:size]
-    return [parts[part] for part in range(len(shape.sizes))]
+def read_symbols(chunk: Input, head: Head, count: int, sizes: list[int], how: Mapping) -> tuple[list[int], list[bytes]]:
+    """The upper bits of all numbers, and the coded ones of the parts flags and edges."""
+    upper_bits = 8 * how.width - head.shift
+    largest = 2**upper_bits - 1
+    if how.exponent:
+        largest = (head.top + 1 << 8 * how.width - how.exponent - head.shift) - 1
+    values = 0 if head.plain else count
+    table = read_table(chunk, SYMBOLS, MAX_LENGTH) if values else []
+    require(all(symbol <= largest or symbol == ESCAPE for symbol, _ in table), "huffman: a symbol that no value has")
+    coded = [head.codes_flags, head.codes_edges]
+    tables = [read_table(chunk, NIBBLES, NIBBLE_LENGTH) if one else [] for one in coded]
+    sizes = [size if one else 0 for size, one in zip(sizes, coded)]
+    symbols = values + 2 * sum(sizes)
+    streams = next((streams for most, streams in STREAMS if symbols <= most), MOST_STREAMS)
+    require(streams or not (head.least or head.more_bits), "huffman: no streams to be of any bits")
+    more = fields(little(chunk.take(streams * head.more_bits)), 0, head.more_bits, streams)
+    ends = list(accumulate(head.least + bits for bits in more))
+    used = chunk.take(ends[-1] if ends else 0)
+    require(not chunk.left, f"huffman: {len(chunk.left)} bytes behind the streams")
+    bits, upper, parts = Bits(used), [0] * values, [bytearray(size) for size in sizes]
+    for t, end in enumerate(ends):
+        for i in items_of_stream(t, streams, values):
+            symbol = bits.symbol(table, MAX_LENGTH)
+            upper[i] = bits.take(upper_bits) if symbol == ESCAPE else symbol
+        for nibbles, part in zip(tables, parts):
+            for i in items_of_stream(t, streams, len(part)):
+                part[i] = bits.symbol(nibbles, NIBBLE_LENGTH)
+                part[i] |= bits.symbol(nibbles, NIBBLE_LENGTH) << 4
+        require(bits.at == end, "huffman: a stream of another number of bits")
+    require(all(x <= largest for x in upper), "huffman: a number that no value has")
+    return upper, [bytes(part) for part in parts]
+
+
+def read_rests(chunk: Input, head: Head, count: int) -> list[int]:
+    """The numbers without their upper bits."""
+    rests, at = [0] * count, 8 * head.dropped
+    partial = [bits for bits in (4, 2, 1) if head.shift & bits]
+    for bits in [8] * (head.shift // 8 - head.dropped) + partial:
+        plane = chunk.take(bits * count)
+        fields_of = [byte >> low & 2**bits - 1 for byte in plane for low in range(0, 8, bits)]
+        rests = [rest | field << at for rest, field in zip(rests, fields_of)]
+        at += bits
+    return rests
 
 
 def join_sides(flag_bytes: bytes, edges: bytes, size: int) -> bytes:
@@ -157,32 +180,27 @@ def join_sides(flag_bytes: bytes, edges: bytes, size: int) -> bytes:
     return (string % 2 ** (8 * size)).to_bytes(size, "little")
 
 
-def join_values(heads: bytes, planes: list[bytes], count: int, shape: Shape) -> bytes:
-    if shape.has_heads:
-        require(heads[0] & 1 == 1, "huffman: the first value is no head")
-        planes = [lossless.spread(little(heads), planes[0], count, 1, runs=True)] + planes[1:]
-    planes = [bytes(count)] * shape.dropped + planes
-    width, values = len(planes), bytearray(len(planes) * count)
-    for place, plane in enumerate(reversed(planes)):
-        values[place::width] = plane
-    if shape.rotated:
-        values[:] = pack([x >> 1 | (x & 1) << 8 * width - 1 for x in unpack(values, width)], width)
-    return bytes(values)
-
-
-def decode_row(data: bytes, sizes: list[int], width: int) -> bytes:
-    """Restores sections of these sizes, one behind the other: values of `width` bytes, then sides."""
-    count, padded = sizes[0] // width, [round_up(size, 4) for size in sizes[1:]]
+def decode_row(data: bytes, sizes: list[int], how: Mapping) -> bytes:
+    """Restores sections of these sizes, one behind the other: values, then side streams."""
+    count, padded = sizes[0] // how.width, [round_up(size, 4) for size in sizes[1:]]
     chunk = Input(data)
-    shape = read_shape(chunk, count, sum(padded), width)
-    flag_bytes, edges, heads, *planes = read_parts(chunk, shape)
-    row, sides = join_values(heads, planes, count, shape), join_sides(flag_bytes, edges, sum(padded))
+    head = read_head(chunk, count, sum(padded), how)
+    values = chunk.take(8 * sizes[0])[: sizes[0]] if head.plain else b""
+    rests = [] if head.plain else read_rests(chunk, head, count)
+    part_sizes, coded = [ceil_div(sum(padded), 8), head.edges], [head.codes_flags, head.codes_edges]
+    stored = [b"" if one else chunk.take(8 * size)[:size] for size, one in zip(part_sizes, coded)]
+    upper, parts = read_symbols(chunk, head, count, part_sizes, how)
+    flag_bytes, edges = (part if one else kept for part, kept, one in zip(parts, stored, coded))
+    if not head.plain:
+        numbers = (high << head.shift | rest for high, rest in zip(upper, rests))
+        values = pack([how.value(number, head.top) for number in numbers], how.width)
+    sides = join_sides(flag_bytes, edges, sum(padded))
     for size, room in zip(sizes[1:], padded):
-        row += sides[:size]
+        values += sides[:size]
         sides = sides[room:]
-    return row
+    return values
 
 
-def decode_chunk(data: bytes, count: int, width: int) -> bytes:
-    require(len(data) < count * width, "huffman: a chunk that is no smaller than its values")
-    return decode_row(data, [count * width], width)
+def decode_chunk(data: bytes, count: int, dtype: Dtype) -> bytes:
+    require(len(data) < count * dtype.width, "huffman: a chunk that is no smaller than its values")
+    return decode_row(data, [count * dtype.width], mapping_of(dtype))
