@@ -111,9 +111,7 @@ def decode_chain(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> 
     steps, left = chain_steps(before, unpack(data[records_at:], 4), count, width)
     body, sides = data[:records_at], [step.side for step in reversed(steps) if step.stage.id in SPLITTERS]
     if last.id == HUFFMAN:
-        typed = all(stage.id not in (DELTA, QUANTIZE_CODES) for stage in before)
-        how = huffman.mapping_of(dtype) if typed else huffman.Mapping(width, 0, False)
-        row = huffman.decode_row(body, [left * width, *sides], how)
+        row = huffman.decode_row(body, [left * width, *sides], width)
         values, row = row[: left * width], row[left * width :]
     else:
         used = len(body) - sum(sides)
@@ -150,7 +148,7 @@ def decode_chunk(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> 
     if stages[0].id == DEFLATE:
         return deflate.decode_chunk(data, count * dtype.width, dtype.width)
     if stages[0].id == HUFFMAN:
-        return huffman.decode_chunk(data, count, dtype)
+        return huffman.decode_chunk(data, count, dtype.width)
     if stages[0].id == EXPONENTS:
         return lossless.exponents(data, count, dtype.width)
     if stages[0].id == GAPS:

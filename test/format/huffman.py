@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import lossless
-from bits import Dtype, ceil_div, fields, flags, little, pack, require, round_up, unpack, unzigzag
+from bits import ceil_div, fields, flags, little, pack, require, round_up, unpack, unzigzag
 
 SYMBOLS, ESCAPE, MAX_LENGTH = 64, 63, 10  # of the values
 NIBBLES, NIBBLE_LENGTH = 16, 7  # of flags and edges
@@ -17,26 +17,6 @@ STREAMS = ((0, 0), (511, 8), (1023, 16), (2047, 32), (4095, 64))  # up to so man
 MOST_STREAMS = 128
 
 Table = list[tuple[int, int]]  # symbol and length of the code that the next bits begin with
-
-
-class Mapping(NamedTuple):
-    """How values become numbers."""
-
-    width: int  # bytes
-    exponent: int  # bits; 0 for integers
-    zigzag: bool
-
-    def value(self, number: int, top: int) -> int:
-        if not self.exponent:
-            return unzigzag(number) % 2 ** (8 * self.width) if self.zigzag else number
-        mantissa = 8 * self.width - self.exponent - 1  # bits
-        upper, sign = number >> mantissa + 1, number >> mantissa & 1
-        return (sign << self.exponent | top - upper) << mantissa | number % 2**mantissa
-
-
-def mapping_of(dtype: Dtype) -> Mapping:
-    exponent = 8 * dtype.width - 1 - dtype.mantissa if dtype.mantissa else 0
-    return Mapping(dtype.width, exponent, dtype.name.startswith("i"))
 
 
 class Input:
@@ -58,8 +38,8 @@ class Head(NamedTuple):
     """What the first two words say."""
 
     shift: int
-    dropped: int
-    exponent: int
+    dropped: int  # bytes
+    exponent: int  # bits; 0 for integers
     zigzag: bool
     plain: bool
     codes_flags: bool
@@ -69,26 +49,35 @@ class Head(NamedTuple):
     edges: int  # bytes
     least: int  # bits of the shortest stream, or fewer
 
+    def largest(self, width: int) -> int:
+        """The largest symbol that a number can have, if there were more than 64."""
+        if not self.exponent:
+            return 2 ** (8 * width - self.shift) - 1
+        return (self.top + 1 << 8 * width - self.exponent - self.shift) - 1
 
-def shift_step(width: int) -> int:
-    return max(1, width // 2)
+    def value(self, number: int, width: int) -> int:
+        if not self.exponent:
+            return unzigzag(number) % 2 ** (8 * width) if self.zigzag else number
+        mantissa = 8 * width - self.exponent - 1  # bits
+        rank, sign = number >> mantissa + 1, number >> mantissa & 1
+        return (sign << self.exponent | self.top - rank) << mantissa | number % 2**mantissa
 
 
-def read_head(chunk: Input, count: int, sides: int, how: Mapping) -> Head:
+def read_head(chunk: Input, sides: int, width: int) -> Head:
     first, second = unpack(chunk.take(64), 4)
     head = Head(first & 63, first >> 6 & 7, first >> 9 & 15, *flags(first >> 13 & 15, 4), first >> 17 & 15, first >> 21,
                 second & 0x1FFFF, second >> 17 << 1)  # fmt: skip
-    bits, step = 8 * how.width, shift_step(how.width)
+    bits, step = 8 * width, max(1, width // 2)
+    is_mapped = head.shift or head.dropped or head.exponent or head.zigzag
+    require(not (head.plain and is_mapped), "huffman: plain values that are mapped")
+    require(head.top >> head.exponent == 0, f"huffman: an exponent of {head.top}")
+    require(head.dropped <= head.shift // 8, f"huffman: {head.dropped} bytes dropped of {head.shift} bits")
+    require(head.shift < bits and head.shift % step == 0, f"huffman: a shift of {head.shift}")
+    if head.exponent:
+        fits = not head.zigzag and head.exponent + max(2, head.shift) <= bits
+        fits = fits and head.shift == round_up(bits - head.exponent - 2, step)
+        require(fits, f"huffman: an exponent of {head.exponent} bits, a shift of {head.shift}")
     require(head.edges <= sides, f"huffman: {head.edges} bytes of edges in side streams of {sides}")
-    if head.plain:
-        require(not (head.shift or head.dropped or head.exponent or head.zigzag or head.top), "huffman: plain numbers")
-    else:
-        require((head.exponent, head.zigzag) == how[1:], "huffman: numbers of another type")
-        require(head.dropped <= head.shift // 8, f"huffman: {head.dropped} bytes dropped of {head.shift} bits")
-        require(head.top >> how.exponent == 0, f"huffman: an exponent of {head.top}")
-        fits = head.shift < bits and head.shift % step == 0
-        fits = fits and (not how.exponent or head.shift == round_up(bits - how.exponent - 2, step))
-        require(fits, f"huffman: a shift of {head.shift}")
     return head
 
 
@@ -126,12 +115,9 @@ def items_of_stream(t: int, streams: int, count: int) -> list[int]:
     return [i for first in range(4 * t, count, 4 * streams) for i in range(first, min(first + 4, count))]
 
 
-def read_symbols(chunk: Input, head: Head, count: int, sizes: list[int], how: Mapping) -> tuple[list[int], list[bytes]]:
+def read_symbols(chunk: Input, head: Head, count: int, sizes: list[int], width: int) -> tuple[list[int], list[bytes]]:
     """The upper bits of all numbers, and the coded ones of the parts flags and edges."""
-    upper_bits = 8 * how.width - head.shift
-    largest = 2**upper_bits - 1
-    if how.exponent:
-        largest = (head.top + 1 << 8 * how.width - how.exponent - head.shift) - 1
+    upper_bits, largest = 8 * width - head.shift, head.largest(width)
     values = 0 if head.plain else count
     table = read_table(chunk, SYMBOLS, MAX_LENGTH) if values else []
     require(all(symbol <= largest or symbol == ESCAPE for symbol, _ in table), "huffman: a symbol that no value has")
@@ -180,20 +166,20 @@ def join_sides(flag_bytes: bytes, edges: bytes, size: int) -> bytes:
     return (string % 2 ** (8 * size)).to_bytes(size, "little")
 
 
-def decode_row(data: bytes, sizes: list[int], how: Mapping) -> bytes:
-    """Restores sections of these sizes, one behind the other: values, then side streams."""
-    count, padded = sizes[0] // how.width, [round_up(size, 4) for size in sizes[1:]]
+def decode_row(data: bytes, sizes: list[int], width: int) -> bytes:
+    """Restores sections of these sizes, one behind the other: values of `width` bytes, then side streams."""
+    count, padded = sizes[0] // width, [round_up(size, 4) for size in sizes[1:]]
     chunk = Input(data)
-    head = read_head(chunk, count, sum(padded), how)
+    head = read_head(chunk, sum(padded), width)
     values = chunk.take(8 * sizes[0])[: sizes[0]] if head.plain else b""
     rests = [] if head.plain else read_rests(chunk, head, count)
     part_sizes, coded = [ceil_div(sum(padded), 8), head.edges], [head.codes_flags, head.codes_edges]
     stored = [b"" if one else chunk.take(8 * size)[:size] for size, one in zip(part_sizes, coded)]
-    upper, parts = read_symbols(chunk, head, count, part_sizes, how)
+    upper, parts = read_symbols(chunk, head, count, part_sizes, width)
     flag_bytes, edges = (part if one else kept for part, kept, one in zip(parts, stored, coded))
     if not head.plain:
         numbers = (high << head.shift | rest for high, rest in zip(upper, rests))
-        values = pack([how.value(number, head.top) for number in numbers], how.width)
+        values = pack([head.value(number, width) for number in numbers], width)
     sides = join_sides(flag_bytes, edges, sum(padded))
     for size, room in zip(sizes[1:], padded):
         values += sides[:size]
@@ -201,6 +187,6 @@ def decode_row(data: bytes, sizes: list[int], how: Mapping) -> bytes:
     return values
 
 
-def decode_chunk(data: bytes, count: int, dtype: Dtype) -> bytes:
-    require(len(data) < count * dtype.width, "huffman: a chunk that is no smaller than its values")
-    return decode_row(data, [count * dtype.width], mapping_of(dtype))
+def decode_chunk(data: bytes, count: int, width: int) -> bytes:
+    require(len(data) < count * width, "huffman: a chunk that is no smaller than its values")
+    return decode_row(data, [count * width], width)
