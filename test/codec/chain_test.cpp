@@ -67,6 +67,24 @@ TEST(chain, keeps_the_values_where_the_last_stage_makes_them_no_smaller) {
   expect_restored(codec{}, values, encoded);
 }
 
+// Chunks that do not shrink are given up, and leave what is behind their memory alone.
+template <codec C> void expect_room_kept() {
+  for (uint32_t count = 1; count <= 100; ++count) {
+    const auto values = noise<value_t<C>>(count);
+    const uint32_t room = C{}.max_chunk_bytes(count);
+    byte_vector encoded(room + 100'000, std::byte{0xee});
+    const uint32_t used = C{}.encode_chunk(values, {encoded.data(), room});
+    EXPECT_LE(used, room);
+    EXPECT_TRUE(std::all_of(encoded.begin() + room, encoded.end(), [](std::byte b) { return b == std::byte{0xee}; }));
+    if (used != incompressible) expect_restored(C{}, values, {encoded.data(), used});
+  }
+}
+TEST(chain, small_chunks_keep_to_their_room) {
+  expect_room_kept<chain<delta<uint8_t>, huffman<uint8_t>>>();
+  expect_room_kept<zvc_huffman<uint8_t>>();
+  expect_room_kept<zvc_rle_huffman<double>>();
+}
+
 TEST(chain, two_splitters_pile_up_their_sides) {
   using codec = chain<rle<uint16_t>, zvc<uint16_t>, huffman<uint16_t>>;
   std::vector<uint16_t> values(3000);
@@ -116,7 +134,8 @@ TEST(chain, nothing_keeps_more_values_than_there_are) {
     sections.add(static_cast<uint32_t>(row.size()));
     sections.add(0);
     byte_vector forged(huffman_format::max_bytes(sections.total(), 0) + 4);
-    const uint32_t used = huffman_format::host_chunk<uint32_t>(sections).encode(row.data(), forged.data());
+    const uint32_t used =
+        huffman_format::host_chunk<uint32_t>(sections).encode(row.data(), {}, forged.data(), sections.total());
     store_unaligned(forged.data() + used, split_record::make(count, 0).word);
     forged.resize(used + 4);
     std::vector<float> restored(4096);

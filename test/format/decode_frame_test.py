@@ -33,6 +33,7 @@ from bits import ceil_div, pack, round_up, unpack  # noqa: E402
 
 DATA = Path(__file__).parents[2] / "examples" / "data"
 GOLDEN = Path(__file__).with_name("golden")
+PAGE = Path(__file__).parents[2] / "docs" / "format.md"
 TYPES = {dtype.name: dtype for dtype in decode_frame.DTYPES.values()}
 CHUNK = 256
 SIZES = (0, 1, 31, 32, 33, CHUNK - 1, CHUNK, CHUNK + 1)
@@ -385,12 +386,14 @@ class Golden(unittest.TestCase):
             decode_frame.decode(bytes(frame), base)
 
 
-def handmade(dtype, codec, chunk_values, count, chunks, alignment=5, mode=0, bound=0):
-    """A frame of a codec of one stage. Chunks are (kind, payload), or the index of one to share it with."""
+def handmade(dtype, codec, chunk_values, count, chunks, alignment=5, mode=0, bound=0, stages=()):
+    """A frame of a codec of one stage and more `stages`. Chunks are (kind, payload), or the index of one to share it
+    with."""
     header = Header(bytes(128))
     header.magic, header.version, header.alignment, header.chunk_values = b"TUCK", 1, alignment, chunk_values
     header.type = next(number for number, known in decode_frame.DTYPES.items() if known == dtype)
-    header.values, header.stages = count, struct.pack("<HBBIQ48x", codec, 1, mode, 0, bound)
+    header.values, header.stages = count, struct.pack("<HBBIQ", codec, 1, mode, 0, bound)
+    header.stages = (header.stages + b"".join(struct.pack("<HB13x", stage, 1) for stage in stages)).ljust(64, b"\0")
     frame = bytearray(round_up(header.contents_end, 1 << alignment))
     entries = {}
     for i, chunk in reversed(list(enumerate(chunks))):  # encoders write them the other way round
@@ -404,6 +407,17 @@ def handmade(dtype, codec, chunk_values, count, chunks, alignment=5, mode=0, bou
     header.bytes = len(frame)
     header.put(frame)
     return bytes(frame)
+
+
+def chunk_of_page(text):
+    """The bytes of the example that docs/format.md has behind this text."""
+    page = PAGE.read_text()
+    lines = page[page.index(text) :].split("```")[1].strip().splitlines()
+    chunk = b""
+    for line in lines:
+        zeros = re.match(r"(\d+) bytes of 0", line)
+        chunk += bytes(int(zeros[1])) if zeros else bytes.fromhex(re.match(r"([0-9a-f]{2} ?)+", line)[0])
+    return chunk
 
 
 class Handmade(FrameTest):
@@ -425,6 +439,24 @@ class Handmade(FrameTest):
             self.assertEqual(npy[-6 * 128 :], values + raw + b"xy" * 64 + raw + bytes(128) + values)
         for alignment in (3, 13):
             self.assertIsNone(self.assert_same(handmade(u16, decode_frame.ZVC, 64, 6 * 64, chunks, alignment)))
+
+    def test_chunks_of_the_page(self):
+        f32, u16 = TYPES["f32"], TYPES["u16"]
+        ones = [1, -2, 1.5, 1.25] + [1] * 27 + [0]
+        for text, dtype, codec, values in (
+            ("32 f32 values", f32, (decode_frame.HUFFMAN,), [bits_of(x, f32) for x in ones]),
+            ("64 u16 values, the first", u16, (decode_frame.ZVC, decode_frame.HUFFMAN),
+             [0, 0x1234, 0, 0, 0x5678] + [0] * 26 + [0x9ABC] + [0] * 32),
+            ("64 u16 values, 40 times", u16, (decode_frame.RLE,), [5] * 40 + [9] * 24),
+        ):  # fmt: skip
+            with self.subTest(text):
+                chunk, data = chunk_of_page(text), pack(values, dtype.width)
+                count, stages = len(values), codec[1:]
+                npy = self.assert_same(handmade(dtype, codec[0], count, count, [(0, chunk)], stages=stages))
+                self.assertEqual(npy and npy[-len(data) :], data)
+                frame, _ = self.encode("+".join({1: "zvc", 2: "rle", 10: "huffman"}[i] for i in codec), dtype, values)
+                start, size = payloads_of(frame)[0]
+                self.assertEqual(frame[start : start + size].hex(" ", 4), chunk.hex(" ", 4))
 
     def test_padding_of_rle(self):
         before, kept = b"\0\0\0\0" b"\1\0\0\0" b"\3" b"\1\1", b"abcd"  # kind, L2, L1, L0
