@@ -294,7 +294,7 @@ TEST(huffman, drops_bytes_that_are_zero) {
   }
 }
 
-// The table has 256 bits, so 40 values of 8 bits are plain: 62 + 256 + 2 = 320.
+// The lengths have 256 bits. The codes of 40 values have 62, which does not make 320 bits smaller.
 TEST(huffman, codes_values_where_that_pays) {
   for (uint32_t n = 1; n < 60; ++n) {
     std::vector<uint8_t> values(n);
