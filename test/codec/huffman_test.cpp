@@ -20,9 +20,8 @@ std::vector<uint32_t> words_of(const std::vector<std::byte>& encoded) {
   return words;
 }
 std::vector<std::byte> bytes_of_words(const std::vector<uint32_t>& words) {
-  std::vector<std::byte> bytes(4 * words.size());
-  std::memcpy(bytes.data(), words.data(), bytes.size());
-  return bytes;
+  const auto* const first = reinterpret_cast<const std::byte*>(words.data());
+  return {first, first + 4 * words.size()};
 }
 // The row of values alone, as a chain may have it: not smaller than its values either.
 template <element T>
