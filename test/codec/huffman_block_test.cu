@@ -17,13 +17,13 @@ using few_huffmans = ::testing::Types<huffman<bf16>, zvc_rle_huffman<float>, zvc
 using tested_huffmans = std::conditional_t<slow, few_huffmans, all_huffmans>;
 TYPED_TEST_SUITE(huffman_block, tested_huffmans, codec_names);
 
-// Values whose upper bytes have few or many values, in runs or not, of both signs or one, with zeros; small ones, whose
-// upper bytes are 0, all or most.
-enum class huffman_content { normal, positive, runs, uniform, few, one, zeros, skewed, small, nothing };
+// Values whose upper bits have few or many values, in runs or not, of both signs or one, with zeros; small ones, whose
+// upper bits are 0, all or most; whose lower half is 0.
+enum class huffman_content { normal, positive, runs, uniform, few, one, zeros, skewed, small, upper, nothing };
 constexpr huffman_content huffman_contents[] = {
     huffman_content::normal, huffman_content::positive, huffman_content::runs,  huffman_content::uniform,
     huffman_content::few,    huffman_content::one,      huffman_content::zeros, huffman_content::skewed,
-    huffman_content::small,  huffman_content::nothing};
+    huffman_content::small,  huffman_content::upper,    huffman_content::nothing};
 
 template <class T> std::vector<T> values_of_content(huffman_content what, uint32_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -39,6 +39,7 @@ template <class T> std::vector<T> values_of_content(huffman_content what, uint32
       case huffman_content::zeros: bits = random() % 3 == 0 ? bits : 0; break;
       case huffman_content::skewed: bits >>= random() % 64; break;
       case huffman_content::small: bits = bits % 64 >> random() % 6 << (random() % 32 == 0 ? seed % 50 : 0); break;
+      case huffman_content::upper: bits <<= 4 * sizeof(T); break;
       case huffman_content::nothing: bits = 0; break;
       default: {
         double x = what == huffman_content::positive || what == huffman_content::runs ? std::abs(normal(random))
