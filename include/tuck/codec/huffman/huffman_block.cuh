@@ -130,8 +130,9 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
       temp_.any[0] = temp_.any[1] = temp_.edges = temp_.coded = temp_.most = 0;
       temp_.least = ~0u;
     }
-    const uint32_t bytes = shape_.values * width;  // the last quad has zeros behind the values
-    if (threadIdx.x < 4 * width - bytes % (4 * width)) row_[bytes + threadIdx.x] = std::byte{};
+    constexpr uint32_t group_bytes = group::values * width;
+    const uint32_t bytes = shape_.values * width;  // the last group has zeros behind the values
+    if (threadIdx.x < group_bytes - bytes % group_bytes) row_[bytes + threadIdx.x] = std::byte{};
   }
   // Calls f<E>(): E is the exponent of floats of type T, or 0 for values whose mapping is known only now.
   template <class F> __device__ void with_exponent(const F& f) const {
