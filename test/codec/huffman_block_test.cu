@@ -21,8 +21,8 @@ TYPED_TEST_SUITE(huffman_block, tested_huffmans, codec_names);
 // upper bits are 0, all or most; whose lower half is 0.
 enum class huffman_content { normal, positive, runs, uniform, few, one, zeros, skewed, small, upper, nothing };
 constexpr huffman_content huffman_contents[] = {
-    huffman_content::normal, huffman_content::positive, huffman_content::runs,  huffman_content::uniform,
-    huffman_content::few,    huffman_content::one,      huffman_content::zeros, huffman_content::skewed,
+    huffman_content::normal, huffman_content::positive, huffman_content::runs,   huffman_content::uniform,
+    huffman_content::few,    huffman_content::one,      huffman_content::zeros,  huffman_content::skewed,
     huffman_content::small,  huffman_content::upper,    huffman_content::nothing};
 
 template <class T> std::vector<T> values_of_content(huffman_content what, uint32_t count, uint64_t seed) {

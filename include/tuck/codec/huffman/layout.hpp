@@ -38,8 +38,8 @@
 //
 // Encoders' choices. The shift of integers is the least multiple of shift_step for which at most 1/64 of the values
 // have more than shift + 6 bits. `dropped` is as large as it can be. Codes are those of code.hpp; the count of 63 is at
-// least 1. Values are `plain` if coding them does not pay (pays), flags and edges are stored if that is not longer (code
-// and table).
+// least 1. Values are `plain` if coding them does not pay (pays). Flags and edges are stored if that is not longer than
+// code and table.
 #pragma once
 
 #include <tuck/codec/huffman/code.hpp>
