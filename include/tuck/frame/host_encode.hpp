@@ -132,7 +132,8 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
   if (!options.metadata_on_device.empty()) return outcome{.code = status::wrong_metadata};
   if (values.is_null() || options.metadata.is_null()) return outcome{.code = status::invalid_argument};
   C codec;
-  if (const status s = detail::prepare(codec_of_values(wanted, header), values, how, codec); s != status::ok) return outcome{.code = s};
+  if (const status s = detail::prepare(codec_of_values(wanted, header), values, how, codec); s != status::ok)
+    return outcome{.code = s};
   if constexpr (adaptive_codec<C>) header.stages = codec.stages();
   const frame_layout at = layout_of(header);
   const unsigned align = header.alignment_log2;

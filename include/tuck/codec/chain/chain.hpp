@@ -139,8 +139,7 @@ template <class Chain> class host_chain {
     section_list sections;
     flow_.list_sections(sections);
     if constexpr (takes_sides<stage<last>>) {
-      return huffman_format::host_chunk<value<last>>(sections).encode(
-          from, at<last>().how, to, flow_.bytes(0));
+      return huffman_format::host_chunk<value<last>>(sections).encode(from, at<last>().how, to, flow_.bytes(0));
     } else {
       const uint32_t raw = sections.size(0);
       uint32_t used = 0;

@@ -26,7 +26,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
 
   struct TempStorage {
     alignas(16) uint16_t table[slots];
-    uint16_t entries[symbols];  // of the symbols with a code, by code
+    uint16_t entries[symbols];                        // of the symbols with a code, by code
     uint32_t firsts[slots / 32], before[slots / 32];  // a bit for each slot where a code begins; their number before
     alignas(16) uint16_t nibble_table[2][1u << nibble_length];
     uint32_t flags[RowBytes / 32 + 1];
@@ -121,8 +121,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k)
       if (all.length[k] != 0)
-        temp_.entries[rank_of(first[k])] = static_cast<uint16_t>(
-            (2 * lane + k) << 8 | all.length[k] | (2 * lane + k == escape ? escape_mark : 0));
+        temp_.entries[rank_of(first[k])] =
+            static_cast<uint16_t>((2 * lane + k) << 8 | all.length[k] | (2 * lane + k == escape ? escape_mark : 0));
     return true;
   }
   // Returns how many codes begin before a slot.
@@ -159,7 +159,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     uint32_t entry[4] = {};
 #pragma unroll 1
     for (uint32_t s = 0; s < nibbles; ++s) {
-      const uint32_t length = device::shfl(l, static_cast<int>(s)), begin = device::shfl(first[0], static_cast<int>(s)) / each;
+      const uint32_t length = device::shfl(l, static_cast<int>(s)),
+                     begin = device::shfl(first[0], static_cast<int>(s)) / each;
 #pragma unroll
       for (uint32_t k = 0; k < 4; ++k)
         if (const uint32_t i = 4 * lane + k; length != 0 && i >= begin && i < begin + (1u << (nibble_length - length)))
@@ -234,8 +235,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     }
     return sound;
   }
-  __device__ void read_nibbles(const bits_type& in, uint32_t& at, uint32_t t, uint32_t streams, uint32_t bytes, const uint16_t* table,
-                               uint32_t* to) const {
+  __device__ void read_nibbles(const bits_type& in, uint32_t& at, uint32_t t, uint32_t streams, uint32_t bytes,
+                               const uint16_t* table, uint32_t* to) const {
     const nibble_codes code(table);
 #pragma unroll 1
     for (uint32_t i = t; 4 * i < bytes; i += streams) {
@@ -272,8 +273,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
         x = group::load(row, g);
         rests.add(x, g);
 #pragma unroll
-        for (uint32_t i = 0; i < group::quads; ++i)
-          x.at[i].to_values(exponent, zigzag, top);
+        for (uint32_t i = 0; i < group::quads; ++i) x.at[i].to_values(exponent, zigzag, top);
       }
 #pragma unroll
       for (uint32_t v = 0; v < group::vectors; ++v) {
@@ -291,8 +291,11 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     uint32_t shift, bytes, dropped, plane;
 
     __device__ rest_planes(const shape& s, const uint32_t* begin)
-        : first(begin), shift(Exponent != 0 ? known::shift : s.shift()), bytes(shift / 8),
-          dropped(bytes == 0 ? 0 : s.dropped()), plane(s.plane_words(8)) {
+        : first(begin),
+          shift(Exponent != 0 ? known::shift : s.shift()),
+          bytes(shift / 8),
+          dropped(bytes == 0 ? 0 : s.dropped()),
+          plane(s.plane_words(8)) {
       of_four = first + (bytes - dropped) * plane;
       of_two = of_four + (shift & 4) / 4 * s.plane_words(4);
       of_one = of_two + (shift & 2) / 2 * s.plane_words(2);

@@ -52,8 +52,8 @@ template <element T> class host_chunk {
       top = static_cast<uint32_t>((most & field & low_word()) >> (8 * width - how.exponent));
     }
     for (uint32_t i = 0; i < n; ++i) {
-      const auto y = static_cast<value>(
-          lanes::number(load_unaligned<value>(row + width * i), how.exponent, how.zigzag, top));
+      const auto y =
+          static_cast<value>(lanes::number(load_unaligned<value>(row + width * i), how.exponent, how.zigzag, top));
       numbers_[i] = y;
       any |= y;
     }
@@ -273,14 +273,17 @@ template <element T> class host_chunk {
       std::memcpy(row, at, width * shape_.values);
       return true;
     }
-    for (uint32_t i = 0; i < shape_.values; ++i) numbers_[i] = static_cast<value>(static_cast<word>(numbers_[i]) << shape_.shift());
+    for (uint32_t i = 0; i < shape_.values; ++i)
+      numbers_[i] = static_cast<value>(static_cast<word>(numbers_[i]) << shape_.shift());
     visit_planes([&](uint32_t from, uint32_t k, uint32_t plane) {
       for (uint32_t i = 0; i < shape_.values; ++i)
-        numbers_[i] |= static_cast<value>(static_cast<word>(static_cast<uint32_t>(at[i * k / 8]) >> i * k % 8 & low_mask(k)) << from);
+        numbers_[i] |= static_cast<value>(
+            static_cast<word>(static_cast<uint32_t>(at[i * k / 8]) >> i * k % 8 & low_mask(k)) << from);
       at += 4 * plane;
     });
     for (uint32_t i = 0; i < shape_.values; ++i)
-      store_unaligned(row + width * i, static_cast<value>(lanes::value(numbers_[i], shape_.exponent(), shape_.zigzag(), shape_.top())));
+      store_unaligned(row + width * i,
+                      static_cast<value>(lanes::value(numbers_[i], shape_.exponent(), shape_.zigzag(), shape_.top())));
     return true;
   }
   static const std::byte* read_lengths(const std::byte* from, uint32_t count, uint8_t* length) noexcept {

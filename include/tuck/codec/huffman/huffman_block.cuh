@@ -30,7 +30,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     uint32_t flags[flag_words];
     typename scan::TempStorage scan_storage;
     typename device::block_reduce<Threads>::TempStorage top_storage;
-    uint32_t any[2];   // of all numbers
+    uint32_t any[2];  // of all numbers
     uint32_t edges, coded, least, most;
     uint32_t spare[max_streams];  // for a word of each stream, if the chunk has no room for streams
   };
@@ -172,7 +172,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     uint32_t above = 0;
     for (uint32_t b = 8 * width; b > symbol_bits; --b) {
       above += temp_.codes[b - symbol_bits - 1];
-      if (64 * above > shape_.values) return (b - symbol_bits + shift_step(width) - 1) / shift_step(width) * shift_step(width);
+      if (64 * above > shape_.values)
+        return (b - symbol_bits + shift_step(width) - 1) / shift_step(width) * shift_step(width);
     }
     return 0;
   }
@@ -244,8 +245,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
 #pragma unroll
       for (uint32_t s = device::lane_id(); s < symbols; s += device::warp_size)
         if (temp_.codes[s] == 0 || s == escape) temp_.codes[s] = of_escape;
-      if (device::lane_id() == 0 &&
-          !pays(shape_.values, bits + escapes * shape_.escape_bits(), shape_.saved_bits()))
+      if (device::lane_id() == 0 && !pays(shape_.values, bits + escapes * shape_.escape_bits(), shape_.saved_bits()))
         device::atomic_or(&temp_.coded, 4u);
     }
     if (shape_.sides == 0) return;
@@ -253,7 +253,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     for (uint32_t p = device::warp_id(); p < 2 + 1; p += warps) {
       if (p == 0) continue;  // the warp of the values
       const uint32_t bits = round_code<nibbles, nibble_length>(temp_.nibble_codes[p - 1], temp_.nibble_lengths[p - 1]);
-      if (device::lane_id() == 0 && nibbles_pay(part_bytes(p - 1), bits)) device::atomic_or(&temp_.coded, 1u << (p - 1));
+      if (device::lane_id() == 0 && nibbles_pay(part_bytes(p - 1), bits))
+        device::atomic_or(&temp_.coded, 1u << (p - 1));
     }
   }
 
@@ -301,7 +302,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
       auto* const words = reinterpret_cast<uint32_t*>(to) + q * width;
 #pragma unroll
       for (uint32_t i = 0; i < width; ++i)
-        if (4 * i < (shape_.values - 4 * q) * width && shape::head_words + q * width + i < chunk_words) words[i] = x.w[i];
+        if (4 * i < (shape_.values - 4 * q) * width && shape::head_words + q * width + i < chunk_words)
+          words[i] = x.w[i];
     }
   }
 
@@ -313,7 +315,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     const quad x = quad::load(row_, q);
     const uint32_t s = x.symbols(shift);
     const uint32_t e[4] = {code.template of<0, 8>(s), code.template of<8, 8>(s), code.template of<16, 8>(s),
-                     code.template of<24, 8>(s)};
+                           code.template of<24, 8>(s)};
     if (count == 4 && to.put_four(e[0], e[1], e[2], e[3])) return check();
 #pragma unroll 1
     for (uint32_t k = 0; k < count; ++k) {

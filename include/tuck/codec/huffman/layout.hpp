@@ -150,9 +150,10 @@ template <class W, uint32_t Width> struct lanes_of {
       const W negative = x >> (bits - 1) & low(1);
       return (x << 1 & ~low(1)) ^ static_cast<W>((negative << (bits - 1) << 1) - negative);
     }
-    const uint32_t rest = bits - exponent;  // sign and mantissa
+    const uint32_t rest = bits - exponent;                                            // sign and mantissa
     const W below = select_bits<W>(low(rest - 1), x, static_cast<W>(x >> exponent));  // sign and mantissa
-    return select_bits<W>(low(rest), below, static_cast<W>(all(static_cast<W>(W{top} << rest)) - (x << 1 & ~low(rest))));
+    return select_bits<W>(low(rest), below,
+                          static_cast<W>(all(static_cast<W>(W{top} << rest)) - (x << 1 & ~low(rest))));
   }
   TUCK_HD static constexpr W value(W y, uint32_t exponent, bool zigzag, uint32_t top) noexcept {
     if (exponent == 0) {
@@ -162,7 +163,8 @@ template <class W, uint32_t Width> struct lanes_of {
     }
     const uint32_t rest = bits - exponent;
     const W field = all(static_cast<W>(W{top} << rest)) - (y & ~low(rest));
-    return select_bits<W>(low(rest - 1), y, select_bits<W>(low(bits - 1), static_cast<W>(field >> 1), static_cast<W>(y << exponent)));
+    return select_bits<W>(low(rest - 1), y,
+                          select_bits<W>(low(bits - 1), static_cast<W>(field >> 1), static_cast<W>(y << exponent)));
   }
 };
 
@@ -178,9 +180,9 @@ template <class W, uint32_t Width> struct lanes_of {
 //   |        least / 2         |                   bytes of edges                    |     head[1]
 //   +--------------------------+-----------------------------------------------------+
 struct shape {
-  uint32_t width;   // bytes of a value
+  uint32_t width;  // bytes of a value
   uint32_t values;
-  uint32_t sides;   // bytes, a multiple of 4
+  uint32_t sides;  // bytes, a multiple of 4
   uint32_t head[2] = {};
 
   static constexpr uint32_t head_words = 2;

@@ -33,7 +33,9 @@ template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) number_quad
   }
 
   // Returns value k, with other values above it.
-  __device__ word value(uint32_t k) const { return at(k * Width / sizeof(word)) >> (8 * Width * k % (8 * sizeof(word))); }
+  __device__ word value(uint32_t k) const {
+    return at(k * Width / sizeof(word)) >> (8 * Width * k % (8 * sizeof(word)));
+  }
 
   // Takes the larger of `most` and each value without its sign, in the lanes of words of pairs.
   __device__ void add_magnitudes(word& most) const {
@@ -99,8 +101,7 @@ template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) number_quad
     if constexpr (Width == 1) return w[0];
     if constexpr (Width == 2) return device::byte_perm(w[0], w[1], 0x6420 + 0x1111 * b);
     if constexpr (Width == 4) return gather(w[0], w[1], w[2], w[3], b);
-    if constexpr (Width == 8)
-      return b < 4 ? gather(w[0], w[2], w[4], w[6], b) : gather(w[1], w[3], w[5], w[7], b - 4);
+    if constexpr (Width == 8) return b < 4 ? gather(w[0], w[2], w[4], w[6], b) : gather(w[1], w[3], w[5], w[7], b - 4);
   }
   // Sets numbers from the bytes of a word each.
   __device__ void set_bytes(uint32_t x) {
@@ -181,7 +182,7 @@ template <uint32_t Width> struct number_group {
   }
   // Returns these bits of quad i, one number per byte, from a plane.
   template <uint32_t K> __device__ static uint32_t load_bits(const uint32_t* plane, uint32_t g, uint32_t i) {
-    using piece = std::conditional_t<4 * K * quads == 8 || K < 4, uint8_t, uint16_t>;
+    using piece = std::conditional_t < 4 * K* quads == 8 || K<4, uint8_t, uint16_t>;
     if constexpr (K == 1) {
       const uint32_t q = g * quads + i;
       return widen<1>(reinterpret_cast<const uint8_t*>(plane)[q / 2] >> q % 2 * 4 & 15);

@@ -219,8 +219,7 @@ template <uint32_t Symbols> class warp_code_maker {
 // Makes a code by the rules of round_lengths (code.hpp) on one warp. The counts of `Symbols` <= 64 symbols in shared
 // memory are replaced by entries, or 0 for symbols without a code. Writes the lengths, four bits each. Returns the bits
 // of all counted symbols.
-template <uint32_t Symbols, uint32_t Most>
-__device__ uint32_t round_code(uint32_t* counts, uint32_t* lengths) {
+template <uint32_t Symbols, uint32_t Most> __device__ uint32_t round_code(uint32_t* counts, uint32_t* lengths) {
   constexpr int each = Symbols > device::warp_size ? 2 : 1;
   const uint32_t lane = device::lane_id(), first_symbol = each * lane;
   warp_lengths<each> all;
