@@ -28,6 +28,17 @@ TYPED_TEST(gaps_block, encodes_to_the_scalar_codec_s_bytes) {
   });
 }
 
+// As many bits with classes as without, and one fewer.
+TYPED_TEST(gaps_block, takes_classes_only_if_they_are_shorter) {
+  using value = value_t<TypeParam>;
+  for (const uint8_t stored : {0x15, 0x2a}) {
+    std::vector<value> values(8);
+    values[0] = __builtin_bit_cast(value, bits_t<value>{1});
+    values[3] = __builtin_bit_cast(value, bits_t<value>{stored});
+    ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)) << int{stored};
+  }
+}
+
 TYPED_TEST(gaps_block, decodes_with_the_scalar_codec_s_verdict) {
   TestFixture::expect_scalar_verdicts_on_damage(82, brief ? 100 : 400, [](int round) { return .8 + round % 3 * .1; });
 }
