@@ -31,11 +31,11 @@ TYPED_TEST(gaps_block, encodes_to_the_scalar_codec_s_bytes) {
 // As many bits with classes as without, and one fewer.
 TYPED_TEST(gaps_block, takes_classes_only_if_they_are_shorter) {
   using value = value_t<TypeParam>;
-  for (const uint8_t stored : {0x15, 0x2a}) {
+  for (const uint32_t stored : {0x15u, 0x2au}) {
     std::vector<value> values(8);
     values[0] = __builtin_bit_cast(value, bits_t<value>{1});
-    values[3] = __builtin_bit_cast(value, bits_t<value>{stored});
-    ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)) << int{stored};
+    values[3] = __builtin_bit_cast(value, static_cast<bits_t<value>>(stored));
+    ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values)) << stored;
   }
 }
 

@@ -19,8 +19,8 @@ TEST(gaps, values_without_classes) {
   expect_chunk(gaps<uint16_t>{}, with<uint16_t>(32, {{0, 2}, {31, 2}}), "02002300 7054");
 }
 TEST(gaps, takes_classes_only_if_they_are_shorter) {
-  // r = bit_width(31 * 6 / 128) = 1. Gaps 0 and 2: remainders 0 and 0, quotients 0 and 1. Classes 0 and 3 take 5 bits and
-  // those of the stored value: as many as two values of 5 bits, one fewer than two values of 6.
+  // r = bit_width(31 * 6 / 128) = 1. Gaps 0 and 2: remainders 0 and 0, quotients 0 and 1. Classes 0 and 3 take 5 bits,
+  // and the stored value its own: as many as two values of 5 bits, one fewer than two values of 6.
   expect_chunk(gaps<uint16_t>{}, with<uint16_t>(8, {{0, 1}, {3, 0x15}}), "02005100 3454");
   expect_chunk(gaps<uint16_t>{}, with<uint16_t>(8, {{0, 1}, {3, 0x2a}}), "02006108 34aa");
 }
