@@ -272,6 +272,17 @@ class Lossless(unittest.TestCase):
             found.append([tangent.detach(), *(p.grad for p in model.parameters())])
         self.assertTrue(all(torch.equal(a, b) for a, b in zip(*found)))
 
+    def test_batches_of_gradients(self):
+        model, x, _ = perceptron()
+        for name in ("plain", *ALL):
+            context = tuck_torch.saved_tensors(ALL[name](), smallest=0) if name in ALL else contextlib.nullcontext()
+            with self.subTest(policy=name), context:
+                y = model(x).sum(0)
+                got, = torch.autograd.grad(y, model[0].weight, torch.eye(len(y)), retain_graph=True, is_grads_batched=True)
+                one, = torch.autograd.grad(y[3], model[0].weight)  # by the graph that saw a batch before
+            exact = got if name == "plain" else exact
+            self.assertTrue(torch.equal(got, exact) and torch.allclose(one, exact[3]))
+
     def test_signs_that_are_still_to_be_written(self):
         w = torch.randn(128, 128, requires_grad=True)
         x = torch.randn(128, 128)

@@ -106,9 +106,9 @@ def _is_copy(a: torch.Tensor, t: torch.Tensor) -> bool:
 
 def is_in_memory(t: torch.Tensor) -> bool:
     """Whether its values are in memory of its own. Subclasses, such as DTensor, may have them in another place. Forward
-    differentiation and complex numbers leave zeros and signs to be written."""
+    differentiation and complex numbers leave zeros and signs to be written. Batches of gradients have no storage."""
     return (type(t) in PLAIN and t.layout is torch.strided and (t.is_cpu or t.is_cuda) and not t.is_nested
-            and not t.is_neg() and not t._is_zerotensor() and not is_transformed(t))
+            and torch._C._has_storage(t) and not t.is_neg() and not t._is_zerotensor() and not is_transformed(t))
 
 
 def tensors_of(arguments):
