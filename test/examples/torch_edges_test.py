@@ -613,6 +613,25 @@ class Subclasses(unittest.TestCase):
         self.assertNotIn(1e-4, found[State].values())
 
 
+class Frames(unittest.TestCase):
+    def test_values_that_are_not_in_memory_are_refused(self):
+        t = torch.randn(64, 64)
+        frame, delta = tuck_torch.encode(t, "zvc"), tuck_torch.encode_delta(t, t)
+        for wrong in (torch._neg_view(t), torch._efficientzerotensor((64, 64)), t.to_sparse(), t.to_sparse_csr(), t.t(),
+                      t[:1].expand(64, 64), t.to("meta"), torch.nested.nested_tensor([t, t])):
+            for call in (lambda: tuck_torch.encode(wrong, "zvc"), lambda: tuck_torch.encode_delta(wrong, wrong),
+                         lambda: tuck_torch.digest(wrong), lambda: tuck_torch.decode(frame, wrong),
+                         lambda: tuck_torch.decode_delta(delta, wrong)):
+                with self.assertRaisesRegex(ValueError, "a frame needs a contiguous tensor on the CPU, with its values"):
+                    call()
+        with self.assertRaisesRegex(ValueError, "a frame needs a contiguous tensor"):
+            tuck_torch.digest(torch.complex(t, t).conj())
+        for wrong in (frame.int(), frame[::2], frame.to("meta"), frame[:1].expand(1000)):
+            for call in (lambda: tuck_torch.decode(wrong, t), lambda: tuck_torch.decode_delta(wrong, t)):
+                with self.assertRaisesRegex(ValueError, "a frame is a contiguous tensor of uint8 on the CPU"):
+                    call()
+
+
 class Written(unittest.TestCase):
     """What decode and decode_delta write, autograd counts as it counts copy_."""
 
