@@ -39,7 +39,8 @@ dtype type_of(std::string_view descr, span<const named_type> types) {
   return dtype::none;
 }
 
-// The bytes of an element of another type with a fixed size, such as "<c8", ">f4", "|S5" or "<M8[ns]"; 0 if there is none.
+// The bytes of an element of another type with a fixed size, such as "<c8", ">f4", "|S5" or "<M8[ns]"; 0 where there is
+// none.
 uint32_t element_bytes(std::string_view descr) {
   if (descr.empty()) return 0;
   if (descr.front() == '>')

@@ -34,8 +34,8 @@ struct npy_file {
   const_bytes data() const noexcept { return content.all().subspan(first, header.values * size_of(header.type)); }
 };
 
-// Throws file_error where the file cannot be read, is no .npy file, or has not exactly the bytes of its shape; and where
-// the bytes of an element are all that is known of its type.
+// Throws file_error where the file cannot be read, is no .npy file, has not exactly the bytes of its shape, or has
+// element_bytes.
 npy_file read_npy(const std::string& path);
 // The same of content that has been read, of any type.
 npy_file parse_npy(byte_buffer content, const std::string& file);
