@@ -30,7 +30,10 @@ constexpr int blocks_with_memory(uint64_t bytes) noexcept {
 template <class B> inline constexpr int blocks_of = blocks_with(64);
 template <class B>
   requires(B::registers > 0)
-inline constexpr int blocks_of<B> = blocks_with(B::registers);
+inline constexpr int blocks_of<B> = [] {
+  static_assert(B::registers >= 64 && B::registers <= 128, "tuck: registers of a block codec are 64, 80, 96 or 128");
+  return blocks_with(B::registers);
+}();
 
 template <class B> inline constexpr bool keeps_tile = true;
 template <class B>
@@ -45,10 +48,11 @@ inline constexpr bool reads_global<B> = true;
 template <class B>
 concept has_chunk = requires(B& block) { block.chunk(); };
 
-// Shared memory of a block codec that encodes, with room for its chunk. Apart: the room is not in TempStorage.
-template <class B, bool Apart = !has_chunk<B>> struct encoder_storage {
+// Shared memory of a block codec that encodes, with room for its chunk. Apart: the room is not in TempStorage. A chunk
+// of a splitter may have up to Growth bytes more than its values.
+template <class B, bool Apart = !has_chunk<B>, uint32_t Growth = 0> struct encoder_storage {
   typename B::TempStorage codec;
-  alignas(16) std::byte room[Apart ? tile_bytes : 16];
+  alignas(16) std::byte room[Apart ? tile_bytes + Growth : 16];
 
   // Where `block` writes.
   __device__ std::byte* chunk([[maybe_unused]] B& block) {
