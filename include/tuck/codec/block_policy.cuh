@@ -35,6 +35,11 @@ inline constexpr int blocks_of<B> = [] {
   return blocks_with(B::registers);
 }();
 
+// The same for a kernel that encodes one tensor.
+template <class B>
+inline constexpr int encode_blocks_of =
+    blocks_of<B> == blocks_with(80) ? blocks_with(architecture::registers_for_80) : blocks_of<B>;
+
 template <class B> inline constexpr bool keeps_tile = true;
 template <class B>
   requires(!B::keeps_tile)
@@ -72,7 +77,8 @@ template <class B, int Chunks = 1> struct decoder_storage {
 template <class B> struct encode_policy {
   static constexpr int with_memory = blocks_with_memory(sizeof(encoder_storage<B, true>));
   static constexpr bool waits = !has_chunk<B> || with_memory >= 5;
-  static constexpr int blocks = has_chunk<B> && waits ? std::min(blocks_of<B>, with_memory) : blocks_of<B>;
+  static constexpr int blocks =
+      has_chunk<B> && waits ? std::min(encode_blocks_of<B>, with_memory) : encode_blocks_of<B>;
 };
 // The next chunk is fetched if there is memory for as many blocks as have registers, or for 6.
 template <class B> struct decode_policy {
