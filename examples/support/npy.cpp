@@ -3,6 +3,7 @@
 #include <tuck/core/bits.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <optional>
 #include <system_error>
@@ -36,6 +37,27 @@ dtype type_of(std::string_view descr, span<const named_type> types) {
   for (const named_type& known : types)
     if (known.name == descr) return order == '>' && size_of(known.type) > 1 ? dtype::none : known.type;
   return dtype::none;
+}
+
+// The bytes of an element of another type with a fixed size, such as "<c8", ">f4", "|S5" or "<M8[ns]"; 0 where there is
+// none.
+uint32_t element_bytes(std::string_view descr) {
+  if (descr.empty()) return 0;
+  if (descr.front() == '>')
+    for (const named_type& known : known_types)
+      if (known.name == descr.substr(1)) return size_of(known.type);
+  if (descr.front() == '<' || descr.front() == '>' || descr.front() == '=' || descr.front() == '|')
+    descr.remove_prefix(1);
+  for (const std::string_view time : {"M8", "m8"})
+    if (descr == time || (descr.substr(0, 3) == std::string(time) + "[" && descr.back() == ']')) return 8;
+  for (const auto& [name, bytes] : {std::pair{"c8", 8}, {"c16", 16}, {"f16", 16}, {"c32", 32}})
+    if (descr == name) return static_cast<uint32_t>(bytes);
+  if (descr.empty() || std::string_view("SUV").find(descr.front()) == std::string_view::npos) return 0;
+  uint32_t size = 0;
+  const char* const end = descr.data() + descr.size();
+  if (std::from_chars(descr.data() + 1, end, size) != std::from_chars_result{end, {}}) return 0;
+  const uint64_t bytes = uint64_t{size} * (descr.front() == 'U' ? 4 : 1);
+  return bytes >> 31 == 0 ? static_cast<uint32_t>(bytes) : 0;
 }
 
 // The literal of a Python dict with NumPy's three keys. Keeps to what numpy.lib.format accepts, keys in any order.
@@ -109,7 +131,11 @@ void dict_reader::descr(npy_header& header) {
   header.type = type_of(name, known_types);
   if (header.type != dtype::none) return;
   header.type = type_of(name, opaque_types);
-  if (header.type == dtype::none) fail("unsupported dtype '" + name + "'");
+  if (header.type == dtype::none) {
+    header.type = dtype::u8;
+    header.element_bytes = element_bytes(name);
+    if (header.element_bytes == 0) fail("unsupported dtype '" + name + "'");
+  }
   header.opaque = name;
 }
 
@@ -230,15 +256,20 @@ npy_header parse_npy_header(const_bytes content, const std::string& file) {
   const auto [begin, end] = place_of_header(text, file);
   npy_header header;
   dict_reader(text.substr(begin, end - begin), file).read(header);
+  header.fortran_order = header.fortran_order && header.shape.size() > 1;
+  if (header.element_bytes != 0) header.shape.push_back(header.element_bytes);
   const std::optional<uint64_t> values = count_values(header.shape, size_of(header.type));
   if (!values) throw file_error(file, "the shape is too large");
   header.values = *values;
-  header.fortran_order = header.fortran_order && header.shape.size() > 1;
   header.prelude = text.substr(0, end);
   return header;
 }
 
-npy_file read_npy(const std::string& path) { return parse_npy(read_file(path), path); }
+npy_file read_npy(const std::string& path) {
+  npy_file file = parse_npy(read_file(path), path);
+  if (file.header.element_bytes != 0) throw file_error(path, "unsupported dtype '" + file.header.opaque + "'");
+  return file;
+}
 
 npy_file parse_npy(byte_buffer content, const std::string& path) {
   npy_file file;

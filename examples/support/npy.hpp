@@ -14,15 +14,16 @@ namespace tuck::tools {
 
 struct npy_header {
   dtype type = dtype::none;     // booleans are u8
-  std::string opaque;           // the dtype, such as "<V2", where it says no more than a size; `type` is then unsigned
+  std::string opaque;           // the dtype where it is none of tuck's, such as "<V2" or "<c8"; `type` is then unsigned
+  uint32_t element_bytes = 0;   // of an opaque dtype that is neither V1, V2 nor f1; they are the last dimension, as u8
   std::vector<uint64_t> shape;  // empty: one value, without dimensions
   bool fortran_order = false;   // whether neighbours differ in the first index; false with one dimension
   uint64_t values = 1;          // product of the shape; bytes of `values` elements fit 63 bits
   std::string prelude;          // all that comes before the values, verbatim
 };
 
-// Parses what `content` begins with; there may be anything behind. Types that this library does not have are refused.
-// Throws file_error about `file`.
+// Parses what `content` begins with; there may be anything behind. Types without a fixed size are refused, and so
+// are structured ones. Throws file_error about `file`.
 npy_header parse_npy_header(const_bytes content, const std::string& file);
 
 struct npy_file {
@@ -33,9 +34,10 @@ struct npy_file {
   const_bytes data() const noexcept { return content.all().subspan(first, header.values * size_of(header.type)); }
 };
 
-// Throws file_error where the file cannot be read, is no .npy file, or has not exactly the bytes of its shape.
+// Throws file_error where the file cannot be read, is no .npy file, has not exactly the bytes of its shape, or has
+// element_bytes.
 npy_file read_npy(const std::string& path);
-// The same of content that has been read.
+// The same of content that has been read, of any type.
 npy_file parse_npy(byte_buffer content, const std::string& file);
 
 // The header of an array in C order as NumPy writes it, values beginning at a multiple of 64. NumPy has no bf16, which

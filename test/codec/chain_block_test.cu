@@ -139,7 +139,7 @@ TEST(chain_records, that_lie_are_found_out) {
 
 // -- stages of a user's own, in frames and alone --------------------------------------------------------------------
 
-using own_chain = chain<mine::masked, mine::halved>;
+using own_chain = chain<mine::masked, mine::signs, mine::halved>;
 
 std::vector<float> values_alike() {
   std::vector<float> values(6000);
@@ -153,9 +153,9 @@ TEST(own_stages, make_the_host_s_frames) {
   const auto values = values_alike();
   for_schedules(4, [&] {
     device_queue queue;
-    const own_chain codec(mine::masked{.key = 99}, mine::halved{});
-    const auto frame = queue.encode(codec, values, {.chunk_values = 2048, .checksums = true});
-    ASSERT_EQ(frame, encoded(codec, values, {.chunk_values = 2048, .checksums = true}));
+    const own_chain codec(mine::masked{.key = 99}, {}, {});
+    const auto frame = queue.encode(codec, values, {.chunk_values = 4096, .checksums = true});
+    ASSERT_EQ(frame, encoded(codec, values, {.chunk_values = 4096, .checksums = true}));
     ASSERT_LT(frame.size(), 3 * values.size());
     std::vector<float> restored(values.size());
     ASSERT_EQ(queue.decode(own_chain{}, frame, restored).code, status::ok);
@@ -164,7 +164,7 @@ TEST(own_stages, make_the_host_s_frames) {
 }
 
 TEST(own_stages, work_in_batches) {
-  const own_chain codec(mine::masked{.key = 3}, mine::halved{});
+  const own_chain codec(mine::masked{.key = 3}, {}, {});
   const auto values = values_alike();
   std::vector<std::vector<float>> tensors;
   for (const std::ptrdiff_t size : {0, 1, 100, 6000, 4096}) tensors.emplace_back(values.begin(), values.begin() + size);

@@ -21,24 +21,8 @@ TYPED_TEST(exponents_block, encodes_to_the_scalar_codec_s_bytes) {
 }
 
 TYPED_TEST(exponents_block, decodes_with_the_scalar_codec_s_verdict) {
-  std::mt19937_64 random(72);
-  std::vector<std::vector<std::byte>> encoded;
-  std::vector<uint32_t> counts;
-  for (int round = 0; round < (brief ? 200 : 1000); ++round) {
-    const uint64_t count = 1 + random() % (round % 64 == 0 ? this->capacity : 300);
-    auto bytes = this->encode(sample<TypeParam>::tensor(count, round % 3 == 0 ? .5 : 0, pattern::iid, random()));
-    const auto in_front = std::min<size_t>(bytes.size(), 12);
-    for (uint64_t changes = random() % 3; changes-- > 0 && !bytes.empty();)
-      bytes[random() % (random() % 2 == 0 ? in_front : bytes.size())] ^= static_cast<std::byte>(1 << random() % 8);
-    encoded.push_back(std::move(bytes));
-    counts.push_back(static_cast<uint32_t>(count));
-  }
-  for_schedules(2, [&] {
-    int accepted = 0;
-    ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<128>(encoded, counts, accepted));
-    EXPECT_GT(accepted, static_cast<int>(encoded.size() / 4));
-    EXPECT_LT(accepted, static_cast<int>(encoded.size()));
-  });
+  TestFixture::expect_scalar_verdicts_on_damage(72, brief ? 200 : 1000,
+                                                [](int round) { return round % 3 == 0 ? .5 : 0; });
 }
 
 }  // namespace

@@ -18,6 +18,12 @@ TEST(gaps, values_without_classes) {
   // r = bit_width(31 * 30 / 128) = 3. Gaps 0 and 30: remainders 0 and 6, quotients 0 and 3, then 2 and 2 in 2 bits.
   expect_chunk(gaps<uint16_t>{}, with<uint16_t>(32, {{0, 2}, {31, 2}}), "02002300 7054");
 }
+TEST(gaps, takes_classes_only_if_they_are_shorter) {
+  // r = bit_width(31 * 6 / 128) = 1. Gaps 0 and 2: remainders 0 and 0, quotients 0 and 1. Classes 0 and 3 take 5 bits,
+  // and the stored value its own: as many as two values of 5 bits, one fewer than two values of 6.
+  expect_chunk(gaps<uint16_t>{}, with<uint16_t>(8, {{0, 1}, {3, 0x15}}), "02005100 3454");
+  expect_chunk(gaps<uint16_t>{}, with<uint16_t>(8, {{0, 1}, {3, 0x2a}}), "02006108 34aa");
+}
 TEST(gaps, ones_are_classes_without_stored_values) {
   // r = bit_width(31 * 60 / 256) = 3. Gaps 0, 15, 15, 15: remainders 0, 7, 7, 7; quotients 0, 1, 1, 1. Classes 2,
   // 4, 8 and 16 take 34 bits, and no value is stored.

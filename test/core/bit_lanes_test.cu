@@ -42,6 +42,27 @@ __global__ void __launch_bounds__(stream_threads)
   for (uint32_t i = threadIdx.x; i < stream_words; i += stream_threads) out[i] = temp.staged[i];
 }
 
+// Each thread's words, the first `lengths` bits of these, and what it reads back. Streams of 4-byte words begin at
+// bytes.
+constexpr uint32_t words_each = 8, some_words = stream_threads * words_each;
+template <class Word>
+__global__ void __launch_bounds__(stream_threads)
+    write_words(const Word* words, const uint32_t* lengths, const uint32_t* first_bit, uint32_t* out, Word* read) {
+  TUCK_SHARED(shared_bits, temp);
+  for (uint32_t i = threadIdx.x; i < stream_words; i += stream_threads) temp.staged[i] = 0;
+  device::sync_block();
+  const uint32_t begin = threadIdx.x * words_each;
+  uint32_t bit = first_bit[threadIdx.x];
+  device::shared_bit_writer to(temp.staged, bit);
+  if (sizeof(Word) == 4) to = device::shared_bit_writer(device::shared_place<uint8_t>(temp.staged, bit / 8));
+  for (uint32_t at = begin; at < begin + words_each; ++at) to.put_word(words[at], lengths[at]);
+  to.finish();
+  device::sync_block();
+  for (uint32_t at = begin; at < begin + words_each; bit += lengths[at++])
+    read[at] = device::shared_bits<Word>(temp.staged, bit, lengths[at]);
+  for (uint32_t i = threadIdx.x; i < stream_words; i += stream_threads) out[i] = temp.staged[i];
+}
+
 // A sum over what each thread reads from its bit on, and how much that was.
 __global__ void __launch_bounds__(stream_threads)
     read_streams(const uint32_t* bits, uint32_t count, const uint32_t* first_bit, const uint32_t* steps,
@@ -163,6 +184,39 @@ TEST(bit_lanes, writes_streams) {
   expect_streams<writer::bits>(32);
   expect_streams<writer::pairs>(10);
   expect_streams<writer::pairs_apart>(10);
+}
+
+template <class Word> void expect_words() {
+  constexpr uint32_t most = 8 * sizeof(Word);
+  std::mt19937_64 random(most);
+  std::vector<Word> words(some_words), low(some_words);
+  std::vector<uint32_t> lengths(some_words), first_bit, expected(stream_words);
+  uint32_t end = 0;
+  for (uint32_t i = 0; i < some_words; ++i) {
+    if (most == 32) end = i % words_each == 0 ? (end + 7) / 8 * 8 : end;
+    if (i % words_each == 0) first_bit.push_back(end);
+    words[i] = static_cast<Word>(random());
+    const uint32_t length = lengths[i] =
+        i % 9 == 0 ? i / 9 % 3 * (most / 2) : static_cast<uint32_t>(random() % (most + 1));
+    for (uint32_t k = 0; k < length; ++k, ++end) {
+      low[i] |= words[i] & Word{1} << k;
+      expected[end / 32] |= static_cast<uint32_t>(words[i] >> k & 1) << end % 32;
+    }
+  }
+  for_schedules(2, [&] {
+    const device_stream stream;
+    const device_array<Word> from(words, stream), read(some_words);
+    const device_array<uint32_t> by(lengths, stream), first(first_bit, stream), out(stream_words);
+    launch_on(stream, 1, stream_threads, write_words<Word>, static_cast<const Word*>(from.data()),
+              static_cast<const uint32_t*>(by.data()), static_cast<const uint32_t*>(first.data()), out.data(),
+              read.data());
+    ASSERT_EQ(out.download(stream), expected);
+    ASSERT_EQ(read.download(stream), low);
+  });
+}
+TEST(bit_lanes, writes_words_and_reads_them_back) {
+  expect_words<uint32_t>();
+  expect_words<uint64_t>();
 }
 
 TEST(bit_lanes, walks_by_steps_and_looks_up_windows) {

@@ -59,6 +59,16 @@ TEST(bit_reader, takes_what_stands_in_memory_and_behind_it_zeros) {
   }
 }
 
+TEST(bit_reader, overruns_by_the_first_bit_past_the_end) {
+  const auto bytes = random_bytes(3);
+  bit_reader in(const_bytes(bytes.data(), bytes.size()));
+  in.refill();
+  in.drop(24);
+  EXPECT_FALSE(in.overrun());
+  in.drop(1);
+  EXPECT_TRUE(in.overrun());
+}
+
 TEST(bit_reader, aligns_to_bytes_and_seeks_them) {
   const auto bytes = random_bytes(24);
   bit_reader in(const_bytes(bytes.data(), bytes.size()));

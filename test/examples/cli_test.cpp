@@ -122,6 +122,24 @@ TEST_F(Cli, values_of_a_declared_type) {
   EXPECT_EQ(refusal({"encode", "--as", "bf16", in, frame}, in), "--as bf16 takes 16-bit integers, not u8");
 }
 
+TEST_F(Cli, elements_of_types_that_the_library_lacks_are_bytes) {
+  for (const auto& [descr, size] : {std::pair{"<c8", 8u}, {">f4", 4u}, {"|S5", 5u}, {"<U3", 12u}, {"<M8[ns]", 8u}}) {
+    SCOPED_TRACE(descr);
+    expect_round_trip(npy(dict(descr, "(3, 333)"), sparse_data(999 * size)), {"--as", "u8"});
+    EXPECT_EQ(info_json()["shape"], (nlohmann::json{3, 333, size}));
+    EXPECT_EQ(tuck_cli({"compare", "--as", "u8", in, out}).code, 0);
+  }
+  const std::string base = dir / "base.npy", delta = dir / "delta.tuck";
+  scratch::write(base, npy(dict("<c16", "(3, 333)"), sparse_data(999 * 16)));  // in has elements of half the size
+  EXPECT_EQ(tuck_cli({"compare", "--as", "u8", in, base}).code, 2);
+  EXPECT_EQ(refusal({"encode", "--as", "u8", "--base", base, in, delta}, base),
+            "the base is u8 3x333x16, the array u8 3x333x8");
+  scratch::write(in, npy(dict("<c8", "(1,)"), "abcdefgh"));
+  EXPECT_EQ(refusal({"encode", in, frame}, in), "unsupported dtype '<c8'; pass --as u8");
+  EXPECT_EQ(refusal({"encode", "--as", "f8e4m3", in, frame}, in), "--as f8e4m3 takes 8-bit integers, not <c8");
+  EXPECT_EQ(refusal({"encode", "--as", "bf16", in, frame}, in), "--as bf16 takes 16-bit integers, not <c8");
+}
+
 TEST_F(Cli, fortran_order_stays) {
   const std::string header = "{'descr': '<f4', 'fortran_order': True, 'shape': (30, 11)}";
   expect_round_trip(npy(header, sparse_data(1320)));

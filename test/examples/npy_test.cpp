@@ -55,11 +55,41 @@ TEST(NpyHeader, every_element_type) {
 
 TEST(NpyHeader, refuses_other_types_by_name) {
   for (const char* descr :
-       {">f4", ">u2",     ">i8",  "<c8", "<c16", "|O", "|S5",  "<U3",     "|V4",  "<V8", "<W4", "<V",
-        ">V2", "<M8[ns]", "<f16", "f",   "",     "<",  "<f44", "float32", "<<f4", "e",   "<f4 "})
+       {"|O",   "<W4",  "<V", "|V0",  "<U0",   "|S",   "<U536870912", "|S2147483648", "|S99999999999",
+        "|S5x", "f",    "",   "<",    ">",     "<f44", "float32",     "<<f4",         ">>f4",
+        "e",    "<f4 ", "<M", "<M8[", "<M8ns]"})
     EXPECT_EQ(complaint(npy(dict(descr, "(1,)"), "")), "unsupported dtype '" + std::string(descr) + "'");
   EXPECT_EQ(complaint(npy("{'descr': [('a', '<f4'), ('b', '<i4')], 'fortran_order': False, 'shape': (1,), }", "")),
             "unsupported dtype: a structured one");
+}
+
+TEST(NpyHeader, other_types_are_bytes) {
+  for (const auto& [descr, bytes] : {std::pair{">f4", 4u},
+                                     {">u2", 2u},
+                                     {">i8", 8u},
+                                     {"<c8", 8u},
+                                     {">c8", 8u},
+                                     {"<c16", 16u},
+                                     {"<c32", 32u},
+                                     {"<f16", 16u},
+                                     {"|S5", 5u},
+                                     {"<U3", 12u},
+                                     {"<U536870911", 2147483644u},
+                                     {"|V4", 4u},
+                                     {">V2", 2u},
+                                     {"<M8[ns]", 8u},
+                                     {"<m8[25s]", 8u},
+                                     {"<M8", 8u}}) {
+    const npy_header header = parse(npy(dict(descr, "(2, 3)"), ""));
+    EXPECT_EQ(header.type, tuck::dtype::u8) << descr;
+    EXPECT_EQ(header.opaque, descr);
+    EXPECT_EQ(header.element_bytes, bytes) << descr;
+    EXPECT_EQ(header.shape, (std::vector<uint64_t>{2, 3, bytes})) << descr;
+    EXPECT_EQ(header.values, uint64_t{6} * bytes) << descr;
+  }
+  EXPECT_EQ(parse(npy(dict("<c8", "()"), "")).values, 8u);
+  EXPECT_FALSE(parse(npy("{'descr': '<c8', 'fortran_order': True, 'shape': (6,)}", "")).fortran_order);
+  EXPECT_EQ(complaint(npy(dict("<c8", "(1152921504606846976,)"), "")), "the shape is too large");
 }
 
 // numpy.save writes the types of ml_dtypes so.
@@ -239,6 +269,8 @@ TEST(NpyFile, sizes_must_match) {
   scratch::write(dir / "a.npy", npy(dict("<f4", "(0, 5)"), ""));
   EXPECT_EQ(reading_complaint(dir / "a.npy"), "");
   EXPECT_EQ(read_npy(dir / "a.npy").data().size(), 0u);
+  scratch::write(dir / "a.npy", npy(dict("<c8", "(2,)"), std::string(16, 'x')));
+  EXPECT_EQ(reading_complaint(dir / "a.npy"), "unsupported dtype '<c8'");
 }
 
 TEST(NpyFile, written_and_read_back) {

@@ -272,6 +272,17 @@ class Lossless(unittest.TestCase):
             found.append([tangent.detach(), *(p.grad for p in model.parameters())])
         self.assertTrue(all(torch.equal(a, b) for a, b in zip(*found)))
 
+    def test_batches_of_gradients(self):
+        model, x, _ = perceptron()
+        for name in ("plain", *ALL):
+            context = tuck_torch.saved_tensors(ALL[name](), smallest=0) if name in ALL else contextlib.nullcontext()
+            with self.subTest(policy=name), context:
+                y = model(x).sum(0)
+                got, = torch.autograd.grad(y, model[0].weight, torch.eye(len(y)), retain_graph=True, is_grads_batched=True)
+                one, = torch.autograd.grad(y[3], model[0].weight)  # by the graph that saw a batch before
+            exact = got if name == "plain" else exact
+            self.assertTrue(torch.equal(got, exact) and torch.allclose(one, exact[3]))
+
     def test_signs_that_are_still_to_be_written(self):
         w = torch.randn(128, 128, requires_grad=True)
         x = torch.randn(128, 128)
@@ -600,6 +611,25 @@ class Subclasses(unittest.TestCase):
         self.assertEqual(set(found[Closed].values()), {1e-4})
         self.assertEqual(found[State], found[None])
         self.assertNotIn(1e-4, found[State].values())
+
+
+class Frames(unittest.TestCase):
+    def test_values_that_are_not_in_memory_are_refused(self):
+        t = torch.randn(64, 64)
+        frame, delta = tuck_torch.encode(t, "zvc"), tuck_torch.encode_delta(t, t)
+        for wrong in (torch._neg_view(t), torch._efficientzerotensor((64, 64)), t.to_sparse(), t.to_sparse_csr(), t.t(),
+                      t[:1].expand(64, 64), t.to("meta"), torch.nested.nested_tensor([t, t])):
+            for call in (lambda: tuck_torch.encode(wrong, "zvc"), lambda: tuck_torch.encode_delta(wrong, wrong),
+                         lambda: tuck_torch.digest(wrong), lambda: tuck_torch.decode(frame, wrong),
+                         lambda: tuck_torch.decode_delta(delta, wrong)):
+                with self.assertRaisesRegex(ValueError, "a frame needs a contiguous tensor on the CPU, with its values"):
+                    call()
+        with self.assertRaisesRegex(ValueError, "a frame needs a contiguous tensor"):
+            tuck_torch.digest(torch.complex(t, t).conj())
+        for wrong in (frame.int(), frame[::2], frame.to("meta"), frame[:1].expand(1000)):
+            for call in (lambda: tuck_torch.decode(wrong, t), lambda: tuck_torch.decode_delta(wrong, t)):
+                with self.assertRaisesRegex(ValueError, "a frame is a contiguous tensor of uint8 on the CPU"):
+                    call()
 
 
 class Written(unittest.TestCase):

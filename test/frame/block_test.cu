@@ -107,7 +107,7 @@ __global__ void visit_chunks(const __grid_constant__ C codec, const __grid_const
 }
 
 template <class C> class block_suite : public chunks_by_blocks<C> {};
-TYPED_TEST_SUITE(block_suite, tested_codecs, codec_names);
+TYPED_TEST_SUITE(block_suite, framed_codecs, codec_names);
 
 // Blocks of other than 128 threads, with a type of each codec: each is a kernel more.
 template <class C> constexpr bool other_blocks = long_tests || sizeof(value_t<C>) == 4;

@@ -74,7 +74,7 @@ bool same(const_bytes a, const_bytes b) {
 // Whether the .npy file can be read. Then it comes back to the byte from a frame, and its array from another file.
 bool try_npy(const std::string& path) {
   npy_file array;
-  const bool good = accepts([&] { array = read_npy(path); });
+  const bool good = accepts([&] { array = parse_npy(read_file(path), path); });
   const std::string packed = files() / "packed.tuck", back = files() / "back.npy", copy = files() / "copy.npy";
   const bool encodes = accepts([&] {
     const bool is_declared = good && !array.header.opaque.empty();

@@ -143,15 +143,6 @@ TEST(pinned_resource, holds_frames_for_the_host) {
   EXPECT_TRUE(same_bits(decoded(zvc<float>{}, {packed.frame().begin(), packed.frame().end()}), values));
 }
 
-struct explicit_stream {  // as rmm::cuda_stream
-  cudaStream_t stream;
-  explicit operator cudaStream_t() const { return stream; }
-};
-struct stream_reference {  // as cuda::stream_ref
-  cudaStream_t stream;
-  cudaStream_t get() const { return stream; }
-};
-
 TEST(frame_buffer, takes_streams_of_every_type) {
   const device_stream stream;
   async_resource resource;

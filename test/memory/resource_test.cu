@@ -87,18 +87,10 @@ TEST(resource_ref, takes_a_const_resource) {
   EXPECT_NE(buffer.all().data(), nullptr);
 }
 
-struct explicit_handle {  // as rmm::cuda_stream
-  cudaStream_t stream;
-  explicit operator cudaStream_t() const { return stream; }
-};
-struct handle_reference {  // as cuda::stream_ref
-  cudaStream_t stream;
-  cudaStream_t get() const { return stream; }
-};
 TEST(stream_handle, takes_streams_of_every_type) {
   const device_stream stream;
-  EXPECT_EQ(stream_handle(explicit_handle{stream}), cudaStream_t{stream});
-  EXPECT_EQ(stream_handle(handle_reference{stream}), cudaStream_t{stream});
+  EXPECT_EQ(stream_handle(explicit_stream{stream}), cudaStream_t{stream});
+  EXPECT_EQ(stream_handle(stream_reference{stream}), cudaStream_t{stream});
   EXPECT_EQ(stream_handle(nullptr), cudaStream_t{});
   static_assert(std::is_convertible_v<cudaStream_t, stream_handle> && !std::is_convertible_v<int, stream_handle>);
 }

@@ -30,7 +30,7 @@ measure() {
   c++filt <"$work/mangled" | paste -d '|' "$work/mangled" - >"$work/names"
   awk -v arch="sm_$1" -f "$here/ptxas.awk" "$work/names" "$work/ptxas.log" "$work/sections" "$work/kernels.ptx" \
     >"$work/unsorted"
-  sort -t "|" -k 2 "$work/unsorted"
+  LC_ALL=C sort -t "|" -k 2 "$work/unsorted"
 }
 
 for arch; do need_arch "$arch"; done

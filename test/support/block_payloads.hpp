@@ -70,6 +70,28 @@ template <class C> class block_against_scalar : public ::testing::Test {
                                      const std::vector<uint32_t>& counts, int& accepted) {
     if constexpr (tried<Threads>) expect_scalar_verdicts_of<Threads>(encoded, counts, accepted);
   }
+  // The same for chunks of sparsity(round) with up to two wrong bits each, half of these in the first 12 bytes.
+  template <class Sparsity>
+  static void expect_scalar_verdicts_on_damage(uint64_t seed, int rounds, const Sparsity& sparsity) {
+    std::mt19937_64 random(seed);
+    std::vector<std::vector<std::byte>> encoded;
+    std::vector<uint32_t> counts;
+    for (int round = 0; round < rounds; ++round) {
+      const uint64_t count = 1 + random() % (round % 64 == 0 ? capacity : 300);
+      auto bytes = encode(sample<C>::tensor(count, sparsity(round), pattern::iid, random()));
+      const auto in_front = std::min<size_t>(bytes.size(), 12);
+      for (uint64_t changes = random() % 3; changes-- > 0 && !bytes.empty();)
+        bytes[random() % (random() % 2 == 0 ? in_front : bytes.size())] ^= static_cast<std::byte>(1 << random() % 8);
+      encoded.push_back(std::move(bytes));
+      counts.push_back(static_cast<uint32_t>(count));
+    }
+    for_schedules(2, [&] {
+      int accepted = 0;
+      ASSERT_NO_FATAL_FAILURE(expect_scalar_verdicts<128>(encoded, counts, accepted));
+      EXPECT_GT(accepted, rounds / 4);
+      EXPECT_LT(accepted, rounds);
+    });
+  }
 
   static std::vector<std::byte> encode(const std::vector<T>& values, const C& codec = {}) {
     std::vector<std::byte> encoded(codec.max_chunk_bytes(static_cast<uint32_t>(values.size())));

@@ -48,6 +48,16 @@ class device_stream {
   cudaStream_t stream_ = nullptr;
 };
 
+// Streams as other libraries have them.
+struct explicit_stream {  // as rmm::cuda_stream
+  cudaStream_t stream;
+  explicit operator cudaStream_t() const { return stream; }
+};
+struct stream_reference {  // as cuda::stream_ref
+  cudaStream_t stream;
+  cudaStream_t get() const { return stream; }
+};
+
 // A capture that ends with its scope, whatever is thrown there, and fails the test if it has become invalid.
 class capture_scope {
  public:

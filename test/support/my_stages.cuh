@@ -22,6 +22,53 @@ template <int Threads> struct tuck::block_transform<mine::masked, Threads> {
   }
 };
 
+template <int Threads> struct tuck::block_codec<mine::signs, Threads> {
+  using tile = block_tile<uint32_t, Threads>;
+  struct TempStorage {};
+  __device__ explicit block_codec(TempStorage&) {}
+
+  __device__ uint32_t measure(const mine::signs& codec, const tile& values) {
+    return codec.max_chunk_bytes(values.count);
+  }
+  __device__ uint32_t side_bytes(uint32_t count) const { return mine::signs::side(count); }
+  // Two threads make a byte of the side stream.
+  __device__ void write(const mine::signs&, const tile& values, std::byte* to) {
+    auto* const rest = reinterpret_cast<uint32_t*>(to + side_bytes(values.count));
+#pragma unroll
+    for (int r = 0; r < tile::rows; ++r) {
+      const uint32_t first = tile::first_value(4 * r);
+      uint32_t four = 0;
+#pragma unroll
+      for (uint32_t k = 0; k < 4; ++k) {
+        four |= values.w[4 * r + k] >> 31 << k;
+        if (first + k < values.count) rest[first + k] = values.w[4 * r + k] & 0x7fffffffu;
+      }
+      const uint32_t next = device::shfl_down(four, 1);
+      if (first % 8 == 0 && first / 8 < side_bytes(values.count))
+        to[first / 8] = static_cast<std::byte>(four | next << 4);
+    }
+  }
+  template <class Sink>
+  __device__ status read_parts(const mine::signs&, const std::byte* side, uint32_t, const std::byte* rest,
+                               uint32_t bytes, uint32_t count, Sink& sink) {
+    if (bytes != 4 * count) return status::bad_payload;
+    for (uint32_t i = 4 * threadIdx.x; i < count; i += 4 * Threads) {
+      device::vec128 four{};
+      for (uint32_t k = 0; k < 4; ++k)
+        if (i + k < count)
+          four.w[k] = reinterpret_cast<const uint32_t*>(rest)[i + k] ^
+                      static_cast<uint32_t>(side[(i + k) / 8]) >> (i + k) % 8 << 31;
+      sink(i, four);
+    }
+    return status::ok;
+  }
+  template <class Sink>
+  __device__ status read(const mine::signs& codec, const std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
+    if (size != codec.max_chunk_bytes(count)) return status::bad_payload;
+    return read_parts(codec, from, side_bytes(count), from + side_bytes(count), 4 * count, count, sink);
+  }
+};
+
 template <int Threads> struct tuck::block_codec<mine::halved, Threads> {
   using tile = block_tile<uint32_t, Threads>;
   struct TempStorage {

@@ -438,6 +438,6 @@ def _mean_magnitude(t: torch.Tensor) -> float | None:
 
 def _note_gradient(call: Call | None, gradient: torch.Tensor) -> None:
     if call is not None:
-        call.gradient = gradient.detach()
+        call.gradient = gradient.detach() if is_in_memory(gradient) else None
         call.noted.pop("size", None)  # of an earlier backward pass through the same graph
         call.noted.pop("attention", None)

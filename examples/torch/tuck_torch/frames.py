@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from .functions import has_values
 from .library import DTYPES, Choice, host
 
 
@@ -15,10 +16,19 @@ def _check(*tensors: torch.Tensor) -> None:
 
 def _check_dense(*tensors: torch.Tensor) -> None:
     for t in tensors:
-        if t.device.type != "cpu" or not t.is_contiguous():
-            raise ValueError("a frame needs a contiguous tensor on the CPU")
+        if not _is_dense(t):
+            raise ValueError("a frame needs a contiguous tensor on the CPU, with its values in memory")
         if t.dtype != tensors[0].dtype or t.numel() != tensors[0].numel():
             raise ValueError("a tensor and its base must have the same type and size")
+
+
+def _is_dense(t: torch.Tensor) -> bool:
+    return t.device.type == "cpu" and has_values(t) and t.is_contiguous()
+
+
+def _check_frame(frame: torch.Tensor) -> None:
+    if frame.dtype != torch.uint8 or not _is_dense(frame):
+        raise ValueError("a frame is a contiguous tensor of uint8 on the CPU")
 
 
 def _count_write(t: torch.Tensor) -> None:
@@ -40,6 +50,7 @@ def encode(t: torch.Tensor, codec: str) -> torch.Tensor:
 def decode(frame: torch.Tensor, into: torch.Tensor) -> None:
     """Decodes a frame into a tensor of the same type and size. Autograd counts that as a write in place."""
     _check(into)
+    _check_frame(frame)
     _count_write(into)  # also if the frame is damaged: the values before the damage may have been written
     host().decode(frame, into)
 
@@ -56,6 +67,7 @@ def decode_delta(frame: torch.Tensor, base: torch.Tensor, into: torch.Tensor | N
     first: if one of them is wrong, raises Error and changes nothing. Autograd counts the rest as a write in place."""
     into = base if into is None else into
     _check(base, into)
+    _check_frame(frame)
     host().decode_delta(frame, base, into)
     _count_write(into)
 

@@ -104,11 +104,16 @@ def _is_copy(a: torch.Tensor, t: torch.Tensor) -> bool:
     return any(torch.equal(form.to(t.dtype), t) for form in forms)
 
 
+def has_values(t: torch.Tensor) -> bool:
+    """Whether a tensor's memory has its values as they are. Forward differentiation and complex numbers leave zeros and
+    signs to be written. Batches of gradients have no storage."""
+    return (t.layout is torch.strided and not t.is_nested and torch._C._has_storage(t) and not t.is_neg()
+            and not t.is_conj() and not t._is_zerotensor() and not is_transformed(t))
+
+
 def is_in_memory(t: torch.Tensor) -> bool:
-    """Whether its values are in memory of its own. Subclasses, such as DTensor, may have them in another place. Forward
-    differentiation and complex numbers leave zeros and signs to be written."""
-    return (type(t) in PLAIN and t.layout is torch.strided and (t.is_cpu or t.is_cuda) and not t.is_nested
-            and not t.is_neg() and not t._is_zerotensor() and not is_transformed(t))
+    """Whether its values are in memory of its own. Subclasses, such as DTensor, may have them in another place."""
+    return type(t) in PLAIN and (t.is_cpu or t.is_cuda) and has_values(t)
 
 
 def tensors_of(arguments):

@@ -17,7 +17,8 @@
 //       returns the exact size of the encoded chunk in bytes, or `incompressible`, to all threads
 //   void     write(const C&, const tile&, std::byte* to)
 //       writes the encoded chunk to `to`: shared memory of tile_bytes at a multiple of 16. Follows a measure of the
-//       same tile that returned less than its size
+//       same tile that returned less than its size; in a chain, of a splitter, less than its size + max_growth, and
+//       `to` has so many bytes more. The bytes after the chunk may become anything
 //   status   read(const C&, std::byte* from, size, count, Sink&)
 //       restores `count` values from `size` <= tile_bytes untrusted bytes. `from` is shared memory of tile_bytes +
 //       32 at a multiple of 16, which the codec may overwrite. Returns the same status to all threads. If it is ok,
@@ -26,20 +27,24 @@
 // It may also have:
 //
 //   void     approximate(const C&, tile&)
-//       of a lossy codec: replaces the values by those that decoding will restore. Comes before measure. If the
-//       chunk is not encoded after all, the frame reads it again. A lossy splitter does this in `write`
+//       of a lossy codec, which must have it: replaces the values by those that decoding will restore. Comes before
+//       measure, which sees only these: keep in the object what it must know of the others. If the chunk is not
+//       encoded after all, the frame reads it again. A lossy splitter has a `write` with tile& that does this instead
 //   std::byte* chunk()
-//       returns room for a chunk in TempStorage, which measure uses too. Then `to` is there, or elsewhere if a
-//       multiprocessor has the memory
+//       returns room for a chunk (tile_bytes, of a splitter + max_growth) in TempStorage, which measure uses too. Then
+//       `to` is there, or elsewhere if a multiprocessor has the memory
 //   static constexpr bool keeps_tile
-//       false: `write` gets something else than a tile, whose value_of(r, k) returns the k-th value of the 16 bytes
-//       of this thread in row r. So no registers hold the values after measure, which may change the tile. Lossy
-//       codecs that block_encode takes have it: `write` then gets the values before approximate
+//       false: `write` is a template, and gets something else than a tile, whose value_of(r, k) returns the k-th value
+//       of the 16 bytes of this thread in row r. It reads global memory: not for values past the last one, whose
+//       number measure must keep. So no registers hold the values after measure, which may change the tile. Lossy
+//       codecs that block_encode takes have it: `write` then gets the values before approximate. In chains, splitters
+//       get the tile, which measure then must not change
 //   static constexpr bool reads_global
-//       true: `from` is global memory that no thread writes, readable up to the next multiple of 16
+//       true: `from` is a const std::byte*, at a multiple of 16 in global memory that no thread writes, readable up to
+//       the next multiple of 16. Not of splitters in chains: read_parts gets shared memory
 //   static constexpr int registers
 //       registers that a thread needs in kernels, if 64 are too few: 80, 96 or 128. The fewer, the more blocks a
-//       multiprocessor holds (block_policy.cuh)
+//       multiprocessor holds (block_policy.cuh). Chains have numbers of their own
 //
 // The block codec of a splitter also has, for chains:
 //

@@ -30,7 +30,15 @@ constexpr int blocks_with_memory(uint64_t bytes) noexcept {
 template <class B> inline constexpr int blocks_of = blocks_with(64);
 template <class B>
   requires(B::registers > 0)
-inline constexpr int blocks_of<B> = blocks_with(B::registers);
+inline constexpr int blocks_of<B> = [] {
+  static_assert(B::registers >= 64 && B::registers <= 128, "tuck: registers of a block codec are 64, 80, 96 or 128");
+  return blocks_with(B::registers);
+}();
+
+// The same for a kernel that encodes one tensor.
+template <class B>
+inline constexpr int encode_blocks_of =
+    blocks_of<B> == blocks_with(80) ? blocks_with(architecture::registers_for_80) : blocks_of<B>;
 
 template <class B> inline constexpr bool keeps_tile = true;
 template <class B>
@@ -45,10 +53,11 @@ inline constexpr bool reads_global<B> = true;
 template <class B>
 concept has_chunk = requires(B& block) { block.chunk(); };
 
-// Shared memory of a block codec that encodes, with room for its chunk. Apart: the room is not in TempStorage.
-template <class B, bool Apart = !has_chunk<B>> struct encoder_storage {
+// Shared memory of a block codec that encodes, with room for its chunk. Apart: the room is not in TempStorage. A chunk
+// of a splitter may have up to Growth bytes more than its values.
+template <class B, bool Apart = !has_chunk<B>, uint32_t Growth = 0> struct encoder_storage {
   typename B::TempStorage codec;
-  alignas(16) std::byte room[Apart ? tile_bytes : 16];
+  alignas(16) std::byte room[Apart ? tile_bytes + Growth : 16];
 
   // Where `block` writes.
   __device__ std::byte* chunk([[maybe_unused]] B& block) {
@@ -68,7 +77,8 @@ template <class B, int Chunks = 1> struct decoder_storage {
 template <class B> struct encode_policy {
   static constexpr int with_memory = blocks_with_memory(sizeof(encoder_storage<B, true>));
   static constexpr bool waits = !has_chunk<B> || with_memory >= 5;
-  static constexpr int blocks = has_chunk<B> && waits ? std::min(blocks_of<B>, with_memory) : blocks_of<B>;
+  static constexpr int blocks =
+      has_chunk<B> && waits ? std::min(encode_blocks_of<B>, with_memory) : encode_blocks_of<B>;
 };
 // The next chunk is fetched if there is memory for as many blocks as have registers, or for 6.
 template <class B> struct decode_policy {

@@ -29,5 +29,11 @@ inline constexpr bool copies_in_background = false;  // see block_copy.cuh
 #else
 inline constexpr bool copies_in_background = true;
 #endif
+// Registers that a thread gets in an encoder that wants 80: ptxas needs a few more for some of them from sm_100 on.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+inline constexpr int registers_for_80 = 96;
+#else
+inline constexpr int registers_for_80 = 80;
+#endif
 
 }  // namespace tuck::inline TUCK_ABI::architecture

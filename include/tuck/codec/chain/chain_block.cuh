@@ -32,7 +32,8 @@ template <class S, int Threads, bool Decodes> struct stage_storage {
   typename block_transform<S, Threads>::TempStorage of_stage;
 };
 template <splitter S, int Threads> struct stage_storage<S, Threads, false> {
-  encoder_storage<block_codec<S, Threads>> of_stage;
+  using coder = block_codec<S, Threads>;
+  encoder_storage<coder, !has_chunk<coder>, S::max_growth> of_stage;
 };
 template <splitter S, int Threads> struct stage_storage<S, Threads, true> {
   typename block_decoder<S, Threads>::TempStorage of_stage;
@@ -332,8 +333,9 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
   __device__ std::byte* chunk() { return encoder_.chunk(); }
   template <class Values> __device__ void write(const chain_type& codec, const Values&, std::byte*) {
     encoder_.write(codec.template stage<last>(), temp_.sections);
-    if (threadIdx.x < chain_type::record_bytes)
-      chunk()[used_ + threadIdx.x] = reinterpret_cast<const std::byte*>(temp_.records)[threadIdx.x];
+    if constexpr (chain_type::splitters > 0)  // otherwise nvcc warns about the comparison
+      if (threadIdx.x < chain_type::record_bytes)
+        chunk()[used_ + threadIdx.x] = reinterpret_cast<const std::byte*>(temp_.records)[threadIdx.x];
   }
 
  private:

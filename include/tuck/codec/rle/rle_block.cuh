@@ -28,9 +28,9 @@ template <element T, uint32_t Kinds, int Threads> struct block_rle_mask {
 
   struct TempStorage {
     typename masks::TempStorage of_masks;
-    alignas(8) std::byte mask[masks::most_bytes];
-    alignas(4) std::byte levels[most_levels];  // what comes before the values
-    bits_t<T> last[warps];                     // the last value of each warp
+    alignas(8) std::byte mask[masks::most_bytes];  // the mask bytes of rle.hpp, in order
+    alignas(4) std::byte levels[most_levels];      // what comes before the values
+    bits_t<T> last[warps];                         // the last value of each warp
     typename scan::TempStorage of_levels[rounds];
   };
 
@@ -127,7 +127,8 @@ template <element T, uint32_t Kinds, int Threads> struct block_rle_mask {
   // -- decoding ------------------------------------------------------------------------------------------------------
 
   // Restores the mask and finds the offset of the values. Returns false to all threads if the levels are not what
-  // encoding writes. Bits of L2 past the last group become ones past the end of the mask.
+  // encoding writes. Bits of L2 past the last group become ones past the end of the mask, which block_mask_codec
+  // rejects.
   __device__ static bool read_levels(TempStorage& temp, const std::byte* from, uint32_t size, uint32_t count,
                                      uint32_t& values_begin) {
     const uint32_t l1_begin = C::l1_begin(count), l2_words = l1_begin / 4 - 1;
