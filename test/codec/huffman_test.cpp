@@ -78,7 +78,7 @@ std::vector<float> example() {
   values[31] = 0;
   return values;
 }
-const std::vector<uint32_t> encoded_example{22 | 2 << 6 | 8 << 9 | 4 << 17 | 128 << 21,
+const std::vector<uint32_t> encoded_example{22 | 2 << 6 | 8 << 9 | 4 << 17 | 127 << 21,
                                             4 / 2 << 17,  // head
                                             0,
                                             0,
@@ -86,17 +86,17 @@ const std::vector<uint32_t> encoded_example{22 | 2 << 6 | 8 << 9 | 4 << 17 | 128
                                             0,  // bits 16 to 19
                                             0x80,
                                             0,  // bits 20 and 21
-                                            0x310200,
+                                            0x21,
                                             0,
                                             0,
                                             0,
                                             0,
                                             0,
                                             0,
-                                            0x30000000,
-                                            0xc0000003,  // directory
-                                            0x58000000,
-                                            0x3c000000};
+                                            0x20000000,
+                                            0xb000000c,  // directory
+                                            0x7ff40000,
+                                            0x1bf800};
 TEST(huffman, a_chunk_of_floats) {
   const auto encoded = encoded_chunk_of(huffman<float>{}, example());
   EXPECT_EQ(words_of(encoded), encoded_example);
@@ -135,9 +135,9 @@ TEST(huffman, rows_of_a_chain) {
   values[31] = 0x9abc;
   expect_chunk(zvc_huffman<uint16_t>{}, values,
                "00400000 03000000 34127856 bc9a0000 19000000 36800100 08800100");  // plain, flags, edges, record
-  // No values: a mapping all the same.
+  // No values: a mapping all the same, and the lowest top.
   expect_chunk(zvc_huffman<uint16_t>{}, std::vector<uint16_t>(64), "00000000 00000000 00000000 08000000");
-  expect_chunk(zvc_huffman<float>{}, std::vector<float>(64), "96100000 00000000 00000000 08000000");
+  expect_chunk(zvc_huffman<float>{}, std::vector<float>(64), "96102000 00000000 00000000 08000000");
 }
 
 TEST(huffman, masks_of_a_chain_by_their_edges) {
@@ -185,31 +185,41 @@ TEST(huffman, numbers_of_integers) {
   }
 }
 
-// Infinities, NaN, denormals and zeros of both signs: the largest exponent field of all is `top`.
-TEST(huffman, top_is_the_largest_exponent) {
+// Infinities, NaN, denormals and zeros of both signs are like other values.
+TEST(huffman, top_is_where_most_exponents_of_the_sample_are) {
   for_each_type([]<class T>(T) {
     const mapping how = mapping_of(dtype_of<T>);
     if (how.exponent == 0) return;
-    const uint32_t mantissa = 8 * sizeof(T) - 1 - how.exponent;
+    const uint32_t mantissa = 8 * sizeof(T) - 1 - how.exponent, step = (sizeof(T) < 4 ? 16 / sizeof(T) : 4) + 1;
     const uint64_t sign = uint64_t{1} << (8 * sizeof(T) - 1), infinity = sign - (uint64_t{1} << mantissa);
-    const auto top_of = [](std::vector<T> values) {
-      values.resize(200, values.back());
+    const auto expect_top = [&](const std::vector<T>& values, uint32_t field) {
       const auto encoded = encoded_row(values);
-      const uint32_t head = words_of(encoded)[0];
+      const uint32_t head = words_of(encoded)[0], fields_of_a_bin = how.exponent > 8 ? 16 : 2;
       EXPECT_EQ(head >> 14 & 1, 0u);
+      EXPECT_EQ(head >> 21, field / fields_of_a_bin * fields_of_a_bin + fields_of_a_bin - 1);
       std::vector<T> restored(values.size());
       EXPECT_EQ(decode_row(encoded, restored), status::ok);
       EXPECT_TRUE(same_bits(restored, values));
-      return head >> 21;
     };
     const uint32_t most = (1u << how.exponent) - 1;
-    EXPECT_EQ(top_of({T{}}), 0u);
-    EXPECT_EQ(top_of({value_of<T>(sign), T{}}), 0u);
-    EXPECT_EQ(top_of({value_of<T>(1), value_of<T>(sign | 1)}), 0u);  // denormals
-    EXPECT_EQ(top_of({value_of<T>(uint64_t{1} << mantissa), value_of<T>(sign)}), 1u);
-    EXPECT_EQ(top_of({T{}, value_of<T>(infinity)}), most);
-    EXPECT_EQ(top_of({value_of<T>(infinity), value_of<T>(infinity | sign)}), most);
-    EXPECT_EQ(top_of({T{}, value_of<T>(sign | infinity | 1)}), most);
+    const std::vector<T> zeros(200);
+    expect_top(zeros, 0);
+    expect_top(std::vector<T>(200, value_of<T>(sign)), 0);
+    expect_top(std::vector<T>(200, value_of<T>(sign | 1)), 0);  // denormals
+    expect_top(std::vector<T>(200, value_of<T>(infinity)), most);
+    expect_top(std::vector<T>(200, value_of<T>(sign | infinity | 1)), most);
+    // What is not in the sample, or too far from the others, has no say.
+    for (const size_t at : {size_t{step - 1}, size_t{step}}) {
+      auto values = zeros;
+      values[at] = value_of<T>(infinity);
+      expect_top(values, at == step && how.exponent == 4 ? most : 0);
+      values[at] = value_of<T>(uint64_t{most / 4} << mantissa);
+      expect_top(values, at == step && how.exponent < 8 ? most / 4 : 0);
+    }
+    // The lowest of two windows with as many values.
+    std::vector<T> even(256);
+    for (size_t i = 0; i < even.size(); ++i) even[i] = value_of<T>(i / (step - 1) % 2 == 0 ? infinity : uint64_t{0});
+    expect_top(even, how.exponent == 4 ? most : 0);
   });
 }
 
@@ -371,15 +381,15 @@ void expect_fields(const std::vector<uint32_t>& sound, size_t count, uint32_t wo
   }
 }
 TEST(huffman, refuses_another_head) {
-  std::vector<uint32_t> larger(127);  // exponents
-  std::iota(larger.begin(), larger.end(), 129);
-  const std::vector<uint32_t> none, exponents_of_shift_0{6};
+  std::vector<uint32_t> tops(256);
+  std::iota(tops.begin(), tops.end(), 0);
+  const std::vector<uint32_t> none, exponents_of_shift_0{6}, exponents_of_shift_22{9};
   using of_floats = huffman<float>;
   using of_bytes = huffman<uint8_t>;
   for (const auto& [at, bits] :
        {std::pair{0u, 6u}, {6u, 3u}, {9u, 4u}, {13u, 1u}, {14u, 1u}, {15u, 1u}, {16u, 1u}, {17u, 4u}})
-    expect_fields<of_floats>(encoded_example, 32, 0, at, bits, {});
-  expect_fields<of_floats>(encoded_example, 32, 0, 21, 11, larger);
+    expect_fields<of_floats>(encoded_example, 32, 0, at, bits, at == 9 ? exponents_of_shift_22 : none);
+  expect_fields<of_floats>(encoded_example, 32, 0, 21, 11, tops);
   expect_fields<of_floats>(encoded_example, 32, 1, 0, 17, {});
   expect_fields<of_floats>(encoded_example, 32, 1, 17, 15, {});
   for (const auto& [at, bits] :
@@ -470,16 +480,21 @@ TEST(huffman, refuses_streams_that_end_elsewhere) {
   }
 }
 
-// Values whose exponents would be below 0.
-TEST(huffman, refuses_ranks_above_the_top) {
-  std::vector<float> values(300, 1.f);
+// Ranks are taken modulo 2^exponent: with each top a chunk has values.
+TEST(huffman, takes_each_top) {
+  std::vector<float> values(300, 1.f), restored(300);
   values[7] = 4;
+  values[8] = -0.f;
   auto words = words_of(encoded_chunk_of(huffman<float>{}, values));
-  EXPECT_EQ(words[0] >> 21, 129u);
-  for (const uint32_t top : {0u, 1u, 2u, 128u, 255u}) {
+  EXPECT_EQ(words[0] >> 21, 127u);
+  for (uint32_t top = 0; top < 256; ++top) {
     words[0] = (words[0] & low_mask(21)) | top << 21;
-    const bool takes = top >= 2;  // a symbol without an escape
-    EXPECT_EQ(verdict(huffman<float>{}, bytes_of_words(words), 300), takes ? status::ok : status::bad_payload) << top;
+    ASSERT_EQ(decode_row(bytes_of_words(words), restored), status::ok);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto of = [](float x) { return __builtin_bit_cast(uint32_t, x); };
+      const uint32_t field = ((of(values[i]) >> 23 & 255) + top - 127) & 255;
+      ASSERT_EQ(of(restored[i]), (of(values[i]) & 0x807fffff) | field << 23);
+    }
   }
 }
 

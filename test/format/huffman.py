@@ -49,18 +49,12 @@ class Head(NamedTuple):
     edges: int  # bytes
     least: int  # bits of the shortest stream, or fewer
 
-    def largest(self, width: int) -> int:
-        """The largest symbol that a number can have, if there were more than 64."""
-        if not self.exponent:
-            return 2 ** (8 * width - self.shift) - 1
-        return (self.top + 1 << 8 * width - self.exponent - self.shift) - 1
-
     def value(self, number: int, width: int) -> int:
         if not self.exponent:
             return unzigzag(number) % 2 ** (8 * width) if self.zigzag else number
         mantissa = 8 * width - self.exponent - 1  # bits
         rank, sign = number >> mantissa + 1, number >> mantissa & 1
-        return (sign << self.exponent | self.top - rank) << mantissa | number % 2**mantissa
+        return (sign << self.exponent | (self.top - rank) % 2**self.exponent) << mantissa | number % 2**mantissa
 
 
 def read_head(chunk: Input, sides: int, width: int) -> Head:
@@ -117,10 +111,11 @@ def items_of_stream(t: int, streams: int, count: int) -> list[int]:
 
 def read_symbols(chunk: Input, head: Head, count: int, sizes: list[int], width: int) -> tuple[list[int], list[bytes]]:
     """The upper bits of all numbers, and the coded ones of the parts flags and edges."""
-    upper_bits, largest = 8 * width - head.shift, head.largest(width)
+    upper_bits = 8 * width - head.shift
     values = 0 if head.plain else count
     table = read_table(chunk, SYMBOLS, MAX_LENGTH) if values else []
-    require(all(symbol <= largest or symbol == ESCAPE for symbol, _ in table), "huffman: a symbol that no value has")
+    has = (symbol < 2**upper_bits or symbol == ESCAPE for symbol, _ in table)
+    require(all(has), "huffman: a symbol that no value has")
     coded = [head.codes_flags, head.codes_edges]
     tables = [read_table(chunk, NIBBLES, NIBBLE_LENGTH) if one else [] for one in coded]
     sizes = [size if one else 0 for size, one in zip(sizes, coded)]
@@ -141,7 +136,6 @@ def read_symbols(chunk: Input, head: Head, count: int, sizes: list[int], width: 
                 part[i] = bits.symbol(nibbles, NIBBLE_LENGTH)
                 part[i] |= bits.symbol(nibbles, NIBBLE_LENGTH) << 4
         require(bits.at == end, "huffman: a stream of another number of bits")
-    require(all(x <= largest for x in upper), "huffman: a number that no value has")
     return upper, [bytes(part) for part in parts]
 
 

@@ -103,7 +103,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k) {
       const uint32_t l = pair >> 4 * k & 15, s = 2 * lane + k;
-      sound &= l <= max_length && (l == 0 || s == escape || s <= shape_.largest());
+      sound &= l <= max_length && (l == 0 || shape_.can_have(s));
       all.count[k] = all.length[k] = l;
     }
     if (!device::all(sound) || all.used() != slots) return false;
@@ -229,7 +229,6 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
         if constexpr (width == 8)
           if (bits > 32) x = static_cast<word>(take(in, at, bits - 32)) << 32;
         x |= take(in, at, bits < 32 ? bits : 32);
-        sound &= x <= shape_.largest();
       }
       reinterpret_cast<bits_t<T>*>(row)[4 * q + k] = static_cast<bits_t<T>>(x);
     }

@@ -42,15 +42,8 @@ template <element T> class host_chunk {
   // Finds the numbers, and the code of their symbols.
   void take_values(const std::byte* row, mapping how) noexcept {
     const uint32_t n = shape_.values;
-    uint32_t top = 0;
+    const uint32_t top = how.exponent != 0 ? find_top(row, how.exponent) : 0;
     word any = 0;
-    if (how.exponent != 0) {
-      word most = 0;
-      const word field = ~lanes::low(8 * width - how.exponent) & lanes::low(8 * width - 1) << 1;
-      for (uint32_t i = 0; i < n; ++i)
-        most = std::max(most, static_cast<word>(static_cast<value>(load_unaligned<value>(row + width * i) << 1)));
-      top = static_cast<uint32_t>((most & field & low_word()) >> (8 * width - how.exponent));
-    }
     for (uint32_t i = 0; i < n; ++i) {
       const auto y =
           static_cast<value>(lanes::number(load_unaligned<value>(row + width * i), how.exponent, how.zigzag, top));
@@ -82,7 +75,20 @@ template <element T> class host_chunk {
     for (uint32_t s = 0; s < symbols; ++s) bits += counts[s] * length_[s];
     if (!pays(n, bits, shape_.saved_bits())) shape_.head[0] = 1u << 14;
   }
-  static constexpr word low_word() noexcept { return ~word{0} >> (8 * sizeof(word) - 8 * width); }
+  uint32_t find_top(const std::byte* row, uint32_t exponent) const noexcept {
+    uint32_t counts[bins] = {}, best = 0, most = 0, in_window = 0;
+    constexpr uint32_t group = sample_group(width);
+    for (uint32_t g = 0; g * group + g % group < shape_.values; ++g) {
+      const uint32_t i = g * group + g % group;
+      const auto field = static_cast<word>(load_unaligned<value>(row + width * i)) >> (8 * width - 1 - exponent);
+      ++counts[(field & low_mask(exponent)) >> bin_shift(exponent)];
+    }
+    for (uint32_t b = 0; b < bins; ++b) {
+      in_window += counts[b] - (b >= window_bins ? counts[b - window_bins] : 0);
+      if (in_window > most) most = in_window, best = b;
+    }
+    return top_of_bin(best, exponent);
+  }
   static constexpr uint32_t round_up(uint32_t shift) noexcept {
     return (shift + shift_step(width) - 1) / shift_step(width) * shift_step(width);
   }
@@ -254,8 +260,8 @@ template <element T> class host_chunk {
     const std::byte* at = encoded.data() + 4 * at_.tables;
     if (shape_.codes_values()) {
       at = read_lengths(at, symbols, length_);
-      for (uint32_t s = 0; s < escape; ++s)
-        if (length_[s] != 0 && s > shape_.largest()) return false;
+      for (uint32_t s = 0; s < symbols; ++s)
+        if (length_[s] != 0 && !shape_.can_have(s)) return false;
       if (!fill(length_, symbols, max_length, entry_)) return false;
     }
     for (const uint32_t p : {flags_part, edges_part})
@@ -314,7 +320,6 @@ template <element T> class host_chunk {
     uint32_t begin = 0;
     for (uint32_t t = 0; t < at_.streams; ++t) {
       word_reader in{from, words, begin};
-      bool sound = true;
       visit_stream(
           t,
           [&](uint32_t i, uint32_t count) {
@@ -327,7 +332,6 @@ template <element T> class host_chunk {
                 x = 0;
                 if (bits > 32) x = uint64_t{in.take(bits - 32)} << 32;
                 x |= in.take(std::min(bits, 32u));
-                sound &= x <= shape_.largest();
               }
               numbers_[i + k] = static_cast<value>(x);
             }
@@ -342,7 +346,7 @@ template <element T> class host_chunk {
             part(p)[i] = static_cast<uint8_t>(x);
           });
       begin += stream_bits_[t];
-      if (!sound || in.at != begin) return false;
+      if (in.at != begin) return false;
     }
     return true;
   }

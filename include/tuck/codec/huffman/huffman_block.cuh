@@ -29,7 +29,6 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     uint32_t lengths[8], nibble_lengths[2][2];
     uint32_t flags[flag_words];
     typename scan::TempStorage scan_storage;
-    typename device::block_reduce<Threads>::TempStorage top_storage;
     uint32_t any[2];  // of all numbers
     uint32_t edges, coded, least, most;
     uint32_t spare[max_streams];  // for a word of each stream, if the chunk has no room for streams
@@ -50,13 +49,14 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     shape_ = {width, sections.list.size(0) / width, padded_sides(sections.list)};
     clear();
     device::sync_block();
-    const uint32_t top = look(how, values);
+    look(how, values);
     if (shape_.sides != 0 && device::warp_id() == warps - 1) {
       const uint32_t edges = sides_to_edges(sides_, shape_.sides, temp_.flags);
       if (device::lane_id() == 0) temp_.edges = edges;
     }
     device::sync_block();
     shift_ = how.exponent != 0 ? float_shift(width, how.exponent) : integer_shift();
+    const uint32_t top = how.exponent != 0 ? find_top(how.exponent) : 0;
     shape_.head[0] = shift_ | how.exponent << 9 | uint32_t{how.zigzag} << 13 | top << 21;
     shape_.head[1] = temp_.edges;
     if (how.exponent == 0) {  // the counts of widths have been read
@@ -125,6 +125,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   }
   __device__ void clear() {
     if (threadIdx.x < symbols) temp_.codes[threadIdx.x] = 0;
+    for (uint32_t b = threadIdx.x; b < bins; b += Threads) temp_.chunk[b] = 0;
     if (threadIdx.x < 2 * nibbles) temp_.nibble_codes[0][threadIdx.x] = 0;
     if (threadIdx.x == 0) {
       temp_.any[0] = temp_.any[1] = temp_.edges = temp_.coded = temp_.most = 0;
@@ -144,8 +145,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   template <uint32_t Exponent> __device__ uint32_t shift_of() const { return Exponent != 0 ? known::shift : shift_; }
   __device__ uint32_t quads() const { return (shape_.values + 3) / 4; }
 
-  // Finds the largest exponent, or counts the widths of integers. Returns the former. Has a barrier for floats.
-  template <class Values> __device__ uint32_t look(mapping how, const Values& values) {
+  // Counts the exponents of the sample by bins, in the chunk, or the widths of integers.
+  template <class Values> __device__ void look(mapping how, const Values& values) {
     if (how.exponent == 0) {
       values.visit(shape_.values, [&](uint32_t g, const group& x) {
 #pragma unroll
@@ -158,15 +159,33 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
               device::atomic_add(&temp_.codes[b - symbol_bits - 1], 1u);
           }
       });
-      return 0;
+      return;
     }
-    word most = 0;
-    values.visit(shape_.values, [&](uint32_t, const group& x) {
-#pragma unroll
-      for (uint32_t i = 0; i < group::quads; ++i) x.at[i].add_magnitudes(most);
+    static_assert(group::values == sample_group(width));
+    const uint32_t from = (8 * width - 1 - how.exponent + bin_shift(how.exponent)) % 32;
+    const uint32_t field = low_mask(how.exponent - bin_shift(how.exponent));
+    values.visit(shape_.values, [&](uint32_t g, const group& x) {
+      const uint32_t k = g % group::values;
+      if (g * group::values + k < shape_.values)
+        device::atomic_add(&temp_.chunk[x.upper_word(k) >> (from + 8 * width * k) % 32 & field], 1u);
     });
-    const uint32_t mine = quad::exponent_of(most, how.exponent);
-    return device::block_reduce<Threads>::max(temp_.top_storage, mine);
+  }
+  // Returns the top by the bins' counts, in each warp.
+  __device__ uint32_t find_top(uint32_t exponent) const {
+    constexpr uint32_t each = bins / device::warp_size, lanes_of_window = window_bins / each;
+    const uint32_t lane = device::lane_id();
+    uint32_t sum[each], best = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < each; ++k) sum[k] = temp_.chunk[each * lane + k] + (k == 0 ? 0 : sum[k - 1]);
+    const uint32_t before = device::warp_inclusive_sum(sum[each - 1]) - sum[each - 1];
+#pragma unroll
+    for (uint32_t k = 0; k < each; ++k) {
+      sum[k] += before;
+      const uint32_t out = device::shfl_up(sum[k], lanes_of_window);
+      const uint32_t key = (sum[k] - (lane >= lanes_of_window ? out : 0)) * bins + (bins - 1 - each * lane - k);
+      best = key > best ? key : best;
+    }
+    return top_of_bin(bins - 1 - device::warp_max(best) % bins, exponent);
   }
   __device__ uint32_t integer_shift() const {
     uint32_t above = 0;

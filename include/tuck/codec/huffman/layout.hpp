@@ -1,7 +1,7 @@
 // The format of huffman: each value becomes a symbol of six bits, which has a code, and a rest, which is stored.
 //
-// Numbers. Each value of w bytes becomes a number y of 8 w bits. A float has a sign, an exponent field and m bits of
-// mantissa. Its rank is the largest exponent field of the chunk, `top`, less its own:
+// Numbers. Each value of w bytes becomes a number y of 8 w bits. A float has a sign, an exponent field of e bits and m
+// bits of mantissa. Its rank is `top` of the chunk, less its own exponent field, modulo 2^e:
 //
 //   float      y = rank | sign | mantissa       from the highest bit on; the sign has one bit, the mantissa m
 //   integer    y = value, or with `zigzag` 2 value for values from 0 on, and -2 value - 1 for others
@@ -36,7 +36,7 @@
 // words t, t + S, ... of the flags if they are coded, then those of the edges. Each has its values or bytes in order,
 // of a byte the lower nibble first. S depends on the number of symbols (streams_of).
 //
-// Encoders' choices. The shift of integers is the least multiple of shift_step for which at most 1/64 of the values
+// Encoders' choices. `top` is chosen by a sample (see sample_group): few large values do not change it. The shift of integers is the least multiple of shift_step for which at most 1/64 of the values
 // have more than shift + 6 bits. `dropped` is as large as it can be. Codes are those of code.hpp; the count of 63 is at
 // least 1. Values are `plain` if coding them does not pay (pays). Flags and edges are stored if that is not longer than
 // code and table.
@@ -119,6 +119,16 @@ TUCK_HD constexpr uint32_t float_shift(uint32_t width, uint32_t exponent) noexce
   return (8 * width - exponent - 2 + shift_step(width) - 1) / shift_step(width) * shift_step(width);
 }
 
+// The choice of `top`. Of each group g of sample_group(w) values, value g % sample_group(w) belongs to the sample, if it
+// is there. Exponent fields of e bits are counted in bins of 2^bin_shift(e). The `window_bins` bins that end with the bin
+// of top have the most of all; it is the lowest such bin. top is the largest field in its bin.
+inline constexpr uint32_t bins = 128, window_bins = 8;
+TUCK_HD constexpr uint32_t sample_group(uint32_t width) noexcept { return width < 4 ? 16 / width : 4; }
+TUCK_HD constexpr uint32_t bin_shift(uint32_t exponent) noexcept { return exponent > 8 ? exponent - 7 : 1; }
+TUCK_HD constexpr uint32_t top_of_bin(uint32_t bin, uint32_t exponent) noexcept {
+  return ((bin + 1) << bin_shift(exponent)) - 1;
+}
+
 TUCK_HD constexpr uint32_t streams_of(uint32_t coded) noexcept {
   return coded == 0 ? 0 : coded < 512 ? 8 : coded < 1024 ? 16 : coded < 2048 ? 32 : coded < 4096 ? 64 : max_streams;
 }
@@ -152,8 +162,7 @@ template <class W, uint32_t Width> struct lanes_of {
     }
     const uint32_t rest = bits - exponent;                                            // sign and mantissa
     const W below = select_bits<W>(low(rest - 1), x, static_cast<W>(x >> exponent));  // sign and mantissa
-    return select_bits<W>(low(rest), below,
-                          static_cast<W>(all(static_cast<W>(W{top} << rest)) - (x << 1 & ~low(rest))));
+    return select_bits<W>(low(rest), below, static_cast<W>(minuend(top, rest) - (x << 1 & ~low(rest))));
   }
   TUCK_HD static constexpr W value(W y, uint32_t exponent, bool zigzag, uint32_t top) noexcept {
     if (exponent == 0) {
@@ -162,9 +171,15 @@ template <class W, uint32_t Width> struct lanes_of {
       return (y >> 1 & low(bits - 1)) ^ static_cast<W>((negative << (bits - 1) << 1) - negative);
     }
     const uint32_t rest = bits - exponent;
-    const W field = all(static_cast<W>(W{top} << rest)) - (y & ~low(rest));
+    const W field = minuend(top, rest) - (y & ~low(rest));
     return select_bits<W>(low(rest - 1), y,
                           select_bits<W>(low(bits - 1), static_cast<W>(field >> 1), static_cast<W>(y << exponent)));
+  }
+
+ private:
+  // Returns what a field is subtracted from. The ones below `top` stop what a lane borrows from the next.
+  TUCK_HD static constexpr W minuend(uint32_t top, uint32_t rest) noexcept {
+    return all(static_cast<W>(W{top} << rest)) | low(rest);
   }
 };
 
@@ -203,11 +218,9 @@ struct shape {
   TUCK_HD constexpr uint32_t escape_bits() const noexcept { return 8 * width - shift(); }
   // Returns the bits of a value that are not among the rests.
   TUCK_HD constexpr uint32_t saved_bits() const noexcept { return escape_bits() + 8 * dropped(); }
-  // Returns the largest y >> shift that a value can have.
-  TUCK_HD constexpr uint64_t largest() const noexcept {
-    const uint64_t all = ~uint64_t{0} >> (64 - escape_bits());
-    const uint32_t below = 8 * width - exponent() - shift();  // bits below the rank
-    return exponent() == 0 ? all : ((uint64_t{top()} + 1) << below) - 1;
+  // Returns whether a value can have symbol s.
+  TUCK_HD constexpr bool can_have(uint32_t s) const noexcept {
+    return s == escape || escape_bits() >= symbol_bits || s >> escape_bits() == 0;
   }
 
   // Returns the words of a plane of k bits.

@@ -37,24 +37,6 @@ template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) number_quad
     return at(k * Width / sizeof(word)) >> (8 * Width * k % (8 * sizeof(word)));
   }
 
-  // Takes the larger of `most` and each value without its sign, in the lanes of words of pairs.
-  __device__ void add_magnitudes(word& most) const {
-#pragma unroll
-    for (uint32_t i = 0; i < words; ++i) {
-      const word x = at(i) & lanes::low(8 * Width - 1);
-      if constexpr (Width == 1)
-        most = device::most_pair(device::most_pair(most, x >> 8 & 0x00ff00ff), x & 0x00ff00ff);
-      else if constexpr (Width == 2)
-        most = device::most_pair(most, x);
-      else
-        most = x > most ? x : most;
-    }
-  }
-  // Returns the exponent of what add_magnitudes found.
-  __device__ static uint32_t exponent_of(word most, uint32_t exponent) {
-    if constexpr (Width <= 2) most = most >> 16 > (most & 0xffff) ? most >> 16 : most & 0xffff;
-    return static_cast<uint32_t>(most >> (8 * Width - 1 - exponent));
-  }
   __device__ void to_numbers(uint32_t exponent, bool zigzag, uint32_t top, word& any) {
 #pragma unroll
     for (uint32_t i = 0; i < words; ++i) {
@@ -147,6 +129,18 @@ template <uint32_t Width> struct number_group {
     device::vec128 x;
 #pragma unroll
     for (uint32_t i = 0; i < 4; ++i) x.w[i] = at[(4 * v + i) / Width].w[(4 * v + i) % Width];
+    return x;
+  }
+
+  // Returns the word that has value k, or its upper word.
+  __device__ uint32_t upper_word(uint32_t k) const {
+    const uint32_t which = Width < 4 ? k * Width / 4 : k;
+    uint32_t x = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t at_word = i * vectors + vectors - 1;
+      x = which == i ? at[at_word / Width].w[at_word % Width] : x;
+    }
     return x;
   }
 
