@@ -144,16 +144,21 @@ TEST(deflate, zlib_reads_every_chunk_of_recorded_tensors) {
 
 // What the index of an encoded chunk says.
 struct chunk_index {
-  chunk_end end{0};
+  chunk_end end;
   std::vector<uint32_t> cells, bits;
 
-  explicit chunk_index(const_bytes encoded) : end(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4)) {
-    EXPECT_EQ(encoded.size(), end.stream + index_bytes(end.stream, end.sub_blocks));
+  explicit chunk_index(const_bytes encoded)
+      : end(chunk_end::of(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4))) {
+    EXPECT_EQ(encoded.size(), end.begin() + 4);
+    bit_reader in(encoded.subspan(end.stream));
+    for (uint32_t i = 0; i < whole_segments; ++i) {
+      in.refill();
+      in.take(segment_bits);
+    }
     for (uint32_t i = 0; i < end.sub_blocks; ++i) {
-      uint32_t entry = 0;
-      std::memcpy(&entry, encoded.data() + end.stream + whole_segments + 3 * i, 3);
-      cells.push_back(entry_cells(entry));
-      bits.push_back(entry_bits(entry));
+      in.refill();
+      cells.push_back(in.take(end.cell_bits) + 1);
+      bits.push_back(in.take(end.size_bits));
     }
   }
   // How evenly bits are shared out, which take about as long each.
@@ -193,9 +198,9 @@ std::vector<float> gaussian_relu(double sparsity) {
 TEST(deflate, lanes_have_equal_shares) {
   double lanes = 0;
   EXPECT_GE(mean_evenness(gaussian_relu(0), "dense", lanes), .9);
-  EXPECT_EQ(lanes, 32);
-  EXPECT_GE(mean_evenness(gaussian_relu(.6), "60 % zeros", lanes), .9);
-  EXPECT_GE(lanes, 30);
+  EXPECT_EQ(lanes, 64);
+  EXPECT_GE(mean_evenness(gaussian_relu(.6), "60 % zeros", lanes), .85);
+  EXPECT_GE(lanes, 58);
   EXPECT_GE(mean_evenness(gaussian_relu(.9), "90 % zeros", lanes), .85);
   for (const auto& t : recorded_tensors()) EXPECT_GE(mean_evenness(t.values, t.name.c_str(), lanes), .75) << t.name;
 }
@@ -209,7 +214,7 @@ TEST(deflate, the_index_is_small) {
       index += encoded.size() - deflate<float>::stream_of(encoded).size();
       all += encoded.size();
     });
-    EXPECT_LE(static_cast<double>(index), (sparsity > .95 ? .06 : .03) * static_cast<double>(all)) << sparsity;
+    EXPECT_LE(static_cast<double>(index), (sparsity > .95 ? .07 : .03) * static_cast<double>(all)) << sparsity;
   }
 }
 
@@ -229,32 +234,43 @@ TEST(deflate, codes_have_ten_bits_at_most) {
 
 // Tokens as layout.hpp has them, found the long way: literals 1, near matches their length, far ones minus it.
 std::vector<int> tokens_of(const byte_vector& data, uint32_t width, const std::vector<uint32_t>& begins) {
-  std::vector<int> kind(data.size());  // 0 literal, 1 near, 2 far
+  std::vector<int> kind(data.size());        // 0 literal, 1 near, 2 far
+  std::vector<bool> begin(data.size() + 1);  // of a run
   std::vector<uint32_t> part(data.size());
   for (uint32_t i = 0, p = 0; i < data.size(); ++i) {
     if (p + 1 < begins.size() && i == begins[p + 1]) ++p;
     part[i] = p;
   }
-  const auto together = [&](uint32_t i, uint32_t k) { return i / 256 == k / 256 && part[i] == part[k]; };
   for (const int wanted : {1, 2}) {
     if (wanted == 2 && width == 1) break;
     const uint32_t distance = wanted == 1 ? 1 : width;
     const auto is = [&](uint32_t i) {
       return kind[i] != 1 && i >= distance && part[i - distance] == part[i] && data[i] == data[i - distance];
     };
+    const auto is_full = [&](uint32_t from) {
+      uint32_t k = from;
+      while (k < from + 128 && k < data.size() && is(k)) ++k;
+      return k == from + 128;
+    };
+    const auto ends_before = [&](uint32_t i) {
+      return i % 1024 == 0 || part[i] != part[i - 1] || (i % 256 == 0 && (is_full(i - 128) || is_full(i)));
+    };
     std::vector<std::pair<uint32_t, uint32_t>> runs;
     for (uint32_t i = 0; i < data.size(); ++i) {
       uint32_t k = i;
-      while (k < data.size() && together(i, k) && is(k)) ++k;
+      while (k < data.size() && is(k) && (k == i || !ends_before(k))) ++k;
       if (k - i >= 3) runs.emplace_back(i, k);
       if (k != i) i = k - 1;
     }
-    for (const auto& [from, to] : runs) std::fill(kind.begin() + from, kind.begin() + to, wanted);
+    for (const auto& [from, to] : runs) {
+      std::fill(kind.begin() + from, kind.begin() + to, wanted);
+      begin[from] = true;
+    }
   }
   std::vector<int> tokens;
   for (uint32_t i = 0; i < data.size();) {
     uint32_t k = i + 1;
-    while (kind[i] != 0 && k < data.size() && together(i, k) && kind[k] == kind[i]) ++k;
+    while (kind[i] != 0 && k < data.size() && kind[k] == kind[i] && !begin[k]) ++k;
     tokens.push_back(kind[i] == 0 ? 1 : static_cast<int>(k - i) * (kind[i] == 1 ? 1 : -1));
     i = k;
   }
@@ -330,9 +346,9 @@ TEST(deflate, refuses_what_is_not_its_own) {
     std::vector<float> restored(count);
     return deflate<float>{}.decode_chunk(encoded, restored);
   };
-  const auto changed = [&](size_t at, int by) {
+  const auto flipped = [&](size_t bit) {
     byte_vector encoded = sound;
-    encoded[at] = static_cast<std::byte>(static_cast<int>(encoded[at]) + by);
+    encoded[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
     return encoded;
   };
   ASSERT_EQ(decode(sound), status::ok);
@@ -341,15 +357,41 @@ TEST(deflate, refuses_what_is_not_its_own) {
   EXPECT_EQ(decode(sound, 1000), status::bad_payload);
   for (size_t size = 0; size < sound.size(); size += 4)
     ASSERT_EQ(decode({sound.begin(), sound.begin() + static_cast<std::ptrdiff_t>(size)}), status::bad_payload) << size;
-  const size_t segments = index.end.stream, entries = segments + whole_segments;
-  EXPECT_EQ(decode(changed(0, 1)), status::bad_payload);             // the prefix
-  EXPECT_EQ(decode(changed(segments + 3, 1)), status::bad_payload);  // where lengths are
-  EXPECT_EQ(decode(changed(entries, 1)), status::bad_payload);       // cells of a sub-block
-  EXPECT_EQ(decode(changed(entries + 1, 8)), status::bad_payload);   // its bits
-  EXPECT_EQ(decode(changed(sound.size() - 1, 1)), status::bad_payload);
-  EXPECT_EQ(decode(changed(sound.size() - 1, -1)), status::bad_payload);
-  EXPECT_EQ(decode(changed(sound.size() - 2, 1)), status::bad_payload);
-  EXPECT_EQ(decode(changed(sound.size() - 4, 1)), status::bad_payload);
+  const chunk_end& end = index.end;
+  const auto expect_refused = [&](uint32_t first, uint32_t last) {
+    for (uint32_t bit = first; bit < last; ++bit) EXPECT_EQ(decode(flipped(bit)), status::bad_payload) << bit;
+  };
+  expect_refused(0, prefix_bits);
+  expect_refused(end.segment(0), end.segment(whole_segments));  // where lengths are
+  expect_refused(end.entry(0), end.entry(end.sub_blocks));      // cells and bits of sub-blocks
+  expect_refused(end.entry(end.sub_blocks), 8 * end.begin());   // padding
+  expect_refused(8 * end.begin(), 8 * end.begin() + 32);        // where all of this is
+}
+
+// Wider fields and a single sub-block of all cells are as good.
+TEST(deflate, accepts_other_widths_of_entries) {
+  const std::vector<float> values(200, 1.f);
+  const byte_vector sound = encoded_chunk(values);
+  const chunk_index index(sound);
+  ASSERT_EQ(index.end.sub_blocks, 1u);
+  for (const uint32_t cell_bits : {index.end.cell_bits, max_cell_bits, max_cell_bits + 1})
+    for (const uint32_t size_bits : {index.end.size_bits, max_size_bits, max_size_bits + 1}) {
+      const chunk_end end{index.end.stream, cell_bits, size_bits, 1};
+      byte_vector encoded(end.begin() + 8);
+      std::copy_n(sound.begin(), end.stream, encoded.begin());
+      bit_writer out(encoded.data() + end.stream);
+      for (uint32_t i = 0; i < whole_segments; ++i)
+        out.put(bit_window(sound.data(), index.end.segment(i)) & low_mask(segment_bits), segment_bits);
+      out.put(index.cells[0] - 1, cell_bits);
+      out.put(index.bits[0], size_bits);
+      out.finish();
+      encoded.resize(end.begin() + 4);
+      store_unaligned(encoded.data() + end.begin(), end.word());
+      std::vector<float> restored(values.size());
+      const bool is_sound = cell_bits <= max_cell_bits && size_bits <= max_size_bits;
+      EXPECT_EQ(deflate<float>{}.decode_chunk(encoded, restored), is_sound ? status::ok : status::bad_payload);
+      EXPECT_EQ(restored == values, is_sound);
+    }
 }
 
 // -- anything ------------------------------------------------------------------------------------------------------

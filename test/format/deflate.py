@@ -11,7 +11,9 @@ import zlib
 from bits import ceil_div, require, round_up
 
 CODE_BITS, LENGTHS_OF_LITERALS, END_OF_BLOCK = 10, 285, 256
-CELL_BYTES, SEGMENTS = 32, 8
+CELL_BYTES = 32
+SEGMENTS, SEGMENT_SYMBOLS, SEGMENT_BITS = 17, 16, 7
+MOST_CELL_BITS, MOST_SIZE_BITS = 11, 13
 PRECODE_ORDER = (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1)
 PRECODE = {0: 4, 1: 6, 2: 7, 3: 7, 4: 6, 5: 5, 6: 4, 7: 3, 8: 2, 9: 2, 10: 3, 17: 6, 18: 5}  # bits of each
 
@@ -80,14 +82,14 @@ def read_segment(bits: BitReader, size: int) -> list[int]:
     return lengths
 
 
-def read_code(bits: BitReader, segments: bytes, width: int) -> Table:
+def read_code(bits: BitReader, segments: list[int], width: int) -> Table:
     distances = read_prefix(bits, width)
     lengths: list[int] = []
     for size in segments:
         begin = bits.at
-        lengths += read_segment(bits, 32)
+        lengths += read_segment(bits, SEGMENT_SYMBOLS)
         require(bits.at == begin + size, "deflate: a segment of another number of bits")
-    lengths += read_segment(bits, LENGTHS_OF_LITERALS - 256 + distances)
+    lengths += read_segment(bits, LENGTHS_OF_LITERALS - SEGMENTS * SEGMENT_SYMBOLS + distances)
     of_distances = [1 if i in (0, distances - 1) else 0 for i in range(distances)]
     require(lengths[LENGTHS_OF_LITERALS:] == of_distances, "deflate: other codes of distances")
     lengths = lengths[:LENGTHS_OF_LITERALS]
@@ -128,26 +130,28 @@ def inflate(stream: bytes, size: int) -> bytes:
 def decode_chunk(data: bytes, size: int, width: int) -> bytes:
     """Restores `size` bytes of values that have `width` each."""
     require(len(data) >= 4, "deflate: no room for the index")
-    stream_size, zero, sub_blocks = int.from_bytes(data[-4:-2], "little"), data[-2], data[-1]
-    most = max(size // 512, 1)
+    stream_size, widths, sub_blocks = int.from_bytes(data[-4:-2], "little"), data[-2], data[-1] + 1
+    cell_bits, size_bits = widths & 15, widths >> 4
     require(len(data) < size, "deflate: a chunk that is no smaller than its values")
-    require(zero == 0 and 0 < sub_blocks <= most, f"deflate: {sub_blocks} sub-blocks")
-    end = stream_size + SEGMENTS + 3 * sub_blocks
-    require(len(data) == round_up(end, 4) + 4, "deflate: an index of another size")
-    require(not any(data[end:-4]), "deflate: padding that is not 0")
-    stream, segments = data[:stream_size], data[stream_size : stream_size + SEGMENTS]
-    entries = [int.from_bytes(data[i : i + 3], "little") for i in range(stream_size + SEGMENTS, end, 3)]
+    require(cell_bits <= MOST_CELL_BITS and size_bits <= MOST_SIZE_BITS, "deflate: entries of too many bits")
+    require(sub_blocks <= max(size // 256, 1), f"deflate: {sub_blocks} sub-blocks")
+    index_bits = SEGMENTS * SEGMENT_BITS + sub_blocks * (cell_bits + size_bits)
+    end = round_up(8 * stream_size + index_bits, 32) // 8
+    require(len(data) == end + 4, "deflate: an index of another size")
+    stream, index = data[:stream_size], BitReader(data[stream_size:end])
+    segments = [index.take(SEGMENT_BITS) for _ in range(SEGMENTS)]
+    entries = [(index.take(cell_bits) + 1, index.take(size_bits)) for _ in range(sub_blocks)]
+    require(index.take(8 * (end - stream_size) - index_bits) == 0, "deflate: padding that is not 0")
     row = inflate(stream, size)
     bits = BitReader(stream)
     code = read_code(bits, segments, width)
     done = 0
-    for entry in entries:
+    for cells, size_of_tokens in entries:
         begin = bits.at
         require(done < size, "deflate: more sub-blocks than the chunk has")
-        to = min(done + ((entry & 2047) + 1) * CELL_BYTES, size)
-        walk_sub_block(bits, code, to - done, width)
-        require(bits.at - begin == entry >> 11, "deflate: a sub-block of another number of bits")
-        done += ((entry & 2047) + 1) * CELL_BYTES
+        walk_sub_block(bits, code, min(cells * CELL_BYTES, size - done), width)
+        require(bits.at - begin == size_of_tokens, "deflate: a sub-block of another number of bits")
+        done += cells * CELL_BYTES
     require(done == round_up(size, CELL_BYTES), "deflate: the sub-blocks do not cover the chunk")
     require(bits.symbol(code, CODE_BITS) == END_OF_BLOCK, "deflate: a block and its chunk end apart")
     require(ceil_div(bits.at, 8) == stream_size, "deflate: the stream does not end with its block")

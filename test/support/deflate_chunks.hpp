@@ -90,7 +90,7 @@ template <element T> byte_vector encoded_chunk(const std::vector<T>& values) {
 // Damages an encoded chunk: the stream, the index or what joins them.
 inline void damage(byte_vector& encoded, std::mt19937_64& random) {
   if (encoded.empty()) return;
-  const size_t index = std::min<size_t>(encoded.size(), 16 + 3 * static_cast<uint8_t>(encoded.back()));
+  const size_t index = std::min<size_t>(encoded.size(), 24 + 2 * static_cast<uint8_t>(encoded.back()));
   for (uint64_t changes = 1 + random() % 3; changes-- != 0;) {
     size_t at = random() % encoded.size();
     if (random() % 2 == 0) at = encoded.size() - 1 - random() % index;

@@ -1,5 +1,5 @@
-// Decodes a chunk of deflate-lite from untrusted bytes by one thread block; layout.hpp has the format. Each lane of one
-// warp decodes a sub-block.
+// Decodes a chunk of deflate-lite from untrusted bytes by one thread block; layout.hpp has the format. The lanes of two
+// warps decode a sub-block each.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -14,26 +14,31 @@ namespace deflate_format {
 // The block decoder of deflate.
 template <element T, int Threads> class deflate_decoder {
   static constexpr uint32_t width = sizeof(T);
-  static constexpr uint32_t lanes = device::warp_size;
-  static_assert(sub_block_plan::most(tile_bytes) <= lanes);
+  static constexpr uint32_t lanes = device::warp_size, warps = Threads / lanes;
+  static constexpr uint32_t slots = huffman_format::slots;
+  static constexpr uint32_t max_cells = cells_of(tile_bytes), max_sub_blocks = sub_block_plan::most(tile_bytes);
+  static constexpr uint32_t skew = 8;
+  static constexpr int of_lane = (coded_symbols + lanes - 1) / lanes;  // symbols
+  static_assert(max_sub_blocks <= 2 * lanes && warps >= 2);
 
  public:
   static constexpr int registers = 80;
 
   struct header_storage {
-    alignas(16) uint16_t codes[huffman_format::slots];
-    huffman_format::warp_symbols symbols;
-    static constexpr uint32_t length_words =
-        (whole_segments * segment_symbols + segment_size<8>(whole_segments) + 3) / 4;
-    alignas(4) uint8_t lengths[4 * length_words];
-    uint16_t precode[128];
+    uint32_t precode[128];
+    static constexpr uint32_t all_lengths = whole_segments * segment_symbols + segment_size<8>(whole_segments);
+    alignas(4) uint8_t lengths[round_up_pow2(all_lengths, 2)];
   };
   struct TempStorage {
-    alignas(16) uint8_t row[tile_bytes];
+    // The values: each sub-block with 8 bytes more before it, against conflicts of lanes at equal distances.
+    alignas(16) uint8_t row[tile_bytes + skew * max_sub_blocks];
     union {
-      uint32_t table[huffman_format::slots];
-      header_storage before;
+      // By the next bits: at first with the first bit highest, and only some slots of each code are filled; then with
+      // the first bit lowest.
+      alignas(16) uint32_t table[slots];
+      header_storage header;
     };
+    alignas(8) uint32_t begins[max_cells / lanes];  // a bit for each cell: whether a sub-block begins
     uint32_t first_bit;
   };
 
@@ -44,159 +49,198 @@ template <element T, int Threads> class deflate_decoder {
     from_ = from;
     bytes_ = count * width;
     if (size >= bytes_ || size % 4 != 0 || size < 4) return status::bad_payload;
-    const uint32_t last = reinterpret_cast<const uint32_t*>(from)[size / 4 - 1];
-    const chunk_end end(last);
-    if (!end.fits(last, size, bytes_)) return status::bad_payload;
+    const auto end = chunk_end::of(reinterpret_cast<const uint32_t*>(from)[size / 4 - 1]);
+    if (!end.fits(size, bytes_)) return status::bad_payload;
+    // Of many blocks on a multiprocessor, different warps have the work that not all warps share.
+    const uint32_t turn = (device::warp_id() + end.stream) % warps;
     auto* const rows = reinterpret_cast<device::vec128*>(temp_.row);
-    for (uint32_t i = threadIdx.x; 128 * (i / 8) < bytes_; i += Threads) rows[i] = {};
-    prepare_header();
+    for (uint32_t i = threadIdx.x; 16 * i < bytes_ + skew * end.sub_blocks; i += Threads) rows[i] = {};
+    if (threadIdx.x < max_cells / lanes) temp_.begins[threadIdx.x] = 0;
+    for (uint32_t i = threadIdx.x; i < sizeof temp_.header.lengths / 4; i += Threads)
+      reinterpret_cast<uint32_t*>(temp_.header.lengths)[i] = 0;
+    for (uint32_t i = threadIdx.x; i < 128; i += Threads) temp_.header.precode[i] = precode_entry(i);
     device::sync_block();
     bool sound = true;
-    if (device::warp_id() == 0) sound = read_header(end);
+    if (turn == 0) sound = read_header(end);
     if (device::sync_block_or(!sound)) return status::bad_payload;
-    expand_table();
+    spread_codes();
     device::sync_block();
-    if (device::warp_id() == 0) sound = decode_sub_blocks(end);
+    if (turn < 2) sound = decode_sub_blocks(end, turn);
     if (device::sync_block_or(!sound)) return status::bad_payload;
-    for (uint32_t i = threadIdx.x; 16 * i < bytes_; i += Threads) sink(16 / width * i, rows[swizzled(16 * i) / 16]);
+    give(sink);
     return status::ok;
   }
 
  private:
-  // Permutes the 16-byte units of the row. Without this, lanes with sub-blocks of equal size conflict on one bank of
-  // shared memory.
-  __device__ static uint32_t swizzled(uint32_t byte) { return device::xor_masked<0x70>(byte, byte >> 5); }
-
   __device__ uint32_t window(uint32_t at) const {  // the next 32 bits
     return device::shared_window(reinterpret_cast<const uint32_t*>(from_), at);
   }
-  __device__ uint32_t index_byte(const chunk_end& end, uint32_t i) const {
-    return static_cast<uint8_t>(from_[end.stream + i]);
+
+  // Passes the row to a sink, 16 bytes at a time.
+  template <class Sink> __device__ void give(Sink& sink) const {
+    constexpr uint32_t units = 2 * lanes;  // whose cells have a bit each in a word of begins
+    uint32_t word = threadIdx.x / units, before = 0;
+    for (uint32_t k = 0; k < word; ++k) before += popcount(temp_.begins[k]);
+    for (uint32_t i = threadIdx.x; 16 * i < bytes_; i += Threads) {
+      const uint32_t skews = before + popcount(temp_.begins[word] & low_mask(i / 2 % lanes + 1));
+      const auto* const from = reinterpret_cast<const uint64_t*>(temp_.row) + 2 * i + skews;
+      device::vec128 x;
+      device::split_words(from[0], x.w[0], x.w[1]);
+      device::split_words(from[1], x.w[2], x.w[3]);
+      sink(16 / width * i, x);
+#pragma unroll
+      for (uint32_t k = 0; k < Threads / units; ++k) before += popcount(temp_.begins[word++]);
+    }
   }
 
-  __device__ void prepare_header() {
-    for (uint32_t i = threadIdx.x; i < 128; i += Threads)
-      temp_.before.precode[i] = static_cast<uint16_t>(precode_entry(i));
-    for (uint32_t i = threadIdx.x; i < header_storage::length_words; i += Threads)
-      reinterpret_cast<uint32_t*>(temp_.before.lengths)[i] = 0;
-  }
   // Called by one warp. Reads all code lengths, one segment per lane, and makes the codes. Returns whether the header
   // is valid.
   __device__ bool read_header(const chunk_end& end) {
     const uint32_t lane = device::lane_id();
-    const uint32_t own = lane < whole_segments ? index_byte(end, lane) : 0;
+    const uint32_t own = lane < whole_segments ? window(end.segment(lane)) & low_mask(segment_bits) : 0;
     const uint32_t up_to = prefix_bits + device::warp_inclusive_sum(own);
     bool sound = lane >= 3 || (window(32 * lane) & low_mask(prefix_bits - 32 * lane)) == prefix_word<width>(lane);
     if (lane <= whole_segments) {
+      uint8_t* const lengths = temp_.header.lengths + lane * segment_symbols;
       const uint32_t to = read_segment<width>(
           lane, up_to - own, [&](uint32_t at) { return window(at); },
-          [&](uint32_t bits) -> uint32_t { return temp_.before.precode[bits]; },
-          [&](uint32_t i, uint32_t length) {
-            temp_.before.lengths[lane * segment_symbols + i] = static_cast<uint8_t>(length);
-          });
+          [&](uint32_t bits) { return temp_.header.precode[bits]; },
+          [&](uint32_t i, uint32_t length) { lengths[i] = static_cast<uint8_t>(length); });
       sound &= to != 0 && (lane == whole_segments || to == up_to);
       if (lane == whole_segments) temp_.first_bit = to;
     }
     device::sync_warp();
     if (lane < distance_codes<width>)
-      sound &= temp_.before.lengths[coded_symbols + lane] == distance_length<width>(lane);
-    huffman_format::warp_lengths<9> all;
+      sound &= temp_.header.lengths[coded_symbols + lane] == distance_length<width>(lane);
+    huffman_format::warp_lengths<of_lane> all;
+    uint32_t first[of_lane];
 #pragma unroll
-    for (uint32_t k = 0; k < 9; ++k) {
-      const uint32_t s = 9 * lane + k;
-      all.length[k] = all.count[k] = s < coded_symbols ? temp_.before.lengths[s] : 0;
+    for (uint32_t k = 0; k < of_lane; ++k) {
+      const uint32_t s = of_lane * lane + k;
+      all.length[k] = s < coded_symbols ? temp_.header.lengths[s] : 0;
     }
-    if (!device::all(sound) || all.used() != huffman_format::slots || temp_.before.lengths[end_of_block] == 0)
-      return false;
-    huffman_format::place_codes<4>(all, temp_.before.codes, temp_.before.symbols);
+    sound &= all.assign(first) == slots && temp_.header.lengths[end_of_block] != 0;
+    if (!device::all(sound)) return false;
+    for (uint32_t i = lane; i < slots / 4; i += lanes) reinterpret_cast<device::vec128*>(temp_.table)[i] = {};
     device::sync_warp();
-    huffman_format::spread_entries(reinterpret_cast<device::vec128*>(temp_.before.codes));
+#pragma unroll
+    for (uint32_t k = 0; k < of_lane; ++k) {
+      if (all.length[k] == 0) continue;
+      const uint32_t entry = decoder_entry(of_lane * lane + k, all.length[k]);
+      const uint32_t stop = first[k] + huffman_format::slots_of(all.length[k]);
+      for (uint32_t slot = first[k]; slot < stop; slot += slots / warps) temp_.table[slot] = entry;
+    }
     return true;
   }
-  __device__ void expand_table() {
-    constexpr uint32_t each = huffman_format::slots / Threads;
-    uint32_t entries[each];
+  // Copies each entry to the slots after it that are empty. The first slot of each warp is not. Has a barrier.
+  __device__ void spread_codes() {
+    constexpr uint32_t each = slots / Threads;
+    uint32_t mine[each], last = 0;
 #pragma unroll
     for (uint32_t i = 0; i < each; ++i) {
-      const uint32_t code = temp_.before.codes[i * Threads + threadIdx.x];
-      entries[i] = decoder_entry(code >> 4, code & 15);
+      mine[i] = temp_.table[threadIdx.x * each + i];
+      last = mine[i] != 0 ? mine[i] : last;
     }
+#pragma unroll
+    for (unsigned delta = 1; delta < lanes; delta *= 2) {
+      const uint32_t before = device::shfl_up(last, delta);
+      if (last == 0) last = before;
+    }
+    last = device::shfl_up(last, 1);
     device::sync_block();
 #pragma unroll
-    for (uint32_t i = 0; i < each; ++i) temp_.table[i * Threads + threadIdx.x] = entries[i];
+    for (uint32_t i = 0; i < each; ++i) {
+      last = mine[i] != 0 ? mine[i] : last;
+      temp_.table[reversed(threadIdx.x * each + i, huffman_format::max_length)] = last;
+    }
   }
 
-  // Called by one warp, one sub-block per lane.
-  __device__ bool decode_sub_blocks(const chunk_end& end) {
+  // Called by two warps: the second one has the sub-blocks from 32 on.
+  __device__ bool decode_sub_blocks(const chunk_end& end, uint32_t second) {
     const uint32_t lane = device::lane_id();
-    uint32_t cells = 0, bits = 0;
-    if (lane < end.sub_blocks) {
-      uint32_t entry = 0;
-      for (uint32_t k = 0; k < 3; ++k) entry |= index_byte(end, whole_segments + 3 * lane + k) << 8 * k;
-      cells = entry_cells(entry);
-      bits = entry_bits(entry);
+    uint32_t cells[2], bits[2], first = 0, at = temp_.first_bit, begin = 0, from = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < 2; ++k) {  // both warps read all entries
+      const uint32_t i = lane + k * lanes, entry = i < end.sub_blocks ? window(end.entry(i)) : 0;
+      cells[k] = i < end.sub_blocks ? end.cells(entry) : 0;
+      bits[k] = i < end.sub_blocks ? end.bits(entry) : 0;
+      const uint32_t up_to_cell = first + device::warp_inclusive_sum(cells[k]);
+      const uint32_t up_to_bit = at + device::warp_inclusive_sum(bits[k]);
+      if (k == 0 || second != 0) {
+        begin = up_to_cell - cells[k];
+        from = up_to_bit - bits[k];
+      }
+      first = device::shfl(up_to_cell, lanes - 1);
+      at = device::shfl(up_to_bit, lanes - 1);
     }
-    const uint32_t last_cell = device::warp_inclusive_sum(cells), first = last_cell - cells;
-    const uint32_t to = temp_.first_bit + device::warp_inclusive_sum(bits), all = device::shfl(to, lanes - 1);
-    bool sound = device::shfl(last_cell, lanes - 1) == cells_of(bytes_) && all < 8 * end.stream;
-    sound &= padding_is_zero(end);
-    if (!device::all(sound)) return false;
-    const uint32_t code = temp_.table[reverse_bits(window(all)) >> (32 - max_length)];
-    sound = (code >> 4) == 0 && (all + (code & 15) + 7) / 8 == end.stream;
-    if (lane < end.sub_blocks) {
-      const uint32_t row_end = last_cell * cell_bytes < bytes_ ? last_cell * cell_bytes : bytes_;
-      sound &= decode_sub_block(to - bits, to, first * cell_bytes, row_end);
+    const uint32_t index_end = end.entry(end.sub_blocks);
+    if (first != cells_of(bytes_) || at >= 8 * end.stream ||
+        (window(index_end) & low_mask(8 * end.begin() - index_end)) != 0)
+      return false;
+    const uint32_t entry = temp_.table[window(at) % slots];
+    bool sound = is_end(entry) && (at + token_bits(entry) + 7) / 8 == end.stream;
+    if (lane + second * lanes < end.sub_blocks) {
+      const uint32_t row_end = (begin + cells[second]) * cell_bytes, shift = skew * (lane + second * lanes + 1);
+      device::atomic_or(&temp_.begins[begin / lanes], 1u << begin % lanes);
+      sound &= decode_sub_block(from, from + bits[second], shift + begin * cell_bytes,
+                                shift + (row_end < bytes_ ? row_end : bytes_));
     }
     return device::all(sound);
   }
-  __device__ bool padding_is_zero(const chunk_end& end) const {
-    const uint32_t begin = end.stream + whole_segments + 3 * end.sub_blocks;
-    const uint32_t size = round_up_pow2(begin, 2) - begin;
-    return device::lane_id() >= size || from_[begin + device::lane_id()] == std::byte{};
-  }
 
-  // Decodes up to two literals and one more token per iteration. The row is zero where nothing has been written.
-  __device__ bool decode_sub_block(uint32_t at, uint32_t end, uint32_t begin, uint32_t row_end) {
+  // Returns the bits after the first n mod 32.
+  __device__ static uint32_t after(uint32_t bits, uint32_t n) { return device::funnel_shift_right(bits, 0, n); }
+
+  // Decodes up to two tokens per iteration, the first a literal. The row is zero where nothing has been written.
+  __device__ bool decode_sub_block(uint32_t at, const uint32_t end, const uint32_t begin, const uint32_t row_end) {
+    const device::shared_words table(temp_.table);
     uint8_t* const row = temp_.row;
-    uint32_t to = begin, last = 0;  // `last` is the table entry of the last byte
-    const auto put_literal = [&](uint32_t entry) {
-      row[swizzled(to++)] = static_cast<uint8_t>(entry >> 8);
-      last = entry;
-    };
-    while (to < row_end && at < end) {
-      const uint32_t codes = reverse_bits(window(at));
-      uint32_t entry = temp_.table[codes >> (32 - max_length)], skipped = entry & 15;
-      if (to + 2 < row_end && is_literal(entry)) {
-        put_literal(entry);
-        entry = temp_.table[codes << skipped >> (32 - max_length)];
-        skipped += entry & 15;
-        if (is_literal(entry)) {
-          put_literal(entry);
-          entry = temp_.table[codes << skipped >> (32 - max_length)];
-          skipped += entry & 15;
-        }
+    const auto* next = reinterpret_cast<const uint32_t*>(from_) + at / 32;
+    uint32_t now = next[0], then = next[1], later = next[2];  // words of the stream
+    next += 3;
+    uint32_t to = begin, last = ~0u, seen = 0;  // `last` is the table entry of the last byte
+    while ((to < row_end) & (at < end)) {
+      const uint32_t word = at / 32;
+      uint32_t bits = device::funnel_shift_right(now, then, at);
+      uint32_t entry = table.template of<0, huffman_format::max_length>(bits);
+      if (is_literal(entry) & (to < row_end - 1)) {
+        row[to++] = static_cast<uint8_t>(entry >> 8);
+        last = entry;
+        at += token_bits(entry);
+        bits = after(bits, entry);
+        entry = table.template of<0, huffman_format::max_length>(bits);
       }
-      at += skipped;
+      at += token_bits(entry);
+      const uint32_t length = token_bytes(entry, after(bits, code_bits(entry))), distance = after(bits, entry - 1);
+      seen |= entry;
       if (is_literal(entry)) {
-        put_literal(entry);
-        continue;
+        row[to] = static_cast<uint8_t>(entry >> 8);
+        last = entry;
+      } else if (((distance & 1) | (last & 0xff00)) != 0) {
+        if (!copy(length, distance, begin, row_end, to, last)) return false;
+        if (width == 8 && (distance & 1) != 0) ++at;
       }
-      const uint32_t more = window(at), extra = entry >> 4 & 15;
-      const uint32_t length = (entry >> 8) + (more & ((1u << extra) - 1));
-      const bool is_far = (more >> extra & 1) != 0;
-      const uint32_t distance = is_far ? width : 1;
-      at += extra + distance_bits<width>(is_far);
-      if (length - 1 >= row_end - to || to - begin < distance ||  // the end of a block has length 0
-          (is_far && (width == 1 || (width == 8 && (more >> extra & 2) == 0))))
-        return false;
-      const uint32_t from = to;
       to += length;
-      if (!is_far && (last & 0xff00) == 0) continue;
-#pragma unroll 1
-      for (uint32_t i = from; i < to; ++i) row[swizzled(i)] = row[swizzled(i - distance)];
-      last = uint32_t{row[swizzled(to - 1)]} << 8;
+      if (at / 32 != word) {
+        now = then;
+        then = later;
+        later = *next++;
+      }
     }
-    return to == row_end && at == end;
+    return to == row_end && at == end && !is_end(seen);
+  }
+  // Copies the bytes of a match that is far, or not of zeros. The lowest bits of `distance` are those of its distance.
+  __device__ bool copy(uint32_t length, uint32_t distance, uint32_t begin, uint32_t row_end, uint32_t to,
+                       uint32_t& last) const {
+    const bool is_far = (distance & 1) != 0;
+    const uint32_t back = is_far ? width : 1;
+    if (length > row_end - to || to - begin < back || (is_far && (width == 1 || (width == 8 && (distance & 2) == 0))))
+      return false;
+    uint8_t* const row = temp_.row;
+#pragma unroll 1
+    for (const uint32_t stop = to + length; to < stop; ++to) row[to] = row[to - back];
+    last = uint32_t{row[to - 1]} << 8;
+    return true;
   }
 
   TempStorage& temp_;

@@ -42,21 +42,23 @@ template <uint32_t Width> class host_encoder {
     find_sub_blocks();
     take_tokens();
     if (make_entries() >= 8 * bytes_) return incompressible;
-    const uint32_t stream = write_stream(), size = stream + index_bytes(stream, sub_blocks_);
-    if (size >= bytes_ || *std::max_element(bits_, bits_ + sub_blocks_) >= max_entry_bits) return incompressible;
-    std::memcpy(to, stream_, stream);
-    write_index(to + stream, to + size - 4);
-    store_unaligned(to + size - 4, chunk_end(stream | sub_blocks_ << 24).word());
-    return size;
+    chunk_end end{write_stream(), 0, tuck::bit_width(*std::max_element(bits_, bits_ + sub_blocks_)), sub_blocks_};
+    for (uint32_t i = 0; i < sub_blocks_; ++i)
+      end.cell_bits = std::max(end.cell_bits, tuck::bit_width(cells_of(i) - 1));
+    if (end.begin() + 4 >= bytes_) return incompressible;
+    std::memcpy(to, stream_, end.stream);
+    write_index(end, to);
+    return end.begin() + 4;
   }
 
  private:
-  static constexpr uint32_t max_cells = cells_of(max_chunk_raw_bytes);
+  static constexpr uint32_t max_cells = deflate_format::cells_of(max_chunk_raw_bytes);
+  static constexpr uint32_t max_sub_blocks = sub_block_plan::most(max_chunk_raw_bytes);
   static constexpr uint32_t far_token = 513;  // added to the near token of the same length, at most 512
 
   // Fills near_ and far_ for whole cells; bytes past the end are neither.
   void find_equal_bytes() noexcept {
-    cells_ = cells_of(bytes_);
+    cells_ = deflate_format::cells_of(bytes_);
     uint64_t before = 0;
     for (uint32_t i = 0; i < 4 * cells_; ++i) {
       uint64_t x = 0;
@@ -66,6 +68,7 @@ template <uint32_t Width> class host_encoder {
       reinterpret_cast<uint8_t*>(far_)[i] = Width > 1 ? zero_bytes(x ^ earlier) : 0;
       before = x;
     }
+    std::fill(near_ + cells_, near_ + round_up_pow2(cells_, 5), 0u);
     near_[cells_ - 1] &= valid_bytes(cells_ - 1);
     far_[cells_ - 1] &= valid_bytes(cells_ - 1);
   }
@@ -73,11 +76,11 @@ template <uint32_t Width> class host_encoder {
     constexpr uint64_t low = 0x7f7f7f7f7f7f7f7f;
     return static_cast<uint8_t>((~(((x & low) + low) | x | low) >> 7) * 0x0102040810204080 >> 56);
   }
+  uint32_t cells_of(uint32_t sub_block) const noexcept { return begin_[sub_block + 1] - begin_[sub_block]; }
   uint32_t valid_bytes(uint32_t cell) const noexcept { return low_mask(bytes_ - cell * cell_bytes); }
 
   // Finds the sub-blocks, and the bytes at which tokens begin.
   void find_sub_blocks() noexcept {
-    std::memset(cuts_, 0, sizeof cuts_);
     near_[0] &= ~1u;
     far_[0] &= ~low_mask(Width);
     uint32_t tokens = 0, before = 0;
@@ -92,7 +95,6 @@ template <uint32_t Width> class host_encoder {
     begin_[sub_blocks_] = cells_;
     for (uint32_t i = 1; i < sub_blocks_; ++i) {
       const uint32_t c = begin_[i];
-      cuts_[c] = true;
       near_[c] &= ~1u;
       far_[c] &= ~low_mask(Width);
       if (i + 1 == sub_blocks_ || c / unit_cells != begin_[i + 1] / unit_cells) mark_unit(c / unit_cells * unit_cells);
@@ -101,16 +103,24 @@ template <uint32_t Width> class host_encoder {
   // Fills begins_ and far_run_ for a unit.
   void mark_unit(uint32_t first) noexcept {
     const uint32_t end = std::min(first + unit_cells, cells_);
-    const auto before = [&](const uint32_t* x, uint32_t c) { return c == first || cuts_[c] ? 0 : x[c - 1]; };
-    const auto after = [&](const uint32_t* x, uint32_t c) { return c + 1 == end || cuts_[c + 1] ? 0 : x[c + 1]; };
-    for (uint32_t c = first; c < end; ++c) near_run_[c] = in_runs(before(near_, c), near_[c], after(near_, c));
-    for (uint32_t c = first; c < end; ++c) other_[c] = far_[c] & ~near_run_[c];
-    for (uint32_t c = first; c < end; ++c) {
-      far_run_[c] = in_runs(before(other_, c), other_[c], after(other_, c));
-      begins_[c] = ~(near_run_[c] | far_run_[c]) | run_begins(before(near_run_, c), near_run_[c]) |
-                   run_begins(before(far_run_, c), far_run_[c]);
-    }
+    std::fill(begins_ + first, begins_ + end, 0u);
+    find_runs(near_, near_run_, first, end);
+    for (uint32_t c = first; c < first + unit_cells; ++c) other_[c] = c < end ? far_[c] & ~near_run_[c] : 0;
+    find_runs(other_, far_run_, first, end);
+    for (uint32_t c = first; c < end; ++c) begins_[c] |= ~(near_run_[c] | far_run_[c]);
     if (end == cells_) begins_[end - 1] &= valid_bytes(end - 1);
+  }
+  // Finds the bytes of a unit that are in runs. Adds those that begin one to begins_.
+  void find_runs(const uint32_t* x, uint32_t* runs, uint32_t first, uint32_t end) noexcept {
+    const auto after = [&](uint32_t c) { return c + 1 == end ? 0 : x[c + 1]; };
+    for (uint32_t c = first; c < end; ++c) runs[c] = in_runs(c == first ? 0 : x[c - 1], x[c], after(c));
+    for (uint32_t c = first + 2 * line_cells; c < end; c += 2 * line_cells) {
+      if (!is_full(x + c - line_cells) && !is_full(x + c)) continue;
+      runs[c - 1] = in_runs(x[c - 2], x[c - 1], 0);
+      runs[c] = in_runs(0, x[c], after(c));
+      begins_[c] |= runs[c] & 1;
+    }
+    for (uint32_t c = first; c < end; ++c) begins_[c] |= run_begins(c == first ? 0 : runs[c - 1], runs[c]);
   }
 
   // Lists the tokens in token_, and counts them.
@@ -142,8 +152,7 @@ template <uint32_t Width> class host_encoder {
     counts[end_of_block] = 1;
     for (uint32_t t = 0; t < far_token; ++t)
       if (const uint32_t count = entries_[t] + entries_[t + far_token]; count != 0) counts[symbol_of_token(t)] += count;
-    const huffman_format::code_maker<counted_symbols> code(counts);
-    std::memcpy(length_, code.length, sizeof length_);
+    huffman_format::round_lengths<counted_symbols, max_length>(counts, length_);
     huffman_format::visit_codes(length_, coded_symbols,
                                 [&](uint32_t s, uint32_t, uint32_t slot) { slots[s] = slot << (32 - max_length); });
     for (uint32_t t = 0; t < far_token; ++t) {
@@ -154,7 +163,9 @@ template <uint32_t Width> class host_encoder {
       entries_[t + far_token] = far_entry<Width>(entries_[t]);
     }
     end_code_ = reverse_bits(slots[end_of_block]);
-    return code.bits();
+    uint64_t bits = 0;
+    for (uint32_t s = 0; s < coded_symbols; ++s) bits += uint64_t{counts[s]} * length_[s];
+    return bits;
   }
 
   // Writes stream_, and sets the bits of each segment and sub-block. Returns the size in bytes.
@@ -172,7 +183,7 @@ template <uint32_t Width> class host_encoder {
         const uint32_t s = i * segment_symbols + k;
         return s < coded_symbols ? length_[s] : distance_length<Width>(s - coded_symbols);
       };
-      visit_segment<Width>(i, length, [&](uint32_t bits, uint32_t count) { out.put(bits, count); });
+      visit_fields(segment_size<Width>(i), length, [&](const header_field& f) { out.put(f.bits, f.count); });
       segment_bits_[i] = bits_of_part();
     }
     for (uint32_t i = 0; i < sub_blocks_; ++i) {
@@ -186,12 +197,14 @@ template <uint32_t Width> class host_encoder {
     out.finish();
     return static_cast<uint32_t>(ceil_div(out.position(), uint64_t{8}));
   }
-  void write_index(std::byte* to, std::byte* end) const noexcept {
-    for (uint32_t i = 0; i < whole_segments; ++i) *to++ = static_cast<std::byte>(segment_bits_[i]);
-    for (uint32_t i = 0; i < sub_blocks_; ++i)
-      for (uint32_t k = 0; k < 3; ++k)
-        *to++ = static_cast<std::byte>(entry_of(begin_[i + 1] - begin_[i], bits_[i]) >> 8 * k);
-    while (to != end) *to++ = std::byte{};
+  void write_index(const chunk_end& end, std::byte* to) const noexcept {
+    std::byte* const segments = to + end.stream;
+    std::fill(segments, to + end.begin(), std::byte{});
+    bit_writer out(segments);
+    for (uint32_t i = 0; i < whole_segments; ++i) out.put(segment_bits_[i], segment_bits);
+    for (uint32_t i = 0; i < sub_blocks_; ++i) out.put((cells_of(i) - 1) | bits_[i] << end.cell_bits, end.width());
+    out.finish();
+    store_unaligned(to + end.begin(), end.word());
   }
 
   const std::byte* values_ = nullptr;
@@ -199,7 +212,6 @@ template <uint32_t Width> class host_encoder {
   uint32_t near_[max_cells], far_[max_cells];  // a bit for each byte of a cell
   uint32_t near_run_[max_cells], far_run_[max_cells], begins_[max_cells];
   uint32_t other_[max_cells];  // far_ without near_run_
-  bool cuts_[max_cells];       // whether a cell begins a sub-block other than the first
   uint32_t begin_[max_sub_blocks + 1], token_begin_[max_sub_blocks + 1], bits_[max_sub_blocks];
   uint16_t token_[max_chunk_raw_bytes];
   uint32_t entries_[2 * far_token];  // first the counts of tokens, then their encoder_entry
@@ -215,33 +227,28 @@ template <uint32_t Width> class host_decoder {
     if (encoded.size() < 4 || encoded.size() > max_chunk_raw_bytes || values.size() > max_chunk_raw_bytes)
       return status::bad_payload;
     const auto size = static_cast<uint32_t>(values.size());
-    const auto last = load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4);
-    const chunk_end end(last);
-    if (!end.fits(last, static_cast<uint32_t>(encoded.size()), size)) return status::bad_payload;
-    const std::byte* const index = encoded.data() + end.stream;
+    const auto end = chunk_end::of(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4));
+    if (!end.fits(static_cast<uint32_t>(encoded.size()), size)) return status::bad_payload;
     stream_ = encoded.data();
     stream_bits_ = 8 * end.stream;
     uint32_t at = 0;
-    if (!read_header(index, at)) return status::bad_payload;
+    if (!read_header(end, at)) return status::bad_payload;
     uint32_t first = 0;
     for (uint32_t i = 0; i < end.sub_blocks; ++i) {
-      uint32_t entry = 0;
-      for (uint32_t k = 0; k < 3; ++k)
-        entry |= uint32_t{static_cast<uint8_t>(index[whole_segments + 3 * i + k])} << 8 * k;
+      const auto entry = static_cast<uint32_t>(window(end.entry(i)));
       const uint32_t begin = first * cell_bytes;
-      first += entry_cells(entry);
+      first += end.cells(entry);
       if (begin >= size || (i + 1 == end.sub_blocks) != (first == cells_of(size))) return status::bad_payload;
-      const uint32_t to = at + entry_bits(entry);
+      const uint32_t to = at + end.bits(entry);
       if (to > stream_bits_ ||
           !decode_sub_block(at, to, values.data() + begin, values.data() + std::min(first * cell_bytes, size)))
         return status::bad_payload;
       at = to;
     }
     const uint32_t entry = lookup(window(at));
-    if ((entry >> 4) != 0 || ceil_div(at + (entry & 15), 8u) != end.stream) return status::bad_payload;
-    const bool is_padded = std::all_of(index + whole_segments + 3 * end.sub_blocks, encoded.data() + encoded.size() - 4,
-                                       [](std::byte b) { return b == std::byte{}; });
-    return is_padded ? status::ok : status::bad_payload;
+    if (!is_end(entry) || ceil_div(at + token_bits(entry), 8u) != end.stream) return status::bad_payload;
+    const uint32_t padding = 8 * end.begin() - end.entry(end.sub_blocks);
+    return (window(end.entry(end.sub_blocks)) & low_mask(padding)) == 0 ? status::ok : status::bad_payload;
   }
 
  private:
@@ -249,7 +256,7 @@ template <uint32_t Width> class host_decoder {
   uint64_t window(uint32_t at) const noexcept { return bit_window(stream_, at); }
 
   // Reads the header into the table, and sets `at` to the first bit after it.
-  bool read_header(const std::byte* index, uint32_t& at) noexcept {
+  bool read_header(const chunk_end& end, uint32_t& at) noexcept {
     for (uint32_t i = 0; i < prefix_bits; i += 32)
       if ((static_cast<uint32_t>(window(i)) & low_mask(prefix_bits - i)) != prefix_word<Width>(i / 32)) return false;
     uint8_t length[whole_segments * segment_symbols + segment_size<Width>(whole_segments)] = {};
@@ -258,7 +265,7 @@ template <uint32_t Width> class host_decoder {
       const uint32_t to = read_segment<Width>(
           i, at, [&](uint32_t bit) { return bit < stream_bits_ ? static_cast<uint32_t>(window(bit)) : 0; },
           precode_entry, [&](uint32_t k, uint32_t l) { length[i * segment_symbols + k] = static_cast<uint8_t>(l); });
-      if (to == 0 || (i < whole_segments && to != at + static_cast<uint8_t>(index[i]))) return false;
+      if (to == 0 || (i < whole_segments && to - at != (window(end.segment(i)) & low_mask(segment_bits)))) return false;
       at = to;
     }
     for (uint32_t i = 0; i < distance_codes<Width>; ++i)
@@ -280,22 +287,21 @@ template <uint32_t Width> class host_decoder {
       // A window has at least 57 bits: up to four literals of 10 bits each, and 17 bits of a match.
       for (uint32_t i = 0; i < 3 && is_literal(entry) && out + 1 < out_end; ++i) {
         *out++ = static_cast<std::byte>(entry >> 8);
-        bits >>= entry & 15;
-        at += entry & 15;
+        bits >>= token_bits(entry);
+        at += token_bits(entry);
         entry = lookup(bits);
       }
-      bits >>= entry & 15;
-      at += entry & 15;
+      at += token_bits(entry);
       if (is_literal(entry)) {
         *out++ = static_cast<std::byte>(entry >> 8);
         continue;
       }
-      const uint32_t extra = entry >> 4 & 15, length = (entry >> 8) + (static_cast<uint32_t>(bits) & low_mask(extra));
-      bits >>= extra;
-      const bool is_far = (bits & 1) != 0;
-      at += extra + distance_bits<Width>(is_far);
-      if (length == 0 || length > static_cast<uint32_t>(out_end - out)) return false;
-      if (is_far && (Width == 1 || (Width == 8 && (bits & 2) == 0))) return false;
+      const uint32_t length = token_bytes(entry, static_cast<uint32_t>(bits >> code_bits(entry) % 32));
+      const uint64_t last = bits >> (token_bits(entry) - 1);
+      const bool is_far = (last & 1) != 0;
+      if (is_end(entry) || length > static_cast<uint32_t>(out_end - out)) return false;
+      if (Width == 8) at += is_far;
+      if (is_far && (Width == 1 || (Width == 8 && (last & 2) == 0))) return false;
       if (out - out_begin < static_cast<std::ptrdiff_t>(is_far ? Width : 1)) return false;
       out = is_far ? repeat<Width>(out, length) : repeat<1>(out, length);
     }
@@ -331,7 +337,7 @@ template <element T> status deflate<T>::decode_chunk(const_bytes encoded, span<T
 
 template <element T> const_bytes deflate<T>::stream_of(const_bytes encoded) noexcept {
   if (encoded.size() < 4) return {};
-  const deflate_format::chunk_end end(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4));
+  const auto end = deflate_format::chunk_end::of(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4));
   return end.stream <= encoded.size() ? encoded.subspan(0, end.stream) : const_bytes{};
 }
 

@@ -1,30 +1,32 @@
 // The format of deflate-lite: DEFLATE (RFC 1951) with a fixed kind of header, restricted tokens, and an index after
 // the stream that lets lanes decode parts of it in parallel.
 //
-// A chunk consists of cells of 32 bytes; eight cells are a unit. The encoder cuts the chunk into sub-blocks of whole
-// cells, which lanes decode independently. Tokens are the literals and matches of RFC 1951. Matches have distance 1 or
-// w, the size of an element. The encoder chooses tokens by these rules:
+// A chunk consists of cells of 32 bytes; four cells are a line, and 32 cells are a unit. The encoder cuts the chunk
+// into sub-blocks of whole cells, which lanes decode independently. Tokens are the literals and matches of RFC 1951.
+// Matches have distance 1 or w, the size of an element. The encoder chooses tokens by these rules:
 //
 //   near   a byte is near if it equals the byte before it, and that byte is in the same sub-block
 //   far    a byte is far if it equals the byte w before it, and that byte is in the same sub-block; not if w = 1
 //
-// A run lies in one unit and one sub-block. Three or more near bytes in a row are a match of distance 1. Among the
-// other bytes, three or more far bytes in a row are a match of distance w. Every other byte is a literal.
+// A run lies in one unit and one sub-block. It also ends between lines 2 i - 1 and 2 i if all bytes of one of the two
+// are near (far), so that no run has more than 256 bytes. Three or more near bytes in a row are a match of distance 1.
+// Among the other bytes, three or more far bytes in a row are a match of distance w. Every other byte is a literal.
 //
-// A cell weighs 1 plus the number of tokens that begin in it if the chunk is a single sub-block. If W is the sum of all
-// weights, the chunk has n = W / 224 sub-blocks, at most one per 512 bytes and at least one. A cell belongs to
-// sub-block v n / W, where v is the weight of the cells before it. Divisions round down. A chunk is incompressible if a
-// sub-block has 8192 bits or more, or if the encoded chunk is not smaller than its values.
+// A cell weighs 1 plus four times the number of tokens that begin in it if the chunk is a single sub-block. If W is the
+// sum of all weights, the chunk has n = W / 448 sub-blocks, at most one per 256 bytes and at least one. A cell belongs
+// to sub-block v n / W, where v is the weight of the cells before it. Divisions round down. So a sub-block has less
+// than 8192 bits. A chunk is incompressible if the encoded chunk is not smaller than its values.
 //
 // An encoded chunk, little-endian:
 //
 //   stream            one final dynamic block of RFC 1951, up to the byte in which it ends
-//   u8 segments[8]    the number of bits that code the lengths of literals 32 i to 32 i + 31
-//   u24 entries[n]    for each sub-block: bits 0 to 10 its number of cells minus 1, bits 11 to 23 the number of bits of
+//   u7 segments[17]   the number of bits that code the lengths of symbols 16 i to 16 i + 15
+//   entries[n]        for each sub-block: c bits for its number of cells minus 1, then b bits for the number of bits of
 //                     its tokens, without the end of the block
-//   u8 0[]            up to a multiple of 4
+//   0[]               bits up to a multiple of 4 bytes
 //   u16 size          of the stream in bytes
-//   u8 0, u8 n        number of sub-blocks
+//   u4 c, u4 b        at most 11 and 13; the encoder takes the least that are enough
+//   u8 n - 1          n is the number of sub-blocks
 //
 // The header of the block is fixed up to the first code length:
 //
@@ -35,10 +37,10 @@
 //             symbol   0  1  2  3  4  5  6  7  8  9 10 17 18, others
 //             length   4  6  7  7  6  5  4  3  2  2  3  6  5  0
 //
-// The code lengths follow in nine segments, so that each lane reads one: 32 literals each in the first eight, and all
-// symbols from 256 on in the last. The distance codes of 1 and w have one bit and the others none. In each segment the
+// The code lengths follow in 18 segments, so that each lane reads one: 16 symbols each in the first 17, and all others
+// in the last. The distance codes of 1 and w have one bit and the others none. In each segment the
 // encoder writes zeros in runs that are as long as possible: 11 or more as 18, 3 to 10 as 17. No run crosses a segment.
-// The literal and length codes are those of huffman/code.hpp: complete, with at most 10 bits.
+// The literal and length code is that of round_lengths in huffman/code.hpp: complete, with at most 10 bits.
 //
 // Decoders reject a different header, incomplete codes, a chunk without a code for the end of the block, sizes and
 // counts that do not match, padding that is not zero, and matches of any other distance or that leave their sub-block.
@@ -55,12 +57,11 @@ namespace tuck::inline TUCK_ABI::deflate_format {
 using huffman_format::max_length;  // of a code in bits
 
 inline constexpr uint32_t cell_bytes = 32;
-inline constexpr uint32_t unit_cells = 8;
+inline constexpr uint32_t line_cells = 4, unit_cells = 32;
 inline constexpr uint32_t coded_symbols = 285;  // symbol 285 would be a match of 258 bytes, which no unit has
 inline constexpr uint32_t counted_symbols = 288;
-inline constexpr uint32_t segment_symbols = 32, whole_segments = 8;
-inline constexpr uint32_t max_sub_blocks = 160;
-inline constexpr uint32_t max_entry_bits = 1u << 13;
+inline constexpr uint32_t segment_symbols = 16, whole_segments = 17, segment_bits = 7;
+inline constexpr uint32_t max_cell_bits = 11, max_size_bits = 13;  // of an entry of the index
 
 TUCK_HD constexpr uint32_t cells_of(uint32_t bytes) noexcept { return ceil_div(bytes, cell_bytes); }
 
@@ -70,10 +71,6 @@ TUCK_HD constexpr uint32_t cells_of(uint32_t bytes) noexcept { return ceil_div(b
 template <uint32_t Width> inline constexpr uint32_t distance_codes = Width == 8 ? 6 : Width;
 template <uint32_t Width> TUCK_HD constexpr uint32_t distance_length(uint32_t symbol) noexcept {
   return symbol == 0 || symbol + 1 == distance_codes<Width> ? 1 : 0;
-}
-// Number of bits after the extra bits of a length: the distance code, and for distance 8 its extra bit, which is 1.
-template <uint32_t Width> TUCK_HD constexpr uint32_t distance_bits(bool far) noexcept {
-  return Width == 8 && far ? 2 : 1;
 }
 
 // The code of code lengths. The constants list symbols by rank and ranks by symbol, four bits each, with 11 and 12 for
@@ -114,75 +111,86 @@ template <uint32_t Width> TUCK_HD constexpr uint32_t prefix_word(uint32_t i) noe
 
 // Number of symbols in a segment, including distances.
 template <uint32_t Width> TUCK_HD constexpr uint32_t segment_size(uint32_t segment) noexcept {
-  return segment < whole_segments ? segment_symbols : coded_symbols - 256 + distance_codes<Width>;
+  return segment < whole_segments ? segment_symbols
+                                  : coded_symbols - whole_segments * segment_symbols + distance_codes<Width>;
 }
 
-// Visits the fields of a segment as visit(bits, width). The code lengths are length(0), length(1), ...
+// A field of the header: `count` bits.
+struct header_field {
+  uint32_t bits, count;
+};
+// Returns the field of a code length, or of a run of three or more zeros.
+TUCK_HD constexpr header_field length_field(uint32_t length, uint32_t zeros) noexcept {
+  const uint32_t r = precode::rank(zeros >= 11 ? 18 : zeros >= 3 ? 17 : length), bits = precode::length(r);
+  const uint32_t code = reversed(precode::code(r) >> (7 - bits), bits);
+  return zeros >= 11  ? header_field{code | (zeros - 11) << bits, bits + 7}
+         : zeros >= 3 ? header_field{code | (zeros - 3) << bits, bits + 3}
+                      : header_field{code, bits};
+}
+// Visits the fields of `size` code lengths length(0), length(1), ... as visit(field).
 TUCK_HD_CALLS
-template <uint32_t Width, class Length, class Visit>
-TUCK_HD constexpr void visit_segment(uint32_t segment, const Length& length, const Visit& visit) {
-  const uint32_t size = segment_size<Width>(segment);
-  for (uint32_t i = 0; i < size;) {
-    uint32_t symbol = length(i), run = 1, extra = 0, extra_bits = 0;
-    if (symbol == 0) {
-      while (i + run < size && length(i + run) == 0) ++run;
-      if (run >= 11) {
-        symbol = 18;
-        extra = run - 11;
-        extra_bits = 7;
-      } else if (run >= 3) {
-        symbol = 17;
-        extra = run - 3;
-        extra_bits = 3;
-      } else {
-        run = 1;
-      }
-    }
-    const uint32_t r = precode::rank(symbol), bits = precode::length(r);
-    visit(reversed(precode::code(r) >> (7 - bits), bits) | extra << bits, bits + extra_bits);
-    i += run;
+template <class Length, class Visit>
+TUCK_HD constexpr void visit_fields(uint32_t size, const Length& length, const Visit& visit) {
+  for (uint32_t i = 0, run = 0; i < size; i += run) {
+    run = 0;
+    while (i + run < size && length(i + run) == 0) ++run;
+    visit(length_field(length(i), run));
+    if (run < 3) run = 1;
   }
+}
+// Returns the fields of the code lengths of distances, which end the last segment.
+template <uint32_t Width> TUCK_HD constexpr header_field distance_fields() noexcept {
+  header_field all{};
+  visit_fields(distance_codes<Width>, distance_length<Width>,
+               [&](const header_field& f) { all = {all.bits | f.bits << all.count, all.count + f.count}; });
+  return all;
 }
 
 // Decoder table entry for the next seven bits, of which the first is the lowest:
-// [:8] a code length, or the least number of zeros if there are extra bits / [7:4] extra bits / [3:0] bits of the code
+// [31:25] number of code lengths, of zeros the least / [24:18] mask of extra bits / [15:8] the code length, or 0 /
+// [7:5] bits of the code / [4:0] all bits
 TUCK_HD constexpr uint32_t precode_entry(uint32_t bits) noexcept {
   const uint32_t r = precode::rank_at(reversed(bits, 7)), symbol = precode::symbol(r), code_bits = precode::length(r);
-  return symbol == 18   ? code_bits | 7 << 4 | 11 << 8
-         : symbol == 17 ? code_bits | 3 << 4 | 3 << 8
-                        : code_bits | symbol << 8;
+  if (symbol == 18) return 11u << 25 | 127 << 18 | code_bits << 5 | (code_bits + 7);
+  if (symbol == 17) return 3u << 25 | 7 << 18 | code_bits << 5 | (code_bits + 3);
+  return 1u << 25 | symbol << 8 | code_bits << 5 | code_bits;
 }
 // Reads a segment from bit `at` on. peek(at) returns at least 16 bits, entry(bits) the precode_entry of 7 bits. Calls
-// length(i, l) for the code lengths l that are not 0. Returns the end of the segment, or 0 if a run leaves the segment.
+// length(i, l) for the code lengths l, also for the first of several zeros. Returns the end of the segment, or 0 if a
+// run leaves the segment.
 TUCK_HD_CALLS
 template <uint32_t Width, class Peek, class Entry, class Length>
 TUCK_HD constexpr uint32_t read_segment(uint32_t segment, uint32_t at, const Peek& peek, const Entry& entry,
                                         const Length& length) {
   const uint32_t size = segment_size<Width>(segment);
-  for (uint32_t i = 0; i < size;) {
-    const uint32_t bits = peek(at), found = entry(bits & 127), code_bits = found & 15, extra_bits = found >> 4 & 15;
-    at += code_bits + extra_bits;
-    if (extra_bits != 0) {
-      i += (found >> 8) + (bits >> code_bits & ((1u << extra_bits) - 1));
-      if (i > size) return 0;
-    } else {
-      if (found >> 8 != 0) length(i, found >> 8);
-      ++i;
-    }
+  uint32_t i = 0;
+  while (i < size) {
+    const uint32_t bits = peek(at), found = entry(bits & 127);
+    at += found & 31;
+    length(i, found >> 8 & 255);
+    i += (found >> 25) + (bits >> (found >> 5 & 7) & found >> 18 & 127);
   }
-  return at;
+  return i == size ? at : 0;
 }
 
 // Decoder table entry of a symbol with a code of `code_bits`:
-// [31] literal / [:8] the literal, or the least length of a match, 0 for the end of the block / [7:4] extra bits /
-// [3:0] bits of the code
+// [31:23] bytes of the token, of a match the least number, 511 for the end of the block / [20:16] mask of extra bits /
+// [15:8] the literal, or code_bits / [4:0] all bits. The last one of a match says whether it is far.
 TUCK_HD constexpr uint32_t decoder_entry(uint32_t symbol, uint32_t code_bits) noexcept {
-  if (symbol < end_of_block) return code_bits | symbol << 8 | 1u << 31;
-  if (symbol == end_of_block) return code_bits;
+  if (symbol < end_of_block) return 1u << 23 | symbol << 8 | code_bits;
+  if (symbol == end_of_block) return 511u << 23 | code_bits;
   const symbol_meaning m = length_of(symbol);
-  return code_bits | m.extra_bits << 4 | m.base << 8;
+  return m.base << 23 | low_mask(m.extra_bits) << 16 | code_bits << 8 | (code_bits + m.extra_bits + 1);
 }
-TUCK_HD constexpr bool is_literal(uint32_t entry) noexcept { return entry >> 31 != 0; }
+TUCK_HD constexpr bool is_literal(uint32_t entry) noexcept { return entry < 2u << 23; }
+TUCK_HD constexpr bool is_end(uint32_t entry) noexcept { return entry >> 31 != 0; }
+TUCK_HD constexpr uint32_t token_bits(uint32_t entry) noexcept { return entry & 31; }
+// Returns the bits of the code, mod 32, of a token that is no literal.
+TUCK_HD constexpr uint32_t code_bits(uint32_t entry) noexcept { return entry >> 8; }
+// Returns the bytes of a token, given the bits after its code.
+TUCK_HD constexpr uint32_t token_bytes(uint32_t entry, uint32_t after) noexcept {
+  return (entry >> 23) + (after & entry >> 16 & 31);
+}
 
 // Encoder table entry of a token: a literal, or 256 + the length of a near match.
 // [31:27] width / [26:0] the bits to write, lowest first
@@ -214,42 +222,52 @@ TUCK_HD constexpr uint32_t in_runs(uint32_t before, uint32_t x, uint32_t after) 
 // Returns the bits of the bytes that begin a run. `before` is in_runs of the cell before.
 TUCK_HD constexpr uint32_t run_begins(uint32_t before, uint32_t x) noexcept { return x & ~shift_right(before, x, 31); }
 
+// Returns whether all bytes of a line are near (far).
+TUCK_HD constexpr bool is_full(const uint32_t* x) noexcept { return (x[0] & x[1] & x[2] & x[3]) == ~0u; }
+
 // The sub-blocks of `bytes` bytes with `tokens` tokens: their number, and the sub-block of each cell.
 struct sub_block_plan {
   uint32_t count, weight;
 
   TUCK_HD constexpr sub_block_plan(uint32_t bytes, uint32_t tokens) noexcept
-      : count(most(bytes)), weight(tokens + cells_of(bytes)) {
+      : count(most(bytes)), weight(4 * tokens + cells_of(bytes)) {
     if (weight / least_weight < count) count = weight / least_weight;
     if (count == 0) count = 1;
   }
   TUCK_HD constexpr uint32_t at(uint32_t cell, uint32_t tokens_before) const noexcept {
-    return (tokens_before + cell) * count / weight;
+    return (4 * tokens_before + cell) * count / weight;
   }
-  TUCK_HD static constexpr uint32_t most(uint32_t bytes) noexcept { return bytes >= 1024 ? bytes / 512 : 1; }
+  TUCK_HD static constexpr uint32_t most(uint32_t bytes) noexcept { return bytes >= 512 ? bytes / 256 : 1; }
 
  private:
-  static constexpr uint32_t least_weight = 224;  // of a sub-block, in tokens plus cells
+  static constexpr uint32_t least_weight = 448;  // of a sub-block
 };
 
 // -- the index ------------------------------------------------------------------------------------------------------
 
-TUCK_HD constexpr uint32_t index_bytes(uint32_t stream, uint32_t sub_blocks) noexcept {
-  return round_up_pow2(stream + whole_segments + 3 * sub_blocks, 2) + 4 - stream;
-}
-TUCK_HD constexpr uint32_t entry_of(uint32_t cells, uint32_t bits) noexcept { return (cells - 1) | bits << 11; }
-TUCK_HD constexpr uint32_t entry_cells(uint32_t entry) noexcept { return (entry & 2047) + 1; }
-TUCK_HD constexpr uint32_t entry_bits(uint32_t entry) noexcept { return entry >> 11; }
-
-// The last word of an encoded chunk. `bytes` is the size of its values.
+// The last word of an encoded chunk, which says where the index is.
 struct chunk_end {
-  uint32_t stream, sub_blocks;
+  uint32_t stream, cell_bits, size_bits, sub_blocks;
 
-  TUCK_HD constexpr explicit chunk_end(uint32_t word) noexcept : stream(word & 0xffff), sub_blocks(word >> 24) {}
-  TUCK_HD constexpr uint32_t word() const noexcept { return stream | sub_blocks << 24; }
-  TUCK_HD constexpr bool fits(uint32_t last_word, uint32_t encoded, uint32_t bytes) const noexcept {
-    return last_word == word() && sub_blocks != 0 && sub_blocks <= sub_block_plan::most(bytes) &&
-           stream >= (prefix_bits + 7) / 8 && encoded == stream + index_bytes(stream, sub_blocks) && encoded < bytes;
+  TUCK_HD static constexpr chunk_end of(uint32_t word) noexcept {
+    return {word & 0xffff, word >> 16 & 15, word >> 20 & 15, (word >> 24) + 1};
+  }
+  TUCK_HD constexpr uint32_t word() const noexcept {
+    return stream | cell_bits << 16 | size_bits << 20 | (sub_blocks - 1) << 24;
+  }
+  // First bit of the size of a segment, counted from the beginning of the chunk.
+  TUCK_HD constexpr uint32_t segment(uint32_t i) const noexcept { return 8 * stream + i * segment_bits; }
+  // Bits of an entry, and the first bit of entry i.
+  TUCK_HD constexpr uint32_t width() const noexcept { return cell_bits + size_bits; }
+  TUCK_HD constexpr uint32_t entry(uint32_t i) const noexcept { return segment(whole_segments) + i * width(); }
+  TUCK_HD constexpr uint32_t cells(uint32_t entry) const noexcept { return (entry & low_mask(cell_bits)) + 1; }
+  TUCK_HD constexpr uint32_t bits(uint32_t entry) const noexcept { return entry >> cell_bits & low_mask(size_bits); }
+  // Size of the chunk up to this word, which is a multiple of 4.
+  TUCK_HD constexpr uint32_t begin() const noexcept { return (entry(sub_blocks) + 31) / 32 * 4; }
+  // `bytes` is the size of the values of the chunk.
+  TUCK_HD constexpr bool fits(uint32_t encoded, uint32_t bytes) const noexcept {
+    return cell_bits <= max_cell_bits && size_bits <= max_size_bits && sub_blocks <= sub_block_plan::most(bytes) &&
+           stream >= (prefix_bits + 7) / 8 && encoded == begin() + 4 && encoded < bytes;
   }
 };
 
