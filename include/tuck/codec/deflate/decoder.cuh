@@ -54,7 +54,8 @@ template <element T, int Threads> class deflate_decoder {
     // Of many blocks on a multiprocessor, different warps have the work that not all warps share.
     const uint32_t turn = (device::warp_id() + end.stream) % warps;
     auto* const rows = reinterpret_cast<device::vec128*>(temp_.row);
-    for (uint32_t i = threadIdx.x; 16 * i < bytes_ + skew * end.sub_blocks; i += Threads) rows[i] = {};
+    const uint32_t row_bytes = round_up_pow2(bytes_, 4) + skew * end.sub_blocks;
+    for (uint32_t i = threadIdx.x; 16 * i < row_bytes; i += Threads) rows[i] = {};
     if (threadIdx.x < max_cells / lanes) temp_.begins[threadIdx.x] = 0;
     for (uint32_t i = threadIdx.x; i < sizeof temp_.header.lengths / 4; i += Threads)
       reinterpret_cast<uint32_t*>(temp_.header.lengths)[i] = 0;
@@ -193,39 +194,44 @@ template <element T, int Threads> class deflate_decoder {
 
   // Decodes up to two tokens per iteration, the first a literal. The row is zero where nothing has been written.
   __device__ bool decode_sub_block(uint32_t at, const uint32_t end, const uint32_t begin, const uint32_t row_end) {
-    const device::shared_words table(temp_.table);
+    const auto entry_of = [table = device::shared_words(temp_.table)](uint32_t bits) {
+      return table.template of<0, huffman_format::max_length>(bits);
+    };
     uint8_t* const row = temp_.row;
     const auto* next = reinterpret_cast<const uint32_t*>(from_) + at / 32;
     uint32_t now = next[0], then = next[1], later = next[2];  // words of the stream
     next += 3;
     uint32_t to = begin, last = ~0u, seen = 0;  // `last` is the table entry of the last byte
+    uint32_t bits = device::funnel_shift_right(now, then, at), entry = entry_of(bits);
     while ((to < row_end) & (at < end)) {
       const uint32_t word = at / 32;
-      uint32_t bits = device::funnel_shift_right(now, then, at);
-      uint32_t entry = table.template of<0, huffman_format::max_length>(bits);
       if (is_literal(entry) & (to < row_end - 1)) {
         row[to++] = static_cast<uint8_t>(entry >> 8);
         last = entry;
         at += token_bits(entry);
         bits = after(bits, entry);
-        entry = table.template of<0, huffman_format::max_length>(bits);
+        entry = entry_of(bits);
       }
       at += token_bits(entry);
-      const uint32_t length = token_bytes(entry, after(bits, code_bits(entry))), distance = after(bits, entry - 1);
-      seen |= entry;
-      if (is_literal(entry)) {
-        row[to] = static_cast<uint8_t>(entry >> 8);
-        last = entry;
-      } else if (((distance & 1) | (last & 0xff00)) != 0) {
-        if (!copy(length, distance, begin, row_end, to, last)) return false;
-        if (width == 8 && (distance & 1) != 0) ++at;
-      }
-      to += length;
+      const uint32_t token = entry, length = token_bytes(token, after(bits, code_bits(token))),
+                     distance = after(bits, token - 1);
+      const bool more = width == 8 && !is_literal(token) && (distance & 1) != 0;
+      if (more) ++at;  // the extra bit of distance 8
       if (at / 32 != word) {
         now = then;
         then = later;
         later = *next++;
       }
+      bits = device::funnel_shift_right(now, then, at);  // early, so that nothing waits for the entry
+      entry = entry_of(bits);
+      seen |= token;
+      if (is_literal(token)) {
+        row[to] = static_cast<uint8_t>(token >> 8);
+        last = token;
+      } else if (((distance & 1) | (last & 0xff00)) != 0) {
+        if (!copy(length, distance, begin, row_end, to, last)) return false;
+      }
+      to += length;
     }
     return to == row_end && at == end && !is_end(seen);
   }

@@ -23,7 +23,6 @@ template <element T, int Threads> class deflate_encoder {
   using bits_of_cells = typename own_cells::bits;
   static constexpr uint32_t each = own_cells::each, unit_lanes = own_cells::unit_lanes;
   static constexpr uint32_t kinds = 512, no_token = kinds - 1;  // literals, and 256 + the length of a match - 3
-  static constexpr uint32_t ahead = 8;                          // words of a thread that are read at once
   static constexpr uint32_t pairs = (whole_segments + 1) / 2;   // of segments
   using scan = device::block_scan<Threads>;
 
@@ -63,7 +62,7 @@ template <element T, int Threads> class deflate_encoder {
     bytes_ = values.count * width;
 #pragma unroll
     for (int r = 0; r < tile::rows; ++r)
-      if (const uint32_t at = tile::first_value(r * tile::row_words) * width; at < bytes_) unit(at) = values.row(r);
+      unit(tile::first_value(r * tile::row_words) * width) = values.row(r);  // with zeros after the values
     clear();
     device::sync_block();
     list_tokens();
@@ -104,9 +103,6 @@ template <element T, int Threads> class deflate_encoder {
     for (uint32_t i = threadIdx.x; i < counted_symbols; i += Threads) temp_.counts[i] = i == end_of_block;
     for (uint32_t i = threadIdx.x; i < tile_bytes / 64; i += Threads)
       reinterpret_cast<device::vec128*>(temp_.flags)[i] = {};
-    auto* const row = reinterpret_cast<uint8_t*>(temp_.row);
-    const uint32_t stored = round_up_pow2(bytes_, 4);  // with the zeros of the last row
-    for (uint32_t i = stored + threadIdx.x; i < cells_of(bytes_) * cell_bytes; i += Threads) row[spread(i)] = 0;
     if (threadIdx.x == 0) temp_.begin_cell[0] = 0;
   }
 
@@ -154,26 +150,32 @@ template <element T, int Threads> class deflate_encoder {
   // Lists and counts the literals. No token is listed behind its first byte: so all bytes of a round are read before
   // any of its tokens are written. Has barriers.
   __device__ void list_literals() {
-    for (uint32_t round = 0; round < bytes_; round += 4 * ahead * Threads) {
-      uint32_t x[ahead];
+    constexpr uint32_t lines = unit_cells / line_cells, line_bytes = line_cells * cell_bytes;  // a warp has a unit
+    const uint32_t lane = device::lane_id(), bit = 4 * lane % cell_bytes;
+    for (uint32_t round = 0; round < bytes_; round += warps * lines * line_bytes) {
+      const uint32_t begin = round + device::warp_id() * lines * line_bytes;
+      uint32_t x[lines];
 #pragma unroll
-      for (uint32_t i = 0; i < ahead; ++i) x[i] = temp_.row[spread(round + 4 * (i * Threads + threadIdx.x)) / 4];
+      for (uint32_t i = 0; i < lines; ++i) x[i] = temp_.row[begin / 4 + 32 * i + (lane ^ 4 * i)];
       device::sync_block();
 #pragma unroll
-      for (uint32_t i = 0; i < ahead; ++i) list_literals(round + 4 * (i * Threads + threadIdx.x), x[i]);
+      for (uint32_t i = 0; i < lines; ++i) {
+        const uint32_t cell = begin / cell_bytes + line_cells * i + 4 * lane / cell_bytes;
+        const cell_tokens here = temp_.found.cells[cell];
+        const uint32_t match = (here.begins ^ here.literals) >> bit & 1;  // before the literals of this word
+        list_literals(temp_.found.before[cell] + popcount(here.begins & low_mask(bit)) + match, here.literals >> bit,
+                      x[i]);
+      }
     }
   }
-  __device__ void list_literals(uint32_t at, uint32_t x) {
-    const uint32_t cell = at / cell_bytes, bit = at % cell_bytes;
-    const cell_tokens here = temp_.found.cells[cell];
-    const uint32_t mine = here.literals >> bit, match = (here.begins ^ here.literals) >> bit & 1;  // before literals
-    device::shared_place<uint8_t> to(temp_.row,
-                                     temp_.found.before[cell] + popcount(here.begins & low_mask(bit)) + match);
+  // Lists those of four bytes that `literals` has bits of, as tokens from number `at` on.
+  __device__ void list_literals(uint32_t at, uint32_t literals, uint32_t x) {
+    const device::shared_words counts(temp_.counts);
+    auto* const to = reinterpret_cast<uint8_t*>(temp_.row);
     detail::unrolled<4>([&]<int K>() {
-      if ((mine & 1u << K) == 0) return;
-      to.template put_if<1>(1, x >> 8 * K);
-      device::shared_words(temp_.counts).template count<8 * K, 8>(x);
-      to = to.after(1);
+      if ((literals & 1u << K) == 0) return;
+      to[at++] = static_cast<uint8_t>(x >> 8 * K);
+      counts.template count<8 * K, 8>(x);
     });
   }
 
@@ -258,8 +260,10 @@ template <element T, int Threads> class deflate_encoder {
     __device__ four_entries(const TempStorage& temp, uint32_t i) {
       const uint32_t x = temp.row[i / 4], flags = reinterpret_cast<const uint8_t*>(temp.flags)[i / 4];
       far = flags >> 4;
-#pragma unroll
-      for (uint32_t k = 0; k < 4; ++k) of[k] = temp.coded.entries[(x >> 8 * k & 255) | (flags << (8 - k) & 256)];
+      const uint32_t matches = (flags & 15) * 0x00204081 & 0x01010101;  // a byte for each token
+      const device::shared_words entries(temp.coded.entries);
+      detail::unrolled<4>(
+          [&]<int K>() { of[K] = entries.template of<0, 9>(device::byte_perm < (4 + K) << 4 | K > (x, matches)); });
     }
     // Returns the bits of the first `count` tokens.
     __device__ uint32_t bits(uint32_t count) const {
