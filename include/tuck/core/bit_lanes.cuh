@@ -107,8 +107,8 @@ class codes_to_shared {
         : "memory");
     end_ = end;
   }
-  // Appends four codes of 10 bits at most, if their lengths are 32 or less in all. A length may be marked by 32 more: it
-  // is then not. Returns whether they were appended.
+  // Appends four codes of 10 bits at most, unless their lengths are more than 32 in all or one of them is marked by 32
+  // more. Returns whether they were appended.
   __device__ __forceinline__ bool put_four(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     uint32_t joined, bits;
     asm("{.reg .b32 x, y, s, t; shf.r.wrap.b32 x, %3, 0, %2; lop3.b32 x, x, %2, 0xfffff000, 0xa8; add.u32 s, %2, %3;"

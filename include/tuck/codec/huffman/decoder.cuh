@@ -3,8 +3,8 @@
 
 #include <tuck/codec/block.cuh>
 #include <tuck/codec/huffman/huffman.hpp>
-#include <tuck/codec/huffman/numbers.cuh>
-#include <tuck/codec/huffman/parts.cuh>
+#include <tuck/codec/huffman/rests.cuh>
+#include <tuck/codec/huffman/sides.cuh>
 #include <tuck/codec/huffman/warp_code.cuh>
 
 namespace tuck::inline TUCK_ABI::huffman_format {
@@ -66,12 +66,10 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     if (t < streams) whole = read_stream(t, streams, words, begin, bits, row);
     if (device::sync_block_or(!whole)) return status::bad_payload;
     if (shape_.sides != 0) {
-      bool fits = true;
-      if (device::warp_id() == warps - 1) {
-        const uint32_t* const flags = shape_.codes_flags() ? temp_.flags : from_ + at_.flags;
-        const uint32_t* const edges = shape_.codes_edges() ? edges_ : from_ + at_.edges;
-        fits = edges_to_sides(flags, reinterpret_cast<const std::byte*>(edges), shape_.edges(), shape_.sides, sides);
-      }
+      const uint32_t* const flags = shape_.codes_flags() ? temp_.flags : from_ + at_.flags;
+      const uint32_t* const edges = shape_.codes_edges() ? edges_ : from_ + at_.edges;
+      const bool fits = block_sides<Threads>::from_edges(
+          temp_.scan_storage, flags, reinterpret_cast<const std::byte*>(edges), shape_.edges(), shape_.sides, sides);
       if (device::sync_block_or(!fits)) return status::bad_payload;
     }
     if (known::exponent != 0 && shape_.exponent() == known::exponent)
@@ -256,7 +254,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     const uint32_t groups = group::number(shape_.values), top = shape_.top();
     const uint32_t exponent = Exponent != 0 ? Exponent : shape_.exponent();
     const bool zigzag = Exponent == 0 && shape_.zigzag();
-    const rest_planes<Exponent> rests(shape_, from_ + shape::head_words);
+    const rest_planes<width, const uint32_t> rests(shape_, Exponent != 0 ? known::shift : shape_.shift(),
+                                                   from_ + shape::head_words);
 #pragma unroll 2
     for (uint32_t g = threadIdx.x; g < groups; g += Threads) {
       group x;
@@ -265,7 +264,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
         for (uint32_t v = 0; v < group::vectors; ++v) {
           device::vec128 y;
 #pragma unroll
-          for (uint32_t i = 0; i < 4; ++i) y.w[i] = rests.first[4 * (g * group::vectors + v) + i];
+          for (uint32_t i = 0; i < 4; ++i) y.w[i] = from_[shape::head_words + 4 * (g * group::vectors + v) + i];
           x.set_vector(v, y);
         }
       } else {
@@ -284,54 +283,6 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
       }
     }
   }
-  // The planes of the rests.
-  template <uint32_t Exponent> struct rest_planes {
-    const uint32_t *first, *of_four, *of_two, *of_one;
-    uint32_t shift, bytes, dropped, plane;
-
-    __device__ rest_planes(const shape& s, const uint32_t* begin)
-        : first(begin),
-          shift(Exponent != 0 ? known::shift : s.shift()),
-          bytes(shift / 8),
-          dropped(bytes == 0 ? 0 : s.dropped()),
-          plane(s.plane_words(8)) {
-      of_four = first + (bytes - dropped) * plane;
-      of_two = of_four + (shift & 4) / 4 * s.plane_words(4);
-      of_one = of_two + (shift & 2) / 2 * s.plane_words(2);
-    }
-    // Moves numbers up and adds their rests.
-    __device__ void add(group& x, uint32_t g) const {
-#pragma unroll
-      for (uint32_t i = 0; i < group::quads; ++i) {
-#pragma unroll
-        for (uint32_t k = 0; k < quad::words; ++k) x.at[i].set(k, x.at[i].at(k) << shift);  // lanes have room
-        const uint32_t* from = first + g * group::quads + i;
-#pragma unroll
-        for (uint32_t b = 0; b + 1 < width; ++b)
-          if (b >= dropped && b < bytes) {
-            or_bytes(x.at[i], *from, b);
-            from += plane;
-          }
-        if (shift % 8 == 0) continue;
-        uint32_t rest = 0;
-        if ((shift & 4) != 0) rest = group::template load_bits<4>(of_four, g, i);
-        if ((shift & 2) != 0) rest |= group::template load_bits<2>(of_two, g, i) << (shift & 4);
-        if constexpr (width < 4)
-          if ((shift & 1) != 0) rest |= group::template load_bits<1>(of_one, g, i) << (shift & 6);
-#pragma unroll
-        for (uint32_t b = 0; b < width; ++b)
-          if (b == bytes) or_bytes(x.at[i], rest, b);
-      }
-    }
-  };
-  // Adds four bytes as byte b of the numbers.
-  __device__ static void or_bytes(quad& x, uint32_t bytes, uint32_t b) {
-    quad y;
-    y.set_bytes(bytes);
-#pragma unroll
-    for (uint32_t i = 0; i < quad::words; ++i) x.set(i, x.at(i) | y.at(i) << 8 * b);
-  }
-
   static constexpr uint32_t escape_mark = 32;  // in the length of an entry: more than a window has
 
   TempStorage& temp_;

@@ -12,8 +12,8 @@
 // sign.
 //
 // Side streams. In a chain a chunk also has side streams, in the order of chain/chain.hpp. They form one string of bits
-// of m bytes; each is padded with zeros to a multiple of 4 bytes. A bit is an edge if it differs from the bit before it;
-// the bit before the first is 0. The edges are m bytes too. They make two parts, whose symbols are nibbles:
+// of m bytes; each is padded with zeros to a multiple of 4 bytes. A bit is an edge if it differs from the bit before
+// it; the bit before the first is 0. The edges are m bytes too. They make two parts, whose symbols are nibbles:
 //
 //   flags      m / 8 bytes, rounded up: one bit for each byte of the edges: is it not 0?
 //   edges      the bytes of the edges that are not 0
@@ -36,10 +36,10 @@
 // words t, t + S, ... of the flags if they are coded, then those of the edges. Each has its values or bytes in order,
 // of a byte the lower nibble first. S depends on the number of symbols (streams_of).
 //
-// Encoders' choices. `top` is chosen by a sample (see sample_group): few large values do not change it. The shift of integers is the least multiple of shift_step for which at most 1/64 of the values
-// have more than shift + 6 bits. `dropped` is as large as it can be. Codes are those of code.hpp; the count of 63 is at
-// least 1. Values are `plain` if coding them does not pay (pays). Flags and edges are stored if that is not longer than
-// code and table.
+// Encoders' choices. `top` is chosen by a sample (see sample_group): few large values do not change it. The shift of
+// integers is the least multiple of shift_step for which at most 1/64 of the values have more than shift + 6 bits.
+// `dropped` is as large as it can be. Codes are those of code.hpp; the count of 63 is at least 1. Values are `plain` if
+// coding them does not pay (pays). Flags and edges are stored if that is not longer than code and table.
 #pragma once
 
 #include <tuck/codec/huffman/code.hpp>
@@ -119,9 +119,9 @@ TUCK_HD constexpr uint32_t float_shift(uint32_t width, uint32_t exponent) noexce
   return (8 * width - exponent - 2 + shift_step(width) - 1) / shift_step(width) * shift_step(width);
 }
 
-// The choice of `top`. Of each group g of sample_group(w) values, value g % sample_group(w) belongs to the sample, if it
-// is there. Exponent fields of e bits are counted in bins of 2^bin_shift(e). The `window_bins` bins that end with the bin
-// of top have the most of all; it is the lowest such bin. top is the largest field in its bin.
+// The choice of `top`. Of each group g of sample_group(w) values, value g % sample_group(w) belongs to the sample, if
+// it is there. Exponent fields of e bits are counted in bins of 2^bin_shift(e). The `window_bins` bins that end with
+// the bin of top have the most of all; it is the lowest such bin. top is the largest field in its bin.
 inline constexpr uint32_t bins = 128, window_bins = 8;
 TUCK_HD constexpr uint32_t sample_group(uint32_t width) noexcept { return width < 4 ? 16 / width : 4; }
 TUCK_HD constexpr uint32_t bin_shift(uint32_t exponent) noexcept { return exponent > 8 ? exponent - 7 : 1; }
