@@ -49,8 +49,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     at_ = shape_.find();
     if (at_.bits > words) return status::bad_payload;
     auto* const sides = reinterpret_cast<uint32_t*>(row + sections.sides);
-    // Decoded edges lie at the end of the side streams that replace them one by one.
-    edges_ = sides + shape_.sides / 4 + 1 - (shape_.edges() + 3) / 4;
+    // Decoded marks lie at the end of the side streams that replace them one by one.
+    marks_ = sides + shape_.sides / 4 + 1 - (shape_.marks() + 3) / 4;
     const bool sound = read_codes();
     uint32_t bits = 0, total;
     const uint32_t t = threadIdx.x, streams = at_.streams, directory = at_.directory;
@@ -67,9 +67,10 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     if (device::sync_block_or(!whole)) return status::bad_payload;
     if (shape_.sides != 0) {
       const uint32_t* const flags = shape_.codes_flags() ? temp_.flags : from_ + at_.flags;
-      const uint32_t* const edges = shape_.codes_edges() ? edges_ : from_ + at_.edges;
-      const bool fits = block_sides<Threads>::from_edges(
-          temp_.scan_storage, flags, reinterpret_cast<const std::byte*>(edges), shape_.edges(), shape_.sides, sides);
+      const uint32_t* const marks = shape_.codes_marks() ? marks_ : from_ + at_.marks;
+      const bool fits =
+          block_sides<Threads>::from_marks(temp_.scan_storage, flags, reinterpret_cast<const std::byte*>(marks),
+                                           shape_.marks(), shape_.sides, shape_.rule(), sides);
       if (device::sync_block_or(!fits)) return status::bad_payload;
     }
     if (known::exponent != 0 && shape_.exponent() == known::exponent)
@@ -84,10 +85,10 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
   __device__ bool read_codes() {
     bool sound = true;
     if (device::warp_id() == 0 && shape_.codes_values()) sound = read_code();
-    uint32_t at = at_.tables + (shape_.codes_values() ? symbols / 8 : 0);
+    uint32_t at = at_.tables + (shape_.codes_values() ? shape_.table_words() : 0);
 #pragma unroll 1
     for (uint32_t p = 0; p < 2; ++p) {
-      if (!(p == 0 ? shape_.codes_flags() : shape_.codes_edges())) continue;
+      if (!(p == 0 ? shape_.codes_flags() : shape_.codes_marks())) continue;
       if (device::warp_id() == (p + 1) % warps) sound &= read_nibble_table(from_ + at, temp_.nibble_table[p]);
       at += 2;
     }
@@ -95,12 +96,13 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
   }
   // Lists the entries of symbols by their codes, and marks the first slot of each.
   __device__ bool read_code() {
-    const uint32_t lane = device::lane_id(), pair = from_[at_.tables + lane / 4] >> 8 * (lane % 4);
+    const uint32_t lane = device::lane_id(), place = place_of(2 * lane, shape_.exponent());
+    const uint32_t pair = place / 8 < shape_.table_words() ? from_[at_.tables + place / 8] >> place % 8 * 4 : 0;
     warp_lengths<2> all;
     bool sound = true;
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k) {
-      const uint32_t l = pair >> 4 * k & 15, s = 2 * lane + k;
+      const uint32_t s = 2 * lane + k, l = s == escape ? shape_.escape_length() : pair >> 4 * k & 15;
       sound &= l <= max_length && (l == 0 || shape_.can_have(s));
       all.count[k] = all.length[k] = l;
     }
@@ -209,7 +211,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
       if (q == whole && shape_.values % 4 != 0) sound &= read_quad(in, at, q, shape_.values % 4, row);
     }
     if (shape_.codes_flags()) read_nibbles(in, at, t, streams, shape_.flag_bytes(), temp_.nibble_table[0], temp_.flags);
-    if (shape_.codes_edges()) read_nibbles(in, at, t, streams, shape_.edges(), temp_.nibble_table[1], edges_);
+    if (shape_.codes_marks()) read_nibbles(in, at, t, streams, shape_.marks(), temp_.nibble_table[1], marks_);
     return sound && at == end;
   }
   // Decodes up to four values, with escapes.
@@ -287,7 +289,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
 
   TempStorage& temp_;
   const uint32_t* from_ = nullptr;
-  uint32_t* edges_ = nullptr;
+  uint32_t* marks_ = nullptr;
   shape shape_{};
   shape::places at_{};
 };

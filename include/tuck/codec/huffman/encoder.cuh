@@ -5,6 +5,7 @@
 #include <tuck/codec/huffman/huffman.hpp>
 #include <tuck/codec/huffman/rests.cuh>
 #include <tuck/codec/huffman/sides.cuh>
+#include <tuck/codec/huffman/streams.cuh>
 #include <tuck/codec/huffman/survey.cuh>
 #include <tuck/codec/huffman/warp_code.cuh>
 
@@ -28,12 +29,11 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   struct TempStorage {
     alignas(16) uint32_t chunk[chunk_words];
     alignas(16) uint32_t codes[symbols], nibble_codes[2][nibbles];  // counts, then entries
-    uint32_t lengths[8], nibble_lengths[2][2];
     uint32_t flags[flag_words];
-    typename scan::TempStorage scan_storage;
-    uint32_t any[2];  // of all numbers
-    uint32_t coded, least, most;
-    uint32_t spare[max_streams];  // for a word of each stream, if the chunk has no room for streams
+    typename block_sides<Threads>::TempStorage sides;
+    uint32_t any[2];                   // of all numbers
+    uint32_t head, bits, least, most;  // the first: bits of head[0]
+    uint32_t spare[max_streams];       // for a word of each stream, if the chunk has no room for streams
   };
 
   __device__ huffman_encoder(TempStorage& temp, std::byte* row) : temp_(temp), row_(row) {}
@@ -55,26 +55,28 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
       survey<width>::count_exponents(values, shape_.values, how.exponent, temp_.chunk);
     else
       survey<width>::count_widths(values, shape_.values, how.zigzag, temp_.codes);
-    const uint32_t edges = block_sides<Threads>::to_edges(temp_.scan_storage, sides_, shape_.sides, temp_.flags);
+    const uint32_t marks = block_sides<Threads>::to_marks(temp_.sides, sides_, shape_.sides, temp_.flags);
     device::sync_block();
     shift_ = how.exponent != 0 ? float_shift(width, how.exponent) : survey<width>::shift_of(temp_.codes, shape_.values);
-    const uint32_t top = how.exponent != 0 ? survey<width>::top_of(temp_.chunk, how.exponent) : 0;
-    shape_.head[0] = shift_ | how.exponent << 9 | uint32_t{how.zigzag} << 13 | top << 21;
-    shape_.head[1] = edges;
+    const uint32_t bin = how.exponent != 0 ? survey<width>::bin_of(temp_.chunk) : 0;
+    shape_.head[0] = shape::values_head(how, bin, shift_);
+    shape_.head[1] = marks;
     if (how.exponent == 0) {  // the counts of widths have been read
       device::sync_block();
       if (threadIdx.x < symbols) temp_.codes[threadIdx.x] = 0;
       device::sync_block();
     }
-    with_exponent([&]<uint32_t Exponent>() { make_numbers<Exponent>(top, values); });
+    with_exponent([&]<uint32_t Exponent>() { make_numbers<Exponent>(values); });
     if (shape_.sides != 0) count_nibbles();
     device::sync_block();
     shape_.head[0] |= survey<width>::dropped_of(temp_.any, shift_) << 6;
     make_codes();
     if (shape_.values != 0) with_exponent([&]<uint32_t Exponent>() { write_rests<Exponent>(); });
     device::sync_block();
-    shape_.head[0] |= temp_.coded << 15;
-    if ((temp_.coded & 4) != 0) make_plain();
+    if ((temp_.head & is_plain) != 0)
+      make_plain();
+    else
+      shape_.head[0] |= temp_.head;
     return encode_streams();
   }
 
@@ -83,8 +85,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
 
   // Writes the encoded row, except for rests, which are there already.
   __device__ void write(const huffman<T>&, const row_sections&) {
-    if (joins_) {
-      join();
+    if (joins_) {  // in place of the numbers
+      join_streams(temp_.chunk + front_, streams_, begin_, bits_, reinterpret_cast<uint32_t*>(row_), bit_words_);
       device::sync_block();
     }
     uint32_t* const to = temp_.chunk;
@@ -92,21 +94,27 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     if (threadIdx.x < shape::head_words) to[threadIdx.x] = shape_.head[threadIdx.x];
     if (shape_.sides != 0) {
       if (!shape_.codes_flags()) copy(to + places.flags, temp_.flags, (shape_.flag_bytes() + 3) / 4);
-      if (!shape_.codes_edges()) copy(to + places.edges, sides_, (shape_.edges() + 3) / 4);
+      if (!shape_.codes_marks()) copy(to + places.marks, sides_, (shape_.marks() + 3) / 4);
     }
-    uint32_t at = places.tables;
-    const auto put_table = [&](bool coded, const uint32_t* lengths, uint32_t words) {
-      if (coded && threadIdx.x < words) to[at + threadIdx.x] = lengths[threadIdx.x];
-      at += coded ? words : 0;
-    };
-    put_table(shape_.codes_values(), temp_.lengths, 8);
-    put_table(shape_.codes_flags(), temp_.nibble_lengths[0], 2);
-    put_table(shape_.codes_edges(), temp_.nibble_lengths[1], 2);
-    for (uint32_t i = at + threadIdx.x; i < places.bits; i += Threads) to[i] = 0;
+    for (uint32_t i = places.tables + threadIdx.x; i < places.bits; i += Threads) to[i] = 0;
     if (joins_) copy(to + places.bits, reinterpret_cast<const uint32_t*>(row_), bit_words_);
     device::sync_block();
+    uint32_t* table = to + places.tables;
+    const auto put_length = [&](uint32_t entry, uint32_t place) {
+      if ((entry & escape_mark) == 0) device::atomic_or(table + place / 8, (entry & 15) << place % 8 * 4);
+    };
+    if (shape_.codes_values()) {
+      if (threadIdx.x < symbols) put_length(temp_.codes[threadIdx.x], place_of(threadIdx.x, shape_.exponent()));
+      table += shape_.table_words();
+    }
+#pragma unroll
+    for (uint32_t p = 0; p < 2; ++p)
+      if (p == 0 ? shape_.codes_flags() : shape_.codes_marks()) {
+        if (threadIdx.x < nibbles) put_length(temp_.nibble_codes[p][threadIdx.x], threadIdx.x);
+        table += nibbles / 8;
+      }
     if (threadIdx.x < places.streams) {
-      device::shared_bit_writer directory(to + at, threadIdx.x * shape_.more());
+      device::shared_bit_writer directory(to + places.directory, threadIdx.x * shape_.more());
       directory.put(bits_ - shape_.least(), shape_.more());
       directory.finish();
     }
@@ -130,7 +138,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     for (uint32_t b = threadIdx.x; b < bins; b += Threads) temp_.chunk[b] = 0;
     if (threadIdx.x < 2 * nibbles) temp_.nibble_codes[0][threadIdx.x] = 0;
     if (threadIdx.x == 0) {
-      temp_.any[0] = temp_.any[1] = temp_.coded = temp_.most = 0;
+      temp_.any[0] = temp_.any[1] = temp_.head = temp_.bits = temp_.most = 0;
+      temp_.sides.set = temp_.sides.changes = 0;
       temp_.least = ~0u;
     }
     constexpr uint32_t group_bytes = group::values * width;
@@ -148,9 +157,10 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   __device__ uint32_t quads() const { return (shape_.values + 3) / 4; }
 
   // Replaces the values by numbers, and counts their symbols.
-  template <uint32_t Exponent, class Values> __device__ void make_numbers(uint32_t top, const Values& values) {
+  template <uint32_t Exponent, class Values> __device__ void make_numbers(const Values& values) {
     const device::shared_words count(temp_.codes);
     const uint32_t shift = shift_of<Exponent>(), exponent = Exponent != 0 ? Exponent : shape_.exponent();
+    const uint32_t top = top_of_bin(shape_.bin(), exponent);
     const bool zigzag = Exponent == 0 && shape_.zigzag();
     word any = 0;
     values.visit(shape_.values, [&](uint32_t g, group x) {
@@ -177,7 +187,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
       if constexpr (width == 8) device::atomic_or(&temp_.any[1], high);
     }
   }
-  __device__ uint32_t part_bytes(uint32_t p) const { return p == 0 ? shape_.flag_bytes() : shape_.edges(); }
+  __device__ uint32_t part_bytes(uint32_t p) const { return p == 0 ? shape_.flag_bytes() : shape_.marks(); }
   __device__ const uint32_t* part(uint32_t p) const { return p == 0 ? temp_.flags : sides_; }
   __device__ void count_nibbles() {
 #pragma unroll 1
@@ -191,31 +201,43 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     }
   }
 
-  // Makes the codes on a warp each. Sets temp_.coded: flags, edges; 4: values are plain.
+  // Makes the codes on a warp each, and sets temp_.head and temp_.bits by them.
   __device__ void make_codes() {
     if (device::warp_id() == 0 && shape_.values != 0) {
       const uint32_t escapes = temp_.codes[escape];
       device::sync_warp();
       if (device::lane_id() == 0 && escapes == 0) temp_.codes[escape] = 1;
       device::sync_warp();
-      const uint32_t bits = round_code<symbols, max_length>(temp_.codes, temp_.lengths);
+      const uint32_t bits = round_code<symbols, max_length>(temp_.codes) + escapes * shape_.escape_bits();
       device::sync_warp();
       // Symbols without a code, and the escape, have a mark, and the code of the escape.
       const uint32_t of_escape = temp_.codes[escape] | escape_mark;
       device::sync_warp();
+      uint32_t last = 0;
 #pragma unroll
-      for (uint32_t s = device::lane_id(); s < symbols; s += device::warp_size)
-        if (temp_.codes[s] == 0 || s == escape) temp_.codes[s] = of_escape;
-      if (device::lane_id() == 0 && !pays(shape_.values, bits + escapes * shape_.escape_bits(), shape_.saved_bits()))
-        device::atomic_or(&temp_.coded, 4u);
+      for (uint32_t s = device::lane_id(); s < symbols; s += device::warp_size) {
+        if (temp_.codes[s] == 0 || s == escape)
+          temp_.codes[s] = of_escape;
+        else if (const uint32_t place = place_of(s, shape_.exponent()); place > last)
+          last = place;
+      }
+      last = device::warp_max(last);
+      if (device::lane_id() == 0 && pays(shape_.values, bits, last / 8 + 1, shape_.saved_bits())) {
+        device::atomic_or(&temp_.head, (of_escape & 15) << 25 | last / 8 << 29);
+        device::atomic_add(&temp_.bits, bits);
+      } else if (device::lane_id() == 0) {
+        device::atomic_or(&temp_.head, is_plain);
+      }
     }
     if (shape_.sides == 0) return;
 #pragma unroll 1
     for (uint32_t p = device::warp_id(); p < 2 + 1; p += warps) {
       if (p == 0) continue;  // the warp of the values
-      const uint32_t bits = round_code<nibbles, nibble_length>(temp_.nibble_codes[p - 1], temp_.nibble_lengths[p - 1]);
-      if (device::lane_id() == 0 && nibbles_pay(part_bytes(p - 1), bits))
-        device::atomic_or(&temp_.coded, 1u << (p - 1));
+      const uint32_t bits = round_code<nibbles, nibble_length>(temp_.nibble_codes[p - 1]);
+      if (device::lane_id() == 0 && nibbles_pay(part_bytes(p - 1), bits)) {
+        device::atomic_or(&temp_.head, 1u << (11 + p));
+        device::atomic_add(&temp_.bits, bits);
+      }
     }
   }
 
@@ -232,7 +254,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   __device__ void make_plain() {
     const uint32_t exponent = shape_.exponent(), top = shape_.top();
     const bool zigzag = shape_.zigzag();
-    shape_.head[0] = 1u << 14 | (temp_.coded & 3) << 15;
+    shape_.head[0] = temp_.head;
     auto* const to = reinterpret_cast<std::byte*>(temp_.chunk + shape::head_words);
     for (uint32_t q = threadIdx.x; q < quads(); q += Threads) {
       quad x = quad::load(row_, q);
@@ -293,14 +315,14 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
       });
 #pragma unroll 1
     for (uint32_t p = 0; p < 2; ++p)
-      if (p == 0 ? shape_.codes_flags() : shape_.codes_edges())
+      if (p == 0 ? shape_.codes_flags() : shape_.codes_marks())
 #pragma unroll 1
         for (uint32_t i = t; 4 * i < part_bytes(p); i += streams) put_nibbles(to, p, i, check);
   }
 
   // Encodes the streams. Returns the size of the encoded row in bytes.
   __device__ uint32_t encode_streams() {
-    const uint32_t t = threadIdx.x, streams = streams_ = shape_.streams();
+    const uint32_t t = threadIdx.x, streams = streams_ = shape_.has_streams() ? streams_of(shape_.find().directory + temp_.bits / 32) : 0;
     const uint32_t front = front_ = shape::head_words + shape_.rest_words();
     if (streams == 0) {
       joins_ = false;
@@ -323,13 +345,9 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
       device::atomic_max(&temp_.most, bits_);
     }
     uint32_t total;
-    begin_ = scan::exclusive_sum(temp_.scan_storage, bits_, total);  // has barriers
+    begin_ = scan::exclusive_sum(temp_.sides.scan_storage, bits_, total);  // has barriers
     bit_words_ = (total + 31) / 32;
-    const uint32_t least = temp_.least / 2 * 2 < 2 * low_mask(15) ? temp_.least / 2 * 2 : 2 * low_mask(15);
-    const uint32_t more = bit_width(temp_.most - least);
-    if (more > 15) return 1u << 22;
-    shape_.head[0] |= more << 17;
-    shape_.head[1] |= least / 2 << 17;
+    if (!shape_.set_streams(streams, temp_.least, temp_.most)) return 1u << 22;
     const uint32_t bits_at = shape_.find().bits, words = bits_at + bit_words_;
     const auto sides_at = static_cast<uint32_t>(reinterpret_cast<const std::byte*>(sides_) - row_);
     if (temp_.most >= 32 * room || (shape_.sides != 0 && 4 * bit_words_ > sides_at)) joins_ = false;
@@ -345,33 +363,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     }
     return 4 * words;
   }
-  // Moves this thread's stream from its words in the chunk to where it belongs among the bits of all, in place of the
-  // numbers. Has a barrier.
-  __device__ void join() {
-    const uint32_t t = threadIdx.x, streams = streams_, shift = begin_ % 32, words = (shift + bits_) / 32;
-    const uint32_t* const staged = temp_.chunk + front_;
-    auto* const all = reinterpret_cast<uint32_t*>(row_);
-    if (t == 0 && bit_words_ != 0) all[bit_words_ - 1] = 0;
-    device::sync_block();
-    uint32_t* const to = all + begin_ / 32;
-    uint32_t before = 0;
-    if (t < streams) {
-      device::shared_steps from(staged, t, chunk_words, streams);
-#pragma unroll 1
-      for (uint32_t i = 0; i < words; ++i) {
-        const uint32_t now = from.take();
-        to[i] = device::funnel_shift_right(now, before, shift);
-        before = now;
-      }
-    }
-    device::sync_block();
-    if (t < streams && (shift + bits_) % 32 != 0) {
-      const uint32_t last = words <= bits_ / 32 ? staged[words * streams + t] : 0;
-      device::atomic_or(to + words, device::funnel_shift_right(last, before, shift));
-    }
-  }
-
   static constexpr uint32_t escape_mark = 32;  // in entries of codes
+  static constexpr uint32_t is_plain = shape::plain_mapping << 9;
 
   TempStorage& temp_;
   std::byte* row_;

@@ -33,16 +33,17 @@ template <element T> class host_chunk {
   }
 
  private:
-  static constexpr uint32_t flags_part = 0, edges_part = 1;
-  span<uint8_t> edge_bytes() noexcept { return {reinterpret_cast<uint8_t*>(mask_), shape_.sides}; }
-  uint8_t* part(uint32_t p) noexcept { return p == flags_part ? flags_ : edges_; }
-  uint32_t part_bytes(uint32_t p) const noexcept { return p == flags_part ? shape_.flag_bytes() : shape_.edges(); }
-  bool codes_part(uint32_t p) const noexcept { return p == flags_part ? shape_.codes_flags() : shape_.codes_edges(); }
+  static constexpr uint32_t flags_part = 0, marks_part = 1;
+  span<uint8_t> mark_bytes() noexcept { return {reinterpret_cast<uint8_t*>(mask_), shape_.sides}; }
+  uint8_t* part(uint32_t p) noexcept { return p == flags_part ? flags_ : marks_; }
+  uint32_t part_bytes(uint32_t p) const noexcept { return p == flags_part ? shape_.flag_bytes() : shape_.marks(); }
+  bool codes_part(uint32_t p) const noexcept { return p == flags_part ? shape_.codes_flags() : shape_.codes_marks(); }
 
   // Finds the numbers, and the code of their symbols.
   void take_values(const std::byte* row, mapping how) noexcept {
     const uint32_t n = shape_.values;
-    const uint32_t top = how.exponent != 0 ? find_top(row, how.exponent) : 0;
+    const uint32_t bin = how.exponent != 0 ? find_bin(row, how.exponent) : 0;
+    const uint32_t top = top_of_bin(bin, how.exponent);
     word any = 0;
     for (uint32_t i = 0; i < n; ++i) {
       const auto y =
@@ -64,18 +65,26 @@ template <element T> class host_chunk {
     }
     uint32_t dropped = 0;
     while (dropped < shift / 8 && (any >> 8 * dropped & 255) == 0) ++dropped;
-    shape_.head[0] = shift | dropped << 6 | how.exponent << 9 | uint32_t{how.zigzag} << 13 | top << 21;
+    shape_.head[0] = shape::values_head(how, bin, shift) | dropped << 6;
     if (n == 0) return;
     uint32_t counts[symbols] = {};
     for (uint32_t i = 0; i < n; ++i) ++counts[symbol_of(numbers_[i])];
     uint32_t escapes = counts[escape];
     if (counts[escape] == 0) counts[escape] = 1;
     round_lengths<symbols, max_length>(counts, length_);
-    uint32_t bits = escapes * shape_.escape_bits();
-    for (uint32_t s = 0; s < symbols; ++s) bits += counts[s] * length_[s];
-    if (!pays(n, bits, shape_.saved_bits())) shape_.head[0] = 1u << 14;
+    uint32_t bits = escapes * shape_.escape_bits(), last = 0;
+    for (uint32_t s = 0; s < symbols; ++s) {
+      bits += counts[s] * length_[s];
+      if (length_[s] != 0 && s != escape) last = std::max(last, place_of(s, how.exponent));
+    }
+    if (pays(n, bits, last / 8 + 1, shape_.saved_bits())) {
+      shape_.head[0] |= uint32_t{length_[escape]} << 25 | last / 8 << 29;
+      bits_ += bits;
+    } else {
+      shape_.head[0] = shape::plain_mapping << 9;
+    }
   }
-  uint32_t find_top(const std::byte* row, uint32_t exponent) const noexcept {
+  uint32_t find_bin(const std::byte* row, uint32_t exponent) const noexcept {
     uint32_t counts[bins] = {}, best = 0, most = 0, in_window = 0;
     constexpr uint32_t group = sample_group(width);
     for (uint32_t g = 0; g * group + g % group < shape_.values; ++g) {
@@ -87,7 +96,7 @@ template <element T> class host_chunk {
       in_window += counts[b] - (b >= window_bins ? counts[b - window_bins] : 0);
       if (in_window > most) most = in_window, best = b;
     }
-    return top_of_bin(best, exponent);
+    return best;
   }
   static constexpr uint32_t round_up(uint32_t shift) noexcept {
     return (shift + shift_step(width) - 1) / shift_step(width) * shift_step(width);
@@ -101,28 +110,26 @@ template <element T> class host_chunk {
     const uint32_t words = shape_.sides / 4;
     std::memset(mask_, 0, shape_.sides);
     visit_sides([&](uint32_t begin, std::byte* side, uint32_t size) { std::memcpy(side, row - begin, size); });
-    for (uint32_t i = words; i-- > 0;) mask_[i] ^= mask_[i] << 1 | (i != 0 ? mask_[i - 1] >> 31 : 0);
-    shape_.head[1] = masks_of<uint8_t>(edge_bytes(), ones::non_zeros, as_bytes(flags_));
-    pack<uint8_t>(edge_bytes(), as_bytes(flags_), as_bytes(edges_), as_bytes(std::end(edges_)));
-    std::memset(edges_ + shape_.edges(), 0, 4);
+    const uint32_t rule = find_rule(mask_, words);
+    to_marks(mask_, words, rule);
+    shape_.head[1] = rule << 15 | masks_of<uint8_t>(mark_bytes(), ones::non_zeros, as_bytes(flags_));
+    pack<uint8_t>(mark_bytes(), as_bytes(flags_), as_bytes(marks_), as_bytes(std::end(marks_)));
+    std::memset(marks_ + shape_.marks(), 0, 4);
     std::memset(flags_ + shape_.flag_bytes(), 0, 4);
-    for (const uint32_t p : {flags_part, edges_part}) {
+    for (const uint32_t p : {flags_part, marks_part}) {
       uint32_t counts[nibbles] = {}, bits = 0;
       for (uint32_t i = 0; i < part_bytes(p); ++i) ++counts[part(p)[i] & 15], ++counts[part(p)[i] >> 4];
       round_lengths<nibbles, nibble_length>(counts, nibble_lengths_[p]);
       for (uint32_t s = 0; s < nibbles; ++s) bits += counts[s] * nibble_lengths_[p][s];
-      if (nibbles_pay(part_bytes(p), bits)) shape_.head[0] |= 1u << (15 + p);
+      if (!nibbles_pay(part_bytes(p), bits)) continue;
+      shape_.head[0] |= 1u << (12 + p);
+      bits_ += bits;
     }
   }
   bool give_sides(std::byte* row) noexcept {
-    if (!has_ones(flags_, shape_.sides, shape_.edges())) return false;
-    spread<ones::non_zeros>(as_bytes(flags_), as_bytes(edges_), as_bytes(edges_ + shape_.edges()), edge_bytes());
-    for (uint32_t i = 0, carry = 0; i < shape_.sides / 4; ++i) {
-      uint32_t x = mask_[i];
-      for (uint32_t shift = 1; shift < 32; shift *= 2) x ^= x << shift;
-      mask_[i] = x ^ (0 - carry);
-      carry = mask_[i] >> 31;
-    }
+    if (!has_ones(flags_, shape_.sides, shape_.marks())) return false;
+    spread<ones::non_zeros>(as_bytes(flags_), as_bytes(marks_), as_bytes(marks_ + shape_.marks()), mark_bytes());
+    from_marks(mask_, shape_.sides / 4, shape_.rule());
     visit_sides([&](uint32_t begin, const std::byte* side, uint32_t size) { std::memcpy(row - begin, side, size); });
     return true;
   }
@@ -138,7 +145,7 @@ template <element T> class host_chunk {
     const uint32_t streams = at_.streams;
     if (shape_.codes_values())
       for (uint32_t i = 4 * t; i < shape_.values; i += 4 * streams) quad(i, std::min(shape_.values - i, 4u));
-    for (const uint32_t p : {flags_part, edges_part})
+    for (const uint32_t p : {flags_part, marks_part})
       if (codes_part(p))
         for (uint32_t i = 4 * t; i < part_bytes(p); i += 4 * streams)
           for (uint32_t k = i; k < std::min(i + 4, part_bytes(p)); ++k) byte(p, k);
@@ -151,13 +158,13 @@ template <element T> class host_chunk {
       std::fill_n(code_, symbols, 0u);
       visit_codes(length_, symbols, [&](uint32_t s, uint32_t l, uint32_t slot) { code_[s] = entry(slot, l); });
     }
-    for (const uint32_t p : {flags_part, edges_part})
+    for (const uint32_t p : {flags_part, marks_part})
       visit_codes(nibble_lengths_[p], nibbles,
                   [&](uint32_t s, uint32_t l, uint32_t slot) { nibble_code_[p][s] = entry(slot, l); });
     uint32_t cost[symbols];
     for (uint32_t s = 0; s < symbols; ++s)
       cost[s] = s == escape || code_[s] == 0 ? (code_[escape] & 15) + shape_.escape_bits() : code_[s] & 15;
-    const uint32_t streams = at_.streams = shape_.streams();
+    const uint32_t streams = at_.streams = shape_.has_streams() ? streams_of(shape_.find().directory + bits_ / 32) : 0;
     uint32_t least = ~0u, most = 0;
     bits_ = 0;
     for (uint32_t t = 0; t < streams; ++t) {
@@ -176,12 +183,7 @@ template <element T> class host_chunk {
       least = std::min(least, bits);
       most = std::max(most, bits);
     }
-    if (streams != 0) {
-      least = std::min(least / 2 * 2, 2 * low_mask(15));
-      if (bit_width(most - least) > 15) return 1u << 20;
-      shape_.head[0] |= bit_width(most - least) << 17;
-      shape_.head[1] |= least / 2 << 17;
-    }
+    if (streams != 0 && !shape_.set_streams(streams, least, most)) return 1u << 20;
     at_ = shape_.find();
     return at_.bits + (bits_ + 31) / 32;
   }
@@ -197,11 +199,15 @@ template <element T> class host_chunk {
         write_plane(from, k, at);
         at += 4 * words;
       });
-    for (const uint32_t p : {flags_part, edges_part})
-      if (!codes_part(p)) std::memcpy(to + 4 * (p == flags_part ? at_.flags : at_.edges), part(p), part_bytes(p));
+    for (const uint32_t p : {flags_part, marks_part})
+      if (!codes_part(p)) std::memcpy(to + 4 * (p == flags_part ? at_.flags : at_.marks), part(p), part_bytes(p));
     at = to + 4 * at_.tables;
-    if (shape_.codes_values()) at = write_lengths(length_, symbols, at);
-    for (const uint32_t p : {flags_part, edges_part})
+    if (shape_.codes_values()) {
+      uint8_t places[symbols] = {};
+      for (uint32_t s = 0; s < escape; ++s) places[place_of(s, shape_.exponent())] = length_[s];
+      at = write_lengths(places, 8 * shape_.table_words(), at);
+    }
+    for (const uint32_t p : {flags_part, marks_part})
       if (codes_part(p)) at = write_lengths(nibble_lengths_[p], nibbles, at);
     bit_writer directory(at);
     for (uint32_t t = 0; t < at_.streams; ++t) directory.put(stream_bits_[t] - shape_.least(), shape_.more());
@@ -259,21 +265,25 @@ template <element T> class host_chunk {
     if (at_.bits > encoded.size() / 4) return false;
     const std::byte* at = encoded.data() + 4 * at_.tables;
     if (shape_.codes_values()) {
-      at = read_lengths(at, symbols, length_);
-      for (uint32_t s = 0; s < symbols; ++s)
+      uint8_t places[symbols] = {};
+      at = read_lengths(at, 8 * shape_.table_words(), places);
+      for (uint32_t s = 0; s < escape; ++s) {
+        length_[s] = places[place_of(s, shape_.exponent())];
         if (length_[s] != 0 && !shape_.can_have(s)) return false;
+      }
+      length_[escape] = static_cast<uint8_t>(shape_.escape_length());
       if (!fill(length_, symbols, max_length, entry_)) return false;
     }
-    for (const uint32_t p : {flags_part, edges_part})
+    for (const uint32_t p : {flags_part, marks_part})
       if (codes_part(p)) {
         at = read_lengths(at, nibbles, nibble_lengths_[p]);
         if (!fill(nibble_lengths_[p], nibbles, nibble_length, nibble_entry_[p])) return false;
       } else {
-        std::memcpy(part(p), encoded.data() + 4 * (p == flags_part ? at_.flags : at_.edges), part_bytes(p));
+        std::memcpy(part(p), encoded.data() + 4 * (p == flags_part ? at_.flags : at_.marks), part_bytes(p));
       }
     const uint32_t words = static_cast<uint32_t>(encoded.size() / 4) - at_.bits;
     if (!read_streams(at, encoded.data() + 4 * at_.bits, words)) return false;
-    for (const uint32_t p : {flags_part, edges_part}) std::memset(part(p) + part_bytes(p), 0, 4);
+    for (const uint32_t p : {flags_part, marks_part}) std::memset(part(p) + part_bytes(p), 0, 4);
     at = encoded.data() + 4 * shape::head_words;
     if (shape_.plain()) {
       std::memcpy(row, at, width * shape_.values);
@@ -360,7 +370,7 @@ template <element T> class host_chunk {
   uint16_t entry_[slots], nibble_entry_[2][1u << nibble_length];
   // The parts, and before them the string of side streams. After each there is capacity for padding.
   uint32_t mask_[max_row_bytes / 4];
-  uint8_t flags_[max_row_bytes / 8 + 8], edges_[max_row_bytes + 4];
+  uint8_t flags_[max_row_bytes / 8 + 8], marks_[max_row_bytes + 4];
   value numbers_[max_values];
 };
 

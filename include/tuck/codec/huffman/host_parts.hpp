@@ -58,4 +58,29 @@ struct word_reader {
   }
 };
 
+// Returns the rule for side streams.
+inline uint32_t find_rule(const uint32_t* sides, uint32_t words) noexcept {
+  uint32_t set = 0, changes = 0, last = 0;
+  for (uint32_t i = 0; i < words; ++i) {
+    set += popcount(sides[i]);
+    changes += popcount(sides[i] ^ (sides[i] << 1 | last));
+    last = sides[i] >> 31;
+  }
+  return best_rule(set, 32 * words - set, changes);
+}
+// Replaces side streams by marks.
+inline void to_marks(uint32_t* sides, uint32_t words, uint32_t rule) noexcept {
+  for (uint32_t i = words; i-- > 0;)
+    sides[i] ^= rule == differences ? sides[i] << 1 | (i != 0 ? sides[i - 1] >> 31 : 0) : rule == inverted ? ~0u : 0;
+}
+// Undoes to_marks.
+inline void from_marks(uint32_t* sides, uint32_t words, uint32_t rule) noexcept {
+  if (rule != differences) return to_marks(sides, words, rule);
+  for (uint32_t i = 0, last = 0; i < words; ++i) {
+    for (uint32_t shift = 1; shift < 32; shift *= 2) sides[i] ^= sides[i] << shift;
+    sides[i] ^= 0 - last;
+    last = sides[i] >> 31;
+  }
+}
+
 }  // namespace tuck::inline TUCK_ABI::huffman_format

@@ -23,8 +23,8 @@ template <uint32_t Width> struct survey {
         device::atomic_add(&of_bin[x.upper_word(k) >> (from + 8 * Width * k) % 32 & field], 1u);
     });
   }
-  // Returns the top, in each warp.
-  __device__ static uint32_t top_of(const uint32_t* of_bin, uint32_t exponent) {
+  // Returns the bin of top, in each warp.
+  __device__ static uint32_t bin_of(const uint32_t* of_bin) {
     constexpr uint32_t each = bins / device::warp_size, lanes_of_window = window_bins / each;
     const uint32_t lane = device::lane_id();
     uint32_t sum[each], best = 0;
@@ -38,7 +38,7 @@ template <uint32_t Width> struct survey {
       const uint32_t key = (sum[k] - (lane >= lanes_of_window ? out : 0)) * bins + (bins - 1 - each * lane - k);
       best = key > best ? key : best;
     }
-    return top_of_bin(bins - 1 - device::warp_max(best) % bins, exponent);
+    return bins - 1 - device::warp_max(best) % bins;
   }
 
   // Adds the integers of more than symbol_bits bits to `of_width`, the narrowest of them first.
