@@ -156,10 +156,10 @@ class codes_to_shared {
   uint32_t end_, begin_;                        // positions in bits; the highest 10 bits of `end_` are arbitrary
 };
 
-// Bits in words of shared memory, highest first. After the last word comes that word again.
+// Bits in words of shared memory, highest first. Positions behind the last word are as those in it.
 class bits_in_shared {
  public:
-  // There must be at least one word. The word after the last one is read, and ignored.
+  // There must be at least one word. The word after the last one is read too.
   __device__ __forceinline__ bits_in_shared(const uint32_t* words, uint32_t count)
       : at_(static_cast<uint32_t>(__cvta_generic_to_shared(words))), last_(count - 1) {}
 

@@ -322,7 +322,9 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
 
   // Encodes the streams. Returns the size of the encoded row in bytes.
   __device__ uint32_t encode_streams() {
-    const uint32_t t = threadIdx.x, streams = streams_ = shape_.has_streams() ? streams_of(shape_.find().directory + temp_.bits / 32) : 0;
+    const uint32_t t = threadIdx.x, streams = streams_ = shape_.has_streams()
+                                                             ? streams_of(shape_.find().directory + temp_.bits / 32)
+                                                             : 0;
     const uint32_t front = front_ = shape::head_words + shape_.rest_words();
     if (streams == 0) {
       joins_ = false;

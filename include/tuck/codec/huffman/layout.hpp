@@ -181,7 +181,7 @@ template <class W, uint32_t Width> struct lanes_of {
       return (y >> 1 & low(bits - 1)) ^ static_cast<W>((negative << (bits - 1) << 1) - negative);
     }
     const uint32_t rest = bits - exponent;
-    const W field = minuend(top, rest) - (y & ~low(rest));
+    const auto field = static_cast<W>(minuend(top, rest) - (y & ~low(rest)));
     return select_bits<W>(low(rest - 1), y,
                           select_bits<W>(low(bits - 1), static_cast<W>(field >> 1), static_cast<W>(y << exponent)));
   }
@@ -189,7 +189,7 @@ template <class W, uint32_t Width> struct lanes_of {
  private:
   // Returns what a field is subtracted from. The ones below `top` stop what a lane borrows from the next.
   TUCK_HD static constexpr W minuend(uint32_t top, uint32_t rest) noexcept {
-    return all(static_cast<W>(W{top} << rest)) | low(rest);
+    return all(static_cast<W>(static_cast<W>(top) << rest)) | low(rest);
   }
 };
 
