@@ -136,7 +136,7 @@ TEST(huffman, rows_of_a_chain) {
   // What encoders never write: differences at 1, 2, 4, 5, 31 and 32, or all bits inverted.
   for (const char* const hex : {"00040000 03000000 34127856 bc9a0000 19000000 36800100 08800100",
                                 "00040000 08800000 34127856 bc9a0000 ff000000 edffff7f ffffffff 08800100"})
-    expect_restored(zvc_huffman<uint16_t>{}, values, bytes_of(hex));
+    expect_restored(zvc_huffman<uint16_t>{}, values, bytes_of(std::string(hex)));
   // No values: a mapping all the same, and the lowest bin.
   expect_chunk(zvc_huffman<uint16_t>{}, std::vector<uint16_t>(64), "00000000 00000000 00000000 08000000");
   expect_chunk(zvc_huffman<float>{}, std::vector<float>(64), "960c0000 00000000 00000000 08000000");
