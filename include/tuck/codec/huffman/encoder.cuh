@@ -86,12 +86,13 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   // Writes the encoded row, except for rests, which are there already.
   __device__ void write(const huffman<T>&, const row_sections&) {
     if (joins_) {  // in place of the numbers
-      join_streams(temp_.chunk + front_, streams_, begin_, bits_, reinterpret_cast<uint32_t*>(row_), bit_words_);
+      join_streams(temp_.chunk + places_.flags, places_.streams, begin_, bits_, reinterpret_cast<uint32_t*>(row_),
+                   bit_words_);
       device::sync_block();
     }
     uint32_t* const to = temp_.chunk;
-    const shape::places places = shape_.find();
-    if (threadIdx.x < shape::head_words) to[threadIdx.x] = shape_.head[threadIdx.x];
+    const shape::places& places = places_;
+    if (threadIdx.x < shape::head_words) to[threadIdx.x] = threadIdx.x == 0 ? shape_.head[0] : shape_.head[1];
     if (shape_.sides != 0) {
       if (!shape_.codes_flags()) copy(to + places.flags, temp_.flags, (shape_.flag_bytes() + 3) / 4);
       if (!shape_.codes_marks()) copy(to + places.marks, sides_, (shape_.marks() + 3) / 4);
@@ -322,14 +323,13 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
 
   // Encodes the streams. Returns the size of the encoded row in bytes.
   __device__ uint32_t encode_streams() {
-    const uint32_t t = threadIdx.x, streams = streams_ = shape_.has_streams()
-                                                             ? streams_of(shape_.find().directory + temp_.bits / 32)
-                                                             : 0;
-    const uint32_t front = front_ = shape::head_words + shape_.rest_words();
+    places_ = shape_.find();
+    const uint32_t t = threadIdx.x, front = places_.flags;
+    const uint32_t streams = shape_.has_streams() ? streams_of(places_.directory + temp_.bits / 32) : 0;
     if (streams == 0) {
       joins_ = false;
       bit_words_ = 0;
-      return 4 * shape_.find().bits;
+      return 4 * places_.bits;
     }
     const uint32_t room = chunk_words > front ? (chunk_words - front) / streams : 0;  // words of a stream
     joins_ = room != 0;
@@ -350,7 +350,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     begin_ = scan::exclusive_sum(temp_.sides.scan_storage, bits_, total);  // has barriers
     bit_words_ = (total + 31) / 32;
     if (!shape_.set_streams(streams, temp_.least, temp_.most)) return 1u << 22;
-    const uint32_t bits_at = shape_.find().bits, words = bits_at + bit_words_;
+    shape_.place_streams(places_);
+    const uint32_t bits_at = places_.bits, words = bits_at + bit_words_;
     const auto sides_at = static_cast<uint32_t>(reinterpret_cast<const std::byte*>(sides_) - row_);
     if (temp_.most >= 32 * room || (shape_.sides != 0 && 4 * bit_words_ > sides_at)) joins_ = false;
     if (!joins_ && words <= chunk_words) {  // once more, to where the bits belong
@@ -372,7 +373,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   std::byte* row_;
   uint32_t* sides_ = nullptr;
   shape shape_{};
-  uint32_t shift_ = 0, front_ = 0, streams_ = 0;
+  shape::places places_{};
+  uint32_t shift_ = 0;
   uint32_t bits_ = 0, begin_ = 0, bit_words_ = 0;  // of this thread's stream; of all
   bool joins_ = false;
 };

@@ -280,9 +280,13 @@ struct shape {
     p.marks = p.flags + (codes_flags() ? 0 : (flag_bytes() + 3) / 4);
     p.tables = p.marks + (codes_marks() ? 0 : (marks() + 3) / 4);
     p.directory = p.tables + (codes_values() ? table_words() : 0) + (codes_flags() ? 2 : 0) + (codes_marks() ? 2 : 0);
+    place_streams(p);
+    return p;
+  }
+  // Sets what depends on the streams.
+  TUCK_HD constexpr void place_streams(places& p) const noexcept {
     p.streams = has_streams() ? streams() : 0;
     p.bits = p.directory + (p.streams * more() + 31) / 32;
-    return p;
   }
 
   // Returns whether an encoder can have written the head.
