@@ -52,6 +52,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     // Decoded marks lie at the end of the side streams that replace them one by one.
     marks_ = sides + shape_.sides / 4 + 1 - (shape_.marks() + 3) / 4;
     const bool sound = read_codes();
+    const uint32_t value_bytes = shape_.values * width;  // the last group is read whole
+    if (threadIdx.x < (0 - value_bytes) % (16 * group::vectors)) row[value_bytes + threadIdx.x] = std::byte{};
     uint32_t bits = 0, total;
     const uint32_t t = threadIdx.x, streams = at_.streams, directory = at_.directory;
     if (t < streams)
