@@ -35,7 +35,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
 
   __device__ explicit huffman_decoder(TempStorage& temp) : temp_(temp) {}
 
-  // Decodes the row. `from` is shared memory.
+  // Decodes the row. `from` is shared memory. The word behind its bytes is read too.
   template <class Sink>
   __device__ status read(const huffman<T>&, const std::byte* from, uint32_t size, const row_sections& sections,
                          std::byte* row, Sink& sink) {

@@ -85,6 +85,7 @@ template <element T, int Threads> class block_decoder<huffman<T>, Threads> {
   template <class Sink>
   __device__ status read(const huffman<T>& codec, std::byte* from, uint32_t size, uint32_t count, Sink& sink) {
     if (size >= count * sizeof(T)) return status::bad_payload;
+    if (threadIdx.x < 4) from[size + threadIdx.x] = std::byte{};  // the decoder reads a word more
     const row_sections row{{1, {count * uint32_t{sizeof(T)}}}, 0};
     return decoder(temp_.storage).read(codec, from, size, row, temp_.row, sink);
   }
