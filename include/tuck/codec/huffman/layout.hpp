@@ -154,7 +154,7 @@ template <class W, uint32_t Width> struct lanes_of {
   static constexpr uint32_t bits = 8 * Width;
   // Returns x in each lane. The bits of x above a lane must be 0.
   TUCK_HD static constexpr W all(W x) noexcept {
-    for (uint32_t b = bits; b < 8 * sizeof(W); b *= 2) x |= x << b;
+    for (uint32_t b = bits; b < 8 * sizeof(W); b *= 2) x = static_cast<W>(x | x << b);
     return x;
   }
   TUCK_HD static constexpr W low(uint32_t n) noexcept {  // the lowest n < bits of each lane
@@ -168,7 +168,7 @@ template <class W, uint32_t Width> struct lanes_of {
     if (exponent == 0) {
       if (!zigzag) return x;
       const W negative = x >> (bits - 1) & low(1);
-      return (x << 1 & ~low(1)) ^ static_cast<W>((negative << (bits - 1) << 1) - negative);
+      return static_cast<W>((x << 1 & ~low(1)) ^ ((negative << (bits - 1) << 1) - negative));
     }
     const uint32_t rest = bits - exponent;                                            // sign and mantissa
     const W below = select_bits<W>(low(rest - 1), x, static_cast<W>(x >> exponent));  // sign and mantissa
@@ -178,7 +178,7 @@ template <class W, uint32_t Width> struct lanes_of {
     if (exponent == 0) {
       if (!zigzag) return y;
       const W negative = y & low(1);
-      return (y >> 1 & low(bits - 1)) ^ static_cast<W>((negative << (bits - 1) << 1) - negative);
+      return static_cast<W>((y >> 1 & low(bits - 1)) ^ ((negative << (bits - 1) << 1) - negative));
     }
     const uint32_t rest = bits - exponent;
     const auto field = static_cast<W>(minuend(top, rest) - (y & ~low(rest)));
@@ -189,7 +189,7 @@ template <class W, uint32_t Width> struct lanes_of {
  private:
   // Returns what a field is subtracted from. The ones below `top` stop what a lane borrows from the next.
   TUCK_HD static constexpr W minuend(uint32_t top, uint32_t rest) noexcept {
-    return all(static_cast<W>(static_cast<W>(top) << rest)) | low(rest);
+    return static_cast<W>(all(static_cast<W>(static_cast<W>(top) << rest)) | low(rest));
   }
 };
 
