@@ -91,16 +91,15 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
       device::sync_block();
     }
     uint32_t* const to = temp_.chunk;
-    const shape::places& places = places_;
     if (threadIdx.x < shape::head_words) to[threadIdx.x] = threadIdx.x == 0 ? shape_.head[0] : shape_.head[1];
     if (shape_.sides != 0) {
-      if (!shape_.codes_flags()) copy(to + places.flags, temp_.flags, (shape_.flag_bytes() + 3) / 4);
-      if (!shape_.codes_marks()) copy(to + places.marks, sides_, (shape_.marks() + 3) / 4);
+      if (!shape_.codes_flags()) copy(to + places_.flags, temp_.flags, (shape_.flag_bytes() + 3) / 4);
+      if (!shape_.codes_marks()) copy(to + places_.marks, sides_, (shape_.marks() + 3) / 4);
     }
-    for (uint32_t i = places.tables + threadIdx.x; i < places.bits; i += Threads) to[i] = 0;
-    if (joins_) copy(to + places.bits, reinterpret_cast<const uint32_t*>(row_), bit_words_);
+    for (uint32_t i = places_.tables + threadIdx.x; i < places_.bits; i += Threads) to[i] = 0;
+    if (joins_) copy(to + places_.bits, reinterpret_cast<const uint32_t*>(row_), bit_words_);
     device::sync_block();
-    uint32_t* table = to + places.tables;
+    uint32_t* table = to + places_.tables;
     const auto put_length = [&](uint32_t entry, uint32_t place) {
       if ((entry & escape_mark) == 0) device::atomic_or(table + place / 8, (entry & 15) << place % 8 * 4);
     };
@@ -114,8 +113,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
         if (threadIdx.x < nibbles) put_length(temp_.nibble_codes[p][threadIdx.x], threadIdx.x);
         table += nibbles / 8;
       }
-    if (threadIdx.x < places.streams) {
-      device::shared_bit_writer directory(to + places.directory, threadIdx.x * shape_.more());
+    if (threadIdx.x < places_.streams) {
+      device::shared_bit_writer directory(to + places_.directory, threadIdx.x * shape_.more());
       directory.put(bits_ - shape_.least(), shape_.more());
       directory.finish();
     }
@@ -366,6 +365,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
     }
     return 4 * words;
   }
+
   static constexpr uint32_t escape_mark = 32;  // in entries of codes
   static constexpr uint32_t is_plain = shape::plain_mapping << 9;
 

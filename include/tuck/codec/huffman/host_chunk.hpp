@@ -61,7 +61,7 @@ template <element T> class host_chunk {
       for (uint32_t b = 8 * width; b > symbol_bits; --b) {
         above += of_width[b];
         if (64 * above > n) {
-          shift = round_up(b - symbol_bits);
+          shift = round_shift(b - symbol_bits, width);
           break;
         }
       }
@@ -90,9 +90,6 @@ template <element T> class host_chunk {
     } else {
       shape_.head[0] = shape::plain_mapping << 9;
     }
-  }
-  static constexpr uint32_t round_up(uint32_t shift) noexcept {
-    return (shift + shift_step(width) - 1) / shift_step(width) * shift_step(width);
   }
   void set_symbols() noexcept {
     const uint32_t shift = shape_.shift();

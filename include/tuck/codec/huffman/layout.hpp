@@ -116,9 +116,13 @@ TUCK_HD constexpr mapping mapping_of(dtype t) noexcept {
 
 // Returns of what shifts are multiples, so that the planes of four values have whole bytes.
 TUCK_HD constexpr uint32_t shift_step(uint32_t width) noexcept { return width < 4 ? 1 : width / 2; }
+// Rounds a shift up to such a multiple.
+TUCK_HD constexpr uint32_t round_shift(uint32_t shift, uint32_t width) noexcept {
+  return (shift + shift_step(width) - 1) / shift_step(width) * shift_step(width);
+}
 // Returns the shift of floats.
 TUCK_HD constexpr uint32_t float_shift(uint32_t width, uint32_t exponent) noexcept {
-  return (8 * width - exponent - 2 + shift_step(width) - 1) / shift_step(width) * shift_step(width);
+  return round_shift(8 * width - exponent - 2, width);
 }
 
 // The choice of `top`. Of each group g of sample_group(w) values, value g % sample_group(w) belongs to the sample, if
@@ -247,7 +251,7 @@ struct shape {
     return s == escape || escape_bits() >= symbol_bits || s >> escape_bits() == 0;
   }
 
-  // The parts of head[0] that an encoder sets first, and all others.
+  // Returns the fields of head[0] that an encoder knows before it has numbers.
   TUCK_HD static constexpr uint32_t values_head(mapping how, uint32_t bin, uint32_t shift) noexcept {
     const uint32_t code = how.exponent == 0 ? how.zigzag : how.exponent == 4 ? 4 : how.exponent / 3 + 4;
     return shift | code << 9 | bin << 18;

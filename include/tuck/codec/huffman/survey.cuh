@@ -59,7 +59,7 @@ template <uint32_t Width> struct survey {
     uint32_t above = 0;
     for (uint32_t b = 8 * Width; b > symbol_bits; --b) {
       above += of_width[b - symbol_bits - 1];
-      if (64 * above > count) return (b - symbol_bits + shift_step(Width) - 1) / shift_step(Width) * shift_step(Width);
+      if (64 * above > count) return round_shift(b - symbol_bits, Width);
     }
     return 0;
   }
