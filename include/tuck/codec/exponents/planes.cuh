@@ -1,6 +1,7 @@
 // 16 bytes of floats as planes of bytes, on one thread.
 #pragma once
 
+#include <tuck/core/bits.hpp>
 #include <tuck/core/device.cuh>
 
 namespace tuck::inline TUCK_ABI {

@@ -1,6 +1,7 @@
 // Streams of bits that threads have staged beside each other are joined, on one thread block.
 #pragma once
 
+#include <tuck/codec/block_tile.cuh>
 #include <tuck/core/bit_lanes.cuh>
 
 namespace tuck::inline TUCK_ABI::huffman_format {
