@@ -263,18 +263,18 @@ against_zlib gains_over(const std::filesystem::path& directory) {
 // examples/data has the first samples of each tensor, whose backgrounds repeat more: zlib gains by that, and rle does.
 TEST(chain_ratio, beats_zlib_on_recorded_activations) {
   const against_zlib cut = gains_over(TUCK_DATA);
-  EXPECT_GE(cut.zvc_huffman, .99);  // zlib finds the repeats, which zvc leaves
-  EXPECT_GE(cut.zvc_rle_huffman, 1.09);
-  EXPECT_GE(cut.frames, 5.25);
-  EXPECT_GE(cut.lossy, 15.3);
+  EXPECT_GE(cut.zvc_huffman, .93);  // zlib finds the repeats, which zvc leaves
+  EXPECT_GE(cut.zvc_rle_huffman, 1.06);
+  EXPECT_GE(cut.frames, 5.1);
+  EXPECT_GE(cut.lossy, 16.3);
 }
 TEST(chain_ratio, beats_zlib_on_whole_recorded_tensors) {
   const char* const directory = std::getenv("TUCK_MORE_DATA");
   if (directory == nullptr) GTEST_SKIP() << "TUCK_MORE_DATA names no directory of recorded tensors";
   const against_zlib whole = gains_over(directory);
-  EXPECT_GE(whole.zvc_huffman, 1.09);
-  EXPECT_GE(whole.zvc_rle_huffman, 1.14);
-  EXPECT_GE(whole.frames, 4.85);
+  EXPECT_GE(whole.zvc_huffman, 1.04);
+  EXPECT_GE(whole.zvc_rle_huffman, 1.11);
+  EXPECT_GE(whole.frames, 4.75);
 }
 
 TEST(chain_ratio, huffman_on_bf16_weights) {
@@ -305,7 +305,7 @@ TEST(chain_ratio, the_quantize_chain_beats_quantize_on_smooth_fields) {
     }
     std::printf("    bound %g: quantize+delta+zvc+huffman %.2f, quantize %.2f\n", bound, std::exp(of_chain),
                 std::exp(alone));
-    EXPECT_GE(of_chain, alone + std::log(bound >= 1e-3 ? 1.4 : 1.05));
+    EXPECT_GE(of_chain, alone + std::log(bound == 1e-2 ? 1.8 : bound == 1e-3 ? 1.3 : 1.09));
   }
 }
 

@@ -9,12 +9,13 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import lossless
-from bits import ceil_div, fields, flags, little, pack, require, round_up, unpack, unzigzag
+from bits import ceil_div, fields, little, pack, require, round_up, unpack, unzigzag
 
 SYMBOLS, ESCAPE, MAX_LENGTH = 64, 63, 10  # of the values
-NIBBLES, NIBBLE_LENGTH = 16, 7  # of flags and edges
-STREAMS = ((0, 0), (511, 8), (1023, 16), (2047, 32), (4095, 64))  # up to so many symbols: so many streams
-MOST_STREAMS = 128
+NIBBLES, NIBBLE_LENGTH = 16, 7  # of flags and marks
+PLAIN = 2
+EXPONENTS = {4: 4, 5: 5, 6: 8, 7: 11}  # by mapping
+DIFFERENCES, INVERTED = 0, 1  # rules of marks, and 2: as they are
 
 Table = list[tuple[int, int]]  # symbol and length of the code that the next bits begin with
 
@@ -39,49 +40,89 @@ class Head(NamedTuple):
 
     shift: int
     dropped: int  # bytes
-    exponent: int  # bits; 0 for integers
-    zigzag: bool
-    plain: bool
-    codes_flags: bool
-    codes_edges: bool
+    mapping: int
+    codes_flags: int
+    codes_marks: int
     more_bits: int
-    top: int
-    edges: int  # bytes
+    bin: int
+    escape_length: int
+    table_words: int
+    marks: int  # bytes
+    rule: int
+    streams: int
     least: int  # bits of the shortest stream, or fewer
+
+    @property
+    def exponent(self) -> int:
+        """Bits; 0 for integers."""
+        return EXPONENTS.get(self.mapping, 0)
+
+    @property
+    def top(self) -> int:
+        return (self.bin + 1 << max(1, self.exponent - 7)) - 1
 
     def value(self, number: int, width: int) -> int:
         if not self.exponent:
-            return unzigzag(number) % 2 ** (8 * width) if self.zigzag else number
+            return unzigzag(number) % 2 ** (8 * width) if self.mapping == 1 else number
         mantissa = 8 * width - self.exponent - 1  # bits
         rank, sign = number >> mantissa + 1, number >> mantissa & 1
-        return (sign << self.exponent | (self.top - rank) % 2**self.exponent) << mantissa | number % 2**mantissa
+        field = (self.top - rank) % 2**self.exponent
+        return (sign << self.exponent | field) << mantissa | number % 2**mantissa
+
+    def place(self, symbol: int) -> int:
+        """Of the length of a symbol's code in the table."""
+        if self.exponent in (0, 11):
+            return symbol
+        return (symbol & 2) << 4 | symbol >> 2 << 1 | symbol & 1
 
 
-def read_head(chunk: Input, sides: int, width: int) -> Head:
+def split(word: int, *sizes: int) -> list[int]:
+    """Fields of a word, lowest first."""
+    return [word >> low & 2**size - 1 for low, size in zip(accumulate((0, *sizes)), sizes)]
+
+
+def read_head(chunk: Input, count: int, sides: int, width: int) -> Head:
     first, second = unpack(chunk.take(64), 4)
-    head = Head(first & 63, first >> 6 & 7, first >> 9 & 15, *flags(first >> 13 & 15, 4), first >> 17 & 15, first >> 21,
-                second & 0x1FFFF, second >> 17 << 1)  # fmt: skip
+    *fields_of, table = split(first, 6, 3, 3, 1, 1, 4, 7, 4, 3)
+    marks, rule, streams, least = split(second, 15, 2, 3, 12)
+    head = Head(*fields_of, table + 1, marks, rule, 8 << streams, 4 * least)
     bits, step = 8 * width, max(1, width // 2)
-    is_mapped = head.shift or head.dropped or head.exponent or head.zigzag
-    require(not (head.plain and is_mapped), "huffman: plain values that are mapped")
-    require(head.top >> head.exponent == 0, f"huffman: an exponent of {head.top}")
+    require(head.mapping != 3, "huffman: mapping 3")
+    require(rule <= 2, "huffman: rule 3 of marks")
+    require(streams <= 4, f"huffman: {head.streams} streams")
     require(head.dropped <= head.shift // 8, f"huffman: {head.dropped} bytes dropped of {head.shift} bits")
     require(head.shift < bits and head.shift % step == 0, f"huffman: a shift of {head.shift}")
+    require(head.mapping != PLAIN or not head.shift, "huffman: plain values with a shift")
     if head.exponent:
-        fits = not head.zigzag and head.exponent + max(2, head.shift) <= bits
+        fits = head.exponent + max(2, head.shift) <= bits and head.top >> head.exponent == 0
         fits = fits and head.shift == round_up(bits - head.exponent - 2, step)
-        require(fits, f"huffman: an exponent of {head.exponent} bits, a shift of {head.shift}")
-    require(head.edges <= sides, f"huffman: {head.edges} bytes of edges in side streams of {sides}")
+        require(fits, f"huffman: an exponent of {head.exponent} bits, bin {head.bin}, a shift of {head.shift}")
+    else:
+        require(head.bin == 0, f"huffman: bin {head.bin} of integers")
+    require(head.marks <= sides, f"huffman: {head.marks} bytes of marks in side streams of {sides}")
+    coded = head.mapping != PLAIN and count
+    require(coded or not (head.escape_length or table), "huffman: a table of no values")
+    used = coded or head.codes_flags or head.codes_marks
+    require(used or not (head.least or head.more_bits or streams), "huffman: no streams to be of any bits")
     return head
 
 
-def read_table(chunk: Input, symbols: int, most: int) -> Table:
-    lengths = fields(little(chunk.take(4 * symbols)), 0, 4, symbols)
+def read_lengths(chunk: Input, symbols: int) -> list[int]:
+    return fields(little(chunk.take(4 * symbols)), 0, 4, symbols)
+
+
+def table_of(lengths: list[int], most: int) -> Table:
     codes = sorted((length, symbol) for symbol, length in enumerate(lengths) if length)
     require(max(lengths) <= most, f"huffman: a code of more than {most} bits")
     table = [(symbol, length) for length, symbol in codes for _ in range(2**most >> length)]
     require(len(table) == 2**most, "huffman: codes that do not fill their space")
     return table
+
+
+def read_table_of_symbols(chunk: Input, head: Head) -> Table:
+    stored = read_lengths(chunk, 8 * head.table_words) + [0] * SYMBOLS
+    lengths = [stored[head.place(symbol)] for symbol in range(ESCAPE)]
+    return table_of([*lengths, head.escape_length], MAX_LENGTH)
 
 
 class Bits:
@@ -110,18 +151,16 @@ def items_of_stream(t: int, streams: int, count: int) -> list[int]:
 
 
 def read_symbols(chunk: Input, head: Head, count: int, sizes: list[int], width: int) -> tuple[list[int], list[bytes]]:
-    """The upper bits of all numbers, and the coded ones of the parts flags and edges."""
+    """The upper bits of all numbers, and the coded ones of the parts flags and marks."""
     upper_bits = 8 * width - head.shift
-    values = 0 if head.plain else count
-    table = read_table(chunk, SYMBOLS, MAX_LENGTH) if values else []
+    values = 0 if head.mapping == PLAIN else count
+    table = read_table_of_symbols(chunk, head) if values else []
     has = (symbol < 2**upper_bits or symbol == ESCAPE for symbol, _ in table)
     require(all(has), "huffman: a symbol that no value has")
-    coded = [head.codes_flags, head.codes_edges]
-    tables = [read_table(chunk, NIBBLES, NIBBLE_LENGTH) if one else [] for one in coded]
+    coded = [head.codes_flags, head.codes_marks]
+    tables = [table_of(read_lengths(chunk, NIBBLES), NIBBLE_LENGTH) if one else [] for one in coded]
     sizes = [size if one else 0 for size, one in zip(sizes, coded)]
-    symbols = values + 2 * sum(sizes)
-    streams = next((streams for most, streams in STREAMS if symbols <= most), MOST_STREAMS)
-    require(streams or not (head.least or head.more_bits), "huffman: no streams to be of any bits")
+    streams = head.streams if values or any(coded) else 0
     more = fields(little(chunk.take(streams * head.more_bits)), 0, head.more_bits, streams)
     ends = list(accumulate(head.least + bits for bits in more))
     used = chunk.take(ends[-1] if ends else 0)
@@ -151,30 +190,31 @@ def read_rests(chunk: Input, head: Head, count: int) -> list[int]:
     return rests
 
 
-def join_sides(flag_bytes: bytes, edges: bytes, size: int) -> bytes:
-    string = little(lossless.spread(little(flag_bytes), edges, size, 1, runs=False))
+def join_sides(flag_bytes: bytes, marks: bytes, size: int, rule: int) -> bytes:
+    string = little(lossless.spread(little(flag_bytes), marks, size, 1, runs=False))
     shift = 1
-    while shift < 8 * size:  # each bit becomes the sum of all edges up to it
+    while rule == DIFFERENCES and shift < 8 * size:  # each bit becomes the sum of all marks up to it
         string ^= string << shift
         shift *= 2
-    return (string % 2 ** (8 * size)).to_bytes(size, "little")
+    return (string % 2 ** (8 * size) ^ (2 ** (8 * size) - 1 if rule == INVERTED else 0)).to_bytes(size, "little")
 
 
 def decode_row(data: bytes, sizes: list[int], width: int) -> bytes:
     """Restores sections of these sizes, one behind the other: values of `width` bytes, then side streams."""
     count, padded = sizes[0] // width, [round_up(size, 4) for size in sizes[1:]]
     chunk = Input(data)
-    head = read_head(chunk, sum(padded), width)
-    values = chunk.take(8 * sizes[0])[: sizes[0]] if head.plain else b""
-    rests = [] if head.plain else read_rests(chunk, head, count)
-    part_sizes, coded = [ceil_div(sum(padded), 8), head.edges], [head.codes_flags, head.codes_edges]
+    head = read_head(chunk, count, sum(padded), width)
+    plain = head.mapping == PLAIN
+    values = chunk.take(8 * sizes[0])[: sizes[0]] if plain else b""
+    rests = [] if plain else read_rests(chunk, head, count)
+    part_sizes, coded = [ceil_div(sum(padded), 8), head.marks], [head.codes_flags, head.codes_marks]
     stored = [b"" if one else chunk.take(8 * size)[:size] for size, one in zip(part_sizes, coded)]
     upper, parts = read_symbols(chunk, head, count, part_sizes, width)
-    flag_bytes, edges = (part if one else kept for part, kept, one in zip(parts, stored, coded))
-    if not head.plain:
+    flag_bytes, marks = (part if one else kept for part, kept, one in zip(parts, stored, coded))
+    if not plain:
         numbers = (high << head.shift | rest for high, rest in zip(upper, rests))
         values = pack([head.value(number, width) for number in numbers], width)
-    sides = join_sides(flag_bytes, edges, sum(padded))
+    sides = join_sides(flag_bytes, marks, sum(padded), head.rule)
     for size, room in zip(sizes[1:], padded):
         values += sides[:size]
         sides = sides[room:]

@@ -65,8 +65,9 @@ TYPED_TEST(device_cost, encode_reads_the_tensor_once_and_writes_the_frame_once) 
     });
     const uint64_t chunks = 12, frame_bytes = encoded(sample<TypeParam>::codec(), values).size();
     const double raw = static_cast<double>(all.size_bytes());
-    EXPECT_LE(static_cast<double>(c.tensor_bytes_read),
-              (twice && exceptions ? 1.03 : 1.01) * sample<TypeParam>::reads * raw);
+    // Chunks that do not become smaller are stored from the tensor.
+    const double reads = sample<TypeParam>::reads * (frame_bytes < all.size_bytes() ? 1 : 2);
+    EXPECT_LE(static_cast<double>(c.tensor_bytes_read), (twice && exceptions ? 1.03 : 1.01) * reads * raw);
     EXPECT_LE(c.other_bytes_written, frame_bytes + 32 * chunks + 64);
     EXPECT_EQ(c.tensor_bytes_written, 0u);
     EXPECT_GE(TestFixture::efficiency(c.tensor_bytes_read, c.tensor_sectors_read), twice && exceptions ? .89 : .97);

@@ -22,8 +22,8 @@ inline constexpr uint32_t most_shared_bytes = 46 * 1024, shared_of_kernel = 2 * 
 constexpr int blocks_with(int registers) noexcept {
   return static_cast<int>(architecture::registers) / (block_threads * registers);
 }
-constexpr int blocks_with_memory(uint64_t bytes) noexcept {
-  return static_cast<int>(architecture::shared_bytes / (bytes + shared_of_kernel));
+constexpr int blocks_with_memory(uint64_t bytes) noexcept {  // at least 1
+  return std::max(1, static_cast<int>(architecture::shared_bytes / (bytes + shared_of_kernel)));
 }
 
 // What a block codec or block decoder B declares.
@@ -78,7 +78,7 @@ template <class B> struct encode_policy {
   static constexpr int with_memory = blocks_with_memory(sizeof(encoder_storage<B, true>));
   static constexpr bool waits = !has_chunk<B> || with_memory >= 5;
   static constexpr int blocks =
-      has_chunk<B> && waits ? std::min(encode_blocks_of<B>, with_memory) : encode_blocks_of<B>;
+      std::min(encode_blocks_of<B>, waits ? with_memory : blocks_with_memory(sizeof(encoder_storage<B>)));
 };
 // The next chunk is fetched if there is memory for as many blocks as have registers, or for 6.
 template <class B> struct decode_policy {
@@ -86,7 +86,8 @@ template <class B> struct decode_policy {
   static constexpr int fewer = std::min(blocks_of<B>, 6);
   static constexpr bool fetches = architecture::copies_in_background && !reads_global<B> &&
                                   bytes <= most_shared_bytes && fewer <= blocks_with_memory(bytes);
-  static constexpr int blocks = fetches ? fewer : blocks_of<B>;
+  static constexpr int blocks =
+      fetches ? fewer : std::min(blocks_of<B>, blocks_with_memory(sizeof(decoder_storage<B>)));
 };
 // A block of a batch keeps values in registers from one item to the next. 64 are too few on some processors.
 template <class B> inline constexpr int batch_blocks_of = std::min(blocks_of<B>, 6);

@@ -15,7 +15,7 @@
 //   codec (C, S, Next, Stages, stage_type)   value_type, chunk_bytes, stages, from_stages, max_chunk_bytes,
 //       encode_chunk, decode_chunk, lossy
 //   adaptive codec (C, stage_type)           check, needs_range, device_parameter, prepare
-//   codec that depends on the type (C, last_stage)       of_type
+//   codec that depends on the type (C, stage_type)   of_type
 //   splitter (C, S, stage_type)              residual_type, max_growth, side_bytes, side_fits
 //   transform (X, S, Stages, stage_type)     value_type, result_type, stages, from_stages, apply, invert
 //   block codec (B, block_codec, block_decoder)              TempStorage, measure, write, read, approximate, chunk,
@@ -31,10 +31,10 @@
 //   element (dtype_of)
 //   sink of decoders (Sink)
 //   mask format (Form)                       TempStorage, kinds, measure, write, read
-//   last stage (row_encoder, row_decoder, takes_sides)   TempStorage, measure, chunk, write, read, registers,
-//       reads_global
+//   last stage (row_encoder, row_decoder, takes_sides, stage_type)   TempStorage, measure, chunk, write, read,
+//       registers, reads_global, how
 //   quantizer (Quantizer)                    word, code, value, wide_value, from_chain
-//   values of a chunk (Values)               value_of
+//   values of a chunk (Values)               value_of, visit
 //   instructions (Cpu)                       add_differences, find_range, mask_of, merge, pack, popcount, row, shift,
 //       spread, subtract, sum_words, take_fields
 //   bits of inflate (Input)                  align, drop, overrun, peek, refill, refilled_bits, take

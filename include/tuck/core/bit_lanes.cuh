@@ -107,8 +107,8 @@ class codes_to_shared {
         : "memory");
     end_ = end;
   }
-  // Appends four codes of 10 bits at most, if their lengths are 32 or less in all. A length may be marked by 32 more: it
-  // is then not. Returns whether they were appended.
+  // Appends four codes of 10 bits at most, unless their lengths are more than 32 in all or one of them is marked by 32
+  // more. Returns whether they were appended.
   __device__ __forceinline__ bool put_four(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     uint32_t joined, bits;
     asm("{.reg .b32 x, y, s, t; shf.r.wrap.b32 x, %3, 0, %2; lop3.b32 x, x, %2, 0xfffff000, 0xa8; add.u32 s, %2, %3;"
@@ -156,10 +156,10 @@ class codes_to_shared {
   uint32_t end_, begin_;                        // positions in bits; the highest 10 bits of `end_` are arbitrary
 };
 
-// Bits in words of shared memory, highest first. After the last word comes that word again.
+// Bits in words of shared memory, highest first. Positions behind the last word are as those in it.
 class bits_in_shared {
  public:
-  // There must be at least one word. The word after the last one is read, and ignored.
+  // There must be at least one word. The word after the last one is read too.
   __device__ __forceinline__ bits_in_shared(const uint32_t* words, uint32_t count)
       : at_(static_cast<uint32_t>(__cvta_generic_to_shared(words))), last_(count - 1) {}
 

@@ -36,8 +36,8 @@
 /// Marks a function that is called only on CPUs with AVX2, or with AVX-512 including VBMI2 (core/cpu.hpp).
 /// Undefined on other architectures and compilers, and in device code.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDA_ARCH__)
-#define TUCK_AVX2 __attribute__((target("avx2,bmi,popcnt")))
-#define TUCK_AVX512 __attribute__((target("avx2,bmi,popcnt,avx512f,avx512bw,avx512vl,avx512vbmi2")))
+#define TUCK_AVX2 __attribute__((target("avx2,bmi,bmi2,popcnt")))
+#define TUCK_AVX512 __attribute__((target("avx2,bmi,bmi2,popcnt,avx512f,avx512bw,avx512vl,avx512vbmi2")))
 #endif
 
 /// Defined on 64-bit ARM, where core/cpu_windows.hpp uses NEON.

@@ -29,7 +29,8 @@ namespace detail {
 // may offer some of them and hide others.
 inline cpu_level highest_cpu_level() noexcept {
 #if defined(TUCK_AVX2)
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("popcnt"))
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2") ||
+      !__builtin_cpu_supports("popcnt"))
     return cpu_level::baseline;
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512vbmi2"))

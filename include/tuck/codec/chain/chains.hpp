@@ -11,8 +11,8 @@
 
 namespace tuck::inline TUCK_ABI {
 
-/// For sparse activations. Lossless. Huffman codes the byte planes of the non-zero values and the masks where that
-/// saves space: usually the exponents and masks, but not the mantissas.
+/// For sparse activations. Lossless. Huffman codes the upper bits of the non-zero values and the masks where that saves
+/// space: exponents, signs and masks, but not the mantissas.
 template <element T> using zvc_huffman = chain<zvc<T>, huffman<T>>;
 
 /// For sparse activations with repeated values, such as a background. Lossless. Like zvc_huffman, but of each run of

@@ -4,7 +4,7 @@
 #include <tuck/codec/bitpack/groups_block.cuh>
 #include <tuck/codec/bitpack/groups_block_reader.cuh>
 #include <tuck/codec/exponents/exponents.hpp>
-#include <tuck/codec/huffman/parts.cuh>
+#include <tuck/codec/exponents/planes.cuh>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -15,7 +15,7 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
   using tile = block_tile<T, Threads>;
   using groups = block_groups<1, Threads, tile::capacity, true>;
   using TempStorage = typename groups::TempStorage;
-  using row = huffman_format::quad_row<sizeof(T)>;
+  using row = exponent_planes<sizeof(T)>;
   static_assert(Threads <= 256, "tuck: exponents are encoded by 128 or 256 threads");
 
   static constexpr int registers = sizeof(T) < 4 ? 96 : 80;
@@ -28,7 +28,7 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
       const row x = planes_of(values, r);
       uint32_t upper[row::quads];
 #pragma unroll
-      for (uint32_t q = 0; q < row::quads; ++q) upper[q] = x.at[q].w[width - 1];
+      for (uint32_t q = 0; q < row::quads; ++q) upper[q] = x.w[q][width - 1];
       groups_.set_row(static_cast<uint32_t>(r), upper);
     }
     const uint32_t planes = exponents<T>::planes_bytes(values.count), limit = exponents<T>::limit(values.count);
@@ -48,16 +48,15 @@ template <floating_element T, int Threads> class block_codec<exponents<T>, Threa
         const uint32_t at = first + static_cast<uint32_t>(r) * (tile::row_values / 4) + q;
         if (at < plane_words)
 #pragma unroll
-          for (uint32_t k = 0; k + 1 < width; ++k) planes[k * plane_words + at] = x.at[q].w[width - 2 - k];
+          for (uint32_t k = 0; k + 1 < width; ++k) planes[k * plane_words + at] = x.w[q][width - 2 - k];
       }
     }
   }
 
  private:
   __device__ static row planes_of(const tile& values, int r) {
-    const device::vec128 x = values.row(r);
     row planes;
-    planes.set(1, &x);
+    planes.set(values.row(r));
     return planes;
   }
 
@@ -71,7 +70,7 @@ template <floating_element T, int Threads> class block_decoder<exponents<T>, Thr
   using tile = block_tile<T, Threads>;
   using groups = block_group_reader<1, Threads, tile, true>;
   using TempStorage = typename groups::TempStorage;
-  using row = huffman_format::quad_row<sizeof(T)>;
+  using row = exponent_planes<sizeof(T)>;
 
   static constexpr int registers = sizeof(T) == 1 ? 80 : 64;
 
@@ -92,12 +91,10 @@ template <floating_element T, int Threads> class block_decoder<exponents<T>, Thr
           for (uint32_t q = 0; q < row::quads; ++q) {
             const uint32_t at = first / 4 + q;  // inside the chunk's buffer, even for rows past the last value
 #pragma unroll
-            for (uint32_t k = 0; k + 1 < width; ++k) x.at[q].w[width - 2 - k] = planes[k * plane_words + at];
-            x.at[q].w[width - 1] = upper[q];
+            for (uint32_t k = 0; k + 1 < width; ++k) x.w[q][width - 2 - k] = planes[k * plane_words + at];
+            x.w[q][width - 1] = upper[q];
           }
-          device::vec128 restored;
-          x.get(1, &restored);
-          return restored;
+          return x.get();
         },
         sink);
     return status::ok;

@@ -3,8 +3,8 @@
 
 #include <tuck/codec/block.cuh>
 #include <tuck/codec/huffman/huffman.hpp>
-#include <tuck/codec/huffman/numbers.cuh>
-#include <tuck/codec/huffman/parts.cuh>
+#include <tuck/codec/huffman/rests.cuh>
+#include <tuck/codec/huffman/sides.cuh>
 #include <tuck/codec/huffman/warp_code.cuh>
 
 namespace tuck::inline TUCK_ABI::huffman_format {
@@ -35,7 +35,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
 
   __device__ explicit huffman_decoder(TempStorage& temp) : temp_(temp) {}
 
-  // Decodes the row. `from` is shared memory.
+  // Decodes the row. `from` is shared memory. The word behind its bytes is read too.
   template <class Sink>
   __device__ status read(const huffman<T>&, const std::byte* from, uint32_t size, const row_sections& sections,
                          std::byte* row, Sink& sink) {
@@ -49,9 +49,11 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     at_ = shape_.find();
     if (at_.bits > words) return status::bad_payload;
     auto* const sides = reinterpret_cast<uint32_t*>(row + sections.sides);
-    // Decoded edges lie at the end of the side streams that replace them one by one.
-    edges_ = sides + shape_.sides / 4 + 1 - (shape_.edges() + 3) / 4;
+    // Decoded marks lie at the end of the side streams that replace them one by one.
+    marks_ = sides + shape_.sides / 4 + 1 - (shape_.marks() + 3) / 4;
     const bool sound = read_codes();
+    const uint32_t value_bytes = shape_.values * width;  // the last group is read whole
+    if (threadIdx.x < (0 - value_bytes) % (16 * group::vectors)) row[value_bytes + threadIdx.x] = std::byte{};
     uint32_t bits = 0, total;
     const uint32_t t = threadIdx.x, streams = at_.streams, directory = at_.directory;
     if (t < streams)
@@ -66,12 +68,11 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     if (t < streams) whole = read_stream(t, streams, words, begin, bits, row);
     if (device::sync_block_or(!whole)) return status::bad_payload;
     if (shape_.sides != 0) {
-      bool fits = true;
-      if (device::warp_id() == warps - 1) {
-        const uint32_t* const flags = shape_.codes_flags() ? temp_.flags : from_ + at_.flags;
-        const uint32_t* const edges = shape_.codes_edges() ? edges_ : from_ + at_.edges;
-        fits = edges_to_sides(flags, reinterpret_cast<const std::byte*>(edges), shape_.edges(), shape_.sides, sides);
-      }
+      const uint32_t* const flags = shape_.codes_flags() ? temp_.flags : from_ + at_.flags;
+      const uint32_t* const marks = shape_.codes_marks() ? marks_ : from_ + at_.marks;
+      const bool fits =
+          block_sides<Threads>::from_marks(temp_.scan_storage, flags, reinterpret_cast<const std::byte*>(marks),
+                                           shape_.marks(), shape_.sides, shape_.rule(), sides);
       if (device::sync_block_or(!fits)) return status::bad_payload;
     }
     if (known::exponent != 0 && shape_.exponent() == known::exponent)
@@ -86,10 +87,10 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
   __device__ bool read_codes() {
     bool sound = true;
     if (device::warp_id() == 0 && shape_.codes_values()) sound = read_code();
-    uint32_t at = at_.tables + (shape_.codes_values() ? symbols / 8 : 0);
+    uint32_t at = at_.tables + (shape_.codes_values() ? shape_.table_words() : 0);
 #pragma unroll 1
     for (uint32_t p = 0; p < 2; ++p) {
-      if (!(p == 0 ? shape_.codes_flags() : shape_.codes_edges())) continue;
+      if (!(p == 0 ? shape_.codes_flags() : shape_.codes_marks())) continue;
       if (device::warp_id() == (p + 1) % warps) sound &= read_nibble_table(from_ + at, temp_.nibble_table[p]);
       at += 2;
     }
@@ -97,12 +98,13 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
   }
   // Lists the entries of symbols by their codes, and marks the first slot of each.
   __device__ bool read_code() {
-    const uint32_t lane = device::lane_id(), pair = from_[at_.tables + lane / 4] >> 8 * (lane % 4);
+    const uint32_t lane = device::lane_id(), place = place_of(2 * lane, shape_.exponent());
+    const uint32_t pair = place / 8 < shape_.table_words() ? from_[at_.tables + place / 8] >> place % 8 * 4 : 0;
     warp_lengths<2> all;
     bool sound = true;
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k) {
-      const uint32_t l = pair >> 4 * k & 15, s = 2 * lane + k;
+      const uint32_t s = 2 * lane + k, l = s == escape ? shape_.escape_length() : pair >> 4 * k & 15;
       sound &= l <= max_length && (l == 0 || shape_.can_have(s));
       all.count[k] = all.length[k] = l;
     }
@@ -211,7 +213,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
       if (q == whole && shape_.values % 4 != 0) sound &= read_quad(in, at, q, shape_.values % 4, row);
     }
     if (shape_.codes_flags()) read_nibbles(in, at, t, streams, shape_.flag_bytes(), temp_.nibble_table[0], temp_.flags);
-    if (shape_.codes_edges()) read_nibbles(in, at, t, streams, shape_.edges(), temp_.nibble_table[1], edges_);
+    if (shape_.codes_marks()) read_nibbles(in, at, t, streams, shape_.marks(), temp_.nibble_table[1], marks_);
     return sound && at == end;
   }
   // Decodes up to four values, with escapes.
@@ -256,7 +258,8 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
     const uint32_t groups = group::number(shape_.values), top = shape_.top();
     const uint32_t exponent = Exponent != 0 ? Exponent : shape_.exponent();
     const bool zigzag = Exponent == 0 && shape_.zigzag();
-    const rest_planes<Exponent> rests(shape_, from_ + shape::head_words);
+    const rest_planes<width, const uint32_t> rests(shape_, Exponent != 0 ? known::shift : shape_.shift(),
+                                                   from_ + shape::head_words);
 #pragma unroll 2
     for (uint32_t g = threadIdx.x; g < groups; g += Threads) {
       group x;
@@ -265,7 +268,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
         for (uint32_t v = 0; v < group::vectors; ++v) {
           device::vec128 y;
 #pragma unroll
-          for (uint32_t i = 0; i < 4; ++i) y.w[i] = rests.first[4 * (g * group::vectors + v) + i];
+          for (uint32_t i = 0; i < 4; ++i) y.w[i] = from_[shape::head_words + 4 * (g * group::vectors + v) + i];
           x.set_vector(v, y);
         }
       } else {
@@ -284,59 +287,11 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_decoder {
       }
     }
   }
-  // The planes of the rests.
-  template <uint32_t Exponent> struct rest_planes {
-    const uint32_t *first, *of_four, *of_two, *of_one;
-    uint32_t shift, bytes, dropped, plane;
-
-    __device__ rest_planes(const shape& s, const uint32_t* begin)
-        : first(begin),
-          shift(Exponent != 0 ? known::shift : s.shift()),
-          bytes(shift / 8),
-          dropped(bytes == 0 ? 0 : s.dropped()),
-          plane(s.plane_words(8)) {
-      of_four = first + (bytes - dropped) * plane;
-      of_two = of_four + (shift & 4) / 4 * s.plane_words(4);
-      of_one = of_two + (shift & 2) / 2 * s.plane_words(2);
-    }
-    // Moves numbers up and adds their rests.
-    __device__ void add(group& x, uint32_t g) const {
-#pragma unroll
-      for (uint32_t i = 0; i < group::quads; ++i) {
-#pragma unroll
-        for (uint32_t k = 0; k < quad::words; ++k) x.at[i].set(k, x.at[i].at(k) << shift);  // lanes have room
-        const uint32_t* from = first + g * group::quads + i;
-#pragma unroll
-        for (uint32_t b = 0; b + 1 < width; ++b)
-          if (b >= dropped && b < bytes) {
-            or_bytes(x.at[i], *from, b);
-            from += plane;
-          }
-        if (shift % 8 == 0) continue;
-        uint32_t rest = 0;
-        if ((shift & 4) != 0) rest = group::template load_bits<4>(of_four, g, i);
-        if ((shift & 2) != 0) rest |= group::template load_bits<2>(of_two, g, i) << (shift & 4);
-        if constexpr (width < 4)
-          if ((shift & 1) != 0) rest |= group::template load_bits<1>(of_one, g, i) << (shift & 6);
-#pragma unroll
-        for (uint32_t b = 0; b < width; ++b)
-          if (b == bytes) or_bytes(x.at[i], rest, b);
-      }
-    }
-  };
-  // Adds four bytes as byte b of the numbers.
-  __device__ static void or_bytes(quad& x, uint32_t bytes, uint32_t b) {
-    quad y;
-    y.set_bytes(bytes);
-#pragma unroll
-    for (uint32_t i = 0; i < quad::words; ++i) x.set(i, x.at(i) | y.at(i) << 8 * b);
-  }
-
   static constexpr uint32_t escape_mark = 32;  // in the length of an entry: more than a window has
 
   TempStorage& temp_;
   const uint32_t* from_ = nullptr;
-  uint32_t* edges_ = nullptr;
+  uint32_t* marks_ = nullptr;
   shape shape_{};
   shape::places at_{};
 };

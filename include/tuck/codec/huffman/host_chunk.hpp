@@ -3,7 +3,10 @@
 
 #include <tuck/codec/concept.hpp>
 #include <tuck/codec/huffman/host_parts.hpp>
+#include <tuck/codec/huffman/host_planes.hpp>
 #include <tuck/core/masks.hpp>
+
+#include <utility>
 
 namespace tuck::inline TUCK_ABI::huffman_format {
 
@@ -13,7 +16,7 @@ template <element T> class host_chunk {
   static constexpr uint32_t width = sizeof(T), max_values = max_row_bytes / width;
   using value = bits_t<T>;
   using word = std::conditional_t<width == 8, uint64_t, uint32_t>;
-  using lanes = lanes_of<word, width>;
+  using lanes = lanes_of<value, width>;
 
  public:
   host_chunk(const section_list& sections) noexcept
@@ -33,23 +36,24 @@ template <element T> class host_chunk {
   }
 
  private:
-  static constexpr uint32_t flags_part = 0, edges_part = 1;
-  span<uint8_t> edge_bytes() noexcept { return {reinterpret_cast<uint8_t*>(mask_), shape_.sides}; }
-  uint8_t* part(uint32_t p) noexcept { return p == flags_part ? flags_ : edges_; }
-  uint32_t part_bytes(uint32_t p) const noexcept { return p == flags_part ? shape_.flag_bytes() : shape_.edges(); }
-  bool codes_part(uint32_t p) const noexcept { return p == flags_part ? shape_.codes_flags() : shape_.codes_edges(); }
+  static constexpr uint32_t flags_part = 0, marks_part = 1;
+  // For the bits of streams, while the string of side streams is not needed.
+  std::byte* scratch() noexcept { return reinterpret_cast<std::byte*>(mask_); }
+  span<uint8_t> mark_bytes() noexcept { return {reinterpret_cast<uint8_t*>(mask_), shape_.sides}; }
+  uint8_t* part(uint32_t p) noexcept { return p == flags_part ? flags_ : marks_; }
+  uint32_t part_bytes(uint32_t p) const noexcept { return p == flags_part ? shape_.flag_bytes() : shape_.marks(); }
+  bool codes_part(uint32_t p) const noexcept { return p == flags_part ? shape_.codes_flags() : shape_.codes_marks(); }
 
   // Finds the numbers, and the code of their symbols.
   void take_values(const std::byte* row, mapping how) noexcept {
     const uint32_t n = shape_.values;
-    const uint32_t top = how.exponent != 0 ? find_top(row, how.exponent) : 0;
-    word any = 0;
-    for (uint32_t i = 0; i < n; ++i) {
-      const auto y =
-          static_cast<value>(lanes::number(load_unaligned<value>(row + width * i), how.exponent, how.zigzag, top));
-      numbers_[i] = y;
-      any |= y;
-    }
+    std::memcpy(numbers_, row, size_t{n} * width);
+    const uint32_t bin = how.exponent != 0 ? find_bin(numbers_, n, how.exponent) : 0;
+    const uint32_t top = top_of_bin(bin, how.exponent);
+    convert([&](value x, uint32_t e, bool zigzag) { return lanes::number(x, e, zigzag, top); }, how.exponent,
+            how.zigzag);
+    value any = 0;
+    for (uint32_t i = 0; i < n; ++i) any |= numbers_[i];
     uint32_t shift = how.exponent != 0 ? float_shift(width, how.exponent) : 0;
     if (how.exponent == 0) {
       uint32_t of_width[65] = {}, above = 0;
@@ -57,72 +61,69 @@ template <element T> class host_chunk {
       for (uint32_t b = 8 * width; b > symbol_bits; --b) {
         above += of_width[b];
         if (64 * above > n) {
-          shift = round_up(b - symbol_bits);
+          shift = round_shift(b - symbol_bits, width);
           break;
         }
       }
     }
     uint32_t dropped = 0;
     while (dropped < shift / 8 && (any >> 8 * dropped & 255) == 0) ++dropped;
-    shape_.head[0] = shift | dropped << 6 | how.exponent << 9 | uint32_t{how.zigzag} << 13 | top << 21;
+    shape_.head[0] = shape::values_head(how, bin, shift) | dropped << 6;
     if (n == 0) return;
-    uint32_t counts[symbols] = {};
-    for (uint32_t i = 0; i < n; ++i) ++counts[symbol_of(numbers_[i])];
+    detail::vectorized([&] { set_symbols(); });
+    uint32_t of_lane[4][symbols] = {}, counts[symbols];
+    for (uint32_t i = 0; i < n / 4 * 4; i += 4)
+      for (uint32_t k = 0; k < 4; ++k) ++of_lane[k][symbol_[i + k]];
+    for (uint32_t i = n / 4 * 4; i < n; ++i) ++of_lane[0][symbol_[i]];
+    for (uint32_t s = 0; s < symbols; ++s) counts[s] = of_lane[0][s] + of_lane[1][s] + of_lane[2][s] + of_lane[3][s];
     uint32_t escapes = counts[escape];
     if (counts[escape] == 0) counts[escape] = 1;
     round_lengths<symbols, max_length>(counts, length_);
-    uint32_t bits = escapes * shape_.escape_bits();
-    for (uint32_t s = 0; s < symbols; ++s) bits += counts[s] * length_[s];
-    if (!pays(n, bits, shape_.saved_bits())) shape_.head[0] = 1u << 14;
-  }
-  uint32_t find_top(const std::byte* row, uint32_t exponent) const noexcept {
-    uint32_t counts[bins] = {}, best = 0, most = 0, in_window = 0;
-    constexpr uint32_t group = sample_group(width);
-    for (uint32_t g = 0; g * group + g % group < shape_.values; ++g) {
-      const uint32_t i = g * group + g % group;
-      const auto field = static_cast<word>(load_unaligned<value>(row + width * i)) >> (8 * width - 1 - exponent);
-      ++counts[(field & low_mask(exponent)) >> bin_shift(exponent)];
+    uint32_t bits = escapes * shape_.escape_bits(), last = 0;
+    for (uint32_t s = 0; s < symbols; ++s) {
+      bits += counts[s] * length_[s];
+      if (length_[s] != 0 && s != escape) last = std::max(last, place_of(s, how.exponent));
     }
-    for (uint32_t b = 0; b < bins; ++b) {
-      in_window += counts[b] - (b >= window_bins ? counts[b - window_bins] : 0);
-      if (in_window > most) most = in_window, best = b;
+    if (pays(n, bits, last / 8 + 1, shape_.saved_bits())) {
+      shape_.head[0] |= uint32_t{length_[escape]} << 25 | last / 8 << 29;
+      bits_ += bits;
+    } else {
+      shape_.head[0] = shape::plain_mapping << 9;
     }
-    return top_of_bin(best, exponent);
   }
-  static constexpr uint32_t round_up(uint32_t shift) noexcept {
-    return (shift + shift_step(width) - 1) / shift_step(width) * shift_step(width);
-  }
-  uint32_t symbol_of(value y) const noexcept {
-    const auto s = static_cast<word>(y) >> shape_.shift();
-    return s < escape ? static_cast<uint32_t>(s) : escape;
+  void set_symbols() noexcept {
+    const uint32_t shift = shape_.shift();
+    for (uint32_t i = 0; i < shape_.values; ++i) {
+      const auto s = static_cast<value>(static_cast<word>(numbers_[i]) >> shift);
+      symbol_[i] = static_cast<uint8_t>(s < escape ? s : static_cast<value>(escape));
+    }
+    std::memset(symbol_ + shape_.values, symbols, 3);
   }
 
   void take_sides(const std::byte* row) noexcept {
     const uint32_t words = shape_.sides / 4;
     std::memset(mask_, 0, shape_.sides);
     visit_sides([&](uint32_t begin, std::byte* side, uint32_t size) { std::memcpy(side, row - begin, size); });
-    for (uint32_t i = words; i-- > 0;) mask_[i] ^= mask_[i] << 1 | (i != 0 ? mask_[i - 1] >> 31 : 0);
-    shape_.head[1] = masks_of<uint8_t>(edge_bytes(), ones::non_zeros, as_bytes(flags_));
-    pack<uint8_t>(edge_bytes(), as_bytes(flags_), as_bytes(edges_), as_bytes(std::end(edges_)));
-    std::memset(edges_ + shape_.edges(), 0, 4);
+    const uint32_t rule = find_rule(mask_, words);
+    to_marks(mask_, words, rule);
+    shape_.head[1] = rule << 15 | masks_of<uint8_t>(mark_bytes(), ones::non_zeros, as_bytes(flags_));
+    pack<uint8_t>(mark_bytes(), as_bytes(flags_), as_bytes(marks_), as_bytes(std::end(marks_)));
+    std::memset(marks_ + shape_.marks(), 0, 4);
     std::memset(flags_ + shape_.flag_bytes(), 0, 4);
-    for (const uint32_t p : {flags_part, edges_part}) {
+    for (const uint32_t p : {flags_part, marks_part}) {
       uint32_t counts[nibbles] = {}, bits = 0;
       for (uint32_t i = 0; i < part_bytes(p); ++i) ++counts[part(p)[i] & 15], ++counts[part(p)[i] >> 4];
       round_lengths<nibbles, nibble_length>(counts, nibble_lengths_[p]);
       for (uint32_t s = 0; s < nibbles; ++s) bits += counts[s] * nibble_lengths_[p][s];
-      if (nibbles_pay(part_bytes(p), bits)) shape_.head[0] |= 1u << (15 + p);
+      if (!nibbles_pay(part_bytes(p), bits)) continue;
+      shape_.head[0] |= 1u << (12 + p);
+      bits_ += bits;
     }
   }
   bool give_sides(std::byte* row) noexcept {
-    if (!has_ones(flags_, shape_.sides, shape_.edges())) return false;
-    spread<ones::non_zeros>(as_bytes(flags_), as_bytes(edges_), as_bytes(edges_ + shape_.edges()), edge_bytes());
-    for (uint32_t i = 0, carry = 0; i < shape_.sides / 4; ++i) {
-      uint32_t x = mask_[i];
-      for (uint32_t shift = 1; shift < 32; shift *= 2) x ^= x << shift;
-      mask_[i] = x ^ (0 - carry);
-      carry = mask_[i] >> 31;
-    }
+    if (!has_ones(flags_, shape_.sides, shape_.marks())) return false;
+    spread<ones::non_zeros>(as_bytes(flags_), as_bytes(marks_), as_bytes(marks_ + shape_.marks()), mark_bytes());
+    from_marks(mask_, shape_.sides / 4, shape_.rule());
     visit_sides([&](uint32_t begin, const std::byte* side, uint32_t size) { std::memcpy(row - begin, side, size); });
     return true;
   }
@@ -133,55 +134,41 @@ template <element T> class host_chunk {
       visit(sections_.before_values(i), side, sections_.size(i));
   }
 
-  // Calls value(quad) and nibbles(part, byte) for what stream t has, in this order.
-  template <class Quad, class Byte> void visit_stream(uint32_t t, const Quad& quad, const Byte& byte) const noexcept {
-    const uint32_t streams = at_.streams;
-    if (shape_.codes_values())
-      for (uint32_t i = 4 * t; i < shape_.values; i += 4 * streams) quad(i, std::min(shape_.values - i, 4u));
-    for (const uint32_t p : {flags_part, edges_part})
-      if (codes_part(p))
-        for (uint32_t i = 4 * t; i < part_bytes(p); i += 4 * streams)
-          for (uint32_t k = i; k < std::min(i + 4, part_bytes(p)); ++k) byte(p, k);
-  }
-
   // Sets the head. Returns the words of the chunk.
   uint32_t measure() noexcept {
     const auto entry = [](uint32_t slot, uint32_t l) { return slot >> (max_length - l) << 4 | l; };
     if (shape_.codes_values()) {
-      std::fill_n(code_, symbols, 0u);
+      std::fill_n(code_, symbols + 1, 0u);
       visit_codes(length_, symbols, [&](uint32_t s, uint32_t l, uint32_t slot) { code_[s] = entry(slot, l); });
+      escape_code_ = std::exchange(code_[escape], 0u);
     }
-    for (const uint32_t p : {flags_part, edges_part})
+    for (const uint32_t p : {flags_part, marks_part})
       visit_codes(nibble_lengths_[p], nibbles,
                   [&](uint32_t s, uint32_t l, uint32_t slot) { nibble_code_[p][s] = entry(slot, l); });
-    uint32_t cost[symbols];
+    uint8_t cost[symbols + 1];
     for (uint32_t s = 0; s < symbols; ++s)
-      cost[s] = s == escape || code_[s] == 0 ? (code_[escape] & 15) + shape_.escape_bits() : code_[s] & 15;
-    const uint32_t streams = at_.streams = shape_.streams();
+      cost[s] = static_cast<uint8_t>(code_[s] == 0 ? (escape_code_ & 15) + shape_.escape_bits() : code_[s] & 15);
+    cost[symbols] = 0;  // behind the last value
+    const uint32_t streams = at_.streams = shape_.has_streams() ? streams_of(shape_.find().directory + bits_ / 32) : 0;
+    const uint32_t last_stream = streams - 1;  // a mask, as all numbers of streams are powers of 2
+    std::fill_n(stream_bits_, streams, 0u);
+    if (shape_.codes_values())
+      for (uint32_t i = 0; i < shape_.values; i += 4)
+        stream_bits_[i / 4 & last_stream] +=
+            uint32_t{cost[symbol_[i]]} + cost[symbol_[i + 1]] + cost[symbol_[i + 2]] + cost[symbol_[i + 3]];
+    for (const uint32_t p : {flags_part, marks_part})
+      if (codes_part(p))
+        for (uint32_t i = 0; i < part_bytes(p); ++i)
+          stream_bits_[i / 4 & last_stream] +=
+              (nibble_code_[p][part(p)[i] & 15] & 15) + (nibble_code_[p][part(p)[i] >> 4] & 15);
     uint32_t least = ~0u, most = 0;
     bits_ = 0;
     for (uint32_t t = 0; t < streams; ++t) {
-      uint32_t bits = 0;
-      visit_stream(
-          t,
-          [&](uint32_t i, uint32_t count) {
-            for (uint32_t k = 0; k < count; ++k) bits += cost[symbol_of(numbers_[i + k])];
-          },
-          [&](uint32_t p, uint32_t i) {
-            const uint8_t x = part(p)[i];
-            bits += (nibble_code_[p][x & 15] & 15) + (nibble_code_[p][x >> 4] & 15);
-          });
-      stream_bits_[t] = bits;
-      bits_ += bits;
-      least = std::min(least, bits);
-      most = std::max(most, bits);
+      bits_ += stream_bits_[t];
+      least = std::min(least, stream_bits_[t]);
+      most = std::max(most, stream_bits_[t]);
     }
-    if (streams != 0) {
-      least = std::min(least / 2 * 2, 2 * low_mask(15));
-      if (bit_width(most - least) > 15) return 1u << 20;
-      shape_.head[0] |= bit_width(most - least) << 17;
-      shape_.head[1] |= least / 2 << 17;
-    }
+    if (streams != 0 && !shape_.set_streams(streams, least, most)) return 1u << 20;
     at_ = shape_.find();
     return at_.bits + (bits_ + 31) / 32;
   }
@@ -193,61 +180,55 @@ template <element T> class host_chunk {
     if (shape_.plain())
       std::memcpy(at, row, width * shape_.values);
     else
-      visit_planes([&](uint32_t from, uint32_t k, uint32_t words) {
-        write_plane(from, k, at);
-        at += 4 * words;
-      });
-    for (const uint32_t p : {flags_part, edges_part})
-      if (!codes_part(p)) std::memcpy(to + 4 * (p == flags_part ? at_.flags : at_.edges), part(p), part_bytes(p));
+      detail::vectorized([&] { host_planes(shape_).write(numbers_, at); });
+    for (const uint32_t p : {flags_part, marks_part})
+      if (!codes_part(p)) std::memcpy(to + 4 * (p == flags_part ? at_.flags : at_.marks), part(p), part_bytes(p));
     at = to + 4 * at_.tables;
-    if (shape_.codes_values()) at = write_lengths(length_, symbols, at);
-    for (const uint32_t p : {flags_part, edges_part})
+    if (shape_.codes_values()) {
+      uint8_t places[symbols] = {};
+      for (uint32_t s = 0; s < escape; ++s) places[place_of(s, shape_.exponent())] = length_[s];
+      at = write_lengths(places, 8 * shape_.table_words(), at);
+    }
+    for (const uint32_t p : {flags_part, marks_part})
       if (codes_part(p)) at = write_lengths(nibble_lengths_[p], nibbles, at);
     bit_writer directory(at);
     for (uint32_t t = 0; t < at_.streams; ++t) directory.put(stream_bits_[t] - shape_.least(), shape_.more());
     directory.finish();
-    word_writer out{to + 4 * at_.bits};
-    for (uint32_t t = 0; t < at_.streams; ++t)
-      visit_stream(
-          t,
-          [&](uint32_t i, uint32_t count) {
-            for (uint32_t k = 0; k < count; ++k) {
-              const uint32_t s = symbol_of(numbers_[i + k]), e = code_[s];
-              if (s != escape && e != 0) {
-                out.put(e >> 4, e & 15);
-              } else {
-                const uint32_t bits = shape_.escape_bits();
-                const uint64_t x = static_cast<word>(numbers_[i + k]) >> shape_.shift();
-                out.put(code_[escape] >> 4, code_[escape] & 15);
-                if (bits > 32) out.put(static_cast<uint32_t>(x >> 32), bits - 32);
-                out.put(static_cast<uint32_t>(x), std::min(bits, 32u));
-              }
-            }
-          },
-          [&](uint32_t p, uint32_t i) {
-            for (const uint32_t s : {uint32_t{part(p)[i]} & 15, uint32_t{part(p)[i]} >> 4})
-              out.put(nibble_code_[p][s] >> 4, nibble_code_[p][s] & 15);
-          });
+    bits_out out{scratch()};
+    detail::vectorized([&] {
+      for (uint32_t t = 0; t < at_.streams; ++t) put_stream(t, out);
+    });
     out.finish();
+    copy_reversed(scratch(), (bits_ + 31) / 32, to + 4 * size_t{at_.bits});
   }
-  static std::byte* write_lengths(const uint8_t* length, uint32_t count, std::byte* to) noexcept {
-    for (uint32_t s = 0; s < count; s += 2) *to++ = static_cast<std::byte>(length[s] | length[s + 1] << 4);
-    return to;
-  }
-  // Calls visit(lowest bit in a number, bits, words) for each plane of the rests.
-  template <class Visit> void visit_planes(const Visit& visit) const noexcept {
-    for (uint32_t b = shape_.dropped(); b < shape_.shift() / 8; ++b) visit(8 * b, 8, shape_.plane_words(8));
-    uint32_t from = shape_.shift() / 8 * 8;
-    for (uint32_t k = 4; k != 0; k /= 2)
-      if ((shape_.shift() & k) != 0) {
-        visit(from, k, shape_.plane_words(k));
-        from += k;
+  void put_stream(uint32_t t, bits_out& out) noexcept {
+    const uint32_t step = 4 * at_.streams;
+    if (shape_.codes_values())
+      for (uint32_t i = 4 * t; i < shape_.values; i += step) {
+        const uint32_t a = code_[symbol_[i]], b = code_[symbol_[i + 1]], c = code_[symbol_[i + 2]],
+                       d = code_[symbol_[i + 3]];
+        if (const uint32_t bits = (a & 15) + (b & 15) + (c & 15) + (d & 15); a != 0 && b != 0 && c != 0 && d != 0) {
+          out.put(((uint64_t{a >> 4} << (b & 15) | b >> 4) << (c & 15) | c >> 4) << (d & 15) | d >> 4, bits);
+        } else {
+          for (uint32_t k = i; k < std::min(i + 4, shape_.values); ++k) put_value(k, out);
+        }
       }
+    for (const uint32_t p : {flags_part, marks_part})
+      if (codes_part(p))
+        for (uint32_t i = 4 * t; i < part_bytes(p); i += step)
+          for (uint32_t k = i; k < std::min(i + 4, part_bytes(p)); ++k) {
+            const uint32_t a = nibble_code_[p][part(p)[k] & 15], b = nibble_code_[p][part(p)[k] >> 4];
+            out.put(uint64_t{a >> 4} << (b & 15) | b >> 4, (a & 15) + (b & 15));
+          }
   }
-  void write_plane(uint32_t from, uint32_t k, std::byte* to) const noexcept {
-    bit_writer out(to);
-    for (uint32_t i = 0; i < shape_.values; ++i) out.put(numbers_[i] >> from & low_mask(k), k);
-    out.finish();
+  void put_value(uint32_t i, bits_out& out) const noexcept {
+    const uint32_t e = code_[symbol_[i]];
+    if (e != 0) return out.put(e >> 4, e & 15);
+    out.put(escape_code_ >> 4, escape_code_ & 15);
+    const uint64_t x = static_cast<word>(numbers_[i]) >> shape_.shift();
+    const uint32_t bits = shape_.escape_bits();
+    if (bits > 32) out.put(x >> 32, bits - 32);
+    out.put(x & low_mask(std::min(bits, 32u)), std::min(bits, 32u));
   }
 
   // Reads all parts from untrusted bytes. Returns false if they are malformed.
@@ -259,53 +240,50 @@ template <element T> class host_chunk {
     if (at_.bits > encoded.size() / 4) return false;
     const std::byte* at = encoded.data() + 4 * at_.tables;
     if (shape_.codes_values()) {
-      at = read_lengths(at, symbols, length_);
-      for (uint32_t s = 0; s < symbols; ++s)
+      uint8_t places[symbols] = {};
+      at = read_lengths(at, 8 * shape_.table_words(), places);
+      for (uint32_t s = 0; s < escape; ++s) {
+        length_[s] = places[place_of(s, shape_.exponent())];
         if (length_[s] != 0 && !shape_.can_have(s)) return false;
-      if (!fill(length_, symbols, max_length, entry_)) return false;
+      }
+      length_[escape] = static_cast<uint8_t>(shape_.escape_length());
+      if (!fill_table(length_, symbols, max_length, entry_)) return false;
     }
-    for (const uint32_t p : {flags_part, edges_part})
+    for (const uint32_t p : {flags_part, marks_part})
       if (codes_part(p)) {
         at = read_lengths(at, nibbles, nibble_lengths_[p]);
-        if (!fill(nibble_lengths_[p], nibbles, nibble_length, nibble_entry_[p])) return false;
+        if (!fill_table(nibble_lengths_[p], nibbles, nibble_length, nibble_entry_[p])) return false;
       } else {
-        std::memcpy(part(p), encoded.data() + 4 * (p == flags_part ? at_.flags : at_.edges), part_bytes(p));
+        std::memcpy(part(p), encoded.data() + 4 * (p == flags_part ? at_.flags : at_.marks), part_bytes(p));
       }
     const uint32_t words = static_cast<uint32_t>(encoded.size() / 4) - at_.bits;
     if (!read_streams(at, encoded.data() + 4 * at_.bits, words)) return false;
-    for (const uint32_t p : {flags_part, edges_part}) std::memset(part(p) + part_bytes(p), 0, 4);
+    for (const uint32_t p : {flags_part, marks_part}) std::memset(part(p) + part_bytes(p), 0, 4);
     at = encoded.data() + 4 * shape::head_words;
     if (shape_.plain()) {
       std::memcpy(row, at, width * shape_.values);
       return true;
     }
-    for (uint32_t i = 0; i < shape_.values; ++i)
-      numbers_[i] = static_cast<value>(static_cast<word>(numbers_[i]) << shape_.shift());
-    visit_planes([&](uint32_t from, uint32_t k, uint32_t plane) {
-      for (uint32_t i = 0; i < shape_.values; ++i)
-        numbers_[i] |= static_cast<value>(
-            static_cast<word>(static_cast<uint32_t>(at[i * k / 8]) >> i * k % 8 & low_mask(k)) << from);
-      at += 4 * plane;
-    });
-    for (uint32_t i = 0; i < shape_.values; ++i)
-      store_unaligned(row + width * i,
-                      static_cast<value>(lanes::value(numbers_[i], shape_.exponent(), shape_.zigzag(), shape_.top())));
+    detail::vectorized([&] { host_planes(shape_).add(at, numbers_); });
+    convert([top = shape_.top()](value y, uint32_t e, bool zigzag) { return lanes::value(y, e, zigzag, top); },
+            shape_.exponent(), shape_.zigzag());
+    std::memcpy(row, numbers_, size_t{shape_.values} * width);
     return true;
   }
-  static const std::byte* read_lengths(const std::byte* from, uint32_t count, uint8_t* length) noexcept {
-    for (uint32_t s = 0; s < count; s += 2, ++from) {
-      length[s] = static_cast<uint8_t>(*from) & 15;
-      length[s + 1] = static_cast<uint8_t>(*from) >> 4;
+  // Calls one(x, exponent, zigzag) for all numbers in loops of their own, which compilers vectorise.
+  template <class One> void convert(const One& one, uint32_t exponent, bool zigzag) noexcept {
+    const auto all = [&](uint32_t e, bool z) {
+      detail::vectorized([&] {
+        for (uint32_t i = 0, n = shape_.values; i < n; ++i) numbers_[i] = one(numbers_[i], e, z);
+      });
+    };
+    switch (exponent) {
+      case 0: return zigzag ? all(0, true) : static_cast<void>(0);
+      case 4: return all(4, false);
+      case 5: return all(5, false);
+      case 8: return all(8, false);
+      default: return all(11, false);
     }
-    return from;
-  }
-  // Sets the entry of each pattern of `most` bits: symbol << 8 | length. Returns whether the code is complete.
-  static bool fill(const uint8_t* length, uint32_t count, uint32_t most, uint16_t* entry) noexcept {
-    for (uint32_t s = 0; s < count; ++s)
-      if (length[s] > most) return false;
-    return visit_codes(length, count, [&](uint32_t s, uint32_t l, uint32_t slot) {
-             std::fill_n(entry + (slot >> (max_length - most)), 1u << (most - l), static_cast<uint16_t>(s << 8 | l));
-           }) == slots;
   }
   bool read_streams(const std::byte* directory, const std::byte* from, uint32_t words) noexcept {
     uint32_t all = 0;
@@ -317,38 +295,57 @@ template <element T> class host_chunk {
       all += stream_bits_[t];
     }
     if ((all + 31) / 32 != words) return false;
-    uint32_t begin = 0;
-    for (uint32_t t = 0; t < at_.streams; ++t) {
-      word_reader in{from, words, begin};
-      visit_stream(
-          t,
-          [&](uint32_t i, uint32_t count) {
-            for (uint32_t k = 0; k < count; ++k) {
-              const uint32_t e = entry_[in.peek() >> (32 - max_length)];
-              in.skip(e & 255);
-              uint64_t x = e >> 8;
-              if (x == escape) {
-                const uint32_t bits = shape_.escape_bits();
-                x = 0;
-                if (bits > 32) x = uint64_t{in.take(bits - 32)} << 32;
-                x |= in.take(std::min(bits, 32u));
-              }
-              numbers_[i + k] = static_cast<value>(x);
-            }
-          },
-          [&](uint32_t p, uint32_t i) {
-            uint32_t x = 0;
-            for (uint32_t k = 0; k < 8; k += 4) {
-              const uint32_t e = nibble_entry_[p][in.peek() >> (32 - nibble_length)];
-              in.skip(e & 255);
-              x |= e >> 8 << k;
-            }
-            part(p)[i] = static_cast<uint8_t>(x);
-          });
-      begin += stream_bits_[t];
-      if (in.at != begin) return false;
+    if (4 * size_t{words} + 8 > sizeof mask_) return false;
+    copy_reversed(from, words, scratch());
+    const bits_in in{scratch(), 4 * words};
+    uint32_t position[max_streams], last = at_.streams - 1;  // a mask, as all numbers of streams are powers of 2
+    for (uint32_t t = 0, begin = 0; t < at_.streams; begin += stream_bits_[t++]) position[t] = begin;
+    if (shape_.codes_values()) {  // quad by quad: streams do not wait for each other
+      const uint32_t whole = shape_.values / 4 * 4;
+      detail::vectorized([&] { read_quads(in, whole, position); });
+      for (uint32_t i = whole; i < shape_.values; ++i) numbers_[i] = take_value(in, position[whole / 4 & last]);
     }
+    for (const uint32_t p : {flags_part, marks_part})
+      if (codes_part(p))
+        for (uint32_t i = 0; i < part_bytes(p); ++i) {
+          uint32_t& bit = position[i / 4 & last];
+          const uint64_t w = in.window(bit);
+          const uint32_t a = nibble_entry_[p][w >> (64 - nibble_length)];
+          const uint32_t b = nibble_entry_[p][w << (a & 63) >> (64 - nibble_length)];
+          bit += (a + b) & 255;
+          part(p)[i] = static_cast<uint8_t>(a >> 8 | b >> 8 << 4);
+        }
+    for (uint32_t t = 0, end = 0; t < at_.streams; ++t)
+      if (position[t] != (end += stream_bits_[t])) return false;
     return true;
+  }
+  void read_quads(const bits_in& in, uint32_t count, uint32_t* position) noexcept {
+    const uint32_t last = at_.streams - 1;
+    for (uint32_t i = 0; i < count; i += 4) {
+      uint32_t& bit = position[i / 4 & last];
+      uint64_t w = in.window(bit);
+      const uint32_t a = entry_[w >> (64 - max_length)];
+      w <<= a & 63;
+      const uint32_t b = entry_[w >> (64 - max_length)];
+      w <<= b & 63;
+      const uint32_t c = entry_[w >> (64 - max_length)];
+      w <<= c & 63;
+      const uint32_t d = entry_[w >> (64 - max_length)], used = (a + b + c + d) & 255;
+      if (used >= escape_mark) {
+        for (uint32_t k = i; k < i + 4; ++k) numbers_[k] = take_value(in, bit);
+        continue;
+      }
+      bit += used;
+      numbers_[i] = static_cast<value>(a >> 8);
+      numbers_[i + 1] = static_cast<value>(b >> 8);
+      numbers_[i + 2] = static_cast<value>(c >> 8);
+      numbers_[i + 3] = static_cast<value>(d >> 8);
+    }
+  }
+  value take_value(const bits_in& in, uint32_t& bit) const noexcept {
+    const uint32_t e = entry_[in.window(bit) >> (64 - max_length)];
+    bit += e & 15;
+    return static_cast<value>(e >> 8 == escape ? in.take(bit, shape_.escape_bits()) : e >> 8);
   }
 
   const section_list& sections_;
@@ -356,12 +353,14 @@ template <element T> class host_chunk {
   shape::places at_{};
   uint32_t bits_ = 0, stream_bits_[max_streams];
   uint8_t length_[symbols] = {}, nibble_lengths_[2][nibbles] = {};
-  uint32_t code_[symbols], nibble_code_[2][nibbles];  // code << 4 | length
+  uint8_t symbol_[max_values + 3];
+  // Code << 4 | length, or 0 for symbols without a code, and for the escape.
+  uint32_t code_[symbols + 1], escape_code_ = 0, nibble_code_[2][nibbles];
   uint16_t entry_[slots], nibble_entry_[2][1u << nibble_length];
   // The parts, and before them the string of side streams. After each there is capacity for padding.
-  uint32_t mask_[max_row_bytes / 4];
-  uint8_t flags_[max_row_bytes / 8 + 8], edges_[max_row_bytes + 4];
-  value numbers_[max_values];
+  uint32_t mask_[max_row_bytes / 4 * 9 / 8 + 16];
+  uint8_t flags_[max_row_bytes / 8 + 8], marks_[max_row_bytes + 4];
+  value numbers_[max_values + 8];
 };
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format

@@ -1,4 +1,4 @@
-// What a chunk is made of, on one thread: masks, and streams of words. layout.hpp describes the format.
+// What a chunk is made of, on one thread: masks, codes, and streams of bits. layout.hpp describes the format.
 #pragma once
 
 #include <tuck/codec/huffman/layout.hpp>
@@ -12,7 +12,7 @@ namespace tuck::inline TUCK_ABI::huffman_format {
 
 static_assert(std::endian::native == std::endian::little);
 
-// Flags, edges, or a mask.
+// Flags, marks, or a mask.
 inline std::byte* as_bytes(uint8_t* p) noexcept { return reinterpret_cast<std::byte*>(p); }
 
 // Returns whether the first `count` bits of a mask have `found` ones, and no bit after them in the last byte is set.
@@ -22,40 +22,115 @@ inline bool has_ones(const uint8_t* mask, uint32_t count, uint32_t found) noexce
   return ones == found && (count % 8 == 0 || mask[count / 8] >> count % 8 == 0);
 }
 
-// Writes bits from the highest bit of each 32-bit word down.
-struct word_writer {
+// Copies words and reverses their bytes: bits from the highest bit of each word down are then in the order of bytes.
+inline void copy_reversed(const std::byte* from, uint32_t words, std::byte* to) noexcept {
+  for (uint32_t i = 0; i < words; ++i)
+    store_unaligned(to + 4 * size_t{i}, __builtin_bswap32(load_unaligned<uint32_t>(from + 4 * size_t{i})));
+}
+// Writes bits, the highest bit of each byte first. Up to 8 bytes behind them are overwritten.
+struct bits_out {
   std::byte* to;
-  uint64_t bits = 0;  // the lowest `fill` < 32 bits are to be written
+  uint64_t bits = 0;  // from the highest on; `fill` < 8 of them are to be written
   uint32_t fill = 0;
 
-  // Appends `count` <= 32 bits; those above them must be 0.
-  void put(uint32_t x, uint32_t count) noexcept {
-    bits = bits << count | x;
+  // Appends `count` bits, 1 to 56; those above them must be 0.
+  void put(uint64_t x, uint32_t count) noexcept {
+    bits |= x << (64 - fill - count);
     fill += count;
-    if (fill < 32) return;
-    fill -= 32;
-    store_unaligned(to, static_cast<uint32_t>(bits >> fill));
-    to += 4;
+    store_unaligned(to, __builtin_bswap64(bits));
+    to += fill / 8;
+    bits <<= fill & 56;
+    fill &= 7;
   }
-  void finish() noexcept {
-    if (fill != 0) store_unaligned(to, static_cast<uint32_t>(bits << (32 - fill)));
-  }
+  // Fills the last word with zeros.
+  void finish() const noexcept { store_unaligned(to, __builtin_bswap64(bits)); }
 };
-// Reads such bits. After the last word come zeros.
-struct word_reader {
+// Reads such bits. Past the end come others.
+struct bits_in {
   const std::byte* from;
-  uint32_t words, at;  // `at` in bits
+  uint32_t end;  // bytes; 8 more can be read
 
-  uint32_t word(uint32_t i) const noexcept { return i < words ? load_unaligned<uint32_t>(from + 4 * size_t{i}) : 0; }
-  uint32_t peek() const noexcept {
-    return static_cast<uint32_t>((uint64_t{word(at / 32)} << 32 | word(at / 32 + 1)) >> (32 - at % 32));
+  // Returns the 57 bits from bit `at` on, highest first, and 7 others.
+  uint64_t window(uint32_t at) const noexcept {
+    return __builtin_bswap64(load_unaligned<uint64_t>(from + std::min(at / 8, end))) << at % 8;
   }
-  void skip(uint32_t count) noexcept { at += count; }
-  uint32_t take(uint32_t count) noexcept {
-    const uint32_t x = count == 0 ? 0 : peek() >> (32 - count);
-    skip(count);
+  uint64_t take(uint32_t& at, uint32_t count) const noexcept {  // up to 64
+    uint64_t x = 0;
+    for (uint32_t left = count; left != 0;) {
+      const uint32_t n = std::min(left, 32u);
+      x = x << n | window(at) >> (64 - n);
+      at += n;
+      left -= n;
+    }
     return x;
   }
 };
+
+// Returns the rule for side streams.
+inline uint32_t find_rule(const uint32_t* sides, uint32_t words) noexcept {
+  uint32_t set = 0, changes = 0, last = 0;
+  for (uint32_t i = 0; i < words; ++i) {
+    set += popcount(sides[i]);
+    changes += popcount(sides[i] ^ (sides[i] << 1 | last));
+    last = sides[i] >> 31;
+  }
+  return best_rule(set, 32 * words - set, changes);
+}
+// Replaces side streams by marks.
+inline void to_marks(uint32_t* sides, uint32_t words, uint32_t rule) noexcept {
+  for (uint32_t i = words; i-- > 0;)
+    sides[i] ^= rule == differences ? sides[i] << 1 | (i != 0 ? sides[i - 1] >> 31 : 0) : rule == inverted ? ~0u : 0;
+}
+// Undoes to_marks.
+inline void from_marks(uint32_t* sides, uint32_t words, uint32_t rule) noexcept {
+  if (rule != differences) return to_marks(sides, words, rule);
+  for (uint32_t i = 0, last = 0; i < words; ++i) {
+    for (uint32_t shift = 1; shift < 32; shift *= 2) sides[i] ^= sides[i] << shift;
+    sides[i] ^= 0 - last;
+    last = sides[i] >> 31;
+  }
+}
+
+// Lengths of codes, four bits each.
+inline std::byte* write_lengths(const uint8_t* length, uint32_t count, std::byte* to) noexcept {
+  for (uint32_t s = 0; s < count; s += 2) *to++ = static_cast<std::byte>(length[s] | length[s + 1] << 4);
+  return to;
+}
+inline const std::byte* read_lengths(const std::byte* from, uint32_t count, uint8_t* length) noexcept {
+  for (uint32_t s = 0; s < count; s += 2, ++from) {
+    length[s] = static_cast<uint8_t>(*from) & 15;
+    length[s + 1] = static_cast<uint8_t>(*from) >> 4;
+  }
+  return from;
+}
+
+// In the length of an entry of the escape: more than four codes have, and four of them fit in a byte.
+inline constexpr uint32_t escape_mark = 48;
+
+// Sets the entry of each pattern of `most` bits: symbol << 8 | length. Returns whether the code is complete.
+inline bool fill_table(const uint8_t* length, uint32_t count, uint32_t most, uint16_t* entry) noexcept {
+  for (uint32_t s = 0; s < count; ++s)
+    if (length[s] > most) return false;
+  return visit_codes(length, count, [&](uint32_t s, uint32_t l, uint32_t slot) {
+           const uint32_t mark = s == escape ? escape_mark : 0;
+           std::fill_n(entry + (slot >> (max_length - most)), 1u << (most - l),
+                       static_cast<uint16_t>(s << 8 | l | mark));
+         }) == slots;
+}
+
+// Returns the bin of `top`.
+template <class Value> uint32_t find_bin(const Value* values, uint32_t count, uint32_t exponent) noexcept {
+  constexpr uint32_t width = sizeof(Value), group = sample_group(width);
+  uint32_t counts[bins] = {}, best = 0, most = 0, in_window = 0;
+  for (uint32_t g = 0; g * group + g % group < count; ++g) {
+    const auto field = static_cast<uint32_t>(values[g * group + g % group] >> (8 * width - 1 - exponent));
+    ++counts[(field & low_mask(exponent)) >> bin_shift(exponent)];
+  }
+  for (uint32_t b = 0; b < bins; ++b) {
+    in_window += counts[b] - (b >= window_bins ? counts[b - window_bins] : 0);
+    if (in_window > most) most = in_window, best = b;
+  }
+  return best;
+}
 
 }  // namespace tuck::inline TUCK_ABI::huffman_format

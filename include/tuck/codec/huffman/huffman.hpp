@@ -1,9 +1,9 @@
-// Huffman codes the upper bits of each value: of a float its exponent, relative to the largest of the chunk, its sign and
-// the highest bit of its mantissa. The other bits, which hardly compress, are stored.
+// Huffman codes the upper bits of each value: of a float its exponent, relative to that of most values of the chunk,
+// its sign and the highest bit of its mantissa. The other bits, which hardly compress, are stored.
 //
-// Alone it suits weights, activations without zeros, and KV caches (DFloat11, Zhang et al., 2025, codes exponents). As
-// the last stage of a chain, after zvc or rle, it also codes their masks. layout.hpp describes the format. The bytes are
-// canonical: host and device write the same.
+// Alone it suits weights, activations without zeros, and KV caches (DFloat11, Zhang et al., 2025, codes exponents).
+// Tensors with many zeros want a chain: after zvc or rle it codes what they leave, and their masks. layout.hpp
+// describes the format. The bytes are canonical: host and device write the same.
 #pragma once
 
 #include <tuck/codec/concept.hpp>

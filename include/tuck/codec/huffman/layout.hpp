@@ -12,11 +12,11 @@
 // sign.
 //
 // Side streams. In a chain a chunk also has side streams, in the order of chain/chain.hpp. They form one string of bits
-// of m bytes; each is padded with zeros to a multiple of 4 bytes. A bit is an edge if it differs from the bit before it;
-// the bit before the first is 0. The edges are m bytes too. They make two parts, whose symbols are nibbles:
+// of m bytes; each is padded with zeros to a multiple of 4 bytes. The marks are as many bits: each bit, XOR the bit
+// before it (0 before the first), 1 or 0 (see `rule`). They make two parts, whose symbols are nibbles:
 //
-//   flags      m / 8 bytes, rounded up: one bit for each byte of the edges: is it not 0?
-//   edges      the bytes of the edges that are not 0
+//   flags      m / 8 bytes, rounded up: one bit for each byte of the marks: is it not 0?
+//   marks      the bytes of the marks that are not 0
 //
 // Chunk. It consists of 32-bit little-endian words:
 //
@@ -24,22 +24,24 @@
 //   planes                 the rests: bytes `dropped` to shift / 8 - 1 of all numbers, a plane of n bytes each, lowest
 //                          first. Then the remaining shift % 8 bits of all rests, in planes of 4, 2 and 1 bits a value
 //                          as its binary digits say, those of 4 bits lowest. With `plain` the values, and no rests
-//   flags, edges           if they are not coded
-//   u32 lengths[8]         of the 64 codes, four bits each, lowest symbol first; absent with `plain`, or without values
-//   u32 lengths[2] twice   of the codes of flags and edges, if they are coded
+//   flags, marks           if they are not coded
+//   u32 lengths[]          of the codes of symbols below 63, four bits each, in the order of place_of; `table_words`
+//                          words, all further lengths are 0. Absent with `plain`, or without values
+//   u32 lengths[2] twice   of the codes of flags and marks, if they are coded
 //   directory              `more` bits for each of S streams: its bits above `least`
 //   bits                   all streams without gaps, from the highest bit of each word down
 //
 // Each part is padded with zeros to whole words. A plane of k bits has value i at bit i k, lowest bits first.
 //
-// Streams. A quad is four values, a word four bytes of flags or edges. Stream t has the quads t, t + S, ..., then the
-// words t, t + S, ... of the flags if they are coded, then those of the edges. Each has its values or bytes in order,
-// of a byte the lower nibble first. S depends on the number of symbols (streams_of).
+// Streams. A quad is four values, a word four bytes of flags or marks. Stream t has the quads t, t + S, ..., then the
+// words t, t + S, ... of the flags if they are coded, then those of the marks. Each has its values or bytes in order,
+// of a byte the lower nibble first.
 //
-// Encoders' choices. `top` is chosen by a sample (see sample_group): few large values do not change it. The shift of integers is the least multiple of shift_step for which at most 1/64 of the values
-// have more than shift + 6 bits. `dropped` is as large as it can be. Codes are those of code.hpp; the count of 63 is at
-// least 1. Values are `plain` if coding them does not pay (pays). Flags and edges are stored if that is not longer than
-// code and table.
+// Encoders' choices. `top` is chosen by a sample (see sample_group): few large values do not change it. The shift of
+// integers is the least multiple of shift_step for which at most 1/64 of the values have more than shift + 6 bits.
+// `dropped` is as large as it can be. Codes are those of code.hpp; the count of 63 is at least 1. Values are `plain` if
+// coding them does not pay (pays). Marks are differences if there are at most as many of these as zeros and as ones.
+// Flags and marks are stored if that is not longer than code and table. S is that of streams_of.
 #pragma once
 
 #include <tuck/codec/huffman/code.hpp>
@@ -89,7 +91,7 @@ namespace tuck::inline TUCK_ABI::huffman_format {
 
 inline constexpr uint32_t symbol_bits = 6, symbols = 1u << symbol_bits, escape = symbols - 1;
 inline constexpr uint32_t nibbles = 16, nibble_length = 7;  // the latter: most bits of the code of a nibble
-inline constexpr uint32_t max_streams = 128;
+inline constexpr uint32_t min_streams = 8, max_streams = 128, words_of_stream = 8;
 
 // How values of T become numbers.
 struct mapping {
@@ -114,14 +116,18 @@ TUCK_HD constexpr mapping mapping_of(dtype t) noexcept {
 
 // Returns of what shifts are multiples, so that the planes of four values have whole bytes.
 TUCK_HD constexpr uint32_t shift_step(uint32_t width) noexcept { return width < 4 ? 1 : width / 2; }
+// Rounds a shift up to such a multiple.
+TUCK_HD constexpr uint32_t round_shift(uint32_t shift, uint32_t width) noexcept {
+  return (shift + shift_step(width) - 1) / shift_step(width) * shift_step(width);
+}
 // Returns the shift of floats.
 TUCK_HD constexpr uint32_t float_shift(uint32_t width, uint32_t exponent) noexcept {
-  return (8 * width - exponent - 2 + shift_step(width) - 1) / shift_step(width) * shift_step(width);
+  return round_shift(8 * width - exponent - 2, width);
 }
 
-// The choice of `top`. Of each group g of sample_group(w) values, value g % sample_group(w) belongs to the sample, if it
-// is there. Exponent fields of e bits are counted in bins of 2^bin_shift(e). The `window_bins` bins that end with the bin
-// of top have the most of all; it is the lowest such bin. top is the largest field in its bin.
+// The choice of `top`. Of each group g of sample_group(w) values, value g % sample_group(w) belongs to the sample, if
+// it is there. Exponent fields of e bits are counted in bins of 2^bin_shift(e). The `window_bins` bins that end with
+// the bin of top have the most of all; it is the lowest such bin. top is the largest field in its bin.
 inline constexpr uint32_t bins = 128, window_bins = 8;
 TUCK_HD constexpr uint32_t sample_group(uint32_t width) noexcept { return width < 4 ? 16 / width : 4; }
 TUCK_HD constexpr uint32_t bin_shift(uint32_t exponent) noexcept { return exponent > 8 ? exponent - 7 : 1; }
@@ -129,8 +135,16 @@ TUCK_HD constexpr uint32_t top_of_bin(uint32_t bin, uint32_t exponent) noexcept 
   return ((bin + 1) << bin_shift(exponent)) - 1;
 }
 
-TUCK_HD constexpr uint32_t streams_of(uint32_t coded) noexcept {
-  return coded == 0 ? 0 : coded < 512 ? 8 : coded < 1024 ? 16 : coded < 2048 ? 32 : coded < 4096 ? 64 : max_streams;
+// Returns the number of streams of a chunk that has so many words without its directory.
+TUCK_HD constexpr uint32_t streams_of(uint32_t words) noexcept {
+  uint32_t streams = min_streams;
+  while (streams < max_streams && 2 * streams * words_of_stream <= words) streams *= 2;
+  return streams;
+}
+
+// Returns the place of the length of a symbol's code. Those of negative floats are behind all others.
+TUCK_HD constexpr uint32_t place_of(uint32_t s, uint32_t exponent) noexcept {
+  return exponent == 0 || exponent > 8 ? s : (s & 2) << 4 | s >> 2 << 1 | (s & 1);
 }
 
 // The exponent and the shift of most values of T, if T is a float: then known when kernels are compiled. Values of
@@ -144,7 +158,7 @@ template <class W, uint32_t Width> struct lanes_of {
   static constexpr uint32_t bits = 8 * Width;
   // Returns x in each lane. The bits of x above a lane must be 0.
   TUCK_HD static constexpr W all(W x) noexcept {
-    for (uint32_t b = bits; b < 8 * sizeof(W); b *= 2) x |= x << b;
+    for (uint32_t b = bits; b < 8 * sizeof(W); b *= 2) x = static_cast<W>(x | x << b);
     return x;
   }
   TUCK_HD static constexpr W low(uint32_t n) noexcept {  // the lowest n < bits of each lane
@@ -158,7 +172,7 @@ template <class W, uint32_t Width> struct lanes_of {
     if (exponent == 0) {
       if (!zigzag) return x;
       const W negative = x >> (bits - 1) & low(1);
-      return (x << 1 & ~low(1)) ^ static_cast<W>((negative << (bits - 1) << 1) - negative);
+      return static_cast<W>((x << 1 & ~low(1)) ^ ((negative << (bits - 1) << 1) - negative));
     }
     const uint32_t rest = bits - exponent;                                            // sign and mantissa
     const W below = select_bits<W>(low(rest - 1), x, static_cast<W>(x >> exponent));  // sign and mantissa
@@ -168,10 +182,10 @@ template <class W, uint32_t Width> struct lanes_of {
     if (exponent == 0) {
       if (!zigzag) return y;
       const W negative = y & low(1);
-      return (y >> 1 & low(bits - 1)) ^ static_cast<W>((negative << (bits - 1) << 1) - negative);
+      return static_cast<W>((y >> 1 & low(bits - 1)) ^ ((negative << (bits - 1) << 1) - negative));
     }
     const uint32_t rest = bits - exponent;
-    const W field = minuend(top, rest) - (y & ~low(rest));
+    const auto field = static_cast<W>(minuend(top, rest) - (y & ~low(rest)));
     return select_bits<W>(low(rest - 1), y,
                           select_bits<W>(low(bits - 1), static_cast<W>(field >> 1), static_cast<W>(y << exponent)));
   }
@@ -179,41 +193,55 @@ template <class W, uint32_t Width> struct lanes_of {
  private:
   // Returns what a field is subtracted from. The ones below `top` stop what a lane borrows from the next.
   TUCK_HD static constexpr W minuend(uint32_t top, uint32_t rest) noexcept {
-    return all(static_cast<W>(W{top} << rest)) | low(rest);
+    return static_cast<W>(all(static_cast<W>(static_cast<W>(top) << rest)) | low(rest));
   }
 };
 
+// What the bits of side streams are XORed with: the bit before, 1 or 0.
+enum mark_rule : uint32_t { differences, inverted, as_they_are };
+
 // What a decoder knows about a chunk: its sizes and its first two words.
 //
-//    31       21 20    17   16      15      14     13     12       9  8       6 5       0
-//   +-----------+--------+-------+-------+-------+--------+----------+---------+---------+
-//   |    top    |  more  | edges | flags | plain | zigzag | exponent | dropped |  shift  |   head[0]
-//   +-----------+--------+-------+-------+-------+--------+----------+---------+---------+
-//                           coded?  coded?
-//    31                      17 16                                                  0
-//   +--------------------------+-----------------------------------------------------+
-//   |        least / 2         |                   bytes of edges                    |     head[1]
-//   +--------------------------+-----------------------------------------------------+
+//    31     29 28    25 24    18 17    14    13      12    11      9 8       6 5       0
+//   +---------+--------+--------+--------+-------+-------+---------+---------+---------+
+//   |  table  | escape |  bin   |  more  | marks | flags | mapping | dropped |  shift  |   head[0]
+//   +---------+--------+--------+--------+-------+-------+---------+---------+---------+
+//    words - 1  length  of top           coded?  coded?
+//    31                20 19        17 16  15 14                                      0
+//   +--------------------+------------+------+-----------------------------------------+
+//   |     least / 4      | log2 S - 3 | rule |             bytes of marks              |   head[1]
+//   +--------------------+------------+------+-----------------------------------------+
+//
+// mapping: 0 integers, 1 integers with zigzag, 2 plain values, 4 to 7 floats of 4, 5, 8 and 11 bits of exponent
 struct shape {
   uint32_t width;  // bytes of a value
   uint32_t values;
   uint32_t sides;  // bytes, a multiple of 4
   uint32_t head[2] = {};
 
-  static constexpr uint32_t head_words = 2;
+  static constexpr uint32_t head_words = 2, plain_mapping = 2;
   TUCK_HD constexpr uint32_t shift() const noexcept { return head[0] & 63; }
   TUCK_HD constexpr uint32_t dropped() const noexcept { return head[0] >> 6 & 7; }
-  TUCK_HD constexpr uint32_t exponent() const noexcept { return head[0] >> 9 & 15; }
-  TUCK_HD constexpr bool zigzag() const noexcept { return (head[0] >> 13 & 1) != 0; }
-  TUCK_HD constexpr bool plain() const noexcept { return (head[0] >> 14 & 1) != 0; }
-  TUCK_HD constexpr bool codes_flags() const noexcept { return (head[0] >> 15 & 1) != 0; }
-  TUCK_HD constexpr bool codes_edges() const noexcept { return (head[0] >> 16 & 1) != 0; }
-  TUCK_HD constexpr uint32_t more() const noexcept { return head[0] >> 17 & 15; }
-  TUCK_HD constexpr uint32_t top() const noexcept { return head[0] >> 21; }
-  TUCK_HD constexpr uint32_t edges() const noexcept { return head[1] & low_mask(17); }
-  TUCK_HD constexpr uint32_t least() const noexcept { return head[1] >> 17 << 1; }
+  TUCK_HD constexpr uint32_t mapping_code() const noexcept { return head[0] >> 9 & 7; }
+  TUCK_HD constexpr bool codes_flags() const noexcept { return (head[0] >> 12 & 1) != 0; }
+  TUCK_HD constexpr bool codes_marks() const noexcept { return (head[0] >> 13 & 1) != 0; }
+  TUCK_HD constexpr uint32_t more() const noexcept { return head[0] >> 14 & 15; }
+  TUCK_HD constexpr uint32_t bin() const noexcept { return head[0] >> 18 & 127; }
+  TUCK_HD constexpr uint32_t escape_length() const noexcept { return head[0] >> 25 & 15; }
+  TUCK_HD constexpr uint32_t table_words() const noexcept { return (head[0] >> 29) + 1; }
+  TUCK_HD constexpr uint32_t marks() const noexcept { return head[1] & low_mask(15); }
+  TUCK_HD constexpr uint32_t rule() const noexcept { return head[1] >> 15 & 3; }
+  TUCK_HD constexpr uint32_t streams() const noexcept { return min_streams << (head[1] >> 17 & 7); }
+  TUCK_HD constexpr uint32_t least() const noexcept { return head[1] >> 20 << 2; }
 
+  TUCK_HD constexpr uint32_t exponent() const noexcept {
+    return mapping_code() < 4 ? 0 : 0xb854u >> 4 * (mapping_code() - 4) & 15;
+  }
+  TUCK_HD constexpr bool zigzag() const noexcept { return mapping_code() == 1; }
+  TUCK_HD constexpr bool plain() const noexcept { return mapping_code() == plain_mapping; }
+  TUCK_HD constexpr uint32_t top() const noexcept { return exponent() == 0 ? 0 : top_of_bin(bin(), exponent()); }
   TUCK_HD constexpr bool codes_values() const noexcept { return !plain() && values != 0; }
+  TUCK_HD constexpr bool has_streams() const noexcept { return codes_values() || codes_flags() || codes_marks(); }
   TUCK_HD constexpr uint32_t flag_bytes() const noexcept { return (sides + 7) / 8; }
   TUCK_HD constexpr uint32_t escape_bits() const noexcept { return 8 * width - shift(); }
   // Returns the bits of a value that are not among the rests.
@@ -221,6 +249,20 @@ struct shape {
   // Returns whether a value can have symbol s.
   TUCK_HD constexpr bool can_have(uint32_t s) const noexcept {
     return s == escape || escape_bits() >= symbol_bits || s >> escape_bits() == 0;
+  }
+
+  // Returns the fields of head[0] that an encoder knows before it has numbers.
+  TUCK_HD static constexpr uint32_t values_head(mapping how, uint32_t bin, uint32_t shift) noexcept {
+    const uint32_t code = how.exponent == 0 ? how.zigzag : how.exponent == 4 ? 4 : how.exponent / 3 + 4;
+    return shift | code << 9 | bin << 18;
+  }
+  // Sets what depends on the streams' bits. Returns false if the head has no room for it.
+  TUCK_HD constexpr bool set_streams(uint32_t streams, uint32_t least, uint32_t most) noexcept {
+    constexpr uint32_t limit = low_mask(12);
+    const uint32_t stored = least / 4 < limit ? least / 4 : limit, more = bit_width(most - 4 * stored);
+    head[0] |= (more & 15) << 14;
+    head[1] |= (bit_width(streams / min_streams) - 1) << 17 | stored << 20;
+    return more <= 15;
   }
 
   // Returns the words of a plane of k bits.
@@ -231,44 +273,49 @@ struct shape {
     return (k / 8 - dropped()) * plane_words(8) + ((k & 4) != 0 ? plane_words(4) : 0) +
            ((k & 2) != 0 ? plane_words(2) : 0) + ((k & 1) != 0 ? plane_words(1) : 0);
   }
-  TUCK_HD constexpr uint32_t streams() const noexcept {
-    return streams_of((codes_values() ? values : 0) + (codes_flags() ? 2 * flag_bytes() : 0) +
-                      (codes_edges() ? 2 * edges() : 0));
-  }
 
   // Where the parts begin, in words, and the number of streams.
   struct places {
-    uint32_t flags, edges, tables, directory, bits, streams;
+    uint32_t flags, marks, tables, directory, bits, streams;
   };
   TUCK_HD constexpr places find() const noexcept {
     places p{};
     p.flags = head_words + rest_words();
-    p.edges = p.flags + (codes_flags() ? 0 : (flag_bytes() + 3) / 4);
-    p.tables = p.edges + (codes_edges() ? 0 : (edges() + 3) / 4);
-    p.directory = p.tables + (codes_values() ? symbols / 8 : 0) + (codes_flags() ? 2 : 0) + (codes_edges() ? 2 : 0);
-    p.streams = streams();
-    p.bits = p.directory + (p.streams * more() + 31) / 32;
+    p.marks = p.flags + (codes_flags() ? 0 : (flag_bytes() + 3) / 4);
+    p.tables = p.marks + (codes_marks() ? 0 : (marks() + 3) / 4);
+    p.directory = p.tables + (codes_values() ? table_words() : 0) + (codes_flags() ? 2 : 0) + (codes_marks() ? 2 : 0);
+    place_streams(p);
     return p;
+  }
+  // Sets what depends on the streams.
+  TUCK_HD constexpr void place_streams(places& p) const noexcept {
+    p.streams = has_streams() ? streams() : 0;
+    p.bits = p.directory + (p.streams * more() + 31) / 32;
   }
 
   // Returns whether an encoder can have written the head.
   TUCK_HD constexpr bool fits() const noexcept {
     const uint32_t e = exponent(), bits = 8 * width;
-    if (edges() > sides || (e == 0 ? top() != 0 : e + 2 > bits || zigzag() || top() >> e != 0) ||
-        (plain() && (shift() != 0 || e != 0 || zigzag() || dropped() != 0)) || shift() >= bits ||
-        (e != 0 && (shift() != float_shift(width, e) || shift() + e > bits)) || shift() % shift_step(width) != 0 ||
-        dropped() > shift() / 8)
+    if (mapping_code() == 3 || marks() > sides || rule() > as_they_are || streams() > max_streams || shift() >= bits ||
+        shift() % shift_step(width) != 0 || dropped() > shift() / 8 || (plain() && shift() != 0) ||
+        (e == 0 ? bin() != 0
+                : e + 2 > bits || top() >> e != 0 || shift() != float_shift(width, e) || shift() + e > bits))
       return false;
-    return streams() != 0 || (least() == 0 && more() == 0);
+    if (!codes_values() && head[0] >> 25 != 0) return false;
+    return has_streams() || (least() == 0 && more() == 0 && streams() == min_streams);
   }
 };
 
-// Returns whether coding values pays, if the symbols take `bits` bits with their escapes. The lengths of the code take
-// 256 bits, and the directory some 1/8 bit a value. `saved` are the bits of each value that are not among the rests.
-TUCK_HD constexpr bool pays(uint32_t values, uint32_t bits, uint32_t saved) noexcept {
-  return bits + 256 + values / 8 < values * saved;
+// Returns whether coding values pays, if the symbols take `bits` bits with their escapes and the table `words` words.
+// The directory takes some 1/8 bit a value. `saved` are the bits of each value that are not among the rests.
+TUCK_HD constexpr bool pays(uint32_t values, uint32_t bits, uint32_t words, uint32_t saved) noexcept {
+  return bits + 32 * words + values / 8 < values * saved;
 }
-// Returns whether flags or edges of `bytes` bytes are coded, if that takes `bits` bits.
+// Returns the rule for side streams of so many ones and zeros. `changes`: the marks that are differences.
+TUCK_HD constexpr uint32_t best_rule(uint32_t set, uint32_t unset, uint32_t changes) noexcept {
+  return changes <= set && changes <= unset ? differences : set > unset ? inverted : as_they_are;
+}
+// Returns whether flags or marks of `bytes` bytes are coded, if that takes `bits` bits.
 TUCK_HD constexpr bool nibbles_pay(uint32_t bytes, uint32_t bits) noexcept { return bits + 32 * 2 < 8 * bytes; }
 
 // Returns the most bytes of an encoded chunk that is not given up.

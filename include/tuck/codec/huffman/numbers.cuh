@@ -34,7 +34,7 @@ template <uint32_t Width> struct alignas(Width < 4 ? 4 * Width : 16) number_quad
 
   // Returns value k, with other values above it.
   __device__ word value(uint32_t k) const {
-    return at(k * Width / sizeof(word)) >> (8 * Width * k % (8 * sizeof(word)));
+    return at(static_cast<uint32_t>(k * Width / sizeof(word))) >> (8 * Width * k % (8 * sizeof(word)));
   }
 
   __device__ void to_numbers(uint32_t exponent, bool zigzag, uint32_t top, word& any) {

@@ -114,9 +114,8 @@ template <int K> struct warp_lengths {
 };
 
 // Makes a code by the rules of round_lengths (code.hpp) on one warp. The counts of `Symbols` <= 64 symbols in shared
-// memory are replaced by entries, or 0 for symbols without a code. Writes the lengths, four bits each. Returns the bits
-// of all counted symbols.
-template <uint32_t Symbols, uint32_t Most> __device__ uint32_t round_code(uint32_t* counts, uint32_t* lengths) {
+// memory are replaced by entries, or 0 for symbols without a code. Returns the bits of all counted symbols.
+template <uint32_t Symbols, uint32_t Most> __device__ uint32_t round_code(uint32_t* counts) {
   constexpr int each = Symbols > device::warp_size ? 2 : 1;
   const uint32_t lane = device::lane_id(), first_symbol = each * lane;
   warp_lengths<each> all;
@@ -138,18 +137,10 @@ template <uint32_t Symbols, uint32_t Most> __device__ uint32_t round_code(uint32
   all.assign(first);
   const uint32_t bits = all.bits();
   device::sync_warp();
-  uint32_t word = 0;
 #pragma unroll
-  for (int k = 0; k < each; ++k) {
+  for (int k = 0; k < each; ++k)
     if (first_symbol < Symbols)
       counts[first_symbol + static_cast<uint32_t>(k)] = all.length[k] != 0 ? code_entry(first[k], all.length[k]) : 0;
-    word |= all.length[k] << 4 * k;
-  }
-  constexpr uint32_t lanes = 8 / each;  // whose lengths make a word
-  word <<= 4 * each * (lane % lanes);
-#pragma unroll
-  for (uint32_t d = 1; d < lanes; d *= 2) word |= device::shfl_xor(word, static_cast<int>(d));
-  if (lane % lanes == 0 && first_symbol < Symbols) lengths[lane / lanes] = word;
   return bits;
 }
 
