@@ -15,15 +15,16 @@ namespace tuck::inline TUCK_ABI {
 inline constexpr int block_threads = 128;  ///< threads per block of the library's kernels
 
 namespace detail {
-// A block has 48 KiB on every architecture. The kernels of the frame need some of them.
-inline constexpr uint32_t most_shared_bytes = 46 * 1024, shared_of_kernel = 2 * 1024;
+// A block has 48 KiB on every architecture. Of these the kernels of the frame need some besides the codec. The system
+// takes 1 KiB of the multiprocessor's memory for each block.
+inline constexpr uint32_t most_shared_bytes = 46 * 1024, shared_of_kernel = 384, shared_of_system = 1024;
 
 // Return how many blocks a multiprocessor has registers, or shared memory, for.
 constexpr int blocks_with(int registers) noexcept {
   return static_cast<int>(architecture::registers) / (block_threads * registers);
 }
 constexpr int blocks_with_memory(uint64_t bytes) noexcept {  // at least 1
-  return std::max(1, static_cast<int>(architecture::shared_bytes / (bytes + shared_of_kernel)));
+  return std::max(1, static_cast<int>(architecture::shared_bytes / (bytes + shared_of_kernel + shared_of_system)));
 }
 
 // What a block codec or block decoder B declares.

@@ -60,6 +60,9 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
     bool last;
   };
 
+  static_assert(is_delta ||
+                sizeof(TempStorage) - sizeof(C) <= sizeof(TempStorage::chunk.block) + detail::shared_of_kernel);
+
   __device__ frame_decoder(TempStorage& temp, const Job& job) : temp_(temp), job_(job) {}
 
   // Does this block's part of a call.

@@ -53,6 +53,8 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     bool last;
   };
 
+  static_assert(is_delta || sizeof(TempStorage) - sizeof(C) <= sizeof(TempStorage::block) + detail::shared_of_kernel);
+
   __device__ frame_encoder(TempStorage& temp, const Job& job) : temp_(temp), job_(job) {}
 
   // Does this block's part of a call. The last block resets the scratch for the next call.

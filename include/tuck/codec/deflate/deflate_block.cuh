@@ -51,6 +51,7 @@ template <element T, int Threads> class deflate_encoder {
         uint32_t first_bits[pairs], pair_bits[pairs];  // of pairs of segments: bits of the first, and of both
       } coded;
     };
+    uint32_t longer[3][3];                    // of make_code: by how much k is larger, for each round and warp
     uint32_t begin_cell[max_sub_blocks + 1];  // of sub-blocks
     uint32_t begin_at[max_sub_blocks + 1];    // first the number of tokens before them, then of bits
     typename scan::TempStorage scan_storage;
@@ -67,7 +68,7 @@ template <element T, int Threads> class deflate_encoder {
     device::sync_block();
     list_tokens();
     device::sync_block();
-    if (device::warp_id() == 0) make_code();
+    make_code();
     device::sync_block();
     for (uint32_t kind = threadIdx.x; kind < kinds; kind += Threads) {
       const uint32_t token = kind < 256 ? kind : kind + min_match;
@@ -216,7 +217,7 @@ template <element T, int Threads> class deflate_encoder {
 
   // -- the code --------------------------------------------------------------------------------------------------
 
-  // Called by one warp.
+  // Makes the code of round_lengths. Three warps try a value of x each. Has barriers.
   __device__ void make_code() {
     constexpr int of_lane = counted_symbols / device::warp_size;
     uint32_t* const mine = temp_.counts + of_lane * device::lane_id();
@@ -224,7 +225,20 @@ template <element T, int Threads> class deflate_encoder {
     uint32_t first[of_lane];
 #pragma unroll
     for (int k = 0; k < of_lane; ++k) all.count[k] = mine[k];
-    all.template round<max_length>();
+    const uint32_t total = all.total();
+    uint32_t low = 0, round = 0;
+#pragma unroll 1
+    for (uint32_t step = 16; step != 0; step /= 4, ++round) {
+      for (uint32_t w = device::warp_id(); w < 3; w += warps) {
+        const bool fits = all.template round<max_length>(huffman_format::round_begin(total, low + (w + 1) * step - 1));
+        if (device::lane_id() == 0) temp_.longer[round][w] = fits ? 0 : step;
+      }
+      device::sync_block();
+      for (uint32_t w = 0; w < 3; ++w) low += temp_.longer[round][w];
+    }
+    if (device::warp_id() != tokens_ % warps) return;  // not the same warp in all blocks of a multiprocessor
+    all.template round<max_length>(huffman_format::round_begin(total, low));
+    all.shorten();
     all.assign(first);
 #pragma unroll
     for (int k = 0; k < of_lane; ++k)

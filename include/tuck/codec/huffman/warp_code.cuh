@@ -24,16 +24,32 @@ template <int K> struct warp_lengths {
 
   // Sets the lengths by the rules of round_lengths (code.hpp), with at most Most bits. More than one symbol occurs.
   template <uint32_t Most> __device__ void round() {
-    uint32_t total = 0, low = 0;
-#pragma unroll
-    for (int k = 0; k < K; ++k) total += count[k];
-    total = device::warp_sum(total);
+    const uint32_t all = total();
+    uint32_t low = 0;
 #pragma unroll 1
-    for (uint32_t step = 32; step != 0; step /= 2) {
-      round_to<Most>(round_begin(total, low + step - 1));
-      if (used() > slots) low += step;
+    for (uint32_t step = 32; step != 0; step /= 2)
+      if (!round<Most>(round_begin(all, low + step - 1))) low += step;
+    round<Most>(round_begin(all, low));
+    shorten();
+  }
+  // Returns the sum of the counts.
+  __device__ uint32_t total() const {
+    uint32_t sum = 0;
+#pragma unroll
+    for (int k = 0; k < K; ++k) sum += count[k];
+    return device::warp_sum(sum);
+  }
+  // The rule `round` for a given x. Returns whether Kraft's sum is at most 1.
+  template <uint32_t Most> __device__ bool round(uint32_t x) {
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      const uint32_t l = count[k] != 0 ? rounded_length(count[k], x) : 0;
+      length[k] = l < Most ? l : Most;
     }
-    round_to<Most>(round_begin(total, low));
+    return used() <= slots;
+  }
+  // The rule `shorter`.
+  __device__ void shorten() {
     for (uint32_t taken = used(); taken < slots;) {
       uint32_t key[K], best = 0, mine = 0, last = 0;
 #pragma unroll
@@ -101,15 +117,6 @@ template <int K> struct warp_lengths {
       }
     }
     return next;
-  }
-
- private:
-  template <uint32_t Most> __device__ void round_to(uint32_t least) {
-#pragma unroll
-    for (int k = 0; k < K; ++k) {
-      const uint32_t l = count[k] != 0 ? rounded_length(count[k], least) : 0;
-      length[k] = l < Most ? l : Most;
-    }
   }
 };
 
