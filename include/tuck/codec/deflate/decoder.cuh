@@ -122,6 +122,7 @@ template <element T, int Threads> class deflate_decoder {
     }
     sound &= all.assign(first) == slots && temp_.header.lengths[end_of_block] != 0;
     if (!device::all(sound)) return false;
+    device::sync_warp();  // the table is where the lengths were
     for (uint32_t i = lane; i < slots / 4; i += lanes) reinterpret_cast<device::vec128*>(temp_.table)[i] = {};
     device::sync_warp();
 #pragma unroll
