@@ -30,6 +30,15 @@ template <element T, int Threads> class deflate_encoder {
   struct alignas(8) cell_tokens {
     uint32_t begins, literals;
   };
+  struct found_tokens {
+    cell_tokens cells[max_cells];
+    uint16_t before[max_cells];  // number of tokens before each cell
+  };
+  struct coded_tokens {
+    uint32_t entries[kinds];                       // the encoder_entry of each kind of token
+    uint32_t piece_bit[Threads + 1];               // where the tokens of each thread begin in the stream
+    uint32_t first_bits[pairs], pair_bits[pairs];  // of pairs of segments: bits of the first, and of both
+  };
 
  public:
   using tile = block_tile<T, Threads>;
@@ -41,15 +50,8 @@ template <element T, int Threads> class deflate_encoder {
     alignas(16) uint32_t flags[tile_bytes / 4 / 4];  // a byte for four tokens: bits 0 to 3 matches, 4 to 7 far ones
     uint32_t counts[counted_symbols];                // of symbols, then their codes
     union {
-      struct {
-        cell_tokens cells[max_cells];
-        uint16_t before[max_cells];  // number of tokens before each cell
-      } found;
-      struct {
-        uint32_t entries[kinds];                       // the encoder_entry of each kind of token
-        uint32_t piece_bit[Threads + 1];               // where the tokens of each thread begin in the stream
-        uint32_t first_bits[pairs], pair_bits[pairs];  // of pairs of segments: bits of the first, and of both
-      } coded;
+      found_tokens found;
+      coded_tokens coded;
     };
     uint32_t longer[3][3];                    // of make_code: by how much k is larger, for each round and warp
     uint32_t begin_cell[max_sub_blocks + 1];  // of sub-blocks
