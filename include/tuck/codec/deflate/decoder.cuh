@@ -80,17 +80,15 @@ template <element T, int Threads> class deflate_decoder {
   // Passes the row to a sink, 16 bytes at a time.
   template <class Sink> __device__ void give(Sink& sink) const {
     constexpr uint32_t units = 2 * lanes;  // whose cells have a bit each in a word of begins
-    uint32_t word = threadIdx.x / units, before = 0;
-    for (uint32_t k = 0; k < word; ++k) before += popcount(temp_.begins[k]);
+    uint32_t word = 0, before = 0;         // begins before this word
     for (uint32_t i = threadIdx.x; 16 * i < bytes_; i += Threads) {
+      for (; word != i / units; ++word) before += popcount(temp_.begins[word]);
       const uint32_t skews = before + popcount(temp_.begins[word] & low_mask(i / 2 % lanes + 1));
       const auto* const from = reinterpret_cast<const uint64_t*>(temp_.row) + 2 * i + skews;
       device::vec128 x;
       device::split_words(from[0], x.w[0], x.w[1]);
       device::split_words(from[1], x.w[2], x.w[3]);
       sink(16 / width * i, x);
-#pragma unroll
-      for (uint32_t k = 0; k < Threads / units; ++k) before += popcount(temp_.begins[word++]);
     }
   }
 

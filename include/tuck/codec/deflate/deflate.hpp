@@ -230,12 +230,13 @@ template <uint32_t Width> class host_decoder {
     const auto end = chunk_end::of(load_unaligned<uint32_t>(encoded.data() + encoded.size() - 4));
     if (!end.fits(static_cast<uint32_t>(encoded.size()), size)) return status::bad_payload;
     stream_ = encoded.data();
+    last_window_ = static_cast<uint32_t>(encoded.size()) - 8;
     stream_bits_ = 8 * end.stream;
     uint32_t at = 0;
     if (!read_header(end, at)) return status::bad_payload;
     uint32_t first = 0;
     for (uint32_t i = 0; i < end.sub_blocks; ++i) {
-      const auto entry = static_cast<uint32_t>(window(end.entry(i)));
+      const auto entry = of_index(end.entry(i));
       const uint32_t begin = first * cell_bytes;
       first += end.cells(entry);
       if (begin >= size || (i + 1 == end.sub_blocks) != (first == cells_of(size))) return status::bad_payload;
@@ -248,12 +249,17 @@ template <uint32_t Width> class host_decoder {
     const uint32_t entry = lookup(window(at));
     if (!is_end(entry) || ceil_div(at + token_bits(entry), 8u) != end.stream) return status::bad_payload;
     const uint32_t padding = 8 * end.begin() - end.entry(end.sub_blocks);
-    return (window(end.entry(end.sub_blocks)) & low_mask(padding)) == 0 ? status::ok : status::bad_payload;
+    return (of_index(end.entry(end.sub_blocks)) & low_mask(padding)) == 0 ? status::ok : status::bad_payload;
   }
 
  private:
   // Up to the end of the stream, the index is long enough to be read with the next bits.
   uint64_t window(uint32_t at) const noexcept { return bit_window(stream_, at); }
+  // Returns 32 bits of the index, which end at most 32 bits behind it.
+  uint32_t of_index(uint32_t at) const noexcept {
+    const uint32_t byte = std::min(at / 8, last_window_);
+    return static_cast<uint32_t>(load_unaligned<uint64_t>(stream_ + byte) >> (at - 8 * byte));
+  }
 
   // Reads the header into the table, and sets `at` to the first bit after it.
   bool read_header(const chunk_end& end, uint32_t& at) noexcept {
@@ -265,7 +271,8 @@ template <uint32_t Width> class host_decoder {
       const uint32_t to = read_segment<Width>(
           i, at, [&](uint32_t bit) { return bit < stream_bits_ ? static_cast<uint32_t>(window(bit)) : 0; },
           precode_entry, [&](uint32_t k, uint32_t l) { length[i * segment_symbols + k] = static_cast<uint8_t>(l); });
-      if (to == 0 || (i < whole_segments && to - at != (window(end.segment(i)) & low_mask(segment_bits)))) return false;
+      if (to == 0 || (i < whole_segments && to - at != (of_index(end.segment(i)) & low_mask(segment_bits))))
+        return false;
       at = to;
     }
     for (uint32_t i = 0; i < distance_codes<Width>; ++i)
@@ -319,7 +326,7 @@ template <uint32_t Width> class host_decoder {
 
   uint32_t table_[huffman_format::slots];  // by the next bits, lowest first
   const std::byte* stream_ = nullptr;
-  uint32_t stream_bits_ = 0;
+  uint32_t stream_bits_ = 0, last_window_ = 0;  // the latter: where the last 8 bytes begin
 };
 
 }  // namespace deflate_format

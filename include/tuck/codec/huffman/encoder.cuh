@@ -136,7 +136,7 @@ template <element T, int Threads, uint32_t RowBytes> class huffman_encoder {
   __device__ void clear() {
     if (threadIdx.x < symbols) temp_.codes[threadIdx.x] = 0;
     for (uint32_t b = threadIdx.x; b < bins; b += Threads) temp_.chunk[b] = 0;
-    if (threadIdx.x < 2 * nibbles) temp_.nibble_codes[0][threadIdx.x] = 0;
+    if (threadIdx.x < 2 * nibbles) temp_.nibble_codes[threadIdx.x / nibbles][threadIdx.x % nibbles] = 0;
     if (threadIdx.x == 0) {
       temp_.any[0] = temp_.any[1] = temp_.head = temp_.bits = temp_.most = 0;
       temp_.sides.set = temp_.sides.changes = 0;
