@@ -8,25 +8,27 @@
 //   near   a byte is near if it equals the byte before it, and that byte is in the same sub-block
 //   far    a byte is far if it equals the byte w before it, and that byte is in the same sub-block; not if w = 1
 //
-// A run lies in one unit and one sub-block. It also ends between lines 2 i - 1 and 2 i if all bytes of one of the two
-// are near (far), so that no run has more than 256 bytes. Three or more near bytes in a row are a match of distance 1.
-// Among the other bytes, three or more far bytes in a row are a match of distance w. Every other byte is a literal.
+// A match lies in one unit and one sub-block. Three or more near bytes in a row become a match of distance 1. Of the
+// bytes that are in no such match, three or more far bytes in a row become one of distance w. Every other byte is a
+// literal. In both cases a row of bytes also ends between lines 2 i - 1 and 2 i if one of the two is full, so that no
+// match has more than 256 bytes. A line is full if it has 128 bytes and all of them are near (for distance w: far, and
+// in no match of distance 1).
 //
 // A cell weighs 1 plus four times the number of tokens that begin in it if the chunk is a single sub-block. If W is the
-// sum of all weights, the chunk has n = W / 448 sub-blocks, at most one per 256 bytes and at least one. A cell belongs
-// to sub-block v n / W, where v is the weight of the cells before it. Divisions round down. So a sub-block has less
+// sum of all weights, the chunk has b = W / 448 sub-blocks, at most one per 256 bytes and at least one. A cell belongs
+// to sub-block v b / W, where v is the weight of the cells before it. Divisions round down. So a sub-block has less
 // than 8192 bits. A chunk is incompressible if the encoded chunk is not smaller than its values.
 //
 // An encoded chunk, little-endian:
 //
 //   stream            one final dynamic block of RFC 1951, up to the byte in which it ends
 //   u7 segments[17]   the number of bits that code the lengths of symbols 16 i to 16 i + 15
-//   entries[n]        for each sub-block: c bits for its number of cells minus 1, then b bits for the number of bits of
+//   entries[b]        for each sub-block: c bits for its number of cells minus 1, then s bits for the number of bits of
 //                     its tokens, without the end of the block
 //   0[]               bits up to a multiple of 4 bytes
 //   u16 size          of the stream in bytes
-//   u4 c, u4 b        at most 11 and 13; the encoder takes the least that are enough
-//   u8 n - 1          n is the number of sub-blocks
+//   u4 c, u4 s        at most 11 and 13; the encoder takes the least that are enough
+//   u8 b - 1          b is the number of sub-blocks
 //
 // The header of the block is fixed up to the first code length:
 //
