@@ -158,17 +158,19 @@ template <element T, int Threads> class deflate_decoder {
   // Called by two warps: the second one has the sub-blocks from 32 on.
   __device__ bool decode_sub_blocks(const chunk_end& end, uint32_t second) {
     const uint32_t lane = device::lane_id();
-    uint32_t cells[2], bits[2], first = 0, at = temp_.first_bit, begin = 0, from = 0;
+    uint32_t first = 0, at = temp_.first_bit;                   // of the next sub-block
+    uint32_t begin = 0, from = 0, own_cells = 0, own_bits = 0;  // of this lane's
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k) {  // both warps read all entries
       const uint32_t i = lane + k * lanes, entry = i < end.sub_blocks ? window(end.entry(i)) : 0;
-      cells[k] = i < end.sub_blocks ? end.cells(entry) : 0;
-      bits[k] = i < end.sub_blocks ? end.bits(entry) : 0;
-      const uint32_t up_to_cell = first + device::warp_inclusive_sum(cells[k]);
-      const uint32_t up_to_bit = at + device::warp_inclusive_sum(bits[k]);
+      const uint32_t cells = i < end.sub_blocks ? end.cells(entry) : 0, bits = i < end.sub_blocks ? end.bits(entry) : 0;
+      const uint32_t up_to_cell = first + device::warp_inclusive_sum(cells);
+      const uint32_t up_to_bit = at + device::warp_inclusive_sum(bits);
       if (k == 0 || second != 0) {
-        begin = up_to_cell - cells[k];
-        from = up_to_bit - bits[k];
+        begin = up_to_cell - cells;
+        from = up_to_bit - bits;
+        own_cells = cells;
+        own_bits = bits;
       }
       first = device::shfl(up_to_cell, lanes - 1);
       at = device::shfl(up_to_bit, lanes - 1);
@@ -180,9 +182,9 @@ template <element T, int Threads> class deflate_decoder {
     const uint32_t entry = temp_.table[window(at) % slots];
     bool sound = is_end(entry) && (at + token_bits(entry) + 7) / 8 == end.stream;
     if (lane + second * lanes < end.sub_blocks) {
-      const uint32_t row_end = (begin + cells[second]) * cell_bytes, shift = skew * (lane + second * lanes + 1);
+      const uint32_t row_end = (begin + own_cells) * cell_bytes, shift = skew * (lane + second * lanes + 1);
       device::atomic_or(&temp_.begins[begin / lanes], 1u << begin % lanes);
-      sound &= decode_sub_block(from, from + bits[second], shift + begin * cell_bytes,
+      sound &= decode_sub_block(from, from + own_bits, shift + begin * cell_bytes,
                                 shift + (row_end < bytes_ ? row_end : bytes_));
     }
     return device::all(sound);
