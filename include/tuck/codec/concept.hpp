@@ -57,9 +57,7 @@
 #include <tuck/core/floating.hpp>
 #include <tuck/core/span.hpp>
 #include <tuck/core/status.hpp>
-
-#include <concepts>
-#include <type_traits>
+#include <tuck/core/standard.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
@@ -81,7 +79,7 @@ enum class codec_id : uint16_t {
 };
 
 /// Returns the name of a codec, as the program `tuck` takes it; "custom" or "unknown" for other ids.
-constexpr const char* name(codec_id id) noexcept {
+TUCK_HD constexpr const char* name(codec_id id) noexcept {
   constexpr const char* names[] = {"none",  "zvc",     "rle",      "rle-zero", "quantize", "deflate",  "unknown",
                                    "delta", "bitpack", "quantize", "huffman",  "gaps",     "exponents"};
   if (id <= codec_id::exponents) return names[static_cast<uint16_t>(id)];
@@ -98,7 +96,7 @@ struct stage {
   uint32_t small = 0;            ///< second parameter
   uint64_t large = 0;            ///< third parameter
 
-  friend constexpr bool operator==(const stage&, const stage&) = default;
+  TUCK_HD friend constexpr bool operator==(const stage&, const stage&) = default;
 };
 static_assert(sizeof(stage) == 16);
 
@@ -108,7 +106,7 @@ inline constexpr int max_stages = 4;  ///< maximum number of stages of a codec
 struct stage_list {
   stage at[max_stages] = {};  ///< the stages
 
-  friend constexpr bool operator==(const stage_list&, const stage_list&) = default;
+  TUCK_HD friend constexpr bool operator==(const stage_list&, const stage_list&) = default;
 };
 
 /// What an adaptive codec may learn about the tensor before it encodes.
@@ -150,6 +148,7 @@ concept codec =
       { c.stages() } noexcept -> std::same_as<stage_list>;
       { C::from_stages(stages, parsed) } noexcept -> std::same_as<status>;
 
+#if defined(TUCK_HOST)
       // Returns the maximum number of bytes that encode_chunk writes for `count` values: monotonic in `count`, at most
       // four times max_chunk_raw_bytes.
       { c.max_chunk_bytes(count) } noexcept -> std::same_as<uint32_t>;
@@ -163,6 +162,7 @@ concept codec =
       // are, the function returns a status and accesses no memory outside the spans. After an error `restored` is
       // unspecified.
       { c.decode_chunk(encoded, restored) } noexcept -> std::same_as<status>;
+#endif
     };
 
 /// A codec whose parameters can be invalid, or depend on the whole tensor or on device memory. `prepare` makes a
@@ -195,9 +195,11 @@ concept splitter =
       // stream has more than 32767 bytes. The sum of max_growth over the splitters of a chain is at most 4 KiB.
       { C::max_growth } -> std::convertible_to<uint32_t>;
 
+#if defined(TUCK_HOST)
       // Returns the bytes of the side stream of a chunk of `count` values that encode_chunk wrote or decode_chunk
       // accepted.
       { C::side_bytes(encoded, count) } noexcept -> std::same_as<uint32_t>;
+#endif
 
       // side_fits(side bytes, number of residual values, count): returns whether a chunk of `count` values can have
       // these. Called with numbers from a chunk that may be damaged, before it is decoded. Kernels call it: declare it
@@ -228,7 +230,7 @@ concept transform =
 template <codec C> using value_t = typename C::value_type;
 
 namespace detail {
-template <class C> constexpr bool lossy_of() {
+template <class C> TUCK_HD constexpr bool lossy_of() {
   if constexpr (requires { C::lossy; }) {
     static_assert(std::is_same_v<decltype(C::lossy), const bool>, "tuck: lossy is a static constexpr bool");
     return C::lossy;

@@ -9,8 +9,7 @@
 #pragma once
 
 #include <tuck/core/version.hpp>
-
-#include <cstdint>
+#include <tuck/core/standard.hpp>
 
 namespace tuck::inline TUCK_ABI::architecture {
 

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <tuck/frame/chunk_decoder.cuh>
-
-#include <cassert>
-#include <concepts>
+#include <tuck/core/standard.hpp>
 
 namespace tuck::inline TUCK_ABI {
 
