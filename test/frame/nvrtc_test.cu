@@ -1,5 +1,5 @@
-// The program of docs/guide.md that NVRTC compiles: it compiles for other codecs too, and its kernels write and read the
-// same bytes as the host.
+// The program of docs/guide.md that NVRTC compiles: it compiles for other codecs too, and its kernels write and read
+// the bytes of the host.
 #include <tuck/host.hpp>
 
 #include <cuda_runtime.h>
@@ -86,8 +86,9 @@ template <class T> class buffer {
 void launch(cudaLibrary_t library, const char* name, std::vector<void*> arguments) {
   cudaKernel_t kernel;
   ASSERT_EQ(cudaLibraryGetKernel(&kernel, library, name), cudaSuccess) << name;
-  ASSERT_EQ(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(chunks), dim3(128), arguments.data(), 0, nullptr),
-            cudaSuccess);
+  ASSERT_EQ(
+      cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(chunks), dim3(128), arguments.data(), 0, nullptr),
+      cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
 }
 

@@ -47,7 +47,8 @@
 //   slot of a batch (Work)                   TempStorage, item_job, job, open, run, end
 //   block of a kernel (Worker)               TempStorage
 //   output of decoders (Output)              summed, sums, of_base, add_base
-//   always chain (Chain)                     growth, record_bytes, size, splits, stage, stage_type, width
+//   always chain (Chain)                     growth, record_bytes, size, splits, splitter_bits, stage,
+//       stage_type, width
 //   always block_tile (Tile)                 capacity, clip, count, first_value, lane_values, row, row_values,
 //       row_words, rows, set_row
 #pragma once
@@ -56,8 +57,8 @@
 #include <tuck/core/dtype.hpp>
 #include <tuck/core/floating.hpp>
 #include <tuck/core/span.hpp>
-#include <tuck/core/status.hpp>
 #include <tuck/core/standard.hpp>
+#include <tuck/core/status.hpp>
 
 namespace tuck::inline TUCK_ABI {
 

@@ -1,8 +1,8 @@
 // Encode and decode inside your own kernel: one chunk per thread block.
 #pragma once
 
-#include <tuck/frame/chunk_decoder.cuh>
 #include <tuck/core/standard.hpp>
+#include <tuck/frame/chunk_decoder.cuh>
 
 namespace tuck::inline TUCK_ABI {
 

@@ -139,7 +139,9 @@ class frame_view {
   /// Returns the digest of the tensor that a delta restores. The frame must be a delta.
   TUCK_HD uint64_t result_digest() const noexcept { return load_unaligned<uint64_t>(frame_ + at_.result); }
   /// Returns the digest of the decoded bytes of chunk i. The frame must have checksums.
-  TUCK_HD uint64_t chunk_digest(uint64_t i) const noexcept { return load_unaligned<uint64_t>(frame_ + at_.checksums + 8 * i); }
+  TUCK_HD uint64_t chunk_digest(uint64_t i) const noexcept {
+    return load_unaligned<uint64_t>(frame_ + at_.checksums + 8 * i);
+  }
 
  private:
   TUCK_HD constexpr bool plausible(directory_entry entry, uint32_t values, uint32_t value_bytes) const noexcept {

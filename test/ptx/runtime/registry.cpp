@@ -136,7 +136,7 @@ char __cudaInitModule(void**) { return 1; }
 
 }  // extern "C"
 
-// --- Libraries: PTX that the program has as text, such as NVRTC's. Its end is a 0, as for CUDA. Options are ignored. ---
+// --- Libraries: PTX that the program has as text, such as NVRTC's, with a 0 behind it. Options are ignored.
 
 cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption*, void**, unsigned,
                                 cudaLibraryOption*, void**, unsigned) {

@@ -74,13 +74,17 @@ struct error_bound {
   const double* on_device = nullptr;
 
   /// Makes a bound of |x - x'|.
-  TUCK_HD static constexpr error_bound absolute(double value) noexcept { return {bound_mode::absolute, value, nullptr}; }
+  TUCK_HD static constexpr error_bound absolute(double value) noexcept {
+    return {bound_mode::absolute, value, nullptr};
+  }
   /// Makes a bound of |x - x'| relative to the range of the finite values.
   TUCK_HD static constexpr error_bound range_relative(double value) noexcept {
     return {bound_mode::range_relative, value, nullptr};
   }
   /// Makes a bound of |x - x'| relative to |x|.
-  TUCK_HD static constexpr error_bound pointwise(double value) noexcept { return {bound_mode::pointwise, value, nullptr}; }
+  TUCK_HD static constexpr error_bound pointwise(double value) noexcept {
+    return {bound_mode::pointwise, value, nullptr};
+  }
 };
 
 namespace detail {
