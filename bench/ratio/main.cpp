@@ -181,6 +181,7 @@ void measure_deltas(std::vector<named_tensor>& all) {
 void run(const std::string& directory) {
   std::printf("group\ttensor\tbase\ttype\tzeros\traw_bytes\tcoder\tlibrary\tbound\tencoded_bytes\n");
   std::vector<named_tensor> of_series;
+  bool any = false;
   for (const std::filesystem::path& path : tuck::tools::npy_files(directory)) {
     std::optional<named_tensor> t;
     try {
@@ -189,11 +190,13 @@ void run(const std::string& directory) {
       leave_out(e);
       continue;
     }
+    any = true;
     if (t->series.empty())
       measure_tensor(*t);
     else
       of_series.push_back(std::move(*t));
   }
+  if (!any) throw tuck::tools::file_error(directory, "there are no tensors to measure");
   measure_deltas(of_series);
 }
 

@@ -121,11 +121,10 @@ def steps_between(base, values):
 def inputs(folder, row):
     """What peers get: the values, or their XOR with the base and the steps between."""
     import numpy
-    values = numpy.load(folder / f"{row['tensor']}.npy")
-    if not row["base"]:
-        return [values]
-    base, values = (a.view(f"u{a.itemsize}") for a in (numpy.load(folder / f"{row['base']}.npy"), values))
-    return [base ^ values, steps_between(base, values)]
+    values, *base = (numpy.load(folder / f"{row[name]}.npy") for name in ("tensor", "base") if row[name])
+    if base or values.dtype.kind == "V":  # how NumPy stores types of other modules
+        values, *base = (a.view(f"u{a.itemsize}") for a in (values, *base))
+    return [base[0] ^ values, steps_between(base[0], values)] if base else [values]
 
 
 def smallest(frames, is_restored):
@@ -173,10 +172,7 @@ def measured(bench, folder):
         raise SystemExit(f"ratios.py: {bench}: {error.strerror}; cmake --build --preset auto --target bench_ratio")
     if done.returncode:
         raise SystemExit(done.returncode)
-    rows = list(csv.DictReader(done.stdout.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
-    if not rows:
-        raise SystemExit(f"ratios.py: {folder}: there are no tensors to measure")
-    return rows
+    return list(csv.DictReader(done.stdout.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 class Ratios:
@@ -230,16 +226,16 @@ def table(head, lines):
 
 def table_of_means(ratios, groups):
     """A line a lossless coder, a column a group."""
-    lines = []
+    lines, both = [], []
     for of_tuck in (True, False):
         for coder in ratios.coders:
-            means = [ratios.mean(keys, coder) for keys in groups.values()]
-            if (coder in ratios.tuck) == of_tuck and any(means):
-                lines.append([coder, *map(text, means)])
+            measured = any((key, coder, 0.0) in ratios.of for keys in groups.values() for key in keys)
+            if measured and (coder in ratios.tuck) == of_tuck:
+                lines.append([coder, *(text(ratios.mean(keys, coder)) for keys in groups.values())])
         best = [geometric_mean([ratios.best(key, of_tuck)[0] for key in keys]) for keys in groups.values()]
         lines.append(["**best of tuck**" if of_tuck else "best peer", *map(text, best)])
-        of_both = [quotient(a, b) for a, b in zip(of_both, best)] if not of_tuck else best
-    lines.append(["tuck / peer", *map(text, of_both)])
+        both.append(best)
+    lines.append(["tuck / peer", *map(text, map(quotient, *both))])
     return table(["", *(f"{name} ({len(keys)})" for name, keys in groups.items())], lines)
 
 
@@ -274,7 +270,7 @@ def page(title, rows, left_out):
     lossy = {name: lossy for name, keys in tensors.items()
              if (lossy := [key for key in keys if any((key, c, b) in ratios.of for c in ratios.coders for b in bounds)])}
     parts = [f"## {title}\n", f"Measured with {', '.join(dict.fromkeys(r['library'] for r in rows))}.\n"]
-    parts += [f"Left out: {what}.\n" for what in left_out]
+    parts += [f"Left out: {what}.\n" for what in dict.fromkeys(left_out)]
     for name, those, zeros in (("Lossless", tensors, "zeros"), ("Deltas", deltas, "unchanged")):
         if those:
             parts += [f"### {name}\n", table_of_means(ratios, those), table_of_tensors(ratios, those, zeros)]
