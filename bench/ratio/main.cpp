@@ -12,6 +12,10 @@
 #include <cstring>
 #include <exception>
 #include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -86,7 +90,7 @@ lossy_result code_lossy(coder& made, tuck::span<const float> values) {
   double error = 0;
   for (size_t i = 0; i < values.size(); ++i) {
     const double apart = std::abs(static_cast<double>(values[i]) - static_cast<double>(restored[i]));
-    if (!(apart <= error)) error = apart;
+    error = apart <= error ? error : std::isnan(apart) ? HUGE_VAL : apart;
   }
   return {encoded, error};
 }

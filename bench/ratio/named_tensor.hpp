@@ -4,6 +4,7 @@
 #include "support/npy.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 namespace tuck::bench {

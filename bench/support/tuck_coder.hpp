@@ -5,6 +5,7 @@
 
 #include "tuck/codecs.hpp"
 
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
