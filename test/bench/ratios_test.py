@@ -4,6 +4,7 @@
 import csv
 import os
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -185,6 +186,24 @@ class Tables(unittest.TestCase):
         page = ratios.page("t", [row("a", "huffman", 500)], ["zstd-1: why"])
         self.assertIn("| a | 0.0 % | 2.000 huffman | - - | - |", page)
         self.assertIn("Left out: zstd-1: why.", page)
+
+
+class Readme(unittest.TestCase):
+    def test_ratios_are_those_of_the_page(self):
+        page = (ROOT / "docs" / "ratios.md").read_text().partition(ratios.MARK)[2].partition("\n## ")[2].partition("\n## ")[0]
+        lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("|")]
+        groups = next(line for line in lines if line[0] == "")
+        of = {line[0]: dict(zip(groups, line)) for line in lines if len(line) == len(groups)}
+        bounds = next(line for line in lines if line[0].startswith("bound "))
+        lossy = dict(zip(bounds, next(line for line in lines if line[0] == "**activations f32, sparse (2)**")))
+        rows = re.findall(r"(?m)^\| `(\w+)` \| ([\d.]+) \| ([\d.]+|-) \|", (ROOT / "README.md").read_text())
+        self.assertEqual(len(rows), 10)
+        for codec, sparse, weights in rows:
+            name = codec.replace("_", "+").replace("delta+huffman", "delta+zvc+huffman")
+            there = of.get(name, {"activations f32, sparse (2)": lossy.get(name, "").split(" / ")[-2:][0]})
+            self.assertAlmostEqual(float(sparse), float(there["activations f32, sparse (2)"]), delta=.0056, msg=codec)
+            if weights != "-":
+                self.assertAlmostEqual(float(weights), float(there["weights bf16 (2)"]), delta=.0056, msg=codec)
 
 
 class Fake:
