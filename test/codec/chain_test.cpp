@@ -26,7 +26,9 @@ split_record record_of(const byte_vector& encoded, uint64_t from_the_end) {
 }
 
 // A splitter has at least one value, even of a damaged chunk.
-static_assert(!split_record::allows(0, 4, 0, 0) && split_record::allows(4, 0, 0, 2));
+static_assert(!split_record::allows(0, 4, 0, 0, 4) && split_record::allows(4, 0, 0, 2, 4));
+// 65536 values do not fit in a record.
+static_assert(split_record::allows(65536, 4, 65536, 2, 2) && !split_record::allows(65536, 4, 65536, 2, 1));
 
 TEST(chain, a_chunk_is_what_the_last_stage_makes_then_sides_then_records) {
   using codec = chain<zvc<uint32_t>, delta<uint32_t>, zvc<uint32_t>>;
