@@ -27,6 +27,7 @@
 #include <tuck/core/bits.hpp>
 #include <tuck/core/zigzag.hpp>
 
+#include <cstring>
 #include <type_traits>
 
 namespace tuck::inline TUCK_ABI {
@@ -48,7 +49,7 @@ template <class Word> struct delta_estimate {
     const uint32_t width = bit_width(integer{result});
     return width < classes ? width : classes - 1;
   }
-  // Returns log2(m) in 1/256, within 3/256. 1 <= m < 2^16
+  // Returns log2(m) in 1/256, within 1/64. 1 <= m < 2^16
   TUCK_HD static constexpr uint32_t log2_of(uint32_t m) noexcept {
     const uint32_t whole = bit_width(m) - 1, f = (m << (15 - whole)) & 0x7fff;
     return whole << 8 | (f + (f * (0x8000 - f) >> 15) * 11 / 32) >> 7;
@@ -109,22 +110,30 @@ template <element T> struct delta {
   }
 
   /// Writes the results of `values`. Both spans have the same size and do not alias.
-  TUCK_HD void apply(span<const T> values, span<bits_t<T>> results, uint32_t form = differences) const noexcept {
-    bits_t<T> before = 0;
-    for (uint64_t i = 0; i < values.size(); ++i) {
-      const bits_t<T> v = bits_at(values.data(), i);
-      results[i] = form == as_they_are ? v : zigzag(static_cast<bits_t<T>>(v - before));
-      if (form == differences) before = v;
+  void apply(span<const T> values, span<bits_t<T>> results, uint32_t form = differences) const noexcept {
+    if (values.empty()) return;
+    if (form == as_they_are) {
+      std::memcpy(results.data(), values.data(), values.size_bytes());
+    } else if (form == zigzags) {
+      for (uint64_t i = 0; i < values.size(); ++i) results[i] = zigzag(bits_at(values.data(), i));
+    } else {
+      results[0] = zigzag(tuck::bits_of(values[0]));
+      for (uint64_t i = 1; i < values.size(); ++i)
+        results[i] = zigzag(static_cast<bits_t<T>>(bits_at(values.data(), i) - bits_at(values.data(), i - 1)));
     }
   }
   /// Restores the values; undoes `apply`. Both spans have the same size and do not alias.
-  TUCK_HD void invert(span<const bits_t<T>> results, span<T> restored, uint32_t form = differences) const noexcept {
-    bits_t<T> before = 0;
+  void invert(span<const bits_t<T>> results, span<T> restored, uint32_t form = differences) const noexcept {
+    if (restored.empty()) return;
+    if (form == as_they_are) {
+      std::memcpy(restored.data(), results.data(), restored.size_bytes());
+      return;
+    }
+    bits_t<T> value = 0;
     for (uint64_t i = 0; i < restored.size(); ++i) {
-      const bits_t<T> v = form == as_they_are ? results[i] : static_cast<bits_t<T>>(before + unzigzag(results[i]));
-      if (form == differences) before = v;
+      value = static_cast<bits_t<T>>((form == differences ? value : bits_t<T>{0}) + unzigzag(results[i]));
       // Not by bit_cast: GCC 12 fails with an internal error when it vectorizes that loop over structs.
-      tuck::store_unaligned(reinterpret_cast<std::byte*>(&restored[i]), v);
+      tuck::store_unaligned(reinterpret_cast<std::byte*>(&restored[i]), value);
     }
   }
 };
