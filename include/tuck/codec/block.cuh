@@ -86,10 +86,11 @@ template <class C, int Threads> struct block_decoder : block_codec<C, Threads> {
 //                                                       of 16 and in at most tile_bytes, by their results
 //   void invert(const X&, std::byte* results, uint32_t count)  restores the values
 //
-// That of a transform with forms gets the form as a last argument, and has one function more:
+// That of a transform with forms has, instead:
 //
-//   uint32_t choose_form(const X&, const std::byte* values, uint32_t count)    returns the form of the scalar transform
-//                                                       to all threads
+//   uint32_t choose_and_apply(const X&, std::byte* values, uint32_t count)     applies the form that the scalar
+//                                                       transform chooses, and returns it to all threads
+//   void invert(const X&, std::byte* results, uint32_t count, uint32_t form)
 //
 // The whole block of exactly Threads threads calls each; Threads is a power of two. The caller puts a sync_block()
 // before and after each call. In between only this block transform accesses the values. It may read the bytes after the

@@ -22,7 +22,8 @@
 //   block codec (B, block_codec, block_decoder)              TempStorage, measure, write, read, approximate, chunk,
 //       keeps_tile, reads_global, registers
 //   block codec of a splitter (block_codec, block_decoder)   side_bytes, read_parts
-//   block transform (block_transform, transform_of)          TempStorage, apply, invert, choose_form
+//   block transform (block_transform, transform_of)          TempStorage, apply, invert,
+//       choose_and_apply
 //   memory resource (R)                      allocate, deallocate, allocate_async, deallocate_async
 //   decision of swap_stream (Decision)       how, mode, codec
 //   pointer or stream (P, S)                 get
@@ -230,7 +231,8 @@ concept transform =
 template <class X>
 concept formed_transform =
     transform<X> &&
-    requires(const X& x, uint32_t form, span<const typename X::value_type> values, span<typename X::result_type> results,
+    requires(const X& x, uint32_t form,
+             span<const typename X::value_type> values, span<typename X::result_type> results,
              span<const typename X::result_type> stored, span<typename X::value_type> restored) {
       // Number of forms, 2 to 4.
       { X::forms } -> std::convertible_to<uint32_t>;

@@ -13,8 +13,8 @@
 // All sizes except that of the first part follow from the records and the number of values of the chunk. The first part
 // has the remaining bytes. If it is as large as the values that reach the last stage, they are stored raw. A side
 // stream followed by its residual values is a chunk of the splitter, as the header of the splitter describes it (for
-// quantize this is quantize/quantize.hpp). A splitter that would not help is skipped: it has no side stream, and all its
-// values reach the next stage. A transform with forms (delta) chooses one for each chunk; the record says which.
+// quantize this is quantize/quantize.hpp). A splitter that would not help is skipped: it has no side stream, and all
+// its values reach the next stage. A transform with forms (delta) chooses one for each chunk; the record says which.
 //
 // If huffman is the last stage, it encodes the values and then the side streams, in the same order and including empty
 // ones (huffman/layout.hpp). Only the records follow. deflate cannot be a stage, because other programs must be able to

@@ -121,13 +121,10 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
 
   template <int I> __device__ void transform_row(const Chain& codec) {
     uint32_t form = 0;
-    if constexpr (formed_transform<stage<I>>) {
-      form = transform_of<I>().choose_form(codec.template stage<I>(), row_, flow_.values[I]);
-      device::sync_block();
-      transform_of<I>().apply(codec.template stage<I>(), row_, flow_.values[I], form);
-    } else {
+    if constexpr (formed_transform<stage<I>>)
+      form = transform_of<I>().choose_and_apply(codec.template stage<I>(), row_, flow_.values[I]);
+    else
       transform_of<I>().apply(codec.template stage<I>(), row_, flow_.values[I]);
-    }
     if (threadIdx.x == 0) flow_.step(I, split_record::none(form));
     device::sync_block();
   }

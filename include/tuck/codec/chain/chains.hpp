@@ -25,8 +25,8 @@ template <element T> using zvc_rle_huffman = chain<zvc<T>, rle<T>, huffman<T>>;
 template <floating_element T>
 using quantize_delta_huffman = chain<quantize_codes<T>, delta<bits_t<T>>, zvc<bits_t<T>>, huffman<bits_t<T>>>;
 
-/// For counters, indices and time stamps. Lossless. Takes differences where they are smaller, keeps the first of each run of equal
-/// differences, and packs these into as few bits as they need. Has the structure of nvCOMP's Cascaded.
+/// For counters, indices and time stamps. Lossless. Takes differences where they are smaller, keeps the first of each
+/// run of equal results, and packs these into as few bits as they need. Has the structure of nvCOMP's Cascaded.
 template <element T> using delta_rle_bitpack = chain<delta<T>, rle<bits_t<T>>, bitpack<bits_t<T>>>;
 
 }  // namespace tuck::inline TUCK_ABI

@@ -40,6 +40,11 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
 
   __device__ explicit block_transform(TempStorage& temp) : temp_(temp) {}
 
+  __device__ uint32_t choose_and_apply(const delta<T>& x, std::byte* values, uint32_t count) const {
+    const uint32_t form = choose_form(x, values, count);
+    apply(x, values, count, form);  // the last barrier lies behind all reads of the values
+    return form;
+  }
   __device__ uint32_t choose_form(const delta<T>&, const std::byte* from, uint32_t count) const {
     counts& to = temp_.samples;
     if (threadIdx.x < estimate::classes) to.of_differences[threadIdx.x] = to.of_values[threadIdx.x] = 0;
@@ -66,8 +71,7 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
     return delta<T>::form_of(device::warp_sum(gain), signs);
   }
 
-  __device__ void apply(const delta<T>&, std::byte* values, uint32_t count,
-                        uint32_t form = delta<T>::differences) const {
+  __device__ void apply(const delta<T>&, std::byte* values, uint32_t count, uint32_t form) const {
     if (form == delta<T>::as_they_are) return;
     const uint32_t begin = first_quad() * words;
     word before_row = begin != 0 && begin < words_of(count) ? reinterpret_cast<const word*>(values)[begin - 1] : 0;
@@ -88,8 +92,7 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
     }
   }
 
-  __device__ void invert(const delta<T>&, std::byte* results, uint32_t count,
-                         uint32_t form = delta<T>::differences) const {
+  __device__ void invert(const delta<T>&, std::byte* results, uint32_t count, uint32_t form) const {
     if (form != delta<T>::differences) {
       if (form == delta<T>::zigzags) unfold_all(results, count);
       return;
