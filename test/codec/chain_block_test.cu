@@ -94,6 +94,44 @@ TYPED_TEST(chain_block, restores_full_chunks_of_any_sparsity) {
   EXPECT_GE(2 * fits, static_cast<int>(payloads.size()));
 }
 
+// -- forms of delta --------------------------------------------------------------------------------------------------
+
+template <class C> class chain_forms : public block_against_scalar<C> {};
+using chains_with_forms =
+    ::testing::Types<chain<delta<int16_t>, huffman<uint16_t>>, chain<delta<int32_t>, zvc<uint32_t>, huffman<uint32_t>>,
+                     delta_rle_bitpack<int64_t>, chain<delta<uint8_t>, rle<uint8_t>, huffman<uint8_t>>>;
+TYPED_TEST_SUITE(chain_forms, chains_with_forms, codec_names);
+
+TYPED_TEST(chain_forms, are_the_scalar_codec_s) {
+  using value = value_t<TypeParam>;
+  constexpr uint32_t most = tile_bytes / sizeof(value);
+  std::vector<std::vector<std::byte>> payloads;
+  std::vector<uint32_t> counts;
+  for (const uint32_t form : {0u, 1u, 2u})
+    for (const uint32_t count : {100u, 1000u, most - 3, most})
+      for (const bool sparse : {false, true}) {
+        const auto values = values_for_form<value>(form, count, sparse);
+        auto encoded = scalar_chunk<TypeParam>(values);
+        if (encoded.empty() || encoded.size() >= count * sizeof(value)) continue;  // a block declines it
+        SCOPED_TRACE(std::to_string(form) + ", " + std::to_string(count) + " values");
+        ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<128>(values));
+        if (count == most) {
+          ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_bytes<512>(values));
+        }
+        for (uint32_t told = 0; told < 4; ++told) {  // form 3 is unknown
+          std::byte& bits = encoded[encoded.size() - 3];
+          bits = (bits & std::byte{0x3f}) | static_cast<std::byte>(told << 6);
+          payloads.push_back(encoded);
+          counts.push_back(count);
+        }
+      }
+  int accepted = 0;
+  ASSERT_GE(payloads.size(), 60u);
+  ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<128>(payloads, counts, accepted));
+  ASSERT_NO_FATAL_FAILURE(TestFixture::template expect_scalar_verdicts<256>(payloads, counts, accepted));
+  EXPECT_EQ(accepted, static_cast<int>(payloads.size() / 4 * 6));
+}
+
 // -- records that lie ------------------------------------------------------------------------------------------------
 
 // A splitter that says its side is `Lie` bytes longer than it is; what is behind it is as much shorter.

@@ -26,16 +26,19 @@ split_record record_of(const byte_vector& encoded, uint64_t from_the_end) {
 }
 
 // A splitter has at least one value, even of a damaged chunk.
-static_assert(!split_record::allows(0, 4, 0, 0) && split_record::allows(4, 0, 0, 2));
+static_assert(!split_record::allows(0, 4, 0, 0, 4) && split_record::allows(4, 0, 0, 2, 4));
+// 65536 values do not fit in a record.
+static_assert(split_record::allows(65536, 4, 65536, 2, 2) && !split_record::allows(65536, 4, 65536, 2, 1));
 
 TEST(chain, a_chunk_is_what_the_last_stage_makes_then_sides_then_records) {
   using codec = chain<zvc<uint32_t>, delta<uint32_t>, zvc<uint32_t>>;
   std::vector<uint32_t> values(64);
   values[1] = values[40] = values[41] = values[50] = 0x0307;
   const auto encoded = encoded_chunk(codec{}, values);
-  const std::vector<uint8_t> expected{0b1,  0, 0, 0, 0x0e, 6,    0,     0,  // of four differences, one is not 0
-                                      0b10, 0, 0, 0, 0,    0b11, 0b100, 0,  // zvc's masks
-                                      8,    0, 2, 0};                       // 4 values kept, 8 bytes of side
+  const std::vector<uint8_t> expected{0b1,  0,    0,    0,   0x0e, 6,    0,     0,  // of four differences, one is not 0
+                                      0b10, 0,    0,    0,   0,    0b11, 0b100, 0,  // zvc's masks
+                                      8,    0,    4,    0,      // zvc's record: 4 values kept, 8 bytes of side
+                                      0xff, 0x3f, 0xff, 0xff};  // delta's: differences
   ASSERT_EQ(encoded.size(), expected.size());
   EXPECT_EQ(std::memcmp(encoded.data(), expected.data(), expected.size()), 0);
   expect_restored(codec{}, values, encoded);
@@ -133,14 +136,63 @@ TEST(chain, nothing_keeps_more_values_than_there_are) {
     section_list sections{};
     sections.add(static_cast<uint32_t>(row.size()));
     sections.add(0);
-    byte_vector forged(huffman_format::max_bytes(sections.total(), 0) + 4);
+    byte_vector forged(huffman_format::max_bytes(sections.total(), 0) + 8);
     const uint32_t used =
         huffman_format::host_chunk<uint32_t>(sections).encode(row.data(), {}, forged.data(), sections.total());
     store_unaligned(forged.data() + used, split_record::make(count, 0).word);
-    forged.resize(used + 4);
+    store_unaligned(forged.data() + used + 4, split_record::none(0).word);
+    forged.resize(used + 8);
     std::vector<float> restored(4096);
     EXPECT_EQ(codec.decode_chunk(forged, restored), count == 4096 ? status::ok : status::bad_payload) << count;
   }
+}
+
+// -- forms of delta ------------------------------------------------------------------------------------------------
+
+// What a chain decodes where the record that is so far from the end is another word.
+template <codec C> status with_record(byte_vector encoded, uint32_t count, uint64_t from_the_end, split_record record) {
+  store_unaligned(encoded.data() + (encoded.size() - 4 * from_the_end), record.word);
+  std::vector<value_t<C>> restored(count);
+  return C{}.decode_chunk(encoded, restored);
+}
+
+TEST(chain_forms, are_in_the_record_of_the_next_splitter) {
+  using codec = chain<delta<int32_t>, zvc<uint32_t>, huffman<uint32_t>>;
+  for (const uint32_t form : {0u, 1u, 2u})
+    for (const bool sparse : {false, true}) {
+      SCOPED_TRACE(std::to_string(form) + (sparse ? ", sparse" : ""));
+      const auto values = values_for_form<int32_t>(form, 4096, sparse);
+      const auto encoded = encoded_chunk(codec{}, values);
+      const split_record record = record_of(encoded, 1);
+      EXPECT_EQ(record.form(), form);
+      EXPECT_EQ(record.skipped(), !sparse);
+      expect_restored(codec{}, values, encoded);
+      for (const uint32_t other : {0u, 1u, 2u})
+        EXPECT_EQ(with_record<codec>(encoded, 4096, 1, record.with_form(other)), status::ok);
+      EXPECT_EQ(with_record<codec>(encoded, 4096, 1, record.with_form(3)), status::bad_payload);
+    }
+}
+
+TEST(chain_forms, have_a_record_where_no_splitter_follows) {
+  using codec = chain<delta<int16_t>, huffman<uint16_t>>;
+  for (const uint32_t form : {0u, 1u, 2u}) {
+    const auto values = values_for_form<int16_t>(form, 5000, false);
+    const auto encoded = encoded_chunk(codec{}, values);
+    EXPECT_EQ(record_of(encoded, 1).word, split_record::none(form).word);
+    expect_restored(codec{}, values, encoded);
+    for (const uint32_t bit : {0u, 1u, 7u, 13u, 16u, 17u, 24u, 31u})
+      EXPECT_EQ(with_record<codec>(encoded, 5000, 1, {split_record::none(form).word ^ 1u << bit}), status::bad_payload);
+    EXPECT_EQ(with_record<codec>(encoded, 5000, 1, split_record::none(3)), status::bad_payload);
+  }
+}
+
+TEST(chain_forms, are_0_where_no_transform_is) {
+  const auto values = sparse_tensor<float>(4096, .5);
+  const auto encoded = encoded_chunk(zvc_rle_huffman<float>{}, values);
+  for (const uint64_t at : {1, 2})
+    for (const uint32_t form : {0u, 1u, 2u, 3u})
+      EXPECT_EQ(with_record<zvc_rle_huffman<float>>(encoded, 4096, at, record_of(encoded, at).with_form(form)),
+                form == 0 ? status::ok : status::bad_payload);
 }
 
 // A codec of two stages, which the header of a chain has no room for.
@@ -306,6 +358,30 @@ TEST(chain_ratio, the_quantize_chain_beats_quantize_on_smooth_fields) {
     std::printf("    bound %g: quantize+delta+zvc+huffman %.2f, quantize %.2f\n", bound, std::exp(of_chain),
                 std::exp(alone));
     EXPECT_GE(of_chain, alone + std::log(bound == 1e-2 ? 1.8 : bound == 1e-3 ? 1.3 : 1.09));
+  }
+}
+
+// The better of the two, up to what the choice misses.
+TEST(chain_ratio, the_quantize_chain_is_no_worse_without_differences) {
+  using without = chain<quantize_codes<float>, zvc<uint32_t>, huffman<uint32_t>>;
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> dense(100'000), positive(100'000), sparse(100'000);
+  for (size_t i = 0; i < dense.size(); ++i) {
+    dense[i] = normal(random);
+    positive[i] = std::abs(dense[i]);
+    sparse[i] = std::max(dense[i] - .5f, 0.f);
+  }
+  for (const double bound : {1e-2, 1e-3, 1e-4}) {
+    const auto range = error_bound::range_relative(bound);
+    for (const auto* values : {&positive, &sparse})
+      EXPECT_EQ(encoded(quantize_delta_huffman<float>(range), *values).size(), encoded(without(range), *values).size());
+    const auto frame = encoded(quantize_delta_huffman<float>(range), dense);
+    std::printf("    bound %g: normal values %.3f\n", bound, std::exp(log_ratio(4 * dense.size(), frame.size())));
+    static_cast<void>(expected_values<quantize_delta_huffman<float>>(dense, frame));
+    // Of numbers evenly spread over a normal distribution: log2(sigma sqrt(2 pi e) / (2 bound range)) bits, range 9.
+    const double bits = std::log2(std::sqrt(2 * 3.14159265 * 2.7182818) / (2 * bound * 9));
+    EXPECT_GE(log_ratio(4 * dense.size(), frame.size()), std::log(32 / (bits + .5)));
   }
 }
 

@@ -10,7 +10,8 @@ namespace {
 
 // The first `count` values of a tile's bytes, transformed in shared memory; `out` gets the whole tile.
 template <class X, int Threads>
-__global__ void transform_tile(const std::byte* in, std::byte* out, uint32_t count, bool inverse) {
+__global__ void transform_tile(const std::byte* in, std::byte* out, uint32_t count, uint32_t form, bool inverse,
+                               uint32_t* chosen) {
   using block = block_transform<X, Threads>;
   using storage = typename block::TempStorage;
   struct alignas(16) tile {
@@ -20,10 +21,12 @@ __global__ void transform_tile(const std::byte* in, std::byte* out, uint32_t cou
   TUCK_SHARED(tile, shared);
   copy_to_shared<Threads>(shared.bytes, {in, tile_bytes});
   device::sync_block();
+  chosen[threadIdx.x] = block(temp).choose_form(X{}, shared.bytes, count);
+  device::sync_block();
   if (inverse)
-    block(temp).invert(X{}, shared.bytes, count);
+    block(temp).invert(X{}, shared.bytes, count, form);
   else
-    block(temp).apply(X{}, shared.bytes, count);
+    block(temp).apply(X{}, shared.bytes, count, form);
   device::sync_block();
   copy_from_shared<Threads>({out, tile_bytes}, shared.bytes, tile_bytes);
 }
@@ -34,17 +37,21 @@ template <class X> class block_transforms : public ::testing::Test {
   using result = typename X::result_type;
   static constexpr uint32_t capacity = tile_bytes / sizeof(T);
 
-  // `from` becomes `to`; all behind it is `behind` and stays.
+  // `from` becomes `to`; all behind it is `behind` and stays. All threads choose the form that the host chooses.
   template <int Threads>
-  static void expect_bytes(const void* from, const void* to, uint32_t count, bool inverse, uint8_t behind) {
+  static void expect_bytes(const void* from, const void* to, uint32_t count, uint32_t form, bool inverse,
+                           uint8_t behind) {
     const uint32_t used = count * uint32_t{sizeof(T)}, touched = (used + 3) / 4 * 4;
     std::vector<std::byte> in(tile_bytes, std::byte{behind});
     std::memcpy(in.data(), from, used);
     const device_stream stream;
     const device_array<std::byte> input(in, stream), output(tile_bytes);
+    const device_array<uint32_t> chosen(Threads);
     launch_on(stream, 1, Threads, transform_tile<X, Threads>, static_cast<const std::byte*>(input.data()),
-              output.data(), count, inverse);
+              output.data(), count, form, inverse, chosen.data());
     const auto out = output.download(stream);
+    const uint32_t expected = X{}.choose_form(span<const T>(reinterpret_cast<const T*>(in.data()), count));
+    ASSERT_EQ(chosen.download(stream), std::vector<uint32_t>(Threads, expected));
     ASSERT_EQ(std::memcmp(out.data(), to, used), 0);
     for (uint32_t i = touched; i < tile_bytes; ++i) ASSERT_EQ(out[i], std::byte{behind}) << i;
   }
@@ -53,9 +60,11 @@ template <class X> class block_transforms : public ::testing::Test {
     SCOPED_TRACE(std::to_string(values.size()) + " values, " + std::to_string(Threads) + " threads");
     const auto count = static_cast<uint32_t>(values.size());
     std::vector<result> results(count * sizeof(T) / sizeof(result));
-    X{}.apply(values, results);
-    ASSERT_NO_FATAL_FAILURE(expect_bytes<Threads>(values.data(), results.data(), count, false, 0xa7));
-    ASSERT_NO_FATAL_FAILURE(expect_bytes<Threads>(results.data(), values.data(), count, true, 0xff));
+    for (uint32_t form = 0; form < X::forms; ++form) {
+      X{}.apply(values, results, form);
+      ASSERT_NO_FATAL_FAILURE(expect_bytes<Threads>(values.data(), results.data(), count, form, false, 0xa7));
+      ASSERT_NO_FATAL_FAILURE(expect_bytes<Threads>(results.data(), values.data(), count, form, true, 0xff));
+    }
   }
   static void expect_scalar_bytes(const std::vector<T>& values) {
     ASSERT_NO_FATAL_FAILURE(expect_scalar_bytes<128>(values));

@@ -4,24 +4,29 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
 namespace tuck::test {
 namespace {
 
-template <transform X> std::vector<typename X::result_type> applied(const std::vector<typename X::value_type>& values) {
+template <formed_transform X>
+std::vector<typename X::result_type> applied(const std::vector<typename X::value_type>& values, uint32_t form = 0) {
   using result = typename X::result_type;
   std::vector<result> results(values.size() * sizeof(values[0]) / sizeof(result));
-  X{}.apply(values, results);
+  X{}.apply(values, results, form);
   return results;
 }
 
-template <transform X> void expect_round_trip(const std::vector<typename X::value_type>& values) {
-  const auto results = applied<X>(values);
-  std::vector<typename X::value_type> restored(values.size());
-  X{}.invert(results, restored);
-  ASSERT_TRUE(same_bits(values, restored)) << values.size();
+template <formed_transform X> void expect_round_trip(const std::vector<typename X::value_type>& values) {
+  for (uint32_t form = 0; form < X::forms; ++form) {
+    const auto results = applied<X>(values, form);
+    std::vector<typename X::value_type> restored(values.size());
+    X{}.invert(results, restored, form);
+    ASSERT_TRUE(same_bits(values, restored)) << values.size() << ", form " << form;
+  }
 }
 
 template <transform X> void expect_its_stage(codec_id id) {
@@ -71,6 +76,50 @@ TYPED_TEST(transforms, small_steps_are_small_numbers) {
 TEST(delta, signs_and_exponents_are_bits_like_others) {
   EXPECT_EQ(applied<delta<float>>({1.f, 1.f, -1.f}), (std::vector<uint32_t>{0x7f000000, 0, 0xffffffff}));
   EXPECT_EQ(applied<delta<int8_t>>({-1, 3, -128}), (std::vector<uint8_t>{1, 8, 250}));  // 125 up, round the end
+}
+
+TEST(delta, has_forms_without_differences) {
+  const std::vector<int16_t> values{0, 1, -1, 300, -300, 300};
+  EXPECT_EQ(applied<delta<int16_t>>(values, delta<int16_t>::zigzags), (std::vector<uint16_t>{0, 2, 1, 600, 599, 600}));
+  EXPECT_EQ(applied<delta<int16_t>>(values, delta<int16_t>::as_they_are),
+            (std::vector<uint16_t>{0, 1, 0xffff, 300, 0xffff - 299, 300}));
+}
+
+TYPED_TEST(transforms, choose_the_form_that_has_fewer_bits) {
+  using x = delta<TypeParam>;
+  EXPECT_EQ(x{}.choose_form({}), x::differences);
+  for (const uint32_t count : {20u, 100u, 1000u, 1023u, 1024u, 4096u, 16384u})
+    for (const uint32_t form : {x::differences, x::zigzags, x::as_they_are}) {
+      const auto values = values_for_form<bits_t<TypeParam>>(form, count, false);
+      std::vector<TypeParam> typed(count);
+      std::memcpy(typed.data(), values.data(), count * sizeof(TypeParam));
+      EXPECT_EQ(x{}.choose_form(typed), form) << count;
+    }
+}
+
+// Each value is in at most one sample, and no period of values hides from them.
+TEST(delta, samples_are_spread) {
+  using estimate = detail::delta_estimate<uint32_t>;
+  for (const uint32_t count : {1u, 1023u, 1024u, 1025u, 4096u, 65535u, 65536u}) {
+    const uint32_t spacing = estimate::spacing_log2(count), samples = count >> spacing;
+    EXPECT_LT(samples, 1024u);
+    EXPECT_GE(samples, std::min(count, 512u));
+    std::vector<int> of_rest(64);
+    for (uint32_t k = 0; k < samples; ++k) {
+      const uint32_t i = estimate::sample(k, spacing);
+      ASSERT_LT(i, count);
+      ASSERT_EQ(i >> spacing, k);
+      ++of_rest[i % 64];
+    }
+    if (count == 4096) {
+      EXPECT_EQ(*std::min_element(of_rest.begin(), of_rest.end()), 8);
+    }
+  }
+}
+
+TEST(delta, the_estimate_s_logarithm_is_near) {
+  for (uint32_t m = 1; m < 65536; ++m)
+    ASSERT_NEAR(detail::delta_estimate<uint32_t>::log2_of(m), 256 * std::log2(m), 4) << m;
 }
 
 TEST(delta, holds_for_every_pair_of_bytes) {

@@ -33,7 +33,8 @@ ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, 
 )
 SPLITTERS = (ZVC, RLE, RLE_ZERO, QUANTIZE_CODES)
 ENCODED, RAW, UNIFORM = range(3)  # kinds of chunks
-NOT_SPLIT = 2**32 - 1  # the record of a splitter that was done without
+FORMS = {DELTA: 3}  # of transforms that have several
+NOT_SPLIT = (0xFFFF, 0x3FFF)  # what the record of a splitter has that was done without, beside the form
 HEADER = struct.Struct("<HBBIIQQQ")  # behind the magic number, before the stages
 
 
@@ -78,26 +79,41 @@ def tensor_digest(data: bytes, chunk_bytes: int) -> int:
 
 
 class Step(NamedTuple):
-    """A stage but the last, the values that reach it, and the side of a splitter that was not done without."""
+    """A stage but the last, the values that reach it, the side of a splitter that was not done without, and the form
+    of a transform."""
 
     stage: Stage
     count: int
     side: int = 0
     split: bool = False
+    form: int = 0
+
+
+def has_record(stages: list[Stage], i: int) -> bool:
+    """Of a splitter, or of a transform with forms that no splitter follows."""
+    followed = any(stage.id in SPLITTERS for stage in stages[i + 1 : i + 2])
+    return stages[i].id in SPLITTERS or (stages[i].id in FORMS and not followed)
 
 
 def chain_steps(stages: list[Stage], records: Sequence[int], count: int, width: int) -> tuple[list[Step], int]:
     """The steps, and the number of the values that reach the last stage."""
     steps, following = [], iter(records)
-    for stage in stages:
-        record = next(following) if stage.id in SPLITTERS else NOT_SPLIT
-        if record == NOT_SPLIT:
+    for i, stage in enumerate(stages):
+        if not has_record(stages, i):
             steps.append(Step(stage, count))
             continue
-        kept, side = record >> 15, record & 0x7FFF
+        record = next(following)
+        kept, form, side = record >> 16, record >> 14 & 3, record & 0x3FFF
+        told = i if stage.id in FORMS else i - 1  # the transform whose form this is
+        require(form < (FORMS.get(stages[told].id, 1) if told >= 0 else 1), f"chain: form {form} is unknown")
+        if told == i - 1 >= 0:
+            steps[told] = steps[told]._replace(form=form)
+        if (kept, side) == NOT_SPLIT:
+            steps.append(Step(stage, count, form=form if told == i else 0))
+            continue
         growth = 1028 if stage.id == QUANTIZE_CODES else 0
         fits = kept <= count and side <= count * width and kept * width + side < count * width + growth
-        require(fits, f"chain: {kept} values and a side of {side} bytes for {count} values")
+        require(fits and told != i, f"chain: {kept} values and a side of {side} bytes for {count} values")
         steps.append(Step(stage, count, side, split=True))
         count = kept
     return steps, count
@@ -105,7 +121,7 @@ def chain_steps(stages: list[Stage], records: Sequence[int], count: int, width: 
 
 def decode_chain(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> bytes:
     *before, last = stages
-    records_at = len(data) - 4 * sum(stage.id in SPLITTERS for stage in before)
+    records_at = len(data) - 4 * sum(has_record(before, i) for i in range(len(before)))
     require(records_at >= 0, "chain: the records are cut short")
     width = dtype.width
     steps, left = chain_steps(before, unpack(data[records_at:], 4), count, width)
@@ -125,7 +141,7 @@ def decode_chain(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> 
             values, size = split_chunk(side + values, step.count, dtype, step.stage)
             require(size == step.side, f"chain: a side of {size} bytes, recorded with {step.side}")
         elif step.stage.id == DELTA:
-            values = lossless.undo_delta(values, width)
+            values = lossless.undo_delta(values, width, step.form)
     return values
 
 

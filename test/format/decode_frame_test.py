@@ -479,6 +479,20 @@ class Handmade(FrameTest):
             values = struct.pack("<32h", *range(1, -31, -1))
             self.assertEqual(npy and npy[-64:], values if mode < 2 else None)
 
+    def test_forms_of_delta(self):
+        """Any of the three that there are, in the record of zvc; none in that of quantize."""
+        f32, rng = TYPES["f32"], random.Random(8)
+        options = ("--bound", "absolute", "--error-bound", "0.01", "--no-checksums", "--chunk-values", "640")
+        for pattern in (smooth, normal, sparse):
+            frame, _ = self.encode("quantize+delta+zvc+huffman", f32, pattern(rng, f32, 640), *options)
+            ((start, size),) = payloads_of(without_metadata(frame))
+            for record, form in itertools.product((-4, -8), range(4)):
+                changed = bytearray(without_metadata(frame))
+                at = start + size + record + 1
+                changed[at] = changed[at] & 0x3F | form << 6
+                accepted = self.assert_same(bytes(changed)) is not None
+                self.assertEqual(accepted, form < 3 if record == -4 else form == 0, (pattern, record, form))
+
     def test_widths_and_codes_that_nobody_writes(self):
         rng = random.Random(7)
         shapes = [form << 5 | field for form in range(8) for field in (0, 15, 16, 17, 18, 23, 24, 25, 30, 31)]

@@ -67,9 +67,12 @@ def exponents(data: bytes, count: int, width: int) -> bytes:
     return pack([x >> 1 | (x & 1) << bits - 1 for x in rotated], width)
 
 
-def undo_delta(data: bytes, width: int) -> bytes:
-    differences = (unzigzag(z) for z in unpack(data, width))
-    return pack([value % 2 ** (8 * width) for value in accumulate(differences)], width)
+def undo_delta(data: bytes, width: int, form: int) -> bytes:
+    """Restores values from the codes of their differences (form 0), from their codes (1), or as they are (2)."""
+    if form == 2:
+        return data
+    values = (unzigzag(z) for z in unpack(data, width))
+    return pack([value % 2 ** (8 * width) for value in (accumulate(values) if form == 0 else values)], width)
 
 
 # Gaps

@@ -45,6 +45,21 @@ std::vector<T> sparse_tensor(uint64_t count, double sparsity, pattern how = patt
   return values;
 }
 
+// Integers for which delta chooses this form: a walk, values of either sign, positive values. sparse: most results are
+// zero, else none is.
+template <class Integer> std::vector<Integer> values_for_form(uint32_t form, uint32_t count, bool sparse) {
+  std::mt19937 random(form + count);
+  std::vector<Integer> values(count);
+  uint32_t walk = 100;
+  for (Integer& value : values) {
+    const bool zero = sparse && random() % 4 != 0;
+    if (form == 0 && !zero) walk += random() % 2 == 0 ? 1 : 2;
+    const auto number = static_cast<int>(form == 0 ? walk : zero ? 0 : 33 + random() % 31);
+    value = static_cast<Integer>(form == 1 && random() % 2 != 0 ? -number : number);
+  }
+  return values;
+}
+
 // What no codec makes smaller: no zeros, hardly a value twice, and as floats large numbers, infinities and NaNs.
 template <element T> std::vector<T> noise(uint64_t count, uint64_t seed = 1) {
   std::mt19937_64 random(seed);

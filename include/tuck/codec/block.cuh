@@ -86,7 +86,13 @@ template <class C, int Threads> struct block_decoder : block_codec<C, Threads> {
 //                                                       of 16 and in at most tile_bytes, by their results
 //   void invert(const X&, std::byte* results, uint32_t count)  restores the values
 //
-// The whole block of exactly Threads threads calls both; Threads is a power of two. The caller puts a sync_block()
+// That of a transform with forms has, instead:
+//
+//   uint32_t choose_and_apply(const X&, std::byte* values, uint32_t count)     applies the form that the scalar
+//                                                       transform chooses, and returns it to all threads
+//   void invert(const X&, std::byte* results, uint32_t count, uint32_t form)
+//
+// The whole block of exactly Threads threads calls each; Threads is a power of two. The caller puts a sync_block()
 // before and after each call. In between only this block transform accesses the values. It may read the bytes after the
 // values up to a multiple of 16, and overwrite them up to a multiple of 4; they may have any value.
 /// The block transform of X: a specialisation for each transform that kernels use.

@@ -18,10 +18,12 @@
 //   codec that depends on the type (C, stage_type)   of_type
 //   splitter (C, S, stage_type)              residual_type, max_growth, side_bytes, side_fits
 //   transform (X, S, Stages, stage_type)     value_type, result_type, stages, from_stages, apply, invert
+//   transform with forms (X, S, stage_type)  forms, choose_form
 //   block codec (B, block_codec, block_decoder)              TempStorage, measure, write, read, approximate, chunk,
 //       keeps_tile, reads_global, registers
 //   block codec of a splitter (block_codec, block_decoder)   side_bytes, read_parts
-//   block transform (block_transform, transform_of)          TempStorage, apply, invert
+//   block transform (block_transform, transform_of)          TempStorage, apply, invert,
+//       choose_and_apply
 //   memory resource (R)                      allocate, deallocate, allocate_async, deallocate_async
 //   decision of swap_stream (Decision)       how, mode, codec
 //   pointer or stream (P, S)                 get
@@ -47,7 +49,7 @@
 //   slot of a batch (Work)                   TempStorage, item_job, job, open, run, end
 //   block of a kernel (Worker)               TempStorage
 //   output of decoders (Output)              summed, sums, of_base, add_base
-//   always chain (Chain)                     growth, record_bytes, size, splits, splitter_bits, stage,
+//   always chain (Chain)                     forms, growth, has_record, record_bytes, size, splits, splitter_bits, stage,
 //       stage_type, width
 //   always block_tile (Tile)                 capacity, clip, count, first_value, lane_values, row, row_values,
 //       row_words, rows, set_row
@@ -193,7 +195,7 @@ concept splitter =
     requires(const_bytes encoded, uint32_t count) {
       // In bytes. A chain skips the stage for a chunk that is incompressible, or if both parts together have at least
       // as many bytes as the values plus max_growth, or if either part has more bytes than the values, or if the side
-      // stream has more than 32767 bytes. The sum of max_growth over the splitters of a chain is at most 4 KiB.
+      // stream has more than 16383 bytes. The sum of max_growth over the splitters of a chain is at most 4 KiB.
       { C::max_growth } -> std::convertible_to<uint32_t>;
 
 #if defined(TUCK_HOST)
@@ -224,6 +226,25 @@ concept transform =
       // Both spans have the same size, possibly 0, and do not overlap. invert restores the input of apply, bit for bit.
       { x.apply(values, results) } noexcept -> std::same_as<void>;
       { x.invert(stored, restored) } noexcept -> std::same_as<void>;
+    };
+
+/// A transform of which there are several forms. A chain applies to each chunk the one that the transform chooses, and
+/// stores which. apply and invert without a form have form 0.
+template <class X>
+concept formed_transform =
+    transform<X> &&
+    requires(const X& x, uint32_t form,
+             span<const typename X::value_type> values, span<typename X::result_type> results,
+             span<const typename X::result_type> stored, span<typename X::value_type> restored) {
+      // Number of forms, 2 to 4.
+      { X::forms } -> std::convertible_to<uint32_t>;
+
+      // Returns the form for these values, less than `forms`: that which should make the chunk smallest.
+      { x.choose_form(values) } noexcept -> std::same_as<uint32_t>;
+
+      // The same as above, with form < forms.
+      { x.apply(values, results, form) } noexcept -> std::same_as<void>;
+      { x.invert(stored, restored, form) } noexcept -> std::same_as<void>;
     };
 // clang-format on
 

@@ -7,13 +7,14 @@
 //
 //   the values that reach the last stage, encoded by it, or raw if the last stage does not make them smaller
 //   the side streams, beginning with that of the last splitter
-//   u32 split_record (stages.hpp) of each splitter that is not the last stage, in the order of the stages
+//   u32 split_record (stages.hpp) of each splitter that is not the last stage, and of each transform with forms that no
+//   such splitter follows, in the order of the stages
 //
 // All sizes except that of the first part follow from the records and the number of values of the chunk. The first part
 // has the remaining bytes. If it is as large as the values that reach the last stage, they are stored raw. A side
 // stream followed by its residual values is a chunk of the splitter, as the header of the splitter describes it (for
-// quantize this is quantize/quantize.hpp). A splitter that would not help is skipped: its record is all ones, it has no
-// side stream, and all its values reach the next stage.
+// quantize this is quantize/quantize.hpp). A splitter that would not help is skipped: it has no side stream, and all
+// its values reach the next stage. A transform with forms (delta) chooses one for each chunk; the record says which.
 //
 // If huffman is the last stage, it encodes the values and then the side streams, in the same order and including empty
 // ones (huffman/layout.hpp). Only the records follow. deflate cannot be a stage, because other programs must be able to
@@ -107,7 +108,13 @@ template <class Chain> class host_chain {
       if constexpr (splitter<stage<I>>) {
         record = split<I>();
       } else {
-        at<I>().apply(values<I>(), {reinterpret_cast<value<I + 1>*>(other_), flow_.values[I]});
+        const span<value<I + 1>> results(reinterpret_cast<value<I + 1>*>(other_), flow_.values[I]);
+        if constexpr (formed_transform<stage<I>>) {
+          record = split_record::none(at<I>().choose_form(values<I>()));
+          at<I>().apply(values<I>(), results, record.form());
+        } else {
+          at<I>().apply(values<I>(), results);
+        }
         std::memcpy(values<I>().data(), other_, flow_.bytes(I));
       }
       flow_.step(I, record);
@@ -126,7 +133,7 @@ template <class Chain> class host_chain {
     const uint32_t used = at<I>().encode_chunk(values<I>(), {encoded, wanted});
     if (used == incompressible) return split_record::none();
     const uint32_t side = stage<I>::side_bytes({encoded, used}, count), kept = used - side;
-    if (!split_record::allows(raw, stage<I>::max_growth, kept, side)) return split_record::none();
+    if (!split_record::allows(raw, stage<I>::max_growth, kept, side, Chain::width)) return split_record::none();
     const uint32_t before = flow_.sides_before(I);
     std::byte* const to = values_in(row_, before + side) - side;
     std::memmove(to - before, values_in(row_, before) - before, before);
@@ -181,7 +188,11 @@ template <class Chain> class host_chain {
     std::byte* const to = I == 0 ? as_writable_bytes(restored).data() : values_in(other, before);
     const span<value<I>> target(reinterpret_cast<value<I>*>(to), flow_.values[I]);
     if constexpr (!splitter<stage<I>>) {
-      at<I>().invert({reinterpret_cast<const value<I + 1>*>(from), target.size()}, target);
+      const span<const value<I + 1>> stored(reinterpret_cast<const value<I + 1>*>(from), target.size());
+      if constexpr (formed_transform<stage<I>>)
+        at<I>().invert(stored, target, flow_.records[I].form());
+      else
+        at<I>().invert(stored, target);
     } else if (flow_.records[I].skipped()) {
       if constexpr (I > 0) return undo<I - 1>(row, other, restored);
       std::memcpy(to, from, target.size_bytes());
@@ -244,8 +255,14 @@ template <class... Stages> struct chain {
   TUCK_HD static constexpr bool splits(int i) noexcept { return (splitter_bits >> i & 1) != 0; }
   /// Bit i is set if splits(i).
   static constexpr uint32_t splitter_bits = detail::splitters_of<Stages...>();
-  static constexpr int splitters = std::popcount(splitter_bits);  ///< number of set bits in splitter_bits
-  static constexpr uint32_t record_bytes = 4 * splitters;         ///< size of the split_records of a chunk
+  /// Returns the number of forms of stage i, 1 if it has no choice.
+  TUCK_HD static constexpr uint32_t forms(int i) noexcept { return 1 + (form_counts >> 2 * i & 3); }
+  /// Bits 2 i and 2 i + 1 are forms(i) - 1.
+  static constexpr uint32_t form_counts = detail::form_counts_of<Stages...>();
+  /// Returns whether a chunk has a split_record of stage i: of a splitter, or for the form of a transform.
+  TUCK_HD static constexpr bool has_record(int i) noexcept { return splits(i) || (forms(i) > 1 && !splits(i + 1)); }
+  /// Size of the split_records of a chunk in bytes.
+  static constexpr uint32_t record_bytes = detail::record_bytes_of<Stages...>();
   /// Maximum number of bytes by which side streams can make a chunk larger than its values.
   static constexpr uint32_t growth = (0 + ... + detail::growth_of<Stages>()) - detail::growth_of<last_stage>();
   static_assert(growth <= 4096, "tuck: the max_growth of all splitters of a chain must not exceed 4 KiB in total");

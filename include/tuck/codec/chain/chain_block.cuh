@@ -119,8 +119,12 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
   }
 
   template <int I> __device__ void transform_row(const Chain& codec) {
-    transform_of<I>().apply(codec.template stage<I>(), row_, flow_.values[I]);
-    if (threadIdx.x == 0) flow_.step(I, split_record::none());
+    uint32_t form = 0;
+    if constexpr (formed_transform<stage<I>>)
+      form = transform_of<I>().choose_and_apply(codec.template stage<I>(), row_, flow_.values[I]);
+    else
+      transform_of<I>().apply(codec.template stage<I>(), row_, flow_.values[I]);
+    if (threadIdx.x == 0) flow_.step(I, split_record::none(form));
     device::sync_block();
   }
 
@@ -130,7 +134,8 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
     block_codec<stage<I>, Threads> coder(storage_of<I>().codec);
     const uint32_t used = raw == 0 ? incompressible : coder.measure(codec.template stage<I>(), values);
     const uint32_t side = used == incompressible ? 0 : coder.side_bytes(values.count);
-    const bool splits = used != incompressible && split_record::allows(raw, stage<I>::max_growth, used - side, side);
+    const bool splits =
+        used != incompressible && split_record::allows(raw, stage<I>::max_growth, used - side, side, Chain::width);
     device::sync_block();
     std::byte* const encoded = storage_of<I>().chunk(coder);
     if (splits) coder.write(codec.template stage<I>(), values, encoded);
@@ -163,7 +168,10 @@ template <class Chain, int Threads, bool Decodes> class chain_preparer {
         }
       }
     } else {
-      transform_of<I>().invert(codec.template stage<I>(), row_, flow_.values[I]);
+      if constexpr (formed_transform<stage<I>>)
+        transform_of<I>().invert(codec.template stage<I>(), row_, flow_.values[I], flow_.records[I].form());
+      else
+        transform_of<I>().invert(codec.template stage<I>(), row_, flow_.values[I]);
       device::sync_block();
     }
     if constexpr (I > 0) return undo_from<I - 1>(codec, room, sink);
@@ -332,7 +340,7 @@ template <class... Stages, int Threads> class block_codec<chain<Stages...>, Thre
   __device__ std::byte* chunk() { return encoder_.chunk(); }
   template <class Values> __device__ void write(const chain_type& codec, const Values&, std::byte*) {
     encoder_.write(codec.template stage<last>(), temp_.sections);
-    if constexpr (chain_type::splitters > 0)  // otherwise nvcc warns about the comparison
+    if constexpr (chain_type::record_bytes > 0)  // otherwise nvcc warns about the comparison
       if (threadIdx.x < chain_type::record_bytes)
         chunk()[used_ + threadIdx.x] = reinterpret_cast<const std::byte*>(temp_.records)[threadIdx.x];
   }
@@ -385,7 +393,7 @@ template <class... Stages, int Threads> class block_decoder<chain<Stages...>, Th
   /// Byte: const, if these bytes are in global memory.
   template <class Byte, class Sink>
   __device__ status read(const chain_type& codec, Byte* from, uint32_t size, uint32_t count, Sink& sink) {
-    if constexpr (chain_type::splitters > 0) {
+    if constexpr (chain_type::record_bytes > 0) {
       if (size < chain_type::record_bytes) return status::bad_payload;
       size -= chain_type::record_bytes;
       if (threadIdx.x < chain_type::record_bytes)

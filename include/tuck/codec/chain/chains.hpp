@@ -19,14 +19,14 @@ template <element T> using zvc_huffman = chain<zvc<T>, huffman<T>>;
 /// equal values only the first is kept.
 template <element T> using zvc_rle_huffman = chain<zvc<T>, rle<T>, huffman<T>>;
 
-/// For smooth tensors, within an error bound. Quantizes values, takes differences of neighbours, and Huffman-codes the
-/// non-zero differences and, with a code of its own, their mask. Related to cuSZ (Tian et al., PACT 2020) and COMET
-/// (Jin et al., VLDB 2022).
+/// For tensors that tolerate an error. Quantizes values, takes differences of neighbours in the chunks where they are
+/// smaller than the values, and Huffman-codes the non-zero results and, with a code of its own, their mask. Related to
+/// cuSZ (Tian et al., PACT 2020) and COMET (Jin et al., VLDB 2022).
 template <floating_element T>
 using quantize_delta_huffman = chain<quantize_codes<T>, delta<bits_t<T>>, zvc<bits_t<T>>, huffman<bits_t<T>>>;
 
-/// For counters, indices and time stamps. Lossless. Takes differences, keeps the first of each run of equal
-/// differences, and packs these into as few bits as they need. Has the structure of nvCOMP's Cascaded.
+/// For counters, indices and time stamps. Lossless. Takes differences where they are smaller, keeps the first of each
+/// run of equal results, and packs these into as few bits as they need. Has the structure of nvCOMP's Cascaded.
 template <element T> using delta_rle_bitpack = chain<delta<T>, rle<bits_t<T>>, bitpack<bits_t<T>>>;
 
 }  // namespace tuck::inline TUCK_ABI

@@ -57,14 +57,42 @@ template <class... Stages> TUCK_HD constexpr uint32_t splitters_of() {
   return bits & ~(bit / 2);
 }
 
+// Number of forms of a stage, 1 if it has no choice.
+template <class S> TUCK_HD constexpr uint32_t forms_of() {
+  if constexpr (formed_transform<S>) {
+    static_assert(S::forms >= 2 && S::forms <= 4, "tuck: a transform has two to four forms");
+    return S::forms;
+  }
+  return 1;
+}
+// Returns a word that has the number of forms of stage i, minus 1, in bits 2 i and 2 i + 1.
+template <class... Stages> TUCK_HD constexpr uint32_t form_counts_of() {
+  uint32_t counts = 0, one = 1;
+  ((counts += (detail::forms_of<Stages>() - 1) * one, one *= 4), ...);
+  return counts;
+}
+// Returns the size of the split_records of a chunk in bytes.
+template <class... Stages> TUCK_HD constexpr uint32_t record_bytes_of() {
+  const uint32_t splitters = detail::splitters_of<Stages...>(), counts = detail::form_counts_of<Stages...>();
+  uint32_t bytes = 0;
+  for (uint32_t i = 0; i < sizeof...(Stages); ++i) {
+    const bool has_forms = (counts >> 2 * i & 3) != 0, before_splitter = (splitters >> (i + 1) & 1) != 0;
+    bytes += (splitters >> i & 1) != 0 || (has_forms && !before_splitter) ? 4 : 0;
+  }
+  return bytes;
+}
+
 }  // namespace detail
 
-/// The sizes that a splitter produced for a chunk. The encoded chunk ends with one record per splitter:
+/// The sizes that a splitter produced for a chunk, and the form of the transform before it. The encoded chunk ends with
+/// one record per splitter, and one per transform with forms that no splitter follows, as of a skipped splitter:
 ///
-///    31                        15 14                             0
-///   +----------------------------+--------------------------------+
-///   | number of residual values  | bytes of the side stream       |   all ones: the splitter was skipped
-///   +----------------------------+--------------------------------+
+///    31                        16 15  14 13                          0
+///   +----------------------------+------+-----------------------------+
+///   | number of residual values  | form | bytes of the side stream    |   all ones but the form: the splitter was
+///   +----------------------------+------+-----------------------------+   skipped
+///
+/// The form is 0 if the stage before has no forms. Decoders reject a form that the transform does not have.
 ///
 /// Let n be the bytes of the values that reach the splitter. Decoders reject a record if n is 0, if the residual values
 /// or the side stream have more than n bytes, or if both together have n + max_growth bytes or more. max_growth is 1028
@@ -73,29 +101,36 @@ struct split_record {
   /// The record as stored in the chunk.
   uint32_t word;
 
-  static constexpr uint32_t max_side = (1u << 15) - 1;  ///< largest side stream in bytes
+  static constexpr uint32_t max_side = (1u << 14) - 1;  ///< largest side stream in bytes
 
   /// Returns whether residual values and a side stream of these sizes may replace values of `raw` bytes.
   /// @param growth the max_growth of the splitter
-  TUCK_HD static constexpr bool allows(uint32_t raw, uint32_t growth, uint32_t kept, uint32_t side) noexcept {
-    return raw != 0 && kept <= raw && side <= raw && side <= max_side && kept + side < raw + growth;
+  /// @param width size of a value in bytes
+  TUCK_HD static constexpr bool allows(uint32_t raw, uint32_t growth, uint32_t kept, uint32_t side,
+                                       uint32_t width) noexcept {
+    return raw != 0 && kept <= raw && kept < width << 16 && side <= raw && side <= max_side &&
+           kept + side < raw + growth;
   }
 
-  /// Returns the record of a skipped splitter.
-  TUCK_HD static constexpr split_record none() noexcept { return {~0u}; }
+  /// Returns the record of a skipped splitter after a transform of this form.
+  TUCK_HD static constexpr split_record none(uint32_t form = 0) noexcept { return {~(3u << 14) | form << 14}; }
   /// Makes the record of `kept` residual values and a side stream of `side` bytes.
-  TUCK_HD static constexpr split_record make(uint32_t kept, uint32_t side) noexcept { return {kept << 15 | side}; }
+  TUCK_HD static constexpr split_record make(uint32_t kept, uint32_t side) noexcept { return {kept << 16 | side}; }
   /// Returns whether the splitter was skipped: it has no side stream and passes on all values.
-  TUCK_HD constexpr bool skipped() const noexcept { return word == ~0u; }
+  TUCK_HD constexpr bool skipped() const noexcept { return with_form(3).word == ~0u; }
   /// Returns the number of residual values.
-  TUCK_HD constexpr uint32_t kept() const noexcept { return word >> 15; }
+  TUCK_HD constexpr uint32_t kept() const noexcept { return word >> 16; }
+  /// Returns the form of the transform before the splitter.
+  TUCK_HD constexpr uint32_t form() const noexcept { return word >> 14 & 3; }
+  /// Returns the record with another form.
+  TUCK_HD constexpr split_record with_form(uint32_t form) const noexcept { return {(word & ~(3u << 14)) | form << 14}; }
   /// Returns the size of the side stream in bytes.
   TUCK_HD constexpr uint32_t side() const noexcept { return word & max_side; }
 };
 
 namespace detail {
 
-// The sizes of a chunk between stages. The record of a stage that is not a splitter is none().
+// The sizes of a chunk between stages. The record of a transform is none(form), that of a splitter has form 0.
 template <class Chain> struct chain_flow {
   static constexpr int last = Chain::size - 1;
 
@@ -123,23 +158,32 @@ template <class Chain> struct chain_flow {
       if (Chain::splits(i)) list.add(side(i));
   }
 
-  // Lists the records of the splitters in the order in which the chunk stores them.
+  // Lists the records in the order in which the chunk stores them.
   TUCK_HD constexpr void list_records(uint32_t* to) const noexcept {
     for (int i = 0; i < last; ++i)
-      if (Chain::splits(i)) *to++ = records[i].word;
+      if (Chain::has_record(i))
+        *to++ = Chain::splits(i) && i > 0 ? records[i].with_form(records[i - 1].form()).word : records[i].word;
   }
   // Reads the records at the end of a chunk of values[0] values. Returns false if no chunk has these records.
   template <int I = 0> TUCK_HD bool read(const std::byte* from) noexcept {
     if constexpr (I < last) {
       using stage = typename Chain::template stage_type<I>;
       split_record record = split_record::none();
-      if constexpr (splitter<stage>) {
+      if constexpr (Chain::has_record(I)) {
         record.word = load_unaligned<uint32_t>(from);
         from += 4;
-        if (!record.skipped() &&
-            !(split_record::allows(bytes(I), stage::max_growth, record.kept() * Chain::width, record.side()) &&
-              stage::side_fits(record.side(), record.kept(), values[I])))
+      }
+      if constexpr (splitter<stage>) {
+        constexpr uint32_t forms = I > 0 ? Chain::forms(I - 1) : 1;
+        if (record.form() >= forms) return false;
+        if constexpr (forms > 1) records[I - 1] = split_record::none(record.form());
+        record = record.with_form(0);
+        if (!record.skipped() && !(split_record::allows(bytes(I), stage::max_growth, record.kept() * Chain::width,
+                                                        record.side(), Chain::width) &&
+                                   stage::side_fits(record.side(), record.kept(), values[I])))
           return false;
+      } else if (!record.skipped() || record.form() >= Chain::forms(I)) {
+        return false;
       }
       step(I, record);
       return read<I + 1>(from);

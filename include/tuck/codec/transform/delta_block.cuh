@@ -4,6 +4,8 @@
 // except for the last word before the part of a warp. A difference needs the word before, which the next lower lane
 // has. Sums are formed inside the 16 bytes, then over the lanes of each row, then over the rows of the warp, and with
 // one exchange over the warps. Values smaller than a word are added side by side, without carries between them.
+//
+// To choose a form, the threads count the classes of samples in shared memory, and each warp sums their costs.
 #pragma once
 
 #include <tuck/codec/block.cuh>
@@ -24,12 +26,53 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
   static_assert(rows * sizeof(device::vec128) * Threads == tile_bytes && of_warps::warps <= device::warp_size,
                 "tuck: a block has a power of two of threads, 32 or more");
 
+  using estimate = detail::delta_estimate<bits_t<T>>;
+
+  struct counts {
+    uint32_t of_differences[estimate::classes], of_values[estimate::classes], signs;
+  };
+
  public:
-  using TempStorage = typename of_warps::TempStorage;
+  union TempStorage {
+    typename of_warps::TempStorage sums;
+    counts samples;
+  };
 
   __device__ explicit block_transform(TempStorage& temp) : temp_(temp) {}
 
-  __device__ void apply(const delta<T>&, std::byte* values, uint32_t count) const {
+  __device__ uint32_t choose_and_apply(const delta<T>& x, std::byte* values, uint32_t count) const {
+    const uint32_t form = choose_form(x, values, count);
+    apply(x, values, count, form);  // the last barrier lies behind all reads of the values
+    return form;
+  }
+  __device__ uint32_t choose_form(const delta<T>&, const std::byte* from, uint32_t count) const {
+    counts& to = temp_.samples;
+    if (threadIdx.x < estimate::classes) to.of_differences[threadIdx.x] = to.of_values[threadIdx.x] = 0;
+    if (threadIdx.x == 0) to.signs = 0;
+    device::sync_block();
+    const auto* const values = reinterpret_cast<const bits_t<T>*>(from);
+    const uint32_t spacing = estimate::spacing_log2(count);
+    bool negative = false;
+#pragma unroll 1
+    for (uint32_t k = threadIdx.x; k < count >> spacing; k += Threads) {
+      const uint32_t i = estimate::sample(k, spacing);
+      const bits_t<T> v = values[i], before = i == 0 ? bits_t<T>{0} : values[i - 1];
+      device::atomic_add(&to.of_differences[estimate::class_of(zigzag(static_cast<bits_t<T>>(v - before)))], 1u);
+      device::atomic_add(&to.of_values[estimate::class_of(zigzag(v))], 1u);
+      negative |= v >> (value_bits - 1) != 0;
+    }
+    if (negative) device::atomic_or(&to.signs, 1u);
+    device::sync_block();
+    const bool signs = to.signs != 0;
+    uint32_t gain = 0;
+#pragma unroll
+    for (uint32_t c = device::lane_id(); c < estimate::classes; c += device::warp_size)
+      gain += estimate::cost(c, to.of_differences[c], 0) - estimate::cost(c, to.of_values[c], signs ? 0 : 1);
+    return delta<T>::form_of(device::warp_sum(gain), signs);
+  }
+
+  __device__ void apply(const delta<T>&, std::byte* values, uint32_t count, uint32_t form) const {
+    if (form == delta<T>::as_they_are) return;
     const uint32_t begin = first_quad() * words;
     word before_row = begin != 0 && begin < words_of(count) ? reinterpret_cast<const word*>(values)[begin - 1] : 0;
     device::sync_block();
@@ -42,14 +85,18 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
 #pragma unroll
       for (uint32_t i = 0; i < words; ++i) {
         const word now = x.w[i];
-        x.w[i] = fold(subtract(now, shifted(now, before)));
+        x.w[i] = fold(form == delta<T>::differences ? subtract(now, shifted(now, before)) : now);
         before = now;
       }
       store(values, j, count, x);
     }
   }
 
-  __device__ void invert(const delta<T>&, std::byte* results, uint32_t count) const {
+  __device__ void invert(const delta<T>&, std::byte* results, uint32_t count, uint32_t form) const {
+    if (form != delta<T>::differences) {
+      if (form == delta<T>::zigzags) unfold_all(results, count);
+      return;
+    }
     word carry = 0;  // the sum of the rows before
 #pragma unroll 1
     for (uint32_t j = 0; j < rows && has_row(j, count); ++j) {
@@ -59,7 +106,7 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
       store(results, j, count, x);
       carry += device::shfl(up_to, device::warp_size - 1);
     }
-    const word before = of_warps::sum_before(of_warps::exchange(temp_, carry));
+    const word before = of_warps::sum_before(of_warps::exchange(temp_.sums, carry));
     if (device::warp_id() == 0) return;
 #pragma unroll 1
     for (uint32_t j = 0; j < rows && has_row(j, count); ++j) {
@@ -123,6 +170,16 @@ template <element T, int Threads> class block_transform<delta<T>, Threads> {
     return (z & ~lowest()) >> 1 ^ (z & lowest()) * static_cast<bits_t<T>>(~bits_t<T>{0});
   }
   __device__ static word last_value(word x) { return x >> (8 * sizeof(word) - value_bits); }
+
+  __device__ static void unfold_all(std::byte* results, uint32_t count) {
+#pragma unroll 1
+    for (uint32_t j = 0; j < rows && has_row(j, count); ++j) {
+      quad x = load(results, j, count);
+#pragma unroll
+      for (uint32_t i = 0; i < words; ++i) x.w[i] = unfold(x.w[i]);
+      store(results, j, count, x);
+    }
+  }
 
   // -- sums ------------------------------------------------------------------------------------------------------
 
