@@ -1,4 +1,4 @@
-"""Small transformers and what they are trained on: a GPT and a LLaMA of characters, and a vision transformer for digits.
+"""Small transformers and what they are trained on: a GPT and a LLaMA of characters, a vision transformer of digits.
 
 They call torch.nn.functional as transformers do: scaled_dot_product_attention where PyTorch has it, else its parts."""
 

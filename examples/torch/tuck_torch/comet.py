@@ -30,7 +30,7 @@ REACHES = {
                   "output": ("query", "key")},
 }
 WEIGHTED = ("linear", "convolution")
-PRODUCT, SCALE, NORM = "product", "scale", "norm"  # forms of products: of equals, with a parameter, with rsqrt(mean(x^2))
+PRODUCT, SCALE, NORM = "product", "scale", "norm"  # forms: of tensors of a shape, with a parameter, by a mean square
 SPARSE = 0.1  # from this share of zeros on, the chain of codecs is taken
 
 
@@ -200,12 +200,13 @@ class Comet(Policy):
             return
         names = ("input", "other") if x.numel() >= y.numel() or quotient else ("other", "input")
         full, small = (call.arguments[name] for name in names)
+        square = self._norms.square_of(full, small, quotient)
         if x.shape == y.shape and x.dim() >= 1 and not quotient:
             form = PRODUCT
         elif full.numel() <= small.numel() or torch.broadcast_shapes(x.shape, y.shape) != full.shape:
             return
-        elif self._norms.are(full, small, quotient):
-            form = NORM
+        elif square is not None:
+            form, square.noted["normed"] = NORM, True
         elif small.is_leaf and id(small) in self._betas and not quotient:
             form = SCALE
         else:
@@ -215,7 +216,8 @@ class Comet(Policy):
             by = [bounds.magnitude(t.detach().reciprocal() if quotient else t) for t in (small, full)]
             self._slopes[place] = (by[0], 0.0) if form != PRODUCT else (2 ** 0.5 * by[0], 2 ** 0.5 * by[1])
         again = function if names[0] == "input" else lambda t, by: function(by, t)
-        call.noted.update(form=form, names=names, count=small.numel(), again=again, parts=list(names), slopes=self._slopes[place])
+        call.noted.update(form=form, names=names, count=small.numel(), again=again, parts=names,
+                          slopes=self._slopes[place])
 
     def _note_norm(self, call: Call) -> None:
         """How its output is computed again. Weights that change before that are an error."""
@@ -309,6 +311,8 @@ class Comet(Policy):
             return NOTHING
         if kind in WEIGHTED:
             return self.bound(use) if role == "input" and "weight" in noted else None
+        if kind == "power" and "normed" not in noted:
+            return None
         return self.bound(use) if noted.get("fronts", {}).get(role) else None
 
     def bound(self, use: Use) -> float:

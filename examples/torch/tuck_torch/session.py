@@ -59,7 +59,8 @@ class Session:
         if not self.policy.follows_functions:
             return
         self.policy.called(call, output)
-        if "again" in call.noted and isinstance(output, torch.Tensor) and is_in_memory(output) and output.is_contiguous():
+        is_known = "again" in call.noted and isinstance(output, torch.Tensor) and is_in_memory(output)
+        if is_known and output.is_contiguous():
             call.noted["parts"] = [self._part(call, name) for name in call.noted["parts"]]
             key, identity = _memory(output)
             if None not in call.noted["parts"] and key not in self.outputs:
@@ -188,8 +189,10 @@ class Session:
         if use is None or not self.policy.recomputes(use):
             return False
         bases = list(recipe.bases())
-        if not all(factor < math.inf and (base.pending or (isinstance(base, (Frame, Offloaded)) and self.policy.suffices(
-                base.choice, use, factor))) for base, factor in bases):
+        stored = [(base, factor) for base, factor in bases if not base.pending]
+        if any(not factor < math.inf for _, factor in bases) or not all(
+                isinstance(base, (Frame, Offloaded)) and self.policy.suffices(base.choice, use, factor)
+                for base, factor in stored):
             return False
         for base, factor in bases:
             if base.pending:
