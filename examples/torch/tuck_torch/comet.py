@@ -207,7 +207,7 @@ class Comet(Policy):
             return
         elif square is not None:
             form, square.noted["normed"] = NORM, True
-        elif small.is_leaf and id(small) in self._betas and not quotient:
+        elif small.is_leaf and (id(small) in self._betas or not small.requires_grad) and not quotient:
             form = SCALE
         else:
             return
