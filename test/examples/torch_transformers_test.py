@@ -467,7 +467,7 @@ class Transformers(unittest.TestCase):
                 self.assertGreaterEqual(choices["quantize"], 2 * 5 + 1)
 
     def test_each_composition_is_known(self):
-        """Of a norm, what it divides and what it gives; of SwiGLU, what its two halves give; and keys are stored once."""
+        """Of a norm, what it divides and what it gives; of SwiGLU, what both halves give; and keys are stored once."""
         for precision in ("float32", "autocast", "bfloat16"):
             model, optimizer, x, y = small_llama()
             if precision == "bfloat16":
