@@ -671,6 +671,14 @@ class Compositions(unittest.TestCase):
         for name, least in {"written to": 1, "frozen": 1, "chain": 30, "casts": 1, "swiglu": 2, "of a view": 2}.items():
             self.assertGreaterEqual(again[name], least, name)
 
+    def test_norms_of_computed_weights(self):
+        """Nothing is known of the way to them."""
+        form = lambda x, w: F.layer_norm(x, (64,), w * 2) * w
+        self.gradients(form, tuck_torch.Comet(self.optimizer, refresh=1))
+        self.optimizer.step()
+        right, got = self.gradients(form), self.gradients(form, tuck_torch.Comet(self.optimizer, refresh=1))
+        self.assertTrue(torch.equal(got[1], right[1]))
+
     def test_differentiated_twice(self):
         """By the graph of the gradients, too, and within the context."""
         found = []

@@ -232,6 +232,7 @@ class Comet(Policy):
         eps = torch.finfo(x.dtype).eps if eps is None else eps
         weights = [a.get(name) for name in ("weight", "bias")[:2 if call.kind == "layer_norm" else 1]]
         if any(w is not None and w.grad_fn is not None for w in weights):
+            call.noted["fronts"] = {}
             return
         if weights[0] is not None and weights[0].requires_grad and id(weights[0]) not in self._betas:
             call.noted["fronts"] = {}
