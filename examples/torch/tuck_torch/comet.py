@@ -54,7 +54,8 @@ class Comet(Policy):
     An operation that passes an error on is held to all weights in front of it, along each branch until the first one:
     fronts.py. Biases are not held, nor what is in front of those weights.
 
-    What GELU, SiLU and the norms give is computed again from their stored input. What only ReLU that made it and
+    What GELU, SiLU, the norms, casts and products give is computed again from what is stored of their parts. A norm may
+    be written by hand: compositions.py. What only ReLU that made it and
     pooling read - for its sign, and not at all - is stored within half of each value (Gist keeps a bit of it): no
     gradient becomes another by that. Masks of dropout are bits.
 

@@ -168,7 +168,7 @@ class Functions(TorchFunctionMode):
         self._numbers[place] = number + 1
         arguments = dict(zip(names, args))
         arguments.update((KEYWORDS.get(name, name), value) for name, value in kwargs.items())
-        if kind == "mul" and arguments["input"] is arguments.get("other"):
+        if kind == "mul" and arguments.get("input") is arguments.get("other"):
             kind, arguments = "power", {"input": arguments["input"], "exponent": 2}
         call = Call(kind, function, arguments, (*place, number), site)
         try:
