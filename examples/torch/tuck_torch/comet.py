@@ -161,8 +161,8 @@ class Comet(Policy):
     def called(self, call: Call, output: object) -> None:
         self._norms.after(call, output)
         if call.kind == "cast" and isinstance(output, torch.Tensor):
-            dtype = output.dtype
-            call.noted.update(again=lambda t: t.to(dtype), parts=["input"], slopes=(1.0,))
+            to = output.device, output.dtype
+            call.noted.update(again=lambda t: t.to(*to), parts=["input"], slopes=(1.0,))
         if not self._looking or not isinstance(output, torch.Tensor) or not output.requires_grad:
             return
         if call.noted.get("form") == NORM:  # what is between would be taken for less than it is

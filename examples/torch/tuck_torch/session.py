@@ -20,7 +20,7 @@ AT_ONCE = 6  # frames that the library's thread has to encode; the training's ow
 OUTSIDE = Site(None, 0)
 AHEAD = 4    # tensors that are decoded before they are asked for, or kept for the next that asks
 DEEPEST = 4  # recipes within recipes: each takes time, and multiplies errors
-KEEPING = ("attention", "mul", "div")  # whose bounds or recipes need all that they save, whether it is stored or not
+KEEPING = ("attention", "mul", "div")  # whose bounds or recipes need what they save, if it is too small to store, too
 
 
 class Session:
@@ -113,7 +113,7 @@ class Session:
         use = Use(call, role) if role is not None else None
         whole = _whole(t)
         if whole is None or (role == "weight" and isinstance(call.arguments["weight"], torch.nn.Parameter)):
-            if whole is None and call is not None and call.kind in KEEPING:
+            if whole is None and call is not None and call.kind == "attention":
                 call.handles[role] = Kept(t)
             return kept(t)  # the latter is autocast's copy, which it keeps itself
         key, identity = _memory(whole)
