@@ -204,7 +204,7 @@ class Comet(Policy):
         square = self._norms.square_of(full, small, quotient)
         if x.shape == y.shape and x.dim() >= 1 and not quotient:
             form = PRODUCT
-        elif full.numel() <= small.numel() or torch.broadcast_shapes(x.shape, y.shape) != full.shape:
+        elif full.numel() <= small.numel() or not _repeats(small.shape, full.shape):
             return
         elif square is not None:
             form, square.noted["normed"] = NORM, True
@@ -487,6 +487,11 @@ class Comet(Policy):
 def _has_room(t: torch.Tensor) -> bool:
     """For what Choice.above_zero adds."""
     return t.dtype in (torch.float32, torch.float64) or (t.dtype == torch.bfloat16 and t.device.type == "cpu")
+
+
+def _repeats(small: torch.Size, full: torch.Size) -> bool:
+    """Does a tensor become one of the other shape by repeating what it has?"""
+    return len(small) <= len(full) and all(a in (1, b) for a, b in zip(small[::-1], full[::-1]))
 
 
 def _mean_magnitude(t: torch.Tensor) -> float | None:
