@@ -1,4 +1,4 @@
-"""Small transformers and what they are trained on: a GPT of characters, and a vision transformer for digits.
+"""Small transformers and what they are trained on: a GPT and a LLaMA of characters, a vision transformer of digits.
 
 They call torch.nn.functional as transformers do: scaled_dot_product_attention where PyTorch has it, else its parts."""
 
@@ -65,6 +65,68 @@ class GPT(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.tokens(x) + self.positions(torch.arange(x.shape[1], device=x.device))
         return self.head(self.norm(self.blocks(x)))
+
+
+class RMSNorm(nn.Module):
+    """As LLaMA's code writes it: in float32, whatever comes."""
+
+    def __init__(self, width: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(width)), eps
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x.float()
+        y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + self.eps)
+        return y.type_as(x) * self.weight
+
+
+def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Rotary embeddings: the two halves of each head are turned by an angle of the position."""
+    a, b = x.chunk(2, dim=-1)
+    return (x * cos + torch.cat((-b, a), dim=-1) * sin).type_as(x)
+
+
+class LlamaBlock(nn.Module):
+    """RMSNorm, attention with fewer keys than queries, RMSNorm, SwiGLU; each pair added to what it read."""
+
+    def __init__(self, width: int, heads: int, groups: int) -> None:
+        super().__init__()
+        self.heads, self.groups, self.size = heads, groups, width // heads
+        hidden = 8 * width // 3 // 16 * 16
+        self.norm1, self.norm2 = RMSNorm(width), RMSNorm(width)
+        self.q, self.kv = (nn.Linear(width, n * self.size, bias=False) for n in (heads, 2 * groups))
+        self.out = nn.Linear(width, width, bias=False)
+        self.up, self.down = nn.Linear(width, 2 * hidden, bias=False), nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        y = self.norm1(x)
+        q, k, v = (t.view(batch, length, -1, self.size).transpose(1, 2) for t in (self.q(y), *self.kv(y).chunk(2, -1)))
+        k, v = (t.repeat_interleave(self.heads // self.groups, dim=1) for t in (rotated(k, cos, sin), v))
+        mixed = attention(rotated(q, cos, sin), k, v, True).transpose(1, 2).reshape(batch, length, width)
+        x = x + self.out(mixed)
+        gate, up = self.up(self.norm2(x)).chunk(2, dim=-1)
+        return x + self.down(F.silu(gate) * up)
+
+
+class Llama(nn.Module):
+    def __init__(self, symbols: int, context: int, layers: int = 4, width: int = 256, heads: int = 4,
+                 groups: int = 2) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(symbols, width)
+        self.blocks = nn.ModuleList(LlamaBlock(width, heads, groups) for _ in range(layers))
+        self.norm, self.head = RMSNorm(width), nn.Linear(width, symbols, bias=False)
+        _initialize(self, layers)
+        size = width // heads
+        angles = torch.arange(context)[:, None] * 10000 ** -(torch.arange(0, size, 2) / size).repeat(2)
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        length, x = x.shape[1], self.tokens(x)
+        for block in self.blocks:
+            x = block(x, self.cos[:length], self.sin[:length])
+        return self.head(self.norm(x))
 
 
 class ViT(nn.Module):

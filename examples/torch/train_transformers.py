@@ -3,7 +3,7 @@
 
     python3 examples/torch/train_transformers.py --network gpt --seeds 10 --runs gpt.runs --json gpt.json --plot gpt.png
 
-gpt: 4 layers, 256 wide, of the characters of this repository's documents and headers. vit: 4 layers, 64 wide, of
+gpt, llama: 4 layers, 256 wide, of the characters of this repository's documents and headers. vit: 4 layers, 64 wide, of
 scikit-learn's digits. Each run is a file in --runs, and is not done again where it is there: what was interrupted goes
 on, and two processes may share the folder. Exit codes: 0 done, 2 bad usage.
 """
@@ -34,7 +34,7 @@ from torch.nn import functional as F
 class Characters:
     """Batches of the text: nine tenths to train with, the rest to validate."""
 
-    rate, smoothing = 1e-3, 0.0
+    rate, smoothing, network = 1e-3, 0.0, networks.GPT
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.batch, self.context, self.width = options.batch or 4, options.context, options.width or 256
@@ -44,7 +44,7 @@ class Characters:
         self.train, self.valid = text[:cut], text[cut:]
 
     def model(self) -> torch.nn.Module:
-        return networks.GPT(128, self.context, width=self.width)
+        return self.network(128, self.context, width=self.width)
 
     def batches(self, seed: int):
         random = torch.Generator().manual_seed(seed)
@@ -62,6 +62,10 @@ class Characters:
     def _cut(self, text: torch.Tensor, starts: torch.Tensor) -> tuple:
         pieces = text[starts[:, None] + torch.arange(self.context + 1)].to(self.device)
         return pieces[:, :-1], pieces[:, 1:]
+
+
+class LlamaCharacters(Characters):
+    network = networks.Llama
 
 
 class Digits:
@@ -95,7 +99,7 @@ class Digits:
         return [self.valid]
 
 
-NETWORKS = {"gpt": Characters, "vit": Digits}
+NETWORKS = {"gpt": Characters, "llama": LlamaCharacters, "vit": Digits}
 
 
 def policy_of(name: str, optimizer: torch.optim.Optimizer, options: argparse.Namespace) -> tuck_torch.Policy | None:
@@ -251,12 +255,12 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], epilog="The README beside it says more.")
     parser.add_argument("--network", choices=NETWORKS, default="gpt", help="%(default)s")
     parser.add_argument("--policy", default="plain,comet", help="plain, raw, comet, or codecs' names; %(default)s")
-    parser.add_argument("--steps", type=int, default=0, help="400 for gpt, 800 for vit")
+    parser.add_argument("--steps", type=int, default=0, help="800 for vit, 400 for others")
     parser.add_argument("--epochs", type=int, default=4, help="parts of them that are reported; %(default)s")
-    parser.add_argument("--batch", type=int, default=0, help="4 for gpt, 32 for vit")
-    parser.add_argument("--rate", type=float, default=0.0, help="of learning: 0.001 for gpt, 0.002 for vit")
-    parser.add_argument("--width", type=int, default=0, help="256 for gpt, 64 for vit")
-    parser.add_argument("--context", type=int, default=64, help="gpt: characters that it sees; %(default)s")
+    parser.add_argument("--batch", type=int, default=0, help="32 for vit, 4 for others")
+    parser.add_argument("--rate", type=float, default=0.0, help="of learning: 0.002 for vit, 0.001 for others")
+    parser.add_argument("--width", type=int, default=0, help="64 for vit, 256 for others")
+    parser.add_argument("--context", type=int, default=64, help="characters that gpt and llama see; %(default)s")
     parser.add_argument("--seeds", default="1", help="so many, or FIRST-LAST; %(default)s")
     parser.add_argument("--share", type=float, default=0.01, help="comet: of the momentum; %(default)g")
     parser.add_argument("--refresh", type=int, default=20, help="comet: iterations between bounds; %(default)s")
@@ -274,7 +278,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
         options.seeds = list(range(int(first), int(last) + 1) if last else range(1, int(first) + 1))
     except ValueError:
         parser.error(f"--seeds: {options.seeds!r} is neither a number nor FIRST-LAST")
-    options.steps = options.steps or {"gpt": 400, "vit": 800}[options.network]
+    options.steps = options.steps or (800 if options.network == "vit" else 400)
     if not options.seeds or not 1 <= options.epochs <= options.steps:
         parser.error("--seeds, --epochs: at least 1 is needed, and a step an epoch")
     options.policy = options.policy.split(",")

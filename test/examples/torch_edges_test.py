@@ -12,6 +12,7 @@ import sys
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "torch"
 sys.path.insert(0, str(EXAMPLE))
@@ -27,9 +28,11 @@ from torch import nn
 from torch.autograd import forward_ad
 from torch.nn import functional as F
 from torch.utils._pytree import tree_map
+from torch.utils.checkpoint import checkpoint
 from tuck_torch.library import Choice, host
+from tuck_torch.functions import Call
 from tuck_torch.session import Session
-from tuck_torch.store import Stored, counts_writes
+from tuck_torch.store import Recipe, Stored, counts_writes
 
 
 def perceptron(dtype=torch.float32):
@@ -441,6 +444,309 @@ class GivenBack(unittest.TestCase):
             job, held = host().begin_encode(Choice("zvc"), alone)
             self.assertEqual(held.data_ptr() == address, not others)
             host().job_free(job)
+
+
+class Compared(Session):
+    """Compares what the backward pass reads with what was saved, bit for bit."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.saved = []
+
+    def pack(self, t):
+        packed = super().pack(t)
+        self.saved.append((packed, t.detach().clone()))
+        return packed
+
+    def unpack(self, packed):
+        t = super().unpack(packed)
+        assert all(torch.equal(t, before) for p, before in self.saved if p is packed), "not what was saved"
+        return t
+
+
+class Exact(tuck_torch.Comet):
+    """Loses nothing but by computing again."""
+
+    def choose(self, t, site, uses):
+        return Choice("zvc")
+
+
+class Grown(torch.autograd.Function):
+    """The same memory, differentiated in another way."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 100 * gradient
+
+
+def inverse(v, eps=1e-5):
+    return torch.rsqrt(v + eps)
+
+
+def mean_square(x):
+    return x.pow(2).mean(-1, keepdim=True)
+
+
+def cast_norm(x, w):
+    y = x.float()
+    return (y * inverse(mean_square(y))).type_as(x) * w
+
+
+def t5_norm(x, w):
+    return w * (x * inverse(mean_square(x.to(torch.float32)))).to(x.dtype)
+
+
+def in_place(change):
+    """The mean is changed between the square and the product."""
+    def norm(x, w):
+        v = mean_square(x)
+        change(v)
+        return x * v.rsqrt() * w
+    return norm
+
+
+def without_graph(v):
+    with torch.no_grad():
+        v.mul_(3)
+
+
+def shared(x, w):
+    """Others read the square, the mean and the root, too."""
+    square = x * x
+    r = inverse(square.mean(-1, keepdim=True))
+    return x * r * w + (r + square).tanh()
+
+
+def written(x, w):
+    y = x * inverse(mean_square(x)) * w
+    z = (y * w).sum()
+    return y.detach().mul_(2) * w + x + z.detach()
+
+
+def frozen(x, w):
+    """What the norm gives is computed again for the product, which does not save it; and read transposed."""
+    y = x * inverse(mean_square(x)) * w.detach()
+    y = y.view(32, 128) * torch.linspace(1, 2, 4096).view(32, 128)
+    return y.view(64, 64) * w + (y.view(64, 64).t() * w).tanh() + y.view(128, 32).t().reshape(64, 64) * w
+
+
+def chain(x, w):
+    """Recipes of recipes, two for each: 2^30 ways to x."""
+    y = total = x.tanh()
+    for _ in range(30):
+        y = F.silu(y) * y
+        total = total + y
+    return total * w
+
+
+def casts(x, w):
+    y = x * inverse(mean_square(x))
+    for _ in range(50):
+        y = y.double().float()
+    return y * w
+
+
+def swiglu(x, w):
+    a, b = x.chunk(2, dim=-1)
+    y = F.silu(a) * b
+    return torch.cat((y, y), -1) * w
+
+
+def of_a_view(x, w):
+    """A product of which only a part is read, or another order."""
+    y = F.silu(x) * F.silu(x + 1)
+    return y.t() * w + (y[:32] * w).sum()
+
+
+# What else is computed again, or is not.
+OTHERS = {"written to": written, "frozen": frozen, "chain": chain, "casts": casts, "swiglu": swiglu,
+          "of a view": of_a_view, "checkpoint": lambda x, w: checkpoint(KNOWN["rsqrt"], x, w, use_reentrant=False) * w,
+          "reentrant checkpoint": lambda x, w: checkpoint(KNOWN["rsqrt"], x, w, use_reentrant=True) * w}
+
+# Norms by hand, of x and w -> whether they are known as such.
+KNOWN = {
+    "rsqrt": lambda x, w: x * inverse(mean_square(x)) * w,
+    "square": lambda x, w: w * (torch.rsqrt(1e-5 + torch.square(x).mean(dim=-1, keepdim=True)) * x),
+    "product": lambda x, w: torch.mul(x, torch.pow(torch.mean(x * x, -1, True) + 1e-5, -0.5)) * w,
+    "quotient": lambda x, w: x / (mean_square(x) + 1e-5).sqrt() * w,
+    "over rows": lambda x, w: x * inverse((x ** 2).mean(0, keepdim=True)) * w,
+    "over both": lambda x, w: x * inverse((x ** 2).mean((0, 1), keepdim=True)) * w,
+    "cast": cast_norm, "cast for the mean": t5_norm,
+    "shared": shared,
+}
+UNKNOWN = {
+    "of other rows": lambda x, w: x * inverse(x.pow(2).mean(-1)) * w,
+    "transposed": lambda x, w: x * inverse(mean_square(x)).t() * w,
+    "of a copy": lambda x, w: x * inverse(mean_square(x.clone())) * w,
+    "of a part": lambda x, w: x * inverse(mean_square(x[:, :32])) * w,
+    "of a view": lambda x, w: x * inverse(mean_square(x.t())) * w,
+    "of another graph": lambda x, w: Grown.apply(x) * inverse(mean_square(x)) * w,
+    "detached": lambda x, w: x.detach() * inverse(mean_square(x)) * w,
+    "another power": lambda x, w: x * torch.rsqrt(x.pow(4).mean(-1, keepdim=True) + 1) * w,
+    "another root": lambda x, w: x * (mean_square(x) + 1e-5) ** -0.25 * w,
+    "product with the root": lambda x, w: x * (mean_square(x) + 1e-5).sqrt() * w,
+    "quotient by the inverse": lambda x, w: x / inverse(mean_square(x)) * w,
+    "a sum": lambda x, w: x * inverse(x.pow(2).sum(-1, keepdim=True)) * w,
+    "eps that is learnt": lambda x, w: x * inverse(mean_square(x), w.abs().mean()) * w,
+    "twice": lambda x, w: x * inverse(inverse(mean_square(x))) * w,
+    "in place": in_place(lambda v: v.add_(1)), "in place, without a graph": in_place(without_graph),
+    "by two": lambda x, w: x * inverse((x ** torch.tensor(2.0)).mean(-1, keepdim=True)) * w,
+    "two to the": lambda x, w: x * inverse((2 ** x).mean(-1, keepdim=True)) * w,
+}
+
+
+class Compositions(unittest.TestCase):
+    """Norms by hand and what else is computed again."""
+
+    def setUp(self):
+        torch.manual_seed(0)
+        self.layer, self.head = nn.Linear(64, 64), nn.Linear(64, 64)
+        self.scale, self.x = nn.Parameter(1 + 0.3 * torch.randn(64)), torch.randn(64, 64)
+        self.parameters = [*self.layer.parameters(), *self.head.parameters(), self.scale]
+        self.optimizer = torch.optim.SGD(self.parameters, lr=1e-3, momentum=0.9)
+
+    def gradients(self, form, policy=None, dtype=torch.float32, **options):
+        """Of two backward passes through the same graph, which have to agree."""
+        context = tuck_torch.saved_tensors(policy, smallest=0, **options) if policy else contextlib.nullcontext()
+        with mock.patch.object(tuck_torch, "Session", Compared if type(policy) is Exact else Session), context:
+            y = self.head(form(self.layer(self.x).to(dtype), self.scale).float()).sin().sum()
+        found = []
+        for _ in range(2):
+            for p in self.parameters:
+                p.grad = None
+            y.backward(retain_graph=True)
+            found.append([p.grad.clone() if p.grad is not None else torch.zeros(1) for p in self.parameters])
+        self.assertTrue(all(map(torch.equal, *found)))
+        return found[0]
+
+    def choices(self, policy):
+        counts = {}
+        for c in policy.take_counts().values():
+            for name, number in c.choices.items():
+                counts[name] = counts.get(name, 0) + number
+        return counts
+
+    def check(self, form, known, dtype=torch.float32):
+        """What is computed again is exact where what is stored is. The gradient of the first layer's bias, which
+        follows from x and not from that layer's input, is exact unless x is stored within a bound."""
+        right = self.gradients(form, dtype=dtype)
+        exact = Exact(self.optimizer, refresh=1)
+        self.assertTrue(all(map(torch.equal, self.gradients(form, exact, dtype), right)), "computed again")
+        computed = self.choices(exact).get("computed again", 0)
+        policy = tuck_torch.Comet(self.optimizer, refresh=1, first=1e-2, lowest=1e-2)
+        got = self.gradients(form, policy, dtype)
+        chosen = self.choices(policy)
+        self.assertLess(max((a - b).norm() / b.norm().clamp(min=1e-3) for a, b in zip(got, right)), 0.1)
+        self.assertEqual(torch.equal(got[1], right[1]), not known, chosen)
+        if known:
+            self.assertGreaterEqual(computed, 1)
+
+    def test_norms_that_are_known(self):
+        for name, form in KNOWN.items():
+            for dtype in (torch.float32, torch.bfloat16):
+                with self.subTest(norm=name, dtype=dtype):
+                    self.check(form, True, dtype)
+
+    def test_norms_that_are_not(self):
+        for name, form in UNKNOWN.items():
+            with self.subTest(norm=name):
+                self.check(form, False)
+
+    def test_others_are_exact(self):
+        again = {}
+        for name, form in OTHERS.items():
+            for dtype in (torch.float32, torch.bfloat16):
+                for autocast in (False, True):
+                    with self.subTest(form=name, dtype=dtype, autocast=autocast), \
+                            torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+                        right = self.gradients(form, dtype=dtype)
+                        exact = Exact(self.optimizer, refresh=1)
+                        got = self.gradients(form, exact, dtype)
+                        self.assertTrue(all(map(torch.equal, got, right)))
+                        again[name] = max(again.get(name, 0), self.choices(exact).get("computed again", 0))
+        for name, least in {"written to": 1, "frozen": 1, "chain": 30, "casts": 1, "swiglu": 2, "of a view": 2}.items():
+            self.assertGreaterEqual(again[name], least, name)
+
+    def test_norms_of_computed_weights(self):
+        """Nothing is known of the way to them."""
+        form = lambda x, w: F.layer_norm(x, (64,), w * 2) * w
+        self.gradients(form, tuck_torch.Comet(self.optimizer, refresh=1))
+        self.optimizer.step()
+        right, got = self.gradients(form), self.gradients(form, tuck_torch.Comet(self.optimizer, refresh=1))
+        self.assertTrue(torch.equal(got[1], right[1]))
+
+    def test_differentiated_twice(self):
+        """By the graph of the gradients, too, and within the context."""
+        found = []
+        for policy in (None, Exact(self.optimizer, refresh=1)):
+            with tuck_torch.saved_tensors(policy, smallest=0) if policy else contextlib.nullcontext():
+                x = self.layer(self.x)
+                y = swiglu(KNOWN["rsqrt"](x, self.scale), self.scale).sum()
+                first = torch.autograd.grad(y, self.parameters[:1] + [self.scale], create_graph=True)
+                found.append([*first, *torch.autograd.grad(sum(g.square().sum() for g in first), [self.scale])])
+        self.assertTrue(all(map(torch.equal, *found)))
+
+    def test_parts_that_change_before_are_an_error(self):
+        """Without tuck, it is one where the product itself is differentiated."""
+        for changed, rows in (("root", 64), ("root", 2048), ("scale", 64)):
+            x, scale = nn.Linear(64, 64)(torch.randn(rows, 64)), nn.Parameter(torch.ones(64))
+            optimizer = torch.optim.SGD([scale, *self.parameters], lr=1e-3, momentum=0.9)
+            with tuck_torch.saved_tensors(Exact(optimizer, refresh=1)):
+                r = inverse(mean_square(x))
+                y = (x * r * scale).sum()
+                head = self.head(x * r * scale).sum()
+                with torch.no_grad():
+                    (r if changed == "root" else scale).mul_(2)
+            for of in (scale, self.head.weight):
+                with self.subTest(changed=changed, rows=rows), self.assertRaisesRegex(RuntimeError, "in place"):
+                    torch.autograd.grad(y + head, of, retain_graph=True)
+                    torch.autograd.grad(head, of, retain_graph=True)
+
+    def test_nothing_waits_for_the_collector_of_garbage(self):
+        gc.collect()
+        gc.disable()
+        self.addCleanup(gc.enable)
+        for form in (*KNOWN.values(), *UNKNOWN.values(), swiglu, frozen, casts):
+            policy = tuck_torch.Comet(self.optimizer, refresh=1)
+            with tuck_torch.saved_tensors(policy, smallest=0):
+                y = form(self.layer(self.x), self.scale).sum()
+            y.backward()
+            del y, policy
+        self.assertEqual([o for o in gc.get_objects() if type(o) in (Session, Call, Recipe) or isinstance(o, Stored)], [])
+
+    def test_keys_that_repeat_are_stored_once(self):
+        if not hasattr(F, "scaled_dot_product_attention"):
+            self.skipTest("this PyTorch has no such attention")
+        ways = {
+            "expanded": lambda t: t[:, :, None].expand(2, 2, 3, 32, 16).reshape(2, 6, 32, 16),
+            "repeated": lambda t: t.repeat_interleave(3, dim=1),
+            "repeated in rows": lambda t: t.transpose(1, 2).repeat_interleave(3, dim=2).transpose(1, 2),
+            "of zeros": lambda t: t.repeat_interleave(3, dim=1) * 0,
+            "in turn": lambda t: t.repeat(1, 3, 1, 1),
+            "but for one": lambda t: t.repeat_interleave(3, dim=1) + F.one_hot(torch.tensor(5), 6).view(1, 6, 1, 1),
+            "by two": lambda t: t.repeat(1, 3, 1, 1)[:, [0, 0, 1, 1, 1, 1]],
+        }
+        for name, way in ways.items():
+            found, policy = [], Exact(self.optimizer, refresh=1)
+            for context in (contextlib.nullcontext(), tuck_torch.saved_tensors(policy, smallest=0)):
+                torch.manual_seed(0)
+                x = torch.randn(2 * 32, 64)
+                with mock.patch.object(tuck_torch, "Session", Compared), context:
+                    q = self.layer(x).view(2, 32, 4, 16)[:, :, [0, 1, 2, 3, 0, 1]].transpose(1, 2)
+                    k, v = (self.head(x).view(2, 32, 4, 16).transpose(1, 2).split(2, 1))
+                    y = F.scaled_dot_product_attention(q, way(k), way(v), is_causal=True).sin().sum()
+                for p in self.parameters:
+                    p.grad = None
+                y.backward()
+                found.append([p.grad.clone() for p in self.parameters[:4]])
+            with self.subTest(way=name):
+                self.assertTrue(all(map(torch.equal, *found)))
+                computed = self.choices(policy).get("computed again", 0)
+                self.assertEqual(computed, 0 if name in ("in turn", "but for one") else 2)
 
 
 class Wrapped(torch.Tensor):

@@ -116,6 +116,24 @@ class Formulas(unittest.TestCase):
             error = (function(x + noise, w) - function(x, w)).detach().square().mean().item() / (1e-4 / 3)
             self.check(error ** 0.5, bounds.norm_slope(x, w, 64, 1e-5, centred))
 
+    def test_norms_by_hand(self):
+        """Both of its errors are what a norm that is one function has; here, they are independent."""
+        x, g = (0.5 + 2 * torch.randn(50, 64)).requires_grad_(), torch.randn(50, 64) + 0.5 * torch.randn(50, 1)
+        r = (x.detach().square().mean(-1, keepdim=True) + 1e-5).rsqrt()
+        passed, own = bounds.norm(g, x.detach(), None, 64, 1e-5, False)
+        of_r = bounds.root_mean_square(g, x.detach(), r)
+        of_square = bounds.square((g * x.detach()).sum(-1, keepdim=True) * r.pow(3) / -2 / 64)
+        self.check(of_r + of_square, passed, 0.01)
+        for by in (lambda t: t * torch.rsqrt(t.pow(2).mean(-1, keepdim=True) + 1e-5),
+                   lambda t: t / (t.square().mean(-1, True) + 1e-5).sqrt()):
+            self.check(self.variances(by, [x], g, "input", 1e-2)[0], passed, 0.15)
+        w = (1 + 0.3 * torch.randn(64)).requires_grad_()
+        _, of_w = self.variances(torch.mul, (x, w), g, "input", 1e-2)
+        self.check(of_w, bounds.scale(g, 64))
+        a, b = torch.randn(80, 64), torch.randn(80, 64)
+        noise = (2 * torch.rand(80, 64) - 1) * 1e-2
+        self.check((noise * b).square().mean().sqrt().item(), bounds.magnitude(b) * 1e-2 / 3 ** 0.5, 0.1)
+
     def test_products(self):
         a, b = torch.randn(3, 20, 30, requires_grad=True), torch.randn(3, 30, 10, requires_grad=True)
         g = torch.randn(3, 20, 10)
@@ -184,6 +202,12 @@ BETWEEN = {
     "pooling": (1, lambda h: F.avg_pool1d(2 * h[None], 4)[0]),
     "an unknown operation": (0.1, lambda h: h.cumsum(0)),
     "in place": (0.1, lambda h: h.clone().mul_(10)),
+    "RMSNorm by hand": (0.02, lambda h: h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-5)),
+    "its scale": (0.3, lambda h: h / (h.square().mean(-1, keepdim=True) + 1e-5).sqrt() * SCALE),
+    "its root, read twice": (0.1, lambda h: (lambda r: torch.cat((h * r, SIGNS * r * 3)))(
+        torch.rsqrt((h * h).mean(-1, keepdim=True) + 1e-5))),
+    "its square, read twice": (0.1, lambda h: (lambda s: h * torch.rsqrt(s.mean(-1, keepdim=True)) + 9 * s)(h ** 2)),
+    "over positions": (0.1, lambda h: h * torch.rsqrt(h.pow(2).mean(0, keepdim=True) + 1e-5)),
 }
 
 
@@ -225,7 +249,7 @@ class Fronts(unittest.TestCase):
                 with torch.no_grad():
                     layer.weight.mul_(scale)
                     head = torch.randn(function(layer(x)).shape)
-                weights = [layer.weight] + [SCALE] * (name == "scaled by a parameter")
+                weights = [layer.weight] + [SCALE] * (name in ("scaled by a parameter", "its scale"))
                 shares, choices = self.shares(layer, weights,
                                               lambda: torch.dot(F.gelu(function(layer(x))).flatten(), head.flatten()))
                 self.assertLess(max(shares), 0.02)
@@ -396,6 +420,13 @@ def small_gpt(seed=0, dropout=0.0, dtype=torch.float32):
     return model, torch.optim.AdamW(model.parameters(), lr=1e-3), tokens[:, :-1], tokens[:, 1:]
 
 
+def small_llama():
+    torch.manual_seed(0)
+    model = networks.Llama(64, 32, layers=2, width=64, heads=4, groups=2)
+    tokens = torch.randint(64, (8, 33))
+    return model, torch.optim.AdamW(model.parameters(), lr=1e-3), tokens[:, :-1], tokens[:, 1:]
+
+
 def same_bits(a, b):
     return all(torch.equal(x.detach(), y.detach()) for x, y in zip(a.parameters(), b.parameters()))
 
@@ -435,8 +466,38 @@ class Transformers(unittest.TestCase):
                 self.assertEqual(choices["computed again"], 2 * 3 + 1)
                 self.assertGreaterEqual(choices["quantize"], 2 * 5 + 1)
 
+    def test_each_composition_is_known(self):
+        """Of a norm, what it divides and what it gives; of SwiGLU, what both halves give; and keys are stored once."""
+        for precision in ("float32", "autocast", "bfloat16"):
+            model, optimizer, x, y = small_llama()
+            if precision == "bfloat16":
+                model = model.to(torch.bfloat16)
+                optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+            policy = Watched(optimizer, refresh=1)
+            for _ in range(4):
+                policy.take_counts()
+                policy.originals.clear()
+                step(model, optimizer, policy, x, y, precision)
+            counts, choices = policy.take_counts().values(), {}
+            for c in counts:
+                for name, number in c.choices.items():
+                    choices[name] = choices.get(name, 0) + number
+            raw, stored = sum(c.raw for c in counts), sum(c.stored for c in counts)
+            with self.subTest(precision=precision):
+                least = {"float32": 8, "autocast": 5, "bfloat16": 4}[precision] if ATTENTION else 3
+                self.assertGreater(raw / stored, least)
+                self.assertEqual(set(choices) - {"quantize", "computed again", "as it is", "zvc+rle+huffman",
+                                                 "quantize+delta+zvc+huffman"}, set())
+                # A norm is computed again twice, but where autocast makes copies for each that reads it.
+                again = 2 * (2 * 2 + 2) + 2 + (2 * 2 if ATTENTION else 0)
+                self.assertGreaterEqual(choices["computed again"], again)
+
     def test_errors_of_gradients_are_a_share_of_the_momentum(self):
-        model, optimizer, x, y = small_gpt()
+        for network in (small_gpt, small_llama):
+            with self.subTest(network=network.__name__):
+                self.check_shares(*network())
+
+    def check_shares(self, model, optimizer, x, y):
         policy = tuck_torch.Comet(optimizer, refresh=1, share=0.01)
         for _ in range(6):
             step(model, optimizer, policy, x, y)
@@ -507,7 +568,7 @@ class Transformers(unittest.TestCase):
 
     def test_train_transformers(self):
         with tempfile.TemporaryDirectory() as folder:
-            for network in ("gpt", "vit"):
+            for network in ("gpt", "llama", "vit"):
                 file = Path(folder) / f"{network}.json"
                 words = [sys.executable, str(EXAMPLE / "train_transformers.py"), "--network", network, "--steps", "4",
                          "--epochs", "2", "--seeds", "2", "--refresh", "1", "--context", "16", "--batch", "8", "--width",

@@ -132,6 +132,11 @@ def norm(g: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, normaliz
     return _mean(passed), _sum((g * r).square()) / normalized
 
 
+def magnitude(t: torch.Tensor) -> float:
+    """The root of the mean square: by which an error of one factor becomes that of a product."""
+    return _mean(t.detach().float().square()) ** 0.5
+
+
 def norm_slope(x: torch.Tensor, weight: torch.Tensor | None, normalized: int, eps: float, centred: bool) -> float:
     """By which the error of x becomes that of y, computed again: the root of mean(w^2) mean(r^2)."""
     x = _rows(x, normalized)
@@ -150,6 +155,27 @@ def matmul(g: torch.Tensor) -> tuple[float, float]:
 def product(g: torch.Tensor) -> float:
     """c = a b: da = g b with the error g e, so mean(g^2)."""
     return _mean(_square(g))
+
+
+def square(g: torch.Tensor) -> float:
+    """c = a^2: da = 2 g a with the error 2 g e, so 4 mean(g^2)."""
+    return 4 * product(g)
+
+
+def scale(g: torch.Tensor, count: int) -> float:
+    """c = a b, b of `count` values that repeat: db is the sum of g a over their copies, with the error sum g e: the sum
+    of all g^2, in the mean over b."""
+    return _sum(_square(g)) / max(count, 1)
+
+
+def root_mean_square(g: torch.Tensor, x: torch.Tensor, r: torch.Tensor) -> float:
+    """z = x r, r = (mean(x^2) + eps)^(-1/2) of d values each, where r is exact and x has the error e in this product:
+
+        dr = sum(g x)   dx = r g - r^3 x dr / d,  error  -r^3 x sum(g e) / d  of variance  (r^3 / d)^2 x^2 sum(g^2)
+
+    in the mean over x. With `square`, where the other error of x is, this is what `norm` has."""
+    of_g, of_x = (t.float().square().sum_to_size(r.shape).double() for t in (g, x))
+    return _sum((r.double().pow(3) * (r.numel() / x.numel())).square() * of_g * of_x) / x.numel()
 
 
 def softmax(g: torch.Tensor, p: torch.Tensor, dim: int = -1) -> float:

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 import torch
 
 from . import bounds
+from .compositions import FOLLOWED, Norms, is_power
 from .fronts import Fronts
 from .functions import Call, Use, is_in_memory
 from .library import Choice, codecs, host
 from .policies import Policy, Site, require_positive, zeros_of
 from .scales import Scales
+from .store import Kept
 
 # What a use of a tensor needs: a bound, or one of these; None is every bit.
 SIGN, NOTHING = "sign", "nothing"
@@ -22,12 +24,13 @@ SIGN, NOTHING = "sign", "nothing"
 REACHES = {
     "gelu": {"input": ("input",)}, "silu": {"input": ("input",)}, "layer_norm": {"input": ("input",)},
     "rms_norm": {"input": ("input",)}, "softmax": {"output": ("input",)}, "log_softmax": {"output": ("input",)},
-    "cross_entropy": {"output": ("input",)},
+    "cross_entropy": {"output": ("input",)}, "power": {"input": ("input",)},
     "matmul": {"input": ("other",), "other": ("input",)}, "mul": {"input": ("other",), "other": ("input",)},
     "attention": {"query": ("query", "key", "value"), "key": ("query", "key", "value"), "value": ("query", "key"),
                   "output": ("query", "key")},
 }
 WEIGHTED = ("linear", "convolution")
+PRODUCT, SCALE, NORM = "product", "scale", "norm"  # forms: of tensors of a shape, with a parameter, by a mean square
 SPARSE = 0.1  # from this share of zeros on, the chain of codecs is taken
 
 
@@ -51,7 +54,8 @@ class Comet(Policy):
     An operation that passes an error on is held to all weights in front of it, along each branch until the first one:
     fronts.py. Biases are not held, nor what is in front of those weights.
 
-    What GELU, SiLU and the norms give is computed again from their stored input. What only ReLU that made it and
+    What GELU, SiLU, the norms, casts and products give is computed again from what is stored of their parts. A norm may
+    be written by hand: compositions.py. What only ReLU that made it and
     pooling read - for its sign, and not at all - is stored within half of each value (Gist keeps a bit of it): no
     gradient becomes another by that. Masks of dropout are bits.
 
@@ -100,12 +104,12 @@ class Comet(Policy):
         self._bounds: dict[tuple, float] = {}          # ... its bound
         self._learnt: set[tuple] = set()               # ... whether it has been learnt
         self._zeros: dict[tuple, float] = {}           # call and role -> share of zeros
-        self._slopes: dict[tuple, float] = {}          # call -> of its output's error to its input's
-        self._fronts: dict[tuple, dict] = {}           # call -> by role, arguments and the weights in front
+        self._slopes: dict[tuple, tuple] = {}          # call and form -> of its output's error to those of its parts
+        self._fronts: dict[tuple, dict] = {}           # call and form -> by role, arguments and the weights in front
         self._agreeing: dict[tuple, float] = {}        # ... the share of what its errors meet that positions share
         self._apart: dict[tuple, float] = {}           # ... by what its bound is less for errors not to agree
         self._momenta: dict[int, float | None] = {}    # id of a weight -> of this iteration
-        self._passing = Fronts()
+        self._passing, self._norms = Fronts(), Norms()
         self._seen: dict[tuple, tuple] = {}            # call and role -> iteration, errors by weight, what agrees
         self._scales = Scales(optimizer, weakref.WeakMethod(self._stepping))
 
@@ -127,7 +131,9 @@ class Comet(Policy):
 
     def calling(self, call: Call) -> None:
         kind, arguments = call.kind, call.arguments
-        shape = tuple(arguments["input" if kind != "attention" else "query"].shape) or (1,)
+        if kind in FOLLOWED:
+            return
+        shape = tuple(getattr(arguments["input" if kind != "attention" else "query"], "shape", ())) or (1,)
         channels = -arguments["weight"].dim() + 1 if kind == "convolution" else -1
         call.noted["features"] = shape[channels], math.prod(shape[channels:][1:])
         if kind in WEIGHTED:
@@ -135,11 +141,14 @@ class Comet(Policy):
             if isinstance(weight, torch.nn.Parameter) and id(weight) in self._betas and weight.requires_grad:
                 call.noted["weight"] = weakref.ref(weight)
             return
+        if kind in ("mul", "div"):
+            self._note_product(call)
         if not self._is_plain(call):
             return
+        place = call.key, call.noted.get("form")
         if self._looking:
-            self._note_fronts(call)
-        call.noted["fronts"] = self._fronts.get(call.key, {})
+            self._fronts[place] = self._fronts_of(call)
+        call.noted["fronts"] = self._fronts.get(place, {})
         if kind in ("gelu", "silu", "layer_norm", "rms_norm"):
             self._note_norm(call)
         if kind == "cross_entropy":
@@ -150,8 +159,17 @@ class Comet(Policy):
             call.noted["attention form"] = bool(arguments.get("is_causal")), arguments.get("scale")
 
     def called(self, call: Call, output: object) -> None:
+        self._norms.after(call, output)
+        if call.kind == "cast" and isinstance(output, torch.Tensor):
+            to = output.device, output.dtype
+            call.noted.update(again=lambda t: t.to(*to), parts=["input"], slopes=(1.0,))
         if not self._looking or not isinstance(output, torch.Tensor) or not output.requires_grad:
             return
+        if call.noted.get("form") == NORM:  # what is between would be taken for less than it is
+            full, small = call.noted["names"]
+            fronts, gain = self._passing.of(call.arguments[full]), self._slopes[call.key, NORM][0] ** 2
+            if fronts is not None:
+                self._passing.note(output, fronts, gain)
         if call.kind in REACHES or call.kind in WEIGHTED:
             noted = weakref.ref(call)
             output.register_hook(lambda gradient: _note_gradient(noted(), gradient))
@@ -167,11 +185,40 @@ class Comet(Policy):
                     and a.get("reduce") is None and a.get("size_average") is None)
         if call.kind in ("softmax", "log_softmax"):
             return a.get("dim") in (-1, x.dim() - 1)
-        if call.kind in ("matmul", "mul"):
-            y, ends = a.get("other"), 2 if call.kind == "matmul" else 0
-            return (isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor) and x.dim() == y.dim() >= max(ends, 1)
-                    and x.shape[:x.dim() - ends] == y.shape[:y.dim() - ends])
-        return True
+        if call.kind == "matmul":
+            y = a.get("other")
+            return (isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor) and x.dim() == y.dim() >= 2
+                    and x.shape[:-2] == y.shape[:-2])
+        if call.kind in ("mul", "div"):
+            return "form" in call.noted
+        return call.kind != "power" or is_power(call, 2)
+
+    def _note_product(self, call: Call) -> None:
+        """Which form it has, and how its result is computed again. Factors that repeat stay exact."""
+        x, y, quotient = call.arguments["input"], call.arguments.get("other"), call.kind == "div"
+        if (not isinstance(x, torch.Tensor) or not isinstance(y, torch.Tensor) or len(call.arguments) != 2
+                or not x.is_floating_point() or not y.is_floating_point()):
+            return
+        names = ("input", "other") if x.numel() >= y.numel() or quotient else ("other", "input")
+        full, small = (call.arguments[name] for name in names)
+        square = self._norms.square_of(full, small, quotient)
+        if x.shape == y.shape and x.dim() >= 1 and not quotient:
+            form = PRODUCT
+        elif full.numel() <= small.numel() or not _repeats(small.shape, full.shape):
+            return
+        elif square is not None:
+            form, square.noted["normed"] = NORM, True
+        elif small.is_leaf and (id(small) in self._betas or not small.requires_grad) and not quotient:
+            form = SCALE
+        else:
+            return
+        place, function = (call.key, form), call.function
+        if self._looking or place not in self._slopes:
+            by = [bounds.magnitude(t.detach().reciprocal() if quotient else t) for t in (small, full)]
+            self._slopes[place] = (by[0], 0.0) if form != PRODUCT else (2 ** 0.5 * by[0], 2 ** 0.5 * by[1])
+        again = function if names[0] == "input" else lambda t, by: function(by, t)
+        call.noted.update(form=form, names=names, count=small.numel(), again=again, parts=names,
+                          slopes=self._slopes[place])
 
     def _note_norm(self, call: Call) -> None:
         """How its output is computed again. Weights that change before that are an error."""
@@ -179,38 +226,38 @@ class Comet(Policy):
         if call.kind in ("gelu", "silu"):
             others = {name: value for name, value in a.items() if name not in ("input", "inplace")}
             if not a.get("inplace"):
-                call.noted["again"] = lambda t: function(t, **others)
-            call.noted["form"] = others
-            self._slopes[call.key] = bounds.GELU_SLOPE if call.kind == "gelu" else bounds.SILU_SLOPE
+                slopes = (bounds.GELU_SLOPE if call.kind == "gelu" else bounds.SILU_SLOPE,)
+                call.noted.update(again=lambda t: function(t, **others), parts=["input"], slopes=slopes)
             return
         shape, eps = tuple(a["normalized_shape"]), a.get("eps", 1e-5)
         eps = torch.finfo(x.dtype).eps if eps is None else eps
         weights = [a.get(name) for name in ("weight", "bias")[:2 if call.kind == "layer_norm" else 1]]
         if any(w is not None and w.grad_fn is not None for w in weights):
+            call.noted["fronts"] = {}
             return
         if weights[0] is not None and weights[0].requires_grad and id(weights[0]) not in self._betas:
             call.noted["fronts"] = {}
-        kept = [(w, w._version) if w is not None else None for w in weights]
-
-        def again(t):
-            for w in kept:
-                if w is not None and w[0]._version != w[1]:
-                    raise RuntimeError("a weight that is needed to compute a norm again was modified in place")
-            return function(t, shape, *(w[0] if w is not None else None for w in kept), eps)
-
-        call.noted["again"] = again
-        call.noted["form"] = weights[0], math.prod(shape), eps, call.kind == "layer_norm"
+        kept = [Kept(w) if w is not None else None for w in weights]
+        call.noted["norm"] = weights[0], math.prod(shape), eps, call.kind == "layer_norm"
         if isinstance(weights[0], torch.nn.Parameter) and id(weights[0]) in self._betas:
             call.noted["weight"] = weakref.ref(weights[0])
-        if self._looking or call.key not in self._slopes:
-            self._slopes[call.key] = bounds.norm_slope(x.detach(), *call.noted["form"])
+        place = call.key, None
+        if self._looking or place not in self._slopes:
+            self._slopes[place] = (bounds.norm_slope(x.detach(), *call.noted["norm"]),)
+        call.noted.update(again=lambda t: function(t, shape, *(w and w.view() for w in kept), eps), parts=["input"],
+                          slopes=self._slopes[place])
 
-    def _note_fronts(self, call: Call) -> None:
+    def _fronts_of(self, call: Call) -> dict:
         """By role, the arguments that errors reach, with the weights in front; None where these are not known."""
-        fronts = self._fronts[call.key] = {}
-        for role, reached in REACHES.get(call.kind, {}).items():
+        fronts, form = {}, call.noted.get("form")
+        reaches = REACHES.get(call.kind, {})
+        if form in (NORM, SCALE):
+            full, small = call.noted["names"]
+            reaches = {full: (full if form == NORM else small,)}
+        for role, reached in reaches.items():
             of = [(name, self._passing.of(call.arguments[name])) for name in reached]
             fronts[role] = of if all(f is not None for _, f in of) and any(f for _, f in of) else None
+        return fronts
 
     # What is stored.
 
@@ -253,10 +300,8 @@ class Comet(Policy):
             return need == NOTHING or (need == SIGN and (choice.pointwise or choice.above_zero))
         return not choice.pointwise and choice.bound * factor <= need
 
-    def recomputes(self, call: Call, use: Use) -> float | None:
-        need = self._need(use)
-        known = "again" in call.noted and isinstance(need, float) and self._need(Use(call, "input")) is not None
-        return self._slopes[call.key] if known else None
+    def recomputes(self, use: Use) -> bool:
+        return isinstance(self._need(use), float)
 
     def _need(self, use: Use | None) -> float | str | None:
         if use is None:
@@ -268,6 +313,8 @@ class Comet(Policy):
             return NOTHING
         if kind in WEIGHTED:
             return self.bound(use) if role == "input" and "weight" in noted else None
+        if kind == "power" and "normed" not in noted:
+            return None
         return self.bound(use) if noted.get("fronts", {}).get(role) else None
 
     def bound(self, use: Use) -> float:
@@ -367,7 +414,7 @@ class Comet(Policy):
         if call.kind == "silu":
             return {"input": bounds.silu(g, t)}
         if call.kind in ("layer_norm", "rms_norm"):
-            passed, own = bounds.norm(g, t, *call.noted["form"])
+            passed, own = bounds.norm(g, t, *call.noted["norm"])
             return {"input": passed, "own": own}
         if call.kind == "softmax":
             return {"input": bounds.softmax(g, t.view(g.shape))}
@@ -375,12 +422,28 @@ class Comet(Policy):
             return {"input": bounds.log_softmax(g.float().sum(-1, keepdim=True), t.view(g.shape))}
         if call.kind == "cross_entropy":
             return {"input": bounds.log_softmax(g.item() / call.noted["rows"], t)}
-        if call.kind == "mul":
-            return {name: bounds.product(g) for name in ("input", "other")}
+        if call.kind == "power":
+            return {"input": bounds.square(g)}
+        if call.kind in ("mul", "div"):
+            return self._passed_by_product(use, t)
         if call.kind == "matmul":
             of_input, of_other = bounds.matmul(g)
             return {"other": of_input, "input": of_other}
         return self._passed_by_attention(use, t)
+
+    @staticmethod
+    def _passed_by_product(use: Use, t: torch.Tensor) -> dict[str, float] | None:
+        call, g = use.call, use.call.gradient
+        if call.noted["form"] == PRODUCT:
+            return {name: bounds.product(g) for name in ("input", "other")}
+        full, small = call.noted["names"]
+        if call.noted["form"] == SCALE:
+            return {small: bounds.scale(g, call.noted["count"])}
+        handle = call.handles[small]() if small in call.handles else None
+        if handle is None:
+            return None
+        r = handle.view()
+        return {full: bounds.root_mean_square(g, t, r.reciprocal() if call.kind == "div" else r)}
 
     @staticmethod
     def _passed_by_attention(use: Use, t: torch.Tensor) -> dict[str, float] | None:
@@ -424,6 +487,11 @@ class Comet(Policy):
 def _has_room(t: torch.Tensor) -> bool:
     """For what Choice.above_zero adds."""
     return t.dtype in (torch.float32, torch.float64) or (t.dtype == torch.bfloat16 and t.device.type == "cpu")
+
+
+def _repeats(small: torch.Size, full: torch.Size) -> bool:
+    """Does a tensor become one of the other shape by repeating what it has?"""
+    return len(small) <= len(full) and all(a in (1, b) for a, b in zip(small[::-1], full[::-1]))
 
 
 def _mean_magnitude(t: torch.Tensor) -> float | None:

@@ -122,7 +122,14 @@ class Fronts:
         if not isinstance(output, torch.Tensor) or output.grad_fn is None or any(output.grad_fn is n for n in nodes):
             return
         noted = output.grad_fn.metadata.setdefault(self._key, {})
-        noted[output.output_nr] = self._given(name, function, args, kwargs, inputs, output), output.numel()
+        if output.output_nr not in noted:
+            noted[output.output_nr] = self._given(name, function, args, kwargs, inputs, output), output.numel()
+
+    def note(self, output: torch.Tensor, fronts: dict, gain: float) -> None:
+        """Of a result of which more is known than its function: the fronts of its input, and the gain."""
+        if output.grad_fn is not None:
+            noted = output.grad_fn.metadata.setdefault(self._key, {})
+            noted[output.output_nr] = _merged([(gain, fronts)], False), output.numel()
 
     def _given(self, name: str, function, args: tuple, kwargs: dict, inputs: list[tuple],
                output: torch.Tensor) -> dict | None:

@@ -39,6 +39,10 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     **{name: ("matmul", ("input", "other")) for name in ("matmul", "bmm", "__matmul__")},
     **{name: ("mul", ("input", "other")) for name in ("mul", "multiply", "__mul__", "__rmul__")},
     **{name: ("div", ("input", "other")) for name in ("div", "true_divide", "__truediv__")},
+    **{name: ("power", ("input", "exponent")) for name in ("pow", "__pow__", "square")},
+    **{name: ("add", ("input", "other")) for name in ("add", "__add__", "__radd__")},
+    **{name: ("cast", ("input",)) for name in ("to", "type_as", "float", "double", "half", "bfloat16")},
+    **{name: (name, ("input",)) for name in ("mean", "rsqrt", "sqrt")},
 }
 KEYWORDS = {"mat2": "other"}
 
@@ -164,6 +168,8 @@ class Functions(TorchFunctionMode):
         self._numbers[place] = number + 1
         arguments = dict(zip(names, args))
         arguments.update((KEYWORDS.get(name, name), value) for name, value in kwargs.items())
+        if kind == "mul" and arguments.get("input") is arguments.get("other"):
+            kind, arguments = "power", {"input": arguments["input"], "exponent": 2}
         call = Call(kind, function, arguments, (*place, number), site)
         try:
             self._calling(call)

@@ -111,10 +111,9 @@ class Policy:
         """May an operation read a tensor that is stored by this choice, or that has so many times its error?"""
         return True
 
-    def recomputes(self, call, use) -> float | None:
-        """May the call's output, read as `use` says, be computed again from its stored input? Then how many times the
-        error of that input the output's error is."""
-        return None
+    def recomputes(self, use) -> bool:
+        """May what an operation reads be computed again, from what is stored within a bound?"""
+        return False
 
     def learn(self, use, t: torch.Tensor) -> None:
         """The backward pass of an operation, of whose output use.call.gradient is the gradient, reads t."""

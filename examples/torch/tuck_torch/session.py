@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import math
 import threading
 import weakref
 
@@ -12,12 +13,14 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .functions import Call, Functions, Use, is_compiling, is_in_memory
 from .library import DTYPES, FLOATS, Choice, host, storage_of
 from .policies import Policy, Raw, Site
-from .store import Derived, Frame, Handle, Kept, Mask, Offloaded, Stored, check_version, counts_writes, kept
+from .store import Derived, Frame, Handle, Kept, Mask, Offloaded, Recipe, Stored, check_version, counts_writes, kept
 
 WAITING = 6  # saves until one is stored: the operations that share it have been called by then
 AT_ONCE = 6  # frames that the library's thread has to encode; the training's own does what is beyond
 OUTSIDE = Site(None, 0)
 AHEAD = 4    # tensors that are decoded before they are asked for, or kept for the next that asks
+DEEPEST = 4  # recipes within recipes: each takes time, and multiplies errors
+KEEPING = ("attention", "mul", "div")  # whose bounds or recipes need what they save, if it is too small to store, too
 
 
 class Session:
@@ -56,9 +59,27 @@ class Session:
         if not self.policy.follows_functions:
             return
         self.policy.called(call, output)
-        if "again" in call.noted and "input" in call.handles and output.is_contiguous():
+        is_known = "again" in call.noted and isinstance(output, torch.Tensor) and is_in_memory(output)
+        if is_known and output.is_contiguous():
+            call.noted["parts"] = [self._part(call, name) for name in call.noted["parts"]]
             key, identity = _memory(output)
-            self.outputs[key] = call, identity
+            if None not in call.noted["parts"] and key not in self.outputs:
+                self.outputs[key] = call, identity
+
+    def _part(self, call: Call, name: str):
+        """What gives a part of the call's recipe, or None: what autograd holds of it, or the call that made it."""
+        if name in call.handles:
+            return call.handles[name]
+        t = call.arguments[name]
+        made, _ = self.outputs.get(_memory(t)[0], (None, None)) if t.is_contiguous() else (None, None)
+        return (made, t.shape) if made is not None else None
+
+    def _recipe(self, call: Call, shape) -> Recipe | None:
+        parts = [self._recipe(*part) if type(part) is tuple else part() for part in call.noted["parts"]]
+        if any(part is None for part in parts):
+            return None
+        recipe = Recipe(call.noted["again"], parts, call.noted["slopes"], shape)
+        return recipe if recipe.depth <= DEEPEST else None
 
     def close(self) -> None:
         """What is saved is stored when this returns."""
@@ -83,8 +104,8 @@ class Session:
         base, call = t._base, self.functions.running
         if (t.numel() * t.element_size() < self.smallest or t.dtype not in DTYPES or _is_parameter(t)
                 or (base is not None and _is_parameter(base))):
-            if call is not None and call.kind == "attention":  # whose bounds follow from all that it saves
-                call.handles[call.role_of(t)] = Kept(t.detach())
+            if call is not None and call.kind in KEEPING:
+                call.handles[call.role_of(t)] = Kept(t)
             return kept(t)
         if not self.follows and t.is_cpu and self._stays(t, call):
             return kept(t)
@@ -93,12 +114,13 @@ class Session:
         whole = _whole(t)
         if whole is None or (role == "weight" and isinstance(call.arguments["weight"], torch.nn.Parameter)):
             if whole is None and call is not None and call.kind == "attention":
-                call.handles[role] = Kept(t.detach())
+                call.handles[role] = Kept(t)
             return kept(t)  # the latter is autocast's copy, which it keeps itself
         key, identity = _memory(whole)
         stored = self.known.get(key)
         if stored is None or not self._joins(stored, use):
-            stored = self._derived(key, whole, use, identity) or self._new(whole, use, identity)
+            stored = self._derived(key, whole, use, identity) or self._repeated(t, whole, use, identity) or self._new(
+                whole, use, identity)
             stored.index = len(self.order)
             self.order.append(weakref.ref(stored))
             self.known[key] = stored
@@ -121,9 +143,9 @@ class Session:
         stored = packed.stored
         for index in range(stored.index - 1, max(stored.index - AHEAD, 0) - 1, -1):
             before = self.order[index]()
-            before = before.of.stored if type(before) is Derived else before
-            if type(before) is Frame and before.heavy:
-                before.prepare()
+            for base in (b for b, _ in before.recipe.bases()) if type(before) is Derived else (before,):
+                if type(base) is Frame and base.heavy:
+                    base.prepare()
         t = packed.view()
         stored.left -= 1
         if stored.left <= 0:
@@ -161,28 +183,54 @@ class Session:
             return True
         if isinstance(stored, (Frame, Offloaded)):
             return self.policy.suffices(stored.choice, use, 1.0)
-        return isinstance(stored, Derived) and self._may_derive(stored.of, stored.of.use, use)
+        return isinstance(stored, Derived) and self._may_derive(stored.recipe, use)
 
-    def _may_derive(self, of: Handle, through: Use, use: Use | None) -> bool:
-        factor = self.policy.recomputes(through.call, use) if use is not None else None
-        if factor is None:
+    def _may_derive(self, recipe: Recipe, use: Use | None) -> bool:
+        if use is None or not self.policy.recomputes(use):
             return False
-        if of.stored.pending:
-            of.stored.uses.append((use, factor))
-            return True
-        return isinstance(of.stored, (Frame, Offloaded)) and self.policy.suffices(of.stored.choice, use, factor)
+        bases = list(recipe.bases())
+        stored = [(base, factor) for base, factor in bases if not base.pending]
+        if any(not factor < math.inf for _, factor in bases) or not all(
+                isinstance(base, (Frame, Offloaded)) and self.policy.suffices(base.choice, use, factor)
+                for base, factor in stored):
+            return False
+        for base, factor in bases:
+            if base.pending:
+                base.uses.append((use, factor))
+        return True
 
     def _derived(self, key: tuple, whole: torch.Tensor, use: Use | None, identity) -> Derived | None:
         call, _ = self.outputs.get(key, (None, None))
         if call is None and use is not None:  # or of a copy that autocast has made
             argument = use.call.arguments.get(use.role)
-            if isinstance(argument, torch.Tensor) and argument.dtype != whole.dtype and argument.is_contiguous():
+            if isinstance(argument, torch.Tensor) and argument.dtype != whole.dtype and _is_cast(whole, argument):
                 call, _ = self.outputs.get(_memory(argument)[0], (None, None))
-        of = call.handles["input"]() if call is not None else None
-        if of is None or not whole.is_contiguous() or not self._may_derive(of, of.use, use):
+        recipe = self._recipe(call, whole.shape) if call is not None and whole.is_contiguous() else None
+        if recipe is None or not self._may_derive(recipe, use):
             return None
-        again, dtype = call.noted["again"], whole.dtype
-        return Derived(of, lambda t: again(t).to(dtype), dtype, whole.numel(), self.site(), self.policy, identity)
+        return Derived(recipe, whole.dtype, whole.numel(), self.site(), self.policy, identity)
+
+    def _repeated(self, t: torch.Tensor, whole: torch.Tensor, use: Use | None, identity) -> Derived | None:
+        """Keys and values of which several heads in a row have the same, as queries share them: each is stored once."""
+        if (use is None or use.call.kind != "attention" or use.role not in ("key", "value") or t.dim() < 3
+                or whole.numel() != t.numel() or not self.policy.recomputes(use)):
+            return None
+        order = sorted(range(t.dim()), key=t.stride, reverse=True)
+        heads, m = order.index(t.dim() - 3), t.detach().permute(order)
+        first, same = m.select(heads, 0), 1
+        while same < m.shape[heads] and torch.equal(m.select(heads, same), first):
+            same += 1
+        if same == 1 or m.shape[heads] % same != 0 or not m.is_contiguous():
+            return None
+        shape = *m.shape[:heads], m.shape[heads] // same, same, *m.shape[heads + 1:]
+        once = m.view(shape).narrow(heads + 1, 0, 1)
+        if not torch.equal(m.view(shape), once.expand(shape)):
+            return None
+        once = once.contiguous()
+        stored = self._new(once, use, None)
+        recipe = Recipe(lambda t: t.expand(shape), [Handle(stored, once.shape, once.stride(), 0, use)], (1.0,), m.shape)
+        stored.left = 0  # autograd does not read it itself
+        return Derived(recipe, whole.dtype, whole.numel(), self.site(), self.policy, identity, stored.raw_bytes)
 
     def _new(self, whole: torch.Tensor, use: Use | None, identity) -> Stored:
         site = self.site()
@@ -237,6 +285,11 @@ def _may_be_mask_or_copy(t: torch.Tensor, call: Call) -> bool:
     """Of a dropout; or of a weight, which autocast has made and keeps itself."""
     weight = call.arguments.get("weight")
     return call.kind == "dropout" or (isinstance(weight, torch.Tensor) and weight.dtype != t.dtype)
+
+
+def _is_cast(t: torch.Tensor, a: torch.Tensor) -> bool:
+    """Of a, in the same order. A copy of a matrix may be of the transposed one."""
+    return a.is_contiguous() and (t.dim() != 2 or t.shape != a.shape[::-1] or torch.equal(a.detach().to(t.dtype), t))
 
 
 def _is_parameter(t: torch.Tensor) -> bool:

@@ -244,22 +244,54 @@ class Offloaded(Stored):
         return t
 
 
+class Recipe:
+    """How a result of that shape is computed again: `again` of its parts, each a Handle, a Kept or another Recipe.
+
+    slopes: how many times the error of each part the result's error is. depth: of recipes within recipes."""
+
+    __slots__ = ("again", "parts", "slopes", "shape", "depth")
+
+    def __init__(self, again, parts: list, slopes: tuple, shape) -> None:
+        self.again, self.parts, self.slopes, self.shape = again, parts, slopes, shape
+        self.depth = 1 + max((r.depth for r in map(_recipe_of, parts) if r is not None), default=0)
+
+    def view(self) -> torch.Tensor:
+        t = self.again(*(part.view() for part in self.parts)).reshape(self.shape)
+        for part in self.parts:
+            if type(part) is Handle and part.stored.left <= 0:
+                part.stored.forget()
+        return t
+
+    def bases(self, factor: float = 1.0):
+        """What is stored of it, with the product of the slopes."""
+        for part, slope in zip(self.parts, self.slopes):
+            recipe = _recipe_of(part)
+            if recipe is not None:
+                yield from recipe.bases(factor * slope)
+            elif type(part) is Handle:
+                yield part.stored, factor * slope
+
+
+def _recipe_of(part) -> Recipe | None:
+    if type(part) is Handle:
+        return part.stored.recipe if type(part.stored) is Derived else None
+    return part if type(part) is Recipe else None
+
+
 class Derived(Stored):
-    """Computed again from what is stored: `again` of the tensor that `of` restores."""
+    """Computed again from what is stored."""
 
-    __slots__ = ("of", "again")
+    __slots__ = ("recipe",)
 
-    def __init__(self, of: Handle, again, dtype, count: int, site, policy, identity) -> None:
+    def __init__(self, recipe: Recipe, dtype, count: int, site, policy, identity, counted: int = 0) -> None:
+        """counted: bytes of it that are counted where they are stored."""
         super().__init__(None, site, policy, identity)
-        self.of, self.again, self.dtype, self.count, self.pending = of, again, dtype, count, False
-        policy.count(site).add(dtype, self.raw_bytes, 0, 0.0, "computed again")
+        self.recipe, self.dtype, self.count, self.pending = recipe, dtype, count, False
+        policy.count(site).add(dtype, self.raw_bytes - counted, 0, 0.0, "computed again")
 
     def _decode(self) -> torch.Tensor:
         with torch.no_grad():
-            t = self.again(self.of.view()).contiguous().view(-1)
-        if self.of.stored.left <= 0:
-            self.of.stored.forget()
-        return t
+            return self.recipe.view().to(self.dtype).contiguous().view(-1)
 
 
 class Mask(Stored):
@@ -281,15 +313,16 @@ class Mask(Stored):
 class Kept:
     """Of what stays as it is: called, as a weak reference to a Handle is, it gives what has the view."""
 
-    __slots__ = ("t",)
+    __slots__ = ("t", "version")
 
     def __init__(self, t: torch.Tensor) -> None:
-        self.t = t
+        self.t, self.version = t.detach(), t._version
 
     def __call__(self) -> Kept:
         return self
 
     def view(self) -> torch.Tensor:
+        check_version(self.t, self.version)
         return self.t
 
 
