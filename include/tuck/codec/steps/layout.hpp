@@ -120,6 +120,25 @@ TUCK_HD constexpr uint32_t estimated_bits(uint32_t threshold, const Values& valu
   return bits;
 }
 
+/// Returns the index of the one of x that has `before` < popcount(x) ones below it.
+TUCK_HD constexpr uint32_t place_of_one(uint32_t x, uint32_t before) noexcept {
+  const uint32_t pairs = x - (x >> 1 & 0x55555555u);
+  const uint32_t fours = (pairs & 0x33333333u) + (pairs >> 2 & 0x33333333u);
+  const uint32_t bytes = (fours + (fours >> 4)) & 0x0f0f0f0fu, halves = bytes + (bytes >> 8);
+  uint32_t at = 0;
+  const auto skip = [&](uint32_t ones, uint32_t width) {
+    const bool further = before >= ones;
+    before -= further ? ones : 0;
+    at += further ? width : 0;
+  };
+  skip(halves & 0xff, 16);
+  skip(bytes >> at & 0xff, 8);
+  skip(fours >> at & 0xf, 4);
+  skip(pairs >> at & 3, 2);
+  skip(x >> at & 1, 1);
+  return at;
+}
+
 /// Returns the order for `count` magnitudes above 2, from the sum of bit_width(magnitude - 3).
 TUCK_HD constexpr uint32_t best_order(uint32_t widths, uint32_t count) noexcept {
   const uint32_t mean = count == 0 ? 0 : widths / count;

@@ -165,25 +165,6 @@ inline bool is_one(const std::byte* bits, uint32_t bit) noexcept {
   return (static_cast<uint32_t>(bits[bit / 8]) >> bit % 8 & 1) != 0;
 }
 
-// Returns the index of the one of x that has `before` < popcount(x) ones below it.
-inline uint32_t place_of_one(uint32_t x, uint32_t before) noexcept {
-  const uint32_t pairs = x - (x >> 1 & 0x55555555u);
-  const uint32_t fours = (pairs & 0x33333333u) + (pairs >> 2 & 0x33333333u);
-  const uint32_t bytes = (fours + (fours >> 4)) & 0x0f0f0f0fu, halves = bytes + (bytes >> 8);
-  uint32_t at = 0;
-  const auto skip = [&](uint32_t ones, uint32_t width) {
-    const bool further = before >= ones;
-    before -= further ? ones : 0;
-    at += further ? width : 0;
-  };
-  skip(halves & 0xff, 16);
-  skip(bytes >> at & 0xff, 8);
-  skip(fours >> at & 0xf, 4);
-  skip(pairs >> at & 3, 2);
-  skip(x >> at & 1, 1);
-  return at;
-}
-
 }  // namespace steps_format
 
 template <floating_element T>
@@ -427,7 +408,7 @@ status steps<T>::decode(const_bytes encoded, span<const T> base, span<T> restore
     for (uint32_t i = 0; i < extras; ++i) {
       uint32_t u;
       static_cast<void>(unary.get(u));
-      if (order + u > 8 * sizeof(T) || last + order + u > end) return status::bad_payload;
+      if (order + u >= 8 * sizeof(T) || last + order + u > end) return status::bad_payload;
       const uint32_t width = order + u;
       const uint64_t x = (uint64_t{1} << width) + bits_from<uint32_t>(chunk, last, width) - (uint64_t{1} << order);
       last += width;
