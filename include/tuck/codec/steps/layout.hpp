@@ -105,14 +105,15 @@ struct list {
   }
 };
 
-/// Returns about how many bits row 0 takes. values(e), changes(e): how many values, and changed values, have a base
+/// Returns about how many bits row 0 takes. values[e], changes[e]: how many values, and changed values, have a base
 /// with exponent field e or more.
-template <class Values, class Changes>
-TUCK_HD constexpr uint32_t estimated_bits(uint32_t threshold, const Values& values, const Changes& changes) noexcept {
+TUCK_HD constexpr uint32_t estimated_bits(uint32_t threshold, const uint32_t* values,
+                                          const uint32_t* changes) noexcept {
   uint32_t bits = 0, values_before = 0, changes_before = 0;
+  TUCK_UNROLL(4)
   for (uint32_t c = 0; c < classes; ++c) {
     const uint32_t least = c + 1 < classes ? least_exponent(threshold, c) : 0;
-    const uint32_t k = changes(least) - changes_before, n = values(least) - values_before;
+    const uint32_t k = changes[least] - changes_before, n = values[least] - values_before;
     bits += list::estimated_bits(k, n < k ? k : n);
     changes_before += k;
     values_before += n;

@@ -190,8 +190,7 @@ uint32_t steps<T>::best_threshold(span<const T> base, uint32_t count, const std:
   top = top + 1 < fields ? top + 1 : top;
   uint32_t best = top, least = ~0u;
   for (uint32_t i = 0; i < candidates && i <= top; ++i) {
-    const uint32_t bits =
-        estimated_bits(top - i, [&](uint32_t e) { return values[e]; }, [&](uint32_t e) { return changes[e]; });
+    const uint32_t bits = estimated_bits(top - i, values, changes);
     if (bits < least) best = top - i, least = bits;
   }
   return best;

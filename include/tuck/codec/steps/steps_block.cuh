@@ -353,10 +353,8 @@ template <floating_element T, int Threads> class block_codec<steps<T>, Threads> 
         have.changes[e] = changed += have.changes[e];
       }
     device::sync_warp();
-    const uint32_t bits = lane > top ? ~0u
-                                     : steps_format::estimated_bits(
-                                           top - lane, [&](uint32_t e) { return have.values[e]; },
-                                           [&](uint32_t e) { return have.changes[e]; });
+    const uint32_t bits =
+        lane > top ? ~0u : steps_format::estimated_bits(top - lane, have.values, have.changes);
     const uint32_t least = device::warp_min(bits);
     const unsigned best = device::ballot(bits == least);
     if (lane == 0)
