@@ -34,8 +34,6 @@
 // The magnitude of a step with a one in row 2 is x + 3. Of x + 2^order, which has order + u + 1 bits, the extra is what
 // follows the highest one.
 //
-//   example       bf16, all values of class 0 or 1; two of 8 change, one of them by -5 steps
-//
 // Encoders choose t by `best_threshold`, and order by `best_order`. The bytes are canonical.
 #pragma once
 
