@@ -1,6 +1,6 @@
-// Deltas by steps and by gaps on one CPU thread: bench_delta [OLD.npy NEW.npy]. The files have bf16 values as 16-bit integers.
-// Prints ratios beside the bound by entropy, and speeds: for the pair, and for tensors of 64 MiB in which a share of
-// the values changes at random positions. Their changes are drawn from those of the pair, or are 1, 3 and 7.
+// Deltas by steps and by gaps on one CPU thread: bench_delta [OLD.npy NEW.npy]. The files have bf16 values as 16-bit
+// integers. Prints ratios beside the bound by entropy, and speeds: for the pair, and for tensors of 64 MiB in which a
+// share of the values changes at random positions. Their changes are drawn from those of the pair, or are 1, 3 and 7.
 #include <tuck/host.hpp>
 
 #include "support/npy.hpp"

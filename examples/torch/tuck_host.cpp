@@ -77,9 +77,9 @@ static_assert(std::tuple_size_v<lists> == std::size(names));
 
 // The same of deltas: floats, or all types of 2 and of 4 bytes.
 constexpr named delta_names[] = {{"steps", false}, {"gaps", false}, {"zvc+rle+huffman", false}};
-using delta_lists = std::tuple<over<tuck::steps, tuck::f16, tuck::bf16, float>,
-                               over<tuck::gaps, tuck::untyped<2>, tuck::untyped<4>>,
-                               over<tuck::zvc_rle_huffman, tuck::untyped<2>, tuck::untyped<4>>>;
+using delta_lists =
+    std::tuple<over<tuck::steps, tuck::f16, tuck::bf16, float>, over<tuck::gaps, tuck::untyped<2>, tuck::untyped<4>>,
+               over<tuck::zvc_rle_huffman, tuck::untyped<2>, tuck::untyped<4>>>;
 static_assert(std::tuple_size_v<delta_lists> == std::size(delta_names));
 
 template <class... Lists> struct joined;

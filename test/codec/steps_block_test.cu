@@ -1,5 +1,5 @@
-// Steps by blocks against the scalar codec, without a base: its bytes, its verdict on anything. device_delta_test.cu has
-// those with a base.
+// Steps by blocks against the scalar codec, without a base: its bytes, its verdict on anything. device_delta_test.cu
+// has those with a base.
 #include "support/block_payloads.hpp"
 
 namespace tuck::test {

@@ -62,8 +62,14 @@ TEST(steps, of_one_class) {
   put(2, 5);
   put(3, 3), put(5, 3), put(2, 3);
   bits += "010";
-  bits += "1" "1" "01" "001";
-  bits += "01" "000";
+  bits +=
+      "1"
+      "1"
+      "01"
+      "001";
+  bits +=
+      "01"
+      "000";
   std::vector<std::byte> expected((bits.size() + 7) / 8);
   for (size_t i = 0; i < bits.size(); ++i) expected[i / 8] |= static_cast<std::byte>((bits[i] == '1') << i % 8);
   EXPECT_EQ(encoded_pair(two), expected);
@@ -175,8 +181,8 @@ TEST(steps, other_bytes_are_refused) {
     other[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
     return decode(other, two.base, out);
   };
-  EXPECT_EQ(with(12), status::bad_payload);                             // a width of 18
-  EXPECT_EQ(with(13), status::bad_payload);                             // ones of a class without values
+  EXPECT_EQ(with(12), status::bad_payload);                                           // a width of 18
+  EXPECT_EQ(with(13), status::bad_payload);                                           // ones of a class without values
   EXPECT_EQ(with(8 * static_cast<uint32_t>(chunk.size()) - 1), status::bad_payload);  // padding that is not zero
   // A threshold that no exponent of f16 reaches.
   EXPECT_EQ(steps<f16>{}.decode_chunk(bytes_of("2000"), std::vector<f16>(32), span<f16>(pair_of<f16>(32).base)),

@@ -233,8 +233,8 @@ result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C
 ///
 /// With `chunk_by_chunk` there is one launch. `out` does not change if the frame is truncated, or if its header is
 /// damaged or does not fit the call. Otherwise all of `out` is written, and damaged chunks become zeros. Two errors are
-/// found only at the end (on the host before, without changes). bad_directory: all of `out` becomes zeros. A base with a
-/// wrong digest: the outcome is wrong_base, or that of a damaged chunk, and `out` is wrong.
+/// found only at the end (on the host before, without changes). bad_directory: all of `out` becomes zeros. A base with
+/// a wrong digest: the outcome is wrong_base, or that of a damaged chunk, and `out` is wrong.
 ///
 /// @param base  device memory, aligned to sizeof(value). The call is faster if `base` and `out` are aligned to 16 bytes
 /// @param out   as many values as the frame. It may be `base` itself; otherwise they must not overlap

@@ -177,7 +177,8 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
       T* const values_room = restored.get() + (decodes ? worker * uint64_t{header.chunk_values} : 0);
       const auto chunk = chunks.take(values.subspan(begins, values_in_chunk(header, i)), i, begins, values_room);
       uint32_t used = 0;
-      const chunk_kind kind = detail::encode_chunk(codec, chunk, chunks.base_of(begins, chunk.size()), {end, slot}, used);
+      const chunk_kind kind =
+          detail::encode_chunk(codec, chunk, chunks.base_of(begins, chunk.size()), {end, slot}, used);
       entries[i - first] = directory_entry::make(kind, used, static_cast<uint64_t>(end - begin) >> align).word;
       const uint64_t padded = round_up_pow2(used, align);
       std::memset(end + used, 0, padded - used);
