@@ -169,8 +169,8 @@ concept codec =
       { c.decode_chunk(encoded, restored) } noexcept -> std::same_as<status>;
     };
 
-/// A codec that codes the changes of values from a base. In a delta, the frame calls these members. In other frames there
-/// is no base, and all its values are 0. Decoding may be called with any base.
+/// A codec that codes the changes of values from a base. In a delta, the frame calls these members. In other frames
+/// there is no base: all its values are 0. Decoding may be called with any base.
 template <class C>
 concept uses_base = codec<C> && requires(const C& c, span<const typename C::value_type> values,
                                          span<typename C::value_type> restored, const_bytes encoded, bytes room) {

@@ -114,9 +114,9 @@ outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const v
 /// @param out   as many values as the frame (else bad_range). It may be `base` itself; otherwise they must not overlap
 ///
 /// A first pass verifies the base, a second pass the frame, a third pass writes. Unless the outcome is ok, nothing is
-/// written, `bytes` is 0, and the outcome names the first bad chunk if there is one. wrong_base: number or digest of the
-/// base's values is not that in the frame, for example because the delta was already applied in place. No chunk is then
-/// decoded. not_a_delta: use decode.
+/// written, `bytes` is 0, and the outcome names the first bad chunk if there is one. wrong_base: number or digest of
+/// the base's values is not that in the frame, for example because the delta was already applied in place. No chunk is
+/// decoded then. not_a_delta: use decode.
 ///
 /// With `chunk_by_chunk` there is no second pass. Nothing is written if arguments, header, directory or base are
 /// invalid, if the number of values is wrong, or after out_of_memory. Otherwise all of `out` is written. Damaged chunks
