@@ -262,7 +262,7 @@ template <codec C> struct delta_batch {
   }
 };
 
-using batched_codecs = ::testing::Types<zvc<bf16>, gaps<float>>;
+using batched_codecs = ::testing::Types<zvc<bf16>, gaps<float>, steps<bf16>>;
 template <class C> class device_delta_batches : public ::testing::Test {};
 TYPED_TEST_SUITE(device_delta_batches, batched_codecs, codec_names);
 
