@@ -75,10 +75,11 @@ using lists = std::tuple<over<tuck::zvc, tuck::f16, tuck::bf16, float, double>,
                          over<tuck::bitpack, uint8_t, int32_t, int64_t>>;
 static_assert(std::tuple_size_v<lists> == std::size(names));
 
-// The same of deltas, for all types of 2 and of 4 bytes.
-constexpr named delta_names[] = {{"gaps", false}, {"zvc+rle+huffman", false}};
-using delta_lists = std::tuple<over<tuck::gaps, tuck::untyped<2>, tuck::untyped<4>>,
-                               over<tuck::zvc_rle_huffman, tuck::untyped<2>, tuck::untyped<4>>>;
+// The same of deltas: floats, or all types of 2 and of 4 bytes.
+constexpr named delta_names[] = {{"steps", false}, {"gaps", false}, {"zvc+rle+huffman", false}};
+using delta_lists =
+    std::tuple<over<tuck::steps, tuck::f16, tuck::bf16, float>, over<tuck::gaps, tuck::untyped<2>, tuck::untyped<4>>,
+               over<tuck::zvc_rle_huffman, tuck::untyped<2>, tuck::untyped<4>>>;
 static_assert(std::tuple_size_v<delta_lists> == std::size(delta_names));
 
 template <class... Lists> struct joined;
@@ -138,8 +139,9 @@ template <class Visitor> bool with_delta_codec(const char* name, int dtype, cons
 
 // Deltas change few values: large chunks, close to each other.
 template <tuck::codec C> constexpr tuck::frame_options shape_of_delta(int dtype) {
-  return {
-      .chunk_values = tuck::max_chunk_raw_bytes / sizeof(tuck::value_t<C>), .alignment = 16, .type = type_of(dtype)};
+  return {.chunk_values = tuck::max_chunk_values(C{}.stages(), sizeof(tuck::value_t<C>)),
+          .alignment = 16,
+          .type = type_of(dtype)};
 }
 
 // What was asked for, or the status of what went wrong; no exception leaves the library.

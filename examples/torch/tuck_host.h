@@ -54,8 +54,8 @@ TUCK_EXPORT int tuck_job_is_done(tuck_job*);
 TUCK_EXPORT void tuck_job_copy(const tuck_job*, void* frame);
 TUCK_EXPORT void tuck_job_free(tuck_job*);
 
-/* The same of a delta: `count` values of 2 or 4 bytes against `base`, which has as many. By "gaps", for few changes, or
- * "zvc+rle+huffman". */
+/* The same of a delta: `count` values of 2 or 4 bytes against `base`, which has as many. By "steps", for floats,
+ * "gaps", for few changes, or "zvc+rle+huffman". */
 TUCK_EXPORT uint64_t tuck_host_delta_room(const char* codec, int dtype, uint64_t count);
 TUCK_EXPORT int tuck_host_encode_delta(const char* codec, int dtype, const void* values, const void* base,
                                        uint64_t count, void* frame, uint64_t room, unsigned threads,

@@ -33,6 +33,7 @@ using program_codecs = joined_lists<
     over_all_types<bitpack>,
     codec_list<exponents<f16>, exponents<bf16>, exponents<float>, exponents<f8e4m3>, exponents<f8e5m2>>,
     over_all_types<gaps>,
+    codec_list<steps<f16>, steps<bf16>, steps<float>, steps<f8e4m3>, steps<f8e5m2>>,
     over_floating_types<quantize>,
     over_all_types<zvc_huffman>,
     over_all_types<zvc_rle_huffman>,

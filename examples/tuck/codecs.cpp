@@ -47,7 +47,13 @@ std::string types_of(std::string_view codec) {
 }
 
 uint32_t most_chunk_values(std::string_view codec, dtype type) {
-  return max_chunk_values(codec == delta_codec ? gaps<uint8_t>{}.stages() : stage_list{}, size_of(type));
+  const bool of_deltas = codec == name(codec_id::gaps) || codec == name(codec_id::steps);
+  return max_chunk_values(of_deltas ? gaps<uint8_t>{}.stages() : stage_list{}, size_of(type));
+}
+
+const char* delta_codec(dtype type) {
+  const char* const steps = name(codec_id::steps);
+  return choose_codec({steps, {}}, type) != nullptr ? steps : name(codec_id::gaps);
 }
 
 std::optional<stored_bound> bound_of(const stage_list& stages) {
@@ -146,15 +152,17 @@ uint64_t most_delta_bytes(const frame_header& delta, const_bytes metadata) {
   return worst_case_bytes(all);
 }
 
-outcome compact_delta_frames(const std::vector<const_bytes>& deltas, bytes frame, const frame_options& options,
-                             const host::execution& how, uint64_t& which) {
+outcome compact_delta_frames(const std::vector<const_bytes>& deltas, const_bytes base, bytes frame,
+                             const frame_options& options, const host::execution& how, uint64_t& which) {
   which = 0;
   frame_header header;
   outcome answer{.code = inspect(deltas.front(), header)};
   if (!answer) return answer;
   const status found = visit(program_codecs{}, header, [&]<class C>(const C& codec) {
-    std::vector<value_t<C>> room(header.value_count);
-    answer = host::compact_deltas(codec, deltas, room, frame, options, how, &which);
+    using T = value_t<C>;
+    std::vector<T> room(header.value_count);
+    const span<const T> values(reinterpret_cast<const T*>(base.data()), base.size() / sizeof(T));
+    answer = host::compact_deltas(codec, deltas, values, room, frame, options, how, &which);
   });
   return found == status::ok ? answer : outcome{.code = found};
 }

@@ -25,12 +25,12 @@ struct codec_choice {
 
 bool is_lossy(std::string_view codec);
 
-// The default codec of deltas, and the alignment in bytes. Chunks are as large as the codec takes them.
-inline constexpr const char* delta_codec = "gaps";
+// The default codec of deltas of a type, and the alignment in bytes. Chunks are as large as the codec takes them.
+const char* delta_codec(dtype type);
 inline constexpr uint32_t delta_alignment = 16;
 
 // Codecs whose deltas the device encodes and decodes. Each takes four kernels per element size.
-inline constexpr std::string_view device_delta_codecs[] = {"gaps", "rle", "zvc"};
+inline constexpr std::string_view device_delta_codecs[] = {"gaps", "rle", "steps", "zvc"};
 
 // Returns the most values that a chunk of this codec may have.
 uint32_t most_chunk_values(std::string_view codec, dtype type);
@@ -82,8 +82,9 @@ outcome decode_frame(const_bytes frame, bytes out, uint64_t first_value, const h
 outcome decode_delta_frame(const_bytes frame, const_bytes base, bytes out, const host::execution& how);
 
 // Calls host::compact_deltas on deltas of one codec. Sets `which` to the index of the faulty delta after an error.
-outcome compact_delta_frames(const std::vector<const_bytes>& deltas, bytes frame, const frame_options& options,
-                             const host::execution& how, uint64_t& which);
+// `base`: that of the first delta, aligned for its type.
+outcome compact_delta_frames(const std::vector<const_bytes>& deltas, const_bytes base, bytes frame,
+                             const frame_options& options, const host::execution& how, uint64_t& which);
 // Returns the maximum size in bytes of the frame that compact_delta_frames writes.
 uint64_t most_delta_bytes(const frame_header& delta, const_bytes metadata);
 

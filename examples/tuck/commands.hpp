@@ -47,6 +47,7 @@ struct decode_options {
 };
 
 struct compact_options {
+  std::string base;                 // of the first delta
   std::string in;                   // the first delta
   std::vector<std::string> others;  // the following deltas, then the output file
   unsigned threads = 0;

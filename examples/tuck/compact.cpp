@@ -32,14 +32,17 @@ void compact(const compact_options& options) {
   const frame_file& last = deltas.back();
   const frame_options shape{.alignment = 1u << deltas.front().header().alignment_log2,
                             .metadata = last.view.metadata()};
+  byte_buffer base(raw_bytes(deltas.front().view));
+  read_base(options.base, npy_header_of(deltas.front(), shown_input(options.in)), base.all());
   byte_buffer frame(most_delta_bytes(deltas.front().header(), shape.metadata));
   output_file out(options.others.back());
   uint64_t which = 0;
   outcome done;
   {
     progress shown("compacting", deltas.front().view.chunks() * (deltas.size() + 1), raw_bytes(last.view));
-    done = compact_delta_frames(frames, frame.all(), shape, shown.execution(options.threads), which);
+    done = compact_delta_frames(frames, base.all(), frame.all(), shape, shown.execution(options.threads), which);
   }
+  if (done.code == status::wrong_base && which == 0) throw file_error(shown_input(options.base), message(done.code));
   if (!done) throw file_error(shown_input(paths[which]), failure_text(done, deltas[which].view));
   out.write(frame.all().subspan(0, done.bytes));
   out.commit();

@@ -57,26 +57,13 @@ void check_needs_base(const decode_options& options, const frame_view& frame, co
     throw about.error(std::string(message(status::not_a_delta)) + " and takes no --base");
 }
 
-// Copies the base of a delta into `values`, which has the size of the tensor. `restored` is the header of the array to
-// decode.
-void read_base(const decode_options& options, const npy_header& restored, bytes values) {
-  input from = read_input(options.base);
-  const npy_file base = parse_npy(std::move(from.content), from.path);
-  const const_bytes all = base.data();
-  if (all.size() != values.size())
-    throw file_error(from.path, "the base has " + std::to_string(all.size()) + " bytes of values, the delta needs " +
-                                    std::to_string(values.size()));
-  check_base(base.header, from.path, restored, "the delta restores ");
-  std::copy(all.begin(), all.end(), values.begin());
-}
-
 void decode_npy(const decode_options& options, input in) {
   const subject about{in.path, {}};
   const frame_file frame = open_frame(std::move(in));
   check_needs_base(options, frame.view, about);
   const npy_header header = npy_header_of(frame, about.file);
   byte_buffer values(raw_bytes(frame.view));
-  if (frame.view.is_delta()) read_base(options, header, values.all());
+  if (frame.view.is_delta()) read_base(options.base, header, values.all());
   decode_all(options, {{about, frame.content.all(), frame.view, values.all()}});
   output_file out(options.out);
   out.write(bytes_of(header.prelude));

@@ -46,11 +46,11 @@ planned_frame plan(const encode_options& options, const tensor_to_encode& t) {
   planned_frame plan{{std::string(options.codecs.codec_of(t.type)), options.bound}, {}, {}};
   plan.shape = {.chunk_values = options.chunk_values, .checksums = !options.no_checksums, .metadata = t.metadata};
   if (options.chooses_codec) {
-    plan.codec.name = delta_codec;
+    plan.codec.name = delta_codec(t.type);
     plan.shape.alignment = delta_alignment;
     // Chunks of the device have at most the default size.
     if (options.chunk_values == 0 && options.on == machine::host)
-      plan.shape.chunk_values = most_chunk_values(delta_codec, t.type);
+      plan.shape.chunk_values = most_chunk_values(plan.codec.name, t.type);
   }
   if (plan.codec.name.empty()) return plan;
   check_chunk_values(options, plan.codec.name, t.type);

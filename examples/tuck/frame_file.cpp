@@ -129,6 +129,17 @@ void check_base(const npy_header& base, const std::string& path, const npy_heade
     throw file_error(path, "the base is " + array_text(base) + ", " + what + array_text(wanted));
 }
 
+void read_base(const std::string& path, const npy_header& restored, bytes values) {
+  input from = read_input(path);
+  const npy_file base = parse_npy(std::move(from.content), from.path);
+  const const_bytes all = base.data();
+  if (all.size() != values.size())
+    throw file_error(from.path, "the base has " + std::to_string(all.size()) + " bytes of values, the delta needs " +
+                                    std::to_string(values.size()));
+  check_base(base.header, from.path, restored, "the delta restores ");
+  std::copy(all.begin(), all.end(), values.begin());
+}
+
 std::vector<const_bytes> values_in(const safetensors_file& file, const std::string& path,
                                    const std::vector<named_tensor>& tensors, const std::string& of,
                                    const std::string& role) {

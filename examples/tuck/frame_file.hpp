@@ -88,6 +88,10 @@ void check_raw_tensors(const frames_file& file, const std::string& path);
 // Throws file_error if the base at `path` has another type, shape or order than `wanted`, which messages call `what`.
 void check_base(const npy_header& base, const std::string& path, const npy_header& wanted, const std::string& what);
 
+// Copies the base of a delta from the file `path` to `values`, which has the size of the tensor. `restored`: header of
+// the array that the delta restores.
+void read_base(const std::string& path, const npy_header& restored, bytes values);
+
 // Returns the values that these tensors, which are those of the file `of`, have in the file `path`. Throws file_error
 // if it has other tensors, or tensors of another type or shape. Messages call it `role`, such as "the base".
 std::vector<const_bytes> values_in(const safetensors_file& file, const std::string& path,

@@ -114,8 +114,8 @@ void add_error_bound(CLI::App& app, encode_options& options) {
   });
 }
 
-void add_base(CLI::App& app, std::string& base, const std::string& what) {
-  app.add_option("--base", base, what)->type_name("OLD.npy");
+CLI::Option* add_base(CLI::App& app, std::string& base, const std::string& what) {
+  return app.add_option("--base", base, what)->type_name("OLD.npy");
 }
 
 // If no codec is given, encode uses the default codec of deltas.
@@ -125,7 +125,7 @@ void choose_for_delta(const CLI::App& app, encode_options& options) {
   };
   refuse("--base needs a lossless codec", options.codecs.lossy());
   if (options.on == machine::device)
-    refuse("--base with --on device needs gaps, rle or zvc", options.codecs.without_device_deltas());
+    refuse("--base with --on device needs gaps, rle, steps or zvc", options.codecs.without_device_deltas());
   if (options.no_checksums) throw usage_error("--no-checksums is not for deltas, which are verified by checksums");
   options.chooses_codec = app.count("--codec") == 0;
 }
@@ -190,10 +190,11 @@ void add_decode(CLI::App& program, decode_options& options) {
 }
 
 void add_compact(CLI::App& program, compact_options& options) {
-  CLI::App& app = *program.add_subcommand("compact", "Merge consecutive deltas into one, without their base");
+  CLI::App& app = *program.add_subcommand("compact", "Merge consecutive deltas into one");
   app.footer("All deltas need the same codec, type and chunk size, and are given in order. See encode --base.");
   app.add_option("IN.tuck", options.in, "The first delta")->required();
   app.add_option("OUT.tuck", options.others, "The following deltas, then the delta to write")->required();
+  add_base(app, options.base, "The base of the first delta")->required();
   app.add_option("--threads", options.threads, "Most threads; 0: one per core")
       ->check(CLI::Range(0, 1024).description(""))
       ->default_str("0")
@@ -201,6 +202,7 @@ void add_compact(CLI::App& program, compact_options& options) {
   app.callback([&options] {
     std::vector<std::string> inputs = options.others;
     if (!inputs.empty()) inputs.back() = options.in;
+    inputs.push_back(options.base);
     refuse_one_stream_twice(inputs);
     run(compact, options)();
   });

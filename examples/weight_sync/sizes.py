@@ -12,16 +12,7 @@ import torch
 import tuck_torch
 
 INDEX, GAP, VALUE = 4, 2, 2  # bytes
-DELTA_CODECS = ("gaps", "zvc+rle+huffman")  # for few and for many changes
-
-
-def smallest_delta(new: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
-    """Encodes with the first codec. If the frame is not eight times smaller, also tries the second codec."""
-    few, many = DELTA_CODECS
-    frame = tuck_torch.encode_delta(new, old, few)
-    if frame.numel() * 8 > new.numel() * new.element_size():
-        frame = min(frame, tuck_torch.encode_delta(new, old, many), key=torch.Tensor.numel)
-    return frame
+DELTA_CODECS = ("steps", "gaps", "zvc+rle+huffman")
 
 
 def zstd_of(level: int) -> Callable[[bytes], int] | None:
@@ -96,7 +87,7 @@ def print_table(pairs: Iterable[tuple[str, torch.Tensor, torch.Tensor]]) -> None
         sizes = [size(old, new, xor, places) for size in table.values()]
         print("".join(f"{round(size):16,}" for size in sizes))
         print(" " * 46 + "".join(f"{xor.nbytes / max(size, 1):16.1f}" for size in sizes), flush=True)
-    print("gaps and zvc+rle+huffman: tuck's; bound: the entropy of independent positions and changes")
+    print("steps, gaps and zvc+rle+huffman: tuck's; bound: the entropy of independent positions and changes")
     for name in missing:
         print(f"skipped: {name}, for there is neither the Python module zstandard nor libzstd")
 

@@ -111,7 +111,7 @@ class Sender:
 
     def send_delta(self, step: int) -> None:
         begin = time.process_time()
-        frame = sizes.smallest_delta(self.weights, self.sent)
+        frame = tuck_torch.encode_delta(self.weights, self.sent)
         self.counts.update({"seconds": time.process_time() - begin, "deltas": 1, "delta bytes": frame.numel(),
                             "changed": int((self.weights.view(torch.int16) != self.sent.view(torch.int16)).sum())})
         self.sent.copy_(self.weights)

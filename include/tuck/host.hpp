@@ -9,6 +9,7 @@
 #include <tuck/codec/inflate/inflate.hpp>
 #include <tuck/codec/quantize/quantize.hpp>
 #include <tuck/codec/rle/rle.hpp>
+#include <tuck/codec/steps/steps.hpp>
 #include <tuck/codec/zvc/zvc.hpp>
 #include <tuck/core/version.hpp>
 #include <tuck/frame/host.hpp>

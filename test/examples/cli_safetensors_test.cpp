@@ -95,10 +95,10 @@ TEST_F(CliSafetensors, deltas) {
   EXPECT_EQ(list[1]["name"], "w");
   EXPECT_EQ(list[1]["dtype"], "BF16");
   EXPECT_EQ(list[1]["shape"], (nlohmann::json{100, 101}));
-  EXPECT_EQ(list[1]["codec"], "gaps");
+  EXPECT_EQ(list[1]["codec"], "steps");
   EXPECT_EQ(list[1]["base_digest"].get<std::string>().size(), 16u);
   EXPECT_LT(list[1]["frame_bytes"], 600);
-  EXPECT_NE(tuck_cli({"info", packed}).out.find("BF16 100x101             gaps, a delta"), std::string::npos);
+  EXPECT_NE(tuck_cli({"info", packed}).out.find("BF16 100x101             steps, a delta"), std::string::npos);
 
   scratch::write(back, "precious");
   EXPECT_EQ(refusal({"decode", packed, back}, packed),

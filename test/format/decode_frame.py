@@ -28,8 +28,8 @@ DTYPES = {
     12: Dtype("f64", 8, "<f8", 52), 13: Dtype("f8e4m3", 1, "|u1", 3), 14: Dtype("f8e5m2", 1, "|u1", 2),
 }  # fmt: skip
 
-ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, GAPS, EXPONENTS = (
-    1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12
+ZVC, RLE, RLE_ZERO, QUANTIZE, DEFLATE, DELTA, BITPACK, QUANTIZE_CODES, HUFFMAN, GAPS, EXPONENTS, STEPS = (
+    1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13
 )
 SPLITTERS = (ZVC, RLE, RLE_ZERO, QUANTIZE_CODES)
 ENCODED, RAW, UNIFORM = range(3)  # kinds of chunks
@@ -156,7 +156,7 @@ def split_chunk(data: bytes, count: int, dtype: Dtype, stage: Stage) -> tuple[by
     return lossless.rle(data, count, dtype.width, kinds=2 if stage.id == RLE else 1)
 
 
-def decode_chunk(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> bytes:
+def decode_chunk(data: bytes, count: int, dtype: Dtype, stages: list[Stage], base: bytes | None = None) -> bytes:
     if len(stages) > 1:
         return decode_chain(data, count, dtype, stages)
     if stages[0].id == QUANTIZE:
@@ -169,6 +169,8 @@ def decode_chunk(data: bytes, count: int, dtype: Dtype, stages: list[Stage]) -> 
         return lossless.exponents(data, count, dtype.width)
     if stages[0].id == GAPS:
         return lossless.gaps(data, count, dtype.width)
+    if stages[0].id == STEPS:
+        return lossless.steps(data, base or bytes(count * dtype.width), count, dtype)
     if stages[0].id == BITPACK:
         return lossless.bitpack(data, count, dtype.width)
     return split_chunk(data, count, dtype, stages[0])[0]
@@ -179,9 +181,9 @@ def check_stages(stages: list[Stage], dtype: Dtype) -> list[Stage]:
     used = [stage for stage in stages if stage.id]
     require(stages == used + [Stage(0, 0, 0, 0, 0)] * (4 - len(used)), "header: unused stages are not zero")
     *before, last = (stage.id for stage in used)
-    fits = last in (ZVC, RLE, RLE_ZERO, BITPACK, HUFFMAN, GAPS) or (last in (QUANTIZE, DEFLATE, EXPONENTS) and not before)
+    fits = last in (ZVC, RLE, RLE_ZERO, BITPACK, HUFFMAN, GAPS) or (last in (QUANTIZE, DEFLATE, EXPONENTS, STEPS) and not before)
     fits = fits and all(i == DELTA or i in SPLITTERS for i in before) and QUANTIZE_CODES not in before[1:]
-    fits = fits and (last != EXPONENTS or (dtype.mantissa > 0 and dtype.width <= 4))
+    fits = fits and (last not in (EXPONENTS, STEPS) or (dtype.mantissa > 0 and dtype.width <= 4))
     require(fits, f"the codec {before + [last]} is unknown")
     for stage in used:
         require(stage.version == 1, f"codec {stage.id}: version {stage.version} is unknown")
@@ -194,9 +196,9 @@ def check_stages(stages: list[Stage], dtype: Dtype) -> list[Stage]:
 
 
 def decode_entry(
-    frame: bytes, entry: int, payloads: int, alignment: int, count: int, dtype: Dtype, stages: list[Stage]
+    frame: bytes, entry: int, payloads: int, alignment: int, count: int, dtype: Dtype, stages: list[Stage], base: bytes | None
 ) -> bytes:
-    """The chunk of `count` values that a directory entry describes."""
+    """The chunk of `count` values that a directory entry describes; of a delta, their changes from `base`."""
     kind, length, start = entry >> 60, entry >> 40 & 0xFFFFF, (entry & 2**40 - 1) << alignment
     raw = count * dtype.width
     lengths = {ENCODED: range(1, raw), RAW: (raw,), UNIFORM: (0, dtype.width)}
@@ -207,7 +209,7 @@ def decode_entry(
     payload = frame[start : start + length]
     if kind == UNIFORM:
         return (payload or bytes(dtype.width)) * count
-    return payload if kind == RAW else decode_chunk(payload, count, dtype, stages)
+    return payload if kind == RAW else decode_chunk(payload, count, dtype, stages, base)
 
 
 def exclusive_or(a: bytes, b: bytes) -> bytes:
@@ -233,8 +235,8 @@ def decode(data: bytes, base: bytes | None = None) -> Frame:
     require(flag_bits in (0, 1, 3), "header: unknown flags")
     is_delta = flag_bits == 3
     require(is_delta or base_digest == 0, "header: the digest of a base, of which there is none")
-    only_gaps = stages[0].id == 11 and stages[1].id == 0
-    most_values = 65536 // (dtype.width // 2 if only_gaps and dtype.width > 1 else dtype.width)
+    of_deltas = stages[0].id in (GAPS, STEPS) and stages[1].id == 0
+    most_values = 65536 // (dtype.width // 2 if of_deltas and dtype.width > 1 else dtype.width)
     fits = chunk_values > 0 and chunk_values % 32 == 0 and chunk_values <= most_values
     require(fits, f"header: chunks of {chunk_values} values")
     require(count <= (2**64 - 1) // 8, f"header: {count} values")
@@ -256,19 +258,22 @@ def decode(data: bytes, base: bytes | None = None) -> Frame:
     require(is_delta or base is None, "the frame is no delta")
     require(not is_delta or base is not None, "the frame is a delta and needs its base")
 
+    chunk_bytes = chunk_values * dtype.width
+    if base is not None:
+        fits = len(base) == count * dtype.width and tensor_digest(base, chunk_bytes) == base_digest
+        require(fits, "the base is another")
     values = bytearray()
     digests = unpack(data[checksums:result], 8)
     for i, entry in enumerate(unpack(data[directory:checksums], 8)):
         try:
             here = min(chunk_values, count - i * chunk_values)
-            chunk = decode_entry(data, entry, payloads, alignment, here, dtype, used)
+            before = None if base is None else base[i * chunk_bytes :][: here * dtype.width]
+            chunk = decode_entry(data, entry, payloads, alignment, here, dtype, used, before)
             require(not digests or digests[i] == checksum(chunk), "the values' checksum is wrong")
         except ValueError as error:
             raise ValueError(f"chunk {i}: {error}") from None
         values += chunk
     if base is not None:
-        chunk_bytes = chunk_values * dtype.width
-        require(len(base) == len(values) and tensor_digest(base, chunk_bytes) == base_digest, "the base is another")
         values = exclusive_or(values, base)
         (result_digest,) = unpack(data[result:contents_end], 8)
         require(tensor_digest(values, chunk_bytes) == result_digest, "the result is another")

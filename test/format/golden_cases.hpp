@@ -122,7 +122,8 @@ inline const std::vector<golden_case>& golden_cases() {
           if (codec.find("+huffman") != std::string::npos && type < dtype::f16) continue;
           if (codec == "delta+rle+bitpack" && type >= dtype::f16) continue;
           // Most codecs see a byte, whatever it is called.
-          if (type > dtype::f64 && codec != "zvc" && codec != "huffman" && codec != "exponents") continue;
+          if (type > dtype::f64 && codec != "zvc" && codec != "huffman" && codec != "exponents" && codec != "steps")
+            continue;
           const tools::codec_choice choice{codec, bound};
           if (tools::choose_codec(choice, type) == nullptr) continue;
           // Signed integers differ from the others in their name alone.
@@ -143,7 +144,8 @@ inline const std::vector<golden_case>& golden_cases() {
                           .metadata = number % 3 == 1 ? text("golden frames") : const_bytes{}},
                          golden_tensors(type, lossy).small(chunk, number % 4 < 2, codec == "gaps" ? 9 : 3),
                          {}});
-          if (large && size_of(type) >= 2 && codec != "gaps")  // which has no pieces, and much of this is dense
+          // Those of deltas have no pieces, and much of this is dense.
+          if (large && size_of(type) >= 2 && codec != "gaps" && codec != "steps")
             all.push_back({name + ".large", choice, type, {}, golden_tensors(type, lossy).large(), {}});
           large = large && size_of(type) == 1;
         }
@@ -153,6 +155,9 @@ inline const std::vector<golden_case>& golden_cases() {
                                       {"zvc", dtype::bf16},
                                       {"zvc+huffman", dtype::bf16},
                                       {"gaps", dtype::bf16},
+                                      {"steps", dtype::bf16},
+                                      {"steps", dtype::f32},
+                                      {"steps", dtype::f8e4m3},
                                       {"zvc", dtype::f32},
                                       {"delta+rle+bitpack", dtype::i64}})
       all.push_back(golden_delta(codec, type));

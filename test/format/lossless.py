@@ -1,4 +1,4 @@
-"""Chunks of zvc, rle and bitpack, and the transform delta: the headers codec/*/*.hpp have their formats.
+"""Chunks of zvc, rle, bitpack, exponents, gaps and steps, and the transform delta: the headers codec/*/*.hpp have their formats.
 
 What keeps some values as they are returns the values, and how many bytes stand before those kept.
 """
@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Sequence
 
 import groups
-from bits import GROUP, ceil_div, flags, little, ones, pack, require, round_up, unpack, unzigzag
+from bits import Dtype, GROUP, ceil_div, flags, little, ones, pack, require, round_up, unpack, unzigzag
 
 
 def spread(mask: int, kept: Sequence[int], count: int, width: int, runs: bool) -> bytes:
@@ -75,35 +75,100 @@ def undo_delta(data: bytes, width: int, form: int) -> bytes:
     return pack([value % 2 ** (8 * width) for value in (accumulate(values) if form == 0 else values)], width)
 
 
-# Gaps
+# Gaps, and steps from a base
+
+
+class Bits:
+    """A string of bits, lowest bit of a byte first."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        self.bits, self.end, self.at, self.name = little(data), 8 * len(data), 0, name
+
+    def take(self, n: int) -> int:
+        require(self.at + n <= self.end, f"{self.name}: the chunk is cut short")
+        self.at += n
+        return self.bits >> self.at - n & (1 << n) - 1
+
+    def zeros(self) -> int:
+        """Takes zeros and the one that follows them."""
+        start = self.at
+        while not self.take(1):
+            pass
+        return self.at - start - 1
+
+    def finish(self) -> None:
+        require(self.end - self.at < 8 and self.bits >> self.at == 0, f"{self.name}: bits behind the last")
 
 
 def gaps(data: bytes, count: int, width: int) -> bytes:
     require(len(data) >= 4, "gaps: no header")
-    bits, end, at = int.from_bytes(data, "little"), 8 * len(data), 0
-
-    def take(n: int) -> int:
-        nonlocal at
-        require(at + n <= end, "gaps: the chunk is cut short")
-        at += n
-        return bits >> at - n & (1 << n) - 1
-
-    def zeros() -> int:
-        start = at
-        while not take(1):
-            pass
-        return at - start - 1
-
-    k, r, w, has_classes, rest = take(16), take(4), take(7), take(1), take(4)
+    bits = Bits(data, "gaps")
+    k, r, w, has_classes, rest = (bits.take(n) for n in (16, 4, 7, 1, 4))
     require(rest == 0 and k <= count // 4 and w <= 8 * width, "gaps: the header is none of such a chunk")
-    remainders = [take(r) for _ in range(k)]
-    steps = [(zeros() << r) + remainder + 1 for remainder in remainders]
-    require(sum(steps) <= count, "gaps: a value behind the last")
-    classes = [zeros() if has_classes else 3 for _ in range(k)]
+    remainders = [bits.take(r) for _ in range(k)]
+    distances = [(bits.zeros() << r) + remainder + 1 for remainder in remainders]
+    require(sum(distances) <= count, "gaps: a value behind the last")
+    classes = [bits.zeros() if has_classes else 3 for _ in range(k)]
     require(max(classes, default=0) <= 8 * width, "gaps: a class that no value has")
     values, place = [0] * count, -1
-    for step, c in zip(steps, classes):
-        place += step
-        values[place] = take(w) if c == 3 else (1 << c + (c < 3)) - 1
-    require(end - at < 8 and bits >> at == 0, "gaps: bits behind the last")
+    for distance, c in zip(distances, classes):
+        place += distance
+        values[place] = bits.take(w) if c == 3 else (1 << c + (c < 3)) - 1
+    bits.finish()
     return pack(values, width)
+
+
+def steps(data: bytes, base: bytes, count: int, dtype: Dtype) -> bytes:
+    """The values XOR those of the base, from the steps between the two."""
+    require(0 < len(data) < count * dtype.width, f"steps: {len(data)} bytes cannot be a chunk")
+    sign = 1 << 8 * dtype.width - 1
+    before = unpack(base, dtype.width)
+    bits = Bits(data + bytes(32), "steps")  # a header that is cut short is refused with what follows it
+    threshold = bits.take(8)
+    require(threshold < sign >> dtype.mantissa, "steps: a threshold that no exponent has")
+    in_class: list[list[int]] = [[], [], [], []]
+    for i, x in enumerate(before):
+        exponent = (x & sign - 1) >> dtype.mantissa
+        in_class[sum(exponent < max(threshold - 2 * c, 0) for c in range(3))].append(i)
+    lengths = [len(of_class) for of_class in in_class]
+    strings = []  # lengths, ones, entries and r of each class, of three rows
+    for row in range(3):
+        width = bits.take(5) if row == 0 or any(lengths) else 0
+        require(width <= 17, "steps: a width that no count has")
+        counts = [bits.take(width) for _ in range(4)]
+        require(width == 0 or any(counts), "steps: a width without counts")
+        require(all(k <= n for k, n in zip(counts, lengths)), "steps: more ones than bits")
+        for n, k in zip(lengths, counts):
+            entries = n - k if 2 * k > n else k
+            strings.append((n, k, entries, (31 * (n - entries) // (64 * entries)).bit_length() if entries else 0))
+        lengths = counts
+    order = bits.take(5) if any(lengths) else 0
+    remainders = [[bits.take(r) for _ in range(entries)] for _, _, entries, r in strings]
+    signs = [bits.take(1) for _ in range(sum(k for _, k, _, _ in strings[:4]))]
+    ones = []  # for each string, whether each of its bits is 1
+    for (n, k, entries, r), rest in zip(strings, remainders):
+        inverted, place = 2 * k > n, -1
+        string = [inverted] * n
+        for remainder in rest:
+            place += (bits.zeros() << r) + remainder + 1
+            require(place < n, "steps: an entry behind the string")
+            string[place] = not inverted
+        ones.append(iter(string))
+    widths = [order + bits.zeros() for _ in range(sum(lengths))]
+    require(max(widths, default=0) < 8 * dtype.width, "steps: an extra that no step has")
+    extras = iter([(1 << w) + bits.take(w) - (1 << order) + 3 for w in widths])
+    bits.end -= 8 * 32
+    bits.finish()
+
+    def ordered(x: int) -> int:
+        return x ^ sign - 1 if x & sign else x
+
+    changes, negative = [0] * count, iter(signs)
+    for c, of_class in enumerate(in_class):
+        for i in of_class:
+            if not next(ones[c]):
+                continue
+            magnitude = 1 if not next(ones[4 + c]) else 2 if not next(ones[8 + c]) else next(extras)
+            step = -magnitude if next(negative) else magnitude
+            changes[i] = ordered((ordered(before[i]) + step) % (2 * sign)) ^ before[i]
+    return pack(changes, dtype.width)

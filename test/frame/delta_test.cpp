@@ -141,14 +141,14 @@ frame_bytes delta_between(const std::vector<value_t<C>>& base, const std::vector
   return delta_of<C>(two, options);
 }
 template <codec C>
-outcome compact(const std::vector<frame_bytes>& deltas, uint64_t values, frame_bytes& to, uint64_t* which = nullptr,
-                const frame_options& options = {}, unsigned threads = 1) {
+outcome compact(const std::vector<frame_bytes>& deltas, const std::vector<value_t<C>>& base, frame_bytes& to,
+                uint64_t* which = nullptr, const frame_options& options = {}, unsigned threads = 1) {
   const std::vector<const_bytes> frames(deltas.begin(), deltas.end());
-  std::vector<value_t<C>> room(values);
-  return host::compact_deltas(C{}, frames, room, to, options, {.threads = threads}, which);
+  std::vector<value_t<C>> room(base.size());
+  return host::compact_deltas(C{}, frames, base, room, to, options, {.threads = threads}, which);
 }
 
-TYPED_TEST(delta_frames, of_several_steps_become_one_without_the_base) {
+TYPED_TEST(delta_frames, of_several_steps_become_one) {
   using C = TypeParam;
   using T = value_t<C>;
   if (is_lossy<C>) return;
@@ -159,7 +159,7 @@ TYPED_TEST(delta_frames, of_several_steps_become_one_without_the_base) {
     for (size_t i = 1; i < tensors.size(); ++i) deltas.push_back(delta_between<C>(tensors[i - 1], tensors[i], options));
     for (const unsigned threads : {1u, 3u}) {
       frame_bytes all(max_delta_bytes(C{}, size, options));
-      const outcome o = compact<C>(deltas, size, all, nullptr, {.alignment = 16}, threads);
+      const outcome o = compact<C>(deltas, tensors.front(), all, nullptr, {.alignment = 16}, threads);
       ASSERT_EQ(o.code, status::ok) << message(o.code);
       all.resize(o.bytes);
       ASSERT_EQ(all, delta_between<C>(tensors.front(), tensors.back(), options)) << size;
@@ -175,26 +175,30 @@ TEST(delta, compaction_names_what_does_not_follow) {
   const auto tensors = steps_of<bf16>(3000, 3);
   std::vector<frame_bytes> deltas;
   for (size_t i = 1; i < tensors.size(); ++i) deltas.push_back(delta_between<C>(tensors[i - 1], tensors[i]));
-  const auto expect = [&](std::vector<frame_bytes> of, status why, uint64_t where, uint64_t values = 3000) {
+  const auto expect_from = [&](const std::vector<bf16>& base, std::vector<frame_bytes> of, status why, uint64_t where) {
     frame_bytes all(1 << 16, std::byte{0x54});
     uint64_t which = 99;
-    const outcome o = compact<C>(of, values, all, &which);
+    const outcome o = compact<C>(of, base, all, &which);
     EXPECT_EQ(o.code, why) << message(o.code);
     EXPECT_EQ(which, where);
     EXPECT_EQ(o.bytes, 0u);
     frame_header header;
     EXPECT_EQ(inspect(all, header), status::bad_magic);
   };
+  const auto expect = [&](std::vector<frame_bytes> of, status why, uint64_t where) {
+    expect_from(tensors.front(), std::move(of), why, where);
+  };
   expect({deltas[0], deltas[2]}, status::not_consecutive, 1);
   expect({deltas[0], deltas[1], deltas[1]}, status::not_consecutive, 2);
-  expect({deltas[1], deltas[0]}, status::not_consecutive, 1);
+  expect_from(tensors[1], {deltas[1], deltas[0]}, status::not_consecutive, 1);
   expect({deltas[0], delta_between<C>(tensors[1], tensors[2], {.chunk_values = 64})}, status::not_consecutive, 1);
   const auto other = steps_of<bf16>(2999, 1);
   expect({deltas[0], delta_between<C>(other[0], other[1])}, status::not_consecutive, 1);
   expect({deltas[0], delta_between<rle<bf16>>(tensors[1], tensors[2])}, status::codec_mismatch, 1);
   expect({deltas[0], forged(deltas[1], [](frame_header& h) { h.type = dtype::f16; })}, status::type_mismatch, 1);
   expect({encoded(C{}, tensors[0], {.checksums = true}), deltas[0]}, status::not_a_delta, 0);
-  expect({deltas[0]}, status::bad_range, 0, 2999);
+  expect_from({tensors[0].begin(), tensors[0].end() - 1}, {deltas[0]}, status::bad_range, 0);
+  expect_from(tensors[1], {deltas[0]}, status::wrong_base, 0);
   auto bad = deltas;
   bad[1].resize(bad[1].size() - 1);
   expect(bad, status::truncated, 1);
@@ -204,11 +208,11 @@ TEST(delta, compaction_names_what_does_not_follow) {
   bad[2][view.layout().payloads + 300] ^= std::byte{1};
   frame_bytes all(1 << 16);
   uint64_t which = 0;
-  EXPECT_FALSE(compact<C>(bad, 3000, all, &which));
+  EXPECT_FALSE(compact<C>(bad, tensors.front(), all, &which));
   EXPECT_EQ(which, 2u);
-  EXPECT_EQ(compact<C>({}, 3000, all).code, status::invalid_argument);
+  EXPECT_EQ(compact<C>({}, tensors.front(), all).code, status::invalid_argument);
   frame_bytes small(200);
-  const outcome o = compact<C>(deltas, 3000, small);
+  const outcome o = compact<C>(deltas, tensors.front(), small);
   EXPECT_EQ(o.code, status::output_too_small);
   EXPECT_EQ(o.bytes, delta_between<C>(tensors.front(), tensors.back()).size());
 }
@@ -274,8 +278,8 @@ TEST(delta, batches_are_what_single_calls_make_of_them) {
             status::output_too_small);
 }
 
-template <element T> void expect_large_chunks() {
-  using C = gaps<T>;
+template <codec C> void expect_large_chunks() {
+  using T = value_t<C>;
   constexpr uint32_t most = max_chunk_values(C{}.stages(), sizeof(T));
   static_assert(most == (sizeof(T) < 2 ? 65536 : 131072 / sizeof(T)));
   for (const double changed : {0., .001, .02, .25, 1.}) {
@@ -297,11 +301,14 @@ template <element T> void expect_large_chunks() {
   EXPECT_EQ(max_delta_bytes(zvc<T>{}, 1, {.chunk_values = 65536 / sizeof(T) + 32}), 0u);
 }
 
-TEST(delta, of_gaps_may_have_larger_chunks) {
-  expect_large_chunks<uint8_t>();
-  expect_large_chunks<bf16>();
-  expect_large_chunks<float>();
-  expect_large_chunks<double>();
+TEST(delta, of_gaps_or_steps_may_have_larger_chunks) {
+  expect_large_chunks<gaps<uint8_t>>();
+  expect_large_chunks<gaps<bf16>>();
+  expect_large_chunks<gaps<float>>();
+  expect_large_chunks<gaps<double>>();
+  expect_large_chunks<steps<f8e4m3>>();
+  expect_large_chunks<steps<bf16>>();
+  expect_large_chunks<steps<float>>();
 }
 
 TEST(delta, is_what_the_header_says) {

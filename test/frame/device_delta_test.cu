@@ -9,12 +9,11 @@
 namespace tuck::test {
 namespace {
 
-using delta_codecs =
-    std::conditional_t<slow,
-                       ::testing::Types<zvc<uint8_t>, deflate<float>, zvc_huffman<bf16>, gaps<bf16>, gaps<double>>,
-                       ::testing::Types<zvc<uint8_t>, zvc<bf16>, zvc<float>, zvc<double>, rle<f16>, deflate<float>,
-                                        bitpack<uint16_t>, zvc_huffman<bf16>, delta_rle_bitpack<int32_t>, gaps<uint8_t>,
-                                        gaps<bf16>, gaps<float>, gaps<double>>>;
+using delta_codecs = std::conditional_t<
+    slow, ::testing::Types<zvc<uint8_t>, deflate<float>, zvc_huffman<bf16>, gaps<bf16>, steps<bf16>>,
+    ::testing::Types<zvc<uint8_t>, zvc<bf16>, zvc<float>, zvc<double>, rle<f16>, deflate<float>, bitpack<uint16_t>,
+                     zvc_huffman<bf16>, delta_rle_bitpack<int32_t>, gaps<uint8_t>, gaps<bf16>, gaps<float>,
+                     gaps<double>, steps<f8e4m3>, steps<f16>, steps<bf16>, steps<float>>>;
 
 template <class C> class device_deltas : public ::testing::Test {
  public:
@@ -126,6 +125,52 @@ TYPED_TEST(device_deltas, damaged_change_nothing) {
   }
 }
 
+// Decoders get a base that the chunks were not made against, because the frame says that it is the one.
+TYPED_TEST(device_deltas, of_another_base_are_decoded_as_by_the_host) {
+  using V = typename TestFixture::value;
+  const two_tensors<V> two(3000, .1);
+  const auto good = delta_of<TypeParam>(two, {.chunk_values = 512});
+  std::mt19937_64 random(11);
+  for (int round = 0; round < (brief ? 20 : 100); ++round) {
+    auto other = two.base;
+    for (uint64_t changes = 1 + random() % 2000; changes != 0; --changes)
+      other[random() % other.size()] = __builtin_bit_cast(V, static_cast<bits_t<V>>(random()));
+    const auto frame = forged(good, [&](frame_header& h) {
+      h.base_digest = tensor_digest(as_bytes(span<const V>(other)), uint64_t{h.chunk_values} * sizeof(V));
+    });
+    auto out = other, of_host = other;
+    const outcome o = TestFixture::decode(frame, other, out, true);
+    const outcome same = host::decode_delta(TypeParam{}, frame, of_host, of_host);
+    ASSERT_EQ(o.code, same.code);
+    ASSERT_EQ(o.first_bad_chunk, same.first_bad_chunk);
+    ASSERT_TRUE(same_bits(out, of_host));
+  }
+}
+
+// Weights before and after a step of training: every class and every row of steps.
+template <class C> void expect_deltas_of_weights(device_deltas<C>& fixture) {
+  using V = value_t<C>;
+  using format = float_format<V>;
+  for (const double rate : {1e-6, 1e-5, 1e-4, 1e-3}) {
+    std::mt19937_64 random(7);
+    std::normal_distribution<double> normal;
+    two_tensors<V> two(0, 0);
+    for (uint32_t i = 0; i < 2 * tile_bytes / sizeof(V) + 77; ++i) {
+      const double w = .05 * normal(random);
+      two.base.push_back(__builtin_bit_cast(V, format::narrow(static_cast<float>(w))));
+      two.values.push_back(__builtin_bit_cast(V, format::narrow(static_cast<float>(w + rate * normal(random)))));
+    }
+    const auto frame = fixture.encode(two, {});
+    ASSERT_EQ(frame, delta_of<C>(two)) << rate;
+    auto out = two.base;
+    ASSERT_TRUE(fixture.decode(frame, two.base, out, true));
+    ASSERT_TRUE(same_bits(out, two.values));
+  }
+}
+TYPED_TEST(device_deltas, of_weights) {
+  if constexpr (uses_base<TypeParam>) expect_deltas_of_weights<TypeParam>(*this);
+}
+
 TEST(device_delta, chunk_by_chunk_restores_the_good_chunks) {
   const two_tensors<float> two(1000, .3);
   auto frame = delta_of<zvc<float>>(two, {.chunk_values = 128});
@@ -217,7 +262,7 @@ template <codec C> struct delta_batch {
   }
 };
 
-using batched_codecs = ::testing::Types<zvc<bf16>, gaps<float>>;
+using batched_codecs = ::testing::Types<zvc<bf16>, gaps<float>, steps<bf16>>;
 template <class C> class device_delta_batches : public ::testing::Test {};
 TYPED_TEST_SUITE(device_delta_batches, batched_codecs, codec_names);
 

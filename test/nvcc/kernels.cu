@@ -48,6 +48,9 @@ template struct kernels<tuck::gaps<uint8_t>>;
 template struct kernels<tuck::gaps<tuck::bf16>>;
 template struct kernels<tuck::gaps<float>>;
 template struct kernels<tuck::gaps<double>>;
+template struct kernels<tuck::steps<tuck::f8e4m3>>;
+template struct kernels<tuck::steps<tuck::bf16>>;
+template struct kernels<tuck::steps<float>>;
 template struct kernels<tuck::zvc_huffman<double>>;
 template struct kernels<tuck::zvc_rle_huffman<float>>;
 template struct kernels<tuck::huffman<tuck::bf16>>;
@@ -75,6 +78,9 @@ template struct delta_kernels<tuck::zvc<double>>;
 template struct delta_kernels<tuck::zvc_huffman<tuck::bf16>>;
 template struct delta_kernels<tuck::gaps<tuck::bf16>>;
 template struct delta_kernels<tuck::gaps<double>>;
+template struct delta_kernels<tuck::steps<tuck::f8e4m3>>;
+template struct delta_kernels<tuck::steps<tuck::bf16>>;
+template struct delta_kernels<tuck::steps<float>>;
 #endif
 
 template <tuck::codec C> struct delta_batch_kernels {
@@ -88,6 +94,7 @@ template <tuck::codec C> struct delta_batch_kernels {
 
 template struct delta_batch_kernels<tuck::gaps<tuck::bf16>>;
 #if !defined(TUCK_FEW_KERNELS)
+template struct delta_batch_kernels<tuck::steps<tuck::bf16>>;
 template struct delta_batch_kernels<tuck::zvc<tuck::bf16>>;
 #endif
 

@@ -13,9 +13,9 @@
 namespace tuck::test {
 
 // One of each kind. The program's tests have every codec and type, whose frames and chunks are made the same way.
-using one_of_each =
-    ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate<float>, bitpack<uint16_t>, gaps<bf16>, quantize<float>,
-                     quantize<double>, exponents<bf16>, huffman<bf16>, zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>;
+using one_of_each = ::testing::Types<zvc<uint8_t>, zvc<float>, rle<f16>, deflate<float>, bitpack<uint16_t>, gaps<bf16>,
+                                     steps<bf16>, quantize<float>, quantize<double>, exponents<bf16>, huffman<bf16>,
+                                     zvc_huffman<f16>, delta_rle_bitpack<uint64_t>>;
 // What is the same for all codecs, such as frames, is compiled with a few for sanitizers. Other tests show them each
 // codec.
 using some_of_them =
@@ -24,10 +24,10 @@ using every_codec =
     ::testing::Types<zvc<uint8_t>, zvc<f16>, zvc<float>, zvc<double>, rle<uint8_t>, rle<f16>, rle<float>, rle<double>,
                      rle_zero<float>, rle_zero<uint8_t>, deflate<uint8_t>, deflate<f16>, deflate<float>,
                      deflate<double>, bitpack<uint8_t>, bitpack<f16>, bitpack<uint32_t>, bitpack<int64_t>,
-                     gaps<uint8_t>, gaps<bf16>, gaps<float>, gaps<double>, exponents<f16>, exponents<bf16>,
-                     exponents<float>, quantize<f16>, quantize<bf16>, quantize<float>, quantize<double>,
-                     zvc_huffman<float>, huffman<bf16>, delta_rle_bitpack<int32_t>, quantize_delta_huffman<float>,
-                     zvc_rle_huffman<bf16>>;
+                     gaps<uint8_t>, gaps<bf16>, gaps<float>, gaps<double>, steps<f8e4m3>, steps<f8e5m2>, steps<f16>,
+                     steps<bf16>, steps<float>, exponents<f16>, exponents<bf16>, exponents<float>, quantize<f16>,
+                     quantize<bf16>, quantize<float>, quantize<double>, zvc_huffman<float>, huffman<bf16>,
+                     delta_rle_bitpack<int32_t>, quantize_delta_huffman<float>, zvc_rle_huffman<bf16>>;
 using tested_codecs = std::conditional_t<long_tests, every_codec, one_of_each>;
 using framed_codecs = std::conditional_t<slow && !long_tests, some_of_them, tested_codecs>;
 // Fuzzers, which have sanitizers, damage frames of every codec.
@@ -117,6 +117,28 @@ template <element T> struct sample<gaps<T>> {
     return values;
   }
   static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return test::noise<T>(count, seed); }
+};
+
+// Without a base, steps from 0: denormals and a few others, to both sides.
+template <floating_element T> struct sample<steps<T>> {
+  static constexpr bool every_bit_counts = false;  // not the threshold of a tensor that is no delta
+  static constexpr double reads = 1;
+  static constexpr double sectors_filled = 1;
+  static constexpr double frame_sectors_filled = .97;
+
+  static steps<T> codec() { return {}; }
+  static std::vector<T> tensor(uint64_t count, double sparsity, pattern how = pattern::iid, uint64_t seed = 1) {
+    auto values = sparse_tensor<T>(count, sparsity, how, seed);
+    std::mt19937_64 random(seed);
+    for (T& v : values) {
+      if (bits_of(v) == 0 || random() % 16 == 0) continue;
+      const auto magnitude = static_cast<bits_t<T>>(1 + random() % (2 << random() % 3));
+      v = __builtin_bit_cast(
+          T, steps_format::change_of<T>(static_cast<bits_t<T>>(random() % 2 == 0 ? magnitude : 0 - magnitude), 0));
+    }
+    return values;
+  }
+  static std::vector<T> noise(uint64_t count, uint64_t seed = 1) { return even_noise<T>(count, seed); }
 };
 
 template <element T> struct sample<bitpack<T>> {

@@ -55,10 +55,13 @@ def decode(frame: torch.Tensor, into: torch.Tensor) -> None:
     host().decode(frame, into)
 
 
-def encode_delta(t: torch.Tensor, base: torch.Tensor, codec: str = "gaps") -> torch.Tensor:
-    """Returns the frame of what differs between `t` and `base`: by gaps, for few changes, or by zvc+rle+huffman. Raises
-    BufferError if the codec does not take the type."""
+def encode_delta(t: torch.Tensor, base: torch.Tensor, codec: str | None = None) -> torch.Tensor:
+    """Returns the frame of what differs between `t` and `base`: by steps, for floats, by gaps, for few changes, or by
+    zvc+rle+huffman. Without a codec: steps for floats of up to 4 bytes, else gaps. Raises BufferError if the codec does
+    not take the type."""
     _check(t, base)
+    if codec is None:
+        codec = "steps" if t.is_floating_point() and t.element_size() <= 4 else "gaps"
     return host().encode_delta(t, base, codec)
 
 

@@ -30,6 +30,9 @@
 //       of a lossy codec, which must have it: replaces the values by those that decoding will restore. Comes before
 //       measure, which sees only these: keep in the object what it must know of the others. If the chunk is not
 //       encoded after all, the frame reads it again. A lossy splitter has a `write` with tile& that does this instead
+//   void     use_base(const T*)
+//       of a codec that uses a base (concept.hpp): comes before measure or read, if there is a base. As many values as
+//       the chunk has are there in global memory, at a multiple of sizeof(T). They do not change until these return
 //   std::byte* chunk()
 //       returns room for a chunk (tile_bytes, of a splitter + max_growth) in TempStorage, which measure uses too. Then
 //       `to` is there, or elsewhere if a multiprocessor has the memory

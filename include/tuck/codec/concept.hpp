@@ -20,7 +20,7 @@
 //   transform (X, S, Stages, stage_type)     value_type, result_type, stages, from_stages, apply, invert
 //   transform with forms (X, S, stage_type)  forms, choose_form
 //   block codec (B, block_codec, block_decoder)              TempStorage, measure, write, read, approximate, chunk,
-//       keeps_tile, reads_global, registers
+//       use_base, keeps_tile, reads_global, registers
 //   block codec of a splitter (block_codec, block_decoder)   side_bytes, read_parts
 //   block transform (block_transform, transform_of)          TempStorage, apply, invert,
 //       choose_and_apply
@@ -38,9 +38,9 @@
 //   quantizer (Quantizer)                    word, code, value, wide_value, from_chain
 //   values of a chunk (Values)               value_of, visit
 //   instructions (Cpu)                       add_differences, find_range, mask_of, merge, pack, popcount, row, shift,
-//       spread, subtract, sum_words, take_fields
+//       spread, spread_bits, subtract, sum_words, take_fields
 //   bits of inflate (Input)                  align, drop, overrun, peek, refill, refilled_bits, take
-//   values to encode on the host (Chunks)    take, flags, base_digest, result_digest
+//   values to encode on the host (Chunks)    take, base_of, flags, base_digest, result_digest
 //   job of a kernel (Job, ItemJob)           at, base, base_values, capacity, codec, first_value, frame,
 //       frame_capacity, head, header, item, items, metadata, offset, out, out_values, outcomes, output, result, slots,
 //       state_count, states, used, value, values, verified, writes
@@ -48,7 +48,9 @@
 //   item of a batch (Item)                   base, frame, values
 //   slot of a batch (Work)                   TempStorage, item_job, job, open, run, end
 //   block of a kernel (Worker)               TempStorage
-//   output of decoders (Output)              summed, sums, of_base, add_base
+//   output of decoders (Output)              summed, writes, sums, of_base, add_base, sum_base, bytes,
+//       base_of_chunk
+//   values of a base (Base)                  at, row
 //   always chain (Chain)                     forms, growth, has_record, record_bytes, size, splits, splitter_bits, stage,
 //       stage_type, width
 //   always block_tile (Tile)                 capacity, clip, count, first_value, lane_values, row, row_values,
@@ -78,14 +80,15 @@ enum class codec_id : uint16_t {
   huffman = 10,
   gaps = 11,
   exponents = 12,
+  steps = 13,
   custom = 0x8000,
 };
 
 /// Returns the name of a codec, as the program `tuck` takes it; "custom" or "unknown" for other ids.
 TUCK_HD constexpr const char* name(codec_id id) noexcept {
-  constexpr const char* names[] = {"none",  "zvc",     "rle",      "rle-zero", "quantize", "deflate",  "unknown",
-                                   "delta", "bitpack", "quantize", "huffman",  "gaps",     "exponents"};
-  if (id <= codec_id::exponents) return names[static_cast<uint16_t>(id)];
+  constexpr const char* names[] = {"none",  "zvc",     "rle",      "rle-zero", "quantize", "deflate",   "unknown",
+                                   "delta", "bitpack", "quantize", "huffman",  "gaps",     "exponents", "steps"};
+  if (id <= codec_id::steps) return names[static_cast<uint16_t>(id)];
   return id >= codec_id::custom ? "custom" : "unknown";
 }
 
@@ -118,14 +121,15 @@ struct prepass_result {
   uint64_t parameter = 0;  ///< bits of the double at device_parameter()
 };
 
-/// maximum size of a chunk's values in bytes; gaps may have twice as many, see max_chunk_values
+/// maximum size of a chunk's values in bytes; gaps and steps may have twice as many, see max_chunk_values
 inline constexpr uint32_t max_chunk_raw_bytes = 64 * 1024;
 
-/// Returns the maximum number of values in a chunk of a codec with these stages: 64 KiB of values, or 128 KiB if gaps
-/// is the only stage. It is never more than 65536 values.
+/// Returns the maximum number of values in a chunk of a codec with these stages: 64 KiB of values, or 128 KiB if
+/// gaps or steps is the only stage. It is never more than 65536 values.
 TUCK_HD constexpr uint32_t max_chunk_values(const stage_list& stages, uint32_t value_bytes) noexcept {
-  const bool only_gaps = stages.at[0].id == codec_id::gaps && stages.at[1].id == codec_id::none;
-  const uint32_t per_unit = only_gaps && value_bytes > 1 ? value_bytes / 2 : value_bytes;
+  const bool of_deltas =
+      (stages.at[0].id == codec_id::gaps || stages.at[0].id == codec_id::steps) && stages.at[1].id == codec_id::none;
+  const uint32_t per_unit = of_deltas && value_bytes > 1 ? value_bytes / 2 : value_bytes;
   const uint32_t log2 = per_unit / 2 - per_unit / 8;  // of 1, 2, 4 or 8, without intrinsics, for constants under nvcc
   return max_chunk_raw_bytes >> log2;
 }
@@ -167,6 +171,17 @@ concept codec =
       { c.decode_chunk(encoded, restored) } noexcept -> std::same_as<status>;
 #endif
     };
+
+/// A codec that codes the changes of values from a base. In a delta, the frame calls these members. In other frames
+/// there is no base: all its values are 0. Decoding may be called with any base.
+template <class C>
+concept uses_base = codec<C> && requires(const C& c, span<const typename C::value_type> values,
+                                         span<typename C::value_type> restored, const_bytes encoded, bytes room) {
+  // Like encode_chunk(values, room) and decode_chunk(encoded, restored). The values are the bits of the tensor's values
+  // XOR those of as many values of the base, the second argument.
+  { c.encode_chunk(values, values, room) } noexcept -> std::same_as<uint32_t>;
+  { c.decode_chunk(encoded, values, restored) } noexcept -> std::same_as<status>;
+};
 
 /// A codec whose parameters can be invalid, or depend on the whole tensor or on device memory. `prepare` makes a
 /// second codec, which encodes the chunks and whose stages the frame stores. A codec from from_stages is already

@@ -3,6 +3,7 @@
 //
 //   run(body)                    calls body(CPU), compiled for this CPU together with all functions that it inlines
 //   popcount(word)               counts ones in 64 bits
+//   spread_bits(bits, mask)      moves the lowest bits to the ones of the mask
 //   mask_of<Size, Changes>(v)    returns a mask. Bit i is 1 if value i is not 0; with Changes, if value i differs from
 //                                the value before it in memory
 //   pack<Size>(v, mask, to)      stores the values whose bit is 1 one behind the other, and returns their end. It may
@@ -51,6 +52,12 @@ inline constexpr std::array<uint32_t, 32> first_word_keys = [] {
 
 // Loops over integers for any CPU. Compilers vectorize most of them.
 struct plain_integers {
+  static uint32_t spread_bits(uint32_t bits, uint32_t mask) noexcept {
+    uint32_t spread = 0;
+    for (; mask != 0; mask &= mask - 1, bits >>= 1)
+      if ((bits & 1) != 0) spread |= mask & (0 - mask);
+    return spread;
+  }
   static uint64_t sum_words(const std::byte* words, uint64_t rounds, uint64_t four) noexcept {
     uint64_t sum = 0;
     for (const uint64_t end = four + 8 * rounds; four < end; ++four, words += 16) {

@@ -59,14 +59,20 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
   template <class OutputOf>
   __device__ status decode_fetched(const C& codec, const frame_view& frame, uint64_t i, int slot,
                                    const OutputOf& output_of) {
-    if (temp_.verdict[slot] != status::ok) return temp_.verdict[slot];
+    if (temp_.verdict[slot] != status::ok) {
+      if constexpr (is_delta) add_base(output_of(values_in_chunk(frame.header(), i), false), i);
+      return temp_.verdict[slot];
+    }
     const chunk_view chunk = temp_.chunk[slot].get();
     const bool summed = [&] {
       if constexpr (is_delta) return output::summed;
       return frame.has_checksums();
     }();
     output out = output_of(chunk.values, summed);
-    if (const status s = restore(codec, chunk, slot, out); s != status::ok) return s;
+    if (const status s = restore(codec, chunk, slot, out); s != status::ok) {
+      if constexpr (is_delta) add_base(out, i);
+      return s;
+    }
     if (!summed) return status::ok;
     word_sum sums[is_delta ? 2 : 1] = {out.sums};
     if constexpr (is_delta) sums[1] = out.of_base();
@@ -126,9 +132,21 @@ template <codec C, int Threads, class Output = block_output<value_t<C>, Threads>
     return reinterpret_cast<const uint64_t*>(frame.data() + table) + i;
   }
 
+  // Adds the base of a chunk that cannot be restored to the digest: a wrong base is the reason then. Not if the values
+  // are written, which may have changed the base. Has barriers.
+  __device__ void add_base(const output& out, uint64_t i) {
+    if constexpr (output::summed && !output::writes) {
+      device::sync_block();
+      word_sum sums[2] = {{}, out.sum_base()};
+      sums_of_block::reduce(temp_.sums, sums);
+      if (threadIdx.x == 0) out.add_base(share_of_digest(digest(sums[1], out.bytes()), i));
+    }
+  }
+
   __device__ status read(const C& codec, const_bytes payload, uint32_t count, int slot, output& out) {
     const auto size = static_cast<uint32_t>(payload.size());
     coder block(temp_.block.codec);
+    if constexpr (is_delta && uses_base<C>) block.use_base(out.base_of_chunk());
     if constexpr (detail::reads_global<coder>)
       return block.read(codec, payload.data(), size, count, out);
     else

@@ -261,6 +261,12 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       device::store(reinterpret_cast<bits_t<T>*>(job_.out) + i, bits_t<T>{0});
   }
 
+  // Call it when all chunks have added their base.
+  __device__ bool is_wrong_base() const {
+    if constexpr (is_delta)
+      return device::load_relaxed(&job_.head->range.lowest) != temp_.view.get().header().base_digest;
+    return false;
+  }
   __device__ void give_verdict() {
     outcome result{job_.out_values * sizeof(T), temp_.verdict, no_chunk};
     if (result.code == status::ok) {
@@ -269,12 +275,11 @@ template <codec C, int Threads, class Job = decode_job<C>> class frame_decoder {
       if (digest(sums, temp_.view.get().contents().size()) != temp_.view.get().header().contents_digest) {
         result.code = status::bad_directory;
         if constexpr (Job::writes) zero_fill(0, Threads);
-      } else if (failure != 0) {
+      } else if (failure != 0 && (Job::writes || !is_wrong_base())) {
         result.code = static_cast<status>(~failure & 0xffff);
         result.first_bad_chunk = static_cast<uint32_t>(~failure >> 16 < no_chunk ? ~failure >> 16 : no_chunk - 1);
-      } else if constexpr (is_delta) {
-        if (device::load_relaxed(&job_.head->range.lowest) != temp_.view.get().header().base_digest)
-          result.code = status::wrong_base;
+      } else if (is_wrong_base()) {
+        result.code = status::wrong_base;
       }
     } else if (is_mismatch(temp_.verdict)) {
       result.bytes = 0;

@@ -55,8 +55,25 @@ template <class Job, int Threads> class delta_output {
     for (int r = 0; r < Rows; ++r) apply_words(first + static_cast<uint32_t>(r) * tile::row_values, x[r]);
   }
 
+  // Bytes of the chunk's values.
+  __device__ uint64_t bytes() const { return count_ * uint64_t{sizeof(T)}; }
+  // The values of the base.
+  __device__ const T* base_of_chunk() const { return job_.base + first_; }
   // The sum of this thread's values of the base.
   __device__ word_sum of_base() const { return of_base_; }
+  // Returns the sum of a part of the base, for a chunk whose values did not all come.
+  __device__ word_sum sum_base() const {
+    word_sum sum;
+#pragma unroll 1
+    for (uint32_t first = tile::per_word * threadIdx.x; first < count_; first += tile::per_word * Threads) {
+      word b = 0;
+#pragma unroll
+      for (uint32_t k = 0; k < tile::per_word; ++k)
+        if (first + k < count_) b |= static_cast<word>(read(base() + first + k)) << (8 * sizeof(T) * k % 64);
+      tile::add_word(sum, b, first);
+    }
+    return sum;
+  }
   // Adds a share to the digest of the base. Call it with one thread.
   __device__ void add_base(uint64_t share) const { all_.of_base.get() += share; }
   // Writes zeros for a chunk that cannot be restored.
@@ -216,8 +233,8 @@ result encode_delta_batch(const C& codec, span<const encode_delta_item<value_t<C
 ///
 /// With `chunk_by_chunk` there is one launch. `out` does not change if the frame is truncated, or if its header is
 /// damaged or does not fit the call. Otherwise all of `out` is written, and damaged chunks become zeros. Two errors are
-/// found only at the end. bad_directory: all of `out` becomes zeros (on the host: no change). A base with a wrong
-/// digest: the outcome is wrong_base, and `out` is wrong where the base is.
+/// found only at the end (on the host before, without changes). bad_directory: all of `out` becomes zeros. A base with
+/// a wrong digest: the outcome is wrong_base, or that of a damaged chunk, and `out` is wrong.
 ///
 /// @param base  device memory, aligned to sizeof(value). The call is faster if `base` and `out` are aligned to 16 bytes
 /// @param out   as many values as the frame. It may be `base` itself; otherwise they must not overlap

@@ -175,6 +175,7 @@ template <codec C, int Threads, class Job = encode_job<C>> class frame_encoder {
     from.load(values, temp_.values);
     if constexpr (is_delta) sum(from.sums);
     coder block(temp_.block.codec);
+    if constexpr (is_delta && uses_base<C>) block.use_base(from.base);
     const bool differs = differ(values);
     if constexpr (is_lossy<C>) {
       if (differs) block.approximate(codec(), values);

@@ -28,10 +28,11 @@
 // ones.
 //
 // Deltas. With flag_delta, the frame is a tensor relative to a base of the same type and size. A chunk decodes to the
-// bits of the tensor's values XOR the bits of the base's values. A delta always has chunk checksums. base_digest is the
-// tensor_digest of the base, the result digest is that of the tensor, both in chunks of chunk_values values. Decoders
-// need not check the result digest: valid chunks and the right base always give the right tensor. The result digest
-// links deltas: with equal chunk_values, it is the base_digest of the next delta.
+// bits of the tensor's values XOR the bits of the base's values. Some codecs need the base for that.
+// A delta always has chunk checksums. base_digest is the tensor_digest of the base, the result digest is that of the
+// tensor, both in chunks of chunk_values values. Decoders need not check the result digest: valid chunks and the right
+// base always give the right tensor. The result digest links deltas: with equal chunk_values, it is the base_digest of
+// the next delta.
 //
 // Validity. Readers reject versions, flags, types, kinds and codecs that they do not know. They reject unused fields
 // and unused stages that are not 0. Unused stages are at the end. Readers ignore the padding of metadata.

@@ -46,15 +46,20 @@ outcome for_chunks(uint64_t first, uint64_t count, uint64_t batch, unsigned thre
   return failure.result(bytes);
 }
 
-// Decodes all of chunk i into `restored`. Verifies its digest if `verifies` is true.
+// Decodes all of chunk i into `restored`. Verifies its digest if `verifies` is true. `base`: of a delta, else empty.
 template <codec C>
 status decode_chunk(const C& codec, const frame_view& frame, uint64_t i, span<value_t<C>> restored,
-                    bool verifies = true) noexcept {
+                    bool verifies = true, [[maybe_unused]] span<const value_t<C>> base = {}) noexcept {
   using T = value_t<C>;
   chunk_view chunk;
   if (const status s = frame.chunk(i, chunk); s != status::ok) return s;
   if (chunk.kind == chunk_kind::encoded) {
-    if (const status s = codec.decode_chunk(chunk.payload, restored); s != status::ok) return s;
+    status s = status::ok;
+    if constexpr (uses_base<C>)
+      s = codec.decode_chunk(chunk.payload, base, restored);
+    else
+      s = codec.decode_chunk(chunk.payload, restored);
+    if (s != status::ok) return s;
   } else if (chunk.kind == chunk_kind::raw) {
     std::memcpy(restored.data(), chunk.payload.data(), chunk.payload.size());
   } else {

@@ -39,44 +39,49 @@ template <class T> struct delta_chunks {
     exclusive_or(result.data(), before.data(), {reinterpret_cast<std::byte*>(room), before.size()});
     return {room, chunk.size()};
   }
+  span<const T> base_of(uint64_t first, uint64_t count) const noexcept { return base.subspan(first, count); }
 };
 
-// A pass over the chunks of a delta.
-template <codec C> struct chunk_pass {
+// The passes over the chunks of a delta.
+template <codec C> struct chunk_passes {
   using T = value_t<C>;
 
   const C& codec;
   const frame_view& frame;
   const execution& how;
   span<const T> base;
-  bool checks_base;
+  uint64_t batch = chunks_at_a_time<T>(frame.header());
+  unsigned threads = useful_threads(how.threads, frame.chunks(), batch);
 
-  // If `verifies` is true, verifies the chunks, and the base if checks_base is true. If `out` is not empty, applies the
-  // chunks to the base and writes the result to `out`.
+  // Returns ok, or wrong_base if the digest of the base is not that in the frame.
+  status check_base() const noexcept {
+    const frame_header& h = frame.header();
+    std::atomic<uint64_t> digest{0};
+    in_batches(frame.chunks(), batch, threads, how.pool, [&](unsigned, uint64_t begin, uint64_t end) {
+      for (uint64_t i = begin; i < end; ++i)
+        add_chunk(digest, tuck::as_bytes(base.subspan(i * h.chunk_values, values_in_chunk(h, i))), i);
+    });
+    return digest == h.base_digest ? status::ok : status::wrong_base;
+  }
+  // If `verifies` is true, verifies the chunks. If `out` is not empty, applies them to the base and writes the result
+  // to `out`.
   outcome run(bool verifies, span<T> out) const noexcept {
     const frame_header& h = frame.header();
-    const uint64_t batch = chunks_at_a_time<T>(h);
-    const unsigned threads = useful_threads(how.threads, frame.chunks(), batch);
     const std::unique_ptr<T[]> memory(new (std::nothrow) T[threads * uint64_t{h.chunk_values}]);
     if (memory == nullptr) return outcome{.code = status::out_of_memory};
-    std::atomic<uint64_t> digest{0};
-    const auto work = [&](unsigned worker, uint64_t i) {
+    return for_chunks(0, frame.chunks(), batch, threads, how, base.size_bytes(), [&](unsigned worker, uint64_t i) {
       const uint64_t first = i * h.chunk_values;
       const span<T> room(memory.get() + worker * uint64_t{h.chunk_values}, values_in_chunk(h, i));
-      const auto of_base = tuck::as_bytes(base.subspan(first, room.size()));
-      if (verifies && checks_base) add_chunk(digest, of_base, i);
-      const status s = decode_chunk(codec, frame, i, room, verifies);
+      const auto of_base = base.subspan(first, room.size());
+      const status s = decode_chunk(codec, frame, i, room, verifies, of_base);
       if (out.empty()) return s;
       const bytes to = tuck::as_writable_bytes(out.subspan(first, room.size()));
       if (s == status::ok)
-        exclusive_or(tuck::as_bytes(room).data(), of_base.data(), to);
+        exclusive_or(tuck::as_bytes(room).data(), tuck::as_bytes(of_base).data(), to);
       else
         std::memset(to.data(), 0, to.size());
       return s;
-    };
-    const outcome restored = for_chunks(0, frame.chunks(), batch, threads, how, base.size_bytes(), work);
-    const bool wrong = restored && verifies && checks_base && digest != h.base_digest;
-    return wrong ? outcome{.code = status::wrong_base} : restored;
+    });
   }
 };
 
@@ -108,14 +113,14 @@ outcome encode_delta(const C& codec, span<const value_t<C>> values, span<const v
 /// @param base  all values of the base
 /// @param out   as many values as the frame (else bad_range). It may be `base` itself; otherwise they must not overlap
 ///
-/// A first pass verifies frame and base, a second pass writes. Unless the outcome is ok, nothing is written, `bytes` is
-/// 0, and the outcome names the first bad chunk if there is one. wrong_base: number or digest of the base's values is
-/// not that in the frame, for example because the delta was already applied in place. not_a_delta: use decode.
+/// A first pass verifies the base, a second pass the frame, a third pass writes. Unless the outcome is ok, nothing is
+/// written, `bytes` is 0, and the outcome names the first bad chunk if there is one. wrong_base: number or digest of
+/// the base's values is not that in the frame, for example because the delta was already applied in place. No chunk is
+/// decoded then. not_a_delta: use decode.
 ///
-/// With `chunk_by_chunk` there is one pass. Nothing is written if arguments, header or directory are invalid, if the
-/// number of values is wrong, or after out_of_memory. Otherwise all of `out` is written. Damaged chunks become zeros;
-/// the digest of the base is not checked then. If only that digest is wrong, the outcome is wrong_base, and `out` has
-/// wrong values where the base has.
+/// With `chunk_by_chunk` there is no second pass. Nothing is written if arguments, header, directory or base are
+/// invalid, if the number of values is wrong, or after out_of_memory. Otherwise all of `out` is written. Damaged chunks
+/// become zeros.
 template <codec C>
 outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> base, span<value_t<C>> out,
                      const delta_options& options = {}, const execution& how = {}) noexcept {
@@ -128,42 +133,46 @@ outcome decode_delta(const C& codec, const_bytes frame, span<const value_t<C>> b
     return outcome{.code = s};
   const frame_view view(frame.data(), header);
   if (const status s = view.check_contents(frame.size()); s != status::ok) return outcome{.code = s};
-  const detail::chunk_pass<C> pass{stored, view, how, base, true};
-  if (options.chunk_by_chunk) return pass.run(true, out);
-  outcome verified = pass.run(true, {});
-  if (verified) return pass.run(false, out);
+  const detail::chunk_passes<C> passes{stored, view, how, base};
+  if (const status s = passes.check_base(); s != status::ok) return outcome{.code = s};
+  if (options.chunk_by_chunk) return passes.run(true, out);
+  outcome verified = passes.run(true, {});
+  if (verified) return passes.run(false, out);
   verified.bytes = 0;
   return verified;
 }
 
-/// Merges consecutive deltas into one delta, from the base of the first to the result of the last. The tensors are not
-/// needed. The bytes are those that encode_delta writes for these two tensors.
+/// Merges consecutive deltas into one delta, from the base of the first to the result of the last. The bytes are those
+/// that encode_delta writes for these two tensors.
 ///
 /// @param codec    of the type that wrote the deltas
 /// @param deltas   in order, at least one. Each is verified. Its base must be the result of the delta before it
-/// @param room     working memory: as many values as the tensor (else bad_range)
-/// @param frame    max_delta_bytes are always enough. It must not overlap `deltas` or `room`
+/// @param base     of the first delta
+/// @param room     receives the result of the last delta: as many values as the tensor (else bad_range). It must not
+///                 overlap `base`. After an error its values are unspecified
+/// @param frame    max_delta_bytes are always enough. It must not overlap `deltas`, `base` or `room`
 /// @param options  type and chunk size are ignored: those of the deltas are used
 /// @param which    null, or receives an index: of the faulty delta if a delta is faulty, else of the last delta
 /// @return the errors of encode_delta and decode_delta; not_consecutive if the base of a delta is not the result of the
 ///         delta before it, or if sizes or chunk sizes differ. After an error `frame` holds no frame. It does not
-///         change after lossy_delta, or if `frame` or `room` is null, or if `deltas` is empty
+///         change after lossy_delta, or if `frame`, `base` or `room` is null, or if `deltas` is empty
 template <codec C>
-outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<value_t<C>> room, bytes frame,
-                       frame_options options = {}, const execution& how = {}, uint64_t* which = nullptr) noexcept {
+outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<const value_t<C>> base,
+                       span<value_t<C>> room, bytes frame, frame_options options = {}, const execution& how = {},
+                       uint64_t* which = nullptr) noexcept {
   if (!takes_deltas<C>) return outcome{.code = status::lossy_delta};
-  if (deltas.empty() || frame.is_null() || room.is_null()) return outcome{.code = status::invalid_argument};
+  if (deltas.empty() || frame.is_null() || base.is_null() || room.is_null())
+    return outcome{.code = status::invalid_argument};
   if (frame.size() >= 8) store_unaligned(frame.data(), uint64_t{0});
-  std::fill(room.begin(), room.end(), value_t<C>{});
   frame_header before;
-  uint64_t base = 0, result = 0;
+  uint64_t result = 0;
   for (uint64_t i = 0; i < deltas.size(); ++i) {
     if (which != nullptr) *which = i;
     if (deltas[i].is_null()) return outcome{.code = status::invalid_argument};
     frame_view view;
     if (const status s = frame_view::open(deltas[i], view); s != status::ok) return outcome{.code = s};
     const frame_header& next = view.header();
-    if (i == 0) before = next, base = result = next.base_digest;
+    if (i == 0) before = next, result = next.base_digest;
     C stored = codec;
     if (const status s = match_header(next, stored, 0, next.value_count, true, next.value_count); s != status::ok)
       return outcome{.code = s};
@@ -172,16 +181,15 @@ outcome compact_deltas(const C& codec, span<const const_bytes> deltas, span<valu
         next.base_digest != result)
       return outcome{.code = status::not_consecutive};
     if (next.value_count != room.size()) return outcome{.code = status::bad_range};
-    outcome added = detail::chunk_pass<C>{stored, view, how, room, false}.run(true, room);
-    added.bytes = 0;
-    if (!added) return added;
+    outcome applied = host::decode_delta(codec, deltas[i], i == 0 ? base : span<const value_t<C>>(room), room,
+                                         {.chunk_by_chunk = true}, how);
+    applied.bytes = 0;
+    if (!applied) return applied;
     result = view.result_digest();
   }
-  options.checksums = true;
   options.type = before.type;
   options.chunk_values = before.chunk_values;
-  return detail::encode(codec, span<const value_t<C>>(room), frame, options, how,
-                        detail::plain_chunks<value_t<C>>{flag_delta, base, result});
+  return host::encode_delta(codec, room, base, frame, options, how);
 }
 
 /// Encodes each item relative to its base. Outcome i is what host::encode_delta returns for item i. Everything else is

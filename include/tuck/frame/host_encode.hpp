@@ -24,9 +24,10 @@ inline constexpr uint64_t batch_bytes = 128 * 1024;  // bytes of values that a t
 inline constexpr uint64_t batch_chunks = 64;         // maximum number of chunks that a thread takes at a time
 
 // Encodes one chunk into `room`, which is large enough for the codec's worst case and for a raw chunk. Returns how the
-// chunk is stored. Sets `used` to the size of its payload in bytes.
+// chunk is stored. Sets `used` to the size of its payload in bytes. `base`: of a delta, else empty.
 template <codec C>
-chunk_kind encode_chunk(const C& codec, span<const value_t<C>> values, bytes room, uint32_t& used) noexcept {
+chunk_kind encode_chunk(const C& codec, span<const value_t<C>> values, [[maybe_unused]] span<const value_t<C>> base,
+                        bytes room, uint32_t& used) noexcept {
   constexpr uint32_t value_bytes = sizeof(value_t<C>);
   const auto raw_bytes = static_cast<uint32_t>(values.size_bytes());
   if (std::memcmp(values.data(), values.data() + 1, raw_bytes - value_bytes) == 0) {
@@ -34,7 +35,10 @@ chunk_kind encode_chunk(const C& codec, span<const value_t<C>> values, bytes roo
     if (used != 0) store_unaligned(room.data(), values[0]);
     return chunk_kind::uniform;
   }
-  used = codec.encode_chunk(values, room);
+  if constexpr (uses_base<C>)
+    used = codec.encode_chunk(values, base, room);
+  else
+    used = codec.encode_chunk(values, room);
   if (used != incompressible && used < raw_bytes) return chunk_kind::encoded;
   used = raw_bytes;
   std::memcpy(room.data(), values.data(), raw_bytes);
@@ -113,12 +117,13 @@ status prepare(const C& codec, span<const value_t<C>> values, const execution& h
 }
 
 // The source of the values that `encode` reads. `take` returns the values of a chunk, and may use its last argument as
-// memory for them. This source reads a tensor, or the XOR of two. host_delta.hpp has one that makes that XOR.
+// memory for them. base_of returns those of the base. This source reads a tensor; host_delta.hpp has that of a delta.
 template <class T> struct plain_chunks {
-  uint32_t flags = 0;                           // of the frame
-  uint64_t base_digest = 0, result_digest = 0;  // with flag_delta
+  static constexpr uint32_t flags = 0;                           // of the frame
+  static constexpr uint64_t base_digest = 0, result_digest = 0;  // with flag_delta
 
   static span<const T> take(span<const T> chunk, uint64_t, uint64_t, T*) noexcept { return chunk; }
+  static span<const T> base_of(uint64_t, uint64_t) noexcept { return {}; }
 };
 
 // Encodes into `frame`. If `frame` ends before the payloads begin, computes only the size of the frame.
@@ -172,7 +177,8 @@ outcome encode(const C& wanted, span<const value_t<C>> values, bytes frame, cons
       T* const values_room = restored.get() + (decodes ? worker * uint64_t{header.chunk_values} : 0);
       const auto chunk = chunks.take(values.subspan(begins, values_in_chunk(header, i)), i, begins, values_room);
       uint32_t used = 0;
-      const chunk_kind kind = detail::encode_chunk(codec, chunk, {end, slot}, used);
+      const chunk_kind kind =
+          detail::encode_chunk(codec, chunk, chunks.base_of(begins, chunk.size()), {end, slot}, used);
       entries[i - first] = directory_entry::make(kind, used, static_cast<uint64_t>(end - begin) >> align).word;
       const uint64_t padded = round_up_pow2(used, align);
       std::memset(end + used, 0, padded - used);

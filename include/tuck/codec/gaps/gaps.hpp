@@ -27,12 +27,11 @@
 #pragma once
 
 #include <tuck/codec/concept.hpp>
+#include <tuck/codec/rice.hpp>
 #include <tuck/core/bits.hpp>
 #include <tuck/core/standard.hpp>
 
 #if defined(TUCK_HOST)
-#include <tuck/core/bit_reader.hpp>
-#include <tuck/core/bit_writer.hpp>
 #include <tuck/core/masks.hpp>
 #endif
 
@@ -57,10 +56,6 @@ struct header {
     return word >> 28 == 0 && values() <= count / 4 && value_bits() <= most_bits;
   }
 };
-
-TUCK_HD constexpr uint32_t remainder_bits(uint32_t k, uint32_t count) noexcept {
-  return k == 0 ? 0 : tuck::bit_width(31 * (count - k) / (64 * k));
-}
 
 template <class U> TUCK_HD constexpr uint32_t width_of(U value) noexcept {
   return tuck::bit_width(static_cast<std::conditional_t<sizeof(U) == 8, uint64_t, uint32_t>>(value));
@@ -94,43 +89,6 @@ template <element T> struct gaps : plain_codec<gaps<T>, T, codec_id::gaps> {
 };
 
 #if defined(TUCK_HOST)
-namespace gaps_format {
-
-[[gnu::always_inline]] inline void put_unary(bit_writer& out, uint32_t n) noexcept {
-  for (; n >= 64; n -= 64) out.put(0, 64);
-  out.put(uint64_t{1} << n, n + 1);
-}
-
-// Reads numbers in unary. `end` is the end of the chunk in bits. 16 bytes of zeros must follow the chunk.
-class unary_reader {
- public:
-  unary_reader(const std::byte* from, uint64_t bit, uint64_t end) noexcept : from_(from), next_(bit), end_(end) {}
-
-  // Returns the index of the first bit that was not read.
-  uint64_t bit() const noexcept { return next_ - bits_; }
-  // Returns false if all bits that were not read yet are 0.
-  bool get(uint32_t& n) noexcept {
-    for (n = 0; pending_ == 0; bits_ = 56, next_ += 56) {
-      n += bits_;
-      if (next_ >= end_) return false;
-      pending_ = bit_window(from_, next_) & ((uint64_t{1} << 56) - 1);
-    }
-    const auto zeros = static_cast<uint32_t>(std::countr_zero(pending_));
-    n += zeros;
-    pending_ >>= zeros + 1;
-    bits_ -= zeros + 1;
-    return true;
-  }
-
- private:
-  const std::byte* from_;
-  uint64_t next_, end_;
-  uint64_t pending_ = 0;
-  uint32_t bits_ = 0;  // of pending_
-};
-
-}  // namespace gaps_format
-
 template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes room) const noexcept {
   using namespace gaps_format;
   const auto count = static_cast<uint32_t>(values.size());
@@ -140,7 +98,7 @@ template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes 
     return detail::masks_on<Cpu>::template masks_of<ones::non_zeros, sizeof(T)>(as_bytes(values).data(), count, masks);
   });
   if (k > count / 4) return incompressible;
-  const uint32_t r = remainder_bits(k, count);
+  const uint32_t r = rice::remainder_bits(k, count);
 
   uint16_t gap[max_values / 4];
   word value[max_values / 4];
@@ -173,9 +131,9 @@ template <element T> uint32_t gaps<T>::encode_chunk(span<const T> values, bytes 
   bit_writer out(room.data());
   out.put(header::make(k, r, w, has_classes).word, header_bits);
   for (i = 0; i < k; ++i) out.put(gap[i] & low_mask(r), r);
-  for (i = 0; i < k; ++i) put_unary(out, uint32_t{gap[i]} >> r);
+  for (i = 0; i < k; ++i) rice::put_unary(out, uint32_t{gap[i]} >> r);
   if (has_classes)
-    for (i = 0; i < k; ++i) put_unary(out, class_at[i]);
+    for (i = 0; i < k; ++i) rice::put_unary(out, class_at[i]);
   for (i = 0; i < k; ++i)
     if (!has_classes || class_at[i] == stored_class) out.put(value[i], w);
   out.finish();
@@ -196,7 +154,7 @@ template <element T> status gaps<T>::decode_chunk(const_bytes encoded, span<T> r
   const uint64_t end = 8 * encoded.size();
   const uint64_t quotients = header_bits + uint64_t{k} * r;
   if (quotients > end) return status::bad_payload;
-  unary_reader unary(chunk, quotients, end);
+  rice::unary_reader unary(chunk, quotients, end);
 
   uint16_t at[max_values / 4];
   uint64_t next = 0;

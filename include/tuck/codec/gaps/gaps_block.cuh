@@ -76,7 +76,7 @@ template <element T, int Threads> class block_codec<gaps<T>, Threads> : block_ga
     const uint32_t k = list(values.count / 4);
     if (k > values.count / 4) return incompressible;
     device::sync_block();
-    const uint32_t r = gaps_format::remainder_bits(k, values.count);
+    const uint32_t r = rice::remainder_bits(k, values.count);
     const sums all = sum(k, r);
     const uint32_t all_wide = temp_.all_wide, stored_wide = temp_.stored_wide;
     const uint32_t with_classes = all.classes() + all.stored() * stored_wide, without = k * all_wide;

@@ -1,0 +1,59 @@
+// Steps stores the changes of floating-point values from those of a base: how many steps of the type each value moves.
+// It is for deltas (frame/host_delta.hpp) of weights. layout.hpp specifies the format.
+#pragma once
+
+#include <tuck/codec/concept.hpp>
+#include <tuck/codec/steps/layout.hpp>
+
+#if defined(TUCK_HOST)
+#include <tuck/codec/steps/host_decoder.hpp>
+#include <tuck/codec/steps/host_encoder.hpp>
+#endif
+
+namespace tuck::inline TUCK_ABI {
+
+/// Codec for the changes of floats from a base that both sides have, such as weights before a training step. Lossless.
+/// In a frame that is not a delta, all values of the base are 0.
+/// concept.hpp documents the members that are not described here.
+/// @tparam T f16, bf16, f32, f8e4m3 or f8e5m2
+template <floating_element T>
+  requires(sizeof(T) <= 4)
+struct steps : plain_codec<steps<T>, T, codec_id::steps> {
+#if defined(TUCK_HOST)
+  uint32_t encode_chunk(span<const T> changes, bytes room) const noexcept { return encode_chunk(changes, {}, room); }
+  status decode_chunk(const_bytes encoded, span<T> changes) const noexcept {
+    return decode_chunk(encoded, {}, changes);
+  }
+  /// @param changes  the bits of the values XOR those of the base
+  /// @param base     as many values as `changes`; none: zeros
+  uint32_t encode_chunk(span<const T> changes, span<const T> base, bytes room) const noexcept {
+    if (changes.size() > max_values) return incompressible;
+    return detail::vectorized([&] {
+      steps_format::host_encoder<T, max_values> encoder;
+      const uint64_t size = encoder.measure(changes, base);
+      if (size >= changes.size_bytes()) return incompressible;
+      encoder.write(room.data());
+      return static_cast<uint32_t>(size);
+    });
+  }
+  status decode_chunk(const_bytes encoded, span<const T> base, span<T> changes) const noexcept {
+    if (encoded.empty() || encoded.size() >= changes.size_bytes() || changes.size() > max_values)
+      return status::bad_payload;
+    return detail::vectorized([&] {
+      steps_format::host_decoder<T, max_values> decoder(encoded, base, static_cast<uint32_t>(changes.size()));
+      if (!decoder.read_header() || !decoder.read_steps()) return status::bad_payload;
+      decoder.write(changes);
+      return status::ok;
+    });
+  }
+#endif
+
+ private:
+  static constexpr uint32_t max_values = max_chunk_values({{steps::description()}}, sizeof(T));
+};
+
+#if defined(TUCK_HOST)
+static_assert(uses_base<steps<float>>);
+#endif
+
+}  // namespace tuck::inline TUCK_ABI
