@@ -1,0 +1,22 @@
+# python.sh SOURCE WORK PYTHON: builds the wheel of examples/python, installs it in a new virtual environment and runs the
+# tests there, then with the packages of PYTHON, which may have PyTorch. Exit code 77: PyPI cannot be reached.
+set -eu
+source=$1 work=$2 python=$3
+rm -rf "$work"
+mkdir -p "$work"
+"$python" -m venv "$work/build" || { echo "skipped: there is no venv"; exit 77; }
+if ! "$work/build/bin/pip" download --quiet --no-deps --dest "$work/reach" nanobind >"$work/reach.log" 2>&1; then
+  echo "skipped: PyPI cannot be reached"
+  exit 77
+fi
+"$work/build/bin/pip" wheel --quiet --no-deps --wheel-dir "$work" "$source/examples/python"
+for packages in "" --system-site-packages; do
+  env=$work/env$packages
+  "$python" -m venv $packages "$env"
+  "$env/bin/pip" install --quiet "$work"/tuck-*.whl
+  cd "$work"
+  "$env/bin/python" "$source/test/examples/python_test.py"
+done
+# The program of the page.
+awk '/^```python/ { found = 1; next } found && /^```/ { exit } found' "$source/docs/python.md" >"$work/page.py"
+"$work/env/bin/python" "$work/page.py" | grep -q True

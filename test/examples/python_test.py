@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""The installed package tuck, without the source tree: arrays, PyTorch where it is installed, errors, threads, fork, and
+the program. python.sh runs it."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+import numpy as np
+import tuck
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+NAMES = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64"]
+
+
+def sparse(shape=(30, 500), dtype=np.float32):
+    random = np.random.default_rng(1)
+    return (random.standard_normal(shape) * (random.random(shape) < 0.4) * 50).astype(dtype)
+
+
+class Arrays(unittest.TestCase):
+    def test_every_codec_and_type_restores_the_array(self):
+        for codec in tuck.codecs():
+            bound = tuck.absolute(0.5) if codec.is_lossy else None
+            for name in NAMES:
+                x = sparse(dtype=name)
+                short = {"float": "f", "uint": "u", "int": "i"}[name.rstrip("0123456789")] + name.lstrip("floatuin")
+                if short not in codec.dtypes:
+                    with self.assertRaisesRegex(tuck.DtypeError, short):
+                        tuck.encode(x, codec.name, bound=bound)
+                    continue
+                y = tuck.decode(tuck.encode(x, codec.name, bound=bound))
+                self.assertEqual((y.shape, y.dtype), (x.shape, x.dtype))
+                if codec.is_lossy:
+                    self.assertLessEqual(np.abs(y.astype(float) - x.astype(float)).max(), 0.5)
+                else:
+                    self.assertEqual(y.tobytes(), x.tobytes(), (codec.name, name))
+
+    def test_shapes(self):
+        for x in [np.float32(3), np.zeros((), np.int8), np.zeros((3, 0, 2), np.float16), np.zeros(0), np.ones((2, 3, 4)),
+                  np.array([True, False])]:
+            y = tuck.decode(tuck.encode(x))
+            self.assertEqual(y.shape, x.shape)
+            self.assertEqual(y.tobytes(), x.tobytes())
+
+    def test_out(self):
+        x = sparse()
+        room = np.zeros(tuck.max_frame_bytes(x), np.uint8)
+        frame = tuck.encode(x, out=room)
+        self.assertTrue(np.shares_memory(frame, room))
+        self.assertEqual(frame.tobytes(), tuck.encode(x).tobytes())
+        y = np.empty_like(x)
+        self.assertIs(tuck.decode(frame, out=y), y)
+        self.assertIs(tuck.decode_into(frame, y), y)
+        self.assertTrue((x == y).all())
+
+    def test_frames_may_be_any_bytes(self):
+        x = sparse()
+        frame = tuck.encode(x)
+        for form in (bytes, bytearray, lambda f: memoryview(f.tobytes())):
+            self.assertTrue((tuck.decode(form(frame)) == x).all())
+
+    def test_integers_stand_for_floats(self):
+        x = (sparse().view(np.uint32) >> 16).astype(np.uint16)
+        frame = tuck.encode(x, "exponents", dtype="bf16")
+        self.assertEqual(tuck.info(frame).dtype, "bf16")
+        y = tuck.decode(frame)
+        self.assertEqual((y.dtype, y.tobytes()), (np.uint16, x.tobytes()))
+        with self.assertRaisesRegex(tuck.DtypeError, "16 bits"):
+            tuck.encode(sparse(), dtype="bf16")
+        with self.assertRaisesRegex(tuck.DtypeError, "'e3m4'"):
+            tuck.encode(x, dtype="e3m4")
+
+    def test_info(self):
+        x = sparse((7, 9))
+        seen = tuck.info(tuck.encode(x, "quantize", bound=tuck.range_relative(1e-2), checksums=True))
+        self.assertEqual((seen.dtype, seen.shape, seen.codec, seen.values), ("f32", (7, 9), "quantize", 63))
+        self.assertEqual(seen.bound, tuck.range_relative(1e-2))
+        self.assertTrue(seen.has_checksums)
+        self.assertIsNone(tuck.info(tuck.encode(x)).bound)
+
+    def test_batches(self):
+        tensors = {"a": sparse((3, 5)), "b": np.arange(10)}
+        restored = tuck.decode_batch(tuck.encode_batch(tensors))
+        for name, x in tensors.items():
+            self.assertTrue((restored[name] == x).all())
+        self.assertTrue((tuck.decode_batch(tuck.encode_batch([tensors["a"]]))[0] == tensors["a"]).all())
+
+
+class Deltas(unittest.TestCase):
+    def setUp(self):
+        self.base = sparse()
+        self.x = self.base.copy()
+        self.x[::10, ::50] += 1
+        self.delta = tuck.encode_delta(self.x, self.base)
+
+    def test_delta(self):
+        self.assertLess(self.delta.size, self.x.nbytes / 20)
+        self.assertTrue((tuck.apply_delta(self.delta, self.base) == self.x).all())
+        self.assertTrue(tuck.info(self.delta).is_delta)
+        in_place = self.base.copy()
+        self.assertIs(tuck.apply_delta(self.delta, in_place, out=in_place), in_place)
+        self.assertTrue((in_place == self.x).all())
+
+    def test_wrong_base(self):
+        wrong = self.base.copy()
+        wrong[0, 0] += 1
+        kept = wrong.copy()
+        with self.assertRaises(tuck.WrongBaseError):
+            tuck.apply_delta(self.delta, wrong, out=wrong)
+        self.assertTrue((wrong == kept).all())
+        with self.assertRaises(tuck.WrongBaseError):
+            tuck.apply_delta(self.delta, self.base[:3], out=np.empty_like(self.base))
+        with self.assertRaises(tuck.NeedsBaseError):
+            tuck.decode(self.delta)
+        with self.assertRaises(tuck.NotADeltaError):
+            tuck.apply_delta(tuck.encode(self.x), self.base)
+        with self.assertRaises(tuck.SizeError):
+            tuck.encode_delta(self.x, self.base[1:])
+        with self.assertRaises(tuck.SizeError):
+            tuck.encode_delta(self.x, self.base.view(np.int32))
+
+
+class Errors(unittest.TestCase):
+    def test_calls(self):
+        x = sparse()
+        frame = tuck.encode(x, checksums=True)
+        both = np.zeros(x.nbytes, np.uint8)
+        both[: frame.size] = frame
+        locked = np.zeros(x.nbytes, np.uint8)
+        locked.flags.writeable = False
+        for error, call in [
+                (tuck.UnknownCodecError, lambda: tuck.encode(x, "nope")),
+                (tuck.BoundError, lambda: tuck.encode(x, "quantize")),
+                (tuck.BoundError, lambda: tuck.encode(x, bound=tuck.absolute(1))),
+                (tuck.BoundError, lambda: tuck.encode(x, "quantize", bound=tuck.absolute(0))),
+                (TypeError, lambda: tuck.encode(x, "quantize", bound=1e-3)),
+                (TypeError, lambda: tuck.encode(x, 3)),
+                (TypeError, lambda: tuck.encode([1, 2])),
+                (tuck.ContiguityError, lambda: tuck.encode(x.T)),
+                (tuck.ContiguityError, lambda: tuck.encode(x[:, ::2])),
+                (tuck.ByteOrderError, lambda: tuck.encode(x.astype(">f4"))),
+                (tuck.DtypeError, lambda: tuck.encode(x.astype(complex))),
+                (tuck.DtypeError, lambda: tuck.encode(np.array(["a"]))),
+                (tuck.DtypeError, lambda: tuck.encode(np.array([None]))),
+                (tuck.OutputTooSmallError, lambda: tuck.encode(x, out=np.empty(200, np.uint8))),
+                (tuck.ReadOnlyError, lambda: tuck.encode(x, out=locked)),
+                (tuck.ReadOnlyError, lambda: tuck.encode(x, out=bytes(x.nbytes))),
+                (tuck.OverlapError, lambda: tuck.encode(x, out=x.view(np.uint8))),
+                (tuck.SizeError, lambda: tuck.decode(frame, out=np.empty(3, np.float32))),
+                (tuck.DtypeError, lambda: tuck.decode(frame, out=np.empty(x.shape, np.float64))),
+                (tuck.OverlapError, lambda: tuck.decode(both[:frame.size], out=both.view(np.float32))),
+                (tuck.DamagedFrameError, lambda: tuck.decode(b"hello")),
+                (tuck.DamagedFrameError, lambda: tuck.decode(frame[:-1])),
+        ]:
+            with self.assertRaises(error):
+                call()
+        self.assertTrue(issubclass(tuck.TuckError, ValueError))
+
+    def test_damage(self):
+        x = sparse()
+        frame = tuck.encode(x, checksums=True)
+        random = np.random.default_rng(2)
+        found = 0
+        for _ in range(2000):
+            bad = frame.copy()
+            bad[random.integers(bad.size)] ^= random.integers(1, 256)
+            try:
+                y = tuck.decode(bad)
+            except (tuck.TuckError, MemoryError):
+                found += 1
+            else:
+                self.assertEqual(y.tobytes(), x.tobytes())
+        self.assertGreater(found, 1500)
+
+
+class Processes(unittest.TestCase):
+    def test_threads(self):
+        x = sparse((200, 1000))
+        wanted = tuck.encode(x, "zvc+huffman").tobytes()
+        wrong = []
+
+        def work():
+            for _ in range(5):
+                frame = tuck.encode(x, "zvc+huffman", threads=2)
+                if frame.tobytes() != wanted or not (tuck.decode(frame, threads=2) == x).all():
+                    wrong.append(1)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertFalse(wrong)
+
+    def test_fork(self):
+        x = sparse()
+        frame = tuck.encode(x)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if (tuck.decode(frame, threads=0) == x).all() else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_files_and_the_program(self):
+        x = sparse()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder)
+            tuck.save(path / "x.tuck", x, "rle")
+            self.assertTrue((tuck.load(path / "x.tuck") == x).all())
+            program = [sys.executable, "-m", "tuck"]
+            subprocess.run([*program, "decode", path / "x.tuck", path / "x.npy"], check=True)
+            self.assertTrue((np.load(path / "x.npy") == x).all())
+            subprocess.run([*program, "encode", "--codec", "zvc", path / "x.npy", path / "y.tuck"], check=True)
+            self.assertTrue((tuck.load(path / "y.tuck") == x).all())
+            ran = subprocess.run([*program, "encode", "--on", "device", path / "x.npy", path / "z.tuck"],
+                                 stderr=subprocess.PIPE)
+            self.assertNotEqual(ran.returncode, 0)
+            self.assertIn(b"no GPU code", ran.stderr)
+            self.assertEqual(sorted(p.name for p in path.iterdir()), ["x.npy", "x.tuck", "y.tuck"])
+            with self.assertRaises(OSError):
+                tuck.save(path / "missing" / "x.tuck", x)
+
+
+@unittest.skipIf(torch is None, "there is no PyTorch")
+class Torch(unittest.TestCase):
+    def test_types(self):
+        names = ["float32", "float64", "float16", "bfloat16", "uint8", "int8", "int16", "int32", "int64", "bool",
+                 "float8_e4m3fn", "float8_e5m2"]
+        for name in names:
+            if not hasattr(torch, name):
+                continue
+            x = torch.from_numpy(sparse()).to(getattr(torch, name))
+            frame = tuck.encode(x)
+            self.assertIsInstance(frame, torch.Tensor)
+            y = tuck.decode(frame)
+            self.assertEqual(y.shape, x.shape)
+            if name == "bool":
+                self.assertTrue((y.bool() == x).all())
+                continue
+            self.assertEqual(y.dtype, x.dtype)
+            self.assertEqual(y.float().tolist(), x.float().tolist())
+
+    def test_autograd_and_views(self):
+        x = torch.from_numpy(sparse()).requires_grad_()
+        self.assertTrue((tuck.decode(tuck.encode(x)) == x).all())
+        with self.assertRaises(tuck.ContiguityError):
+            tuck.encode(x.t())
+        z = torch.complex(x.detach(), x.detach() + 1).conj().imag  # has the negative bit
+        self.assertTrue((tuck.decode(tuck.encode(z.contiguous())) == z).all())
+        with self.assertRaises(tuck.DtypeError):
+            tuck.encode(x.detach().to_sparse())
+        with self.assertRaises(tuck.DeviceError):
+            tuck.encode(torch.empty(3, device="meta"))
+
+    def test_deltas(self):
+        base = torch.from_numpy(sparse()).bfloat16()
+        x = base.clone()
+        x[::10, ::50] += 1
+        delta = tuck.encode_delta(x, base)
+        self.assertTrue((tuck.apply_delta(delta, base) == x).all())
+        tuck.apply_delta(delta, base, out=base)
+        self.assertTrue((base == x).all())
+
+
+if __name__ == "__main__":
+    unittest.main()
