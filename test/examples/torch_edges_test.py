@@ -716,7 +716,8 @@ class Compositions(unittest.TestCase):
                 y = form(self.layer(self.x), self.scale).sum()
             y.backward()
             del y, policy
-        self.assertEqual([o for o in gc.get_objects() if type(o) in (Session, Call, Recipe) or isinstance(o, Stored)], [])
+        kinds = Session, Call, Recipe, Stored
+        self.assertEqual([o for o in gc.get_objects() if isinstance(o, kinds)], [])
 
     def test_keys_that_repeat_are_stored_once(self):
         if not hasattr(F, "scaled_dot_product_attention"):
